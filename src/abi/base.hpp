@@ -1,0 +1,48 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The structures of UCX's plugin ABI that every UCX series from 1.13 on lays out alike. UCX does not
+// install their header; the layout check (test/unit/layout_check) compares each of them with a UCX
+// source tree. Everything that differs between series stays inside src/abi/series_*.cpp.
+#pragma once
+
+extern "C" {
+#include <uct/api/uct.h>
+}
+
+namespace gdr::abi {
+
+// uct_am_handler_t: one entry of an interface's table of active-message handlers.
+struct AmHandler {
+    uct_am_callback_t cb;
+    void* arg;
+    uint32_t flags;
+};
+
+// uct_base_iface_t: what every UCT interface starts with. Initialised by init_iface() alone.
+struct BaseIface {
+    uct_iface_t super;
+    void* internal_ops; // uct_iface_internal_ops_t of the running series
+    uct_md_h md;
+    void* worker; // uct_priv_worker_t of the running series
+    AmHandler am[UCT_AM_ID_MAX];
+    uct_am_tracer_t am_tracer;
+    void* am_tracer_arg;
+    uct_error_handler_t err_handler; // NULL: the user did not ask for errors
+    void* err_handler_arg;
+    uint32_t err_handler_flags;
+    uct_worker_progress_t prog;
+    unsigned progress_flags;
+    struct {
+        unsigned num_alloc_methods;
+        uct_alloc_method_t alloc_methods[UCT_ALLOC_METHOD_LAST];
+        int failure_level;
+        size_t max_num_eps;
+    } config;
+};
+
+// uct_base_ep_t: what every UCT endpoint starts with. Initialised by init_ep() alone.
+struct BaseEp {
+    uct_ep_t super;
+};
+
+} // namespace gdr::abi

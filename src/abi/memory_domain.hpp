@@ -1,0 +1,72 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// A memory domain as this project writes one: a class with the calls UCT makes, free of any series'
+// signatures. src/abi wraps it into the running series' uct_md_t.
+#pragma once
+
+#include "abi/base.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace gdr::abi {
+
+// What a memory domain can do; the union of what the series ask for. Memory types are bits
+// UCS_BIT(UCS_MEMORY_TYPE_*).
+struct MdAttributes {
+    uint64_t flags = 0; // UCT_MD_FLAG_*; REG_DMABUF is derived from dmabuf_mem_types where a series has it
+    uint64_t reg_mem_types = 0;
+    uint64_t alloc_mem_types = 0;
+    uint64_t access_mem_types = 0; // the CPU, or the copy endpoint, may touch them
+    uint64_t detect_mem_types = 0;
+    uint64_t dmabuf_mem_types = 0; // types that can be exported as dmabuf by mem_query
+    uint64_t max_alloc = 0;        // bytes
+    size_t max_reg = 0;            // bytes
+    size_t rkey_packed_size = 0;   // bytes, at most 255
+    double reg_cost_base = 0;      // seconds, of a lookup that hits
+    double reg_cost_per_byte = 0;  // seconds per byte
+};
+
+// What a domain knows of one address.
+struct MemoryInfo {
+    ucs_memory_type_t type = UCS_MEMORY_TYPE_HOST;
+    ucs_sys_device_t sys_device = UCS_SYS_DEVICE_ID_UNKNOWN;
+    void* base = nullptr; // of the whole allocation
+    size_t length = 0;    // of the whole allocation, bytes
+};
+
+// Destroyed when UCT closes the domain. UCT calls it from any thread that holds the domain; the calls on
+// one domain may come from several threads at once. No call may throw: the trampolines turn an exception
+// into UCS_ERR_NO_MEMORY or UCS_ERR_IO_ERROR and log it, as a last resort.
+class MemoryDomain {
+  public:
+    virtual ~MemoryDomain() = default;
+
+    virtual MdAttributes attributes() const = 0;
+
+    // Memory described by [address, address + length); memh is never NULL on success.
+    // hide_errors: the caller can do without and asks for no message.
+    virtual ucs_status_t reg(void* address, size_t length, bool hide_errors, uct_mem_h* memh) = 0;
+
+    // invalidated, when not NULL, is completed once the memory can no longer be reached remotely.
+    virtual ucs_status_t dereg(uct_mem_h memh, uct_completion_t* invalidated) = 0;
+
+    // Writes rkey_packed_size bytes.
+    virtual ucs_status_t pack_rkey(uct_mem_h memh, void* buffer) = 0;
+
+    // The defaults below are for domains that do not have the capability.
+    virtual ucs_status_t alloc(size_t* length, void** address, ucs_memory_type_t type, uct_mem_h* memh);
+    virtual ucs_status_t free(uct_mem_h memh);
+
+    // Nothing when the address is none of this domain's detectable types.
+    virtual std::optional<MemoryInfo> query(const void* address, size_t length);
+
+    // A new file descriptor that the caller closes, and the offset of address in it; -1 when this memory
+    // has none. Asked for only by series that know dmabuf.
+    virtual int export_dmabuf(const void* address, size_t length, size_t* offset);
+};
+
+// The domain behind a handle of ours.
+MemoryDomain* memory_domain(uct_md_h md);
+
+} // namespace gdr::abi
