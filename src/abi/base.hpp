@@ -18,6 +18,12 @@ struct AmHandler {
     uint32_t flags;
 };
 
+// uct_worker_progress_t
+struct WorkerProgress {
+    int id; // uct_worker_cb_id_t
+    uint32_t refcount;
+};
+
 // uct_base_iface_t: what every UCT interface starts with. Initialised by init_iface() alone.
 struct BaseIface {
     uct_iface_t super;
@@ -30,7 +36,7 @@ struct BaseIface {
     uct_error_handler_t err_handler; // NULL: the user did not ask for errors
     void* err_handler_arg;
     uint32_t err_handler_flags;
-    uct_worker_progress_t prog;
+    WorkerProgress prog;
     unsigned progress_flags;
     struct {
         unsigned num_alloc_methods;
