@@ -1,0 +1,53 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Process-wide totals.
+#include "plugin/statistics.hpp"
+
+#include <new>
+
+#include <unistd.h>
+
+namespace gdr::plugin {
+
+void Statistics::add(const Counts& counts)
+{
+    constexpr auto relaxed = std::memory_order_relaxed;
+    gpudirect_bytes_.fetch_add(counts.gpudirect_bytes, relaxed);
+    staged_bytes_.fetch_add(counts.staged_bytes, relaxed);
+    host_bytes_.fetch_add(counts.host_bytes, relaxed);
+    gpudirect_ops_.fetch_add(counts.gpudirect_ops, relaxed);
+    staged_ops_.fetch_add(counts.staged_ops, relaxed);
+    registrations_.fetch_add(counts.registrations, relaxed);
+}
+
+Counts Statistics::totals() const
+{
+    return {.gpudirect_bytes = gpudirect_bytes_,
+            .staged_bytes = staged_bytes_,
+            .host_bytes = host_bytes_,
+            .gpudirect_ops = gpudirect_ops_,
+            .staged_ops = staged_ops_,
+            .registrations = registrations_};
+}
+
+std::string Statistics::line() const
+{
+    const Counts sum = totals();
+    return "gdr pid=" + std::to_string(getpid()) +
+           " gpudirect_bytes=" + std::to_string(sum.gpudirect_bytes) +
+           " staged_bytes=" + std::to_string(sum.staged_bytes) +
+           " host_bytes=" + std::to_string(sum.host_bytes) +
+           " gpudirect_ops=" + std::to_string(sum.gpudirect_ops) +
+           " staged_ops=" + std::to_string(sum.staged_ops) +
+           " registrations=" + std::to_string(sum.registrations);
+}
+
+Statistics& statistics()
+{
+    // Never destroyed: interfaces may be closed by static destructors that run after ours.
+    alignas(Statistics) static std::byte storage[sizeof(Statistics)];
+    static auto* const instance = new (storage) Statistics;
+    return *instance;
+}
+
+} // namespace gdr::plugin
