@@ -1,0 +1,62 @@
+/* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE. */
+/*
+ * What softcuda, the emulated CUDA driver, offers beyond the driver API: the way an emulated HCA
+ * reaches device memory, and counts of API calls for tests. The functions are exported by
+ * softcuda's libcuda.so.1; a library that must also work beside the real driver looks them up with
+ * dlsym() and takes their absence to mean a real driver.
+ *
+ * Device memory is a range of addresses that the CPU cannot touch (SIGSEGV) and, elsewhere in the
+ * address space, a readable and writable alias of the same bytes. Alias addresses and the memory
+ * behind them are never used for a second allocation, while device addresses are: whoever holds on
+ * to an alias or a mapping of freed memory sees memory that belongs to nobody, as an HCA does that
+ * still has the old pages registered.
+ *
+ * Environment: SOFTCUDA_DEVICES     number of devices, 0 to 16 (default 2)
+ *              SOFTCUDA_MEMORY      bytes of memory per device and process, suffix K, M, G or T
+ *                                   (default 4G)
+ *              SOFTCUDA_COPY_LATENCY_US  microseconds by which each copy and memset is delayed
+ *                                   (default 0)
+ *              SOFTCUDA_STATS       1: print the number of calls per function to stderr at exit
+ *
+ * All functions may be called from any thread at any time, also before cuInit.
+ */
+#ifndef SOFTCUDA_H
+#define SOFTCUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * The alias in this process of [device_ptr, device_ptr + length). NULL unless that range lies
+ * inside one live device allocation (managed and host memory have no alias: the CPU reaches them as
+ * they are). The address stays mapped for the life of the process, whatever happens to the
+ * allocation, except for memory opened with cuIpcOpenMemHandle, whose alias ends with
+ * cuIpcCloseMemHandle.
+ */
+void* softcuda_host_alias(const void* device_ptr, size_t length);
+
+/*
+ * Maps all memory behind a dmabuf fd exported by cuMemGetHandleForAddressRange, in this process or
+ * in another one of the same user that is still alive: what an HCA's registration does. As with a
+ * GPU's dmabuf, mmap of the fd itself is refused. The length is the fd's size (lseek SEEK_END).
+ * Returns the address of the first byte, to be released with munmap(2), or NULL with errno set:
+ * EBADF not open or not a softcuda dmabuf, ENXIO the memory is gone, else what mmap(2) said.
+ */
+void* softcuda_dmabuf_map(int fd);
+
+/* Driver API calls made in this process so far, of every function together. */
+uint64_t softcuda_calls(void);
+
+/* Calls of one function, by its name with or without the version suffix ("cuMemAlloc" counts
+ * cuMemAlloc_v2 too). 0 for a name never called. */
+uint64_t softcuda_call_count(const char* name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
