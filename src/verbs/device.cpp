@@ -1,0 +1,158 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Finding and opening HCAs.
+#include "verbs/device.hpp"
+
+#include "verbs/error.hpp"
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+namespace gdr::verbs {
+namespace {
+
+struct DeviceList {
+    DeviceList() : devices(ibv_get_device_list(&count)), error(errno) {}
+    ~DeviceList()
+    {
+        if (devices != nullptr) {
+            ibv_free_device_list(devices);
+        }
+    }
+    DeviceList(const DeviceList&) = delete;
+    DeviceList& operator=(const DeviceList&) = delete;
+
+    int count = 0;
+    ibv_device** devices;
+    int error;
+};
+
+// Gb/s of one lane, after 8b/10b or 64b/66b encoding, by the bit of ibv_port_attr::active_speed.
+double lane_rate(unsigned active_speed)
+{
+    switch (active_speed) {
+    case 1: // SDR
+        return 2.0;
+    case 2: // DDR
+        return 4.0;
+    case 4: // QDR
+        return 8.0;
+    case 8: // FDR10
+        return 10.3125 * 64 / 66;
+    case 16: // FDR
+        return 14.0625 * 64 / 66;
+    case 32: // EDR
+        return 25.78125 * 64 / 66;
+    case 64: // HDR
+        return 50.0;
+    case 128: // NDR
+        return 100.0;
+    default:
+        return 2.0;
+    }
+}
+
+unsigned lanes(unsigned active_width)
+{
+    switch (active_width) {
+    case 2:
+        return 4;
+    case 4:
+        return 8;
+    case 8:
+        return 12;
+    case 16:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+} // namespace
+
+std::vector<std::string> device_names(std::string* reason)
+{
+    DeviceList list;
+    std::vector<std::string> names;
+
+    for (int i = 0; i < list.count; ++i) {
+        if (list.devices[i]->transport_type == IBV_TRANSPORT_IB) {
+            names.emplace_back(ibv_get_device_name(list.devices[i]));
+        }
+    }
+    if (names.empty() && reason != nullptr) {
+        if (list.devices == nullptr) {
+            *reason = "libibverbs cannot list devices: " + errno_text(list.error);
+        } else if (list.count > 0) {
+            *reason = "only iWARP devices are present";
+        } else {
+            *reason = "libibverbs finds no RDMA device";
+        }
+    }
+    return names;
+}
+
+double Port::bandwidth() const
+{
+    return lane_rate(attributes.active_speed) * lanes(attributes.active_width) * 1e9 / 8;
+}
+
+Device::Device(const std::string& name) : name_(name)
+{
+    DeviceList list;
+    for (int i = 0; i < list.count && !context_; ++i) {
+        if (name == ibv_get_device_name(list.devices[i])) {
+            context_.reset(ibv_open_device(list.devices[i]));
+            if (!context_) {
+                throw Error("ibv_open_device(" + name + ")", errno);
+            }
+        }
+    }
+    if (!context_) {
+        throw Error("finding RDMA device " + name, ENODEV);
+    }
+    if (int error = ibv_query_device(context_.get(), &attributes_); error != 0) {
+        throw Error("ibv_query_device on " + name, error);
+    }
+    for (unsigned number = 1; number <= attributes_.phys_port_cnt; ++number) {
+        Port port{static_cast<uint8_t>(number), {}, false};
+        if (int error = ibv_query_port(context_.get(), port.number, &port.attributes); error != 0) {
+            throw Error("ibv_query_port(" + std::to_string(number) + ") on " + name, error);
+        }
+        port.ethernet = port.attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
+        ports_.push_back(port);
+    }
+}
+
+std::string Device::pci_bus_id() const
+{
+    char link[PATH_MAX];
+    std::string path = std::string(context_->device->ibdev_path) + "/device";
+    if (realpath(path.c_str(), link) == nullptr) {
+        return {};
+    }
+    std::string id = std::strrchr(link, '/') + 1;
+    bool is_pci = id.size() == 12 && id[4] == ':' && id[7] == ':' && id[10] == '.';
+    return is_pci ? id : std::string();
+}
+
+bool Device::supports_dmabuf(ibv_pd* pd, std::string* cause) const
+{
+    errno = 0;
+    ibv_mr* mr = ibv_reg_dmabuf_mr(pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE);
+    int error = errno;
+    if (mr != nullptr) { // a device that takes any file proves nothing
+        ibv_dereg_mr(mr);
+        *cause = "ibv_reg_dmabuf_mr accepted an invalid file";
+        return false;
+    }
+    if (error == EBADF) {
+        return true;
+    }
+    *cause = "ibv_reg_dmabuf_mr: " + errno_text(error);
+    return false;
+}
+
+} // namespace gdr::verbs

@@ -1,0 +1,53 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// An HCA: found by name, opened, with its attributes and those of its ports.
+#pragma once
+
+#include "verbs/gid.hpp"
+#include "verbs/handles.hpp"
+
+#include <string>
+#include <vector>
+
+namespace gdr::verbs {
+
+// Names of the HCAs of this machine that speak InfiniBand or RoCE (iWARP devices are left out), in the
+// order of libibverbs. Empty without hardware, drivers or permission; reason, if not NULL, then says which.
+std::vector<std::string> device_names(std::string* reason = nullptr);
+
+struct Port {
+    uint8_t number;
+    ibv_port_attr attributes;
+    bool ethernet;
+
+    bool active() const { return attributes.state == IBV_PORT_ACTIVE; }
+    // Data rate of the port after encoding, bytes per second, from active_speed x active_width.
+    double bandwidth() const;
+};
+
+// One opened HCA. Immutable after construction: may be read by any thread.
+class Device {
+  public:
+    // Throws Error.
+    explicit Device(const std::string& name);
+
+    const std::string& name() const { return name_; }
+    ibv_context* context() const { return context_.get(); }
+    const ibv_device_attr& attributes() const { return attributes_; }
+    const std::vector<Port>& ports() const { return ports_; }
+
+    // "0000:3b:00.0", empty when the device is not on a PCI bus.
+    std::string pci_bus_id() const;
+
+    // Whether the kernel and the provider know dmabuf regions at all: a registration of no file answers
+    // EBADF where they do. cause receives the reason where they do not.
+    bool supports_dmabuf(ibv_pd* pd, std::string* cause) const;
+
+  private:
+    std::string name_;
+    Context context_;
+    ibv_device_attr attributes_{};
+    std::vector<Port> ports_;
+};
+
+} // namespace gdr::verbs

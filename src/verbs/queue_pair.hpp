@@ -1,0 +1,58 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Queue pairs: creation and the way through their states.
+#pragma once
+
+#include "verbs/handles.hpp"
+
+#include <cstdint>
+
+namespace gdr::verbs {
+
+// Where a queue pair of another HCA is reached.
+struct Destination {
+    uint16_t lid;   // InfiniBand
+    ibv_gid gid;    // RoCE, and InfiniBand across subnets
+    bool global;    // send a GRH
+};
+
+// How a queue pair of this HCA leaves its port. Constant for an interface.
+struct Path {
+    uint8_t port;
+    uint8_t gid_index;
+    uint8_t service_level;
+    uint8_t traffic_class;
+    uint8_t hop_limit;
+    uint16_t pkey_index;
+};
+
+struct RcAttributes {
+    ibv_mtu mtu;
+    uint32_t remote_qpn;
+    uint32_t remote_psn;
+    uint32_t local_psn;
+    uint8_t max_rd_atomic;      // reads and atomics this side may have outstanding
+    uint8_t max_dest_rd_atomic; // reads and atomics the peer may have outstanding here
+    uint8_t timeout;            // 4.096 us * 2^timeout; 0: for ever
+    uint8_t retry_count;
+    uint8_t rnr_retry; // 7: for ever
+    uint8_t min_rnr_timer;
+};
+
+// In state INIT, remote write, read and atomic allowed. capabilities: asked for, then as granted.
+// Throws Error.
+QueuePair create_rc(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, const Path& path, ibv_qp_cap* capabilities);
+
+// INIT to RTS. Returns 0 or an errno; failed, if not NULL, names the step.
+int connect_rc(ibv_qp* qp, const Path& path, const Destination& destination, const RcAttributes& attributes,
+               const char** failed);
+
+// In state RTS. Throws Error.
+QueuePair create_ud(ibv_pd* pd, ibv_cq* cq, const Path& path, uint32_t qkey, ibv_qp_cap* capabilities);
+
+// Everything outstanding completes with a flush error.
+void to_error(ibv_qp* qp);
+
+ibv_ah_attr address_vector(const Path& path, const Destination& destination);
+
+} // namespace gdr::verbs
