@@ -13,11 +13,14 @@ namespace gdr::abi {
 enum class OptionType {
     boolean,      // int: y/n
     unsigned_int, // unsigned
+    auto_ulong,   // unsigned long; "auto" is kAuto (UCX's "ulunits")
     memory_size,  // size_t, bytes; accepts 8k, 1m, inf
     duration,     // double, seconds; accepts 10ms, 1s
     string,       // char*, owned by UCX
     choice,       // unsigned: index into names
 };
+
+inline constexpr unsigned long kAuto = ~1ul; // UCS_ULUNITS_AUTO
 
 struct Option {
     const char* name;

@@ -1,0 +1,61 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Judging a peer's address.
+#include "rc/address.hpp"
+
+#include <cstring>
+
+namespace gdr::rc {
+namespace {
+
+constexpr uint16_t kPkeyMembershipBit = 0x8000;
+
+bool same_subnet(const DeviceAddress& a, const DeviceAddress& b) { return std::memcmp(a.gid, b.gid, 8) == 0; }
+
+bool is_ipv4_mapped(const DeviceAddress& address)
+{
+    static constexpr uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    return std::memcmp(address.gid, prefix, sizeof(prefix)) == 0;
+}
+
+} // namespace
+
+const char* unreachable_reason(const DeviceAddress& local, const DeviceAddress* device,
+                               const IfaceAddress* iface)
+{
+    if (iface != nullptr && (iface->tag != kAddressTag || iface->version != kWireVersion)) {
+        return "not the address of a gdr RC interface of this version";
+    }
+    if (device == nullptr) {
+        return nullptr;
+    }
+    if (device->tag != kAddressTag || device->version != kWireVersion) {
+        return "not the address of a gdr RC device of this version";
+    }
+    if (device->ethernet != local.ethernet) {
+        return "one port is InfiniBand, the other RoCE";
+    }
+    if (local.ethernet) {
+        return is_ipv4_mapped(*device) == is_ipv4_mapped(local)
+                   ? nullptr
+                   : "one RoCE port is addressed by IPv4, the other by IPv6 (UCX_GDR_RC_GID_INDEX)";
+    }
+    if (((device->pkey ^ local.pkey) & ~kPkeyMembershipBit & 0xffff) != 0) {
+        return "the ports use different partition keys (UCX_GDR_RC_PKEY)";
+    }
+    if (((device->pkey | local.pkey) & kPkeyMembershipBit) == 0) {
+        return "both ports are limited members of the partition";
+    }
+    return same_subnet(*device, local) ? nullptr : "the ports are on different InfiniBand subnets";
+}
+
+verbs::Destination destination(const DeviceAddress& local, const DeviceAddress& peer)
+{
+    verbs::Destination result{};
+    result.lid = peer.lid;
+    result.global = local.ethernet != 0;
+    std::memcpy(result.gid.raw, peer.gid, sizeof(peer.gid));
+    return result;
+}
+
+} // namespace gdr::rc

@@ -1,0 +1,48 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What an RC interface tells its peers about itself: the device address (where its port is) and the
+// interface address (its handshake queue pair). Little-endian, packed, versioned; both start with a tag
+// that tells them from the addresses of other transports called "gdr".
+#pragma once
+
+#include "verbs/queue_pair.hpp"
+
+#include <bit>
+#include <cstdint>
+
+namespace gdr::rc {
+
+static_assert(std::endian::native == std::endian::little, "the wire formats are little-endian");
+
+inline constexpr uint8_t kAddressTag = 0xc5;
+inline constexpr uint8_t kWireVersion = 1;
+
+struct [[gnu::packed]] DeviceAddress {
+    uint8_t tag;
+    uint8_t version;
+    uint8_t ethernet; // 1: RoCE
+    uint8_t mtu;      // enum ibv_mtu: the port's active MTU
+    uint16_t lid;
+    uint16_t pkey;
+    uint8_t gid[16];
+};
+static_assert(sizeof(DeviceAddress) <= 31, "UCP's address format");
+
+struct [[gnu::packed]] IfaceAddress {
+    uint8_t tag;
+    uint8_t version;
+    uint16_t reserved;
+    uint32_t handshake_qpn; // UD
+    uint64_t incarnation;   // random: tells this interface from earlier ones with the same number
+};
+static_assert(sizeof(IfaceAddress) <= 63, "UCP's address format");
+
+// NULL: a peer with these addresses can be reached from a port with that address; else the reason. An
+// address that is not ours is read no further than its tag.
+const char* unreachable_reason(const DeviceAddress& local, const DeviceAddress* device,
+                               const IfaceAddress* iface);
+
+// Where the peer's queue pairs are reached from here.
+verbs::Destination destination(const DeviceAddress& local, const DeviceAddress& peer);
+
+} // namespace gdr::rc

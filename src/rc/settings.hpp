@@ -1,0 +1,34 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// UCX_GDR_RC_*: the configuration of an RC interface.
+#pragma once
+
+#include "abi/options.hpp"
+
+namespace gdr::rc {
+
+// Filled by UCX; layout described by iface_options().
+struct Settings {
+    abi::IfaceConfig base;
+    unsigned tx_queue_length;   // work requests per endpoint
+    unsigned tx_buffers;        // buffers for bcopy, per interface
+    unsigned rx_queue_length;   // receive buffers, per interface
+    size_t segment_size;        // bytes
+    size_t max_inline;          // bytes
+    unsigned moderation;        // work requests per signalled completion
+    unsigned window;            // active messages per endpoint without the receiver's grant
+    double timeout;             // seconds
+    unsigned retry_count;
+    double rnr_timeout; // seconds
+    unsigned rnr_retry_count;
+    double connect_timeout; // seconds
+    unsigned long gid_index; // abi::kAuto: by rank, verbs::choose_gid()
+    unsigned traffic_class;
+    unsigned service_level;
+    unsigned long pkey;     // value, 15 bits; abi::kAuto: the first of the table
+    unsigned long path_mtu; // bytes; abi::kAuto: as large as both ports allow
+};
+
+const abi::OptionTable& iface_options();
+
+} // namespace gdr::rc
