@@ -48,3 +48,50 @@ configure_in() {
         (cd "$dir" && "$root/configure" "$@" && echo "$stamp" >configured-with)
     fi
 }
+
+# ---- stock ucx_perftest between two processes of this machine
+
+# Prints a TCP port that nobody uses.
+free_port() {
+    local port
+    while :; do
+        port=$((20000 + RANDOM % 12000))
+        listening "$port" || break
+    done
+    echo "$port"
+}
+
+listening() { grep -qis "^ *[0-9]*: [0-9A-F]*:$(printf '%04X' "$1") .* 0A " /proc/net/tcp /proc/net/tcp6; }
+
+# perftest_pair LOG SECONDS ARGUMENT...: runs a server and a client through the command in the
+# array "launch" (may be empty); leaves LOG.server and LOG.client. Fails when either fails, hangs
+# for longer than SECONDS, or the client gives no figures.
+perftest_pair() {
+    local log=$1 limit=$2 port server status=0 tries
+    shift 2
+    port=$(free_port)
+    timeout -k 2 "$limit" "${launch[@]}" ucx_perftest -p "$port" >"$log.server" 2>&1 </dev/null &
+    server=$!
+    for ((tries = 0; tries < 200; tries++)); do
+        ! listening "$port" || break
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.05
+    done
+    timeout -k 2 "$limit" "${launch[@]}" ucx_perftest 127.0.0.1 -p "$port" -v "$@" \
+        >"$log.client" 2>&1 </dev/null || status=$?
+    [[ $status -eq 0 ]] || kill "$server" 2>/dev/null || true
+    wait "$server" 2>/dev/null || status=$((status ? status : $?))
+    [[ $status -eq 0 ]] && perftest_figures "$log" >/dev/null
+}
+
+# Prints "iterations latency_us bandwidth_MBps messages_per_s" of a finished pair.
+perftest_figures() {
+    awk -F, '/^[0-9]+,[0-9.,]+$/ { line = $1 " " $4 " " $6 " " $8 } END { if (line == "") exit 1; print line }' \
+        "$1.client"
+}
+
+# Prints the line that most likely says why a pair failed.
+perftest_cause() {
+    grep -hE 'ERROR|FATAL|[Aa]ssert|Caught signal|[Ff]ail|rror:' "$1.client" "$1.server" | head -n 1 ||
+        echo "no message: it hung or was killed"
+}
