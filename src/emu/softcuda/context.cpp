@@ -1,0 +1,340 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Contexts and each thread's stack of them.
+#include "emu/softcuda/context.hpp"
+#include "emu/softcuda/device.hpp"
+#include "emu/softcuda/memory.hpp"
+#include "emu/softcuda/stream.hpp"
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace softcuda {
+
+namespace {
+
+struct Contexts {
+    std::mutex mutex;
+    std::set<CUcontext> all;
+    std::map<int, CUcontext> primary;
+    std::set<std::pair<CUcontext, CUcontext>> peers; // the first may access the second
+    uint64_t next_id = 1;
+};
+
+Contexts& contexts()
+{
+    static auto& instance = *new Contexts;
+    return instance;
+}
+
+thread_local std::vector<CUcontext> stack;
+
+/// Called with the lock held.
+void bring_to_life(CUcontext context)
+{
+    context->id = contexts().next_id++;
+    if (context->legacy_stream == nullptr) {
+        context->legacy_stream = create_legacy_stream(context);
+    }
+    context->alive = true;
+}
+
+CUcontext new_context(int ordinal, unsigned flags, bool primary)
+{
+    auto* context = new CUctx_st{};
+    context->device = ordinal;
+    context->flags = flags;
+    context->primary = primary;
+    contexts().all.insert(context);
+    return context;
+}
+
+/// Called with the lock held; the contexts of all devices exist from their first use on.
+CUcontext primary_of(int ordinal)
+{
+    CUcontext& context = contexts().primary[device(ordinal).ordinal()];
+    if (context == nullptr) {
+        context = new_context(ordinal, 0, true);
+    }
+    return context;
+}
+
+/// Ends a context with all that belongs to it. Called without the lock: operations under way may
+/// run host functions.
+void end(CUcontext context)
+{
+    destroy_streams(context);
+    release_memory(context);
+    context->alive = false;
+}
+
+CUresult create(CUcontext* handle, unsigned flags, CUdevice ordinal)
+{
+    require(handle != nullptr);
+    device(ordinal);
+    std::lock_guard guard(contexts().mutex);
+    CUcontext context = new_context(ordinal, flags, false);
+    bring_to_life(context);
+    stack.push_back(context);
+    *handle = context;
+    return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUcontext current_context() { return stack.empty() ? nullptr : stack.back(); }
+
+CUcontext live_context(CUcontext context)
+{
+    if (context == nullptr) {
+        context = current_context();
+        require(context != nullptr, CUDA_ERROR_INVALID_CONTEXT);
+    } else {
+        std::lock_guard guard(contexts().mutex);
+        require(contexts().all.contains(context), CUDA_ERROR_INVALID_CONTEXT);
+    }
+    require(context->alive, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    return context;
+}
+
+} // namespace softcuda
+
+using namespace softcuda;
+
+// ---- primary contexts
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* handle, CUdevice ordinal)
+{
+    return api(__func__, Needs::init, [&] {
+        require(handle != nullptr);
+        std::lock_guard guard(contexts().mutex);
+        CUcontext context = primary_of(ordinal);
+        if (!context->alive) {
+            bring_to_life(context);
+        }
+        ++context->retained;
+        *handle = context;
+    });
+}
+
+SOFTCUDA_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
+{
+    return api(__func__, Needs::init, [&] {
+        CUcontext last = nullptr;
+        {
+            std::lock_guard guard(contexts().mutex);
+            CUcontext context = primary_of(ordinal);
+            require(context->retained > 0, CUDA_ERROR_INVALID_CONTEXT);
+            if (--context->retained == 0) {
+                last = context;
+            }
+        }
+        if (last != nullptr && last->alive) {
+            end(last);
+        }
+    });
+}
+
+SOFTCUDA_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
+{
+    return api(__func__, Needs::init, [&] {
+        CUcontext context = nullptr;
+        {
+            std::lock_guard guard(contexts().mutex);
+            context = primary_of(ordinal);
+        }
+        if (context->alive) {
+            end(context);
+        }
+    });
+}
+
+SOFTCUDA_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned flags)
+{
+    return api(__func__, Needs::init, [&] {
+        std::lock_guard guard(contexts().mutex);
+        primary_of(ordinal)->flags = flags;
+    });
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned* flags, int* active)
+{
+    return api(__func__, Needs::init, [&] {
+        require(flags != nullptr && active != nullptr);
+        std::lock_guard guard(contexts().mutex);
+        CUcontext context = primary_of(ordinal);
+        *flags = context->flags;
+        *active = context->alive;
+    });
+}
+
+// ---- contexts of the program's own
+
+SOFTCUDA_EXPORT CUresult cuCtxCreate_v2(CUcontext* handle, unsigned flags, CUdevice ordinal)
+{
+    return api(__func__, Needs::init, [&] { return create(handle, flags, ordinal); });
+}
+
+SOFTCUDA_EXPORT CUresult cuCtxCreate_v3(CUcontext* handle, CUexecAffinityParam* affinity, int count,
+                                        unsigned flags, CUdevice ordinal)
+{
+    return api(__func__, Needs::init, [&] {
+        require(affinity == nullptr && count == 0, CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+        return create(handle, flags, ordinal);
+    });
+}
+
+// CUctxCreateParams came with CUDA 12.5; its contents ask for features that are not there.
+#if CUDA_VERSION >= 12050
+using ContextParameters = CUctxCreateParams;
+#else
+using ContextParameters = void;
+#endif
+
+SOFTCUDA_EXPORT CUresult cuCtxCreate_v4(CUcontext* handle, ContextParameters* parameters,
+                                        unsigned flags, CUdevice ordinal)
+{
+    return api(__func__, Needs::init, [&] {
+#if CUDA_VERSION >= 12050
+        require(parameters == nullptr || (parameters->execAffinityParams == nullptr &&
+                                          parameters->cigParams == nullptr),
+                CUDA_ERROR_NOT_SUPPORTED);
+#else
+        require(parameters == nullptr, CUDA_ERROR_NOT_SUPPORTED);
+#endif
+        return create(handle, flags, ordinal);
+    });
+}
+
+CUresult cuCtxDestroy(CUcontext context)
+{
+    return api(__func__, Needs::init, [&] {
+        require(context != nullptr);
+        live_context(context);
+        require(!context->primary, CUDA_ERROR_INVALID_CONTEXT);
+        end(context);
+        if (current_context() == context) {
+            stack.pop_back();
+        }
+    });
+}
+
+// ---- what is current
+
+CUresult cuCtxPushCurrent(CUcontext context)
+{
+    return api(__func__, Needs::init, [&] {
+        require(context != nullptr, CUDA_ERROR_INVALID_CONTEXT);
+        stack.push_back(live_context(context));
+    });
+}
+
+CUresult cuCtxPopCurrent(CUcontext* context)
+{
+    return api(__func__, Needs::init, [&] {
+        require(!stack.empty(), CUDA_ERROR_INVALID_CONTEXT);
+        if (context != nullptr) {
+            *context = stack.back();
+        }
+        stack.pop_back();
+    });
+}
+
+CUresult cuCtxSetCurrent(CUcontext context)
+{
+    return api(__func__, Needs::init, [&] {
+        if (context != nullptr) {
+            live_context(context);
+        }
+        if (!stack.empty()) {
+            stack.pop_back();
+        }
+        if (context != nullptr) {
+            stack.push_back(context);
+        }
+    });
+}
+
+CUresult cuCtxGetCurrent(CUcontext* context)
+{
+    return api(__func__, Needs::init, [&] {
+        require(context != nullptr);
+        *context = current_context();
+    });
+}
+
+CUresult cuCtxGetDevice(CUdevice* ordinal)
+{
+    return api(__func__, Needs::context, [&] {
+        require(ordinal != nullptr);
+        *ordinal = current_context()->device;
+    });
+}
+
+CUresult cuCtxGetFlags(unsigned* flags)
+{
+    return api(__func__, Needs::context, [&] {
+        require(flags != nullptr);
+        *flags = current_context()->flags;
+    });
+}
+
+SOFTCUDA_EXPORT CUresult cuCtxGetId(CUcontext context, unsigned long long* id)
+{
+    return api(__func__, Needs::init, [&] {
+        require(id != nullptr);
+        *id = live_context(context)->id;
+    });
+}
+
+CUresult cuCtxGetApiVersion(CUcontext context, unsigned* version)
+{
+    return api(__func__, Needs::init, [&] {
+        require(version != nullptr);
+        live_context(context);
+        *version = 3020;
+    });
+}
+
+CUresult cuCtxSynchronize(void)
+{
+    return api(__func__, Needs::context, [&] { wait_for_context(current_context()); });
+}
+
+CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest)
+{
+    return api(__func__, Needs::context, [&] {
+        if (least != nullptr) {
+            *least = kLeastPriority;
+        }
+        if (greatest != nullptr) {
+            *greatest = kGreatestPriority;
+        }
+    });
+}
+
+// ---- peers: every context reaches every device's memory; enabling is book-keeping alone
+
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
+{
+    return api(__func__, Needs::context, [&] {
+        require(flags == 0);
+        CUcontext self = current_context();
+        require(live_context(peer)->device != self->device, CUDA_ERROR_INVALID_DEVICE);
+        std::lock_guard guard(contexts().mutex);
+        require(contexts().peers.emplace(self, peer).second,
+                CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+    });
+}
+
+CUresult cuCtxDisablePeerAccess(CUcontext peer)
+{
+    return api(__func__, Needs::context, [&] {
+        std::lock_guard guard(contexts().mutex);
+        require(contexts().peers.erase({current_context(), peer}) == 1,
+                CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+    });
+}

@@ -1,0 +1,327 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// memcpy and memset. Arguments are checked and resolved when a call is made, bytes move when the
+// stream gets there.
+#include "emu/softcuda/context.hpp"
+#include "emu/softcuda/memory.hpp"
+#include "emu/softcuda/stream.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+namespace softcuda {
+
+namespace {
+
+enum class Mode { sync, async };
+
+struct Range {
+    uintptr_t address;
+    Space space;
+};
+
+Range host(const void* pointer) { return {as_address(pointer), Space::host}; }
+Range on_device(CUdeviceptr address) { return {address, Space::device}; }
+Range anywhere(CUdeviceptr address) { return {address, Space::any}; }
+
+void move(const Pieces& destination, const Pieces& source)
+{
+    auto d = destination.begin();
+    auto s = source.begin();
+    size_t d_done = 0, s_done = 0;
+    while (d != destination.end() && s != source.end()) {
+        size_t n = std::min(d->second - d_done, s->second - s_done);
+        std::memmove(d->first + d_done, s->first + s_done, n);
+        if ((d_done += n) == d->second) {
+            ++d;
+            d_done = 0;
+        }
+        if ((s_done += n) == s->second) {
+            ++s;
+            s_done = 0;
+        }
+    }
+}
+
+void append(Pieces& to, const Pieces& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+/// Issues an operation of a copy or memset.
+CUresult issue(CUstream handle, Mode mode, std::function<void()> run)
+{
+    CUstream stream = resolve_stream(handle);
+    Operation operation{.run = std::move(run), .delayed = true};
+    if (mode == Mode::async) {
+        enqueue(stream, std::move(operation));
+    } else {
+        execute(stream, std::move(operation));
+    }
+    return CUDA_SUCCESS;
+}
+
+/// `pageable_*`: memory the driver cannot reach later. As with the real one such a source is
+/// staged before the call returns, and such a destination is filled before the call returns.
+CUresult issue_copy(CUstream handle, Mode mode, Pieces destination, Pieces source,
+                    bool pageable_destination, bool pageable_source)
+{
+    if (mode == Mode::async && pageable_destination) {
+        mode = Mode::sync;
+    }
+    if (mode == Mode::async && pageable_source) {
+        size_t length = 0;
+        for (const auto& [start, size] : source) {
+            length += size;
+        }
+        auto staged = std::make_shared<std::vector<char>>(length);
+        Pieces stage{{staged->data(), length}};
+        move(stage, source);
+        return issue(handle, mode, [=] { move(destination, {{staged->data(), staged->size()}}); });
+    }
+    return issue(handle, mode,
+                 [d = std::move(destination), s = std::move(source)] { move(d, s); });
+}
+
+CUresult copy(CUstream handle, Mode mode, Range destination, Range source, size_t length)
+{
+    if (length == 0) {
+        return CUDA_SUCCESS;
+    }
+    return issue_copy(handle, mode, pieces(destination.address, length, destination.space),
+                      pieces(source.address, length, source.space),
+                      pageable(destination.address), pageable(source.address));
+}
+
+Range plane(CUmemorytype type, const void* host_pointer, CUdeviceptr device_pointer)
+{
+    switch (type) {
+    case CU_MEMORYTYPE_HOST: return host(host_pointer);
+    case CU_MEMORYTYPE_DEVICE: return on_device(device_pointer);
+    case CU_MEMORYTYPE_UNIFIED: return anywhere(device_pointer);
+    default: throw Error{CUDA_ERROR_NOT_SUPPORTED}; // arrays
+    }
+}
+
+Pieces rows(Range range, size_t x, size_t y, size_t pitch, size_t width, size_t height)
+{
+    require(pitch == 0 || pitch >= x + width);
+    Pieces all;
+    for (size_t row = 0; row < height; ++row) {
+        append(all, pieces(range.address + (y + row) * (pitch != 0 ? pitch : width) + x, width,
+                           range.space));
+    }
+    return all;
+}
+
+CUresult copy_2d(CUstream handle, Mode mode, const CUDA_MEMCPY2D* copy)
+{
+    require(copy != nullptr);
+    if (copy->WidthInBytes == 0 || copy->Height == 0) {
+        return CUDA_SUCCESS;
+    }
+    Range destination = plane(copy->dstMemoryType, copy->dstHost, copy->dstDevice);
+    Range source = plane(copy->srcMemoryType, copy->srcHost, copy->srcDevice);
+    return issue_copy(handle, mode,
+                      rows(destination, copy->dstXInBytes, copy->dstY, copy->dstPitch,
+                           copy->WidthInBytes, copy->Height),
+                      rows(source, copy->srcXInBytes, copy->srcY, copy->srcPitch,
+                           copy->WidthInBytes, copy->Height),
+                      pageable(destination.address), pageable(source.address));
+}
+
+template <typename Value>
+void fill(const Pieces& where, Value value)
+{
+    char bytes[sizeof(Value)];
+    std::memcpy(bytes, &value, sizeof(value));
+    for (const auto& [start, size] : where) {
+        if constexpr (sizeof(Value) == 1) {
+            std::memset(start, bytes[0], size);
+        } else {
+            for (size_t i = 0; i < size; i += sizeof(Value)) {
+                std::memcpy(start + i, bytes, sizeof(Value));
+            }
+        }
+    }
+}
+
+template <typename Value>
+CUresult set(CUstream handle, Mode mode, CUdeviceptr address, Value value, size_t count)
+{
+    require(address % sizeof(Value) == 0);
+    if (count == 0) {
+        return CUDA_SUCCESS;
+    }
+    return issue(handle, mode,
+                 [where = pieces(address, count * sizeof(Value), Space::device), value] {
+                     fill(where, value);
+                 });
+}
+
+template <typename Value>
+CUresult set_2d(CUstream handle, Mode mode, CUdeviceptr address, size_t pitch, Value value,
+                size_t width, size_t height)
+{
+    require(address % sizeof(Value) == 0 && pitch % sizeof(Value) == 0);
+    if (width == 0 || height == 0) {
+        return CUDA_SUCCESS;
+    }
+    return issue(handle, mode,
+                 [where = rows(on_device(address), 0, 0, pitch, width * sizeof(Value), height),
+                  value] { fill(where, value); });
+}
+
+} // namespace
+
+} // namespace softcuda
+
+using namespace softcuda;
+
+// ---- copies
+
+CUresult cuMemcpy(CUdeviceptr destination, CUdeviceptr source, size_t length)
+{
+    return api(__func__, Needs::context, [&] {
+        return copy(nullptr, Mode::sync, anywhere(destination), anywhere(source), length);
+    });
+}
+
+CUresult cuMemcpyHtoD(CUdeviceptr destination, const void* source, size_t length)
+{
+    return api(__func__, Needs::context, [&] {
+        return copy(nullptr, Mode::sync, on_device(destination), host(source), length);
+    });
+}
+
+CUresult cuMemcpyDtoH(void* destination, CUdeviceptr source, size_t length)
+{
+    return api(__func__, Needs::context, [&] {
+        return copy(nullptr, Mode::sync, host(destination), on_device(source), length);
+    });
+}
+
+CUresult cuMemcpyDtoD(CUdeviceptr destination, CUdeviceptr source, size_t length)
+{
+    return api(__func__, Needs::context, [&] {
+        return copy(nullptr, Mode::sync, on_device(destination), on_device(source), length);
+    });
+}
+
+CUresult cuMemcpyPeer(CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source,
+                      CUcontext source_context, size_t length)
+{
+    return api(__func__, Needs::context, [&] {
+        live_context(destination_context);
+        live_context(source_context);
+        return copy(nullptr, Mode::sync, on_device(destination), on_device(source), length);
+    });
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source, size_t length,
+                       CUstream stream)
+{
+    return api(__func__, Needs::context, [&] {
+        return copy(stream, Mode::async, anywhere(destination), anywhere(source), length);
+    });
+}
+
+CUresult cuMemcpyHtoDAsync(CUdeviceptr destination, const void* source, size_t length,
+                           CUstream stream)
+{
+    return api(__func__, Needs::context, [&] {
+        return copy(stream, Mode::async, on_device(destination), host(source), length);
+    });
+}
+
+CUresult cuMemcpyDtoHAsync(void* destination, CUdeviceptr source, size_t length, CUstream stream)
+{
+    return api(__func__, Needs::context, [&] {
+        return copy(stream, Mode::async, host(destination), on_device(source), length);
+    });
+}
+
+CUresult cuMemcpyDtoDAsync(CUdeviceptr destination, CUdeviceptr source, size_t length,
+                           CUstream stream)
+{
+    return api(__func__, Needs::context, [&] {
+        return copy(stream, Mode::async, on_device(destination), on_device(source), length);
+    });
+}
+
+CUresult cuMemcpyPeerAsync(CUdeviceptr destination, CUcontext destination_context,
+                           CUdeviceptr source, CUcontext source_context, size_t length,
+                           CUstream stream)
+{
+    return api(__func__, Needs::context, [&] {
+        live_context(destination_context);
+        live_context(source_context);
+        return copy(stream, Mode::async, on_device(destination), on_device(source), length);
+    });
+}
+
+CUresult cuMemcpy2D(const CUDA_MEMCPY2D* what)
+{
+    return api(__func__, Needs::context, [&] { return copy_2d(nullptr, Mode::sync, what); });
+}
+
+CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* what)
+{
+    return api(__func__, Needs::context, [&] { return copy_2d(nullptr, Mode::sync, what); });
+}
+
+CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* what, CUstream stream)
+{
+    return api(__func__, Needs::context, [&] { return copy_2d(stream, Mode::async, what); });
+}
+
+// ---- memset
+
+CUresult cuMemsetD8(CUdeviceptr address, unsigned char value, size_t count)
+{
+    return api(__func__, Needs::context,
+               [&] { return set(nullptr, Mode::sync, address, value, count); });
+}
+
+CUresult cuMemsetD16(CUdeviceptr address, unsigned short value, size_t count)
+{
+    return api(__func__, Needs::context,
+               [&] { return set(nullptr, Mode::sync, address, value, count); });
+}
+
+CUresult cuMemsetD32(CUdeviceptr address, unsigned value, size_t count)
+{
+    return api(__func__, Needs::context,
+               [&] { return set(nullptr, Mode::sync, address, value, count); });
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t count, CUstream stream)
+{
+    return api(__func__, Needs::context,
+               [&] { return set(stream, Mode::async, address, value, count); });
+}
+
+CUresult cuMemsetD16Async(CUdeviceptr address, unsigned short value, size_t count,
+                          CUstream stream)
+{
+    return api(__func__, Needs::context,
+               [&] { return set(stream, Mode::async, address, value, count); });
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr address, unsigned value, size_t count, CUstream stream)
+{
+    return api(__func__, Needs::context,
+               [&] { return set(stream, Mode::async, address, value, count); });
+}
+
+CUresult cuMemsetD2D8(CUdeviceptr address, size_t pitch, unsigned char value, size_t width,
+                      size_t height)
+{
+    return api(__func__, Needs::context,
+               [&] { return set_2d(nullptr, Mode::sync, address, pitch, value, width, height); });
+}
+
+CUresult cuMemsetD2D32(CUdeviceptr address, size_t pitch, unsigned value, size_t width,
+                       size_t height)
+{
+    return api(__func__, Needs::context,
+               [&] { return set_2d(nullptr, Mode::sync, address, pitch, value, width, height); });
+}

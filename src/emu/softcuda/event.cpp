@@ -1,0 +1,260 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Events, and the operations by which streams wait for each other, for memory and for the host.
+#include "emu/softcuda/context.hpp"
+#include "emu/softcuda/memory.hpp"
+#include "emu/softcuda/stream.hpp"
+
+#include <memory>
+#include <mutex>
+#include <set>
+
+namespace softcuda {
+
+namespace {
+
+/// One recording of an event: waiters keep the one they saw, whatever is recorded later.
+struct Recording {
+    std::atomic<bool> done{false};
+    Clock::time_point when{};
+};
+
+} // namespace
+
+} // namespace softcuda
+
+struct CUevent_st {
+    CUcontext context;
+    unsigned flags;
+    std::shared_ptr<softcuda::Recording> last{};
+};
+
+using namespace softcuda;
+
+namespace softcuda {
+
+namespace {
+
+struct Events {
+    std::mutex mutex;
+    std::set<CUevent> all;
+};
+
+Events& events()
+{
+    static auto& instance = *new Events;
+    return instance;
+}
+
+/// The event's last recording, nullptr if it was never recorded. Throws
+/// CUDA_ERROR_INVALID_HANDLE.
+std::shared_ptr<Recording> last_recording(CUevent event)
+{
+    std::lock_guard guard(events().mutex);
+    require(events().all.contains(event), CUDA_ERROR_INVALID_HANDLE);
+    return event->last;
+}
+
+CUresult record(CUevent event, CUstream handle, unsigned flags)
+{
+    require((flags & ~CU_EVENT_RECORD_EXTERNAL) == 0);
+    CUstream stream = resolve_stream(handle);
+    auto recording = std::make_shared<Recording>();
+    {
+        std::lock_guard guard(events().mutex);
+        require(events().all.contains(event), CUDA_ERROR_INVALID_HANDLE);
+        require(event->context->device == stream->context->device);
+        event->last = recording;
+    }
+    enqueue(stream, {.run = [recording] {
+                recording->when = Clock::now();
+                recording->done.store(true, std::memory_order_release);
+            }});
+    return CUDA_SUCCESS;
+}
+
+float elapsed_milliseconds(CUevent start, CUevent end)
+{
+    auto first = last_recording(start);
+    auto second = last_recording(end);
+    require(first != nullptr && second != nullptr &&
+                ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) == 0,
+            CUDA_ERROR_INVALID_HANDLE);
+    require(first->done && second->done, CUDA_ERROR_NOT_READY);
+    return std::chrono::duration<float, std::milli>(second->when - first->when).count();
+}
+
+template <typename Value>
+std::atomic<Value>* memory_word(CUdeviceptr address)
+{
+    require(address % sizeof(Value) == 0);
+    return reinterpret_cast<std::atomic<Value>*>(
+        pieces(address, sizeof(Value), Space::device).front().first);
+}
+
+template <typename Value>
+CUresult write_value(CUstream handle, CUdeviceptr address, Value value, unsigned flags)
+{
+    require((flags & ~CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) == 0);
+    CUstream stream = resolve_stream(handle);
+    auto* word = memory_word<Value>(address);
+    enqueue(stream, {.run = [word, value] { word->store(value); }});
+    return CUDA_SUCCESS;
+}
+
+template <typename Value>
+bool satisfied(Value now, Value value, unsigned how)
+{
+    switch (how) {
+    case CU_STREAM_WAIT_VALUE_GEQ:
+        return static_cast<std::make_signed_t<Value>>(now - value) >= 0;
+    case CU_STREAM_WAIT_VALUE_EQ: return now == value;
+    case CU_STREAM_WAIT_VALUE_AND: return (now & value) != 0;
+    default: return ~(now | value) != 0; // CU_STREAM_WAIT_VALUE_NOR
+    }
+}
+
+template <typename Value>
+CUresult wait_value(CUstream handle, CUdeviceptr address, Value value, unsigned flags)
+{
+    constexpr unsigned kHow = CU_STREAM_WAIT_VALUE_NOR;
+    require((flags & ~(kHow | CU_STREAM_WAIT_VALUE_FLUSH)) == 0);
+    CUstream stream = resolve_stream(handle);
+    auto* word = memory_word<Value>(address);
+    enqueue(stream, {.run = [] {},
+                     .ready = [word, value,
+                               flags] { return satisfied(word->load(), value, flags & kHow); },
+                     .polled = true});
+    return CUDA_SUCCESS;
+}
+
+} // namespace
+
+} // namespace softcuda
+
+CUresult cuEventCreate(CUevent* handle, unsigned flags)
+{
+    return api(__func__, Needs::context, [&] {
+        constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
+        require(handle != nullptr);
+        require((flags & CU_EVENT_INTERPROCESS) == 0, CUDA_ERROR_NOT_SUPPORTED);
+        require((flags & ~kKnown) == 0);
+        auto* event = new CUevent_st{current_context(), flags};
+        std::lock_guard guard(events().mutex);
+        events().all.insert(event);
+        *handle = event;
+    });
+}
+
+CUresult cuEventDestroy(CUevent event)
+{
+    return api(__func__, Needs::init, [&] {
+        std::lock_guard guard(events().mutex);
+        require(events().all.erase(event) == 1, CUDA_ERROR_INVALID_HANDLE);
+        delete event;
+    });
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+    return api(__func__, Needs::init, [&] { return record(event, stream, 0); });
+}
+
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags)
+{
+    return api(__func__, Needs::init, [&] { return record(event, stream, flags); });
+}
+
+CUresult cuEventQuery(CUevent event)
+{
+    return api(__func__, Needs::init, [&] {
+        auto recording = last_recording(event);
+        if (recording == nullptr || recording->done.load(std::memory_order_acquire)) {
+            return CUDA_SUCCESS;
+        }
+        help();
+        return CUDA_ERROR_NOT_READY;
+    });
+}
+
+CUresult cuEventSynchronize(CUevent event)
+{
+    return api(__func__, Needs::init, [&] {
+        if (auto recording = last_recording(event)) {
+            wait_until([&] { return recording->done.load(std::memory_order_acquire); });
+        }
+    });
+}
+
+#undef cuEventElapsedTime
+SOFTCUDA_EXPORT CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end)
+{
+    return api(__func__, Needs::init, [&] {
+        require(milliseconds != nullptr);
+        *milliseconds = elapsed_milliseconds(start, end);
+    });
+}
+
+SOFTCUDA_EXPORT CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end)
+{
+    return api(__func__, Needs::init, [&] {
+        require(milliseconds != nullptr);
+        *milliseconds = elapsed_milliseconds(start, end);
+    });
+}
+
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags)
+{
+    return api(__func__, Needs::init, [&] {
+        require((flags & ~CU_EVENT_WAIT_EXTERNAL) == 0);
+        CUstream stream = resolve_stream(handle);
+        if (auto recording = last_recording(event)) {
+            enqueue(stream, {.run = [] {}, .ready = [recording] {
+                                 return recording->done.load(std::memory_order_acquire);
+                             }});
+        }
+    });
+}
+
+CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* argument)
+{
+    return api(__func__, Needs::init, [&] {
+        require(function != nullptr);
+        enqueue(resolve_stream(handle),
+                {.run = [=] { function(argument); }, .worker_only = true});
+    });
+}
+
+CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback function, void* argument,
+                             unsigned flags)
+{
+    return api(__func__, Needs::init, [&] {
+        require(function != nullptr && flags == 0);
+        enqueue(resolve_stream(handle), {.run = [=] { function(handle, CUDA_SUCCESS, argument); },
+                                         .worker_only = true});
+    });
+}
+
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                              unsigned flags)
+{
+    return api(__func__, Needs::init, [&] { return write_value(stream, address, value, flags); });
+}
+
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                              unsigned flags)
+{
+    return api(__func__, Needs::init, [&] { return write_value(stream, address, value, flags); });
+}
+
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                             unsigned flags)
+{
+    return api(__func__, Needs::init, [&] { return wait_value(stream, address, value, flags); });
+}
+
+CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                             unsigned flags)
+{
+    return api(__func__, Needs::init, [&] { return wait_value(stream, address, value, flags); });
+}

@@ -1,0 +1,238 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The registry of all memory the driver knows.
+#include "emu/softcuda/memory.hpp"
+#include "emu/softcuda/softcuda.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+namespace softcuda {
+
+namespace {
+
+struct Registry {
+    std::mutex mutex;
+    std::map<uintptr_t, Allocation> by_base;
+    uint64_t next_buffer_id = 1;
+
+    /// Called with the lock held.
+    Allocation* find(uintptr_t address)
+    {
+        auto next = by_base.upper_bound(address);
+        if (next == by_base.begin()) {
+            return nullptr;
+        }
+        Allocation& candidate = std::prev(next)->second;
+        return candidate.contains(address, 1) ? &candidate : nullptr;
+    }
+};
+
+Registry& registry()
+{
+    static auto& instance = *new Registry;
+    return instance;
+}
+
+bool device_address(uintptr_t address)
+{
+    for (int i = 0; i < device_count(); ++i) {
+        if (device(i).addresses().contains(address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Offset in its page of an allocation of less than a page: like the driver's own suballocations
+/// it does not begin on a page boundary, so exports must round it out.
+size_t offset_in_page(size_t size)
+{
+    constexpr size_t kSuballocation = 512;
+    return size <= kPage - kSuballocation ? kSuballocation : 0;
+}
+
+} // namespace
+
+void insert(Allocation allocation)
+{
+    Registry& r = registry();
+    std::lock_guard guard(r.mutex);
+    auto next = r.by_base.lower_bound(allocation.base);
+    bool overlaps = (next != r.by_base.end() && next->first < allocation.base + allocation.size) ||
+                    r.find(allocation.base) != nullptr;
+    require(!overlaps, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    allocation.buffer_id = r.next_buffer_id++;
+    r.by_base.emplace(allocation.base, allocation);
+}
+
+std::optional<Allocation> find(uintptr_t address)
+{
+    Registry& r = registry();
+    std::lock_guard guard(r.mutex);
+    const Allocation* allocation = r.find(address);
+    return allocation != nullptr ? std::optional(*allocation) : std::nullopt;
+}
+
+Allocation remove(uintptr_t base, std::span<const Kind> kinds)
+{
+    Registry& r = registry();
+    std::lock_guard guard(r.mutex);
+    auto entry = r.by_base.find(base);
+    require(entry != r.by_base.end() &&
+            std::find(kinds.begin(), kinds.end(), entry->second.kind) != kinds.end());
+    Allocation allocation = entry->second;
+    r.by_base.erase(entry);
+    return allocation;
+}
+
+void modify(uintptr_t address, void (*change)(Allocation&, uint64_t), uint64_t argument)
+{
+    Registry& r = registry();
+    std::lock_guard guard(r.mutex);
+    Allocation* allocation = r.find(address);
+    require(allocation != nullptr);
+    change(*allocation, argument);
+}
+
+CUdeviceptr allocate_device_memory(Kind kind, int ordinal, size_t size, CUcontext context,
+                                   CUmemoryPool pool)
+{
+    require(size > 0);
+    Device& on = device(ordinal);
+    require(size <= on.memory(), CUDA_ERROR_OUT_OF_MEMORY);
+    size_t alignment = size >= kLargePage ? kLargePage : kPage;
+    size_t reserved_length = round_up(size, alignment);
+    size_t offset = offset_in_page(size);
+    Extent extent = on.take(offset + size);
+    uintptr_t reserved = on.addresses().take(reserved_length, alignment);
+    if (reserved == 0) {
+        on.give_back(extent);
+        throw Error{CUDA_ERROR_OUT_OF_MEMORY};
+    }
+    Allocation allocation{kind, reserved + offset, size, ordinal, context};
+    allocation.reserved = reserved;
+    allocation.reserved_length = reserved_length;
+    allocation.extent = extent;
+    allocation.memory_fd = on.fd();
+    allocation.pool = pool;
+    allocation.rdma_capable = kind == Kind::device;
+    insert(allocation);
+    return allocation.base;
+}
+
+void release(const Allocation& allocation)
+{
+    switch (allocation.kind) {
+    case Kind::device:
+    case Kind::pool:
+        device(allocation.device).addresses().give_back(allocation.reserved,
+                                                        allocation.reserved_length);
+        device(allocation.device).give_back(allocation.extent);
+        break;
+    case Kind::ipc:
+        device(allocation.device).addresses().give_back(allocation.reserved,
+                                                        allocation.reserved_length);
+        munmap(allocation.extent.alias, allocation.extent.length);
+        break;
+    case Kind::managed:
+    case Kind::host_alloc:
+        munmap(as_pointer(allocation.base), round_up(allocation.size, kPage));
+        break;
+    case Kind::vmm: // the handle owns the memory, the reservation the addresses
+    case Kind::host_registered:
+        break;
+    }
+}
+
+void release_memory(CUcontext context)
+{
+    std::vector<Allocation> owned;
+    {
+        Registry& r = registry();
+        std::lock_guard guard(r.mutex);
+        std::erase_if(r.by_base, [&](const auto& entry) {
+            bool own = entry.second.context == context;
+            if (own) {
+                owned.push_back(entry.second);
+            }
+            return own;
+        });
+    }
+    for (const Allocation& allocation : owned) {
+        release(allocation);
+    }
+}
+
+Pieces pieces(uintptr_t address, size_t length, Space space)
+{
+    Pieces result;
+    if (length == 0) {
+        return result;
+    }
+    require(address != 0);
+    Registry& r = registry();
+    std::lock_guard guard(r.mutex);
+    const Allocation* allocation = r.find(address);
+    if (allocation == nullptr || !allocation->on_device()) {
+        require(allocation != nullptr ? allocation->contains(address, length)
+                                      : space != Space::device && !device_address(address));
+        result.emplace_back(as_pointer(address), length);
+        return result;
+    }
+    require(space != Space::host);
+    while (length > 0) {
+        require(allocation != nullptr && allocation->on_device() && allocation->accessible);
+        size_t offset = address - allocation->base;
+        size_t here = std::min(length, allocation->size - offset);
+        char* start = allocation->extent.alias + (allocation->base % kPage) + offset;
+        result.emplace_back(start, here);
+        address += here;
+        length -= here;
+        allocation = r.find(address);
+    }
+    return result;
+}
+
+bool pageable(uintptr_t address) { return !find(address).has_value(); }
+
+std::vector<Allocation> find_consecutive(uintptr_t address, size_t length)
+{
+    std::vector<Allocation> result;
+    uintptr_t end = address + length;
+    Registry& r = registry();
+    std::lock_guard guard(r.mutex);
+    auto next = r.by_base.lower_bound(round_up(address + 1, kPage));
+    if (next == r.by_base.begin()) {
+        return result;
+    }
+    for (--next; address < end; ++next) {
+        if (next == r.by_base.end() || next->second.base / kPage > address / kPage ||
+            round_up(next->second.base + next->second.size, kPage) <= address) {
+            return {};
+        }
+        result.push_back(next->second);
+        address = round_up(next->second.base + next->second.size, kPage);
+    }
+    return result;
+}
+
+} // namespace softcuda
+
+using namespace softcuda;
+
+SOFTCUDA_EXPORT void* softcuda_host_alias(const void* device_ptr, size_t length)
+{
+    if (!initialised()) {
+        return nullptr;
+    }
+    uintptr_t address = as_address(device_ptr);
+    std::optional<Allocation> allocation = find(address);
+    if (!allocation || !allocation->on_device() || !allocation->contains(address, length)) {
+        return nullptr;
+    }
+    return allocation->extent.alias + (allocation->base % kPage) + (address - allocation->base);
+}

@@ -1,0 +1,103 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// All memory the driver knows: what an address belongs to, and where the CPU finds its bytes.
+#pragma once
+
+#include "emu/softcuda/device.hpp"
+
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace softcuda {
+
+enum class Kind {
+    device,          // cuMemAlloc
+    pool,            // cuMemAllocAsync
+    vmm,             // cuMemCreate and cuMemMap
+    ipc,             // cuIpcOpenMemHandle
+    managed,         // cuMemAllocManaged
+    host_alloc,      // cuMemHostAlloc
+    host_registered, // cuMemHostRegister
+};
+
+/// A live allocation (or mapping).
+struct Allocation {
+    Kind kind;
+    uintptr_t base;
+    size_t size;       // as asked for
+    int device;        // for host memory that of the context that made it
+    CUcontext context; // nullptr for pool and vmm memory
+    uint64_t buffer_id = 0; // set by insert(): unique in the process, never used again
+    uintptr_t reserved = 0; // device addresses taken, for kinds that take them themselves
+    size_t reserved_length = 0;
+    Extent extent{};        // device memory: where the bytes are, from the page of `base` on
+    int memory_pid = 0;     // and in which process' file, 0 for this one
+    int memory_fd = -1;
+    CUmemoryPool pool = nullptr;
+    uint64_t vmm_handle = 0;
+    bool rdma_capable = false;
+    bool accessible = true; // vmm memory: cuMemSetAccess was called
+    bool sync_memops = false;
+    unsigned flags = 0;     // as given when it was made
+
+    /// Memory the CPU cannot touch at its own address.
+    bool on_device() const { return kind <= Kind::ipc; }
+    bool contains(uintptr_t address, size_t length) const
+    {
+        return address - base < size && length <= size - (address - base);
+    }
+};
+
+/// Makes an allocation known and gives it a new buffer id. Throws
+/// CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED when it overlaps another one.
+void insert(Allocation allocation);
+
+/// The allocation that `address` lies in.
+std::optional<Allocation> find(uintptr_t address);
+
+/// Removes the allocation that begins at `base` and is one of `kinds`; throws
+/// CUDA_ERROR_INVALID_VALUE where there is none.
+Allocation remove(uintptr_t base, std::span<const Kind> kinds);
+
+/// Changes the allocation that `address` lies in; throws CUDA_ERROR_INVALID_VALUE where there is
+/// none. `change` is called under a lock.
+void modify(uintptr_t address, void (*change)(Allocation&, uint64_t), uint64_t argument);
+
+/// Takes device memory and an address for it, and makes it known. Throws
+/// CUDA_ERROR_OUT_OF_MEMORY.
+CUdeviceptr allocate_device_memory(Kind kind, int ordinal, size_t size, CUcontext context,
+                                   CUmemoryPool pool = nullptr);
+
+/// Gives back what a removed allocation had taken.
+void release(const Allocation& allocation);
+
+/// Removes and releases all that a context owns.
+void release_memory(CUcontext context);
+
+/// Which memory an argument may name.
+enum class Space {
+    host,   // CPU accessible
+    device, // known to the driver
+    any,
+};
+
+/// Consecutive bytes as the CPU reaches them.
+using Pieces = std::vector<std::pair<char*, size_t>>;
+
+/// The bytes of [address, address + length); throws CUDA_ERROR_INVALID_VALUE if they are not in
+/// `space` as a whole.
+Pieces pieces(uintptr_t address, size_t length, Space space);
+
+/// Whether [address, address + length) is ordinary memory that the driver knows nothing of.
+bool pageable(uintptr_t address);
+
+/// The allocations that [address, address + length) runs through, without a gap; empty if there is
+/// a gap. The range may end in the last page of the last allocation.
+std::vector<Allocation> find_consecutive(uintptr_t address, size_t length);
+
+inline uintptr_t as_address(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+inline char* as_pointer(uintptr_t address) { return reinterpret_cast<char*>(address); }
+
+} // namespace softcuda

@@ -1,0 +1,79 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Streams: queues of operations that run later, each stream's in order. Operations are run by a
+// worker thread of the process, or by a thread that asks about or waits for them, whichever comes
+// first, so a busy machine does not add the worker's wake-up to each copy.
+#pragma once
+
+#include "emu/softcuda/api.hpp"
+
+#include <chrono>
+#include <deque>
+#include <functional>
+
+namespace softcuda {
+
+using Clock = std::chrono::steady_clock;
+
+inline constexpr int kLeastPriority = 0;
+inline constexpr int kGreatestPriority = -5;
+
+struct Operation {
+    std::function<void()> run;
+    std::function<bool()> ready{}; // may run from when this holds; empty: at once
+    bool delayed = false;          // subject to SOFTCUDA_COPY_LATENCY_US
+    bool worker_only = false;      // calls into the program: never from a thread of its own
+    bool polled = false;           // `ready` depends on memory, nobody announces the change
+
+    uint64_t sequence = 0; // order of issue in the process
+    Clock::time_point due{};
+};
+
+} // namespace softcuda
+
+struct CUstream_st {
+    CUcontext context;
+    unsigned flags;
+    int priority;
+    uint64_t id;
+    bool legacy;
+    // The rest belongs to the engine, under its lock.
+    std::deque<softcuda::Operation> queue{}; // the front one may be running
+    bool running = false;
+    uint64_t issued = 0;
+    uint64_t completed = 0;
+};
+
+namespace softcuda {
+
+CUstream create_stream(CUcontext context, unsigned flags, int priority);
+CUstream create_legacy_stream(CUcontext context);
+
+/// Waits for and destroys the streams of a context, but for the emptied legacy one.
+void destroy_streams(CUcontext context);
+
+/// The stream that a handle names, also CU_STREAM_LEGACY and CU_STREAM_PER_THREAD. Throws
+/// CUDA_ERROR_INVALID_HANDLE, or CUDA_ERROR_INVALID_CONTEXT for 0 without a context.
+CUstream resolve_stream(CUstream handle);
+
+/// Adds an operation to a stream.
+void enqueue(CUstream stream, Operation operation);
+
+/// Adds an operation and returns when it has run.
+void execute(CUstream stream, Operation operation);
+
+/// Runs what may run now in the calling thread; true if everything issued to the stream is done.
+bool stream_idle(CUstream stream);
+
+/// Runs at most one operation that may run now in the calling thread.
+void help();
+
+/// Waits until all issued so far is done: to a stream, to all streams of a context, of a device.
+void wait_for_stream(CUstream stream);
+void wait_for_context(CUcontext context);
+void wait_for_device(int ordinal);
+
+/// Waits for what an operation will bring about.
+void wait_until(const std::function<bool()>& condition);
+
+} // namespace softcuda
