@@ -1,0 +1,131 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Sending and receiving handshake packets.
+#include "rc/handshake_channel.hpp"
+
+#include "verbs/error.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+
+namespace gdr::rc {
+
+HandshakeChannel::HandshakeChannel(ibv_context* context, ibv_pd* pd, const verbs::Path& path)
+    : pd_(pd), path_(path), memory_(pd, (kReceives + kSends) * kSlot),
+      channel_(ibv_create_comp_channel(context))
+{
+    if (!channel_) {
+        throw verbs::Error("ibv_create_comp_channel for the handshake", errno);
+    }
+    fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
+    cq_.reset(ibv_create_cq(context, kReceives + kSends, nullptr, channel_.get(), 0));
+    if (!cq_) {
+        throw verbs::Error("ibv_create_cq for the handshake", errno);
+    }
+    ibv_qp_cap capabilities{};
+    capabilities.max_send_wr = kSends;
+    capabilities.max_recv_wr = kReceives;
+    capabilities.max_send_sge = 1;
+    capabilities.max_recv_sge = 1;
+    qp_ = verbs::create_ud(pd, cq_.get(), path, kQueueKey, &capabilities);
+    for (unsigned i = 0; i < kReceives; ++i) {
+        post_receive(i);
+    }
+    if (int error = ibv_req_notify_cq(cq_.get(), 0); error != 0) {
+        throw verbs::Error("ibv_req_notify_cq for the handshake", error);
+    }
+}
+
+void HandshakeChannel::post_receive(unsigned index)
+{
+    ibv_sge sge{reinterpret_cast<uintptr_t>(slot(index)), kSlot, memory_.lkey()};
+    ibv_recv_wr wr{index, nullptr, &sge, 1};
+    ibv_recv_wr* refused;
+    if (int error = ibv_post_recv(qp_.get(), &wr, &refused); error != 0) {
+        throw verbs::Error("ibv_post_recv for the handshake", error);
+    }
+}
+
+ibv_ah* HandshakeChannel::address_handle(const verbs::Destination& destination)
+{
+    auto found = address_handles_.find(destination);
+    if (found == address_handles_.end()) {
+        ibv_ah_attr vector = verbs::address_vector(path_, destination);
+        verbs::AddressHandle handle(ibv_create_ah(pd_, &vector));
+        if (!handle) {
+            return nullptr;
+        }
+        found = address_handles_.emplace(destination, std::move(handle)).first;
+    }
+    return found->second.get();
+}
+
+bool HandshakeChannel::send(const Packet& packet, const verbs::Destination& destination, uint32_t qpn)
+{
+    ibv_ah* handle = address_handle(destination);
+    if (handle == nullptr || sends_in_flight_ == kSends) {
+        return false;
+    }
+    // Sends complete in order, so the slots are a ring.
+    std::byte* buffer = slot(kReceives + next_send_);
+    std::memcpy(buffer, &packet, sizeof(packet));
+    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), sizeof(packet), memory_.lkey()};
+    ibv_send_wr wr{};
+    wr.wr_id = kReceives;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.ud.ah = handle;
+    wr.wr.ud.remote_qpn = qpn;
+    wr.wr.ud.remote_qkey = kQueueKey;
+    ibv_send_wr* refused;
+    if (ibv_post_send(qp_.get(), &wr, &refused) != 0) {
+        return false;
+    }
+    next_send_ = (next_send_ + 1) % kSends;
+    ++sends_in_flight_;
+    return true;
+}
+
+std::optional<Packet> HandshakeChannel::poll()
+{
+    ibv_wc wc;
+    while (ibv_poll_cq(cq_.get(), 1, &wc) > 0) {
+        if (wc.wr_id >= kReceives) {
+            --sends_in_flight_;
+            continue;
+        }
+        Packet packet;
+        std::memcpy(&packet, slot(wc.wr_id) + kGrh, sizeof(packet));
+        post_receive(wc.wr_id);
+        if (wc.status == IBV_WC_SUCCESS && wc.byte_len == kGrh + sizeof(packet) &&
+            packet.magic == kPacketMagic && packet.version == kWireVersion) {
+            return packet;
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<Packet> HandshakeChannel::receive()
+{
+    if (auto packet = poll()) {
+        return packet;
+    }
+    // Events are consumed and notification is asked for before the last look, so none is missed.
+    ibv_cq* cq;
+    void* cq_context;
+    unsigned events = 0;
+    while (ibv_get_cq_event(channel_.get(), &cq, &cq_context) == 0) {
+        ++events;
+    }
+    if (events > 0) {
+        ibv_ack_cq_events(cq_.get(), events);
+    }
+    if (int error = ibv_req_notify_cq(cq_.get(), 0); error != 0) {
+        throw verbs::Error("ibv_req_notify_cq for the handshake", error);
+    }
+    return poll();
+}
+
+} // namespace gdr::rc

@@ -1,0 +1,107 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Making, posting and releasing receive buffers.
+#include "rc/receive_queue.hpp"
+
+#include "abi/host.hpp"
+#include "verbs/error.hpp"
+
+#include <cerrno>
+#include <string>
+
+namespace gdr::rc {
+namespace {
+
+size_t round_up(size_t value, size_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+
+RegisteredMemory register_as_many_as_possible(ibv_pd* pd, size_t stride, unsigned shortest, unsigned* length)
+{
+    for (unsigned wanted = *length;; *length /= 2) {
+        try {
+            RegisteredMemory memory(pd, stride * *length);
+            if (*length < wanted) {
+                gdr_log(warn,
+                        "gdr: only %u of %u receive buffers could be registered: raise the limit of locked "
+                        "memory (ulimit -l) or lower UCX_GDR_RC_RX_QUEUE_LEN",
+                        *length, wanted);
+            }
+            return memory;
+        } catch (const verbs::Error& error) {
+            if (error.error_number() != ENOMEM || *length / 2 < shortest) {
+                throw;
+            }
+        }
+    }
+}
+
+} // namespace
+
+ReceiveQueue::ReceiveQueue(ibv_pd* pd, unsigned length, size_t segment_size, size_t headroom,
+                           size_t alignment, size_t align_offset)
+    : length_(length)
+{
+    // data + align_offset is a multiple of alignment, with room for a pointer and the headroom before it
+    size_t offset = round_up(sizeof(void*) + headroom + align_offset, alignment) - align_offset;
+    size_t stride = round_up(offset + segment_size, alignment);
+    memory_ = register_as_many_as_possible(pd, stride, kShortest, &length_);
+
+    ibv_srq_init_attr init{};
+    init.attr.max_wr = length_;
+    init.attr.max_sge = 1;
+    srq_.reset(ibv_create_srq(pd, &init));
+    if (!srq_) {
+        throw verbs::Error("ibv_create_srq(" + std::to_string(length_) + ")", errno);
+    }
+
+    receives_ = std::make_unique<Receive[]>(length_);
+    for (unsigned i = length_; i-- > 0;) {
+        Receive& receive = receives_[i];
+        receive.recv_desc.cb = release;
+        receive.queue = this;
+        receive.data = memory_.data() + i * stride + offset;
+        receive.sge = {reinterpret_cast<uintptr_t>(receive.data), static_cast<uint32_t>(segment_size),
+                       memory_.lkey()};
+        receive.wr = {reinterpret_cast<uintptr_t>(&receive), nullptr, &receive.sge, 1};
+        static_cast<uct_recv_desc_t**>(descriptor(receive, headroom))[-1] = &receive.recv_desc;
+        put(&receive);
+    }
+    post_free();
+}
+
+void ReceiveQueue::hold()
+{
+    if (++held_ >= length_ / 2) {
+        keep_flag_ = 0;
+    }
+}
+
+void ReceiveQueue::release(uct_recv_desc_t* self, void*)
+{
+    auto* receive = reinterpret_cast<Receive*>(self);
+    ReceiveQueue& queue = *receive->queue;
+    if (--queue.held_ < queue.length_ / 4) {
+        queue.keep_flag_ = UCT_CB_PARAM_FLAG_DESC;
+    }
+    queue.put(receive);
+    queue.refill();
+}
+
+void ReceiveQueue::post_free()
+{
+    for (Receive* receive = free_; receive != nullptr; receive = receive->next_free) {
+        receive->wr.next = receive->next_free != nullptr ? &receive->next_free->wr : nullptr;
+    }
+    ibv_recv_wr* refused = nullptr;
+    if (int error = ibv_post_srq_recv(srq_.get(), &free_->wr, &refused); error != 0) {
+        gdr_log(error, "gdr: ibv_post_srq_recv failed: %s", verbs::errno_text(error).c_str());
+        while (free_ != nullptr && &free_->wr != refused) { // what was taken before the refusal
+            free_ = free_->next_free;
+            --free_count_;
+        }
+        return;
+    }
+    free_ = nullptr;
+    free_count_ = 0;
+}
+
+} // namespace gdr::rc

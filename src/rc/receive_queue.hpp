@@ -1,0 +1,86 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The shared receive queue of an interface and its buffers. A buffer belongs to the HCA (posted), to us
+// (free, posted again in batches) or to UCP, which may keep a message without copying it (held) as long
+// as enough buffers remain for the peers.
+#pragma once
+
+#include "rc/registered_memory.hpp"
+
+extern "C" {
+#include <uct/api/uct.h>
+}
+
+#include <memory>
+
+namespace gdr::rc {
+
+class ReceiveQueue;
+
+// One receive buffer. UCP sees, from lower to higher addresses: a pointer to recv_desc, headroom, data.
+struct Receive {
+    uct_recv_desc_t recv_desc; // first: UCP hands it back to release it
+    ReceiveQueue* queue;
+    Receive* next_free;
+    std::byte* data;
+    ibv_recv_wr wr;
+    ibv_sge sge;
+};
+
+// Worker thread only.
+class ReceiveQueue {
+  public:
+    // length buffers of segment_size bytes behind headroom bytes; data is aligned to alignment at
+    // align_offset bytes from its start. Halves length until the buffers can be registered; length() tells.
+    // Throws verbs::Error.
+    ReceiveQueue(ibv_pd* pd, unsigned length, size_t segment_size, size_t headroom, size_t alignment,
+                 size_t align_offset);
+
+    ibv_srq* srq() const { return srq_.get(); }
+    unsigned length() const { return length_; }
+
+    // UCT_CB_PARAM_FLAG_DESC while UCP may keep buffers, else 0: it then copies.
+    unsigned keep_flag() const { return keep_flag_; }
+
+    static void* descriptor(const Receive& receive, size_t headroom)
+    {
+        return receive.data - headroom;
+    }
+
+    // The message is consumed.
+    void put(Receive* receive)
+    {
+        receive->next_free = free_;
+        free_ = receive;
+        ++free_count_;
+    }
+
+    // UCP kept it and will release it through recv_desc.
+    void hold();
+
+    // Posts what is free, when that is worth a call.
+    void refill()
+    {
+        if (free_count_ >= kBatch) {
+            post_free();
+        }
+    }
+
+  private:
+    static constexpr unsigned kBatch = 32;
+    static constexpr unsigned kShortest = 4 * kBatch;
+
+    static void release(uct_recv_desc_t* self, void* desc);
+    void post_free();
+
+    unsigned length_;
+    RegisteredMemory memory_;
+    std::unique_ptr<Receive[]> receives_;
+    verbs::SharedReceiveQueue srq_;
+    Receive* free_ = nullptr;
+    unsigned free_count_ = 0;
+    unsigned held_ = 0;
+    unsigned keep_flag_ = UCT_CB_PARAM_FLAG_DESC;
+};
+
+} // namespace gdr::rc
