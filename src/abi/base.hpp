@@ -2,7 +2,7 @@
 //
 // The structures of UCX's plugin ABI that every UCX series from 1.13 on lays out alike. UCX does not
 // install their header; the layout check (test/unit/layout_check) compares each of them with a UCX
-// source tree. Everything that differs between series stays inside src/abi/series_*.cpp.
+// source tree. Everything that differs between series stays inside src/abi/series_*.
 #pragma once
 
 extern "C" {
@@ -24,10 +24,23 @@ struct WorkerProgress {
     uint32_t refcount;
 };
 
+// uct_md_t
+struct BaseMd {
+    const void* ops;       // uct_md_ops_t of the running series
+    const void* component; // uct_component_t of the running series
+};
+
+// uct_tl_device_resource_t
+struct TlDevice {
+    char name[32];
+    uct_device_type_t type;
+    ucs_sys_device_t sys_device;
+};
+
 // uct_base_iface_t: what every UCT interface starts with. Initialised by init_iface() alone.
 struct BaseIface {
     uct_iface_t super;
-    void* internal_ops; // uct_iface_internal_ops_t of the running series
+    const void* internal_ops; // uct_iface_internal_ops_t of the running series
     uct_md_h md;
     void* worker; // uct_priv_worker_t of the running series
     AmHandler am[UCT_AM_ID_MAX];

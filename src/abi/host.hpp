@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // What we use of the UCX process around us besides the transport interface: its version and series, its
-// logger, its asynchronous thread, its global options, its device topology.
+// logger, its asynchronous thread, its device topology. Its settings are in settings.hpp.
 #pragma once
 
 extern "C" {
@@ -28,7 +28,7 @@ bool log_enabled(LogLevel level);
 
 // Calls from UCX's asynchronous thread, serialised with one another. remove() returns after a running
 // callback has ended; it must not be called from a callback and the caller must hold no lock that one takes.
-using AsyncCallback = void (*)(int id, int events, void* arg);
+using AsyncCallback = void (*)(int id, uint8_t events, void* arg); // ucs_async_event_cb_t
 ucs_status_t async_add_fd(int fd, AsyncCallback callback, void* arg); // readable
 void async_remove_fd(int fd);
 ucs_status_t async_add_timer(double interval_seconds, AsyncCallback callback, void* arg, int* id);

@@ -1,0 +1,152 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Calls of UCT, handed on to the component, its memory domains and its transports.
+#include "abi/border.hpp"
+
+#include <cassert>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+namespace gdr::abi {
+namespace {
+
+template <size_t size> void copy_name(char (&to)[size], const std::string& from)
+{
+    if (from.size() >= size)
+        throw std::length_error("the name " + from + " is too long for UCX");
+    std::memcpy(to, from.c_str(), from.size() + 1);
+}
+
+MemoryDomain& domain_of(uct_md_h md) { return *memory_domain(md); }
+
+// A domain that cannot be opened is tried again by every UCP context; the reason is told once.
+void report_md_failure(const std::string& name, const char* reason)
+{
+    static std::mutex mutex;
+    static std::set<std::string> reported;
+    const std::lock_guard lock(mutex);
+    if (reported.insert(name).second)
+        gdr_log(warn, "%s is not available: %s", name.c_str(), reason);
+    else
+        gdr_log(debug, "%s is not available: %s", name.c_str(), reason);
+}
+
+} // namespace
+
+MemoryDomain* memory_domain(uct_md_h md) { return reinterpret_cast<Md*>(md)->domain.get(); }
+
+ucs_status_t query_md_resources(const Component& component, uct_md_resource_desc_t** resources,
+                                unsigned* count)
+{
+    return guarded("query_md_resources", [&] {
+        const std::vector<std::string> names = component.query_md_resources();
+        std::unique_ptr<uct_md_resource_desc_t, decltype(&std::free)> list(
+            allocate_list<uct_md_resource_desc_t>(names.size()), std::free);
+        for (size_t i = 0; i < names.size(); ++i)
+            copy_name(list.get()[i].md_name, names[i]);
+        *count = static_cast<unsigned>(names.size());
+        *resources = list.release();
+        return UCS_OK;
+    });
+}
+
+ucs_status_t query_devices(const Transport& transport, uct_md_h md, TlDevice** devices, unsigned* count)
+{
+    return guarded("query_devices", [&] {
+        const std::vector<Device> found = transport.query_devices(domain_of(md));
+        std::unique_ptr<TlDevice, decltype(&std::free)> list(allocate_list<TlDevice>(found.size()),
+                                                             std::free);
+        for (size_t i = 0; i < found.size(); ++i) {
+            TlDevice& device = list.get()[i];
+            copy_name(device.name, found[i].name);
+            device.type = found[i].type;
+            device.sys_device = found[i].sys_device;
+        }
+        *count = static_cast<unsigned>(found.size());
+        *devices = list.release();
+        return UCS_OK;
+    });
+}
+
+ucs_status_t open_md(const Component& component, BaseMd base, const char* name,
+                     const uct_md_config_t* config, uct_md_h* md)
+{
+    return guarded("md_open", [&] {
+        try {
+            auto opened = std::make_unique<Md>(
+                base, component.open_md(name, reinterpret_cast<const MdConfig*>(config)));
+            *md = reinterpret_cast<uct_md_h>(opened.release());
+            return UCS_OK;
+        } catch (const std::exception& error) {
+            report_md_failure(name, error.what());
+            return UCS_ERR_NO_DEVICE;
+        }
+    });
+}
+
+void close_md(uct_md_h md) { delete reinterpret_cast<Md*>(md); }
+
+ucs_status_t query_md(uct_md_h md, MdAttributes* attributes)
+{
+    return guarded("md_query", [&] {
+        *attributes = domain_of(md).attributes();
+        return UCS_OK;
+    });
+}
+
+ucs_status_t reg_memory(uct_md_h md, void* address, size_t length, bool hide_errors, uct_mem_h* memh)
+{
+    return guarded("mem_reg", [&] {
+        const ucs_status_t status = domain_of(md).reg(address, length, hide_errors, memh);
+        assert(status != UCS_OK || *memh != nullptr);
+        return status;
+    });
+}
+
+ucs_status_t dereg_memory(uct_md_h md, uct_mem_h memh, uct_completion_t* invalidated)
+{
+    return guarded("mem_dereg", [&] { return domain_of(md).dereg(memh, invalidated); });
+}
+
+ucs_status_t alloc_memory(uct_md_h md, size_t* length, void** address, ucs_memory_type_t type,
+                          uct_mem_h* memh)
+{
+    return guarded("mem_alloc", [&] { return domain_of(md).alloc(length, address, type, memh); });
+}
+
+ucs_status_t free_memory(uct_md_h md, uct_mem_h memh)
+{
+    return guarded("mem_free", [&] { return domain_of(md).free(memh); });
+}
+
+ucs_status_t query_memory(uct_md_h md, const void* address, size_t length, MemoryInfo* info)
+{
+    return guarded("mem_query", [&] {
+        const std::optional<MemoryInfo> found = domain_of(md).query(address, length);
+        if (!found)
+            return UCS_ERR_INVALID_ADDR;
+        *info = *found;
+        return UCS_OK;
+    });
+}
+
+ucs_status_t pack_mkey(uct_md_h md, uct_mem_h memh, void* buffer)
+{
+    return guarded("mkey_pack", [&] { return domain_of(md).pack_rkey(memh, buffer); });
+}
+
+ucs_status_t unpack_mkey(const Component& component, const void* buffer, uct_rkey_t* rkey, void** handle)
+{
+    return guarded("rkey_unpack", [&] { return component.unpack_rkey(buffer, rkey, handle); });
+}
+
+ucs_status_t release_mkey(const Component& component, uct_rkey_t rkey, void* handle)
+{
+    return guarded("rkey_release", [&] {
+        component.release_rkey(rkey, handle);
+        return UCS_OK;
+    });
+}
+
+} // namespace gdr::abi

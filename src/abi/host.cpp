@@ -1,0 +1,87 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The logger, the asynchronous thread and the topology of the UCX around us.
+#include "abi/host.hpp"
+
+#include <cstdarg>
+#include <cstdio>
+
+extern "C" {
+#include <ucs/async/async_fwd.h>
+#include <ucs/debug/log_def.h>
+#include <ucs/sys/topo/base/topo.h>
+#include <ucs/time/time_def.h>
+
+double ucs_get_cpu_clocks_per_sec(); // the unit of ucs_time_t
+}
+
+namespace gdr::abi {
+namespace {
+
+ucs_log_level_t ucs_level(LogLevel level)
+{
+    switch (level) {
+    case LogLevel::error:
+        return UCS_LOG_LEVEL_ERROR;
+    case LogLevel::warn:
+        return UCS_LOG_LEVEL_WARN;
+    case LogLevel::diag:
+        return UCS_LOG_LEVEL_DIAG;
+    case LogLevel::info:
+        return UCS_LOG_LEVEL_INFO;
+    case LogLevel::debug:
+        break;
+    }
+    return UCS_LOG_LEVEL_DEBUG;
+}
+
+// Event handlers without an async context run in UCX's one asynchronous thread with no lock held; the mode
+// chooses that thread.
+constexpr ucs_async_mode_t kAsyncMode = UCS_ASYNC_MODE_THREAD_SPINLOCK;
+
+} // namespace
+
+bool log_enabled(LogLevel level) { return ucs_level(level) <= ucs_global_opts.log_component.log_level; }
+
+void log_message(LogLevel level, const char* file, unsigned line, const char* format, ...)
+{
+    if (!log_enabled(level))
+        return;
+    char message[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(message, sizeof(message), format, arguments);
+    va_end(arguments);
+    ucs_log_dispatch(file, line, "", ucs_level(level), &ucs_global_opts.log_component, "gdr: %s", message);
+}
+
+ucs_status_t async_add_fd(int fd, AsyncCallback callback, void* arg)
+{
+    return ucs_async_set_event_handler(kAsyncMode, fd, UCS_EVENT_SET_EVREAD, callback, arg,
+                                       nullptr);
+}
+
+void async_remove_fd(int fd) { ucs_async_remove_handler(fd, 1); }
+
+ucs_status_t async_add_timer(double interval_seconds, AsyncCallback callback, void* arg, int* id)
+{
+    const auto interval = static_cast<ucs_time_t>(interval_seconds * ucs_get_cpu_clocks_per_sec());
+    return ucs_async_add_timer(kAsyncMode, interval, callback, arg, nullptr, id);
+}
+
+void async_remove_timer(int id) { ucs_async_remove_handler(id, 1); }
+
+ucs_sys_device_t sys_device_of_pci(const std::string& bus_id)
+{
+    unsigned domain, bus, slot, function;
+    if (std::sscanf(bus_id.c_str(), "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
+        return UCS_SYS_DEVICE_ID_UNKNOWN;
+    const ucs_sys_bus_id_t id{static_cast<uint16_t>(domain), static_cast<uint8_t>(bus),
+                              static_cast<uint8_t>(slot), static_cast<uint8_t>(function)};
+    ucs_sys_device_t device;
+    if (ucs_topo_find_device_by_bus_id(&id, &device) != UCS_OK)
+        return UCS_SYS_DEVICE_ID_UNKNOWN;
+    return device;
+}
+
+} // namespace gdr::abi

@@ -1,0 +1,140 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The table of series and the choice among them.
+#include "abi/series.hpp"
+
+#include "abi/host.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+
+#include <dlfcn.h>
+
+extern "C" {
+#include <ucs/type/class.h>
+extern ucs_class_t uct_base_iface_t_class;
+extern ucs_class_t uct_base_ep_t_class;
+}
+
+namespace gdr::abi {
+namespace {
+
+constexpr std::array kSeries{&series_1_13};
+
+std::string text(const Version& version)
+{
+    return std::to_string(version.major) + "." + std::to_string(version.minor);
+}
+
+std::string supported()
+{
+    std::string list;
+    for (const Series* series : kSeries) {
+        list += (list.empty() ? "" : ", ") + text(series->first);
+        if (series->last != series->first)
+            list += " to " + text(series->last);
+    }
+    return list;
+}
+
+std::string resolved(const std::string& path)
+{
+    const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), std::free);
+    return real ? real.get() : path;
+}
+
+std::string directory(const std::string& path)
+{
+    const size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+std::string library_of(const void* address)
+{
+    Dl_info info;
+    if (!dladdr(address, &info) || !info.dli_fname)
+        throw std::runtime_error("dladdr() does not know the library of UCX");
+    return info.dli_fname;
+}
+
+// UCX tells its version in libucp alone. Of those that could answer, the one the process uses is asked first;
+// a process that uses UCT only has none, then the one installed beside libuct is.
+void* find_get_version(const std::string& uct_path)
+{
+    if (void* symbol = dlsym(RTLD_DEFAULT, "ucp_get_version"))
+        return symbol;
+    void* ucp = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    if (!ucp)
+        ucp = dlopen((directory(uct_path) + "/libucp.so.0").c_str(), RTLD_LAZY | RTLD_LOCAL);
+    return ucp ? dlsym(ucp, "ucp_get_version") : nullptr;
+}
+
+Found look_around()
+{
+    Found found{};
+    found.uct_path = library_of(&uct_base_iface_t_class);
+    found.base_iface_size = uct_base_iface_t_class.size;
+    found.base_ep_size = uct_base_ep_t_class.size;
+
+    void* symbol = find_get_version(found.uct_path);
+    if (!symbol)
+        throw std::runtime_error("no libucp.so.0 beside " + found.uct_path +
+                                 " that could tell its version; install UCX completely");
+    found.ucp_path = library_of(symbol);
+    unsigned release;
+    reinterpret_cast<void (*)(unsigned*, unsigned*, unsigned*)>(symbol)(
+        &found.version.major, &found.version.minor, &release);
+    found.version_text = text(found.version) + "." + std::to_string(release);
+    return found;
+}
+
+Choice choose_here()
+{
+    try {
+        return choose(look_around());
+    } catch (const std::exception& error) {
+        return {nullptr, std::string("UCX could not be identified: ") + error.what()};
+    }
+}
+
+const Choice& choice_here()
+{
+    static const Choice choice = choose_here();
+    return choice;
+}
+
+} // namespace
+
+Choice choose(const Found& found)
+{
+    const std::string where = "UCX " + found.version_text + " (" + found.uct_path + ")";
+    if (directory(resolved(found.uct_path)) != directory(resolved(found.ucp_path)))
+        return {nullptr, "this process mixes two UCX installations, " + found.uct_path + " and " +
+                             found.ucp_path + "; put the directory of one of them first in LD_LIBRARY_PATH"};
+
+    for (const Series* series : kSeries) {
+        if (found.version < series->first || found.version > series->last)
+            continue;
+        if (found.base_iface_size != series->base_iface_size ||
+            found.base_ep_size != series->base_ep_size)
+            return {nullptr, where + " lays out its interfaces differently (" +
+                                 std::to_string(found.base_iface_size) + " and " +
+                                 std::to_string(found.base_ep_size) + " bytes instead of " +
+                                 std::to_string(series->base_iface_size) + " and " +
+                                 std::to_string(series->base_ep_size) +
+                                 "); use a UCX built without --enable-stats"};
+        return {series, {}};
+    }
+    return {nullptr, where + " is not supported by this ucx-gdr, which knows UCX " + supported() +
+                         "; use one of these or a newer ucx-gdr"};
+}
+
+bool choose_series() { return choice_here().series != nullptr; }
+
+const std::string& why_not() { return choice_here().why_not; }
+
+const Series& series() { return *choice_here().series; }
+
+} // namespace gdr::abi

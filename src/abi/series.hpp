@@ -1,0 +1,63 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// A series: UCX releases that share one plugin ABI, as one object. A further series is one file that defines
+// such an object, and one line in the table of series.cpp.
+#pragma once
+
+#include "abi/component.hpp"
+
+#include <string>
+
+namespace gdr::abi {
+
+struct Version {
+    unsigned major;
+    unsigned minor;
+
+    auto operator<=>(const Version&) const = default;
+};
+
+struct Series {
+    Version first; // releases, both included
+    Version last;
+    size_t base_iface_size; // of uct_base_iface_t and uct_base_ep_t, as their class objects tell them
+    size_t base_ep_size;
+
+    const void* internal_ops;  // uct_iface_internal_ops_t, calling Iface::internal
+    bool protocols_v2_default; // UCP uses protocols v2 unless told otherwise
+
+    // False: a component of this name is there already.
+    bool (*register_component)(const Component& component);
+
+    // Fills storage (table.size bytes) from the environment and ucx.conf; the table's variables are shown by
+    // ucx_info -f when listed.
+    ucs_status_t (*read_options)(const OptionTable& table, void* storage, bool listed);
+
+    // ucx_perftest: the rank of this process and the memory domain of a test, NULL when there is none.
+    unsigned (*perftest_rank)(const void* perf);
+    uct_md_h (*perftest_md)(const void* perf);
+};
+
+// What is found in a process.
+struct Found {
+    Version version;
+    std::string version_text; // as the library tells it, "1.13.1"
+    std::string uct_path;
+    std::string ucp_path;
+    size_t base_iface_size;
+    size_t base_ep_size;
+};
+
+struct Choice {
+    const Series* series; // NULL: none fits
+    std::string why_not;  // one line, when none fits
+};
+
+Choice choose(const Found& found);
+
+// The series of this process. choose_series() must have returned true.
+const Series& series();
+
+extern const Series series_1_13;
+
+} // namespace gdr::abi

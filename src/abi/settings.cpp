@@ -1,0 +1,71 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// UCX's variables, read and set through its own parser.
+#include "abi/settings.hpp"
+
+#include "abi/series.hpp"
+
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+extern "C" {
+#include <ucs/config/global_opts.h>
+#include <ucs/config/parser.h>
+}
+
+namespace gdr::abi {
+namespace {
+
+// No user gives this value, so it means that none was given.
+constexpr const char* kUnset = "\x01";
+
+void read_or_throw(const OptionTable& table, void* storage, bool listed)
+{
+    const ucs_status_t status = series().read_options(table, storage, listed);
+    if (status != UCS_OK)
+        throw std::runtime_error(std::string("reading the variables of ") + table.name + ": " +
+                                 ucs_status_string(status));
+}
+
+} // namespace
+
+void register_options(const OptionTable& table, void* storage) { read_or_throw(table, storage, true); }
+
+std::optional<std::string> user_setting(const char* name)
+{
+    char* value = nullptr;
+    const OptionTable table{
+        name, "", {{name, kUnset, "", 0, OptionType::string}}, sizeof(value)};
+    read_or_throw(table, &value, false);
+    const std::unique_ptr<char, decltype(&std::free)> owner(value, std::free);
+    if (!value || std::string(value) == kUnset)
+        return std::nullopt;
+    return value;
+}
+
+bool set_default(const char* name, const char* value)
+{
+    // UCX's parser for configuration files is the one way in that the environment overrides. It opens a
+    // directory and a file name.
+    const int fd = memfd_create("ucx.conf", MFD_CLOEXEC);
+    if (fd < 0)
+        return false;
+    const std::string line = std::string("UCX_") + name + "=" + value + "\n";
+    if (write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size()))
+        ucs_config_parse_config_file("/proc/self/fd", std::to_string(fd).c_str(), 1);
+    close(fd);
+    return user_setting(name) == value;
+}
+
+bool set_global_option(const char* name, const char* value)
+{
+    return ucs_global_opts_set_value(name, value) == UCS_OK;
+}
+
+bool protocols_v2_default() { return series().protocols_v2_default; }
+
+} // namespace gdr::abi
