@@ -1,0 +1,98 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Memory of a kind.
+#include "memory.hpp"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "cuda.hpp"
+#include "failure.hpp"
+
+namespace ucptest {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+CUdeviceptr device_address(const void *address)
+{
+    return reinterpret_cast<CUdeviceptr>(address);
+}
+
+} // namespace
+
+const char *name(MemoryKind kind)
+{
+    switch (kind) {
+    case MemoryKind::kHost:
+        return "host";
+    case MemoryKind::kCuda:
+        return "cuda";
+    case MemoryKind::kManaged:
+        return "managed";
+    }
+    return "unknown";
+}
+
+MemoryKind memory_kind(const std::string &text)
+{
+    for (MemoryKind kind : {MemoryKind::kHost, MemoryKind::kCuda, MemoryKind::kManaged})
+        if (text == name(kind))
+            return kind;
+    throw Failure("unknown memory kind " + text);
+}
+
+ucs_memory_type_t ucs_type(MemoryKind kind)
+{
+    switch (kind) {
+    case MemoryKind::kHost:
+        return UCS_MEMORY_TYPE_HOST;
+    case MemoryKind::kCuda:
+        return UCS_MEMORY_TYPE_CUDA;
+    case MemoryKind::kManaged:
+        return UCS_MEMORY_TYPE_CUDA_MANAGED;
+    }
+    return UCS_MEMORY_TYPE_UNKNOWN;
+}
+
+Memory::Memory(MemoryKind kind, size_t size) : kind_(kind), size_(size)
+{
+    switch (kind) {
+    case MemoryKind::kHost:
+        if (posix_memalign(&address_, kAlignment, size) != 0)
+            throw Failure(format("no memory for %zu bytes", size));
+        break;
+    case MemoryKind::kCuda:
+        address_ = reinterpret_cast<void *>(cuda::allocate(size));
+        break;
+    case MemoryKind::kManaged:
+        address_ = reinterpret_cast<void *>(cuda::allocate_managed(size));
+        break;
+    }
+}
+
+Memory::~Memory()
+{
+    if (kind_ == MemoryKind::kHost)
+        std::free(address_);
+    else
+        cuda::release(device_address(address_));
+}
+
+void Memory::store(size_t offset, const void *source, size_t size)
+{
+    if (kind_ == MemoryKind::kHost)
+        std::memcpy(address(offset), source, size);
+    else
+        cuda::copy_in(device_address(address(offset)), source, size);
+}
+
+void Memory::load(void *target, size_t offset, size_t size) const
+{
+    if (kind_ == MemoryKind::kHost)
+        std::memcpy(target, address(offset), size);
+    else
+        cuda::copy_out(target, device_address(address(offset)), size);
+}
+
+} // namespace ucptest

@@ -1,0 +1,40 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Memory of a kind: host, CUDA device or CUDA managed, all used through the same three calls.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include <ucs/memory/memory_type.h>
+
+namespace ucptest {
+
+enum class MemoryKind { kHost, kCuda, kManaged };
+
+const char *name(MemoryKind kind);
+MemoryKind memory_kind(const std::string &name); // throws Failure
+ucs_memory_type_t ucs_type(MemoryKind kind);
+
+// Owns one allocation, aligned to 256 bytes at least. Device memory is never touched by the CPU.
+class Memory {
+public:
+    Memory(MemoryKind kind, size_t size);
+    ~Memory();
+    Memory(const Memory &) = delete;
+    Memory &operator=(const Memory &) = delete;
+
+    MemoryKind kind() const { return kind_; }
+    void *address(size_t offset = 0) const { return static_cast<char *>(address_) + offset; }
+    size_t size() const { return size_; }
+
+    void store(size_t offset, const void *source, size_t size);
+    void load(void *target, size_t offset, size_t size) const;
+
+private:
+    MemoryKind kind_;
+    size_t size_;
+    void *address_ = nullptr;
+};
+
+} // namespace ucptest
