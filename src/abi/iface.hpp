@@ -75,6 +75,12 @@ void cleanup_ep(Ep* ep);
 void begin_iface_query(Iface* iface, uct_iface_attr_t* attr);
 inline constexpr uint64_t kIfaceFlagInterNode = uint64_t{1} << 54; // read by 1.18 and later
 
+// UCT's own progress switches, for uct_iface_ops_t; every series exports them.
+extern "C" {
+void uct_base_iface_progress_enable(uct_iface_h iface, unsigned flags);
+void uct_base_iface_progress_disable(uct_iface_h iface, unsigned flags);
+}
+
 // Reports a failed endpoint to the user's error handler (worker thread only). UCS_OK: handled.
 ucs_status_t handle_ep_error(Iface* iface, Ep* ep, ucs_status_t status);
 
