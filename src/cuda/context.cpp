@@ -1,0 +1,55 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Contexts are made current by push and pop, which leave the application's own stack as it was.
+#include "cuda/context.hpp"
+
+namespace gdr::cuda {
+
+namespace {
+
+bool current_is_on(const Driver& driver, CUdevice device)
+{
+    CUdevice current = -1; // without a current context the query fails
+    return driver.cuCtxGetDevice(&current) == CUDA_SUCCESS && current == device;
+}
+
+} // namespace
+
+PrimaryContext::PrimaryContext(const Driver& driver, CUdevice device) : driver_(driver), device_(device)
+{
+    check(driver_.cuDevicePrimaryCtxRetain(&handle_, device_), "cuDevicePrimaryCtxRetain");
+}
+
+// Fails after a device reset and while the process ends, when there is nothing left to release.
+PrimaryContext::~PrimaryContext() { driver_.cuDevicePrimaryCtxRelease(device_); }
+
+CurrentContext::CurrentContext(const Driver& driver, CUcontext context) : driver_(driver) { enter(context); }
+
+CurrentContext::CurrentContext(const Driver& driver, const Pointer& memory) : driver_(driver)
+{
+    if (memory.context != nullptr) {
+        enter(memory.context);
+    } else if (memory.device >= 0 && !current_is_on(driver_, memory.device)) {
+        primary_.emplace(driver_, memory.device);
+        enter(primary_->handle());
+    }
+}
+
+CurrentContext::~CurrentContext()
+{
+    CUcontext ignored;
+    if (pushed_)
+        driver_.cuCtxPopCurrent(&ignored);
+}
+
+void CurrentContext::enter(CUcontext context)
+{
+    CUcontext current = nullptr;
+    check(driver_.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
+    if (current != context) {
+        check(driver_.cuCtxPushCurrent(context), "cuCtxPushCurrent");
+        pushed_ = true;
+    }
+}
+
+} // namespace gdr::cuda

@@ -1,0 +1,33 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The CUDA devices of this process and what they can do for an HCA.
+#pragma once
+
+#include "cuda/driver.hpp"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace gdr::cuda {
+
+struct Device {
+    CUdevice handle;        // the ordinal too: CUDA numbers devices from 0, after CUDA_VISIBLE_DEVICES
+    std::string name;       // "NVIDIA H200"
+    std::string pci_bus_id; // "0000:3b:00.0", as sysfs spells it
+    std::string uuid;       // "GPU-" and 32 hexadecimal digits with hyphens, as nvidia-smi prints it
+    size_t memory;          // bytes
+
+    bool dmabuf;         // memory can be exported as a dmabuf
+    bool gpudirect_rdma; // GPUDirect RDMA at all, be it by dmabuf or nvidia-peermem
+
+    // Bits of CUflushGPUDirectRDMAWritesOptions: ways to make an HCA's writes visible from the host.
+    int flush_options;
+    // CUGPUDirectRDMAWritesOrdering: to whom an HCA's writes are visible in order without a flush.
+    int writes_ordering;
+};
+
+// All devices, by ordinal. Creates no context. Throws Error. Any thread.
+std::vector<Device> devices(const Driver& driver);
+
+} // namespace gdr::cuda

@@ -1,0 +1,106 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Finding and initialising libcuda.so.1, once in a process.
+#include "cuda/driver.hpp"
+
+#include <atomic>
+#include <mutex>
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+namespace gdr::cuda {
+
+namespace {
+
+constexpr const char* kLibrary = "libcuda.so.1";
+
+struct Loader {
+    std::mutex mutex;
+    bool tried = false;
+    Driver table{};
+    std::string reason;
+    std::atomic<const Driver*> loaded{nullptr};
+    std::atomic<bool> forked{false};
+};
+
+Loader& loader()
+{
+    static auto& instance = *new Loader; // outlives static destructors that still call CUDA
+    return instance;
+}
+
+template <typename Function> bool look_up(void* library, const char* symbol, Function& function)
+{
+    function = reinterpret_cast<Function>(dlsym(library, symbol));
+    return function != nullptr;
+}
+
+// Empty on success.
+std::string fill(Driver& table, void* library)
+{
+// The argument's macros are expanded before it becomes a string: "cuMemAlloc_v2".
+#define GDR_CUDA_NAME(function) #function
+#define GDR_CUDA_LOOK_UP(function)                                                                           \
+    if (!look_up(library, GDR_CUDA_NAME(function), table.function))                                          \
+        return std::string(kLibrary) + " has no " GDR_CUDA_NAME(function) ": the driver is too old";
+    GDR_CUDA_FUNCTIONS(GDR_CUDA_LOOK_UP)
+#undef GDR_CUDA_LOOK_UP
+#undef GDR_CUDA_NAME
+    look_up(library, "cuMemGetHandleForAddressRange", table.cuMemGetHandleForAddressRange);
+    look_up(library, "cuCtxGetId", table.cuCtxGetId);
+    return {};
+}
+
+// Empty on success.
+std::string load(Loader& l)
+{
+    void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr)
+        return dlerror(); // names the file
+    if (std::string missing = fill(l.table, library); !missing.empty())
+        return missing;
+    if (CUresult result = l.table.cuInit(0); result != CUDA_SUCCESS)
+        return "cuInit: " + error_text(l.table, result);
+    int devices = 0;
+    if (CUresult result = l.table.cuDeviceGetCount(&devices); result != CUDA_SUCCESS)
+        return "cuDeviceGetCount: " + error_text(l.table, result);
+    if (devices == 0)
+        return "the CUDA driver has no device";
+    pthread_atfork(nullptr, nullptr, [] {
+        loader().loaded = nullptr;
+        loader().forked = true;
+    });
+    l.loaded = &l.table;
+    return {};
+}
+
+} // namespace
+
+const Driver* loaded_driver() { return loader().loaded.load(std::memory_order_acquire); }
+
+const Driver* driver()
+{
+    if (const Driver* loaded = loaded_driver())
+        return loaded;
+    Loader& l = loader();
+    if (l.forked)
+        return nullptr;
+    std::lock_guard guard(l.mutex);
+    if (!l.tried) {
+        l.tried = true;
+        l.reason = load(l);
+    }
+    return loaded_driver();
+}
+
+std::string unavailable_reason()
+{
+    Loader& l = loader();
+    if (l.forked)
+        return "CUDA was in use before this process was forked, and does not work in a forked child";
+    std::lock_guard guard(l.mutex);
+    return l.reason;
+}
+
+} // namespace gdr::cuda

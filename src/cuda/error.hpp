@@ -1,0 +1,37 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// CUDA's result codes as text and as exceptions. Any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace gdr::cuda {
+
+struct Driver;
+
+// "CUDA_ERROR_INVALID_VALUE (invalid argument)"; "CUresult 1" for codes that the driver does not know, and
+// without a driver.
+std::string error_text(const Driver& driver, CUresult result);
+std::string error_text(CUresult result); // by the driver that is loaded
+
+// A call that failed; what() is "<call>: <error_text>".
+class Error : public std::runtime_error {
+  public:
+    Error(CUresult result, const char* call);
+    CUresult result() const { return result_; }
+
+  private:
+    CUresult result_;
+};
+
+// Throws Error unless result is CUDA_SUCCESS. call: the name of the function.
+inline void check(CUresult result, const char* call)
+{
+    if (result != CUDA_SUCCESS)
+        throw Error(result, call);
+}
+
+} // namespace gdr::cuda

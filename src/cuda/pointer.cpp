@@ -1,0 +1,49 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Classification by one query of several attributes.
+#include "cuda/pointer.hpp"
+
+#include <iterator>
+
+namespace gdr::cuda {
+
+Pointer classify(const Driver& driver, const void* address)
+{
+    unsigned type = 0; // stays 0 for memory that CUDA does not know
+    unsigned managed = 0;
+    int device = -1;
+    unsigned long long id = 0;
+    CUdeviceptr base = 0;
+    size_t length = 0;
+    CUcontext context = nullptr;
+
+    CUpointer_attribute attributes[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        CU_POINTER_ATTRIBUTE_CONTEXT,
+    };
+    void* values[] = {&type, &managed, &device, &id, &base, &length, &context};
+    static_assert(std::size(attributes) == std::size(values));
+    check(driver.cuPointerGetAttributes(std::size(attributes), attributes, values,
+                                        reinterpret_cast<CUdeviceptr>(address)),
+          "cuPointerGetAttributes");
+
+    Pointer pointer;
+    if (type == 0)
+        return pointer;
+    if (managed != 0)
+        pointer.kind = MemoryKind::managed;
+    else if (type == CU_MEMORYTYPE_HOST)
+        pointer.pinned = true;
+    else
+        pointer.kind = MemoryKind::device;
+    pointer.device = device;
+    pointer.buffer_id = id;
+    pointer.base = base;
+    pointer.length = length;
+    pointer.context = context;
+    return pointer;
+}
+
+} // namespace gdr::cuda
