@@ -1,0 +1,67 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Life and death of the streams on one GPU.
+
+#include "copy/device_streams.hpp"
+
+namespace gdr::copy {
+
+namespace {
+
+// 0: there is no such context (any more), or the driver, older than CUDA 12, gives contexts no identity.
+unsigned long long id_of(const cuda::Driver& driver, CUcontext context)
+{
+    unsigned long long id = 0;
+    if (driver.cuCtxGetId != nullptr && driver.cuCtxGetId(context, &id) != CUDA_SUCCESS)
+        return 0;
+    return id;
+}
+
+} // namespace
+
+DeviceStreams::DeviceStreams(const cuda::Driver& driver, CUdevice device) : driver_(driver), device_(device)
+{
+    create();
+}
+
+DeviceStreams::~DeviceStreams()
+{
+    std::optional<cuda::CurrentContext> current;
+    if (alive())
+        current.emplace(driver_, context_->handle());
+    else
+        abandon();
+    for (auto& stream : streams_)
+        stream.reset();
+}
+
+void DeviceStreams::create()
+{
+    context_.emplace(driver_, device_);
+    cuda::CurrentContext current(driver_, context_->handle());
+    for (auto& stream : streams_)
+        stream = std::make_unique<Stream>(driver_);
+    context_id_ = id_of(driver_, context_->handle());
+}
+
+bool DeviceStreams::alive() const { return context_ && context_id_ == id_of(driver_, context_->handle()); }
+
+void DeviceStreams::abandon()
+{
+    for (auto& stream : streams_)
+        stream->abandon();
+}
+
+void DeviceStreams::renew_after_reset(std::vector<Operation>& lost)
+{
+    if (alive())
+        return;
+    abandon();
+    for (auto& stream : streams_) {
+        while (std::optional<Operation> operation = stream->take_finished())
+            lost.push_back(*operation);
+    }
+    create();
+}
+
+} // namespace gdr::copy

@@ -1,0 +1,270 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The calls of UCT on the copy interface and its endpoints. An interface reaches itself alone, and an endpoint
+// has no state: both sides of each copy are addresses of this process.
+
+#include "copy/iface.hpp"
+
+#include "abi/border.hpp"
+#include "copy/address.hpp"
+#include "copy/engine.hpp"
+#include "copy/performance.hpp"
+
+#include <climits>
+#include <cstring>
+#include <new>
+
+namespace gdr::copy {
+
+namespace {
+
+constexpr char kDeviceName[] = "cuda";
+constexpr size_t kMaxIov = 16; // any number would do; callers keep arrays of this length
+
+struct Iface : abi::Iface {
+    Engine engine;
+    Address address;
+
+    Iface(const cuda::Driver& driver, const Address& unique) : engine(driver), address(unique) {}
+};
+
+struct Ep : abi::Ep {};
+
+Iface* iface_of(uct_iface_h handle) { return reinterpret_cast<Iface*>(handle); }
+Engine& engine_of(uct_ep_h ep) { return iface_of(ep->iface)->engine; }
+
+// ---- endpoint
+
+ucs_status_t put_short(uct_ep_h ep, const void* buffer, unsigned length, uint64_t remote, uct_rkey_t)
+{
+    return abi::guarded("gdr copy: put_short", [&] {
+        engine_of(ep).copy_now(reinterpret_cast<void*>(remote), buffer, length);
+        return UCS_OK;
+    });
+}
+
+ucs_status_t get_short(uct_ep_h ep, void* buffer, unsigned length, uint64_t remote, uct_rkey_t)
+{
+    return abi::guarded("gdr copy: get_short", [&] {
+        engine_of(ep).copy_now(buffer, reinterpret_cast<const void*>(remote), length);
+        return UCS_OK;
+    });
+}
+
+ucs_status_t put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote, uct_rkey_t,
+                       uct_completion_t* completion)
+{
+    return abi::guarded("gdr copy: put_zcopy", [&] {
+        engine_of(ep).start(Direction::put, {iov, iovcnt}, reinterpret_cast<void*>(remote), completion);
+        return UCS_INPROGRESS;
+    });
+}
+
+ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote, uct_rkey_t,
+                       uct_completion_t* completion)
+{
+    return abi::guarded("gdr copy: get_zcopy", [&] {
+        engine_of(ep).start(Direction::get, {iov, iovcnt}, reinterpret_cast<void*>(remote), completion);
+        return UCS_INPROGRESS;
+    });
+}
+
+// No call is ever refused for want of resources, so there is nothing to wait for.
+ucs_status_t pending_add(uct_ep_h, uct_pending_req_t*, unsigned) { return UCS_ERR_BUSY; }
+void pending_purge(uct_ep_h, uct_pending_purge_callback_t, void*) {}
+
+ucs_status_t ep_flush(uct_ep_h ep, unsigned, uct_completion_t* completion)
+{
+    return abi::guarded("gdr copy: flush", [&] { return engine_of(ep).flush(completion); });
+}
+
+ucs_status_t ep_fence(uct_ep_h ep, unsigned)
+{
+    return abi::guarded("gdr copy: fence", [&] {
+        engine_of(ep).fence();
+        return UCS_OK;
+    });
+}
+
+// The peer is this process.
+ucs_status_t ep_check(uct_ep_h, unsigned, uct_completion_t*) { return UCS_OK; }
+
+ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* handle)
+{
+    constexpr uint64_t kNeeded = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_IFACE_ADDR;
+    if ((params->field_mask & kNeeded) != kNeeded)
+        return UCS_ERR_INVALID_PARAM;
+    Iface* iface = iface_of(params->iface);
+    if (!same_address(iface->address, params->iface_addr))
+        return UCS_ERR_UNREACHABLE;
+    auto* ep = new (std::nothrow) Ep;
+    if (ep == nullptr)
+        return UCS_ERR_NO_MEMORY;
+    if (ucs_status_t status = abi::init_ep(ep, iface); status != UCS_OK) {
+        delete ep;
+        return status;
+    }
+    *handle = &ep->super;
+    return UCS_OK;
+}
+
+void ep_destroy(uct_ep_h handle)
+{
+    auto* ep = reinterpret_cast<Ep*>(handle);
+    abi::cleanup_ep(ep);
+    delete ep;
+}
+
+// ---- interface
+
+ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completion)
+{
+    return abi::guarded("gdr copy: flush", [&] { return iface_of(iface)->engine.flush(completion); });
+}
+
+ucs_status_t iface_fence(uct_iface_h iface, unsigned)
+{
+    return abi::guarded("gdr copy: fence", [&] {
+        iface_of(iface)->engine.fence();
+        return UCS_OK;
+    });
+}
+
+unsigned iface_progress(uct_iface_h iface) { return iface_of(iface)->engine.progress(); }
+
+ucs_status_t event_fd_get(uct_iface_h iface, int* fd)
+{
+    *fd = iface_of(iface)->engine.event_fd();
+    return UCS_OK;
+}
+
+ucs_status_t event_arm(uct_iface_h iface, unsigned)
+{
+    return abi::guarded("gdr copy: event_arm", [&] {
+        return iface_of(iface)->engine.arm() ? UCS_OK : UCS_ERR_BUSY;
+    });
+}
+
+ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
+{
+    abi::begin_iface_query(iface_of(handle), attr);
+    attr->iface_addr_len = sizeof(Address);
+    attr->cap.flags = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PUT_SHORT |
+                      UCT_IFACE_FLAG_GET_SHORT | UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_ZCOPY |
+                      UCT_IFACE_FLAG_PENDING;
+    attr->cap.event_flags =
+        UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV | UCT_IFACE_FLAG_EVENT_FD;
+    attr->cap.put.max_short = attr->cap.get.max_short = UINT_MAX;
+    attr->cap.put.max_zcopy = attr->cap.get.max_zcopy = SIZE_MAX;
+    attr->cap.put.opt_zcopy_align = attr->cap.get.opt_zcopy_align = 1;
+    attr->cap.put.align_mtu = attr->cap.get.align_mtu = 1;
+    attr->cap.put.max_iov = attr->cap.get.max_iov = kMaxIov;
+    attr->cap.am.opt_zcopy_align = attr->cap.am.align_mtu = 1;
+
+    abi::PerfEstimate cost = typical_estimate();
+    attr->overhead = cost.send_pre_overhead;
+    attr->latency.c = cost.latency;
+    attr->bandwidth.shared = cost.bandwidth_shared;
+    return UCS_OK;
+}
+
+ucs_status_t get_device_address(uct_iface_h, uct_device_addr_t*) { return UCS_OK; } // of length 0
+
+ucs_status_t get_address(uct_iface_h iface, uct_iface_addr_t* address)
+{
+    memcpy(address, &iface_of(iface)->address, sizeof(Address));
+    return UCS_OK;
+}
+
+int is_reachable(const uct_iface_h iface, const uct_device_addr_t*, const uct_iface_addr_t* address)
+{
+    return same_address(iface_of(iface)->address, address);
+}
+
+void iface_close(uct_iface_h handle)
+{
+    Iface* iface = iface_of(handle);
+    plugin::statistics().add(iface->engine.counts());
+    abi::uct_base_iface_progress_disable(handle, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+    abi::cleanup_iface(iface);
+    delete iface;
+}
+
+uct_iface_ops_t iface_ops()
+{
+    uct_iface_ops_t ops = {};
+    ops.ep_put_short = put_short;
+    ops.ep_get_short = get_short;
+    ops.ep_put_zcopy = put_zcopy;
+    ops.ep_get_zcopy = get_zcopy;
+    ops.ep_pending_add = pending_add;
+    ops.ep_pending_purge = pending_purge;
+    ops.ep_flush = ep_flush;
+    ops.ep_fence = ep_fence;
+    ops.ep_check = ep_check;
+    ops.ep_create = ep_create;
+    ops.ep_destroy = ep_destroy;
+    ops.iface_flush = iface_flush;
+    ops.iface_fence = iface_fence;
+    ops.iface_progress_enable = abi::uct_base_iface_progress_enable;
+    ops.iface_progress_disable = abi::uct_base_iface_progress_disable;
+    ops.iface_progress = iface_progress;
+    ops.iface_event_fd_get = event_fd_get;
+    ops.iface_event_arm = event_arm;
+    ops.iface_close = iface_close;
+    ops.iface_query = iface_query;
+    ops.iface_get_device_address = get_device_address;
+    ops.iface_get_address = get_address;
+    ops.iface_is_reachable = is_reachable;
+    return ops;
+}
+
+constexpr abi::InternalOps kInternalOps = {
+    .estimate_perf = [](uct_iface_h, const abi::PerfQuery& query) { return estimate(query); },
+    .ep_invalidate = [](uct_ep_h) { return UCS_ERR_UNSUPPORTED; }, // no peer that could fail
+};
+
+ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
+                        const uct_iface_config_t* config, uct_iface_h* handle)
+{
+    static uct_iface_ops_t ops = iface_ops();
+    constexpr uint64_t kNeeded = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE;
+    if ((params->field_mask & kNeeded) != kNeeded || (params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE) == 0)
+        return UCS_ERR_INVALID_PARAM;
+    if (strcmp(params->mode.device.dev_name, kDeviceName) != 0) {
+        gdr_log(error, "gdr copy: no device %s: the only one is %s", params->mode.device.dev_name,
+                kDeviceName);
+        return UCS_ERR_NO_DEVICE;
+    }
+    const cuda::Driver* driver = cuda::driver();
+    if (driver == nullptr) {
+        gdr_log(error, "gdr copy: %s", cuda::unavailable_reason().c_str());
+        return UCS_ERR_NO_DEVICE;
+    }
+    return abi::guarded("gdr copy: open", [&] {
+        auto iface = std::make_unique<Iface>(*driver, make_address());
+        ucs_status_t status =
+            abi::init_iface(iface.get(), &ops, &kInternalOps, md, worker, params, config);
+        if (status == UCS_OK)
+            *handle = &iface.release()->super;
+        return status;
+    });
+}
+
+// Any GPU's memory is reached through the one device; which GPU is known only with the address.
+std::vector<abi::Device> query_devices(abi::MemoryDomain&)
+{
+    return {{kDeviceName, UCT_DEVICE_TYPE_ACC, UCS_SYS_DEVICE_ID_UNKNOWN}};
+}
+
+} // namespace
+
+abi::Transport transport()
+{
+    return {.name = "gdr",
+            .query_devices = query_devices,
+            .iface_open = iface_open,
+            .options = {"gdr (CUDA copy)", "GDR_COPY_", {}, sizeof(abi::IfaceConfig)}};
+}
+
+} // namespace gdr::copy

@@ -1,0 +1,16 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What a copy costs, for UCP's choice of protocols. Every number is a measurement, so that UCP prefers
+// the HCA to a bounce copy exactly where the HCA is faster.
+#pragma once
+
+#include "abi/iface.hpp"
+
+namespace gdr::copy {
+
+abi::PerfEstimate estimate(const abi::PerfQuery& query);
+
+// The host-device copy through ZCOPY, for the attributes of the interface as a whole.
+abi::PerfEstimate typical_estimate();
+
+} // namespace gdr::copy
