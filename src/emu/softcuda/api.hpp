@@ -5,8 +5,8 @@
 // turns the exceptions used inside into result codes.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
+#include "emu/softcuda/call_counter.hpp"
+
 #include <new>
 
 #pragma GCC visibility push(default)
@@ -32,23 +32,12 @@ inline void require(bool condition, CUresult otherwise = CUDA_ERROR_INVALID_VALU
 /// What has to be in place before a function's body may run.
 enum class Needs { nothing, init, context };
 
-/// Number of calls of one exported function; all of them form a list that is never freed.
-struct CallCounter {
-    explicit CallCounter(const char* name);
-    const char* name;
-    std::atomic<uint64_t> calls{0};
-    CallCounter* next;
-};
-
 /// CUDA_SUCCESS when what is needed is in place. A forked child of an initialised process gets
 /// CUDA_ERROR_NOT_INITIALIZED for ever, as with the real driver.
 CUresult admit(Needs needs);
 
 /// Initialises the driver in this process (cuInit).
 CUresult initialise();
-
-/// False before cuInit and in a forked child.
-bool initialised();
 
 template <typename Body>
 CUresult api(const char* name, Needs needs, Body&& body)

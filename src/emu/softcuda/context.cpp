@@ -274,6 +274,14 @@ CUresult cuCtxGetDevice(CUdevice* ordinal)
     });
 }
 
+SOFTCUDA_EXPORT CUresult cuCtxGetDevice_v2(CUdevice* ordinal, CUcontext context)
+{
+    return api(__func__, Needs::init, [&] {
+        require(ordinal != nullptr);
+        *ordinal = live_context(context)->device;
+    });
+}
+
 CUresult cuCtxGetFlags(unsigned* flags)
 {
     return api(__func__, Needs::context, [&] {
@@ -302,6 +310,11 @@ CUresult cuCtxGetApiVersion(CUcontext context, unsigned* version)
 CUresult cuCtxSynchronize(void)
 {
     return api(__func__, Needs::context, [&] { wait_for_context(current_context()); });
+}
+
+SOFTCUDA_EXPORT CUresult cuCtxSynchronize_v2(CUcontext context)
+{
+    return api(__func__, Needs::init, [&] { wait_for_context(live_context(context)); });
 }
 
 CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest)

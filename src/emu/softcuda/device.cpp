@@ -93,6 +93,7 @@ Extent Device::take(size_t length)
     require(length <= memory_ - used_, CUDA_ERROR_OUT_OF_MEMORY);
     // Offsets in the file only grow: no alias ever shows a later allocation's bytes.
     Extent extent;
+    extent.fd = fd_;
     extent.length = length;
     if (length >= kLargePage) {
         extent.offset = file_end_;
@@ -246,5 +247,14 @@ CUresult cuDeviceCanAccessPeer(int* can_access, CUdevice ordinal, CUdevice peer)
     return api(__func__, Needs::init, [&] {
         require(can_access != nullptr);
         *can_access = device(ordinal).ordinal() != device(peer).ordinal();
+    });
+}
+
+CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
+                                    CUflushGPUDirectRDMAWritesScope)
+{
+    return api(__func__, Needs::context, [&] {
+        // What was written to the alias is visible to everybody already.
+        require(target == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX);
     });
 }

@@ -17,8 +17,9 @@ inline constexpr size_t kLargePage = size_t{2} << 20;
 
 constexpr size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// Bytes of a device: where they are in the device's memory file and where the CPU sees them.
+/// Bytes of a device: where they are in a device's memory file and where the CPU sees them.
 struct Extent {
+    int fd = -1; // of the memory file
     uint64_t offset = 0;
     char* alias = nullptr;
     size_t length = 0;
@@ -32,8 +33,6 @@ class Device {
     int ordinal() const { return ordinal_; }
     size_t memory() const { return memory_; }
     size_t memory_free() const;
-    /// Memory file, readable and writable.
-    int fd() const { return fd_; }
     AddressSpace& addresses() { return addresses_; }
     CUuuid uuid() const;
 

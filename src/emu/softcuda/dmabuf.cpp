@@ -2,6 +2,7 @@
 //
 // Export of device memory as a dmabuf.
 #include "emu/softcuda/handle.hpp"
+#include "emu/softcuda/memory.hpp"
 #include "emu/softcuda/softcuda.h"
 
 #include <sys/mman.h>
@@ -24,7 +25,8 @@ std::vector<MemoryName> name_range(uintptr_t address, size_t length)
     std::vector<MemoryName> names;
     for (const Allocation& allocation : allocations) {
         require(allocation.on_device());
-        MemoryName name = name_memory(allocation);
+        MemoryName name =
+            name_memory(allocation.extent, allocation.device, allocation.rdma_capable);
         uintptr_t first_page = allocation.base / kPage * kPage;
         uintptr_t start = std::max(address, first_page);
         uintptr_t end = std::min(address + length, first_page + name.length);

@@ -33,16 +33,16 @@ bool write_all(int fd, const void* data, size_t size, off_t offset)
 
 } // namespace
 
-MemoryName name_memory(const Allocation& allocation)
+MemoryName name_memory(const Extent& extent, int device, bool rdma_capable)
 {
     MemoryName name{};
-    name.pid = allocation.memory_pid != 0 ? allocation.memory_pid : getpid();
-    name.fd = allocation.memory_fd;
-    name.inode = inode_of(allocation.memory_fd);
-    name.offset = allocation.extent.offset;
-    name.length = allocation.extent.length;
-    name.device = allocation.device;
-    name.rdma_capable = allocation.rdma_capable;
+    name.pid = getpid();
+    name.fd = extent.fd;
+    name.inode = inode_of(extent.fd);
+    name.offset = extent.offset;
+    name.length = extent.length;
+    name.device = device;
+    name.rdma_capable = rdma_capable;
     return name;
 }
 
@@ -61,6 +61,29 @@ int open_memory(const MemoryName& name)
         errno = ENXIO;
     }
     return -1;
+}
+
+Extent map_memory(const MemoryName& name)
+{
+    Extent extent;
+    extent.fd = open_memory(name);
+    require(extent.fd >= 0);
+    extent.offset = name.offset;
+    extent.length = name.length;
+    void* alias = mmap(nullptr, name.length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                       extent.fd, static_cast<off_t>(name.offset));
+    if (alias == MAP_FAILED) {
+        close(extent.fd);
+        throw Error{CUDA_ERROR_OUT_OF_MEMORY};
+    }
+    extent.alias = static_cast<char*>(alias);
+    return extent;
+}
+
+void unmap_memory(const Extent& extent)
+{
+    munmap(extent.alias, extent.length);
+    close(extent.fd);
 }
 
 int create_file(FileType type, size_t size, std::span<const MemoryName> names)

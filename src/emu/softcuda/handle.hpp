@@ -4,7 +4,7 @@
 // device memory (dmabuf, shareable handles of cuMemCreate) hold such names.
 #pragma once
 
-#include "emu/softcuda/memory.hpp"
+#include "emu/softcuda/device.hpp"
 
 #include <span>
 
@@ -21,11 +21,16 @@ struct MemoryName {
     int rdma_capable;
 };
 
-MemoryName name_memory(const Allocation& allocation);
+MemoryName name_memory(const Extent& extent, int device, bool rdma_capable);
 
 /// An fd of the memory file, to be closed by the caller; -1 with errno set (ENXIO: the owner is
 /// gone).
 int open_memory(const MemoryName& name);
+
+/// Maps the memory into this process; the extent holds an fd of its own. Throws
+/// CUDA_ERROR_INVALID_VALUE where the owner is gone.
+Extent map_memory(const MemoryName& name);
+void unmap_memory(const Extent& extent);
 
 enum class FileType : uint64_t { dmabuf = 0x6475'6d62'7566'0001, vmm = 0x6475'6d62'7566'0002 };
 

@@ -2,6 +2,7 @@
 //
 // The registry of all memory the driver knows.
 #include "emu/softcuda/memory.hpp"
+#include "emu/softcuda/handle.hpp"
 #include "emu/softcuda/softcuda.h"
 
 #include <sys/mman.h>
@@ -47,15 +48,13 @@ bool device_address(uintptr_t address)
     return false;
 }
 
-/// Offset in its page of an allocation of less than a page: like the driver's own suballocations
-/// it does not begin on a page boundary, so exports must round it out.
+} // namespace
+
 size_t offset_in_page(size_t size)
 {
     constexpr size_t kSuballocation = 512;
     return size <= kPage - kSuballocation ? kSuballocation : 0;
 }
-
-} // namespace
 
 void insert(Allocation allocation)
 {
@@ -117,11 +116,21 @@ CUdeviceptr allocate_device_memory(Kind kind, int ordinal, size_t size, CUcontex
     allocation.reserved = reserved;
     allocation.reserved_length = reserved_length;
     allocation.extent = extent;
-    allocation.memory_fd = on.fd();
     allocation.pool = pool;
     allocation.rdma_capable = kind == Kind::device;
     insert(allocation);
     return allocation.base;
+}
+
+size_t pool_usage(CUmemoryPool pool)
+{
+    Registry& r = registry();
+    std::lock_guard guard(r.mutex);
+    size_t sum = 0;
+    for (const auto& [base, allocation] : r.by_base) {
+        sum += allocation.pool == pool ? allocation.size : 0;
+    }
+    return sum;
 }
 
 void release(const Allocation& allocation)
@@ -136,7 +145,7 @@ void release(const Allocation& allocation)
     case Kind::ipc:
         device(allocation.device).addresses().give_back(allocation.reserved,
                                                         allocation.reserved_length);
-        munmap(allocation.extent.alias, allocation.extent.length);
+        unmap_memory(allocation.extent);
         break;
     case Kind::managed:
     case Kind::host_alloc:

@@ -33,8 +33,6 @@ struct Allocation {
     uintptr_t reserved = 0; // device addresses taken, for kinds that take them themselves
     size_t reserved_length = 0;
     Extent extent{};        // device memory: where the bytes are, from the page of `base` on
-    int memory_pid = 0;     // and in which process' file, 0 for this one
-    int memory_fd = -1;
     CUmemoryPool pool = nullptr;
     uint64_t vmm_handle = 0;
     bool rdma_capable = false;
@@ -49,6 +47,10 @@ struct Allocation {
         return address - base < size && length <= size - (address - base);
     }
 };
+
+/// Where in its first page an allocation of that size begins: small ones, like the driver's own
+/// suballocations, not at its beginning, so that exports must round them out.
+size_t offset_in_page(size_t size);
 
 /// Makes an allocation known and gives it a new buffer id. Throws
 /// CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED when it overlaps another one.
@@ -69,6 +71,9 @@ void modify(uintptr_t address, void (*change)(Allocation&, uint64_t), uint64_t a
 /// CUDA_ERROR_OUT_OF_MEMORY.
 CUdeviceptr allocate_device_memory(Kind kind, int ordinal, size_t size, CUcontext context,
                                    CUmemoryPool pool = nullptr);
+
+/// Bytes of all live allocations of a pool.
+size_t pool_usage(CUmemoryPool pool);
 
 /// Gives back what a removed allocation had taken.
 void release(const Allocation& allocation);

@@ -1,0 +1,299 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Virtual memory management: memory handles, address reservations, and mappings of the ones into
+// the others.
+#include "emu/softcuda/handle.hpp"
+#include "emu/softcuda/memory.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+namespace softcuda {
+
+namespace {
+
+constexpr size_t kGranularity = kLargePage;
+
+/// Memory of cuMemCreate, or imported from another process.
+struct MemoryHandle {
+    CUmemAllocationProp properties;
+    Extent extent;
+    bool imported;
+    unsigned references = 1; // handles given out
+    unsigned mappings = 0;
+};
+
+struct Vmm {
+    std::mutex mutex;
+    std::map<CUmemGenericAllocationHandle, MemoryHandle> handles;
+    std::map<uintptr_t, size_t> reservations;
+    CUmemGenericAllocationHandle next_handle = 1;
+};
+
+Vmm& vmm()
+{
+    static auto& instance = *new Vmm;
+    return instance;
+}
+
+/// The rest are called with the lock held.
+
+MemoryHandle& known(CUmemGenericAllocationHandle handle)
+{
+    auto entry = vmm().handles.find(handle);
+    require(entry != vmm().handles.end() && entry->second.references > 0);
+    return entry->second;
+}
+
+CUmemGenericAllocationHandle add(const CUmemAllocationProp& properties, const Extent& extent,
+                                 bool imported)
+{
+    CUmemGenericAllocationHandle handle = vmm().next_handle++;
+    vmm().handles.emplace(handle, MemoryHandle{properties, extent, imported});
+    return handle;
+}
+
+void drop_if_unused(CUmemGenericAllocationHandle handle)
+{
+    auto entry = vmm().handles.find(handle);
+    const MemoryHandle& memory = entry->second;
+    if (memory.references == 0 && memory.mappings == 0) {
+        if (memory.imported) {
+            unmap_memory(memory.extent);
+        } else {
+            device(memory.properties.location.id).give_back(memory.extent);
+        }
+        vmm().handles.erase(entry);
+    }
+}
+
+void check_properties(const CUmemAllocationProp* properties)
+{
+    constexpr unsigned kTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    require(properties != nullptr && properties->type == CU_MEM_ALLOCATION_TYPE_PINNED);
+    require(properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
+    require((properties->requestedHandleTypes & ~kTypes) == 0, CUDA_ERROR_NOT_SUPPORTED);
+    device(properties->location.id);
+}
+
+/// The mappings that make up [address, address + size) exactly.
+std::vector<Allocation> mappings(uintptr_t address, size_t size)
+{
+    require(size > 0 && address % kGranularity == 0 && size % kGranularity == 0);
+    std::vector<Allocation> all = find_consecutive(address, size);
+    require(!all.empty() && all.front().base == address &&
+            all.back().base + all.back().size == address + size);
+    for (const Allocation& mapping : all) {
+        require(mapping.kind == Kind::vmm);
+    }
+    return all;
+}
+
+bool reserved(uintptr_t address, size_t size)
+{
+    auto next = vmm().reservations.upper_bound(address);
+    if (next == vmm().reservations.begin()) {
+        return false;
+    }
+    auto [start, length] = *std::prev(next);
+    return address + size <= start + length;
+}
+
+} // namespace
+
+} // namespace softcuda
+
+using namespace softcuda;
+
+CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* properties,
+                                       CUmemAllocationGranularity_flags)
+{
+    return api(__func__, Needs::init, [&] {
+        require(granularity != nullptr);
+        check_properties(properties);
+        *granularity = kGranularity;
+    });
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
+                     const CUmemAllocationProp* properties, unsigned long long flags)
+{
+    return api(__func__, Needs::init, [&] {
+        require(handle != nullptr && size > 0 && size % kGranularity == 0 && flags == 0);
+        check_properties(properties);
+        Extent extent = device(properties->location.id).take(size);
+        std::lock_guard guard(vmm().mutex);
+        *handle = add(*properties, extent, false);
+    });
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    return api(__func__, Needs::init, [&] {
+        std::lock_guard guard(vmm().mutex);
+        --known(handle).references;
+        drop_if_unused(handle);
+    });
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
+                                                CUmemGenericAllocationHandle handle)
+{
+    return api(__func__, Needs::init, [&] {
+        require(properties != nullptr);
+        std::lock_guard guard(vmm().mutex);
+        *properties = known(handle).properties;
+    });
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address)
+{
+    return api(__func__, Needs::init, [&] {
+        require(handle != nullptr);
+        std::lock_guard guard(vmm().mutex);
+        auto mapping = find(as_address(address));
+        require(mapping && mapping->kind == Kind::vmm);
+        ++vmm().handles.at(mapping->vmm_handle).references;
+        *handle = mapping->vmm_handle;
+    });
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr* address, size_t size, size_t alignment,
+                             CUdeviceptr wanted, unsigned long long flags)
+{
+    return api(__func__, Needs::init, [&] {
+        require(address != nullptr && size > 0 && size % kGranularity == 0 && flags == 0);
+        require((alignment & (alignment - 1)) == 0);
+        // Addresses belong to no device; those of the first one serve.
+        uintptr_t range =
+            device(0).addresses().take(size, std::max(alignment, kGranularity), wanted);
+        require(range != 0, CUDA_ERROR_OUT_OF_MEMORY);
+        std::lock_guard guard(vmm().mutex);
+        vmm().reservations.emplace(range, size);
+        *address = range;
+    });
+}
+
+CUresult cuMemAddressFree(CUdeviceptr address, size_t size)
+{
+    return api(__func__, Needs::init, [&] {
+        std::lock_guard guard(vmm().mutex);
+        auto reservation = vmm().reservations.find(address);
+        require(reservation != vmm().reservations.end() && reservation->second == size);
+        for (uintptr_t at = address; at < address + size; at += kGranularity) {
+            require(!find(at).has_value());
+        }
+        vmm().reservations.erase(reservation);
+        device(0).addresses().give_back(address, size);
+    });
+}
+
+CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
+                  CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+    return api(__func__, Needs::init, [&] {
+        require(size > 0 && address % kGranularity == 0 && size % kGranularity == 0);
+        require(offset == 0 && flags == 0);
+        std::lock_guard guard(vmm().mutex);
+        MemoryHandle& memory = known(handle);
+        require(size <= memory.extent.length && reserved(address, size));
+        for (uintptr_t at = address; at < address + size; at += kGranularity) {
+            require(!find(at).has_value());
+        }
+        Allocation mapping{Kind::vmm, address, size, memory.properties.location.id, nullptr};
+        mapping.extent = memory.extent;
+        mapping.extent.length = size;
+        mapping.vmm_handle = handle;
+        mapping.rdma_capable = memory.properties.allocFlags.gpuDirectRDMACapable != 0;
+        mapping.flags = memory.properties.requestedHandleTypes;
+        mapping.accessible = false;
+        insert(mapping);
+        ++memory.mappings;
+    });
+}
+
+CUresult cuMemUnmap(CUdeviceptr address, size_t size)
+{
+    return api(__func__, Needs::init, [&] {
+        std::lock_guard guard(vmm().mutex);
+        for (const Allocation& mapping : mappings(address, size)) {
+            Kind kinds[] = {Kind::vmm};
+            remove(mapping.base, kinds);
+            --vmm().handles.at(mapping.vmm_handle).mappings;
+            drop_if_unused(mapping.vmm_handle);
+        }
+    });
+}
+
+CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc* descriptions,
+                        size_t count)
+{
+    return api(__func__, Needs::init, [&] {
+        require(descriptions != nullptr && count > 0);
+        // One flag for all devices: there is one memory only.
+        bool accessible = false;
+        for (size_t i = 0; i < count; ++i) {
+            require(descriptions[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE,
+                    CUDA_ERROR_NOT_SUPPORTED);
+            device(descriptions[i].location.id);
+            accessible |= descriptions[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+        }
+        for (const Allocation& mapping : mappings(address, size)) {
+            modify(mapping.base, [](Allocation& a, uint64_t on) { a.accessible = on != 0; },
+                   accessible);
+        }
+    });
+}
+
+CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
+                        CUdeviceptr address)
+{
+    return api(__func__, Needs::init, [&] {
+        require(flags != nullptr && location != nullptr);
+        auto allocation = find(address);
+        require(allocation.has_value());
+        *flags = allocation->accessible ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                        : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    });
+}
+
+CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType type, unsigned long long flags)
+{
+    return api(__func__, Needs::init, [&] {
+        require(shareable != nullptr && flags == 0);
+        std::lock_guard guard(vmm().mutex);
+        const MemoryHandle& memory = known(handle);
+        require(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+                (memory.properties.requestedHandleTypes & type) != 0);
+        MemoryName name[] = {name_memory(memory.extent, memory.properties.location.id,
+                                         memory.properties.allocFlags.gpuDirectRDMACapable)};
+        int fd = create_file(FileType::vmm, kPage, name);
+        std::memcpy(shareable, &fd, sizeof(fd));
+    });
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* shareable,
+                                        CUmemAllocationHandleType type)
+{
+    return api(__func__, Needs::init, [&] {
+        require(handle != nullptr && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        int fd = static_cast<int>(reinterpret_cast<intptr_t>(shareable));
+        std::vector<MemoryName> names = read_file(fd, FileType::vmm);
+        require(names.size() == 1);
+        CUmemAllocationProp properties{};
+        properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        properties.location.id = names[0].device;
+        properties.requestedHandleTypes = type;
+        properties.allocFlags.gpuDirectRDMACapable = names[0].rdma_capable != 0;
+        device(names[0].device);
+        Extent extent = map_memory(names[0]);
+        std::lock_guard guard(vmm().mutex);
+        *handle = add(properties, extent, true);
+    });
+}
