@@ -3,6 +3,8 @@
 // The logger, the asynchronous thread and the topology of the UCX around us.
 #include "abi/host.hpp"
 
+#include "abi/uct_calls.hpp"
+
 #include <cstdarg>
 #include <cstdio>
 
@@ -12,7 +14,7 @@ extern "C" {
 #include <ucs/sys/topo/base/topo.h>
 #include <ucs/time/time_def.h>
 
-double ucs_get_cpu_clocks_per_sec(); // the unit of ucs_time_t
+gdr::abi::CpuClocksPerSec ucs_get_cpu_clocks_per_sec; // the unit of ucs_time_t
 }
 
 namespace gdr::abi {

@@ -5,20 +5,17 @@
 
 #include "abi/host.hpp"
 #include "abi/series.hpp"
+#include "abi/uct_calls.hpp"
 
 extern "C" {
 #include <ucs/debug/log_def.h>
-#include <ucs/type/class.h>
 
 extern ucs_class_t uct_base_iface_t_class;
 extern ucs_class_t uct_base_ep_t_class;
-ucs_status_t uct_base_iface_t_init(void* self, ucs_class_t* myclass, int* init_count,
-                                   uct_iface_ops_t* ops, const void* internal_ops, uct_md_h md,
-                                   uct_worker_h worker, const uct_iface_params_t* params,
-                                   const uct_iface_config_t* config);
-ucs_status_t uct_base_ep_t_init(void* self, ucs_class_t* myclass, int* init_count, void* iface);
-void uct_base_iface_query(void* iface, uct_iface_attr_t* attr);
-ucs_status_t uct_iface_handle_ep_err(uct_iface_h iface, uct_ep_h ep, ucs_status_t status);
+gdr::abi::BaseIfaceInit uct_base_iface_t_init;
+gdr::abi::BaseEpInit uct_base_ep_t_init;
+gdr::abi::BaseIfaceQuery uct_base_iface_query;
+gdr::abi::HandleEpErr uct_iface_handle_ep_err;
 }
 
 namespace gdr::abi {

@@ -6,17 +6,17 @@
 #include "abi/border.hpp"
 #include "abi/option_fields.hpp"
 #include "abi/series.hpp"
+#include "abi/uct_calls.hpp"
 
 #include <array>
 #include <cassert>
 #include <cstring>
-#include <deque>
 
 extern "C" {
 extern ucs_list_link_t uct_components_list;
 extern ucs_config_field_t uct_iface_config_table[];
-void uct_component_register(void* component);
-void uct_tl_register(void* component, void* tl);
+gdr::abi::ComponentRegister uct_component_register;
+gdr::abi::TlRegister uct_tl_register;
 }
 
 namespace gdr::abi {

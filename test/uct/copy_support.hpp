@@ -1,0 +1,114 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What the tests of the copy interface stand on: the interface opened through UCT's public calls, and buffers
+// of every kind of memory whose bytes can be written and read from outside the interface.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include <ucs/async/async_fwd.h>
+#include <uct/api/uct.h>
+}
+
+namespace copy_test {
+
+inline constexpr unsigned kCopyLatencyMicroseconds = 200; // of softcuda, in these tests
+
+// Throws std::runtime_error naming the call.
+void require(ucs_status_t status, const char* call);
+void require(CUresult result, const char* call);
+
+// The component's memory domain; NULL where it is not offered.
+uct_component_h find_component();
+
+// Memory domain, worker, interface and an endpoint to the interface itself.
+class Transport {
+  public:
+    Transport();
+    Transport(const Transport&) = delete;
+    Transport& operator=(const Transport&) = delete;
+    ~Transport();
+
+    uct_md_h md() const { return md_; }
+    uct_iface_h iface() const { return iface_; }
+    uct_ep_h ep() const { return ep_; }
+    const uct_iface_attr_t& attributes() const { return attributes_; }
+    std::vector<char> address() const;
+
+    // Progresses until the completion's count is 0; throws after 20 s.
+    void wait(const uct_completion_t& completion);
+
+  private:
+    void open_iface();
+
+    ucs_async_context_t* async_ = nullptr;
+    uct_md_h md_ = nullptr;
+    uct_worker_h worker_ = nullptr;
+    uct_iface_h iface_ = nullptr;
+    uct_ep_h ep_ = nullptr;
+    uct_iface_attr_t attributes_ = {};
+};
+
+enum class Memory { host, pinned, device, managed };
+std::string name_of(Memory memory);
+
+// Makes a context current for a scope: nullptr for none.
+class Current {
+  public:
+    explicit Current(CUcontext context);
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
+    ~Current();
+};
+
+CUcontext primary_context(CUdevice device);
+
+// Bytes with guard bytes before and behind them, which check() requires to be untouched.
+class Buffer {
+  public:
+    // context: of device and managed memory; nullptr: the primary context of device 0.
+    Buffer(Memory memory, size_t length, CUcontext context = nullptr);
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    ~Buffer();
+
+    char* data() const { return start_ + kGuard; }
+    uint64_t address() const { return reinterpret_cast<uint64_t>(data()); }
+    size_t length() const { return length_; }
+
+    // Different bytes for every seed.
+    void fill(unsigned seed);
+    void clear();
+
+    // Whether the length bytes at offset are those that fill(seed) puts at from, and the guards are whole.
+    bool holds(unsigned seed, size_t offset, size_t length, size_t from = 0) const;
+    bool holds(unsigned seed) const { return holds(seed, 0, length_); }
+
+    void free(); // before the end of its life
+
+  private:
+    static constexpr size_t kGuard = 64;
+
+    void write(const std::vector<char>& bytes);
+    std::vector<char> read() const;
+
+    Memory memory_;
+    size_t length_;
+    CUcontext context_;
+    char* start_ = nullptr; // of the guard
+};
+
+// Counts down once.
+struct Completion : uct_completion_t {
+    explicit Completion(int operations = 1);
+    bool done() const { return count == 0; }
+};
+
+} // namespace copy_test

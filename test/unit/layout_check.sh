@@ -1,0 +1,84 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Compares the declarations in src/abi with UCX source trees (configure --with-ucx-source=DIR,...), by the
+# compiler: layout_check.cpp holds the assertions. A tree is used as it was unpacked, not configured. That the
+# assertions can fail is verified first, with one offset made wrong.
+set -u
+
+if [ -z "${UCX_SOURCE_TREES:-}" ]; then
+    echo "skipped: no UCX source tree; configure with --with-ucx-source=DIR (contrib/ucx-source fetches one)"
+    exit 77
+fi
+
+here=$top_srcdir/test/unit
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+
+# What UCX's configure would have made, as far as its headers ask for it.
+mkdir -p "$work/ucp/api" "$work/uct/api"
+: >"$work/config.h"
+: >"$work/ucp/api/ucp_version.h"
+: >"$work/uct/api/version.h"
+
+version_of() { # TREE major|minor|patch
+    sed -n "s/^define(\[ucx_ver_$2\], *\([0-9]*\)).*/\1/p" "$1/configure.ac"
+}
+
+# compile TREE FLAG...: diagnostics in $work/log
+compile() {
+    tree=$1
+    shift
+    $CXX -std=gnu++20 -w -DHAVE_CONFIG_H -DENABLE_DEBUG_DATA=0 -DENABLE_PARAMS_CHECK=1 \
+        -DUCP_API_MAJOR="$(version_of "$tree" major)" -DUCP_API_MINOR="$(version_of "$tree" minor)" \
+        -I"$work" -I"$tree/src" -I"$top_srcdir/src" "$@" >"$work/log" 2>&1
+}
+
+# shellcheck disable=SC2086 # CXX and UCX_CFLAGS are lists of words
+if ! $CXX -std=gnu++20 -w $UCX_CFLAGS -o "$work/installed" "$here/layout_public.cpp" ||
+    ! "$work/installed" >"$work/installed.txt"; then
+    echo "FAIL: layout_public.cpp with the installed headers"
+    exit 1
+fi
+
+failed=0
+fail() {
+    echo "FAIL: $1"
+    sed -n '/error/p' "$work/log" | head -n 20
+    failed=1
+}
+
+for tree in $UCX_SOURCE_TREES; do
+    release=$(version_of "$tree" major).$(version_of "$tree" minor).$(version_of "$tree" patch)
+    name="UCX $release ($tree)"
+    series=$(echo "$release" | sed 's/\.[0-9]*$//; s/\./_/')
+    set --
+    declared="the declarations of all series"
+    if [ -f "$here/layout_$series.hpp" ]; then
+        set -- "-DLAYOUT_SERIES=\"layout_$series.hpp\""
+        declared="$declared and of series_$series.hpp"
+    fi
+
+    if compile "$tree" "$@" -DLAYOUT_PERTURB -fsyntax-only "$here/layout_check.cpp"; then
+        fail "$name: an offset made wrong was not noticed"
+    elif ! grep -q 'static assertion failed.*offset of BaseIface::super\|static_assert failed.*offset of BaseIface::super' "$work/log"; then
+        fail "$name: the headers do not compile"
+        continue
+    fi
+
+    # UCX built with and without assertions.
+    for assertions in -UENABLE_ASSERT -DENABLE_ASSERT=1; do
+        compile "$tree" "$@" "$assertions" -fsyntax-only "$here/layout_check.cpp" ||
+            fail "$name $assertions: $declared"
+    done
+
+    if ! compile "$tree" -o "$work/tree" "$here/layout_public.cpp"; then
+        fail "$name: layout_public.cpp"
+    elif ! "$work/tree" | diff "$work/installed.txt" - >"$work/log"; then
+        echo "FAIL: $name: public headers unlike the installed ones:"
+        cat "$work/log"
+        failed=1
+    fi
+    [ "$failed" = 1 ] || echo "ok: $name: $declared; public headers like the installed ones"
+done
+exit $failed
