@@ -1,0 +1,88 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Address handles.
+#include "emu/softhca/config.hpp"
+#include "emu/softhca/device.hpp"
+#include "emu/softhca/objects.hpp"
+
+#include <cstring>
+
+using namespace softhca;
+
+namespace {
+
+// The GIDs of a datagram: in a GRH, or as IPv4 addresses in the last 20 bytes of that area.
+void read_gids(const ibv_grh& grh, ibv_gid& source, ibv_gid& destination) {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(&grh);
+    if (config().ethernet && bytes[0] >> 4 != 6) {
+        source = destination = {};
+        source.raw[10] = source.raw[11] = destination.raw[10] = destination.raw[11] = 0xff;
+        std::memcpy(source.raw + 12, bytes + 20 + 12, 4);
+        std::memcpy(destination.raw + 12, bytes + 20 + 16, 4);
+        return;
+    }
+    source = grh.sgid;
+    destination = grh.dgid;
+}
+
+} // namespace
+
+extern "C" {
+
+ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+    if (is_stale(pd->context) || attributes->port_num != 1 ||
+        (config().ethernet && !attributes->is_global) ||
+        (attributes->is_global && attributes->grh.sgid_index >= kGids)) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    Ah* ah = new (std::nothrow) Ah{{pd->context, pd, 0}, *attributes};
+    if (ah == nullptr) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    object_of<Pd>(pd).children.fetch_add(1);
+    return &ah->base;
+}
+
+int ibv_destroy_ah(ibv_ah* ah) {
+    object_of<Pd>(ah->pd).children.fetch_sub(1);
+    delete &object_of<Ah>(ah);
+    return 0;
+}
+
+int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh,
+                        ibv_ah_attr* attributes) {
+    *attributes = {};
+    attributes->dlid = wc->slid;
+    attributes->sl = wc->sl;
+    attributes->src_path_bits = wc->dlid_path_bits;
+    attributes->port_num = port;
+    if ((wc->wc_flags & IBV_WC_GRH) == 0) {
+        return 0;
+    }
+    ibv_gid source, destination;
+    read_gids(*grh, source, destination);
+    attributes->is_global = 1;
+    attributes->grh.dgid = source;
+    attributes->grh.hop_limit = 0xff;
+    for (unsigned index = 0; index < kGids; ++index) {
+        const ibv_gid own = port_gid(context_of(context).device, index);
+        if (std::memcmp(&own, &destination, sizeof own) == 0) {
+            attributes->grh.sgid_index = static_cast<std::uint8_t>(index);
+            return 0;
+        }
+    }
+    errno = EINVAL;
+    return -1;
+}
+
+ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port) {
+    ibv_ah_attr attributes;
+    if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attributes) != 0) {
+        return nullptr;
+    }
+    return ibv_create_ah(pd, &attributes);
+}
+
+} // extern "C"

@@ -1,0 +1,105 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Reading of the environment variables that config.hpp lists.
+#include "emu/softhca/config.hpp"
+
+#include "emu/softhca/layout.hpp"
+
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+namespace softhca {
+namespace {
+
+void complain(const char* variable, const char* value, const char* expected) {
+    std::fprintf(stderr, "softhca: %s=%s is not understood: expected %s; the default is used\n",
+                 variable, value, expected);
+}
+
+bool is_fabric_name(std::string_view name) {
+    if (name.empty() || name.size() > 64) {
+        return false;
+    }
+    for (char c : name) {
+        if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-') {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Sets the two flags as the comma separated list says; false when a word is unknown.
+bool parse_gpu_direct(std::string_view list, bool& dmabuf, bool& peermem) {
+    bool dmabuf_seen = false, peermem_seen = false;
+    while (true) {
+        const std::size_t comma = list.find(',');
+        const std::string_view word = list.substr(0, comma);
+        if (word == "dmabuf") {
+            dmabuf_seen = true;
+        } else if (word == "peermem") {
+            peermem_seen = true;
+        } else if (word != "none") {
+            return false;
+        }
+        if (comma == std::string_view::npos) {
+            break;
+        }
+        list.remove_prefix(comma + 1);
+    }
+    dmabuf = dmabuf_seen;
+    peermem = peermem_seen;
+    return true;
+}
+
+Config read_environment() {
+    Config result;
+    if (const char* value = std::getenv("SOFTHCA_FABRIC")) {
+        if (is_fabric_name(value)) {
+            result.fabric = value;
+        } else {
+            complain("SOFTHCA_FABRIC", value, "up to 64 letters, digits, '.', '_' or '-'");
+        }
+    }
+    if (const char* value = std::getenv("SOFTHCA_DEVICES")) {
+        char* end = nullptr;
+        const unsigned long number = std::strtoul(value, &end, 10);
+        if (end != value && *end == '\0' && number >= 1 && number <= kMaxDevices) {
+            result.devices = static_cast<unsigned>(number);
+        } else {
+            complain("SOFTHCA_DEVICES", value, "1 to 8");
+        }
+    }
+    if (const char* value = std::getenv("SOFTHCA_LINK_LAYER")) {
+        const std::string_view layer = value;
+        if (layer == "ethernet" || layer == "infiniband") {
+            result.ethernet = layer == "ethernet";
+        } else {
+            complain("SOFTHCA_LINK_LAYER", value, "infiniband or ethernet");
+        }
+    }
+    if (const char* value = std::getenv("SOFTHCA_GPU_DIRECT")) {
+        if (!parse_gpu_direct(value, result.dmabuf, result.peermem)) {
+            complain("SOFTHCA_GPU_DIRECT", value, "dmabuf, peermem, dmabuf,peermem or none");
+        }
+    }
+    if (const char* value = std::getenv("SOFTHCA_MEMLOCK")) {
+        const std::string_view mode = value;
+        if (mode == "enforce" || mode == "kernel") {
+            result.memlock_enforced = mode == "enforce";
+        } else {
+            complain("SOFTHCA_MEMLOCK", value, "kernel or enforce");
+        }
+    }
+    return result;
+}
+
+} // namespace
+
+const Config& config() {
+    static const Config instance = read_environment();
+    return instance;
+}
+
+} // namespace softhca

@@ -1,0 +1,312 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Completion queues: polling, which also lands small messages in their buffers, and arming.
+#include "emu/softhca/cq.hpp"
+
+#include "emu/softhca/channel.hpp"
+#include "emu/softhca/engine.hpp"
+#include "emu/softhca/objects.hpp"
+#include "emu/softhca/ops.hpp"
+#include "emu/softhca/receive.hpp"
+#include "emu/softhca/work_request.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace softhca {
+namespace {
+
+// Returns a receive WQE, and the slot if one holds the payload, to their queue.
+void give_back(Arena& arena, RqShared& queue, const Cqe& entry) {
+    queue.free_wqes.push(arena.at<std::uint32_t>(queue.wqe_next),
+                         entry.wqe.load(std::memory_order_relaxed));
+    if (entry.slot < kLanded) {
+        queue.free_slots.push(arena.at<std::uint32_t>(queue.slot_next), entry.slot);
+    }
+}
+
+// Copies a message to where its WQE says; false when the buffer's registration is gone.
+bool land(Arena& arena, QpShared& qp, RqShared& queue, const RecvWqe& wqe, const Cqe& entry) {
+    if (entry.byte_length == 0) {
+        return true;
+    }
+    const void* payload = entry.slot == kNoSlot
+                              ? entry.payload
+                              : arena.at<void>(queue.slots + std::uint64_t{entry.slot} * kSlotSize);
+    SegmentList target;
+    if (!region_list(arena, queue.pd, wqe.sge, wqe.num_sge, IBV_ACCESS_LOCAL_WRITE, target)) {
+        return false;
+    }
+    scatter(target, payload, entry.byte_length);
+    if (target.device_bytes != 0) {
+        qp.bytes_to_device.fetch_add(std::min<std::uint64_t>(target.device_bytes, entry.byte_length),
+                                     std::memory_order_relaxed);
+    }
+    return true;
+}
+
+void take_receive(Process& self, const Cqe& entry, ibv_wc& wc) {
+    Arena& arena = self.arena();
+    QpShared& qp = arena.qps[entry.qp];
+    RqShared& queue = arena.recv_queues[qp.recv_queue];
+    const std::uint32_t index = entry.wqe.load(std::memory_order_relaxed);
+    const RecvWqe& wqe = *arena.at<RecvWqe>(queue.wqes + std::uint64_t{index} * queue.wqe_stride);
+    wc.wr_id = wqe.wr_id;
+    wc.imm_data = entry.immediate;
+    wc.src_qp = entry.source_qp;
+    wc.wc_flags = entry.flags;
+    wc.slid = entry.source_lid;
+    if (entry.status == IBV_WC_SUCCESS && entry.slot != kLanded &&
+        !land(arena, qp, queue, wqe, entry)) {
+        wc.status = IBV_WC_LOC_PROT_ERR;
+    }
+    give_back(arena, queue, entry);
+}
+
+void take_send(Process& self, const Cqe& entry, ibv_wc& wc) {
+    wc.wr_id = entry.id;
+    self.arena().qps[entry.qp].reclaimed.store(entry.wqe.load(std::memory_order_relaxed) + 1,
+                                               std::memory_order_relaxed);
+}
+
+} // namespace
+
+int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
+    Cq& cq = object_of<Cq>(base);
+    Process& self = *context_of(base->context).process;
+    Arena& arena = self.arena();
+    CqShared& shared = arena.cqs[cq.index];
+    Cqe* const ring = arena.at<Cqe>(shared.ring);
+    std::uint64_t head = shared.head.load(std::memory_order_relaxed);
+    if (ring[head & shared.mask].sequence.load(std::memory_order_acquire) !=
+        static_cast<std::uint32_t>(head + 1)) {
+        return 0;
+    }
+    int polled = 0;
+    std::uint32_t failed = kNone;
+    cq.poll_lock.lock();
+    head = shared.head.load(std::memory_order_relaxed);
+    for (; polled < count; ++head) {
+        const Cqe& entry = ring[head & shared.mask];
+        if (entry.sequence.load(std::memory_order_acquire) !=
+            static_cast<std::uint32_t>(head + 1)) {
+            break;
+        }
+        if (entry.kind == CqeKind::none) {
+            continue;
+        }
+        ibv_wc& result = wc[polled++];
+        result.status = static_cast<ibv_wc_status>(entry.status);
+        result.opcode = static_cast<ibv_wc_opcode>(entry.opcode);
+        result.vendor_err = 0;
+        result.byte_len = entry.byte_length;
+        result.qp_num = arena.qps[entry.qp].number;
+        result.wc_flags = 0;
+        result.pkey_index = 0;
+        result.sl = 0;
+        result.dlid_path_bits = 0;
+        if (entry.kind == CqeKind::receive) {
+            take_receive(self, entry, result);
+            if (result.status == IBV_WC_LOC_PROT_ERR) {
+                failed = entry.qp;
+            }
+        } else {
+            take_send(self, entry, result);
+        }
+    }
+    shared.head.store(head, std::memory_order_release);
+    cq.poll_lock.unlock();
+    if (failed != kNone) {
+        fail_qp(self, failed);
+    }
+    return polled;
+}
+
+int req_notify_cq(ibv_cq* base, int solicited_only) {
+    Cq& cq = object_of<Cq>(base);
+    Process& self = *context_of(base->context).process;
+    CqShared& shared = self.arena().cqs[cq.index];
+    PipeRef channel{};
+    const CqNotice notice{cq.index, shared.generation};
+    {
+        const SharedGuard guard(shared.lock, self.token());
+        // An event for what has arrived and not been polled comes at once: the application may
+        // have looked before the entry was there and go to sleep now.
+        const std::uint64_t latest = solicited_only ? shared.last_solicited : shared.tail;
+        if (latest > shared.head.load(std::memory_order_acquire)) {
+            shared.armed = 0;
+            channel = shared.channel;
+        } else {
+            shared.armed = solicited_only ? std::max(shared.armed, 1u) : 2;
+        }
+    }
+    self.write_pipe(self.token(), channel, &notice, sizeof notice);
+    return 0;
+}
+
+void report_overrun(Process& self, Arena& owner, std::uint32_t index) {
+    const CqShared& cq = owner.cqs[index];
+    raise_event(self, owner, cq.events, IBV_EVENT_CQ_ERR, index, cq.generation);
+}
+
+void purge_cq(Process& self, std::uint32_t index, std::uint32_t qp_index) {
+    Arena& arena = self.arena();
+    CqShared& cq = arena.cqs[index];
+    const SharedGuard guard(cq.lock, self.token());
+    Cqe* const ring = arena.at<Cqe>(cq.ring);
+    for (std::uint64_t at = cq.head.load(); at != cq.tail; ++at) {
+        Cqe& entry = ring[at & cq.mask];
+        if (entry.qp != qp_index || entry.kind == CqeKind::none) {
+            continue;
+        }
+        if (entry.kind == CqeKind::receive) {
+            give_back(arena, arena.recv_queues[arena.qps[qp_index].recv_queue], entry);
+        }
+        entry.kind = CqeKind::none;
+    }
+}
+
+} // namespace softhca
+
+using namespace softhca;
+
+namespace {
+
+// Rings are powers of two; one entry more than asked for is never needed.
+std::uint64_t create_ring(Process& self, std::uint32_t entries, std::size_t& bytes) {
+    bytes = std::size_t{entries} * sizeof(Cqe);
+    return self.allocate(bytes);
+}
+
+} // namespace
+
+extern "C" {
+
+ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
+                      int comp_vector) {
+    if (is_stale(context) || cqe < 1 || static_cast<std::uint32_t>(cqe) > kMaxCqe ||
+        comp_vector < 0 || comp_vector >= context->num_comp_vectors) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    Process& self = *context_of(context).process;
+    auto cq = std::unique_ptr<Cq>(new (std::nothrow) Cq{});
+    const std::uint32_t index = cq == nullptr ? kNone : self.cq_indices.allocate();
+    if (index == kNone) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    const std::uint32_t entries = std::bit_ceil(static_cast<std::uint32_t>(cqe));
+    std::uint64_t ring;
+    try {
+        ring = create_ring(self, entries, cq->ring_bytes);
+    } catch (const std::bad_alloc&) {
+        self.cq_indices.release(index);
+        errno = ENOMEM;
+        return nullptr;
+    }
+    CqShared& shared = self.arena().cqs[index];
+    {
+        const SharedGuard guard(shared.lock, self.token());
+        shared.mask = entries - 1;
+        shared.ring = ring;
+        shared.armed = 0;
+        shared.tail = shared.seen_head = shared.last_solicited = 0;
+        shared.head.store(0);
+        shared.overrun = 0;
+        shared.channel = channel == nullptr ? PipeRef{} : object_of<Channel>(channel).pipe.write_end;
+        shared.events = context_of(context).async.write_end;
+        ++shared.generation;
+    }
+    cq->index = index;
+    cq->base.context = context;
+    cq->base.channel = channel;
+    cq->base.cq_context = cq_context;
+    cq->base.handle = index;
+    cq->base.cqe = static_cast<int>(entries);
+    pthread_mutex_init(&cq->base.mutex, nullptr);
+    pthread_cond_init(&cq->base.cond, nullptr);
+    if (channel != nullptr) {
+        pthread_mutex_lock(&context->mutex);
+        ++channel->refcnt;
+        pthread_mutex_unlock(&context->mutex);
+    }
+    context_of(context).children.fetch_add(1);
+    set_cq(index, cq.get());
+    return &cq.release()->base;
+}
+
+int ibv_resize_cq(ibv_cq* base, int cqe) {
+    if (is_stale(base->context) || cqe < 1 || static_cast<std::uint32_t>(cqe) > kMaxCqe) {
+        return EINVAL;
+    }
+    Cq& cq = object_of<Cq>(base);
+    Process& self = *context_of(base->context).process;
+    Arena& arena = self.arena();
+    CqShared& shared = arena.cqs[cq.index];
+    const std::uint32_t entries = std::bit_ceil(static_cast<std::uint32_t>(cqe));
+    std::size_t bytes;
+    std::uint64_t ring;
+    try {
+        ring = create_ring(self, entries, bytes);
+    } catch (const std::bad_alloc&) {
+        return ENOMEM;
+    }
+    std::uint64_t former;
+    cq.poll_lock.lock();
+    {
+        const SharedGuard guard(shared.lock, self.token());
+        const std::uint64_t head = shared.head.load();
+        former = shared.ring;
+        if (shared.tail - head > entries) {
+            former = ring;
+        } else {
+            for (std::uint64_t at = head; at != shared.tail; ++at) {
+                std::memcpy(static_cast<void*>(&arena.at<Cqe>(ring)[at & (entries - 1)]),
+                            &arena.at<Cqe>(shared.ring)[at & shared.mask], sizeof(Cqe));
+            }
+            shared.ring = ring;
+            shared.mask = entries - 1;
+            shared.seen_head = head;
+            std::swap(bytes, cq.ring_bytes);
+            base->cqe = static_cast<int>(entries);
+        }
+    }
+    cq.poll_lock.unlock();
+    self.release(former, bytes);
+    return former == ring ? EINVAL : 0;
+}
+
+int ibv_destroy_cq(ibv_cq* base) {
+    if (is_stale(base->context)) {
+        return 0;
+    }
+    Cq& cq = object_of<Cq>(base);
+    if (cq.children.load() != 0) {
+        return EBUSY;
+    }
+    Process& self = *context_of(base->context).process;
+    CqShared& shared = self.arena().cqs[cq.index];
+    std::uint64_t ring;
+    {
+        const SharedGuard guard(shared.lock, self.token());
+        ++shared.generation;
+        shared.armed = 0;
+        ring = shared.ring;
+    }
+    set_cq(cq.index, nullptr);
+    await_acknowledged(base->mutex, base->cond, base->comp_events_completed, cq.events_delivered);
+    await_acknowledged(base->mutex, base->cond, base->async_events_completed, cq.async_delivered);
+    self.release(ring, cq.ring_bytes);
+    self.cq_indices.release(cq.index);
+    if (base->channel != nullptr) {
+        pthread_mutex_lock(&base->context->mutex);
+        --base->channel->refcnt;
+        pthread_mutex_unlock(&base->context->mutex);
+    }
+    context_of(base->context).children.fetch_sub(1);
+    delete &cq;
+    return 0;
+}
+
+} // extern "C"

@@ -1,0 +1,303 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The list of devices, opening them, and what the query verbs tell about device and port.
+#include "config.h"
+#include "emu/softhca/device.hpp"
+
+#include "emu/softhca/config.hpp"
+#include "emu/softhca/objects.hpp"
+#include "emu/softhca/ops.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <system_error>
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <net/if.h>
+
+namespace softhca {
+namespace {
+
+// libraries look behind ibv_device for a provider's data: zeroes there say that none is known.
+struct Device {
+    ibv_device base;
+    unsigned char padding[512];
+};
+
+Device* devices() {
+    static Device* const list = [] {
+        static Device all[kMaxDevices];
+        for (unsigned i = 0; i < config().devices; ++i) {
+            ibv_device& device = all[i].base;
+            device.node_type = IBV_NODE_CA;
+            device.transport_type = IBV_TRANSPORT_IB;
+            std::snprintf(device.name, sizeof device.name, "softhca%u", i);
+            std::snprintf(device.dev_name, sizeof device.dev_name, "softhca%u", i);
+            std::snprintf(device.dev_path, sizeof device.dev_path,
+                          "/sys/class/infiniband_verbs/softhca%u", i);
+            std::snprintf(device.ibdev_path, sizeof device.ibdev_path,
+                          "/sys/class/infiniband/softhca%u", i);
+        }
+        return all;
+    }();
+    return list;
+}
+
+unsigned index_of(const ibv_device* device) {
+    return static_cast<unsigned>(reinterpret_cast<const Device*>(device) - devices());
+}
+
+// Tells the fabrics of different users and names apart.
+std::uint32_t fabric_hash() {
+    std::uint32_t hash = 2166136261u;
+    for (char c : config().fabric) {
+        hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+    }
+    return hash;
+}
+
+void fill_device(unsigned device, ibv_device_attr& attr) {
+    attr = {};
+    std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s", PACKAGE_VERSION);
+    attr.node_guid = device_guid(device);
+    attr.sys_image_guid = device_guid(device);
+    attr.max_mr_size = ~0ull;
+    attr.page_size_cap = 4096;
+    attr.vendor_part_id = 1;
+    attr.max_qp = kMaxQps;
+    attr.max_qp_wr = kMaxQueueDepth;
+    attr.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_PORT_ACTIVE_EVENT |
+                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD;
+    attr.max_sge = kMaxSge;
+    attr.max_sge_rd = kMaxSge;
+    attr.max_cq = kMaxCqs;
+    attr.max_cqe = kMaxCqe;
+    attr.max_mr = kMaxMrs;
+    attr.max_pd = 1 << 20;
+    attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = 16;
+    attr.max_res_rd_atom = attr.max_qp_rd_atom * attr.max_qp;
+    attr.atomic_cap = IBV_ATOMIC_HCA;
+    attr.max_ah = 1 << 20;
+    attr.max_srq = kMaxSrqs;
+    attr.max_srq_wr = kMaxQueueDepth;
+    attr.max_srq_sge = kMaxSge;
+    attr.max_pkeys = 1;
+    attr.local_ca_ack_delay = 15;
+    attr.phys_port_cnt = 1;
+}
+
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
+                    ibv_device_attr_ex* attr, std::size_t size) {
+    if ((input != nullptr && input->comp_mask != 0) || size < sizeof attr->orig_attr) {
+        return EINVAL;
+    }
+    ibv_device_attr_ex full = {};
+    fill_device(context_of(context).device, full.orig_attr);
+    full.phys_port_cnt_ex = 1;
+    std::memset(static_cast<void*>(attr), 0, size);
+    std::memcpy(static_cast<void*>(attr), &full, std::min(size, sizeof full));
+    return 0;
+}
+
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std::size_t size) {
+    if (port != 1) {
+        return EINVAL;
+    }
+    ibv_port_attr full = {};
+    full.state = IBV_PORT_ACTIVE;
+    full.max_mtu = full.active_mtu = IBV_MTU_4096;
+    full.gid_tbl_len = kGids;
+    full.max_msg_sz = kMaxMessage;
+    full.pkey_tbl_len = 1;
+    full.lid = port_lid(context_of(context).device);
+    full.sm_lid = config().ethernet ? 0 : 1;
+    full.max_vl_num = 1;
+    full.subnet_timeout = 18;
+    full.active_width = 2;  // 4x
+    full.active_speed = 64; // HDR, 50 Gb/s a lane
+    full.phys_state = 5;    // link up
+    full.link_layer = config().ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
+    std::memset(static_cast<void*>(attr), 0, size);
+    std::memcpy(static_cast<void*>(attr), &full, std::min(size, sizeof full));
+    return 0;
+}
+
+ibv_context* open(ibv_device* device) {
+    auto context = std::make_unique<Context>();
+    context->process = &Process::join();
+    context->device = index_of(device);
+    context->async.open();
+    Arena& arena = context->process->arena();
+    arena.port_lid[context->device] = port_lid(context->device);
+    for (unsigned i = 0; i < kGids; ++i) {
+        const ibv_gid gid = port_gid(context->device, i);
+        std::memcpy(arena.gids[context->device][i], gid.raw, sizeof gid.raw);
+    }
+    verbs_context& verbs = context->verbs;
+    verbs.query_port = query_port;
+    verbs.query_device_ex = query_device_ex;
+    verbs.create_qp_ex = create_qp_ex;
+    verbs.sz = sizeof verbs;
+    ibv_context& base = verbs.context;
+    base.device = device;
+    base.ops.poll_cq = poll_cq;
+    base.ops.req_notify_cq = req_notify_cq;
+    base.ops.post_send = post_send;
+    base.ops.post_recv = post_recv;
+    base.ops.post_srq_recv = post_srq_recv;
+    base.cmd_fd = -1;
+    base.async_fd = context->async.read_fd;
+    base.num_comp_vectors = 1;
+    pthread_mutex_init(&base.mutex, nullptr);
+    base.abi_compat = __VERBS_ABI_IS_EXTENDED;
+    return &context.release()->verbs.context;
+}
+
+} // namespace
+
+std::uint64_t device_guid(unsigned device) {
+    return htobe64(0x0200'0000'0000'0000ull | std::uint64_t{fabric_hash()} << 16 | (device + 1));
+}
+
+std::uint16_t port_lid(unsigned device) {
+    return config().ethernet ? 0 : static_cast<std::uint16_t>(device + 1);
+}
+
+ibv_gid port_gid(unsigned device, unsigned index) {
+    ibv_gid gid = {};
+    if (index == 0) {
+        gid.global.subnet_prefix = htobe64(0xfe80'0000'0000'0000ull);
+        gid.global.interface_id = device_guid(device);
+    } else if (index == 1 && config().ethernet) {
+        const std::uint32_t address =
+            htonl(10u << 24 | (fabric_hash() & 0xffff) << 8 | (device + 1));
+        gid.raw[10] = gid.raw[11] = 0xff;
+        std::memcpy(gid.raw + 12, &address, sizeof address);
+    }
+    return gid;
+}
+
+} // namespace softhca
+
+using namespace softhca;
+
+extern "C" {
+
+ibv_device** ibv_get_device_list(int* count) {
+    const unsigned number = config().devices;
+    auto** list = static_cast<ibv_device**>(std::calloc(number + 1, sizeof(ibv_device*)));
+    if (list == nullptr) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    for (unsigned i = 0; i < number; ++i) {
+        list[i] = &devices()[i].base;
+    }
+    if (count != nullptr) {
+        *count = static_cast<int>(number);
+    }
+    return list;
+}
+
+void ibv_free_device_list(ibv_device** list) { std::free(list); }
+
+const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+
+__be64 ibv_get_device_guid(ibv_device* device) { return device_guid(index_of(device)); }
+
+int ibv_get_device_index(ibv_device* device) { return static_cast<int>(index_of(device)); }
+
+ibv_context* ibv_open_device(ibv_device* device) {
+    try {
+        return open(device);
+    } catch (const std::system_error& error) {
+        std::fprintf(stderr, "softhca: cannot open %s: %s\n", device->name, error.what());
+        errno = error.code().value();
+    } catch (const std::bad_alloc&) {
+        errno = ENOMEM;
+    }
+    return nullptr;
+}
+
+int ibv_close_device(ibv_context* base) {
+    Context& context = context_of(base);
+    context.async.close();
+    delete &context;
+    return 0;
+}
+
+int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
+    fill_device(context_of(context).device, *attr);
+    return 0;
+}
+
+int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* attr) {
+    // Programs built before flags and port_cap_flags2 were added expect the part before them.
+    return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr),
+                      offsetof(ibv_port_attr, flags));
+}
+
+int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) {
+    if (port != 1 || index < 0 || index >= static_cast<int>(kGids)) {
+        errno = EINVAL;
+        return -1;
+    }
+    *gid = port_gid(context_of(context).device, static_cast<unsigned>(index));
+    return 0;
+}
+
+int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
+                      ibv_gid_entry* entry, std::uint32_t flags, std::size_t size) {
+    if (port != 1 || index >= kGids || flags != 0 || size < sizeof *entry) {
+        return EINVAL;
+    }
+    const ibv_gid gid = port_gid(context_of(context).device, index);
+    if (gid.global.interface_id == 0 && gid.global.subnet_prefix == 0) {
+        return ENODATA;
+    }
+    *entry = {};
+    entry->gid = gid;
+    entry->gid_index = index;
+    entry->port_num = port;
+    entry->gid_type = config().ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
+    return 0;
+}
+
+ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t count,
+                             std::uint32_t flags, std::size_t size) {
+    std::size_t found = 0;
+    for (unsigned index = 0; index < kGids && found < count; ++index) {
+        auto* entry = reinterpret_cast<ibv_gid_entry*>(reinterpret_cast<char*>(entries) +
+                                                       found * size);
+        const int error = _ibv_query_gid_ex(context, 1, index, entry, flags, size);
+        if (error == 0) {
+            ++found;
+        } else if (error != ENODATA) {
+            return -error;
+        }
+    }
+    return static_cast<ssize_t>(found);
+}
+
+int ibv_query_pkey(ibv_context*, std::uint8_t port, int index, __be16* pkey) {
+    if (port != 1 || index != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    *pkey = htons(kPkey);
+    return 0;
+}
+
+int ibv_get_pkey_index(ibv_context*, std::uint8_t port, __be16 pkey) {
+    if (port != 1 || pkey != htons(kPkey)) {
+        errno = EINVAL;
+        return -1;
+    }
+    return 0;
+}
+
+} // extern "C"

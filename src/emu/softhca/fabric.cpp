@@ -1,0 +1,390 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Joining a fabric, sweeping what dead processes left in its tables, mapping other processes'
+// arenas. The only name in the file system is the fabric's file under /dev/shm: arenas and pipes
+// are anonymous and reached through /proc/PID/fd, so that a crash leaves nothing behind.
+#include "emu/softhca/fabric.hpp"
+
+#include "emu/softhca/config.hpp"
+#include "emu/softhca/liveness.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <system_error>
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace softhca {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+// Byte ranges of the fabric's file that are locked: by every member for as long as it lives, and
+// by whoever changes the tables. The kernel releases both when a process dies.
+constexpr off_t kPresence = 0, kTables = 1;
+
+[[noreturn]] void fail(const char* what) {
+    throw std::system_error(errno, std::generic_category(), what);
+}
+
+int lock_range(int fd, short type, off_t start, int command) {
+    struct flock range = {};
+    range.l_type = type;
+    range.l_whence = SEEK_SET;
+    range.l_start = start;
+    range.l_len = 1;
+    int result;
+    do {
+        result = fcntl(fd, command, &range);
+    } while (result != 0 && errno == EINTR);
+    return result;
+}
+
+std::string fabric_path() {
+    char magic[24];
+    std::snprintf(magic, sizeof magic, "%llx", static_cast<unsigned long long>(kLayoutMagic & 0xff));
+    return "/dev/shm/softhca-" + std::to_string(geteuid()) + "-" + config().fabric + "." + magic;
+}
+
+// Excludes the other threads and the other processes from the fabric's tables.
+class TablesGuard {
+  public:
+    explicit TablesGuard(int fd) : fd_(fd), threads_(mutex_) {
+        if (lock_range(fd_, F_WRLCK, kTables, F_OFD_SETLKW) != 0) {
+            fail("cannot lock the fabric's tables");
+        }
+    }
+    ~TablesGuard() { lock_range(fd_, F_UNLCK, kTables, F_OFD_SETLK); }
+
+  private:
+    static std::mutex mutex_;
+    int fd_;
+    std::lock_guard<std::mutex> threads_;
+};
+std::mutex TablesGuard::mutex_;
+
+} // namespace
+
+std::atomic<Process*> Process::current_{nullptr};
+
+void SharedLock::lock_contended(Token self) {
+    const Process& process = *Process::current();
+    for (unsigned attempt = 0;; ++attempt) {
+        Token owner = owner_.load(std::memory_order_relaxed);
+        if (owner == 0) {
+            if (owner_.compare_exchange_weak(owner, self, std::memory_order_acquire,
+                                             std::memory_order_relaxed)) {
+                return;
+            }
+        } else if (attempt % 256 == 255 && !process.alive(owner)) {
+            // The dead holder's changes are partial at worst in counts that only concern itself:
+            // every queue publishes an entry by its last store.
+            if (owner_.compare_exchange_strong(owner, self, std::memory_order_acquire,
+                                               std::memory_order_relaxed)) {
+                return;
+            }
+        }
+        if (attempt < 64) {
+            __builtin_ia32_pause();
+        } else if (attempt < 4096) {
+            sched_yield();
+        } else {
+            const timespec pause = {0, 50'000};
+            nanosleep(&pause, nullptr);
+        }
+    }
+}
+
+Process& Process::join() {
+    static std::mutex mutex;
+    const std::lock_guard<std::mutex> guard(mutex);
+    Process* process = current();
+    if (process == nullptr) {
+        process = new Process; // lives as long as the OS process: its threads may use it at exit
+        current_.store(process, std::memory_order_release);
+        static const bool registered = [] {
+            pthread_atfork(nullptr, nullptr, forget_in_child);
+            std::atexit(leave_at_exit);
+            return true;
+        }();
+        static_cast<void>(registered);
+    }
+    return *process;
+}
+
+void Process::forget_in_child() { current_.store(nullptr, std::memory_order_release); }
+
+// The last member to leave takes the fabric's file along.
+void Process::leave_at_exit() {
+    Process* process = current();
+    if (process != nullptr &&
+        lock_range(process->fabric_fd_, F_WRLCK, kPresence, F_OFD_SETLK) == 0) {
+        unlink(fabric_path().c_str());
+    }
+}
+
+Process::Process() {
+    open_fabric();
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); // let peers of this user move data
+    arena_fd_ = memfd_create("softhca", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (arena_fd_ < 0 || ftruncate(arena_fd_, kArenaSize) != 0 ||
+        fcntl(arena_fd_, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
+        fail("cannot create shared memory");
+    }
+    void* memory = mmap(nullptr, kArenaSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                        arena_fd_, 0);
+    if (memory == MAP_FAILED) {
+        fail("cannot map shared memory");
+    }
+    madvise(memory, kArenaSize, MADV_DONTFORK);
+    madvise(memory, kArenaSize, MADV_DONTDUMP);
+    arena_ = static_cast<Arena*>(memory);
+    free_ranges_[sizeof(Arena)] = kArenaSize - sizeof(Arena);
+    claim_slot();
+}
+
+void Process::open_fabric() {
+    const std::string path = fabric_path();
+    while (true) {
+        fabric_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fabric_fd_ < 0) {
+            fail(path.c_str());
+        }
+        struct stat opened, named;
+        if (lock_range(fabric_fd_, F_RDLCK, kPresence, F_OFD_SETLKW) == 0 &&
+            fstat(fabric_fd_, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
+            opened.st_ino == named.st_ino) {
+            break; // not one that its last member has just removed
+        }
+        close(fabric_fd_);
+    }
+    if (ftruncate(fabric_fd_, sizeof(Fabric)) != 0) {
+        fail(path.c_str());
+    }
+    void* memory =
+        mmap(nullptr, sizeof(Fabric), PROT_READ | PROT_WRITE, MAP_SHARED, fabric_fd_, 0);
+    if (memory == MAP_FAILED) {
+        fail(path.c_str());
+    }
+    madvise(memory, sizeof(Fabric), MADV_DONTFORK);
+    fabric_ = static_cast<Fabric*>(memory);
+    std::uint64_t magic = 0;
+    if (!fabric_->magic.compare_exchange_strong(magic, kLayoutMagic) && magic != kLayoutMagic) {
+        errno = EPROTO;
+        fail(path.c_str());
+    }
+}
+
+bool Process::holds_mutex(const ProcessSlot& slot) {
+    // The first word of a robust mutex is its futex: the holder's thread id, cleared by the kernel
+    // when that thread dies.
+    const int word =
+        std::atomic_ref<int>(const_cast<int&>(slot.alive.__data.__lock)).load();
+    return (word & FUTEX_TID_MASK) != 0;
+}
+
+void Process::clear_slot(ProcessSlot& slot) {
+    const Token token = slot.token.load();
+    for (std::atomic<std::uint64_t>& number : fabric_->qp_numbers) {
+        const std::uint64_t entry = number.load();
+        if (static_cast<Token>(entry >> 32) == token && (entry & 0xffff) != 0) {
+            number.store(entry & 0xff0000); // keep the tag, to use the next one
+        }
+    }
+    slot.token.store(0);
+}
+
+void Process::sweep() {
+    for (ProcessSlot& slot : fabric_->processes) {
+        if (slot.token.load() != 0 && !holds_mutex(slot)) {
+            clear_slot(slot);
+        }
+    }
+}
+
+void Process::claim_slot() {
+    const TablesGuard guard(fabric_fd_);
+    sweep();
+    for (unsigned index = 0; index < kMaxProcesses; ++index) {
+        ProcessSlot& slot = fabric_->processes[index];
+        if (slot.token.load() != 0) {
+            continue;
+        }
+        slot.generation = (slot.generation % 0xffffff) + 1;
+        slot.pid = getpid();
+        slot.arena_fd = arena_fd_;
+        token_ = slot.generation << 8 | index;
+        arena_->magic = kLayoutMagic;
+        arena_->token = token_;
+        arena_->pid = getpid();
+        agent_ = std::make_unique<Agent>(*this, slot.alive);
+        slot.token.store(token_, std::memory_order_release);
+        return;
+    }
+    errno = EMFILE;
+    fail("the fabric is full");
+}
+
+Arena* Process::map_arena(Token other) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    Peer& peer = peers_[other & 0xff];
+    if (peer.token.load() == other) {
+        return peer.arena;
+    }
+    const ProcessSlot& slot = fabric_->processes[other & 0xff];
+    if (!alive(other)) {
+        return nullptr;
+    }
+    const std::string path =
+        "/proc/" + std::to_string(slot.pid) + "/fd/" + std::to_string(slot.arena_fd);
+    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return nullptr;
+    }
+    struct stat status;
+    void* memory = MAP_FAILED;
+    if (fstat(fd, &status) == 0 && static_cast<std::size_t>(status.st_size) == kArenaSize) {
+        memory = mmap(nullptr, kArenaSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+                      0);
+    }
+    close(fd);
+    if (memory == MAP_FAILED) {
+        return nullptr;
+    }
+    Arena* arena = static_cast<Arena*>(memory);
+    if (arena->magic != kLayoutMagic || arena->token != other) {
+        munmap(memory, kArenaSize);
+        return nullptr;
+    }
+    madvise(memory, kArenaSize, MADV_DONTFORK);
+    madvise(memory, kArenaSize, MADV_DONTDUMP);
+    if (peer.arena != nullptr) {
+        // The slot's former process is dead. Another thread may still look at its arena, so the
+        // memory is given back but the addresses are not.
+        madvise(peer.arena, kArenaSize, MADV_REMOVE);
+    }
+    for (auto pipe = pipes_.begin(); pipe != pipes_.end();) {
+        if ((pipe->first.first & 0xff) == (other & 0xff)) {
+            close(pipe->second.fd);
+            pipe = pipes_.erase(pipe);
+        } else {
+            ++pipe;
+        }
+    }
+    peer.arena = arena;
+    peer.token.store(other, std::memory_order_release);
+    return arena;
+}
+
+void Process::await_peers() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    for (unsigned slot = 0; slot < kMaxProcesses; ++slot) {
+        std::atomic<std::uint32_t>& count = arena_->in_progress[slot];
+        for (unsigned attempt = 0; count.load(std::memory_order_acquire) != 0; ++attempt) {
+            const Token other = fabric_->processes[slot].token.load();
+            if (attempt % 256 == 255 && (other == 0 || !alive(other))) {
+                count.store(0);
+                break;
+            }
+            sched_yield();
+        }
+    }
+}
+
+std::uint64_t Process::allocate(std::size_t size) {
+    size = (size + kPage - 1) & ~(kPage - 1);
+    const std::lock_guard<std::mutex> guard(heap_mutex_);
+    for (auto range = free_ranges_.begin(); range != free_ranges_.end(); ++range) {
+        const auto [offset, available] = *range;
+        if (available >= size) {
+            free_ranges_.erase(range);
+            if (available > size) {
+                free_ranges_[offset + size] = available - size;
+            }
+            return offset;
+        }
+    }
+    throw std::bad_alloc();
+}
+
+void Process::release(std::uint64_t offset, std::size_t size) {
+    size = (size + kPage - 1) & ~(kPage - 1);
+    if (size == 0) {
+        return;
+    }
+    madvise(arena_->at<void>(offset), size, MADV_REMOVE); // reads as zero from now on
+    const std::lock_guard<std::mutex> guard(heap_mutex_);
+    auto next = free_ranges_.upper_bound(offset);
+    if (next != free_ranges_.end() && offset + size == next->first) {
+        size += next->second;
+        next = free_ranges_.erase(next);
+    }
+    if (next != free_ranges_.begin()) {
+        const auto previous = std::prev(next);
+        if (previous->first + previous->second == offset) {
+            previous->second += size;
+            return;
+        }
+    }
+    free_ranges_[offset] = size;
+}
+
+std::uint32_t Process::allocate_qp_number(std::uint32_t index) {
+    const TablesGuard guard(fabric_fd_);
+    for (unsigned attempt = 0; attempt < kMaxQpNumbers; ++attempt) {
+        const std::uint32_t low = fabric_->next_number++ % kMaxQpNumbers;
+        std::atomic<std::uint64_t>& number = fabric_->qp_numbers[low];
+        const std::uint64_t entry = number.load();
+        if (low < 2 || (entry & 0xffff) != 0) { // 0 and 1 are special QPs
+            continue;
+        }
+        const std::uint64_t tag = ((entry >> 16) + 1) & 0xff;
+        number.store(std::uint64_t{token_} << 32 | tag << 16 | (index + 1));
+        return static_cast<std::uint32_t>(tag << 16 | low);
+    }
+    return 0;
+}
+
+void Process::release_qp_number(std::uint32_t number) {
+    std::atomic<std::uint64_t>& entry = fabric_->qp_numbers[number & 0xffff];
+    entry.store(entry.load() & 0xff0000);
+}
+
+void Process::write_pipe(Token owner, PipeRef pipe, const void* record, std::size_t size) {
+    if (pipe.id == 0) {
+        return;
+    }
+    if (owner == token_) {
+        static_cast<void>(!write(pipe.fd, record, size));
+        return;
+    }
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const auto key = std::make_pair(owner, static_cast<int>(pipe.fd));
+    auto open_pipe = pipes_.find(key);
+    if (open_pipe != pipes_.end() && open_pipe->second.id != pipe.id) {
+        close(open_pipe->second.fd);
+        pipes_.erase(open_pipe);
+        open_pipe = pipes_.end();
+    }
+    if (open_pipe == pipes_.end()) {
+        const std::string path = "/proc/" +
+                                 std::to_string(fabric_->processes[owner & 0xff].pid) + "/fd/" +
+                                 std::to_string(pipe.fd);
+        const int fd = alive(owner) ? open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+        if (fd < 0) {
+            return;
+        }
+        open_pipe = pipes_.emplace(key, OpenPipe{pipe.id, fd}).first;
+    }
+    static_cast<void>(!write(open_pipe->second.fd, record, size));
+}
+
+} // namespace softhca

@@ -1,0 +1,288 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What lies in shared memory. The fabric is one small file that every process of a user maps: the
+// table of processes and the table of queue pair numbers. Each process has an arena of its own, an
+// anonymous file which the others map on first contact: its queue pairs, queues, completion queues
+// and memory regions. Tables in it never change their type, so that whoever still holds an index
+// of a destroyed object finds another object of that type or none, and the checks of generation
+// and connection made under the object's lock tell. All zero is a valid empty state of everything.
+#pragma once
+
+#include "emu/softhca/lock.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <pthread.h>
+
+namespace softhca {
+
+constexpr unsigned kMaxDevices = 8;
+constexpr unsigned kMaxProcesses = 256;
+constexpr unsigned kMaxQpNumbers = 1u << 16; // of a fabric; the QP number's low 16 bits
+constexpr unsigned kMaxQps = 8192;           // of one process
+constexpr unsigned kMaxSrqs = 4096;
+constexpr unsigned kMaxRecvQueues = kMaxQps + kMaxSrqs; // a QP's own has the QP's index
+constexpr unsigned kMaxCqs = 8192;
+constexpr unsigned kMaxMrs = 1u << 17;
+constexpr unsigned kMaxSge = 30;
+constexpr std::uint32_t kMaxInline = 1024;
+constexpr std::uint32_t kMaxQueueDepth = 32768;
+constexpr std::uint32_t kMaxCqe = 1u << 20;
+constexpr std::uint32_t kMaxMessage = 1u << 30;
+constexpr std::uint32_t kMtu = 4096;
+constexpr std::uint32_t kGrhSize = 40;
+constexpr std::uint32_t kSlotSize = 8192; // messages up to this size pass through a shared slot
+constexpr std::uint32_t kMaxSlots = 256;  // of one receive queue
+constexpr std::uint32_t kNone = ~0u;
+constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'31; // changes with the layout
+
+// A stack of free indices. Anyone may push, without a lock; the holder of the owning object's lock
+// pops from a chain that it refills by taking the whole stack, so there is no ABA problem.
+struct FreeStack {
+    std::atomic<std::uint32_t> pushed; // index + 1, 0: empty
+    std::uint32_t chain;               // index + 1, under the lock
+
+    void push(std::uint32_t* next, std::uint32_t index) {
+        std::uint32_t head = pushed.load(std::memory_order_relaxed);
+        do {
+            next[index] = head;
+        } while (!pushed.compare_exchange_weak(head, index + 1, std::memory_order_release,
+                                               std::memory_order_relaxed));
+    }
+    std::uint32_t pop(const std::uint32_t* next) {
+        if (chain == 0) {
+            chain = pushed.exchange(0, std::memory_order_acquire);
+            if (chain == 0) {
+                return kNone;
+            }
+        }
+        const std::uint32_t index = chain - 1;
+        chain = next[index];
+        return index;
+    }
+    void clear() {
+        pushed.store(0, std::memory_order_relaxed);
+        chain = 0;
+    }
+};
+
+enum class MemoryKind : std::uint8_t { host, peer, dmabuf };
+
+// A memory region. It is valid for a key while `key` holds it.
+struct MrShared {
+    std::atomic<std::uint32_t> key;
+    std::uint32_t access;
+    std::uint64_t iova;
+    std::uint64_t length;
+    std::uint64_t address; // of iova, where the owning process can read and write it
+    std::uint32_t pd;
+    MemoryKind kind;
+};
+
+struct PipeRef { // the writing end of a pipe of the arena's owner; id tells apart reuses of fd
+    std::int32_t fd;
+    std::uint32_t id; // 0: none
+};
+
+enum class CqeKind : std::uint8_t { none, send, receive, write };
+
+// States of a deferred RDMA WRITE (CqeKind::write) in `claim`, together with its position so that
+// a claim on an entry that has since been used again cannot succeed.
+enum class Claim : std::uint32_t { pending, by_responder, by_requester, done };
+
+struct alignas(64) Cqe {
+    std::atomic<std::uint32_t> sequence; // position + 1 once the entry is published
+    std::uint32_t byte_length;
+    std::uint64_t id; // send: wr_id; write: remote address
+    std::uint32_t immediate;
+    std::uint32_t source_qp; // write: rkey
+    std::atomic<std::uint32_t> wqe; // send: counter of the WR; receive: WQE; write: claim
+    std::uint16_t qp;               // index in the arena
+    std::uint16_t slot;             // holding the payload; kNoSlot: payload is in the entry
+    CqeKind kind;
+    std::uint8_t status;
+    std::uint8_t opcode;
+    std::uint8_t flags;
+    std::uint16_t source_lid;
+    std::uint16_t epoch; // of the QP
+    std::uint8_t payload[88];
+};
+static_assert(sizeof(Cqe) == 128);
+constexpr std::uint16_t kNoSlot = 0xffff;  // payload in the entry
+constexpr std::uint16_t kLanded = 0xfffe;  // payload is where it belongs already
+
+struct CqShared {
+    // Written by producers under the lock
+    alignas(64) SharedLock lock;
+    std::uint32_t generation; // odd while the CQ exists
+    std::uint32_t mask;
+    std::uint32_t armed; // 0, 1: next solicited, 2: next
+    std::uint64_t ring;  // offset in the arena
+    std::uint64_t tail;
+    std::uint64_t seen_head; // the producers' copy of head, refreshed when the ring looks full
+    std::uint64_t last_solicited; // position + 1 of the latest solicited entry
+    PipeRef channel;
+    PipeRef events;
+    std::uint32_t overrun;
+    // Written by the consumer
+    alignas(64) std::atomic<std::uint64_t> head;
+};
+
+struct Sge {
+    std::uint64_t address;
+    std::uint32_t length;
+    std::uint32_t lkey;
+};
+
+struct RecvWqe {
+    std::uint64_t wr_id;
+    std::uint32_t num_sge;
+    std::uint32_t reserved;
+    Sge sge[];
+};
+
+struct RecvEntry {
+    std::uint32_t wqe;
+    std::uint32_t length; // of the scatter list
+};
+
+// A receive queue: a QP's own or an SRQ.
+struct RqShared {
+    alignas(64) SharedLock lock;
+    std::uint32_t generation; // odd while the queue exists
+    std::uint32_t pd;
+    std::uint32_t mask;
+    std::uint32_t max_wr;
+    std::uint32_t max_sge;
+    std::uint32_t wqe_stride;
+    std::uint64_t ring; // offsets in the arena
+    std::uint64_t wqes;
+    std::uint64_t wqe_next;
+    std::uint64_t slots;
+    std::uint64_t slot_next;
+    PipeRef events;
+    alignas(64) std::uint32_t head; // consumers, under the lock
+    std::uint32_t tail;
+    std::uint32_t peers_waiting; // receiving QPs whose peer found no WQE, at least
+    std::uint32_t limit;         // SRQ: event when fewer are posted; 0: disarmed
+    FreeStack free_wqes;
+    FreeStack free_slots;
+};
+
+// A work request as it waits in a send queue: followed by Sge[num_sge] or by inline_length bytes.
+struct SendWqe {
+    std::uint64_t wr_id;
+    std::uint64_t remote_address;
+    std::uint64_t compare_add;
+    std::uint64_t swap;
+    std::uint32_t rkey;
+    std::uint32_t immediate;
+    std::uint32_t length;
+    std::uint32_t num_sge;
+    std::uint32_t counter;
+    std::uint32_t write_number; // of a deferred write, else of the latest before it
+    std::uint64_t position;     // of a deferred write in the responder's CQ
+    std::uint8_t opcode;
+    std::uint8_t send_flags;
+    bool is_inline;
+    bool executed;
+    std::uint32_t reserved;
+};
+
+// Why the head of a send queue waits.
+enum class Wait : std::uint8_t { none, receiver_not_ready, unreachable };
+
+struct QpShared {
+    // The send queue: under the lock, which any process may take to run the queue.
+    alignas(64) SharedLock lock;
+    std::uint32_t number; // 0: no QP here
+    std::uint8_t type;
+    std::atomic<std::uint8_t> state; // written under the receive queue's lock
+    std::uint16_t epoch;             // changes when the QP is created, reset or destroyed
+    std::uint8_t device;
+    std::uint8_t sig_all;
+    std::uint8_t timeout;
+    std::uint8_t retry_count;
+    std::uint8_t rnr_retry;
+    std::uint8_t min_rnr_timer;
+    Wait wait;
+    bool has_srq;
+    bool watched; // by the owner's agent
+    std::uint32_t pd;
+    std::uint32_t access;
+    std::uint32_t qkey;
+    std::uint32_t destination; // QP number
+    std::uint16_t destination_lid;
+    std::uint16_t port_lid;
+    std::uint8_t destination_gid[16];
+    Token peer_token; // resolved from destination; 0: not yet
+    std::uint32_t peer_index;
+    std::uint32_t send_cq;
+    std::uint32_t recv_cq;
+    std::uint32_t recv_queue;
+    PipeRef events;
+    std::uint32_t max_send_wr;
+    std::uint32_t max_send_sge;
+    std::uint32_t max_inline;
+    std::uint32_t sq_mask;
+    std::uint32_t sq_stride;
+    std::uint64_t sq_ring;  // offset in the arena
+    std::uint32_t sq_head;  // oldest not retired
+    std::uint32_t sq_next;  // oldest not executed
+    std::uint32_t sq_tail;
+    std::uint32_t posted;   // WRs ever posted
+    std::atomic<std::uint32_t> reclaimed; // of these, seen complete by polling
+    std::uint32_t writes_issued; // deferred WRITEs
+    std::uint32_t direct_writes; // to make before deferring is tried again
+    std::uint64_t deadline;      // of the wait, monotonic ns; 0: none
+    std::uint64_t counts[4];     // sends, writes, reads, atomics
+    std::uint64_t bytes;
+    // The receiving side: under the receive queue's lock.
+    alignas(64) bool peer_waiting;
+    std::uint8_t write_status; // of the first deferred WRITE that failed
+    std::atomic<std::uint32_t> writes_applied;
+    std::atomic<std::uint64_t> bytes_from_device;
+    std::atomic<std::uint64_t> bytes_to_device;
+};
+
+struct Arena {
+    std::uint64_t magic;
+    Token token;
+    std::int32_t pid;
+    std::uint32_t port_lid[kMaxDevices];
+    std::uint8_t gids[kMaxDevices][4][16];
+    // How many operations each process has in progress directly on this process's memory.
+    alignas(64) std::atomic<std::uint32_t> in_progress[kMaxProcesses];
+    QpShared qps[kMaxQps];
+    CqShared cqs[kMaxCqs];
+    RqShared recv_queues[kMaxRecvQueues];
+    MrShared mrs[kMaxMrs];
+    alignas(4096) std::uint8_t heap[];
+
+    template <class T> T* at(std::uint64_t offset) {
+        return reinterpret_cast<T*>(reinterpret_cast<std::uint8_t*>(this) + offset);
+    }
+};
+
+// One process of the fabric. Its liveness thread holds the robust mutex as long as it lives.
+struct ProcessSlot {
+    std::atomic<Token> token; // 0: free
+    std::uint32_t generation; // of the latest token
+    std::int32_t pid;
+    std::int32_t arena_fd;
+    alignas(64) pthread_mutex_t alive;
+};
+
+struct Fabric {
+    std::atomic<std::uint64_t> magic;
+    alignas(64) SharedLock atomics; // serialises RDMA atomics: IBV_ATOMIC_HCA
+    std::uint32_t next_number;
+    ProcessSlot processes[kMaxProcesses];
+    // token << 32 | tag << 16 | QP's index + 1 in its arena; 0 in the low half: free
+    std::atomic<std::uint64_t> qp_numbers[kMaxQpNumbers];
+};
+
+} // namespace softhca

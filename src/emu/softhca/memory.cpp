@@ -1,0 +1,184 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Access to host memory and to the device memory of the emulated CUDA driver, see memory.hpp.
+#include "emu/softhca/memory.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace softhca {
+namespace {
+
+std::atomic<std::uint64_t> system_calls{0};
+
+using HostAlias = void* (*)(const void*, std::size_t);
+
+// Only a libcuda that the program has loaded itself, and only the emulated one knows aliases.
+HostAlias find_host_alias() {
+    static std::atomic<HostAlias> found{nullptr};
+    HostAlias function = found.load(std::memory_order_relaxed);
+    if (function == nullptr) {
+        if (void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) {
+            function = reinterpret_cast<HostAlias>(dlsym(library, "softcuda_host_alias"));
+            found.store(function, std::memory_order_relaxed);
+        }
+    }
+    return function;
+}
+
+Moved copy_within(const SegmentList& source, const SegmentList& target) {
+    unsigned to = 0;
+    std::uint64_t to_offset = 0;
+    for (unsigned from = 0; from < source.count; ++from) {
+        std::uint64_t from_offset = 0;
+        while (from_offset < source.segments[from].length) {
+            while (to_offset == target.segments[to].length) {
+                ++to;
+                to_offset = 0;
+            }
+            const std::uint64_t length = std::min(source.segments[from].length - from_offset,
+                                                  target.segments[to].length - to_offset);
+            std::memmove(reinterpret_cast<void*>(target.segments[to].address + to_offset),
+                         reinterpret_cast<const void*>(source.segments[from].address + from_offset),
+                         length);
+            from_offset += length;
+            to_offset += length;
+        }
+    }
+    return Moved::done;
+}
+
+// What is left of a list, as the kernel takes it.
+class IoVector {
+  public:
+    IoVector(const SegmentList& list, std::uint64_t bytes) {
+        for (unsigned i = 0; i < list.count && bytes > 0; ++i) {
+            const std::uint64_t length = std::min(list.segments[i].length, bytes);
+            if (length > 0) {
+                vectors_[count_++] = {reinterpret_cast<void*>(list.segments[i].address), length};
+                bytes -= length;
+            }
+        }
+    }
+    void advance(std::size_t bytes) {
+        while (bytes > 0) {
+            const std::size_t step = std::min(bytes, vectors_[first_].iov_len);
+            vectors_[first_].iov_base = static_cast<char*>(vectors_[first_].iov_base) + step;
+            vectors_[first_].iov_len -= step;
+            bytes -= step;
+            if (vectors_[first_].iov_len == 0) {
+                ++first_;
+            }
+        }
+    }
+    const iovec* data() const { return &vectors_[first_]; }
+    unsigned size() const { return count_ - first_; }
+
+  private:
+    iovec vectors_[kMaxSge];
+    unsigned first_ = 0, count_ = 0;
+};
+
+} // namespace
+
+std::optional<std::uint64_t> device_alias(const void* address, std::size_t length) {
+    const HostAlias host_alias = find_host_alias();
+    if (host_alias == nullptr) {
+        return std::nullopt;
+    }
+    void* alias = host_alias(address, length);
+    if (alias == nullptr) {
+        return std::nullopt;
+    }
+    return reinterpret_cast<std::uint64_t>(alias);
+}
+
+int populate(const void* address, std::size_t length, bool writable) {
+    const std::uint64_t page = 4096;
+    const std::uint64_t start = reinterpret_cast<std::uint64_t>(address) & ~(page - 1);
+    const std::uint64_t end =
+        (reinterpret_cast<std::uint64_t>(address) + length + page - 1) & ~(page - 1);
+    if (length == 0) {
+        return 0;
+    }
+    if (end < start) {
+        return EFAULT;
+    }
+    const auto advise = [](std::uint64_t from, std::uint64_t to, bool write) {
+        int result;
+        do {
+            result = madvise(reinterpret_cast<void*>(from), to - from,
+                             write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+        } while (result != 0 && (errno == EINTR || errno == EAGAIN));
+        return result;
+    };
+    // EINVAL is an access that the mapping does not allow, or a kernel before 5.14.
+    static const bool known = [&advise] {
+        alignas(4096) static char sample[4096];
+        const auto at = reinterpret_cast<std::uint64_t>(sample);
+        return advise(at, at + sizeof sample, true) == 0;
+    }();
+    if (known) {
+        return advise(start, end, writable) == 0 ? 0 : EFAULT;
+    }
+    char byte;
+    const iovec local = {&byte, 1};
+    for (std::uint64_t at = start; at < end; at += page) {
+        const iovec remote = {reinterpret_cast<void*>(at), 1};
+        if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != 1) {
+            return EFAULT;
+        }
+    }
+    return 0;
+}
+
+Moved move(const SegmentList& source, int source_pid, const SegmentList& target, int target_pid) {
+    if (source_pid == 0 && target_pid == 0) {
+        return copy_within(source, target);
+    }
+    IoVector from(source, source.bytes), to(target, source.bytes);
+    for (std::uint64_t left = source.bytes; left > 0;) {
+        const ssize_t moved = target_pid != 0 ? process_vm_writev(target_pid, from.data(), from.size(),
+                                                                  to.data(), to.size(), 0)
+                                              : process_vm_readv(source_pid, to.data(), to.size(),
+                                                                 from.data(), from.size(), 0);
+        system_calls.fetch_add(1, std::memory_order_relaxed);
+        if (moved <= 0) {
+            return moved < 0 && errno == ESRCH ? Moved::gone : Moved::fault;
+        }
+        left -= static_cast<std::uint64_t>(moved);
+        from.advance(static_cast<std::size_t>(moved));
+        to.advance(static_cast<std::size_t>(moved));
+    }
+    return Moved::done;
+}
+
+void gather(void* target, const SegmentList& source) {
+    char* to = static_cast<char*>(target);
+    for (unsigned i = 0; i < source.count; ++i) {
+        std::memcpy(to, reinterpret_cast<const void*>(source.segments[i].address),
+                    source.segments[i].length);
+        to += source.segments[i].length;
+    }
+}
+
+void scatter(const SegmentList& target, const void* source, std::size_t length) {
+    const char* from = static_cast<const char*>(source);
+    for (unsigned i = 0; i < target.count && length > 0; ++i) {
+        const std::size_t step = std::min<std::size_t>(target.segments[i].length, length);
+        std::memcpy(reinterpret_cast<void*>(target.segments[i].address), from, step);
+        from += step;
+        length -= step;
+    }
+}
+
+std::uint64_t move_system_calls() { return system_calls.load(std::memory_order_relaxed); }
+
+} // namespace softhca

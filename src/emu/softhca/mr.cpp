@@ -1,0 +1,237 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Protection domains and memory regions: registration of host memory within RLIMIT_MEMLOCK, of
+// device memory by address and of dmabufs, and their release once no peer's operation uses them.
+#include "emu/softhca/config.hpp"
+#include "emu/softhca/memory.hpp"
+#include "emu/softhca/objects.hpp"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace softhca {
+namespace {
+
+std::atomic<std::uint32_t> next_tag{0};
+
+bool may_lock_without_limit() {
+    if (config().memlock_enforced) {
+        return false;
+    }
+    __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2] = {};
+    return syscall(SYS_capget, &header, data) == 0 &&
+           (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK)) != 0;
+}
+
+// Counts bytes of host memory against RLIMIT_MEMLOCK; false when there are too many.
+bool lock_bytes(std::atomic<std::uint64_t>& locked_bytes, std::uint64_t bytes) {
+    const std::uint64_t total = locked_bytes.fetch_add(bytes) + bytes;
+    rlimit limit;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        total <= limit.rlim_cur || may_lock_without_limit()) {
+        return true;
+    }
+    locked_bytes.fetch_sub(bytes);
+    return false;
+}
+
+bool is_valid_access(unsigned access) {
+    const unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                           IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+    const unsigned need_local_write = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+    return (access & ~known) == 0 &&
+           ((access & need_local_write) == 0 || (access & IBV_ACCESS_LOCAL_WRITE) != 0);
+}
+
+// Publishes a region; the caller has made the memory accessible at `address`.
+ibv_mr* publish(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::uint64_t iova,
+                std::size_t length, std::uint64_t address, unsigned access, MemoryKind kind) {
+    Process& process = *context_of(pd->context).process;
+    const std::uint32_t index = process.mr_indices.allocate();
+    if (index == kNone) {
+        process.registrations.locked_bytes.fetch_sub(mr->locked);
+        errno = ENOMEM;
+        return nullptr;
+    }
+    // Keys of different generations of processes differ, too.
+    const std::uint32_t tags = (1u << 15) - 1;
+    const std::uint32_t tag = (process.token() * 7919 + next_tag.fetch_add(1)) % tags + 1;
+    const std::uint32_t key = tag * kMaxMrs + index;
+    MrShared& region = process.arena().mrs[index];
+    region.access = access;
+    region.iova = iova;
+    region.length = length;
+    region.address = address;
+    region.pd = object_of<Pd>(pd).id;
+    region.kind = kind;
+    region.key.store(key, std::memory_order_release);
+    mr->base = {pd->context, pd, start, length, index, key, key};
+    object_of<Pd>(pd).children.fetch_add(1);
+    return &mr.release()->base;
+}
+
+ibv_mr* register_memory(ibv_pd* pd, void* start, std::size_t length, std::uint64_t iova,
+                        unsigned access) {
+    if (is_stale(pd->context) || !is_valid_access(access) ||
+        reinterpret_cast<std::uint64_t>(start) + length <
+            reinterpret_cast<std::uint64_t>(start) ||
+        iova + length < iova) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    Registrations& counts = context_of(pd->context).process->registrations;
+    auto mr = std::unique_ptr<Mr>(new (std::nothrow) Mr{});
+    if (mr == nullptr) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    if (const auto alias = device_alias(start, length)) {
+        if (!config().peermem) {
+            errno = EFAULT;
+            return nullptr;
+        }
+        counts.peer.fetch_add(1, std::memory_order_relaxed);
+        return publish(pd, std::move(mr), start, iova, length, *alias, access, MemoryKind::peer);
+    }
+    const std::uint64_t page = 4096, address = reinterpret_cast<std::uint64_t>(start);
+    const std::uint64_t pages =
+        length == 0 ? 0 : (address + length - 1) / page - address / page + 1;
+    if (!lock_bytes(counts.locked_bytes, pages * page)) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    mr->locked = pages * page;
+    if (const int error = populate(start, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0)) {
+        counts.locked_bytes.fetch_sub(mr->locked);
+        errno = error;
+        return nullptr;
+    }
+    counts.host.fetch_add(1, std::memory_order_relaxed);
+    return publish(pd, std::move(mr), start, iova, length, address, access, MemoryKind::host);
+}
+
+ibv_mr* register_dmabuf(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
+                        int fd, unsigned access) {
+    if (!config().dmabuf) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    struct stat status;
+    if (fstat(fd, &status) != 0) {
+        return nullptr; // EBADF
+    }
+    const std::uint64_t size = static_cast<std::uint64_t>(status.st_size);
+    if (is_stale(pd->context) || !is_valid_access(access) || length == 0 || offset > size ||
+        length > size - offset || iova + length < iova) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    Registrations& counts = context_of(pd->context).process->registrations;
+    auto mr = std::unique_ptr<Mr>(new (std::nothrow) Mr{});
+    if (mr == nullptr) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    const std::uint64_t page_offset = offset & ~std::uint64_t{4095};
+    const std::size_t mapping_length = length + (offset - page_offset);
+    void* mapping = mmap(nullptr, mapping_length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                         static_cast<off_t>(page_offset));
+    if (mapping == MAP_FAILED) {
+        return nullptr;
+    }
+    mr->mapping = mapping;
+    mr->mapping_length = mapping_length;
+    const std::uint64_t address =
+        reinterpret_cast<std::uint64_t>(mapping) + (offset - page_offset);
+    ibv_mr* result = publish(pd, std::move(mr), nullptr, iova, length, address, access,
+                             MemoryKind::dmabuf);
+    if (result == nullptr) {
+        munmap(mapping, mapping_length);
+    } else {
+        counts.dmabuf.fetch_add(1, std::memory_order_relaxed);
+    }
+    return result;
+}
+
+} // namespace
+
+} // namespace softhca
+
+using namespace softhca;
+
+extern "C" {
+
+ibv_pd* ibv_alloc_pd(ibv_context* context) {
+    static std::atomic<std::uint32_t> next_id{1};
+    if (is_stale(context)) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    Pd* pd = new (std::nothrow) Pd{};
+    if (pd == nullptr) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    pd->id = next_id.fetch_add(1);
+    pd->base = {context, pd->id};
+    context_of(context).children.fetch_add(1);
+    return &pd->base;
+}
+
+int ibv_dealloc_pd(ibv_pd* pd) {
+    Pd& object = object_of<Pd>(pd);
+    if (object.children.load() != 0) {
+        return EBUSY;
+    }
+    context_of(pd->context).children.fetch_sub(1);
+    delete &object;
+    return 0;
+}
+
+ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
+    return register_memory(pd, address, length, reinterpret_cast<std::uint64_t>(address),
+                           static_cast<unsigned>(access));
+}
+
+ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
+                        int access) {
+    return register_memory(pd, address, length, iova, static_cast<unsigned>(access));
+}
+
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
+                         unsigned access) {
+    return register_memory(pd, address, length, iova, access);
+}
+
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length,
+                          std::uint64_t iova, int fd, int access) {
+    return register_dmabuf(pd, offset, length, iova, fd, static_cast<unsigned>(access));
+}
+
+int ibv_dereg_mr(ibv_mr* mr) {
+    if (is_stale(mr->context)) {
+        return 0;
+    }
+    Mr& object = object_of<Mr>(mr);
+    Process& process = *context_of(mr->context).process;
+    process.arena().mrs[mr->handle].key.store(0, std::memory_order_release);
+    process.await_peers();
+    if (object.mapping != nullptr) {
+        munmap(object.mapping, object.mapping_length);
+    }
+    process.mr_indices.release(mr->handle);
+    process.registrations.locked_bytes.fetch_sub(object.locked);
+    object_of<Pd>(mr->pd).children.fetch_sub(1);
+    process.registrations.released.fetch_add(1, std::memory_order_relaxed);
+    delete &object;
+    return 0;
+}
+
+} // extern "C"

@@ -1,0 +1,118 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The verbs objects that programs hold pointers to: libibverbs' structures extended by what this
+// process keeps to itself. What peers need lies in the arena (layout.hpp), found by index.
+#pragma once
+
+#include "emu/softhca/fabric.hpp"
+#include "emu/softhca/verbs_abi.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace softhca {
+
+struct Pipe {
+    int read_fd = -1;
+    PipeRef write_end{};
+
+    void open(); // throws std::system_error
+    void close();
+};
+
+struct Context {
+    Process* process;
+    unsigned device;
+    Pipe async;
+    std::atomic<unsigned> children{0}; // PDs, CQs and channels
+    verbs_context verbs;
+};
+
+struct Pd {
+    ibv_pd base;
+    std::uint32_t id;
+    std::atomic<unsigned> children{0};
+};
+
+struct Mr {
+    ibv_mr base;
+    std::uint64_t locked;   // bytes counted against RLIMIT_MEMLOCK
+    void* mapping = nullptr; // of a dmabuf
+    std::size_t mapping_length = 0;
+};
+
+struct Channel {
+    ibv_comp_channel base;
+    Pipe pipe;
+};
+
+struct Cq {
+    ibv_cq base;
+    std::uint32_t index;
+    std::size_t ring_bytes;
+    PrivateLock poll_lock;
+    std::uint32_t events_delivered = 0;
+    std::uint32_t async_delivered = 0;
+    std::atomic<unsigned> children{0};
+};
+
+// A receive queue's share that stays in this process; the index is into Arena::recv_queues.
+struct RecvQueue {
+    std::uint32_t index;
+    std::uint64_t offset = 0; // of its rings in the arena
+    std::size_t bytes = 0;
+};
+
+struct Srq {
+    ibv_srq base;
+    RecvQueue queue;
+    std::uint32_t pd;
+    std::uint32_t events_delivered = 0;
+    std::atomic<unsigned> children{0};
+    std::mutex mutex;                  // of attached
+    std::vector<std::uint32_t> attached; // own QPs receiving from it
+};
+
+struct Qp {
+    ibv_qp base;
+    std::uint32_t index;
+    RecvQueue queue; // its own, unless an SRQ serves
+    std::uint64_t sq_offset = 0;
+    std::size_t sq_bytes = 0;
+    std::uint32_t events_delivered = 0;
+    ibv_qp_cap cap;
+    ibv_qp_attr attributes; // as modified, for ibv_query_qp
+    Srq* srq;
+};
+
+struct Ah {
+    ibv_ah base;
+    ibv_ah_attr attributes;
+};
+
+inline Context& context_of(ibv_context* context) {
+    return *reinterpret_cast<Context*>(reinterpret_cast<char*>(context) -
+                                       offsetof(Context, verbs) -
+                                       offsetof(verbs_context, context));
+}
+template <class T, class Base> T& object_of(Base* base) { return *reinterpret_cast<T*>(base); }
+
+// A forked child inherits its parent's objects as bytes only: they stand for nothing there.
+inline bool is_stale(ibv_context* context) {
+    return context_of(context).process != Process::current();
+}
+
+// Waits until the application has acknowledged every event that it got for an object.
+inline void await_acknowledged(pthread_mutex_t& mutex, pthread_cond_t& condition,
+                               const std::uint32_t& acknowledged, const std::uint32_t& delivered) {
+    pthread_mutex_lock(&mutex);
+    while (acknowledged != delivered) {
+        pthread_cond_wait(&condition, &mutex);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+} // namespace softhca

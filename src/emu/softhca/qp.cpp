@@ -1,0 +1,411 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Queue pairs: creation, the state machine with its attribute masks, query and destruction.
+#include "emu/softhca/channel.hpp"
+#include "emu/softhca/cq.hpp"
+#include "emu/softhca/engine.hpp"
+#include "emu/softhca/ops.hpp"
+#include "emu/softhca/receive.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace softhca {
+namespace {
+
+// What a transition of the state machine requires and allows besides IBV_QP_STATE.
+struct Transition {
+    ibv_qp_type type;
+    ibv_qp_state from, to;
+    int required, optional;
+};
+
+constexpr Transition kTransitions[] = {
+    {IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT,
+     IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+    {IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_INIT, 0,
+     IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_RTR,
+     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+         IBV_QP_MIN_RNR_TIMER,
+     IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH},
+    {IBV_QPT_RC, IBV_QPS_RTR, IBV_QPS_RTS,
+     IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+         IBV_QP_MAX_QP_RD_ATOMIC,
+     IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_ALT_PATH |
+         IBV_QP_PATH_MIG_STATE},
+    {IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_RTS, 0,
+     IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_ALT_PATH |
+         IBV_QP_PATH_MIG_STATE},
+    {IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_SQD, 0,
+     IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+         IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC |
+         IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
+         IBV_QP_PATH_MIG_STATE},
+    {IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_RTS, 0,
+     IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
+         IBV_QP_PATH_MIG_STATE},
+    {IBV_QPT_UD, IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0},
+    {IBV_QPT_UD, IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
+    {IBV_QPT_UD, IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {IBV_QPT_UD, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+    {IBV_QPT_UD, IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+    {IBV_QPT_UD, IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPT_UD, IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {IBV_QPT_UD, IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+    {IBV_QPT_UD, IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+};
+
+bool is_allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) {
+    mask &= ~IBV_QP_STATE;
+    if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) {
+        return mask == 0 || mask == IBV_QP_CUR_STATE;
+    }
+    for (const Transition& transition : kTransitions) {
+        if (transition.type == type && transition.from == from && transition.to == to) {
+            return (mask & transition.required) == transition.required &&
+                   (mask & ~(transition.required | transition.optional)) == 0;
+        }
+    }
+    return false;
+}
+
+bool is_valid(const ibv_qp_attr& attributes, int mask) {
+    return ((mask & IBV_QP_PORT) == 0 || attributes.port_num == 1) &&
+           ((mask & IBV_QP_PKEY_INDEX) == 0 || attributes.pkey_index == 0) &&
+           ((mask & IBV_QP_TIMEOUT) == 0 || attributes.timeout < 32) &&
+           ((mask & IBV_QP_RETRY_CNT) == 0 || attributes.retry_cnt < 8) &&
+           ((mask & IBV_QP_RNR_RETRY) == 0 || attributes.rnr_retry < 8) &&
+           ((mask & IBV_QP_MIN_RNR_TIMER) == 0 || attributes.min_rnr_timer < 32) &&
+           ((mask & IBV_QP_PATH_MTU) == 0 ||
+            (attributes.path_mtu >= IBV_MTU_256 && attributes.path_mtu <= IBV_MTU_4096));
+}
+
+// Takes over what the mask names: into the shared state, and for ibv_query_qp.
+void apply(Qp& qp, QpShared& shared, const ibv_qp_attr& from, int mask) {
+    ibv_qp_attr& to = qp.attributes;
+    const auto take = [mask](int bit, auto& target, const auto& value) {
+        if ((mask & bit) != 0) {
+            target = value;
+        }
+    };
+    take(IBV_QP_PKEY_INDEX, to.pkey_index, from.pkey_index);
+    take(IBV_QP_PORT, to.port_num, from.port_num);
+    take(IBV_QP_PATH_MTU, to.path_mtu, from.path_mtu);
+    take(IBV_QP_RQ_PSN, to.rq_psn, from.rq_psn);
+    take(IBV_QP_SQ_PSN, to.sq_psn, from.sq_psn);
+    take(IBV_QP_MAX_QP_RD_ATOMIC, to.max_rd_atomic, from.max_rd_atomic);
+    take(IBV_QP_MAX_DEST_RD_ATOMIC, to.max_dest_rd_atomic, from.max_dest_rd_atomic);
+    take(IBV_QP_ACCESS_FLAGS, shared.access, from.qp_access_flags);
+    take(IBV_QP_QKEY, shared.qkey, from.qkey);
+    take(IBV_QP_TIMEOUT, shared.timeout, from.timeout);
+    take(IBV_QP_RETRY_CNT, shared.retry_count, from.retry_cnt);
+    take(IBV_QP_RNR_RETRY, shared.rnr_retry, from.rnr_retry);
+    take(IBV_QP_MIN_RNR_TIMER, shared.min_rnr_timer, from.min_rnr_timer);
+    take(IBV_QP_DEST_QPN, shared.destination, from.dest_qp_num & 0xffffff);
+    if ((mask & IBV_QP_AV) != 0) {
+        to.ah_attr = from.ah_attr;
+        shared.destination_lid = from.ah_attr.is_global ? 0 : from.ah_attr.dlid;
+        std::memset(shared.destination_gid, 0, sizeof shared.destination_gid);
+        if (from.ah_attr.is_global) {
+            std::memcpy(shared.destination_gid, from.ah_attr.grh.dgid.raw, 16);
+        }
+        shared.peer_token = 0;
+    }
+}
+
+void reset(Process& self, Qp& qp, QpShared& shared) {
+    {
+        const SharedGuard guard(self.arena().recv_queues[shared.recv_queue].lock, self.token());
+        shared.state.store(IBV_QPS_RESET);
+        ++shared.epoch;
+        shared.peer_waiting = false;
+        shared.destination = 0;
+    }
+    if (!shared.has_srq) {
+        reset_recv_queue(self, qp.queue);
+    }
+    purge_cq(self, shared.send_cq, qp.index);
+    purge_cq(self, shared.recv_cq, qp.index);
+    shared.sq_head = shared.sq_next = shared.sq_tail;
+    shared.reclaimed.store(shared.posted);
+    shared.wait = Wait::none;
+    shared.peer_token = 0;
+}
+
+int check_capabilities(const ibv_qp_init_attr& init) {
+    if (init.qp_type != IBV_QPT_RC && init.qp_type != IBV_QPT_UD) {
+        return EOPNOTSUPP;
+    }
+    const ibv_qp_cap& cap = init.cap;
+    if (init.send_cq == nullptr || init.recv_cq == nullptr || cap.max_send_wr > kMaxQueueDepth ||
+        cap.max_recv_wr > kMaxQueueDepth || cap.max_send_sge > kMaxSge ||
+        cap.max_recv_sge > kMaxSge || cap.max_inline_data > kMaxInline) {
+        return EINVAL;
+    }
+    return 0;
+}
+
+ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init) {
+    if (const int error = is_stale(pd->context) ? EINVAL : check_capabilities(init)) {
+        errno = error;
+        return nullptr;
+    }
+    Context& context = context_of(pd->context);
+    Process& self = *context.process;
+    auto qp = std::unique_ptr<Qp>(new (std::nothrow) Qp{});
+    const std::uint32_t index = qp == nullptr ? kNone : self.qp_indices.allocate();
+    if (index == kNone) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    if (init.srq != nullptr) {
+        init.cap.max_recv_wr = 0;
+        init.cap.max_recv_sge = 0;
+    }
+    qp->index = qp->queue.index = index;
+    const std::uint32_t entries = std::bit_ceil(std::max(init.cap.max_send_wr, 1u));
+    const auto stride = static_cast<std::uint32_t>(
+        (sizeof(SendWqe) + std::max<std::size_t>(init.cap.max_send_sge * sizeof(Sge),
+                                                 init.cap.max_inline_data) + 63) & ~63ull);
+    qp->sq_bytes = std::size_t{entries} * stride;
+    const std::uint32_t number = self.allocate_qp_number(index);
+    bool allocated = false;
+    try {
+        if (number == 0) {
+            throw std::bad_alloc();
+        }
+        qp->sq_offset = self.allocate(qp->sq_bytes);
+        allocated = true;
+        if (init.srq == nullptr) {
+            create_recv_queue(self, qp->queue, init.cap.max_recv_wr, init.cap.max_recv_sge,
+                              object_of<Pd>(pd).id, {});
+        }
+    } catch (const std::bad_alloc&) {
+        if (allocated) {
+            self.release(qp->sq_offset, qp->sq_bytes);
+        }
+        if (number != 0) {
+            self.release_qp_number(number);
+        }
+        self.qp_indices.release(index);
+        errno = ENOMEM;
+        return nullptr;
+    }
+    QpShared& shared = self.arena().qps[index];
+    qp->srq = init.srq == nullptr ? nullptr : &object_of<Srq>(init.srq);
+    {
+        const SharedGuard guard(shared.lock, self.token());
+        shared.type = static_cast<std::uint8_t>(init.qp_type);
+        shared.state.store(IBV_QPS_RESET);
+        ++shared.epoch;
+        shared.device = static_cast<std::uint8_t>(context.device);
+        shared.sig_all = init.sq_sig_all != 0;
+        shared.wait = Wait::none;
+        shared.has_srq = init.srq != nullptr;
+        shared.pd = object_of<Pd>(pd).id;
+        shared.access = shared.qkey = shared.destination = 0;
+        shared.port_lid = static_cast<std::uint16_t>(self.arena().port_lid[context.device]);
+        shared.peer_token = 0;
+        shared.send_cq = object_of<Cq>(init.send_cq).index;
+        shared.recv_cq = object_of<Cq>(init.recv_cq).index;
+        shared.recv_queue = qp->srq == nullptr ? qp->queue.index : qp->srq->queue.index;
+        shared.events = context.async.write_end;
+        shared.max_send_wr = init.cap.max_send_wr;
+        shared.max_send_sge = init.cap.max_send_sge;
+        shared.max_inline = init.cap.max_inline_data;
+        shared.sq_mask = entries - 1;
+        shared.sq_stride = stride;
+        shared.sq_ring = qp->sq_offset;
+        shared.sq_head = shared.sq_next = shared.sq_tail = 0;
+        shared.posted = 0;
+        shared.reclaimed.store(0);
+        shared.peer_waiting = false;
+        shared.number = number;
+    }
+    if (qp->srq != nullptr) {
+        const std::lock_guard<std::mutex> guard(qp->srq->mutex);
+        qp->srq->attached.push_back(index);
+        qp->srq->children.fetch_add(1);
+    }
+    object_of<Cq>(init.send_cq).children.fetch_add(1);
+    object_of<Cq>(init.recv_cq).children.fetch_add(1);
+    object_of<Pd>(pd).children.fetch_add(1);
+    qp->cap = init.cap;
+    qp->base.context = pd->context;
+    qp->base.qp_context = init.qp_context;
+    qp->base.pd = pd;
+    qp->base.send_cq = init.send_cq;
+    qp->base.recv_cq = init.recv_cq;
+    qp->base.srq = init.srq;
+    qp->base.handle = index;
+    qp->base.qp_num = number;
+    qp->base.state = IBV_QPS_RESET;
+    qp->base.qp_type = init.qp_type;
+    pthread_mutex_init(&qp->base.mutex, nullptr);
+    pthread_cond_init(&qp->base.cond, nullptr);
+    set_qp(index, qp.get());
+    return &qp.release()->base;
+}
+
+} // namespace
+
+ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* extended) {
+    const std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    // Programs that ask for the ibv_wr_* functions would call through null pointers.
+    if ((extended->comp_mask & ~known) != 0 || (extended->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 ||
+        ((extended->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
+         extended->create_flags != 0)) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    ibv_qp_init_attr init = {};
+    std::memcpy(&init, extended, sizeof init); // begins with the same fields, by design of verbs
+    ibv_qp* qp = create(extended->pd, init);
+    extended->cap = init.cap;
+    return qp;
+}
+
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+    return post_send_list(*context_of(qp->context).process, object_of<Qp>(qp).index, wr, bad);
+}
+
+int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+    const Qp& qp = object_of<Qp>(base);
+    Process& self = *context_of(base->context).process;
+    QpShared& shared = self.arena().qps[qp.index];
+    if (qp.srq != nullptr || shared.state.load() == IBV_QPS_RESET) {
+        *bad = wr;
+        return EINVAL;
+    }
+    bool waiting = false;
+    const int error = post_recv_list(self, qp.queue.index, wr, bad, waiting);
+    if (waiting) {
+        serve_waiting_peers(self, qp.queue.index, &qp.index, 1);
+    }
+    if (shared.state.load() == IBV_QPS_ERR) {
+        set_error_state(self, self.arena(), shared); // flushes
+    }
+    return error;
+}
+
+} // namespace softhca
+
+using namespace softhca;
+
+extern "C" {
+
+ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) { return create(pd, *init); }
+
+int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask) {
+    if (is_stale(base->context)) {
+        return EINVAL;
+    }
+    Qp& qp = object_of<Qp>(base);
+    Process& self = *context_of(base->context).process;
+    QpShared& shared = self.arena().qps[qp.index];
+    ibv_qp_state from, to;
+    {
+        const SharedGuard guard(shared.lock, self.token());
+        from = static_cast<ibv_qp_state>(shared.state.load());
+        if ((mask & IBV_QP_CUR_STATE) != 0 && attributes->cur_qp_state != from) {
+            return EINVAL;
+        }
+        to = (mask & IBV_QP_STATE) != 0 ? attributes->qp_state : from;
+        if (!is_allowed(base->qp_type, from, to, mask) || !is_valid(*attributes, mask)) {
+            return EINVAL;
+        }
+        apply(qp, shared, *attributes, mask);
+        if (to == IBV_QPS_RESET) {
+            reset(self, qp, shared);
+        } else if (to != IBV_QPS_ERR) {
+            const SharedGuard state_guard(self.arena().recv_queues[shared.recv_queue].lock,
+                                          self.token());
+            // A peer may have brought the QP into the error state meanwhile.
+            std::uint8_t expected = static_cast<std::uint8_t>(from);
+            if (!shared.state.compare_exchange_strong(expected, static_cast<std::uint8_t>(to))) {
+                return EINVAL;
+            }
+        }
+    }
+    base->state = to;
+    if (to == IBV_QPS_ERR) {
+        fail_qp(self, qp.index);
+    } else if (to == IBV_QPS_RTR && from == IBV_QPS_INIT && base->qp_type == IBV_QPT_RC) {
+        wake_peer(self, qp.index); // it may have tried before
+    } else if (to == IBV_QPS_RTS && from == IBV_QPS_SQD) {
+        run_send_queue(self, self.arena(), qp.index);
+    }
+    return 0;
+}
+
+int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init) {
+    if (is_stale(base->context)) {
+        return EINVAL;
+    }
+    const Qp& qp = object_of<Qp>(base);
+    Process& self = *context_of(base->context).process;
+    QpShared& shared = self.arena().qps[qp.index];
+    {
+        const SharedGuard guard(shared.lock, self.token());
+        *attributes = qp.attributes;
+        attributes->qp_state = static_cast<ibv_qp_state>(shared.state.load());
+        attributes->qp_access_flags = shared.access;
+        attributes->qkey = shared.qkey;
+        attributes->dest_qp_num = shared.destination;
+        attributes->timeout = shared.timeout;
+        attributes->retry_cnt = shared.retry_count;
+        attributes->rnr_retry = shared.rnr_retry;
+        attributes->min_rnr_timer = shared.min_rnr_timer;
+    }
+    attributes->cur_qp_state = attributes->qp_state;
+    attributes->path_mig_state = IBV_MIG_MIGRATED;
+    attributes->cap = qp.cap;
+    base->state = attributes->qp_state;
+    *init = {};
+    init->qp_context = base->qp_context;
+    init->send_cq = base->send_cq;
+    init->recv_cq = base->recv_cq;
+    init->srq = base->srq;
+    init->cap = qp.cap;
+    init->qp_type = base->qp_type;
+    init->sq_sig_all = shared.sig_all;
+    return 0;
+}
+
+int ibv_destroy_qp(ibv_qp* base) {
+    if (is_stale(base->context)) {
+        return 0;
+    }
+    Qp& qp = object_of<Qp>(base);
+    Process& self = *context_of(base->context).process;
+    QpShared& shared = self.arena().qps[qp.index];
+    self.release_qp_number(base->qp_num);
+    {
+        const SharedGuard guard(shared.lock, self.token());
+        reset(self, qp, shared);
+        const SharedGuard state_guard(self.arena().recv_queues[shared.recv_queue].lock,
+                                      self.token());
+        shared.number = 0;
+    }
+    set_qp(qp.index, nullptr);
+    await_acknowledged(base->mutex, base->cond, base->events_completed, qp.events_delivered);
+    if (qp.srq != nullptr) {
+        const std::lock_guard<std::mutex> guard(qp.srq->mutex);
+        std::erase(qp.srq->attached, qp.index);
+        qp.srq->children.fetch_sub(1);
+    } else {
+        destroy_recv_queue(self, qp.queue);
+    }
+    self.release(qp.sq_offset, qp.sq_bytes);
+    self.qp_indices.release(qp.index);
+    object_of<Cq>(base->send_cq).children.fetch_sub(1);
+    object_of<Cq>(base->recv_cq).children.fetch_sub(1);
+    object_of<Pd>(base->pd).children.fetch_sub(1);
+    delete &qp;
+    return 0;
+}
+
+} // extern "C"

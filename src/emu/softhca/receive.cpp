@@ -1,0 +1,356 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Receive queues: delivery into them, flushing and posting, see receive.hpp.
+#include "emu/softhca/receive.hpp"
+
+#include "emu/softhca/channel.hpp"
+#include "emu/softhca/cq.hpp"
+#include "emu/softhca/work_request.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace softhca {
+namespace {
+
+RecvWqe& wqe_at(Arena& owner, const RqShared& queue, std::uint32_t index) {
+    return *owner.at<RecvWqe>(queue.wqes + std::uint64_t{index} * queue.wqe_stride);
+}
+
+std::uint8_t* slot_at(Arena& owner, const RqShared& queue, std::uint32_t index) {
+    return owner.at<std::uint8_t>(queue.slots + std::uint64_t{index} * kSlotSize);
+}
+
+// Takes the next WQE, under the queue's lock; true in `limit` when the SRQ's limit is reached.
+bool take_wqe(Arena& owner, RqShared& queue, RecvEntry& entry, bool& limit) {
+    if (queue.generation % 2 == 0 || queue.head == queue.tail) {
+        return false;
+    }
+    entry = owner.at<RecvEntry>(queue.ring)[queue.head & queue.mask];
+    ++queue.head;
+    if (queue.limit != 0 && queue.tail - queue.head < queue.limit) {
+        queue.limit = 0;
+        limit = true;
+    }
+    return true;
+}
+
+std::uint16_t index_of(const Arena& owner, const QpShared& qp) {
+    return static_cast<std::uint16_t>(&qp - owner.qps);
+}
+
+// The entry of a receive completion, but for its payload.
+void describe(Cqe& entry, const Arena& owner, const QpShared& qp, const Arrival& arrival,
+              std::uint32_t wqe, std::uint16_t slot, ibv_wc_status status) {
+    entry.byte_length = arrival.length;
+    entry.immediate = arrival.immediate;
+    entry.source_qp = arrival.source_qp;
+    entry.wqe.store(wqe, std::memory_order_relaxed);
+    entry.qp = index_of(owner, qp);
+    entry.slot = slot;
+    entry.kind = CqeKind::receive;
+    entry.status = static_cast<std::uint8_t>(status);
+    entry.opcode = static_cast<std::uint8_t>(arrival.opcode);
+    entry.flags = static_cast<std::uint8_t>(arrival.flags);
+    entry.source_lid = arrival.source_lid;
+}
+
+void raise_limit(Process& self, Arena& owner, const RqShared& queue) {
+    const auto index = static_cast<std::uint32_t>(&queue - owner.recv_queues);
+    raise_event(self, owner, queue.events, IBV_EVENT_SRQ_LIMIT_REACHED, index - kMaxQps,
+                queue.generation);
+}
+
+} // namespace
+
+bool Receiver::connected() const {
+    const std::uint8_t state = qp_.state.load(std::memory_order_relaxed);
+    return qp_.number == sender_.destination && qp_.destination == sender_.number &&
+           state >= IBV_QPS_RTR && state <= IBV_QPS_SQE;
+}
+
+bool Receiver::take(RecvEntry& entry) {
+    if (take_wqe(owner_, queue_, entry, limit_reached_)) {
+        return true;
+    }
+    qp_.peer_waiting = true;
+    queue_.peers_waiting = 1;
+    return false;
+}
+
+void Receiver::check_limit() {
+    if (limit_reached_) {
+        limit_reached_ = false;
+        raise_limit(self_, owner_, queue_);
+    }
+}
+
+void Receiver::publish(const Arrival& arrival, std::uint32_t wqe, std::uint16_t slot,
+                       ibv_wc_status status, const SegmentList* inlined) {
+    push_cqe(self_, owner_, qp_.recv_cq, arrival.solicited || status != IBV_WC_SUCCESS,
+             [&](Cqe& entry) {
+                 describe(entry, owner_, qp_, arrival, wqe, slot, status);
+                 if (inlined != nullptr) {
+                     gather(entry.payload, *inlined);
+                 }
+             });
+}
+
+bool Receiver::is_ready() {
+    const SharedGuard guard(queue_.lock, self_.token());
+    if (queue_.head != queue_.tail) {
+        return true;
+    }
+    qp_.peer_waiting = true;
+    queue_.peers_waiting = 1;
+    return false;
+}
+
+Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, int source_pid) {
+    const DirectAccess access(self_, owner_);
+    RecvEntry entry;
+    SegmentList target;
+    std::uint16_t epoch;
+    {
+        const SharedGuard guard(queue_.lock, self_.token());
+        if (!connected()) {
+            return {Delivered::unreachable};
+        }
+        if (!take(entry)) {
+            return {Delivered::not_ready};
+        }
+        if (entry.length == kBadBuffer) {
+            publish(arrival, entry.wqe, kLanded, IBV_WC_LOC_PROT_ERR, nullptr);
+            return {Delivered::bad_buffer};
+        }
+        if (arrival.length > entry.length) {
+            publish(arrival, entry.wqe, kLanded, IBV_WC_LOC_LEN_ERR, nullptr);
+            return {Delivered::too_long};
+        }
+        if (source_pid == 0 && arrival.length <= sizeof(Cqe::payload)) {
+            publish(arrival, entry.wqe, kNoSlot, IBV_WC_SUCCESS, &source);
+            check_limit();
+            return {Delivered::done};
+        }
+        if (source_pid == 0 && arrival.length <= kSlotSize) {
+            const std::uint32_t slot =
+                queue_.free_slots.pop(owner_.at<std::uint32_t>(queue_.slot_next));
+            if (slot != kNone) {
+                gather(slot_at(owner_, queue_, slot), source);
+                publish(arrival, entry.wqe, static_cast<std::uint16_t>(slot), IBV_WC_SUCCESS,
+                        nullptr);
+                check_limit();
+                return {Delivered::done};
+            }
+        }
+        const RecvWqe& wqe = wqe_at(owner_, queue_, entry.wqe);
+        if (!region_list(owner_, queue_.pd, wqe.sge, std::min(wqe.num_sge, kMaxSge),
+                         IBV_ACCESS_LOCAL_WRITE, target) ||
+            target.bytes < arrival.length) {
+            publish(arrival, entry.wqe, kLanded, IBV_WC_LOC_PROT_ERR, nullptr);
+            return {Delivered::bad_buffer};
+        }
+        epoch = qp_.epoch;
+    }
+    const int owner_pid = &owner_ == &self_.arena() ? 0 : owner_.pid;
+    const Moved moved = move(source, source_pid, target, owner_pid);
+    Delivery delivery{Delivered::done, std::min(target.device_bytes, source.bytes)};
+    {
+        const SharedGuard guard(queue_.lock, self_.token());
+        if (qp_.epoch != epoch) {
+            queue_.free_wqes.push(owner_.at<std::uint32_t>(queue_.wqe_next), entry.wqe);
+            return {Delivered::unreachable};
+        }
+        publish(arrival, entry.wqe, kLanded,
+                moved == Moved::done ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR, nullptr);
+    }
+    check_limit();
+    if (moved != Moved::done) {
+        delivery.result = moved == Moved::gone ? Delivered::unreachable
+                          : source_pid == 0    ? Delivered::bad_buffer
+                                               : Delivered::source_fault;
+    }
+    return delivery;
+}
+
+Delivered Receiver::announce(const Arrival& arrival) {
+    {
+        const SharedGuard guard(queue_.lock, self_.token());
+        RecvEntry entry;
+        if (!connected()) {
+            return Delivered::unreachable;
+        }
+        if (!take(entry)) {
+            return Delivered::not_ready;
+        }
+        publish(arrival, entry.wqe, kLanded, IBV_WC_SUCCESS, nullptr);
+    }
+    check_limit();
+    return Delivered::done;
+}
+
+void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& arrival,
+                      const std::uint8_t* grh, const SegmentList& source) {
+    RqShared& queue = owner.recv_queues[qp.recv_queue];
+    const SharedGuard guard(queue.lock, self.token());
+    const std::uint8_t state = qp.state.load(std::memory_order_relaxed);
+    if (state < IBV_QPS_RTR || state > IBV_QPS_SQE) {
+        return;
+    }
+    std::uint32_t slot = kNoSlot;
+    if (arrival.length > sizeof(Cqe::payload)) {
+        slot = queue.free_slots.pop(owner.at<std::uint32_t>(queue.slot_next));
+        if (slot == kNone) {
+            return;
+        }
+    }
+    RecvEntry entry;
+    bool limit = false;
+    if (!take_wqe(owner, queue, entry, limit)) {
+        if (slot != kNoSlot) {
+            queue.free_slots.push(owner.at<std::uint32_t>(queue.slot_next), slot);
+        }
+        return;
+    }
+    const ibv_wc_status status = entry.length == kBadBuffer      ? IBV_WC_LOC_PROT_ERR
+                                 : arrival.length > entry.length ? IBV_WC_LOC_LEN_ERR
+                                                                 : IBV_WC_SUCCESS;
+    push_cqe(self, owner, qp.recv_cq, arrival.solicited || status != IBV_WC_SUCCESS,
+             [&](Cqe& cqe) {
+                 describe(cqe, owner, qp, arrival, entry.wqe, static_cast<std::uint16_t>(slot),
+                          status);
+                 std::uint8_t* to =
+                     slot == kNoSlot ? cqe.payload : slot_at(owner, queue, slot);
+                 std::memcpy(to, grh, kGrhSize);
+                 gather(to + kGrhSize, source);
+             });
+    if (limit) {
+        raise_limit(self, owner, queue);
+    }
+}
+
+void set_error_state(Process& self, Arena& owner, QpShared& qp) {
+    RqShared& queue = owner.recv_queues[qp.recv_queue];
+    bool was_working;
+    {
+        const SharedGuard guard(queue.lock, self.token());
+        was_working = qp.state.exchange(IBV_QPS_ERR) != IBV_QPS_ERR;
+        if (!qp.has_srq) {
+            RecvEntry entry;
+            bool limit = false;
+            while (take_wqe(owner, queue, entry, limit)) {
+                push_cqe(self, owner, qp.recv_cq, true, [&](Cqe& cqe) {
+                    describe(cqe, owner, qp, {.opcode = IBV_WC_RECV}, entry.wqe, kLanded,
+                             IBV_WC_WR_FLUSH_ERR);
+                });
+            }
+        }
+    }
+    if (was_working && qp.has_srq) {
+        raise_event(self, owner, qp.events, IBV_EVENT_QP_LAST_WQE_REACHED,
+                    index_of(owner, qp), qp.number);
+    }
+}
+
+void create_recv_queue(Process& self, RecvQueue& queue, std::uint32_t max_wr,
+                       std::uint32_t max_sge, std::uint32_t pd, PipeRef events) {
+    const std::uint32_t entries = std::bit_ceil(std::max(max_wr, 1u));
+    const std::uint32_t slots = std::clamp(max_wr, 16u, kMaxSlots);
+    const auto stride =
+        static_cast<std::uint32_t>(sizeof(RecvWqe) + std::max(max_sge, 1u) * sizeof(Sge));
+    const std::uint64_t ring = 0;
+    const std::uint64_t wqes = ring + entries * sizeof(RecvEntry);
+    const std::uint64_t wqe_next = wqes + std::uint64_t{entries} * stride;
+    const std::uint64_t slot_next = wqe_next + entries * sizeof(std::uint32_t);
+    const std::uint64_t data = (slot_next + slots * sizeof(std::uint32_t) + 4095) & ~4095ull;
+    queue.bytes = data + std::uint64_t{slots} * kSlotSize;
+    queue.offset = self.allocate(queue.bytes);
+
+    RqShared& shared = self.arena().recv_queues[queue.index];
+    const SharedGuard guard(shared.lock, self.token());
+    shared.pd = pd;
+    shared.mask = entries - 1;
+    shared.max_wr = max_wr;
+    shared.max_sge = max_sge;
+    shared.wqe_stride = stride;
+    shared.ring = queue.offset + ring;
+    shared.wqes = queue.offset + wqes;
+    shared.wqe_next = queue.offset + wqe_next;
+    shared.slot_next = queue.offset + slot_next;
+    shared.slots = queue.offset + data;
+    shared.events = events;
+    shared.head = shared.tail = shared.peers_waiting = shared.limit = 0;
+    shared.free_slots.clear();
+    for (std::uint32_t slot = slots; slot-- > 0;) {
+        shared.free_slots.push(self.arena().at<std::uint32_t>(shared.slot_next), slot);
+    }
+    shared.free_wqes.clear();
+    for (std::uint32_t wqe = max_wr; wqe-- > 0;) {
+        shared.free_wqes.push(self.arena().at<std::uint32_t>(shared.wqe_next), wqe);
+    }
+    ++shared.generation;
+}
+
+void destroy_recv_queue(Process& self, RecvQueue& queue) {
+    {
+        RqShared& shared = self.arena().recv_queues[queue.index];
+        const SharedGuard guard(shared.lock, self.token());
+        ++shared.generation;
+    }
+    self.await_peers();
+    self.release(queue.offset, queue.bytes);
+}
+
+void reset_recv_queue(Process& self, RecvQueue& queue) {
+    RqShared& shared = self.arena().recv_queues[queue.index];
+    const SharedGuard guard(shared.lock, self.token());
+    RecvEntry entry;
+    bool limit = false;
+    while (take_wqe(self.arena(), shared, entry, limit)) {
+        shared.free_wqes.push(self.arena().at<std::uint32_t>(shared.wqe_next), entry.wqe);
+    }
+}
+
+int post_recv_list(Process& self, std::uint32_t index, ibv_recv_wr* wr, ibv_recv_wr** bad,
+                   bool& waiting) {
+    Arena& arena = self.arena();
+    RqShared& queue = arena.recv_queues[index];
+    const SharedGuard guard(queue.lock, self.token());
+    int error = 0;
+    for (; wr != nullptr; wr = wr->next) {
+        if (wr->num_sge < 0 || static_cast<std::uint32_t>(wr->num_sge) > queue.max_sge) {
+            error = EINVAL;
+            break;
+        }
+        const std::uint32_t slot = queue.free_wqes.pop(arena.at<std::uint32_t>(queue.wqe_next));
+        if (slot == kNone) {
+            error = ENOMEM;
+            break;
+        }
+        RecvWqe& wqe = wqe_at(arena, queue, slot);
+        wqe.wr_id = wr->wr_id;
+        wqe.num_sge = static_cast<std::uint32_t>(wr->num_sge);
+        std::uint64_t length = 0;
+        for (std::uint32_t i = 0; i < wqe.num_sge; ++i) {
+            const ibv_sge& sge = wr->sg_list[i];
+            wqe.sge[i] = {sge.addr, sge.length, sge.lkey};
+            if (sge.length != 0 && find_region(arena, sge.lkey, sge.addr, sge.length,
+                                               IBV_ACCESS_LOCAL_WRITE, queue.pd) == nullptr) {
+                length = kBadBuffer;
+                break;
+            }
+            length = std::min<std::uint64_t>(length + sge.length, kBadBuffer - 1);
+        }
+        arena.at<RecvEntry>(queue.ring)[queue.tail & queue.mask] = {
+            slot, static_cast<std::uint32_t>(length)};
+        ++queue.tail;
+    }
+    if (error != 0) {
+        *bad = wr;
+    }
+    waiting = queue.peers_waiting != 0;
+    return error;
+}
+
+} // namespace softhca

@@ -1,0 +1,39 @@
+/* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+ *
+ * What the emulated HCA has done for the calling process, for tests and tools. The function is
+ * exported by libsofthca.so, which is preloaded: find it by dlsym(RTLD_DEFAULT,
+ * "softhca_counters"), a null result meaning that softhca is not loaded. */
+#ifndef SOFTHCA_H
+#define SOFTHCA_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* All counts start at zero with the process and never decrease. */
+struct softhca_counters {
+    uint64_t registrations;       /* memory regions of host memory registered */
+    uint64_t registrations_peer;  /* of device memory, by address (as with nvidia-peermem) */
+    uint64_t registrations_dmabuf;/* of dmabuf file descriptors */
+    uint64_t deregistrations;     /* memory regions of every kind released */
+    uint64_t sends;               /* SEND work requests of this process's queue pairs executed */
+    uint64_t writes;              /* RDMA WRITE, with and without immediate */
+    uint64_t reads;               /* RDMA READ */
+    uint64_t atomics;             /* fetch-and-add, compare-and-swap */
+    uint64_t bytes;               /* payload of all of these */
+    uint64_t bytes_from_device;   /* read from device memory by work requests of this process's
+                                     queue pairs, whoever owns the memory */
+    uint64_t bytes_to_device;     /* written to device memory by them, or by a message arriving */
+    uint64_t system_calls;        /* made by this process to move payload between processes */
+};
+
+/* Any thread, any time; every field is filled in, all zero before a device was opened. */
+void softhca_counters(struct softhca_counters* counters);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

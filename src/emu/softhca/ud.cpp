@@ -1,0 +1,117 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Unreliable datagrams: addressing, the Q_Key check and the global routing header that precedes
+// every datagram in the receiver's buffer; on RoCE v2 with IPv4 that is an IPv4 header in its last
+// 20 bytes.
+#include "emu/softhca/ud.hpp"
+
+#include "emu/softhca/config.hpp"
+#include "emu/softhca/objects.hpp"
+#include "emu/softhca/receive.hpp"
+
+#include <cstring>
+
+#include <arpa/inet.h>
+
+namespace softhca {
+namespace {
+
+bool is_ipv4(const std::uint8_t* gid) {
+    static constexpr std::uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    return std::memcmp(gid, prefix, sizeof prefix) == 0;
+}
+
+std::uint16_t ip_checksum(const std::uint8_t* header, std::size_t length) {
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < length; i += 2) {
+        sum += static_cast<std::uint32_t>(header[i] << 8 | header[i + 1]);
+    }
+    sum = (sum & 0xffff) + (sum >> 16);
+    return static_cast<std::uint16_t>(~((sum & 0xffff) + (sum >> 16)));
+}
+
+void put16(std::uint8_t* to, std::size_t value) {
+    to[0] = static_cast<std::uint8_t>(value >> 8);
+    to[1] = static_cast<std::uint8_t>(value);
+}
+
+void build_grh(std::uint8_t* grh, const ibv_global_route& route, const std::uint8_t* source_gid,
+               std::size_t payload) {
+    std::memset(grh, 0, kGrhSize);
+    const std::size_t transport = payload + 8 + 12 + 4; // DETH, BTH, ICRC
+    if (config().ethernet && is_ipv4(route.dgid.raw)) {
+        std::uint8_t* ip = grh + 20;
+        ip[0] = 0x45;
+        ip[1] = route.traffic_class;
+        put16(ip + 2, 20 + 8 + transport);
+        ip[6] = 0x40; // do not fragment
+        ip[8] = route.hop_limit;
+        ip[9] = 17;   // UDP
+        std::memcpy(ip + 12, source_gid + 12, 4);
+        std::memcpy(ip + 16, route.dgid.raw + 12, 4);
+        put16(ip + 10, ip_checksum(ip, 20));
+        return;
+    }
+    const std::uint32_t first = htonl(6u << 28 | std::uint32_t{route.traffic_class} << 20 |
+                                      (route.flow_label & 0xfffff));
+    std::memcpy(grh, &first, sizeof first);
+    put16(grh + 4, transport + (config().ethernet ? 8 : 0));
+    grh[6] = config().ethernet ? 17 : 0x1b; // UDP, or InfiniBand's own
+    grh[7] = route.hop_limit;
+    std::memcpy(grh + 8, source_gid, 16);
+    std::memcpy(grh + 24, route.dgid.raw, 16);
+}
+
+} // namespace
+
+Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr) {
+    const auto& destination = wr.posted->wr.ud;
+    if (wr.length > kMtu) {
+        return Outcome::finished(IBV_WC_LOC_LEN_ERR);
+    }
+    SegmentList source;
+    if (!(wr.is_inline ? inline_list(wr, source)
+                       : region_list(self.arena(), qp.pd, wr.sge, wr.num_sge, 0, source))) {
+        return Outcome::finished(IBV_WC_LOC_PROT_ERR);
+    }
+    const Outcome sent = Outcome::finished(IBV_WC_SUCCESS);
+    const auto address = self.find_qp(destination.remote_qpn & 0xffffff);
+    if (!address || !self.alive(address->token)) {
+        return sent;
+    }
+    Arena* arena = self.arena_of(address->token);
+    if (arena == nullptr) {
+        return sent;
+    }
+    QpShared& target = arena->qps[address->index];
+    // A Q_Key with the high bit set stands for the sending QP's own.
+    const std::uint32_t qkey =
+        (destination.remote_qkey & 0x80000000u) != 0 ? qp.qkey : destination.remote_qkey;
+    const ibv_ah_attr& ah = object_of<Ah>(destination.ah).attributes;
+    static constexpr std::uint8_t no_gid[16] = {};
+    if (target.type != IBV_QPT_UD || target.number != (destination.remote_qpn & 0xffffff) ||
+        target.qkey != qkey ||
+        !is_port(*arena, target.device, config().ethernet ? std::uint16_t{0} : ah.dlid,
+                 ah.is_global ? ah.grh.dgid.raw : no_gid)) {
+        return sent;
+    }
+    std::uint8_t grh[kGrhSize] = {};
+    if (ah.is_global) {
+        build_grh(grh, ah.grh, self.arena().gids[qp.device][ah.grh.sgid_index & 3], wr.length);
+    }
+    const bool with_immediate = wr.opcode == IBV_WR_SEND_WITH_IMM;
+    const Arrival arrival = {
+        .opcode = IBV_WC_RECV,
+        .flags = (with_immediate ? unsigned{IBV_WC_WITH_IMM} : 0u) |
+                 (ah.is_global ? unsigned{IBV_WC_GRH} : 0u),
+        .immediate = wr.immediate,
+        .length = wr.length + kGrhSize,
+        .solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0,
+        .source_qp = qp.number,
+        .source_lid = qp.port_lid,
+    };
+    deliver_datagram(self, *arena, target, arrival, grh, source);
+    return sent;
+}
+
+} // namespace softhca

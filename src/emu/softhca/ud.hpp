@@ -1,0 +1,13 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Unreliable datagrams.
+#pragma once
+
+#include "emu/softhca/work_request.hpp"
+
+namespace softhca {
+
+// Sends one datagram. What nobody takes is dropped, and the request is complete all the same.
+Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr);
+
+} // namespace softhca

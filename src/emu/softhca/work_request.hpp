@@ -1,0 +1,205 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// A send work request on its way: one view of what an application posts and of what waits in a
+// send queue, the lists of memory it names, and what executing it came to.
+#pragma once
+
+#include "emu/softhca/fabric.hpp"
+#include "emu/softhca/memory.hpp"
+#include "emu/softhca/verbs_abi.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+namespace softhca {
+
+static_assert(sizeof(Sge) == sizeof(ibv_sge) && offsetof(Sge, lkey) == offsetof(ibv_sge, lkey));
+
+inline std::uint64_t total_length(const ibv_sge* sge, int count) {
+    std::uint64_t length = 0;
+    for (int i = 0; i < count; ++i) {
+        length += sge[i].length;
+    }
+    return length;
+}
+
+struct WorkRequest {
+    std::uint64_t wr_id;
+    std::uint64_t remote_address;
+    std::uint64_t compare_add;
+    std::uint64_t swap;
+    std::uint32_t rkey;
+    std::uint32_t immediate;
+    std::uint32_t length;
+    std::uint32_t num_sge;
+    std::uint32_t counter; // WRs posted to the QP before
+    std::uint8_t opcode;
+    std::uint8_t send_flags;
+    bool is_inline;
+    const Sge* sge;            // null: inline data that has been copied
+    const ibv_send_wr* posted; // for UD alone, which never waits
+
+    // Checked before; valid as long as `wr` is.
+    WorkRequest(const ibv_send_wr& wr, std::uint32_t count)
+        : wr_id(wr.wr_id), immediate(wr.imm_data),
+          length(static_cast<std::uint32_t>(total_length(wr.sg_list, wr.num_sge))),
+          num_sge(static_cast<std::uint32_t>(wr.num_sge)), counter(count),
+          opcode(static_cast<std::uint8_t>(wr.opcode)),
+          send_flags(static_cast<std::uint8_t>(wr.send_flags)),
+          is_inline((wr.send_flags & IBV_SEND_INLINE) != 0),
+          sge(reinterpret_cast<const Sge*>(wr.sg_list)), posted(&wr) {
+        const bool is_atomic =
+            wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+        remote_address = wr.wr.rdma.remote_addr;
+        compare_add = wr.wr.atomic.compare_add;
+        swap = wr.wr.atomic.swap;
+        rkey = is_atomic ? wr.wr.atomic.rkey : wr.wr.rdma.rkey;
+    }
+
+    explicit WorkRequest(const SendWqe& wqe)
+        : wr_id(wqe.wr_id), remote_address(wqe.remote_address), compare_add(wqe.compare_add),
+          swap(wqe.swap), rkey(wqe.rkey), immediate(wqe.immediate), length(wqe.length),
+          num_sge(wqe.num_sge), counter(wqe.counter), opcode(wqe.opcode),
+          send_flags(wqe.send_flags), is_inline(wqe.is_inline),
+          sge(reinterpret_cast<const Sge*>(&wqe + 1)), posted(nullptr) {}
+
+    void store(SendWqe& wqe) const {
+        wqe = {};
+        wqe.wr_id = wr_id;
+        wqe.remote_address = remote_address;
+        wqe.compare_add = compare_add;
+        wqe.swap = swap;
+        wqe.rkey = rkey;
+        wqe.immediate = immediate;
+        wqe.length = length;
+        wqe.num_sge = num_sge;
+        wqe.counter = counter;
+        wqe.opcode = opcode;
+        wqe.send_flags = send_flags;
+        wqe.is_inline = is_inline;
+        if (!is_inline) {
+            std::memcpy(&wqe + 1, sge, num_sge * sizeof(Sge));
+            return;
+        }
+        wqe.num_sge = 0;
+        auto* data = reinterpret_cast<std::uint8_t*>(&wqe + 1);
+        for (std::uint32_t i = 0; i < num_sge; ++i) {
+            std::memcpy(data, reinterpret_cast<const void*>(sge[i].address), sge[i].length);
+            data += sge[i].length;
+        }
+    }
+};
+
+// The data of an inline request: at the application's addresses, or in the queue.
+inline bool inline_list(const WorkRequest& wr, SegmentList& list) {
+    if (wr.posted == nullptr) {
+        list.append(reinterpret_cast<std::uint64_t>(wr.sge), wr.length, MemoryKind::host);
+        return true;
+    }
+    for (std::uint32_t i = 0; i < wr.num_sge; ++i) {
+        list.append(wr.sge[i].address, wr.sge[i].length, MemoryKind::host);
+    }
+    return true;
+}
+
+// The memory that a scatter/gather list names; false when a key does not cover its entry.
+inline bool region_list(Arena& arena, std::uint32_t pd, const Sge* sge, std::uint32_t count,
+                        std::uint32_t access, SegmentList& list) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+        if (sge[i].length == 0) {
+            continue;
+        }
+        const MrShared* region =
+            find_region(arena, sge[i].lkey, sge[i].address, sge[i].length, access, pd);
+        if (region == nullptr) {
+            return false;
+        }
+        list.append(translate(*region, sge[i].address), sge[i].length, region->kind);
+    }
+    return true;
+}
+
+// What ibv_post_send refuses: 0 or an errno value.
+inline int check(const QpShared& qp, const ibv_send_wr& wr) {
+    const bool ud = qp.type == IBV_QPT_UD;
+    switch (wr.opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+        break;
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        if (ud) {
+            return EINVAL;
+        }
+        break;
+    case IBV_WR_RDMA_READ:
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        if (ud || (wr.send_flags & IBV_SEND_INLINE) != 0) {
+            return EINVAL;
+        }
+        break;
+    default:
+        return EOPNOTSUPP;
+    }
+    if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.max_send_sge) {
+        return EINVAL;
+    }
+    const std::uint64_t length = total_length(wr.sg_list, wr.num_sge);
+    if (length > kMaxMessage ||
+        ((wr.send_flags & IBV_SEND_INLINE) != 0 && length > qp.max_inline)) {
+        return EINVAL;
+    }
+    return 0;
+}
+
+inline std::uint8_t completion_opcode(std::uint8_t opcode) {
+    switch (opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return IBV_WC_RDMA_WRITE;
+    case IBV_WR_RDMA_READ:
+        return IBV_WC_RDMA_READ;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+        return IBV_WC_COMP_SWAP;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return IBV_WC_FETCH_ADD;
+    default:
+        return IBV_WC_SEND;
+    }
+}
+
+// Done with a status, or waiting for something.
+struct Outcome {
+    Wait wait_for;
+    ibv_wc_status status;
+
+    static Outcome wait(Wait reason) { return {reason, IBV_WC_SUCCESS}; }
+    static Outcome finished(ibv_wc_status status) { return {Wait::none, status}; }
+};
+
+// While it lives, the other process does not give up the memory that keys looked up name.
+class DirectAccess {
+  public:
+    DirectAccess(Process& self, Arena& other)
+        : count_(&other == &self.arena() ? nullptr : &other.in_progress[self.token() & 0xff]) {
+        if (count_ != nullptr) {
+            count_->fetch_add(1, std::memory_order_seq_cst);
+        }
+    }
+    ~DirectAccess() {
+        if (count_ != nullptr) {
+            count_->fetch_sub(1, std::memory_order_release);
+        }
+    }
+    DirectAccess(const DirectAccess&) = delete;
+    DirectAccess& operator=(const DirectAccess&) = delete;
+
+  private:
+    std::atomic<std::uint32_t>* count_;
+};
+
+// Whether an address, by LID or by GID, is the port of this device of the arena's process.
+bool is_port(const Arena& arena, unsigned device, std::uint16_t lid, const std::uint8_t* gid);
+
+} // namespace softhca
