@@ -123,7 +123,6 @@ void Handshake::peer_failed(uint64_t peer)
 std::vector<HandshakeEvent> Handshake::take_events()
 {
     std::lock_guard guard(lock_);
-    attention_.store(false, std::memory_order_relaxed);
     uint64_t count;
     (void)!read(wakeup_fd_, &count, sizeof(count)); // nonblocking: empty is fine
     return std::exchange(events_, {});

@@ -1,0 +1,46 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// One registration of memory with an HCA, shared by everybody who uses that memory.
+#pragma once
+
+#include "verbs/handles.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace gdr::mem {
+
+enum class MemoryKind : uint8_t { host = 0, device = 1 };
+
+// Storage of regions is never returned to the system, only used again for other regions: a thread that
+// holds an outdated pointer may look, and finds out (see Cache).
+struct Region {
+    std::atomic<uint32_t> references{0}; // the cache holds one while the region can be found
+    std::atomic<bool> valid{false};      // may be handed out again
+
+    // Constant while references > 0:
+    uint64_t owner_id = 0;
+    uintptr_t start = 0; // what may be asked for: [start, end)
+    uintptr_t end = 0;
+    uint32_t lkey = 0;
+    uint32_t rkey = 0;
+    MemoryKind kind = MemoryKind::host;
+    uint64_t first_buffer_id = 0; // device: CUDA's id of the allocation at start...
+    uint64_t last_buffer_id = 0;  // ...and of the one at the last byte
+    verbs::MemoryRegion mr;
+
+    // Called when the memory can no longer be reached (under the owner's lock until references is 0).
+    struct Notification {
+        void (*call)(void* arg);
+        void* arg;
+    };
+    std::vector<Notification> on_unreachable;
+
+    bool covers(uintptr_t address, size_t length) const
+    {
+        return address >= start && address <= end && length <= end - address;
+    }
+};
+
+} // namespace gdr::mem

@@ -1,0 +1,61 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Registering memory with one HCA: what kind of memory an address is, which range around it is worth a
+// registration, and how it is made.
+#pragma once
+
+#include "mem/gpu_direct.hpp"
+#include "mem/region.hpp"
+
+#include <string>
+
+namespace gdr::mem {
+
+// Why memory could not be registered. unsupported: this memory can never be (managed memory, a GPU without
+// GPUDirect RDMA); otherwise error is an errno and trying again may help.
+struct Failure {
+    bool unsupported = false;
+    int error = 0;
+    std::string cause;
+};
+
+// What an address range is, before it is registered.
+struct Target {
+    MemoryKind kind = MemoryKind::host;
+    uintptr_t start = 0; // host: whole pages; device: the whole allocation
+    uintptr_t end = 0;
+    uint64_t first_buffer_id = 0;
+    uint64_t last_buffer_id = 0;
+    CUdevice gpu = -1;
+    bool managed = false;
+};
+
+// Not thread safe: the cache calls it under its lock, same_buffer() excepted.
+class Registrar {
+  public:
+    Registrar(const verbs::Device& hca, ibv_pd* pd);
+
+    const GpuDirect& gpu_direct() const { return gpu_direct_; }
+
+    Target describe(uintptr_t address, size_t length) const;
+
+    // Registers [target.start, target.end). Empty on failure.
+    verbs::MemoryRegion register_memory(const Target& target, Failure* failure);
+
+    // Whether the device memory of a region is still the allocation it was registered for: CUDA numbers
+    // allocations and never reuses a number. One driver call; two when the region spans allocations.
+    static bool same_buffer(const Region& region);
+
+    static constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+
+  private:
+    verbs::MemoryRegion register_host(const Target& target, Failure* failure);
+    verbs::MemoryRegion register_device(const Target& target, Failure* failure);
+
+    const verbs::Device& hca_;
+    ibv_pd* pd_;
+    const int access_;
+    GpuDirect gpu_direct_;
+};
+
+} // namespace gdr::mem

@@ -1,0 +1,104 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Active messages: SEND with immediate, whose immediate data names the handler.
+#include "rc/endpoint.hpp"
+#include "rc/gather.hpp"
+
+#include <arpa/inet.h>
+
+namespace gdr::rc {
+namespace {
+
+bool can_send(const Endpoint& ep) { return ep.can_post() && ep.window > 0; }
+
+// Takes one message off the window; asks for a grant with the last one of each half.
+uint32_t immediate(Endpoint& ep, uint8_t id)
+{
+    uint32_t half = ep.iface().window / 2;
+    bool ask = (--ep.window & (half - 1)) == 0;
+    return htonl(id | (ask ? kWindowRequest : 0));
+}
+
+ibv_send_wr send_request(Endpoint& ep, uint8_t id, ibv_sge* sge, int sges)
+{
+    ibv_send_wr wr;
+    wr.sg_list = sge;
+    wr.num_sge = sges;
+    wr.opcode = IBV_WR_SEND_WITH_IMM;
+    wr.imm_data = immediate(ep, id);
+    return wr;
+}
+
+} // namespace
+
+ucs_status_t ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void* payload, unsigned length)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    if (!can_send(ep)) [[unlikely]] {
+        return ep.unavailable();
+    }
+    ibv_sge sge[2] = {{reinterpret_cast<uintptr_t>(&header), sizeof(header), 0},
+                      {reinterpret_cast<uintptr_t>(payload), length, 0}};
+    ibv_send_wr wr = send_request(ep, id, sge, length > 0 ? 2 : 1);
+    return ep.post(wr, IBV_SEND_INLINE);
+}
+
+ucs_status_t ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    if (!can_send(ep)) [[unlikely]] {
+        return ep.unavailable();
+    }
+    ibv_sge sge[kMaxSge];
+    unsigned sges = 0;
+    for (size_t i = 0; i < iovcnt; ++i) {
+        if (iov[i].length > 0) {
+            sge[sges++] = {reinterpret_cast<uintptr_t>(iov[i].buffer), static_cast<uint32_t>(iov[i].length), 0};
+        }
+    }
+    ibv_send_wr wr = send_request(ep, id, sge, static_cast<int>(sges));
+    return ep.post(wr, IBV_SEND_INLINE);
+}
+
+ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    Iface& iface = ep.iface();
+    if (!can_send(ep) || !iface.buffers->any()) [[unlikely]] {
+        return ep.unavailable();
+    }
+    std::byte* buffer = iface.buffers->take();
+    size_t length = pack(buffer, arg);
+    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(length), iface.buffers->lkey()};
+    ibv_send_wr wr = send_request(ep, id, &sge, 1);
+    ucs_status_t status = post_buffer(ep, wr, buffer, length);
+    return status == UCS_OK ? static_cast<ssize_t>(length) : static_cast<ssize_t>(status);
+}
+
+ucs_status_t ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void* header, unsigned header_length,
+                         const uct_iov_t* iov, size_t iovcnt, unsigned, uct_completion_t* comp)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    Iface& iface = ep.iface();
+    if (!can_send(ep) || !iface.buffers->any()) [[unlikely]] {
+        return ep.unavailable();
+    }
+    Gather gather;
+    std::byte* buffer = nullptr;
+    if (header_length > 0) {
+        buffer = iface.buffers->take();
+        std::memcpy(buffer, header, header_length);
+        gather.add(buffer, header_length, iface.buffers->lkey());
+    }
+    unsigned kind = gather.add(iov, iovcnt);
+    ibv_send_wr wr = send_request(ep, id, gather.sge, gather.count);
+    ucs_status_t status = post_tracked(
+        ep, wr, SendOp{.handler = finish_zcopy, .completion = comp, .buffer = buffer});
+    if (status != UCS_INPROGRESS) {
+        return status;
+    }
+    iface.count(kind, gather.length);
+    return UCS_INPROGRESS;
+}
+
+} // namespace gdr::rc

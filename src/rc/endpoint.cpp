@@ -1,0 +1,160 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The life of an endpoint: made and connected, completing its operations, failing, destroyed.
+#include "rc/endpoint.hpp"
+
+#include "abi/host.hpp"
+#include "rc/memory_domain.hpp"
+#include "verbs/error.hpp"
+#include "verbs/queue_pair.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace gdr::rc {
+
+Endpoint::Endpoint(Iface& interface, const DeviceAddress& device, const IfaceAddress& address)
+    : window(interface.window), ops(interface.tx_queue_length), peer_device(device), peer(address)
+{
+    ibv_qp_cap capabilities{};
+    // A continued atomic is posted before the credit of its last step has returned: one more.
+    capabilities.max_send_wr = interface.tx_queue_length + 1;
+    capabilities.max_send_sge = interface.max_iov + 1;
+    capabilities.max_inline_data = interface.max_inline;
+    owned_qp = verbs::create_rc(interface.domain.pd(), interface.cq, interface.receives->srq(),
+                                interface.path, &capabilities);
+    qp = owned_qp.get();
+    if (abi::init_ep(this, &interface) != UCS_OK) {
+        throw std::runtime_error("UCX could not initialise an endpoint");
+    }
+    id = interface.add_endpoint(this);
+    wr_id = kSendBit | id << 16;
+    interface.endpoint_by_qpn[qp->qp_num] = this;
+    interface.handshake->connect(id, qp, peer_device, peer);
+}
+
+Endpoint::~Endpoint()
+{
+    Iface& interface = iface();
+    interface.handshake->disconnect(id, peer_device, peer);
+    interface.endpoint_by_qpn.erase(qp->qp_num);
+    owned_qp.reset(); // from here on the HCA touches no buffer of ours
+    purge(UCS_ERR_CANCELED);
+    interface.remove_endpoint(id);
+    std::erase(interface.pending_endpoints, this);
+    abi::cleanup_ep(this);
+}
+
+void Endpoint::on_connected()
+{
+    connected = true;
+    (pending.empty() ? tx_available : tx_reserved) = static_cast<int>(iface().tx_queue_length);
+}
+
+ucs_status_t Endpoint::post_refused(int error)
+{
+    gdr_log(error, "gdr: ibv_post_send on %s failed: %s", iface().device.name().c_str(),
+            verbs::errno_text(error).c_str());
+    fail(UCS_ERR_IO_ERROR);
+    return UCS_ERR_IO_ERROR;
+}
+
+void Endpoint::close_queue(ucs_status_t status)
+{
+    failure = status;
+    tx_available = 0;
+    tx_reserved = 0;
+    if (connected) {
+        verbs::to_error(qp);
+    }
+}
+
+void Endpoint::fail(ucs_status_t status)
+{
+    Iface& interface = iface();
+    close_queue(status);
+    interface.failed_endpoints.push_back(id);
+    interface.attention.store(true, std::memory_order_relaxed);
+}
+
+void Endpoint::complete_up_to(SequenceNumber number, ucs_status_t status)
+{
+    Iface& interface = iface();
+    completing = true;
+    while (!ops.empty() && not_after(ops.front().number, number)) {
+        SendOp op = ops.front();
+        ops.pop();
+        // RC completes in order: what comes before a failed work request has succeeded.
+        op.handler(*this, op, op.number == number ? status : UCS_OK);
+    }
+    int count = static_cast<SequenceNumber>(number - completed);
+    completed = number;
+    interface.tx_available += count;
+    if (failure == UCS_OK) {
+        (pending.empty() ? tx_available : tx_reserved) += count;
+    }
+    if (!flush_waiters.empty()) {
+        notify_flush_waiters(status);
+    }
+    completing = false;
+}
+
+void Endpoint::purge(ucs_status_t status)
+{
+    failure = status;
+    while (!ops.empty()) {
+        SendOp op = ops.front();
+        ops.pop();
+        op.handler(*this, op, status);
+    }
+    iface().tx_available += static_cast<SequenceNumber>(posted - completed);
+    completed = posted;
+    notify_flush_waiters(status);
+}
+
+ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep)
+{
+    constexpr uint64_t needed =
+        UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR;
+    if ((params->field_mask & needed) != needed) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    Iface& iface = rc_iface(params->iface);
+    const auto& device = *reinterpret_cast<const DeviceAddress*>(params->dev_addr);
+    const auto& address = *reinterpret_cast<const IfaceAddress*>(params->iface_addr);
+    if (const char* reason = unreachable_reason(iface.device_address, &device, &address)) {
+        gdr_log(error, "gdr: cannot connect from %s: %s", device_name(iface.device, iface.port).c_str(),
+                reason);
+        return UCS_ERR_UNREACHABLE;
+    }
+    try {
+        auto* endpoint = new Endpoint(iface, device, address);
+        *ep = &endpoint->super;
+        return UCS_OK;
+    } catch (const std::bad_alloc&) {
+        return UCS_ERR_NO_MEMORY;
+    } catch (const std::exception& error) {
+        gdr_log(error, "gdr: no endpoint could be made: %s", error.what());
+        return UCS_ERR_IO_ERROR;
+    }
+}
+
+void ep_destroy(uct_ep_h tl_ep)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    bool somebody_waits = !ep.flush_waiters.empty() || ep.read_modify_writes > 0 || ep.ops.any_completion();
+    if (ep.failure == UCS_OK && ep.has_outstanding() && !somebody_waits) {
+        // Short and buffered operations are complete for the user: they must still arrive.
+        ep.closing = true;
+        if (ep.unsignalled > 0 && ep.can_post()) {
+            (void)ep.post_flush_marker(); // refused, the endpoint has failed and goes at the next progress
+        }
+    } else if (ep.completing) {
+        ep.closing = true;
+        ep.close_queue(UCS_ERR_CANCELED);
+    } else {
+        delete &ep;
+    }
+}
+
+} // namespace gdr::rc

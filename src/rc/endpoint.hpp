@@ -1,0 +1,172 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// An endpoint: a queue pair to a peer's interface, and the operations UCT asks of it. Declared here,
+// defined by kind of operation in am.cpp, rma.cpp, atomic.cpp, flush.cpp and pending.cpp.
+#pragma once
+
+#include "abi/iface.hpp"
+#include "rc/address.hpp"
+#include "rc/iface.hpp"
+#include "rc/send_queue.hpp"
+#include "verbs/handles.hpp"
+
+#include <vector>
+
+namespace gdr::rc {
+
+// The requests that wait for an endpoint's resources, in order. Linked through uct_pending_req_t::priv.
+class PendingQueue {
+  public:
+    bool empty() const { return head_ == nullptr; }
+    void push_back(uct_pending_req_t* request);
+    void push_front(uct_pending_req_t* request);
+    uct_pending_req_t* pop_front();
+
+  private:
+    static uct_pending_req_t*& next(uct_pending_req_t* request)
+    {
+        return *reinterpret_cast<uct_pending_req_t**>(request->priv);
+    }
+    uct_pending_req_t* head_ = nullptr;
+    uct_pending_req_t* tail_ = nullptr;
+};
+
+struct Endpoint : abi::Ep {
+    // Throws verbs::Error.
+    Endpoint(Iface& iface, const DeviceAddress& device, const IfaceAddress& address);
+    ~Endpoint();
+
+    Iface& iface() const { return *static_cast<Iface*>(static_cast<abi::BaseIface*>(
+                               static_cast<void*>(super.iface))); }
+
+    // ---- the data path's state, first
+    ibv_qp* qp;
+    uint64_t wr_id;            // of work request 0: kSendBit | id << 16
+    int tx_available = 0;      // work requests that may be posted; 0 unless connected and nothing pends
+    unsigned window;           // active messages that may be sent
+    unsigned unsignalled = 0;  // work requests since the last signalled one
+    unsigned next_flags = 0;   // IBV_SEND_FENCE after a fence
+    SequenceNumber posted = 0; // last work request posted
+    SequenceNumber completed = 0; // last work request known complete
+    SendOps ops;
+
+    // ---- the rest
+    uint64_t id;
+    int tx_reserved = 0; // what tx_available will be once nothing pends
+    unsigned read_modify_writes = 0; // atomics that are emulated by several work requests, under way
+    bool connected = false;
+    bool closing = false; // destroyed by the user; goes once handle_send() finds it done
+    bool completing = false; // callbacks of its operations are being called
+    ucs_status_t failure = UCS_OK;
+    PendingQueue pending;
+    bool in_pending_list = false;
+    struct FlushWaiter {
+        SequenceNumber number;
+        uct_completion_t* completion;
+    };
+    std::vector<FlushWaiter> flush_waiters;
+    verbs::QueuePair owned_qp;
+    DeviceAddress peer_device;
+    IfaceAddress peer;
+
+    bool has_outstanding() const { return posted != completed; }
+
+    // Whether an operation can be posted now.
+    bool can_post() const { return tx_available > 0 && iface().tx_available > 0; }
+
+    // Why not: UCS_ERR_NO_RESOURCE, or the error the endpoint failed with.
+    ucs_status_t unavailable() const { return failure != UCS_OK ? failure : UCS_ERR_NO_RESOURCE; }
+
+    // Numbers and posts one work request; UCS_OK or the status of the failure. The caller checked
+    // can_post(), or continues an operation of its own whose work request has just completed.
+    ucs_status_t post(ibv_send_wr& wr, unsigned flags)
+    {
+        Iface& interface = iface();
+        SequenceNumber number = posted + 1;
+        wr.wr_id = wr_id | number;
+        wr.next = nullptr;
+        if (++unsignalled >= interface.moderation || interface.is_scarce()) {
+            flags |= IBV_SEND_SIGNALED;
+        }
+        if (flags & IBV_SEND_SIGNALED) {
+            unsignalled = 0;
+        }
+        wr.send_flags = flags | next_flags;
+        next_flags = 0;
+        ibv_send_wr* refused;
+        if (int error = ibv_post_send(qp, &wr, &refused); error != 0) [[unlikely]] {
+            return post_refused(error);
+        }
+        posted = number;
+        --tx_available;
+        --interface.tx_available;
+        return UCS_OK;
+    }
+
+    // The last work request posted leaves this to do.
+    void remember(SendOp op)
+    {
+        op.number = posted;
+        ops.push(op);
+    }
+
+    ucs_status_t post_refused(int error);
+    ucs_status_t post_flush_marker(); // a signalled work request that writes nothing
+
+    // Work requests up to number have completed, number itself with status.
+    void complete_up_to(SequenceNumber number, ucs_status_t status);
+    void on_connected();
+    void close_queue(ucs_status_t status); // nothing more can be posted; what is outstanding is flushed
+    void fail(ucs_status_t status);        // close_queue(), and the user is told from progress
+    void purge(ucs_status_t status); // completes what is outstanding; the queue pair is gone
+    void notify_flush_waiters(ucs_status_t status);
+};
+
+inline Endpoint& endpoint(uct_ep_h ep)
+{
+    return *static_cast<Endpoint*>(reinterpret_cast<abi::Ep*>(ep));
+}
+
+// ---- UCT's operations
+ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload, unsigned length);
+ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt);
+ssize_t ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags);
+ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,
+                         const uct_iov_t* iov, size_t iovcnt, unsigned flags, uct_completion_t* comp);
+
+ucs_status_t ep_put_short(uct_ep_h ep, const void* buffer, unsigned length, uint64_t remote_addr,
+                          uct_rkey_t rkey);
+ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* arg, uint64_t remote_addr,
+                     uct_rkey_t rkey);
+ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,
+                          uct_rkey_t rkey, uct_completion_t* comp);
+ucs_status_t ep_get_short(uct_ep_h ep, void* buffer, unsigned length, uint64_t remote_addr,
+                          uct_rkey_t rkey);
+ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* arg, size_t length,
+                          uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
+ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,
+                          uct_rkey_t rkey, uct_completion_t* comp);
+
+ucs_status_t ep_atomic_cswap64(uct_ep_h ep, uint64_t compare, uint64_t swap, uint64_t remote_addr,
+                               uct_rkey_t rkey, uint64_t* result, uct_completion_t* comp);
+ucs_status_t ep_atomic_cswap32(uct_ep_h ep, uint32_t compare, uint32_t swap, uint64_t remote_addr,
+                               uct_rkey_t rkey, uint32_t* result, uct_completion_t* comp);
+ucs_status_t ep_atomic64_post(uct_ep_h ep, unsigned opcode, uint64_t value, uint64_t remote_addr,
+                              uct_rkey_t rkey);
+ucs_status_t ep_atomic32_post(uct_ep_h ep, unsigned opcode, uint32_t value, uint64_t remote_addr,
+                              uct_rkey_t rkey);
+ucs_status_t ep_atomic64_fetch(uct_ep_h ep, unsigned opcode, uint64_t value, uint64_t* result,
+                               uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
+ucs_status_t ep_atomic32_fetch(uct_ep_h ep, unsigned opcode, uint32_t value, uint32_t* result,
+                               uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
+
+ucs_status_t ep_flush(uct_ep_h ep, unsigned flags, uct_completion_t* comp);
+ucs_status_t ep_fence(uct_ep_h ep, unsigned flags);
+ucs_status_t ep_check(uct_ep_h ep, unsigned flags, uct_completion_t* comp);
+ucs_status_t ep_pending_add(uct_ep_h ep, uct_pending_req_t* request, unsigned flags);
+void ep_pending_purge(uct_ep_h ep, uct_pending_purge_callback_t callback, void* arg);
+ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep);
+void ep_destroy(uct_ep_h ep);
+ucs_status_t ep_invalidate(uct_ep_h ep);
+
+} // namespace gdr::rc

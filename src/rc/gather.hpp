@@ -1,0 +1,86 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The pieces that operations are put together from: UCT's scatter list as verbs', and posting with
+// something left to do at completion.
+#pragma once
+
+#include "mem/region.hpp"
+#include "rc/endpoint.hpp"
+
+#include <cstring>
+
+namespace gdr::rc {
+
+struct Gather {
+    ibv_sge sge[kMaxSge];
+    int count = 0;
+    size_t length = 0;
+
+    void add(const void* buffer, size_t size, uint32_t lkey)
+    {
+        sge[count++] = {reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(size), lkey};
+        length += size;
+    }
+
+    // Entries of no length are left out. Returns the kind of memory: device if any entry is.
+    unsigned add(const uct_iov_t* iov, size_t iovcnt)
+    {
+        unsigned kind = 0;
+        for (size_t i = 0; i < iovcnt; ++i) {
+            size_t size = iov[i].length * iov[i].count;
+            if (size > 0) {
+                const auto& region = *static_cast<const mem::Region*>(iov[i].memh);
+                add(iov[i].buffer, size, region.lkey);
+                kind |= static_cast<unsigned>(region.kind);
+            }
+        }
+        return kind;
+    }
+};
+
+// ---- what is left to do
+inline void release_buffer(Endpoint& ep, const SendOp& op, ucs_status_t)
+{
+    ep.iface().buffers->put(op.buffer);
+}
+
+inline void finish_zcopy(Endpoint& ep, const SendOp& op, ucs_status_t status)
+{
+    if (op.buffer != nullptr) {
+        ep.iface().buffers->put(op.buffer);
+    }
+    complete(op.completion, status);
+}
+
+// ---- posting
+// UCS_INPROGRESS, or the failure, after which op.buffer is back in its pool. An operation that somebody
+// waits for is signalled.
+inline ucs_status_t post_tracked(Endpoint& ep, ibv_send_wr& wr, const SendOp& op)
+{
+    ucs_status_t status = ep.post(wr, op.completion != nullptr ? IBV_SEND_SIGNALED : 0);
+    if (status != UCS_OK) [[unlikely]] {
+        if (op.buffer != nullptr) {
+            ep.iface().buffers->put(op.buffer);
+        }
+        return status;
+    }
+    ep.remember(op);
+    return UCS_INPROGRESS;
+}
+
+// A buffer that holds all of the message: small enough for the work request it is free again at once.
+inline ucs_status_t post_buffer(Endpoint& ep, ibv_send_wr& wr, std::byte* buffer, size_t length,
+                                unsigned remote_kind = 0)
+{
+    Iface& iface = ep.iface();
+    iface.count(remote_kind, length);
+    if (length <= iface.max_inline) {
+        ucs_status_t status = ep.post(wr, IBV_SEND_INLINE);
+        iface.buffers->put(buffer);
+        return status;
+    }
+    ucs_status_t status = post_tracked(ep, wr, SendOp{.handler = release_buffer, .buffer = buffer});
+    return status == UCS_INPROGRESS ? UCS_OK : status;
+}
+
+} // namespace gdr::rc

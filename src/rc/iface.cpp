@@ -1,0 +1,483 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Opening, describing and closing an RC interface.
+#include "rc/iface.hpp"
+
+#include "abi/host.hpp"
+#include "rc/endpoint.hpp"
+#include "rc/memory_domain.hpp"
+#include "verbs/error.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <fcntl.h>
+#include <random>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace gdr::rc {
+namespace {
+
+constexpr unsigned kSmallestWindow = 4;
+constexpr size_t kSmallestSegment = 8192; // UCP's worker address
+constexpr size_t kLargestMessage = size_t{1} << 30;
+constexpr size_t kDefaultAlignment = 64; // a cache line
+constexpr size_t kMaxHeader = 256;       // of a zero-copy active message
+constexpr unsigned kSendRoom = 4096;     // work requests of all endpoints that may be outstanding
+constexpr uint16_t kDefaultPkey = 0xffff;
+constexpr uint16_t kPkeyMask = 0x7fff;
+constexpr uint8_t kHopLimit = 64;
+
+uint64_t random_incarnation()
+{
+    std::random_device device;
+    return uint64_t{device()} << 32 | device();
+}
+
+void log_ignored(const char* variable, unsigned long value, const char* allowed)
+{
+    gdr_log(warn, "gdr: UCX_GDR_RC_%s=%lu is ignored: %s", variable, value, allowed);
+}
+
+ibv_mtu to_mtu(unsigned long bytes, ibv_mtu largest)
+{
+    if (bytes == abi::kAuto) {
+        return largest;
+    }
+    for (int mtu = IBV_MTU_256; mtu <= IBV_MTU_4096; ++mtu) {
+        if (bytes == 128ul << mtu) {
+            return std::min(static_cast<ibv_mtu>(mtu), largest);
+        }
+    }
+    log_ignored("PATH_MTU", bytes, "256, 512, 1024, 2048 and 4096 are possible");
+    return largest;
+}
+
+const verbs::Port& find_port(const verbs::Device& device, const std::string& name)
+{
+    for (const verbs::Port& port : device.ports()) {
+        if (device_name(device, port) == name) {
+            return port;
+        }
+    }
+    throw std::runtime_error("there is no port " + name);
+}
+
+verbs::GidEntry find_gid(ibv_context* context, const verbs::Port& port, unsigned long index)
+{
+    std::vector<verbs::GidEntry> gids = verbs::query_gids(context, port.number, port.ethernet);
+    if (index == abi::kAuto) {
+        if (auto chosen = verbs::choose_gid(gids, port.ethernet)) {
+            return *chosen;
+        }
+        throw std::runtime_error("the port has no GID: is its network interface configured?");
+    }
+    for (const verbs::GidEntry& entry : gids) {
+        if (static_cast<unsigned long>(entry.index) == index) {
+            return entry;
+        }
+    }
+    throw std::runtime_error("the port has no GID at index UCX_GDR_RC_GID_INDEX=" + std::to_string(index));
+}
+
+const char* requested_device(const uct_iface_params_t* params)
+{
+    if (!(params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE)) {
+        throw std::runtime_error("an RC interface is opened on a device only");
+    }
+    return params->mode.device.dev_name;
+}
+
+void add_to_epoll(int epoll_fd, int fd)
+{
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        throw verbs::Error("epoll_ctl for an interface's events", errno);
+    }
+}
+
+// ---- UCT's operations on interfaces
+ucs_status_t iface_query(uct_iface_h tl_iface, uct_iface_attr_t* attr)
+{
+    Iface& iface = rc_iface(tl_iface);
+    PortCost cost = port_cost(iface.port);
+    abi::begin_iface_query(&iface, attr);
+
+    attr->cap.put.max_short = iface.max_inline;
+    attr->cap.put.max_bcopy = iface.segment_size;
+    attr->cap.put.max_zcopy = iface.max_zcopy;
+    attr->cap.put.opt_zcopy_align = kDefaultAlignment;
+    attr->cap.put.align_mtu = kDefaultAlignment;
+    attr->cap.put.max_iov = iface.max_iov;
+    attr->cap.get.max_short = iface.max_inline;
+    attr->cap.get.max_bcopy = iface.segment_size;
+    attr->cap.get.max_zcopy = iface.max_zcopy;
+    attr->cap.get.opt_zcopy_align = kDefaultAlignment;
+    attr->cap.get.align_mtu = kDefaultAlignment;
+    attr->cap.get.max_iov = iface.max_iov;
+    attr->cap.am.max_short = iface.max_inline;
+    attr->cap.am.max_bcopy = iface.segment_size;
+    attr->cap.am.max_zcopy = iface.segment_size;
+    attr->cap.am.opt_zcopy_align = kDefaultAlignment;
+    attr->cap.am.align_mtu = kDefaultAlignment;
+    attr->cap.am.max_hdr = kMaxHeader;
+    attr->cap.am.max_iov = iface.max_iov;
+
+    constexpr uint64_t post_ops = UCS_BIT(UCT_ATOMIC_OP_ADD) | UCS_BIT(UCT_ATOMIC_OP_AND) |
+                                  UCS_BIT(UCT_ATOMIC_OP_OR) | UCS_BIT(UCT_ATOMIC_OP_XOR);
+    constexpr uint64_t fetch_ops = post_ops | UCS_BIT(UCT_ATOMIC_OP_SWAP) | UCS_BIT(UCT_ATOMIC_OP_CSWAP);
+    uint64_t atomics = 0;
+    if (iface.device.attributes().atomic_cap != IBV_ATOMIC_NONE) {
+        attr->cap.atomic32 = {post_ops, fetch_ops};
+        attr->cap.atomic64 = {post_ops, fetch_ops};
+        atomics = UCT_IFACE_FLAG_ATOMIC_DEVICE;
+    }
+    attr->cap.flags = UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY | UCT_IFACE_FLAG_AM_ZCOPY |
+                      UCT_IFACE_FLAG_PUT_SHORT | UCT_IFACE_FLAG_PUT_BCOPY | UCT_IFACE_FLAG_PUT_ZCOPY |
+                      UCT_IFACE_FLAG_GET_SHORT | UCT_IFACE_FLAG_GET_BCOPY | UCT_IFACE_FLAG_GET_ZCOPY |
+                      UCT_IFACE_FLAG_PENDING | UCT_IFACE_FLAG_CONNECT_TO_IFACE |
+                      UCT_IFACE_FLAG_CB_SYNC | UCT_IFACE_FLAG_EP_CHECK |
+                      UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE | UCT_IFACE_FLAG_ERRHANDLE_ZCOPY_BUF |
+                      UCT_IFACE_FLAG_ERRHANDLE_REMOTE_MEM | abi::kIfaceFlagInterNode | atomics;
+    attr->cap.event_flags =
+        UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV | UCT_IFACE_FLAG_EVENT_FD;
+
+    attr->device_addr_len = sizeof(DeviceAddress);
+    attr->iface_addr_len = sizeof(IfaceAddress);
+    attr->ep_addr_len = 0;
+    attr->max_conn_priv = 0;
+    attr->overhead = cost.overhead;
+    attr->bandwidth.dedicated = 0;
+    attr->bandwidth.shared = cost.bandwidth;
+    attr->latency.c = cost.latency;
+    attr->latency.m = 1e-9;
+    attr->priority = 0;
+    return UCS_OK;
+}
+
+ucs_status_t iface_get_device_address(uct_iface_h tl_iface, uct_device_addr_t* address)
+{
+    std::memcpy(address, &rc_iface(tl_iface).device_address, sizeof(DeviceAddress));
+    return UCS_OK;
+}
+
+ucs_status_t iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t* address)
+{
+    Iface& iface = rc_iface(tl_iface);
+    IfaceAddress own{kAddressTag, kWireVersion, 0, iface.handshake->qpn(), iface.incarnation};
+    std::memcpy(address, &own, sizeof(own));
+    return UCS_OK;
+}
+
+int iface_is_reachable(const uct_iface_h tl_iface, const uct_device_addr_t* device_address,
+                       const uct_iface_addr_t* iface_address)
+{
+    const char* reason = unreachable_reason(rc_iface(tl_iface).device_address,
+                                            reinterpret_cast<const DeviceAddress*>(device_address),
+                                            reinterpret_cast<const IfaceAddress*>(iface_address));
+    return reason == nullptr;
+}
+
+ucs_status_t iface_flush(uct_iface_h tl_iface, unsigned flags, uct_completion_t* comp)
+{
+    if (comp != nullptr) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    ucs_status_t result = UCS_OK;
+    for (const Iface::Slot& slot : rc_iface(tl_iface).slots) {
+        if (slot.endpoint != nullptr && slot.endpoint->failure == UCS_OK &&
+            ep_flush(&slot.endpoint->super, flags, nullptr) != UCS_OK) {
+            result = UCS_INPROGRESS; // or no resources for the marker yet: called again, it goes on
+        }
+    }
+    return result;
+}
+
+ucs_status_t iface_fence(uct_iface_h tl_iface, unsigned flags)
+{
+    for (const Iface::Slot& slot : rc_iface(tl_iface).slots) {
+        if (slot.endpoint != nullptr) {
+            ep_fence(&slot.endpoint->super, flags);
+        }
+    }
+    return UCS_OK;
+}
+
+unsigned iface_progress(uct_iface_h iface) { return rc_iface(iface).progress(); }
+
+ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd)
+{
+    *fd = rc_iface(iface).event_fd;
+    return UCS_OK;
+}
+
+ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) { return rc_iface(iface).arm(); }
+
+void iface_close(uct_iface_h iface) { delete &rc_iface(iface); }
+
+uct_iface_ops_t operations = {
+    .ep_put_short = ep_put_short,
+    .ep_put_bcopy = ep_put_bcopy,
+    .ep_put_zcopy = ep_put_zcopy,
+    .ep_get_short = ep_get_short,
+    .ep_get_bcopy = ep_get_bcopy,
+    .ep_get_zcopy = ep_get_zcopy,
+    .ep_am_short = ep_am_short,
+    .ep_am_short_iov = ep_am_short_iov,
+    .ep_am_bcopy = ep_am_bcopy,
+    .ep_am_zcopy = ep_am_zcopy,
+    .ep_atomic_cswap64 = ep_atomic_cswap64,
+    .ep_atomic_cswap32 = ep_atomic_cswap32,
+    .ep_atomic32_post = ep_atomic32_post,
+    .ep_atomic64_post = ep_atomic64_post,
+    .ep_atomic32_fetch = ep_atomic32_fetch,
+    .ep_atomic64_fetch = ep_atomic64_fetch,
+    .ep_tag_eager_short = nullptr,
+    .ep_tag_eager_bcopy = nullptr,
+    .ep_tag_eager_zcopy = nullptr,
+    .ep_tag_rndv_zcopy = nullptr,
+    .ep_tag_rndv_cancel = nullptr,
+    .ep_tag_rndv_request = nullptr,
+    .iface_tag_recv_zcopy = nullptr,
+    .iface_tag_recv_cancel = nullptr,
+    .ep_pending_add = ep_pending_add,
+    .ep_pending_purge = ep_pending_purge,
+    .ep_flush = ep_flush,
+    .ep_fence = ep_fence,
+    .ep_check = ep_check,
+    .ep_create = ep_create,
+    .ep_connect = nullptr,
+    .ep_disconnect = nullptr,
+    .cm_ep_conn_notify = nullptr,
+    .ep_destroy = ep_destroy,
+    .ep_get_address = nullptr,
+    .ep_connect_to_ep = nullptr,
+    .iface_accept = nullptr,
+    .iface_reject = nullptr,
+    .iface_flush = iface_flush,
+    .iface_fence = iface_fence,
+    .iface_progress_enable = abi::uct_base_iface_progress_enable,
+    .iface_progress_disable = abi::uct_base_iface_progress_disable,
+    .iface_progress = iface_progress,
+    .iface_event_fd_get = iface_event_fd_get,
+    .iface_event_arm = iface_event_arm,
+    .iface_close = iface_close,
+    .iface_query = iface_query,
+    .iface_get_device_address = iface_get_device_address,
+    .iface_get_address = iface_get_address,
+    .iface_is_reachable = iface_is_reachable,
+};
+
+constexpr abi::InternalOps internal_operations = {
+    .estimate_perf = estimate_perf,
+    .ep_invalidate = ep_invalidate,
+};
+
+} // namespace
+
+std::string device_name(const verbs::Device& device, const verbs::Port& port)
+{
+    return device.name() + ":" + std::to_string(port.number);
+}
+
+Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* params,
+             const Settings& user_settings)
+    : settings(user_settings), domain(static_cast<MemoryDomain&>(*abi::memory_domain(md_handle))),
+      device(domain.device()), port(find_port(device, requested_device(params))),
+      incarnation(random_incarnation())
+{
+    if (!port.active()) {
+        throw std::runtime_error("port " + device_name(device, port) + " is not active (" +
+                                 ibv_port_state_str(port.attributes.state) + ")");
+    }
+    if (abi::init_iface(this, &operations, &internal_operations, md_handle, worker, params,
+                        reinterpret_cast<const uct_iface_config_t*>(&user_settings)) != UCS_OK) {
+        throw std::runtime_error("UCX could not initialise the interface");
+    }
+    try {
+        choose_path();
+        open_queues(params);
+    } catch (...) {
+        abi::cleanup_iface(this);
+        throw;
+    }
+}
+
+Iface::~Iface()
+{
+    for (const Slot& slot : std::vector<Slot>(slots)) {
+        delete slot.endpoint; // those that were still closing
+    }
+    abi::uct_base_iface_progress_disable(&super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+    plugin::statistics().add({.gpudirect_bytes = traffic[1].bytes,
+                              .host_bytes = traffic[0].bytes,
+                              .gpudirect_ops = traffic[1].operations});
+    handshake.reset();
+    close(event_fd);
+    close(wakeup_fd);
+    abi::cleanup_iface(this);
+}
+
+void Iface::choose_path()
+{
+    ibv_context* context = device.context();
+    path.port = port.number;
+    path.service_level = static_cast<uint8_t>(settings.service_level & 0xf);
+    path.traffic_class = static_cast<uint8_t>(settings.traffic_class);
+    path.hop_limit = kHopLimit;
+
+    verbs::GidEntry gid = find_gid(context, port, settings.gid_index);
+    path.gid_index = static_cast<uint8_t>(gid.index);
+
+    uint16_t pkey = kDefaultPkey;
+    bool found = port.ethernet; // RoCE has the default key only
+    for (int index = 0; !found && index < port.attributes.pkey_tbl_len; ++index) {
+        uint16_t big_endian = 0;
+        if (ibv_query_pkey(context, port.number, index, &big_endian) == 0 && big_endian != 0) {
+            pkey = __builtin_bswap16(big_endian);
+            found = settings.pkey == abi::kAuto || (pkey & kPkeyMask) == (settings.pkey & kPkeyMask);
+            path.pkey_index = static_cast<uint16_t>(index);
+        }
+    }
+    if (!found) {
+        throw std::runtime_error("the port's table has no partition key UCX_GDR_RC_PKEY asks for");
+    }
+
+    device_address.tag = kAddressTag;
+    device_address.version = kWireVersion;
+    device_address.ethernet = port.ethernet;
+    device_address.mtu = static_cast<uint8_t>(to_mtu(settings.path_mtu, port.attributes.active_mtu));
+    device_address.lid = port.attributes.lid;
+    device_address.pkey = pkey;
+    std::memcpy(device_address.gid, gid.gid.raw, sizeof(device_address.gid));
+}
+
+void Iface::open_queues(const uct_iface_params_t* params)
+{
+    const ibv_device_attr& limits = device.attributes();
+    ibv_pd* pd = domain.pd();
+
+    headroom = params->field_mask & UCT_IFACE_PARAM_FIELD_RX_HEADROOM ? params->rx_headroom : 0;
+    size_t alignment = kDefaultAlignment;
+    size_t align_offset = 0;
+    if (params->field_mask & UCT_IFACE_PARAM_FIELD_AM_ALIGNMENT) {
+        alignment = std::max(params->am_alignment, kDefaultAlignment);
+        align_offset = params->field_mask & UCT_IFACE_PARAM_FIELD_AM_ALIGN_OFFSET
+                           ? params->am_align_offset % alignment
+                           : 0;
+    }
+    segment_size = static_cast<uint32_t>(std::clamp(settings.segment_size, kSmallestSegment, kLargestMessage));
+    window = std::bit_ceil(std::clamp(settings.window, kSmallestWindow, 1u << 14));
+    tx_queue_length = std::bit_floor(std::clamp(std::bit_ceil(std::max(settings.tx_queue_length, 8u)), 8u,
+                                                static_cast<unsigned>(limits.max_qp_wr) / 2));
+    moderation = std::clamp(settings.moderation, 1u, tx_queue_length / 4);
+    max_iov = std::min(static_cast<unsigned>(limits.max_sge), kMaxSge) - 1;
+    max_zcopy = std::min<size_t>(port.attributes.max_msg_sz, kLargestMessage);
+
+    channel.reset(ibv_create_comp_channel(device.context()));
+    if (!channel) {
+        throw verbs::Error("ibv_create_comp_channel", errno);
+    }
+    fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
+
+    unsigned receive_count = std::min(settings.rx_queue_length, static_cast<unsigned>(limits.max_srq_wr));
+    receives.emplace(pd, receive_count, segment_size, headroom, alignment, align_offset);
+    buffers.emplace(pd, std::max(settings.tx_buffers, 8u), segment_size);
+
+    unsigned room = std::max(kSendRoom, tx_queue_length);
+    room = std::min(room, static_cast<unsigned>(limits.max_cqe) - receives->length());
+    owned_cq.reset(ibv_create_cq(device.context(), static_cast<int>(room + receives->length()), nullptr,
+                                 channel.get(), 0));
+    if (!owned_cq) {
+        throw verbs::Error("ibv_create_cq(" + std::to_string(room + receives->length()) + ")", errno);
+    }
+    cq = owned_cq.get();
+    tx_available = static_cast<int>(room);
+    tx_scarce = tx_available / 2;
+
+    // How much fits into a work request is only known from a queue pair.
+    ibv_qp_cap capabilities{};
+    capabilities.max_send_wr = tx_queue_length + 1;
+    capabilities.max_send_sge = max_iov + 1;
+    capabilities.max_inline_data = static_cast<uint32_t>(settings.max_inline);
+    verbs::create_rc(pd, cq, receives->srq(), path, &capabilities);
+    max_inline = capabilities.max_inline_data;
+
+    wakeup_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    event_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (wakeup_fd < 0 || event_fd < 0) {
+        throw verbs::Error("making an interface's event descriptors", errno);
+    }
+    add_to_epoll(event_fd, channel->fd);
+    add_to_epoll(event_fd, wakeup_fd);
+
+    HandshakeSetup setup{};
+    setup.context = device.context();
+    setup.pd = pd;
+    setup.cq = cq;
+    setup.srq = receives->srq();
+    setup.path = path;
+    setup.address = device_address;
+    setup.incarnation = incarnation;
+    setup.max_rd_atomic = static_cast<unsigned>(limits.max_qp_init_rd_atom);
+    setup.max_dest_rd_atomic = static_cast<unsigned>(limits.max_qp_rd_atom);
+    setup.mtu = static_cast<ibv_mtu>(device_address.mtu);
+    setup.settings = &settings;
+    handshake = std::make_unique<Handshake>(setup, attention, wakeup_fd);
+}
+
+uint64_t Iface::add_endpoint(Endpoint* ep)
+{
+    uint32_t index;
+    if (free_slots.empty()) {
+        index = static_cast<uint32_t>(slots.size());
+        if (index >= 1u << kSlotBits) {
+            throw std::runtime_error("too many endpoints on one interface");
+        }
+        slots.emplace_back();
+    } else {
+        index = free_slots.back();
+        free_slots.pop_back();
+    }
+    Slot& slot = slots[index];
+    slot.endpoint = ep;
+    return uint64_t{slot.generation} << kSlotBits | index;
+}
+
+void Iface::remove_endpoint(uint64_t id)
+{
+    uint32_t index = id & ((1u << kSlotBits) - 1);
+    Slot& slot = slots[index];
+    slot.endpoint = nullptr;
+    slot.generation = (slot.generation + 1) & ((1u << kGenerationBits) - 1);
+    free_slots.push_back(index);
+}
+
+Endpoint* Iface::find_endpoint(uint64_t id) const
+{
+    uint32_t index = id & ((1u << kSlotBits) - 1);
+    const Slot& slot = slots[index]; // ids are made by add_endpoint() alone
+    return slot.generation == id >> kSlotBits ? slot.endpoint : nullptr;
+}
+
+ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
+                        const uct_iface_config_t* config, uct_iface_h* iface)
+{
+    try {
+        auto* opened = new Iface(md, worker, params, *reinterpret_cast<const Settings*>(config));
+        *iface = &opened->super;
+        return UCS_OK;
+    } catch (const std::bad_alloc&) {
+        return UCS_ERR_NO_MEMORY;
+    } catch (const std::exception& error) {
+        gdr_log(error, "gdr: no RC interface could be opened: %s", error.what());
+        return UCS_ERR_IO_ERROR;
+    }
+}
+
+} // namespace gdr::rc

@@ -1,0 +1,145 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// An RC interface: one port of an HCA as seen by one worker. One completion queue serves sends and
+// receives of all its queue pairs, so that one call polls everything.
+#pragma once
+
+#include "abi/iface.hpp"
+#include "plugin/statistics.hpp"
+#include "rc/handshake.hpp"
+#include "rc/receive_queue.hpp"
+#include "rc/send_buffers.hpp"
+#include "rc/settings.hpp"
+#include "verbs/device.hpp"
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace gdr::rc {
+
+struct Endpoint;
+class MemoryDomain;
+
+// Work request ids: a receive's is the address of its Receive; a send's has kSendBit and names endpoint
+// and sequence number; an acceptor's has kAcceptorBit too and names its queue pair.
+inline constexpr uint64_t kSendBit = uint64_t{1} << 63;
+inline constexpr uint64_t kAcceptorBit = uint64_t{1} << 62;
+inline constexpr unsigned kSlotBits = 20;
+inline constexpr unsigned kGenerationBits = 26;
+
+inline constexpr unsigned kMaxSge = 16;
+
+struct Iface : abi::Iface {
+    // Throws std::exception with the reason.
+    Iface(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params, const Settings& settings);
+    ~Iface();
+
+    // ---- the data path's state
+    std::atomic<bool> attention{false}; // the handshake has events, or backlog is not empty
+    int tx_available = 0;               // work requests that the completion queue has room for
+    int tx_scarce = 0;                  // below this every work request is signalled
+    unsigned moderation;
+    unsigned max_inline = 0;
+    uint32_t window; // a power of two
+    uint32_t segment_size;
+    ibv_cq* cq = nullptr;
+    std::optional<SendBuffers> buffers;
+    std::optional<ReceiveQueue> receives;
+    struct Traffic {
+        uint64_t bytes;
+        uint64_t operations;
+    };
+    Traffic traffic[2]{}; // by mem::MemoryKind: device if either side's memory is
+
+    // ---- the rest
+    const Settings settings;
+    MemoryDomain& domain;
+    const verbs::Device& device;
+    const verbs::Port port;
+    verbs::Path path{};
+    DeviceAddress device_address{};
+    uint64_t incarnation;
+    size_t headroom;
+    unsigned tx_queue_length;
+    unsigned max_iov;
+    size_t max_zcopy;
+    int wakeup_fd = -1; // eventfd: the handshake has events
+    int event_fd = -1;  // epoll over the completion channel and wakeup_fd
+    verbs::CompletionChannel channel;
+    verbs::CompletionQueue owned_cq;
+    std::vector<ibv_wc> backlog; // polled, not yet handled
+    struct Slot {
+        Endpoint* endpoint = nullptr;
+        uint32_t generation = 0;
+    };
+    std::vector<Slot> slots;
+    std::vector<uint32_t> free_slots;
+    std::unordered_map<uint32_t, Endpoint*> endpoint_by_qpn;
+    std::unordered_map<uint32_t, Acceptor*> acceptor_by_qpn;
+    std::vector<Acceptor*> retired;
+    std::vector<Endpoint*> pending_endpoints;
+    std::vector<uint64_t> failed_endpoints; // ids, to be reported
+    std::unique_ptr<Handshake> handshake;   // last: gone before what it uses
+
+    bool is_scarce() const { return tx_available < tx_scarce || buffers->scarce(); }
+
+    unsigned progress();
+    ucs_status_t arm();
+
+    uint64_t add_endpoint(Endpoint* ep);
+    void remove_endpoint(uint64_t id);
+    Endpoint* find_endpoint(uint64_t id) const; // NULL: gone
+
+    void add_pending(Endpoint* ep);
+    void count(unsigned kind, size_t bytes)
+    {
+        traffic[kind].bytes += bytes;
+        ++traffic[kind].operations;
+    }
+
+    // Polls until the endpoint's work request has completed; everything polled waits in backlog, so nobody
+    // is called back. The status of the completion.
+    ucs_status_t wait_for(const Endpoint& ep, uint16_t number);
+
+  private:
+    void open_queues(const uct_iface_params_t* params);
+    void choose_path();
+    void handle(const ibv_wc& wc);
+    void handle_error(const ibv_wc& wc);
+    void handle_send(const ibv_wc& wc, ucs_status_t status);
+    void handle_receive(const ibv_wc& wc);
+    void handle_control(const ibv_wc& wc, uint32_t immediate);
+    void handle_acceptor_send(const ibv_wc& wc);
+    unsigned handle_attention();
+    unsigned take_handshake_events();
+    void handle_event(const HandshakeEvent& event);
+    void grant(Acceptor& acceptor);
+    Acceptor* find_acceptor(uint32_t qpn);
+    void dispatch_pending();
+    unsigned report_failures();
+    void destroy_retired();
+};
+
+inline Iface& rc_iface(uct_iface_h iface)
+{
+    return *static_cast<Iface*>(reinterpret_cast<abi::Iface*>(iface));
+}
+
+// The name UCP knows the device by: "mlx5_0:1".
+std::string device_name(const verbs::Device& device, const verbs::Port& port);
+
+ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
+                        const uct_iface_config_t* config, uct_iface_h* iface);
+
+// What UCP's protocol selection is told; the sources of the numbers are in estimate.cpp.
+abi::PerfEstimate estimate_perf(uct_iface_h iface, const abi::PerfQuery& query);
+struct PortCost {
+    double overhead;  // seconds of CPU per operation
+    double latency;   // seconds, one way
+    double bandwidth; // bytes per second
+};
+PortCost port_cost(const verbs::Port& port);
+
+} // namespace gdr::rc

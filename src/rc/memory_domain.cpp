@@ -1,0 +1,111 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// An HCA as UCT's memory domain.
+#include "rc/memory_domain.hpp"
+
+#include "abi/host.hpp"
+#include "abi/memory_events.hpp"
+#include "plugin/statistics.hpp"
+#include "rc/remote_key.hpp"
+#include "rc/send_queue.hpp"
+#include "verbs/error.hpp"
+
+#include <cerrno>
+
+namespace gdr::rc {
+namespace {
+
+// Of a registration found again: what UCP adds to the cost of each operation. About a CUDA attribute query,
+// 75-95 ns on an H200, and the look-up around it.
+constexpr double kFoundAgainCost = 100e-9;
+
+ibv_pd* allocate_pd(const verbs::Device& device)
+{
+    ibv_pd* pd = ibv_alloc_pd(device.context());
+    if (pd == nullptr) {
+        throw verbs::Error("ibv_alloc_pd on " + device.name(), errno);
+    }
+    return pd;
+}
+
+void log_unmap(void* address, size_t length)
+{
+    mem::UnmapLog::instance().append(reinterpret_cast<uintptr_t>(address), length);
+}
+
+bool unmaps_are_seen()
+{
+    static const bool seen = [] {
+        bool installed = abi::watch_unmap(log_unmap);
+        if (!installed) {
+            gdr_log(warn, "gdr: UCX's memory hooks are off: host memory is registered anew for each transfer, "
+                          "which is slow (is UCX_MEM_EVENTS=n set?)");
+        }
+        return installed;
+    }();
+    return seen;
+}
+
+mem::Region* region(uct_mem_h memh) { return static_cast<mem::Region*>(memh); }
+
+} // namespace
+
+MemoryDomain::MemoryDomain(const std::string& device_name)
+    : device_(device_name), pd_(allocate_pd(device_)), cache_(device_, pd_.get(), unmaps_are_seen())
+{
+    for (const std::string& line : cache_.gpu_direct().report()) {
+        gdr_log(info, "gdr: %s", line.c_str());
+    }
+}
+
+MemoryDomain::~MemoryDomain() { plugin::statistics().add({.registrations = cache_.registrations()}); }
+
+abi::MdAttributes MemoryDomain::attributes() const
+{
+    abi::MdAttributes attributes;
+    attributes.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY | UCT_MD_FLAG_INVALIDATE;
+    attributes.reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+    if (cache_.gpu_direct().possible()) {
+        attributes.reg_mem_types |= UCS_BIT(UCS_MEMORY_TYPE_CUDA);
+    }
+    attributes.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+    attributes.max_reg = device_.attributes().max_mr_size;
+    attributes.rkey_packed_size = sizeof(PackedRemoteKey);
+    attributes.reg_cost_base = kFoundAgainCost;
+    return attributes;
+}
+
+ucs_status_t MemoryDomain::reg(void* address, size_t length, bool hide_errors, uct_mem_h* memh)
+{
+    mem::Failure failure;
+    mem::Region* found = cache_.acquire(reinterpret_cast<uintptr_t>(address), length, &failure);
+    if (found == nullptr) {
+        abi::log_message(hide_errors ? abi::LogLevel::diag : abi::LogLevel::error, __FILE__, __LINE__,
+                         "gdr: %p of %zu bytes cannot be registered: %s", address, length,
+                         failure.cause.c_str());
+        return failure.unsupported       ? UCS_ERR_UNSUPPORTED
+               : failure.error == ENOMEM ? UCS_ERR_NO_MEMORY
+                                         : UCS_ERR_IO_ERROR;
+    }
+    *memh = found;
+    return UCS_OK;
+}
+
+ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
+{
+    if (invalidated == nullptr) {
+        mem::Cache::release(region(memh));
+        return UCS_OK;
+    }
+    auto notify = [](void* completion) { complete(static_cast<uct_completion_t*>(completion), UCS_OK); };
+    cache_.invalidate(region(memh), {notify, invalidated});
+    return UCS_OK;
+}
+
+ucs_status_t MemoryDomain::pack_rkey(uct_mem_h memh, void* buffer)
+{
+    pack(*region(memh), static_cast<PackedRemoteKey*>(buffer));
+    return UCS_OK;
+}
+
+} // namespace gdr::rc

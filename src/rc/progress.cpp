@@ -1,0 +1,330 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What happens when a worker is progressed: completions are polled and handled, waiting requests tried
+// again, news of the handshake taken in.
+#include "abi/host.hpp"
+#include "rc/endpoint.hpp"
+#include "rc/memory_domain.hpp"
+#include "verbs/error.hpp"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <utility>
+
+namespace gdr::rc {
+namespace {
+
+constexpr int kPollBatch = 16;
+
+ucs_status_t to_status(ibv_wc_status status)
+{
+    switch (status) {
+    case IBV_WC_SUCCESS:
+        return UCS_OK;
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+        return UCS_ERR_ENDPOINT_TIMEOUT;
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_OP_ERR:
+        return UCS_ERR_CONNECTION_RESET;
+    case IBV_WC_WR_FLUSH_ERR:
+        return UCS_ERR_CANCELED;
+    default:
+        return UCS_ERR_IO_ERROR;
+    }
+}
+
+uint64_t endpoint_id(uint64_t wr_id) { return (wr_id & ~kSendBit) >> 16; }
+uint64_t acceptor_wr_id(const Acceptor& acceptor) { return kSendBit | kAcceptorBit | acceptor.qp->qp_num; }
+
+} // namespace
+
+unsigned Iface::progress()
+{
+    unsigned count = 0;
+    if (attention.load(std::memory_order_relaxed)) [[unlikely]] {
+        count = handle_attention();
+    }
+    ibv_wc completions[kPollBatch];
+    int polled = ibv_poll_cq(cq, kPollBatch, completions);
+    if (polled <= 0) {
+        if (!retired.empty()) [[unlikely]] {
+            destroy_retired();
+        }
+        return count;
+    }
+    for (int i = 0; i < polled; ++i) {
+        handle(completions[i]);
+    }
+    receives->refill();
+    if (!pending_endpoints.empty()) {
+        dispatch_pending();
+    }
+    return count + static_cast<unsigned>(polled);
+}
+
+void Iface::handle(const ibv_wc& wc)
+{
+    if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
+        handle_error(wc);
+    } else if (!(wc.wr_id & kSendBit)) {
+        handle_receive(wc);
+    } else if (!(wc.wr_id & kAcceptorBit)) {
+        handle_send(wc, UCS_OK);
+    } else {
+        handle_acceptor_send(wc);
+    }
+}
+
+void Iface::handle_receive(const ibv_wc& wc)
+{
+    auto* receive = reinterpret_cast<Receive*>(wc.wr_id);
+    uint32_t immediate = ntohl(wc.imm_data);
+    if (immediate & kControlFlags) [[unlikely]] {
+        handle_control(wc, immediate);
+        if (immediate & kWindowGrant) {
+            return receives->put(receive);
+        }
+    }
+    abi::AmHandler& handler = am[immediate & kAmIdMask];
+    ucs_status_t status = handler.cb(handler.arg, receive->data, wc.byte_len, receives->keep_flag());
+    if (status == UCS_INPROGRESS) {
+        receives->hold();
+    } else {
+        receives->put(receive);
+    }
+}
+
+void Iface::handle_send(const ibv_wc& wc, ucs_status_t status)
+{
+    Endpoint* ep = find_endpoint(endpoint_id(wc.wr_id));
+    if (ep == nullptr) {
+        return; // destroyed before its completion was polled; its credits are back
+    }
+    ep->complete_up_to(static_cast<SequenceNumber>(wc.wr_id), status);
+    if (ep->closing) [[unlikely]] {
+        if (!ep->has_outstanding() || ep->failure != UCS_OK) {
+            delete ep;
+        } else if (ep->unsignalled > 0 && ep->can_post()) {
+            (void)ep->post_flush_marker();
+        }
+    }
+}
+
+void Iface::handle_error(const ibv_wc& wc)
+{
+    ucs_status_t status = to_status(wc.status);
+    if (!(wc.wr_id & kSendBit)) {
+        // Only the HCA's own trouble (length, protection) fails a receive; the sender is told by its HCA.
+        gdr_log(error, "gdr: %s failed to receive a message: %s (%s)", device.name().c_str(),
+                ibv_wc_status_str(wc.status), verbs::completion_cause(wc.status));
+        return receives->put(reinterpret_cast<Receive*>(wc.wr_id));
+    }
+    if (wc.wr_id & kAcceptorBit) {
+        return handle_acceptor_send(wc);
+    }
+    Endpoint* ep = find_endpoint(endpoint_id(wc.wr_id));
+    if (ep != nullptr && ep->failure == UCS_OK) {
+        // The first to know: the flushed work requests that follow say nothing new.
+        auto level = err_handler != nullptr &&
+                             (status == UCS_ERR_ENDPOINT_TIMEOUT || status == UCS_ERR_CONNECTION_RESET)
+                         ? abi::LogLevel::diag
+                         : abi::LogLevel::error;
+        abi::log_message(level, __FILE__, __LINE__, "gdr: a connection from %s failed: %s: %s",
+                         device_name(device, port).c_str(), ibv_wc_status_str(wc.status),
+                         verbs::completion_cause(wc.status));
+        ep->fail(status);
+    }
+    handle_send(wc, status);
+}
+
+// ---- windows and acceptors
+Acceptor* Iface::find_acceptor(uint32_t qpn)
+{
+    auto found = acceptor_by_qpn.find(qpn);
+    if (found == acceptor_by_qpn.end()) {
+        take_handshake_events(); // it may just have been made
+        found = acceptor_by_qpn.find(qpn);
+    }
+    return found != acceptor_by_qpn.end() ? found->second : nullptr;
+}
+
+void Iface::handle_control(const ibv_wc& wc, uint32_t immediate)
+{
+    if (immediate & kWindowGrant) {
+        if (auto found = endpoint_by_qpn.find(wc.qp_num); found != endpoint_by_qpn.end()) {
+            found->second->window += window / 2;
+        }
+        return;
+    }
+    if (Acceptor* acceptor = find_acceptor(wc.qp_num); acceptor != nullptr) {
+        ++acceptor->grants_due;
+        grant(*acceptor);
+    }
+}
+
+void Iface::grant(Acceptor& acceptor)
+{
+    // A peer has at most two requests open, one for each half of its window: the send queue holds them.
+    while (acceptor.grants_due > 0 && !acceptor.failed) {
+        ibv_send_wr wr{};
+        wr.wr_id = acceptor_wr_id(acceptor);
+        wr.opcode = IBV_WR_SEND_WITH_IMM;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        wr.imm_data = htonl(kWindowGrant);
+        ibv_send_wr* refused;
+        if (int error = ibv_post_send(acceptor.qp.get(), &wr, &refused); error != 0) {
+            gdr_log(error, "gdr: ibv_post_send of a window grant failed: %s",
+                    verbs::errno_text(error).c_str());
+            acceptor.failed = true;
+            return;
+        }
+        --acceptor.grants_due;
+        ++acceptor.grants_in_flight;
+        --tx_available;
+    }
+}
+
+void Iface::handle_acceptor_send(const ibv_wc& wc)
+{
+    auto found = acceptor_by_qpn.find(static_cast<uint32_t>(wc.wr_id));
+    if (found == acceptor_by_qpn.end()) {
+        return; // retired, its credits are back
+    }
+    Acceptor& acceptor = *found->second;
+    --acceptor.grants_in_flight;
+    ++tx_available;
+    if (wc.status != IBV_WC_SUCCESS && !acceptor.failed) {
+        acceptor.failed = true;
+        gdr_log(diag, "gdr: a peer could not be granted a window: %s: %s", ibv_wc_status_str(wc.status),
+                verbs::completion_cause(wc.status));
+    }
+}
+
+// ---- the handshake's news
+unsigned Iface::handle_attention()
+{
+    attention.store(false, std::memory_order_relaxed);
+    unsigned count = 0;
+    for (const ibv_wc& wc : std::exchange(backlog, {})) {
+        handle(wc);
+        ++count;
+    }
+    count += take_handshake_events();
+    count += report_failures();
+    if (!pending_endpoints.empty()) {
+        dispatch_pending();
+    }
+    return count;
+}
+
+unsigned Iface::take_handshake_events()
+{
+    std::vector<HandshakeEvent> events = handshake->take_events();
+    for (const HandshakeEvent& event : events) {
+        handle_event(event);
+    }
+    return static_cast<unsigned>(events.size());
+}
+
+void Iface::handle_event(const HandshakeEvent& event)
+{
+    switch (event.kind) {
+    case HandshakeEvent::Kind::connected:
+        if (Endpoint* ep = find_endpoint(event.connection); ep != nullptr && ep->failure == UCS_OK) {
+            ep->on_connected();
+        }
+        break;
+    case HandshakeEvent::Kind::failed:
+        if (Endpoint* ep = find_endpoint(event.connection); ep != nullptr && ep->failure == UCS_OK) {
+            auto level = err_handler != nullptr ? abi::LogLevel::diag : abi::LogLevel::error;
+            abi::log_message(level, __FILE__, __LINE__, "gdr: no connection from %s: %s",
+                             device_name(device, port).c_str(), event.reason.c_str());
+            ep->fail(event.status);
+        }
+        break;
+    case HandshakeEvent::Kind::accepted:
+        acceptor_by_qpn[event.acceptor->qp->qp_num] = event.acceptor;
+        break;
+    case HandshakeEvent::Kind::retired:
+        retired.push_back(event.acceptor);
+        break;
+    }
+}
+
+void Iface::destroy_retired()
+{
+    for (Acceptor* acceptor : std::exchange(retired, {})) {
+        acceptor_by_qpn.erase(acceptor->qp->qp_num);
+        tx_available += static_cast<int>(acceptor->grants_in_flight);
+        handshake->destroy(acceptor);
+    }
+}
+
+unsigned Iface::report_failures()
+{
+    std::vector<uint64_t> failed = std::exchange(failed_endpoints, {});
+    for (uint64_t id : failed) {
+        Endpoint* ep = find_endpoint(id);
+        if (ep == nullptr) {
+            continue;
+        }
+        handshake->peer_failed(ep->peer.incarnation);
+        if (ep->closing) {
+            delete ep; // the user destroyed it long ago
+            continue;
+        }
+        ucs_status_t handled = abi::handle_ep_error(this, ep, ep->failure);
+        if (handled != UCS_OK && err_handler != nullptr) {
+            gdr_log(error, "gdr: the failure of an endpoint was not handled: %s",
+                    ucs_status_string(handled));
+        }
+    }
+    return static_cast<unsigned>(failed.size());
+}
+
+// ---- sleeping
+ucs_status_t Iface::arm()
+{
+    ibv_cq* event_cq;
+    void* context;
+    unsigned events = 0;
+    while (ibv_get_cq_event(channel.get(), &event_cq, &context) == 0) {
+        ++events;
+    }
+    if (events > 0) {
+        ibv_ack_cq_events(cq, events);
+    }
+    if (int error = ibv_req_notify_cq(cq, 0); error != 0) {
+        gdr_log(error, "gdr: ibv_req_notify_cq failed: %s", verbs::errno_text(error).c_str());
+        return UCS_ERR_IO_ERROR;
+    }
+    // What came before the notification was asked for raises no event.
+    ibv_wc wc;
+    if (ibv_poll_cq(cq, 1, &wc) > 0) {
+        backlog.push_back(wc);
+        attention.store(true, std::memory_order_relaxed);
+    }
+    return attention.load(std::memory_order_acquire) ? UCS_ERR_BUSY : UCS_OK;
+}
+
+ucs_status_t Iface::wait_for(const Endpoint& ep, uint16_t number)
+{
+    for (;;) {
+        ibv_wc wc;
+        if (ibv_poll_cq(cq, 1, &wc) <= 0) {
+            continue; // ends with the HCA's own timeout at the latest
+        }
+        backlog.push_back(wc);
+        attention.store(true, std::memory_order_relaxed);
+        bool ours = (wc.wr_id & kSendBit) && !(wc.wr_id & kAcceptorBit) &&
+                    endpoint_id(wc.wr_id) == ep.id;
+        if (ours && (wc.status != IBV_WC_SUCCESS ||
+                     not_after(number, static_cast<SequenceNumber>(wc.wr_id)))) {
+            return to_status(wc.status);
+        }
+    }
+}
+
+} // namespace gdr::rc

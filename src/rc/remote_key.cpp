@@ -1,0 +1,28 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Packing and judging remote keys.
+#include "rc/remote_key.hpp"
+
+#include "abi/host.hpp"
+#include "rc/address.hpp"
+
+namespace gdr::rc {
+
+void pack(const mem::Region& region, PackedRemoteKey* packed)
+{
+    *packed = {kRemoteKeyMagic, kWireVersion, region.kind, 0, region.rkey};
+}
+
+ucs_status_t unpack(const PackedRemoteKey& packed, uct_rkey_t* key)
+{
+    if (packed.magic != kRemoteKeyMagic || packed.version != kWireVersion ||
+        packed.kind > mem::MemoryKind::device || packed.reserved != 0) {
+        gdr_log(error, "gdr: a remote key was refused: it was not packed by gdr of this version, or was "
+                       "damaged on its way");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    *key = packed.rkey | static_cast<uint64_t>(packed.kind) << 32;
+    return UCS_OK;
+}
+
+} // namespace gdr::rc

@@ -1,0 +1,34 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The key by which a peer's HCA lets us at its memory: packed for the way, and unpacked into the 64 bits
+// of a uct_rkey_t.
+#pragma once
+
+#include "mem/region.hpp"
+
+extern "C" {
+#include <uct/api/uct.h>
+}
+
+namespace gdr::rc {
+
+inline constexpr uint32_t kRemoteKeyMagic = 0x4b524447; // "GDRK"
+
+struct [[gnu::packed]] PackedRemoteKey {
+    uint32_t magic;
+    uint8_t version;
+    mem::MemoryKind kind;
+    uint16_t reserved;
+    uint32_t rkey;
+};
+
+// uct_rkey_t: bits 0-31 the verbs rkey, bit 32 the kind of memory.
+inline uint32_t verbs_rkey(uct_rkey_t key) { return static_cast<uint32_t>(key); }
+inline unsigned memory_kind(uct_rkey_t key) { return static_cast<unsigned>(key >> 32); }
+
+void pack(const mem::Region& region, PackedRemoteKey* packed);
+
+// UCS_ERR_INVALID_PARAM, and one line in the log, when the buffer is not a key of ours.
+ucs_status_t unpack(const PackedRemoteKey& packed, uct_rkey_t* key);
+
+} // namespace gdr::rc

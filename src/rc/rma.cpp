@@ -1,0 +1,146 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Remote memory access: RDMA WRITE and READ.
+#include "rc/gather.hpp"
+#include "rc/remote_key.hpp"
+
+namespace gdr::rc {
+namespace {
+
+ibv_send_wr rdma_request(ibv_wr_opcode opcode, ibv_sge* sge, int sges, uint64_t remote_addr, uct_rkey_t rkey)
+{
+    ibv_send_wr wr;
+    wr.sg_list = sge;
+    wr.num_sge = sges;
+    wr.opcode = opcode;
+    wr.wr.rdma.remote_addr = remote_addr;
+    wr.wr.rdma.rkey = verbs_rkey(rkey);
+    return wr;
+}
+
+// WRITE or READ of registered memory.
+ucs_status_t zcopy(uct_ep_h tl_ep, ibv_wr_opcode opcode, const uct_iov_t* iov, size_t iovcnt,
+                   uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    Gather gather;
+    unsigned kind = gather.add(iov, iovcnt);
+    if (gather.length == 0) {
+        return UCS_OK;
+    }
+    if (!ep.can_post()) [[unlikely]] {
+        return ep.unavailable();
+    }
+    ibv_send_wr wr = rdma_request(opcode, gather.sge, gather.count, remote_addr, rkey);
+    ucs_status_t status = post_tracked(ep, wr, SendOp{.handler = finish_zcopy, .completion = comp});
+    if (status == UCS_INPROGRESS) {
+        ep.iface().count(kind | memory_kind(rkey), gather.length);
+    }
+    return status;
+}
+
+void unpack_get(Endpoint& ep, const SendOp& op, ucs_status_t status)
+{
+    if (status == UCS_OK) {
+        op.unpack(op.result, op.buffer, op.length);
+    }
+    ep.iface().buffers->put(op.buffer);
+    complete(op.completion, status);
+}
+
+} // namespace
+
+ucs_status_t ep_put_short(uct_ep_h tl_ep, const void* buffer, unsigned length, uint64_t remote_addr,
+                          uct_rkey_t rkey)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    if (!ep.can_post()) [[unlikely]] {
+        return ep.unavailable();
+    }
+    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), length, 0};
+    ibv_send_wr wr = rdma_request(IBV_WR_RDMA_WRITE, &sge, length > 0, remote_addr, rkey);
+    ep.iface().count(memory_kind(rkey), length);
+    return ep.post(wr, IBV_SEND_INLINE);
+}
+
+ssize_t ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void* arg, uint64_t remote_addr,
+                     uct_rkey_t rkey)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    Iface& iface = ep.iface();
+    if (!ep.can_post() || !iface.buffers->any()) [[unlikely]] {
+        return ep.unavailable();
+    }
+    std::byte* buffer = iface.buffers->take();
+    size_t length = pack(buffer, arg);
+    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(length), iface.buffers->lkey()};
+    ibv_send_wr wr = rdma_request(IBV_WR_RDMA_WRITE, &sge, length > 0, remote_addr, rkey);
+    ucs_status_t status = post_buffer(ep, wr, buffer, length, memory_kind(rkey));
+    return status == UCS_OK ? static_cast<ssize_t>(length) : static_cast<ssize_t>(status);
+}
+
+ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,
+                          uct_rkey_t rkey, uct_completion_t* comp)
+{
+    return zcopy(ep, IBV_WR_RDMA_WRITE, iov, iovcnt, remote_addr, rkey, comp);
+}
+
+ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,
+                          uct_rkey_t rkey, uct_completion_t* comp)
+{
+    return zcopy(ep, IBV_WR_RDMA_READ, iov, iovcnt, remote_addr, rkey, comp);
+}
+
+ucs_status_t ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* arg, size_t length,
+                          uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    Iface& iface = ep.iface();
+    if (length == 0) {
+        return UCS_OK;
+    }
+    if (!ep.can_post() || !iface.buffers->any()) [[unlikely]] {
+        return ep.unavailable();
+    }
+    std::byte* buffer = iface.buffers->take();
+    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(length), iface.buffers->lkey()};
+    ibv_send_wr wr = rdma_request(IBV_WR_RDMA_READ, &sge, 1, remote_addr, rkey);
+    iface.count(memory_kind(rkey), length);
+    return post_tracked(ep, wr,
+                        SendOp{.handler = unpack_get,
+                               .completion = comp,
+                               .buffer = buffer,
+                               .result = arg,
+                               .unpack = unpack,
+                               .length = static_cast<uint32_t>(length)});
+}
+
+// UCT's short get returns with the data: it waits for one round trip, without calling anybody back.
+ucs_status_t ep_get_short(uct_ep_h tl_ep, void* result, unsigned length, uint64_t remote_addr,
+                          uct_rkey_t rkey)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    Iface& iface = ep.iface();
+    if (length == 0) {
+        return UCS_OK;
+    }
+    if (!ep.can_post() || !iface.buffers->any()) [[unlikely]] {
+        return ep.unavailable();
+    }
+    std::byte* buffer = iface.buffers->take();
+    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), length, iface.buffers->lkey()};
+    ibv_send_wr wr = rdma_request(IBV_WR_RDMA_READ, &sge, 1, remote_addr, rkey);
+    if (ucs_status_t status = ep.post(wr, IBV_SEND_SIGNALED); status != UCS_OK) {
+        iface.buffers->put(buffer);
+        return status;
+    }
+    ep.remember(SendOp{.handler = release_buffer, .buffer = buffer});
+    iface.count(memory_kind(rkey), length);
+    ucs_status_t status = iface.wait_for(ep, ep.posted);
+    if (status == UCS_OK) {
+        std::memcpy(result, buffer, length);
+    }
+    return status;
+}
+
+} // namespace gdr::rc

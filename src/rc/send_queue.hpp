@@ -1,0 +1,80 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What an endpoint has to do when its work requests complete. Work requests are numbered; only those that
+// leave something to do have an entry, in a ring as long as the send queue.
+#pragma once
+
+extern "C" {
+#include <uct/api/uct.h>
+}
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace gdr::rc {
+
+struct Endpoint;
+
+// Position in the endpoint's sequence of work requests; compared modulo 2^16.
+using SequenceNumber = uint16_t;
+
+inline bool not_after(SequenceNumber a, SequenceNumber b)
+{
+    return static_cast<int16_t>(static_cast<SequenceNumber>(a - b)) <= 0;
+}
+
+struct SendOp {
+    // status: UCS_OK, or why the work request did not complete.
+    using Handler = void (*)(Endpoint& ep, const SendOp& op, ucs_status_t status);
+
+    Handler handler = nullptr;
+    uct_completion_t* completion = nullptr; // may be NULL
+    std::byte* buffer = nullptr;            // from the interface's pool, or NULL
+    void* result = nullptr;                 // destination of a get or of an atomic's result
+    uct_unpack_callback_t unpack = nullptr; // of a buffered get
+    uint32_t length = 0;
+    SequenceNumber number = 0;
+};
+
+class SendOps {
+  public:
+    explicit SendOps(unsigned capacity) // a power of two
+        : ops_(std::make_unique<SendOp[]>(capacity)), mask_(capacity - 1)
+    {
+    }
+
+    bool empty() const { return head_ == tail_; }
+    const SendOp& front() const { return ops_[head_ & mask_]; }
+    void pop() { ++head_; }
+    void push(const SendOp& op) { ops_[tail_++ & mask_] = op; }
+
+    // Whether the user waits for one of them.
+    bool any_completion() const
+    {
+        for (unsigned i = head_; i != tail_; ++i) {
+            if (ops_[i & mask_].completion != nullptr) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+  private:
+    std::unique_ptr<SendOp[]> ops_;
+    const unsigned mask_;
+    unsigned head_ = 0;
+    unsigned tail_ = 0;
+};
+
+inline void complete(uct_completion_t* completion, ucs_status_t status)
+{
+    if (completion != nullptr) {
+        uct_completion_update_status(completion, status);
+        if (--completion->count == 0) {
+            completion->func(completion);
+        }
+    }
+}
+
+} // namespace gdr::rc
