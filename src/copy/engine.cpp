@@ -9,7 +9,6 @@
 #include "copy/host_memory.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <optional>
 #include <stdexcept>
 #include <system_error>
@@ -52,20 +51,22 @@ void require_accessible(const Place& place, size_t length)
 
 } // namespace
 
-// The pieces of one copy on their way to CUDA. All go to the stream that the first of them chose, so that
+// The pieces of one copy on their way to CUDA. All go to the stream that the first of them chooses, so that
 // one event stands for the whole.
 class Engine::Issue {
   public:
-    explicit Issue(Engine& engine) : engine_(engine) {}
+    enum class Wait { no, yes };
 
+    Issue(Engine& engine, Wait wait) : engine_(engine), wait_(wait) {}
+
+    // What was issued before a failure must not touch the caller's memory after the call.
     ~Issue()
     {
-        // Pieces issued before a failure must not touch the caller's memory after the call.
         if (stream_ != nullptr && !ended_)
             stream_->synchronise();
     }
 
-    void piece(const Place& destination, const Place& source, size_t length, std::optional<Route> route = {})
+    void piece(const Place& destination, const Place& source, size_t length)
     {
         if (!destination.on_gpu() && !source.on_gpu()) {
             if (!copy_host(destination.address, source.address, length))
@@ -74,12 +75,8 @@ class Engine::Issue {
         }
         require_accessible(destination, length);
         require_accessible(source, length);
-        if (stream_ == nullptr) {
-            const Place& gpu = destination.on_gpu() ? destination : source;
-            DeviceStreams& streams = engine_.streams_of(gpu.memory.device);
-            current_.emplace(engine_.driver_, streams.context());
-            stream_ = &streams[route.value_or(route_of(destination, source))];
-        }
+        if (stream_ == nullptr)
+            choose_stream(destination, source);
         cuda::check(engine_.driver_.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(destination.address),
                                                   reinterpret_cast<CUdeviceptr>(source.address), length,
                                                   stream_->handle()),
@@ -109,7 +106,16 @@ class Engine::Issue {
     }
 
   private:
+    void choose_stream(const Place& destination, const Place& source)
+    {
+        const Place& gpu = destination.on_gpu() ? destination : source;
+        DeviceStreams& streams = engine_.streams_of(gpu.memory.device);
+        current_.emplace(engine_.driver_, streams.context());
+        stream_ = &streams[wait_ == Wait::yes ? Route::synchronous : route_of(destination, source)];
+    }
+
     Engine& engine_;
+    const Wait wait_;
     std::optional<cuda::CurrentContext> current_;
     Stream* stream_ = nullptr;
     bool ended_ = false; // marked, or waited for
@@ -150,7 +156,7 @@ template <class Function> void Engine::for_each_busy(Function function)
 void Engine::start(Direction direction, std::span<const uct_iov_t> iov, void* remote,
                    uct_completion_t* completion)
 {
-    Issue issue(*this);
+    Issue issue(*this, Issue::Wait::no);
     Place far{static_cast<char*>(remote), {}};
     bool far_known = false;
     for (const uct_iov_t& entry : iov) {
@@ -160,10 +166,8 @@ void Engine::start(Direction direction, std::span<const uct_iov_t> iov, void* re
             far_known = true;
             auto* address = static_cast<char*>(entry.buffer) + i * entry.stride;
             Place near{address, cuda::classify(driver_, address)};
-            if (direction == Direction::put)
-                issue.piece(far, near, entry.length, route_of(far, near));
-            else
-                issue.piece(near, far, entry.length, route_of(near, far));
+            bool put = direction == Direction::put;
+            issue.piece(put ? far : near, put ? near : far, entry.length);
             far.address += entry.length;
         }
     }
@@ -177,10 +181,10 @@ void Engine::copy_now(void* destination, const void* source, size_t length)
 {
     if (length == 0)
         return;
-    Issue issue(*this);
+    Issue issue(*this, Issue::Wait::yes);
     auto* from = static_cast<char*>(const_cast<void*>(source));
     issue.piece({static_cast<char*>(destination), cuda::classify(driver_, destination)},
-                {from, cuda::classify(driver_, from)}, length, Route::synchronous);
+                {from, cuda::classify(driver_, from)}, length);
     issue.wait();
 }
 
@@ -199,15 +203,19 @@ unsigned Engine::progress()
 {
     if (in_flight_ == 0)
         return 0;
-    unsigned ended = 0;
+    unsigned count = 0;
     ending_.swap(ended_);
-    for (const Operation& operation : ending_)
-        end(operation), ++ended;
+    for (const Operation& operation : ending_) {
+        end(operation);
+        ++count;
+    }
     ending_.clear();
     for (size_t i = 0; i < devices_.size(); ++i) { // completions may add devices
         for (auto& stream : *devices_[i]) {
-            while (std::optional<Operation> operation = stream->take_finished())
-                end(*operation), ++ended;
+            while (std::optional<Operation> operation = stream->take_finished()) {
+                end(*operation);
+                ++count;
+            }
         }
     }
     while (!flushes_.empty() && oldest_in_flight() > flushes_.front().sequence) {
@@ -215,12 +223,14 @@ unsigned Engine::progress()
         flushes_.pop_front();
         complete(completion, UCS_OK);
     }
-    return ended;
+    return count;
 }
 
 uint64_t Engine::oldest_in_flight()
 {
-    uint64_t oldest = ended_.empty() ? UINT64_MAX : ended_.front().sequence;
+    uint64_t oldest = UINT64_MAX;
+    for (const Operation& operation : ended_)
+        oldest = std::min(oldest, operation.sequence);
     for_each_busy([&](DeviceStreams&, Stream& stream) { oldest = std::min(oldest, stream.oldest()); });
     return oldest;
 }

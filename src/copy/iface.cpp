@@ -37,7 +37,7 @@ Engine& engine_of(uct_ep_h ep) { return iface_of(ep->iface)->engine; }
 
 ucs_status_t put_short(uct_ep_h ep, const void* buffer, unsigned length, uint64_t remote, uct_rkey_t)
 {
-    return abi::guarded("gdr copy: put_short", [&] {
+    return abi::guarded("copy: put_short", [&] {
         engine_of(ep).copy_now(reinterpret_cast<void*>(remote), buffer, length);
         return UCS_OK;
     });
@@ -45,7 +45,7 @@ ucs_status_t put_short(uct_ep_h ep, const void* buffer, unsigned length, uint64_
 
 ucs_status_t get_short(uct_ep_h ep, void* buffer, unsigned length, uint64_t remote, uct_rkey_t)
 {
-    return abi::guarded("gdr copy: get_short", [&] {
+    return abi::guarded("copy: get_short", [&] {
         engine_of(ep).copy_now(buffer, reinterpret_cast<const void*>(remote), length);
         return UCS_OK;
     });
@@ -54,7 +54,7 @@ ucs_status_t get_short(uct_ep_h ep, void* buffer, unsigned length, uint64_t remo
 ucs_status_t put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote, uct_rkey_t,
                        uct_completion_t* completion)
 {
-    return abi::guarded("gdr copy: put_zcopy", [&] {
+    return abi::guarded("copy: put_zcopy", [&] {
         engine_of(ep).start(Direction::put, {iov, iovcnt}, reinterpret_cast<void*>(remote), completion);
         return UCS_INPROGRESS;
     });
@@ -63,7 +63,7 @@ ucs_status_t put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_
 ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote, uct_rkey_t,
                        uct_completion_t* completion)
 {
-    return abi::guarded("gdr copy: get_zcopy", [&] {
+    return abi::guarded("copy: get_zcopy", [&] {
         engine_of(ep).start(Direction::get, {iov, iovcnt}, reinterpret_cast<void*>(remote), completion);
         return UCS_INPROGRESS;
     });
@@ -75,12 +75,12 @@ void pending_purge(uct_ep_h, uct_pending_purge_callback_t, void*) {}
 
 ucs_status_t ep_flush(uct_ep_h ep, unsigned, uct_completion_t* completion)
 {
-    return abi::guarded("gdr copy: flush", [&] { return engine_of(ep).flush(completion); });
+    return abi::guarded("copy: flush", [&] { return engine_of(ep).flush(completion); });
 }
 
 ucs_status_t ep_fence(uct_ep_h ep, unsigned)
 {
-    return abi::guarded("gdr copy: fence", [&] {
+    return abi::guarded("copy: fence", [&] {
         engine_of(ep).fence();
         return UCS_OK;
     });
@@ -119,12 +119,12 @@ void ep_destroy(uct_ep_h handle)
 
 ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completion)
 {
-    return abi::guarded("gdr copy: flush", [&] { return iface_of(iface)->engine.flush(completion); });
+    return abi::guarded("copy: flush", [&] { return iface_of(iface)->engine.flush(completion); });
 }
 
 ucs_status_t iface_fence(uct_iface_h iface, unsigned)
 {
-    return abi::guarded("gdr copy: fence", [&] {
+    return abi::guarded("copy: fence", [&] {
         iface_of(iface)->engine.fence();
         return UCS_OK;
     });
@@ -140,7 +140,7 @@ ucs_status_t event_fd_get(uct_iface_h iface, int* fd)
 
 ucs_status_t event_arm(uct_iface_h iface, unsigned)
 {
-    return abi::guarded("gdr copy: event_arm", [&] {
+    return abi::guarded("copy: event_arm", [&] {
         return iface_of(iface)->engine.arm() ? UCS_OK : UCS_ERR_BUSY;
     });
 }
@@ -232,16 +232,16 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
     if ((params->field_mask & kNeeded) != kNeeded || (params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE) == 0)
         return UCS_ERR_INVALID_PARAM;
     if (strcmp(params->mode.device.dev_name, kDeviceName) != 0) {
-        gdr_log(error, "gdr copy: no device %s: the only one is %s", params->mode.device.dev_name,
+        gdr_log(error, "copy: no device %s: the only one is %s", params->mode.device.dev_name,
                 kDeviceName);
         return UCS_ERR_NO_DEVICE;
     }
     const cuda::Driver* driver = cuda::driver();
     if (driver == nullptr) {
-        gdr_log(error, "gdr copy: %s", cuda::unavailable_reason().c_str());
+        gdr_log(error, "copy: %s", cuda::unavailable_reason().c_str());
         return UCS_ERR_NO_DEVICE;
     }
-    return abi::guarded("gdr copy: open", [&] {
+    return abi::guarded("copy: open", [&] {
         auto iface = std::make_unique<Iface>(*driver, make_address());
         ucs_status_t status =
             abi::init_iface(iface.get(), &ops, &kInternalOps, md, worker, params, config);

@@ -83,51 +83,53 @@ ucs_status_t MemoryDomain::reg(void* address, size_t length, bool, uct_mem_h* me
     return UCS_OK;
 }
 
-// A context is needed, any will do: the memory is pinned for all of them. None is created for it: where there
-// is none, nothing has been allocated on a GPU yet that one could copy.
-bool MemoryDomain::pin(void* address, size_t length)
-{
-    cuda::Pointer memory = cuda::classify(driver_, address);
-    if (memory.kind != cuda::MemoryKind::host || memory.pinned)
-        return false;
-    CUresult result = CUDA_ERROR_INVALID_CONTEXT;
-    if (std::optional<ContextInUse> context = context_in_use()) {
-        cuda::CurrentContext current(driver_, context->handle);
-        result = driver_.cuMemHostRegister(address, length, CU_MEMHOSTREGISTER_PORTABLE);
-    }
-    if (result != CUDA_SUCCESS)
-        gdr_log(debug, "%zu bytes at %p stay pageable: cuMemHostRegister: %s", length, address,
-                cuda::error_text(result).c_str());
-    return result == CUDA_SUCCESS;
-}
-
-std::optional<MemoryDomain::ContextInUse> MemoryDomain::context_in_use()
+// Pinning needs a context but, being portable, no particular one. None is created for it: where there is
+// none, nothing on a GPU could be copied yet.
+CUresult MemoryDomain::in_any_context(auto call)
 {
     CUcontext current = nullptr;
     cuda::check(driver_.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
     if (current != nullptr)
-        return ContextInUse{current, nullptr};
+        return call();
     for (CUdevice device = 0; device < static_cast<CUdevice>(sys_devices_.size()); ++device) {
         unsigned flags;
         int active = 0;
         cuda::check(driver_.cuDevicePrimaryCtxGetState(device, &flags, &active),
                     "cuDevicePrimaryCtxGetState");
         if (active != 0) {
-            auto primary = std::make_unique<cuda::PrimaryContext>(driver_, device);
-            return ContextInUse{primary->handle(), std::move(primary)};
+            cuda::PrimaryContext primary(driver_, device);
+            cuda::CurrentContext in_primary(driver_, primary.handle());
+            return call();
         }
     }
-    return std::nullopt;
+    return CUDA_ERROR_INVALID_CONTEXT;
+}
+
+bool MemoryDomain::pin(void* address, size_t length)
+{
+    cuda::Pointer memory = cuda::classify(driver_, address);
+    if (memory.kind != cuda::MemoryKind::host || memory.pinned)
+        return false;
+    CUresult result = in_any_context(
+        [&] { return driver_.cuMemHostRegister(address, length, CU_MEMHOSTREGISTER_PORTABLE); });
+    if (result != CUDA_SUCCESS)
+        gdr_log(debug, "%zu bytes at %p stay pageable: cuMemHostRegister: %s", length, address,
+                cuda::error_text(result).c_str());
+    return result == CUDA_SUCCESS;
+}
+
+void MemoryDomain::unpin(void* address)
+{
+    CUresult result = in_any_context([&] { return driver_.cuMemHostUnregister(address); });
+    if (result != CUDA_SUCCESS) // the context that pinned it was destroyed, which unpinned it
+        gdr_log(debug, "cuMemHostUnregister(%p): %s", address, cuda::error_text(result).c_str());
 }
 
 ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
 {
     if (memh != &nothing) {
         std::unique_ptr<Registration> registration(static_cast<Registration*>(memh));
-        CUresult result = driver_.cuMemHostUnregister(registration->address);
-        if (result != CUDA_SUCCESS) // its context was destroyed, which unpinned it
-            gdr_log(debug, "cuMemHostUnregister(%p): %s", registration->address,
-                    cuda::error_text(result).c_str());
+        unpin(registration->address);
     }
     complete(invalidated, UCS_OK);
     return UCS_OK;

@@ -48,13 +48,9 @@ class MemoryDomain final : public abi::MemoryDomain {
     int export_dmabuf(const void* address, size_t length, size_t* offset) override;
 
   private:
-    struct ContextInUse {
-        CUcontext handle;
-        std::unique_ptr<cuda::PrimaryContext> hold; // where it is not the current one
-    };
-
     bool pin(void* address, size_t length);
-    std::optional<ContextInUse> context_in_use();
+    void unpin(void* address);
+    CUresult in_any_context(auto call);
     CUcontext context_for_allocation();
 
     const cuda::Driver& driver_;

@@ -157,13 +157,13 @@ std::string name_of(Memory memory)
     return "?";
 }
 
-Current::Current(CUcontext context) { require(cuCtxPushCurrent(context), "cuCtxPushCurrent"); }
-
-Current::~Current()
+Current::Current(CUcontext context)
 {
-    CUcontext ignored;
-    cuCtxPopCurrent(&ignored);
+    require(cuCtxGetCurrent(&before_), "cuCtxGetCurrent");
+    require(cuCtxSetCurrent(context), "cuCtxSetCurrent");
 }
+
+Current::~Current() { cuCtxSetCurrent(before_); }
 
 CUcontext primary_context(CUdevice device)
 {

@@ -66,6 +66,9 @@ class Current {
     Current(const Current&) = delete;
     Current& operator=(const Current&) = delete;
     ~Current();
+
+  private:
+    CUcontext before_ = nullptr;
 };
 
 CUcontext primary_context(CUdevice device);

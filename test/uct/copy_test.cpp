@@ -1,0 +1,763 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The copy interface through UCT's public calls, on softcuda: every pair of memories, any context, many copies
+// in flight, sleeping, and addresses that are no memory (any more).
+#include "copy_support.hpp"
+
+#include "copy/performance.hpp"
+#include "emu/softcuda/softcuda.h"
+#include "plugin/statistics.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <deque>
+#include <numeric>
+#include <thread>
+
+#include <poll.h>
+
+namespace copy_test {
+
+namespace {
+
+// In place before CUDA is initialised: with a delay, what does not wait for a copy is seen not to.
+const bool kEnvironment = [] {
+    setenv("SOFTCUDA_COPY_LATENCY_US", std::to_string(kCopyLatencyMicroseconds).c_str(), 1);
+    setenv("SOFTCUDA_DEVICES", "2", 1);
+    return true;
+}();
+
+uct_iov_t piece(void* buffer, size_t length)
+{
+    uct_iov_t iov = {};
+    iov.buffer = buffer;
+    iov.length = length;
+    iov.memh = UCT_MEM_HANDLE_NULL;
+    iov.count = 1;
+    return iov;
+}
+
+enum class Operation { put_short, get_short, put_zcopy, get_zcopy };
+
+// From source to destination.
+void copy(Transport& transport, Operation operation, const Buffer& destination, const Buffer& source,
+          size_t length)
+{
+    Completion completion;
+    uct_iov_t from = piece(source.data(), length);
+    uct_iov_t to = piece(destination.data(), length);
+    switch (operation) {
+    case Operation::put_short:
+        ASSERT_EQ(uct_ep_put_short(transport.ep(), source.data(), length, destination.address(), 0), UCS_OK);
+        return;
+    case Operation::get_short:
+        ASSERT_EQ(uct_ep_get_short(transport.ep(), destination.data(), length, source.address(), 0), UCS_OK);
+        return;
+    case Operation::put_zcopy:
+        ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &from, 1, destination.address(), 0, &completion),
+                  UCS_INPROGRESS);
+        break;
+    case Operation::get_zcopy:
+        ASSERT_EQ(uct_ep_get_zcopy(transport.ep(), &to, 1, source.address(), 0, &completion), UCS_INPROGRESS);
+        break;
+    }
+    ASSERT_FALSE(completion.done()) << "completed before progress";
+    transport.wait(completion);
+    ASSERT_EQ(completion.status, UCS_OK);
+}
+
+constexpr Operation kOperations[] = {Operation::put_short, Operation::get_short, Operation::put_zcopy,
+                                     Operation::get_zcopy};
+
+} // namespace
+
+// ---- data
+
+class Pairs : public testing::TestWithParam<std::tuple<Memory, Memory>> {};
+
+TEST_P(Pairs, EveryOperationAndSize)
+{
+    auto [from, to] = GetParam();
+    Transport transport;
+    unsigned seed = 0;
+    for (size_t length : {0ul, 1ul, 7ul, 8ul, 63ul, 4095ul, 4097ul, 65536ul, 1048576ul}) {
+        Buffer source(from, length);
+        Buffer destination(to, length);
+        for (Operation operation : kOperations) {
+            source.fill(++seed);
+            destination.clear();
+            copy(transport, operation, destination, source, length);
+            ASSERT_TRUE(destination.holds(seed)) << length << " bytes, operation " << int(operation);
+            ASSERT_TRUE(source.holds(seed));
+        }
+    }
+}
+
+constexpr Memory kMemories[] = {Memory::host, Memory::pinned, Memory::device, Memory::managed};
+
+INSTANTIATE_TEST_SUITE_P(Memory, Pairs, testing::Combine(testing::ValuesIn(kMemories), testing::ValuesIn(kMemories)),
+                         [](const auto& info) {
+                             return name_of(std::get<0>(info.param)) + "_to_" + name_of(std::get<1>(info.param));
+                         });
+
+TEST(Copy, ThirtyThreeMebibytes)
+{
+    constexpr size_t kLength = 33 << 20;
+    Transport transport;
+    Buffer host(Memory::host, kLength), device(Memory::device, kLength), managed(Memory::managed, kLength),
+        back(Memory::pinned, kLength);
+    host.fill(1);
+    copy(transport, Operation::put_zcopy, device, host, kLength);
+    copy(transport, Operation::get_zcopy, managed, device, kLength);
+    copy(transport, Operation::put_short, back, managed, kLength);
+    EXPECT_TRUE(back.holds(1));
+}
+
+TEST(Copy, IovOfDifferentMemories)
+{
+    Transport transport;
+    for (Memory remote_memory : kMemories) {
+        Buffer host(Memory::host, 1000), device(Memory::device, 500), managed(Memory::managed, 77);
+        Buffer remote(remote_memory, 1577);
+        uct_iov_t iov[] = {piece(host.data(), 0), piece(host.data(), 1000), piece(nullptr, 0),
+                           piece(device.data(), 500), piece(managed.data(), 77)};
+        host.fill(1), device.fill(2), managed.fill(3);
+        Completion put;
+        ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), iov, 5, remote.address(), 0, &put), UCS_INPROGRESS);
+        transport.wait(put);
+        EXPECT_TRUE(remote.holds(1, 0, 1000) && remote.holds(2, 1000, 500) && remote.holds(3, 1500, 77));
+
+        remote.fill(9);
+        Completion get;
+        ASSERT_EQ(uct_ep_get_zcopy(transport.ep(), iov, 5, remote.address(), 0, &get), UCS_INPROGRESS);
+        transport.wait(get);
+        EXPECT_TRUE(host.holds(9) && device.holds(9, 0, 500, 1000) && managed.holds(9, 0, 77, 1500));
+    }
+}
+
+TEST(Copy, StridedIov)
+{
+    Transport transport;
+    Buffer source(Memory::device, 1000), destination(Memory::pinned, 300);
+    source.fill(4);
+    uct_iov_t iov = piece(source.data(), 100);
+    iov.stride = 400;
+    iov.count = 3;
+    Completion completion;
+    ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, destination.address(), 0, &completion), UCS_INPROGRESS);
+    transport.wait(completion);
+    for (size_t i = 0; i < 3; ++i)
+        EXPECT_TRUE(destination.holds(4, 100 * i, 100, 400 * i));
+}
+
+TEST(Copy, NothingToCopyCompletesFromProgress)
+{
+    Transport transport;
+    uct_iov_t iov = piece(nullptr, 0);
+    for (size_t count : {0, 1}) {
+        Completion put, get;
+        EXPECT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, count, 0, 0, &put), UCS_INPROGRESS);
+        EXPECT_EQ(uct_ep_get_zcopy(transport.ep(), &iov, count, 0, 0, &get), UCS_INPROGRESS);
+        EXPECT_FALSE(put.done() || get.done());
+        transport.wait(put);
+        transport.wait(get);
+    }
+    EXPECT_EQ(uct_ep_put_short(transport.ep(), nullptr, 0, 0, 0), UCS_OK);
+    EXPECT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, 0, 0, nullptr), UCS_INPROGRESS);
+    EXPECT_EQ(uct_iface_flush(transport.iface(), 0, nullptr), UCS_INPROGRESS);
+    uct_iface_progress(transport.iface());
+    EXPECT_EQ(uct_iface_flush(transport.iface(), 0, nullptr), UCS_OK);
+}
+
+TEST(Copy, PlainHostMemoryIsNotCudas)
+{
+    Transport transport;
+    Buffer source(Memory::host, 100000), destination(Memory::host, 100000);
+    source.fill(1);
+    uint64_t before = softcuda_call_count("cuMemcpyAsync");
+    copy(transport, Operation::put_zcopy, destination, source, 100000);
+    copy(transport, Operation::get_short, destination, source, 100000);
+    EXPECT_EQ(softcuda_call_count("cuMemcpyAsync"), before);
+    EXPECT_TRUE(destination.holds(1));
+}
+
+// ---- contexts
+
+// Copies to and from memory of the context in every situation of the calling thread.
+void copy_in_any_situation(CUcontext of_memory, CUcontext other)
+{
+    for (CUcontext current : {static_cast<CUcontext>(nullptr), of_memory, other}) {
+        Transport transport;
+        Buffer host(Memory::host, 5000), device(Memory::device, 5000, of_memory), back(Memory::host, 5000);
+        Current situation(current);
+        for (Operation operation : kOperations) {
+            host.fill(3), device.clear(), back.clear();
+            copy(transport, operation, device, host, 5000);
+            copy(transport, operation, back, device, 5000);
+            EXPECT_TRUE(back.holds(3));
+            CUcontext after;
+            require(cuCtxGetCurrent(&after), "cuCtxGetCurrent");
+            EXPECT_EQ(after, current);
+        }
+    }
+}
+
+TEST(Contexts, Primary) { copy_in_any_situation(primary_context(0), primary_context(1)); }
+
+TEST(Contexts, OfTheApplication)
+{
+    primary_context(0);
+    CUcontext own;
+    require(cuCtxCreate(&own, nullptr, CU_CTX_SCHED_AUTO, 1), "cuCtxCreate");
+    require(cuCtxPopCurrent(&own), "cuCtxPopCurrent");
+    copy_in_any_situation(own, primary_context(0));
+    require(cuCtxDestroy(own), "cuCtxDestroy");
+}
+
+TEST(Contexts, MemoryOfAPool)
+{
+    Transport transport;
+    CUcontext context = primary_context(1);
+    Buffer host(Memory::host, 5000), back(Memory::host, 5000);
+    host.fill(6);
+    CUdeviceptr pool = 0;
+    CUstream stream;
+    {
+        Current current(context);
+        require(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+        require(cuMemAllocAsync(&pool, 5000, stream), "cuMemAllocAsync");
+        require(cuStreamSynchronize(stream), "cuStreamSynchronize");
+    }
+    EXPECT_EQ(uct_ep_put_short(transport.ep(), host.data(), 5000, pool, 0), UCS_OK);
+    EXPECT_EQ(uct_ep_get_short(transport.ep(), back.data(), 5000, pool, 0), UCS_OK);
+    EXPECT_TRUE(back.holds(6));
+    Current current(context);
+    require(cuMemFreeAsync(pool, stream), "cuMemFreeAsync");
+    require(cuStreamDestroy(stream), "cuStreamDestroy");
+}
+
+TEST(Contexts, TwoDevices)
+{
+    Transport transport;
+    for (auto [from, to] : {std::pair{0, 1}, std::pair{1, 0}}) {
+        Buffer source(Memory::device, 70000, primary_context(from));
+        Buffer destination(Memory::device, 70000, primary_context(to));
+        for (Operation operation : kOperations) {
+            source.fill(8), destination.clear();
+            copy(transport, operation, destination, source, 70000);
+            EXPECT_TRUE(destination.holds(8));
+        }
+    }
+}
+
+TEST(Contexts, DeviceReset)
+{
+    Transport transport;
+    CUcontext context = primary_context(1);
+    Buffer host(Memory::pinned, 5000);
+    auto device = std::make_unique<Buffer>(Memory::device, 5000, context);
+    uct_iov_t iov = piece(host.data(), 5000);
+    Completion lost;
+    ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device->address(), 0, &lost), UCS_INPROGRESS);
+    require(cuDevicePrimaryCtxReset(1), "cuDevicePrimaryCtxReset");
+    device.release(); // freed by the reset
+
+    Buffer again(Memory::device, 5000, primary_context(1));
+    host.fill(5);
+    copy(transport, Operation::put_zcopy, again, host, 5000);
+    EXPECT_TRUE(again.holds(5));
+    transport.wait(lost); // by success or error, as far as it got; but it ends
+    EXPECT_EQ(uct_iface_flush(transport.iface(), 0, nullptr), UCS_OK);
+}
+
+// ---- order and amount
+
+TEST(Flight, ManyCopiesAndNothingAllocatedInTheSteadyState)
+{
+    constexpr size_t kCopies = 1000, kLength = 64;
+    Transport transport;
+    Buffer source(Memory::pinned, kCopies * kLength), device(Memory::device, kCopies * kLength),
+        back(Memory::pinned, kCopies * kLength);
+    source.fill(1);
+    auto batch = [&] {
+        Completion puts(kCopies), gets(kCopies);
+        for (size_t i = 0; i < kCopies; ++i) {
+            uct_iov_t iov = piece(source.data() + i * kLength, kLength);
+            ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address() + i * kLength, 0, &puts),
+                      UCS_INPROGRESS);
+        }
+        uct_pending_req_t waiting = {};
+        EXPECT_EQ(uct_ep_pending_add(transport.ep(), &waiting, 0), UCS_ERR_BUSY);
+        transport.wait(puts);
+        for (size_t i = 0; i < kCopies; ++i) {
+            uct_iov_t iov = piece(back.data() + i * kLength, kLength);
+            ASSERT_EQ(uct_ep_get_zcopy(transport.ep(), &iov, 1, device.address() + i * kLength, 0, &gets),
+                      UCS_INPROGRESS);
+        }
+        transport.wait(gets);
+    };
+    batch();
+    EXPECT_TRUE(back.holds(1));
+    uint64_t events = softcuda_call_count("cuEventCreate");
+    uint64_t streams = softcuda_call_count("cuStreamCreate");
+    uint64_t contexts = softcuda_call_count("cuDevicePrimaryCtxRetain");
+    source.fill(2);
+    batch();
+    EXPECT_TRUE(back.holds(2));
+    EXPECT_EQ(softcuda_call_count("cuEventCreate"), events);
+    EXPECT_EQ(softcuda_call_count("cuStreamCreate"), streams);
+    EXPECT_GE(softcuda_call_count("cuDevicePrimaryCtxRetain"), contexts);
+}
+
+TEST(Flight, FlushEndsAfterWhatWasInFlight)
+{
+    Transport transport;
+    Buffer host(Memory::pinned, 4096), device(Memory::device, 4096), other(Memory::device, 4096);
+    EXPECT_EQ(uct_ep_flush(transport.ep(), 0, nullptr), UCS_OK);
+    Completion copies(20), flush;
+    for (int i = 0; i < 10; ++i) {
+        uct_iov_t iov = piece(host.data(), 4096);
+        uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &copies);
+        iov = piece(device.data(), 4096);
+        uct_ep_put_zcopy(transport.ep(), &iov, 1, other.address(), 0, &copies);
+    }
+    EXPECT_EQ(uct_ep_flush(transport.ep(), 0, &flush), UCS_INPROGRESS);
+    EXPECT_EQ(uct_iface_flush(transport.iface(), 0, nullptr), UCS_INPROGRESS);
+    Completion later;
+    uct_iov_t iov = piece(host.data(), 4096);
+    uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &later);
+    while (!flush.done()) {
+        uct_iface_progress(transport.iface());
+        ASSERT_TRUE(!flush.done() || copies.done());
+    }
+    transport.wait(later);
+    EXPECT_EQ(uct_ep_flush(transport.ep(), 0, nullptr), UCS_OK);
+}
+
+TEST(Flight, FenceOrdersStreams)
+{
+    Transport transport;
+    Buffer host(Memory::pinned, 4096), device(Memory::device, 4096), back(Memory::pinned, 4096);
+    device.fill(1);
+    host.fill(2);
+    Completion completion(11);
+    uct_iov_t iov = piece(host.data(), 4096);
+    for (int i = 0; i < 10; ++i) // queued for 2 ms
+        uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &completion);
+    ASSERT_EQ(uct_ep_fence(transport.ep(), 0), UCS_OK);
+    iov = piece(back.data(), 4096);
+    uct_ep_get_zcopy(transport.ep(), &iov, 1, device.address(), 0, &completion);
+    transport.wait(completion);
+    EXPECT_TRUE(back.holds(2));
+}
+
+struct Chain : Completion {
+    Transport* transport;
+    uct_iov_t iov;
+    uint64_t remote;
+    int left;
+};
+
+TEST(Flight, CompletionsMayStartCopies)
+{
+    Transport transport;
+    Buffer host(Memory::host, 64), device(Memory::device, 64), copy_of_host(Memory::host, 64);
+    for (uint64_t remote : {device.address(), copy_of_host.address()}) {
+        Chain chain;
+        chain.transport = &transport;
+        chain.iov = piece(host.data(), 64);
+        chain.remote = remote;
+        chain.left = 5;
+        chain.func = [](uct_completion_t* self) {
+            auto* chain = static_cast<Chain*>(self);
+            if (--chain->left > 0) {
+                chain->count = 1;
+                uct_ep_put_zcopy(chain->transport->ep(), &chain->iov, 1, chain->remote, 0, chain);
+            }
+        };
+        ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &chain.iov, 1, remote, 0, &chain), UCS_INPROGRESS);
+        int rounds = 0;
+        while (chain.left > 0 && ++rounds < 10000000) {
+            int before = chain.left;
+            uct_iface_progress(transport.iface());
+            ASSERT_GE(chain.left, before - 1) << "one progress call ran the chain";
+        }
+        EXPECT_EQ(chain.left, 0);
+    }
+}
+
+TEST(Flight, ClosingWaitsForCopies)
+{
+    Buffer host(Memory::pinned, 4096), device(Memory::device, 4096);
+    host.fill(7);
+    Completion never;
+    {
+        Transport transport;
+        uct_iov_t iov = piece(host.data(), 4096);
+        ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &never), UCS_INPROGRESS);
+    }
+    EXPECT_TRUE(device.holds(7));
+    EXPECT_FALSE(never.done());
+}
+
+// ---- sleeping
+
+bool wakes_up(int fd, int milliseconds)
+{
+    pollfd poll_fd{fd, POLLIN, 0};
+    return poll(&poll_fd, 1, milliseconds) == 1;
+}
+
+TEST(Wakeup, SleeperIsWokenByItsCopy)
+{
+    Transport transport;
+    int fd;
+    ASSERT_EQ(uct_iface_event_fd_get(transport.iface(), &fd), UCS_OK);
+    constexpr unsigned kEvents = UCT_EVENT_SEND_COMP | UCT_EVENT_RECV;
+    ASSERT_EQ(uct_iface_event_arm(transport.iface(), kEvents), UCS_OK);
+    EXPECT_FALSE(wakes_up(fd, 5)) << "nothing is in flight";
+
+    Buffer host(Memory::pinned, 4096), device(Memory::device, 4096);
+    uct_iov_t iov = piece(host.data(), 4096);
+    for (int i = 0; i < 20; ++i) {
+        Completion completion;
+        ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &completion), UCS_INPROGRESS);
+        while (!completion.done()) {
+            ucs_status_t armed = uct_iface_event_arm(transport.iface(), kEvents);
+            if (armed == UCS_OK)
+                ASSERT_TRUE(wakes_up(fd, 10000));
+            else
+                ASSERT_EQ(armed, UCS_ERR_BUSY);
+            uct_iface_progress(transport.iface());
+        }
+    }
+    ASSERT_EQ(uct_iface_event_arm(transport.iface(), kEvents), UCS_OK);
+    EXPECT_FALSE(wakes_up(fd, 5)) << "the last wake-up is still there";
+}
+
+TEST(Wakeup, NoSleepOverWhatHasEnded)
+{
+    Transport transport;
+    Buffer host(Memory::host, 64), other(Memory::host, 64), device(Memory::device, 64);
+    Completion by_cpu, by_cuda;
+    uct_iov_t iov = piece(host.data(), 64);
+    ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, other.address(), 0, &by_cpu), UCS_INPROGRESS);
+    EXPECT_EQ(uct_iface_event_arm(transport.iface(), UCT_EVENT_SEND_COMP), UCS_ERR_BUSY);
+    transport.wait(by_cpu);
+    ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &by_cuda), UCS_INPROGRESS);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(uct_iface_event_arm(transport.iface(), UCT_EVENT_SEND_COMP), UCS_ERR_BUSY);
+    transport.wait(by_cuda);
+}
+
+TEST(Wakeup, NotificationsAreNotRepeated)
+{
+    Transport transport;
+    Buffer host(Memory::pinned, 4096), device(Memory::device, 4096);
+    Completion completion(10);
+    uct_iov_t iov = piece(host.data(), 4096);
+    for (int i = 0; i < 10; ++i)
+        uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &completion);
+    uint64_t before = softcuda_call_count("cuLaunchHostFunc");
+    EXPECT_EQ(uct_iface_event_arm(transport.iface(), UCT_EVENT_SEND_COMP), UCS_OK);
+    EXPECT_EQ(uct_iface_event_arm(transport.iface(), UCT_EVENT_SEND_COMP), UCS_OK);
+    EXPECT_EQ(softcuda_call_count("cuLaunchHostFunc"), before + 1);
+    transport.wait(completion);
+}
+
+// ---- what is no memory
+
+TEST(BadMemory, FreedDeviceMemoryIsAnError)
+{
+    Transport transport;
+    for (Memory other : kMemories) {
+        Buffer live(other, 4096), freed(Memory::device, 4096);
+        char* stale = freed.data();
+        freed.free();
+        auto remote = reinterpret_cast<uint64_t>(stale);
+        uct_iov_t iov = piece(live.data(), 4096), stale_iov = piece(stale, 4096);
+        Completion never;
+        EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_put_short(transport.ep(), live.data(), 4096, remote, 0)));
+        EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_get_short(transport.ep(), live.data(), 4096, remote, 0)));
+        EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_put_short(transport.ep(), stale, 4096, live.address(), 0)));
+        EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_put_zcopy(transport.ep(), &iov, 1, remote, 0, &never)));
+        EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_get_zcopy(transport.ep(), &iov, 1, remote, 0, &never)));
+        EXPECT_TRUE(
+            UCS_STATUS_IS_ERR(uct_ep_put_zcopy(transport.ep(), &stale_iov, 1, live.address(), 0, &never)));
+        EXPECT_FALSE(never.done());
+
+        Buffer device(Memory::device, 4096);
+        live.fill(1);
+        copy(transport, Operation::put_zcopy, device, live, 4096);
+        EXPECT_TRUE(device.holds(1)) << "the interface goes on working";
+    }
+    EXPECT_EQ(uct_iface_flush(transport.iface(), 0, nullptr), UCS_OK);
+}
+
+TEST(BadMemory, ALateStaleEntryEndsTheEarlierOnes)
+{
+    Transport transport;
+    Buffer host(Memory::pinned, 4096), device(Memory::device, 8192), freed(Memory::device, 4096);
+    host.fill(3);
+    char* stale = freed.data();
+    freed.free();
+    uct_iov_t iov[] = {piece(host.data(), 4096), piece(stale, 4096)};
+    Completion never;
+    ASSERT_TRUE(UCS_STATUS_IS_ERR(uct_ep_put_zcopy(transport.ep(), iov, 2, device.address(), 0, &never)));
+    host.fill(4); // not read any more
+    EXPECT_TRUE(device.holds(3, 0, 4096));
+    EXPECT_EQ(uct_iface_flush(transport.iface(), 0, nullptr), UCS_OK);
+}
+
+TEST(BadMemory, BeyondTheAllocationIsAnError)
+{
+    Transport transport;
+    Buffer host(Memory::host, 8 << 20), device(Memory::device, 4096);
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(
+        uct_ep_put_short(transport.ep(), host.data(), 8 << 20, device.address(), 0)));
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_put_short(transport.ep(), nullptr, 8, device.address(), 0)));
+}
+
+// ---- the interface and its addresses
+
+TEST(Interface, ReachesItselfAlone)
+{
+    Transport one, two;
+    auto reachable = [](Transport& from, const std::vector<char>& address) {
+        return uct_iface_is_reachable(from.iface(), nullptr,
+                                      reinterpret_cast<const uct_iface_addr_t*>(address.data()));
+    };
+    EXPECT_TRUE(reachable(one, one.address()));
+    EXPECT_FALSE(reachable(one, two.address()));
+    std::vector<char> shorter_of_others{'\xc5', 1, 0, 0};
+    EXPECT_FALSE(reachable(one, shorter_of_others));
+    EXPECT_FALSE(uct_iface_is_reachable(one.iface(), nullptr, nullptr));
+
+    std::vector<char> foreign = two.address();
+    uct_ep_params_t params = {};
+    params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_IFACE_ADDR;
+    params.iface = one.iface();
+    params.iface_addr = reinterpret_cast<uct_iface_addr_t*>(foreign.data());
+    uct_ep_h ep;
+    EXPECT_EQ(uct_ep_create(&params, &ep), UCS_ERR_UNREACHABLE);
+}
+
+TEST(Interface, Attributes)
+{
+    Transport transport;
+    const uct_iface_attr_t& attr = transport.attributes();
+    EXPECT_EQ(attr.cap.flags & (UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PUT_SHORT |
+                                UCT_IFACE_FLAG_GET_SHORT | UCT_IFACE_FLAG_PUT_ZCOPY |
+                                UCT_IFACE_FLAG_GET_ZCOPY | UCT_IFACE_FLAG_PENDING),
+              attr.cap.flags);
+    EXPECT_TRUE(attr.cap.event_flags & UCT_IFACE_FLAG_EVENT_FD);
+    EXPECT_EQ(attr.cap.put.max_short, UINT32_MAX);
+    EXPECT_EQ(attr.cap.get.max_zcopy, SIZE_MAX);
+    EXPECT_EQ(attr.device_addr_len, 0);
+    EXPECT_GT(attr.bandwidth.shared, 1e9);
+}
+
+TEST(Interface, NoOtherDevice)
+{
+    Transport transport;
+    uct_tl_resource_desc_t* resources;
+    unsigned count;
+    ASSERT_EQ(uct_md_query_tl_resources(transport.md(), &resources, &count), UCS_OK);
+    ASSERT_EQ(count, 1u);
+    EXPECT_STREQ(resources[0].tl_name, "gdr");
+    EXPECT_STREQ(resources[0].dev_name, "cuda");
+    EXPECT_EQ(resources[0].dev_type, UCT_DEVICE_TYPE_ACC);
+    uct_release_tl_resource_list(resources);
+}
+
+TEST(Interface, CountsWhatItStaged)
+{
+    Buffer host(Memory::host, 1000), device(Memory::device, 1000), other(Memory::device, 1000);
+    gdr::plugin::Counts before = gdr::plugin::statistics().totals();
+    {
+        Transport transport;
+        copy(transport, Operation::put_short, device, host, 1000);
+        copy(transport, Operation::get_zcopy, host, device, 500);
+        copy(transport, Operation::put_zcopy, other, device, 1000);
+    }
+    gdr::plugin::Counts after = gdr::plugin::statistics().totals();
+    EXPECT_EQ(after.staged_bytes - before.staged_bytes, 1500u);
+    EXPECT_EQ(after.staged_ops - before.staged_ops, 2u);
+}
+
+TEST(Interface, EstimatesAreThoseOfACopy)
+{
+    using gdr::abi::EpOperation;
+    auto cost = [](EpOperation operation, ucs_memory_type_t local, ucs_memory_type_t remote) {
+        return gdr::copy::estimate({operation, local, remote, UCS_SYS_DEVICE_ID_UNKNOWN,
+                                    UCS_SYS_DEVICE_ID_UNKNOWN});
+    };
+    for (EpOperation operation :
+         {EpOperation::put_short, EpOperation::get_short, EpOperation::put_zcopy, EpOperation::get_zcopy}) {
+        for (auto [local, remote] : {std::pair{UCS_MEMORY_TYPE_HOST, UCS_MEMORY_TYPE_CUDA},
+                                     std::pair{UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_HOST},
+                                     std::pair{UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA}}) {
+            gdr::abi::PerfEstimate estimate = cost(operation, local, remote);
+            double whole = estimate.send_pre_overhead + estimate.send_post_overhead + estimate.latency;
+            EXPECT_GE(whole, 5e-6) << "UCP would prefer bounce copies to the HCA";
+            EXPECT_LE(whole, 10e-6);
+            EXPECT_EQ(estimate.recv_overhead, 0);
+            EXPECT_GT(estimate.bandwidth_shared, 1e10);
+        }
+    }
+    gdr::abi::PerfEstimate put = cost(EpOperation::put_zcopy, UCS_MEMORY_TYPE_HOST, UCS_MEMORY_TYPE_CUDA);
+    gdr::abi::PerfEstimate get = cost(EpOperation::get_zcopy, UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_HOST);
+    EXPECT_EQ(put.latency, get.latency) << "both move data from host to device";
+}
+
+// ---- the memory domain
+
+uct_md_attr_t attributes_of(uct_md_h md)
+{
+    uct_md_attr_t attr;
+    require(uct_md_query(md, &attr), "uct_md_query");
+    return attr;
+}
+
+TEST(Domain, Attributes)
+{
+    Transport transport;
+    uct_md_attr_t attr = attributes_of(transport.md());
+    constexpr uint64_t kHost = 1 << UCS_MEMORY_TYPE_HOST;
+    constexpr uint64_t kCuda = 1 << UCS_MEMORY_TYPE_CUDA | 1 << UCS_MEMORY_TYPE_CUDA_MANAGED;
+    EXPECT_TRUE(attr.cap.flags & UCT_MD_FLAG_REG);
+    EXPECT_TRUE(attr.cap.flags & UCT_MD_FLAG_ALLOC);
+    EXPECT_EQ(attr.cap.reg_mem_types, kHost | kCuda);
+    EXPECT_EQ(attr.cap.access_mem_types, kHost | kCuda);
+    EXPECT_EQ(attr.cap.detect_mem_types, kCuda);
+    EXPECT_EQ(attr.cap.alloc_mem_types, kCuda);
+}
+
+TEST(Domain, TellsWhatAnAddressIs)
+{
+    Transport transport;
+    for (auto [memory, type] : {std::pair{Memory::device, UCS_MEMORY_TYPE_CUDA},
+                                std::pair{Memory::managed, UCS_MEMORY_TYPE_CUDA_MANAGED}}) {
+        Buffer buffer(memory, 10000, primary_context(1));
+        uct_md_mem_attr_t attr = {};
+        attr.field_mask = UCT_MD_MEM_ATTR_FIELD_MEM_TYPE | UCT_MD_MEM_ATTR_FIELD_SYS_DEV |
+                          UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS | UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH;
+        uint64_t before = softcuda_calls();
+        ASSERT_EQ(uct_md_mem_query(transport.md(), buffer.data() + 5000, 10, &attr), UCS_OK);
+        EXPECT_EQ(softcuda_calls() - before, 1u) << "one call of the driver";
+        EXPECT_EQ(attr.mem_type, type);
+        EXPECT_LE(attr.base_address, buffer.data());
+        EXPECT_GE(static_cast<char*>(attr.base_address) + attr.alloc_length, buffer.data() + 10000);
+    }
+    for (Memory memory : {Memory::host, Memory::pinned}) {
+        Buffer buffer(memory, 100);
+        ucs_memory_type_t type;
+        EXPECT_NE(uct_md_detect_memory_type(transport.md(), buffer.data(), 100, &type), UCS_OK);
+    }
+    Buffer freed(Memory::device, 100);
+    char* stale = freed.data();
+    freed.free();
+    ucs_memory_type_t type;
+    EXPECT_NE(uct_md_detect_memory_type(transport.md(), stale, 100, &type), UCS_OK);
+}
+
+bool pinned(const void* address)
+{
+    unsigned type = 0;
+    return cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                 reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS &&
+           type == CU_MEMORYTYPE_HOST;
+}
+
+TEST(Domain, PinsHostMemoryWhereItHelps)
+{
+    Transport transport;
+    Buffer large(Memory::host, 1 << 20), small(Memory::host, 4096), device(Memory::device, 1 << 20);
+    struct {
+        void* address;
+        size_t length;
+        bool pinned;
+    } cases[] = {{large.data(), 1 << 20, true}, {small.data(), 4096, false}, {device.data(), 1 << 20, false}};
+    for (auto& c : cases) {
+        uct_mem_h memh = nullptr;
+        ASSERT_EQ(uct_md_mem_reg(transport.md(), c.address, c.length, UCT_MD_MEM_ACCESS_ALL, &memh), UCS_OK);
+        EXPECT_NE(memh, nullptr);
+        EXPECT_EQ(pinned(c.address), c.pinned);
+        ASSERT_EQ(uct_md_mem_dereg(transport.md(), memh), UCS_OK);
+        EXPECT_FALSE(pinned(c.address));
+    }
+}
+
+TEST(Domain, MemoryPinnedByOthersStaysSo)
+{
+    Transport transport;
+    Buffer large(Memory::host, 1 << 20);
+    Current current(primary_context(0));
+    require(cuMemHostRegister(large.data(), 1 << 20, 0), "cuMemHostRegister");
+    uct_mem_h first, second;
+    ASSERT_EQ(uct_md_mem_reg(transport.md(), large.data(), 1 << 20, UCT_MD_MEM_ACCESS_ALL, &first), UCS_OK);
+    ASSERT_EQ(uct_md_mem_reg(transport.md(), large.data(), 1 << 19, UCT_MD_MEM_ACCESS_ALL, &second), UCS_OK);
+    EXPECT_EQ(uct_md_mem_dereg(transport.md(), first), UCS_OK);
+    EXPECT_EQ(uct_md_mem_dereg(transport.md(), second), UCS_OK);
+    EXPECT_TRUE(pinned(large.data()));
+    require(cuMemHostUnregister(large.data()), "cuMemHostUnregister");
+}
+
+CUcontext context_of(const void* address)
+{
+    CUcontext context = nullptr;
+    require(cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, reinterpret_cast<CUdeviceptr>(address)),
+            "cuPointerGetAttribute");
+    return context;
+}
+
+TEST(Domain, Allocates)
+{
+    CUcontext primary = primary_context(0);
+    CUcontext own;
+    require(cuCtxCreate(&own, nullptr, CU_CTX_SCHED_AUTO, 1), "cuCtxCreate");
+    require(cuCtxPopCurrent(&own), "cuCtxPopCurrent");
+    Transport transport;
+    uct_md_h md = transport.md();
+    for (ucs_memory_type_t type : {UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA_MANAGED}) {
+        for (CUcontext current : {static_cast<CUcontext>(nullptr), own}) {
+            uct_alloc_method_t method = UCT_ALLOC_METHOD_MD;
+            uct_mem_alloc_params_t params = {};
+            params.field_mask = UCT_MEM_ALLOC_PARAM_FIELD_FLAGS | UCT_MEM_ALLOC_PARAM_FIELD_MEM_TYPE |
+                                UCT_MEM_ALLOC_PARAM_FIELD_MDS;
+            params.flags = UCT_MD_MEM_ACCESS_ALL;
+            params.mem_type = type;
+            params.mds = {&md, 1};
+            uct_allocated_memory_t memory;
+            {
+                Current situation(current);
+                ASSERT_EQ(uct_mem_alloc(100000, &method, 1, &params, &memory), UCS_OK);
+            }
+            EXPECT_EQ(memory.mem_type, type);
+            EXPECT_EQ(context_of(memory.address), current != nullptr ? current : primary);
+            ucs_memory_type_t detected;
+            ASSERT_EQ(uct_md_detect_memory_type(md, memory.address, memory.length, &detected), UCS_OK);
+            EXPECT_EQ(detected, type);
+            Current other(current != nullptr ? nullptr : own); // unlike at allocation
+            EXPECT_EQ(uct_mem_free(&memory), UCS_OK);
+            EXPECT_NE(uct_md_detect_memory_type(md, memory.address, memory.length, &detected), UCS_OK);
+        }
+    }
+    require(cuCtxDestroy(own), "cuCtxDestroy");
+}
+
+TEST(Domain, RefusesMoreThanThereIs)
+{
+    Transport transport;
+    uct_md_h md = transport.md();
+    uct_alloc_method_t method = UCT_ALLOC_METHOD_MD;
+    uct_mem_alloc_params_t params = {};
+    params.field_mask = UCT_MEM_ALLOC_PARAM_FIELD_MEM_TYPE | UCT_MEM_ALLOC_PARAM_FIELD_MDS;
+    params.mem_type = UCS_MEMORY_TYPE_CUDA;
+    params.mds = {&md, 1};
+    uct_allocated_memory_t memory;
+    EXPECT_EQ(uct_mem_alloc(size_t{1} << 44, &method, 1, &params, &memory), UCS_ERR_NO_MEMORY);
+}
+
+} // namespace copy_test
