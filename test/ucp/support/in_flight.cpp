@@ -14,7 +14,7 @@ constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
 
 InFlight::Operation &InFlight::expect(size_t length, ucp_tag_t tag)
 {
-    return operations_.emplace_back(Operation{this, length, tag, 0});
+    return operations_.emplace_back(Operation{this, length, tag, 0, nullptr, false});
 }
 
 ucp_request_param_t InFlight::parameters(ucp_datatype_t datatype, Operation &operation)
@@ -32,6 +32,9 @@ void InFlight::started(ucs_status_ptr_t request, const char *call)
 {
     if (UCS_PTR_IS_PTR(request)) {
         ++outstanding_;
+        Operation &operation = operations_.back();
+        if (!operation.complete) // its callback may have run already
+            operation.request = request;
         return;
     }
     const ucs_status_t status = UCS_PTR_STATUS(request);
@@ -41,9 +44,11 @@ void InFlight::started(ucs_status_ptr_t request, const char *call)
     }
 }
 
-void InFlight::finish(ucs_status_t status)
+void InFlight::finish(Operation &operation, ucs_status_t status)
 {
     --outstanding_;
+    operation.complete = true;
+    operation.request = nullptr;
     if (status != UCS_OK && status_ == UCS_OK) {
         status_ = status;
         error_ = format("completed with %s", ucs_status_string(status));
@@ -71,7 +76,8 @@ void InFlight::check_tag(const ucp_tag_recv_info_t &info, const Operation &opera
 
 void InFlight::sent(void *request, ucs_status_t status, void *operation)
 {
-    static_cast<Operation *>(operation)->owner->finish(status);
+    auto *self = static_cast<Operation *>(operation);
+    self->owner->finish(*self, status);
     ucp_request_free(request);
 }
 
@@ -79,7 +85,7 @@ void InFlight::tag_received(void *request, ucs_status_t status, const ucp_tag_re
                             void *operation)
 {
     auto *self = static_cast<Operation *>(operation);
-    self->owner->finish(status);
+    self->owner->finish(*self, status);
     if (status == UCS_OK)
         self->owner->check_tag(*info, *self);
     ucp_request_free(request);
@@ -88,7 +94,7 @@ void InFlight::tag_received(void *request, ucs_status_t status, const ucp_tag_re
 void InFlight::data_received(void *request, ucs_status_t status, size_t length, void *operation)
 {
     auto *self = static_cast<Operation *>(operation);
-    self->owner->finish(status);
+    self->owner->finish(*self, status);
     if (status == UCS_OK)
         self->owner->check_length(length, self->length);
     ucp_request_free(request);
@@ -204,6 +210,18 @@ void InFlight::wait(const std::string &what)
     if (status_ != UCS_OK)
         throw Failure(format("%s: %s", what.c_str(), error_.c_str()));
     operations_.clear();
+}
+
+bool InFlight::wait_for(std::chrono::milliseconds limit)
+{
+    return worker_.wait_for([this] { return outstanding_ == 0; }, limit);
+}
+
+void InFlight::cancel()
+{
+    for (Operation &operation : operations_)
+        if (operation.request != nullptr)
+            ucp_request_cancel(worker_.handle(), operation.request);
 }
 
 } // namespace ucptest

@@ -44,6 +44,10 @@ public:
     ucs_status_t status() const { return status_; }
     // Waits for all; throws a Failure if one failed or the deadline passed.
     void wait(const std::string &what);
+    // Waits for all to complete, with whatever status; whether they did before the deadline.
+    bool wait_for(std::chrono::milliseconds limit);
+    // Cancels what is outstanding; it then completes.
+    void cancel();
 
 private:
     struct Operation {
@@ -51,12 +55,14 @@ private:
         size_t length;   // expected of a receive
         ucp_tag_t tag;   // expected of a tag receive
         size_t received; // by a receive that completes immediately
+        void *request;   // while it is outstanding
+        bool complete;
     };
 
     ucp_request_param_t parameters(ucp_datatype_t datatype, Operation &operation);
     Operation &expect(size_t length = 0, ucp_tag_t tag = 0);
     void started(ucs_status_ptr_t request, const char *call);
-    void finish(ucs_status_t status);
+    void finish(Operation &operation, ucs_status_t status);
     void check_length(size_t found, size_t expected);
     void check_tag(const ucp_tag_recv_info_t &info, const Operation &operation);
 
