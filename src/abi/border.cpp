@@ -3,6 +3,7 @@
 // Calls of UCT, handed on to the component, its memory domains and its transports.
 #include "abi/border.hpp"
 
+#include <atomic>
 #include <cassert>
 #include <cstring>
 #include <mutex>
@@ -17,6 +18,8 @@ template <size_t size> void copy_name(char (&to)[size], const std::string& from)
         throw std::length_error("the name " + from + " is too long for UCX");
     std::memcpy(to, from.c_str(), from.size() + 1);
 }
+
+std::atomic<void (*)()> first_use{nullptr};
 
 MemoryDomain& domain_of(uct_md_h md) { return *memory_domain(md); }
 
@@ -34,12 +37,16 @@ void report_md_failure(const std::string& name, const char* reason)
 
 } // namespace
 
+void on_first_use(void (*function)()) { first_use = function; }
+
 MemoryDomain* memory_domain(uct_md_h md) { return reinterpret_cast<Md*>(md)->domain.get(); }
 
 ucs_status_t query_md_resources(const Component& component, uct_md_resource_desc_t** resources,
                                 unsigned* count)
 {
     return guarded("query_md_resources", [&] {
+        if (void (*function)() = first_use.exchange(nullptr))
+            function();
         const std::vector<std::string> names = component.query_md_resources();
         std::unique_ptr<uct_md_resource_desc_t, decltype(&std::free)> list(
             allocate_list<uct_md_resource_desc_t>(names.size()), std::free);

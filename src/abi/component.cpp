@@ -3,15 +3,10 @@
 // Registration of a component in the running series' layout.
 #include "abi/component.hpp"
 
-#include "abi/host.hpp"
 #include "abi/series.hpp"
 
 namespace gdr::abi {
 
-void register_component(const Component& component)
-{
-    if (!series().register_component(component))
-        gdr_log(debug, "component %s is registered already", component.name);
-}
+bool register_component(const Component& component) { return series().register_component(component); }
 
 } // namespace gdr::abi

@@ -47,7 +47,12 @@ struct Component {
 };
 
 // Hands the component to UCT in the running series' layout. It stays registered for the life of the
-// process. Does nothing when a component of this name is registered already. series_chosen() must be true.
-void register_component(const Component& component);
+// process. False, and nothing done, when a component of this name is registered already. choose_series() must
+// have returned true.
+bool register_component(const Component& component);
+
+// Calls function once, when UCX first asks a component of ours for its memory domains: until then the process
+// has us loaded, but does not use UCX.
+void on_first_use(void (*function)());
 
 } // namespace gdr::abi

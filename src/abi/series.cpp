@@ -59,17 +59,43 @@ std::string library_of(const void* address)
     return info.dli_fname;
 }
 
-// UCX tells its version in libucp alone. Of those that could answer, the one the process uses is asked first;
-// a process that uses UCT only has none, then the one installed beside libuct is.
-void* find_get_version(const std::string& uct_path)
-{
-    if (void* symbol = dlsym(RTLD_DEFAULT, "ucp_get_version"))
-        return symbol;
-    void* ucp = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
-    if (!ucp)
-        ucp = dlopen((directory(uct_path) + "/libucp.so.0").c_str(), RTLD_LAZY | RTLD_LOCAL);
-    return ucp ? dlsym(ucp, "ucp_get_version") : nullptr;
-}
+// UCX tells its version in libucp alone: the one of the process, or, while it has none, the one installed
+// beside libuct, which is let go again.
+class Libucp {
+  public:
+    explicit Libucp(const std::string& uct_path)
+    {
+        get_version_ = dlsym(RTLD_DEFAULT, "ucp_get_version");
+        if (get_version_)
+            return;
+        handle_ = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
+        if (!handle_)
+            handle_ = dlopen((directory(uct_path) + "/libucp.so.0").c_str(), RTLD_LAZY | RTLD_LOCAL);
+        if (handle_)
+            get_version_ = dlsym(handle_, "ucp_get_version");
+        if (!get_version_)
+            throw std::runtime_error("no libucp.so.0 beside " + uct_path +
+                                     " that could tell its version; install UCX completely");
+    }
+    Libucp(const Libucp&) = delete;
+    Libucp& operator=(const Libucp&) = delete;
+    ~Libucp()
+    {
+        if (handle_)
+            dlclose(handle_);
+    }
+
+    std::string path() const { return library_of(get_version_); }
+
+    void get_version(unsigned* major, unsigned* minor, unsigned* release) const
+    {
+        reinterpret_cast<void (*)(unsigned*, unsigned*, unsigned*)>(get_version_)(major, minor, release);
+    }
+
+  private:
+    void* handle_ = nullptr;
+    void* get_version_ = nullptr;
+};
 
 Found look_around()
 {
@@ -78,14 +104,10 @@ Found look_around()
     found.base_iface_size = uct_base_iface_t_class.size;
     found.base_ep_size = uct_base_ep_t_class.size;
 
-    void* symbol = find_get_version(found.uct_path);
-    if (!symbol)
-        throw std::runtime_error("no libucp.so.0 beside " + found.uct_path +
-                                 " that could tell its version; install UCX completely");
-    found.ucp_path = library_of(symbol);
+    const Libucp ucp(found.uct_path);
     unsigned release;
-    reinterpret_cast<void (*)(unsigned*, unsigned*, unsigned*)>(symbol)(
-        &found.version.major, &found.version.minor, &release);
+    ucp.get_version(&found.version.major, &found.version.minor, &release);
+    found.ucp_path = ucp.path();
     found.version_text = text(found.version) + "." + std::to_string(release);
     return found;
 }

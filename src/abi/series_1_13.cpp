@@ -392,7 +392,7 @@ uct_md_h perftest_md(const void* context)
 } // namespace
 } // namespace ucx_1_13
 
-const Series series_1_13{
+constinit const Series series_1_13{
     .first = {1, 13},
     .last = {1, 13},
     .base_iface_size = sizeof(BaseIface),

@@ -1,18 +1,115 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The plugin's entry: what runs when the library is loaded into a process, by whichever way.
+// The plugin's entry and exit: what runs when the library is loaded into a process, by whichever way, and when
+// that process ends. A preload is in every process of its environment, so nothing is said, and no device is
+// looked for, before UCX asks.
 #include "abi/component.hpp"
 #include "abi/host.hpp"
+#include "abi/settings.hpp"
+#include "copy/component.hpp"
+#include "plugin/perftest_allocator.hpp"
+#include "plugin/prepare_host.hpp"
+#include "plugin/statistics.hpp"
+#include "rc/component.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <exception>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
 
 namespace gdr::plugin {
 namespace {
 
+struct Options {
+    char* statistics_path;
+} options;
+
+const abi::OptionTable& option_table()
+{
+    static const abi::OptionTable table{
+        "gdr plugin",
+        "GDR_",
+        {{"STATS", "",
+          "Appends one line to this file when the process exits: the bytes that went by GPUDirect\n"
+          "RDMA, staged through host memory, and to and from host memory, the operations, and the\n"
+          "memory registrations, of all interfaces that have been closed. \"-\" is standard error,\n"
+          "empty none. Processes that do not use UCX write nothing.",
+          offsetof(Options, statistics_path), abi::OptionType::string}},
+        sizeof(Options)};
+    return table;
+}
+
+bool process_uses_ucx = false;
+
+void on_first_use()
+{
+    process_uses_ucx = true;
+    report_preparation();
+}
+
+bool ucp_is_loaded()
+{
+    void* ucp = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    if (ucp)
+        dlclose(ucp);
+    return ucp != nullptr;
+}
+
+// UCX never asks a plugin that registered nothing. The line is due when the process has loaded UCP by itself:
+// now, if it is linked with it, or when it has done so by its end (Open MPI's modules).
+bool refusal_is_due = false;
+
+void refuse_if_ucx_is_used()
+{
+    refusal_is_due = !ucp_is_loaded();
+    if (!refusal_is_due)
+        gdr_log(warn, "not used: %s", abi::why_not().c_str());
+}
+
+void write_statistics(const char* path)
+{
+    const std::string line = statistics().line() + "\n";
+    const bool to_stderr = std::strcmp(path, "-") == 0;
+    const int fd =
+        to_stderr ? dup(STDERR_FILENO) : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    // One write, so that the lines of processes that end together do not mix.
+    if (fd < 0 || write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+        gdr_log(error, "UCX_GDR_STATS=%s: %s", path, std::strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
 [[gnu::constructor]] void load()
 {
-    if (!abi::choose_series()) {
-        gdr_log(warn, "not used: %s", abi::why_not().c_str());
-        return;
+    try {
+        if (!abi::choose_series()) {
+            refuse_if_ucx_is_used();
+            return;
+        }
+        // False: this library is in the process already, from another path.
+        if (!abi::register_component(copy::component()))
+            return;
+        abi::register_component(rc::component());
+        abi::register_options(option_table(), &options);
+        prepare_host();
+        provide_perftest_allocators();
+        abi::on_first_use(on_first_use);
+        pthread_atfork(nullptr, nullptr, [] { statistics().reset(); });
+    } catch (const std::exception& error) {
+        gdr_log(error, "not used: %s", error.what());
     }
+}
+
+[[gnu::destructor]] void unload()
+{
+    if (refusal_is_due && ucp_is_loaded())
+        gdr_log(warn, "was not used: %s", abi::why_not().c_str());
+    if (process_uses_ucx && options.statistics_path && *options.statistics_path)
+        write_statistics(options.statistics_path);
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 // Process-wide totals.
 #include "plugin/statistics.hpp"
 
+#include <cstddef>
 #include <new>
 
 #include <unistd.h>
@@ -28,6 +29,16 @@ Counts Statistics::totals() const
             .gpudirect_ops = gpudirect_ops_,
             .staged_ops = staged_ops_,
             .registrations = registrations_};
+}
+
+void Statistics::reset()
+{
+    gpudirect_bytes_ = 0;
+    staged_bytes_ = 0;
+    host_bytes_ = 0;
+    gpudirect_ops_ = 0;
+    staged_ops_ = 0;
+    registrations_ = 0;
 }
 
 std::string Statistics::line() const

@@ -26,6 +26,7 @@ class Statistics {
   public:
     void add(const Counts& counts);
     Counts totals() const;
+    void reset(); // in a forked child: the parent counts what it did
 
     // "gdr pid=<pid> gpudirect_bytes=<n> ...", without a newline.
     std::string line() const;
