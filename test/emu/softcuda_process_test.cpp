@@ -1,0 +1,504 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// softcuda across the borders of a process: CPU touches, dmabuf, IPC, fork, the environment, and the
+// look-up and counting of entry points.
+#include "softcuda_fixture.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+
+namespace {
+
+class SoftcudaProcess : public Softcuda {
+  protected:
+    void SetUp() override
+    {
+        Softcuda::SetUp();
+        testing::GTEST_FLAG(death_test_style) = "threadsafe";
+    }
+
+    int export_dmabuf(CUdeviceptr address, size_t size, CUresult expected = CUDA_SUCCESS)
+    {
+        int fd = -1;
+        EXPECT_EQ(cuMemGetHandleForAddressRange(&fd, address, size,
+                                                CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
+                  expected);
+        return fd;
+    }
+};
+
+// Two ends of a channel to a second process, which begins its life before CUDA is used in the first.
+class Peer {
+  public:
+    explicit Peer(const std::function<int(int socket)>& body)
+    {
+        int ends[2];
+        EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        pid_ = fork();
+        if (pid_ == 0) {
+            close(ends[0]);
+            _exit(body(ends[1]));
+        }
+        close(ends[1]);
+        socket_ = ends[0];
+    }
+    ~Peer() { close(socket_); }
+    int socket() const { return socket_; }
+    pid_t pid() const { return pid_; }
+    int wait()
+    {
+        int status = -1;
+        EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
+        return status;
+    }
+
+  private:
+    pid_t pid_;
+    int socket_;
+};
+
+template <typename Value> bool put(int socket, const Value& value)
+{
+    return send(socket, &value, sizeof(value), MSG_NOSIGNAL) == sizeof(value);
+}
+template <typename Value> bool take(int socket, Value& value)
+{
+    return recv(socket, &value, sizeof(value), MSG_WAITALL) == sizeof(value);
+}
+
+bool use_device_0()
+{
+    CUcontext context = nullptr;
+    return cuInit(0) == CUDA_SUCCESS && cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS &&
+           cuCtxSetCurrent(context) == CUDA_SUCCESS;
+}
+
+// This program again, in another environment, doing one thing; see main().
+int run_as(const std::string& environment, const std::string& task)
+{
+    std::string command = "env " + environment + " GDR_TEST_TASK=" + task + " /proc/" +
+                          std::to_string(getpid()) + "/exe";
+    int status = std::system(command.c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+#define CHECK_OR_FAIL(condition)                                                                   \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                   \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+// ---- tasks that need a process where CUDA has not been used yet
+
+int refuse_before_init()
+{
+    CUdevice device;
+    CUcontext context;
+    CUdeviceptr memory;
+    CHECK_OR_FAIL(cuDeviceGet(&device, 0) == CUDA_ERROR_NOT_INITIALIZED);
+    CHECK_OR_FAIL(cuCtxGetCurrent(&context) == CUDA_ERROR_NOT_INITIALIZED);
+    CHECK_OR_FAIL(cuMemAlloc(&memory, 4096) == CUDA_ERROR_NOT_INITIALIZED);
+    CHECK_OR_FAIL(cuInit(1) == CUDA_ERROR_INVALID_VALUE);
+    return 0;
+}
+
+int no_devices() { return cuInit(0) == CUDA_ERROR_NO_DEVICE ? 0 : 1; }
+
+int small_memory()
+{
+    CHECK_OR_FAIL(use_device_0());
+    int count = 0;
+    CHECK_OR_FAIL(cuDeviceGetCount(&count) == CUDA_SUCCESS && count == 3);
+    CUdeviceptr memory;
+    CHECK_OR_FAIL(cuMemAlloc(&memory, 33 << 20) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_OR_FAIL(cuMemAlloc(&memory, 32 << 20) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuMemAlloc(&memory, 1) == CUDA_ERROR_OUT_OF_MEMORY);
+    return 0;
+}
+
+int slow_copies()
+{
+    CHECK_OR_FAIL(use_device_0());
+    CUdeviceptr memory;
+    CUstream stream;
+    CUevent event;
+    CHECK_OR_FAIL(cuMemAlloc(&memory, 4096) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuMemsetD8Async(memory, 1, 4096, stream) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuEventRecord(event, stream) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuEventQuery(event) == CUDA_ERROR_NOT_READY);
+    CHECK_OR_FAIL(cuEventSynchronize(event) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuEventQuery(event) == CUDA_SUCCESS);
+    return 0;
+}
+
+} // namespace
+
+TEST_F(SoftcudaProcess, BeforeInitAndWithOtherSettings)
+{
+    EXPECT_EQ(run_as("", "refuse_before_init"), 0);
+    EXPECT_EQ(run_as("SOFTCUDA_DEVICES=0", "no_devices"), 0);
+    EXPECT_EQ(run_as("SOFTCUDA_DEVICES=3 SOFTCUDA_MEMORY=32M", "small_memory"), 0);
+    EXPECT_EQ(run_as("SOFTCUDA_COPY_LATENCY_US=200000", "slow_copies"), 0);
+}
+
+// ---- the CPU and device memory
+
+TEST_F(SoftcudaProcess, ACpuTouchOfDeviceMemoryIsFatal)
+{
+    CUdeviceptr memory = allocate(4096);
+    auto* touched = static_cast<volatile char*>(pointer(memory));
+    EXPECT_EXIT(
+        {
+            signal(SIGSEGV, SIG_DFL);
+            *touched = 1;
+        },
+        testing::KilledBySignal(SIGSEGV), "");
+    // The kernel on the program's behalf fares no better.
+    int null = open("/dev/zero", O_RDONLY);
+    EXPECT_EQ(read(null, pointer(memory), 10), -1);
+    EXPECT_EQ(errno, EFAULT);
+    close(null);
+}
+
+// ---- dmabuf
+
+TEST_F(SoftcudaProcess, DmabufOfWholePagesAlone)
+{
+    CUdeviceptr memory = allocate(100000), small = allocate(100);
+    int fd = export_dmabuf(memory + 4096, 8192);
+    EXPECT_EQ(lseek(fd, 0, SEEK_END), 8192);
+    EXPECT_EQ(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+    auto* mapped = static_cast<unsigned char*>(softcuda_dmabuf_map(fd));
+    ASSERT_NE(mapped, nullptr);
+    close(fd);
+    auto bytes = pattern(8192);
+    ASSERT_CUDA(cuMemcpyHtoD(memory + 4096, bytes.data(), 8192));
+    EXPECT_EQ(std::memcmp(mapped, bytes.data(), 8192), 0);
+    mapped[8191] = 1;
+    EXPECT_EQ(contents(memory + 4096 + 8191, 1)[0], 1);
+    // The mapping keeps naming the old memory.
+    ASSERT_CUDA(cuMemFree(memory));
+    ASSERT_EQ(allocate(100000), memory);
+    ASSERT_CUDA(cuMemsetD8(memory, 0, 100000));
+    mapped[0] = 77;
+    EXPECT_EQ(contents(memory + 4096, 1)[0], 0);
+    munmap(mapped, 8192);
+
+    export_dmabuf(memory + 1, 4096, CUDA_ERROR_INVALID_VALUE);
+    export_dmabuf(memory, 5000, CUDA_ERROR_INVALID_VALUE);
+    export_dmabuf(memory, 0, CUDA_ERROR_INVALID_VALUE);
+    export_dmabuf(memory, 106496, CUDA_ERROR_INVALID_VALUE); // a page too many
+    close(export_dmabuf(memory, 102400));
+    export_dmabuf(small, 4096, CUDA_ERROR_INVALID_VALUE);
+    close(export_dmabuf(small & ~CUdeviceptr{4095}, 4096));
+    EXPECT_EQ(cuMemGetHandleForAddressRange(&fd, memory, 4096, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+                                            1),
+              CUDA_ERROR_NOT_SUPPORTED);
+}
+
+TEST_F(SoftcudaProcess, DmabufByKindOfMemory)
+{
+    CUdeviceptr pool = 0, managed = 0;
+    ASSERT_CUDA(cuMemAllocAsync(&pool, 4096, nullptr));
+    close(export_dmabuf(pool, 4096));
+    ASSERT_CUDA(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
+    export_dmabuf(managed, 4096, CUDA_ERROR_INVALID_VALUE);
+    void* host = nullptr;
+    ASSERT_CUDA(cuMemHostAlloc(&host, 4096, 0));
+    export_dmabuf(address_of(host), 4096, CUDA_ERROR_INVALID_VALUE);
+    host = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    export_dmabuf(address_of(host), 4096, CUDA_ERROR_INVALID_VALUE);
+    munmap(host, 4096);
+    ASSERT_CUDA(cuMemFreeAsync(pool, nullptr));
+    ASSERT_CUDA(cuCtxSynchronize());
+}
+
+TEST_F(SoftcudaProcess, DmabufOverTwoMappings)
+{
+    constexpr size_t kGranule = size_t{2} << 20;
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    CUdeviceptr range = 0;
+    ASSERT_CUDA(cuMemAddressReserve(&range, 2 * kGranule, 0, 0, 0));
+    for (int i = 0; i < 2; ++i) {
+        CUmemGenericAllocationHandle handle = 0;
+        ASSERT_CUDA(cuMemCreate(&handle, kGranule, &properties, 0));
+        ASSERT_CUDA(cuMemMap(range + i * kGranule, kGranule, 0, handle, 0));
+        ASSERT_CUDA(cuMemRelease(handle));
+    }
+    CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    ASSERT_CUDA(cuMemSetAccess(range, 2 * kGranule, &access, 1));
+    int fd = export_dmabuf(range + kGranule - 4096, 8192);
+    auto* mapped = static_cast<unsigned char*>(softcuda_dmabuf_map(fd));
+    ASSERT_NE(mapped, nullptr);
+    auto bytes = pattern(8192);
+    std::memcpy(mapped, bytes.data(), 8192);
+    EXPECT_EQ(contents(range + kGranule - 4096, 8192), bytes);
+    munmap(mapped, 8192);
+    close(fd);
+    ASSERT_CUDA(cuMemUnmap(range, 2 * kGranule));
+    ASSERT_CUDA(cuMemAddressFree(range, 2 * kGranule));
+}
+
+TEST_F(SoftcudaProcess, OtherFilesAreNoDmabufs)
+{
+    EXPECT_EQ(softcuda_dmabuf_map(-1), nullptr);
+    EXPECT_EQ(errno, EBADF);
+    int fd = memfd_create("other", MFD_CLOEXEC);
+    ASSERT_EQ(ftruncate(fd, 8192), 0);
+    EXPECT_EQ(softcuda_dmabuf_map(fd), nullptr);
+    EXPECT_EQ(errno, EBADF);
+    close(fd);
+}
+
+// ---- two processes
+
+TEST_F(SoftcudaProcess, IpcBetweenProcesses)
+{
+    EXPECT_EQ(run_as("", "ipc"), 0);
+    CUdeviceptr memory = allocate(4096), opened;
+    CUipcMemHandle handle;
+    ASSERT_CUDA(cuIpcGetMemHandle(&handle, memory));
+    EXPECT_EQ(cuIpcOpenMemHandle(&opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+              CUDA_ERROR_INVALID_CONTEXT); // one's own
+    std::memset(&handle, 1, sizeof(handle));
+    EXPECT_EQ(cuIpcOpenMemHandle(&opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+              CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(SoftcudaProcess, ShareableHandlesBetweenProcesses) { EXPECT_EQ(run_as("", "shareable"), 0); }
+
+namespace {
+
+int ipc()
+{
+    constexpr size_t kSize = 1 << 20;
+    Peer owner([](int socket) {
+        CUdeviceptr memory;
+        CUipcMemHandle handle;
+        CHECK_OR_FAIL(use_device_0() && cuMemAlloc(&memory, kSize) == CUDA_SUCCESS);
+        CHECK_OR_FAIL(cuMemsetD8(memory, 5, kSize) == CUDA_SUCCESS);
+        CHECK_OR_FAIL(cuIpcGetMemHandle(&handle, memory + 100) == CUDA_SUCCESS);
+        CHECK_OR_FAIL(put(socket, handle));
+        int go = 0;
+        CHECK_OR_FAIL(take(socket, go));
+        unsigned char byte = 0;
+        CHECK_OR_FAIL(cuMemcpyDtoH(&byte, memory + 10, 1) == CUDA_SUCCESS && put(socket, byte));
+        CHECK_OR_FAIL(take(socket, go)); // is killed here
+        return 1;
+    });
+    CUipcMemHandle handle;
+    CUdeviceptr opened = 0, again = 0, third = 0;
+    CHECK_OR_FAIL(take(owner.socket(), handle) && use_device_0());
+    constexpr unsigned kFlags = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS;
+    CHECK_OR_FAIL(cuIpcOpenMemHandle(&opened, handle, kFlags) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuIpcOpenMemHandle(&again, handle, kFlags) == CUDA_SUCCESS && again == opened);
+    size_t size = 0;
+    unsigned char byte = 0;
+    CHECK_OR_FAIL(cuMemGetAddressRange(nullptr, &size, opened) == CUDA_SUCCESS && size == kSize);
+    CHECK_OR_FAIL(cuMemcpyDtoH(&byte, opened + kSize - 1, 1) == CUDA_SUCCESS && byte == 5);
+    CHECK_OR_FAIL(cuMemsetD8(opened, 6, kSize) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(put(owner.socket(), 1) && take(owner.socket(), byte) && byte == 6);
+    // The memory outlives its owner while it is open, and nothing of it is left afterwards.
+    kill(owner.pid(), SIGKILL);
+    owner.wait();
+    CHECK_OR_FAIL(cuMemcpyDtoH(&byte, opened, 1) == CUDA_SUCCESS && byte == 6);
+    CHECK_OR_FAIL(cuIpcCloseMemHandle(opened) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuIpcCloseMemHandle(opened) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuIpcCloseMemHandle(opened) == CUDA_ERROR_INVALID_VALUE);
+    CHECK_OR_FAIL(cuIpcOpenMemHandle(&third, handle, kFlags) == CUDA_ERROR_INVALID_VALUE);
+    return 0;
+}
+
+bool send_fd(int socket, int fd)
+{
+    char byte = 0;
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    iovec data{&byte, 1};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+    return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
+}
+
+int receive_fd(int socket)
+{
+    char byte = 0;
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    iovec data{&byte, 1};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    int fd = -1;
+    if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) == 1 && CMSG_FIRSTHDR(&message) != nullptr) {
+        std::memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+    }
+    return fd;
+}
+
+int shareable()
+{
+    constexpr size_t kGranule = size_t{2} << 20;
+    auto map = [](CUmemGenericAllocationHandle handle) {
+        CUdeviceptr address = 0;
+        CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}},
+                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        bool mapped = cuMemAddressReserve(&address, kGranule, 0, 0, 0) == CUDA_SUCCESS &&
+                      cuMemMap(address, kGranule, 0, handle, 0) == CUDA_SUCCESS &&
+                      cuMemSetAccess(address, kGranule, &access, 1) == CUDA_SUCCESS;
+        return mapped ? address : 0;
+    };
+    Peer owner([&](int socket) {
+        CUmemAllocationProp properties{};
+        properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+        properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        CUmemGenericAllocationHandle handle = 0;
+        int fd = -1, go = 0;
+        CHECK_OR_FAIL(use_device_0());
+        CHECK_OR_FAIL(cuMemCreate(&handle, kGranule, &properties, 0) == CUDA_SUCCESS);
+        CUdeviceptr memory = map(handle);
+        CHECK_OR_FAIL(memory != 0 && cuMemsetD8(memory, 3, kGranule) == CUDA_SUCCESS);
+        CHECK_OR_FAIL(cuMemExportToShareableHandle(&fd, handle,
+                                                   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                                   0) == CUDA_SUCCESS);
+        CHECK_OR_FAIL(send_fd(socket, fd));
+        // A dmabuf travels the same way.
+        CHECK_OR_FAIL(cuMemGetHandleForAddressRange(&fd, memory, 4096,
+                                                    CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+                                                    0) == CUDA_SUCCESS);
+        CHECK_OR_FAIL(send_fd(socket, fd));
+        CHECK_OR_FAIL(take(socket, go));
+        unsigned char byte = 0;
+        CHECK_OR_FAIL(cuMemcpyDtoH(&byte, memory, 1) == CUDA_SUCCESS && byte == 4);
+        return 0;
+    });
+    CHECK_OR_FAIL(use_device_0());
+    int fd = receive_fd(owner.socket()), dmabuf = receive_fd(owner.socket());
+    CUmemGenericAllocationHandle handle = 0;
+    CHECK_OR_FAIL(cuMemImportFromShareableHandle(
+                      &handle, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
+                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == CUDA_SUCCESS);
+    close(fd);
+    CUdeviceptr memory = map(handle);
+    unsigned char byte = 0;
+    CHECK_OR_FAIL(memory != 0 && cuMemcpyDtoH(&byte, memory, 1) == CUDA_SUCCESS && byte == 3);
+    CHECK_OR_FAIL(cuMemsetD8(memory, 4, kGranule) == CUDA_SUCCESS);
+    auto* mapped = static_cast<unsigned char*>(softcuda_dmabuf_map(dmabuf));
+    CHECK_OR_FAIL(mapped != nullptr && mapped[4095] == 4);
+    CHECK_OR_FAIL(put(owner.socket(), 1));
+    CHECK_OR_FAIL(owner.wait() == 0);
+    CHECK_OR_FAIL(softcuda_dmabuf_map(dmabuf) == nullptr && errno == ENXIO);
+    return 0;
+}
+
+} // namespace
+
+TEST_F(SoftcudaProcess, AForkedChildIsNotInitialised)
+{
+    CUdeviceptr memory = allocate(4096);
+    pid_t child = fork();
+    if (child == 0) {
+        CUcontext context;
+        bool refused = cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
+                       cuCtxGetCurrent(&context) == CUDA_ERROR_NOT_INITIALIZED &&
+                       cuMemFree(memory) == CUDA_ERROR_NOT_INITIALIZED &&
+                       softcuda_host_alias(pointer(memory), 1) == nullptr;
+        _exit(refused ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_CUDA(cuMemFree(memory));
+}
+
+// ---- entry points
+
+namespace {
+
+void* entry_point(const char* name, int version)
+{
+    void* function = nullptr;
+    return find_entry_point(name, &function, version) == CUDA_SUCCESS ? function : nullptr;
+}
+
+} // namespace
+
+TEST_F(SoftcudaProcess, EntryPointsByVersion)
+{
+    EXPECT_EQ(entry_point("cuMemAlloc", 11070), reinterpret_cast<void*>(&cuMemAlloc));
+    EXPECT_EQ(entry_point("cuInit", 2000), reinterpret_cast<void*>(&cuInit));
+    EXPECT_NE(entry_point("cuCtxCreate", 3020), entry_point("cuCtxCreate", 11040));
+    EXPECT_NE(entry_point("cuCtxCreate", 11040), entry_point("cuCtxCreate", 13000));
+    EXPECT_NE(entry_point("cuLaunchKernel", 13000), nullptr);
+    EXPECT_EQ(entry_point("cuNoSuchThing", 13000), nullptr);
+}
+
+TEST_F(SoftcudaProcess, WhatIsNotThereSaysSo)
+{
+    CUmodule module;
+    EXPECT_EQ(cuModuleLoadData(&module, "image"), CUDA_ERROR_NOT_SUPPORTED);
+    const char* name = nullptr;
+    ASSERT_CUDA(cuGetErrorName(CUDA_ERROR_NOT_SUPPORTED, &name));
+    EXPECT_STREQ(name, "CUDA_ERROR_NOT_SUPPORTED");
+    EXPECT_EQ(cuGetErrorName(static_cast<CUresult>(12345), &name), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(name, nullptr);
+}
+
+TEST_F(SoftcudaProcess, CallsAreCounted)
+{
+    uint64_t all = softcuda_calls();
+    uint64_t allocations = softcuda_call_count("cuMemAlloc");
+    CUdeviceptr memory = allocate(4096);
+    EXPECT_CUDA(cuMemFree(memory));
+    EXPECT_EQ(softcuda_calls(), all + 2);
+    EXPECT_EQ(softcuda_call_count("cuMemAlloc"), allocations + 1);
+    EXPECT_EQ(softcuda_call_count("cuMemAlloc_v2"), allocations + 1);
+    EXPECT_EQ(softcuda_call_count("cuMem"), 0u);
+}
+
+int main(int argc, char** argv)
+{
+    const std::pair<const char*, int (*)()> tasks[] = {
+        {"refuse_before_init", refuse_before_init},
+        {"no_devices", no_devices},
+        {"small_memory", small_memory},
+        {"slow_copies", slow_copies},
+        {"ipc", ipc},
+        {"shareable", shareable},
+    };
+    if (const char* task = std::getenv("GDR_TEST_TASK")) {
+        for (auto [name, function] : tasks) {
+            if (std::strcmp(name, task) == 0) {
+                return function();
+            }
+        }
+        return 2;
+    }
+    testing::InitGoogleTest(&argc, argv);
+    return RUN_ALL_TESTS();
+}

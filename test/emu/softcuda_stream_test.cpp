@@ -1,0 +1,276 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// softcuda: the order of operations in streams, events, and waiting for them.
+#include "softcuda_fixture.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include <unistd.h>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+class SoftcudaStream : public Softcuda {
+  protected:
+    void SetUp() override
+    {
+        Softcuda::SetUp();
+        ASSERT_CUDA(cuMemHostAlloc(reinterpret_cast<void**>(&gate_), 4096, 0));
+        *gate_ = 0;
+    }
+
+    CUstream create(unsigned flags)
+    {
+        CUstream stream = nullptr;
+        EXPECT_CUDA(cuStreamCreate(&stream, flags));
+        return stream;
+    }
+    CUevent create_event(unsigned flags = CU_EVENT_DISABLE_TIMING)
+    {
+        CUevent event = nullptr;
+        EXPECT_CUDA(cuEventCreate(&event, flags));
+        return event;
+    }
+    CUevent record(CUstream stream)
+    {
+        CUevent event = create_event();
+        EXPECT_CUDA(cuEventRecord(event, stream));
+        return event;
+    }
+
+    // Operations issued to the stream from now on wait until open() is called.
+    void close(CUstream stream)
+    {
+        *gate_ = 0;
+        EXPECT_CUDA(cuStreamWaitValue64(stream, address_of(gate_), 1, CU_STREAM_WAIT_VALUE_EQ));
+    }
+    void open() { std::atomic_ref(*gate_).store(1); }
+
+    uint64_t* gate_ = nullptr;
+};
+
+constexpr auto kLongEnough = 20ms; // for what must not happen
+
+} // namespace
+
+TEST_F(SoftcudaStream, EventsAreNotReadyUntilTheStreamGetsThere)
+{
+    CUstream stream = create(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr memory = allocate(4096);
+    ASSERT_CUDA(cuMemsetD8(memory, 1, 4096));
+    close(stream);
+    ASSERT_CUDA(cuMemsetD8Async(memory, 2, 4096, stream));
+    CUevent event = record(stream);
+    std::this_thread::sleep_for(kLongEnough);
+    EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(static_cast<char*>(softcuda_host_alias(pointer(memory), 1))[0], 1);
+    open();
+    ASSERT_CUDA(cuEventSynchronize(event));
+    EXPECT_EQ(cuEventQuery(event), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamQuery(stream), CUDA_SUCCESS);
+    EXPECT_EQ(static_cast<char*>(softcuda_host_alias(pointer(memory), 1))[0], 2);
+    EXPECT_CUDA(cuEventDestroy(event));
+    EXPECT_CUDA(cuStreamDestroy(stream));
+    EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_F(SoftcudaStream, ProgressNeedsNobodyToAsk)
+{
+    CUstream stream = create(CU_STREAM_NON_BLOCKING);
+    uint64_t* flag = gate_ + 1;
+    *flag = 0;
+    CUdeviceptr memory = allocate(1 << 20);
+    ASSERT_CUDA(cuMemsetD8Async(memory, 3, 1 << 20, stream));
+    ASSERT_CUDA(cuStreamWriteValue64(stream, address_of(flag), 77, 0));
+    for (int i = 0; i < 5000 && std::atomic_ref(*flag).load() != 77; ++i) {
+        std::this_thread::sleep_for(1ms);
+    }
+    EXPECT_EQ(*flag, 77u);
+    EXPECT_EQ(contents(memory, 1)[0], 3);
+}
+
+TEST_F(SoftcudaStream, OneStreamKeepsItsOrder)
+{
+    CUstream stream = create(CU_STREAM_NON_BLOCKING);
+    constexpr size_t kSize = 64 << 10;
+    CUdeviceptr memory = allocate(kSize);
+    void* host = nullptr;
+    ASSERT_CUDA(cuMemHostAlloc(&host, kSize, 0));
+    for (int round = 0; round < 200; ++round) {
+        ASSERT_CUDA(cuMemsetD8Async(memory, static_cast<unsigned char>(round), kSize, stream));
+        ASSERT_CUDA(cuMemcpyDtoHAsync(host, memory, kSize, stream));
+        ASSERT_CUDA(cuMemsetD8Async(memory, 255, kSize, stream));
+        ASSERT_CUDA(cuStreamSynchronize(stream));
+        ASSERT_EQ(static_cast<unsigned char*>(host)[0], round);
+        ASSERT_EQ(static_cast<unsigned char*>(host)[kSize - 1], round);
+    }
+}
+
+TEST_F(SoftcudaStream, StreamsWaitForEachOthersEvents)
+{
+    CUstream first = create(CU_STREAM_NON_BLOCKING), second = create(CU_STREAM_NON_BLOCKING);
+    close(first);
+    CUevent event = record(first);
+    ASSERT_CUDA(cuStreamWaitEvent(second, event, 0));
+    CUevent after = record(second);
+    std::this_thread::sleep_for(kLongEnough);
+    EXPECT_EQ(cuEventQuery(after), CUDA_ERROR_NOT_READY);
+    open();
+    EXPECT_CUDA(cuStreamSynchronize(second));
+    EXPECT_EQ(cuEventQuery(event), CUDA_SUCCESS);
+    // An event that was never recorded holds nobody up.
+    ASSERT_CUDA(cuStreamWaitEvent(second, create_event(), 0));
+    EXPECT_CUDA(cuStreamSynchronize(second));
+}
+
+TEST_F(SoftcudaStream, LegacyStreamWaitsForBlockingStreamsAlone)
+{
+    CUstream blocking = create(CU_STREAM_DEFAULT), free = create(CU_STREAM_NON_BLOCKING);
+    close(blocking);
+    CUevent legacy = record(nullptr);
+    CUevent independent = record(free);
+    EXPECT_CUDA(cuEventSynchronize(independent));
+    std::this_thread::sleep_for(kLongEnough);
+    EXPECT_EQ(cuEventQuery(legacy), CUDA_ERROR_NOT_READY);
+    open();
+    EXPECT_CUDA(cuEventSynchronize(legacy));
+
+    close(nullptr);
+    CUevent held = record(blocking);
+    EXPECT_CUDA(cuStreamSynchronize(free));
+    std::this_thread::sleep_for(kLongEnough);
+    EXPECT_EQ(cuEventQuery(held), CUDA_ERROR_NOT_READY);
+    open();
+    EXPECT_CUDA(cuStreamSynchronize(blocking));
+}
+
+TEST_F(SoftcudaStream, HostFunctionsRunOnAnotherThreadInOrder)
+{
+    struct Seen {
+        pid_t thread = 0;
+        int value = 0;
+    } seen;
+    CUstream stream = create(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr memory = address_of(gate_ + 2);
+    ASSERT_CUDA(cuMemsetD32Async(memory, 42, 1, stream));
+    static uint64_t* word;
+    word = gate_ + 2;
+    ASSERT_CUDA(cuLaunchHostFunc(
+        stream,
+        [](void* argument) {
+            auto* out = static_cast<Seen*>(argument);
+            out->thread = gettid();
+            out->value = static_cast<int>(*word);
+        },
+        &seen));
+    ASSERT_CUDA(cuStreamSynchronize(stream));
+    EXPECT_EQ(seen.value, 42);
+    EXPECT_NE(seen.thread, 0);
+    EXPECT_NE(seen.thread, gettid());
+}
+
+TEST_F(SoftcudaStream, PageableSourcesAreTakenAtOnce)
+{
+    CUstream stream = create(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr memory = allocate(1000);
+    std::vector<unsigned char> bytes(1000, 4);
+    close(stream);
+    ASSERT_CUDA(cuMemcpyHtoDAsync(memory, bytes.data(), bytes.size(), stream));
+    std::fill(bytes.begin(), bytes.end(), 5);
+    open();
+    ASSERT_CUDA(cuStreamSynchronize(stream));
+    EXPECT_EQ(contents(memory, 1000), std::vector<unsigned char>(1000, 4));
+}
+
+TEST_F(SoftcudaStream, FreeingWaitsForWorkUnderWay)
+{
+    CUstream stream = create(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr memory = allocate(4096);
+    close(stream);
+    CUevent event = record(stream);
+    std::thread opener([&] {
+        std::this_thread::sleep_for(kLongEnough);
+        open();
+    });
+    EXPECT_CUDA(cuMemFree(memory));
+    EXPECT_EQ(cuEventQuery(event), CUDA_SUCCESS);
+    opener.join();
+}
+
+TEST_F(SoftcudaStream, EventsMeasureTime)
+{
+    CUstream stream = create(CU_STREAM_NON_BLOCKING);
+    CUevent start = create_event(0), end = create_event(0);
+    ASSERT_CUDA(cuEventRecord(start, stream));
+    close(stream);
+    ASSERT_CUDA(cuEventRecord(end, stream));
+    float elapsed = 0;
+    std::this_thread::sleep_for(kLongEnough);
+    EXPECT_EQ(cuEventElapsedTime(&elapsed, start, end), CUDA_ERROR_NOT_READY);
+    open();
+    ASSERT_CUDA(cuStreamSynchronize(stream));
+    ASSERT_CUDA(cuEventElapsedTime(&elapsed, start, end));
+    EXPECT_GE(elapsed, 20.0f);
+    EXPECT_EQ(cuEventElapsedTime(&elapsed, start, create_event(0)), CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_F(SoftcudaStream, ManyThreadsAndStreams)
+{
+    constexpr int kThreads = 4, kRounds = 200;
+    constexpr size_t kSize = 10000;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+        threads.emplace_back([&, t] {
+            ASSERT_CUDA(cuCtxSetCurrent(context_));
+            CUstream stream = create(CU_STREAM_NON_BLOCKING);
+            void* host = nullptr;
+            ASSERT_CUDA(cuMemHostAlloc(&host, kSize, 0));
+            for (int round = 0; round < kRounds; ++round) {
+                auto value = static_cast<unsigned char>(t * kRounds + round);
+                CUdeviceptr memory = allocate(kSize);
+                ASSERT_CUDA(cuMemsetD8Async(memory, value, kSize, stream));
+                ASSERT_CUDA(cuMemcpyDtoHAsync(host, memory, kSize, stream));
+                CUevent event = record(stream);
+                CUresult result;
+                while ((result = cuEventQuery(event)) == CUDA_ERROR_NOT_READY) {
+                }
+                ASSERT_CUDA(result);
+                ASSERT_EQ(static_cast<unsigned char*>(host)[kSize - 1], value);
+                ASSERT_CUDA(cuEventDestroy(event));
+                ASSERT_CUDA(cuMemFree(memory));
+            }
+            ASSERT_CUDA(cuStreamDestroy(stream));
+            ASSERT_CUDA(cuMemFreeHost(host));
+        });
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+}
+
+TEST_F(SoftcudaStream, LegacyAndPerThreadHandles)
+{
+    CUcontext context = nullptr;
+    EXPECT_CUDA(cuStreamGetCtx(CU_STREAM_LEGACY, &context));
+    EXPECT_EQ(context, context_);
+    unsigned flags = 99;
+    EXPECT_CUDA(cuStreamGetFlags(CU_STREAM_PER_THREAD, &flags));
+    EXPECT_EQ(flags, unsigned{CU_STREAM_DEFAULT});
+    unsigned long long legacy = 0, mine = 0;
+    EXPECT_CUDA(cuStreamGetId(nullptr, &legacy));
+    EXPECT_CUDA(cuStreamGetId(CU_STREAM_PER_THREAD, &mine));
+    EXPECT_NE(legacy, mine);
+    int least = -1, greatest = 1, priority = 1;
+    ASSERT_CUDA(cuCtxGetStreamPriorityRange(&least, &greatest));
+    EXPECT_LT(greatest, least);
+    CUstream stream = nullptr;
+    ASSERT_CUDA(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest));
+    ASSERT_CUDA(cuStreamGetPriority(stream, &priority));
+    EXPECT_EQ(priority, greatest);
+}
