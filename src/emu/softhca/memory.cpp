@@ -18,19 +18,24 @@ namespace {
 
 std::atomic<std::uint64_t> system_calls{0};
 
-using HostAlias = void* (*)(const void*, std::size_t);
-
-// Only a libcuda that the program has loaded itself, and only the emulated one knows aliases.
-HostAlias find_host_alias() {
-    static std::atomic<HostAlias> found{nullptr};
-    HostAlias function = found.load(std::memory_order_relaxed);
+// A function of the emulated driver. Only a libcuda that the program has loaded itself counts.
+template <typename Function> Function find_in_softcuda(const char* name, std::atomic<Function>& found) {
+    Function function = found.load(std::memory_order_relaxed);
     if (function == nullptr) {
         if (void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) {
-            function = reinterpret_cast<HostAlias>(dlsym(library, "softcuda_host_alias"));
+            function = reinterpret_cast<Function>(dlsym(library, name));
             found.store(function, std::memory_order_relaxed);
         }
     }
     return function;
+}
+
+using HostAlias = void* (*)(const void*, std::size_t);
+using MapDmabuf = void* (*)(int);
+
+HostAlias find_host_alias() {
+    static std::atomic<HostAlias> found{nullptr};
+    return find_in_softcuda("softcuda_host_alias", found);
 }
 
 Moved copy_within(const SegmentList& source, const SegmentList& target) {
@@ -87,6 +92,17 @@ class IoVector {
 };
 
 } // namespace
+
+void* map_dmabuf(int fd, std::size_t size) {
+    static std::atomic<MapDmabuf> found{nullptr};
+    if (const MapDmabuf map = find_in_softcuda("softcuda_dmabuf_map", found)) {
+        if (void* mapping = map(fd); mapping != nullptr || errno != EBADF) {
+            return mapping;
+        }
+    }
+    void* mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return mapping == MAP_FAILED ? nullptr : mapping;
+}
 
 std::optional<std::uint64_t> device_alias(const void* address, std::size_t length) {
     const HostAlias host_alias = find_host_alias();

@@ -139,21 +139,17 @@ ibv_mr* register_dmabuf(ibv_pd* pd, std::uint64_t offset, std::size_t length, st
         errno = ENOMEM;
         return nullptr;
     }
-    const std::uint64_t page_offset = offset & ~std::uint64_t{4095};
-    const std::size_t mapping_length = length + (offset - page_offset);
-    void* mapping = mmap(nullptr, mapping_length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                         static_cast<off_t>(page_offset));
-    if (mapping == MAP_FAILED) {
+    void* mapping = map_dmabuf(fd, size);
+    if (mapping == nullptr) {
         return nullptr;
     }
     mr->mapping = mapping;
-    mr->mapping_length = mapping_length;
-    const std::uint64_t address =
-        reinterpret_cast<std::uint64_t>(mapping) + (offset - page_offset);
+    mr->mapping_length = size;
+    const std::uint64_t address = reinterpret_cast<std::uint64_t>(mapping) + offset;
     ibv_mr* result = publish(pd, std::move(mr), nullptr, iova, length, address, access,
                              MemoryKind::dmabuf);
     if (result == nullptr) {
-        munmap(mapping, mapping_length);
+        munmap(mapping, size);
     } else {
         counts.dmabuf.fetch_add(1, std::memory_order_relaxed);
     }
