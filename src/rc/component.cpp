@@ -18,11 +18,11 @@ std::vector<std::string> query_md_resources()
     std::string reason;
     std::vector<std::string> names = verbs::device_names(&reason);
     if (names.empty()) {
-        gdr_log(diag, "gdr: no HCA: %s", reason.c_str());
+        gdr_log(diag, "no HCA: %s", reason.c_str());
     }
     std::erase_if(names, [](const std::string& name) {
         if (name.size() > kLongestName) {
-            gdr_log(warn, "gdr: %s is not used: UCX allows names of %zu characters (rename the RDMA device)",
+            gdr_log(warn, "%s is not used: UCX allows names of %zu characters (rename the RDMA device)",
                     name.c_str(), kLongestName);
         }
         return name.size() > kLongestName;
@@ -52,7 +52,7 @@ std::vector<abi::Device> query_devices(abi::MemoryDomain& md)
         if (port.active()) {
             devices.push_back({device_name(device, port), UCT_DEVICE_TYPE_NET, sys_device});
         } else {
-            gdr_log(diag, "gdr: %s is not used: port state %s", device_name(device, port).c_str(),
+            gdr_log(diag, "%s is not used: port state %s", device_name(device, port).c_str(),
                     ibv_port_state_str(port.attributes.state));
         }
     }

@@ -53,7 +53,7 @@ void Endpoint::on_connected()
 
 ucs_status_t Endpoint::post_refused(int error)
 {
-    gdr_log(error, "gdr: ibv_post_send on %s failed: %s", iface().device.name().c_str(),
+    gdr_log(error, "ibv_post_send on %s failed: %s", iface().device.name().c_str(),
             verbs::errno_text(error).c_str());
     fail(UCS_ERR_IO_ERROR);
     return UCS_ERR_IO_ERROR;
@@ -123,7 +123,7 @@ ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep)
     const auto& device = *reinterpret_cast<const DeviceAddress*>(params->dev_addr);
     const auto& address = *reinterpret_cast<const IfaceAddress*>(params->iface_addr);
     if (const char* reason = unreachable_reason(iface.device_address, &device, &address)) {
-        gdr_log(error, "gdr: cannot connect from %s: %s", device_name(iface.device, iface.port).c_str(),
+        gdr_log(error, "cannot connect from %s: %s", device_name(iface.device, iface.port).c_str(),
                 reason);
         return UCS_ERR_UNREACHABLE;
     }
@@ -134,7 +134,7 @@ ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep)
     } catch (const std::bad_alloc&) {
         return UCS_ERR_NO_MEMORY;
     } catch (const std::exception& error) {
-        gdr_log(error, "gdr: no endpoint could be made: %s", error.what());
+        gdr_log(error, "no endpoint could be made: %s", error.what());
         return UCS_ERR_IO_ERROR;
     }
 }

@@ -143,7 +143,7 @@ void Handshake::on_readable(int, unsigned char, void* arg)
             self.handle(*packet);
         }
     } catch (const std::exception& error) {
-        gdr_log(error, "gdr: %s: no further endpoints can be connected", error.what());
+        gdr_log(error, "%s: no further endpoints can be connected", error.what());
     }
     self.arm_timer();
 }
@@ -211,7 +211,7 @@ void Handshake::handle_request(const Packet& packet)
         std::string reason;
         acceptor = accept(packet, &reason);
         if (acceptor == nullptr) {
-            gdr_log(error, "gdr: a peer's connection is refused: %s", reason.c_str());
+            gdr_log(error, "a peer's connection is refused: %s", reason.c_str());
             return answer(packet, PacketType::reject, RejectReason::no_resources, nullptr);
         }
         of_peer.emplace(packet.connection, acceptor);

@@ -40,7 +40,7 @@ uint64_t random_incarnation()
 
 void log_ignored(const char* variable, unsigned long value, const char* allowed)
 {
-    gdr_log(warn, "gdr: UCX_GDR_RC_%s=%lu is ignored: %s", variable, value, allowed);
+    gdr_log(warn, "UCX_GDR_RC_%s=%lu is ignored: %s", variable, value, allowed);
 }
 
 ibv_mtu to_mtu(unsigned long bytes, ibv_mtu largest)
@@ -475,7 +475,7 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
     } catch (const std::bad_alloc&) {
         return UCS_ERR_NO_MEMORY;
     } catch (const std::exception& error) {
-        gdr_log(error, "gdr: no RC interface could be opened: %s", error.what());
+        gdr_log(error, "no RC interface could be opened: %s", error.what());
         return UCS_ERR_IO_ERROR;
     }
 }

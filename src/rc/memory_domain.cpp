@@ -38,7 +38,7 @@ bool unmaps_are_seen()
     static const bool seen = [] {
         bool installed = abi::watch_unmap(log_unmap);
         if (!installed) {
-            gdr_log(warn, "gdr: UCX's memory hooks are off: host memory is registered anew for each transfer, "
+            gdr_log(warn, "UCX's memory hooks are off: host memory is registered anew for each transfer, "
                           "which is slow (is UCX_MEM_EVENTS=n set?)");
         }
         return installed;
@@ -54,7 +54,7 @@ MemoryDomain::MemoryDomain(const std::string& device_name)
     : device_(device_name), pd_(allocate_pd(device_)), cache_(device_, pd_.get(), unmaps_are_seen())
 {
     for (const std::string& line : cache_.gpu_direct().report()) {
-        gdr_log(info, "gdr: %s", line.c_str());
+        gdr_log(info, "%s", line.c_str());
     }
 }
 
@@ -81,7 +81,7 @@ ucs_status_t MemoryDomain::reg(void* address, size_t length, bool hide_errors, u
     mem::Region* found = cache_.acquire(reinterpret_cast<uintptr_t>(address), length, &failure);
     if (found == nullptr) {
         abi::log_message(hide_errors ? abi::LogLevel::diag : abi::LogLevel::error, __FILE__, __LINE__,
-                         "gdr: %p of %zu bytes cannot be registered: %s", address, length,
+                         "%p of %zu bytes cannot be registered: %s", address, length,
                          failure.cause.c_str());
         return failure.unsupported       ? UCS_ERR_UNSUPPORTED
                : failure.error == ENOMEM ? UCS_ERR_NO_MEMORY

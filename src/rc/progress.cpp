@@ -117,7 +117,7 @@ void Iface::handle_error(const ibv_wc& wc)
     ucs_status_t status = to_status(wc.status);
     if (!(wc.wr_id & kSendBit)) {
         // Only the HCA's own trouble (length, protection) fails a receive; the sender is told by its HCA.
-        gdr_log(error, "gdr: %s failed to receive a message: %s (%s)", device.name().c_str(),
+        gdr_log(error, "%s failed to receive a message: %s (%s)", device.name().c_str(),
                 ibv_wc_status_str(wc.status), verbs::completion_cause(wc.status));
         return receives->put(reinterpret_cast<Receive*>(wc.wr_id));
     }
@@ -131,7 +131,7 @@ void Iface::handle_error(const ibv_wc& wc)
                              (status == UCS_ERR_ENDPOINT_TIMEOUT || status == UCS_ERR_CONNECTION_RESET)
                          ? abi::LogLevel::diag
                          : abi::LogLevel::error;
-        abi::log_message(level, __FILE__, __LINE__, "gdr: a connection from %s failed: %s: %s",
+        abi::log_message(level, __FILE__, __LINE__, "a connection from %s failed: %s: %s",
                          device_name(device, port).c_str(), ibv_wc_status_str(wc.status),
                          verbs::completion_cause(wc.status));
         ep->fail(status);
@@ -175,7 +175,7 @@ void Iface::grant(Acceptor& acceptor)
         wr.imm_data = htonl(kWindowGrant);
         ibv_send_wr* refused;
         if (int error = ibv_post_send(acceptor.qp.get(), &wr, &refused); error != 0) {
-            gdr_log(error, "gdr: ibv_post_send of a window grant failed: %s",
+            gdr_log(error, "ibv_post_send of a window grant failed: %s",
                     verbs::errno_text(error).c_str());
             acceptor.failed = true;
             return;
@@ -197,7 +197,7 @@ void Iface::handle_acceptor_send(const ibv_wc& wc)
     ++tx_available;
     if (wc.status != IBV_WC_SUCCESS && !acceptor.failed) {
         acceptor.failed = true;
-        gdr_log(diag, "gdr: a peer could not be granted a window: %s: %s", ibv_wc_status_str(wc.status),
+        gdr_log(diag, "a peer could not be granted a window: %s: %s", ibv_wc_status_str(wc.status),
                 verbs::completion_cause(wc.status));
     }
 }
@@ -239,7 +239,7 @@ void Iface::handle_event(const HandshakeEvent& event)
     case HandshakeEvent::Kind::failed:
         if (Endpoint* ep = find_endpoint(event.connection); ep != nullptr && ep->failure == UCS_OK) {
             auto level = err_handler != nullptr ? abi::LogLevel::diag : abi::LogLevel::error;
-            abi::log_message(level, __FILE__, __LINE__, "gdr: no connection from %s: %s",
+            abi::log_message(level, __FILE__, __LINE__, "no connection from %s: %s",
                              device_name(device, port).c_str(), event.reason.c_str());
             ep->fail(event.status);
         }
@@ -277,7 +277,7 @@ unsigned Iface::report_failures()
         }
         ucs_status_t handled = abi::handle_ep_error(this, ep, ep->failure);
         if (handled != UCS_OK && err_handler != nullptr) {
-            gdr_log(error, "gdr: the failure of an endpoint was not handled: %s",
+            gdr_log(error, "the failure of an endpoint was not handled: %s",
                     ucs_status_string(handled));
         }
     }
@@ -297,7 +297,7 @@ ucs_status_t Iface::arm()
         ibv_ack_cq_events(cq, events);
     }
     if (int error = ibv_req_notify_cq(cq, 0); error != 0) {
-        gdr_log(error, "gdr: ibv_req_notify_cq failed: %s", verbs::errno_text(error).c_str());
+        gdr_log(error, "ibv_req_notify_cq failed: %s", verbs::errno_text(error).c_str());
         return UCS_ERR_IO_ERROR;
     }
     // What came before the notification was asked for raises no event.

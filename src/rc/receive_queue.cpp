@@ -21,7 +21,7 @@ RegisteredMemory register_as_many_as_possible(ibv_pd* pd, size_t stride, unsigne
             RegisteredMemory memory(pd, stride * *length);
             if (*length < wanted) {
                 gdr_log(warn,
-                        "gdr: only %u of %u receive buffers could be registered: raise the limit of locked "
+                        "only %u of %u receive buffers could be registered: raise the limit of locked "
                         "memory (ulimit -l) or lower UCX_GDR_RC_RX_QUEUE_LEN",
                         *length, wanted);
             }
@@ -93,7 +93,7 @@ void ReceiveQueue::post_free()
     }
     ibv_recv_wr* refused = nullptr;
     if (int error = ibv_post_srq_recv(srq_.get(), &free_->wr, &refused); error != 0) {
-        gdr_log(error, "gdr: ibv_post_srq_recv failed: %s", verbs::errno_text(error).c_str());
+        gdr_log(error, "ibv_post_srq_recv failed: %s", verbs::errno_text(error).c_str());
         while (free_ != nullptr && &free_->wr != refused) { // what was taken before the refusal
             free_ = free_->next_free;
             --free_count_;

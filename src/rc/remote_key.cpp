@@ -17,7 +17,7 @@ ucs_status_t unpack(const PackedRemoteKey& packed, uct_rkey_t* key)
 {
     if (packed.magic != kRemoteKeyMagic || packed.version != kWireVersion ||
         packed.kind > mem::MemoryKind::device || packed.reserved != 0) {
-        gdr_log(error, "gdr: a remote key was refused: it was not packed by gdr of this version, or was "
+        gdr_log(error, "a remote key was refused: it was not packed by gdr of this version, or was "
                        "damaged on its way");
         return UCS_ERR_INVALID_PARAM;
     }
