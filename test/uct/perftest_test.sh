@@ -1,0 +1,63 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Stock ucx_perftest with CUDA memory over gdr, at UCT's level, where it allocates by the module's own allocators
+# (at UCP's level UCP allocates). Emulated GPU and HCA.
+set -u
+
+command -v ucx_perftest >/dev/null || {
+    echo "skipped: no ucx_perftest (package ucx-utils)"
+    exit 77
+}
+runtime=
+case ${GDR_SANITIZERS:-none} in
+*address*) runtime=$($CXX -print-file-name=libasan.so): ;;
+*thread*) runtime=$($CXX -print-file-name=libtsan.so): ;;
+esac
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+for variable in $(env | sed -n 's/^\(UCX_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$variable"; done
+
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+preload=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so:$top_builddir/src/plugin/.libs/libuct_gdr.so.0
+export LD_LIBRARY_PATH="$top_builddir/src/emu/softcuda/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export SOFTHCA_FABRIC="perftest_$$"
+
+perftest() { LD_PRELOAD=$preload timeout 120 ucx_perftest -p "$port" "$@" 2>&1; }
+
+failed=0
+port=$((20000 + $$ % 10000))
+check() { # NAME PERFTEST_ARGUMENT...
+    name=$1
+    shift
+    port=$((port + 1))
+    perftest >"$work/server" &
+    server=$!
+    tries=0
+    until grep -q 'Waiting for connection' "$work/server" || [ $tries = 100 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    perftest localhost "$@" >"$work/client"
+    client_status=$?
+    wait $server
+    server_status=$?
+    if [ $client_status = 0 ] && [ $server_status = 0 ] && grep -q '^Final:' "$work/client" &&
+        ! grep -q 'ERROR\|WARN' "$work/client" "$work/server"; then
+        echo "ok: $name"
+    else
+        echo "FAIL: $name"
+        cat "$work/server" "$work/client"
+        failed=1
+    fi
+}
+
+device="-x gdr -d softhca0:1"
+# shellcheck disable=SC2086 # device is a list of words
+{
+    check "put of device memory" $device -t put_bw -D zcopy -s 65536 -n 500 -w 10 -m cuda
+    check "put of host memory to device memory" $device -t put_bw -D zcopy -s 4096 -n 500 -w 10 -m host,cuda
+    check "get into device memory" $device -t get -D zcopy -s 4096 -n 500 -w 10 -m cuda
+    check "ping-pong of device memory" $device -t put_lat -D zcopy -s 8 -n 500 -w 10 -m cuda
+}
+exit $failed

@@ -1,0 +1,105 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# The module as stock UCX loads it: what it exports, what it changes in its host, when it speaks, and how it
+# refuses.
+set -u
+
+ucx_info=$(command -v ucx_info) || {
+    echo "skipped: no ucx_info (package ucx-utils)"
+    exit 77
+}
+module=$top_builddir/src/plugin/.libs/libuct_gdr.so.0
+late=$top_builddir/test/uct/late_ucp
+fake=$top_builddir/test/uct/.libs/libfake_ucp.so
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+
+# Stock programs have no sanitizer runtime of their own.
+runtime=
+case ${GDR_SANITIZERS:-none} in
+*address*) runtime=$($CXX -print-file-name=libasan.so): ;;
+*thread*) runtime=$($CXX -print-file-name=libtsan.so): ;;
+esac
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+
+# The environment of whoever runs the tests is not part of them. No GPU and no HCA are needed.
+for variable in $(env | sed -n 's/^\(UCX_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$variable"; done
+cd "$work" || exit 99 # a ucx.conf is looked for here
+
+failed=0
+with() { LD_PRELOAD=$runtime$module timeout 60 env "$@" 2>&1; }
+expect() { # NAME EXPECTED ACTUAL
+    if [ "$2" = "$3" ]; then
+        echo "ok: $1"
+    else
+        echo "FAIL: $1"
+        echo "  expected: $2"
+        echo "  found:    $3"
+        failed=1
+    fi
+}
+settings() { sed -n 's/^UCX_\(MEMTYPE_CACHE\|PROTO_ENABLE\|RCACHE_ENABLE\)=/\1=/p' | sort | tr '\n' ' '; }
+
+# ---- the library
+
+expect "nothing is exported" "" "$(nm -D --defined-only "$module")"
+expect "libucp is not linked" "" "$(readelf -d "$module" | grep 'NEEDED.*libucp')"
+expect "no CUDA library is linked" "" "$(readelf -d "$module" | grep 'NEEDED.*libcuda')"
+expect "it cannot be unloaded" 1 "$(readelf -d "$module" | grep -c 'Flags:.*NODELETE')"
+
+# ---- preloaded into a process that does not use UCX
+
+expect "other programs hear nothing" "" "$(with UCX_LOG_LEVEL=info UCX_GDR_STATS=- /bin/true)"
+expect "the environment of children is as it was" "" "$(with sh -c 'env | grep ^UCX_')"
+
+# ---- host preparation
+
+prepared="MEMTYPE_CACHE=n PROTO_ENABLE=y RCACHE_ENABLE=n "
+stock="MEMTYPE_CACHE=try PROTO_ENABLE=n RCACHE_ENABLE=try "
+expect "UCX without the module" "$stock" "$("$ucx_info" -c | settings)"
+expect "UCX with it" "$prepared" "$(with "$ucx_info" -c | settings)"
+expect "what the user gives stays" "MEMTYPE_CACHE=y PROTO_ENABLE=n RCACHE_ENABLE=try " \
+    "$(with UCX_MEMTYPE_CACHE=y UCX_PROTO_ENABLE=n UCX_RCACHE_ENABLE=try "$ucx_info" -c | settings)"
+echo "UCX_PROTO_ENABLE=n" >ucx.conf
+expect "also when it is given in a ucx.conf" "MEMTYPE_CACHE=n PROTO_ENABLE=n RCACHE_ENABLE=n " \
+    "$(with "$ucx_info" -c | settings)"
+echo "UCX_TLS=tcp" >ucx.conf
+expect "UCX_TLS in a ucx.conf leaves gdr out" "$stock" "$(with "$ucx_info" -c | settings)"
+rm ucx.conf
+expect "UCX_TLS leaves gdr out" "$stock" "$(with UCX_TLS=tcp,self "$ucx_info" -c | settings)"
+expect "UCX_TLS names gdr" "$prepared" "$(with UCX_TLS=gdr,tcp "$ucx_info" -c | settings)"
+
+said() { sed -n 's/.*UCX  \(INFO\|WARN\)  gdr: \(UCX_[A-Z_]*=[a-z]\): .*/\1 \2/p' | sort | tr '\n' ' '; }
+expect "one line for each change" \
+    "INFO UCX_MEMTYPE_CACHE=n INFO UCX_PROTO_ENABLE=y INFO UCX_RCACHE_ENABLE=n " \
+    "$(with UCX_LOG_LEVEL=info "$ucx_info" -d | said)"
+expect "none at the default level" "" "$(with "$ucx_info" -d | grep 'UCX  INFO')"
+
+# ---- components and variables
+
+expect "UCX_GDR_STATS is documented" 1 "$(with "$ucx_info" -f | grep -c '^UCX_GDR_STATS=$')"
+expect "no variable is unknown to UCX" "" \
+    "$(with UCX_GDR_STATS=stats UCX_GDR_RC_SEG_SIZE=8k "$ucx_info" -d | grep 'unused env')"
+expect "one line of statistics from a process that uses UCX" 1 \
+    "$(grep -c '^gdr pid=[0-9]* gpudirect_bytes=0 staged_bytes=0 host_bytes=0 gpudirect_ops=0 staged_ops=0 registrations=0$' stats)"
+expect "statistics that cannot be written are an error" 1 \
+    "$(with UCX_GDR_STATS=/nonexistent/stats "$ucx_info" -d | grep -c 'ERROR gdr: UCX_GDR_STATS=/nonexistent/stats: No such file')"
+
+cp "$module" "$work/libuct_gdr_copy.so"
+twice=$(LD_PRELOAD=$runtime$module:$work/libuct_gdr_copy.so timeout 60 "$ucx_info" -f 2>&1)
+expect "loaded from two paths it registers once" 1 "$(echo "$twice" | grep -c '^UCX_GDR_STATS=$')"
+
+# ---- refusal: libfake_ucp.so answers for libucp, from another directory
+
+refuse() { LD_PRELOAD=$runtime$fake:$module timeout 60 env "$@" 2>&1; }
+expect "refusal is one line" 1 "$(refuse "$ucx_info" -d | grep -c 'WARN  gdr: not used: this process mixes two UCX')"
+expect "and registers nothing" 0 "$(refuse "$ucx_info" -f | grep -c GDR_)"
+expect "and changes nothing" "$stock" "$(refuse "$ucx_info" -c | settings)"
+expect "and leaves UCX working" 1 "$(refuse "$ucx_info" -d | grep -c 'Memory domain: self')"
+expect "other programs hear nothing of it" "" "$(refuse /bin/true)"
+expect "a program that loads UCP later does, at its end" 1 \
+    "$(refuse "$late" | grep -c 'WARN  gdr: was not used: this process mixes two UCX')"
+expect "and without refusal nothing" "loaded" "$(with "$late")"
+
+exit $failed
