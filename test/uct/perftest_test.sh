@@ -23,23 +23,25 @@ preload=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so:$top_builddir/
 export LD_LIBRARY_PATH="$top_builddir/src/emu/softcuda/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export SOFTHCA_FABRIC="perftest_$$"
 
-perftest() { LD_PRELOAD=$preload timeout 120 ucx_perftest -p "$port" "$@" 2>&1; }
-
 failed=0
 port=$((20000 + $$ % 10000))
+
+listening() { grep -qi ":$(printf %04x "$port") [0:]* 0A" /proc/net/tcp /proc/net/tcp6; }
+
 check() { # NAME PERFTEST_ARGUMENT...
     name=$1
     shift
     port=$((port + 1))
-    perftest >"$work/server" &
+    env LD_PRELOAD="$preload" timeout 120 ucx_perftest -p "$port" >"$work/server" 2>&1 &
     server=$!
     tries=0
-    until grep -q 'Waiting for connection' "$work/server" || [ $tries = 100 ]; do
-        sleep 0.1
+    until listening || [ $tries = 200 ]; do
+        sleep 0.05
         tries=$((tries + 1))
     done
-    perftest localhost "$@" >"$work/client"
+    env LD_PRELOAD="$preload" timeout 60 ucx_perftest -p "$port" localhost "$@" >"$work/client" 2>&1
     client_status=$?
+    [ $client_status = 0 ] || kill $server 2>/dev/null
     wait $server
     server_status=$?
     if [ $client_status = 0 ] && [ $server_status = 0 ] && grep -q '^Final:' "$work/client" &&
