@@ -86,8 +86,9 @@ perftest_pair() {
 
 # Prints "iterations latency_us bandwidth_MBps messages_per_s" of a finished pair.
 perftest_figures() {
-    awk -F, '/^[0-9]+,[0-9.,]+$/ { line = $1 " " $4 " " $6 " " $8 } END { if (line == "") exit 1; print line }' \
-        "$1.client"
+    awk -F, '
+        /^ *[0-9]+,[0-9.,]+$/ { line = $1 + 0 " " $4 " " $6 " " $8 }
+        END { if (line == "") exit 1; print line }' "$1.client"
 }
 
 # Prints the line that most likely says why a pair failed.
