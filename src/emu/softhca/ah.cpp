@@ -55,7 +55,7 @@ int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv
                         ibv_ah_attr* attributes) {
     *attributes = {};
     attributes->dlid = wc->slid;
-    attributes->sl = wc->sl;
+    attributes->sl = config().ethernet ? 0 : wc->sl;
     attributes->src_path_bits = wc->dlid_path_bits;
     attributes->port_num = port;
     if ((wc->wc_flags & IBV_WC_GRH) == 0) {

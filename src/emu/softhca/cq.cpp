@@ -56,11 +56,25 @@ void take_receive(Process& self, const Cqe& entry, ibv_wc& wc) {
     wc.src_qp = entry.source_qp;
     wc.wc_flags = entry.flags;
     wc.slid = entry.source_lid;
+    wc.sl = entry.service_level;
     if (entry.status == IBV_WC_SUCCESS && entry.slot != kLanded &&
         !land(arena, qp, queue, wqe, entry)) {
         wc.status = IBV_WC_LOC_PROT_ERR;
     }
     give_back(arena, queue, entry);
+}
+
+// A program that polls in vain for long may keep the peer it waits for from running: there can be
+// more of them than processors.
+void yield_when_idle(Cq& cq) {
+    constexpr std::uint32_t patience = 2000, interval = 50;
+    const std::uint32_t polls = cq.empty_polls.load(std::memory_order_relaxed) + 1;
+    if (polls < patience) {
+        cq.empty_polls.store(polls, std::memory_order_relaxed);
+    } else {
+        cq.empty_polls.store(patience - interval, std::memory_order_relaxed);
+        sched_yield();
+    }
 }
 
 void take_send(Process& self, const Cqe& entry, ibv_wc& wc) {
@@ -80,8 +94,10 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     std::uint64_t head = shared.head.load(std::memory_order_relaxed);
     if (ring[head & shared.mask].sequence.load(std::memory_order_acquire) !=
         static_cast<std::uint32_t>(head + 1)) {
+        yield_when_idle(cq);
         return 0;
     }
+    cq.empty_polls.store(0, std::memory_order_relaxed);
     int polled = 0;
     std::uint32_t failed = kNone;
     cq.poll_lock.lock();

@@ -107,7 +107,8 @@ struct alignas(64) Cqe {
     std::uint8_t opcode;
     std::uint8_t flags;
     std::uint16_t source_lid;
-    std::uint16_t epoch; // of the QP
+    std::uint8_t service_level;
+    std::uint8_t reserved;
     std::uint8_t payload[88];
 };
 static_assert(sizeof(Cqe) == 128);

@@ -54,6 +54,7 @@ struct Cq {
     std::uint32_t index;
     std::size_t ring_bytes;
     PrivateLock poll_lock;
+    std::atomic<std::uint32_t> empty_polls{0}; // in a row
     std::uint32_t events_delivered = 0;
     std::uint32_t async_delivered = 0;
     std::atomic<unsigned> children{0};

@@ -54,6 +54,7 @@ void describe(Cqe& entry, const Arena& owner, const QpShared& qp, const Arrival&
     entry.opcode = static_cast<std::uint8_t>(arrival.opcode);
     entry.flags = static_cast<std::uint8_t>(arrival.flags);
     entry.source_lid = arrival.source_lid;
+    entry.service_level = arrival.service_level;
 }
 
 void raise_limit(Process& self, Arena& owner, const RqShared& queue) {

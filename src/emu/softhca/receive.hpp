@@ -18,6 +18,7 @@ struct Arrival {
     bool solicited = false;
     std::uint32_t source_qp = 0;   // UD
     std::uint16_t source_lid = 0;  // UD
+    std::uint8_t service_level = 0;
 };
 
 enum class Delivered { done, not_ready, too_long, bad_buffer, source_fault, unreachable };

@@ -62,6 +62,15 @@ void build_grh(std::uint8_t* grh, const ibv_global_route& route, const std::uint
     std::memcpy(grh + 24, route.dgid.raw, 16);
 }
 
+// On RoCE the receiver learns from it what the header area holds: bit 3 says UDP, then 1 IPv6 or
+// 2 IPv4, as the HCAs that UCX knows have it.
+std::uint8_t service_level(const ibv_ah_attr& ah) {
+    if (!config().ethernet) {
+        return ah.sl;
+    }
+    return is_ipv4(ah.grh.dgid.raw) ? 0xa : 0x9;
+}
+
 } // namespace
 
 Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr) {
@@ -109,6 +118,7 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr) {
         .solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0,
         .source_qp = qp.number,
         .source_lid = qp.port_lid,
+        .service_level = service_level(ah),
     };
     deliver_datagram(self, *arena, target, arrival, grh, source);
     return sent;
