@@ -62,7 +62,7 @@ void Iface::dispatch_pending()
             ep = find_endpoint(id); // the request may have ended it
             if (status != UCS_OK && ep != nullptr) {
                 ep->pending.push_front(request);
-                blocked = true;
+                blocked = status != UCS_INPROGRESS; // in progress: a part is posted, more is to come
             }
         }
         if (ep == nullptr || !ep->in_pending_list) {
