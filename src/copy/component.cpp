@@ -21,7 +21,7 @@ std::vector<std::string> query_md_resources()
 {
     if (cuda::driver() != nullptr)
         return {kName};
-    gdr_log(debug, "no CUDA memory domain: %s", cuda::unavailable_reason().c_str());
+    gdr_log(info, "no CUDA memory domain: %s", cuda::unavailable_reason().c_str());
     return {};
 }
 

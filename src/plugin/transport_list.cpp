@@ -5,12 +5,19 @@
 
 namespace gdr::plugin {
 
-bool lists_transport(std::string_view list, std::string_view name)
+namespace {
+
+struct Mentions {
+    bool negated; // the list names what is not wanted
+    bool by_name = false;
+    bool by_all = false;
+};
+
+Mentions find_transport(std::string_view list, std::string_view name)
 {
-    const bool negated = list.starts_with('^');
-    if (negated)
+    Mentions mentions{.negated = list.starts_with('^')};
+    if (mentions.negated)
         list.remove_prefix(1);
-    bool found = false;
     while (!list.empty()) {
         const size_t comma = list.find(',');
         std::string_view item = list.substr(0, comma);
@@ -18,9 +25,24 @@ bool lists_transport(std::string_view list, std::string_view name)
         if (item.starts_with('\\')) // the name of a transport, not of a group of them
             item.remove_prefix(1);
         item = item.substr(0, item.find(':')); // ":aux" says what it is for
-        found = found || item == name || item == "all";
+        mentions.by_name = mentions.by_name || item == name;
+        mentions.by_all = mentions.by_all || item == "all";
     }
-    return found != negated;
+    return mentions;
+}
+
+} // namespace
+
+bool lists_transport(std::string_view list, std::string_view name)
+{
+    const Mentions mentions = find_transport(list, name);
+    return (mentions.by_name || mentions.by_all) != mentions.negated;
+}
+
+bool names_transport(std::string_view list, std::string_view name)
+{
+    const Mentions mentions = find_transport(list, name);
+    return mentions.by_name && !mentions.negated;
 }
 
 } // namespace gdr::plugin

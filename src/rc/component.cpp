@@ -4,6 +4,8 @@
 #include "rc/component.hpp"
 
 #include "abi/host.hpp"
+#include "abi/settings.hpp"
+#include "plugin/transport_list.hpp"
 #include "rc/iface.hpp"
 #include "rc/memory_domain.hpp"
 #include "rc/remote_key.hpp"
@@ -18,7 +20,11 @@ std::vector<std::string> query_md_resources()
     std::string reason;
     std::vector<std::string> names = verbs::device_names(&reason);
     if (names.empty()) {
-        gdr_log(diag, "no HCA: %s", reason.c_str());
+        // Who asked for gdr by name must learn why it is not there; who did not need not.
+        bool asked_for = plugin::names_transport(abi::user_setting("TLS").value_or(""), "gdr");
+        abi::log_message(asked_for ? abi::LogLevel::warn : abi::LogLevel::diag, __FILE__, __LINE__,
+                         "no HCA, so no network transport: %s (\"ucx-gdr run\" can emulate one)",
+                         reason.c_str());
     }
     std::erase_if(names, [](const std::string& name) {
         if (name.size() > kLongestName) {

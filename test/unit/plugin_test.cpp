@@ -52,6 +52,10 @@ TEST(TransportList, Values)
     EXPECT_FALSE(lists_transport("tcp", "gdr"));
     EXPECT_FALSE(lists_transport("gdrcopy,gdr_copy", "gdr"));
     EXPECT_FALSE(lists_transport("^tcp,gdr", "gdr"));
+
+    EXPECT_TRUE(names_transport("tcp,gdr", "gdr"));
+    EXPECT_FALSE(names_transport("all", "gdr"));
+    EXPECT_FALSE(names_transport("^gdr", "gdr"));
     EXPECT_FALSE(lists_transport("^all", "gdr"));
     EXPECT_FALSE(lists_transport("", "gdr"));
 }
