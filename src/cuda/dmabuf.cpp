@@ -19,11 +19,20 @@ DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t len
         exported.result = CUDA_ERROR_NOT_SUPPORTED;
         return exported;
     }
-    int fd = -1;
-    exported.result = driver.cuMemGetHandleForAddressRange(&fd, exported.base, exported.length,
-                                                           CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
-    if (exported.result == CUDA_SUCCESS)
+    try {
+        // The export of cuMemAlloc memory is refused without a current context.
+        Pointer memory = classify(driver, address);
+        if (memory.kind == MemoryKind::host)
+            throw Error(CUDA_ERROR_INVALID_VALUE, "host memory");
+        CurrentContext current(driver, memory);
+        int fd = -1;
+        check(driver.cuMemGetHandleForAddressRange(&fd, exported.base, exported.length,
+                                                   CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
+              "cuMemGetHandleForAddressRange");
         exported.fd = UniqueFd(fd);
+    } catch (const Error& error) {
+        exported.result = error.result();
+    }
     return exported;
 }
 

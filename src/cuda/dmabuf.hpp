@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Export of device memory as a dmabuf, the file descriptor by which an HCA's driver finds a GPU's pages.
-// Any thread; no current context is needed.
+// Any thread, whatever it has as current context.
 #pragma once
 
 #include "cuda/driver.hpp"

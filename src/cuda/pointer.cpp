@@ -7,6 +7,24 @@
 
 namespace gdr::cuda {
 
+namespace {
+
+// For memory of cuMemCreate the range attributes tell the whole reservation, of which the address's own
+// mapping, with its own buffer id, is a part, and which may have holes.
+void find_mapping(const Driver& driver, const void* address, CUdeviceptr& base, size_t& length)
+{
+    // Their names came with CUDA 11.8.
+    constexpr auto kMappingSize = static_cast<CUpointer_attribute>(18);
+    constexpr auto kMappingBase = static_cast<CUpointer_attribute>(19);
+    CUpointer_attribute attributes[] = {kMappingBase, kMappingSize};
+    void* values[] = {&base, &length};
+    check(driver.cuPointerGetAttributes(std::size(attributes), attributes, values,
+                                        reinterpret_cast<CUdeviceptr>(address)),
+          "cuPointerGetAttributes(MAPPING_BASE_ADDR, MAPPING_SIZE)");
+}
+
+} // namespace
+
 Pointer classify(const Driver& driver, const void* address)
 {
     unsigned type = 0; // stays 0 for memory that CUDA does not know
@@ -16,14 +34,15 @@ Pointer classify(const Driver& driver, const void* address)
     CUdeviceptr base = 0;
     size_t length = 0;
     CUcontext context = nullptr;
+    CUmemoryPool pool = nullptr;
 
     CUpointer_attribute attributes[] = {
         CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_BUFFER_ID,
         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-        CU_POINTER_ATTRIBUTE_CONTEXT,
+        CU_POINTER_ATTRIBUTE_CONTEXT,           CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
     };
-    void* values[] = {&type, &managed, &device, &id, &base, &length, &context};
+    void* values[] = {&type, &managed, &device, &id, &base, &length, &context, &pool};
     static_assert(std::size(attributes) == std::size(values));
     check(driver.cuPointerGetAttributes(std::size(attributes), attributes, values,
                                         reinterpret_cast<CUdeviceptr>(address)),
@@ -38,6 +57,8 @@ Pointer classify(const Driver& driver, const void* address)
         pointer.pinned = true;
     else
         pointer.kind = MemoryKind::device;
+    if (pointer.kind == MemoryKind::device && context == nullptr && pool == nullptr)
+        find_mapping(driver, address, base, length);
     pointer.device = device;
     pointer.buffer_id = id;
     pointer.base = base;

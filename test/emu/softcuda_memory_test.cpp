@@ -197,7 +197,7 @@ TEST_F(SoftcudaMemory, CopiesRespectTheBoundsOfAllocations)
     EXPECT_EQ(cuMemcpyDtoH(bytes.data(), memory + 8192, 1), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(cuMemcpyHtoD(address_of(bytes.data()), bytes.data() + 1, 1),
               CUDA_ERROR_INVALID_VALUE);
-    EXPECT_EQ(cuMemcpyDtoH(pointer(memory), memory, 1), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_CUDA(cuMemcpyDtoH(pointer(memory), memory + 9, 1)); // addresses say what they are
     EXPECT_CUDA(cuMemcpy(address_of(bytes.data()), memory, 8192));
     ASSERT_CUDA(cuMemFree(memory));
     EXPECT_EQ(cuMemcpyDtoH(bytes.data(), memory, 1), CUDA_ERROR_INVALID_VALUE);
@@ -301,12 +301,14 @@ TEST_F(SoftcudaMemory, OrdinaryMemoryHasNoAttributes)
               CUDA_ERROR_INVALID_VALUE);
     unsigned type = 99;
     unsigned long long id = 99;
+    size_t size = 99;
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                   CU_POINTER_ATTRIBUTE_BUFFER_ID};
-    void* values[] = {&type, &id};
-    EXPECT_CUDA(cuPointerGetAttributes(2, which, values, address_of(heap.data())));
+                                   CU_POINTER_ATTRIBUTE_BUFFER_ID, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void* values[] = {&type, &id, &size};
+    EXPECT_CUDA(cuPointerGetAttributes(3, which, values, address_of(heap.data())));
     EXPECT_EQ(type, 0u);
     EXPECT_EQ(id, 0u);
+    EXPECT_EQ(size, 99u); // left as it was
 }
 
 TEST_F(SoftcudaMemory, ManagedMemoryIsOnBothSides)
@@ -380,11 +382,21 @@ TEST_F(SoftcudaMemory, TwoHandlesMappedSideBySide)
     // A copy across the seam, and what belongs to the first mapping alone.
     ASSERT_CUDA(cuMemcpyHtoD(range + kGranule - 4096, bytes.data(), bytes.size()));
     EXPECT_EQ(contents(range + kGranule - 4096, bytes.size()), bytes);
-    EXPECT_EQ(attribute<size_t>(CU_POINTER_ATTRIBUTE_RANGE_SIZE, range), kGranule);
+    CUdeviceptr base = 0;
+    size_t size = 0;
+    ASSERT_CUDA(cuMemGetAddressRange(&base, &size, range + kGranule));
+    EXPECT_EQ(base, range + kGranule);
+    EXPECT_EQ(size, kGranule);
+    // The attributes tell the reservation.
+    EXPECT_EQ(attribute<CUdeviceptr>(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, range + kGranule),
+              range);
+    EXPECT_EQ(attribute<size_t>(CU_POINTER_ATTRIBUTE_RANGE_SIZE, range), 2 * kGranule);
     EXPECT_NE(attribute<unsigned long long>(CU_POINTER_ATTRIBUTE_BUFFER_ID, range),
               attribute<unsigned long long>(CU_POINTER_ATTRIBUTE_BUFFER_ID, range + kGranule));
     EXPECT_EQ(attribute<int>(CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, range), 1);
-    EXPECT_EQ(attribute_error(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, range), CUDA_ERROR_NOT_SUPPORTED);
+    int on = 1;
+    EXPECT_EQ(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, range),
+              CUDA_ERROR_NOT_SUPPORTED);
     EXPECT_EQ(softcuda_host_alias(pointer(range), 2 * kGranule), nullptr);
     // Handles may go before the mappings.
     ASSERT_CUDA(cuMemRelease(first));

@@ -208,6 +208,8 @@ TEST_F(SoftcudaProcess, DmabufOfWholePagesAlone)
     EXPECT_EQ(cuMemGetHandleForAddressRange(&fd, memory, 4096, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
                                             1),
               CUDA_ERROR_NOT_SUPPORTED);
+    ASSERT_CUDA(cuCtxSetCurrent(nullptr));
+    export_dmabuf(memory, 4096, CUDA_ERROR_INVALID_CONTEXT);
 }
 
 TEST_F(SoftcudaProcess, DmabufByKindOfMemory)
@@ -295,6 +297,10 @@ int ipc()
         CHECK_OR_FAIL(cuMemsetD8(memory, 5, kSize) == CUDA_SUCCESS);
         CHECK_OR_FAIL(cuIpcGetMemHandle(&handle, memory + 100) == CUDA_SUCCESS);
         CHECK_OR_FAIL(put(socket, handle));
+        CUdeviceptr freed;
+        CHECK_OR_FAIL(cuMemAlloc(&freed, kSize) == CUDA_SUCCESS);
+        CHECK_OR_FAIL(cuIpcGetMemHandle(&handle, freed) == CUDA_SUCCESS);
+        CHECK_OR_FAIL(cuMemFree(freed) == CUDA_SUCCESS && put(socket, handle));
         int go = 0;
         CHECK_OR_FAIL(take(socket, go));
         unsigned char byte = 0;
@@ -302,15 +308,20 @@ int ipc()
         CHECK_OR_FAIL(take(socket, go)); // is killed here
         return 1;
     });
-    CUipcMemHandle handle;
+    CUipcMemHandle handle, freed;
     CUdeviceptr opened = 0, again = 0, third = 0;
-    CHECK_OR_FAIL(take(owner.socket(), handle) && use_device_0());
+    CHECK_OR_FAIL(take(owner.socket(), handle) && take(owner.socket(), freed) && use_device_0());
     constexpr unsigned kFlags = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS;
+    CHECK_OR_FAIL(cuIpcOpenMemHandle(&third, freed, kFlags) == CUDA_ERROR_INVALID_VALUE);
     CHECK_OR_FAIL(cuIpcOpenMemHandle(&opened, handle, kFlags) == CUDA_SUCCESS);
     CHECK_OR_FAIL(cuIpcOpenMemHandle(&again, handle, kFlags) == CUDA_SUCCESS && again == opened);
     size_t size = 0;
     unsigned char byte = 0;
     CHECK_OR_FAIL(cuMemGetAddressRange(nullptr, &size, opened) == CUDA_SUCCESS && size == kSize);
+    int fd = -1;
+    CHECK_OR_FAIL(cuMemGetHandleForAddressRange(&fd, opened, 4096,
+                                                CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+                                                0) == CUDA_ERROR_INVALID_VALUE);
     CHECK_OR_FAIL(cuMemcpyDtoH(&byte, opened + kSize - 1, 1) == CUDA_SUCCESS && byte == 5);
     CHECK_OR_FAIL(cuMemsetD8(opened, 6, kSize) == CUDA_SUCCESS);
     CHECK_OR_FAIL(put(owner.socket(), 1) && take(owner.socket(), byte) && byte == 6);
@@ -321,7 +332,7 @@ int ipc()
     CHECK_OR_FAIL(cuIpcCloseMemHandle(opened) == CUDA_SUCCESS);
     CHECK_OR_FAIL(cuIpcCloseMemHandle(opened) == CUDA_SUCCESS);
     CHECK_OR_FAIL(cuIpcCloseMemHandle(opened) == CUDA_ERROR_INVALID_VALUE);
-    CHECK_OR_FAIL(cuIpcOpenMemHandle(&third, handle, kFlags) == CUDA_ERROR_INVALID_VALUE);
+    CHECK_OR_FAIL(cuIpcOpenMemHandle(&third, handle, kFlags) == CUDA_ERROR_INVALID_HANDLE);
     return 0;
 }
 

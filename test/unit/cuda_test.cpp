@@ -324,6 +324,45 @@ TEST_F(Cuda, PoolMemoryHasNoContextAndIsReleased)
     EXPECT_EQ(current(), nullptr);
 }
 
+TEST_F(Cuda, MemoryOfCuMemCreateIsKnownByItsMapping)
+{
+    constexpr size_t kGranule = size_t{2} << 20;
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    CUmemAccessDesc access{};
+    access.location = properties.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    auto create = symbol<decltype(&cuMemCreate)>("cuMemCreate");
+    auto map = symbol<decltype(&cuMemMap)>("cuMemMap");
+    CUdeviceptr range = 0; // its first granule stays empty
+    ASSERT_EQ(symbol<decltype(&cuMemAddressReserve)>("cuMemAddressReserve")(&range, 4 * kGranule, 0, 0, 0),
+              CUDA_SUCCESS);
+    for (int i : {1, 2}) {
+        CUmemGenericAllocationHandle handle = 0;
+        ASSERT_EQ(create(&handle, kGranule, &properties, 0), CUDA_SUCCESS);
+        ASSERT_EQ(map(range + i * kGranule, kGranule, 0, handle, 0), CUDA_SUCCESS);
+        ASSERT_EQ(symbol<decltype(&cuMemRelease)>("cuMemRelease")(handle), CUDA_SUCCESS);
+    }
+    ASSERT_EQ(symbol<decltype(&cuMemSetAccess)>("cuMemSetAccess")(range + kGranule, 2 * kGranule, &access, 1),
+              CUDA_SUCCESS);
+    ASSERT_EQ(current(), nullptr);
+
+    auto* second = reinterpret_cast<void*>(range + 2 * kGranule);
+    Pointer pointer = classify(*driver_, advance(second, 12345));
+    EXPECT_EQ(pointer.kind, MemoryKind::device);
+    EXPECT_EQ(pointer.context, nullptr);
+    EXPECT_EQ(pointer.base, range + 2 * kGranule);
+    EXPECT_EQ(pointer.length, kGranule);
+    EXPECT_NE(pointer.buffer_id, buffer_id(*driver_, advance(second, -kGranule)));
+    EXPECT_EQ(classify(*driver_, reinterpret_cast<void*>(range)).kind, MemoryKind::host);
+    // One export may run over both.
+    EXPECT_EQ(export_dmabuf(*driver_, advance(second, -4096), 8192).result, CUDA_SUCCESS);
+
+    ASSERT_EQ(symbol<decltype(&cuMemUnmap)>("cuMemUnmap")(range + kGranule, 2 * kGranule), CUDA_SUCCESS);
+    ASSERT_EQ(symbol<decltype(&cuMemAddressFree)>("cuMemAddressFree")(range, 4 * kGranule), CUDA_SUCCESS);
+}
+
 // ---- contexts
 
 TEST_F(Cuda, MakesAContextCurrentAndRestoresWhatWas)

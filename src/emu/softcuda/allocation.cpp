@@ -88,7 +88,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* address, size_t size, unsigned flags)
 
 CUresult cuMemFree(CUdeviceptr address)
 {
-    return api(__func__, Needs::context, [&] {
+    return api(__func__, Needs::init, [&] {
         return address == 0 ? CUDA_SUCCESS
                             : free_memory(address, {Kind::device, Kind::pool, Kind::managed});
     });
@@ -116,7 +116,7 @@ CUresult cuMemAllocHost(void** pointer, size_t size)
 
 CUresult cuMemFreeHost(void* pointer)
 {
-    return api(__func__, Needs::context,
+    return api(__func__, Needs::init,
                [&] { return free_memory(as_address(pointer), {Kind::host_alloc}); });
 }
 
@@ -138,10 +138,7 @@ CUresult cuMemHostRegister(void* pointer, size_t size, unsigned flags)
 CUresult cuMemHostUnregister(void* pointer)
 {
     return api(__func__, Needs::context, [&] {
-        auto allocation = find(as_address(pointer));
-        require(allocation && allocation->kind == Kind::host_registered &&
-                    allocation->base == as_address(pointer),
-                CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+        require(find(as_address(pointer)).has_value(), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
         return free_memory(as_address(pointer), {Kind::host_registered});
     });
 }

@@ -71,6 +71,15 @@ void end(CUcontext context)
     context->alive = false;
 }
 
+/// Whether a context may be made current. A primary context that is not active may: it is at its
+/// use that this is noticed, and it may have come to life again until then.
+void check_current(CUcontext context)
+{
+    std::lock_guard guard(contexts().mutex);
+    require(contexts().all.contains(context), CUDA_ERROR_INVALID_CONTEXT);
+    require(context->alive || context->primary, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
 CUresult create(CUcontext* handle, unsigned flags, CUdevice ordinal)
 {
     require(handle != nullptr);
@@ -227,8 +236,9 @@ CUresult cuCtxDestroy(CUcontext context)
 CUresult cuCtxPushCurrent(CUcontext context)
 {
     return api(__func__, Needs::init, [&] {
-        require(context != nullptr, CUDA_ERROR_INVALID_CONTEXT);
-        stack.push_back(live_context(context));
+        require(context != nullptr);
+        check_current(context);
+        stack.push_back(context);
     });
 }
 
@@ -247,7 +257,7 @@ CUresult cuCtxSetCurrent(CUcontext context)
 {
     return api(__func__, Needs::init, [&] {
         if (context != nullptr) {
-            live_context(context);
+            check_current(context);
         }
         if (!stack.empty()) {
             stack.pop_back();
@@ -268,8 +278,9 @@ CUresult cuCtxGetCurrent(CUcontext* context)
 
 CUresult cuCtxGetDevice(CUdevice* ordinal)
 {
-    return api(__func__, Needs::context, [&] {
+    return api(__func__, Needs::init, [&] {
         require(ordinal != nullptr);
+        require(current_context() != nullptr, CUDA_ERROR_INVALID_CONTEXT);
         *ordinal = current_context()->device;
     });
 }

@@ -21,7 +21,8 @@ struct Range {
     Space space;
 };
 
-Range host(const void* pointer) { return {as_address(pointer), Space::host}; }
+/// Also device memory may be given where a function's name says host.
+Range host(const void* pointer) { return {as_address(pointer), Space::any}; }
 Range on_device(CUdeviceptr address) { return {address, Space::device}; }
 Range anywhere(CUdeviceptr address) { return {address, Space::any}; }
 
@@ -176,7 +177,7 @@ CUresult set_2d(CUstream handle, Mode mode, CUdeviceptr address, size_t pitch, V
 
 using namespace softcuda;
 
-// ---- copies
+// ---- copies; with a stream of their own they need no current context
 
 CUresult cuMemcpy(CUdeviceptr destination, CUdeviceptr source, size_t length)
 {
@@ -219,7 +220,7 @@ CUresult cuMemcpyPeer(CUdeviceptr destination, CUcontext destination_context, CU
 CUresult cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source, size_t length,
                        CUstream stream)
 {
-    return api(__func__, Needs::context, [&] {
+    return api(__func__, Needs::init, [&] {
         return copy(stream, Mode::async, anywhere(destination), anywhere(source), length);
     });
 }
@@ -227,14 +228,14 @@ CUresult cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source, size_t lengt
 CUresult cuMemcpyHtoDAsync(CUdeviceptr destination, const void* source, size_t length,
                            CUstream stream)
 {
-    return api(__func__, Needs::context, [&] {
+    return api(__func__, Needs::init, [&] {
         return copy(stream, Mode::async, on_device(destination), host(source), length);
     });
 }
 
 CUresult cuMemcpyDtoHAsync(void* destination, CUdeviceptr source, size_t length, CUstream stream)
 {
-    return api(__func__, Needs::context, [&] {
+    return api(__func__, Needs::init, [&] {
         return copy(stream, Mode::async, host(destination), on_device(source), length);
     });
 }
@@ -242,7 +243,7 @@ CUresult cuMemcpyDtoHAsync(void* destination, CUdeviceptr source, size_t length,
 CUresult cuMemcpyDtoDAsync(CUdeviceptr destination, CUdeviceptr source, size_t length,
                            CUstream stream)
 {
-    return api(__func__, Needs::context, [&] {
+    return api(__func__, Needs::init, [&] {
         return copy(stream, Mode::async, on_device(destination), on_device(source), length);
     });
 }
@@ -251,7 +252,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr destination, CUcontext destination_contex
                            CUdeviceptr source, CUcontext source_context, size_t length,
                            CUstream stream)
 {
-    return api(__func__, Needs::context, [&] {
+    return api(__func__, Needs::init, [&] {
         live_context(destination_context);
         live_context(source_context);
         return copy(stream, Mode::async, on_device(destination), on_device(source), length);
@@ -270,7 +271,7 @@ CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* what)
 
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* what, CUstream stream)
 {
-    return api(__func__, Needs::context, [&] { return copy_2d(stream, Mode::async, what); });
+    return api(__func__, Needs::init, [&] { return copy_2d(stream, Mode::async, what); });
 }
 
 // ---- memset
@@ -295,20 +296,20 @@ CUresult cuMemsetD32(CUdeviceptr address, unsigned value, size_t count)
 
 CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t count, CUstream stream)
 {
-    return api(__func__, Needs::context,
+    return api(__func__, Needs::init,
                [&] { return set(stream, Mode::async, address, value, count); });
 }
 
 CUresult cuMemsetD16Async(CUdeviceptr address, unsigned short value, size_t count,
                           CUstream stream)
 {
-    return api(__func__, Needs::context,
+    return api(__func__, Needs::init,
                [&] { return set(stream, Mode::async, address, value, count); });
 }
 
 CUresult cuMemsetD32Async(CUdeviceptr address, unsigned value, size_t count, CUstream stream)
 {
-    return api(__func__, Needs::context,
+    return api(__func__, Needs::init,
                [&] { return set(stream, Mode::async, address, value, count); });
 }
 

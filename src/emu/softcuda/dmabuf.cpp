@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Export of device memory as a dmabuf.
+#include "emu/softcuda/context.hpp"
 #include "emu/softcuda/handle.hpp"
 #include "emu/softcuda/memory.hpp"
 #include "emu/softcuda/softcuda.h"
@@ -24,7 +25,9 @@ std::vector<MemoryName> name_range(uintptr_t address, size_t length)
     require(!allocations.empty());
     std::vector<MemoryName> names;
     for (const Allocation& allocation : allocations) {
-        require(allocation.on_device());
+        require(allocation.on_device() && allocation.kind != Kind::ipc);
+        require(allocation.kind != Kind::device || current_context() != nullptr,
+                CUDA_ERROR_INVALID_CONTEXT);
         MemoryName name =
             name_memory(allocation.extent, allocation.device, allocation.rdma_capable);
         uintptr_t first_page = allocation.base / kPage * kPage;

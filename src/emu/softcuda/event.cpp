@@ -137,8 +137,11 @@ CUresult cuEventCreate(CUevent* handle, unsigned flags)
     return api(__func__, Needs::context, [&] {
         constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
         require(handle != nullptr);
-        require((flags & CU_EVENT_INTERPROCESS) == 0, CUDA_ERROR_NOT_SUPPORTED);
-        require((flags & ~kKnown) == 0);
+        require((flags & ~(kKnown | CU_EVENT_INTERPROCESS)) == 0);
+        if ((flags & CU_EVENT_INTERPROCESS) != 0) {
+            require((flags & CU_EVENT_DISABLE_TIMING) != 0);
+            throw Error{CUDA_ERROR_NOT_SUPPORTED};
+        }
         auto* event = new CUevent_st{current_context(), flags};
         std::lock_guard guard(events().mutex);
         events().all.insert(event);

@@ -20,18 +20,18 @@ struct Header {
     uint64_t names;
 };
 
-uint64_t inode_of(int fd)
-{
-    struct stat status{};
-    return fstat(fd, &status) == 0 ? status.st_ino : 0;
-}
-
 bool write_all(int fd, const void* data, size_t size, off_t offset)
 {
     return pwrite(fd, data, size, offset) == static_cast<ssize_t>(size);
 }
 
 } // namespace
+
+uint64_t inode_of(int fd)
+{
+    struct stat status{};
+    return fstat(fd, &status) == 0 ? status.st_ino : 0;
+}
 
 MemoryName name_memory(const Extent& extent, int device, bool rdma_capable)
 {

@@ -21,6 +21,8 @@ struct MemoryName {
     int rdma_capable;
 };
 
+uint64_t inode_of(int fd);
+
 MemoryName name_memory(const Extent& extent, int device, bool rdma_capable);
 
 /// An fd of the memory file, to be closed by the caller; -1 with errno set (ENXIO: the owner is

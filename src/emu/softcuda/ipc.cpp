@@ -7,23 +7,28 @@
 #include "emu/softcuda/memory.hpp"
 #include "emu/softcuda/stream.hpp"
 
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <string>
 #include <tuple>
 
 namespace softcuda {
 
 namespace {
 
-constexpr uint64_t kMagic = 0x736f'6674'6375'6461; // "softcuda"
+constexpr uint32_t kMagic = 0x7363'7564; // "scud"
 
 struct IpcHandle {
-    uint64_t magic;
-    uint64_t size; // of the allocation
+    uint32_t magic;
+    int32_t token;        // fd in the owner, closed when the memory is freed
+    uint64_t token_inode; // of the file
+    uint64_t size;        // of the allocation
     MemoryName name;
 };
 static_assert(sizeof(IpcHandle) <= sizeof(CUipcMemHandle));
@@ -46,8 +51,33 @@ Ipc& ipc()
     return instance;
 }
 
+/// The token of an allocation that is to be opened by others.
+int token_of(const Allocation& allocation)
+{
+    if (allocation.ipc_token >= 0) {
+        return allocation.ipc_token;
+    }
+    int token = memfd_create("softcuda-ipc", MFD_CLOEXEC);
+    require(token >= 0, CUDA_ERROR_OPERATING_SYSTEM);
+    modify(allocation.base,
+           [](Allocation& a, uint64_t fd) { a.ipc_token = static_cast<int>(fd); },
+           static_cast<uint64_t>(token));
+    return token;
+}
+
+/// Whether the owner lives and has not freed the memory.
+void check_alive(const IpcHandle& handle)
+{
+    struct stat status {};
+    std::string files = "/proc/" + std::to_string(handle.name.pid) + "/fd/";
+    require(stat(files.c_str(), &status) == 0, CUDA_ERROR_INVALID_HANDLE);
+    require(stat((files + std::to_string(handle.token)).c_str(), &status) == 0 &&
+            status.st_ino == handle.token_inode);
+}
+
 CUdeviceptr open(const IpcHandle& handle, CUcontext context)
 {
+    check_alive(handle);
     Device& on = device(handle.name.device);
     size_t alignment = handle.size >= kLargePage ? kLargePage : kPage;
     Allocation allocation{Kind::ipc, 0, handle.size, on.ordinal(), context};
@@ -59,7 +89,6 @@ CUdeviceptr open(const IpcHandle& handle, CUcontext context)
         throw Error{CUDA_ERROR_OUT_OF_MEMORY};
     }
     allocation.base = allocation.reserved + offset_in_page(handle.size);
-    allocation.rdma_capable = true;
     insert(allocation);
     return allocation.base;
 }
@@ -74,10 +103,15 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address)
 {
     return api(__func__, Needs::context, [&] {
         require(out != nullptr);
+        std::lock_guard guard(ipc().mutex);
         auto allocation = find(address);
         require(allocation && allocation->kind == Kind::device);
-        IpcHandle handle{kMagic, allocation->size,
-                         name_memory(allocation->extent, allocation->device, true)};
+        IpcHandle handle{};
+        handle.magic = kMagic;
+        handle.token = token_of(*allocation);
+        handle.token_inode = inode_of(handle.token);
+        handle.size = allocation->size;
+        handle.name = name_memory(allocation->extent, allocation->device, true);
         std::memset(out, 0, sizeof(*out));
         std::memcpy(out, &handle, sizeof(handle));
     });
@@ -86,7 +120,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address)
 CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle in, unsigned flags)
 {
     return api(__func__, Needs::context, [&] {
-        require(address != nullptr && (flags & ~CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == 0);
+        require(address != nullptr && flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
         IpcHandle handle;
         std::memcpy(&handle, &in, sizeof(handle));
         require(handle.magic == kMagic && handle.size > 0);

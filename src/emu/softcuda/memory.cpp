@@ -6,6 +6,7 @@
 #include "emu/softcuda/softcuda.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -135,6 +136,9 @@ size_t pool_usage(CUmemoryPool pool)
 
 void release(const Allocation& allocation)
 {
+    if (allocation.ipc_token >= 0) {
+        close(allocation.ipc_token);
+    }
     switch (allocation.kind) {
     case Kind::device:
     case Kind::pool:
@@ -192,7 +196,6 @@ Pieces pieces(uintptr_t address, size_t length, Space space)
         result.emplace_back(as_pointer(address), length);
         return result;
     }
-    require(space != Space::host);
     while (length > 0) {
         require(allocation != nullptr && allocation->on_device() && allocation->accessible);
         size_t offset = address - allocation->base;

@@ -30,11 +30,12 @@ struct Allocation {
     int device;        // for host memory that of the context that made it
     CUcontext context; // nullptr for pool and vmm memory
     uint64_t buffer_id = 0; // set by insert(): unique in the process, never used again
-    uintptr_t reserved = 0; // device addresses taken, for kinds that take them themselves
+    uintptr_t reserved = 0; // device addresses taken; by others for vmm memory
     size_t reserved_length = 0;
     Extent extent{};        // device memory: where the bytes are, from the page of `base` on
     CUmemoryPool pool = nullptr;
     uint64_t vmm_handle = 0;
+    int ipc_token = -1;     // file that shows other processes that the allocation lives
     bool rdma_capable = false;
     bool accessible = true; // vmm memory: cuMemSetAccess was called
     bool sync_memops = false;
@@ -83,7 +84,6 @@ void release_memory(CUcontext context);
 
 /// Which memory an argument may name.
 enum class Space {
-    host,   // CPU accessible
     device, // known to the driver
     any,
 };

@@ -4,6 +4,7 @@
 #include "emu/softcuda/memory.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace softcuda {
 
@@ -15,6 +16,27 @@ CUresult answer(void* data, Value value)
 {
     std::memcpy(data, &value, sizeof(value));
     return CUDA_SUCCESS;
+}
+
+// Attributes whose names came with CUDA 11.8.
+constexpr int kMappingSize = 18;
+constexpr int kMappingBase = 19;
+constexpr int kMemoryBlockId = 20;
+
+using AddressRange = std::pair<uintptr_t, size_t>;
+
+/// What the driver calls the range of an address: of vmm memory the whole reservation.
+AddressRange range(const Allocation& a)
+{
+    return a.kind == Kind::vmm ? AddressRange(a.reserved, a.reserved_length)
+                               : AddressRange(a.base, a.size);
+}
+
+/// Where memory is mapped: whole pages, of vmm memory the mapping.
+AddressRange mapping(const Allocation& a)
+{
+    uintptr_t start = a.base / kPage * kPage;
+    return {start, round_up(a.base + a.size, kPage) - start};
 }
 
 unsigned long long allowed_handle_types(const Allocation& a)
@@ -38,8 +60,7 @@ CUresult get(void* data, CUpointer_attribute attribute, const Allocation& a, uin
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         return a.on_device() ? CUDA_ERROR_INVALID_VALUE : answer(data, as_pointer(address));
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-        return a.kind == Kind::vmm ? CUDA_ERROR_NOT_SUPPORTED
-                                   : answer(data, static_cast<int>(a.sync_memops));
+        return answer(data, static_cast<int>(a.sync_memops || a.kind == Kind::managed));
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
         return answer(data, static_cast<unsigned long long>(a.buffer_id));
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -48,8 +69,13 @@ CUresult get(void* data, CUpointer_attribute attribute, const Allocation& a, uin
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         return answer(data, static_cast<int>(a.kind == Kind::device));
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        return answer(data, static_cast<CUdeviceptr>(a.base));
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return answer(data, a.size);
+        return answer(data, static_cast<CUdeviceptr>(range(a).first));
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return answer(data, range(a).second);
+    case kMappingBase: return answer(data, static_cast<CUdeviceptr>(mapping(a).first));
+    case kMappingSize: return answer(data, mapping(a).second);
+    case kMemoryBlockId:
+        return answer(data, static_cast<unsigned long long>(a.kind == Kind::vmm ? a.vmm_handle
+                                                                                : a.buffer_id));
     case CU_POINTER_ATTRIBUTE_MAPPED: return answer(data, 1);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         return answer(data, allowed_handle_types(a));
@@ -59,16 +85,18 @@ CUresult get(void* data, CUpointer_attribute attribute, const Allocation& a, uin
         return answer(data, static_cast<unsigned>(
                                 a.accessible ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
                                              : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE));
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        return a.pool != nullptr ? answer(data, a.pool) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return answer(data, a.pool);
     default: return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
 
-/// The value for memory that does not have the attribute, as the plural query reports it.
-void clear(void* data, CUpointer_attribute attribute)
+/// What the plural query reports for memory that does not have the attribute.
+void clear(void* data, CUpointer_attribute attribute, bool known, uintptr_t address)
 {
     switch (static_cast<int>(attribute)) {
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER: answer(data, known ? 0 : address); break;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: break; // left as they are
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
@@ -105,7 +133,7 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
         auto allocation = find(address);
         for (unsigned i = 0; i < count; ++i) {
             if (!allocation || get(data[i], attributes[i], *allocation, address) != CUDA_SUCCESS) {
-                clear(data[i], attributes[i]);
+                clear(data[i], attributes[i], allocation.has_value(), address);
             }
         }
     });
@@ -130,12 +158,12 @@ CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* size, CUdeviceptr addre
 {
     return api(__func__, Needs::context, [&] {
         auto allocation = find(address);
-        require(allocation.has_value(), CUDA_ERROR_NOT_FOUND);
         if (base != nullptr) {
-            *base = allocation->base;
+            *base = allocation ? allocation->base : 0;
         }
         if (size != nullptr) {
-            *size = allocation->size;
+            *size = allocation ? allocation->size : 0;
         }
+        require(allocation.has_value(), CUDA_ERROR_NOT_FOUND);
     });
 }

@@ -175,7 +175,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 
 CUresult cuMemAllocAsync(CUdeviceptr* address, size_t size, CUstream handle)
 {
-    return api(__func__, Needs::context, [&] {
+    return api(__func__, Needs::init, [&] {
         require(address != nullptr);
         CUstream stream = resolve_stream(handle);
         std::lock_guard guard(pools().mutex);
@@ -186,7 +186,7 @@ CUresult cuMemAllocAsync(CUdeviceptr* address, size_t size, CUstream handle)
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t size, CUmemoryPool pool,
                                  CUstream handle)
 {
-    return api(__func__, Needs::context, [&] {
+    return api(__func__, Needs::init, [&] {
         require(address != nullptr);
         resolve_stream(handle);
         std::lock_guard guard(pools().mutex);
@@ -196,7 +196,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t size, CUmemoryPool
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 {
-    return api(__func__, Needs::context, [&] {
+    return api(__func__, Needs::init, [&] {
         CUstream stream = resolve_stream(handle);
         // Unknown at once; the memory is used again only when the stream gets there.
         Kind kinds[] = {Kind::pool, Kind::device};

@@ -93,14 +93,14 @@ std::vector<Allocation> mappings(uintptr_t address, size_t size)
     return all;
 }
 
-bool reserved(uintptr_t address, size_t size)
+/// The reservation that holds [address, address + size).
+std::pair<uintptr_t, size_t> reservation(uintptr_t address, size_t size)
 {
     auto next = vmm().reservations.upper_bound(address);
-    if (next == vmm().reservations.begin()) {
-        return false;
-    }
+    require(next != vmm().reservations.begin());
     auto [start, length] = *std::prev(next);
-    return address + size <= start + length;
+    require(address + size <= start + length);
+    return {start, length};
 }
 
 } // namespace
@@ -200,11 +200,14 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
         require(offset == 0 && flags == 0);
         std::lock_guard guard(vmm().mutex);
         MemoryHandle& memory = known(handle);
-        require(size <= memory.extent.length && reserved(address, size));
+        require(size <= memory.extent.length);
+        auto [reserved, reserved_length] = reservation(address, size);
         for (uintptr_t at = address; at < address + size; at += kGranularity) {
             require(!find(at).has_value());
         }
         Allocation mapping{Kind::vmm, address, size, memory.properties.location.id, nullptr};
+        mapping.reserved = reserved;
+        mapping.reserved_length = reserved_length;
         mapping.extent = memory.extent;
         mapping.extent.length = size;
         mapping.vmm_handle = handle;
