@@ -41,8 +41,13 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
     if ((flags & UCT_FLUSH_FLAG_CANCEL) && ep.failure == UCS_OK) {
         ep.close_queue(UCS_ERR_CANCELED);
     }
+    // Behind what waits already; the waiting request that is being tried again finds the endpoint's
+    // resources returned.
+    if (ep.failure == UCS_OK && !ep.pending.empty() && ep.tx_available == 0) {
+        return UCS_ERR_NO_RESOURCE;
+    }
     if (!ep.has_outstanding()) {
-        return ep.pending.empty() || ep.failure != UCS_OK ? UCS_OK : UCS_ERR_NO_RESOURCE;
+        return UCS_OK;
     }
     if (ep.failure == UCS_OK && ep.unsignalled > 0) {
         if (!ep.can_post()) {

@@ -28,6 +28,18 @@ ucp_request_param_t InFlight::parameters(ucp_datatype_t datatype, Operation &ope
     return param;
 }
 
+ucp_request_param_t InFlight::parameters(const View &view, Operation &operation)
+{
+    auto param = parameters(view.datatype, operation);
+    // UCX 1.13 looks at the array of segments itself to learn the memory type; where it can find
+    // out by itself it has to.
+    if (view.datatype == UCP_DATATYPE_IOV) {
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+        param.memory_type = view.memory_type;
+    }
+    return param;
+}
+
 void InFlight::started(ucs_status_ptr_t request, const char *call)
 {
     if (UCS_PTR_IS_PTR(request)) {
@@ -102,7 +114,7 @@ void InFlight::data_received(void *request, ucs_status_t status, size_t length, 
 
 void InFlight::tag_send(ucp_ep_h ep, const View &view, ucp_tag_t tag, bool synchronous)
 {
-    const auto param = parameters(view.datatype, expect());
+    const auto param = parameters(view, expect());
     if (synchronous)
         started(ucp_tag_send_sync_nbx(ep, view.buffer, view.count, tag, &param),
                 "ucp_tag_send_sync_nbx");
@@ -113,7 +125,7 @@ void InFlight::tag_send(ucp_ep_h ep, const View &view, ucp_tag_t tag, bool synch
 void InFlight::tag_receive(const View &view, ucp_tag_t tag, size_t length)
 {
     Operation &operation = expect(length, tag);
-    auto param = parameters(view.datatype, operation);
+    auto param = parameters(view, operation);
     // Always through the callback: UCX 1.13 leaves recv_info unset on immediate completion. The
     // callback may run before the call returns.
     param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
@@ -125,7 +137,7 @@ void InFlight::tag_receive(const View &view, ucp_tag_t tag, size_t length)
 void InFlight::am_send(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                        const View &view, uint32_t flags)
 {
-    auto param = parameters(view.datatype, expect());
+    auto param = parameters(view, expect());
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = flags;
     started(ucp_am_send_nbx(ep, id, header, header_length, view.buffer, view.count, &param),
@@ -135,7 +147,7 @@ void InFlight::am_send(ucp_ep_h ep, unsigned id, const void *header, size_t head
 bool InFlight::am_receive(void *descriptor, const View &view, size_t length)
 {
     Operation &operation = expect(length);
-    auto param = parameters(view.datatype, operation);
+    auto param = parameters(view, operation);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_RECV_INFO;
     param.recv_info.length = &operation.received;
     param.cb.recv_am = data_received;
@@ -149,14 +161,14 @@ bool InFlight::am_receive(void *descriptor, const View &view, size_t length)
 
 void InFlight::stream_send(ucp_ep_h ep, const View &view)
 {
-    const auto param = parameters(view.datatype, expect());
+    const auto param = parameters(view, expect());
     started(ucp_stream_send_nbx(ep, view.buffer, view.count, &param), "ucp_stream_send_nbx");
 }
 
 void InFlight::stream_receive(ucp_ep_h ep, const View &view, size_t length)
 {
     Operation &operation = expect(length);
-    auto param = parameters(view.datatype, operation);
+    auto param = parameters(view, operation);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_STREAM_RECV_FLAG_WAITALL;
     param.cb.recv_stream = data_received;
@@ -169,13 +181,13 @@ void InFlight::stream_receive(ucp_ep_h ep, const View &view, size_t length)
 
 void InFlight::put(ucp_ep_h ep, const View &view, uint64_t target, ucp_rkey_h rkey)
 {
-    const auto param = parameters(view.datatype, expect());
+    const auto param = parameters(view, expect());
     started(ucp_put_nbx(ep, view.buffer, view.count, target, rkey, &param), "ucp_put_nbx");
 }
 
 void InFlight::get(ucp_ep_h ep, const View &view, uint64_t source, ucp_rkey_h rkey)
 {
-    const auto param = parameters(view.datatype, expect());
+    const auto param = parameters(view, expect());
     started(ucp_get_nbx(ep, view.buffer, view.count, source, rkey, &param), "ucp_get_nbx");
 }
 

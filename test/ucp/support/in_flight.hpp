@@ -60,6 +60,7 @@ private:
     };
 
     ucp_request_param_t parameters(ucp_datatype_t datatype, Operation &operation);
+    ucp_request_param_t parameters(const View &view, Operation &operation);
     Operation &expect(size_t length = 0, ucp_tag_t tag = 0);
     void started(ucs_status_ptr_t request, const char *call);
     void finish(Operation &operation, ucs_status_t status);

@@ -104,9 +104,9 @@ size_t Messages::span(const std::vector<std::vector<Segment>> &segments)
 View Messages::view(size_t index) const
 {
     if (iov_.empty())
-        return {address(index), size_, ucp_dt_make_contig(1)};
+        return {address(index), size_, ucp_dt_make_contig(1), ucs_type(kind())};
     auto &iov = iov_.at(index);
-    return {const_cast<ucp_dt_iov_t *>(iov.data()), iov.size(), UCP_DATATYPE_IOV};
+    return {const_cast<ucp_dt_iov_t *>(iov.data()), iov.size(), UCP_DATATYPE_IOV, ucs_type(kind())};
 }
 
 void *Messages::address(size_t index) const

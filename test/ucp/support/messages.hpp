@@ -29,6 +29,7 @@ struct View {
     void *buffer;          // the bytes, or the ucp_dt_iov_t array
     size_t count;          // bytes, or elements of the array
     ucp_datatype_t datatype;
+    ucs_memory_type_t memory_type;
 };
 
 class Messages {
