@@ -18,7 +18,8 @@ trap 'rm -rf "$work"' EXIT
 # Stock programs have no sanitizer runtime of their own.
 runtime=
 case ${GDR_SANITIZERS:-none} in
-*address*) runtime=$($CXX -print-file-name=libasan.so): ;;
+*address*) runtime=$($CXX -print-file-name=libasan.so):$($CXX -print-file-name=libubsan.so): ;;
+*undefined*) runtime=$($CXX -print-file-name=libubsan.so): ;;
 *thread*) runtime=$($CXX -print-file-name=libtsan.so): ;;
 esac
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
