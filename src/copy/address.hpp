@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The address of a copy interface. UCP asks interfaces of one transport name about each other's addresses,
-// so the RC transport's arrive here too, and other processes' always do: a type tag tells the former apart,
-// a random number the latter.
+// The address of a copy interface. UCP asks interfaces of one transport name about each other's
+// addresses, so the RC transport's arrive here too, and other processes' always do: a type tag
+// tells the former apart, a random number the latter.
 #pragma once
 
 #include <cstdint>

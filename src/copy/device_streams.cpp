@@ -8,7 +8,8 @@ namespace gdr::copy {
 
 namespace {
 
-// 0: there is no such context (any more), or the driver, older than CUDA 12, gives contexts no identity.
+// 0: there is no such context (any more), or the driver, older than CUDA 12, gives contexts no
+// identity.
 unsigned long long id_of(const cuda::Driver& driver, CUcontext context)
 {
     unsigned long long id = 0;
@@ -19,7 +20,8 @@ unsigned long long id_of(const cuda::Driver& driver, CUcontext context)
 
 } // namespace
 
-DeviceStreams::DeviceStreams(const cuda::Driver& driver, CUdevice device) : driver_(driver), device_(device)
+DeviceStreams::DeviceStreams(const cuda::Driver& driver, CUdevice device)
+    : driver_(driver), device_(device)
 {
     create();
 }
@@ -44,7 +46,10 @@ void DeviceStreams::create()
     context_id_ = id_of(driver_, context_->handle());
 }
 
-bool DeviceStreams::alive() const { return context_ && context_id_ == id_of(driver_, context_->handle()); }
+bool DeviceStreams::alive() const
+{
+    return context_ && context_id_ == id_of(driver_, context_->handle());
+}
 
 void DeviceStreams::abandon()
 {

@@ -1,8 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The streams on one GPU: one for each direction, so that copies both ways overlap, and one that the
-// synchronous copies have for themselves. They live in the GPU's primary context, which is retained: it
-// cannot be destroyed under us as one of the application's own contexts can, except by a device reset.
+// The streams on one GPU: one for each direction, so that copies both ways overlap, and one that
+// the synchronous copies have for themselves. They live in the GPU's primary context, which is
+// retained: it cannot be destroyed under us as one of the application's own contexts can, except by
+// a device reset.
 #pragma once
 
 #include "copy/stream.hpp"
@@ -33,8 +34,8 @@ class DeviceStreams {
     auto begin() { return streams_.begin(); }
     auto end() { return streams_.end(); }
 
-    // Makes the streams anew if a device reset has destroyed their context (noticed from CUDA 12 on). What
-    // was in flight on them is appended to lost, with an error. Throws cuda::Error.
+    // Makes the streams anew if a device reset has destroyed their context (noticed from CUDA 12
+    // on). What was in flight on them is appended to lost, with an error. Throws cuda::Error.
     void renew_after_reset(std::vector<Operation>& lost);
 
   private:

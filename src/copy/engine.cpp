@@ -37,8 +37,9 @@ Route route_of(const Place& destination, const Place& source)
 [[noreturn]] void throw_inaccessible(const Place& place, size_t length)
 {
     char text[128];
-    snprintf(text, sizeof(text), "%zu bytes at %p are neither live CUDA memory nor accessible to the CPU",
-             length, static_cast<void*>(place.address));
+    snprintf(text, sizeof(text),
+             "%zu bytes at %p are neither live CUDA memory nor accessible to the CPU", length,
+             static_cast<void*>(place.address));
     throw std::runtime_error(text);
 }
 
@@ -51,8 +52,8 @@ void require_accessible(const Place& place, size_t length)
 
 } // namespace
 
-// The pieces of one copy on their way to CUDA. All go to the stream that the first of them chooses, so that
-// one event stands for the whole.
+// The pieces of one copy on their way to CUDA. All go to the stream that the first of them chooses,
+// so that one event stands for the whole.
 class Engine::Issue {
   public:
     enum class Wait { no, yes };
@@ -77,9 +78,9 @@ class Engine::Issue {
         require_accessible(source, length);
         if (stream_ == nullptr)
             choose_stream(destination, source);
-        cuda::check(engine_.driver_.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(destination.address),
-                                                  reinterpret_cast<CUdeviceptr>(source.address), length,
-                                                  stream_->handle()),
+        cuda::check(engine_.driver_.cuMemcpyAsync(
+                        reinterpret_cast<CUdeviceptr>(destination.address),
+                        reinterpret_cast<CUdeviceptr>(source.address), length, stream_->handle()),
                     "cuMemcpyAsync");
         if (destination.on_gpu() != source.on_gpu()) {
             ++engine_.counts_.staged_ops;
@@ -136,14 +137,16 @@ Engine::~Engine()
 
 DeviceStreams& Engine::streams_of(CUdevice device)
 {
-    auto known = std::ranges::find(devices_, device, [](auto& streams) { return streams->device(); });
+    auto known =
+        std::ranges::find(devices_, device, [](auto& streams) { return streams->device(); });
     if (known == devices_.end())
         return *devices_.emplace_back(std::make_unique<DeviceStreams>(driver_, device));
     (*known)->renew_after_reset(ended_);
     return **known;
 }
 
-template <class Function> void Engine::for_each_busy(Function function)
+template <class Function>
+void Engine::for_each_busy(Function function)
 {
     for (auto& streams : devices_) {
         for (auto& stream : *streams) {
@@ -231,7 +234,8 @@ uint64_t Engine::oldest_in_flight()
     uint64_t oldest = UINT64_MAX;
     for (const Operation& operation : ended_)
         oldest = std::min(oldest, operation.sequence);
-    for_each_busy([&](DeviceStreams&, Stream& stream) { oldest = std::min(oldest, stream.oldest()); });
+    for_each_busy(
+        [&](DeviceStreams&, Stream& stream) { oldest = std::min(oldest, stream.oldest()); });
     return oldest;
 }
 

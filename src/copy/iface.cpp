@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The calls of UCT on the copy interface and its endpoints. An interface reaches itself alone, and an endpoint
-// has no state: both sides of each copy are addresses of this process.
+// The calls of UCT on the copy interface and its endpoints. An interface reaches itself alone, and
+// an endpoint has no state: both sides of each copy are addresses of this process.
 
 #include "copy/iface.hpp"
 
@@ -30,12 +30,19 @@ struct Iface : abi::Iface {
 
 struct Ep : abi::Ep {};
 
-Iface* iface_of(uct_iface_h handle) { return reinterpret_cast<Iface*>(handle); }
-Engine& engine_of(uct_ep_h ep) { return iface_of(ep->iface)->engine; }
+Iface* iface_of(uct_iface_h handle)
+{
+    return reinterpret_cast<Iface*>(handle);
+}
+Engine& engine_of(uct_ep_h ep)
+{
+    return iface_of(ep->iface)->engine;
+}
 
 // ---- endpoint
 
-ucs_status_t put_short(uct_ep_h ep, const void* buffer, unsigned length, uint64_t remote, uct_rkey_t)
+ucs_status_t put_short(uct_ep_h ep, const void* buffer, unsigned length, uint64_t remote,
+                       uct_rkey_t)
 {
     return abi::guarded("copy: put_short", [&] {
         engine_of(ep).copy_now(reinterpret_cast<void*>(remote), buffer, length);
@@ -51,26 +58,31 @@ ucs_status_t get_short(uct_ep_h ep, void* buffer, unsigned length, uint64_t remo
     });
 }
 
-ucs_status_t put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote, uct_rkey_t,
-                       uct_completion_t* completion)
+ucs_status_t put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote,
+                       uct_rkey_t, uct_completion_t* completion)
 {
     return abi::guarded("copy: put_zcopy", [&] {
-        engine_of(ep).start(Direction::put, {iov, iovcnt}, reinterpret_cast<void*>(remote), completion);
+        engine_of(ep).start(Direction::put, {iov, iovcnt}, reinterpret_cast<void*>(remote),
+                            completion);
         return UCS_INPROGRESS;
     });
 }
 
-ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote, uct_rkey_t,
-                       uct_completion_t* completion)
+ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote,
+                       uct_rkey_t, uct_completion_t* completion)
 {
     return abi::guarded("copy: get_zcopy", [&] {
-        engine_of(ep).start(Direction::get, {iov, iovcnt}, reinterpret_cast<void*>(remote), completion);
+        engine_of(ep).start(Direction::get, {iov, iovcnt}, reinterpret_cast<void*>(remote),
+                            completion);
         return UCS_INPROGRESS;
     });
 }
 
 // No call is ever refused for want of resources, so there is nothing to wait for.
-ucs_status_t pending_add(uct_ep_h, uct_pending_req_t*, unsigned) { return UCS_ERR_BUSY; }
+ucs_status_t pending_add(uct_ep_h, uct_pending_req_t*, unsigned)
+{
+    return UCS_ERR_BUSY;
+}
 void pending_purge(uct_ep_h, uct_pending_purge_callback_t, void*) {}
 
 ucs_status_t ep_flush(uct_ep_h ep, unsigned, uct_completion_t* completion)
@@ -87,7 +99,10 @@ ucs_status_t ep_fence(uct_ep_h ep, unsigned)
 }
 
 // The peer is this process.
-ucs_status_t ep_check(uct_ep_h, unsigned, uct_completion_t*) { return UCS_OK; }
+ucs_status_t ep_check(uct_ep_h, unsigned, uct_completion_t*)
+{
+    return UCS_OK;
+}
 
 ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* handle)
 {
@@ -130,7 +145,10 @@ ucs_status_t iface_fence(uct_iface_h iface, unsigned)
     });
 }
 
-unsigned iface_progress(uct_iface_h iface) { return iface_of(iface)->engine.progress(); }
+unsigned iface_progress(uct_iface_h iface)
+{
+    return iface_of(iface)->engine.progress();
+}
 
 ucs_status_t event_fd_get(uct_iface_h iface, int* fd)
 {
@@ -140,9 +158,8 @@ ucs_status_t event_fd_get(uct_iface_h iface, int* fd)
 
 ucs_status_t event_arm(uct_iface_h iface, unsigned)
 {
-    return abi::guarded("copy: event_arm", [&] {
-        return iface_of(iface)->engine.arm() ? UCS_OK : UCS_ERR_BUSY;
-    });
+    return abi::guarded("copy: event_arm",
+                        [&] { return iface_of(iface)->engine.arm() ? UCS_OK : UCS_ERR_BUSY; });
 }
 
 ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
@@ -150,8 +167,8 @@ ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
     abi::begin_iface_query(iface_of(handle), attr);
     attr->iface_addr_len = sizeof(Address);
     attr->cap.flags = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PUT_SHORT |
-                      UCT_IFACE_FLAG_GET_SHORT | UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_ZCOPY |
-                      UCT_IFACE_FLAG_PENDING;
+                      UCT_IFACE_FLAG_GET_SHORT | UCT_IFACE_FLAG_PUT_ZCOPY |
+                      UCT_IFACE_FLAG_GET_ZCOPY | UCT_IFACE_FLAG_PENDING;
     attr->cap.event_flags =
         UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV | UCT_IFACE_FLAG_EVENT_FD;
     attr->cap.put.max_short = attr->cap.get.max_short = UINT_MAX;
@@ -168,7 +185,10 @@ ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
     return UCS_OK;
 }
 
-ucs_status_t get_device_address(uct_iface_h, uct_device_addr_t*) { return UCS_OK; } // of length 0
+ucs_status_t get_device_address(uct_iface_h, uct_device_addr_t*)
+{
+    return UCS_OK;
+} // of length 0
 
 ucs_status_t get_address(uct_iface_h iface, uct_iface_addr_t* address)
 {
@@ -229,7 +249,8 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
 {
     static uct_iface_ops_t ops = iface_ops();
     constexpr uint64_t kNeeded = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE;
-    if ((params->field_mask & kNeeded) != kNeeded || (params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE) == 0)
+    if ((params->field_mask & kNeeded) != kNeeded ||
+        (params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE) == 0)
         return UCS_ERR_INVALID_PARAM;
     if (strcmp(params->mode.device.dev_name, kDeviceName) != 0) {
         gdr_log(error, "copy: no device %s: the only one is %s", params->mode.device.dev_name,

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The domain's calls. A memory handle is a Registration, or kNothing where there is nothing to undo.
+// The domain's calls. A memory handle is a Registration, or kNothing where there is nothing to
+// undo.
 
 #include "copy/memory_domain.hpp"
 
@@ -19,12 +20,14 @@ namespace gdr::copy {
 
 namespace {
 
-// From here on CUDA copies pageable memory markedly slower than pinned memory: 14.5 against 8.3 us at 64 KiB,
-// 72 against 26 us at 1 MiB (H200). Pinning costs 34 us at 64 KiB and 21 us for each MiB more.
+// From here on CUDA copies pageable memory markedly slower than pinned memory: 14.5 against 8.3 us
+// at 64 KiB, 72 against 26 us at 1 MiB (H200). Pinning costs 34 us at 64 KiB and 21 us for each MiB
+// more.
 constexpr size_t kMinPinned = 64 * 1024;
 
-// A query of the attributes of one address (H200), which is what a registration costs. Pinning is not in it:
-// UCP registers host memory here only where it prepares staging buffers or the user maps memory.
+// A query of the attributes of one address (H200), which is what a registration costs. Pinning is
+// not in it: UCP registers host memory here only where it prepares staging buffers or the user maps
+// memory.
 constexpr double kRegistrationCost = 100e-9;
 
 struct Registration {
@@ -33,7 +36,10 @@ struct Registration {
 
 Registration nothing = {nullptr};
 
-constexpr uint64_t bits(auto... types) { return ((uint64_t{1} << types) | ...); }
+constexpr uint64_t bits(auto... types)
+{
+    return ((uint64_t{1} << types) | ...);
+}
 
 constexpr uint64_t kCudaTypes = bits(UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA_MANAGED);
 
@@ -41,17 +47,21 @@ constexpr uint64_t kCudaTypes = bits(UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA_
 
 abi::OptionTable md_options()
 {
-    return {.name = "gdr_cuda memory domain",
-            .prefix = "GDR_CUDA_",
-            .options = {{"PIN_HOST", "y",
-                         "Pin (cuMemHostRegister) host memory of 64 KiB and more that is registered for copies\n"
-                         "to and from GPUs, as staging buffers are. Copies run at up to three times the speed\n"
-                         "then. n: for applications that pin the same memory themselves after UCX did.",
-                         offsetof(MdConfig, pin_host), abi::OptionType::boolean}},
-            .size = sizeof(MdConfig)};
+    return {
+        .name = "gdr_cuda memory domain",
+        .prefix = "GDR_CUDA_",
+        .options = {{"PIN_HOST", "y",
+                     "Pin (cuMemHostRegister) host memory of 64 KiB and more that is registered "
+                     "for copies\n"
+                     "to and from GPUs, as staging buffers are. Copies run at up to three times "
+                     "the speed\n"
+                     "then. n: for applications that pin the same memory themselves after UCX did.",
+                     offsetof(MdConfig, pin_host), abi::OptionType::boolean}},
+        .size = sizeof(MdConfig)};
 }
 
-MemoryDomain::MemoryDomain(const cuda::Driver& driver, bool pin_host) : driver_(driver), pin_host_(pin_host)
+MemoryDomain::MemoryDomain(const cuda::Driver& driver, bool pin_host)
+    : driver_(driver), pin_host_(pin_host)
 {
     std::vector<cuda::Device> devices = cuda::devices(driver);
     for (const cuda::Device& device : devices)
@@ -83,8 +93,8 @@ ucs_status_t MemoryDomain::reg(void* address, size_t length, bool, uct_mem_h* me
     return UCS_OK;
 }
 
-// Pinning needs a context but, being portable, no particular one. None is created for it: where there is
-// none, nothing on a GPU could be copied yet.
+// Pinning needs a context but, being portable, no particular one. None is created for it: where
+// there is none, nothing on a GPU could be copied yet.
 CUresult MemoryDomain::in_any_context(auto call)
 {
     CUcontext current = nullptr;
@@ -135,9 +145,13 @@ ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
     return UCS_OK;
 }
 
-ucs_status_t MemoryDomain::pack_rkey(uct_mem_h, void*) { return UCS_OK; }
+ucs_status_t MemoryDomain::pack_rkey(uct_mem_h, void*)
+{
+    return UCS_OK;
+}
 
-ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type_t type, uct_mem_h* memh)
+ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type_t type,
+                                 uct_mem_h* memh)
 {
     if (type != UCS_MEMORY_TYPE_CUDA && type != UCS_MEMORY_TYPE_CUDA_MANAGED)
         return UCS_ERR_UNSUPPORTED;

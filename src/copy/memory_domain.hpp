@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The CUDA memory domain: tells UCP which addresses are CUDA memory, allocates it, exports it as dmabuf, and
-// pins the host buffers through which UCP stages it.
+// The CUDA memory domain: tells UCP which addresses are CUDA memory, allocates it, exports it as
+// dmabuf, and pins the host buffers through which UCP stages it.
 #pragma once
 
 #include "abi/memory_domain.hpp"
@@ -30,18 +30,20 @@ class MemoryDomain final : public abi::MemoryDomain {
 
     abi::MdAttributes attributes() const override;
 
-    // Device and managed memory need nothing: the copy endpoint reaches all of it. Host memory is pinned
-    // where that makes copies faster. That is an improvement only: memory that cannot be pinned (by whom it
-    // is pinned already, read-only, before the process has a CUDA context) registers all the same.
+    // Device and managed memory need nothing: the copy endpoint reaches all of it. Host memory is
+    // pinned where that makes copies faster. That is an improvement only: memory that cannot be
+    // pinned (by whom it is pinned already, read-only, before the process has a CUDA context)
+    // registers all the same.
     ucs_status_t reg(void* address, size_t length, bool hide_errors, uct_mem_h* memh) override;
     ucs_status_t dereg(uct_mem_h memh, uct_completion_t* invalidated) override;
 
     // Keys are empty: only this process can use them.
     ucs_status_t pack_rkey(uct_mem_h memh, void* buffer) override;
 
-    // Device or managed memory, in the calling thread's current context or, when it has none, in the
-    // primary context of the first GPU, which then lives at least as long as the domain.
-    ucs_status_t alloc(size_t* length, void** address, ucs_memory_type_t type, uct_mem_h* memh) override;
+    // Device or managed memory, in the calling thread's current context or, when it has none, in
+    // the primary context of the first GPU, which then lives at least as long as the domain.
+    ucs_status_t alloc(size_t* length, void** address, ucs_memory_type_t type,
+                       uct_mem_h* memh) override;
     ucs_status_t free(uct_mem_h memh) override;
 
     std::optional<abi::MemoryInfo> query(const void* address, size_t length) override;

@@ -25,7 +25,8 @@ namespace {
 constexpr double kMicrosecond = 1e-6;
 constexpr double kGigabyte = 1e9;
 
-// Seconds that a copy takes apart from its bytes, and the part of them that posting it keeps the CPU busy.
+// Seconds that a copy takes apart from its bytes, and the part of them that posting it keeps the
+// CPU busy.
 struct FixedCost {
     double whole;
     double posting;
@@ -36,8 +37,8 @@ constexpr FixedCost kDeviceToHost = {6.0 * kMicrosecond, 1.1 * kMicrosecond};
 constexpr FixedCost kDeviceToDevice = {7.9 * kMicrosecond, 2.9 * kMicrosecond};
 constexpr FixedCost kHostToHost = {0.5 * kMicrosecond, 0.5 * kMicrosecond}; // one system call
 
-// Bytes per second. SHORT serves UCP's bounce buffers, which CUDA has not pinned; ZCOPY serves buffers
-// registered with the domain, which it has.
+// Bytes per second. SHORT serves UCP's bounce buffers, which CUDA has not pinned; ZCOPY serves
+// buffers registered with the domain, which it has.
 constexpr double kPageable = 18 * kGigabyte;
 constexpr double kPinned = 55 * kGigabyte;
 constexpr double kWithinDevice = 2000 * kGigabyte;

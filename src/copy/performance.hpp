@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What a copy costs, for UCP's choice of protocols. Every number is a measurement, so that UCP prefers
-// the HCA to a bounce copy exactly where the HCA is faster.
+// What a copy costs, for UCP's choice of protocols. Every number is a measurement, so that UCP
+// prefers the HCA to a bounce copy exactly where the HCA is faster.
 #pragma once
 
 #include "abi/iface.hpp"

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Operations end with an event behind them. Records and their events are reused: in the steady state
-// nothing is allocated.
+// Operations end with an event behind them. Records and their events are reused: in the steady
+// state nothing is allocated.
 
 #include "copy/stream.hpp"
 
@@ -14,7 +14,8 @@ namespace gdr::copy {
 
 namespace {
 
-// On a thread of CUDA's, which must not call CUDA. The descriptor itself is passed, so nothing dangles.
+// On a thread of CUDA's, which must not call CUDA. The descriptor itself is passed, so nothing
+// dangles.
 void signal_eventfd(void* eventfd)
 {
     eventfd_write(static_cast<int>(reinterpret_cast<intptr_t>(eventfd)), 1);
@@ -102,6 +103,9 @@ void Stream::notify(int eventfd)
     notified_ = tail_->sequence;
 }
 
-void Stream::abandon() { abandoned_ = true; }
+void Stream::abandon()
+{
+    abandoned_ = true;
+}
 
 } // namespace gdr::copy

@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A CUDA stream of our own with the operations in flight on it, oldest first. The stream is non-blocking:
-// the legacy stream would wait for the application's kernels, and for ever if one of them waits for us.
+// A CUDA stream of our own with the operations in flight on it, oldest first. The stream is
+// non-blocking: the legacy stream would wait for the application's kernels, and for ever if one of
+// them waits for us.
 #pragma once
 
 #include "abi/base.hpp"
@@ -19,8 +20,8 @@ struct Operation {
     CUresult result;
 };
 
-// One thread at a time. The context in which it was made must be current in every call that can throw and
-// in the destructor.
+// One thread at a time. The context in which it was made must be current in every call that can
+// throw and in the destructor.
 class Stream {
   public:
     explicit Stream(const cuda::Driver& driver); // throws cuda::Error
@@ -32,13 +33,13 @@ class Stream {
 
     CUstream handle() const { return stream_; }
 
-    // Makes all that was issued on the stream since the last mark one operation. sequence: positive and
-    // greater than that of the operation before. Allocates only when more operations are in flight than ever
-    // before. Throws cuda::Error.
+    // Makes all that was issued on the stream since the last mark one operation. sequence: positive
+    // and greater than that of the operation before. Allocates only when more operations are in
+    // flight than ever before. Throws cuda::Error.
     void mark(uct_completion_t* completion, uint64_t sequence);
 
     bool busy() const { return head_ != nullptr; }
-    uint64_t oldest() const { return head_->sequence; } // busy() only
+    uint64_t oldest() const { return head_->sequence; }              // busy() only
     bool finished() const { return poll() != CUDA_ERROR_NOT_READY; } // the oldest; busy() only
 
     // The oldest operation if it has ended.
@@ -47,12 +48,12 @@ class Stream {
     // Waits for what is in flight.
     CUresult synchronise();
 
-    // Writes to the eventfd once all that is in flight has ended; the descriptor must stay open until
-    // then. Throws cuda::Error. busy() only.
+    // Writes to the eventfd once all that is in flight has ended; the descriptor must stay open
+    // until then. Throws cuda::Error. busy() only.
     void notify(int eventfd);
 
-    // The context is gone and took the stream along: what is in flight ends with an error, and CUDA is
-    // not called any more.
+    // The context is gone and took the stream along: what is in flight ends with an error, and CUDA
+    // is not called any more.
     void abandon();
 
   private:

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Without a GPU: the component is there, its memory domain is not, the reason is told, and nothing crashes.
-// One process for each case, since the driver is looked for once in a process. Exit status 77: a case could
-// not be made, because this machine has a CUDA driver.
+// Without a GPU: the component is there, its memory domain is not, the reason is told, and nothing
+// crashes. One process for each case, since the driver is looked for once in a process. Exit status
+// 77: a case could not be made, because this machine has a CUDA driver.
 #include "abi/component.hpp"
 #include "abi/host.hpp"
 #include "copy/component.hpp"
@@ -37,8 +37,10 @@ bool listed(unsigned domains)
         return false;
     for (unsigned i = 0; i < count; ++i) {
         uct_component_attr_t attr = {};
-        attr.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME | UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
-        if (uct_component_query(components[i], &attr) == UCS_OK && strcmp(attr.name, "gdr_cuda") == 0)
+        attr.field_mask =
+            UCT_COMPONENT_ATTR_FIELD_NAME | UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
+        if (uct_component_query(components[i], &attr) == UCS_OK &&
+            strcmp(attr.name, "gdr_cuda") == 0)
             found = attr.md_resource_count == domains;
     }
     uct_release_component_list(components);
@@ -72,7 +74,8 @@ int no_library()
 int no_device()
 {
     const char* build = getenv("top_builddir");
-    std::string softcuda = std::string(build != nullptr ? build : ".") + "/src/emu/softcuda/.libs/libcuda.so.1";
+    std::string softcuda =
+        std::string(build != nullptr ? build : ".") + "/src/emu/softcuda/.libs/libcuda.so.1";
     setenv("SOFTCUDA_DEVICES", "0", 1);
     // The name libcuda.so.1 means the one that is loaded already.
     if (dlopen(softcuda.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr)
@@ -88,7 +91,8 @@ int in_child(int (*test)())
         exit(test());
     int status = 0;
     waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : failure("killed by signal " + std::to_string(WTERMSIG(status)));
+    return WIFEXITED(status) ? WEXITSTATUS(status)
+                             : failure("killed by signal " + std::to_string(WTERMSIG(status)));
 }
 
 } // namespace

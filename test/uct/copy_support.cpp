@@ -63,7 +63,8 @@ uct_component_h find_component()
     uct_component_h found = nullptr;
     for (unsigned i = 0; i < count; ++i) {
         uct_component_attr_t attr = {};
-        attr.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME | UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
+        attr.field_mask =
+            UCT_COMPONENT_ATTR_FIELD_NAME | UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
         require(uct_component_query(components[i], &attr), "uct_component_query");
         if (strcmp(attr.name, kComponent) == 0 && attr.md_resource_count > 0)
             found = components[i];
@@ -82,7 +83,8 @@ Transport::Transport()
     ucs_status_t status = uct_md_open(component, kComponent, config, &md_);
     uct_config_release(config);
     require(status, "uct_md_open");
-    require(ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &async_), "ucs_async_context_create");
+    require(ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &async_),
+            "ucs_async_context_create");
     require(uct_worker_create(async_, UCS_THREAD_MODE_SINGLE, &worker_), "uct_worker_create");
     open_iface();
     require(uct_iface_query(iface_, &attributes_), "uct_iface_query");
@@ -99,7 +101,8 @@ Transport::Transport()
 void Transport::open_iface()
 {
     uct_iface_config_t* config;
-    require(uct_md_iface_config_read(md_, kTransport, nullptr, nullptr, &config), "uct_md_iface_config_read");
+    require(uct_md_iface_config_read(md_, kTransport, nullptr, nullptr, &config),
+            "uct_md_iface_config_read");
     uct_iface_params_t params = {};
     params.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE;
     params.open_mode = UCT_IFACE_OPEN_MODE_DEVICE;
@@ -163,7 +166,10 @@ Current::Current(CUcontext context)
     require(cuCtxSetCurrent(context), "cuCtxSetCurrent");
 }
 
-Current::~Current() { cuCtxSetCurrent(before_); }
+Current::~Current()
+{
+    cuCtxSetCurrent(before_);
+}
 
 CUcontext primary_context(CUdevice device)
 {
@@ -198,7 +204,10 @@ Buffer::Buffer(Memory memory, size_t length, CUcontext context)
     clear();
 }
 
-Buffer::~Buffer() { free(); }
+Buffer::~Buffer()
+{
+    free();
+}
 
 void Buffer::free()
 {
@@ -218,7 +227,8 @@ void Buffer::write(const std::vector<char>& bytes)
 {
     Current current(context_);
     if (memory_ == Memory::device)
-        require(cuMemcpyHtoD(reinterpret_cast<CUdeviceptr>(start_), bytes.data(), bytes.size()), "cuMemcpyHtoD");
+        require(cuMemcpyHtoD(reinterpret_cast<CUdeviceptr>(start_), bytes.data(), bytes.size()),
+                "cuMemcpyHtoD");
     else
         memcpy(start_, bytes.data(), bytes.size());
 }
@@ -228,7 +238,8 @@ std::vector<char> Buffer::read() const
     Current current(context_);
     std::vector<char> bytes(length_ + 2 * kGuard);
     if (memory_ == Memory::device)
-        require(cuMemcpyDtoH(bytes.data(), reinterpret_cast<CUdeviceptr>(start_), bytes.size()), "cuMemcpyDtoH");
+        require(cuMemcpyDtoH(bytes.data(), reinterpret_cast<CUdeviceptr>(start_), bytes.size()),
+                "cuMemcpyDtoH");
     else
         memcpy(bytes.data(), start_, bytes.size());
     return bytes;
@@ -242,7 +253,10 @@ void Buffer::fill(unsigned seed)
     write(bytes);
 }
 
-void Buffer::clear() { write(std::vector<char>(length_ + 2 * kGuard, kGuardByte)); }
+void Buffer::clear()
+{
+    write(std::vector<char>(length_ + 2 * kGuard, kGuardByte));
+}
 
 bool Buffer::holds(unsigned seed, size_t offset, size_t length, size_t from) const
 {

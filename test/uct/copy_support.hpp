@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What the tests of the copy interface stand on: the interface opened through UCT's public calls, and buffers
-// of every kind of memory whose bytes can be written and read from outside the interface.
+// What the tests of the copy interface stand on: the interface opened through UCT's public calls,
+// and buffers of every kind of memory whose bytes can be written and read from outside the
+// interface.
 #pragma once
 
 #include <cuda.h>
@@ -90,11 +91,13 @@ class Buffer {
     void fill(unsigned seed);
     void clear();
 
-    // Whether the length bytes at offset are those that fill(seed) puts at from, and the guards are whole.
+    // Whether the length bytes at offset are those that fill(seed) puts at from, and the guards are
+    // whole.
     bool holds(unsigned seed, size_t offset, size_t length, size_t from = 0) const;
     bool holds(unsigned seed) const { return holds(seed, 0, length_); }
 
-    void free(); // before the end of its life
+    void free();                        // before the end of its life
+    void forget() { start_ = nullptr; } // what something else has freed
 
   private:
     static constexpr size_t kGuard = 64;

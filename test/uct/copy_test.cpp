@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The copy interface through UCT's public calls, on softcuda: every pair of memories, any context, many copies
-// in flight, sleeping, and addresses that are no memory (any more).
+// The copy interface through UCT's public calls, on softcuda: every pair of memories, any context,
+// many copies in flight, sleeping, and addresses that are no memory (any more).
 #include "copy_support.hpp"
 
 #include "copy/performance.hpp"
@@ -11,8 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <deque>
-#include <numeric>
+#include <cstring>
 #include <thread>
 
 #include <poll.h>
@@ -41,25 +40,28 @@ uct_iov_t piece(void* buffer, size_t length)
 enum class Operation { put_short, get_short, put_zcopy, get_zcopy };
 
 // From source to destination.
-void copy(Transport& transport, Operation operation, const Buffer& destination, const Buffer& source,
-          size_t length)
+void copy(Transport& transport, Operation operation, const Buffer& destination,
+          const Buffer& source, size_t length)
 {
     Completion completion;
     uct_iov_t from = piece(source.data(), length);
     uct_iov_t to = piece(destination.data(), length);
     switch (operation) {
     case Operation::put_short:
-        ASSERT_EQ(uct_ep_put_short(transport.ep(), source.data(), length, destination.address(), 0), UCS_OK);
+        ASSERT_EQ(uct_ep_put_short(transport.ep(), source.data(), length, destination.address(), 0),
+                  UCS_OK);
         return;
     case Operation::get_short:
-        ASSERT_EQ(uct_ep_get_short(transport.ep(), destination.data(), length, source.address(), 0), UCS_OK);
+        ASSERT_EQ(uct_ep_get_short(transport.ep(), destination.data(), length, source.address(), 0),
+                  UCS_OK);
         return;
     case Operation::put_zcopy:
         ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &from, 1, destination.address(), 0, &completion),
                   UCS_INPROGRESS);
         break;
     case Operation::get_zcopy:
-        ASSERT_EQ(uct_ep_get_zcopy(transport.ep(), &to, 1, source.address(), 0, &completion), UCS_INPROGRESS);
+        ASSERT_EQ(uct_ep_get_zcopy(transport.ep(), &to, 1, source.address(), 0, &completion),
+                  UCS_INPROGRESS);
         break;
     }
     ASSERT_FALSE(completion.done()) << "completed before progress";
@@ -67,8 +69,8 @@ void copy(Transport& transport, Operation operation, const Buffer& destination, 
     ASSERT_EQ(completion.status, UCS_OK);
 }
 
-constexpr Operation kOperations[] = {Operation::put_short, Operation::get_short, Operation::put_zcopy,
-                                     Operation::get_zcopy};
+constexpr Operation kOperations[] = {Operation::put_short, Operation::get_short,
+                                     Operation::put_zcopy, Operation::get_zcopy};
 
 } // namespace
 
@@ -88,7 +90,8 @@ TEST_P(Pairs, EveryOperationAndSize)
             source.fill(++seed);
             destination.clear();
             copy(transport, operation, destination, source, length);
-            ASSERT_TRUE(destination.holds(seed)) << length << " bytes, operation " << int(operation);
+            ASSERT_TRUE(destination.holds(seed))
+                << length << " bytes, operation " << int(operation);
             ASSERT_TRUE(source.holds(seed));
         }
     }
@@ -96,17 +99,18 @@ TEST_P(Pairs, EveryOperationAndSize)
 
 constexpr Memory kMemories[] = {Memory::host, Memory::pinned, Memory::device, Memory::managed};
 
-INSTANTIATE_TEST_SUITE_P(Memory, Pairs, testing::Combine(testing::ValuesIn(kMemories), testing::ValuesIn(kMemories)),
-                         [](const auto& info) {
-                             return name_of(std::get<0>(info.param)) + "_to_" + name_of(std::get<1>(info.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Memory, Pairs, testing::Combine(testing::ValuesIn(kMemories), testing::ValuesIn(kMemories)),
+    [](const auto& info) {
+        return name_of(std::get<0>(info.param)) + "_to_" + name_of(std::get<1>(info.param));
+    });
 
 TEST(Copy, ThirtyThreeMebibytes)
 {
     constexpr size_t kLength = 33 << 20;
     Transport transport;
-    Buffer host(Memory::host, kLength), device(Memory::device, kLength), managed(Memory::managed, kLength),
-        back(Memory::pinned, kLength);
+    Buffer host(Memory::host, kLength), device(Memory::device, kLength),
+        managed(Memory::managed, kLength), back(Memory::pinned, kLength);
     host.fill(1);
     copy(transport, Operation::put_zcopy, device, host, kLength);
     copy(transport, Operation::get_zcopy, managed, device, kLength);
@@ -124,15 +128,19 @@ TEST(Copy, IovOfDifferentMemories)
                            piece(device.data(), 500), piece(managed.data(), 77)};
         host.fill(1), device.fill(2), managed.fill(3);
         Completion put;
-        ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), iov, 5, remote.address(), 0, &put), UCS_INPROGRESS);
+        ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), iov, 5, remote.address(), 0, &put),
+                  UCS_INPROGRESS);
         transport.wait(put);
-        EXPECT_TRUE(remote.holds(1, 0, 1000) && remote.holds(2, 1000, 500) && remote.holds(3, 1500, 77));
+        EXPECT_TRUE(remote.holds(1, 0, 1000) && remote.holds(2, 1000, 500) &&
+                    remote.holds(3, 1500, 77));
 
         remote.fill(9);
         Completion get;
-        ASSERT_EQ(uct_ep_get_zcopy(transport.ep(), iov, 5, remote.address(), 0, &get), UCS_INPROGRESS);
+        ASSERT_EQ(uct_ep_get_zcopy(transport.ep(), iov, 5, remote.address(), 0, &get),
+                  UCS_INPROGRESS);
         transport.wait(get);
-        EXPECT_TRUE(host.holds(9) && device.holds(9, 0, 500, 1000) && managed.holds(9, 0, 77, 1500));
+        EXPECT_TRUE(host.holds(9) && device.holds(9, 0, 500, 1000) &&
+                    managed.holds(9, 0, 77, 1500));
     }
 }
 
@@ -145,7 +153,8 @@ TEST(Copy, StridedIov)
     iov.stride = 400;
     iov.count = 3;
     Completion completion;
-    ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, destination.address(), 0, &completion), UCS_INPROGRESS);
+    ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, destination.address(), 0, &completion),
+              UCS_INPROGRESS);
     transport.wait(completion);
     for (size_t i = 0; i < 3; ++i)
         EXPECT_TRUE(destination.holds(4, 100 * i, 100, 400 * i));
@@ -189,7 +198,8 @@ void copy_in_any_situation(CUcontext of_memory, CUcontext other)
 {
     for (CUcontext current : {static_cast<CUcontext>(nullptr), of_memory, other}) {
         Transport transport;
-        Buffer host(Memory::host, 5000), device(Memory::device, 5000, of_memory), back(Memory::host, 5000);
+        Buffer host(Memory::host, 5000), device(Memory::device, 5000, of_memory),
+            back(Memory::host, 5000);
         Current situation(current);
         for (Operation operation : kOperations) {
             host.fill(3), device.clear(), back.clear();
@@ -203,7 +213,10 @@ void copy_in_any_situation(CUcontext of_memory, CUcontext other)
     }
 }
 
-TEST(Contexts, Primary) { copy_in_any_situation(primary_context(0), primary_context(1)); }
+TEST(Contexts, Primary)
+{
+    copy_in_any_situation(primary_context(0), primary_context(1));
+}
 
 TEST(Contexts, OfTheApplication)
 {
@@ -256,12 +269,13 @@ TEST(Contexts, DeviceReset)
     Transport transport;
     CUcontext context = primary_context(1);
     Buffer host(Memory::pinned, 5000);
-    auto device = std::make_unique<Buffer>(Memory::device, 5000, context);
+    Buffer device(Memory::device, 5000, context);
     uct_iov_t iov = piece(host.data(), 5000);
     Completion lost;
-    ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device->address(), 0, &lost), UCS_INPROGRESS);
+    ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &lost),
+              UCS_INPROGRESS);
     require(cuDevicePrimaryCtxReset(1), "cuDevicePrimaryCtxReset");
-    device.release(); // freed by the reset
+    device.forget();
 
     Buffer again(Memory::device, 5000, primary_context(1));
     host.fill(5);
@@ -284,16 +298,18 @@ TEST(Flight, ManyCopiesAndNothingAllocatedInTheSteadyState)
         Completion puts(kCopies), gets(kCopies);
         for (size_t i = 0; i < kCopies; ++i) {
             uct_iov_t iov = piece(source.data() + i * kLength, kLength);
-            ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address() + i * kLength, 0, &puts),
-                      UCS_INPROGRESS);
+            ASSERT_EQ(
+                uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address() + i * kLength, 0, &puts),
+                UCS_INPROGRESS);
         }
         uct_pending_req_t waiting = {};
         EXPECT_EQ(uct_ep_pending_add(transport.ep(), &waiting, 0), UCS_ERR_BUSY);
         transport.wait(puts);
         for (size_t i = 0; i < kCopies; ++i) {
             uct_iov_t iov = piece(back.data() + i * kLength, kLength);
-            ASSERT_EQ(uct_ep_get_zcopy(transport.ep(), &iov, 1, device.address() + i * kLength, 0, &gets),
-                      UCS_INPROGRESS);
+            ASSERT_EQ(
+                uct_ep_get_zcopy(transport.ep(), &iov, 1, device.address() + i * kLength, 0, &gets),
+                UCS_INPROGRESS);
         }
         transport.wait(gets);
     };
@@ -338,13 +354,15 @@ TEST(Flight, FlushEndsAfterWhatWasInFlight)
 TEST(Flight, FenceOrdersStreams)
 {
     Transport transport;
-    Buffer host(Memory::pinned, 4096), device(Memory::device, 4096), back(Memory::pinned, 4096);
+    Buffer host(Memory::pinned, 4096), device(Memory::device, 4096),
+        elsewhere(Memory::device, 4096), back(Memory::pinned, 4096);
     device.fill(1);
     host.fill(2);
-    Completion completion(11);
+    Completion completion(12);
     uct_iov_t iov = piece(host.data(), 4096);
-    for (int i = 0; i < 10; ++i) // queued for 2 ms
-        uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &completion);
+    for (int i = 0; i < 10; ++i) // 2 ms
+        uct_ep_put_zcopy(transport.ep(), &iov, 1, elsewhere.address(), 0, &completion);
+    uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &completion);
     ASSERT_EQ(uct_ep_fence(transport.ep(), 0), UCS_OK);
     iov = piece(back.data(), 4096);
     uct_ep_get_zcopy(transport.ep(), &iov, 1, device.address(), 0, &completion);
@@ -376,7 +394,8 @@ TEST(Flight, CompletionsMayStartCopies)
                 uct_ep_put_zcopy(chain->transport->ep(), &chain->iov, 1, chain->remote, 0, chain);
             }
         };
-        ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &chain.iov, 1, remote, 0, &chain), UCS_INPROGRESS);
+        ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &chain.iov, 1, remote, 0, &chain),
+                  UCS_INPROGRESS);
         int rounds = 0;
         while (chain.left > 0 && ++rounds < 10000000) {
             int before = chain.left;
@@ -389,16 +408,20 @@ TEST(Flight, CompletionsMayStartCopies)
 
 TEST(Flight, ClosingWaitsForCopies)
 {
-    Buffer host(Memory::pinned, 4096), device(Memory::device, 4096);
+    Buffer host(Memory::pinned, 4096), device(Memory::device, 4096),
+        elsewhere(Memory::device, 4096);
     host.fill(7);
-    Completion never;
+    Completion never(11);
     {
         Transport transport;
         uct_iov_t iov = piece(host.data(), 4096);
-        ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &never), UCS_INPROGRESS);
+        for (int i = 0; i < 10; ++i)
+            uct_ep_put_zcopy(transport.ep(), &iov, 1, elsewhere.address(), 0, &never);
+        ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &never),
+                  UCS_INPROGRESS);
     }
-    EXPECT_TRUE(device.holds(7));
-    EXPECT_FALSE(never.done());
+    EXPECT_EQ(memcmp(softcuda_host_alias(device.data(), 4096), host.data(), 4096), 0);
+    EXPECT_EQ(never.count, 11);
 }
 
 // ---- sleeping
@@ -422,7 +445,8 @@ TEST(Wakeup, SleeperIsWokenByItsCopy)
     uct_iov_t iov = piece(host.data(), 4096);
     for (int i = 0; i < 20; ++i) {
         Completion completion;
-        ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &completion), UCS_INPROGRESS);
+        ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &completion),
+                  UCS_INPROGRESS);
         while (!completion.done()) {
             ucs_status_t armed = uct_iface_event_arm(transport.iface(), kEvents);
             if (armed == UCS_OK)
@@ -442,10 +466,12 @@ TEST(Wakeup, NoSleepOverWhatHasEnded)
     Buffer host(Memory::host, 64), other(Memory::host, 64), device(Memory::device, 64);
     Completion by_cpu, by_cuda;
     uct_iov_t iov = piece(host.data(), 64);
-    ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, other.address(), 0, &by_cpu), UCS_INPROGRESS);
+    ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, other.address(), 0, &by_cpu),
+              UCS_INPROGRESS);
     EXPECT_EQ(uct_iface_event_arm(transport.iface(), UCT_EVENT_SEND_COMP), UCS_ERR_BUSY);
     transport.wait(by_cpu);
-    ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &by_cuda), UCS_INPROGRESS);
+    ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &by_cuda),
+              UCS_INPROGRESS);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_EQ(uct_iface_event_arm(transport.iface(), UCT_EVENT_SEND_COMP), UCS_ERR_BUSY);
     transport.wait(by_cuda);
@@ -478,14 +504,22 @@ TEST(BadMemory, FreedDeviceMemoryIsAnError)
         auto remote = reinterpret_cast<uint64_t>(stale);
         uct_iov_t iov = piece(live.data(), 4096), stale_iov = piece(stale, 4096);
         Completion never;
-        EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_put_short(transport.ep(), live.data(), 4096, remote, 0)));
-        EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_get_short(transport.ep(), live.data(), 4096, remote, 0)));
-        EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_put_short(transport.ep(), stale, 4096, live.address(), 0)));
-        EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_put_zcopy(transport.ep(), &iov, 1, remote, 0, &never)));
-        EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_get_zcopy(transport.ep(), &iov, 1, remote, 0, &never)));
+        uint64_t before = softcuda_call_count("cuMemcpyAsync");
         EXPECT_TRUE(
-            UCS_STATUS_IS_ERR(uct_ep_put_zcopy(transport.ep(), &stale_iov, 1, live.address(), 0, &never)));
+            UCS_STATUS_IS_ERR(uct_ep_put_short(transport.ep(), live.data(), 4096, remote, 0)));
+        EXPECT_TRUE(
+            UCS_STATUS_IS_ERR(uct_ep_get_short(transport.ep(), live.data(), 4096, remote, 0)));
+        EXPECT_TRUE(
+            UCS_STATUS_IS_ERR(uct_ep_put_short(transport.ep(), stale, 4096, live.address(), 0)));
+        EXPECT_TRUE(
+            UCS_STATUS_IS_ERR(uct_ep_put_zcopy(transport.ep(), &iov, 1, remote, 0, &never)));
+        EXPECT_TRUE(
+            UCS_STATUS_IS_ERR(uct_ep_get_zcopy(transport.ep(), &iov, 1, remote, 0, &never)));
+        EXPECT_TRUE(UCS_STATUS_IS_ERR(
+            uct_ep_put_zcopy(transport.ep(), &stale_iov, 1, live.address(), 0, &never)));
         EXPECT_FALSE(never.done());
+        EXPECT_EQ(softcuda_call_count("cuMemcpyAsync"), before)
+            << "the real driver crashes on such an address";
 
         Buffer device(Memory::device, 4096);
         live.fill(1);
@@ -504,7 +538,8 @@ TEST(BadMemory, ALateStaleEntryEndsTheEarlierOnes)
     freed.free();
     uct_iov_t iov[] = {piece(host.data(), 4096), piece(stale, 4096)};
     Completion never;
-    ASSERT_TRUE(UCS_STATUS_IS_ERR(uct_ep_put_zcopy(transport.ep(), iov, 2, device.address(), 0, &never)));
+    ASSERT_TRUE(
+        UCS_STATUS_IS_ERR(uct_ep_put_zcopy(transport.ep(), iov, 2, device.address(), 0, &never)));
     host.fill(4); // not read any more
     EXPECT_TRUE(device.holds(3, 0, 4096));
     EXPECT_EQ(uct_iface_flush(transport.iface(), 0, nullptr), UCS_OK);
@@ -516,7 +551,8 @@ TEST(BadMemory, BeyondTheAllocationIsAnError)
     Buffer host(Memory::host, 8 << 20), device(Memory::device, 4096);
     EXPECT_TRUE(UCS_STATUS_IS_ERR(
         uct_ep_put_short(transport.ep(), host.data(), 8 << 20, device.address(), 0)));
-    EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_put_short(transport.ep(), nullptr, 8, device.address(), 0)));
+    EXPECT_TRUE(
+        UCS_STATUS_IS_ERR(uct_ep_put_short(transport.ep(), nullptr, 8, device.address(), 0)));
 }
 
 // ---- the interface and its addresses
@@ -590,24 +626,27 @@ TEST(Interface, EstimatesAreThoseOfACopy)
 {
     using gdr::abi::EpOperation;
     auto cost = [](EpOperation operation, ucs_memory_type_t local, ucs_memory_type_t remote) {
-        return gdr::copy::estimate({operation, local, remote, UCS_SYS_DEVICE_ID_UNKNOWN,
-                                    UCS_SYS_DEVICE_ID_UNKNOWN});
+        return gdr::copy::estimate(
+            {operation, local, remote, UCS_SYS_DEVICE_ID_UNKNOWN, UCS_SYS_DEVICE_ID_UNKNOWN});
     };
-    for (EpOperation operation :
-         {EpOperation::put_short, EpOperation::get_short, EpOperation::put_zcopy, EpOperation::get_zcopy}) {
+    for (EpOperation operation : {EpOperation::put_short, EpOperation::get_short,
+                                  EpOperation::put_zcopy, EpOperation::get_zcopy}) {
         for (auto [local, remote] : {std::pair{UCS_MEMORY_TYPE_HOST, UCS_MEMORY_TYPE_CUDA},
                                      std::pair{UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_HOST},
                                      std::pair{UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA}}) {
             gdr::abi::PerfEstimate estimate = cost(operation, local, remote);
-            double whole = estimate.send_pre_overhead + estimate.send_post_overhead + estimate.latency;
+            double whole =
+                estimate.send_pre_overhead + estimate.send_post_overhead + estimate.latency;
             EXPECT_GE(whole, 5e-6) << "UCP would prefer bounce copies to the HCA";
             EXPECT_LE(whole, 10e-6);
             EXPECT_EQ(estimate.recv_overhead, 0);
             EXPECT_GT(estimate.bandwidth_shared, 1e10);
         }
     }
-    gdr::abi::PerfEstimate put = cost(EpOperation::put_zcopy, UCS_MEMORY_TYPE_HOST, UCS_MEMORY_TYPE_CUDA);
-    gdr::abi::PerfEstimate get = cost(EpOperation::get_zcopy, UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_HOST);
+    gdr::abi::PerfEstimate put =
+        cost(EpOperation::put_zcopy, UCS_MEMORY_TYPE_HOST, UCS_MEMORY_TYPE_CUDA);
+    gdr::abi::PerfEstimate get =
+        cost(EpOperation::get_zcopy, UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_HOST);
     EXPECT_EQ(put.latency, get.latency) << "both move data from host to device";
 }
 
@@ -678,10 +717,13 @@ TEST(Domain, PinsHostMemoryWhereItHelps)
         void* address;
         size_t length;
         bool pinned;
-    } cases[] = {{large.data(), 1 << 20, true}, {small.data(), 4096, false}, {device.data(), 1 << 20, false}};
+    } cases[] = {{large.data(), 1 << 20, true},
+                 {small.data(), 4096, false},
+                 {device.data(), 1 << 20, false}};
     for (auto& c : cases) {
         uct_mem_h memh = nullptr;
-        ASSERT_EQ(uct_md_mem_reg(transport.md(), c.address, c.length, UCT_MD_MEM_ACCESS_ALL, &memh), UCS_OK);
+        ASSERT_EQ(uct_md_mem_reg(transport.md(), c.address, c.length, UCT_MD_MEM_ACCESS_ALL, &memh),
+                  UCS_OK);
         EXPECT_NE(memh, nullptr);
         EXPECT_EQ(pinned(c.address), c.pinned);
         ASSERT_EQ(uct_md_mem_dereg(transport.md(), memh), UCS_OK);
@@ -696,8 +738,10 @@ TEST(Domain, MemoryPinnedByOthersStaysSo)
     Current current(primary_context(0));
     require(cuMemHostRegister(large.data(), 1 << 20, 0), "cuMemHostRegister");
     uct_mem_h first, second;
-    ASSERT_EQ(uct_md_mem_reg(transport.md(), large.data(), 1 << 20, UCT_MD_MEM_ACCESS_ALL, &first), UCS_OK);
-    ASSERT_EQ(uct_md_mem_reg(transport.md(), large.data(), 1 << 19, UCT_MD_MEM_ACCESS_ALL, &second), UCS_OK);
+    ASSERT_EQ(uct_md_mem_reg(transport.md(), large.data(), 1 << 20, UCT_MD_MEM_ACCESS_ALL, &first),
+              UCS_OK);
+    ASSERT_EQ(uct_md_mem_reg(transport.md(), large.data(), 1 << 19, UCT_MD_MEM_ACCESS_ALL, &second),
+              UCS_OK);
     EXPECT_EQ(uct_md_mem_dereg(transport.md(), first), UCS_OK);
     EXPECT_EQ(uct_md_mem_dereg(transport.md(), second), UCS_OK);
     EXPECT_TRUE(pinned(large.data()));
@@ -707,7 +751,8 @@ TEST(Domain, MemoryPinnedByOthersStaysSo)
 CUcontext context_of(const void* address)
 {
     CUcontext context = nullptr;
-    require(cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, reinterpret_cast<CUdeviceptr>(address)),
+    require(cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT,
+                                  reinterpret_cast<CUdeviceptr>(address)),
             "cuPointerGetAttribute");
     return context;
 }
@@ -724,8 +769,8 @@ TEST(Domain, Allocates)
         for (CUcontext current : {static_cast<CUcontext>(nullptr), own}) {
             uct_alloc_method_t method = UCT_ALLOC_METHOD_MD;
             uct_mem_alloc_params_t params = {};
-            params.field_mask = UCT_MEM_ALLOC_PARAM_FIELD_FLAGS | UCT_MEM_ALLOC_PARAM_FIELD_MEM_TYPE |
-                                UCT_MEM_ALLOC_PARAM_FIELD_MDS;
+            params.field_mask = UCT_MEM_ALLOC_PARAM_FIELD_FLAGS |
+                                UCT_MEM_ALLOC_PARAM_FIELD_MEM_TYPE | UCT_MEM_ALLOC_PARAM_FIELD_MDS;
             params.flags = UCT_MD_MEM_ACCESS_ALL;
             params.mem_type = type;
             params.mds = {&md, 1};
@@ -737,11 +782,13 @@ TEST(Domain, Allocates)
             EXPECT_EQ(memory.mem_type, type);
             EXPECT_EQ(context_of(memory.address), current != nullptr ? current : primary);
             ucs_memory_type_t detected;
-            ASSERT_EQ(uct_md_detect_memory_type(md, memory.address, memory.length, &detected), UCS_OK);
+            ASSERT_EQ(uct_md_detect_memory_type(md, memory.address, memory.length, &detected),
+                      UCS_OK);
             EXPECT_EQ(detected, type);
             Current other(current != nullptr ? nullptr : own); // unlike at allocation
             EXPECT_EQ(uct_mem_free(&memory), UCS_OK);
-            EXPECT_NE(uct_md_detect_memory_type(md, memory.address, memory.length, &detected), UCS_OK);
+            EXPECT_NE(uct_md_detect_memory_type(md, memory.address, memory.length, &detected),
+                      UCS_OK);
         }
     }
     require(cuCtxDestroy(own), "cuCtxDestroy");
