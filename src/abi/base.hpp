@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The structures of UCX's plugin ABI that every UCX series from 1.13 on lays out alike. UCX does not
-// install their header; the layout check (test/unit/layout_check) compares each of them with a UCX
-// source tree. Everything that differs between series stays inside src/abi/series_*.
+// The structures of UCX's plugin ABI that every UCX series from 1.13 on lays out alike. UCX does
+// not install their header; the layout check (test/unit/layout_check) compares each of them with a
+// UCX source tree. Everything that differs between series stays inside src/abi/series_*.
 #pragma once
 
 extern "C" {

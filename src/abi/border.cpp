@@ -8,11 +8,13 @@
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <utility>
 
 namespace gdr::abi {
 namespace {
 
-template <size_t size> void copy_name(char (&to)[size], const std::string& from)
+template <size_t size>
+void copy_name(char (&to)[size], const std::string& from)
 {
     if (from.size() >= size)
         throw std::length_error("the name " + from + " is too long for UCX");
@@ -21,7 +23,10 @@ template <size_t size> void copy_name(char (&to)[size], const std::string& from)
 
 std::atomic<void (*)()> first_use{nullptr};
 
-MemoryDomain& domain_of(uct_md_h md) { return *memory_domain(md); }
+MemoryDomain& domain_of(uct_md_h md)
+{
+    return *memory_domain(md);
+}
 
 // A domain that cannot be opened is tried again by every UCP context; the reason is told once.
 void report_md_failure(const std::string& name, const char* reason)
@@ -37,9 +42,15 @@ void report_md_failure(const std::string& name, const char* reason)
 
 } // namespace
 
-void on_first_use(void (*function)()) { first_use = function; }
+void on_first_use(void (*function)())
+{
+    first_use = function;
+}
 
-MemoryDomain* memory_domain(uct_md_h md) { return reinterpret_cast<Md*>(md)->domain.get(); }
+MemoryDomain* memory_domain(uct_md_h md)
+{
+    return reinterpret_cast<Md*>(md)->domain.get();
+}
 
 ucs_status_t query_md_resources(const Component& component, uct_md_resource_desc_t** resources,
                                 unsigned* count)
@@ -58,7 +69,8 @@ ucs_status_t query_md_resources(const Component& component, uct_md_resource_desc
     });
 }
 
-ucs_status_t query_devices(const Transport& transport, uct_md_h md, TlDevice** devices, unsigned* count)
+ucs_status_t query_devices(const Transport& transport, uct_md_h md, TlDevice** devices,
+                           unsigned* count)
 {
     return guarded("query_devices", [&] {
         const std::vector<Device> found = transport.query_devices(domain_of(md));
@@ -81,9 +93,8 @@ ucs_status_t open_md(const Component& component, BaseMd base, const char* name,
 {
     return guarded("md_open", [&] {
         try {
-            auto opened = std::make_unique<Md>(
-                base, component.open_md(name, reinterpret_cast<const MdConfig*>(config)));
-            *md = reinterpret_cast<uct_md_h>(opened.release());
+            auto domain = component.open_md(name, reinterpret_cast<const MdConfig*>(config));
+            *md = reinterpret_cast<uct_md_h>(new Md{base, std::move(domain)});
             return UCS_OK;
         } catch (const std::exception& error) {
             report_md_failure(name, error.what());
@@ -92,7 +103,10 @@ ucs_status_t open_md(const Component& component, BaseMd base, const char* name,
     });
 }
 
-void close_md(uct_md_h md) { delete reinterpret_cast<Md*>(md); }
+void close_md(uct_md_h md)
+{
+    delete reinterpret_cast<Md*>(md);
+}
 
 ucs_status_t query_md(uct_md_h md, MdAttributes* attributes)
 {
@@ -102,7 +116,8 @@ ucs_status_t query_md(uct_md_h md, MdAttributes* attributes)
     });
 }
 
-ucs_status_t reg_memory(uct_md_h md, void* address, size_t length, bool hide_errors, uct_mem_h* memh)
+ucs_status_t reg_memory(uct_md_h md, void* address, size_t length, bool hide_errors,
+                        uct_mem_h* memh)
 {
     return guarded("mem_reg", [&] {
         const ucs_status_t status = domain_of(md).reg(address, length, hide_errors, memh);
@@ -143,7 +158,8 @@ ucs_status_t pack_mkey(uct_md_h md, uct_mem_h memh, void* buffer)
     return guarded("mkey_pack", [&] { return domain_of(md).pack_rkey(memh, buffer); });
 }
 
-ucs_status_t unpack_mkey(const Component& component, const void* buffer, uct_rkey_t* rkey, void** handle)
+ucs_status_t unpack_mkey(const Component& component, const void* buffer, uct_rkey_t* rkey,
+                         void** handle)
 {
     return guarded("rkey_unpack", [&] { return component.unpack_rkey(buffer, rkey, handle); });
 }

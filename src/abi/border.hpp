@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The border between UCX's C calls and the classes of this project, for the trampolines of every series: here
-// exceptions end and handles become objects.
+// The border between UCX's C calls and the classes of this project, for the trampolines of every
+// series: here exceptions end and handles become objects.
 #pragma once
 
 #include "abi/component.hpp"
@@ -16,7 +16,8 @@
 namespace gdr::abi {
 
 // The result of body; an exception becomes an error and one line naming the call.
-template <class Body> ucs_status_t guarded(const char* call, Body body) noexcept
+template <class Body>
+ucs_status_t guarded(const char* call, Body body) noexcept
 {
     try {
         return body();
@@ -35,7 +36,8 @@ struct Md : BaseMd {
 };
 
 // Lists for UCT, which releases them with free(). An empty one is NULL.
-template <class Item> Item* allocate_list(size_t count)
+template <class Item>
+Item* allocate_list(size_t count)
 {
     if (count == 0)
         return nullptr;
@@ -48,19 +50,22 @@ template <class Item> Item* allocate_list(size_t count)
 // Called by UCT, by way of a series' trampolines.
 ucs_status_t query_md_resources(const Component& component, uct_md_resource_desc_t** resources,
                                 unsigned* count);
-ucs_status_t query_devices(const Transport& transport, uct_md_h md, TlDevice** devices, unsigned* count);
+ucs_status_t query_devices(const Transport& transport, uct_md_h md, TlDevice** devices,
+                           unsigned* count);
 ucs_status_t open_md(const Component& component, BaseMd base, const char* name,
                      const uct_md_config_t* config, uct_md_h* md);
 void close_md(uct_md_h md);
 ucs_status_t query_md(uct_md_h md, MdAttributes* attributes);
-ucs_status_t reg_memory(uct_md_h md, void* address, size_t length, bool hide_errors, uct_mem_h* memh);
+ucs_status_t reg_memory(uct_md_h md, void* address, size_t length, bool hide_errors,
+                        uct_mem_h* memh);
 ucs_status_t dereg_memory(uct_md_h md, uct_mem_h memh, uct_completion_t* invalidated);
 ucs_status_t alloc_memory(uct_md_h md, size_t* length, void** address, ucs_memory_type_t type,
                           uct_mem_h* memh);
 ucs_status_t free_memory(uct_md_h md, uct_mem_h memh);
 ucs_status_t query_memory(uct_md_h md, const void* address, size_t length, MemoryInfo* info);
 ucs_status_t pack_mkey(uct_md_h md, uct_mem_h memh, void* buffer);
-ucs_status_t unpack_mkey(const Component& component, const void* buffer, uct_rkey_t* rkey, void** handle);
+ucs_status_t unpack_mkey(const Component& component, const void* buffer, uct_rkey_t* rkey,
+                         void** handle);
 ucs_status_t release_mkey(const Component& component, uct_rkey_t rkey, void* handle);
 
 } // namespace gdr::abi

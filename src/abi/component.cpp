@@ -7,6 +7,9 @@
 
 namespace gdr::abi {
 
-bool register_component(const Component& component) { return series().register_component(component); }
+bool register_component(const Component& component)
+{
+    return series().register_component(component);
+}
 
 } // namespace gdr::abi

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A component as this project declares one (a kind of memory domain and the transports on it), and its
-// registration with UCT.
+// A component as this project declares one (a kind of memory domain and the transports on it), and
+// its registration with UCT.
 #pragma once
 
 #include "abi/iface.hpp"
@@ -37,8 +37,8 @@ struct Component {
     // Throws std::exception with the reason when the domain cannot be opened.
     std::unique_ptr<MemoryDomain> (*open_md)(const char* name, const MdConfig* config);
 
-    // UCS_ERR_INVALID_PARAM for a buffer that is not ours. Only rkey_packed_size bytes are known to be
-    // readable. handle is passed back to release_rkey.
+    // UCS_ERR_INVALID_PARAM for a buffer that is not ours. Only rkey_packed_size bytes are known to
+    // be readable. handle is passed back to release_rkey.
     ucs_status_t (*unpack_rkey)(const void* buffer, uct_rkey_t* rkey, void** handle);
     void (*release_rkey)(uct_rkey_t rkey, void* handle);
 
@@ -47,12 +47,12 @@ struct Component {
 };
 
 // Hands the component to UCT in the running series' layout. It stays registered for the life of the
-// process. False, and nothing done, when a component of this name is registered already. choose_series() must
-// have returned true.
+// process. False, and nothing done, when a component of this name is registered already.
+// choose_series() must have returned true.
 bool register_component(const Component& component);
 
-// Calls function once, when UCX first asks a component of ours for its memory domains: until then the process
-// has us loaded, but does not use UCX.
+// Calls function once, when UCX first asks a component of ours for its memory domains: until then
+// the process has us loaded, but does not use UCX.
 void on_first_use(void (*function)());
 
 } // namespace gdr::abi

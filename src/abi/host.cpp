@@ -37,13 +37,16 @@ ucs_log_level_t ucs_level(LogLevel level)
     return UCS_LOG_LEVEL_DEBUG;
 }
 
-// Event handlers without an async context run in UCX's one asynchronous thread with no lock held; the mode
-// chooses that thread.
+// Event handlers without an async context run in UCX's one asynchronous thread with no lock held;
+// the mode chooses that thread.
 constexpr ucs_async_mode_t kAsyncMode = UCS_ASYNC_MODE_THREAD_SPINLOCK;
 
 } // namespace
 
-bool log_enabled(LogLevel level) { return ucs_level(level) <= ucs_global_opts.log_component.log_level; }
+bool log_enabled(LogLevel level)
+{
+    return ucs_level(level) <= ucs_global_opts.log_component.log_level;
+}
 
 void log_message(LogLevel level, const char* file, unsigned line, const char* format, ...)
 {
@@ -54,7 +57,8 @@ void log_message(LogLevel level, const char* file, unsigned line, const char* fo
     va_start(arguments, format);
     std::vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
-    ucs_log_dispatch(file, line, "", ucs_level(level), &ucs_global_opts.log_component, "gdr: %s", message);
+    ucs_log_dispatch(file, line, "", ucs_level(level), &ucs_global_opts.log_component, "gdr: %s",
+                     message);
 }
 
 ucs_status_t async_add_fd(int fd, AsyncCallback callback, void* arg)
@@ -63,7 +67,10 @@ ucs_status_t async_add_fd(int fd, AsyncCallback callback, void* arg)
                                        nullptr);
 }
 
-void async_remove_fd(int fd) { ucs_async_remove_handler(fd, 1); }
+void async_remove_fd(int fd)
+{
+    ucs_async_remove_handler(fd, 1);
+}
 
 ucs_status_t async_add_timer(double interval_seconds, AsyncCallback callback, void* arg, int* id)
 {
@@ -71,7 +78,10 @@ ucs_status_t async_add_timer(double interval_seconds, AsyncCallback callback, vo
     return ucs_async_add_timer(kAsyncMode, interval, callback, arg, nullptr, id);
 }
 
-void async_remove_timer(int id) { ucs_async_remove_handler(id, 1); }
+void async_remove_timer(int id)
+{
+    ucs_async_remove_handler(id, 1);
+}
 
 ucs_sys_device_t sys_device_of_pci(const std::string& bus_id)
 {

@@ -34,8 +34,8 @@ ucs_status_t init_class(ucs_class_t& type, void* self,
     return status;
 }
 
-// An error that nobody handles ends the process, as it does with UCX's own transports: the peers would wait
-// for it without end.
+// An error that nobody handles ends the process, as it does with UCX's own transports: the peers
+// would wait for it without end.
 ucs_log_level_t failure_log_level(const Iface& iface, ucs_status_t handled, ucs_status_t status)
 {
     if (handled != UCS_OK)
@@ -47,8 +47,8 @@ ucs_log_level_t failure_log_level(const Iface& iface, ucs_status_t handled, ucs_
 
 } // namespace
 
-ucs_status_t init_iface(Iface* iface, uct_iface_ops_t* ops, const InternalOps* internal, uct_md_h md,
-                        uct_worker_h worker, const uct_iface_params_t* params,
+ucs_status_t init_iface(Iface* iface, uct_iface_ops_t* ops, const InternalOps* internal,
+                        uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                         const uct_iface_config_t* config)
 {
     iface->internal = internal;
@@ -66,9 +66,15 @@ ucs_status_t init_ep(Ep* ep, Iface* iface)
     return init_class(uct_base_ep_t_class, ep, uct_base_ep_t_init, iface);
 }
 
-void cleanup_ep(Ep* ep) { ucs_class_call_cleanup_chain(&uct_base_ep_t_class, ep, -1); }
+void cleanup_ep(Ep* ep)
+{
+    ucs_class_call_cleanup_chain(&uct_base_ep_t_class, ep, -1);
+}
 
-void begin_iface_query(Iface* iface, uct_iface_attr_t* attr) { uct_base_iface_query(iface, attr); }
+void begin_iface_query(Iface* iface, uct_iface_attr_t* attr)
+{
+    uct_base_iface_query(iface, attr);
+}
 
 ucs_status_t handle_ep_error(Iface* iface, Ep* ep, ucs_status_t status)
 {

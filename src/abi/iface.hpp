@@ -51,8 +51,8 @@ struct InternalOps {
     ucs_status_t (*ep_invalidate)(uct_ep_h ep);
 };
 
-// Standard layout up to and including internal: UCX reads it as uct_base_iface_t. Derived classes add
-// members, never virtual functions.
+// Standard layout up to and including internal: UCX reads it as uct_base_iface_t. Derived classes
+// add members, never virtual functions.
 struct Iface : BaseIface {
     const InternalOps* internal;
 };
@@ -60,18 +60,18 @@ struct Iface : BaseIface {
 struct Ep : BaseEp {};
 
 // Initialise and clean up the base part. ops and internal must outlive the interface. config is the
-// interface's configuration as UCX passed it to Transport::iface_open. The series' additional operations
-// (connect_to_ep_v2, is_reachable_v2, ...) are derived from ops.
-ucs_status_t init_iface(Iface* iface, uct_iface_ops_t* ops, const InternalOps* internal, uct_md_h md,
-                        uct_worker_h worker, const uct_iface_params_t* params,
+// interface's configuration as UCX passed it to Transport::iface_open. The series' additional
+// operations (connect_to_ep_v2, is_reachable_v2, ...) are derived from ops.
+ucs_status_t init_iface(Iface* iface, uct_iface_ops_t* ops, const InternalOps* internal,
+                        uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                         const uct_iface_config_t* config);
 void cleanup_iface(Iface* iface);
 
 ucs_status_t init_ep(Ep* ep, Iface* iface);
 void cleanup_ep(Ep* ep);
 
-// Clears every field of the running series' uct_iface_attr_t and sets the base values; transports then
-// set the fields of 1.13 that differ from zero. flags the build's headers may not know:
+// Clears every field of the running series' uct_iface_attr_t and sets the base values; transports
+// then set the fields of 1.13 that differ from zero. flags the build's headers may not know:
 void begin_iface_query(Iface* iface, uct_iface_attr_t* attr);
 inline constexpr uint64_t kIfaceFlagInterNode = uint64_t{1} << 54; // read by 1.18 and later
 

@@ -10,10 +10,19 @@ ucs_status_t MemoryDomain::alloc(size_t*, void**, ucs_memory_type_t, uct_mem_h*)
     return UCS_ERR_UNSUPPORTED;
 }
 
-ucs_status_t MemoryDomain::free(uct_mem_h) { return UCS_ERR_UNSUPPORTED; }
+ucs_status_t MemoryDomain::free(uct_mem_h)
+{
+    return UCS_ERR_UNSUPPORTED;
+}
 
-std::optional<MemoryInfo> MemoryDomain::query(const void*, size_t) { return std::nullopt; }
+std::optional<MemoryInfo> MemoryDomain::query(const void*, size_t)
+{
+    return std::nullopt;
+}
 
-int MemoryDomain::export_dmabuf(const void*, size_t, size_t*) { return -1; }
+int MemoryDomain::export_dmabuf(const void*, size_t, size_t*)
+{
+    return -1;
+}
 
 } // namespace gdr::abi

@@ -14,7 +14,8 @@ namespace gdr::abi {
 // What a memory domain can do; the union of what the series ask for. Memory types are bits
 // UCS_BIT(UCS_MEMORY_TYPE_*).
 struct MdAttributes {
-    uint64_t flags = 0; // UCT_MD_FLAG_*; REG_DMABUF is derived from dmabuf_mem_types where a series has it
+    uint64_t flags =
+        0; // UCT_MD_FLAG_*; REG_DMABUF is derived from dmabuf_mem_types where a series has it
     uint64_t reg_mem_types = 0;
     uint64_t alloc_mem_types = 0;
     uint64_t access_mem_types = 0; // the CPU, or the copy endpoint, may touch them
@@ -35,9 +36,9 @@ struct MemoryInfo {
     size_t length = 0;    // of the whole allocation, bytes
 };
 
-// Destroyed when UCT closes the domain. UCT calls it from any thread that holds the domain; the calls on
-// one domain may come from several threads at once. No call may throw: the trampolines turn an exception
-// into UCS_ERR_NO_MEMORY or UCS_ERR_IO_ERROR and log it, as a last resort.
+// Destroyed when UCT closes the domain. UCT calls it from any thread that holds the domain; the
+// calls on one domain may come from several threads at once. No call may throw: the trampolines
+// turn an exception into UCS_ERR_NO_MEMORY or UCS_ERR_IO_ERROR and log it, as a last resort.
 class MemoryDomain {
   public:
     virtual ~MemoryDomain() = default;
@@ -55,14 +56,15 @@ class MemoryDomain {
     virtual ucs_status_t pack_rkey(uct_mem_h memh, void* buffer) = 0;
 
     // The defaults below are for domains that do not have the capability.
-    virtual ucs_status_t alloc(size_t* length, void** address, ucs_memory_type_t type, uct_mem_h* memh);
+    virtual ucs_status_t alloc(size_t* length, void** address, ucs_memory_type_t type,
+                               uct_mem_h* memh);
     virtual ucs_status_t free(uct_mem_h memh);
 
     // Nothing when the address is none of this domain's detectable types.
     virtual std::optional<MemoryInfo> query(const void* address, size_t length);
 
-    // A new file descriptor that the caller closes, and the offset of address in it; -1 when this memory
-    // has none. Asked for only by series that know dmabuf.
+    // A new file descriptor that the caller closes, and the offset of address in it; -1 when this
+    // memory has none. Asked for only by series that know dmabuf.
     virtual int export_dmabuf(const void* address, size_t length, size_t* offset);
 };
 

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Turns a table of options into a series' table of configuration fields. The functions that parse and print
-// a value are UCX's own and the same in all series; the structure that lists them is not.
+// Turns a table of options into a series' table of configuration fields. The functions that parse
+// and print a value are UCX's own and the same in all series; the structure that lists them is not.
 #pragma once
 
 #include "abi/options.hpp"
@@ -16,7 +16,8 @@ extern "C" {
 namespace gdr::abi {
 
 // Parser has the members read, write, clone, release, help, arg; others stay zero.
-template <class Parser> Parser parser_of(const Option& option)
+template <class Parser>
+Parser parser_of(const Option& option)
 {
     Parser parser{};
     parser.release = ucs_config_release_nop;
@@ -70,7 +71,8 @@ template <class Parser> Parser parser_of(const Option& option)
     throw std::logic_error("an option without a type");
 }
 
-// With the terminating field. base, when not NULL, is the table of the structure that this one starts with.
+// With the terminating field. base, when not NULL, is the table of the structure that this one
+// starts with.
 template <class Field>
 std::vector<Field> fields_of(const OptionTable& table, ucs_config_field_t* base)
 {

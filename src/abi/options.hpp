@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Configuration variables as the transports declare them: name, default, help text, storage. src/abi
-// turns a table into the running series' own, so that UCX parses the variables (UCX_<prefix><name>) and
-// ucx_info -f shows them with their help.
+// Configuration variables as the transports declare them: name, default, help text, storage.
+// src/abi turns a table into the running series' own, so that UCX parses the variables
+// (UCX_<prefix><name>) and ucx_info -f shows them with their help.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ struct Option {
     const char* const* names = nullptr; // choice: NULL-terminated
 };
 
-// A configuration structure: for an interface it must start with IfaceConfig, for a memory domain with
-// MdConfig.
+// A configuration structure: for an interface it must start with IfaceConfig, for a memory domain
+// with MdConfig.
 struct OptionTable {
     const char* name;   // shown as heading by ucx_info -f
     const char* prefix; // "GDR_RC_": variables are UCX_GDR_RC_*

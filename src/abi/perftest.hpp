@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// ucx_perftest's tables of memory allocators: one slot for each memory type, filled by whoever knows how to
-// allocate it (ucx_perftest -m cuda).
+// ucx_perftest's tables of memory allocators: one slot for each memory type, filled by whoever
+// knows how to allocate it (ucx_perftest -m cuda).
 #pragma once
 
 #include "abi/base.hpp"
@@ -15,8 +15,8 @@ struct PerftestAllocator {
     ucs_status_t (*init)(void* context);
     ucs_status_t (*uct_alloc)(const void* context, size_t length, unsigned flags, void* memory);
     void (*uct_free)(const void* context, void* memory);
-    void (*memcpy)(void* to, ucs_memory_type_t to_type, const void* from, ucs_memory_type_t from_type,
-                   size_t count);
+    void (*memcpy)(void* to, ucs_memory_type_t to_type, const void* from,
+                   ucs_memory_type_t from_type, size_t count);
     void* (*memset)(void* to, int value, size_t count);
 };
 
@@ -33,7 +33,8 @@ struct PerftestMemory {
 // Puts the allocator into its slot. False: this process is no ucx_perftest.
 bool set_perftest_allocator(const PerftestAllocator& allocator);
 
-// Of the test that a context describes: the rank of this process, and the memory domain (NULL: a UCP test).
+// Of the test that a context describes: the rank of this process, and the memory domain (NULL: a
+// UCP test).
 unsigned perftest_rank(const void* context);
 uct_md_h perftest_md(const void* context);
 

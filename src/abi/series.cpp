@@ -41,7 +41,8 @@ std::string supported()
 
 std::string resolved(const std::string& path)
 {
-    const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), std::free);
+    const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr),
+                                                           std::free);
     return real ? real.get() : path;
 }
 
@@ -59,8 +60,8 @@ std::string library_of(const void* address)
     return info.dli_fname;
 }
 
-// UCX tells its version in libucp alone: the one of the process, or, while it has none, the one installed
-// beside libuct, which is let go again.
+// UCX tells its version in libucp alone: the one of the process, or, while it has none, the one
+// installed beside libuct, which is let go again.
 class Libucp {
   public:
     explicit Libucp(const std::string& uct_path)
@@ -70,7 +71,8 @@ class Libucp {
             return;
         handle_ = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
         if (!handle_)
-            handle_ = dlopen((directory(uct_path) + "/libucp.so.0").c_str(), RTLD_LAZY | RTLD_LOCAL);
+            handle_ =
+                dlopen((directory(uct_path) + "/libucp.so.0").c_str(), RTLD_LAZY | RTLD_LOCAL);
         if (handle_)
             get_version_ = dlsym(handle_, "ucp_get_version");
         if (!get_version_)
@@ -89,7 +91,8 @@ class Libucp {
 
     void get_version(unsigned* major, unsigned* minor, unsigned* release) const
     {
-        reinterpret_cast<void (*)(unsigned*, unsigned*, unsigned*)>(get_version_)(major, minor, release);
+        reinterpret_cast<void (*)(unsigned*, unsigned*, unsigned*)>(get_version_)(major, minor,
+                                                                                  release);
     }
 
   private:
@@ -134,7 +137,8 @@ Choice choose(const Found& found)
     const std::string where = "UCX " + found.version_text + " (" + found.uct_path + ")";
     if (directory(resolved(found.uct_path)) != directory(resolved(found.ucp_path)))
         return {nullptr, "this process mixes two UCX installations, " + found.uct_path + " and " +
-                             found.ucp_path + "; put the directory of one of them first in LD_LIBRARY_PATH"};
+                             found.ucp_path +
+                             "; put the directory of one of them first in LD_LIBRARY_PATH"};
 
     for (const Series* series : kSeries) {
         if (found.version < series->first || found.version > series->last)
@@ -153,10 +157,19 @@ Choice choose(const Found& found)
                          "; use one of these or a newer ucx-gdr"};
 }
 
-bool choose_series() { return choice_here().series != nullptr; }
+bool choose_series()
+{
+    return choice_here().series != nullptr;
+}
 
-const std::string& why_not() { return choice_here().why_not; }
+const std::string& why_not()
+{
+    return choice_here().why_not;
+}
 
-const Series& series() { return *choice_here().series; }
+const Series& series()
+{
+    return *choice_here().series;
+}
 
 } // namespace gdr::abi

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A series: UCX releases that share one plugin ABI, as one object. A further series is one file that defines
-// such an object, and one line in the table of series.cpp.
+// A series: UCX releases that share one plugin ABI, as one object. A further series is one file
+// that defines such an object, and one line in the table of series.cpp.
 #pragma once
 
 #include "abi/component.hpp"
@@ -20,7 +20,8 @@ struct Version {
 struct Series {
     Version first; // releases, both included
     Version last;
-    size_t base_iface_size; // of uct_base_iface_t and uct_base_ep_t, as their class objects tell them
+    size_t
+        base_iface_size; // of uct_base_iface_t and uct_base_ep_t, as their class objects tell them
     size_t base_ep_size;
 
     const void* internal_ops;  // uct_iface_internal_ops_t, calling Iface::internal
@@ -29,11 +30,12 @@ struct Series {
     // False: a component of this name is there already.
     bool (*register_component)(const Component& component);
 
-    // Fills storage (table.size bytes) from the environment and ucx.conf; the table's variables are shown by
-    // ucx_info -f when listed.
+    // Fills storage (table.size bytes) from the environment and ucx.conf; the table's variables are
+    // shown by ucx_info -f when listed.
     ucs_status_t (*read_options)(const OptionTable& table, void* storage, bool listed);
 
-    // ucx_perftest: the rank of this process and the memory domain of a test, NULL when there is none.
+    // ucx_perftest: the rank of this process and the memory domain of a test, NULL when there is
+    // none.
     unsigned (*perftest_rank)(const void* perf);
     uct_md_h (*perftest_md)(const void* perf);
 };

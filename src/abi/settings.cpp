@@ -33,13 +33,15 @@ void read_or_throw(const OptionTable& table, void* storage, bool listed)
 
 } // namespace
 
-void register_options(const OptionTable& table, void* storage) { read_or_throw(table, storage, true); }
+void register_options(const OptionTable& table, void* storage)
+{
+    read_or_throw(table, storage, true);
+}
 
 std::optional<std::string> user_setting(const char* name)
 {
     char* value = nullptr;
-    const OptionTable table{
-        name, "", {{name, kUnset, "", 0, OptionType::string}}, sizeof(value)};
+    const OptionTable table{name, "", {{name, kUnset, "", 0, OptionType::string}}, sizeof(value)};
     read_or_throw(table, &value, false);
     const std::unique_ptr<char, decltype(&std::free)> owner(value, std::free);
     if (!value || std::string(value) == kUnset)
@@ -49,8 +51,8 @@ std::optional<std::string> user_setting(const char* name)
 
 bool set_default(const char* name, const char* value)
 {
-    // UCX's parser for configuration files is the one way in that the environment overrides. It opens a
-    // directory and a file name.
+    // UCX's parser for configuration files is the one way in that the environment overrides. It
+    // opens a directory and a file name.
     const int fd = memfd_create("ucx.conf", MFD_CLOEXEC);
     if (fd < 0)
         return false;
@@ -66,6 +68,9 @@ bool set_global_option(const char* name, const char* value)
     return ucs_global_opts_set_value(name, value) == UCS_OK;
 }
 
-bool protocols_v2_default() { return series().protocols_v2_default; }
+bool protocols_v2_default()
+{
+    return series().protocols_v2_default;
+}
 
 } // namespace gdr::abi

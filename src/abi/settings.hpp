@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Variables of UCX: our own that belong to no component, and those of UCX that the plugin has to know or to
-// change for its host. To be called before other threads use UCX.
+// Variables of UCX: our own that belong to no component, and those of UCX that the plugin has to
+// know or to change for its host. To be called before other threads use UCX.
 #pragma once
 
 #include "abi/options.hpp"
@@ -11,16 +11,17 @@
 
 namespace gdr::abi {
 
-// Fills storage (table.size bytes) and shows the table's variables in ucx_info -f. The table and its strings
-// live as long as the process.
+// Fills storage (table.size bytes) and shows the table's variables in ucx_info -f. The table and
+// its strings live as long as the process.
 void register_options(const OptionTable& table, void* storage);
 
 // What the user gave for UCX_<name>, in the environment or in a ucx.conf; nothing when he did not.
 std::optional<std::string> user_setting(const char* name);
 
-// Gives UCX_<name> a value as a ucx.conf would: variables of the environment, with an application's own prefix
-// too (<prefix>_UCX_<name>), go before it. For variables that UCX reads when a context is made. Unlike an
-// environment variable it is not inherited by child processes. False: UCX did not take it.
+// Gives UCX_<name> a value as a ucx.conf would: variables of the environment, with an application's
+// own prefix too (<prefix>_UCX_<name>), go before it. For variables that UCX reads when a context
+// is made. Unlike an environment variable it is not inherited by child processes. False: UCX did
+// not take it.
 bool set_default(const char* name, const char* value);
 
 // Sets one of UCX's global options, which it reads when it is loaded. False: UCX did not take it.

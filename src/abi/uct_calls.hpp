@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Functions which libuct and libucs export and whose declarations UCX does not install: their types, the same
-// in all series. Whoever calls one declares it with its type; the layout check compares the types with a UCX
-// source tree.
+// Functions which libuct and libucs export and whose declarations UCX does not install: their
+// types, the same in all series. Whoever calls one declares it with its type; the layout check
+// compares the types with a UCX source tree.
 #pragma once
 
 #include "abi/base.hpp"
@@ -13,9 +13,10 @@ extern "C" {
 
 namespace gdr::abi {
 
-using BaseIfaceInit = ucs_status_t(void* iface, ucs_class_t* type, int* init_count, uct_iface_ops_t* ops,
-                                   const void* internal_ops, uct_md_h md, uct_worker_h worker,
-                                   const uct_iface_params_t* params, const uct_iface_config_t* config);
+using BaseIfaceInit = ucs_status_t(void* iface, ucs_class_t* type, int* init_count,
+                                   uct_iface_ops_t* ops, const void* internal_ops, uct_md_h md,
+                                   uct_worker_h worker, const uct_iface_params_t* params,
+                                   const uct_iface_config_t* config);
 using BaseEpInit = ucs_status_t(void* ep, ucs_class_t* type, int* init_count, void* iface);
 using BaseIfaceQuery = void(void* iface, uct_iface_attr_t* attr);
 using HandleEpErr = ucs_status_t(uct_iface_h iface, uct_ep_h ep, ucs_status_t status);

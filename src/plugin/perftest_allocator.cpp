@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The allocators. As in ucx_perftest's own module for CUDA, the processes of a test take the devices in turn.
+// The allocators. As in ucx_perftest's own module for CUDA, the processes of a test take the
+// devices in turn.
 #include "plugin/perftest_allocator.hpp"
 
 #include "abi/host.hpp"
@@ -39,8 +40,9 @@ ucs_status_t init(void* perf)
         int count;
         CUdevice device;
         cuda::check(driver->cuDeviceGetCount(&count), "cuDeviceGetCount");
-        cuda::check(driver->cuDeviceGet(&device, static_cast<int>(abi::perftest_rank(perf)) % count),
-                    "cuDeviceGet");
+        cuda::check(
+            driver->cuDeviceGet(&device, static_cast<int>(abi::perftest_rank(perf)) % count),
+            "cuDeviceGet");
         test_context().emplace(*driver, device);
         cuda::check(driver->cuCtxPushCurrent(test_context()->handle()), "cuCtxPushCurrent");
         return UCS_OK;
@@ -70,19 +72,21 @@ ucs_status_t alloc_and_register(const void* perf, cuda::MemoryKind kind, ucs_mem
         cuda::release(driver, address);
         return status;
     }
-    *static_cast<abi::PerftestMemory*>(memory) = {address, length, UCT_ALLOC_METHOD_LAST, type, md, memh};
+    *static_cast<abi::PerftestMemory*>(memory) = {address, length, UCT_ALLOC_METHOD_LAST,
+                                                  type,    md,     memh};
     return UCS_OK;
 }
 
 ucs_status_t alloc_device(const void* perf, size_t length, unsigned flags, void* memory)
 {
-    return alloc_and_register(perf, cuda::MemoryKind::device, UCS_MEMORY_TYPE_CUDA, length, flags, memory);
+    return alloc_and_register(perf, cuda::MemoryKind::device, UCS_MEMORY_TYPE_CUDA, length, flags,
+                              memory);
 }
 
 ucs_status_t alloc_managed(const void* perf, size_t length, unsigned flags, void* memory)
 {
-    return alloc_and_register(perf, cuda::MemoryKind::managed, UCS_MEMORY_TYPE_CUDA_MANAGED, length, flags,
-                              memory);
+    return alloc_and_register(perf, cuda::MemoryKind::managed, UCS_MEMORY_TYPE_CUDA_MANAGED, length,
+                              flags, memory);
 }
 
 void free_registered(const void*, void* allocated)
@@ -122,8 +126,8 @@ void* fill(void* to, int value, size_t count)
     return to;
 }
 
-constexpr abi::PerftestAllocator kDevice{
-    UCS_MEMORY_TYPE_CUDA, init, alloc_device, free_registered, copy, fill};
+constexpr abi::PerftestAllocator kDevice{UCS_MEMORY_TYPE_CUDA, init, alloc_device,
+                                         free_registered,      copy, fill};
 constexpr abi::PerftestAllocator kManaged{
     UCS_MEMORY_TYPE_CUDA_MANAGED, init, alloc_managed, free_registered, copy, fill};
 

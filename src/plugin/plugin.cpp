@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The plugin's entry and exit: what runs when the library is loaded into a process, by whichever way, and when
-// that process ends. A preload is in every process of its environment, so nothing is said, and no device is
-// looked for, before UCX asks.
+// The plugin's entry and exit: what runs when the library is loaded into a process, by whichever
+// way, and when that process ends. A preload is in every process of its environment, so nothing is
+// said, and no device is looked for, before UCX asks.
 #include "abi/component.hpp"
 #include "abi/host.hpp"
 #include "abi/settings.hpp"
@@ -36,8 +36,8 @@ const abi::OptionTable& option_table()
         {{"STATS", "",
           "Appends one line to this file when the process exits: the bytes that went by GPUDirect\n"
           "RDMA, staged through host memory, and to and from host memory, the operations, and the\n"
-          "memory registrations, of all interfaces that have been closed. \"-\" is standard error,\n"
-          "empty none. Processes that do not use UCX write nothing.",
+          "memory registrations, of all interfaces that have been closed. \"-\" is standard\n"
+          "error, empty none. Processes that do not use UCX write nothing.",
           offsetof(Options, statistics_path), abi::OptionType::string}},
         sizeof(Options)};
     return table;
@@ -59,8 +59,8 @@ bool ucp_is_loaded()
     return ucp != nullptr;
 }
 
-// UCX never asks a plugin that registered nothing. The line is due when the process has loaded UCP by itself:
-// now, if it is linked with it, or when it has done so by its end (Open MPI's modules).
+// UCX never asks a plugin that registered nothing. The line is due when the process has loaded UCP
+// by itself: now, if it is linked with it, or when it has done so by its end (Open MPI's modules).
 bool refusal_is_due = false;
 
 void refuse_if_ucx_is_used()
@@ -74,8 +74,8 @@ void write_statistics(const char* path)
 {
     const std::string line = statistics().line() + "\n";
     const bool to_stderr = std::strcmp(path, "-") == 0;
-    const int fd =
-        to_stderr ? dup(STDERR_FILENO) : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    const int fd = to_stderr ? dup(STDERR_FILENO)
+                             : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     // One write, so that the lines of processes that end together do not mix.
     if (fd < 0 || write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
         gdr_log(error, "UCX_GDR_STATS=%s: %s", path, std::strerror(errno));

@@ -30,10 +30,12 @@ std::vector<Setting> wanted()
 {
     std::vector<Setting> settings{
         {"MEMTYPE_CACHE", "n",
-         "without CUDA in UCX itself nothing fills this cache, and what it misses counts as host memory",
+         "without CUDA in UCX itself nothing fills this cache, and what it misses counts as host "
+         "memory",
          set_global_and_default},
         {"RCACHE_ENABLE", "n",
-         "UCP's cache does not learn that device memory was freed; gdr has one that checks each hit",
+         "UCP's cache does not learn that device memory was freed; gdr has one that checks each "
+         "hit",
          abi::set_default},
     };
     if (!abi::protocols_v2_default())

@@ -1,18 +1,19 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Settings of the UCX around us without which device memory is not recognised or not handled. None is changed
-// that the user has set, be it in the environment or in a ucx.conf, and none where UCX_TLS leaves gdr out.
+// Settings of the UCX around us without which device memory is not recognised or not handled. None
+// is changed that the user has set, be it in the environment or in a ucx.conf, and none where
+// UCX_TLS leaves gdr out.
 #pragma once
 
 namespace gdr::plugin {
 
-// To be called once, before UCX reads its configuration. The settings hold for this process: they are not in
-// the environment of its children. An application whose variables have a prefix of their own
-// (ucp_config_read("APP", ...): APP_UCX_*) can override them.
+// To be called once, before UCX reads its configuration. The settings hold for this process: they
+// are not in the environment of its children. An application whose variables have a prefix of their
+// own (ucp_config_read("APP", ...): APP_UCX_*) can override them.
 void prepare_host();
 
-// One INFO line for each setting that was changed, naming the variable and the reason; a warning for one that
-// UCX did not take.
+// One INFO line for each setting that was changed, naming the variable and the reason; a warning
+// for one that UCX did not take.
 void report_preparation();
 
 } // namespace gdr::plugin

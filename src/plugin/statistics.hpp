@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What this process moved and how. Interfaces count in plain members of their own and add the totals here
-// when they are closed; nothing on a data path touches these. With UCX_GDR_STATS=<path> one line of totals
-// is appended to the path when the process exits ("-": standard error).
+// What this process moved and how. Interfaces count in plain members of their own and add the
+// totals here when they are closed; nothing on a data path touches these. With UCX_GDR_STATS=<path>
+// one line of totals is appended to the path when the process exits ("-": standard error).
 #pragma once
 
 #include <atomic>

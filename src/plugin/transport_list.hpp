@@ -7,7 +7,8 @@
 
 namespace gdr::plugin {
 
-// Whether list, as in UCX_TLS ("all", "gdr,tcp", "^sm", "rc:aux"), admits the transport of this name.
+// Whether list, as in UCX_TLS ("all", "gdr,tcp", "^sm", "rc:aux"), admits the transport of this
+// name.
 bool lists_transport(std::string_view list, std::string_view name);
 
 // Whether it asks for the transport by its own name, and not only for all.

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Preloaded, answers for libucp when it is asked for its version, from a directory that is not libuct's.
+// Preloaded, answers for libucp when it is asked for its version, from a directory that is not
+// libuct's.
 extern "C" [[gnu::visibility("default")]] void ucp_get_version(unsigned* major, unsigned* minor,
                                                                unsigned* release)
 {

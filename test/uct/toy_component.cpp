@@ -91,9 +91,13 @@ class Domain : public MemoryDomain {
 
 // ---- interface
 
-ucs_status_t unsupported() { return UCS_ERR_UNSUPPORTED; }
+ucs_status_t unsupported()
+{
+    return UCS_ERR_UNSUPPORTED;
+}
 
-template <class Function> Function refused()
+template <class Function>
+Function refused()
 {
     return reinterpret_cast<Function>(reinterpret_cast<void*>(unsupported));
 }
@@ -113,9 +117,15 @@ void iface_close(uct_iface_h tl_iface)
     delete iface;
 }
 
-int is_reachable(const uct_iface_h, const uct_device_addr_t*, const uct_iface_addr_t*) { return 0; }
+int is_reachable(const uct_iface_h, const uct_device_addr_t*, const uct_iface_addr_t*)
+{
+    return 0;
+}
 
-unsigned progress(uct_iface_h) { return 0; }
+unsigned progress(uct_iface_h)
+{
+    return 0;
+}
 
 ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep)
 {
@@ -171,7 +181,10 @@ PerfEstimate estimate_perf(uct_iface_h, const PerfQuery& query)
     return estimate;
 }
 
-ucs_status_t ep_invalidate(uct_ep_h) { return UCS_OK; }
+ucs_status_t ep_invalidate(uct_ep_h)
+{
+    return UCS_OK;
+}
 
 constexpr InternalOps kInternalOps{estimate_perf, ep_invalidate};
 
@@ -221,29 +234,31 @@ const Component& component()
         .release_rkey = [](uct_rkey_t, void*) { ++calls.released_rkeys; },
         .md_options = {"toy memory domain",
                        "TOY_MD_",
-                       {{"REFUSE", "", "Why the domain cannot be opened.", offsetof(toy::MdConfig, refuse),
-                         OptionType::string}},
+                       {{"REFUSE", "", "Why the domain cannot be opened.",
+                         offsetof(toy::MdConfig, refuse), OptionType::string}},
                        sizeof(toy::MdConfig)},
-        .transports =
-            {{.name = "toy",
-              .query_devices =
-                  [](MemoryDomain&) {
-                      return std::vector<Device>{
-                          {"toy0", UCT_DEVICE_TYPE_SELF, UCS_SYS_DEVICE_ID_UNKNOWN}};
-                  },
-              .iface_open = iface_open,
-              .options =
-                  {"toy transport",
-                   "TOY_",
-                   {{"DEPTH", "5", "A number.", offsetof(IfaceConfig, depth), OptionType::unsigned_int},
-                    {"SEGMENT", "8k", "A size.", offsetof(IfaceConfig, segment), OptionType::memory_size},
-                    {"TIMEOUT", "10ms", "A time.", offsetof(IfaceConfig, timeout), OptionType::duration},
-                    {"ENABLE", "y", "A switch.", offsetof(IfaceConfig, enable), OptionType::boolean},
-                    {"PATHS", "auto", "A number or auto.", offsetof(IfaceConfig, paths),
-                     OptionType::auto_ulong},
-                    {"MODE", "fast", "A choice.", offsetof(IfaceConfig, mode), OptionType::choice,
-                     kModes}},
-                   sizeof(IfaceConfig)}}}};
+        .transports = {{.name = "toy",
+                        .query_devices =
+                            [](MemoryDomain&) {
+                                return std::vector<Device>{
+                                    {"toy0", UCT_DEVICE_TYPE_SELF, UCS_SYS_DEVICE_ID_UNKNOWN}};
+                            },
+                        .iface_open = iface_open,
+                        .options = {"toy transport",
+                                    "TOY_",
+                                    {{"DEPTH", "5", "A number.", offsetof(IfaceConfig, depth),
+                                      OptionType::unsigned_int},
+                                     {"SEGMENT", "8k", "A size.", offsetof(IfaceConfig, segment),
+                                      OptionType::memory_size},
+                                     {"TIMEOUT", "10ms", "A time.", offsetof(IfaceConfig, timeout),
+                                      OptionType::duration},
+                                     {"ENABLE", "y", "A switch.", offsetof(IfaceConfig, enable),
+                                      OptionType::boolean},
+                                     {"PATHS", "auto", "A number or auto.",
+                                      offsetof(IfaceConfig, paths), OptionType::auto_ulong},
+                                     {"MODE", "fast", "A choice.", offsetof(IfaceConfig, mode),
+                                      OptionType::choice, kModes}},
+                                    sizeof(IfaceConfig)}}}};
     return toy;
 }
 

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A component that needs no device: one memory domain over host memory, which it "detects" as managed memory
-// inside one known buffer, and a loopback interface that cannot send. It shows what src/abi makes of a
-// component, and counts the calls that reach it.
+// A component that needs no device: one memory domain over host memory, which it "detects" as
+// managed memory inside one known buffer, and a loopback interface that cannot send. It shows what
+// src/abi makes of a component, and counts the calls that reach it.
 #pragma once
 
 #include "abi/component.hpp"

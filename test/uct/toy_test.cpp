@@ -123,8 +123,8 @@ TEST_F(Toy, Resources)
 {
     uct_md_resource_desc_t resource;
     uct_component_attr_t attr{};
-    attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT | UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES |
-                      UCT_COMPONENT_ATTR_FIELD_FLAGS;
+    attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT |
+                      UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES | UCT_COMPONENT_ATTR_FIELD_FLAGS;
     attr.md_resources = &resource;
     ASSERT_EQ(uct_component_query(component_, &attr), UCS_OK);
     EXPECT_EQ(attr.md_resource_count, 1u);
@@ -305,7 +305,8 @@ class ToyIface : public Toy {
         ASSERT_EQ(uct_md_iface_config_read(md_, "toy", nullptr, nullptr, &config), UCS_OK);
         uct_iface_params_t params{};
         params.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE |
-                            UCT_IFACE_PARAM_FIELD_ERR_HANDLER | UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG;
+                            UCT_IFACE_PARAM_FIELD_ERR_HANDLER |
+                            UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG;
         params.open_mode = UCT_IFACE_OPEN_MODE_DEVICE;
         params.mode.device.tl_name = "toy";
         params.mode.device.dev_name = "toy0";
