@@ -10,8 +10,8 @@ namespace gdr::abi {
 // Called by the thread that unmaps, possibly inside malloc or free: must not allocate, lock or log.
 using UnmapCallback = void (*)(void* address, size_t length);
 
-// Once per process; the callback stays installed. False: the hooks cannot be installed (UCX_MEM_EVENTS=n,
-// say), so no unmapping will be seen.
+// Once per process; the callback stays installed. False: the hooks cannot be installed
+// (UCX_MEM_EVENTS=n, say), so no unmapping will be seen.
 bool watch_unmap(UnmapCallback callback);
 
 } // namespace gdr::abi

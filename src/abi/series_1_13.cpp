@@ -96,7 +96,10 @@ ucs_status_t estimate_perf(uct_iface_h tl_iface, PerfAttr* attr)
 
 void vfs_refresh(uct_iface_h) {}
 
-ucs_status_t ep_query(uct_ep_h, EpAttr*) { return UCS_ERR_UNSUPPORTED; }
+ucs_status_t ep_query(uct_ep_h, EpAttr*)
+{
+    return UCS_ERR_UNSUPPORTED;
+}
 
 ucs_status_t ep_invalidate(uct_ep_h ep, unsigned)
 {
@@ -136,17 +139,21 @@ ucs_status_t md_query(uct_md_h md, MdAttr* attr)
         .rkey_packed_size = attributes.rkey_packed_size,
         .local_cpus = {},
     };
-    std::memset(&attr->local_cpus, 0xff, sizeof(attr->local_cpus)); // no CPU is farther than another
+    std::memset(&attr->local_cpus, 0xff,
+                sizeof(attr->local_cpus)); // no CPU is farther than another
     return UCS_OK;
 }
 
-ucs_status_t mem_alloc(uct_md_h md, size_t* length, void** address, ucs_memory_type_t type, unsigned,
-                       const char*, uct_mem_h* memh)
+ucs_status_t mem_alloc(uct_md_h md, size_t* length, void** address, ucs_memory_type_t type,
+                       unsigned, const char*, uct_mem_h* memh)
 {
     return alloc_memory(md, length, address, type, memh);
 }
 
-ucs_status_t mem_advise(uct_md_h, uct_mem_h, void*, size_t, unsigned) { return UCS_ERR_UNSUPPORTED; }
+ucs_status_t mem_advise(uct_md_h, uct_mem_h, void*, size_t, unsigned)
+{
+    return UCS_ERR_UNSUPPORTED;
+}
 
 ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, unsigned flags, uct_mem_h* memh)
 {
@@ -186,9 +193,13 @@ ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, const MkeyPackParams*, void*
     return pack_mkey(md, memh, buffer);
 }
 
-int is_sockaddr_accessible(uct_md_h, const ucs_sock_addr_t*, uct_sockaddr_accessibility_t) { return 0; }
+int is_sockaddr_accessible(uct_md_h, const ucs_sock_addr_t*, uct_sockaddr_accessibility_t)
+{
+    return 0;
+}
 
-ucs_status_t detect_memory_type(uct_md_h md, const void* address, size_t length, ucs_memory_type_t* type)
+ucs_status_t detect_memory_type(uct_md_h md, const void* address, size_t length,
+                                ucs_memory_type_t* type)
 {
     MemoryInfo info;
     const ucs_status_t status = query_memory(md, address, length, &info);
@@ -224,7 +235,10 @@ struct Registered {
     std::array<Tl, kMaxTransports> tls;
 };
 
-const Component& component_of(const void* uct) { return *static_cast<const Registered*>(uct)->component; }
+const Component& component_of(const void* uct)
+{
+    return *static_cast<const Registered*>(uct)->component;
+}
 
 ucs_status_t component_query_md_resources(UctComponent* uct, uct_md_resource_desc_t** resources,
                                           unsigned* count)
@@ -232,7 +246,8 @@ ucs_status_t component_query_md_resources(UctComponent* uct, uct_md_resource_des
     return query_md_resources(component_of(uct), resources, count);
 }
 
-ucs_status_t md_open(UctComponent* uct, const char* name, const uct_md_config_t* config, uct_md_h* md)
+ucs_status_t md_open(UctComponent* uct, const char* name, const uct_md_config_t* config,
+                     uct_md_h* md)
 {
     return open_md(component_of(uct), {&kMdOps, uct}, name, config, md);
 }
@@ -247,7 +262,10 @@ ucs_status_t rkey_unpack(UctComponent* uct, const void* buffer, uct_rkey_t* rkey
     return unpack_mkey(component_of(uct), buffer, rkey, handle);
 }
 
-ucs_status_t rkey_ptr(UctComponent*, uct_rkey_t, void*, uint64_t, void**) { return UCS_ERR_UNSUPPORTED; }
+ucs_status_t rkey_ptr(UctComponent*, uct_rkey_t, void*, uint64_t, void**)
+{
+    return UCS_ERR_UNSUPPORTED;
+}
 
 ucs_status_t rkey_release(UctComponent* uct, uct_rkey_t rkey, void* handle)
 {
@@ -256,13 +274,16 @@ ucs_status_t rkey_release(UctComponent* uct, uct_rkey_t rkey, void* handle)
 
 void md_vfs_init(uct_md_h) {}
 
-// UCT does not tell a transport's calls which transport they are for: each has functions of its own.
-template <size_t index> const Transport& transport_of(uct_md_h md)
+// UCT does not tell a transport's calls which transport they are for: each has functions of its
+// own.
+template <size_t index>
+const Transport& transport_of(uct_md_h md)
 {
     return component_of(reinterpret_cast<const BaseMd*>(md)->component).transports[index];
 }
 
-template <size_t index> ucs_status_t tl_query_devices(uct_md_h md, TlDevice** devices, unsigned* count)
+template <size_t index>
+ucs_status_t tl_query_devices(uct_md_h md, TlDevice** devices, unsigned* count)
 {
     return query_devices(transport_of<index>(md), md, devices, count);
 }
@@ -361,7 +382,8 @@ ucs_status_t read_options(const OptionTable& table, void* storage, bool listed)
 
 // ---- ucx_perftest
 
-template <class Value> Value value_at(const void* base, size_t offset)
+template <class Value>
+Value value_at(const void* base, size_t offset)
 {
     Value value;
     std::memcpy(&value, static_cast<const char*>(base) + offset, sizeof(value));
@@ -372,7 +394,8 @@ unsigned perftest_rank(const void* context)
 {
     using GroupIndex = unsigned (*)(void* group);
     const void* rte = value_at<const void*>(context, kPerfContextRte);
-    return value_at<GroupIndex>(rte, kPerfRteGroupIndex)(value_at<void*>(context, kPerfContextRteGroup));
+    return value_at<GroupIndex>(rte,
+                                kPerfRteGroupIndex)(value_at<void*>(context, kPerfContextRteGroup));
 }
 
 // The memory domain follows its component, which tells where.

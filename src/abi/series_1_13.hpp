@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The plugin ABI of UCX 1.13: every structure that we fill in or read and that is not laid out alike in all
-// series, with the enumeration values we use. Nothing here is taken from the UCX headers of the build, which
-// may be those of another series; only types that no series changed are. The layout check
-// (test/unit/layout_check.cpp) compares each line with a UCX source tree.
+// The plugin ABI of UCX 1.13: every structure that we fill in or read and that is not laid out
+// alike in all series, with the enumeration values we use. Nothing here is taken from the UCX
+// headers of the build, which may be those of another series; only types that no series changed
+// are. The layout check (test/unit/layout_check.cpp) compares each line with a UCX source tree.
 #pragma once
 
 #include "abi/base.hpp"
@@ -113,7 +113,8 @@ struct MdOps {
                             uct_mem_h* memh);
     ucs_status_t (*mem_dereg)(uct_md_h md, const DeregParams* params);
     ucs_status_t (*mem_query)(uct_md_h md, const void* address, size_t length, MemAttr* attr);
-    ucs_status_t (*mkey_pack)(uct_md_h md, uct_mem_h memh, const MkeyPackParams* params, void* buffer);
+    ucs_status_t (*mkey_pack)(uct_md_h md, uct_mem_h memh, const MkeyPackParams* params,
+                              void* buffer);
     int (*is_sockaddr_accessible)(uct_md_h md, const ucs_sock_addr_t* address,
                                   uct_sockaddr_accessibility_t mode);
     ucs_status_t (*detect_memory_type)(uct_md_h md, const void* address, size_t length,
@@ -127,14 +128,14 @@ struct UctComponent {
     char name[16];
     ucs_status_t (*query_md_resources)(UctComponent* component, uct_md_resource_desc_t** resources,
                                        unsigned* count);
-    ucs_status_t (*md_open)(UctComponent* component, const char* name, const uct_md_config_t* config,
-                            uct_md_h* md);
-    ucs_status_t (*cm_open)(UctComponent* component, uct_worker_h worker, const uct_cm_config_t* config,
-                            uct_cm_h* cm);
+    ucs_status_t (*md_open)(UctComponent* component, const char* name,
+                            const uct_md_config_t* config, uct_md_h* md);
+    ucs_status_t (*cm_open)(UctComponent* component, uct_worker_h worker,
+                            const uct_cm_config_t* config, uct_cm_h* cm);
     ucs_status_t (*rkey_unpack)(UctComponent* component, const void* buffer, uct_rkey_t* rkey,
                                 void** handle);
-    ucs_status_t (*rkey_ptr)(UctComponent* component, uct_rkey_t rkey, void* handle, uint64_t remote,
-                             void** local);
+    ucs_status_t (*rkey_ptr)(UctComponent* component, uct_rkey_t rkey, void* handle,
+                             uint64_t remote, void** local);
     ucs_status_t (*rkey_release)(UctComponent* component, uct_rkey_t rkey, void* handle);
     ConfigEntry md_config;
     ConfigEntry cm_config;
@@ -212,8 +213,8 @@ struct InternalOpsTable {
 
 // ---- ucx_perftest (tools/perf/lib/libperf_int.h)
 
-// Offsets in ucx_perf_context_t. uct.cmpt and uct.md follow an async context, which is larger in a UCX
-// built with assertions.
+// Offsets in ucx_perf_context_t. uct.cmpt and uct.md follow an async context, which is larger in a
+// UCX built with assertions.
 inline constexpr size_t kPerfContextRteGroup = 128;
 inline constexpr size_t kPerfContextRte = 136;
 inline constexpr size_t kPerfContextComponent = 17136;

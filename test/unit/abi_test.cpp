@@ -63,8 +63,8 @@ TEST(Series, NewerVersionIsRefused)
     Found found = ucx_1_13_1();
     found.version = {1, 99};
     found.version_text = "1.99.0";
-    expect_refused(found, AllOf(HasSubstr("UCX 1.99.0 (/opt/ucx/lib/libuct.so.0)"), HasSubstr("1.13"),
-                                HasSubstr("newer ucx-gdr")));
+    expect_refused(found, AllOf(HasSubstr("UCX 1.99.0 (/opt/ucx/lib/libuct.so.0)"),
+                                HasSubstr("1.13"), HasSubstr("newer ucx-gdr")));
 }
 
 TEST(Series, OlderAndOtherMajorVersionsAreRefused)
@@ -100,7 +100,10 @@ TEST(Series, TwoInstallationsAreRefused)
 
 // ---- settings
 
-TEST(Settings, UserGaveNothing) { EXPECT_EQ(user_setting("PROTO_ENABLE"), std::nullopt); }
+TEST(Settings, UserGaveNothing)
+{
+    EXPECT_EQ(user_setting("PROTO_ENABLE"), std::nullopt);
+}
 
 TEST(Settings, UserGaveAVariable)
 {
@@ -166,7 +169,8 @@ TEST(Settings, BadValueIsAnError)
 std::string last_message;
 
 ucs_log_func_rc_t keep_message(const char*, unsigned, const char*, ucs_log_level_t,
-                               const ucs_log_component_config_t*, const char* format, va_list arguments)
+                               const ucs_log_component_config_t*, const char* format,
+                               va_list arguments)
 {
     char text[256];
     vsnprintf(text, sizeof(text), format, arguments);

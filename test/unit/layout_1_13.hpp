@@ -162,5 +162,6 @@ SAME_VALUE(kPerfContextComponentAssert, offsetof(ucx_perf_context_t, uct.cmpt));
 #else
 SAME_VALUE(kPerfContextComponent, offsetof(ucx_perf_context_t, uct.cmpt));
 #endif
-SAME_VALUE(offsetof(ucx_perf_context_t, uct.cmpt) + sizeof(void*), offsetof(ucx_perf_context_t, uct.md));
+SAME_VALUE(offsetof(ucx_perf_context_t, uct.cmpt) + sizeof(void*),
+           offsetof(ucx_perf_context_t, uct.md));
 SAME_VALUE(kPerfRteGroupIndex, offsetof(ucx_perf_rte_t, group_index));

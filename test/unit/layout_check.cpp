@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Compiled, never run, by layout_check.sh against each UCX source tree: what src/abi declares the same for all
-// series, and the declarations of the tree's own series (LAYOUT_SERIES, when there is one).
+// Compiled, never run, by layout_check.sh against each UCX source tree: what src/abi declares the
+// same for all series, and the declarations of the tree's own series (LAYOUT_SERIES, when there is
+// one).
 #include "layout_check.hpp"
 
 #include <climits>

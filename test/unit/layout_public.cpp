@@ -1,13 +1,15 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What the transports take from UCX's public headers, one line for each offset and value. layout_check.sh
-// compiles it with the headers of the build and with those of a UCX source tree, whose output must be the same:
-// the binary runs with every series, whichever headers it was built with.
+// What the transports take from UCX's public headers, one line for each offset and value.
+// layout_check.sh compiles it with the headers of the build and with those of a UCX source tree,
+// whose output must be the same: the binary runs with every series, whichever headers it was built
+// with.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 
 extern "C" {
+#include <ucm/api/ucm.h>
 #include <ucs/async/async_fwd.h>
 #include <ucs/config/global_opts.h>
 #include <ucs/config/types.h>
@@ -174,6 +176,9 @@ int main()
     FIELD(ucs_log_component_config_t, log_level);
     FIELD(ucs_global_opts_t, log_component);
     SIZE(ucs_event_set_types_t);
+    FIELD(ucm_event_t, vm_unmapped.address);
+    FIELD(ucm_event_t, vm_unmapped.size);
+    VALUE(UCM_EVENT_VM_UNMAPPED);
 
     VALUE(UCT_COMPONENT_NAME_MAX);
     VALUE(UCT_MD_NAME_MAX);

@@ -19,10 +19,12 @@ TEST(Statistics, SumOfWhatIsAdded)
 {
     Statistics statistics;
     statistics.add({.gpudirect_bytes = 1, .staged_bytes = 2, .host_bytes = 3});
-    statistics.add({.gpudirect_bytes = 10, .gpudirect_ops = 4, .staged_ops = 5, .registrations = 6});
-    EXPECT_EQ(statistics.line(), "gdr pid=" + std::to_string(getpid()) +
-                                     " gpudirect_bytes=11 staged_bytes=2 host_bytes=3 gpudirect_ops=4"
-                                     " staged_ops=5 registrations=6");
+    statistics.add(
+        {.gpudirect_bytes = 10, .gpudirect_ops = 4, .staged_ops = 5, .registrations = 6});
+    EXPECT_EQ(statistics.line(),
+              "gdr pid=" + std::to_string(getpid()) +
+                  " gpudirect_bytes=11 staged_bytes=2 host_bytes=3 gpudirect_ops=4"
+                  " staged_ops=5 registrations=6");
     statistics.reset();
     EXPECT_EQ(statistics.totals().gpudirect_bytes, 0u);
     EXPECT_EQ(statistics.totals().registrations, 0u);
