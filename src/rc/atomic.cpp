@@ -24,7 +24,8 @@ struct ReadModifyWrite {
     unsigned shift; // of the operand in the word, bits
     uint64_t mask;  // of the operand, at bit 0
     bool swap_posted;
-    void* result; // NULL: not wanted
+    void* result;     // NULL: not wanted
+    unsigned flushes; // of the endpoint, before
 };
 
 uint64_t operand_in(const ReadModifyWrite& rmw, uint64_t word) { return (word >> rmw.shift) & rmw.mask; }
@@ -126,7 +127,8 @@ ucs_status_t post_step(Endpoint& ep, std::byte* buffer, uct_completion_t* comp)
     }
     ucs_status_t status = ep.post(wr, IBV_SEND_SIGNALED);
     if (status == UCS_OK) {
-        ep.remember(SendOp{.handler = continue_emulated, .completion = comp, .buffer = buffer});
+        ep.remember(SendOp{
+            .handler = continue_emulated, .completion = comp, .buffer = buffer, .result = rmw.result});
     }
     return status;
 }
@@ -134,13 +136,14 @@ ucs_status_t post_step(Endpoint& ep, std::byte* buffer, uct_completion_t* comp)
 void continue_emulated(Endpoint& ep, const SendOp& op, ucs_status_t status)
 {
     auto& rmw = *reinterpret_cast<ReadModifyWrite*>(op.buffer);
+    unsigned flushes = rmw.flushes;
     if (status == UCS_OK) {
         bool unchanged = apply(rmw, rmw.word) == rmw.word; // a compare-and-swap that does not match, say
         bool swapped = rmw.swap_posted && rmw.word == rmw.expected;
         if (!unchanged && !swapped) {
             rmw.expected = rmw.word;
             rmw.swap_posted = true;
-            status = post_step(ep, op.buffer, op.completion);
+            status = ep.failure == UCS_OK ? post_step(ep, op.buffer, op.completion) : ep.failure;
             if (status == UCS_OK) {
                 return;
             }
@@ -148,8 +151,8 @@ void continue_emulated(Endpoint& ep, const SendOp& op, ucs_status_t status)
             store_result(rmw.result, operand_in(rmw, rmw.word), rmw.mask);
         }
     }
-    --ep.read_modify_writes;
     ep.iface().buffers->put(op.buffer);
+    ep.finish_read_modify_write(flushes);
     complete(op.completion, status);
 }
 
@@ -176,6 +179,7 @@ ucs_status_t emulated(uct_ep_h tl_ep, uct_atomic_op_t operation, uint64_t operan
         .mask = mask,
         .swap_posted = false,
         .result = result,
+        .flushes = ep.flushes,
     };
     ucs_status_t status = post_step(ep, buffer, comp);
     if (status != UCS_OK) {

@@ -37,6 +37,8 @@ Endpoint::~Endpoint()
 {
     Iface& interface = iface();
     interface.handshake->disconnect(id, peer_device, peer);
+    verbs::to_error(qp);
+    interface.save_completions(qp->qp_num);
     interface.endpoint_by_qpn.erase(qp->qp_num);
     owned_qp.reset(); // from here on the HCA touches no buffer of ours
     purge(UCS_ERR_CANCELED);
@@ -48,7 +50,7 @@ Endpoint::~Endpoint()
 void Endpoint::on_connected()
 {
     connected = true;
-    (pending.empty() ? tx_available : tx_reserved) = static_cast<int>(iface().tx_queue_length);
+    (holds() ? tx_reserved : tx_available) = static_cast<int>(iface().tx_queue_length);
 }
 
 ucs_status_t Endpoint::post_refused(int error)
@@ -71,6 +73,9 @@ void Endpoint::close_queue(ucs_status_t status)
 
 void Endpoint::fail(ucs_status_t status)
 {
+    if (failure != UCS_OK) {
+        return; // told already
+    }
     Iface& interface = iface();
     close_queue(status);
     interface.failed_endpoints.push_back(id);
@@ -91,7 +96,7 @@ void Endpoint::complete_up_to(SequenceNumber number, ucs_status_t status)
     completed = number;
     interface.tx_available += count;
     if (failure == UCS_OK) {
-        (pending.empty() ? tx_available : tx_reserved) += count;
+        (holds() ? tx_reserved : tx_available) += count;
     }
     if (!flush_waiters.empty()) {
         notify_flush_waiters(status);
@@ -142,13 +147,11 @@ ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep)
 void ep_destroy(uct_ep_h tl_ep)
 {
     Endpoint& ep = endpoint(tl_ep);
-    bool somebody_waits = !ep.flush_waiters.empty() || ep.read_modify_writes > 0 || ep.ops.any_completion();
+    bool somebody_waits = !ep.flush_waiters.empty() || ep.ops.any_of_the_user();
     if (ep.failure == UCS_OK && ep.has_outstanding() && !somebody_waits) {
         // Short and buffered operations are complete for the user: they must still arrive.
         ep.closing = true;
-        if (ep.unsignalled > 0 && ep.can_post()) {
-            (void)ep.post_flush_marker(); // refused, the endpoint has failed and goes at the next progress
-        }
+        ep.iface().finish(ep);
     } else if (ep.completing) {
         ep.closing = true;
         ep.close_queue(UCS_ERR_CANCELED);

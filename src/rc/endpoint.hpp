@@ -10,6 +10,7 @@
 #include "rc/send_queue.hpp"
 #include "verbs/handles.hpp"
 
+#include <utility>
 #include <vector>
 
 namespace gdr::rc {
@@ -42,7 +43,7 @@ struct Endpoint : abi::Ep {
     // ---- the data path's state, first
     ibv_qp* qp;
     uint64_t wr_id;            // of work request 0: kSendBit | id << 16
-    int tx_available = 0;      // work requests that may be posted; 0 unless connected and nothing pends
+    int tx_available = 0;      // work requests that may be posted; 0 unless connected and nothing holds
     unsigned window;           // active messages that may be sent
     unsigned unsignalled = 0;  // work requests since the last signalled one
     unsigned next_flags = 0;   // IBV_SEND_FENCE after a fence
@@ -52,8 +53,10 @@ struct Endpoint : abi::Ep {
 
     // ---- the rest
     uint64_t id;
-    int tx_reserved = 0; // what tx_available will be once nothing pends
+    int tx_reserved = 0; // what tx_available will be once nothing pends and no fence holds
     unsigned read_modify_writes = 0; // atomics that are emulated by several work requests, under way
+    unsigned flushes = 0;            // ever waited for: tells which atomics a flush came after
+    bool fenced = false; // emulated atomics from before a fence are under way: nothing else may start
     bool connected = false;
     bool closing = false; // destroyed by the user; goes once handle_send() finds it done
     bool completing = false; // callbacks of its operations are being called
@@ -61,7 +64,10 @@ struct Endpoint : abi::Ep {
     PendingQueue pending;
     bool in_pending_list = false;
     struct FlushWaiter {
-        SequenceNumber number;
+        SequenceNumber number; // last work request posted before
+        bool reached;          // it has completed
+        unsigned atomics;      // emulated ones from before, still under way
+        unsigned flush;        // its own number
         uct_completion_t* completion;
     };
     std::vector<FlushWaiter> flush_waiters;
@@ -70,6 +76,16 @@ struct Endpoint : abi::Ep {
     IfaceAddress peer;
 
     bool has_outstanding() const { return posted != completed; }
+
+    // New operations wait: for the requests that pend, or for what came before a fence.
+    bool holds() const { return fenced || !pending.empty(); }
+    void hold() { tx_reserved += std::exchange(tx_available, 0); }
+    void let_go()
+    {
+        if (!holds()) {
+            tx_available += std::exchange(tx_reserved, 0);
+        }
+    }
 
     // Whether an operation can be posted now.
     bool can_post() const { return tx_available > 0 && iface().tx_available > 0; }
@@ -109,6 +125,9 @@ struct Endpoint : abi::Ep {
         op.number = posted;
         ops.push(op);
     }
+
+    // An emulated atomic that began after so many flushes has come to its end.
+    void finish_read_modify_write(unsigned flushes_before);
 
     ucs_status_t post_refused(int error);
     ucs_status_t post_flush_marker(); // a signalled work request that writes nothing

@@ -22,16 +22,26 @@ void Endpoint::notify_flush_waiters(ucs_status_t status)
     // A waiter added by a completion called here comes later in the list or in the next round.
     for (size_t i = 0; i < flush_waiters.size();) {
         FlushWaiter& waiter = flush_waiters[i];
-        if (!not_after(waiter.number, completed)) {
-            ++i;
-        } else if (read_modify_writes > 0 && has_outstanding()) {
-            waiter.number = posted; // an emulated atomic goes on: wait for its next step
+        waiter.reached = waiter.reached || not_after(waiter.number, completed);
+        if (!waiter.reached || waiter.atomics > 0) {
             ++i;
         } else {
             uct_completion_t* completion = waiter.completion;
             flush_waiters.erase(flush_waiters.begin() + static_cast<std::ptrdiff_t>(i));
             complete(completion, status);
         }
+    }
+}
+
+void Endpoint::finish_read_modify_write(unsigned flushes_before)
+{
+    --read_modify_writes;
+    for (FlushWaiter& waiter : flush_waiters) {
+        waiter.atomics -= static_cast<int>(waiter.flush - flushes_before) > 0;
+    }
+    if (read_modify_writes == 0) {
+        fenced = false;
+        let_go();
     }
 }
 
@@ -58,15 +68,21 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
         }
     }
     if (comp != nullptr) {
-        ep.flush_waiters.push_back({ep.posted, comp});
+        ep.flush_waiters.push_back({ep.posted, false, ep.read_modify_writes, ++ep.flushes, comp});
     }
     return UCS_INPROGRESS;
 }
 
-// RC keeps the order of writes and sends; only reads and atomics before the fence must be waited for.
-ucs_status_t ep_fence(uct_ep_h ep, unsigned)
+// RC keeps the order of writes and sends; only reads and atomics before the fence must be waited for: by the
+// HCA, and by us where an atomic takes several work requests.
+ucs_status_t ep_fence(uct_ep_h tl_ep, unsigned)
 {
-    endpoint(ep).next_flags = IBV_SEND_FENCE;
+    Endpoint& ep = endpoint(tl_ep);
+    ep.next_flags = IBV_SEND_FENCE;
+    if (ep.read_modify_writes > 0) {
+        ep.fenced = true;
+        ep.hold();
+    }
     return UCS_OK;
 }
 

@@ -20,6 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr auto kBusyInterval = 2ms; // where no send buffer was free
 constexpr auto kFirstInterval = 50ms;
 constexpr auto kLongestInterval = 800ms;
 // Between a peer's farewell and the destruction of its acceptor: what it sent has long reached our CQ.
@@ -110,14 +111,15 @@ void Handshake::disconnect(uint64_t id, const DeviceAddress& device, const Iface
 void Handshake::peer_failed(uint64_t peer)
 {
     std::lock_guard guard(lock_);
-    if (auto found = by_peer_.find(peer); found != by_peer_.end()) {
-        auto acceptors = std::move(found->second);
-        by_peer_.erase(found);
-        for (auto& [connection, acceptor] : acceptors) {
-            retire(acceptor, kRetirementDelay);
-        }
-        arm_timer();
-    }
+    retire_all(peer);
+    arm_timer();
+}
+
+void Handshake::acceptor_failed(const Acceptor& acceptor)
+{
+    std::lock_guard guard(lock_);
+    retire(acceptor.peer, acceptor.connection);
+    arm_timer();
 }
 
 std::vector<HandshakeEvent> Handshake::take_events()
@@ -165,6 +167,7 @@ void Handshake::on_timer(int fd, unsigned char, void* arg)
         }
     }
     for (uint64_t id : expired) {
+        self.retire_all(self.connecting_.at(id).iface.incarnation);
         self.fail(id, UCS_ERR_ENDPOINT_TIMEOUT,
                   "the peer did not answer the connection request within UCX_GDR_RC_CONNECT_TIMEOUT (is its "
                   "process still there, and is the fabric between the ports up?)");
@@ -198,15 +201,17 @@ void Handshake::handle(const Packet& packet)
     case PacketType::reject:
         return handle_reject(packet);
     case PacketType::disconnect:
-        return handle_disconnect(packet);
+        return retire(packet.source, packet.connection);
     }
 }
 
 void Handshake::handle_request(const Packet& packet)
 {
-    auto& of_peer = by_peer_[packet.source];
-    auto found = of_peer.find(packet.connection);
-    Acceptor* acceptor = found != of_peer.end() ? found->second : nullptr;
+    Acceptor* acceptor = nullptr;
+    if (auto of_peer = by_peer_.find(packet.source); of_peer != by_peer_.end()) {
+        auto found = of_peer->second.find(packet.connection);
+        acceptor = found != of_peer->second.end() ? found->second : nullptr;
+    }
     if (acceptor == nullptr) {
         std::string reason;
         acceptor = accept(packet, &reason);
@@ -214,7 +219,7 @@ void Handshake::handle_request(const Packet& packet)
             gdr_log(error, "a peer's connection is refused: %s", reason.c_str());
             return answer(packet, PacketType::reject, RejectReason::no_resources, nullptr);
         }
-        of_peer.emplace(packet.connection, acceptor);
+        by_peer_[packet.source].emplace(packet.connection, acceptor);
     }
     answer(packet, PacketType::reply, RejectReason::none, acceptor);
 }
@@ -261,8 +266,8 @@ int Handshake::connect_qp(ibv_qp* qp, const DeviceAddress& peer, uint32_t qpn, u
     rc.max_rd_atomic = static_cast<uint8_t>(std::min(setup_.max_rd_atomic, peer_rd_atomic));
     rc.max_dest_rd_atomic = static_cast<uint8_t>(setup_.max_dest_rd_atomic);
     rc.timeout = ack_timeout(settings.timeout);
-    rc.retry_count = static_cast<uint8_t>(std::min(settings.retry_count, 7u));
-    rc.rnr_retry = static_cast<uint8_t>(std::min(settings.rnr_retry_count, 7u));
+    rc.retry_count = static_cast<uint8_t>(settings.retry_count);
+    rc.rnr_retry = static_cast<uint8_t>(settings.rnr_retry_count);
     rc.min_rnr_timer = rnr_timer(settings.rnr_timeout);
     return verbs::connect_rc(qp, setup_.path, destination(setup_.address, peer), rc, failed);
 }
@@ -289,7 +294,10 @@ void Handshake::handle_reply(const Packet& packet)
 
 void Handshake::handle_reject(const Packet& packet)
 {
-    if (connecting_.contains(packet.connection)) {
+    if (auto found = connecting_.find(packet.connection); found != connecting_.end()) {
+        if (packet.reason == RejectReason::stale_address) {
+            retire_all(found->second.iface.incarnation);
+        }
         fail(packet.connection, UCS_ERR_UNREACHABLE,
              packet.reason == RejectReason::stale_address
                  ? "the peer's address is stale: the interface it belonged to is closed"
@@ -297,17 +305,26 @@ void Handshake::handle_reject(const Packet& packet)
     }
 }
 
-void Handshake::handle_disconnect(const Packet& packet)
+void Handshake::retire(uint64_t peer, uint64_t connection)
 {
-    auto peer = by_peer_.find(packet.source);
-    if (peer == by_peer_.end()) {
+    auto acceptors = by_peer_.find(peer);
+    if (acceptors == by_peer_.end()) {
         return;
     }
-    if (auto found = peer->second.find(packet.connection); found != peer->second.end()) {
-        retire(found->second, kRetirementDelay);
-        peer->second.erase(found);
-        if (peer->second.empty()) {
-            by_peer_.erase(peer);
+    if (auto found = acceptors->second.find(connection); found != acceptors->second.end()) {
+        retire(found->second);
+        acceptors->second.erase(found);
+        if (acceptors->second.empty()) {
+            by_peer_.erase(acceptors);
+        }
+    }
+}
+
+void Handshake::retire_all(uint64_t peer)
+{
+    if (auto acceptors = by_peer_.extract(peer)) {
+        for (auto& [connection, acceptor] : acceptors.mapped()) {
+            retire(acceptor);
         }
     }
 }
@@ -327,9 +344,12 @@ void Handshake::send_request(uint64_t id, Connection& connection)
     Packet request = packet(PacketType::request, connection.iface.incarnation, id);
     request.qpn = connection.qp->qp_num;
     request.psn = connection.psn;
-    // Not sent or lost: the timer repeats it.
-    (void)channel_.send(request, destination(setup_.address, connection.device),
-                        connection.iface.handshake_qpn);
+    if (!channel_.send(request, destination(setup_.address, connection.device),
+                       connection.iface.handshake_qpn)) {
+        connection.next_send = Clock::now() + kBusyInterval;
+        return;
+    }
+    // Lost, the timer repeats it.
     connection.next_send = Clock::now() + connection.interval;
     connection.interval = std::min<Clock::duration>(connection.interval * 2, kLongestInterval);
 }
@@ -361,9 +381,9 @@ Packet Handshake::packet(PacketType type, uint64_t target, uint64_t connection) 
     return packet;
 }
 
-void Handshake::retire(Acceptor* acceptor, Clock::duration delay)
+void Handshake::retire(Acceptor* acceptor)
 {
-    retirements_.push_back({Clock::now() + delay, acceptor});
+    retirements_.push_back({Clock::now() + kRetirementDelay, acceptor});
 }
 
 void Handshake::publish(HandshakeEvent event)

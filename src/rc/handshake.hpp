@@ -85,6 +85,9 @@ class Handshake {
     // The peer is known dead: its acceptors retire.
     void peer_failed(uint64_t peer);
 
+    // So does one that cannot send to its peer.
+    void acceptor_failed(const Acceptor& acceptor);
+
     std::vector<HandshakeEvent> take_events();
     void destroy(Acceptor* acceptor);
 
@@ -113,7 +116,8 @@ class Handshake {
     void handle_request(const Packet& packet);
     void handle_reply(const Packet& packet);
     void handle_reject(const Packet& packet);
-    void handle_disconnect(const Packet& packet);
+    void retire(uint64_t peer, uint64_t connection);
+    void retire_all(uint64_t peer);
     Acceptor* accept(const Packet& packet, std::string* reason);
     int connect_qp(ibv_qp* qp, const DeviceAddress& peer, uint32_t qpn, uint32_t remote_psn,
                    uint32_t local_psn, unsigned peer_rd_atomic, const char** failed);
@@ -121,7 +125,7 @@ class Handshake {
     void send_request(uint64_t id, Connection& connection);
     void answer(const Packet& to, PacketType type, RejectReason reason, const Acceptor* acceptor);
     Packet packet(PacketType type, uint64_t target, uint64_t connection) const;
-    void retire(Acceptor* acceptor, Clock::duration delay);
+    void retire(Acceptor* acceptor);
     void publish(HandshakeEvent event);
     void arm_timer();
 

@@ -9,9 +9,7 @@
 #include "verbs/error.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <fcntl.h>
 #include <random>
@@ -22,8 +20,6 @@
 namespace gdr::rc {
 namespace {
 
-constexpr unsigned kSmallestWindow = 4;
-constexpr size_t kSmallestSegment = 8192; // UCP's worker address
 constexpr size_t kLargestMessage = size_t{1} << 30;
 constexpr size_t kDefaultAlignment = 64; // a cache line
 constexpr size_t kMaxHeader = 256;       // of a zero-copy active message
@@ -287,8 +283,8 @@ std::string device_name(const verbs::Device& device, const verbs::Port& port)
 
 Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* params,
              const Settings& user_settings)
-    : settings(user_settings), domain(static_cast<MemoryDomain&>(*abi::memory_domain(md_handle))),
-      device(domain.device()), port(find_port(device, requested_device(params))),
+    : domain(static_cast<MemoryDomain&>(*abi::memory_domain(md_handle))), device(domain.device()),
+      settings(bounded(user_settings, device.attributes())), port(find_port(device, requested_device(params))),
       incarnation(random_incarnation())
 {
     if (!port.active()) {
@@ -303,8 +299,18 @@ Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* 
         choose_path();
         open_queues(params);
     } catch (...) {
+        close_events();
         abi::cleanup_iface(this);
         throw;
+    }
+}
+
+void Iface::close_events()
+{
+    for (int fd : {event_fd, wakeup_fd}) {
+        if (fd >= 0) {
+            close(fd);
+        }
     }
 }
 
@@ -318,8 +324,7 @@ Iface::~Iface()
                               .host_bytes = traffic[0].bytes,
                               .gpudirect_ops = traffic[1].operations});
     handshake.reset();
-    close(event_fd);
-    close(wakeup_fd);
+    close_events();
     abi::cleanup_iface(this);
 }
 
@@ -327,7 +332,7 @@ void Iface::choose_path()
 {
     ibv_context* context = device.context();
     path.port = port.number;
-    path.service_level = static_cast<uint8_t>(settings.service_level & 0xf);
+    path.service_level = static_cast<uint8_t>(settings.service_level);
     path.traffic_class = static_cast<uint8_t>(settings.traffic_class);
     path.hop_limit = kHopLimit;
 
@@ -371,11 +376,10 @@ void Iface::open_queues(const uct_iface_params_t* params)
                            ? params->am_align_offset % alignment
                            : 0;
     }
-    segment_size = static_cast<uint32_t>(std::clamp(settings.segment_size, kSmallestSegment, kLargestMessage));
-    window = std::bit_ceil(std::clamp(settings.window, kSmallestWindow, 1u << 14));
-    tx_queue_length = std::bit_floor(std::clamp(std::bit_ceil(std::max(settings.tx_queue_length, 8u)), 8u,
-                                                static_cast<unsigned>(limits.max_qp_wr) / 2));
-    moderation = std::clamp(settings.moderation, 1u, tx_queue_length / 4);
+    segment_size = static_cast<uint32_t>(settings.segment_size);
+    window = settings.window;
+    tx_queue_length = settings.tx_queue_length;
+    moderation = std::min(settings.moderation, tx_queue_length / 4);
     max_iov = std::min(static_cast<unsigned>(limits.max_sge), kMaxSge) - 1;
     max_zcopy = std::min<size_t>(port.attributes.max_msg_sz, kLargestMessage);
 
@@ -385,28 +389,22 @@ void Iface::open_queues(const uct_iface_params_t* params)
     }
     fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
 
-    unsigned receive_count = std::min(settings.rx_queue_length, static_cast<unsigned>(limits.max_srq_wr));
-    receives.emplace(pd, receive_count, segment_size, headroom, alignment, align_offset);
-    buffers.emplace(pd, std::max(settings.tx_buffers, 8u), segment_size);
+    receives.emplace(pd, settings.rx_queue_length, segment_size, headroom, alignment, align_offset);
+    buffers.emplace(pd, settings.tx_buffers, segment_size);
 
     unsigned room = std::max(kSendRoom, tx_queue_length);
-    room = std::min(room, static_cast<unsigned>(limits.max_cqe) - receives->length());
-    owned_cq.reset(ibv_create_cq(device.context(), static_cast<int>(room + receives->length()), nullptr,
-                                 channel.get(), 0));
+    room = std::min(room, static_cast<unsigned>(limits.max_cqe) - receives->length() - kGrantRoom);
+    unsigned entries = room + kGrantRoom + receives->length();
+    owned_cq.reset(ibv_create_cq(device.context(), static_cast<int>(entries), nullptr, channel.get(), 0));
     if (!owned_cq) {
-        throw verbs::Error("ibv_create_cq(" + std::to_string(room + receives->length()) + ")", errno);
+        throw verbs::Error("ibv_create_cq(" + std::to_string(entries) + ")", errno);
     }
     cq = owned_cq.get();
     tx_available = static_cast<int>(room);
     tx_scarce = tx_available / 2;
 
     // How much fits into a work request is only known from a queue pair.
-    ibv_qp_cap capabilities{};
-    capabilities.max_send_wr = tx_queue_length + 1;
-    capabilities.max_send_sge = max_iov + 1;
-    capabilities.max_inline_data = static_cast<uint32_t>(settings.max_inline);
-    verbs::create_rc(pd, cq, receives->srq(), path, &capabilities);
-    max_inline = capabilities.max_inline_data;
+    max_inline = find_max_inline(static_cast<uint32_t>(settings.max_inline));
 
     wakeup_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     event_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -429,6 +427,24 @@ void Iface::open_queues(const uct_iface_params_t* params)
     setup.mtu = static_cast<ibv_mtu>(device_address.mtu);
     setup.settings = &settings;
     handshake = std::make_unique<Handshake>(setup, attention, wakeup_fd);
+}
+
+uint32_t Iface::find_max_inline(uint32_t wanted)
+{
+    for (;; wanted /= 2) {
+        ibv_qp_cap capabilities{};
+        capabilities.max_send_wr = tx_queue_length + 1;
+        capabilities.max_send_sge = max_iov + 1;
+        capabilities.max_inline_data = wanted;
+        try {
+            verbs::create_rc(domain.pd(), cq, receives->srq(), path, &capabilities);
+            return capabilities.max_inline_data;
+        } catch (const verbs::Error&) {
+            if (wanted / 2 < kSmallestInline) {
+                throw;
+            }
+        }
+    }
 }
 
 uint64_t Iface::add_endpoint(Endpoint* ep)

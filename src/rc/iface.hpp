@@ -30,6 +30,7 @@ inline constexpr unsigned kSlotBits = 20;
 inline constexpr unsigned kGenerationBits = 26;
 
 inline constexpr unsigned kMaxSge = 16;
+inline constexpr unsigned kGrantRoom = 128; // of the completion queue, for window grants alone
 
 struct Iface : abi::Iface {
     // Throws std::exception with the reason.
@@ -37,8 +38,9 @@ struct Iface : abi::Iface {
     ~Iface();
 
     // ---- the data path's state
-    std::atomic<bool> attention{false}; // the handshake has events, or backlog is not empty
-    int tx_available = 0;               // work requests that the completion queue has room for
+    std::atomic<bool> attention{false}; // the handshake, backlog or an endpoint has something rare to do
+    int tx_available = 0;               // work requests that the completion queue has room for; grants may
+                                        // take it down to -kGrantRoom
     int tx_scarce = 0;                  // below this every work request is signalled
     unsigned moderation;
     unsigned max_inline = 0;
@@ -54,9 +56,9 @@ struct Iface : abi::Iface {
     Traffic traffic[2]{}; // by mem::MemoryKind: device if either side's memory is
 
     // ---- the rest
-    const Settings settings;
     MemoryDomain& domain;
     const verbs::Device& device;
+    const Settings settings;
     const verbs::Port port;
     verbs::Path path{};
     DeviceAddress device_address{};
@@ -79,8 +81,10 @@ struct Iface : abi::Iface {
     std::unordered_map<uint32_t, Endpoint*> endpoint_by_qpn;
     std::unordered_map<uint32_t, Acceptor*> acceptor_by_qpn;
     std::vector<Acceptor*> retired;
+    std::vector<Acceptor*> ungranted; // grants are due that the completion queue had no room for
     std::vector<Endpoint*> pending_endpoints;
     std::vector<uint64_t> failed_endpoints; // ids, to be reported
+    std::vector<uint64_t> closing_endpoints; // ids, whose last work requests are still to be signalled
     std::unique_ptr<Handshake> handshake;   // last: gone before what it uses
 
     bool is_scarce() const { return tx_available < tx_scarce || buffers->scarce(); }
@@ -103,8 +107,17 @@ struct Iface : abi::Iface {
     // is called back. The status of the completion.
     ucs_status_t wait_for(const Endpoint& ep, uint16_t number);
 
+    // Polls all there is, before a queue pair that no longer receives is destroyed: the HCA's library would
+    // drop its completions, and the receive buffers in them be lost.
+    void save_completions(uint32_t ending_qpn);
+
+    // Asks for the completion of a closing endpoint's last work requests, as soon as that is possible.
+    void finish(Endpoint& ep);
+
   private:
     void open_queues(const uct_iface_params_t* params);
+    uint32_t find_max_inline(uint32_t wanted);
+    void close_events();
     void choose_path();
     void handle(const ibv_wc& wc);
     void handle_error(const ibv_wc& wc);
@@ -116,9 +129,11 @@ struct Iface : abi::Iface {
     unsigned take_handshake_events();
     void handle_event(const HandshakeEvent& event);
     void grant(Acceptor& acceptor);
+    void grant_next();
     Acceptor* find_acceptor(uint32_t qpn);
     void dispatch_pending();
     unsigned report_failures();
+    void finish_closing();
     void destroy_retired();
 };
 

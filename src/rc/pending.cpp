@@ -54,7 +54,9 @@ void Iface::dispatch_pending()
     for (size_t remaining = list.size(); remaining > 0 && !list.empty(); --remaining) {
         Endpoint* ep = list.front();
         uint64_t id = ep->id;
-        ep->tx_available += std::exchange(ep->tx_reserved, 0);
+        if (!ep->fenced) {
+            ep->tx_available += std::exchange(ep->tx_reserved, 0);
+        }
         bool blocked = false;
         while (ep != nullptr && !ep->pending.empty() && !blocked) {
             uct_pending_req_t* request = ep->pending.pop_front();
@@ -72,7 +74,7 @@ void Iface::dispatch_pending()
         if (ep->pending.empty()) {
             ep->in_pending_list = false;
         } else {
-            ep->tx_reserved += std::exchange(ep->tx_available, 0);
+            ep->hold();
             list.push_back(ep);
         }
     }
@@ -89,7 +91,7 @@ ucs_status_t ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t* request, unsigned
         return UCS_ERR_BUSY; // resources returned meanwhile
     }
     ep.pending.push_back(request);
-    ep.tx_reserved += std::exchange(ep.tx_available, 0);
+    ep.hold();
     iface.add_pending(&ep);
     return UCS_OK;
 }
@@ -104,7 +106,7 @@ void ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t callback, voi
     if (ep.in_pending_list) {
         ep.in_pending_list = false;
         std::erase(iface.pending_endpoints, &ep);
-        ep.tx_available += std::exchange(ep.tx_reserved, 0);
+        ep.let_go();
     }
 }
 

@@ -45,6 +45,9 @@ unsigned Iface::progress()
     unsigned count = 0;
     if (attention.load(std::memory_order_relaxed)) [[unlikely]] {
         count = handle_attention();
+        if (!backlog.empty()) {
+            return count; // what is polled now comes after it
+        }
     }
     ibv_wc completions[kPollBatch];
     int polled = ibv_poll_cq(cq, kPollBatch, completions);
@@ -106,8 +109,8 @@ void Iface::handle_send(const ibv_wc& wc, ucs_status_t status)
     if (ep->closing) [[unlikely]] {
         if (!ep->has_outstanding() || ep->failure != UCS_OK) {
             delete ep;
-        } else if (ep->unsignalled > 0 && ep->can_post()) {
-            (void)ep->post_flush_marker();
+        } else {
+            finish(*ep);
         }
     }
 }
@@ -134,6 +137,9 @@ void Iface::handle_error(const ibv_wc& wc)
         abi::log_message(level, __FILE__, __LINE__, "a connection from %s failed: %s: %s",
                          device_name(device, port).c_str(), ibv_wc_status_str(wc.status),
                          verbs::completion_cause(wc.status));
+        if (wc.status == IBV_WC_RETRY_EXC_ERR) {
+            handshake->peer_failed(ep->peer.incarnation);
+        }
         ep->fail(status);
     }
     handle_send(wc, status);
@@ -168,6 +174,10 @@ void Iface::grant(Acceptor& acceptor)
 {
     // A peer has at most two requests open, one for each half of its window: the send queue holds them.
     while (acceptor.grants_due > 0 && !acceptor.failed) {
+        if (tx_available <= -static_cast<int>(kGrantRoom)) {
+            ungranted.push_back(&acceptor); // there are grants in flight: the next to complete makes room
+            return;
+        }
         ibv_send_wr wr{};
         wr.wr_id = acceptor_wr_id(acceptor);
         wr.opcode = IBV_WR_SEND_WITH_IMM;
@@ -199,6 +209,15 @@ void Iface::handle_acceptor_send(const ibv_wc& wc)
         acceptor.failed = true;
         gdr_log(diag, "a peer could not be granted a window: %s: %s", ibv_wc_status_str(wc.status),
                 verbs::completion_cause(wc.status));
+        handshake->acceptor_failed(acceptor);
+    }
+    grant_next();
+}
+
+void Iface::grant_next()
+{
+    for (Acceptor* acceptor : std::exchange(ungranted, {})) {
+        grant(*acceptor);
     }
 }
 
@@ -211,8 +230,10 @@ unsigned Iface::handle_attention()
         handle(wc);
         ++count;
     }
+    receives->refill();
     count += take_handshake_events();
     count += report_failures();
+    finish_closing();
     if (!pending_endpoints.empty()) {
         dispatch_pending();
     }
@@ -258,7 +279,45 @@ void Iface::destroy_retired()
     for (Acceptor* acceptor : std::exchange(retired, {})) {
         acceptor_by_qpn.erase(acceptor->qp->qp_num);
         tx_available += static_cast<int>(acceptor->grants_in_flight);
+        std::erase(ungranted, acceptor);
         handshake->destroy(acceptor);
+    }
+    grant_next();
+}
+
+// ---- endpoints that end
+void Iface::save_completions(uint32_t ending_qpn)
+{
+    ibv_wc wc;
+    while (ibv_poll_cq(cq, 1, &wc) > 0) {
+        if (!(wc.wr_id & kSendBit) && wc.qp_num == ending_qpn) {
+            receives->put(reinterpret_cast<Receive*>(wc.wr_id)); // a grant, too late
+        } else {
+            backlog.push_back(wc);
+        }
+        attention.store(true, std::memory_order_relaxed);
+    }
+}
+
+void Iface::finish(Endpoint& ep)
+{
+    if (ep.unsignalled == 0 || ep.tx_available <= 0) {
+        return; // a completion is on its way: handle_send() comes back here
+    }
+    if (tx_available > 0) {
+        (void)ep.post_flush_marker(); // refused, the endpoint has failed and goes at the next progress
+    } else {
+        closing_endpoints.push_back(ep.id);
+        attention.store(true, std::memory_order_relaxed);
+    }
+}
+
+void Iface::finish_closing()
+{
+    for (uint64_t id : std::exchange(closing_endpoints, {})) {
+        if (Endpoint* ep = find_endpoint(id); ep != nullptr && ep->failure == UCS_OK) {
+            finish(*ep);
+        }
     }
 }
 
@@ -270,7 +329,6 @@ unsigned Iface::report_failures()
         if (ep == nullptr) {
             continue;
         }
-        handshake->peer_failed(ep->peer.incarnation);
         if (ep->closing) {
             delete ep; // the user destroyed it long ago
             continue;

@@ -29,7 +29,11 @@ struct Receive {
 
 // Worker thread only.
 class ReceiveQueue {
+    static constexpr unsigned kBatch = 32;
+
   public:
+    static constexpr unsigned kShortest = 4 * kBatch;
+
     // length buffers of segment_size bytes behind headroom bytes; data is aligned to alignment at
     // align_offset bytes from its start. Halves length until the buffers can be registered; length() tells.
     // Throws verbs::Error.
@@ -67,9 +71,6 @@ class ReceiveQueue {
     }
 
   private:
-    static constexpr unsigned kBatch = 32;
-    static constexpr unsigned kShortest = 4 * kBatch;
-
     static void release(uct_recv_desc_t* self, void* desc);
     void post_free();
 

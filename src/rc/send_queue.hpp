@@ -49,11 +49,12 @@ class SendOps {
     void pop() { ++head_; }
     void push(const SendOp& op) { ops_[tail_++ & mask_] = op; }
 
-    // Whether the user waits for one of them.
-    bool any_completion() const
+    // Whether one of them has something of the user's: a completion that is waited for, or a place for data.
+    bool any_of_the_user() const
     {
         for (unsigned i = head_; i != tail_; ++i) {
-            if (ops_[i & mask_].completion != nullptr) {
+            const SendOp& op = ops_[i & mask_];
+            if (op.completion != nullptr || op.result != nullptr || op.unpack != nullptr) {
                 return true;
             }
         }

@@ -3,9 +3,70 @@
 // Names, defaults and help texts of UCX_GDR_RC_*.
 #include "rc/settings.hpp"
 
+#include "abi/host.hpp"
+#include "rc/receive_queue.hpp"
+
+#include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <sstream>
 
 namespace gdr::rc {
+namespace {
+
+constexpr unsigned kSmallestTxQueue = 8;
+constexpr unsigned kLargestTxQueue = 1 << 14; // sequence numbers have 16 bits
+constexpr unsigned kSmallestTxBuffers = 8;
+constexpr unsigned kLargestTxBuffers = 1 << 20;
+constexpr unsigned kSmallestWindow = 4;
+constexpr unsigned kLargestWindow = 1 << 14;
+constexpr size_t kSmallestSegment = 8192; // UCP's worker address
+constexpr size_t kLargestSegment = 1 << 20;
+constexpr size_t kLargestInline = 1024;
+constexpr double kLargestTimeout = 8796; // seconds, InfiniBand's longest
+constexpr double kLargestRnrTimeout = 0.491;
+constexpr double kSmallestConnectTimeout = 1e-3;
+constexpr double kLargestConnectTimeout = 86400;
+
+template <typename T>
+void bound(const char* name, T& value, T low, T high)
+{
+    T given = value;
+    value = value >= low ? std::min(value, high) : low; // not a number is low, too
+    if (!(given == value)) {
+        std::ostringstream line;
+        line << "UCX_GDR_RC_" << name << ": " << given << " is not possible, " << value << " is used";
+        gdr_log(warn, "%s", line.str().c_str());
+    }
+}
+
+unsigned at_most(int limit, unsigned value) { return std::min(static_cast<unsigned>(limit), value); }
+
+} // namespace
+
+Settings bounded(const Settings& given, const ibv_device_attr& limits)
+{
+    Settings settings = given;
+    bound("TX_QUEUE_LEN", settings.tx_queue_length, kSmallestTxQueue,
+          std::bit_floor(at_most(limits.max_qp_wr - 1, kLargestTxQueue)));
+    settings.tx_queue_length = std::bit_ceil(settings.tx_queue_length);
+    bound("TX_BUFFERS", settings.tx_buffers, kSmallestTxBuffers, kLargestTxBuffers);
+    bound("RX_QUEUE_LEN", settings.rx_queue_length, ReceiveQueue::kShortest,
+          at_most(limits.max_srq_wr, static_cast<unsigned>(limits.max_cqe) / 2));
+    bound("SEG_SIZE", settings.segment_size, kSmallestSegment, kLargestSegment);
+    settings.max_inline = std::clamp(settings.max_inline, kSmallestInline, kLargestInline);
+    bound("TX_MODERATION", settings.moderation, 1u, kLargestTxQueue / 4);
+    bound("WINDOW", settings.window, kSmallestWindow, kLargestWindow);
+    settings.window = std::bit_ceil(settings.window);
+    bound("TIMEOUT", settings.timeout, 0.0, kLargestTimeout);
+    bound("RETRY_COUNT", settings.retry_count, 0u, 7u);
+    bound("RNR_TIMEOUT", settings.rnr_timeout, 0.0, kLargestRnrTimeout);
+    bound("RNR_RETRY_COUNT", settings.rnr_retry_count, 0u, 7u);
+    bound("CONNECT_TIMEOUT", settings.connect_timeout, kSmallestConnectTimeout, kLargestConnectTimeout);
+    bound("TRAFFIC_CLASS", settings.traffic_class, 0u, 255u);
+    bound("SL", settings.service_level, 0u, 15u);
+    return settings;
+}
 
 const abi::OptionTable& iface_options()
 {
@@ -30,7 +91,7 @@ const abi::OptionTable& iface_options()
              "At least 8192: UCP sends worker addresses this way.",
              offsetof(Settings, segment_size), OptionType::memory_size},
             {"MAX_INLINE", "128",
-             "Bytes that a send or write may carry inside its work request. The HCA may allow less.",
+             "Bytes that a send or write may carry inside its work request (16-1024). The HCA may allow less.",
              offsetof(Settings, max_inline), OptionType::memory_size},
             {"TX_MODERATION", "64",
              "Work requests of an endpoint per signalled completion; at most a quarter of TX_QUEUE_LEN.",

@@ -5,6 +5,8 @@
 
 #include "abi/options.hpp"
 
+#include <infiniband/verbs.h>
+
 namespace gdr::rc {
 
 // Filled by UCX; layout described by iface_options().
@@ -30,5 +32,11 @@ struct Settings {
 };
 
 const abi::OptionTable& iface_options();
+
+inline constexpr size_t kSmallestInline = 16; // an active message's header and something behind it
+
+// As they are used: values that make no sense, or that the device does not allow, are replaced by the
+// nearest possible ones, with one warning each; lengths that have to be powers of two are rounded up.
+Settings bounded(const Settings& settings, const ibv_device_attr& limits);
 
 } // namespace gdr::rc
