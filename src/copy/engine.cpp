@@ -27,6 +27,13 @@ struct Place {
     bool on_gpu() const { return memory.kind != cuda::MemoryKind::host; }
 };
 
+Place find(const cuda::Driver& driver, const void* address)
+{
+    cuda::Pointer memory = cuda::classify(driver, address);
+    cuda::finish_memops(driver, memory);
+    return {static_cast<char*>(const_cast<void*>(address)), memory};
+}
+
 Route route_of(const Place& destination, const Place& source)
 {
     if (destination.on_gpu() && source.on_gpu())
@@ -160,18 +167,15 @@ void Engine::start(Direction direction, std::span<const uct_iov_t> iov, void* re
                    uct_completion_t* completion)
 {
     Issue issue(*this, Issue::Wait::no);
-    Place far{static_cast<char*>(remote), {}};
-    bool far_known = false;
+    std::optional<Place> far;
     for (const uct_iov_t& entry : iov) {
         for (unsigned i = 0; entry.length > 0 && i < entry.count; ++i) {
-            if (!far_known)
-                far.memory = cuda::classify(driver_, remote);
-            far_known = true;
-            auto* address = static_cast<char*>(entry.buffer) + i * entry.stride;
-            Place near{address, cuda::classify(driver_, address)};
+            if (!far)
+                far = find(driver_, remote);
+            Place near = find(driver_, static_cast<char*>(entry.buffer) + i * entry.stride);
             bool put = direction == Direction::put;
-            issue.piece(put ? far : near, put ? near : far, entry.length);
-            far.address += entry.length;
+            issue.piece(put ? *far : near, put ? near : *far, entry.length);
+            far->address += entry.length;
         }
     }
     ++sequence_;
@@ -185,9 +189,7 @@ void Engine::copy_now(void* destination, const void* source, size_t length)
     if (length == 0)
         return;
     Issue issue(*this, Issue::Wait::yes);
-    auto* from = static_cast<char*>(const_cast<void*>(source));
-    issue.piece({static_cast<char*>(destination), cuda::classify(driver_, destination)},
-                {from, cuda::classify(driver_, from)}, length);
+    issue.piece(find(driver_, destination), find(driver_, source), length);
     issue.wait();
 }
 

@@ -198,6 +198,7 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t)
     cuda::Pointer memory = cuda::classify(driver_, address);
     if (memory.kind == cuda::MemoryKind::host)
         return std::nullopt;
+    cuda::finish_memops(driver_, memory);
     return abi::MemoryInfo{
         .type = memory.kind == cuda::MemoryKind::managed ? UCS_MEMORY_TYPE_CUDA_MANAGED
                                                          : UCS_MEMORY_TYPE_CUDA,

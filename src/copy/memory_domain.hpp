@@ -46,6 +46,8 @@ class MemoryDomain final : public abi::MemoryDomain {
                        uct_mem_h* memh) override;
     ucs_status_t free(uct_mem_h memh) override;
 
+    // One call of the driver, and another when an allocation is seen for the first time
+    // (cuda::finish_memops): UCP asks here before anything reads the memory.
     std::optional<abi::MemoryInfo> query(const void* address, size_t length) override;
     int export_dmabuf(const void* address, size_t length, size_t* offset) override;
 

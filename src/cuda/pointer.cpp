@@ -35,14 +35,16 @@ Pointer classify(const Driver& driver, const void* address)
     size_t length = 0;
     CUcontext context = nullptr;
     CUmemoryPool pool = nullptr;
+    int sync_memops = 0;
 
     CUpointer_attribute attributes[] = {
         CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_BUFFER_ID,
         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-        CU_POINTER_ATTRIBUTE_CONTEXT,           CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+        CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+        CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
     };
-    void* values[] = {&type, &managed, &device, &id, &base, &length, &context, &pool};
+    void* values[] = {&type, &managed, &device, &id, &base, &length, &context, &pool, &sync_memops};
     static_assert(std::size(attributes) == std::size(values));
     check(driver.cuPointerGetAttributes(std::size(attributes), attributes, values,
                                         reinterpret_cast<CUdeviceptr>(address)),
@@ -64,6 +66,7 @@ Pointer classify(const Driver& driver, const void* address)
     pointer.base = base;
     pointer.length = length;
     pointer.context = context;
+    pointer.sync_memops = sync_memops != 0;
     return pointer;
 }
 

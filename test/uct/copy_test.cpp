@@ -682,6 +682,7 @@ TEST(Domain, TellsWhatAnAddressIs)
         uct_md_mem_attr_t attr = {};
         attr.field_mask = UCT_MD_MEM_ATTR_FIELD_MEM_TYPE | UCT_MD_MEM_ATTR_FIELD_SYS_DEV |
                           UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS | UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH;
+        ASSERT_EQ(uct_md_mem_query(transport.md(), buffer.data() + 5000, 10, &attr), UCS_OK);
         uint64_t before = softcuda_calls();
         ASSERT_EQ(uct_md_mem_query(transport.md(), buffer.data() + 5000, 10, &attr), UCS_OK);
         EXPECT_EQ(softcuda_calls() - before, 1u) << "one call of the driver";
@@ -699,6 +700,26 @@ TEST(Domain, TellsWhatAnAddressIs)
     freed.free();
     ucs_memory_type_t type;
     EXPECT_NE(uct_md_detect_memory_type(transport.md(), stale, 100, &type), UCS_OK);
+}
+
+bool synchronous(const Buffer& buffer)
+{
+    int value = 0;
+    require(cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, buffer.address()),
+            "cuPointerGetAttribute");
+    return value != 0;
+}
+
+TEST(Domain, MakesTheApplicationsCopiesSynchronous)
+{
+    Transport transport;
+    Buffer detected(Memory::device, 100), copied(Memory::device, 100), host(Memory::host, 100);
+    ASSERT_FALSE(synchronous(detected) || synchronous(copied));
+    ucs_memory_type_t type;
+    ASSERT_EQ(uct_md_detect_memory_type(transport.md(), detected.data(), 100, &type), UCS_OK);
+    EXPECT_TRUE(synchronous(detected));
+    copy(transport, Operation::get_short, host, copied, 100);
+    EXPECT_TRUE(synchronous(copied));
 }
 
 bool pinned(const void* address)
