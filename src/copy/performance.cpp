@@ -1,18 +1,17 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Costs measured on one NVIDIA H200 on PCIe 5 x16 (driver 580, CUDA 13.0): medians of
-// asynchronous copies on an own non-blocking stream in a primary context.
+// Costs measured through this interface on one NVIDIA H200 (PCIe 5 x16, driver 580, CUDA 13.0):
+// medians of one copy at a time, from the call to its completion.
 //
-//                          8 B       4 KiB     64 KiB    1 MiB     32 MiB    posting alone
-//   host to device         5.3 us    6.4 us    8.3 us    26 us     611 us    1.1 us
-//   device to host         6.0 us    6.1 us    7.2 us    25 us     611 us    1.1 us
-//   device to device       7.9 us    8.0 us    8.2 us    8.4 us    25 us     2.9 us
-//   host to device, from pageable memory
-//                          5.3 us    6.4 us    14.5 us   72 us     1.8 ms    1.0 us .. 1.8 ms
-//   device to host, to pageable memory
-//                          6.3 us    6.8 us    12.1 us   82 us     1.8 ms    all of it
+//                               8 B       4 KiB     64 KiB    1 MiB     32 MiB    posting alone
+//   host to device, pinned      5.4 us    6.8 us    8.2 us    26.2 us   613 us    1.2 us
+//   device to host, pinned      6.2 us    6.3 us    7.4 us    25.6 us   609 us    1.3 us
+//   device to device            8.3 us    8.4 us    8.4 us    10.8 us   27.5 us   3.1 us
+//   host to device, pageable    6.0 us    7.1 us    15.2 us   70 us     1.8 ms    1.8 us and up
+//   device to host, pageable    8.3 us    9.0 us    14.5 us   81 us     1.8 ms    all of it
 //
-// Managed memory resident on the device measured as device memory.
+// SHORT and ZCOPY take the same time. Managed memory resident on the device is copied as device
+// memory is.
 
 #include "copy/performance.hpp"
 
@@ -32,13 +31,15 @@ struct FixedCost {
     double posting;
 };
 
-constexpr FixedCost kHostToDevice = {5.3 * kMicrosecond, 1.1 * kMicrosecond};
-constexpr FixedCost kDeviceToHost = {6.0 * kMicrosecond, 1.1 * kMicrosecond};
-constexpr FixedCost kDeviceToDevice = {7.9 * kMicrosecond, 2.9 * kMicrosecond};
+constexpr FixedCost kHostToDevice = {5.4 * kMicrosecond, 1.2 * kMicrosecond};
+constexpr FixedCost kDeviceToHost = {6.2 * kMicrosecond, 1.3 * kMicrosecond};
+constexpr FixedCost kPageableToDevice = {6.0 * kMicrosecond, 6.0 * kMicrosecond};
+constexpr FixedCost kDeviceToPageable = {8.3 * kMicrosecond, 8.3 * kMicrosecond};
+constexpr FixedCost kDeviceToDevice = {8.3 * kMicrosecond, 3.1 * kMicrosecond};
 constexpr FixedCost kHostToHost = {0.5 * kMicrosecond, 0.5 * kMicrosecond}; // one system call
 
-// Bytes per second. SHORT serves UCP's bounce buffers, which CUDA has not pinned; ZCOPY serves
-// buffers registered with the domain, which it has.
+// Bytes per second of large copies. SHORT serves UCP's bounce buffers, which are not pinned for
+// CUDA; ZCOPY serves staging buffers registered with the domain, which are.
 constexpr double kPageable = 18 * kGigabyte;
 constexpr double kPinned = 55 * kGigabyte;
 constexpr double kWithinDevice = 2000 * kGigabyte;
@@ -72,7 +73,10 @@ abi::PerfEstimate estimate(const abi::PerfQuery& query)
         bandwidth = kHost;
     } else if (local_host || remote_host) {
         bool to_device = local_host != is_fetch(query.operation);
-        cost = to_device ? kHostToDevice : kDeviceToHost;
+        if (synchronous)
+            cost = to_device ? kPageableToDevice : kDeviceToPageable;
+        else
+            cost = to_device ? kHostToDevice : kDeviceToHost;
         bandwidth = synchronous ? kPageable : kPinned;
     }
 
