@@ -476,7 +476,7 @@ TEST_F(SoftcudaProcess, WhatIsNotThereSaysSo)
     const char* name = nullptr;
     ASSERT_CUDA(cuGetErrorName(CUDA_ERROR_NOT_SUPPORTED, &name));
     EXPECT_STREQ(name, "CUDA_ERROR_NOT_SUPPORTED");
-    EXPECT_EQ(cuGetErrorName(static_cast<CUresult>(12345), &name), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuGetErrorName(static_cast<CUresult>(1001), &name), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(name, nullptr);
 }
 

@@ -181,7 +181,7 @@ TEST(CudaDriver, IsTheSameForAllThreads)
 TEST_F(Cuda, ErrorTexts)
 {
     EXPECT_THAT(error_text(CUDA_ERROR_INVALID_VALUE), MatchesRegex("CUDA_ERROR_INVALID_VALUE \\(.+\\)"));
-    EXPECT_EQ(error_text(static_cast<CUresult>(12345)), "CUresult 12345");
+    EXPECT_EQ(error_text(static_cast<CUresult>(1001)), "CUresult 1001");
     EXPECT_NO_THROW(check(CUDA_SUCCESS, "cuInit"));
     try {
         check(CUDA_ERROR_OUT_OF_MEMORY, "cuMemAlloc");
@@ -575,5 +575,7 @@ int main(int argc, char** argv)
     if (std::system(("/proc/" + std::to_string(getpid()) + "/exe --print-driver | grep -qx found").c_str()) != 0)
         restart_on_softcuda(argv);
     testing::InitGoogleTest(&argc, argv);
-    return RUN_ALL_TESTS();
+    int result = RUN_ALL_TESTS();
+    constexpr int kSkip = 77; // automake's: nothing was shown without a driver
+    return result == 0 && driver() == nullptr ? kSkip : result;
 }
