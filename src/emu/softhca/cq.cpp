@@ -4,6 +4,7 @@
 #include "emu/softhca/cq.hpp"
 
 #include "emu/softhca/channel.hpp"
+#include "emu/softhca/deferred.hpp"
 #include "emu/softhca/engine.hpp"
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/ops.hpp"
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace softhca {
 namespace {
@@ -91,6 +93,9 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     Arena& arena = self.arena();
     CqShared& shared = arena.cqs[cq.index];
     Cqe* const ring = arena.at<Cqe>(shared.ring);
+    if (cq.is_deferring.load(std::memory_order_relaxed)) {
+        retire_deferred(self, cq, false);
+    }
     std::uint64_t head = shared.head.load(std::memory_order_relaxed);
     if (ring[head & shared.mask].sequence.load(std::memory_order_acquire) !=
         static_cast<std::uint32_t>(head + 1)) {
@@ -103,12 +108,22 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     cq.poll_lock.lock();
     head = shared.head.load(std::memory_order_relaxed);
     for (; polled < count; ++head) {
-        const Cqe& entry = ring[head & shared.mask];
+        Cqe& entry = ring[head & shared.mask];
         if (entry.sequence.load(std::memory_order_acquire) !=
             static_cast<std::uint32_t>(head + 1)) {
             break;
         }
         if (entry.kind == CqeKind::none) {
+            continue;
+        }
+        if (entry.kind == CqeKind::write) {
+            const Applied applied = apply_write(self, entry, head);
+            if (applied == Applied::blocked) {
+                break;
+            }
+            if (applied == Applied::refused) {
+                failed = entry.qp;
+            }
             continue;
         }
         ibv_wc& result = wc[polled++];
@@ -142,13 +157,14 @@ int req_notify_cq(ibv_cq* base, int solicited_only) {
     Cq& cq = object_of<Cq>(base);
     Process& self = *context_of(base->context).process;
     CqShared& shared = self.arena().cqs[cq.index];
+    retire_deferred(self, cq, true);
     PipeRef channel{};
     const CqNotice notice{cq.index, shared.generation};
     {
         const SharedGuard guard(shared.lock, self.token());
         // An event for what has arrived and not been polled comes at once: the application may
         // have looked before the entry was there and go to sleep now.
-        const std::uint64_t latest = solicited_only ? shared.last_solicited : shared.tail;
+        const std::uint64_t latest = solicited_only ? shared.last_solicited : shared.last_visible;
         if (latest > shared.head.load(std::memory_order_acquire)) {
             shared.armed = 0;
             channel = shared.channel;
@@ -165,9 +181,10 @@ void report_overrun(Process& self, Arena& owner, std::uint32_t index) {
     raise_event(self, owner, cq.events, IBV_EVENT_CQ_ERR, index, cq.generation);
 }
 
-void purge_cq(Process& self, std::uint32_t index, std::uint32_t qp_index) {
+void purge_cq(Process& self, Cq& object, std::uint32_t qp_index) {
     Arena& arena = self.arena();
-    CqShared& cq = arena.cqs[index];
+    CqShared& cq = arena.cqs[object.index];
+    const std::lock_guard<PrivateLock> consumer(object.poll_lock);
     const SharedGuard guard(cq.lock, self.token());
     Cqe* const ring = arena.at<Cqe>(cq.ring);
     for (std::uint64_t at = cq.head.load(); at != cq.tail; ++at) {
@@ -177,6 +194,10 @@ void purge_cq(Process& self, std::uint32_t index, std::uint32_t qp_index) {
         }
         if (entry.kind == CqeKind::receive) {
             give_back(arena, arena.recv_queues[arena.qps[qp_index].recv_queue], entry);
+        }
+        if (entry.kind == CqeKind::write && entry.slot != kNoSlot && is_pending(entry)) {
+            RqShared& queue = arena.recv_queues[arena.qps[qp_index].recv_queue];
+            queue.free_slots.push(arena.at<std::uint32_t>(queue.slot_next), entry.slot);
         }
         entry.kind = CqeKind::none;
     }
@@ -188,7 +209,11 @@ using namespace softhca;
 
 namespace {
 
-// Rings are powers of two; one entry more than asked for is never needed.
+// Entries of a ring: those asked for, and some for deferred writes.
+std::uint32_t ring_entries(int cqe) {
+    return std::bit_ceil(static_cast<std::uint32_t>(cqe) + 32);
+}
+
 std::uint64_t create_ring(Process& self, std::uint32_t entries, std::size_t& bytes) {
     bytes = std::size_t{entries} * sizeof(Cqe);
     return self.allocate(bytes);
@@ -212,7 +237,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
         errno = ENOMEM;
         return nullptr;
     }
-    const std::uint32_t entries = std::bit_ceil(static_cast<std::uint32_t>(cqe));
+    const std::uint32_t entries = ring_entries(cqe);
     std::uint64_t ring;
     try {
         ring = create_ring(self, entries, cq->ring_bytes);
@@ -227,7 +252,8 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
         shared.mask = entries - 1;
         shared.ring = ring;
         shared.armed = 0;
-        shared.tail = shared.seen_head = shared.last_solicited = 0;
+        shared.spare = entries - static_cast<std::uint32_t>(cqe);
+        shared.tail = shared.seen_head = shared.last_visible = shared.last_solicited = 0;
         shared.head.store(0);
         shared.overrun = 0;
         shared.channel = channel == nullptr ? PipeRef{} : object_of<Channel>(channel).pipe.write_end;
@@ -239,7 +265,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
     cq->base.channel = channel;
     cq->base.cq_context = cq_context;
     cq->base.handle = index;
-    cq->base.cqe = static_cast<int>(entries);
+    cq->base.cqe = cqe;
     pthread_mutex_init(&cq->base.mutex, nullptr);
     pthread_cond_init(&cq->base.cond, nullptr);
     if (channel != nullptr) {
@@ -260,7 +286,7 @@ int ibv_resize_cq(ibv_cq* base, int cqe) {
     Process& self = *context_of(base->context).process;
     Arena& arena = self.arena();
     CqShared& shared = arena.cqs[cq.index];
-    const std::uint32_t entries = std::bit_ceil(static_cast<std::uint32_t>(cqe));
+    const std::uint32_t entries = ring_entries(cqe);
     std::size_t bytes;
     std::uint64_t ring;
     try {
@@ -274,7 +300,7 @@ int ibv_resize_cq(ibv_cq* base, int cqe) {
         const SharedGuard guard(shared.lock, self.token());
         const std::uint64_t head = shared.head.load();
         former = shared.ring;
-        if (shared.tail - head > entries) {
+        if (shared.tail - head > static_cast<std::uint32_t>(cqe)) {
             former = ring;
         } else {
             for (std::uint64_t at = head; at != shared.tail; ++at) {
@@ -285,7 +311,8 @@ int ibv_resize_cq(ibv_cq* base, int cqe) {
             shared.mask = entries - 1;
             shared.seen_head = head;
             std::swap(bytes, cq.ring_bytes);
-            base->cqe = static_cast<int>(entries);
+            shared.spare = entries - static_cast<std::uint32_t>(cqe);
+            base->cqe = cqe;
         }
     }
     cq.poll_lock.unlock();

@@ -4,6 +4,9 @@
 #pragma once
 
 #include "emu/softhca/fabric.hpp"
+#include "emu/softhca/objects.hpp"
+
+#include <optional>
 
 namespace softhca {
 
@@ -15,6 +18,29 @@ struct CqNotice {
 
 // Raises IBV_EVENT_CQ_ERR; the entry is lost, as on overrun of a real CQ.
 void report_overrun(Process& self, Arena& owner, std::uint32_t index);
+
+// Appends an entry that the application does not see, if that leaves room for all that it may see:
+// fill(entry, position). Returns the position; nothing when the ring is too full.
+template <class Fill>
+std::optional<std::uint64_t> push_hidden(Process& self, Arena& owner, std::uint32_t index,
+                                         Fill fill) {
+    CqShared& cq = owner.cqs[index];
+    const SharedGuard guard(cq.lock, self.token());
+    if (cq.generation % 2 == 0) {
+        return std::nullopt;
+    }
+    if (cq.tail - cq.seen_head >= cq.spare) {
+        cq.seen_head = cq.head.load(std::memory_order_acquire);
+        if (cq.tail - cq.seen_head >= cq.spare) {
+            return std::nullopt;
+        }
+    }
+    const std::uint64_t position = cq.tail;
+    Cqe& entry = owner.at<Cqe>(cq.ring)[position & cq.mask];
+    fill(entry, position);
+    entry.sequence.store(static_cast<std::uint32_t>(++cq.tail), std::memory_order_release);
+    return position;
+}
 
 // Appends an entry to a completion queue of `owner`: fill(entry) writes all of it but the
 // sequence. Rings the completion channel if the queue is armed for such an entry.
@@ -41,6 +67,7 @@ void push_cqe(Process& self, Arena& owner, std::uint32_t index, bool solicited, 
     Cqe& entry = ring[cq.tail & cq.mask];
     fill(entry);
     entry.sequence.store(static_cast<std::uint32_t>(++cq.tail), std::memory_order_release);
+    cq.last_visible = cq.tail;
     if (solicited) {
         cq.last_solicited = cq.tail;
     }
@@ -58,6 +85,6 @@ void push_cqe(Process& self, Arena& owner, std::uint32_t index, bool solicited, 
 
 // Removes the entries of a QP that is destroyed or reset from a CQ of this process. The QP's
 // receive queue gets back what they hold.
-void purge_cq(Process& self, std::uint32_t index, std::uint32_t qp_index);
+void purge_cq(Process& self, Cq& cq, std::uint32_t qp_index);
 
 } // namespace softhca

@@ -5,13 +5,16 @@
 
 #include "emu/softhca/channel.hpp"
 #include "emu/softhca/cq.hpp"
+#include "emu/softhca/deferred.hpp"
 #include "emu/softhca/liveness.hpp"
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/receive.hpp"
 #include "emu/softhca/ud.hpp"
 #include "emu/softhca/work_request.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include <time.h>
@@ -34,6 +37,11 @@ std::uint64_t rnr_timer_ns(unsigned code) {
     return std::uint64_t{units_of_10us[code & 31]} * 10'000;
 }
 
+// After a WRITE that its responder left lying: this many go directly before another is deferred.
+constexpr std::uint32_t kDirectWrites = 256;
+// How often the requester polls before it applies a deferred WRITE itself.
+constexpr std::uint32_t kPatience = 400;
+
 bool is_connected(const QpShared& peer, const QpShared& qp) {
     const std::uint8_t state = peer.state.load(std::memory_order_acquire);
     return peer.number == qp.destination && peer.destination == qp.number &&
@@ -43,8 +51,9 @@ bool is_connected(const QpShared& peer, const QpShared& qp) {
 // Runs one QP's send queue; the caller holds its lock.
 class Engine {
   public:
-    Engine(Process& self, Arena& arena, QpShared& qp)
-        : self_(self), arena_(arena), qp_(qp), own_(&arena == &self.arena()) {}
+    // Posting: WRITEs may be deferred.
+    Engine(Process& self, Arena& arena, QpShared& qp, bool posting = false)
+        : self_(self), arena_(arena), qp_(qp), own_(&arena == &self.arena()), posting_(posting) {}
 
     // Executes a work request that is at the head of the queue.
     Outcome execute(const WorkRequest& wr) {
@@ -95,8 +104,9 @@ class Engine {
         });
     }
 
-    // Brings the QP into the error state after its current work request failed.
+    // Brings the QP into the error state after its current work request failed, or on request.
     void fail() {
+        settle();
         set_error_state(self_, arena_, qp_);
         while (qp_.sq_head != qp_.sq_tail) {
             const WorkRequest wr(queued(qp_.sq_head));
@@ -118,9 +128,72 @@ class Engine {
         }
     }
 
+    // Notes that a request was executed which completes after the deferred WRITEs before it.
+    void enqueue_executed(const WorkRequest& wr, std::optional<std::uint64_t> position) {
+        if (!has_executed()) {
+            qp_.patience = kPatience;
+        }
+        SendWqe& wqe = queued(qp_.sq_tail);
+        enqueue(wr);
+        wqe.deferred = position.has_value();
+        wqe.position = position.value_or(0);
+        wqe.write_number = qp_.writes_issued;
+        qp_.sq_next = qp_.sq_tail;
+    }
+
+    bool has_executed() const { return qp_.sq_head != qp_.sq_next; }
+
+    // Completes what waited for deferred WRITEs, as far as they are applied.
+    void retire() {
+        while (has_executed()) {
+            const SendWqe& wqe = queued(qp_.sq_head);
+            if (!is_applied(*deferred_peer(), wqe.write_number)) {
+                return;
+            }
+            ++qp_.sq_head;
+            qp_.patience = kPatience;
+            complete(WorkRequest(wqe), IBV_WC_SUCCESS);
+        }
+    }
+
+    // Has all deferred WRITEs applied and completes what waited for them; what cannot be applied
+    // fails the QP. The responder is obviously not polling: the next WRITEs go there directly.
+    void settle() {
+        bool stolen = false;
+        while (has_executed()) {
+            const WorkRequest wr(queued(qp_.sq_head));
+            const SendWqe& wqe = queued(qp_.sq_head);
+            Settled settled = Settled::applied;
+            if (wqe.deferred && !is_applied(*deferred_peer(), wqe.write_number)) {
+                stolen = true;
+                settled = settle_write(self_, *self_.arena_of(qp_.peer_token), *deferred_peer(),
+                                       wqe.position, wqe.write_number);
+            }
+            ++qp_.sq_head;
+            if (settled != Settled::applied) {
+                qp_.sq_next = qp_.sq_head;
+                finish(wr, settled == Settled::refused ? IBV_WC_REM_ACCESS_ERR
+                                                       : IBV_WC_RETRY_EXC_ERR);
+                return;
+            }
+            complete(wr, IBV_WC_SUCCESS);
+        }
+        if (stolen) {
+            qp_.direct_writes = kDirectWrites;
+        }
+    }
+
     // Executes what is queued until something has to wait.
     void run() {
-        while (qp_.sq_head != qp_.sq_tail) {
+        while (true) {
+            retire();
+            if (qp_.sq_next == qp_.sq_tail) {
+                return;
+            }
+            settle();
+            if (qp_.sq_next == qp_.sq_tail) {
+                return;
+            }
             const WorkRequest wr(queued(qp_.sq_head));
             Outcome outcome = qp_.state.load() == IBV_QPS_ERR
                                   ? Outcome::finished(IBV_WC_WR_FLUSH_ERR)
@@ -141,6 +214,9 @@ class Engine {
 
     void finish(const WorkRequest& wr, ibv_wc_status status) {
         qp_.wait = Wait::none;
+        if (status != IBV_WC_SUCCESS && has_executed()) {
+            settle(); // their completions come before this one
+        }
         complete(wr, status);
         if (status != IBV_WC_SUCCESS) {
             if (qp_.type == IBV_QPT_RC) {
@@ -210,7 +286,12 @@ class Engine {
         }
         qp_.peer_token = address->token;
         qp_.peer_index = address->index;
+        qp_.writes_issued = arena->qps[address->index].writes_applied.load();
         return true;
+    }
+
+    QpShared* deferred_peer() {
+        return &self_.arena_of(qp_.peer_token)->qps[qp_.peer_index];
     }
 
     int pid_of(const Arena& arena) const { return &arena == &self_.arena() ? 0 : arena.pid; }
@@ -306,12 +387,48 @@ class Engine {
         if ((peer_->access & IBV_ACCESS_REMOTE_WRITE) == 0) {
             return refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
         }
+        if (may_defer(wr)) {
+            if (!remote_list(wr, IBV_ACCESS_REMOTE_WRITE, target)) {
+                return refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+            }
+            const auto position =
+                defer_write(self_, *remote_, *peer_, wr, source, qp_.writes_issued + 1);
+            if (position) {
+                ++qp_.writes_issued;
+                count_device_bytes(source.device_bytes, target.device_bytes);
+                return Outcome::deferred_at(*position);
+            }
+            target = {};
+        }
+        if (!is_settled()) {
+            return Outcome::finished(IBV_WC_WR_FLUSH_ERR);
+        }
         const DirectAccess guard(self_, *remote_);
         if (!remote_list(wr, IBV_ACCESS_REMOTE_WRITE, target)) {
             return refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
         }
         count_device_bytes(source.device_bytes, target.device_bytes);
         return outcome_of(move(source, local_pid(wr), target, pid_of(*remote_)));
+    }
+
+    // Before an operation that must come after the deferred WRITEs; false when they failed.
+    bool is_settled() {
+        if (has_executed()) {
+            settle();
+        }
+        return qp_.state.load(std::memory_order_relaxed) != IBV_QPS_ERR;
+    }
+
+    bool may_defer(const WorkRequest& wr) {
+        if (!posting_ || remote_ == &arena_ || wr.opcode != IBV_WR_RDMA_WRITE ||
+            wr.length == 0 || wr.length > kSlotSize) {
+            return false;
+        }
+        if (qp_.direct_writes != 0) {
+            --qp_.direct_writes;
+            return false;
+        }
+        return true;
     }
 
     Outcome write_with_immediate(const WorkRequest& wr) {
@@ -341,6 +458,9 @@ class Engine {
         if ((peer_->access & IBV_ACCESS_REMOTE_READ) == 0) {
             return refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
         }
+        if (!is_settled()) {
+            return Outcome::finished(IBV_WC_WR_FLUSH_ERR);
+        }
         const DirectAccess guard(self_, *remote_);
         if (!remote_list(wr, IBV_ACCESS_REMOTE_READ, source)) {
             return refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
@@ -364,6 +484,9 @@ class Engine {
         const DirectAccess guard(self_, *remote_);
         if (!remote_list(wr, IBV_ACCESS_REMOTE_ATOMIC, word)) {
             return refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+        }
+        if (!is_settled()) {
+            return Outcome::finished(IBV_WC_WR_FLUSH_ERR);
         }
         std::uint64_t former = 0, changed = 0;
         SegmentList former_list, changed_list;
@@ -394,6 +517,7 @@ class Engine {
     Arena& arena_; // the requester's
     QpShared& qp_;
     const bool own_;
+    const bool posting_;
     Arena* remote_ = nullptr; // the responder's
     QpShared* peer_ = nullptr;
 };
@@ -413,11 +537,28 @@ bool is_port(const Arena& arena, unsigned device, std::uint16_t lid, const std::
     return false;
 }
 
-int post_send_list(Process& self, std::uint32_t qp_index, ibv_send_wr* wr, ibv_send_wr** bad) {
+namespace {
+
+// Has the CQ's consumer look after a QP with deferred WRITEs; the caller holds the QP's lock.
+void list_deferring(Cq& cq, std::uint32_t qp_index, QpShared& qp) {
+    if (!qp.deferring) {
+        qp.deferring = true;
+        const std::lock_guard<PrivateLock> guard(cq.deferring_lock);
+        cq.deferring.push_back(qp_index);
+        cq.is_deferring.store(true, std::memory_order_relaxed);
+    }
+}
+
+} // namespace
+
+int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad) {
     Arena& arena = self.arena();
-    QpShared& qp = arena.qps[qp_index];
+    QpShared& qp = arena.qps[object.index];
     const SharedGuard guard(qp.lock, self.token());
-    Engine engine(self, arena, qp);
+    Engine engine(self, arena, qp, true);
+    if (engine.has_executed()) {
+        engine.retire();
+    }
     int error = 0;
     for (; wr != nullptr; wr = wr->next) {
         const std::uint8_t state = qp.state.load(std::memory_order_acquire);
@@ -435,12 +576,18 @@ int post_send_list(Process& self, std::uint32_t qp_index, ibv_send_wr* wr, ibv_s
             engine.complete(request, IBV_WC_WR_FLUSH_ERR);
             continue;
         }
-        if (qp.sq_head != qp.sq_tail || state == IBV_QPS_SQD) {
+        if (qp.sq_next != qp.sq_tail || state == IBV_QPS_SQD) {
             engine.enqueue(request);
             continue;
         }
         const Outcome outcome = engine.execute(request);
-        if (outcome.wait_for == Wait::none) {
+        if (outcome.deferred) {
+            engine.enqueue_executed(request, outcome.deferred);
+            list_deferring(object_of<Cq>(object.base.send_cq), object.index, qp);
+        } else if (outcome.wait_for == Wait::none && outcome.status == IBV_WC_SUCCESS &&
+                   engine.has_executed()) {
+            engine.enqueue_executed(request, std::nullopt);
+        } else if (outcome.wait_for == Wait::none) {
             engine.finish(request, outcome.status);
         } else if (engine.is_over(outcome.wait_for)) { // only with no RNR retry at all
             engine.finish(request, IBV_WC_RNR_RETRY_EXC_ERR);
@@ -464,8 +611,62 @@ bool run_watched(Process& self, std::uint32_t qp_index) {
     QpShared& qp = self.arena().qps[qp_index];
     run_send_queue(self, self.arena(), qp_index);
     const SharedGuard guard(qp.lock, self.token());
-    qp.watched = qp.number != 0 && qp.sq_head != qp.sq_tail;
+    if (qp.number == 0) {
+        qp.watched = false;
+        return false;
+    }
+    Engine engine(self, self.arena(), qp);
+    if (engine.has_executed()) {
+        // One tick is time enough for a responder that polls.
+        if (qp.patience == 0) {
+            engine.settle();
+        }
+        qp.patience = 0;
+    }
+    // Watched a while longer, as waking the agent for each of many WRITEs would be a system call.
+    constexpr std::uint8_t idle_limit = 100;
+    qp.idle_ticks = qp.sq_head != qp.sq_tail ? 0 : qp.idle_ticks + 1;
+    qp.watched = qp.idle_ticks < idle_limit;
     return qp.watched;
+}
+
+void settle_send_queue(Process& self, std::uint32_t qp_index) {
+    Engine engine(self, self.arena(), self.arena().qps[qp_index]);
+    if (engine.has_executed()) {
+        engine.settle();
+    }
+}
+
+void retire_deferred(Process& self, Cq& cq, bool now) {
+    // A QP's lock is taken before the list's, so the list is taken apart in batches.
+    std::uint32_t batch[64];
+    std::size_t count, kept = 0;
+    {
+        const std::lock_guard<PrivateLock> guard(cq.deferring_lock);
+        count = std::min(cq.deferring.size(), std::size(batch));
+        std::copy(cq.deferring.end() - static_cast<std::ptrdiff_t>(count), cq.deferring.end(),
+                  batch);
+        cq.deferring.resize(cq.deferring.size() - count);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        QpShared& qp = self.arena().qps[batch[i]];
+        const SharedGuard guard(qp.lock, self.token());
+        if (qp.number == 0) {
+            continue;
+        }
+        Engine engine(self, self.arena(), qp);
+        engine.retire();
+        if (engine.has_executed() && (now || qp.patience-- == 0)) {
+            engine.settle();
+        }
+        qp.deferring = engine.has_executed();
+        if (qp.deferring) {
+            batch[kept++] = batch[i];
+        }
+    }
+    const std::lock_guard<PrivateLock> guard(cq.deferring_lock);
+    cq.deferring.insert(cq.deferring.begin(), batch, batch + kept);
+    cq.is_deferring.store(!cq.deferring.empty(), std::memory_order_relaxed);
 }
 
 void wake_peer(Process& self, std::uint32_t qp_index) {

@@ -8,13 +8,13 @@
 // Order of locks: send queue, then receive queue, then completion queue; one of each at most.
 #pragma once
 
-#include "emu/softhca/fabric.hpp"
+#include "emu/softhca/objects.hpp"
 #include "emu/softhca/verbs_abi.hpp"
 
 namespace softhca {
 
 // Posts a list of work requests to a QP of this process; as ibv_post_send.
-int post_send_list(Process& self, std::uint32_t qp_index, ibv_send_wr* wr, ibv_send_wr** bad);
+int post_send_list(Process& self, Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad);
 
 // Executes what waits in a send queue of any process, as far as it can be.
 void run_send_queue(Process& self, Arena& arena, std::uint32_t qp_index);
@@ -28,6 +28,12 @@ void serve_waiting_peers(Process& self, std::uint32_t recv_queue, const std::uin
 
 // Runs the send queue of the connected QP if it has anything to send: the own QP became ready.
 void wake_peer(Process& self, std::uint32_t qp_index);
+
+// Completes what waited for deferred writes at this CQ; `now`: has them all applied at once.
+void retire_deferred(Process& self, Cq& cq, bool now);
+
+// Has the deferred writes of an own QP applied before it goes; the caller holds its lock.
+void settle_send_queue(Process& self, std::uint32_t qp_index);
 
 // Brings an own QP into the error state: everything queued is flushed.
 void fail_qp(Process& self, std::uint32_t qp_index);

@@ -124,7 +124,9 @@ struct CqShared {
     std::uint64_t ring;  // offset in the arena
     std::uint64_t tail;
     std::uint64_t seen_head; // the producers' copy of head, refreshed when the ring looks full
-    std::uint64_t last_solicited; // position + 1 of the latest solicited entry
+    std::uint64_t spare;     // entries beyond what the application asked for
+    std::uint64_t last_visible; // position + 1 of the latest entry that the application sees
+    std::uint64_t last_solicited; // of the latest solicited one
     PipeRef channel;
     PipeRef events;
     std::uint32_t overrun;
@@ -189,7 +191,7 @@ struct SendWqe {
     std::uint8_t opcode;
     std::uint8_t send_flags;
     bool is_inline;
-    bool executed;
+    bool deferred; // a WRITE left to the responder
     std::uint32_t reserved;
 };
 
@@ -211,7 +213,9 @@ struct QpShared {
     std::uint8_t min_rnr_timer;
     Wait wait;
     bool has_srq;
-    bool watched; // by the owner's agent
+    bool watched;   // by the owner's agent
+    bool deferring; // listed at its send CQ
+    std::uint8_t idle_ticks;
     std::uint32_t pd;
     std::uint32_t access;
     std::uint32_t qkey;
@@ -232,18 +236,19 @@ struct QpShared {
     std::uint32_t sq_stride;
     std::uint64_t sq_ring;  // offset in the arena
     std::uint32_t sq_head;  // oldest not retired
-    std::uint32_t sq_next;  // oldest not executed
+    std::uint32_t sq_next;  // oldest not executed; those before wait for deferred WRITEs
     std::uint32_t sq_tail;
     std::uint32_t posted;   // WRs ever posted
     std::atomic<std::uint32_t> reclaimed; // of these, seen complete by polling
     std::uint32_t writes_issued; // deferred WRITEs
     std::uint32_t direct_writes; // to make before deferring is tried again
+    std::uint32_t patience;      // polls that the oldest deferred WRITE may still wait
     std::uint64_t deadline;      // of the wait, monotonic ns; 0: none
     std::uint64_t counts[4];     // sends, writes, reads, atomics
     std::uint64_t bytes;
     // The receiving side: under the receive queue's lock.
     alignas(64) bool peer_waiting;
-    std::uint8_t write_status; // of the first deferred WRITE that failed
+    std::atomic<std::uint8_t> write_status; // of the first deferred WRITE that failed, else 0
     std::atomic<std::uint32_t> writes_applied;
     std::atomic<std::uint64_t> bytes_from_device;
     std::atomic<std::uint64_t> bytes_to_device;

@@ -55,6 +55,10 @@ struct Cq {
     std::size_t ring_bytes;
     PrivateLock poll_lock;
     std::atomic<std::uint32_t> empty_polls{0}; // in a row
+    // Own QPs that complete here and wait for deferred writes.
+    PrivateLock deferring_lock;
+    std::vector<std::uint32_t> deferring;
+    std::atomic<bool> is_deferring{false};
     std::uint32_t events_delivered = 0;
     std::uint32_t async_delivered = 0;
     std::atomic<unsigned> children{0};

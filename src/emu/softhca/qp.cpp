@@ -127,12 +127,13 @@ void reset(Process& self, Qp& qp, QpShared& shared) {
     if (!shared.has_srq) {
         reset_recv_queue(self, qp.queue);
     }
-    purge_cq(self, shared.send_cq, qp.index);
-    purge_cq(self, shared.recv_cq, qp.index);
+    purge_cq(self, object_of<Cq>(qp.base.send_cq), qp.index);
+    purge_cq(self, object_of<Cq>(qp.base.recv_cq), qp.index);
     shared.sq_head = shared.sq_next = shared.sq_tail;
     shared.reclaimed.store(shared.posted);
     shared.wait = Wait::none;
     shared.peer_token = 0;
+    shared.write_status.store(0);
 }
 
 int check_capabilities(const ibv_qp_init_attr& init) {
@@ -223,6 +224,10 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init) {
         shared.posted = 0;
         shared.reclaimed.store(0);
         shared.peer_waiting = false;
+        shared.write_status.store(0);
+        shared.direct_writes = 0;
+        shared.deferring = false;
+        shared.watched = false;
         shared.number = number;
     }
     if (qp->srq != nullptr) {
@@ -269,7 +274,7 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* extended) {
 }
 
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
-    return post_send_list(*context_of(qp->context).process, object_of<Qp>(qp).index, wr, bad);
+    return post_send_list(*context_of(qp->context).process, object_of<Qp>(qp), wr, bad);
 }
 
 int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad) {
@@ -317,8 +322,12 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask) {
         if (!is_allowed(base->qp_type, from, to, mask) || !is_valid(*attributes, mask)) {
             return EINVAL;
         }
+        if ((mask & IBV_QP_AV) != 0) {
+            settle_send_queue(self, qp.index);
+        }
         apply(qp, shared, *attributes, mask);
         if (to == IBV_QPS_RESET) {
+            settle_send_queue(self, qp.index);
             reset(self, qp, shared);
         } else if (to != IBV_QPS_ERR) {
             const SharedGuard state_guard(self.arena().recv_queues[shared.recv_queue].lock,
@@ -385,6 +394,7 @@ int ibv_destroy_qp(ibv_qp* base) {
     self.release_qp_number(base->qp_num);
     {
         const SharedGuard guard(shared.lock, self.token());
+        settle_send_queue(self, qp.index);
         reset(self, qp, shared);
         const SharedGuard state_guard(self.arena().recv_queues[shared.recv_queue].lock,
                                       self.token());

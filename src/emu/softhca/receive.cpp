@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 namespace softhca {
 namespace {
@@ -109,7 +110,7 @@ bool Receiver::is_ready() {
 }
 
 Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, int source_pid) {
-    const DirectAccess access(self_, owner_);
+    std::optional<DirectAccess> access; // if it goes there directly
     RecvEntry entry;
     SegmentList target;
     std::uint16_t epoch;
@@ -145,6 +146,7 @@ Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, in
                 return {Delivered::done};
             }
         }
+        access.emplace(self_, owner_);
         const RecvWqe& wqe = wqe_at(owner_, queue_, entry.wqe);
         if (!region_list(owner_, queue_.pd, wqe.sge, std::min(wqe.num_sge, kMaxSge),
                          IBV_ACCESS_LOCAL_WRITE, target) ||

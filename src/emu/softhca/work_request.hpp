@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 namespace softhca {
 
@@ -169,13 +170,17 @@ inline std::uint8_t completion_opcode(std::uint8_t opcode) {
     }
 }
 
-// Done with a status, or waiting for something.
+// Done with a status, done but for a deferred WRITE, or waiting for something.
 struct Outcome {
     Wait wait_for;
     ibv_wc_status status;
+    std::optional<std::uint64_t> deferred; // a WRITE left to the responder: where
 
-    static Outcome wait(Wait reason) { return {reason, IBV_WC_SUCCESS}; }
-    static Outcome finished(ibv_wc_status status) { return {Wait::none, status}; }
+    static Outcome wait(Wait reason) { return {reason, IBV_WC_SUCCESS, std::nullopt}; }
+    static Outcome finished(ibv_wc_status status) { return {Wait::none, status, std::nullopt}; }
+    static Outcome deferred_at(std::uint64_t position) {
+        return {Wait::none, IBV_WC_SUCCESS, position};
+    }
 };
 
 // While it lives, the other process does not give up the memory that keys looked up name.
