@@ -3,6 +3,8 @@
 // Completion and order of what was posted: flush, fence, check, cancellation.
 #include "rc/endpoint.hpp"
 
+#include <utility>
+
 namespace gdr::rc {
 
 // An RDMA WRITE of nothing: touches no memory, needs no key, completes after all before it.
@@ -89,10 +91,17 @@ ucs_status_t ep_fence(uct_ep_h tl_ep, unsigned)
 ucs_status_t ep_check(uct_ep_h tl_ep, unsigned, uct_completion_t*)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (ep.failure != UCS_OK || !ep.connected || ep.has_outstanding()) {
-        return ep.failure; // the answer to what is under way will tell
+    bool answer_is_due = ep.has_outstanding() && ep.unsignalled == 0;
+    if (ep.failure != UCS_OK || !ep.connected || answer_is_due) {
+        return ep.failure;
     }
-    return ep.can_post() ? ep.post_flush_marker() : UCS_ERR_NO_RESOURCE;
+    // What is held back may be waiting for the very peer that is in question: the marker is not.
+    ep.tx_available += std::exchange(ep.tx_reserved, 0);
+    ucs_status_t status = ep.can_post() ? ep.post_flush_marker() : UCS_ERR_NO_RESOURCE;
+    if (ep.holds()) {
+        ep.hold();
+    }
+    return status;
 }
 
 ucs_status_t ep_invalidate(uct_ep_h tl_ep)
