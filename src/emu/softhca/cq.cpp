@@ -92,12 +92,12 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     Process& self = *context_of(base->context).process;
     Arena& arena = self.arena();
     CqShared& shared = arena.cqs[cq.index];
-    Cqe* const ring = arena.at<Cqe>(shared.ring);
     if (cq.is_deferring.load(std::memory_order_relaxed)) {
         retire_deferred(self, cq, false);
     }
+    Cqe* ring = cq.ring.load(std::memory_order_relaxed);
     std::uint64_t head = shared.head.load(std::memory_order_relaxed);
-    if (ring[head & shared.mask].sequence.load(std::memory_order_acquire) !=
+    if (ring[head & cq.mask].sequence.load(std::memory_order_acquire) !=
         static_cast<std::uint32_t>(head + 1)) {
         yield_when_idle(cq);
         return 0;
@@ -106,9 +106,10 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     int polled = 0;
     std::uint32_t failed = kNone;
     cq.poll_lock.lock();
+    ring = cq.ring.load(std::memory_order_relaxed);
     head = shared.head.load(std::memory_order_relaxed);
     for (; polled < count; ++head) {
-        Cqe& entry = ring[head & shared.mask];
+        Cqe& entry = ring[head & cq.mask];
         if (entry.sequence.load(std::memory_order_acquire) !=
             static_cast<std::uint32_t>(head + 1)) {
             break;
@@ -261,6 +262,8 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
         ++shared.generation;
     }
     cq->index = index;
+    cq->ring.store(self.arena().at<Cqe>(ring));
+    cq->mask = entries - 1;
     cq->base.context = context;
     cq->base.channel = channel;
     cq->base.cq_context = cq_context;
@@ -308,7 +311,8 @@ int ibv_resize_cq(ibv_cq* base, int cqe) {
                             &arena.at<Cqe>(shared.ring)[at & shared.mask], sizeof(Cqe));
             }
             shared.ring = ring;
-            shared.mask = entries - 1;
+            shared.mask = cq.mask = entries - 1;
+            cq.ring.store(arena.at<Cqe>(ring));
             shared.seen_head = head;
             std::swap(bytes, cq.ring_bytes);
             shared.spare = entries - static_cast<std::uint32_t>(cqe);

@@ -72,7 +72,7 @@ struct FreeStack {
 enum class MemoryKind : std::uint8_t { host, peer, dmabuf };
 
 // A memory region. It is valid for a key while `key` holds it.
-struct MrShared {
+struct alignas(64) MrShared {
     std::atomic<std::uint32_t> key;
     std::uint32_t access;
     std::uint64_t iova;
@@ -152,27 +152,31 @@ struct RecvEntry {
     std::uint32_t length; // of the scatter list
 };
 
-// A receive queue: a QP's own or an SRQ.
+// A receive queue: a QP's own or an SRQ. What different processes write lies in different cache
+// lines here, as everywhere below.
 struct RqShared {
-    alignas(64) SharedLock lock;
-    std::uint32_t generation; // odd while the queue exists
+    // Set up once, by the owner.
+    alignas(64) std::uint32_t mask;
     std::uint32_t pd;
-    std::uint32_t mask;
     std::uint32_t max_wr;
     std::uint32_t max_sge;
     std::uint32_t wqe_stride;
+    PipeRef events;
     std::uint64_t ring; // offsets in the arena
     std::uint64_t wqes;
     std::uint64_t wqe_next;
     std::uint64_t slots;
     std::uint64_t slot_next;
-    PipeRef events;
-    alignas(64) std::uint32_t head; // consumers, under the lock
+    // Under the lock: by senders, and by the owner when it posts.
+    alignas(64) SharedLock lock;
+    std::uint32_t generation; // odd while the queue exists
+    std::uint32_t head;
     std::uint32_t tail;
     std::uint32_t peers_waiting; // receiving QPs whose peer found no WQE, at least
     std::uint32_t limit;         // SRQ: event when fewer are posted; 0: disarmed
-    FreeStack free_wqes;
-    FreeStack free_slots;
+    // Pushed to when the owner polls; popped by the owner, and by senders.
+    alignas(64) FreeStack free_wqes;
+    alignas(64) FreeStack free_slots;
 };
 
 // A work request as it waits in a send queue: followed by Sge[num_sge] or by inline_length bytes.
@@ -199,59 +203,62 @@ struct SendWqe {
 enum class Wait : std::uint8_t { none, receiver_not_ready, unreachable };
 
 struct QpShared {
-    // The send queue: under the lock, which any process may take to run the queue.
-    alignas(64) SharedLock lock;
-    std::uint32_t number; // 0: no QP here
+    // What peers look at and what changes with the state only.
+    alignas(64) std::uint32_t number; // 0: no QP here
+    std::uint32_t destination;        // QP number
+    std::atomic<std::uint8_t> state;  // written under the receive queue's lock
     std::uint8_t type;
-    std::atomic<std::uint8_t> state; // written under the receive queue's lock
-    std::uint16_t epoch;             // changes when the QP is created, reset or destroyed
     std::uint8_t device;
-    std::uint8_t sig_all;
-    std::uint8_t timeout;
-    std::uint8_t retry_count;
-    std::uint8_t rnr_retry;
-    std::uint8_t min_rnr_timer;
-    Wait wait;
     bool has_srq;
-    bool watched;   // by the owner's agent
-    bool deferring; // listed at its send CQ
-    std::uint8_t idle_ticks;
+    std::uint16_t epoch; // changes when the QP is created, reset or destroyed
+    std::uint16_t port_lid;
     std::uint32_t pd;
     std::uint32_t access;
     std::uint32_t qkey;
-    std::uint32_t destination; // QP number
-    std::uint16_t destination_lid;
-    std::uint16_t port_lid;
-    std::uint8_t destination_gid[16];
-    Token peer_token; // resolved from destination; 0: not yet
-    std::uint32_t peer_index;
     std::uint32_t send_cq;
     std::uint32_t recv_cq;
     std::uint32_t recv_queue;
+    std::uint8_t min_rnr_timer;
+    std::uint8_t sig_all;
     PipeRef events;
+
+    // The send queue: under the lock, which any process may take to run the queue.
+    alignas(64) SharedLock lock;
+    Token peer_token; // resolved from destination; 0: not yet
+    std::uint32_t peer_index;
+    std::uint32_t sq_head; // oldest not retired
+    std::uint32_t sq_next; // oldest not executed; those before wait for deferred WRITEs
+    std::uint32_t sq_tail;
+    std::uint32_t posted;                 // WRs ever posted
+    std::atomic<std::uint32_t> reclaimed; // of these, seen complete by polling
     std::uint32_t max_send_wr;
     std::uint32_t max_send_sge;
     std::uint32_t max_inline;
     std::uint32_t sq_mask;
     std::uint32_t sq_stride;
-    std::uint64_t sq_ring;  // offset in the arena
-    std::uint32_t sq_head;  // oldest not retired
-    std::uint32_t sq_next;  // oldest not executed; those before wait for deferred WRITEs
-    std::uint32_t sq_tail;
-    std::uint32_t posted;   // WRs ever posted
-    std::atomic<std::uint32_t> reclaimed; // of these, seen complete by polling
+    std::uint64_t sq_ring;       // offset in the arena
     std::uint32_t writes_issued; // deferred WRITEs
     std::uint32_t direct_writes; // to make before deferring is tried again
     std::uint32_t patience;      // polls that the oldest deferred WRITE may still wait
-    std::uint64_t deadline;      // of the wait, monotonic ns; 0: none
-    std::uint64_t counts[4];     // sends, writes, reads, atomics
+    bool watched;                // by the owner's agent
+    bool deferring;              // listed at its send CQ
+    std::uint8_t idle_ticks;
+    Wait wait;
+    std::uint64_t deadline;  // of the wait, monotonic ns; 0: none
+    std::uint64_t counts[4]; // sends, writes, reads, atomics
     std::uint64_t bytes;
-    // The receiving side: under the receive queue's lock.
+    std::uint8_t timeout;
+    std::uint8_t retry_count;
+    std::uint8_t rnr_retry;
+    std::uint16_t destination_lid;
+    std::uint8_t destination_gid[16];
+    std::atomic<std::uint64_t> bytes_from_device;
+    std::atomic<std::uint64_t> bytes_to_device;
+
+    // The receiving side: the flag under the receive queue's lock.
     alignas(64) bool peer_waiting;
     std::atomic<std::uint8_t> write_status; // of the first deferred WRITE that failed, else 0
     std::atomic<std::uint32_t> writes_applied;
-    std::atomic<std::uint64_t> bytes_from_device;
-    std::atomic<std::uint64_t> bytes_to_device;
 };
 
 struct Arena {

@@ -54,6 +54,9 @@ struct Cq {
     std::uint32_t index;
     std::size_t ring_bytes;
     PrivateLock poll_lock;
+    // The ring, without a look at what the producers write; under poll_lock to change.
+    std::atomic<Cqe*> ring;
+    std::uint32_t mask;
     std::atomic<std::uint32_t> empty_polls{0}; // in a row
     // Own QPs that complete here and wait for deferred writes.
     PrivateLock deferring_lock;
