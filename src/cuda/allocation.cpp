@@ -8,7 +8,8 @@
 
 namespace gdr::cuda {
 
-CUresult allocate(const Driver& driver, MemoryKind kind, CUcontext context, size_t length, void** address)
+CUresult allocate(const Driver& driver, MemoryKind kind, CUcontext context, size_t length,
+                  void** address)
 try {
     assert(kind != MemoryKind::host);
     std::optional<CurrentContext> current;

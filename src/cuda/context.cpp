@@ -15,15 +15,22 @@ bool current_is_on(const Driver& driver, CUdevice device)
 
 } // namespace
 
-PrimaryContext::PrimaryContext(const Driver& driver, CUdevice device) : driver_(driver), device_(device)
+PrimaryContext::PrimaryContext(const Driver& driver, CUdevice device)
+    : driver_(driver), device_(device)
 {
     check(driver_.cuDevicePrimaryCtxRetain(&handle_, device_), "cuDevicePrimaryCtxRetain");
 }
 
 // Fails after a device reset and while the process ends, when there is nothing left to release.
-PrimaryContext::~PrimaryContext() { driver_.cuDevicePrimaryCtxRelease(device_); }
+PrimaryContext::~PrimaryContext()
+{
+    driver_.cuDevicePrimaryCtxRelease(device_);
+}
 
-CurrentContext::CurrentContext(const Driver& driver, CUcontext context) : driver_(driver) { enter(context); }
+CurrentContext::CurrentContext(const Driver& driver, CUcontext context) : driver_(driver)
+{
+    enter(context);
+}
 
 CurrentContext::CurrentContext(const Driver& driver, const Pointer& memory) : driver_(driver)
 {

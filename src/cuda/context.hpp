@@ -9,8 +9,9 @@
 
 namespace gdr::cuda {
 
-// A device's primary context, retained: it exists for as long as this object does, unless the application
-// resets the device. Creating one that nobody else holds takes some 100 ms and memory of the device.
+// A device's primary context, retained: it exists for as long as this object does, unless the
+// application resets the device. Creating one that nobody else holds takes some 100 ms and memory
+// of the device.
 class PrimaryContext {
   public:
     PrimaryContext(const Driver& driver, CUdevice device); // throws Error
@@ -27,17 +28,18 @@ class PrimaryContext {
     CUcontext handle_ = nullptr;
 };
 
-// Makes a context current to the calling thread; at the end of the scope what was current before is current
-// again, also if that was none. Costs one query (10 ns) where the context is current already. To be
-// destroyed by the thread that made it, in the reverse order of making.
+// Makes a context current to the calling thread; at the end of the scope what was current before is
+// current again, also if that was none. Costs one query (10 ns) where the context is current
+// already. To be destroyed by the thread that made it, in the reverse order of making.
 class CurrentContext {
   public:
     // Throws Error if the context has been destroyed.
     CurrentContext(const Driver& driver, CUcontext context);
 
-    // The context that owns the memory. Memory without an owner (of a pool, of cuMemCreate) is accessible
-    // to all contexts of its device: the one that is current if it is on that device, else the primary one,
-    // which is retained for the scope. Nothing is changed for host memory that is not pinned.
+    // The context that owns the memory. Memory without an owner (of a pool, of cuMemCreate) is
+    // accessible to all contexts of its device: the one that is current if it is on that device,
+    // else the primary one, which is retained for the scope. Nothing is changed for host memory
+    // that is not pinned.
     CurrentContext(const Driver& driver, const Pointer& memory);
 
     CurrentContext(const CurrentContext&) = delete;

@@ -48,7 +48,8 @@ Device describe(const Driver& driver, int ordinal)
     // Attributes that a driver of before CUDA 11.7 does not know mean that it cannot do it.
     auto optional = [&](CUdevice_attribute which) {
         int value = 0;
-        return driver.cuDeviceGetAttribute(&value, which, device.handle) == CUDA_SUCCESS ? value : 0;
+        return driver.cuDeviceGetAttribute(&value, which, device.handle) == CUDA_SUCCESS ? value
+                                                                                         : 0;
     };
     device.dmabuf = optional(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) != 0;
     device.gpudirect_rdma = optional(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED) != 0;

@@ -12,16 +12,17 @@
 namespace gdr::cuda {
 
 struct Device {
-    CUdevice handle;        // the ordinal too: CUDA numbers devices from 0, after CUDA_VISIBLE_DEVICES
-    std::string name;       // "NVIDIA H200"
+    CUdevice handle;  // the ordinal too: CUDA numbers devices from 0, after CUDA_VISIBLE_DEVICES
+    std::string name; // "NVIDIA H200"
     std::string pci_bus_id; // "0000:3b:00.0", as sysfs spells it
-    std::string uuid;       // "GPU-" and 32 hexadecimal digits with hyphens, as nvidia-smi prints it
-    size_t memory;          // bytes
+    std::string uuid; // "GPU-" and 32 hexadecimal digits with hyphens, as nvidia-smi prints it
+    size_t memory;    // bytes
 
     bool dmabuf;         // memory can be exported as a dmabuf
     bool gpudirect_rdma; // GPUDirect RDMA at all, be it by dmabuf or nvidia-peermem
 
-    // Bits of CUflushGPUDirectRDMAWritesOptions: ways to make an HCA's writes visible from the host.
+    // Bits of CUflushGPUDirectRDMAWritesOptions: ways to make an HCA's writes visible from the
+    // host.
     int flush_options;
     // CUGPUDirectRDMAWritesOrdering: to whom an HCA's writes are visible in order without a flush.
     int writes_ordering;

@@ -9,7 +9,8 @@ namespace gdr::cuda {
 
 DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t length)
 {
-    // CUDA takes whole pages only; the driver backs an allocation that ends within a page with all of it.
+    // CUDA takes whole pages only; the driver backs an allocation that ends within a page with all
+    // of it.
     static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     DmabufExport exported;
     auto start = reinterpret_cast<uintptr_t>(address);
@@ -39,18 +40,22 @@ DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t len
 std::string why_no_dmabuf(const Driver& driver, CUdevice device)
 {
     if (driver.cuMemGetHandleForAddressRange == nullptr)
-        return "the CUDA driver cannot export dmabufs: it has no cuMemGetHandleForAddressRange (CUDA 11.7)";
+        return "the CUDA driver cannot export dmabufs: it has no cuMemGetHandleForAddressRange "
+               "(CUDA 11.7)";
     try {
         int supported = 0;
-        check(driver.cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, device),
-              "cuDeviceGetAttribute(DMA_BUF_SUPPORTED)");
+        check(
+            driver.cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, device),
+            "cuDeviceGetAttribute(DMA_BUF_SUPPORTED)");
         if (supported == 0)
-            return "the GPU cannot export dmabufs (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0): this needs "
+            return "the GPU cannot export dmabufs (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0): "
+                   "this needs "
                    "NVIDIA's open kernel modules and Linux 5.12";
         constexpr size_t kLength = 65536;
         PrimaryContext context(driver, device);
         void* memory = nullptr;
-        check(allocate(driver, MemoryKind::device, context.handle(), kLength, &memory), "cuMemAlloc");
+        check(allocate(driver, MemoryKind::device, context.handle(), kLength, &memory),
+              "cuMemAlloc");
         CUresult result = export_dmabuf(driver, memory, kLength).result;
         check(release(driver, memory), "cuMemFree");
         check(result, "cuMemGetHandleForAddressRange");

@@ -30,7 +30,8 @@ Loader& loader()
     return instance;
 }
 
-template <typename Function> bool look_up(void* library, const char* symbol, Function& function)
+template <typename Function>
+bool look_up(void* library, const char* symbol, Function& function)
 {
     function = reinterpret_cast<Function>(dlsym(library, symbol));
     return function != nullptr;
@@ -41,9 +42,10 @@ std::string fill(Driver& table, void* library)
 {
 // The argument's macros are expanded before it becomes a string: "cuMemAlloc_v2".
 #define GDR_CUDA_NAME(function) #function
-#define GDR_CUDA_LOOK_UP(function)                                                                           \
-    if (!look_up(library, GDR_CUDA_NAME(function), table.function))                                          \
-        return std::string(kLibrary) + " has no " GDR_CUDA_NAME(function) ": the driver is too old";
+#define GDR_CUDA_LOOK_UP(function)                                                                 \
+    if (!look_up(library, GDR_CUDA_NAME(function), table.function))                                \
+        return std::string(kLibrary) + " has no " GDR_CUDA_NAME(function) ": the driver is too "   \
+                                                                          "old";
     GDR_CUDA_FUNCTIONS(GDR_CUDA_LOOK_UP)
 #undef GDR_CUDA_LOOK_UP
 #undef GDR_CUDA_NAME
@@ -77,7 +79,10 @@ std::string load(Loader& l)
 
 } // namespace
 
-const Driver* loaded_driver() { return loader().loaded.load(std::memory_order_acquire); }
+const Driver* loaded_driver()
+{
+    return loader().loaded.load(std::memory_order_acquire);
+}
 
 const Driver* driver()
 {
@@ -98,7 +103,8 @@ std::string unavailable_reason()
 {
     Loader& l = loader();
     if (l.forked)
-        return "CUDA was in use before this process was forked, and does not work in a forked child";
+        return "CUDA was in use before this process was forked, and does not work in a forked "
+               "child";
     std::lock_guard guard(l.mutex);
     return l.reason;
 }

@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The CUDA driver, libcuda.so.1, found at run time: nothing here links to it, so that the module loads where
-// there is none. Members have the names and types that cuda.h gives the functions; cuda.h renames most
-// functions to the version that was compiled against (cuMemAlloc is cuMemAlloc_v2), and exactly that entry
-// point is looked up, whatever newer ones the driver has.
+// The CUDA driver, libcuda.so.1, found at run time: nothing here links to it, so that the module
+// loads where there is none. Members have the names and types that cuda.h gives the functions;
+// cuda.h renames most functions to the version that was compiled against (cuMemAlloc is
+// cuMemAlloc_v2), and exactly that entry point is looked up, whatever newer ones the driver has.
 #pragma once
 
 #include "cuda/error.hpp"
@@ -13,45 +13,42 @@
 #include <string>
 
 // Every function that is used; a driver without one of them is not used at all.
-#define GDR_CUDA_FUNCTIONS(FUNCTION)                                                                         \
-    FUNCTION(cuCtxGetCurrent)                                                                                \
-    FUNCTION(cuCtxGetDevice)                                                                                 \
-    FUNCTION(cuCtxPopCurrent)                                                                                \
-    FUNCTION(cuCtxPushCurrent)                                                                               \
-    FUNCTION(cuDeviceGet)                                                                                    \
-    FUNCTION(cuDeviceGetAttribute)                                                                           \
-    FUNCTION(cuDeviceGetCount)                                                                               \
-    FUNCTION(cuDeviceGetName)                                                                                \
-    FUNCTION(cuDeviceGetPCIBusId)                                                                            \
-    FUNCTION(cuDeviceGetUuid)                                                                                \
-    FUNCTION(cuDevicePrimaryCtxGetState)                                                                     \
-    FUNCTION(cuDevicePrimaryCtxRelease)                                                                      \
-    FUNCTION(cuDevicePrimaryCtxRetain)                                                                       \
-    FUNCTION(cuDeviceTotalMem)                                                                               \
-    FUNCTION(cuEventCreate)                                                                                  \
-    FUNCTION(cuEventDestroy)                                                                                 \
-    FUNCTION(cuEventQuery)                                                                                   \
-    FUNCTION(cuEventRecord)                                                                                  \
-    FUNCTION(cuGetErrorName)                                                                                 \
-    FUNCTION(cuGetErrorString)                                                                               \
-    FUNCTION(cuInit)                                                                                         \
-    FUNCTION(cuLaunchHostFunc)                                                                               \
-    FUNCTION(cuMemAlloc)                                                                                     \
-    FUNCTION(cuMemAllocManaged)                                                                              \
-    FUNCTION(cuMemFree)                                                                                      \
-    FUNCTION(cuMemGetAddressRange)                                                                           \
-    FUNCTION(cuMemHostRegister)                                                                              \
-    FUNCTION(cuMemHostUnregister)                                                                            \
-    FUNCTION(cuMemcpy)                                                                                       \
-    FUNCTION(cuMemcpyAsync)                                                                                  \
-    FUNCTION(cuMemsetD8)                                                                                     \
-    FUNCTION(cuPointerGetAttribute)                                                                          \
-    FUNCTION(cuPointerGetAttributes)                                                                         \
-    FUNCTION(cuPointerSetAttribute)                                                                          \
-    FUNCTION(cuStreamCreate)                                                                                 \
-    FUNCTION(cuStreamDestroy)                                                                                \
-    FUNCTION(cuStreamSynchronize)                                                                            \
-    FUNCTION(cuStreamWaitEvent)
+#define GDR_CUDA_FUNCTIONS(FUNCTION)                                                               \
+    FUNCTION(cuCtxGetCurrent)                                                                      \
+    FUNCTION(cuCtxGetDevice)                                                                       \
+    FUNCTION(cuCtxPopCurrent)                                                                      \
+    FUNCTION(cuCtxPushCurrent)                                                                     \
+    FUNCTION(cuDeviceGet)                                                                          \
+    FUNCTION(cuDeviceGetAttribute)                                                                 \
+    FUNCTION(cuDeviceGetCount)                                                                     \
+    FUNCTION(cuDeviceGetName)                                                                      \
+    FUNCTION(cuDeviceGetPCIBusId)                                                                  \
+    FUNCTION(cuDeviceGetUuid)                                                                      \
+    FUNCTION(cuDevicePrimaryCtxGetState)                                                           \
+    FUNCTION(cuDevicePrimaryCtxRelease)                                                            \
+    FUNCTION(cuDevicePrimaryCtxRetain)                                                             \
+    FUNCTION(cuDeviceTotalMem)                                                                     \
+    FUNCTION(cuEventCreate)                                                                        \
+    FUNCTION(cuEventDestroy)                                                                       \
+    FUNCTION(cuEventQuery)                                                                         \
+    FUNCTION(cuEventRecord)                                                                        \
+    FUNCTION(cuGetErrorName)                                                                       \
+    FUNCTION(cuGetErrorString)                                                                     \
+    FUNCTION(cuInit)                                                                               \
+    FUNCTION(cuLaunchHostFunc)                                                                     \
+    FUNCTION(cuMemAlloc)                                                                           \
+    FUNCTION(cuMemAllocManaged)                                                                    \
+    FUNCTION(cuMemFree)                                                                            \
+    FUNCTION(cuMemHostRegister)                                                                    \
+    FUNCTION(cuMemHostUnregister)                                                                  \
+    FUNCTION(cuMemcpy)                                                                             \
+    FUNCTION(cuMemcpyAsync)                                                                        \
+    FUNCTION(cuMemsetD8)                                                                           \
+    FUNCTION(cuPointerGetAttributes)                                                               \
+    FUNCTION(cuPointerSetAttribute)                                                                \
+    FUNCTION(cuStreamCreate)                                                                       \
+    FUNCTION(cuStreamDestroy)                                                                      \
+    FUNCTION(cuStreamSynchronize)
 
 namespace gdr::cuda {
 
@@ -65,15 +62,17 @@ struct Driver {
     CUresult (*cuCtxGetId)(CUcontext context, unsigned long long* id);        // CUDA 12.0
 };
 
-// The driver, loaded and initialised (cuInit) by the first call, with at least one device; stays loaded for
-// the life of the process. nullptr if that is not possible; the first answer is kept. Does not throw. Any
-// thread; after the first call one atomic load.
+// The driver, loaded and initialised (cuInit) by the first call, with at least one device; stays
+// loaded for the life of the process. nullptr if that is not possible; the first answer is kept.
+// Does not throw. Any thread; after the first call one atomic load.
 //
-// CUDA does not survive fork: in a child of a process that had loaded the driver the answer is nullptr.
+// CUDA does not survive fork: in a child of a process that had loaded the driver the answer is
+// nullptr.
 const Driver* driver();
 
-// Why driver() returned nullptr, in one line that names the cause: what dlopen said, the symbol that is
-// missing, the error of cuInit, no device, or fork. Empty before the first call and where there is a driver.
+// Why driver() returned nullptr, in one line that names the cause: what dlopen said, the symbol
+// that is missing, the error of cuInit, no device, or fork. Empty before the first call and where
+// there is a driver.
 std::string unavailable_reason();
 
 // The driver if it has been loaded already; never loads it.

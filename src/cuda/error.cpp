@@ -8,7 +8,10 @@ namespace gdr::cuda {
 
 namespace {
 
-std::string number(CUresult result) { return "CUresult " + std::to_string(result); }
+std::string number(CUresult result)
+{
+    return "CUresult " + std::to_string(result);
+}
 
 } // namespace
 

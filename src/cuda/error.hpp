@@ -12,8 +12,8 @@ namespace gdr::cuda {
 
 struct Driver;
 
-// "CUDA_ERROR_INVALID_VALUE (invalid argument)"; "CUresult 1" for codes that the driver does not know, and
-// without a driver.
+// "CUDA_ERROR_INVALID_VALUE (invalid argument)"; "CUresult 1" for codes that the driver does not
+// know, and without a driver.
 std::string error_text(const Driver& driver, CUresult result);
 std::string error_text(CUresult result); // by the driver that is loaded
 

@@ -40,7 +40,8 @@ class Softcuda : public testing::Test {
         return memory;
     }
 
-    template <typename Value> Value attribute(CUpointer_attribute which, CUdeviceptr address)
+    template <typename Value>
+    Value attribute(CUpointer_attribute which, CUdeviceptr address)
     {
         Value value{};
         EXPECT_CUDA(cuPointerGetAttribute(&value, which, address));
@@ -70,8 +71,14 @@ class Softcuda : public testing::Test {
     CUcontext context_ = nullptr;
 };
 
-inline void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
-inline CUdeviceptr address_of(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
+inline void* pointer(CUdeviceptr address)
+{
+    return reinterpret_cast<void*>(address);
+}
+inline CUdeviceptr address_of(const void* p)
+{
+    return reinterpret_cast<CUdeviceptr>(p);
+}
 
 // cuGetProcAddress has one argument more since CUDA 12.
 inline CUresult find_entry_point(const char* name, void** function, int version)

@@ -22,7 +22,7 @@ class SoftcudaMemory : public Softcuda {
             return found;
         }
         return reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(function)(context, 0,
-                                                                                      device);
+                                                                                        device);
     }
 
     // cuMemCreate memory of one granule.
@@ -99,8 +99,7 @@ TEST_F(SoftcudaMemory, AttributesOfAnH200)
     EXPECT_EQ(value(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS), 0);
     EXPECT_EQ(value(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING), 1);
     int ignored;
-    EXPECT_EQ(cuDeviceGetAttribute(&ignored, CU_DEVICE_ATTRIBUTE_MAX, 0),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuDeviceGetAttribute(&ignored, CU_DEVICE_ATTRIBUTE_MAX, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
 // ---- contexts
@@ -277,8 +276,7 @@ TEST_F(SoftcudaMemory, AttributesOfDeviceMemory)
     EXPECT_EQ(attribute<CUdeviceptr>(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, inside), memory);
     EXPECT_EQ(attribute<size_t>(CU_POINTER_ATTRIBUTE_RANGE_SIZE, inside), 100u);
     EXPECT_EQ(attribute<CUdeviceptr>(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, inside), inside);
-    EXPECT_EQ(attribute_error(CU_POINTER_ATTRIBUTE_HOST_POINTER, inside),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(attribute_error(CU_POINTER_ATTRIBUTE_HOST_POINTER, inside), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(attribute<int>(CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, inside), 1);
     EXPECT_EQ(attribute<int>(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, inside), 1);
     EXPECT_EQ(attribute<CUcontext>(CU_POINTER_ATTRIBUTE_CONTEXT, inside), context_);
@@ -302,8 +300,8 @@ TEST_F(SoftcudaMemory, OrdinaryMemoryHasNoAttributes)
     unsigned type = 99;
     unsigned long long id = 99;
     size_t size = 99;
-    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                   CU_POINTER_ATTRIBUTE_BUFFER_ID, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                   CU_POINTER_ATTRIBUTE_RANGE_SIZE};
     void* values[] = {&type, &id, &size};
     EXPECT_CUDA(cuPointerGetAttributes(3, which, values, address_of(heap.data())));
     EXPECT_EQ(type, 0u);
@@ -338,8 +336,7 @@ TEST_F(SoftcudaMemory, HostMemoryOfTheDriver)
 
     std::vector<char> heap(100000);
     ASSERT_CUDA(cuMemHostRegister(heap.data(), heap.size(), 0));
-    EXPECT_EQ(cuMemHostRegister(heap.data() + 5, 5, 0),
-              CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    EXPECT_EQ(cuMemHostRegister(heap.data() + 5, 5, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     EXPECT_EQ(attribute<size_t>(CU_POINTER_ATTRIBUTE_RANGE_SIZE, address_of(heap.data() + 9)),
               heap.size());
     ASSERT_CUDA(cuMemHostUnregister(heap.data()));

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// softcuda across the borders of a process: CPU touches, dmabuf, IPC, fork, the environment, and the
-// look-up and counting of entry points.
+// softcuda across the borders of a process: CPU touches, dmabuf, IPC, fork, the environment, and
+// the look-up and counting of entry points.
 #include "softcuda_fixture.hpp"
 
 #include <fcntl.h>
@@ -37,7 +37,8 @@ class SoftcudaProcess : public Softcuda {
     }
 };
 
-// Two ends of a channel to a second process, which begins its life before CUDA is used in the first.
+// Two ends of a channel to a second process, which begins its life before CUDA is used in the
+// first.
 class Peer {
   public:
     explicit Peer(const std::function<int(int socket)>& body)
@@ -67,11 +68,13 @@ class Peer {
     int socket_;
 };
 
-template <typename Value> bool put(int socket, const Value& value)
+template <typename Value>
+bool put(int socket, const Value& value)
 {
     return send(socket, &value, sizeof(value), MSG_NOSIGNAL) == sizeof(value);
 }
-template <typename Value> bool take(int socket, Value& value)
+template <typename Value>
+bool take(int socket, Value& value)
 {
     return recv(socket, &value, sizeof(value), MSG_WAITALL) == sizeof(value);
 }
@@ -114,7 +117,10 @@ int refuse_before_init()
     return 0;
 }
 
-int no_devices() { return cuInit(0) == CUDA_ERROR_NO_DEVICE ? 0 : 1; }
+int no_devices()
+{
+    return cuInit(0) == CUDA_ERROR_NO_DEVICE ? 0 : 1;
+}
 
 int small_memory()
 {
@@ -205,9 +211,9 @@ TEST_F(SoftcudaProcess, DmabufOfWholePagesAlone)
     close(export_dmabuf(memory, 102400));
     export_dmabuf(small, 4096, CUDA_ERROR_INVALID_VALUE);
     close(export_dmabuf(small & ~CUdeviceptr{4095}, 4096));
-    EXPECT_EQ(cuMemGetHandleForAddressRange(&fd, memory, 4096, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
-                                            1),
-              CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(
+        cuMemGetHandleForAddressRange(&fd, memory, 4096, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 1),
+        CUDA_ERROR_NOT_SUPPORTED);
     ASSERT_CUDA(cuCtxSetCurrent(nullptr));
     export_dmabuf(memory, 4096, CUDA_ERROR_INVALID_CONTEXT);
 }
@@ -283,7 +289,10 @@ TEST_F(SoftcudaProcess, IpcBetweenProcesses)
               CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_F(SoftcudaProcess, ShareableHandlesBetweenProcesses) { EXPECT_EQ(run_as("", "shareable"), 0); }
+TEST_F(SoftcudaProcess, ShareableHandlesBetweenProcesses)
+{
+    EXPECT_EQ(run_as("", "shareable"), 0);
+}
 
 namespace {
 
@@ -411,9 +420,9 @@ int shareable()
     CHECK_OR_FAIL(use_device_0());
     int fd = receive_fd(owner.socket()), dmabuf = receive_fd(owner.socket());
     CUmemGenericAllocationHandle handle = 0;
-    CHECK_OR_FAIL(cuMemImportFromShareableHandle(
-                      &handle, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
-                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(
+        cuMemImportFromShareableHandle(&handle, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
+                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == CUDA_SUCCESS);
     close(fd);
     CUdeviceptr memory = map(handle);
     unsigned char byte = 0;

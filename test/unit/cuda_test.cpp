@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// src/cuda, on the driver that LD_LIBRARY_PATH or the system gives: the emulated one, or a real GPU's.
+// src/cuda, on the driver that LD_LIBRARY_PATH or the system gives: the emulated one, or a real
+// GPU's.
 #include "cuda/allocation.hpp"
 #include "cuda/context.hpp"
 #include "cuda/device.hpp"
@@ -32,7 +33,8 @@ using testing::MatchesRegex;
 namespace {
 
 // What is needed for the tests alone, from the same library.
-template <typename Function> Function symbol(const char* name)
+template <typename Function>
+Function symbol(const char* name)
 {
     void* library = dlopen("libcuda.so.1", RTLD_LAZY);
     auto function = library != nullptr ? reinterpret_cast<Function>(dlsym(library, name)) : nullptr;
@@ -40,7 +42,10 @@ template <typename Function> Function symbol(const char* name)
     return function;
 }
 
-bool emulated() { return dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "softcuda_calls") != nullptr; }
+bool emulated()
+{
+    return dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "softcuda_calls") != nullptr;
+}
 
 class Cuda : public testing::Test {
   protected:
@@ -97,7 +102,10 @@ class Cuda : public testing::Test {
     const Driver* driver_ = nullptr;
 };
 
-char* advance(void* pointer, size_t bytes) { return static_cast<char*>(pointer) + bytes; }
+char* advance(void* pointer, size_t bytes)
+{
+    return static_cast<char*>(pointer) + bytes;
+}
 
 // What driver() comes to in a new process with another environment; see main().
 std::string outcome(const std::string& environment)
@@ -112,7 +120,10 @@ std::string outcome(const std::string& environment)
     return text.substr(0, text.find('\n'));
 }
 
-std::string system_driver() { return outcome("-u LD_LIBRARY_PATH"); }
+std::string system_driver()
+{
+    return outcome("-u LD_LIBRARY_PATH");
+}
 
 } // namespace
 
@@ -180,7 +191,8 @@ TEST(CudaDriver, IsTheSameForAllThreads)
 
 TEST_F(Cuda, ErrorTexts)
 {
-    EXPECT_THAT(error_text(CUDA_ERROR_INVALID_VALUE), MatchesRegex("CUDA_ERROR_INVALID_VALUE \\(.+\\)"));
+    EXPECT_THAT(error_text(CUDA_ERROR_INVALID_VALUE),
+                MatchesRegex("CUDA_ERROR_INVALID_VALUE \\(.+\\)"));
     EXPECT_EQ(error_text(static_cast<CUresult>(1001)), "CUresult 1001");
     EXPECT_NO_THROW(check(CUDA_SUCCESS, "cuInit"));
     try {
@@ -253,8 +265,9 @@ TEST_F(Cuda, OrdinaryMemoryIsHost)
 {
     std::vector<char> heap(4096);
     int on_stack = 0;
-    for (const void* address : {static_cast<const void*>(heap.data()), static_cast<const void*>(&on_stack),
-                                static_cast<const void*>(nullptr)}) {
+    for (const void* address :
+         {static_cast<const void*>(heap.data()), static_cast<const void*>(&on_stack),
+          static_cast<const void*>(nullptr)}) {
         Pointer pointer = classify(*driver_, address);
         EXPECT_EQ(pointer.kind, MemoryKind::host);
         EXPECT_FALSE(pointer.pinned);
@@ -270,7 +283,8 @@ TEST_F(Cuda, PinnedMemoryIsHostThatCudaKnows)
     PrimaryContext context(*driver_, 0);
     CurrentContext current(*driver_, context.handle());
     constexpr size_t kLength = 65536;
-    void* memory = mmap(nullptr, kLength, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        mmap(nullptr, kLength, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_EQ(driver_->cuMemHostRegister(memory, kLength, 0), CUDA_SUCCESS);
     Pointer pointer = classify(*driver_, advance(memory, 1000));
     EXPECT_EQ(pointer.kind, MemoryKind::host);
@@ -336,7 +350,8 @@ TEST_F(Cuda, MemoryOfCuMemCreateIsKnownByItsMapping)
     auto create = symbol<decltype(&cuMemCreate)>("cuMemCreate");
     auto map = symbol<decltype(&cuMemMap)>("cuMemMap");
     CUdeviceptr range = 0; // its first granule stays empty
-    ASSERT_EQ(symbol<decltype(&cuMemAddressReserve)>("cuMemAddressReserve")(&range, 4 * kGranule, 0, 0, 0),
+    ASSERT_EQ(symbol<decltype(&cuMemAddressReserve)>("cuMemAddressReserve")(&range, 4 * kGranule, 0,
+                                                                            0, 0),
               CUDA_SUCCESS);
     for (int i : {1, 2}) {
         CUmemGenericAllocationHandle handle = 0;
@@ -344,7 +359,8 @@ TEST_F(Cuda, MemoryOfCuMemCreateIsKnownByItsMapping)
         ASSERT_EQ(map(range + i * kGranule, kGranule, 0, handle, 0), CUDA_SUCCESS);
         ASSERT_EQ(symbol<decltype(&cuMemRelease)>("cuMemRelease")(handle), CUDA_SUCCESS);
     }
-    ASSERT_EQ(symbol<decltype(&cuMemSetAccess)>("cuMemSetAccess")(range + kGranule, 2 * kGranule, &access, 1),
+    ASSERT_EQ(symbol<decltype(&cuMemSetAccess)>("cuMemSetAccess")(range + kGranule, 2 * kGranule,
+                                                                  &access, 1),
               CUDA_SUCCESS);
     ASSERT_EQ(current(), nullptr);
 
@@ -359,8 +375,10 @@ TEST_F(Cuda, MemoryOfCuMemCreateIsKnownByItsMapping)
     // One export may run over both.
     EXPECT_EQ(export_dmabuf(*driver_, advance(second, -4096), 8192).result, CUDA_SUCCESS);
 
-    ASSERT_EQ(symbol<decltype(&cuMemUnmap)>("cuMemUnmap")(range + kGranule, 2 * kGranule), CUDA_SUCCESS);
-    ASSERT_EQ(symbol<decltype(&cuMemAddressFree)>("cuMemAddressFree")(range, 4 * kGranule), CUDA_SUCCESS);
+    ASSERT_EQ(symbol<decltype(&cuMemUnmap)>("cuMemUnmap")(range + kGranule, 2 * kGranule),
+              CUDA_SUCCESS);
+    ASSERT_EQ(symbol<decltype(&cuMemAddressFree)>("cuMemAddressFree")(range, 4 * kGranule),
+              CUDA_SUCCESS);
 }
 
 // ---- contexts
@@ -466,7 +484,8 @@ TEST_F(Cuda, PrimaryContextIsHeldWhileItIsNeeded)
 TEST_F(Cuda, AllocationFailuresAreResults)
 {
     void* memory = nullptr;
-    EXPECT_EQ(allocate(*driver_, MemoryKind::device, nullptr, 4096, &memory), CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT_EQ(allocate(*driver_, MemoryKind::device, nullptr, 4096, &memory),
+              CUDA_ERROR_INVALID_CONTEXT);
     PrimaryContext context(*driver_, 0);
     EXPECT_EQ(allocate(*driver_, MemoryKind::device, context.handle(), size_t{1} << 46, &memory),
               CUDA_ERROR_OUT_OF_MEMORY);
@@ -474,7 +493,8 @@ TEST_F(Cuda, AllocationFailuresAreResults)
     std::vector<char> heap(4096);
     EXPECT_EQ(release(*driver_, heap.data()), CUDA_ERROR_INVALID_VALUE);
     memory = must_allocate(MemoryKind::device, context.handle(), 65536);
-    EXPECT_EQ(release(*driver_, advance(memory, 4096)), CUDA_ERROR_INVALID_VALUE); // not its beginning
+    EXPECT_EQ(release(*driver_, advance(memory, 4096)),
+              CUDA_ERROR_INVALID_VALUE); // not its beginning
     EXPECT_EQ(release(*driver_, memory), CUDA_SUCCESS);
     EXPECT_EQ(release(*driver_, memory), CUDA_ERROR_INVALID_VALUE); // twice
 }
@@ -543,15 +563,17 @@ TEST_F(Cuda, SaysWhyADriverCannotExport)
 
     Driver refusing = *driver_;
     refusing.cuMemGetHandleForAddressRange = [](void*, CUdeviceptr, size_t, CUmemRangeHandleType,
-                                                unsigned long long) { return CUDA_ERROR_NOT_PERMITTED; };
+                                                unsigned long long) {
+        return CUDA_ERROR_NOT_PERMITTED;
+    };
     EXPECT_THAT(why_no_dmabuf(refusing, 0),
                 HasSubstr("cuMemGetHandleForAddressRange: CUDA_ERROR_NOT_PERMITTED"));
 }
 
 namespace {
 
-// Starts the program again with the emulated driver in its library path, which counts as it was when a
-// process began.
+// Starts the program again with the emulated driver in its library path, which counts as it was
+// when a process began.
 void restart_on_softcuda(char** argv)
 {
     const char* build = std::getenv("top_builddir");
@@ -572,7 +594,8 @@ int main(int argc, char** argv)
         return 0;
     }
     // A real driver and GPU are preferred; make check has the emulated ones for all other machines.
-    if (std::system(("/proc/" + std::to_string(getpid()) + "/exe --print-driver | grep -qx found").c_str()) != 0)
+    if (std::system(("/proc/" + std::to_string(getpid()) + "/exe --print-driver | grep -qx found")
+                        .c_str()) != 0)
         restart_on_softcuda(argv);
     testing::InitGoogleTest(&argc, argv);
     int result = RUN_ALL_TESTS();

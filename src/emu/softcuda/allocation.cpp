@@ -72,8 +72,7 @@ CUresult cuMemAllocPitch(CUdeviceptr* address, size_t* pitch, size_t width, size
         *pitch = round_up(width, kPitchUnit);
         require(*pitch <= SIZE_MAX / height, CUDA_ERROR_OUT_OF_MEMORY);
         CUcontext context = current_context();
-        *address =
-            allocate_device_memory(Kind::device, context->device, *pitch * height, context);
+        *address = allocate_device_memory(Kind::device, context->device, *pitch * height, context);
     });
 }
 
@@ -99,8 +98,8 @@ CUresult cuMemFree(CUdeviceptr address)
 CUresult cuMemHostAlloc(void** pointer, size_t size, unsigned flags)
 {
     return api(__func__, Needs::context, [&] {
-        constexpr unsigned kKnown = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
-                                    CU_MEMHOSTALLOC_WRITECOMBINED;
+        constexpr unsigned kKnown =
+            CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
         require(pointer != nullptr && (flags & ~kKnown) == 0);
         *pointer = as_pointer(allocate_host_memory(Kind::host_alloc, size, flags));
     });

@@ -94,7 +94,10 @@ CUresult create(CUcontext* handle, unsigned flags, CUdevice ordinal)
 
 } // namespace
 
-CUcontext current_context() { return stack.empty() ? nullptr : stack.back(); }
+CUcontext current_context()
+{
+    return stack.empty() ? nullptr : stack.back();
+}
 
 CUcontext live_context(CUcontext context)
 {
@@ -208,8 +211,8 @@ SOFTCUDA_EXPORT CUresult cuCtxCreate_v4(CUcontext* handle, ContextParameters* pa
 {
     return api(__func__, Needs::init, [&] {
 #if CUDA_VERSION >= 12050
-        require(parameters == nullptr || (parameters->execAffinityParams == nullptr &&
-                                          parameters->cigParams == nullptr),
+        require(parameters == nullptr ||
+                    (parameters->execAffinityParams == nullptr && parameters->cigParams == nullptr),
                 CUDA_ERROR_NOT_SUPPORTED);
 #else
         require(parameters == nullptr, CUDA_ERROR_NOT_SUPPORTED);

@@ -11,9 +11,9 @@ struct CUctx_st {
     unsigned flags;
     bool primary;
     std::atomic<bool> alive;
-    uint64_t id;             // new each time a primary context comes to life again
-    unsigned retained;       // primary contexts: retains not yet released
-    CUstream legacy_stream;  // the stream with handle 0
+    uint64_t id;            // new each time a primary context comes to life again
+    unsigned retained;      // primary contexts: retains not yet released
+    CUstream legacy_stream; // the stream with handle 0
 };
 
 namespace softcuda {

@@ -22,9 +22,18 @@ struct Range {
 };
 
 /// Also device memory may be given where a function's name says host.
-Range host(const void* pointer) { return {as_address(pointer), Space::any}; }
-Range on_device(CUdeviceptr address) { return {address, Space::device}; }
-Range anywhere(CUdeviceptr address) { return {address, Space::any}; }
+Range host(const void* pointer)
+{
+    return {as_address(pointer), Space::any};
+}
+Range on_device(CUdeviceptr address)
+{
+    return {address, Space::device};
+}
+Range anywhere(CUdeviceptr address)
+{
+    return {address, Space::any};
+}
 
 void move(const Pieces& destination, const Pieces& source)
 {
@@ -45,7 +54,10 @@ void move(const Pieces& destination, const Pieces& source)
     }
 }
 
-void append(Pieces& to, const Pieces& more) { to.insert(to.end(), more.begin(), more.end()); }
+void append(Pieces& to, const Pieces& more)
+{
+    to.insert(to.end(), more.begin(), more.end());
+}
 
 /// Issues an operation of a copy or memset.
 CUresult issue(CUstream handle, Mode mode, std::function<void()> run)
@@ -78,8 +90,7 @@ CUresult issue_copy(CUstream handle, Mode mode, Pieces destination, Pieces sourc
         move(stage, source);
         return issue(handle, mode, [=] { move(destination, {{staged->data(), staged->size()}}); });
     }
-    return issue(handle, mode,
-                 [d = std::move(destination), s = std::move(source)] { move(d, s); });
+    return issue(handle, mode, [d = std::move(destination), s = std::move(source)] { move(d, s); });
 }
 
 CUresult copy(CUstream handle, Mode mode, Range destination, Range source, size_t length)
@@ -88,17 +99,21 @@ CUresult copy(CUstream handle, Mode mode, Range destination, Range source, size_
         return CUDA_SUCCESS;
     }
     return issue_copy(handle, mode, pieces(destination.address, length, destination.space),
-                      pieces(source.address, length, source.space),
-                      pageable(destination.address), pageable(source.address));
+                      pieces(source.address, length, source.space), pageable(destination.address),
+                      pageable(source.address));
 }
 
 Range plane(CUmemorytype type, const void* host_pointer, CUdeviceptr device_pointer)
 {
     switch (type) {
-    case CU_MEMORYTYPE_HOST: return host(host_pointer);
-    case CU_MEMORYTYPE_DEVICE: return on_device(device_pointer);
-    case CU_MEMORYTYPE_UNIFIED: return anywhere(device_pointer);
-    default: throw Error{CUDA_ERROR_NOT_SUPPORTED}; // arrays
+    case CU_MEMORYTYPE_HOST:
+        return host(host_pointer);
+    case CU_MEMORYTYPE_DEVICE:
+        return on_device(device_pointer);
+    case CU_MEMORYTYPE_UNIFIED:
+        return anywhere(device_pointer);
+    default:
+        throw Error{CUDA_ERROR_NOT_SUPPORTED}; // arrays
     }
 }
 
@@ -217,8 +232,7 @@ CUresult cuMemcpyPeer(CUdeviceptr destination, CUcontext destination_context, CU
     });
 }
 
-CUresult cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source, size_t length,
-                       CUstream stream)
+CUresult cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source, size_t length, CUstream stream)
 {
     return api(__func__, Needs::init, [&] {
         return copy(stream, Mode::async, anywhere(destination), anywhere(source), length);
@@ -300,8 +314,7 @@ CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t count,
                [&] { return set(stream, Mode::async, address, value, count); });
 }
 
-CUresult cuMemsetD16Async(CUdeviceptr address, unsigned short value, size_t count,
-                          CUstream stream)
+CUresult cuMemsetD16Async(CUdeviceptr address, unsigned short value, size_t count, CUstream stream)
 {
     return api(__func__, Needs::init,
                [&] { return set(stream, Mode::async, address, value, count); });

@@ -36,11 +36,20 @@ size_t parse_size(const char* text)
     char* end = nullptr;
     size_t value = std::strtoull(text, &end, 0);
     switch (*end) {
-    case 'T': value <<= 10; [[fallthrough]];
-    case 'G': value <<= 10; [[fallthrough]];
-    case 'M': value <<= 10; [[fallthrough]];
-    case 'K': value <<= 10; break;
-    default: break;
+    case 'T':
+        value <<= 10;
+        [[fallthrough]];
+    case 'G':
+        value <<= 10;
+        [[fallthrough]];
+    case 'M':
+        value <<= 10;
+        [[fallthrough]];
+    case 'K':
+        value <<= 10;
+        break;
+    default:
+        break;
     }
     return value;
 }
@@ -145,7 +154,10 @@ bool open_devices()
     return device_count() > 0;
 }
 
-int device_count() { return static_cast<int>(devices().size()); }
+int device_count()
+{
+    return static_cast<int>(devices().size());
+}
 
 Device& device(CUdevice ordinal)
 {
@@ -212,8 +224,7 @@ CUresult cuDeviceGetPCIBusId(char* text, int length, CUdevice ordinal)
     return api(__func__, Needs::init, [&] {
         require(text != nullptr && length > 0);
         device(ordinal);
-        std::snprintf(text, static_cast<size_t>(length), "%04X:%02X:00.0", kPciDomain,
-                      ordinal + 1);
+        std::snprintf(text, static_cast<size_t>(length), "%04X:%02X:00.0", kPciDomain, ordinal + 1);
     });
 }
 
@@ -234,10 +245,18 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
         require(value != nullptr);
         device(ordinal);
         switch (attribute) {
-        case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID: *value = kPciDomain; break;
-        case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: *value = ordinal + 1; break;
-        case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID: *value = 0; break;
-        default: *value = device_attribute(attribute); break;
+        case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
+            *value = kPciDomain;
+            break;
+        case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+            *value = ordinal + 1;
+            break;
+        case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
+            *value = 0;
+            break;
+        default:
+            *value = device_attribute(attribute);
+            break;
         }
     });
 }

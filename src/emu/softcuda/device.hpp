@@ -15,7 +15,10 @@ namespace softcuda {
 inline constexpr size_t kPage = 4096;
 inline constexpr size_t kLargePage = size_t{2} << 20;
 
-constexpr size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+constexpr size_t round_up(size_t value, size_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
 
 /// Bytes of a device: where they are in a device's memory file and where the CPU sees them.
 struct Extent {

@@ -72,8 +72,8 @@ SOFTCUDA_EXPORT void* softcuda_dmabuf_map(int fd)
         errno = EBADF;
         return nullptr;
     }
-    void* range = mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                       -1, 0);
+    void* range =
+        mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) {
         return nullptr;
     }

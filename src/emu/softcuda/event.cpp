@@ -108,9 +108,12 @@ bool satisfied(Value now, Value value, unsigned how)
     switch (how) {
     case CU_STREAM_WAIT_VALUE_GEQ:
         return static_cast<std::make_signed_t<Value>>(now - value) >= 0;
-    case CU_STREAM_WAIT_VALUE_EQ: return now == value;
-    case CU_STREAM_WAIT_VALUE_AND: return (now & value) != 0;
-    default: return ~(now | value) != 0; // CU_STREAM_WAIT_VALUE_NOR
+    case CU_STREAM_WAIT_VALUE_EQ:
+        return now == value;
+    case CU_STREAM_WAIT_VALUE_AND:
+        return (now & value) != 0;
+    default:
+        return ~(now | value) != 0; // CU_STREAM_WAIT_VALUE_NOR
     }
 }
 
@@ -121,10 +124,10 @@ CUresult wait_value(CUstream handle, CUdeviceptr address, Value value, unsigned 
     require((flags & ~(kHow | CU_STREAM_WAIT_VALUE_FLUSH)) == 0);
     CUstream stream = resolve_stream(handle);
     auto* word = memory_word<Value>(address);
-    enqueue(stream, {.run = [] {},
-                     .ready = [word, value,
-                               flags] { return satisfied(word->load(), value, flags & kHow); },
-                     .polled = true});
+    enqueue(stream,
+            {.run = [] {},
+             .ready = [word, value, flags] { return satisfied(word->load(), value, flags & kHow); },
+             .polled = true});
     return CUDA_SUCCESS;
 }
 
@@ -212,9 +215,10 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags)
         require((flags & ~CU_EVENT_WAIT_EXTERNAL) == 0);
         CUstream stream = resolve_stream(handle);
         if (auto recording = last_recording(event)) {
-            enqueue(stream, {.run = [] {}, .ready = [recording] {
-                                 return recording->done.load(std::memory_order_acquire);
-                             }});
+            enqueue(
+                stream,
+                {.run = [] {},
+                 .ready = [recording] { return recording->done.load(std::memory_order_acquire); }});
         }
     });
 }
@@ -223,8 +227,7 @@ CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* argument)
 {
     return api(__func__, Needs::init, [&] {
         require(function != nullptr);
-        enqueue(resolve_stream(handle),
-                {.run = [=] { function(argument); }, .worker_only = true});
+        enqueue(resolve_stream(handle), {.run = [=] { function(argument); }, .worker_only = true});
     });
 }
 
@@ -233,8 +236,8 @@ CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback function, void* a
 {
     return api(__func__, Needs::init, [&] {
         require(function != nullptr && flags == 0);
-        enqueue(resolve_stream(handle), {.run = [=] { function(handle, CUDA_SUCCESS, argument); },
-                                         .worker_only = true});
+        enqueue(resolve_stream(handle),
+                {.run = [=] { function(handle, CUDA_SUCCESS, argument); }, .worker_only = true});
     });
 }
 
@@ -250,14 +253,12 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t v
     return api(__func__, Needs::init, [&] { return write_value(stream, address, value, flags); });
 }
 
-CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
-                             unsigned flags)
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)
 {
     return api(__func__, Needs::init, [&] { return wait_value(stream, address, value, flags); });
 }
 
-CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
-                             unsigned flags)
+CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags)
 {
     return api(__func__, Needs::init, [&] { return wait_value(stream, address, value, flags); });
 }

@@ -29,7 +29,7 @@ bool write_all(int fd, const void* data, size_t size, off_t offset)
 
 uint64_t inode_of(int fd)
 {
-    struct stat status{};
+    struct stat status {};
     return fstat(fd, &status) == 0 ? status.st_ino : 0;
 }
 
@@ -92,11 +92,11 @@ int create_file(FileType type, size_t size, std::span<const MemoryName> names)
                           MFD_CLOEXEC | MFD_ALLOW_SEALING);
     require(fd >= 0, CUDA_ERROR_OPERATING_SYSTEM);
     Header header{type, names.size()};
-    bool written = write_all(fd, &header, sizeof(header), 0) &&
-                   write_all(fd, names.data(), names.size_bytes(), sizeof(header)) &&
-                   ftruncate(fd, static_cast<off_t>(size)) == 0 &&
-                   fcntl(fd, F_ADD_SEALS,
-                         F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+    bool written =
+        write_all(fd, &header, sizeof(header), 0) &&
+        write_all(fd, names.data(), names.size_bytes(), sizeof(header)) &&
+        ftruncate(fd, static_cast<off_t>(size)) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
     if (!written) {
         close(fd);
         throw Error{CUDA_ERROR_OPERATING_SYSTEM};
@@ -107,7 +107,7 @@ int create_file(FileType type, size_t size, std::span<const MemoryName> names)
 std::vector<MemoryName> read_file(int fd, FileType type)
 {
     Header header{};
-    struct stat status{};
+    struct stat status {};
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_WRITE) == 0 || fstat(fd, &status) != 0 ||
         pread(fd, &header, sizeof(header), 0) != sizeof(header) || header.type != type ||

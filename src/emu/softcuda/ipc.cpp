@@ -59,9 +59,9 @@ int token_of(const Allocation& allocation)
     }
     int token = memfd_create("softcuda-ipc", MFD_CLOEXEC);
     require(token >= 0, CUDA_ERROR_OPERATING_SYSTEM);
-    modify(allocation.base,
-           [](Allocation& a, uint64_t fd) { a.ipc_token = static_cast<int>(fd); },
-           static_cast<uint64_t>(token));
+    modify(
+        allocation.base, [](Allocation& a, uint64_t fd) { a.ipc_token = static_cast<int>(fd); },
+        static_cast<uint64_t>(token));
     return token;
 }
 
@@ -148,9 +148,10 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 {
     return api(__func__, Needs::context, [&] {
         std::lock_guard guard(ipc().mutex);
-        auto entry = std::find_if(
-            ipc().opened.begin(), ipc().opened.end(),
-            [&](const auto& candidate) { return candidate.second.address == address; });
+        auto entry =
+            std::find_if(ipc().opened.begin(), ipc().opened.end(), [&](const auto& candidate) {
+                return candidate.second.address == address;
+            });
         require(entry != ipc().opened.end());
         if (--entry->second.count > 0) {
             return;

@@ -142,13 +142,15 @@ void release(const Allocation& allocation)
     switch (allocation.kind) {
     case Kind::device:
     case Kind::pool:
-        device(allocation.device).addresses().give_back(allocation.reserved,
-                                                        allocation.reserved_length);
+        device(allocation.device)
+            .addresses()
+            .give_back(allocation.reserved, allocation.reserved_length);
         device(allocation.device).give_back(allocation.extent);
         break;
     case Kind::ipc:
-        device(allocation.device).addresses().give_back(allocation.reserved,
-                                                        allocation.reserved_length);
+        device(allocation.device)
+            .addresses()
+            .give_back(allocation.reserved, allocation.reserved_length);
         unmap_memory(allocation.extent);
         break;
     case Kind::managed:
@@ -209,7 +211,10 @@ Pieces pieces(uintptr_t address, size_t length, Space space)
     return result;
 }
 
-bool pageable(uintptr_t address) { return !find(address).has_value(); }
+bool pageable(uintptr_t address)
+{
+    return !find(address).has_value();
+}
 
 std::vector<Allocation> find_consecutive(uintptr_t address, size_t length)
 {

@@ -26,20 +26,20 @@ enum class Kind {
 struct Allocation {
     Kind kind;
     uintptr_t base;
-    size_t size;       // as asked for
-    int device;        // for host memory that of the context that made it
-    CUcontext context; // nullptr for pool and vmm memory
+    size_t size;            // as asked for
+    int device;             // for host memory that of the context that made it
+    CUcontext context;      // nullptr for pool and vmm memory
     uint64_t buffer_id = 0; // set by insert(): unique in the process, never used again
     uintptr_t reserved = 0; // device addresses taken; by others for vmm memory
     size_t reserved_length = 0;
-    Extent extent{};        // device memory: where the bytes are, from the page of `base` on
+    Extent extent{}; // device memory: where the bytes are, from the page of `base` on
     CUmemoryPool pool = nullptr;
     uint64_t vmm_handle = 0;
-    int ipc_token = -1;     // file that shows other processes that the allocation lives
+    int ipc_token = -1; // file that shows other processes that the allocation lives
     bool rdma_capable = false;
     bool accessible = true; // vmm memory: cuMemSetAccess was called
     bool sync_memops = false;
-    unsigned flags = 0;     // as given when it was made
+    unsigned flags = 0; // as given when it was made
 
     /// Memory the CPU cannot touch at its own address.
     bool on_device() const { return kind <= Kind::ipc; }
@@ -102,7 +102,13 @@ bool pageable(uintptr_t address);
 /// a gap. The range may end in the last page of the last allocation.
 std::vector<Allocation> find_consecutive(uintptr_t address, size_t length);
 
-inline uintptr_t as_address(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
-inline char* as_pointer(uintptr_t address) { return reinterpret_cast<char*>(address); }
+inline uintptr_t as_address(const void* pointer)
+{
+    return reinterpret_cast<uintptr_t>(pointer);
+}
+inline char* as_pointer(uintptr_t address)
+{
+    return reinterpret_cast<char*>(address);
+}
 
 } // namespace softcuda

@@ -49,11 +49,12 @@ unsigned long long allowed_handle_types(const Allocation& a)
 CUresult get(void* data, CUpointer_attribute attribute, const Allocation& a, uintptr_t address)
 {
     switch (static_cast<int>(attribute)) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: return answer(data, a.context);
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        return answer(data, a.context);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: {
         bool host = !a.on_device() && a.kind != Kind::managed;
-        return answer(data, static_cast<unsigned>(host ? CU_MEMORYTYPE_HOST
-                                                       : CU_MEMORYTYPE_DEVICE));
+        return answer(data,
+                      static_cast<unsigned>(host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
     }
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
         return answer(data, static_cast<CUdeviceptr>(address));
@@ -65,28 +66,35 @@ CUresult get(void* data, CUpointer_attribute attribute, const Allocation& a, uin
         return answer(data, static_cast<unsigned long long>(a.buffer_id));
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
         return answer(data, static_cast<unsigned>(a.kind == Kind::managed));
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return answer(data, a.device);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        return answer(data, a.device);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         return answer(data, static_cast<int>(a.kind == Kind::device));
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         return answer(data, static_cast<CUdeviceptr>(range(a).first));
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return answer(data, range(a).second);
-    case kMappingBase: return answer(data, static_cast<CUdeviceptr>(mapping(a).first));
-    case kMappingSize: return answer(data, mapping(a).second);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        return answer(data, range(a).second);
+    case kMappingBase:
+        return answer(data, static_cast<CUdeviceptr>(mapping(a).first));
+    case kMappingSize:
+        return answer(data, mapping(a).second);
     case kMemoryBlockId:
         return answer(data, static_cast<unsigned long long>(a.kind == Kind::vmm ? a.vmm_handle
                                                                                 : a.buffer_id));
-    case CU_POINTER_ATTRIBUTE_MAPPED: return answer(data, 1);
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        return answer(data, 1);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         return answer(data, allowed_handle_types(a));
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         return answer(data, static_cast<int>(a.rdma_capable));
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        return answer(data, static_cast<unsigned>(
-                                a.accessible ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
-                                             : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE));
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return answer(data, a.pool);
-    default: return CUDA_ERROR_NOT_SUPPORTED;
+        return answer(data, static_cast<unsigned>(a.accessible
+                                                      ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
+                                                      : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE));
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        return answer(data, a.pool);
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
 
@@ -94,18 +102,27 @@ CUresult get(void* data, CUpointer_attribute attribute, const Allocation& a, uin
 void clear(void* data, CUpointer_attribute attribute, bool known, uintptr_t address)
 {
     switch (static_cast<int>(attribute)) {
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER: answer(data, known ? 0 : address); break;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        answer(data, known ? 0 : address);
+        break;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: break; // left as they are
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        break; // left as they are
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_MAPPED:
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: answer(data, 0); break;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: answer(data, CU_DEVICE_INVALID); break;
-    default: answer(data, uint64_t{0}); break;
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        answer(data, 0);
+        break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        answer(data, CU_DEVICE_INVALID);
+        break;
+    default:
+        answer(data, uint64_t{0});
+        break;
     }
 }
 
@@ -120,8 +137,7 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
     return api(__func__, Needs::init, [&] {
         require(data != nullptr);
         auto allocation = find(address);
-        return allocation ? get(data, attribute, *allocation, address)
-                          : CUDA_ERROR_INVALID_VALUE;
+        return allocation ? get(data, attribute, *allocation, address) : CUDA_ERROR_INVALID_VALUE;
     });
 }
 
@@ -149,8 +165,8 @@ CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
         require(allocation->kind != Kind::vmm, CUDA_ERROR_NOT_SUPPORTED);
         int wanted = 0;
         std::memcpy(&wanted, value, sizeof(wanted));
-        modify(address, [](Allocation& a, uint64_t on) { a.sync_memops = on != 0; },
-               wanted != 0);
+        modify(
+            address, [](Allocation& a, uint64_t on) { a.sync_memops = on != 0; }, wanted != 0);
     });
 }
 

@@ -164,10 +164,15 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
         }
         uint64_t number = 0;
         switch (attribute) {
-        case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: number = pool->release_threshold; break;
+        case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+            number = pool->release_threshold;
+            break;
         case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-        case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: number = pool_usage(pool); break;
-        default: throw Error{CUDA_ERROR_NOT_SUPPORTED}; // high-water marks
+        case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+            number = pool_usage(pool);
+            break;
+        default:
+            throw Error{CUDA_ERROR_NOT_SUPPORTED}; // high-water marks
         }
         std::memcpy(value, &number, sizeof(number));
     });

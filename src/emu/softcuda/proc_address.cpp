@@ -19,12 +19,9 @@ struct Since {
     int version;
 };
 constexpr Since kSince[] = {
-    {"cuCtxCreate_v3", 11040},
-    {"cuCtxCreate_v4", 12050},
-    {"cuCtxGetDevice_v2", 13000},
-    {"cuCtxSynchronize_v2", 13000},
-    {"cuEventElapsedTime_v2", 12080},
-    {"cuGetProcAddress_v2", 12000},
+    {"cuCtxCreate_v3", 11040},        {"cuCtxCreate_v4", 12050},
+    {"cuCtxGetDevice_v2", 13000},     {"cuCtxSynchronize_v2", 13000},
+    {"cuEventElapsedTime_v2", 12080}, {"cuGetProcAddress_v2", 12000},
     {"cuStreamGetCtx_v2", 12050},
 };
 
@@ -62,8 +59,7 @@ void* resolve(const char* name, void** function, int version, cuuint64_t flags)
 {
     require(name != nullptr && function != nullptr && std::strncmp(name, "cu", 2) == 0);
     // Entry points for which the default stream is the thread's own are not there.
-    require((flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) == 0,
-            CUDA_ERROR_NOT_SUPPORTED);
+    require((flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) == 0, CUDA_ERROR_NOT_SUPPORTED);
     return *function = find_entry_point(name, version);
 }
 

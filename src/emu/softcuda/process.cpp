@@ -80,7 +80,10 @@ CUresult initialise()
     return CUDA_SUCCESS;
 }
 
-bool initialised() { return state.load(std::memory_order_acquire) == State::ready; }
+bool initialised()
+{
+    return state.load(std::memory_order_acquire) == State::ready;
+}
 
 CUresult admit(Needs needs)
 {

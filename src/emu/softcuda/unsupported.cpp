@@ -7,8 +7,8 @@
 
 namespace {
 
-constexpr int kNotInitialized = 3;   // CUDA_ERROR_NOT_INITIALIZED
-constexpr int kNotSupported = 801;   // CUDA_ERROR_NOT_SUPPORTED
+constexpr int kNotInitialized = 3; // CUDA_ERROR_NOT_INITIALIZED
+constexpr int kNotSupported = 801; // CUDA_ERROR_NOT_SUPPORTED
 
 int refuse(softcuda::CallCounter& counter)
 {

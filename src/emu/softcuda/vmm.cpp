@@ -246,8 +246,9 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc*
             accessible |= descriptions[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
         }
         for (const Allocation& mapping : mappings(address, size)) {
-            modify(mapping.base, [](Allocation& a, uint64_t on) { a.accessible = on != 0; },
-                   accessible);
+            modify(
+                mapping.base, [](Allocation& a, uint64_t on) { a.accessible = on != 0; },
+                accessible);
         }
     });
 }
