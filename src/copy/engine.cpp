@@ -5,7 +5,7 @@
 #include "copy/engine.hpp"
 
 #include "abi/host.hpp"
-#include "copy/completion.hpp"
+#include "abi/completion.hpp"
 #include "copy/host_memory.hpp"
 
 #include <algorithm>
@@ -201,7 +201,7 @@ void Engine::end(const Operation& operation)
         gdr_log(error, "a copy failed: %s", cuda::error_text(operation.result).c_str());
         status = UCS_ERR_IO_ERROR;
     }
-    complete(operation.completion, status);
+    abi::complete(operation.completion, status);
 }
 
 unsigned Engine::progress()
@@ -226,7 +226,7 @@ unsigned Engine::progress()
     while (!flushes_.empty() && oldest_in_flight() > flushes_.front().sequence) {
         uct_completion_t* completion = flushes_.front().completion;
         flushes_.pop_front();
-        complete(completion, UCS_OK);
+        abi::complete(completion, UCS_OK);
     }
     return count;
 }

@@ -6,7 +6,7 @@
 #include "copy/memory_domain.hpp"
 
 #include "abi/host.hpp"
-#include "copy/completion.hpp"
+#include "abi/completion.hpp"
 #include "cuda/allocation.hpp"
 #include "cuda/device.hpp"
 #include "cuda/dmabuf.hpp"
@@ -141,7 +141,7 @@ ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
         std::unique_ptr<Registration> registration(static_cast<Registration*>(memh));
         unpin(registration->address);
     }
-    complete(invalidated, UCS_OK);
+    abi::complete(invalidated, UCS_OK);
     return UCS_OK;
 }
 

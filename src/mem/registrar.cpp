@@ -48,6 +48,7 @@ Target Registrar::describe(uintptr_t address, size_t length) const
     if (const cuda::Driver* driver = cuda::loaded_driver(); driver != nullptr) {
         cuda::Pointer first = cuda::classify(*driver, pointer(address));
         if (first.kind != cuda::MemoryKind::host) {
+            cuda::finish_memops(*driver, first);
             target.kind = MemoryKind::device;
             target.managed = first.kind == cuda::MemoryKind::managed;
             target.gpu = first.device;

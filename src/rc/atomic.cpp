@@ -87,7 +87,7 @@ void finish_native(Endpoint& ep, const SendOp& op, ucs_status_t status)
         std::memcpy(op.result, op.buffer, sizeof(uint64_t));
     }
     ep.iface().buffers->put(op.buffer);
-    complete(op.completion, status);
+    abi::complete(op.completion, status);
 }
 
 ucs_status_t native(uct_ep_h tl_ep, ibv_wr_opcode opcode, uint64_t compare_add, uint64_t swap,
@@ -153,7 +153,7 @@ void continue_emulated(Endpoint& ep, const SendOp& op, ucs_status_t status)
     }
     ep.iface().buffers->put(op.buffer);
     ep.finish_read_modify_write(flushes);
-    complete(op.completion, status);
+    abi::complete(op.completion, status);
 }
 
 ucs_status_t emulated(uct_ep_h tl_ep, uct_atomic_op_t operation, uint64_t operand, uint64_t compare,

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Completion and order of what was posted: flush, fence, check, cancellation.
+#include "abi/completion.hpp"
 #include "rc/endpoint.hpp"
 
 #include <utility>
@@ -30,7 +31,7 @@ void Endpoint::notify_flush_waiters(ucs_status_t status)
         } else {
             uct_completion_t* completion = waiter.completion;
             flush_waiters.erase(flush_waiters.begin() + static_cast<std::ptrdiff_t>(i));
-            complete(completion, status);
+            abi::complete(completion, status);
         }
     }
 }

@@ -4,6 +4,7 @@
 // something left to do at completion.
 #pragma once
 
+#include "abi/completion.hpp"
 #include "mem/region.hpp"
 #include "rc/endpoint.hpp"
 
@@ -49,7 +50,7 @@ inline void finish_zcopy(Endpoint& ep, const SendOp& op, ucs_status_t status)
     if (op.buffer != nullptr) {
         ep.iface().buffers->put(op.buffer);
     }
-    complete(op.completion, status);
+    abi::complete(op.completion, status);
 }
 
 // ---- posting

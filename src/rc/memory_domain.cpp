@@ -3,11 +3,11 @@
 // An HCA as UCT's memory domain.
 #include "rc/memory_domain.hpp"
 
+#include "abi/completion.hpp"
 #include "abi/host.hpp"
 #include "abi/memory_events.hpp"
 #include "plugin/statistics.hpp"
 #include "rc/remote_key.hpp"
-#include "rc/send_queue.hpp"
 #include "verbs/error.hpp"
 
 #include <cerrno>
@@ -97,7 +97,7 @@ ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
         mem::Cache::release(region(memh));
         return UCS_OK;
     }
-    auto notify = [](void* completion) { complete(static_cast<uct_completion_t*>(completion), UCS_OK); };
+    auto notify = [](void* completion) { abi::complete(static_cast<uct_completion_t*>(completion), UCS_OK); };
     cache_.invalidate(region(memh), {notify, invalidated});
     return UCS_OK;
 }

@@ -45,7 +45,7 @@ void unpack_get(Endpoint& ep, const SendOp& op, ucs_status_t status)
         op.unpack(op.result, op.buffer, op.length);
     }
     ep.iface().buffers->put(op.buffer);
-    complete(op.completion, status);
+    abi::complete(op.completion, status);
 }
 
 } // namespace

@@ -68,14 +68,4 @@ class SendOps {
     unsigned tail_ = 0;
 };
 
-inline void complete(uct_completion_t* completion, ucs_status_t status)
-{
-    if (completion != nullptr) {
-        uct_completion_update_status(completion, status);
-        if (--completion->count == 0) {
-            completion->func(completion);
-        }
-    }
-}
-
 } // namespace gdr::rc

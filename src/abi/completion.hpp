@@ -5,7 +5,7 @@
 
 #include "abi/base.hpp"
 
-namespace gdr::copy {
+namespace gdr::abi {
 
 // One of the operations that completion (may be NULL) counts has ended.
 inline void complete(uct_completion_t* completion, ucs_status_t status)
@@ -17,4 +17,4 @@ inline void complete(uct_completion_t* completion, ucs_status_t status)
         completion->func(completion);
 }
 
-} // namespace gdr::copy
+} // namespace gdr::abi
