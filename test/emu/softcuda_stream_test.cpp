@@ -208,6 +208,7 @@ TEST_F(SoftcudaStream, EventsMeasureTime)
     CUstream stream = create(CU_STREAM_NON_BLOCKING);
     CUevent start = create_event(0), end = create_event(0);
     ASSERT_CUDA(cuEventRecord(start, stream));
+    ASSERT_CUDA(cuEventSynchronize(start));
     close(stream);
     ASSERT_CUDA(cuEventRecord(end, stream));
     float elapsed = 0;
