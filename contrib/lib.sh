@@ -65,7 +65,8 @@ listening() { grep -qis "^ *[0-9]*: [0-9A-F]*:$(printf '%04X' "$1") .* 0A " /pro
 
 # perftest_pair LOG SECONDS ARGUMENT...: runs a server and a client through the command in the
 # array "launch" (may be empty); leaves LOG.server and LOG.client. Fails when either fails, hangs
-# for longer than SECONDS, or the client gives no figures.
+# for longer than SECONDS, or the client gives no figures. Standard error would only get the shell's
+# remarks about processes that died.
 perftest_pair() {
     local log=$1 limit=$2 port server status=0 tries
     shift 2
@@ -82,7 +83,7 @@ perftest_pair() {
     [[ $status -eq 0 ]] || kill "$server" 2>/dev/null || true
     wait "$server" 2>/dev/null || status=$((status ? status : $?))
     [[ $status -eq 0 ]] && perftest_figures "$log" >/dev/null
-}
+} 2>/dev/null
 
 # Prints "iterations latency_us bandwidth_MBps messages_per_s" of a finished pair.
 perftest_figures() {
