@@ -10,6 +10,8 @@
 #include "rc/memory_domain.hpp"
 #include "rc/remote_key.hpp"
 
+#include <utility>
+
 namespace gdr::rc {
 namespace {
 
@@ -19,7 +21,8 @@ std::vector<std::string> query_md_resources()
 {
     std::string reason;
     std::vector<std::string> names = verbs::device_names(&reason);
-    if (names.empty()) {
+    static bool said = false; // UCT asks more than once
+    if (names.empty() && !std::exchange(said, true)) {
         // Who asked for gdr by name must learn why it is not there; who did not need not.
         bool asked_for = plugin::names_transport(abi::user_setting("TLS").value_or(""), "gdr");
         abi::log_message(asked_for ? abi::LogLevel::warn : abi::LogLevel::diag, __FILE__, __LINE__,
