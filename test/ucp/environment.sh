@@ -1,0 +1,57 @@
+# shellcheck shell=sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# What the scripts of test/ucp share: the emulated HCA, the emulated GPU and the module around a
+# program. Sourced; sets failed=1 when a program fails. A GPU or an HCA of the machine is not used.
+
+programs=$top_builddir/test/ucp
+softhca=$top_builddir/src/emu/softhca/.libs/libsofthca.so
+softcuda=$top_builddir/src/emu/softcuda/.libs
+module=$top_builddir/src/plugin/.libs/libuct_gdr.so.0
+for file in "$softhca" "$softcuda/libcuda.so.1" "$module"; do
+    [ -e "$file" ] || {
+        echo "$file is missing: run make first"
+        exit 99
+    }
+done
+
+runtime=
+case ${GDR_SANITIZERS:-none} in
+*address*)
+    runtime=$(${CXX:-c++} -print-file-name=libasan.so):$(${CXX:-c++} -print-file-name=libubsan.so):
+    export UCPTEST_DEADLINE=120
+    ;;
+*undefined*) runtime=$(${CXX:-c++} -print-file-name=libubsan.so): ;;
+*thread*)
+    runtime=$(${CXX:-c++} -print-file-name=libtsan.so):
+    export UCPTEST_DEADLINE=120
+    ;;
+esac
+# UCX keeps what it allocates at its start until the process ends.
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+
+# The environment of whoever runs the tests is not part of them.
+for variable in $(env | sed -n 's/^\(UCX_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$variable"; done
+export UCX_HANDLE_ERRORS=none # the programs name the case in which they crash
+export UCX_TLS=gdr
+export SOFTHCA_FABRIC="ucp_$$" # tests that run at the same time do not meet
+export LD_LIBRARY_PATH="$softcuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+
+failed=0
+
+# run PROGRAM [ARGUMENT]...: on the emulated devices, with the module.
+run() {
+    program=$1
+    shift
+    echo "$program $*"
+    timeout -k 5 300 env LD_PRELOAD="$runtime$softhca:$module" "$programs/$program" "$@"
+    status=$?
+    [ $status = 0 ] && return
+    echo "FAILED: $program $* (status $status)"
+    failed=1
+}
+
+# UCX 1.13's first generation of protocols instead of the second, which the module switches on.
+first_protocols() {
+    export UCX_PROTO_ENABLE=n
+}

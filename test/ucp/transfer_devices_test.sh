@@ -1,0 +1,24 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# The ways in which an HCA takes device memory, each alone, and RoCE instead of InfiniBand.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+
+ops=tag,am,put,get
+kinds=cuda:cuda,host:cuda
+sizes=0,8,4097,65536,1048576
+for way in dmabuf peermem none; do
+    echo "device memory: $way"
+    SOFTHCA_GPU_DIRECT=$way
+    export SOFTHCA_GPU_DIRECT
+    run ucp_transfer --ops $ops --kinds $kinds --sizes $sizes
+done
+unset SOFTHCA_GPU_DIRECT
+export SOFTHCA_LINK_LAYER=ethernet
+run ucp_transfer --ops $ops --kinds $kinds --sizes $sizes
+export SOFTHCA_DEVICES=2
+run ucp_transfer --ops $ops --kinds $kinds --sizes $sizes
+exit $failed
