@@ -68,6 +68,7 @@ void Endpoint::close_queue(ucs_status_t status)
     tx_reserved = 0;
     if (connected) {
         verbs::to_error(qp);
+        iface().finish(*this); // what was done before has no completion of its own
     }
 }
 

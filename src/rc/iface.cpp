@@ -389,8 +389,8 @@ void Iface::open_queues(const uct_iface_params_t* params)
     }
     fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
 
+    buffers.emplace(pd, settings.tx_buffers, segment_size); // first: receives may do with less memory
     receives.emplace(pd, settings.rx_queue_length, segment_size, headroom, alignment, align_offset);
-    buffers.emplace(pd, settings.tx_buffers, segment_size);
 
     unsigned room = std::max(kSendRoom, tx_queue_length);
     room = std::min(room, static_cast<unsigned>(limits.max_cqe) - receives->length() - kGrantRoom);

@@ -111,7 +111,8 @@ struct Iface : abi::Iface {
     // drop its completions, and the receive buffers in them be lost.
     void save_completions(uint32_t ending_qpn);
 
-    // Asks for the completion of a closing endpoint's last work requests, as soon as that is possible.
+    // Asks for the completion of the last work requests of an endpoint that is destroyed or failed, as soon
+    // as that is possible.
     void finish(Endpoint& ep);
 
   private:

@@ -301,7 +301,7 @@ void Iface::save_completions(uint32_t ending_qpn)
 
 void Iface::finish(Endpoint& ep)
 {
-    if (ep.unsignalled == 0 || ep.tx_available <= 0) {
+    if (ep.unsignalled == 0 || (ep.failure == UCS_OK && ep.tx_available <= 0)) {
         return; // a completion is on its way: handle_send() comes back here
     }
     if (tx_available > 0) {
@@ -315,7 +315,7 @@ void Iface::finish(Endpoint& ep)
 void Iface::finish_closing()
 {
     for (uint64_t id : std::exchange(closing_endpoints, {})) {
-        if (Endpoint* ep = find_endpoint(id); ep != nullptr && ep->failure == UCS_OK) {
+        if (Endpoint* ep = find_endpoint(id); ep != nullptr) {
             finish(*ep);
         }
     }

@@ -6,6 +6,7 @@
 #include "abi/host.hpp"
 #include "verbs/error.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 
@@ -19,13 +20,18 @@ RegisteredMemory register_as_many_as_possible(ibv_pd* pd, size_t stride, unsigne
     for (unsigned wanted = *length;; *length /= 2) {
         try {
             RegisteredMemory memory(pd, stride * *length);
-            if (*length < wanted) {
-                gdr_log(warn,
-                        "only %u of %u receive buffers could be registered: raise the limit of locked "
-                        "memory (ulimit -l) or lower UCX_GDR_RC_RX_QUEUE_LEN",
-                        *length, wanted);
+            if (*length == wanted) {
+                return memory;
             }
-            return memory;
+            // Not all that is left: the user's memory has to be registered, too.
+            unsigned enough = std::max(*length / 2, shortest);
+            gdr_log(warn,
+                    "only %u of %u receive buffers can be registered: raise the limit of locked memory "
+                    "(ulimit -l) or lower UCX_GDR_RC_RX_QUEUE_LEN",
+                    enough, wanted);
+            memory = RegisteredMemory();
+            *length = enough;
+            return RegisteredMemory(pd, stride * enough);
         } catch (const verbs::Error& error) {
             if (error.error_number() != ENOMEM || *length / 2 < shortest) {
                 throw;

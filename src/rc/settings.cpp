@@ -17,7 +17,7 @@ namespace {
 constexpr unsigned kSmallestTxQueue = 8;
 constexpr unsigned kLargestTxQueue = 1 << 14; // sequence numbers have 16 bits
 constexpr unsigned kSmallestTxBuffers = 8;
-constexpr unsigned kLargestTxBuffers = 1 << 20;
+constexpr unsigned kLargestTxBuffers = 1 << 16;
 constexpr unsigned kSmallestWindow = 4;
 constexpr unsigned kLargestWindow = 1 << 14;
 constexpr size_t kSmallestSegment = 8192; // UCP's worker address

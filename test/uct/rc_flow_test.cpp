@@ -1,0 +1,140 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Receivers that are slow, many senders, and messages that UCP keeps.
+#include "rc_support.hpp"
+
+#include <gtest/gtest.h>
+
+namespace rc_test {
+namespace {
+
+size_t send_all(Node& sender, uct_ep_h ep, size_t first, size_t limit)
+{
+    size_t sent = first;
+    for (unsigned idle = 0; sent < limit && idle < 2000;) {
+        if (uct_ep_am_short(ep, 1, sent, nullptr, 0) == UCS_OK) {
+            ++sent;
+            idle = 0;
+        } else {
+            sender.progress();
+            ++idle;
+        }
+    }
+    return sent;
+}
+
+TEST(Flow, SenderStopsAtTheWindow)
+{
+    Node sender(Variables{{"WINDOW", "64"}}), receiver;
+    Endpoint ep(sender, receiver);
+    // Connected once one has gone; the receiver does not progress.
+    ASSERT_TRUE(wait_until({&sender}, [&] { return uct_ep_am_short(ep, 1, 0, nullptr, 0) == UCS_OK; }));
+    size_t sent = send_all(sender, ep, 1, 1000);
+    EXPECT_EQ(sent, 64u);
+    char word[8] = {};
+    Registered key(receiver, word, sizeof(word));
+    EXPECT_EQ(retry({&sender}, [&] { return uct_ep_put_short(ep, "x", 1, reinterpret_cast<uint64_t>(word), key.rkey()); }), UCS_OK)
+        << "the window is for messages only";
+    ASSERT_TRUE(wait_until({&sender, &receiver}, [&] {
+        sent = send_all(sender, ep, sent, std::min<size_t>(sent + 1, 1000));
+        return receiver.received_count == 1000;
+    }));
+    for (size_t i = 0; i < 1000; ++i)
+        ASSERT_EQ(*reinterpret_cast<const uint64_t*>(receiver.received[i].data.data()), i);
+}
+
+// More is sent than the receiver has buffers for.
+TEST(Flow, ManySendersToOne)
+{
+    constexpr size_t kSenders = 12;
+    constexpr size_t kMessages = 3000;
+    Node receiver(Variables{{"RX_QUEUE_LEN", "128"}});
+    std::vector<std::unique_ptr<Node>> senders;
+    std::vector<std::unique_ptr<Endpoint>> eps;
+    std::vector<Node*> nodes;
+    for (size_t i = 0; i < kSenders; ++i) {
+        senders.push_back(std::make_unique<Node>());
+        eps.push_back(std::make_unique<Endpoint>(*senders.back(), receiver));
+        nodes.push_back(senders.back().get());
+    }
+    std::vector<size_t> sent(kSenders);
+    auto send_more = [&] {
+        for (size_t i = 0; i < kSenders; ++i)
+            while (sent[i] < kMessages && uct_ep_am_short(*eps[i], static_cast<uint8_t>(i), sent[i], nullptr, 0) == UCS_OK)
+                ++sent[i];
+    };
+    wait_until(nodes, [&] { send_more(); return false; }, 2); // the receiver sleeps
+    nodes.push_back(&receiver);
+    ASSERT_TRUE(wait_until(nodes, [&] { send_more(); return receiver.received_count == kSenders * kMessages; }));
+    std::vector<uint64_t> next(kSenders);
+    for (const Message& message : receiver.received)
+        ASSERT_EQ(*reinterpret_cast<const uint64_t*>(message.data.data()), next[message.id]++);
+}
+
+TEST(Flow, HeldBuffers)
+{
+    Node sender, receiver(Variables{{"RX_QUEUE_LEN", "128"}});
+    receiver.hold_buffers = true;
+    Endpoint ep(sender, receiver);
+    std::vector<Node*> nodes{&sender, &receiver};
+    for (unsigned round = 0; round < 3; ++round) {
+        size_t sent = 0;
+        size_t before = receiver.received_count;
+        ASSERT_TRUE(wait_until(nodes, [&] {
+            sent = send_all(sender, ep, sent, std::min<size_t>(sent + 1, 2000));
+            return receiver.received_count - before == 2000;
+        })) << "round " << round << ": " << receiver.received_count - before << " of " << sent;
+        EXPECT_GE(receiver.held.size(), 32u);
+        EXPECT_LT(receiver.held.size(), 128u);
+        // What is held stays what it was.
+        for (size_t i = 0; i < receiver.held.size(); ++i)
+            ASSERT_EQ(*reinterpret_cast<uint64_t*>(static_cast<char*>(receiver.held[i]) + 40), i);
+        for (void* desc : std::exchange(receiver.held, {}))
+            uct_iface_release_desc(desc);
+    }
+}
+
+// Endpoints that come and go, each with grants on their way: no receive buffer is lost with them.
+TEST(Flow, EndpointsComeAndGo)
+{
+    Node sender(Variables{{"WINDOW", "4"}, {"RX_QUEUE_LEN", "128"}}), receiver;
+    std::vector<Node*> nodes{&sender, &receiver};
+    size_t expected = 0;
+    for (unsigned round = 0; round < 300; ++round) {
+        Endpoint ep(sender, receiver);
+        for (unsigned i = 0; i < 4; ++i)
+            ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(ep, 1, i, nullptr, 0); }), UCS_OK) << round;
+        expected += 4;
+        // The sender does not look at its grants before it destroys the endpoint.
+        ASSERT_TRUE(wait_until({&receiver}, [&] { return receiver.received_count == expected; }, 30)) << round;
+    }
+    // The sender still receives.
+    Endpoint back(receiver, sender);
+    for (unsigned i = 0; i < 1000; ++i)
+        ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(back, 1, i, nullptr, 0); }), UCS_OK);
+    EXPECT_TRUE(wait_until(nodes, [&] { return sender.received_count == 1000; }, 30));
+}
+
+// Short and buffered operations are complete for the user, and arrive though the endpoint is destroyed.
+TEST(Flow, DestroyedEndpointDelivers)
+{
+    Node sender, receiver;
+    std::vector<Node*> nodes{&sender, &receiver};
+    alignas(8) uint32_t word[2] = {0, 7};
+    Registered key(receiver, word, sizeof(word));
+    for (unsigned round = 0; round < 30; ++round) {
+        Endpoint ep(sender, receiver);
+        for (unsigned i = 0; i < 100; ++i)
+            ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(ep, 1, i, nullptr, 0); }), UCS_OK);
+        ASSERT_GE(send_bcopy(ep, 1, std::string(4000, 'x')), 0);
+        ASSERT_EQ(retry(nodes, [&] { return uct_ep_atomic32_post(ep, UCT_ATOMIC_OP_ADD, 1, reinterpret_cast<uint64_t>(word),
+                                               key.rkey()); }), UCS_OK);
+        ep.destroy();
+        ASSERT_TRUE(wait_until(nodes, [&] { return receiver.received_count == 101 * (round + 1); }, 30));
+        ASSERT_TRUE(wait_until(nodes, [&] { return *const_cast<volatile uint32_t*>(word) == round + 1; }, 30));
+    }
+    EXPECT_EQ(word[1], 7u);
+}
+
+} // namespace
+} // namespace rc_test
