@@ -114,6 +114,13 @@ void Pair::flush()
     drain(0);
 }
 
+void Pair::settle_caches()
+{
+    const Memory memory(MemoryKind::kHost, 4096);
+    const ExposedMemory near(near_, memory);
+    const ExposedMemory far(far_, memory);
+}
+
 void Pair::close()
 {
     flush();

@@ -31,6 +31,10 @@ public:
     void flush();
     void close();
 
+    // Maps some host memory in both contexts: registration caches take in, there and then, what was
+    // unmapped before, and do not have that left to do later.
+    void settle_caches();
+
 private:
     static ucp_ep_h connect(Worker &from, Worker &to);
     uint64_t remote_address(size_t index);
