@@ -33,7 +33,7 @@ system_calls() {
 }
 
 # The threads that wake up by the clock make a few more calls in a longer run.
-tolerance=200
+tolerance=500
 short=$(system_calls 10000)
 long=$(system_calls 110000)
 echo "system calls: $short in the short run, $long with 300000 operations more"

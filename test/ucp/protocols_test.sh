@@ -1,0 +1,64 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Device messages, small and large, go over the HCA without a copy: UCX's own table of protocols says
+# so (UCX_PROTO_INFO), and what the module counted agrees. Streams and synchronous sends are not
+# among them: UCX 1.13 has only eager protocols for those.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+export UCX_PROTO_INFO=y
+
+# What the tables of $work/log say about operations whose title matches $1, a row each:
+# "FIRST LAST DESCRIPTION" for the ranges of sizes. The lines of the two processes are mixed.
+ranges() {
+    sort -s -t']' -k2,2 "$work/log" | sed -n 's/^\[[^]]*\] \[[^]]*\] *|/|/p' | awk -F'|' -v title="$1" '
+        $2 ~ /ep_cfg/ { wanted = $3 ~ title; next }
+        wanted { size = $2; gsub(/ /, "", size); split(size, end, /\.\./)
+                 print end[1], (end[2] == "" ? end[1] : end[2]), $3 }'
+}
+
+# The protocol that the tables name for messages of $2 bytes.
+protocol() {
+    ranges "$1" | awk -v size="$2" \
+        '$1 <= size && ($2 == "inf" || size <= $2) { $1 = $2 = ""; print }' | sort -u
+}
+
+# expect OPERATION TITLE SIZE: moves messages, looks the protocol up, and compares what the module
+# counted as gone by GPUDirect with what was moved.
+expect() {
+    rm -f "$work/stats"
+    export UCX_GDR_STATS="$work/stats"
+    run ucp_transfer --ops "$1" --kinds cuda:cuda --sizes "$3" --window 4 >"$work/log" 2>&1
+    unset UCX_GDR_STATS
+    tail -n 1 "$work/log" | grep FAILED
+    found=$(protocol "$2" "$3")
+    copies=$(awk '{ for (i = 1; i <= NF; ++i) if ($i ~ /^staged_bytes=/) { sub(/.*=/, "", $i); sum += $i } }
+        END { print sum + 0 }' "$work/stats")
+    direct=$(awk '{ for (i = 1; i <= NF; ++i) if ($i ~ /^gpudirect_bytes=/) { sub(/.*=/, "", $i); sum += $i } }
+        END { print sum + 0 }' "$work/stats")
+    echo "$1, $3 bytes:$found; $direct bytes by GPUDirect, $copies copied"
+    case $found in
+    *pipeline* | *copy-in* | *copy-out* | *emulation* | *short*) problem="a copy is chosen" ;;
+    *zero-copy*) problem= ;;
+    *) problem="zero-copy is not chosen" ;;
+    esac
+    [ "$copies" = 0 ] || problem="data was copied"
+    [ "$direct" -gt 0 ] || problem="nothing went by GPUDirect"
+    if [ -n "$problem" ]; then
+        echo "FAILED: $1, $3 bytes: $problem"
+        failed=1
+    fi
+}
+
+for size in 8 65536 34603008; do
+    expect tag "rendezvous data fetch.*into cuda.*from cuda" $size
+    expect am "rendezvous data fetch.*into cuda.*from cuda" $size
+    expect put "ucp_put.*from cuda.*to cuda" $size
+    expect get "ucp_get.*into cuda.*from cuda" $size
+done
+exit $failed
