@@ -77,6 +77,8 @@ TEST_F(Failure, BadRemoteKey)
             }
         });
         ASSERT_EQ(status, UCS_INPROGRESS);
+        for (unsigned i = 0; i < 3; ++i) // they fail with it
+            (void)uct_ep_put_zcopy(bad, &piece, 1, address, wrong, nullptr);
         Completion flushed;
         (void)uct_ep_flush(bad, UCT_FLUSH_FLAG_LOCAL, &flushed);
         ASSERT_TRUE(wait_until(nodes, [&] { return done.done() && !sender.failures.empty(); }));
@@ -87,12 +89,13 @@ TEST_F(Failure, BadRemoteKey)
         EXPECT_LT(uct_ep_am_short(bad, 1, 0, nullptr, 0), 0);
         EXPECT_NE(uct_ep_am_short(bad, 1, 0, nullptr, 0), UCS_ERR_NO_RESOURCE);
     }
-    // Longer than queue pairs live that are retired by mistake.
+    // Idle until queue pairs that were retired by mistake would be gone.
+    wait_until(nodes, [] { return false; }, 1.5);
     EXPECT_FALSE(wait_until(nodes, [&] {
         (void)uct_ep_am_short(back, 1, 1, nullptr, 0);
         (void)uct_ep_put_short(healthy, "\1", 1, reinterpret_cast<uint64_t>(&good), good_key.rkey());
         return !sender.failures.empty() || !receiver.failures.empty();
-    }, 2.5));
+    }, 1.5));
     EXPECT_EQ(flush(nodes, healthy), UCS_OK);
     EXPECT_EQ(flush(nodes, back), UCS_OK);
     EXPECT_EQ(good, 1u);

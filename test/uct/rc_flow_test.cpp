@@ -105,7 +105,8 @@ TEST(Flow, EndpointsComeAndGo)
         for (unsigned i = 0; i < 4; ++i)
             ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(ep, 1, i, nullptr, 0); }), UCS_OK) << round;
         expected += 4;
-        // The sender does not look at its grants before it destroys the endpoint.
+        ASSERT_EQ(flush({&sender}, ep), UCS_OK); // nothing is left to do for the endpoint
+        // The sender does not look at its grants before it destroys it.
         ASSERT_TRUE(wait_until({&receiver}, [&] { return receiver.received_count == expected; }, 30)) << round;
     }
     // The sender still receives.

@@ -119,7 +119,7 @@ TEST_F(Order, PendingRequests)
             std::string text(200, 'x'); // more than fits into a work request: also buffers run out
             text.replace(0, 8, reinterpret_cast<char*>(&value), 8);
             auto send = [this, text, value] {
-                if (value % 2 == 0)
+                if (value % 4 == 0) // of which there are more than buffers
                     return uct_ep_am_short(ep, 1, value, nullptr, 0);
                 ssize_t length = send_bcopy(ep, 1, text);
                 return length >= 0 ? UCS_OK : static_cast<ucs_status_t>(length);
@@ -212,21 +212,43 @@ TEST_F(Order, ShortGetAmongOthers)
             EXPECT_EQ(got, source);
         }
     };
-    constexpr uint64_t kMessages = 3000;
-    uint64_t out = 0, in = 0;
-    ASSERT_TRUE(wait_until(nodes, [&] {
-        while (in < kMessages && uct_ep_am_short(back, 2, in, nullptr, 0) == UCS_OK)
-            ++in;
+    constexpr uint64_t kMessages = 5000;
+    std::atomic<bool> over{false};
+    bool all_arrived = false;
+    std::thread peer([&] { // on its own, so that it sends while the short get waits
+        uint64_t in = 0;
+        all_arrived = wait_until({&receiver}, [&] {
+            while (in < kMessages && uct_ep_am_short(back, 2, in, nullptr, 0) == UCS_OK)
+                ++in;
+            return receiver.received.size() == kMessages && over;
+        });
+    });
+    uint64_t out = 0;
+    bool all_got = wait_until({&sender}, [&] {
         while (out < kMessages && uct_ep_am_short(ep, 1, out, nullptr, 0) == UCS_OK)
             ++out;
-        return sender.received.size() == kMessages && receiver.received.size() == kMessages;
-    }));
+        return out == kMessages && sender.received.size() == kMessages;
+    });
+    over = true;
+    peer.join();
+    ASSERT_TRUE(all_got) << sender.received.size();
+    ASSERT_TRUE(all_arrived) << receiver.received.size();
     EXPECT_GT(gets, 0u);
     for (uint64_t i = 0; i < kMessages; ++i) {
         ASSERT_EQ(number(i), i);
         ASSERT_EQ(*reinterpret_cast<const uint64_t*>(sender.received[i].data.data()), i);
     }
     EXPECT_EQ(flush(nodes, ep), UCS_OK);
+}
+
+// Nobody goes to sleep on a message that has come.
+TEST_F(Order, ArmedBehindAMessage)
+{
+    ASSERT_TRUE(wait_until({&receiver}, [&] { return uct_iface_event_arm(receiver.iface(), UCT_EVENT_RECV) == UCS_OK; }));
+    ASSERT_EQ(uct_ep_am_short(ep, 1, 1, nullptr, 0), UCS_OK);
+    ASSERT_EQ(flush({&sender}, ep), UCS_OK);
+    EXPECT_EQ(uct_iface_event_arm(receiver.iface(), UCT_EVENT_RECV), UCS_ERR_BUSY);
+    EXPECT_TRUE(wait_until(nodes, [&] { return receiver.received.size() == 1; }));
 }
 
 // A sleeper is woken for every message.
