@@ -44,7 +44,7 @@ run() {
     program=$1
     shift
     echo "$program $*"
-    timeout -k 5 300 env LD_PRELOAD="$runtime$softhca:$module" "$programs/$program" "$@"
+    timeout -k 5 300 env LD_PRELOAD="$runtime${softhca:+$softhca:}$module" "$programs/$program" "$@"
     status=$?
     [ $status = 0 ] && return
     echo "FAILED: $program $* (status $status)"

@@ -1,0 +1,69 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Something is missing: no CUDA driver, no HCA, neither, too little locked memory. What is left
+# works, and what cannot be is refused with a line that says why, without a crash.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+
+log=$(mktemp) || exit 99
+trap 'rm -f "$log"' EXIT
+
+# refused EXPECTED PROGRAM [ARGUMENT]...: the program fails, says what is expected, and does not
+# crash or hang.
+refused() {
+    expected=$1
+    shift
+    echo "$*"
+    program=$1
+    shift
+    timeout -k 5 300 env LD_PRELOAD="$preload" "$programs/$program" "$@" >"$log" 2>&1
+    status=$?
+    if [ $status = 0 ] || [ $status -ge 124 ] || ! grep -q "$expected" "$log" ||
+        grep -qE 'FAILED.*(crashes|aborts|hangs)' "$log"; then
+        cat "$log"
+        echo "FAILED: status $status, expected a refusal that says: $expected"
+        failed=1
+    else
+        grep -m 1 "$expected" "$log"
+    fi
+}
+
+hca_of_the_machine() { [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ]; }
+driver_of_the_machine() { ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; }
+
+if driver_of_the_machine; then
+    echo "not tried: no CUDA driver (this machine has one)"
+else
+    echo "no CUDA driver: host memory"
+    with_driver=$LD_LIBRARY_PATH
+    unset LD_LIBRARY_PATH
+    run ucp_transfer --ops tag,am,put,get --sizes 8,65536
+    if ! hca_of_the_machine; then
+        echo "no CUDA driver and no HCA"
+        preload=$runtime$module
+        refused "no HCA" ucp_transfer --ops tag --sizes 8
+    fi
+    export LD_LIBRARY_PATH="$with_driver"
+fi
+
+if hca_of_the_machine; then
+    echo "not tried: no HCA (this machine has one)"
+else
+    echo "no HCA"
+    preload=$runtime$module
+    refused "no HCA" ucp_transfer --ops tag --kinds cuda:cuda --sizes 8
+    echo "no HCA, but TCP: device memory is copied"
+    softhca=
+    UCX_TLS=gdr,tcp run ucp_transfer --ops tag,am,put,get --kinds cuda:cuda --sizes 8,65536
+    softhca=$top_builddir/src/emu/softhca/.libs/libsofthca.so
+fi
+
+echo "64 KiB of locked memory"
+preload=$runtime$softhca:$module
+export SOFTHCA_MEMLOCK=enforce
+ulimit -l 64
+refused "ulimit -l" ucp_transfer --ops tag --sizes 8
+exit $failed
