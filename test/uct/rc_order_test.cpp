@@ -241,6 +241,30 @@ TEST_F(Order, ShortGetAmongOthers)
     EXPECT_EQ(flush(nodes, ep), UCS_OK);
 }
 
+// What a short get puts aside comes before what arrives behind it.
+TEST_F(Order, MessagesAroundShortGets)
+{
+    uint64_t source = 1;
+    Registered key(receiver, &source, sizeof(source));
+    Endpoint back(receiver, sender);
+    constexpr uint64_t kMessages = 1001;
+    uint64_t sent = 0;
+    auto send_one = [&] {
+        if (sent < kMessages && uct_ep_am_short(back, 2, sent, nullptr, 0) == UCS_OK)
+            ++sent;
+    };
+    ASSERT_TRUE(wait_until(nodes, [&] { send_one(); return sent == 1; }));
+    sender.on_message = [&] {
+        send_one();
+        uint64_t got;
+        (void)uct_ep_get_short(ep, &got, sizeof(got), reinterpret_cast<uint64_t>(&source), key.rkey());
+        send_one();
+    };
+    ASSERT_TRUE(wait_until(nodes, [&] { return sender.received.size() == kMessages; }));
+    for (uint64_t i = 0; i < kMessages; ++i)
+        ASSERT_EQ(*reinterpret_cast<const uint64_t*>(sender.received[i].data.data()), i);
+}
+
 // Nobody goes to sleep on a message that has come.
 TEST_F(Order, ArmedBehindAMessage)
 {

@@ -79,14 +79,18 @@ struct WorkRequest {
         wqe.send_flags = send_flags;
         wqe.is_inline = is_inline;
         if (!is_inline) {
-            std::memcpy(&wqe + 1, sge, num_sge * sizeof(Sge));
+            if (num_sge > 0) {
+                std::memcpy(&wqe + 1, sge, num_sge * sizeof(Sge));
+            }
             return;
         }
         wqe.num_sge = 0;
         auto* data = reinterpret_cast<std::uint8_t*>(&wqe + 1);
         for (std::uint32_t i = 0; i < num_sge; ++i) {
-            std::memcpy(data, reinterpret_cast<const void*>(sge[i].address), sge[i].length);
-            data += sge[i].length;
+            if (sge[i].length > 0) {
+                std::memcpy(data, reinterpret_cast<const void*>(sge[i].address), sge[i].length);
+                data += sge[i].length;
+            }
         }
     }
 };
