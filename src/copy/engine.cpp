@@ -4,8 +4,8 @@
 
 #include "copy/engine.hpp"
 
-#include "abi/host.hpp"
 #include "abi/completion.hpp"
+#include "abi/host.hpp"
 #include "copy/host_memory.hpp"
 
 #include <algorithm>

@@ -5,8 +5,8 @@
 
 #include "copy/memory_domain.hpp"
 
-#include "abi/host.hpp"
 #include "abi/completion.hpp"
+#include "abi/host.hpp"
 #include "cuda/allocation.hpp"
 #include "cuda/device.hpp"
 #include "cuda/dmabuf.hpp"

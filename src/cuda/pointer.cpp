@@ -9,8 +9,8 @@ namespace gdr::cuda {
 
 namespace {
 
-// For memory of cuMemCreate the range attributes tell the whole reservation, of which the address's own
-// mapping, with its own buffer id, is a part, and which may have holes.
+// For memory of cuMemCreate the range attributes tell the whole reservation, of which the address's
+// own mapping, with its own buffer id, is a part, and which may have holes.
 void find_mapping(const Driver& driver, const void* address, CUdeviceptr& base, size_t& length)
 {
     // Their names came with CUDA 11.8.
@@ -38,10 +38,10 @@ Pointer classify(const Driver& driver, const void* address)
     int sync_memops = 0;
 
     CUpointer_attribute attributes[] = {
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_BUFFER_ID,
         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-        CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+        CU_POINTER_ATTRIBUTE_CONTEXT,          CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
         CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
     };
     void* values[] = {&type, &managed, &device, &id, &base, &length, &context, &pool, &sync_memops};

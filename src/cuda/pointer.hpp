@@ -18,25 +18,27 @@ enum class MemoryKind {
 
 struct Pointer {
     MemoryKind kind = MemoryKind::host;
-    bool pinned = false;         // host memory that CUDA knows: cuMemHostAlloc, cuMemHostRegister
-    CUdevice device = -1;        // -1 for host memory that is not pinned, as the rest is 0 for it
-    uint64_t buffer_id = 0;      // of the allocation; not used again in the process once that is freed
-    uintptr_t base = 0;          // of the allocation; of cuMemCreate memory, of the mapping
-    size_t length = 0;           // of the same, in bytes
+    bool pinned = false;    // host memory that CUDA knows: cuMemHostAlloc, cuMemHostRegister
+    CUdevice device = -1;   // -1 for host memory that is not pinned, as the rest is 0 for it
+    uint64_t buffer_id = 0; // of the allocation; not used again in the process once that is freed
+    uintptr_t base = 0;     // of the allocation; of cuMemCreate memory, of the mapping
+    size_t length = 0;      // of the same, in bytes
     CUcontext context = nullptr; // that owns it; nullptr for memory of a pool and of cuMemCreate
     bool sync_memops = false;    // see finish_memops()
 };
 
-// One call of the driver, 40 to 100 ns; two for memory of cuMemCreate. Throws Error where the query fails as such (a driver shutting down);
-// an address that is unknown is no failure, but host memory.
+// One call of the driver, 40 to 100 ns; two for memory of cuMemCreate. Throws Error where the query
+// fails as such (a driver shutting down); an address that is unknown is no failure, but host
+// memory.
 Pointer classify(const Driver& driver, const void* address);
 
-// A synchronous copy from pageable memory returns before its bytes are in device memory: CUDA's own streams
-// wait for them, but neither our streams nor an HCA do (on an H200, 298 of 300 copies of 1 MiB were read too
-// early). To be called before memory is read by those: makes such copies, the last one included, wait for
-// their bytes, by CU_POINTER_ATTRIBUTE_SYNC_MEMOPS. One call of the driver for each allocation, none once it
-// is set. Only for memory that a context owns; for that of a pool the attribute has no effect, that of
-// cuMemCreate has none: there the application has to synchronise itself.
+// A synchronous copy from pageable memory returns before its bytes are in device memory: CUDA's own
+// streams wait for them, but neither our streams nor an HCA do (on an H200, 298 of 300 copies of 1
+// MiB were read too early). To be called before memory is read by those: makes such copies, the
+// last one included, wait for their bytes, by CU_POINTER_ATTRIBUTE_SYNC_MEMOPS. One call of the
+// driver for each allocation, none once it is set. Only for memory that a context owns; for that of
+// a pool the attribute has no effect, that of cuMemCreate has none: there the application has to
+// synchronise itself.
 inline void finish_memops(const Driver& driver, const Pointer& memory)
 {
     if (memory.kind != MemoryKind::device || memory.context == nullptr || memory.sync_memops)
@@ -46,16 +48,16 @@ inline void finish_memops(const Driver& driver, const Pointer& memory)
           "cuPointerSetAttribute(SYNC_MEMOPS)");
 }
 
-// Pointer::buffer_id alone: 0 for memory that CUDA does not know, and where the query fails. The cheapest
-// query there is: the plural form of one attribute, as the singular one takes its error path, seven times as
-// long, on ordinary memory.
+// Pointer::buffer_id alone: 0 for memory that CUDA does not know, and where the query fails. The
+// cheapest query there is: the plural form of one attribute, as the singular one takes its error
+// path, seven times as long, on ordinary memory.
 inline uint64_t buffer_id(const Driver& driver, const void* address)
 {
     unsigned long long id = 0;
     void* value = &id;
     CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
-    CUresult result =
-        driver.cuPointerGetAttributes(1, &attribute, &value, reinterpret_cast<CUdeviceptr>(address));
+    CUresult result = driver.cuPointerGetAttributes(1, &attribute, &value,
+                                                    reinterpret_cast<CUdeviceptr>(address));
     return result == CUDA_SUCCESS ? id : 0;
 }
 

@@ -15,7 +15,8 @@ class RegionPool {
   public:
     static RegionPool& instance()
     {
-        static auto* pool = new RegionPool; // never destroyed: threads may look at regions until the end
+        static auto* pool =
+            new RegionPool; // never destroyed: threads may look at regions until the end
         return *pool;
     }
 
@@ -66,7 +67,8 @@ bool try_reference(Region& region)
 {
     uint32_t references = region.references.load(std::memory_order_relaxed);
     while (references > 0) {
-        if (region.references.compare_exchange_weak(references, references + 1, std::memory_order_acquire)) {
+        if (region.references.compare_exchange_weak(references, references + 1,
+                                                    std::memory_order_acquire)) {
             return true;
         }
     }
@@ -264,7 +266,8 @@ void Cache::invalidate(Region* region, Region::Notification notification)
     {
         std::lock_guard guard(lock_);
         if (notification.call != nullptr) {
-            region->on_unreachable.push_back(notification); // the caller's reference keeps it from destroy()
+            region->on_unreachable.push_back(
+                notification); // the caller's reference keeps it from destroy()
         }
         if (auto found = regions_.find(region->start);
             found != regions_.end() && found->second == region) {

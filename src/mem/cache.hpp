@@ -1,11 +1,12 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The registration cache of one HCA: a registration is made once, found again for as long as the memory is
-// the same, and never used after. Host memory is watched through UnmapLog; device memory is compared by
-// CUDA's buffer id each time it is found.
+// The registration cache of one HCA: a registration is made once, found again for as long as the
+// memory is the same, and never used after. Host memory is watched through UnmapLog; device memory
+// is compared by CUDA's buffer id each time it is found.
 //
-// Finding a region again takes no lock: each thread remembers the regions it used last, and a region's
-// storage is never returned to the system, so a remembered pointer can be examined whatever became of it.
+// Finding a region again takes no lock: each thread remembers the regions it used last, and a
+// region's storage is never returned to the system, so a remembered pointer can be examined
+// whatever became of it.
 #pragma once
 
 #include "mem/registrar.hpp"
@@ -25,15 +26,15 @@ class Cache {
     Cache(const Cache&) = delete;
     Cache& operator=(const Cache&) = delete;
 
-    // A region that covers [address, address + length), with a reference for the caller; NULL and the
-    // failure otherwise.
+    // A region that covers [address, address + length), with a reference for the caller; NULL and
+    // the failure otherwise.
     Region* acquire(uintptr_t address, size_t length, Failure* failure);
 
     // Gives the reference back.
     static void release(Region* region);
 
-    // release(), and nobody finds the region again; notification, if it has a call, is called once the
-    // HCA no longer lets anybody at the memory by it: with the last reference.
+    // release(), and nobody finds the region again; notification, if it has a call, is called once
+    // the HCA no longer lets anybody at the memory by it: with the last reference.
     void invalidate(Region* region, Region::Notification notification);
 
     const GpuDirect& gpu_direct() const { return registrar_.gpu_direct(); }

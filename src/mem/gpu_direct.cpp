@@ -24,14 +24,16 @@ void add_cause(std::string& causes, const std::string& cause)
 bool try_dmabuf(const cuda::Driver& driver, ibv_pd* pd, uintptr_t start, size_t length, int access,
                 DeviceRegistration& result)
 {
-    cuda::DmabufExport exported = cuda::export_dmabuf(driver, reinterpret_cast<void*>(start), length);
+    cuda::DmabufExport exported =
+        cuda::export_dmabuf(driver, reinterpret_cast<void*>(start), length);
     if (exported.result != CUDA_SUCCESS) {
         result.error = EOPNOTSUPP;
         add_cause(result.cause, "dmabuf: the CUDA driver does not export this memory: " +
                                     cuda::error_text(driver, exported.result));
         return false;
     }
-    result.mr.reset(ibv_reg_dmabuf_mr(pd, 0, exported.length, exported.base, exported.fd.get(), access));
+    result.mr.reset(
+        ibv_reg_dmabuf_mr(pd, 0, exported.length, exported.base, exported.fd.get(), access));
     if (!result.mr) {
         result.error = errno;
         add_cause(result.cause, "dmabuf: ibv_reg_dmabuf_mr: " + verbs::errno_text(result.error));
@@ -46,8 +48,9 @@ bool try_peermem(ibv_pd* pd, uintptr_t start, size_t length, int access, DeviceR
     result.mr.reset(ibv_reg_mr(pd, reinterpret_cast<void*>(start), length, access));
     if (!result.mr) {
         result.error = errno;
-        add_cause(result.cause, "peermem: ibv_reg_mr: " + verbs::errno_text(result.error) +
-                                    (result.error == EFAULT ? " (is the nvidia-peermem module loaded?)" : ""));
+        add_cause(result.cause,
+                  "peermem: ibv_reg_mr: " + verbs::errno_text(result.error) +
+                      (result.error == EFAULT ? " (is the nvidia-peermem module loaded?)" : ""));
         return false;
     }
     result.method = Method::peermem;
@@ -70,8 +73,9 @@ const char* to_string(Method method)
     }
 }
 
-DeviceRegistration register_device_memory(const cuda::Driver& driver, const verbs::Device& hca, ibv_pd* pd,
-                                          uintptr_t start, size_t length, int access, Method method)
+DeviceRegistration register_device_memory(const cuda::Driver& driver, const verbs::Device& hca,
+                                          ibv_pd* pd, uintptr_t start, size_t length, int access,
+                                          Method method)
 {
     DeviceRegistration result;
     if (method == Method::dmabuf || method == Method::untried) {
@@ -101,7 +105,8 @@ GpuDirect::GpuDirect(const verbs::Device& hca, ibv_pd* pd)
         unsigned flags = 0;
         int active = 0;
         methods_[gpu.handle] = Method::untried;
-        if (driver->cuDevicePrimaryCtxGetState(gpu.handle, &flags, &active) == CUDA_SUCCESS && active) {
+        if (driver->cuDevicePrimaryCtxGetState(gpu.handle, &flags, &active) == CUDA_SUCCESS &&
+            active) {
             try_gpu(*driver, gpu.handle, gpu.name, hca, pd);
             tried = true;
         }
@@ -118,18 +123,20 @@ void GpuDirect::try_gpu(const cuda::Driver& driver, CUdevice gpu, const std::str
     try {
         cuda::PrimaryContext context(driver, gpu);
         void* memory = nullptr;
-        CUresult allocated =
-            cuda::allocate(driver, cuda::MemoryKind::device, context.handle(), kTestLength, &memory);
+        CUresult allocated = cuda::allocate(driver, cuda::MemoryKind::device, context.handle(),
+                                            kTestLength, &memory);
         if (allocated != CUDA_SUCCESS) {
             report_.push_back(line + "not tried yet, no device memory for a test: " +
                               cuda::error_text(driver, allocated));
             return;
         }
-        DeviceRegistration test = register_device_memory(driver, hca, pd, reinterpret_cast<uintptr_t>(memory),
-                                                         kTestLength, IBV_ACCESS_LOCAL_WRITE, Method::untried);
+        DeviceRegistration test =
+            register_device_memory(driver, hca, pd, reinterpret_cast<uintptr_t>(memory),
+                                   kTestLength, IBV_ACCESS_LOCAL_WRITE, Method::untried);
         methods_[gpu] = test.method;
         line += test.method == Method::none
-                    ? "no GPUDirect RDMA, device memory is staged through host memory (" + test.cause + ")"
+                    ? "no GPUDirect RDMA, device memory is staged through host memory (" +
+                          test.cause + ")"
                     : std::string("GPUDirect RDMA by ") + to_string(test.method) +
                           (test.cause.empty() ? "" : " (" + test.cause + ")");
         test.mr.reset();

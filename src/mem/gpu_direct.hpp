@@ -29,16 +29,17 @@ struct DeviceRegistration {
     std::string cause; // of every attempt: "dmabuf: ...; peermem: ..."
 };
 
-// Registers [start, start + length) of device memory by the given method; untried: by whichever works,
-// dmabuf first.
-DeviceRegistration register_device_memory(const cuda::Driver& driver, const verbs::Device& hca, ibv_pd* pd,
-                                          uintptr_t start, size_t length, int access, Method method);
+// Registers [start, start + length) of device memory by the given method; untried: by whichever
+// works, dmabuf first.
+DeviceRegistration register_device_memory(const cuda::Driver& driver, const verbs::Device& hca,
+                                          ibv_pd* pd, uintptr_t start, size_t length, int access,
+                                          Method method);
 
 // The methods found for one HCA. Not thread safe.
 class GpuDirect {
   public:
-    // Tries a real registration on every GPU whose primary context is active, or on the first GPU if none
-    // is (its context is made for the test and released). Without CUDA there are no GPUs.
+    // Tries a real registration on every GPU whose primary context is active, or on the first GPU
+    // if none is (its context is made for the test and released). Without CUDA there are no GPUs.
     GpuDirect(const verbs::Device& hca, ibv_pd* pd);
 
     // Some GPU's memory can be registered, as far as is known.
@@ -51,8 +52,8 @@ class GpuDirect {
     const std::vector<std::string>& report() const { return report_; }
 
   private:
-    void try_gpu(const cuda::Driver& driver, CUdevice gpu, const std::string& name, const verbs::Device& hca,
-                 ibv_pd* pd);
+    void try_gpu(const cuda::Driver& driver, CUdevice gpu, const std::string& name,
+                 const verbs::Device& hca, ibv_pd* pd);
 
     std::map<CUdevice, Method> methods_;
     std::vector<std::string> report_;

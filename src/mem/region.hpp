@@ -13,8 +13,8 @@ namespace gdr::mem {
 
 enum class MemoryKind : uint8_t { host = 0, device = 1 };
 
-// Storage of regions is never returned to the system, only used again for other regions: a thread that
-// holds an outdated pointer may look, and finds out (see Cache).
+// Storage of regions is never returned to the system, only used again for other regions: a thread
+// that holds an outdated pointer may look, and finds out (see Cache).
 struct Region {
     std::atomic<uint32_t> references{0}; // the cache holds one while the region can be found
     std::atomic<bool> valid{false};      // may be handed out again
@@ -30,7 +30,8 @@ struct Region {
     uint64_t last_buffer_id = 0;  // ...and of the one at the last byte
     verbs::MemoryRegion mr;
 
-    // Called when the memory can no longer be reached (under the owner's lock until references is 0).
+    // Called when the memory can no longer be reached (under the owner's lock until references is
+    // 0).
     struct Notification {
         void (*call)(void* arg);
         void* arg;

@@ -20,7 +20,10 @@ uintptr_t page_size()
     return size;
 }
 
-const void* pointer(uintptr_t address) { return reinterpret_cast<const void*>(address); }
+const void* pointer(uintptr_t address)
+{
+    return reinterpret_cast<const void*>(address);
+}
 
 std::string locked_memory_limit()
 {
@@ -93,8 +96,9 @@ verbs::MemoryRegion Registrar::register_device(const Target& target, Failure* fa
         return nullptr;
     }
     Method method = gpu_direct_.method(target.gpu);
-    DeviceRegistration registration = register_device_memory(
-        *cuda::loaded_driver(), hca_, pd_, target.start, target.end - target.start, access_, method);
+    DeviceRegistration registration =
+        register_device_memory(*cuda::loaded_driver(), hca_, pd_, target.start,
+                               target.end - target.start, access_, method);
     if (registration.mr) {
         if (method == Method::untried) {
             gpu_direct_.decide(target.gpu, registration.method);
@@ -103,9 +107,11 @@ verbs::MemoryRegion Registrar::register_device(const Target& target, Failure* fa
     }
     failure->error = registration.error;
     failure->unsupported = method == Method::none;
-    failure->cause = "registering memory of GPU " + std::to_string(target.gpu) + " with " + hca_.name() + ": " +
-                     (method == Method::none ? "no GPUDirect RDMA" : registration.cause) +
-                     (registration.error == ENOMEM ? " (the GPU's BAR1 aperture or the HCA's tables are full)" : "");
+    failure->cause =
+        "registering memory of GPU " + std::to_string(target.gpu) + " with " + hca_.name() + ": " +
+        (method == Method::none ? "no GPUDirect RDMA" : registration.cause) +
+        (registration.error == ENOMEM ? " (the GPU's BAR1 aperture or the HCA's tables are full)"
+                                      : "");
     return nullptr;
 }
 

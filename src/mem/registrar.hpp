@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Registering memory with one HCA: what kind of memory an address is, which range around it is worth a
-// registration, and how it is made.
+// Registering memory with one HCA: what kind of memory an address is, which range around it is
+// worth a registration, and how it is made.
 #pragma once
 
 #include "mem/gpu_direct.hpp"
@@ -11,8 +11,8 @@
 
 namespace gdr::mem {
 
-// Why memory could not be registered. unsupported: this memory can never be (managed memory, a GPU without
-// GPUDirect RDMA); otherwise error is an errno and trying again may help.
+// Why memory could not be registered. unsupported: this memory can never be (managed memory, a GPU
+// without GPUDirect RDMA); otherwise error is an errno and trying again may help.
 struct Failure {
     bool unsupported = false;
     int error = 0;
@@ -42,11 +42,13 @@ class Registrar {
     // Registers [target.start, target.end). Empty on failure.
     verbs::MemoryRegion register_memory(const Target& target, Failure* failure);
 
-    // Whether the device memory of a region is still the allocation it was registered for: CUDA numbers
-    // allocations and never reuses a number. One driver call; two when the region spans allocations.
+    // Whether the device memory of a region is still the allocation it was registered for: CUDA
+    // numbers allocations and never reuses a number. One driver call; two when the region spans
+    // allocations.
     static bool same_buffer(const Region& region);
 
-    static constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    static constexpr int kAccess =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
   private:
     verbs::MemoryRegion register_host(const Target& target, Failure* failure);

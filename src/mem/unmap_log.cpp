@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A ring of numbered entries: a reader knows by the number whether an entry is the one it wants, is not
-// written yet, or was overwritten.
+// A ring of numbered entries: a reader knows by the number whether an entry is the one it wants, is
+// not written yet, or was overwritten.
 #include "mem/unmap_log.hpp"
 
 namespace gdr::mem {
@@ -31,7 +31,8 @@ UnmapLog::Result UnmapLog::read(uint64_t* position, Range* range) const
     if (end - *position <= kCapacity) {
         const Entry& entry = entries_[*position % kCapacity];
         uint64_t before = entry.number.load(std::memory_order_acquire);
-        *range = {entry.start.load(std::memory_order_relaxed), entry.length.load(std::memory_order_relaxed)};
+        *range = {entry.start.load(std::memory_order_relaxed),
+                  entry.length.load(std::memory_order_relaxed)};
         std::atomic_thread_fence(std::memory_order_acquire);
         uint64_t after = entry.number.load(std::memory_order_relaxed);
         if (before == *position + 1 && after == before) {

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A process-wide record of address ranges that were unmapped. Written inside munmap and free, so without
-// locks or allocation; read by registration caches, each at its own pace.
+// A process-wide record of address ranges that were unmapped. Written inside munmap and free, so
+// without locks or allocation; read by registration caches, each at its own pace.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,9 @@ class UnmapLog {
     // How many ranges were ever appended. One load.
     uint64_t end() const { return end_.load(std::memory_order_acquire); }
 
-    // Reads the ranges from *position on, one a call, and moves it. none: nothing more for now. lost: older
-    // ranges were overwritten; *position is at the end, and everything must be taken as unmapped.
+    // Reads the ranges from *position on, one a call, and moves it. none: nothing more for now.
+    // lost: older ranges were overwritten; *position is at the end, and everything must be taken as
+    // unmapped.
     enum class Result { range, none, lost };
     Result read(uint64_t* position, Range* range) const;
 

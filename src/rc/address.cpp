@@ -10,7 +10,10 @@ namespace {
 
 constexpr uint16_t kPkeyMembershipBit = 0x8000;
 
-bool same_subnet(const DeviceAddress& a, const DeviceAddress& b) { return std::memcmp(a.gid, b.gid, 8) == 0; }
+bool same_subnet(const DeviceAddress& a, const DeviceAddress& b)
+{
+    return std::memcmp(a.gid, b.gid, 8) == 0;
+}
 
 bool is_ipv4_mapped(const DeviceAddress& address)
 {

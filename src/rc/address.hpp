@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // What an RC interface tells its peers about itself: the device address (where its port is) and the
-// interface address (its handshake queue pair). Little-endian, packed, versioned; both start with a tag
-// that tells them from the addresses of other transports called "gdr".
+// interface address (its handshake queue pair). Little-endian, packed, versioned; both start with a
+// tag that tells them from the addresses of other transports called "gdr".
 #pragma once
 
 #include "verbs/queue_pair.hpp"
@@ -37,8 +37,8 @@ struct [[gnu::packed]] IfaceAddress {
 };
 static_assert(sizeof(IfaceAddress) <= 63, "UCP's address format");
 
-// NULL: a peer with these addresses can be reached from a port with that address; else the reason. An
-// address that is not ours is read no further than its tag.
+// NULL: a peer with these addresses can be reached from a port with that address; else the reason.
+// An address that is not ours is read no further than its tag.
 const char* unreachable_reason(const DeviceAddress& local, const DeviceAddress* device,
                                const IfaceAddress* iface);
 

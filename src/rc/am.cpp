@@ -9,7 +9,10 @@
 namespace gdr::rc {
 namespace {
 
-bool can_send(const Endpoint& ep) { return ep.can_post() && ep.window > 0; }
+bool can_send(const Endpoint& ep)
+{
+    return ep.can_post() && ep.window > 0;
+}
 
 // Takes one message off the window; asks for a grant with the last one of each half.
 uint32_t immediate(Endpoint& ep, uint8_t id)
@@ -31,7 +34,8 @@ ibv_send_wr send_request(Endpoint& ep, uint8_t id, ibv_sge* sge, int sges)
 
 } // namespace
 
-ucs_status_t ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void* payload, unsigned length)
+ucs_status_t ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void* payload,
+                         unsigned length)
 {
     Endpoint& ep = endpoint(tl_ep);
     if (!can_send(ep)) [[unlikely]] {
@@ -53,7 +57,8 @@ ucs_status_t ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_t* iov, s
     unsigned sges = 0;
     for (size_t i = 0; i < iovcnt; ++i) {
         if (iov[i].length > 0) {
-            sge[sges++] = {reinterpret_cast<uintptr_t>(iov[i].buffer), static_cast<uint32_t>(iov[i].length), 0};
+            sge[sges++] = {reinterpret_cast<uintptr_t>(iov[i].buffer),
+                           static_cast<uint32_t>(iov[i].length), 0};
         }
     }
     ibv_send_wr wr = send_request(ep, id, sge, static_cast<int>(sges));
@@ -69,7 +74,8 @@ ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* 
     }
     std::byte* buffer = iface.buffers->take();
     size_t length = pack(buffer, arg);
-    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(length), iface.buffers->lkey()};
+    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(length),
+                iface.buffers->lkey()};
     ibv_send_wr wr = send_request(ep, id, &sge, 1);
     ucs_status_t status = post_buffer(ep, wr, buffer, length);
     return status == UCS_OK ? static_cast<ssize_t>(length) : static_cast<ssize_t>(status);
@@ -92,8 +98,8 @@ ucs_status_t ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void* header, unsigne
     }
     unsigned kind = gather.add(iov, iovcnt);
     ibv_send_wr wr = send_request(ep, id, gather.sge, gather.count);
-    ucs_status_t status = post_tracked(
-        ep, wr, SendOp{.handler = finish_zcopy, .completion = comp, .buffer = buffer});
+    ucs_status_t status =
+        post_tracked(ep, wr, SendOp{.handler = finish_zcopy, .completion = comp, .buffer = buffer});
     if (status != UCS_INPROGRESS) {
         return status;
     }

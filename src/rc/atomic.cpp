@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Atomics. Verbs offers fetch-and-add and compare-and-swap of 64 bits; the other operations, and those of
-// 32 bits, are made of a READ and compare-and-swaps of the aligned 64 bits around the operand, repeated
-// while somebody else changes them meanwhile. UCP only uses a transport that has all of them, and its own
-// emulation would touch device memory with the CPU.
+// Atomics. Verbs offers fetch-and-add and compare-and-swap of 64 bits; the other operations, and
+// those of 32 bits, are made of a READ and compare-and-swaps of the aligned 64 bits around the
+// operand, repeated while somebody else changes them meanwhile. UCP only uses a transport that has
+// all of them, and its own emulation would touch device memory with the CPU.
 #include "rc/gather.hpp"
 #include "rc/remote_key.hpp"
 
@@ -28,7 +28,10 @@ struct ReadModifyWrite {
     unsigned flushes; // of the endpoint, before
 };
 
-uint64_t operand_in(const ReadModifyWrite& rmw, uint64_t word) { return (word >> rmw.shift) & rmw.mask; }
+uint64_t operand_in(const ReadModifyWrite& rmw, uint64_t word)
+{
+    return (word >> rmw.shift) & rmw.mask;
+}
 
 uint64_t apply(const ReadModifyWrite& rmw, uint64_t word)
 {
@@ -66,8 +69,8 @@ void store_result(void* result, uint64_t value, uint64_t mask)
     }
 }
 
-ibv_send_wr atomic_request(ibv_wr_opcode opcode, ibv_sge* sge, uint64_t remote_addr, uct_rkey_t rkey,
-                           uint64_t compare_add, uint64_t swap)
+ibv_send_wr atomic_request(ibv_wr_opcode opcode, ibv_sge* sge, uint64_t remote_addr,
+                           uct_rkey_t rkey, uint64_t compare_add, uint64_t swap)
 {
     ibv_send_wr wr;
     wr.sg_list = sge;
@@ -116,8 +119,8 @@ ucs_status_t post_step(Endpoint& ep, std::byte* buffer, uct_completion_t* comp)
     ibv_sge sge{reinterpret_cast<uintptr_t>(&rmw.word), kWord, ep.iface().buffers->lkey()};
     ibv_send_wr wr;
     if (rmw.swap_posted) {
-        wr = atomic_request(IBV_WR_ATOMIC_CMP_AND_SWP, &sge, rmw.remote_word, rmw.rkey, rmw.expected,
-                            apply(rmw, rmw.expected));
+        wr = atomic_request(IBV_WR_ATOMIC_CMP_AND_SWP, &sge, rmw.remote_word, rmw.rkey,
+                            rmw.expected, apply(rmw, rmw.expected));
     } else {
         wr.sg_list = &sge;
         wr.num_sge = 1;
@@ -127,8 +130,10 @@ ucs_status_t post_step(Endpoint& ep, std::byte* buffer, uct_completion_t* comp)
     }
     ucs_status_t status = ep.post(wr, IBV_SEND_SIGNALED);
     if (status == UCS_OK) {
-        ep.remember(SendOp{
-            .handler = continue_emulated, .completion = comp, .buffer = buffer, .result = rmw.result});
+        ep.remember(SendOp{.handler = continue_emulated,
+                           .completion = comp,
+                           .buffer = buffer,
+                           .result = rmw.result});
     }
     return status;
 }
@@ -138,7 +143,8 @@ void continue_emulated(Endpoint& ep, const SendOp& op, ucs_status_t status)
     auto& rmw = *reinterpret_cast<ReadModifyWrite*>(op.buffer);
     unsigned flushes = rmw.flushes;
     if (status == UCS_OK) {
-        bool unchanged = apply(rmw, rmw.word) == rmw.word; // a compare-and-swap that does not match, say
+        bool unchanged =
+            apply(rmw, rmw.word) == rmw.word; // a compare-and-swap that does not match, say
         bool swapped = rmw.swap_posted && rmw.word == rmw.expected;
         if (!unchanged && !swapped) {
             rmw.expected = rmw.word;
@@ -192,7 +198,10 @@ ucs_status_t emulated(uct_ep_h tl_ep, uct_atomic_op_t operation, uint64_t operan
 }
 
 // A posted atomic is complete for UCT once it is on its way.
-ucs_status_t posted(ucs_status_t status) { return status == UCS_INPROGRESS ? UCS_OK : status; }
+ucs_status_t posted(ucs_status_t status)
+{
+    return status == UCS_INPROGRESS ? UCS_OK : status;
+}
 
 } // namespace
 
@@ -205,7 +214,8 @@ ucs_status_t ep_atomic_cswap64(uct_ep_h ep, uint64_t compare, uint64_t swap, uin
 ucs_status_t ep_atomic_cswap32(uct_ep_h ep, uint32_t compare, uint32_t swap, uint64_t remote_addr,
                                uct_rkey_t rkey, uint32_t* result, uct_completion_t* comp)
 {
-    return emulated(ep, UCT_ATOMIC_OP_CSWAP, swap, compare, sizeof(swap), remote_addr, rkey, result, comp);
+    return emulated(ep, UCT_ATOMIC_OP_CSWAP, swap, compare, sizeof(swap), remote_addr, rkey, result,
+                    comp);
 }
 
 ucs_status_t ep_atomic64_fetch(uct_ep_h ep, unsigned opcode, uint64_t value, uint64_t* result,
@@ -214,15 +224,15 @@ ucs_status_t ep_atomic64_fetch(uct_ep_h ep, unsigned opcode, uint64_t value, uin
     if (opcode == UCT_ATOMIC_OP_ADD) {
         return native(ep, IBV_WR_ATOMIC_FETCH_AND_ADD, value, 0, remote_addr, rkey, result, comp);
     }
-    return emulated(ep, static_cast<uct_atomic_op_t>(opcode), value, 0, sizeof(value), remote_addr, rkey,
-                    result, comp);
+    return emulated(ep, static_cast<uct_atomic_op_t>(opcode), value, 0, sizeof(value), remote_addr,
+                    rkey, result, comp);
 }
 
 ucs_status_t ep_atomic32_fetch(uct_ep_h ep, unsigned opcode, uint32_t value, uint32_t* result,
                                uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
 {
-    return emulated(ep, static_cast<uct_atomic_op_t>(opcode), value, 0, sizeof(value), remote_addr, rkey,
-                    result, comp);
+    return emulated(ep, static_cast<uct_atomic_op_t>(opcode), value, 0, sizeof(value), remote_addr,
+                    rkey, result, comp);
 }
 
 ucs_status_t ep_atomic64_post(uct_ep_h ep, unsigned opcode, uint64_t value, uint64_t remote_addr,

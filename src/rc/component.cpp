@@ -31,7 +31,8 @@ std::vector<std::string> query_md_resources()
     }
     std::erase_if(names, [](const std::string& name) {
         if (name.size() > kLongestName) {
-            gdr_log(warn, "%s is not used: UCX allows names of %zu characters (rename the RDMA device)",
+            gdr_log(warn,
+                    "%s is not used: UCX allows names of %zu characters (rename the RDMA device)",
                     name.c_str(), kLongestName);
         }
         return name.size() > kLongestName;

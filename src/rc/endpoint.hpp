@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// An endpoint: a queue pair to a peer's interface, and the operations UCT asks of it. Declared here,
-// defined by kind of operation in am.cpp, rma.cpp, atomic.cpp, flush.cpp and pending.cpp.
+// An endpoint: a queue pair to a peer's interface, and the operations UCT asks of it. Declared
+// here, defined by kind of operation in am.cpp, rma.cpp, atomic.cpp, flush.cpp and pending.cpp.
 #pragma once
 
 #include "abi/iface.hpp"
@@ -15,7 +15,8 @@
 
 namespace gdr::rc {
 
-// The requests that wait for an endpoint's resources, in order. Linked through uct_pending_req_t::priv.
+// The requests that wait for an endpoint's resources, in order. Linked through
+// uct_pending_req_t::priv.
 class PendingQueue {
   public:
     bool empty() const { return head_ == nullptr; }
@@ -37,28 +38,32 @@ struct Endpoint : abi::Ep {
     Endpoint(Iface& iface, const DeviceAddress& device, const IfaceAddress& address);
     ~Endpoint();
 
-    Iface& iface() const { return *static_cast<Iface*>(static_cast<abi::BaseIface*>(
-                               static_cast<void*>(super.iface))); }
+    Iface& iface() const
+    {
+        return *static_cast<Iface*>(static_cast<abi::BaseIface*>(static_cast<void*>(super.iface)));
+    }
 
     // ---- the data path's state, first
     ibv_qp* qp;
-    uint64_t wr_id;            // of work request 0: kSendBit | id << 16
-    int tx_available = 0;      // work requests that may be posted; 0 unless connected and nothing holds
-    unsigned window;           // active messages that may be sent
-    unsigned unsignalled = 0;  // work requests since the last signalled one
-    unsigned next_flags = 0;   // IBV_SEND_FENCE after a fence
-    SequenceNumber posted = 0; // last work request posted
+    uint64_t wr_id;       // of work request 0: kSendBit | id << 16
+    int tx_available = 0; // work requests that may be posted; 0 unless connected and nothing holds
+    unsigned window;      // active messages that may be sent
+    unsigned unsignalled = 0;     // work requests since the last signalled one
+    unsigned next_flags = 0;      // IBV_SEND_FENCE after a fence
+    SequenceNumber posted = 0;    // last work request posted
     SequenceNumber completed = 0; // last work request known complete
     SendOps ops;
 
     // ---- the rest
     uint64_t id;
     int tx_reserved = 0; // what tx_available will be once nothing pends and no fence holds
-    unsigned read_modify_writes = 0; // atomics that are emulated by several work requests, under way
-    unsigned flushes = 0;            // ever waited for: tells which atomics a flush came after
-    bool fenced = false; // emulated atomics from before a fence are under way: nothing else may start
+    unsigned read_modify_writes =
+        0;                // atomics that are emulated by several work requests, under way
+    unsigned flushes = 0; // ever waited for: tells which atomics a flush came after
+    bool fenced =
+        false; // emulated atomics from before a fence are under way: nothing else may start
     bool connected = false;
-    bool closing = false; // destroyed by the user; goes once handle_send() finds it done
+    bool closing = false;    // destroyed by the user; goes once handle_send() finds it done
     bool completing = false; // callbacks of its operations are being called
     ucs_status_t failure = UCS_OK;
     PendingQueue pending;
@@ -135,9 +140,10 @@ struct Endpoint : abi::Ep {
     // Work requests up to number have completed, number itself with status.
     void complete_up_to(SequenceNumber number, ucs_status_t status);
     void on_connected();
-    void close_queue(ucs_status_t status); // nothing more can be posted; what is outstanding is flushed
-    void fail(ucs_status_t status);        // close_queue(), and the user is told from progress
-    void purge(ucs_status_t status); // completes what is outstanding; the queue pair is gone
+    void
+    close_queue(ucs_status_t status); // nothing more can be posted; what is outstanding is flushed
+    void fail(ucs_status_t status);   // close_queue(), and the user is told from progress
+    void purge(ucs_status_t status);  // completes what is outstanding; the queue pair is gone
     void notify_flush_waiters(ucs_status_t status);
 };
 
@@ -147,11 +153,13 @@ inline Endpoint& endpoint(uct_ep_h ep)
 }
 
 // ---- UCT's operations
-ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload, unsigned length);
+ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
+                         unsigned length);
 ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt);
 ssize_t ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags);
 ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,
-                         const uct_iov_t* iov, size_t iovcnt, unsigned flags, uct_completion_t* comp);
+                         const uct_iov_t* iov, size_t iovcnt, unsigned flags,
+                         uct_completion_t* comp);
 
 ucs_status_t ep_put_short(uct_ep_h ep, const void* buffer, unsigned length, uint64_t remote_addr,
                           uct_rkey_t rkey);

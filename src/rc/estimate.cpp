@@ -2,10 +2,11 @@
 //
 // What UCP's protocol selection is told about an operation's cost.
 //
-// Sources: bandwidth is the port's data rate less packet headers at the path MTU. Latency and overhead are
-// typical of ConnectX HCAs as their vendors and users publish them (0.6 us port to port on InfiniBand, one
-// more lookup on RoCE; a work request costs under 100 ns of CPU); no HCA was at hand to measure them.
-// UCX's own transports claim the same order, so that neither is preferred for its modesty.
+// Sources: bandwidth is the port's data rate less packet headers at the path MTU. Latency and
+// overhead are typical of ConnectX HCAs as their vendors and users publish them (0.6 us port to
+// port on InfiniBand, one more lookup on RoCE; a work request costs under 100 ns of CPU); no HCA
+// was at hand to measure them. UCX's own transports claim the same order, so that neither is
+// preferred for its modesty.
 #include "rc/iface.hpp"
 
 namespace gdr::rc {
@@ -15,11 +16,13 @@ constexpr double kOverhead = 75e-9;
 constexpr double kInfinibandLatency = 600e-9;
 constexpr double kRoceLatency = 850e-9;
 constexpr double kLatencyPerEndpoint = 1e-9; // queue pair state fetched by the HCA, amortised
-constexpr double kBufferCopyBandwidth = 5e9; // bytes/s, memcpy of a message that is not in the cache
+constexpr double kBufferCopyBandwidth =
+    5e9; // bytes/s, memcpy of a message that is not in the cache
 
 // Bytes of headers and checksums around each packet's payload.
-constexpr unsigned kInfinibandHeaders = 8 + 12 + 4 + 2;           // LRH BTH ICRC VCRC
-constexpr unsigned kRoceHeaders = 14 + 40 + 8 + 12 + 4 + 4 + 20;  // Ethernet IPv6 UDP BTH ICRC FCS gap
+constexpr unsigned kInfinibandHeaders = 8 + 12 + 4 + 2; // LRH BTH ICRC VCRC
+constexpr unsigned kRoceHeaders =
+    14 + 40 + 8 + 12 + 4 + 4 + 20; // Ethernet IPv6 UDP BTH ICRC FCS gap
 
 bool copies_through_buffer(abi::EpOperation operation)
 {

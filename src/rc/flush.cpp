@@ -76,8 +76,8 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
     return UCS_INPROGRESS;
 }
 
-// RC keeps the order of writes and sends; only reads and atomics before the fence must be waited for: by the
-// HCA, and by us where an atomic takes several work requests.
+// RC keeps the order of writes and sends; only reads and atomics before the fence must be waited
+// for: by the HCA, and by us where an atomic takes several work requests.
 ucs_status_t ep_fence(uct_ep_h tl_ep, unsigned)
 {
     Endpoint& ep = endpoint(tl_ep);

@@ -54,8 +54,8 @@ inline void finish_zcopy(Endpoint& ep, const SendOp& op, ucs_status_t status)
 }
 
 // ---- posting
-// UCS_INPROGRESS, or the failure, after which op.buffer is back in its pool. An operation that somebody
-// waits for is signalled.
+// UCS_INPROGRESS, or the failure, after which op.buffer is back in its pool. An operation that
+// somebody waits for is signalled.
 inline ucs_status_t post_tracked(Endpoint& ep, ibv_send_wr& wr, const SendOp& op)
 {
     ucs_status_t status = ep.post(wr, op.completion != nullptr ? IBV_SEND_SIGNALED : 0);
@@ -69,7 +69,8 @@ inline ucs_status_t post_tracked(Endpoint& ep, ibv_send_wr& wr, const SendOp& op
     return UCS_INPROGRESS;
 }
 
-// A buffer that holds all of the message: small enough for the work request it is free again at once.
+// A buffer that holds all of the message: small enough for the work request it is free again at
+// once.
 inline ucs_status_t post_buffer(Endpoint& ep, ibv_send_wr& wr, std::byte* buffer, size_t length,
                                 unsigned remote_kind = 0)
 {

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The handshake's protocol: requests repeated until answered, answers repeated for repeated requests.
+// The handshake's protocol: requests repeated until answered, answers repeated for repeated
+// requests.
 #include "rc/handshake.hpp"
 
 #include "abi/host.hpp"
@@ -23,7 +24,8 @@ using namespace std::chrono_literals;
 constexpr auto kBusyInterval = 2ms; // where no send buffer was free
 constexpr auto kFirstInterval = 50ms;
 constexpr auto kLongestInterval = 800ms;
-// Between a peer's farewell and the destruction of its acceptor: what it sent has long reached our CQ.
+// Between a peer's farewell and the destruction of its acceptor: what it sent has long reached our
+// CQ.
 constexpr auto kRetirementDelay = 1s;
 constexpr unsigned kAcceptorSends = 16;
 constexpr uint32_t kPsnMask = 0xffffff;
@@ -44,10 +46,10 @@ uint8_t ack_timeout(double seconds)
 // InfiniBand's code of the shortest RNR delay that is at least this long.
 uint8_t rnr_timer(double seconds)
 {
-    static constexpr double milliseconds[] = {655.36, 0.01, 0.02, 0.03,  0.04,  0.06,  0.08,  0.12,
-                                              0.16,   0.24, 0.32, 0.48,  0.64,  0.96,  1.28,  1.92,
-                                              2.56,   3.84, 5.12, 7.68,  10.24, 15.36, 20.48, 30.72,
-                                              40.96,  61.44, 81.92, 122.88, 163.84, 245.76, 327.68, 491.52};
+    static constexpr double milliseconds[] = {
+        655.36, 0.01,  0.02,  0.03,  0.04,  0.06,   0.08,   0.12,   0.16,   0.24,  0.32,
+        0.48,   0.64,  0.96,  1.28,  1.92,  2.56,   3.84,   5.12,   7.68,   10.24, 15.36,
+        20.48,  30.72, 40.96, 61.44, 81.92, 122.88, 163.84, 245.76, 327.68, 491.52};
     for (uint8_t code = 1; code < 32; ++code) {
         if (milliseconds[code] * 1e-3 >= seconds) {
             return code;
@@ -84,7 +86,8 @@ Handshake::~Handshake()
     close(timer_fd_);
 }
 
-void Handshake::connect(uint64_t id, ibv_qp* qp, const DeviceAddress& device, const IfaceAddress& iface)
+void Handshake::connect(uint64_t id, ibv_qp* qp, const DeviceAddress& device,
+                        const IfaceAddress& iface)
 {
     std::lock_guard guard(lock_);
     auto now = Clock::now();
@@ -169,7 +172,8 @@ void Handshake::on_timer(int fd, unsigned char, void* arg)
     for (uint64_t id : expired) {
         self.retire_all(self.connecting_.at(id).iface.incarnation);
         self.fail(id, UCS_ERR_ENDPOINT_TIMEOUT,
-                  "the peer did not answer the connection request within UCX_GDR_RC_CONNECT_TIMEOUT (is its "
+                  "the peer did not answer the connection request within "
+                  "UCX_GDR_RC_CONNECT_TIMEOUT (is its "
                   "process still there, and is the fabric between the ports up?)");
     }
     std::erase_if(self.retirements_, [&](const Retirement& retirement) {
@@ -234,14 +238,15 @@ Acceptor* Handshake::accept(const Packet& packet, std::string* reason)
         ibv_qp_cap capabilities{};
         capabilities.max_send_wr = kAcceptorSends;
         capabilities.max_send_sge = 1;
-        acceptor->qp = verbs::create_rc(setup_.pd, setup_.cq, setup_.srq, setup_.path, &capabilities);
+        acceptor->qp =
+            verbs::create_rc(setup_.pd, setup_.cq, setup_.srq, setup_.path, &capabilities);
     } catch (const verbs::Error& error) {
         *reason = error.what();
         return nullptr;
     }
     const char* step;
-    if (int error = connect_qp(acceptor->qp.get(), packet.device, packet.qpn, packet.psn, acceptor->psn,
-                               packet.max_dest_rd_atomic, &step);
+    if (int error = connect_qp(acceptor->qp.get(), packet.device, packet.qpn, packet.psn,
+                               acceptor->psn, packet.max_dest_rd_atomic, &step);
         error != 0) {
         *reason = std::string("ibv_modify_qp to ") + step + ": " + verbs::errno_text(error);
         return nullptr;
@@ -354,7 +359,8 @@ void Handshake::send_request(uint64_t id, Connection& connection)
     connection.interval = std::min<Clock::duration>(connection.interval * 2, kLongestInterval);
 }
 
-void Handshake::answer(const Packet& to, PacketType type, RejectReason reason, const Acceptor* acceptor)
+void Handshake::answer(const Packet& to, PacketType type, RejectReason reason,
+                       const Acceptor* acceptor)
 {
     Packet answer = packet(type, to.source, to.connection);
     answer.reason = reason;

@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Connecting to an interface: an endpoint's queue pair is paired with a queue pair that the other
-// interface makes for it, by request and reply over the UD channel. Everything runs in UCX's asynchronous
-// thread, so a peer that computes and does not poll is connected too. The interface's thread learns the
-// outcome from take_events().
+// interface makes for it, by request and reply over the UD channel. Everything runs in UCX's
+// asynchronous thread, so a peer that computes and does not poll is connected too. The interface's
+// thread learns the outcome from take_events().
 #pragma once
 
 #include "rc/handshake_channel.hpp"
@@ -76,8 +76,10 @@ class Handshake {
 
     // The calls below are the interface's thread's.
 
-    // qp (in INIT) is to be connected; it must stay until the event has been taken or cancel() was called.
-    void connect(uint64_t connection, ibv_qp* qp, const DeviceAddress& device, const IfaceAddress& iface);
+    // qp (in INIT) is to be connected; it must stay until the event has been taken or cancel() was
+    // called.
+    void connect(uint64_t connection, ibv_qp* qp, const DeviceAddress& device,
+                 const IfaceAddress& iface);
 
     // The endpoint goes away: forgets the connection and tells the peer.
     void disconnect(uint64_t connection, const DeviceAddress& device, const IfaceAddress& iface);

@@ -60,7 +60,8 @@ ibv_ah* HandshakeChannel::address_handle(const verbs::Destination& destination)
     return found->second.get();
 }
 
-bool HandshakeChannel::send(const Packet& packet, const verbs::Destination& destination, uint32_t qpn)
+bool HandshakeChannel::send(const Packet& packet, const verbs::Destination& destination,
+                            uint32_t qpn)
 {
     ibv_ah* handle = address_handle(destination);
     if (handle == nullptr || sends_in_flight_ == kSends) {

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The UD queue pair over which interfaces exchange handshake packets: small datagrams that may be lost,
-// duplicated or come from anybody.
+// The UD queue pair over which interfaces exchange handshake packets: small datagrams that may be
+// lost, duplicated or come from anybody.
 #pragma once
 
 #include "rc/registered_memory.hpp"
@@ -25,8 +25,8 @@ class HandshakeChannel {
     // Best effort. False: no buffer is free or no address handle could be made; try again later.
     bool send(const Packet& packet, const verbs::Destination& destination, uint32_t qpn);
 
-    // The next packet that has the right size, magic and version; nothing when there is none. Arms the
-    // channel's fd again before it returns nothing.
+    // The next packet that has the right size, magic and version; nothing when there is none. Arms
+    // the channel's fd again before it returns nothing.
     std::optional<Packet> receive();
 
   private:

@@ -77,7 +77,8 @@ verbs::GidEntry find_gid(ibv_context* context, const verbs::Port& port, unsigned
             return entry;
         }
     }
-    throw std::runtime_error("the port has no GID at index UCX_GDR_RC_GID_INDEX=" + std::to_string(index));
+    throw std::runtime_error("the port has no GID at index UCX_GDR_RC_GID_INDEX=" +
+                             std::to_string(index));
 }
 
 const char* requested_device(const uct_iface_params_t* params)
@@ -126,7 +127,8 @@ ucs_status_t iface_query(uct_iface_h tl_iface, uct_iface_attr_t* attr)
 
     constexpr uint64_t post_ops = UCS_BIT(UCT_ATOMIC_OP_ADD) | UCS_BIT(UCT_ATOMIC_OP_AND) |
                                   UCS_BIT(UCT_ATOMIC_OP_OR) | UCS_BIT(UCT_ATOMIC_OP_XOR);
-    constexpr uint64_t fetch_ops = post_ops | UCS_BIT(UCT_ATOMIC_OP_SWAP) | UCS_BIT(UCT_ATOMIC_OP_CSWAP);
+    constexpr uint64_t fetch_ops =
+        post_ops | UCS_BIT(UCT_ATOMIC_OP_SWAP) | UCS_BIT(UCT_ATOMIC_OP_CSWAP);
     uint64_t atomics = 0;
     if (iface.device.attributes().atomic_cap != IBV_ATOMIC_NONE) {
         attr->cap.atomic32 = {post_ops, fetch_ops};
@@ -134,12 +136,13 @@ ucs_status_t iface_query(uct_iface_h tl_iface, uct_iface_attr_t* attr)
         atomics = UCT_IFACE_FLAG_ATOMIC_DEVICE;
     }
     attr->cap.flags = UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY | UCT_IFACE_FLAG_AM_ZCOPY |
-                      UCT_IFACE_FLAG_PUT_SHORT | UCT_IFACE_FLAG_PUT_BCOPY | UCT_IFACE_FLAG_PUT_ZCOPY |
-                      UCT_IFACE_FLAG_GET_SHORT | UCT_IFACE_FLAG_GET_BCOPY | UCT_IFACE_FLAG_GET_ZCOPY |
-                      UCT_IFACE_FLAG_PENDING | UCT_IFACE_FLAG_CONNECT_TO_IFACE |
-                      UCT_IFACE_FLAG_CB_SYNC | UCT_IFACE_FLAG_EP_CHECK |
-                      UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE | UCT_IFACE_FLAG_ERRHANDLE_ZCOPY_BUF |
-                      UCT_IFACE_FLAG_ERRHANDLE_REMOTE_MEM | abi::kIfaceFlagInterNode | atomics;
+                      UCT_IFACE_FLAG_PUT_SHORT | UCT_IFACE_FLAG_PUT_BCOPY |
+                      UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_SHORT |
+                      UCT_IFACE_FLAG_GET_BCOPY | UCT_IFACE_FLAG_GET_ZCOPY | UCT_IFACE_FLAG_PENDING |
+                      UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_CB_SYNC |
+                      UCT_IFACE_FLAG_EP_CHECK | UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE |
+                      UCT_IFACE_FLAG_ERRHANDLE_ZCOPY_BUF | UCT_IFACE_FLAG_ERRHANDLE_REMOTE_MEM |
+                      abi::kIfaceFlagInterNode | atomics;
     attr->cap.event_flags =
         UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV | UCT_IFACE_FLAG_EVENT_FD;
 
@@ -204,7 +207,10 @@ ucs_status_t iface_fence(uct_iface_h tl_iface, unsigned flags)
     return UCS_OK;
 }
 
-unsigned iface_progress(uct_iface_h iface) { return rc_iface(iface).progress(); }
+unsigned iface_progress(uct_iface_h iface)
+{
+    return rc_iface(iface).progress();
+}
 
 ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd)
 {
@@ -212,9 +218,15 @@ ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd)
     return UCS_OK;
 }
 
-ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) { return rc_iface(iface).arm(); }
+ucs_status_t iface_event_arm(uct_iface_h iface, unsigned)
+{
+    return rc_iface(iface).arm();
+}
 
-void iface_close(uct_iface_h iface) { delete &rc_iface(iface); }
+void iface_close(uct_iface_h iface)
+{
+    delete &rc_iface(iface);
+}
 
 uct_iface_ops_t operations = {
     .ep_put_short = ep_put_short,
@@ -284,8 +296,8 @@ std::string device_name(const verbs::Device& device, const verbs::Port& port)
 Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* params,
              const Settings& user_settings)
     : domain(static_cast<MemoryDomain&>(*abi::memory_domain(md_handle))), device(domain.device()),
-      settings(bounded(user_settings, device.attributes())), port(find_port(device, requested_device(params))),
-      incarnation(random_incarnation())
+      settings(bounded(user_settings, device.attributes())),
+      port(find_port(device, requested_device(params))), incarnation(random_incarnation())
 {
     if (!port.active()) {
         throw std::runtime_error("port " + device_name(device, port) + " is not active (" +
@@ -345,7 +357,8 @@ void Iface::choose_path()
         uint16_t big_endian = 0;
         if (ibv_query_pkey(context, port.number, index, &big_endian) == 0 && big_endian != 0) {
             pkey = __builtin_bswap16(big_endian);
-            found = settings.pkey == abi::kAuto || (pkey & kPkeyMask) == (settings.pkey & kPkeyMask);
+            found =
+                settings.pkey == abi::kAuto || (pkey & kPkeyMask) == (settings.pkey & kPkeyMask);
             path.pkey_index = static_cast<uint16_t>(index);
         }
     }
@@ -356,7 +369,8 @@ void Iface::choose_path()
     device_address.tag = kAddressTag;
     device_address.version = kWireVersion;
     device_address.ethernet = port.ethernet;
-    device_address.mtu = static_cast<uint8_t>(to_mtu(settings.path_mtu, port.attributes.active_mtu));
+    device_address.mtu =
+        static_cast<uint8_t>(to_mtu(settings.path_mtu, port.attributes.active_mtu));
     device_address.lid = port.attributes.lid;
     device_address.pkey = pkey;
     std::memcpy(device_address.gid, gid.gid.raw, sizeof(device_address.gid));
@@ -389,13 +403,15 @@ void Iface::open_queues(const uct_iface_params_t* params)
     }
     fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
 
-    buffers.emplace(pd, settings.tx_buffers, segment_size); // first: receives may do with less memory
+    buffers.emplace(pd, settings.tx_buffers,
+                    segment_size); // first: receives may do with less memory
     receives.emplace(pd, settings.rx_queue_length, segment_size, headroom, alignment, align_offset);
 
     unsigned room = std::max(kSendRoom, tx_queue_length);
     room = std::min(room, static_cast<unsigned>(limits.max_cqe) - receives->length() - kGrantRoom);
     unsigned entries = room + kGrantRoom + receives->length();
-    owned_cq.reset(ibv_create_cq(device.context(), static_cast<int>(entries), nullptr, channel.get(), 0));
+    owned_cq.reset(
+        ibv_create_cq(device.context(), static_cast<int>(entries), nullptr, channel.get(), 0));
     if (!owned_cq) {
         throw verbs::Error("ibv_create_cq(" + std::to_string(entries) + ")", errno);
     }

@@ -22,8 +22,8 @@ namespace gdr::rc {
 struct Endpoint;
 class MemoryDomain;
 
-// Work request ids: a receive's is the address of its Receive; a send's has kSendBit and names endpoint
-// and sequence number; an acceptor's has kAcceptorBit too and names its queue pair.
+// Work request ids: a receive's is the address of its Receive; a send's has kSendBit and names
+// endpoint and sequence number; an acceptor's has kAcceptorBit too and names its queue pair.
 inline constexpr uint64_t kSendBit = uint64_t{1} << 63;
 inline constexpr uint64_t kAcceptorBit = uint64_t{1} << 62;
 inline constexpr unsigned kSlotBits = 20;
@@ -34,14 +34,16 @@ inline constexpr unsigned kGrantRoom = 128; // of the completion queue, for wind
 
 struct Iface : abi::Iface {
     // Throws std::exception with the reason.
-    Iface(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params, const Settings& settings);
+    Iface(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
+          const Settings& settings);
     ~Iface();
 
     // ---- the data path's state
-    std::atomic<bool> attention{false}; // the handshake, backlog or an endpoint has something rare to do
-    int tx_available = 0;               // work requests that the completion queue has room for; grants may
-                                        // take it down to -kGrantRoom
-    int tx_scarce = 0;                  // below this every work request is signalled
+    std::atomic<bool> attention{
+        false};           // the handshake, backlog or an endpoint has something rare to do
+    int tx_available = 0; // work requests that the completion queue has room for; grants may
+                          // take it down to -kGrantRoom
+    int tx_scarce = 0;    // below this every work request is signalled
     unsigned moderation;
     unsigned max_inline = 0;
     uint32_t window; // a power of two
@@ -84,8 +86,9 @@ struct Iface : abi::Iface {
     std::vector<Acceptor*> ungranted; // grants are due that the completion queue had no room for
     std::vector<Endpoint*> pending_endpoints;
     std::vector<uint64_t> failed_endpoints; // ids, to be reported
-    std::vector<uint64_t> closing_endpoints; // ids, whose last work requests are still to be signalled
-    std::unique_ptr<Handshake> handshake;   // last: gone before what it uses
+    std::vector<uint64_t>
+        closing_endpoints;                // ids, whose last work requests are still to be signalled
+    std::unique_ptr<Handshake> handshake; // last: gone before what it uses
 
     bool is_scarce() const { return tx_available < tx_scarce || buffers->scarce(); }
 
@@ -103,16 +106,16 @@ struct Iface : abi::Iface {
         ++traffic[kind].operations;
     }
 
-    // Polls until the endpoint's work request has completed; everything polled waits in backlog, so nobody
-    // is called back. The status of the completion.
+    // Polls until the endpoint's work request has completed; everything polled waits in backlog, so
+    // nobody is called back. The status of the completion.
     ucs_status_t wait_for(const Endpoint& ep, uint16_t number);
 
-    // Polls all there is, before a queue pair that no longer receives is destroyed: the HCA's library would
-    // drop its completions, and the receive buffers in them be lost.
+    // Polls all there is, before a queue pair that no longer receives is destroyed: the HCA's
+    // library would drop its completions, and the receive buffers in them be lost.
     void save_completions(uint32_t ending_qpn);
 
-    // Asks for the completion of the last work requests of an endpoint that is destroyed or failed, as soon
-    // as that is possible.
+    // Asks for the completion of the last work requests of an endpoint that is destroyed or failed,
+    // as soon as that is possible.
     void finish(Endpoint& ep);
 
   private:

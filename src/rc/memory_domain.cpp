@@ -15,8 +15,8 @@
 namespace gdr::rc {
 namespace {
 
-// Of a registration found again: what UCP adds to the cost of each operation. About a CUDA attribute query,
-// 75-95 ns on an H200, and the look-up around it.
+// Of a registration found again: what UCP adds to the cost of each operation. About a CUDA
+// attribute query, 75-95 ns on an H200, and the look-up around it.
 constexpr double kFoundAgainCost = 100e-9;
 
 ibv_pd* allocate_pd(const verbs::Device& device)
@@ -38,15 +38,19 @@ bool unmaps_are_seen()
     static const bool seen = [] {
         bool installed = abi::watch_unmap(log_unmap);
         if (!installed) {
-            gdr_log(warn, "UCX's memory hooks are off: host memory is registered anew for each transfer, "
-                          "which is slow (is UCX_MEM_EVENTS=n set?)");
+            gdr_log(warn,
+                    "UCX's memory hooks are off: host memory is registered anew for each transfer, "
+                    "which is slow (is UCX_MEM_EVENTS=n set?)");
         }
         return installed;
     }();
     return seen;
 }
 
-mem::Region* region(uct_mem_h memh) { return static_cast<mem::Region*>(memh); }
+mem::Region* region(uct_mem_h memh)
+{
+    return static_cast<mem::Region*>(memh);
+}
 
 } // namespace
 
@@ -58,12 +62,16 @@ MemoryDomain::MemoryDomain(const std::string& device_name)
     }
 }
 
-MemoryDomain::~MemoryDomain() { plugin::statistics().add({.registrations = cache_.registrations()}); }
+MemoryDomain::~MemoryDomain()
+{
+    plugin::statistics().add({.registrations = cache_.registrations()});
+}
 
 abi::MdAttributes MemoryDomain::attributes() const
 {
     abi::MdAttributes attributes;
-    attributes.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY | UCT_MD_FLAG_INVALIDATE;
+    attributes.flags =
+        UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY | UCT_MD_FLAG_INVALIDATE;
     attributes.reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     if (cache_.gpu_direct().possible()) {
         attributes.reg_mem_types |= UCS_BIT(UCS_MEMORY_TYPE_CUDA);
@@ -80,8 +88,8 @@ ucs_status_t MemoryDomain::reg(void* address, size_t length, bool hide_errors, u
     mem::Failure failure;
     mem::Region* found = cache_.acquire(reinterpret_cast<uintptr_t>(address), length, &failure);
     if (found == nullptr) {
-        abi::log_message(hide_errors ? abi::LogLevel::diag : abi::LogLevel::error, __FILE__, __LINE__,
-                         "%p of %zu bytes cannot be registered: %s", address, length,
+        abi::log_message(hide_errors ? abi::LogLevel::diag : abi::LogLevel::error, __FILE__,
+                         __LINE__, "%p of %zu bytes cannot be registered: %s", address, length,
                          failure.cause.c_str());
         return failure.unsupported       ? UCS_ERR_UNSUPPORTED
                : failure.error == ENOMEM ? UCS_ERR_NO_MEMORY
@@ -97,7 +105,9 @@ ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
         mem::Cache::release(region(memh));
         return UCS_OK;
     }
-    auto notify = [](void* completion) { abi::complete(static_cast<uct_completion_t*>(completion), UCS_OK); };
+    auto notify = [](void* completion) {
+        abi::complete(static_cast<uct_completion_t*>(completion), UCS_OK);
+    };
     cache_.invalidate(region(memh), {notify, invalidated});
     return UCS_OK;
 }

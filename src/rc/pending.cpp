@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Requests that found no resources wait here and are tried again, in order, when some return. While any
-// wait, the endpoint shows no resources to new operations, which so cannot overtake them.
+// Requests that found no resources wait here and are tried again, in order, when some return. While
+// any wait, the endpoint shows no resources to new operations, which so cannot overtake them.
 #include "rc/endpoint.hpp"
 
 #include <algorithm>
@@ -49,7 +49,8 @@ void Iface::add_pending(Endpoint* ep)
 
 void Iface::dispatch_pending()
 {
-    // Endpoints that still wait afterwards go to the end: with scarce common resources each gets its turn.
+    // Endpoints that still wait afterwards go to the end: with scarce common resources each gets
+    // its turn.
     std::vector<Endpoint*>& list = pending_endpoints;
     for (size_t remaining = list.size(); remaining > 0 && !list.empty(); --remaining) {
         Endpoint* ep = list.front();
@@ -64,7 +65,8 @@ void Iface::dispatch_pending()
             ep = find_endpoint(id); // the request may have ended it
             if (status != UCS_OK && ep != nullptr) {
                 ep->pending.push_front(request);
-                blocked = status != UCS_INPROGRESS; // in progress: a part is posted, more is to come
+                blocked =
+                    status != UCS_INPROGRESS; // in progress: a part is posted, more is to come
             }
         }
         if (ep == nullptr || !ep->in_pending_list) {

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What happens when a worker is progressed: completions are polled and handled, waiting requests tried
-// again, news of the handshake taken in.
+// What happens when a worker is progressed: completions are polled and handled, waiting requests
+// tried again, news of the handshake taken in.
 #include "abi/host.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/memory_domain.hpp"
@@ -35,8 +35,14 @@ ucs_status_t to_status(ibv_wc_status status)
     }
 }
 
-uint64_t endpoint_id(uint64_t wr_id) { return (wr_id & ~kSendBit) >> 16; }
-uint64_t acceptor_wr_id(const Acceptor& acceptor) { return kSendBit | kAcceptorBit | acceptor.qp->qp_num; }
+uint64_t endpoint_id(uint64_t wr_id)
+{
+    return (wr_id & ~kSendBit) >> 16;
+}
+uint64_t acceptor_wr_id(const Acceptor& acceptor)
+{
+    return kSendBit | kAcceptorBit | acceptor.qp->qp_num;
+}
 
 } // namespace
 
@@ -91,7 +97,8 @@ void Iface::handle_receive(const ibv_wc& wc)
         }
     }
     abi::AmHandler& handler = am[immediate & kAmIdMask];
-    ucs_status_t status = handler.cb(handler.arg, receive->data, wc.byte_len, receives->keep_flag());
+    ucs_status_t status =
+        handler.cb(handler.arg, receive->data, wc.byte_len, receives->keep_flag());
     if (status == UCS_INPROGRESS) {
         receives->hold();
     } else {
@@ -119,7 +126,8 @@ void Iface::handle_error(const ibv_wc& wc)
 {
     ucs_status_t status = to_status(wc.status);
     if (!(wc.wr_id & kSendBit)) {
-        // Only the HCA's own trouble (length, protection) fails a receive; the sender is told by its HCA.
+        // Only the HCA's own trouble (length, protection) fails a receive; the sender is told by
+        // its HCA.
         gdr_log(error, "%s failed to receive a message: %s (%s)", device.name().c_str(),
                 ibv_wc_status_str(wc.status), verbs::completion_cause(wc.status));
         return receives->put(reinterpret_cast<Receive*>(wc.wr_id));
@@ -130,8 +138,8 @@ void Iface::handle_error(const ibv_wc& wc)
     Endpoint* ep = find_endpoint(endpoint_id(wc.wr_id));
     if (ep != nullptr && ep->failure == UCS_OK) {
         // The first to know: the flushed work requests that follow say nothing new.
-        auto level = err_handler != nullptr &&
-                             (status == UCS_ERR_ENDPOINT_TIMEOUT || status == UCS_ERR_CONNECTION_RESET)
+        auto level = err_handler != nullptr && (status == UCS_ERR_ENDPOINT_TIMEOUT ||
+                                                status == UCS_ERR_CONNECTION_RESET)
                          ? abi::LogLevel::diag
                          : abi::LogLevel::error;
         abi::log_message(level, __FILE__, __LINE__, "a connection from %s failed: %s: %s",
@@ -172,10 +180,12 @@ void Iface::handle_control(const ibv_wc& wc, uint32_t immediate)
 
 void Iface::grant(Acceptor& acceptor)
 {
-    // A peer has at most two requests open, one for each half of its window: the send queue holds them.
+    // A peer has at most two requests open, one for each half of its window: the send queue holds
+    // them.
     while (acceptor.grants_due > 0 && !acceptor.failed) {
         if (tx_available <= -static_cast<int>(kGrantRoom)) {
-            ungranted.push_back(&acceptor); // there are grants in flight: the next to complete makes room
+            ungranted.push_back(
+                &acceptor); // there are grants in flight: the next to complete makes room
             return;
         }
         ibv_send_wr wr{};
@@ -253,12 +263,14 @@ void Iface::handle_event(const HandshakeEvent& event)
 {
     switch (event.kind) {
     case HandshakeEvent::Kind::connected:
-        if (Endpoint* ep = find_endpoint(event.connection); ep != nullptr && ep->failure == UCS_OK) {
+        if (Endpoint* ep = find_endpoint(event.connection);
+            ep != nullptr && ep->failure == UCS_OK) {
             ep->on_connected();
         }
         break;
     case HandshakeEvent::Kind::failed:
-        if (Endpoint* ep = find_endpoint(event.connection); ep != nullptr && ep->failure == UCS_OK) {
+        if (Endpoint* ep = find_endpoint(event.connection);
+            ep != nullptr && ep->failure == UCS_OK) {
             auto level = err_handler != nullptr ? abi::LogLevel::diag : abi::LogLevel::error;
             abi::log_message(level, __FILE__, __LINE__, "no connection from %s: %s",
                              device_name(device, port).c_str(), event.reason.c_str());
@@ -305,7 +317,8 @@ void Iface::finish(Endpoint& ep)
         return; // a completion is on its way: handle_send() comes back here
     }
     if (tx_available > 0) {
-        (void)ep.post_flush_marker(); // refused, the endpoint has failed and goes at the next progress
+        (void)ep
+            .post_flush_marker(); // refused, the endpoint has failed and goes at the next progress
     } else {
         closing_endpoints.push_back(ep.id);
         attention.store(true, std::memory_order_relaxed);
@@ -376,8 +389,8 @@ ucs_status_t Iface::wait_for(const Endpoint& ep, uint16_t number)
         }
         backlog.push_back(wc);
         attention.store(true, std::memory_order_relaxed);
-        bool ours = (wc.wr_id & kSendBit) && !(wc.wr_id & kAcceptorBit) &&
-                    endpoint_id(wc.wr_id) == ep.id;
+        bool ours =
+            (wc.wr_id & kSendBit) && !(wc.wr_id & kAcceptorBit) && endpoint_id(wc.wr_id) == ep.id;
         if (ours && (wc.status != IBV_WC_SUCCESS ||
                      not_after(number, static_cast<SequenceNumber>(wc.wr_id)))) {
             return to_status(wc.status);

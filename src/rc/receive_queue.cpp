@@ -13,9 +13,13 @@
 namespace gdr::rc {
 namespace {
 
-size_t round_up(size_t value, size_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+size_t round_up(size_t value, size_t alignment)
+{
+    return (value + alignment - 1) / alignment * alignment;
+}
 
-RegisteredMemory register_as_many_as_possible(ibv_pd* pd, size_t stride, unsigned shortest, unsigned* length)
+RegisteredMemory register_as_many_as_possible(ibv_pd* pd, size_t stride, unsigned shortest,
+                                              unsigned* length)
 {
     for (unsigned wanted = *length;; *length /= 2) {
         try {
@@ -25,10 +29,11 @@ RegisteredMemory register_as_many_as_possible(ibv_pd* pd, size_t stride, unsigne
             }
             // Not all that is left: the user's memory has to be registered, too.
             unsigned enough = std::max(*length / 2, shortest);
-            gdr_log(warn,
-                    "only %u of %u receive buffers can be registered: raise the limit of locked memory "
-                    "(ulimit -l) or lower UCX_GDR_RC_RX_QUEUE_LEN",
-                    enough, wanted);
+            gdr_log(
+                warn,
+                "only %u of %u receive buffers can be registered: raise the limit of locked memory "
+                "(ulimit -l) or lower UCX_GDR_RC_RX_QUEUE_LEN",
+                enough, wanted);
             memory = RegisteredMemory();
             *length = enough;
             return RegisteredMemory(pd, stride * enough);
@@ -46,7 +51,8 @@ ReceiveQueue::ReceiveQueue(ibv_pd* pd, unsigned length, size_t segment_size, siz
                            size_t alignment, size_t align_offset)
     : length_(length)
 {
-    // data + align_offset is a multiple of alignment, with room for a pointer and the headroom before it
+    // data + align_offset is a multiple of alignment, with room for a pointer and the headroom
+    // before it
     size_t offset = round_up(sizeof(void*) + headroom + align_offset, alignment) - align_offset;
     size_t stride = round_up(offset + segment_size, alignment);
     memory_ = register_as_many_as_possible(pd, stride, kShortest, &length_);
@@ -65,8 +71,8 @@ ReceiveQueue::ReceiveQueue(ibv_pd* pd, unsigned length, size_t segment_size, siz
         receive.recv_desc.cb = release;
         receive.queue = this;
         receive.data = memory_.data() + i * stride + offset;
-        receive.sge = {reinterpret_cast<uintptr_t>(receive.data), static_cast<uint32_t>(segment_size),
-                       memory_.lkey()};
+        receive.sge = {reinterpret_cast<uintptr_t>(receive.data),
+                       static_cast<uint32_t>(segment_size), memory_.lkey()};
         receive.wr = {reinterpret_cast<uintptr_t>(&receive), nullptr, &receive.sge, 1};
         static_cast<uct_recv_desc_t**>(descriptor(receive, headroom))[-1] = &receive.recv_desc;
         put(&receive);

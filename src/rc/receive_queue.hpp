@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The shared receive queue of an interface and its buffers. A buffer belongs to the HCA (posted), to us
-// (free, posted again in batches) or to UCP, which may keep a message without copying it (held) as long
-// as enough buffers remain for the peers.
+// The shared receive queue of an interface and its buffers. A buffer belongs to the HCA (posted),
+// to us (free, posted again in batches) or to UCP, which may keep a message without copying it
+// (held) as long as enough buffers remain for the peers.
 #pragma once
 
 #include "rc/registered_memory.hpp"
@@ -17,7 +17,8 @@ namespace gdr::rc {
 
 class ReceiveQueue;
 
-// One receive buffer. UCP sees, from lower to higher addresses: a pointer to recv_desc, headroom, data.
+// One receive buffer. UCP sees, from lower to higher addresses: a pointer to recv_desc, headroom,
+// data.
 struct Receive {
     uct_recv_desc_t recv_desc; // first: UCP hands it back to release it
     ReceiveQueue* queue;
@@ -35,10 +36,10 @@ class ReceiveQueue {
     static constexpr unsigned kShortest = 4 * kBatch;
 
     // length buffers of segment_size bytes behind headroom bytes; data is aligned to alignment at
-    // align_offset bytes from its start. Halves length until the buffers can be registered; length() tells.
-    // Throws verbs::Error.
-    ReceiveQueue(ibv_pd* pd, unsigned length, size_t segment_size, size_t headroom, size_t alignment,
-                 size_t align_offset);
+    // align_offset bytes from its start. Halves length until the buffers can be registered;
+    // length() tells. Throws verbs::Error.
+    ReceiveQueue(ibv_pd* pd, unsigned length, size_t segment_size, size_t headroom,
+                 size_t alignment, size_t align_offset);
 
     ibv_srq* srq() const { return srq_.get(); }
     unsigned length() const { return length_; }

@@ -11,7 +11,10 @@
 
 namespace gdr::rc {
 
-void RegisteredMemory::Unmap::operator()(std::byte* data) const { munmap(data, size); }
+void RegisteredMemory::Unmap::operator()(std::byte* data) const
+{
+    munmap(data, size);
+}
 
 RegisteredMemory::RegisteredMemory(ibv_pd* pd, size_t size)
 {
@@ -20,14 +23,16 @@ RegisteredMemory::RegisteredMemory(ibv_pd* pd, size_t size)
         throw verbs::Error("mapping " + std::to_string(size) + " bytes for buffers", errno);
     }
     data_ = {static_cast<std::byte*>(data), Unmap{size}};
-    (void)madvise(data, size, MADV_HUGEPAGE); // a hint: without it the buffers only cost more TLB entries
+    (void)madvise(data, size,
+                  MADV_HUGEPAGE); // a hint: without it the buffers only cost more TLB entries
     mr_.reset(ibv_reg_mr(pd, data, size, IBV_ACCESS_LOCAL_WRITE));
     if (!mr_) {
         int error = errno;
-        throw verbs::Error("ibv_reg_mr of " + std::to_string(size) + " bytes for buffers on " +
-                               ibv_get_device_name(pd->context->device) +
-                               (error == ENOMEM ? " (limit of locked memory too small? see ulimit -l)" : ""),
-                           error);
+        throw verbs::Error(
+            "ibv_reg_mr of " + std::to_string(size) + " bytes for buffers on " +
+                ibv_get_device_name(pd->context->device) +
+                (error == ENOMEM ? " (limit of locked memory too small? see ulimit -l)" : ""),
+            error);
     }
 }
 

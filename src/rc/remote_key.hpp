@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The key by which a peer's HCA lets us at its memory: packed for the way, and unpacked into the 64 bits
-// of a uct_rkey_t.
+// The key by which a peer's HCA lets us at its memory: packed for the way, and unpacked into the 64
+// bits of a uct_rkey_t.
 #pragma once
 
 #include "mem/region.hpp"
@@ -23,8 +23,14 @@ struct [[gnu::packed]] PackedRemoteKey {
 };
 
 // uct_rkey_t: bits 0-31 the verbs rkey, bit 32 the kind of memory.
-inline uint32_t verbs_rkey(uct_rkey_t key) { return static_cast<uint32_t>(key); }
-inline unsigned memory_kind(uct_rkey_t key) { return static_cast<unsigned>(key >> 32); }
+inline uint32_t verbs_rkey(uct_rkey_t key)
+{
+    return static_cast<uint32_t>(key);
+}
+inline unsigned memory_kind(uct_rkey_t key)
+{
+    return static_cast<unsigned>(key >> 32);
+}
 
 void pack(const mem::Region& region, PackedRemoteKey* packed);
 

@@ -7,7 +7,8 @@
 namespace gdr::rc {
 namespace {
 
-ibv_send_wr rdma_request(ibv_wr_opcode opcode, ibv_sge* sge, int sges, uint64_t remote_addr, uct_rkey_t rkey)
+ibv_send_wr rdma_request(ibv_wr_opcode opcode, ibv_sge* sge, int sges, uint64_t remote_addr,
+                         uct_rkey_t rkey)
 {
     ibv_send_wr wr;
     wr.sg_list = sge;
@@ -73,7 +74,8 @@ ssize_t ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void* arg, uint64
     }
     std::byte* buffer = iface.buffers->take();
     size_t length = pack(buffer, arg);
-    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(length), iface.buffers->lkey()};
+    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(length),
+                iface.buffers->lkey()};
     ibv_send_wr wr = rdma_request(IBV_WR_RDMA_WRITE, &sge, length > 0, remote_addr, rkey);
     ucs_status_t status = post_buffer(ep, wr, buffer, length, memory_kind(rkey));
     return status == UCS_OK ? static_cast<ssize_t>(length) : static_cast<ssize_t>(status);
@@ -103,7 +105,8 @@ ucs_status_t ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* ar
         return ep.unavailable();
     }
     std::byte* buffer = iface.buffers->take();
-    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(length), iface.buffers->lkey()};
+    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(length),
+                iface.buffers->lkey()};
     ibv_send_wr wr = rdma_request(IBV_WR_RDMA_READ, &sge, 1, remote_addr, rkey);
     iface.count(memory_kind(rkey), length);
     return post_tracked(ep, wr,

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The pool of registered buffers that buffered (bcopy) operations of an interface pass through. Fixed
-// size, made at open: taking and returning a buffer is a push or pop of a free list.
+// The pool of registered buffers that buffered (bcopy) operations of an interface pass through.
+// Fixed size, made at open: taking and returning a buffer is a push or pop of a free list.
 #pragma once
 
 #include "rc/registered_memory.hpp"

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What an endpoint has to do when its work requests complete. Work requests are numbered; only those that
-// leave something to do have an entry, in a ring as long as the send queue.
+// What an endpoint has to do when its work requests complete. Work requests are numbered; only
+// those that leave something to do have an entry, in a ring as long as the send queue.
 #pragma once
 
 extern "C" {
@@ -49,7 +49,8 @@ class SendOps {
     void pop() { ++head_; }
     void push(const SendOp& op) { ops_[tail_++ & mask_] = op; }
 
-    // Whether one of them has something of the user's: a completion that is waited for, or a place for data.
+    // Whether one of them has something of the user's: a completion that is waited for, or a place
+    // for data.
     bool any_of_the_user() const
     {
         for (unsigned i = head_; i != tail_; ++i) {

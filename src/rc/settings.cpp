@@ -35,12 +35,16 @@ void bound(const char* name, T& value, T low, T high)
     value = value >= low ? std::min(value, high) : low; // not a number is low, too
     if (!(given == value)) {
         std::ostringstream line;
-        line << "UCX_GDR_RC_" << name << ": " << given << " is not possible, " << value << " is used";
+        line << "UCX_GDR_RC_" << name << ": " << given << " is not possible, " << value
+             << " is used";
         gdr_log(warn, "%s", line.str().c_str());
     }
 }
 
-unsigned at_most(int limit, unsigned value) { return std::min(static_cast<unsigned>(limit), value); }
+unsigned at_most(int limit, unsigned value)
+{
+    return std::min(static_cast<unsigned>(limit), value);
+}
 
 } // namespace
 
@@ -62,7 +66,8 @@ Settings bounded(const Settings& given, const ibv_device_attr& limits)
     bound("RETRY_COUNT", settings.retry_count, 0u, 7u);
     bound("RNR_TIMEOUT", settings.rnr_timeout, 0.0, kLargestRnrTimeout);
     bound("RNR_RETRY_COUNT", settings.rnr_retry_count, 0u, 7u);
-    bound("CONNECT_TIMEOUT", settings.connect_timeout, kSmallestConnectTimeout, kLargestConnectTimeout);
+    bound("CONNECT_TIMEOUT", settings.connect_timeout, kSmallestConnectTimeout,
+          kLargestConnectTimeout);
     bound("TRAFFIC_CLASS", settings.traffic_class, 0u, 255u);
     bound("SL", settings.service_level, 0u, 15u);
     return settings;
@@ -79,25 +84,31 @@ const abi::OptionTable& iface_options()
              "Work requests that may be outstanding on one endpoint. Rounded up to a power of two.",
              offsetof(Settings, tx_queue_length), OptionType::unsigned_int},
             {"TX_BUFFERS", "512",
-             "Registered buffers of SEG_SIZE bytes per interface, from which buffered (bcopy) sends, reads\n"
+             "Registered buffers of SEG_SIZE bytes per interface, from which buffered (bcopy) "
+             "sends, reads\n"
              "and atomic results are served.",
              offsetof(Settings, tx_buffers), OptionType::unsigned_int},
             {"RX_QUEUE_LEN", "4096",
-             "Receive buffers of SEG_SIZE bytes per interface, shared by all its endpoints. Halved until\n"
+             "Receive buffers of SEG_SIZE bytes per interface, shared by all its endpoints. Halved "
+             "until\n"
              "they can be registered when the limit of locked memory (ulimit -l) is too small.",
              offsetof(Settings, rx_queue_length), OptionType::unsigned_int},
             {"SEG_SIZE", "8256",
-             "Size of one send or receive buffer in bytes: the largest message sent through a buffer.\n"
+             "Size of one send or receive buffer in bytes: the largest message sent through a "
+             "buffer.\n"
              "At least 8192: UCP sends worker addresses this way.",
              offsetof(Settings, segment_size), OptionType::memory_size},
             {"MAX_INLINE", "128",
-             "Bytes that a send or write may carry inside its work request (16-1024). The HCA may allow less.",
+             "Bytes that a send or write may carry inside its work request (16-1024). The HCA may "
+             "allow less.",
              offsetof(Settings, max_inline), OptionType::memory_size},
             {"TX_MODERATION", "64",
-             "Work requests of an endpoint per signalled completion; at most a quarter of TX_QUEUE_LEN.",
+             "Work requests of an endpoint per signalled completion; at most a quarter of "
+             "TX_QUEUE_LEN.",
              offsetof(Settings, moderation), OptionType::unsigned_int},
             {"WINDOW", "512",
-             "Active messages that an endpoint may send before the receiver has confirmed that it read\n"
+             "Active messages that an endpoint may send before the receiver has confirmed that it "
+             "read\n"
              "them, so that a slow receiver is not flooded. Rounded up to a power of two.",
              offsetof(Settings, window), OptionType::unsigned_int},
             {"TIMEOUT", "60ms",
@@ -105,20 +116,22 @@ const abi::OptionTable& iface_options()
              "4.096 us times a power of two.",
              offsetof(Settings, timeout), OptionType::duration},
             {"RETRY_COUNT", "7",
-             "How often the HCA sends again before the endpoint fails (0-7). A dead peer is noticed after\n"
+             "How often the HCA sends again before the endpoint fails (0-7). A dead peer is "
+             "noticed after\n"
              "about TIMEOUT x (RETRY_COUNT + 1).",
              offsetof(Settings, retry_count), OptionType::unsigned_int},
             {"RNR_TIMEOUT", "1ms",
              "How long a sender is told to wait when no receive buffer is posted (0.01-491 ms).",
              offsetof(Settings, rnr_timeout), OptionType::duration},
             {"RNR_RETRY_COUNT", "7",
-             "How often the HCA sends again when the peer has no receive buffer posted (0-7, 7: for ever).",
+             "How often the HCA sends again when the peer has no receive buffer posted (0-7, 7: "
+             "for ever).",
              offsetof(Settings, rnr_retry_count), OptionType::unsigned_int},
-            {"CONNECT_TIMEOUT", "8s",
-             "How long to try to connect an endpoint before it fails.",
+            {"CONNECT_TIMEOUT", "8s", "How long to try to connect an endpoint before it fails.",
              offsetof(Settings, connect_timeout), OptionType::duration},
             {"GID_INDEX", "auto",
-             "Index in the port's GID table. auto: on InfiniBand 0; on RoCE version 2 before 1, an IPv4\n"
+             "Index in the port's GID table. auto: on InfiniBand 0; on RoCE version 2 before 1, an "
+             "IPv4\n"
              "address before a global IPv6 one before a link-local one.",
              offsetof(Settings, gid_index), OptionType::auto_ulong},
             {"TRAFFIC_CLASS", "0", "Traffic class of RoCE packets: DSCP times 4 (0-255).",
@@ -126,11 +139,13 @@ const abi::OptionTable& iface_options()
             {"SL", "0", "InfiniBand service level, or RoCE priority (0-15).",
              offsetof(Settings, service_level), OptionType::unsigned_int},
             {"PKEY", "auto",
-             "InfiniBand partition key without its membership bit (0-0x7fff). auto: the first of the port's\n"
+             "InfiniBand partition key without its membership bit (0-0x7fff). auto: the first of "
+             "the port's\n"
              "table.",
              offsetof(Settings, pkey), OptionType::auto_ulong},
             {"PATH_MTU", "auto",
-             "Path MTU in bytes: 256, 512, 1024, 2048 or 4096. auto: the smaller of both ports' MTUs.",
+             "Path MTU in bytes: 256, 512, 1024, 2048 or 4096. auto: the smaller of both ports' "
+             "MTUs.",
              offsetof(Settings, path_mtu), OptionType::auto_ulong},
         },
         sizeof(Settings),

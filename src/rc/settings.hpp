@@ -12,18 +12,18 @@ namespace gdr::rc {
 // Filled by UCX; layout described by iface_options().
 struct Settings {
     abi::IfaceConfig base;
-    unsigned tx_queue_length;   // work requests per endpoint
-    unsigned tx_buffers;        // buffers for bcopy, per interface
-    unsigned rx_queue_length;   // receive buffers, per interface
-    size_t segment_size;        // bytes
-    size_t max_inline;          // bytes
-    unsigned moderation;        // work requests per signalled completion
-    unsigned window;            // active messages per endpoint without the receiver's grant
-    double timeout;             // seconds
+    unsigned tx_queue_length; // work requests per endpoint
+    unsigned tx_buffers;      // buffers for bcopy, per interface
+    unsigned rx_queue_length; // receive buffers, per interface
+    size_t segment_size;      // bytes
+    size_t max_inline;        // bytes
+    unsigned moderation;      // work requests per signalled completion
+    unsigned window;          // active messages per endpoint without the receiver's grant
+    double timeout;           // seconds
     unsigned retry_count;
     double rnr_timeout; // seconds
     unsigned rnr_retry_count;
-    double connect_timeout; // seconds
+    double connect_timeout;  // seconds
     unsigned long gid_index; // abi::kAuto: by rank, verbs::choose_gid()
     unsigned traffic_class;
     unsigned service_level;
@@ -35,8 +35,9 @@ const abi::OptionTable& iface_options();
 
 inline constexpr size_t kSmallestInline = 16; // an active message's header and something behind it
 
-// As they are used: values that make no sense, or that the device does not allow, are replaced by the
-// nearest possible ones, with one warning each; lengths that have to be powers of two are rounded up.
+// As they are used: values that make no sense, or that the device does not allow, are replaced by
+// the nearest possible ones, with one warning each; lengths that have to be powers of two are
+// rounded up.
 Settings bounded(const Settings& settings, const ibv_device_attr& limits);
 
 } // namespace gdr::rc

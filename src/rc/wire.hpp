@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What RC interfaces say to each other besides payload: the packets of the handshake, and the meaning of
-// the immediate data that every active message carries in place of a header.
+// What RC interfaces say to each other besides payload: the packets of the handshake, and the
+// meaning of the immediate data that every active message carries in place of a header.
 #pragma once
 
 #include "rc/address.hpp"
@@ -37,14 +37,14 @@ struct [[gnu::packed]] Packet {
     uint8_t version;
     PacketType type;
     RejectReason reason;
-    uint8_t max_dest_rd_atomic;  // reads and atomics the sender serves at once
-    uint64_t source;             // incarnation of the sending interface
-    uint64_t target;             // incarnation of the interface meant
-    uint64_t connection;         // the initiator's name for the connection
-    uint32_t qpn;                // RC queue pair of the sender
-    uint32_t psn;                // its first packet's sequence number
-    uint32_t handshake_qpn;      // where an answer goes
-    DeviceAddress device;        // of the sender
+    uint8_t max_dest_rd_atomic; // reads and atomics the sender serves at once
+    uint64_t source;            // incarnation of the sending interface
+    uint64_t target;            // incarnation of the interface meant
+    uint64_t connection;        // the initiator's name for the connection
+    uint32_t qpn;               // RC queue pair of the sender
+    uint32_t psn;               // its first packet's sequence number
+    uint32_t handshake_qpn;     // where an answer goes
+    DeviceAddress device;       // of the sender
 };
 static_assert(sizeof(Packet) == 68);
 

@@ -11,8 +11,9 @@
 
 namespace gdr::verbs {
 
-// Names of the HCAs of this machine that speak InfiniBand or RoCE (iWARP devices are left out), in the
-// order of libibverbs. Empty without hardware, drivers or permission; reason, if not NULL, then says which.
+// Names of the HCAs of this machine that speak InfiniBand or RoCE (iWARP devices are left out), in
+// the order of libibverbs. Empty without hardware, drivers or permission; reason, if not NULL, then
+// says which.
 std::vector<std::string> device_names(std::string* reason = nullptr);
 
 struct Port {
@@ -39,8 +40,8 @@ class Device {
     // "0000:3b:00.0", empty when the device is not on a PCI bus.
     std::string pci_bus_id() const;
 
-    // Whether the kernel and the provider know dmabuf regions at all: a registration of no file answers
-    // EBADF where they do. cause receives the reason where they do not.
+    // Whether the kernel and the provider know dmabuf regions at all: a registration of no file
+    // answers EBADF where they do. cause receives the reason where they do not.
     bool supports_dmabuf(ibv_pd* pd, std::string* cause) const;
 
   private:

@@ -8,7 +8,10 @@
 
 namespace gdr::verbs {
 
-std::string errno_text(int error_number) { return std::generic_category().message(error_number); }
+std::string errno_text(int error_number)
+{
+    return std::generic_category().message(error_number);
+}
 
 Error::Error(const std::string& what, int error_number)
     : std::runtime_error(what + " failed: " + errno_text(error_number)), error_number_(error_number)
@@ -19,11 +22,13 @@ const char* completion_cause(int wc_status)
 {
     switch (wc_status) {
     case IBV_WC_RETRY_EXC_ERR:
-        return "the peer does not answer: its process ended, its port is down or the fabric lost it";
+        return "the peer does not answer: its process ended, its port is down or the fabric lost "
+               "it";
     case IBV_WC_RNR_RETRY_EXC_ERR:
         return "the peer posted no receive buffer in time";
     case IBV_WC_REM_ACCESS_ERR:
-        return "the peer's memory may not be accessed there: wrong or released remote key, or out of its "
+        return "the peer's memory may not be accessed there: wrong or released remote key, or out "
+               "of its "
                "bounds";
     case IBV_WC_REM_INV_REQ_ERR:
         return "the peer's HCA refused the request: message longer than its receive buffer, or an "

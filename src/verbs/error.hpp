@@ -8,8 +8,8 @@
 
 namespace gdr::verbs {
 
-// Thrown where an object cannot be constructed. what() is a whole sentence part: "ibv_create_cq(4096) on
-// mlx5_0 failed: Cannot allocate memory".
+// Thrown where an object cannot be constructed. what() is a whole sentence part:
+// "ibv_create_cq(4096) on mlx5_0 failed: Cannot allocate memory".
 class Error : public std::runtime_error {
   public:
     Error(const std::string& what, int error_number);

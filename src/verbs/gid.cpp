@@ -14,7 +14,10 @@ bool GidEntry::is_ipv4_mapped() const
     return std::memcmp(gid.raw, prefix, sizeof(prefix)) == 0;
 }
 
-bool GidEntry::is_link_local() const { return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80; }
+bool GidEntry::is_link_local() const
+{
+    return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
+}
 
 std::vector<GidEntry> query_gids(ibv_context* context, uint8_t port, bool ethernet)
 {

@@ -24,10 +24,10 @@ QueuePair create(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, ibv_qp_type type, ibv_qp_
     init.sq_sig_all = 0;
     QueuePair qp(ibv_create_qp(pd, &init));
     if (!qp) {
-        throw Error("ibv_create_qp(" + std::string(type == IBV_QPT_RC ? "RC" : "UD") + ", max_send_wr " +
-                        std::to_string(capabilities->max_send_wr) + ", max_inline_data " +
-                        std::to_string(capabilities->max_inline_data) + ") on " +
-                        ibv_get_device_name(pd->context->device),
+        throw Error("ibv_create_qp(" + std::string(type == IBV_QPT_RC ? "RC" : "UD") +
+                        ", max_send_wr " + std::to_string(capabilities->max_send_wr) +
+                        ", max_inline_data " + std::to_string(capabilities->max_inline_data) +
+                        ") on " + ibv_get_device_name(pd->context->device),
                     errno);
     }
     *capabilities = init.cap;
@@ -61,7 +61,8 @@ ibv_ah_attr address_vector(const Path& path, const Destination& destination)
     return vector;
 }
 
-QueuePair create_rc(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, const Path& path, ibv_qp_cap* capabilities)
+QueuePair create_rc(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, const Path& path,
+                    ibv_qp_cap* capabilities)
 {
     QueuePair qp = create(pd, cq, srq, IBV_QPT_RC, capabilities);
     ibv_qp_attr attributes{};
@@ -87,9 +88,10 @@ int connect_rc(ibv_qp* qp, const Path& path, const Destination& destination, con
     attributes.min_rnr_timer = rc.min_rnr_timer;
     attributes.ah_attr = address_vector(path, destination);
     *failed = "RTR";
-    if (int error = ibv_modify_qp(qp, &attributes,
-                                  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    if (int error =
+            ibv_modify_qp(qp, &attributes,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
         error != 0) {
         return error;
     }
@@ -107,7 +109,8 @@ int connect_rc(ibv_qp* qp, const Path& path, const Destination& destination, con
                              IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-QueuePair create_ud(ibv_pd* pd, ibv_cq* cq, const Path& path, uint32_t qkey, ibv_qp_cap* capabilities)
+QueuePair create_ud(ibv_pd* pd, ibv_cq* cq, const Path& path, uint32_t qkey,
+                    ibv_qp_cap* capabilities)
 {
     QueuePair qp = create(pd, cq, nullptr, IBV_QPT_UD, capabilities);
     ibv_qp_attr attributes{};
@@ -115,7 +118,8 @@ QueuePair create_ud(ibv_pd* pd, ibv_cq* cq, const Path& path, uint32_t qkey, ibv
     attributes.pkey_index = path.pkey_index;
     attributes.port_num = path.port;
     attributes.qkey = qkey;
-    modify(qp.get(), attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "INIT");
+    modify(qp.get(), attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+           "INIT");
     attributes.qp_state = IBV_QPS_RTR;
     modify(qp.get(), attributes, IBV_QP_STATE, "RTR");
     attributes.qp_state = IBV_QPS_RTS;
@@ -128,7 +132,8 @@ void to_error(ibv_qp* qp)
 {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_ERR;
-    (void)ibv_modify_qp(qp, &attributes, IBV_QP_STATE); // fails only where the state is beyond ERR already
+    (void)ibv_modify_qp(qp, &attributes,
+                        IBV_QP_STATE); // fails only where the state is beyond ERR already
 }
 
 } // namespace gdr::verbs

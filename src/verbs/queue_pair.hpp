@@ -11,9 +11,9 @@ namespace gdr::verbs {
 
 // Where a queue pair of another HCA is reached.
 struct Destination {
-    uint16_t lid;   // InfiniBand
-    ibv_gid gid;    // RoCE, and InfiniBand across subnets
-    bool global;    // send a GRH
+    uint16_t lid; // InfiniBand
+    ibv_gid gid;  // RoCE, and InfiniBand across subnets
+    bool global;  // send a GRH
 };
 
 // How a queue pair of this HCA leaves its port. Constant for an interface.
@@ -41,14 +41,16 @@ struct RcAttributes {
 
 // In state INIT, remote write, read and atomic allowed. capabilities: asked for, then as granted.
 // Throws Error.
-QueuePair create_rc(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, const Path& path, ibv_qp_cap* capabilities);
+QueuePair create_rc(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, const Path& path,
+                    ibv_qp_cap* capabilities);
 
 // INIT to RTS. Returns 0 or an errno; failed, if not NULL, names the step.
-int connect_rc(ibv_qp* qp, const Path& path, const Destination& destination, const RcAttributes& attributes,
-               const char** failed);
+int connect_rc(ibv_qp* qp, const Path& path, const Destination& destination,
+               const RcAttributes& attributes, const char** failed);
 
 // In state RTS. Throws Error.
-QueuePair create_ud(ibv_pd* pd, ibv_cq* cq, const Path& path, uint32_t qkey, ibv_qp_cap* capabilities);
+QueuePair create_ud(ibv_pd* pd, ibv_cq* cq, const Path& path, uint32_t qkey,
+                    ibv_qp_cap* capabilities);
 
 // Everything outstanding completes with a flush error.
 void to_error(ibv_qp* qp);

@@ -109,8 +109,14 @@ class Child {
     class Link {
       public:
         explicit Link(int fd) : fd_(fd) {}
-        template <class T> void put(const T& value) { write(&value, sizeof value); }
-        template <class T> T get() {
+        template <class T>
+        void put(const T& value)
+        {
+            write(&value, sizeof value);
+        }
+        template <class T>
+        T get()
+        {
             T value{};
             read(&value, sizeof value);
             return value;

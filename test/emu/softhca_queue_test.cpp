@@ -14,7 +14,8 @@
 
 namespace {
 
-bool has_event(int fd) {
+bool has_event(int fd)
+{
     pollfd descriptor = {fd, POLLIN, 0};
     return poll(&descriptor, 1, 50) == 1;
 }
@@ -24,7 +25,8 @@ class Queues : public ::testing::Test {
     Device device;
 };
 
-TEST_F(Queues, SrqHoldsWhatWasAskedForAndTellsItsLimit) {
+TEST_F(Queues, SrqHoldsWhatWasAskedForAndTellsItsLimit)
+{
     ibv_srq_init_attr init = {};
     init.attr = {10, 2, 0};
     ibv_srq* srq = ibv_create_srq(device.pd, &init);
@@ -63,7 +65,8 @@ TEST_F(Queues, SrqHoldsWhatWasAskedForAndTellsItsLimit) {
     EXPECT_EQ(ibv_destroy_srq(srq), 0);
 }
 
-TEST_F(Queues, SrqWorkRequestsComeBackFromADestroyedQueuePair) {
+TEST_F(Queues, SrqWorkRequestsComeBackFromADestroyedQueuePair)
+{
     ibv_srq_init_attr init = {};
     init.attr = {4, 1, 0};
     ibv_srq* srq = ibv_create_srq(device.pd, &init);
@@ -81,7 +84,8 @@ TEST_F(Queues, SrqWorkRequestsComeBackFromADestroyedQueuePair) {
     EXPECT_EQ(ibv_destroy_srq(srq), 0);
 }
 
-TEST_F(Queues, WaitingPeersOfAnSrqAreAllServed) {
+TEST_F(Queues, WaitingPeersOfAnSrqAreAllServed)
+{
     ibv_srq_init_attr init = {};
     init.attr = {16, 1, 0};
     ibv_srq* srq = ibv_create_srq(device.pd, &init);
@@ -104,7 +108,8 @@ TEST_F(Queues, WaitingPeersOfAnSrqAreAllServed) {
     EXPECT_EQ(ibv_destroy_srq(srq), 0);
 }
 
-TEST_F(Queues, NotificationComesOnceAndForWhatIsThereAlready) {
+TEST_F(Queues, NotificationComesOnceAndForWhatIsThereAlready)
+{
     ibv_comp_channel* channel = ibv_create_comp_channel(device.context);
     ASSERT_NE(channel, nullptr);
     {
@@ -145,7 +150,8 @@ TEST_F(Queues, NotificationComesOnceAndForWhatIsThereAlready) {
 // A UD queue pair with a buffer.
 class Datagrams {
   public:
-    explicit Datagrams(Device& owner, std::uint32_t qkey = 0x11) : device(owner), buffer(65536) {
+    explicit Datagrams(Device& owner, std::uint32_t qkey = 0x11) : device(owner), buffer(65536)
+    {
         mr = ibv_reg_mr(device.pd, buffer.data(), buffer.size(), IBV_ACCESS_LOCAL_WRITE);
         cq = ibv_create_cq(device.context, 100, nullptr, nullptr, 0);
         ibv_qp_init_attr init = {};
@@ -157,19 +163,22 @@ class Datagrams {
         attr.qp_state = IBV_QPS_INIT;
         attr.port_num = 1;
         attr.qkey = qkey;
-        EXPECT_EQ(ibv_modify_qp(qp, &attr,
-                                IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+        EXPECT_EQ(
+            ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+            0);
         attr.qp_state = IBV_QPS_RTR;
         EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
         attr.qp_state = IBV_QPS_RTS;
         EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
     }
-    ~Datagrams() {
+    ~Datagrams()
+    {
         EXPECT_EQ(ibv_destroy_qp(qp), 0);
         EXPECT_EQ(ibv_destroy_cq(cq), 0);
         EXPECT_EQ(ibv_dereg_mr(mr), 0);
     }
-    ibv_ah* address(bool global, std::uint16_t lid, unsigned gid_index = 0) {
+    ibv_ah* address(bool global, std::uint16_t lid, unsigned gid_index = 0)
+    {
         ibv_ah_attr attr = {};
         attr.dlid = lid;
         attr.port_num = 1;
@@ -179,14 +188,16 @@ class Datagrams {
         EXPECT_EQ(ibv_query_gid(device.context, 1, static_cast<int>(gid_index), &attr.grh.dgid), 0);
         return ibv_create_ah(device.pd, &attr);
     }
-    int receive(std::uint32_t offset, std::uint32_t length) {
+    int receive(std::uint32_t offset, std::uint32_t length)
+    {
         ibv_sge list = {reinterpret_cast<std::uint64_t>(buffer.data()) + offset, length, mr->lkey};
         ibv_recv_wr wr = {offset, nullptr, &list, 1};
         ibv_recv_wr* bad;
         return ibv_post_recv(qp, &wr, &bad);
     }
     ibv_wc_status send(std::uint32_t length, ibv_ah* ah, std::uint32_t number,
-                       std::uint32_t qkey = 0x11) {
+                       std::uint32_t qkey = 0x11)
+    {
         ibv_sge list = {reinterpret_cast<std::uint64_t>(buffer.data()), length, mr->lkey};
         ibv_send_wr wr = {};
         wr.sg_list = &list;
@@ -210,7 +221,8 @@ class Datagrams {
     ibv_qp* qp;
 };
 
-TEST_F(Queues, DatagramsArriveBehindTheirHeader) {
+TEST_F(Queues, DatagramsArriveBehindTheirHeader)
+{
     Datagrams a(device), b(device);
     ibv_port_attr port;
     ASSERT_EQ(ibv_query_port(device.context, 1, &port), 0);
@@ -244,7 +256,8 @@ TEST_F(Queues, DatagramsArriveBehindTheirHeader) {
     }
 }
 
-TEST_F(Queues, DatagramsNobodyTakesAreDropped) {
+TEST_F(Queues, DatagramsNobodyTakesAreDropped)
+{
     Datagrams a(device), b(device, 0x22);
     ibv_port_attr port;
     ASSERT_EQ(ibv_query_port(device.context, 1, &port), 0);
@@ -266,7 +279,8 @@ TEST_F(Queues, DatagramsNobodyTakesAreDropped) {
     EXPECT_EQ(ibv_destroy_ah(elsewhere), 0);
 }
 
-TEST(DISABLED_Configured, TwoDevicesOnInfiniBand) {
+TEST(DISABLED_Configured, TwoDevicesOnInfiniBand)
+{
     Device first(0), second(1);
     ibv_port_attr one, two;
     ASSERT_EQ(ibv_query_port(first.context, 1, &one), 0);
@@ -291,7 +305,8 @@ TEST(DISABLED_Configured, TwoDevicesOnInfiniBand) {
     EXPECT_EQ(c.next().status, IBV_WC_RETRY_EXC_ERR);
 }
 
-TEST(DISABLED_Configured, Ethernet) {
+TEST(DISABLED_Configured, Ethernet)
+{
     Device device;
     ibv_port_attr port;
     ASSERT_EQ(ibv_query_port(device.context, 1, &port), 0);
@@ -328,14 +343,19 @@ TEST(DISABLED_Configured, Ethernet) {
     }
 }
 
-TEST(Queues_, DevicesAndLinkLayersByEnvironment) {
+TEST(Queues_, DevicesAndLinkLayersByEnvironment)
+{
     EXPECT_TRUE(run_tests("DISABLED_Configured.TwoDevicesOnInfiniBand", {"SOFTHCA_DEVICES=2"}));
     EXPECT_TRUE(run_tests("DISABLED_Configured.Ethernet", {"SOFTHCA_LINK_LAYER=ethernet"}));
 }
 
-TEST(Queues_, BadSettingsAreNamed) {
-    const char* bad[] = {"SOFTHCA_DEVICES=9", "SOFTHCA_DEVICES=x", "SOFTHCA_LINK_LAYER=token-ring",
-                         "SOFTHCA_GPU_DIRECT=dmabuf,magic", "SOFTHCA_MEMLOCK=maybe",
+TEST(Queues_, BadSettingsAreNamed)
+{
+    const char* bad[] = {"SOFTHCA_DEVICES=9",
+                         "SOFTHCA_DEVICES=x",
+                         "SOFTHCA_LINK_LAYER=token-ring",
+                         "SOFTHCA_GPU_DIRECT=dmabuf,magic",
+                         "SOFTHCA_MEMLOCK=maybe",
                          "SOFTHCA_FABRIC=a/b"};
     for (const char* setting : bad) {
         const std::string command = std::string(setting) + " ibv_devinfo 2>&1 >/dev/null";
@@ -348,7 +368,8 @@ TEST(Queues_, BadSettingsAreNamed) {
     }
 }
 
-TEST_F(Queues, DeviceNodesLookAsTheyShould) {
+TEST_F(Queues, DeviceNodesLookAsTheyShould)
+{
     struct stat status;
     ASSERT_EQ(stat("/dev/infiniband/softhca0", &status), 0);
     EXPECT_TRUE(S_ISCHR(status.st_mode));
@@ -360,7 +381,8 @@ TEST_F(Queues, DeviceNodesLookAsTheyShould) {
 }
 
 // None of these crashes, and each says that it is not offered.
-TEST_F(Queues, WhatIsNotOfferedIsRefused) {
+TEST_F(Queues, WhatIsNotOfferedIsRefused)
+{
     Endpoint a(device);
     ibv_context* context = device.context;
     const auto refused = [](const void* object) {

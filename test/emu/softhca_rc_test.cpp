@@ -14,7 +14,8 @@ class Rc : public ::testing::Test {
     Device device;
 };
 
-TEST_F(Rc, SendsOfEverySizeArrive) {
+TEST_F(Rc, SendsOfEverySizeArrive)
+{
     Endpoint a(device), b(device);
     connect(a, b);
     const std::uint32_t sizes[] = {0, 1, 17, 87, 88, 89, 4096, 8191, 8192, 8193, 300000};
@@ -38,7 +39,8 @@ TEST_F(Rc, SendsOfEverySizeArrive) {
     }
 }
 
-TEST_F(Rc, ListsAreGatheredAndScattered) {
+TEST_F(Rc, ListsAreGatheredAndScattered)
+{
     Options options;
     options.sge = 30;
     Endpoint a(device, options), b(device, options);
@@ -66,12 +68,14 @@ TEST_F(Rc, ListsAreGatheredAndScattered) {
         EXPECT_EQ(received.wc_flags & IBV_WC_WITH_IMM, unsigned{IBV_WC_WITH_IMM});
         EXPECT_EQ(received.imm_data, 0x12345678u);
         for (unsigned i = 0; i < 30; ++i) {
-            EXPECT_TRUE(is_filled(b.buffer.data() + (i / 2) * 2 * 8192 + (i % 2) * piece, piece, i));
+            EXPECT_TRUE(
+                is_filled(b.buffer.data() + (i / 2) * 2 * 8192 + (i % 2) * piece, piece, i));
         }
     }
 }
 
-TEST_F(Rc, InlineDataMayBeReusedAtOnce) {
+TEST_F(Rc, InlineDataMayBeReusedAtOnce)
+{
     Endpoint a(device), b(device);
     connect(a, b);
     unsigned char data[256];
@@ -98,7 +102,8 @@ TEST_F(Rc, InlineDataMayBeReusedAtOnce) {
     EXPECT_EQ(a.post(send), EINVAL);
 }
 
-TEST_F(Rc, WriteReadAndImmediate) {
+TEST_F(Rc, WriteReadAndImmediate)
+{
     Endpoint a(device), b(device);
     connect(a, b);
     const Address target = b.address();
@@ -126,7 +131,8 @@ TEST_F(Rc, WriteReadAndImmediate) {
     EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
 }
 
-TEST_F(Rc, Atomics) {
+TEST_F(Rc, Atomics)
+{
     Endpoint a(device), b(device);
     connect(a, b);
     const Address target = b.address();
@@ -148,7 +154,8 @@ TEST_F(Rc, Atomics) {
     EXPECT_EQ(a.next().status, IBV_WC_REM_INV_REQ_ERR); // not aligned
 }
 
-TEST_F(Rc, UnsignalledRequestsCompleteSilently) {
+TEST_F(Rc, UnsignalledRequestsCompleteSilently)
+{
     Endpoint a(device), b(device);
     connect(a, b);
     for (unsigned i = 0; i < 4; ++i) {
@@ -166,7 +173,8 @@ TEST_F(Rc, UnsignalledRequestsCompleteSilently) {
     EXPECT_EQ(c.next().wr_id, 5u);
 }
 
-TEST_F(Rc, NoSystemCallWithinAProcess) {
+TEST_F(Rc, NoSystemCallWithinAProcess)
+{
     Endpoint a(device), b(device);
     connect(a, b);
     const Address target = b.address();
@@ -196,7 +204,8 @@ TEST_F(Rc, NoSystemCallWithinAProcess) {
 class RcError : public Rc {
   protected:
     void expect_failure(const std::function<int(Endpoint&, const Address&)>& post,
-                        ibv_wc_status status, int event, int access = kAllAccess) {
+                        ibv_wc_status status, int event, int access = kAllAccess)
+    {
         Options responder;
         responder.access = access;
         Endpoint a(device), b(device, responder);
@@ -223,37 +232,55 @@ class RcError : public Rc {
             EXPECT_EQ(b.state(), IBV_QPS_RTS);
         }
     }
-    template <int Opcode> static int rdma(Endpoint& a, std::uint64_t remote, std::uint32_t rkey) {
+    template <int Opcode>
+    static int rdma(Endpoint& a, std::uint64_t remote, std::uint32_t rkey)
+    {
         return a.post_rdma(static_cast<ibv_wr_opcode>(Opcode), 0, 64, remote, rkey);
     }
 };
 
-TEST_F(RcError, RemoteAccessIsChecked) {
+TEST_F(RcError, RemoteAccessIsChecked)
+{
     const int event = IBV_EVENT_QP_ACCESS_ERR;
     const auto status = IBV_WC_REM_ACCESS_ERR;
     const std::uint64_t size = Options().buffer_size;
-    expect_failure([](Endpoint& a, const Address& b) {
-        return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer, b.rkey + (1 << 17)); }, status, event);
-    expect_failure([](Endpoint& a, const Address& b) {
-        return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer, 0); }, status, event);
-    expect_failure([](Endpoint& a, const Address& b) {
-        return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer, b.rkey + 1); }, status, event);
-    expect_failure([](Endpoint& a, const Address& b) {
-        return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer - 1, b.rkey); }, status, event);
-    expect_failure([size](Endpoint& a, const Address& b) {
-        return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer + size - 63, b.rkey); }, status, event);
-    expect_failure([](Endpoint& a, const Address& b) {
-        return rdma<IBV_WR_RDMA_READ>(a, ~0ull - 10, b.rkey); }, status, event);
+    expect_failure(
+        [](Endpoint& a, const Address& b) {
+            return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer, b.rkey + (1 << 17));
+        },
+        status, event);
+    expect_failure(
+        [](Endpoint& a, const Address& b) { return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer, 0); },
+        status, event);
+    expect_failure(
+        [](Endpoint& a, const Address& b) {
+            return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer, b.rkey + 1);
+        },
+        status, event);
+    expect_failure(
+        [](Endpoint& a, const Address& b) {
+            return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer - 1, b.rkey);
+        },
+        status, event);
+    expect_failure(
+        [size](Endpoint& a, const Address& b) {
+            return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer + size - 63, b.rkey);
+        },
+        status, event);
+    expect_failure(
+        [](Endpoint& a, const Address& b) { return rdma<IBV_WR_RDMA_READ>(a, ~0ull - 10, b.rkey); },
+        status, event);
     const int request_event = IBV_EVENT_QP_REQ_ERR;
-    expect_failure([](Endpoint& a, const Address& b) {
-        return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer, b.rkey); },
+    expect_failure(
+        [](Endpoint& a, const Address& b) { return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer, b.rkey); },
         IBV_WC_REM_INV_REQ_ERR, request_event, IBV_ACCESS_REMOTE_READ);
-    expect_failure([](Endpoint& a, const Address& b) {
-        return rdma<IBV_WR_RDMA_READ>(a, b.buffer, b.rkey); },
+    expect_failure(
+        [](Endpoint& a, const Address& b) { return rdma<IBV_WR_RDMA_READ>(a, b.buffer, b.rkey); },
         IBV_WC_REM_INV_REQ_ERR, request_event, IBV_ACCESS_REMOTE_WRITE);
 }
 
-TEST_F(RcError, RegionGrantsOnlyItsAccess) {
+TEST_F(RcError, RegionGrantsOnlyItsAccess)
+{
     std::vector<unsigned char> memory(4096);
     ibv_mr* local = ibv_reg_mr(device.pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
     ibv_pd* foreign_pd = ibv_alloc_pd(device.context);
@@ -261,33 +288,44 @@ TEST_F(RcError, RegionGrantsOnlyItsAccess) {
     const auto at = reinterpret_cast<std::uint64_t>(memory.data());
     for (ibv_mr* mr : {local, foreign}) {
         for (int opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ}) {
-            expect_failure([&](Endpoint& a, const Address&) {
-                return a.post_rdma(static_cast<ibv_wr_opcode>(opcode), 0, 8, at, mr->rkey); },
+            expect_failure(
+                [&](Endpoint& a, const Address&) {
+                    return a.post_rdma(static_cast<ibv_wr_opcode>(opcode), 0, 8, at, mr->rkey);
+                },
                 IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
         }
-        expect_failure([&](Endpoint& a, const Address&) {
-            return a.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, 0, at, mr->rkey, 1); },
+        expect_failure(
+            [&](Endpoint& a, const Address&) {
+                return a.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, 0, at, mr->rkey, 1);
+            },
             IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
     }
     EXPECT_EQ(ibv_dereg_mr(local), 0);
-    expect_failure([&](Endpoint& a, const Address&) { // the key is no more
-        return a.post_rdma(IBV_WR_RDMA_WRITE, 0, 8, at, foreign->rkey & ~0x1ffffu); },
+    expect_failure(
+        [&](Endpoint& a, const Address&) { // the key is no more
+            return a.post_rdma(IBV_WR_RDMA_WRITE, 0, 8, at, foreign->rkey & ~0x1ffffu);
+        },
         IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
     EXPECT_EQ(ibv_dereg_mr(foreign), 0);
     EXPECT_EQ(ibv_dealloc_pd(foreign_pd), 0);
 }
 
-TEST_F(RcError, LocalKeysAreChecked) {
-    expect_failure([](Endpoint& a, const Address&) {
-        ibv_sge list = {reinterpret_cast<std::uint64_t>(a.buffer.data()), 8, a.mr->lkey + 1};
-        ibv_send_wr wr = {};
-        wr.sg_list = &list;
-        wr.num_sge = 1;
-        wr.opcode = IBV_WR_SEND;
-        return a.post(wr); }, IBV_WC_LOC_PROT_ERR, -1);
+TEST_F(RcError, LocalKeysAreChecked)
+{
+    expect_failure(
+        [](Endpoint& a, const Address&) {
+            ibv_sge list = {reinterpret_cast<std::uint64_t>(a.buffer.data()), 8, a.mr->lkey + 1};
+            ibv_send_wr wr = {};
+            wr.sg_list = &list;
+            wr.num_sge = 1;
+            wr.opcode = IBV_WR_SEND;
+            return a.post(wr);
+        },
+        IBV_WC_LOC_PROT_ERR, -1);
 }
 
-TEST_F(RcError, MessageLongerThanTheBuffer) {
+TEST_F(RcError, MessageLongerThanTheBuffer)
+{
     Endpoint a(device), b(device);
     connect(a, b);
     ASSERT_EQ(b.post_receive(0, 7), 0);
@@ -297,7 +335,8 @@ TEST_F(RcError, MessageLongerThanTheBuffer) {
     EXPECT_EQ(next_event(device.context), IBV_EVENT_QP_REQ_ERR);
 }
 
-TEST_F(RcError, ReceiveBufferWithoutRegistration) {
+TEST_F(RcError, ReceiveBufferWithoutRegistration)
+{
     Endpoint a(device), b(device);
     connect(a, b);
     ibv_sge list = b.sge(0, 100);
@@ -311,7 +350,8 @@ TEST_F(RcError, ReceiveBufferWithoutRegistration) {
     EXPECT_EQ(next_event(device.context), IBV_EVENT_QP_FATAL);
 }
 
-TEST_F(Rc, ReceiverNotReadyWithoutRetry) {
+TEST_F(Rc, ReceiverNotReadyWithoutRetry)
+{
     Options options;
     options.rnr_retry = 0;
     Endpoint a(device, options), b(device);
@@ -324,7 +364,8 @@ TEST_F(Rc, ReceiverNotReadyWithoutRetry) {
     EXPECT_EQ(b.state(), IBV_QPS_RTS);
 }
 
-TEST_F(Rc, ReceiverNotReadyUntilRetriesAreOver) {
+TEST_F(Rc, ReceiverNotReadyUntilRetriesAreOver)
+{
     Options options;
     options.rnr_retry = 2;
     options.min_rnr_timer = 26; // 81.92 ms
@@ -336,7 +377,8 @@ TEST_F(Rc, ReceiverNotReadyUntilRetriesAreOver) {
     EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(160));
 }
 
-TEST_F(Rc, ReceiverNotReadyForLong) {
+TEST_F(Rc, ReceiverNotReadyForLong)
+{
     Endpoint a(device), b(device); // rnr_retry 7: without end
     connect(a, b);
     for (unsigned i = 0; i < 10; ++i) {
@@ -354,7 +396,8 @@ TEST_F(Rc, ReceiverNotReadyForLong) {
     }
 }
 
-TEST_F(Rc, ErrorStateFlushesBothQueues) {
+TEST_F(Rc, ErrorStateFlushesBothQueues)
+{
     Endpoint a(device), b(device);
     connect(a, b);
     for (unsigned i = 0; i < 3; ++i) {
@@ -379,7 +422,8 @@ TEST_F(Rc, ErrorStateFlushesBothQueues) {
     EXPECT_EQ(b.next().status, IBV_WC_RETRY_EXC_ERR);
 }
 
-TEST_F(Rc, ResetForgetsEverythingAndConnectsAgain) {
+TEST_F(Rc, ResetForgetsEverythingAndConnectsAgain)
+{
     Endpoint a(device), b(device);
     connect(a, b);
     ASSERT_EQ(b.post_receive(0, 100, 1), 0);
@@ -393,8 +437,10 @@ TEST_F(Rc, ResetForgetsEverythingAndConnectsAgain) {
         attr.qp_state = IBV_QPS_INIT;
         attr.port_num = 1;
         attr.qp_access_flags = kAllAccess;
-        ASSERT_EQ(ibv_modify_qp(endpoint->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-                                IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+        ASSERT_EQ(
+            ibv_modify_qp(endpoint->qp, &attr,
+                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+            0);
     }
     connect(a, b);
     for (unsigned i = 0; i < 64; ++i) { // all receive WQEs are free again
@@ -404,7 +450,8 @@ TEST_F(Rc, ResetForgetsEverythingAndConnectsAgain) {
     EXPECT_EQ(b.next().wr_id, 10u);
 }
 
-TEST_F(Rc, QueuesAreAsDeepAsAskedFor) {
+TEST_F(Rc, QueuesAreAsDeepAsAskedFor)
+{
     Endpoint a(device), b(device);
     connect(a, b);
     for (unsigned i = 0; i < 64; ++i) {
@@ -422,7 +469,8 @@ TEST_F(Rc, QueuesAreAsDeepAsAskedFor) {
     EXPECT_EQ(b.post_receive(0, 100), ENOMEM);
 }
 
-TEST_F(Rc, CompletionQueueOverrunIsReported) {
+TEST_F(Rc, CompletionQueueOverrunIsReported)
+{
     Options options;
     options.queue_depth = 128;
     Endpoint a(device, options), b(device, options);
@@ -450,7 +498,8 @@ TEST_F(Rc, CompletionQueueOverrunIsReported) {
     EXPECT_EQ(ibv_destroy_cq(small), 0);
 }
 
-TEST_F(Rc, TransitionsNeedTheirAttributes) {
+TEST_F(Rc, TransitionsNeedTheirAttributes)
+{
     Endpoint a(device), b(device);
     EXPECT_EQ(a.to_rts(), EINVAL); // not from INIT
     EXPECT_EQ(a.post_send(0, 8), EINVAL);
@@ -462,8 +511,10 @@ TEST_F(Rc, TransitionsNeedTheirAttributes) {
     EXPECT_EQ(a.post_send(0, 8), EINVAL);
     attr.timeout = 32;
     attr.qp_state = IBV_QPS_RTS;
-    EXPECT_EQ(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                            IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), EINVAL);
+    EXPECT_EQ(ibv_modify_qp(a.qp, &attr,
+                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+              EINVAL);
     EXPECT_EQ(a.to_rts(), 0);
     EXPECT_EQ(a.state(), IBV_QPS_RTS);
     ibv_qp_attr now;
@@ -475,7 +526,8 @@ TEST_F(Rc, TransitionsNeedTheirAttributes) {
     EXPECT_EQ(init.cap.max_send_wr, 64u);
 }
 
-TEST_F(Rc, SendBeforeThePeerIsReady) {
+TEST_F(Rc, SendBeforeThePeerIsReady)
+{
     Endpoint a(device), b(device);
     a.options.retry_count = 7;
     a.options.timeout = 17; // half a second, eight times
@@ -488,7 +540,8 @@ TEST_F(Rc, SendBeforeThePeerIsReady) {
     EXPECT_EQ(b.next().status, IBV_WC_SUCCESS);
 }
 
-TEST_F(Rc, DestroyedPeerDoesNotAnswer) {
+TEST_F(Rc, DestroyedPeerDoesNotAnswer)
+{
     Endpoint a(device);
     {
         Endpoint b(device);
@@ -498,7 +551,8 @@ TEST_F(Rc, DestroyedPeerDoesNotAnswer) {
     EXPECT_EQ(a.next().status, IBV_WC_RETRY_EXC_ERR);
 }
 
-TEST_F(Rc, DestroyingObjectsInUseIsRefused) {
+TEST_F(Rc, DestroyingObjectsInUseIsRefused)
+{
     ibv_comp_channel* channel = ibv_create_comp_channel(device.context);
     ibv_cq* cq = ibv_create_cq(device.context, 10, nullptr, channel, 0);
     EXPECT_EQ(ibv_destroy_comp_channel(channel), EBUSY);
@@ -509,7 +563,8 @@ TEST_F(Rc, DestroyingObjectsInUseIsRefused) {
     EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
 }
 
-TEST_F(Rc, ThreadsShareAQueuePair) {
+TEST_F(Rc, ThreadsShareAQueuePair)
+{
     Options options;
     options.queue_depth = 1024;
     Endpoint a(device, options), b(device, options);

@@ -29,7 +29,7 @@
 namespace ucptest {
 namespace {
 
-constexpr const char *kModule = "libuct_gdr.so";
+constexpr const char* kModule = "libuct_gdr.so";
 constexpr uint64_t kFeatures = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
 constexpr auto kPatience = std::chrono::milliseconds(30); // for an altered input to do harm
 
@@ -40,11 +40,11 @@ struct Progress {
     char culprit[64]; // library in which it crashed
 };
 
-Progress *progress = nullptr; // shared with the parent
+Progress* progress = nullptr; // shared with the parent
 
 void on_crash(int signal)
 {
-    const char *name = caller_name(caller(2));
+    const char* name = caller_name(caller(2));
     std::strncpy(progress->culprit, name, sizeof(progress->culprit) - 1);
     std::signal(signal, SIG_DFL);
     raise(signal);
@@ -53,7 +53,7 @@ void on_crash(int signal)
 // Two workers of this process with an endpoint between them, made anew for every input because an
 // error ends the endpoint.
 class Connection {
-public:
+  public:
     explicit Connection(MemoryKind kind)
         : near_(kFeatures, false), far_(kFeatures, false), source_(kind, 64, 1, false),
           target_(kind, 64, 1, false),
@@ -66,21 +66,21 @@ public:
     }
 
     // Returns false where UCP refused the address.
-    bool connect(const std::vector<uint8_t> &address)
+    bool connect(const std::vector<uint8_t>& address)
     {
         ucp_ep_params_t params = {};
         params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-        params.address = reinterpret_cast<const ucp_address_t *>(address.data());
+        params.address = reinterpret_cast<const ucp_address_t*>(address.data());
         params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-        params.err_handler.cb = [](void *self, ucp_ep_h, ucs_status_t status) {
-            static_cast<Connection *>(self)->error_ = status;
+        params.err_handler.cb = [](void* self, ucp_ep_h, ucs_status_t status) {
+            static_cast<Connection*>(self)->error_ = status;
         };
         params.err_handler.arg = this;
         return ucp_ep_create(near_.handle(), &params, &ep_) == UCS_OK;
     }
 
-    void progress_for(InFlight &operations, std::chrono::milliseconds limit)
+    void progress_for(InFlight& operations, std::chrono::milliseconds limit)
     {
         const auto until = Clock::now() + limit;
         while (operations.outstanding() > 0 && Clock::now() < until) {
@@ -90,7 +90,7 @@ public:
     }
 
     // Closes by force; what was outstanding must then complete.
-    void close(InFlight &operations)
+    void close(InFlight& operations)
     {
         InFlight closing(near_);
         closing.close(ep_, true);
@@ -100,15 +100,15 @@ public:
         require(operations.outstanding() == 0, "operations of a closed endpoint do not complete");
     }
 
-    Worker &near() { return near_; }
-    Worker &far() { return far_; }
+    Worker& near() { return near_; }
+    Worker& far() { return far_; }
     ucp_ep_h ep() const { return ep_; }
     ucs_status_t error() const { return error_; }
-    Messages &source() { return source_; }
-    Messages &target() { return target_; }
-    Messages &outside() { return outside_; }
+    Messages& source() { return source_; }
+    Messages& target() { return target_; }
+    Messages& outside() { return outside_; }
 
-private:
+  private:
     Worker near_;
     Worker far_;
     Messages source_;
@@ -121,7 +121,7 @@ private:
 using Bytes = std::vector<uint8_t>;
 
 // Input number: first all cut off at each length (zeros follow), then all with one bit altered.
-Bytes spoil(const Bytes &good, size_t number)
+Bytes spoil(const Bytes& good, size_t number)
 {
     // UCP gives no length with an address or a key: it may read on past a shortened one.
     Bytes bad(good.size() + 4096, 0);
@@ -135,7 +135,7 @@ Bytes spoil(const Bytes &good, size_t number)
     return bad;
 }
 
-size_t inputs(const Bytes &good)
+size_t inputs(const Bytes& good)
 {
     return 2 * good.size();
 }
@@ -227,16 +227,15 @@ bool try_foreign(MemoryKind kind, size_t number)
 }
 
 struct Kind {
-    const char *name;
+    const char* name;
     bool (*attempt)(MemoryKind kind, size_t number);
 };
 
-constexpr Kind kKinds[] = {{"worker addresses", try_address},
-                           {"remote keys", try_rkey},
-                           {"foreign memory", try_foreign}};
+constexpr Kind kKinds[] = {
+    {"worker addresses", try_address}, {"remote keys", try_rkey}, {"foreign memory", try_foreign}};
 
 // Tries inputs from progress->next on until it crashes or all are done.
-[[noreturn]] void child(const Kind &kind, MemoryKind memory)
+[[noreturn]] void child(const Kind& kind, MemoryKind memory)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     Report report(kind.name);
@@ -257,7 +256,7 @@ constexpr Kind kKinds[] = {{"worker addresses", try_address},
 }
 
 // The number of inputs that did harm.
-unsigned run_all(const Kind &kind, MemoryKind memory)
+unsigned run_all(const Kind& kind, MemoryKind memory)
 {
     unsigned harmful = 0;
     unsigned by_ucx = 0;
@@ -287,19 +286,19 @@ unsigned run_all(const Kind &kind, MemoryKind memory)
             break; // it does not even start
         ++progress->next;
     }
-    std::printf("%s, %s: %zu inputs, %u ended elsewhere, %u failed\n", kind.name,
-                name(memory), progress->next, by_ucx, harmful);
+    std::printf("%s, %s: %zu inputs, %u ended elsewhere, %u failed\n", kind.name, name(memory),
+                progress->next, by_ucx, harmful);
     return harmful;
 }
 
 int run(MemoryKind memory)
 {
-    void *shared = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* shared =
+        mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     require(shared != MAP_FAILED, "mmap");
-    progress = static_cast<Progress *>(shared);
+    progress = static_cast<Progress*>(shared);
     unsigned failed = 0;
-    for (const Kind &kind : kKinds)
+    for (const Kind& kind : kKinds)
         failed += run_all(kind, memory);
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -307,7 +306,7 @@ int run(MemoryKind memory)
 } // namespace
 } // namespace ucptest
 
-int main(int argc, char **argv)
+int main(int argc, char** argv)
 {
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
     return ucptest::run(argc > 1 ? ucptest::memory_kind(argv[1]) : ucptest::MemoryKind::kCuda);

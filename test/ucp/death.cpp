@@ -32,27 +32,27 @@ constexpr size_t kSmall = 64;
 
 // What a pair of ranks has when the drama begins. Rank 0 survives, rank 1 is killed by it.
 struct Stage {
-    Ranks &ranks;
-    Worker &worker;
-    Endpoints &endpoints;
-    InFlight &operations;
+    Ranks& ranks;
+    Worker& worker;
+    Endpoints& endpoints;
+    InFlight& operations;
     MemoryKind kind;
     std::vector<std::unique_ptr<Messages>> buffers;
 
     ucp_ep_h peer() const { return endpoints.to(1 - ranks.rank()); }
     bool survivor() const { return ranks.rank() == 0; }
-    Messages &buffer(size_t size, size_t count)
+    Messages& buffer(size_t size, size_t count)
     {
         buffers.push_back(std::make_unique<Messages>(kind, size, count, false));
         buffers.back()->fill(1);
         return *buffers.back();
     }
-    void send(Messages &messages, ucp_tag_t tag)
+    void send(Messages& messages, ucp_tag_t tag)
     {
         for (size_t index = 0; index < messages.count(); ++index)
             operations.tag_send(peer(), messages.view(index), tag + index);
     }
-    void receive(Messages &messages, ucp_tag_t tag)
+    void receive(Messages& messages, ucp_tag_t tag)
     {
         for (size_t index = 0; index < messages.count(); ++index)
             operations.tag_receive(messages.view(index), tag + index, messages.size());
@@ -71,7 +71,7 @@ struct Stage {
 };
 
 // Connected, nothing in flight.
-void idle(Stage &stage)
+void idle(Stage& stage)
 {
     if (!stage.survivor())
         stage.wait_for_death();
@@ -79,9 +79,9 @@ void idle(Stage &stage)
 }
 
 // The peer sends without end.
-void peer_sends(Stage &stage)
+void peer_sends(Stage& stage)
 {
-    Messages &messages = stage.buffer(kLarge, 4);
+    Messages& messages = stage.buffer(kLarge, 4);
     if (!stage.survivor()) {
         for (;;) {
             stage.send(messages, 1);
@@ -96,9 +96,9 @@ void peer_sends(Stage &stage)
 }
 
 // The survivor sends large messages by rendezvous that the peer is receiving.
-void peer_receives(Stage &stage)
+void peer_receives(Stage& stage)
 {
-    Messages &messages = stage.buffer(kLarge, 4);
+    Messages& messages = stage.buffer(kLarge, 4);
     if (!stage.survivor()) {
         for (;;) {
             stage.receive(messages, 1);
@@ -114,33 +114,33 @@ void peer_receives(Stage &stage)
 }
 
 // The survivor's rendezvous messages are never matched.
-void peer_ignores_rendezvous(Stage &stage)
+void peer_ignores_rendezvous(Stage& stage)
 {
     if (!stage.survivor())
         stage.wait_for_death();
-    Messages &messages = stage.buffer(kLarge, 4);
+    Messages& messages = stage.buffer(kLarge, 4);
     stage.send(messages, 1);
     stage.worker.wait_for([] { return false; }, std::chrono::milliseconds(20));
     stage.kill_peer();
 }
 
 // More small messages than the peer, which makes no progress, has room for.
-void peer_is_flooded(Stage &stage)
+void peer_is_flooded(Stage& stage)
 {
     if (!stage.survivor())
         stage.sleep_until_death();
-    Messages &messages = stage.buffer(kSmall, 10000);
+    Messages& messages = stage.buffer(kSmall, 10000);
     stage.send(messages, 1);
     stage.worker.wait_for([] { return false; }, std::chrono::milliseconds(100));
     stage.kill_peer();
 }
 
-void one_sided(Stage &stage, bool put)
+void one_sided(Stage& stage, bool put)
 {
-    Messages &messages = stage.buffer(kLarge, 4);
+    Messages& messages = stage.buffer(kLarge, 4);
     ExposedMemory exposed(stage.worker, messages.memory());
-    const auto packed = stage.ranks.exchange([&](int) { return exposed.packed(); }, stage.worker,
-                                             "remote memory");
+    const auto packed =
+        stage.ranks.exchange([&](int) { return exposed.packed(); }, stage.worker, "remote memory");
     if (!stage.survivor())
         stage.wait_for_death();
     RemoteMemory remote(stage.peer(), packed.at(1));
@@ -162,19 +162,19 @@ void one_sided(Stage &stage, bool put)
     start_all();
 }
 
-void peer_is_put_to(Stage &stage)
+void peer_is_put_to(Stage& stage)
 {
     one_sided(stage, true);
 }
 
-void peer_is_got_from(Stage &stage)
+void peer_is_got_from(Stage& stage)
 {
     one_sided(stage, false);
 }
 
 struct Scenario {
-    const char *name;
-    void (*play)(Stage &);
+    const char* name;
+    void (*play)(Stage&);
 };
 
 constexpr Scenario kScenarios[] = {{"idle", idle},
@@ -186,7 +186,7 @@ constexpr Scenario kScenarios[] = {{"idle", idle},
                                    {"peer is got from", peer_is_got_from}};
 
 // After the peer's death: what the survivor must see.
-void aftermath(Stage &stage)
+void aftermath(Stage& stage)
 {
     const auto killed = Clock::now();
     if (!stage.worker.wait_for([&] { return stage.endpoints.error(1) != UCS_OK; }, kNotice))
@@ -204,7 +204,7 @@ void aftermath(Stage &stage)
 }
 
 // A pair from the start to the end, in processes of its own.
-int play(const Scenario &scenario, MemoryKind kind)
+int play(const Scenario& scenario, MemoryKind kind)
 {
     Ranks ranks(2);
     Report report(format("rank %d", ranks.rank()));
@@ -215,8 +215,8 @@ int play(const Scenario &scenario, MemoryKind kind)
     Endpoints endpoints(ranks, worker, Endpoints::Connect::kWorkerAddress, true);
     InFlight operations(worker);
     Stage stage{ranks, worker, endpoints, operations, kind, {}};
-    Messages &greeting = stage.buffer(kSmall, 1);
-    Messages &answer = stage.buffer(kSmall, 1);
+    Messages& greeting = stage.buffer(kSmall, 1);
+    Messages& answer = stage.buffer(kSmall, 1);
     stage.receive(answer, 1000000);
     stage.send(greeting, 1000000);
     operations.wait("greetings");
@@ -256,7 +256,8 @@ int talk(MemoryKind kind)
 }
 
 // Runs in a process of its own, so that this one never initialises UCX or CUDA.
-template <typename F> bool in_a_process(F &&body)
+template <typename F>
+bool in_a_process(F&& body)
 {
     const pid_t process = fork();
     if (process == 0) {
@@ -278,7 +279,7 @@ int run(MemoryKind kind)
     }
     unsigned cases = 0;
     unsigned failed = 0;
-    for (const Scenario &scenario : kScenarios) {
+    for (const Scenario& scenario : kScenarios) {
         std::printf("%s\n", scenario.name);
         ++cases;
         failed += !in_a_process([&] { return play(scenario, kind); });
@@ -292,7 +293,7 @@ int run(MemoryKind kind)
 } // namespace
 } // namespace ucptest
 
-int main(int argc, char **argv)
+int main(int argc, char** argv)
 {
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
     return ucptest::run(argc > 1 ? ucptest::memory_kind(argv[1]) : ucptest::MemoryKind::kCuda);

@@ -22,22 +22,22 @@ namespace {
 constexpr uint64_t kFeatures = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
 constexpr size_t kLarge = 4 << 20;
 
-ucp_ep_h connect(Worker &from, Worker &to, bool peer_errors)
+ucp_ep_h connect(Worker& from, Worker& to, bool peer_errors)
 {
     const auto address = to.address();
     ucp_ep_params_t params = {};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = reinterpret_cast<const ucp_address_t *>(address.data());
+    params.address = reinterpret_cast<const ucp_address_t*>(address.data());
     params.err_mode = peer_errors ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
-    params.err_handler.cb = [](void *, ucp_ep_h, ucs_status_t) {};
+    params.err_handler.cb = [](void*, ucp_ep_h, ucs_status_t) {};
     ucp_ep_h ep = nullptr;
     require_ok(ucp_ep_create(from.handle(), &params, &ep), "ucp_ep_create");
     return ep;
 }
 
 // Progresses both workers, by polling, until the operations on one of them are complete.
-void complete(InFlight &operations, Worker &own, Worker &other, const char *what)
+void complete(InFlight& operations, Worker& own, Worker& other, const char* what)
 {
     const auto until = Clock::now() + std::chrono::seconds(deadline_s());
     while (operations.outstanding() > 0 && Clock::now() < until) {
@@ -48,8 +48,8 @@ void complete(InFlight &operations, Worker &own, Worker &other, const char *what
     operations.wait(what);
 }
 
-void exchange(Worker &from, Worker &to, ucp_ep_h ep, MemoryKind kind, size_t size, uint64_t seed,
-              Report &report)
+void exchange(Worker& from, Worker& to, ucp_ep_h ep, MemoryKind kind, size_t size, uint64_t seed,
+              Report& report)
 {
     Messages out(kind, size, 2, false);
     Messages in(kind, size, 2, false);
@@ -67,14 +67,14 @@ void exchange(Worker &from, Worker &to, ucp_ep_h ep, MemoryKind kind, size_t siz
         report.failed(*wrong);
 }
 
-void close(Worker &own, Worker &other, ucp_ep_h ep, bool force)
+void close(Worker& own, Worker& other, ucp_ep_h ep, bool force)
 {
     InFlight closing(own);
     closing.close(ep, force);
     complete(closing, own, other, "closing");
 }
 
-void two_contexts(MemoryKind kind, Report &report)
+void two_contexts(MemoryKind kind, Report& report)
 {
     Worker a(kFeatures, false);
     Worker b(kFeatures, false);
@@ -88,7 +88,7 @@ void two_contexts(MemoryKind kind, Report &report)
     close(b, a, to_a, false);
 }
 
-void connect_to_itself(MemoryKind kind, Report &report)
+void connect_to_itself(MemoryKind kind, Report& report)
 {
     Worker a(kFeatures, false);
     ucp_ep_h ep = connect(a, a, false);
@@ -97,7 +97,7 @@ void connect_to_itself(MemoryKind kind, Report &report)
     close(a, a, ep, false);
 }
 
-void many_endpoints(MemoryKind kind, Report &report)
+void many_endpoints(MemoryKind kind, Report& report)
 {
     constexpr unsigned kEndpoints = 64;
     for (const bool peer_errors : {false, true}) {
@@ -123,7 +123,7 @@ void many_endpoints(MemoryKind kind, Report &report)
 // Endpoints are closed by force while operations are in flight. (UCX 1.13 itself fails assertions
 // when that happens before the endpoint is wired up, and when a worker is destroyed with operations
 // in flight on an open endpoint.)
-void closed_in_flight(MemoryKind kind, Report &report)
+void closed_in_flight(MemoryKind kind, Report& report)
 {
     for (unsigned steps : {0, 1, 10, 1000}) {
         Messages out(kind, kLarge, 8, false);
@@ -154,9 +154,9 @@ void closed_in_flight(MemoryKind kind, Report &report)
     }
 }
 
-void cycles(MemoryKind kind, Report &report)
+void cycles(MemoryKind kind, Report& report)
 {
-    const auto count = [](const char *directory) {
+    const auto count = [](const char* directory) {
         return std::distance(std::filesystem::directory_iterator(directory), {});
     };
     long descriptors = 0;
@@ -181,7 +181,7 @@ void cycles(MemoryKind kind, Report &report)
 }
 
 // Memory that UCP allocates.
-void allocated_by_ucp(MemoryKind kind, Report &report)
+void allocated_by_ucp(MemoryKind kind, Report& report)
 {
     Worker a(kFeatures, false);
     Worker b(kFeatures, false);
@@ -196,13 +196,13 @@ void allocated_by_ucp(MemoryKind kind, Report &report)
         ucp_mem_h handle = nullptr;
         require_ok(ucp_mem_map(b.context(), &params, &handle), "ucp_mem_map(ALLOCATE)");
         ucp_mem_attr_t attributes = {};
-        attributes.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH |
-                                UCP_MEM_ATTR_FIELD_MEM_TYPE;
+        attributes.field_mask =
+            UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH | UCP_MEM_ATTR_FIELD_MEM_TYPE;
         require_ok(ucp_mem_query(handle, &attributes), "ucp_mem_query");
         if (attributes.mem_type != ucs_type(kind) || attributes.length < length)
             report.failed(format("%zu bytes of memory type %d", attributes.length,
                                  static_cast<int>(attributes.mem_type)));
-        void *packed = nullptr;
+        void* packed = nullptr;
         size_t packed_length = 0;
         require_ok(ucp_rkey_pack(b.context(), handle, &packed, &packed_length), "ucp_rkey_pack");
         ucp_rkey_h rkey = nullptr;
@@ -229,7 +229,7 @@ void allocated_by_ucp(MemoryKind kind, Report &report)
 }
 
 // The same memory mapped several times, by several contexts, and unmapped in another order.
-void mapped_again(MemoryKind kind, Report &report)
+void mapped_again(MemoryKind kind, Report& report)
 {
     Worker a(kFeatures, false);
     Worker b(kFeatures, false);
@@ -244,8 +244,8 @@ void mapped_again(MemoryKind kind, Report &report)
     first.reset();
     source.fill(3);
     InFlight operations(a);
-    const auto offset = static_cast<size_t>(static_cast<char *>(target.address(0)) -
-                                            static_cast<char *>(target.memory().address()));
+    const auto offset = static_cast<size_t>(static_cast<char*>(target.address(0)) -
+                                            static_cast<char*>(target.memory().address()));
     operations.put(ep, source.view(0), remote.address(offset), remote.rkey());
     operations.flush(ep);
     complete(operations, a, b, "put");
@@ -262,8 +262,8 @@ int run(MemoryKind kind)
         return 77;
     }
     const struct {
-        const char *name;
-        void (*run)(MemoryKind, Report &);
+        const char* name;
+        void (*run)(MemoryKind, Report&);
     } cases[] = {{"two contexts", two_contexts},
                  {"connected to itself", connect_to_itself},
                  {"many endpoints", many_endpoints},
@@ -271,7 +271,7 @@ int run(MemoryKind kind)
                  {"cycles", cycles},
                  {"allocated by UCP", allocated_by_ucp},
                  {"mapped again", mapped_again}};
-    for (const auto &[case_name, body] : cases) {
+    for (const auto& [case_name, body] : cases) {
         report.begin(format("%s, %s", case_name, name(kind)), 3 * deadline_s());
         body(kind, report);
     }
@@ -283,7 +283,7 @@ int run(MemoryKind kind)
 } // namespace
 } // namespace ucptest
 
-int main(int argc, char **argv)
+int main(int argc, char** argv)
 {
     return ucptest::run(argc > 1 ? ucptest::memory_kind(argv[1]) : ucptest::MemoryKind::kCuda);
 }

@@ -26,12 +26,12 @@ constexpr size_t kSizes[] = {8, 4096, 65536, 3 << 20};
 enum class Way { kTag, kPut, kGet };
 constexpr struct {
     Way way;
-    const char *name;
+    const char* name;
 } kWays[] = {{Way::kTag, "tag"}, {Way::kPut, "put"}, {Way::kGet, "get"}};
 
 class Test {
-public:
-    Test(Ranks &ranks, Report &report)
+  public:
+    Test(Ranks& ranks, Report& report)
         : ranks_(ranks), report_(report), worker_(UCP_FEATURE_TAG | UCP_FEATURE_RMA, false),
           endpoints_(ranks, worker_, Endpoints::Connect::kWorkerAddress, false),
           peer_(1 - ranks.rank())
@@ -43,7 +43,7 @@ public:
     {
         // Allocations of other sizes between the rounds move the boundaries of the allocation
         // around an address, not only its identity.
-        std::map<void *, unsigned> seen;
+        std::map<void*, unsigned> seen;
         for (unsigned round = 0; round < kRounds; ++round) {
             const size_t count = 1 + round % 3;
             Messages near(MemoryKind::kCuda, size, count, false);
@@ -56,10 +56,10 @@ public:
 
     unsigned reused() const { return reused_; }
     void close() { endpoints_.close(); }
-    Worker &worker() { return worker_; }
+    Worker& worker() { return worker_; }
 
-private:
-    void transfer(Way way, Messages &near, Messages &far, unsigned round)
+  private:
+    void transfer(Way way, Messages& near, Messages& far, unsigned round)
     {
         const bool to_far = way != Way::kGet;
         const uint64_t mine = seed_of({round, near.size(), static_cast<uint64_t>(ranks_.rank())});
@@ -67,13 +67,13 @@ private:
         near.fill(to_far ? mine : 0);
         far.fill(to_far ? 0 : mine);
         ExposedMemory exposed(worker_, far.memory());
-        const auto packed = ranks_.exchange([&](int) { return exposed.packed(); }, worker_,
-                                            "remote memory");
+        const auto packed =
+            ranks_.exchange([&](int) { return exposed.packed(); }, worker_, "remote memory");
         RemoteMemory remote(endpoints_.to(peer_), packed.at(static_cast<size_t>(peer_)));
         InFlight operations(worker_);
         for (size_t index = 0; index < near.count(); ++index) {
-            const auto offset = static_cast<size_t>(static_cast<char *>(far.address(index)) -
-                                                    static_cast<char *>(far.memory().address()));
+            const auto offset = static_cast<size_t>(static_cast<char*>(far.address(index)) -
+                                                    static_cast<char*>(far.memory().address()));
             const ucp_tag_t tag = uint64_t{round} << 32 | index;
             switch (way) {
             case Way::kTag:
@@ -100,8 +100,8 @@ private:
         ranks_.barrier(worker_, "the round is over");
     }
 
-    Ranks &ranks_;
-    Report &report_;
+    Ranks& ranks_;
+    Report& report_;
     Worker worker_;
     Endpoints endpoints_;
     int peer_;
@@ -122,7 +122,7 @@ int run()
     }
     report.begin("start", 2 * deadline_s());
     Test test(ranks, report);
-    for (const auto &[way, name] : kWays) {
+    for (const auto& [way, name] : kWays) {
         for (size_t size : kSizes) {
             report.begin(format("%s %zu bytes", name, size), 2 * deadline_s());
             test.run(way, size);

@@ -61,7 +61,9 @@ TEST_P(Data, AmShort)
         size_t length = id % (longest - 7);
         std::string payload = pattern(length, id);
         uint64_t header = 0x0123456789abcdef + id;
-        ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(*ep, id, header, payload.data(), length); }), UCS_OK);
+        ASSERT_EQ(
+            retry(nodes, [&] { return uct_ep_am_short(*ep, id, header, payload.data(), length); }),
+            UCS_OK);
         expect_message(id, std::string(reinterpret_cast<char*>(&header), 8) + payload);
     }
     std::string payload = pattern(longest - 8, 99);
@@ -82,7 +84,8 @@ TEST_P(Data, AmShortIov)
     std::string expected;
     for (const uct_iov_t& piece : iov)
         expected.append(static_cast<char*>(piece.buffer), piece.length);
-    ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short_iov(*ep, 7, iov.data(), iov.size()); }), UCS_OK);
+    ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short_iov(*ep, 7, iov.data(), iov.size()); }),
+              UCS_OK);
     expect_message(7, expected);
 }
 
@@ -116,11 +119,13 @@ TEST_P(Data, AmZcopy)
                 std::vector<uct_iov_t> iov;
                 for (size_t i = 0; i < cap.max_iov; ++i) {
                     size_t start = length * i / cap.max_iov;
-                    iov.push_back(registered.piece(buffer.data() + start, length * (i + 1) / cap.max_iov - start));
+                    iov.push_back(registered.piece(buffer.data() + start,
+                                                   length * (i + 1) / cap.max_iov - start));
                 }
                 Completion done;
                 ucs_status_t status = retry(nodes, [&] {
-                    return uct_ep_am_zcopy(*ep, 4, header.data(), static_cast<unsigned>(header_length), iov.data(),
+                    return uct_ep_am_zcopy(*ep, 4, header.data(),
+                                           static_cast<unsigned>(header_length), iov.data(),
                                            iov.size(), 0, &done);
                 });
                 ASSERT_EQ(status, UCS_INPROGRESS);
@@ -142,8 +147,13 @@ TEST_P(Data, PutShortAndBcopy)
             std::string data = pattern(length, ++seed);
             if (length <= sender.attributes().cap.put.max_short) {
                 target.clear();
-                ASSERT_EQ(retry(nodes, [&] { return uct_ep_put_short(*ep, data.data(), length, target.address() + 3,
-                                                       registered.rkey()); }), UCS_OK);
+                ASSERT_EQ(retry(nodes,
+                                [&] {
+                                    return uct_ep_put_short(*ep, data.data(), length,
+                                                            target.address() + 3,
+                                                            registered.rkey());
+                                }),
+                          UCS_OK);
                 ASSERT_EQ(flush(nodes, *ep), UCS_OK);
                 EXPECT_TRUE(text_of(target, 8256).substr(3, length) == data);
                 EXPECT_EQ(text_of(target, 8256)[3 + length], 0x5a) << "one too far";
@@ -174,15 +184,24 @@ TEST_P(Data, GetShortAndBcopy)
             copy(source.data() + 5, data.data(), length);
             std::string got(length, '?');
             if (length > 0 && length <= sender.attributes().cap.get.max_short) {
-                ASSERT_EQ(retry(nodes, [&] { return uct_ep_get_short(*ep, got.data(), length, source.address() + 5,
-                                                       registered.rkey()); }), UCS_OK);
+                ASSERT_EQ(retry(nodes,
+                                [&] {
+                                    return uct_ep_get_short(*ep, got.data(), length,
+                                                            source.address() + 5,
+                                                            registered.rkey());
+                                }),
+                          UCS_OK);
                 EXPECT_TRUE(got == data);
                 got.assign(length, '?');
             }
-            auto unpack = [](void* arg, const void* bytes, size_t size) { memcpy(arg, bytes, size); };
+            auto unpack = [](void* arg, const void* bytes, size_t size) {
+                memcpy(arg, bytes, size);
+            };
             Completion done;
-            ucs_status_t status = retry(nodes, [&] { return uct_ep_get_bcopy(*ep, unpack, got.data(), length,
-                                                      source.address() + 5, registered.rkey(), &done); });
+            ucs_status_t status = retry(nodes, [&] {
+                return uct_ep_get_bcopy(*ep, unpack, got.data(), length, source.address() + 5,
+                                        registered.rkey(), &done);
+            });
             ASSERT_EQ(status, length > 0 ? UCS_INPROGRESS : UCS_OK);
             ASSERT_TRUE(wait_until(nodes, [&] { return status == UCS_OK || done.done(); }));
             EXPECT_TRUE(got == data) << length;
@@ -204,7 +223,8 @@ TEST_P(Data, PutAndGetZcopy)
                 std::vector<uct_iov_t> iov;
                 for (size_t i = 0; i < pieces; ++i) {
                     size_t start = length * i / pieces;
-                    iov.push_back(local_key.piece(here.data() + start, length * (i + 1) / pieces - start));
+                    iov.push_back(
+                        local_key.piece(here.data() + start, length * (i + 1) / pieces - start));
                 }
                 for (bool put : {true, false}) {
                     Buffer& from = put ? here : there;

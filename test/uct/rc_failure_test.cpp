@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What goes wrong on the RC transport: foreign and stale addresses, bad keys, peers that go, endpoints destroyed
-// at any moment.
+// What goes wrong on the RC transport: foreign and stale addresses, bad keys, peers that go,
+// endpoints destroyed at any moment.
 #include "rc_support.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,8 @@ TEST(Addresses, OfOthers)
         EXPECT_FALSE(node.reaches(address));
         *part = whole;
     }
-    Address copy{{}, {'c', 'u', 'd', 'a', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}; // a copy interface's, say
+    Address copy{
+        {}, {'c', 'u', 'd', 'a', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}; // a copy interface's, say
     copy.device = {0};
     EXPECT_FALSE(node.reaches(copy));
     EXPECT_THROW(Endpoint(node, copy), std::runtime_error);
@@ -70,10 +71,12 @@ TEST_F(Failure, BadRemoteKey)
             case 1:
                 return uct_ep_get_zcopy(bad, &piece, 1, address + (1ull << 40), key.rkey(), &done);
             case 2:
-                return uct_ep_atomic64_fetch(bad, UCT_ATOMIC_OP_ADD, 1, &result, address, wrong, &done);
+                return uct_ep_atomic64_fetch(bad, UCT_ATOMIC_OP_ADD, 1, &result, address, wrong,
+                                             &done);
             default:
-                return uct_ep_atomic32_fetch(bad, UCT_ATOMIC_OP_XOR, 1, reinterpret_cast<uint32_t*>(&result), address,
-                                             wrong, &done);
+                return uct_ep_atomic32_fetch(bad, UCT_ATOMIC_OP_XOR, 1,
+                                             reinterpret_cast<uint32_t*>(&result), address, wrong,
+                                             &done);
             }
         });
         ASSERT_EQ(status, UCS_INPROGRESS);
@@ -83,19 +86,26 @@ TEST_F(Failure, BadRemoteKey)
         (void)uct_ep_flush(bad, UCT_FLUSH_FLAG_LOCAL, &flushed);
         ASSERT_TRUE(wait_until(nodes, [&] { return done.done() && !sender.failures.empty(); }));
         EXPECT_NE(done.status, UCS_OK);
-        EXPECT_FALSE(wait_until(nodes, [&] { return sender.failures.size() > 1; }, 0.2)) << "told twice";
+        EXPECT_FALSE(wait_until(
+            nodes, [&] { return sender.failures.size() > 1; }, 0.2))
+            << "told twice";
         ASSERT_EQ(sender.failures[0].first, static_cast<uct_ep_h>(bad));
         sender.failures.clear();
         EXPECT_LT(uct_ep_am_short(bad, 1, 0, nullptr, 0), 0);
         EXPECT_NE(uct_ep_am_short(bad, 1, 0, nullptr, 0), UCS_ERR_NO_RESOURCE);
     }
     // Idle until queue pairs that were retired by mistake would be gone.
-    wait_until(nodes, [] { return false; }, 1.5);
-    EXPECT_FALSE(wait_until(nodes, [&] {
-        (void)uct_ep_am_short(back, 1, 1, nullptr, 0);
-        (void)uct_ep_put_short(healthy, "\1", 1, reinterpret_cast<uint64_t>(&good), good_key.rkey());
-        return !sender.failures.empty() || !receiver.failures.empty();
-    }, 1.5));
+    wait_until(
+        nodes, [] { return false; }, 1.5);
+    EXPECT_FALSE(wait_until(
+        nodes,
+        [&] {
+            (void)uct_ep_am_short(back, 1, 1, nullptr, 0);
+            (void)uct_ep_put_short(healthy, "\1", 1, reinterpret_cast<uint64_t>(&good),
+                                   good_key.rkey());
+            return !sender.failures.empty() || !receiver.failures.empty();
+        },
+        1.5));
     EXPECT_EQ(flush(nodes, healthy), UCS_OK);
     EXPECT_EQ(flush(nodes, back), UCS_OK);
     EXPECT_EQ(good, 1u);
@@ -108,7 +118,8 @@ TEST_F(Failure, StaleAddress)
     address.iface[8] ^= 1; // another incarnation of the same queue pair number
     auto start = std::chrono::steady_clock::now();
     Endpoint ep(sender, address);
-    ASSERT_TRUE(wait_until({&sender}, [&] { return !sender.failures.empty(); }, 5)); // the receiver need not progress
+    ASSERT_TRUE(wait_until(
+        {&sender}, [&] { return !sender.failures.empty(); }, 5)); // the receiver need not progress
     EXPECT_LT(seconds_since(start), 3.0) << "not rejected but timed out";
     EXPECT_EQ(sender.failures.size(), 1u);
     EXPECT_EQ(sender.failures[0].second, UCS_ERR_UNREACHABLE);
@@ -120,19 +131,23 @@ TEST(Closing, PeerThatClosed)
     auto receiver = std::make_unique<Node>();
     Endpoint connected(sender, *receiver);
     Address address = receiver->address();
-    ASSERT_EQ(retry({&sender}, [&] { return uct_ep_am_short(connected, 1, 0, nullptr, 0); }), UCS_OK);
-    ASSERT_TRUE(wait_until({&sender, receiver.get()}, [&] { return receiver->received_count == 1; }));
+    ASSERT_EQ(retry({&sender}, [&] { return uct_ep_am_short(connected, 1, 0, nullptr, 0); }),
+              UCS_OK);
+    ASSERT_TRUE(
+        wait_until({&sender, receiver.get()}, [&] { return receiver->received_count == 1; }));
     receiver.reset();
 
     Endpoint late(sender, address); // nobody answers any more
-    ASSERT_TRUE(wait_until({&sender}, [&] { return !sender.failures.empty(); }, 20));
+    ASSERT_TRUE(wait_until(
+        {&sender}, [&] { return !sender.failures.empty(); }, 20));
     EXPECT_EQ(sender.failures[0].first, static_cast<uct_ep_h>(late));
     EXPECT_EQ(sender.failures[0].second, UCS_ERR_ENDPOINT_TIMEOUT);
     sender.failures.clear();
 
     auto start = std::chrono::steady_clock::now();
     ASSERT_EQ(uct_ep_check(connected, 0, nullptr), UCS_OK);
-    ASSERT_TRUE(wait_until({&sender}, [&] { return !sender.failures.empty(); }, 20));
+    ASSERT_TRUE(wait_until(
+        {&sender}, [&] { return !sender.failures.empty(); }, 20));
     EXPECT_LT(seconds_since(start), 10.0);
     EXPECT_EQ(sender.failures.size(), 1u);
 }
@@ -148,13 +163,16 @@ TEST_F(Failure, DestroyedWithOperationsOutstanding)
         Completion done(8);
         int posted = 0;
         for (int i = 0; i < 8; ++i)
-            posted += retry(nodes, [&] { return uct_ep_put_zcopy(ep, &piece, 1, there.address(), there_key.rkey(), &done); }) ==
-                      UCS_INPROGRESS;
+            posted += retry(nodes, [&] {
+                          return uct_ep_put_zcopy(ep, &piece, 1, there.address(), there_key.rkey(),
+                                                  &done);
+                      }) == UCS_INPROGRESS;
         ASSERT_EQ(posted, 8);
         Completion flushed;
         (void)uct_ep_flush(ep, UCT_FLUSH_FLAG_LOCAL, &flushed);
         ep.destroy();
-        ASSERT_TRUE(wait_until(nodes, [&] { return done.done(); }, 20));
+        ASSERT_TRUE(wait_until(
+            nodes, [&] { return done.done(); }, 20));
     }
     Endpoint ep(sender, receiver);
     ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(ep, 1, 0, nullptr, 0); }), UCS_OK);
@@ -170,7 +188,8 @@ TEST_F(Failure, CancelledFlush)
     ucs_status_t status = uct_ep_flush(ep, UCT_FLUSH_FLAG_CANCEL, &done);
     ASSERT_TRUE(status == UCS_INPROGRESS || status == UCS_OK) << ucs_status_string(status);
     if (status == UCS_INPROGRESS) {
-        ASSERT_TRUE(wait_until(nodes, [&] { return done.done(); }, 20));
+        ASSERT_TRUE(wait_until(
+            nodes, [&] { return done.done(); }, 20));
     }
     EXPECT_TRUE(sender.failures.empty()) << "the user asked for it";
     Endpoint unconnected(sender, receiver);
@@ -189,16 +208,24 @@ TEST_F(Failure, DestroyedInItsCompletion)
     for (unsigned round = 0; round < 100; ++round) {
         Endpoint ep(sender, receiver);
         EndsItsEndpoint done;
-        done.func = [](uct_completion_t* self) { static_cast<EndsItsEndpoint*>(self)->ep->destroy(); };
+        done.func = [](uct_completion_t* self) {
+            static_cast<EndsItsEndpoint*>(self)->ep->destroy();
+        };
         done.count = 1;
         done.status = UCS_OK;
         done.ep = &ep;
         uint64_t result = 0;
-        ASSERT_EQ(retry(nodes, [&] { return uct_ep_atomic64_fetch(ep, UCT_ATOMIC_OP_ADD, 1, &result, reinterpret_cast<uint64_t>(&word),
-                                                key.rkey(), &done); }), UCS_INPROGRESS);
+        ASSERT_EQ(retry(nodes,
+                        [&] {
+                            return uct_ep_atomic64_fetch(ep, UCT_ATOMIC_OP_ADD, 1, &result,
+                                                         reinterpret_cast<uint64_t>(&word),
+                                                         key.rkey(), &done);
+                        }),
+                  UCS_INPROGRESS);
         for (unsigned i = 0; i < round % 5; ++i)
             ASSERT_EQ(uct_ep_am_short(ep, 1, 0, nullptr, 0), UCS_OK);
-        ASSERT_TRUE(wait_until(nodes, [&] { return done.count == 0; }, 20));
+        ASSERT_TRUE(wait_until(
+            nodes, [&] { return done.count == 0; }, 20));
     }
     EXPECT_EQ(word, 100u);
 }

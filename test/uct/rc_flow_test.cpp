@@ -28,12 +28,18 @@ TEST(Flow, SenderStopsAtTheWindow)
     Node sender(Variables{{"WINDOW", "64"}}), receiver;
     Endpoint ep(sender, receiver);
     // Connected once one has gone; the receiver does not progress.
-    ASSERT_TRUE(wait_until({&sender}, [&] { return uct_ep_am_short(ep, 1, 0, nullptr, 0) == UCS_OK; }));
+    ASSERT_TRUE(
+        wait_until({&sender}, [&] { return uct_ep_am_short(ep, 1, 0, nullptr, 0) == UCS_OK; }));
     size_t sent = send_all(sender, ep, 1, 1000);
     EXPECT_EQ(sent, 64u);
     char word[8] = {};
     Registered key(receiver, word, sizeof(word));
-    EXPECT_EQ(retry({&sender}, [&] { return uct_ep_put_short(ep, "x", 1, reinterpret_cast<uint64_t>(word), key.rkey()); }), UCS_OK)
+    EXPECT_EQ(retry({&sender},
+                    [&] {
+                        return uct_ep_put_short(ep, "x", 1, reinterpret_cast<uint64_t>(word),
+                                                key.rkey());
+                    }),
+              UCS_OK)
         << "the window is for messages only";
     ASSERT_TRUE(wait_until({&sender, &receiver}, [&] {
         sent = send_all(sender, ep, sent, std::min<size_t>(sent + 1, 1000));
@@ -60,12 +66,22 @@ TEST(Flow, ManySendersToOne)
     std::vector<size_t> sent(kSenders);
     auto send_more = [&] {
         for (size_t i = 0; i < kSenders; ++i)
-            while (sent[i] < kMessages && uct_ep_am_short(*eps[i], static_cast<uint8_t>(i), sent[i], nullptr, 0) == UCS_OK)
+            while (sent[i] < kMessages &&
+                   uct_ep_am_short(*eps[i], static_cast<uint8_t>(i), sent[i], nullptr, 0) == UCS_OK)
                 ++sent[i];
     };
-    wait_until(nodes, [&] { send_more(); return false; }, 2); // the receiver sleeps
+    wait_until(
+        nodes,
+        [&] {
+            send_more();
+            return false;
+        },
+        2); // the receiver sleeps
     nodes.push_back(&receiver);
-    ASSERT_TRUE(wait_until(nodes, [&] { send_more(); return receiver.received_count == kSenders * kMessages; }));
+    ASSERT_TRUE(wait_until(nodes, [&] {
+        send_more();
+        return receiver.received_count == kSenders * kMessages;
+    }));
     std::vector<uint64_t> next(kSenders);
     for (const Message& message : receiver.received)
         ASSERT_EQ(*reinterpret_cast<const uint64_t*>(message.data.data()), next[message.id]++);
@@ -80,10 +96,13 @@ TEST(Flow, HeldBuffers)
     for (unsigned round = 0; round < 3; ++round) {
         size_t sent = 0;
         size_t before = receiver.received_count;
-        ASSERT_TRUE(wait_until(nodes, [&] {
-            sent = send_all(sender, ep, sent, std::min<size_t>(sent + 1, 2000));
-            return receiver.received_count - before == 2000;
-        })) << "round " << round << ": " << receiver.received_count - before << " of " << sent;
+        ASSERT_TRUE(wait_until(nodes,
+                               [&] {
+                                   sent =
+                                       send_all(sender, ep, sent, std::min<size_t>(sent + 1, 2000));
+                                   return receiver.received_count - before == 2000;
+                               }))
+            << "round " << round << ": " << receiver.received_count - before << " of " << sent;
         EXPECT_GE(receiver.held.size(), 32u);
         EXPECT_LT(receiver.held.size(), 128u);
         // What is held stays what it was.
@@ -103,20 +122,25 @@ TEST(Flow, EndpointsComeAndGo)
     for (unsigned round = 0; round < 300; ++round) {
         Endpoint ep(sender, receiver);
         for (unsigned i = 0; i < 4; ++i)
-            ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(ep, 1, i, nullptr, 0); }), UCS_OK) << round;
+            ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(ep, 1, i, nullptr, 0); }), UCS_OK)
+                << round;
         expected += 4;
         ASSERT_EQ(flush({&sender}, ep), UCS_OK); // nothing is left to do for the endpoint
         // The sender does not look at its grants before it destroys it.
-        ASSERT_TRUE(wait_until({&receiver}, [&] { return receiver.received_count == expected; }, 30)) << round;
+        ASSERT_TRUE(wait_until(
+            {&receiver}, [&] { return receiver.received_count == expected; }, 30))
+            << round;
     }
     // The sender still receives.
     Endpoint back(receiver, sender);
     for (unsigned i = 0; i < 1000; ++i)
         ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(back, 1, i, nullptr, 0); }), UCS_OK);
-    EXPECT_TRUE(wait_until(nodes, [&] { return sender.received_count == 1000; }, 30));
+    EXPECT_TRUE(wait_until(
+        nodes, [&] { return sender.received_count == 1000; }, 30));
 }
 
-// Short and buffered operations are complete for the user, and arrive though the endpoint is destroyed.
+// Short and buffered operations are complete for the user, and arrive though the endpoint is
+// destroyed.
 TEST(Flow, DestroyedEndpointDelivers)
 {
     Node sender, receiver;
@@ -128,11 +152,18 @@ TEST(Flow, DestroyedEndpointDelivers)
         for (unsigned i = 0; i < 100; ++i)
             ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(ep, 1, i, nullptr, 0); }), UCS_OK);
         ASSERT_GE(send_bcopy(ep, 1, std::string(4000, 'x')), 0);
-        ASSERT_EQ(retry(nodes, [&] { return uct_ep_atomic32_post(ep, UCT_ATOMIC_OP_ADD, 1, reinterpret_cast<uint64_t>(word),
-                                               key.rkey()); }), UCS_OK);
+        ASSERT_EQ(retry(nodes,
+                        [&] {
+                            return uct_ep_atomic32_post(ep, UCT_ATOMIC_OP_ADD, 1,
+                                                        reinterpret_cast<uint64_t>(word),
+                                                        key.rkey());
+                        }),
+                  UCS_OK);
         ep.destroy();
-        ASSERT_TRUE(wait_until(nodes, [&] { return receiver.received_count == 101 * (round + 1); }, 30));
-        ASSERT_TRUE(wait_until(nodes, [&] { return *const_cast<volatile uint32_t*>(word) == round + 1; }, 30));
+        ASSERT_TRUE(wait_until(
+            nodes, [&] { return receiver.received_count == 101 * (round + 1); }, 30));
+        ASSERT_TRUE(wait_until(
+            nodes, [&] { return *const_cast<volatile uint32_t*>(word) == round + 1; }, 30));
     }
     EXPECT_EQ(word[1], 7u);
 }

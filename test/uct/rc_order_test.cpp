@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Completion and order on the RC transport: flush, fence, requests that wait, moderated completions, sleeping.
+// Completion and order on the RC transport: flush, fence, requests that wait, moderated
+// completions, sleeping.
 #include "rc_support.hpp"
 
 #include <gtest/gtest.h>
@@ -59,15 +60,22 @@ TEST_F(Order, FlushMeansArrived)
     Registered key(receiver, target.data(), target.size());
     for (unsigned round = 0; round < 200; ++round) {
         for (char value = 1; value <= 5; ++value)
-            ASSERT_EQ(retry(nodes, [&] { return uct_ep_put_short(ep, &value, 1, reinterpret_cast<uint64_t>(&target[round % 100]),
-                                               key.rkey()); }), UCS_OK);
+            ASSERT_EQ(retry(nodes,
+                            [&] {
+                                return uct_ep_put_short(
+                                    ep, &value, 1, reinterpret_cast<uint64_t>(&target[round % 100]),
+                                    key.rkey());
+                            }),
+                      UCS_OK);
         if (round % 3 == 0) {
             Completion done;
-            ASSERT_EQ(retry(nodes, [&] { return uct_ep_flush(ep, UCT_FLUSH_FLAG_LOCAL, &done); }), UCS_INPROGRESS);
+            ASSERT_EQ(retry(nodes, [&] { return uct_ep_flush(ep, UCT_FLUSH_FLAG_LOCAL, &done); }),
+                      UCS_INPROGRESS);
             ASSERT_TRUE(wait_until({&sender}, [&] { return done.done(); }));
             ASSERT_EQ(done.status, UCS_OK);
         } else if (round % 3 == 1) {
-            ASSERT_TRUE(wait_until({&sender}, [&] { return uct_iface_flush(sender.iface(), 0, nullptr) == UCS_OK; }));
+            ASSERT_TRUE(wait_until(
+                {&sender}, [&] { return uct_iface_flush(sender.iface(), 0, nullptr) == UCS_OK; }));
         } else {
             ASSERT_EQ(flush({&sender}, ep), UCS_OK);
         }
@@ -84,11 +92,14 @@ TEST_F(Order, FenceBetweenReadAndWrite)
     for (unsigned round = 0; round < 20; ++round) {
         source.fill(2 * round);
         other.fill(2 * round + 1);
-        uct_iov_t get = here_key.piece(here.data(), kLength), put = other_key.piece(other.data(), kLength);
+        uct_iov_t get = here_key.piece(here.data(), kLength),
+                  put = other_key.piece(other.data(), kLength);
         Completion done(2);
-        ASSERT_EQ(uct_ep_get_zcopy(ep, &get, 1, source.address(), source_key.rkey(), &done), UCS_INPROGRESS);
+        ASSERT_EQ(uct_ep_get_zcopy(ep, &get, 1, source.address(), source_key.rkey(), &done),
+                  UCS_INPROGRESS);
         ASSERT_EQ(uct_ep_fence(ep, 0), UCS_OK);
-        ASSERT_EQ(uct_ep_put_zcopy(ep, &put, 1, source.address(), source_key.rkey(), &done), UCS_INPROGRESS);
+        ASSERT_EQ(uct_ep_put_zcopy(ep, &put, 1, source.address(), source_key.rkey(), &done),
+                  UCS_INPROGRESS);
         ASSERT_TRUE(wait_until(nodes, [&] { return done.done(); }));
         ASSERT_TRUE(here.holds(2 * round));
         ASSERT_TRUE(source.holds(2 * round + 1));
@@ -176,10 +187,12 @@ TEST_F(Order, PurgeGivesRequestsBack)
         if (uct_ep_pending_add(far, &waiting.back(), 0) != UCS_OK)
             waiting.pop_back();
     }
-    uct_ep_pending_purge(far, [](uct_pending_req_t*, void*) { ++purged; }, nullptr);
+    uct_ep_pending_purge(
+        far, [](uct_pending_req_t*, void*) { ++purged; }, nullptr);
     EXPECT_EQ(purged, waiting.size());
     EXPECT_GT(purged, 0u);
-    ASSERT_EQ(retry({&sender, &silent}, [&] { return uct_ep_am_short(far, 2, 7, nullptr, 0); }), UCS_OK);
+    ASSERT_EQ(retry({&sender, &silent}, [&] { return uct_ep_am_short(far, 2, 7, nullptr, 0); }),
+              UCS_OK);
     EXPECT_EQ(flush({&sender, &silent}, far), UCS_OK);
 }
 
@@ -197,8 +210,8 @@ TEST_F(Order, SequenceNumbersWrap)
     EXPECT_EQ(flush(nodes, ep), UCS_OK);
 }
 
-// UCT's short get waits for its data while other completions, and messages, come in between; also when it is
-// called from a callback.
+// UCT's short get waits for its data while other completions, and messages, come in between; also
+// when it is called from a callback.
 TEST_F(Order, ShortGetAmongOthers)
 {
     uint64_t source = 0x1122334455667788;
@@ -207,7 +220,8 @@ TEST_F(Order, ShortGetAmongOthers)
     unsigned gets = 0;
     sender.on_message = [&] {
         uint64_t got = 0;
-        if (uct_ep_get_short(ep, &got, sizeof(got), reinterpret_cast<uint64_t>(&source), key.rkey()) == UCS_OK) {
+        if (uct_ep_get_short(ep, &got, sizeof(got), reinterpret_cast<uint64_t>(&source),
+                             key.rkey()) == UCS_OK) {
             ++gets;
             EXPECT_EQ(got, source);
         }
@@ -253,11 +267,15 @@ TEST_F(Order, MessagesAroundShortGets)
         if (sent < kMessages && uct_ep_am_short(back, 2, sent, nullptr, 0) == UCS_OK)
             ++sent;
     };
-    ASSERT_TRUE(wait_until(nodes, [&] { send_one(); return sent == 1; }));
+    ASSERT_TRUE(wait_until(nodes, [&] {
+        send_one();
+        return sent == 1;
+    }));
     sender.on_message = [&] {
         send_one();
         uint64_t got;
-        (void)uct_ep_get_short(ep, &got, sizeof(got), reinterpret_cast<uint64_t>(&source), key.rkey());
+        (void)uct_ep_get_short(ep, &got, sizeof(got), reinterpret_cast<uint64_t>(&source),
+                               key.rkey());
         send_one();
     };
     ASSERT_TRUE(wait_until(nodes, [&] { return sender.received.size() == kMessages; }));
@@ -268,7 +286,9 @@ TEST_F(Order, MessagesAroundShortGets)
 // Nobody goes to sleep on a message that has come.
 TEST_F(Order, ArmedBehindAMessage)
 {
-    ASSERT_TRUE(wait_until({&receiver}, [&] { return uct_iface_event_arm(receiver.iface(), UCT_EVENT_RECV) == UCS_OK; }));
+    ASSERT_TRUE(wait_until({&receiver}, [&] {
+        return uct_iface_event_arm(receiver.iface(), UCT_EVENT_RECV) == UCS_OK;
+    }));
     ASSERT_EQ(uct_ep_am_short(ep, 1, 1, nullptr, 0), UCS_OK);
     ASSERT_EQ(flush({&sender}, ep), UCS_OK);
     EXPECT_EQ(uct_iface_event_arm(receiver.iface(), UCT_EVENT_RECV), UCS_ERR_BUSY);
@@ -288,7 +308,8 @@ TEST_F(Order, NoWakeupIsLost)
         while (arrived < kRounds && timeouts == 0) {
             while (receiver.progress() != 0) {
             }
-            ucs_status_t status = uct_iface_event_arm(receiver.iface(), UCT_EVENT_RECV | UCT_EVENT_SEND_COMP);
+            ucs_status_t status =
+                uct_iface_event_arm(receiver.iface(), UCT_EVENT_RECV | UCT_EVENT_SEND_COMP);
             if (status == UCS_ERR_BUSY || arrived >= kRounds)
                 continue;
             pollfd waited{fd, POLLIN, 0};

@@ -47,10 +47,12 @@ TEST_P(Settings, Extreme)
         ASSERT_EQ(status, UCS_OK);
     }
     std::string longest = pattern(sender->attributes().cap.am.max_bcopy, 1);
-    ASSERT_EQ(retry(nodes, [&] {
-        ssize_t sent = send_bcopy(ep, 1, longest);
-        return sent < 0 ? static_cast<ucs_status_t>(sent) : UCS_OK;
-    }), UCS_OK);
+    ASSERT_EQ(retry(nodes,
+                    [&] {
+                        ssize_t sent = send_bcopy(ep, 1, longest);
+                        return sent < 0 ? static_cast<ucs_status_t>(sent) : UCS_OK;
+                    }),
+              UCS_OK);
     ASSERT_TRUE(wait_until(nodes, [&] { return receiver.received_count == 601; }));
     EXPECT_TRUE(receiver.received[600].data == longest);
     EXPECT_EQ(flush(nodes, ep), UCS_OK);
@@ -58,26 +60,31 @@ TEST_P(Settings, Extreme)
 
 INSTANTIATE_TEST_SUITE_P(
     All, Settings,
-    testing::Values(Value{"TX_QUEUE_LEN", "0"}, Value{"TX_QUEUE_LEN", "4294967295"}, Value{"TX_QUEUE_LEN", "9"},
-                    Value{"TX_BUFFERS", "0"}, Value{"TX_BUFFERS", "4294967295"}, Value{"RX_QUEUE_LEN", "0"},
-                    Value{"RX_QUEUE_LEN", "1"}, Value{"RX_QUEUE_LEN", "4294967295"}, Value{"SEG_SIZE", "0"},
-                    Value{"SEG_SIZE", "inf"}, Value{"SEG_SIZE", "8193"}, Value{"MAX_INLINE", "0"},
-                    Value{"MAX_INLINE", "inf"}, Value{"TX_MODERATION", "0"}, Value{"TX_MODERATION", "4294967295"},
-                    Value{"WINDOW", "0"}, Value{"WINDOW", "4294967295"}, Value{"TIMEOUT", "0"},
-                    Value{"TIMEOUT", "1e300s"}, Value{"RETRY_COUNT", "4294967295"}, Value{"RNR_TIMEOUT", "1000s"},
-                    Value{"RNR_TIMEOUT", "0"}, Value{"RNR_RETRY_COUNT", "99"}, Value{"CONNECT_TIMEOUT", "0"},
-                    Value{"CONNECT_TIMEOUT", "1e300s"}, Value{"GID_INDEX", "4000"}, Value{"TRAFFIC_CLASS", "70000"},
-                    Value{"SL", "16"}, Value{"PKEY", "4660"}, Value{"PATH_MTU", "1"}, Value{"PATH_MTU", "256"}),
+    testing::Values(
+        Value{"TX_QUEUE_LEN", "0"}, Value{"TX_QUEUE_LEN", "4294967295"}, Value{"TX_QUEUE_LEN", "9"},
+        Value{"TX_BUFFERS", "0"}, Value{"TX_BUFFERS", "4294967295"}, Value{"RX_QUEUE_LEN", "0"},
+        Value{"RX_QUEUE_LEN", "1"}, Value{"RX_QUEUE_LEN", "4294967295"}, Value{"SEG_SIZE", "0"},
+        Value{"SEG_SIZE", "inf"}, Value{"SEG_SIZE", "8193"}, Value{"MAX_INLINE", "0"},
+        Value{"MAX_INLINE", "inf"}, Value{"TX_MODERATION", "0"},
+        Value{"TX_MODERATION", "4294967295"}, Value{"WINDOW", "0"}, Value{"WINDOW", "4294967295"},
+        Value{"TIMEOUT", "0"}, Value{"TIMEOUT", "1e300s"}, Value{"RETRY_COUNT", "4294967295"},
+        Value{"RNR_TIMEOUT", "1000s"}, Value{"RNR_TIMEOUT", "0"}, Value{"RNR_RETRY_COUNT", "99"},
+        Value{"CONNECT_TIMEOUT", "0"}, Value{"CONNECT_TIMEOUT", "1e300s"},
+        Value{"GID_INDEX", "4000"}, Value{"TRAFFIC_CLASS", "70000"}, Value{"SL", "16"},
+        Value{"PKEY", "4660"}, Value{"PATH_MTU", "1"}, Value{"PATH_MTU", "256"}),
     [](const auto& info) {
         std::string name = info.param.first + "_" + info.param.second;
-        std::replace_if(name.begin(), name.end(), [](char c) { return !isalnum(c); }, '_');
+        std::replace_if(
+            name.begin(), name.end(), [](char c) { return !isalnum(c); }, '_');
         return name;
     });
 
 TEST(Environment, RoCE)
 {
-    Outcome outcome = run_self({{"SOFTHCA_LINK_LAYER", "ethernet"}, {"SOFTHCA_FABRIC", "rc_test-roce-" + std::to_string(getpid())}},
-                               {"--gtest_filter=*Data.AmBcopy*:*Data.PutAndGetZcopy*:TwoDevices.*:Failure.StaleAddress"});
+    Outcome outcome = run_self(
+        {{"SOFTHCA_LINK_LAYER", "ethernet"},
+         {"SOFTHCA_FABRIC", "rc_test-roce-" + std::to_string(getpid())}},
+        {"--gtest_filter=*Data.AmBcopy*:*Data.PutAndGetZcopy*:TwoDevices.*:Failure.StaleAddress"});
     EXPECT_EQ(outcome.status, 0) << outcome.text;
     EXPECT_NE(outcome.text.find("[  PASSED  ] 6 tests"), std::string::npos) << outcome.text;
 }
@@ -96,17 +103,22 @@ TEST(DISABLED_Child, OpensAnInterface)
 TEST(Environment, LockedMemory)
 {
     auto open_with = [](long limit) {
-        return run_self({{"SOFTHCA_MEMLOCK", "enforce"}, {"SOFTHCA_FABRIC", "rc_test-lock-" + std::to_string(getpid())}},
-                        {"--gtest_filter=DISABLED_Child.OpensAnInterface", "--gtest_also_run_disabled_tests"}, limit);
+        return run_self(
+            {{"SOFTHCA_MEMLOCK", "enforce"},
+             {"SOFTHCA_FABRIC", "rc_test-lock-" + std::to_string(getpid())}},
+            {"--gtest_filter=DISABLED_Child.OpensAnInterface", "--gtest_also_run_disabled_tests"},
+            limit);
     };
     Outcome some = open_with(6656 << 10); // fewer receive buffers fit
     EXPECT_EQ(some.status, 0) << some.text;
-    EXPECT_NE(some.text.find("receive buffers can be registered: raise the limit of locked memory"), std::string::npos)
+    EXPECT_NE(some.text.find("receive buffers can be registered: raise the limit of locked memory"),
+              std::string::npos)
         << some.text;
     Outcome none = open_with(64 << 10); // nothing does
     EXPECT_TRUE(WIFEXITED(none.status)) << none.text;
     EXPECT_NE(none.status, 0);
-    EXPECT_NE(none.text.find("limit of locked memory too small? see ulimit -l"), std::string::npos) << none.text;
+    EXPECT_NE(none.text.find("limit of locked memory too small? see ulimit -l"), std::string::npos)
+        << none.text;
 }
 
 } // namespace

@@ -61,24 +61,28 @@ Node::Node(const Variables& variables, const std::string& device) : component_(f
 {
     uct_md_config_t* config;
     require(uct_md_config_read(component_, nullptr, nullptr, &config), "uct_md_config_read");
-    ucs_status_t status = uct_md_open(component_, device.substr(0, device.find(':')).c_str(), config, &md_);
+    ucs_status_t status =
+        uct_md_open(component_, device.substr(0, device.find(':')).c_str(), config, &md_);
     uct_config_release(config);
     require(status, "uct_md_open");
-    require(ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &async_), "ucs_async_context_create");
+    require(ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &async_),
+            "ucs_async_context_create");
     require(uct_worker_create(async_, UCS_THREAD_MODE_SINGLE, &worker_), "uct_worker_create");
     open_iface(variables, device);
     require(uct_iface_query(iface_, &attributes_), "uct_iface_query");
     uct_iface_progress_enable(iface_, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     for (unsigned id = 0; id < UCT_AM_ID_MAX; ++id) {
         handlers_[id] = {this, id};
-        require(uct_iface_set_am_handler(iface_, id, on_am, &handlers_[id], 0), "uct_iface_set_am_handler");
+        require(uct_iface_set_am_handler(iface_, id, on_am, &handlers_[id], 0),
+                "uct_iface_set_am_handler");
     }
 }
 
 void Node::open_iface(const Variables& variables, const std::string& device)
 {
     uct_iface_config_t* config;
-    require(uct_md_iface_config_read(md_, kTransport, nullptr, nullptr, &config), "uct_md_iface_config_read");
+    require(uct_md_iface_config_read(md_, kTransport, nullptr, nullptr, &config),
+            "uct_md_iface_config_read");
     for (const auto& [name, value] : variables)
         require(uct_config_modify(config, name.c_str(), value.c_str()), name.c_str());
     uct_iface_params_t params = {};
@@ -113,18 +117,22 @@ Node::~Node()
 
 Address Node::address() const
 {
-    Address address{std::vector<char>(attributes_.device_addr_len), std::vector<char>(attributes_.iface_addr_len)};
-    require(uct_iface_get_device_address(iface_, reinterpret_cast<uct_device_addr_t*>(address.device.data())),
+    Address address{std::vector<char>(attributes_.device_addr_len),
+                    std::vector<char>(attributes_.iface_addr_len)};
+    require(uct_iface_get_device_address(
+                iface_, reinterpret_cast<uct_device_addr_t*>(address.device.data())),
             "uct_iface_get_device_address");
-    require(uct_iface_get_address(iface_, reinterpret_cast<uct_iface_addr_t*>(address.iface.data())),
-            "uct_iface_get_address");
+    require(
+        uct_iface_get_address(iface_, reinterpret_cast<uct_iface_addr_t*>(address.iface.data())),
+        "uct_iface_get_address");
     return address;
 }
 
 bool Node::reaches(const Address& address) const
 {
-    return uct_iface_is_reachable(iface_, reinterpret_cast<const uct_device_addr_t*>(address.device.data()),
-                                  reinterpret_cast<const uct_iface_addr_t*>(address.iface.data())) != 0;
+    return uct_iface_is_reachable(
+               iface_, reinterpret_cast<const uct_device_addr_t*>(address.device.data()),
+               reinterpret_cast<const uct_iface_addr_t*>(address.iface.data())) != 0;
 }
 
 ucs_status_t Node::on_am(void* arg, void* data, size_t length, unsigned flags)
@@ -168,7 +176,8 @@ void Endpoint::destroy()
 
 Registered::Registered(Node& node, void* address, size_t length) : node_(node)
 {
-    require(uct_md_mem_reg(node.md(), address, length, UCT_MD_MEM_ACCESS_ALL, &memh_), "uct_md_mem_reg");
+    require(uct_md_mem_reg(node.md(), address, length, UCT_MD_MEM_ACCESS_ALL, &memh_),
+            "uct_md_mem_reg");
     uct_md_attr_t attributes = {};
     require(uct_md_query(node.md(), &attributes), "uct_md_query");
     std::vector<char> packed(attributes.rkey_packed_size);
@@ -225,7 +234,9 @@ void copy(void* to, const void* from, size_t length)
 {
     copy_test::Current current(copy_test::primary_context(0));
     if (length > 0)
-        require(cuMemcpy(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), length), "cuMemcpy");
+        require(cuMemcpy(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from),
+                         length),
+                "cuMemcpy");
 }
 
 std::string pattern(size_t length, unsigned seed)
@@ -291,7 +302,8 @@ int main(int argc, char** argv)
 {
     if (std::getenv("GDR_RC_TEST_RUNS") == nullptr) {
         const char* top = std::getenv("top_builddir");
-        std::string preload = std::string(top != nullptr ? top : ".") + "/src/emu/softhca/.libs/libsofthca.so";
+        std::string preload =
+            std::string(top != nullptr ? top : ".") + "/src/emu/softhca/.libs/libsofthca.so";
         if (const char* earlier = std::getenv("LD_PRELOAD"))
             preload = std::string(earlier) + ":" + preload; // a sanitizer's runtime stays first
         setenv("LD_PRELOAD", preload.c_str(), 1);

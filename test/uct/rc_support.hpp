@@ -97,7 +97,9 @@ class Endpoint {
 class Registered {
   public:
     Registered(Node& node, void* address, size_t length);
-    Registered(Node& node, const Buffer& buffer) : Registered(node, buffer.data(), buffer.length()) {}
+    Registered(Node& node, const Buffer& buffer) : Registered(node, buffer.data(), buffer.length())
+    {
+    }
     Registered(const Registered&) = delete;
     Registered& operator=(const Registered&) = delete;
     ~Registered();
@@ -113,7 +115,8 @@ class Registered {
 };
 
 // Progresses the nodes until done() or for so many seconds; done()'s last answer.
-bool wait_until(const std::vector<Node*>& nodes, const std::function<bool()>& done, double seconds = 60);
+bool wait_until(const std::vector<Node*>& nodes, const std::function<bool()>& done,
+                double seconds = 60);
 
 // Repeats an operation that finds no resources.
 ucs_status_t retry(const std::vector<Node*>& nodes, const std::function<ucs_status_t()>& operation);

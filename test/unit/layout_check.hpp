@@ -66,4 +66,4 @@ inline constexpr size_t kPerturb = 0;
                   "value of " #ours " and " #theirs)
 #define SAME_CALL(ours, theirs)                                                                    \
     static_assert(layout::same_call<ours, decltype(theirs)>, "parameters of " #ours " and"         \
-                                                                                    " " #theirs)
+                                                             " " #theirs)

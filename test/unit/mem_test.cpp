@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// src/mem on the emulated HCA and driver: the unmap log, the choice of a registration method, and the
-// registration cache, above all that it never hands out a registration of memory that is gone.
+// src/mem on the emulated HCA and driver: the unmap log, the choice of a registration method, and
+// the registration cache, above all that it never hands out a registration of memory that is gone.
 #include "cuda/allocation.hpp"
 #include "cuda/context.hpp"
 #include "mem/cache.hpp"
@@ -108,8 +108,9 @@ class CacheTest : public testing::Test {
     void* allocate(size_t length)
     {
         void* memory = nullptr;
-        EXPECT_EQ(cuda::allocate(*driver_, cuda::MemoryKind::device, context_->handle(), length, &memory),
-                  CUDA_SUCCESS);
+        EXPECT_EQ(
+            cuda::allocate(*driver_, cuda::MemoryKind::device, context_->handle(), length, &memory),
+            CUDA_SUCCESS);
         return memory;
     }
     void release(void* memory) { EXPECT_EQ(cuda::release(*driver_, memory), CUDA_SUCCESS); }
@@ -168,7 +169,8 @@ TEST_F(CacheTest, forgets_unmapped_host_memory)
     uint32_t old_key = region->rkey;
     Cache::release(region);
     unmap(memory, 4 * kPage);
-    void* again = mmap(memory, 4 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    void* again = mmap(memory, 4 * kPage, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     ASSERT_EQ(again, memory);
     region = acquire(memory, 4 * kPage);
     EXPECT_NE(region->rkey, old_key);
@@ -204,8 +206,8 @@ TEST_F(CacheTest, registers_a_whole_device_allocation_once)
     release(memory);
 }
 
-// The test that the check of BUFFER_ID is for: both ways to find a region again, remembered by the thread
-// and looked up by another.
+// The test that the check of BUFFER_ID is for: both ways to find a region again, remembered by the
+// thread and looked up by another.
 TEST_F(CacheTest, never_finds_freed_device_memory)
 {
     void* memory = allocate(1 << 16);
@@ -229,8 +231,9 @@ TEST_F(CacheTest, never_finds_freed_device_memory)
 TEST_F(CacheTest, refuses_managed_memory_with_the_reason)
 {
     void* memory = nullptr;
-    ASSERT_EQ(cuda::allocate(*driver_, cuda::MemoryKind::managed, context_->handle(), kPage, &memory),
-              CUDA_SUCCESS);
+    ASSERT_EQ(
+        cuda::allocate(*driver_, cuda::MemoryKind::managed, context_->handle(), kPage, &memory),
+        CUDA_SUCCESS);
     EXPECT_EQ(cache_->acquire(reinterpret_cast<uintptr_t>(memory), 8, &failure_), nullptr);
     EXPECT_TRUE(failure_.unsupported);
     EXPECT_NE(failure_.cause.find("managed"), std::string::npos);
@@ -291,7 +294,8 @@ TEST_F(CacheTest, serves_many_threads)
                 Region* region = cache_->acquire(host, 2 * kPage, &failure);
                 ASSERT_NE(region, nullptr) << failure.cause;
                 ASSERT_TRUE(region->covers(host, 2 * kPage));
-                Region* device = cache_->acquire(reinterpret_cast<uintptr_t>(gpu) + offset, 64, &failure);
+                Region* device =
+                    cache_->acquire(reinterpret_cast<uintptr_t>(gpu) + offset, 64, &failure);
                 ASSERT_NE(device, nullptr) << failure.cause;
                 ASSERT_EQ(device->kind, MemoryKind::device);
                 if (i % 50 == t) { // as if it had been unmapped and mapped again
@@ -336,14 +340,17 @@ TEST_P(GpuDirectTest, finds_what_works_and_says_why_not)
         report.append(buffer, static_cast<size_t>(n));
     }
     close(pipe_fds[0]);
-    EXPECT_NE(report.find(std::string("method ") + to_string(GetParam().expected)), std::string::npos) << report;
+    EXPECT_NE(report.find(std::string("method ") + to_string(GetParam().expected)),
+              std::string::npos)
+        << report;
     EXPECT_NE(report.find(GetParam().words_in_report), std::string::npos) << report;
 }
 
 INSTANTIATE_TEST_SUITE_P(Offers, GpuDirectTest,
                          testing::Values(Offer{"dmabuf,peermem", Method::dmabuf, "by dmabuf"},
                                          Offer{"dmabuf", Method::dmabuf, "by dmabuf"},
-                                         Offer{"peermem", Method::peermem, "Operation not supported"},
+                                         Offer{"peermem", Method::peermem,
+                                               "Operation not supported"},
                                          Offer{"none", Method::none, "nvidia-peermem"}));
 
 int report()
@@ -364,7 +371,8 @@ int report()
 int main(int argc, char** argv)
 {
     if (std::getenv("GDR_MEM_TEST_RUNS") == nullptr) {
-        std::string build = std::getenv("top_builddir") != nullptr ? std::getenv("top_builddir") : ".";
+        std::string build =
+            std::getenv("top_builddir") != nullptr ? std::getenv("top_builddir") : ".";
         std::string preload = build + "/src/emu/softhca/.libs/libsofthca.so";
         if (const char* earlier = std::getenv("LD_PRELOAD"); earlier != nullptr) {
             preload = std::string(earlier) + ":" + preload; // a sanitizer's runtime stays first

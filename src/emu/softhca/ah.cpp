@@ -12,7 +12,8 @@ using namespace softhca;
 namespace {
 
 // The GIDs of a datagram: in a GRH, or as IPv4 addresses in the last 20 bytes of that area.
-void read_gids(const ibv_grh& grh, ibv_gid& source, ibv_gid& destination) {
+void read_gids(const ibv_grh& grh, ibv_gid& source, ibv_gid& destination)
+{
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(&grh);
     if (config().ethernet && bytes[0] >> 4 != 6) {
         source = destination = {};
@@ -29,7 +30,8 @@ void read_gids(const ibv_grh& grh, ibv_gid& source, ibv_gid& destination) {
 
 extern "C" {
 
-ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
+{
     if (is_stale(pd->context) || attributes->port_num != 1 ||
         (config().ethernet && !attributes->is_global) ||
         (attributes->is_global && attributes->grh.sgid_index >= kGids)) {
@@ -45,14 +47,16 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
     return &ah->base;
 }
 
-int ibv_destroy_ah(ibv_ah* ah) {
+int ibv_destroy_ah(ibv_ah* ah)
+{
     object_of<Pd>(ah->pd).children.fetch_sub(1);
     delete &object_of<Ah>(ah);
     return 0;
 }
 
 int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh,
-                        ibv_ah_attr* attributes) {
+                        ibv_ah_attr* attributes)
+{
     *attributes = {};
     attributes->dlid = wc->slid;
     attributes->sl = config().ethernet ? 0 : wc->sl;
@@ -77,7 +81,8 @@ int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv
     return -1;
 }
 
-ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port) {
+ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port)
+{
     ibv_ah_attr attributes;
     if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attributes) != 0) {
         return nullptr;

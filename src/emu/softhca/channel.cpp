@@ -21,13 +21,16 @@ std::array<Qp*, kMaxQps> qps;
 std::array<Srq*, kMaxSrqs> srqs;
 
 template <class Table, class Object>
-void set_object(Table& table, std::uint32_t index, Object* object) {
+void set_object(Table& table, std::uint32_t index, Object* object)
+{
     const std::lock_guard<std::mutex> guard(objects_mutex);
     table[index] = object;
 }
 
 // Reads one record; false with errno when there is none.
-template <class Record> bool read_record(int fd, Record& record) {
+template <class Record>
+bool read_record(int fd, Record& record)
+{
     ssize_t size;
     do {
         size = read(fd, &record, sizeof record);
@@ -39,7 +42,8 @@ template <class Record> bool read_record(int fd, Record& record) {
 }
 
 // Fills in the object an event is about and counts it as delivered; false if it is no more.
-bool name_object(const AsyncNotice& notice, ibv_async_event& event) {
+bool name_object(const AsyncNotice& notice, ibv_async_event& event)
+{
     const std::lock_guard<std::mutex> guard(objects_mutex);
     Process& self = *Process::current();
     event.event_type = static_cast<ibv_event_type>(notice.type);
@@ -79,7 +83,8 @@ bool name_object(const AsyncNotice& notice, ibv_async_event& event) {
 }
 
 void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& condition, std::uint32_t& count,
-                 unsigned events) {
+                 unsigned events)
+{
     pthread_mutex_lock(&mutex);
     count += events;
     pthread_cond_signal(&condition);
@@ -88,7 +93,8 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& condition, std::uint32_
 
 } // namespace
 
-void Pipe::open() {
+void Pipe::open()
+{
     static std::atomic<std::uint32_t> next_id{1};
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) != 0 || fcntl(fds[1], F_SETFL, O_NONBLOCK) != 0) {
@@ -98,20 +104,31 @@ void Pipe::open() {
     write_end = {fds[1], next_id.fetch_add(1)};
 }
 
-void Pipe::close() {
+void Pipe::close()
+{
     ::close(read_fd);
     ::close(write_end.fd);
 }
 
 void raise_event(Process& self, Arena& owner, PipeRef events, ibv_event_type type,
-                 std::uint32_t object, std::uint32_t identity) {
+                 std::uint32_t object, std::uint32_t identity)
+{
     const AsyncNotice notice{static_cast<std::uint32_t>(type), object, identity};
     self.write_pipe(owner.token, events, &notice, sizeof notice);
 }
 
-void set_cq(std::uint32_t index, Cq* cq) { set_object(cqs, index, cq); }
-void set_qp(std::uint32_t index, Qp* qp) { set_object(qps, index, qp); }
-void set_srq(std::uint32_t index, Srq* srq) { set_object(srqs, index, srq); }
+void set_cq(std::uint32_t index, Cq* cq)
+{
+    set_object(cqs, index, cq);
+}
+void set_qp(std::uint32_t index, Qp* qp)
+{
+    set_object(qps, index, qp);
+}
+void set_srq(std::uint32_t index, Srq* srq)
+{
+    set_object(srqs, index, srq);
+}
 
 } // namespace softhca
 
@@ -119,7 +136,8 @@ using namespace softhca;
 
 extern "C" {
 
-ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+ibv_comp_channel* ibv_create_comp_channel(ibv_context* context)
+{
     if (is_stale(context)) {
         errno = EINVAL;
         return nullptr;
@@ -141,7 +159,8 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
     return &channel->base;
 }
 
-int ibv_destroy_comp_channel(ibv_comp_channel* base) {
+int ibv_destroy_comp_channel(ibv_comp_channel* base)
+{
     Channel& channel = object_of<Channel>(base);
     pthread_mutex_lock(&base->context->mutex);
     const bool busy = base->refcnt != 0;
@@ -157,13 +176,15 @@ int ibv_destroy_comp_channel(ibv_comp_channel* base) {
     return 0;
 }
 
-int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
+int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context)
+{
     CqNotice notice;
     while (read_record(channel->fd, notice)) {
         const std::lock_guard<std::mutex> guard(objects_mutex);
         Cq* found = notice.index < kMaxCqs ? cqs[notice.index] : nullptr;
-        if (found == nullptr || context_of(channel->context).process->arena().cqs[notice.index]
-                                        .generation != notice.generation) {
+        if (found == nullptr ||
+            context_of(channel->context).process->arena().cqs[notice.index].generation !=
+                notice.generation) {
             continue; // destroyed since
         }
         ++found->events_delivered;
@@ -174,11 +195,13 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) 
     return -1;
 }
 
-void ibv_ack_cq_events(ibv_cq* cq, unsigned events) {
+void ibv_ack_cq_events(ibv_cq* cq, unsigned events)
+{
     acknowledge(cq->mutex, cq->cond, cq->comp_events_completed, events);
 }
 
-int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+int ibv_get_async_event(ibv_context* context, ibv_async_event* event)
+{
     AsyncNotice notice;
     while (read_record(context->async_fd, notice)) {
         if (name_object(notice, *event)) {
@@ -188,7 +211,8 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
     return -1;
 }
 
-void ibv_ack_async_event(ibv_async_event* event) {
+void ibv_ack_async_event(ibv_async_event* event)
+{
     switch (event->event_type) {
     case IBV_EVENT_CQ_ERR:
         acknowledge(event->element.cq->mutex, event->element.cq->cond,

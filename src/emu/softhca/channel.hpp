@@ -8,8 +8,8 @@
 namespace softhca {
 
 struct AsyncNotice {
-    std::uint32_t type;   // ibv_event_type
-    std::uint32_t object; // index of the CQ, QP or SRQ, or the port number
+    std::uint32_t type;     // ibv_event_type
+    std::uint32_t object;   // index of the CQ, QP or SRQ, or the port number
     std::uint32_t identity; // its generation or QP number, to recognise an object since destroyed
 };
 

@@ -13,12 +13,14 @@
 namespace softhca {
 namespace {
 
-void complain(const char* variable, const char* value, const char* expected) {
+void complain(const char* variable, const char* value, const char* expected)
+{
     std::fprintf(stderr, "softhca: %s=%s is not understood: expected %s; the default is used\n",
                  variable, value, expected);
 }
 
-bool is_fabric_name(std::string_view name) {
+bool is_fabric_name(std::string_view name)
+{
     if (name.empty() || name.size() > 64) {
         return false;
     }
@@ -31,7 +33,8 @@ bool is_fabric_name(std::string_view name) {
 }
 
 // Sets the two flags as the comma separated list says; false when a word is unknown.
-bool parse_gpu_direct(std::string_view list, bool& dmabuf, bool& peermem) {
+bool parse_gpu_direct(std::string_view list, bool& dmabuf, bool& peermem)
+{
     bool dmabuf_seen = false, peermem_seen = false;
     while (true) {
         const std::size_t comma = list.find(',');
@@ -53,7 +56,8 @@ bool parse_gpu_direct(std::string_view list, bool& dmabuf, bool& peermem) {
     return true;
 }
 
-Config read_environment() {
+Config read_environment()
+{
     Config result;
     if (const char* value = std::getenv("SOFTHCA_FABRIC")) {
         if (is_fabric_name(value)) {
@@ -97,7 +101,8 @@ Config read_environment() {
 
 } // namespace
 
-const Config& config() {
+const Config& config()
+{
     static const Config instance = read_environment();
     return instance;
 }

@@ -12,7 +12,8 @@ using namespace softhca;
 
 namespace {
 
-void add(struct softhca_counters& sum, const QpShared& qp) {
+void add(struct softhca_counters& sum, const QpShared& qp)
+{
     sum.sends += qp.counts[0];
     sum.writes += qp.counts[1];
     sum.reads += qp.counts[2];
@@ -24,7 +25,8 @@ void add(struct softhca_counters& sum, const QpShared& qp) {
 
 } // namespace
 
-extern "C" void softhca_counters(struct softhca_counters* counters) {
+extern "C" void softhca_counters(struct softhca_counters* counters)
+{
     *counters = {};
     Process* process = Process::current();
     if (process == nullptr) {

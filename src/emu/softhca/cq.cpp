@@ -19,7 +19,8 @@ namespace softhca {
 namespace {
 
 // Returns a receive WQE, and the slot if one holds the payload, to their queue.
-void give_back(Arena& arena, RqShared& queue, const Cqe& entry) {
+void give_back(Arena& arena, RqShared& queue, const Cqe& entry)
+{
     queue.free_wqes.push(arena.at<std::uint32_t>(queue.wqe_next),
                          entry.wqe.load(std::memory_order_relaxed));
     if (entry.slot < kLanded) {
@@ -28,7 +29,8 @@ void give_back(Arena& arena, RqShared& queue, const Cqe& entry) {
 }
 
 // Copies a message to where its WQE says; false when the buffer's registration is gone.
-bool land(Arena& arena, QpShared& qp, RqShared& queue, const RecvWqe& wqe, const Cqe& entry) {
+bool land(Arena& arena, QpShared& qp, RqShared& queue, const RecvWqe& wqe, const Cqe& entry)
+{
     if (entry.byte_length == 0) {
         return true;
     }
@@ -41,13 +43,15 @@ bool land(Arena& arena, QpShared& qp, RqShared& queue, const RecvWqe& wqe, const
     }
     scatter(target, payload, entry.byte_length);
     if (target.device_bytes != 0) {
-        qp.bytes_to_device.fetch_add(std::min<std::uint64_t>(target.device_bytes, entry.byte_length),
-                                     std::memory_order_relaxed);
+        qp.bytes_to_device.fetch_add(
+            std::min<std::uint64_t>(target.device_bytes, entry.byte_length),
+            std::memory_order_relaxed);
     }
     return true;
 }
 
-void take_receive(Process& self, const Cqe& entry, ibv_wc& wc) {
+void take_receive(Process& self, const Cqe& entry, ibv_wc& wc)
+{
     Arena& arena = self.arena();
     QpShared& qp = arena.qps[entry.qp];
     RqShared& queue = arena.recv_queues[qp.recv_queue];
@@ -68,7 +72,8 @@ void take_receive(Process& self, const Cqe& entry, ibv_wc& wc) {
 
 // A program that polls in vain for long may keep the peer it waits for from running: there can be
 // more of them than processors.
-void yield_when_idle(Cq& cq) {
+void yield_when_idle(Cq& cq)
+{
     constexpr std::uint32_t patience = 2000, interval = 50;
     const std::uint32_t polls = cq.empty_polls.load(std::memory_order_relaxed) + 1;
     if (polls < patience) {
@@ -79,7 +84,8 @@ void yield_when_idle(Cq& cq) {
     }
 }
 
-void take_send(Process& self, const Cqe& entry, ibv_wc& wc) {
+void take_send(Process& self, const Cqe& entry, ibv_wc& wc)
+{
     wc.wr_id = entry.id;
     self.arena().qps[entry.qp].reclaimed.store(entry.wqe.load(std::memory_order_relaxed) + 1,
                                                std::memory_order_relaxed);
@@ -87,7 +93,8 @@ void take_send(Process& self, const Cqe& entry, ibv_wc& wc) {
 
 } // namespace
 
-int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
+int poll_cq(ibv_cq* base, int count, ibv_wc* wc)
+{
     Cq& cq = object_of<Cq>(base);
     Process& self = *context_of(base->context).process;
     Arena& arena = self.arena();
@@ -154,7 +161,8 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     return polled;
 }
 
-int req_notify_cq(ibv_cq* base, int solicited_only) {
+int req_notify_cq(ibv_cq* base, int solicited_only)
+{
     Cq& cq = object_of<Cq>(base);
     Process& self = *context_of(base->context).process;
     CqShared& shared = self.arena().cqs[cq.index];
@@ -177,12 +185,14 @@ int req_notify_cq(ibv_cq* base, int solicited_only) {
     return 0;
 }
 
-void report_overrun(Process& self, Arena& owner, std::uint32_t index) {
+void report_overrun(Process& self, Arena& owner, std::uint32_t index)
+{
     const CqShared& cq = owner.cqs[index];
     raise_event(self, owner, cq.events, IBV_EVENT_CQ_ERR, index, cq.generation);
 }
 
-void purge_cq(Process& self, Cq& object, std::uint32_t qp_index) {
+void purge_cq(Process& self, Cq& object, std::uint32_t qp_index)
+{
     Arena& arena = self.arena();
     CqShared& cq = arena.cqs[object.index];
     const std::lock_guard<PrivateLock> consumer(object.poll_lock);
@@ -211,11 +221,13 @@ using namespace softhca;
 namespace {
 
 // Entries of a ring: those asked for, and some for deferred writes.
-std::uint32_t ring_entries(int cqe) {
+std::uint32_t ring_entries(int cqe)
+{
     return std::bit_ceil(static_cast<std::uint32_t>(cqe) + 32);
 }
 
-std::uint64_t create_ring(Process& self, std::uint32_t entries, std::size_t& bytes) {
+std::uint64_t create_ring(Process& self, std::uint32_t entries, std::size_t& bytes)
+{
     bytes = std::size_t{entries} * sizeof(Cqe);
     return self.allocate(bytes);
 }
@@ -225,7 +237,8 @@ std::uint64_t create_ring(Process& self, std::uint32_t entries, std::size_t& byt
 extern "C" {
 
 ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
-                      int comp_vector) {
+                      int comp_vector)
+{
     if (is_stale(context) || cqe < 1 || static_cast<std::uint32_t>(cqe) > kMaxCqe ||
         comp_vector < 0 || comp_vector >= context->num_comp_vectors) {
         errno = EINVAL;
@@ -257,7 +270,8 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
         shared.tail = shared.seen_head = shared.last_visible = shared.last_solicited = 0;
         shared.head.store(0);
         shared.overrun = 0;
-        shared.channel = channel == nullptr ? PipeRef{} : object_of<Channel>(channel).pipe.write_end;
+        shared.channel =
+            channel == nullptr ? PipeRef{} : object_of<Channel>(channel).pipe.write_end;
         shared.events = context_of(context).async.write_end;
         ++shared.generation;
     }
@@ -281,7 +295,8 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
     return &cq.release()->base;
 }
 
-int ibv_resize_cq(ibv_cq* base, int cqe) {
+int ibv_resize_cq(ibv_cq* base, int cqe)
+{
     if (is_stale(base->context) || cqe < 1 || static_cast<std::uint32_t>(cqe) > kMaxCqe) {
         return EINVAL;
     }
@@ -324,7 +339,8 @@ int ibv_resize_cq(ibv_cq* base, int cqe) {
     return former == ring ? EINVAL : 0;
 }
 
-int ibv_destroy_cq(ibv_cq* base) {
+int ibv_destroy_cq(ibv_cq* base)
+{
     if (is_stale(base->context)) {
         return 0;
     }

@@ -23,7 +23,8 @@ void report_overrun(Process& self, Arena& owner, std::uint32_t index);
 // fill(entry, position). Returns the position; nothing when the ring is too full.
 template <class Fill>
 std::optional<std::uint64_t> push_hidden(Process& self, Arena& owner, std::uint32_t index,
-                                         Fill fill) {
+                                         Fill fill)
+{
     CqShared& cq = owner.cqs[index];
     const SharedGuard guard(cq.lock, self.token());
     if (cq.generation % 2 == 0) {
@@ -45,7 +46,8 @@ std::optional<std::uint64_t> push_hidden(Process& self, Arena& owner, std::uint3
 // Appends an entry to a completion queue of `owner`: fill(entry) writes all of it but the
 // sequence. Rings the completion channel if the queue is armed for such an entry.
 template <class Fill>
-void push_cqe(Process& self, Arena& owner, std::uint32_t index, bool solicited, Fill fill) {
+void push_cqe(Process& self, Arena& owner, std::uint32_t index, bool solicited, Fill fill)
+{
     CqShared& cq = owner.cqs[index];
     cq.lock.lock(self.token());
     if (cq.generation % 2 == 0) {

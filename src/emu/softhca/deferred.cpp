@@ -9,32 +9,37 @@ namespace softhca {
 namespace {
 
 // With the position in it, so that an entry that has since been used again cannot be claimed.
-constexpr std::uint32_t claim_word(std::uint64_t position, Claim claim) {
+constexpr std::uint32_t claim_word(std::uint64_t position, Claim claim)
+{
     return static_cast<std::uint32_t>(position) << 2 | static_cast<std::uint32_t>(claim);
 }
 
-std::uint8_t* payload_of(Arena& owner, const RqShared& queue, Cqe& entry) {
+std::uint8_t* payload_of(Arena& owner, const RqShared& queue, Cqe& entry)
+{
     return entry.slot == kNoSlot
                ? entry.payload
                : owner.at<std::uint8_t>(queue.slots + std::uint64_t{entry.slot} * kSlotSize);
 }
 
-void free_slot(Arena& owner, RqShared& queue, std::uint16_t slot) {
+void free_slot(Arena& owner, RqShared& queue, std::uint16_t slot)
+{
     if (slot != kNoSlot) {
         queue.free_slots.push(owner.at<std::uint32_t>(queue.slot_next), slot);
     }
 }
 
-const MrShared* target_of(Arena& owner, const QpShared& qp, const Cqe& entry) {
-    return find_region(owner, entry.source_qp, entry.id, entry.byte_length,
-                       IBV_ACCESS_REMOTE_WRITE, qp.pd);
+const MrShared* target_of(Arena& owner, const QpShared& qp, const Cqe& entry)
+{
+    return find_region(owner, entry.source_qp, entry.id, entry.byte_length, IBV_ACCESS_REMOTE_WRITE,
+                       qp.pd);
 }
 
 } // namespace
 
 std::optional<std::uint64_t> defer_write(Process& self, Arena& remote, QpShared& peer,
                                          const WorkRequest& wr, const SegmentList& source,
-                                         std::uint32_t number) {
+                                         std::uint32_t number)
+{
     RqShared& queue = remote.recv_queues[peer.recv_queue];
     std::uint32_t slot = kNoSlot;
     if (wr.length > sizeof(Cqe::payload)) {
@@ -69,7 +74,8 @@ std::optional<std::uint64_t> defer_write(Process& self, Arena& remote, QpShared&
 }
 
 Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t position,
-                     std::uint32_t number) {
+                     std::uint32_t number)
+{
     const std::uint32_t qp_number = peer.number;
     CqShared& cq = remote.cqs[peer.recv_cq];
     while (!is_applied(peer, number)) {
@@ -84,9 +90,9 @@ Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t
             }
             if (position < cq.head.load(std::memory_order_acquire)) {
                 // The responder has seen it: applied by now, or not to be.
-                return is_applied(peer, number)     ? Settled::applied
+                return is_applied(peer, number)        ? Settled::applied
                        : peer.write_status.load() != 0 ? Settled::refused
-                                                    : Settled::unreachable;
+                                                       : Settled::unreachable;
             }
             Cqe& entry = remote.at<Cqe>(cq.ring)[position & cq.mask];
             std::uint32_t expected = claim_word(position, Claim::pending);
@@ -100,9 +106,8 @@ Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t
                 Moved moved = Moved::fault;
                 if (region != nullptr) {
                     SegmentList source, target;
-                    source.append(
-                        reinterpret_cast<std::uint64_t>(payload_of(remote, queue, entry)),
-                        entry.byte_length, MemoryKind::host);
+                    source.append(reinterpret_cast<std::uint64_t>(payload_of(remote, queue, entry)),
+                                  entry.byte_length, MemoryKind::host);
                     target.append(translate(*region, entry.id), entry.byte_length, region->kind);
                     moved = move(source, 0, target, &remote == &self.arena() ? 0 : remote.pid);
                 }
@@ -121,7 +126,8 @@ Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t
     return Settled::applied;
 }
 
-Applied apply_write(Process& self, Cqe& entry, std::uint64_t position) {
+Applied apply_write(Process& self, Cqe& entry, std::uint64_t position)
+{
     Arena& arena = self.arena();
     QpShared& qp = arena.qps[entry.qp];
     RqShared& queue = arena.recv_queues[qp.recv_queue];

@@ -20,7 +20,8 @@ std::optional<std::uint64_t> defer_write(Process& self, Arena& remote, QpShared&
                                          const WorkRequest& wr, const SegmentList& source,
                                          std::uint32_t number);
 
-inline bool is_applied(const QpShared& peer, std::uint32_t number) {
+inline bool is_applied(const QpShared& peer, std::uint32_t number)
+{
     return static_cast<std::int32_t>(peer.writes_applied.load(std::memory_order_acquire) -
                                      number) >= 0;
 }
@@ -34,7 +35,8 @@ Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t
 enum class Applied { done, blocked, refused };
 
 // Whether nobody has begun to apply the write in an entry.
-inline bool is_pending(const Cqe& entry) {
+inline bool is_pending(const Cqe& entry)
+{
     return (entry.wqe.load() & 3) == static_cast<std::uint32_t>(Claim::pending);
 }
 

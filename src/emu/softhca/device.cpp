@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // The list of devices, opening them, and what the query verbs tell about device and port.
-#include "config.h"
 #include "emu/softhca/device.hpp"
+#include "config.h"
 
 #include "emu/softhca/config.hpp"
 #include "emu/softhca/objects.hpp"
@@ -28,7 +28,8 @@ struct Device {
     unsigned char padding[512];
 };
 
-Device* devices() {
+Device* devices()
+{
     static Device* const list = [] {
         static Device all[kMaxDevices];
         for (unsigned i = 0; i < config().devices; ++i) {
@@ -47,12 +48,14 @@ Device* devices() {
     return list;
 }
 
-unsigned index_of(const ibv_device* device) {
+unsigned index_of(const ibv_device* device)
+{
     return static_cast<unsigned>(reinterpret_cast<const Device*>(device) - devices());
 }
 
 // Tells the fabrics of different users and names apart.
-std::uint32_t fabric_hash() {
+std::uint32_t fabric_hash()
+{
     std::uint32_t hash = 2166136261u;
     for (char c : config().fabric) {
         hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
@@ -60,7 +63,8 @@ std::uint32_t fabric_hash() {
     return hash;
 }
 
-void fill_device(unsigned device, ibv_device_attr& attr) {
+void fill_device(unsigned device, ibv_device_attr& attr)
+{
     attr = {};
     std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s", PACKAGE_VERSION);
     attr.node_guid = device_guid(device);
@@ -91,7 +95,8 @@ void fill_device(unsigned device, ibv_device_attr& attr) {
 }
 
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
-                    ibv_device_attr_ex* attr, std::size_t size) {
+                    ibv_device_attr_ex* attr, std::size_t size)
+{
     if ((input != nullptr && input->comp_mask != 0) || size < sizeof attr->orig_attr) {
         return EINVAL;
     }
@@ -103,7 +108,8 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     return 0;
 }
 
-int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std::size_t size) {
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std::size_t size)
+{
     if (port != 1) {
         return EINVAL;
     }
@@ -126,7 +132,8 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std
     return 0;
 }
 
-ibv_context* open(ibv_device* device) {
+ibv_context* open(ibv_device* device)
+{
     auto context = std::make_unique<Context>();
     context->process = &Process::join();
     context->device = index_of(device);
@@ -159,15 +166,18 @@ ibv_context* open(ibv_device* device) {
 
 } // namespace
 
-std::uint64_t device_guid(unsigned device) {
+std::uint64_t device_guid(unsigned device)
+{
     return htobe64(0x0200'0000'0000'0000ull | std::uint64_t{fabric_hash()} << 16 | (device + 1));
 }
 
-std::uint16_t port_lid(unsigned device) {
+std::uint16_t port_lid(unsigned device)
+{
     return config().ethernet ? 0 : static_cast<std::uint16_t>(device + 1);
 }
 
-ibv_gid port_gid(unsigned device, unsigned index) {
+ibv_gid port_gid(unsigned device, unsigned index)
+{
     ibv_gid gid = {};
     if (index == 0) {
         gid.global.subnet_prefix = htobe64(0xfe80'0000'0000'0000ull);
@@ -187,7 +197,8 @@ using namespace softhca;
 
 extern "C" {
 
-ibv_device** ibv_get_device_list(int* count) {
+ibv_device** ibv_get_device_list(int* count)
+{
     const unsigned number = config().devices;
     auto** list = static_cast<ibv_device**>(std::calloc(number + 1, sizeof(ibv_device*)));
     if (list == nullptr) {
@@ -203,15 +214,28 @@ ibv_device** ibv_get_device_list(int* count) {
     return list;
 }
 
-void ibv_free_device_list(ibv_device** list) { std::free(list); }
+void ibv_free_device_list(ibv_device** list)
+{
+    std::free(list);
+}
 
-const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+const char* ibv_get_device_name(ibv_device* device)
+{
+    return device->name;
+}
 
-__be64 ibv_get_device_guid(ibv_device* device) { return device_guid(index_of(device)); }
+__be64 ibv_get_device_guid(ibv_device* device)
+{
+    return device_guid(index_of(device));
+}
 
-int ibv_get_device_index(ibv_device* device) { return static_cast<int>(index_of(device)); }
+int ibv_get_device_index(ibv_device* device)
+{
+    return static_cast<int>(index_of(device));
+}
 
-ibv_context* ibv_open_device(ibv_device* device) {
+ibv_context* ibv_open_device(ibv_device* device)
+{
     try {
         return open(device);
     } catch (const std::system_error& error) {
@@ -223,25 +247,29 @@ ibv_context* ibv_open_device(ibv_device* device) {
     return nullptr;
 }
 
-int ibv_close_device(ibv_context* base) {
+int ibv_close_device(ibv_context* base)
+{
     Context& context = context_of(base);
     context.async.close();
     delete &context;
     return 0;
 }
 
-int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
+int ibv_query_device(ibv_context* context, ibv_device_attr* attr)
+{
     fill_device(context_of(context).device, *attr);
     return 0;
 }
 
-int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* attr) {
+int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* attr)
+{
     // Programs built before flags and port_cap_flags2 were added expect the part before them.
     return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr),
                       offsetof(ibv_port_attr, flags));
 }
 
-int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) {
+int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid)
+{
     if (port != 1 || index < 0 || index >= static_cast<int>(kGids)) {
         errno = EINVAL;
         return -1;
@@ -251,7 +279,8 @@ int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* g
 }
 
 int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
-                      ibv_gid_entry* entry, std::uint32_t flags, std::size_t size) {
+                      ibv_gid_entry* entry, std::uint32_t flags, std::size_t size)
+{
     if (port != 1 || index >= kGids || flags != 0 || size < sizeof *entry) {
         return EINVAL;
     }
@@ -268,11 +297,12 @@ int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t in
 }
 
 ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t count,
-                             std::uint32_t flags, std::size_t size) {
+                             std::uint32_t flags, std::size_t size)
+{
     std::size_t found = 0;
     for (unsigned index = 0; index < kGids && found < count; ++index) {
-        auto* entry = reinterpret_cast<ibv_gid_entry*>(reinterpret_cast<char*>(entries) +
-                                                       found * size);
+        auto* entry =
+            reinterpret_cast<ibv_gid_entry*>(reinterpret_cast<char*>(entries) + found * size);
         const int error = _ibv_query_gid_ex(context, 1, index, entry, flags, size);
         if (error == 0) {
             ++found;
@@ -283,7 +313,8 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
     return static_cast<ssize_t>(found);
 }
 
-int ibv_query_pkey(ibv_context*, std::uint8_t port, int index, __be16* pkey) {
+int ibv_query_pkey(ibv_context*, std::uint8_t port, int index, __be16* pkey)
+{
     if (port != 1 || index != 0) {
         errno = EINVAL;
         return -1;
@@ -292,7 +323,8 @@ int ibv_query_pkey(ibv_context*, std::uint8_t port, int index, __be16* pkey) {
     return 0;
 }
 
-int ibv_get_pkey_index(ibv_context*, std::uint8_t port, __be16 pkey) {
+int ibv_get_pkey_index(ibv_context*, std::uint8_t port, __be16 pkey)
+{
     if (port != 1 || pkey != htons(kPkey)) {
         errno = EINVAL;
         return -1;

@@ -22,7 +22,8 @@
 namespace softhca {
 namespace {
 
-std::uint64_t now_ns() {
+std::uint64_t now_ns()
+{
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
@@ -30,10 +31,12 @@ std::uint64_t now_ns() {
 }
 
 // The time of an RNR NAK timer code, InfiniBand specification 9.7.5.2.8.
-std::uint64_t rnr_timer_ns(unsigned code) {
+std::uint64_t rnr_timer_ns(unsigned code)
+{
     static constexpr std::uint32_t units_of_10us[32] = {
-        65536, 1,   2,   3,   4,   6,   8,   12,   16,   24,   32,   48,    64,    96,    128,   192,
-        256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+        65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+        48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+        2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
     return std::uint64_t{units_of_10us[code & 31]} * 10'000;
 }
 
@@ -42,7 +45,8 @@ constexpr std::uint32_t kDirectWrites = 256;
 // How often the requester polls before it applies a deferred WRITE itself.
 constexpr std::uint32_t kPatience = 400;
 
-bool is_connected(const QpShared& peer, const QpShared& qp) {
+bool is_connected(const QpShared& peer, const QpShared& qp)
+{
     const std::uint8_t state = peer.state.load(std::memory_order_acquire);
     return peer.number == qp.destination && peer.destination == qp.number &&
            peer.type == IBV_QPT_RC && state >= IBV_QPS_RTR && state <= IBV_QPS_SQE;
@@ -53,10 +57,13 @@ class Engine {
   public:
     // Posting: WRITEs may be deferred.
     Engine(Process& self, Arena& arena, QpShared& qp, bool posting = false)
-        : self_(self), arena_(arena), qp_(qp), own_(&arena == &self.arena()), posting_(posting) {}
+        : self_(self), arena_(arena), qp_(qp), own_(&arena == &self.arena()), posting_(posting)
+    {
+    }
 
     // Executes a work request that is at the head of the queue.
-    Outcome execute(const WorkRequest& wr) {
+    Outcome execute(const WorkRequest& wr)
+    {
         if (qp_.type == IBV_QPT_UD) {
             return execute_ud(self_, qp_, wr);
         }
@@ -79,7 +86,8 @@ class Engine {
     }
 
     // Publishes the completion of an executed work request.
-    void complete(const WorkRequest& wr, ibv_wc_status status) {
+    void complete(const WorkRequest& wr, ibv_wc_status status)
+    {
         if (status == IBV_WC_SUCCESS) {
             const unsigned kind = wr.opcode <= IBV_WR_RDMA_WRITE_WITH_IMM ? 1
                                   : wr.opcode <= IBV_WR_SEND_WITH_IMM     ? 0
@@ -105,7 +113,8 @@ class Engine {
     }
 
     // Brings the QP into the error state after its current work request failed, or on request.
-    void fail() {
+    void fail()
+    {
         settle();
         set_error_state(self_, arena_, qp_);
         while (qp_.sq_head != qp_.sq_tail) {
@@ -118,7 +127,8 @@ class Engine {
     }
 
     // Keeps a work request for later: copies it and its inline data into the ring.
-    void enqueue(const WorkRequest& wr) {
+    void enqueue(const WorkRequest& wr)
+    {
         SendWqe& wqe = queued(qp_.sq_tail);
         wr.store(wqe);
         ++qp_.sq_tail;
@@ -129,7 +139,8 @@ class Engine {
     }
 
     // Notes that a request was executed which completes after the deferred WRITEs before it.
-    void enqueue_executed(const WorkRequest& wr, std::optional<std::uint64_t> position) {
+    void enqueue_executed(const WorkRequest& wr, std::optional<std::uint64_t> position)
+    {
         if (!has_executed()) {
             qp_.patience = kPatience;
         }
@@ -144,7 +155,8 @@ class Engine {
     bool has_executed() const { return qp_.sq_head != qp_.sq_next; }
 
     // Completes what waited for deferred WRITEs, as far as they are applied.
-    void retire() {
+    void retire()
+    {
         while (has_executed()) {
             const SendWqe& wqe = queued(qp_.sq_head);
             if (!is_applied(*deferred_peer(), wqe.write_number)) {
@@ -158,7 +170,8 @@ class Engine {
 
     // Has all deferred WRITEs applied and completes what waited for them; what cannot be applied
     // fails the QP. The responder is obviously not polling: the next WRITEs go there directly.
-    void settle() {
+    void settle()
+    {
         bool stolen = false;
         while (has_executed()) {
             const WorkRequest wr(queued(qp_.sq_head));
@@ -172,8 +185,8 @@ class Engine {
             ++qp_.sq_head;
             if (settled != Settled::applied) {
                 qp_.sq_next = qp_.sq_head;
-                finish(wr, settled == Settled::refused ? IBV_WC_REM_ACCESS_ERR
-                                                       : IBV_WC_RETRY_EXC_ERR);
+                finish(wr,
+                       settled == Settled::refused ? IBV_WC_REM_ACCESS_ERR : IBV_WC_RETRY_EXC_ERR);
                 return;
             }
             complete(wr, IBV_WC_SUCCESS);
@@ -184,7 +197,8 @@ class Engine {
     }
 
     // Executes what is queued until something has to wait.
-    void run() {
+    void run()
+    {
         while (true) {
             retire();
             if (qp_.sq_next == qp_.sq_tail) {
@@ -203,8 +217,8 @@ class Engine {
                     return;
                 }
                 outcome = Outcome::finished(outcome.wait_for == Wait::unreachable
-                                              ? IBV_WC_RETRY_EXC_ERR
-                                              : IBV_WC_RNR_RETRY_EXC_ERR);
+                                                ? IBV_WC_RETRY_EXC_ERR
+                                                : IBV_WC_RNR_RETRY_EXC_ERR);
             }
             ++qp_.sq_head;
             qp_.sq_next = qp_.sq_head;
@@ -212,7 +226,8 @@ class Engine {
         }
     }
 
-    void finish(const WorkRequest& wr, ibv_wc_status status) {
+    void finish(const WorkRequest& wr, ibv_wc_status status)
+    {
         qp_.wait = Wait::none;
         if (status != IBV_WC_SUCCESS && has_executed()) {
             settle(); // their completions come before this one
@@ -228,7 +243,8 @@ class Engine {
     }
 
     // Starts or continues to wait; true when the retries are exhausted.
-    bool is_over(Wait reason) {
+    bool is_over(Wait reason)
+    {
         const std::uint64_t now = now_ns();
         if (qp_.wait != reason) {
             qp_.wait = reason;
@@ -250,13 +266,15 @@ class Engine {
   private:
     std::uint16_t index() const { return static_cast<std::uint16_t>(&qp_ - arena_.qps); }
 
-    SendWqe& queued(std::uint32_t position) {
+    SendWqe& queued(std::uint32_t position)
+    {
         return *arena_.at<SendWqe>(qp_.sq_ring +
                                    std::uint64_t{position & qp_.sq_mask} * qp_.sq_stride);
     }
 
     // Finds the connected QP and whether its process lives.
-    bool find_peer() {
+    bool find_peer()
+    {
         if (qp_.peer_token == 0 && !resolve_destination()) {
             return false;
         }
@@ -271,7 +289,8 @@ class Engine {
         return is_connected(*peer_, qp_);
     }
 
-    bool resolve_destination() {
+    bool resolve_destination()
+    {
         const auto address = self_.find_qp(qp_.destination);
         if (!address || !self_.alive(address->token)) {
             return false;
@@ -290,20 +309,20 @@ class Engine {
         return true;
     }
 
-    QpShared* deferred_peer() {
-        return &self_.arena_of(qp_.peer_token)->qps[qp_.peer_index];
-    }
+    QpShared* deferred_peer() { return &self_.arena_of(qp_.peer_token)->qps[qp_.peer_index]; }
 
     int pid_of(const Arena& arena) const { return &arena == &self_.arena() ? 0 : arena.pid; }
 
     // What a work request reads or writes on the requester's side.
-    bool local_list(const WorkRequest& wr, unsigned access, SegmentList& list) {
+    bool local_list(const WorkRequest& wr, unsigned access, SegmentList& list)
+    {
         return wr.is_inline ? inline_list(wr, list)
                             : region_list(arena_, qp_.pd, wr.sge, wr.num_sge, access, list);
     }
     int local_pid(const WorkRequest& wr) const { return wr.is_inline ? 0 : pid_of(arena_); }
 
-    static Outcome outcome_of(Moved moved) {
+    static Outcome outcome_of(Moved moved)
+    {
         switch (moved) {
         case Moved::done:
             return Outcome::finished(IBV_WC_SUCCESS);
@@ -314,7 +333,8 @@ class Engine {
         }
     }
 
-    void count_device_bytes(std::uint64_t from, std::uint64_t to) {
+    void count_device_bytes(std::uint64_t from, std::uint64_t to)
+    {
         if (from != 0) {
             qp_.bytes_from_device.fetch_add(from, std::memory_order_relaxed);
         }
@@ -324,13 +344,15 @@ class Engine {
     }
 
     // The responder refuses: its QP fails too, as a NAK makes it.
-    Outcome refused(ibv_wc_status status, ibv_event_type event) {
+    Outcome refused(ibv_wc_status status, ibv_event_type event)
+    {
         set_error_state(self_, *remote_, *peer_);
         raise_event(self_, *remote_, peer_->events, event, qp_.peer_index, peer_->number);
         return Outcome::finished(status);
     }
 
-    Outcome send(const WorkRequest& wr) {
+    Outcome send(const WorkRequest& wr)
+    {
         SegmentList source;
         if (!local_list(wr, 0, source)) {
             return Outcome::finished(IBV_WC_LOC_PROT_ERR);
@@ -348,7 +370,8 @@ class Engine {
         return judge(delivery.result);
     }
 
-    Outcome judge(Delivered result) {
+    Outcome judge(Delivered result)
+    {
         switch (result) {
         case Delivered::done:
             return Outcome::finished(IBV_WC_SUCCESS);
@@ -366,12 +389,13 @@ class Engine {
     }
 
     // The responder's region of an RDMA operation; zero bytes need none.
-    bool remote_list(const WorkRequest& wr, unsigned access, SegmentList& list) {
+    bool remote_list(const WorkRequest& wr, unsigned access, SegmentList& list)
+    {
         if (wr.length == 0) {
             return true;
         }
-        const MrShared* region = find_region(*remote_, wr.rkey, wr.remote_address, wr.length,
-                                             access, peer_->pd);
+        const MrShared* region =
+            find_region(*remote_, wr.rkey, wr.remote_address, wr.length, access, peer_->pd);
         if (region == nullptr) {
             return false;
         }
@@ -379,7 +403,8 @@ class Engine {
         return true;
     }
 
-    Outcome write(const WorkRequest& wr) {
+    Outcome write(const WorkRequest& wr)
+    {
         SegmentList source, target;
         if (!local_list(wr, 0, source)) {
             return Outcome::finished(IBV_WC_LOC_PROT_ERR);
@@ -412,16 +437,18 @@ class Engine {
     }
 
     // Before an operation that must come after the deferred WRITEs; false when they failed.
-    bool is_settled() {
+    bool is_settled()
+    {
         if (has_executed()) {
             settle();
         }
         return qp_.state.load(std::memory_order_relaxed) != IBV_QPS_ERR;
     }
 
-    bool may_defer(const WorkRequest& wr) {
-        if (!posting_ || remote_ == &arena_ || wr.opcode != IBV_WR_RDMA_WRITE ||
-            wr.length == 0 || wr.length > kSlotSize) {
+    bool may_defer(const WorkRequest& wr)
+    {
+        if (!posting_ || remote_ == &arena_ || wr.opcode != IBV_WR_RDMA_WRITE || wr.length == 0 ||
+            wr.length > kSlotSize) {
             return false;
         }
         if (qp_.direct_writes != 0) {
@@ -431,7 +458,8 @@ class Engine {
         return true;
     }
 
-    Outcome write_with_immediate(const WorkRequest& wr) {
+    Outcome write_with_immediate(const WorkRequest& wr)
+    {
         Receiver receiver(self_, *remote_, *peer_, qp_);
         if (!receiver.is_ready()) {
             return judge(Delivered::not_ready);
@@ -450,7 +478,8 @@ class Engine {
         return judge(receiver.announce(arrival));
     }
 
-    Outcome read(const WorkRequest& wr) {
+    Outcome read(const WorkRequest& wr)
+    {
         SegmentList source, target;
         if (!local_list(wr, IBV_ACCESS_LOCAL_WRITE, target)) {
             return Outcome::finished(IBV_WC_LOC_PROT_ERR);
@@ -469,7 +498,8 @@ class Engine {
         return outcome_of(move(source, pid_of(*remote_), target, local_pid(wr)));
     }
 
-    Outcome atomic(const WorkRequest& wr) {
+    Outcome atomic(const WorkRequest& wr)
+    {
         SegmentList result, word;
         if (wr.length != sizeof(std::uint64_t)) {
             return Outcome::finished(IBV_WC_LOC_LEN_ERR);
@@ -524,7 +554,8 @@ class Engine {
 
 } // namespace
 
-bool is_port(const Arena& arena, unsigned device, std::uint16_t lid, const std::uint8_t* gid) {
+bool is_port(const Arena& arena, unsigned device, std::uint16_t lid, const std::uint8_t* gid)
+{
     if (lid != 0 && lid == arena.port_lid[device]) {
         return true;
     }
@@ -540,7 +571,8 @@ bool is_port(const Arena& arena, unsigned device, std::uint16_t lid, const std::
 namespace {
 
 // Has the CQ's consumer look after a QP with deferred WRITEs; the caller holds the QP's lock.
-void list_deferring(Cq& cq, std::uint32_t qp_index, QpShared& qp) {
+void list_deferring(Cq& cq, std::uint32_t qp_index, QpShared& qp)
+{
     if (!qp.deferring) {
         qp.deferring = true;
         const std::lock_guard<PrivateLock> guard(cq.deferring_lock);
@@ -551,7 +583,8 @@ void list_deferring(Cq& cq, std::uint32_t qp_index, QpShared& qp) {
 
 } // namespace
 
-int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad) {
+int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad)
+{
     Arena& arena = self.arena();
     QpShared& qp = arena.qps[object.index];
     const SharedGuard guard(qp.lock, self.token());
@@ -598,7 +631,8 @@ int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad
     return error;
 }
 
-void run_send_queue(Process& self, Arena& arena, std::uint32_t qp_index) {
+void run_send_queue(Process& self, Arena& arena, std::uint32_t qp_index)
+{
     QpShared& qp = arena.qps[qp_index];
     const SharedGuard guard(qp.lock, self.token());
     const std::uint8_t state = qp.state.load();
@@ -607,7 +641,8 @@ void run_send_queue(Process& self, Arena& arena, std::uint32_t qp_index) {
     }
 }
 
-bool run_watched(Process& self, std::uint32_t qp_index) {
+bool run_watched(Process& self, std::uint32_t qp_index)
+{
     QpShared& qp = self.arena().qps[qp_index];
     run_send_queue(self, self.arena(), qp_index);
     const SharedGuard guard(qp.lock, self.token());
@@ -630,14 +665,16 @@ bool run_watched(Process& self, std::uint32_t qp_index) {
     return qp.watched;
 }
 
-void settle_send_queue(Process& self, std::uint32_t qp_index) {
+void settle_send_queue(Process& self, std::uint32_t qp_index)
+{
     Engine engine(self, self.arena(), self.arena().qps[qp_index]);
     if (engine.has_executed()) {
         engine.settle();
     }
 }
 
-void retire_deferred(Process& self, Cq& cq, bool now) {
+void retire_deferred(Process& self, Cq& cq, bool now)
+{
     // A QP's lock is taken before the list's, so the list is taken apart in batches.
     std::uint32_t batch[64];
     std::size_t count, kept = 0;
@@ -669,7 +706,8 @@ void retire_deferred(Process& self, Cq& cq, bool now) {
     cq.is_deferring.store(!cq.deferring.empty(), std::memory_order_relaxed);
 }
 
-void wake_peer(Process& self, std::uint32_t qp_index) {
+void wake_peer(Process& self, std::uint32_t qp_index)
+{
     const QpShared& qp = self.arena().qps[qp_index];
     const auto address = self.find_qp(qp.destination);
     if (!address || !self.alive(address->token)) {
@@ -682,7 +720,8 @@ void wake_peer(Process& self, std::uint32_t qp_index) {
 }
 
 void serve_waiting_peers(Process& self, std::uint32_t recv_queue, const std::uint32_t* qps,
-                         std::size_t count) {
+                         std::size_t count)
+{
     RqShared& queue = self.arena().recv_queues[recv_queue];
     {
         const SharedGuard guard(queue.lock, self.token());
@@ -700,7 +739,8 @@ void serve_waiting_peers(Process& self, std::uint32_t recv_queue, const std::uin
     }
 }
 
-void fail_qp(Process& self, std::uint32_t qp_index) {
+void fail_qp(Process& self, std::uint32_t qp_index)
+{
     QpShared& qp = self.arena().qps[qp_index];
     const SharedGuard guard(qp.lock, self.token());
     Engine(self, self.arena(), qp).fail();

@@ -18,7 +18,8 @@ namespace {
 constexpr std::string_view kPrefix = "/dev/infiniband/softhca";
 
 // The number of the device a path is the node of; -1: of none.
-int device_of(const char* path) {
+int device_of(const char* path)
+{
     if (path == nullptr || std::strncmp(path, kPrefix.data(), kPrefix.size()) != 0) {
         return -1;
     }
@@ -29,7 +30,9 @@ int device_of(const char* path) {
                : -1;
 }
 
-template <class Stat> int fill(int device, Stat* status) {
+template <class Stat>
+int fill(int device, Stat* status)
+{
     std::memset(status, 0, sizeof *status);
     status->st_mode = S_IFCHR | 0666;
     status->st_rdev = makedev(231, 192 + static_cast<unsigned>(device));
@@ -37,7 +40,9 @@ template <class Stat> int fill(int device, Stat* status) {
     return 0;
 }
 
-template <class Function> Function next(const char* name) {
+template <class Function>
+Function next(const char* name)
+{
     return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
@@ -46,26 +51,30 @@ template <class Function> Function next(const char* name) {
 #pragma GCC visibility push(default)
 extern "C" {
 
-int stat(const char* path, struct stat* status) {
+int stat(const char* path, struct stat* status)
+{
     static const auto real = next<int (*)(const char*, struct stat*)>("stat");
     const int device = device_of(path);
     return device >= 0 ? fill(device, status) : real(path, status);
 }
 
-int stat64(const char* path, struct stat64* status) {
+int stat64(const char* path, struct stat64* status)
+{
     static const auto real = next<int (*)(const char*, struct stat64*)>("stat64");
     const int device = device_of(path);
     return device >= 0 ? fill(device, status) : real(path, status);
 }
 
 // What stat() was in programs built with a C library before 2.33.
-int __xstat(int version, const char* path, struct stat* status) {
+int __xstat(int version, const char* path, struct stat* status)
+{
     static const auto real = next<int (*)(int, const char*, struct stat*)>("__xstat");
     const int device = device_of(path);
     return device >= 0 ? fill(device, status) : real(version, path, status);
 }
 
-int access(const char* path, int mode) {
+int access(const char* path, int mode)
+{
     static const auto real = next<int (*)(const char*, int)>("access");
     return device_of(path) >= 0 && (mode & X_OK) == 0 ? 0 : real(path, mode);
 }

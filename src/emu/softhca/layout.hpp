@@ -45,14 +45,16 @@ struct FreeStack {
     std::atomic<std::uint32_t> pushed; // index + 1, 0: empty
     std::uint32_t chain;               // index + 1, under the lock
 
-    void push(std::uint32_t* next, std::uint32_t index) {
+    void push(std::uint32_t* next, std::uint32_t index)
+    {
         std::uint32_t head = pushed.load(std::memory_order_relaxed);
         do {
             next[index] = head;
         } while (!pushed.compare_exchange_weak(head, index + 1, std::memory_order_release,
                                                std::memory_order_relaxed));
     }
-    std::uint32_t pop(const std::uint32_t* next) {
+    std::uint32_t pop(const std::uint32_t* next)
+    {
         if (chain == 0) {
             chain = pushed.exchange(0, std::memory_order_acquire);
             if (chain == 0) {
@@ -63,7 +65,8 @@ struct FreeStack {
         chain = next[index];
         return index;
     }
-    void clear() {
+    void clear()
+    {
         pushed.store(0, std::memory_order_relaxed);
         chain = 0;
     }
@@ -98,7 +101,7 @@ struct alignas(64) Cqe {
     std::uint32_t byte_length;
     std::uint64_t id; // send: wr_id; write: remote address
     std::uint32_t immediate;
-    std::uint32_t source_qp; // write: rkey
+    std::uint32_t source_qp;        // write: rkey
     std::atomic<std::uint32_t> wqe; // send: counter of the WR; receive: WQE; write: claim
     std::uint16_t qp;               // index in the arena
     std::uint16_t slot;             // holding the payload; kNoSlot: payload is in the entry
@@ -112,8 +115,8 @@ struct alignas(64) Cqe {
     std::uint8_t payload[88];
 };
 static_assert(sizeof(Cqe) == 128);
-constexpr std::uint16_t kNoSlot = 0xffff;  // payload in the entry
-constexpr std::uint16_t kLanded = 0xfffe;  // payload is where it belongs already
+constexpr std::uint16_t kNoSlot = 0xffff; // payload in the entry
+constexpr std::uint16_t kLanded = 0xfffe; // payload is where it belongs already
 
 struct CqShared {
     // Written by producers under the lock
@@ -123,9 +126,9 @@ struct CqShared {
     std::uint32_t armed; // 0, 1: next solicited, 2: next
     std::uint64_t ring;  // offset in the arena
     std::uint64_t tail;
-    std::uint64_t seen_head; // the producers' copy of head, refreshed when the ring looks full
-    std::uint64_t spare;     // entries beyond what the application asked for
-    std::uint64_t last_visible; // position + 1 of the latest entry that the application sees
+    std::uint64_t seen_head;      // the producers' copy of head, refreshed when the ring looks full
+    std::uint64_t spare;          // entries beyond what the application asked for
+    std::uint64_t last_visible;   // position + 1 of the latest entry that the application sees
     std::uint64_t last_solicited; // of the latest solicited one
     PipeRef channel;
     PipeRef events;
@@ -275,7 +278,9 @@ struct Arena {
     MrShared mrs[kMaxMrs];
     alignas(4096) std::uint8_t heap[];
 
-    template <class T> T* at(std::uint64_t offset) {
+    template <class T>
+    T* at(std::uint64_t offset)
+    {
         return reinterpret_cast<T*>(reinterpret_cast<std::uint8_t*>(this) + offset);
     }
 };

@@ -19,7 +19,8 @@ using Token = std::uint32_t;
 
 class SharedLock {
   public:
-    void lock(Token self) {
+    void lock(Token self)
+    {
         Token free = 0;
         if (!owner_.compare_exchange_strong(free, self, std::memory_order_acquire,
                                             std::memory_order_relaxed)) {
@@ -47,7 +48,8 @@ class SharedGuard {
 
 class PrivateLock {
   public:
-    void lock() {
+    void lock()
+    {
         for (unsigned spins = 0; locked_.exchange(true, std::memory_order_acquire); ++spins) {
             if (spins >= 64) {
                 sched_yield();

@@ -19,7 +19,9 @@ namespace {
 std::atomic<std::uint64_t> system_calls{0};
 
 // A function of the emulated driver. Only a libcuda that the program has loaded itself counts.
-template <typename Function> Function find_in_softcuda(const char* name, std::atomic<Function>& found) {
+template <typename Function>
+Function find_in_softcuda(const char* name, std::atomic<Function>& found)
+{
     Function function = found.load(std::memory_order_relaxed);
     if (function == nullptr) {
         if (void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) {
@@ -33,12 +35,14 @@ template <typename Function> Function find_in_softcuda(const char* name, std::at
 using HostAlias = void* (*)(const void*, std::size_t);
 using MapDmabuf = void* (*)(int);
 
-HostAlias find_host_alias() {
+HostAlias find_host_alias()
+{
     static std::atomic<HostAlias> found{nullptr};
     return find_in_softcuda("softcuda_host_alias", found);
 }
 
-Moved copy_within(const SegmentList& source, const SegmentList& target) {
+Moved copy_within(const SegmentList& source, const SegmentList& target)
+{
     unsigned to = 0;
     std::uint64_t to_offset = 0;
     for (unsigned from = 0; from < source.count; ++from) {
@@ -63,7 +67,8 @@ Moved copy_within(const SegmentList& source, const SegmentList& target) {
 // What is left of a list, as the kernel takes it.
 class IoVector {
   public:
-    IoVector(const SegmentList& list, std::uint64_t bytes) {
+    IoVector(const SegmentList& list, std::uint64_t bytes)
+    {
         for (unsigned i = 0; i < list.count && bytes > 0; ++i) {
             const std::uint64_t length = std::min(list.segments[i].length, bytes);
             if (length > 0) {
@@ -72,7 +77,8 @@ class IoVector {
             }
         }
     }
-    void advance(std::size_t bytes) {
+    void advance(std::size_t bytes)
+    {
         while (bytes > 0) {
             const std::size_t step = std::min(bytes, vectors_[first_].iov_len);
             vectors_[first_].iov_base = static_cast<char*>(vectors_[first_].iov_base) + step;
@@ -93,7 +99,8 @@ class IoVector {
 
 } // namespace
 
-void* map_dmabuf(int fd, std::size_t size) {
+void* map_dmabuf(int fd, std::size_t size)
+{
     static std::atomic<MapDmabuf> found{nullptr};
     if (const MapDmabuf map = find_in_softcuda("softcuda_dmabuf_map", found)) {
         if (void* mapping = map(fd); mapping != nullptr || errno != EBADF) {
@@ -104,7 +111,8 @@ void* map_dmabuf(int fd, std::size_t size) {
     return mapping == MAP_FAILED ? nullptr : mapping;
 }
 
-std::optional<std::uint64_t> device_alias(const void* address, std::size_t length) {
+std::optional<std::uint64_t> device_alias(const void* address, std::size_t length)
+{
     const HostAlias host_alias = find_host_alias();
     if (host_alias == nullptr) {
         return std::nullopt;
@@ -116,7 +124,8 @@ std::optional<std::uint64_t> device_alias(const void* address, std::size_t lengt
     return reinterpret_cast<std::uint64_t>(alias);
 }
 
-int populate(const void* address, std::size_t length, bool writable) {
+int populate(const void* address, std::size_t length, bool writable)
+{
     const std::uint64_t page = 4096;
     const std::uint64_t start = reinterpret_cast<std::uint64_t>(address) & ~(page - 1);
     const std::uint64_t end =
@@ -155,16 +164,17 @@ int populate(const void* address, std::size_t length, bool writable) {
     return 0;
 }
 
-Moved move(const SegmentList& source, int source_pid, const SegmentList& target, int target_pid) {
+Moved move(const SegmentList& source, int source_pid, const SegmentList& target, int target_pid)
+{
     if (source_pid == 0 && target_pid == 0) {
         return copy_within(source, target);
     }
     IoVector from(source, source.bytes), to(target, source.bytes);
     for (std::uint64_t left = source.bytes; left > 0;) {
-        const ssize_t moved = target_pid != 0 ? process_vm_writev(target_pid, from.data(), from.size(),
-                                                                  to.data(), to.size(), 0)
-                                              : process_vm_readv(source_pid, to.data(), to.size(),
-                                                                 from.data(), from.size(), 0);
+        const ssize_t moved =
+            target_pid != 0
+                ? process_vm_writev(target_pid, from.data(), from.size(), to.data(), to.size(), 0)
+                : process_vm_readv(source_pid, to.data(), to.size(), from.data(), from.size(), 0);
         system_calls.fetch_add(1, std::memory_order_relaxed);
         if (moved <= 0) {
             return moved < 0 && errno == ESRCH ? Moved::gone : Moved::fault;
@@ -176,7 +186,8 @@ Moved move(const SegmentList& source, int source_pid, const SegmentList& target,
     return Moved::done;
 }
 
-void gather(void* target, const SegmentList& source) {
+void gather(void* target, const SegmentList& source)
+{
     char* to = static_cast<char*>(target);
     for (unsigned i = 0; i < source.count; ++i) {
         std::memcpy(to, reinterpret_cast<const void*>(source.segments[i].address),
@@ -185,7 +196,8 @@ void gather(void* target, const SegmentList& source) {
     }
 }
 
-void scatter(const SegmentList& target, const void* source, std::size_t length) {
+void scatter(const SegmentList& target, const void* source, std::size_t length)
+{
     const char* from = static_cast<const char*>(source);
     for (unsigned i = 0; i < target.count && length > 0; ++i) {
         const std::size_t step = std::min<std::size_t>(target.segments[i].length, length);
@@ -195,6 +207,9 @@ void scatter(const SegmentList& target, const void* source, std::size_t length) 
     }
 }
 
-std::uint64_t move_system_calls() { return system_calls.load(std::memory_order_relaxed); }
+std::uint64_t move_system_calls()
+{
+    return system_calls.load(std::memory_order_relaxed);
+}
 
 } // namespace softhca

@@ -25,7 +25,8 @@ struct SegmentList {
     std::uint64_t bytes = 0;
     std::uint64_t device_bytes = 0;
 
-    void append(std::uint64_t address, std::uint64_t length, MemoryKind kind) {
+    void append(std::uint64_t address, std::uint64_t length, MemoryKind kind)
+    {
         segments[count++] = {address, length};
         bytes += length;
         device_bytes += kind == MemoryKind::host ? 0 : length;
@@ -35,8 +36,8 @@ struct SegmentList {
 // The readable and writable alias of a range of an emulated GPU's memory; empty for any other.
 std::optional<std::uint64_t> device_alias(const void* address, std::size_t length);
 
-// All memory behind a dmabuf of `size` bytes, mapped for as long as the caller does not munmap it; null
-// with errno set. Softcuda's are mapped by softcuda, any other file by mmap.
+// All memory behind a dmabuf of `size` bytes, mapped for as long as the caller does not munmap it;
+// null with errno set. Softcuda's are mapped by softcuda, any other file by mmap.
 void* map_dmabuf(int fd, std::size_t size);
 
 // Makes host memory present, as pinning does; 0 or EFAULT.
@@ -45,18 +46,20 @@ int populate(const void* address, std::size_t length, bool writable);
 // The region a key names, if [address, address + length) lies in it and it grants `access` (all
 // bits) in this protection domain; else null. Zero bytes may be asked of no region at all.
 inline const MrShared* find_region(Arena& arena, std::uint32_t key, std::uint64_t address,
-                                   std::uint64_t length, std::uint32_t access, std::uint32_t pd) {
+                                   std::uint64_t length, std::uint32_t access, std::uint32_t pd)
+{
     const MrShared& region = arena.mrs[key & (kMaxMrs - 1)];
     if (key == 0 || region.key.load(std::memory_order_acquire) != key || region.pd != pd ||
-        (region.access & access) != access || address < region.iova ||
-        length > region.length || address - region.iova > region.length - length) {
+        (region.access & access) != access || address < region.iova || length > region.length ||
+        address - region.iova > region.length - length) {
         return nullptr;
     }
     return &region;
 }
 
 // Where the process owning the region touches an address of it.
-inline std::uint64_t translate(const MrShared& region, std::uint64_t address) {
+inline std::uint64_t translate(const MrShared& region, std::uint64_t address)
+{
     return region.address + (address - region.iova);
 }
 

@@ -19,7 +19,8 @@ namespace {
 
 std::atomic<std::uint32_t> next_tag{0};
 
-bool may_lock_without_limit() {
+bool may_lock_without_limit()
+{
     if (config().memlock_enforced) {
         return false;
     }
@@ -30,7 +31,8 @@ bool may_lock_without_limit() {
 }
 
 // Counts bytes of host memory against RLIMIT_MEMLOCK; false when there are too many.
-bool lock_bytes(std::atomic<std::uint64_t>& locked_bytes, std::uint64_t bytes) {
+bool lock_bytes(std::atomic<std::uint64_t>& locked_bytes, std::uint64_t bytes)
+{
     const std::uint64_t total = locked_bytes.fetch_add(bytes) + bytes;
     rlimit limit;
     if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
@@ -41,10 +43,11 @@ bool lock_bytes(std::atomic<std::uint64_t>& locked_bytes, std::uint64_t bytes) {
     return false;
 }
 
-bool is_valid_access(unsigned access) {
+bool is_valid_access(unsigned access)
+{
     const unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                           IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_HUGETLB |
+                           IBV_ACCESS_OPTIONAL_RANGE;
     const unsigned need_local_write = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
     return (access & ~known) == 0 &&
            ((access & need_local_write) == 0 || (access & IBV_ACCESS_LOCAL_WRITE) != 0);
@@ -52,7 +55,8 @@ bool is_valid_access(unsigned access) {
 
 // Publishes a region; the caller has made the memory accessible at `address`.
 ibv_mr* publish(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::uint64_t iova,
-                std::size_t length, std::uint64_t address, unsigned access, MemoryKind kind) {
+                std::size_t length, std::uint64_t address, unsigned access, MemoryKind kind)
+{
     Process& process = *context_of(pd->context).process;
     const std::uint32_t index = process.mr_indices.allocate();
     if (index == kNone) {
@@ -78,10 +82,10 @@ ibv_mr* publish(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::uint64_t i
 }
 
 ibv_mr* register_memory(ibv_pd* pd, void* start, std::size_t length, std::uint64_t iova,
-                        unsigned access) {
+                        unsigned access)
+{
     if (is_stale(pd->context) || !is_valid_access(access) ||
-        reinterpret_cast<std::uint64_t>(start) + length <
-            reinterpret_cast<std::uint64_t>(start) ||
+        reinterpret_cast<std::uint64_t>(start) + length < reinterpret_cast<std::uint64_t>(start) ||
         iova + length < iova) {
         errno = EINVAL;
         return nullptr;
@@ -118,7 +122,8 @@ ibv_mr* register_memory(ibv_pd* pd, void* start, std::size_t length, std::uint64
 }
 
 ibv_mr* register_dmabuf(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
-                        int fd, unsigned access) {
+                        int fd, unsigned access)
+{
     if (!config().dmabuf) {
         errno = EOPNOTSUPP;
         return nullptr;
@@ -146,8 +151,8 @@ ibv_mr* register_dmabuf(ibv_pd* pd, std::uint64_t offset, std::size_t length, st
     mr->mapping = mapping;
     mr->mapping_length = size;
     const std::uint64_t address = reinterpret_cast<std::uint64_t>(mapping) + offset;
-    ibv_mr* result = publish(pd, std::move(mr), nullptr, iova, length, address, access,
-                             MemoryKind::dmabuf);
+    ibv_mr* result =
+        publish(pd, std::move(mr), nullptr, iova, length, address, access, MemoryKind::dmabuf);
     if (result == nullptr) {
         munmap(mapping, size);
     } else {
@@ -164,7 +169,8 @@ using namespace softhca;
 
 extern "C" {
 
-ibv_pd* ibv_alloc_pd(ibv_context* context) {
+ibv_pd* ibv_alloc_pd(ibv_context* context)
+{
     static std::atomic<std::uint32_t> next_id{1};
     if (is_stale(context)) {
         errno = EINVAL;
@@ -181,7 +187,8 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
     return &pd->base;
 }
 
-int ibv_dealloc_pd(ibv_pd* pd) {
+int ibv_dealloc_pd(ibv_pd* pd)
+{
     Pd& object = object_of<Pd>(pd);
     if (object.children.load() != 0) {
         return EBUSY;
@@ -191,27 +198,32 @@ int ibv_dealloc_pd(ibv_pd* pd) {
     return 0;
 }
 
-ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
+ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access)
+{
     return register_memory(pd, address, length, reinterpret_cast<std::uint64_t>(address),
                            static_cast<unsigned>(access));
 }
 
 ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
-                        int access) {
+                        int access)
+{
     return register_memory(pd, address, length, iova, static_cast<unsigned>(access));
 }
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
-                         unsigned access) {
+                         unsigned access)
+{
     return register_memory(pd, address, length, iova, access);
 }
 
-ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length,
-                          std::uint64_t iova, int fd, int access) {
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
+                          int fd, int access)
+{
     return register_dmabuf(pd, offset, length, iova, fd, static_cast<unsigned>(access));
 }
 
-int ibv_dereg_mr(ibv_mr* mr) {
+int ibv_dereg_mr(ibv_mr* mr)
+{
     if (is_stale(mr->context)) {
         return 0;
     }

@@ -39,7 +39,7 @@ struct Pd {
 
 struct Mr {
     ibv_mr base;
-    std::uint64_t locked;   // bytes counted against RLIMIT_MEMLOCK
+    std::uint64_t locked;    // bytes counted against RLIMIT_MEMLOCK
     void* mapping = nullptr; // of a dmabuf
     std::size_t mapping_length = 0;
 };
@@ -80,7 +80,7 @@ struct Srq {
     std::uint32_t pd;
     std::uint32_t events_delivered = 0;
     std::atomic<unsigned> children{0};
-    std::mutex mutex;                  // of attached
+    std::mutex mutex;                    // of attached
     std::vector<std::uint32_t> attached; // own QPs receiving from it
 };
 
@@ -101,21 +101,27 @@ struct Ah {
     ibv_ah_attr attributes;
 };
 
-inline Context& context_of(ibv_context* context) {
-    return *reinterpret_cast<Context*>(reinterpret_cast<char*>(context) -
-                                       offsetof(Context, verbs) -
+inline Context& context_of(ibv_context* context)
+{
+    return *reinterpret_cast<Context*>(reinterpret_cast<char*>(context) - offsetof(Context, verbs) -
                                        offsetof(verbs_context, context));
 }
-template <class T, class Base> T& object_of(Base* base) { return *reinterpret_cast<T*>(base); }
+template <class T, class Base>
+T& object_of(Base* base)
+{
+    return *reinterpret_cast<T*>(base);
+}
 
 // A forked child inherits its parent's objects as bytes only: they stand for nothing there.
-inline bool is_stale(ibv_context* context) {
+inline bool is_stale(ibv_context* context)
+{
     return context_of(context).process != Process::current();
 }
 
 // Waits until the application has acknowledged every event that it got for an object.
 inline void await_acknowledged(pthread_mutex_t& mutex, pthread_cond_t& condition,
-                               const std::uint32_t& acknowledged, const std::uint32_t& delivered) {
+                               const std::uint32_t& acknowledged, const std::uint32_t& delivered)
+{
     pthread_mutex_lock(&mutex);
     while (acknowledged != delivered) {
         pthread_cond_wait(&condition, &mutex);

@@ -22,8 +22,8 @@ struct Transition {
 };
 
 constexpr Transition kTransitions[] = {
-    {IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT,
-     IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+    {IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+     0},
     {IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_INIT, 0,
      IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
     {IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_RTR,
@@ -31,8 +31,7 @@ constexpr Transition kTransitions[] = {
          IBV_QP_MIN_RNR_TIMER,
      IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH},
     {IBV_QPT_RC, IBV_QPS_RTR, IBV_QPS_RTS,
-     IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-         IBV_QP_MAX_QP_RD_ATOMIC,
+     IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
      IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_ALT_PATH |
          IBV_QP_PATH_MIG_STATE},
     {IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_RTS, 0,
@@ -41,9 +40,8 @@ constexpr Transition kTransitions[] = {
     {IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
     {IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_SQD, 0,
      IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-         IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC |
-         IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
-         IBV_QP_PATH_MIG_STATE},
+         IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_CUR_STATE |
+         IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
     {IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_RTS, 0,
      IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
          IBV_QP_PATH_MIG_STATE},
@@ -58,7 +56,8 @@ constexpr Transition kTransitions[] = {
     {IBV_QPT_UD, IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
 };
 
-bool is_allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) {
+bool is_allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask)
+{
     mask &= ~IBV_QP_STATE;
     if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) {
         return mask == 0 || mask == IBV_QP_CUR_STATE;
@@ -72,7 +71,8 @@ bool is_allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) 
     return false;
 }
 
-bool is_valid(const ibv_qp_attr& attributes, int mask) {
+bool is_valid(const ibv_qp_attr& attributes, int mask)
+{
     return ((mask & IBV_QP_PORT) == 0 || attributes.port_num == 1) &&
            ((mask & IBV_QP_PKEY_INDEX) == 0 || attributes.pkey_index == 0) &&
            ((mask & IBV_QP_TIMEOUT) == 0 || attributes.timeout < 32) &&
@@ -84,7 +84,8 @@ bool is_valid(const ibv_qp_attr& attributes, int mask) {
 }
 
 // Takes over what the mask names: into the shared state, and for ibv_query_qp.
-void apply(Qp& qp, QpShared& shared, const ibv_qp_attr& from, int mask) {
+void apply(Qp& qp, QpShared& shared, const ibv_qp_attr& from, int mask)
+{
     ibv_qp_attr& to = qp.attributes;
     const auto take = [mask](int bit, auto& target, const auto& value) {
         if ((mask & bit) != 0) {
@@ -116,7 +117,8 @@ void apply(Qp& qp, QpShared& shared, const ibv_qp_attr& from, int mask) {
     }
 }
 
-void reset(Process& self, Qp& qp, QpShared& shared) {
+void reset(Process& self, Qp& qp, QpShared& shared)
+{
     {
         const SharedGuard guard(self.arena().recv_queues[shared.recv_queue].lock, self.token());
         shared.state.store(IBV_QPS_RESET);
@@ -136,7 +138,8 @@ void reset(Process& self, Qp& qp, QpShared& shared) {
     shared.write_status.store(0);
 }
 
-int check_capabilities(const ibv_qp_init_attr& init) {
+int check_capabilities(const ibv_qp_init_attr& init)
+{
     if (init.qp_type != IBV_QPT_RC && init.qp_type != IBV_QPT_UD) {
         return EOPNOTSUPP;
     }
@@ -149,7 +152,8 @@ int check_capabilities(const ibv_qp_init_attr& init) {
     return 0;
 }
 
-ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init) {
+ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
+{
     if (const int error = is_stale(pd->context) ? EINVAL : check_capabilities(init)) {
         errno = error;
         return nullptr;
@@ -169,8 +173,10 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init) {
     qp->index = qp->queue.index = index;
     const std::uint32_t entries = std::bit_ceil(std::max(init.cap.max_send_wr, 1u));
     const auto stride = static_cast<std::uint32_t>(
-        (sizeof(SendWqe) + std::max<std::size_t>(init.cap.max_send_sge * sizeof(Sge),
-                                                 init.cap.max_inline_data) + 63) & ~63ull);
+        (sizeof(SendWqe) +
+         std::max<std::size_t>(init.cap.max_send_sge * sizeof(Sge), init.cap.max_inline_data) +
+         63) &
+        ~63ull);
     qp->sq_bytes = std::size_t{entries} * stride;
     const std::uint32_t number = self.allocate_qp_number(index);
     bool allocated = false;
@@ -257,7 +263,8 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init) {
 
 } // namespace
 
-ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* extended) {
+ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* extended)
+{
     const std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
     // Programs that ask for the ibv_wr_* functions would call through null pointers.
     if ((extended->comp_mask & ~known) != 0 || (extended->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 ||
@@ -273,11 +280,13 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* extended) {
     return qp;
 }
 
-int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad)
+{
     return post_send_list(*context_of(qp->context).process, object_of<Qp>(qp), wr, bad);
 }
 
-int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad)
+{
     const Qp& qp = object_of<Qp>(base);
     Process& self = *context_of(base->context).process;
     QpShared& shared = self.arena().qps[qp.index];
@@ -302,9 +311,13 @@ using namespace softhca;
 
 extern "C" {
 
-ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) { return create(pd, *init); }
+ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init)
+{
+    return create(pd, *init);
+}
 
-int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask) {
+int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask)
+{
     if (is_stale(base->context)) {
         return EINVAL;
     }
@@ -350,7 +363,8 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask) {
     return 0;
 }
 
-int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init) {
+int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init)
+{
     if (is_stale(base->context)) {
         return EINVAL;
     }
@@ -384,7 +398,8 @@ int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attributes, int, ibv_qp_init_attr* i
     return 0;
 }
 
-int ibv_destroy_qp(ibv_qp* base) {
+int ibv_destroy_qp(ibv_qp* base)
+{
     if (is_stale(base->context)) {
         return 0;
     }

@@ -15,16 +15,19 @@
 namespace softhca {
 namespace {
 
-RecvWqe& wqe_at(Arena& owner, const RqShared& queue, std::uint32_t index) {
+RecvWqe& wqe_at(Arena& owner, const RqShared& queue, std::uint32_t index)
+{
     return *owner.at<RecvWqe>(queue.wqes + std::uint64_t{index} * queue.wqe_stride);
 }
 
-std::uint8_t* slot_at(Arena& owner, const RqShared& queue, std::uint32_t index) {
+std::uint8_t* slot_at(Arena& owner, const RqShared& queue, std::uint32_t index)
+{
     return owner.at<std::uint8_t>(queue.slots + std::uint64_t{index} * kSlotSize);
 }
 
 // Takes the next WQE, under the queue's lock; true in `limit` when the SRQ's limit is reached.
-bool take_wqe(Arena& owner, RqShared& queue, RecvEntry& entry, bool& limit) {
+bool take_wqe(Arena& owner, RqShared& queue, RecvEntry& entry, bool& limit)
+{
     if (queue.generation % 2 == 0 || queue.head == queue.tail) {
         return false;
     }
@@ -37,13 +40,15 @@ bool take_wqe(Arena& owner, RqShared& queue, RecvEntry& entry, bool& limit) {
     return true;
 }
 
-std::uint16_t index_of(const Arena& owner, const QpShared& qp) {
+std::uint16_t index_of(const Arena& owner, const QpShared& qp)
+{
     return static_cast<std::uint16_t>(&qp - owner.qps);
 }
 
 // The entry of a receive completion, but for its payload.
 void describe(Cqe& entry, const Arena& owner, const QpShared& qp, const Arrival& arrival,
-              std::uint32_t wqe, std::uint16_t slot, ibv_wc_status status) {
+              std::uint32_t wqe, std::uint16_t slot, ibv_wc_status status)
+{
     entry.byte_length = arrival.length;
     entry.immediate = arrival.immediate;
     entry.source_qp = arrival.source_qp;
@@ -58,7 +63,8 @@ void describe(Cqe& entry, const Arena& owner, const QpShared& qp, const Arrival&
     entry.service_level = arrival.service_level;
 }
 
-void raise_limit(Process& self, Arena& owner, const RqShared& queue) {
+void raise_limit(Process& self, Arena& owner, const RqShared& queue)
+{
     const auto index = static_cast<std::uint32_t>(&queue - owner.recv_queues);
     raise_event(self, owner, queue.events, IBV_EVENT_SRQ_LIMIT_REACHED, index - kMaxQps,
                 queue.generation);
@@ -66,13 +72,15 @@ void raise_limit(Process& self, Arena& owner, const RqShared& queue) {
 
 } // namespace
 
-bool Receiver::connected() const {
+bool Receiver::connected() const
+{
     const std::uint8_t state = qp_.state.load(std::memory_order_relaxed);
     return qp_.number == sender_.destination && qp_.destination == sender_.number &&
            state >= IBV_QPS_RTR && state <= IBV_QPS_SQE;
 }
 
-bool Receiver::take(RecvEntry& entry) {
+bool Receiver::take(RecvEntry& entry)
+{
     if (take_wqe(owner_, queue_, entry, limit_reached_)) {
         return true;
     }
@@ -81,7 +89,8 @@ bool Receiver::take(RecvEntry& entry) {
     return false;
 }
 
-void Receiver::check_limit() {
+void Receiver::check_limit()
+{
     if (limit_reached_) {
         limit_reached_ = false;
         raise_limit(self_, owner_, queue_);
@@ -89,7 +98,8 @@ void Receiver::check_limit() {
 }
 
 void Receiver::publish(const Arrival& arrival, std::uint32_t wqe, std::uint16_t slot,
-                       ibv_wc_status status, const SegmentList* inlined) {
+                       ibv_wc_status status, const SegmentList* inlined)
+{
     push_cqe(self_, owner_, qp_.recv_cq, arrival.solicited || status != IBV_WC_SUCCESS,
              [&](Cqe& entry) {
                  describe(entry, owner_, qp_, arrival, wqe, slot, status);
@@ -99,7 +109,8 @@ void Receiver::publish(const Arrival& arrival, std::uint32_t wqe, std::uint16_t 
              });
 }
 
-bool Receiver::is_ready() {
+bool Receiver::is_ready()
+{
     const SharedGuard guard(queue_.lock, self_.token());
     if (queue_.head != queue_.tail) {
         return true;
@@ -109,7 +120,8 @@ bool Receiver::is_ready() {
     return false;
 }
 
-Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, int source_pid) {
+Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, int source_pid)
+{
     std::optional<DirectAccess> access; // if it goes there directly
     RecvEntry entry;
     SegmentList target;
@@ -177,7 +189,8 @@ Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, in
     return delivery;
 }
 
-Delivered Receiver::announce(const Arrival& arrival) {
+Delivered Receiver::announce(const Arrival& arrival)
+{
     {
         const SharedGuard guard(queue_.lock, self_.token());
         RecvEntry entry;
@@ -194,7 +207,8 @@ Delivered Receiver::announce(const Arrival& arrival) {
 }
 
 void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& arrival,
-                      const std::uint8_t* grh, const SegmentList& source) {
+                      const std::uint8_t* grh, const SegmentList& source)
+{
     RqShared& queue = owner.recv_queues[qp.recv_queue];
     const SharedGuard guard(queue.lock, self.token());
     const std::uint8_t state = qp.state.load(std::memory_order_relaxed);
@@ -219,21 +233,19 @@ void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& 
     const ibv_wc_status status = entry.length == kBadBuffer      ? IBV_WC_LOC_PROT_ERR
                                  : arrival.length > entry.length ? IBV_WC_LOC_LEN_ERR
                                                                  : IBV_WC_SUCCESS;
-    push_cqe(self, owner, qp.recv_cq, arrival.solicited || status != IBV_WC_SUCCESS,
-             [&](Cqe& cqe) {
-                 describe(cqe, owner, qp, arrival, entry.wqe, static_cast<std::uint16_t>(slot),
-                          status);
-                 std::uint8_t* to =
-                     slot == kNoSlot ? cqe.payload : slot_at(owner, queue, slot);
-                 std::memcpy(to, grh, kGrhSize);
-                 gather(to + kGrhSize, source);
-             });
+    push_cqe(self, owner, qp.recv_cq, arrival.solicited || status != IBV_WC_SUCCESS, [&](Cqe& cqe) {
+        describe(cqe, owner, qp, arrival, entry.wqe, static_cast<std::uint16_t>(slot), status);
+        std::uint8_t* to = slot == kNoSlot ? cqe.payload : slot_at(owner, queue, slot);
+        std::memcpy(to, grh, kGrhSize);
+        gather(to + kGrhSize, source);
+    });
     if (limit) {
         raise_limit(self, owner, queue);
     }
 }
 
-void set_error_state(Process& self, Arena& owner, QpShared& qp) {
+void set_error_state(Process& self, Arena& owner, QpShared& qp)
+{
     RqShared& queue = owner.recv_queues[qp.recv_queue];
     bool was_working;
     {
@@ -251,13 +263,14 @@ void set_error_state(Process& self, Arena& owner, QpShared& qp) {
         }
     }
     if (was_working && qp.has_srq) {
-        raise_event(self, owner, qp.events, IBV_EVENT_QP_LAST_WQE_REACHED,
-                    index_of(owner, qp), qp.number);
+        raise_event(self, owner, qp.events, IBV_EVENT_QP_LAST_WQE_REACHED, index_of(owner, qp),
+                    qp.number);
     }
 }
 
-void create_recv_queue(Process& self, RecvQueue& queue, std::uint32_t max_wr,
-                       std::uint32_t max_sge, std::uint32_t pd, PipeRef events) {
+void create_recv_queue(Process& self, RecvQueue& queue, std::uint32_t max_wr, std::uint32_t max_sge,
+                       std::uint32_t pd, PipeRef events)
+{
     const std::uint32_t entries = std::bit_ceil(std::max(max_wr, 1u));
     const std::uint32_t slots = std::clamp(max_wr, 16u, kMaxSlots);
     const auto stride =
@@ -295,7 +308,8 @@ void create_recv_queue(Process& self, RecvQueue& queue, std::uint32_t max_wr,
     ++shared.generation;
 }
 
-void destroy_recv_queue(Process& self, RecvQueue& queue) {
+void destroy_recv_queue(Process& self, RecvQueue& queue)
+{
     {
         RqShared& shared = self.arena().recv_queues[queue.index];
         const SharedGuard guard(shared.lock, self.token());
@@ -305,7 +319,8 @@ void destroy_recv_queue(Process& self, RecvQueue& queue) {
     self.release(queue.offset, queue.bytes);
 }
 
-void reset_recv_queue(Process& self, RecvQueue& queue) {
+void reset_recv_queue(Process& self, RecvQueue& queue)
+{
     RqShared& shared = self.arena().recv_queues[queue.index];
     const SharedGuard guard(shared.lock, self.token());
     RecvEntry entry;
@@ -316,7 +331,8 @@ void reset_recv_queue(Process& self, RecvQueue& queue) {
 }
 
 int post_recv_list(Process& self, std::uint32_t index, ibv_recv_wr* wr, ibv_recv_wr** bad,
-                   bool& waiting) {
+                   bool& waiting)
+{
     Arena& arena = self.arena();
     RqShared& queue = arena.recv_queues[index];
     const SharedGuard guard(queue.lock, self.token());

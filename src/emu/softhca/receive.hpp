@@ -16,8 +16,8 @@ struct Arrival {
     std::uint32_t immediate = 0;
     std::uint32_t length = 0;
     bool solicited = false;
-    std::uint32_t source_qp = 0;   // UD
-    std::uint16_t source_lid = 0;  // UD
+    std::uint32_t source_qp = 0;  // UD
+    std::uint16_t source_lid = 0; // UD
     std::uint8_t service_level = 0;
 };
 
@@ -35,7 +35,9 @@ class Receiver {
   public:
     Receiver(Process& self, Arena& owner, QpShared& qp, const QpShared& sender)
         : self_(self), owner_(owner), qp_(qp), sender_(sender),
-          queue_(owner.recv_queues[qp.recv_queue]) {}
+          queue_(owner.recv_queues[qp.recv_queue])
+    {
+    }
 
     // Delivers a message whose source is memory of this process (pid 0) or of the sender's.
     Delivery deliver(const Arrival& arrival, const SegmentList& source, int source_pid);
@@ -68,14 +70,14 @@ void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& 
 void set_error_state(Process& self, Arena& owner, QpShared& qp);
 
 // Sets up and dissolves a receive queue of this process.
-void create_recv_queue(Process& self, RecvQueue& queue, std::uint32_t max_wr,
-                       std::uint32_t max_sge, std::uint32_t pd, PipeRef events);
+void create_recv_queue(Process& self, RecvQueue& queue, std::uint32_t max_wr, std::uint32_t max_sge,
+                       std::uint32_t pd, PipeRef events);
 void destroy_recv_queue(Process& self, RecvQueue& queue);
 // Empties it without completions.
 void reset_recv_queue(Process& self, RecvQueue& queue);
 
 // Posts receive work requests; as ibv_post_recv. `waiting` tells whether peers wait for them.
-int post_recv_list(Process& self, std::uint32_t queue, ibv_recv_wr* wr,
-                   ibv_recv_wr** bad, bool& waiting);
+int post_recv_list(Process& self, std::uint32_t queue, ibv_recv_wr* wr, ibv_recv_wr** bad,
+                   bool& waiting);
 
 } // namespace softhca

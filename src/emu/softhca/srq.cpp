@@ -8,7 +8,8 @@
 
 namespace softhca {
 
-int post_srq_recv(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+int post_srq_recv(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad)
+{
     Srq& srq = object_of<Srq>(base);
     Process& self = *context_of(base->context).process;
     bool waiting = false;
@@ -26,7 +27,8 @@ using namespace softhca;
 
 extern "C" {
 
-ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
+ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes)
+{
     const ibv_srq_attr& wanted = attributes->attr;
     if (is_stale(pd->context) || wanted.max_wr == 0 || wanted.max_wr > kMaxQueueDepth ||
         wanted.max_sge > kMaxSge) {
@@ -60,7 +62,8 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
     return &srq.release()->base;
 }
 
-int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attributes, int mask) {
+int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attributes, int mask)
+{
     if (is_stale(base->context) || (mask & ~IBV_SRQ_LIMIT) != 0) {
         return EINVAL; // resizing is not offered
     }
@@ -86,7 +89,8 @@ int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attributes, int mask) {
     return 0;
 }
 
-int ibv_query_srq(ibv_srq* base, ibv_srq_attr* attributes) {
+int ibv_query_srq(ibv_srq* base, ibv_srq_attr* attributes)
+{
     if (is_stale(base->context)) {
         return EINVAL;
     }
@@ -99,7 +103,8 @@ int ibv_query_srq(ibv_srq* base, ibv_srq_attr* attributes) {
     return 0;
 }
 
-int ibv_destroy_srq(ibv_srq* base) {
+int ibv_destroy_srq(ibv_srq* base)
+{
     if (is_stale(base->context)) {
         return 0;
     }

@@ -16,12 +16,14 @@
 namespace softhca {
 namespace {
 
-bool is_ipv4(const std::uint8_t* gid) {
+bool is_ipv4(const std::uint8_t* gid)
+{
     static constexpr std::uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     return std::memcmp(gid, prefix, sizeof prefix) == 0;
 }
 
-std::uint16_t ip_checksum(const std::uint8_t* header, std::size_t length) {
+std::uint16_t ip_checksum(const std::uint8_t* header, std::size_t length)
+{
     std::uint32_t sum = 0;
     for (std::size_t i = 0; i < length; i += 2) {
         sum += static_cast<std::uint32_t>(header[i] << 8 | header[i + 1]);
@@ -30,13 +32,15 @@ std::uint16_t ip_checksum(const std::uint8_t* header, std::size_t length) {
     return static_cast<std::uint16_t>(~((sum & 0xffff) + (sum >> 16)));
 }
 
-void put16(std::uint8_t* to, std::size_t value) {
+void put16(std::uint8_t* to, std::size_t value)
+{
     to[0] = static_cast<std::uint8_t>(value >> 8);
     to[1] = static_cast<std::uint8_t>(value);
 }
 
 void build_grh(std::uint8_t* grh, const ibv_global_route& route, const std::uint8_t* source_gid,
-               std::size_t payload) {
+               std::size_t payload)
+{
     std::memset(grh, 0, kGrhSize);
     const std::size_t transport = payload + 8 + 12 + 4; // DETH, BTH, ICRC
     if (config().ethernet && is_ipv4(route.dgid.raw)) {
@@ -46,14 +50,14 @@ void build_grh(std::uint8_t* grh, const ibv_global_route& route, const std::uint
         put16(ip + 2, 20 + 8 + transport);
         ip[6] = 0x40; // do not fragment
         ip[8] = route.hop_limit;
-        ip[9] = 17;   // UDP
+        ip[9] = 17; // UDP
         std::memcpy(ip + 12, source_gid + 12, 4);
         std::memcpy(ip + 16, route.dgid.raw + 12, 4);
         put16(ip + 10, ip_checksum(ip, 20));
         return;
     }
-    const std::uint32_t first = htonl(6u << 28 | std::uint32_t{route.traffic_class} << 20 |
-                                      (route.flow_label & 0xfffff));
+    const std::uint32_t first =
+        htonl(6u << 28 | std::uint32_t{route.traffic_class} << 20 | (route.flow_label & 0xfffff));
     std::memcpy(grh, &first, sizeof first);
     put16(grh + 4, transport + (config().ethernet ? 8 : 0));
     grh[6] = config().ethernet ? 17 : 0x1b; // UDP, or InfiniBand's own
@@ -64,7 +68,8 @@ void build_grh(std::uint8_t* grh, const ibv_global_route& route, const std::uint
 
 // On RoCE the receiver learns from it what the header area holds: bit 3 says UDP, then 1 IPv6 or
 // 2 IPv4, as the HCAs that UCX knows have it.
-std::uint8_t service_level(const ibv_ah_attr& ah) {
+std::uint8_t service_level(const ibv_ah_attr& ah)
+{
     if (!config().ethernet) {
         return ah.sl;
     }
@@ -73,7 +78,8 @@ std::uint8_t service_level(const ibv_ah_attr& ah) {
 
 } // namespace
 
-Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr) {
+Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr)
+{
     const auto& destination = wr.posted->wr.ud;
     if (wr.length > kMtu) {
         return Outcome::finished(IBV_WC_LOC_LEN_ERR);

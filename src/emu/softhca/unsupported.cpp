@@ -13,12 +13,15 @@
 
 namespace {
 
-int refuse() {
+int refuse()
+{
     errno = EOPNOTSUPP;
     return EOPNOTSUPP;
 }
 
-template <class Object> Object* refuse_object() {
+template <class Object>
+Object* refuse_object()
+{
     errno = EOPNOTSUPP;
     return nullptr;
 }
@@ -28,56 +31,106 @@ template <class Object> Object* refuse_object() {
 #pragma GCC visibility push(default)
 extern "C" {
 
-ibv_context* ibv_import_device(int) { return refuse_object<ibv_context>(); }
-ibv_pd* ibv_import_pd(ibv_context*, std::uint32_t) { return refuse_object<ibv_pd>(); }
+ibv_context* ibv_import_device(int)
+{
+    return refuse_object<ibv_context>();
+}
+ibv_pd* ibv_import_pd(ibv_context*, std::uint32_t)
+{
+    return refuse_object<ibv_pd>();
+}
 void ibv_unimport_pd(ibv_pd*) {}
-ibv_mr* ibv_import_mr(ibv_pd*, std::uint32_t) { return refuse_object<ibv_mr>(); }
+ibv_mr* ibv_import_mr(ibv_pd*, std::uint32_t)
+{
+    return refuse_object<ibv_mr>();
+}
 void ibv_unimport_mr(ibv_mr*) {}
-ibv_dm* ibv_import_dm(ibv_context*, std::uint32_t) { return refuse_object<ibv_dm>(); }
+ibv_dm* ibv_import_dm(ibv_context*, std::uint32_t)
+{
+    return refuse_object<ibv_dm>();
+}
 void ibv_unimport_dm(ibv_dm*) {}
 
-int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, std::size_t, int) {
+int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, std::size_t, int)
+{
     errno = EOPNOTSUPP;
     return IBV_REREG_MR_ERR_INPUT; // nothing has been changed
 }
 
-int ibv_attach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t) { return refuse(); }
-int ibv_detach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t) { return refuse(); }
-int ibv_set_ece(ibv_qp*, ibv_ece*) { return refuse(); }
-int ibv_query_ece(ibv_qp*, ibv_ece*) { return refuse(); }
+int ibv_attach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t)
+{
+    return refuse();
+}
+int ibv_detach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t)
+{
+    return refuse();
+}
+int ibv_set_ece(ibv_qp*, ibv_ece*)
+{
+    return refuse();
+}
+int ibv_query_ece(ibv_qp*, ibv_ece*)
+{
+    return refuse();
+}
 
 // The order in which bytes of a message arrive is not promised.
-int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) { return 0; }
+int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t)
+{
+    return 0;
+}
 
 // No QP is created with the ibv_wr_* functions.
-ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp*) { return nullptr; }
+ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp*)
+{
+    return nullptr;
+}
 
-int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, std::uint8_t*, std::uint16_t*) {
+int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, std::uint8_t*, std::uint16_t*)
+{
     return refuse();
 }
 
 // Private to libibverbs, but imported by some programs. Types: 0 InfiniBand or RoCE v1, 1 RoCE v2.
-int ibv_query_gid_type(ibv_context*, std::uint8_t, unsigned, int* type) {
+int ibv_query_gid_type(ibv_context*, std::uint8_t, unsigned, int* type)
+{
     *type = softhca::config().ethernet ? 1 : 0;
     return 0;
 }
 
 // The emulated devices have no directory in sysfs.
-int ibv_read_sysfs_file(const char*, const char*, char*, std::size_t) {
+int ibv_read_sysfs_file(const char*, const char*, char*, std::size_t)
+{
     errno = ENOENT;
     return -1;
 }
-int ibv_read_ibdev_sysfs_file(char*, std::size_t, ibv_device*, const char*, ...) {
+int ibv_read_ibdev_sysfs_file(char*, std::size_t, ibv_device*, const char*, ...)
+{
     errno = ENOENT;
     return -1;
 }
-const char* ibv_get_sysfs_path() { return "/sys"; }
+const char* ibv_get_sysfs_path()
+{
+    return "/sys";
+}
 
 // Nothing is pinned, and children inherit none of the shared memory.
-int ibv_fork_init() { return 0; }
-int ibv_dontfork_range(void*, std::size_t) { return 0; }
-int ibv_dofork_range(void*, std::size_t) { return 0; }
-ibv_fork_status ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }
+int ibv_fork_init()
+{
+    return 0;
+}
+int ibv_dontfork_range(void*, std::size_t)
+{
+    return 0;
+}
+int ibv_dofork_range(void*, std::size_t)
+{
+    return 0;
+}
+ibv_fork_status ibv_is_fork_initialized()
+{
+    return IBV_FORK_UNNEEDED;
+}
 
 } // extern "C"
 #pragma GCC visibility pop

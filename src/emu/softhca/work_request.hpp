@@ -16,7 +16,8 @@ namespace softhca {
 
 static_assert(sizeof(Sge) == sizeof(ibv_sge) && offsetof(Sge, lkey) == offsetof(ibv_sge, lkey));
 
-inline std::uint64_t total_length(const ibv_sge* sge, int count) {
+inline std::uint64_t total_length(const ibv_sge* sge, int count)
+{
     std::uint64_t length = 0;
     for (int i = 0; i < count; ++i) {
         length += sge[i].length;
@@ -48,7 +49,8 @@ struct WorkRequest {
           opcode(static_cast<std::uint8_t>(wr.opcode)),
           send_flags(static_cast<std::uint8_t>(wr.send_flags)),
           is_inline((wr.send_flags & IBV_SEND_INLINE) != 0),
-          sge(reinterpret_cast<const Sge*>(wr.sg_list)), posted(&wr) {
+          sge(reinterpret_cast<const Sge*>(wr.sg_list)), posted(&wr)
+    {
         const bool is_atomic =
             wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
         remote_address = wr.wr.rdma.remote_addr;
@@ -62,9 +64,12 @@ struct WorkRequest {
           swap(wqe.swap), rkey(wqe.rkey), immediate(wqe.immediate), length(wqe.length),
           num_sge(wqe.num_sge), counter(wqe.counter), opcode(wqe.opcode),
           send_flags(wqe.send_flags), is_inline(wqe.is_inline),
-          sge(reinterpret_cast<const Sge*>(&wqe + 1)), posted(nullptr) {}
+          sge(reinterpret_cast<const Sge*>(&wqe + 1)), posted(nullptr)
+    {
+    }
 
-    void store(SendWqe& wqe) const {
+    void store(SendWqe& wqe) const
+    {
         wqe = {};
         wqe.wr_id = wr_id;
         wqe.remote_address = remote_address;
@@ -96,7 +101,8 @@ struct WorkRequest {
 };
 
 // The data of an inline request: at the application's addresses, or in the queue.
-inline bool inline_list(const WorkRequest& wr, SegmentList& list) {
+inline bool inline_list(const WorkRequest& wr, SegmentList& list)
+{
     if (wr.posted == nullptr) {
         list.append(reinterpret_cast<std::uint64_t>(wr.sge), wr.length, MemoryKind::host);
         return true;
@@ -109,7 +115,8 @@ inline bool inline_list(const WorkRequest& wr, SegmentList& list) {
 
 // The memory that a scatter/gather list names; false when a key does not cover its entry.
 inline bool region_list(Arena& arena, std::uint32_t pd, const Sge* sge, std::uint32_t count,
-                        std::uint32_t access, SegmentList& list) {
+                        std::uint32_t access, SegmentList& list)
+{
     for (std::uint32_t i = 0; i < count; ++i) {
         if (sge[i].length == 0) {
             continue;
@@ -125,7 +132,8 @@ inline bool region_list(Arena& arena, std::uint32_t pd, const Sge* sge, std::uin
 }
 
 // What ibv_post_send refuses: 0 or an errno value.
-inline int check(const QpShared& qp, const ibv_send_wr& wr) {
+inline int check(const QpShared& qp, const ibv_send_wr& wr)
+{
     const bool ud = qp.type == IBV_QPT_UD;
     switch (wr.opcode) {
     case IBV_WR_SEND:
@@ -158,7 +166,8 @@ inline int check(const QpShared& qp, const ibv_send_wr& wr) {
     return 0;
 }
 
-inline std::uint8_t completion_opcode(std::uint8_t opcode) {
+inline std::uint8_t completion_opcode(std::uint8_t opcode)
+{
     switch (opcode) {
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
@@ -182,7 +191,8 @@ struct Outcome {
 
     static Outcome wait(Wait reason) { return {reason, IBV_WC_SUCCESS, std::nullopt}; }
     static Outcome finished(ibv_wc_status status) { return {Wait::none, status, std::nullopt}; }
-    static Outcome deferred_at(std::uint64_t position) {
+    static Outcome deferred_at(std::uint64_t position)
+    {
         return {Wait::none, IBV_WC_SUCCESS, position};
     }
 };
@@ -191,12 +201,14 @@ struct Outcome {
 class DirectAccess {
   public:
     DirectAccess(Process& self, Arena& other)
-        : count_(&other == &self.arena() ? nullptr : &other.in_progress[self.token() & 0xff]) {
+        : count_(&other == &self.arena() ? nullptr : &other.in_progress[self.token() & 0xff])
+    {
         if (count_ != nullptr) {
             count_->fetch_add(1, std::memory_order_seq_cst);
         }
     }
-    ~DirectAccess() {
+    ~DirectAccess()
+    {
         if (count_ != nullptr) {
             count_->fetch_sub(1, std::memory_order_release);
         }

@@ -24,7 +24,7 @@ std::atomic<uint64_t> counts[kCallers];
 
 void start_counting_allocations()
 {
-    for (auto &count : counts)
+    for (auto& count : counts)
         count = 0;
     counting = true;
 }
@@ -75,66 +75,66 @@ namespace {
 
 extern "C" {
 
-void *__libc_malloc(size_t);
-void *__libc_calloc(size_t, size_t);
-void *__libc_realloc(void *, size_t);
-void *__libc_memalign(size_t, size_t);
-void __libc_free(void *);
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+void __libc_free(void*);
 
 #define INTERPOSED [[gnu::visibility("default"), gnu::noinline]]
 
-INTERPOSED void *malloc(size_t size)
+INTERPOSED void* malloc(size_t size)
 {
     ucptest::count();
     return __libc_malloc(size);
 }
 
-INTERPOSED void *calloc(size_t count, size_t size)
+INTERPOSED void* calloc(size_t count, size_t size)
 {
     ucptest::count();
     return __libc_calloc(count, size);
 }
 
-INTERPOSED void *realloc(void *old, size_t size)
+INTERPOSED void* realloc(void* old, size_t size)
 {
     ucptest::count();
     return __libc_realloc(old, size);
 }
 
-INTERPOSED void free(void *old)
+INTERPOSED void free(void* old)
 {
     if (old != nullptr)
         ucptest::count();
     __libc_free(old);
 }
 
-INTERPOSED void *memalign(size_t alignment, size_t size)
+INTERPOSED void* memalign(size_t alignment, size_t size)
 {
     ucptest::count();
     return __libc_memalign(alignment, size);
 }
 
-INTERPOSED void *aligned_alloc(size_t alignment, size_t size)
+INTERPOSED void* aligned_alloc(size_t alignment, size_t size)
 {
     ucptest::count();
     return __libc_memalign(alignment, size);
 }
 
-INTERPOSED int posix_memalign(void **result, size_t alignment, size_t size)
+INTERPOSED int posix_memalign(void** result, size_t alignment, size_t size)
 {
     ucptest::count();
     *result = __libc_memalign(alignment, size);
     return *result == nullptr ? ENOMEM : 0;
 }
 
-INTERPOSED void *mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
+INTERPOSED void* mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset)
 {
     ucptest::count();
-    return reinterpret_cast<void *>(
+    return reinterpret_cast<void*>(
         syscall(SYS_mmap, address, length, protection, flags, fd, offset));
 }
 
-INTERPOSED int munmap(void *address, size_t length)
+INTERPOSED int munmap(void* address, size_t length)
 {
     ucptest::count();
     return static_cast<int>(syscall(SYS_munmap, address, length));

@@ -24,15 +24,16 @@ constexpr int kSkip = 77;
 constexpr size_t kWindow = 16;
 constexpr size_t kSizes[] = {8, 512, 4096, 65536};
 constexpr unsigned kWarmUp = 2000; // operations of each size
-constexpr const char *kOurs = "libuct_gdr.so";
+constexpr const char* kOurs = "libuct_gdr.so";
 
 struct Kind {
-    const char *name;
+    const char* name;
     void (Pair::*start)(size_t index);
     unsigned requests; // of UCP's, outstanding in one operation
     // Look-ups of UCX 1.13 in one operation, each worth one attribute query: UCP asks for the type
     // of a buffer's memory when it takes the request and again when it registers the buffer, and
-    // the registration is looked up; the receiver of a rendezvous asks once more when it is matched.
+    // the registration is looked up; the receiver of a rendezvous asks once more when it is
+    // matched.
     unsigned lookups;
     bool from_target;
 };
@@ -41,7 +42,7 @@ constexpr Kind kKinds[] = {{"put", &Pair::put, 1, 3, false},
                            {"get", &Pair::get, 1, 3, true},
                            {"rendezvous", &Pair::send, 2, 7, false}};
 
-void run(Pair &pair, const Kind &kind, unsigned operations)
+void run(Pair& pair, const Kind& kind, unsigned operations)
 {
     const size_t outstanding = kWindow * kind.requests;
     for (unsigned done = 0; done < operations; ++done) {
@@ -52,34 +53,34 @@ void run(Pair &pair, const Kind &kind, unsigned operations)
     pair.flush();
 }
 
-void check_data(Pair &pair, const Kind &kind, Report &report)
+void check_data(Pair& pair, const Kind& kind, Report& report)
 {
     const uint64_t moved = seed_of({1, pair.source().size()});
     const uint64_t empty = seed_of({2});
     pair.source().fill(kind.from_target ? empty : moved);
     pair.target().fill(kind.from_target ? moved : empty);
     run(pair, kind, kWindow);
-    for (Messages *messages : {&pair.source(), &pair.target()})
+    for (Messages* messages : {&pair.source(), &pair.target()})
         if (const auto wrong = messages->difference(moved))
             report.failed(*wrong);
 }
 
 // The number of operations that are counted, of all sizes together.
-void count(std::vector<std::unique_ptr<Pair>> &pairs, const Kind &kind, unsigned operations,
-           Report &report)
+void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, unsigned operations,
+           Report& report)
 {
-    for (auto &pair : pairs) {
+    for (auto& pair : pairs) {
         check_data(*pair, kind, report);
         run(*pair, kind, kWarmUp);
     }
-    for (auto &pair : pairs)
+    for (auto& pair : pairs)
         pair->settle_caches();
     const Emulation emulation;
     const uint64_t registrations = emulation.registrations();
     const uint64_t calls = emulation.cuda_calls();
     const uint64_t queries = emulation.attribute_queries();
     start_counting_allocations();
-    for (auto &pair : pairs)
+    for (auto& pair : pairs)
         run(*pair, kind, operations / static_cast<unsigned>(pairs.size()));
     stop_counting_allocations();
     const uint64_t new_registrations = emulation.registrations() - registrations;
@@ -118,7 +119,7 @@ void count(std::vector<std::unique_ptr<Pair>> &pairs, const Kind &kind, unsigned
 void check_counting()
 {
     start_counting_allocations();
-    ucp_config_t *config = nullptr;
+    ucp_config_t* config = nullptr;
     require_ok(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     ucp_config_release(config);
     stop_counting_allocations();
@@ -141,19 +142,19 @@ int run(unsigned operations, MemoryKind memory)
     std::vector<std::unique_ptr<Pair>> pairs;
     for (size_t size : kSizes)
         pairs.push_back(std::make_unique<Pair>(memory, size, kWindow));
-    for (auto &pair : pairs)
+    for (auto& pair : pairs)
         run(*pair, kKinds[0], kWindow); // connects, and so loads what is loaded late
     remember_libraries();
     if (allocations_can_be_counted())
         check_counting();
     else
         std::printf("allocations are not counted under a sanitizer\n");
-    for (const Kind &kind : kKinds) {
+    for (const Kind& kind : kKinds) {
         report.begin(kind.name, 10 * deadline_s());
         count(pairs, kind, operations, report);
     }
     report.begin("end", deadline_s());
-    for (auto &pair : pairs)
+    for (auto& pair : pairs)
         pair->close();
     report.end();
     std::printf("%u cases, %u failed\n", report.cases(), report.failures());
@@ -163,7 +164,7 @@ int run(unsigned operations, MemoryKind memory)
 } // namespace
 } // namespace ucptest
 
-int main(int argc, char **argv)
+int main(int argc, char** argv)
 {
     unsigned long operations = 100000;
     auto memory = ucptest::MemoryKind::kCuda;
@@ -173,7 +174,7 @@ int main(int argc, char **argv)
         if (argc > 2)
             memory = ucptest::memory_kind(argv[2]);
         ucptest::require(argc <= 3 && operations > 0, "too many arguments");
-    } catch (const std::exception &error) {
+    } catch (const std::exception& error) {
         std::fprintf(stderr,
                      "%s\nusage: ucp_steady [operations of each kind [host|cuda|managed]]\n",
                      error.what());

@@ -22,12 +22,12 @@ Pair::Pair(MemoryKind kind, size_t size, size_t window)
 {
 }
 
-ucp_ep_h Pair::connect(Worker &from, Worker &to)
+ucp_ep_h Pair::connect(Worker& from, Worker& to)
 {
     const auto address = to.address();
     ucp_ep_params_t params = {};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    params.address = reinterpret_cast<const ucp_address_t *>(address.data());
+    params.address = reinterpret_cast<const ucp_address_t*>(address.data());
     ucp_ep_h ep = nullptr;
     require_ok(ucp_ep_create(from.handle(), &params, &ep), "ucp_ep_create");
     return ep;
@@ -35,8 +35,8 @@ ucp_ep_h Pair::connect(Worker &from, Worker &to)
 
 uint64_t Pair::remote_address(size_t index)
 {
-    return remote_.address(static_cast<size_t>(static_cast<char *>(target_.address(index)) -
-                                               static_cast<char *>(target_.memory().address())));
+    return remote_.address(static_cast<size_t>(static_cast<char*>(target_.address(index)) -
+                                               static_cast<char*>(target_.memory().address())));
 }
 
 ucp_request_param_t Pair::parameters()
@@ -44,13 +44,13 @@ ucp_request_param_t Pair::parameters()
     ucp_request_param_t param = {};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     param.user_data = this;
-    param.cb.send = [](void *request, ucs_status_t status, void *self) {
-        static_cast<Pair *>(self)->finish(request, status);
+    param.cb.send = [](void* request, ucs_status_t status, void* self) {
+        static_cast<Pair*>(self)->finish(request, status);
     };
     return param;
 }
 
-void Pair::started(ucs_status_ptr_t request, const char *call)
+void Pair::started(ucs_status_ptr_t request, const char* call)
 {
     if (UCS_PTR_IS_ERR(request))
         throw Failure(format("%s: %s", call, ucs_status_string(UCS_PTR_STATUS(request))));
@@ -58,7 +58,7 @@ void Pair::started(ucs_status_ptr_t request, const char *call)
         ++outstanding_;
 }
 
-void Pair::finish(void *request, ucs_status_t status)
+void Pair::finish(void* request, ucs_status_t status)
 {
     --outstanding_;
     if (status != UCS_OK)
@@ -85,8 +85,8 @@ void Pair::get(size_t index)
 void Pair::send(size_t index)
 {
     auto receive = parameters();
-    receive.cb.recv = [](void *request, ucs_status_t status, const ucp_tag_recv_info_t *,
-                         void *self) { static_cast<Pair *>(self)->finish(request, status); };
+    receive.cb.recv = [](void* request, ucs_status_t status, const ucp_tag_recv_info_t*,
+                         void* self) { static_cast<Pair*>(self)->finish(request, status); };
     started(ucp_tag_recv_nbx(far_.handle(), target_.address(index), target_.size(), kTag,
                              ~ucp_tag_t{0}, &receive),
             "ucp_tag_recv_nbx");

@@ -13,12 +13,12 @@
 namespace ucptest {
 
 class Pair {
-public:
+  public:
     // Buffers of kind, of window messages of size bytes each.
     Pair(MemoryKind kind, size_t size, size_t window);
 
-    Messages &source() { return source_; }
-    Messages &target() { return target_; }
+    Messages& source() { return source_; }
+    Messages& target() { return target_; }
 
     // Each starts one operation on message index.
     void put(size_t index);  // source to target
@@ -35,12 +35,12 @@ public:
     // unmapped before, and do not have that left to do later.
     void settle_caches();
 
-private:
-    static ucp_ep_h connect(Worker &from, Worker &to);
+  private:
+    static ucp_ep_h connect(Worker& from, Worker& to);
     uint64_t remote_address(size_t index);
     ucp_request_param_t parameters();
-    void started(ucs_status_ptr_t request, const char *call);
-    void finish(void *request, ucs_status_t status);
+    void started(ucs_status_ptr_t request, const char* call);
+    void finish(void* request, ucs_status_t status);
 
     Worker near_;
     Worker far_;

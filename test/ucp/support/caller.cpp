@@ -26,19 +26,19 @@ int range_count = 0;
 char names[kCallers][64];
 int name_count = 0;
 
-bool passes_on(const char *name)
+bool passes_on(const char* name)
 {
-    for (const char *prefix : {"libc.so", "libstdc++", "ld-linux", "libucs.so", "libgcc_s",
+    for (const char* prefix : {"libc.so", "libstdc++", "ld-linux", "libucs.so", "libgcc_s",
                                "libasan", "libubsan", "libtsan", "linux-vdso"})
         if (std::strncmp(name, prefix, std::strlen(prefix)) == 0)
             return true;
     return false;
 }
 
-int remember(dl_phdr_info *info, size_t, void *)
+int remember(dl_phdr_info* info, size_t, void*)
 {
-    const char *slash = std::strrchr(info->dlpi_name, '/');
-    const char *name = slash == nullptr ? info->dlpi_name : slash + 1;
+    const char* slash = std::strrchr(info->dlpi_name, '/');
+    const char* name = slash == nullptr ? info->dlpi_name : slash + 1;
     int library = kTransparent;
     if (*name == '\0') {
         library = 0; // the program
@@ -49,7 +49,7 @@ int remember(dl_phdr_info *info, size_t, void *)
         std::strncpy(names[library], name, sizeof(names[library]) - 1);
     }
     for (int header = 0; header < info->dlpi_phnum; ++header) {
-        const auto &segment = info->dlpi_phdr[header];
+        const auto& segment = info->dlpi_phdr[header];
         if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0 || range_count == 512)
             continue;
         const uintptr_t begin = info->dlpi_addr + segment.p_vaddr;
@@ -63,9 +63,9 @@ struct Walk {
     int library;
 };
 
-_Unwind_Reason_Code step(_Unwind_Context *context, void *argument)
+_Unwind_Reason_Code step(_Unwind_Context* context, void* argument)
 {
-    Walk &walk = *static_cast<Walk *>(argument);
+    Walk& walk = *static_cast<Walk*>(argument);
     if (walk.skip-- > 0)
         return _URC_NO_REASON;
     const uintptr_t address = _Unwind_GetIP(context);
@@ -98,7 +98,7 @@ int caller(int skip)
     return walk.library;
 }
 
-const char *caller_name(int index)
+const char* caller_name(int index)
 {
     return index < name_count ? names[index] : nullptr;
 }

@@ -17,6 +17,6 @@ void remember_libraries();
 int caller(int skip);
 
 // The library's file name without directory; nullptr beyond the last.
-const char *caller_name(int index);
+const char* caller_name(int index);
 
 } // namespace ucptest

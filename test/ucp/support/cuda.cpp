@@ -26,12 +26,13 @@ struct Driver {
 
 Driver driver;
 
-void require_success(CUresult result, const char *call)
+void require_success(CUresult result, const char* call)
 {
     require(result == CUDA_SUCCESS, format("%s: CUDA error %d", call, static_cast<int>(result)));
 }
 
-template <typename F> void resolve(void *library, const char *name, F &function)
+template <typename F>
+void resolve(void* library, const char* name, F& function)
 {
     function = reinterpret_cast<F>(dlsym(library, name));
     require(function != nullptr, format("libcuda.so.1 lacks %s", name));
@@ -39,7 +40,7 @@ template <typename F> void resolve(void *library, const char *name, F &function)
 
 bool open(int ordinal)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    void* library = dlopen("libcuda.so.1", RTLD_NOW);
     if (library == nullptr)
         return false;
     // cuda.h renames the calls whose signature changed: the names here are those in the library.
@@ -94,14 +95,14 @@ void release(CUdeviceptr address)
     require_success(driver.mem_free(address), "cuMemFree");
 }
 
-void copy_in(CUdeviceptr target, const void *source, size_t size)
+void copy_in(CUdeviceptr target, const void* source, size_t size)
 {
     require_success(driver.memcpy_htod(target, source, size), "cuMemcpyHtoD");
     // From pageable memory cuMemcpyHtoD may return before the last byte has reached the device.
     require_success(driver.ctx_synchronize(), "cuCtxSynchronize");
 }
 
-void copy_out(void *target, CUdeviceptr source, size_t size)
+void copy_out(void* target, CUdeviceptr source, size_t size)
 {
     require_success(driver.memcpy_dtoh(target, source, size), "cuMemcpyDtoH");
 }

@@ -18,7 +18,7 @@ bool available(int ordinal);
 CUdeviceptr allocate(size_t size);
 CUdeviceptr allocate_managed(size_t size);
 void release(CUdeviceptr address);
-void copy_in(CUdeviceptr target, const void *source, size_t size);
-void copy_out(void *target, CUdeviceptr source, size_t size);
+void copy_in(CUdeviceptr target, const void* source, size_t size);
+void copy_out(void* target, CUdeviceptr source, size_t size);
 
 } // namespace ucptest::cuda

@@ -10,7 +10,7 @@ namespace ucptest {
 Emulation::Emulation()
     : hca_(reinterpret_cast<decltype(hca_)>(dlsym(RTLD_DEFAULT, "softhca_counters")))
 {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     if (driver == nullptr)
         return;
     calls_ = reinterpret_cast<decltype(calls_)>(dlsym(driver, "softcuda_calls"));

@@ -13,7 +13,7 @@ namespace ucptest {
 using HcaCounters = struct softhca_counters;
 
 class Emulation {
-public:
+  public:
     // Call it after cuda::available().
     Emulation();
 
@@ -25,10 +25,10 @@ public:
     uint64_t cuda_calls() const;
     uint64_t attribute_queries() const; // cuPointerGetAttributes and cuPointerGetAttribute
 
-private:
-    void (*hca_)(HcaCounters *);
+  private:
+    void (*hca_)(HcaCounters*);
     uint64_t (*calls_)() = nullptr;
-    uint64_t (*call_count_)(const char *) = nullptr;
+    uint64_t (*call_count_)(const char*) = nullptr;
 };
 
 } // namespace ucptest

@@ -26,7 +26,7 @@ sockaddr_in loopback(uint16_t port)
 
 } // namespace
 
-Endpoints::Endpoints(Ranks &ranks, Worker &worker, Connect connect, bool peer_errors)
+Endpoints::Endpoints(Ranks& ranks, Worker& worker, Connect connect, bool peer_errors)
     : ranks_(ranks), worker_(worker), peer_errors_(peer_errors),
       endpoints_(static_cast<size_t>(ranks.count()))
 {
@@ -42,13 +42,13 @@ Endpoints::~Endpoints()
         ucp_listener_destroy(listener_);
 }
 
-void Endpoints::create(int peer, ucp_ep_params_t &params)
+void Endpoints::create(int peer, ucp_ep_params_t& params)
 {
-    Endpoint &endpoint = endpoints_.at(static_cast<size_t>(peer));
+    Endpoint& endpoint = endpoints_.at(static_cast<size_t>(peer));
     params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.err_mode = peer_errors_ ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
-    params.err_handler.cb = [](void *argument, ucp_ep_h, ucs_status_t status) {
-        static_cast<Endpoint *>(argument)->error = status;
+    params.err_handler.cb = [](void* argument, ucp_ep_h, ucs_status_t status) {
+        static_cast<Endpoint*>(argument)->error = status;
     };
     params.err_handler.arg = &endpoint;
     require_ok(ucp_ep_create(worker_.handle(), &params, &endpoint.handle), "ucp_ep_create");
@@ -56,13 +56,13 @@ void Endpoints::create(int peer, ucp_ep_params_t &params)
 
 void Endpoints::connect_by_address()
 {
-    const auto addresses = ranks_.exchange([&](int) { return worker_.address(); }, worker_,
-                                           "worker addresses");
+    const auto addresses =
+        ranks_.exchange([&](int) { return worker_.address(); }, worker_, "worker addresses");
     for (int peer : ranks_.peers()) {
-        const Bytes &address = addresses.at(static_cast<size_t>(peer));
+        const Bytes& address = addresses.at(static_cast<size_t>(peer));
         ucp_ep_params_t params = {};
         params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-        params.address = reinterpret_cast<const ucp_address_t *>(address.data());
+        params.address = reinterpret_cast<const ucp_address_t*>(address.data());
         create(peer, params);
     }
 }
@@ -72,10 +72,10 @@ uint16_t Endpoints::listen()
     const sockaddr_in address = loopback(0);
     ucp_listener_params_t params = {};
     params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-    params.sockaddr.addr = reinterpret_cast<const sockaddr *>(&address);
+    params.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);
     params.sockaddr.addrlen = sizeof(address);
-    params.conn_handler.cb = [](ucp_conn_request_h request, void *argument) {
-        static_cast<Endpoints *>(argument)->pending_request_ = request;
+    params.conn_handler.cb = [](ucp_conn_request_h request, void* argument) {
+        static_cast<Endpoints*>(argument)->pending_request_ = request;
     };
     params.conn_handler.arg = this;
     require_ok(ucp_listener_create(worker_.handle(), &params, &listener_), "ucp_listener_create");
@@ -106,7 +106,7 @@ void Endpoints::connect_as_client_and_server()
         ucp_ep_params_t params = {};
         params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
         params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-        params.sockaddr.addr = reinterpret_cast<const sockaddr *>(&address);
+        params.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);
         params.sockaddr.addrlen = sizeof(address);
         create(0, params);
     }
@@ -115,7 +115,7 @@ void Endpoints::connect_as_client_and_server()
 
 void Endpoints::require_no_error() const
 {
-    for (const Endpoint &endpoint : endpoints_)
+    for (const Endpoint& endpoint : endpoints_)
         require_ok(endpoint.error, "the error handler was called");
 }
 

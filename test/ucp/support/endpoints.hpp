@@ -14,13 +14,13 @@
 namespace ucptest {
 
 class Endpoints {
-public:
+  public:
     enum class Connect { kWorkerAddress, kClientServer };
 
-    Endpoints(Ranks &ranks, Worker &worker, Connect connect, bool peer_errors);
+    Endpoints(Ranks& ranks, Worker& worker, Connect connect, bool peer_errors);
     ~Endpoints();
-    Endpoints(const Endpoints &) = delete;
-    Endpoints &operator=(const Endpoints &) = delete;
+    Endpoints(const Endpoints&) = delete;
+    Endpoints& operator=(const Endpoints&) = delete;
 
     ucp_ep_h to(int peer) const { return endpoints_.at(static_cast<size_t>(peer)).handle; }
     // What the error handler of the endpoint was given; UCS_OK as long as it was not called.
@@ -30,7 +30,7 @@ public:
     // All ranks together: flushes and closes every endpoint.
     void close();
 
-private:
+  private:
     struct Endpoint {
         ucp_ep_h handle = nullptr;
         ucs_status_t error = UCS_OK;
@@ -39,10 +39,10 @@ private:
     void connect_by_address();
     void connect_as_client_and_server();
     uint16_t listen();
-    void create(int peer, ucp_ep_params_t &params);
+    void create(int peer, ucp_ep_params_t& params);
 
-    Ranks &ranks_;
-    Worker &worker_;
+    Ranks& ranks_;
+    Worker& worker_;
     bool peer_errors_;
     std::vector<Endpoint> endpoints_; // by rank; an endpoint's address is its handler's argument
     ucp_listener_h listener_ = nullptr;

@@ -8,7 +8,7 @@
 
 namespace ucptest {
 
-std::string format(const char *pattern, ...)
+std::string format(const char* pattern, ...)
 {
     char text[512];
     va_list arguments;
@@ -18,13 +18,13 @@ std::string format(const char *pattern, ...)
     return text;
 }
 
-void require(bool condition, const std::string &what)
+void require(bool condition, const std::string& what)
 {
     if (!condition)
         throw Failure(what);
 }
 
-void require_ok(ucs_status_t status, const std::string &call)
+void require_ok(ucs_status_t status, const std::string& call)
 {
     if (status != UCS_OK)
         throw Failure(call + ": " + ucs_status_string(status));

@@ -12,16 +12,16 @@
 namespace ucptest {
 
 class Failure : public std::runtime_error {
-public:
+  public:
     using std::runtime_error::runtime_error;
 };
 
 // printf into a string.
-[[gnu::format(printf, 1, 2)]] std::string format(const char *pattern, ...);
+[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
 
-void require(bool condition, const std::string &what);
+void require(bool condition, const std::string& what);
 
 // Throws a Failure naming the call and UCX's text for the status.
-void require_ok(ucs_status_t status, const std::string &call);
+void require_ok(ucs_status_t status, const std::string& call);
 
 } // namespace ucptest

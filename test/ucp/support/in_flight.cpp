@@ -12,12 +12,12 @@ constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
 
 } // namespace
 
-InFlight::Operation &InFlight::expect(size_t length, ucp_tag_t tag)
+InFlight::Operation& InFlight::expect(size_t length, ucp_tag_t tag)
 {
     return operations_.emplace_back(Operation{this, length, tag, 0, nullptr, false});
 }
 
-ucp_request_param_t InFlight::parameters(ucp_datatype_t datatype, Operation &operation)
+ucp_request_param_t InFlight::parameters(ucp_datatype_t datatype, Operation& operation)
 {
     ucp_request_param_t param = {};
     param.op_attr_mask =
@@ -28,7 +28,7 @@ ucp_request_param_t InFlight::parameters(ucp_datatype_t datatype, Operation &ope
     return param;
 }
 
-ucp_request_param_t InFlight::parameters(const View &view, Operation &operation)
+ucp_request_param_t InFlight::parameters(const View& view, Operation& operation)
 {
     auto param = parameters(view.datatype, operation);
     // UCX 1.13 looks at the array of segments itself to learn the memory type; where it can find
@@ -40,11 +40,11 @@ ucp_request_param_t InFlight::parameters(const View &view, Operation &operation)
     return param;
 }
 
-void InFlight::started(ucs_status_ptr_t request, const char *call)
+void InFlight::started(ucs_status_ptr_t request, const char* call)
 {
     if (UCS_PTR_IS_PTR(request)) {
         ++outstanding_;
-        Operation &operation = operations_.back();
+        Operation& operation = operations_.back();
         if (!operation.complete) // its callback may have run already
             operation.request = request;
         return;
@@ -56,7 +56,7 @@ void InFlight::started(ucs_status_ptr_t request, const char *call)
     }
 }
 
-void InFlight::finish(Operation &operation, ucs_status_t status)
+void InFlight::finish(Operation& operation, ucs_status_t status)
 {
     --outstanding_;
     operation.complete = true;
@@ -75,7 +75,7 @@ void InFlight::check_length(size_t found, size_t expected)
     error_ = format("received %zu bytes instead of %zu", found, expected);
 }
 
-void InFlight::check_tag(const ucp_tag_recv_info_t &info, const Operation &operation)
+void InFlight::check_tag(const ucp_tag_recv_info_t& info, const Operation& operation)
 {
     check_length(info.length, operation.length);
     if (info.sender_tag == operation.tag || status_ != UCS_OK)
@@ -86,33 +86,33 @@ void InFlight::check_tag(const ucp_tag_recv_info_t &info, const Operation &opera
                     static_cast<unsigned long long>(operation.tag));
 }
 
-void InFlight::sent(void *request, ucs_status_t status, void *operation)
+void InFlight::sent(void* request, ucs_status_t status, void* operation)
 {
-    auto *self = static_cast<Operation *>(operation);
+    auto* self = static_cast<Operation*>(operation);
     self->owner->finish(*self, status);
     ucp_request_free(request);
 }
 
-void InFlight::tag_received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
-                            void *operation)
+void InFlight::tag_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
+                            void* operation)
 {
-    auto *self = static_cast<Operation *>(operation);
+    auto* self = static_cast<Operation*>(operation);
     self->owner->finish(*self, status);
     if (status == UCS_OK)
         self->owner->check_tag(*info, *self);
     ucp_request_free(request);
 }
 
-void InFlight::data_received(void *request, ucs_status_t status, size_t length, void *operation)
+void InFlight::data_received(void* request, ucs_status_t status, size_t length, void* operation)
 {
-    auto *self = static_cast<Operation *>(operation);
+    auto* self = static_cast<Operation*>(operation);
     self->owner->finish(*self, status);
     if (status == UCS_OK)
         self->owner->check_length(length, self->length);
     ucp_request_free(request);
 }
 
-void InFlight::tag_send(ucp_ep_h ep, const View &view, ucp_tag_t tag, bool synchronous)
+void InFlight::tag_send(ucp_ep_h ep, const View& view, ucp_tag_t tag, bool synchronous)
 {
     const auto param = parameters(view, expect());
     if (synchronous)
@@ -122,9 +122,9 @@ void InFlight::tag_send(ucp_ep_h ep, const View &view, ucp_tag_t tag, bool synch
         started(ucp_tag_send_nbx(ep, view.buffer, view.count, tag, &param), "ucp_tag_send_nbx");
 }
 
-void InFlight::tag_receive(const View &view, ucp_tag_t tag, size_t length)
+void InFlight::tag_receive(const View& view, ucp_tag_t tag, size_t length)
 {
-    Operation &operation = expect(length, tag);
+    Operation& operation = expect(length, tag);
     auto param = parameters(view, operation);
     // Always through the callback: UCX 1.13 leaves recv_info unset on immediate completion. The
     // callback may run before the call returns.
@@ -134,8 +134,8 @@ void InFlight::tag_receive(const View &view, ucp_tag_t tag, size_t length)
             "ucp_tag_recv_nbx");
 }
 
-void InFlight::am_send(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
-                       const View &view, uint32_t flags)
+void InFlight::am_send(ucp_ep_h ep, unsigned id, const void* header, size_t header_length,
+                       const View& view, uint32_t flags)
 {
     auto param = parameters(view, expect());
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
@@ -144,9 +144,9 @@ void InFlight::am_send(ucp_ep_h ep, unsigned id, const void *header, size_t head
             "ucp_am_send_nbx");
 }
 
-bool InFlight::am_receive(void *descriptor, const View &view, size_t length)
+bool InFlight::am_receive(void* descriptor, const View& view, size_t length)
 {
-    Operation &operation = expect(length);
+    Operation& operation = expect(length);
     auto param = parameters(view, operation);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_RECV_INFO;
     param.recv_info.length = &operation.received;
@@ -159,15 +159,15 @@ bool InFlight::am_receive(void *descriptor, const View &view, size_t length)
     return UCS_PTR_IS_PTR(request);
 }
 
-void InFlight::stream_send(ucp_ep_h ep, const View &view)
+void InFlight::stream_send(ucp_ep_h ep, const View& view)
 {
     const auto param = parameters(view, expect());
     started(ucp_stream_send_nbx(ep, view.buffer, view.count, &param), "ucp_stream_send_nbx");
 }
 
-void InFlight::stream_receive(ucp_ep_h ep, const View &view, size_t length)
+void InFlight::stream_receive(ucp_ep_h ep, const View& view, size_t length)
 {
-    Operation &operation = expect(length);
+    Operation& operation = expect(length);
     auto param = parameters(view, operation);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_STREAM_RECV_FLAG_WAITALL;
@@ -179,20 +179,20 @@ void InFlight::stream_receive(ucp_ep_h ep, const View &view, size_t length)
         check_length(operation.received, length);
 }
 
-void InFlight::put(ucp_ep_h ep, const View &view, uint64_t target, ucp_rkey_h rkey)
+void InFlight::put(ucp_ep_h ep, const View& view, uint64_t target, ucp_rkey_h rkey)
 {
     const auto param = parameters(view, expect());
     started(ucp_put_nbx(ep, view.buffer, view.count, target, rkey, &param), "ucp_put_nbx");
 }
 
-void InFlight::get(ucp_ep_h ep, const View &view, uint64_t source, ucp_rkey_h rkey)
+void InFlight::get(ucp_ep_h ep, const View& view, uint64_t source, ucp_rkey_h rkey)
 {
     const auto param = parameters(view, expect());
     started(ucp_get_nbx(ep, view.buffer, view.count, source, rkey, &param), "ucp_get_nbx");
 }
 
-void InFlight::atomic(ucp_ep_h ep, ucp_atomic_op_t opcode, const uint64_t *operand,
-                      uint64_t *reply, uint64_t target, ucp_rkey_h rkey)
+void InFlight::atomic(ucp_ep_h ep, ucp_atomic_op_t opcode, const uint64_t* operand, uint64_t* reply,
+                      uint64_t target, ucp_rkey_h rkey)
 {
     auto param = parameters(ucp_dt_make_contig(sizeof(uint64_t)), expect());
     if (reply != nullptr) {
@@ -216,7 +216,7 @@ void InFlight::close(ucp_ep_h ep, bool force)
     started(ucp_ep_close_nbx(ep, &param), "ucp_ep_close_nbx");
 }
 
-void InFlight::wait(const std::string &what)
+void InFlight::wait(const std::string& what)
 {
     worker_.wait([this] { return outstanding_ == 0; }, what);
     if (status_ != UCS_OK)
@@ -231,7 +231,7 @@ bool InFlight::wait_for(std::chrono::milliseconds limit)
 
 void InFlight::cancel()
 {
-    for (Operation &operation : operations_)
+    for (Operation& operation : operations_)
         if (operation.request != nullptr)
             ucp_request_cancel(worker_.handle(), operation.request);
 }

@@ -14,14 +14,14 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 
-CUdeviceptr device_address(const void *address)
+CUdeviceptr device_address(const void* address)
 {
     return reinterpret_cast<CUdeviceptr>(address);
 }
 
 } // namespace
 
-const char *name(MemoryKind kind)
+const char* name(MemoryKind kind)
 {
     switch (kind) {
     case MemoryKind::kHost:
@@ -34,7 +34,7 @@ const char *name(MemoryKind kind)
     return "unknown";
 }
 
-MemoryKind memory_kind(const std::string &text)
+MemoryKind memory_kind(const std::string& text)
 {
     for (MemoryKind kind : {MemoryKind::kHost, MemoryKind::kCuda, MemoryKind::kManaged})
         if (text == name(kind))
@@ -63,10 +63,10 @@ Memory::Memory(MemoryKind kind, size_t size) : kind_(kind), size_(size)
             throw Failure(format("no memory for %zu bytes", size));
         break;
     case MemoryKind::kCuda:
-        address_ = reinterpret_cast<void *>(cuda::allocate(size));
+        address_ = reinterpret_cast<void*>(cuda::allocate(size));
         break;
     case MemoryKind::kManaged:
-        address_ = reinterpret_cast<void *>(cuda::allocate_managed(size));
+        address_ = reinterpret_cast<void*>(cuda::allocate_managed(size));
         break;
     }
 }
@@ -79,7 +79,7 @@ Memory::~Memory()
         cuda::release(device_address(address_));
 }
 
-void Memory::store(size_t offset, const void *source, size_t size)
+void Memory::store(size_t offset, const void* source, size_t size)
 {
     if (kind_ == MemoryKind::kHost)
         std::memcpy(address(offset), source, size);
@@ -87,7 +87,7 @@ void Memory::store(size_t offset, const void *source, size_t size)
         cuda::copy_in(device_address(address(offset)), source, size);
 }
 
-void Memory::load(void *target, size_t offset, size_t size) const
+void Memory::load(void* target, size_t offset, size_t size) const
 {
     if (kind_ == MemoryKind::kHost)
         std::memcpy(target, address(offset), size);

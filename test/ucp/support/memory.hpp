@@ -12,29 +12,29 @@ namespace ucptest {
 
 enum class MemoryKind { kHost, kCuda, kManaged };
 
-const char *name(MemoryKind kind);
-MemoryKind memory_kind(const std::string &name); // throws Failure
+const char* name(MemoryKind kind);
+MemoryKind memory_kind(const std::string& name); // throws Failure
 ucs_memory_type_t ucs_type(MemoryKind kind);
 
 // Owns one allocation, aligned to 256 bytes at least. Device memory is never touched by the CPU.
 class Memory {
-public:
+  public:
     Memory(MemoryKind kind, size_t size);
     ~Memory();
-    Memory(const Memory &) = delete;
-    Memory &operator=(const Memory &) = delete;
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
 
     MemoryKind kind() const { return kind_; }
-    void *address(size_t offset = 0) const { return static_cast<char *>(address_) + offset; }
+    void* address(size_t offset = 0) const { return static_cast<char*>(address_) + offset; }
     size_t size() const { return size_; }
 
-    void store(size_t offset, const void *source, size_t size);
-    void load(void *target, size_t offset, size_t size) const;
+    void store(size_t offset, const void* source, size_t size);
+    void load(void* target, size_t offset, size_t size) const;
 
-private:
+  private:
     MemoryKind kind_;
     size_t size_;
-    void *address_ = nullptr;
+    void* address_ = nullptr;
 };
 
 } // namespace ucptest

@@ -54,9 +54,9 @@ Messages::Messages(MemoryKind kind, size_t size, size_t count, bool scattered)
 {
     if (!scattered)
         return;
-    for (const auto &message : segments_) {
+    for (const auto& message : segments_) {
         std::vector<ucp_dt_iov_t> iov;
-        for (const Segment &segment : message)
+        for (const Segment& segment : message)
             iov.push_back({memory_.address(segment.offset), segment.length});
         iov_.push_back(std::move(iov));
     }
@@ -95,9 +95,9 @@ std::vector<std::vector<Messages::Segment>> Messages::lay_out(size_t size, size_
     return messages;
 }
 
-size_t Messages::span(const std::vector<std::vector<Segment>> &segments)
+size_t Messages::span(const std::vector<std::vector<Segment>>& segments)
 {
-    const Segment &last = segments.back().back();
+    const Segment& last = segments.back().back();
     return last.offset + last.length + kGuard;
 }
 
@@ -105,11 +105,11 @@ View Messages::view(size_t index) const
 {
     if (iov_.empty())
         return {address(index), size_, ucp_dt_make_contig(1), ucs_type(kind())};
-    auto &iov = iov_.at(index);
-    return {const_cast<ucp_dt_iov_t *>(iov.data()), iov.size(), UCP_DATATYPE_IOV, ucs_type(kind())};
+    auto& iov = iov_.at(index);
+    return {const_cast<ucp_dt_iov_t*>(iov.data()), iov.size(), UCP_DATATYPE_IOV, ucs_type(kind())};
 }
 
-void *Messages::address(size_t index) const
+void* Messages::address(size_t index) const
 {
     return memory_.address(segments_.at(index).front().offset);
 }
@@ -119,8 +119,8 @@ std::vector<uint8_t> Messages::image(uint64_t seed) const
     std::vector<uint8_t> bytes(memory_.size(), kGuardByte);
     for (size_t index = 0; index < segments_.size(); ++index) {
         const auto message = pattern(seed, index, size_);
-        const uint8_t *source = message.data();
-        for (const Segment &segment : segments_[index]) {
+        const uint8_t* source = message.data();
+        for (const Segment& segment : segments_[index]) {
             std::copy_n(source, segment.length, bytes.data() + segment.offset);
             source += segment.length;
         }
@@ -134,10 +134,10 @@ void Messages::fill(uint64_t seed)
     memory_.store(0, bytes.data(), bytes.size());
 }
 
-void Messages::store(size_t index, const void *data)
+void Messages::store(size_t index, const void* data)
 {
-    const char *source = static_cast<const char *>(data);
-    for (const Segment &segment : segments_.at(index)) {
+    const char* source = static_cast<const char*>(data);
+    for (const Segment& segment : segments_.at(index)) {
         if (segment.length > 0)
             memory_.store(segment.offset, source, segment.length);
         source += segment.length;
@@ -149,7 +149,7 @@ std::string Messages::place(size_t offset) const
     for (size_t index = 0; index < segments_.size(); ++index) {
         size_t before = 0;
         for (size_t piece = 0; piece < segments_[index].size(); ++piece) {
-            const Segment &segment = segments_[index][piece];
+            const Segment& segment = segments_[index][piece];
             if (offset < segment.offset)
                 return format("guard before message %zu segment %zu, %zu bytes before it", index,
                               piece, segment.offset - offset);
@@ -159,7 +159,7 @@ std::string Messages::place(size_t offset) const
             before += segment.length;
         }
     }
-    const Segment &last = segments_.back().back();
+    const Segment& last = segments_.back().back();
     return format("guard after the last message, %zu bytes after it",
                   offset - last.offset - last.length);
 }

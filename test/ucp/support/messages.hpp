@@ -26,14 +26,14 @@ std::vector<uint8_t> pattern(uint64_t seed, size_t index, size_t size);
 
 // What UCP is given for one message.
 struct View {
-    void *buffer;          // the bytes, or the ucp_dt_iov_t array
-    size_t count;          // bytes, or elements of the array
+    void* buffer; // the bytes, or the ucp_dt_iov_t array
+    size_t count; // bytes, or elements of the array
     ucp_datatype_t datatype;
     ucs_memory_type_t memory_type;
 };
 
 class Messages {
-public:
+  public:
     // count messages of size bytes; contiguous ones start at every alignment modulo 8, scattered
     // ones consist of several segments of different lengths at odd addresses.
     Messages(MemoryKind kind, size_t size, size_t count, bool scattered);
@@ -41,28 +41,28 @@ public:
     MemoryKind kind() const { return memory_.kind(); }
     size_t size() const { return size_; }
     size_t count() const { return segments_.size(); }
-    Memory &memory() { return memory_; }
+    Memory& memory() { return memory_; }
 
     View view(size_t index) const;
-    void *address(size_t index) const; // of the first byte
+    void* address(size_t index) const; // of the first byte
 
     // Writes guards and the patterns of seed to the whole allocation.
     void fill(uint64_t seed);
     // Writes one message's bytes, as a receiver does with data that UCP hands to it.
-    void store(size_t index, const void *data);
+    void store(size_t index, const void* data);
 
     // Compares the whole allocation with guards and the patterns of seed; the text of the first
     // difference, or nothing.
     std::optional<std::string> difference(uint64_t seed) const;
 
-private:
+  private:
     struct Segment {
         size_t offset;
         size_t length;
     };
 
     static std::vector<std::vector<Segment>> lay_out(size_t size, size_t count, bool scattered);
-    static size_t span(const std::vector<std::vector<Segment>> &segments);
+    static size_t span(const std::vector<std::vector<Segment>>& segments);
     std::vector<uint8_t> image(uint64_t seed) const;
     std::string place(size_t offset) const;
 

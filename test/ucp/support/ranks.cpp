@@ -66,7 +66,7 @@ std::vector<int> Ranks::peers() const
     return others;
 }
 
-void Ranks::send(int peer, const Bytes &bytes)
+void Ranks::send(int peer, const Bytes& bytes)
 {
     // A packet of one byte at least: an empty one cannot be told from the end of the connection.
     Bytes packet(bytes);
@@ -77,7 +77,7 @@ void Ranks::send(int peer, const Bytes &bytes)
             format("rank %d has ended (send: %s)", peer, std::strerror(errno)));
 }
 
-Bytes Ranks::receive(int peer, Worker &worker, const std::string &what)
+Bytes Ranks::receive(int peer, Worker& worker, const std::string& what)
 {
     const int socket = sockets_.at(static_cast<size_t>(peer));
     Bytes packet(kLargestMessage);
@@ -93,8 +93,8 @@ Bytes Ranks::receive(int peer, Worker &worker, const std::string &what)
     return packet;
 }
 
-std::vector<Bytes> Ranks::exchange(const std::function<Bytes(int peer)> &mine, Worker &worker,
-                                   const std::string &what)
+std::vector<Bytes> Ranks::exchange(const std::function<Bytes(int peer)>& mine, Worker& worker,
+                                   const std::string& what)
 {
     for (int peer : peers())
         send(peer, mine(peer));
@@ -104,14 +104,14 @@ std::vector<Bytes> Ranks::exchange(const std::function<Bytes(int peer)> &mine, W
     return theirs;
 }
 
-uint64_t Ranks::sum(uint64_t mine, Worker &worker, const std::string &what)
+uint64_t Ranks::sum(uint64_t mine, Worker& worker, const std::string& what)
 {
     const auto pack = [](uint64_t value) {
         Bytes bytes(sizeof(value));
         std::memcpy(bytes.data(), &value, sizeof(value));
         return bytes;
     };
-    const auto unpack = [](const Bytes &bytes) {
+    const auto unpack = [](const Bytes& bytes) {
         uint64_t value = 0;
         require(bytes.size() == sizeof(value), "ranks are at different places");
         std::memcpy(&value, bytes.data(), sizeof(value));
@@ -128,7 +128,7 @@ uint64_t Ranks::sum(uint64_t mine, Worker &worker, const std::string &what)
     return mine;
 }
 
-void Ranks::barrier(Worker &worker, const std::string &what)
+void Ranks::barrier(Worker& worker, const std::string& what)
 {
     sum(0, worker, what);
 }

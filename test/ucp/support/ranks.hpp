@@ -17,13 +17,13 @@ namespace ucptest {
 using Bytes = std::vector<uint8_t>;
 
 class Ranks {
-public:
+  public:
     // Forks count - 1 children, before anything of UCX or CUDA is initialised. The caller is rank
     // 0; children die with it.
     explicit Ranks(int count);
     ~Ranks();
-    Ranks(const Ranks &) = delete;
-    Ranks &operator=(const Ranks &) = delete;
+    Ranks(const Ranks&) = delete;
+    Ranks& operator=(const Ranks&) = delete;
 
     int rank() const { return rank_; }
     int count() const { return static_cast<int>(sockets_.size()); }
@@ -31,21 +31,21 @@ public:
     std::vector<int> peers() const;
     pid_t process(int rank) const { return processes_.at(static_cast<size_t>(rank)); } // rank 0's
 
-    void send(int peer, const Bytes &bytes);
+    void send(int peer, const Bytes& bytes);
     // Waits while the worker makes progress. A Failure when the peer's process has ended.
-    Bytes receive(int peer, Worker &worker, const std::string &what);
+    Bytes receive(int peer, Worker& worker, const std::string& what);
     // Sends to every peer and receives from every peer; the result is indexed by rank.
-    std::vector<Bytes> exchange(const std::function<Bytes(int peer)> &mine, Worker &worker,
-                                const std::string &what);
-    void barrier(Worker &worker, const std::string &what);
+    std::vector<Bytes> exchange(const std::function<Bytes(int peer)>& mine, Worker& worker,
+                                const std::string& what);
+    void barrier(Worker& worker, const std::string& what);
     // Adds up a number of every rank; all ranks receive the sum.
-    uint64_t sum(uint64_t mine, Worker &worker, const std::string &what);
+    uint64_t sum(uint64_t mine, Worker& worker, const std::string& what);
 
     // Rank 0 waits for its children; the number of those that did not exit with 0. Others have no
     // one to wait for.
     int join();
 
-private:
+  private:
     int rank_ = 0;
     std::vector<int> sockets_; // by rank; -1 where there is none
     std::vector<pid_t> processes_;

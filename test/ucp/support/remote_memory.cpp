@@ -9,7 +9,7 @@
 
 namespace ucptest {
 
-ExposedMemory::ExposedMemory(Worker &worker, const Memory &memory)
+ExposedMemory::ExposedMemory(Worker& worker, const Memory& memory)
     : worker_(worker), memory_(memory)
 {
     ucp_mem_map_params_t params = {};
@@ -26,10 +26,10 @@ ExposedMemory::~ExposedMemory()
 
 std::vector<uint8_t> ExposedMemory::packed_rkey() const
 {
-    void *rkey = nullptr;
+    void* rkey = nullptr;
     size_t length = 0;
     require_ok(ucp_rkey_pack(worker_.context(), handle_, &rkey, &length), "ucp_rkey_pack");
-    const auto *bytes = static_cast<const uint8_t *>(rkey);
+    const auto* bytes = static_cast<const uint8_t*>(rkey);
     std::vector<uint8_t> copy(bytes, bytes + length);
     ucp_rkey_buffer_release(rkey);
     return copy;
@@ -45,7 +45,7 @@ std::vector<uint8_t> ExposedMemory::packed() const
     return bytes;
 }
 
-RemoteMemory::RemoteMemory(ucp_ep_h ep, const std::vector<uint8_t> &packed)
+RemoteMemory::RemoteMemory(ucp_ep_h ep, const std::vector<uint8_t>& packed)
 {
     require(packed.size() > sizeof(address_), "a packed remote memory is too short");
     std::memcpy(&address_, packed.data(), sizeof(address_));

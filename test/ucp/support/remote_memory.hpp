@@ -16,34 +16,34 @@ namespace ucptest {
 
 // The owner's side. The memory must outlive it.
 class ExposedMemory {
-public:
-    ExposedMemory(Worker &worker, const Memory &memory);
+  public:
+    ExposedMemory(Worker& worker, const Memory& memory);
     ~ExposedMemory();
-    ExposedMemory(const ExposedMemory &) = delete;
-    ExposedMemory &operator=(const ExposedMemory &) = delete;
+    ExposedMemory(const ExposedMemory&) = delete;
+    ExposedMemory& operator=(const ExposedMemory&) = delete;
 
     // Address and packed rkey, for RemoteMemory.
     std::vector<uint8_t> packed() const;
     std::vector<uint8_t> packed_rkey() const;
 
-private:
-    Worker &worker_;
-    const Memory &memory_;
+  private:
+    Worker& worker_;
+    const Memory& memory_;
     ucp_mem_h handle_ = nullptr;
 };
 
 // The peer's side.
 class RemoteMemory {
-public:
-    RemoteMemory(ucp_ep_h ep, const std::vector<uint8_t> &packed);
+  public:
+    RemoteMemory(ucp_ep_h ep, const std::vector<uint8_t>& packed);
     ~RemoteMemory();
-    RemoteMemory(const RemoteMemory &) = delete;
-    RemoteMemory &operator=(const RemoteMemory &) = delete;
+    RemoteMemory(const RemoteMemory&) = delete;
+    RemoteMemory& operator=(const RemoteMemory&) = delete;
 
     uint64_t address(size_t offset) const { return address_ + offset; }
     ucp_rkey_h rkey() const { return rkey_; }
 
-private:
+  private:
     uint64_t address_ = 0;
     ucp_rkey_h rkey_ = nullptr;
 };

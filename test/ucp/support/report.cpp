@@ -17,7 +17,7 @@ namespace {
 // Prepared beforehand: a signal handler may only write it.
 char signal_message[512];
 
-void write_message(const char *text)
+void write_message(const char* text)
 {
     if (write(STDERR_FILENO, text, std::strlen(text)) < 0)
         _exit(EXIT_FAILURE);
@@ -38,13 +38,13 @@ void on_crash(int signal)
     raise(signal); // the default action now, with its core file and status
 }
 
-Report *report = nullptr; // the process's
+Report* report = nullptr; // the process's
 
 [[noreturn]] void on_uncaught()
 {
     try {
         std::rethrow_exception(std::current_exception());
-    } catch (const std::exception &error) {
+    } catch (const std::exception& error) {
         report->failed(error.what());
     }
     _exit(EXIT_FAILURE);
@@ -66,7 +66,7 @@ Report::Report(std::string who) : who_(std::move(who))
     std::set_terminate(on_uncaught);
 }
 
-void Report::begin(const std::string &name, unsigned limit_s)
+void Report::begin(const std::string& name, unsigned limit_s)
 {
     alarm(0);
     name_ = name;
@@ -77,7 +77,7 @@ void Report::begin(const std::string &name, unsigned limit_s)
     alarm(limit_s);
 }
 
-void Report::failed(const std::string &why)
+void Report::failed(const std::string& why)
 {
     std::fprintf(stderr, "%s: FAILED %s: %s\n", who_.c_str(), name_.c_str(), why.c_str());
     failures_ += !failed_;
@@ -92,7 +92,7 @@ void Report::end()
 unsigned deadline_s()
 {
     static const unsigned seconds = [] {
-        const char *text = std::getenv("UCPTEST_DEADLINE");
+        const char* text = std::getenv("UCPTEST_DEADLINE");
         return text == nullptr ? 30u : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
     }();
     return seconds;

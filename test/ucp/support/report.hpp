@@ -9,7 +9,7 @@
 namespace ucptest {
 
 class Report {
-public:
+  public:
     // who precedes every line that is printed. One a process. From here on an exception that
     // nobody catches is reported as the case's failure and ends the process where it was thrown:
     // unwinding would release buffers that operations in flight still use.
@@ -17,15 +17,15 @@ public:
 
     // Starts a case. A case that is still running after limit_s seconds ends the process with a
     // message naming it, even when it hangs inside a library.
-    void begin(const std::string &name, unsigned limit_s);
-    void failed(const std::string &why);
+    void begin(const std::string& name, unsigned limit_s);
+    void failed(const std::string& why);
     void end();
 
     unsigned cases() const { return cases_; }
     unsigned failures() const { return failures_; } // failed cases
-    const std::string &current() const { return name_; }
+    const std::string& current() const { return name_; }
 
-private:
+  private:
     std::string who_;
     std::string name_;
     unsigned cases_ = 0;

@@ -15,7 +15,7 @@ namespace ucptest {
 
 Worker::Worker(uint64_t features, bool wakeup)
 {
-    ucp_config_t *config = nullptr;
+    ucp_config_t* config = nullptr;
     require_ok(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     ucp_params_t params = {};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
@@ -42,10 +42,10 @@ Worker::~Worker()
 
 std::vector<uint8_t> Worker::address() const
 {
-    ucp_address_t *address = nullptr;
+    ucp_address_t* address = nullptr;
     size_t length = 0;
     require_ok(ucp_worker_get_address(worker_, &address, &length), "ucp_worker_get_address");
-    const auto *bytes = reinterpret_cast<const uint8_t *>(address);
+    const auto* bytes = reinterpret_cast<const uint8_t*>(address);
     std::vector<uint8_t> copy(bytes, bytes + length);
     ucp_worker_release_address(worker_, address);
     return copy;
@@ -63,7 +63,7 @@ void Worker::sleep(std::span<const int> fds, std::chrono::milliseconds limit)
     poll(polled.data(), polled.size(), static_cast<int>(limit.count()) + 1);
 }
 
-bool Worker::wait_for(const std::function<bool()> &done, std::chrono::milliseconds limit,
+bool Worker::wait_for(const std::function<bool()>& done, std::chrono::milliseconds limit,
                       std::span<const int> fds)
 {
     const auto until = Clock::now() + limit;
@@ -86,7 +86,7 @@ bool Worker::wait_for(const std::function<bool()> &done, std::chrono::millisecon
     return true;
 }
 
-void Worker::wait(const std::function<bool()> &done, const std::string &what,
+void Worker::wait(const std::function<bool()>& done, const std::string& what,
                   std::span<const int> fds)
 {
     if (!wait_for(done, std::chrono::seconds(deadline_s()), fds))

@@ -18,12 +18,12 @@ namespace ucptest {
 using Clock = std::chrono::steady_clock;
 
 class Worker {
-public:
+  public:
     // features: UCP_FEATURE_*. wakeup: sleep in poll() between events.
     Worker(uint64_t features, bool wakeup);
     ~Worker();
-    Worker(const Worker &) = delete;
-    Worker &operator=(const Worker &) = delete;
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
 
     ucp_worker_h handle() const { return worker_; }
     ucp_context_h context() const { return context_; }
@@ -31,13 +31,13 @@ public:
 
     // Progresses until done() holds; throws a Failure naming what after the deadline. fds: besides
     // the worker's, the descriptors whose readability may make done() true.
-    void wait(const std::function<bool()> &done, const std::string &what,
+    void wait(const std::function<bool()>& done, const std::string& what,
               std::span<const int> fds = {});
     // The same without a Failure: whether done() held before the deadline.
-    bool wait_for(const std::function<bool()> &done, std::chrono::milliseconds limit,
+    bool wait_for(const std::function<bool()>& done, std::chrono::milliseconds limit,
                   std::span<const int> fds = {});
 
-private:
+  private:
     void sleep(std::span<const int> fds, std::chrono::milliseconds limit);
 
     ucp_context_h context_ = nullptr;

@@ -24,7 +24,7 @@ size_t tail_length(size_t index)
     return index * 7 % 61;
 }
 
-Bytes make_header(const Case &c, int from, int to, size_t index)
+Bytes make_header(const Case& c, int from, int to, size_t index)
 {
     const Header header{c.number, static_cast<uint32_t>(from), static_cast<uint32_t>(index)};
     Bytes bytes(sizeof(header));
@@ -35,14 +35,14 @@ Bytes make_header(const Case &c, int from, int to, size_t index)
 }
 
 class Receiver {
-public:
-    Receiver(Place &place, const Case &c, Flows &flows, InFlight &operations)
+  public:
+    Receiver(Place& place, const Case& c, Flows& flows, InFlight& operations)
         : place_(place), case_(c), flows_(flows), operations_(operations)
     {
-        set_handler([](void *self, const void *header, size_t header_length, void *data,
-                       size_t length, const ucp_am_recv_param_t *param) {
-            return static_cast<Receiver *>(self)->arrived(header, header_length, data, length,
-                                                          param->recv_attr);
+        set_handler([](void* self, const void* header, size_t header_length, void* data,
+                       size_t length, const ucp_am_recv_param_t* param) {
+            return static_cast<Receiver*>(self)->arrived(header, header_length, data, length,
+                                                         param->recv_attr);
         });
     }
     ~Receiver() { set_handler(nullptr); }
@@ -53,8 +53,8 @@ public:
     // is an empty rendezvous, which UCX 1.13 would not release by itself.
     void take_kept()
     {
-        for (const Kept &kept : kept_) {
-            Messages &far = flows_.with(kept.from).far;
+        for (const Kept& kept : kept_) {
+            Messages& far = flows_.with(kept.from).far;
             if (kept.rendezvous && case_.size > 0) {
                 operations_.am_receive(kept.data, far.view(kept.index), case_.size);
             } else {
@@ -66,9 +66,9 @@ public:
         kept_.clear();
     }
 
-private:
+  private:
     struct Kept {
-        void *data;
+        void* data;
         int from;
         size_t index;
         bool rendezvous;
@@ -88,7 +88,7 @@ private:
     }
 
     // Called by UCX: nothing may be thrown.
-    ucs_status_t arrived(const void *bytes, size_t header_length, void *data, size_t length,
+    ucs_status_t arrived(const void* bytes, size_t header_length, void* data, size_t length,
                          uint64_t attributes)
     {
         ++messages_;
@@ -101,8 +101,8 @@ private:
                            from < place_.ranks.count() && from != place_.ranks.rank() &&
                            index < case_.window;
         if (!known) {
-            place_.report.failed(format("a message with a foreign header of %zu bytes",
-                                        header_length));
+            place_.report.failed(
+                format("a message with a foreign header of %zu bytes", header_length));
             return UCS_OK;
         }
         const auto expected = make_header(case_, from, place_.ranks.rank(), index);
@@ -110,17 +110,17 @@ private:
             std::memcmp(bytes, expected.data(), expected.size()) != 0)
             place_.report.failed(format("header of message %zu from rank %d differs", index, from));
         if (length != case_.size) {
-            place_.report.failed(format("message %zu from rank %d has %zu bytes", index, from,
-                                        length));
+            place_.report.failed(
+                format("message %zu from rank %d has %zu bytes", index, from, length));
             return UCS_OK;
         }
         return take(data, length, attributes, from, index);
     }
 
     // Everything that an application may do with data, in turn.
-    ucs_status_t take(void *data, size_t length, uint64_t attributes, int from, size_t index)
+    ucs_status_t take(void* data, size_t length, uint64_t attributes, int from, size_t index)
     {
-        Messages &far = flows_.with(from).far;
+        Messages& far = flows_.with(from).far;
         const bool rendezvous = (attributes & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
         const bool descriptor = rendezvous || (attributes & UCP_AM_RECV_ATTR_FLAG_DATA) != 0;
         if (descriptor && index % 3 == 1) {
@@ -134,15 +134,15 @@ private:
         return UCS_OK;
     }
 
-    Place &place_;
-    const Case &case_;
-    Flows &flows_;
-    InFlight &operations_;
+    Place& place_;
+    const Case& case_;
+    Flows& flows_;
+    InFlight& operations_;
     size_t messages_ = 0;
     std::vector<Kept> kept_;
 };
 
-void send_all(Place &place, const Case &c, uint32_t flags)
+void send_all(Place& place, const Case& c, uint32_t flags)
 {
     Flows flows(place, c, Direction::kToFar);
     InFlight operations(place.worker);
@@ -152,7 +152,7 @@ void send_all(Place &place, const Case &c, uint32_t flags)
     std::deque<Bytes> headers;
     for (size_t index = 0; index < c.window; ++index) {
         for (int peer : place.ranks.peers()) {
-            const Bytes &header = headers.emplace_back(make_header(c, me, peer, index));
+            const Bytes& header = headers.emplace_back(make_header(c, me, peer, index));
             operations.am_send(place.endpoints.to(peer), kId, header.data(), header.size(),
                                flows.with(peer).near.view(index), flags);
         }
@@ -169,17 +169,17 @@ void send_all(Place &place, const Case &c, uint32_t flags)
 
 } // namespace
 
-void am(Place &place, const Case &c)
+void am(Place& place, const Case& c)
 {
     send_all(place, c, 0);
 }
 
-void am_eager(Place &place, const Case &c)
+void am_eager(Place& place, const Case& c)
 {
     send_all(place, c, UCP_AM_SEND_FLAG_EAGER);
 }
 
-void am_rendezvous(Place &place, const Case &c)
+void am_rendezvous(Place& place, const Case& c)
 {
     send_all(place, c, UCP_AM_SEND_FLAG_RNDV);
 }

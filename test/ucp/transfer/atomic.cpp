@@ -19,8 +19,8 @@ constexpr uint64_t kGuardWord = 0x5aa55aa55aa55aa5ull;
 
 // The words that peers work on in this rank's memory, between guards, and access to the peers'.
 class Targets {
-public:
-    Targets(Place &place, const Case &c)
+  public:
+    Targets(Place& place, const Case& c)
         : place_(place), case_(c), memory_(c.far, (c.window + 2) * sizeof(uint64_t)),
           exposed_(place.worker, memory_)
     {
@@ -40,8 +40,8 @@ public:
         return seed_of({case_.number, static_cast<uint64_t>(rank), index});
     }
 
-    void start(InFlight &operations, int peer, ucp_atomic_op_t opcode, const uint64_t *operand,
-               uint64_t *reply, size_t index)
+    void start(InFlight& operations, int peer, ucp_atomic_op_t opcode, const uint64_t* operand,
+               uint64_t* reply, size_t index)
     {
         operations.atomic(place_.endpoints.to(peer), opcode, operand, reply,
                           remote_[peer]->address((index + 1) * sizeof(uint64_t)),
@@ -49,7 +49,7 @@ public:
     }
 
     // Completes everything everywhere.
-    void settle(InFlight &operations)
+    void settle(InFlight& operations)
     {
         for (int peer : place_.ranks.peers())
             operations.flush(place_.endpoints.to(peer));
@@ -69,13 +69,13 @@ public:
 
     // Gives each peer what this rank fetched from it, in order; returns what all peers together
     // fetched from this rank, by word.
-    std::vector<Words> fetched_from_here(const std::map<int, std::vector<Words>> &fetched)
+    std::vector<Words> fetched_from_here(const std::map<int, std::vector<Words>>& fetched)
     {
         const auto all = place_.ranks.exchange(
             [&](int peer) {
                 Bytes bytes;
-                for (const Words &word : fetched.at(peer)) {
-                    const auto *data = reinterpret_cast<const uint8_t *>(word.data());
+                for (const Words& word : fetched.at(peer)) {
+                    const auto* data = reinterpret_cast<const uint8_t*>(word.data());
                     bytes.insert(bytes.end(), data, data + word.size() * sizeof(uint64_t));
                 }
                 return bytes;
@@ -83,7 +83,7 @@ public:
             place_.worker, "fetched values");
         std::vector<Words> here(case_.window);
         for (int peer : place_.ranks.peers()) {
-            const Bytes &bytes = all.at(static_cast<size_t>(peer));
+            const Bytes& bytes = all.at(static_cast<size_t>(peer));
             const size_t each = bytes.size() / case_.window;
             for (size_t index = 0; index < case_.window; ++index) {
                 Words values(each / sizeof(uint64_t));
@@ -94,7 +94,7 @@ public:
         return here;
     }
 
-    void expect(size_t index, const char *what, uint64_t found, uint64_t expected)
+    void expect(size_t index, const char* what, uint64_t found, uint64_t expected)
     {
         if (found != expected)
             place_.report.failed(format("rank %d word %zu: %s is 0x%llx instead of 0x%llx",
@@ -103,9 +103,9 @@ public:
                                         static_cast<unsigned long long>(expected)));
     }
 
-private:
-    Place &place_;
-    const Case &case_;
+  private:
+    Place& place_;
+    const Case& case_;
     Memory memory_;
     ExposedMemory exposed_;
     std::map<int, std::unique_ptr<RemoteMemory>> remote_;
@@ -113,7 +113,7 @@ private:
 
 constexpr size_t kRounds = 8;
 
-std::map<int, std::vector<Words>> room_for_fetched(Place &place, const Case &c, size_t rounds)
+std::map<int, std::vector<Words>> room_for_fetched(Place& place, const Case& c, size_t rounds)
 {
     std::map<int, std::vector<Words>> fetched;
     for (int peer : place.ranks.peers())
@@ -123,7 +123,7 @@ std::map<int, std::vector<Words>> room_for_fetched(Place &place, const Case &c, 
 
 } // namespace
 
-void atomic_add(Place &place, const Case &c)
+void atomic_add(Place& place, const Case& c)
 {
     Targets targets(place, c);
     InFlight operations(place.worker);
@@ -143,7 +143,7 @@ void atomic_add(Place &place, const Case &c)
 }
 
 // Everybody adds one: the fetched values of a word are consecutive numbers, each seen once.
-void atomic_fetch_add(Place &place, const Case &c)
+void atomic_fetch_add(Place& place, const Case& c)
 {
     Targets targets(place, c);
     InFlight operations(place.worker);
@@ -160,7 +160,7 @@ void atomic_fetch_add(Place &place, const Case &c)
     for (size_t index = 0; index < c.window; ++index) {
         const uint64_t initial = targets.initial(place.ranks.rank(), index);
         targets.expect(index, "the sum", words[index], initial + here[index].size());
-        for (uint64_t &value : here[index])
+        for (uint64_t& value : here[index])
             value -= initial; // the initial value may be so large that the sum wraps
         std::sort(here[index].begin(), here[index].end());
         for (size_t step = 0; step < here[index].size(); ++step)
@@ -169,7 +169,7 @@ void atomic_fetch_add(Place &place, const Case &c)
 }
 
 // What is fetched and what stays at the end is what was there and what was swapped in.
-void atomic_swap(Place &place, const Case &c)
+void atomic_swap(Place& place, const Case& c)
 {
     Targets targets(place, c);
     InFlight operations(place.worker);
@@ -203,7 +203,7 @@ void atomic_swap(Place &place, const Case &c)
 
 // Everybody tries to replace the initial value with a number of its own: one wins. A second try
 // with a value that is not there changes nothing.
-void atomic_compare_swap(Place &place, const Case &c)
+void atomic_compare_swap(Place& place, const Case& c)
 {
     Targets targets(place, c);
     InFlight operations(place.worker);
@@ -249,15 +249,14 @@ void atomic_compare_swap(Place &place, const Case &c)
 }
 
 // And, or and exclusive or, each without and with fetching. Every peer has words of its own.
-void atomic_bitwise(Place &place, const Case &c)
+void atomic_bitwise(Place& place, const Case& c)
 {
     Targets targets(place, c);
     const auto peers = place.ranks.peers();
     // The peers of rank 0 share its words by turns; rank 0 alone works on theirs.
     const auto mine = [&](int target, int worker, size_t index) {
-        return target != 0 ||
-               index % static_cast<size_t>(place.ranks.count() - 1) ==
-                   static_cast<size_t>(worker - 1);
+        return target != 0 || index % static_cast<size_t>(place.ranks.count() - 1) ==
+                                  static_cast<size_t>(worker - 1);
     };
     const struct {
         ucp_atomic_op_t opcode;
@@ -281,7 +280,7 @@ void atomic_bitwise(Place &place, const Case &c)
         for (size_t index = 0; index < c.window; ++index)
             expected[peer].push_back(targets.initial(peer, index));
     for (const bool fetching : {false, true}) {
-        for (const auto &step : steps) {
+        for (const auto& step : steps) {
             InFlight operations(place.worker);
             const uint64_t operand = fetching ? ~step.operand : step.operand;
             for (int peer : peers)
@@ -294,7 +293,7 @@ void atomic_bitwise(Place &place, const Case &c)
                 for (size_t index = 0; index < c.window; ++index) {
                     if (!mine(peer, place.ranks.rank(), index))
                         continue;
-                    uint64_t &value = expected[peer][index];
+                    uint64_t& value = expected[peer][index];
                     if (fetching)
                         targets.expect(index, "the fetched value", fetched[peer][index][0], value);
                     value = apply(step.opcode, value, operand);
@@ -306,7 +305,7 @@ void atomic_bitwise(Place &place, const Case &c)
     for (size_t index = 0; index < c.window; ++index) {
         uint64_t value = targets.initial(place.ranks.rank(), index);
         for (const bool fetching : {false, true})
-            for (const auto &step : steps)
+            for (const auto& step : steps)
                 value = apply(step.opcode, value, fetching ? ~step.operand : step.operand);
         targets.expect(index, "the word", words[index], value);
     }

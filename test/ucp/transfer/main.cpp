@@ -19,7 +19,7 @@ namespace {
 constexpr int kSkip = 77;
 constexpr size_t kWindowBytes = 4 << 20; // of one peer and direction
 
-const char *const kUsage =
+const char* const kUsage =
     "usage: ucp_transfer [options]\n"
     "  --ops LIST        tag tag_unexpected tag_sync am am_eager am_rndv stream put get\n"
     "                    atomic_add atomic_fadd atomic_swap atomic_cswap atomic_bitwise\n"
@@ -35,7 +35,7 @@ const char *const kUsage =
     "  --peer-errors     UCP_ERR_HANDLING_MODE_PEER\n";
 
 struct Options {
-    std::vector<const Operation *> operations;
+    std::vector<const Operation*> operations;
     std::vector<std::pair<MemoryKind, MemoryKind>> kinds{{MemoryKind::kHost, MemoryKind::kHost}};
     std::vector<size_t> sizes{0, 1, 7, 8, 63, 4095, 4097, 65536, 1 << 20, 33 << 20};
     std::vector<std::pair<bool, bool>> layouts{{false, false}}; // scattered
@@ -47,7 +47,7 @@ struct Options {
     bool peer_errors = false;
 };
 
-std::vector<std::string> split(const std::string &list, char separator)
+std::vector<std::string> split(const std::string& list, char separator)
 {
     std::vector<std::string> parts;
     std::istringstream stream(list);
@@ -56,44 +56,44 @@ std::vector<std::string> split(const std::string &list, char separator)
     return parts;
 }
 
-std::pair<std::string, std::string> split_pair(const std::string &text)
+std::pair<std::string, std::string> split_pair(const std::string& text)
 {
     const auto parts = split(text, ':');
     require(parts.size() == 2, text + " is not a near:far pair");
     return {parts[0], parts[1]};
 }
 
-std::vector<const Operation *> parse_operations(const std::string &list)
+std::vector<const Operation*> parse_operations(const std::string& list)
 {
-    std::vector<const Operation *> chosen;
-    for (const std::string &name : split(list, ',')) {
+    std::vector<const Operation*> chosen;
+    for (const std::string& name : split(list, ',')) {
         const auto found = std::find_if(operations().begin(), operations().end(),
-                                        [&](const Operation &op) { return name == op.name; });
+                                        [&](const Operation& op) { return name == op.name; });
         require(found != operations().end(), "unknown operation " + name);
         chosen.push_back(&*found);
     }
     return chosen;
 }
 
-std::vector<std::pair<MemoryKind, MemoryKind>> parse_kinds(const std::string &list)
+std::vector<std::pair<MemoryKind, MemoryKind>> parse_kinds(const std::string& list)
 {
     std::vector<std::pair<MemoryKind, MemoryKind>> chosen;
     const std::string all = "host:host,host:cuda,host:managed,cuda:host,cuda:cuda,cuda:managed,"
                             "managed:host,managed:cuda,managed:managed";
-    for (const std::string &text : split(list == "all" ? all : list, ',')) {
+    for (const std::string& text : split(list == "all" ? all : list, ',')) {
         const auto [near, far] = split_pair(text);
         chosen.emplace_back(memory_kind(near), memory_kind(far));
     }
     return chosen;
 }
 
-bool parse_layout(const std::string &text)
+bool parse_layout(const std::string& text)
 {
     require(text == "contig" || text == "iov", "unknown layout " + text);
     return text == "iov";
 }
 
-Options parse(int argc, char **argv)
+Options parse(int argc, char** argv)
 {
     const option names[] = {{"ops", required_argument, nullptr, 'o'},
                             {"kinds", required_argument, nullptr, 'k'},
@@ -117,12 +117,12 @@ Options parse(int argc, char **argv)
             break;
         case 's':
             options.sizes.clear();
-            for (const std::string &text : split(optarg, ','))
+            for (const std::string& text : split(optarg, ','))
                 options.sizes.push_back(std::stoul(text));
             break;
         case 'l':
             options.layouts.clear();
-            for (const std::string &text : split(optarg, ',')) {
+            for (const std::string& text : split(optarg, ',')) {
                 const auto [near, far] = split_pair(text);
                 options.layouts.emplace_back(parse_layout(near), parse_layout(far));
             }
@@ -152,24 +152,24 @@ Options parse(int argc, char **argv)
     require(optind == argc && options.ranks >= 2 && options.window > 0 && options.iterations > 0,
             kUsage);
     if (options.operations.empty())
-        for (const Operation &operation : operations())
+        for (const Operation& operation : operations())
             options.operations.push_back(&operation);
     return options;
 }
 
 // Every rank makes the same list, so the numbers agree.
-std::vector<Case> make_cases(const Options &options)
+std::vector<Case> make_cases(const Options& options)
 {
     std::vector<Case> cases;
     for (unsigned iteration = 0; iteration < options.iterations; ++iteration) {
-        for (const Operation *operation : options.operations) {
-            for (const auto &[near, far] : options.kinds) {
+        for (const Operation* operation : options.operations) {
+            for (const auto& [near, far] : options.kinds) {
                 Case c{operation, sizeof(uint64_t), near, far, false, false, options.window, 0};
                 if (!operation->sized) {
                     cases.push_back(c);
                     continue;
                 }
-                for (const auto &[near_scattered, far_scattered] : options.layouts) {
+                for (const auto& [near_scattered, far_scattered] : options.layouts) {
                     for (const size_t size : options.sizes) {
                         c.size = size;
                         c.near_scattered = near_scattered;
@@ -187,23 +187,23 @@ std::vector<Case> make_cases(const Options &options)
     return cases;
 }
 
-bool needs_cuda(const Options &options)
+bool needs_cuda(const Options& options)
 {
-    return std::any_of(options.kinds.begin(), options.kinds.end(), [](const auto &pair) {
+    return std::any_of(options.kinds.begin(), options.kinds.end(), [](const auto& pair) {
         return pair.first != MemoryKind::kHost || pair.second != MemoryKind::kHost;
     });
 }
 
-uint64_t features(const Options &options)
+uint64_t features(const Options& options)
 {
     uint64_t mask = 0;
-    for (const Operation *operation : options.operations)
+    for (const Operation* operation : options.operations)
         mask |= operation->features;
     return mask;
 }
 
 // The result of all ranks together; the same in each.
-int run_cases(const Options &options, Ranks &ranks, Report &report)
+int run_cases(const Options& options, Ranks& ranks, Report& report)
 {
     const unsigned limit_s = 3 * deadline_s();
     report.begin("start", limit_s);
@@ -214,7 +214,7 @@ int run_cases(const Options &options, Ranks &ranks, Report &report)
                         options.peer_errors);
     Place place{ranks, worker, endpoints, report};
     const auto cases = make_cases(options);
-    for (const Case &c : cases) {
+    for (const Case& c : cases) {
         report.begin(c.name(), limit_s);
         c.operation->run(place, c);
         endpoints.require_no_error();
@@ -230,12 +230,12 @@ int run_cases(const Options &options, Ranks &ranks, Report &report)
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-int run(int argc, char **argv)
+int run(int argc, char** argv)
 {
     Options options;
     try {
         options = parse(argc, argv);
-    } catch (const std::exception &error) {
+    } catch (const std::exception& error) {
         std::fprintf(stderr, "%s\n", error.what());
         return EXIT_FAILURE;
     }
@@ -258,7 +258,7 @@ int run(int argc, char **argv)
 } // namespace
 } // namespace ucptest
 
-int main(int argc, char **argv)
+int main(int argc, char** argv)
 {
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
     return ucptest::run(argc, argv);

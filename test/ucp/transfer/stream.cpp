@@ -5,7 +5,7 @@
 
 namespace ucptest {
 
-void stream(Place &place, const Case &c)
+void stream(Place& place, const Case& c)
 {
     // UCX 1.13's receiver aborts on an empty stream message (assertion in stream_recv.c).
     if (c.size == 0)

@@ -8,12 +8,12 @@
 namespace ucptest {
 namespace {
 
-ucp_tag_t tag_of(const Case &c, int from, size_t index)
+ucp_tag_t tag_of(const Case& c, int from, size_t index)
 {
     return c.number << 32 | static_cast<uint64_t>(from) << 16 | index;
 }
 
-void send_all(Place &place, const Case &c, Flows &flows, InFlight &operations, bool synchronous)
+void send_all(Place& place, const Case& c, Flows& flows, InFlight& operations, bool synchronous)
 {
     for (size_t index = 0; index < c.window; ++index)
         for (int peer : place.ranks.peers())
@@ -21,7 +21,7 @@ void send_all(Place &place, const Case &c, Flows &flows, InFlight &operations, b
                                 tag_of(c, place.ranks.rank(), index), synchronous);
 }
 
-void receive_all(Place &place, const Case &c, Flows &flows, InFlight &operations)
+void receive_all(Place& place, const Case& c, Flows& flows, InFlight& operations)
 {
     for (size_t index = 0; index < c.window; ++index)
         for (int peer : place.ranks.peers())
@@ -31,7 +31,7 @@ void receive_all(Place &place, const Case &c, Flows &flows, InFlight &operations
 
 } // namespace
 
-void tag_expected(Place &place, const Case &c)
+void tag_expected(Place& place, const Case& c)
 {
     Flows flows(place, c, Direction::kToFar);
     InFlight operations(place.worker);
@@ -42,7 +42,7 @@ void tag_expected(Place &place, const Case &c)
     flows.check();
 }
 
-void tag_unexpected(Place &place, const Case &c)
+void tag_unexpected(Place& place, const Case& c)
 {
     Flows flows(place, c, Direction::kToFar);
     InFlight operations(place.worker);
@@ -54,7 +54,7 @@ void tag_unexpected(Place &place, const Case &c)
 }
 
 // A synchronous send must not complete before its receive is posted.
-void tag_synchronous(Place &place, const Case &c)
+void tag_synchronous(Place& place, const Case& c)
 {
     Flows flows(place, c, Direction::kToFar);
     InFlight operations(place.worker);

@@ -12,7 +12,7 @@ constexpr uint64_t kEmpty = 0xe; // marks the pattern of a buffer that nothing h
 
 } // namespace
 
-const std::vector<Operation> &operations()
+const std::vector<Operation>& operations()
 {
     static const std::vector<Operation> all = {
         {"tag", UCP_FEATURE_TAG, true, tag_expected},
@@ -46,7 +46,7 @@ uint64_t Case::seed(int from, int to) const
     return seed_of({number, size, static_cast<uint64_t>(from), static_cast<uint64_t>(to)});
 }
 
-Flows::Flows(Place &place, const Case &c, Direction direction)
+Flows::Flows(Place& place, const Case& c, Direction direction)
     : place_(place), case_(c), direction_(direction)
 {
     const int me = place.ranks.rank();
@@ -64,7 +64,7 @@ void Flows::check()
 {
     const int me = place_.ranks.rank();
     const bool to_far = direction_ == Direction::kToFar;
-    for (const auto &[peer, flow] : flows_) {
+    for (const auto& [peer, flow] : flows_) {
         const uint64_t sent = case_.seed(me, peer);
         const uint64_t received = case_.seed(peer, me);
         if (const auto wrong = flow->near.difference(to_far ? sent : received))
