@@ -239,7 +239,7 @@ void fill(unsigned char* data, std::size_t size, unsigned seed) {
 bool is_filled(const unsigned char* data, std::size_t size, unsigned seed) {
     std::vector<unsigned char> expected(size);
     fill(expected.data(), size, seed);
-    return std::memcmp(expected.data(), data, size) == 0;
+    return size == 0 || std::memcmp(expected.data(), data, size) == 0;
 }
 
 int next_event(ibv_context* context) {
@@ -322,8 +322,14 @@ int main(int argc, char** argv) {
         const char* build = std::getenv("top_builddir");
         std::string preload = std::string(build == nullptr ? "." : build) +
                               "/src/emu/softhca/.libs/libsofthca.so";
-        if (const char* runtime = std::getenv("SANITIZER_RUNTIME")) {
-            preload = std::string(runtime) + ":" + preload;
+        // A sanitizer's runtime library insists on being the first.
+        for (const char* name :
+             {"__ubsan_handle_builtin_unreachable", "__asan_init", "__tsan_init"}) {
+            Dl_info info;
+            void* symbol = dlsym(RTLD_DEFAULT, name);
+            if (symbol != nullptr && dladdr(symbol, &info) != 0) {
+                preload = std::string(info.dli_fname) + ":" + preload;
+            }
         }
         setenv("LD_PRELOAD", preload.c_str(), 1);
         if (std::getenv("SOFTHCA_FABRIC") == nullptr) {

@@ -4,6 +4,7 @@
 // the emulated GPU's memory, in every combination of what the HCA offers.
 #include "softhca_fixture.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include <cuda.h>

@@ -13,7 +13,8 @@ for program in ibv_devinfo ibv_rc_pingpong ucx_perftest; do
 done
 runtime=
 case ${GDR_SANITIZERS:-none} in
-*address*) runtime=$(${CXX:-c++} -print-file-name=libasan.so): ;;
+*address*) runtime=$(${CXX:-c++} -print-file-name=libasan.so):$(${CXX:-c++} -print-file-name=libubsan.so): ;;
+*undefined*) runtime=$(${CXX:-c++} -print-file-name=libubsan.so): ;;
 *thread*) runtime=$(${CXX:-c++} -print-file-name=libtsan.so): ;;
 esac
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"

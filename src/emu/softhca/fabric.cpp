@@ -74,6 +74,7 @@ std::mutex TablesGuard::mutex_;
 } // namespace
 
 std::atomic<Process*> Process::current_{nullptr};
+Process* Process::parents_ = nullptr;
 
 void SharedLock::lock_contended(Token self) {
     const Process& process = *Process::current();
@@ -120,7 +121,7 @@ Process& Process::join() {
     return *process;
 }
 
-void Process::forget_in_child() { current_.store(nullptr, std::memory_order_release); }
+void Process::forget_in_child() { parents_ = current_.exchange(nullptr); }
 
 // The last member to leave takes the fabric's file along.
 void Process::leave_at_exit() {

@@ -143,6 +143,7 @@ class Process {
     static void leave_at_exit();
 
     static std::atomic<Process*> current_;
+    static Process* parents_; // of a forked child: never used, never freed
 
     Token token_ = 0;
     Fabric* fabric_ = nullptr;

@@ -51,16 +51,15 @@ void Agent::run(Process& process, pthread_mutex_t& alive) {
     std::unique_lock<std::mutex> lock(mutex_);
     holding_ = true;
     changed_.notify_all();
-    std::vector<std::uint32_t> batch;
     while (true) {
         changed_.wait(lock, [this] { return !watched_.empty(); });
         changed_.wait_for(lock, kTick, [] { return false; });
-        batch.swap(watched_);
+        batch_.swap(watched_);
         lock.unlock();
-        std::erase_if(batch, [&process](std::uint32_t index) { return !run_watched(process, index); });
+        std::erase_if(batch_, [&process](std::uint32_t index) { return !run_watched(process, index); });
         lock.lock();
-        watched_.insert(watched_.end(), batch.begin(), batch.end());
-        batch.clear();
+        watched_.insert(watched_.end(), batch_.begin(), batch_.end());
+        batch_.clear();
     }
 }
 

@@ -32,6 +32,7 @@ class Agent {
     std::condition_variable changed_;
     bool holding_ = false;
     std::vector<std::uint32_t> watched_;
+    std::vector<std::uint32_t> batch_; // of the thread alone
     std::thread thread_;
 };
 
