@@ -64,6 +64,7 @@ fi
 echo "64 KiB of locked memory"
 preload=$runtime$softhca:$module
 export SOFTHCA_MEMLOCK=enforce
+# shellcheck disable=SC3045 # every sh in use has it
 ulimit -l 64
 refused "ulimit -l" ucp_transfer --ops tag --sizes 8
 exit $failed
