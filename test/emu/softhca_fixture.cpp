@@ -21,7 +21,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLimit{20};
 
-void require(bool condition, const char* what) {
+void require(bool condition, const char* what)
+{
     if (!condition) {
         throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
     }
@@ -29,14 +30,16 @@ void require(bool condition, const char* what) {
 
 } // namespace
 
-struct softhca_counters counters() {
+struct softhca_counters counters()
+{
     using Function = void (*)(struct softhca_counters*);
     struct softhca_counters result;
     reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "softhca_counters"))(&result);
     return result;
 }
 
-Device::Device(unsigned index) {
+Device::Device(unsigned index)
+{
     int count = 0;
     ibv_device** list = ibv_get_device_list(&count);
     require(list != nullptr && index < static_cast<unsigned>(count), "device list");
@@ -47,13 +50,15 @@ Device::Device(unsigned index) {
     require(pd != nullptr, "alloc pd");
 }
 
-Device::~Device() {
+Device::~Device()
+{
     EXPECT_EQ(ibv_dealloc_pd(pd), 0);
     EXPECT_EQ(ibv_close_device(context), 0);
 }
 
 Endpoint::Endpoint(Device& owner, const Options& chosen)
-    : device(owner), options(chosen), buffer(chosen.buffer_size) {
+    : device(owner), options(chosen), buffer(chosen.buffer_size)
+{
     mr = ibv_reg_mr(device.pd, buffer.data(), buffer.size(), kAllAccess);
     require(mr != nullptr, "register");
     cq = ibv_create_cq(device.context, static_cast<int>(4 * options.queue_depth), this,
@@ -77,22 +82,25 @@ Endpoint::Endpoint(Device& owner, const Options& chosen)
             "INIT");
 }
 
-Endpoint::~Endpoint() {
+Endpoint::~Endpoint()
+{
     EXPECT_EQ(ibv_destroy_qp(qp), 0);
     EXPECT_EQ(ibv_destroy_cq(cq), 0);
     EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
-Address Endpoint::address() const {
+Address Endpoint::address() const
+{
     ibv_port_attr port;
     require(ibv_query_port(device.context, 1, &port) == 0, "query port");
-    Address result = {qp->qp_num, port.lid, {}, reinterpret_cast<std::uint64_t>(buffer.data()),
-                      mr->rkey};
+    Address result = {
+        qp->qp_num, port.lid, {}, reinterpret_cast<std::uint64_t>(buffer.data()), mr->rkey};
     require(ibv_query_gid(device.context, 1, 0, &result.gid) == 0, "query gid");
     return result;
 }
 
-int Endpoint::to_rtr(const Address& peer) {
+int Endpoint::to_rtr(const Address& peer)
+{
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_RTR;
     attr.path_mtu = IBV_MTU_4096;
@@ -110,7 +118,8 @@ int Endpoint::to_rtr(const Address& peer) {
                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
-int Endpoint::to_rts() {
+int Endpoint::to_rts()
+{
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_RTS;
     attr.timeout = static_cast<std::uint8_t>(options.timeout);
@@ -122,22 +131,26 @@ int Endpoint::to_rts() {
                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-int Endpoint::to_error() {
+int Endpoint::to_error()
+{
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_ERR;
     return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 }
 
-void Endpoint::connect(const Address& peer) {
+void Endpoint::connect(const Address& peer)
+{
     ASSERT_EQ(to_rtr(peer), 0);
     ASSERT_EQ(to_rts(), 0);
 }
 
-ibv_sge Endpoint::sge(std::size_t offset, std::uint32_t length) const {
+ibv_sge Endpoint::sge(std::size_t offset, std::uint32_t length) const
+{
     return {reinterpret_cast<std::uint64_t>(buffer.data()) + offset, length, mr->lkey};
 }
 
-int Endpoint::post_receive(std::size_t offset, std::uint32_t length, std::uint64_t id) {
+int Endpoint::post_receive(std::size_t offset, std::uint32_t length, std::uint64_t id)
+{
     ibv_sge list = sge(offset, length);
     ibv_recv_wr wr = {id, nullptr, &list, 1};
     ibv_recv_wr* bad;
@@ -145,13 +158,14 @@ int Endpoint::post_receive(std::size_t offset, std::uint32_t length, std::uint64
                                   : ibv_post_recv(qp, &wr, &bad);
 }
 
-int Endpoint::post(ibv_send_wr& wr) {
+int Endpoint::post(ibv_send_wr& wr)
+{
     ibv_send_wr* bad;
     return ibv_post_send(qp, &wr, &bad);
 }
 
-int Endpoint::post_send(std::size_t offset, std::uint32_t length, std::uint64_t id,
-                        unsigned flags) {
+int Endpoint::post_send(std::size_t offset, std::uint32_t length, std::uint64_t id, unsigned flags)
+{
     ibv_sge list = sge(offset, length);
     ibv_send_wr wr = {};
     wr.wr_id = id;
@@ -163,8 +177,8 @@ int Endpoint::post_send(std::size_t offset, std::uint32_t length, std::uint64_t 
 }
 
 int Endpoint::post_rdma(ibv_wr_opcode opcode, std::size_t offset, std::uint32_t length,
-                        std::uint64_t remote, std::uint32_t rkey, std::uint64_t id,
-                        unsigned flags) {
+                        std::uint64_t remote, std::uint32_t rkey, std::uint64_t id, unsigned flags)
+{
     ibv_sge list = sge(offset, length);
     ibv_send_wr wr = {};
     wr.wr_id = id;
@@ -178,7 +192,8 @@ int Endpoint::post_rdma(ibv_wr_opcode opcode, std::size_t offset, std::uint32_t 
 }
 
 int Endpoint::post_atomic(ibv_wr_opcode opcode, std::size_t offset, std::uint64_t remote,
-                          std::uint32_t rkey, std::uint64_t compare_add, std::uint64_t swap) {
+                          std::uint32_t rkey, std::uint64_t compare_add, std::uint64_t swap)
+{
     ibv_sge list = sge(offset, 8);
     ibv_send_wr wr = {};
     wr.sg_list = &list;
@@ -192,7 +207,8 @@ int Endpoint::post_atomic(ibv_wr_opcode opcode, std::size_t offset, std::uint64_
     return post(wr);
 }
 
-ibv_wc Endpoint::next() {
+ibv_wc Endpoint::next()
+{
     ibv_wc wc = {};
     const auto end = Clock::now() + kLimit;
     do {
@@ -207,7 +223,8 @@ ibv_wc Endpoint::next() {
     return wc;
 }
 
-bool Endpoint::is_idle() {
+bool Endpoint::is_idle()
+{
     const auto end = Clock::now() + std::chrono::milliseconds(50);
     ibv_wc wc;
     do {
@@ -218,31 +235,36 @@ bool Endpoint::is_idle() {
     return true;
 }
 
-ibv_qp_state Endpoint::state() {
+ibv_qp_state Endpoint::state()
+{
     ibv_qp_attr attr;
     ibv_qp_init_attr init;
     EXPECT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
     return attr.qp_state;
 }
 
-void connect(Endpoint& a, Endpoint& b) {
+void connect(Endpoint& a, Endpoint& b)
+{
     a.connect(b.address());
     b.connect(a.address());
 }
 
-void fill(unsigned char* data, std::size_t size, unsigned seed) {
+void fill(unsigned char* data, std::size_t size, unsigned seed)
+{
     for (std::size_t i = 0; i < size; ++i) {
         data[i] = static_cast<unsigned char>(i * 31 + (i >> 8) + seed * 7 + 1);
     }
 }
 
-bool is_filled(const unsigned char* data, std::size_t size, unsigned seed) {
+bool is_filled(const unsigned char* data, std::size_t size, unsigned seed)
+{
     std::vector<unsigned char> expected(size);
     fill(expected.data(), size, seed);
     return size == 0 || std::memcmp(expected.data(), data, size) == 0;
 }
 
-int next_event(ibv_context* context) {
+int next_event(ibv_context* context)
+{
     pollfd descriptor = {context->async_fd, POLLIN, 0};
     ibv_async_event event;
     if (poll(&descriptor, 1, 5000) != 1 || ibv_get_async_event(context, &event) != 0) {
@@ -252,15 +274,18 @@ int next_event(ibv_context* context) {
     return event.event_type;
 }
 
-void Child::Link::write(const void* data, std::size_t size) {
+void Child::Link::write(const void* data, std::size_t size)
+{
     require(::write(fd_, data, size) == static_cast<ssize_t>(size), "write to child");
 }
 
-void Child::Link::read(void* data, std::size_t size) {
+void Child::Link::read(void* data, std::size_t size)
+{
     require(recv(fd_, data, size, MSG_WAITALL) == static_cast<ssize_t>(size), "read from child");
 }
 
-Child::Child(const std::function<void(Link&)>& body) : pid_(-1), fd_(-1), link_(-1) {
+Child::Child(const std::function<void(Link&)>& body) : pid_(-1), fd_(-1), link_(-1)
+{
     int fds[2];
     require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0, "socketpair");
     pid_ = fork();
@@ -282,27 +307,31 @@ Child::Child(const std::function<void(Link&)>& body) : pid_(-1), fd_(-1), link_(
     link_ = Link(fd_);
 }
 
-Child::~Child() {
+Child::~Child()
+{
     if (pid_ > 0) {
         kill();
     }
     close(fd_);
 }
 
-void Child::kill() {
+void Child::kill()
+{
     ::kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
     pid_ = -1;
 }
 
-void Child::join() {
+void Child::join()
+{
     int status = 0;
     EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
     pid_ = -1;
 }
 
-bool run_tests(const std::string& filter, const std::vector<std::string>& environment) {
+bool run_tests(const std::string& filter, const std::vector<std::string>& environment)
+{
     const pid_t pid = fork();
     if (pid == 0) {
         for (const std::string& setting : environment) {
@@ -317,11 +346,12 @@ bool run_tests(const std::string& filter, const std::vector<std::string>& enviro
     return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv)
+{
     if (dlsym(RTLD_DEFAULT, "softhca_counters") == nullptr) {
         const char* build = std::getenv("top_builddir");
-        std::string preload = std::string(build == nullptr ? "." : build) +
-                              "/src/emu/softhca/.libs/libsofthca.so";
+        std::string preload =
+            std::string(build == nullptr ? "." : build) + "/src/emu/softhca/.libs/libsofthca.so";
         // A sanitizer's runtime library insists on being the first.
         for (const char* name :
              {"__ubsan_handle_builtin_unreachable", "__asan_init", "__tsan_init"}) {

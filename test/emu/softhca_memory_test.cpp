@@ -17,14 +17,16 @@ namespace {
 
 class Memory : public ::testing::Test {
   protected:
-    ibv_mr* reg(void* address, std::size_t length, int access = kAllAccess) {
+    ibv_mr* reg(void* address, std::size_t length, int access = kAllAccess)
+    {
         errno = 0;
         return ibv_reg_mr(device.pd, address, length, access);
     }
     Device device;
 };
 
-TEST_F(Memory, WhatCannotBeTouchedCannotBeRegistered) {
+TEST_F(Memory, WhatCannotBeTouchedCannotBeRegistered)
+{
     auto* pages = static_cast<unsigned char*>(
         mmap(nullptr, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ASSERT_EQ(mprotect(pages + 4096, 4096, PROT_NONE), 0);
@@ -50,7 +52,8 @@ TEST_F(Memory, WhatCannotBeTouchedCannotBeRegistered) {
     munmap(pages, 3 * 4096);
 }
 
-TEST_F(Memory, KeysDifferAndOldOnesAreRefused) {
+TEST_F(Memory, KeysDifferAndOldOnesAreRefused)
+{
     std::vector<unsigned char> memory(4096);
     std::vector<std::uint32_t> keys;
     for (unsigned i = 0; i < 1000; ++i) {
@@ -63,7 +66,8 @@ TEST_F(Memory, KeysDifferAndOldOnesAreRefused) {
     EXPECT_EQ(std::unique(keys.begin(), keys.end()), keys.end());
 }
 
-TEST_F(Memory, OtherAddressForPeers) {
+TEST_F(Memory, OtherAddressForPeers)
+{
     Endpoint a(device), b(device);
     connect(a, b);
     std::vector<unsigned char> memory(10000);
@@ -77,7 +81,8 @@ TEST_F(Memory, OtherAddressForPeers) {
 }
 
 // A dmabuf as any file gives one: bytes from an offset, at an address of our own choice.
-TEST_F(Memory, Dmabuf) {
+TEST_F(Memory, Dmabuf)
+{
     const int fd = memfd_create("buffer", 0);
     ASSERT_EQ(ftruncate(fd, 1 << 20), 0);
     auto* view = static_cast<unsigned char*>(
@@ -112,7 +117,8 @@ TEST_F(Memory, Dmabuf) {
 
 // The emulated driver, loaded as a program loads CUDA.
 struct Cuda {
-    Cuda() {
+    Cuda()
+    {
         const char* build = getenv("top_builddir");
         const std::string path =
             std::string(build == nullptr ? "." : build) + "/src/emu/softcuda/.libs/libcuda.so.1";
@@ -123,36 +129,45 @@ struct Cuda {
         }
         CUcontext context;
         EXPECT_EQ(call<decltype(&cuInit)>("cuInit")(0), CUDA_SUCCESS);
-        EXPECT_EQ(call<decltype(&cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain")(&context, 0),
-                  CUDA_SUCCESS);
+        EXPECT_EQ(
+            call<decltype(&cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain")(&context, 0),
+            CUDA_SUCCESS);
         EXPECT_EQ(call<decltype(&cuCtxSetCurrent)>("cuCtxSetCurrent")(context), CUDA_SUCCESS);
     }
-    template <class Function> Function call(const char* name) {
+    template <class Function>
+    Function call(const char* name)
+    {
         return reinterpret_cast<Function>(dlsym(library, name));
     }
-    CUdeviceptr allocate(std::size_t size) {
+    CUdeviceptr allocate(std::size_t size)
+    {
         CUdeviceptr pointer = 0;
         EXPECT_EQ(call<decltype(&cuMemAlloc)>("cuMemAlloc_v2")(&pointer, size), CUDA_SUCCESS);
         return pointer;
     }
-    void put(CUdeviceptr to, const void* from, std::size_t size) {
+    void put(CUdeviceptr to, const void* from, std::size_t size)
+    {
         EXPECT_EQ(call<decltype(&cuMemcpyHtoD)>("cuMemcpyHtoD_v2")(to, from, size), CUDA_SUCCESS);
     }
-    void get(void* to, CUdeviceptr from, std::size_t size) {
+    void get(void* to, CUdeviceptr from, std::size_t size)
+    {
         EXPECT_EQ(call<decltype(&cuMemcpyDtoH)>("cuMemcpyDtoH_v2")(to, from, size), CUDA_SUCCESS);
     }
     void* library;
 };
 
-ibv_mr* reg_device(Device& device, CUdeviceptr pointer, std::size_t size) {
+ibv_mr* reg_device(Device& device, CUdeviceptr pointer, std::size_t size)
+{
     errno = 0;
     return ibv_reg_mr(device.pd, reinterpret_cast<void*>(pointer), size, kAllAccess);
 }
 
-ibv_mr* reg_exported(Device& device, Cuda& cuda, CUdeviceptr pointer, std::size_t size) {
+ibv_mr* reg_exported(Device& device, Cuda& cuda, CUdeviceptr pointer, std::size_t size)
+{
     int fd = -1;
     EXPECT_EQ(cuda.call<decltype(&cuMemGetHandleForAddressRange)>("cuMemGetHandleForAddressRange")(
-                  &fd, pointer, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0), CUDA_SUCCESS);
+                  &fd, pointer, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
+              CUDA_SUCCESS);
     errno = 0;
     ibv_mr* mr = ibv_reg_dmabuf_mr(device.pd, 0, size, pointer, fd, kAllAccess);
     const int error = errno;
@@ -162,7 +177,8 @@ ibv_mr* reg_exported(Device& device, Cuda& cuda, CUdeviceptr pointer, std::size_
 }
 
 // Device memory that the CPU cannot touch, on both sides and in both processes.
-TEST(DISABLED_Configured, DeviceMemoryBetweenProcesses) {
+TEST(DISABLED_Configured, DeviceMemoryBetweenProcesses)
+{
     constexpr std::size_t kSize = 4 << 20;
     Child child([](Child::Link& link) {
         Cuda cuda;
@@ -240,14 +256,15 @@ TEST(DISABLED_Configured, DeviceMemoryBetweenProcesses) {
 }
 
 // What the environment says the HCA offers, against what it does.
-TEST(DISABLED_Configured, WaysOfDeviceMemory) {
+TEST(DISABLED_Configured, WaysOfDeviceMemory)
+{
     const std::string offered = getenv("SOFTHCA_GPU_DIRECT");
     Cuda cuda;
     Device device;
     const CUdeviceptr memory = cuda.allocate(65536);
     for (bool dmabuf : {false, true}) {
-        ibv_mr* mr = dmabuf ? reg_exported(device, cuda, memory, 65536)
-                            : reg_device(device, memory, 65536);
+        ibv_mr* mr =
+            dmabuf ? reg_exported(device, cuda, memory, 65536) : reg_device(device, memory, 65536);
         if (offered.find(dmabuf ? "dmabuf" : "peermem") != std::string::npos) {
             ASSERT_NE(mr, nullptr);
             EXPECT_EQ(ibv_dereg_mr(mr), 0);
@@ -259,15 +276,18 @@ TEST(DISABLED_Configured, WaysOfDeviceMemory) {
     EXPECT_EQ(reg_device(device, memory + 65536 - 10, 1 << 20), nullptr); // beyond the allocation
 }
 
-TEST(Memory_, DeviceMemory) {
+TEST(Memory_, DeviceMemory)
+{
     EXPECT_TRUE(run_tests("DISABLED_Configured.DeviceMemoryBetweenProcesses", {}));
     for (const char* offered : {"dmabuf", "peermem", "dmabuf,peermem", "none"}) {
         EXPECT_TRUE(run_tests("DISABLED_Configured.WaysOfDeviceMemory",
-                              {std::string("SOFTHCA_GPU_DIRECT=") + offered})) << offered;
+                              {std::string("SOFTHCA_GPU_DIRECT=") + offered}))
+            << offered;
     }
 }
 
-TEST(DISABLED_Configured, Memlock) {
+TEST(DISABLED_Configured, Memlock)
+{
     const rlimit limit = {64 << 10, 64 << 10};
     ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
     Device device;
@@ -296,7 +316,8 @@ TEST(DISABLED_Configured, Memlock) {
     EXPECT_EQ(ibv_dereg_mr(half), 0);
 }
 
-TEST(Memory_, MemlockLimitsHostMemory) {
+TEST(Memory_, MemlockLimitsHostMemory)
+{
     EXPECT_TRUE(run_tests("DISABLED_Configured.Memlock", {"SOFTHCA_MEMLOCK=enforce"}));
     if (geteuid() == 0) { // has CAP_IPC_LOCK, commonly
         EXPECT_TRUE(run_tests("DISABLED_Configured.Memlock", {"SOFTHCA_MEMLOCK=kernel"}));

@@ -17,7 +17,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Connects an endpoint to one of the process at the other end.
-Address meet(Child::Link& link, Endpoint& endpoint) {
+Address meet(Child::Link& link, Endpoint& endpoint)
+{
     link.put(endpoint.address());
     const Address peer = link.get<Address>();
     endpoint.connect(peer);
@@ -27,7 +28,8 @@ Address meet(Child::Link& link, Endpoint& endpoint) {
 }
 
 // Sleeps until the channel has an event; false after ten seconds.
-bool sleep_on(ibv_comp_channel* channel) {
+bool sleep_on(ibv_comp_channel* channel)
+{
     pollfd descriptor = {channel->fd, POLLIN, 0};
     ibv_cq* cq;
     void* context;
@@ -38,7 +40,8 @@ bool sleep_on(ibv_comp_channel* channel) {
     return true;
 }
 
-TEST(Processes, SendsOfEverySize) {
+TEST(Processes, SendsOfEverySize)
+{
     const std::uint32_t sizes[] = {0, 8, 88, 89, 4096, 8192, 8193, 1 << 20, 33 << 20};
     Options options;
     options.buffer_size = (33 << 20) + 16;
@@ -67,7 +70,8 @@ TEST(Processes, SendsOfEverySize) {
     child.join();
 }
 
-TEST(Processes, OneSidedOperationsNeedNoHelpOfTheResponder) {
+TEST(Processes, OneSidedOperationsNeedNoHelpOfTheResponder)
+{
     Options options;
     options.buffer_size = (33 << 20) + 64;
     Child child([&](Child::Link& link) {
@@ -103,7 +107,8 @@ TEST(Processes, OneSidedOperationsNeedNoHelpOfTheResponder) {
 
 // A responder that only looks at its memory sees a small WRITE, even if the requester makes no
 // verbs call after posting it.
-TEST(Processes, SmallWritesLandWithoutPolling) {
+TEST(Processes, SmallWritesLandWithoutPolling)
+{
     Child child([](Child::Link& link) {
         Device device;
         Endpoint b(device);
@@ -124,7 +129,8 @@ TEST(Processes, SmallWritesLandWithoutPolling) {
     for (std::uint64_t i = 1; i <= 20; ++i) {
         std::memcpy(a.buffer.data(), &i, sizeof i);
         ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 0, 8, peer.buffer, peer.rkey, i,
-                              i % 2 == 0 ? unsigned{IBV_SEND_SIGNALED} : 0u), 0);
+                              i % 2 == 0 ? unsigned{IBV_SEND_SIGNALED} : 0u),
+                  0);
         child.link().get<char>();
     }
     for (std::uint64_t i = 2; i <= 20; i += 2) {
@@ -134,7 +140,8 @@ TEST(Processes, SmallWritesLandWithoutPolling) {
 }
 
 // What is posted in order is seen in order, whatever ways the operations take.
-TEST(Processes, OperationsOfAQueuePairAreOrdered) {
+TEST(Processes, OperationsOfAQueuePairAreOrdered)
+{
     constexpr unsigned kRounds = 300;
     Options options;
     options.queue_depth = 1024;
@@ -167,8 +174,9 @@ TEST(Processes, OperationsOfAQueuePairAreOrdered) {
         }
         const std::uint64_t value = round;
         std::memcpy(a.buffer.data() + 300000 - 8, &value, sizeof value);
-        ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 1000, 300000 - 1000, peer.buffer + 1000,
-                              peer.rkey, 0, 0), 0);
+        ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 1000, 300000 - 1000, peer.buffer + 1000, peer.rkey,
+                              0, 0),
+                  0);
         const std::uint64_t last = 3 * round + 2;
         std::memcpy(a.buffer.data() + 16, &last, sizeof last);
         ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 16, 8, peer.buffer, peer.rkey, 0, 0), 0);
@@ -186,7 +194,8 @@ TEST(Processes, OperationsOfAQueuePairAreOrdered) {
     child.join();
 }
 
-TEST(Processes, FourToOneOverASharedReceiveQueue) {
+TEST(Processes, FourToOneOverASharedReceiveQueue)
+{
     constexpr unsigned kSenders = 4, kMessages = 2000;
     std::vector<std::unique_ptr<Child>> children;
     for (unsigned sender = 0; sender < kSenders; ++sender) {
@@ -260,7 +269,8 @@ TEST(Processes, FourToOneOverASharedReceiveQueue) {
     EXPECT_EQ(ibv_destroy_srq(srq), 0);
 }
 
-TEST(Processes, SleepingReceiverIsWoken) {
+TEST(Processes, SleepingReceiverIsWoken)
+{
     constexpr unsigned kMessages = 200;
     Child child([](Child::Link& link) {
         Device device;
@@ -300,7 +310,8 @@ TEST(Processes, SleepingReceiverIsWoken) {
 }
 
 // The requester sleeps while its sends wait for receive WQEs; the receiver serves them.
-TEST(Processes, SleepingRequesterIsServed) {
+TEST(Processes, SleepingRequesterIsServed)
+{
     constexpr unsigned kMessages = 50;
     Child child([](Child::Link& link) {
         Device device;
@@ -314,7 +325,8 @@ TEST(Processes, SleepingRequesterIsServed) {
             for (unsigned i = 0; i < kMessages; ++i) {
                 fill(a.buffer.data() + i * 10000, 10000, i);
                 ASSERT_EQ(a.post_send(i * 10000, i % 2 == 0 ? 10000 : 50, i,
-                                      i + 1 == kMessages ? unsigned{IBV_SEND_SIGNALED} : 0u), 0);
+                                      i + 1 == kMessages ? unsigned{IBV_SEND_SIGNALED} : 0u),
+                          0);
             }
             link.put('p'); // posted
             ASSERT_TRUE(sleep_on(channel));
@@ -339,7 +351,8 @@ TEST(Processes, SleepingRequesterIsServed) {
 }
 
 // A peer that dies: what is outstanding and what is posted afterwards fails, after the retries.
-TEST(Processes, KilledPeer) {
+TEST(Processes, KilledPeer)
+{
     for (bool waiting : {true, false}) {
         Child child([](Child::Link& link) {
             Device device;
@@ -361,8 +374,8 @@ TEST(Processes, KilledPeer) {
                 ASSERT_EQ(a.post_send(0, 8, 2), 0); // for a receive that never comes
             }
             ASSERT_EQ(ibv_req_notify_cq(a.cq, 0), 0);
-            child.kill();
             const auto start = Clock::now();
+            child.kill();
             if (!waiting) {
                 ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 0, 8, peer.buffer, peer.rkey, 2), 0);
             }
@@ -381,7 +394,8 @@ TEST(Processes, KilledPeer) {
 }
 
 // Killed at any moment of heavy traffic, a peer takes nobody with it.
-TEST(Processes, PeerKilledInTheMiddle) {
+TEST(Processes, PeerKilledInTheMiddle)
+{
     for (unsigned round = 0; round < 10; ++round) {
         Child child([](Child::Link& link) {
             Device device;
@@ -428,7 +442,8 @@ TEST(Processes, PeerKilledInTheMiddle) {
     }
 }
 
-TEST(Processes, PeerThatDestroysItsQueuePair) {
+TEST(Processes, PeerThatDestroysItsQueuePair)
+{
     Child child([](Child::Link& link) {
         Device device;
         {
@@ -451,7 +466,8 @@ TEST(Processes, PeerThatDestroysItsQueuePair) {
 }
 
 // Regions of a process that is gone, or of its memory that is released, are out of reach.
-TEST(Processes, DeregisteredMemoryIsOutOfReach) {
+TEST(Processes, DeregisteredMemoryIsOutOfReach)
+{
     Child child([](Child::Link& link) {
         Device device;
         Endpoint b(device);
@@ -487,7 +503,8 @@ TEST(Processes, DeregisteredMemoryIsOutOfReach) {
 
 // What killed processes leave in the fabric's tables is gone with the next open, and a QP number
 // of theirs never means somebody else's queue pair.
-TEST(Processes, LeftoversAreSwept) {
+TEST(Processes, LeftoversAreSwept)
+{
     std::vector<std::uint32_t> numbers;
     for (unsigned round = 0; round < 300; ++round) { // more than the fabric has room for
         Child child([](Child::Link& link) {
@@ -502,8 +519,8 @@ TEST(Processes, LeftoversAreSwept) {
     std::sort(numbers.begin(), numbers.end());
     EXPECT_EQ(std::unique(numbers.begin(), numbers.end()), numbers.end());
     Device device; // holds the fabric's file
-    const std::string pattern = "/dev/shm/softhca-" + std::to_string(geteuid()) + "-" +
-                                getenv("SOFTHCA_FABRIC") + "*";
+    const std::string pattern =
+        "/dev/shm/softhca-" + std::to_string(geteuid()) + "-" + getenv("SOFTHCA_FABRIC") + "*";
     glob_t found;
     ASSERT_EQ(glob(pattern.c_str(), 0, nullptr, &found), 0);
     EXPECT_EQ(found.gl_pathc, 1u); // and no other file
@@ -513,7 +530,8 @@ TEST(Processes, LeftoversAreSwept) {
     globfree(&found);
 }
 
-TEST(Processes, ChildrenInheritNothing) {
+TEST(Processes, ChildrenInheritNothing)
+{
     Device device;
     Endpoint a(device), b(device);
     connect(a, b);
@@ -540,7 +558,8 @@ TEST(Processes, ChildrenInheritNothing) {
     EXPECT_EQ(b.next().status, IBV_WC_SUCCESS);
 }
 
-TEST(Processes, FabricsDoNotSeeEachOther) {
+TEST(Processes, FabricsDoNotSeeEachOther)
+{
     Device device;
     Endpoint a(device);
     a.options.retry_count = 0;
@@ -548,7 +567,8 @@ TEST(Processes, FabricsDoNotSeeEachOther) {
     EXPECT_TRUE(run_tests("DISABLED_Foreign.CannotReach", {"SOFTHCA_FABRIC=foreign", setting}));
 }
 
-TEST(DISABLED_Foreign, CannotReach) {
+TEST(DISABLED_Foreign, CannotReach)
+{
     Device device;
     Options options;
     options.retry_count = 0;

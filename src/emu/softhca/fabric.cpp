@@ -31,11 +31,13 @@ constexpr std::size_t kPage = 4096;
 // by whoever changes the tables. The kernel releases both when a process dies.
 constexpr off_t kPresence = 0, kTables = 1;
 
-[[noreturn]] void fail(const char* what) {
+[[noreturn]] void fail(const char* what)
+{
     throw std::system_error(errno, std::generic_category(), what);
 }
 
-int lock_range(int fd, short type, off_t start, int command) {
+int lock_range(int fd, short type, off_t start, int command)
+{
     struct flock range = {};
     range.l_type = type;
     range.l_whence = SEEK_SET;
@@ -48,16 +50,19 @@ int lock_range(int fd, short type, off_t start, int command) {
     return result;
 }
 
-std::string fabric_path() {
+std::string fabric_path()
+{
     char magic[24];
-    std::snprintf(magic, sizeof magic, "%llx", static_cast<unsigned long long>(kLayoutMagic & 0xff));
+    std::snprintf(magic, sizeof magic, "%llx",
+                  static_cast<unsigned long long>(kLayoutMagic & 0xff));
     return "/dev/shm/softhca-" + std::to_string(geteuid()) + "-" + config().fabric + "." + magic;
 }
 
 // Excludes the other threads and the other processes from the fabric's tables.
 class TablesGuard {
   public:
-    explicit TablesGuard(int fd) : fd_(fd), threads_(mutex_) {
+    explicit TablesGuard(int fd) : fd_(fd), threads_(mutex_)
+    {
         if (lock_range(fd_, F_WRLCK, kTables, F_OFD_SETLKW) != 0) {
             fail("cannot lock the fabric's tables");
         }
@@ -76,7 +81,8 @@ std::mutex TablesGuard::mutex_;
 std::atomic<Process*> Process::current_{nullptr};
 Process* Process::parents_ = nullptr;
 
-void SharedLock::lock_contended(Token self) {
+void SharedLock::lock_contended(Token self)
+{
     const Process& process = *Process::current();
     for (unsigned attempt = 0;; ++attempt) {
         Token owner = owner_.load(std::memory_order_relaxed);
@@ -104,7 +110,8 @@ void SharedLock::lock_contended(Token self) {
     }
 }
 
-Process& Process::join() {
+Process& Process::join()
+{
     static std::mutex mutex;
     const std::lock_guard<std::mutex> guard(mutex);
     Process* process = current();
@@ -121,10 +128,14 @@ Process& Process::join() {
     return *process;
 }
 
-void Process::forget_in_child() { parents_ = current_.exchange(nullptr); }
+void Process::forget_in_child()
+{
+    parents_ = current_.exchange(nullptr);
+}
 
 // The last member to leave takes the fabric's file along.
-void Process::leave_at_exit() {
+void Process::leave_at_exit()
+{
     Process* process = current();
     if (process != nullptr &&
         lock_range(process->fabric_fd_, F_WRLCK, kPresence, F_OFD_SETLK) == 0) {
@@ -132,7 +143,8 @@ void Process::leave_at_exit() {
     }
 }
 
-Process::Process() {
+Process::Process()
+{
     open_fabric();
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); // let peers of this user move data
     arena_fd_ = memfd_create("softhca", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -140,8 +152,8 @@ Process::Process() {
         fcntl(arena_fd_, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
         fail("cannot create shared memory");
     }
-    void* memory = mmap(nullptr, kArenaSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                        arena_fd_, 0);
+    void* memory =
+        mmap(nullptr, kArenaSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, arena_fd_, 0);
     if (memory == MAP_FAILED) {
         fail("cannot map shared memory");
     }
@@ -152,7 +164,8 @@ Process::Process() {
     claim_slot();
 }
 
-void Process::open_fabric() {
+void Process::open_fabric()
+{
     const std::string path = fabric_path();
     while (true) {
         fabric_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -170,8 +183,7 @@ void Process::open_fabric() {
     if (ftruncate(fabric_fd_, sizeof(Fabric)) != 0) {
         fail(path.c_str());
     }
-    void* memory =
-        mmap(nullptr, sizeof(Fabric), PROT_READ | PROT_WRITE, MAP_SHARED, fabric_fd_, 0);
+    void* memory = mmap(nullptr, sizeof(Fabric), PROT_READ | PROT_WRITE, MAP_SHARED, fabric_fd_, 0);
     if (memory == MAP_FAILED) {
         fail(path.c_str());
     }
@@ -184,15 +196,16 @@ void Process::open_fabric() {
     }
 }
 
-bool Process::holds_mutex(const ProcessSlot& slot) {
+bool Process::holds_mutex(const ProcessSlot& slot)
+{
     // The first word of a robust mutex is its futex: the holder's thread id, cleared by the kernel
     // when that thread dies.
-    const int word =
-        std::atomic_ref<int>(const_cast<int&>(slot.alive.__data.__lock)).load();
+    const int word = std::atomic_ref<int>(const_cast<int&>(slot.alive.__data.__lock)).load();
     return (word & FUTEX_TID_MASK) != 0;
 }
 
-void Process::clear_slot(ProcessSlot& slot) {
+void Process::clear_slot(ProcessSlot& slot)
+{
     const Token token = slot.token.load();
     for (std::atomic<std::uint64_t>& number : fabric_->qp_numbers) {
         const std::uint64_t entry = number.load();
@@ -203,7 +216,8 @@ void Process::clear_slot(ProcessSlot& slot) {
     slot.token.store(0);
 }
 
-void Process::sweep() {
+void Process::sweep()
+{
     for (ProcessSlot& slot : fabric_->processes) {
         if (slot.token.load() != 0 && !holds_mutex(slot)) {
             clear_slot(slot);
@@ -211,7 +225,8 @@ void Process::sweep() {
     }
 }
 
-void Process::claim_slot() {
+void Process::claim_slot()
+{
     const TablesGuard guard(fabric_fd_);
     sweep();
     for (unsigned index = 0; index < kMaxProcesses; ++index) {
@@ -234,7 +249,8 @@ void Process::claim_slot() {
     fail("the fabric is full");
 }
 
-Arena* Process::map_arena(Token other) {
+Arena* Process::map_arena(Token other)
+{
     const std::lock_guard<std::mutex> guard(mutex_);
     Peer& peer = peers_[other & 0xff];
     if (peer.token.load() == other) {
@@ -253,8 +269,8 @@ Arena* Process::map_arena(Token other) {
     struct stat status;
     void* memory = MAP_FAILED;
     if (fstat(fd, &status) == 0 && static_cast<std::size_t>(status.st_size) == kArenaSize) {
-        memory = mmap(nullptr, kArenaSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
-                      0);
+        memory =
+            mmap(nullptr, kArenaSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     }
     close(fd);
     if (memory == MAP_FAILED) {
@@ -285,7 +301,8 @@ Arena* Process::map_arena(Token other) {
     return arena;
 }
 
-void Process::await_peers() {
+void Process::await_peers()
+{
     std::atomic_thread_fence(std::memory_order_seq_cst);
     for (unsigned slot = 0; slot < kMaxProcesses; ++slot) {
         std::atomic<std::uint32_t>& count = arena_->in_progress[slot];
@@ -300,7 +317,8 @@ void Process::await_peers() {
     }
 }
 
-std::uint64_t Process::allocate(std::size_t size) {
+std::uint64_t Process::allocate(std::size_t size)
+{
     size = (size + kPage - 1) & ~(kPage - 1);
     const std::lock_guard<std::mutex> guard(heap_mutex_);
     for (auto range = free_ranges_.begin(); range != free_ranges_.end(); ++range) {
@@ -316,7 +334,8 @@ std::uint64_t Process::allocate(std::size_t size) {
     throw std::bad_alloc();
 }
 
-void Process::release(std::uint64_t offset, std::size_t size) {
+void Process::release(std::uint64_t offset, std::size_t size)
+{
     size = (size + kPage - 1) & ~(kPage - 1);
     if (size == 0) {
         return;
@@ -338,7 +357,8 @@ void Process::release(std::uint64_t offset, std::size_t size) {
     free_ranges_[offset] = size;
 }
 
-std::uint32_t Process::allocate_qp_number(std::uint32_t index) {
+std::uint32_t Process::allocate_qp_number(std::uint32_t index)
+{
     const TablesGuard guard(fabric_fd_);
     for (unsigned attempt = 0; attempt < kMaxQpNumbers; ++attempt) {
         const std::uint32_t low = fabric_->next_number++ % kMaxQpNumbers;
@@ -354,12 +374,14 @@ std::uint32_t Process::allocate_qp_number(std::uint32_t index) {
     return 0;
 }
 
-void Process::release_qp_number(std::uint32_t number) {
+void Process::release_qp_number(std::uint32_t number)
+{
     std::atomic<std::uint64_t>& entry = fabric_->qp_numbers[number & 0xffff];
     entry.store(entry.load() & 0xff0000);
 }
 
-void Process::write_pipe(Token owner, PipeRef pipe, const void* record, std::size_t size) {
+void Process::write_pipe(Token owner, PipeRef pipe, const void* record, std::size_t size)
+{
     if (pipe.id == 0) {
         return;
     }
@@ -376,9 +398,8 @@ void Process::write_pipe(Token owner, PipeRef pipe, const void* record, std::siz
         open_pipe = pipes_.end();
     }
     if (open_pipe == pipes_.end()) {
-        const std::string path = "/proc/" +
-                                 std::to_string(fabric_->processes[owner & 0xff].pid) + "/fd/" +
-                                 std::to_string(pipe.fd);
+        const std::string path = "/proc/" + std::to_string(fabric_->processes[owner & 0xff].pid) +
+                                 "/fd/" + std::to_string(pipe.fd);
         const int fd = alive(owner) ? open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1;
         if (fd < 0) {
             return;

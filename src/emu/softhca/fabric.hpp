@@ -21,7 +21,8 @@ class IndexPool {
   public:
     explicit IndexPool(std::uint32_t size) : size_(size) {}
     // kNone when all are in use. A free index is reused as late as possible.
-    std::uint32_t allocate() {
+    std::uint32_t allocate()
+    {
         const std::lock_guard<std::mutex> guard(mutex_);
         if (fresh_ < size_) {
             return fresh_++;
@@ -33,12 +34,14 @@ class IndexPool {
         free_.erase(free_.begin());
         return index;
     }
-    void release(std::uint32_t index) {
+    void release(std::uint32_t index)
+    {
         const std::lock_guard<std::mutex> guard(mutex_);
         free_.push_back(index);
     }
     // All indices ever allocated are below this.
-    std::uint32_t used() {
+    std::uint32_t used()
+    {
         const std::lock_guard<std::mutex> guard(mutex_);
         return fresh_;
     }
@@ -74,7 +77,8 @@ class Process {
     Fabric& fabric() { return *fabric_; }
     Agent& agent() { return *agent_; }
 
-    bool alive(Token other) const {
+    bool alive(Token other) const
+    {
         if (other == token_) {
             return true;
         }
@@ -84,7 +88,8 @@ class Process {
 
     // The arena of a process, dead ones included that had been mapped before; null if there is no
     // such process or it cannot be reached.
-    Arena* arena_of(Token other) {
+    Arena* arena_of(Token other)
+    {
         if (other == token_) {
             return arena_;
         }
@@ -106,7 +111,8 @@ class Process {
     // A fabric-wide number for the QP with this index; 0 when there is none left.
     std::uint32_t allocate_qp_number(std::uint32_t index);
     void release_qp_number(std::uint32_t number);
-    std::optional<QpAddress> find_qp(std::uint32_t number) const {
+    std::optional<QpAddress> find_qp(std::uint32_t number) const
+    {
         const std::uint64_t entry =
             fabric_->qp_numbers[number & 0xffff].load(std::memory_order_acquire);
         if ((entry & 0xffff) == 0 || ((entry >> 16) & 0xff) != (number >> 16)) {

@@ -18,7 +18,8 @@ constexpr std::chrono::milliseconds kTick{2};
 
 } // namespace
 
-Agent::Agent(Process& process, pthread_mutex_t& alive) {
+Agent::Agent(Process& process, pthread_mutex_t& alive)
+{
     // The application's signals are none of this thread's business.
     sigset_t all, former;
     sigfillset(&all);
@@ -30,7 +31,8 @@ Agent::Agent(Process& process, pthread_mutex_t& alive) {
     changed_.wait(lock, [this] { return holding_; });
 }
 
-void Agent::watch(std::uint32_t qp_index) {
+void Agent::watch(std::uint32_t qp_index)
+{
     {
         const std::lock_guard<std::mutex> guard(mutex_);
         watched_.push_back(qp_index);
@@ -38,7 +40,8 @@ void Agent::watch(std::uint32_t qp_index) {
     changed_.notify_one();
 }
 
-void Agent::run(Process& process, pthread_mutex_t& alive) {
+void Agent::run(Process& process, pthread_mutex_t& alive)
+{
     pthread_setname_np(pthread_self(), "softhca");
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
@@ -56,7 +59,8 @@ void Agent::run(Process& process, pthread_mutex_t& alive) {
         changed_.wait_for(lock, kTick, [] { return false; });
         batch_.swap(watched_);
         lock.unlock();
-        std::erase_if(batch_, [&process](std::uint32_t index) { return !run_watched(process, index); });
+        std::erase_if(batch_,
+                      [&process](std::uint32_t index) { return !run_watched(process, index); });
         lock.lock();
         watched_.insert(watched_.end(), batch_.begin(), batch_.end());
         batch_.clear();
