@@ -55,7 +55,7 @@ expect() {
     fi
 }
 
-for size in 8 65536; do
+for size in 8 65536 34603008; do
     expect tag "rendezvous data fetch.*into cuda.*from cuda" $size
     expect am "rendezvous data fetch.*into cuda.*from cuda" $size
     expect put "ucp_put.*from cuda.*to cuda" $size
