@@ -11,6 +11,8 @@
 #include "cuda/device.hpp"
 #include "cuda/dmabuf.hpp"
 #include "cuda/pointer.hpp"
+#include "mem/host_pages.hpp"
+#include "plugin/unmap_watch.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -61,7 +63,7 @@ abi::OptionTable md_options()
 }
 
 MemoryDomain::MemoryDomain(const cuda::Driver& driver, bool pin_host)
-    : driver_(driver), pin_host_(pin_host)
+    : driver_(driver), pin_host_(pin_host), keeps_host_pages_(plugin::unmaps_are_seen())
 {
     std::vector<cuda::Device> devices = cuda::devices(driver);
     for (const cuda::Device& device : devices)
@@ -193,11 +195,19 @@ ucs_status_t MemoryDomain::free(uct_mem_h memh)
     return UCS_ERR_IO_ERROR;
 }
 
-std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t)
+std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t length)
 {
-    cuda::Pointer memory = cuda::classify(driver_, address);
-    if (memory.kind == cuda::MemoryKind::host)
+    auto where = reinterpret_cast<uintptr_t>(address);
+    // No bytes may be anywhere, also where the next allocation will be.
+    bool kept = keeps_host_pages_ && length != 0;
+    if (kept && mem::host_pages::contains(where))
         return std::nullopt;
+    cuda::Pointer memory = cuda::classify(driver_, address);
+    if (memory.kind == cuda::MemoryKind::host) {
+        if (kept && !memory.pinned)
+            mem::host_pages::add(where);
+        return std::nullopt;
+    }
     cuda::finish_memops(driver_, memory);
     return abi::MemoryInfo{
         .type = memory.kind == cuda::MemoryKind::managed ? UCS_MEMORY_TYPE_CUDA_MANAGED

@@ -47,7 +47,8 @@ class MemoryDomain final : public abi::MemoryDomain {
     ucs_status_t free(uct_mem_h memh) override;
 
     // One call of the driver, and another when an allocation is seen for the first time
-    // (cuda::finish_memops): UCP asks here before anything reads the memory.
+    // (cuda::finish_memops): UCP asks here before anything reads the memory. None for host memory
+    // that was asked about before.
     std::optional<abi::MemoryInfo> query(const void* address, size_t length) override;
     int export_dmabuf(const void* address, size_t length, size_t* offset) override;
 
@@ -59,6 +60,7 @@ class MemoryDomain final : public abi::MemoryDomain {
 
     const cuda::Driver& driver_;
     const bool pin_host_;
+    const bool keeps_host_pages_;               // that are known to be no memory of CUDA's
     std::vector<ucs_sys_device_t> sys_devices_; // by CUDA's ordinal
     bool dmabuf_;                               // every GPU can export it
     std::mutex mutex_;                          // of default_context_

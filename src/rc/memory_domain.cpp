@@ -5,8 +5,8 @@
 
 #include "abi/completion.hpp"
 #include "abi/host.hpp"
-#include "abi/memory_events.hpp"
 #include "plugin/statistics.hpp"
+#include "plugin/unmap_watch.hpp"
 #include "rc/remote_key.hpp"
 #include "verbs/error.hpp"
 
@@ -28,25 +28,6 @@ ibv_pd* allocate_pd(const verbs::Device& device)
     return pd;
 }
 
-void log_unmap(void* address, size_t length)
-{
-    mem::UnmapLog::instance().append(reinterpret_cast<uintptr_t>(address), length);
-}
-
-bool unmaps_are_seen()
-{
-    static const bool seen = [] {
-        bool installed = abi::watch_unmap(log_unmap);
-        if (!installed) {
-            gdr_log(warn,
-                    "UCX's memory hooks are off: host memory is registered anew for each transfer, "
-                    "which is slow (is UCX_MEM_EVENTS=n set?)");
-        }
-        return installed;
-    }();
-    return seen;
-}
-
 mem::Region* region(uct_mem_h memh)
 {
     return static_cast<mem::Region*>(memh);
@@ -55,7 +36,7 @@ mem::Region* region(uct_mem_h memh)
 } // namespace
 
 MemoryDomain::MemoryDomain(const std::string& device_name)
-    : device_(device_name), pd_(allocate_pd(device_)), cache_(device_, pd_.get(), unmaps_are_seen())
+    : device_(device_name), pd_(allocate_pd(device_)), cache_(device_, pd_.get(), plugin::unmaps_are_seen())
 {
     for (const std::string& line : cache_.gpu_direct().report()) {
         gdr_log(info, "%s", line.c_str());

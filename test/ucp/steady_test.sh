@@ -9,6 +9,7 @@ set -u
 . "$top_srcdir/test/ucp/environment.sh"
 
 run ucp_steady 100000
+run ucp_steady 10000 host
 [ $failed = 0 ] || exit 1
 
 case ${GDR_SANITIZERS:-none} in

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include <poll.h>
+#include <sys/mman.h>
 
 namespace copy_test {
 
@@ -629,18 +630,26 @@ TEST(Interface, EstimatesAreThoseOfACopy)
         return gdr::copy::estimate(
             {operation, local, remote, UCS_SYS_DEVICE_ID_UNKNOWN, UCS_SYS_DEVICE_ID_UNKNOWN});
     };
-    for (EpOperation operation : {EpOperation::put_short, EpOperation::get_short,
-                                  EpOperation::put_zcopy, EpOperation::get_zcopy}) {
-        for (auto [local, remote] : {std::pair{UCS_MEMORY_TYPE_HOST, UCS_MEMORY_TYPE_CUDA},
-                                     std::pair{UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_HOST},
-                                     std::pair{UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA}}) {
+    auto fixed = [](const gdr::abi::PerfEstimate& estimate) {
+        EXPECT_EQ(estimate.recv_overhead, 0);
+        return estimate.send_pre_overhead + estimate.send_post_overhead + estimate.latency;
+    };
+    for (auto [local, remote] : {std::pair{UCS_MEMORY_TYPE_HOST, UCS_MEMORY_TYPE_CUDA},
+                                 std::pair{UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_HOST},
+                                 std::pair{UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA}}) {
+        for (EpOperation operation : {EpOperation::put_short, EpOperation::get_short}) {
             gdr::abi::PerfEstimate estimate = cost(operation, local, remote);
-            double whole =
-                estimate.send_pre_overhead + estimate.send_post_overhead + estimate.latency;
-            EXPECT_GE(whole, 5e-6) << "UCP would prefer bounce copies to the HCA";
-            EXPECT_LE(whole, 10e-6);
-            EXPECT_EQ(estimate.recv_overhead, 0);
-            EXPECT_GT(estimate.bandwidth_shared, 1e10);
+            EXPECT_GE(fixed(estimate), 5e-6) << "UCP would prefer bounce copies to the HCA";
+            EXPECT_LE(fixed(estimate), 10e-6);
+        }
+        for (EpOperation operation : {EpOperation::put_zcopy, EpOperation::get_zcopy}) {
+            if (local == remote)
+                continue;
+            gdr::abi::PerfEstimate estimate = cost(operation, local, remote);
+            EXPECT_NEAR(fixed(estimate) + (512 << 10) / estimate.bandwidth_shared, 15.8e-6, 0.5e-6)
+                << "of a fragment";
+            EXPECT_LT(estimate.bandwidth_shared, 48e9)
+                << "UCP would stage large messages rather than send them at 400 Gb/s";
         }
     }
     gdr::abi::PerfEstimate put =
@@ -700,6 +709,42 @@ TEST(Domain, TellsWhatAnAddressIs)
     freed.free();
     ucs_memory_type_t type;
     EXPECT_NE(uct_md_detect_memory_type(transport.md(), stale, 100, &type), UCS_OK);
+}
+
+TEST(Domain, AsksOnceAboutHostMemory)
+{
+    Transport transport;
+    auto is_cudas = [&](const void* address, size_t length) {
+        ucs_memory_type_t type;
+        return uct_md_detect_memory_type(transport.md(), address, length, &type) == UCS_OK;
+    };
+    auto calls = [&](const void* address, size_t length) {
+        uint64_t before = softcuda_calls();
+        EXPECT_FALSE(is_cudas(address, length));
+        return softcuda_calls() - before;
+    };
+    constexpr size_t kLength = 1 << 16;
+    void* memory =
+        mmap(nullptr, kLength, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_EQ(calls(memory, 8), 1u);
+    EXPECT_EQ(calls(memory, 8), 0u);
+
+    // What CUDA may do with addresses without unmapping anything.
+    Buffer pinned(Memory::pinned, 100);
+    EXPECT_EQ(calls(pinned.data(), 8), 1u);
+    EXPECT_EQ(calls(pinned.data(), 8), 1u);
+    Buffer freed(Memory::device, 100);
+    char* stale = freed.data();
+    freed.free();
+    EXPECT_EQ(calls(stale, 8), 1u);
+    EXPECT_EQ(calls(stale, 8), 1u);
+    char* nothing = static_cast<char*>(memory) + kLength / 2;
+    EXPECT_EQ(calls(nothing, 0), 1u);
+    EXPECT_EQ(calls(nothing, 0), 1u) << "no bytes are nobody's";
+
+    munmap(memory, kLength);
+    EXPECT_EQ(calls(memory, 8), 1u);
+    EXPECT_EQ(calls(memory, 8), 1u) << "nothing is there";
 }
 
 bool synchronous(const Buffer& buffer)

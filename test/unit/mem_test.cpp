@@ -5,6 +5,7 @@
 #include "cuda/allocation.hpp"
 #include "cuda/context.hpp"
 #include "mem/cache.hpp"
+#include "mem/host_pages.hpp"
 #include "verbs/error.hpp"
 
 #include <gtest/gtest.h>
@@ -133,6 +134,66 @@ class CacheTest : public testing::Test {
     std::optional<Cache> cache_;
     Failure failure_;
 };
+
+// ---- host_pages
+class HostPagesTest : public testing::Test {
+  protected:
+    HostPagesTest()
+        : memory_(
+              mmap(nullptr, 4 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)),
+          start_(reinterpret_cast<uintptr_t>(memory_))
+    {
+        // Whatever was unmapped here before is behind this thread.
+        EXPECT_FALSE(host_pages::contains(start_));
+    }
+    ~HostPagesTest() override
+    {
+        UnmapLog::instance().append(start_, 4 * kPage);
+        munmap(memory_, 4 * kPage);
+    }
+
+    void* memory_;
+    uintptr_t start_;
+};
+
+TEST_F(HostPagesTest, knows_the_page_of_an_address)
+{
+    EXPECT_FALSE(host_pages::contains(start_ + kPage));
+    host_pages::add(start_ + kPage + 100);
+    EXPECT_TRUE(host_pages::contains(start_ + kPage));
+    EXPECT_TRUE(host_pages::contains(start_ + 2 * kPage - 1));
+    EXPECT_FALSE(host_pages::contains(start_));
+    EXPECT_FALSE(host_pages::contains(start_ + 2 * kPage));
+    EXPECT_FALSE(host_pages::contains(0));
+}
+
+TEST_F(HostPagesTest, takes_nothing_that_the_cpu_cannot_read)
+{
+    ASSERT_EQ(mprotect(memory_, kPage, PROT_NONE), 0);
+    host_pages::add(start_);
+    EXPECT_FALSE(host_pages::contains(start_));
+    host_pages::add(0);
+    EXPECT_FALSE(host_pages::contains(0));
+}
+
+TEST_F(HostPagesTest, forgets_what_is_unmapped_and_only_that)
+{
+    for (int page = 0; page < 4; ++page)
+        host_pages::add(start_ + page * kPage);
+    UnmapLog::instance().append(start_ + kPage, 2 * kPage);
+    EXPECT_TRUE(host_pages::contains(start_));
+    EXPECT_FALSE(host_pages::contains(start_ + kPage));
+    EXPECT_FALSE(host_pages::contains(start_ + 2 * kPage));
+    EXPECT_TRUE(host_pages::contains(start_ + 3 * kPage));
+}
+
+TEST_F(HostPagesTest, forgets_everything_when_the_log_is_lost)
+{
+    host_pages::add(start_);
+    for (int i = 0; i < 5000; ++i)
+        UnmapLog::instance().append(kPage, kPage);
+    EXPECT_FALSE(host_pages::contains(start_));
+}
 
 TEST_F(CacheTest, finds_host_memory_again)
 {

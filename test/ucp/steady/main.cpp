@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// ucp_steady: operations on device buffers in the steady state cost no allocation, no registration
-// and no CUDA call beyond the attribute query of each look-up. Everything is warmed up first, then
-// counted. steady.sh counts system calls from outside.
+// ucp_steady: operations on device or host buffers in the steady state cost no allocation, no
+// registration and no CUDA call beyond the attribute query of each look-up of a device buffer.
+// Everything is warmed up first, then counted. steady.sh counts system calls from outside.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -33,7 +33,7 @@ struct Kind {
     // Look-ups of UCX 1.13 in one operation, each worth one attribute query: UCP asks for the type
     // of a buffer's memory when it takes the request and again when it registers the buffer, and
     // the registration is looked up; the receiver of a rendezvous asks once more when it is
-    // matched.
+    // matched. Of host memory that was asked about before, none.
     unsigned lookups;
     bool from_target;
 };
@@ -66,8 +66,8 @@ void check_data(Pair& pair, const Kind& kind, Report& report)
 }
 
 // The number of operations that are counted, of all sizes together.
-void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, unsigned operations,
-           Report& report)
+void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, MemoryKind memory,
+           unsigned operations, Report& report)
 {
     for (auto& pair : pairs) {
         check_data(*pair, kind, report);
@@ -109,7 +109,10 @@ void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, unsigned
         report.failed("memory was registered");
     if (other_calls > 0)
         report.failed("CUDA was called for more than attributes");
-    if (new_queries > uint64_t{kind.lookups} * operations)
+    // Pages of host memory that share a place in the table are asked about again now and then.
+    const uint64_t allowed =
+        memory == MemoryKind::kHost ? operations / 100 : uint64_t{kind.lookups} * operations;
+    if (new_queries > allowed)
         report.failed("attributes were queried more than once a look-up");
     if (ours > 0)
         report.failed("memory was allocated or released");
@@ -151,7 +154,7 @@ int run(unsigned operations, MemoryKind memory)
         std::printf("allocations are not counted under a sanitizer\n");
     for (const Kind& kind : kKinds) {
         report.begin(kind.name, 10 * deadline_s());
-        count(pairs, kind, operations, report);
+        count(pairs, kind, memory, operations, report);
     }
     report.begin("end", deadline_s());
     for (auto& pair : pairs)
