@@ -4,6 +4,8 @@
 // program once more with the library preloaded.
 #include "softhca_fixture.hpp"
 
+#include "preload.hpp"
+
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -348,32 +350,7 @@ bool run_tests(const std::string& filter, const std::vector<std::string>& enviro
 
 int main(int argc, char** argv)
 {
-    if (dlsym(RTLD_DEFAULT, "softhca_counters") == nullptr) {
-        const char* build = std::getenv("top_builddir");
-        std::string preload =
-            std::string(build == nullptr ? "." : build) + "/src/emu/softhca/.libs/libsofthca.so";
-        // A sanitizer's runtime library insists on being the first.
-        for (const char* name :
-             {"__ubsan_handle_builtin_unreachable", "__asan_init", "__tsan_init"}) {
-            Dl_info info;
-            void* symbol = dlsym(RTLD_DEFAULT, name);
-            if (symbol != nullptr && dladdr(symbol, &info) != 0) {
-                preload = std::string(info.dli_fname) + ":" + preload;
-            }
-        }
-        setenv("LD_PRELOAD", preload.c_str(), 1);
-        if (std::getenv("SOFTHCA_FABRIC") == nullptr) {
-            setenv("SOFTHCA_FABRIC", ("test-" + std::to_string(getpid())).c_str(), 1);
-        }
-        if (std::getenv("SOFTHCA_PRELOADED") != nullptr) {
-            std::fprintf(stderr, "cannot preload %s\n", preload.c_str());
-            return 99;
-        }
-        setenv("SOFTHCA_PRELOADED", "1", 1);
-        execv("/proc/self/exe", argv);
-        std::perror("exec");
-        return 99;
-    }
+    run_on_softhca(argv);
     ::testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();
 }

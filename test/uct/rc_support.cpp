@@ -3,6 +3,8 @@
 // Interfaces, endpoints, registrations; the program, which starts itself again on the emulated HCA.
 #include "rc_support.hpp"
 
+#include "../emu/preload.hpp"
+
 #include "abi/component.hpp"
 #include "abi/host.hpp"
 #include "rc/component.hpp"
@@ -300,20 +302,8 @@ Outcome run_self(const Variables& environment, const std::vector<std::string>& a
 
 int main(int argc, char** argv)
 {
-    if (std::getenv("GDR_RC_TEST_RUNS") == nullptr) {
-        const char* top = std::getenv("top_builddir");
-        std::string preload =
-            std::string(top != nullptr ? top : ".") + "/src/emu/softhca/.libs/libsofthca.so";
-        if (const char* earlier = std::getenv("LD_PRELOAD"))
-            preload = std::string(earlier) + ":" + preload; // a sanitizer's runtime stays first
-        setenv("LD_PRELOAD", preload.c_str(), 1);
-        setenv("SOFTHCA_FABRIC", ("rc_test-" + std::to_string(getpid())).c_str(), 1);
-        setenv("SOFTHCA_DEVICES", "2", 1);
-        setenv("GDR_RC_TEST_RUNS", "1", 1);
-        execv("/proc/self/exe", argv);
-        std::perror("execv");
-        return 1;
-    }
+    setenv("SOFTHCA_DEVICES", "2", 1);
+    run_on_softhca(argv);
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();
 }

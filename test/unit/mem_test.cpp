@@ -2,6 +2,8 @@
 //
 // src/mem on the emulated HCA and driver: the unmap log, the choice of a registration method, and
 // the registration cache, above all that it never hands out a registration of memory that is gone.
+#include "../emu/preload.hpp"
+
 #include "cuda/allocation.hpp"
 #include "cuda/context.hpp"
 #include "mem/cache.hpp"
@@ -431,21 +433,10 @@ int report()
 
 int main(int argc, char** argv)
 {
-    if (std::getenv("GDR_MEM_TEST_RUNS") == nullptr) {
-        std::string build =
-            std::getenv("top_builddir") != nullptr ? std::getenv("top_builddir") : ".";
-        std::string preload = build + "/src/emu/softhca/.libs/libsofthca.so";
-        if (const char* earlier = std::getenv("LD_PRELOAD"); earlier != nullptr) {
-            preload = std::string(earlier) + ":" + preload; // a sanitizer's runtime stays first
-        }
-        setenv("LD_PRELOAD", preload.c_str(), 1);
-        setenv("LD_LIBRARY_PATH", (build + "/src/emu/softcuda/.libs").c_str(), 1);
-        setenv("SOFTHCA_FABRIC", ("mem_test" + std::to_string(getpid())).c_str(), 1);
-        setenv("GDR_MEM_TEST_RUNS", "1", 1);
-        execv("/proc/self/exe", argv);
-        std::perror("execv");
-        return 1;
-    }
+    const char* build = std::getenv("top_builddir");
+    setenv("LD_LIBRARY_PATH",
+           (std::string(build == nullptr ? "." : build) + "/src/emu/softcuda/.libs").c_str(), 1);
+    run_on_softhca(argv);
     if (argc > 1 && std::string(argv[1]) == "--report") {
         return gdr::mem::report();
     }

@@ -1,0 +1,39 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// How a test program comes to run on softhca: it starts itself again with the library preloaded.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+// Unless softhca is there already: executes the program anew with it, behind the runtimes of
+// sanitizers, which insist on being first, and in a fabric of its own if the environment names
+// none. Returns when nothing was to do; a program that cannot be executed so ends with 99.
+inline void run_on_softhca(char** argv)
+{
+    if (dlsym(RTLD_DEFAULT, "softhca_counters") != nullptr)
+        return;
+    const char* build = std::getenv("top_builddir");
+    std::string preload =
+        std::string(build == nullptr ? "." : build) + "/src/emu/softhca/.libs/libsofthca.so";
+    for (const char* name : {"__ubsan_handle_builtin_unreachable", "__asan_init", "__tsan_init"}) {
+        Dl_info info;
+        void* symbol = dlsym(RTLD_DEFAULT, name);
+        if (symbol != nullptr && dladdr(symbol, &info) != 0)
+            preload = std::string(info.dli_fname) + ":" + preload;
+    }
+    if (std::getenv("SOFTHCA_PRELOADED") != nullptr) {
+        std::fprintf(stderr, "cannot preload %s\n", preload.c_str());
+        _exit(99);
+    }
+    setenv("LD_PRELOAD", preload.c_str(), 1);
+    setenv("SOFTHCA_FABRIC", ("test-" + std::to_string(getpid())).c_str(), 0);
+    setenv("SOFTHCA_PRELOADED", "1", 1);
+    execv("/proc/self/exe", argv);
+    std::perror("execv");
+    _exit(99);
+}

@@ -1,0 +1,19 @@
+# shellcheck shell=sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# What the tests in the virtual machine share: the wire, and the module around a program, with
+# emulated GPUs whose memory Soft-RoCE takes. Sourced; sets failed=1 when a program fails.
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/vm/wire.sh
+. "$top_srcdir/test/vm/wire.sh"
+
+softhca=$top_builddir/test/vm/.libs/libsoftpeermem.so # takes softhca's place in run()
+export UCPTEST_DEADLINE=120                           # nothing is fast here
+
+# The bytes that went out over the wire so far, by both ends.
+wire_bytes() {
+    cat /sys/class/net/v0/statistics/tx_bytes /sys/class/net/v1/statistics/tx_bytes |
+        awk '{ sum += $1 } END { print sum }'
+}
