@@ -1,0 +1,1 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
