@@ -41,7 +41,9 @@ class Buffer {
         if (kind != Kind::host && by_dmabuf) {
             CUdeviceptr pages = 0;
             const int fd = cuda->export_pages(start_, size_, pages);
-            mr_ = ibv_reg_dmabuf_mr(device.pd, start_ - pages, size_, start_, fd, kAllAccess);
+            mr_ = kind == Kind::small // all of its page
+                      ? ibv_reg_dmabuf_mr(device.pd, 0, 4096, pages, fd, kAllAccess)
+                      : ibv_reg_dmabuf_mr(device.pd, start_ - pages, size_, start_, fd, kAllAccess);
             close(fd);
         } else {
             mr_ = ibv_reg_mr(device.pd, reinterpret_cast<void*>(start_), size_, kAllAccess);

@@ -80,8 +80,8 @@ Side find(Copier& copier, const Segment& segment, int pid)
         return {pid == 0 ? Side::here : Side::by_process, {segment.address, -1}};
     }
     if (pid == 0) {
-        const CudaMemory& memory = segment.region->cuda;
-        return {is_intact(memory) ? Side::here : Side::nowhere, {segment.address, memory.device}};
+        return {is_intact(segment) ? Side::here : Side::nowhere,
+                {segment.address, segment.region->cuda.device}};
     }
     if (const auto imported = copier.imports().find(segment, pid)) {
         return {Side::here, *imported};
@@ -165,15 +165,14 @@ bool copy_by_cuda(int device, std::uint64_t target, std::uint64_t source, std::s
 
 bool copy_from_device(const Segment& source, void* target)
 {
-    const CudaMemory& memory = source.region->cuda;
-    return is_intact(memory) && copy_by_cuda(memory.device, reinterpret_cast<std::uint64_t>(target),
-                                             source.address, source.length);
+    return is_intact(source) &&
+           copy_by_cuda(source.region->cuda.device, reinterpret_cast<std::uint64_t>(target),
+                        source.address, source.length);
 }
 
 bool copy_to_device(const Segment& target, const void* source, std::size_t length)
 {
-    const CudaMemory& memory = target.region->cuda;
-    return is_intact(memory) && copy_by_cuda(memory.device, target.address,
+    return is_intact(target) && copy_by_cuda(target.region->cuda.device, target.address,
                                              reinterpret_cast<std::uint64_t>(source), length);
 }
 

@@ -89,6 +89,32 @@ std::uint64_t buffer_id(const CudaDriver& driver, std::uint64_t address)
     return query(driver, address, attribute, value) ? id : 0;
 }
 
+// The first and the last address of a range that the driver knows, in its first and last page. A
+// dmabuf is of whole pages, of which small allocations take parts, in units of 256 bytes.
+bool find_ends(const CudaDriver& driver, std::uint64_t address, std::size_t length,
+               std::uint64_t& first, std::uint64_t& last)
+{
+    constexpr std::uint64_t page = 4096, unit = 256;
+    const auto round_down = [](std::uint64_t at) { return at & ~(unit - 1); };
+    first = address;
+    last = address + length - 1;
+    const std::uint64_t first_end = std::min(last, address | (page - 1));
+    while (buffer_id(driver, first) == 0) {
+        first = round_down(first) + unit;
+        if (first > first_end) {
+            return false;
+        }
+    }
+    const std::uint64_t last_start = std::max(first, last & ~(page - 1));
+    while (buffer_id(driver, last) == 0) {
+        last = round_down(last - 1);
+        if (last < last_start) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // Names the allocation so that other processes can map it; false if it is not of a kind for that.
 bool share(const CudaDriver& driver, const Allocation& allocation, CudaMemory& memory)
 {
@@ -138,27 +164,28 @@ bool describe_cuda_memory(CudaMemory& memory, Token owner, std::uint64_t address
 {
     const CudaDriver& driver = *cuda_driver();
     memory = {};
-    const Allocation first = find_allocation(driver, address);
-    const std::uint64_t last = address + length - 1;
+    if (length == 0 || !find_ends(driver, address, length, memory.first, memory.last)) {
+        return false;
+    }
+    const Allocation first = find_allocation(driver, memory.first);
     CUuuid uuid;
-    if (length == 0 || first.kind != CudaKind::device ||
+    if (first.kind != CudaKind::device ||
         driver.cuDeviceGetUuid(&uuid, first.device) != CUDA_SUCCESS) {
         return false;
     }
-    memory.first = address;
-    memory.last = last;
-    memory.first_id = first.buffer_id;
-    memory.last_id = buffer_id(driver, last);
     memory.owner = owner;
     memory.device = first.device;
     static_assert(sizeof uuid == sizeof memory.uuid);
     std::memcpy(memory.uuid, &uuid, sizeof uuid);
-    if (first.holds(address, length)) {
+    const bool is_whole = memory.first == address && memory.last == address + length - 1;
+    if (first.holds(memory.first, memory.last - memory.first + 1)) {
+        memory.first_id = memory.last_id = first.buffer_id;
         share(driver, first, memory);
-        return true;
+    } else if (is_whole) { // mappings side by side
+        memory.first_id = first.buffer_id;
+        memory.last_id = buffer_id(driver, memory.last);
     }
-    // More than one mapping, side by side.
-    return memory.last_id != 0;
+    return true;
 }
 
 void forget_cuda_memory(CudaMemory& memory)
@@ -169,9 +196,14 @@ void forget_cuda_memory(CudaMemory& memory)
     memory = {};
 }
 
-bool is_intact(const CudaMemory& memory)
+bool is_intact(const Segment& segment)
 {
     const CudaDriver& driver = *cuda_driver();
+    const CudaMemory& memory = segment.region->cuda;
+    if (memory.first_id == 0) {
+        return buffer_id(driver, segment.address) != 0 &&
+               buffer_id(driver, segment.address + segment.length - 1) != 0;
+    }
     return buffer_id(driver, memory.first) == memory.first_id &&
            (memory.last_id == memory.first_id || buffer_id(driver, memory.last) == memory.last_id);
 }
@@ -179,7 +211,7 @@ bool is_intact(const CudaMemory& memory)
 bool is_intact(const SegmentList& list)
 {
     return std::all_of(list.segments, list.segments + list.count, [](const Segment& segment) {
-        return !segment.on_cuda() || is_intact(segment.region->cuda);
+        return !segment.on_cuda() || is_intact(segment);
     });
 }
 

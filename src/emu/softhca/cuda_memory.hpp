@@ -19,8 +19,8 @@ CudaKind cuda_kind(std::uint64_t address);
 // of a pool never is, and that of cuMemCreate only on request.
 bool is_peer_capable(std::uint64_t address, std::size_t length);
 
-// Describes a range of device memory for all who may move it; false if the driver does not know all
-// of it.
+// Describes a range of device memory for all who may move it; false if the driver knows none of its
+// first or of its last page.
 bool describe_cuda_memory(CudaMemory& memory, Token owner, std::uint64_t address,
                           std::size_t length);
 // Gives up what the description holds on to.
@@ -28,7 +28,7 @@ void forget_cuda_memory(CudaMemory& memory);
 
 // For the owner: whether the memory is still the one that was described. The driver crashes in
 // copies of memory that has been freed.
-bool is_intact(const CudaMemory& memory);
+bool is_intact(const Segment& segment);
 bool is_intact(const SegmentList& list);
 
 } // namespace softhca

@@ -87,7 +87,7 @@ struct CudaMemory {
     std::int32_t device;             // as the owner numbers them
     std::uint8_t uuid[16];           // of the device
     std::uint64_t first, last;       // bytes, where the owner has them
-    std::uint64_t first_id, last_id; // the driver's buffer ids there
+    std::uint64_t first_id, last_id; // the driver's buffer ids there; 0: of several allocations
     std::uint64_t base, length;      // of what is shared
     std::int32_t fd;
     CudaSharing sharing;

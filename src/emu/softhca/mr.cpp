@@ -4,6 +4,7 @@
 // device memory by address and of dmabufs, and their release once no peer's operation uses them.
 #include "emu/softhca/config.hpp"
 #include "emu/softhca/copier.hpp"
+#include "emu/softhca/cuda_driver.hpp"
 #include "emu/softhca/cuda_memory.hpp"
 #include "emu/softhca/memory.hpp"
 #include "emu/softhca/objects.hpp"
@@ -91,8 +92,9 @@ ibv_mr* register_cuda(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::uint
 {
     Process& process = *context_of(pd->context).process;
     CudaMemory memory;
-    if (!describe_cuda_memory(memory, process.token(), address, length)) {
-        errno = EFAULT;
+    if (cuda_driver() == nullptr ||
+        !describe_cuda_memory(memory, process.token(), address, length)) {
+        errno = EOPNOTSUPP;
         return nullptr;
     }
     process.copier().start_answering();
@@ -198,13 +200,10 @@ ibv_mr* register_dmabuf(ibv_pd* pd, std::uint64_t offset, std::size_t length, st
         if (result == nullptr) {
             munmap(mapping, size);
         }
-    } else if (cuda_kind(iova) == CudaKind::device) {
+    } else {
         // The driver copies by address: the fd proves no more than that it exports the memory.
         result = register_cuda(pd, std::move(mr), nullptr, iova, length, iova, access,
                                MemoryKind::dmabuf);
-    } else {
-        errno = EOPNOTSUPP;
-        return nullptr;
     }
     if (result != nullptr) {
         counts.dmabuf.fetch_add(1, std::memory_order_relaxed);
