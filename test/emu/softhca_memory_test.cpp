@@ -2,13 +2,12 @@
 //
 // Registration: of host memory that is or is not there, within the memlock limit, of dmabufs and of
 // the emulated GPU's memory, in every combination of what the HCA offers.
+#include "softhca_cuda_fixture.hpp"
 #include "softhca_fixture.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include <cuda.h>
-#include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -115,47 +114,6 @@ TEST_F(Memory, Dmabuf)
     close(fd);
 }
 
-// The emulated driver, loaded as a program loads CUDA.
-struct Cuda {
-    Cuda()
-    {
-        const char* build = getenv("top_builddir");
-        const std::string path =
-            std::string(build == nullptr ? "." : build) + "/src/emu/softcuda/.libs/libcuda.so.1";
-        library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-        if (library == nullptr) {
-            ADD_FAILURE() << dlerror();
-            return;
-        }
-        CUcontext context;
-        EXPECT_EQ(call<decltype(&cuInit)>("cuInit")(0), CUDA_SUCCESS);
-        EXPECT_EQ(
-            call<decltype(&cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain")(&context, 0),
-            CUDA_SUCCESS);
-        EXPECT_EQ(call<decltype(&cuCtxSetCurrent)>("cuCtxSetCurrent")(context), CUDA_SUCCESS);
-    }
-    template <class Function>
-    Function call(const char* name)
-    {
-        return reinterpret_cast<Function>(dlsym(library, name));
-    }
-    CUdeviceptr allocate(std::size_t size)
-    {
-        CUdeviceptr pointer = 0;
-        EXPECT_EQ(call<decltype(&cuMemAlloc)>("cuMemAlloc_v2")(&pointer, size), CUDA_SUCCESS);
-        return pointer;
-    }
-    void put(CUdeviceptr to, const void* from, std::size_t size)
-    {
-        EXPECT_EQ(call<decltype(&cuMemcpyHtoD)>("cuMemcpyHtoD_v2")(to, from, size), CUDA_SUCCESS);
-    }
-    void get(void* to, CUdeviceptr from, std::size_t size)
-    {
-        EXPECT_EQ(call<decltype(&cuMemcpyDtoH)>("cuMemcpyDtoH_v2")(to, from, size), CUDA_SUCCESS);
-    }
-    void* library;
-};
-
 ibv_mr* reg_device(Device& device, CUdeviceptr pointer, std::size_t size)
 {
     errno = 0;
@@ -164,12 +122,11 @@ ibv_mr* reg_device(Device& device, CUdeviceptr pointer, std::size_t size)
 
 ibv_mr* reg_exported(Device& device, Cuda& cuda, CUdeviceptr pointer, std::size_t size)
 {
-    int fd = -1;
-    EXPECT_EQ(cuda.call<decltype(&cuMemGetHandleForAddressRange)>("cuMemGetHandleForAddressRange")(
-                  &fd, pointer, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
-              CUDA_SUCCESS);
+    CUdeviceptr start = 0;
+    const int fd = cuda.export_pages(pointer, size, start);
+    EXPECT_GE(fd, 0);
     errno = 0;
-    ibv_mr* mr = ibv_reg_dmabuf_mr(device.pd, 0, size, pointer, fd, kAllAccess);
+    ibv_mr* mr = ibv_reg_dmabuf_mr(device.pd, pointer - start, size, pointer, fd, kAllAccess);
     const int error = errno;
     close(fd);
     errno = error;

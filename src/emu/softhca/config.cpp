@@ -96,6 +96,14 @@ Config read_environment()
             complain("SOFTHCA_MEMLOCK", value, "kernel or enforce");
         }
     }
+    if (const char* value = std::getenv("SOFTHCA_DEVICE_COPY")) {
+        const std::string_view way = value;
+        if (way == "driver" || way == "alias") {
+            result.copy_by_driver = way == "driver";
+        } else {
+            complain("SOFTHCA_DEVICE_COPY", value, "alias or driver");
+        }
+    }
     return result;
 }
 

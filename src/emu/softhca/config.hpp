@@ -13,6 +13,9 @@
 //   SOFTHCA_MEMLOCK=MODE        kernel: RLIMIT_MEMLOCK limits the registered host memory, except
 //                               for a process with CAP_IPC_LOCK, as the kernel has it;
 //                               enforce: also for such a process (default kernel)
+//   SOFTHCA_DEVICE_COPY=WAY     alias: the memory of the emulated GPU is copied through its alias,
+//                               that of a real one by the CUDA driver; driver: all by the driver
+//                               (default alias)
 #pragma once
 
 #include <string>
@@ -26,6 +29,7 @@ struct Config {
     bool dmabuf = true;
     bool peermem = true;
     bool memlock_enforced = false;
+    bool copy_by_driver = false;
 };
 
 const Config& config();

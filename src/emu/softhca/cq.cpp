@@ -41,7 +41,9 @@ bool land(Arena& arena, QpShared& qp, RqShared& queue, const RecvWqe& wqe, const
     if (!region_list(arena, queue.pd, wqe.sge, wqe.num_sge, IBV_ACCESS_LOCAL_WRITE, target)) {
         return false;
     }
-    scatter(target, payload, entry.byte_length);
+    if (!scatter(target, payload, entry.byte_length)) {
+        return false;
+    }
     if (target.device_bytes != 0) {
         qp.bytes_to_device.fetch_add(
             std::min<std::uint64_t>(target.device_bytes, entry.byte_length),

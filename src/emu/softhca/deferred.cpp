@@ -107,8 +107,8 @@ Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t
                 if (region != nullptr) {
                     SegmentList source, target;
                     source.append(reinterpret_cast<std::uint64_t>(payload_of(remote, queue, entry)),
-                                  entry.byte_length, MemoryKind::host);
-                    target.append(translate(*region, entry.id), entry.byte_length, region->kind);
+                                  entry.byte_length);
+                    target.append(*region, entry.id, entry.byte_length);
                     moved = move(source, 0, target, &remote == &self.arena() ? 0 : remote.pid);
                 }
                 if (moved == Moved::done) {
@@ -152,8 +152,9 @@ Applied apply_write(Process& self, Cqe& entry, std::uint64_t position)
             return Applied::refused;
         }
         if (region != nullptr) {
-            std::memcpy(reinterpret_cast<void*>(translate(*region, entry.id)),
-                        payload_of(arena, queue, entry), entry.byte_length);
+            SegmentList target;
+            target.append(*region, entry.id, entry.byte_length);
+            scatter(target, payload_of(arena, queue, entry), entry.byte_length);
             qp.writes_applied.store(entry.immediate, std::memory_order_release);
         }
     }

@@ -46,7 +46,7 @@ int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad
     Arena& arena = self.arena();
     QpShared& qp = arena.qps[object.index];
     const SharedGuard guard(qp.lock, self.token());
-    SendQueue queue(self, arena, qp, true);
+    SendQueue queue(self, arena, qp, Role::poster);
     if (queue.has_executed()) {
         queue.retire();
     }
@@ -63,7 +63,7 @@ int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad
             break;
         }
         const WorkRequest request(*wr, qp.posted++);
-        if (state == IBV_QPS_ERR || state == IBV_QPS_SQE) {
+        if (!qp.copying && (state == IBV_QPS_ERR || state == IBV_QPS_SQE)) {
             queue.complete(request, IBV_WC_WR_FLUSH_ERR);
             continue;
         }
@@ -80,6 +80,9 @@ int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad
             queue.enqueue_executed(request, std::nullopt);
         } else if (outcome.wait_for == Wait::none) {
             queue.finish(request, outcome.status);
+        } else if (outcome.wait_for == Wait::copier) {
+            queue.enqueue(request);
+            queue.leave_to_copier();
         } else if (queue.is_over(outcome.wait_for)) { // only with no RNR retry at all
             queue.finish(request, IBV_WC_RNR_RETRY_EXC_ERR);
         } else {
@@ -96,6 +99,16 @@ void run_send_queue(Process& self, Arena& arena, std::uint32_t qp_index)
     const std::uint8_t state = qp.state.load();
     if (qp.number != 0 && (state == IBV_QPS_RTS || state == IBV_QPS_ERR)) {
         SendQueue(self, arena, qp).run();
+    }
+}
+
+void run_copies(Process& self, std::uint32_t qp_index)
+{
+    QpShared& qp = self.arena().qps[qp_index];
+    const SharedGuard guard(qp.lock, self.token());
+    const std::uint8_t state = qp.state.load();
+    if (qp.number != 0 && (state == IBV_QPS_RTS || state == IBV_QPS_ERR)) {
+        SendQueue(self, self.arena(), qp, Role::copier).run();
     }
 }
 
@@ -125,7 +138,13 @@ bool run_watched(Process& self, std::uint32_t qp_index)
 
 void settle_send_queue(Process& self, std::uint32_t qp_index)
 {
-    SendQueue queue(self, self.arena(), self.arena().qps[qp_index]);
+    QpShared& qp = self.arena().qps[qp_index];
+    while (qp.copying) {
+        qp.lock.unlock();
+        sched_yield();
+        qp.lock.lock(self.token());
+    }
+    SendQueue queue(self, self.arena(), qp);
     if (queue.has_executed()) {
         queue.settle();
     }

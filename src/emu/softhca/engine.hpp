@@ -19,6 +19,9 @@ int post_send_list(Process& self, Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad);
 // Executes what waits in a send queue of any process, as far as it can be.
 void run_send_queue(Process& self, Arena& arena, std::uint32_t qp_index);
 
+// For the copier: the same for an own QP, whatever memory its requests name.
+void run_copies(Process& self, std::uint32_t qp_index);
+
 // For the agent: the same for an own QP; false when its queue needs no further attention.
 bool run_watched(Process& self, std::uint32_t qp_index);
 
@@ -32,7 +35,8 @@ void wake_peer(Process& self, std::uint32_t qp_index);
 // Completes what waited for deferred writes at this CQ; `now`: has them all applied at once.
 void retire_deferred(Process& self, Cq& cq, bool now);
 
-// Has the deferred writes of an own QP applied before it goes; the caller holds its lock.
+// Has the deferred writes of an own QP applied and a copy ended before it goes; the caller holds
+// its lock, which is released meanwhile.
 void settle_send_queue(Process& self, std::uint32_t qp_index);
 
 // Brings an own QP into the error state: everything queued is flushed.

@@ -6,6 +6,7 @@
 #include "emu/softhca/fabric.hpp"
 
 #include "emu/softhca/config.hpp"
+#include "emu/softhca/copier.hpp"
 #include "emu/softhca/liveness.hpp"
 
 #include <cerrno>
@@ -161,6 +162,7 @@ Process::Process()
     madvise(memory, kArenaSize, MADV_DONTDUMP);
     arena_ = static_cast<Arena*>(memory);
     free_ranges_[sizeof(Arena)] = kArenaSize - sizeof(Arena);
+    copier_ = std::make_unique<Copier>(*this);
     claim_slot();
 }
 

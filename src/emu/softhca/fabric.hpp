@@ -15,6 +15,7 @@
 namespace softhca {
 
 class Agent;
+class Copier;
 
 // Indices of the tables in the arena, for every kind of object; under one mutex.
 class IndexPool {
@@ -76,6 +77,7 @@ class Process {
     Arena& arena() { return *arena_; }
     Fabric& fabric() { return *fabric_; }
     Agent& agent() { return *agent_; }
+    Copier& copier() { return *copier_; }
 
     bool alive(Token other) const
     {
@@ -157,6 +159,7 @@ class Process {
     int fabric_fd_ = -1;
     int arena_fd_ = -1;
     std::unique_ptr<Agent> agent_;
+    std::unique_ptr<Copier> copier_;
     Peer peers_[kMaxProcesses];
     std::mutex mutex_; // peers_ and pipes_
     std::map<std::pair<Token, int>, OpenPipe> pipes_;

@@ -37,7 +37,7 @@ constexpr std::uint32_t kSlotSize = 8192; // messages up to this size pass throu
 constexpr std::uint32_t kMaxSlots = 256;  // of one receive queue
 constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'31; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'32; // changes with the layout
 
 // A stack of free indices. Anyone may push, without a lock; the holder of the owning object's lock
 // pops from a chain that it refills by taking the whole stack, so there is no ABA problem.
@@ -74,6 +74,26 @@ struct FreeStack {
 
 enum class MemoryKind : std::uint8_t { host, peer, dmabuf };
 
+// How processes other than its owner reach device memory that only the CUDA driver can copy.
+enum class CudaSharing : std::uint8_t {
+    none,   // not at all: the owner copies for them
+    ipc,    // cuIpcOpenMemHandle: memory of cuMemAlloc
+    handle, // the owner's fd, imported and mapped: memory of cuMemCreate that allows it
+};
+
+// Such memory; `owner` is 0 for all other.
+struct CudaMemory {
+    Token owner;
+    std::int32_t device;             // as the owner numbers them
+    std::uint8_t uuid[16];           // of the device
+    std::uint64_t first, last;       // bytes, where the owner has them
+    std::uint64_t first_id, last_id; // the driver's buffer ids there; 0: of several allocations
+    std::uint64_t base, length;      // of what is shared
+    std::int32_t fd;
+    CudaSharing sharing;
+    std::uint8_t ipc_handle[64];
+};
+
 // A memory region. It is valid for a key while `key` holds it.
 struct alignas(64) MrShared {
     std::atomic<std::uint32_t> key;
@@ -83,6 +103,7 @@ struct alignas(64) MrShared {
     std::uint64_t address; // of iova, where the owning process can read and write it
     std::uint32_t pd;
     MemoryKind kind;
+    CudaMemory cuda;
 };
 
 struct PipeRef { // the writing end of a pipe of the arena's owner; id tells apart reuses of fd
@@ -146,7 +167,7 @@ struct Sge {
 struct RecvWqe {
     std::uint64_t wr_id;
     std::uint32_t num_sge;
-    std::uint32_t reserved;
+    bool on_cuda; // some of the scatter list is memory that only the CUDA driver can copy
     Sge sge[];
 };
 
@@ -203,7 +224,7 @@ struct SendWqe {
 };
 
 // Why the head of a send queue waits.
-enum class Wait : std::uint8_t { none, receiver_not_ready, unreachable };
+enum class Wait : std::uint8_t { none, receiver_not_ready, unreachable, copier };
 
 struct QpShared {
     // What peers look at and what changes with the state only.
@@ -245,6 +266,8 @@ struct QpShared {
     std::uint32_t patience;      // polls that the oldest deferred WRITE may still wait
     bool watched;                // by the owner's agent
     bool deferring;              // listed at its send CQ
+    bool copying; // the owner's copier executes the head without the lock; nobody else runs the
+                  // queue
     std::uint8_t idle_ticks;
     Wait wait;
     std::uint64_t deadline;  // of the wait, monotonic ns; 0: none
@@ -264,6 +287,20 @@ struct QpShared {
     std::atomic<std::uint32_t> writes_applied;
 };
 
+// A copy between its device memory and a buffer in another process's arena that this one is asked
+// for. Asker and owner take turns: it is pending while the tickets differ.
+struct alignas(64) Staging {
+    std::atomic<std::uint32_t> asked;
+    std::atomic<std::uint32_t> answered;
+    Token asker;
+    std::uint32_t key; // of the region
+    std::uint64_t address;
+    std::uint64_t length;
+    std::uint64_t buffer; // offset in the asker's arena
+    bool to_device;
+    bool done;
+};
+
 struct Arena {
     std::uint64_t magic;
     Token token;
@@ -272,6 +309,12 @@ struct Arena {
     std::uint8_t gids[kMaxDevices][4][16];
     // How many operations each process has in progress directly on this process's memory.
     alignas(64) std::atomic<std::uint32_t> in_progress[kMaxProcesses];
+    // For this process's copier: send queues that it is to run, and what others ask for. The counts
+    // are futexes that change with each call.
+    alignas(64) std::atomic<std::uint32_t> copy_calls;
+    std::atomic<std::uint64_t> copies[kMaxQps / 64];
+    alignas(64) std::atomic<std::uint32_t> staging_calls;
+    Staging stagings[kMaxProcesses]; // by the asker's slot
     QpShared qps[kMaxQps];
     CqShared cqs[kMaxCqs];
     RqShared recv_queues[kMaxRecvQueues];

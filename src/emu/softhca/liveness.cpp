@@ -5,9 +5,9 @@
 
 #include "emu/softhca/engine.hpp"
 #include "emu/softhca/fabric.hpp"
+#include "emu/softhca/thread.hpp"
 
 #include <chrono>
-#include <csignal>
 
 namespace softhca {
 namespace {
@@ -20,13 +20,7 @@ constexpr std::chrono::milliseconds kTick{2};
 
 Agent::Agent(Process& process, pthread_mutex_t& alive)
 {
-    // The application's signals are none of this thread's business.
-    sigset_t all, former;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &former);
-    thread_ = std::thread([this, &process, &alive] { run(process, alive); });
-    pthread_sigmask(SIG_SETMASK, &former, nullptr);
-    thread_.detach();
+    start_thread([this, &process, &alive] { run(process, alive); });
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return holding_; });
 }
@@ -42,7 +36,6 @@ void Agent::watch(std::uint32_t qp_index)
 
 void Agent::run(Process& process, pthread_mutex_t& alive)
 {
-    pthread_setname_np(pthread_self(), "softhca");
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);

@@ -10,7 +10,6 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 namespace softhca {
@@ -33,7 +32,6 @@ class Agent {
     bool holding_ = false;
     std::vector<std::uint32_t> watched_;
     std::vector<std::uint32_t> batch_; // of the thread alone
-    std::thread thread_;
 };
 
 } // namespace softhca

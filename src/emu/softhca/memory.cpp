@@ -3,12 +3,15 @@
 // Access to host memory and to the device memory of the emulated CUDA driver, see memory.hpp.
 #include "emu/softhca/memory.hpp"
 
+#include "emu/softhca/config.hpp"
+#include "emu/softhca/cuda_copy.hpp"
+#include "emu/softhca/cuda_driver.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 
-#include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -18,16 +21,14 @@ namespace {
 
 std::atomic<std::uint64_t> system_calls{0};
 
-// A function of the emulated driver. Only a libcuda that the program has loaded itself counts.
+// A function of the emulated driver, which the real one lacks.
 template <typename Function>
 Function find_in_softcuda(const char* name, std::atomic<Function>& found)
 {
     Function function = found.load(std::memory_order_relaxed);
-    if (function == nullptr) {
-        if (void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) {
-            function = reinterpret_cast<Function>(dlsym(library, name));
-            found.store(function, std::memory_order_relaxed);
-        }
+    if (function == nullptr && !config().copy_by_driver) {
+        function = reinterpret_cast<Function>(find_in_libcuda(name));
+        found.store(function, std::memory_order_relaxed);
     }
     return function;
 }
@@ -39,29 +40,6 @@ HostAlias find_host_alias()
 {
     static std::atomic<HostAlias> found{nullptr};
     return find_in_softcuda("softcuda_host_alias", found);
-}
-
-Moved copy_within(const SegmentList& source, const SegmentList& target)
-{
-    unsigned to = 0;
-    std::uint64_t to_offset = 0;
-    for (unsigned from = 0; from < source.count; ++from) {
-        std::uint64_t from_offset = 0;
-        while (from_offset < source.segments[from].length) {
-            while (to_offset == target.segments[to].length) {
-                ++to;
-                to_offset = 0;
-            }
-            const std::uint64_t length = std::min(source.segments[from].length - from_offset,
-                                                  target.segments[to].length - to_offset);
-            std::memmove(reinterpret_cast<void*>(target.segments[to].address + to_offset),
-                         reinterpret_cast<const void*>(source.segments[from].address + from_offset),
-                         length);
-            from_offset += length;
-            to_offset += length;
-        }
-    }
-    return Moved::done;
 }
 
 // What is left of a list, as the kernel takes it.
@@ -166,8 +144,15 @@ int populate(const void* address, std::size_t length, bool writable)
 
 Moved move(const SegmentList& source, int source_pid, const SegmentList& target, int target_pid)
 {
+    if (source.on_cuda || target.on_cuda) {
+        return move_by_cuda(source, source_pid, target, target_pid);
+    }
     if (source_pid == 0 && target_pid == 0) {
-        return copy_within(source, target);
+        return for_each_piece(source, target, [](const Segment& from, const Segment& to) {
+            std::memmove(reinterpret_cast<void*>(to.address),
+                         reinterpret_cast<const void*>(from.address), from.length);
+            return Moved::done;
+        });
     }
     IoVector from(source, source.bytes), to(target, source.bytes);
     for (std::uint64_t left = source.bytes; left > 0;) {
@@ -186,25 +171,36 @@ Moved move(const SegmentList& source, int source_pid, const SegmentList& target,
     return Moved::done;
 }
 
-void gather(void* target, const SegmentList& source)
+bool gather(void* target, const SegmentList& source)
 {
     char* to = static_cast<char*>(target);
     for (unsigned i = 0; i < source.count; ++i) {
-        std::memcpy(to, reinterpret_cast<const void*>(source.segments[i].address),
-                    source.segments[i].length);
-        to += source.segments[i].length;
+        const Segment& from = source.segments[i];
+        if (!from.on_cuda()) {
+            std::memcpy(to, reinterpret_cast<const void*>(from.address), from.length);
+        } else if (!copy_from_device(from, to)) {
+            return false;
+        }
+        to += from.length;
     }
+    return true;
 }
 
-void scatter(const SegmentList& target, const void* source, std::size_t length)
+bool scatter(const SegmentList& target, const void* source, std::size_t length)
 {
     const char* from = static_cast<const char*>(source);
     for (unsigned i = 0; i < target.count && length > 0; ++i) {
-        const std::size_t step = std::min<std::size_t>(target.segments[i].length, length);
-        std::memcpy(reinterpret_cast<void*>(target.segments[i].address), from, step);
+        const Segment& to = target.segments[i];
+        const std::size_t step = std::min<std::size_t>(to.length, length);
+        if (!to.on_cuda()) {
+            std::memcpy(reinterpret_cast<void*>(to.address), from, step);
+        } else if (!copy_to_device(to, from, step)) {
+            return false;
+        }
         from += step;
         length -= step;
     }
+    return true;
 }
 
 std::uint64_t move_system_calls()

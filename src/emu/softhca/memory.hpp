@@ -7,16 +7,21 @@
 
 #include "emu/softhca/layout.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
 namespace softhca {
 
-// Addresses are those at which the owning process can touch the memory.
+// Addresses are those at which the owning process can touch the memory, or can have the CUDA driver
+// copy it.
 struct Segment {
     std::uint64_t address;
     std::uint64_t length;
+    const MrShared* region; // null: none, host memory
+
+    bool on_cuda() const { return region != nullptr && region->cuda.owner != 0; }
 };
 
 struct SegmentList {
@@ -24,20 +29,30 @@ struct SegmentList {
     unsigned count = 0;
     std::uint64_t bytes = 0;
     std::uint64_t device_bytes = 0;
+    bool on_cuda = false; // any of it
 
-    void append(std::uint64_t address, std::uint64_t length, MemoryKind kind)
+    void append(std::uint64_t address, std::uint64_t length)
     {
-        segments[count++] = {address, length};
+        segments[count++] = {address, length, nullptr};
         bytes += length;
-        device_bytes += kind == MemoryKind::host ? 0 : length;
+    }
+    // Of a region, by its iova.
+    void append(const MrShared& region, std::uint64_t iova, std::uint64_t length)
+    {
+        segments[count] = {region.address + (iova - region.iova), length, &region};
+        bytes += length;
+        device_bytes += region.kind == MemoryKind::host ? 0 : length;
+        on_cuda |= segments[count++].on_cuda();
     }
 };
 
-// The readable and writable alias of a range of an emulated GPU's memory; empty for any other.
+// The readable and writable alias of a range of an emulated GPU's memory; empty for any other, and
+// where SOFTHCA_DEVICE_COPY wants none.
 std::optional<std::uint64_t> device_alias(const void* address, std::size_t length);
 
 // All memory behind a dmabuf of `size` bytes, mapped for as long as the caller does not munmap it;
-// null with errno set. Softcuda's are mapped by softcuda, any other file by mmap.
+// null with errno set. Softcuda's are mapped by softcuda, any other file by mmap, which a GPU's
+// refuse.
 void* map_dmabuf(int fd, std::size_t size);
 
 // Makes host memory present, as pinning does; 0 or EFAULT.
@@ -57,20 +72,46 @@ inline const MrShared* find_region(Arena& arena, std::uint32_t key, std::uint64_
     return &region;
 }
 
-// Where the process owning the region touches an address of it.
-inline std::uint64_t translate(const MrShared& region, std::uint64_t address)
-{
-    return region.address + (address - region.iova);
-}
-
 enum class Moved { done, fault, gone };
 
-// Copies source.bytes bytes. One side may belong to another process: its id, else 0.
+// Copies source.bytes bytes. One side may belong to another process: its id, else 0. Memory that
+// only the CUDA driver can copy takes its time: that is for the copier alone.
 Moved move(const SegmentList& source, int source_pid, const SegmentList& target, int target_pid);
 
-// Between memory of this process and a list of it; at most list.bytes bytes.
-void gather(void* target, const SegmentList& source);
-void scatter(const SegmentList& target, const void* source, std::size_t length);
+// Takes two lists apart into pairs of segments of the same length, for all bytes of the source, and
+// calls visit(from, to) for each until one is not done.
+template <class Visit>
+Moved for_each_piece(const SegmentList& source, const SegmentList& target, Visit visit)
+{
+    unsigned to = 0;
+    std::uint64_t to_offset = 0;
+    for (unsigned from = 0; from < source.count; ++from) {
+        std::uint64_t from_offset = 0;
+        while (from_offset < source.segments[from].length) {
+            while (to_offset == target.segments[to].length) {
+                ++to;
+                to_offset = 0;
+            }
+            const Segment& left = source.segments[from];
+            const Segment& right = target.segments[to];
+            const std::uint64_t length =
+                std::min(left.length - from_offset, right.length - to_offset);
+            const Moved moved = visit(Segment{left.address + from_offset, length, left.region},
+                                      Segment{right.address + to_offset, length, right.region});
+            if (moved != Moved::done) {
+                return moved;
+            }
+            from_offset += length;
+            to_offset += length;
+        }
+    }
+    return Moved::done;
+}
+
+// Between memory of this process and a list of it; at most list.bytes bytes. False if device memory
+// is there no more.
+bool gather(void* target, const SegmentList& source);
+bool scatter(const SegmentList& target, const void* source, std::size_t length);
 
 // System calls made by move() in this process so far.
 std::uint64_t move_system_calls();

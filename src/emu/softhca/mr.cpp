@@ -3,6 +3,9 @@
 // Protection domains and memory regions: registration of host memory within RLIMIT_MEMLOCK, of
 // device memory by address and of dmabufs, and their release once no peer's operation uses them.
 #include "emu/softhca/config.hpp"
+#include "emu/softhca/copier.hpp"
+#include "emu/softhca/cuda_driver.hpp"
+#include "emu/softhca/cuda_memory.hpp"
 #include "emu/softhca/memory.hpp"
 #include "emu/softhca/objects.hpp"
 
@@ -53,9 +56,10 @@ bool is_valid_access(unsigned access)
            ((access & need_local_write) == 0 || (access & IBV_ACCESS_LOCAL_WRITE) != 0);
 }
 
-// Publishes a region; the caller has made the memory accessible at `address`.
+// Publishes a region; the caller has made the memory accessible at `address`, or has described it.
 ibv_mr* publish(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::uint64_t iova,
-                std::size_t length, std::uint64_t address, unsigned access, MemoryKind kind)
+                std::size_t length, std::uint64_t address, unsigned access, MemoryKind kind,
+                const CudaMemory& cuda = {})
 {
     Process& process = *context_of(pd->context).process;
     const std::uint32_t index = process.mr_indices.allocate();
@@ -75,10 +79,51 @@ ibv_mr* publish(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::uint64_t i
     region.address = address;
     region.pd = object_of<Pd>(pd).id;
     region.kind = kind;
+    region.cuda = cuda;
     region.key.store(key, std::memory_order_release);
     mr->base = {pd->context, pd, start, length, index, key, key};
     object_of<Pd>(pd).children.fetch_add(1);
     return &mr.release()->base;
+}
+
+// Device memory that only the CUDA driver can copy.
+ibv_mr* register_cuda(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::uint64_t iova,
+                      std::size_t length, std::uint64_t address, unsigned access, MemoryKind kind)
+{
+    Process& process = *context_of(pd->context).process;
+    CudaMemory memory;
+    if (cuda_driver() == nullptr ||
+        !describe_cuda_memory(memory, process.token(), address, length)) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    process.copier().start_answering();
+    ibv_mr* result = publish(pd, std::move(mr), start, iova, length, address, access, kind, memory);
+    if (result == nullptr) {
+        forget_cuda_memory(memory);
+    }
+    return result;
+}
+
+// Registration of a device address as with nvidia-peermem.
+ibv_mr* register_peer(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::size_t length,
+                      std::uint64_t iova, unsigned access)
+{
+    const std::uint64_t address = reinterpret_cast<std::uint64_t>(start);
+    if (!config().peermem || !is_peer_capable(address, length)) {
+        errno = EFAULT;
+        return nullptr;
+    }
+    Registrations& counts = context_of(pd->context).process->registrations;
+    const auto alias = device_alias(start, length);
+    ibv_mr* result =
+        alias ? publish(pd, std::move(mr), start, iova, length, *alias, access, MemoryKind::peer)
+              : register_cuda(pd, std::move(mr), start, iova, length, address, access,
+                              MemoryKind::peer);
+    if (result != nullptr) {
+        counts.peer.fetch_add(1, std::memory_order_relaxed);
+    }
+    return result;
 }
 
 ibv_mr* register_memory(ibv_pd* pd, void* start, std::size_t length, std::uint64_t iova,
@@ -96,15 +141,16 @@ ibv_mr* register_memory(ibv_pd* pd, void* start, std::size_t length, std::uint64
         errno = ENOMEM;
         return nullptr;
     }
-    if (const auto alias = device_alias(start, length)) {
-        if (!config().peermem) {
-            errno = EFAULT;
-            return nullptr;
-        }
-        counts.peer.fetch_add(1, std::memory_order_relaxed);
-        return publish(pd, std::move(mr), start, iova, length, *alias, access, MemoryKind::peer);
-    }
     const std::uint64_t page = 4096, address = reinterpret_cast<std::uint64_t>(start);
+    switch (cuda_kind(address)) {
+    case CudaKind::device:
+        return register_peer(pd, std::move(mr), start, length, iova, access);
+    case CudaKind::managed: // its pages move
+        errno = EFAULT;
+        return nullptr;
+    default:
+        break;
+    }
     const std::uint64_t pages =
         length == 0 ? 0 : (address + length - 1) / page - address / page + 1;
     if (!lock_bytes(counts.locked_bytes, pages * page)) {
@@ -144,18 +190,22 @@ ibv_mr* register_dmabuf(ibv_pd* pd, std::uint64_t offset, std::size_t length, st
         errno = ENOMEM;
         return nullptr;
     }
-    void* mapping = map_dmabuf(fd, size);
-    if (mapping == nullptr) {
-        return nullptr;
-    }
-    mr->mapping = mapping;
-    mr->mapping_length = size;
-    const std::uint64_t address = reinterpret_cast<std::uint64_t>(mapping) + offset;
-    ibv_mr* result =
-        publish(pd, std::move(mr), nullptr, iova, length, address, access, MemoryKind::dmabuf);
-    if (result == nullptr) {
-        munmap(mapping, size);
+    ibv_mr* result;
+    if (void* mapping = map_dmabuf(fd, size)) {
+        mr->mapping = mapping;
+        mr->mapping_length = size;
+        const std::uint64_t address = reinterpret_cast<std::uint64_t>(mapping) + offset;
+        result =
+            publish(pd, std::move(mr), nullptr, iova, length, address, access, MemoryKind::dmabuf);
+        if (result == nullptr) {
+            munmap(mapping, size);
+        }
     } else {
+        // The driver copies by address: the fd proves no more than that it exports the memory.
+        result = register_cuda(pd, std::move(mr), nullptr, iova, length, iova, access,
+                               MemoryKind::dmabuf);
+    }
+    if (result != nullptr) {
         counts.dmabuf.fetch_add(1, std::memory_order_relaxed);
     }
     return result;
@@ -229,8 +279,10 @@ int ibv_dereg_mr(ibv_mr* mr)
     }
     Mr& object = object_of<Mr>(mr);
     Process& process = *context_of(mr->context).process;
-    process.arena().mrs[mr->handle].key.store(0, std::memory_order_release);
+    MrShared& region = process.arena().mrs[mr->handle];
+    region.key.store(0, std::memory_order_release);
     process.await_peers();
+    forget_cuda_memory(region.cuda);
     if (object.mapping != nullptr) {
         munmap(object.mapping, object.mapping_length);
     }

@@ -5,6 +5,7 @@
 #include "emu/softhca/send_queue.hpp"
 
 #include "emu/softhca/channel.hpp"
+#include "emu/softhca/cuda_memory.hpp"
 #include "emu/softhca/ud.hpp"
 
 namespace softhca {
@@ -81,7 +82,8 @@ bool SendQueue::resolve_destination()
 bool SendQueue::local_list(const WorkRequest& wr, unsigned access, SegmentList& list)
 {
     return wr.is_inline ? inline_list(wr, list)
-                        : region_list(arena_, qp_.pd, wr.sge, wr.num_sge, access, list);
+                        : region_list(arena_, qp_.pd, wr.sge, wr.num_sge, access, list) &&
+                              (role_ != Role::copier || is_intact(list));
 }
 
 Outcome SendQueue::outcome_of(Moved moved)
@@ -116,7 +118,10 @@ Outcome SendQueue::send(const WorkRequest& wr)
         .length = wr.length,
         .solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0,
     };
-    Receiver receiver(self_, *remote_, *peer_, qp_);
+    if (is_for_copier(source)) {
+        return Outcome::wait(Wait::copier);
+    }
+    Receiver receiver(self_, *remote_, *peer_, qp_, role_ == Role::copier);
     const Delivery delivery = receiver.deliver(arrival, source, local_pid(wr));
     count_device_bytes(source.device_bytes, delivery.device_bytes);
     return judge(delivery.result);
@@ -129,6 +134,8 @@ Outcome SendQueue::judge(Delivered result)
         return Outcome::finished(IBV_WC_SUCCESS);
     case Delivered::not_ready:
         return Outcome::wait(Wait::receiver_not_ready);
+    case Delivered::needs_copier:
+        return Outcome::wait(Wait::copier);
     case Delivered::too_long:
         return refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
     case Delivered::bad_buffer:
@@ -150,7 +157,7 @@ bool SendQueue::remote_list(const WorkRequest& wr, unsigned access, SegmentList&
     if (region == nullptr) {
         return false;
     }
-    list.append(translate(*region, wr.remote_address), wr.length, region->kind);
+    list.append(*region, wr.remote_address, wr.length);
     return true;
 }
 
@@ -166,6 +173,9 @@ Outcome SendQueue::write(const WorkRequest& wr)
     if (may_defer(wr)) {
         if (!remote_list(wr, IBV_ACCESS_REMOTE_WRITE, target)) {
             return refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+        }
+        if (is_for_copier(source) || is_for_copier(target)) {
+            return Outcome::wait(Wait::copier);
         }
         const auto position =
             defer_write(self_, *remote_, *peer_, wr, source, qp_.writes_issued + 1);
@@ -183,6 +193,9 @@ Outcome SendQueue::write(const WorkRequest& wr)
     if (!remote_list(wr, IBV_ACCESS_REMOTE_WRITE, target)) {
         return refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
     }
+    if (is_for_copier(source) || is_for_copier(target)) {
+        return Outcome::wait(Wait::copier);
+    }
     count_device_bytes(source.device_bytes, target.device_bytes);
     return outcome_of(move(source, local_pid(wr), target, pid_of(*remote_)));
 }
@@ -197,8 +210,8 @@ bool SendQueue::is_settled()
 
 bool SendQueue::may_defer(const WorkRequest& wr)
 {
-    if (!posting_ || remote_ == &arena_ || wr.opcode != IBV_WR_RDMA_WRITE || wr.length == 0 ||
-        wr.length > kSlotSize) {
+    if (role_ != Role::poster || remote_ == &arena_ || wr.opcode != IBV_WR_RDMA_WRITE ||
+        wr.length == 0 || wr.length > kSlotSize) {
         return false;
     }
     if (qp_.direct_writes != 0) {
@@ -244,6 +257,9 @@ Outcome SendQueue::read(const WorkRequest& wr)
     if (!remote_list(wr, IBV_ACCESS_REMOTE_READ, source)) {
         return refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
     }
+    if (is_for_copier(source) || is_for_copier(target)) {
+        return Outcome::wait(Wait::copier);
+    }
     count_device_bytes(source.device_bytes, target.device_bytes);
     return outcome_of(move(source, pid_of(*remote_), target, local_pid(wr)));
 }
@@ -268,11 +284,13 @@ Outcome SendQueue::atomic(const WorkRequest& wr)
     if (!is_settled()) {
         return Outcome::finished(IBV_WC_WR_FLUSH_ERR);
     }
+    if (is_for_copier(word) || is_for_copier(result)) {
+        return Outcome::wait(Wait::copier);
+    }
     std::uint64_t former = 0, changed = 0;
     SegmentList former_list, changed_list;
-    former_list.append(reinterpret_cast<std::uint64_t>(&former), sizeof former, MemoryKind::host);
-    changed_list.append(reinterpret_cast<std::uint64_t>(&changed), sizeof changed,
-                        MemoryKind::host);
+    former_list.append(reinterpret_cast<std::uint64_t>(&former), sizeof former);
+    changed_list.append(reinterpret_cast<std::uint64_t>(&changed), sizeof changed);
     const int pid = pid_of(*remote_);
     Moved moved;
     {

@@ -89,6 +89,13 @@ bool Receiver::take(RecvEntry& entry)
     return false;
 }
 
+bool Receiver::next_is_on_cuda()
+{
+    return queue_.head != queue_.tail &&
+           wqe_at(owner_, queue_, owner_.at<RecvEntry>(queue_.ring)[queue_.head & queue_.mask].wqe)
+               .on_cuda;
+}
+
 void Receiver::check_limit()
 {
     if (limit_reached_) {
@@ -131,6 +138,9 @@ Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, in
         if (!connected()) {
             return {Delivered::unreachable};
         }
+        if (!copier_ && next_is_on_cuda()) {
+            return {Delivered::needs_copier};
+        }
         if (!take(entry)) {
             return {Delivered::not_ready};
         }
@@ -142,12 +152,14 @@ Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, in
             publish(arrival, entry.wqe, kLanded, IBV_WC_LOC_LEN_ERR, nullptr);
             return {Delivered::too_long};
         }
-        if (source_pid == 0 && arrival.length <= sizeof(Cqe::payload)) {
+        const RecvWqe& wqe = wqe_at(owner_, queue_, entry.wqe);
+        const bool by_cpu = source_pid == 0 && !source.on_cuda && !wqe.on_cuda;
+        if (by_cpu && arrival.length <= sizeof(Cqe::payload)) {
             publish(arrival, entry.wqe, kNoSlot, IBV_WC_SUCCESS, &source);
             check_limit();
             return {Delivered::done};
         }
-        if (source_pid == 0 && arrival.length <= kSlotSize) {
+        if (by_cpu && arrival.length <= kSlotSize) {
             const std::uint32_t slot =
                 queue_.free_slots.pop(owner_.at<std::uint32_t>(queue_.slot_next));
             if (slot != kNone) {
@@ -159,7 +171,6 @@ Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, in
             }
         }
         access.emplace(self_, owner_);
-        const RecvWqe& wqe = wqe_at(owner_, queue_, entry.wqe);
         if (!region_list(owner_, queue_.pd, wqe.sge, std::min(wqe.num_sge, kMaxSge),
                          IBV_ACCESS_LOCAL_WRITE, target) ||
             target.bytes < arrival.length) {
@@ -350,14 +361,19 @@ int post_recv_list(Process& self, std::uint32_t index, ibv_recv_wr* wr, ibv_recv
         RecvWqe& wqe = wqe_at(arena, queue, slot);
         wqe.wr_id = wr->wr_id;
         wqe.num_sge = static_cast<std::uint32_t>(wr->num_sge);
+        wqe.on_cuda = false;
         std::uint64_t length = 0;
         for (std::uint32_t i = 0; i < wqe.num_sge; ++i) {
             const ibv_sge& sge = wr->sg_list[i];
             wqe.sge[i] = {sge.addr, sge.length, sge.lkey};
-            if (sge.length != 0 && find_region(arena, sge.lkey, sge.addr, sge.length,
-                                               IBV_ACCESS_LOCAL_WRITE, queue.pd) == nullptr) {
-                length = kBadBuffer;
-                break;
+            if (sge.length != 0) {
+                const MrShared* region = find_region(arena, sge.lkey, sge.addr, sge.length,
+                                                     IBV_ACCESS_LOCAL_WRITE, queue.pd);
+                if (region == nullptr) {
+                    length = kBadBuffer;
+                    break;
+                }
+                wqe.on_cuda |= region->cuda.owner != 0;
             }
             length = std::min<std::uint64_t>(length + sge.length, kBadBuffer - 1);
         }

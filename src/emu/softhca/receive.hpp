@@ -21,7 +21,15 @@ struct Arrival {
     std::uint8_t service_level = 0;
 };
 
-enum class Delivered { done, not_ready, too_long, bad_buffer, source_fault, unreachable };
+enum class Delivered {
+    done,
+    not_ready,
+    needs_copier,
+    too_long,
+    bad_buffer,
+    source_fault,
+    unreachable
+};
 
 struct Delivery {
     Delivered result;
@@ -33,8 +41,9 @@ constexpr std::uint32_t kBadBuffer = ~0u;
 
 class Receiver {
   public:
-    Receiver(Process& self, Arena& owner, QpShared& qp, const QpShared& sender)
-        : self_(self), owner_(owner), qp_(qp), sender_(sender),
+    // Copier: buffers may be memory that only the CUDA driver can copy.
+    Receiver(Process& self, Arena& owner, QpShared& qp, const QpShared& sender, bool copier = false)
+        : self_(self), owner_(owner), qp_(qp), sender_(sender), copier_(copier),
           queue_(owner.recv_queues[qp.recv_queue])
     {
     }
@@ -49,6 +58,7 @@ class Receiver {
   private:
     bool connected() const;
     bool take(RecvEntry& entry);
+    bool next_is_on_cuda();
     void check_limit();
     void publish(const Arrival& arrival, std::uint32_t wqe, std::uint16_t slot,
                  ibv_wc_status status, const SegmentList* inlined);
@@ -57,6 +67,7 @@ class Receiver {
     Arena& owner_;
     QpShared& qp_;
     const QpShared& sender_;
+    const bool copier_;
     RqShared& queue_;
     bool limit_reached_ = false;
 };

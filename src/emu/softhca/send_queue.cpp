@@ -4,6 +4,7 @@
 // when a request fails; see send_queue.hpp.
 #include "emu/softhca/send_queue.hpp"
 
+#include "emu/softhca/copier.hpp"
 #include "emu/softhca/cq.hpp"
 #include "emu/softhca/liveness.hpp"
 
@@ -67,6 +68,9 @@ void SendQueue::fail()
 {
     settle();
     set_error_state(self_, arena_, qp_);
+    if (qp_.copying) {
+        return; // the copier flushes when it is back
+    }
     while (qp_.sq_head != qp_.sq_tail) {
         const WorkRequest wr(queued(qp_.sq_head));
         ++qp_.sq_head;
@@ -138,9 +142,31 @@ void SendQueue::settle()
     }
 }
 
+void SendQueue::leave_to_copier()
+{
+    if (own_) {
+        self_.copier().start_running();
+    }
+    call_copier(arena_, index());
+}
+
+Outcome SendQueue::execute_unlocked(const WorkRequest& wr)
+{
+    Outcome outcome = Outcome::wait(Wait::none);
+    qp_.copying = true;
+    qp_.lock.unlock();
+    {
+        const DirectAccess access(self_, arena_);
+        outcome = execute(wr);
+    }
+    qp_.lock.lock(self_.token());
+    qp_.copying = false;
+    return outcome;
+}
+
 void SendQueue::run()
 {
-    while (true) {
+    while (!qp_.copying) {
         retire();
         if (qp_.sq_next == qp_.sq_tail) {
             return;
@@ -150,8 +176,18 @@ void SendQueue::run()
             return;
         }
         const WorkRequest wr(queued(qp_.sq_head));
-        Outcome outcome =
-            qp_.state.load() == IBV_QPS_ERR ? Outcome::finished(IBV_WC_WR_FLUSH_ERR) : execute(wr);
+        const auto is_failed = [this] { return qp_.state.load() == IBV_QPS_ERR; };
+        Outcome outcome = Outcome::finished(IBV_WC_WR_FLUSH_ERR);
+        if (!is_failed()) {
+            outcome = role_ == Role::copier ? execute_unlocked(wr) : execute(wr);
+        }
+        if (outcome.wait_for == Wait::copier) {
+            leave_to_copier();
+            return;
+        }
+        if (outcome.wait_for != Wait::none && is_failed()) {
+            continue; // meanwhile, while the lock was not held
+        }
         if (outcome.wait_for != Wait::none) {
             if (!is_over(outcome.wait_for)) {
                 return;

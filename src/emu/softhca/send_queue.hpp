@@ -12,11 +12,17 @@
 
 namespace softhca {
 
+// Who runs a send queue.
+enum class Role {
+    poster, // may defer WRITEs
+    any,
+    copier, // of the owner: waits for copies by the CUDA driver
+};
+
 class SendQueue {
   public:
-    // Posting: WRITEs may be deferred.
-    SendQueue(Process& self, Arena& arena, QpShared& qp, bool posting = false)
-        : self_(self), arena_(arena), qp_(qp), own_(&arena == &self.arena()), posting_(posting)
+    SendQueue(Process& self, Arena& arena, QpShared& qp, Role role = Role::any)
+        : self_(self), arena_(arena), qp_(qp), own_(&arena == &self.arena()), role_(role)
     {
     }
 
@@ -36,6 +42,8 @@ class SendQueue {
     // Has all deferred WRITEs applied and completes what waited for them; what cannot be applied
     // fails the QP. The responder is obviously not polling: the next WRITEs go there directly.
     void settle();
+    // Has the owner's copier run the queue.
+    void leave_to_copier();
     // Executes what is queued until something has to wait.
     void run();
     void finish(const WorkRequest& wr, ibv_wc_status status);
@@ -57,6 +65,13 @@ class SendQueue {
     // What a work request reads or writes on the requester's side.
     bool local_list(const WorkRequest& wr, unsigned access, SegmentList& list);
     int local_pid(const WorkRequest& wr) const { return wr.is_inline ? 0 : pid_of(arena_); }
+    // Whether memory is of a kind that is left to the copier.
+    bool is_for_copier(const SegmentList& list) const
+    {
+        return list.on_cuda && role_ != Role::copier;
+    }
+    // Executes without the lock: the copier's way.
+    Outcome execute_unlocked(const WorkRequest& wr);
     static Outcome outcome_of(Moved moved);
     void count_device_bytes(std::uint64_t from, std::uint64_t to)
     {
@@ -85,7 +100,7 @@ class SendQueue {
     Arena& arena_; // the requester's
     QpShared& qp_;
     const bool own_;
-    const bool posting_;
+    const Role role_;
     Arena* remote_ = nullptr; // the responder's
     QpShared* peer_ = nullptr;
 };

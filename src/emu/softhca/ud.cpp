@@ -89,6 +89,15 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr)
                        : region_list(self.arena(), qp.pd, wr.sge, wr.num_sge, 0, source))) {
         return Outcome::finished(IBV_WC_LOC_PROT_ERR);
     }
+    std::uint8_t fetched[kMtu];
+    if (source.on_cuda) {
+        if (!gather(fetched, source)) {
+            return Outcome::finished(IBV_WC_LOC_PROT_ERR);
+        }
+        qp.bytes_from_device.fetch_add(source.device_bytes, std::memory_order_relaxed);
+        source = {};
+        source.append(reinterpret_cast<std::uint64_t>(fetched), wr.length);
+    }
     const Outcome sent = Outcome::finished(IBV_WC_SUCCESS);
     const auto address = self.find_qp(destination.remote_qpn & 0xffffff);
     if (!address || !self.alive(address->token)) {

@@ -104,11 +104,11 @@ struct WorkRequest {
 inline bool inline_list(const WorkRequest& wr, SegmentList& list)
 {
     if (wr.posted == nullptr) {
-        list.append(reinterpret_cast<std::uint64_t>(wr.sge), wr.length, MemoryKind::host);
+        list.append(reinterpret_cast<std::uint64_t>(wr.sge), wr.length);
         return true;
     }
     for (std::uint32_t i = 0; i < wr.num_sge; ++i) {
-        list.append(wr.sge[i].address, wr.sge[i].length, MemoryKind::host);
+        list.append(wr.sge[i].address, wr.sge[i].length);
     }
     return true;
 }
@@ -126,7 +126,7 @@ inline bool region_list(Arena& arena, std::uint32_t pd, const Sge* sge, std::uin
         if (region == nullptr) {
             return false;
         }
-        list.append(translate(*region, sge[i].address), sge[i].length, region->kind);
+        list.append(*region, sge[i].address, sge[i].length);
     }
     return true;
 }
@@ -197,27 +197,20 @@ struct Outcome {
     }
 };
 
-// While it lives, the other process does not give up the memory that keys looked up name.
+// While it lives, the process whose arena this is does not give up the memory that keys looked up
+// name.
 class DirectAccess {
   public:
-    DirectAccess(Process& self, Arena& other)
-        : count_(&other == &self.arena() ? nullptr : &other.in_progress[self.token() & 0xff])
+    DirectAccess(Process& self, Arena& arena) : count_(arena.in_progress[self.token() & 0xff])
     {
-        if (count_ != nullptr) {
-            count_->fetch_add(1, std::memory_order_seq_cst);
-        }
+        count_.fetch_add(1, std::memory_order_seq_cst);
     }
-    ~DirectAccess()
-    {
-        if (count_ != nullptr) {
-            count_->fetch_sub(1, std::memory_order_release);
-        }
-    }
+    ~DirectAccess() { count_.fetch_sub(1, std::memory_order_release); }
     DirectAccess(const DirectAccess&) = delete;
     DirectAccess& operator=(const DirectAccess&) = delete;
 
   private:
-    std::atomic<std::uint32_t>* count_;
+    std::atomic<std::uint32_t>& count_;
 };
 
 // Whether an address, by LID or by GID, is the port of this device of the arena's process.

@@ -18,10 +18,20 @@ struct Driver {
     decltype(&cuCtxSetCurrent) ctx_set_current = nullptr;
     decltype(&cuMemAlloc) mem_alloc = nullptr;
     decltype(&cuMemAllocManaged) mem_alloc_managed = nullptr;
+    decltype(&cuMemAllocAsync) mem_alloc_async = nullptr;
+    decltype(&cuMemGetAllocationGranularity) mem_granularity = nullptr;
+    decltype(&cuMemCreate) mem_create = nullptr;
+    decltype(&cuMemAddressReserve) mem_reserve = nullptr;
+    decltype(&cuMemMap) mem_map = nullptr;
+    decltype(&cuMemSetAccess) mem_set_access = nullptr;
+    decltype(&cuMemUnmap) mem_unmap = nullptr;
+    decltype(&cuMemAddressFree) mem_address_free = nullptr;
+    decltype(&cuMemRelease) mem_release = nullptr;
     decltype(&cuMemFree) mem_free = nullptr;
     decltype(&cuMemcpyHtoD) memcpy_htod = nullptr;
     decltype(&cuMemcpyDtoH) memcpy_dtoh = nullptr;
     decltype(&cuCtxSynchronize) ctx_synchronize = nullptr;
+    CUdevice device = 0;
 };
 
 Driver driver;
@@ -51,6 +61,15 @@ bool open(int ordinal)
     resolve(library, "cuCtxSetCurrent", driver.ctx_set_current);
     resolve(library, "cuMemAlloc_v2", driver.mem_alloc);
     resolve(library, "cuMemAllocManaged", driver.mem_alloc_managed);
+    resolve(library, "cuMemAllocAsync", driver.mem_alloc_async);
+    resolve(library, "cuMemGetAllocationGranularity", driver.mem_granularity);
+    resolve(library, "cuMemCreate", driver.mem_create);
+    resolve(library, "cuMemAddressReserve", driver.mem_reserve);
+    resolve(library, "cuMemMap", driver.mem_map);
+    resolve(library, "cuMemSetAccess", driver.mem_set_access);
+    resolve(library, "cuMemUnmap", driver.mem_unmap);
+    resolve(library, "cuMemAddressFree", driver.mem_address_free);
+    resolve(library, "cuMemRelease", driver.mem_release);
     resolve(library, "cuMemFree_v2", driver.mem_free);
     resolve(library, "cuMemcpyHtoD_v2", driver.memcpy_htod);
     resolve(library, "cuMemcpyDtoH_v2", driver.memcpy_dtoh);
@@ -59,12 +78,31 @@ bool open(int ordinal)
     if (driver.init(0) != CUDA_SUCCESS || driver.device_get_count(&count) != CUDA_SUCCESS ||
         count == 0)
         return false;
-    CUdevice device;
-    require_success(driver.device_get(&device, ordinal % count), "cuDeviceGet");
+    require_success(driver.device_get(&driver.device, ordinal % count), "cuDeviceGet");
     CUcontext context;
-    require_success(driver.primary_ctx_retain(&context, device), "cuDevicePrimaryCtxRetain");
+    require_success(driver.primary_ctx_retain(&context, driver.device), "cuDevicePrimaryCtxRetain");
     require_success(driver.ctx_set_current(context), "cuCtxSetCurrent");
     return true;
+}
+
+CUmemAllocationProp mapped_memory()
+{
+    CUmemAllocationProp properties = {};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.location.id = driver.device;
+    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    properties.allocFlags.gpuDirectRDMACapable = 1;
+    return properties;
+}
+
+size_t mapped_size(size_t size)
+{
+    const CUmemAllocationProp properties = mapped_memory();
+    size_t unit = 0;
+    require_success(driver.mem_granularity(&unit, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+                    "cuMemGetAllocationGranularity");
+    return (size + unit - 1) / unit * unit;
 }
 
 } // namespace
@@ -88,6 +126,37 @@ CUdeviceptr allocate_managed(size_t size)
     require_success(driver.mem_alloc_managed(&address, size, CU_MEM_ATTACH_GLOBAL),
                     "cuMemAllocManaged");
     return address;
+}
+
+CUdeviceptr allocate_from_pool(size_t size)
+{
+    CUdeviceptr address = 0;
+    require_success(driver.mem_alloc_async(&address, size, CU_STREAM_LEGACY), "cuMemAllocAsync");
+    require_success(driver.ctx_synchronize(), "cuCtxSynchronize");
+    return address;
+}
+
+CUdeviceptr map(size_t size)
+{
+    const CUmemAllocationProp properties = mapped_memory();
+    const size_t length = mapped_size(size);
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr address = 0;
+    CUmemAccessDesc access = {};
+    access.location = properties.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    require_success(driver.mem_create(&handle, length, &properties, 0), "cuMemCreate");
+    require_success(driver.mem_reserve(&address, length, 0, 0, 0), "cuMemAddressReserve");
+    require_success(driver.mem_map(address, length, 0, handle, 0), "cuMemMap");
+    require_success(driver.mem_set_access(address, length, &access, 1), "cuMemSetAccess");
+    require_success(driver.mem_release(handle), "cuMemRelease");
+    return address;
+}
+
+void unmap(CUdeviceptr address, size_t size)
+{
+    require_success(driver.mem_unmap(address, mapped_size(size)), "cuMemUnmap");
+    require_success(driver.mem_address_free(address, mapped_size(size)), "cuMemAddressFree");
 }
 
 void release(CUdeviceptr address)

@@ -17,7 +17,11 @@ bool available(int ordinal);
 
 CUdeviceptr allocate(size_t size);
 CUdeviceptr allocate_managed(size_t size);
+CUdeviceptr allocate_from_pool(size_t size);
 void release(CUdeviceptr address);
+// Memory of cuMemCreate, on whole pages of the device.
+CUdeviceptr map(size_t size);
+void unmap(CUdeviceptr address, size_t size);
 void copy_in(CUdeviceptr target, const void* source, size_t size);
 void copy_out(void* target, CUdeviceptr source, size_t size);
 

@@ -28,6 +28,10 @@ const char* name(MemoryKind kind)
         return "host";
     case MemoryKind::kCuda:
         return "cuda";
+    case MemoryKind::kPool:
+        return "pool";
+    case MemoryKind::kVmm:
+        return "vmm";
     case MemoryKind::kManaged:
         return "managed";
     }
@@ -36,7 +40,8 @@ const char* name(MemoryKind kind)
 
 MemoryKind memory_kind(const std::string& text)
 {
-    for (MemoryKind kind : {MemoryKind::kHost, MemoryKind::kCuda, MemoryKind::kManaged})
+    for (MemoryKind kind : {MemoryKind::kHost, MemoryKind::kCuda, MemoryKind::kPool,
+                            MemoryKind::kVmm, MemoryKind::kManaged})
         if (text == name(kind))
             return kind;
     throw Failure("unknown memory kind " + text);
@@ -48,6 +53,8 @@ ucs_memory_type_t ucs_type(MemoryKind kind)
     case MemoryKind::kHost:
         return UCS_MEMORY_TYPE_HOST;
     case MemoryKind::kCuda:
+    case MemoryKind::kPool:
+    case MemoryKind::kVmm:
         return UCS_MEMORY_TYPE_CUDA;
     case MemoryKind::kManaged:
         return UCS_MEMORY_TYPE_CUDA_MANAGED;
@@ -65,6 +72,12 @@ Memory::Memory(MemoryKind kind, size_t size) : kind_(kind), size_(size)
     case MemoryKind::kCuda:
         address_ = reinterpret_cast<void*>(cuda::allocate(size));
         break;
+    case MemoryKind::kPool:
+        address_ = reinterpret_cast<void*>(cuda::allocate_from_pool(size));
+        break;
+    case MemoryKind::kVmm:
+        address_ = reinterpret_cast<void*>(cuda::map(size));
+        break;
     case MemoryKind::kManaged:
         address_ = reinterpret_cast<void*>(cuda::allocate_managed(size));
         break;
@@ -75,6 +88,8 @@ Memory::~Memory()
 {
     if (kind_ == MemoryKind::kHost)
         std::free(address_);
+    else if (kind_ == MemoryKind::kVmm)
+        cuda::unmap(device_address(address_), size_);
     else
         cuda::release(device_address(address_));
 }

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Memory of a kind: host, CUDA device or CUDA managed, all used through the same three calls.
+// Memory of a kind: host, CUDA device (of cuMemAlloc, of a pool, of cuMemCreate) or CUDA managed,
+// all used through the same three calls.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace ucptest {
 
-enum class MemoryKind { kHost, kCuda, kManaged };
+enum class MemoryKind { kHost, kCuda, kPool, kVmm, kManaged };
 
 const char* name(MemoryKind kind);
 MemoryKind memory_kind(const std::string& name); // throws Failure

@@ -1,0 +1,155 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The copier's threads and how other processes call them, see copier.hpp.
+#include "emu/softhca/copier.hpp"
+
+#include "emu/softhca/cuda_copy.hpp"
+#include "emu/softhca/engine.hpp"
+#include "emu/softhca/fabric.hpp"
+#include "emu/softhca/thread.hpp"
+
+#include <bit>
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace softhca {
+namespace {
+
+// Sleeps while a word in shared memory has a value, 10 ms at most: then whoever waits looks whether
+// the other process lives.
+void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value)
+{
+    const timespec limit = {0, 10'000'000};
+    syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
+}
+
+void wait_for_call(std::atomic<std::uint32_t>& calls, std::uint32_t seen)
+{
+    syscall(SYS_futex, &calls, FUTEX_WAIT, seen, nullptr, nullptr, 0);
+}
+
+void change(std::atomic<std::uint32_t>& word, std::uint32_t value)
+{
+    word.store(value, std::memory_order_release);
+    syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+void call(std::atomic<std::uint32_t>& calls)
+{
+    calls.fetch_add(1, std::memory_order_release);
+    syscall(SYS_futex, &calls, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+} // namespace
+
+void call_copier(Arena& arena, std::uint32_t qp_index)
+{
+    arena.copies[qp_index / 64].fetch_or(std::uint64_t{1} << qp_index % 64);
+    call(arena.copy_calls);
+}
+
+void Copier::start_running()
+{
+    std::call_once(running_, [this] {
+        buffer_ = process_.allocate(kBufferSize);
+        start_thread([this] { run_queues(); });
+    });
+}
+
+void Copier::start_answering()
+{
+    std::call_once(answering_, [this] { start_thread([this] { answer(); }); });
+}
+
+void Copier::run_queues()
+{
+    Arena& arena = process_.arena();
+    while (true) {
+        const std::uint32_t calls = arena.copy_calls.load(std::memory_order_acquire);
+        for (std::uint32_t word = 0; word < kMaxQps / 64; ++word) {
+            if (arena.copies[word].load(std::memory_order_relaxed) == 0) {
+                continue;
+            }
+            for (std::uint64_t due = arena.copies[word].exchange(0); due != 0; due &= due - 1) {
+                run_copies(process_, word * 64 + static_cast<std::uint32_t>(std::countr_zero(due)));
+            }
+        }
+        wait_for_call(arena.copy_calls, calls);
+    }
+}
+
+void Copier::answer()
+{
+    Arena& arena = process_.arena();
+    while (true) {
+        const std::uint32_t calls = arena.staging_calls.load(std::memory_order_acquire);
+        for (Staging& staging : arena.stagings) {
+            const std::uint32_t asked = staging.asked.load(std::memory_order_acquire);
+            if (asked != staging.answered.load(std::memory_order_relaxed)) {
+                staging.done = copy_for(staging);
+                change(staging.answered, asked);
+            }
+        }
+        wait_for_call(arena.staging_calls, calls);
+    }
+}
+
+bool Copier::copy_for(const Staging& staging)
+{
+    Arena& arena = process_.arena();
+    const MrShared& region = arena.mrs[staging.key & (kMaxMrs - 1)];
+    Arena* asker = process_.arena_of(staging.asker);
+    const std::uint64_t offset = staging.address - region.address;
+    if (region.key.load(std::memory_order_acquire) != staging.key || region.cuda.owner == 0 ||
+        offset > region.length || staging.length > region.length - offset || asker == nullptr) {
+        return false;
+    }
+    const Segment segment = {staging.address, staging.length, &region};
+    void* buffer = asker->at<void>(staging.buffer);
+    return staging.to_device ? copy_to_device(segment, buffer, staging.length)
+                             : copy_from_device(segment, buffer);
+}
+
+std::uint64_t Copier::buffer() const
+{
+    return reinterpret_cast<std::uint64_t>(process_.arena().at<void>(buffer_));
+}
+
+Moved Copier::ask_owner(const Segment& segment, bool to_device)
+{
+    const Token owner = segment.region->cuda.owner;
+    Arena& arena = *process_.arena_of(owner);
+    Staging& staging = arena.stagings[process_.token() & 0xff];
+    const auto await_answer = [&] {
+        const std::uint32_t asked = staging.asked.load(std::memory_order_relaxed);
+        for (std::uint32_t answered; process_.alive(owner);) {
+            answered = staging.answered.load(std::memory_order_acquire);
+            if (answered == asked) {
+                return true;
+            }
+            wait_while(staging.answered, answered);
+        }
+        return false;
+    };
+    // A former process of this slot may have died waiting.
+    if (!await_answer()) {
+        return Moved::gone;
+    }
+    staging.asker = process_.token();
+    staging.key = segment.region->key.load(std::memory_order_relaxed);
+    staging.address = segment.address;
+    staging.length = segment.length;
+    staging.buffer = buffer_;
+    staging.to_device = to_device;
+    staging.asked.fetch_add(1, std::memory_order_release);
+    call(arena.staging_calls);
+    if (!await_answer()) {
+        return Moved::gone;
+    }
+    return staging.done ? Moved::done : Moved::fault;
+}
+
+} // namespace softhca
