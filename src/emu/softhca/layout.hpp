@@ -26,6 +26,7 @@ constexpr unsigned kMaxSrqs = 4096;
 constexpr unsigned kMaxRecvQueues = kMaxQps + kMaxSrqs; // a QP's own has the QP's index
 constexpr unsigned kMaxCqs = 8192;
 constexpr unsigned kMaxMrs = 1u << 17;
+constexpr unsigned kMaxContexts = 1024; // open at the same time in one process
 constexpr unsigned kMaxSge = 30;
 constexpr std::uint32_t kMaxInline = 1024;
 constexpr std::uint32_t kMaxQueueDepth = 32768;
@@ -301,6 +302,12 @@ struct alignas(64) Staging {
     bool done;
 };
 
+// An open device, for events that concern all of it.
+struct ContextShared {
+    PipeRef events; // id 0: none open
+    std::uint32_t device;
+};
+
 struct Arena {
     std::uint64_t magic;
     Token token;
@@ -315,6 +322,8 @@ struct Arena {
     std::atomic<std::uint64_t> copies[kMaxQps / 64];
     alignas(64) std::atomic<std::uint32_t> staging_calls;
     Staging stagings[kMaxProcesses]; // by the asker's slot
+    alignas(64) SharedLock contexts_lock;
+    ContextShared contexts[kMaxContexts];
     QpShared qps[kMaxQps];
     CqShared cqs[kMaxCqs];
     RqShared recv_queues[kMaxRecvQueues];
