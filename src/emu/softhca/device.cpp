@@ -7,6 +7,7 @@
 #include "emu/softhca/config.hpp"
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/ops.hpp"
+#include "emu/softhca/wire.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -108,6 +109,27 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     return 0;
 }
 
+// Width and speed that make up the modelled bandwidth; 200 Gb/s where none do.
+void fill_speed(double gbps, ibv_port_attr& port)
+{
+    constexpr struct {
+        double gbps;
+        std::uint8_t width, speed;
+    } standard[] = {
+        // Widths: 1 is 1x, 2 is 4x. Speeds: 1 is SDR, then DDR, QDR, FDR (16), EDR, HDR, NDR.
+        {2.5, 1, 1}, {5, 1, 2},   {10, 2, 1},  {14, 1, 16},  {20, 2, 2},   {25, 1, 32},
+        {40, 2, 4},  {50, 1, 64}, {56, 2, 16}, {100, 2, 32}, {200, 2, 64}, {400, 2, 128},
+    };
+    port.active_width = 2;
+    port.active_speed = 64;
+    for (const auto& entry : standard) {
+        if (entry.gbps == gbps) {
+            port.active_width = entry.width;
+            port.active_speed = entry.speed;
+        }
+    }
+}
+
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std::size_t size)
 {
     if (port != 1) {
@@ -123,9 +145,8 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std
     full.sm_lid = config().ethernet ? 0 : 1;
     full.max_vl_num = 1;
     full.subnet_timeout = 18;
-    full.active_width = 2;  // 4x
-    full.active_speed = 64; // HDR, 50 Gb/s a lane
-    full.phys_state = 5;    // link up
+    fill_speed(config().ports[context_of(context).device].bandwidth_gbps, full);
+    full.phys_state = 5; // link up
     full.link_layer = config().ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
     std::memset(static_cast<void*>(attr), 0, size);
     std::memcpy(static_cast<void*>(attr), &full, std::min(size, sizeof full));
@@ -146,6 +167,7 @@ ibv_context* open(ibv_device* device)
         throw std::bad_alloc();
     }
     arena.port_lid[context->device] = port_lid(context->device);
+    arena.ports[context->device] = port_model(context->device);
     for (unsigned i = 0; i < kGids; ++i) {
         const ibv_gid gid = port_gid(context->device, i);
         std::memcpy(arena.gids[context->device][i], gid.raw, sizeof gid.raw);

@@ -22,8 +22,9 @@ bool is_connected(const QpShared& peer, const QpShared& qp)
 
 Outcome SendQueue::execute(const WorkRequest& wr)
 {
+    wire_.begin((wr.send_flags & IBV_SEND_FENCE) != 0);
     if (qp_.type == IBV_QPT_UD) {
-        return execute_ud(self_, qp_, wr);
+        return execute_ud(self_, qp_, wr, wire_);
     }
     if (!find_peer()) {
         return Outcome::wait(Wait::unreachable);
@@ -121,7 +122,7 @@ Outcome SendQueue::send(const WorkRequest& wr)
     if (is_for_copier(source)) {
         return Outcome::wait(Wait::copier);
     }
-    Receiver receiver(self_, *remote_, *peer_, qp_, role_ == Role::copier);
+    Receiver receiver(self_, *remote_, *peer_, qp_, wire_, role_ == Role::copier);
     const Delivery delivery = receiver.deliver(arrival, source, local_pid(wr));
     count_device_bytes(source.device_bytes, delivery.device_bytes);
     return judge(delivery.result);
@@ -196,6 +197,7 @@ Outcome SendQueue::write(const WorkRequest& wr)
     if (is_for_copier(source) || is_for_copier(target)) {
         return Outcome::wait(Wait::copier);
     }
+    wire_.send(*remote_, *peer_, wr.length);
     count_device_bytes(source.device_bytes, target.device_bytes);
     return outcome_of(move(source, local_pid(wr), target, pid_of(*remote_)));
 }
@@ -210,8 +212,9 @@ bool SendQueue::is_settled()
 
 bool SendQueue::may_defer(const WorkRequest& wr)
 {
-    if (role_ != Role::poster || remote_ == &arena_ || wr.opcode != IBV_WR_RDMA_WRITE ||
-        wr.length == 0 || wr.length > kSlotSize) {
+    // What is left to the responder must not overtake what has a time.
+    if (role_ != Role::poster || wire_.is_modelled() || remote_ == &arena_ ||
+        wr.opcode != IBV_WR_RDMA_WRITE || wr.length == 0 || wr.length > kSlotSize) {
         return false;
     }
     if (qp_.direct_writes != 0) {
@@ -223,7 +226,7 @@ bool SendQueue::may_defer(const WorkRequest& wr)
 
 Outcome SendQueue::write_with_immediate(const WorkRequest& wr)
 {
-    Receiver receiver(self_, *remote_, *peer_, qp_);
+    Receiver receiver(self_, *remote_, *peer_, qp_, wire_);
     if (!receiver.is_ready()) {
         return judge(Delivered::not_ready);
     }
@@ -260,6 +263,7 @@ Outcome SendQueue::read(const WorkRequest& wr)
     if (is_for_copier(source) || is_for_copier(target)) {
         return Outcome::wait(Wait::copier);
     }
+    wire_.fetch(*remote_, *peer_, wr.length);
     count_device_bytes(source.device_bytes, target.device_bytes);
     return outcome_of(move(source, pid_of(*remote_), target, local_pid(wr)));
 }
@@ -287,6 +291,7 @@ Outcome SendQueue::atomic(const WorkRequest& wr)
     if (is_for_copier(word) || is_for_copier(result)) {
         return Outcome::wait(Wait::copier);
     }
+    wire_.fetch(*remote_, *peer_, wr.length);
     std::uint64_t former = 0, changed = 0;
     SegmentList former_list, changed_list;
     former_list.append(reinterpret_cast<std::uint64_t>(&former), sizeof former);

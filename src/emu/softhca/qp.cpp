@@ -232,6 +232,7 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
         shared.peer_waiting = false;
         shared.write_status.store(0);
         shared.direct_writes = 0;
+        shared.send_ready = shared.read_ready = shared.recv_ready = 0;
         shared.deferring = false;
         shared.watched = false;
         shared.number = number;
