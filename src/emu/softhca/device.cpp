@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include "emu/softhca/config.hpp"
+#include "emu/softhca/faults.hpp"
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/ops.hpp"
 #include "emu/softhca/wire.hpp"
@@ -136,7 +137,8 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std
         return EINVAL;
     }
     ibv_port_attr full = {};
-    full.state = IBV_PORT_ACTIVE;
+    const bool down = is_down(*context_of(context).process, context_of(context).device);
+    full.state = down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
     full.max_mtu = full.active_mtu = IBV_MTU_4096;
     full.gid_tbl_len = kGids;
     full.max_msg_sz = kMaxMessage;
@@ -146,7 +148,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std
     full.max_vl_num = 1;
     full.subnet_timeout = 18;
     fill_speed(config().ports[context_of(context).device].bandwidth_gbps, full);
-    full.phys_state = 5; // link up
+    full.phys_state = down ? 2 : 5; // polling, link up
     full.link_layer = config().ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
     std::memset(static_cast<void*>(attr), 0, size);
     std::memcpy(static_cast<void*>(attr), &full, std::min(size, sizeof full));

@@ -38,7 +38,7 @@ constexpr std::uint32_t kSlotSize = 8192; // messages up to this size pass throu
 constexpr std::uint32_t kMaxSlots = 256;  // of one receive queue
 constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'33; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'34; // changes with the layout
 
 // A stack of free indices. Anyone may push, without a lock; the holder of the owning object's lock
 // pops from a chain that it refills by taking the whole stack, so there is no ABA problem.
@@ -223,8 +223,9 @@ struct SendWqe {
     std::uint8_t opcode;
     std::uint8_t send_flags;
     bool is_inline;
-    bool deferred; // a WRITE left to the responder
-    std::uint32_t reserved;
+    bool deferred;                // a WRITE left to the responder
+    std::uint8_t injected_status; // by fault injection, as the next
+    std::uint32_t delay_us;
 };
 
 // Why the head of a send queue waits.
@@ -238,7 +239,8 @@ struct QpShared {
     std::uint8_t type;
     std::uint8_t device;
     bool has_srq;
-    std::uint16_t epoch; // changes when the QP is created, reset or destroyed
+    std::atomic<bool> dropped; // unreachable by fault injection
+    std::uint16_t epoch;       // changes when the QP is created, reset or destroyed
     std::uint16_t port_lid;
     std::uint32_t pd;
     std::uint32_t access;
@@ -287,9 +289,10 @@ struct QpShared {
     std::atomic<std::uint64_t> bytes_from_device;
     std::atomic<std::uint64_t> bytes_to_device;
 
-    // The receiving side: the first two under the receive queue's lock.
+    // The receiving side: the first three under the receive queue's lock.
     alignas(64) bool peer_waiting;
-    std::uint64_t recv_ready;               // latest time of a completion
+    std::uint32_t rnr_storm;  // so many messages still find no WQE, by fault injection
+    std::uint64_t recv_ready; // latest time of a completion
     std::atomic<std::uint8_t> write_status; // of the first deferred WRITE that failed, else 0
     std::atomic<std::uint32_t> writes_applied;
 };
@@ -372,6 +375,7 @@ struct Fabric {
     std::atomic<std::uint64_t> magic;
     alignas(64) SharedLock atomics; // serialises RDMA atomics: IBV_ATOMIC_HCA
     std::uint32_t next_number;
+    alignas(64) std::atomic<std::uint64_t> down_until[kMaxDevices]; // ports, by fault injection
     PortTraffic traffic[kMaxDevices];
     ProcessSlot processes[kMaxProcesses];
     // token << 32 | tag << 16 | QP's index + 1 in its arena; 0 in the low half: free

@@ -6,6 +6,7 @@
 #include "emu/softhca/clock.hpp"
 #include "emu/softhca/cq.hpp"
 #include "emu/softhca/engine.hpp"
+#include "emu/softhca/faults.hpp"
 #include "emu/softhca/thread.hpp"
 
 #include <climits>
@@ -35,6 +36,12 @@ void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t value, std::uint64
     const timespec time = {static_cast<time_t>(until / 1'000'000'000),
                            static_cast<long>(until % 1'000'000'000)};
     futex(word, FUTEX_WAIT_BITSET, value, until == 0 ? nullptr : &time);
+}
+
+// The earlier of two times, of which 0 is none.
+std::uint64_t sooner(std::uint64_t a, std::uint64_t b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
 } // namespace
@@ -92,7 +99,7 @@ void Agent::run(Process& process, pthread_mutex_t& alive)
     std::uint64_t tick = 0; // of the watched queues; 0: none is
     while (true) {
         const std::uint32_t rung = arena_.doorbell.load(std::memory_order_acquire);
-        std::uint64_t next = ring_channels(process);
+        const std::uint64_t next = sooner(ring_channels(process), restore_ports(process));
         if (tick != 0 && now_ns() >= tick) {
             run_batch(process);
             tick = 0;
@@ -101,10 +108,7 @@ void Agent::run(Process& process, pthread_mutex_t& alive)
             const std::lock_guard<std::mutex> guard(mutex_);
             tick = watched_.empty() ? 0 : now_ns() + kTick;
         }
-        if (tick != 0 && (next == 0 || tick < next)) {
-            next = tick;
-        }
-        sleep_on(arena_.doorbell, rung, next);
+        sleep_on(arena_.doorbell, rung, sooner(next, tick));
     }
 }
 

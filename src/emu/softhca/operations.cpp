@@ -6,6 +6,7 @@
 
 #include "emu/softhca/channel.hpp"
 #include "emu/softhca/cuda_memory.hpp"
+#include "emu/softhca/faults.hpp"
 #include "emu/softhca/ud.hpp"
 
 namespace softhca {
@@ -15,14 +16,18 @@ bool is_connected(const QpShared& peer, const QpShared& qp)
 {
     const std::uint8_t state = peer.state.load(std::memory_order_acquire);
     return peer.number == qp.destination && peer.destination == qp.number &&
-           peer.type == IBV_QPT_RC && state >= IBV_QPS_RTR && state <= IBV_QPS_SQE;
+           peer.type == IBV_QPT_RC && !peer.dropped.load(std::memory_order_relaxed) &&
+           state >= IBV_QPS_RTR && state <= IBV_QPS_SQE;
 }
 
 } // namespace
 
 Outcome SendQueue::execute(const WorkRequest& wr)
 {
-    wire_.begin((wr.send_flags & IBV_SEND_FENCE) != 0);
+    if (wr.injected_status != IBV_WC_SUCCESS) {
+        return Outcome::finished(static_cast<ibv_wc_status>(wr.injected_status));
+    }
+    wire_.begin((wr.send_flags & IBV_SEND_FENCE) != 0, wr.delay_us);
     if (qp_.type == IBV_QPT_UD) {
         return execute_ud(self_, qp_, wr, wire_);
     }
@@ -49,7 +54,8 @@ bool SendQueue::find_peer()
     if (qp_.peer_token == 0 && !resolve_destination()) {
         return false;
     }
-    if (!self_.alive(qp_.peer_token)) {
+    if (!self_.alive(qp_.peer_token) || qp_.dropped.load(std::memory_order_relaxed) ||
+        is_down(self_, qp_.device)) {
         return false;
     }
     remote_ = self_.arena_of(qp_.peer_token);
@@ -57,7 +63,7 @@ bool SendQueue::find_peer()
         return false;
     }
     peer_ = &remote_->qps[qp_.peer_index];
-    return is_connected(*peer_, qp_);
+    return is_connected(*peer_, qp_) && !is_down(self_, peer_->device);
 }
 
 bool SendQueue::resolve_destination()
@@ -213,7 +219,7 @@ bool SendQueue::is_settled()
 bool SendQueue::may_defer(const WorkRequest& wr)
 {
     // What is left to the responder must not overtake what has a time.
-    if (role_ != Role::poster || wire_.is_modelled() || remote_ == &arena_ ||
+    if (role_ != Role::poster || wire_.is_timed() || remote_ == &arena_ ||
         wr.opcode != IBV_WR_RDMA_WRITE || wr.length == 0 || wr.length > kSlotSize) {
         return false;
     }

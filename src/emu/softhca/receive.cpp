@@ -85,14 +85,28 @@ bool Receiver::connected() const
            state >= IBV_QPS_RTR && state <= IBV_QPS_SQE;
 }
 
-bool Receiver::take(RecvEntry& entry)
+bool Receiver::is_stormy()
 {
-    if (take_wqe(owner_, queue_, entry, limit_reached_)) {
-        return true;
+    if (qp_.rnr_storm == 0) {
+        return false;
     }
+    --qp_.rnr_storm;
+    return true;
+}
+
+bool Receiver::wait_for_wqe()
+{
     qp_.peer_waiting = true;
     queue_.peers_waiting = 1;
     return false;
+}
+
+bool Receiver::take(RecvEntry& entry)
+{
+    if (!is_stormy() && take_wqe(owner_, queue_, entry, limit_reached_)) {
+        return true;
+    }
+    return wait_for_wqe();
 }
 
 bool Receiver::next_is_on_cuda()
@@ -125,12 +139,10 @@ void Receiver::publish(const Arrival& arrival, std::uint32_t wqe, std::uint16_t 
 bool Receiver::is_ready()
 {
     const SharedGuard guard(queue_.lock, self_.token());
-    if (queue_.head != queue_.tail) {
+    if (!is_stormy() && queue_.head != queue_.tail) {
         return true;
     }
-    qp_.peer_waiting = true;
-    queue_.peers_waiting = 1;
-    return false;
+    return wait_for_wqe();
 }
 
 Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, int source_pid)

@@ -59,6 +59,10 @@ class Receiver {
 
   private:
     bool connected() const;
+    // Under the receive queue's lock, as the next two: whether a message is to find no WQE.
+    bool is_stormy();
+    // Notes down that the sender waits; false.
+    bool wait_for_wqe();
     bool take(RecvEntry& entry);
     bool next_is_on_cuda();
     void check_limit();

@@ -6,6 +6,7 @@
 #include "emu/softhca/ud.hpp"
 
 #include "emu/softhca/config.hpp"
+#include "emu/softhca/faults.hpp"
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/receive.hpp"
 
@@ -83,7 +84,7 @@ QpShared* find_target(Process& self, const QpShared& qp,
 {
     const std::uint32_t number = destination.remote_qpn & 0xffffff;
     const auto address = self.find_qp(number);
-    if (!address || !self.alive(address->token)) {
+    if (!address || !self.alive(address->token) || qp.dropped.load() || is_down(self, qp.device)) {
         return nullptr;
     }
     arena = self.arena_of(address->token);
@@ -96,7 +97,8 @@ QpShared* find_target(Process& self, const QpShared& qp,
         (destination.remote_qkey & 0x80000000u) != 0 ? qp.qkey : destination.remote_qkey;
     static constexpr std::uint8_t no_gid[16] = {};
     const bool takes =
-        target.type == IBV_QPT_UD && target.number == number && target.qkey == qkey &&
+        !target.dropped.load() && !is_down(self, target.device) && target.type == IBV_QPT_UD &&
+        target.number == number && target.qkey == qkey &&
         is_port(*arena, target.device, config().ethernet ? std::uint16_t{0} : ah.dlid,
                 ah.is_global ? ah.grh.dgid.raw : no_gid);
     return takes ? &target : nullptr;

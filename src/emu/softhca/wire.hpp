@@ -28,12 +28,14 @@ class Wire {
     {
     }
 
-    // A work request starts. Fenced: not before the READs and atomics ahead of it are complete.
-    void begin(bool fenced)
+    // A work request starts, which arrives so much later than the model has it. Fenced: not before
+    // the READs and atomics ahead of it are complete.
+    void begin(bool fenced, std::uint32_t delay_us)
     {
-        ready_ = 0;
-        if (model_.is_on) {
+        ready_ = start_ = 0;
+        if (model_.is_on || delay_us != 0) {
             start_ = now_ns();
+            delay_ = std::uint64_t{delay_us} * 1000;
             if (fenced && qp_.read_ready > start_) {
                 start_ = qp_.read_ready;
             }
@@ -42,28 +44,31 @@ class Wire {
     // It goes to a queue pair, or nowhere: a lost datagram.
     void send(const Arena& to, const QpShared& peer, std::uint64_t bytes)
     {
-        if (model_.is_on) {
-            ready_ = carry(model_, qp_.device, to.ports[peer.device], peer.device, start_, bytes);
+        if (start_ != 0) {
+            ready_ = carry(model_, qp_.device, to.ports[peer.device], peer.device, start_, bytes) +
+                     delay_;
         }
     }
     void send_nowhere(std::uint64_t bytes)
     {
-        if (model_.is_on) {
-            ready_ = depart(model_, qp_.device, start_, bytes) + duration(model_, bytes);
+        if (start_ != 0) {
+            ready_ = depart(model_, qp_.device, start_, bytes) + duration(model_, bytes) + delay_;
         }
     }
     // It asks a queue pair for bytes.
     void fetch(const Arena& from, const QpShared& peer, std::uint64_t bytes)
     {
-        if (model_.is_on) {
+        if (start_ != 0) {
             const PortModel& other = from.ports[peer.device];
             const std::uint64_t asked = depart(model_, qp_.device, start_, 0);
-            ready_ = carry(other, peer.device, model_, qp_.device, asked, bytes) + model_.latency;
+            ready_ = carry(other, peer.device, model_, qp_.device, asked, bytes) + model_.latency +
+                     delay_;
             qp_.read_ready = ready_;
         }
     }
 
-    bool is_modelled() const { return model_.is_on; }
+    // Whether the current work request has a time, or one before it, which it must not overtake.
+    bool is_timed() const { return start_ != 0 || qp_.send_ready != 0; }
     // When the latest work request has arrived; 0: at once.
     std::uint64_t ready() const { return ready_; }
 
@@ -80,7 +85,8 @@ class Wire {
     Fabric& fabric_;
     const PortModel& model_;
     QpShared& qp_;
-    std::uint64_t start_ = 0;
+    std::uint64_t start_ = 0; // 0: nothing is timed
+    std::uint64_t delay_ = 0;
     std::uint64_t ready_ = 0;
 };
 
