@@ -94,7 +94,7 @@ QpShared* find_target(Process& self, const QpShared& qp,
     QpShared& target = arena->qps[address->index];
     // A Q_Key with the high bit set stands for the sending QP's own.
     const std::uint32_t qkey =
-        (destination.remote_qkey & 0x80000000u) != 0 ? qp.qkey : destination.remote_qkey;
+        (destination.remote_qkey & 0x80000000u) != 0 ? qp.qkey.load() : destination.remote_qkey;
     static constexpr std::uint8_t no_gid[16] = {};
     const bool takes =
         !target.dropped.load() && !is_down(self, target.device) && target.type == IBV_QPT_UD &&
