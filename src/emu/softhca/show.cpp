@@ -142,15 +142,17 @@ void print_ports(const Fabric& fabric, const std::vector<Member>& members)
 
 void print_qp(const QpShared& qp, const Fabric& fabric, int arena_fd)
 {
-    std::printf("    qp %u port softhca%u/1 type %s state %s", qp.number, unsigned{qp.device},
+    std::printf("    qp %u port softhca%u/1 type %s state %s", qp.number.load(),
+                unsigned{qp.device},
                 qp.type == IBV_QPT_RC   ? "RC"
                 : qp.type == IBV_QPT_UD ? "UD"
                                         : "?",
                 state_name(qp.state.load()));
-    if (qp.type == IBV_QPT_RC && qp.destination != 0) {
-        const std::uint64_t entry = fabric.qp_numbers[qp.destination & 0xffff].load();
+    const std::uint32_t peer = qp.destination.load();
+    if (qp.type == IBV_QPT_RC && peer != 0) {
+        const std::uint64_t entry = fabric.qp_numbers[peer & 0xffff].load();
         const ProcessSlot& owner = fabric.processes[(entry >> 32) & 0xff];
-        std::printf(" peer %u", qp.destination);
+        std::printf(" peer %u", peer);
         if ((entry & 0xffff) == 0 || owner.token.load() != entry >> 32 || !holds_mutex(owner)) {
             std::printf(" (gone)");
         } else {
