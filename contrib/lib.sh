@@ -49,6 +49,18 @@ configure_in() {
     fi
 }
 
+# build_in DIR: dependencies, configure and make, a step each.
+build_in() {
+    local dir=$1
+    step "contrib/install-deps --test" "$dir/install-deps.log" contrib/install-deps --test
+    step "autoreconf" "$dir/autoreconf.log" bootstrap
+    step "configure" "$dir/configure.log" configure_in "$dir"
+    step "build" "$dir/build.log" make -C "$dir" -j"$jobs" all
+}
+
+median() { sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN { if (b > 0) printf "%.2f", a / b; else print "-" }'; }
+
 # ---- stock ucx_perftest between two processes of this machine
 
 # Prints a TCP port that nobody uses.
@@ -85,10 +97,10 @@ perftest_pair() {
     [[ $status -eq 0 ]] && perftest_figures "$log" >/dev/null
 } 2>/dev/null
 
-# Prints "iterations latency_us bandwidth_MBps messages_per_s" of a finished pair.
+# Prints "iterations latency_us bandwidth_MBps messages_per_s median_latency_us" of a finished pair.
 perftest_figures() {
     awk -F, '
-        /^ *[0-9]+,[0-9.,]+$/ { line = $1 + 0 " " $4 " " $6 " " $8 }
+        /^ *[0-9]+,[0-9.,]+$/ { line = $1 + 0 " " $4 " " $6 " " $8 " " $2 }
         END { if (line == "") exit 1; print line }' "$1.client"
 }
 

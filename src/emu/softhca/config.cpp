@@ -3,8 +3,7 @@
 // Reading of the environment variables that config.hpp lists.
 #include "emu/softhca/config.hpp"
 
-#include "emu/softhca/layout.hpp"
-
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
@@ -56,6 +55,30 @@ bool parse_gpu_direct(std::string_view list, bool& dmabuf, bool& peermem)
     return true;
 }
 
+// Sets a field of every port from a list of numbers, 0 or in [least, most]; false when it is none.
+bool parse_ports(const char* list, double least, double most, Config& result,
+                 double PortSettings::*field)
+{
+    std::array<double, kMaxDevices> values;
+    for (unsigned count = 0; count < kMaxDevices; ++list) {
+        char* end = nullptr;
+        const double value = std::strtod(list, &end);
+        if (end == list || (value != 0 && !(value >= least && value <= most)) ||
+            (*end != ',' && *end != '\0')) {
+            return false;
+        }
+        std::fill(values.begin() + count++, values.end(), value);
+        list = end;
+        if (*end == '\0') {
+            for (unsigned i = 0; i < kMaxDevices; ++i) {
+                result.ports[i].*field = values[i];
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
 Config read_environment()
 {
     Config result;
@@ -102,6 +125,26 @@ Config read_environment()
             result.copy_by_driver = way == "driver";
         } else {
             complain("SOFTHCA_DEVICE_COPY", value, "alias or driver");
+        }
+    }
+    const struct {
+        const char* variable;
+        double PortSettings::*field;
+        double least, most;
+        const char* expected;
+    } wire[] = {
+        {"SOFTHCA_LATENCY_US", &PortSettings::latency_us, 0.001, 1e6,
+         "microseconds, 0.001 to 1000000 or 0, of up to 8 HCAs, separated by commas"},
+        {"SOFTHCA_BANDWIDTH_GBPS", &PortSettings::bandwidth_gbps, 0.1, 1e5,
+         "gigabits a second, 0.1 to 100000 or 0, of up to 8 HCAs, separated by commas"},
+        {"SOFTHCA_MESSAGE_RATE", &PortSettings::message_rate, 1, 1e9,
+         "messages a second, 1 to 1e9 or 0, of up to 8 HCAs, separated by commas"},
+    };
+    for (const auto& setting : wire) {
+        const char* value = std::getenv(setting.variable);
+        if (value != nullptr &&
+            !parse_ports(value, setting.least, setting.most, result, setting.field)) {
+            complain(setting.variable, value, setting.expected);
         }
     }
     return result;

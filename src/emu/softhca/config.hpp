@@ -16,11 +16,26 @@
 //   SOFTHCA_DEVICE_COPY=WAY     alias: the memory of the emulated GPU is copied through its alias,
 //                               that of a real one by the CUDA driver; driver: all by the driver
 //                               (default alias)
+// The wire of each port, none modelled by default; one value, or one for each HCA in turn,
+// separated by commas, of which the last is that of all further ones; 0: not modelled:
+//   SOFTHCA_LATENCY_US=LIST     microseconds from one port to another
+//   SOFTHCA_BANDWIDTH_GBPS=LIST gigabits of payload in a second, in each direction
+//   SOFTHCA_MESSAGE_RATE=LIST   messages that a port sends in a second, at most
 #pragma once
 
+#include "emu/softhca/layout.hpp"
+
+#include <array>
 #include <string>
 
 namespace softhca {
+
+// As in the environment; 0: not modelled.
+struct PortSettings {
+    double latency_us = 0;
+    double bandwidth_gbps = 0;
+    double message_rate = 0;
+};
 
 struct Config {
     std::string fabric = "default";
@@ -30,6 +45,7 @@ struct Config {
     bool peermem = true;
     bool memlock_enforced = false;
     bool copy_by_driver = false;
+    std::array<PortSettings, kMaxDevices> ports;
 };
 
 const Config& config();

@@ -93,6 +93,32 @@ void take_send(Process& self, const Cqe& entry, ibv_wc& wc)
                                                std::memory_order_relaxed);
 }
 
+// `now` is read when it is needed first.
+bool is_due(const Cqe& entry, std::uint64_t& now)
+{
+    if (entry.ready > now && now == 0) {
+        now = now_ns();
+    }
+    return entry.ready <= now;
+}
+
+constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+// The time of the first entry before `end` that has not been polled, 0 if it has none.
+std::uint64_t earliest(Arena& arena, const CqShared& cq, std::uint64_t end, bool solicited_only)
+{
+    std::uint64_t result = kNever;
+    for (std::uint64_t at = cq.head.load(std::memory_order_acquire); at < end && result != 0;
+         ++at) {
+        const Cqe& entry = arena.at<Cqe>(cq.ring)[at & cq.mask];
+        if ((entry.kind == CqeKind::send || entry.kind == CqeKind::receive) &&
+            (entry.solicited || !solicited_only)) {
+            result = std::min(result, entry.ready);
+        }
+    }
+    return result;
+}
+
 } // namespace
 
 int poll_cq(ibv_cq* base, int count, ibv_wc* wc)
@@ -114,6 +140,9 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc)
     cq.empty_polls.store(0, std::memory_order_relaxed);
     int polled = 0;
     std::uint32_t failed = kNone;
+    // Entries whose time has not come stay, those behind them of other queue pairs may go.
+    bool some_stay = false;
+    std::uint64_t stays = 0, now = 0;
     cq.poll_lock.lock();
     ring = cq.ring.load(std::memory_order_relaxed);
     head = shared.head.load(std::memory_order_relaxed);
@@ -133,6 +162,16 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc)
             }
             if (applied == Applied::refused) {
                 failed = entry.qp;
+            }
+            if (some_stay) {
+                entry.kind = CqeKind::none;
+            }
+            continue;
+        }
+        if (!is_due(entry, now)) {
+            if (!some_stay) {
+                some_stay = true;
+                stays = head;
             }
             continue;
         }
@@ -154,8 +193,11 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc)
         } else {
             take_send(self, entry, result);
         }
+        if (some_stay) {
+            entry.kind = CqeKind::none;
+        }
     }
-    shared.head.store(head, std::memory_order_release);
+    shared.head.store(some_stay ? stays : head, std::memory_order_release);
     cq.poll_lock.unlock();
     if (failed != kNone) {
         fail_qp(self, failed);
@@ -170,21 +212,54 @@ int req_notify_cq(ibv_cq* base, int solicited_only)
     CqShared& shared = self.arena().cqs[cq.index];
     retire_deferred(self, cq, true);
     PipeRef channel{};
+    bool postponed = false;
     const CqNotice notice{cq.index, shared.generation};
     {
         const SharedGuard guard(shared.lock, self.token());
         // An event for what has arrived and not been polled comes at once: the application may
         // have looked before the entry was there and go to sleep now.
         const std::uint64_t latest = solicited_only ? shared.last_solicited : shared.last_visible;
-        if (latest > shared.head.load(std::memory_order_acquire)) {
-            shared.armed = 0;
-            channel = shared.channel;
+        const std::uint64_t ready = earliest(self.arena(), shared, latest, solicited_only != 0);
+        if (ready <= now_ns()) {
+            channel = disarm(shared);
         } else {
             shared.armed = solicited_only ? std::max(shared.armed, 1u) : 2;
+            postponed = ready != kNever && postpone(shared, ready);
         }
     }
     self.write_pipe(self.token(), channel, &notice, sizeof notice);
+    if (postponed) {
+        ring_doorbell(self.arena());
+    }
     return 0;
+}
+
+std::uint64_t ring_channels(Process& self)
+{
+    std::uint64_t next = 0;
+    for (std::uint32_t index = 0; index < self.cq_indices.used(); ++index) {
+        CqShared& cq = self.arena().cqs[index];
+        if (cq.wake_at.load(std::memory_order_relaxed) == 0) {
+            continue;
+        }
+        PipeRef channel{};
+        CqNotice notice;
+        {
+            const SharedGuard guard(cq.lock, self.token());
+            const std::uint64_t at = cq.wake_at.load(std::memory_order_relaxed);
+            if (at == 0) {
+                continue;
+            }
+            if (at <= now_ns()) {
+                notice = {index, cq.generation};
+                channel = disarm(cq);
+            } else if (next == 0 || at < next) {
+                next = at;
+            }
+        }
+        self.write_pipe(self.token(), channel, &notice, sizeof notice);
+    }
+    return next;
 }
 
 void report_overrun(Process& self, Arena& owner, std::uint32_t index)
@@ -268,6 +343,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
         shared.mask = entries - 1;
         shared.ring = ring;
         shared.armed = 0;
+        shared.wake_at.store(0);
         shared.spare = entries - static_cast<std::uint32_t>(cqe);
         shared.tail = shared.seen_head = shared.last_visible = shared.last_solicited = 0;
         shared.head.store(0);
@@ -356,7 +432,7 @@ int ibv_destroy_cq(ibv_cq* base)
     {
         const SharedGuard guard(shared.lock, self.token());
         ++shared.generation;
-        shared.armed = 0;
+        disarm(shared);
         ring = shared.ring;
     }
     set_cq(cq.index, nullptr);

@@ -3,7 +3,9 @@
 // The producers' side of a completion queue, used by whichever process executes a work request.
 #pragma once
 
+#include "emu/softhca/clock.hpp"
 #include "emu/softhca/fabric.hpp"
+#include "emu/softhca/liveness.hpp"
 #include "emu/softhca/objects.hpp"
 
 #include <optional>
@@ -18,6 +20,29 @@ struct CqNotice {
 
 // Raises IBV_EVENT_CQ_ERR; the entry is lost, as on overrun of a real CQ.
 void report_overrun(Process& self, Arena& owner, std::uint32_t index);
+
+// Under the lock: the event of an armed queue is due; returns where to write it.
+inline PipeRef disarm(CqShared& cq)
+{
+    cq.armed = 0;
+    cq.wake_at.store(0, std::memory_order_relaxed);
+    return cq.channel;
+}
+
+// Under the lock: the event is due at a later time; true if that is news for the owner's agent.
+inline bool postpone(CqShared& cq, std::uint64_t ready)
+{
+    const std::uint64_t former = cq.wake_at.load(std::memory_order_relaxed);
+    if (former != 0 && former <= ready) {
+        return false;
+    }
+    cq.wake_at.store(ready, std::memory_order_relaxed);
+    return true;
+}
+
+// Rings the channels of this process's armed queues for entries whose time has come; returns when
+// to do so next, 0: not before the doorbell.
+std::uint64_t ring_channels(Process& self);
 
 // Appends an entry that the application does not see, if that leaves room for all that it may see:
 // fill(entry, position). Returns the position; nothing when the ring is too full.
@@ -39,14 +64,17 @@ std::optional<std::uint64_t> push_hidden(Process& self, Arena& owner, std::uint3
     const std::uint64_t position = cq.tail;
     Cqe& entry = owner.at<Cqe>(cq.ring)[position & cq.mask];
     fill(entry, position);
+    entry.ready = 0;
     entry.sequence.store(static_cast<std::uint32_t>(++cq.tail), std::memory_order_release);
     return position;
 }
 
-// Appends an entry to a completion queue of `owner`: fill(entry) writes all of it but the
-// sequence. Rings the completion channel if the queue is armed for such an entry.
+// Appends an entry to a completion queue of `owner`, which its application sees from `ready` on, at
+// once if that is 0: fill(entry) writes all of it but the sequence and what is given here. Rings
+// the completion channel, then, if the queue is armed for such an entry.
 template <class Fill>
-void push_cqe(Process& self, Arena& owner, std::uint32_t index, bool solicited, Fill fill)
+void push_cqe(Process& self, Arena& owner, std::uint32_t index, bool solicited, std::uint64_t ready,
+              Fill fill)
 {
     CqShared& cq = owner.cqs[index];
     cq.lock.lock(self.token());
@@ -68,6 +96,8 @@ void push_cqe(Process& self, Arena& owner, std::uint32_t index, bool solicited, 
     Cqe* const ring = owner.at<Cqe>(cq.ring);
     Cqe& entry = ring[cq.tail & cq.mask];
     fill(entry);
+    entry.solicited = solicited;
+    entry.ready = ready;
     entry.sequence.store(static_cast<std::uint32_t>(++cq.tail), std::memory_order_release);
     cq.last_visible = cq.tail;
     if (solicited) {
@@ -75,13 +105,20 @@ void push_cqe(Process& self, Arena& owner, std::uint32_t index, bool solicited, 
     }
     PipeRef channel{};
     const CqNotice notice{index, cq.generation};
+    bool postponed = false;
     if (cq.armed == 2 || (cq.armed == 1 && solicited)) {
-        cq.armed = 0;
-        channel = cq.channel;
+        if (ready == 0 || ready <= now_ns()) {
+            channel = disarm(cq);
+        } else {
+            postponed = postpone(cq, ready);
+        }
     }
     cq.lock.unlock();
     if (channel.id != 0) {
         self.write_pipe(owner.token, channel, &notice, sizeof notice);
+    }
+    if (postponed) {
+        ring_doorbell(owner);
     }
 }
 

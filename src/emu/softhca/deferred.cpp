@@ -88,17 +88,15 @@ Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t
             if (cq.generation % 2 == 0 || peer.number != qp_number) {
                 return Settled::unreachable;
             }
-            if (position < cq.head.load(std::memory_order_acquire)) {
-                // The responder has seen it: applied by now, or not to be.
+            Cqe& entry = remote.at<Cqe>(cq.ring)[position & cq.mask];
+            if (position < cq.head.load(std::memory_order_acquire) ||
+                entry.kind != CqeKind::write) {
+                // The responder has seen it: applied by now, or not to be. Or it reset its QP.
                 return is_applied(peer, number)        ? Settled::applied
                        : peer.write_status.load() != 0 ? Settled::refused
                                                        : Settled::unreachable;
             }
-            Cqe& entry = remote.at<Cqe>(cq.ring)[position & cq.mask];
             std::uint32_t expected = claim_word(position, Claim::pending);
-            if (entry.kind != CqeKind::write) {
-                return Settled::unreachable; // the QP has been reset
-            }
             if (entry.wqe.compare_exchange_strong(expected,
                                                   claim_word(position, Claim::by_requester))) {
                 RqShared& queue = remote.recv_queues[peer.recv_queue];

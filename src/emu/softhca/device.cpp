@@ -5,8 +5,10 @@
 #include "config.h"
 
 #include "emu/softhca/config.hpp"
+#include "emu/softhca/faults.hpp"
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/ops.hpp"
+#include "emu/softhca/wire.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -108,13 +110,35 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     return 0;
 }
 
+// Width and speed that make up the modelled bandwidth; 200 Gb/s where none do.
+void fill_speed(double gbps, ibv_port_attr& port)
+{
+    constexpr struct {
+        double gbps;
+        std::uint8_t width, speed;
+    } standard[] = {
+        // Widths: 1 is 1x, 2 is 4x. Speeds: 1 is SDR, then DDR, QDR, FDR (16), EDR, HDR, NDR.
+        {2.5, 1, 1}, {5, 1, 2},   {10, 2, 1},  {14, 1, 16},  {20, 2, 2},   {25, 1, 32},
+        {40, 2, 4},  {50, 1, 64}, {56, 2, 16}, {100, 2, 32}, {200, 2, 64}, {400, 2, 128},
+    };
+    port.active_width = 2;
+    port.active_speed = 64;
+    for (const auto& entry : standard) {
+        if (entry.gbps == gbps) {
+            port.active_width = entry.width;
+            port.active_speed = entry.speed;
+        }
+    }
+}
+
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std::size_t size)
 {
     if (port != 1) {
         return EINVAL;
     }
     ibv_port_attr full = {};
-    full.state = IBV_PORT_ACTIVE;
+    const bool down = is_down(*context_of(context).process, context_of(context).device);
+    full.state = down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
     full.max_mtu = full.active_mtu = IBV_MTU_4096;
     full.gid_tbl_len = kGids;
     full.max_msg_sz = kMaxMessage;
@@ -123,9 +147,8 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std
     full.sm_lid = config().ethernet ? 0 : 1;
     full.max_vl_num = 1;
     full.subnet_timeout = 18;
-    full.active_width = 2;  // 4x
-    full.active_speed = 64; // HDR, 50 Gb/s a lane
-    full.phys_state = 5;    // link up
+    fill_speed(config().ports[context_of(context).device].bandwidth_gbps, full);
+    full.phys_state = down ? 2 : 5; // polling, link up
     full.link_layer = config().ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
     std::memset(static_cast<void*>(attr), 0, size);
     std::memcpy(static_cast<void*>(attr), &full, std::min(size, sizeof full));
@@ -137,9 +160,16 @@ ibv_context* open(ibv_device* device)
     auto context = std::make_unique<Context>();
     context->process = &Process::join();
     context->device = index_of(device);
+    Process& self = *context->process;
+    Arena& arena = self.arena();
     context->async.open();
-    Arena& arena = context->process->arena();
+    context->index = self.context_indices.allocate();
+    if (context->index == kNone) {
+        context->async.close();
+        throw std::bad_alloc();
+    }
     arena.port_lid[context->device] = port_lid(context->device);
+    arena.ports[context->device] = port_model(context->device);
     for (unsigned i = 0; i < kGids; ++i) {
         const ibv_gid gid = port_gid(context->device, i);
         std::memcpy(arena.gids[context->device][i], gid.raw, sizeof gid.raw);
@@ -161,6 +191,8 @@ ibv_context* open(ibv_device* device)
     base.num_comp_vectors = 1;
     pthread_mutex_init(&base.mutex, nullptr);
     base.abi_compat = __VERBS_ABI_IS_EXTENDED;
+    const SharedGuard guard(arena.contexts_lock, self.token());
+    arena.contexts[context->index] = {context->async.write_end, context->device};
     return &context.release()->verbs.context;
 }
 
@@ -250,6 +282,12 @@ ibv_context* ibv_open_device(ibv_device* device)
 int ibv_close_device(ibv_context* base)
 {
     Context& context = context_of(base);
+    if (!is_stale(base)) {
+        Process& self = *context.process;
+        const SharedGuard guard(self.arena().contexts_lock, self.token());
+        self.arena().contexts[context.index] = {};
+        self.context_indices.release(context.index);
+    }
     context.async.close();
     delete &context;
     return 0;

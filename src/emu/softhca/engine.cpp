@@ -3,6 +3,7 @@
 // Who runs a send queue and when: posting, receivers that became ready, the agent; see engine.hpp.
 #include "emu/softhca/engine.hpp"
 
+#include "emu/softhca/faults.hpp"
 #include "emu/softhca/send_queue.hpp"
 
 #include <algorithm>
@@ -62,7 +63,12 @@ int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad
             *bad = wr;
             break;
         }
-        const WorkRequest request(*wr, qp.posted++);
+        WorkRequest request(*wr, qp.posted++);
+        if (object.fault_number != 0) {
+            const Injected injected = inject(self, qp, object.fault_number);
+            request.injected_status = injected.status;
+            request.delay_us = injected.delay_us;
+        }
         if (!qp.copying && (state == IBV_QPS_ERR || state == IBV_QPS_SQE)) {
             queue.complete(request, IBV_WC_WR_FLUSH_ERR);
             continue;

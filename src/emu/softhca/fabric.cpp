@@ -5,19 +5,17 @@
 // are anonymous and reached through /proc/PID/fd, so that a crash leaves nothing behind.
 #include "emu/softhca/fabric.hpp"
 
-#include "emu/softhca/config.hpp"
 #include "emu/softhca/copier.hpp"
+#include "emu/softhca/fabric_file.hpp"
 #include "emu/softhca/liveness.hpp"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <string>
 #include <system_error>
 
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -49,14 +47,6 @@ int lock_range(int fd, short type, off_t start, int command)
         result = fcntl(fd, command, &range);
     } while (result != 0 && errno == EINTR);
     return result;
-}
-
-std::string fabric_path()
-{
-    char magic[24];
-    std::snprintf(magic, sizeof magic, "%llx",
-                  static_cast<unsigned long long>(kLayoutMagic & 0xff));
-    return "/dev/shm/softhca-" + std::to_string(geteuid()) + "-" + config().fabric + "." + magic;
 }
 
 // Excludes the other threads and the other processes from the fabric's tables.
@@ -196,14 +186,6 @@ void Process::open_fabric()
         errno = EPROTO;
         fail(path.c_str());
     }
-}
-
-bool Process::holds_mutex(const ProcessSlot& slot)
-{
-    // The first word of a robust mutex is its futex: the holder's thread id, cleared by the kernel
-    // when that thread dies.
-    const int word = std::atomic_ref<int>(const_cast<int&>(slot.alive.__data.__lock)).load();
-    return (word & FUTEX_TID_MASK) != 0;
 }
 
 void Process::clear_slot(ProcessSlot& slot)

@@ -4,7 +4,7 @@
 // contact, the table of queue pair numbers, and this process's own arena with its allocator.
 #pragma once
 
-#include "emu/softhca/layout.hpp"
+#include "emu/softhca/fabric_file.hpp"
 
 #include <map>
 #include <memory>
@@ -128,7 +128,8 @@ class Process {
     void write_pipe(Token owner, PipeRef pipe, const void* record, std::size_t size);
 
     Registrations registrations;
-    IndexPool mr_indices{kMaxMrs}, cq_indices{kMaxCqs}, qp_indices{kMaxQps}, srq_indices{kMaxSrqs};
+    IndexPool mr_indices{kMaxMrs}, cq_indices{kMaxCqs}, qp_indices{kMaxQps}, srq_indices{kMaxSrqs},
+        context_indices{kMaxContexts};
 
   private:
     struct Peer {
@@ -146,7 +147,6 @@ class Process {
     void sweep();
     void clear_slot(ProcessSlot& slot);
     Arena* map_arena(Token other);
-    static bool holds_mutex(const ProcessSlot& slot);
     static void forget_in_child();
     static void leave_at_exit();
 

@@ -26,6 +26,7 @@ constexpr unsigned kMaxSrqs = 4096;
 constexpr unsigned kMaxRecvQueues = kMaxQps + kMaxSrqs; // a QP's own has the QP's index
 constexpr unsigned kMaxCqs = 8192;
 constexpr unsigned kMaxMrs = 1u << 17;
+constexpr unsigned kMaxContexts = 1024; // open at the same time in one process
 constexpr unsigned kMaxSge = 30;
 constexpr std::uint32_t kMaxInline = 1024;
 constexpr std::uint32_t kMaxQueueDepth = 32768;
@@ -37,7 +38,7 @@ constexpr std::uint32_t kSlotSize = 8192; // messages up to this size pass throu
 constexpr std::uint32_t kMaxSlots = 256;  // of one receive queue
 constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'32; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'34; // changes with the layout
 
 // A stack of free indices. Anyone may push, without a lock; the holder of the owning object's lock
 // pops from a chain that it refills by taking the whole stack, so there is no ABA problem.
@@ -132,8 +133,9 @@ struct alignas(64) Cqe {
     std::uint8_t flags;
     std::uint16_t source_lid;
     std::uint8_t service_level;
-    std::uint8_t reserved;
-    std::uint8_t payload[88];
+    bool solicited;
+    std::uint64_t ready; // not to be seen before; 0: at once
+    std::uint8_t payload[80];
 };
 static_assert(sizeof(Cqe) == 128);
 constexpr std::uint16_t kNoSlot = 0xffff; // payload in the entry
@@ -154,6 +156,8 @@ struct CqShared {
     PipeRef channel;
     PipeRef events;
     std::uint32_t overrun;
+    std::atomic<std::uint64_t>
+        wake_at; // the owner's agent then rings the channel; 0: nothing to do
     // Written by the consumer
     alignas(64) std::atomic<std::uint64_t> head;
 };
@@ -219,30 +223,33 @@ struct SendWqe {
     std::uint8_t opcode;
     std::uint8_t send_flags;
     bool is_inline;
-    bool deferred; // a WRITE left to the responder
-    std::uint32_t reserved;
+    bool deferred;                // a WRITE left to the responder
+    std::uint8_t injected_status; // by fault injection, as the next
+    std::uint32_t delay_us;
 };
 
 // Why the head of a send queue waits.
 enum class Wait : std::uint8_t { none, receiver_not_ready, unreachable, copier };
 
 struct QpShared {
-    // What peers look at and what changes with the state only.
-    alignas(64) std::uint32_t number; // 0: no QP here
-    std::uint32_t destination;        // QP number
-    std::atomic<std::uint8_t> state;  // written under the receive queue's lock
+    // What peers look at, mostly without a lock: what is not atomic is set before the QP has a
+    // number.
+    alignas(64) std::atomic<std::uint32_t> number; // 0: no QP here
+    std::atomic<std::uint32_t> destination;        // QP number
+    std::atomic<std::uint8_t> state;               // written under the receive queue's lock
     std::uint8_t type;
     std::uint8_t device;
     bool has_srq;
-    std::uint16_t epoch; // changes when the QP is created, reset or destroyed
+    std::atomic<bool> dropped; // unreachable by fault injection
+    std::uint16_t epoch;       // changes when the QP is created, reset or destroyed
     std::uint16_t port_lid;
     std::uint32_t pd;
-    std::uint32_t access;
-    std::uint32_t qkey;
+    std::atomic<std::uint32_t> access;
+    std::atomic<std::uint32_t> qkey;
     std::uint32_t send_cq;
     std::uint32_t recv_cq;
     std::uint32_t recv_queue;
-    std::uint8_t min_rnr_timer;
+    std::atomic<std::uint8_t> min_rnr_timer;
     std::uint8_t sig_all;
     PipeRef events;
 
@@ -270,8 +277,10 @@ struct QpShared {
                   // queue
     std::uint8_t idle_ticks;
     Wait wait;
-    std::uint64_t deadline;  // of the wait, monotonic ns; 0: none
-    std::uint64_t counts[4]; // sends, writes, reads, atomics
+    std::uint64_t deadline;   // of the wait, monotonic ns; 0: none
+    std::uint64_t send_ready; // latest time of a completion
+    std::uint64_t read_ready; // of a READ or atomic alone
+    std::uint64_t counts[4];  // sends, writes, reads, atomics
     std::uint64_t bytes;
     std::uint8_t timeout;
     std::uint8_t retry_count;
@@ -281,8 +290,10 @@ struct QpShared {
     std::atomic<std::uint64_t> bytes_from_device;
     std::atomic<std::uint64_t> bytes_to_device;
 
-    // The receiving side: the flag under the receive queue's lock.
+    // The receiving side: the first three under the receive queue's lock.
     alignas(64) bool peer_waiting;
+    std::uint32_t rnr_storm;  // so many messages still find no WQE, by fault injection
+    std::uint64_t recv_ready; // latest time of a completion
     std::atomic<std::uint8_t> write_status; // of the first deferred WRITE that failed, else 0
     std::atomic<std::uint32_t> writes_applied;
 };
@@ -301,12 +312,28 @@ struct alignas(64) Staging {
     bool done;
 };
 
+// How a port's wire is modelled; see wire.hpp.
+struct PortModel {
+    bool is_on;
+    std::uint64_t latency; // ns
+    std::uint64_t femtoseconds_per_byte;
+    std::uint64_t gap; // ns from the start of a message to the start of the next, at least
+};
+
+// An open device, for events that concern all of it.
+struct ContextShared {
+    PipeRef events; // id 0: none open
+    std::uint32_t device;
+};
+
 struct Arena {
     std::uint64_t magic;
     Token token;
     std::int32_t pid;
     std::uint32_t port_lid[kMaxDevices];
     std::uint8_t gids[kMaxDevices][4][16];
+    PortModel ports[kMaxDevices];
+    alignas(64) std::atomic<std::uint32_t> doorbell; // wakes the agent, which sleeps on it
     // How many operations each process has in progress directly on this process's memory.
     alignas(64) std::atomic<std::uint32_t> in_progress[kMaxProcesses];
     // For this process's copier: send queues that it is to run, and what others ask for. The counts
@@ -315,6 +342,8 @@ struct Arena {
     std::atomic<std::uint64_t> copies[kMaxQps / 64];
     alignas(64) std::atomic<std::uint32_t> staging_calls;
     Staging stagings[kMaxProcesses]; // by the asker's slot
+    alignas(64) SharedLock contexts_lock;
+    ContextShared contexts[kMaxContexts];
     QpShared qps[kMaxQps];
     CqShared cqs[kMaxCqs];
     RqShared recv_queues[kMaxRecvQueues];
@@ -337,10 +366,18 @@ struct ProcessSlot {
     alignas(64) pthread_mutex_t alive;
 };
 
+// From when on a modelled port is free.
+struct PortTraffic {
+    alignas(64) std::atomic<std::uint64_t> sending;
+    alignas(64) std::atomic<std::uint64_t> receiving;
+};
+
 struct Fabric {
     std::atomic<std::uint64_t> magic;
     alignas(64) SharedLock atomics; // serialises RDMA atomics: IBV_ATOMIC_HCA
     std::uint32_t next_number;
+    alignas(64) std::atomic<std::uint64_t> down_until[kMaxDevices]; // ports, by fault injection
+    PortTraffic traffic[kMaxDevices];
     ProcessSlot processes[kMaxProcesses];
     // token << 32 | tag << 16 | QP's index + 1 in its arena; 0 in the low half: free
     std::atomic<std::uint64_t> qp_numbers[kMaxQpNumbers];

@@ -26,6 +26,7 @@ struct Pipe {
 struct Context {
     Process* process;
     unsigned device;
+    std::uint32_t index; // in Arena::contexts
     Pipe async;
     std::atomic<unsigned> children{0}; // PDs, CQs and channels
     verbs_context verbs;
@@ -90,6 +91,7 @@ struct Qp {
     RecvQueue queue; // its own, unless an SRQ serves
     std::uint64_t sq_offset = 0;
     std::size_t sq_bytes = 0;
+    std::uint32_t fault_number; // enlist_qp's
     std::uint32_t events_delivered = 0;
     ibv_qp_cap cap;
     ibv_qp_attr attributes; // as modified, for ibv_query_qp

@@ -6,6 +6,7 @@
 
 #include "emu/softhca/channel.hpp"
 #include "emu/softhca/cuda_memory.hpp"
+#include "emu/softhca/faults.hpp"
 #include "emu/softhca/ud.hpp"
 
 namespace softhca {
@@ -15,15 +16,20 @@ bool is_connected(const QpShared& peer, const QpShared& qp)
 {
     const std::uint8_t state = peer.state.load(std::memory_order_acquire);
     return peer.number == qp.destination && peer.destination == qp.number &&
-           peer.type == IBV_QPT_RC && state >= IBV_QPS_RTR && state <= IBV_QPS_SQE;
+           peer.type == IBV_QPT_RC && !peer.dropped.load(std::memory_order_relaxed) &&
+           state >= IBV_QPS_RTR && state <= IBV_QPS_SQE;
 }
 
 } // namespace
 
 Outcome SendQueue::execute(const WorkRequest& wr)
 {
+    if (wr.injected_status != IBV_WC_SUCCESS) {
+        return Outcome::finished(static_cast<ibv_wc_status>(wr.injected_status));
+    }
+    wire_.begin((wr.send_flags & IBV_SEND_FENCE) != 0, wr.delay_us);
     if (qp_.type == IBV_QPT_UD) {
-        return execute_ud(self_, qp_, wr);
+        return execute_ud(self_, qp_, wr, wire_);
     }
     if (!find_peer()) {
         return Outcome::wait(Wait::unreachable);
@@ -48,7 +54,8 @@ bool SendQueue::find_peer()
     if (qp_.peer_token == 0 && !resolve_destination()) {
         return false;
     }
-    if (!self_.alive(qp_.peer_token)) {
+    if (!self_.alive(qp_.peer_token) || qp_.dropped.load(std::memory_order_relaxed) ||
+        is_down(self_, qp_.device)) {
         return false;
     }
     remote_ = self_.arena_of(qp_.peer_token);
@@ -56,7 +63,7 @@ bool SendQueue::find_peer()
         return false;
     }
     peer_ = &remote_->qps[qp_.peer_index];
-    return is_connected(*peer_, qp_);
+    return is_connected(*peer_, qp_) && !is_down(self_, peer_->device);
 }
 
 bool SendQueue::resolve_destination()
@@ -121,7 +128,7 @@ Outcome SendQueue::send(const WorkRequest& wr)
     if (is_for_copier(source)) {
         return Outcome::wait(Wait::copier);
     }
-    Receiver receiver(self_, *remote_, *peer_, qp_, role_ == Role::copier);
+    Receiver receiver(self_, *remote_, *peer_, qp_, wire_, role_ == Role::copier);
     const Delivery delivery = receiver.deliver(arrival, source, local_pid(wr));
     count_device_bytes(source.device_bytes, delivery.device_bytes);
     return judge(delivery.result);
@@ -196,6 +203,7 @@ Outcome SendQueue::write(const WorkRequest& wr)
     if (is_for_copier(source) || is_for_copier(target)) {
         return Outcome::wait(Wait::copier);
     }
+    wire_.send(*remote_, *peer_, wr.length);
     count_device_bytes(source.device_bytes, target.device_bytes);
     return outcome_of(move(source, local_pid(wr), target, pid_of(*remote_)));
 }
@@ -210,8 +218,9 @@ bool SendQueue::is_settled()
 
 bool SendQueue::may_defer(const WorkRequest& wr)
 {
-    if (role_ != Role::poster || remote_ == &arena_ || wr.opcode != IBV_WR_RDMA_WRITE ||
-        wr.length == 0 || wr.length > kSlotSize) {
+    // What is left to the responder must not overtake what has a time.
+    if (role_ != Role::poster || wire_.is_timed() || remote_ == &arena_ ||
+        wr.opcode != IBV_WR_RDMA_WRITE || wr.length == 0 || wr.length > kSlotSize) {
         return false;
     }
     if (qp_.direct_writes != 0) {
@@ -223,7 +232,7 @@ bool SendQueue::may_defer(const WorkRequest& wr)
 
 Outcome SendQueue::write_with_immediate(const WorkRequest& wr)
 {
-    Receiver receiver(self_, *remote_, *peer_, qp_);
+    Receiver receiver(self_, *remote_, *peer_, qp_, wire_);
     if (!receiver.is_ready()) {
         return judge(Delivered::not_ready);
     }
@@ -260,6 +269,7 @@ Outcome SendQueue::read(const WorkRequest& wr)
     if (is_for_copier(source) || is_for_copier(target)) {
         return Outcome::wait(Wait::copier);
     }
+    wire_.fetch(*remote_, *peer_, wr.length);
     count_device_bytes(source.device_bytes, target.device_bytes);
     return outcome_of(move(source, pid_of(*remote_), target, local_pid(wr)));
 }
@@ -287,6 +297,7 @@ Outcome SendQueue::atomic(const WorkRequest& wr)
     if (is_for_copier(word) || is_for_copier(result)) {
         return Outcome::wait(Wait::copier);
     }
+    wire_.fetch(*remote_, *peer_, wr.length);
     std::uint64_t former = 0, changed = 0;
     SegmentList former_list, changed_list;
     former_list.append(reinterpret_cast<std::uint64_t>(&former), sizeof former);

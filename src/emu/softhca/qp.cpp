@@ -4,6 +4,7 @@
 #include "emu/softhca/channel.hpp"
 #include "emu/softhca/cq.hpp"
 #include "emu/softhca/engine.hpp"
+#include "emu/softhca/faults.hpp"
 #include "emu/softhca/ops.hpp"
 #include "emu/softhca/receive.hpp"
 
@@ -209,6 +210,7 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
         shared.state.store(IBV_QPS_RESET);
         ++shared.epoch;
         shared.device = static_cast<std::uint8_t>(context.device);
+        qp->fault_number = enlist_qp(context.device, shared);
         shared.sig_all = init.sq_sig_all != 0;
         shared.wait = Wait::none;
         shared.has_srq = init.srq != nullptr;
@@ -232,6 +234,7 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
         shared.peer_waiting = false;
         shared.write_status.store(0);
         shared.direct_writes = 0;
+        shared.send_ready = shared.read_ready = shared.recv_ready = 0;
         shared.deferring = false;
         shared.watched = false;
         shared.number = number;

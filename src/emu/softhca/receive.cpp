@@ -70,6 +70,12 @@ void raise_limit(Process& self, Arena& owner, const RqShared& queue)
                 queue.generation);
 }
 
+// A queue pair's receive completions keep their order. Under the receive queue's lock.
+std::uint64_t in_order(QpShared& qp, std::uint64_t ready)
+{
+    return qp.recv_ready = std::max(qp.recv_ready, ready);
+}
+
 } // namespace
 
 bool Receiver::connected() const
@@ -79,14 +85,28 @@ bool Receiver::connected() const
            state >= IBV_QPS_RTR && state <= IBV_QPS_SQE;
 }
 
-bool Receiver::take(RecvEntry& entry)
+bool Receiver::is_stormy()
 {
-    if (take_wqe(owner_, queue_, entry, limit_reached_)) {
-        return true;
+    if (qp_.rnr_storm == 0) {
+        return false;
     }
+    --qp_.rnr_storm;
+    return true;
+}
+
+bool Receiver::wait_for_wqe()
+{
     qp_.peer_waiting = true;
     queue_.peers_waiting = 1;
     return false;
+}
+
+bool Receiver::take(RecvEntry& entry)
+{
+    if (!is_stormy() && take_wqe(owner_, queue_, entry, limit_reached_)) {
+        return true;
+    }
+    return wait_for_wqe();
 }
 
 bool Receiver::next_is_on_cuda()
@@ -108,7 +128,7 @@ void Receiver::publish(const Arrival& arrival, std::uint32_t wqe, std::uint16_t 
                        ibv_wc_status status, const SegmentList* inlined)
 {
     push_cqe(self_, owner_, qp_.recv_cq, arrival.solicited || status != IBV_WC_SUCCESS,
-             [&](Cqe& entry) {
+             in_order(qp_, wire_.ready()), [&](Cqe& entry) {
                  describe(entry, owner_, qp_, arrival, wqe, slot, status);
                  if (inlined != nullptr) {
                      gather(entry.payload, *inlined);
@@ -119,12 +139,10 @@ void Receiver::publish(const Arrival& arrival, std::uint32_t wqe, std::uint16_t 
 bool Receiver::is_ready()
 {
     const SharedGuard guard(queue_.lock, self_.token());
-    if (queue_.head != queue_.tail) {
+    if (!is_stormy() && queue_.head != queue_.tail) {
         return true;
     }
-    qp_.peer_waiting = true;
-    queue_.peers_waiting = 1;
-    return false;
+    return wait_for_wqe();
 }
 
 Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, int source_pid)
@@ -144,6 +162,7 @@ Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, in
         if (!take(entry)) {
             return {Delivered::not_ready};
         }
+        wire_.send(owner_, qp_, arrival.length);
         if (entry.length == kBadBuffer) {
             publish(arrival, entry.wqe, kLanded, IBV_WC_LOC_PROT_ERR, nullptr);
             return {Delivered::bad_buffer};
@@ -218,7 +237,7 @@ Delivered Receiver::announce(const Arrival& arrival)
 }
 
 void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& arrival,
-                      const std::uint8_t* grh, const SegmentList& source)
+                      const std::uint8_t* grh, const SegmentList& source, std::uint64_t ready)
 {
     RqShared& queue = owner.recv_queues[qp.recv_queue];
     const SharedGuard guard(queue.lock, self.token());
@@ -244,12 +263,14 @@ void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& 
     const ibv_wc_status status = entry.length == kBadBuffer      ? IBV_WC_LOC_PROT_ERR
                                  : arrival.length > entry.length ? IBV_WC_LOC_LEN_ERR
                                                                  : IBV_WC_SUCCESS;
-    push_cqe(self, owner, qp.recv_cq, arrival.solicited || status != IBV_WC_SUCCESS, [&](Cqe& cqe) {
-        describe(cqe, owner, qp, arrival, entry.wqe, static_cast<std::uint16_t>(slot), status);
-        std::uint8_t* to = slot == kNoSlot ? cqe.payload : slot_at(owner, queue, slot);
-        std::memcpy(to, grh, kGrhSize);
-        gather(to + kGrhSize, source);
-    });
+    push_cqe(self, owner, qp.recv_cq, arrival.solicited || status != IBV_WC_SUCCESS,
+             in_order(qp, ready), [&](Cqe& cqe) {
+                 describe(cqe, owner, qp, arrival, entry.wqe, static_cast<std::uint16_t>(slot),
+                          status);
+                 std::uint8_t* to = slot == kNoSlot ? cqe.payload : slot_at(owner, queue, slot);
+                 std::memcpy(to, grh, kGrhSize);
+                 gather(to + kGrhSize, source);
+             });
     if (limit) {
         raise_limit(self, owner, queue);
     }
@@ -266,7 +287,7 @@ void set_error_state(Process& self, Arena& owner, QpShared& qp)
             RecvEntry entry;
             bool limit = false;
             while (take_wqe(owner, queue, entry, limit)) {
-                push_cqe(self, owner, qp.recv_cq, true, [&](Cqe& cqe) {
+                push_cqe(self, owner, qp.recv_cq, true, qp.recv_ready, [&](Cqe& cqe) {
                     describe(cqe, owner, qp, {.opcode = IBV_WC_RECV}, entry.wqe, kLanded,
                              IBV_WC_WR_FLUSH_ERR);
                 });

@@ -7,6 +7,7 @@
 
 #include "emu/softhca/memory.hpp"
 #include "emu/softhca/objects.hpp"
+#include "emu/softhca/wire.hpp"
 
 namespace softhca {
 
@@ -42,9 +43,10 @@ constexpr std::uint32_t kBadBuffer = ~0u;
 class Receiver {
   public:
     // Copier: buffers may be memory that only the CUDA driver can copy.
-    Receiver(Process& self, Arena& owner, QpShared& qp, const QpShared& sender, bool copier = false)
+    Receiver(Process& self, Arena& owner, QpShared& qp, const QpShared& sender, Wire& wire,
+             bool copier = false)
         : self_(self), owner_(owner), qp_(qp), sender_(sender), copier_(copier),
-          queue_(owner.recv_queues[qp.recv_queue])
+          queue_(owner.recv_queues[qp.recv_queue]), wire_(wire)
     {
     }
 
@@ -57,6 +59,10 @@ class Receiver {
 
   private:
     bool connected() const;
+    // Under the receive queue's lock, as the next two: whether a message is to find no WQE.
+    bool is_stormy();
+    // Notes down that the sender waits; false.
+    bool wait_for_wqe();
     bool take(RecvEntry& entry);
     bool next_is_on_cuda();
     void check_limit();
@@ -69,12 +75,13 @@ class Receiver {
     const QpShared& sender_;
     const bool copier_;
     RqShared& queue_;
+    Wire& wire_;
     bool limit_reached_ = false;
 };
 
 // Lands a UD datagram, its GRH in front, or drops it.
 void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& arrival,
-                      const std::uint8_t* grh, const SegmentList& source);
+                      const std::uint8_t* grh, const SegmentList& source, std::uint64_t ready);
 
 // Brings a QP of any process into the error state: its receive queue is flushed, or it leaves its
 // SRQ. Its send queue is left to the engine.

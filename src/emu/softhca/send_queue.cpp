@@ -8,18 +8,10 @@
 #include "emu/softhca/cq.hpp"
 #include "emu/softhca/liveness.hpp"
 
-#include <time.h>
+#include <algorithm>
 
 namespace softhca {
 namespace {
-
-std::uint64_t now_ns()
-{
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-           static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 // The time of an RNR NAK timer code, InfiniBand specification 9.7.5.2.8.
 std::uint64_t rnr_timer_ns(unsigned code)
@@ -40,6 +32,7 @@ constexpr std::uint32_t kPatience = 400;
 
 void SendQueue::complete(const WorkRequest& wr, ibv_wc_status status)
 {
+    qp_.send_ready = std::max(qp_.send_ready, wire_.ready()); // in order
     if (status == IBV_WC_SUCCESS) {
         const unsigned kind = wr.opcode <= IBV_WR_RDMA_WRITE_WITH_IMM ? 1
                               : wr.opcode <= IBV_WR_SEND_WITH_IMM     ? 0
@@ -51,7 +44,7 @@ void SendQueue::complete(const WorkRequest& wr, ibv_wc_status status)
             return;
         }
     }
-    push_cqe(self_, arena_, qp_.send_cq, status != IBV_WC_SUCCESS, [&](Cqe& entry) {
+    push_cqe(self_, arena_, qp_.send_cq, status != IBV_WC_SUCCESS, qp_.send_ready, [&](Cqe& entry) {
         entry.byte_length = wr.length;
         entry.id = wr.wr_id;
         entry.wqe.store(wr.counter, std::memory_order_relaxed);

@@ -6,6 +6,7 @@
 
 #include "emu/softhca/deferred.hpp"
 #include "emu/softhca/receive.hpp"
+#include "emu/softhca/wire.hpp"
 #include "emu/softhca/work_request.hpp"
 
 #include <optional>
@@ -22,7 +23,8 @@ enum class Role {
 class SendQueue {
   public:
     SendQueue(Process& self, Arena& arena, QpShared& qp, Role role = Role::any)
-        : self_(self), arena_(arena), qp_(qp), own_(&arena == &self.arena()), role_(role)
+        : self_(self), arena_(arena), qp_(qp), own_(&arena == &self.arena()), role_(role),
+          wire_(self, arena, qp)
     {
     }
 
@@ -101,6 +103,7 @@ class SendQueue {
     QpShared& qp_;
     const bool own_;
     const Role role_;
+    Wire wire_;
     Arena* remote_ = nullptr; // the responder's
     QpShared* peer_ = nullptr;
 };

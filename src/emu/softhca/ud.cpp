@@ -6,6 +6,7 @@
 #include "emu/softhca/ud.hpp"
 
 #include "emu/softhca/config.hpp"
+#include "emu/softhca/faults.hpp"
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/receive.hpp"
 
@@ -76,9 +77,36 @@ std::uint8_t service_level(const ibv_ah_attr& ah)
     return is_ipv4(ah.grh.dgid.raw) ? 0xa : 0x9;
 }
 
+// The queue pair that takes a datagram, and its arena; null if none does.
+QpShared* find_target(Process& self, const QpShared& qp,
+                      const decltype(ibv_send_wr::wr.ud)& destination, const ibv_ah_attr& ah,
+                      Arena*& arena)
+{
+    const std::uint32_t number = destination.remote_qpn & 0xffffff;
+    const auto address = self.find_qp(number);
+    if (!address || !self.alive(address->token) || qp.dropped.load() || is_down(self, qp.device)) {
+        return nullptr;
+    }
+    arena = self.arena_of(address->token);
+    if (arena == nullptr) {
+        return nullptr;
+    }
+    QpShared& target = arena->qps[address->index];
+    // A Q_Key with the high bit set stands for the sending QP's own.
+    const std::uint32_t qkey =
+        (destination.remote_qkey & 0x80000000u) != 0 ? qp.qkey.load() : destination.remote_qkey;
+    static constexpr std::uint8_t no_gid[16] = {};
+    const bool takes =
+        !target.dropped.load() && !is_down(self, target.device) && target.type == IBV_QPT_UD &&
+        target.number == number && target.qkey == qkey &&
+        is_port(*arena, target.device, config().ethernet ? std::uint16_t{0} : ah.dlid,
+                ah.is_global ? ah.grh.dgid.raw : no_gid);
+    return takes ? &target : nullptr;
+}
+
 } // namespace
 
-Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr)
+Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wire)
 {
     const auto& destination = wr.posted->wr.ud;
     if (wr.length > kMtu) {
@@ -99,26 +127,14 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr)
         source.append(reinterpret_cast<std::uint64_t>(fetched), wr.length);
     }
     const Outcome sent = Outcome::finished(IBV_WC_SUCCESS);
-    const auto address = self.find_qp(destination.remote_qpn & 0xffffff);
-    if (!address || !self.alive(address->token)) {
-        return sent;
-    }
-    Arena* arena = self.arena_of(address->token);
-    if (arena == nullptr) {
-        return sent;
-    }
-    QpShared& target = arena->qps[address->index];
-    // A Q_Key with the high bit set stands for the sending QP's own.
-    const std::uint32_t qkey =
-        (destination.remote_qkey & 0x80000000u) != 0 ? qp.qkey : destination.remote_qkey;
     const ibv_ah_attr& ah = object_of<Ah>(destination.ah).attributes;
-    static constexpr std::uint8_t no_gid[16] = {};
-    if (target.type != IBV_QPT_UD || target.number != (destination.remote_qpn & 0xffffff) ||
-        target.qkey != qkey ||
-        !is_port(*arena, target.device, config().ethernet ? std::uint16_t{0} : ah.dlid,
-                 ah.is_global ? ah.grh.dgid.raw : no_gid)) {
+    Arena* arena = nullptr;
+    QpShared* target = find_target(self, qp, destination, ah, arena);
+    if (target == nullptr) {
+        wire.send_nowhere(wr.length);
         return sent;
     }
+    wire.send(*arena, *target, wr.length);
     std::uint8_t grh[kGrhSize] = {};
     if (ah.is_global) {
         build_grh(grh, ah.grh, self.arena().gids[qp.device][ah.grh.sgid_index & 3], wr.length);
@@ -135,7 +151,7 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr)
         .source_lid = qp.port_lid,
         .service_level = service_level(ah),
     };
-    deliver_datagram(self, *arena, target, arrival, grh, source);
+    deliver_datagram(self, *arena, *target, arrival, grh, source, wire.ready());
     return sent;
 }
 

@@ -3,11 +3,12 @@
 // Unreliable datagrams.
 #pragma once
 
+#include "emu/softhca/wire.hpp"
 #include "emu/softhca/work_request.hpp"
 
 namespace softhca {
 
 // Sends one datagram. What nobody takes is dropped, and the request is complete all the same.
-Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr);
+Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wire);
 
 } // namespace softhca

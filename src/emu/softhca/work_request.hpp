@@ -38,6 +38,8 @@ struct WorkRequest {
     std::uint8_t opcode;
     std::uint8_t send_flags;
     bool is_inline;
+    std::uint8_t injected_status = 0; // by fault injection, as the next
+    std::uint32_t delay_us = 0;
     const Sge* sge;            // null: inline data that has been copied
     const ibv_send_wr* posted; // for UD alone, which never waits
 
@@ -64,6 +66,7 @@ struct WorkRequest {
           swap(wqe.swap), rkey(wqe.rkey), immediate(wqe.immediate), length(wqe.length),
           num_sge(wqe.num_sge), counter(wqe.counter), opcode(wqe.opcode),
           send_flags(wqe.send_flags), is_inline(wqe.is_inline),
+          injected_status(wqe.injected_status), delay_us(wqe.delay_us),
           sge(reinterpret_cast<const Sge*>(&wqe + 1)), posted(nullptr)
     {
     }
@@ -83,6 +86,8 @@ struct WorkRequest {
         wqe.opcode = opcode;
         wqe.send_flags = send_flags;
         wqe.is_inline = is_inline;
+        wqe.injected_status = injected_status;
+        wqe.delay_us = delay_us;
         if (!is_inline) {
             if (num_sge > 0) {
                 std::memcpy(&wqe + 1, sge, num_sge * sizeof(Sge));

@@ -1,0 +1,132 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The RC transport on an HCA with faults: whatever goes wrong, and when, ends in correct data or in
+// a call of the error callback. The sender's HCA is softhca0, the receiver's softhca1.
+#include "rc_support.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <sys/wait.h>
+
+namespace rc_test {
+namespace {
+
+constexpr unsigned kMessages = 60;
+constexpr size_t kLength = 100000;
+
+// Messages, then a PUT and a GET, as far as they go. Says which end it came to.
+TEST(DISABLED_Faulty, Exchange)
+{
+    const Variables impatient{{"CONNECT_TIMEOUT", "2s"}};
+    Node sender(impatient), receiver(impatient, kOtherDevice);
+    const std::vector<Node*> nodes{&sender, &receiver};
+    Buffer here(Memory::host, kLength), there(Memory::host, kLength);
+    Registered local(sender, here), remote(receiver, there);
+    Endpoint ep(sender, receiver);
+    const auto failed = [&] { return !sender.failures.empty(); };
+    const auto done = [&](ucs_status_t status, const Completion& completion) {
+        return wait_until(nodes, [&] {
+            return status == UCS_OK || UCS_STATUS_IS_ERR(status) || completion.done();
+        });
+    };
+
+    unsigned sent = 0;
+    while (sent < kMessages && !failed()) {
+        const ssize_t length = static_cast<ssize_t>(1 + sent * 50);
+        ssize_t result = UCS_ERR_NO_RESOURCE;
+        ASSERT_TRUE(wait_until(nodes,
+                               [&] {
+                                   result = send_bcopy(ep, 5,
+                                                       pattern(static_cast<size_t>(length), sent));
+                                   return result != UCS_ERR_NO_RESOURCE;
+                               }))
+            << "message " << sent << " hangs";
+        if (result != length) {
+            break;
+        }
+        ++sent;
+    }
+    ASSERT_TRUE(wait_until(nodes, [&] { return failed() || receiver.received_count == kMessages; }))
+        << receiver.received_count << " messages came, and then nothing";
+    for (size_t i = 0; i < receiver.received.size(); ++i)
+        ASSERT_EQ(receiver.received[i].data, pattern(1 + i * 50, static_cast<unsigned>(i)));
+
+    for (bool put : {true, false}) {
+        Buffer& from = put ? here : there;
+        Buffer& to = put ? there : here;
+        from.fill(7 + put);
+        to.clear();
+        Completion completion;
+        uct_iov_t piece = local.piece(here.data(), kLength);
+        const ucs_status_t status = retry(nodes, [&] {
+            return (put ? uct_ep_put_zcopy : uct_ep_get_zcopy)(ep, &piece, 1, there.address(),
+                                                               remote.rkey(), &completion);
+        });
+        ASSERT_NE(status, UCS_ERR_NO_RESOURCE) << (put ? "PUT" : "GET") << " hangs";
+        ASSERT_TRUE(done(status, completion)) << (put ? "PUT" : "GET") << " never completes";
+        if (!UCS_STATUS_IS_ERR(status) && completion.status == UCS_OK)
+            EXPECT_TRUE(to.holds(7 + put, 0, kLength));
+        else
+            ASSERT_TRUE(wait_until(nodes, failed)) << "failed, and nobody was told";
+    }
+    EXPECT_LE(sender.failures.size(), 1u);
+    std::printf("ended: %s\n", failed() ? "told" : "delivered");
+}
+
+std::string end_with(const std::string& rules)
+{
+    const Outcome outcome = run_self(
+        {{"SOFTHCA_FAULTS", rules}, {"SOFTHCA_FABRIC", "rc_fault-" + std::to_string(getpid())}},
+        {"--gtest_filter=DISABLED_Faulty.Exchange", "--gtest_also_run_disabled_tests"});
+    EXPECT_EQ(outcome.status, 0) << rules << ":\n" << outcome.text;
+    const size_t end = outcome.text.find("ended: ");
+    return end == std::string::npos
+               ? ""
+               : outcome.text.substr(end + 7, outcome.text.find('\n', end) - end - 7);
+}
+
+TEST(Faults, None)
+{
+    EXPECT_EQ(end_with("softhca0 error fatal_err at 1000000"), "delivered");
+}
+
+// Wherever it strikes: in the handshake, among the messages, in PUT and GET.
+TEST(Faults, ErrorCompletions)
+{
+    unsigned told = 0;
+    for (unsigned n : {1, 2, 3, 4, 5, 8, 20, 40, 60, 61, 62, 63, 64, 65, 66})
+        told += end_with("softhca0 error rem_op_err at " + std::to_string(n)) == "told";
+    EXPECT_GE(told, 8u);
+    for (unsigned n : {1, 2, 3, 4, 5})
+        end_with("softhca1 error retry_exc_err at " + std::to_string(n));
+}
+
+TEST(Faults, RnrStorm)
+{
+    EXPECT_EQ(end_with("rnr 30"), "delivered");
+}
+
+TEST(Faults, PortFlap)
+{
+    EXPECT_EQ(end_with("softhca0 down 100 at 20"), "delivered"); // shorter than the retries
+    EXPECT_EQ(end_with("softhca0 down 60000 at 20"), "told");
+    EXPECT_EQ(end_with("softhca1 down 100 at 2; softhca0 down 100 at 50"), "delivered");
+}
+
+TEST(Faults, DroppedPeer)
+{
+    EXPECT_EQ(end_with("softhca0 drop at 20"), "told");
+    EXPECT_EQ(end_with("softhca0 drop at 1"), "told");
+    EXPECT_EQ(end_with("softhca1 drop at 1"), "told");
+}
+
+TEST(Faults, Delay)
+{
+    EXPECT_EQ(end_with("softhca0 delay 50000 at 10; softhca0 delay 50000 at 30"), "delivered");
+}
+
+} // namespace
+} // namespace rc_test
