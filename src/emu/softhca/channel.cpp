@@ -117,6 +117,17 @@ void raise_event(Process& self, Arena& owner, PipeRef events, ibv_event_type typ
     self.write_pipe(owner.token, events, &notice, sizeof notice);
 }
 
+void raise_device_event(Process& self, Arena& owner, unsigned device, ibv_event_type type)
+{
+    const std::uint32_t port = type == IBV_EVENT_DEVICE_FATAL ? 0 : 1;
+    const SharedGuard guard(owner.contexts_lock, self.token());
+    for (const ContextShared& context : owner.contexts) {
+        if (context.events.id != 0 && context.device == device) {
+            raise_event(self, owner, context.events, type, port, 0);
+        }
+    }
+}
+
 void set_cq(std::uint32_t index, Cq* cq)
 {
     set_object(cqs, index, cq);

@@ -137,8 +137,14 @@ ibv_context* open(ibv_device* device)
     auto context = std::make_unique<Context>();
     context->process = &Process::join();
     context->device = index_of(device);
+    Process& self = *context->process;
+    Arena& arena = self.arena();
     context->async.open();
-    Arena& arena = context->process->arena();
+    context->index = self.context_indices.allocate();
+    if (context->index == kNone) {
+        context->async.close();
+        throw std::bad_alloc();
+    }
     arena.port_lid[context->device] = port_lid(context->device);
     for (unsigned i = 0; i < kGids; ++i) {
         const ibv_gid gid = port_gid(context->device, i);
@@ -161,6 +167,8 @@ ibv_context* open(ibv_device* device)
     base.num_comp_vectors = 1;
     pthread_mutex_init(&base.mutex, nullptr);
     base.abi_compat = __VERBS_ABI_IS_EXTENDED;
+    const SharedGuard guard(arena.contexts_lock, self.token());
+    arena.contexts[context->index] = {context->async.write_end, context->device};
     return &context.release()->verbs.context;
 }
 
@@ -250,6 +258,12 @@ ibv_context* ibv_open_device(ibv_device* device)
 int ibv_close_device(ibv_context* base)
 {
     Context& context = context_of(base);
+    if (!is_stale(base)) {
+        Process& self = *context.process;
+        const SharedGuard guard(self.arena().contexts_lock, self.token());
+        self.arena().contexts[context.index] = {};
+        self.context_indices.release(context.index);
+    }
     context.async.close();
     delete &context;
     return 0;

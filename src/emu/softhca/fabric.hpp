@@ -126,7 +126,8 @@ class Process {
     void write_pipe(Token owner, PipeRef pipe, const void* record, std::size_t size);
 
     Registrations registrations;
-    IndexPool mr_indices{kMaxMrs}, cq_indices{kMaxCqs}, qp_indices{kMaxQps}, srq_indices{kMaxSrqs};
+    IndexPool mr_indices{kMaxMrs}, cq_indices{kMaxCqs}, qp_indices{kMaxQps}, srq_indices{kMaxSrqs},
+        context_indices{kMaxContexts};
 
   private:
     struct Peer {

@@ -26,6 +26,7 @@ constexpr unsigned kMaxSrqs = 4096;
 constexpr unsigned kMaxRecvQueues = kMaxQps + kMaxSrqs; // a QP's own has the QP's index
 constexpr unsigned kMaxCqs = 8192;
 constexpr unsigned kMaxMrs = 1u << 17;
+constexpr unsigned kMaxContexts = 1024; // open at the same time in one process
 constexpr unsigned kMaxSge = 30;
 constexpr std::uint32_t kMaxInline = 1024;
 constexpr std::uint32_t kMaxQueueDepth = 32768;
@@ -37,7 +38,7 @@ constexpr std::uint32_t kSlotSize = 8192; // messages up to this size pass throu
 constexpr std::uint32_t kMaxSlots = 256;  // of one receive queue
 constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'31; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'32; // changes with the layout
 
 // A stack of free indices. Anyone may push, without a lock; the holder of the owning object's lock
 // pops from a chain that it refills by taking the whole stack, so there is no ABA problem.
@@ -264,6 +265,12 @@ struct QpShared {
     std::atomic<std::uint32_t> writes_applied;
 };
 
+// An open device, for events that concern all of it.
+struct ContextShared {
+    PipeRef events; // id 0: none open
+    std::uint32_t device;
+};
+
 struct Arena {
     std::uint64_t magic;
     Token token;
@@ -272,6 +279,8 @@ struct Arena {
     std::uint8_t gids[kMaxDevices][4][16];
     // How many operations each process has in progress directly on this process's memory.
     alignas(64) std::atomic<std::uint32_t> in_progress[kMaxProcesses];
+    alignas(64) SharedLock contexts_lock;
+    ContextShared contexts[kMaxContexts];
     QpShared qps[kMaxQps];
     CqShared cqs[kMaxCqs];
     RqShared recv_queues[kMaxRecvQueues];

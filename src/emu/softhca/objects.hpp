@@ -26,6 +26,7 @@ struct Pipe {
 struct Context {
     Process* process;
     unsigned device;
+    std::uint32_t index; // in Arena::contexts
     Pipe async;
     std::atomic<unsigned> children{0}; // PDs, CQs and channels
     verbs_context verbs;
