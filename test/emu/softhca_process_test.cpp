@@ -385,7 +385,6 @@ TEST(Processes, KilledPeer)
             EXPECT_EQ(wc.status, IBV_WC_RETRY_EXC_ERR);
             EXPECT_EQ(wc.wr_id, 2u);
             EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(16 * 4));
-            EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
             EXPECT_EQ(a.next().status, IBV_WC_WR_FLUSH_ERR);
             EXPECT_EQ(a.state(), IBV_QPS_ERR);
         }
@@ -404,8 +403,8 @@ TEST(Processes, PeerKilledInTheMiddle)
             link.put('s');
             while (true) {
                 b.post_receive(0, 20000);
-                b.post_send(0, 8, 0, 0);
-                b.post_rdma(IBV_WR_RDMA_WRITE, 0, 64, peer.buffer, peer.rkey);
+                b.post_send(50000, 8, 0, 0);
+                b.post_rdma(IBV_WR_RDMA_WRITE, 50000, 64, peer.buffer, peer.rkey);
                 ibv_wc wc[4];
                 ibv_poll_cq(b.cq, 4, wc);
             }
@@ -419,8 +418,8 @@ TEST(Processes, PeerKilledInTheMiddle)
         const auto limit = Clock::now() + std::chrono::seconds(10);
         while (!failed && Clock::now() < limit) {
             a.post_receive(0, 20000);
-            a.post_send(0, round % 2 == 0 ? 8 : 20000);
-            a.post_rdma(IBV_WR_RDMA_WRITE, 0, 64, peer.buffer, peer.rkey);
+            a.post_send(50000, round % 2 == 0 ? 8 : 20000);
+            a.post_rdma(IBV_WR_RDMA_WRITE, 50000, 64, peer.buffer, peer.rkey);
             ibv_wc wc[4];
             const int count = ibv_poll_cq(a.cq, 4, wc);
             for (int i = 0; i < count; ++i) {

@@ -207,22 +207,23 @@ struct SendWqe {
 enum class Wait : std::uint8_t { none, receiver_not_ready, unreachable };
 
 struct QpShared {
-    // What peers look at and what changes with the state only.
-    alignas(64) std::uint32_t number; // 0: no QP here
-    std::uint32_t destination;        // QP number
-    std::atomic<std::uint8_t> state;  // written under the receive queue's lock
+    // What peers look at, mostly without a lock: what is not atomic is set before the QP has a
+    // number.
+    alignas(64) std::atomic<std::uint32_t> number; // 0: no QP here
+    std::atomic<std::uint32_t> destination;        // QP number
+    std::atomic<std::uint8_t> state;               // written under the receive queue's lock
     std::uint8_t type;
     std::uint8_t device;
     bool has_srq;
     std::uint16_t epoch; // changes when the QP is created, reset or destroyed
     std::uint16_t port_lid;
     std::uint32_t pd;
-    std::uint32_t access;
-    std::uint32_t qkey;
+    std::atomic<std::uint32_t> access;
+    std::atomic<std::uint32_t> qkey;
     std::uint32_t send_cq;
     std::uint32_t recv_cq;
     std::uint32_t recv_queue;
-    std::uint8_t min_rnr_timer;
+    std::atomic<std::uint8_t> min_rnr_timer;
     std::uint8_t sig_all;
     PipeRef events;
 

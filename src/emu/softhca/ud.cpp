@@ -101,7 +101,7 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr)
     QpShared& target = arena->qps[address->index];
     // A Q_Key with the high bit set stands for the sending QP's own.
     const std::uint32_t qkey =
-        (destination.remote_qkey & 0x80000000u) != 0 ? qp.qkey : destination.remote_qkey;
+        (destination.remote_qkey & 0x80000000u) != 0 ? qp.qkey.load() : destination.remote_qkey;
     const ibv_ah_attr& ah = object_of<Ah>(destination.ah).attributes;
     static constexpr std::uint8_t no_gid[16] = {};
     if (target.type != IBV_QPT_UD || target.number != (destination.remote_qpn & 0xffffff) ||
