@@ -6,6 +6,7 @@
 #include "emu/softhca/ud.hpp"
 
 #include "emu/softhca/config.hpp"
+#include "emu/softhca/multicast.hpp"
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/receive.hpp"
 
@@ -76,11 +77,18 @@ std::uint8_t service_level(const ibv_ah_attr& ah)
     return is_ipv4(ah.grh.dgid.raw) ? 0xa : 0x9;
 }
 
+// Whether a QP is the one, or one of those, that a datagram is for. A Q_Key with the high bit set
+// stands for the sending QP's own.
+bool accepts(const QpShared& target, const QpShared& sender, const WorkRequest& wr)
+{
+    const std::uint32_t qkey = (wr.qkey & 0x80000000u) != 0 ? sender.qkey.load() : wr.qkey;
+    return target.type == IBV_QPT_UD && target.qkey == qkey;
+}
+
 } // namespace
 
 Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr)
 {
-    const auto& destination = wr.posted->wr.ud;
     if (wr.length > kMtu) {
         return Outcome::finished(IBV_WC_LOC_LEN_ERR);
     }
@@ -89,27 +97,7 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr)
                        : region_list(self.arena(), qp.pd, wr.sge, wr.num_sge, 0, source))) {
         return Outcome::finished(IBV_WC_LOC_PROT_ERR);
     }
-    const Outcome sent = Outcome::finished(IBV_WC_SUCCESS);
-    const auto address = self.find_qp(destination.remote_qpn & 0xffffff);
-    if (!address || !self.alive(address->token)) {
-        return sent;
-    }
-    Arena* arena = self.arena_of(address->token);
-    if (arena == nullptr) {
-        return sent;
-    }
-    QpShared& target = arena->qps[address->index];
-    // A Q_Key with the high bit set stands for the sending QP's own.
-    const std::uint32_t qkey =
-        (destination.remote_qkey & 0x80000000u) != 0 ? qp.qkey.load() : destination.remote_qkey;
-    const ibv_ah_attr& ah = object_of<Ah>(destination.ah).attributes;
-    static constexpr std::uint8_t no_gid[16] = {};
-    if (target.type != IBV_QPT_UD || target.number != (destination.remote_qpn & 0xffffff) ||
-        target.qkey != qkey ||
-        !is_port(*arena, target.device, config().ethernet ? std::uint16_t{0} : ah.dlid,
-                 ah.is_global ? ah.grh.dgid.raw : no_gid)) {
-        return sent;
-    }
+    const ibv_ah_attr& ah = reinterpret_cast<const Ah*>(wr.remote_address)->attributes;
     std::uint8_t grh[kGrhSize] = {};
     if (ah.is_global) {
         build_grh(grh, ah.grh, self.arena().gids[qp.device][ah.grh.sgid_index & 3], wr.length);
@@ -126,8 +114,28 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr)
         .source_lid = qp.port_lid,
         .service_level = service_level(ah),
     };
-    deliver_datagram(self, *arena, target, arrival, grh, source);
-    return sent;
+    const auto deliver = [&](QpAddress address, std::uint32_t number, bool is_for_port) {
+        Arena* arena = self.alive(address.token) ? self.arena_of(address.token) : nullptr;
+        if (arena == nullptr) {
+            return;
+        }
+        static constexpr std::uint8_t no_gid[16] = {};
+        QpShared& target = arena->qps[address.index];
+        if (target.number == number && accepts(target, qp, wr) &&
+            (!is_for_port ||
+             is_port(*arena, target.device, config().ethernet ? std::uint16_t{0} : ah.dlid,
+                     ah.is_global ? ah.grh.dgid.raw : no_gid))) {
+            deliver_datagram(self, *arena, target, arrival, grh, source);
+        }
+    };
+    if (wr.remote_qpn == kMulticastQp && ah.is_global && is_multicast(ah.grh.dgid.raw)) {
+        for (const Member& member : members_of(self, ah.grh.dgid.raw)) {
+            deliver(member.address, member.qp_number, false);
+        }
+    } else if (const auto address = self.find_qp(wr.remote_qpn)) {
+        deliver(*address, wr.remote_qpn, true);
+    }
+    return Outcome::finished(IBV_WC_SUCCESS);
 }
 
 } // namespace softhca
