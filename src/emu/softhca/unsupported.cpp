@@ -66,6 +66,29 @@ int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t)
     return 0;
 }
 
+// Verbs of later releases. The header need not declare them, and if it does, with types that an
+// earlier one lacks: hence a name of our own for the compiler.
+#define REFUSED_NUMBER(name)                                                                       \
+    int refused_##name() __asm__(#name);                                                           \
+    int refused_##name()                                                                           \
+    {                                                                                              \
+        return refuse();                                                                           \
+    }
+#define REFUSED_OBJECT(name)                                                                       \
+    void* refused_##name() __asm__(#name);                                                         \
+    void* refused_##name()                                                                         \
+    {                                                                                              \
+        return refuse_object<void>();                                                              \
+    }
+REFUSED_NUMBER(_ibv_query_comp_cntr_caps)
+REFUSED_NUMBER(ibv_qp_attach_comp_cntr)
+REFUSED_NUMBER(ibv_query_port_speed)
+REFUSED_OBJECT(ibv_alloc_buf)
+REFUSED_OBJECT(ibv_alloc_dmah)
+REFUSED_OBJECT(ibv_create_comp_cntr)
+REFUSED_OBJECT(ibv_reg_buf_mr)
+REFUSED_OBJECT(ibv_reg_mr_ex)
+
 int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, std::uint8_t*, std::uint16_t*)
 {
     return refuse();
