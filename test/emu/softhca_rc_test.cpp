@@ -247,7 +247,7 @@ TEST_F(RcError, RemoteAccessIsChecked)
     const std::uint64_t size = Options().buffer_size;
     expect_failure(
         [](Endpoint& a, const Address& b) {
-            return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer, b.rkey + (1 << 17));
+            return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer, b.rkey + (1 << 15));
         },
         status, event);
     expect_failure(

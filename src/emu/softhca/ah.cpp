@@ -28,13 +28,17 @@ void read_gids(const ibv_grh& grh, ibv_gid& source, ibv_gid& destination)
 
 } // namespace
 
+bool softhca::is_valid_address(const ibv_ah_attr& attributes)
+{
+    return attributes.port_num == 1 && (attributes.is_global || !config().ethernet) &&
+           (!attributes.is_global || attributes.grh.sgid_index < kGids);
+}
+
 extern "C" {
 
 ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
 {
-    if (is_stale(pd->context) || attributes->port_num != 1 ||
-        (config().ethernet && !attributes->is_global) ||
-        (attributes->is_global && attributes->grh.sgid_index >= kGids)) {
+    if (is_stale(pd->context) || !is_valid_address(*attributes)) {
         errno = EINVAL;
         return nullptr;
     }

@@ -69,6 +69,7 @@ bool name_object(const AsyncNotice& notice, ibv_async_event& event)
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
+    case IBV_EVENT_SQ_DRAINED:
         if (notice.object >= kMaxQps || qps[notice.object] == nullptr ||
             qps[notice.object]->base.qp_num != notice.identity) {
             return false;
@@ -238,6 +239,7 @@ void ibv_ack_async_event(ibv_async_event* event)
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
+    case IBV_EVENT_SQ_DRAINED:
         acknowledge(event->element.qp->mutex, event->element.qp->cond,
                     event->element.qp->events_completed, 1);
         break;

@@ -100,7 +100,7 @@ void Copier::answer()
 bool Copier::copy_for(const Staging& staging)
 {
     Arena& arena = process_.arena();
-    const MrShared& region = arena.mrs[staging.key & (kMaxMrs - 1)];
+    const MrShared& region = arena.mrs[key_index(staging.key)];
     Arena* asker = process_.arena_of(staging.asker);
     const std::uint64_t offset = staging.address - region.address;
     if (region.key.load(std::memory_order_acquire) != staging.key || region.cuda.owner == 0 ||

@@ -446,6 +446,9 @@ int ibv_destroy_cq(ibv_cq* base)
         pthread_mutex_unlock(&base->context->mutex);
     }
     context_of(base->context).children.fetch_sub(1);
+    if (cq.parent_domain != nullptr) {
+        cq.parent_domain->children.fetch_sub(1);
+    }
     delete &cq;
     return 0;
 }

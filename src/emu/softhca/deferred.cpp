@@ -31,7 +31,7 @@ void free_slot(Arena& owner, RqShared& queue, std::uint16_t slot)
 const MrShared* target_of(Arena& owner, const QpShared& qp, const Cqe& entry)
 {
     return find_region(owner, entry.source_qp, entry.id, entry.byte_length, IBV_ACCESS_REMOTE_WRITE,
-                       qp.pd);
+                       qp.pd, qp.number);
 }
 
 } // namespace

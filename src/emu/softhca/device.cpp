@@ -19,6 +19,7 @@
 
 #include <arpa/inet.h>
 #include <endian.h>
+#include <fcntl.h>
 #include <net/if.h>
 
 namespace softhca {
@@ -55,6 +56,9 @@ unsigned index_of(const ibv_device* device)
     return static_cast<unsigned>(reinterpret_cast<const Device*>(device) - devices());
 }
 
+// No vendor's: a locally administered identifier, with which the GUIDs begin, too.
+constexpr std::uint32_t kVendorId = 0x020000;
+
 // Tells the fabrics of different users and names apart.
 std::uint32_t fabric_hash()
 {
@@ -73,20 +77,24 @@ void fill_device(unsigned device, ibv_device_attr& attr)
     attr.sys_image_guid = device_guid(device);
     attr.max_mr_size = ~0ull;
     attr.page_size_cap = 4096;
+    attr.vendor_id = kVendorId;
     attr.vendor_part_id = 1;
     attr.max_qp = kMaxQps;
     attr.max_qp_wr = kMaxQueueDepth;
     attr.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD;
+                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD |
+                            IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
     attr.max_sge = kMaxSge;
     attr.max_sge_rd = kMaxSge;
     attr.max_cq = kMaxCqs;
     attr.max_cqe = kMaxCqe;
-    attr.max_mr = kMaxMrs;
+    attr.max_mr = attr.max_mw = kMaxMrs; // of both together
     attr.max_pd = 1 << 20;
-    attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = 16;
+    attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = kMaxRdAtomic;
     attr.max_res_rd_atom = attr.max_qp_rd_atom * attr.max_qp;
     attr.atomic_cap = IBV_ATOMIC_HCA;
+    attr.max_mcast_grp = attr.max_mcast_qp_attach = kMaxMulticastMembers;
+    attr.max_total_mcast_qp_attach = kMaxMulticastMembers;
     attr.max_ah = 1 << 20;
     attr.max_srq = kMaxSrqs;
     attr.max_srq_wr = kMaxQueueDepth;
@@ -163,9 +171,11 @@ ibv_context* open(ibv_device* device)
     Process& self = *context->process;
     Arena& arena = self.arena();
     context->async.open();
+    // Programs that share a device with another process hand on a duplicate; nobody talks to it.
+    context->command_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     context->index = self.context_indices.allocate();
     if (context->index == kNone) {
-        context->async.close();
+        context->close();
         throw std::bad_alloc();
     }
     arena.port_lid[context->device] = port_lid(context->device);
@@ -177,7 +187,11 @@ ibv_context* open(ibv_device* device)
     verbs_context& verbs = context->verbs;
     verbs.query_port = query_port;
     verbs.query_device_ex = query_device_ex;
+    verbs.create_cq_ex = create_cq_ex;
     verbs.create_qp_ex = create_qp_ex;
+    verbs.alloc_td = alloc_td;
+    verbs.dealloc_td = dealloc_td;
+    verbs.alloc_parent_domain = alloc_parent_domain;
     verbs.sz = sizeof verbs;
     ibv_context& base = verbs.context;
     base.device = device;
@@ -186,7 +200,10 @@ ibv_context* open(ibv_device* device)
     base.ops.post_send = post_send;
     base.ops.post_recv = post_recv;
     base.ops.post_srq_recv = post_srq_recv;
-    base.cmd_fd = -1;
+    base.ops.alloc_mw = alloc_mw;
+    base.ops.bind_mw = bind_mw;
+    base.ops.dealloc_mw = dealloc_mw;
+    base.cmd_fd = context->command_fd;
     base.async_fd = context->async.read_fd;
     base.num_comp_vectors = 1;
     pthread_mutex_init(&base.mutex, nullptr);
@@ -200,7 +217,8 @@ ibv_context* open(ibv_device* device)
 
 std::uint64_t device_guid(unsigned device)
 {
-    return htobe64(0x0200'0000'0000'0000ull | std::uint64_t{fabric_hash()} << 16 | (device + 1));
+    return htobe64(std::uint64_t{kVendorId} << 40 | std::uint64_t{fabric_hash()} << 16 |
+                   (device + 1));
 }
 
 std::uint16_t port_lid(unsigned device)
@@ -288,7 +306,7 @@ int ibv_close_device(ibv_context* base)
         self.arena().contexts[context.index] = {};
         self.context_indices.release(context.index);
     }
-    context.async.close();
+    context.close();
     delete &context;
     return 0;
 }
@@ -338,15 +356,16 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
                              std::uint32_t flags, std::size_t size)
 {
     std::size_t found = 0;
-    for (unsigned index = 0; index < kGids && found < count; ++index) {
-        auto* entry =
-            reinterpret_cast<ibv_gid_entry*>(reinterpret_cast<char*>(entries) + found * size);
-        const int error = _ibv_query_gid_ex(context, 1, index, entry, flags, size);
-        if (error == 0) {
-            ++found;
-        } else if (error != ENODATA) {
-            return -error;
+    for (unsigned index = 0; index < kGids; ++index) {
+        ibv_gid_entry entry;
+        const int error = _ibv_query_gid_ex(context, 1, index, &entry, flags, size);
+        if (error == ENODATA) {
+            continue;
         }
+        if (error != 0 || found == count) {
+            return error != 0 ? -error : -EINVAL;
+        }
+        std::memcpy(reinterpret_cast<char*>(entries) + found++ * size, &entry, sizeof entry);
     }
     return static_cast<ssize_t>(found);
 }

@@ -42,7 +42,7 @@ void list_deferring(Cq& cq, std::uint32_t qp_index, QpShared& qp)
 
 } // namespace
 
-int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad)
+int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad, bool all_or_none)
 {
     Arena& arena = self.arena();
     QpShared& qp = arena.qps[object.index];
@@ -51,19 +51,31 @@ int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad
     if (queue.has_executed()) {
         queue.retire();
     }
-    int error = 0;
+    const auto refuses = [&](const ibv_send_wr& request, std::uint32_t before) {
+        if (qp.state.load(std::memory_order_acquire) < IBV_QPS_RTS) {
+            return EINVAL;
+        }
+        const bool full =
+            qp.posted + before - qp.reclaimed.load(std::memory_order_relaxed) >= qp.max_send_wr;
+        const int error = check(object.base, qp, request);
+        return error != 0 ? error : full ? ENOMEM : 0;
+    };
+    if (all_or_none) {
+        std::uint32_t before = 0;
+        for (ibv_send_wr* request = wr; request != nullptr; request = request->next) {
+            if (const int error = refuses(*request, before++)) {
+                *bad = request;
+                return error;
+            }
+        }
+    }
     for (; wr != nullptr; wr = wr->next) {
-        const std::uint8_t state = qp.state.load(std::memory_order_acquire);
-        error = state < IBV_QPS_RTS ? EINVAL : check(qp, *wr);
-        if (error == 0 &&
-            qp.posted - qp.reclaimed.load(std::memory_order_relaxed) >= qp.max_send_wr) {
-            error = ENOMEM;
-        }
-        if (error != 0) {
+        if (const int error = refuses(*wr, 0)) {
             *bad = wr;
-            break;
+            return error;
         }
-        WorkRequest request(*wr, qp.posted++);
+        const std::uint8_t state = qp.state.load(std::memory_order_acquire);
+        WorkRequest request(*wr, object.base.qp_type, qp.posted++);
         if (object.fault_number != 0) {
             const Injected injected = inject(self, qp, object.fault_number);
             request.injected_status = injected.status;
@@ -95,7 +107,7 @@ int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad
             queue.enqueue(request);
         }
     }
-    return error;
+    return 0;
 }
 
 void run_send_queue(Process& self, Arena& arena, std::uint32_t qp_index)

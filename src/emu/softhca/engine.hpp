@@ -13,8 +13,10 @@
 
 namespace softhca {
 
-// Posts a list of work requests to a QP of this process; as ibv_post_send.
-int post_send_list(Process& self, Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad);
+// Posts a list of work requests to a QP of this process; as ibv_post_send. If `all_or_none`, what
+// is wrong with one of them keeps those before it from being posted, too.
+int post_send_list(Process& self, Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad,
+                   bool all_or_none = false);
 
 // Executes what waits in a send queue of any process, as far as it can be.
 void run_send_queue(Process& self, Arena& arena, std::uint32_t qp_index);

@@ -285,11 +285,11 @@ Arena* Process::map_arena(Token other)
     return arena;
 }
 
-void Process::await_peers()
+void Process::await_peers(Arena& owner)
 {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     for (unsigned slot = 0; slot < kMaxProcesses; ++slot) {
-        std::atomic<std::uint32_t>& count = arena_->in_progress[slot];
+        std::atomic<std::uint32_t>& count = owner.in_progress[slot];
         for (unsigned attempt = 0; count.load(std::memory_order_acquire) != 0; ++attempt) {
             const Token other = fabric_->processes[slot].token.load();
             if (attempt % 256 == 255 && (other == 0 || !alive(other))) {

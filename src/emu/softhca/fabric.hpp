@@ -103,8 +103,17 @@ class Process {
     }
 
     // Returns when no other process operates any more on this one's memory by a key looked up
-    // before.
-    void await_peers();
+    // before. Or on the memory of any process.
+    void await_peers() { await_peers(*arena_); }
+    void await_peers(Arena& owner);
+
+    // A key for the region or window of this index, different from its former ones and from those
+    // of former processes.
+    std::uint32_t next_key(std::uint32_t index)
+    {
+        const std::uint32_t tags = (1u << kKeyTagBits) - 1;
+        return index << kKeyTagBits | ((token_ * 7919 + next_tag_.fetch_add(1)) % tags + 1);
+    }
 
     // Zeroed shared memory of the own arena, by offset; throws std::bad_alloc.
     std::uint64_t allocate(std::size_t size);
@@ -154,6 +163,7 @@ class Process {
     static Process* parents_; // of a forked child: never used, never freed
 
     Token token_ = 0;
+    std::atomic<std::uint32_t> next_tag_{0};
     Fabric* fabric_ = nullptr;
     Arena* arena_ = nullptr;
     int fabric_fd_ = -1;

@@ -29,6 +29,7 @@ constexpr unsigned kMaxMrs = 1u << 17;
 constexpr unsigned kMaxContexts = 1024; // open at the same time in one process
 constexpr unsigned kMaxSge = 30;
 constexpr std::uint32_t kMaxInline = 1024;
+constexpr std::uint8_t kMaxRdAtomic = 16;
 constexpr std::uint32_t kMaxQueueDepth = 32768;
 constexpr std::uint32_t kMaxCqe = 1u << 20;
 constexpr std::uint32_t kMaxMessage = 1u << 30;
@@ -38,7 +39,7 @@ constexpr std::uint32_t kSlotSize = 8192; // messages up to this size pass throu
 constexpr std::uint32_t kMaxSlots = 256;  // of one receive queue
 constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'34; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'35; // changes with the layout
 
 // A stack of free indices. Anyone may push, without a lock; the holder of the owning object's lock
 // pops from a chain that it refills by taking the whole stack, so there is no ABA problem.
@@ -95,7 +96,17 @@ struct CudaMemory {
     std::uint8_t ipc_handle[64];
 };
 
-// A memory region. It is valid for a key while `key` holds it.
+// A key of memory is its region's index and a tag. The tag's low byte is free for ibv_inc_rkey,
+// with which programs make the keys of memory windows.
+constexpr unsigned kKeyTagBits = 15;
+static_assert(std::uint64_t{kMaxMrs} << kKeyTagBits == std::uint64_t{1} << 32);
+constexpr std::uint32_t key_index(std::uint32_t key)
+{
+    return key >> kKeyTagBits;
+}
+
+// A memory region or a memory window that is bound to one. It is valid for a key while `key` holds
+// it.
 struct alignas(64) MrShared {
     std::atomic<std::uint32_t> key;
     std::uint32_t access;
@@ -103,9 +114,13 @@ struct alignas(64) MrShared {
     std::uint64_t length;
     std::uint64_t address; // of iova, where the owning process can read and write it
     std::uint32_t pd;
+    std::uint32_t window; // kNoWindow: a region; kAnyQp: of type 1; else the QP it is bound through
+    std::uint32_t region; // of a window: the index of the region beneath
+    std::atomic<std::uint32_t> windows; // bound to this region
     MemoryKind kind;
     CudaMemory cuda;
 };
+constexpr std::uint32_t kNoWindow = 0, kAnyQp = ~0u;
 
 struct PipeRef { // the writing end of a pipe of the arena's owner; id tells apart reuses of fd
     std::int32_t fd;
@@ -177,7 +192,8 @@ struct RecvWqe {
 
 struct RecvEntry {
     std::uint32_t wqe;
-    std::uint32_t length; // of the scatter list
+    std::uint32_t length;          // of the scatter list
+    std::uint32_t deregistrations; // of the owner, when the list was found covered by its keys
 };
 
 // A receive queue: a QP's own or an SRQ. What different processes write lies in different cache
@@ -218,6 +234,8 @@ struct SendWqe {
     std::uint32_t length;
     std::uint32_t num_sge;
     std::uint32_t counter;
+    std::uint32_t remote_qpn; // UD
+    std::uint32_t qkey;
     std::uint32_t write_number; // of a deferred write, else of the latest before it
     std::uint64_t position;     // of a deferred write in the responder's CQ
     std::uint8_t opcode;
@@ -250,6 +268,7 @@ struct QpShared {
     std::uint32_t recv_cq;
     std::uint32_t recv_queue;
     std::atomic<std::uint8_t> min_rnr_timer;
+    std::atomic<std::uint8_t> max_dest_rd_atomic;
     std::uint8_t sig_all;
     PipeRef events;
 
@@ -285,6 +304,7 @@ struct QpShared {
     std::uint8_t timeout;
     std::uint8_t retry_count;
     std::uint8_t rnr_retry;
+    std::uint8_t max_rd_atomic;
     std::uint16_t destination_lid;
     std::uint8_t destination_gid[16];
     std::atomic<std::uint64_t> bytes_from_device;
@@ -342,7 +362,9 @@ struct Arena {
     std::atomic<std::uint64_t> copies[kMaxQps / 64];
     alignas(64) std::atomic<std::uint32_t> staging_calls;
     Staging stagings[kMaxProcesses]; // by the asker's slot
-    alignas(64) SharedLock contexts_lock;
+    alignas(64) std::atomic<std::uint32_t> deregistrations;
+    alignas(64) SharedLock windows_lock; // of binding to regions of this process
+    SharedLock contexts_lock;
     ContextShared contexts[kMaxContexts];
     QpShared qps[kMaxQps];
     CqShared cqs[kMaxCqs];
@@ -371,6 +393,13 @@ struct PortTraffic {
     alignas(64) std::atomic<std::uint64_t> sending;
     alignas(64) std::atomic<std::uint64_t> receiving;
 };
+// A UD QP attached to a multicast group; token 0 or of a dead process: free.
+struct MulticastMember {
+    Token token;
+    std::uint32_t qp_number;
+    std::uint8_t gid[16];
+};
+constexpr unsigned kMaxMulticastMembers = 1024;
 
 struct Fabric {
     std::atomic<std::uint64_t> magic;
@@ -378,6 +407,8 @@ struct Fabric {
     std::uint32_t next_number;
     alignas(64) std::atomic<std::uint64_t> down_until[kMaxDevices]; // ports, by fault injection
     PortTraffic traffic[kMaxDevices];
+    alignas(64) SharedLock multicast_lock;
+    MulticastMember multicast[kMaxMulticastMembers];
     ProcessSlot processes[kMaxProcesses];
     // token << 32 | tag << 16 | QP's index + 1 in its arena; 0 in the low half: free
     std::atomic<std::uint64_t> qp_numbers[kMaxQpNumbers];

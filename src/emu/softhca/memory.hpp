@@ -59,14 +59,18 @@ void* map_dmabuf(int fd, std::size_t size);
 int populate(const void* address, std::size_t length, bool writable);
 
 // The region a key names, if [address, address + length) lies in it and it grants `access` (all
-// bits) in this protection domain; else null. Zero bytes may be asked of no region at all.
+// bits) in this protection domain; else null. Zero bytes may be asked of no region at all. Windows
+// are found only for remote access through a QP: its number.
 inline const MrShared* find_region(Arena& arena, std::uint32_t key, std::uint64_t address,
-                                   std::uint64_t length, std::uint32_t access, std::uint32_t pd)
+                                   std::uint64_t length, std::uint32_t access, std::uint32_t pd,
+                                   std::uint32_t qp_number = 0)
 {
-    const MrShared& region = arena.mrs[key & (kMaxMrs - 1)];
+    const MrShared& region = arena.mrs[key_index(key)];
     if (key == 0 || region.key.load(std::memory_order_acquire) != key || region.pd != pd ||
         (region.access & access) != access || address < region.iova || length > region.length ||
-        address - region.iova > region.length - length) {
+        address - region.iova > region.length - length ||
+        (region.window != kNoWindow &&
+         (qp_number == 0 || (region.window != kAnyQp && region.window != qp_number)))) {
         return nullptr;
     }
     return &region;

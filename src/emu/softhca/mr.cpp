@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Protection domains and memory regions: registration of host memory within RLIMIT_MEMLOCK, of
-// device memory by address and of dmabufs, and their release once no peer's operation uses them.
+// Memory regions: registration of host memory within RLIMIT_MEMLOCK, of device memory by address
+// and of dmabufs, and their release once no peer's operation uses them.
 #include "emu/softhca/config.hpp"
 #include "emu/softhca/copier.hpp"
 #include "emu/softhca/cuda_driver.hpp"
@@ -19,8 +19,6 @@
 
 namespace softhca {
 namespace {
-
-std::atomic<std::uint32_t> next_tag{0};
 
 bool may_lock_without_limit()
 {
@@ -49,8 +47,8 @@ bool lock_bytes(std::atomic<std::uint64_t>& locked_bytes, std::uint64_t bytes)
 bool is_valid_access(unsigned access)
 {
     const unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_HUGETLB |
-                           IBV_ACCESS_OPTIONAL_RANGE;
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND |
+                           IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
     const unsigned need_local_write = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
     return (access & ~known) == 0 &&
            ((access & need_local_write) == 0 || (access & IBV_ACCESS_LOCAL_WRITE) != 0);
@@ -68,16 +66,14 @@ ibv_mr* publish(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::uint64_t i
         errno = ENOMEM;
         return nullptr;
     }
-    // Keys of different generations of processes differ, too.
-    const std::uint32_t tags = (1u << 15) - 1;
-    const std::uint32_t tag = (process.token() * 7919 + next_tag.fetch_add(1)) % tags + 1;
-    const std::uint32_t key = tag * kMaxMrs + index;
+    const std::uint32_t key = process.next_key(index);
     MrShared& region = process.arena().mrs[index];
     region.access = access;
     region.iova = iova;
     region.length = length;
     region.address = address;
     region.pd = object_of<Pd>(pd).id;
+    region.window = kNoWindow;
     region.kind = kind;
     region.cuda = cuda;
     region.key.store(key, std::memory_order_release);
@@ -129,6 +125,9 @@ ibv_mr* register_peer(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::size
 ibv_mr* register_memory(ibv_pd* pd, void* start, std::size_t length, std::uint64_t iova,
                         unsigned access)
 {
+    if ((access & IBV_ACCESS_ZERO_BASED) != 0) {
+        iova = 0;
+    }
     if (is_stale(pd->context) || !is_valid_access(access) ||
         reinterpret_cast<std::uint64_t>(start) + length < reinterpret_cast<std::uint64_t>(start) ||
         iova + length < iova) {
@@ -219,35 +218,6 @@ using namespace softhca;
 
 extern "C" {
 
-ibv_pd* ibv_alloc_pd(ibv_context* context)
-{
-    static std::atomic<std::uint32_t> next_id{1};
-    if (is_stale(context)) {
-        errno = EINVAL;
-        return nullptr;
-    }
-    Pd* pd = new (std::nothrow) Pd{};
-    if (pd == nullptr) {
-        errno = ENOMEM;
-        return nullptr;
-    }
-    pd->id = next_id.fetch_add(1);
-    pd->base = {context, pd->id};
-    context_of(context).children.fetch_add(1);
-    return &pd->base;
-}
-
-int ibv_dealloc_pd(ibv_pd* pd)
-{
-    Pd& object = object_of<Pd>(pd);
-    if (object.children.load() != 0) {
-        return EBUSY;
-    }
-    context_of(pd->context).children.fetch_sub(1);
-    delete &object;
-    return 0;
-}
-
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access)
 {
     return register_memory(pd, address, length, reinterpret_cast<std::uint64_t>(address),
@@ -280,7 +250,14 @@ int ibv_dereg_mr(ibv_mr* mr)
     Mr& object = object_of<Mr>(mr);
     Process& process = *context_of(mr->context).process;
     MrShared& region = process.arena().mrs[mr->handle];
-    region.key.store(0, std::memory_order_release);
+    {
+        const SharedGuard guard(process.arena().windows_lock, process.token());
+        if (region.windows.load() != 0) {
+            return EBUSY;
+        }
+        region.key.store(0, std::memory_order_release);
+    }
+    process.arena().deregistrations.fetch_add(1);
     process.await_peers();
     forget_cuda_memory(region.cuda);
     if (object.mapping != nullptr) {

@@ -13,6 +13,8 @@
 #include <new>
 #include <vector>
 
+#include <unistd.h>
+
 namespace softhca {
 
 struct Pipe {
@@ -28,14 +30,25 @@ struct Context {
     unsigned device;
     std::uint32_t index; // in Arena::contexts
     Pipe async;
+    int command_fd;
     std::atomic<unsigned> children{0}; // PDs, CQs and channels
     verbs_context verbs;
+
+    void close()
+    {
+        async.close();
+        ::close(command_fd);
+    }
 };
 
 struct Pd {
     ibv_pd base;
-    std::uint32_t id;
+    std::uint32_t id; // a parent domain's is that of its protection domain
     std::atomic<unsigned> children{0};
+    Pd* protection = nullptr; // of a parent domain
+    ibv_td* thread = nullptr;
+
+    bool is_parent_domain() const { return protection != nullptr; }
 };
 
 struct Mr {
@@ -51,7 +64,13 @@ struct Channel {
 };
 
 struct Cq {
-    ibv_cq base;
+    union {
+        ibv_cq_ex extended; // begins with the fields of base
+        ibv_cq base;
+    };
+    PrivateLock current_lock; // of the completion being read through the extended CQ
+    ibv_wc current;
+    Pd* parent_domain = nullptr;
     std::uint32_t index;
     std::size_t ring_bytes;
     PrivateLock poll_lock;
@@ -85,8 +104,21 @@ struct Srq {
     std::vector<std::uint32_t> attached; // own QPs receiving from it
 };
 
+// The work requests between ibv_wr_start and ibv_wr_complete; the lists of all are in one.
+struct WrBatch {
+    std::mutex mutex;
+    std::vector<ibv_send_wr> requests;
+    std::vector<ibv_sge> sges;
+    std::vector<std::uint8_t> inline_data;
+    int error = 0;
+};
+
 struct Qp {
-    ibv_qp base;
+    union {
+        ibv_qp_ex extended; // with functions if the program asked for them
+        ibv_qp base;
+    };
+    WrBatch batch;
     std::uint32_t index;
     RecvQueue queue; // its own, unless an SRQ serves
     std::uint64_t sq_offset = 0;
@@ -113,6 +145,9 @@ T& object_of(Base* base)
 {
     return *reinterpret_cast<T*>(base);
 }
+
+// Whether addresses of this kind can be used on this link layer.
+bool is_valid_address(const ibv_ah_attr& attributes);
 
 // A forked child inherits its parent's objects as bytes only: they stand for nothing there.
 inline bool is_stale(ibv_context* context)

@@ -8,6 +8,7 @@
 #include "emu/softhca/cuda_memory.hpp"
 #include "emu/softhca/faults.hpp"
 #include "emu/softhca/ud.hpp"
+#include "emu/softhca/window.hpp"
 
 namespace softhca {
 namespace {
@@ -31,12 +32,19 @@ Outcome SendQueue::execute(const WorkRequest& wr)
     if (qp_.type == IBV_QPT_UD) {
         return execute_ud(self_, qp_, wr, wire_);
     }
+    if (wr.opcode == IBV_WR_BIND_MW) {
+        return bind(wr);
+    }
+    if (wr.opcode == IBV_WR_LOCAL_INV) {
+        return invalidate(wr);
+    }
     if (!find_peer()) {
         return Outcome::wait(Wait::unreachable);
     }
     switch (wr.opcode) {
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_SEND_WITH_INV:
         return send(wr);
     case IBV_WR_RDMA_WRITE:
         return write(wr);
@@ -118,9 +126,19 @@ Outcome SendQueue::send(const WorkRequest& wr)
     if (!local_list(wr, 0, source)) {
         return Outcome::finished(IBV_WC_LOC_PROT_ERR);
     }
+    if (wr.opcode == IBV_WR_SEND_WITH_INV) {
+        if (!is_settled()) { // the WRITEs before it may need the window
+            return Outcome::finished(IBV_WC_WR_FLUSH_ERR);
+        }
+        if (!may_invalidate(*remote_, *peer_, wr.immediate)) {
+            return refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+        }
+    }
     const Arrival arrival = {
         .opcode = IBV_WC_RECV,
-        .flags = wr.opcode == IBV_WR_SEND_WITH_IMM ? unsigned{IBV_WC_WITH_IMM} : 0u,
+        .flags = wr.opcode == IBV_WR_SEND_WITH_IMM   ? unsigned{IBV_WC_WITH_IMM}
+                 : wr.opcode == IBV_WR_SEND_WITH_INV ? unsigned{IBV_WC_WITH_INV}
+                                                     : 0u,
         .immediate = wr.immediate,
         .length = wr.length,
         .solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0,
@@ -159,8 +177,8 @@ bool SendQueue::remote_list(const WorkRequest& wr, unsigned access, SegmentList&
     if (wr.length == 0) {
         return true;
     }
-    const MrShared* region =
-        find_region(*remote_, wr.rkey, wr.remote_address, wr.length, access, peer_->pd);
+    const MrShared* region = find_region(*remote_, wr.rkey, wr.remote_address, wr.length, access,
+                                         peer_->pd, peer_->number);
     if (region == nullptr) {
         return false;
     }
@@ -256,7 +274,10 @@ Outcome SendQueue::read(const WorkRequest& wr)
     if (!local_list(wr, IBV_ACCESS_LOCAL_WRITE, target)) {
         return Outcome::finished(IBV_WC_LOC_PROT_ERR);
     }
-    if ((peer_->access & IBV_ACCESS_REMOTE_READ) == 0) {
+    if (qp_.max_rd_atomic == 0) {
+        return Outcome::finished(IBV_WC_LOC_QP_OP_ERR);
+    }
+    if ((peer_->access & IBV_ACCESS_REMOTE_READ) == 0 || peer_->max_dest_rd_atomic == 0) {
         return refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
     }
     if (!is_settled()) {
@@ -283,7 +304,10 @@ Outcome SendQueue::atomic(const WorkRequest& wr)
     if (!local_list(wr, IBV_ACCESS_LOCAL_WRITE, result)) {
         return Outcome::finished(IBV_WC_LOC_PROT_ERR);
     }
-    if ((peer_->access & IBV_ACCESS_REMOTE_ATOMIC) == 0 ||
+    if (qp_.max_rd_atomic == 0) {
+        return Outcome::finished(IBV_WC_LOC_QP_OP_ERR);
+    }
+    if ((peer_->access & IBV_ACCESS_REMOTE_ATOMIC) == 0 || peer_->max_dest_rd_atomic == 0 ||
         wr.remote_address % sizeof(std::uint64_t) != 0) {
         return refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
     }

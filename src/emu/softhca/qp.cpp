@@ -5,6 +5,7 @@
 #include "emu/softhca/cq.hpp"
 #include "emu/softhca/engine.hpp"
 #include "emu/softhca/faults.hpp"
+#include "emu/softhca/multicast.hpp"
 #include "emu/softhca/ops.hpp"
 #include "emu/softhca/receive.hpp"
 
@@ -15,7 +16,8 @@
 namespace softhca {
 namespace {
 
-// What a transition of the state machine requires and allows besides IBV_QP_STATE.
+// What a transition of the state machine requires and allows besides IBV_QP_STATE. There are no
+// alternate paths.
 struct Transition {
     ibv_qp_type type;
     ibv_qp_state from, to;
@@ -30,22 +32,19 @@ constexpr Transition kTransitions[] = {
     {IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_RTR,
      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
          IBV_QP_MIN_RNR_TIMER,
-     IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH},
+     IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
     {IBV_QPT_RC, IBV_QPS_RTR, IBV_QPS_RTS,
      IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
-     IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_ALT_PATH |
-         IBV_QP_PATH_MIG_STATE},
+     IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
     {IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_RTS, 0,
-     IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_ALT_PATH |
-         IBV_QP_PATH_MIG_STATE},
+     IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
     {IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
     {IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_SQD, 0,
      IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
          IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_CUR_STATE |
-         IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+         IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
     {IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_RTS, 0,
-     IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
-         IBV_QP_PATH_MIG_STATE},
+     IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
     {IBV_QPT_UD, IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0},
     {IBV_QPT_UD, IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
     {IBV_QPT_UD, IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
@@ -80,6 +79,10 @@ bool is_valid(const ibv_qp_attr& attributes, int mask)
            ((mask & IBV_QP_RETRY_CNT) == 0 || attributes.retry_cnt < 8) &&
            ((mask & IBV_QP_RNR_RETRY) == 0 || attributes.rnr_retry < 8) &&
            ((mask & IBV_QP_MIN_RNR_TIMER) == 0 || attributes.min_rnr_timer < 32) &&
+           ((mask & IBV_QP_MAX_QP_RD_ATOMIC) == 0 || attributes.max_rd_atomic <= kMaxRdAtomic) &&
+           ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) == 0 ||
+            attributes.max_dest_rd_atomic <= kMaxRdAtomic) &&
+           ((mask & IBV_QP_AV) == 0 || is_valid_address(attributes.ah_attr)) &&
            ((mask & IBV_QP_PATH_MTU) == 0 ||
             (attributes.path_mtu >= IBV_MTU_256 && attributes.path_mtu <= IBV_MTU_4096));
 }
@@ -98,8 +101,8 @@ void apply(Qp& qp, QpShared& shared, const ibv_qp_attr& from, int mask)
     take(IBV_QP_PATH_MTU, to.path_mtu, from.path_mtu);
     take(IBV_QP_RQ_PSN, to.rq_psn, from.rq_psn);
     take(IBV_QP_SQ_PSN, to.sq_psn, from.sq_psn);
-    take(IBV_QP_MAX_QP_RD_ATOMIC, to.max_rd_atomic, from.max_rd_atomic);
-    take(IBV_QP_MAX_DEST_RD_ATOMIC, to.max_dest_rd_atomic, from.max_dest_rd_atomic);
+    take(IBV_QP_MAX_QP_RD_ATOMIC, shared.max_rd_atomic, from.max_rd_atomic);
+    take(IBV_QP_MAX_DEST_RD_ATOMIC, shared.max_dest_rd_atomic, from.max_dest_rd_atomic);
     take(IBV_QP_ACCESS_FLAGS, shared.access, from.qp_access_flags);
     take(IBV_QP_QKEY, shared.qkey, from.qkey);
     take(IBV_QP_TIMEOUT, shared.timeout, from.timeout);
@@ -268,17 +271,22 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
 
 ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* extended)
 {
-    const std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
-    // Programs that ask for the ibv_wr_* functions would call through null pointers.
-    if ((extended->comp_mask & ~known) != 0 || (extended->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 ||
-        ((extended->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
-         extended->create_flags != 0)) {
+    const std::uint32_t mask = extended->comp_mask;
+    const std::uint32_t known =
+        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    const bool has_send_ops = (mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+    if ((mask & ~known) != 0 || (mask & IBV_QP_INIT_ATTR_PD) == 0 ||
+        ((mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && extended->create_flags != 0) ||
+        (has_send_ops && !are_send_ops_known(extended->qp_type, extended->send_ops_flags))) {
         errno = EOPNOTSUPP;
         return nullptr;
     }
     ibv_qp_init_attr init = {};
     std::memcpy(&init, extended, sizeof init); // begins with the same fields, by design of verbs
     ibv_qp* qp = create(extended->pd, init);
+    if (qp != nullptr && has_send_ops) {
+        set_send_ops(object_of<Qp>(qp).extended);
+    }
     extended->cap = init.cap;
     return qp;
 }
@@ -338,7 +346,7 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask)
         if (!is_allowed(base->qp_type, from, to, mask) || !is_valid(*attributes, mask)) {
             return EINVAL;
         }
-        if ((mask & IBV_QP_AV) != 0) {
+        if ((mask & IBV_QP_AV) != 0 || to == IBV_QPS_SQD) {
             settle_send_queue(self, qp.index);
         }
         apply(qp, shared, *attributes, mask);
@@ -362,6 +370,11 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask)
         wake_peer(self, qp.index); // it may have tried before
     } else if (to == IBV_QPS_RTS && from == IBV_QPS_SQD) {
         run_send_queue(self, self.arena(), qp.index);
+    } else if (to == IBV_QPS_SQD && (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 &&
+               attributes->en_sqd_async_notify != 0) {
+        // What had begun has ended: there is nothing to wait for.
+        raise_event(self, self.arena(), shared.events, IBV_EVENT_SQ_DRAINED, qp.index,
+                    base->qp_num);
     }
     return 0;
 }
@@ -385,6 +398,8 @@ int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attributes, int, ibv_qp_init_attr* i
         attributes->retry_cnt = shared.retry_count;
         attributes->rnr_retry = shared.rnr_retry;
         attributes->min_rnr_timer = shared.min_rnr_timer;
+        attributes->max_rd_atomic = shared.max_rd_atomic;
+        attributes->max_dest_rd_atomic = shared.max_dest_rd_atomic;
     }
     attributes->cur_qp_state = attributes->qp_state;
     attributes->path_mig_state = IBV_MIG_MIGRATED;
@@ -409,6 +424,9 @@ int ibv_destroy_qp(ibv_qp* base)
     Qp& qp = object_of<Qp>(base);
     Process& self = *context_of(base->context).process;
     QpShared& shared = self.arena().qps[qp.index];
+    if (base->qp_type == IBV_QPT_UD && is_attached(self, base->qp_num)) {
+        return EBUSY;
+    }
     self.release_qp_number(base->qp_num);
     {
         const SharedGuard guard(shared.lock, self.token());

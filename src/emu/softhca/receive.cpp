@@ -5,7 +5,7 @@
 
 #include "emu/softhca/channel.hpp"
 #include "emu/softhca/cq.hpp"
-#include "emu/softhca/work_request.hpp"
+#include "emu/softhca/window.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -23,6 +23,21 @@ RecvWqe& wqe_at(Arena& owner, const RqShared& queue, std::uint32_t index)
 std::uint8_t* slot_at(Arena& owner, const RqShared& queue, std::uint32_t index)
 {
     return owner.at<std::uint8_t>(queue.slots + std::uint64_t{index} * kSlotSize);
+}
+
+// Whether the keys of a WQE's scatter list cover it, as they did when it was posted.
+bool is_covered(Arena& owner, const RqShared& queue, const RecvEntry& entry)
+{
+    if (entry.length == kBadBuffer) {
+        return false;
+    }
+    if (entry.deregistrations == owner.deregistrations.load(std::memory_order_acquire)) {
+        return true;
+    }
+    const RecvWqe& wqe = wqe_at(owner, queue, entry.wqe);
+    SegmentList list;
+    return region_list(owner, queue.pd, wqe.sge, std::min(wqe.num_sge, kMaxSge),
+                       IBV_ACCESS_LOCAL_WRITE, list);
 }
 
 // Takes the next WQE, under the queue's lock; true in `limit` when the SRQ's limit is reached.
@@ -127,6 +142,9 @@ void Receiver::check_limit()
 void Receiver::publish(const Arrival& arrival, std::uint32_t wqe, std::uint16_t slot,
                        ibv_wc_status status, const SegmentList* inlined)
 {
+    if (status == IBV_WC_SUCCESS && (arrival.flags & IBV_WC_WITH_INV) != 0) {
+        invalidate_window(self_, owner_, qp_, arrival.immediate);
+    }
     push_cqe(self_, owner_, qp_.recv_cq, arrival.solicited || status != IBV_WC_SUCCESS,
              in_order(qp_, wire_.ready()), [&](Cqe& entry) {
                  describe(entry, owner_, qp_, arrival, wqe, slot, status);
@@ -163,7 +181,7 @@ Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, in
             return {Delivered::not_ready};
         }
         wire_.send(owner_, qp_, arrival.length);
-        if (entry.length == kBadBuffer) {
+        if (!is_covered(owner_, queue_, entry)) {
             publish(arrival, entry.wqe, kLanded, IBV_WC_LOC_PROT_ERR, nullptr);
             return {Delivered::bad_buffer};
         }
@@ -260,9 +278,9 @@ void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& 
         }
         return;
     }
-    const ibv_wc_status status = entry.length == kBadBuffer      ? IBV_WC_LOC_PROT_ERR
-                                 : arrival.length > entry.length ? IBV_WC_LOC_LEN_ERR
-                                                                 : IBV_WC_SUCCESS;
+    const ibv_wc_status status = !is_covered(owner, queue, entry) ? IBV_WC_LOC_PROT_ERR
+                                 : arrival.length > entry.length  ? IBV_WC_LOC_LEN_ERR
+                                                                  : IBV_WC_SUCCESS;
     push_cqe(self, owner, qp.recv_cq, arrival.solicited || status != IBV_WC_SUCCESS,
              in_order(qp, ready), [&](Cqe& cqe) {
                  describe(cqe, owner, qp, arrival, entry.wqe, static_cast<std::uint16_t>(slot),
@@ -384,6 +402,7 @@ int post_recv_list(Process& self, std::uint32_t index, ibv_recv_wr* wr, ibv_recv
         wqe.num_sge = static_cast<std::uint32_t>(wr->num_sge);
         wqe.on_cuda = false;
         std::uint64_t length = 0;
+        const std::uint32_t deregistrations = arena.deregistrations.load(std::memory_order_acquire);
         for (std::uint32_t i = 0; i < wqe.num_sge; ++i) {
             const ibv_sge& sge = wr->sg_list[i];
             wqe.sge[i] = {sge.addr, sge.length, sge.lkey};
@@ -399,7 +418,7 @@ int post_recv_list(Process& self, std::uint32_t index, ibv_recv_wr* wr, ibv_recv
             length = std::min<std::uint64_t>(length + sge.length, kBadBuffer - 1);
         }
         arena.at<RecvEntry>(queue.ring)[queue.tail & queue.mask] = {
-            slot, static_cast<std::uint32_t>(length)};
+            slot, static_cast<std::uint32_t>(length), deregistrations};
         ++queue.tail;
     }
     if (error != 0) {

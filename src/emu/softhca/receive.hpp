@@ -14,7 +14,7 @@ namespace softhca {
 struct Arrival {
     ibv_wc_opcode opcode;
     unsigned flags = 0;
-    std::uint32_t immediate = 0;
+    std::uint32_t immediate = 0; // or the key that the message invalidates
     std::uint32_t length = 0;
     bool solicited = false;
     std::uint32_t source_qp = 0;  // UD

@@ -30,16 +30,36 @@ constexpr std::uint32_t kPatience = 400;
 
 } // namespace
 
+void SendQueue::count(const WorkRequest& wr)
+{
+    switch (wr.opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_SEND_WITH_INV:
+        ++qp_.counts[0];
+        break;
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        ++qp_.counts[1];
+        break;
+    case IBV_WR_RDMA_READ:
+        ++qp_.counts[2];
+        break;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        ++qp_.counts[3];
+        break;
+    default:
+        break;
+    }
+    qp_.bytes += wr.length;
+}
+
 void SendQueue::complete(const WorkRequest& wr, ibv_wc_status status)
 {
     qp_.send_ready = std::max(qp_.send_ready, wire_.ready()); // in order
     if (status == IBV_WC_SUCCESS) {
-        const unsigned kind = wr.opcode <= IBV_WR_RDMA_WRITE_WITH_IMM ? 1
-                              : wr.opcode <= IBV_WR_SEND_WITH_IMM     ? 0
-                              : wr.opcode == IBV_WR_RDMA_READ         ? 2
-                                                                      : 3;
-        ++qp_.counts[kind];
-        qp_.bytes += wr.length;
+        count(wr);
         if ((wr.send_flags & IBV_SEND_SIGNALED) == 0 && !qp_.sig_all) {
             return;
         }

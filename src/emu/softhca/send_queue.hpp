@@ -59,6 +59,7 @@ class SendQueue {
         return *arena_.at<SendWqe>(qp_.sq_ring +
                                    std::uint64_t{position & qp_.sq_mask} * qp_.sq_stride);
     }
+    void count(const WorkRequest& wr);
     // Finds the connected QP and whether its process lives.
     bool find_peer();
     bool resolve_destination();
@@ -97,6 +98,8 @@ class SendQueue {
     Outcome write_with_immediate(const WorkRequest& wr);
     Outcome read(const WorkRequest& wr);
     Outcome atomic(const WorkRequest& wr);
+    Outcome bind(const WorkRequest& wr);
+    Outcome invalidate(const WorkRequest& wr);
 
     Process& self_;
     Arena& arena_; // the requester's

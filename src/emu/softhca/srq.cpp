@@ -64,8 +64,11 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes)
 
 int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attributes, int mask)
 {
+    if ((mask & IBV_SRQ_MAX_WR) != 0) {
+        return EOPNOTSUPP;
+    }
     if (is_stale(base->context) || (mask & ~IBV_SRQ_LIMIT) != 0) {
-        return EINVAL; // resizing is not offered
+        return EINVAL;
     }
     Process& self = *context_of(base->context).process;
     RqShared& queue = self.arena().recv_queues[object_of<Srq>(base).queue.index];

@@ -7,6 +7,7 @@
 
 #include "emu/softhca/config.hpp"
 #include "emu/softhca/faults.hpp"
+#include "emu/softhca/multicast.hpp"
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/receive.hpp"
 
@@ -77,38 +78,19 @@ std::uint8_t service_level(const ibv_ah_attr& ah)
     return is_ipv4(ah.grh.dgid.raw) ? 0xa : 0x9;
 }
 
-// The queue pair that takes a datagram, and its arena; null if none does.
-QpShared* find_target(Process& self, const QpShared& qp,
-                      const decltype(ibv_send_wr::wr.ud)& destination, const ibv_ah_attr& ah,
-                      Arena*& arena)
+// Whether a QP is the one, or one of those, that a datagram is for. A Q_Key with the high bit set
+// stands for the sending QP's own.
+bool accepts(Process& self, const QpShared& target, const QpShared& sender, const WorkRequest& wr)
 {
-    const std::uint32_t number = destination.remote_qpn & 0xffffff;
-    const auto address = self.find_qp(number);
-    if (!address || !self.alive(address->token) || qp.dropped.load() || is_down(self, qp.device)) {
-        return nullptr;
-    }
-    arena = self.arena_of(address->token);
-    if (arena == nullptr) {
-        return nullptr;
-    }
-    QpShared& target = arena->qps[address->index];
-    // A Q_Key with the high bit set stands for the sending QP's own.
-    const std::uint32_t qkey =
-        (destination.remote_qkey & 0x80000000u) != 0 ? qp.qkey.load() : destination.remote_qkey;
-    static constexpr std::uint8_t no_gid[16] = {};
-    const bool takes =
-        !target.dropped.load() && !is_down(self, target.device) && target.type == IBV_QPT_UD &&
-        target.number == number && target.qkey == qkey &&
-        is_port(*arena, target.device, config().ethernet ? std::uint16_t{0} : ah.dlid,
-                ah.is_global ? ah.grh.dgid.raw : no_gid);
-    return takes ? &target : nullptr;
+    const std::uint32_t qkey = (wr.qkey & 0x80000000u) != 0 ? sender.qkey.load() : wr.qkey;
+    return target.type == IBV_QPT_UD && target.qkey == qkey && !target.dropped.load() &&
+           !is_down(self, target.device);
 }
 
 } // namespace
 
 Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wire)
 {
-    const auto& destination = wr.posted->wr.ud;
     if (wr.length > kMtu) {
         return Outcome::finished(IBV_WC_LOC_LEN_ERR);
     }
@@ -126,15 +108,7 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wir
         source = {};
         source.append(reinterpret_cast<std::uint64_t>(fetched), wr.length);
     }
-    const Outcome sent = Outcome::finished(IBV_WC_SUCCESS);
-    const ibv_ah_attr& ah = object_of<Ah>(destination.ah).attributes;
-    Arena* arena = nullptr;
-    QpShared* target = find_target(self, qp, destination, ah, arena);
-    if (target == nullptr) {
-        wire.send_nowhere(wr.length);
-        return sent;
-    }
-    wire.send(*arena, *target, wr.length);
+    const ibv_ah_attr& ah = reinterpret_cast<const Ah*>(wr.remote_address)->attributes;
     std::uint8_t grh[kGrhSize] = {};
     if (ah.is_global) {
         build_grh(grh, ah.grh, self.arena().gids[qp.device][ah.grh.sgid_index & 3], wr.length);
@@ -151,8 +125,38 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wir
         .source_lid = qp.port_lid,
         .service_level = service_level(ah),
     };
+    const bool is_sent = !qp.dropped.load() && !is_down(self, qp.device);
+    // The queue pair of this number, if it takes the datagram, and its arena.
+    const auto find = [&](QpAddress address, std::uint32_t number, Arena*& arena) -> QpShared* {
+        arena = self.alive(address.token) ? self.arena_of(address.token) : nullptr;
+        if (arena == nullptr || !is_sent) {
+            return nullptr;
+        }
+        QpShared& target = arena->qps[address.index];
+        return target.number == number && accepts(self, target, qp, wr) ? &target : nullptr;
+    };
+    Arena* arena = nullptr;
+    if (wr.remote_qpn == kMulticastQp && ah.is_global && is_multicast(ah.grh.dgid.raw)) {
+        wire.send_nowhere(wr.length); // once, whoever listens
+        for (const Member& member : members_of(self, ah.grh.dgid.raw)) {
+            if (QpShared* target = find(member.address, member.qp_number, arena)) {
+                deliver_datagram(self, *arena, *target, arrival, grh, source, wire.ready());
+            }
+        }
+        return Outcome::finished(IBV_WC_SUCCESS);
+    }
+    static constexpr std::uint8_t no_gid[16] = {};
+    const auto address = self.find_qp(wr.remote_qpn);
+    QpShared* target = address ? find(*address, wr.remote_qpn, arena) : nullptr;
+    if (target == nullptr ||
+        !is_port(*arena, target->device, config().ethernet ? std::uint16_t{0} : ah.dlid,
+                 ah.is_global ? ah.grh.dgid.raw : no_gid)) {
+        wire.send_nowhere(wr.length);
+        return Outcome::finished(IBV_WC_SUCCESS);
+    }
+    wire.send(*arena, *target, wr.length);
     deliver_datagram(self, *arena, *target, arrival, grh, source, wire.ready());
-    return sent;
+    return Outcome::finished(IBV_WC_SUCCESS);
 }
 
 } // namespace softhca

@@ -51,20 +51,6 @@ ibv_dm* ibv_import_dm(ibv_context*, std::uint32_t)
 }
 void ibv_unimport_dm(ibv_dm*) {}
 
-int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, std::size_t, int)
-{
-    errno = EOPNOTSUPP;
-    return IBV_REREG_MR_ERR_INPUT; // nothing has been changed
-}
-
-int ibv_attach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t)
-{
-    return refuse();
-}
-int ibv_detach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t)
-{
-    return refuse();
-}
 int ibv_set_ece(ibv_qp*, ibv_ece*)
 {
     return refuse();
@@ -80,11 +66,28 @@ int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t)
     return 0;
 }
 
-// No QP is created with the ibv_wr_* functions.
-ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp*)
-{
-    return nullptr;
-}
+// Verbs of later releases. The header need not declare them, and if it does, with types that an
+// earlier one lacks: hence a name of our own for the compiler.
+#define REFUSED_NUMBER(name)                                                                       \
+    int refused_##name() __asm__(#name);                                                           \
+    int refused_##name()                                                                           \
+    {                                                                                              \
+        return refuse();                                                                           \
+    }
+#define REFUSED_OBJECT(name)                                                                       \
+    void* refused_##name() __asm__(#name);                                                         \
+    void* refused_##name()                                                                         \
+    {                                                                                              \
+        return refuse_object<void>();                                                              \
+    }
+REFUSED_NUMBER(_ibv_query_comp_cntr_caps)
+REFUSED_NUMBER(ibv_qp_attach_comp_cntr)
+REFUSED_NUMBER(ibv_query_port_speed)
+REFUSED_OBJECT(ibv_alloc_buf)
+REFUSED_OBJECT(ibv_alloc_dmah)
+REFUSED_OBJECT(ibv_create_comp_cntr)
+REFUSED_OBJECT(ibv_reg_buf_mr)
+REFUSED_OBJECT(ibv_reg_mr_ex)
 
 int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, std::uint8_t*, std::uint16_t*)
 {

@@ -25,34 +25,53 @@ inline std::uint64_t total_length(const ibv_sge* sge, int count)
     return length;
 }
 
+struct WorkRequest;
+// Puts the operands of a bind in place of a remote address and an atomic's words; see window.cpp.
+void describe_bind(WorkRequest& request, const ibv_send_wr& wr);
+
 struct WorkRequest {
     std::uint64_t wr_id;
-    std::uint64_t remote_address;
-    std::uint64_t compare_add;
-    std::uint64_t swap;
-    std::uint32_t rkey;
-    std::uint32_t immediate;
-    std::uint32_t length;
-    std::uint32_t num_sge;
-    std::uint32_t counter; // WRs posted to the QP before
+    std::uint64_t remote_address = 0; // UD: the address handle, which only the poster looks at
+    std::uint64_t compare_add = 0;
+    std::uint64_t swap = 0;
+    std::uint32_t rkey = 0;
+    std::uint32_t immediate; // or the key to invalidate
+    std::uint32_t length = 0;
+    std::uint32_t num_sge = 0;
+    std::uint32_t counter;        // WRs posted to the QP before
+    std::uint32_t remote_qpn = 0; // UD
+    std::uint32_t qkey = 0;
     std::uint8_t opcode;
     std::uint8_t send_flags;
-    bool is_inline;
+    bool is_inline = false;
+    bool is_queued;                   // inline data has been copied
     std::uint8_t injected_status = 0; // by fault injection, as the next
     std::uint32_t delay_us = 0;
-    const Sge* sge;            // null: inline data that has been copied
-    const ibv_send_wr* posted; // for UD alone, which never waits
+    const Sge* sge;
 
     // Checked before; valid as long as `wr` is.
-    WorkRequest(const ibv_send_wr& wr, std::uint32_t count)
-        : wr_id(wr.wr_id), immediate(wr.imm_data),
-          length(static_cast<std::uint32_t>(total_length(wr.sg_list, wr.num_sge))),
-          num_sge(static_cast<std::uint32_t>(wr.num_sge)), counter(count),
+    WorkRequest(const ibv_send_wr& wr, ibv_qp_type type, std::uint32_t count)
+        : wr_id(wr.wr_id), immediate(wr.imm_data), counter(count),
           opcode(static_cast<std::uint8_t>(wr.opcode)),
-          send_flags(static_cast<std::uint8_t>(wr.send_flags)),
-          is_inline((wr.send_flags & IBV_SEND_INLINE) != 0),
-          sge(reinterpret_cast<const Sge*>(wr.sg_list)), posted(&wr)
+          send_flags(static_cast<std::uint8_t>(wr.send_flags)), is_queued(false),
+          sge(reinterpret_cast<const Sge*>(wr.sg_list))
     {
+        if (wr.opcode == IBV_WR_BIND_MW) {
+            describe_bind(*this, wr);
+            return;
+        }
+        if (wr.opcode == IBV_WR_LOCAL_INV) {
+            return;
+        }
+        length = static_cast<std::uint32_t>(total_length(wr.sg_list, wr.num_sge));
+        num_sge = static_cast<std::uint32_t>(wr.num_sge);
+        is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+        if (type == IBV_QPT_UD) {
+            remote_address = reinterpret_cast<std::uint64_t>(wr.wr.ud.ah);
+            remote_qpn = wr.wr.ud.remote_qpn & 0xffffff;
+            qkey = wr.wr.ud.remote_qkey;
+            return;
+        }
         const bool is_atomic =
             wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
         remote_address = wr.wr.rdma.remote_addr;
@@ -64,10 +83,10 @@ struct WorkRequest {
     explicit WorkRequest(const SendWqe& wqe)
         : wr_id(wqe.wr_id), remote_address(wqe.remote_address), compare_add(wqe.compare_add),
           swap(wqe.swap), rkey(wqe.rkey), immediate(wqe.immediate), length(wqe.length),
-          num_sge(wqe.num_sge), counter(wqe.counter), opcode(wqe.opcode),
-          send_flags(wqe.send_flags), is_inline(wqe.is_inline),
+          num_sge(wqe.num_sge), counter(wqe.counter), remote_qpn(wqe.remote_qpn), qkey(wqe.qkey),
+          opcode(wqe.opcode), send_flags(wqe.send_flags), is_inline(wqe.is_inline), is_queued(true),
           injected_status(wqe.injected_status), delay_us(wqe.delay_us),
-          sge(reinterpret_cast<const Sge*>(&wqe + 1)), posted(nullptr)
+          sge(reinterpret_cast<const Sge*>(&wqe + 1))
     {
     }
 
@@ -83,6 +102,8 @@ struct WorkRequest {
         wqe.length = length;
         wqe.num_sge = num_sge;
         wqe.counter = counter;
+        wqe.remote_qpn = remote_qpn;
+        wqe.qkey = qkey;
         wqe.opcode = opcode;
         wqe.send_flags = send_flags;
         wqe.is_inline = is_inline;
@@ -108,7 +129,7 @@ struct WorkRequest {
 // The data of an inline request: at the application's addresses, or in the queue.
 inline bool inline_list(const WorkRequest& wr, SegmentList& list)
 {
-    if (wr.posted == nullptr) {
+    if (wr.is_queued) {
         list.append(reinterpret_cast<std::uint64_t>(wr.sge), wr.length);
         return true;
     }
@@ -137,56 +158,9 @@ inline bool region_list(Arena& arena, std::uint32_t pd, const Sge* sge, std::uin
 }
 
 // What ibv_post_send refuses: 0 or an errno value.
-inline int check(const QpShared& qp, const ibv_send_wr& wr)
-{
-    const bool ud = qp.type == IBV_QPT_UD;
-    switch (wr.opcode) {
-    case IBV_WR_SEND:
-    case IBV_WR_SEND_WITH_IMM:
-        break;
-    case IBV_WR_RDMA_WRITE:
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-        if (ud) {
-            return EINVAL;
-        }
-        break;
-    case IBV_WR_RDMA_READ:
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        if (ud || (wr.send_flags & IBV_SEND_INLINE) != 0) {
-            return EINVAL;
-        }
-        break;
-    default:
-        return EOPNOTSUPP;
-    }
-    if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.max_send_sge) {
-        return EINVAL;
-    }
-    const std::uint64_t length = total_length(wr.sg_list, wr.num_sge);
-    if (length > kMaxMessage ||
-        ((wr.send_flags & IBV_SEND_INLINE) != 0 && length > qp.max_inline)) {
-        return EINVAL;
-    }
-    return 0;
-}
+int check(const ibv_qp& qp, const QpShared& shared, const ibv_send_wr& wr);
 
-inline std::uint8_t completion_opcode(std::uint8_t opcode)
-{
-    switch (opcode) {
-    case IBV_WR_RDMA_WRITE:
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-        return IBV_WC_RDMA_WRITE;
-    case IBV_WR_RDMA_READ:
-        return IBV_WC_RDMA_READ;
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-        return IBV_WC_COMP_SWAP;
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        return IBV_WC_FETCH_ADD;
-    default:
-        return IBV_WC_SEND;
-    }
-}
+std::uint8_t completion_opcode(std::uint8_t opcode);
 
 // Done with a status, done but for a deferred WRITE, or waiting for something.
 struct Outcome {

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+"""Runs rdma-core's own tests and compares what is skipped with a list: softhca_pyverbs_test.sh.
+
+Usage: softhca_pyverbs.py TESTS_DIRECTORY SKIPS_FILE infiniband|ethernet
+"""
+import fnmatch
+import importlib
+import os
+import sys
+import unittest
+
+directory, skips_file, link_layer = sys.argv[1:4]
+sys.argv[1:] = []
+sys.path[:0] = [directory, os.path.dirname(os.path.abspath(directory))]
+
+from args_parser import parser  # pylint: disable=wrong-import-position
+
+parser.parse_args()
+
+
+class Outcomes(unittest.TestResult):
+    """What became of each test, by its id."""
+
+    def __init__(self):
+        super().__init__()
+        self.outcomes = {}
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.outcomes[test.id()] = ('passed', '')
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.outcomes[test.id()] = ('skipped', reason)
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.outcomes[test.id()] = ('failed', self.failures[-1][1])
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.outcomes[test.id()] = ('failed', self.errors[-1][1])
+
+
+def read_skips():
+    """The list as (pattern, where) of this link layer."""
+    skips = []
+    with open(skips_file, encoding='utf-8') as file:
+        for line in file:
+            fields = line.split(None, 2)
+            if not fields or fields[0].startswith('#'):
+                continue
+            pattern, where, _ = fields
+            assert where in ('always', 'infiniband', 'ethernet', 'machine'), line
+            if where in ('always', 'machine', link_layer):
+                skips.append((pattern, where))
+    return skips
+
+
+def main():
+    result = Outcomes()
+    tests = importlib.import_module('tests')
+    unittest.defaultTestLoader.loadTestsFromModule(tests).run(result)
+    skips = read_skips()
+    failed = False
+
+    def fail(what, why):
+        nonlocal failed
+        failed = True
+        print(f'FAILED: {link_layer} {what}: {why}')
+
+    passed = 0
+    for test, (outcome, details) in sorted(result.outcomes.items()):
+        listed = [where for pattern, where in skips if fnmatch.fnmatchcase(test, pattern)]
+        if outcome == 'failed':
+            fail(test, details)
+        elif outcome == 'skipped' and not listed:
+            fail(test, f'skipped, and not in {os.path.basename(skips_file)}: {details}')
+        elif outcome == 'passed' and any(where != 'machine' for where in listed):
+            fail(test, f'passes: {os.path.basename(skips_file)} says that it is skipped')
+        passed += outcome == 'passed'
+    for pattern, _ in skips:
+        if not any(fnmatch.fnmatchcase(test, pattern) for test in result.outcomes):
+            fail(pattern, 'no such test')
+    skipped = len(result.skipped)
+    if passed == 0:
+        fail('all', 'no test passed')
+    if not failed:
+        print(f'ok: {link_layer}: {passed} tests passed, {skipped} skipped as listed')
+    return failed
+
+
+sys.exit(main())
