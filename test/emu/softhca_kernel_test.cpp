@@ -115,8 +115,7 @@ int post(Endpoint& endpoint, ibv_wr_opcode opcode, const Memory& own, const Addr
     return endpoint.post(wr);
 }
 
-// Whether the work request completes well while the kernel runs; the kernel is stopped if it does
-// not complete, so that the test ends.
+// That the work request completes well while the kernel runs.
 void expect_done(Endpoint& endpoint, Kernel& kernel)
 {
     const ibv_wc wc = endpoint.next();
@@ -124,25 +123,9 @@ void expect_done(Endpoint& endpoint, Kernel& kernel)
     EXPECT_TRUE(kernel.is_running());
 }
 
-struct Spinning {
-    Kind kind;
-    unsigned blocks, threads; // of the kernels
-};
-
-class WithKernel : public ::testing::TestWithParam<Spinning> {
-  protected:
-    void SetUp() override
-    {
-        if (!Cuda::is_real()) {
-            GTEST_SKIP() << "the emulated GPU runs no kernels";
-        }
-    }
-};
-
 // Both processes' kernels spin from before the first transfer until after the last.
-TEST_P(WithKernel, DoesNotHoldTransfers)
+void transfer_while_spinning(Kind kind, unsigned blocks, unsigned threads)
 {
-    const auto [kind, blocks, threads] = GetParam();
     Child child([=](Child::Link& link) {
         Cuda cuda;
         Device device;
@@ -191,24 +174,26 @@ TEST_P(WithKernel, DoesNotHoldTransfers)
     child.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(Spinning, WithKernel,
-                         ::testing::Values(Spinning{Kind::device, 1, 1}, Spinning{Kind::pool, 1, 1},
-                                           Spinning{Kind::vmm, 1, 1},
-                                           Spinning{Kind::device, 2048, 1024}),
-                         [](const auto& test) {
-                             const Spinning& spinning = test.param;
-                             return std::string(spinning.kind == Kind::device ? "Alloc"
-                                                : spinning.kind == Kind::pool ? "Pool"
-                                                                              : "Vmm") +
-                                    (spinning.blocks == 1 ? "" : "FullGpu");
-                         });
+TEST(DISABLED_Kernel, SpinsBesideAllocations)
+{
+    transfer_while_spinning(Kind::device, 1, 1);
+}
+TEST(DISABLED_Kernel, SpinsBesidePools)
+{
+    transfer_while_spinning(Kind::pool, 1, 1);
+}
+TEST(DISABLED_Kernel, SpinsBesideMappings)
+{
+    transfer_while_spinning(Kind::vmm, 1, 1);
+}
+TEST(DISABLED_Kernel, TakesTheWholeGpu)
+{
+    transfer_while_spinning(Kind::device, 2048, 1024);
+}
 
 // A kernel that polls device memory sees what arrives there, the flag after the data.
-TEST(Kernel_, SeesWhatArrives)
+TEST(DISABLED_Kernel, SeesWhatArrives)
 {
-    if (!Cuda::is_real()) {
-        GTEST_SKIP() << "the emulated GPU runs no kernels";
-    }
     Child child([](Child::Link& link) {
         Cuda cuda;
         Device device;
@@ -242,5 +227,20 @@ TEST(Kernel_, SeesWhatArrives)
     EXPECT_EQ(endpoint.next().status, IBV_WC_SUCCESS);
     child.join();
 }
+
+class Kernels : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Kernels, OnARealGpu)
+{
+    if (!Cuda::is_real()) {
+        GTEST_SKIP() << "the emulated GPU runs no kernels";
+    }
+    EXPECT_TRUE(run_tests(std::string("DISABLED_Kernel.") + GetParam(), {}));
+}
+INSTANTIATE_TEST_SUITE_P(Transfers, Kernels,
+                         ::testing::Values("SpinsBesideAllocations", "SpinsBesidePools",
+                                           "SpinsBesideMappings", "TakesTheWholeGpu",
+                                           "SeesWhatArrives"),
+                         [](const auto& test) { return std::string(test.param); });
 
 } // namespace
