@@ -121,10 +121,11 @@ Config read_environment()
     }
     if (const char* value = std::getenv("SOFTHCA_DEVICE_COPY")) {
         const std::string_view way = value;
-        if (way == "driver" || way == "alias") {
-            result.copy_by_driver = way == "driver";
+        if (way == "alias" || way == "driver" || way == "staged") {
+            result.copy_by_driver = way != "alias";
+            result.copy_staged = way == "staged";
         } else {
-            complain("SOFTHCA_DEVICE_COPY", value, "alias or driver");
+            complain("SOFTHCA_DEVICE_COPY", value, "alias, driver or staged");
         }
     }
     const struct {

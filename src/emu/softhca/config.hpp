@@ -14,8 +14,9 @@
 //                               for a process with CAP_IPC_LOCK, as the kernel has it;
 //                               enforce: also for such a process (default kernel)
 //   SOFTHCA_DEVICE_COPY=WAY     alias: the memory of the emulated GPU is copied through its alias,
-//                               that of a real one by the CUDA driver; driver: all by the driver
-//                               (default alias)
+//                               that of a real one by the CUDA driver; driver: all by the driver;
+//                               staged: by the driver and through host memory, which takes none of
+//                               the GPU's multiprocessors (default alias)
 // The wire of each port, none modelled by default; one value, or one for each HCA in turn,
 // separated by commas, of which the last is that of all further ones; 0: not modelled:
 //   SOFTHCA_LATENCY_US=LIST     microseconds from one port to another
@@ -45,6 +46,7 @@ struct Config {
     bool peermem = true;
     bool memlock_enforced = false;
     bool copy_by_driver = false;
+    bool copy_staged = false;
     std::array<PortSettings, kMaxDevices> ports;
 };
 

@@ -3,6 +3,7 @@
 // Copies by the CUDA driver, see cuda_copy.hpp.
 #include "emu/softhca/cuda_copy.hpp"
 
+#include "emu/softhca/config.hpp"
 #include "emu/softhca/copier.hpp"
 #include "emu/softhca/cuda_import.hpp"
 #include "emu/softhca/cuda_memory.hpp"
@@ -124,7 +125,9 @@ Moved move_piece(Copier& copier, const Segment& source, int source_pid, const Se
     if (from.way == Side::nowhere || to.way == Side::nowhere) {
         return Moved::fault;
     }
-    if (from.way == Side::here && to.way == Side::here) {
+    // Within one GPU the driver copies by a kernel, which waits for one that has all of the GPU.
+    const bool staged = config().copy_staged && from.at.device >= 0 && to.at.device >= 0;
+    if (from.way == Side::here && to.way == Side::here && !staged) {
         return copy_here(from.at, to.at, source.length);
     }
     for (std::uint64_t offset = 0; offset < source.length;) {
