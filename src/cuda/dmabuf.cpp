@@ -5,6 +5,8 @@
 #include "cuda/allocation.hpp"
 #include "cuda/context.hpp"
 
+#include <algorithm>
+
 namespace gdr::cuda {
 
 DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t length)
@@ -27,9 +29,20 @@ DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t len
             throw Error(CUDA_ERROR_INVALID_VALUE, "host memory");
         CurrentContext current(driver, memory);
         int fd = -1;
-        check(driver.cuMemGetHandleForAddressRange(&fd, exported.base, exported.length,
-                                                   CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
-              "cuMemGetHandleForAddressRange");
+        const auto get = [&] {
+            return driver.cuMemGetHandleForAddressRange(&fd, exported.base, exported.length,
+                                                        CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+        };
+        CUresult result = get();
+        // Of a pool's memory the driver exports only what begins where the pool's mapping does.
+        if (result == CUDA_ERROR_INVALID_VALUE && memory.kind == MemoryKind::device &&
+            memory.context == nullptr) {
+            const uintptr_t begin = std::min(mapping_base(driver, address), exported.base);
+            exported.length += exported.base - begin;
+            exported.base = begin;
+            result = get();
+        }
+        check(result, "cuMemGetHandleForAddressRange");
         exported.fd = UniqueFd(fd);
     } catch (const Error& error) {
         exported.result = error.result();

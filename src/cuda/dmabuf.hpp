@@ -22,7 +22,8 @@ struct DmabufExport {
         CUDA_SUCCESS; // why there is none; CUDA_ERROR_NOT_SUPPORTED: the driver is too old
 };
 
-// Exports the pages that hold [address, address + length), about 20 us whatever the length.
+// Exports the pages that hold [address, address + length), and of a pool's memory all before them,
+// about 20 us whatever the length.
 // Refused, with CUDA_ERROR_INVALID_VALUE, for managed and host memory and for ranges that leave the
 // allocation. The fd may be closed once memory has been registered with it. It keeps naming the
 // pages, not the address: after the allocation has been freed it says nothing about what is at the

@@ -25,6 +25,14 @@ void find_mapping(const Driver& driver, const void* address, CUdeviceptr& base, 
 
 } // namespace
 
+uintptr_t mapping_base(const Driver& driver, const void* address)
+{
+    CUdeviceptr base = 0;
+    size_t length = 0;
+    find_mapping(driver, address, base, length);
+    return base;
+}
+
 Pointer classify(const Driver& driver, const void* address)
 {
     unsigned type = 0; // stays 0 for memory that CUDA does not know

@@ -32,6 +32,10 @@ struct Pointer {
 // memory.
 Pointer classify(const Driver& driver, const void* address);
 
+// Where the mapping of device memory that holds an address begins: for memory of a pool, before the
+// allocation. Throws Error.
+uintptr_t mapping_base(const Driver& driver, const void* address);
+
 // A synchronous copy from pageable memory returns before its bytes are in device memory: CUDA's own
 // streams wait for them, but neither our streams nor an HCA do (on an H200, 298 of 300 copies of 1
 // MiB were read too early). To be called before memory is read by those: makes such copies, the

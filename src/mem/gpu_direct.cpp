@@ -32,8 +32,9 @@ bool try_dmabuf(const cuda::Driver& driver, ibv_pd* pd, uintptr_t start, size_t 
                                     cuda::error_text(driver, exported.result));
         return false;
     }
+    // The pages may hold more than this memory, which is nobody's business.
     result.mr.reset(
-        ibv_reg_dmabuf_mr(pd, 0, exported.length, exported.base, exported.fd.get(), access));
+        ibv_reg_dmabuf_mr(pd, start - exported.base, length, start, exported.fd.get(), access));
     if (!result.mr) {
         result.error = errno;
         add_cause(result.cause, "dmabuf: ibv_reg_dmabuf_mr: " + verbs::errno_text(result.error));
