@@ -115,10 +115,10 @@ const abi::OptionTable& iface_options()
              "How long the HCA waits for an acknowledgement before it sends again. Rounded up to\n"
              "4.096 us times a power of two.",
              offsetof(Settings, timeout), OptionType::duration},
-            {"RETRY_COUNT", "7",
+            {"RETRY_COUNT", "6",
              "How often the HCA sends again before the endpoint fails (0-7). A dead peer is "
              "noticed after\n"
-             "about TIMEOUT x (RETRY_COUNT + 1).",
+             "about TIMEOUT x (RETRY_COUNT + 1). To Soft-RoCE, 7 means for ever.",
              offsetof(Settings, retry_count), OptionType::unsigned_int},
             {"RNR_TIMEOUT", "1ms",
              "How long a sender is told to wait when no receive buffer is posted (0.01-491 ms).",

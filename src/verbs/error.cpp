@@ -42,7 +42,7 @@ const char* completion_cause(int wc_status)
     case IBV_WC_WR_FLUSH_ERR:
         return "the queue pair was closed by an earlier error";
     default:
-        return "the local HCA reported an internal error";
+        return "the local HCA could not carry it out (is its link up?)";
     }
 }
 

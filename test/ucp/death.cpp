@@ -2,7 +2,8 @@
 //
 // ucp_death: a peer is killed, and the survivor must learn of it within seconds through its error
 // handler, with every operation completed and nothing left hanging; the next run on the same
-// fabric must not be disturbed by what the dead process left behind.
+// fabric must not be disturbed by what the dead process left behind. Or the wire between the two is
+// cut instead.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -30,13 +31,25 @@ constexpr uint64_t kFeatures = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
 constexpr size_t kLarge = 8 << 20;
 constexpr size_t kSmall = 64;
 
-// What a pair of ranks has when the drama begins. Rank 0 survives, rank 1 is killed by it.
+// Shell commands that cut and mend the wire; NULL: the peer is killed.
+struct Wire {
+    const char* cut = nullptr;
+    const char* mend = nullptr;
+};
+
+void command(const char* text)
+{
+    require(std::system(text) == 0, text);
+}
+
+// What a pair of ranks has when the drama begins. Rank 0 survives, rank 1 is lost to it.
 struct Stage {
     Ranks& ranks;
     Worker& worker;
     Endpoints& endpoints;
     InFlight& operations;
     MemoryKind kind;
+    const char* cut;
     std::vector<std::unique_ptr<Messages>> buffers;
 
     ucp_ep_h peer() const { return endpoints.to(1 - ranks.rank()); }
@@ -67,7 +80,13 @@ struct Stage {
         for (;;)
             pause(); // a process that makes no progress, as one in a long computation
     }
-    void kill_peer() { kill(ranks.process(1), SIGKILL); }
+    void lose_peer()
+    {
+        if (cut == nullptr)
+            kill(ranks.process(1), SIGKILL);
+        else
+            command(cut);
+    }
 };
 
 // Connected, nothing in flight.
@@ -75,7 +94,7 @@ void idle(Stage& stage)
 {
     if (!stage.survivor())
         stage.wait_for_death();
-    stage.kill_peer();
+    stage.lose_peer();
 }
 
 // The peer sends without end.
@@ -92,7 +111,7 @@ void peer_sends(Stage& stage)
     stage.operations.wait("the first messages");
     stage.receive(messages, 1);
     stage.worker.wait_for([] { return false; }, std::chrono::milliseconds(3));
-    stage.kill_peer();
+    stage.lose_peer();
 }
 
 // The survivor sends large messages by rendezvous that the peer is receiving.
@@ -109,7 +128,7 @@ void peer_receives(Stage& stage)
     stage.operations.wait("the first messages");
     stage.send(messages, 1);
     stage.worker.wait_for([] { return false; }, std::chrono::milliseconds(3));
-    stage.kill_peer();
+    stage.lose_peer();
     stage.send(messages, 1);
 }
 
@@ -121,7 +140,7 @@ void peer_ignores_rendezvous(Stage& stage)
     Messages& messages = stage.buffer(kLarge, 4);
     stage.send(messages, 1);
     stage.worker.wait_for([] { return false; }, std::chrono::milliseconds(20));
-    stage.kill_peer();
+    stage.lose_peer();
 }
 
 // More small messages than the peer, which makes no progress, has room for.
@@ -132,7 +151,7 @@ void peer_is_flooded(Stage& stage)
     Messages& messages = stage.buffer(kSmall, 10000);
     stage.send(messages, 1);
     stage.worker.wait_for([] { return false; }, std::chrono::milliseconds(100));
-    stage.kill_peer();
+    stage.lose_peer();
 }
 
 void one_sided(Stage& stage, bool put)
@@ -158,7 +177,7 @@ void one_sided(Stage& stage, bool put)
     start_all();
     stage.operations.wait("the first operations");
     start_all();
-    stage.kill_peer();
+    stage.lose_peer();
     start_all();
 }
 
@@ -204,7 +223,7 @@ void aftermath(Stage& stage)
 }
 
 // A pair from the start to the end, in processes of its own.
-int play(const Scenario& scenario, MemoryKind kind)
+int play(const Scenario& scenario, MemoryKind kind, const char* cut)
 {
     Ranks ranks(2);
     Report report(format("rank %d", ranks.rank()));
@@ -214,7 +233,7 @@ int play(const Scenario& scenario, MemoryKind kind)
     Worker worker(kFeatures, false);
     Endpoints endpoints(ranks, worker, Endpoints::Connect::kWorkerAddress, true);
     InFlight operations(worker);
-    Stage stage{ranks, worker, endpoints, operations, kind, {}};
+    Stage stage{ranks, worker, endpoints, operations, kind, cut, {}};
     Messages& greeting = stage.buffer(kSmall, 1);
     Messages& answer = stage.buffer(kSmall, 1);
     stage.receive(answer, 1000000);
@@ -268,7 +287,7 @@ bool in_a_process(F&& body)
     return waitpid(process, &status, 0) == process && status == 0;
 }
 
-int run(MemoryKind kind)
+int run(MemoryKind kind, const Wire& wire)
 {
     // How often UCX asks whether an idle peer is alive; its own default is 20 s.
     setenv("UCX_KEEPALIVE_INTERVAL", "1s", 0);
@@ -282,7 +301,9 @@ int run(MemoryKind kind)
     for (const Scenario& scenario : kScenarios) {
         std::printf("%s\n", scenario.name);
         ++cases;
-        failed += !in_a_process([&] { return play(scenario, kind); });
+        failed += !in_a_process([&] { return play(scenario, kind, wire.cut); });
+        if (wire.mend != nullptr)
+            command(wire.mend);
         ++cases;
         failed += !in_a_process([&] { return talk(kind); });
     }
@@ -296,5 +317,13 @@ int run(MemoryKind kind)
 int main(int argc, char** argv)
 {
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
-    return ucptest::run(argc > 1 ? ucptest::memory_kind(argv[1]) : ucptest::MemoryKind::kCuda);
+    if (argc != 2 && argc != 4) {
+        std::fprintf(stderr,
+                     "usage: ucp_death host|cuda|managed [CUT MEND]\n"
+                     "  CUT, MEND   shell commands that cut the wire, instead of killing the "
+                     "peer, and mend it\n");
+        return EXIT_FAILURE;
+    }
+    const ucptest::Wire wire = argc == 4 ? ucptest::Wire{argv[2], argv[3]} : ucptest::Wire{};
+    return ucptest::run(ucptest::memory_kind(argv[1]), wire);
 }

@@ -17,3 +17,10 @@ wire_bytes() {
     cat /sys/class/net/v0/statistics/tx_bytes /sys/class/net/v1/statistics/tx_bytes |
         awk '{ sum += $1 } END { print sum }'
 }
+
+# As run, with the processes of even ranks at one end of the wire and those of odd ones at the other.
+over_the_wire() {
+    export UCPTEST_NET_DEVICES="rxe0:1;rxe1:1"
+    run "$@"
+    unset UCPTEST_NET_DEVICES
+}

@@ -5,7 +5,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -41,12 +43,27 @@ Ranks::Ranks(int count)
             sockets_.assign(static_cast<size_t>(count), -1);
             sockets_[0] = pair[1];
             rank_ = child;
+            choose_net_devices();
             return;
         }
         close(pair[1]);
         sockets_[static_cast<size_t>(child)] = pair[0];
         processes_[static_cast<size_t>(child)] = process;
     }
+    choose_net_devices();
+}
+
+void Ranks::choose_net_devices() const
+{
+    const char* text = std::getenv("UCPTEST_NET_DEVICES");
+    if (text == nullptr)
+        return;
+    std::vector<std::string> devices;
+    std::istringstream stream(text);
+    for (std::string device; std::getline(stream, device, ';');)
+        devices.push_back(device);
+    require(!devices.empty(), "UCPTEST_NET_DEVICES is empty");
+    setenv("UCX_NET_DEVICES", devices[static_cast<size_t>(rank_) % devices.size()].c_str(), 1);
 }
 
 Ranks::~Ranks()

@@ -19,7 +19,8 @@ using Bytes = std::vector<uint8_t>;
 class Ranks {
   public:
     // Forks count - 1 children, before anything of UCX or CUDA is initialised. The caller is rank
-    // 0; children die with it.
+    // 0; children die with it. UCPTEST_NET_DEVICES=LIST;LIST... gives rank 0, 1, ..., and again
+    // from the first, its UCX_NET_DEVICES.
     explicit Ranks(int count);
     ~Ranks();
     Ranks(const Ranks&) = delete;
@@ -46,6 +47,8 @@ class Ranks {
     int join();
 
   private:
+    void choose_net_devices() const;
+
     int rank_ = 0;
     std::vector<int> sockets_; // by rank; -1 where there is none
     std::vector<pid_t> processes_;

@@ -32,7 +32,6 @@ const char* const kUsage =
     "                    4 MiB together (default 4)\n"
     "  --iterations N    repeats every case (default 1)\n"
     "  --wakeup          sleep in poll() instead of polling\n"
-    "  --net-devices LIST  UCX_NET_DEVICES of rank 0, 1, ..., and again from the first\n"
     "  --client-server   connect through a listener instead of worker addresses\n"
     "  --peer-errors     UCP_ERR_HANDLING_MODE_PEER\n";
 
@@ -41,7 +40,6 @@ struct Options {
     std::vector<std::pair<MemoryKind, MemoryKind>> kinds{{MemoryKind::kHost, MemoryKind::kHost}};
     std::vector<size_t> sizes{0, 1, 7, 8, 63, 4095, 4097, 65536, 1 << 20, 33 << 20};
     std::vector<std::pair<bool, bool>> layouts{{false, false}}; // scattered
-    std::vector<std::string> net_devices; // by rank, empty: as the environment says
     int ranks = 2;
     size_t window = 4;
     unsigned iterations = 1;
@@ -103,7 +101,6 @@ Options parse(int argc, char** argv)
                             {"sizes", required_argument, nullptr, 's'},
                             {"layouts", required_argument, nullptr, 'l'},
                             {"ranks", required_argument, nullptr, 'r'},
-                            {"net-devices", required_argument, nullptr, 'n'},
                             {"window", required_argument, nullptr, 'w'},
                             {"iterations", required_argument, nullptr, 'i'},
                             {"wakeup", no_argument, nullptr, 'u'},
@@ -130,9 +127,6 @@ Options parse(int argc, char** argv)
                 const auto [near, far] = split_pair(text);
                 options.layouts.emplace_back(parse_layout(near), parse_layout(far));
             }
-            break;
-        case 'n':
-            options.net_devices = split(optarg, ',');
             break;
         case 'r':
             options.ranks = std::stoi(optarg);
@@ -247,10 +241,6 @@ int run(int argc, char** argv)
         return EXIT_FAILURE;
     }
     Ranks ranks(options.ranks);
-    if (!options.net_devices.empty()) {
-        const size_t at = static_cast<size_t>(ranks.rank()) % options.net_devices.size();
-        setenv("UCX_NET_DEVICES", options.net_devices[at].c_str(), 1);
-    }
     Report report(format("rank %d", ranks.rank()));
     if (needs_cuda(options) && !cuda::available(ranks.rank())) {
         if (ranks.rank() == 0)
