@@ -170,7 +170,9 @@ Choice choose(const Found& found)
     const Series* series = find(found.version);
     if (!series)
         return {nullptr, where + " is not supported by this ucx-gdr, which knows UCX " +
-                             supported() + "; use one of these or a newer ucx-gdr"};
+                             supported() +
+                             "; use one of these or a newer ucx-gdr (UCX_GDR_ABI=force:" +
+                             text(all_series().back().version) + " tries it at your own risk)"};
     if (found.base_iface_size != series->base_iface_size ||
         found.base_ep_size != series->base_ep_size)
         return {nullptr, where + " lays out its interfaces differently (" +

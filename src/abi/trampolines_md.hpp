@@ -41,10 +41,13 @@ ucs_status_t md_query(uct_md_h md, void* md_attr)
     if (status != UCS_OK)
         return status;
     auto* attr = static_cast<typename L::MdAttr*>(md_attr);
-    *attr = {};
     if constexpr (requires { attr->cap; }) {
+        *attr = {};
         set_capabilities<L>(attributes, &attr->cap);
     } else {
+        const uint64_t asked = attr->field_mask; // for all; UCT looks at it once more
+        *attr = {};
+        attr->field_mask = asked;
         set_capabilities<L>(attributes, attr);
         attr->dmabuf_mem_types = attributes.dmabuf_mem_types;
         attr->cache_mem_types = attributes.reg_mem_types; // if the user switches UCP's cache on
