@@ -5,21 +5,12 @@
 
 #include <atomic>
 #include <cassert>
-#include <cstring>
 #include <mutex>
 #include <set>
 #include <utility>
 
 namespace gdr::abi {
 namespace {
-
-template <size_t size>
-void copy_name(char (&to)[size], const std::string& from)
-{
-    if (from.size() >= size)
-        throw std::length_error("the name " + from + " is too long for UCX");
-    std::memcpy(to, from.c_str(), from.size() + 1);
-}
 
 std::atomic<void (*)()> first_use{nullptr};
 
@@ -149,6 +140,14 @@ ucs_status_t query_memory(uct_md_h md, const void* address, size_t length, Memor
         if (!found)
             return UCS_ERR_INVALID_ADDR;
         *info = *found;
+        return UCS_OK;
+    });
+}
+
+ucs_status_t export_memory(uct_md_h md, const void* address, size_t length, Dmabuf* dmabuf)
+{
+    return guarded("mem_query", [&] {
+        *dmabuf = domain_of(md).export_dmabuf(address, length);
         return UCS_OK;
     });
 }

@@ -8,10 +8,12 @@
 #include "abi/host.hpp"
 
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
-#include <span>
+#include <stdexcept>
+#include <string>
 
 namespace gdr::abi {
 
@@ -47,6 +49,15 @@ Item* allocate_list(size_t count)
     return static_cast<Item*>(list);
 }
 
+// A name into an array of UCX's.
+template <size_t size>
+void copy_name(char (&to)[size], const std::string& from)
+{
+    if (from.size() >= size)
+        throw std::length_error("the name " + from + " is too long for UCX");
+    std::memcpy(to, from.c_str(), from.size() + 1);
+}
+
 // Called by UCT, by way of a series' trampolines.
 ucs_status_t query_md_resources(const Component& component, uct_md_resource_desc_t** resources,
                                 unsigned* count);
@@ -63,6 +74,7 @@ ucs_status_t alloc_memory(uct_md_h md, size_t* length, void** address, ucs_memor
                           uct_mem_h* memh);
 ucs_status_t free_memory(uct_md_h md, uct_mem_h memh);
 ucs_status_t query_memory(uct_md_h md, const void* address, size_t length, MemoryInfo* info);
+ucs_status_t export_memory(uct_md_h md, const void* address, size_t length, Dmabuf* dmabuf);
 ucs_status_t pack_mkey(uct_md_h md, uct_mem_h memh, void* buffer);
 ucs_status_t unpack_mkey(const Component& component, const void* buffer, uct_rkey_t* rkey,
                          void** handle);

@@ -49,6 +49,12 @@ struct PerfEstimate {
 struct InternalOps {
     PerfEstimate (*estimate_perf)(uct_iface_h iface, const PerfQuery& query);
     ucs_status_t (*ep_invalidate)(uct_ep_h ep);
+
+    // Whether the endpoint leads to the interface with these addresses (NULL: not given).
+    bool (*ep_is_connected)(uct_ep_h ep, const uct_device_addr_t* device,
+                            const uct_iface_addr_t* iface);
+
+    size_t device_address_size; // bytes, at most 31; 0: there is none
 };
 
 // Standard layout up to and including internal: UCX reads it as uct_base_iface_t. Derived classes

@@ -20,9 +20,9 @@ std::optional<MemoryInfo> MemoryDomain::query(const void*, size_t)
     return std::nullopt;
 }
 
-int MemoryDomain::export_dmabuf(const void*, size_t, size_t*)
+Dmabuf MemoryDomain::export_dmabuf(const void*, size_t)
 {
-    return -1;
+    return {};
 }
 
 } // namespace gdr::abi

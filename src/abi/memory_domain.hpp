@@ -14,8 +14,8 @@ namespace gdr::abi {
 // What a memory domain can do; the union of what the series ask for. Memory types are bits
 // UCS_BIT(UCS_MEMORY_TYPE_*).
 struct MdAttributes {
-    uint64_t flags =
-        0; // UCT_MD_FLAG_*; REG_DMABUF is derived from dmabuf_mem_types where a series has it
+    uint64_t flags = 0;        // UCT_MD_FLAG_* of UCX 1.13
+    bool memtype_copy = false; // its transport copies between memory types
     uint64_t reg_mem_types = 0;
     uint64_t alloc_mem_types = 0;
     uint64_t access_mem_types = 0; // the CPU, or the copy endpoint, may touch them
@@ -34,6 +34,11 @@ struct MemoryInfo {
     ucs_sys_device_t sys_device = UCS_SYS_DEVICE_ID_UNKNOWN;
     void* base = nullptr; // of the whole allocation
     size_t length = 0;    // of the whole allocation, bytes
+};
+
+struct Dmabuf {
+    int fd = -1;
+    size_t offset = 0; // of the address in it, bytes
 };
 
 // Destroyed when UCT closes the domain. UCT calls it from any thread that holds the domain; the
@@ -63,9 +68,9 @@ class MemoryDomain {
     // Nothing when the address is none of this domain's detectable types.
     virtual std::optional<MemoryInfo> query(const void* address, size_t length);
 
-    // A new file descriptor that the caller closes, and the offset of address in it; -1 when this
-    // memory has none. Asked for only by series that know dmabuf.
-    virtual int export_dmabuf(const void* address, size_t length, size_t* offset);
+    // A new file descriptor that the caller closes, of -1 when this memory has none. Asked for only
+    // by series that know dmabuf.
+    virtual Dmabuf export_dmabuf(const void* address, size_t length);
 };
 
 // The domain behind a handle of ours.

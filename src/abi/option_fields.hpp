@@ -15,13 +15,22 @@ extern "C" {
 
 namespace gdr::abi {
 
-// Parser has the members read, write, clone, release, help, arg; others stay zero.
+// For what the values of a field consist of: ours are scalars.
+template <class Parser>
+void set_doc(Parser& parser)
+{
+    if constexpr (requires { parser.doc; })
+        parser.doc = [](void*, const void*) {};
+}
+
+// Parser has the members read, write, clone, release, help, arg, and in later series doc.
 template <class Parser>
 Parser parser_of(const Option& option)
 {
     Parser parser{};
     parser.release = ucs_config_release_nop;
     parser.help = ucs_config_help_generic;
+    set_doc(parser);
     switch (option.type) {
     case OptionType::boolean:
         parser.read = ucs_config_sscanf_bool;
@@ -85,6 +94,7 @@ std::vector<Field> fields_of(const OptionTable& table, ucs_config_field_t* base)
         super.parser.release = ucs_config_release_table;
         super.parser.help = ucs_config_help_table;
         super.parser.arg = base;
+        set_doc(super.parser);
         fields.push_back(super);
     }
     for (const Option& option : table.options)

@@ -1,14 +1,16 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The table of series and the choice among them.
+// The choice of a series.
 #include "abi/series.hpp"
 
 #include "abi/host.hpp"
 
-#include <array>
+#include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
+#include <string_view>
 
 #include <dlfcn.h>
 
@@ -21,8 +23,6 @@ extern ucs_class_t uct_base_ep_t_class;
 namespace gdr::abi {
 namespace {
 
-constexpr std::array kSeries{&series_1_13};
-
 std::string text(const Version& version)
 {
     return std::to_string(version.major) + "." + std::to_string(version.minor);
@@ -30,13 +30,35 @@ std::string text(const Version& version)
 
 std::string supported()
 {
-    std::string list;
-    for (const Series* series : kSeries) {
-        list += (list.empty() ? "" : ", ") + text(series->first);
-        if (series->last != series->first)
-            list += " to " + text(series->last);
+    return text(all_series().front().version) + " to " + text(all_series().back().version);
+}
+
+const Series* find(const Version& version)
+{
+    const auto found = std::ranges::find(all_series(), version, &Series::version);
+    return found == all_series().end() ? nullptr : &*found;
+}
+
+std::string sizes(size_t iface, size_t ep)
+{
+    return std::to_string(iface) + " and " + std::to_string(ep);
+}
+
+// The user's word for the series, "1.22" of "force:1.22".
+Choice choose_forced(std::string_view value)
+{
+    constexpr std::string_view kForce = "force:";
+    Version version{};
+    if (value.starts_with(kForce)) {
+        const char* end = value.data() + value.size();
+        const auto major = std::from_chars(value.data() + kForce.size(), end, version.major);
+        if (major.ptr != end && *major.ptr == '.' &&
+            std::from_chars(major.ptr + 1, end, version.minor).ptr == end)
+            if (const Series* series = find(version))
+                return {series, {}};
     }
-    return list;
+    return {nullptr, "UCX_GDR_ABI=" + std::string(value) +
+                         " is neither auto nor force:VERSION of UCX " + supported()};
 }
 
 std::string resolved(const std::string& path)
@@ -106,6 +128,8 @@ Found look_around()
     found.uct_path = library_of(&uct_base_iface_t_class);
     found.base_iface_size = uct_base_iface_t_class.size;
     found.base_ep_size = uct_base_ep_t_class.size;
+    if (const char* value = std::getenv("UCX_GDR_ABI"))
+        found.override = value;
 
     const Libucp ucp(found.uct_path);
     unsigned release;
@@ -134,27 +158,29 @@ const Choice& choice_here()
 
 Choice choose(const Found& found)
 {
+    if (!found.override.empty() && found.override != "auto")
+        return choose_forced(found.override);
+
     const std::string where = "UCX " + found.version_text + " (" + found.uct_path + ")";
     if (directory(resolved(found.uct_path)) != directory(resolved(found.ucp_path)))
         return {nullptr, "this process mixes two UCX installations, " + found.uct_path + " and " +
                              found.ucp_path +
                              "; put the directory of one of them first in LD_LIBRARY_PATH"};
 
-    for (const Series* series : kSeries) {
-        if (found.version < series->first || found.version > series->last)
-            continue;
-        if (found.base_iface_size != series->base_iface_size ||
-            found.base_ep_size != series->base_ep_size)
-            return {nullptr, where + " lays out its interfaces differently (" +
-                                 std::to_string(found.base_iface_size) + " and " +
-                                 std::to_string(found.base_ep_size) + " bytes instead of " +
-                                 std::to_string(series->base_iface_size) + " and " +
-                                 std::to_string(series->base_ep_size) +
-                                 "); use a UCX built without --enable-stats"};
-        return {series, {}};
-    }
-    return {nullptr, where + " is not supported by this ucx-gdr, which knows UCX " + supported() +
-                         "; use one of these or a newer ucx-gdr"};
+    const Series* series = find(found.version);
+    if (!series)
+        return {nullptr, where + " is not supported by this ucx-gdr, which knows UCX " +
+                             supported() +
+                             "; use one of these or a newer ucx-gdr (UCX_GDR_ABI=force:" +
+                             text(all_series().back().version) + " tries it at your own risk)"};
+    if (found.base_iface_size != series->base_iface_size ||
+        found.base_ep_size != series->base_ep_size)
+        return {nullptr, where + " lays out its interfaces differently (" +
+                             sizes(found.base_iface_size, found.base_ep_size) +
+                             " bytes instead of " +
+                             sizes(series->base_iface_size, series->base_ep_size) +
+                             "); use a UCX built without --enable-stats"};
+    return {series, {}};
 }
 
 bool choose_series()

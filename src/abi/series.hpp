@@ -1,11 +1,11 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A series: UCX releases that share one plugin ABI, as one object. A further series is one file
-// that defines such an object, and one line in the table of series.cpp.
+// A series: the UCX releases that share one plugin ABI, as one object. series_table.cpp lists them.
 #pragma once
 
 #include "abi/component.hpp"
 
+#include <span>
 #include <string>
 
 namespace gdr::abi {
@@ -18,13 +18,14 @@ struct Version {
 };
 
 struct Series {
-    Version first; // releases, both included
-    Version last;
-    size_t
-        base_iface_size; // of uct_base_iface_t and uct_base_ep_t, as their class objects tell them
+    Version version;        // of all its releases
+    size_t base_iface_size; // of uct_base_iface_t and uct_base_ep_t, as their class objects tell
     size_t base_ep_size;
 
-    const void* internal_ops;  // uct_iface_internal_ops_t, calling Iface::internal
+    const void* internal_ops; // uct_iface_internal_ops_t, calling Iface::internal
+    const void* md_ops;       // uct_md_ops_t
+    size_t internal_ops_size;
+    size_t md_ops_size;
     bool protocols_v2_default; // UCP uses protocols v2 unless told otherwise
 
     // False: a component of this name is there already.
@@ -33,6 +34,8 @@ struct Series {
     // Fills storage (table.size bytes) from the environment and ucx.conf; the table's variables are
     // shown by ucx_info -f when listed.
     ucs_status_t (*read_options)(const OptionTable& table, void* storage, bool listed);
+
+    bool (*configuration_was_read)(); // UCP's
 
     // ucx_perftest: the rank of this process and the memory domain of a test, NULL when there is
     // none.
@@ -48,6 +51,7 @@ struct Found {
     std::string ucp_path;
     size_t base_iface_size;
     size_t base_ep_size;
+    std::string override; // of UCX_GDR_ABI, which is read before UCX's parser can be
 };
 
 struct Choice {
@@ -60,6 +64,7 @@ Choice choose(const Found& found);
 // The series of this process. choose_series() must have returned true.
 const Series& series();
 
-extern const Series series_1_13;
+// Every series known, oldest first.
+std::span<const Series> all_series();
 
 } // namespace gdr::abi

@@ -68,6 +68,11 @@ bool set_global_option(const char* name, const char* value)
     return ucs_global_opts_set_value(name, value) == UCS_OK;
 }
 
+bool configuration_was_read()
+{
+    return series().configuration_was_read();
+}
+
 bool protocols_v2_default()
 {
     return series().protocols_v2_default;

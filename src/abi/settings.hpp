@@ -27,6 +27,10 @@ bool set_default(const char* name, const char* value);
 // Sets one of UCX's global options, which it reads when it is loaded. False: UCX did not take it.
 bool set_global_option(const char* name, const char* value);
 
+// Whether UCP has read its configuration before now. What is then given as a default comes too late
+// for contexts that are made with it.
+bool configuration_was_read();
+
 // Whether this UCX uses protocols v2 unless told otherwise.
 bool protocols_v2_default();
 

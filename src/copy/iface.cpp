@@ -242,6 +242,11 @@ uct_iface_ops_t iface_ops()
 constexpr abi::InternalOps kInternalOps = {
     .estimate_perf = [](uct_iface_h, const abi::PerfQuery& query) { return estimate(query); },
     .ep_invalidate = [](uct_ep_h) { return UCS_ERR_UNSUPPORTED; }, // no peer that could fail
+    .ep_is_connected = [](uct_ep_h ep, const uct_device_addr_t* device,
+                          const uct_iface_addr_t* iface) -> bool {
+        return is_reachable(ep->iface, device, iface);
+    },
+    .device_address_size = 0,
 };
 
 ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,

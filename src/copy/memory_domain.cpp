@@ -75,6 +75,7 @@ abi::MdAttributes MemoryDomain::attributes() const
 {
     abi::MdAttributes attributes;
     attributes.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_ALLOC;
+    attributes.memtype_copy = true;
     attributes.reg_mem_types = kCudaTypes | bits(UCS_MEMORY_TYPE_HOST);
     attributes.access_mem_types = kCudaTypes | bits(UCS_MEMORY_TYPE_HOST);
     attributes.detect_mem_types = kCudaTypes;
@@ -218,11 +219,10 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
     };
 }
 
-int MemoryDomain::export_dmabuf(const void* address, size_t length, size_t* offset)
+abi::Dmabuf MemoryDomain::export_dmabuf(const void* address, size_t length)
 {
     cuda::DmabufExport exported = cuda::export_dmabuf(driver_, address, length);
-    *offset = reinterpret_cast<uintptr_t>(address) - exported.base;
-    return exported.fd.release();
+    return {exported.fd.release(), reinterpret_cast<uintptr_t>(address) - exported.base};
 }
 
 } // namespace gdr::copy

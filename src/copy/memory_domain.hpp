@@ -50,7 +50,7 @@ class MemoryDomain final : public abi::MemoryDomain {
     // (cuda::finish_memops): UCP asks here before anything reads the memory. None for host memory
     // that was asked about before.
     std::optional<abi::MemoryInfo> query(const void* address, size_t length) override;
-    int export_dmabuf(const void* address, size_t length, size_t* offset) override;
+    abi::Dmabuf export_dmabuf(const void* address, size_t length) override;
 
   private:
     bool pin(void* address, size_t length);

@@ -26,6 +26,7 @@ namespace {
 
 struct Options {
     char* statistics_path;
+    char* abi; // read by abi::choose_series(), listed here
 } options;
 
 const abi::OptionTable& option_table()
@@ -38,7 +39,13 @@ const abi::OptionTable& option_table()
           "RDMA, staged through host memory, and to and from host memory, the operations, and the\n"
           "memory registrations, of all interfaces that have been closed. \"-\" is standard\n"
           "error, empty none. Processes that do not use UCX write nothing.",
-          offsetof(Options, statistics_path), abi::OptionType::string}},
+          offsetof(Options, statistics_path), abi::OptionType::string},
+         {"ABI", "auto",
+          "The series of UCX's plugin interface to use. \"auto\": that of the UCX in the process, "
+          "if\n"
+          "it is known. \"force:1.22\", say, takes that of UCX 1.22 without any check, which may\n"
+          "crash: a last resort for a UCX that is refused. Read from the environment alone.",
+          offsetof(Options, abi), abi::OptionType::string}},
         sizeof(Options)};
     return table;
 }

@@ -12,6 +12,9 @@
 namespace gdr::plugin {
 namespace {
 
+// From UCX 1.22 on UCP loads us when it has read its configuration, if not from libucs before.
+bool too_late;
+
 struct Setting {
     const char* name; // without UCX_
     const char* value;
@@ -57,6 +60,7 @@ void prepare_host()
 {
     if (!lists_transport(abi::user_setting("TLS").value_or("all"), "gdr"))
         return;
+    too_late = abi::configuration_was_read();
     for (Setting& setting : wanted()) {
         if (abi::user_setting(setting.name))
             continue;
@@ -68,7 +72,12 @@ void prepare_host()
 void report_preparation()
 {
     for (const Setting& setting : changed()) {
-        if (setting.taken)
+        if (setting.taken && too_late && setting.set == abi::set_default)
+            gdr_log(warn,
+                    "UCX_%s=%s comes too late for the first context: set it in the environment, or "
+                    "let UCX load libuct_gdr.so.0 as libucs_gdr.so.0 too (%s)",
+                    setting.name, setting.value, setting.reason);
+        else if (setting.taken)
             gdr_log(info, "UCX_%s=%s: %s", setting.name, setting.value, setting.reason);
         else
             gdr_log(warn, "UCX did not take UCX_%s=%s, set it in the environment: %s", setting.name,

@@ -9,6 +9,7 @@
 #include "verbs/queue_pair.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace gdr::rc {
@@ -143,6 +144,13 @@ ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep)
         gdr_log(error, "no endpoint could be made: %s", error.what());
         return UCS_ERR_IO_ERROR;
     }
+}
+
+bool ep_is_connected(uct_ep_h ep, const uct_device_addr_t*, const uct_iface_addr_t* iface)
+{
+    const IfaceAddress& peer = endpoint(ep).peer; // no two are alike
+    return iface != nullptr && std::memcmp(iface, &peer.tag, sizeof(peer.tag)) == 0 &&
+           std::memcmp(iface, &peer, sizeof(peer)) == 0;
 }
 
 void ep_destroy(uct_ep_h tl_ep)

@@ -195,5 +195,6 @@ void ep_pending_purge(uct_ep_h ep, uct_pending_purge_callback_t callback, void* 
 ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep);
 void ep_destroy(uct_ep_h ep);
 ucs_status_t ep_invalidate(uct_ep_h ep);
+bool ep_is_connected(uct_ep_h ep, const uct_device_addr_t* device, const uct_iface_addr_t* iface);
 
 } // namespace gdr::rc

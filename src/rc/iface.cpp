@@ -284,6 +284,8 @@ uct_iface_ops_t operations = {
 constexpr abi::InternalOps internal_operations = {
     .estimate_perf = estimate_perf,
     .ep_invalidate = ep_invalidate,
+    .ep_is_connected = ep_is_connected,
+    .device_address_size = sizeof(DeviceAddress),
 };
 
 } // namespace

@@ -9,7 +9,6 @@ set -u
 . "$top_srcdir/test/ucp/environment.sh"
 
 first_protocols
-export UCX_ZCOPY_THRESH=0
 run ucp_death host
 run ucp_death cuda
 exit $failed

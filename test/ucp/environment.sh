@@ -34,6 +34,9 @@ export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 for variable in $(env | sed -n 's/^\(UCX_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$variable"; done
 export UCX_HANDLE_ERRORS=none # the programs name the case in which they crash
 export UCX_TLS=gdr
+# UCX starts a thread for this when it is loaded. The programs fork soon after: a lock that the thread
+# holds in that moment (libucm's) would stay locked in the children.
+export UCX_VFS_ENABLE=n
 export SOFTHCA_FABRIC="ucp_$$" # tests that run at the same time do not meet
 export LD_LIBRARY_PATH="$softcuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
@@ -51,7 +54,15 @@ run() {
     failed=1
 }
 
-# UCX 1.13's first generation of protocols instead of the second, which the module switches on.
+# The series of the UCX that the programs run with: the minor number of its version.
+ucx_minor() {
+    ucx_info -v | sed -n 's/^# \(Library v\|V\)ersion:* 1\.\([0-9]*\)\..*/\2/p' | head -n 1
+}
+
+# The first generation of protocols instead of the second, which the module switches on where it is not
+# UCX's own choice. From UCX 1.16 on it is.
 first_protocols() {
+    [ "$(ucx_minor)" -lt 16 ] || return 0
     export UCX_PROTO_ENABLE=n
+    export UCX_ZCOPY_THRESH=0
 }

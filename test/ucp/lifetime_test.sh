@@ -10,7 +10,6 @@ set -u
 
 run ucp_lifetime host
 first_protocols
-export UCX_ZCOPY_THRESH=0
 run ucp_lifetime host
 run ucp_lifetime cuda
 exit $failed

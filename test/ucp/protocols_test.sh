@@ -14,18 +14,24 @@ trap 'rm -rf "$work"' EXIT
 export UCX_PROTO_INFO=y
 
 # What the tables of $work/log say about operations whose title matches $1, a row each:
-# "FIRST LAST DESCRIPTION" for the ranges of sizes. The lines of the two processes are mixed.
+# "FIRST LAST DESCRIPTION" for the ranges of sizes. The lines of the two processes are mixed. The title
+# is the second cell of a table's first row, or since UCX 1.22 a row of its own below it.
 ranges() {
     sort -s -t']' -k2,2 "$work/log" | sed -n 's/^\[[^]]*\] \[[^]]*\] *|/|/p' | awk -F'|' -v title="$1" '
-        $2 ~ /ep_cfg/ { wanted = $3 ~ title; next }
-        wanted { size = $2; gsub(/ /, "", size); split(size, end, /\.\./)
+        NF == 3 || $2 ~ /cfg#|ep_cfg/ { wanted = $0 ~ title; next }
+        wanted && $2 ~ /^ *[0-9]/ { size = $2; gsub(/ /, "", size); split(size, end, /\.\./)
                  print end[1], (end[2] == "" ? end[1] : end[2]), $3 }'
 }
 
+# A number of bytes as the tables write it: 256K, 1M. awk: bytes(text).
+bytes='function bytes(text,   factor) {
+    factor = text ~ /K$/ ? 1024 : text ~ /M$/ ? 1048576 : text ~ /G$/ ? 1073741824 : 1
+    return text == "inf" ? 1e30 : text * factor }'
+
 # The protocol that the tables name for messages of $2 bytes.
 protocol() {
-    ranges "$1" | awk -v size="$2" \
-        '$1 <= size && ($2 == "inf" || size <= $2) { $1 = $2 = ""; print }' | sort -u
+    ranges "$1" | awk -v size="$2" "$bytes"'
+        bytes($1) <= size && size <= bytes($2) { $1 = $2 = ""; print }' | sort -u
 }
 
 # expect OPERATION TITLE SIZE: moves messages, looks the protocol up, and compares what the module

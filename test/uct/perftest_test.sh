@@ -24,23 +24,29 @@ preload=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so:$top_builddir/
 export LD_LIBRARY_PATH="$top_builddir/src/emu/softcuda/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export SOFTHCA_FABRIC="perftest_$$"
 
+# Debian 13's is an MPI program unless told otherwise.
+alone=
+if ucx_perftest -h 2>&1 | grep -q 'MPI mode'; then alone="-P 0"; fi
+device="-x gdr -d softhca0:1" # from UCX 1.18 on the server asks for it too
+
 failed=0
 port=$((20000 + $$ % 10000))
 
 listening() { grep -qi ":$(printf %04x "$port") [0:]* 0A" /proc/net/tcp /proc/net/tcp6; }
 
+# shellcheck disable=SC2086 # alone and device are lists of words
 check() { # NAME PERFTEST_ARGUMENT...
     name=$1
     shift
     port=$((port + 1))
-    env LD_PRELOAD="$preload" timeout 120 ucx_perftest -p "$port" >"$work/server" 2>&1 &
+    env LD_PRELOAD="$preload" timeout 120 ucx_perftest $alone $device -p "$port" >"$work/server" 2>&1 &
     server=$!
     tries=0
     until listening || [ $tries = 200 ]; do
         sleep 0.05
         tries=$((tries + 1))
     done
-    env LD_PRELOAD="$preload" timeout 60 ucx_perftest -p "$port" localhost "$@" >"$work/client" 2>&1
+    env LD_PRELOAD="$preload" timeout 60 ucx_perftest $alone -p "$port" localhost $device "$@" >"$work/client" 2>&1
     client_status=$?
     [ $client_status = 0 ] || kill $server 2>/dev/null
     wait $server
@@ -55,12 +61,8 @@ check() { # NAME PERFTEST_ARGUMENT...
     fi
 }
 
-device="-x gdr -d softhca0:1"
-# shellcheck disable=SC2086 # device is a list of words
-{
-    check "put of device memory" $device -t put_bw -D zcopy -s 65536 -n 500 -w 10 -m cuda
-    check "put of host memory to device memory" $device -t put_bw -D zcopy -s 4096 -n 500 -w 10 -m host,cuda
-    check "get into device memory" $device -t get -D zcopy -s 4096 -n 500 -w 10 -m cuda
-    check "ping-pong of device memory" $device -t put_lat -D zcopy -s 8 -n 500 -w 10 -m cuda
-}
+check "put of device memory" -t put_bw -D zcopy -s 65536 -n 500 -w 10 -m cuda
+check "put of host memory to device memory" -t put_bw -D zcopy -s 4096 -n 500 -w 10 -m host,cuda
+check "get into device memory" -t get -D zcopy -s 4096 -n 500 -w 10 -m cuda
+check "ping-pong of device memory" -t put_lat -D zcopy -s 8 -n 500 -w 10 -m cuda
 exit $failed

@@ -186,7 +186,12 @@ ucs_status_t ep_invalidate(uct_ep_h)
     return UCS_OK;
 }
 
-constexpr InternalOps kInternalOps{estimate_perf, ep_invalidate};
+bool ep_is_connected(uct_ep_h, const uct_device_addr_t*, const uct_iface_addr_t*)
+{
+    return false;
+}
+
+constexpr InternalOps kInternalOps{estimate_perf, ep_invalidate, ep_is_connected, 0};
 
 ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                         const uct_iface_config_t* config, uct_iface_h* iface)

@@ -22,7 +22,7 @@ ucs_status_t uct_iface_estimate_perf(uct_iface_h iface, void* attr);
 ucs_status_t uct_md_mem_dereg_v2(uct_md_h md, const void* params);
 }
 
-#include "abi/series_1_13.hpp"
+#include "abi/layout_1_13.hpp"
 
 namespace {
 
@@ -216,16 +216,17 @@ TEST_F(Toy, HiddenErrors)
 
 TEST_F(Toy, Invalidation)
 {
-    using namespace gdr::abi::ucx_1_13;
+    using L = gdr::abi::Layout_1_13;
     char buffer[64];
     uct_mem_h memh;
     ASSERT_EQ(uct_md_mem_reg(md_, buffer, sizeof(buffer), UCT_MD_MEM_ACCESS_ALL, &memh), UCS_OK);
     static unsigned completed;
     completed = 0;
     uct_completion_t completion{[](uct_completion_t*) { ++completed; }, 1, UCS_OK};
-    DeregParams params{kDeregMemh | kDeregFlags, kDeregFlagInvalidate, memh, &completion};
+    L::DeregParams params{L::kDeregMemh | L::kDeregFlags, L::kDeregFlagInvalidate, memh,
+                          &completion};
     EXPECT_EQ(uct_md_mem_dereg_v2(md_, &params), UCS_ERR_INVALID_PARAM) << "no completion given";
-    params.field_mask |= kDeregCompletion;
+    params.field_mask |= L::kDeregCompletion;
     EXPECT_EQ(uct_md_mem_dereg_v2(md_, &params), UCS_OK);
     EXPECT_EQ(completed, 1u);
     EXPECT_EQ(toy::calls.invalidated, 1u);
@@ -375,13 +376,14 @@ TEST_F(ToyIface, Query)
 
 TEST_F(ToyIface, Performance)
 {
-    using namespace gdr::abi::ucx_1_13;
+    using L = gdr::abi::Layout_1_13;
     open();
-    PerfAttr attr;
+    L::PerfAttr attr;
     std::memset(&attr, 0xa5, sizeof(attr));
-    attr.field_mask = kPerfAttrOperation | kPerfAttrLocalMemoryType | kPerfAttrSendPreOverhead |
-                      kPerfAttrBandwidth | kPerfAttrLatency | kPerfAttrMaxInflightEps;
-    attr.operation = kEpOpGetZcopy;
+    attr.field_mask = L::kPerfAttrOperation | L::kPerfAttrLocalMemoryType |
+                      L::kPerfAttrSendPreOverhead | L::kPerfAttrBandwidth | L::kPerfAttrLatency |
+                      L::kPerfAttrMaxInflightEps;
+    attr.operation = L::kEpOpGetZcopy;
     attr.local_memory_type = UCS_MEMORY_TYPE_CUDA;
     const double untouched = attr.recv_overhead;
     ASSERT_EQ(uct_iface_estimate_perf(iface_, &attr), UCS_OK);
@@ -392,8 +394,8 @@ TEST_F(ToyIface, Performance)
     EXPECT_EQ(attr.max_inflight_eps, 17u);
     EXPECT_EQ(std::memcmp(&attr.recv_overhead, &untouched, sizeof(untouched)), 0);
 
-    attr.field_mask = kPerfAttrOperation | kPerfAttrBandwidth;
-    attr.operation = static_cast<EpOp>(9); // tag offload
+    attr.field_mask = L::kPerfAttrOperation | L::kPerfAttrBandwidth;
+    attr.operation = static_cast<L::EpOp>(9); // tag offload
     ASSERT_EQ(uct_iface_estimate_perf(iface_, &attr), UCS_OK);
     EXPECT_EQ(toy::calls.operation, gdr::abi::EpOperation::other);
     EXPECT_EQ(attr.bandwidth.dedicated, 1e9) << "the memory type was not given";

@@ -36,7 +36,8 @@ Found ucx_1_13_1()
             .uct_path = "/opt/ucx/lib/libuct.so.0",
             .ucp_path = "/opt/ucx/lib/libucp.so.0",
             .base_iface_size = 1280,
-            .base_ep_size = 8};
+            .base_ep_size = 8,
+            .override = {}};
 }
 
 void expect_refused(const Found& found, const testing::Matcher<std::string>& reason)
@@ -52,10 +53,51 @@ TEST(Series, TheProcessIsSupported)
     EXPECT_EQ(why_not(), "");
 }
 
-TEST(Series, KnownVersion)
+TEST(Series, KnownVersions)
 {
-    const Choice choice = choose(ucx_1_13_1());
-    EXPECT_EQ(choice.series, &series_1_13) << choice.why_not;
+    for (unsigned minor = 13; minor <= 23; ++minor) {
+        Found found = ucx_1_13_1();
+        found.version = {1, minor};
+        const Choice choice = choose(found);
+        ASSERT_NE(choice.series, nullptr) << choice.why_not;
+        EXPECT_EQ(choice.series->version, found.version);
+    }
+}
+
+// UCT calls most functions without asking whether they are there.
+void expect_no_null(const void* table, size_t size)
+{
+    const auto* words = static_cast<void* const*>(table);
+    for (size_t i = 0; i < size / sizeof(void*); ++i)
+        EXPECT_NE(words[i], nullptr) << "function " << i;
+}
+
+TEST(Series, NoFunctionIsMissing)
+{
+    for (const Series& series : all_series()) {
+        SCOPED_TRACE("UCX 1." + std::to_string(series.version.minor));
+        expect_no_null(series.internal_ops, series.internal_ops_size);
+        expect_no_null(series.md_ops, series.md_ops_size);
+    }
+}
+
+TEST(Series, Override)
+{
+    Found found = ucx_1_13_1();
+    found.override = "auto";
+    EXPECT_EQ(choose(found).series->version, (Version{1, 13}));
+    found.override = "force:1.22";
+    EXPECT_EQ(choose(found).series->version, (Version{1, 22}));
+    found.version = {1, 99};
+    found.base_iface_size = 1;
+    found.ucp_path = "/elsewhere/libucp.so.0";
+    EXPECT_EQ(choose(found).series->version, (Version{1, 22}));
+    for (const char* value : {"force", "force:", "force:1", "force:1.", "force:1.99", "force:1.22x",
+                              "force:2.22", "1.22", "y"}) {
+        found.override = value;
+        expect_refused(found, AllOf(HasSubstr(std::string("UCX_GDR_ABI=") + value + " "),
+                                    HasSubstr("1.13 to 1.23")));
+    }
 }
 
 TEST(Series, NewerVersionIsRefused)

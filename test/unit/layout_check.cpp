@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Compiled, never run, by layout_check.sh against each UCX source tree: what src/abi declares the
-// same for all series, and the declarations of the tree's own series (LAYOUT_SERIES, when there is
+// same for all series, and the layout of the tree's own series (LAYOUT_MINOR, where src/abi has
 // one).
 #include "layout_check.hpp"
 
@@ -112,6 +112,6 @@ SAME_CALL(ComponentRegister, uct_component_register);
 SAME_CALL(TlRegister, uct_tl_register);
 SAME_CALL(CpuClocksPerSec, ucs_get_cpu_clocks_per_sec);
 
-#ifdef LAYOUT_SERIES
-#include LAYOUT_SERIES
+#ifdef LAYOUT_MINOR
+#include "layout_series.hpp"
 #endif

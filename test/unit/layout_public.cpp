@@ -7,13 +7,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <typeinfo>
 
 extern "C" {
 #include <ucm/api/ucm.h>
 #include <ucs/async/async_fwd.h>
 #include <ucs/config/global_opts.h>
+#include <ucs/config/parser.h>
 #include <ucs/config/types.h>
 #include <ucs/datastruct/list.h>
+#include <ucs/debug/log_def.h>
 #include <ucs/sys/event_set.h>
 #include <ucs/sys/topo/base/topo.h>
 #include <ucs/type/class.h>
@@ -24,6 +27,7 @@ extern "C" {
 #define FIELD(type, field)                                                                         \
     std::printf("%s.%s %zu+%zu\n", #type, #field, offsetof(type, field),                           \
                 sizeof(((type*)nullptr)->field))
+#define CALL(function) std::printf("%s %s\n", #function, typeid(function).name())
 #define VALUE(value) std::printf("%s %lld\n", #value, static_cast<long long>(value))
 
 int main()
@@ -179,6 +183,47 @@ int main()
     FIELD(ucm_event_t, vm_unmapped.address);
     FIELD(ucm_event_t, vm_unmapped.size);
     VALUE(UCM_EVENT_VM_UNMAPPED);
+
+    // Functions we call.
+    CALL(ucm_set_event_handler);
+    CALL(ucs_async_add_timer);
+    CALL(ucs_async_remove_handler);
+    CALL(ucs_async_set_event_handler);
+    CALL(ucs_class_call_cleanup_chain);
+    CALL(ucs_config_clone_double);
+    CALL(ucs_config_clone_int);
+    CALL(ucs_config_clone_string);
+    CALL(ucs_config_clone_table);
+    CALL(ucs_config_clone_uint);
+    CALL(ucs_config_clone_ulong);
+    CALL(ucs_config_help_enum);
+    CALL(ucs_config_help_generic);
+    CALL(ucs_config_help_table);
+    CALL(ucs_config_parse_config_file);
+    CALL(ucs_config_release_nop);
+    CALL(ucs_config_release_string);
+    CALL(ucs_config_release_table);
+    CALL(ucs_config_sprintf_bool);
+    CALL(ucs_config_sprintf_enum);
+    CALL(ucs_config_sprintf_memunits);
+    CALL(ucs_config_sprintf_string);
+    CALL(ucs_config_sprintf_time);
+    CALL(ucs_config_sprintf_uint);
+    CALL(ucs_config_sprintf_ulunits);
+    CALL(ucs_config_sscanf_bool);
+    CALL(ucs_config_sscanf_enum);
+    CALL(ucs_config_sscanf_memunits);
+    CALL(ucs_config_sscanf_string);
+    CALL(ucs_config_sscanf_table);
+    CALL(ucs_config_sscanf_time);
+    CALL(ucs_config_sscanf_uint);
+    CALL(ucs_config_sscanf_ulunits);
+    CALL(ucs_global_opts_set_value);
+    CALL(ucs_log_dispatch);
+    CALL(ucs_status_string);
+    CALL(ucs_topo_find_device_by_bus_id);
+    CALL(uct_md_mem_dereg);
+    CALL(uct_md_mem_reg);
 
     VALUE(UCT_COMPONENT_NAME_MAX);
     VALUE(UCT_MD_NAME_MAX);

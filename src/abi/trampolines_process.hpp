@@ -1,0 +1,91 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// UCX's parser of variables and ucx_perftest's context, in any series' layout.
+#pragma once
+
+#include "abi/trampolines_component.hpp"
+
+namespace gdr::abi {
+
+// Fills storage from an entry's fields.
+template <class L>
+ucs_status_t fill_options(typename L::ConfigEntry& entry, void* storage)
+{
+    auto* fill = reinterpret_cast<typename L::FillOptions*>(
+        reinterpret_cast<void*>(ucs_config_parser_fill_opts));
+    if constexpr (std::is_invocable_v<typename L::FillOptions, void*, void*, const char*, int>)
+        return fill(storage, &entry, UCS_DEFAULT_ENV_PREFIX, 0);
+    else
+        return fill(storage, entry.table, UCS_DEFAULT_ENV_PREFIX, entry.prefix, 0);
+}
+
+template <class L>
+ucs_status_t read_options(const OptionTable& table, void* storage, bool listed)
+{
+    auto fields = fields_of<typename L::ConfigField>(table, nullptr);
+    if (!listed) {
+        typename L::ConfigEntry entry = config_entry<L>(table, fields);
+        return fill_options<L>(entry, storage);
+    }
+
+    struct Listed {
+        std::vector<typename L::ConfigField> fields;
+        typename L::ConfigEntry entry;
+    };
+    auto* lasting = new Listed{std::move(fields), {}}; // UCX keeps it
+    lasting->entry = config_entry<L>(table, lasting->fields);
+    ucs_list_add_tail(&ucs_config_global_list, &lasting->entry.list);
+    return fill_options<L>(lasting->entry, storage);
+}
+
+inline constexpr uint8_t kTableIsLoaded = 1 << 0; // UCS_CONFIG_TABLE_FLAG_LOADED
+
+// Only the series that can load us that late keep a flag.
+template <class L>
+bool configuration_was_read()
+{
+    using Entry = typename L::ConfigEntry;
+    if constexpr (requires(Entry entry) { entry.flags; }) {
+        for (const ucs_list_link_t* link = ucs_config_global_list.next;
+             link != &ucs_config_global_list; link = link->next) {
+            const auto* entry = ucs_container_of(link, Entry, list);
+            if (std::strcmp(entry->name, "UCP context") == 0)
+                return (entry->flags & kTableIsLoaded) != 0;
+        }
+    }
+    return false;
+}
+
+template <class Value>
+Value value_at(const void* base, size_t offset)
+{
+    Value value;
+    std::memcpy(&value, static_cast<const char*>(base) + offset, sizeof(value));
+    return value;
+}
+
+template <class L>
+unsigned perftest_rank(const void* context)
+{
+    using GroupIndex = unsigned (*)(void* group);
+    const void* rte = value_at<const void*>(context, L::kPerfContextRte);
+    return value_at<GroupIndex>(rte, L::kPerfRteGroupIndex)(
+        value_at<void*>(context, L::kPerfContextRteGroup));
+}
+
+// The memory domain follows its component, which tells where.
+template <class L>
+uct_md_h perftest_md(const void* context)
+{
+    for (const size_t offset : {L::kPerfContextComponent, L::kPerfContextComponentAssert}) {
+        const auto* candidate = value_at<const void*>(context, offset);
+        for (const ucs_list_link_t* link = uct_components_list.next; link != &uct_components_list;
+             link = link->next) {
+            if (candidate == ucs_container_of(link, typename L::UctComponent, list))
+                return value_at<uct_md_h>(context, offset + sizeof(candidate));
+        }
+    }
+    return nullptr;
+}
+
+} // namespace gdr::abi
