@@ -459,6 +459,45 @@ TEST(DISABLED_Driver, EndWhileCopying)
               0);
 }
 
+// A window on device memory, bound behind a copy and used.
+TEST(DISABLED_Driver, Window)
+{
+    Cuda cuda;
+    Device device;
+    const CUdeviceptr memory = cuda.allocate(kRoom);
+    ibv_mr* mr = ibv_reg_mr(device.pd, reinterpret_cast<void*>(memory), kRoom,
+                            kAllAccess | IBV_ACCESS_MW_BIND);
+    ASSERT_NE(mr, nullptr);
+    ibv_mw* mw = ibv_alloc_mw(device.pd, IBV_MW_TYPE_2);
+    ASSERT_NE(mw, nullptr);
+    {
+        Endpoint a(device), b(device);
+        connect(a, b);
+        Buffer own(device, &cuda, Kind::device, true);
+        own.set(0, 1000, 1);
+        ASSERT_EQ(post(b, IBV_WR_RDMA_WRITE, own.sge(0, 1000), memory + 5000, mr->rkey), 0);
+        ibv_send_wr wr = {};
+        wr.opcode = IBV_WR_BIND_MW;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        wr.bind_mw = {mw, ibv_inc_rkey(mw->rkey), {mr, memory, 1000, IBV_ACCESS_REMOTE_WRITE}};
+        ASSERT_EQ(b.post(wr), 0);
+        EXPECT_EQ(b.next().status, IBV_WC_SUCCESS);
+        EXPECT_EQ(b.next().status, IBV_WC_SUCCESS);
+        ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, own.sge(0, 1000), memory, wr.bind_mw.rkey), 0);
+        EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
+        std::vector<unsigned char> bytes(1000);
+        for (const std::size_t offset : {0, 5000}) {
+            cuda.get(bytes.data(), memory + offset, bytes.size());
+            EXPECT_TRUE(is_filled(bytes.data(), bytes.size(), 1));
+        }
+        ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, own.sge(0, 1000), memory + 1, wr.bind_mw.rkey), 0);
+        EXPECT_EQ(a.next().status, IBV_WC_REM_ACCESS_ERR);
+        EXPECT_EQ(ibv_dealloc_mw(mw), 0);
+    }
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    cuda.release(memory);
+}
+
 // Memory that is no longer what was registered.
 TEST(DISABLED_Driver, FreedMemory)
 {
@@ -589,7 +628,7 @@ TEST(Driver_, StagedCopies)
 // While copies take so long that posting is over before the first is done.
 TEST(Driver_, SlowCopies)
 {
-    for (const char* test : {"Order", "EndWhileCopying"}) {
+    for (const char* test : {"Order", "EndWhileCopying", "Window"}) {
         EXPECT_TRUE(run_tests(std::string("DISABLED_Driver.") + test,
                               {"SOFTHCA_DEVICE_COPY=driver", "SOFTCUDA_COPY_LATENCY_US=20000"}))
             << test;

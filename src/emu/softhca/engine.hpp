@@ -3,7 +3,9 @@
 // Execution of work requests. The process that runs a send queue plays both HCAs: it checks keys,
 // bounds and rights as the responder's would, moves the payload and publishes both completions.
 // Usually that is the poster, within ibv_post_send; a queue that has to wait for its receiver is
-// run by the receiver when it posts receives, and by the agents of both.
+// run by the receiver when it posts receives, and by the agents of both. Requests that come to
+// device memory which only the CUDA driver can copy are left to the requester's copier, which runs
+// the queue without holding its lock while it copies.
 //
 // Order of locks: send queue, then receive queue, then completion queue; one of each at most.
 #pragma once

@@ -192,7 +192,9 @@ void SendQueue::run()
         const auto is_failed = [this] { return qp_.state.load() == IBV_QPS_ERR; };
         Outcome outcome = Outcome::finished(IBV_WC_WR_FLUSH_ERR);
         if (!is_failed()) {
-            outcome = role_ == Role::copier ? execute_unlocked(wr) : execute(wr);
+            // A binding copies nothing, and waits for all who have access.
+            const bool copies = role_ == Role::copier && wr.opcode != IBV_WR_BIND_MW;
+            outcome = copies ? execute_unlocked(wr) : execute(wr);
         }
         if (outcome.wait_for == Wait::copier) {
             leave_to_copier();
