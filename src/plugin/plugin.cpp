@@ -7,6 +7,8 @@
 #include "abi/host.hpp"
 #include "abi/settings.hpp"
 #include "copy/component.hpp"
+#include "cuda/driver.hpp"
+#include "plugin/cpu_fault.hpp"
 #include "plugin/perftest_allocator.hpp"
 #include "plugin/prepare_host.hpp"
 #include "plugin/statistics.hpp"
@@ -26,7 +28,8 @@ namespace {
 
 struct Options {
     char* statistics_path;
-    char* abi; // read by abi::choose_series(), listed here
+    int explain_cpu_faults; // boolean
+    char* abi;              // read by abi::choose_series(), listed here
 } options;
 
 const abi::OptionTable& option_table()
@@ -40,6 +43,10 @@ const abi::OptionTable& option_table()
           "memory registrations, of all interfaces that have been closed. \"-\" is standard\n"
           "error, empty none. Processes that do not use UCX write nothing.",
           offsetof(Options, statistics_path), abi::OptionType::string},
+         {"CPU_FAULTS", "y",
+          "Say what happened when the program dies because its CPU touched GPU memory, as MPI\n"
+          "libraries built without CUDA do in some calls. n: leave SIGSEGV and SIGBUS alone.",
+          offsetof(Options, explain_cpu_faults), abi::OptionType::boolean},
          {"ABI", "auto",
           "The series of UCX's plugin interface to use. \"auto\": that of the UCX in the process, "
           "if\n"
@@ -56,6 +63,8 @@ void on_first_use()
 {
     process_uses_ucx = true;
     report_preparation();
+    if (const cuda::Driver* driver = cuda::driver(); driver && options.explain_cpu_faults)
+        explain_cpu_faults(*driver);
 }
 
 bool ucp_is_loaded()

@@ -1,0 +1,157 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// A handler of SIGSEGV and SIGBUS that looks, speaks, and lets the fault happen again
+// under the handler that was there before.
+#include "plugin/cpu_fault.hpp"
+
+#include "cuda/pointer.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <iterator>
+#include <string_view>
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace gdr::plugin {
+namespace {
+
+constexpr int kSignals[] = {SIGSEGV, SIGBUS};
+constexpr time_t kPatience = 2; // seconds that looking may take
+
+using Sigaction = int (*)(int signal, const struct sigaction* action, struct sigaction* former);
+
+const cuda::Driver* driver_of_process;
+Sigaction libc_sigaction;
+struct sigaction former[std::size(kSignals)];
+
+// The innermost frame whose function the user called: one of MPI's, else the one that faulted.
+struct Culprit {
+    const char* function = "an unknown function";
+    const char* library = "?";
+    bool is_mpi = false;
+};
+
+Culprit find_culprit()
+{
+    void* frames[64];
+    const int count = backtrace(frames, std::size(frames));
+    Culprit culprit;
+    bool found = false;
+    for (int i = 0; i < count; ++i) {
+        Dl_info info;
+        if (dladdr(frames[i], &info) == 0 || info.dli_sname == nullptr)
+            continue;
+        const std::string_view name = info.dli_sname;
+        const bool is_mpi = name.starts_with("MPI_") || name.starts_with("PMPI_");
+        // The first two frames are this file's, the third the kernel's return from the handler.
+        if (is_mpi || (!found && i > 2))
+            culprit = {info.dli_sname + (name.starts_with("PMPI_") ? 1 : 0), info.dli_fname,
+                       is_mpi};
+        found |= i > 2;
+        if (is_mpi)
+            break;
+    }
+    return culprit;
+}
+
+// Formatted on the stack and written at once: nothing else is safe here.
+void say(const void* address, const cuda::Pointer& memory)
+{
+    const Culprit culprit = find_culprit();
+    char text[1536];
+    const int length = std::snprintf(
+        text, sizeof(text),
+        "gdr: pid %d: the CPU touched GPU memory and dies of it: address %p, in a buffer of %zu "
+        "bytes on GPU %d, in %s of %s. %s\n",
+        getpid(), address, memory.length, memory.device, culprit.function, culprit.library,
+        culprit.is_mpi
+            ? "This MPI library was built without CUDA and lets the CPU handle this call's "
+              "buffers. Pass it host memory here (cuMemcpy before or after), or use an MPI library "
+              "built with CUDA; ucx-gdr's docs/mpi.md lists the calls that take GPU memory."
+            : "Copy it with CUDA, or use managed memory.");
+    (void)!write(STDERR_FILENO, text, std::min(static_cast<size_t>(length), sizeof(text) - 1));
+}
+
+void restore(int signal)
+{
+    for (size_t i = 0; i < std::size(kSignals); ++i) {
+        if (kSignals[i] == signal)
+            libc_sigaction(signal, &former[i], nullptr);
+    }
+}
+
+// While it lives: when the driver does not answer, because the fault interrupted the driver itself,
+// the former handler gets the signal after a while.
+class TimeLimit {
+  public:
+    explicit TimeLimit(int signal)
+    {
+        sigevent event = {};
+        event.sigev_notify = SIGEV_SIGNAL;
+        event.sigev_signo = signal;
+        itimerspec time = {};
+        time.it_value.tv_sec = kPatience;
+        is_set_ = timer_create(CLOCK_MONOTONIC, &event, &timer_) == 0;
+        if (is_set_)
+            timer_settime(timer_, 0, &time, nullptr);
+    }
+    TimeLimit(const TimeLimit&) = delete;
+    TimeLimit& operator=(const TimeLimit&) = delete;
+    ~TimeLimit()
+    {
+        if (is_set_)
+            timer_delete(timer_);
+    }
+
+  private:
+    timer_t timer_;
+    bool is_set_;
+};
+
+// Returning executes the faulting instruction once more.
+void on_fault(int signal, siginfo_t* info, void*)
+{
+    static std::atomic_flag busy = ATOMIC_FLAG_INIT;
+    restore(signal);
+    if (busy.test_and_set() || info->si_code <= 0) // sent by a process, not a fault
+        return;
+    const TimeLimit limit(signal);
+    try {
+        const cuda::Pointer memory = cuda::classify(*driver_of_process, info->si_addr);
+        if (memory.kind == cuda::MemoryKind::device)
+            say(info->si_addr, memory);
+    } catch (...) {
+        // A driver that does not know any more has nothing to explain.
+    }
+}
+
+} // namespace
+
+void explain_cpu_faults(const cuda::Driver& driver)
+{
+    static std::atomic_flag done = ATOMIC_FLAG_INIT;
+    if (done.test_and_set())
+        return;
+    // UCX has a sigaction of its own, which keeps others from handling faults.
+    void* libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    libc_sigaction = libc ? reinterpret_cast<Sigaction>(dlsym(libc, "sigaction")) : nullptr;
+    if (libc_sigaction == nullptr)
+        return;
+    driver_of_process = &driver;
+    void* frame;
+    backtrace(&frame, 1); // loads what it needs, while that is possible
+    struct sigaction action = {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+    for (size_t i = 0; i < std::size(kSignals); ++i)
+        libc_sigaction(kSignals[i], &action, &former[i]);
+}
+
+} // namespace gdr::plugin
