@@ -34,7 +34,7 @@ for mpi in openmpi mpich; do
     if command -v mpicxx.$mpi >/dev/null && command -v mpirun.$mpi >/dev/null; then
         mpicxx.$mpi -std=c++20 -O1 -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX ${CUDA_CFLAGS:-} \
             "$top_srcdir/test/mpi/mpi_calls.cpp" -o "$work/mpi_calls.$mpi" -ldl || exit 99
-        mpis+=($mpi)
+        mpis+=("$mpi")
     fi
 done
 if [[ ${#mpis[@]} -eq 0 ]]; then
