@@ -222,7 +222,20 @@ TEST_F(SoftcudaProcess, DmabufByKindOfMemory)
 {
     CUdeviceptr pool = 0, managed = 0;
     ASSERT_CUDA(cuMemAllocAsync(&pool, 4096, nullptr));
-    close(export_dmabuf(pool, 4096));
+    // What a pool has mapped is exported from its beginning only.
+    export_dmabuf(pool, 4096, CUDA_ERROR_INVALID_VALUE);
+    constexpr auto mapping_base = static_cast<CUpointer_attribute>(19); // named by CUDA 11.8
+    const auto mapping = attribute<CUdeviceptr>(mapping_base, pool);
+    ASSERT_LT(mapping, pool);
+    ASSERT_CUDA(cuMemcpyHtoD(pool, pattern(4096).data(), 4096));
+    const int fd = export_dmabuf(mapping, pool + 4096 - mapping);
+    auto* mapped = static_cast<unsigned char*>(softcuda_dmabuf_map(fd));
+    ASSERT_NE(mapped, nullptr);
+    EXPECT_EQ(
+        std::vector<unsigned char>(mapped + (pool - mapping), mapped + (pool - mapping) + 4096),
+        pattern(4096));
+    munmap(mapped, pool + 4096 - mapping);
+    close(fd);
     ASSERT_CUDA(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
     export_dmabuf(managed, 4096, CUDA_ERROR_INVALID_VALUE);
     void* host = nullptr;

@@ -92,16 +92,23 @@ struct Cuda {
         EXPECT_CUDA(CUDA_CALL(*this, cuStreamSynchronize)(CU_STREAM_LEGACY));
     }
 
-    // A dmabuf of the pages that hold the range; -1 where the driver refuses.
+    // A dmabuf of the pages that hold the range, from `start` on: of a pool's memory, all pages
+    // before it too.
     int export_pages(CUdeviceptr pointer, std::size_t size, CUdeviceptr& start) const
     {
+        constexpr auto mapping_base = static_cast<CUpointer_attribute>(19);
+        CUmemoryPool pool = nullptr;
         start = pointer & ~CUdeviceptr{4095};
+        if (CUDA_CALL(*this, cuPointerGetAttribute)(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+                                                    pointer) == CUDA_SUCCESS &&
+            pool != nullptr) {
+            EXPECT_CUDA(CUDA_CALL(*this, cuPointerGetAttribute)(&start, mapping_base, pointer));
+        }
         const std::size_t length = ((pointer + size + 4095) & ~CUdeviceptr{4095}) - start;
         int fd = -1;
-        return CUDA_CALL(*this, cuMemGetHandleForAddressRange)(
-                   &fd, start, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0) == CUDA_SUCCESS
-                   ? fd
-                   : -1;
+        EXPECT_CUDA(CUDA_CALL(*this, cuMemGetHandleForAddressRange)(
+            &fd, start, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+        return fd;
     }
 
     void* library;

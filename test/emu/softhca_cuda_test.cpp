@@ -41,9 +41,6 @@ class Buffer {
         if (kind != Kind::host && by_dmabuf) {
             CUdeviceptr pages = 0;
             const int fd = cuda->export_pages(start_, size_, pages);
-            if (fd < 0 && kind == Kind::pool && Cuda::is_real()) {
-                return; // exports the first allocation of a pool only
-            }
             mr_ = kind == Kind::small // all of its page
                       ? ibv_reg_dmabuf_mr(device.pd, 0, 4096, pages, fd, kAllAccess)
                       : ibv_reg_dmabuf_mr(device.pd, start_ - pages, size_, start_, fd, kAllAccess);
@@ -341,9 +338,6 @@ TEST(DISABLED_Driver, WithinAProcess)
         Buffer source(device, &cuda, from, true);
         for (const Kind to : kKinds) {
             Buffer target(device, &cuda, to, true);
-            if (target.mr() == nullptr) {
-                continue;
-            }
             SCOPED_TRACE(std::string(name_of(from)) + " to " + name_of(to));
             const auto size =
                 static_cast<std::uint32_t>(std::min(source.size(), target.size()) - 16);

@@ -334,6 +334,10 @@ TEST_F(Cuda, PoolMemoryHasNoContextAndIsReleased)
         CurrentContext current_for(*driver_, pointer);
         EXPECT_EQ(current(), context.handle());
     }
+    DmabufExport exported = export_dmabuf(*driver_, advance(address, 50000), 100);
+    EXPECT_TRUE(exported.fd);
+    EXPECT_LT(exported.base, memory); // with all that the pool has mapped before
+    EXPECT_GE(exported.base + exported.length, memory + 50100);
     EXPECT_EQ(release(*driver_, address), CUDA_SUCCESS);
     EXPECT_EQ(current(), nullptr);
 }

@@ -26,11 +26,12 @@ std::vector<MemoryName> name_range(uintptr_t address, size_t length)
     std::vector<MemoryName> names;
     for (const Allocation& allocation : allocations) {
         require(allocation.on_device() && allocation.kind != Kind::ipc);
+        require(allocation.kind != Kind::pool || address == allocation.mapped_at());
         require(allocation.kind != Kind::device || current_context() != nullptr,
                 CUDA_ERROR_INVALID_CONTEXT);
         MemoryName name =
             name_memory(allocation.extent, allocation.device, allocation.rdma_capable);
-        uintptr_t first_page = allocation.base / kPage * kPage;
+        uintptr_t first_page = allocation.mapped_at();
         uintptr_t start = std::max(address, first_page);
         uintptr_t end = std::min(address + length, first_page + name.length);
         name.offset += start - first_page;

@@ -105,8 +105,9 @@ CUdeviceptr allocate_device_memory(Kind kind, int ordinal, size_t size, CUcontex
     Device& on = device(ordinal);
     require(size <= on.memory(), CUDA_ERROR_OUT_OF_MEMORY);
     size_t alignment = size >= kLargePage ? kLargePage : kPage;
-    size_t reserved_length = round_up(size, alignment);
-    size_t offset = offset_in_page(size);
+    size_t before = kind == Kind::pool ? kPage : 0;
+    size_t reserved_length = round_up(before + size, alignment);
+    size_t offset = before + offset_in_page(size);
     Extent extent = on.take(offset + size);
     uintptr_t reserved = on.addresses().take(reserved_length, alignment);
     if (reserved == 0) {
@@ -202,8 +203,7 @@ Pieces pieces(uintptr_t address, size_t length, Space space)
         require(allocation != nullptr && allocation->on_device() && allocation->accessible);
         size_t offset = address - allocation->base;
         size_t here = std::min(length, allocation->size - offset);
-        char* start = allocation->extent.alias + (allocation->base % kPage) + offset;
-        result.emplace_back(start, here);
+        result.emplace_back(allocation->alias(address), here);
         address += here;
         length -= here;
         allocation = r.find(address);
@@ -222,17 +222,17 @@ std::vector<Allocation> find_consecutive(uintptr_t address, size_t length)
     uintptr_t end = address + length;
     Registry& r = registry();
     std::lock_guard guard(r.mutex);
+    const auto mapping_end = [](const Allocation& a) { return round_up(a.base + a.size, kPage); };
     auto next = r.by_base.lower_bound(round_up(address + 1, kPage));
-    if (next == r.by_base.begin()) {
-        return result;
+    if (next != r.by_base.begin() && mapping_end(std::prev(next)->second) > address) {
+        --next;
     }
-    for (--next; address < end; ++next) {
-        if (next == r.by_base.end() || next->second.base / kPage > address / kPage ||
-            round_up(next->second.base + next->second.size, kPage) <= address) {
+    for (; address < end; ++next) {
+        if (next == r.by_base.end() || next->second.mapped_at() > address) {
             return {};
         }
         result.push_back(next->second);
-        address = round_up(next->second.base + next->second.size, kPage);
+        address = mapping_end(next->second);
     }
     return result;
 }
@@ -251,5 +251,5 @@ SOFTCUDA_EXPORT void* softcuda_host_alias(const void* device_ptr, size_t length)
     if (!allocation || !allocation->on_device() || !allocation->contains(address, length)) {
         return nullptr;
     }
-    return allocation->extent.alias + (allocation->base % kPage) + (address - allocation->base);
+    return allocation->alias(address);
 }

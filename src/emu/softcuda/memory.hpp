@@ -32,7 +32,7 @@ struct Allocation {
     uint64_t buffer_id = 0; // set by insert(): unique in the process, never used again
     uintptr_t reserved = 0; // device addresses taken; by others for vmm memory
     size_t reserved_length = 0;
-    Extent extent{}; // device memory: where the bytes are, from the page of `base` on
+    Extent extent{}; // device memory: where the bytes are, from mapped_at() on
     CUmemoryPool pool = nullptr;
     uint64_t vmm_handle = 0;
     int ipc_token = -1; // file that shows other processes that the allocation lives
@@ -43,6 +43,10 @@ struct Allocation {
 
     /// Memory the CPU cannot touch at its own address.
     bool on_device() const { return kind <= Kind::ipc; }
+    /// Where the pages begin. A pool maps memory in blocks, so an allocation's mapping begins with
+    /// what is not its own: here, with one page.
+    uintptr_t mapped_at() const { return kind == Kind::pool ? reserved : base / kPage * kPage; }
+    char* alias(uintptr_t address) const { return extent.alias + (address - mapped_at()); }
     bool contains(uintptr_t address, size_t length) const
     {
         return address - base < size && length <= size - (address - base);

@@ -32,10 +32,10 @@ AddressRange range(const Allocation& a)
                                : AddressRange(a.base, a.size);
 }
 
-/// Where memory is mapped: whole pages, of vmm memory the mapping.
+/// Where memory is mapped: whole pages, of vmm memory the mapping, of a pool's its block.
 AddressRange mapping(const Allocation& a)
 {
-    uintptr_t start = a.base / kPage * kPage;
+    uintptr_t start = a.mapped_at();
     return {start, round_up(a.base + a.size, kPage) - start};
 }
 
