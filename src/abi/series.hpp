@@ -35,8 +35,6 @@ struct Series {
     // shown by ucx_info -f when listed.
     ucs_status_t (*read_options)(const OptionTable& table, void* storage, bool listed);
 
-    bool (*configuration_was_read)(); // UCP's
-
     // ucx_perftest: the rank of this process and the memory domain of a test, NULL when there is
     // none.
     unsigned (*perftest_rank)(const void* perf);

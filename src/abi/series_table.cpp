@@ -23,7 +23,6 @@ constexpr Series series_of(Version version)
         .protocols_v2_default = L::kProtocolsV2,
         .register_component = register_component<L>,
         .read_options = read_options<L>,
-        .configuration_was_read = configuration_was_read<L>,
         .perftest_rank = perftest_rank<L>,
         .perftest_md = perftest_md<L>,
     };

@@ -5,10 +5,14 @@
 
 #include "abi/series.hpp"
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 
+#include <dlfcn.h>
+#include <execinfo.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -68,9 +72,14 @@ bool set_global_option(const char* name, const char* value)
     return ucs_global_opts_set_value(name, value) == UCS_OK;
 }
 
-bool configuration_was_read()
+bool ucp_is_loading_us()
 {
-    return series().configuration_was_read();
+    void* frames[64];
+    const int count = backtrace(frames, 64);
+    return std::any_of(frames, frames + count, [](void* frame) {
+        Dl_info info;
+        return dladdr(frame, &info) && info.dli_fname && std::strstr(info.dli_fname, "/libucp.so");
+    });
 }
 
 bool protocols_v2_default()

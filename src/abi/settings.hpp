@@ -27,9 +27,9 @@ bool set_default(const char* name, const char* value);
 // Sets one of UCX's global options, which it reads when it is loaded. False: UCX did not take it.
 bool set_global_option(const char* name, const char* value);
 
-// Whether UCP has read its configuration before now. What is then given as a default comes too late
-// for contexts that are made with it.
-bool configuration_was_read();
+// Whether UCP is loading this library now, having read its configuration: what is then given as a
+// default comes too late for the context it is making. To be asked while the library is loaded.
+bool ucp_is_loading_us();
 
 // Whether this UCX uses protocols v2 unless told otherwise.
 bool protocols_v2_default();

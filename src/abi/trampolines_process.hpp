@@ -38,24 +38,6 @@ ucs_status_t read_options(const OptionTable& table, void* storage, bool listed)
     return fill_options<L>(lasting->entry, storage);
 }
 
-inline constexpr uint8_t kTableIsLoaded = 1 << 0; // UCS_CONFIG_TABLE_FLAG_LOADED
-
-// Only the series that can load us that late keep a flag.
-template <class L>
-bool configuration_was_read()
-{
-    using Entry = typename L::ConfigEntry;
-    if constexpr (requires(Entry entry) { entry.flags; }) {
-        for (const ucs_list_link_t* link = ucs_config_global_list.next;
-             link != &ucs_config_global_list; link = link->next) {
-            const auto* entry = ucs_container_of(link, Entry, list);
-            if (std::strcmp(entry->name, "UCP context") == 0)
-                return (entry->flags & kTableIsLoaded) != 0;
-        }
-    }
-    return false;
-}
-
 template <class Value>
 Value value_at(const void* base, size_t offset)
 {

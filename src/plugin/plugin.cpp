@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <string>
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -77,13 +78,18 @@ bool ucp_is_loaded()
 
 // UCX never asks a plugin that registered nothing. The line is due when the process has loaded UCP
 // by itself: now, if it is linked with it, or when it has done so by its end (Open MPI's modules).
-bool refusal_is_due = false;
-
-void refuse_if_ucx_is_used()
+std::string& refusal_due()
 {
-    refusal_is_due = !ucp_is_loaded();
-    if (!refusal_is_due)
-        gdr_log(warn, "not used: %s", abi::why_not().c_str());
+    static std::string reason;
+    return reason;
+}
+
+void refuse(const std::string& reason)
+{
+    if (ucp_is_loaded())
+        gdr_log(warn, "not used: %s", reason.c_str());
+    else
+        refusal_due() = reason;
 }
 
 void write_statistics(const char* path)
@@ -103,7 +109,11 @@ void write_statistics(const char* path)
 {
     try {
         if (!abi::choose_series()) {
-            refuse_if_ucx_is_used();
+            refuse(abi::why_not());
+            return;
+        }
+        if (const std::string reason = prepare_host(); !reason.empty()) {
+            refuse(reason);
             return;
         }
         // False: this library is in the process already, from another path.
@@ -111,7 +121,6 @@ void write_statistics(const char* path)
             return;
         abi::register_component(rc::component());
         abi::register_options(option_table(), &options);
-        prepare_host();
         provide_perftest_allocators();
         abi::on_first_use(on_first_use);
         pthread_atfork(nullptr, nullptr, [] { statistics().reset(); });
@@ -122,8 +131,8 @@ void write_statistics(const char* path)
 
 [[gnu::destructor]] void unload()
 {
-    if (refusal_is_due && ucp_is_loaded())
-        gdr_log(warn, "was not used: %s", abi::why_not().c_str());
+    if (!refusal_due().empty() && ucp_is_loaded())
+        gdr_log(warn, "was not used: %s", refusal_due().c_str());
     if (process_uses_ucx && options.statistics_path && *options.statistics_path)
         write_statistics(options.statistics_path);
 }

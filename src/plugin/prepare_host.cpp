@@ -7,13 +7,12 @@
 #include "abi/settings.hpp"
 #include "plugin/transport_list.hpp"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace gdr::plugin {
 namespace {
-
-// From UCX 1.22 on UCP loads us when it has read its configuration, if not from libucs before.
-bool too_late;
 
 struct Setting {
     const char* name; // without UCX_
@@ -56,28 +55,32 @@ std::vector<Setting>& changed()
 
 } // namespace
 
-void prepare_host()
+std::string prepare_host()
 {
     if (!lists_transport(abi::user_setting("TLS").value_or("all"), "gdr"))
-        return;
-    too_late = abi::configuration_was_read();
-    for (Setting& setting : wanted()) {
-        if (abi::user_setting(setting.name))
-            continue;
+        return {};
+    std::vector<Setting> settings = wanted();
+    std::erase_if(settings, [](const Setting& setting) {
+        return abi::user_setting(setting.name).has_value();
+    });
+    const auto default_only =
+        std::ranges::find(settings, +abi::set_default, [](const Setting& s) { return s.set; });
+    if (default_only != settings.end() && abi::ucp_is_loading_us())
+        return std::string("UCX loaded it after reading its configuration, too late for UCX_") +
+               default_only->name + "=" + default_only->value +
+               ": set that, or link libuct_gdr.so.0 as libucs_gdr.so.0 too into its directory, so "
+               "that UCX loads it earlier (" +
+               default_only->reason + ")";
+    for (Setting& setting : settings)
         setting.taken = setting.set(setting.name, setting.value);
-        changed().push_back(setting);
-    }
+    changed() = std::move(settings);
+    return {};
 }
 
 void report_preparation()
 {
     for (const Setting& setting : changed()) {
-        if (setting.taken && too_late && setting.set == abi::set_default)
-            gdr_log(warn,
-                    "UCX_%s=%s comes too late for the first context: set it in the environment, or "
-                    "let UCX load libuct_gdr.so.0 as libucs_gdr.so.0 too (%s)",
-                    setting.name, setting.value, setting.reason);
-        else if (setting.taken)
+        if (setting.taken)
             gdr_log(info, "UCX_%s=%s: %s", setting.name, setting.value, setting.reason);
         else
             gdr_log(warn, "UCX did not take UCX_%s=%s, set it in the environment: %s", setting.name,

@@ -5,12 +5,16 @@
 // UCX_TLS leaves gdr out.
 #pragma once
 
+#include <string>
+
 namespace gdr::plugin {
 
 // To be called once, before UCX reads its configuration. The settings hold for this process: they
 // are not in the environment of its children. An application whose variables have a prefix of their
 // own (ucp_config_read("APP", ...): APP_UCX_*) can override them.
-void prepare_host();
+//
+// Not empty: why the host cannot be prepared and the plugin must not be used; nothing was changed.
+std::string prepare_host();
 
 // One INFO line for each setting that was changed, naming the variable and the reason; a warning
 // for one that UCX did not take.

@@ -4,6 +4,9 @@
 # What the scripts of test/ucp share: the emulated HCA, the emulated GPU and the module around a
 # program. Sourced; sets failed=1 when a program fails. A GPU or an HCA of the machine is not used.
 
+# shellcheck source=test/ucx_version.sh
+. "$top_srcdir/test/ucx_version.sh"
+
 programs=$top_builddir/test/ucp
 softhca=$top_builddir/src/emu/softhca/.libs/libsofthca.so
 softcuda=$top_builddir/src/emu/softcuda/.libs
@@ -52,11 +55,6 @@ run() {
     [ $status = 0 ] && return
     echo "FAILED: $program $* (status $status)"
     failed=1
-}
-
-# The series of the UCX that the programs run with: the minor number of its version.
-ucx_minor() {
-    ucx_info -v | sed -n 's/^# \(Library v\|V\)ersion:* 1\.\([0-9]*\)\..*/\2/p' | head -n 1
 }
 
 # The first generation of protocols instead of the second, which the module switches on where it is not

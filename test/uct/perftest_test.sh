@@ -18,6 +18,9 @@ esac
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 for variable in $(env | sed -n 's/^\(UCX_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$variable"; done
 
+# shellcheck source=test/ucx_version.sh
+. "$top_srcdir/test/ucx_version.sh"
+
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 preload=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so:$top_builddir/src/plugin/.libs/libuct_gdr.so.0
@@ -65,4 +68,15 @@ check "put of device memory" -t put_bw -D zcopy -s 65536 -n 500 -w 10 -m cuda
 check "put of host memory to device memory" -t put_bw -D zcopy -s 4096 -n 500 -w 10 -m host,cuda
 check "get into device memory" -t get -D zcopy -s 4096 -n 500 -w 10 -m cuda
 check "ping-pong of device memory" -t put_lat -D zcopy -s 8 -n 500 -w 10 -m cuda
+
+if [ "$(ucx_minor)" -lt 22 ]; then
+    echo "skipped: through UCX_PLUGIN_PATH alone (UCX 1.22 and later)"
+else
+    module=$top_builddir/src/plugin/.libs/libuct_gdr.so.0
+    ln -s "$module" "$work/libuct_gdr.so.0"
+    ln -s "$module" "$work/libucs_gdr.so.0"
+    export UCX_PLUGIN_PATH="$work"
+    preload=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so
+    check "through UCX_PLUGIN_PATH alone" -t put_bw -D zcopy -s 65536 -n 500 -w 10 -m cuda
+fi
 exit $failed

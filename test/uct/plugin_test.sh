@@ -9,6 +9,9 @@ ucx_info=$(command -v ucx_info) || {
     echo "skipped: no ucx_info (package ucx-utils)"
     exit 77
 }
+# shellcheck source=test/ucx_version.sh
+. "$top_srcdir/test/ucx_version.sh"
+minor=$(ucx_minor)
 module=$top_builddir/src/plugin/.libs/libuct_gdr.so.0
 late=$top_builddir/test/uct/late_ucp
 fake=$top_builddir/test/uct/.libs/libfake_ucp.so
@@ -51,13 +54,21 @@ expect "it cannot be unloaded" 1 "$(readelf -d "$module" | grep -c 'Flags:.*NODE
 
 # ---- preloaded into a process that does not use UCX
 
-expect "other programs hear nothing" "" "$(with UCX_LOG_LEVEL=info UCX_GDR_STATS=- /bin/true)"
+# UCX itself has something to say about /run when it is not there: not with UCX_VFS_ENABLE=n.
+expect "other programs hear nothing" "" \
+    "$(with UCX_LOG_LEVEL=info UCX_VFS_ENABLE=n UCX_GDR_STATS=- /bin/true)"
 expect "the environment of children is as it was" "" "$(with sh -c 'env | grep ^UCX_')"
 
 # ---- host preparation
 
 prepared="MEMTYPE_CACHE=n PROTO_ENABLE=y RCACHE_ENABLE=n "
-stock="MEMTYPE_CACHE=try PROTO_ENABLE=n RCACHE_ENABLE=try "
+stock_proto=y
+said_proto=
+if [ "$minor" -lt 16 ]; then
+    stock_proto=n
+    said_proto="INFO UCX_PROTO_ENABLE=y "
+fi
+stock="MEMTYPE_CACHE=try PROTO_ENABLE=$stock_proto RCACHE_ENABLE=try "
 expect "UCX without the module" "$stock" "$("$ucx_info" -c | settings)"
 expect "UCX with it" "$prepared" "$(with "$ucx_info" -c | settings)"
 expect "what the user gives stays" "MEMTYPE_CACHE=y PROTO_ENABLE=n RCACHE_ENABLE=try " \
@@ -73,7 +84,7 @@ expect "UCX_TLS names gdr" "$prepared" "$(with UCX_TLS=gdr,tcp "$ucx_info" -c | 
 
 said() { sed -n 's/.*UCX  \(INFO\|WARN\)  gdr: \(UCX_[A-Z_]*=[a-z]\): .*/\1 \2/p' | sort | tr '\n' ' '; }
 expect "one line for each change" \
-    "INFO UCX_MEMTYPE_CACHE=n INFO UCX_PROTO_ENABLE=y INFO UCX_RCACHE_ENABLE=n " \
+    "INFO UCX_MEMTYPE_CACHE=n ${said_proto}INFO UCX_RCACHE_ENABLE=n " \
     "$(with UCX_LOG_LEVEL=info "$ucx_info" -d | said)"
 expect "none at the default level" "" "$(with "$ucx_info" -d | grep 'UCX  INFO')"
 
@@ -90,6 +101,45 @@ expect "statistics that cannot be written are an error" 1 \
 cp "$module" "$work/libuct_gdr_copy.so"
 twice=$(LD_PRELOAD=$runtime$module:$work/libuct_gdr_copy.so timeout 60 "$ucx_info" -f 2>&1)
 expect "loaded from two paths it registers once" 1 "$(echo "$twice" | grep -c '^UCX_GDR_STATS=$')"
+
+# ---- other ways of being loaded
+
+ours() { grep -c '^gdr_'; } # components
+alone() { LD_PRELOAD=$runtime timeout 60 env "$@" 2>&1; }
+components=$top_builddir/test/uct/components
+expect "nothing without it" 0 "$(alone "$components" | ours)"
+expect "opened by the program" 2 "$(alone "$components" "$module" | ours)"
+expect "opened twice" 2 "$(alone "$components" "$module" "$work/libuct_gdr_copy.so" | ours)"
+expect "preloaded and opened" 2 "$(with "$components" "$work/libuct_gdr_copy.so" | ours)"
+expect "linked with the program" 2 "$(alone "$top_builddir/test/uct/components_linked" | ours)"
+expect "without a change to the settings when UCX_TLS leaves it out" "$stock" \
+    "$(with UCX_TLS=^gdr "$ucx_info" -c | settings)"
+
+if [ "$minor" -lt 22 ]; then
+    echo "skipped: directories of plugins (UCX 1.22 and later; this is 1.$minor)"
+else
+    mkdir both late
+    ln -s "$module" both/libuct_gdr.so.0
+    ln -s "$module" both/libucs_gdr.so.0
+    ln -s "$module" late/libuct_gdr.so.0
+    for variable in UCX_PLUGIN_PATH UCX_MODULE_DIR; do
+        expect "found by $variable" 2 "$(alone "$variable=$work/both" "$components" | ours)"
+        expect "and in time" "$prepared" "$(alone "$variable=$work/both" "$ucx_info" -c | settings)"
+    done
+    expect "found twice" 2 "$(UCX_PLUGIN_PATH=$work/both with "$components" | ours)"
+    expect "switched off" 0 "$(alone "UCX_PLUGIN_PATH=$work/both" UCX_MODULES=^gdr "$components" | ours)"
+    context() { alone "$@" "$ucx_info" -p -u t | grep -c 'gdr: not used: UCX loaded it after reading'; }
+    expect "too late for the first context: refused" 1 "$(context "UCX_PLUGIN_PATH=$work/late")"
+    expect "unless the user has set what is needed" 0 \
+        "$(context "UCX_PLUGIN_PATH=$work/late" UCX_RCACHE_ENABLE=n)"
+fi
+
+# ---- the user's word for the series
+
+expect "UCX_GDR_ABI is documented" 1 "$(with "$ucx_info" -f | grep -c '^UCX_GDR_ABI=auto$')"
+expect "the series by force" 2 "$(with "UCX_GDR_ABI=force:1.$minor" "$components" | ours)"
+expect "no such series" 1 \
+    "$(with UCX_GDR_ABI=force:1.2 "$ucx_info" -d | grep -c 'gdr: .*UCX_GDR_ABI=force:1.2 is neither auto nor force:VERSION')"
 
 # ---- refusal: libfake_ucp.so answers for libucp, from another directory
 

@@ -1,0 +1,33 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Opens the libraries that are its arguments, in order, and prints the names of UCT's components
+// then: what a program sees that loads the module by itself, or is linked with it.
+#include <cstdio>
+
+#include <dlfcn.h>
+
+extern "C" {
+#include <uct/api/uct.h>
+}
+
+int main(int, char** argv)
+{
+    for (char** library = argv + 1; *library; ++library) {
+        if (!dlopen(*library, RTLD_NOW)) {
+            std::fprintf(stderr, "%s\n", dlerror());
+            return 1;
+        }
+    }
+    uct_component_h* components;
+    unsigned count;
+    if (uct_query_components(&components, &count) != UCS_OK)
+        return 1;
+    for (unsigned i = 0; i < count; ++i) {
+        uct_component_attr_t attr{};
+        attr.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME;
+        if (uct_component_query(components[i], &attr) == UCS_OK)
+            std::puts(attr.name);
+    }
+    uct_release_component_list(components);
+    return 0;
+}
