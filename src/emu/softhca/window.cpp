@@ -20,7 +20,7 @@ constexpr std::uint32_t kAnyQpBit = 1u << 31; // in the access flags of a queued
 void unbind(Arena& arena, MrShared& window)
 {
     if (window.key.exchange(0) != 0) {
-        arena.mrs[window.region].windows.fetch_sub(1);
+        arena.mrs[window.region % kMaxMrs].windows.fetch_sub(1);
     }
 }
 
