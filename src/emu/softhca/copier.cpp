@@ -55,6 +55,7 @@ void Copier::start_running()
 {
     std::call_once(running_, [this] {
         buffer_ = process_.allocate(kBufferSize);
+        is_running_.store(true);
         start_thread([this] { run_queues(); });
     });
 }

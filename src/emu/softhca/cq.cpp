@@ -312,6 +312,13 @@ std::uint32_t ring_entries(int cqe)
     return std::bit_ceil(static_cast<std::uint32_t>(cqe) + 32);
 }
 
+// The offset of a CQ's ring, as this process has it.
+std::uint64_t ring_of(const Arena& arena, const Cq& cq)
+{
+    return static_cast<std::uint64_t>(reinterpret_cast<const char*>(cq.ring.load()) -
+                                      reinterpret_cast<const char*>(&arena));
+}
+
 std::uint64_t create_ring(Process& self, std::uint32_t entries, std::size_t& bytes)
 {
     bytes = std::size_t{entries} * sizeof(Cqe);
@@ -404,13 +411,13 @@ int ibv_resize_cq(ibv_cq* base, int cqe)
     {
         const SharedGuard guard(shared.lock, self.token());
         const std::uint64_t head = shared.head.load();
-        former = shared.ring;
+        former = ring_of(arena, cq);
         if (shared.tail - head > static_cast<std::uint32_t>(cqe)) {
             former = ring;
         } else {
             for (std::uint64_t at = head; at != shared.tail; ++at) {
                 std::memcpy(static_cast<void*>(arena.at<Cqe>(ring, at & (entries - 1))),
-                            arena.at<Cqe>(shared.ring, at & shared.mask), sizeof(Cqe));
+                            arena.at<Cqe>(former, at & cq.mask), sizeof(Cqe));
             }
             shared.ring = ring;
             shared.mask = cq.mask = entries - 1;
@@ -437,17 +444,15 @@ int ibv_destroy_cq(ibv_cq* base)
     }
     Process& self = *context_of(base->context).process;
     CqShared& shared = self.arena().cq(cq.index);
-    std::uint64_t ring;
     {
         const SharedGuard guard(shared.lock, self.token());
         ++shared.generation;
         disarm(shared);
-        ring = shared.ring;
     }
     set_cq(cq.index, nullptr);
     await_acknowledged(base->mutex, base->cond, base->comp_events_completed, cq.events_delivered);
     await_acknowledged(base->mutex, base->cond, base->async_events_completed, cq.async_delivered);
-    self.release(ring, cq.ring_bytes);
+    self.release(ring_of(self.arena(), cq), cq.ring_bytes);
     self.cq_indices.release(cq.index);
     if (base->channel != nullptr) {
         pthread_mutex_lock(&base->context->mutex);

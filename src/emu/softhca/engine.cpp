@@ -3,7 +3,7 @@
 // Who runs a send queue and when: posting, receivers that became ready, the agent; see engine.hpp.
 #include "emu/softhca/engine.hpp"
 
-#include "emu/softhca/clock.hpp"
+#include "emu/softhca/copier.hpp"
 #include "emu/softhca/faults.hpp"
 #include "emu/softhca/send_queue.hpp"
 
@@ -158,8 +158,7 @@ bool run_watched(Process& self, std::uint32_t qp_index)
 void settle_send_queue(Process& self, std::uint32_t qp_index)
 {
     QpShared& qp = self.arena().qp(qp_index);
-    const std::uint64_t limit = now_ns() + kLongestHold;
-    while (qp.copying && now_ns() < limit) {
+    while (qp.copying && self.copier().is_running()) {
         qp.lock.unlock();
         sched_yield();
         qp.lock.lock(self.token());

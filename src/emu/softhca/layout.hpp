@@ -14,6 +14,7 @@
 
 #include "emu/softhca/lock.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -369,12 +370,14 @@ struct Arena {
     MrShared mrs[kMaxMrs];
     alignas(4096) std::uint8_t heap[];
 
-    // Any offset, be it nonsense, leads to somewhere in the arena, as any index does to an object.
+    // Any offset, be it nonsense, leads to somewhere behind the tables, as any index does to an
+    // object in them.
     template <class T>
     T* at(std::uint64_t offset)
     {
         constexpr std::uint64_t inside = (kArenaSize - 1) & ~std::uint64_t{alignof(T) - 1};
-        return reinterpret_cast<T*>(reinterpret_cast<std::uint8_t*>(this) + (offset & inside));
+        return reinterpret_cast<T*>(reinterpret_cast<std::uint8_t*>(this) +
+                                    std::max<std::uint64_t>(offset & inside, sizeof(Arena)));
     }
     // An entry of an array at an offset.
     template <class T>

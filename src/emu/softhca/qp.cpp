@@ -239,7 +239,7 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
         shared.direct_writes = 0;
         shared.send_ready = shared.read_ready = shared.recv_ready = 0;
         shared.deferring = false;
-        shared.watched = false;
+        shared.watched = shared.copying = false;
         shared.number = number;
     }
     if (qp->srq != nullptr) {
