@@ -118,7 +118,7 @@ void scribble(Random& random, void* begin, std::size_t size)
 }
 
 // Somewhere in what the objects in use have in an arena. The locks are spared: to find out that a
-// live process never took one takes long on purpose.
+// live process never took one takes long on purpose. So is the count of windows that keep a region.
 void scribble_on(Random& random, softhca::Arena& arena)
 {
     const auto behind_lock = [&](auto& object) {
@@ -145,7 +145,7 @@ void scribble_on(Random& random, softhca::Arena& arena)
         behind_lock(arena.recv_queues[index]);
         break;
     case 5:
-        scribble(random, &arena.mrs[index], sizeof arena.mrs[index]);
+        scribble(random, &arena.mrs[index], offsetof(softhca::MrShared, windows));
         break;
     default: // rings, work requests, slots
         scribble(random, arena.heap, std::size_t{4} << 20);

@@ -9,6 +9,9 @@
 namespace softhca {
 namespace {
 
+// A responder that copies a small WRITE for so long is out of order.
+constexpr std::uint64_t kLongestCopy = 3'000'000'000; // ns
+
 // With the position in it, so that an entry that has since been used again cannot be claimed.
 constexpr std::uint32_t claim_word(std::uint64_t position, Claim claim)
 {
@@ -84,7 +87,7 @@ Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t
                      std::uint32_t number)
 {
     const std::uint32_t qp_number = peer.number;
-    const std::uint64_t limit = now_ns() + kLongestHold;
+    const std::uint64_t limit = now_ns() + kLongestCopy;
     CqShared& cq = remote.cq(peer.recv_cq);
     while (!is_applied(peer, number)) {
         if (!self.alive(remote.token) || now_ns() > limit) {
@@ -124,8 +127,11 @@ Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t
                        : moved == Moved::gone ? Settled::unreachable
                                               : Settled::refused;
             }
+            if (expected != claim_word(position, Claim::by_responder)) {
+                return is_applied(peer, number) ? Settled::applied : Settled::unreachable;
+            } // else it is copying
         }
-        sched_yield(); // the responder is copying
+        sched_yield();
     }
     return Settled::applied;
 }

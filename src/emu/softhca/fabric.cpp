@@ -180,19 +180,34 @@ Process::Process()
 void Process::open_fabric()
 {
     const std::string path = fabric_path();
-    while (true) {
-        fabric_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fabric_fd_ < 0) {
-            fail(path.c_str());
-        }
+    while (!enter_fabric(path)) { // its last member has just removed it
+    }
+}
+
+bool Process::enter_fabric(const std::string& path)
+{
+    fabric_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fabric_fd_ < 0) {
+        fail(path.c_str());
+    }
+    {
+        const TablesGuard guard(fabric_fd_); // nobody else enters
+        const bool alone = lock_range(fabric_fd_, F_WRLCK, kPresence, F_OFD_SETLK) == 0;
         struct stat opened, named;
-        if (lock_range(fabric_fd_, F_RDLCK, kPresence, F_OFD_SETLKW) == 0 &&
+        if ((alone || lock_range(fabric_fd_, F_RDLCK, kPresence, F_OFD_SETLKW) == 0) &&
             fstat(fabric_fd_, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
             opened.st_ino == named.st_ino) {
-            break; // not one that its last member has just removed
+            map_fabric(path, alone);
+            lock_range(fabric_fd_, F_RDLCK, kPresence, F_OFD_SETLK);
+            return true;
         }
-        close(fabric_fd_);
     }
+    close(fabric_fd_);
+    return false;
+}
+
+void Process::map_fabric(const std::string& path, bool alone)
+{
     if (ftruncate(fabric_fd_, sizeof(Fabric)) != 0) {
         fail(path.c_str());
     }
@@ -202,17 +217,19 @@ void Process::open_fabric()
     }
     madvise(memory, sizeof(Fabric), MADV_DONTFORK);
     fabric_ = static_cast<Fabric*>(memory);
-    std::uint64_t magic = fabric_->magic.load();
-    if (magic != 0 && magic != kLayoutMagic &&
-        lock_range(fabric_fd_, F_WRLCK, kPresence, F_OFD_SETLK) == 0) {
-        // Nonsense that was left behind, with nobody there.
-        if (ftruncate(fabric_fd_, 0) != 0 || ftruncate(fabric_fd_, sizeof(Fabric)) != 0) {
-            fail(path.c_str());
+    if (alone) {
+        // Whatever the tables say is left over, and may be nonsense.
+        if (fabric_->magic.load() != kLayoutMagic) {
+            madvise(memory, sizeof(Fabric), MADV_REMOVE); // zero
         }
-        lock_range(fabric_fd_, F_RDLCK, kPresence, F_OFD_SETLK);
+        fabric_->magic.store(kLayoutMagic);
+        for (ProcessSlot& slot : fabric_->processes) {
+            if (slot.token.load() != 0) {
+                clear_slot(slot);
+            }
+        }
     }
-    magic = 0;
-    if (!fabric_->magic.compare_exchange_strong(magic, kLayoutMagic) && magic != kLayoutMagic) {
+    if (fabric_->magic.load() != kLayoutMagic) {
         errno = EPROTO;
         fail(path.c_str());
     }
@@ -232,11 +249,8 @@ void Process::clear_slot(ProcessSlot& slot)
 
 void Process::sweep()
 {
-    // Where no other process is, whatever the tables say is left over.
-    const bool alone = lock_range(fabric_fd_, F_WRLCK, kPresence, F_OFD_SETLK) == 0;
-    lock_range(fabric_fd_, F_RDLCK, kPresence, F_OFD_SETLK);
     for (ProcessSlot& slot : fabric_->processes) {
-        if (slot.token.load() != 0 && (alone || !holds_mutex(slot))) {
+        if (slot.token.load() != 0 && !holds_mutex(slot)) {
             clear_slot(slot);
         }
     }

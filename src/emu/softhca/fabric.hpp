@@ -170,6 +170,8 @@ class Process {
 
     Process();
     void open_fabric();
+    bool enter_fabric(const std::string& path);
+    void map_fabric(const std::string& path, bool alone);
     void claim_slot();
     void sweep();
     void clear_slot(ProcessSlot& slot);
