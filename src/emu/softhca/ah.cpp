@@ -6,6 +6,8 @@
 #include "emu/softhca/objects.hpp"
 
 #include <cstring>
+#include <mutex>
+#include <unordered_set>
 
 using namespace softhca;
 
@@ -26,12 +28,21 @@ void read_gids(const ibv_grh& grh, ibv_gid& source, ibv_gid& destination)
     destination = grh.dgid;
 }
 
+std::mutex handles_mutex;
+std::unordered_set<std::uint64_t> handles;
+
 } // namespace
 
 bool softhca::is_valid_address(const ibv_ah_attr& attributes)
 {
     return attributes.port_num == 1 && (attributes.is_global || !config().ethernet) &&
            (!attributes.is_global || attributes.grh.sgid_index < kGids);
+}
+
+bool softhca::is_address_handle(std::uint64_t address)
+{
+    const std::lock_guard<std::mutex> guard(handles_mutex);
+    return handles.count(address) != 0;
 }
 
 extern "C" {
@@ -47,6 +58,10 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
         errno = ENOMEM;
         return nullptr;
     }
+    {
+        const std::lock_guard<std::mutex> guard(handles_mutex);
+        handles.insert(reinterpret_cast<std::uint64_t>(ah));
+    }
     object_of<Pd>(pd).children.fetch_add(1);
     return &ah->base;
 }
@@ -54,6 +69,10 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
 int ibv_destroy_ah(ibv_ah* ah)
 {
     object_of<Pd>(ah->pd).children.fetch_sub(1);
+    {
+        const std::lock_guard<std::mutex> guard(handles_mutex);
+        handles.erase(reinterpret_cast<std::uint64_t>(ah));
+    }
     delete &object_of<Ah>(ah);
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "emu/softhca/cq.hpp"
 
 #include <array>
+#include <map>
 #include <system_error>
 
 #include <fcntl.h>
@@ -19,6 +20,9 @@ std::mutex objects_mutex;
 std::array<Cq*, kMaxCqs> cqs;
 std::array<Qp*, kMaxQps> qps;
 std::array<Srq*, kMaxSrqs> srqs;
+
+std::mutex pipes_mutex;
+std::map<std::uint32_t, int> open_pipes; // of this process: id -> writing end
 
 template <class Table, class Object>
 void set_object(Table& table, std::uint32_t index, Object* object)
@@ -50,7 +54,7 @@ bool name_object(const AsyncNotice& notice, ibv_async_event& event)
     switch (event.event_type) {
     case IBV_EVENT_CQ_ERR:
         if (notice.object >= kMaxCqs || cqs[notice.object] == nullptr ||
-            self.arena().cqs[notice.object].generation != notice.identity) {
+            self.arena().cq(notice.object).generation != notice.identity) {
             return false;
         }
         event.element.cq = &cqs[notice.object]->base;
@@ -59,7 +63,7 @@ bool name_object(const AsyncNotice& notice, ibv_async_event& event)
     case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_SRQ_LIMIT_REACHED:
         if (notice.object >= kMaxSrqs || srqs[notice.object] == nullptr ||
-            self.arena().recv_queues[kMaxQps + notice.object].generation != notice.identity) {
+            self.arena().recv_queue(kMaxQps + notice.object).generation != notice.identity) {
             return false;
         }
         event.element.srq = &srqs[notice.object]->base;
@@ -103,10 +107,23 @@ void Pipe::open()
     }
     read_fd = fds[0];
     write_end = {fds[1], next_id.fetch_add(1)};
+    const std::lock_guard<std::mutex> guard(pipes_mutex);
+    open_pipes[write_end.id] = write_end.fd;
+}
+
+bool Pipe::is_open(PipeRef write_end)
+{
+    const std::lock_guard<std::mutex> guard(pipes_mutex);
+    const auto found = open_pipes.find(write_end.id);
+    return found != open_pipes.end() && found->second == write_end.fd;
 }
 
 void Pipe::close()
 {
+    {
+        const std::lock_guard<std::mutex> guard(pipes_mutex);
+        open_pipes.erase(write_end.id);
+    }
     ::close(read_fd);
     ::close(write_end.fd);
 }
@@ -195,7 +212,7 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context)
         const std::lock_guard<std::mutex> guard(objects_mutex);
         Cq* found = notice.index < kMaxCqs ? cqs[notice.index] : nullptr;
         if (found == nullptr ||
-            context_of(channel->context).process->arena().cqs[notice.index].generation !=
+            context_of(channel->context).process->arena().cq(notice.index).generation !=
                 notice.generation) {
             continue; // destroyed since
         }

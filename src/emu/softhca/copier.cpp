@@ -55,6 +55,7 @@ void Copier::start_running()
 {
     std::call_once(running_, [this] {
         buffer_ = process_.allocate(kBufferSize);
+        is_running_.store(true);
         start_thread([this] { run_queues(); });
     });
 }
@@ -104,18 +105,20 @@ bool Copier::copy_for(const Staging& staging)
     Arena* asker = process_.arena_of(staging.asker);
     const std::uint64_t offset = staging.address - region.address;
     if (region.key.load(std::memory_order_acquire) != staging.key || region.cuda.owner == 0 ||
-        offset > region.length || staging.length > region.length - offset || asker == nullptr) {
+        offset > region.length || staging.length > region.length - offset ||
+        staging.length > kBufferSize || asker == nullptr ||
+        !process_.is_registered(region, staging.address, staging.length)) {
         return false;
     }
     const Segment segment = {staging.address, staging.length, &region};
-    void* buffer = asker->at<void>(staging.buffer);
+    void* buffer = asker->at<std::uint8_t>(staging.buffer);
     return staging.to_device ? copy_to_device(segment, buffer, staging.length)
                              : copy_from_device(segment, buffer);
 }
 
 std::uint64_t Copier::buffer() const
 {
-    return reinterpret_cast<std::uint64_t>(process_.arena().at<void>(buffer_));
+    return reinterpret_cast<std::uint64_t>(process_.arena().at<std::uint8_t>(buffer_));
 }
 
 Moved Copier::ask_owner(const Segment& segment, bool to_device)

@@ -10,6 +10,7 @@
 #include "emu/softhca/cuda_import.hpp"
 #include "emu/softhca/memory.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
@@ -29,6 +30,8 @@ class Copier {
     // Sees to it that the thread is there that runs send queues, or the one that copies for others.
     void start_running();
     void start_answering();
+    // Whether any send queue may be with it.
+    bool is_running() const { return is_running_.load(); }
 
     // For the running thread.
     CudaImports& imports() { return imports_; }
@@ -43,6 +46,7 @@ class Copier {
 
     Process& process_;
     std::once_flag running_, answering_;
+    std::atomic<bool> is_running_{false};
     std::uint64_t buffer_ = 0; // offset in the arena
     CudaImports imports_;
 };

@@ -40,7 +40,7 @@ extern "C" void softhca_counters(struct softhca_counters* counters)
     counters->system_calls = move_system_calls();
     // A destroyed QP leaves its counts behind; the next one of its index goes on with them.
     for (std::uint32_t index = 0; index < process->qp_indices.used(); ++index) {
-        QpShared& qp = process->arena().qps[index];
+        QpShared& qp = process->arena().qp(index);
         const SharedGuard guard(qp.lock, process->token());
         add(*counters, qp);
     }

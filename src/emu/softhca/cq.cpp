@@ -21,10 +21,9 @@ namespace {
 // Returns a receive WQE, and the slot if one holds the payload, to their queue.
 void give_back(Arena& arena, RqShared& queue, const Cqe& entry)
 {
-    queue.free_wqes.push(arena.at<std::uint32_t>(queue.wqe_next),
-                         entry.wqe.load(std::memory_order_relaxed));
+    queue.free_wqes.push(arena, queue.wqe_next, entry.wqe.load(std::memory_order_relaxed));
     if (entry.slot < kLanded) {
-        queue.free_slots.push(arena.at<std::uint32_t>(queue.slot_next), entry.slot);
+        queue.free_slots.push(arena, queue.slot_next, entry.slot);
     }
 }
 
@@ -34,20 +33,25 @@ bool land(Arena& arena, QpShared& qp, RqShared& queue, const RecvWqe& wqe, const
     if (entry.byte_length == 0) {
         return true;
     }
-    const void* payload = entry.slot == kNoSlot
-                              ? entry.payload
-                              : arena.at<void>(queue.slots + std::uint64_t{entry.slot} * kSlotSize);
-    SegmentList target;
-    if (!region_list(arena, queue.pd, wqe.sge, wqe.num_sge, IBV_ACCESS_LOCAL_WRITE, target)) {
+    const bool in_entry = entry.slot == kNoSlot;
+    const std::uint32_t length = entry.byte_length;
+    if (length > (in_entry ? sizeof entry.payload : kSlotSize)) {
         return false;
     }
-    if (!scatter(target, payload, entry.byte_length)) {
+    const void* payload =
+        in_entry ? entry.payload
+                 : arena.at<std::uint8_t>(queue.slots + std::uint64_t{entry.slot} * kSlotSize);
+    SegmentList target;
+    if (!region_list(arena, queue.pd, wqe.sge, wqe.num_sge, IBV_ACCESS_LOCAL_WRITE, target) ||
+        target.bytes < length) {
+        return false;
+    }
+    if (!scatter(target, payload, length)) {
         return false;
     }
     if (target.device_bytes != 0) {
-        qp.bytes_to_device.fetch_add(
-            std::min<std::uint64_t>(target.device_bytes, entry.byte_length),
-            std::memory_order_relaxed);
+        qp.bytes_to_device.fetch_add(std::min<std::uint64_t>(target.device_bytes, length),
+                                     std::memory_order_relaxed);
     }
     return true;
 }
@@ -55,8 +59,8 @@ bool land(Arena& arena, QpShared& qp, RqShared& queue, const RecvWqe& wqe, const
 void take_receive(Process& self, const Cqe& entry, ibv_wc& wc)
 {
     Arena& arena = self.arena();
-    QpShared& qp = arena.qps[entry.qp];
-    RqShared& queue = arena.recv_queues[qp.recv_queue];
+    QpShared& qp = arena.qp(entry.qp);
+    RqShared& queue = arena.recv_queue(qp.recv_queue);
     const std::uint32_t index = entry.wqe.load(std::memory_order_relaxed);
     const RecvWqe& wqe = *arena.at<RecvWqe>(queue.wqes + std::uint64_t{index} * queue.wqe_stride);
     wc.wr_id = wqe.wr_id;
@@ -89,8 +93,8 @@ void yield_when_idle(Cq& cq)
 void take_send(Process& self, const Cqe& entry, ibv_wc& wc)
 {
     wc.wr_id = entry.id;
-    self.arena().qps[entry.qp].reclaimed.store(entry.wqe.load(std::memory_order_relaxed) + 1,
-                                               std::memory_order_relaxed);
+    self.arena().qp(entry.qp).reclaimed.store(entry.wqe.load(std::memory_order_relaxed) + 1,
+                                              std::memory_order_relaxed);
 }
 
 // `now` is read when it is needed first.
@@ -102,15 +106,19 @@ bool is_due(const Cqe& entry, std::uint64_t& now)
     return entry.ready <= now;
 }
 
+// Entries of the longest ring.
+constexpr std::uint64_t kMaxRing = 2 * std::uint64_t{kMaxCqe};
+
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
 // The time of the first entry before `end` that has not been polled, 0 if it has none.
 std::uint64_t earliest(Arena& arena, const CqShared& cq, std::uint64_t end, bool solicited_only)
 {
     std::uint64_t result = kNever;
-    for (std::uint64_t at = cq.head.load(std::memory_order_acquire); at < end && result != 0;
-         ++at) {
-        const Cqe& entry = arena.at<Cqe>(cq.ring)[at & cq.mask];
+    const std::uint64_t head = cq.head.load(std::memory_order_acquire);
+    end = std::min(end, head + kMaxRing);
+    for (std::uint64_t at = head; at < end && result != 0; ++at) {
+        const Cqe& entry = *arena.at<Cqe>(cq.ring, at & cq.mask);
         if ((entry.kind == CqeKind::send || entry.kind == CqeKind::receive) &&
             (entry.solicited || !solicited_only)) {
             result = std::min(result, entry.ready);
@@ -126,7 +134,7 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc)
     Cq& cq = object_of<Cq>(base);
     Process& self = *context_of(base->context).process;
     Arena& arena = self.arena();
-    CqShared& shared = arena.cqs[cq.index];
+    CqShared& shared = arena.cq(cq.index);
     if (cq.is_deferring.load(std::memory_order_relaxed)) {
         retire_deferred(self, cq, false);
     }
@@ -180,7 +188,7 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc)
         result.opcode = static_cast<ibv_wc_opcode>(entry.opcode);
         result.vendor_err = 0;
         result.byte_len = entry.byte_length;
-        result.qp_num = arena.qps[entry.qp].number;
+        result.qp_num = arena.qp(entry.qp).number;
         result.wc_flags = 0;
         result.pkey_index = 0;
         result.sl = 0;
@@ -209,7 +217,7 @@ int req_notify_cq(ibv_cq* base, int solicited_only)
 {
     Cq& cq = object_of<Cq>(base);
     Process& self = *context_of(base->context).process;
-    CqShared& shared = self.arena().cqs[cq.index];
+    CqShared& shared = self.arena().cq(cq.index);
     retire_deferred(self, cq, true);
     PipeRef channel{};
     bool postponed = false;
@@ -238,7 +246,7 @@ std::uint64_t ring_channels(Process& self)
 {
     std::uint64_t next = 0;
     for (std::uint32_t index = 0; index < self.cq_indices.used(); ++index) {
-        CqShared& cq = self.arena().cqs[index];
+        CqShared& cq = self.arena().cq(index);
         if (cq.wake_at.load(std::memory_order_relaxed) == 0) {
             continue;
         }
@@ -264,28 +272,29 @@ std::uint64_t ring_channels(Process& self)
 
 void report_overrun(Process& self, Arena& owner, std::uint32_t index)
 {
-    const CqShared& cq = owner.cqs[index];
+    const CqShared& cq = owner.cq(index);
     raise_event(self, owner, cq.events, IBV_EVENT_CQ_ERR, index, cq.generation);
 }
 
 void purge_cq(Process& self, Cq& object, std::uint32_t qp_index)
 {
     Arena& arena = self.arena();
-    CqShared& cq = arena.cqs[object.index];
+    CqShared& cq = arena.cq(object.index);
     const std::lock_guard<PrivateLock> consumer(object.poll_lock);
     const SharedGuard guard(cq.lock, self.token());
-    Cqe* const ring = arena.at<Cqe>(cq.ring);
-    for (std::uint64_t at = cq.head.load(); at != cq.tail; ++at) {
-        Cqe& entry = ring[at & cq.mask];
+    const std::uint64_t head = cq.head.load();
+    const std::uint64_t end = std::min(cq.tail, head + kMaxRing);
+    for (std::uint64_t at = head; at < end; ++at) {
+        Cqe& entry = *arena.at<Cqe>(cq.ring, at & cq.mask);
         if (entry.qp != qp_index || entry.kind == CqeKind::none) {
             continue;
         }
         if (entry.kind == CqeKind::receive) {
-            give_back(arena, arena.recv_queues[arena.qps[qp_index].recv_queue], entry);
+            give_back(arena, arena.recv_queue(arena.qp(qp_index).recv_queue), entry);
         }
         if (entry.kind == CqeKind::write && entry.slot != kNoSlot && is_pending(entry)) {
-            RqShared& queue = arena.recv_queues[arena.qps[qp_index].recv_queue];
-            queue.free_slots.push(arena.at<std::uint32_t>(queue.slot_next), entry.slot);
+            RqShared& queue = arena.recv_queue(arena.qp(qp_index).recv_queue);
+            queue.free_slots.push(arena, queue.slot_next, entry.slot);
         }
         entry.kind = CqeKind::none;
     }
@@ -301,6 +310,13 @@ namespace {
 std::uint32_t ring_entries(int cqe)
 {
     return std::bit_ceil(static_cast<std::uint32_t>(cqe) + 32);
+}
+
+// The offset of a CQ's ring, as this process has it.
+std::uint64_t ring_of(const Arena& arena, const Cq& cq)
+{
+    return static_cast<std::uint64_t>(reinterpret_cast<const char*>(cq.ring.load()) -
+                                      reinterpret_cast<const char*>(&arena));
 }
 
 std::uint64_t create_ring(Process& self, std::uint32_t entries, std::size_t& bytes)
@@ -337,7 +353,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
         errno = ENOMEM;
         return nullptr;
     }
-    CqShared& shared = self.arena().cqs[index];
+    CqShared& shared = self.arena().cq(index);
     {
         const SharedGuard guard(shared.lock, self.token());
         shared.mask = entries - 1;
@@ -351,7 +367,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
         shared.channel =
             channel == nullptr ? PipeRef{} : object_of<Channel>(channel).pipe.write_end;
         shared.events = context_of(context).async.write_end;
-        ++shared.generation;
+        shared.generation = next_generation(shared.generation);
     }
     cq->index = index;
     cq->ring.store(self.arena().at<Cqe>(ring));
@@ -381,7 +397,7 @@ int ibv_resize_cq(ibv_cq* base, int cqe)
     Cq& cq = object_of<Cq>(base);
     Process& self = *context_of(base->context).process;
     Arena& arena = self.arena();
-    CqShared& shared = arena.cqs[cq.index];
+    CqShared& shared = arena.cq(cq.index);
     const std::uint32_t entries = ring_entries(cqe);
     std::size_t bytes;
     std::uint64_t ring;
@@ -395,13 +411,13 @@ int ibv_resize_cq(ibv_cq* base, int cqe)
     {
         const SharedGuard guard(shared.lock, self.token());
         const std::uint64_t head = shared.head.load();
-        former = shared.ring;
+        former = ring_of(arena, cq);
         if (shared.tail - head > static_cast<std::uint32_t>(cqe)) {
             former = ring;
         } else {
             for (std::uint64_t at = head; at != shared.tail; ++at) {
-                std::memcpy(static_cast<void*>(&arena.at<Cqe>(ring)[at & (entries - 1)]),
-                            &arena.at<Cqe>(shared.ring)[at & shared.mask], sizeof(Cqe));
+                std::memcpy(static_cast<void*>(arena.at<Cqe>(ring, at & (entries - 1))),
+                            arena.at<Cqe>(former, at & cq.mask), sizeof(Cqe));
             }
             shared.ring = ring;
             shared.mask = cq.mask = entries - 1;
@@ -427,18 +443,16 @@ int ibv_destroy_cq(ibv_cq* base)
         return EBUSY;
     }
     Process& self = *context_of(base->context).process;
-    CqShared& shared = self.arena().cqs[cq.index];
-    std::uint64_t ring;
+    CqShared& shared = self.arena().cq(cq.index);
     {
         const SharedGuard guard(shared.lock, self.token());
         ++shared.generation;
         disarm(shared);
-        ring = shared.ring;
     }
     set_cq(cq.index, nullptr);
     await_acknowledged(base->mutex, base->cond, base->comp_events_completed, cq.events_delivered);
     await_acknowledged(base->mutex, base->cond, base->async_events_completed, cq.async_delivered);
-    self.release(ring, cq.ring_bytes);
+    self.release(ring_of(self.arena(), cq), cq.ring_bytes);
     self.cq_indices.release(cq.index);
     if (base->channel != nullptr) {
         pthread_mutex_lock(&base->context->mutex);

@@ -50,7 +50,7 @@ template <class Fill>
 std::optional<std::uint64_t> push_hidden(Process& self, Arena& owner, std::uint32_t index,
                                          Fill fill)
 {
-    CqShared& cq = owner.cqs[index];
+    CqShared& cq = owner.cq(index);
     const SharedGuard guard(cq.lock, self.token());
     if (cq.generation % 2 == 0) {
         return std::nullopt;
@@ -62,7 +62,7 @@ std::optional<std::uint64_t> push_hidden(Process& self, Arena& owner, std::uint3
         }
     }
     const std::uint64_t position = cq.tail;
-    Cqe& entry = owner.at<Cqe>(cq.ring)[position & cq.mask];
+    Cqe& entry = *owner.at<Cqe>(cq.ring, position & cq.mask);
     fill(entry, position);
     entry.ready = 0;
     entry.sequence.store(static_cast<std::uint32_t>(++cq.tail), std::memory_order_release);
@@ -76,7 +76,7 @@ template <class Fill>
 void push_cqe(Process& self, Arena& owner, std::uint32_t index, bool solicited, std::uint64_t ready,
               Fill fill)
 {
-    CqShared& cq = owner.cqs[index];
+    CqShared& cq = owner.cq(index);
     cq.lock.lock(self.token());
     if (cq.generation % 2 == 0) {
         cq.lock.unlock();
@@ -93,8 +93,7 @@ void push_cqe(Process& self, Arena& owner, std::uint32_t index, bool solicited, 
             return;
         }
     }
-    Cqe* const ring = owner.at<Cqe>(cq.ring);
-    Cqe& entry = ring[cq.tail & cq.mask];
+    Cqe& entry = *owner.at<Cqe>(cq.ring, cq.tail & cq.mask);
     fill(entry);
     entry.solicited = solicited;
     entry.ready = ready;

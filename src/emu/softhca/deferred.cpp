@@ -3,10 +3,14 @@
 // Deferred RDMA WRITEs, see deferred.hpp.
 #include "emu/softhca/deferred.hpp"
 
+#include "emu/softhca/clock.hpp"
 #include "emu/softhca/cq.hpp"
 
 namespace softhca {
 namespace {
+
+// A responder that copies a small WRITE for so long is out of order.
+constexpr std::uint64_t kLongestCopy = 3'000'000'000; // ns
 
 // With the position in it, so that an entry that has since been used again cannot be claimed.
 constexpr std::uint32_t claim_word(std::uint64_t position, Claim claim)
@@ -24,14 +28,20 @@ std::uint8_t* payload_of(Arena& owner, const RqShared& queue, Cqe& entry)
 void free_slot(Arena& owner, RqShared& queue, std::uint16_t slot)
 {
     if (slot != kNoSlot) {
-        queue.free_slots.push(owner.at<std::uint32_t>(queue.slot_next), slot);
+        queue.free_slots.push(owner, queue.slot_next, slot);
     }
 }
 
-const MrShared* target_of(Arena& owner, const QpShared& qp, const Cqe& entry)
+// Where the write in an entry goes; false if that is not allowed.
+bool target_list(Arena& owner, const QpShared& qp, const Cqe& entry, SegmentList& target)
 {
-    return find_region(owner, entry.source_qp, entry.id, entry.byte_length, IBV_ACCESS_REMOTE_WRITE,
-                       qp.pd, qp.number);
+    const std::uint32_t length = entry.byte_length;
+    if (length > (entry.slot == kNoSlot ? sizeof entry.payload : kSlotSize)) {
+        return false;
+    }
+    const MrShared* region = find_region(owner, entry.source_qp, entry.id, length,
+                                         IBV_ACCESS_REMOTE_WRITE, qp.pd, qp.number);
+    return region != nullptr && target.append(*region, entry.id, length);
 }
 
 } // namespace
@@ -40,12 +50,12 @@ std::optional<std::uint64_t> defer_write(Process& self, Arena& remote, QpShared&
                                          const WorkRequest& wr, const SegmentList& source,
                                          std::uint32_t number)
 {
-    RqShared& queue = remote.recv_queues[peer.recv_queue];
+    RqShared& queue = remote.recv_queue(peer.recv_queue);
     std::uint32_t slot = kNoSlot;
     if (wr.length > sizeof(Cqe::payload)) {
         const SharedGuard guard(queue.lock, self.token());
         if (queue.generation % 2 != 0) {
-            slot = queue.free_slots.pop(remote.at<std::uint32_t>(queue.slot_next));
+            slot = queue.free_slots.pop(remote, queue.slot_next);
         } else {
             slot = kNone;
         }
@@ -77,9 +87,10 @@ Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t
                      std::uint32_t number)
 {
     const std::uint32_t qp_number = peer.number;
-    CqShared& cq = remote.cqs[peer.recv_cq];
+    const std::uint64_t limit = now_ns() + kLongestCopy;
+    CqShared& cq = remote.cq(peer.recv_cq);
     while (!is_applied(peer, number)) {
-        if (!self.alive(remote.token)) {
+        if (!self.alive(remote.token) || now_ns() > limit) {
             return Settled::unreachable;
         }
         {
@@ -88,7 +99,7 @@ Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t
             if (cq.generation % 2 == 0 || peer.number != qp_number) {
                 return Settled::unreachable;
             }
-            Cqe& entry = remote.at<Cqe>(cq.ring)[position & cq.mask];
+            Cqe& entry = *remote.at<Cqe>(cq.ring, position & cq.mask);
             if (position < cq.head.load(std::memory_order_acquire) ||
                 entry.kind != CqeKind::write) {
                 // The responder has seen it: applied by now, or not to be. Or it reset its QP.
@@ -99,14 +110,12 @@ Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t
             std::uint32_t expected = claim_word(position, Claim::pending);
             if (entry.wqe.compare_exchange_strong(expected,
                                                   claim_word(position, Claim::by_requester))) {
-                RqShared& queue = remote.recv_queues[peer.recv_queue];
-                const MrShared* region = target_of(remote, peer, entry);
+                RqShared& queue = remote.recv_queue(peer.recv_queue);
                 Moved moved = Moved::fault;
-                if (region != nullptr) {
-                    SegmentList source, target;
+                SegmentList source, target;
+                if (target_list(remote, peer, entry, target)) {
                     source.append(reinterpret_cast<std::uint64_t>(payload_of(remote, queue, entry)),
-                                  entry.byte_length);
-                    target.append(*region, entry.id, entry.byte_length);
+                                  target.bytes);
                     moved = move(source, 0, target, &remote == &self.arena() ? 0 : remote.pid);
                 }
                 if (moved == Moved::done) {
@@ -118,8 +127,11 @@ Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t
                        : moved == Moved::gone ? Settled::unreachable
                                               : Settled::refused;
             }
+            if (expected != claim_word(position, Claim::by_responder)) {
+                return is_applied(peer, number) ? Settled::applied : Settled::unreachable;
+            } // else it is copying
         }
-        sched_yield(); // the responder is copying
+        sched_yield();
     }
     return Settled::applied;
 }
@@ -127,8 +139,8 @@ Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t
 Applied apply_write(Process& self, Cqe& entry, std::uint64_t position)
 {
     Arena& arena = self.arena();
-    QpShared& qp = arena.qps[entry.qp];
-    RqShared& queue = arena.recv_queues[qp.recv_queue];
+    QpShared& qp = arena.qp(entry.qp);
+    RqShared& queue = arena.recv_queue(qp.recv_queue);
     std::uint32_t expected = claim_word(position, Claim::pending);
     if (!entry.wqe.compare_exchange_strong(expected, claim_word(position, Claim::by_responder),
                                            std::memory_order_acquire)) {
@@ -141,18 +153,14 @@ Applied apply_write(Process& self, Cqe& entry, std::uint64_t position)
         }
     } else {
         const std::uint8_t state = qp.state.load(std::memory_order_relaxed);
-        const MrShared* region = target_of(arena, qp, entry);
-        if (state < IBV_QPS_RTR || state > IBV_QPS_SQE) {
-            region = nullptr; // nothing lands any more
-        } else if (region == nullptr) {
-            qp.write_status.store(IBV_WC_REM_ACCESS_ERR);
-            free_slot(arena, queue, entry.slot);
-            return Applied::refused;
-        }
-        if (region != nullptr) {
-            SegmentList target;
-            target.append(*region, entry.id, entry.byte_length);
-            scatter(target, payload_of(arena, queue, entry), entry.byte_length);
+        SegmentList target;
+        if (state >= IBV_QPS_RTR && state <= IBV_QPS_SQE) { // else nothing lands any more
+            if (!target_list(arena, qp, entry, target)) {
+                qp.write_status.store(IBV_WC_REM_ACCESS_ERR);
+                free_slot(arena, queue, entry.slot);
+                return Applied::refused;
+            }
+            scatter(target, payload_of(arena, queue, entry), target.bytes);
             qp.writes_applied.store(entry.immediate, std::memory_order_release);
         }
     }

@@ -3,6 +3,7 @@
 // Who runs a send queue and when: posting, receivers that became ready, the agent; see engine.hpp.
 #include "emu/softhca/engine.hpp"
 
+#include "emu/softhca/copier.hpp"
 #include "emu/softhca/faults.hpp"
 #include "emu/softhca/send_queue.hpp"
 
@@ -45,7 +46,7 @@ void list_deferring(Cq& cq, std::uint32_t qp_index, QpShared& qp)
 int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad, bool all_or_none)
 {
     Arena& arena = self.arena();
-    QpShared& qp = arena.qps[object.index];
+    QpShared& qp = arena.qp(object.index);
     const SharedGuard guard(qp.lock, self.token());
     SendQueue queue(self, arena, qp, Role::poster);
     if (queue.has_executed()) {
@@ -112,7 +113,7 @@ int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad
 
 void run_send_queue(Process& self, Arena& arena, std::uint32_t qp_index)
 {
-    QpShared& qp = arena.qps[qp_index];
+    QpShared& qp = arena.qp(qp_index);
     const SharedGuard guard(qp.lock, self.token());
     const std::uint8_t state = qp.state.load();
     if (qp.number != 0 && (state == IBV_QPS_RTS || state == IBV_QPS_ERR)) {
@@ -122,7 +123,7 @@ void run_send_queue(Process& self, Arena& arena, std::uint32_t qp_index)
 
 void run_copies(Process& self, std::uint32_t qp_index)
 {
-    QpShared& qp = self.arena().qps[qp_index];
+    QpShared& qp = self.arena().qp(qp_index);
     const SharedGuard guard(qp.lock, self.token());
     const std::uint8_t state = qp.state.load();
     if (qp.number != 0 && (state == IBV_QPS_RTS || state == IBV_QPS_ERR)) {
@@ -132,7 +133,7 @@ void run_copies(Process& self, std::uint32_t qp_index)
 
 bool run_watched(Process& self, std::uint32_t qp_index)
 {
-    QpShared& qp = self.arena().qps[qp_index];
+    QpShared& qp = self.arena().qp(qp_index);
     run_send_queue(self, self.arena(), qp_index);
     const SharedGuard guard(qp.lock, self.token());
     if (qp.number == 0) {
@@ -156,8 +157,8 @@ bool run_watched(Process& self, std::uint32_t qp_index)
 
 void settle_send_queue(Process& self, std::uint32_t qp_index)
 {
-    QpShared& qp = self.arena().qps[qp_index];
-    while (qp.copying) {
+    QpShared& qp = self.arena().qp(qp_index);
+    while (qp.copying && self.copier().is_running()) {
         qp.lock.unlock();
         sched_yield();
         qp.lock.lock(self.token());
@@ -181,7 +182,7 @@ void retire_deferred(Process& self, Cq& cq, bool now)
         cq.deferring.resize(cq.deferring.size() - count);
     }
     for (std::size_t i = 0; i < count; ++i) {
-        QpShared& qp = self.arena().qps[batch[i]];
+        QpShared& qp = self.arena().qp(batch[i]);
         const SharedGuard guard(qp.lock, self.token());
         if (qp.number == 0) {
             continue;
@@ -203,13 +204,13 @@ void retire_deferred(Process& self, Cq& cq, bool now)
 
 void wake_peer(Process& self, std::uint32_t qp_index)
 {
-    const QpShared& qp = self.arena().qps[qp_index];
+    const QpShared& qp = self.arena().qp(qp_index);
     const auto address = self.find_qp(qp.destination);
     if (!address || !self.alive(address->token)) {
         return;
     }
     Arena* arena = self.arena_of(address->token);
-    if (arena != nullptr && arena->qps[address->index].destination == qp.number) {
+    if (arena != nullptr && arena->qp(address->index).destination == qp.number) {
         run_send_queue(self, *arena, address->index);
     }
 }
@@ -217,7 +218,7 @@ void wake_peer(Process& self, std::uint32_t qp_index)
 void serve_waiting_peers(Process& self, std::uint32_t recv_queue, const std::uint32_t* qps,
                          std::size_t count)
 {
-    RqShared& queue = self.arena().recv_queues[recv_queue];
+    RqShared& queue = self.arena().recv_queue(recv_queue);
     {
         const SharedGuard guard(queue.lock, self.token());
         queue.peers_waiting = 0;
@@ -226,7 +227,7 @@ void serve_waiting_peers(Process& self, std::uint32_t recv_queue, const std::uin
         bool waiting;
         {
             const SharedGuard guard(queue.lock, self.token());
-            waiting = std::exchange(self.arena().qps[qps[i]].peer_waiting, false);
+            waiting = std::exchange(self.arena().qp(qps[i]).peer_waiting, false);
         }
         if (waiting) {
             wake_peer(self, qps[i]);
@@ -236,7 +237,7 @@ void serve_waiting_peers(Process& self, std::uint32_t recv_queue, const std::uin
 
 void fail_qp(Process& self, std::uint32_t qp_index)
 {
-    QpShared& qp = self.arena().qps[qp_index];
+    QpShared& qp = self.arena().qp(qp_index);
     const SharedGuard guard(qp.lock, self.token());
     SendQueue(self, self.arena(), qp).fail();
 }

@@ -5,9 +5,11 @@
 // are anonymous and reached through /proc/PID/fd, so that a crash leaves nothing behind.
 #include "emu/softhca/fabric.hpp"
 
+#include "emu/softhca/clock.hpp"
 #include "emu/softhca/copier.hpp"
 #include "emu/softhca/fabric_file.hpp"
 #include "emu/softhca/liveness.hpp"
+#include "emu/softhca/objects.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -49,6 +51,19 @@ int lock_range(int fd, short type, off_t start, int command)
     return result;
 }
 
+// An arena's file; null if there is no room.
+Arena* map(int fd)
+{
+    const std::size_t size = kArenaSize + kArenaSlack;
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (memory == MAP_FAILED) {
+        return nullptr;
+    }
+    madvise(memory, size, MADV_DONTFORK);
+    madvise(memory, size, MADV_DONTDUMP);
+    return static_cast<Arena*>(memory);
+}
+
 // Excludes the other threads and the other processes from the fabric's tables.
 class TablesGuard {
   public:
@@ -75,14 +90,21 @@ Process* Process::parents_ = nullptr;
 void SharedLock::lock_contended(Token self)
 {
     const Process& process = *Process::current();
+    Token holder = 0; // and since when
+    std::uint64_t since = 0;
     for (unsigned attempt = 0;; ++attempt) {
         Token owner = owner_.load(std::memory_order_relaxed);
+        if (attempt % 256 == 255 && owner != holder) {
+            holder = owner;
+            since = now_ns();
+        }
         if (owner == 0) {
             if (owner_.compare_exchange_weak(owner, self, std::memory_order_acquire,
                                              std::memory_order_relaxed)) {
                 return;
             }
-        } else if (attempt % 256 == 255 && !process.alive(owner)) {
+        } else if (attempt % 256 == 255 &&
+                   (!process.alive(owner) || now_ns() - since > kLongestHold)) {
             // The dead holder's changes are partial at worst in counts that only concern itself:
             // every queue publishes an entry by its last store.
             if (owner_.compare_exchange_strong(owner, self, std::memory_order_acquire,
@@ -139,18 +161,17 @@ Process::Process()
     open_fabric();
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); // let peers of this user move data
     arena_fd_ = memfd_create("softhca", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (arena_fd_ < 0 || ftruncate(arena_fd_, kArenaSize) != 0 ||
+    if (arena_fd_ < 0 || ftruncate(arena_fd_, kArenaSize + kArenaSlack) != 0 ||
         fcntl(arena_fd_, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
         fail("cannot create shared memory");
     }
-    void* memory =
-        mmap(nullptr, kArenaSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, arena_fd_, 0);
-    if (memory == MAP_FAILED) {
+    arena_ = map(arena_fd_);
+    void* memories = mmap(nullptr, sizeof(Memory) * kMaxMrs, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (arena_ == nullptr || memories == MAP_FAILED) {
         fail("cannot map shared memory");
     }
-    madvise(memory, kArenaSize, MADV_DONTFORK);
-    madvise(memory, kArenaSize, MADV_DONTDUMP);
-    arena_ = static_cast<Arena*>(memory);
+    memories_ = static_cast<Memory*>(memories);
     free_ranges_[sizeof(Arena)] = kArenaSize - sizeof(Arena);
     copier_ = std::make_unique<Copier>(*this);
     claim_slot();
@@ -159,19 +180,34 @@ Process::Process()
 void Process::open_fabric()
 {
     const std::string path = fabric_path();
-    while (true) {
-        fabric_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fabric_fd_ < 0) {
-            fail(path.c_str());
-        }
+    while (!enter_fabric(path)) { // its last member has just removed it
+    }
+}
+
+bool Process::enter_fabric(const std::string& path)
+{
+    fabric_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fabric_fd_ < 0) {
+        fail(path.c_str());
+    }
+    {
+        const TablesGuard guard(fabric_fd_); // nobody else enters
+        const bool alone = lock_range(fabric_fd_, F_WRLCK, kPresence, F_OFD_SETLK) == 0;
         struct stat opened, named;
-        if (lock_range(fabric_fd_, F_RDLCK, kPresence, F_OFD_SETLKW) == 0 &&
+        if ((alone || lock_range(fabric_fd_, F_RDLCK, kPresence, F_OFD_SETLKW) == 0) &&
             fstat(fabric_fd_, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
             opened.st_ino == named.st_ino) {
-            break; // not one that its last member has just removed
+            map_fabric(path, alone);
+            lock_range(fabric_fd_, F_RDLCK, kPresence, F_OFD_SETLK);
+            return true;
         }
-        close(fabric_fd_);
     }
+    close(fabric_fd_);
+    return false;
+}
+
+void Process::map_fabric(const std::string& path, bool alone)
+{
     if (ftruncate(fabric_fd_, sizeof(Fabric)) != 0) {
         fail(path.c_str());
     }
@@ -181,8 +217,19 @@ void Process::open_fabric()
     }
     madvise(memory, sizeof(Fabric), MADV_DONTFORK);
     fabric_ = static_cast<Fabric*>(memory);
-    std::uint64_t magic = 0;
-    if (!fabric_->magic.compare_exchange_strong(magic, kLayoutMagic) && magic != kLayoutMagic) {
+    if (alone) {
+        // Whatever the tables say is left over, and may be nonsense.
+        if (fabric_->magic.load() != kLayoutMagic) {
+            madvise(memory, sizeof(Fabric), MADV_REMOVE); // zero
+        }
+        fabric_->magic.store(kLayoutMagic);
+        for (ProcessSlot& slot : fabric_->processes) {
+            if (slot.token.load() != 0) {
+                clear_slot(slot);
+            }
+        }
+    }
+    if (fabric_->magic.load() != kLayoutMagic) {
         errno = EPROTO;
         fail(path.c_str());
     }
@@ -246,27 +293,25 @@ Arena* Process::map_arena(Token other)
     }
     const std::string path =
         "/proc/" + std::to_string(slot.pid) + "/fd/" + std::to_string(slot.arena_fd);
-    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
         return nullptr;
     }
+    // One that cannot shrink: what is mapped is there to stay.
     struct stat status;
-    void* memory = MAP_FAILED;
-    if (fstat(fd, &status) == 0 && static_cast<std::size_t>(status.st_size) == kArenaSize) {
-        memory =
-            mmap(nullptr, kArenaSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    Arena* arena = nullptr;
+    if ((fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) != 0 && fstat(fd, &status) == 0 &&
+        static_cast<std::size_t>(status.st_size) == kArenaSize + kArenaSlack) {
+        arena = map(fd);
     }
     close(fd);
-    if (memory == MAP_FAILED) {
+    if (arena == nullptr) {
         return nullptr;
     }
-    Arena* arena = static_cast<Arena*>(memory);
     if (arena->magic != kLayoutMagic || arena->token != other) {
-        munmap(memory, kArenaSize);
+        munmap(arena, kArenaSize + kArenaSlack);
         return nullptr;
     }
-    madvise(memory, kArenaSize, MADV_DONTFORK);
-    madvise(memory, kArenaSize, MADV_DONTDUMP);
     if (peer.arena != nullptr) {
         // The slot's former process is dead. Another thread may still look at its arena, so the
         // memory is given back but the addresses are not.
@@ -290,9 +335,10 @@ void Process::await_peers(Arena& owner)
     std::atomic_thread_fence(std::memory_order_seq_cst);
     for (unsigned slot = 0; slot < kMaxProcesses; ++slot) {
         std::atomic<std::uint32_t>& count = owner.in_progress[slot];
+        const std::uint64_t limit = now_ns() + kLongestHold;
         for (unsigned attempt = 0; count.load(std::memory_order_acquire) != 0; ++attempt) {
             const Token other = fabric_->processes[slot].token.load();
-            if (attempt % 256 == 255 && (other == 0 || !alive(other))) {
+            if (attempt % 256 == 255 && (other == 0 || !alive(other) || now_ns() > limit)) {
                 count.store(0);
                 break;
             }
@@ -324,7 +370,7 @@ void Process::release(std::uint64_t offset, std::size_t size)
     if (size == 0) {
         return;
     }
-    madvise(arena_->at<void>(offset), size, MADV_REMOVE); // reads as zero from now on
+    madvise(arena_->at<std::uint8_t>(offset), size, MADV_REMOVE); // reads as zero from now on
     const std::lock_guard<std::mutex> guard(heap_mutex_);
     auto next = free_ranges_.upper_bound(offset);
     if (next != free_ranges_.end() && offset + size == next->first) {
@@ -370,7 +416,9 @@ void Process::write_pipe(Token owner, PipeRef pipe, const void* record, std::siz
         return;
     }
     if (owner == token_) {
-        static_cast<void>(!write(pipe.fd, record, size));
+        if (Pipe::is_open(pipe)) {
+            static_cast<void>(!write(pipe.fd, record, size));
+        }
         return;
     }
     const std::lock_guard<std::mutex> guard(mutex_);
@@ -384,8 +432,14 @@ void Process::write_pipe(Token owner, PipeRef pipe, const void* record, std::siz
     if (open_pipe == pipes_.end()) {
         const std::string path = "/proc/" + std::to_string(fabric_->processes[owner & 0xff].pid) +
                                  "/fd/" + std::to_string(pipe.fd);
-        const int fd = alive(owner) ? open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+        const int fd =
+            alive(owner) ? open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+        struct stat status;
         if (fd < 0) {
+            return;
+        }
+        if (fstat(fd, &status) != 0 || !S_ISFIFO(status.st_mode)) {
+            close(fd);
             return;
         }
         open_pipe = pipes_.emplace(key, OpenPipe{pipe.id, fd}).first;

@@ -236,7 +236,7 @@ void drop(Process& self, const Rule& rule, QpShared& qp)
         return;
     }
     for (std::uint32_t index = 0; index < self.qp_indices.used(); ++index) {
-        QpShared& other = self.arena().qps[index];
+        QpShared& other = self.arena().qp(index);
         if (rule.concerns(other.device, 0)) {
             other.dropped.store(true);
         }
@@ -317,7 +317,8 @@ std::uint64_t restore_ports(Process& self)
 
 bool is_down(Process& self, unsigned device)
 {
-    const std::uint64_t until = self.fabric().down_until[device].load(std::memory_order_relaxed);
+    const std::uint64_t until =
+        self.fabric().down_until[device % kMaxDevices].load(std::memory_order_relaxed);
     return until != 0 && now_ns() < until;
 }
 

@@ -6,10 +6,15 @@
 // and memory regions. Tables in it never change their type, so that whoever still holds an index
 // of a destroyed object finds another object of that type or none, and the checks of generation
 // and connection made under the object's lock tell. All zero is a valid empty state of everything.
+//
+// A process that dies, or runs wild, may leave anything there. So whatever is read from it stays
+// harmless: offsets and indices lead into the arena, counts end loops, and what only concerns this
+// process, above all the addresses of its memory, it has in its own.
 #pragma once
 
 #include "emu/softhca/lock.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +44,11 @@ constexpr std::uint32_t kSlotSize = 8192; // messages up to this size pass throu
 constexpr std::uint32_t kMaxSlots = 256;  // of one receive queue
 constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'35; // changes with the layout
+// Follows, so that the largest object may begin at any offset.
+constexpr std::size_t kArenaSlack = std::size_t{2} << 20;
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'36; // changes with the layout
+
+struct Arena;
 
 // A stack of free indices. Anyone may push, without a lock; the holder of the owning object's lock
 // pops from a chain that it refills by taking the whole stack, so there is no ABA problem.
@@ -47,32 +56,21 @@ struct FreeStack {
     std::atomic<std::uint32_t> pushed; // index + 1, 0: empty
     std::uint32_t chain;               // index + 1, under the lock
 
-    void push(std::uint32_t* next, std::uint32_t index)
-    {
-        std::uint32_t head = pushed.load(std::memory_order_relaxed);
-        do {
-            next[index] = head;
-        } while (!pushed.compare_exchange_weak(head, index + 1, std::memory_order_release,
-                                               std::memory_order_relaxed));
-    }
-    std::uint32_t pop(const std::uint32_t* next)
-    {
-        if (chain == 0) {
-            chain = pushed.exchange(0, std::memory_order_acquire);
-            if (chain == 0) {
-                return kNone;
-            }
-        }
-        const std::uint32_t index = chain - 1;
-        chain = next[index];
-        return index;
-    }
+    // The links are an array in an arena, at an offset.
+    inline void push(Arena& arena, std::uint64_t links, std::uint32_t index);
+    inline std::uint32_t pop(Arena& arena, std::uint64_t links);
     void clear()
     {
         pushed.store(0, std::memory_order_relaxed);
         chain = 0;
     }
 };
+
+// Of an object in a table that exists: odd, and not that of an earlier one.
+constexpr std::uint32_t next_generation(std::uint32_t former)
+{
+    return (former + 1) | 1;
+}
 
 enum class MemoryKind : std::uint8_t { host, peer, dmabuf };
 
@@ -372,12 +370,47 @@ struct Arena {
     MrShared mrs[kMaxMrs];
     alignas(4096) std::uint8_t heap[];
 
+    // Any offset, be it nonsense, leads to somewhere behind the tables, as any index does to an
+    // object in them.
     template <class T>
     T* at(std::uint64_t offset)
     {
-        return reinterpret_cast<T*>(reinterpret_cast<std::uint8_t*>(this) + offset);
+        constexpr std::uint64_t inside = (kArenaSize - 1) & ~std::uint64_t{alignof(T) - 1};
+        return reinterpret_cast<T*>(reinterpret_cast<std::uint8_t*>(this) +
+                                    std::max<std::uint64_t>(offset & inside, sizeof(Arena)));
     }
+    // An entry of an array at an offset.
+    template <class T>
+    T* at(std::uint64_t offset, std::uint64_t index)
+    {
+        return at<T>(offset + index * sizeof(T));
+    }
+    QpShared& qp(std::uint32_t index) { return qps[index % kMaxQps]; }
+    CqShared& cq(std::uint32_t index) { return cqs[index % kMaxCqs]; }
+    RqShared& recv_queue(std::uint32_t index) { return recv_queues[index % kMaxRecvQueues]; }
 };
+
+void FreeStack::push(Arena& arena, std::uint64_t links, std::uint32_t index)
+{
+    std::uint32_t head = pushed.load(std::memory_order_relaxed);
+    do {
+        *arena.at<std::uint32_t>(links, index) = head;
+    } while (!pushed.compare_exchange_weak(head, index + 1, std::memory_order_release,
+                                           std::memory_order_relaxed));
+}
+
+std::uint32_t FreeStack::pop(Arena& arena, std::uint64_t links)
+{
+    if (chain == 0) {
+        chain = pushed.exchange(0, std::memory_order_acquire);
+        if (chain == 0) {
+            return kNone;
+        }
+    }
+    const std::uint32_t index = chain - 1;
+    chain = *arena.at<std::uint32_t>(links, index);
+    return index;
+}
 
 // One process of the fabric. Its liveness thread holds the robust mutex as long as it lives.
 struct ProcessSlot {

@@ -17,6 +17,9 @@ namespace softhca {
 // Names one process of a fabric: its slot in the table and the generation of that slot. 0: nobody.
 using Token = std::uint32_t;
 
+// What a live process holds for so long, it never took: the word has been overwritten.
+constexpr std::uint64_t kLongestHold = 20'000'000'000; // ns
+
 class SharedLock {
   public:
     void lock(Token self)

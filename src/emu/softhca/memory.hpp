@@ -5,7 +5,7 @@
 // added here alone: queues and the engine see segments, never what is behind them.
 #pragma once
 
-#include "emu/softhca/layout.hpp"
+#include "emu/softhca/fabric.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -36,13 +36,18 @@ struct SegmentList {
         segments[count++] = {address, length, nullptr};
         bytes += length;
     }
-    // Of a region, by its iova.
-    void append(const MrShared& region, std::uint64_t iova, std::uint64_t length)
+    // Of a region, by its iova; false if it is not what was registered.
+    bool append(const MrShared& region, std::uint64_t iova, std::uint64_t length)
     {
-        segments[count] = {region.address + (iova - region.iova), length, &region};
+        const std::uint64_t address = region.address + (iova - region.iova);
+        if (!Process::current()->is_registered(region, address, length)) {
+            return false;
+        }
+        segments[count] = {address, length, &region};
         bytes += length;
         device_bytes += region.kind == MemoryKind::host ? 0 : length;
         on_cuda |= segments[count++].on_cuda();
+        return true;
     }
 };
 

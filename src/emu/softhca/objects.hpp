@@ -23,6 +23,9 @@ struct Pipe {
 
     void open(); // throws std::system_error
     void close();
+    // Whether it is the writing end of a pipe of this process, and not what else may have its
+    // number.
+    static bool is_open(PipeRef write_end);
 };
 
 struct Context {
@@ -148,6 +151,9 @@ T& object_of(Base* base)
 
 // Whether addresses of this kind can be used on this link layer.
 bool is_valid_address(const ibv_ah_attr& attributes);
+
+// Whether an address is that of an address handle of this process.
+bool is_address_handle(std::uint64_t address);
 
 // A forked child inherits its parent's objects as bytes only: they stand for nothing there.
 inline bool is_stale(ibv_context* context)

@@ -70,7 +70,7 @@ bool SendQueue::find_peer()
     if (remote_ == nullptr) {
         return false;
     }
-    peer_ = &remote_->qps[qp_.peer_index];
+    peer_ = &remote_->qp(qp_.peer_index);
     return is_connected(*peer_, qp_) && !is_down(self_, peer_->device);
 }
 
@@ -84,13 +84,13 @@ bool SendQueue::resolve_destination()
     if (arena == nullptr) {
         return false;
     }
-    const unsigned device = arena->qps[address->index].device;
+    const unsigned device = arena->qp(address->index).device;
     if (!is_port(*arena, device, qp_.destination_lid, qp_.destination_gid)) {
         return false;
     }
     qp_.peer_token = address->token;
     qp_.peer_index = address->index;
-    qp_.writes_issued = arena->qps[address->index].writes_applied.load();
+    qp_.writes_issued = arena->qp(address->index).writes_applied.load();
     return true;
 }
 
@@ -182,8 +182,7 @@ bool SendQueue::remote_list(const WorkRequest& wr, unsigned access, SegmentList&
     if (region == nullptr) {
         return false;
     }
-    list.append(*region, wr.remote_address, wr.length);
-    return true;
+    return list.append(*region, wr.remote_address, wr.length);
 }
 
 Outcome SendQueue::write(const WorkRequest& wr)

@@ -124,7 +124,7 @@ void apply(Qp& qp, QpShared& shared, const ibv_qp_attr& from, int mask)
 void reset(Process& self, Qp& qp, QpShared& shared)
 {
     {
-        const SharedGuard guard(self.arena().recv_queues[shared.recv_queue].lock, self.token());
+        const SharedGuard guard(self.arena().recv_queue(shared.recv_queue).lock, self.token());
         shared.state.store(IBV_QPS_RESET);
         ++shared.epoch;
         shared.peer_waiting = false;
@@ -205,7 +205,7 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
         errno = ENOMEM;
         return nullptr;
     }
-    QpShared& shared = self.arena().qps[index];
+    QpShared& shared = self.arena().qp(index);
     qp->srq = init.srq == nullptr ? nullptr : &object_of<Srq>(init.srq);
     {
         const SharedGuard guard(shared.lock, self.token());
@@ -239,7 +239,7 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
         shared.direct_writes = 0;
         shared.send_ready = shared.read_ready = shared.recv_ready = 0;
         shared.deferring = false;
-        shared.watched = false;
+        shared.watched = shared.copying = false;
         shared.number = number;
     }
     if (qp->srq != nullptr) {
@@ -300,7 +300,7 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad)
 {
     const Qp& qp = object_of<Qp>(base);
     Process& self = *context_of(base->context).process;
-    QpShared& shared = self.arena().qps[qp.index];
+    QpShared& shared = self.arena().qp(qp.index);
     if (qp.srq != nullptr || shared.state.load() == IBV_QPS_RESET) {
         *bad = wr;
         return EINVAL;
@@ -334,7 +334,7 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask)
     }
     Qp& qp = object_of<Qp>(base);
     Process& self = *context_of(base->context).process;
-    QpShared& shared = self.arena().qps[qp.index];
+    QpShared& shared = self.arena().qp(qp.index);
     ibv_qp_state from, to;
     {
         const SharedGuard guard(shared.lock, self.token());
@@ -354,7 +354,7 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask)
             settle_send_queue(self, qp.index);
             reset(self, qp, shared);
         } else if (to != IBV_QPS_ERR) {
-            const SharedGuard state_guard(self.arena().recv_queues[shared.recv_queue].lock,
+            const SharedGuard state_guard(self.arena().recv_queue(shared.recv_queue).lock,
                                           self.token());
             // A peer may have brought the QP into the error state meanwhile.
             std::uint8_t expected = static_cast<std::uint8_t>(from);
@@ -386,7 +386,7 @@ int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attributes, int, ibv_qp_init_attr* i
     }
     const Qp& qp = object_of<Qp>(base);
     Process& self = *context_of(base->context).process;
-    QpShared& shared = self.arena().qps[qp.index];
+    QpShared& shared = self.arena().qp(qp.index);
     {
         const SharedGuard guard(shared.lock, self.token());
         *attributes = qp.attributes;
@@ -423,7 +423,7 @@ int ibv_destroy_qp(ibv_qp* base)
     }
     Qp& qp = object_of<Qp>(base);
     Process& self = *context_of(base->context).process;
-    QpShared& shared = self.arena().qps[qp.index];
+    QpShared& shared = self.arena().qp(qp.index);
     if (base->qp_type == IBV_QPT_UD && is_attached(self, base->qp_num)) {
         return EBUSY;
     }
@@ -432,7 +432,7 @@ int ibv_destroy_qp(ibv_qp* base)
         const SharedGuard guard(shared.lock, self.token());
         settle_send_queue(self, qp.index);
         reset(self, qp, shared);
-        const SharedGuard state_guard(self.arena().recv_queues[shared.recv_queue].lock,
+        const SharedGuard state_guard(self.arena().recv_queue(shared.recv_queue).lock,
                                       self.token());
         shared.number = 0;
     }

@@ -43,10 +43,13 @@ bool is_covered(Arena& owner, const RqShared& queue, const RecvEntry& entry)
 // Takes the next WQE, under the queue's lock; true in `limit` when the SRQ's limit is reached.
 bool take_wqe(Arena& owner, RqShared& queue, RecvEntry& entry, bool& limit)
 {
+    if (queue.tail - queue.head > kMaxQueueDepth) { // nonsense
+        queue.head = queue.tail;
+    }
     if (queue.generation % 2 == 0 || queue.head == queue.tail) {
         return false;
     }
-    entry = owner.at<RecvEntry>(queue.ring)[queue.head & queue.mask];
+    entry = *owner.at<RecvEntry>(queue.ring, queue.head & queue.mask);
     ++queue.head;
     if (queue.limit != 0 && queue.tail - queue.head < queue.limit) {
         queue.limit = 0;
@@ -127,7 +130,7 @@ bool Receiver::take(RecvEntry& entry)
 bool Receiver::next_is_on_cuda()
 {
     return queue_.head != queue_.tail &&
-           wqe_at(owner_, queue_, owner_.at<RecvEntry>(queue_.ring)[queue_.head & queue_.mask].wqe)
+           wqe_at(owner_, queue_, owner_.at<RecvEntry>(queue_.ring, queue_.head & queue_.mask)->wqe)
                .on_cuda;
 }
 
@@ -197,8 +200,7 @@ Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, in
             return {Delivered::done};
         }
         if (by_cpu && arrival.length <= kSlotSize) {
-            const std::uint32_t slot =
-                queue_.free_slots.pop(owner_.at<std::uint32_t>(queue_.slot_next));
+            const std::uint32_t slot = queue_.free_slots.pop(owner_, queue_.slot_next);
             if (slot != kNone) {
                 gather(slot_at(owner_, queue_, slot), source);
                 publish(arrival, entry.wqe, static_cast<std::uint16_t>(slot), IBV_WC_SUCCESS,
@@ -208,8 +210,7 @@ Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, in
             }
         }
         access.emplace(self_, owner_);
-        if (!region_list(owner_, queue_.pd, wqe.sge, std::min(wqe.num_sge, kMaxSge),
-                         IBV_ACCESS_LOCAL_WRITE, target) ||
+        if (!region_list(owner_, queue_.pd, wqe.sge, wqe.num_sge, IBV_ACCESS_LOCAL_WRITE, target) ||
             target.bytes < arrival.length) {
             publish(arrival, entry.wqe, kLanded, IBV_WC_LOC_PROT_ERR, nullptr);
             return {Delivered::bad_buffer};
@@ -222,7 +223,7 @@ Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, in
     {
         const SharedGuard guard(queue_.lock, self_.token());
         if (qp_.epoch != epoch) {
-            queue_.free_wqes.push(owner_.at<std::uint32_t>(queue_.wqe_next), entry.wqe);
+            queue_.free_wqes.push(owner_, queue_.wqe_next, entry.wqe);
             return {Delivered::unreachable};
         }
         publish(arrival, entry.wqe, kLanded,
@@ -257,7 +258,7 @@ Delivered Receiver::announce(const Arrival& arrival)
 void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& arrival,
                       const std::uint8_t* grh, const SegmentList& source, std::uint64_t ready)
 {
-    RqShared& queue = owner.recv_queues[qp.recv_queue];
+    RqShared& queue = owner.recv_queue(qp.recv_queue);
     const SharedGuard guard(queue.lock, self.token());
     const std::uint8_t state = qp.state.load(std::memory_order_relaxed);
     if (state < IBV_QPS_RTR || state > IBV_QPS_SQE) {
@@ -265,7 +266,7 @@ void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& 
     }
     std::uint32_t slot = kNoSlot;
     if (arrival.length > sizeof(Cqe::payload)) {
-        slot = queue.free_slots.pop(owner.at<std::uint32_t>(queue.slot_next));
+        slot = queue.free_slots.pop(owner, queue.slot_next);
         if (slot == kNone) {
             return;
         }
@@ -274,7 +275,7 @@ void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& 
     bool limit = false;
     if (!take_wqe(owner, queue, entry, limit)) {
         if (slot != kNoSlot) {
-            queue.free_slots.push(owner.at<std::uint32_t>(queue.slot_next), slot);
+            queue.free_slots.push(owner, queue.slot_next, slot);
         }
         return;
     }
@@ -296,7 +297,7 @@ void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& 
 
 void set_error_state(Process& self, Arena& owner, QpShared& qp)
 {
-    RqShared& queue = owner.recv_queues[qp.recv_queue];
+    RqShared& queue = owner.recv_queue(qp.recv_queue);
     bool was_working;
     {
         const SharedGuard guard(queue.lock, self.token());
@@ -333,7 +334,7 @@ void create_recv_queue(Process& self, RecvQueue& queue, std::uint32_t max_wr, st
     queue.bytes = data + std::uint64_t{slots} * kSlotSize;
     queue.offset = self.allocate(queue.bytes);
 
-    RqShared& shared = self.arena().recv_queues[queue.index];
+    RqShared& shared = self.arena().recv_queue(queue.index);
     const SharedGuard guard(shared.lock, self.token());
     shared.pd = pd;
     shared.mask = entries - 1;
@@ -349,19 +350,19 @@ void create_recv_queue(Process& self, RecvQueue& queue, std::uint32_t max_wr, st
     shared.head = shared.tail = shared.peers_waiting = shared.limit = 0;
     shared.free_slots.clear();
     for (std::uint32_t slot = slots; slot-- > 0;) {
-        shared.free_slots.push(self.arena().at<std::uint32_t>(shared.slot_next), slot);
+        shared.free_slots.push(self.arena(), shared.slot_next, slot);
     }
     shared.free_wqes.clear();
     for (std::uint32_t wqe = max_wr; wqe-- > 0;) {
-        shared.free_wqes.push(self.arena().at<std::uint32_t>(shared.wqe_next), wqe);
+        shared.free_wqes.push(self.arena(), shared.wqe_next, wqe);
     }
-    ++shared.generation;
+    shared.generation = next_generation(shared.generation);
 }
 
 void destroy_recv_queue(Process& self, RecvQueue& queue)
 {
     {
-        RqShared& shared = self.arena().recv_queues[queue.index];
+        RqShared& shared = self.arena().recv_queue(queue.index);
         const SharedGuard guard(shared.lock, self.token());
         ++shared.generation;
     }
@@ -371,12 +372,12 @@ void destroy_recv_queue(Process& self, RecvQueue& queue)
 
 void reset_recv_queue(Process& self, RecvQueue& queue)
 {
-    RqShared& shared = self.arena().recv_queues[queue.index];
+    RqShared& shared = self.arena().recv_queue(queue.index);
     const SharedGuard guard(shared.lock, self.token());
     RecvEntry entry;
     bool limit = false;
     while (take_wqe(self.arena(), shared, entry, limit)) {
-        shared.free_wqes.push(self.arena().at<std::uint32_t>(shared.wqe_next), entry.wqe);
+        shared.free_wqes.push(self.arena(), shared.wqe_next, entry.wqe);
     }
 }
 
@@ -384,7 +385,7 @@ int post_recv_list(Process& self, std::uint32_t index, ibv_recv_wr* wr, ibv_recv
                    bool& waiting)
 {
     Arena& arena = self.arena();
-    RqShared& queue = arena.recv_queues[index];
+    RqShared& queue = arena.recv_queue(index);
     const SharedGuard guard(queue.lock, self.token());
     int error = 0;
     for (; wr != nullptr; wr = wr->next) {
@@ -392,7 +393,7 @@ int post_recv_list(Process& self, std::uint32_t index, ibv_recv_wr* wr, ibv_recv
             error = EINVAL;
             break;
         }
-        const std::uint32_t slot = queue.free_wqes.pop(arena.at<std::uint32_t>(queue.wqe_next));
+        const std::uint32_t slot = queue.free_wqes.pop(arena, queue.wqe_next);
         if (slot == kNone) {
             error = ENOMEM;
             break;
@@ -417,7 +418,7 @@ int post_recv_list(Process& self, std::uint32_t index, ibv_recv_wr* wr, ibv_recv
             }
             length = std::min<std::uint64_t>(length + sge.length, kBadBuffer - 1);
         }
-        arena.at<RecvEntry>(queue.ring)[queue.tail & queue.mask] = {
+        *arena.at<RecvEntry>(queue.ring, queue.tail & queue.mask) = {
             slot, static_cast<std::uint32_t>(length), deregistrations};
         ++queue.tail;
     }

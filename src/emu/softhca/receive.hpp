@@ -46,7 +46,7 @@ class Receiver {
     Receiver(Process& self, Arena& owner, QpShared& qp, const QpShared& sender, Wire& wire,
              bool copier = false)
         : self_(self), owner_(owner), qp_(qp), sender_(sender), copier_(copier),
-          queue_(owner.recv_queues[qp.recv_queue]), wire_(wire)
+          queue_(owner.recv_queue(qp.recv_queue)), wire_(wire)
     {
     }
 

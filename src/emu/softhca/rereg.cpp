@@ -81,6 +81,7 @@ extern "C" int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, 
         self.await_peers();
         if (again) {
             swap_memory(mr, region, object_of<Mr>(other), self.arena().mrs[other->handle]);
+            std::swap(self.memory(base->handle), self.memory(other->handle));
         } else if (new_access) {
             region.access = static_cast<std::uint32_t>(access);
         }

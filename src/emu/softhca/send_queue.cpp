@@ -84,12 +84,11 @@ void SendQueue::fail()
     if (qp_.copying) {
         return; // the copier flushes when it is back
     }
-    while (qp_.sq_head != qp_.sq_tail) {
+    for (check_counts(); qp_.sq_head != qp_.sq_tail; check_counts()) {
         const WorkRequest wr(queued(qp_.sq_head));
-        ++qp_.sq_head;
+        qp_.sq_next = ++qp_.sq_head;
         complete(wr, IBV_WC_WR_FLUSH_ERR);
     }
-    qp_.sq_next = qp_.sq_head;
     qp_.wait = Wait::none;
 }
 
@@ -121,7 +120,8 @@ void SendQueue::retire()
 {
     while (has_executed()) {
         const SendWqe& wqe = queued(qp_.sq_head);
-        if (!is_applied(*deferred_peer(), wqe.write_number)) {
+        const QpShared* peer = deferred_peer();
+        if (peer == nullptr || !is_applied(*peer, wqe.write_number)) {
             return;
         }
         ++qp_.sq_head;
@@ -137,10 +137,12 @@ void SendQueue::settle()
         const WorkRequest wr(queued(qp_.sq_head));
         const SendWqe& wqe = queued(qp_.sq_head);
         Settled settled = Settled::applied;
-        if (wqe.deferred && !is_applied(*deferred_peer(), wqe.write_number)) {
+        QpShared* peer = deferred_peer();
+        if (peer == nullptr) {
+            settled = Settled::unreachable;
+        } else if (wqe.deferred && !is_applied(*peer, wqe.write_number)) {
             stolen = true;
-            settled = settle_write(self_, *self_.arena_of(qp_.peer_token), *deferred_peer(),
-                                   wqe.position, wqe.write_number);
+            settled = settle_write(self_, *deferred_arena(), *peer, wqe.position, wqe.write_number);
         }
         ++qp_.sq_head;
         if (settled != Settled::applied) {
@@ -181,6 +183,7 @@ void SendQueue::run()
 {
     while (!qp_.copying) {
         retire();
+        check_counts();
         if (qp_.sq_next == qp_.sq_tail) {
             return;
         }

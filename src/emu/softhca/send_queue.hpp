@@ -38,7 +38,11 @@ class SendQueue {
     void enqueue(const WorkRequest& wr);
     // Notes that a request was executed which completes after the deferred WRITEs before it.
     void enqueue_executed(const WorkRequest& wr, std::optional<std::uint64_t> position);
-    bool has_executed() const { return qp_.sq_head != qp_.sq_next; }
+    bool has_executed()
+    {
+        check_counts();
+        return qp_.sq_head != qp_.sq_next;
+    }
     // Completes what waited for deferred WRITEs, as far as they are applied.
     void retire();
     // Has all deferred WRITEs applied and completes what waited for them; what cannot be applied
@@ -63,7 +67,21 @@ class SendQueue {
     // Finds the connected QP and whether its process lives.
     bool find_peer();
     bool resolve_destination();
-    QpShared* deferred_peer() { return &self_.arena_of(qp_.peer_token)->qps[qp_.peer_index]; }
+    // The queue pair that deferred WRITEs wait for, and its arena; null if it is out of reach.
+    Arena* deferred_arena() { return self_.arena_of(qp_.peer_token); }
+    QpShared* deferred_peer()
+    {
+        Arena* arena = deferred_arena();
+        return arena == nullptr ? nullptr : &arena->qp(qp_.peer_index);
+    }
+    // Empties a queue whose counts make no sense.
+    void check_counts()
+    {
+        const std::uint32_t all = qp_.sq_tail - qp_.sq_head;
+        if (all > kMaxQueueDepth || qp_.sq_next - qp_.sq_head > all) {
+            qp_.sq_head = qp_.sq_next = qp_.sq_tail;
+        }
+    }
     int pid_of(const Arena& arena) const { return &arena == &self_.arena() ? 0 : arena.pid; }
     // What a work request reads or writes on the requester's side.
     bool local_list(const WorkRequest& wr, unsigned access, SegmentList& list);

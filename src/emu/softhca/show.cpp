@@ -76,9 +76,9 @@ int open_arena(const ProcessSlot& slot)
         "/proc/" + std::to_string(slot.pid) + "/fd/" + std::to_string(slot.arena_fd);
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     struct stat status;
-    if (fd >= 0 &&
-        (fstat(fd, &status) != 0 || static_cast<std::size_t>(status.st_size) != kArenaSize ||
-         Copied<Head>(fd, 0, 1)->arena().token != slot.token.load())) {
+    if (fd >= 0 && (fstat(fd, &status) != 0 ||
+                    static_cast<std::size_t>(status.st_size) != kArenaSize + kArenaSlack ||
+                    Copied<Head>(fd, 0, 1)->arena().token != slot.token.load())) {
         close(fd);
         return -1;
     }

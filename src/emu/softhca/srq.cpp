@@ -71,7 +71,7 @@ int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attributes, int mask)
         return EINVAL;
     }
     Process& self = *context_of(base->context).process;
-    RqShared& queue = self.arena().recv_queues[object_of<Srq>(base).queue.index];
+    RqShared& queue = self.arena().recv_queue(object_of<Srq>(base).queue.index);
     bool reached = false;
     std::uint32_t generation;
     {
@@ -98,7 +98,7 @@ int ibv_query_srq(ibv_srq* base, ibv_srq_attr* attributes)
         return EINVAL;
     }
     Process& self = *context_of(base->context).process;
-    RqShared& queue = self.arena().recv_queues[object_of<Srq>(base).queue.index];
+    RqShared& queue = self.arena().recv_queue(object_of<Srq>(base).queue.index);
     const SharedGuard guard(queue.lock, self.token());
     attributes->max_wr = queue.max_wr;
     attributes->max_sge = queue.max_sge;

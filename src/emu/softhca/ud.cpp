@@ -108,6 +108,9 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wir
         source = {};
         source.append(reinterpret_cast<std::uint64_t>(fetched), wr.length);
     }
+    if (wr.is_queued && !is_address_handle(wr.remote_address)) {
+        return Outcome::finished(IBV_WC_LOC_QP_OP_ERR); // it has been overwritten or destroyed
+    }
     const ibv_ah_attr& ah = reinterpret_cast<const Ah*>(wr.remote_address)->attributes;
     std::uint8_t grh[kGrhSize] = {};
     if (ah.is_global) {
@@ -132,7 +135,7 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wir
         if (arena == nullptr || !is_sent) {
             return nullptr;
         }
-        QpShared& target = arena->qps[address.index];
+        QpShared& target = arena->qp(address.index);
         return target.number == number && accepts(self, target, qp, wr) ? &target : nullptr;
     };
     Arena* arena = nullptr;

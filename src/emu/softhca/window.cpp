@@ -20,7 +20,7 @@ constexpr std::uint32_t kAnyQpBit = 1u << 31; // in the access flags of a queued
 void unbind(Arena& arena, MrShared& window)
 {
     if (window.key.exchange(0) != 0) {
-        arena.mrs[window.region].windows.fetch_sub(1);
+        arena.mrs[window.region % kMaxMrs].windows.fetch_sub(1);
     }
 }
 
@@ -92,7 +92,7 @@ Outcome SendQueue::bind(const WorkRequest& wr)
     window.region = key_index(region_key);
     window.kind = region->kind;
     window.cuda = region->cuda;
-    arena_.mrs[window.region].windows.fetch_add(1);
+    arena_.mrs[key_index(region_key)].windows.fetch_add(1);
     window.key.store(wr.rkey, std::memory_order_release);
     return Outcome::finished(IBV_WC_SUCCESS);
 }

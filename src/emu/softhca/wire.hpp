@@ -24,7 +24,8 @@ class Wire {
   public:
     // Of what the requester's queue pair sends.
     Wire(Process& self, const Arena& requester, QpShared& qp)
-        : fabric_(self.fabric()), model_(requester.ports[qp.device]), qp_(qp)
+        : fabric_(self.fabric()), port_(qp.device % kMaxDevices), model_(requester.ports[port_]),
+          qp_(qp)
     {
     }
 
@@ -45,24 +46,24 @@ class Wire {
     void send(const Arena& to, const QpShared& peer, std::uint64_t bytes)
     {
         if (start_ != 0) {
-            ready_ = carry(model_, qp_.device, to.ports[peer.device], peer.device, start_, bytes) +
+            ready_ = carry(model_, port_, to.ports[port_of(peer)], port_of(peer), start_, bytes) +
                      delay_;
         }
     }
     void send_nowhere(std::uint64_t bytes)
     {
         if (start_ != 0) {
-            ready_ = depart(model_, qp_.device, start_, bytes) + duration(model_, bytes) + delay_;
+            ready_ = depart(model_, port_, start_, bytes) + duration(model_, bytes) + delay_;
         }
     }
     // It asks a queue pair for bytes.
     void fetch(const Arena& from, const QpShared& peer, std::uint64_t bytes)
     {
         if (start_ != 0) {
-            const PortModel& other = from.ports[peer.device];
-            const std::uint64_t asked = depart(model_, qp_.device, start_, 0);
-            ready_ = carry(other, peer.device, model_, qp_.device, asked, bytes) + model_.latency +
-                     delay_;
+            const PortModel& other = from.ports[port_of(peer)];
+            const std::uint64_t asked = depart(model_, port_, start_, 0);
+            ready_ =
+                carry(other, port_of(peer), model_, port_, asked, bytes) + model_.latency + delay_;
             qp_.read_ready = ready_;
         }
     }
@@ -73,6 +74,7 @@ class Wire {
     std::uint64_t ready() const { return ready_; }
 
   private:
+    static unsigned port_of(const QpShared& qp) { return qp.device % kMaxDevices; }
     std::uint64_t carry(const PortModel& from, unsigned from_port, const PortModel& to,
                         unsigned to_port, std::uint64_t start, std::uint64_t bytes);
     std::uint64_t depart(const PortModel& from, unsigned port, std::uint64_t start,
@@ -83,6 +85,7 @@ class Wire {
     }
 
     Fabric& fabric_;
+    const unsigned port_;
     const PortModel& model_;
     QpShared& qp_;
     std::uint64_t start_ = 0; // 0: nothing is timed

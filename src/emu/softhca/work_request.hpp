@@ -8,6 +8,7 @@
 #include "emu/softhca/memory.hpp"
 #include "emu/softhca/verbs_abi.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -48,6 +49,7 @@ struct WorkRequest {
     std::uint8_t injected_status = 0; // by fault injection, as the next
     std::uint32_t delay_us = 0;
     const Sge* sge;
+    Sge copied[kMaxSge]; // of one that waited
 
     // Checked before; valid as long as `wr` is.
     WorkRequest(const ibv_send_wr& wr, ibv_qp_type type, std::uint32_t count)
@@ -80,6 +82,7 @@ struct WorkRequest {
         rkey = is_atomic ? wr.wr.atomic.rkey : wr.wr.rdma.rkey;
     }
 
+    // Others can change what is in the queue at any time.
     explicit WorkRequest(const SendWqe& wqe)
         : wr_id(wqe.wr_id), remote_address(wqe.remote_address), compare_add(wqe.compare_add),
           swap(wqe.swap), rkey(wqe.rkey), immediate(wqe.immediate), length(wqe.length),
@@ -88,7 +91,21 @@ struct WorkRequest {
           injected_status(wqe.injected_status), delay_us(wqe.delay_us),
           sge(reinterpret_cast<const Sge*>(&wqe + 1))
     {
+        if (is_inline) {
+            length = std::min(length, kMaxInline);
+            return;
+        }
+        num_sge = std::min(num_sge, kMaxSge);
+        std::memcpy(copied, sge, num_sge * sizeof(Sge));
+        sge = copied;
+        std::uint64_t sum = 0;
+        for (std::uint32_t i = 0; i < num_sge; ++i) {
+            sum += copied[i].length;
+        }
+        length = static_cast<std::uint32_t>(std::min<std::uint64_t>(sum, ~0u));
     }
+    WorkRequest(const WorkRequest&) = delete;
+    WorkRequest& operator=(const WorkRequest&) = delete;
 
     void store(SendWqe& wqe) const
     {
@@ -143,16 +160,19 @@ inline bool inline_list(const WorkRequest& wr, SegmentList& list)
 inline bool region_list(Arena& arena, std::uint32_t pd, const Sge* sge, std::uint32_t count,
                         std::uint32_t access, SegmentList& list)
 {
+    if (count > kMaxSge) {
+        return false;
+    }
     for (std::uint32_t i = 0; i < count; ++i) {
-        if (sge[i].length == 0) {
+        const Sge entry = sge[i]; // others may change it meanwhile
+        if (entry.length == 0) {
             continue;
         }
         const MrShared* region =
-            find_region(arena, sge[i].lkey, sge[i].address, sge[i].length, access, pd);
-        if (region == nullptr) {
+            find_region(arena, entry.lkey, entry.address, entry.length, access, pd);
+        if (region == nullptr || !list.append(*region, entry.address, entry.length)) {
             return false;
         }
-        list.append(*region, sge[i].address, sge[i].length);
     }
     return true;
 }

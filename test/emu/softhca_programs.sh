@@ -1,0 +1,106 @@
+# shellcheck shell=sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Stock programs on softhca, as they come from the distribution: libibverbs' examples, perftest, and
+# UCX with its own rc_verbs and ud_verbs on host memory. On InfiniBand and on Ethernet. Sourced by
+# those who run them, once or many times; run_programs leaves the number of failures in "failed".
+: "${top_builddir:?}"
+
+for program in ibv_devinfo ibv_rc_pingpong ucx_perftest; do
+    command -v $program >/dev/null || {
+        echo "skipped: no $program (packages ibverbs-utils, ucx-utils)"
+        exit 77
+    }
+done
+runtime=
+case ${GDR_SANITIZERS:-none} in
+*address*) runtime=$(${CXX:-c++} -print-file-name=libasan.so):$(${CXX:-c++} -print-file-name=libubsan.so): ;;
+*undefined*) runtime=$(${CXX:-c++} -print-file-name=libubsan.so): ;;
+*thread*) runtime=$(${CXX:-c++} -print-file-name=libtsan.so): ;;
+esac
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+for variable in $(env | sed -n 's/^\(UCX_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$variable"; done
+preload=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so
+export SOFTHCA_FABRIC="programs_$$"
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+port=$((20000 + $$ % 20000))
+failed=0
+
+listening() { grep -qi ":$(printf %04x "$port") [0:]* 0A" /proc/net/tcp /proc/net/tcp6; }
+
+# Runs a server and a client of the same program; the port is put in for PORT.
+pair() { # NAME SERVER_COMMAND CLIENT_ARGUMENTS
+    port=$((port + 1))
+    server_command=$(echo "$2" | sed "s/PORT/$port/")
+    env LD_PRELOAD="$preload" timeout 60 $server_command >"$work/server" 2>&1 &
+    server=$!
+    tries=0
+    until listening || [ $tries = 200 ]; do
+        sleep 0.05
+        tries=$((tries + 1))
+    done
+    env LD_PRELOAD="$preload" timeout 60 $server_command $3 >"$work/client" 2>&1
+    client_status=$?
+    [ $client_status = 0 ] || kill $server 2>/dev/null
+    wait $server
+    if [ $client_status$? = 00 ]; then
+        echo "ok: $1"
+    else
+        echo "FAILED: $1"
+        tail -n 20 "$work/server" "$work/client"
+        failed=$((failed + 1))
+    fi
+}
+
+ucx() { # TLS ARGUMENTS...
+    tls=$1
+    shift
+    UCX_TLS=$tls
+    export UCX_TLS
+    pair "$SOFTHCA_LINK_LAYER ucx_perftest UCX_TLS=$tls $*" "ucx_perftest -p PORT" "localhost -w 100 $*"
+    unset UCX_TLS
+}
+
+run_programs() {
+    for layer in infiniband ethernet; do
+        export SOFTHCA_LINK_LAYER=$layer
+        LD_PRELOAD=$preload timeout 20 ibv_devinfo -v >"$work/devinfo" 2>&1 &&
+            grep -q PORT_ACTIVE "$work/devinfo" &&
+            grep -qi "link_layer:.*$layer" "$work/devinfo" || {
+            echo "FAILED: $layer ibv_devinfo"
+            cat "$work/devinfo"
+            failed=$((failed + 1))
+        }
+        for mode in rc ud srq; do
+            for run in 1 2; do
+                for events in "" -e; do
+                    pair "$layer ibv_${mode}_pingpong $events $run" \
+                        "ibv_${mode}_pingpong -p PORT -g 0 -n 500 $events" localhost
+                done
+            done
+        done
+        ucx rc_verbs -t am_lat -x rc_verbs -d softhca0:1 -n 10000
+        ucx rc_verbs -t put_lat -x rc_verbs -d softhca0:1 -n 10000
+        ucx rc_verbs -t am_bw -D bcopy -s 4096 -x rc_verbs -d softhca0:1 -n 10000
+        ucx ud_verbs -t am_lat -x ud_verbs -d softhca0:1 -n 10000
+        for tls in rc_verbs,ud_verbs,self ud_verbs,self; do
+            ucx $tls -t tag_lat -n 10000
+            ucx $tls -t tag_bw -s 4096 -n 10000
+            ucx $tls -t tag_bw -s 1048576 -n 100
+        done
+        ucx rc_verbs,ud_verbs,self -t ucp_put_lat -n 10000
+        ucx rc_verbs,ud_verbs,self -t ucp_get -s 65536 -n 2000
+        ucx rc_verbs,ud_verbs,self -t ucp_fadd -n 5000
+        ucx rc_verbs,ud_verbs,self -t tag_lat -E sleep -n 1000
+        if command -v ib_send_lat >/dev/null; then
+            for test in "ib_send_lat" "ib_send_lat -e" "ib_send_bw -e" "ib_write_lat" "ib_write_bw" \
+                "ib_read_lat" "ib_read_bw" "ib_read_bw -e" "ib_atomic_lat" "ib_atomic_bw" \
+                "ib_send_bw -r 64 --use-srq" "ib_send_lat -c UD" "ib_send_lat -c UD -e" \
+                "ib_send_bw -q 4" "ib_write_bw -q 4"; do
+                pair "$layer $test" \
+                    "$test -p PORT -d softhca0 -x 0 -n 500 -F --use_old_post_send" localhost
+            done
+        fi
+    done
+}
