@@ -50,6 +50,7 @@ struct Options {
     int timeout = 12;       // 16.8 ms
     int retry_count = 3;
     int access = kAllAccess;
+    int rd_atomic = 1;
     ibv_srq* srq = nullptr;
     ibv_comp_channel* channel = nullptr;
 };
