@@ -324,6 +324,13 @@ void Child::kill()
     pid_ = -1;
 }
 
+void Child::leave_zombie()
+{
+    ::kill(pid_, SIGKILL);
+    siginfo_t info;
+    require(waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) == 0, "waitid");
+}
+
 void Child::join()
 {
     int status = 0;

@@ -136,6 +136,8 @@ class Child {
 
     Link& link() { return link_; }
     void kill();
+    // It is dead, but its parent has not asked how it ended: its pid is still in use.
+    void leave_zombie();
     // Waits for the end; the test fails unless the body passed.
     void join();
 

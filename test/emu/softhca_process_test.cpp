@@ -5,16 +5,42 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdarg>
 #include <cstring>
 
 #include <glob.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+unsigned long tracer_allowed = 0;
+
+} // namespace
+
+// Sees what softhca asks of the kernel.
+extern "C" __attribute__((visibility("default"))) int prctl(int option, ...) noexcept
+{
+    va_list list;
+    va_start(list, option);
+    unsigned long arguments[4];
+    for (unsigned long& argument : arguments) {
+        argument = va_arg(list, unsigned long);
+    }
+    va_end(list);
+    if (option == PR_SET_PTRACER) {
+        tracer_allowed = arguments[0];
+    }
+    return static_cast<int>(
+        syscall(SYS_prctl, option, arguments[0], arguments[1], arguments[2], arguments[3]));
+}
+
+namespace {
 
 // Connects an endpoint to one of the process at the other end.
 Address meet(Child::Link& link, Endpoint& endpoint)
@@ -350,7 +376,8 @@ TEST(Processes, SleepingRequesterIsServed)
     child.join();
 }
 
-// A peer that dies: what is outstanding and what is posted afterwards fails, after the retries.
+// A peer that dies, even if its pid lives on: what is outstanding and what is posted afterwards
+// fails, after the retries.
 TEST(Processes, KilledPeer)
 {
     for (bool waiting : {true, false}) {
@@ -375,7 +402,7 @@ TEST(Processes, KilledPeer)
             }
             ASSERT_EQ(ibv_req_notify_cq(a.cq, 0), 0);
             const auto start = Clock::now();
-            child.kill();
+            child.leave_zombie();
             if (!waiting) {
                 ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 0, 8, peer.buffer, peer.rkey, 2), 0);
             }
@@ -390,6 +417,56 @@ TEST(Processes, KilledPeer)
         }
         EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
     }
+}
+
+// Atomics of several processes and of the responder's own exclude each other.
+TEST(Processes, AtomicsOfManyRequestersAddUp)
+{
+    constexpr unsigned kRequesters = 3, kEach = 1000;
+    const auto count = [](Endpoint& a, const Address& peer) {
+        for (unsigned i = 0; i < kEach; ++i) {
+            ASSERT_EQ(a.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, 0, peer.buffer, peer.rkey, 1), 0);
+            ASSERT_EQ(a.next().status, IBV_WC_SUCCESS);
+        }
+    };
+    std::vector<std::unique_ptr<Child>> children;
+    for (unsigned i = 0; i < kRequesters; ++i) {
+        children.push_back(std::make_unique<Child>([&](Child::Link& link) {
+            Device device;
+            Endpoint a(device);
+            meet(link, a);
+            const auto target = link.get<Address>();
+            count(a, target);
+            link.put('d');
+            link.get<char>();
+        }));
+    }
+    Device device;
+    Endpoint own(device), self(device);
+    connect(own, self);
+    std::vector<std::unique_ptr<Endpoint>> endpoints;
+    for (auto& child : children) {
+        endpoints.push_back(std::make_unique<Endpoint>(device));
+        meet(child->link(), *endpoints.back());
+        child->link().put(self.address());
+    }
+    count(own, self.address());
+    for (auto& child : children) {
+        child->link().get<char>();
+        child->link().put('d');
+        child->join();
+    }
+    std::uint64_t sum;
+    std::memcpy(&sum, self.buffer.data(), sizeof sum);
+    EXPECT_EQ(sum, std::uint64_t{kEach} * (kRequesters + 1));
+}
+
+// Where Yama lets processes of one user only trace their descendants, they move each other's data
+// all the same.
+TEST(Processes, PeersMayMoveDataUnderYama)
+{
+    Device device;
+    EXPECT_EQ(tracer_allowed, PR_SET_PTRACER_ANY);
 }
 
 // Killed at any moment of heavy traffic, a peer takes nobody with it.
