@@ -327,6 +327,11 @@ void Child::kill()
 void Child::leave_zombie()
 {
     ::kill(pid_, SIGKILL);
+    await_death();
+}
+
+void Child::await_death()
+{
     siginfo_t info;
     require(waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) == 0, "waitid");
 }

@@ -138,6 +138,8 @@ class Child {
     void kill();
     // It is dead, but its parent has not asked how it ended: its pid is still in use.
     void leave_zombie();
+    // Waits until it has died by itself.
+    void await_death();
     // Waits for the end; the test fails unless the body passed.
     void join();
 

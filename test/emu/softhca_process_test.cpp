@@ -10,6 +10,7 @@
 
 #include <glob.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -217,6 +218,37 @@ TEST(Processes, OperationsOfAQueuePairAreOrdered)
         ASSERT_EQ(seen, last);
         child.link().get<char>();
     }
+    child.join();
+}
+
+// Small WRITEs may wait in the responder's completion queue; what comes after them does not pass.
+TEST(Processes, ReadsAndAtomicsSeeTheWritesBefore)
+{
+    Child child([](Child::Link& link) {
+        Device device;
+        Endpoint b(device), c(device);
+        meet(link, b);
+        meet(link, c);
+        link.get<char>(); // polls nothing
+    });
+    Device device;
+    Endpoint a(device), d(device);
+    const Address first = meet(child.link(), a), second = meet(child.link(), d);
+    const std::uint64_t value = 1000;
+    std::uint64_t seen;
+    std::memcpy(a.buffer.data(), &value, sizeof value);
+    ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 0, 8, first.buffer, first.rkey, 0, 0), 0);
+    ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_READ, 8, 8, first.buffer, first.rkey), 0);
+    EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
+    std::memcpy(&seen, a.buffer.data() + 8, sizeof seen);
+    EXPECT_EQ(seen, value);
+    std::memcpy(d.buffer.data(), &value, sizeof value);
+    ASSERT_EQ(d.post_rdma(IBV_WR_RDMA_WRITE, 0, 8, second.buffer, second.rkey, 0, 0), 0);
+    ASSERT_EQ(d.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, 8, second.buffer, second.rkey, 1), 0);
+    EXPECT_EQ(d.next().status, IBV_WC_SUCCESS);
+    std::memcpy(&seen, d.buffer.data() + 8, sizeof seen);
+    EXPECT_EQ(seen, value);
+    child.link().put('d');
     child.join();
 }
 
@@ -518,6 +550,77 @@ TEST(Processes, PeerKilledInTheMiddle)
     }
 }
 
+// A process that dies while it works on its peer's queues: the locks it holds are taken over.
+TEST(Processes, PeerDiesHoldingLocks)
+{
+    Child survivor([](Child::Link& link) {
+        Device device;
+        Endpoint b(device);
+        ASSERT_EQ(b.post_receive(0, 100, 1), 0);
+        ASSERT_EQ(b.post_receive(0, 100, 2), 0);
+        meet(link, b);
+        link.get<char>();
+        ASSERT_EQ(b.post_receive(0, 100, 3), 0);  // the receive queue's lock
+        EXPECT_EQ(ibv_req_notify_cq(b.cq, 0), 0); // the completion queue's
+        Endpoint c(device), d(device);
+        connect(c, d);
+        ASSERT_EQ(d.post_receive(0, 100), 0);
+        ASSERT_EQ(c.post_send(0, 8), 0);
+        EXPECT_EQ(d.next().status, IBV_WC_SUCCESS);
+    });
+    Child victim([](Child::Link& link) {
+        Device device;
+        Endpoint a(device);
+        meet(link, a);
+        void* page =
+            mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ibv_mr* mr = ibv_reg_mr(device.pd, page, 4096, 0);
+        munmap(page, 4096);
+        ibv_sge list = {reinterpret_cast<std::uint64_t>(page), 8, mr->lkey};
+        ibv_send_wr wr = {};
+        wr.sg_list = &list;
+        wr.num_sge = 1;
+        wr.opcode = IBV_WR_SEND;
+        a.post(wr); // copies under the locks of the peer's queues, and cannot
+    });
+    // Each is given the other's address.
+    const auto one = survivor.link().get<Address>();
+    const auto other = victim.link().get<Address>();
+    survivor.link().put(other);
+    victim.link().put(one);
+    survivor.link().get<char>();
+    victim.link().get<char>();
+    survivor.link().put('r');
+    victim.link().put('r');
+    victim.await_death();
+    survivor.link().put('d');
+    survivor.join();
+}
+
+// A number is not soon that of another queue pair.
+TEST(Processes, QueuePairNumbersComeBackLate)
+{
+    Device device;
+    ibv_cq* cq = ibv_create_cq(device.context, 1, nullptr, nullptr, 0);
+    ibv_qp_init_attr init = {};
+    init.send_cq = init.recv_cq = cq;
+    init.qp_type = IBV_QPT_RC;
+    const auto next_number = [&] {
+        ibv_qp* qp = ibv_create_qp(device.pd, &init);
+        const std::uint32_t number = qp == nullptr ? 0 : qp->qp_num;
+        EXPECT_EQ(qp == nullptr ? ENOMEM : ibv_destroy_qp(qp), 0);
+        return number;
+    };
+    const std::uint32_t first = next_number();
+    std::uint32_t number = next_number();
+    for (unsigned i = 0; i < 0x10000 && (number & 0xffff) != (first & 0xffff); ++i) {
+        number = next_number();
+    }
+    EXPECT_NE(number, first);
+    EXPECT_EQ(number & 0xffff, first & 0xffff); // all have been in use
+    EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
 TEST(Processes, PeerThatDestroysItsQueuePair)
 {
     Child child([](Child::Link& link) {
@@ -577,23 +680,27 @@ TEST(Processes, DeregisteredMemoryIsOutOfReach)
     child.join();
 }
 
-// What killed processes leave in the fabric's tables is gone with the next open, and a QP number
-// of theirs never means somebody else's queue pair.
+// What killed processes leave in the fabric's tables is gone with the next open, and QP numbers and
+// keys of theirs never mean somebody else's queue pairs and regions.
 TEST(Processes, LeftoversAreSwept)
 {
-    std::vector<std::uint32_t> numbers;
+    std::vector<std::uint32_t> numbers, keys;
     for (unsigned round = 0; round < 300; ++round) { // more than the fabric has room for
         Child child([](Child::Link& link) {
             Device device;
             Endpoint b(device);
             link.put(b.qp->qp_num);
+            link.put(b.mr->rkey);
             pause();
         });
         numbers.push_back(child.link().get<std::uint32_t>());
+        keys.push_back(child.link().get<std::uint32_t>());
         child.kill();
     }
-    std::sort(numbers.begin(), numbers.end());
-    EXPECT_EQ(std::unique(numbers.begin(), numbers.end()), numbers.end());
+    for (std::vector<std::uint32_t>* names : {&numbers, &keys}) {
+        std::sort(names->begin(), names->end());
+        EXPECT_EQ(std::unique(names->begin(), names->end()), names->end());
+    }
     Device device; // holds the fabric's file
     const std::string pattern =
         "/dev/shm/softhca-" + std::to_string(geteuid()) + "-" + getenv("SOFTHCA_FABRIC") + "*";
