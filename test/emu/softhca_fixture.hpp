@@ -150,6 +150,6 @@ class Child {
     Link link_;
 };
 
-// Runs tests of this program in a process of their own, with more in its environment; returns
-// whether they passed. The tests' names begin with DISABLED_.
+// Runs tests of this program in a process and on a fabric of their own, with more in the
+// environment; returns whether they passed. The tests' names begin with DISABLED_.
 bool run_tests(const std::string& filter, const std::vector<std::string>& environment);
