@@ -107,7 +107,7 @@ int Endpoint::to_rtr(const Address& peer)
     attr.qp_state = IBV_QPS_RTR;
     attr.path_mtu = IBV_MTU_4096;
     attr.dest_qp_num = peer.qp_number;
-    attr.max_dest_rd_atomic = 1;
+    attr.max_dest_rd_atomic = static_cast<std::uint8_t>(options.rd_atomic);
     attr.min_rnr_timer = static_cast<std::uint8_t>(options.min_rnr_timer);
     attr.ah_attr.dlid = peer.lid;
     attr.ah_attr.port_num = 1;
@@ -127,7 +127,7 @@ int Endpoint::to_rts()
     attr.timeout = static_cast<std::uint8_t>(options.timeout);
     attr.retry_cnt = static_cast<std::uint8_t>(options.retry_count);
     attr.rnr_retry = static_cast<std::uint8_t>(options.rnr_retry);
-    attr.max_rd_atomic = 1;
+    attr.max_rd_atomic = static_cast<std::uint8_t>(options.rd_atomic);
     return ibv_modify_qp(qp, &attr,
                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
@@ -324,6 +324,18 @@ void Child::kill()
     pid_ = -1;
 }
 
+void Child::leave_zombie()
+{
+    ::kill(pid_, SIGKILL);
+    await_death();
+}
+
+void Child::await_death()
+{
+    siginfo_t info;
+    require(waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) == 0, "waitid");
+}
+
 void Child::join()
 {
     int status = 0;
@@ -336,6 +348,10 @@ bool run_tests(const std::string& filter, const std::vector<std::string>& enviro
 {
     const pid_t pid = fork();
     if (pid == 0) {
+        // What becomes of its ports concerns nobody else.
+        const std::string fabric =
+            std::string(std::getenv("SOFTHCA_FABRIC")) + "-" + std::to_string(getpid());
+        setenv("SOFTHCA_FABRIC", fabric.c_str(), 1);
         for (const std::string& setting : environment) {
             putenv(strdup(setting.c_str()));
         }

@@ -50,6 +50,7 @@ struct Options {
     int timeout = 12;       // 16.8 ms
     int retry_count = 3;
     int access = kAllAccess;
+    int rd_atomic = 1;
     ibv_srq* srq = nullptr;
     ibv_comp_channel* channel = nullptr;
 };
@@ -135,6 +136,10 @@ class Child {
 
     Link& link() { return link_; }
     void kill();
+    // It is dead, but its parent has not asked how it ended: its pid is still in use.
+    void leave_zombie();
+    // Waits until it has died by itself.
+    void await_death();
     // Waits for the end; the test fails unless the body passed.
     void join();
 
@@ -145,6 +150,6 @@ class Child {
     Link link_;
 };
 
-// Runs tests of this program in a process of their own, with more in its environment; returns
-// whether they passed. The tests' names begin with DISABLED_.
+// Runs tests of this program in a process and on a fabric of their own, with more in the
+// environment; returns whether they passed. The tests' names begin with DISABLED_.
 bool run_tests(const std::string& filter, const std::vector<std::string>& environment);

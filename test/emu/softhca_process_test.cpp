@@ -5,16 +5,43 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdarg>
 #include <cstring>
 
 #include <glob.h>
 #include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+unsigned long tracer_allowed = 0;
+
+} // namespace
+
+// Sees what softhca asks of the kernel.
+extern "C" __attribute__((visibility("default"))) int prctl(int option, ...) noexcept
+{
+    va_list list;
+    va_start(list, option);
+    unsigned long arguments[4];
+    for (unsigned long& argument : arguments) {
+        argument = va_arg(list, unsigned long);
+    }
+    va_end(list);
+    if (option == PR_SET_PTRACER) {
+        tracer_allowed = arguments[0];
+    }
+    return static_cast<int>(
+        syscall(SYS_prctl, option, arguments[0], arguments[1], arguments[2], arguments[3]));
+}
+
+namespace {
 
 // Connects an endpoint to one of the process at the other end.
 Address meet(Child::Link& link, Endpoint& endpoint)
@@ -194,6 +221,37 @@ TEST(Processes, OperationsOfAQueuePairAreOrdered)
     child.join();
 }
 
+// Small WRITEs may wait in the responder's completion queue; what comes after them does not pass.
+TEST(Processes, ReadsAndAtomicsSeeTheWritesBefore)
+{
+    Child child([](Child::Link& link) {
+        Device device;
+        Endpoint b(device), c(device);
+        meet(link, b);
+        meet(link, c);
+        link.get<char>(); // polls nothing
+    });
+    Device device;
+    Endpoint a(device), d(device);
+    const Address first = meet(child.link(), a), second = meet(child.link(), d);
+    const std::uint64_t value = 1000;
+    std::uint64_t seen;
+    std::memcpy(a.buffer.data(), &value, sizeof value);
+    ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 0, 8, first.buffer, first.rkey, 0, 0), 0);
+    ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_READ, 8, 8, first.buffer, first.rkey), 0);
+    EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
+    std::memcpy(&seen, a.buffer.data() + 8, sizeof seen);
+    EXPECT_EQ(seen, value);
+    std::memcpy(d.buffer.data(), &value, sizeof value);
+    ASSERT_EQ(d.post_rdma(IBV_WR_RDMA_WRITE, 0, 8, second.buffer, second.rkey, 0, 0), 0);
+    ASSERT_EQ(d.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, 8, second.buffer, second.rkey, 1), 0);
+    EXPECT_EQ(d.next().status, IBV_WC_SUCCESS);
+    std::memcpy(&seen, d.buffer.data() + 8, sizeof seen);
+    EXPECT_EQ(seen, value);
+    child.link().put('d');
+    child.join();
+}
+
 TEST(Processes, FourToOneOverASharedReceiveQueue)
 {
     constexpr unsigned kSenders = 4, kMessages = 2000;
@@ -350,7 +408,8 @@ TEST(Processes, SleepingRequesterIsServed)
     child.join();
 }
 
-// A peer that dies: what is outstanding and what is posted afterwards fails, after the retries.
+// A peer that dies, even if its pid lives on: what is outstanding and what is posted afterwards
+// fails, after the retries.
 TEST(Processes, KilledPeer)
 {
     for (bool waiting : {true, false}) {
@@ -375,7 +434,7 @@ TEST(Processes, KilledPeer)
             }
             ASSERT_EQ(ibv_req_notify_cq(a.cq, 0), 0);
             const auto start = Clock::now();
-            child.kill();
+            child.leave_zombie();
             if (!waiting) {
                 ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 0, 8, peer.buffer, peer.rkey, 2), 0);
             }
@@ -390,6 +449,56 @@ TEST(Processes, KilledPeer)
         }
         EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
     }
+}
+
+// Atomics of several processes and of the responder's own exclude each other.
+TEST(Processes, AtomicsOfManyRequestersAddUp)
+{
+    constexpr unsigned kRequesters = 3, kEach = 1000;
+    const auto count = [](Endpoint& a, const Address& peer) {
+        for (unsigned i = 0; i < kEach; ++i) {
+            ASSERT_EQ(a.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, 0, peer.buffer, peer.rkey, 1), 0);
+            ASSERT_EQ(a.next().status, IBV_WC_SUCCESS);
+        }
+    };
+    std::vector<std::unique_ptr<Child>> children;
+    for (unsigned i = 0; i < kRequesters; ++i) {
+        children.push_back(std::make_unique<Child>([&](Child::Link& link) {
+            Device device;
+            Endpoint a(device);
+            meet(link, a);
+            const auto target = link.get<Address>();
+            count(a, target);
+            link.put('d');
+            link.get<char>();
+        }));
+    }
+    Device device;
+    Endpoint own(device), self(device);
+    connect(own, self);
+    std::vector<std::unique_ptr<Endpoint>> endpoints;
+    for (auto& child : children) {
+        endpoints.push_back(std::make_unique<Endpoint>(device));
+        meet(child->link(), *endpoints.back());
+        child->link().put(self.address());
+    }
+    count(own, self.address());
+    for (auto& child : children) {
+        child->link().get<char>();
+        child->link().put('d');
+        child->join();
+    }
+    std::uint64_t sum;
+    std::memcpy(&sum, self.buffer.data(), sizeof sum);
+    EXPECT_EQ(sum, std::uint64_t{kEach} * (kRequesters + 1));
+}
+
+// Where Yama lets processes of one user only trace their descendants, they move each other's data
+// all the same.
+TEST(Processes, PeersMayMoveDataUnderYama)
+{
+    Device device;
+    EXPECT_EQ(tracer_allowed, PR_SET_PTRACER_ANY);
 }
 
 // Killed at any moment of heavy traffic, a peer takes nobody with it.
@@ -439,6 +548,77 @@ TEST(Processes, PeerKilledInTheMiddle)
         ASSERT_EQ(c.post_send(0, 8), 0);
         EXPECT_EQ(d.next().status, IBV_WC_SUCCESS);
     }
+}
+
+// A process that dies while it works on its peer's queues: the locks it holds are taken over.
+TEST(Processes, PeerDiesHoldingLocks)
+{
+    Child survivor([](Child::Link& link) {
+        Device device;
+        Endpoint b(device);
+        ASSERT_EQ(b.post_receive(0, 100, 1), 0);
+        ASSERT_EQ(b.post_receive(0, 100, 2), 0);
+        meet(link, b);
+        link.get<char>();
+        ASSERT_EQ(b.post_receive(0, 100, 3), 0);  // the receive queue's lock
+        EXPECT_EQ(ibv_req_notify_cq(b.cq, 0), 0); // the completion queue's
+        Endpoint c(device), d(device);
+        connect(c, d);
+        ASSERT_EQ(d.post_receive(0, 100), 0);
+        ASSERT_EQ(c.post_send(0, 8), 0);
+        EXPECT_EQ(d.next().status, IBV_WC_SUCCESS);
+    });
+    Child victim([](Child::Link& link) {
+        Device device;
+        Endpoint a(device);
+        meet(link, a);
+        void* page =
+            mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ibv_mr* mr = ibv_reg_mr(device.pd, page, 4096, 0);
+        munmap(page, 4096);
+        ibv_sge list = {reinterpret_cast<std::uint64_t>(page), 8, mr->lkey};
+        ibv_send_wr wr = {};
+        wr.sg_list = &list;
+        wr.num_sge = 1;
+        wr.opcode = IBV_WR_SEND;
+        a.post(wr); // copies under the locks of the peer's queues, and cannot
+    });
+    // Each is given the other's address.
+    const auto one = survivor.link().get<Address>();
+    const auto other = victim.link().get<Address>();
+    survivor.link().put(other);
+    victim.link().put(one);
+    survivor.link().get<char>();
+    victim.link().get<char>();
+    survivor.link().put('r');
+    victim.link().put('r');
+    victim.await_death();
+    survivor.link().put('d');
+    survivor.join();
+}
+
+// A number is not soon that of another queue pair.
+TEST(Processes, QueuePairNumbersComeBackLate)
+{
+    Device device;
+    ibv_cq* cq = ibv_create_cq(device.context, 1, nullptr, nullptr, 0);
+    ibv_qp_init_attr init = {};
+    init.send_cq = init.recv_cq = cq;
+    init.qp_type = IBV_QPT_RC;
+    const auto next_number = [&] {
+        ibv_qp* qp = ibv_create_qp(device.pd, &init);
+        const std::uint32_t number = qp == nullptr ? 0 : qp->qp_num;
+        EXPECT_EQ(qp == nullptr ? ENOMEM : ibv_destroy_qp(qp), 0);
+        return number;
+    };
+    const std::uint32_t first = next_number();
+    std::uint32_t number = next_number();
+    for (unsigned i = 0; i < 0x10000 && (number & 0xffff) != (first & 0xffff); ++i) {
+        number = next_number();
+    }
+    EXPECT_NE(number, first);
+    EXPECT_EQ(number & 0xffff, first & 0xffff); // all have been in use
+    EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
 TEST(Processes, PeerThatDestroysItsQueuePair)
@@ -500,23 +680,27 @@ TEST(Processes, DeregisteredMemoryIsOutOfReach)
     child.join();
 }
 
-// What killed processes leave in the fabric's tables is gone with the next open, and a QP number
-// of theirs never means somebody else's queue pair.
+// What killed processes leave in the fabric's tables is gone with the next open, and QP numbers and
+// keys of theirs never mean somebody else's queue pairs and regions.
 TEST(Processes, LeftoversAreSwept)
 {
-    std::vector<std::uint32_t> numbers;
+    std::vector<std::uint32_t> numbers, keys;
     for (unsigned round = 0; round < 300; ++round) { // more than the fabric has room for
         Child child([](Child::Link& link) {
             Device device;
             Endpoint b(device);
             link.put(b.qp->qp_num);
+            link.put(b.mr->rkey);
             pause();
         });
         numbers.push_back(child.link().get<std::uint32_t>());
+        keys.push_back(child.link().get<std::uint32_t>());
         child.kill();
     }
-    std::sort(numbers.begin(), numbers.end());
-    EXPECT_EQ(std::unique(numbers.begin(), numbers.end()), numbers.end());
+    for (std::vector<std::uint32_t>* names : {&numbers, &keys}) {
+        std::sort(names->begin(), names->end());
+        EXPECT_EQ(std::unique(names->begin(), names->end()), names->end());
+    }
     Device device; // holds the fabric's file
     const std::string pattern =
         "/dev/shm/softhca-" + std::to_string(geteuid()) + "-" + getenv("SOFTHCA_FABRIC") + "*";

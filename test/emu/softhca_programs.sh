@@ -98,8 +98,10 @@ run_programs() {
                 "ib_read_lat" "ib_read_bw" "ib_read_bw -e" "ib_atomic_lat" "ib_atomic_bw" \
                 "ib_send_bw -r 64 --use-srq" "ib_send_lat -c UD" "ib_send_lat -c UD -e" \
                 "ib_send_bw -q 4" "ib_write_bw -q 4"; do
-                pair "$layer $test" \
-                    "$test -p PORT -d softhca0 -x 0 -n 500 -F --use_old_post_send" localhost
+                for post in "" --use_old_post_send; do
+                    pair "$layer $test $post" "$test -p PORT -d softhca0 -x 0 -n 500 -F $post" \
+                        localhost
+                done
             done
         fi
     done

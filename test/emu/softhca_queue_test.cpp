@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Shared receive queues, completion channels, datagrams, devices and ports, and everything that the
-// device does not offer.
+// Shared receive queues, completion channels, devices and ports, and everything that the device
+// does not offer.
 #include "softhca_fixture.hpp"
 
 #include <cstring>
@@ -147,138 +147,6 @@ TEST_F(Queues, NotificationComesOnceAndForWhatIsThereAlready)
     EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
 }
 
-// A UD queue pair with a buffer.
-class Datagrams {
-  public:
-    explicit Datagrams(Device& owner, std::uint32_t qkey = 0x11) : device(owner), buffer(65536)
-    {
-        mr = ibv_reg_mr(device.pd, buffer.data(), buffer.size(), IBV_ACCESS_LOCAL_WRITE);
-        cq = ibv_create_cq(device.context, 100, nullptr, nullptr, 0);
-        ibv_qp_init_attr init = {};
-        init.send_cq = init.recv_cq = cq;
-        init.qp_type = IBV_QPT_UD;
-        init.cap = {16, 16, 2, 2, 64};
-        qp = ibv_create_qp(device.pd, &init);
-        ibv_qp_attr attr = {};
-        attr.qp_state = IBV_QPS_INIT;
-        attr.port_num = 1;
-        attr.qkey = qkey;
-        EXPECT_EQ(
-            ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
-            0);
-        attr.qp_state = IBV_QPS_RTR;
-        EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-        attr.qp_state = IBV_QPS_RTS;
-        EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-    }
-    ~Datagrams()
-    {
-        EXPECT_EQ(ibv_destroy_qp(qp), 0);
-        EXPECT_EQ(ibv_destroy_cq(cq), 0);
-        EXPECT_EQ(ibv_dereg_mr(mr), 0);
-    }
-    ibv_ah* address(bool global, std::uint16_t lid, unsigned gid_index = 0)
-    {
-        ibv_ah_attr attr = {};
-        attr.dlid = lid;
-        attr.port_num = 1;
-        attr.is_global = global;
-        attr.grh.sgid_index = static_cast<std::uint8_t>(gid_index);
-        attr.grh.hop_limit = 1;
-        EXPECT_EQ(ibv_query_gid(device.context, 1, static_cast<int>(gid_index), &attr.grh.dgid), 0);
-        return ibv_create_ah(device.pd, &attr);
-    }
-    int receive(std::uint32_t offset, std::uint32_t length)
-    {
-        ibv_sge list = {reinterpret_cast<std::uint64_t>(buffer.data()) + offset, length, mr->lkey};
-        ibv_recv_wr wr = {offset, nullptr, &list, 1};
-        ibv_recv_wr* bad;
-        return ibv_post_recv(qp, &wr, &bad);
-    }
-    ibv_wc_status send(std::uint32_t length, ibv_ah* ah, std::uint32_t number,
-                       std::uint32_t qkey = 0x11)
-    {
-        ibv_sge list = {reinterpret_cast<std::uint64_t>(buffer.data()), length, mr->lkey};
-        ibv_send_wr wr = {};
-        wr.sg_list = &list;
-        wr.num_sge = 1;
-        wr.opcode = IBV_WR_SEND_WITH_IMM;
-        wr.imm_data = 7;
-        wr.send_flags = IBV_SEND_SIGNALED;
-        wr.wr.ud = {ah, number, qkey};
-        ibv_send_wr* bad;
-        EXPECT_EQ(ibv_post_send(qp, &wr, &bad), 0);
-        ibv_wc wc = {};
-        EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 1);
-        return wc.status;
-    }
-    bool poll(ibv_wc& wc) { return ibv_poll_cq(cq, 1, &wc) == 1; }
-
-    Device& device;
-    std::vector<unsigned char> buffer;
-    ibv_mr* mr;
-    ibv_cq* cq;
-    ibv_qp* qp;
-};
-
-TEST_F(Queues, DatagramsArriveBehindTheirHeader)
-{
-    Datagrams a(device), b(device);
-    ibv_port_attr port;
-    ASSERT_EQ(ibv_query_port(device.context, 1, &port), 0);
-    for (bool global : {false, true}) {
-        ibv_ah* ah = a.address(global, port.lid);
-        ASSERT_NE(ah, nullptr);
-        for (std::uint32_t size : {0u, 8u, 48u, 49u, 4096u}) {
-            fill(a.buffer.data(), size, size);
-            ASSERT_EQ(b.receive(0, 5000), 0);
-            EXPECT_EQ(a.send(size, ah, b.qp->qp_num), IBV_WC_SUCCESS);
-            ibv_wc wc;
-            ASSERT_TRUE(b.poll(wc));
-            EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
-            EXPECT_EQ(wc.byte_len, size + 40);
-            EXPECT_EQ(wc.src_qp, a.qp->qp_num);
-            EXPECT_EQ(wc.slid, port.lid);
-            EXPECT_EQ(wc.imm_data, 7u);
-            EXPECT_EQ(wc.wc_flags, IBV_WC_WITH_IMM | (global ? unsigned{IBV_WC_GRH} : 0u));
-            EXPECT_TRUE(is_filled(b.buffer.data() + 40, size, size));
-            // The way back is in the completion.
-            auto* grh = reinterpret_cast<ibv_grh*>(b.buffer.data());
-            ibv_ah* back = ibv_create_ah_from_wc(device.pd, &wc, grh, 1);
-            ASSERT_NE(back, nullptr);
-            ASSERT_EQ(a.receive(8000, 5000), 0);
-            EXPECT_EQ(b.send(8, back, wc.src_qp), IBV_WC_SUCCESS);
-            ASSERT_TRUE(a.poll(wc));
-            EXPECT_EQ(wc.byte_len, 48u);
-            EXPECT_EQ(ibv_destroy_ah(back), 0);
-        }
-        EXPECT_EQ(ibv_destroy_ah(ah), 0);
-    }
-}
-
-TEST_F(Queues, DatagramsNobodyTakesAreDropped)
-{
-    Datagrams a(device), b(device, 0x22);
-    ibv_port_attr port;
-    ASSERT_EQ(ibv_query_port(device.context, 1, &port), 0);
-    ibv_ah* ah = a.address(false, port.lid);
-    ibv_ah* elsewhere = a.address(false, static_cast<std::uint16_t>(port.lid + 5));
-    ibv_wc wc;
-    EXPECT_EQ(a.send(8, ah, b.qp->qp_num, 0x22), IBV_WC_SUCCESS); // no WQE
-    ASSERT_EQ(b.receive(0, 5000), 0);
-    EXPECT_FALSE(b.poll(wc));
-    EXPECT_EQ(a.send(8, ah, b.qp->qp_num, 0x11), IBV_WC_SUCCESS); // wrong Q_Key
-    EXPECT_EQ(a.send(8, ah, b.qp->qp_num ^ 0x8000, 0x22), IBV_WC_SUCCESS);
-    EXPECT_EQ(a.send(8, elsewhere, b.qp->qp_num, 0x22), IBV_WC_SUCCESS);
-    EXPECT_EQ(a.send(8, ah, b.qp->qp_num, 0x80000022), IBV_WC_SUCCESS); // stands for a's: 0x11
-    EXPECT_FALSE(b.poll(wc));
-    EXPECT_EQ(a.send(8, ah, b.qp->qp_num, 0x22), IBV_WC_SUCCESS);
-    EXPECT_TRUE(b.poll(wc));
-    EXPECT_EQ(a.send(4097, ah, b.qp->qp_num, 0x22), IBV_WC_LOC_LEN_ERR);
-    EXPECT_EQ(ibv_destroy_ah(ah), 0);
-    EXPECT_EQ(ibv_destroy_ah(elsewhere), 0);
-}
-
 TEST(DISABLED_Configured, TwoDevicesOnInfiniBand)
 {
     Device first(0), second(1);
@@ -305,48 +173,9 @@ TEST(DISABLED_Configured, TwoDevicesOnInfiniBand)
     EXPECT_EQ(c.next().status, IBV_WC_RETRY_EXC_ERR);
 }
 
-TEST(DISABLED_Configured, Ethernet)
-{
-    Device device;
-    ibv_port_attr port;
-    ASSERT_EQ(ibv_query_port(device.context, 1, &port), 0);
-    EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
-    EXPECT_EQ(port.lid, 0);
-    ibv_gid_entry table[8];
-    ASSERT_EQ(ibv_query_gid_table(device.context, table, 8, 0), 2);
-    EXPECT_EQ(table[0].gid_type, unsigned{IBV_GID_TYPE_ROCE_V2});
-    EXPECT_EQ(table[0].gid.raw[0], 0xfe);
-    EXPECT_EQ(table[1].gid.raw[10], 0xff);
-    ibv_gid_entry none;
-    EXPECT_EQ(ibv_query_gid_ex(device.context, 1, 2, &none, 0), ENODATA);
-    Endpoint c(device), d(device);
-    connect(c, d);
-    ASSERT_EQ(d.post_receive(0, 8), 0);
-    ASSERT_EQ(c.post_send(0, 8), 0);
-    EXPECT_EQ(d.next().status, IBV_WC_SUCCESS);
-    Datagrams a(device), b(device);
-    EXPECT_EQ(a.address(false, 1), nullptr); // needs a GID
-    for (unsigned index : {0u, 1u}) {
-        ibv_ah* ah = a.address(true, 0, index);
-        ASSERT_NE(ah, nullptr);
-        ASSERT_EQ(b.receive(0, 5000), 0);
-        EXPECT_EQ(a.send(8, ah, b.qp->qp_num), IBV_WC_SUCCESS);
-        ibv_wc wc;
-        ASSERT_TRUE(b.poll(wc));
-        EXPECT_EQ(wc.sl & 7, index == 0 ? 1 : 2); // IPv6, IPv4
-        ibv_ah_attr back;
-        auto* grh = reinterpret_cast<ibv_grh*>(b.buffer.data());
-        ASSERT_EQ(ibv_init_ah_from_wc(device.context, 1, &wc, grh, &back), 0);
-        EXPECT_EQ(back.grh.sgid_index, index);
-        EXPECT_EQ(std::memcmp(&back.grh.dgid, &table[index].gid, 16), 0);
-        EXPECT_EQ(ibv_destroy_ah(ah), 0);
-    }
-}
-
-TEST(Queues_, DevicesAndLinkLayersByEnvironment)
+TEST(Queues_, DevicesByEnvironment)
 {
     EXPECT_TRUE(run_tests("DISABLED_Configured.TwoDevicesOnInfiniBand", {"SOFTHCA_DEVICES=2"}));
-    EXPECT_TRUE(run_tests("DISABLED_Configured.Ethernet", {"SOFTHCA_LINK_LAYER=ethernet"}));
 }
 
 TEST(Queues_, BadSettingsAreNamed)
