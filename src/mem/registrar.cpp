@@ -35,6 +35,8 @@ std::string locked_memory_limit()
            " KiB: raise it with ulimit -l)";
 }
 
+constexpr size_t kLargestSurplus = 64;
+
 } // namespace
 
 Registrar::Registrar(const verbs::Device& hca, ibv_pd* pd)
@@ -61,6 +63,12 @@ Target Registrar::describe(uintptr_t address, size_t length) const
             target.last_buffer_id = target.end == first.base + first.length
                                         ? first.buffer_id
                                         : cuda::buffer_id(*driver, pointer(target.end - 1));
+            // UCX 1.16 asks for whole units of 16 bytes where an allocation ends within one.
+            const size_t behind = target.end - (first.base + first.length);
+            if (target.last_buffer_id == 0 && behind < kLargestSurplus) {
+                target.surplus = behind;
+                target.last_buffer_id = first.buffer_id;
+            }
             return target;
         }
     }
@@ -98,7 +106,7 @@ verbs::MemoryRegion Registrar::register_device(const Target& target, Failure* fa
     Method method = gpu_direct_.method(target.gpu);
     DeviceRegistration registration =
         register_device_memory(*cuda::loaded_driver(), hca_, pd_, target.start,
-                               target.end - target.start, access_, method);
+                               target.end - target.surplus - target.start, access_, method);
     if (registration.mr) {
         if (method == Method::untried) {
             gpu_direct_.decide(target.gpu, registration.method);

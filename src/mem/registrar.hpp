@@ -24,6 +24,7 @@ struct Target {
     MemoryKind kind = MemoryKind::host;
     uintptr_t start = 0; // host: whole pages; device: the whole allocation
     uintptr_t end = 0;
+    size_t surplus = 0; // of it, behind the allocation: asked for, but no memory
     uint64_t first_buffer_id = 0;
     uint64_t last_buffer_id = 0;
     CUdevice gpu = -1;

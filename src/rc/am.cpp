@@ -65,11 +65,16 @@ ucs_status_t ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_t* iov, s
     return ep.post(wr, IBV_SEND_INLINE);
 }
 
-ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned)
+ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
 {
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
     if (!can_send(ep) || !iface.buffers->any()) [[unlikely]] {
+        // UCP's question whether the peer lives must be asked also when the peer keeps the window
+        // shut; here it may be dead.
+        if (flags & UCT_SEND_FLAG_PEER_CHECK) {
+            ep_check(tl_ep, 0, nullptr);
+        }
         return ep.unavailable();
     }
     std::byte* buffer = iface.buffers->take();
