@@ -13,8 +13,8 @@
 
 namespace {
 
-constexpr std::size_t kRoom = 3 << 20;
-constexpr std::uint32_t kSizes[] = {8, 5000, (3 << 20) - 16};
+constexpr std::size_t kRoom = (1 << 20) + (64 << 10); // more than the copiers' buffers
+constexpr std::uint32_t kSizes[] = {8, 5000, kRoom - 16};
 constexpr Kind kKinds[] = {Kind::host, Kind::device, Kind::small,
                            Kind::pool, Kind::vmm,    Kind::vmm_private};
 

@@ -7,6 +7,7 @@
 #include "emu/softhca/engine.hpp"
 #include "emu/softhca/fabric.hpp"
 #include "emu/softhca/thread.hpp"
+#include "emu/softhca/work_request.hpp"
 
 #include <bit>
 
@@ -101,12 +102,15 @@ void Copier::answer()
 bool Copier::copy_for(const Staging& staging)
 {
     Arena& arena = process_.arena();
+    const DirectAccess access(process_, arena);
     const MrShared& region = arena.mrs[key_index(staging.key)];
     Arena* asker = process_.arena_of(staging.asker);
+    if (region.key.load(std::memory_order_acquire) != staging.key || asker == nullptr) {
+        return false;
+    }
     const std::uint64_t offset = staging.address - region.address;
-    if (region.key.load(std::memory_order_acquire) != staging.key || region.cuda.owner == 0 ||
-        offset > region.length || staging.length > region.length - offset ||
-        staging.length > kBufferSize || asker == nullptr ||
+    if (region.cuda.owner == 0 || offset > region.length ||
+        staging.length > region.length - offset || staging.length > kBufferSize ||
         !process_.is_registered(region, staging.address, staging.length)) {
         return false;
     }
