@@ -47,6 +47,8 @@ class Datagrams {
         attr.is_global = global;
         attr.grh.sgid_index = static_cast<std::uint8_t>(gid_index);
         attr.grh.hop_limit = 1;
+        attr.grh.traffic_class = 0x5a;
+        attr.grh.flow_label = 0x12345;
         EXPECT_EQ(ibv_query_gid(device.context, 1, static_cast<int>(gid_index), &attr.grh.dgid), 0);
         return ibv_create_ah(device.pd, &attr);
     }
@@ -135,6 +137,11 @@ TEST_F(Ud, DatagramsArriveBehindTheirHeader)
             EXPECT_TRUE(is_filled(b.buffer.data() + 40, size, size));
             // The way back is in the completion.
             auto* grh = reinterpret_cast<ibv_grh*>(b.buffer.data());
+            ibv_ah_attr way;
+            ASSERT_EQ(ibv_init_ah_from_wc(device.context, 1, &wc, grh, &way), 0);
+            EXPECT_EQ(way.is_global, global);
+            EXPECT_EQ(way.grh.traffic_class, global ? 0x5a : 0);
+            EXPECT_EQ(way.grh.flow_label, global ? 0x12345u : 0);
             ibv_ah* back = ibv_create_ah_from_wc(device.pd, &wc, grh, 1);
             ASSERT_NE(back, nullptr);
             ASSERT_EQ(a.receive(8000, 5000), 0);
@@ -329,6 +336,7 @@ TEST(DISABLED_Configured, Ethernet)
         auto* grh = reinterpret_cast<ibv_grh*>(b.buffer.data());
         ASSERT_EQ(ibv_init_ah_from_wc(device.context, 1, &wc, grh, &back), 0);
         EXPECT_EQ(back.grh.sgid_index, index);
+        EXPECT_EQ(back.grh.traffic_class, 0x5a);
         EXPECT_EQ(std::memcmp(&back.grh.dgid, &table[index].gid, 16), 0);
         EXPECT_EQ(ibv_destroy_ah(ah), 0);
     }

@@ -359,6 +359,22 @@ TEST_F(Extended, ParentDomainsStandForTheirProtectionDomain)
     EXPECT_EQ(ibv_dealloc_td(td), 0);
 }
 
+TEST_F(Extended, PkeyTableHasTheDefaultPartition)
+{
+    __be16 pkey = 0;
+    ASSERT_EQ(ibv_query_pkey(device.context, 1, 0, &pkey), 0);
+    EXPECT_EQ(pkey, 0xffff);
+    EXPECT_EQ(ibv_get_pkey_index(device.context, 1, pkey), 0);
+    EXPECT_EQ(ibv_get_pkey_index(device.context, 1, 0x1234), -1);
+    EXPECT_EQ(ibv_query_pkey(device.context, 1, 1, &pkey), -1);
+    EXPECT_EQ(ibv_query_pkey(device.context, 2, 0, &pkey), -1);
+    ibv_port_attr port;
+    ASSERT_EQ(ibv_query_port(device.context, 1, &port), 0);
+    EXPECT_EQ(port.pkey_tbl_len, 1);
+    EXPECT_EQ(port.active_mtu, IBV_MTU_4096);
+    EXPECT_EQ(ibv_query_port(device.context, 2, &port), EINVAL);
+}
+
 TEST_F(Extended, GidTableNeedsRoom)
 {
     ibv_gid_entry entries[4];

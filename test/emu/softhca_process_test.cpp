@@ -703,7 +703,7 @@ TEST(Processes, LeftoversAreSwept)
     }
     Device device; // holds the fabric's file
     const std::string pattern =
-        "/dev/shm/softhca-" + std::to_string(geteuid()) + "-" + getenv("SOFTHCA_FABRIC") + "*";
+        "/dev/shm/softhca-" + std::to_string(geteuid()) + "-" + getenv("SOFTHCA_FABRIC") + ".*";
     glob_t found;
     ASSERT_EQ(glob(pattern.c_str(), 0, nullptr, &found), 0);
     EXPECT_EQ(found.gl_pathc, 1u); // and no other file

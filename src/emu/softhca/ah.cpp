@@ -9,23 +9,31 @@
 #include <mutex>
 #include <unordered_set>
 
+#include <arpa/inet.h>
+
 using namespace softhca;
 
 namespace {
 
-// The GIDs of a datagram: in a GRH, or as IPv4 addresses in the last 20 bytes of that area.
-void read_gids(const ibv_grh& grh, ibv_gid& source, ibv_gid& destination)
+// The way back along the route of a datagram, and the GID it was for: from a GRH, or from an IPv4
+// header in the last 20 bytes of that area.
+ibv_gid read_route(const ibv_grh& grh, ibv_global_route& back)
 {
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(&grh);
+    back.hop_limit = 0xff;
     if (config().ethernet && bytes[0] >> 4 != 6) {
-        source = destination = {};
-        source.raw[10] = source.raw[11] = destination.raw[10] = destination.raw[11] = 0xff;
-        std::memcpy(source.raw + 12, bytes + 20 + 12, 4);
+        ibv_gid destination = {};
+        back.dgid.raw[10] = back.dgid.raw[11] = destination.raw[10] = destination.raw[11] = 0xff;
+        back.traffic_class = bytes[20 + 1];
+        std::memcpy(back.dgid.raw + 12, bytes + 20 + 12, 4);
         std::memcpy(destination.raw + 12, bytes + 20 + 16, 4);
-        return;
+        return destination;
     }
-    source = grh.sgid;
-    destination = grh.dgid;
+    const std::uint32_t first = ntohl(grh.version_tclass_flow);
+    back.flow_label = first & 0xfffff;
+    back.traffic_class = static_cast<std::uint8_t>(first >> 20);
+    back.dgid = grh.sgid;
+    return grh.dgid;
 }
 
 std::mutex handles_mutex;
@@ -88,11 +96,8 @@ int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv
     if ((wc->wc_flags & IBV_WC_GRH) == 0) {
         return 0;
     }
-    ibv_gid source, destination;
-    read_gids(*grh, source, destination);
+    const ibv_gid destination = read_route(*grh, attributes->grh);
     attributes->is_global = 1;
-    attributes->grh.dgid = source;
-    attributes->grh.hop_limit = 0xff;
     for (unsigned index = 0; index < kGids; ++index) {
         const ibv_gid own = port_gid(context_of(context).device, index);
         if (std::memcmp(&own, &destination, sizeof own) == 0) {
