@@ -47,8 +47,9 @@ int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad
 {
     Arena& arena = self.arena();
     QpShared& qp = arena.qp(object.index);
-    const SharedGuard guard(qp.lock, self.token());
     SendQueue queue(self, arena, qp, Role::poster);
+    queue.posted();
+    const SharedGuard guard(qp.lock, self.token());
     if (queue.has_executed()) {
         queue.retire();
     }

@@ -28,6 +28,8 @@ class SendQueue {
     {
     }
 
+    // A list of work requests is about to be posted; without the lock.
+    void posted() { wire_.posted(); }
     // Executes a work request that is at the head of the queue.
     Outcome execute(const WorkRequest& wr);
     // Publishes the completion of an executed work request.

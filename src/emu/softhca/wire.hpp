@@ -29,13 +29,16 @@ class Wire {
     {
     }
 
+    // The first of a list is posted: what it takes to get to begin() is time on the wire, too.
+    void posted() { posted_ = model_.is_on ? now_ns() : 0; }
     // A work request starts, which arrives so much later than the model has it. Fenced: not before
     // the READs and atomics ahead of it are complete.
     void begin(bool fenced, std::uint32_t delay_us)
     {
         ready_ = start_ = 0;
         if (model_.is_on || delay_us != 0) {
-            start_ = now_ns();
+            start_ = posted_ != 0 ? posted_ : now_ns();
+            posted_ = 0;
             delay_ = std::uint64_t{delay_us} * 1000;
             if (fenced && qp_.read_ready > start_) {
                 start_ = qp_.read_ready;
@@ -88,6 +91,7 @@ class Wire {
     const unsigned port_;
     const PortModel& model_;
     QpShared& qp_;
+    std::uint64_t posted_ = 0;
     std::uint64_t start_ = 0; // 0: nothing is timed
     std::uint64_t delay_ = 0;
     std::uint64_t ready_ = 0;
