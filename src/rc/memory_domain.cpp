@@ -36,7 +36,8 @@ mem::Region* region(uct_mem_h memh)
 } // namespace
 
 MemoryDomain::MemoryDomain(const std::string& device_name)
-    : device_(device_name), pd_(allocate_pd(device_)), cache_(device_, pd_.get(), plugin::unmaps_are_seen())
+    : device_(device_name), pd_(allocate_pd(device_)),
+      cache_(device_, pd_.get(), plugin::unmaps_are_seen())
 {
     for (const std::string& line : cache_.gpu_direct().report()) {
         gdr_log(info, "%s", line.c_str());
