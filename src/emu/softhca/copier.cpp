@@ -56,7 +56,6 @@ void Copier::start_running()
 {
     std::call_once(running_, [this] {
         buffer_ = process_.allocate(kBufferSize);
-        is_running_.store(true);
         start_thread([this] { run_queues(); });
     });
 }
@@ -76,7 +75,10 @@ void Copier::run_queues()
                 continue;
             }
             for (std::uint64_t due = arena.copies[word].exchange(0); due != 0; due &= due - 1) {
-                run_copies(process_, word * 64 + static_cast<std::uint32_t>(std::countr_zero(due)));
+                const auto index = word * 64 + static_cast<std::uint32_t>(std::countr_zero(due));
+                running_qp_.store(index + 1);
+                run_copies(process_, index);
+                running_qp_.store(0);
             }
         }
         wait_for_call(arena.copy_calls, calls);

@@ -30,8 +30,8 @@ class Copier {
     // Sees to it that the thread is there that runs send queues, or the one that copies for others.
     void start_running();
     void start_answering();
-    // Whether any send queue may be with it.
-    bool is_running() const { return is_running_.load(); }
+    // Whether this send queue is with it.
+    bool is_running(std::uint32_t qp_index) const { return running_qp_.load() == qp_index + 1; }
 
     // For the running thread.
     CudaImports& imports() { return imports_; }
@@ -46,8 +46,8 @@ class Copier {
 
     Process& process_;
     std::once_flag running_, answering_;
-    std::atomic<bool> is_running_{false};
-    std::uint64_t buffer_ = 0; // offset in the arena
+    std::atomic<std::uint32_t> running_qp_{0}; // index + 1
+    std::uint64_t buffer_ = 0;                 // offset in the arena
     CudaImports imports_;
 };
 

@@ -159,7 +159,7 @@ bool run_watched(Process& self, std::uint32_t qp_index)
 void settle_send_queue(Process& self, std::uint32_t qp_index)
 {
     QpShared& qp = self.arena().qp(qp_index);
-    while (qp.copying && self.copier().is_running()) {
+    while (qp.copying && self.copier().is_running(qp_index)) {
         qp.lock.unlock();
         sched_yield();
         qp.lock.lock(self.token());
