@@ -21,6 +21,8 @@ void add_cause(std::string& causes, const std::string& cause)
     causes += causes.empty() ? cause : "; " + cause;
 }
 
+constexpr uintptr_t kWord = sizeof(uint64_t);
+
 bool try_dmabuf(const cuda::Driver& driver, ibv_pd* pd, uintptr_t start, size_t length, int access,
                 DeviceRegistration& result)
 {
@@ -32,9 +34,11 @@ bool try_dmabuf(const cuda::Driver& driver, ibv_pd* pd, uintptr_t start, size_t 
                                     cuda::error_text(driver, exported.result));
         return false;
     }
-    // The pages may hold more than this memory, which is nobody's business.
-    result.mr.reset(
-        ibv_reg_dmabuf_mr(pd, start - exported.base, length, start, exported.fd.get(), access));
+    // The pages may hold more than this memory, which is nobody's business. Its last word is whole,
+    // for an atomic on a part of it: CUDA gives each allocation whole units of 256 bytes and more.
+    const uintptr_t end = (start + length + kWord - 1) & ~(kWord - 1);
+    result.mr.reset(ibv_reg_dmabuf_mr(pd, start - exported.base, end - start, start,
+                                      exported.fd.get(), access));
     if (!result.mr) {
         result.error = errno;
         add_cause(result.cause, "dmabuf: ibv_reg_dmabuf_mr: " + verbs::errno_text(result.error));
