@@ -173,6 +173,7 @@ class Responder {
             link.put(endpoint.address());
             endpoint.connect(link.get<Address>());
             std::unique_ptr<Buffer> buffer;
+            static std::vector<Buffer*> forgotten;
             while (true) {
                 const auto order = link.get<Order>();
                 Answer answer;
@@ -200,7 +201,7 @@ class Responder {
                     break;
                 case Order::forget:
                     EXPECT_EQ(ibv_dereg_mr(buffer->mr()), 0);
-                    static_cast<void>(buffer.release());
+                    forgotten.push_back(buffer.release()); // not to be undone again
                     break;
                 case Order::end:
                     break;

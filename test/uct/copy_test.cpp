@@ -481,9 +481,10 @@ TEST(Wakeup, NoSleepOverWhatHasEnded)
 TEST(Wakeup, NotificationsAreNotRepeated)
 {
     Transport transport;
-    Buffer host(Memory::pinned, 4096), device(Memory::device, 4096);
+    constexpr size_t kLength = 16 << 20; // not copied before the interface is armed
+    Buffer host(Memory::pinned, kLength), device(Memory::device, kLength);
     Completion completion(10);
-    uct_iov_t iov = piece(host.data(), 4096);
+    uct_iov_t iov = piece(host.data(), kLength);
     for (int i = 0; i < 10; ++i)
         uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &completion);
     uint64_t before = softcuda_call_count("cuLaunchHostFunc");

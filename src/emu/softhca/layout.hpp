@@ -50,6 +50,17 @@ constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'36; // changes wit
 
 struct Arena;
 
+// A bool in memory that others can write: any value of its byte is one of the two.
+class Flag {
+  public:
+    Flag() = default;
+    Flag(bool value) : byte_(value ? 1 : 0) {}
+    operator bool() const { return byte_ != 0; }
+
+  private:
+    std::uint8_t byte_;
+};
+
 // A stack of free indices. Anyone may push, without a lock; the holder of the owning object's lock
 // pops from a chain that it refills by taking the whole stack, so there is no ABA problem.
 struct FreeStack {
@@ -146,7 +157,7 @@ struct alignas(64) Cqe {
     std::uint8_t flags;
     std::uint16_t source_lid;
     std::uint8_t service_level;
-    bool solicited;
+    Flag solicited;
     std::uint64_t ready; // not to be seen before; 0: at once
     std::uint8_t payload[80];
 };
@@ -184,7 +195,7 @@ struct Sge {
 struct RecvWqe {
     std::uint64_t wr_id;
     std::uint32_t num_sge;
-    bool on_cuda; // some of the scatter list is memory that only the CUDA driver can copy
+    Flag on_cuda; // some of the scatter list is memory that only the CUDA driver can copy
     Sge sge[];
 };
 
@@ -238,8 +249,8 @@ struct SendWqe {
     std::uint64_t position;     // of a deferred write in the responder's CQ
     std::uint8_t opcode;
     std::uint8_t send_flags;
-    bool is_inline;
-    bool deferred;                // a WRITE left to the responder
+    Flag is_inline;
+    Flag deferred;                // a WRITE left to the responder
     std::uint8_t injected_status; // by fault injection, as the next
     std::uint32_t delay_us;
 };
@@ -255,7 +266,7 @@ struct QpShared {
     std::atomic<std::uint8_t> state;               // written under the receive queue's lock
     std::uint8_t type;
     std::uint8_t device;
-    bool has_srq;
+    Flag has_srq;
     std::atomic<bool> dropped; // unreachable by fault injection
     std::uint16_t epoch;       // changes when the QP is created, reset or destroyed
     std::uint16_t port_lid;
@@ -288,9 +299,9 @@ struct QpShared {
     std::uint32_t writes_issued; // deferred WRITEs
     std::uint32_t direct_writes; // to make before deferring is tried again
     std::uint32_t patience;      // polls that the oldest deferred WRITE may still wait
-    bool watched;                // by the owner's agent
-    bool deferring;              // listed at its send CQ
-    bool copying; // the owner's copier executes the head without the lock; nobody else runs the
+    Flag watched;                // by the owner's agent
+    Flag deferring;              // listed at its send CQ
+    Flag copying; // the owner's copier executes the head without the lock; nobody else runs the
                   // queue
     std::uint8_t idle_ticks;
     Wait wait;
@@ -309,7 +320,7 @@ struct QpShared {
     std::atomic<std::uint64_t> bytes_to_device;
 
     // The receiving side: the first three under the receive queue's lock.
-    alignas(64) bool peer_waiting;
+    alignas(64) Flag peer_waiting;
     std::uint32_t rnr_storm;  // so many messages still find no WQE, by fault injection
     std::uint64_t recv_ready; // latest time of a completion
     std::atomic<std::uint8_t> write_status; // of the first deferred WRITE that failed, else 0
@@ -326,13 +337,13 @@ struct alignas(64) Staging {
     std::uint64_t address;
     std::uint64_t length;
     std::uint64_t buffer; // offset in the asker's arena
-    bool to_device;
-    bool done;
+    Flag to_device;
+    Flag done;
 };
 
 // How a port's wire is modelled; see wire.hpp.
 struct PortModel {
-    bool is_on;
+    Flag is_on;
     std::uint64_t latency; // ns
     std::uint64_t femtoseconds_per_byte;
     std::uint64_t gap; // ns from the start of a message to the start of the next, at least

@@ -414,7 +414,7 @@ int post_recv_list(Process& self, std::uint32_t index, ibv_recv_wr* wr, ibv_recv
                     length = kBadBuffer;
                     break;
                 }
-                wqe.on_cuda |= region->cuda.owner != 0;
+                wqe.on_cuda = wqe.on_cuda || region->cuda.owner != 0;
             }
             length = std::min<std::uint64_t>(length + sge.length, kBadBuffer - 1);
         }

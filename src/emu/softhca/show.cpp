@@ -54,7 +54,7 @@ class Copied {
 };
 
 struct Head { // of an arena: what comes before its tables
-    alignas(64) char bytes[offsetof(Arena, qps)];
+    alignas(Arena) char bytes[offsetof(Arena, qps)];
     const Arena& arena() const { return *reinterpret_cast<const Arena*>(bytes); }
 };
 
