@@ -173,7 +173,7 @@ class Responder {
             link.put(endpoint.address());
             endpoint.connect(link.get<Address>());
             std::unique_ptr<Buffer> buffer;
-            static std::vector<Buffer*> forgotten;
+            static auto& forgotten = *new std::vector<Buffer*>; // at the end, too
             while (true) {
                 const auto order = link.get<Order>();
                 Answer answer;

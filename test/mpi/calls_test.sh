@@ -24,7 +24,7 @@ export LD_PRELOAD="" TMPDIR=$work
 case ${GDR_SANITIZERS:-none} in
 none) ;;
 *)
-    echo "SKIP MPI libraries are not run under a sanitizer"
+    echo "MPI libraries are not run under a sanitizer"
     exit 77
     ;;
 esac
