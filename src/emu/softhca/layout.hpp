@@ -61,6 +61,17 @@ class Flag {
     std::uint8_t byte_;
 };
 
+// The number of a device likewise: always one that there may be.
+class DeviceNumber {
+  public:
+    DeviceNumber() = default;
+    DeviceNumber(unsigned number) : byte_(static_cast<std::uint8_t>(number)) {}
+    operator unsigned() const { return byte_ % kMaxDevices; }
+
+  private:
+    std::uint8_t byte_;
+};
+
 // A stack of free indices. Anyone may push, without a lock; the holder of the owning object's lock
 // pops from a chain that it refills by taking the whole stack, so there is no ABA problem.
 struct FreeStack {
@@ -265,7 +276,7 @@ struct QpShared {
     std::atomic<std::uint32_t> destination;        // QP number
     std::atomic<std::uint8_t> state;               // written under the receive queue's lock
     std::uint8_t type;
-    std::uint8_t device;
+    DeviceNumber device;
     Flag has_srq;
     std::atomic<bool> dropped; // unreachable by fault injection
     std::uint16_t epoch;       // changes when the QP is created, reset or destroyed
