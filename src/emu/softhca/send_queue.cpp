@@ -244,7 +244,8 @@ bool SendQueue::is_over(Wait reason)
         qp_.deadline = 0;
         if (reason == Wait::unreachable) {
             if (qp_.timeout != 0) { // 0: wait for ever
-                qp_.deadline = now + (std::uint64_t{4096} << qp_.timeout) * (qp_.retry_count + 1u);
+                qp_.deadline =
+                    now + (std::uint64_t{4096} << (qp_.timeout & 31)) * (qp_.retry_count + 1u);
             }
         } else if (qp_.rnr_retry == 0) {
             return true;
