@@ -115,19 +115,6 @@ int post_receive(Endpoint& endpoint, ibv_sge list)
     return ibv_post_recv(endpoint.qp, &wr, &bad);
 }
 
-int post(Endpoint& endpoint, ibv_wr_opcode opcode, ibv_sge list, std::uint64_t remote = 0,
-         std::uint32_t rkey = 0, std::uint64_t id = 0)
-{
-    ibv_send_wr wr = {};
-    wr.wr_id = id;
-    wr.sg_list = &list;
-    wr.num_sge = 1;
-    wr.opcode = opcode;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    wr.wr.rdma = {remote, rkey};
-    return endpoint.post(wr);
-}
-
 // A process with a CUDA driver and memory of all kinds, which does what it is asked to.
 class Responder {
   public:
@@ -229,13 +216,13 @@ void exchange(Endpoint& endpoint, Responder& responder, Buffer& own, Kind kind, 
             break;
         }
         own.set(0, size, ++seed);
-        ASSERT_EQ(post(endpoint, IBV_WR_RDMA_WRITE, own.sge(0, size), target.address, target.rkey),
+        ASSERT_EQ(endpoint.post(IBV_WR_RDMA_WRITE, own.sge(0, size), target.address, target.rkey),
                   0);
         ASSERT_EQ(endpoint.next().status, IBV_WC_SUCCESS);
         EXPECT_TRUE(responder.ask({Order::check, kind, by_dmabuf, size, seed}).good) << "WRITE";
 
         responder.ask({Order::set, kind, by_dmabuf, size, ++seed});
-        ASSERT_EQ(post(endpoint, IBV_WR_RDMA_READ, own.sge(0, size), target.address, target.rkey),
+        ASSERT_EQ(endpoint.post(IBV_WR_RDMA_READ, own.sge(0, size), target.address, target.rkey),
                   0);
         ASSERT_EQ(endpoint.next().status, IBV_WC_SUCCESS);
         EXPECT_TRUE(own.holds(0, size, seed)) << "READ";
@@ -247,7 +234,7 @@ void exchange(Endpoint& endpoint, Responder& responder, Buffer& own, Kind kind, 
                 if (early) {
                     responder.ask({Order::receive, kind, by_dmabuf, size});
                 }
-                ASSERT_EQ(post(endpoint, opcode, own.sge(0, size), target.address, target.rkey), 0);
+                ASSERT_EQ(endpoint.post(opcode, own.sge(0, size), target.address, target.rkey), 0);
                 if (!early) {
                     responder.ask({Order::receive, kind, by_dmabuf, size});
                 }
@@ -277,7 +264,7 @@ void exchange(Endpoint& endpoint, Responder& responder, Buffer& own, Kind kind, 
     ASSERT_EQ(endpoint.post(wr), 0);
     ASSERT_EQ(endpoint.next().status, IBV_WC_SUCCESS);
     EXPECT_TRUE(own.holds(0, 8, seed));
-    ASSERT_EQ(post(endpoint, IBV_WR_RDMA_READ, own.sge(8, 8), target.address, target.rkey), 0);
+    ASSERT_EQ(endpoint.post(IBV_WR_RDMA_READ, own.sge(8, 8), target.address, target.rkey), 0);
     ASSERT_EQ(endpoint.next().status, IBV_WC_SUCCESS);
     std::memcpy(&changed, own.get(8, 8).data(), 8);
     EXPECT_EQ(changed, former + 5);
@@ -343,14 +330,14 @@ TEST(DISABLED_Driver, WithinAProcess)
             const auto size =
                 static_cast<std::uint32_t>(std::min(source.size(), target.size()) - 16);
             source.set(3, size, 9);
-            ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, source.sge(3, size), target.address() + 5,
-                           target.mr()->rkey),
+            ASSERT_EQ(a.post(IBV_WR_RDMA_WRITE, source.sge(3, size), target.address() + 5,
+                             target.mr()->rkey),
                       0);
             ASSERT_EQ(a.next().status, IBV_WC_SUCCESS);
             EXPECT_TRUE(target.holds(5, size, 9));
             source.set(0, size, 10);
             ASSERT_EQ(post_receive(b, target.sge(0, size)), 0);
-            ASSERT_EQ(post(a, IBV_WR_SEND, source.sge(0, size)), 0);
+            ASSERT_EQ(a.post(IBV_WR_SEND, source.sge(0, size)), 0);
             ASSERT_EQ(b.next().status, IBV_WC_SUCCESS);
             ASSERT_EQ(a.next().status, IBV_WC_SUCCESS);
             EXPECT_TRUE(target.holds(0, size, 10));
@@ -410,7 +397,7 @@ TEST(DISABLED_Driver, Order)
     for (unsigned i = 0; i < kCount; ++i) { // to the same bytes: the last one stays
         Buffer& own = i % 2 == 0 ? gpu : host;
         ASSERT_EQ(
-            post(endpoint, IBV_WR_RDMA_WRITE, own.sge(0, 1000), target.address, target.rkey, i), 0);
+            endpoint.post(IBV_WR_RDMA_WRITE, own.sge(0, 1000), target.address, target.rkey, i), 0);
     }
     for (unsigned i = 0; i < kCount; ++i) {
         const ibv_wc wc = endpoint.next();
@@ -433,11 +420,11 @@ TEST(DISABLED_Driver, EndWhileCopying)
     constexpr unsigned kCount = 5;
     for (unsigned i = 0; i < kCount; ++i) {
         ASSERT_EQ(
-            post(endpoint, IBV_WR_RDMA_WRITE, own.sge(0, 1000), target.address, target.rkey, i), 0);
+            endpoint.post(IBV_WR_RDMA_WRITE, own.sge(0, 1000), target.address, target.rkey, i), 0);
     }
     EXPECT_EQ(endpoint.next().status, IBV_WC_SUCCESS); // the second is being copied now
     ASSERT_EQ(endpoint.to_error(), 0);
-    ASSERT_EQ(post(endpoint, IBV_WR_RDMA_WRITE, own.sge(0, 8), target.address, target.rkey, kCount),
+    ASSERT_EQ(endpoint.post(IBV_WR_RDMA_WRITE, own.sge(0, 8), target.address, target.rkey, kCount),
               0);
     unsigned flushed = 0;
     for (unsigned i = 1; i <= kCount; ++i) {
@@ -450,8 +437,7 @@ TEST(DISABLED_Driver, EndWhileCopying)
     EXPECT_TRUE(endpoint.is_idle());
     Endpoint a(device), b(device);
     connect(a, b);
-    ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, own.sge(0, 1000), own.address() + 2000, own.mr()->rkey),
-              0);
+    ASSERT_EQ(a.post(IBV_WR_RDMA_WRITE, own.sge(0, 1000), own.address() + 2000, own.mr()->rkey), 0);
 }
 
 // A window on device memory, bound behind a copy and used.
@@ -470,7 +456,7 @@ TEST(DISABLED_Driver, Window)
         connect(a, b);
         Buffer own(device, &cuda, Kind::device, true);
         own.set(0, 1000, 1);
-        ASSERT_EQ(post(b, IBV_WR_RDMA_WRITE, own.sge(0, 1000), memory + 5000, mr->rkey), 0);
+        ASSERT_EQ(b.post(IBV_WR_RDMA_WRITE, own.sge(0, 1000), memory + 5000, mr->rkey), 0);
         ibv_send_wr wr = {};
         wr.opcode = IBV_WR_BIND_MW;
         wr.send_flags = IBV_SEND_SIGNALED;
@@ -478,14 +464,14 @@ TEST(DISABLED_Driver, Window)
         ASSERT_EQ(b.post(wr), 0);
         EXPECT_EQ(b.next().status, IBV_WC_SUCCESS);
         EXPECT_EQ(b.next().status, IBV_WC_SUCCESS);
-        ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, own.sge(0, 1000), memory, wr.bind_mw.rkey), 0);
+        ASSERT_EQ(a.post(IBV_WR_RDMA_WRITE, own.sge(0, 1000), memory, wr.bind_mw.rkey), 0);
         EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
         std::vector<unsigned char> bytes(1000);
         for (const std::size_t offset : {0, 5000}) {
             cuda.get(bytes.data(), memory + offset, bytes.size());
             EXPECT_TRUE(is_filled(bytes.data(), bytes.size(), 1));
         }
-        ASSERT_EQ(post(a, IBV_WR_RDMA_WRITE, own.sge(0, 1000), memory + 1, wr.bind_mw.rkey), 0);
+        ASSERT_EQ(a.post(IBV_WR_RDMA_WRITE, own.sge(0, 1000), memory + 1, wr.bind_mw.rkey), 0);
         EXPECT_EQ(a.next().status, IBV_WC_REM_ACCESS_ERR);
         EXPECT_EQ(ibv_dealloc_mw(mw), 0);
     }
@@ -508,7 +494,7 @@ TEST(DISABLED_Driver, FreedMemory)
         const auto target = responder.ask({Order::use, Kind::pool, true});
         cuda.release(memory);
         const ibv_sge stale = {memory, 1000, mr->lkey};
-        ASSERT_EQ(post(endpoint, IBV_WR_RDMA_WRITE, stale, target.address, target.rkey), 0);
+        ASSERT_EQ(endpoint.post(IBV_WR_RDMA_WRITE, stale, target.address, target.rkey), 0);
         EXPECT_EQ(endpoint.next().status, IBV_WC_LOC_PROT_ERR);
         EXPECT_EQ(endpoint.state(), IBV_QPS_ERR);
     }
@@ -525,7 +511,7 @@ TEST(DISABLED_Driver, FreedMemoryThere)
     responder.connect(endpoint);
     const auto target = responder.ask({Order::use, Kind::pool, true});
     responder.ask({Order::release});
-    ASSERT_EQ(post(endpoint, IBV_WR_RDMA_WRITE, own.sge(0, 1000), target.address, target.rkey), 0);
+    ASSERT_EQ(endpoint.post(IBV_WR_RDMA_WRITE, own.sge(0, 1000), target.address, target.rkey), 0);
     EXPECT_EQ(endpoint.next().status, IBV_WC_REM_ACCESS_ERR);
     responder.ask({Order::forget});
 }
@@ -539,10 +525,10 @@ TEST(DISABLED_Driver, DeregisteredMemoryThere)
     Endpoint endpoint(device);
     responder.connect(endpoint);
     const auto target = responder.ask({Order::use, Kind::vmm, true});
-    ASSERT_EQ(post(endpoint, IBV_WR_RDMA_WRITE, own.sge(0, 1000), target.address, target.rkey), 0);
+    ASSERT_EQ(endpoint.post(IBV_WR_RDMA_WRITE, own.sge(0, 1000), target.address, target.rkey), 0);
     EXPECT_EQ(endpoint.next().status, IBV_WC_SUCCESS);
     responder.ask({Order::forget});
-    ASSERT_EQ(post(endpoint, IBV_WR_RDMA_WRITE, own.sge(0, 1000), target.address, target.rkey), 0);
+    ASSERT_EQ(endpoint.post(IBV_WR_RDMA_WRITE, own.sge(0, 1000), target.address, target.rkey), 0);
     EXPECT_EQ(endpoint.next().status, IBV_WC_REM_ACCESS_ERR);
 }
 
@@ -560,8 +546,7 @@ TEST(DISABLED_Driver, ReusedAddressThere)
             const auto target = responder.ask({Order::use, kind, true});
             own.set(0, 1000, seed);
             ASSERT_EQ(
-                post(endpoint, IBV_WR_RDMA_WRITE, own.sge(0, 1000), target.address, target.rkey),
-                0);
+                endpoint.post(IBV_WR_RDMA_WRITE, own.sge(0, 1000), target.address, target.rkey), 0);
             ASSERT_EQ(endpoint.next().status, IBV_WC_SUCCESS);
             EXPECT_TRUE(responder.ask({Order::check, kind, true, 1000, seed}).good);
         }

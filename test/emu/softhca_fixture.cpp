@@ -166,31 +166,28 @@ int Endpoint::post(ibv_send_wr& wr)
     return ibv_post_send(qp, &wr, &bad);
 }
 
-int Endpoint::post_send(std::size_t offset, std::uint32_t length, std::uint64_t id, unsigned flags)
+int Endpoint::post(ibv_wr_opcode opcode, ibv_sge list, std::uint64_t remote, std::uint32_t rkey,
+                   std::uint64_t id, unsigned flags)
 {
-    ibv_sge list = sge(offset, length);
-    ibv_send_wr wr = {};
-    wr.wr_id = id;
-    wr.sg_list = &list;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_SEND;
-    wr.send_flags = flags;
-    return post(wr);
-}
-
-int Endpoint::post_rdma(ibv_wr_opcode opcode, std::size_t offset, std::uint32_t length,
-                        std::uint64_t remote, std::uint32_t rkey, std::uint64_t id, unsigned flags)
-{
-    ibv_sge list = sge(offset, length);
     ibv_send_wr wr = {};
     wr.wr_id = id;
     wr.sg_list = &list;
     wr.num_sge = 1;
     wr.opcode = opcode;
     wr.send_flags = flags;
-    wr.wr.rdma.remote_addr = remote;
-    wr.wr.rdma.rkey = rkey;
+    wr.wr.rdma = {remote, rkey};
     return post(wr);
+}
+
+int Endpoint::post_send(std::size_t offset, std::uint32_t length, std::uint64_t id, unsigned flags)
+{
+    return post(IBV_WR_SEND, sge(offset, length), 0, 0, id, flags);
+}
+
+int Endpoint::post_rdma(ibv_wr_opcode opcode, std::size_t offset, std::uint32_t length,
+                        std::uint64_t remote, std::uint32_t rkey, std::uint64_t id, unsigned flags)
+{
+    return post(opcode, sge(offset, length), remote, rkey, id, flags);
 }
 
 int Endpoint::post_atomic(ibv_wr_opcode opcode, std::size_t offset, std::uint64_t remote,
@@ -342,6 +339,16 @@ void Child::join()
     EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
     pid_ = -1;
+}
+
+Address meet(Child::Link& link, Endpoint& endpoint)
+{
+    link.put(endpoint.address());
+    const Address peer = link.get<Address>();
+    endpoint.connect(peer);
+    link.put('r'); // ready
+    link.get<char>();
+    return peer;
 }
 
 bool run_tests(const std::string& filter, const std::vector<std::string>& environment)

@@ -79,6 +79,9 @@ class Endpoint {
     int post_atomic(ibv_wr_opcode opcode, std::size_t offset, std::uint64_t remote,
                     std::uint32_t rkey, std::uint64_t compare_add, std::uint64_t swap = 0);
     int post(ibv_send_wr& wr);
+    // Of any registered memory.
+    int post(ibv_wr_opcode opcode, ibv_sge list, std::uint64_t remote = 0, std::uint32_t rkey = 0,
+             std::uint64_t id = 0, unsigned flags = IBV_SEND_SIGNALED);
     ibv_sge sge(std::size_t offset, std::uint32_t length) const;
 
     // The next completion; fails the test and returns a status of -1 after five seconds.
@@ -149,6 +152,9 @@ class Child {
     int fd_;
     Link link_;
 };
+
+// Connects an endpoint to one of the process at the other end.
+Address meet(Child::Link& link, Endpoint& endpoint);
 
 // Runs tests of this program in a process and on a fabric of their own, with more in the
 // environment; returns whether they passed. The tests' names begin with DISABLED_.

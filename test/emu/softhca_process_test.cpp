@@ -43,17 +43,6 @@ extern "C" __attribute__((visibility("default"))) int prctl(int option, ...) noe
 
 namespace {
 
-// Connects an endpoint to one of the process at the other end.
-Address meet(Child::Link& link, Endpoint& endpoint)
-{
-    link.put(endpoint.address());
-    const Address peer = link.get<Address>();
-    endpoint.connect(peer);
-    link.put('r'); // ready
-    link.get<char>();
-    return peer;
-}
-
 // Sleeps until the channel has an event; false after ten seconds.
 bool sleep_on(ibv_comp_channel* channel)
 {

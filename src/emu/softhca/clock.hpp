@@ -17,4 +17,10 @@ inline std::uint64_t now_ns()
            static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+// The earlier of two times, of which 0 is none.
+inline std::uint64_t sooner(std::uint64_t a, std::uint64_t b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 } // namespace softhca

@@ -3,46 +3,21 @@
 // The copier's threads and how other processes call them, see copier.hpp.
 #include "emu/softhca/copier.hpp"
 
+#include "emu/softhca/clock.hpp"
 #include "emu/softhca/cuda_copy.hpp"
 #include "emu/softhca/engine.hpp"
 #include "emu/softhca/fabric.hpp"
+#include "emu/softhca/futex.hpp"
 #include "emu/softhca/thread.hpp"
 #include "emu/softhca/work_request.hpp"
 
 #include <bit>
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 namespace softhca {
 namespace {
 
-// Sleeps while a word in shared memory has a value, 10 ms at most: then whoever waits looks whether
-// the other process lives.
-void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value)
-{
-    const timespec limit = {0, 10'000'000};
-    syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
-}
-
-void wait_for_call(std::atomic<std::uint32_t>& calls, std::uint32_t seen)
-{
-    syscall(SYS_futex, &calls, FUTEX_WAIT, seen, nullptr, nullptr, 0);
-}
-
-void change(std::atomic<std::uint32_t>& word, std::uint32_t value)
-{
-    word.store(value, std::memory_order_release);
-    syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-}
-
-void call(std::atomic<std::uint32_t>& calls)
-{
-    calls.fetch_add(1, std::memory_order_release);
-    syscall(SYS_futex, &calls, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-}
+// How long to wait for another process before looking whether it lives.
+constexpr std::uint64_t kPatience = 10'000'000; // ns
 
 } // namespace
 
@@ -81,7 +56,7 @@ void Copier::run_queues()
                 running_qp_.store(0);
             }
         }
-        wait_for_call(arena.copy_calls, calls);
+        sleep_while(arena.copy_calls, calls);
     }
 }
 
@@ -97,7 +72,7 @@ void Copier::answer()
                 change(staging.answered, asked);
             }
         }
-        wait_for_call(arena.staging_calls, calls);
+        sleep_while(arena.staging_calls, calls);
     }
 }
 
@@ -139,7 +114,7 @@ Moved Copier::ask_owner(const Segment& segment, bool to_device)
             if (answered == asked) {
                 return true;
             }
-            wait_while(staging.answered, answered);
+            sleep_while(staging.answered, answered, now_ns() + kPatience);
         }
         return false;
     };

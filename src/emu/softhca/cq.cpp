@@ -261,8 +261,8 @@ std::uint64_t ring_channels(Process& self)
             if (at <= now_ns()) {
                 notice = {index, cq.generation};
                 channel = disarm(cq);
-            } else if (next == 0 || at < next) {
-                next = at;
+            } else {
+                next = sooner(next, at);
             }
         }
         self.write_pipe(self.token(), channel, &notice, sizeof notice);

@@ -306,7 +306,7 @@ std::uint64_t restore_ports(Process& self)
             continue;
         }
         if (now_ns() < until) {
-            next = next == 0 ? until : std::min(next, until);
+            next = sooner(next, until);
         } else {
             down_until.store(0);
             announce(self, device, IBV_EVENT_PORT_ACTIVE);

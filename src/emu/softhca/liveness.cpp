@@ -7,14 +7,10 @@
 #include "emu/softhca/cq.hpp"
 #include "emu/softhca/engine.hpp"
 #include "emu/softhca/faults.hpp"
+#include "emu/softhca/futex.hpp"
 #include "emu/softhca/thread.hpp"
 
-#include <climits>
-
-#include <linux/futex.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 namespace softhca {
 namespace {
@@ -23,33 +19,11 @@ namespace {
 // waiting queues are off at most.
 constexpr std::uint64_t kTick = 2'000'000;
 
-int futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
-          const timespec* timeout)
-{
-    return static_cast<int>(syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation,
-                                    value, timeout, nullptr, FUTEX_BITSET_MATCH_ANY));
-}
-
-// Sleeps until the word is no longer `value` or, unless it is 0, until a time.
-void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t value, std::uint64_t until)
-{
-    const timespec time = {static_cast<time_t>(until / 1'000'000'000),
-                           static_cast<long>(until % 1'000'000'000)};
-    futex(word, FUTEX_WAIT_BITSET, value, until == 0 ? nullptr : &time);
-}
-
-// The earlier of two times, of which 0 is none.
-std::uint64_t sooner(std::uint64_t a, std::uint64_t b)
-{
-    return a == 0 || (b != 0 && b < a) ? b : a;
-}
-
 } // namespace
 
 void ring_doorbell(Arena& arena)
 {
-    arena.doorbell.fetch_add(1, std::memory_order_release);
-    futex(arena.doorbell, FUTEX_WAKE, INT_MAX, nullptr);
+    call(arena.doorbell);
 }
 
 Agent::Agent(Process& process, pthread_mutex_t& alive) : arena_(process.arena())
@@ -108,7 +82,7 @@ void Agent::run(Process& process, pthread_mutex_t& alive)
             const std::lock_guard<std::mutex> guard(mutex_);
             tick = watched_.empty() ? 0 : now_ns() + kTick;
         }
-        sleep_on(arena_.doorbell, rung, sooner(next, tick));
+        sleep_while(arena_.doorbell, rung, sooner(next, tick));
     }
 }
 
