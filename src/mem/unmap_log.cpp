@@ -16,9 +16,10 @@ void UnmapLog::append(uintptr_t start, size_t length)
 {
     uint64_t number = end_.fetch_add(1, std::memory_order_acq_rel);
     Entry& entry = entries_[number % kCapacity];
-    entry.number.store(0, std::memory_order_release);
-    entry.start.store(start, std::memory_order_relaxed);
-    entry.length.store(length, std::memory_order_relaxed);
+    entry.number.store(0, std::memory_order_relaxed);
+    // Who reads one of these reads the 0, or a later number, afterwards.
+    entry.start.store(start, std::memory_order_release);
+    entry.length.store(length, std::memory_order_release);
     entry.number.store(number + 1, std::memory_order_release);
 }
 
@@ -31,9 +32,8 @@ UnmapLog::Result UnmapLog::read(uint64_t* position, Range* range) const
     if (end - *position <= kCapacity) {
         const Entry& entry = entries_[*position % kCapacity];
         uint64_t before = entry.number.load(std::memory_order_acquire);
-        *range = {entry.start.load(std::memory_order_relaxed),
-                  entry.length.load(std::memory_order_relaxed)};
-        std::atomic_thread_fence(std::memory_order_acquire);
+        *range = {entry.start.load(std::memory_order_acquire),
+                  entry.length.load(std::memory_order_acquire)};
         uint64_t after = entry.number.load(std::memory_order_relaxed);
         if (before == *position + 1 && after == before) {
             ++*position;

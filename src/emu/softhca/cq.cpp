@@ -97,10 +97,16 @@ void take_send(Process& self, const Cqe& entry, ibv_wc& wc)
                                               std::memory_order_relaxed);
 }
 
+// What is due so soon is waited for: until the application has come back it would be late.
+constexpr std::uint64_t kSoon = 200; // ns
+
 // `now` is read when it is needed first.
 bool is_due(const Cqe& entry, std::uint64_t& now)
 {
     if (entry.ready > now && now == 0) {
+        now = now_ns();
+    }
+    while (entry.ready > now && entry.ready - now < kSoon) {
         now = now_ns();
     }
     return entry.ready <= now;

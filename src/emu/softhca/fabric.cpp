@@ -332,11 +332,11 @@ Arena* Process::map_arena(Token other)
 
 void Process::await_peers(Arena& owner)
 {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
     for (unsigned slot = 0; slot < kMaxProcesses; ++slot) {
         std::atomic<std::uint32_t>& count = owner.in_progress[slot];
         const std::uint64_t limit = now_ns() + kLongestHold;
-        for (unsigned attempt = 0; count.load(std::memory_order_acquire) != 0; ++attempt) {
+        // Adding 0 rather than loading: who counts itself in after that sees what was done before.
+        for (unsigned attempt = 0; count.fetch_add(0) != 0; ++attempt) {
             const Token other = fabric_->processes[slot].token.load();
             if (attempt % 256 == 255 && (other == 0 || !alive(other) || now_ns() > limit)) {
                 count.store(0);
