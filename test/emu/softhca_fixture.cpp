@@ -58,7 +58,19 @@ Device::~Device()
     EXPECT_EQ(ibv_close_device(context), 0);
 }
 
-Endpoint::Endpoint(Device& owner, const Options& chosen)
+Endpoint::Endpoint(Device& owner, const Options& chosen) : Endpoint(owner, chosen, Reset{})
+{
+    ibv_qp_attr attr = {};
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = 1;
+    attr.qp_access_flags = static_cast<unsigned>(options.access);
+    require(ibv_modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
+                0,
+            "INIT");
+}
+
+Endpoint::Endpoint(Device& owner, const Options& chosen, Reset)
     : device(owner), options(chosen), buffer(chosen.buffer_size)
 {
     mr = ibv_reg_mr(device.pd, buffer.data(), buffer.size(), kAllAccess);
@@ -74,14 +86,6 @@ Endpoint::Endpoint(Device& owner, const Options& chosen)
     init.cap = {options.queue_depth, options.queue_depth, options.sge, options.sge, 256};
     qp = ibv_create_qp(device.pd, &init);
     require(qp != nullptr, "create qp");
-    ibv_qp_attr attr = {};
-    attr.qp_state = IBV_QPS_INIT;
-    attr.port_num = 1;
-    attr.qp_access_flags = static_cast<unsigned>(options.access);
-    require(ibv_modify_qp(qp, &attr,
-                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
-                0,
-            "INIT");
 }
 
 Endpoint::~Endpoint()

@@ -96,6 +96,10 @@ class Endpoint {
     ibv_mr* mr;
     ibv_cq* cq;
     ibv_qp* qp;
+
+  private:
+    struct Reset {}; // before INIT: what fails from then on leaves nothing behind
+    Endpoint(Device& device, const Options& options, Reset);
 };
 
 void connect(Endpoint& a, Endpoint& b);

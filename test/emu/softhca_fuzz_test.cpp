@@ -154,7 +154,8 @@ void scribble_on(Random& random, softhca::Arena& arena)
 }
 
 // An application: all operations on a few queue pairs for a time. It takes every error as it comes
-// and makes new queue pairs for failed ones.
+// and makes new queue pairs for failed ones. What it sends, receives, and reads, and what others
+// write, have each their part of a buffer.
 class Traffic {
   public:
     explicit Traffic(Device& device) : device_(device)
@@ -182,6 +183,10 @@ class Traffic {
     }
 
   private:
+    static constexpr std::uint32_t kLargest = 20000;
+    static constexpr std::size_t kRead = 1 * kLargest, kReceived = 2 * kLargest,
+                                 kForOthers = 3 * kLargest;
+
     struct Pair {
         std::unique_ptr<Endpoint> a, b;
         unsigned age = 0;
@@ -207,20 +212,21 @@ class Traffic {
     }
     static void post(Endpoint& from, const Address& to, Random& random)
     {
-        constexpr std::uint32_t sizes[] = {0, 8, 100, 5000, 20000};
+        constexpr std::uint32_t sizes[] = {0, 8, 100, 5000, kLargest};
+        const std::uint64_t target = to.buffer + kForOthers;
         const std::uint32_t size = sizes[random() % std::size(sizes)];
         switch (random() % 6) {
         case 0:
-            from.post_rdma(IBV_WR_RDMA_WRITE, 0, size, to.buffer, to.rkey);
+            from.post_rdma(IBV_WR_RDMA_WRITE, 0, size, target, to.rkey);
             break;
         case 1:
-            from.post_rdma(IBV_WR_RDMA_READ, 0, size, to.buffer, to.rkey);
+            from.post_rdma(IBV_WR_RDMA_READ, kRead, size, target, to.rkey);
             break;
         case 2:
-            from.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, 0, to.buffer, to.rkey, 1);
+            from.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, kRead, target, to.rkey, 1);
             break;
         case 3:
-            from.post_rdma(IBV_WR_RDMA_WRITE_WITH_IMM, 0, size, to.buffer, to.rkey);
+            from.post_rdma(IBV_WR_RDMA_WRITE_WITH_IMM, 0, size, target, to.rkey);
             break;
         default:
             from.post_send(0, size);
@@ -231,20 +237,27 @@ class Traffic {
     {
         const unsigned i = static_cast<unsigned>(random() % pairs_.size());
         Pair& pair = pairs_[i];
+        if (pair.age == 500) {
+            pair = {};
+        }
+        if (pair.b == nullptr) {
+            try {
+                connect_pair(i);
+            } catch (const std::runtime_error&) {
+                return; // it was hit before it was ready
+            }
+        }
+        ++pair.age;
         if (random() % 8 != 0) { // or it has to wait
-            pair.b->post_receive(0, 20000);
+            pair.b->post_receive(kReceived, kLargest);
         }
         post(*pair.a, pair.b->address(), random);
         poll(*pair.a);
         poll(*pair.b);
         if (partner_ != nullptr) {
-            partner_->post_receive(0, 20000);
+            partner_->post_receive(kReceived, kLargest);
             post(*partner_, address_, random);
             poll(*partner_);
-        }
-        if (++pair.age == 500) {
-            pair = {};
-            connect_pair(i);
         }
     }
 

@@ -44,12 +44,15 @@ pair() { # NAME SERVER_COMMAND CLIENT_ARGUMENTS
     client_status=$?
     [ $client_status = 0 ] || kill $server 2>/dev/null
     wait $server
-    if [ $client_status$? = 00 ]; then
+    status=$client_status$?
+    left=$(ls /dev/shm/softhca-*-"$SOFTHCA_FABRIC".* 2>/dev/null)
+    if [ $status = 00 ] && [ -z "$left" ]; then
         echo "ok: $1"
     else
-        echo "FAILED: $1"
+        echo "FAILED: $1${left:+ left behind: $left}"
         tail -n 20 "$work/server" "$work/client"
         failed=$((failed + 1))
+        rm -f $left
     fi
 }
 

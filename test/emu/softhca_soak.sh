@@ -24,9 +24,3 @@ while [ $passed -lt "$rounds" ]; do
     passed=$((passed + 1))
     echo "round $passed of $rounds: $(grep -c '^ok: ' "$work/round") runs passed"
 done
-for left in /dev/shm/softhca-*-"$SOFTHCA_FABRIC".*; do
-    [ ! -e "$left" ] || {
-        echo "FAILED: left behind: $left"
-        exit 1
-    }
-done

@@ -50,8 +50,7 @@ bool name_object(const AsyncNotice& notice, ibv_async_event& event)
 {
     const std::lock_guard<std::mutex> guard(objects_mutex);
     Process& self = *Process::current();
-    event.event_type = static_cast<ibv_event_type>(notice.type);
-    switch (event.event_type) {
+    switch (notice.type) {
     case IBV_EVENT_CQ_ERR:
         if (notice.object >= kMaxCqs || cqs[notice.object] == nullptr ||
             self.arena().cq(notice.object).generation != notice.identity) {
@@ -59,7 +58,7 @@ bool name_object(const AsyncNotice& notice, ibv_async_event& event)
         }
         event.element.cq = &cqs[notice.object]->base;
         ++cqs[notice.object]->async_delivered;
-        return true;
+        break;
     case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_SRQ_LIMIT_REACHED:
         if (notice.object >= kMaxSrqs || srqs[notice.object] == nullptr ||
@@ -68,7 +67,7 @@ bool name_object(const AsyncNotice& notice, ibv_async_event& event)
         }
         event.element.srq = &srqs[notice.object]->base;
         ++srqs[notice.object]->events_delivered;
-        return true;
+        break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
@@ -80,11 +79,17 @@ bool name_object(const AsyncNotice& notice, ibv_async_event& event)
         }
         event.element.qp = &qps[notice.object]->base;
         ++qps[notice.object]->events_delivered;
-        return true;
-    default:
+        break;
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_DEVICE_FATAL:
         event.element.port_num = static_cast<int>(notice.object);
-        return true;
+        break;
+    default: // nobody has sent that
+        return false;
     }
+    event.event_type = static_cast<ibv_event_type>(notice.type);
+    return true;
 }
 
 void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& condition, std::uint32_t& count,

@@ -85,10 +85,10 @@ bool Copier::copy_for(const Staging& staging)
     if (region.key.load(std::memory_order_acquire) != staging.key || asker == nullptr) {
         return false;
     }
-    const std::uint64_t offset = staging.address - region.address;
-    if (region.cuda.owner == 0 || offset > region.length ||
-        staging.length > region.length - offset || staging.length > kBufferSize ||
-        !process_.is_registered(region, staging.address, staging.length)) {
+    const Extent extent = region.extent;
+    const std::uint64_t offset = staging.address - extent.address;
+    if (region.cuda.owner == 0 || extent.checksum() != region.checksum || offset > extent.length ||
+        staging.length > extent.length - offset || staging.length > kBufferSize) {
         return false;
     }
     const Segment segment = {staging.address, staging.length, &region};

@@ -190,7 +190,7 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc)
             continue;
         }
         ibv_wc& result = wc[polled++];
-        result.status = static_cast<ibv_wc_status>(entry.status);
+        result.status = entry.status;
         result.opcode = static_cast<ibv_wc_opcode>(entry.opcode);
         result.vendor_err = 0;
         result.byte_len = entry.byte_length;

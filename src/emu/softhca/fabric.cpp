@@ -51,6 +51,14 @@ int lock_range(int fd, short type, off_t start, int command)
     return result;
 }
 
+// Whether a path still leads to this file.
+bool is_at(int fd, const std::string& path)
+{
+    struct stat opened, named;
+    return fstat(fd, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
+           opened.st_ino == named.st_ino;
+}
+
 // An arena's file; null if there is no room.
 Arena* map(int fd)
 {
@@ -150,9 +158,15 @@ void Process::forget_in_child()
 void Process::leave_at_exit()
 {
     Process* process = current();
-    if (process != nullptr &&
-        lock_range(process->fabric_fd_, F_WRLCK, kPresence, F_OFD_SETLK) == 0) {
-        unlink(fabric_path().c_str());
+    if (process == nullptr) {
+        return;
+    }
+    // Of two that leave at once neither must take the other for one that stays.
+    const int fd = process->fabric_fd_;
+    lock_range(fd, F_UNLCK, kPresence, F_OFD_SETLK);
+    const std::string path = fabric_path();
+    if (lock_range(fd, F_WRLCK, kPresence, F_OFD_SETLK) == 0 && is_at(fd, path)) {
+        unlink(path.c_str());
     }
 }
 
@@ -166,12 +180,9 @@ Process::Process()
         fail("cannot create shared memory");
     }
     arena_ = map(arena_fd_);
-    void* memories = mmap(nullptr, sizeof(Memory) * kMaxMrs, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (arena_ == nullptr || memories == MAP_FAILED) {
+    if (arena_ == nullptr) {
         fail("cannot map shared memory");
     }
-    memories_ = static_cast<Memory*>(memories);
     free_ranges_[sizeof(Arena)] = kArenaSize - sizeof(Arena);
     copier_ = std::make_unique<Copier>(*this);
     claim_slot();
@@ -193,10 +204,8 @@ bool Process::enter_fabric(const std::string& path)
     {
         const TablesGuard guard(fabric_fd_); // nobody else enters
         const bool alone = lock_range(fabric_fd_, F_WRLCK, kPresence, F_OFD_SETLK) == 0;
-        struct stat opened, named;
         if ((alone || lock_range(fabric_fd_, F_RDLCK, kPresence, F_OFD_SETLKW) == 0) &&
-            fstat(fabric_fd_, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
-            opened.st_ino == named.st_ino) {
+            is_at(fabric_fd_, path)) {
             map_fabric(path, alone);
             lock_range(fabric_fd_, F_RDLCK, kPresence, F_OFD_SETLK);
             return true;

@@ -75,24 +75,6 @@ class Process {
 
     Token token() const { return token_; }
     Arena& arena() { return *arena_; }
-    // The memory that was registered as a region. What the arena says of it others could change.
-    struct Memory {
-        std::uint64_t address, length;
-    };
-    Memory& memory(std::uint32_t region) { return memories_[region % kMaxMrs]; }
-    // Whether a range may be touched that a region or window was found for: for an own one, whether
-    // it lies in registered memory.
-    bool is_registered(const MrShared& found, std::uint64_t address, std::uint64_t length)
-    {
-        const auto index = static_cast<std::uint64_t>(&found - arena_->mrs);
-        if (index >= kMaxMrs) {
-            return true;
-        }
-        const Memory& known =
-            memory(found.window == kNoWindow ? static_cast<std::uint32_t>(index) : found.region);
-        return address >= known.address && length <= known.length &&
-               address - known.address <= known.length - length;
-    }
     Fabric& fabric() { return *fabric_; }
     Agent& agent() { return *agent_; }
     Copier& copier() { return *copier_; }
@@ -186,7 +168,6 @@ class Process {
     std::atomic<std::uint32_t> next_tag_{0};
     Fabric* fabric_ = nullptr;
     Arena* arena_ = nullptr;
-    Memory* memories_ = nullptr;
     int fabric_fd_ = -1;
     int arena_fd_ = -1;
     std::unique_ptr<Agent> agent_;

@@ -8,11 +8,12 @@
 // and connection made under the object's lock tell. All zero is a valid empty state of everything.
 //
 // A process that dies, or runs wild, may leave anything there. So whatever is read from it stays
-// harmless: offsets and indices lead into the arena, counts end loops, and what only concerns this
-// process, above all the addresses of its memory, it has in its own.
+// harmless: offsets and indices lead into the arena, counts end loops, the addresses of a process's
+// memory are checked, and what only concerns that process it has in its own.
 #pragma once
 
 #include "emu/softhca/lock.hpp"
+#include "emu/softhca/verbs_abi.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -46,7 +47,7 @@ constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
 // Follows, so that the largest object may begin at any offset.
 constexpr std::size_t kArenaSlack = std::size_t{2} << 20;
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'36; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'37; // changes with the layout
 
 struct Arena;
 
@@ -67,6 +68,20 @@ class DeviceNumber {
     DeviceNumber() = default;
     DeviceNumber(unsigned number) : byte_(static_cast<std::uint8_t>(number)) {}
     operator unsigned() const { return byte_ % kMaxDevices; }
+
+  private:
+    std::uint8_t byte_;
+};
+
+// The status of a completion likewise.
+class Status {
+  public:
+    Status() = default;
+    Status(unsigned status) : byte_(static_cast<std::uint8_t>(status)) {}
+    operator ibv_wc_status() const
+    {
+        return static_cast<ibv_wc_status>(std::min<unsigned>(byte_, IBV_WC_GENERAL_ERR));
+    }
 
   private:
     std::uint8_t byte_;
@@ -125,20 +140,41 @@ constexpr std::uint32_t key_index(std::uint32_t key)
     return key >> kKeyTagBits;
 }
 
+// The bytes of a region.
+struct Extent {
+    std::uint64_t iova;
+    std::uint64_t length;
+    std::uint64_t address; // of iova, where the owning process can read and write it
+
+    // Another one when one of the three is.
+    std::uint64_t checksum() const
+    {
+        constexpr std::uint64_t odd = 0x9e37'79b9'7f4a'7c15;
+        return (~iova * odd + length) * odd + address;
+    }
+};
+
 // A memory region or a memory window that is bound to one. It is valid for a key while `key` holds
 // it.
 struct alignas(64) MrShared {
     std::atomic<std::uint32_t> key;
     std::uint32_t access;
-    std::uint64_t iova;
-    std::uint64_t length;
-    std::uint64_t address; // of iova, where the owning process can read and write it
+    Extent extent;
+    std::uint64_t checksum; // the extent's: nothing is touched that others have made of it
     std::uint32_t pd;
     std::uint32_t window; // kNoWindow: a region; kAnyQp: of type 1; else the QP it is bound through
     std::uint32_t region; // of a window: the index of the region beneath
     std::atomic<std::uint32_t> windows; // bound to this region
     MemoryKind kind;
     CudaMemory cuda;
+
+    void describe(const Extent& bytes)
+    {
+        extent = bytes;
+        checksum = bytes.checksum();
+    }
+    // Should its key come back, then not as one of this memory.
+    void forget() { checksum = ~extent.checksum(); }
 };
 constexpr std::uint32_t kNoWindow = 0, kAnyQp = ~0u;
 
@@ -163,7 +199,7 @@ struct alignas(64) Cqe {
     std::uint16_t qp;               // index in the arena
     std::uint16_t slot;             // holding the payload; kNoSlot: payload is in the entry
     CqeKind kind;
-    std::uint8_t status;
+    Status status;
     std::uint8_t opcode;
     std::uint8_t flags;
     std::uint16_t source_lid;
@@ -261,8 +297,8 @@ struct SendWqe {
     std::uint8_t opcode;
     std::uint8_t send_flags;
     Flag is_inline;
-    Flag deferred;                // a WRITE left to the responder
-    std::uint8_t injected_status; // by fault injection, as the next
+    Flag deferred;          // a WRITE left to the responder
+    Status injected_status; // by fault injection, as the next
     std::uint32_t delay_us;
 };
 

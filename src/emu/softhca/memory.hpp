@@ -39,11 +39,13 @@ struct SegmentList {
     // Of a region, by its iova; false if it is not what was registered.
     bool append(const MrShared& region, std::uint64_t iova, std::uint64_t length)
     {
-        const std::uint64_t address = region.address + (iova - region.iova);
-        if (!Process::current()->is_registered(region, address, length)) {
+        const Extent extent = region.extent; // others may change it meanwhile
+        const std::uint64_t offset = iova - extent.iova;
+        if (extent.checksum() != region.checksum || offset > extent.length ||
+            length > extent.length - offset) {
             return false;
         }
-        segments[count] = {address, length, &region};
+        segments[count] = {extent.address + offset, length, &region};
         bytes += length;
         device_bytes += region.kind == MemoryKind::host ? 0 : length;
         on_cuda |= segments[count++].on_cuda();
@@ -72,8 +74,9 @@ inline const MrShared* find_region(Arena& arena, std::uint32_t key, std::uint64_
 {
     const MrShared& region = arena.mrs[key_index(key)];
     if (key == 0 || region.key.load(std::memory_order_acquire) != key || region.pd != pd ||
-        (region.access & access) != access || address < region.iova || length > region.length ||
-        address - region.iova > region.length - length ||
+        (region.access & access) != access || address < region.extent.iova ||
+        length > region.extent.length ||
+        address - region.extent.iova > region.extent.length - length ||
         (region.window != kNoWindow &&
          (qp_number == 0 || (region.window != kAnyQp && region.window != qp_number)))) {
         return nullptr;

@@ -69,14 +69,11 @@ ibv_mr* publish(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::uint64_t i
     const std::uint32_t key = process.next_key(index);
     MrShared& region = process.arena().mrs[index];
     region.access = access;
-    region.iova = iova;
-    region.length = length;
-    region.address = address;
+    region.describe({iova, length, address});
     region.pd = object_of<Pd>(pd).id;
     region.window = kNoWindow;
     region.kind = kind;
     region.cuda = cuda;
-    process.memory(index) = {address, length};
     region.key.store(key, std::memory_order_release);
     mr->base = {pd->context, pd, start, length, index, key, key};
     object_of<Pd>(pd).children.fetch_add(1);
@@ -260,7 +257,7 @@ int ibv_dereg_mr(ibv_mr* mr)
     }
     process.arena().deregistrations.fetch_add(1);
     process.await_peers();
-    process.memory(mr->handle) = {};
+    region.forget();
     forget_cuda_memory(region.cuda);
     if (object.mapping != nullptr) {
         munmap(object.mapping, object.mapping_length);

@@ -26,7 +26,7 @@ bool is_connected(const QpShared& peer, const QpShared& qp)
 Outcome SendQueue::execute(const WorkRequest& wr)
 {
     if (wr.injected_status != IBV_WC_SUCCESS) {
-        return Outcome::finished(static_cast<ibv_wc_status>(wr.injected_status));
+        return Outcome::finished(wr.injected_status);
     }
     wire_.begin((wr.send_flags & IBV_SEND_FENCE) != 0, wr.delay_us);
     if (qp_.type == IBV_QPT_UD) {

@@ -16,6 +16,12 @@
 namespace softhca {
 namespace {
 
+// Any value of the byte is one of the states.
+ibv_qp_state state_of(const QpShared& qp)
+{
+    return static_cast<ibv_qp_state>(std::min<unsigned>(qp.state.load(), IBV_QPS_ERR));
+}
+
 // What a transition of the state machine requires and allows besides IBV_QP_STATE. There are no
 // alternate paths.
 struct Transition {
@@ -338,7 +344,7 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask)
     ibv_qp_state from, to;
     {
         const SharedGuard guard(shared.lock, self.token());
-        from = static_cast<ibv_qp_state>(shared.state.load());
+        from = state_of(shared);
         if ((mask & IBV_QP_CUR_STATE) != 0 && attributes->cur_qp_state != from) {
             return EINVAL;
         }
@@ -390,7 +396,7 @@ int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attributes, int, ibv_qp_init_attr* i
     {
         const SharedGuard guard(shared.lock, self.token());
         *attributes = qp.attributes;
-        attributes->qp_state = static_cast<ibv_qp_state>(shared.state.load());
+        attributes->qp_state = state_of(shared);
         attributes->qp_access_flags = shared.access;
         attributes->qkey = shared.qkey;
         attributes->dest_qp_num = shared.destination;

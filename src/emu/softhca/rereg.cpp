@@ -32,9 +32,8 @@ void swap_memory(Mr& mr, MrShared& region, Mr& other, MrShared& other_region)
     std::swap(mr.locked, other.locked);
     std::swap(mr.mapping, other.mapping);
     std::swap(mr.mapping_length, other.mapping_length);
-    std::swap(region.iova, other_region.iova);
-    std::swap(region.length, other_region.length);
-    std::swap(region.address, other_region.address);
+    std::swap(region.extent, other_region.extent);
+    std::swap(region.checksum, other_region.checksum);
     std::swap(region.access, other_region.access);
     std::swap(region.kind, other_region.kind);
     std::swap(region.cuda, other_region.cuda);
@@ -62,7 +61,7 @@ extern "C" int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, 
         const auto wanted = new_access ? static_cast<unsigned>(access) : region.access;
         void* const start = new_memory ? address : base->addr;
         const std::uint64_t iova =
-            new_memory ? reinterpret_cast<std::uint64_t>(address) : region.iova;
+            new_memory ? reinterpret_cast<std::uint64_t>(address) : region.extent.iova;
         other = ibv_reg_mr_iova2(base->pd, start, new_memory ? length : base->length, iova, wanted);
         if (other == nullptr) {
             return failed(errno, IBV_REREG_MR_ERR_CMD);
@@ -81,7 +80,6 @@ extern "C" int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, 
         self.await_peers();
         if (again) {
             swap_memory(mr, region, object_of<Mr>(other), self.arena().mrs[other->handle]);
-            std::swap(self.memory(base->handle), self.memory(other->handle));
         } else if (new_access) {
             region.access = static_cast<std::uint32_t>(access);
         }

@@ -20,6 +20,7 @@ constexpr std::uint32_t kAnyQpBit = 1u << 31; // in the access flags of a queued
 void unbind(Arena& arena, MrShared& window)
 {
     if (window.key.exchange(0) != 0) {
+        window.forget();
         arena.mrs[window.region % kMaxMrs].windows.fetch_sub(1);
     }
 }
@@ -78,15 +79,15 @@ Outcome SendQueue::bind(const WorkRequest& wr)
     const SharedGuard guard(arena_.windows_lock, self_.token());
     const MrShared* region =
         find_region(arena_, region_key, address, length, IBV_ACCESS_MW_BIND, qp_.pd);
+    SegmentList beneath;
     const bool writes = (wr.immediate & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
-    if (window.key.load() != 0 || region == nullptr ||
+    if (window.key.load() != 0 || region == nullptr || !beneath.append(*region, address, length) ||
         (writes && (region->access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
         return refused;
     }
     window.access = wr.immediate & kRemoteAccess;
-    window.iova = (wr.immediate & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : address;
-    window.length = length;
-    window.address = region->address + (address - region->iova);
+    window.describe({(wr.immediate & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : address, length,
+                     beneath.segments[0].address});
     window.pd = qp_.pd;
     window.window = any_qp ? kAnyQp : qp_.number.load();
     window.region = key_index(region_key);

@@ -45,8 +45,8 @@ struct WorkRequest {
     std::uint8_t opcode;
     std::uint8_t send_flags;
     bool is_inline = false;
-    bool is_queued;                   // inline data has been copied
-    std::uint8_t injected_status = 0; // by fault injection, as the next
+    bool is_queued;                          // inline data has been copied
+    Status injected_status = IBV_WC_SUCCESS; // by fault injection, as the next
     std::uint32_t delay_us = 0;
     const Sge* sge;
     Sge copied[kMaxSge]; // of one that waited
