@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include "emu/softhca/config.hpp"
+#include "emu/softhca/fabric_file.hpp"
 #include "emu/softhca/faults.hpp"
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/ops.hpp"
@@ -63,7 +64,7 @@ constexpr std::uint32_t kVendorId = 0x020000;
 std::uint32_t fabric_hash()
 {
     std::uint32_t hash = 2166136261u;
-    for (char c : config().fabric) {
+    for (char c : fabric_path()) {
         hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
     }
     return hash;

@@ -1,0 +1,82 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Two users of one machine, and two fabrics of one user, at work side by side: none sees another's
+# processes, and none reaches another's queue pairs, although their numbers are the same.
+set -u
+# shellcheck source=test/emu/softhca_programs.sh
+. "${top_srcdir:?}/test/emu/softhca_programs.sh"
+: "${work:?}" "${failed:?}" "${preload:?}" "${top_builddir:?}"
+
+other_user="setpriv --reuid=65534 --regid=65534 --clear-groups"
+[ "$(id -u)" = 0 ] && $other_user true 2>/dev/null || {
+    echo "skipped: to run programs as another user takes root and setpriv (package util-linux)"
+    exit 77
+}
+$other_user test -r "$top_builddir/src/emu/softhca/.libs/libsofthca.so" || {
+    echo "skipped: another user cannot read $top_builddir"
+    exit 77
+}
+other_fabric="env SOFTHCA_FABRIC=$SOFTHCA_FABRIC-2"
+endless="ibv_rc_pingpong -g 0 -n 1000000000"
+started=
+trap 'kill -9 $started 2>/dev/null; rm -rf "$work"' EXIT
+
+# start HOW COMMAND...: in the background, until it listens.
+start() {
+    how=$1
+    shift
+    port=$((port + 1))
+    env LD_PRELOAD="$preload" $how timeout 60 "$@" -p $port >"$work/server" 2>&1 &
+    started="$started $!"
+    server=$!
+    tries=0
+    until listening || [ $tries = 200 ]; do
+        sleep 0.05
+        tries=$((tries + 1))
+    done
+}
+
+# processes HOW: how many of them this user sees in this fabric.
+processes() { $1 "$top_builddir/src/tools/ucx-gdr" hca 2>/dev/null | grep -c '^process .* alive$'; }
+
+expect() { # WHAT CONDITION...
+    what=$1
+    shift
+    if "$@"; then
+        echo "ok: $what"
+    else
+        echo "FAILED: $what"
+        cat "$work/server" "$work/client"
+        failed=1
+    fi
+}
+
+: >"$work/client"
+for how in env "$other_user" "$other_fabric"; do
+    start "$how" $endless
+    env LD_PRELOAD="$preload" $how timeout 60 $endless -p $port localhost >"$work/client" 2>&1 &
+    started="$started $!"
+done
+sees_two() {
+    for _ in $(seq 100); do
+        [ "$(processes "$1")" != 2 ] || return 0
+        sleep 0.1
+    done
+    return 1
+}
+expect "one user sees his two processes" sees_two env
+expect "another user sees his" sees_two "$other_user"
+expect "another fabric has its own" sees_two "$other_fabric"
+
+# unreachable HOW: a client that belongs elsewhere gets an error in good time.
+unreachable() {
+    start env ibv_rc_pingpong -g 0 -n 100
+    env LD_PRELOAD="$preload" $1 timeout 30 ibv_rc_pingpong -g 0 -n 100 -p $port localhost >"$work/client" 2>&1
+    status=$?
+    kill $server
+    [ $status = 1 ] && grep -q 'transport retry counter exceeded' "$work/client"
+}
+expect "no connection to another user" unreachable "$other_user"
+expect "no connection to another fabric" unreachable "$other_fabric"
+[ "$failed" = 0 ]
