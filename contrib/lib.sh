@@ -80,17 +80,19 @@ listening() { grep -qis "^ *[0-9]*: [0-9A-F]*:$(printf '%04X' "$1") .* 0A " /pro
 # for longer than SECONDS, or the client gives no figures. Standard error would only get the shell's
 # remarks about processes that died.
 perftest_pair() {
-    local log=$1 limit=$2 port server status=0 tries
+    local log=$1 limit=$2 port server status=0 tries perftest=(ucx_perftest)
     shift 2
+    # Debian 13's is an MPI program unless told otherwise.
+    [[ $(ucx_perftest -h 2>&1) != *"MPI mode"* ]] || perftest+=(-P 0)
     port=$(free_port)
-    timeout -k 2 "$limit" "${launch[@]}" ucx_perftest -p "$port" >"$log.server" 2>&1 </dev/null &
+    timeout -k 2 "$limit" "${launch[@]}" "${perftest[@]}" -p "$port" >"$log.server" 2>&1 </dev/null &
     server=$!
     for ((tries = 0; tries < 200; tries++)); do
         ! listening "$port" || break
         kill -0 "$server" 2>/dev/null || break
         sleep 0.05
     done
-    timeout -k 2 "$limit" "${launch[@]}" ucx_perftest 127.0.0.1 -p "$port" -v "$@" \
+    timeout -k 2 "$limit" "${launch[@]}" "${perftest[@]}" 127.0.0.1 -p "$port" -v "$@" \
         >"$log.client" 2>&1 </dev/null || status=$?
     [[ $status -eq 0 ]] || kill "$server" 2>/dev/null || true
     wait "$server" 2>/dev/null || status=$((status ? status : $?))
@@ -105,7 +107,25 @@ perftest_figures() {
 }
 
 # Prints the line that most likely says why a pair failed.
-perftest_cause() {
-    grep -hE 'ERROR|FATAL|[Aa]ssert|Caught signal|[Ff]ail|rror:' "$1.client" "$1.server" | head -n 1 ||
-        echo "no message: it hung or was killed"
+perftest_cause() { cause "$1.client" "$1.server"; }
+
+# ---- what a run left behind
+
+# Prints the line of the logs that most likely says why a run failed.
+cause() {
+    grep -ahE 'ERROR|FATAL|FAILED|not used|[Aa]ssert|signal|[Ff]ail|rror:' "$@" | head -n 1 | grep . || echo "no message: it hung or was killed"
+}
+
+# Prints "processes gpudirect_bytes staged_bytes host_bytes" of a file of UCX_GDR_STATS, in which each
+# process that used the plugin left a line of words NAME=NUMBER.
+statistics_sum() {
+    awk '
+        /^gdr / {
+            lines++
+            for (i = 2; i <= NF; i++) { split($i, word, "="); sum[word[1]] += word[2] }
+        }
+        END {
+            printf "%d %.0f %.0f %.0f\n", lines, sum["gpudirect_bytes"], sum["staged_bytes"],
+                sum["host_bytes"]
+        }' "$1" 2>/dev/null || echo 0 0 0 0
 }
