@@ -20,7 +20,7 @@ $other_user test -r "$top_builddir/src/emu/softhca/.libs/libsofthca.so" || {
 other_fabric="env SOFTHCA_FABRIC=$SOFTHCA_FABRIC-2"
 endless="ibv_rc_pingpong -g 0 -n 1000000000"
 started=
-trap 'kill -9 $started 2>/dev/null; rm -rf "$work"' EXIT
+trap 'kill $started 2>/dev/null; rm -rf "$work"' EXIT # timeout hands it on
 
 # start HOW COMMAND...: in the background, until it listens.
 start() {
