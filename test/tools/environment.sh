@@ -5,6 +5,10 @@
 
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
+[ "${GDR_SANITIZERS:-none}" = none ] || {
+    echo "the programs of the system have no sanitizer's run-time library"
+    exit 77
+}
 unset UCX_TLS
 for variable in $(env | sed -n 's/^\(OMPI_MCA_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$variable"; done
 

@@ -36,8 +36,8 @@ make_ucx "$work/other_ucx" "$([ $right_way = plugins ] || echo PLUGIN_PATH)"
 
 module() { eval "$("$reader" sh "$@" 2>"$work/err")"; }
 environment() { env | grep -E '^(LD_PRELOAD|PATH|UCX_|OMPI_MCA_)' | sort; }
-transports() { LD_PRELOAD="$runtime$softhca:${LD_PRELOAD-}" ucx_info -d 2>&1; }
-preloaded=${runtime}$softhca # what a user preloads
+transports() { LD_PRELOAD="$softhca:${LD_PRELOAD-}" ucx_info -d 2>&1; }
+preloaded=$softhca # what a user preloads
 
 for reader in $readers; do
     name=$(basename "$reader")

@@ -12,10 +12,6 @@ if ! command -v mpicxx.openmpi >/dev/null || ! command -v mpirun.openmpi >/dev/n
     echo "no mpicxx.openmpi and mpirun.openmpi (libopenmpi-dev openmpi-bin)"
     exit 77
 fi
-[ "${GDR_SANITIZERS:-none}" = none ] || {
-    echo "MPI libraries are not run under a sanitizer"
-    exit 77
-}
 # shellcheck disable=SC2086 # options
 mpicxx.openmpi -std=c++20 -O1 -DOMPI_SKIP_MPICXX ${CUDA_CFLAGS:-} "$top_srcdir/test/mpi/mpi_calls.cpp" \
     -o "$work/mpi_calls" -ldl || exit 99

@@ -46,15 +46,15 @@ for way in plugins preload; do
     preload=$(value LD_PRELOAD --way $way sh)
     path=$(value UCX_PLUGIN_PATH --way $way sh)
     if [ $way = preload ]; then
-        expect "preload: LD_PRELOAD" "$runtime$softhca:$module" "$preload"
+        expect "preload: LD_PRELOAD" "$softhca:$module" "$preload"
         expect "preload: no UCX_PLUGIN_PATH" "" "$path"
     else
-        expect "plugins: the emulated HCA alone in LD_PRELOAD" "$runtime$softhca" "$preload"
+        expect "plugins: the emulated HCA alone in LD_PRELOAD" "$softhca" "$preload"
         expect "plugins: UCX_PLUGIN_PATH" "$plugins" "$path"
     fi
 done
 expect "the program's own UCX comes before the module, which would bring another" \
-    "$runtime$softhca:$without_plugins/libuct.so.0:$module" "$(value LD_PRELOAD "$without_plugins/program")"
+    "$softhca:$without_plugins/libuct.so.0:$module" "$(value LD_PRELOAD "$without_plugins/program")"
 expect "UCX_PLUGIN_PATH of the user is kept" "$plugins:/other" \
     "$(UCX_PLUGIN_PATH=/other value UCX_PLUGIN_PATH --way plugins)"
 expect "UCX_TLS" gdr "$(value UCX_TLS)"
@@ -64,7 +64,7 @@ for default in pml=ucx osc=ucx,sm opal_common_ucx_tls=any opal_common_ucx_device
     expect "Open MPI: $default" "${default#*=}" "$(value "$variable")"
     expect "Open MPI: ${default%=*} of the user is kept" mine "$(export "$variable=mine" && value "$variable")"
 done
-expect "without the plugin neither way" "$runtime$softhca" "$(value LD_PRELOAD --no-plugin)"
+expect "without the plugin neither way" "$softhca" "$(value LD_PRELOAD --no-plugin)"
 expect "nor anything for Open MPI" "" "$(value OMPI_MCA_pml --no-plugin)"
 expect "a way that does not exist is refused" \
     "ucx-gdr: --way is preload or plugins, not 'side'" "$("$tool" run --way side true 2>&1)"
