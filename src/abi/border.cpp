@@ -3,8 +3,12 @@
 // Calls of UCT, handed on to the component, its memory domains and its transports.
 #include "abi/border.hpp"
 
+#include "abi/completion.hpp"
+#include "abi/series.hpp"
+
 #include <atomic>
 #include <cassert>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -119,7 +123,19 @@ ucs_status_t reg_memory(uct_md_h md, void* address, size_t length, bool hide_err
 
 ucs_status_t dereg_memory(uct_md_h md, uct_mem_h memh, uct_completion_t* invalidated)
 {
-    return guarded("mem_dereg", [&] { return domain_of(md).dereg(memh, invalidated); });
+    return guarded("mem_dereg", [&] {
+        if (invalidated == nullptr || series().invalidates_later)
+            return domain_of(md).dereg(memh, invalidated);
+        // UCP keeps its completion on the stack until this returns, and not longer.
+        auto lasting = std::make_unique<uct_completion_t>(
+            uct_completion_t{[](uct_completion_t* self) { delete self; }, 1, UCS_OK});
+        const ucs_status_t status = domain_of(md).dereg(memh, lasting.get());
+        if (status == UCS_OK) {
+            lasting.release();
+            complete(invalidated, UCS_OK);
+        }
+        return status;
+    });
 }
 
 ucs_status_t alloc_memory(uct_md_h md, size_t* length, void** address, ucs_memory_type_t type,

@@ -273,7 +273,8 @@ struct Layout_1_13 {
     static constexpr size_t kPerfContextComponentAssert = 17152;
     static constexpr size_t kPerfRteGroupIndex = 8; // offset of group_index in ucx_perf_rte_t
 
-    static constexpr bool kProtocolsV2 = false; // used unless the user says otherwise
+    static constexpr bool kProtocolsV2 = false;     // used unless the user says otherwise
+    static constexpr bool kInvalidatesLater = true; // mem_dereg may complete after it returned
 };
 
 } // namespace gdr::abi

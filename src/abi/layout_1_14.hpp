@@ -153,6 +153,7 @@ struct Layout_1_16 : Layout_1_15 {
     using InternalOpsTable = Row<IfaceOps, EpOps<unsigned>, ConnectionOps>;
 
     static constexpr bool kProtocolsV2 = true;
+    static constexpr bool kInvalidatesLater = false;
 };
 
 struct Layout_1_17 : Layout_1_16 {

@@ -27,6 +27,7 @@ struct Series {
     size_t internal_ops_size;
     size_t md_ops_size;
     bool protocols_v2_default; // UCP uses protocols v2 unless told otherwise
+    bool invalidates_later;    // UCP takes the completion of mem_dereg after that has returned
 
     // False: a component of this name is there already.
     bool (*register_component)(const Component& component);

@@ -21,6 +21,7 @@ constexpr Series series_of(Version version)
         .internal_ops_size = sizeof(typename L::InternalOpsTable),
         .md_ops_size = sizeof(typename L::MdOps),
         .protocols_v2_default = L::kProtocolsV2,
+        .invalidates_later = L::kInvalidatesLater,
         .register_component = register_component<L>,
         .read_options = read_options<L>,
         .perftest_rank = perftest_rank<L>,

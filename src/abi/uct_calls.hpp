@@ -22,6 +22,7 @@ using BaseIfaceQuery = void(void* iface, uct_iface_attr_t* attr);
 using HandleEpErr = ucs_status_t(uct_iface_h iface, uct_ep_h ep, ucs_status_t status);
 using ComponentRegister = void(void* component);
 using TlRegister = void(void* component, void* tl);
+using InvalidateRegion = void(void* rcache, void* region, void (*completed)(void*), void* argument);
 using CpuClocksPerSec = double();
 
 } // namespace gdr::abi

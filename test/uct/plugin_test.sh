@@ -47,7 +47,8 @@ settings() { sed -n 's/^UCX_\(MEMTYPE_CACHE\|PROTO_ENABLE\|RCACHE_ENABLE\)=/\1=/
 
 # ---- the library
 
-expect "nothing is exported" "" "$(nm -D --defined-only "$module")"
+expect "nothing is exported but what src/abi/rcache_invalidation.cpp mends" ucs_rcache_region_invalidate \
+    "$(nm -D --defined-only "$module" | awk '{ print $3 }')"
 expect "libucp is not linked" "" "$(readelf -d "$module" | grep 'NEEDED.*libucp')"
 expect "no CUDA library is linked" "" "$(readelf -d "$module" | grep 'NEEDED.*libcuda')"
 expect "it cannot be unloaded" 1 "$(readelf -d "$module" | grep -c 'Flags:.*NODELETE')"
@@ -118,16 +119,15 @@ expect "without a change to the settings when UCX_TLS leaves it out" "$stock" \
 if [ "$minor" -lt 22 ]; then
     echo "skipped: directories of plugins (UCX 1.22 and later; this is 1.$minor)"
 else
-    mkdir both late
-    ln -s "$module" both/libuct_gdr.so.0
-    ln -s "$module" both/libucs_gdr.so.0
+    plugins=$top_builddir/src/plugin/plugins
+    mkdir late
     ln -s "$module" late/libuct_gdr.so.0
     for variable in UCX_PLUGIN_PATH UCX_MODULE_DIR; do
-        expect "found by $variable" 2 "$(alone "$variable=$work/both" "$components" | ours)"
-        expect "and in time" "$prepared" "$(alone "$variable=$work/both" "$ucx_info" -c | settings)"
+        expect "found by $variable" 2 "$(alone "$variable=$plugins" "$components" | ours)"
+        expect "and in time" "$prepared" "$(alone "$variable=$plugins" "$ucx_info" -c | settings)"
     done
-    expect "found twice" 2 "$(UCX_PLUGIN_PATH=$work/both with "$components" | ours)"
-    expect "switched off" 0 "$(alone "UCX_PLUGIN_PATH=$work/both" UCX_MODULES=^gdr "$components" | ours)"
+    expect "found twice" 2 "$(UCX_PLUGIN_PATH=$plugins with "$components" | ours)"
+    expect "switched off" 0 "$(alone "UCX_PLUGIN_PATH=$plugins" UCX_MODULES=^gdr "$components" | ours)"
     context() { alone "$@" "$ucx_info" -p -u t | grep -c 'gdr: not used: UCX loaded it after reading'; }
     expect "too late for the first context: refused" 1 "$(context "UCX_PLUGIN_PATH=$work/late")"
     expect "unless the user has set what is needed" 0 \

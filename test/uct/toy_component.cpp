@@ -16,6 +16,7 @@ using namespace gdr::abi;
 
 Calls calls;
 std::array<std::byte, 4096> detected;
+uct_completion_t** unfinished_invalidation;
 std::string throw_next;
 
 namespace {
@@ -67,7 +68,9 @@ class Domain : public MemoryDomain {
         delete static_cast<Memory*>(memh);
         if (invalidated) {
             ++calls.invalidated;
-            if (--invalidated->count == 0)
+            if (unfinished_invalidation)
+                *unfinished_invalidation = invalidated;
+            else if (--invalidated->count == 0)
                 invalidated->func(invalidated);
         }
         return UCS_OK;

@@ -48,6 +48,9 @@ extern Calls calls;
 // The memory that is detected.
 extern std::array<std::byte, 4096> detected;
 
+// Invalidations end here instead of at once, when not NULL.
+extern uct_completion_t** unfinished_invalidation;
+
 // The next call of a memory domain throws this, when not empty.
 extern std::string throw_next;
 

@@ -22,7 +22,9 @@ ucs_status_t uct_iface_estimate_perf(uct_iface_h iface, void* attr);
 ucs_status_t uct_md_mem_dereg_v2(uct_md_h md, const void* params);
 }
 
+#include "abi/completion.hpp"
 #include "abi/layout_1_13.hpp"
+#include "abi/series.hpp"
 
 namespace {
 
@@ -230,6 +232,30 @@ TEST_F(Toy, Invalidation)
     EXPECT_EQ(uct_md_mem_dereg_v2(md_, &params), UCS_OK);
     EXPECT_EQ(completed, 1u);
     EXPECT_EQ(toy::calls.invalidated, 1u);
+}
+
+// UCP up to 1.15 waits for it; later ones have their completion on the stack of the call.
+TEST_F(Toy, InvalidationThatTakesLonger)
+{
+    using L = gdr::abi::Layout_1_13;
+    char buffer[64];
+    uct_mem_h memh;
+    ASSERT_EQ(uct_md_mem_reg(md_, buffer, sizeof(buffer), UCT_MD_MEM_ACCESS_ALL, &memh), UCS_OK);
+    uct_completion_t* unfinished = nullptr;
+    toy::unfinished_invalidation = &unfinished;
+    static unsigned completed;
+    completed = 0;
+    uct_completion_t completion{[](uct_completion_t*) { ++completed; }, 1, UCS_OK};
+    L::DeregParams params{L::kDeregMemh | L::kDeregFlags | L::kDeregCompletion,
+                          L::kDeregFlagInvalidate, memh, &completion};
+    EXPECT_EQ(uct_md_mem_dereg_v2(md_, &params), UCS_OK);
+    toy::unfinished_invalidation = nullptr;
+    ASSERT_NE(unfinished, nullptr);
+    const bool later = gdr::abi::series().invalidates_later;
+    EXPECT_EQ(completed, later ? 0u : 1u);
+    EXPECT_EQ(unfinished == &completion, later);
+    gdr::abi::complete(unfinished, UCS_OK);
+    EXPECT_EQ(completed, 1u);
 }
 
 TEST_F(Toy, WhatIsNotThereIsUnsupported)

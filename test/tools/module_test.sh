@@ -1,0 +1,96 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# The module file, read by Environment Modules and by Lmod, as far as they are installed: what loading sets, that
+# UCX has gdr then, and that unloading leaves the environment as it was.
+set -u
+
+# shellcheck source=test/tools/environment.sh
+. "$top_srcdir/test/tools/environment.sh"
+
+readers=
+for reader in modulecmd "${LMOD_CMD:-/usr/share/lmod/lmod/libexec/lmod}"; do
+    ! command -v "$reader" >/dev/null || readers="$readers $reader"
+done
+[ -n "$readers" ] || {
+    echo "no Environment Modules (environment-modules) and no Lmod (lmod)"
+    exit 77
+}
+for variable in $(env | sed -n 's/^\([_A-Z]*\(MODULE\|MODULES\|LMFILES\|LMOD\|_ModuleTable\)[A-Za-z0-9_]*\)=.*/\1/p'); do
+    unset "$variable"
+done
+
+# The module file of this build, with the places of what is built instead of what would be installed.
+mkdir -p "$work/modules/ucx-gdr"
+built=$(find "$top_builddir/src/tools/modulefiles/ucx-gdr" -type f)
+file=$work/modules/ucx-gdr/${built##*/}
+sed -e "s|^set bindir {/.*}$|set bindir {${tool%/*}}|" \
+    -e "s|^set plugin {/.*/libuct_gdr.so.0}$|set plugin {$module}|" \
+    -e "s|^set plugins {/.*/plugins}$|set plugins {$plugins}|" "$built" >"$file"
+expect "the module file names three of our places" 3 "$(diff "$built" "$file" | grep -c '^>')"
+export MODULEPATH="$work/modules"
+PATH=$(printf %s "$PATH" | tr : '\n' | awk '!seen[$0]++' | paste -s -d :) # Lmod makes that of it
+
+# An older and a newer UCX than the one in use, to be found by name.
+make_ucx "$work/other_ucx" "$([ $right_way = plugins ] || echo PLUGIN_PATH)"
+
+module() { eval "$("$reader" sh "$@" 2>"$work/err")"; }
+environment() { env | grep -E '^(LD_PRELOAD|PATH|UCX_|OMPI_MCA_)' | sort; }
+transports() { LD_PRELOAD="$softhca:${LD_PRELOAD-}" ucx_info -d 2>&1; }
+preloaded=$softhca # what a user preloads
+
+for reader in $readers; do
+    name=$(basename "$reader")
+    (
+        before=$(environment)
+        path=$PATH
+        module load ucx-gdr
+        expect "$name: nothing is said" "" "$(cat "$work/err")"
+        expect "$name: the variables" "$(
+            case $right_way in preload) echo "LD_PRELOAD=$module" ;; esac
+            echo "OMPI_MCA_opal_common_ucx_devices=any"
+            echo "OMPI_MCA_opal_common_ucx_tls=any"
+            echo "OMPI_MCA_osc=ucx,sm"
+            echo "OMPI_MCA_pml=ucx"
+            echo "PATH=${tool%/*}:$path"
+            case $right_way in plugins) echo "UCX_PLUGIN_PATH=$plugins" ;; esac
+            echo "UCX_TLS=gdr"
+        )" "$(environment | grep -vxF "$before")"
+        expect "$name: UCX has both halves" "cuda softhca0:1" \
+            "$(transports | awk '/Transport: gdr$/ { getline; print $3 }' | paste -s -d ' ')"
+        expect "$name: UCX knows all variables" "" "$(transports | grep 'unused env')"
+        module unload ucx-gdr
+        expect "$name: unloading leaves nothing" "$before" "$(environment)"
+        exit $failed
+    ) || failed=1
+    (
+        export UCX_TLS=gdr,tcp OMPI_MCA_opal_common_ucx_tls=mine UCX_PLUGIN_PATH=/other LD_PRELOAD="$preloaded"
+        before=$(environment)
+        module load ucx-gdr
+        expect "$name: what the user has set" "gdr,tcp mine" "$UCX_TLS $OMPI_MCA_opal_common_ucx_tls"
+        expect "$name: what the user has added to" "$(
+            case $right_way in
+                preload) echo "$module:$preloaded /other" ;;
+                plugins) echo "$preloaded $plugins:/other" ;;
+            esac
+        )" "$LD_PRELOAD $UCX_PLUGIN_PATH"
+        module unload ucx-gdr
+        expect "$name: unloading leaves what the user has set" "$before" "$(environment)"
+        exit $failed
+    ) || failed=1
+    (
+        before=$(environment)
+        export LD_LIBRARY_PATH="$work/other_ucx:$LD_LIBRARY_PATH"
+        module load ucx-gdr
+        case $right_way in
+            preload) expect "$name: another UCX, another way" "$plugins" "${UCX_PLUGIN_PATH-}" ;;
+            plugins) expect "$name: another UCX, another way" "$module" "${LD_PRELOAD-}" ;;
+        esac
+        export LD_LIBRARY_PATH="$softcuda"
+        module unload ucx-gdr
+        expect "$name: unloading with another UCX than loading" "$before" "$(environment)"
+        exit $failed
+    ) || failed=1
+done
+
+exit $failed
