@@ -18,9 +18,11 @@ transfer_cases() {
     run ucp_transfer --ops tag,put,get --kinds pool:pool,vmm:vmm --sizes 8,65536
     run ucp_transfer --wakeup --ops $messages,put,get --kinds host:host,cuda:cuda --sizes 8,65536
     run ucp_transfer --peer-errors --ops $messages,put,get --kinds host:host,cuda:cuda --sizes 8,65536
-    run ucp_transfer --ranks 5 --ops $messages,put,get,$atomics --kinds host:host,host:cuda --sizes 8,65536
+    run ucp_transfer --ranks 5 --ops $messages,put,get,$atomics --kinds host:host,cuda:cuda --sizes 8,65536
     (
         export UCX_TLS=gdr,tcp
+        [ -z "${UCPTEST_NET_DEVICES-}" ] || # they connect over TCP
+            UCPTEST_NET_DEVICES=$(echo "$UCPTEST_NET_DEVICES" | sed 's/\(;\|$\)/,lo\1/g')
         run ucp_transfer --client-server --ops $messages,put,get --kinds host:host,cuda:cuda --sizes 8,65536
         exit $failed
     ) || failed=1
