@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# What the scripts of contrib share: steps with one line of progress and a log each, and a build
-# directory brought up to date. Sourced from the root of the source tree.
+# What the scripts of contrib share, and some tests: steps with one line of progress and a log each, a
+# build directory brought up to date, MPIs, perftest. Sourced from the root of the source tree.
 
 # shellcheck disable=SC2034 # used by those who source this
 jobs=$(nproc)
@@ -60,6 +60,24 @@ build_in() {
 
 median() { sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { if (b > 0) printf "%.2f", a / b; else print "-" }'; }
+
+# ---- MPIs
+
+# mpicxx_of openmpi|mpich: prints that one's compiler: Debian's mpicxx.openmpi, elsewhere the mpicxx in the
+# path, if it is that one's. Fails where there is none.
+mpicxx_of() {
+    command -v "mpicxx.$1" && return
+    case $1 in
+        openmpi) mpicxx --showme:version 2>/dev/null | grep -q 'Open MPI' ;;
+        mpich) mpicxx -v 2>/dev/null | grep -q 'for MPICH' ;;
+    esac && command -v mpicxx
+}
+
+# mpirun_of openmpi|mpich: its mpirun, if both are there.
+mpirun_of() {
+    local compiler
+    compiler=$(mpicxx_of "$1") && command -v "${compiler/mpicxx/mpirun}"
+}
 
 # ---- stock ucx_perftest between two processes of this machine
 

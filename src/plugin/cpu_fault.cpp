@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // A handler of SIGSEGV and SIGBUS that looks, speaks, and lets the fault happen again
-// under the handler that was there before.
+// under the handler that was there before. Signals that a process sent pass on to that one.
 #include "plugin/cpu_fault.hpp"
 
 #include "cuda/pointer.hpp"
@@ -16,6 +16,7 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -79,12 +80,27 @@ void say(const void* address, const cuda::Pointer& memory)
     (void)!write(STDERR_FILENO, text, std::min(static_cast<size_t>(length), sizeof(text) - 1));
 }
 
+void on_fault(int signal, siginfo_t* info, void*);
+
+struct sigaction& former_of(int signal)
+{
+    return former[std::find(std::begin(kSignals), std::end(kSignals), signal) - kSignals];
+}
+
+void install(int signal)
+{
+    struct sigaction action = {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+    struct sigaction replaced = {};
+    libc_sigaction(signal, &action, &replaced);
+    if (replaced.sa_sigaction != on_fault) // another thread was faster
+        former_of(signal) = replaced;
+}
+
 void restore(int signal)
 {
-    for (size_t i = 0; i < std::size(kSignals); ++i) {
-        if (kSignals[i] == signal)
-            libc_sigaction(signal, &former[i], nullptr);
-    }
+    libc_sigaction(signal, &former_of(signal), nullptr);
 }
 
 // While it lives: when the driver does not answer, because the fault interrupted the driver itself,
@@ -115,12 +131,26 @@ class TimeLimit {
     bool is_set_;
 };
 
+// The signal once more, for whoever was there before, as if nobody else had been: its handler runs,
+// or the process dies of it, before this returns. Then the place is taken again.
+void pass_on(int signal, siginfo_t* info)
+{
+    restore(signal);
+    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), signal, info) != 0)
+        raise(signal);
+    install(signal);
+}
+
 // Returning executes the faulting instruction once more.
 void on_fault(int signal, siginfo_t* info, void*)
 {
+    if (info->si_code <= 0) { // sent by a process, not a fault
+        pass_on(signal, info);
+        return;
+    }
     static std::atomic_flag busy = ATOMIC_FLAG_INIT;
     restore(signal);
-    if (busy.test_and_set() || info->si_code <= 0) // sent by a process, not a fault
+    if (busy.test_and_set())
         return;
     const TimeLimit limit(signal);
     try {
@@ -147,11 +177,8 @@ void explain_cpu_faults(const cuda::Driver& driver)
     driver_of_process = &driver;
     void* frame;
     backtrace(&frame, 1); // loads what it needs, while that is possible
-    struct sigaction action = {};
-    action.sa_sigaction = on_fault;
-    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
-    for (size_t i = 0; i < std::size(kSignals); ++i)
-        libc_sigaction(kSignals[i], &action, &former[i]);
+    for (int signal : kSignals)
+        install(signal);
 }
 
 } // namespace gdr::plugin

@@ -1,13 +1,16 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// mpi_calls CALL host|cuda COUNT: one MPI call on COUNT integers of host or GPU memory, all ranks,
-// every element checked. mpi_calls --list names the calls. Exits with 0, with 1 when data are
-// wrong, with 77 without a CUDA driver; or dies in the MPI library, if that lets the CPU touch GPU
-// memory.
+// mpi_calls host|cuda COUNT CALL...: MPI calls on COUNT integers of host or GPU memory, one after
+// another, each announced, all ranks, every element checked; without a CALL all there are.
+// mpi_calls --list names them. Exits with 0, with 1 when data are wrong, with 77 without a CUDA
+// driver; or dies in the MPI library, if that lets the CPU touch GPU memory.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -130,7 +133,7 @@ void receive_by(int count, const std::function<void(void* data)>& receive)
     }
 }
 
-// Elements at a stride of two, as count blocks or in one type.
+// The first count elements, or, of a type with gaps, every other one.
 void of_type(int count, const std::function<void(MPI_Datatype* type)>& make)
 {
     if (is_alone())
@@ -203,6 +206,22 @@ void persistent(int count)
         buffer.expect(0, count, mark(partner()));
 }
 
+// Both directions, around the ring.
+void start_all(int count)
+{
+    Buffer out(count, mark(rank)), in(count, 0);
+    MPI_Request requests[2];
+    MPI_Ssend_init(out.data(), count, MPI_INT, (rank + 1) % ranks, 7, MPI_COMM_WORLD, &requests[0]);
+    MPI_Recv_init(in.data(), count, MPI_INT, previous(), 7, MPI_COMM_WORLD, &requests[1]);
+    for (int i = 0; i < 3; ++i) {
+        MPI_Startall(2, requests);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+    in.expect(0, count, mark(previous()));
+}
+
 void bsend(const void* data, int count, int to)
 {
     std::vector<char> room(static_cast<size_t>(count) * sizeof(int) + MPI_BSEND_OVERHEAD);
@@ -248,6 +267,23 @@ void pack(int count)
     unpacked.expect(0, count, mark(rank));
 }
 
+// Of the calls whose blocks differ: what one rank has for another, at multiples of the largest.
+int share(int count, int from, int to)
+{
+    return count - from - to;
+}
+
+struct Shares {
+    std::vector<int> counts, offsets;
+    Shares(int count, const std::function<int(int of_rank)>& share_of)
+    {
+        for (int r = 0; r < ranks; ++r) {
+            counts.push_back(share_of(r));
+            offsets.push_back(r * count);
+        }
+    }
+};
+
 struct Call {
     const char* name;
     std::function<void(int count)> run;
@@ -264,6 +300,7 @@ const Call kCalls[] = {
      ONE_WAY(MPI_Request request; MPI_Isend(data, count, MPI_INT, to, 7, MPI_COMM_WORLD, &request);
              MPI_Wait(&request, MPI_STATUS_IGNORE))},
     {"MPI_Send_init", persistent},
+    {"MPI_Startall", start_all},
     {"MPI_Probe",
      [](int n) {
          receive_by(n, [n](void* data) {
@@ -298,6 +335,33 @@ const Call kCalls[] = {
      [](int n) { of_type(n, [n](MPI_Datatype* t) { MPI_Type_contiguous(n, MPI_INT, t); }); }},
     {"MPI_Type_vector",
      [](int n) { of_type(n, [n](MPI_Datatype* t) { MPI_Type_vector(n, 1, 2, MPI_INT, t); }); }},
+    {"MPI_Type_indexed",
+     [](int n) {
+         of_type(n, [n](MPI_Datatype* t) {
+             std::vector<int> lengths(n, 1), offsets(n);
+             for (int i = 0; i < n; ++i)
+                 offsets[i] = 2 * i;
+             MPI_Type_indexed(n, lengths.data(), offsets.data(), MPI_INT, t);
+         });
+     }},
+    {"MPI_Type_create_struct",
+     [](int n) {
+         of_type(n, [n](MPI_Datatype* t) {
+             std::vector<int> lengths(n, 1);
+             std::vector<MPI_Aint> offsets(n);
+             for (int i = 0; i < n; ++i)
+                 offsets[i] = 2 * i * static_cast<MPI_Aint>(sizeof(int));
+             const std::vector<MPI_Datatype> types(n, MPI_INT);
+             MPI_Type_create_struct(n, lengths.data(), offsets.data(), types.data(), t);
+         });
+     }},
+    {"MPI_Type_create_subarray",
+     [](int n) {
+         of_type(n, [n](MPI_Datatype* t) {
+             const int whole[] = {n, 2}, part[] = {n, 1}, start[] = {0, 0};
+             MPI_Type_create_subarray(2, whole, part, start, MPI_ORDER_C, MPI_INT, t);
+         });
+     }},
     {"MPI_Pack", pack},
     {"MPI_Bcast",
      [](int n) {
@@ -326,6 +390,23 @@ const Call kCalls[] = {
          MPI_Scatter(all.data(), n, MPI_INT, mine.data(), n, MPI_INT, 0, MPI_COMM_WORLD);
          mine.expect(0, n, 5 + rank * n);
      }},
+    {"MPI_Gatherv",
+     [](int n) {
+         Buffer mine(n, mark(rank)), all(static_cast<size_t>(n) * ranks, 0);
+         const Shares from(n, [n](int r) { return share(n, r, 0); });
+         MPI_Gatherv(mine.data(), from.counts[rank], MPI_INT, all.data(), from.counts.data(),
+                     from.offsets.data(), MPI_INT, 0, MPI_COMM_WORLD);
+         for (int r = 0; r < ranks && rank == 0; ++r)
+             all.expect(from.offsets[r], from.counts[r], mark(r));
+     }},
+    {"MPI_Scatterv",
+     [](int n) {
+         Buffer mine(n, 0), all(static_cast<size_t>(n) * ranks, 5);
+         const Shares to(n, [n](int r) { return share(n, 0, r); });
+         MPI_Scatterv(all.data(), to.counts.data(), to.offsets.data(), MPI_INT, mine.data(),
+                      to.counts[rank], MPI_INT, 0, MPI_COMM_WORLD);
+         mine.expect(0, to.counts[rank], 5 + rank * n);
+     }},
     {"MPI_Allgather",
      [](int n) {
          Buffer mine(n, mark(rank)), all(static_cast<size_t>(n) * ranks, 0);
@@ -339,6 +420,15 @@ const Call kCalls[] = {
          MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data(), n, MPI_INT, MPI_COMM_WORLD);
          all.expect(0, static_cast<size_t>(n) * ranks, 7);
      }},
+    {"MPI_Allgatherv",
+     [](int n) {
+         Buffer mine(n, mark(rank)), all(static_cast<size_t>(n) * ranks, 0);
+         const Shares from(n, [n](int r) { return share(n, r, 0); });
+         MPI_Allgatherv(mine.data(), from.counts[rank], MPI_INT, all.data(), from.counts.data(),
+                        from.offsets.data(), MPI_INT, MPI_COMM_WORLD);
+         for (int r = 0; r < ranks; ++r)
+             all.expect(from.offsets[r], from.counts[r], mark(r));
+     }},
     {"MPI_Alltoall",
      [](int n) {
          Buffer out(static_cast<size_t>(n) * ranks, mark(rank)),
@@ -346,6 +436,30 @@ const Call kCalls[] = {
          MPI_Alltoall(out.data(), n, MPI_INT, in.data(), n, MPI_INT, MPI_COMM_WORLD);
          for (int r = 0; r < ranks; ++r)
              in.expect(static_cast<size_t>(r) * n, n, mark(r) + rank * n);
+     }},
+    {"MPI_Alltoallv",
+     [](int n) {
+         Buffer out(static_cast<size_t>(n) * ranks, mark(rank)),
+             in(static_cast<size_t>(n) * ranks, 0);
+         const Shares each(n, [n](int r) { return share(n, rank, r); });
+         MPI_Alltoallv(out.data(), each.counts.data(), each.offsets.data(), MPI_INT, in.data(),
+                       each.counts.data(), each.offsets.data(), MPI_INT, MPI_COMM_WORLD);
+         for (int r = 0; r < ranks; ++r)
+             in.expect(each.offsets[r], each.counts[r], mark(r) + rank * n);
+     }},
+    {"MPI_Alltoallw",
+     [](int n) {
+         Buffer out(static_cast<size_t>(n) * ranks, mark(rank)),
+             in(static_cast<size_t>(n) * ranks, 0);
+         const Shares each(n, [n](int r) { return share(n, rank, r); });
+         std::vector<int> bytes;
+         for (int offset : each.offsets)
+             bytes.push_back(offset * static_cast<int>(sizeof(int)));
+         const std::vector<MPI_Datatype> types(ranks, MPI_INT);
+         MPI_Alltoallw(out.data(), each.counts.data(), bytes.data(), types.data(), in.data(),
+                       each.counts.data(), bytes.data(), types.data(), MPI_COMM_WORLD);
+         for (int r = 0; r < ranks; ++r)
+             in.expect(each.offsets[r], each.counts[r], mark(r) + rank * n);
      }},
     {"MPI_Reduce",
      [](int n) {
@@ -365,6 +479,23 @@ const Call kCalls[] = {
          Buffer out(n, mark(rank)), in(n, 0);
          MPI_Scan(out.data(), in.data(), n, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
          in.expect(0, n, [](size_t i) { return sum_of_marks(rank, i); });
+     }},
+    {"MPI_Exscan",
+     [](int n) {
+         Buffer out(n, mark(rank)), in(n, 0);
+         MPI_Exscan(out.data(), in.data(), n, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+         if (rank > 0)
+             in.expect(0, n, [](size_t i) { return sum_of_marks(rank - 1, i); });
+     }},
+    {"MPI_Reduce_scatter",
+     [](int n) {
+         Buffer out(static_cast<size_t>(n) * ranks, mark(rank)), in(n, 0);
+         const Shares to(n, [n](int r) { return share(n, 0, r); });
+         MPI_Reduce_scatter(out.data(), in.data(), to.counts.data(), MPI_INT, MPI_SUM,
+                            MPI_COMM_WORLD);
+         const size_t before = std::accumulate(to.counts.begin(), to.counts.begin() + rank, 0);
+         in.expect(0, to.counts[rank],
+                   [&](size_t i) { return sum_of_marks(ranks - 1, i + before); });
      }},
     {"MPI_Reduce_scatter_block",
      [](int n) {
@@ -406,6 +537,22 @@ const Call kCalls[] = {
                  });
              });
      }},
+    {"MPI_Get_accumulate",
+     [](int n) {
+         Buffer fetched(n, 0);
+         one_sided(
+             n,
+             [&](void* mine, int target, MPI_Win window) {
+                 MPI_Get_accumulate(mine, n, MPI_INT, fetched.data(), n, MPI_INT, target, 0, n,
+                                    MPI_INT, MPI_SUM, window);
+             },
+             [&](Buffer&, Buffer& exposed) {
+                 fetched.expect(0, n, mark((rank + 1) % ranks));
+                 exposed.expect(0, n, [](size_t i) {
+                     return mark(rank) + mark(previous() + 100) + 2 * static_cast<int>(i);
+                 });
+             });
+     }},
     {"MPI_Fetch_and_op",
      [](int n) {
          one_sided(
@@ -419,6 +566,20 @@ const Call kCalls[] = {
                  exposed.expect(0, 1, mark(rank) + 5);
              });
      }},
+    {"MPI_Compare_and_swap",
+     [](int n) {
+         one_sided(
+             n,
+             [](void* mine, int target, MPI_Win window) {
+                 static int put = 5, expected;
+                 expected = mark(target);
+                 MPI_Compare_and_swap(&put, &expected, mine, MPI_INT, target, 0, window);
+             },
+             [](Buffer& mine, Buffer& exposed) {
+                 mine.expect(0, 1, mark((rank + 1) % ranks));
+                 exposed.expect(0, 1, 5);
+             });
+     }},
 };
 
 } // namespace
@@ -430,33 +591,47 @@ int main(int argc, char** argv)
             std::puts(call.name);
         return 0;
     }
-    if (argc != 4) {
-        std::fprintf(stderr, "usage: mpi_calls CALL|all host|cuda COUNT, or mpi_calls --list\n");
+    if (argc < 3) {
+        std::fprintf(stderr, "usage: mpi_calls host|cuda COUNT CALL..., or mpi_calls --list\n");
         return 2;
     }
-    Buffer::on_gpu = std::strcmp(argv[2], "cuda") == 0;
+    Buffer::on_gpu = std::strcmp(argv[1], "cuda") == 0;
     if (Buffer::on_gpu) {
         check(cuda<CUresult (*)(unsigned)>("cuInit")(0));
         CUcontext context;
         check(cuda<CUresult (*)(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&context, 0));
         check(cuda<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(context));
     }
+    const int count = std::atoi(argv[2]);
+    std::vector<const Call*> chosen;
+    for (const Call& call : kCalls) {
+        if (argc == 3)
+            chosen.push_back(&call);
+    }
+    for (int i = 3; i < argc; ++i) {
+        const Call* call = std::find_if(std::begin(kCalls), std::end(kCalls), [&](const Call& c) {
+            return std::strcmp(argv[i], c.name) == 0;
+        });
+        if (call == std::end(kCalls)) {
+            std::fprintf(stderr, "no such call: %s\n", argv[i]);
+            return 2;
+        }
+        chosen.push_back(call);
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    bool found = false;
-    for (const Call& call : kCalls) {
-        if (std::strcmp(argv[1], "all") != 0 && std::strcmp(argv[1], call.name) != 0)
-            continue;
-        found = true;
+    for (const Call* call : chosen) {
+        MPI_Barrier(MPI_COMM_WORLD); // where a rank dies now, it dies of this call
+        if (rank == 0)
+            std::printf("call: %s\n", call->name);
+        std::fflush(stdout);
         const int before = wrong;
-        call.run(std::atoi(argv[3]));
+        call->run(count);
         if (wrong != before)
-            std::printf("rank %d: FAILED %s: %d elements are wrong\n", rank, call.name,
+            std::printf("rank %d: FAILED %s: %d elements are wrong\n", rank, call->name,
                         wrong - before);
     }
     MPI_Finalize();
-    if (!found)
-        std::fprintf(stderr, "no such call: %s\n", argv[1]);
-    return found && wrong == 0 ? 0 : 1;
+    return wrong == 0 ? 0 : 1;
 }

@@ -18,9 +18,12 @@ wire_bytes() {
         awk '{ sum += $1 } END { print sum }'
 }
 
-# As run, with the processes of even ranks at one end of the wire and those of odd ones at the other.
+# For UCPTEST_NET_DEVICES: the processes of even ranks at one end of the wire, those of odd ones at the other.
+ends="rxe0:1;rxe1:1"
+
+# As run, between these ends.
 over_the_wire() {
-    export UCPTEST_NET_DEVICES="rxe0:1;rxe1:1"
+    export UCPTEST_NET_DEVICES="$ends"
     run "$@"
     unset UCPTEST_NET_DEVICES
 }

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# contrib/examples, compiled as their first lines say, on the emulated devices, with every MPI of the
+# distribution that is installed, two and four ranks.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/mpi/environment.sh
+. "$top_srcdir/test/mpi/environment.sh"
+
+# build MPI: in $work/MPI.
+build() {
+    local compiler line
+    compiler=$(mpicxx_of "$1")
+    mkdir "$work/$1" && cp "$top_srcdir"/contrib/examples/*.?pp "$work/$1" && cd "$work/$1" || exit 99
+    for source in *.cpp; do
+        line=$(sed -n 's|^// *mpicxx \(.* -ldl\)$|\1|p' "$source")
+        # shellcheck disable=SC2086 # arguments
+        "$compiler" $line ${CUDA_CFLAGS:-} || exit 99
+    done
+    cd - >/dev/null || exit 99
+}
+
+# expect WHAT AWK-PROGRAM: the log is such that the program succeeds.
+expect() {
+    if awk "$2" "$log"; then
+        echo "ok: $1"
+    else
+        echo "FAILED: $1"
+        head -n 60 "$log"
+        failed=1
+    fi
+}
+
+for mpi in "${mpis[@]}"; do
+    build "$mpi"
+    for number in 2 4; do
+        export UCX_GDR_STATS=$work/$mpi.$number
+        ranks "$mpi" $number "$work/$mpi/jacobi" 64 50
+        status=$?
+        cat "$UCX_GDR_STATS" >>"$log"
+        # Two rows over each border, 50 times.
+        expect "$mpi, $number ranks, jacobi: as the serial solution, by GPUDirect" "
+            /largest difference from the serial solution: / { told = 1 }
+            match(\$0, /gpudirect_bytes=[0-9]+/) { direct += substr(\$0, RSTART + 16, RLENGTH - 16) }
+            END { exit !($status == 0 && told && direct >= ($number - 1) * 2 * 50 * 66 * 8) }"
+        unset UCX_GDR_STATS
+
+        ranks "$mpi" $number "$work/$mpi/pair" 65536
+        status=$?
+        expect "$mpi, $number ranks, pair: four sections of nine sizes" "
+            / to / { ++sections }
+            /^ +[0-9]+ / { ++lines; sane += \$2 > 0.01 && \$2 < 1e6 && \$3 > 0 && \$3 < 1e6 }
+            END { exit !($status == 0 && sections == 4 && lines == 36 && sane == 36) }"
+    done
+done
+exit $failed

@@ -1,0 +1,138 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What becomes of SIGSEGV and SIGBUS: faults on GPU memory are explained, everything else goes to
+// whoever handled it before. On softcuda.
+#include "plugin/cpu_fault.hpp"
+
+#include "cuda/driver.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <cuda.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+using testing::ExitedWithCode;
+using testing::KilledBySignal;
+
+// Of SA_SIGINFO: says what it got.
+void tell(int signal, siginfo_t* info, void*)
+{
+    char text[64];
+    const int length = std::snprintf(text, sizeof(text), "signal %d, code %d, from %s\n", signal,
+                                     info->si_code, info->si_pid == getpid() ? "here" : "?");
+    (void)!write(STDERR_FILENO, text, static_cast<size_t>(length));
+}
+
+void handle(int signal, int flags)
+{
+    struct sigaction action = {};
+    action.sa_sigaction = tell;
+    action.sa_flags = SA_SIGINFO | flags;
+    sigaction(signal, &action, nullptr);
+}
+
+int* gpu_memory()
+{
+    CUcontext context;
+    CUdeviceptr memory;
+    if (cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS ||
+        cuCtxSetCurrent(context) != CUDA_SUCCESS || cuMemAlloc(&memory, 4096) != CUDA_SUCCESS)
+        std::_Exit(99);
+    return reinterpret_cast<int*>(memory);
+}
+
+class CpuFaultDeathTest : public testing::TestWithParam<int> {
+  protected:
+    // In the process that dies of it.
+    static void explain() { gdr::plugin::explain_cpu_faults(*gdr::cuda::driver()); }
+    static void send() { kill(getpid(), GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(Signals, CpuFaultDeathTest, testing::Values(SIGSEGV, SIGBUS));
+
+TEST_P(CpuFaultDeathTest, KillsAtTheFirstSignalSent)
+{
+    EXPECT_EXIT(
+        {
+            std::signal(GetParam(), SIG_DFL);
+            explain();
+            send();
+            std::_Exit(1);
+        },
+        KilledBySignal(GetParam()), "");
+}
+
+TEST_P(CpuFaultDeathTest, IgnoresAsBefore)
+{
+    EXPECT_EXIT(
+        {
+            std::signal(GetParam(), SIG_IGN);
+            explain();
+            send();
+            send();
+            std::_Exit(0);
+        },
+        ExitedWithCode(0), "");
+}
+
+TEST_P(CpuFaultDeathTest, HandlerGetsEverySignalSent)
+{
+    const std::string line = "signal " + std::to_string(GetParam()) + ", code 0, from here\n";
+    EXPECT_EXIT(
+        {
+            handle(GetParam(), 0);
+            explain();
+            send();
+            send();
+            std::_Exit(0);
+        },
+        ExitedWithCode(0), line + line);
+}
+
+TEST_P(CpuFaultDeathTest, HandlerForOneSignalGetsOne)
+{
+    EXPECT_EXIT(
+        {
+            handle(GetParam(), SA_RESETHAND);
+            explain();
+            send();
+            send();
+            std::_Exit(0);
+        },
+        KilledBySignal(GetParam()), "^signal [0-9]+, code 0, from here\n$");
+}
+
+TEST_P(CpuFaultDeathTest, GpuMemoryIsExplainedAlsoAfterASignalWasSent)
+{
+    EXPECT_EXIT(
+        {
+            std::signal(SIGSEGV, SIG_IGN); // of no use against a fault
+            std::signal(SIGBUS, SIG_IGN);
+            explain();
+            send();
+            *gpu_memory() = 1;
+        },
+        KilledBySignal(SIGSEGV), "the CPU touched GPU memory and dies of it");
+}
+
+TEST_P(CpuFaultDeathTest, OtherFaultsAreNot)
+{
+    EXPECT_EXIT(
+        {
+            std::signal(SIGSEGV, SIG_DFL);
+            explain();
+            *static_cast<volatile int*>(
+                mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) = 1;
+        },
+        KilledBySignal(SIGSEGV), "^$");
+}
+
+} // namespace
