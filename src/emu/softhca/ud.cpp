@@ -108,7 +108,7 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wir
         source = {};
         source.append(reinterpret_cast<std::uint64_t>(fetched), wr.length);
     }
-    if (wr.is_queued && !is_address_handle(wr.remote_address)) {
+    if (!wr.is_datagram && !is_address_handle(wr.remote_address)) {
         return Outcome::finished(IBV_WC_LOC_QP_OP_ERR); // it has been overwritten or destroyed
     }
     const ibv_ah_attr& ah = reinterpret_cast<const Ah*>(wr.remote_address)->attributes;

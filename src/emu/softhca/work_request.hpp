@@ -46,6 +46,7 @@ struct WorkRequest {
     std::uint8_t send_flags;
     bool is_inline = false;
     bool is_queued;                          // inline data has been copied
+    bool is_datagram = false;                // with an address handle, as it comes from its poster
     Status injected_status = IBV_WC_SUCCESS; // by fault injection, as the next
     std::uint32_t delay_us = 0;
     const Sge* sge;
@@ -69,6 +70,7 @@ struct WorkRequest {
         num_sge = static_cast<std::uint32_t>(wr.num_sge);
         is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
         if (type == IBV_QPT_UD) {
+            is_datagram = true;
             remote_address = reinterpret_cast<std::uint64_t>(wr.wr.ud.ah);
             remote_qpn = wr.wr.ud.remote_qpn & 0xffffff;
             qkey = wr.wr.ud.remote_qkey;
