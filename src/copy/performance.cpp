@@ -1,14 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Costs measured through this interface on one NVIDIA H200 (PCIe 5 x16, driver 580, CUDA 13.0):
-// medians of one copy at a time, from the call to its completion.
-//
-//                               8 B       4 KiB     64 KiB    1 MiB     32 MiB    posting alone
-//   host to device, pinned      5.4 us    6.8 us    8.2 us    26.2 us   613 us    1.2 us
-//   device to host, pinned      6.2 us    6.3 us    7.4 us    25.6 us   609 us    1.3 us
-//   device to device            8.3 us    8.4 us    8.4 us    10.8 us   27.5 us   3.1 us
-//   host to device, pageable    6.0 us    7.1 us    15.2 us   70 us     1.8 ms    1.8 us and up
-//   device to host, pageable    8.3 us    9.0 us    14.5 us   81 us     1.8 ms    all of it
+// Costs measured through this interface on one NVIDIA H200; docs/design.md has the table.
 //
 // SHORT and ZCOPY take the same time. Managed memory resident on the device is copied as device
 // memory is.
