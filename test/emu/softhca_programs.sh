@@ -5,6 +5,8 @@
 # UCX with its own rc_verbs and ud_verbs on host memory. On InfiniBand and on Ethernet. Sourced by
 # those who run them, once or many times; run_programs leaves the number of failures in "failed".
 : "${top_builddir:?}"
+# shellcheck source=test/server.sh
+. "${top_srcdir:?}/test/server.sh"
 
 for program in ibv_devinfo ibv_rc_pingpong ucx_perftest; do
     command -v $program >/dev/null || {
@@ -27,19 +29,11 @@ trap 'rm -rf "$work"' EXIT
 port=$((20000 + $$ % 20000))
 failed=0
 
-listening() { grep -qi ":$(printf %04x "$port") [0:]* 0A" /proc/net/tcp /proc/net/tcp6; }
-
 # Runs a server and a client of the same program; the port is put in for PORT.
 pair() { # NAME SERVER_COMMAND CLIENT_ARGUMENTS
     port=$((port + 1))
     server_command=$(echo "$2" | sed "s/PORT/$port/")
-    env LD_PRELOAD="$preload" timeout 60 $server_command >"$work/server" 2>&1 &
-    server=$!
-    tries=0
-    until listening || [ $tries = 200 ]; do
-        sleep 0.05
-        tries=$((tries + 1))
-    done
+    serve timeout 60 $server_command
     env LD_PRELOAD="$preload" timeout 60 $server_command $3 >"$work/client" 2>&1
     client_status=$?
     [ $client_status = 0 ] || kill $server 2>/dev/null

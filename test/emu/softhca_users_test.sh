@@ -27,14 +27,8 @@ start() {
     how=$1
     shift
     port=$((port + 1))
-    env LD_PRELOAD="$preload" $how timeout 60 "$@" -p $port >"$work/server" 2>&1 &
-    started="$started $!"
-    server=$!
-    tries=0
-    until listening || [ $tries = 200 ]; do
-        sleep 0.05
-        tries=$((tries + 1))
-    done
+    serve $how timeout 60 "$@" -p $port
+    started="$started $server"
 }
 
 # processes HOW: how many of them this user sees in this fabric.

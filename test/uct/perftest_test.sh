@@ -20,6 +20,8 @@ for variable in $(env | sed -n 's/^\(UCX_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$v
 
 # shellcheck source=test/ucx_version.sh
 . "$top_srcdir/test/ucx_version.sh"
+# shellcheck source=test/server.sh
+. "$top_srcdir/test/server.sh"
 
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
@@ -35,20 +37,12 @@ device="-x gdr -d softhca0:1" # from UCX 1.18 on the server asks for it too
 failed=0
 port=$((20000 + $$ % 10000))
 
-listening() { grep -qi ":$(printf %04x "$port") [0:]* 0A" /proc/net/tcp /proc/net/tcp6; }
-
 # shellcheck disable=SC2086 # alone and device are lists of words
 check() { # NAME PERFTEST_ARGUMENT...
     name=$1
     shift
     port=$((port + 1))
-    env LD_PRELOAD="$preload" timeout 120 ucx_perftest $alone $device -p "$port" >"$work/server" 2>&1 &
-    server=$!
-    tries=0
-    until listening || [ $tries = 200 ]; do
-        sleep 0.05
-        tries=$((tries + 1))
-    done
+    serve timeout 120 ucx_perftest $alone $device -p "$port"
     env LD_PRELOAD="$preload" timeout 60 ucx_perftest $alone -p "$port" localhost $device "$@" >"$work/client" 2>&1
     client_status=$?
     [ $client_status = 0 ] || kill $server 2>/dev/null
