@@ -24,8 +24,7 @@ class Wire {
   public:
     // Of what the requester's queue pair sends.
     Wire(Process& self, const Arena& requester, QpShared& qp)
-        : fabric_(self.fabric()), port_(qp.device % kMaxDevices), model_(requester.ports[port_]),
-          qp_(qp)
+        : fabric_(self.fabric()), port_(qp.device), model_(requester.ports[port_]), qp_(qp)
     {
     }
 
@@ -77,7 +76,7 @@ class Wire {
     std::uint64_t ready() const { return ready_; }
 
   private:
-    static unsigned port_of(const QpShared& qp) { return qp.device % kMaxDevices; }
+    static unsigned port_of(const QpShared& qp) { return qp.device; }
     std::uint64_t carry(const PortModel& from, unsigned from_port, const PortModel& to,
                         unsigned to_port, std::uint64_t start, std::uint64_t bytes);
     std::uint64_t depart(const PortModel& from, unsigned port, std::uint64_t start,
