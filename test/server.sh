@@ -1,8 +1,16 @@
 # shellcheck shell=sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# Servers of test programs, for their clients on this machine. Sourced; "preload", "port" and the
-# directory "work" are set when serve is called.
+# Servers of test programs, for their clients on this machine. Sourced; "preload" and the directory
+# "work" are set when serve is called.
+
+port=$((20000 + $$ % 12000)) # below those that systems give to clients
+
+# The next port at which nobody listens: tests that run at the same time do not meet.
+next_port() {
+    port=$((port + 1))
+    while listening; do port=$((port + 1)); done
+}
 
 listening() { grep -qi ":$(printf %04x "$port") [0:]* 0A" /proc/net/tcp /proc/net/tcp6; }
 

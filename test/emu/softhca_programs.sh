@@ -14,24 +14,17 @@ for program in ibv_devinfo ibv_rc_pingpong ucx_perftest; do
         exit 77
     }
 done
-runtime=
-case ${GDR_SANITIZERS:-none} in
-*address*) runtime=$(${CXX:-c++} -print-file-name=libasan.so):$(${CXX:-c++} -print-file-name=libubsan.so): ;;
-*undefined*) runtime=$(${CXX:-c++} -print-file-name=libubsan.so): ;;
-*thread*) runtime=$(${CXX:-c++} -print-file-name=libtsan.so): ;;
-esac
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-for variable in $(env | sed -n 's/^\(UCX_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$variable"; done
+# shellcheck source=test/environment.sh
+. "${top_srcdir:?}/test/environment.sh"
 preload=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so
 export SOFTHCA_FABRIC="programs_$$"
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
-port=$((20000 + $$ % 20000))
 failed=0
 
 # Runs a server and a client of the same program; the port is put in for PORT.
 pair() { # NAME SERVER_COMMAND CLIENT_ARGUMENTS
-    port=$((port + 1))
+    next_port
     server_command=$(echo "$2" | sed "s/PORT/$port/")
     serve timeout 60 $server_command
     env LD_PRELOAD="$preload" timeout 60 $server_command $3 >"$work/client" 2>&1

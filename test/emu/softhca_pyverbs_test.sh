@@ -23,13 +23,8 @@ done
     exit 77
 }
 
-runtime=
-case ${GDR_SANITIZERS:-none} in
-*address*) runtime=$(${CXX:-c++} -print-file-name=libasan.so):$(${CXX:-c++} -print-file-name=libubsan.so): ;;
-*undefined*) runtime=$(${CXX:-c++} -print-file-name=libubsan.so): ;;
-*thread*) runtime=$(${CXX:-c++} -print-file-name=libtsan.so): ;;
-esac
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+# shellcheck source=test/environment.sh
+. "${top_srcdir:?}/test/environment.sh"
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 cp -r "$tests" "$work/tests" && find "$work/tests" -name '*.gz' -exec gunzip {} + || exit 99

@@ -10,16 +10,13 @@ command -v ibv_rc_pingpong >/dev/null || {
     echo "skipped: no ibv_rc_pingpong (package ibverbs-utils)"
     exit 77
 }
-runtime=
-case ${GDR_SANITIZERS:-none} in
-*address*) runtime=$(${CXX:-c++} -print-file-name=libasan.so):$(${CXX:-c++} -print-file-name=libubsan.so): ;;
-*undefined*) runtime=$(${CXX:-c++} -print-file-name=libubsan.so): ;;
-*thread*) runtime=$(${CXX:-c++} -print-file-name=libtsan.so): ;;
-esac
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+# shellcheck source=test/environment.sh
+. "${top_srcdir:?}/test/environment.sh"
+# shellcheck source=test/server.sh
+. "$top_srcdir/test/server.sh"
 preload=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so
 export SOFTHCA_FABRIC="show_$$" SOFTHCA_BANDWIDTH_GBPS=100
-port=$((20000 + $$ % 20000))
+next_port
 work=$(mktemp -d) || exit 99
 server=''
 client=''

@@ -26,7 +26,7 @@ trap 'kill $started 2>/dev/null; rm -rf "$work"' EXIT # timeout hands it on
 start() {
     how=$1
     shift
-    port=$((port + 1))
+    next_port
     serve $how timeout 60 "$@" -p $port
     started="$started $server"
 }

@@ -18,23 +18,12 @@ for file in "$softhca" "$softcuda/libcuda.so.1" "$module"; do
     }
 done
 
-runtime=
+# shellcheck source=test/environment.sh
+. "$top_srcdir/test/environment.sh"
 case ${GDR_SANITIZERS:-none} in
-*address*)
-    runtime=$(${CXX:-c++} -print-file-name=libasan.so):$(${CXX:-c++} -print-file-name=libubsan.so):
-    export UCPTEST_DEADLINE=120
-    ;;
-*undefined*) runtime=$(${CXX:-c++} -print-file-name=libubsan.so): ;;
-*thread*)
-    runtime=$(${CXX:-c++} -print-file-name=libtsan.so):
-    export UCPTEST_DEADLINE=120
-    ;;
+*address* | *thread*) export UCPTEST_DEADLINE=120 ;;
 esac
-# UCX keeps what it allocates at its start until the process ends.
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 
-# The environment of whoever runs the tests is not part of them.
-for variable in $(env | sed -n 's/^\(UCX_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$variable"; done
 export UCX_HANDLE_ERRORS=none # the programs name the case in which they crash
 export UCX_TLS=gdr
 # UCX starts a thread for this when it is loaded. The programs fork soon after: a lock that the thread

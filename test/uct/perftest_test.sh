@@ -9,14 +9,8 @@ command -v ucx_perftest >/dev/null || {
     echo "skipped: no ucx_perftest (package ucx-utils)"
     exit 77
 }
-runtime=
-case ${GDR_SANITIZERS:-none} in
-*address*) runtime=$($CXX -print-file-name=libasan.so):$($CXX -print-file-name=libubsan.so): ;;
-*undefined*) runtime=$($CXX -print-file-name=libubsan.so): ;;
-*thread*) runtime=$($CXX -print-file-name=libtsan.so): ;;
-esac
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-for variable in $(env | sed -n 's/^\(UCX_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$variable"; done
+# shellcheck source=test/environment.sh
+. "${top_srcdir:?}/test/environment.sh"
 
 # shellcheck source=test/ucx_version.sh
 . "$top_srcdir/test/ucx_version.sh"
@@ -35,13 +29,12 @@ if ucx_perftest -h 2>&1 | grep -q 'MPI mode'; then alone="-P 0"; fi
 device="-x gdr -d softhca0:1" # from UCX 1.18 on the server asks for it too
 
 failed=0
-port=$((20000 + $$ % 10000))
 
 # shellcheck disable=SC2086 # alone and device are lists of words
 check() { # NAME PERFTEST_ARGUMENT...
     name=$1
     shift
-    port=$((port + 1))
+    next_port
     serve timeout 120 ucx_perftest $alone $device -p "$port"
     env LD_PRELOAD="$preload" timeout 60 ucx_perftest $alone -p "$port" localhost $device "$@" >"$work/client" 2>&1
     client_status=$?

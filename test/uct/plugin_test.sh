@@ -18,17 +18,9 @@ fake=$top_builddir/test/uct/.libs/libfake_ucp.so
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 
-# Stock programs have no sanitizer runtime of their own.
-runtime=
-case ${GDR_SANITIZERS:-none} in
-*address*) runtime=$($CXX -print-file-name=libasan.so):$($CXX -print-file-name=libubsan.so): ;;
-*undefined*) runtime=$($CXX -print-file-name=libubsan.so): ;;
-*thread*) runtime=$($CXX -print-file-name=libtsan.so): ;;
-esac
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+# shellcheck source=test/environment.sh
+. "${top_srcdir:?}/test/environment.sh"
 
-# The environment of whoever runs the tests is not part of them. No GPU and no HCA are needed.
-for variable in $(env | sed -n 's/^\(UCX_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$variable"; done
 cd "$work" || exit 99 # a ucx.conf is looked for here
 
 failed=0
