@@ -365,6 +365,48 @@ TEST_F(SoftcudaMemory, PoolMemory)
     ASSERT_CUDA(cuStreamSynchronize(nullptr));
 }
 
+// As on two H200s: what a context owns is copied by any device, the rest by devices with access.
+TEST_F(SoftcudaMemory, ReachOfOtherDevices)
+{
+    CUcontext other = nullptr;
+    ASSERT_CUDA(cuDevicePrimaryCtxRetain(&other, 1));
+    CUdeviceptr owned = 0, pool = 0, range = 0;
+    ASSERT_CUDA(cuMemAlloc(&owned, 64));
+    ASSERT_CUDA(cuMemAllocAsync(&pool, 64, nullptr));
+    ASSERT_CUDA(cuMemAddressReserve(&range, kGranule, 0, 0, 0));
+    CUmemGenericAllocationHandle handle = create(true);
+    ASSERT_CUDA(cuMemMap(range, kGranule, 0, handle, 0));
+    set_access(range, kGranule);
+    ASSERT_CUDA(cuCtxPushCurrent(other));
+    char bytes[64] = {};
+    EXPECT_CUDA(cuMemcpyHtoD(owned, bytes, 64));
+    EXPECT_EQ(cuMemcpyHtoD(pool, bytes, 64), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemcpyDtoH(bytes, range, 64), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemcpyDtoD(owned, range, 64), CUDA_ERROR_INVALID_VALUE);
+
+    CUmemAccessDesc access{};
+    access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    ASSERT_CUDA(cuMemSetAccess(range, kGranule, &access, 1));
+    EXPECT_CUDA(cuMemcpyDtoD(owned, range, 64));
+    unsigned long long flags = 0;
+    ASSERT_CUDA(cuMemGetAccess(&flags, &access.location, range));
+    EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    ASSERT_CUDA(cuMemSetAccess(range, kGranule, &access, 1));
+    EXPECT_EQ(cuMemcpyDtoD(owned, range, 64), CUDA_ERROR_INVALID_VALUE);
+
+    CUcontext popped = nullptr;
+    ASSERT_CUDA(cuCtxPopCurrent(&popped));
+    EXPECT_CUDA(cuMemcpyDtoD(owned, range, 64)); // the first device's own access is still there
+    ASSERT_CUDA(cuMemUnmap(range, kGranule));
+    ASSERT_CUDA(cuMemRelease(handle));
+    ASSERT_CUDA(cuMemAddressFree(range, kGranule));
+    ASSERT_CUDA(cuMemFree(pool));
+    ASSERT_CUDA(cuMemFree(owned));
+    ASSERT_CUDA(cuDevicePrimaryCtxRelease(1));
+}
+
 TEST_F(SoftcudaMemory, TwoHandlesMappedSideBySide)
 {
     CUmemGenericAllocationHandle first = create(true), second = create(true);

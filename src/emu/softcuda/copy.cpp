@@ -21,6 +21,11 @@ struct Range {
     Space space;
 };
 
+int device_of(CUstream handle)
+{
+    return resolve_stream(handle)->context->device;
+}
+
 /// Also device memory may be given where a function's name says host.
 Range host(const void* pointer)
 {
@@ -98,9 +103,10 @@ CUresult copy(CUstream handle, Mode mode, Range destination, Range source, size_
     if (length == 0) {
         return CUDA_SUCCESS;
     }
-    return issue_copy(handle, mode, pieces(destination.address, length, destination.space),
-                      pieces(source.address, length, source.space), pageable(destination.address),
-                      pageable(source.address));
+    const int device = device_of(handle);
+    return issue_copy(handle, mode, pieces(destination.address, length, destination.space, device),
+                      pieces(source.address, length, source.space, device),
+                      pageable(destination.address), pageable(source.address));
 }
 
 Range plane(CUmemorytype type, const void* host_pointer, CUdeviceptr device_pointer)
@@ -117,13 +123,13 @@ Range plane(CUmemorytype type, const void* host_pointer, CUdeviceptr device_poin
     }
 }
 
-Pieces rows(Range range, size_t x, size_t y, size_t pitch, size_t width, size_t height)
+Pieces rows(Range range, int device, size_t x, size_t y, size_t pitch, size_t width, size_t height)
 {
     require(pitch == 0 || pitch >= x + width);
     Pieces all;
     for (size_t row = 0; row < height; ++row) {
         append(all, pieces(range.address + (y + row) * (pitch != 0 ? pitch : width) + x, width,
-                           range.space));
+                           range.space, device));
     }
     return all;
 }
@@ -136,10 +142,11 @@ CUresult copy_2d(CUstream handle, Mode mode, const CUDA_MEMCPY2D* copy)
     }
     Range destination = plane(copy->dstMemoryType, copy->dstHost, copy->dstDevice);
     Range source = plane(copy->srcMemoryType, copy->srcHost, copy->srcDevice);
+    const int device = device_of(handle);
     return issue_copy(handle, mode,
-                      rows(destination, copy->dstXInBytes, copy->dstY, copy->dstPitch,
+                      rows(destination, device, copy->dstXInBytes, copy->dstY, copy->dstPitch,
                            copy->WidthInBytes, copy->Height),
-                      rows(source, copy->srcXInBytes, copy->srcY, copy->srcPitch,
+                      rows(source, device, copy->srcXInBytes, copy->srcY, copy->srcPitch,
                            copy->WidthInBytes, copy->Height),
                       pageable(destination.address), pageable(source.address));
 }
@@ -168,9 +175,8 @@ CUresult set(CUstream handle, Mode mode, CUdeviceptr address, Value value, size_
         return CUDA_SUCCESS;
     }
     return issue(handle, mode,
-                 [where = pieces(address, count * sizeof(Value), Space::device), value] {
-                     fill(where, value);
-                 });
+                 [where = pieces(address, count * sizeof(Value), Space::device, device_of(handle)),
+                  value] { fill(where, value); });
 }
 
 template <typename Value>
@@ -182,7 +188,8 @@ CUresult set_2d(CUstream handle, Mode mode, CUdeviceptr address, size_t pitch, V
         return CUDA_SUCCESS;
     }
     return issue(handle, mode,
-                 [where = rows(on_device(address), 0, 0, pitch, width * sizeof(Value), height),
+                 [where = rows(on_device(address), device_of(handle), 0, 0, pitch,
+                               width * sizeof(Value), height),
                   value] { fill(where, value); });
 }
 

@@ -85,11 +85,11 @@ float elapsed_milliseconds(CUevent start, CUevent end)
 }
 
 template <typename Value>
-std::atomic<Value>* memory_word(CUdeviceptr address)
+std::atomic<Value>* memory_word(CUdeviceptr address, CUstream stream)
 {
     require(address % sizeof(Value) == 0);
     return reinterpret_cast<std::atomic<Value>*>(
-        pieces(address, sizeof(Value), Space::device).front().first);
+        pieces(address, sizeof(Value), Space::device, stream->context->device).front().first);
 }
 
 template <typename Value>
@@ -97,7 +97,7 @@ CUresult write_value(CUstream handle, CUdeviceptr address, Value value, unsigned
 {
     require((flags & ~CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) == 0);
     CUstream stream = resolve_stream(handle);
-    auto* word = memory_word<Value>(address);
+    auto* word = memory_word<Value>(address, stream);
     enqueue(stream, {.run = [word, value] { word->store(value); }});
     return CUDA_SUCCESS;
 }
@@ -123,7 +123,7 @@ CUresult wait_value(CUstream handle, CUdeviceptr address, Value value, unsigned 
     constexpr unsigned kHow = CU_STREAM_WAIT_VALUE_NOR;
     require((flags & ~(kHow | CU_STREAM_WAIT_VALUE_FLUSH)) == 0);
     CUstream stream = resolve_stream(handle);
-    auto* word = memory_word<Value>(address);
+    auto* word = memory_word<Value>(address, stream);
     enqueue(stream,
             {.run = [] {},
              .ready = [word, value, flags] { return satisfied(word->load(), value, flags & kHow); },

@@ -120,6 +120,9 @@ CUdeviceptr allocate_device_memory(Kind kind, int ordinal, size_t size, CUcontex
     allocation.extent = extent;
     allocation.pool = pool;
     allocation.rdma_capable = kind == Kind::device;
+    if (kind == Kind::pool) {
+        allocation.accessible_to = uint32_t{1} << ordinal;
+    }
     insert(allocation);
     return allocation.base;
 }
@@ -183,7 +186,7 @@ void release_memory(CUcontext context)
     }
 }
 
-Pieces pieces(uintptr_t address, size_t length, Space space)
+Pieces pieces(uintptr_t address, size_t length, Space space, int ordinal)
 {
     Pieces result;
     if (length == 0) {
@@ -200,7 +203,8 @@ Pieces pieces(uintptr_t address, size_t length, Space space)
         return result;
     }
     while (length > 0) {
-        require(allocation != nullptr && allocation->on_device() && allocation->accessible);
+        require(allocation != nullptr && allocation->on_device() &&
+                allocation->reached_by(ordinal));
         size_t offset = address - allocation->base;
         size_t here = std::min(length, allocation->size - offset);
         result.emplace_back(allocation->alias(address), here);

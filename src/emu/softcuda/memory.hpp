@@ -22,6 +22,8 @@ enum class Kind {
     host_registered, // cuMemHostRegister
 };
 
+constexpr uint32_t kAllDevices = ~uint32_t{0};
+
 /// A live allocation (or mapping).
 struct Allocation {
     Kind kind;
@@ -37,12 +39,15 @@ struct Allocation {
     uint64_t vmm_handle = 0;
     int ipc_token = -1; // file that shows other processes that the allocation lives
     bool rdma_capable = false;
-    bool accessible = true; // vmm memory: cuMemSetAccess was called
+    uint32_t accessible_to = kAllDevices; // the devices whose streams may copy it, a bit each
     bool sync_memops = false;
     unsigned flags = 0; // as given when it was made
 
     /// Memory the CPU cannot touch at its own address.
     bool on_device() const { return kind <= Kind::ipc; }
+    /// Memory of a pool or of cuMemCreate is out of other devices' reach, unless cuMemSetAccess
+    /// gave them access; what a context owns the driver copies for any of them.
+    bool reached_by(int ordinal) const { return (accessible_to >> ordinal & 1) != 0; }
     /// Where the pages begin. A pool maps memory in blocks, so an allocation's mapping begins with
     /// what is not its own: here, with one page.
     uintptr_t mapped_at() const { return kind == Kind::pool ? reserved : base / kPage * kPage; }
@@ -96,8 +101,8 @@ enum class Space {
 using Pieces = std::vector<std::pair<char*, size_t>>;
 
 /// The bytes of [address, address + length); throws CUDA_ERROR_INVALID_VALUE if they are not in
-/// `space` as a whole.
-Pieces pieces(uintptr_t address, size_t length, Space space);
+/// `space` as a whole, or not in the reach of the device.
+Pieces pieces(uintptr_t address, size_t length, Space space, int ordinal);
 
 /// Whether [address, address + length) is ordinary memory that the driver knows nothing of.
 bool pageable(uintptr_t address);

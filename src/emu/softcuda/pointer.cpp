@@ -88,7 +88,7 @@ CUresult get(void* data, CUpointer_attribute attribute, const Allocation& a, uin
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         return answer(data, static_cast<int>(a.rdma_capable));
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        return answer(data, static_cast<unsigned>(a.accessible
+        return answer(data, static_cast<unsigned>(a.accessible_to != 0
                                                       ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
                                                       : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE));
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:

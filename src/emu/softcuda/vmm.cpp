@@ -213,7 +213,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
         mapping.vmm_handle = handle;
         mapping.rdma_capable = memory.properties.allocFlags.gpuDirectRDMACapable != 0;
         mapping.flags = memory.properties.requestedHandleTypes;
-        mapping.accessible = false;
+        mapping.accessible_to = 0;
         insert(mapping);
         ++memory.mappings;
     });
@@ -237,18 +237,18 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc*
 {
     return api(__func__, Needs::init, [&] {
         require(descriptions != nullptr && count > 0);
-        // One flag for all devices: there is one memory only.
-        bool accessible = false;
+        uint32_t granted = 0, withdrawn = 0;
         for (size_t i = 0; i < count; ++i) {
             require(descriptions[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE,
                     CUDA_ERROR_NOT_SUPPORTED);
-            device(descriptions[i].location.id);
-            accessible |= descriptions[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+            const uint32_t bit = uint32_t{1} << device(descriptions[i].location.id).ordinal();
+            (descriptions[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE ? granted : withdrawn) |= bit;
         }
         for (const Allocation& mapping : mappings(address, size)) {
+            const uint32_t now = (mapping.accessible_to & ~withdrawn) | granted;
             modify(
-                mapping.base, [](Allocation& a, uint64_t on) { a.accessible = on != 0; },
-                accessible);
+                mapping.base,
+                [](Allocation& a, uint64_t devices) { a.accessible_to = uint32_t(devices); }, now);
         }
     });
 }
@@ -260,8 +260,9 @@ CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location
         require(flags != nullptr && location != nullptr);
         auto allocation = find(address);
         require(allocation.has_value());
-        *flags = allocation->accessible ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                                        : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+        *flags = allocation->reached_by(device(location->id).ordinal())
+                     ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                     : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     });
 }
 
