@@ -30,7 +30,8 @@ enum class Kind {
 struct Cuda {
     static bool is_real() { return getenv("SOFTHCA_TEST_LIBCUDA") != nullptr; }
 
-    Cuda()
+    // Without a context where there is no such device.
+    explicit Cuda(int ordinal = 0) : device(ordinal)
     {
         const char* build = getenv("top_builddir");
         const std::string path = is_real() ? getenv("SOFTHCA_TEST_LIBCUDA")
@@ -42,8 +43,12 @@ struct Cuda {
             return;
         }
         EXPECT_CUDA(CUDA_CALL(*this, cuInit)(0));
-        EXPECT_CUDA(CUDA_CALL(*this, cuDevicePrimaryCtxRetain)(&context, 0));
-        EXPECT_CUDA(CUDA_CALL(*this, cuCtxSetCurrent)(context));
+        int count = 0;
+        EXPECT_CUDA(CUDA_CALL(*this, cuDeviceGetCount)(&count));
+        if (device < count) {
+            EXPECT_CUDA(CUDA_CALL(*this, cuDevicePrimaryCtxRetain)(&context, device));
+            EXPECT_CUDA(CUDA_CALL(*this, cuCtxSetCurrent)(context));
+        }
     }
 
     template <class Function>
@@ -111,6 +116,7 @@ struct Cuda {
         return fd;
     }
 
+    const int device;
     void* library;
     CUcontext context = nullptr;
 
@@ -119,7 +125,7 @@ struct Cuda {
     {
         CUmemAllocationProp properties = {};
         properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-        properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
         properties.allocFlags.gpuDirectRDMACapable = 1;
         if (exportable) {
             properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;

@@ -270,10 +270,14 @@ void exchange(Endpoint& endpoint, Responder& responder, Buffer& own, Kind kind, 
     EXPECT_EQ(changed, former + 5);
 }
 
-TEST(DISABLED_Driver, BetweenProcesses)
+// The other process has device 0.
+void exchange_all(int ordinal)
 {
     Responder responder;
-    Cuda cuda;
+    Cuda cuda(ordinal);
+    if (cuda.context == nullptr) {
+        GTEST_SKIP() << "this machine has no second GPU";
+    }
     Device device;
     Endpoint endpoint(device);
     responder.connect(endpoint);
@@ -299,6 +303,17 @@ TEST(DISABLED_Driver, BetweenProcesses)
     EXPECT_CUDA(CUDA_CALL(cuda, cuCtxPopCurrent)(&popped));
     EXPECT_CUDA(CUDA_CALL(cuda, cuCtxGetCurrent)(&current));
     EXPECT_EQ(current, nullptr); // nothing is left below it
+}
+
+TEST(DISABLED_Driver, BetweenProcesses)
+{
+    exchange_all(0);
+}
+
+// Memory of pools and of cuMemCreate is out of the other device's reach.
+TEST(DISABLED_Driver, BetweenDevices)
+{
+    exchange_all(1);
 }
 
 // A requester that has no driver at all.
@@ -590,10 +605,11 @@ TEST_P(Driver, Copies)
                           {"SOFTHCA_DEVICE_COPY=driver", "SOFTCUDA_MEMORY=16G"}));
 }
 INSTANTIATE_TEST_SUITE_P(Memory, Driver,
-                         ::testing::Values("BetweenProcesses", "FromAProcessWithoutCuda",
-                                           "WithinAProcess", "MixedLists", "FreedMemory",
-                                           "FreedMemoryThere", "DeregisteredMemoryThere",
-                                           "ReusedAddressThere", "Refused"),
+                         ::testing::Values("BetweenProcesses", "BetweenDevices",
+                                           "FromAProcessWithoutCuda", "WithinAProcess",
+                                           "MixedLists", "FreedMemory", "FreedMemoryThere",
+                                           "DeregisteredMemoryThere", "ReusedAddressThere",
+                                           "Refused"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(Driver_, StagedCopies)

@@ -52,8 +52,20 @@ DeviceStream stream_of(int device)
 // How the copier reaches one side of a piece.
 struct Side {
     enum Way { here, by_process, by_owner, nowhere } way;
-    LocalAddress at; // here
+    LocalAddress at;    // here
+    bool bound = false; // to its device: other devices' streams do not reach it
 };
+
+// What contexts own the driver copies on any device.
+bool is_bound(const Segment& segment)
+{
+    return segment.region->cuda.sharing != CudaSharing::ipc;
+}
+
+bool out_of_reach(const Side& one, const Side& other)
+{
+    return one.at.device != other.at.device && (one.bound || other.bound);
+}
 
 SegmentList list_of(const Segment& segment)
 {
@@ -82,10 +94,11 @@ Side find(Copier& copier, const Segment& segment, int pid)
     }
     if (pid == 0) {
         return {is_intact(segment) ? Side::here : Side::nowhere,
-                {segment.address, segment.region->cuda.device}};
+                {segment.address, segment.region->cuda.device},
+                is_bound(segment)};
     }
     if (const auto imported = copier.imports().find(segment, pid)) {
-        return {Side::here, *imported};
+        return {Side::here, *imported, is_bound(segment)};
     }
     return {Side::by_owner, {}};
 }
@@ -125,8 +138,9 @@ Moved move_piece(Copier& copier, const Segment& source, int source_pid, const Se
     if (from.way == Side::nowhere || to.way == Side::nowhere) {
         return Moved::fault;
     }
+    const bool both_on_devices = from.at.device >= 0 && to.at.device >= 0;
     // Within one GPU the driver copies by a kernel, which waits for one that has all of the GPU.
-    const bool staged = config().copy_staged && from.at.device >= 0 && to.at.device >= 0;
+    const bool staged = both_on_devices && (config().copy_staged || out_of_reach(from, to));
     if (from.way == Side::here && to.way == Side::here && !staged) {
         return copy_here(from.at, to.at, source.length);
     }
