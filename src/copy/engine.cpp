@@ -25,6 +25,13 @@ struct Place {
     cuda::Pointer memory;
 
     bool on_gpu() const { return memory.kind != cuda::MemoryKind::host; }
+
+    // Memory of a pool or of cuMemCreate: only its own GPU reaches it, unless the application has
+    // given others access. What a context owns CUDA copies on any GPU.
+    bool bound() const
+    {
+        return memory.kind == cuda::MemoryKind::device && memory.context == nullptr;
+    }
 };
 
 Place find(const cuda::Driver& driver, const void* address)
@@ -47,6 +54,18 @@ Route route_of(const Place& destination, const Place& source)
     snprintf(text, sizeof(text),
              "%zu bytes at %p are neither live CUDA memory nor accessible to the CPU", length,
              static_cast<void*>(place.address));
+    throw std::runtime_error(text);
+}
+
+// Of a copy that the stream's GPU, of which it is not, refused.
+[[noreturn]] void throw_out_of_reach(const Place& place, CUdevice device)
+{
+    char text[192];
+    snprintf(
+        text, sizeof(text),
+        "GPU %d may not access %p, memory of GPU %d that is not cuMemAlloc's: give it access with "
+        "cuMemSetAccess or cuMemPoolSetAccess",
+        device, static_cast<void*>(place.address), place.memory.device);
     throw std::runtime_error(text);
 }
 
@@ -85,10 +104,16 @@ class Engine::Issue {
         require_accessible(source, length);
         if (stream_ == nullptr)
             choose_stream(destination, source);
-        cuda::check(engine_.driver_.cuMemcpyAsync(
-                        reinterpret_cast<CUdeviceptr>(destination.address),
-                        reinterpret_cast<CUdeviceptr>(source.address), length, stream_->handle()),
-                    "cuMemcpyAsync");
+        const CUresult result = engine_.driver_.cuMemcpyAsync(
+            reinterpret_cast<CUdeviceptr>(destination.address),
+            reinterpret_cast<CUdeviceptr>(source.address), length, stream_->handle());
+        if (result == CUDA_ERROR_INVALID_VALUE) {
+            for (const Place& place : {destination, source}) {
+                if (place.bound() && place.memory.device != device_)
+                    throw_out_of_reach(place, device_);
+            }
+        }
+        cuda::check(result, "cuMemcpyAsync");
         if (destination.on_gpu() != source.on_gpu()) {
             ++engine_.counts_.staged_ops;
             engine_.counts_.staged_bytes += length;
@@ -116,8 +141,10 @@ class Engine::Issue {
   private:
     void choose_stream(const Place& destination, const Place& source)
     {
-        const Place& gpu = destination.on_gpu() ? destination : source;
-        DeviceStreams& streams = engine_.streams_of(gpu.memory.device);
+        const bool at_destination =
+            destination.bound() || (destination.on_gpu() && !source.bound());
+        device_ = (at_destination ? destination : source).memory.device;
+        DeviceStreams& streams = engine_.streams_of(device_);
         current_.emplace(engine_.driver_, streams.context());
         stream_ = &streams[wait_ == Wait::yes ? Route::synchronous : route_of(destination, source)];
     }
@@ -126,7 +153,8 @@ class Engine::Issue {
     const Wait wait_;
     std::optional<cuda::CurrentContext> current_;
     Stream* stream_ = nullptr;
-    bool ended_ = false; // marked, or waited for
+    CUdevice device_ = -1; // the stream's
+    bool ended_ = false;   // marked, or waited for
 };
 
 Engine::Engine(const cuda::Driver& driver)

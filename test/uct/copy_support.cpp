@@ -156,6 +156,8 @@ std::string name_of(Memory memory)
         return "device";
     case Memory::managed:
         return "managed";
+    case Memory::pool:
+        return "pool";
     }
     return "?";
 }
@@ -200,6 +202,11 @@ Buffer::Buffer(Memory memory, size_t length, CUcontext context)
         require(cuMemAllocManaged(&pointer, whole, CU_MEM_ATTACH_GLOBAL), "cuMemAllocManaged");
         start_ = reinterpret_cast<char*>(pointer);
         break;
+    case Memory::pool:
+        require(cuMemAllocAsync(&pointer, whole, CU_STREAM_LEGACY), "cuMemAllocAsync");
+        require(cuStreamSynchronize(CU_STREAM_LEGACY), "cuStreamSynchronize");
+        start_ = reinterpret_cast<char*>(pointer);
+        break;
     }
     clear();
 }
@@ -226,7 +233,7 @@ void Buffer::free()
 void Buffer::write(const std::vector<char>& bytes)
 {
     Current current(context_);
-    if (memory_ == Memory::device)
+    if (memory_ == Memory::device || memory_ == Memory::pool)
         require(cuMemcpyHtoD(reinterpret_cast<CUdeviceptr>(start_), bytes.data(), bytes.size()),
                 "cuMemcpyHtoD");
     else
@@ -237,7 +244,7 @@ std::vector<char> Buffer::read() const
 {
     Current current(context_);
     std::vector<char> bytes(length_ + 2 * kGuard);
-    if (memory_ == Memory::device)
+    if (memory_ == Memory::device || memory_ == Memory::pool)
         require(cuMemcpyDtoH(bytes.data(), reinterpret_cast<CUdeviceptr>(start_), bytes.size()),
                 "cuMemcpyDtoH");
     else

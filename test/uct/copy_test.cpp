@@ -229,40 +229,43 @@ TEST(Contexts, OfTheApplication)
     require(cuCtxDestroy(own), "cuCtxDestroy");
 }
 
-TEST(Contexts, MemoryOfAPool)
-{
-    Transport transport;
-    CUcontext context = primary_context(1);
-    Buffer host(Memory::host, 5000), back(Memory::host, 5000);
-    host.fill(6);
-    CUdeviceptr pool = 0;
-    CUstream stream;
-    {
-        Current current(context);
-        require(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-        require(cuMemAllocAsync(&pool, 5000, stream), "cuMemAllocAsync");
-        require(cuStreamSynchronize(stream), "cuStreamSynchronize");
-    }
-    EXPECT_EQ(uct_ep_put_short(transport.ep(), host.data(), 5000, pool, 0), UCS_OK);
-    EXPECT_EQ(uct_ep_get_short(transport.ep(), back.data(), 5000, pool, 0), UCS_OK);
-    EXPECT_TRUE(back.holds(6));
-    Current current(context);
-    require(cuMemFreeAsync(pool, stream), "cuMemFreeAsync");
-    require(cuStreamDestroy(stream), "cuStreamDestroy");
-}
-
 TEST(Contexts, TwoDevices)
 {
     Transport transport;
-    for (auto [from, to] : {std::pair{0, 1}, std::pair{1, 0}}) {
-        Buffer source(Memory::device, 70000, primary_context(from));
-        Buffer destination(Memory::device, 70000, primary_context(to));
-        for (Operation operation : kOperations) {
-            source.fill(8), destination.clear();
-            copy(transport, operation, destination, source, 70000);
-            EXPECT_TRUE(destination.holds(8));
+    for (Memory from : {Memory::host, Memory::device, Memory::pool}) {
+        for (Memory to : {Memory::host, Memory::device, Memory::pool}) {
+            if (from == Memory::pool && to == Memory::pool)
+                continue;
+            for (auto [here, there] : {std::pair{0, 1}, std::pair{1, 0}}) {
+                Buffer source(from, 70000, primary_context(here));
+                Buffer destination(to, 70000, primary_context(there));
+                for (Operation operation : kOperations) {
+                    source.fill(8), destination.clear();
+                    copy(transport, operation, destination, source, 70000);
+                    EXPECT_TRUE(destination.holds(8)) << name_of(from) << " to " << name_of(to);
+                }
+            }
         }
     }
+}
+
+TEST(Contexts, PoolsOfTwoDevicesDoNotReachEachOther)
+{
+    Transport transport;
+    Buffer one(Memory::pool, 4096, primary_context(0)), two(Memory::pool, 4096, primary_context(1));
+    one.fill(1), two.fill(2);
+    uct_iov_t iov = piece(one.data(), 4096);
+    Completion never;
+    EXPECT_EQ(uct_ep_put_short(transport.ep(), one.data(), 4096, two.address(), 0),
+              UCS_ERR_IO_ERROR);
+    EXPECT_EQ(uct_ep_get_zcopy(transport.ep(), &iov, 1, two.address(), 0, &never),
+              UCS_ERR_IO_ERROR);
+    EXPECT_TRUE(one.holds(1) && two.holds(2) && !never.done());
+
+    Buffer between(Memory::device, 4096, primary_context(0));
+    copy(transport, Operation::put_zcopy, between, one, 4096);
+    copy(transport, Operation::put_zcopy, two, between, 4096);
+    EXPECT_TRUE(two.holds(1));
 }
 
 TEST(Contexts, DeviceReset)
