@@ -138,8 +138,8 @@ void Iface::handle_error(const ibv_wc& wc)
     Endpoint* ep = find_endpoint(endpoint_id(wc.wr_id));
     if (ep != nullptr && ep->failure == UCS_OK) {
         // The first to know: the flushed work requests that follow say nothing new.
-        auto level = err_handler != nullptr && (status == UCS_ERR_ENDPOINT_TIMEOUT ||
-                                                status == UCS_ERR_CONNECTION_RESET)
+        // That a peer is gone is for the handler to judge, which UCP always is.
+        auto level = err_handler != nullptr && status == UCS_ERR_ENDPOINT_TIMEOUT
                          ? abi::LogLevel::diag
                          : abi::LogLevel::error;
         abi::log_message(level, __FILE__, __LINE__, "a connection from %s failed: %s: %s",

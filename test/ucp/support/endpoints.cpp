@@ -45,12 +45,14 @@ Endpoints::~Endpoints()
 void Endpoints::create(int peer, ucp_ep_params_t& params)
 {
     Endpoint& endpoint = endpoints_.at(static_cast<size_t>(peer));
-    params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.err_mode = peer_errors_ ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
-    params.err_handler.cb = [](void* argument, ucp_ep_h, ucs_status_t status) {
-        static_cast<Endpoint*>(argument)->error = status;
-    };
-    params.err_handler.arg = &endpoint;
+    if (peer_errors_) { // without a handler UCP says what it cannot hand on
+        params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+        params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+        params.err_handler.cb = [](void* argument, ucp_ep_h, ucs_status_t status) {
+            static_cast<Endpoint*>(argument)->error = status;
+        };
+        params.err_handler.arg = &endpoint;
+    }
     require_ok(ucp_ep_create(worker_.handle(), &params, &endpoint.handle), "ucp_ep_create");
 }
 
