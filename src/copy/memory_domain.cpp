@@ -11,6 +11,7 @@
 #include "cuda/device.hpp"
 #include "cuda/dmabuf.hpp"
 #include "cuda/pointer.hpp"
+#include "mem/gpu_direct.hpp"
 #include "mem/host_pages.hpp"
 #include "plugin/unmap_watch.hpp"
 
@@ -41,6 +42,16 @@ Registration nothing = {nullptr};
 constexpr uint64_t bits(auto... types)
 {
     return ((uint64_t{1} << types) | ...);
+}
+
+// Device memory that an HCA in use does not take is staged as managed memory is.
+ucs_memory_type_t type_of(const cuda::Driver& driver, const cuda::Pointer& memory,
+                          const void* address)
+{
+    const bool staged = memory.kind == cuda::MemoryKind::managed ||
+                        (memory.context == nullptr && mem::peermem_in_use() &&
+                         !cuda::rdma_capable(driver, address));
+    return staged ? UCS_MEMORY_TYPE_CUDA_MANAGED : UCS_MEMORY_TYPE_CUDA;
 }
 
 constexpr uint64_t kCudaTypes = bits(UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA_MANAGED);
@@ -211,8 +222,7 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
     }
     cuda::finish_memops(driver_, memory);
     return abi::MemoryInfo{
-        .type = memory.kind == cuda::MemoryKind::managed ? UCS_MEMORY_TYPE_CUDA_MANAGED
-                                                         : UCS_MEMORY_TYPE_CUDA,
+        .type = type_of(driver_, memory, address),
         .sys_device = sys_devices_.at(memory.device),
         .base = reinterpret_cast<void*>(memory.base),
         .length = memory.length,

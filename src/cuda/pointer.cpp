@@ -33,6 +33,17 @@ uintptr_t mapping_base(const Driver& driver, const void* address)
     return base;
 }
 
+bool rdma_capable(const Driver& driver, const void* address)
+{
+    int capable = 0;
+    void* value = &capable;
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE;
+    check(driver.cuPointerGetAttributes(1, &attribute, &value,
+                                        reinterpret_cast<CUdeviceptr>(address)),
+          "cuPointerGetAttributes(IS_GPU_DIRECT_RDMA_CAPABLE)");
+    return capable != 0;
+}
+
 Pointer classify(const Driver& driver, const void* address)
 {
     unsigned type = 0; // stays 0 for memory that CUDA does not know

@@ -36,6 +36,11 @@ Pointer classify(const Driver& driver, const void* address);
 // allocation. Throws Error.
 uintptr_t mapping_base(const Driver& driver, const void* address);
 
+// Whether nvidia-peermem takes device memory: that of cuMemAlloc, and of cuMemCreate where the
+// application asked for it (gpuDirectRDMACapable), not that of pools. One call of the driver.
+// Throws Error.
+bool rdma_capable(const Driver& driver, const void* address);
+
 // A synchronous copy from pageable memory returns before its bytes are in device memory: CUDA's own
 // streams wait for them, but neither our streams nor an HCA do (on an H200, 298 of 300 copies of 1
 // MiB were read too early). To be called before memory is read by those: makes such copies, the

@@ -9,6 +9,7 @@
 #include "cuda/dmabuf.hpp"
 #include "verbs/error.hpp"
 
+#include <atomic>
 #include <cerrno>
 
 namespace gdr::mem {
@@ -20,6 +21,8 @@ void add_cause(std::string& causes, const std::string& cause)
 {
     causes += causes.empty() ? cause : "; " + cause;
 }
+
+std::atomic<bool> peermem_used = false;
 
 constexpr uintptr_t kWord = sizeof(uint64_t);
 
@@ -76,6 +79,11 @@ const char* to_string(Method method)
     default:
         return "untried";
     }
+}
+
+bool peermem_in_use()
+{
+    return peermem_used.load(std::memory_order_relaxed);
 }
 
 DeviceRegistration register_device_memory(const cuda::Driver& driver, const verbs::Device& hca,
@@ -138,11 +146,14 @@ void GpuDirect::try_gpu(const cuda::Driver& driver, CUdevice gpu, const std::str
         DeviceRegistration test =
             register_device_memory(driver, hca, pd, reinterpret_cast<uintptr_t>(memory),
                                    kTestLength, IBV_ACCESS_LOCAL_WRITE, Method::untried);
-        methods_[gpu] = test.method;
+        decide(gpu, test.method);
         line += test.method == Method::none
                     ? "no GPUDirect RDMA, device memory is staged through host memory (" +
                           test.cause + ")"
                     : std::string("GPUDirect RDMA by ") + to_string(test.method) +
+                          (test.method == Method::peermem
+                               ? ", but for memory of cuMemAllocAsync, which is staged"
+                               : "") +
                           (test.cause.empty() ? "" : " (" + test.cause + ")");
         test.mr.reset();
         cuda::release(driver, memory);
@@ -160,6 +171,14 @@ bool GpuDirect::possible() const
         }
     }
     return false;
+}
+
+void GpuDirect::decide(CUdevice gpu, Method method)
+{
+    methods_[gpu] = method;
+    if (method == Method::peermem) {
+        peermem_used.store(true, std::memory_order_relaxed);
+    }
 }
 
 Method GpuDirect::method(CUdevice gpu) const

@@ -16,10 +16,14 @@ enum class Method {
     untried, // not decided yet: the first registration decides
     none,    // device memory is staged through host memory
     dmabuf,
-    peermem, // ibv_reg_mr of the device address, by nvidia-peermem
+    peermem, // ibv_reg_mr of the device address, by nvidia-peermem; memory of pools is staged
 };
 
 const char* to_string(Method method);
+
+// Whether an HCA that this process opened takes device memory by peermem. Then some of it can only
+// be staged: see cuda::rdma_capable(). Any thread.
+bool peermem_in_use();
 
 // How one range of device memory was registered, or why not.
 struct DeviceRegistration {
@@ -46,7 +50,7 @@ class GpuDirect {
     bool possible() const;
 
     Method method(CUdevice gpu) const;
-    void decide(CUdevice gpu, Method method) { methods_[gpu] = method; }
+    void decide(CUdevice gpu, Method method);
 
     // What was found at construction, a line for each GPU tried.
     const std::vector<std::string>& report() const { return report_; }

@@ -65,13 +65,25 @@ abi::MdAttributes MemoryDomain::attributes() const
     return attributes;
 }
 
+// UCP wants every failure of a transfer's registration hidden, and then fails the transfer without
+// its cause (1.13) or aborts (1.16). So the first is told. What is unsupported UCP takes another
+// way.
+abi::LogLevel MemoryDomain::failure_level(const mem::Failure& failure, bool hide)
+{
+    if (!hide) {
+        return abi::LogLevel::error;
+    }
+    return failure.unsupported || warned_.exchange(true) ? abi::LogLevel::diag
+                                                         : abi::LogLevel::warn;
+}
+
 ucs_status_t MemoryDomain::reg(void* address, size_t length, bool hide_errors, uct_mem_h* memh)
 {
     mem::Failure failure;
     mem::Region* found = cache_.acquire(reinterpret_cast<uintptr_t>(address), length, &failure);
     if (found == nullptr) {
-        abi::log_message(hide_errors ? abi::LogLevel::diag : abi::LogLevel::error, __FILE__,
-                         __LINE__, "%p of %zu bytes cannot be registered: %s", address, length,
+        abi::log_message(failure_level(failure, hide_errors), __FILE__, __LINE__,
+                         "%p of %zu bytes cannot be registered: %s", address, length,
                          failure.cause.c_str());
         return failure.unsupported       ? UCS_ERR_UNSUPPORTED
                : failure.error == ENOMEM ? UCS_ERR_NO_MEMORY

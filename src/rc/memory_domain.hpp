@@ -3,10 +3,12 @@
 // The memory domain of one HCA: its protection domain, and the registrations made with it.
 #pragma once
 
+#include "abi/host.hpp"
 #include "abi/memory_domain.hpp"
 #include "mem/cache.hpp"
 #include "verbs/device.hpp"
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -27,9 +29,12 @@ class MemoryDomain final : public abi::MemoryDomain {
     ucs_status_t pack_rkey(uct_mem_h memh, void* buffer) override;
 
   private:
+    abi::LogLevel failure_level(const mem::Failure& failure, bool hide);
+
     const verbs::Device device_;
     const verbs::ProtectionDomain pd_;
     mem::Cache cache_;
+    std::atomic<bool> warned_ = false; // of a failure that UCP wants to be quiet about
 };
 
 } // namespace gdr::rc

@@ -61,9 +61,13 @@ else
     softhca=$top_builddir/src/emu/softhca/.libs/libsofthca.so
 fi
 
-echo "64 KiB of locked memory"
 preload=$runtime$softhca:$module
 export SOFTHCA_MEMLOCK=enforce
+echo "too little locked memory for a message"
+# shellcheck disable=SC3045 # every sh in use has it
+ulimit -l 8192
+refused "bytes cannot be registered: .*ulimit -l" ucp_transfer --ops tag --sizes 34603008
+echo "64 KiB of locked memory"
 # shellcheck disable=SC3045 # every sh in use has it
 ulimit -l 64
 refused "ulimit -l" ucp_transfer --ops tag --sizes 8

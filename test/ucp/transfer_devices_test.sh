@@ -14,7 +14,8 @@ for way in dmabuf peermem none; do
     echo "device memory: $way"
     SOFTHCA_GPU_DIRECT=$way
     export SOFTHCA_GPU_DIRECT
-    run ucp_transfer --ops $ops --kinds $kinds --sizes $sizes
+    run ucp_transfer --ops $ops --kinds $kinds,vmm:vmm --sizes $sizes
+    run ucp_transfer --ops $ops --kinds pool:pool,host:pool --sizes $sizes # peermem does not take it
 done
 unset SOFTHCA_GPU_DIRECT
 echo "copies by the driver, which has each process's GPU out of the other's reach"

@@ -218,7 +218,7 @@ void InFlight::close(ucp_ep_h ep, bool force)
 
 void InFlight::wait(const std::string& what)
 {
-    worker_.wait([this] { return outstanding_ == 0; }, what);
+    worker_.wait([this] { return outstanding_ == 0 || status_ != UCS_OK; }, what);
     if (status_ != UCS_OK)
         throw Failure(format("%s: %s", what.c_str(), error_.c_str()));
     operations_.clear();
