@@ -126,7 +126,8 @@ Region* Cache::acquire_slow(uintptr_t address, size_t length, Failure* failure)
     }
     if (region != nullptr) {
         region->references.fetch_add(1, std::memory_order_relaxed);
-        if (region->kind == MemoryKind::host && !keep_host_) {
+        // That read-only memory becomes writable is not seen.
+        if (region->kind == MemoryKind::host && (!keep_host_ || region->read_only)) {
             forget(regions_.find(region->start)); // the caller's reference is the only one
         }
     }
@@ -168,8 +169,8 @@ Region* Cache::make(const Target& wanted, Failure* failure)
         }
     }
     verbs::MemoryRegion mr = registrar_.register_memory(target, failure);
-    if (!mr && (target.start != wanted.start || target.end != wanted.end)) {
-        target = wanted; // part of the union is gone
+    if ((!mr || target.read_only) && (target.start != wanted.start || target.end != wanted.end)) {
+        target = wanted; // part of the union is gone, or may not be written
         mr = registrar_.register_memory(target, failure);
     }
     if (!mr && failure->error == ENOMEM && forget_unused()) {
@@ -188,6 +189,7 @@ Region* Cache::make(const Target& wanted, Failure* failure)
     region->lkey = mr->lkey;
     region->rkey = mr->rkey;
     region->kind = target.kind;
+    region->read_only = target.read_only;
     region->first_buffer_id = target.first_buffer_id;
     region->last_buffer_id = target.last_buffer_id;
     region->mr = std::move(mr);

@@ -26,6 +26,7 @@ struct Region {
     uint32_t lkey = 0;
     uint32_t rkey = 0;
     MemoryKind kind = MemoryKind::host;
+    bool read_only = false;       // host memory that could be registered for reading only
     uint64_t first_buffer_id = 0; // device: CUDA's id of the allocation at start...
     uint64_t last_buffer_id = 0;  // ...and of the one at the last byte
     verbs::MemoryRegion mr;

@@ -77,16 +77,23 @@ Target Registrar::describe(uintptr_t address, size_t length) const
     return target;
 }
 
-verbs::MemoryRegion Registrar::register_memory(const Target& target, Failure* failure)
+verbs::MemoryRegion Registrar::register_memory(Target& target, Failure* failure)
 {
     return target.kind == MemoryKind::host ? register_host(target, failure)
                                            : register_device(target, failure);
 }
 
-verbs::MemoryRegion Registrar::register_host(const Target& target, Failure* failure)
+verbs::MemoryRegion Registrar::register_host(Target& target, Failure* failure)
 {
-    verbs::MemoryRegion mr(
-        ibv_reg_mr(pd_, reinterpret_cast<void*>(target.start), target.end - target.start, access_));
+    const auto attempt = [&](int access) {
+        return verbs::MemoryRegion(ibv_reg_mr(pd_, reinterpret_cast<void*>(target.start),
+                                              target.end - target.start, access));
+    };
+    verbs::MemoryRegion mr = attempt(access_);
+    if (!mr && errno == EFAULT) {
+        mr = attempt(IBV_ACCESS_REMOTE_READ);
+        target.read_only = mr != nullptr;
+    }
     if (!mr) {
         failure->error = errno;
         failure->cause = "ibv_reg_mr of host memory on " + hca_.name() + ": " +

@@ -29,6 +29,7 @@ struct Target {
     uint64_t last_buffer_id = 0;
     CUdevice gpu = -1;
     bool managed = false;
+    bool read_only = false; // host memory that may not be written: told by register_memory()
 };
 
 // Not thread safe: the cache calls it under its lock, same_buffer() excepted.
@@ -40,8 +41,9 @@ class Registrar {
 
     Target describe(uintptr_t address, size_t length) const;
 
-    // Registers [target.start, target.end). Empty on failure.
-    verbs::MemoryRegion register_memory(const Target& target, Failure* failure);
+    // Registers [target.start, target.end). Empty on failure. Memory that may only be read is
+    // registered for that alone, and target.read_only is set.
+    verbs::MemoryRegion register_memory(Target& target, Failure* failure);
 
     // Whether the device memory of a region is still the allocation it was registered for: CUDA
     // numbers allocations and never reuses a number. One driver call; two when the region spans
@@ -52,7 +54,7 @@ class Registrar {
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
   private:
-    verbs::MemoryRegion register_host(const Target& target, Failure* failure);
+    verbs::MemoryRegion register_host(Target& target, Failure* failure);
     verbs::MemoryRegion register_device(const Target& target, Failure* failure);
 
     const verbs::Device& hca_;

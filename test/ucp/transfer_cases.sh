@@ -16,6 +16,7 @@ transfer_cases() {
     run ucp_transfer --ops tag,am,stream --kinds $four --layouts iov:iov,contig:iov --sizes 0,8,4097,65536
     run ucp_transfer --ops put,get --kinds $four --layouts iov:contig --sizes 65536,1048576
     run ucp_transfer --ops tag,put,get --kinds pool:pool,vmm:vmm --sizes 8,65536
+    run ucp_transfer --ops $messages,put --kinds readonly:host,readonly:cuda --sizes 8,65536
     run ucp_transfer --wakeup --ops $messages,put,get --kinds host:host,cuda:cuda --sizes 8,65536
     run ucp_transfer --peer-errors --ops $messages,put,get --kinds host:host,cuda:cuda --sizes 8,65536
     run ucp_transfer --ranks 5 --ops $messages,put,get,$atomics --kinds host:host,cuda:cuda --sizes 8,65536

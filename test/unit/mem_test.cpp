@@ -341,6 +341,30 @@ TEST_F(CacheTest, does_not_keep_host_memory_whose_unmapping_is_not_seen)
     munmap(memory, kPage);
 }
 
+TEST_F(CacheTest, registers_read_only_memory_for_reading_and_does_not_keep_it)
+{
+    auto* memory = static_cast<char*>(map(3 * kPage));
+    Region* before = acquire(memory, 2 * kPage);
+    EXPECT_FALSE(before->read_only);
+    mprotect(memory + kPage, 2 * kPage, PROT_READ);
+    for (uint64_t i = 2; i <= 3; ++i) {
+        Region* region = acquire(memory + kPage + 10, kPage);
+        EXPECT_TRUE(region->read_only);
+        EXPECT_EQ(cache_->registrations(), i);
+        Cache::release(region);
+    }
+    // The first page can be written; what it was registered with cannot.
+    Region* first = acquire(memory + 10, kPage - 10);
+    EXPECT_FALSE(first->read_only);
+    mprotect(memory + kPage, 2 * kPage, PROT_READ | PROT_WRITE);
+    Region* again = acquire(memory + kPage + 10, kPage);
+    EXPECT_FALSE(again->read_only);
+    for (Region* region : {before, first, again}) {
+        Cache::release(region);
+    }
+    unmap(memory, 3 * kPage);
+}
+
 TEST_F(CacheTest, serves_many_threads)
 {
     constexpr int kThreads = 4;

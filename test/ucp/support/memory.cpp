@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <sys/mman.h>
+
 #include "cuda.hpp"
 #include "failure.hpp"
 
@@ -26,6 +28,8 @@ const char* name(MemoryKind kind)
     switch (kind) {
     case MemoryKind::kHost:
         return "host";
+    case MemoryKind::kReadOnly:
+        return "readonly";
     case MemoryKind::kCuda:
         return "cuda";
     case MemoryKind::kPool:
@@ -40,8 +44,8 @@ const char* name(MemoryKind kind)
 
 MemoryKind memory_kind(const std::string& text)
 {
-    for (MemoryKind kind : {MemoryKind::kHost, MemoryKind::kCuda, MemoryKind::kPool,
-                            MemoryKind::kVmm, MemoryKind::kManaged})
+    for (MemoryKind kind : {MemoryKind::kHost, MemoryKind::kReadOnly, MemoryKind::kCuda,
+                            MemoryKind::kPool, MemoryKind::kVmm, MemoryKind::kManaged})
         if (text == name(kind))
             return kind;
     throw Failure("unknown memory kind " + text);
@@ -51,6 +55,7 @@ ucs_memory_type_t ucs_type(MemoryKind kind)
 {
     switch (kind) {
     case MemoryKind::kHost:
+    case MemoryKind::kReadOnly:
         return UCS_MEMORY_TYPE_HOST;
     case MemoryKind::kCuda:
     case MemoryKind::kPool:
@@ -67,6 +72,11 @@ Memory::Memory(MemoryKind kind, size_t size) : kind_(kind), size_(size)
     switch (kind) {
     case MemoryKind::kHost:
         if (posix_memalign(&address_, kAlignment, size) != 0)
+            throw Failure(format("no memory for %zu bytes", size));
+        break;
+    case MemoryKind::kReadOnly:
+        address_ = mmap(nullptr, size + 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (address_ == MAP_FAILED)
             throw Failure(format("no memory for %zu bytes", size));
         break;
     case MemoryKind::kCuda:
@@ -88,6 +98,8 @@ Memory::~Memory()
 {
     if (kind_ == MemoryKind::kHost)
         std::free(address_);
+    else if (kind_ == MemoryKind::kReadOnly)
+        munmap(address_, size_ + 1);
     else if (kind_ == MemoryKind::kVmm)
         cuda::unmap(device_address(address_), size_);
     else
@@ -96,15 +108,19 @@ Memory::~Memory()
 
 void Memory::store(size_t offset, const void* source, size_t size)
 {
-    if (kind_ == MemoryKind::kHost)
+    if (kind_ == MemoryKind::kReadOnly)
+        mprotect(address_, size_ + 1, PROT_READ | PROT_WRITE);
+    if (on_host())
         std::memcpy(address(offset), source, size);
     else
         cuda::copy_in(device_address(address(offset)), source, size);
+    if (kind_ == MemoryKind::kReadOnly)
+        mprotect(address_, size_ + 1, PROT_READ);
 }
 
 void Memory::load(void* target, size_t offset, size_t size) const
 {
-    if (kind_ == MemoryKind::kHost)
+    if (on_host())
         std::memcpy(target, address(offset), size);
     else
         cuda::copy_out(target, device_address(address(offset)), size);

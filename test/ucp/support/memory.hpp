@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Memory of a kind: host, CUDA device (of cuMemAlloc, of a pool, of cuMemCreate) or CUDA managed,
-// all used through the same three calls.
+// Memory of a kind: host, host that only store() may write, CUDA device (of cuMemAlloc, of a pool,
+// of cuMemCreate) or CUDA managed, all used through the same three calls.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace ucptest {
 
-enum class MemoryKind { kHost, kCuda, kPool, kVmm, kManaged };
+enum class MemoryKind { kHost, kReadOnly, kCuda, kPool, kVmm, kManaged };
 
 const char* name(MemoryKind kind);
 MemoryKind memory_kind(const std::string& name); // throws Failure
@@ -33,6 +33,8 @@ class Memory {
     void load(void* target, size_t offset, size_t size) const;
 
   private:
+    bool on_host() const { return ucs_type(kind_) == UCS_MEMORY_TYPE_HOST; }
+
     MemoryKind kind_;
     size_t size_;
     void* address_ = nullptr;

@@ -24,7 +24,8 @@ const char* const kUsage =
     "  --ops LIST        tag tag_unexpected tag_sync am am_eager am_rndv stream put get\n"
     "                    atomic_add atomic_fadd atomic_swap atomic_cswap atomic_bitwise\n"
     "  --kinds LIST      near:far of host, cuda, managed, or all of these; pool, vmm: device\n"
-    "                    memory of cuMemAllocAsync, of cuMemCreate (default host:host)\n"
+    "                    memory of cuMemAllocAsync, of cuMemCreate; readonly: host memory to\n"
+    "                    send from (default host:host)\n"
     "  --sizes LIST      bytes (default 0,1,7,8,63,4095,4097,65536,1048576,34603008)\n"
     "  --layouts LIST    near:far of contig, iov (default contig:contig)\n"
     "  --ranks N         2: a pair; N: N-1 to one and one to N-1 (default 2)\n"
@@ -191,7 +192,8 @@ std::vector<Case> make_cases(const Options& options)
 bool needs_cuda(const Options& options)
 {
     return std::any_of(options.kinds.begin(), options.kinds.end(), [](const auto& pair) {
-        return pair.first != MemoryKind::kHost || pair.second != MemoryKind::kHost;
+        return ucs_type(pair.first) != UCS_MEMORY_TYPE_HOST ||
+               ucs_type(pair.second) != UCS_MEMORY_TYPE_HOST;
     });
 }
 
