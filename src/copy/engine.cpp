@@ -26,8 +26,8 @@ struct Place {
 
     bool on_gpu() const { return memory.kind != cuda::MemoryKind::host; }
 
-    // Memory of a pool or of cuMemCreate: only its own GPU reaches it, unless the application has
-    // given others access. What a context owns CUDA copies on any GPU.
+    // Memory of a pool or of cuMemCreate: streams of other GPUs may copy it only where the
+    // application has given them access. What a context owns any stream copies.
     bool bound() const
     {
         return memory.kind == cuda::MemoryKind::device && memory.context == nullptr;
@@ -54,18 +54,6 @@ Route route_of(const Place& destination, const Place& source)
     snprintf(text, sizeof(text),
              "%zu bytes at %p are neither live CUDA memory nor accessible to the CPU", length,
              static_cast<void*>(place.address));
-    throw std::runtime_error(text);
-}
-
-// Of a copy that the stream's GPU, of which it is not, refused.
-[[noreturn]] void throw_out_of_reach(const Place& place, CUdevice device)
-{
-    char text[192];
-    snprintf(
-        text, sizeof(text),
-        "GPU %d may not access %p, memory of GPU %d that is not cuMemAlloc's: give it access with "
-        "cuMemSetAccess or cuMemPoolSetAccess",
-        device, static_cast<void*>(place.address), place.memory.device);
     throw std::runtime_error(text);
 }
 
@@ -104,16 +92,7 @@ class Engine::Issue {
         require_accessible(source, length);
         if (stream_ == nullptr)
             choose_stream(destination, source);
-        const CUresult result = engine_.driver_.cuMemcpyAsync(
-            reinterpret_cast<CUdeviceptr>(destination.address),
-            reinterpret_cast<CUdeviceptr>(source.address), length, stream_->handle());
-        if (result == CUDA_ERROR_INVALID_VALUE) {
-            for (const Place& place : {destination, source}) {
-                if (place.bound() && place.memory.device != device_)
-                    throw_out_of_reach(place, device_);
-            }
-        }
-        cuda::check(result, "cuMemcpyAsync");
+        start(destination, source, length);
         if (destination.on_gpu() != source.on_gpu()) {
             ++engine_.counts_.staged_ops;
             engine_.counts_.staged_bytes += length;
@@ -143,18 +122,37 @@ class Engine::Issue {
     {
         const bool at_destination =
             destination.bound() || (destination.on_gpu() && !source.bound());
-        device_ = (at_destination ? destination : source).memory.device;
-        DeviceStreams& streams = engine_.streams_of(device_);
+        const Place& gpu = at_destination ? destination : source;
+        DeviceStreams& streams = engine_.streams_of(gpu.memory.device);
         current_.emplace(engine_.driver_, streams.context());
         stream_ = &streams[wait_ == Wait::yes ? Route::synchronous : route_of(destination, source)];
+    }
+
+    void start(const Place& destination, const Place& source, size_t length)
+    {
+        const cuda::Driver& driver = engine_.driver_;
+        const auto to = reinterpret_cast<CUdeviceptr>(destination.address);
+        const auto from = reinterpret_cast<CUdeviceptr>(source.address);
+        if (destination.bound() && source.bound() &&
+            destination.memory.device != source.memory.device) {
+            cuda::check(driver.cuMemcpyPeerAsync(to, context_of(destination), from,
+                                                 context_of(source), length, stream_->handle()),
+                        "cuMemcpyPeerAsync");
+        } else {
+            cuda::check(driver.cuMemcpyAsync(to, from, length, stream_->handle()), "cuMemcpyAsync");
+        }
+    }
+
+    CUcontext context_of(const Place& gpu)
+    {
+        return engine_.streams_of(gpu.memory.device).context();
     }
 
     Engine& engine_;
     const Wait wait_;
     std::optional<cuda::CurrentContext> current_;
     Stream* stream_ = nullptr;
-    CUdevice device_ = -1; // the stream's
-    bool ended_ = false;   // marked, or waited for
+    bool ended_ = false; // marked, or waited for
 };
 
 Engine::Engine(const cuda::Driver& driver)

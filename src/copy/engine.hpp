@@ -3,8 +3,7 @@
 // Copies between any two addresses of this process, of host, CUDA or managed memory, on any GPU and
 // of whatever context, and their completion. What the caller has as current context does not matter
 // and is not changed: copies run on streams in the GPU's primary context, which reaches the memory
-// of the others as fast. Memory of a pool or of cuMemCreate on one GPU and such memory on another
-// are copied only where the application gave one of the GPUs access to both.
+// of the others as fast.
 //
 // A copy between two plain host addresses is made by the CPU at once. All others are CUDA's.
 #pragma once

@@ -43,6 +43,7 @@
     FUNCTION(cuMemHostUnregister)                                                                  \
     FUNCTION(cuMemcpy)                                                                             \
     FUNCTION(cuMemcpyAsync)                                                                        \
+    FUNCTION(cuMemcpyPeerAsync)                                                                    \
     FUNCTION(cuMemsetD8)                                                                           \
     FUNCTION(cuPointerGetAttributes)                                                               \
     FUNCTION(cuPointerSetAttribute)                                                                \

@@ -368,7 +368,8 @@ TEST_F(SoftcudaMemory, PoolMemory)
 // As on two H200s: what a context owns is copied by any device, the rest by devices with access.
 TEST_F(SoftcudaMemory, ReachOfOtherDevices)
 {
-    CUcontext other = nullptr;
+    CUcontext first = nullptr, other = nullptr;
+    ASSERT_CUDA(cuCtxGetCurrent(&first));
     ASSERT_CUDA(cuDevicePrimaryCtxRetain(&other, 1));
     CUdeviceptr owned = 0, pool = 0, range = 0;
     ASSERT_CUDA(cuMemAlloc(&owned, 64));
@@ -383,6 +384,8 @@ TEST_F(SoftcudaMemory, ReachOfOtherDevices)
     EXPECT_EQ(cuMemcpyHtoD(pool, bytes, 64), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(cuMemcpyDtoH(bytes, range, 64), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(cuMemcpyDtoD(owned, range, 64), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_CUDA(cuMemcpyPeer(owned, first, range, first, 64));
+    EXPECT_EQ(cuMemcpyPeer(owned, other, range, other, 64), CUDA_ERROR_INVALID_VALUE);
 
     CUmemAccessDesc access{};
     access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};

@@ -18,7 +18,7 @@ for way in dmabuf peermem none; do
     run ucp_transfer --ops $ops --kinds pool:pool,host:pool --sizes $sizes # peermem does not take it
 done
 unset SOFTHCA_GPU_DIRECT
-echo "copies by the driver, which has each process's GPU out of the other's reach"
+echo "copies by the driver, from GPU to GPU"
 SOFTHCA_DEVICE_COPY=driver run ucp_transfer --ops $ops --kinds pool:pool,vmm:vmm,pool:cuda,cuda:vmm --sizes 8,65536
 export SOFTHCA_LINK_LAYER=ethernet
 run ucp_transfer --ops $ops --kinds $kinds --sizes $sizes

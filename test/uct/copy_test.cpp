@@ -234,8 +234,6 @@ TEST(Contexts, TwoDevices)
     Transport transport;
     for (Memory from : {Memory::host, Memory::device, Memory::pool}) {
         for (Memory to : {Memory::host, Memory::device, Memory::pool}) {
-            if (from == Memory::pool && to == Memory::pool)
-                continue;
             for (auto [here, there] : {std::pair{0, 1}, std::pair{1, 0}}) {
                 Buffer source(from, 70000, primary_context(here));
                 Buffer destination(to, 70000, primary_context(there));
@@ -247,25 +245,6 @@ TEST(Contexts, TwoDevices)
             }
         }
     }
-}
-
-TEST(Contexts, PoolsOfTwoDevicesDoNotReachEachOther)
-{
-    Transport transport;
-    Buffer one(Memory::pool, 4096, primary_context(0)), two(Memory::pool, 4096, primary_context(1));
-    one.fill(1), two.fill(2);
-    uct_iov_t iov = piece(one.data(), 4096);
-    Completion never;
-    EXPECT_EQ(uct_ep_put_short(transport.ep(), one.data(), 4096, two.address(), 0),
-              UCS_ERR_IO_ERROR);
-    EXPECT_EQ(uct_ep_get_zcopy(transport.ep(), &iov, 1, two.address(), 0, &never),
-              UCS_ERR_IO_ERROR);
-    EXPECT_TRUE(one.holds(1) && two.holds(2) && !never.done());
-
-    Buffer between(Memory::device, 4096, primary_context(0));
-    copy(transport, Operation::put_zcopy, between, one, 4096);
-    copy(transport, Operation::put_zcopy, two, between, 4096);
-    EXPECT_TRUE(two.holds(1));
 }
 
 TEST(Contexts, DeviceReset)

@@ -109,6 +109,16 @@ CUresult copy(CUstream handle, Mode mode, Range destination, Range source, size_
                       pageable(destination.address), pageable(source.address));
 }
 
+/// Each side is in the reach of its own context's device.
+CUresult copy_peer(CUstream handle, Mode mode, CUdeviceptr destination,
+                   CUcontext destination_context, CUdeviceptr source, CUcontext source_context,
+                   size_t length)
+{
+    return issue_copy(handle, mode,
+                      pieces(destination, length, Space::device, destination_context->device),
+                      pieces(source, length, Space::device, source_context->device), false, false);
+}
+
 Range plane(CUmemorytype type, const void* host_pointer, CUdeviceptr device_pointer)
 {
     switch (type) {
@@ -233,9 +243,8 @@ CUresult cuMemcpyPeer(CUdeviceptr destination, CUcontext destination_context, CU
                       CUcontext source_context, size_t length)
 {
     return api(__func__, Needs::context, [&] {
-        live_context(destination_context);
-        live_context(source_context);
-        return copy(nullptr, Mode::sync, on_device(destination), on_device(source), length);
+        return copy_peer(nullptr, Mode::sync, destination, live_context(destination_context),
+                         source, live_context(source_context), length);
     });
 }
 
@@ -274,9 +283,8 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr destination, CUcontext destination_contex
                            CUstream stream)
 {
     return api(__func__, Needs::init, [&] {
-        live_context(destination_context);
-        live_context(source_context);
-        return copy(stream, Mode::async, on_device(destination), on_device(source), length);
+        return copy_peer(stream, Mode::async, destination, live_context(destination_context),
+                         source, live_context(source_context), length);
     });
 }
 

@@ -52,20 +52,8 @@ DeviceStream stream_of(int device)
 // How the copier reaches one side of a piece.
 struct Side {
     enum Way { here, by_process, by_owner, nowhere } way;
-    LocalAddress at;    // here
-    bool bound = false; // to its device: other devices' streams do not reach it
+    LocalAddress at; // here
 };
-
-// What contexts own the driver copies on any device.
-bool is_bound(const Segment& segment)
-{
-    return segment.region->cuda.sharing != CudaSharing::ipc;
-}
-
-bool out_of_reach(const Side& one, const Side& other)
-{
-    return one.at.device != other.at.device && (one.bound || other.bound);
-}
 
 SegmentList list_of(const Segment& segment)
 {
@@ -74,8 +62,28 @@ SegmentList list_of(const Segment& segment)
     return list;
 }
 
+// From one device to another. cuMemcpyAsync would refuse memory of pools and of cuMemCreate, which
+// is out of the other device's reach.
+bool copy_to_peer(const LocalAddress& source, const LocalAddress& target, std::uint64_t length)
+{
+    const CudaDriver& driver = *cuda_driver();
+    const DeviceStream own = stream_of(target.device);
+    const CUcontext peer = copy_context(source.device);
+    if (own.stream == nullptr || peer == nullptr) {
+        return false;
+    }
+    const CurrentContext current(driver, own.context);
+    return current &&
+           driver.cuMemcpyPeerAsync(target.address, own.context, source.address, peer, length,
+                                    own.stream) == CUDA_SUCCESS &&
+           driver.cuStreamSynchronize(own.stream) == CUDA_SUCCESS;
+}
+
 Moved copy_here(const LocalAddress& source, const LocalAddress& target, std::uint64_t length)
 {
+    if (source.device >= 0 && target.device >= 0 && source.device != target.device) {
+        return copy_to_peer(source, target, length) ? Moved::done : Moved::fault;
+    }
     if (source.device < 0 && target.device < 0) {
         std::memmove(reinterpret_cast<void*>(target.address),
                      reinterpret_cast<const void*>(source.address), length);
@@ -94,11 +102,10 @@ Side find(Copier& copier, const Segment& segment, int pid)
     }
     if (pid == 0) {
         return {is_intact(segment) ? Side::here : Side::nowhere,
-                {segment.address, segment.region->cuda.device},
-                is_bound(segment)};
+                {segment.address, segment.region->cuda.device}};
     }
     if (const auto imported = copier.imports().find(segment, pid)) {
-        return {Side::here, *imported, is_bound(segment)};
+        return {Side::here, *imported};
     }
     return {Side::by_owner, {}};
 }
@@ -138,9 +145,8 @@ Moved move_piece(Copier& copier, const Segment& source, int source_pid, const Se
     if (from.way == Side::nowhere || to.way == Side::nowhere) {
         return Moved::fault;
     }
-    const bool both_on_devices = from.at.device >= 0 && to.at.device >= 0;
     // Within one GPU the driver copies by a kernel, which waits for one that has all of the GPU.
-    const bool staged = both_on_devices && (config().copy_staged || out_of_reach(from, to));
+    const bool staged = config().copy_staged && from.at.device >= 0 && to.at.device >= 0;
     if (from.way == Side::here && to.way == Side::here && !staged) {
         return copy_here(from.at, to.at, source.length);
     }

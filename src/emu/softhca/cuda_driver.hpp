@@ -25,6 +25,7 @@
     FUNCTION(cuMemSetAccess)                                                                       \
     FUNCTION(cuMemUnmap)                                                                           \
     FUNCTION(cuMemcpyAsync)                                                                        \
+    FUNCTION(cuMemcpyPeerAsync)                                                                    \
     FUNCTION(cuPointerGetAttributes)                                                               \
     FUNCTION(cuStreamCreate)                                                                       \
     FUNCTION(cuStreamSynchronize)
