@@ -126,9 +126,10 @@ void fill_speed(double gbps, ibv_port_attr& port)
         double gbps;
         std::uint8_t width, speed;
     } standard[] = {
-        // Widths: 1 is 1x, 2 is 4x. Speeds: 1 is SDR, then DDR, QDR, FDR (16), EDR, HDR, NDR.
-        {2.5, 1, 1}, {5, 1, 2},   {10, 2, 1},  {14, 1, 16},  {20, 2, 2},   {25, 1, 32},
-        {40, 2, 4},  {50, 1, 64}, {56, 2, 16}, {100, 2, 32}, {200, 2, 64}, {400, 2, 128},
+        // Widths: 1 is 1x, 2 is 4x. Speeds: 1 is SDR, then DDR, QDR, FDR10 (8), FDR, EDR, HDR, NDR.
+        // SDR to QDR carry 8 bits of data in 10.
+        {2.5, 1, 1}, {5, 1, 2},   {10, 1, 8},  {14, 1, 16},  {20, 2, 2},   {25, 1, 32},
+        {40, 2, 8},  {50, 1, 64}, {56, 2, 16}, {100, 2, 32}, {200, 2, 64}, {400, 2, 128},
     };
     port.active_width = 2;
     port.active_speed = 64;
