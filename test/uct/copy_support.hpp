@@ -77,7 +77,8 @@ CUcontext primary_context(CUdevice device);
 // Bytes with guard bytes before and behind them, which check() requires to be untouched.
 class Buffer {
   public:
-    // context: of device and managed memory, or on the pool's device; nullptr: the primary context of device 0.
+    // context: of device and managed memory, or on the pool's device; nullptr: the primary context
+    // of device 0.
     Buffer(Memory memory, size_t length, CUcontext context = nullptr);
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
