@@ -474,7 +474,9 @@ TEST(Wakeup, NotificationsAreNotRepeated)
         uint64_t before = softcuda_call_count("cuLaunchHostFunc");
         armed_twice = uct_iface_event_arm(transport.iface(), UCT_EVENT_SEND_COMP) == UCS_OK &&
                       uct_iface_event_arm(transport.iface(), UCT_EVENT_SEND_COMP) == UCS_OK;
-        EXPECT_LE(softcuda_call_count("cuLaunchHostFunc"), before + 1);
+        if (armed_twice) {
+            EXPECT_EQ(softcuda_call_count("cuLaunchHostFunc"), before + 1);
+        }
         transport.wait(completion);
     }
     EXPECT_TRUE(armed_twice);
