@@ -66,6 +66,10 @@ struct Endpoint : abi::Ep {
     bool closing = false;    // destroyed by the user; goes once handle_send() finds it done
     bool completing = false; // callbacks of its operations are being called
     ucs_status_t failure = UCS_OK;
+    struct {                    // at the last look while the port was down
+        SequenceNumber posted;  // last work request
+        SequenceNumber awaited; // last one whose completion was asked for
+    } seen{};
     PendingQueue pending;
     bool in_pending_list = false;
     struct FlushWaiter {

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <random>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -34,13 +33,6 @@ uint32_t random_psn()
 {
     static thread_local std::minstd_rand generator(std::random_device{}());
     return generator() & kPsnMask;
-}
-
-// Smallest exponent e with 4.096 us * 2^e >= seconds (InfiniBand's local ACK timeout).
-uint8_t ack_timeout(double seconds)
-{
-    double exponent = std::ceil(std::log2(std::max(seconds, 4.096e-6) / 4.096e-6));
-    return static_cast<uint8_t>(std::clamp(exponent, 1.0, 31.0));
 }
 
 // InfiniBand's code of the shortest RNR delay that is at least this long.
@@ -270,7 +262,7 @@ int Handshake::connect_qp(ibv_qp* qp, const DeviceAddress& peer, uint32_t qpn, u
     rc.local_psn = local_psn;
     rc.max_rd_atomic = static_cast<uint8_t>(std::min(setup_.max_rd_atomic, peer_rd_atomic));
     rc.max_dest_rd_atomic = static_cast<uint8_t>(setup_.max_dest_rd_atomic);
-    rc.timeout = ack_timeout(settings.timeout);
+    rc.timeout = ack_timeout(settings);
     rc.retry_count = static_cast<uint8_t>(settings.retry_count);
     rc.rnr_retry = static_cast<uint8_t>(settings.rnr_retry_count);
     rc.min_rnr_timer = rnr_timer(settings.rnr_timeout);

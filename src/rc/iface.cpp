@@ -313,6 +313,7 @@ Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* 
         choose_path();
         open_queues(params);
     } catch (...) {
+        port_watch.reset();
         close_events();
         abi::cleanup_iface(this);
         throw;
@@ -338,6 +339,7 @@ Iface::~Iface()
                               .host_bytes = traffic[0].bytes,
                               .gpudirect_ops = traffic[1].operations});
     handshake.reset();
+    port_watch.reset();
     close_events();
     abi::cleanup_iface(this);
 }
@@ -444,6 +446,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
     setup.max_dest_rd_atomic = static_cast<unsigned>(limits.max_qp_rd_atom);
     setup.mtu = static_cast<ibv_mtu>(device_address.mtu);
     setup.settings = &settings;
+    port_watch.emplace(domain.port_events(), port.number, attention, wakeup_fd);
     handshake = std::make_unique<Handshake>(setup, attention, wakeup_fd);
 }
 

@@ -7,11 +7,13 @@
 #include "abi/iface.hpp"
 #include "plugin/statistics.hpp"
 #include "rc/handshake.hpp"
+#include "rc/port_events.hpp"
 #include "rc/receive_queue.hpp"
 #include "rc/send_buffers.hpp"
 #include "rc/settings.hpp"
 #include "verbs/device.hpp"
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -87,7 +89,10 @@ struct Iface : abi::Iface {
     std::vector<Endpoint*> pending_endpoints;
     std::vector<uint64_t> failed_endpoints; // ids, to be reported
     std::vector<uint64_t>
-        closing_endpoints;                // ids, whose last work requests are still to be signalled
+        closing_endpoints; // ids, whose last work requests are still to be signalled
+    std::optional<PortWatch> port_watch;
+    unsigned outage = 0; // that was looked at
+    std::chrono::steady_clock::time_point next_look;
     std::unique_ptr<Handshake> handshake; // last: gone before what it uses
 
     bool is_scarce() const { return tx_available < tx_scarce || buffers->scarce(); }
@@ -139,6 +144,7 @@ struct Iface : abi::Iface {
     unsigned report_failures();
     void finish_closing();
     void destroy_retired();
+    unsigned look_at_port();
 };
 
 inline Iface& rc_iface(uct_iface_h iface)

@@ -6,6 +6,7 @@
 #include "abi/host.hpp"
 #include "abi/memory_domain.hpp"
 #include "mem/cache.hpp"
+#include "rc/port_events.hpp"
 #include "verbs/device.hpp"
 
 #include <atomic>
@@ -22,6 +23,7 @@ class MemoryDomain final : public abi::MemoryDomain {
 
     const verbs::Device& device() const { return device_; }
     ibv_pd* pd() const { return pd_.get(); }
+    PortEvents& port_events() { return port_events_; }
 
     abi::MdAttributes attributes() const override;
     ucs_status_t reg(void* address, size_t length, bool hide_errors, uct_mem_h* memh) override;
@@ -33,6 +35,7 @@ class MemoryDomain final : public abi::MemoryDomain {
 
     const verbs::Device device_;
     const verbs::ProtectionDomain pd_;
+    PortEvents port_events_{device_};
     mem::Cache cache_;
     std::atomic<bool> warned_ = false; // of a failure that UCP wants to be quiet about
 };

@@ -242,6 +242,9 @@ unsigned Iface::handle_attention()
     }
     receives->refill();
     count += take_handshake_events();
+    if (port_watch->outage() != 0) {
+        count += look_at_port();
+    }
     count += report_failures();
     finish_closing();
     if (!pending_endpoints.empty()) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <sstream>
 
@@ -23,7 +24,8 @@ constexpr unsigned kLargestWindow = 1 << 14;
 constexpr size_t kSmallestSegment = 8192; // UCP's worker address
 constexpr size_t kLargestSegment = 1 << 20;
 constexpr size_t kLargestInline = 1024;
-constexpr double kLargestTimeout = 8796; // seconds, InfiniBand's longest
+constexpr double kAckTimeoutUnit = 4.096e-6; // seconds
+constexpr double kLargestTimeout = 8796;     // seconds, InfiniBand's longest
 constexpr double kLargestRnrTimeout = 0.491;
 constexpr double kSmallestConnectTimeout = 1e-3;
 constexpr double kLargestConnectTimeout = 86400;
@@ -71,6 +73,18 @@ Settings bounded(const Settings& given, const ibv_device_attr& limits)
     bound("TRAFFIC_CLASS", settings.traffic_class, 0u, 255u);
     bound("SL", settings.service_level, 0u, 15u);
     return settings;
+}
+
+uint8_t ack_timeout(const Settings& settings)
+{
+    double exponent =
+        std::ceil(std::log2(std::max(settings.timeout, kAckTimeoutUnit) / kAckTimeoutUnit));
+    return static_cast<uint8_t>(std::clamp(exponent, 1.0, 31.0));
+}
+
+double retries_last(const Settings& settings)
+{
+    return std::ldexp(kAckTimeoutUnit, ack_timeout(settings)) * (settings.retry_count + 1);
 }
 
 const abi::OptionTable& iface_options()

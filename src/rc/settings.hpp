@@ -5,6 +5,7 @@
 
 #include "abi/options.hpp"
 
+#include <cstdint>
 #include <infiniband/verbs.h>
 
 namespace gdr::rc {
@@ -39,5 +40,11 @@ inline constexpr size_t kSmallestInline = 16; // an active message's header and 
 // the nearest possible ones, with one warning each; lengths that have to be powers of two are
 // rounded up.
 Settings bounded(const Settings& settings, const ibv_device_attr& limits);
+
+// The queue pairs' local ACK timeout: the smallest e with 4.096 us * 2^e >= settings.timeout.
+uint8_t ack_timeout(const Settings& settings);
+
+// Seconds until a queue pair gives up a peer that does not answer.
+double retries_last(const Settings& settings);
 
 } // namespace gdr::rc

@@ -22,7 +22,7 @@
 namespace softhca {
 namespace {
 
-enum class Action { error, delay, drop, kill, down, rnr };
+enum class Action { error, delay, drop, kill, down, endless, rnr };
 
 struct Rule {
     int device = -1;      // -1: any
@@ -133,12 +133,14 @@ void parse_rule(Words& words, Rule& rule)
     } else if (action == "down") {
         rule.action = Action::down;
         rule.amount = words.number("milliseconds");
+    } else if (action == "endless") {
+        rule.action = Action::endless;
     } else if (action == "rnr") {
         rule.action = Action::rnr;
         rule.amount = words.number("a number of messages");
     } else {
-        throw std::invalid_argument("expected error, delay, drop, kill, down or rnr, not \"" +
-                                    action + "\"");
+        throw std::invalid_argument(
+            "expected error, delay, drop, kill, down, endless or rnr, not \"" + action + "\"");
     }
     if (rule.action != Action::rnr) {
         if (!words.take_if("at")) {
@@ -285,6 +287,9 @@ Injected inject(Process& self, QpShared& qp, std::uint32_t number)
             break;
         case Action::down:
             take_port_down(self, qp.device, rule.amount);
+            break;
+        case Action::endless:
+            qp.timeout = 0;
             break;
         case Action::kill:
             std::raise(SIGKILL);

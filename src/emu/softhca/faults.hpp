@@ -10,6 +10,7 @@
 //           | drop at N           from the Nth on the queue pairs are unreachable, and reach nobody
 //           | kill at N           the process dies when it posts the Nth
 //           | down MS at N        the port is down for MS milliseconds from the Nth on
+//           | endless at N        the queue pair of the Nth never gives up repeating
 //           | rnr N               the first N messages to each RC queue pair find it not ready
 //   STATUS  = the name of an ibv_wc_status in small letters without IBV_WC_, as in rem_access_err
 //

@@ -1,0 +1,71 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What an HCA tells of its ports by asynchronous events, and who wants to know it.
+#pragma once
+
+#include "verbs/device.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+namespace gdr::rc {
+
+class PortWatch;
+
+// The asynchronous events of an opened HCA, read in UCX's asynchronous thread while anybody
+// watches a port.
+class PortEvents {
+  public:
+    explicit PortEvents(const verbs::Device& device) : device_(device) {}
+
+  private:
+    friend class PortWatch;
+
+    void add(PortWatch* watch);
+    void remove(PortWatch* watch);
+    void start();
+    void stop();
+    static void on_event(int fd, unsigned char events, void* self);
+    static void on_timer(int fd, unsigned char events, void* self);
+    void handle(const ibv_async_event& event);
+    void set_down(uint8_t port, bool down);
+
+    const verbs::Device& device_;
+    std::mutex registration_; // of watches, which waits for the callbacks
+    std::mutex lock_;         // of what the callbacks use
+    std::vector<PortWatch*> watches_;
+    unsigned outages_ = 0;
+    int timer_fd_ = -1;
+};
+
+// An interface's view of its port.
+class PortWatch {
+  public:
+    // attention is set, and the eventfd written to, when the port changes its state and several
+    // times a second while it is down. Throws std::exception.
+    PortWatch(PortEvents& events, uint8_t port, std::atomic<bool>& attention, int wakeup_fd)
+        : events_(events), port_(port), attention_(attention), wakeup_fd_(wakeup_fd)
+    {
+        events_.add(this);
+    }
+    ~PortWatch() { events_.remove(this); }
+    PortWatch(const PortWatch&) = delete;
+    PortWatch& operator=(const PortWatch&) = delete;
+
+    // The number of the present outage; 0: the port is up. For any thread.
+    unsigned outage() const { return outage_.load(std::memory_order_relaxed); }
+
+  private:
+    friend class PortEvents;
+
+    void notify();
+
+    PortEvents& events_;
+    const uint8_t port_;
+    std::atomic<bool>& attention_;
+    const int wakeup_fd_;
+    std::atomic<unsigned> outage_{0};
+};
+
+} // namespace gdr::rc
