@@ -36,7 +36,7 @@ unsigned Iface::look_at_port()
         if (!first && !not_after(ep->seen.awaited, ep->completed)) {
             gdr_log(error,
                     "a connection from %s failed: the port is down, and the HCA has not ended what "
-                    "was posted %.2g s ago",
+                    "was posted more than %.2g s ago",
                     device_name(device, port).c_str(), kPatience * retries_last(settings));
             handshake->peer_failed(ep->peer.incarnation);
             ep->fail(UCS_ERR_ENDPOINT_TIMEOUT);
