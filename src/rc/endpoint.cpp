@@ -86,13 +86,17 @@ void Endpoint::fail(ucs_status_t status)
 
 void Endpoint::complete_up_to(SequenceNumber number, ucs_status_t status)
 {
+    if (failure != UCS_OK && not_after(number, completed)) [[unlikely]] {
+        return; // the report of a later one came before this one's
+    }
     Iface& interface = iface();
     completing = true;
     while (!ops.empty() && not_after(ops.front().number, number)) {
         SendOp op = ops.front();
         ops.pop();
-        // RC completes in order: what comes before a failed work request has succeeded.
-        op.handler(*this, op, op.number == number ? status : UCS_OK);
+        // What comes before a failed work request has succeeded, says InfiniBand. Soft-RoCE reports
+        // one that finds no route before READs whose data has not come.
+        op.handler(*this, op, status);
     }
     int count = static_cast<SequenceNumber>(number - completed);
     completed = number;

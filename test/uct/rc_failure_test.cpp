@@ -4,6 +4,8 @@
 // endpoints destroyed at any moment.
 #include "rc_support.hpp"
 
+#include "rc/endpoint.hpp"
+
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -47,6 +49,37 @@ class Failure : public testing::Test {
     Node sender, receiver;
     std::vector<Node*> nodes{&sender, &receiver};
 };
+
+// As Soft-RoCE does it: the failure of a send that found no route is reported before READs posted
+// earlier, whose data has not come. They have not succeeded, and no credit is returned twice.
+TEST_F(Failure, ReportedOutOfOrder)
+{
+    std::string here(4096, 'h'), there(4096, 't');
+    Registered local(sender, here.data(), here.size()),
+        remote(receiver, there.data(), there.size());
+    Endpoint ep(sender, receiver);
+    ASSERT_EQ(
+        retry(nodes,
+              [&] { return uct_ep_put_short(ep, "x", 1, uintptr_t(there.data()), remote.rkey()); }),
+        UCS_OK);
+    ASSERT_EQ(flush(nodes, ep), UCS_OK);
+    gdr::rc::Endpoint& internal = gdr::rc::endpoint(ep);
+    const int credits = internal.iface().tx_available;
+
+    Completion read;
+    uct_iov_t piece = local.piece(here.data(), here.size());
+    ASSERT_EQ(uct_ep_get_zcopy(ep, &piece, 1, uintptr_t(there.data()), remote.rkey(), &read),
+              UCS_INPROGRESS);
+    ASSERT_GE(send_bcopy(ep, 5, "no route"), 0);
+    const gdr::rc::SequenceNumber sent = internal.posted;
+    internal.fail(UCS_ERR_IO_ERROR);
+    internal.complete_up_to(sent, UCS_ERR_IO_ERROR);
+    EXPECT_TRUE(read.done());
+    EXPECT_EQ(read.status, UCS_ERR_IO_ERROR);
+
+    EXPECT_TRUE(wait_until(nodes, [&] { return !internal.has_outstanding(); }));
+    EXPECT_EQ(internal.iface().tx_available, credits);
+}
 
 // The queue pair fails, its operations and its user are told once, and nobody else notices.
 TEST_F(Failure, BadRemoteKey)
