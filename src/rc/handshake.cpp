@@ -5,6 +5,7 @@
 #include "rc/handshake.hpp"
 
 #include "abi/host.hpp"
+#include "rc/attention.hpp"
 #include "verbs/error.hpp"
 
 #include <algorithm>
@@ -387,9 +388,7 @@ void Handshake::retire(Acceptor* acceptor)
 void Handshake::publish(HandshakeEvent event)
 {
     events_.push_back(std::move(event));
-    attention_.store(true, std::memory_order_release);
-    uint64_t one = 1;
-    (void)!write(wakeup_fd_, &one, sizeof(one)); // full: it is readable anyway
+    call_attention(attention_, wakeup_fd_);
 }
 
 void Handshake::arm_timer()

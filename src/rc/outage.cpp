@@ -22,6 +22,7 @@ unsigned Iface::look_at_port()
     if (!first && now < next_look) {
         return 0;
     }
+    const std::chrono::duration<double> patience(kPatience * retries_last(settings));
     // What the HCA has ended is not forgotten, however late it is polled.
     unsigned count = 0;
     for (ibv_wc wc; ibv_poll_cq(cq, 1, &wc) > 0; ++count) {
@@ -37,7 +38,7 @@ unsigned Iface::look_at_port()
             gdr_log(error,
                     "a connection from %s failed: the port is down, and the HCA has not ended what "
                     "was posted more than %.2g s ago",
-                    device_name(device, port).c_str(), kPatience * retries_last(settings));
+                    device_name(device, port).c_str(), patience.count());
             handshake->peer_failed(ep->peer.incarnation);
             ep->fail(UCS_ERR_ENDPOINT_TIMEOUT);
             continue;
@@ -53,8 +54,7 @@ unsigned Iface::look_at_port()
         ep->seen.awaited = static_cast<SequenceNumber>(ep->posted - ep->unsignalled);
     }
     outage = present;
-    next_look = now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                          std::chrono::duration<double>(kPatience * retries_last(settings)));
+    next_look = now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(patience);
     return count;
 }
 

@@ -19,13 +19,6 @@ constexpr long kReminderInterval = 100'000'000; // nanoseconds
 
 } // namespace
 
-void PortWatch::notify()
-{
-    attention_.store(true, std::memory_order_release);
-    uint64_t one = 1;
-    (void)!write(wakeup_fd_, &one, sizeof(one)); // full: it is readable anyway
-}
-
 void PortEvents::add(PortWatch* watch)
 {
     std::lock_guard registration(registration_);

@@ -3,6 +3,7 @@
 // What an HCA tells of its ports by asynchronous events, and who wants to know it.
 #pragma once
 
+#include "rc/attention.hpp"
 #include "verbs/device.hpp"
 
 #include <atomic>
@@ -59,7 +60,7 @@ class PortWatch {
   private:
     friend class PortEvents;
 
-    void notify();
+    void notify() { call_attention(attention_, wakeup_fd_); }
 
     PortEvents& events_;
     const uint8_t port_;
