@@ -86,12 +86,13 @@ free_port() {
     local port
     while :; do
         port=$((20000 + RANDOM % 12000))
-        listening "$port" || break
+        grep -qis "$(local_port "$port")" /proc/net/tcp /proc/net/tcp6 || break # nor lingers in TIME_WAIT
     done
     echo "$port"
 }
 
-listening() { grep -qis "^ *[0-9]*: [0-9A-F]*:$(printf '%04X' "$1") .* 0A " /proc/net/tcp /proc/net/tcp6; }
+local_port() { printf '^ *[0-9]*: [0-9A-F]*:%04X ' "$1"; } # a socket's line in /proc/net/tcp
+listening() { grep -qis "$(local_port "$1").* 0A " /proc/net/tcp /proc/net/tcp6; }
 
 # perftest_pair LOG SECONDS ARGUMENT...: runs a server and a client through the command in the
 # array "launch" (may be empty); leaves LOG.server and LOG.client. Fails when either fails, hangs

@@ -5,6 +5,7 @@
 
 #include "abi/completion.hpp"
 #include "abi/series.hpp"
+#include "abi/settings.hpp"
 
 #include <atomic>
 #include <cassert>
@@ -29,10 +30,10 @@ void report_md_failure(const std::string& name, const char* reason)
     static std::mutex mutex;
     static std::set<std::string> reported;
     const std::lock_guard lock(mutex);
-    if (reported.insert(name).second)
-        gdr_log(warn, "%s is not available: %s", name.c_str(), reason);
-    else
-        gdr_log(debug, "%s is not available: %s", name.c_str(), reason);
+    const LogLevel level = !reported.insert(name).second ? LogLevel::debug
+                           : user_names_gdr()            ? LogLevel::warn
+                                                         : LogLevel::diag;
+    log_message(level, __FILE__, __LINE__, "%s is not available: %s", name.c_str(), reason);
 }
 
 } // namespace

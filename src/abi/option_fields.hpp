@@ -38,6 +38,12 @@ Parser parser_of(const Option& option)
         parser.clone = ucs_config_clone_int;
         parser.arg = "<y|n>";
         return parser;
+    case OptionType::ternary:
+        parser.read = ucs_config_sscanf_ternary;
+        parser.write = ucs_config_sprintf_ternary_auto;
+        parser.clone = ucs_config_clone_int;
+        parser.arg = "<yes|no|try>";
+        return parser;
     case OptionType::unsigned_int:
         parser.read = ucs_config_sscanf_uint;
         parser.write = ucs_config_sprintf_uint;

@@ -12,6 +12,7 @@ namespace gdr::abi {
 
 enum class OptionType {
     boolean,      // int: y/n
+    ternary,      // Ternary: y/n/try
     unsigned_int, // unsigned
     auto_ulong,   // unsigned long; "auto" is kAuto (UCX's "ulunits")
     memory_size,  // size_t, bytes; accepts 8k, 1m, inf
@@ -19,6 +20,8 @@ enum class OptionType {
     string,       // char*, owned by UCX
     choice,       // unsigned: index into names
 };
+
+enum class Ternary : int { no, yes, attempt }; // UCS_NO, UCS_YES, UCS_TRY
 
 inline constexpr unsigned long kAuto = ~1ul; // UCS_ULUNITS_AUTO
 

@@ -4,6 +4,7 @@
 #include "abi/settings.hpp"
 
 #include "abi/series.hpp"
+#include "abi/transport_list.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -53,6 +54,11 @@ std::optional<std::string> user_setting(const char* name)
     return value;
 }
 
+bool user_names_gdr()
+{
+    return names_transport(user_setting("TLS").value_or(""), "gdr");
+}
+
 bool set_default(const char* name, const char* value)
 {
     // UCX's parser for configuration files is the one way in that the environment overrides. It
@@ -82,9 +88,16 @@ bool ucp_is_loading_us()
     });
 }
 
-bool protocols_v2_default()
+bool protocols_v2()
 {
-    return series().protocols_v2_default;
+    int enabled = 0;
+    const OptionTable table{
+        "PROTO_ENABLE",
+        "",
+        {{"PROTO_ENABLE", series().protocols_v2_default ? "y" : "n", "", 0, OptionType::boolean}},
+        sizeof(enabled)};
+    read_or_throw(table, &enabled, false);
+    return enabled != 0;
 }
 
 } // namespace gdr::abi

@@ -18,6 +18,10 @@ void register_options(const OptionTable& table, void* storage);
 // What the user gave for UCX_<name>, in the environment or in a ucx.conf; nothing when he did not.
 std::optional<std::string> user_setting(const char* name);
 
+// Whether the user asks for gdr by name in UCX_TLS, and not only for all: who does must learn at a
+// level that he sees why it, or a part of it, is not there; who does not need not.
+bool user_names_gdr();
+
 // Gives UCX_<name> a value as a ucx.conf would: variables of the environment, with an application's
 // own prefix too (<prefix>_UCX_<name>), go before it. For variables that UCX reads when a context
 // is made. Unlike an environment variable it is not inherited by child processes. False: UCX did
@@ -31,7 +35,12 @@ bool set_global_option(const char* name, const char* value);
 // default comes too late for the context it is making. To be asked while the library is loaded.
 bool ucp_is_loading_us();
 
-// Whether this UCX uses protocols v2 unless told otherwise.
-bool protocols_v2_default();
+// Whether UCP uses protocols v2: this series' default, or what the user says.
+bool protocols_v2();
+
+// Calls function once, before UCX reads variables for anybody else than this library: before UCP's
+// first context, and not in processes that have UCX loaded without using it. False, and nothing
+// done: UCX's calls do not pass through this library, which was opened when the process ran.
+bool before_variables_are_read(void (*function)());
 
 } // namespace gdr::abi

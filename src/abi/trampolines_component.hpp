@@ -73,6 +73,8 @@ ucs_status_t rkey_release(void* uct, uct_rkey_t rkey, void* handle)
 inline ucs_status_t rkey_compare(void*, uct_rkey_t first, uct_rkey_t second, const void*,
                                  int* result)
 {
+    if (result == nullptr)
+        return UCS_ERR_INVALID_PARAM;
     *result = first < second ? -1 : first > second;
     return UCS_OK;
 }
@@ -112,12 +114,24 @@ typename L::ConfigEntry config_entry(const OptionTable& table,
     return entry;
 }
 
+// UCX's ucs_container_of() asks a null pointer for the member, which is undefined where it is a
+// base class's.
+template <class L>
+const typename L::UctComponent* listed_component(const ucs_list_link_t* link)
+{
+    static const typename L::UctComponent model{};
+    const auto offset =
+        reinterpret_cast<const char*>(&model.list) - reinterpret_cast<const char*>(&model);
+    return reinterpret_cast<const typename L::UctComponent*>(reinterpret_cast<const char*>(link) -
+                                                             offset);
+}
+
 template <class L>
 bool is_registered(const char* name)
 {
     for (ucs_list_link_t* link = uct_components_list.next; link != &uct_components_list;
          link = link->next) {
-        const auto* uct = ucs_container_of(link, typename L::UctComponent, list);
+        const auto* uct = listed_component<L>(link);
         if (std::strcmp(uct->name, name) == 0)
             return true;
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "abi/trampolines_component.hpp"
+#include "abi/variable_reads.hpp"
 
 namespace gdr::abi {
 
@@ -11,8 +12,7 @@ namespace gdr::abi {
 template <class L>
 ucs_status_t fill_options(typename L::ConfigEntry& entry, void* storage)
 {
-    auto* fill = reinterpret_cast<typename L::FillOptions*>(
-        reinterpret_cast<void*>(ucs_config_parser_fill_opts));
+    auto* fill = reinterpret_cast<typename L::FillOptions*>(fill_options_of_libucs());
     if constexpr (std::is_invocable_v<typename L::FillOptions, void*, void*, const char*, int>)
         return fill(storage, &entry, UCS_DEFAULT_ENV_PREFIX, 0);
     else
@@ -63,7 +63,7 @@ uct_md_h perftest_md(const void* context)
         const auto* candidate = value_at<const void*>(context, offset);
         for (const ucs_list_link_t* link = uct_components_list.next; link != &uct_components_list;
              link = link->next) {
-            if (candidate == ucs_container_of(link, typename L::UctComponent, list))
+            if (candidate == listed_component<L>(link))
                 return value_at<uct_md_h>(context, offset + sizeof(candidate));
         }
     }

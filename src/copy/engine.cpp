@@ -7,6 +7,8 @@
 #include "abi/completion.hpp"
 #include "abi/host.hpp"
 #include "copy/host_memory.hpp"
+#include "cuda/readable.hpp"
+#include "cuda/relaxed_capture.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -60,7 +62,7 @@ Route route_of(const Place& destination, const Place& source)
 // Pinned memory is known to CUDA, and thus accessible; any other address has to be tried.
 void require_accessible(const Place& place, size_t length)
 {
-    if (!place.on_gpu() && !place.memory.pinned && !readable(place.address, length))
+    if (!place.on_gpu() && !place.memory.pinned && !cuda::readable(place.address, length))
         throw_inaccessible(place, length);
 }
 
@@ -72,7 +74,7 @@ class Engine::Issue {
   public:
     enum class Wait { no, yes };
 
-    Issue(Engine& engine, Wait wait) : engine_(engine), wait_(wait) {}
+    Issue(Engine& engine, Wait wait) : engine_(engine), wait_(wait), relaxed_(engine.driver_) {}
 
     // What was issued before a failure must not touch the caller's memory after the call.
     ~Issue()
@@ -85,7 +87,8 @@ class Engine::Issue {
     {
         if (!destination.on_gpu() && !source.on_gpu()) {
             if (!copy_host(destination.address, source.address, length))
-                throw_inaccessible(readable(source.address, length) ? destination : source, length);
+                throw_inaccessible(cuda::readable(source.address, length) ? destination : source,
+                                   length);
             return;
         }
         require_accessible(destination, length);
@@ -150,6 +153,7 @@ class Engine::Issue {
 
     Engine& engine_;
     const Wait wait_;
+    const cuda::RelaxedCapture relaxed_;
     std::optional<cuda::CurrentContext> current_;
     Stream* stream_ = nullptr;
     bool ended_ = false; // marked, or waited for
@@ -230,25 +234,25 @@ void Engine::end(const Operation& operation)
     abi::complete(operation.completion, status);
 }
 
+void Engine::collect_finished()
+{
+    const cuda::RelaxedCapture relaxed(driver_);
+    for_each_busy([&](DeviceStreams&, Stream& stream) {
+        while (std::optional<Operation> operation = stream.take_finished())
+            ended_.push_back(*operation);
+    });
+}
+
 unsigned Engine::progress()
 {
     if (in_flight_ == 0)
         return 0;
-    unsigned count = 0;
-    ending_.swap(ended_);
-    for (const Operation& operation : ending_) {
+    collect_finished();
+    ending_.swap(ended_); // completions may start copies
+    const auto count = static_cast<unsigned>(ending_.size());
+    for (const Operation& operation : ending_)
         end(operation);
-        ++count;
-    }
     ending_.clear();
-    for (size_t i = 0; i < devices_.size(); ++i) { // completions may add devices
-        for (auto& stream : *devices_[i]) {
-            while (std::optional<Operation> operation = stream->take_finished()) {
-                end(*operation);
-                ++count;
-            }
-        }
-    }
     while (!flushes_.empty() && oldest_in_flight() > flushes_.front().sequence) {
         uct_completion_t* completion = flushes_.front().completion;
         flushes_.pop_front();

@@ -74,14 +74,15 @@ class Engine {
     DeviceStreams& streams_of(CUdevice device);
     template <class Function>
     void for_each_busy(Function function);
+    void collect_finished();
     uint64_t oldest_in_flight();
     void end(const Operation& operation);
 
     const cuda::Driver& driver_;
     int event_fd_;
     std::vector<std::unique_ptr<DeviceStreams>> devices_; // in use; one for each GPU
-    std::vector<Operation> ended_;  // by the CPU or with their context; completions not called yet
-    std::vector<Operation> ending_; // those of them that progress() is at
+    std::vector<Operation> ended_;                        // completions not called yet
+    std::vector<Operation> ending_;                       // those of them that progress() is at
     std::deque<Flush> flushes_;
     uint64_t sequence_ = 0; // of the newest copy
     uint64_t in_flight_ = 0;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Careful access by process_vm_readv on this very process, which answers EFAULT for a bad address
+// Careful copies by process_vm_readv on this very process, which answers EFAULT for a bad address
 // on either side.
 
 #include "copy/host_memory.hpp"
@@ -12,16 +12,6 @@
 #include <unistd.h>
 
 namespace gdr::copy {
-
-bool readable(const void* address, size_t length)
-{
-    char bytes[2];
-    iovec here{bytes, sizeof(bytes)};
-    auto* first = static_cast<char*>(const_cast<void*>(address));
-    iovec probed[2] = {{first, 1}, {first + length - 1, 1}};
-    ssize_t done = process_vm_readv(getpid(), &here, 1, probed, 2, 0);
-    return done == 2 || (done < 0 && errno != EFAULT);
-}
 
 bool copy_host(void* destination, const void* source, size_t length)
 {

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Careful access to plain memory. To CUDA and to UCX a freed device pointer looks like any host
+// Careful copies of plain memory. To CUDA and to UCX a freed device pointer looks like any host
 // pointer; the CPU, or the CUDA driver on its behalf, then dies touching it. The kernel reports it
 // instead.
 #pragma once
@@ -8,11 +8,6 @@
 #include <cstddef>
 
 namespace gdr::copy {
-
-// Whether the CPU can read the first and the last byte of a non-empty range. One system call. True
-// where the kernel does not let this process ask (a seccomp filter, CONFIG_CROSS_MEMORY_ATTACH
-// off).
-bool readable(const void* address, size_t length);
 
 // Copies by the CPU. False when either range is not accessible; part of it may have been copied
 // then. Where the kernel does not let this process ask, a bad address is fatal as in memcpy.

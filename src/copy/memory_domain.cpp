@@ -5,17 +5,18 @@
 
 #include "copy/memory_domain.hpp"
 
-#include "abi/completion.hpp"
 #include "abi/host.hpp"
 #include "cuda/allocation.hpp"
 #include "cuda/device.hpp"
 #include "cuda/dmabuf.hpp"
-#include "cuda/pointer.hpp"
+#include "cuda/mapping.hpp"
+#include "mem/cuda_memory.hpp"
 #include "mem/gpu_direct.hpp"
-#include "mem/host_pages.hpp"
+#include "mem/reach.hpp"
 #include "plugin/unmap_watch.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <utility>
 
@@ -44,14 +45,37 @@ constexpr uint64_t bits(auto... types)
     return ((uint64_t{1} << types) | ...);
 }
 
-// Device memory that an HCA in use does not take is staged as managed memory is.
+// Device memory that an HCA in use does not take is staged as managed memory is. nvidia-peermem
+// takes what is made for it, and one allocation at a time.
 ucs_memory_type_t type_of(const cuda::Driver& driver, const cuda::Pointer& memory,
-                          const void* address)
+                          const void* address, bool several)
 {
     const bool staged = memory.kind == cuda::MemoryKind::managed ||
+                        mem::only_others_taken(memory.device) ||
                         (memory.context == nullptr && mem::peermem_in_use() &&
-                         !cuda::rdma_capable(driver, address));
+                         (several || !cuda::rdma_capable(driver, address)));
     return staged ? UCS_MEMORY_TYPE_CUDA_MANAGED : UCS_MEMORY_TYPE_CUDA;
+}
+
+// Once, with what is known of it: that copies go another way than expected is no failure.
+void tell(const mem::Reach& reach, const void* address)
+{
+    static std::atomic<bool> told_of_parts{false}, told_of_staging{false};
+    if (reach.limit.empty())
+        return;
+    const bool told = (reach.staged ? told_of_staging : told_of_parts).exchange(true);
+    const abi::LogLevel level = told ? abi::LogLevel::diag : abi::LogLevel::warn;
+    if (reach.staged)
+        abi::log_message(level, __FILE__, __LINE__,
+                         "GPU memory at %p is staged through host memory, which is slower: %s. Use "
+                         "memory that this process has allocated, and fewer or smaller buffers "
+                         "where the BAR1 aperture is full",
+                         address, reach.limit.c_str());
+    else
+        abi::log_message(level, __FILE__, __LINE__,
+                         "GPU memory at %p is not registered as a whole, but in parts as they are "
+                         "used: %s. Use fewer or smaller allocations, or a larger BAR1 aperture",
+                         address, reach.limit.c_str());
 }
 
 constexpr uint64_t kCudaTypes = bits(UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA_MANAGED);
@@ -130,32 +154,38 @@ CUresult MemoryDomain::in_any_context(auto call)
 }
 
 bool MemoryDomain::pin(void* address, size_t length)
-{
+try {
     cuda::Pointer memory = cuda::classify(driver_, address);
     if (memory.kind != cuda::MemoryKind::host || memory.pinned)
         return false;
-    CUresult result = in_any_context(
-        [&] { return driver_.cuMemHostRegister(address, length, CU_MEMHOSTREGISTER_PORTABLE); });
-    if (result != CUDA_SUCCESS)
-        gdr_log(debug, "%zu bytes at %p stay pageable: cuMemHostRegister: %s", length, address,
-                cuda::error_text(result).c_str());
-    return result == CUDA_SUCCESS;
+    cuda::check(in_any_context([&] {
+                    return driver_.cuMemHostRegister(address, length, CU_MEMHOSTREGISTER_PORTABLE);
+                }),
+                "cuMemHostRegister");
+    return true;
+} catch (const cuda::Error& error) {
+    gdr_log(debug, "%zu bytes at %p stay pageable: %s", length, address, error.what());
+    return false;
 }
 
+// Fails where the context that pinned it was destroyed, which unpinned it, and so when the driver
+// is gone.
 void MemoryDomain::unpin(void* address)
-{
-    CUresult result = in_any_context([&] { return driver_.cuMemHostUnregister(address); });
-    if (result != CUDA_SUCCESS) // the context that pinned it was destroyed, which unpinned it
-        gdr_log(debug, "cuMemHostUnregister(%p): %s", address, cuda::error_text(result).c_str());
+try {
+    cuda::check(in_any_context([&] { return driver_.cuMemHostUnregister(address); }),
+                "cuMemHostUnregister");
+} catch (const cuda::Error& error) {
+    gdr_log(debug, "%p: %s", address, error.what());
 }
 
 ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
 {
+    if (invalidated != nullptr) // nobody else could reach the memory
+        return UCS_ERR_UNSUPPORTED;
     if (memh != &nothing) {
         std::unique_ptr<Registration> registration(static_cast<Registration*>(memh));
         unpin(registration->address);
     }
-    abi::complete(invalidated, UCS_OK);
     return UCS_OK;
 }
 
@@ -209,23 +239,56 @@ ucs_status_t MemoryDomain::free(uct_mem_h memh)
 
 std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t length)
 {
-    auto where = reinterpret_cast<uintptr_t>(address);
     // No bytes may be anywhere, also where the next allocation will be.
-    bool kept = keeps_host_pages_ && length != 0;
-    if (kept && mem::host_pages::contains(where))
-        return std::nullopt;
-    cuda::Pointer memory = cuda::classify(driver_, address);
-    if (memory.kind == cuda::MemoryKind::host) {
-        if (kept && !memory.pinned)
-            mem::host_pages::add(where);
-        return std::nullopt;
+    try {
+        const auto memory =
+            mem::find_cuda_memory(driver_, address, keeps_host_pages_ && length != 0);
+        if (!memory)
+            return std::nullopt;
+        return describe(*memory, address, length);
+    } catch (const cuda::Error& error) {
+        static std::atomic<bool> told{false};
+        abi::log_message(told.exchange(true) ? abi::LogLevel::diag : abi::LogLevel::warn, __FILE__,
+                         __LINE__, "CUDA does not say what the memory at %p is: %s", address,
+                         error.what());
+        return abi::MemoryInfo{
+            .type = UCS_MEMORY_TYPE_CUDA_MANAGED,
+            .sys_device = UCS_SYS_DEVICE_ID_UNKNOWN,
+            .base = const_cast<void*>(address),
+            .length = length,
+        };
     }
-    cuda::finish_memops(driver_, memory);
-    return abi::MemoryInfo{
-        .type = type_of(driver_, memory, address),
+}
+
+// UCP registers the range that it is told, so that has to hold all of the buffer.
+abi::MemoryInfo MemoryDomain::describe(const cuda::Pointer& memory, const void* address,
+                                       size_t length) const
+{
+    const uintptr_t wanted = reinterpret_cast<uintptr_t>(address) + length;
+    const bool several = memory.mapped && wanted > memory.end();
+    cuda::Pointer last = memory;
+    while (last.end() < wanted) {
+        const std::optional<cuda::Pointer> after = cuda::mapping_after(driver_, last);
+        if (!after)
+            break;
+        last = *after;
+    }
+    ucs_memory_type_t type = type_of(driver_, memory, address, several);
+    uintptr_t base = memory.base;
+    uintptr_t end = last.end();
+    if (type == UCS_MEMORY_TYPE_CUDA && length > 0) {
+        const mem::Reach reach = mem::reach(memory, reinterpret_cast<uintptr_t>(address), length);
+        tell(reach, address);
+        if (reach.staged)
+            type = UCS_MEMORY_TYPE_CUDA_MANAGED;
+        base = std::max(base, reach.start);
+        end = std::min(end, reach.end);
+    }
+    return {
+        .type = type,
         .sys_device = sys_devices_.at(memory.device),
-        .base = reinterpret_cast<void*>(memory.base),
-        .length = memory.length,
+        .base = reinterpret_cast<void*>(base),
+        .length = end - base,
     };
 }
 

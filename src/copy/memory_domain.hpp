@@ -48,11 +48,14 @@ class MemoryDomain final : public abi::MemoryDomain {
 
     // One call of the driver, and another when an allocation is seen for the first time
     // (cuda::finish_memops): UCP asks here before anything reads the memory. None for host memory
-    // that was asked about before.
+    // that was asked about before. UCP takes every failure for "host memory", which its CPU then
+    // touches: memory that cannot be asked about and that the CPU cannot read is told to be managed
+    // memory, which UCP leaves to the copy interface, where the failure becomes the operation's.
     std::optional<abi::MemoryInfo> query(const void* address, size_t length) override;
     abi::Dmabuf export_dmabuf(const void* address, size_t length) override;
 
   private:
+    abi::MemoryInfo describe(const cuda::Pointer& memory, const void* address, size_t length) const;
     bool pin(void* address, size_t length);
     void unpin(void* address);
     CUresult in_any_context(auto call);

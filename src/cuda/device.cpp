@@ -52,9 +52,14 @@ Device describe(const Driver& driver, int ordinal)
                                                                                          : 0;
     };
     device.dmabuf = optional(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) != 0;
+    device.shared = optional(CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_DEFAULT;
     device.gpudirect_rdma = optional(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED) != 0;
-    device.flush_options = optional(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS);
-    device.writes_ordering = optional(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
+    device.sees_rdma_writes = optional(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
+                              CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    device.flushes_rdma_writes =
+        driver.cuFlushGPUDirectRDMAWrites != nullptr &&
+        (optional(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS) &
+         CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST) != 0;
     return device;
 }
 

@@ -19,13 +19,13 @@ struct Device {
     size_t memory;    // bytes
 
     bool dmabuf;         // memory can be exported as a dmabuf
+    bool shared;         // compute mode: any process may make a context, which takes it from nobody
     bool gpudirect_rdma; // GPUDirect RDMA at all, be it by dmabuf or nvidia-peermem
 
-    // Bits of CUflushGPUDirectRDMAWritesOptions: ways to make an HCA's writes visible from the
-    // host.
-    int flush_options;
-    // CUGPUDirectRDMAWritesOrdering: to whom an HCA's writes are visible in order without a flush.
-    int writes_ordering;
+    // Whether what runs on it sees an HCA's writes in order, or has to be made to by a flush, which
+    // it may lack.
+    bool sees_rdma_writes;
+    bool flushes_rdma_writes;
 };
 
 // All devices, by ordinal. Creates no context. Throws Error. Any thread.

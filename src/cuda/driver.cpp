@@ -2,6 +2,7 @@
 //
 // Finding and initialising libcuda.so.1, once in a process.
 #include "cuda/driver.hpp"
+#include "cuda/relaxed_capture.hpp"
 
 #include <atomic>
 #include <mutex>
@@ -18,7 +19,8 @@ constexpr const char* kLibrary = "libcuda.so.1";
 struct Loader {
     std::mutex mutex;
     bool tried = false;
-    Driver table{};
+    Driver library{}; // the driver's own functions
+    Driver table{};   // what everybody calls
     std::string reason;
     std::atomic<const Driver*> loaded{nullptr};
     std::atomic<bool> forked{false};
@@ -37,6 +39,19 @@ bool look_up(void* library, const char* symbol, Function& function)
     return function != nullptr;
 }
 
+// A function of the driver, called in the scope of a RelaxedCapture.
+template <auto Driver::*function>
+struct Relaxed;
+template <typename... Arguments, CUresult (*Driver::*function)(Arguments...)>
+struct Relaxed<function> {
+    static CUresult call(Arguments... arguments)
+    {
+        const Driver& library = loader().library;
+        const RelaxedCapture relaxed(library);
+        return (library.*function)(arguments...);
+    }
+};
+
 // Empty on success.
 std::string fill(Driver& table, void* library)
 {
@@ -50,8 +65,22 @@ std::string fill(Driver& table, void* library)
 #undef GDR_CUDA_LOOK_UP
 #undef GDR_CUDA_NAME
     look_up(library, "cuMemGetHandleForAddressRange", table.cuMemGetHandleForAddressRange);
+    look_up(library, "cuFlushGPUDirectRDMAWrites", table.cuFlushGPUDirectRDMAWrites);
     look_up(library, "cuCtxGetId", table.cuCtxGetId);
     return {};
+}
+
+Driver relax(const Driver& library)
+{
+    Driver table = library;
+#define GDR_CUDA_RELAX(function) table.function = Relaxed<&Driver::function>::call;
+    GDR_CUDA_RELAXED_FUNCTIONS(GDR_CUDA_RELAX)
+#undef GDR_CUDA_RELAX
+    if (library.cuMemGetHandleForAddressRange != nullptr)
+        table.cuMemGetHandleForAddressRange = Relaxed<&Driver::cuMemGetHandleForAddressRange>::call;
+    if (library.cuFlushGPUDirectRDMAWrites != nullptr)
+        table.cuFlushGPUDirectRDMAWrites = Relaxed<&Driver::cuFlushGPUDirectRDMAWrites>::call;
+    return table;
 }
 
 // Empty on success.
@@ -60,8 +89,9 @@ std::string load(Loader& l)
     void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr)
         return dlerror(); // names the file
-    if (std::string missing = fill(l.table, library); !missing.empty())
+    if (std::string missing = fill(l.library, library); !missing.empty())
         return missing;
+    l.table = relax(l.library);
     if (CUresult result = l.table.cuInit(0); result != CUDA_SUCCESS)
         return "cuInit: " + error_text(l.table, result);
     int devices = 0;
@@ -78,6 +108,11 @@ std::string load(Loader& l)
 }
 
 } // namespace
+
+bool driver_is_installed()
+{
+    return dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL) != nullptr;
+}
 
 const Driver* loaded_driver()
 {

@@ -12,8 +12,9 @@
 
 #include <string>
 
-// Every function that is used; a driver without one of them is not used at all.
-#define GDR_CUDA_FUNCTIONS(FUNCTION)                                                               \
+// Every function that is used; a driver without one of them is not used at all. These touch nothing
+// that a capture of streams depends on, in no mode.
+#define GDR_CUDA_HARMLESS_FUNCTIONS(FUNCTION)                                                      \
     FUNCTION(cuCtxGetCurrent)                                                                      \
     FUNCTION(cuCtxGetDevice)                                                                       \
     FUNCTION(cuCtxPopCurrent)                                                                      \
@@ -25,16 +26,22 @@
     FUNCTION(cuDeviceGetPCIBusId)                                                                  \
     FUNCTION(cuDeviceGetUuid)                                                                      \
     FUNCTION(cuDevicePrimaryCtxGetState)                                                           \
-    FUNCTION(cuDevicePrimaryCtxRelease)                                                            \
-    FUNCTION(cuDevicePrimaryCtxRetain)                                                             \
     FUNCTION(cuDeviceTotalMem)                                                                     \
-    FUNCTION(cuEventCreate)                                                                        \
-    FUNCTION(cuEventDestroy)                                                                       \
-    FUNCTION(cuEventQuery)                                                                         \
     FUNCTION(cuEventRecord)                                                                        \
     FUNCTION(cuGetErrorName)                                                                       \
     FUNCTION(cuGetErrorString)                                                                     \
     FUNCTION(cuInit)                                                                               \
+    FUNCTION(cuPointerGetAttributes)                                                               \
+    FUNCTION(cuThreadExchangeStreamCaptureMode)
+
+// These, or some of them, a capture under way in any thread may prohibit: they run in the scope of
+// a RelaxedCapture.
+#define GDR_CUDA_RELAXED_FUNCTIONS(FUNCTION)                                                       \
+    FUNCTION(cuDevicePrimaryCtxRelease)                                                            \
+    FUNCTION(cuDevicePrimaryCtxRetain)                                                             \
+    FUNCTION(cuEventCreate)                                                                        \
+    FUNCTION(cuEventDestroy)                                                                       \
+    FUNCTION(cuEventQuery)                                                                         \
     FUNCTION(cuLaunchHostFunc)                                                                     \
     FUNCTION(cuMemAlloc)                                                                           \
     FUNCTION(cuMemAllocManaged)                                                                    \
@@ -45,11 +52,14 @@
     FUNCTION(cuMemcpyAsync)                                                                        \
     FUNCTION(cuMemcpyPeerAsync)                                                                    \
     FUNCTION(cuMemsetD8)                                                                           \
-    FUNCTION(cuPointerGetAttributes)                                                               \
     FUNCTION(cuPointerSetAttribute)                                                                \
     FUNCTION(cuStreamCreate)                                                                       \
     FUNCTION(cuStreamDestroy)                                                                      \
     FUNCTION(cuStreamSynchronize)
+
+#define GDR_CUDA_FUNCTIONS(FUNCTION)                                                               \
+    GDR_CUDA_HARMLESS_FUNCTIONS(FUNCTION)                                                          \
+    GDR_CUDA_RELAXED_FUNCTIONS(FUNCTION)
 
 namespace gdr::cuda {
 
@@ -59,7 +69,8 @@ struct Driver {
 #undef GDR_CUDA_MEMBER
 
     // Functions that a driver may lack; nullptr then.
-    decltype(&::cuMemGetHandleForAddressRange) cuMemGetHandleForAddressRange; // CUDA 11.7
+    decltype(&::cuMemGetHandleForAddressRange) cuMemGetHandleForAddressRange; // CUDA 11.7; relaxed
+    decltype(&::cuFlushGPUDirectRDMAWrites) cuFlushGPUDirectRDMAWrites;       // CUDA 11.3; relaxed
     CUresult (*cuCtxGetId)(CUcontext context, unsigned long long* id);        // CUDA 12.0
 };
 
@@ -75,6 +86,10 @@ const Driver* driver();
 // that is missing, the error of cuInit, no device, or fork. Empty before the first call and where
 // there is a driver.
 std::string unavailable_reason();
+
+// Whether there is a driver's library to load. Loads it, but does not initialise CUDA, so that
+// children of this process can still use it; whether there is a device only driver() tells.
+bool driver_is_installed();
 
 // The driver if it has been loaded already; never loads it.
 const Driver* loaded_driver();

@@ -2,6 +2,7 @@
 //
 // Classification by one query of several attributes.
 #include "cuda/pointer.hpp"
+#include "cuda/readable.hpp"
 
 #include <iterator>
 
@@ -65,12 +66,12 @@ Pointer classify(const Driver& driver, const void* address)
     };
     void* values[] = {&type, &managed, &device, &id, &base, &length, &context, &pool, &sync_memops};
     static_assert(std::size(attributes) == std::size(values));
-    check(driver.cuPointerGetAttributes(std::size(attributes), attributes, values,
-                                        reinterpret_cast<CUdeviceptr>(address)),
-          "cuPointerGetAttributes");
-
     Pointer pointer;
-    if (type == 0)
+    CUresult result = driver.cuPointerGetAttributes(std::size(attributes), attributes, values,
+                                                    reinterpret_cast<CUdeviceptr>(address));
+    if (result != CUDA_SUCCESS && !readable(address, 1))
+        throw Error(result, "cuPointerGetAttributes");
+    if (result != CUDA_SUCCESS || type == 0)
         return pointer;
     if (managed != 0)
         pointer.kind = MemoryKind::managed;
@@ -78,8 +79,12 @@ Pointer classify(const Driver& driver, const void* address)
         pointer.pinned = true;
     else
         pointer.kind = MemoryKind::device;
-    if (pointer.kind == MemoryKind::device && context == nullptr && pool == nullptr)
+    if (pointer.kind == MemoryKind::device && context == nullptr && pool == nullptr) {
+        pointer.mapped = true;
+        pointer.reserved = base;
+        pointer.reserved_length = length;
         find_mapping(driver, address, base, length);
+    }
     pointer.device = device;
     pointer.buffer_id = id;
     pointer.base = base;

@@ -23,13 +23,18 @@ struct Pointer {
     uint64_t buffer_id = 0; // of the allocation; not used again in the process once that is freed
     uintptr_t base = 0;     // of the allocation; of cuMemCreate memory, of the mapping
     size_t length = 0;      // of the same, in bytes
+    bool mapped = false;    // memory of cuMemCreate: see mapping.hpp
+    uintptr_t reserved = 0; // mapped: the addresses that were reserved, which may have holes
+    size_t reserved_length = 0;
     CUcontext context = nullptr; // that owns it; nullptr for memory of a pool and of cuMemCreate
     bool sync_memops = false;    // see finish_memops()
+
+    uintptr_t end() const { return base + length; }
 };
 
-// One call of the driver, 40 to 100 ns; two for memory of cuMemCreate. Throws Error where the query
-// fails as such (a driver shutting down); an address that is unknown is no failure, but host
-// memory.
+// One call of the driver, 40 to 100 ns; two for memory of cuMemCreate. An address that is unknown
+// is no failure, but host memory. Where the query fails as such (a driver shutting down, as the
+// process ends) what the CPU can read is host memory; throws Error otherwise.
 Pointer classify(const Driver& driver, const void* address);
 
 // Where the mapping of device memory that holds an address begins: for memory of a pool, before the
@@ -47,14 +52,16 @@ bool rdma_capable(const Driver& driver, const void* address);
 // last one included, wait for their bytes, by CU_POINTER_ATTRIBUTE_SYNC_MEMOPS. One call of the
 // driver for each allocation, none once it is set. Only for memory that a context owns; for that of
 // a pool the attribute has no effect, that of cuMemCreate has none: there the application has to
-// synchronise itself.
+// synchronise itself. While a capture forbids it even in relaxed mode it is left to the next time.
 inline void finish_memops(const Driver& driver, const Pointer& memory)
 {
     if (memory.kind != MemoryKind::device || memory.context == nullptr || memory.sync_memops)
         return;
     unsigned on = 1;
-    check(driver.cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, memory.base),
-          "cuPointerSetAttribute(SYNC_MEMOPS)");
+    CUresult result =
+        driver.cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, memory.base);
+    if (result != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+        check(result, "cuPointerSetAttribute(SYNC_MEMOPS)");
 }
 
 // Pointer::buffer_id alone: 0 for memory that CUDA does not know, and where the query fails. The

@@ -3,6 +3,8 @@
 // Finding, making and forgetting regions.
 #include "mem/cache.hpp"
 
+#include "mem/caches.hpp"
+
 #include <cerrno>
 #include <deque>
 #include <vector>
@@ -62,6 +64,8 @@ uint64_t next_cache_id()
     return ++last;
 }
 
+std::atomic<uint64_t> changes_of_device_memory{0};
+
 // A reference, unless the region has none: then it is nobody's.
 bool try_reference(Region& region)
 {
@@ -75,29 +79,41 @@ bool try_reference(Region& region)
     return false;
 }
 
+bool is_host(const Region& region)
+{
+    return region.kind == MemoryKind::host;
+}
+
 } // namespace
 
 Cache::Cache(const verbs::Device& hca, ibv_pd* pd, bool keep_host)
     : id_(next_cache_id()), keep_host_(keep_host), registrar_(hca, pd),
       unmaps_seen_(UnmapLog::instance().end())
 {
+    Caches::instance().add(*this);
 }
 
 Cache::~Cache()
 {
+    Caches::instance().remove(*this);
     std::lock_guard guard(lock_);
     while (!regions_.empty()) {
         forget(regions_.begin());
     }
 }
 
+// Whoever acquires memory that was unmapped before, by him or by somebody he heard from, must not
+// get what was registered before that. He finds the unmapping counted in the log's end. If the
+// cache's position is this end too, all that was unmapped was forgotten before the position moved
+// there: so the position is read first (acquire, where apply_unmaps() releases), and what is valid
+// after it. Elsewise the log is read, under the lock.
 bool Cache::usable(const Region& region, uintptr_t address, size_t length) const
 {
+    const uint64_t position = unmaps_seen_.load(std::memory_order_acquire);
     return region.owner_id == id_ && region.valid.load(std::memory_order_acquire) &&
            region.covers(address, length) &&
-           (region.kind == MemoryKind::host
-                ? unmaps_seen_.load(std::memory_order_relaxed) == UnmapLog::instance().end()
-                : Registrar::same_buffer(region));
+           (region.kind == MemoryKind::host ? position == UnmapLog::instance().end()
+                                            : Registrar::same_buffer(region, address, length));
 }
 
 Region* Cache::acquire(uintptr_t address, size_t length, Failure* failure)
@@ -121,17 +137,49 @@ Region* Cache::acquire_slow(uintptr_t address, size_t length, Failure* failure)
     std::lock_guard guard(lock_);
     apply_unmaps();
     Region* region = find(address, length);
-    if (region == nullptr) {
-        region = make(registrar_.describe(address, length), failure);
-    }
     if (region != nullptr) {
         region->references.fetch_add(1, std::memory_order_relaxed);
-        // That read-only memory becomes writable is not seen.
-        if (region->kind == MemoryKind::host && (!keep_host_ || region->read_only)) {
-            forget(regions_.find(region->start)); // the caller's reference is the only one
-        }
+    } else {
+        region = make(registrar_.describe(address, length), address, length, Room::unused, failure);
+    }
+    if (region != nullptr && region->kind == MemoryKind::device && !serves_device_memory()) {
+        serves_device_.store(true, std::memory_order_relaxed);
+        changes_of_device_memory.fetch_add(1, std::memory_order_release);
     }
     return region;
+}
+
+Cache::Proof Cache::prove(uintptr_t address, size_t length)
+{
+    std::lock_guard guard(lock_);
+    apply_unmaps();
+    Region* region = find(address, length);
+    if (region != nullptr) {
+        return {Proof::Outcome::registered, region->start, region->end, {}};
+    }
+    const Target target = registrar_.describe(address, length);
+    if (gpu_direct().method(target.gpu) == Method::none) {
+        return {};
+    }
+    Failure failure;
+    region = make(target, address, length, Room::free, &failure);
+    if (region == nullptr) {
+        return {Proof::Outcome::refused, 0, 0, failure.cause};
+    }
+    const Proof proof{Proof::Outcome::registered, region->start, region->end, failure.cause};
+    release(region);
+    return proof;
+}
+
+uint64_t Cache::changes()
+{
+    return changes_of_device_memory.load(std::memory_order_acquire);
+}
+
+void Cache::collect_unmapped()
+{
+    std::lock_guard guard(lock_);
+    apply_unmaps();
 }
 
 Region* Cache::find(uintptr_t address, size_t length)
@@ -145,43 +193,97 @@ Region* Cache::find(uintptr_t address, size_t length)
     if (!region->covers(address, length)) {
         return nullptr;
     }
-    if (region->kind == MemoryKind::device && !Registrar::same_buffer(*region)) {
+    if (region->kind == MemoryKind::device && !Registrar::same_buffer(*region, address, length)) {
         forget(found); // the memory was freed, and the address given out again
         return nullptr;
     }
     return region;
 }
 
-Region* Cache::make(const Target& wanted, Failure* failure)
+void Cache::take_out(std::map<uintptr_t, Region*>::iterator found)
 {
-    // Host regions that overlap become one: neighbouring buffers are often used together.
-    Target target = wanted;
-    if (target.kind == MemoryKind::host) {
-        auto overlaps = regions_.lower_bound(target.start);
-        if (overlaps != regions_.begin() && std::prev(overlaps)->second->end > target.start) {
-            --overlaps;
+    found->second->valid.store(false, std::memory_order_release);
+    regions_.erase(found);
+}
+
+void Cache::forget(std::map<uintptr_t, Region*>::iterator found)
+{
+    Region* region = found->second;
+    take_out(found);
+    release(region);
+}
+
+void Cache::forget_overlapping(uintptr_t start, uintptr_t end, const auto& is_meant)
+{
+    auto region = regions_.upper_bound(start);
+    while (region != regions_.begin() && std::prev(region)->second->end > start) {
+        --region;
+    }
+    while (region != regions_.end() && region->second->start < end) {
+        auto next = std::next(region);
+        if (is_meant(*region->second)) {
+            forget(region);
         }
-        for (; overlaps != regions_.end() && overlaps->second->start < wanted.end; ++overlaps) {
-            if (overlaps->second->kind == MemoryKind::host) {
-                target.start = std::min(target.start, overlaps->second->start);
-                target.end = std::max(target.end, overlaps->second->end);
+        region = next;
+    }
+}
+
+// As a whole, so that it is done once; else what is asked for, as long as the memory lives.
+verbs::MemoryRegion Cache::register_device(Target& target, uintptr_t address, size_t length,
+                                           Failure* failure)
+{
+    constexpr size_t kMostInParts = 4096; // then they are found out again
+    sweep().release();
+    const uint64_t id = target.buffer_ids.first();
+    const Target part = Registrar::narrowed(target, address, length);
+    verbs::MemoryRegion mr;
+    if (!in_parts_.contains(id)) {
+        mr = registrar_.register_memory(target, failure);
+        if (!mr && failure->error == ENOMEM) {
+            for (size_t seen = 0, all = regions_.size(); seen < all;) {
+                Swept swept = sweep();
+                seen += swept.seen;
+                swept.release();
             }
+            mr = registrar_.register_memory(target, failure);
         }
+        if (mr || failure->unsupported || (part.start == target.start && part.end == target.end)) {
+            return mr;
+        }
+        if (in_parts_.size() >= kMostInParts) {
+            in_parts_.clear();
+        }
+        in_parts_.insert(id);
     }
-    verbs::MemoryRegion mr = registrar_.register_memory(target, failure);
-    if ((!mr || target.read_only) && (target.start != wanted.start || target.end != wanted.end)) {
-        target = wanted; // part of the union is gone, or may not be written
-        mr = registrar_.register_memory(target, failure);
+    target = part;
+    Failure of_part;
+    mr = registrar_.register_memory(target, &of_part);
+    if (!mr) {
+        *failure = of_part;
     }
-    if (!mr && failure->error == ENOMEM && forget_unused()) {
-        mr = registrar_.register_memory(target, failure);
+    return mr;
+}
+
+Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, Failure* failure)
+{
+    const auto attempt = [&] {
+        return target.kind == MemoryKind::device ? register_device(target, address, length, failure)
+                                                 : registrar_.register_memory(target, failure);
+    };
+    verbs::MemoryRegion mr = attempt();
+    if (!mr && failure->error == ENOMEM && room == Room::unused && forget_unused()) {
+        mr = attempt();
     }
     if (!mr) {
         return nullptr;
     }
-    forget_overlapping(target.start, target.end, false);
     registrations_.fetch_add(1, std::memory_order_relaxed);
+    if (target.kind == MemoryKind::device) {
+        Caches::instance().alarm().add(target.end - target.start);
+    }
 
+    // That read-only memory becomes writable is not seen.
+    const bool kept = target.kind == MemoryKind::device || (keep_host_ && !target.read_only);
     Region* region = RegionPool::instance().take();
     region->owner_id = id_;
     region->start = target.start;
@@ -190,55 +292,81 @@ Region* Cache::make(const Target& wanted, Failure* failure)
     region->rkey = mr->rkey;
     region->kind = target.kind;
     region->read_only = target.read_only;
-    region->first_buffer_id = target.first_buffer_id;
-    region->last_buffer_id = target.last_buffer_id;
+    region->buffer_ids = target.buffer_ids;
     region->mr = std::move(mr);
-    region->valid.store(true, std::memory_order_relaxed);
-    region->references.store(1, std::memory_order_release); // the cache's
-    regions_.emplace(region->start, region);
+    region->valid.store(kept, std::memory_order_relaxed);
+    region->references.store(kept ? 2 : 1, std::memory_order_release); // the caller's and ours
+    if (kept) {
+        forget_superseded(*region);
+        regions_.emplace(region->start, region);
+    }
     return region;
+}
+
+// What lies within the new region, and what was registered for other memory that was here before.
+void Cache::forget_superseded(const Region& by)
+{
+    forget_overlapping(by.start, by.end, [&](const Region& region) {
+        return (region.start >= by.start && region.end <= by.end) || region.kind != by.kind ||
+               (region.kind == MemoryKind::device && !Registrar::same_buffer(region));
+    });
 }
 
 void Cache::apply_unmaps()
 {
-    UnmapLog& log = UnmapLog::instance();
-    UnmapLog::Range range;
-    uint64_t position = unmaps_seen_.load(std::memory_order_relaxed);
-    for (;;) {
-        switch (log.read(&position, &range)) {
-        case UnmapLog::Result::range:
-            forget_overlapping(range.start, range.start + range.length, true);
-            break;
-        case UnmapLog::Result::lost:
-            forget_overlapping(0, UINTPTR_MAX, true);
-            break;
-        case UnmapLog::Result::none:
-            unmaps_seen_.store(position, std::memory_order_relaxed);
-            return;
+    const uint64_t position = UnmapLog::instance().read(
+        unmaps_seen_.load(std::memory_order_relaxed),
+        [this](UnmapLog::Range range) { forget_overlapping(range.start, range.end, is_host); });
+    unmaps_seen_.store(position, std::memory_order_release); // after what was forgotten
+}
+
+Cache::Swept Cache::sweep()
+{
+    constexpr size_t kMostSteps = 1024;
+    Swept swept;
+    // A driver call each, of some 80 ns; a registration costs 40 us and more.
+    size_t looks = swept.dead.size();
+    for (size_t steps = std::min(kMostSteps, regions_.size()); steps > 0 && looks > 0; --steps) {
+        auto next = regions_.upper_bound(swept_);
+        if (next == regions_.end()) {
+            next = regions_.begin();
         }
+        swept_ = next->first;
+        ++swept.seen;
+        if (!is_host(*next->second)) {
+            --looks;
+            if (!Registrar::same_buffer(*next->second)) {
+                swept.dead[swept.count++] = next->second;
+                take_out(next);
+            }
+        }
+    }
+    return swept;
+}
+
+void Cache::Swept::release()
+{
+    for (size_t i = 0; i < count; ++i) {
+        Cache::release(dead[i]);
     }
 }
 
-void Cache::forget(std::map<uintptr_t, Region*>::iterator found)
+// Some at a time, so that transfers wait for no more than that, and for no deregistration.
+void Cache::collect_freed()
 {
-    Region* region = found->second;
-    regions_.erase(found);
-    region->valid.store(false, std::memory_order_release);
-    release(region);
-}
-
-void Cache::forget_overlapping(uintptr_t start, uintptr_t end, bool host_only)
-{
-    auto region = regions_.upper_bound(start);
-    if (region != regions_.begin() && std::prev(region)->second->end > start) {
-        --region;
+    if (cuda::loaded_driver() == nullptr) {
+        return;
     }
-    while (region != regions_.end() && region->second->start < end) {
-        auto next = std::next(region);
-        if (!host_only || region->second->kind == MemoryKind::host) {
-            forget(region);
+    size_t left = SIZE_MAX;
+    while (left > 0) {
+        Swept swept;
+        {
+            std::lock_guard guard(lock_);
+            left = std::min(left, regions_.size());
+            swept = sweep();
         }
-        region = next;
+        left -= std::min(left, swept.seen);
+        swept.release();
     }
 }
 
@@ -282,6 +410,9 @@ void Cache::invalidate(Region* region, Region::Notification notification)
 void Cache::destroy(Region* region)
 {
     region->mr.reset();
+    if (!is_host(*region)) {
+        changes_of_device_memory.fetch_add(1, std::memory_order_release);
+    }
     std::vector<Region::Notification> notifications;
     notifications.swap(region->on_unreachable);
     RegionPool::instance().put(region);

@@ -12,8 +12,11 @@
 #include "mem/registrar.hpp"
 #include "mem/unmap_log.hpp"
 
+#include <array>
 #include <map>
 #include <mutex>
+#include <set>
+#include <string>
 
 namespace gdr::mem {
 
@@ -30,12 +33,40 @@ class Cache {
     // the failure otherwise.
     Region* acquire(uintptr_t address, size_t length, Failure* failure);
 
+    // Whether device memory can be registered, found out by doing so: it stays registered, as long
+    // as nothing else needs the room. What others may need is not given up for it.
+    struct Proof {
+        enum class Outcome {
+            not_asked, // the HCA takes no memory of this GPU
+            registered,
+            refused,
+        };
+        Outcome outcome = Outcome::not_asked;
+        uintptr_t start = 0; // of what is registered
+        uintptr_t end = 0;
+        std::string limit; // why it is not all, if that was tried
+    };
+    Proof prove(uintptr_t address, size_t length);
+
+    // Whether device memory was ever acquired.
+    bool serves_device_memory() const { return serves_device_.load(std::memory_order_relaxed); }
+
+    // Counts what may change a proof, in any cache.
+    static uint64_t changes();
+
     // Gives the reference back.
     static void release(Region* region);
 
     // release(), and nobody finds the region again; notification, if it has a call, is called once
     // the HCA no longer lets anybody at the memory by it: with the last reference.
     void invalidate(Region* region, Region::Notification notification);
+
+    // Deregisters what is registered of host memory that was unmapped, unless it is in use: as long
+    // as it is registered the system does not have it back. acquire() does no more than it needs.
+    void collect_unmapped();
+
+    // The same for device memory that was freed, which nobody tells: asks about each registration.
+    void collect_freed();
 
     const GpuDirect& gpu_direct() const { return registrar_.gpu_direct(); }
     uint64_t registrations() const { return registrations_.load(std::memory_order_relaxed); }
@@ -47,10 +78,26 @@ class Cache {
     // With lock_ held.
     void apply_unmaps();
     Region* find(uintptr_t address, size_t length);
-    Region* make(const Target& wanted, Failure* failure);
+    enum class Room { free, unused }; // what a registration may take
+    Region* make(Target target, uintptr_t address, size_t length, Room room, Failure* failure);
+    verbs::MemoryRegion register_device(Target& target, uintptr_t address, size_t length,
+                                        Failure* failure);
     void forget(std::map<uintptr_t, Region*>::iterator region);
-    void forget_overlapping(uintptr_t start, uintptr_t end, bool host_only);
+    void forget_overlapping(uintptr_t start, uintptr_t end, const auto& is_meant);
+    void forget_superseded(const Region& by);
     bool forget_unused();
+
+    // Goes on looking through the regions, at some of device memory, and takes out those whose
+    // memory was freed: with dmabuf the GPU's driver keeps it as long as it is registered.
+    struct Swept {
+        std::array<Region*, 64> dead; // to be released
+        size_t count = 0;
+        size_t seen = 0; // regions of any kind
+
+        void release();
+    };
+    Swept sweep();
+    void take_out(std::map<uintptr_t, Region*>::iterator region);
 
     static void destroy(Region* region); // the last reference is gone
 
@@ -59,9 +106,15 @@ class Cache {
     Registrar registrar_;
     std::atomic<uint64_t> unmaps_seen_;
     std::atomic<uint64_t> registrations_{0};
+    std::atomic<bool> serves_device_{false};
 
     std::mutex lock_; // taken to make and forget regions, not to find them again
-    std::map<uintptr_t, Region*> regions_; // valid ones, by start; they do not overlap
+    // Valid ones, by start. They may overlap, as buffers do in the pages that they share, but none
+    // lies within another: so of those that begin before an address the last reaches farthest.
+    std::map<uintptr_t, Region*> regions_;
+    uintptr_t swept_ = 0; // the start of the last region that sweep() saw
+    // First buffer ids of memory that could not be registered as a whole.
+    std::set<uint64_t> in_parts_;
 };
 
 } // namespace gdr::mem

@@ -4,13 +4,15 @@
 #include "mem/gpu_direct.hpp"
 
 #include "cuda/allocation.hpp"
-#include "cuda/context.hpp"
-#include "cuda/device.hpp"
 #include "cuda/dmabuf.hpp"
+#include "mem/rdma_writes.hpp"
 #include "verbs/error.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <mutex>
+#include <set>
 
 namespace gdr::mem {
 namespace {
@@ -23,6 +25,7 @@ void add_cause(std::string& causes, const std::string& cause)
 }
 
 std::atomic<bool> peermem_used = false;
+std::atomic<uint64_t> gpus_taken = 0, gpus_refused = 0; // by some HCA; a bit each
 
 constexpr uintptr_t kWord = sizeof(uint64_t);
 
@@ -65,6 +68,33 @@ bool try_peermem(ibv_pd* pd, uintptr_t start, size_t length, int access, DeviceR
     return true;
 }
 
+bool is_active(const cuda::Driver& driver, CUdevice gpu)
+{
+    unsigned flags = 0;
+    int active = 0;
+    return driver.cuDevicePrimaryCtxGetState(gpu, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+// How a line of the report begins.
+std::string introduce(const cuda::Device& gpu, const verbs::Device& hca)
+{
+    return "GPU " + std::to_string(gpu.handle) + " (" + gpu.name + ") with " + hca.name() + ": ";
+}
+
+// A GPU's primary context, one object for all who hold it at a time.
+std::shared_ptr<cuda::PrimaryContext> shared_context(const cuda::Driver& driver, CUdevice gpu)
+{
+    static std::mutex mutex;
+    static auto& held = *new std::map<CUdevice, std::weak_ptr<cuda::PrimaryContext>>;
+    const std::lock_guard guard(mutex);
+    std::shared_ptr<cuda::PrimaryContext> context = held[gpu].lock();
+    if (!context) {
+        context = std::make_shared<cuda::PrimaryContext>(driver, gpu);
+        held[gpu] = context;
+    }
+    return context;
+}
+
 } // namespace
 
 const char* to_string(Method method)
@@ -84,6 +114,14 @@ const char* to_string(Method method)
 bool peermem_in_use()
 {
     return peermem_used.load(std::memory_order_relaxed);
+}
+
+bool only_others_taken(CUdevice gpu)
+{
+    const uint64_t bit = gpu >= 0 && gpu < 64 ? uint64_t{1} << gpu : 0;
+    const uint64_t taken = gpus_taken.load(std::memory_order_relaxed);
+    return taken != 0 && (taken & bit) == 0 &&
+           (gpus_refused.load(std::memory_order_relaxed) & bit) != 0;
 }
 
 DeviceRegistration register_device_memory(const cuda::Driver& driver, const verbs::Device& hca,
@@ -112,70 +150,123 @@ GpuDirect::GpuDirect(const verbs::Device& hca, ibv_pd* pd)
     if (driver == nullptr) {
         return;
     }
-    std::vector<cuda::Device> gpus = cuda::devices(*driver);
-    bool tried = false;
+    const std::vector<cuda::Device> gpus = cuda::devices(*driver);
+    std::set<std::string> refused; // models
+    const auto try_and_note = [&](const cuda::Device& gpu) {
+        try_gpu(*driver, gpu, hca, pd);
+        if (method(gpu.handle) == Method::none) {
+            refused.insert(gpu.name);
+        }
+    };
+    std::vector<cuda::Device> inactive;
     for (const cuda::Device& gpu : gpus) {
-        unsigned flags = 0;
-        int active = 0;
         methods_[gpu.handle] = Method::untried;
-        if (driver->cuDevicePrimaryCtxGetState(gpu.handle, &flags, &active) == CUDA_SUCCESS &&
-            active) {
-            try_gpu(*driver, gpu.handle, gpu.name, hca, pd);
-            tried = true;
+        if (!gpu.sees_rdma_writes && !gpu.flushes_rdma_writes) {
+            decide(gpu.handle, Method::none);
+            report_.push_back(
+                introduce(gpu, hca) +
+                "no GPUDirect RDMA, device memory is staged through host memory (what "
+                "runs on the GPU does not see an HCA's writes in order, and the driver "
+                "has no flush)");
+            continue;
+        }
+        if (!gpu.sees_rdma_writes) {
+            RdmaWrites::instance().add(gpu.handle);
+        }
+        if (is_active(*driver, gpu.handle)) {
+            try_and_note(gpu);
+        } else {
+            inactive.push_back(gpu);
         }
     }
-    if (!tried && !gpus.empty()) {
-        try_gpu(*driver, gpus.front().handle, gpus.front().name, hca, pd);
+    for (const cuda::Device& gpu : inactive) {
+        if (!usable() && !refused.contains(gpu.name)) {
+            try_and_note(gpu);
+        }
     }
+    std::string ignored; // the report of a GPU that was tried tells it
+    expected_ = std::ranges::any_of(gpus, [&](const cuda::Device& gpu) {
+        return method(gpu.handle) == Method::untried && gpu.dmabuf && !refused.contains(gpu.name) &&
+               hca.supports_dmabuf(pd, &ignored);
+    });
 }
 
-void GpuDirect::try_gpu(const cuda::Driver& driver, CUdevice gpu, const std::string& name,
+void GpuDirect::try_gpu(const cuda::Driver& driver, const cuda::Device& gpu,
                         const verbs::Device& hca, ibv_pd* pd)
 {
-    std::string line = "GPU " + std::to_string(gpu) + " (" + name + ") with " + hca.name() + ": ";
+    std::string line = introduce(gpu, hca);
+    const bool active = is_active(driver, gpu.handle);
+    if (!active && !gpu.shared) {
+        report_.push_back(line + "not tried yet: its compute mode is exclusive or prohibited, and "
+                                 "nobody uses it here yet");
+        return;
+    }
     try {
-        cuda::PrimaryContext context(driver, gpu);
-        void* memory = nullptr;
-        CUresult allocated = cuda::allocate(driver, cuda::MemoryKind::device, context.handle(),
-                                            kTestLength, &memory);
-        if (allocated != CUDA_SUCCESS) {
-            report_.push_back(line + "not tried yet, no device memory for a test: " +
-                              cuda::error_text(driver, allocated));
-            return;
+        const auto context = shared_context(driver, gpu.handle);
+        std::string cause;
+        const Method method = try_memory(driver, context->handle(), hca, pd, &cause);
+        if (!active || context.use_count() > 1) { // it is not the application's
+            test_context_ = context;
         }
-        DeviceRegistration test =
-            register_device_memory(driver, hca, pd, reinterpret_cast<uintptr_t>(memory),
-                                   kTestLength, IBV_ACCESS_LOCAL_WRITE, Method::untried);
-        decide(gpu, test.method);
-        line += test.method == Method::none
-                    ? "no GPUDirect RDMA, device memory is staged through host memory (" +
-                          test.cause + ")"
-                    : std::string("GPUDirect RDMA by ") + to_string(test.method) +
-                          (test.method == Method::peermem
-                               ? ", but for memory of cuMemAllocAsync, which is staged"
-                               : "") +
-                          (test.cause.empty() ? "" : " (" + test.cause + ")");
-        test.mr.reset();
-        cuda::release(driver, memory);
+        if (method == Method::untried) {
+            line += "not tried yet: " + cause;
+        } else {
+            decide(gpu.handle, method);
+            line += method == Method::none
+                        ? "no GPUDirect RDMA, device memory is staged through host memory (" +
+                              cause + ")"
+                        : std::string("GPUDirect RDMA by ") + to_string(method) +
+                              (method == Method::peermem
+                                   ? ", but for memory of cuMemAllocAsync, which is staged"
+                                   : "") +
+                              (cause.empty() ? "" : " (" + cause + ")");
+        }
     } catch (const std::exception& error) {
         line += std::string("not tried yet: ") + error.what();
     }
     report_.push_back(line);
 }
 
+// untried: that this registration fails says nothing about others.
+Method GpuDirect::try_memory(const cuda::Driver& driver, CUcontext context,
+                             const verbs::Device& hca, ibv_pd* pd, std::string* cause)
+{
+    void* memory = nullptr;
+    const CUresult allocated =
+        cuda::allocate(driver, cuda::MemoryKind::device, context, kTestLength, &memory);
+    if (allocated != CUDA_SUCCESS) {
+        *cause = "no device memory for a test: " + cuda::error_text(driver, allocated);
+        return Method::untried;
+    }
+    DeviceRegistration test =
+        register_device_memory(driver, hca, pd, reinterpret_cast<uintptr_t>(memory), kTestLength,
+                               IBV_ACCESS_LOCAL_WRITE, Method::untried);
+    test.mr.reset();
+    cuda::release(driver, memory);
+    *cause = test.cause;
+    return test.method == Method::none && test.error == ENOMEM ? Method::untried : test.method;
+}
+
+bool GpuDirect::usable() const
+{
+    return std::ranges::any_of(methods_, [](const auto& known) {
+        return known.second == Method::dmabuf || known.second == Method::peermem;
+    });
+}
+
 bool GpuDirect::possible() const
 {
-    for (const auto& [gpu, method] : methods_) {
-        if (method == Method::dmabuf || method == Method::peermem) {
-            return true;
-        }
-    }
-    return false;
+    return expected_ || usable();
 }
 
 void GpuDirect::decide(CUdevice gpu, Method method)
 {
     methods_[gpu] = method;
+    if (method != Method::untried) {
+        const uint64_t bit = gpu < 64 ? uint64_t{1} << gpu : 0;
+        (method == Method::none ? gpus_refused : gpus_taken)
+            .fetch_or(bit, std::memory_order_relaxed);
+    }
     if (method == Method::peermem) {
         peermem_used.store(true, std::memory_order_relaxed);
     }

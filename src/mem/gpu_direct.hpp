@@ -3,10 +3,13 @@
 // Whether an HCA reads and writes the memory of each GPU directly, and by which kernel interface.
 #pragma once
 
+#include "cuda/context.hpp"
+#include "cuda/device.hpp"
 #include "cuda/driver.hpp"
 #include "verbs/device.hpp"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +28,10 @@ const char* to_string(Method method);
 // be staged: see cuda::rdma_capable(). Any thread.
 bool peermem_in_use();
 
+// Whether no HCA that this process opened takes memory of a GPU, though some take others'. Then
+// that GPU's can only be staged. Any thread.
+bool only_others_taken(CUdevice gpu);
+
 // How one range of device memory was registered, or why not.
 struct DeviceRegistration {
     verbs::MemoryRegion mr;
@@ -42,12 +49,20 @@ DeviceRegistration register_device_memory(const cuda::Driver& driver, const verb
 // The methods found for one HCA. Not thread safe.
 class GpuDirect {
   public:
-    // Tries a real registration on every GPU whose primary context is active, or on the first GPU
-    // if none is (its context is made for the test and released). Without CUDA there are no GPUs.
+    // Tries a real registration on every GPU whose primary context is active. If none of these can
+    // be used, then on others until one can: of each model one, since they fare alike, and none
+    // that a context would take from its owner (compute mode). Without CUDA there are no GPUs. One
+    // that sees an HCA's writes only after a flush, and has none, is not used.
     GpuDirect(const verbs::Device& hca, ibv_pd* pd);
 
-    // Some GPU's memory can be registered, as far as is known.
+    // Some GPU's memory can be registered, as far as is known; where none could be tried, as far as
+    // GPU and HCA tell.
     bool possible() const;
+
+    // To be called before memory is registered: releases the context that was made for the test. It
+    // is kept until then because the domains of all HCAs are opened one after the other, and making
+    // a context takes long.
+    void end_test() { test_context_.reset(); }
 
     Method method(CUdevice gpu) const;
     void decide(CUdevice gpu, Method method);
@@ -56,10 +71,15 @@ class GpuDirect {
     const std::vector<std::string>& report() const { return report_; }
 
   private:
-    void try_gpu(const cuda::Driver& driver, CUdevice gpu, const std::string& name,
-                 const verbs::Device& hca, ibv_pd* pd);
+    void try_gpu(const cuda::Driver& driver, const cuda::Device& gpu, const verbs::Device& hca,
+                 ibv_pd* pd);
+    bool usable() const; // of a GPU that was tried
+    static Method try_memory(const cuda::Driver& driver, CUcontext context,
+                             const verbs::Device& hca, ibv_pd* pd, std::string* cause);
 
     std::map<CUdevice, Method> methods_;
+    bool expected_ = false; // of a GPU that could not be tried
+    std::shared_ptr<cuda::PrimaryContext> test_context_;
     std::vector<std::string> report_;
 };
 

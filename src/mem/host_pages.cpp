@@ -1,10 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A direct-mapped table for each thread, brought up to date from the log before it is read.
+// A four-way set-associative table for each thread, brought up to date from the log before it is
+// read.
 #include "mem/host_pages.hpp"
 
+#include "mem/hash.hpp"
 #include "mem/unmap_log.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include <sys/uio.h>
@@ -14,49 +17,39 @@ namespace gdr::mem::host_pages {
 namespace {
 
 constexpr unsigned kPageShift = 12; // of the smallest pages there are; larger ones are several
-constexpr size_t kSlots = 512;      // 2 MiB of buffers without a collision
+constexpr unsigned kSetBits = 8;
+constexpr unsigned kWays = 4; // 2 MiB of buffers fill half of the table
+
+// Pages whose numbers hash alike, the one added last first.
+using Set = std::array<uintptr_t, kWays>;
 
 struct Table {
     uint64_t position = 0; // in the log
-    std::array<uintptr_t, kSlots> pages{};
+    alignas(64) std::array<Set, size_t{1} << kSetBits> sets{};
+
+    Set& set_of(uintptr_t page) { return sets[hash_page<kSetBits>(page)]; }
 
     void forget(UnmapLog::Range range)
     {
-        uintptr_t first = range.start >> kPageShift;
-        uintptr_t last = (range.start + range.length - 1) >> kPageShift;
-        for (uintptr_t& page : pages) {
-            if (page >= first && page <= last)
-                page = 0;
+        const uintptr_t first = range.start >> kPageShift;
+        const uintptr_t end = range.end >> kPageShift;
+        for (Set& set : sets) {
+            for (uintptr_t& page : set) {
+                if (page >= first && page < end)
+                    page = 0;
+            }
         }
     }
 
     void update()
     {
         const UnmapLog& log = UnmapLog::instance();
-        if (position == log.end())
-            return;
-        UnmapLog::Range range;
-        while (true) {
-            switch (log.read(&position, &range)) {
-            case UnmapLog::Result::range:
-                forget(range);
-                break;
-            case UnmapLog::Result::lost:
-                pages.fill(0);
-                break;
-            case UnmapLog::Result::none:
-                return;
-            }
-        }
+        if (position != log.end())
+            position = log.read(position, [this](UnmapLog::Range range) { forget(range); });
     }
 };
 
 thread_local Table table;
-
-uintptr_t& slot(uintptr_t page)
-{
-    return table.pages[page % kSlots];
-}
 
 bool readable(uintptr_t address)
 {
@@ -72,14 +65,18 @@ bool contains(uintptr_t address)
 {
     table.update();
     uintptr_t page = address >> kPageShift;
-    return page != 0 && slot(page) == page;
+    const Set& set = table.set_of(page);
+    return page != 0 && std::find(set.begin(), set.end(), page) != set.end();
 }
 
 void add(uintptr_t address)
 {
     uintptr_t page = address >> kPageShift;
-    if (readable(address))
-        slot(page) = page;
+    if (!readable(address))
+        return;
+    Set& set = table.set_of(page);
+    std::copy_backward(set.begin(), set.end() - 1, set.end());
+    set.front() = page;
 }
 
 } // namespace gdr::mem::host_pages

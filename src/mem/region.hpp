@@ -3,6 +3,7 @@
 // One registration of memory with an HCA, shared by everybody who uses that memory.
 #pragma once
 
+#include "mem/buffer_ids.hpp"
 #include "verbs/handles.hpp"
 
 #include <atomic>
@@ -26,9 +27,8 @@ struct Region {
     uint32_t lkey = 0;
     uint32_t rkey = 0;
     MemoryKind kind = MemoryKind::host;
-    bool read_only = false;       // host memory that could be registered for reading only
-    uint64_t first_buffer_id = 0; // device: CUDA's id of the allocation at start...
-    uint64_t last_buffer_id = 0;  // ...and of the one at the last byte
+    bool read_only = false; // host memory that could be registered for reading only
+    BufferIds buffer_ids;   // device: of the allocations in it
     verbs::MemoryRegion mr;
 
     // Called when the memory can no longer be reached (under the owner's lock until references is

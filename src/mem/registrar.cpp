@@ -3,7 +3,8 @@
 // Describing and registering memory.
 #include "mem/registrar.hpp"
 
-#include "cuda/pointer.hpp"
+#include "cuda/mapping.hpp"
+#include "mem/rdma_writes.hpp"
 #include "verbs/error.hpp"
 
 #include <algorithm>
@@ -36,6 +37,7 @@ std::string locked_memory_limit()
 }
 
 constexpr size_t kLargestSurplus = 64;
+constexpr uintptr_t kGpuPage = 64 << 10; // of what is mapped through BAR1
 
 } // namespace
 
@@ -53,23 +55,7 @@ Target Registrar::describe(uintptr_t address, size_t length) const
     if (const cuda::Driver* driver = cuda::loaded_driver(); driver != nullptr) {
         cuda::Pointer first = cuda::classify(*driver, pointer(address));
         if (first.kind != cuda::MemoryKind::host) {
-            cuda::finish_memops(*driver, first);
-            target.kind = MemoryKind::device;
-            target.managed = first.kind == cuda::MemoryKind::managed;
-            target.gpu = first.device;
-            target.start = first.base;
-            target.end = std::max(first.base + first.length, address + length);
-            target.first_buffer_id = first.buffer_id;
-            target.last_buffer_id = target.end == first.base + first.length
-                                        ? first.buffer_id
-                                        : cuda::buffer_id(*driver, pointer(target.end - 1));
-            // UCX 1.16 asks for whole units of 16 bytes where an allocation ends within one.
-            const size_t behind = target.end - (first.base + first.length);
-            if (target.last_buffer_id == 0 && behind < kLargestSurplus) {
-                target.surplus = behind;
-                target.last_buffer_id = first.buffer_id;
-            }
-            return target;
+            return describe_device(first, address + length);
         }
     }
     target.start = address & ~(page_size() - 1);
@@ -77,8 +63,61 @@ Target Registrar::describe(uintptr_t address, size_t length) const
     return target;
 }
 
+// Mappings side by side are registered together, all there are: buffers overlap their boundaries,
+// and each would make another registration. nvidia-peermem takes one allocation at a time.
+Target Registrar::describe_device(const cuda::Pointer& first, uintptr_t end) const
+{
+    const cuda::Driver& driver = *cuda::loaded_driver();
+    cuda::finish_memops(driver, first);
+    const bool all = gpu_direct_.method(first.device) == Method::dmabuf;
+    std::vector<cuda::Pointer> memory{first};
+    while (const auto before = all ? cuda::mapping_before(driver, memory.back()) : std::nullopt) {
+        memory.push_back(*before);
+    }
+    std::reverse(memory.begin(), memory.end());
+    while (all || memory.back().end() < end) {
+        const auto after = cuda::mapping_after(driver, memory.back());
+        if (!after) {
+            break;
+        }
+        memory.push_back(*after);
+    }
+    Target target;
+    target.kind = MemoryKind::device;
+    target.managed = first.kind == cuda::MemoryKind::managed;
+    target.gpu = first.device;
+    target.start = memory.front().base;
+    target.end = std::max(memory.back().end(), end);
+    for (const cuda::Pointer& piece : memory) {
+        target.buffer_ids.add(piece.base, piece.buffer_id);
+    }
+    if (const size_t behind = target.end - memory.back().end(); behind > 0) {
+        const uint64_t last = cuda::buffer_id(driver, pointer(target.end - 1));
+        // UCX 1.16 asks for whole units of 16 bytes where an allocation ends within one.
+        if (last == 0 && behind < kLargestSurplus) {
+            target.surplus = behind;
+        } else {
+            target.buffer_ids.add(target.end - 1, last);
+        }
+    }
+    return target;
+}
+
+Target Registrar::narrowed(const Target& whole, uintptr_t address, size_t length)
+{
+    Target part = whole;
+    part.start = std::max(whole.start, address & ~(kGpuPage - 1));
+    const uintptr_t end = (address + length + kGpuPage - 1) & ~(kGpuPage - 1);
+    if (end < whole.end - whole.surplus) {
+        part.end = end;
+        part.surplus = 0;
+    }
+    return part;
+}
+
 verbs::MemoryRegion Registrar::register_memory(Target& target, Failure* failure)
 {
+    gpu_direct_.end_test();
     return target.kind == MemoryKind::host ? register_host(target, failure)
                                            : register_device(target, failure);
 }
@@ -107,7 +146,15 @@ verbs::MemoryRegion Registrar::register_device(const Target& target, Failure* fa
 {
     if (target.managed) {
         failure->unsupported = true;
+        failure->managed = true;
         failure->cause = "CUDA managed memory cannot be registered with an HCA";
+        return nullptr;
+    }
+    try {
+        RdmaWrites::instance().begin(*cuda::loaded_driver(), target.gpu);
+    } catch (const cuda::Error& error) {
+        failure->error = EIO;
+        failure->cause = std::string("no context to flush an HCA's writes in: ") + error.what();
         return nullptr;
     }
     Method method = gpu_direct_.method(target.gpu);
@@ -130,14 +177,9 @@ verbs::MemoryRegion Registrar::register_device(const Target& target, Failure* fa
     return nullptr;
 }
 
-bool Registrar::same_buffer(const Region& region)
+bool Registrar::same_buffer(const Region& region, uintptr_t address, size_t length)
 {
-    const cuda::Driver& driver = *cuda::loaded_driver();
-    if (cuda::buffer_id(driver, pointer(region.start)) != region.first_buffer_id) {
-        return false;
-    }
-    return region.first_buffer_id == region.last_buffer_id ||
-           cuda::buffer_id(driver, pointer(region.end - 1)) == region.last_buffer_id;
+    return region.buffer_ids.hold(*cuda::loaded_driver(), address, length);
 }
 
 } // namespace gdr::mem

@@ -12,9 +12,11 @@
 namespace gdr::mem {
 
 // Why memory could not be registered. unsupported: this memory can never be (managed memory, a GPU
-// without GPUDirect RDMA); otherwise error is an errno and trying again may help.
+// without GPUDirect RDMA); otherwise error is an errno and trying again may help. managed: the CPU
+// reaches it.
 struct Failure {
     bool unsupported = false;
+    bool managed = false;
     int error = 0;
     std::string cause;
 };
@@ -22,11 +24,11 @@ struct Failure {
 // What an address range is, before it is registered.
 struct Target {
     MemoryKind kind = MemoryKind::host;
-    uintptr_t start = 0; // host: whole pages; device: the whole allocation
+    // Host: whole pages; device: the whole allocation, or several, or a part.
+    uintptr_t start = 0;
     uintptr_t end = 0;
     size_t surplus = 0; // of it, behind the allocation: asked for, but no memory
-    uint64_t first_buffer_id = 0;
-    uint64_t last_buffer_id = 0;
+    BufferIds buffer_ids;
     CUdevice gpu = -1;
     bool managed = false;
     bool read_only = false; // host memory that may not be written: told by register_memory()
@@ -41,19 +43,25 @@ class Registrar {
 
     Target describe(uintptr_t address, size_t length) const;
 
+    // Of described device memory what a buffer needs, in whole pages of the GPU.
+    static Target narrowed(const Target& whole, uintptr_t address, size_t length);
+
     // Registers [target.start, target.end). Empty on failure. Memory that may only be read is
     // registered for that alone, and target.read_only is set.
     verbs::MemoryRegion register_memory(Target& target, Failure* failure);
 
-    // Whether the device memory of a region is still the allocation it was registered for: CUDA
-    // numbers allocations and never reuses a number. One driver call; two when the region spans
-    // allocations.
-    static bool same_buffer(const Region& region);
+    // Whether device memory within a region, or all of it, is still that which was registered.
+    static bool same_buffer(const Region& region, uintptr_t address, size_t length);
+    static bool same_buffer(const Region& region)
+    {
+        return same_buffer(region, region.start, region.end - region.start);
+    }
 
     static constexpr int kAccess =
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
   private:
+    Target describe_device(const cuda::Pointer& first, uintptr_t end) const;
     verbs::MemoryRegion register_host(Target& target, Failure* failure);
     verbs::MemoryRegion register_device(const Target& target, Failure* failure);
 

@@ -1,10 +1,39 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A ring of numbered entries: a reader knows by the number whether an entry is the one it wants, is
-// not written yet, or was overwritten.
+// A ring of entries of two words. No word tells of anything but itself, so none of the orders of
+// memory matters here but that of each word.
 #include "mem/unmap_log.hpp"
 
 namespace gdr::mem {
+namespace {
+
+constexpr unsigned kPageShift = 12; // of the smallest pages there are
+constexpr unsigned kTurnBits = 20;
+constexpr uint64_t kTurnMask = (uint64_t{1} << kTurnBits) - 1;
+constexpr uint64_t kLastPage = UINT64_MAX >> kTurnBits; // no address is so high
+
+uint64_t page_of(uint64_t word)
+{
+    return word >> kTurnBits;
+}
+
+// By how many turns a word is newer than turn; negative: older. Turns wrap around.
+int32_t turns_since(uint64_t turn, uint64_t word)
+{
+    constexpr unsigned kSpare = 32 - kTurnBits;
+    return static_cast<int32_t>(static_cast<uint32_t>(word - turn) << kSpare) >> kSpare;
+}
+
+void replace_older(std::atomic<uint64_t>& word, uint64_t page, uint64_t turn)
+{
+    const uint64_t wanted = page << kTurnBits | turn;
+    uint64_t present = word.load(std::memory_order_relaxed);
+    while (turns_since(turn, present) < 0 &&
+           !word.compare_exchange_weak(present, wanted, std::memory_order_relaxed)) {
+    }
+}
+
+} // namespace
 
 UnmapLog& UnmapLog::instance()
 {
@@ -14,37 +43,28 @@ UnmapLog& UnmapLog::instance()
 
 void UnmapLog::append(uintptr_t start, size_t length)
 {
-    uint64_t number = end_.fetch_add(1, std::memory_order_acq_rel);
+    const uint64_t number = end_.fetch_add(1, std::memory_order_relaxed);
+    const uint64_t turn = (number / kCapacity + 1) & kTurnMask;
+    const uintptr_t behind = length <= UINTPTR_MAX - start ? start + length : UINTPTR_MAX;
     Entry& entry = entries_[number % kCapacity];
-    entry.number.store(0, std::memory_order_relaxed);
-    // Who reads one of these reads the 0, or a later number, afterwards.
-    entry.start.store(start, std::memory_order_release);
-    entry.length.store(length, std::memory_order_release);
-    entry.number.store(number + 1, std::memory_order_release);
+    replace_older(entry.first, std::min<uint64_t>(start >> kPageShift, kLastPage), turn);
+    replace_older(entry.last, std::min<uint64_t>(((behind - 1) >> kPageShift) + 1, kLastPage),
+                  turn);
+    alarm_.add(std::min<uint64_t>(length, kAlarm) + kAlarmPerRange);
 }
 
-UnmapLog::Result UnmapLog::read(uint64_t* position, Range* range) const
+UnmapLog::State UnmapLog::look_up(uint64_t number, Range* range) const
 {
-    uint64_t end = end_.load(std::memory_order_acquire);
-    if (*position == end) {
-        return Result::none;
-    }
-    if (end - *position <= kCapacity) {
-        const Entry& entry = entries_[*position % kCapacity];
-        uint64_t before = entry.number.load(std::memory_order_acquire);
-        *range = {entry.start.load(std::memory_order_acquire),
-                  entry.length.load(std::memory_order_acquire)};
-        uint64_t after = entry.number.load(std::memory_order_relaxed);
-        if (before == *position + 1 && after == before) {
-            ++*position;
-            return Result::range;
-        }
-        if (before <= *position && after <= *position) {
-            return Result::none; // its writer has not unmapped yet
-        }
-    }
-    *position = end;
-    return Result::lost;
+    const Entry& entry = entries_[number % kCapacity];
+    const uint64_t turn = (number / kCapacity + 1) & kTurnMask;
+    const uint64_t first = entry.first.load(std::memory_order_relaxed);
+    const uint64_t last = entry.last.load(std::memory_order_relaxed);
+    if (turns_since(turn, first) > 0 || turns_since(turn, last) > 0)
+        return State::overwritten;
+    if (turns_since(turn, first) < 0 || turns_since(turn, last) < 0)
+        return State::being_written;
+    *range = {page_of(first) << kPageShift, page_of(last) << kPageShift};
+    return State::written;
 }
 
 } // namespace gdr::mem

@@ -39,6 +39,44 @@ struct Culprit {
     bool is_mpi = false;
 };
 
+// Whether a call of MPI, named without MPI_, has no message buffer of its own: what is handled in
+// it belongs to other operations, which it progresses.
+bool has_no_buffer(std::string_view call)
+{
+    static constexpr std::string_view beginnings[] = {
+        "Barrier", "Buffer_", "Cancel",   "Comm_",    "Finalize", "Ibarrier", "Improbe", "Iprobe",
+        "Mprobe",  "Probe",   "Parrived", "Request_", "Start",    "Test",     "Wait",    "Win_"};
+    return std::any_of(std::begin(beginnings), std::end(beginnings),
+                       [call](std::string_view beginning) { return call.starts_with(beginning); });
+}
+
+const char* explanation(const Culprit& culprit)
+{
+    if (!culprit.is_mpi && std::strstr(culprit.library, "/libuc") != nullptr)
+        return "UCX's protocols v1 let the CPU handle this operation's buffers where no HCA does: "
+               "set "
+               "UCX_PROTO_ENABLE=y, see ucx-gdr's docs/compatibility.md.";
+    if (!culprit.is_mpi)
+        return "Copy it with CUDA, or use managed memory.";
+    if (has_no_buffer(culprit.function + std::strlen("MPI_")))
+        return "It was progressing another operation on that buffer: an earlier one of this "
+               "process, or a "
+               "peer's (MPI_Accumulate, say). This MPI library was built without CUDA and lets the "
+               "CPU "
+               "handle that operation's buffers. Give it host memory (cuMemcpy before or after), "
+               "or use "
+               "an MPI library built with CUDA; ucx-gdr's docs/mpi.md lists the calls that take "
+               "GPU "
+               "memory.";
+    return "This MPI library was built without CUDA and lets the CPU handle this call's buffers "
+           "(or, if "
+           "this one is none of them, those of an earlier or a peer's operation that the call "
+           "progressed). "
+           "Pass it host memory here (cuMemcpy before or after), or use an MPI library built with "
+           "CUDA; "
+           "ucx-gdr's docs/mpi.md lists the calls that take GPU memory.";
+}
+
 Culprit find_culprit()
 {
     void* frames[64];
@@ -72,11 +110,7 @@ void say(const void* address, const cuda::Pointer& memory)
         "gdr: pid %d: the CPU touched GPU memory and dies of it: address %p, in a buffer of %zu "
         "bytes on GPU %d, in %s of %s. %s\n",
         getpid(), address, memory.length, memory.device, culprit.function, culprit.library,
-        culprit.is_mpi
-            ? "This MPI library was built without CUDA and lets the CPU handle this call's "
-              "buffers. Pass it host memory here (cuMemcpy before or after), or use an MPI library "
-              "built with CUDA; ucx-gdr's docs/mpi.md lists the calls that take GPU memory."
-            : "Copy it with CUDA, or use managed memory.");
+        explanation(culprit));
     (void)!write(STDERR_FILENO, text, std::min(static_cast<size_t>(length), sizeof(text) - 1));
 }
 

@@ -92,6 +92,15 @@ void refuse(const std::string& reason)
         refusal_due() = reason;
 }
 
+void prepare_in_time()
+{
+    try {
+        (void)prepare_host(Moment::ucx_starts); // which is never too late
+    } catch (const std::exception& error) {
+        gdr_log(error, "UCX is not prepared for GPU memory: %s", error.what());
+    }
+}
+
 void write_statistics(const char* path)
 {
     const std::string line = statistics().line() + "\n";
@@ -112,10 +121,11 @@ void write_statistics(const char* path)
             refuse(abi::why_not());
             return;
         }
-        if (const std::string reason = prepare_host(); !reason.empty()) {
-            refuse(reason);
-            return;
-        }
+        if (!abi::before_variables_are_read(prepare_in_time))
+            if (const std::string reason = prepare_host(Moment::loaded); !reason.empty()) {
+                refuse(reason);
+                return;
+            }
         // False: this library is in the process already, from another path.
         if (!abi::register_component(copy::component()))
             return;

@@ -5,7 +5,8 @@
 
 #include "abi/host.hpp"
 #include "abi/settings.hpp"
-#include "plugin/transport_list.hpp"
+#include "abi/transport_list.hpp"
+#include "cuda/driver.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -30,7 +31,7 @@ bool set_global_and_default(const char* name, const char* value)
 
 std::vector<Setting> wanted()
 {
-    std::vector<Setting> settings{
+    return {
         {"MEMTYPE_CACHE", "n",
          "without CUDA in UCX itself nothing fills this cache, and what it misses counts as host "
          "memory",
@@ -40,11 +41,6 @@ std::vector<Setting> wanted()
          "hit",
          abi::set_default},
     };
-    if (!abi::protocols_v2_default())
-        settings.push_back({"PROTO_ENABLE", "y",
-                            "protocols v1 touch device memory with the CPU in small transfers",
-                            abi::set_default});
-    return settings;
 }
 
 std::vector<Setting>& changed()
@@ -53,11 +49,19 @@ std::vector<Setting>& changed()
     return settings;
 }
 
+// CUDA is not initialised by mere loading: a process that forks after that could not use it in its
+// children.
+bool gpu_can_be_used(Moment moment)
+{
+    return moment == Moment::loaded ? cuda::driver_is_installed() : cuda::driver() != nullptr;
+}
+
 } // namespace
 
-std::string prepare_host()
+std::string prepare_host(Moment moment)
 {
-    if (!lists_transport(abi::user_setting("TLS").value_or("all"), "gdr"))
+    if (!abi::lists_transport(abi::user_setting("TLS").value_or("all"), "gdr") ||
+        !gpu_can_be_used(moment))
         return {};
     std::vector<Setting> settings = wanted();
     std::erase_if(settings, [](const Setting& setting) {
@@ -65,7 +69,7 @@ std::string prepare_host()
     });
     const auto default_only =
         std::ranges::find(settings, +abi::set_default, [](const Setting& s) { return s.set; });
-    if (default_only != settings.end() && abi::ucp_is_loading_us())
+    if (default_only != settings.end() && moment == Moment::loaded && abi::ucp_is_loading_us())
         return std::string("UCX loaded it after reading its configuration, too late for UCX_") +
                default_only->name + "=" + default_only->value +
                ": set that, or link libuct_gdr.so.0 as libucs_gdr.so.0 too into its directory, so "

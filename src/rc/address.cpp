@@ -15,6 +15,11 @@ bool same_subnet(const DeviceAddress& a, const DeviceAddress& b)
     return std::memcmp(a.gid, b.gid, 8) == 0;
 }
 
+bool is_ethernet(const DeviceAddress& address)
+{
+    return address.link != Link::infiniband;
+}
+
 bool is_ipv4_mapped(const DeviceAddress& address)
 {
     static constexpr uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -23,11 +28,14 @@ bool is_ipv4_mapped(const DeviceAddress& address)
 
 } // namespace
 
-const char* unreachable_reason(const DeviceAddress& local, const DeviceAddress* device,
-                               const IfaceAddress* iface)
+const char* unreachable_reason(const DeviceAddress& local, uint32_t segment_size,
+                               const DeviceAddress* device, const IfaceAddress* iface)
 {
     if (iface != nullptr && (iface->tag != kAddressTag || iface->version != kWireVersion)) {
         return "not the address of a gdr RC interface of this version";
+    }
+    if (iface != nullptr && iface->segment_size != segment_size) {
+        return "the receive buffers differ in size (set the same UCX_GDR_RC_SEG_SIZE everywhere)";
     }
     if (device == nullptr) {
         return nullptr;
@@ -35,10 +43,15 @@ const char* unreachable_reason(const DeviceAddress& local, const DeviceAddress* 
     if (device->tag != kAddressTag || device->version != kWireVersion) {
         return "not the address of a gdr RC device of this version";
     }
-    if (device->ethernet != local.ethernet) {
-        return "one port is InfiniBand, the other RoCE";
+    if (device->mtu < IBV_MTU_256 || device->mtu > IBV_MTU_4096) {
+        return "the address has no possible MTU";
     }
-    if (local.ethernet) {
+    if (device->link != local.link) {
+        bool same_kind = is_ethernet(*device) && is_ethernet(local);
+        return same_kind ? "one port speaks RoCE v1, the other v2 (UCX_GDR_RC_GID_INDEX)"
+                         : "one port is InfiniBand, the other RoCE";
+    }
+    if (is_ethernet(local)) {
         return is_ipv4_mapped(*device) == is_ipv4_mapped(local)
                    ? nullptr
                    : "one RoCE port is addressed by IPv4, the other by IPv6 (UCX_GDR_RC_GID_INDEX)";
@@ -56,7 +69,7 @@ verbs::Destination destination(const DeviceAddress& local, const DeviceAddress& 
 {
     verbs::Destination result{};
     result.lid = peer.lid;
-    result.global = local.ethernet != 0;
+    result.global = is_ethernet(local);
     std::memcpy(result.gid.raw, peer.gid, sizeof(peer.gid));
     return result;
 }

@@ -3,6 +3,7 @@
 // Active messages: SEND with immediate, whose immediate data names the handler.
 #include "rc/endpoint.hpp"
 #include "rc/gather.hpp"
+#include "rc/refusal.hpp"
 
 #include <arpa/inet.h>
 
@@ -38,8 +39,10 @@ ucs_status_t ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void
                          unsigned length)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (!can_send(ep)) [[unlikely]] {
-        return ep.unavailable();
+    size_t total = sizeof(header) + length;
+    size_t most = ep.iface().max_inline;
+    if (!can_send(ep) || exceeded(limit_id(id), limit_length(total, most))) [[unlikely]] {
+        return refused(ep, "am_short", {limit_id(id), limit_length(total, most)});
     }
     ibv_sge sge[2] = {{reinterpret_cast<uintptr_t>(&header), sizeof(header), 0},
                       {reinterpret_cast<uintptr_t>(payload), length, 0}};
@@ -50,16 +53,21 @@ ucs_status_t ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void
 ucs_status_t ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (!can_send(ep)) [[unlikely]] {
-        return ep.unavailable();
+    if (!can_send(ep) || exceeded(limit_id(id), limit_pieces(ep, iovcnt))) [[unlikely]] {
+        return refused(ep, "am_short_iov", {limit_id(id), limit_pieces(ep, iovcnt)});
     }
     ibv_sge sge[kMaxSge];
     unsigned sges = 0;
+    size_t total = 0;
     for (size_t i = 0; i < iovcnt; ++i) {
         if (iov[i].length > 0) {
             sge[sges++] = {reinterpret_cast<uintptr_t>(iov[i].buffer),
                            static_cast<uint32_t>(iov[i].length), 0};
+            total += iov[i].length;
         }
+    }
+    if (total > ep.iface().max_inline) [[unlikely]] {
+        return refused(ep, "am_short_iov", {limit_length(total, ep.iface().max_inline)});
     }
     ibv_send_wr wr = send_request(ep, id, sge, static_cast<int>(sges));
     return ep.post(wr, IBV_SEND_INLINE);
@@ -69,13 +77,13 @@ ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* 
 {
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
-    if (!can_send(ep) || !iface.buffers->any()) [[unlikely]] {
+    if (!can_send(ep) || !iface.buffers->any() || exceeded(limit_id(id))) [[unlikely]] {
         // UCP's question whether the peer lives must be asked also when the peer keeps the window
         // shut; here it may be dead.
         if (flags & UCT_SEND_FLAG_PEER_CHECK) {
             ep_check(tl_ep, 0, nullptr);
         }
-        return ep.unavailable();
+        return refused(ep, "am_bcopy", {limit_id(id)});
     }
     std::byte* buffer = iface.buffers->take();
     size_t length = pack(buffer, arg);
@@ -91,8 +99,11 @@ ucs_status_t ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void* header, unsigne
 {
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
-    if (!can_send(ep) || !iface.buffers->any()) [[unlikely]] {
-        return ep.unavailable();
+    if (!can_send(ep) || !iface.buffers->any() ||
+        exceeded(limit_id(id), limit_header(header_length), limit_pieces(ep, iovcnt)))
+        [[unlikely]] {
+        return refused(ep, "am_zcopy",
+                       {limit_id(id), limit_header(header_length), limit_pieces(ep, iovcnt)});
     }
     Gather gather;
     std::byte* buffer = nullptr;
@@ -102,6 +113,12 @@ ucs_status_t ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void* header, unsigne
         gather.add(buffer, header_length, iface.buffers->lkey());
     }
     unsigned kind = gather.add(iov, iovcnt);
+    if (gather.length > iface.segment_size) [[unlikely]] {
+        if (buffer != nullptr) {
+            iface.buffers->put(buffer);
+        }
+        return refused(gather, "am_zcopy", iface.segment_size);
+    }
     ibv_send_wr wr = send_request(ep, id, gather.sge, gather.count);
     ucs_status_t status =
         post_tracked(ep, wr, SendOp{.handler = finish_zcopy, .completion = comp, .buffer = buffer});

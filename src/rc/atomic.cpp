@@ -5,6 +5,7 @@
 // operand, repeated while somebody else changes them meanwhile. UCP only uses a transport that has
 // all of them, and its own emulation would touch device memory with the CPU.
 #include "rc/gather.hpp"
+#include "rc/refusal.hpp"
 #include "rc/remote_key.hpp"
 
 namespace gdr::rc {
@@ -98,8 +99,9 @@ ucs_status_t native(uct_ep_h tl_ep, ibv_wr_opcode opcode, uint64_t compare_add, 
 {
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
-    if (!ep.can_post() || !iface.buffers->any()) [[unlikely]] {
-        return ep.unavailable();
+    if (!ep.can_post() || !iface.buffers->any() || exceeded(limit_misalignment(remote_addr, kWord)))
+        [[unlikely]] {
+        return refused(ep, "an atomic operation", {limit_misalignment(remote_addr, kWord)});
     }
     std::byte* buffer = iface.buffers->take();
     ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), kWord, iface.buffers->lkey()};
@@ -168,8 +170,9 @@ ucs_status_t emulated(uct_ep_h tl_ep, uct_atomic_op_t operation, uint64_t operan
 {
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
-    if (!ep.can_post() || !iface.buffers->any()) [[unlikely]] {
-        return ep.unavailable();
+    if (!ep.can_post() || !iface.buffers->any() || exceeded(limit_misalignment(remote_addr, size)))
+        [[unlikely]] {
+        return refused(ep, "an atomic operation", {limit_misalignment(remote_addr, size)});
     }
     std::byte* buffer = iface.buffers->take();
     uint64_t mask = size == sizeof(uint32_t) ? UINT32_MAX : UINT64_MAX;
@@ -196,6 +199,10 @@ ucs_status_t emulated(uct_ep_h tl_ep, uct_atomic_op_t operation, uint64_t operan
     iface.count(memory_kind(rkey), size);
     return UCS_INPROGRESS;
 }
+
+// What may be fetched, or posted: the operations in the order of their numbers.
+constexpr unsigned kLastFetched = UCT_ATOMIC_OP_SWAP;
+constexpr unsigned kLastPosted = UCT_ATOMIC_OP_XOR;
 
 // A posted atomic is complete for UCT once it is on its way.
 ucs_status_t posted(ucs_status_t status)
@@ -224,6 +231,9 @@ ucs_status_t ep_atomic64_fetch(uct_ep_h ep, unsigned opcode, uint64_t value, uin
     if (opcode == UCT_ATOMIC_OP_ADD) {
         return native(ep, IBV_WR_ATOMIC_FETCH_AND_ADD, value, 0, remote_addr, rkey, result, comp);
     }
+    if (opcode > kLastFetched) {
+        return UCS_ERR_UNSUPPORTED;
+    }
     return emulated(ep, static_cast<uct_atomic_op_t>(opcode), value, 0, sizeof(value), remote_addr,
                     rkey, result, comp);
 }
@@ -231,6 +241,9 @@ ucs_status_t ep_atomic64_fetch(uct_ep_h ep, unsigned opcode, uint64_t value, uin
 ucs_status_t ep_atomic32_fetch(uct_ep_h ep, unsigned opcode, uint32_t value, uint32_t* result,
                                uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
 {
+    if (opcode > kLastFetched) {
+        return UCS_ERR_UNSUPPORTED;
+    }
     return emulated(ep, static_cast<uct_atomic_op_t>(opcode), value, 0, sizeof(value), remote_addr,
                     rkey, result, comp);
 }
@@ -238,12 +251,18 @@ ucs_status_t ep_atomic32_fetch(uct_ep_h ep, unsigned opcode, uint32_t value, uin
 ucs_status_t ep_atomic64_post(uct_ep_h ep, unsigned opcode, uint64_t value, uint64_t remote_addr,
                               uct_rkey_t rkey)
 {
+    if (opcode > kLastPosted) {
+        return UCS_ERR_UNSUPPORTED;
+    }
     return posted(ep_atomic64_fetch(ep, opcode, value, nullptr, remote_addr, rkey, nullptr));
 }
 
 ucs_status_t ep_atomic32_post(uct_ep_h ep, unsigned opcode, uint32_t value, uint64_t remote_addr,
                               uct_rkey_t rkey)
 {
+    if (opcode > kLastPosted) {
+        return UCS_ERR_UNSUPPORTED;
+    }
     return posted(ep_atomic32_fetch(ep, opcode, value, nullptr, remote_addr, rkey, nullptr));
 }
 

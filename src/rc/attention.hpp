@@ -9,7 +9,8 @@
 
 namespace gdr::rc {
 
-// The interface looks when it is progressed next; wakeup_fd, an eventfd, wakes one that sleeps.
+// The interface looks when it is progressed next; wakeup_fd, an eventfd, wakes one that sleeps. In
+// this order: one that reads the descriptor and then finds the flag down may sleep.
 inline void call_attention(std::atomic<bool>& attention, int wakeup_fd)
 {
     attention.store(true, std::memory_order_release);

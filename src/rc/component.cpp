@@ -5,10 +5,12 @@
 
 #include "abi/host.hpp"
 #include "abi/settings.hpp"
-#include "plugin/transport_list.hpp"
+#include "rc/fork_safety.hpp"
+#include "rc/hca_search.hpp"
 #include "rc/iface.hpp"
 #include "rc/memory_domain.hpp"
 #include "rc/remote_key.hpp"
+#include "rc/settings.hpp"
 
 #include <utility>
 
@@ -23,9 +25,8 @@ std::vector<std::string> query_md_resources()
     std::vector<std::string> names = verbs::device_names(&reason);
     static bool said = false; // UCT asks more than once
     if (names.empty() && !std::exchange(said, true)) {
-        // Who asked for gdr by name must learn why it is not there; who did not need not.
-        bool asked_for = plugin::names_transport(abi::user_setting("TLS").value_or(""), "gdr");
-        abi::log_message(asked_for ? abi::LogLevel::warn : abi::LogLevel::diag, __FILE__, __LINE__,
+        abi::log_message(abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
+                         __FILE__, __LINE__,
                          "no HCA, so no network transport: %s (\"ucx-gdr run\" can emulate one)",
                          reason.c_str());
     }
@@ -37,12 +38,19 @@ std::vector<std::string> query_md_resources()
         }
         return name.size() > kLongestName;
     });
+    hca_search().begin(names);
     return names;
 }
 
-std::unique_ptr<abi::MemoryDomain> open_md(const char* name, const abi::MdConfig*)
+std::unique_ptr<abi::MemoryDomain> open_md(const char* name, const abi::MdConfig* config)
 {
-    return std::make_unique<MemoryDomain>(name);
+    try {
+        provide_for_forks(reinterpret_cast<const MdSettings*>(config)->fork_init);
+        return std::make_unique<MemoryDomain>(name);
+    } catch (...) { // whoever asked for the domain tells why
+        hca_search().looked_at(name, false, "");
+        throw;
+    }
 }
 
 ucs_status_t unpack_rkey(const void* buffer, uct_rkey_t* rkey, void** handle)
@@ -53,19 +61,53 @@ ucs_status_t unpack_rkey(const void* buffer, uct_rkey_t* rkey, void** handle)
 
 void release_rkey(uct_rkey_t, void*) {}
 
+bool has_pkey(const verbs::Device& device, const verbs::Port& port)
+{
+    uint16_t pkey = 0;
+    for (int index = 0; pkey == 0 && index < port.attributes.pkey_tbl_len; ++index) {
+        if (ibv_query_pkey(device.context(), port.number, index, &pkey) != 0)
+            pkey = 0;
+    }
+    return pkey != 0;
+}
+
+// Why a port cannot be used; empty if it can.
+std::string obstacle(const verbs::Device& device, const verbs::Port& port)
+{
+    const std::string state = ibv_port_state_str(port.attributes.state);
+    switch (port.attributes.state) {
+    case IBV_PORT_ACTIVE:
+        if (device.attributes().max_srq == 0)
+            return "has no shared receive queues";
+        if (verbs::query_gids(device.context(), port.number, port.ethernet).empty())
+            return "has no GID (RoCE in a container: the HCA's network interface has to be in it)";
+        if (!port.ethernet && !has_pkey(device, port))
+            return "has no partition key (is a subnet manager running?)";
+        return {};
+    case IBV_PORT_DOWN:
+        return "is " + state +
+               (port.ethernet ? " (is its network interface up, and its cable "
+                                "plugged in?)"
+                              : " (is its cable plugged in?)");
+    default:
+        return "is " + state + (port.ethernet ? "" : " (is a subnet manager running?)");
+    }
+}
+
 std::vector<abi::Device> query_devices(abi::MemoryDomain& md)
 {
     const verbs::Device& device = static_cast<MemoryDomain&>(md).device();
     ucs_sys_device_t sys_device = abi::sys_device_of_pci(device.pci_bus_id());
     std::vector<abi::Device> devices;
+    std::string unusable;
     for (const verbs::Port& port : device.ports()) {
-        if (port.active()) {
-            devices.push_back({device_name(device, port), UCT_DEVICE_TYPE_NET, sys_device});
-        } else {
-            gdr_log(diag, "%s is not used: port state %s", device_name(device, port).c_str(),
-                    ibv_port_state_str(port.attributes.state));
-        }
+        const std::string name = device_name(device, port), why_not = obstacle(device, port);
+        if (why_not.empty())
+            devices.push_back({name, UCT_DEVICE_TYPE_NET, sys_device});
+        else
+            unusable += (unusable.empty() ? "" : "; ") + name + " " + why_not;
     }
+    hca_search().looked_at(device.name(), !devices.empty(), unusable);
     return devices;
 }
 
@@ -79,7 +121,7 @@ const abi::Component& component()
         .open_md = open_md,
         .unpack_rkey = unpack_rkey,
         .release_rkey = release_rkey,
-        .md_options = {"gdr RC memory domain", "GDR_RC_", {}, sizeof(abi::MdConfig)},
+        .md_options = md_options(),
         .transports = {{"gdr", query_devices, iface_open, iface_options()}},
     };
     return component;

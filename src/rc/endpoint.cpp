@@ -37,14 +37,16 @@ Endpoint::Endpoint(Iface& interface, const DeviceAddress& device, const IfaceAdd
 Endpoint::~Endpoint()
 {
     Iface& interface = iface();
-    interface.handshake->disconnect(id, peer_device, peer);
-    verbs::to_error(qp);
-    interface.save_completions(qp->qp_num);
     interface.endpoint_by_qpn.erase(qp->qp_num);
-    owned_qp.reset(); // from here on the HCA touches no buffer of ours
+    if (has_outstanding()) {
+        verbs::to_error(qp);
+        interface.save_completions();
+        owned_qp.reset(); // from here on the HCA touches no buffer of ours
+    }
+    interface.handshake->disconnect(id, std::move(owned_qp));
     purge(UCS_ERR_CANCELED);
     interface.remove_endpoint(id);
-    std::erase(interface.pending_endpoints, this);
+    interface.pending_endpoints.remove(this);
     abi::cleanup_ep(this);
 }
 
@@ -52,6 +54,7 @@ void Endpoint::on_connected()
 {
     connected = true;
     (holds() ? tx_reserved : tx_available) = static_cast<int>(iface().tx_queue_length);
+    iface().add_pending(this); // what waited for this
 }
 
 ucs_status_t Endpoint::post_refused(int error)
@@ -67,6 +70,7 @@ void Endpoint::close_queue(ucs_status_t status)
     failure = status;
     tx_available = 0;
     tx_reserved = 0;
+    iface().add_pending(this); // they learn it when they are tried again
     if (connected) {
         verbs::to_error(qp);
         iface().finish(*this); // what was done before has no completion of its own
@@ -133,7 +137,8 @@ ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep)
     Iface& iface = rc_iface(params->iface);
     const auto& device = *reinterpret_cast<const DeviceAddress*>(params->dev_addr);
     const auto& address = *reinterpret_cast<const IfaceAddress*>(params->iface_addr);
-    if (const char* reason = unreachable_reason(iface.device_address, &device, &address)) {
+    if (const char* reason =
+            unreachable_reason(iface.device_address, iface.segment_size, &device, &address)) {
         gdr_log(error, "cannot connect from %s: %s", device_name(iface.device, iface.port).c_str(),
                 reason);
         return UCS_ERR_UNREACHABLE;

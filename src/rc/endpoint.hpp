@@ -15,8 +15,8 @@
 
 namespace gdr::rc {
 
-// The requests that wait for an endpoint's resources, in order. Linked through
-// uct_pending_req_t::priv.
+// The requests that wait for an endpoint's resources, in order, and the fences between them. Linked
+// through uct_pending_req_t::priv.
 class PendingQueue {
   public:
     bool empty() const { return head_ == nullptr; }
@@ -24,10 +24,19 @@ class PendingQueue {
     void push_front(uct_pending_req_t* request);
     uct_pending_req_t* pop_front();
 
+    // A fence came when the request was the last one.
+    void fence() { link(tail_).fence_follows = true; }
+    static bool fence_follows(uct_pending_req_t* request) { return link(request).fence_follows; }
+
   private:
-    static uct_pending_req_t*& next(uct_pending_req_t* request)
+    struct Link {
+        uct_pending_req_t* next;
+        bool fence_follows;
+    };
+    static_assert(sizeof(Link) <= UCT_PENDING_REQ_PRIV_LEN);
+    static Link& link(uct_pending_req_t* request)
     {
-        return *reinterpret_cast<uct_pending_req_t**>(request->priv);
+        return *reinterpret_cast<Link*>(request->priv);
     }
     uct_pending_req_t* head_ = nullptr;
     uct_pending_req_t* tail_ = nullptr;
@@ -63,6 +72,8 @@ struct Endpoint : abi::Ep {
     bool fenced =
         false; // emulated atomics from before a fence are under way: nothing else may start
     bool connected = false;
+    bool needs_several =
+        false;               // what was refused last takes more work requests or buffers than one
     bool closing = false;    // destroyed by the user; goes once handle_send() finds it done
     bool completing = false; // callbacks of its operations are being called
     ucs_status_t failure = UCS_OK;
@@ -72,6 +83,8 @@ struct Endpoint : abi::Ep {
     } seen{};
     PendingQueue pending;
     bool in_pending_list = false;
+    Endpoint* pending_before = nullptr; // in the interface's list
+    Endpoint* pending_after = nullptr;
     struct FlushWaiter {
         SequenceNumber number; // last work request posted before
         bool reached;          // it has completed
@@ -135,6 +148,9 @@ struct Endpoint : abi::Ep {
         ops.push(op);
     }
 
+    // What is posted from now on waits for what was posted until now.
+    void fence();
+
     // An emulated atomic that began after so many flushes has come to its end.
     void finish_read_modify_write(unsigned flushes_before);
 
@@ -177,6 +193,19 @@ ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* arg, 
                           uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
 ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,
                           uct_rkey_t rkey, uct_completion_t* comp);
+
+// The same for callers who do not ask what memory their buffers are (any_memory.cpp).
+ucs_status_t ep_put_short_any(uct_ep_h ep, const void* buffer, unsigned length,
+                              uint64_t remote_addr, uct_rkey_t rkey);
+ucs_status_t ep_get_bcopy_any(uct_ep_h ep, uct_unpack_callback_t unpack, void* arg, size_t length,
+                              uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
+ucs_status_t ep_put_zcopy_any(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
+                              uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
+ucs_status_t ep_get_zcopy_any(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
+                              uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
+ucs_status_t ep_am_zcopy_any(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,
+                             const uct_iov_t* iov, size_t iovcnt, unsigned flags,
+                             uct_completion_t* comp);
 
 ucs_status_t ep_atomic_cswap64(uct_ep_h ep, uint64_t compare, uint64_t swap, uint64_t remote_addr,
                                uct_rkey_t rkey, uint64_t* result, uct_completion_t* comp);

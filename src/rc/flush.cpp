@@ -2,6 +2,7 @@
 //
 // Completion and order of what was posted: flush, fence, check, cancellation.
 #include "abi/completion.hpp"
+#include "abi/host.hpp"
 #include "rc/endpoint.hpp"
 
 #include <utility>
@@ -56,7 +57,7 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
     }
     // Behind what waits already; the waiting request that is being tried again finds the endpoint's
     // resources returned.
-    if (ep.failure == UCS_OK && !ep.pending.empty() && ep.tx_available == 0) {
+    if (ep.failure == UCS_OK && !ep.pending.empty() && ep.tx_available <= 0) {
         return UCS_ERR_NO_RESOURCE;
     }
     if (!ep.has_outstanding()) {
@@ -78,19 +79,33 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
 
 // RC keeps the order of writes and sends; only reads and atomics before the fence must be waited
 // for: by the HCA, and by us where an atomic takes several work requests.
+void Endpoint::fence()
+{
+    next_flags = IBV_SEND_FENCE;
+    if (read_modify_writes > 0) {
+        fenced = true;
+        hold();
+    }
+}
+
+// Behind what is posted, since a request that is being tried again may be who asks, and behind what
+// pends.
 ucs_status_t ep_fence(uct_ep_h tl_ep, unsigned)
 {
     Endpoint& ep = endpoint(tl_ep);
-    ep.next_flags = IBV_SEND_FENCE;
-    if (ep.read_modify_writes > 0) {
-        ep.fenced = true;
-        ep.hold();
+    ep.fence();
+    if (!ep.pending.empty()) {
+        ep.pending.fence();
     }
     return UCS_OK;
 }
 
-ucs_status_t ep_check(uct_ep_h tl_ep, unsigned, uct_completion_t*)
+ucs_status_t ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
 {
+    if (flags != 0 || comp != nullptr) {
+        gdr_log(error, "ep_check is refused: there are no flags, and nothing is completed");
+        return UCS_ERR_INVALID_PARAM;
+    }
     Endpoint& ep = endpoint(tl_ep);
     bool answer_is_due = ep.has_outstanding() && ep.unsignalled == 0;
     if (ep.failure != UCS_OK || !ep.connected || answer_is_due) {

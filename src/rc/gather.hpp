@@ -7,12 +7,16 @@
 #include "abi/completion.hpp"
 #include "mem/region.hpp"
 #include "rc/endpoint.hpp"
+#include "rc/remote_key.hpp"
 
+#include <cstdint>
 #include <cstring>
 
 namespace gdr::rc {
 
 struct Gather {
+    static constexpr size_t kUnregistered = SIZE_MAX; // length, when a piece has no memory handle
+
     ibv_sge sge[kMaxSge];
     int count = 0;
     size_t length = 0;
@@ -30,14 +34,33 @@ struct Gather {
         for (size_t i = 0; i < iovcnt; ++i) {
             size_t size = iov[i].length * iov[i].count;
             if (size > 0) {
-                const auto& region = *static_cast<const mem::Region*>(iov[i].memh);
-                add(iov[i].buffer, size, region.lkey);
-                kind |= static_cast<unsigned>(region.kind);
+                const auto* region = static_cast<const mem::Region*>(iov[i].memh);
+                if (region == nullptr) [[unlikely]] {
+                    length = kUnregistered;
+                    break;
+                }
+                add(iov[i].buffer, size, region->lkey);
+                kind |= static_cast<unsigned>(region->kind);
             }
         }
         return kind;
     }
 };
+
+inline ibv_send_wr rdma_request(ibv_wr_opcode opcode, ibv_sge* sge, int sges, uint64_t remote_addr,
+                                uct_rkey_t rkey)
+{
+    ibv_send_wr wr;
+    wr.sg_list = sge;
+    wr.num_sge = sges;
+    wr.opcode = opcode;
+    wr.wr.rdma.remote_addr = remote_addr;
+    wr.wr.rdma.rkey = verbs_rkey(rkey);
+    return wr;
+}
+
+// A list that is longer than this many bytes, or has a piece without a memory handle.
+[[gnu::cold]] ucs_status_t refused(const Gather& gather, const char* call, size_t most);
 
 // ---- what is left to do
 inline void release_buffer(Endpoint& ep, const SendOp& op, ucs_status_t)

@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The handshake's protocol: requests repeated until answered, answers repeated for repeated
-// requests.
+// The handshake's protocol: requests and farewells repeated until answered, answers repeated for
+// repeated requests. Nothing that does not prove to come from somebody who was given the acceptor's
+// address is answered.
 #include "rc/handshake.hpp"
 
 #include "abi/host.hpp"
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <random>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include <utility>
@@ -21,19 +21,27 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kBusyInterval = 2ms; // where no send buffer was free
 constexpr auto kFirstInterval = 50ms;
 constexpr auto kLongestInterval = 800ms;
-// Between a peer's farewell and the destruction of its acceptor: what it sent has long reached our
-// CQ.
-constexpr auto kRetirementDelay = 1s;
+constexpr auto kFarewellPatience = 5s; // beyond it the peer's questions find nobody
+constexpr unsigned kUnanswered = 3;    // questions to a peer that is believed to be there
+// What one turn does at most: the asynchronous thread is everybody's, whoever floods us.
+constexpr unsigned kPacketsPerTurn = 64;
+constexpr unsigned kQuestionsPerTurn = 64;
+constexpr auto kNextTurn = 1ms;
+constexpr auto kComplaintInterval = 1s;
 constexpr unsigned kAcceptorSends = 16;
 constexpr uint32_t kPsnMask = 0xffffff;
 
 uint32_t random_psn()
 {
-    static thread_local std::minstd_rand generator(std::random_device{}());
-    return generator() & kPsnMask;
+    return std::random_device{}() & kPsnMask;
+}
+
+std::chrono::steady_clock::duration to_duration(double seconds)
+{
+    return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+        std::chrono::duration<double>(seconds));
 }
 
 // InfiniBand's code of the shortest RNR delay that is at least this long.
@@ -55,9 +63,17 @@ uint8_t rnr_timer(double seconds)
 
 Handshake::Handshake(const HandshakeSetup& setup, std::atomic<bool>& attention, int wakeup_fd)
     : setup_(setup), attention_(attention), wakeup_fd_(wakeup_fd),
-      channel_(setup.context, setup.pd, setup.path), channel_qpn_(channel_.qpn()),
-      timer_fd_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC))
+      channel_(setup.context, setup.pd, setup.path, setup.iface.handshake_qkey, tasks_),
+      ending_([this](ibv_qp* qp) {
+          HandshakeEvent event{HandshakeEvent::Kind::ending};
+          event.qp = qp;
+          publish(std::move(event));
+      }),
+      timer_fd_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+      acceptors_(setup.settings->max_accepted, setup.settings->max_accepted_of_peer,
+                 to_duration(setup.settings->keepalive_interval))
 {
+    setup_.iface.handshake_qpn = channel_.qpn();
     if (timer_fd_ < 0) {
         throw verbs::Error("timerfd_create for the handshake", errno);
     }
@@ -76,74 +92,91 @@ Handshake::~Handshake()
 {
     abi::async_remove_fd(timer_fd_);
     abi::async_remove_fd(channel_.fd());
+    tasks_.detach();
+    tasks_.run(); // farewells, above all
+    channel_.stop_resolving();
+    tasks_.run();
+    channel_.drain();
     close(timer_fd_);
 }
 
+// ---- for the interface's thread
 void Handshake::connect(uint64_t id, ibv_qp* qp, const DeviceAddress& device,
                         const IfaceAddress& iface)
 {
-    std::lock_guard guard(lock_);
-    auto now = Clock::now();
-    auto timeout = std::chrono::duration<double>(setup_.settings->connect_timeout);
-    Connection& connection =
-        connecting_
-            .emplace(id, Connection{qp, random_psn(), device, iface,
-                                    now + std::chrono::duration_cast<Clock::duration>(timeout), now,
-                                    kFirstInterval})
-            .first->second;
-    send_request(id, connection);
-    arm_timer();
+    tasks_.post([this, id, qp, device, iface] {
+        begin(id, qp, device, iface);
+        arm_timer();
+    });
 }
 
-void Handshake::disconnect(uint64_t id, const DeviceAddress& device, const IfaceAddress& iface)
+void Handshake::disconnect(uint64_t id, verbs::QueuePair qp)
 {
-    std::lock_guard guard(lock_);
-    connecting_.erase(id);
-    Packet farewell = packet(PacketType::disconnect, iface.incarnation, id);
-    // Lost, it costs the peer an unused queue pair until the peer's own endpoint to us goes.
-    (void)channel_.send(farewell, destination(setup_.address, device), iface.handshake_qpn);
+    // std::function holds nothing that cannot be copied.
+    tasks_.post([this, id, raw = qp.release()] {
+        leave(id, verbs::QueuePair(raw));
+        arm_timer();
+    });
 }
 
 void Handshake::peer_failed(uint64_t peer)
 {
-    std::lock_guard guard(lock_);
-    retire_all(peer);
-    arm_timer();
+    tasks_.post([this, peer] {
+        end(acceptors_.remove_all(peer));
+        arm_timer();
+    });
 }
 
-void Handshake::acceptor_failed(const Acceptor& acceptor)
+void Handshake::acceptor_failed(const AcceptorName& name)
 {
-    std::lock_guard guard(lock_);
-    retire(acceptor.peer, acceptor.connection);
-    arm_timer();
+    tasks_.post([this, name] {
+        end(acceptors_.remove(name));
+        arm_timer();
+    });
 }
 
 std::vector<HandshakeEvent> Handshake::take_events()
 {
     std::lock_guard guard(lock_);
-    uint64_t count;
-    (void)!read(wakeup_fd_, &count, sizeof(count)); // nonblocking: empty is fine
     return std::exchange(events_, {});
 }
 
-void Handshake::destroy(Acceptor* acceptor)
+void Handshake::drained(ibv_qp* qp)
 {
-    std::lock_guard guard(lock_);
-    acceptors_.erase(acceptor);
+    tasks_.post([this, qp] { ending_.destroy(qp); });
 }
 
-void Handshake::on_readable(int, unsigned char, void* arg)
+void Handshake::publish(HandshakeEvent event)
 {
-    auto& self = *static_cast<Handshake*>(arg);
-    std::lock_guard guard(self.lock_);
+    {
+        std::lock_guard guard(lock_);
+        events_.push_back(std::move(event));
+    }
+    call_attention(attention_, wakeup_fd_);
+}
+
+// ---- turns of the asynchronous thread
+void Handshake::on_readable(int, unsigned char, void* self)
+{
+    static_cast<Handshake*>(self)->receive();
+}
+
+void Handshake::receive()
+{
+    more_ = false;
     try {
-        while (auto packet = self.channel_.receive()) {
-            self.handle(*packet);
+        for (unsigned i = 0; i < kPacketsPerTurn; ++i) {
+            auto packet = channel_.receive();
+            if (!packet) {
+                return arm_timer();
+            }
+            handle(*packet);
         }
+        more_ = true;
     } catch (const std::exception& error) {
         gdr_log(error, "%s: no further endpoints can be connected", error.what());
     }
-    self.arm_timer();
+    arm_timer();
 }
 
 void Handshake::on_timer(int fd, unsigned char, void* arg)
@@ -151,185 +184,131 @@ void Handshake::on_timer(int fd, unsigned char, void* arg)
     auto& self = *static_cast<Handshake*>(arg);
     uint64_t expirations;
     (void)!read(fd, &expirations, sizeof(expirations)); // nonblocking: a stale event reads nothing
-    std::lock_guard guard(self.lock_);
-    auto now = Clock::now();
-
-    std::vector<uint64_t> expired;
-    for (auto& [id, connection] : self.connecting_) {
-        if (now >= connection.deadline) {
-            expired.push_back(id);
-        } else if (now >= connection.next_send) {
-            self.send_request(id, connection);
-        }
+    if (self.more_) {
+        self.receive();
     }
-    for (uint64_t id : expired) {
-        self.retire_all(self.connecting_.at(id).iface.incarnation);
-        self.fail(id, UCS_ERR_ENDPOINT_TIMEOUT,
-                  "the peer did not answer the connection request within "
-                  "UCX_GDR_RC_CONNECT_TIMEOUT (is its "
-                  "process still there, and is the fabric between the ports up?)");
-    }
-    std::erase_if(self.retirements_, [&](const Retirement& retirement) {
-        if (now < retirement.due) {
-            return false;
-        }
-        HandshakeEvent event{HandshakeEvent::Kind::retired};
-        event.acceptor = retirement.acceptor;
-        self.publish(std::move(event));
-        return true;
-    });
+    self.keep_appointments();
     self.arm_timer();
 }
 
-void Handshake::handle(const Packet& packet)
+void Handshake::keep_appointments()
 {
-    if (packet.target != setup_.incarnation) {
-        // Meant for an interface that had our queue pair number before.
-        if (packet.type == PacketType::request) {
-            answer(packet, PacketType::reject, RejectReason::stale_address, nullptr);
-        }
-        return;
-    }
-    switch (packet.type) {
-    case PacketType::request:
-        return handle_request(packet);
-    case PacketType::reply:
-        return handle_reply(packet);
-    case PacketType::reject:
-        return handle_reject(packet);
-    case PacketType::disconnect:
-        return retire(packet.source, packet.connection);
-    }
-}
-
-void Handshake::handle_request(const Packet& packet)
-{
-    Acceptor* acceptor = nullptr;
-    if (auto of_peer = by_peer_.find(packet.source); of_peer != by_peer_.end()) {
-        auto found = of_peer->second.find(packet.connection);
-        acceptor = found != of_peer->second.end() ? found->second : nullptr;
-    }
-    if (acceptor == nullptr) {
-        std::string reason;
-        acceptor = accept(packet, &reason);
-        if (acceptor == nullptr) {
-            gdr_log(error, "a peer's connection is refused: %s", reason.c_str());
-            return answer(packet, PacketType::reject, RejectReason::no_resources, nullptr);
-        }
-        by_peer_[packet.source].emplace(packet.connection, acceptor);
-    }
-    answer(packet, PacketType::reply, RejectReason::none, acceptor);
-}
-
-Acceptor* Handshake::accept(const Packet& packet, std::string* reason)
-{
-    auto acceptor = std::make_unique<Acceptor>();
-    acceptor->peer = packet.source;
-    acceptor->connection = packet.connection;
-    acceptor->psn = random_psn();
-    try {
-        ibv_qp_cap capabilities{};
-        capabilities.max_send_wr = kAcceptorSends;
-        capabilities.max_send_sge = 1;
-        acceptor->qp =
-            verbs::create_rc(setup_.pd, setup_.cq, setup_.srq, setup_.path, &capabilities);
-    } catch (const verbs::Error& error) {
-        *reason = error.what();
-        return nullptr;
-    }
-    const char* step;
-    if (int error = connect_qp(acceptor->qp.get(), packet.device, packet.qpn, packet.psn,
-                               acceptor->psn, packet.max_dest_rd_atomic, &step);
-        error != 0) {
-        *reason = std::string("ibv_modify_qp to ") + step + ": " + verbs::errno_text(error);
-        return nullptr;
-    }
-    Acceptor* result = acceptor.get();
-    acceptors_.emplace(result, std::move(acceptor));
-    HandshakeEvent event{HandshakeEvent::Kind::accepted};
-    event.acceptor = result;
-    publish(std::move(event));
-    return result;
-}
-
-int Handshake::connect_qp(ibv_qp* qp, const DeviceAddress& peer, uint32_t qpn, uint32_t remote_psn,
-                          uint32_t local_psn, unsigned peer_rd_atomic, const char** failed)
-{
-    const Settings& settings = *setup_.settings;
-    verbs::RcAttributes rc{};
-    rc.mtu = std::min(setup_.mtu, static_cast<ibv_mtu>(peer.mtu));
-    rc.remote_qpn = qpn;
-    rc.remote_psn = remote_psn;
-    rc.local_psn = local_psn;
-    rc.max_rd_atomic = static_cast<uint8_t>(std::min(setup_.max_rd_atomic, peer_rd_atomic));
-    rc.max_dest_rd_atomic = static_cast<uint8_t>(setup_.max_dest_rd_atomic);
-    rc.timeout = ack_timeout(settings);
-    rc.retry_count = static_cast<uint8_t>(settings.retry_count);
-    rc.rnr_retry = static_cast<uint8_t>(settings.rnr_retry_count);
-    rc.min_rnr_timer = rnr_timer(settings.rnr_timeout);
-    return verbs::connect_rc(qp, setup_.path, destination(setup_.address, peer), rc, failed);
-}
-
-void Handshake::handle_reply(const Packet& packet)
-{
-    auto found = connecting_.find(packet.connection);
-    if (found == connecting_.end()) {
-        return; // a repeated reply
-    }
-    Connection connection = found->second;
-    const char* step;
-    if (int error = connect_qp(connection.qp, packet.device, packet.qpn, packet.psn, connection.psn,
-                               packet.max_dest_rd_atomic, &step);
-        error != 0) {
-        return fail(packet.connection, UCS_ERR_IO_ERROR,
-                    std::string("ibv_modify_qp to ") + step + ": " + verbs::errno_text(error));
-    }
-    connecting_.erase(found);
-    HandshakeEvent event{HandshakeEvent::Kind::connected};
-    event.connection = packet.connection;
-    publish(std::move(event));
-}
-
-void Handshake::handle_reject(const Packet& packet)
-{
-    if (auto found = connecting_.find(packet.connection); found != connecting_.end()) {
-        if (packet.reason == RejectReason::stale_address) {
-            retire_all(found->second.iface.incarnation);
-        }
-        fail(packet.connection, UCS_ERR_UNREACHABLE,
-             packet.reason == RejectReason::stale_address
-                 ? "the peer's address is stale: the interface it belonged to is closed"
-                 : "the peer could not make a queue pair for us (its log says why)");
-    }
-}
-
-void Handshake::retire(uint64_t peer, uint64_t connection)
-{
-    auto acceptors = by_peer_.find(peer);
-    if (acceptors == by_peer_.end()) {
-        return;
-    }
-    if (auto found = acceptors->second.find(connection); found != acceptors->second.end()) {
-        retire(found->second);
-        acceptors->second.erase(found);
-        if (acceptors->second.empty()) {
-            by_peer_.erase(acceptors);
+    auto now = Clock::now();
+    while (!agenda_.empty() && agenda_.begin()->first <= now) {
+        uint64_t id = agenda_.begin()->second;
+        Connection& connection = connections_.at(id);
+        if (now >= connection.deadline) {
+            expire(id, connection);
+        } else {
+            repeat(id, connection);
         }
     }
+    ending_.expire();
+    ask_acceptors();
 }
 
-void Handshake::retire_all(uint64_t peer)
+void Handshake::arm_timer()
 {
-    if (auto acceptors = by_peer_.extract(peer)) {
-        for (auto& [connection, acceptor] : acceptors.mapped()) {
-            retire(acceptor);
-        }
+    auto next = std::min(acceptors_.next(), ending_.next());
+    if (!agenda_.empty()) {
+        next = std::min(next, agenda_.begin()->first);
     }
+    if (more_) {
+        next = std::min(next, Clock::now() + kNextTurn);
+    }
+    itimerspec spec{};
+    if (next != Clock::time_point::max()) {
+        auto delay = std::max<Clock::duration>(next - Clock::now(), kNextTurn);
+        auto seconds = std::chrono::duration_cast<std::chrono::seconds>(delay);
+        spec.it_value.tv_sec = seconds.count();
+        spec.it_value.tv_nsec = std::chrono::nanoseconds(delay - seconds).count();
+    }
+    timerfd_settime(timer_fd_, 0, &spec, nullptr);
+}
+
+// ---- the initiator
+void Handshake::begin(uint64_t id, ibv_qp* qp, const DeviceAddress& device,
+                      const IfaceAddress& iface)
+{
+    Connection& connection = connections_[id];
+    connection.qp = qp;
+    connection.psn = random_psn();
+    connection.device = device;
+    connection.iface = iface;
+    connection.deadline = Clock::now() + to_duration(setup_.settings->connect_timeout);
+    connection.interval = kFirstInterval;
+    repeat(id, connection);
+}
+
+void Handshake::leave(uint64_t id, verbs::QueuePair qp)
+{
+    if (qp) {
+        ending_.end(std::move(qp));
+    }
+    auto found = connections_.find(id);
+    if (found == connections_.end()) {
+        return; // it failed
+    }
+    Connection& connection = found->second;
+    connection.state = Connection::State::leaving;
+    connection.deadline = Clock::now() + kFarewellPatience;
+    connection.interval = kFirstInterval;
+    repeat(id, connection);
+}
+
+void Handshake::repeat(uint64_t id, Connection& connection)
+{
+    speak(id, connection,
+          connection.state == Connection::State::leaving ? PacketType::farewell
+                                                         : PacketType::request);
+    schedule(id, connection, std::min(Clock::now() + connection.interval, connection.deadline));
+    connection.interval = std::min<Clock::duration>(connection.interval * 2, kLongestInterval);
+}
+
+void Handshake::expire(uint64_t id, Connection& connection)
+{
+    if (connection.state == Connection::State::leaving) {
+        return forget(id);
+    }
+    if (connection.full) {
+        return fail(id, UCS_ERR_UNREACHABLE,
+                    "the peer has as many connections as it takes (its "
+                    "UCX_GDR_RC_MAX_ACCEPTED and UCX_GDR_RC_MAX_ACCEPTED_OF_PEER)");
+    }
+    end(acceptors_.remove_all(connection.iface.incarnation));
+    fail(id, UCS_ERR_ENDPOINT_TIMEOUT,
+         "the peer did not answer the connection request within UCX_GDR_RC_CONNECT_TIMEOUT (is its "
+         "process still there, and is the fabric between the ports up?)");
+}
+
+void Handshake::speak(uint64_t id, Connection& connection, PacketType type)
+{
+    Packet said = packet(type, connection.iface.incarnation, id);
+    if (type == PacketType::request) {
+        said.qpn = connection.qp->qp_num;
+        said.psn = connection.psn;
+    }
+    send(said, connection.iface.key, connection.device, connection.iface.handshake_qpn,
+         connection.iface.handshake_qkey);
+}
+
+void Handshake::schedule(uint64_t id, Connection& connection, Clock::time_point next)
+{
+    agenda_.erase({connection.next, id});
+    connection.next = next;
+    agenda_.emplace(next, id);
+}
+
+void Handshake::forget(uint64_t id)
+{
+    auto found = connections_.find(id);
+    agenda_.erase({found->second.next, id});
+    connections_.erase(found);
 }
 
 void Handshake::fail(uint64_t id, ucs_status_t status, std::string reason)
 {
-    connecting_.erase(id);
+    forget(id);
     HandshakeEvent event{HandshakeEvent::Kind::failed};
     event.connection = id;
     event.status = status;
@@ -337,19 +316,174 @@ void Handshake::fail(uint64_t id, ucs_status_t status, std::string reason)
     publish(std::move(event));
 }
 
-void Handshake::send_request(uint64_t id, Connection& connection)
+void Handshake::handle_reply(uint64_t id, Connection& connection, const Packet& packet)
 {
-    Packet request = packet(PacketType::request, connection.iface.incarnation, id);
-    request.qpn = connection.qp->qp_num;
-    request.psn = connection.psn;
-    if (!channel_.send(request, destination(setup_.address, connection.device),
-                       connection.iface.handshake_qpn)) {
-        connection.next_send = Clock::now() + kBusyInterval;
+    const char* step;
+    if (int error = connect_qp(connection.qp, connection.device, packet, connection.psn, &step);
+        error != 0) {
+        return fail(id, UCS_ERR_IO_ERROR,
+                    std::string("ibv_modify_qp to ") + step + ": " + verbs::errno_text(error));
+    }
+    connection.state = Connection::State::connected;
+    agenda_.erase({connection.next, id});
+    HandshakeEvent event{HandshakeEvent::Kind::connected};
+    event.connection = id;
+    publish(std::move(event));
+}
+
+void Handshake::handle_reject(uint64_t id, Connection& connection, const Packet& packet)
+{
+    if (packet.reason == RejectReason::too_many) {
+        connection.full = true; // some may go
         return;
     }
-    // Lost, the timer repeats it.
-    connection.next_send = Clock::now() + connection.interval;
-    connection.interval = std::min<Clock::duration>(connection.interval * 2, kLongestInterval);
+    fail(id, UCS_ERR_UNREACHABLE, "the peer could not make a queue pair for us (its log says why)");
+}
+
+// ---- what comes
+void Handshake::handle(const Packet& packet)
+{
+    if (packet.target != setup_.iface.incarnation) {
+        return; // meant for an interface that had our queue pair number before
+    }
+    bool to_acceptor = packet.type == PacketType::request || packet.type == PacketType::farewell ||
+                       packet.type == PacketType::confirmation;
+    auto found = to_acceptor ? connections_.end() : connections_.find(packet.connection);
+    if (!to_acceptor && found == connections_.end()) {
+        return; // a repeated answer, or a question for an endpoint that is gone
+    }
+    const HashKey& key = to_acceptor ? setup_.iface.key : found->second.iface.key;
+    if (packet.proof != proof(packet, key) ||
+        unreachable_reason(setup_.device, setup_.iface.segment_size, &packet.device, nullptr) !=
+            nullptr) {
+        if (!std::exchange(told_of_strangers_, true)) {
+            gdr_log(diag, "packets of the handshake from somebody who was not given our address "
+                          "are ignored");
+        }
+        return;
+    }
+    using State = Connection::State;
+    switch (packet.type) {
+    case PacketType::request:
+        // First, since on RoCE a queue pair is not connected to a neighbour that does not resolve,
+        // either, and the kernel is as long in finding out.
+        return channel_.when_resolved(destination(setup_.device, packet.device),
+                                      [this, packet] { handle_request(packet); });
+    case PacketType::farewell:
+        return handle_farewell(packet);
+    case PacketType::confirmation:
+        if (Acceptor* acceptor = acceptors_.find({packet.source, packet.connection})) {
+            acceptor->unanswered = 0;
+        }
+        return;
+    case PacketType::reply:
+        if (found->second.state == State::connecting) {
+            handle_reply(found->first, found->second, packet);
+        }
+        return;
+    case PacketType::reject:
+        if (found->second.state == State::connecting) {
+            handle_reject(found->first, found->second, packet);
+        }
+        return;
+    case PacketType::farewell_heard:
+        if (found->second.state == State::leaving) {
+            forget(found->first);
+        }
+        return;
+    case PacketType::question:
+        if (found->second.state != State::leaving) {
+            speak(found->first, found->second, PacketType::confirmation);
+        }
+        return;
+    }
+}
+
+// ---- the acceptor
+void Handshake::handle_request(const Packet& packet)
+{
+    AcceptorName name{packet.source, packet.connection};
+    const Acceptor* acceptor = acceptors_.find(name);
+    if (acceptor == nullptr) {
+        if (const char* limit = acceptors_.full(name.peer, ending_.size())) {
+            return refuse(packet, RejectReason::too_many, limit);
+        }
+        acceptor = accept(packet);
+    }
+    if (acceptor != nullptr) {
+        answer(packet, PacketType::reply, RejectReason::none, acceptor);
+    }
+}
+
+const Acceptor* Handshake::accept(const Packet& packet)
+{
+    Acceptor acceptor{};
+    acceptor.name = {packet.source, packet.connection};
+    acceptor.psn = random_psn();
+    acceptor.device = packet.device;
+    acceptor.handshake_qpn = packet.handshake_qpn;
+    acceptor.handshake_qkey = packet.handshake_qkey;
+    try {
+        ibv_qp_cap capabilities{};
+        capabilities.max_send_wr = kAcceptorSends;
+        capabilities.max_send_sge = 1;
+        acceptor.qp =
+            verbs::create_rc(setup_.pd, setup_.cq, setup_.srq, setup_.path, &capabilities);
+    } catch (const verbs::Error& error) {
+        refuse(packet, RejectReason::no_resources, error.what());
+        return nullptr;
+    }
+    const char* step;
+    if (int error = connect_qp(acceptor.qp.get(), packet.device, packet, acceptor.psn, &step);
+        error != 0) {
+        refuse(packet, RejectReason::no_resources,
+               std::string("ibv_modify_qp to ") + step + ": " + verbs::errno_text(error));
+        return nullptr;
+    }
+    HandshakeEvent event{HandshakeEvent::Kind::accepted};
+    event.acceptor = acceptor.name;
+    event.qp = acceptor.qp.get();
+    const Acceptor* added = acceptors_.add(std::move(acceptor));
+    publish(std::move(event));
+    return added;
+}
+
+void Handshake::refuse(const Packet& packet, RejectReason reason, const std::string& why)
+{
+    if (auto now = Clock::now(); now >= next_complaint_) {
+        gdr_log(error, "a peer's connection is refused: %s", why.c_str());
+        next_complaint_ = now + kComplaintInterval;
+    }
+    answer(packet, PacketType::reject, reason);
+}
+
+void Handshake::handle_farewell(const Packet& packet)
+{
+    end(acceptors_.remove({packet.source, packet.connection}));
+    answer(packet, PacketType::farewell_heard);
+}
+
+void Handshake::end(std::vector<verbs::QueuePair> qps)
+{
+    for (verbs::QueuePair& qp : qps) {
+        ending_.end(std::move(qp));
+    }
+}
+
+void Handshake::ask_acceptors()
+{
+    for (unsigned i = 0; i < kQuestionsPerTurn; ++i) {
+        Acceptor* acceptor = acceptors_.next_question();
+        if (acceptor == nullptr) {
+            return;
+        }
+        if (acceptor->unanswered++ == kUnanswered) {
+            end(acceptors_.remove(acceptor->name));
+            continue;
+        }
+        send(packet(PacketType::question, acceptor->name.peer, acceptor->name.connection),
+             setup_.iface.key, acceptor->device, acceptor->handshake_qpn, acceptor->handshake_qkey);
+    }
 }
 
 void Handshake::answer(const Packet& to, PacketType type, RejectReason reason,
@@ -362,7 +496,27 @@ void Handshake::answer(const Packet& to, PacketType type, RejectReason reason,
         answer.psn = acceptor->psn;
     }
     // Not sent or lost: the peer repeats its request.
-    (void)channel_.send(answer, destination(setup_.address, to.device), to.handshake_qpn);
+    send(answer, setup_.iface.key, to.device, to.handshake_qpn, to.handshake_qkey);
+}
+
+// ---- both
+int Handshake::connect_qp(ibv_qp* qp, const DeviceAddress& peer, const Packet& packet,
+                          uint32_t local_psn, const char** failed)
+{
+    const Settings& settings = *setup_.settings;
+    verbs::RcAttributes rc{};
+    rc.mtu = std::min(setup_.mtu, static_cast<ibv_mtu>(peer.mtu));
+    rc.remote_qpn = packet.qpn;
+    rc.remote_psn = packet.psn;
+    rc.local_psn = local_psn;
+    rc.max_rd_atomic =
+        static_cast<uint8_t>(std::min<unsigned>(setup_.max_rd_atomic, packet.max_dest_rd_atomic));
+    rc.max_dest_rd_atomic = static_cast<uint8_t>(setup_.max_dest_rd_atomic);
+    rc.timeout = ack_timeout(settings);
+    rc.retry_count = static_cast<uint8_t>(settings.retry_count);
+    rc.rnr_retry = static_cast<uint8_t>(settings.rnr_retry_count);
+    rc.min_rnr_timer = rnr_timer(settings.rnr_timeout);
+    return verbs::connect_rc(qp, setup_.path, destination(setup_.device, peer), rc, failed);
 }
 
 Packet Handshake::packet(PacketType type, uint64_t target, uint64_t connection) const
@@ -372,42 +526,20 @@ Packet Handshake::packet(PacketType type, uint64_t target, uint64_t connection) 
     packet.version = kWireVersion;
     packet.type = type;
     packet.max_dest_rd_atomic = static_cast<uint8_t>(setup_.max_dest_rd_atomic);
-    packet.source = setup_.incarnation;
+    packet.source = setup_.iface.incarnation;
     packet.target = target;
     packet.connection = connection;
-    packet.handshake_qpn = channel_qpn_;
-    packet.device = setup_.address;
+    packet.handshake_qpn = setup_.iface.handshake_qpn;
+    packet.handshake_qkey = setup_.iface.handshake_qkey;
+    packet.device = setup_.device;
     return packet;
 }
 
-void Handshake::retire(Acceptor* acceptor)
+void Handshake::send(Packet packet, const HashKey& key, const DeviceAddress& device, uint32_t qpn,
+                     uint32_t qkey)
 {
-    retirements_.push_back({Clock::now() + kRetirementDelay, acceptor});
-}
-
-void Handshake::publish(HandshakeEvent event)
-{
-    events_.push_back(std::move(event));
-    call_attention(attention_, wakeup_fd_);
-}
-
-void Handshake::arm_timer()
-{
-    auto next = Clock::time_point::max();
-    for (const auto& [id, connection] : connecting_) {
-        next = std::min({next, connection.next_send, connection.deadline});
-    }
-    for (const Retirement& retirement : retirements_) {
-        next = std::min(next, retirement.due);
-    }
-    itimerspec spec{};
-    if (next != Clock::time_point::max()) {
-        auto delay = std::max<Clock::duration>(next - Clock::now(), 1ms);
-        auto seconds = std::chrono::duration_cast<std::chrono::seconds>(delay);
-        spec.it_value.tv_sec = seconds.count();
-        spec.it_value.tv_nsec = std::chrono::nanoseconds(delay - seconds).count();
-    }
-    timerfd_settime(timer_fd_, 0, &spec, nullptr);
+    packet.proof = proof(packet, key);
+    channel_.send(packet, destination(setup_.device, device), qpn, qkey);
 }
 
 } // namespace gdr::rc

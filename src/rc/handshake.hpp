@@ -1,17 +1,22 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Connecting to an interface: an endpoint's queue pair is paired with a queue pair that the other
-// interface makes for it, by request and reply over the UD channel. Everything runs in UCX's
-// asynchronous thread, so a peer that computes and does not poll is connected too. The interface's
-// thread learns the outcome from take_events().
+// interface makes for it, by request and reply over the UD channel. All of it, every call of the
+// kernel with it, is done in UCX's asynchronous thread, so a peer that computes and does not poll
+// is connected too, and no other thread waits. The interface's thread learns the outcome from
+// take_events().
 #pragma once
 
+#include "rc/acceptors.hpp"
+#include "rc/ending.hpp"
 #include "rc/handshake_channel.hpp"
 #include "rc/settings.hpp"
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -22,30 +27,19 @@ extern "C" {
 
 namespace gdr::rc {
 
-// The queue pair an interface made for a peer's endpoint: it receives, and grants windows.
-struct Acceptor {
-    verbs::QueuePair qp;
-    uint64_t peer;       // incarnation of the peer's interface
-    uint64_t connection; // the peer's name for it
-    uint32_t psn;
-    // used by the interface's thread alone:
-    unsigned grants_due = 0;
-    unsigned grants_in_flight = 0;
-    bool failed = false;
-};
-
 struct HandshakeEvent {
     enum class Kind {
         connected, // connection
         failed,    // connection, status, reason
-        accepted,  // acceptor: exists from now on
-        retired,   // acceptor: destroy it with Handshake::destroy() once the CQ has been empty
+        accepted,  // acceptor, qp: receives from now on
+        ending,    // qp: call Handshake::drained() when the CQ has been polled
     };
     Kind kind;
     uint64_t connection = 0;
     ucs_status_t status = UCS_OK;
     std::string reason{};
-    Acceptor* acceptor = nullptr;
+    AcceptorName acceptor{};
+    ibv_qp* qp = nullptr;
 };
 
 // What the handshake needs to know of the interface it serves.
@@ -55,8 +49,8 @@ struct HandshakeSetup {
     ibv_cq* cq;   // of acceptors
     ibv_srq* srq; // of acceptors
     verbs::Path path;
-    DeviceAddress address;
-    uint64_t incarnation;
+    DeviceAddress device;
+    IfaceAddress iface;          // but for the channel's queue pair
     unsigned max_rd_atomic;      // of the device, as initiator
     unsigned max_dest_rd_atomic; // of the device, as responder
     ibv_mtu mtu;                 // largest to use
@@ -65,84 +59,102 @@ struct HandshakeSetup {
 
 class Handshake {
   public:
-    // on_event: called from any thread, holding a lock: must only flag and wake the interface.
-    // Throws verbs::Error.
+    // Throws std::exception.
     Handshake(const HandshakeSetup& setup, std::atomic<bool>& attention, int wakeup_fd);
     ~Handshake();
     Handshake(const Handshake&) = delete;
     Handshake& operator=(const Handshake&) = delete;
 
-    uint32_t qpn() const { return channel_qpn_; }
+    const IfaceAddress& address() const { return setup_.iface; }
 
-    // The calls below are the interface's thread's.
+    EndingQueuePairs& ending() { return ending_; }
 
-    // qp (in INIT) is to be connected; it must stay until the event has been taken or cancel() was
-    // called.
+    // The calls below are the interface's thread's. None waits for the kernel.
+
+    // qp (in INIT) is to be connected; it must stay until the event has been taken or disconnect()
+    // was called.
     void connect(uint64_t connection, ibv_qp* qp, const DeviceAddress& device,
                  const IfaceAddress& iface);
 
-    // The endpoint goes away: forgets the connection and tells the peer.
-    void disconnect(uint64_t connection, const DeviceAddress& device, const IfaceAddress& iface);
+    // The endpoint goes away: forgets the connection, tells the peer and brings qp to its end.
+    // NULL: it has come to it.
+    void disconnect(uint64_t connection, verbs::QueuePair qp);
 
-    // The peer is known dead: its acceptors retire.
+    // The peer is known dead: its acceptors end.
     void peer_failed(uint64_t peer);
 
-    // So does one that cannot send to its peer.
-    void acceptor_failed(const Acceptor& acceptor);
+    // So does one that cannot send to its peer, or whose peer does not keep to the protocol.
+    void acceptor_failed(const AcceptorName& acceptor);
 
     std::vector<HandshakeEvent> take_events();
-    void destroy(Acceptor* acceptor);
+    void drained(ibv_qp* qp);
 
   private:
     using Clock = std::chrono::steady_clock;
 
+    // An endpoint's.
     struct Connection {
+        enum class State { connecting, connected, leaving };
+        State state = State::connecting;
         ibv_qp* qp;
         uint32_t psn;
         DeviceAddress device;
         IfaceAddress iface;
         Clock::time_point deadline;
-        Clock::time_point next_send;
+        Clock::time_point next; // in agenda_, unless connected
         Clock::duration interval;
-    };
-    struct Retirement {
-        Clock::time_point due;
-        Acceptor* acceptor;
+        bool full = false; // the peer's answer was that it has too many
     };
 
     static void on_readable(int id, unsigned char events, void* self);
     static void on_timer(int id, unsigned char events, void* self);
 
-    // All with lock_ held.
+    // All in the asynchronous thread.
+    void begin(uint64_t id, ibv_qp* qp, const DeviceAddress& device, const IfaceAddress& iface);
+    void leave(uint64_t id, verbs::QueuePair qp);
+    void receive();
+    void keep_appointments();
     void handle(const Packet& packet);
     void handle_request(const Packet& packet);
-    void handle_reply(const Packet& packet);
-    void handle_reject(const Packet& packet);
-    void retire(uint64_t peer, uint64_t connection);
-    void retire_all(uint64_t peer);
-    Acceptor* accept(const Packet& packet, std::string* reason);
-    int connect_qp(ibv_qp* qp, const DeviceAddress& peer, uint32_t qpn, uint32_t remote_psn,
-                   uint32_t local_psn, unsigned peer_rd_atomic, const char** failed);
+    void handle_farewell(const Packet& packet);
+    void handle_reply(uint64_t id, Connection& connection, const Packet& packet);
+    void handle_reject(uint64_t id, Connection& connection, const Packet& packet);
+    const Acceptor* accept(const Packet& packet);
+    void refuse(const Packet& packet, RejectReason reason, const std::string& why);
+    void end(std::vector<verbs::QueuePair> qps);
+    void ask_acceptors();
+    int connect_qp(ibv_qp* qp, const DeviceAddress& peer, const Packet& packet, uint32_t local_psn,
+                   const char** failed);
     void fail(uint64_t connection, ucs_status_t status, std::string reason);
-    void send_request(uint64_t id, Connection& connection);
-    void answer(const Packet& to, PacketType type, RejectReason reason, const Acceptor* acceptor);
+    void speak(uint64_t id, Connection& connection, PacketType type);
+    void repeat(uint64_t id, Connection& connection);
+    void expire(uint64_t id, Connection& connection);
+    void schedule(uint64_t id, Connection& connection, Clock::time_point next);
+    void forget(uint64_t id);
+    void answer(const Packet& to, PacketType type, RejectReason reason = RejectReason::none,
+                const Acceptor* acceptor = nullptr);
     Packet packet(PacketType type, uint64_t target, uint64_t connection) const;
-    void retire(Acceptor* acceptor);
+    void send(Packet packet, const HashKey& key, const DeviceAddress& device, uint32_t qpn,
+              uint32_t qkey);
     void publish(HandshakeEvent event);
     void arm_timer();
 
-    const HandshakeSetup setup_;
+    HandshakeSetup setup_;
     std::atomic<bool>& attention_;
     const int wakeup_fd_;
 
-    std::mutex lock_; // control path only; the data path never takes it
+    AsyncTasks tasks_;
     HandshakeChannel channel_;
-    const uint32_t channel_qpn_;
+    EndingQueuePairs ending_;
     int timer_fd_;
-    std::unordered_map<uint64_t, Connection> connecting_;
-    std::unordered_map<Acceptor*, std::unique_ptr<Acceptor>> acceptors_;
-    std::unordered_map<uint64_t, std::unordered_map<uint64_t, Acceptor*>> by_peer_;
-    std::vector<Retirement> retirements_;
+    bool more_ = false; // packets wait for the next turn
+    std::unordered_map<uint64_t, Connection> connections_;
+    std::set<std::pair<Clock::time_point, uint64_t>> agenda_; // of connections
+    Acceptors acceptors_;
+    bool told_of_strangers_ = false;
+    Clock::time_point next_complaint_{};
+
+    std::mutex lock_; // of what follows
     std::vector<HandshakeEvent> events_;
 };
 

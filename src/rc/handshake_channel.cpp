@@ -6,13 +6,23 @@
 #include "verbs/error.hpp"
 
 #include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <fcntl.h>
+#include <utility>
 
 namespace gdr::rc {
+namespace {
 
-HandshakeChannel::HandshakeChannel(ibv_context* context, ibv_pd* pd, const verbs::Path& path)
-    : pd_(pd), path_(path), memory_(pd, (kReceives + kSends) * kSlot),
-      channel_(ibv_create_comp_channel(context))
+constexpr size_t kMostWaiting = 1 << 16; // more are lost: what matters is repeated
+constexpr auto kDrainPatience = std::chrono::milliseconds(100);
+
+} // namespace
+
+HandshakeChannel::HandshakeChannel(ibv_context* context, ibv_pd* pd, const verbs::Path& path,
+                                   uint32_t qkey, AsyncTasks& tasks)
+    : memory_(pd, (kReceives + kSends) * kSlot), channel_(ibv_create_comp_channel(context)),
+      handles_(pd, path, tasks)
 {
     if (!channel_) {
         throw verbs::Error("ibv_create_comp_channel for the handshake", errno);
@@ -27,7 +37,7 @@ HandshakeChannel::HandshakeChannel(ibv_context* context, ibv_pd* pd, const verbs
     capabilities.max_recv_wr = kReceives;
     capabilities.max_send_sge = 1;
     capabilities.max_recv_sge = 1;
-    qp_ = verbs::create_ud(pd, cq_.get(), path, kQueueKey, &capabilities);
+    qp_ = verbs::create_ud(pd, cq_.get(), path, qkey, &capabilities);
     for (unsigned i = 0; i < kReceives; ++i) {
         post_receive(i);
     }
@@ -46,31 +56,46 @@ void HandshakeChannel::post_receive(unsigned index)
     }
 }
 
-ibv_ah* HandshakeChannel::address_handle(const verbs::Destination& destination)
+void HandshakeChannel::send(const Packet& packet, const verbs::Destination& destination,
+                            uint32_t qpn, uint32_t qkey)
 {
-    auto found = address_handles_.find(destination);
-    if (found == address_handles_.end()) {
-        ibv_ah_attr vector = verbs::address_vector(path_, destination);
-        verbs::AddressHandle handle(ibv_create_ah(pd_, &vector));
-        if (!handle) {
-            return nullptr;
-        }
-        found = address_handles_.emplace(destination, std::move(handle)).first;
+    ibv_ah* handle =
+        waiting_.empty() && sends_in_flight_ < kSends ? handles_.find(destination) : nullptr;
+    if (handle != nullptr) {
+        return post_send({packet, destination, qpn, qkey}, handle);
     }
-    return found->second.get();
+    if (waiting_.size() < kMostWaiting) {
+        waiting_.push_back({packet, destination, qpn, qkey});
+        send_waiting();
+    }
 }
 
-bool HandshakeChannel::send(const Packet& packet, const verbs::Destination& destination,
-                            uint32_t qpn)
+void HandshakeChannel::send_waiting()
 {
-    ibv_ah* handle = address_handle(destination);
-    if (handle == nullptr || sends_in_flight_ == kSends) {
-        return false;
+    while (sends_in_flight_ < kSends && !waiting_.empty()) {
+        Outgoing outgoing = waiting_.front();
+        waiting_.pop_front();
+        handles_.with(outgoing.destination, [this, outgoing](ibv_ah* handle) {
+            if (sends_in_flight_ < kSends) {
+                post_send(outgoing, handle);
+            } else {
+                waiting_.push_back(outgoing);
+            }
+        });
     }
+}
+
+void HandshakeChannel::when_resolved(const verbs::Destination& destination, AsyncTasks::Task task)
+{
+    handles_.with(destination, [task = std::move(task)](ibv_ah*) { task(); });
+}
+
+void HandshakeChannel::post_send(const Outgoing& outgoing, ibv_ah* handle)
+{
     // Sends complete in order, so the slots are a ring.
     std::byte* buffer = slot(kReceives + next_send_);
-    std::memcpy(buffer, &packet, sizeof(packet));
-    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), sizeof(packet), memory_.lkey()};
+    std::memcpy(buffer, &outgoing.packet, sizeof(Packet));
+    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), sizeof(Packet), memory_.lkey()};
     ibv_send_wr wr{};
     wr.wr_id = kReceives;
     wr.sg_list = &sge;
@@ -78,15 +103,14 @@ bool HandshakeChannel::send(const Packet& packet, const verbs::Destination& dest
     wr.opcode = IBV_WR_SEND;
     wr.send_flags = IBV_SEND_SIGNALED;
     wr.wr.ud.ah = handle;
-    wr.wr.ud.remote_qpn = qpn;
-    wr.wr.ud.remote_qkey = kQueueKey;
+    wr.wr.ud.remote_qpn = outgoing.qpn;
+    wr.wr.ud.remote_qkey = outgoing.qkey;
     ibv_send_wr* refused;
     if (ibv_post_send(qp_.get(), &wr, &refused) != 0) {
-        return false;
+        return; // as if it were lost
     }
     next_send_ = (next_send_ + 1) % kSends;
     ++sends_in_flight_;
-    return true;
 }
 
 std::optional<Packet> HandshakeChannel::poll()
@@ -95,13 +119,15 @@ std::optional<Packet> HandshakeChannel::poll()
     while (ibv_poll_cq(cq_.get(), 1, &wc) > 0) {
         if (wc.wr_id >= kReceives) {
             --sends_in_flight_;
+            send_waiting();
             continue;
         }
         Packet packet;
         std::memcpy(&packet, slot(wc.wr_id) + kGrh, sizeof(packet));
         post_receive(wc.wr_id);
         if (wc.status == IBV_WC_SUCCESS && wc.byte_len == kGrh + sizeof(packet) &&
-            packet.magic == kPacketMagic && packet.version == kWireVersion) {
+            packet.magic == kPacketMagic && packet.version == kWireVersion &&
+            packet.handshake_qpn == wc.src_qp) {
             return packet;
         }
     }
@@ -127,6 +153,14 @@ std::optional<Packet> HandshakeChannel::receive()
         throw verbs::Error("ibv_req_notify_cq for the handshake", error);
     }
     return poll();
+}
+
+void HandshakeChannel::drain()
+{
+    auto until = std::chrono::steady_clock::now() + kDrainPatience;
+    while (sends_in_flight_ > 0 && std::chrono::steady_clock::now() < until) {
+        (void)poll();
+    }
 }
 
 } // namespace gdr::rc

@@ -4,11 +4,16 @@
 #include "rc/iface.hpp"
 
 #include "abi/host.hpp"
+#include "abi/settings.hpp"
+#include "cuda/driver.hpp"
+#include "mem/rdma_writes.hpp"
+#include "plugin/unmap_watch.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/memory_domain.hpp"
 #include "verbs/error.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -22,16 +27,27 @@ namespace {
 
 constexpr size_t kLargestMessage = size_t{1} << 30;
 constexpr size_t kDefaultAlignment = 64; // a cache line
-constexpr size_t kMaxHeader = 256;       // of a zero-copy active message
 constexpr unsigned kSendRoom = 4096;     // work requests of all endpoints that may be outstanding
 constexpr uint16_t kDefaultPkey = 0xffff;
 constexpr uint16_t kPkeyMask = 0x7fff;
 constexpr uint8_t kHopLimit = 64;
 
-uint64_t random_incarnation()
+uint64_t random_number()
 {
     std::random_device device;
     return uint64_t{device()} << 32 | device();
+}
+
+// What tells this interface from all others, and nobody can guess.
+IfaceAddress random_address()
+{
+    IfaceAddress address{};
+    address.tag = kAddressTag;
+    address.version = kWireVersion;
+    address.handshake_qkey = random_number() & 0x7fffffff; // the upper half is the kernel's
+    address.incarnation = random_number();
+    address.key = {{random_number(), random_number()}};
+    return address;
 }
 
 void log_ignored(const char* variable, unsigned long value, const char* allowed)
@@ -81,12 +97,21 @@ verbs::GidEntry find_gid(ibv_context* context, const verbs::Port& port, unsigned
                              std::to_string(index));
 }
 
-const char* requested_device(const uct_iface_params_t* params)
+// What is wrong with the parameters of an interface; NULL if nothing is. The offset may be larger
+// than the alignment: UCP's is, with small alignments.
+const char* unusable(const uct_iface_params_t& params)
 {
-    if (!(params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE)) {
-        throw std::runtime_error("an RC interface is opened on a device only");
+    bool aligned = params.field_mask & UCT_IFACE_PARAM_FIELD_AM_ALIGNMENT;
+    if (!(params.open_mode & UCT_IFACE_OPEN_MODE_DEVICE)) {
+        return "an RC interface is opened on a device only";
     }
-    return params->mode.device.dev_name;
+    if (aligned && !std::has_single_bit(params.am_alignment)) {
+        return "am_alignment is no power of two";
+    }
+    if (!aligned && (params.field_mask & UCT_IFACE_PARAM_FIELD_AM_ALIGN_OFFSET)) {
+        return "am_align_offset without am_alignment";
+    }
+    return nullptr;
 }
 
 void add_to_epoll(int epoll_fd, int fd)
@@ -105,7 +130,7 @@ ucs_status_t iface_query(uct_iface_h tl_iface, uct_iface_attr_t* attr)
     PortCost cost = port_cost(iface.port);
     abi::begin_iface_query(&iface, attr);
 
-    attr->cap.put.max_short = iface.max_inline;
+    attr->cap.put.max_short = iface.any_memory ? Iface::kMaxPutOfAnyMemory : iface.max_inline;
     attr->cap.put.max_bcopy = iface.segment_size;
     attr->cap.put.max_zcopy = iface.max_zcopy;
     attr->cap.put.opt_zcopy_align = kDefaultAlignment;
@@ -168,15 +193,15 @@ ucs_status_t iface_get_device_address(uct_iface_h tl_iface, uct_device_addr_t* a
 ucs_status_t iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t* address)
 {
     Iface& iface = rc_iface(tl_iface);
-    IfaceAddress own{kAddressTag, kWireVersion, 0, iface.handshake->qpn(), iface.incarnation};
-    std::memcpy(address, &own, sizeof(own));
+    std::memcpy(address, &iface.handshake->address(), sizeof(IfaceAddress));
     return UCS_OK;
 }
 
 int iface_is_reachable(const uct_iface_h tl_iface, const uct_device_addr_t* device_address,
                        const uct_iface_addr_t* iface_address)
 {
-    const char* reason = unreachable_reason(rc_iface(tl_iface).device_address,
+    const Iface& iface = rc_iface(tl_iface);
+    const char* reason = unreachable_reason(iface.device_address, iface.segment_size,
                                             reinterpret_cast<const DeviceAddress*>(device_address),
                                             reinterpret_cast<const IfaceAddress*>(iface_address));
     return reason == nullptr;
@@ -207,9 +232,10 @@ ucs_status_t iface_fence(uct_iface_h tl_iface, unsigned flags)
     return UCS_OK;
 }
 
+template <bool flushes>
 unsigned iface_progress(uct_iface_h iface)
 {
-    return rc_iface(iface).progress();
+    return rc_iface(iface).progress<flushes>();
 }
 
 ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd)
@@ -228,7 +254,7 @@ void iface_close(uct_iface_h iface)
     delete &rc_iface(iface);
 }
 
-uct_iface_ops_t operations = {
+const uct_iface_ops_t operations = {
     .ep_put_short = ep_put_short,
     .ep_put_bcopy = ep_put_bcopy,
     .ep_put_zcopy = ep_put_zcopy,
@@ -271,7 +297,7 @@ uct_iface_ops_t operations = {
     .iface_fence = iface_fence,
     .iface_progress_enable = abi::uct_base_iface_progress_enable,
     .iface_progress_disable = abi::uct_base_iface_progress_disable,
-    .iface_progress = iface_progress,
+    .iface_progress = iface_progress<false>,
     .iface_event_fd_get = iface_event_fd_get,
     .iface_event_arm = iface_event_arm,
     .iface_close = iface_close,
@@ -280,6 +306,31 @@ uct_iface_ops_t operations = {
     .iface_get_address = iface_get_address,
     .iface_is_reachable = iface_is_reachable,
 };
+
+uct_iface_ops_t on_any_memory(uct_iface_ops_t ops)
+{
+    ops.ep_put_short = ep_put_short_any;
+    ops.ep_put_zcopy = ep_put_zcopy_any;
+    ops.ep_get_bcopy = ep_get_bcopy_any;
+    ops.ep_get_zcopy = ep_get_zcopy_any;
+    ops.ep_am_zcopy = ep_am_zcopy_any;
+    return ops;
+}
+
+uct_iface_ops_t flushing(uct_iface_ops_t ops)
+{
+    ops.iface_progress = iface_progress<true>;
+    return ops;
+}
+
+uct_iface_ops_t* operations_for(bool any_memory, bool flushes)
+{
+    static uct_iface_ops_t table[2][2] = {
+        {operations, flushing(operations)},
+        {on_any_memory(operations), flushing(on_any_memory(operations))},
+    };
+    return &table[any_memory][flushes];
+}
 
 constexpr abi::InternalOps internal_operations = {
     .estimate_perf = estimate_perf,
@@ -297,15 +348,19 @@ std::string device_name(const verbs::Device& device, const verbs::Port& port)
 
 Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* params,
              const Settings& user_settings)
-    : domain(static_cast<MemoryDomain&>(*abi::memory_domain(md_handle))), device(domain.device()),
+    : any_memory(cuda::loaded_driver() != nullptr && !abi::protocols_v2()),
+      keep_host_pages(plugin::unmaps_are_seen()),
+      domain(static_cast<MemoryDomain&>(*abi::memory_domain(md_handle))), device(domain.device()),
       settings(bounded(user_settings, device.attributes())),
-      port(find_port(device, requested_device(params))), incarnation(random_incarnation())
+      port(find_port(device, params->mode.device.dev_name))
 {
     if (!port.active()) {
         throw std::runtime_error("port " + device_name(device, port) + " is not active (" +
                                  ibv_port_state_str(port.attributes.state) + ")");
     }
-    if (abi::init_iface(this, &operations, &internal_operations, md_handle, worker, params,
+    const bool flushes = mem::RdmaWrites::instance().needed();
+    if (abi::init_iface(this, operations_for(any_memory, flushes), &internal_operations, md_handle,
+                        worker, params,
                         reinterpret_cast<const uct_iface_config_t*>(&user_settings)) != UCS_OK) {
         throw std::runtime_error("UCX could not initialise the interface");
     }
@@ -314,6 +369,7 @@ Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* 
         open_queues(params);
     } catch (...) {
         port_watch.reset();
+        handshake.reset();
         close_events();
         abi::cleanup_iface(this);
         throw;
@@ -338,8 +394,8 @@ Iface::~Iface()
     plugin::statistics().add({.gpudirect_bytes = traffic[1].bytes,
                               .host_bytes = traffic[0].bytes,
                               .gpudirect_ops = traffic[1].operations});
-    handshake.reset();
     port_watch.reset();
+    handshake.reset();
     close_events();
     abi::cleanup_iface(this);
 }
@@ -372,7 +428,9 @@ void Iface::choose_path()
 
     device_address.tag = kAddressTag;
     device_address.version = kWireVersion;
-    device_address.ethernet = port.ethernet;
+    device_address.link = gid.type == verbs::GidType::roce_v2   ? Link::roce_v2
+                          : gid.type == verbs::GidType::roce_v1 ? Link::roce_v1
+                                                                : Link::infiniband;
     device_address.mtu =
         static_cast<uint8_t>(to_mtu(settings.path_mtu, port.attributes.active_mtu));
     device_address.lid = port.attributes.lid;
@@ -400,6 +458,12 @@ void Iface::open_queues(const uct_iface_params_t* params)
     moderation = std::min(settings.moderation, tx_queue_length / 4);
     max_iov = std::min(static_cast<unsigned>(limits.max_sge), kMaxSge) - 1;
     max_zcopy = std::min<size_t>(port.attributes.max_msg_sz, kLargestMessage);
+    if (any_memory) {
+        // What has to pass through buffers, all at once, must find enough of them. Up to half of
+        // them may be in use by work requests whose completion nobody has asked for.
+        size_t pieces = std::min(settings.tx_buffers, tx_queue_length) / 4;
+        max_zcopy = std::min(max_zcopy, segment_size * pieces);
+    }
 
     channel.reset(ibv_create_comp_channel(device.context()));
     if (!channel) {
@@ -440,14 +504,16 @@ void Iface::open_queues(const uct_iface_params_t* params)
     setup.cq = cq;
     setup.srq = receives->srq();
     setup.path = path;
-    setup.address = device_address;
-    setup.incarnation = incarnation;
+    setup.device = device_address;
+    setup.iface = random_address();
+    setup.iface.segment_size = segment_size;
     setup.max_rd_atomic = static_cast<unsigned>(limits.max_qp_init_rd_atom);
     setup.max_dest_rd_atomic = static_cast<unsigned>(limits.max_qp_rd_atom);
     setup.mtu = static_cast<ibv_mtu>(device_address.mtu);
     setup.settings = &settings;
-    port_watch.emplace(domain.port_events(), port.number, attention, wakeup_fd);
     handshake = std::make_unique<Handshake>(setup, attention, wakeup_fd);
+    port_watch.emplace(domain.port_events(), port.number, attention, wakeup_fd,
+                       handshake->ending());
 }
 
 uint32_t Iface::find_max_inline(uint32_t wanted)
@@ -505,6 +571,10 @@ Endpoint* Iface::find_endpoint(uint64_t id) const
 ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                         const uct_iface_config_t* config, uct_iface_h* iface)
 {
+    if (const char* reason = unusable(*params)) {
+        gdr_log(error, "no RC interface could be opened: %s", reason);
+        return UCS_ERR_INVALID_PARAM;
+    }
     try {
         auto* opened = new Iface(md, worker, params, *reinterpret_cast<const Settings*>(config));
         *iface = &opened->super;

@@ -7,6 +7,7 @@
 #include "abi/iface.hpp"
 #include "plugin/statistics.hpp"
 #include "rc/handshake.hpp"
+#include "rc/memory_collector.hpp"
 #include "rc/port_events.hpp"
 #include "rc/receive_queue.hpp"
 #include "rc/send_buffers.hpp"
@@ -24,6 +25,31 @@ namespace gdr::rc {
 struct Endpoint;
 class MemoryDomain;
 
+// The connected endpoints that have requests waiting, in the order of their turns. Linked through
+// Endpoint.
+class PendingEndpoints {
+  public:
+    bool empty() const { return size_ == 0; }
+    size_t size() const { return size_; }
+    Endpoint* front() const { return head_; }
+    void push_back(Endpoint* ep);
+    void remove(Endpoint* ep); // if it is in it
+
+  private:
+    Endpoint* head_ = nullptr;
+    Endpoint* tail_ = nullptr;
+    size_t size_ = 0;
+};
+
+// What the interface's thread does with an acceptor's queue pair: grants its peer windows.
+struct Granter {
+    ibv_qp* qp;
+    AcceptorName name;
+    unsigned due = 0;
+    unsigned in_flight = 0;
+    bool failed = false;
+};
+
 // Work request ids: a receive's is the address of its Receive; a send's has kSendBit and names
 // endpoint and sequence number; an acceptor's has kAcceptorBit too and names its queue pair.
 inline constexpr uint64_t kSendBit = uint64_t{1} << 63;
@@ -32,9 +58,14 @@ inline constexpr unsigned kSlotBits = 20;
 inline constexpr unsigned kGenerationBits = 26;
 
 inline constexpr unsigned kMaxSge = 16;
+inline constexpr size_t kMaxHeader = 256;   // of a zero-copy active message
 inline constexpr unsigned kGrantRoom = 128; // of the completion queue, for window grants alone
 
 struct Iface : abi::Iface {
+    // The largest short put of an interface that looks at memory: one byte less than UCP's
+    // protocols v1 put from registered memory.
+    static constexpr size_t kMaxPutOfAnyMemory = 16383;
+
     // Throws std::exception with the reason.
     Iface(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
           const Settings& settings);
@@ -48,7 +79,9 @@ struct Iface : abi::Iface {
     int tx_scarce = 0;    // below this every work request is signalled
     unsigned moderation;
     unsigned max_inline = 0;
-    uint32_t window; // a power of two
+    const bool any_memory;      // short puts and buffered gets look what memory they are given
+    const bool keep_host_pages; // and may remember what is host memory
+    uint32_t window;            // a power of two
     uint32_t segment_size;
     ibv_cq* cq = nullptr;
     std::optional<SendBuffers> buffers;
@@ -66,7 +99,6 @@ struct Iface : abi::Iface {
     const verbs::Port port;
     verbs::Path path{};
     DeviceAddress device_address{};
-    uint64_t incarnation;
     size_t headroom;
     unsigned tx_queue_length;
     unsigned max_iov;
@@ -75,7 +107,8 @@ struct Iface : abi::Iface {
     int event_fd = -1;  // epoll over the completion channel and wakeup_fd
     verbs::CompletionChannel channel;
     verbs::CompletionQueue owned_cq;
-    std::vector<ibv_wc> backlog; // polled, not yet handled
+    std::vector<ibv_wc> backlog;       // polled, not yet handled
+    std::vector<ibv_wc> spare_backlog; // empty: its storage is what matters
     struct Slot {
         Endpoint* endpoint = nullptr;
         uint32_t generation = 0;
@@ -83,20 +116,23 @@ struct Iface : abi::Iface {
     std::vector<Slot> slots;
     std::vector<uint32_t> free_slots;
     std::unordered_map<uint32_t, Endpoint*> endpoint_by_qpn;
-    std::unordered_map<uint32_t, Acceptor*> acceptor_by_qpn;
-    std::vector<Acceptor*> retired;
-    std::vector<Acceptor*> ungranted; // grants are due that the completion queue had no room for
-    std::vector<Endpoint*> pending_endpoints;
+    std::unordered_map<uint32_t, Granter> granters; // by queue pair number
+    std::vector<Granter*> ungranted; // grants are due that the completion queue had no room for
+    PendingEndpoints pending_endpoints;
     std::vector<uint64_t> failed_endpoints; // ids, to be reported
     std::vector<uint64_t>
         closing_endpoints; // ids, whose last work requests are still to be signalled
-    std::optional<PortWatch> port_watch;
-    unsigned outage = 0; // that was looked at
+    MemoryCollector memory_collector;
+    bool flush_failed = false; // and it was told
+    unsigned outage = 0;       // that was looked at
     std::chrono::steady_clock::time_point next_look;
-    std::unique_ptr<Handshake> handshake; // last: gone before what it uses
+    std::unique_ptr<Handshake> handshake; // gone before what it uses
+    std::optional<PortWatch> port_watch;  // uses the handshake
 
     bool is_scarce() const { return tx_available < tx_scarce || buffers->scarce(); }
 
+    // flushes: GPUs are there that see what was received only after a flush.
+    template <bool flushes>
     unsigned progress();
     ucs_status_t arm();
 
@@ -115,9 +151,9 @@ struct Iface : abi::Iface {
     // nobody is called back. The status of the completion.
     ucs_status_t wait_for(const Endpoint& ep, uint16_t number);
 
-    // Polls all there is, before a queue pair that no longer receives is destroyed: the HCA's
-    // library would drop its completions, and the receive buffers in them be lost.
-    void save_completions(uint32_t ending_qpn);
+    // Polls all there is, before a queue pair is destroyed: the HCA's library would drop its
+    // completions.
+    void save_completions();
 
     // Asks for the completion of the last work requests of an endpoint that is destroyed or failed,
     // as soon as that is possible.
@@ -128,22 +164,25 @@ struct Iface : abi::Iface {
     uint32_t find_max_inline(uint32_t wanted);
     void close_events();
     void choose_path();
+    void flush_rdma_writes();
     void handle(const ibv_wc& wc);
     void handle_error(const ibv_wc& wc);
     void handle_send(const ibv_wc& wc, ucs_status_t status);
     void handle_receive(const ibv_wc& wc);
+    void handle_intrusion(const ibv_wc& wc);
     void handle_control(const ibv_wc& wc, uint32_t immediate);
     void handle_acceptor_send(const ibv_wc& wc);
     unsigned handle_attention();
     unsigned take_handshake_events();
     void handle_event(const HandshakeEvent& event);
-    void grant(Acceptor& acceptor);
+    void grant(Granter& granter);
     void grant_next();
-    Acceptor* find_acceptor(uint32_t qpn);
+    Granter* find_granter(uint32_t qpn);
+    void forget_granter(uint32_t qpn);
+    void handle_ending(ibv_qp* qp);
     void dispatch_pending();
     unsigned report_failures();
     void finish_closing();
-    void destroy_retired();
     unsigned look_at_port();
 };
 

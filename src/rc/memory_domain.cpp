@@ -5,6 +5,7 @@
 
 #include "abi/completion.hpp"
 #include "abi/host.hpp"
+#include "abi/settings.hpp"
 #include "plugin/statistics.hpp"
 #include "plugin/unmap_watch.hpp"
 #include "rc/remote_key.hpp"
@@ -28,6 +29,11 @@ ibv_pd* allocate_pd(const verbs::Device& device)
     return pd;
 }
 
+uct_mem_h unregistered()
+{
+    return const_cast<mem::Region*>(&MemoryDomain::kUnregistered);
+}
+
 mem::Region* region(uct_mem_h memh)
 {
     return static_cast<mem::Region*>(memh);
@@ -35,9 +41,11 @@ mem::Region* region(uct_mem_h memh)
 
 } // namespace
 
+const mem::Region MemoryDomain::kUnregistered;
+
 MemoryDomain::MemoryDomain(const std::string& device_name)
     : device_(device_name), pd_(allocate_pd(device_)),
-      cache_(device_, pd_.get(), plugin::unmaps_are_seen())
+      cache_(device_, pd_.get(), plugin::unmaps_are_seen()), accepts_managed_(!abi::protocols_v2())
 {
     for (const std::string& line : cache_.gpu_direct().report()) {
         gdr_log(info, "%s", line.c_str());
@@ -81,6 +89,10 @@ ucs_status_t MemoryDomain::reg(void* address, size_t length, bool hide_errors, u
 {
     mem::Failure failure;
     mem::Region* found = cache_.acquire(reinterpret_cast<uintptr_t>(address), length, &failure);
+    if (found == nullptr && failure.managed && accepts_managed_) {
+        *memh = unregistered();
+        return UCS_OK;
+    }
     if (found == nullptr) {
         abi::log_message(failure_level(failure, hide_errors), __FILE__, __LINE__,
                          "%p of %zu bytes cannot be registered: %s", address, length,
@@ -95,6 +107,10 @@ ucs_status_t MemoryDomain::reg(void* address, size_t length, bool hide_errors, u
 
 ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
 {
+    if (memh == unregistered()) {
+        abi::complete(invalidated, UCS_OK);
+        return UCS_OK;
+    }
     if (invalidated == nullptr) {
         mem::Cache::release(region(memh));
         return UCS_OK;
@@ -108,6 +124,9 @@ ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
 
 ucs_status_t MemoryDomain::pack_rkey(uct_mem_h memh, void* buffer)
 {
+    if (memh == unregistered()) {
+        return UCS_ERR_UNSUPPORTED;
+    }
     pack(*region(memh), static_cast<PackedRemoteKey*>(buffer));
     return UCS_OK;
 }

@@ -24,11 +24,16 @@ class MemoryDomain final : public abi::MemoryDomain {
     const verbs::Device& device() const { return device_; }
     ibv_pd* pd() const { return pd_.get(); }
     PortEvents& port_events() { return port_events_; }
+    mem::Cache& cache() { return cache_; }
 
     abi::MdAttributes attributes() const override;
     ucs_status_t reg(void* address, size_t length, bool hide_errors, uct_mem_h* memh) override;
     ucs_status_t dereg(uct_mem_h memh, uct_completion_t* invalidated) override;
     ucs_status_t pack_rkey(uct_mem_h memh, void* buffer) override;
+
+    // The handle of managed memory, which no HCA registers, for UCP's protocols v1: they register
+    // what they are given without asking what it is.
+    static const mem::Region kUnregistered;
 
   private:
     abi::LogLevel failure_level(const mem::Failure& failure, bool hide);
@@ -37,6 +42,7 @@ class MemoryDomain final : public abi::MemoryDomain {
     const verbs::ProtectionDomain pd_;
     PortEvents port_events_{device_};
     mem::Cache cache_;
+    const bool accepts_managed_;
     std::atomic<bool> warned_ = false; // of a failure that UCP wants to be quiet about
 };
 

@@ -4,16 +4,15 @@
 // any wait, the endpoint shows no resources to new operations, which so cannot overtake them.
 #include "rc/endpoint.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace gdr::rc {
 
 void PendingQueue::push_back(uct_pending_req_t* request)
 {
-    next(request) = nullptr;
+    link(request) = {nullptr, false};
     if (tail_ != nullptr) {
-        next(tail_) = request;
+        link(tail_).next = request;
     } else {
         head_ = request;
     }
@@ -22,7 +21,7 @@ void PendingQueue::push_back(uct_pending_req_t* request)
 
 void PendingQueue::push_front(uct_pending_req_t* request)
 {
-    next(request) = head_;
+    link(request).next = head_;
     head_ = request;
     if (tail_ == nullptr) {
         tail_ = request;
@@ -32,17 +31,38 @@ void PendingQueue::push_front(uct_pending_req_t* request)
 uct_pending_req_t* PendingQueue::pop_front()
 {
     uct_pending_req_t* request = head_;
-    head_ = next(request);
+    head_ = link(request).next;
     if (head_ == nullptr) {
         tail_ = nullptr;
     }
     return request;
 }
 
+void PendingEndpoints::push_back(Endpoint* ep)
+{
+    ep->in_pending_list = true;
+    ep->pending_before = tail_;
+    ep->pending_after = nullptr;
+    (tail_ != nullptr ? tail_->pending_after : head_) = ep;
+    tail_ = ep;
+    ++size_;
+}
+
+void PendingEndpoints::remove(Endpoint* ep)
+{
+    if (!std::exchange(ep->in_pending_list, false)) {
+        return;
+    }
+    (ep->pending_before != nullptr ? ep->pending_before->pending_after : head_) = ep->pending_after;
+    (ep->pending_after != nullptr ? ep->pending_after->pending_before : tail_) = ep->pending_before;
+    --size_;
+}
+
+// One that is not connected has nothing to give: it comes when it is, or has failed.
 void Iface::add_pending(Endpoint* ep)
 {
-    if (!ep->in_pending_list) {
-        ep->in_pending_list = true;
+    bool may_go_on = ep->connected || ep->failure != UCS_OK;
+    if (may_go_on && !ep->pending.empty() && !ep->in_pending_list) {
         pending_endpoints.push_back(ep);
     }
 }
@@ -51,7 +71,7 @@ void Iface::dispatch_pending()
 {
     // Endpoints that still wait afterwards go to the end: with scarce common resources each gets
     // its turn.
-    std::vector<Endpoint*>& list = pending_endpoints;
+    PendingEndpoints& list = pending_endpoints;
     for (size_t remaining = list.size(); remaining > 0 && !list.empty(); --remaining) {
         Endpoint* ep = list.front();
         uint64_t id = ep->id;
@@ -59,23 +79,27 @@ void Iface::dispatch_pending()
             ep->tx_available += std::exchange(ep->tx_reserved, 0);
         }
         bool blocked = false;
-        while (ep != nullptr && !ep->pending.empty() && !blocked) {
+        while (!ep->pending.empty() && !blocked) {
             uct_pending_req_t* request = ep->pending.pop_front();
+            bool fence_follows = PendingQueue::fence_follows(request);
             ucs_status_t status = request->func(request);
             ep = find_endpoint(id); // the request may have ended it
-            if (status != UCS_OK && ep != nullptr) {
+            if (ep == nullptr) {
+                break;
+            }
+            if (status != UCS_OK) {
                 ep->pending.push_front(request);
                 blocked =
                     status != UCS_INPROGRESS; // in progress: a part is posted, more is to come
+            } else if (fence_follows) {
+                ep->fence();
             }
         }
         if (ep == nullptr || !ep->in_pending_list) {
             continue; // destroyed or purged, and so out of the list already
         }
-        list.erase(std::find(list.begin(), list.end(), ep));
-        if (ep->pending.empty()) {
-            ep->in_pending_list = false;
-        } else {
+        list.remove(ep);
+        if (!ep->pending.empty()) {
             ep->hold();
             list.push_back(ep);
         }
@@ -89,7 +113,7 @@ ucs_status_t ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t* request, unsigned
     if (ep.failure != UCS_OK) {
         return UCS_ERR_BUSY; // trying again tells the error
     }
-    if (ep.can_post() && ep.window > 0 && iface.buffers->any()) {
+    if (ep.can_post() && ep.window > 0 && iface.buffers->any() && !ep.needs_several) {
         return UCS_ERR_BUSY; // resources returned meanwhile
     }
     ep.pending.push_back(request);
@@ -102,13 +126,16 @@ void ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t callback, voi
 {
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
+    bool fenced = false; // what comes now comes after those fences too
     while (!ep.pending.empty()) {
-        callback(ep.pending.pop_front(), arg);
+        uct_pending_req_t* request = ep.pending.pop_front();
+        fenced = fenced || PendingQueue::fence_follows(request);
+        callback(request, arg);
     }
-    if (ep.in_pending_list) {
-        ep.in_pending_list = false;
-        std::erase(iface.pending_endpoints, &ep);
-        ep.let_go();
+    iface.pending_endpoints.remove(&ep);
+    ep.let_go();
+    if (fenced) {
+        ep.fence();
     }
 }
 

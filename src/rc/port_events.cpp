@@ -91,6 +91,8 @@ void PortEvents::handle(const ibv_async_event& event)
     case IBV_EVENT_PORT_ACTIVE:
         gdr_log(diag, "%s:%d is up again", name, port);
         return set_down(event.element.port_num, false);
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+        return last_wqe_reached(event.element.qp);
     default:
         gdr_log(diag, "%s: %s", name, ibv_event_type_str(event.event_type));
     }
@@ -113,6 +115,14 @@ void PortEvents::set_down(uint8_t port, bool down)
         spec.it_value.tv_nsec = spec.it_interval.tv_nsec = kReminderInterval;
     }
     timerfd_settime(timer_fd_, 0, &spec, nullptr);
+}
+
+void PortEvents::last_wqe_reached(ibv_qp* qp)
+{
+    std::lock_guard guard(lock_);
+    for (PortWatch* watch : watches_) {
+        watch->ending_.last_wqe_reached(qp);
+    }
 }
 
 void PortEvents::on_timer(int fd, unsigned char, void* arg)

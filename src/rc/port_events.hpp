@@ -1,9 +1,11 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What an HCA tells of its ports by asynchronous events, and who wants to know it.
+// What an HCA tells by asynchronous events of its ports and of queue pairs that end, and who wants
+// to know it.
 #pragma once
 
 #include "rc/attention.hpp"
+#include "rc/ending.hpp"
 #include "verbs/device.hpp"
 
 #include <atomic>
@@ -31,6 +33,7 @@ class PortEvents {
     static void on_timer(int fd, unsigned char events, void* self);
     void handle(const ibv_async_event& event);
     void set_down(uint8_t port, bool down);
+    void last_wqe_reached(ibv_qp* qp);
 
     const verbs::Device& device_;
     std::mutex registration_; // of watches, which waits for the callbacks
@@ -40,13 +43,15 @@ class PortEvents {
     int timer_fd_ = -1;
 };
 
-// An interface's view of its port.
+// An interface's view of its port, and of its queue pairs' ends.
 class PortWatch {
   public:
     // attention is set, and the eventfd written to, when the port changes its state and several
     // times a second while it is down. Throws std::exception.
-    PortWatch(PortEvents& events, uint8_t port, std::atomic<bool>& attention, int wakeup_fd)
-        : events_(events), port_(port), attention_(attention), wakeup_fd_(wakeup_fd)
+    PortWatch(PortEvents& events, uint8_t port, std::atomic<bool>& attention, int wakeup_fd,
+              EndingQueuePairs& ending)
+        : events_(events), port_(port), attention_(attention), wakeup_fd_(wakeup_fd),
+          ending_(ending)
     {
         events_.add(this);
     }
@@ -66,6 +71,7 @@ class PortWatch {
     const uint8_t port_;
     std::atomic<bool>& attention_;
     const int wakeup_fd_;
+    EndingQueuePairs& ending_;
     std::atomic<unsigned> outage_{0};
 };
 

@@ -3,18 +3,23 @@
 // What happens when a worker is progressed: completions are polled and handled, waiting requests
 // tried again, news of the handshake taken in.
 #include "abi/host.hpp"
+#include "cuda/driver.hpp"
+#include "mem/rdma_writes.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/memory_domain.hpp"
 #include "verbs/error.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <unistd.h>
 #include <utility>
 
 namespace gdr::rc {
 namespace {
 
 constexpr int kPollBatch = 16;
+constexpr char kIntrusion[] =
+    "a connection is closed: its peer sent what no UCX with this transport sends";
 
 ucs_status_t to_status(ibv_wc_status status)
 {
@@ -39,17 +44,21 @@ uint64_t endpoint_id(uint64_t wr_id)
 {
     return (wr_id & ~kSendBit) >> 16;
 }
-uint64_t acceptor_wr_id(const Acceptor& acceptor)
+uint64_t grant_wr_id(const Granter& granter)
 {
-    return kSendBit | kAcceptorBit | acceptor.qp->qp_num;
+    return kSendBit | kAcceptorBit | granter.qp->qp_num;
 }
 
 } // namespace
 
+template <bool flushes>
 unsigned Iface::progress()
 {
     unsigned count = 0;
     if (attention.load(std::memory_order_relaxed)) [[unlikely]] {
+        if constexpr (flushes) {
+            flush_rdma_writes(); // that backlog tells of
+        }
         count = handle_attention();
         if (!backlog.empty()) {
             return count; // what is polled now comes after it
@@ -58,10 +67,10 @@ unsigned Iface::progress()
     ibv_wc completions[kPollBatch];
     int polled = ibv_poll_cq(cq, kPollBatch, completions);
     if (polled <= 0) {
-        if (!retired.empty()) [[unlikely]] {
-            destroy_retired();
-        }
         return count;
+    }
+    if constexpr (flushes) {
+        flush_rdma_writes();
     }
     for (int i = 0; i < polled; ++i) {
         handle(completions[i]);
@@ -71,6 +80,21 @@ unsigned Iface::progress()
         dispatch_pending();
     }
     return count + static_cast<unsigned>(polled);
+}
+
+template unsigned Iface::progress<false>();
+template unsigned Iface::progress<true>();
+
+void Iface::flush_rdma_writes()
+{
+    const CUresult result = mem::RdmaWrites::instance().flush();
+    if (result != CUDA_SUCCESS && !std::exchange(flush_failed, true)) [[unlikely]] {
+        gdr_log(
+            error,
+            "cuFlushGPUDirectRDMAWrites failed: %s: what runs on the GPU may not see what it has "
+            "received",
+            cuda::error_text(*cuda::loaded_driver(), result).c_str());
+    }
 }
 
 void Iface::handle(const ibv_wc& wc)
@@ -89,6 +113,13 @@ void Iface::handle(const ibv_wc& wc)
 void Iface::handle_receive(const ibv_wc& wc)
 {
     auto* receive = reinterpret_cast<Receive*>(wc.wr_id);
+    // A SEND with immediate: what else consumes a receive names no handler, or a length that is not
+    // the buffer's.
+    if ((static_cast<unsigned>(wc.opcode ^ IBV_WC_RECV) | (~wc.wc_flags & IBV_WC_WITH_IMM)) != 0)
+        [[unlikely]] {
+        receives->put(receive);
+        return handle_intrusion(wc);
+    }
     uint32_t immediate = ntohl(wc.imm_data);
     if (immediate & kControlFlags) [[unlikely]] {
         handle_control(wc, immediate);
@@ -103,6 +134,20 @@ void Iface::handle_receive(const ibv_wc& wc)
         receives->hold();
     } else {
         receives->put(receive);
+    }
+}
+
+void Iface::handle_intrusion(const ibv_wc& wc)
+{
+    if (auto found = endpoint_by_qpn.find(wc.qp_num); found != endpoint_by_qpn.end()) {
+        if (found->second->failure == UCS_OK) {
+            gdr_log(error, "%s", kIntrusion);
+            found->second->fail(UCS_ERR_CONNECTION_RESET);
+        }
+    } else if (Granter* granter = find_granter(wc.qp_num);
+               granter != nullptr && !std::exchange(granter->failed, true)) {
+        gdr_log(error, "%s", kIntrusion);
+        handshake->acceptor_failed(granter->name);
     }
 }
 
@@ -126,10 +171,12 @@ void Iface::handle_error(const ibv_wc& wc)
 {
     ucs_status_t status = to_status(wc.status);
     if (!(wc.wr_id & kSendBit)) {
-        // Only the HCA's own trouble (length, protection) fails a receive; the sender is told by
-        // its HCA.
-        gdr_log(error, "%s failed to receive a message: %s (%s)", device.name().c_str(),
-                ibv_wc_status_str(wc.status), verbs::completion_cause(wc.status));
+        // One that broke off comes back when its queue pair ends. Else it is the HCA's own trouble
+        // (length, protection); the sender is told by its HCA.
+        if (wc.status != IBV_WC_WR_FLUSH_ERR) {
+            gdr_log(error, "%s failed to receive a message: %s (%s)", device.name().c_str(),
+                    ibv_wc_status_str(wc.status), verbs::completion_cause(wc.status));
+        }
         return receives->put(reinterpret_cast<Receive*>(wc.wr_id));
     }
     if (wc.wr_id & kAcceptorBit) {
@@ -154,14 +201,14 @@ void Iface::handle_error(const ibv_wc& wc)
 }
 
 // ---- windows and acceptors
-Acceptor* Iface::find_acceptor(uint32_t qpn)
+Granter* Iface::find_granter(uint32_t qpn)
 {
-    auto found = acceptor_by_qpn.find(qpn);
-    if (found == acceptor_by_qpn.end()) {
+    auto found = granters.find(qpn);
+    if (found == granters.end()) {
         take_handshake_events(); // it may just have been made
-        found = acceptor_by_qpn.find(qpn);
+        found = granters.find(qpn);
     }
-    return found != acceptor_by_qpn.end() ? found->second : nullptr;
+    return found != granters.end() ? &found->second : nullptr;
 }
 
 void Iface::handle_control(const ibv_wc& wc, uint32_t immediate)
@@ -172,62 +219,73 @@ void Iface::handle_control(const ibv_wc& wc, uint32_t immediate)
         }
         return;
     }
-    if (Acceptor* acceptor = find_acceptor(wc.qp_num); acceptor != nullptr) {
-        ++acceptor->grants_due;
-        grant(*acceptor);
+    if (Granter* granter = find_granter(wc.qp_num); granter != nullptr) {
+        ++granter->due;
+        grant(*granter);
     }
 }
 
-void Iface::grant(Acceptor& acceptor)
+void Iface::grant(Granter& granter)
 {
     // A peer has at most two requests open, one for each half of its window: the send queue holds
     // them.
-    while (acceptor.grants_due > 0 && !acceptor.failed) {
+    while (granter.due > 0 && !granter.failed) {
         if (tx_available <= -static_cast<int>(kGrantRoom)) {
             ungranted.push_back(
-                &acceptor); // there are grants in flight: the next to complete makes room
+                &granter); // there are grants in flight: the next to complete makes room
             return;
         }
         ibv_send_wr wr{};
-        wr.wr_id = acceptor_wr_id(acceptor);
+        wr.wr_id = grant_wr_id(granter);
         wr.opcode = IBV_WR_SEND_WITH_IMM;
         wr.send_flags = IBV_SEND_SIGNALED;
         wr.imm_data = htonl(kWindowGrant);
         ibv_send_wr* refused;
-        if (int error = ibv_post_send(acceptor.qp.get(), &wr, &refused); error != 0) {
+        if (int error = ibv_post_send(granter.qp, &wr, &refused); error != 0) {
             gdr_log(error, "ibv_post_send of a window grant failed: %s",
                     verbs::errno_text(error).c_str());
-            acceptor.failed = true;
+            granter.failed = true;
+            handshake->acceptor_failed(granter.name);
             return;
         }
-        --acceptor.grants_due;
-        ++acceptor.grants_in_flight;
+        --granter.due;
+        ++granter.in_flight;
         --tx_available;
     }
 }
 
 void Iface::handle_acceptor_send(const ibv_wc& wc)
 {
-    auto found = acceptor_by_qpn.find(static_cast<uint32_t>(wc.wr_id));
-    if (found == acceptor_by_qpn.end()) {
-        return; // retired, its credits are back
+    auto found = granters.find(static_cast<uint32_t>(wc.wr_id));
+    if (found == granters.end()) {
+        return; // gone, its credits are back
     }
-    Acceptor& acceptor = *found->second;
-    --acceptor.grants_in_flight;
+    Granter& granter = found->second;
+    --granter.in_flight;
     ++tx_available;
-    if (wc.status != IBV_WC_SUCCESS && !acceptor.failed) {
-        acceptor.failed = true;
+    if (wc.status != IBV_WC_SUCCESS && !granter.failed) {
+        granter.failed = true;
         gdr_log(diag, "a peer could not be granted a window: %s: %s", ibv_wc_status_str(wc.status),
                 verbs::completion_cause(wc.status));
-        handshake->acceptor_failed(acceptor);
+        handshake->acceptor_failed(granter.name);
     }
     grant_next();
 }
 
 void Iface::grant_next()
 {
-    for (Acceptor* acceptor : std::exchange(ungranted, {})) {
-        grant(*acceptor);
+    for (Granter* granter : std::exchange(ungranted, {})) {
+        grant(*granter);
+    }
+}
+
+void Iface::forget_granter(uint32_t qpn)
+{
+    if (auto found = granters.find(qpn); found != granters.end()) {
+        tx_available += static_cast<int>(found->second.in_flight);
+        std::erase(ungranted, &found->second);
+        granters.erase(found);
+        grant_next();
     }
 }
 
@@ -236,10 +294,16 @@ unsigned Iface::handle_attention()
 {
     attention.store(false, std::memory_order_relaxed);
     unsigned count = 0;
-    for (const ibv_wc& wc : std::exchange(backlog, {})) {
+    // Nobody else has what is being handled: callbacks may wait for more, and so may what they
+    // call.
+    std::vector<ibv_wc> handled = std::exchange(spare_backlog, {});
+    handled.swap(backlog);
+    for (const ibv_wc& wc : handled) {
         handle(wc);
         ++count;
     }
+    handled.clear();
+    spare_backlog = std::move(handled);
     receives->refill();
     count += take_handshake_events();
     if (port_watch->outage() != 0) {
@@ -281,35 +345,29 @@ void Iface::handle_event(const HandshakeEvent& event)
         }
         break;
     case HandshakeEvent::Kind::accepted:
-        acceptor_by_qpn[event.acceptor->qp->qp_num] = event.acceptor;
+        granters.insert_or_assign(event.qp->qp_num, Granter{event.qp, event.acceptor});
         break;
-    case HandshakeEvent::Kind::retired:
-        retired.push_back(event.acceptor);
+    case HandshakeEvent::Kind::ending:
+        handle_ending(event.qp);
         break;
     }
 }
 
-void Iface::destroy_retired()
+// No more receives are used by the queue pair: what it received is in the CQ. The HCA's library
+// would drop that with the queue pair.
+void Iface::handle_ending(ibv_qp* qp)
 {
-    for (Acceptor* acceptor : std::exchange(retired, {})) {
-        acceptor_by_qpn.erase(acceptor->qp->qp_num);
-        tx_available += static_cast<int>(acceptor->grants_in_flight);
-        std::erase(ungranted, acceptor);
-        handshake->destroy(acceptor);
-    }
-    grant_next();
+    save_completions();
+    forget_granter(qp->qp_num);
+    handshake->drained(qp);
 }
 
 // ---- endpoints that end
-void Iface::save_completions(uint32_t ending_qpn)
+void Iface::save_completions()
 {
     ibv_wc wc;
     while (ibv_poll_cq(cq, 1, &wc) > 0) {
-        if (!(wc.wr_id & kSendBit) && wc.qp_num == ending_qpn) {
-            receives->put(reinterpret_cast<Receive*>(wc.wr_id)); // a grant, too late
-        } else {
-            backlog.push_back(wc);
-        }
+        backlog.push_back(wc);
         attention.store(true, std::memory_order_relaxed);
     }
 }
@@ -370,6 +428,8 @@ ucs_status_t Iface::arm()
     if (events > 0) {
         ibv_ack_cq_events(cq, events);
     }
+    uint64_t calls; // before the flag is looked at, which was set before them
+    (void)!read(wakeup_fd, &calls, sizeof(calls));
     if (int error = ibv_req_notify_cq(cq, 0); error != 0) {
         gdr_log(error, "ibv_req_notify_cq failed: %s", verbs::errno_text(error).c_str());
         return UCS_ERR_IO_ERROR;

@@ -2,32 +2,24 @@
 //
 // Remote memory access: RDMA WRITE and READ.
 #include "rc/gather.hpp"
-#include "rc/remote_key.hpp"
+#include "rc/refusal.hpp"
 
 namespace gdr::rc {
 namespace {
 
-ibv_send_wr rdma_request(ibv_wr_opcode opcode, ibv_sge* sge, int sges, uint64_t remote_addr,
-                         uct_rkey_t rkey)
-{
-    ibv_send_wr wr;
-    wr.sg_list = sge;
-    wr.num_sge = sges;
-    wr.opcode = opcode;
-    wr.wr.rdma.remote_addr = remote_addr;
-    wr.wr.rdma.rkey = verbs_rkey(rkey);
-    return wr;
-}
-
 // WRITE or READ of registered memory.
-ucs_status_t zcopy(uct_ep_h tl_ep, ibv_wr_opcode opcode, const uct_iov_t* iov, size_t iovcnt,
-                   uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
+ucs_status_t zcopy(uct_ep_h tl_ep, ibv_wr_opcode opcode, const char* call, const uct_iov_t* iov,
+                   size_t iovcnt, uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
 {
     Endpoint& ep = endpoint(tl_ep);
+    if (exceeded(limit_pieces(ep, iovcnt))) [[unlikely]] {
+        return refused(ep, call, {limit_pieces(ep, iovcnt)});
+    }
     Gather gather;
     unsigned kind = gather.add(iov, iovcnt);
-    if (gather.length == 0) {
-        return UCS_OK;
+    size_t max_zcopy = ep.iface().max_zcopy;
+    if (gather.length - 1 >= max_zcopy) [[unlikely]] { // nothing, or too much
+        return gather.length == 0 ? UCS_OK : refused(gather, call, max_zcopy);
     }
     if (!ep.can_post()) [[unlikely]] {
         return ep.unavailable();
@@ -55,8 +47,8 @@ ucs_status_t ep_put_short(uct_ep_h tl_ep, const void* buffer, unsigned length, u
                           uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (!ep.can_post()) [[unlikely]] {
-        return ep.unavailable();
+    if (!ep.can_post() || length > ep.iface().max_inline) [[unlikely]] {
+        return refused(ep, "put_short", {limit_length(length, ep.iface().max_inline)});
     }
     ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), length, 0};
     ibv_send_wr wr = rdma_request(IBV_WR_RDMA_WRITE, &sge, length > 0, remote_addr, rkey);
@@ -84,13 +76,13 @@ ssize_t ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void* arg, uint64
 ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,
                           uct_rkey_t rkey, uct_completion_t* comp)
 {
-    return zcopy(ep, IBV_WR_RDMA_WRITE, iov, iovcnt, remote_addr, rkey, comp);
+    return zcopy(ep, IBV_WR_RDMA_WRITE, "put_zcopy", iov, iovcnt, remote_addr, rkey, comp);
 }
 
 ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,
                           uct_rkey_t rkey, uct_completion_t* comp)
 {
-    return zcopy(ep, IBV_WR_RDMA_READ, iov, iovcnt, remote_addr, rkey, comp);
+    return zcopy(ep, IBV_WR_RDMA_READ, "get_zcopy", iov, iovcnt, remote_addr, rkey, comp);
 }
 
 ucs_status_t ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* arg, size_t length,
@@ -98,8 +90,9 @@ ucs_status_t ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* ar
 {
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
-    if (length == 0) {
-        return UCS_OK;
+    if (length - 1 >= iface.segment_size) [[unlikely]] { // nothing, or too much
+        return length == 0 ? UCS_OK
+                           : refused(ep, "get_bcopy", {limit_length(length, iface.segment_size)});
     }
     if (!ep.can_post() || !iface.buffers->any()) [[unlikely]] {
         return ep.unavailable();
@@ -124,8 +117,9 @@ ucs_status_t ep_get_short(uct_ep_h tl_ep, void* result, unsigned length, uint64_
 {
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
-    if (length == 0) {
-        return UCS_OK;
+    if (length - 1 >= iface.max_inline) [[unlikely]] { // nothing, or too much
+        return length == 0 ? UCS_OK
+                           : refused(ep, "get_short", {limit_length(length, iface.max_inline)});
     }
     if (!ep.can_post() || !iface.buffers->any()) [[unlikely]] {
         return ep.unavailable();

@@ -36,6 +36,7 @@ class SendBuffers {
     void put(std::byte* buffer) { free_.push_back(buffer); } // never grows: reserved for all
 
     bool any() const { return !free_.empty(); }
+    size_t available() const { return free_.size(); }
     bool scarce() const { return free_.size() < free_.capacity() / 2; }
     uint32_t lkey() const { return memory_.lkey(); }
 

@@ -29,6 +29,8 @@ constexpr double kLargestTimeout = 8796;     // seconds, InfiniBand's longest
 constexpr double kLargestRnrTimeout = 0.491;
 constexpr double kSmallestConnectTimeout = 1e-3;
 constexpr double kLargestConnectTimeout = 86400;
+constexpr double kSmallestKeepalive = 1e-3;
+constexpr double kLargestKeepalive = 86400;
 
 template <typename T>
 void bound(const char* name, T& value, T low, T high)
@@ -70,6 +72,10 @@ Settings bounded(const Settings& given, const ibv_device_attr& limits)
     bound("RNR_RETRY_COUNT", settings.rnr_retry_count, 0u, 7u);
     bound("CONNECT_TIMEOUT", settings.connect_timeout, kSmallestConnectTimeout,
           kLargestConnectTimeout);
+    bound("KEEPALIVE_INTERVAL", settings.keepalive_interval, kSmallestKeepalive, kLargestKeepalive);
+    if (settings.max_accepted == abi::kAuto) {
+        settings.max_accepted = static_cast<unsigned long>(limits.max_qp) / 2;
+    }
     bound("TRAFFIC_CLASS", settings.traffic_class, 0u, 255u);
     bound("SL", settings.service_level, 0u, 15u);
     return settings;
@@ -143,6 +149,19 @@ const abi::OptionTable& iface_options()
              offsetof(Settings, rnr_retry_count), OptionType::unsigned_int},
             {"CONNECT_TIMEOUT", "8s", "How long to try to connect an endpoint before it fails.",
              offsetof(Settings, connect_timeout), OptionType::duration},
+            {"KEEPALIVE_INTERVAL", "10s",
+             "How often a peer is asked whether a connection that it made to us is still there. "
+             "Three times\n"
+             "without an answer, and it is given back. No program has to poll for it.",
+             offsetof(Settings, keepalive_interval), OptionType::duration},
+            {"MAX_ACCEPTED", "auto",
+             "Connections that peers may make to one interface; further ones wait until some go. "
+             "auto: half\n"
+             "the queue pairs of the HCA.",
+             offsetof(Settings, max_accepted), OptionType::auto_ulong},
+            {"MAX_ACCEPTED_OF_PEER", "4096",
+             "Connections that one interface of a peer may make to one interface.",
+             offsetof(Settings, max_accepted_of_peer), OptionType::unsigned_int},
             {"GID_INDEX", "auto",
              "Index in the port's GID table. auto: on InfiniBand 0; on RoCE version 2 before 1, an "
              "IPv4\n"
@@ -163,6 +182,25 @@ const abi::OptionTable& iface_options()
              offsetof(Settings, path_mtu), OptionType::auto_ulong},
         },
         sizeof(Settings),
+    };
+    return table;
+}
+
+const abi::OptionTable& md_options()
+{
+    static const abi::OptionTable table{
+        "gdr RC memory domain",
+        "GDR_RC_",
+        {
+            {"FORK_INIT", "try",
+             "Call ibv_fork_init() where the kernel is older than Linux 5.12: without it a fork "
+             "may spoil "
+             "data that\n"
+             "is sent and received afterwards, with it children lack the memory that is "
+             "registered.",
+             offsetof(MdSettings, fork_init), abi::OptionType::ternary},
+        },
+        sizeof(MdSettings),
     };
     return table;
 }

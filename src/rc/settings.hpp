@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// UCX_GDR_RC_*: the configuration of an RC interface.
+// UCX_GDR_RC_*: the configuration of an RC interface and of its memory domain.
 #pragma once
 
 #include "abi/options.hpp"
@@ -24,7 +24,10 @@ struct Settings {
     unsigned retry_count;
     double rnr_timeout; // seconds
     unsigned rnr_retry_count;
-    double connect_timeout;  // seconds
+    double connect_timeout;     // seconds
+    double keepalive_interval;  // seconds
+    unsigned long max_accepted; // connections of peers, in all
+    unsigned max_accepted_of_peer;
     unsigned long gid_index; // abi::kAuto: by rank, verbs::choose_gid()
     unsigned traffic_class;
     unsigned service_level;
@@ -33,6 +36,14 @@ struct Settings {
 };
 
 const abi::OptionTable& iface_options();
+
+// Of a memory domain.
+struct MdSettings {
+    abi::MdConfig base;
+    abi::Ternary fork_init;
+};
+
+const abi::OptionTable& md_options();
 
 inline constexpr size_t kSmallestInline = 16; // an active message's header and something behind it
 

@@ -6,6 +6,7 @@
 
 #include "rc/address.hpp"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace gdr::rc {
@@ -16,21 +17,24 @@ inline constexpr uint32_t kWindowRequest = 0x20; // the receiver shall grant hal
 inline constexpr uint32_t kWindowGrant = 0x40;   // no message: half a window is granted
 inline constexpr uint32_t kControlFlags = kWindowRequest | kWindowGrant;
 
+// The initiator connects an endpoint; the acceptor is the interface whose address it was given.
 enum class PacketType : uint8_t {
-    request = 1,    // connect my queue pair
-    reply = 2,      // to this one of mine
-    reject = 3,     // not possible: reason
-    disconnect = 4, // my queue pair is gone
+    request = 1,        // of the initiator: connect my queue pair
+    reply = 2,          // of the acceptor: to this one of mine
+    reject = 3,         // of the acceptor: not possible: reason
+    farewell = 4,       // of the initiator: my queue pair is gone
+    farewell_heard = 5, // of the acceptor
+    question = 6,       // of the acceptor: is your queue pair still there?
+    confirmation = 7,   // of the initiator: it is
 };
 
 enum class RejectReason : uint8_t {
     none = 0,
-    stale_address = 1, // the interface that had this address is gone
-    no_resources = 2,  // no queue pair could be made or connected
+    no_resources = 1, // no queue pair could be made or connected
+    too_many = 2,     // the interface has as many as it takes
 };
 
 inline constexpr uint32_t kPacketMagic = 0x31524447; // "GDR1"
-inline constexpr uint32_t kQueueKey = 0x11524447;
 
 struct [[gnu::packed]] Packet {
     uint32_t magic;
@@ -43,9 +47,16 @@ struct [[gnu::packed]] Packet {
     uint64_t connection;        // the initiator's name for the connection
     uint32_t qpn;               // RC queue pair of the sender
     uint32_t psn;               // its first packet's sequence number
-    uint32_t handshake_qpn;     // where an answer goes
-    DeviceAddress device;       // of the sender
+    uint32_t handshake_qpn;     // of the sender: where an answer goes
+    uint32_t handshake_qkey;
+    DeviceAddress device; // of the sender
+    uint64_t proof;       // of all before it, with the acceptor's key: the sender knows its address
 };
-static_assert(sizeof(Packet) == 68);
+static_assert(sizeof(Packet) == 80);
+
+inline uint64_t proof(const Packet& packet, const HashKey& key)
+{
+    return siphash(key, &packet, offsetof(Packet, proof));
+}
 
 } // namespace gdr::rc

@@ -70,6 +70,22 @@ unsigned lanes(unsigned active_width)
     }
 }
 
+// What makes opening a device fail.
+const char* hint(int error)
+{
+    switch (error) {
+    case EACCES:
+    case EPERM:
+        return " (its file in /dev/infiniband has to be readable and writable, as rdma-core's udev "
+               "rules make it)";
+    case ENOENT:
+    case ENODEV:
+        return " (its file in /dev/infiniband has to be there, in the container too)";
+    default:
+        return "";
+    }
+}
+
 } // namespace
 
 std::vector<std::string> device_names(std::string* reason)
@@ -86,7 +102,7 @@ std::vector<std::string> device_names(std::string* reason)
         if (list.devices == nullptr) {
             *reason = "libibverbs cannot list devices: " + errno_text(list.error);
         } else if (list.count > 0) {
-            *reason = "only iWARP devices are present";
+            *reason = "there are only iWARP devices, and connecting needs UD queue pairs";
         } else {
             *reason = "libibverbs finds no RDMA device";
         }
@@ -106,7 +122,8 @@ Device::Device(const std::string& name) : name_(name)
         if (name == ibv_get_device_name(list.devices[i])) {
             context_.reset(ibv_open_device(list.devices[i]));
             if (!context_) {
-                throw Error("ibv_open_device(" + name + ")", errno);
+                const int error = errno;
+                throw Error("ibv_open_device(" + name + ")", error, hint(error));
             }
         }
     }

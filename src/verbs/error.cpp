@@ -13,8 +13,9 @@ std::string errno_text(int error_number)
     return std::generic_category().message(error_number);
 }
 
-Error::Error(const std::string& what, int error_number)
-    : std::runtime_error(what + " failed: " + errno_text(error_number)), error_number_(error_number)
+Error::Error(const std::string& what, int error_number, const char* remedy)
+    : std::runtime_error(what + " failed: " + errno_text(error_number) + remedy),
+      error_number_(error_number)
 {
 }
 

@@ -12,7 +12,8 @@ namespace gdr::verbs {
 // "ibv_create_cq(4096) on mlx5_0 failed: Cannot allocate memory".
 class Error : public std::runtime_error {
   public:
-    Error(const std::string& what, int error_number);
+    // remedy: what follows the cause, such as " (...)".
+    Error(const std::string& what, int error_number, const char* remedy = "");
 
     int error_number() const { return error_number_; }
 

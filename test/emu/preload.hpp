@@ -20,10 +20,12 @@ inline void run_on_softhca(char** argv)
     const char* build = std::getenv("top_builddir");
     std::string preload =
         std::string(build == nullptr ? "." : build) + "/src/emu/softhca/.libs/libsofthca.so";
+    Dl_info own; // a runtime may be linked into the program
+    dladdr(reinterpret_cast<void*>(&run_on_softhca), &own);
     for (const char* name : {"__ubsan_handle_builtin_unreachable", "__asan_init", "__tsan_init"}) {
         Dl_info info;
         void* symbol = dlsym(RTLD_DEFAULT, name);
-        if (symbol != nullptr && dladdr(symbol, &info) != 0)
+        if (symbol != nullptr && dladdr(symbol, &info) != 0 && info.dli_fbase != own.dli_fbase)
             preload = std::string(info.dli_fname) + ":" + preload;
     }
     if (std::getenv("SOFTHCA_PRELOADED") != nullptr) {

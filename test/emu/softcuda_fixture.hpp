@@ -81,11 +81,12 @@ inline CUdeviceptr address_of(const void* p)
 }
 
 // cuGetProcAddress has one argument more since CUDA 12.
-inline CUresult find_entry_point(const char* name, void** function, int version)
+inline CUresult find_entry_point(const char* name, void** function, int version,
+                                 cuuint64_t flags = CU_GET_PROC_ADDRESS_DEFAULT)
 {
 #if CUDA_VERSION >= 12000
-    return cuGetProcAddress(name, function, version, 0, nullptr);
+    return cuGetProcAddress(name, function, version, flags, nullptr);
 #else
-    return cuGetProcAddress(name, function, version, 0);
+    return cuGetProcAddress(name, function, version, flags);
 #endif
 }

@@ -263,6 +263,19 @@ TEST_F(SoftcudaMemory, PitchedMemoryAnd2dCopies)
     copy.Height = 3;
     ASSERT_CUDA(cuMemcpy2D(&copy));
     EXPECT_EQ(contents(memory + 2 * pitch, 100), std::vector(bytes.begin() + 200, bytes.end()));
+
+    using Bytes = std::vector<unsigned char>;
+    CUstream stream = nullptr;
+    ASSERT_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ASSERT_CUDA(cuMemsetD2D8Async(memory, pitch, 7, 10, 3, stream));
+    ASSERT_CUDA(cuMemsetD2D16Async(memory + 10, pitch, 0x0809, 2, 3, stream));
+    ASSERT_CUDA(cuMemsetD2D32Async(memory + 16, pitch, 0x0a0b0c0d, 1, 3, stream));
+    ASSERT_CUDA(cuStreamSynchronize(stream));
+    EXPECT_EQ(contents(memory + pitch + 9, 12),
+              (Bytes{7, 9, 8, 9, 8, bytes[114], bytes[115], 13, 12, 11, 10, bytes[120]}));
+    ASSERT_CUDA(cuMemsetD2D16(memory + 10, pitch, 0x0102, 1, 3));
+    EXPECT_EQ(contents(memory + 2 * pitch + 10, 4), (Bytes{2, 1, 9, 8}));
+    EXPECT_CUDA(cuStreamDestroy(stream));
 }
 
 // ---- attributes of pointers

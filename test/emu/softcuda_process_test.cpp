@@ -4,6 +4,8 @@
 // the look-up and counting of entry points.
 #include "softcuda_fixture.hpp"
 
+#include <gmock/gmock.h>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -134,6 +136,38 @@ int small_memory()
     return 0;
 }
 
+// A dmabuf that is mapped keeps freed memory, and BAR1 bounds what is mapped at a time.
+int small_bar1()
+{
+    constexpr size_t kSize = 16 << 20;
+    CHECK_OR_FAIL(use_device_0());
+    CUdeviceptr memory, again;
+    int fd = -1;
+    size_t free_before = 0, free_now = 0, total = 0;
+    CHECK_OR_FAIL(cuMemGetInfo(&free_before, &total) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuMemAlloc(&memory, kSize) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuMemGetHandleForAddressRange(&fd, memory, 8 << 20,
+                                                CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+                                                0) == CUDA_SUCCESS);
+    void* mapped = softcuda_dmabuf_map(fd);
+    CHECK_OR_FAIL(mapped != nullptr);
+    CHECK_OR_FAIL(softcuda_dmabuf_map(fd) == nullptr && errno == ENOMEM);
+    CHECK_OR_FAIL(softcuda_peer_map(pointer(memory), 8 << 20) == nullptr && errno == ENOMEM);
+    void* alias = softcuda_peer_map(pointer(memory), 1);
+    CHECK_OR_FAIL(alias != nullptr && softcuda_unmap(alias) == 0 && softcuda_unmap(alias) == -1);
+    close(fd);
+    CHECK_OR_FAIL(cuMemFree(memory) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuMemGetInfo(&free_now, &total) == CUDA_SUCCESS &&
+                  free_now == free_before - kSize);
+    CHECK_OR_FAIL(cuMemAlloc(&again, 32 << 20) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_OR_FAIL(softcuda_unmap(mapped) == 0);
+    CHECK_OR_FAIL(cuMemGetInfo(&free_now, &total) == CUDA_SUCCESS && free_now == free_before);
+    CHECK_OR_FAIL(cuMemAlloc(&again, 32 << 20) == CUDA_SUCCESS);
+    alias = softcuda_peer_map(pointer(again), 12 << 20);
+    CHECK_OR_FAIL(alias != nullptr && softcuda_unmap(alias) == 0);
+    return 0;
+}
+
 int slow_copies()
 {
     CHECK_OR_FAIL(use_device_0());
@@ -151,6 +185,55 @@ int slow_copies()
     return 0;
 }
 
+// What an HCA writes to the alias the device sees after a flush; what the device writes the HCA
+// sees at once. Device 1 has no flush.
+int flushed_writes()
+{
+    constexpr size_t kLength = 3 << 20;
+    CHECK_OR_FAIL(use_device_0());
+    const auto attribute = [](CUdevice_attribute which, CUdevice device) {
+        int value = -1;
+        cuDeviceGetAttribute(&value, which, device);
+        return value;
+    };
+    constexpr auto kOrdering = CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING;
+    constexpr auto kOptions = CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS;
+    CHECK_OR_FAIL(attribute(kOrdering, 0) == CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE);
+    CHECK_OR_FAIL(attribute(kOptions, 0) == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
+    CHECK_OR_FAIL(attribute(kOrdering, 1) == CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE);
+    CHECK_OR_FAIL(attribute(kOptions, 1) == 0);
+    CHECK_OR_FAIL(attribute(kOrdering, 2) == CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER);
+    for (const size_t length : {size_t{4096}, kLength}) {
+        CUdeviceptr memory = 0;
+        CHECK_OR_FAIL(cuMemAlloc(&memory, length) == CUDA_SUCCESS);
+        CHECK_OR_FAIL(cuMemsetD8(memory, 1, length) == CUDA_SUCCESS);
+        auto* alias =
+            static_cast<char*>(softcuda_host_alias(reinterpret_cast<void*>(memory), length));
+        const auto seen = [&] {
+            char byte = 0;
+            cuMemcpyDtoH(&byte, memory + length - 1, 1);
+            return byte;
+        };
+        CHECK_OR_FAIL(alias != nullptr && alias[length - 1] == 1 && seen() == 1);
+        std::memset(alias, 2, length);
+        CHECK_OR_FAIL(seen() == 1);
+        CHECK_OR_FAIL(cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                                 CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER) ==
+                      CUDA_SUCCESS);
+        CHECK_OR_FAIL(seen() == 2);
+        const char byte = 3;
+        CHECK_OR_FAIL(cuMemcpyHtoD(memory + length - 1, &byte, 1) == CUDA_SUCCESS);
+        CHECK_OR_FAIL(alias[length - 1] == 3 && seen() == 3);
+    }
+    CUcontext context;
+    CHECK_OR_FAIL(cuDevicePrimaryCtxRetain(&context, 1) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                             CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER) ==
+                  CUDA_ERROR_NOT_SUPPORTED);
+    return 0;
+}
+
 } // namespace
 
 TEST_F(SoftcudaProcess, BeforeInitAndWithOtherSettings)
@@ -159,6 +242,9 @@ TEST_F(SoftcudaProcess, BeforeInitAndWithOtherSettings)
     EXPECT_EQ(run_as("SOFTCUDA_DEVICES=0", "no_devices"), 0);
     EXPECT_EQ(run_as("SOFTCUDA_DEVICES=3 SOFTCUDA_MEMORY=32M", "small_memory"), 0);
     EXPECT_EQ(run_as("SOFTCUDA_COPY_LATENCY_US=200000", "slow_copies"), 0);
+    EXPECT_EQ(run_as("SOFTCUDA_MEMORY=40M SOFTCUDA_BAR1=12M", "small_bar1"), 0);
+    EXPECT_EQ(
+        run_as("SOFTCUDA_DEVICES=3 SOFTCUDA_RDMA_ORDERING=flush,none,owner", "flushed_writes"), 0);
 }
 
 // ---- the CPU and device memory
@@ -202,7 +288,7 @@ TEST_F(SoftcudaProcess, DmabufOfWholePagesAlone)
     ASSERT_CUDA(cuMemsetD8(memory, 0, 100000));
     mapped[0] = 77;
     EXPECT_EQ(contents(memory + 4096, 1)[0], 0);
-    munmap(mapped, 8192);
+    EXPECT_EQ(softcuda_unmap(mapped), 0);
 
     export_dmabuf(memory + 1, 4096, CUDA_ERROR_INVALID_VALUE);
     export_dmabuf(memory, 5000, CUDA_ERROR_INVALID_VALUE);
@@ -234,7 +320,7 @@ TEST_F(SoftcudaProcess, DmabufByKindOfMemory)
     EXPECT_EQ(
         std::vector<unsigned char>(mapped + (pool - mapping), mapped + (pool - mapping) + 4096),
         pattern(4096));
-    munmap(mapped, pool + 4096 - mapping);
+    EXPECT_EQ(softcuda_unmap(mapped), 0);
     close(fd);
     ASSERT_CUDA(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
     export_dmabuf(managed, 4096, CUDA_ERROR_INVALID_VALUE);
@@ -270,7 +356,7 @@ TEST_F(SoftcudaProcess, DmabufOverTwoMappings)
     auto bytes = pattern(8192);
     std::memcpy(mapped, bytes.data(), 8192);
     EXPECT_EQ(contents(range + kGranule - 4096, 8192), bytes);
-    munmap(mapped, 8192);
+    EXPECT_EQ(softcuda_unmap(mapped), 0);
     close(fd);
     ASSERT_CUDA(cuMemUnmap(range, 2 * kGranule));
     ASSERT_CUDA(cuMemAddressFree(range, 2 * kGranule));
@@ -441,6 +527,9 @@ int shareable()
     unsigned char byte = 0;
     CHECK_OR_FAIL(memory != 0 && cuMemcpyDtoH(&byte, memory, 1) == CUDA_SUCCESS && byte == 3);
     CHECK_OR_FAIL(cuMemsetD8(memory, 4, kGranule) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuMemGetHandleForAddressRange(&fd, memory, 4096,
+                                                CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+                                                0) == CUDA_ERROR_INVALID_VALUE);
     auto* mapped = static_cast<unsigned char*>(softcuda_dmabuf_map(dmabuf));
     CHECK_OR_FAIL(mapped != nullptr && mapped[4095] == 4);
     CHECK_OR_FAIL(put(owner.socket(), 1));
@@ -491,6 +580,21 @@ TEST_F(SoftcudaProcess, EntryPointsByVersion)
     EXPECT_EQ(entry_point("cuNoSuchThing", 13000), nullptr);
 }
 
+// NVIDIA's own runtime libraries ask for these tables when they begin.
+TEST_F(SoftcudaProcess, TablesOfTheDriversOwnAreRefusedAndTheProgramIsNamed)
+{
+    const CUuuid any{};
+    const void* table = nullptr;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(cuGetExportTable(&table, &any), CUDA_ERROR_NOT_SUPPORTED);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_THAT(said, testing::HasSubstr("softcuda_test"));
+    EXPECT_THAT(said, testing::HasSubstr("nvcc -cudart shared"));
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(cuGetExportTable(&table, &any), CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), ""); // once
+}
+
 TEST_F(SoftcudaProcess, WhatIsNotThereSaysSo)
 {
     CUmodule module;
@@ -520,7 +624,9 @@ int main(int argc, char** argv)
         {"refuse_before_init", refuse_before_init},
         {"no_devices", no_devices},
         {"small_memory", small_memory},
+        {"small_bar1", small_bar1},
         {"slow_copies", slow_copies},
+        {"flushed_writes", flushed_writes},
         {"ipc", ipc},
         {"shareable", shareable},
     };

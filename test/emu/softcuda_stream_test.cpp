@@ -271,3 +271,59 @@ TEST_F(SoftcudaStream, LegacyAndPerThreadHandles)
     ASSERT_CUDA(cuStreamGetPriority(stream, &priority));
     EXPECT_EQ(priority, greatest);
 }
+
+// What a program built for per-thread default streams gets under a name.
+template <typename Function>
+Function* per_thread(const char* name, int version = 13000)
+{
+    void* function = nullptr;
+    EXPECT_CUDA(
+        find_entry_point(name, &function, version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM));
+    return reinterpret_cast<Function*>(function);
+}
+
+TEST_F(SoftcudaStream, WithPerThreadDefaultStreamsNullIsTheThreadsOwn)
+{
+    auto* copy_async = per_thread<decltype(cuMemcpyHtoDAsync)>("cuMemcpyHtoDAsync");
+    auto* copy = per_thread<decltype(cuMemcpyDtoH)>("cuMemcpyDtoH");
+    auto* wait_value = per_thread<decltype(cuStreamWaitValue64)>("cuStreamWaitValue64");
+    auto* query = per_thread<decltype(cuStreamQuery)>("cuStreamQuery");
+    auto* synchronize = per_thread<decltype(cuStreamSynchronize)>("cuStreamSynchronize");
+    ASSERT_TRUE(copy_async && copy && wait_value && query && synchronize);
+    CUdeviceptr memory = allocate(4);
+    ASSERT_CUDA(cuMemsetD8(memory, 1, 4));
+
+    ASSERT_CUDA(wait_value(nullptr, address_of(gate_), 1, CU_STREAM_WAIT_VALUE_EQ));
+    ASSERT_CUDA(copy_async(memory, "new", 4, nullptr));
+    EXPECT_EQ(query(nullptr), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(cuStreamQuery(CU_STREAM_PER_THREAD), CUDA_ERROR_NOT_READY);
+    std::thread other([&] {
+        ASSERT_CUDA(cuCtxSetCurrent(context_));
+        EXPECT_EQ(query(nullptr), CUDA_SUCCESS);
+        char bytes[4] = {};
+        ASSERT_CUDA(copy(bytes, memory, 4)); // does not wait for the first thread's stream
+        EXPECT_EQ(bytes[0], 1);
+    });
+    other.join();
+    open();
+    ASSERT_CUDA(synchronize(nullptr));
+    char bytes[4] = {};
+    ASSERT_CUDA(copy(bytes, memory, 4));
+    EXPECT_STREQ(bytes, "new");
+}
+
+TEST_F(SoftcudaStream, PerThreadEntryPointsDifferWhereThereIsADefaultStream)
+{
+    void* ordinary = nullptr;
+    for (const char* name : {"cuMemcpy", "cuMemcpyAsync", "cuMemsetD2D16Async", "cuEventRecord",
+                             "cuStreamGetId", "cuMemFreeAsync", "cuLaunchHostFunc"}) {
+        ASSERT_CUDA(find_entry_point(name, &ordinary, 13000, CU_GET_PROC_ADDRESS_LEGACY_STREAM));
+        EXPECT_NE(per_thread<void()>(name), nullptr) << name;
+        EXPECT_NE(reinterpret_cast<void*>(per_thread<void()>(name)), ordinary) << name;
+    }
+    for (const char* name : {"cuInit", "cuMemAlloc", "cuEventCreate"}) {
+        ASSERT_CUDA(find_entry_point(name, &ordinary, 13000));
+        EXPECT_EQ(reinterpret_cast<void*>(per_thread<void()>(name)), ordinary) << name;
+    }
+    EXPECT_EQ(find_entry_point("cuMemcpy", &ordinary, 13000, 4), CUDA_ERROR_INVALID_VALUE);
+}

@@ -360,8 +360,9 @@ bool run_tests(const std::string& filter, const std::vector<std::string>& enviro
     const pid_t pid = fork();
     if (pid == 0) {
         // What becomes of its ports concerns nobody else.
+        const char* own = std::getenv("SOFTHCA_FABRIC");
         const std::string fabric =
-            std::string(std::getenv("SOFTHCA_FABRIC")) + "-" + std::to_string(getpid());
+            std::string(own == nullptr ? "test" : own) + "-" + std::to_string(getpid());
         setenv("SOFTHCA_FABRIC", fabric.c_str(), 1);
         for (const std::string& setting : environment) {
             putenv(strdup(setting.c_str()));

@@ -161,5 +161,6 @@ class Child {
 Address meet(Child::Link& link, Endpoint& endpoint);
 
 // Runs tests of this program in a process and on a fabric of their own, with more in the
-// environment; returns whether they passed. The tests' names begin with DISABLED_.
+// environment (a name alone: without that variable); returns whether they passed. The tests' names
+// begin with DISABLED_.
 bool run_tests(const std::string& filter, const std::vector<std::string>& environment);

@@ -10,6 +10,7 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
@@ -279,6 +280,55 @@ TEST(Memory_, MemlockLimitsHostMemory)
     if (geteuid() == 0) { // has CAP_IPC_LOCK, commonly
         EXPECT_TRUE(run_tests("DISABLED_Configured.Memlock", {"SOFTHCA_MEMLOCK=kernel"}));
     }
+}
+
+// With a child that lives meanwhile, and with a page that two regions have.
+TEST(DISABLED_Configured, Fork)
+{
+    constexpr std::size_t page = 4096, length = 4 * page;
+    const bool initialised = getenv("RDMAV_FORK_SAFE") != nullptr;
+    EXPECT_EQ(ibv_is_fork_initialized(), initialised ? IBV_FORK_ENABLED : IBV_FORK_DISABLED);
+    Device device;
+    Endpoint a(device), b(device);
+    connect(a, b);
+    auto* memory = static_cast<unsigned char*>(
+        mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ibv_mr* mr = ibv_reg_mr(device.pd, memory, 3 * page, kAllAccess);
+    ibv_mr* other = ibv_reg_mr(device.pd, memory + 2 * page, page, kAllAccess);
+    EXPECT_EQ(ibv_fork_init(), initialised ? 0 : EINVAL);
+    const auto child_has = [&](std::size_t offset) {
+        const pid_t pid = fork();
+        if (pid == 0) {
+            _exit(madvise(memory + offset, page, MADV_NORMAL) == 0 ? 0 : 1);
+        }
+        int status;
+        waitpid(pid, &status, 0);
+        return status == 0;
+    };
+    EXPECT_TRUE(child_has(3 * page));
+    for (std::size_t offset = 0; offset < 3 * page; offset += page) {
+        EXPECT_EQ(child_has(offset), !initialised) << offset;
+    }
+    fill(memory, length, 1); // after the fork: the HCA has the new bytes only if no child shares
+    const ibv_sge list = {reinterpret_cast<std::uint64_t>(memory),
+                          static_cast<std::uint32_t>(3 * page), mr->lkey};
+    ASSERT_EQ(a.post(IBV_WR_RDMA_WRITE, list, b.address().buffer, b.address().rkey), 0);
+    EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(is_filled(b.buffer.data(), 3 * page, 1), initialised);
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    EXPECT_TRUE(child_has(0));
+    EXPECT_EQ(child_has(2 * page), !initialised);
+    EXPECT_EQ(ibv_dereg_mr(other), 0);
+    EXPECT_TRUE(child_has(2 * page));
+    munmap(memory, length);
+}
+
+TEST(Memory_, ForksPartItBeforeLinux512)
+{
+    EXPECT_TRUE(run_tests("DISABLED_Configured.Fork", {"SOFTHCA_COPY_ON_FORK=no"}));
+    EXPECT_TRUE(
+        run_tests("DISABLED_Configured.Fork", {"SOFTHCA_COPY_ON_FORK=no", "RDMAV_FORK_SAFE=1"}));
+    EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
 }
 
 } // namespace

@@ -10,16 +10,25 @@ set -u
 # shellcheck source=test/mpi/environment.sh
 . "$top_srcdir/test/mpi/environment.sh"
 
+softcudart=$top_builddir/src/emu/softcudart
+export LD_LIBRARY_PATH=$softcudart:$LD_LIBRARY_PATH
+[[ -n ${CUDART_SONAME-} ]] || echo "skipped: ring (configured without cuda_runtime_api.h)"
+
 # build MPI: in $work/MPI.
 build() {
     local compiler line
     compiler=$(mpicxx_of "$1")
     mkdir "$work/$1" && cp "$top_srcdir"/contrib/examples/*.?pp "$work/$1" && cd "$work/$1" || exit 99
-    for source in *.cpp; do
-        line=$(sed -n 's|^// *mpicxx \(.* -ldl\)$|\1|p' "$source")
+    for source in jacobi pair; do
+        line=$(sed -n 's|^// *mpicxx \(.* -ldl\)$|\1|p' $source.cpp)
         # shellcheck disable=SC2086 # arguments
         "$compiler" $line ${CUDA_CFLAGS:-} || exit 99
     done
+    if [[ -n ${CUDART_SONAME-} ]]; then # linked with the emulated library
+        line=$(sed -n 's|^// *mpicxx \(.*\) -L[^ ]* -lcudart$|\1|p' ring.cpp)
+        # shellcheck disable=SC2086 # arguments
+        "$compiler" $line ${CUDA_CFLAGS:-} "$softcudart/$CUDART_SONAME" || exit 99
+    fi
     cd - >/dev/null || exit 99
 }
 
@@ -46,6 +55,17 @@ for mpi in "${mpis[@]}"; do
             /largest difference from the serial solution: / { told = 1 }
             match(\$0, /gpudirect_bytes=[0-9]+/) { direct += substr(\$0, RSTART + 16, RLENGTH - 16) }
             END { exit !($status == 0 && told && direct >= ($number - 1) * 2 * 50 * 66 * 8) }"
+        if [[ -n ${CUDART_SONAME-} ]]; then
+            rm "$UCX_GDR_STATS"
+            ranks "$mpi" $number "$work/$mpi/ring" 10000
+            status=$?
+            cat "$UCX_GDR_STATS" >>"$log"
+            # Each rank sends and receives 40,000 bytes as often as there are ranks.
+            expect "$mpi, $number ranks, ring: memory of cudaMalloc goes by GPUDirect" "
+                /10000 elements round $number ranks in .* ms, 0 wrong/ { told = 1 }
+                match(\$0, /gpudirect_bytes=[0-9]+/) { direct += substr(\$0, RSTART + 16, RLENGTH - 16) }
+                END { exit !($status == 0 && told && direct >= $number * $number * 40000) }"
+        fi
         unset UCX_GDR_STATS
 
         ranks "$mpi" $number "$work/$mpi/pair" 65536

@@ -1,15 +1,13 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# Altered addresses and keys. UCX says a lot about them, all of it expected. First generation of
-# protocols: the second cannot abort requests in UCX 1.13.
+# Altered addresses and keys. UCX says a lot about them, all of it expected.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 
-first_protocols
-export UCX_ZCOPY_THRESH=0 UCX_LOG_LEVEL=fatal
+export UCX_LOG_LEVEL=fatal
 run ucp_bad_input host
 run ucp_bad_input cuda
 exit $failed

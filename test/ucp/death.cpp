@@ -292,10 +292,8 @@ int run(MemoryKind kind, const Wire& wire)
     // How often UCX asks whether an idle peer is alive; its own default is 20 s.
     setenv("UCX_KEEPALIVE_INTERVAL", "1s", 0);
     if (kind != MemoryKind::kHost &&
-        !in_a_process([] { return cuda::available(0) ? EXIT_SUCCESS : EXIT_FAILURE; })) {
-        std::printf("skipped: no CUDA driver with a device\n");
-        return 77;
-    }
+        !in_a_process([] { return cuda::available(0) ? EXIT_SUCCESS : EXIT_FAILURE; }))
+        return skip_without_cuda(0);
     unsigned cases = 0;
     unsigned failed = 0;
     for (const Scenario& scenario : kScenarios) {

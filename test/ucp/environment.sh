@@ -46,10 +46,7 @@ run() {
     failed=1
 }
 
-# The first generation of protocols instead of the second, which the module switches on where it is not
-# UCX's own choice. From UCX 1.16 on it is.
-first_protocols() {
-    [ "$(ucx_minor)" -lt 16 ] || return 0
-    export UCX_PROTO_ENABLE=n
-    export UCX_ZCOPY_THRESH=0
+# run_v2 PROGRAM [ARGUMENT]...: the same with protocols v2.
+run_v2() {
+    UCX_PROTO_ENABLE=y run "$@"
 }

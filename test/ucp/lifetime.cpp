@@ -257,10 +257,8 @@ void mapped_again(MemoryKind kind, Report& report)
 int run(MemoryKind kind)
 {
     Report report("ucp_lifetime");
-    if (kind != MemoryKind::kHost && !cuda::available(0)) {
-        std::printf("skipped: no CUDA driver with a device\n");
-        return 77;
-    }
+    if (kind != MemoryKind::kHost && !cuda::available(0))
+        return skip_without_cuda(0);
     const struct {
         const char* name;
         void (*run)(MemoryKind, Report&);

@@ -3,7 +3,7 @@
 #
 # Device messages, small and large, go over the HCA without a copy: UCX's own table of protocols says
 # so (UCX_PROTO_INFO), and what the module counted agrees. Streams and synchronous sends are not
-# among them: UCX 1.13 has only eager protocols for those.
+# among them: UCX 1.13 has only eager protocols for those. Protocols v1 have no table: only counts.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -11,7 +11,6 @@ set -u
 
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
-export UCX_PROTO_INFO=y
 
 # What the tables of $work/log say about operations whose title matches $1, a row each:
 # "FIRST LAST DESCRIPTION" for the ranges of sizes. The lines of the two processes are mixed. The title
@@ -34,19 +33,26 @@ protocol() {
         bytes($1) <= size && size <= bytes($2) { $1 = $2 = ""; print }' | sort -u
 }
 
+# Moves messages of GPU memory, and sets what the module counted: bytes gone by GPUDirect, and copied.
+move() {
+    rm -f "$work/stats"
+    export UCX_GDR_STATS="$work/stats"
+    run ucp_transfer --ops "$1" --kinds cuda:cuda --sizes "$2" --window 4 >"$work/log" 2>&1
+    unset UCX_GDR_STATS
+    tail -n 1 "$work/log" | grep FAILED
+    copies=$(counted staged_bytes)
+    direct=$(counted gpudirect_bytes)
+}
+counted() {
+    awk -v name="$1" '{ for (i = 1; i <= NF; ++i) if ($i ~ "^" name "=") { sub(/.*=/, "", $i); sum += $i } }
+        END { print sum + 0 }' "$work/stats"
+}
+
 # expect OPERATION TITLE SIZE: moves messages, looks the protocol up, and compares what the module
 # counted as gone by GPUDirect with what was moved.
 expect() {
-    rm -f "$work/stats"
-    export UCX_GDR_STATS="$work/stats"
-    run ucp_transfer --ops "$1" --kinds cuda:cuda --sizes "$3" --window 4 >"$work/log" 2>&1
-    unset UCX_GDR_STATS
-    tail -n 1 "$work/log" | grep FAILED
+    move "$1" "$3"
     found=$(protocol "$2" "$3")
-    copies=$(awk '{ for (i = 1; i <= NF; ++i) if ($i ~ /^staged_bytes=/) { sub(/.*=/, "", $i); sum += $i } }
-        END { print sum + 0 }' "$work/stats")
-    direct=$(awk '{ for (i = 1; i <= NF; ++i) if ($i ~ /^gpudirect_bytes=/) { sub(/.*=/, "", $i); sum += $i } }
-        END { print sum + 0 }' "$work/stats")
     echo "$1, $3 bytes:$found; $direct bytes by GPUDirect, $copies copied"
     case $found in
     *pipeline* | *copy-in* | *copy-out* | *emulation* | *short*) problem="a copy is chosen" ;;
@@ -61,6 +67,28 @@ expect() {
     fi
 }
 
+# expect_v1 OPERATION SIZE: the same without a table.
+expect_v1() {
+    move "$1" "$2"
+    echo "protocols v1: $1, $2 bytes: $direct bytes by GPUDirect, $copies copied"
+    if [ "$copies" != 0 ] || [ "$direct" -lt "$2" ]; then
+        echo "FAILED: protocols v1: $1, $2 bytes"
+        failed=1
+    fi
+}
+
+if protocols_v1; then
+    for size in 8 127 4097 16384 34603008; do
+        expect_v1 put $size
+        expect_v1 get $size
+    done
+    for size in 1048576 34603008; do
+        expect_v1 tag $size
+        expect_v1 am $size
+    done
+fi
+
+export UCX_PROTO_INFO=y UCX_PROTO_ENABLE=y
 for size in 8 65536 34603008; do
     expect tag "rendezvous data fetch.*into cuda.*from cuda" $size
     expect am "rendezvous data fetch.*into cuda.*from cuda" $size

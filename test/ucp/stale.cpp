@@ -19,7 +19,6 @@
 namespace ucptest {
 namespace {
 
-constexpr int kSkip = 77;
 constexpr unsigned kRounds = 8;
 constexpr size_t kSizes[] = {8, 4096, 65536, 3 << 20};
 
@@ -115,11 +114,8 @@ int run()
     setenv("UCX_ZCOPY_THRESH", "0", 0);
     Ranks ranks(2);
     Report report(format("rank %d", ranks.rank()));
-    if (!cuda::available(ranks.rank())) {
-        if (ranks.rank() == 0)
-            std::printf("skipped: no CUDA driver with a device\n");
-        return kSkip;
-    }
+    if (!cuda::available(ranks.rank()))
+        return skip_without_cuda(ranks.rank());
     report.begin("start", 2 * deadline_s());
     Test test(ranks, report);
     for (const auto& [way, name] : kWays) {

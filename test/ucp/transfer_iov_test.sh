@@ -14,5 +14,6 @@ sizes=0,1,7,8,63,4095,4097,65536,1048576
 run ucp_transfer --ops tag,am,am_eager,stream --kinds $kinds --layouts $layouts --sizes $sizes
 run ucp_transfer --ops tag,am --kinds managed:cuda,cuda:managed --layouts iov:iov --sizes $sizes
 run ucp_transfer --ops tag,stream --kinds cuda:cuda --layouts iov:iov --sizes 34603008
-run ucp_transfer --ops put,get --kinds $kinds --layouts iov:contig --sizes 65536,1048576,34603008
+# Lists in put and get are protocols v2's.
+run_v2 ucp_transfer --ops put,get --kinds $kinds --layouts iov:contig --sizes 65536,1048576,34603008
 exit $failed

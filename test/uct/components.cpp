@@ -1,12 +1,14 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Opens the libraries that are its arguments, in order, and prints the names of UCT's components
-// then: what a program sees that loads the module by itself, or is linked with it.
+// then, and one of the settings that the module makes: what a program sees that loads the module by
+// itself, or is linked with it.
 #include <cstdio>
 
 #include <dlfcn.h>
 
 extern "C" {
+#include <ucs/config/global_opts.h>
 #include <uct/api/uct.h>
 }
 
@@ -29,5 +31,9 @@ int main(int, char** argv)
             std::puts(attr.name);
     }
     uct_release_component_list(components);
+    char setting[16];
+    if (ucs_global_opts_get_value("MEMTYPE_CACHE", setting, sizeof(setting)) != UCS_OK)
+        return 1;
+    std::printf("UCX_MEMTYPE_CACHE=%s\n", setting);
     return 0;
 }

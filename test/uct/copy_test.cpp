@@ -4,6 +4,7 @@
 // many copies in flight, sleeping, and addresses that are no memory (any more).
 #include "copy_support.hpp"
 
+#include "abi/layout_1_13.hpp"
 #include "copy/performance.hpp"
 #include "emu/softcuda/softcuda.h"
 #include "plugin/statistics.hpp"
@@ -16,6 +17,9 @@
 
 #include <poll.h>
 #include <sys/mman.h>
+
+// Not in an installed header of 1.13.
+extern "C" ucs_status_t uct_md_mem_dereg_v2(uct_md_h md, const void* params);
 
 namespace copy_test {
 
@@ -784,6 +788,23 @@ TEST(Domain, PinsHostMemoryWhereItHelps)
         ASSERT_EQ(uct_md_mem_dereg(transport.md(), memh), UCS_OK);
         EXPECT_FALSE(pinned(c.address));
     }
+}
+
+// Nobody else could reach the memory, and the domain does not offer it.
+TEST(Domain, InvalidationIsUnsupported)
+{
+    using L = gdr::abi::Layout_1_13;
+    Transport transport;
+    Buffer device(Memory::device, 4096);
+    uct_mem_h memh;
+    ASSERT_EQ(uct_md_mem_reg(transport.md(), device.data(), 4096, UCT_MD_MEM_ACCESS_ALL, &memh),
+              UCS_OK);
+    Completion done;
+    L::DeregParams params{L::kDeregMemh | L::kDeregFlags | L::kDeregCompletion,
+                          L::kDeregFlagInvalidate, memh, &done};
+    EXPECT_EQ(uct_md_mem_dereg_v2(transport.md(), &params), UCS_ERR_UNSUPPORTED);
+    EXPECT_FALSE(done.done());
+    EXPECT_EQ(uct_md_mem_dereg(transport.md(), memh), UCS_OK);
 }
 
 TEST(Domain, MemoryPinnedByOthersStaysSo)

@@ -2,7 +2,8 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # Stock ucx_perftest with CUDA memory over gdr, at UCT's level, where it allocates by the module's own allocators
-# (at UCP's level UCP allocates). Emulated GPU and HCA.
+# (at UCP's level UCP allocates): over the HCA, and by the copy interface, which reaches its own process alone.
+# Emulated GPU and HCA.
 set -u
 
 command -v ucx_perftest >/dev/null || {
@@ -51,10 +52,30 @@ check() { # NAME PERFTEST_ARGUMENT...
     fi
 }
 
+check_copy() { # NAME PERFTEST_ARGUMENT...
+    name=$1
+    shift
+    # shellcheck disable=SC2086 # alone is a list of words
+    if env LD_PRELOAD="$preload" timeout 60 ucx_perftest $alone -l -x gdr -d cuda -n 500 -w 10 "$@" >"$work/client" 2>&1 &&
+        grep -q '^Final:' "$work/client" && ! grep -q 'ERROR\|WARN' "$work/client"; then
+        echo "ok: $name"
+    else
+        echo "FAIL: $name"
+        cat "$work/client"
+        failed=1
+    fi
+}
+
 check "put of device memory" -t put_bw -D zcopy -s 65536 -n 500 -w 10 -m cuda
 check "put of host memory to device memory" -t put_bw -D zcopy -s 4096 -n 500 -w 10 -m host,cuda
 check "get into device memory" -t get -D zcopy -s 4096 -n 500 -w 10 -m cuda
 check "ping-pong of device memory" -t put_lat -D zcopy -s 8 -n 500 -w 10 -m cuda
+
+for memory in host,cuda cuda,host cuda; do # perftest has no short get
+    check_copy "copy by put_short, $memory" -t put_bw -D short -s 4096 -m $memory
+    check_copy "copy by put_zcopy, $memory" -t put_bw -D zcopy -s 4096 -m $memory
+    check_copy "copy by get_zcopy, $memory" -t get -D zcopy -s 4096 -m $memory
+done
 
 if [ "$(ucx_minor)" -lt 22 ]; then
     echo "skipped: through UCX_PLUGIN_PATH alone (UCX 1.22 and later)"

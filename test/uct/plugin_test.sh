@@ -24,6 +24,10 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 99 # a ucx.conf is looked for here
 
 failed=0
+softcuda=$top_builddir/src/emu/softcuda/.libs
+gpu() { # COMMAND...: with emulated GPUs
+    LD_LIBRARY_PATH="$softcuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"
+}
 with() { LD_PRELOAD=$runtime$module timeout 60 env "$@" 2>&1; }
 expect() { # NAME EXPECTED ACTUAL
     if [ "$2" = "$3" ]; then
@@ -39,8 +43,9 @@ settings() { sed -n 's/^UCX_\(MEMTYPE_CACHE\|PROTO_ENABLE\|RCACHE_ENABLE\)=/\1=/
 
 # ---- the library
 
-expect "nothing is exported but what src/abi/rcache_invalidation.cpp mends" ucs_rcache_region_invalidate \
-    "$(nm -D --defined-only "$module" | awk '{ print $3 }')"
+expect "nothing is exported but what src/abi takes over of libucs" \
+    "ucs_config_parser_fill_opts ucs_rcache_region_invalidate" \
+    "$(nm -D --defined-only "$module" | awk '{ print $3 }' | sort | paste -s -d ' ')"
 expect "libucp is not linked" "" "$(readelf -d "$module" | grep 'NEEDED.*libucp')"
 expect "no CUDA library is linked" "" "$(readelf -d "$module" | grep 'NEEDED.*libcuda')"
 expect "it cannot be unloaded" 1 "$(readelf -d "$module" | grep -c 'Flags:.*NODELETE')"
@@ -54,32 +59,39 @@ expect "the environment of children is as it was" "" "$(with sh -c 'env | grep ^
 
 # ---- host preparation
 
-prepared="MEMTYPE_CACHE=n PROTO_ENABLE=y RCACHE_ENABLE=n "
 stock_proto=y
-said_proto=
-if [ "$minor" -lt 16 ]; then
-    stock_proto=n
-    said_proto="INFO UCX_PROTO_ENABLE=y "
-fi
+[ "$minor" -ge 16 ] || stock_proto=n
 stock="MEMTYPE_CACHE=try PROTO_ENABLE=$stock_proto RCACHE_ENABLE=try "
+prepared="MEMTYPE_CACHE=n PROTO_ENABLE=$stock_proto RCACHE_ENABLE=n "
 expect "UCX without the module" "$stock" "$("$ucx_info" -c | settings)"
-expect "UCX with it" "$prepared" "$(with "$ucx_info" -c | settings)"
+expect "UCX with it and a GPU" "$prepared" "$(gpu with "$ucx_info" -c | settings)"
+# shellcheck disable=SC2097,SC2098 # for gpu's command, not for gpu
+expect "with it and a driver without a GPU" "$stock" "$(SOFTCUDA_DEVICES=0 gpu with "$ucx_info" -c | settings)"
+if ! ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
+    expect "with it and no driver" "$stock" "$(with "$ucx_info" -c | settings)"
+    everything() { "$ucx_info" -c -f 2>&1; }
+    everything >without
+    LD_PRELOAD=$runtime$module everything | sed '/^# *gdr/,/^$/d; /GDR/d' >with
+    expect "no other variable has another value" "$(grep ^UCX_ without)" "$(grep ^UCX_ with)"
+fi
 expect "what the user gives stays" "MEMTYPE_CACHE=y PROTO_ENABLE=n RCACHE_ENABLE=try " \
-    "$(with UCX_MEMTYPE_CACHE=y UCX_PROTO_ENABLE=n UCX_RCACHE_ENABLE=try "$ucx_info" -c | settings)"
+    "$(gpu with UCX_MEMTYPE_CACHE=y UCX_PROTO_ENABLE=n UCX_RCACHE_ENABLE=try "$ucx_info" -c | settings)"
 echo "UCX_PROTO_ENABLE=n" >ucx.conf
 expect "also when it is given in a ucx.conf" "MEMTYPE_CACHE=n PROTO_ENABLE=n RCACHE_ENABLE=n " \
-    "$(with "$ucx_info" -c | settings)"
+    "$(gpu with "$ucx_info" -c | settings)"
 echo "UCX_TLS=tcp" >ucx.conf
-expect "UCX_TLS in a ucx.conf leaves gdr out" "$stock" "$(with "$ucx_info" -c | settings)"
+expect "UCX_TLS in a ucx.conf leaves gdr out" "$stock" "$(gpu with "$ucx_info" -c | settings)"
 rm ucx.conf
-expect "UCX_TLS leaves gdr out" "$stock" "$(with UCX_TLS=tcp,self "$ucx_info" -c | settings)"
-expect "UCX_TLS names gdr" "$prepared" "$(with UCX_TLS=gdr,tcp "$ucx_info" -c | settings)"
+expect "UCX_TLS leaves gdr out" "$stock" "$(gpu with UCX_TLS=tcp,self "$ucx_info" -c | settings)"
+expect "UCX_TLS names gdr" "$prepared" "$(gpu with UCX_TLS=gdr,tcp "$ucx_info" -c | settings)"
 
 said() { sed -n 's/.*UCX  \(INFO\|WARN\)  gdr: \(UCX_[A-Z_]*=[a-z]\): .*/\1 \2/p' | sort | tr '\n' ' '; }
 expect "one line for each change" \
-    "INFO UCX_MEMTYPE_CACHE=n ${said_proto}INFO UCX_RCACHE_ENABLE=n " \
-    "$(with UCX_LOG_LEVEL=info "$ucx_info" -d | said)"
-expect "none at the default level" "" "$(with "$ucx_info" -d | grep 'UCX  INFO')"
+    "INFO UCX_MEMTYPE_CACHE=n INFO UCX_RCACHE_ENABLE=n " \
+    "$(gpu with UCX_LOG_LEVEL=info "$ucx_info" -d | said)"
+expect "none at the default level" "" "$(gpu with "$ucx_info" -d | grep 'UCX  INFO')"
+expect "CUDA is not started in a process that does not use UCX" 0 \
+    "$(gpu with SOFTCUDA_STATS=1 /bin/sh -c : | grep -c cuInit)"
 
 # ---- components and variables
 
@@ -102,11 +114,13 @@ alone() { LD_PRELOAD=$runtime timeout 60 env "$@" 2>&1; }
 components=$top_builddir/test/uct/components
 expect "nothing without it" 0 "$(alone "$components" | ours)"
 expect "opened by the program" 2 "$(alone "$components" "$module" | ours)"
+expect "opened by the program, in time" "MEMTYPE_CACHE=n " "$(gpu alone "$components" "$module" | settings)"
+expect "opened by the program, without a driver" "MEMTYPE_CACHE=try " "$(alone "$components" "$module" | settings)"
 expect "opened twice" 2 "$(alone "$components" "$module" "$work/libuct_gdr_copy.so" | ours)"
 expect "preloaded and opened" 2 "$(with "$components" "$work/libuct_gdr_copy.so" | ours)"
 expect "linked with the program" 2 "$(alone "$top_builddir/test/uct/components_linked" | ours)"
 expect "without a change to the settings when UCX_TLS leaves it out" "$stock" \
-    "$(with UCX_TLS=^gdr "$ucx_info" -c | settings)"
+    "$(gpu with UCX_TLS=^gdr "$ucx_info" -c | settings)"
 
 if [ "$minor" -lt 22 ]; then
     echo "skipped: directories of plugins (UCX 1.22 and later; this is 1.$minor)"
@@ -116,11 +130,11 @@ else
     ln -s "$module" late/libuct_gdr.so.0
     for variable in UCX_PLUGIN_PATH UCX_MODULE_DIR; do
         expect "found by $variable" 2 "$(alone "$variable=$plugins" "$components" | ours)"
-        expect "and in time" "$prepared" "$(alone "$variable=$plugins" "$ucx_info" -c | settings)"
+        expect "and in time" "$prepared" "$(gpu alone "$variable=$plugins" "$ucx_info" -c | settings)"
     done
     expect "found twice" 2 "$(UCX_PLUGIN_PATH=$plugins with "$components" | ours)"
     expect "switched off" 0 "$(alone "UCX_PLUGIN_PATH=$plugins" UCX_MODULES=^gdr "$components" | ours)"
-    context() { alone "$@" "$ucx_info" -p -u t | grep -c 'gdr: not used: UCX loaded it after reading'; }
+    context() { gpu alone "$@" "$ucx_info" -p -u t | grep -c 'gdr: not used: UCX loaded it after reading'; }
     expect "too late for the first context: refused" 1 "$(context "UCX_PLUGIN_PATH=$work/late")"
     expect "unless the user has set what is needed" 0 \
         "$(context "UCX_PLUGIN_PATH=$work/late" UCX_RCACHE_ENABLE=n)"
@@ -138,7 +152,7 @@ expect "no such series" 1 \
 refuse() { LD_PRELOAD=$runtime$fake:$module timeout 60 env "$@" 2>&1; }
 expect "refusal is one line" 1 "$(refuse "$ucx_info" -d | grep -c 'WARN  gdr: not used: this process mixes two UCX')"
 expect "and registers nothing" 0 "$(refuse "$ucx_info" -f | grep -c GDR_)"
-expect "and changes nothing" "$stock" "$(refuse "$ucx_info" -c | settings)"
+expect "and changes nothing" "$stock" "$(gpu refuse "$ucx_info" -c | settings)"
 expect "and leaves UCX working" 1 "$(refuse "$ucx_info" -d | grep -c 'Memory domain: self')"
 expect "other programs hear nothing of it" "" "$(refuse /bin/true)"
 expect "a program that loads UCP later does, at its end" 1 \

@@ -18,14 +18,6 @@ namespace {
 
 const Variables kSmallQueue{{"TX_QUEUE_LEN", "16"}, {"TX_BUFFERS", "8"}};
 
-struct Waiting : uct_pending_req_t {
-    Waiting(std::function<ucs_status_t()> operation) : run(std::move(operation))
-    {
-        func = [](uct_pending_req_t* self) { return static_cast<Waiting*>(self)->run(); };
-    }
-    std::function<ucs_status_t()> run;
-};
-
 class Order : public testing::Test {
   protected:
     Node sender{kSmallQueue}, receiver;
@@ -171,6 +163,32 @@ TEST_F(Order, PendingRequests)
                 return false;
         return true;
     }));
+}
+
+// Nor does a flush overtake what waits when a callback asks for it, just after a step of an atomic
+// that takes several.
+TEST_F(Order, FlushInACallbackBehindPendingRequests)
+{
+    alignas(8) uint32_t word = 0;
+    Registered key(receiver, &word, sizeof(word));
+    Endpoint back(receiver, sender);
+    ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(back, 1, 0, nullptr, 0); }), UCS_OK);
+    ASSERT_TRUE(wait_until(nodes, [&] { return sender.received.size() == 1; }));
+    Waiting late([&] { return uct_ep_am_short(ep, 1, 1, nullptr, 0); });
+    while (uct_ep_am_short(ep, 0, 0, nullptr, 0) == UCS_OK)
+        sender.progress(); // the window closes: the receiver is not progressed
+    ASSERT_EQ(uct_ep_atomic32_post(ep, UCT_ATOMIC_OP_ADD, 1, reinterpret_cast<uint64_t>(&word),
+                                   key.rkey()),
+              UCS_OK);
+    ASSERT_EQ(uct_ep_pending_add(ep, &late, 0), UCS_OK);
+    Completion done;
+    ucs_status_t status = UCS_OK;
+    sender.on_message = [&] { status = uct_ep_flush(ep, UCT_FLUSH_FLAG_LOCAL, &done); };
+    ASSERT_EQ(uct_ep_am_short(back, 1, 0, nullptr, 0), UCS_OK);
+    ASSERT_TRUE(wait_until({&sender}, [&] { return sender.received.size() == 2; }));
+    EXPECT_EQ(status, UCS_ERR_NO_RESOURCE);
+    EXPECT_EQ(flush(nodes, ep), UCS_OK);
+    EXPECT_EQ(word, 1u);
 }
 
 TEST_F(Order, PurgeGivesRequestsBack)

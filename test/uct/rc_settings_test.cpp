@@ -79,6 +79,17 @@ INSTANTIATE_TEST_SUITE_P(
         return name;
     });
 
+// A message may be longer than the other's receive buffers, which would end the connection.
+TEST(Addresses, SegmentSize)
+{
+    Node node, same, larger(Variables{{"SEG_SIZE", "16K"}});
+    EXPECT_TRUE(node.reaches(same.address()));
+    EXPECT_FALSE(node.reaches(larger.address()));
+    EXPECT_FALSE(larger.reaches(node.address()));
+    EXPECT_THROW(Endpoint(node, larger), std::runtime_error);
+    EXPECT_THROW(Endpoint(larger, node), std::runtime_error);
+}
+
 TEST(Environment, RoCE)
 {
     Outcome outcome = run_self(

@@ -1,13 +1,12 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Interfaces, endpoints, registrations; the program, which starts itself again on the emulated HCA.
+// Interfaces, endpoints, registrations.
 #include "rc_support.hpp"
-
-#include "../emu/preload.hpp"
 
 #include "abi/component.hpp"
 #include "abi/host.hpp"
 #include "rc/component.hpp"
+#include "rc/iface.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -15,7 +14,6 @@
 #include <cstring>
 #include <stdexcept>
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -105,6 +103,27 @@ void Node::open_iface(const Variables& variables, const std::string& device)
         uct_md_close(md_);
     }
     require(status, "uct_iface_open");
+}
+
+ucs_status_t Node::try_to_open(uint64_t open_mode, uint64_t fields, size_t am_alignment,
+                               size_t am_align_offset)
+{
+    uct_iface_config_t* config;
+    require(uct_md_iface_config_read(md_, kTransport, nullptr, nullptr, &config),
+            "uct_md_iface_config_read");
+    uct_iface_params_t params = {};
+    params.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE | fields;
+    params.open_mode = open_mode;
+    params.mode.device.tl_name = kTransport;
+    params.mode.device.dev_name = kDevice;
+    params.am_alignment = am_alignment;
+    params.am_align_offset = am_align_offset;
+    uct_iface_h iface;
+    ucs_status_t status = gdr::rc::iface_open(md_, worker_, &params, config, &iface);
+    uct_config_release(config);
+    if (status == UCS_OK)
+        uct_iface_close(iface);
+    return status;
 }
 
 Node::~Node()
@@ -299,11 +318,3 @@ Outcome run_self(const Variables& environment, const std::vector<std::string>& a
 }
 
 } // namespace rc_test
-
-int main(int argc, char** argv)
-{
-    setenv("SOFTHCA_DEVICES", "2", 1);
-    run_on_softhca(argv);
-    testing::InitGoogleTest(&argc, argv);
-    return RUN_ALL_TESTS();
-}

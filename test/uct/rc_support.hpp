@@ -51,6 +51,10 @@ class Node {
     bool reaches(const Address& address) const;
     unsigned progress() { return uct_worker_progress(worker_); }
 
+    // Opens an interface beside this one, with these parameters too, and closes it.
+    ucs_status_t try_to_open(uint64_t open_mode, uint64_t fields, size_t am_alignment,
+                             size_t am_align_offset);
+
     std::vector<Message> received;
     size_t received_count = 0; // also of those that were not kept
     bool keep_messages = true;
@@ -91,6 +95,15 @@ class Endpoint {
 
   private:
     uct_ep_h ep_ = nullptr;
+};
+
+// An operation for the pending queue of an endpoint.
+struct Waiting : uct_pending_req_t {
+    Waiting(std::function<ucs_status_t()> operation) : run(std::move(operation))
+    {
+        func = [](uct_pending_req_t* self) { return static_cast<Waiting*>(self)->run(); };
+    }
+    std::function<ucs_status_t()> run;
 };
 
 // A buffer registered with a node's HCA, and its key as another node sees it.

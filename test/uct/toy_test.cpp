@@ -25,6 +25,7 @@ ucs_status_t uct_md_mem_dereg_v2(uct_md_h md, const void* params);
 #include "abi/completion.hpp"
 #include "abi/layout_1_13.hpp"
 #include "abi/series.hpp"
+#include "abi/trampolines_component.hpp"
 
 namespace {
 
@@ -165,11 +166,13 @@ TEST_F(Toy, EveryMdAttributeIsSet)
 TEST_F(Toy, RefusalIsToldOnce)
 {
     setenv("UCX_TOY_MD_REFUSE", "the toy is broken", 1);
+    setenv("UCX_TLS", "gdr", 1); // who names gdr is told
     Messages messages;
     EXPECT_EQ(open_md(), nullptr);
     EXPECT_EQ(open_status_, UCS_ERR_NO_DEVICE);
     EXPECT_EQ(open_md(), nullptr);
     unsetenv("UCX_TOY_MD_REFUSE");
+    unsetenv("UCX_TLS");
     EXPECT_EQ(messages.text(), "gdr: toy is not available: the toy is broken\n");
 }
 
@@ -214,6 +217,17 @@ TEST_F(Toy, HiddenErrors)
               UCS_OK);
     EXPECT_EQ(toy::calls.hidden_reg, 1u);
     uct_md_mem_dereg(md_, memh);
+}
+
+// UCT has this call from 1.16 on.
+TEST(RemoteKeys, Compared)
+{
+    int result = 5;
+    EXPECT_EQ(gdr::abi::rkey_compare(nullptr, 1, 2, nullptr, &result), UCS_OK);
+    EXPECT_LT(result, 0);
+    EXPECT_EQ(gdr::abi::rkey_compare(nullptr, 2, 2, nullptr, &result), UCS_OK);
+    EXPECT_EQ(result, 0);
+    EXPECT_EQ(gdr::abi::rkey_compare(nullptr, 1, 2, nullptr, nullptr), UCS_ERR_INVALID_PARAM);
 }
 
 TEST_F(Toy, Invalidation)

@@ -20,6 +20,26 @@
 
 namespace {
 
+int* gpu_memory();
+
+} // namespace
+
+// Calls of an MPI library that let the CPU touch GPU memory.
+#define FAULTING_CALL(name)                                                                        \
+    extern "C" [[gnu::visibility("default"), gnu::noinline]] void name()                           \
+    {                                                                                              \
+        *static_cast<volatile int*>(gpu_memory()) = 1;                                             \
+    }
+FAULTING_CALL(MPI_Bsend)
+FAULTING_CALL(MPI_Wait)
+FAULTING_CALL(MPI_Testsome)
+FAULTING_CALL(MPI_Iprobe)
+FAULTING_CALL(PMPI_Barrier)
+FAULTING_CALL(MPI_Win_fence)
+FAULTING_CALL(MPI_Finalize)
+
+namespace {
+
 using testing::ExitedWithCode;
 using testing::KilledBySignal;
 
@@ -121,6 +141,40 @@ TEST_P(CpuFaultDeathTest, GpuMemoryIsExplainedAlsoAfterASignalWasSent)
             *gpu_memory() = 1;
         },
         KilledBySignal(SIGSEGV), "the CPU touched GPU memory and dies of it");
+}
+
+TEST(CpuFaultMpiDeathTest, CallWithBuffersIsBlamedFirst)
+{
+    EXPECT_EXIT(
+        {
+            std::signal(SIGSEGV, SIG_DFL); // not a sanitizer's handler, nor UCX's
+            gdr::plugin::explain_cpu_faults(*gdr::cuda::driver());
+            MPI_Bsend();
+        },
+        KilledBySignal(SIGSEGV),
+        "in MPI_Bsend of .*lets the CPU handle this call's buffers .or, .* a peer's operation");
+}
+
+TEST(CpuFaultMpiDeathTest, CallWithoutBuffersProgressedAnother)
+{
+    const struct {
+        void (*call)();
+        const char* name;
+    } calls[] = {{MPI_Wait, "MPI_Wait"},           {MPI_Testsome, "MPI_Testsome"},
+                 {MPI_Iprobe, "MPI_Iprobe"},       {PMPI_Barrier, "MPI_Barrier"},
+                 {MPI_Win_fence, "MPI_Win_fence"}, {MPI_Finalize, "MPI_Finalize"}};
+    for (const auto& [call, name] : calls) {
+        EXPECT_EXIT(
+            {
+                std::signal(SIGSEGV, SIG_DFL);
+                gdr::plugin::explain_cpu_faults(*gdr::cuda::driver());
+                call();
+            },
+            KilledBySignal(SIGSEGV),
+            std::string("in ") + name +
+                " of .*progressing another operation on that buffer: an earlier one of this "
+                "process, or a peer's");
+    }
 }
 
 TEST_P(CpuFaultDeathTest, OtherFaultsAreNot)

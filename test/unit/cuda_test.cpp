@@ -8,6 +8,7 @@
 #include "cuda/dmabuf.hpp"
 #include "cuda/driver.hpp"
 #include "cuda/pointer.hpp"
+#include "cuda/relaxed_capture.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -179,6 +181,37 @@ TEST(CudaDriver, IsUnavailableInAForkedChild)
     EXPECT_EQ(unavailable_reason(), "");
 }
 
+void* of_a_gpu = nullptr;
+
+// The driver is gone when this is called: it was registered first.
+void classify_at_the_end()
+{
+    static int ordinary;
+    if (classify(*driver(), &ordinary).kind != MemoryKind::host)
+        _exit(1);
+    try {
+        classify(*driver(), of_a_gpu);
+        _exit(2);
+    } catch (const Error& error) {
+        _exit(error.result() == CUDA_ERROR_DEINITIALIZED ? 0 : 3);
+    }
+}
+
+TEST(CudaDriver, LeavesHostMemoryAtTheEndOfTheProcess)
+{
+    if (!emulated())
+        GTEST_SKIP() << "a real driver may go later";
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(
+        {
+            std::atexit(classify_at_the_end);
+            PrimaryContext context(*driver(), 0);
+            allocate(*driver(), MemoryKind::device, context.handle(), 4096, &of_a_gpu);
+            std::exit(4);
+        },
+        testing::ExitedWithCode(0), "");
+}
+
 TEST(CudaDriver, IsTheSameForAllThreads)
 {
     if (driver() == nullptr)
@@ -225,8 +258,8 @@ TEST_F(Cuda, Devices)
     if (emulated()) { // the values of an H200
         EXPECT_TRUE(all[0].dmabuf);
         EXPECT_TRUE(all[0].gpudirect_rdma);
-        EXPECT_EQ(all[0].flush_options, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
-        EXPECT_EQ(all[0].writes_ordering, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER);
+        EXPECT_TRUE(all[0].flushes_rdma_writes);
+        EXPECT_TRUE(all[0].sees_rdma_writes);
     }
 }
 
@@ -548,6 +581,102 @@ TEST_F(Cuda, RefusesToExportWhatIsNotDeviceMemory)
     EXPECT_FALSE(export_dmabuf(*driver_, device, size_t{1} << 40).fd); // beyond the allocation
     EXPECT_EQ(release(*driver_, managed), CUDA_SUCCESS);
     EXPECT_EQ(release(*driver_, device), CUDA_SUCCESS);
+}
+
+// ---- captures
+
+// A capture of another thread, in the mode that forbids every thread the most.
+class Capture {
+  public:
+    explicit Capture(CUcontext context)
+    {
+        std::promise<void> begun;
+        thread_ = std::thread([this, context, &begun] {
+            symbol<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(context);
+            CUstream stream = nullptr;
+            driver()->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+            EXPECT_EQ(symbol<CUresult (*)(CUstream, CUstreamCaptureMode)>(
+                          "cuStreamBeginCapture_v2")(stream, CU_STREAM_CAPTURE_MODE_GLOBAL),
+                      CUDA_SUCCESS);
+            begun.set_value();
+            over_.get_future().wait();
+            CUgraph graph = nullptr;
+            result_ =
+                symbol<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture")(stream, &graph);
+            driver()->cuStreamDestroy(stream);
+        });
+        begun.get_future().wait();
+    }
+    CUresult end()
+    {
+        over_.set_value();
+        thread_.join();
+        return result_;
+    }
+
+  private:
+    std::promise<void> over_;
+    CUresult result_ = CUDA_SUCCESS;
+    std::thread thread_;
+};
+
+CUstreamCaptureMode capture_mode()
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    EXPECT_EQ(driver()->cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    const CUstreamCaptureMode found = mode;
+    EXPECT_EQ(driver()->cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    return found;
+}
+
+TEST_F(Cuda, LeavesTheCapturesOfOtherThreadsAlone)
+{
+    PrimaryContext context(*driver_, 0);
+    void* memory = nullptr;
+    CurrentContext current(*driver_, context.handle());
+    CUstream stream = nullptr;
+    CUevent event = nullptr;
+    static char page[4096];
+
+    Capture capture(context.handle());
+    EXPECT_EQ(allocate(*driver_, MemoryKind::device, context.handle(), 4096, &memory),
+              CUDA_SUCCESS);
+    finish_memops(*driver_, classify(*driver_, memory));
+    EXPECT_TRUE(classify(*driver_, memory).sync_memops);
+    EXPECT_EQ(export_dmabuf(*driver_, memory, 4096).result, CUDA_SUCCESS);
+    EXPECT_EQ(driver_->cuMemHostRegister(page, sizeof(page), CU_MEMHOSTREGISTER_PORTABLE),
+              CUDA_SUCCESS);
+    EXPECT_EQ(driver_->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    EXPECT_EQ(driver_->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    EXPECT_EQ(driver_->cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(memory),
+                                     reinterpret_cast<CUdeviceptr>(page), sizeof(page), stream),
+              CUDA_SUCCESS);
+    EXPECT_EQ(driver_->cuEventRecord(event, stream), CUDA_SUCCESS);
+    EXPECT_EQ(driver_->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    EXPECT_EQ(driver_->cuEventQuery(event), CUDA_SUCCESS);
+    EXPECT_EQ(driver_->cuMemHostUnregister(page), CUDA_SUCCESS);
+    EXPECT_EQ(release(*driver_, memory), CUDA_SUCCESS);
+    EXPECT_EQ(capture.end(), CUDA_SUCCESS);
+    EXPECT_EQ(capture_mode(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+    driver_->cuEventDestroy(event);
+    driver_->cuStreamDestroy(stream);
+}
+
+TEST_F(Cuda, RelaxesCaptureForAScopeAndRestoresWhatWas)
+{
+    CUstreamCaptureMode before = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    ASSERT_EQ(driver_->cuThreadExchangeStreamCaptureMode(&before), CUDA_SUCCESS);
+    {
+        RelaxedCapture outer(*driver_);
+        {
+            RelaxedCapture inner(*driver_);
+            EXPECT_EQ(capture_mode(), CU_STREAM_CAPTURE_MODE_RELAXED);
+        }
+        EXPECT_EQ(capture_mode(), CU_STREAM_CAPTURE_MODE_RELAXED);
+        std::thread([] { EXPECT_EQ(capture_mode(), CU_STREAM_CAPTURE_MODE_GLOBAL); }).join();
+    }
+    EXPECT_EQ(capture_mode(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    ASSERT_EQ(driver_->cuThreadExchangeStreamCaptureMode(&before), CUDA_SUCCESS);
 }
 
 TEST_F(Cuda, SaysWhyADriverCannotExport)

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Totals of a process, and what UCX_TLS says.
+#include "abi/transport_list.hpp"
 #include "plugin/statistics.hpp"
-#include "plugin/transport_list.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +14,8 @@
 namespace {
 
 using namespace gdr::plugin;
+using gdr::abi::lists_transport;
+using gdr::abi::names_transport;
 
 TEST(Statistics, SumOfWhatIsAdded)
 {

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // cuMemAlloc, managed memory, and host memory known to the driver.
+#include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/context.hpp"
 #include "emu/softcuda/memory.hpp"
 #include "emu/softcuda/stream.hpp"
@@ -18,6 +19,7 @@ uintptr_t allocate_host_memory(Kind kind, size_t size, unsigned flags)
 {
     require(size > 0);
     require(size <= SIZE_MAX - kPage, CUDA_ERROR_OUT_OF_MEMORY);
+    require_no_capture();
     void* memory = mmap(nullptr, round_up(size, kPage), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     require(memory != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
@@ -30,6 +32,7 @@ uintptr_t allocate_host_memory(Kind kind, size_t size, unsigned flags)
 
 CUresult free_memory(uintptr_t base, std::initializer_list<Kind> kinds)
 {
+    require_no_capture();
     Allocation allocation = remove(base, kinds);
     // As with the real driver: freeing waits for work that may still use the memory.
     wait_for_device(allocation.device);
@@ -57,6 +60,7 @@ CUresult cuMemAlloc(CUdeviceptr* address, size_t size)
 {
     return api(__func__, Needs::context, [&] {
         require(address != nullptr);
+        require_no_capture();
         CUcontext context = current_context();
         *address = allocate_device_memory(Kind::device, context->device, size, context);
     });
@@ -69,6 +73,7 @@ CUresult cuMemAllocPitch(CUdeviceptr* address, size_t* pitch, size_t width, size
         constexpr size_t kPitchUnit = 512;
         require(address != nullptr && pitch != nullptr && width > 0 && height > 0);
         require(element_size == 4 || element_size == 8 || element_size == 16);
+        require_no_capture();
         *pitch = round_up(width, kPitchUnit);
         require(*pitch <= SIZE_MAX / height, CUDA_ERROR_OUT_OF_MEMORY);
         CUcontext context = current_context();
@@ -126,6 +131,7 @@ CUresult cuMemHostRegister(void* pointer, size_t size, unsigned flags)
                                     CU_MEMHOSTREGISTER_READ_ONLY;
         require(pointer != nullptr && size > 0 && (flags & ~kKnown) == 0);
         require((flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0, CUDA_ERROR_NOT_SUPPORTED);
+        require_no_capture();
         CUcontext context = current_context();
         Allocation allocation{Kind::host_registered, as_address(pointer), size, context->device,
                               context};

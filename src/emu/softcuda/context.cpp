@@ -2,6 +2,7 @@
 //
 // Contexts and each thread's stack of them.
 #include "emu/softcuda/context.hpp"
+#include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/device.hpp"
 #include "emu/softcuda/memory.hpp"
 #include "emu/softcuda/stream.hpp"
@@ -62,6 +63,12 @@ CUcontext primary_of(int ordinal)
     return context;
 }
 
+void check_no_capture(CUcontext context)
+{
+    require_not_captured(context);
+    require_no_capture();
+}
+
 /// Ends a context with all that belongs to it. Called without the lock: operations under way may
 /// run host functions.
 void end(CUcontext context)
@@ -69,6 +76,12 @@ void end(CUcontext context)
     destroy_streams(context);
     release_memory(context);
     context->alive = false;
+}
+
+void synchronise(CUcontext context)
+{
+    check_no_capture(context);
+    wait_for_context(context);
 }
 
 /// Whether a context may be made current. A primary context that is not active may: it is at its
@@ -140,9 +153,11 @@ SOFTCUDA_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
             std::lock_guard guard(contexts().mutex);
             CUcontext context = primary_of(ordinal);
             require(context->retained > 0, CUDA_ERROR_INVALID_CONTEXT);
-            if (--context->retained == 0) {
+            if (context->retained == 1) {
+                check_no_capture(context);
                 last = context;
             }
+            --context->retained;
         }
         if (last != nullptr && last->alive) {
             end(last);
@@ -158,6 +173,7 @@ SOFTCUDA_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
             std::lock_guard guard(contexts().mutex);
             context = primary_of(ordinal);
         }
+        check_no_capture(context);
         if (context->alive) {
             end(context);
         }
@@ -227,6 +243,7 @@ CUresult cuCtxDestroy(CUcontext context)
         require(context != nullptr);
         live_context(context);
         require(!context->primary, CUDA_ERROR_INVALID_CONTEXT);
+        check_no_capture(context);
         end(context);
         if (current_context() == context) {
             stack.pop_back();
@@ -323,12 +340,12 @@ CUresult cuCtxGetApiVersion(CUcontext context, unsigned* version)
 
 CUresult cuCtxSynchronize(void)
 {
-    return api(__func__, Needs::context, [&] { wait_for_context(current_context()); });
+    return api(__func__, Needs::context, [&] { synchronise(current_context()); });
 }
 
 SOFTCUDA_EXPORT CUresult cuCtxSynchronize_v2(CUcontext context)
 {
-    return api(__func__, Needs::init, [&] { wait_for_context(live_context(context)); });
+    return api(__func__, Needs::init, [&] { synchronise(live_context(context)); });
 }
 
 CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest)

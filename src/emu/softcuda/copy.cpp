@@ -46,13 +46,16 @@ void move(const Pieces& destination, const Pieces& source)
     auto s = source.begin();
     size_t d_done = 0, s_done = 0;
     while (d != destination.end() && s != source.end()) {
-        size_t n = std::min(d->second - d_done, s->second - s_done);
-        std::memmove(d->first + d_done, s->first + s_done, n);
-        if ((d_done += n) == d->second) {
+        size_t n = std::min(d->size - d_done, s->size - s_done);
+        std::memmove(d->start + d_done, s->seen() + s_done, n);
+        if (d->view != 0) {
+            std::memcpy(d->start + d->view + d_done, d->start + d_done, n);
+        }
+        if ((d_done += n) == d->size) {
             ++d;
             d_done = 0;
         }
-        if ((s_done += n) == s->second) {
+        if ((s_done += n) == s->size) {
             ++s;
             s_done = 0;
         }
@@ -87,8 +90,8 @@ CUresult issue_copy(CUstream handle, Mode mode, Pieces destination, Pieces sourc
     }
     if (mode == Mode::async && pageable_source) {
         size_t length = 0;
-        for (const auto& [start, size] : source) {
-            length += size;
+        for (const Piece& piece : source) {
+            length += piece.size;
         }
         auto staged = std::make_shared<std::vector<char>>(length);
         Pieces stage{{staged->data(), length}};
@@ -166,13 +169,16 @@ void fill(const Pieces& where, Value value)
 {
     char bytes[sizeof(Value)];
     std::memcpy(bytes, &value, sizeof(value));
-    for (const auto& [start, size] : where) {
+    for (const auto& [start, size, view] : where) {
         if constexpr (sizeof(Value) == 1) {
             std::memset(start, bytes[0], size);
         } else {
             for (size_t i = 0; i < size; i += sizeof(Value)) {
                 std::memcpy(start + i, bytes, sizeof(Value));
             }
+        }
+        if (view != 0) {
+            std::memcpy(start + view, start, size);
         }
     }
 }
@@ -348,9 +354,37 @@ CUresult cuMemsetD2D8(CUdeviceptr address, size_t pitch, unsigned char value, si
                [&] { return set_2d(nullptr, Mode::sync, address, pitch, value, width, height); });
 }
 
+CUresult cuMemsetD2D16(CUdeviceptr address, size_t pitch, unsigned short value, size_t width,
+                       size_t height)
+{
+    return api(__func__, Needs::context,
+               [&] { return set_2d(nullptr, Mode::sync, address, pitch, value, width, height); });
+}
+
 CUresult cuMemsetD2D32(CUdeviceptr address, size_t pitch, unsigned value, size_t width,
                        size_t height)
 {
     return api(__func__, Needs::context,
                [&] { return set_2d(nullptr, Mode::sync, address, pitch, value, width, height); });
+}
+
+CUresult cuMemsetD2D8Async(CUdeviceptr address, size_t pitch, unsigned char value, size_t width,
+                           size_t height, CUstream stream)
+{
+    return api(__func__, Needs::init,
+               [&] { return set_2d(stream, Mode::async, address, pitch, value, width, height); });
+}
+
+CUresult cuMemsetD2D16Async(CUdeviceptr address, size_t pitch, unsigned short value, size_t width,
+                            size_t height, CUstream stream)
+{
+    return api(__func__, Needs::init,
+               [&] { return set_2d(stream, Mode::async, address, pitch, value, width, height); });
+}
+
+CUresult cuMemsetD2D32Async(CUdeviceptr address, size_t pitch, unsigned value, size_t width,
+                            size_t height, CUstream stream)
+{
+    return api(__func__, Needs::init,
+               [&] { return set_2d(stream, Mode::async, address, pitch, value, width, height); });
 }

@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <string>
 
 namespace softcuda {
 
@@ -31,10 +33,24 @@ std::vector<std::unique_ptr<Device>>& devices()
     return list;
 }
 
-size_t parse_size(const char* text)
+/// A variable's value for a device: of several, separated by commas, its own or else the last.
+std::optional<std::string> setting(const char* variable, int ordinal)
 {
+    const char* text = std::getenv(variable);
+    if (text == nullptr) {
+        return std::nullopt;
+    }
+    for (const char* comma; ordinal > 0 && (comma = std::strchr(text, ',')) != nullptr; --ordinal) {
+        text = comma + 1;
+    }
+    return std::string(text, std::strcspn(text, ","));
+}
+
+size_t size_of(const char* variable, int ordinal, const char* otherwise)
+{
+    const std::string text = setting(variable, ordinal).value_or(otherwise);
     char* end = nullptr;
-    size_t value = std::strtoull(text, &end, 0);
+    size_t value = std::strtoull(text.c_str(), &end, 0);
     switch (*end) {
     case 'T':
         value <<= 10;
@@ -54,10 +70,27 @@ size_t parse_size(const char* text)
     return value;
 }
 
+CUcomputemode compute_mode_of(int ordinal)
+{
+    return setting("SOFTCUDA_COMPUTE_MODE", ordinal) == "exclusive"
+               ? CU_COMPUTEMODE_EXCLUSIVE_PROCESS
+               : CU_COMPUTEMODE_DEFAULT;
+}
+
+Device::Ordering ordering_of(int ordinal)
+{
+    const auto text = setting("SOFTCUDA_RDMA_ORDERING", ordinal);
+    return text == "flush"  ? Device::Ordering::by_flush
+           : text == "none" ? Device::Ordering::none
+                            : Device::Ordering::owner;
+}
+
 } // namespace
 
-Device::Device(int ordinal, size_t memory)
-    : ordinal_(ordinal), memory_(round_up(memory, kPage)),
+Device::Device(int ordinal, size_t memory, size_t bar1, CUcomputemode compute_mode,
+               Ordering ordering)
+    : ordinal_(ordinal), memory_(round_up(memory, kPage)), bar1_(bar1), compute_mode_(compute_mode),
+      ordering_(ordering),
       // Room for fragmentation and for reservations without memory behind them.
       addresses_(4 * round_up(memory, kLargePage))
 {
@@ -117,7 +150,14 @@ Extent Device::take(size_t length)
         extent.alias = chunk_ + (kChunk - chunk_left_);
         chunk_left_ -= length;
     }
+    if (ordering_ != Ordering::owner) {
+        void* view = mmap(nullptr, length, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        require(view != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
+        extent.view = static_cast<char*>(view) - extent.alias;
+    }
     used_ += length;
+    taken_.emplace(extent.offset, Taken{length});
     return extent;
 }
 
@@ -130,8 +170,66 @@ void Device::give_back(const Extent& extent)
         mmap(extent.alias, extent.length, PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd_, static_cast<off_t>(extent.offset));
     }
+    if (extent.view != 0) { // stays mapped, as the alias does
+        madvise(extent.alias + extent.view, extent.length, MADV_DONTNEED);
+    }
     std::lock_guard guard(mutex_);
-    used_ -= extent.length;
+    auto taken = taken_.find(extent.offset);
+    taken->second.freed = true;
+    end_if_unused(taken);
+}
+
+Device::TakenByOffset::iterator Device::taken_at(uint64_t offset)
+{
+    auto next = taken_.upper_bound(offset);
+    if (next == taken_.begin() ||
+        offset - std::prev(next)->first >= std::prev(next)->second.length) {
+        return taken_.end();
+    }
+    return std::prev(next);
+}
+
+void Device::end_if_unused(TakenByOffset::iterator taken)
+{
+    if (taken->second.freed && taken->second.holds == 0) {
+        used_ -= taken->second.length;
+        taken_.erase(taken);
+    }
+}
+
+bool Device::hold(uint64_t offset)
+{
+    std::lock_guard guard(mutex_);
+    auto taken = taken_at(offset);
+    if (taken == taken_.end()) {
+        return false;
+    }
+    ++taken->second.holds;
+    return true;
+}
+
+void Device::let_go(uint64_t offset)
+{
+    std::lock_guard guard(mutex_);
+    auto taken = taken_at(offset);
+    --taken->second.holds;
+    end_if_unused(taken);
+}
+
+bool Device::take_bar1(size_t length)
+{
+    std::lock_guard guard(mutex_);
+    if (length > bar1_ - bar1_used_) {
+        return false;
+    }
+    bar1_used_ += length;
+    return true;
+}
+
+void Device::give_back_bar1(size_t length)
+{
+    std::lock_guard guard(mutex_);
+    bar1_used_ -= length;
 }
 
 bool open_devices()
@@ -140,13 +238,12 @@ bool open_devices()
     if (const char* text = std::getenv("SOFTCUDA_DEVICES")) {
         count = std::clamp(std::atoi(text), 0, kMostDevices);
     }
-    size_t memory = size_t{4} << 30;
-    if (const char* text = std::getenv("SOFTCUDA_MEMORY")) {
-        memory = parse_size(text);
-    }
     try {
         while (device_count() < count) {
-            devices().push_back(std::make_unique<Device>(device_count(), memory));
+            const int next = device_count();
+            devices().push_back(std::make_unique<Device>(
+                next, size_of("SOFTCUDA_MEMORY", next, "4G"), size_of("SOFTCUDA_BAR1", next, "1T"),
+                compute_mode_of(next), ordering_of(next)));
         }
     } catch (const std::bad_alloc&) {
         devices().clear();
@@ -245,6 +342,19 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
         require(value != nullptr);
         device(ordinal);
         switch (attribute) {
+        case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE:
+            *value = device(ordinal).compute_mode();
+            break;
+        case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
+            *value = device(ordinal).ordering() == Device::Ordering::owner
+                         ? CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER
+                         : CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE;
+            break;
+        case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
+            *value = device(ordinal).ordering() == Device::Ordering::none
+                         ? 0
+                         : CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
+            break;
         case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
             *value = kPciDomain;
             break;
@@ -266,14 +376,5 @@ CUresult cuDeviceCanAccessPeer(int* can_access, CUdevice ordinal, CUdevice peer)
     return api(__func__, Needs::init, [&] {
         require(can_access != nullptr);
         *can_access = device(ordinal).ordinal() != device(peer).ordinal();
-    });
-}
-
-CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
-                                    CUflushGPUDirectRDMAWritesScope)
-{
-    return api(__func__, Needs::context, [&] {
-        // What was written to the alias is visible to everybody already.
-        require(target == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX);
     });
 }

@@ -7,6 +7,8 @@
 #include "emu/softcuda/address_space.hpp"
 #include "emu/softcuda/api.hpp"
 
+#include <cstddef>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -26,15 +28,23 @@ struct Extent {
     uint64_t offset = 0;
     char* alias = nullptr;
     size_t length = 0;
+    // Of a device that does not order an HCA's writes: how far from the alias the bytes are as the
+    // device sees them, until a flush brings what an HCA has written to the alias. 0: the same.
+    std::ptrdiff_t view = 0;
 };
 
 /// One device. Thread safe.
 class Device {
   public:
-    Device(int ordinal, size_t memory);
+    // Whether an HCA's writes are visible without a flush, and whether there is one.
+    enum class Ordering { owner, by_flush, none };
+
+    Device(int ordinal, size_t memory, size_t bar1, CUcomputemode compute_mode, Ordering ordering);
 
     int ordinal() const { return ordinal_; }
     size_t memory() const { return memory_; }
+    CUcomputemode compute_mode() const { return compute_mode_; }
+    Ordering ordering() const { return ordering_; }
     size_t memory_free() const;
     AddressSpace& addresses() { return addresses_; }
     CUuuid uuid() const;
@@ -42,18 +52,41 @@ class Device {
     /// Takes bytes of the device, in whole pages. Throws CUDA_ERROR_OUT_OF_MEMORY.
     Extent take(size_t length);
 
-    /// Gives them back. The alias stays mapped, but to nobody's memory.
+    /// Gives them back. The alias stays mapped, but to nobody's memory. Of what is held the device
+    /// has the capacity back with the last hold.
     void give_back(const Extent& extent);
 
+    /// Holds the extent of which the memory file has a part at an offset; false if there is none.
+    bool hold(uint64_t offset);
+    void let_go(uint64_t offset);
+
+    /// Takes a part of the aperture through which others reach the device; false if it is full.
+    bool take_bar1(size_t length);
+    void give_back_bar1(size_t length);
+
   private:
+    struct Taken {
+        size_t length;
+        unsigned holds = 0;
+        bool freed = false;
+    };
+    using TakenByOffset = std::map<uint64_t, Taken>;
+
     char* map_alias(size_t length);
+    TakenByOffset::iterator taken_at(uint64_t offset);
+    void end_if_unused(TakenByOffset::iterator taken);
 
     const int ordinal_;
     const size_t memory_;
+    const size_t bar1_;
+    const CUcomputemode compute_mode_;
+    const Ordering ordering_;
     int fd_;
     AddressSpace addresses_;
     mutable std::mutex mutex_;
     size_t used_ = 0;
+    size_t bar1_used_ = 0;
+    TakenByOffset taken_;
     uint64_t file_end_ = 0;
     char* chunk_ = nullptr; // alias of the file's tail, from which small extents are cut
     size_t chunk_left_ = 0;

@@ -46,8 +46,6 @@ int device_attribute(CUdevice_attribute attribute)
         return 0;
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
         return 1;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE:
-        return CU_COMPUTEMODE_DEFAULT;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
         return 1;
     case CU_DEVICE_ATTRIBUTE_ECC_ENABLED:
@@ -124,10 +122,6 @@ int device_attribute(CUdevice_attribute attribute)
         return 1;
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
         return 1;
-    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
-        return CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
-    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
-        return CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
         return 0;
     case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Events, and the operations by which streams wait for each other, for memory and for the host.
+#include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/context.hpp"
 #include "emu/softcuda/memory.hpp"
 #include "emu/softcuda/stream.hpp"
@@ -17,6 +18,7 @@ namespace {
 struct Recording {
     std::atomic<bool> done{false};
     Clock::time_point when{};
+    uint64_t capture = 0; // recorded in this one: a place in its graph, not in time
 };
 
 } // namespace
@@ -55,11 +57,23 @@ std::shared_ptr<Recording> last_recording(CUevent event)
     return event->last;
 }
 
+/// The same for those who ask or wait on the host, which is of no use within a capture.
+std::shared_ptr<Recording> recording_on_host(CUevent event)
+{
+    auto recording = last_recording(event);
+    if (recording != nullptr && recording->capture != 0) {
+        invalidate(recording->capture, CUDA_ERROR_CAPTURED_EVENT);
+    }
+    require_no_capture();
+    return recording;
+}
+
 CUresult record(CUevent event, CUstream handle, unsigned flags)
 {
     require((flags & ~CU_EVENT_RECORD_EXTERNAL) == 0);
     CUstream stream = resolve_stream(handle);
     auto recording = std::make_shared<Recording>();
+    recording->capture = capture_of(stream);
     {
         std::lock_guard guard(events().mutex);
         require(events().all.contains(event), CUDA_ERROR_INVALID_HANDLE);
@@ -89,7 +103,7 @@ std::atomic<Value>* memory_word(CUdeviceptr address, CUstream stream)
 {
     require(address % sizeof(Value) == 0);
     return reinterpret_cast<std::atomic<Value>*>(
-        pieces(address, sizeof(Value), Space::device, stream->context->device).front().first);
+        pieces(address, sizeof(Value), Space::device, stream->context->device).front().start);
 }
 
 template <typename Value>
@@ -174,7 +188,7 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags)
 CUresult cuEventQuery(CUevent event)
 {
     return api(__func__, Needs::init, [&] {
-        auto recording = last_recording(event);
+        auto recording = recording_on_host(event);
         if (recording == nullptr || recording->done.load(std::memory_order_acquire)) {
             return CUDA_SUCCESS;
         }
@@ -186,7 +200,7 @@ CUresult cuEventQuery(CUevent event)
 CUresult cuEventSynchronize(CUevent event)
 {
     return api(__func__, Needs::init, [&] {
-        if (auto recording = last_recording(event)) {
+        if (auto recording = recording_on_host(event)) {
             wait_until([&] { return recording->done.load(std::memory_order_acquire); });
         }
     });
@@ -215,6 +229,11 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags)
         require((flags & ~CU_EVENT_WAIT_EXTERNAL) == 0);
         CUstream stream = resolve_stream(handle);
         if (auto recording = last_recording(event)) {
+            const uint64_t capture = capture_of(stream);
+            // Streams that join a capture are not there.
+            require(recording->capture == 0 || capture == recording->capture,
+                    CUDA_ERROR_NOT_SUPPORTED);
+            require(recording->capture != 0 || capture == 0, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
             enqueue(
                 stream,
                 {.run = [] {},

@@ -2,6 +2,7 @@
 //
 // CUDA IPC: memory of another process at an address of this one. Nothing is left behind by a
 // process that dies: its memory lives as long as somebody has it open.
+#include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/context.hpp"
 #include "emu/softcuda/handle.hpp"
 #include "emu/softcuda/memory.hpp"
@@ -121,6 +122,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle in, unsigned fl
 {
     return api(__func__, Needs::context, [&] {
         require(address != nullptr && flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+        require_no_capture();
         IpcHandle handle;
         std::memcpy(&handle, &in, sizeof(handle));
         require(handle.magic == kMagic && handle.size > 0);
@@ -147,6 +149,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle in, unsigned fl
 CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 {
     return api(__func__, Needs::context, [&] {
+        require_no_capture();
         std::lock_guard guard(ipc().mutex);
         auto entry =
             std::find_if(ipc().opened.begin(), ipc().opened.end(), [&](const auto& candidate) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -186,6 +187,18 @@ void release_memory(CUcontext context)
     }
 }
 
+void flush_rdma_writes(int ordinal)
+{
+    Registry& r = registry();
+    std::lock_guard guard(r.mutex);
+    for (const auto& [base, allocation] : r.by_base) {
+        if (allocation.on_device() && allocation.device == ordinal && allocation.extent.view != 0) {
+            char* alias = allocation.alias(base);
+            std::memcpy(alias + allocation.extent.view, alias, allocation.size);
+        }
+    }
+}
+
 Pieces pieces(uintptr_t address, size_t length, Space space, int ordinal)
 {
     Pieces result;
@@ -199,7 +212,7 @@ Pieces pieces(uintptr_t address, size_t length, Space space, int ordinal)
     if (allocation == nullptr || !allocation->on_device()) {
         require(allocation != nullptr ? allocation->contains(address, length)
                                       : space != Space::device && !device_address(address));
-        result.emplace_back(as_pointer(address), length);
+        result.push_back({as_pointer(address), length});
         return result;
     }
     while (length > 0) {
@@ -207,7 +220,7 @@ Pieces pieces(uintptr_t address, size_t length, Space space, int ordinal)
                 allocation->reached_by(ordinal));
         size_t offset = address - allocation->base;
         size_t here = std::min(length, allocation->size - offset);
-        result.emplace_back(allocation->alias(address), here);
+        result.push_back({allocation->alias(address), here, allocation->extent.view});
         address += here;
         length -= here;
         allocation = r.find(address);

@@ -7,7 +7,6 @@
 
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace softcuda {
@@ -37,6 +36,7 @@ struct Allocation {
     Extent extent{}; // device memory: where the bytes are, from mapped_at() on
     CUmemoryPool pool = nullptr;
     uint64_t vmm_handle = 0;
+    bool handle_imported = false;
     int ipc_token = -1; // file that shows other processes that the allocation lives
     bool rdma_capable = false;
     uint32_t accessible_to = kAllDevices; // the devices whose streams may copy it, a bit each
@@ -45,6 +45,8 @@ struct Allocation {
 
     /// Memory the CPU cannot touch at its own address.
     bool on_device() const { return kind <= Kind::ipc; }
+    /// Memory that another process, or another handle, has made.
+    bool imported() const { return kind == Kind::ipc || handle_imported; }
     /// Memory of a pool or of cuMemCreate is out of other devices' reach, unless cuMemSetAccess
     /// gave them access; what a context owns the driver copies for any of them.
     bool reached_by(int ordinal) const { return (accessible_to >> ordinal & 1) != 0; }
@@ -88,6 +90,9 @@ size_t pool_usage(CUmemoryPool pool);
 /// Gives back what a removed allocation had taken.
 void release(const Allocation& allocation);
 
+/// Lets a device see what an HCA has written to its memory.
+void flush_rdma_writes(int ordinal);
+
 /// Removes and releases all that a context owns.
 void release_memory(CUcontext context);
 
@@ -98,7 +103,15 @@ enum class Space {
 };
 
 /// Consecutive bytes as the CPU reaches them.
-using Pieces = std::vector<std::pair<char*, size_t>>;
+struct Piece {
+    char* start;
+    size_t size;
+    std::ptrdiff_t view = 0; // see Extent
+
+    /// Where the device reads them.
+    const char* seen() const { return start + view; }
+};
+using Pieces = std::vector<Piece>;
 
 /// The bytes of [address, address + length); throws CUDA_ERROR_INVALID_VALUE if they are not in
 /// `space` as a whole, or not in the reach of the device.

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // What a program may ask about an address.
+#include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/memory.hpp"
 
 #include <cstring>
@@ -160,6 +161,7 @@ CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
 {
     return api(__func__, Needs::init, [&] {
         require(value != nullptr && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS);
+        require_no_capture();
         auto allocation = find(address);
         require(allocation.has_value());
         require(allocation->kind != Kind::vmm, CUDA_ERROR_NOT_SUPPORTED);

@@ -2,6 +2,7 @@
 //
 // Memory pools and allocation in stream order. A pool keeps nothing back: freed memory goes to the
 // device at once.
+#include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/context.hpp"
 #include "emu/softcuda/memory.hpp"
 #include "emu/softcuda/stream.hpp"
@@ -36,6 +37,14 @@ Pools& pools()
 {
     static auto& instance = *new Pools;
     return instance;
+}
+
+/// The stream of an allocation. Graphs that allocate are not there.
+CUstream allocating_stream(CUstream handle)
+{
+    CUstream stream = resolve_stream(handle);
+    require(capture_of(stream) == 0, CUDA_ERROR_NOT_SUPPORTED);
+    return stream;
 }
 
 /// The rest are called with the lock held.
@@ -182,7 +191,7 @@ CUresult cuMemAllocAsync(CUdeviceptr* address, size_t size, CUstream handle)
 {
     return api(__func__, Needs::init, [&] {
         require(address != nullptr);
-        CUstream stream = resolve_stream(handle);
+        CUstream stream = allocating_stream(handle);
         std::lock_guard guard(pools().mutex);
         *address = allocate(current_pool(stream->context->device), size);
     });
@@ -193,7 +202,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t size, CUmemoryPool
 {
     return api(__func__, Needs::init, [&] {
         require(address != nullptr);
-        resolve_stream(handle);
+        allocating_stream(handle);
         std::lock_guard guard(pools().mutex);
         *address = allocate(known(pool), size);
     });
@@ -202,7 +211,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t size, CUmemoryPool
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 {
     return api(__func__, Needs::init, [&] {
-        CUstream stream = resolve_stream(handle);
+        CUstream stream = allocating_stream(handle);
         // Unknown at once; the memory is used again only when the stream gets there.
         Kind kinds[] = {Kind::pool, Kind::device};
         Allocation allocation = remove(address, kinds);

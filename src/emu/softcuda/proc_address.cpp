@@ -1,10 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// cuGetProcAddress: the entry point that a program built for a CUDA version expects under a name.
+// cuGetProcAddress: the entry point that a program built for a CUDA version expects under a name;
+// and cuGetExportTable, by which NVIDIA's runtime libraries get at what has no name.
 #include "emu/softcuda/api.hpp"
 
 #include <dlfcn.h>
 
+#include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -19,9 +22,15 @@ struct Since {
     int version;
 };
 constexpr Since kSince[] = {
-    {"cuCtxCreate_v3", 11040},        {"cuCtxCreate_v4", 12050},
-    {"cuCtxGetDevice_v2", 13000},     {"cuCtxSynchronize_v2", 13000},
-    {"cuEventElapsedTime_v2", 12080}, {"cuGetProcAddress_v2", 12000},
+    {"cuCtxCreate_v3", 11040},
+    {"cuCtxCreate_v4", 12050},
+    {"cuCtxGetDevice_v2", 13000},
+    {"cuCtxSynchronize_v2", 13000},
+    {"cuEventElapsedTime_v2", 12080},
+    {"cuGetProcAddress_v2", 12000},
+    {"cuStreamBeginCapture_v2", 10010},
+    {"cuStreamGetCaptureInfo_v2", 11030},
+    {"cuStreamGetCaptureInfo_v3", 12030},
     {"cuStreamGetCtx_v2", 12050},
 };
 
@@ -42,13 +51,24 @@ void* own_library()
     return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-void* find_entry_point(const char* name, int version)
+void* own_symbol(const std::string& symbol)
 {
     static void* const library = own_library();
+    return dlsym(library, symbol.c_str());
+}
+
+void* find_entry_point(const char* name, int version, bool per_thread)
+{
     for (const char* suffix : {"_v4", "_v3", "_v2", ""}) {
         std::string symbol = std::string(name) + suffix;
-        if (void* found = dlsym(library, symbol.c_str()); found && suits(symbol, version)) {
-            return found;
+        if (!suits(symbol, version)) {
+            continue;
+        }
+        // With a stream of its own, or for functions that have none; most know of neither.
+        for (const char* stream : {"_ptsz", "_ptds", ""}) {
+            if (void* found = per_thread || *stream == 0 ? own_symbol(symbol + stream) : nullptr) {
+                return found;
+            }
         }
     }
     return nullptr;
@@ -57,10 +77,17 @@ void* find_entry_point(const char* name, int version)
 /// nullptr if there is none.
 void* resolve(const char* name, void** function, int version, cuuint64_t flags)
 {
+    constexpr cuuint64_t kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     require(name != nullptr && function != nullptr && std::strncmp(name, "cu", 2) == 0);
-    // Entry points for which the default stream is the thread's own are not there.
-    require((flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) == 0, CUDA_ERROR_NOT_SUPPORTED);
-    return *function = find_entry_point(name, version);
+    require((flags & ~(kPerThread | CU_GET_PROC_ADDRESS_LEGACY_STREAM)) == 0);
+    return *function = find_entry_point(name, version, (flags & kPerThread) != 0);
+}
+
+/// The file that the code at an address comes from.
+const char* file_of(const void* address)
+{
+    Dl_info info{};
+    return dladdr(address, &info) != 0 ? info.dli_fname : "this program";
 }
 
 } // namespace
@@ -95,5 +122,22 @@ SOFTCUDA_EXPORT CUresult cuGetProcAddress_v2(const char* name, void** function, 
             constexpr int kFound = 0, kNotFound = 1;
             *status = static_cast<QueryResult>(found ? kFound : kNotFound);
         }
+    });
+}
+
+SOFTCUDA_EXPORT CUresult cuGetExportTable(const void**, const CUuuid*)
+{
+    const char* caller = file_of(__builtin_return_address(0));
+    return api(__func__, Needs::nothing, [&] {
+        static std::atomic<bool> told{false};
+        if (!told.exchange(true)) {
+            std::fprintf(
+                stderr,
+                "softcuda: NVIDIA's CUDA runtime in %s needs NVIDIA's driver "
+                "(cuGetExportTable), so its calls fail with error 801: link with the shared "
+                "runtime (nvcc -cudart shared), of which \"ucx-gdr run\" brings its own\n",
+                caller);
+        }
+        throw Error{CUDA_ERROR_NOT_SUPPORTED};
     });
 }

@@ -20,7 +20,7 @@ namespace softcuda {
 
 namespace {
 
-enum class State { fresh, ready, forked };
+enum class State { fresh, ready, forked, gone };
 
 std::atomic<State> state{State::fresh};
 std::atomic<CallCounter*> counters{nullptr};
@@ -39,6 +39,12 @@ void print_calls()
         std::fprintf(stderr, "softcuda: %12llu %s\n",
                      static_cast<unsigned long long>(c->calls.load()), c->name);
     }
+}
+
+/// Why there is no driver in this process.
+CUresult refusal()
+{
+    return state == State::gone ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 /// Whether `name` is `asked`, with or without a version suffix.
@@ -62,8 +68,8 @@ CallCounter::CallCounter(const char* function) : name(function), next(counters.l
 CUresult initialise()
 {
     static std::mutex mutex;
-    if (state == State::forked) {
-        return CUDA_ERROR_NOT_INITIALIZED;
+    if (state == State::forked || state == State::gone) {
+        return refusal();
     }
     std::lock_guard guard(mutex);
     if (state == State::ready) {
@@ -73,6 +79,12 @@ CUresult initialise()
         return CUDA_ERROR_NO_DEVICE;
     }
     pthread_atfork(nullptr, nullptr, [] { state = State::forked; });
+    // As with the real driver: what was there before it, and so is destroyed after it, finds it
+    // gone.
+    std::atexit([] {
+        State ready = State::ready;
+        state.compare_exchange_strong(ready, State::gone);
+    });
     if (const char* stats = std::getenv("SOFTCUDA_STATS"); stats != nullptr && *stats == '1') {
         std::atexit(print_calls);
     }
@@ -91,7 +103,7 @@ CUresult admit(Needs needs)
         return CUDA_SUCCESS;
     }
     if (!initialised()) {
-        return CUDA_ERROR_NOT_INITIALIZED;
+        return refusal();
     }
     if (needs == Needs::context) {
         CUcontext current = current_context();

@@ -14,6 +14,12 @@
  * Environment: SOFTCUDA_DEVICES     number of devices, 0 to 16 (default 2)
  *              SOFTCUDA_MEMORY      bytes of memory per device and process, suffix K, M, G or T
  *                                   (default 4G)
+ *              SOFTCUDA_BAR1        bytes of a device that HCAs can have mapped at a time
+ *                                   (default 1T)
+ *              SOFTCUDA_COMPUTE_MODE  default or exclusive
+ *              SOFTCUDA_RDMA_ORDERING  owner: devices see an HCA's writes; flush: after
+ *                                   cuFlushGPUDirectRDMAWrites; none: as flush, without one
+ *                                   (default owner)
  *              SOFTCUDA_COPY_LATENCY_US  microseconds by which each copy and memset is delayed
  *                                   (default 0)
  *              SOFTCUDA_STATS       1: print the number of calls per function to stderr at exit
@@ -43,10 +49,22 @@ void* softcuda_host_alias(const void* device_ptr, size_t length);
  * Maps all memory behind a dmabuf fd exported by cuMemGetHandleForAddressRange, in this process or
  * in another one of the same user that is still alive: what an HCA's registration does. As with a
  * GPU's dmabuf, mmap of the fd itself is refused. The length is the fd's size (lseek SEEK_END).
- * Returns the address of the first byte, to be released with munmap(2), or NULL with errno set:
- * EBADF not open or not a softcuda dmabuf, ENXIO the memory is gone, else what mmap(2) said.
+ * Until it is unmapped the memory stays taken, also when it is freed (unless it is another
+ * process's).
+ * Returns the address of the first byte, to be released with softcuda_unmap(), or NULL with errno
+ * set: EBADF not open or not a softcuda dmabuf, ENXIO the memory is gone, ENOMEM the device's BAR1
+ * is full, else what mmap(2) said.
  */
 void* softcuda_dmabuf_map(int fd);
+
+/*
+ * The same by device address, as nvidia-peermem does it: softcuda_host_alias(), for as long as which
+ * BAR1 is taken. NULL with errno set: EFAULT there is no alias, ENOMEM the device's BAR1 is full.
+ */
+void* softcuda_peer_map(const void* device_ptr, size_t length);
+
+/* Ends one mapping of the two kinds above: 0, or -1 where there is none at this address. */
+int softcuda_unmap(void* address);
 
 /* Driver API calls made in this process so far, of every function together. */
 uint64_t softcuda_calls(void);

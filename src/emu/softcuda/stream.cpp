@@ -2,6 +2,7 @@
 //
 // The engine that runs the operations of all streams.
 #include "emu/softcuda/stream.hpp"
+#include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/context.hpp"
 
 #include <algorithm>
@@ -247,6 +248,9 @@ CUstream resolve_stream(CUstream handle)
 
 void enqueue(CUstream stream, Operation operation)
 {
+    if (record(stream)) {
+        return;
+    }
     Engine& e = engine();
     std::lock_guard guard(e.mutex);
     e.append(stream, std::move(operation));
@@ -255,6 +259,10 @@ void enqueue(CUstream stream, Operation operation)
 
 void execute(CUstream stream, Operation operation)
 {
+    if (record(stream)) {
+        return;
+    }
+    require_no_capture();
     Engine& e = engine();
     Lock lock(e.mutex);
     e.append(stream, std::move(operation));
@@ -332,6 +340,7 @@ CUresult cuStreamDestroy(CUstream handle)
         require(handle != nullptr && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD,
                 CUDA_ERROR_INVALID_HANDLE);
         CUstream stream = resolve_stream(handle);
+        require_not_captured(stream);
         // The real driver lets the work finish in the background; here the caller waits for it.
         wait_for_stream(stream);
         Engine& e = engine();
@@ -344,13 +353,21 @@ CUresult cuStreamDestroy(CUstream handle)
 CUresult cuStreamQuery(CUstream handle)
 {
     return api(__func__, Needs::init, [&] {
-        return stream_idle(resolve_stream(handle)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+        CUstream stream = resolve_stream(handle);
+        require_not_captured(stream);
+        require_no_capture();
+        return stream_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     });
 }
 
 CUresult cuStreamSynchronize(CUstream handle)
 {
-    return api(__func__, Needs::init, [&] { wait_for_stream(resolve_stream(handle)); });
+    return api(__func__, Needs::init, [&] {
+        CUstream stream = resolve_stream(handle);
+        require_not_captured(stream);
+        require_no_capture();
+        wait_for_stream(stream);
+    });
 }
 
 CUresult cuStreamGetPriority(CUstream handle, int* priority)

@@ -211,6 +211,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
         mapping.extent = memory.extent;
         mapping.extent.length = size;
         mapping.vmm_handle = handle;
+        mapping.handle_imported = memory.imported;
         mapping.rdma_capable = memory.properties.allocFlags.gpuDirectRDMACapable != 0;
         mapping.flags = memory.properties.requestedHandleTypes;
         mapping.accessible_to = 0;

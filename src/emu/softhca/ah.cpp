@@ -3,6 +3,7 @@
 // Address handles.
 #include "emu/softhca/config.hpp"
 #include "emu/softhca/device.hpp"
+#include "emu/softhca/faults.hpp"
 #include "emu/softhca/objects.hpp"
 
 #include <cstring>
@@ -59,6 +60,10 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
 {
     if (is_stale(pd->context) || !is_valid_address(*attributes)) {
         errno = EINVAL;
+        return nullptr;
+    }
+    if (const int error = resolve(context_of(pd->context).device, *attributes)) {
+        errno = error;
         return nullptr;
     }
     Ah* ah = new (std::nothrow) Ah{{pd->context, pd, 0}, *attributes};

@@ -3,6 +3,8 @@
 // Reading of the environment variables that config.hpp lists.
 #include "emu/softhca/config.hpp"
 
+#include "emu/softhca/fault_rules.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -79,9 +81,27 @@ bool parse_ports(const char* list, double least, double most, Config& result,
     return false;
 }
 
+// Ports that go down concern a whole fabric. Without a name, who has faults meets those who have
+// the same, as the processes of a job do, and nobody else.
+std::string default_fabric()
+{
+    const FaultRules& faults = fault_rules();
+    if (faults.rules.empty()) {
+        return "default";
+    }
+    std::uint64_t hash = 14695981039346656037u; // FNV-1a
+    for (char c : faults.text) {
+        hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+    }
+    char name[32];
+    std::snprintf(name, sizeof name, "faults-%016llx", static_cast<unsigned long long>(hash));
+    return name;
+}
+
 Config read_environment()
 {
     Config result;
+    result.fabric = default_fabric();
     if (const char* value = std::getenv("SOFTHCA_FABRIC")) {
         if (is_fabric_name(value)) {
             result.fabric = value;
@@ -117,6 +137,14 @@ Config read_environment()
             result.memlock_enforced = mode == "enforce";
         } else {
             complain("SOFTHCA_MEMLOCK", value, "kernel or enforce");
+        }
+    }
+    if (const char* value = std::getenv("SOFTHCA_COPY_ON_FORK")) {
+        const std::string_view mode = value;
+        if (mode == "yes" || mode == "no") {
+            result.copy_on_fork = mode == "yes";
+        } else {
+            complain("SOFTHCA_COPY_ON_FORK", value, "yes or no");
         }
     }
     if (const char* value = std::getenv("SOFTHCA_DEVICE_COPY")) {

@@ -4,7 +4,8 @@
 // that is not understood is reported in one line on stderr and the default is used.
 //
 //   SOFTHCA_FABRIC=NAME         processes of one user with the same NAME reach each other;
-//                               letters, digits, '.', '_' and '-', 64 at most (default "default")
+//                               letters, digits, '.', '_' and '-', 64 at most (default "default";
+//                               with rules in SOFTHCA_FAULTS one for those who have the same rules)
 //   SOFTHCA_DEVICES=N           number of HCAs, 1 to 8, named softhca0, softhca1, ... (default 1)
 //   SOFTHCA_LINK_LAYER=LAYER    infiniband or ethernet, RoCE v2 (default infiniband)
 //   SOFTHCA_GPU_DIRECT=LIST     the ways in which the HCA takes device memory, out of dmabuf
@@ -13,6 +14,8 @@
 //   SOFTHCA_MEMLOCK=MODE        kernel: RLIMIT_MEMLOCK limits the registered host memory, except
 //                               for a process with CAP_IPC_LOCK, as the kernel has it;
 //                               enforce: also for such a process (default kernel)
+//   SOFTHCA_COPY_ON_FORK=MODE   yes: as since Linux 5.12; no: as before, forks take registered
+//                               memory from the HCA, see fork.hpp (default yes)
 //   SOFTHCA_DEVICE_COPY=WAY     alias: the memory of the emulated GPU is copied through its alias,
 //                               that of a real one by the CUDA driver; driver: all by the driver;
 //                               staged: by the driver and through host memory, which takes none of
@@ -39,12 +42,13 @@ struct PortSettings {
 };
 
 struct Config {
-    std::string fabric = "default";
+    std::string fabric;
     unsigned devices = 1;
     bool ethernet = false;
     bool dmabuf = true;
     bool peermem = true;
     bool memlock_enforced = false;
+    bool copy_on_fork = true;
     bool copy_by_driver = false;
     bool copy_staged = false;
     std::array<PortSettings, kMaxDevices> ports;

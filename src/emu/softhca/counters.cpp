@@ -38,6 +38,8 @@ extern "C" void softhca_counters(struct softhca_counters* counters)
     counters->registrations_dmabuf = registered.dmabuf.load();
     counters->deregistrations = registered.released.load();
     counters->system_calls = move_system_calls();
+    counters->queue_pairs = process->queue_pairs_created.load();
+    counters->queue_pairs_destroyed = process->queue_pairs_destroyed.load();
     // A destroyed QP leaves its counts behind; the next one of its index goes on with them.
     for (std::uint32_t index = 0; index < process->qp_indices.used(); ++index) {
         QpShared& qp = process->arena().qp(index);

@@ -67,6 +67,7 @@ SegmentList list_of(const Segment& segment)
 bool copy_to_peer(const LocalAddress& source, const LocalAddress& target, std::uint64_t length)
 {
     const CudaDriver& driver = *cuda_driver();
+    const RelaxedCapture relaxed(driver);
     const DeviceStream own = stream_of(target.device);
     const CUcontext peer = copy_context(source.device);
     if (own.stream == nullptr || peer == nullptr) {
@@ -177,6 +178,7 @@ CUcontext copy_context(int device)
 bool copy_by_cuda(int device, std::uint64_t target, std::uint64_t source, std::size_t length)
 {
     const CudaDriver& driver = *cuda_driver();
+    const RelaxedCapture relaxed(driver);
     const DeviceStream own = stream_of(device);
     if (own.stream == nullptr) {
         return false;

@@ -28,7 +28,8 @@
     FUNCTION(cuMemcpyPeerAsync)                                                                    \
     FUNCTION(cuPointerGetAttributes)                                                               \
     FUNCTION(cuStreamCreate)                                                                       \
-    FUNCTION(cuStreamSynchronize)
+    FUNCTION(cuStreamSynchronize)                                                                  \
+    FUNCTION(cuThreadExchangeStreamCaptureMode)
 
 namespace softhca {
 
@@ -43,6 +44,30 @@ void* find_in_libcuda(const char* name);
 
 // Null unless the program has loaded a driver that has all these functions.
 const CudaDriver* cuda_driver();
+
+// Keeps what the HCA asks of the driver from spoiling the program's captures of streams into
+// graphs: an HCA has no part in those. For the length of a scope.
+class RelaxedCapture {
+  public:
+    explicit RelaxedCapture(const CudaDriver& driver)
+        : driver_(driver),
+          exchanged_(driver.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS)
+    {
+    }
+    ~RelaxedCapture()
+    {
+        if (exchanged_) {
+            driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+        }
+    }
+    RelaxedCapture(const RelaxedCapture&) = delete;
+    RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+  private:
+    const CudaDriver& driver_;
+    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; // of the thread before
+    const bool exchanged_;
+};
 
 // Makes a context current for the length of a scope and leaves the thread's stack of contexts as it
 // was.

@@ -49,7 +49,8 @@ std::optional<LocalAddress> CudaImports::find(const Segment& segment, int owner_
     if (memory.sharing == CudaSharing::none || cuda_driver() == nullptr) {
         return std::nullopt;
     }
-    const Key key{memory.owner, memory.first_id, memory.base};
+    const RelaxedCapture relaxed(*cuda_driver());
+    const Key key{memory.owner, memory.buffer_id, memory.base};
     auto entry = imports_.find(key);
     if (entry == imports_.end()) {
         drop_stale(CudaSharing::handle);

@@ -115,9 +115,27 @@ bool find_ends(const CudaDriver& driver, std::uint64_t address, std::size_t leng
     return true;
 }
 
+// Whether all of a range is device memory now, where it lies in mappings side by side; of other
+// memory, which may have gaps within a page, its ends.
+bool is_known(const CudaDriver& driver, std::uint64_t address, std::size_t length)
+{
+    for (const std::uint64_t end = address + length; address < end;) {
+        const Allocation at = find_allocation(driver, address);
+        if (at.kind != CudaKind::device) {
+            return false;
+        }
+        if (at.context != nullptr || at.pool != nullptr) {
+            return buffer_id(driver, end - 1) != 0;
+        }
+        address = at.base + at.length;
+    }
+    return true;
+}
+
 // Names the allocation so that other processes can map it; false if it is not of a kind for that.
 bool share(const CudaDriver& driver, const Allocation& allocation, CudaMemory& memory)
 {
+    const RelaxedCapture relaxed(driver);
     memory.base = allocation.base;
     memory.length = allocation.length;
     if (allocation.context != nullptr) {
@@ -177,13 +195,9 @@ bool describe_cuda_memory(CudaMemory& memory, Token owner, std::uint64_t address
     memory.device = first.device;
     static_assert(sizeof uuid == sizeof memory.uuid);
     std::memcpy(memory.uuid, &uuid, sizeof uuid);
-    const bool is_whole = memory.first == address && memory.last == address + length - 1;
     if (first.holds(memory.first, memory.last - memory.first + 1)) {
-        memory.first_id = memory.last_id = first.buffer_id;
+        memory.buffer_id = first.buffer_id;
         share(driver, first, memory);
-    } else if (is_whole) { // mappings side by side
-        memory.first_id = first.buffer_id;
-        memory.last_id = buffer_id(driver, memory.last);
     }
     return true;
 }
@@ -200,12 +214,11 @@ bool is_intact(const Segment& segment)
 {
     const CudaDriver& driver = *cuda_driver();
     const CudaMemory& memory = segment.region->cuda;
-    if (memory.first_id == 0) {
-        return buffer_id(driver, segment.address) != 0 &&
-               buffer_id(driver, segment.address + segment.length - 1) != 0;
+    if (memory.buffer_id == 0) {
+        return is_known(driver, segment.address, segment.length);
     }
-    return buffer_id(driver, memory.first) == memory.first_id &&
-           (memory.last_id == memory.first_id || buffer_id(driver, memory.last) == memory.last_id);
+    return buffer_id(driver, memory.first) == memory.buffer_id &&
+           buffer_id(driver, memory.last) == memory.buffer_id;
 }
 
 bool is_intact(const SegmentList& list)

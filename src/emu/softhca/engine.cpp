@@ -82,6 +82,7 @@ int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad
             const Injected injected = inject(self, qp, object.fault_number);
             request.injected_status = injected.status;
             request.delay_us = injected.delay_us;
+            request.cut_off = injected.cut_off;
         }
         if (!qp.copying && (state == IBV_QPS_ERR || state == IBV_QPS_SQE)) {
             queue.complete(request, IBV_WC_WR_FLUSH_ERR);

@@ -8,6 +8,7 @@
 #include "emu/softhca/clock.hpp"
 #include "emu/softhca/copier.hpp"
 #include "emu/softhca/fabric_file.hpp"
+#include "emu/softhca/faults.hpp"
 #include "emu/softhca/liveness.hpp"
 #include "emu/softhca/objects.hpp"
 
@@ -139,6 +140,7 @@ Process& Process::join()
     if (process == nullptr) {
         process = new Process; // lives as long as the OS process: its threads may use it at exit
         current_.store(process, std::memory_order_release);
+        begin_faults(*process);
         static const bool registered = [] {
             pthread_atfork(nullptr, nullptr, forget_in_child);
             std::atexit(leave_at_exit);
@@ -232,6 +234,9 @@ void Process::map_fabric(const std::string& path, bool alone)
             madvise(memory, sizeof(Fabric), MADV_REMOVE); // zero
         }
         fabric_->magic.store(kLayoutMagic);
+        for (std::atomic<std::uint64_t>& until : fabric_->down_until) {
+            until.store(0);
+        }
         for (ProcessSlot& slot : fabric_->processes) {
             if (slot.token.load() != 0) {
                 clear_slot(slot);

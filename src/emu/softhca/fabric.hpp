@@ -137,6 +137,7 @@ class Process {
     void write_pipe(Token owner, PipeRef pipe, const void* record, std::size_t size);
 
     Registrations registrations;
+    std::atomic<std::uint64_t> queue_pairs_created{0}, queue_pairs_destroyed{0};
     IndexPool mr_indices{kMaxMrs}, cq_indices{kMaxCqs}, qp_indices{kMaxQps}, srq_indices{kMaxSrqs},
         context_indices{kMaxContexts};
 

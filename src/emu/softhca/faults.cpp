@@ -1,207 +1,38 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Faults that happen on purpose: reading the rules and applying them, see faults.hpp.
+// Faults that happen on purpose: applying the rules, see fault_rules.hpp.
 #include "emu/softhca/faults.hpp"
 
 #include "emu/softhca/channel.hpp"
 #include "emu/softhca/clock.hpp"
 #include "emu/softhca/config.hpp"
+#include "emu/softhca/device.hpp"
+#include "emu/softhca/fault_rules.hpp"
 #include "emu/softhca/liveness.hpp"
 
-#include <charconv>
+#include <chrono>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
+#include <cstring>
 #include <deque>
-#include <fstream>
-#include <sstream>
-#include <stdexcept>
-#include <string>
-#include <string_view>
+#include <thread>
 
 namespace softhca {
 namespace {
 
-enum class Action { error, delay, drop, kill, down, endless, rnr };
+using Action = FaultRule::Action;
 
-struct Rule {
-    int device = -1;      // -1: any
-    std::uint32_t qp = 0; // 0: all
-    Action action{};
-    std::uint32_t amount = 0; // status, microseconds, milliseconds, messages
-    std::uint64_t at = 0;     // 0: not tied to a work request
+struct Rule : FaultRule {
+    explicit Rule(const FaultRule& rule) : FaultRule(rule) {}
     std::atomic<std::uint64_t> posted{0};
-
-    bool concerns(unsigned other_device, std::uint32_t number) const
-    {
-        return (device < 0 || static_cast<unsigned>(device) == other_device) &&
-               (qp == 0 || qp == number);
-    }
 };
-
-constexpr const char* kStatuses[] = {
-    "success",          "loc_len_err",       "loc_qp_op_err",     "loc_eec_op_err",
-    "loc_prot_err",     "wr_flush_err",      "mw_bind_err",       "bad_resp_err",
-    "loc_access_err",   "rem_inv_req_err",   "rem_access_err",    "rem_op_err",
-    "retry_exc_err",    "rnr_retry_exc_err", "loc_rdd_viol_err",  "rem_inv_rd_req_err",
-    "rem_abort_err",    "inv_eecn_err",      "inv_eec_state_err", "fatal_err",
-    "resp_timeout_err", "general_err"};
-static_assert(std::size(kStatuses) == IBV_WC_GENERAL_ERR + 1);
-
-// The words of one rule; throws std::invalid_argument, which says what is wrong.
-class Words {
-  public:
-    explicit Words(std::string_view text) : text_(text) { next(); }
-
-    const std::string& word() const { return word_; }
-    std::string take()
-    {
-        std::string taken = word_;
-        next();
-        return taken;
-    }
-    bool take_if(const char* expected)
-    {
-        if (word_ != expected) {
-            return false;
-        }
-        next();
-        return true;
-    }
-    std::uint32_t number(const char* of_what)
-    {
-        std::uint32_t value = 0;
-        const char* const end = word_.data() + word_.size();
-        const auto result = std::from_chars(word_.data(), end, value);
-        if (word_.empty() || result.ec != std::errc{} || result.ptr != end || value == 0) {
-            throw std::invalid_argument("expected " + std::string(of_what) + ", not \"" + word_ +
-                                        "\"");
-        }
-        next();
-        return value;
-    }
-
-  private:
-    void next()
-    {
-        constexpr std::string_view blanks = " \t\r";
-        text_.remove_prefix(std::min(text_.find_first_not_of(blanks), text_.size()));
-        const std::size_t length = std::min(text_.find_first_of(blanks), text_.size());
-        word_ = text_.substr(0, length);
-        text_.remove_prefix(length);
-    }
-
-    std::string_view text_;
-    std::string word_;
-};
-
-std::uint32_t parse_status(const std::string& word)
-{
-    for (std::uint32_t status = 1; status < std::size(kStatuses); ++status) {
-        if (word == kStatuses[status]) {
-            return status;
-        }
-    }
-    throw std::invalid_argument("\"" + word + "\" is no status, such as rem_access_err");
-}
-
-void parse_rule(Words& words, Rule& rule)
-{
-    constexpr std::string_view prefix = "softhca";
-    if (words.word().rfind(prefix, 0) == 0) {
-        const std::string device = words.take().substr(prefix.size());
-        if (device.size() != 1 || device[0] < '0' ||
-            device[0] >= '0' + static_cast<int>(kMaxDevices)) {
-            throw std::invalid_argument("there is no HCA softhca" + device);
-        }
-        rule.device = device[0] - '0';
-    }
-    if (words.take_if("qp")) {
-        rule.qp = words.number("the number of a queue pair, from 1");
-    }
-    const std::string action = words.take();
-    if (action == "error") {
-        rule.action = Action::error;
-        rule.amount = parse_status(words.take());
-    } else if (action == "delay") {
-        rule.action = Action::delay;
-        rule.amount = words.number("microseconds");
-    } else if (action == "drop") {
-        rule.action = Action::drop;
-    } else if (action == "kill") {
-        rule.action = Action::kill;
-    } else if (action == "down") {
-        rule.action = Action::down;
-        rule.amount = words.number("milliseconds");
-    } else if (action == "endless") {
-        rule.action = Action::endless;
-    } else if (action == "rnr") {
-        rule.action = Action::rnr;
-        rule.amount = words.number("a number of messages");
-    } else {
-        throw std::invalid_argument(
-            "expected error, delay, drop, kill, down, endless or rnr, not \"" + action + "\"");
-    }
-    if (rule.action != Action::rnr) {
-        if (!words.take_if("at")) {
-            throw std::invalid_argument("expected \"at\", not \"" + words.word() + "\"");
-        }
-        rule.at = words.number("the number of a work request, from 1");
-    }
-    if (!words.word().empty()) {
-        throw std::invalid_argument("nothing may follow, as \"" + words.word() + "\" does");
-    }
-}
 
 class Faults {
   public:
-    Faults()
-    {
-        const char* value = std::getenv("SOFTHCA_FAULTS");
-        if (value == nullptr) {
-            return;
-        }
-        std::string text = value;
-        if (text.find('/') != std::string::npos) {
-            std::ifstream file(text);
-            std::ostringstream content;
-            if (!(file && content << file.rdbuf())) {
-                std::fprintf(stderr, "softhca: SOFTHCA_FAULTS: cannot read %s\n", value);
-                return;
-            }
-            text = content.str();
-        }
-        parse(text);
-    }
+    Faults() : rules(fault_rules().rules.begin(), fault_rules().rules.end()) {}
 
     std::deque<Rule> rules; // neither moved nor copied, for their counts
     std::atomic<std::uint32_t> created[kMaxDevices] = {};
     std::atomic<std::uint64_t> down_until[kMaxDevices] = {}; // by this process
-
-  private:
-    void parse(const std::string& text)
-    {
-        std::istringstream lines(text);
-        std::string line;
-        for (unsigned number = 1; std::getline(lines, line); ++number) {
-            std::istringstream parts(line.substr(0, line.find('#')));
-            std::string part;
-            while (std::getline(parts, part, ';')) {
-                Words words(part);
-                if (words.word().empty()) {
-                    continue;
-                }
-                try {
-                    parse_rule(words, rules.emplace_back());
-                } catch (const std::invalid_argument& error) {
-                    rules.pop_back();
-                    std::fprintf(stderr,
-                                 "softhca: SOFTHCA_FAULTS, line %u: %s; the rule is ignored\n",
-                                 number, error.what());
-                }
-            }
-        }
-    }
 };
 
 Faults& faults()
@@ -246,6 +77,17 @@ void drop(Process& self, const Rule& rule, QpShared& qp)
 }
 
 } // namespace
+
+void begin_faults(Process& self)
+{
+    for (const Rule& rule : faults().rules) {
+        for (unsigned device = 0; device < config().devices; ++device) {
+            if (rule.action == Action::down && rule.at == 0 && rule.concerns(device, rule.qp)) {
+                take_port_down(self, device, rule.amount);
+            }
+        }
+    }
+}
 
 std::uint32_t enlist_qp(unsigned device, QpShared& qp)
 {
@@ -294,7 +136,10 @@ Injected inject(Process& self, QpShared& qp, std::uint32_t number)
         case Action::kill:
             std::raise(SIGKILL);
             break;
-        case Action::rnr:
+        case Action::cut:
+            injected.cut_off = true;
+            break;
+        default: // not of a work request
             break;
         }
     }
@@ -318,6 +163,34 @@ std::uint64_t restore_ports(Process& self)
         }
     }
     return next;
+}
+
+void modify_slowly(unsigned device)
+{
+    for (const Rule& rule : faults().rules) {
+        if (rule.action == Action::modify && rule.concerns(device, 0)) {
+            std::this_thread::sleep_for(std::chrono::microseconds(rule.amount));
+        }
+    }
+}
+
+int resolve(unsigned device, const ibv_ah_attr& address)
+{
+    for (const Rule& rule : faults().rules) {
+        if (rule.action != Action::unresolved || !rule.concerns(device, 0)) {
+            continue;
+        }
+        bool is_meant = !address.is_global && address.dlid == port_lid(rule.neighbour);
+        for (unsigned index = 0; address.is_global && index < kGids; ++index) {
+            const ibv_gid gid = port_gid(rule.neighbour, index);
+            is_meant = is_meant || std::memcmp(&gid, &address.grh.dgid, sizeof gid) == 0;
+        }
+        if (is_meant) {
+            std::this_thread::sleep_for(std::chrono::microseconds(rule.amount));
+            return ETIMEDOUT;
+        }
+    }
+    return 0;
 }
 
 bool is_down(Process& self, unsigned device)

@@ -1,21 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Faults that happen on purpose. SOFTHCA_FAULTS holds rules, or the path of a file with them, which
-// has a slash in it. Rules are separated by line ends and semicolons; '#' starts a comment.
-//
-//   RULE    = [softhcaN] [qp K] ACTION
-//   ACTION  = error STATUS at N   the Nth send work request is not executed and completes with
-//   STATUS
-//           | delay US at N       the Nth completes, for both sides, US microseconds later
-//           | drop at N           from the Nth on the queue pairs are unreachable, and reach nobody
-//           | kill at N           the process dies when it posts the Nth
-//           | down MS at N        the port is down for MS milliseconds from the Nth on
-//           | endless at N        the queue pair of the Nth never gives up repeating
-//           | rnr N               the first N messages to each RC queue pair find it not ready
-//   STATUS  = the name of an ibv_wc_status in small letters without IBV_WC_, as in rem_access_err
-//
-// A rule is for the queue pairs of this process on that HCA, or on any; for all of them together or
-// for the Kth that was created. Work requests are counted from 1 over all that the rule is for.
+// Faults that happen on purpose, by the rules of fault_rules.hpp.
 #pragma once
 
 #include "emu/softhca/objects.hpp"
@@ -28,7 +13,11 @@ namespace softhca {
 struct Injected {
     std::uint8_t status = 0; // ibv_wc_status
     std::uint32_t delay_us = 0;
+    bool cut_off = false;
 };
+
+// The process has joined its fabric: takes the ports down that are down from the start.
+void begin_faults(Process& self);
 
 // A queue pair is created: sets its storm, and returns which one of its device it is, or 0 when no
 // rule ever concerns its work requests.
@@ -40,6 +29,12 @@ Injected inject(Process& self, QpShared& qp, std::uint32_t number);
 // Raises the ports again that this process took down, when it is time; returns when that is next,
 // 0: none is down.
 std::uint64_t restore_ports(Process& self);
+
+// ibv_modify_qp is called.
+void modify_slowly(unsigned device);
+
+// An address is to be made ready for packets; 0 or an errno.
+int resolve(unsigned device, const ibv_ah_attr& address);
 
 // Whether a port is down.
 bool is_down(Process& self, unsigned device);

@@ -47,7 +47,7 @@ constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
 // Follows, so that the largest object may begin at any offset.
 constexpr std::size_t kArenaSlack = std::size_t{2} << 20;
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'37; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'38; // changes with the layout
 
 struct Arena;
 
@@ -121,11 +121,11 @@ enum class CudaSharing : std::uint8_t {
 // Such memory; `owner` is 0 for all other.
 struct CudaMemory {
     Token owner;
-    std::int32_t device;             // as the owner numbers them
-    std::uint8_t uuid[16];           // of the device
-    std::uint64_t first, last;       // bytes, where the owner has them
-    std::uint64_t first_id, last_id; // the driver's buffer ids there; 0: of several allocations
-    std::uint64_t base, length;      // of what is shared
+    std::int32_t device;        // as the owner numbers them
+    std::uint8_t uuid[16];      // of the device
+    std::uint64_t first, last;  // bytes, where the owner has them
+    std::uint64_t buffer_id;    // the driver's; 0: of several allocations
+    std::uint64_t base, length; // of what is shared
     std::int32_t fd;
     CudaSharing sharing;
     std::uint8_t ipc_handle[64];
@@ -298,7 +298,8 @@ struct SendWqe {
     std::uint8_t send_flags;
     Flag is_inline;
     Flag deferred;          // a WRITE left to the responder
-    Status injected_status; // by fault injection, as the next
+    Status injected_status; // by fault injection, as the next two
+    Flag cut_off;
     std::uint32_t delay_us;
 };
 
@@ -366,8 +367,9 @@ struct QpShared {
     std::atomic<std::uint64_t> bytes_from_device;
     std::atomic<std::uint64_t> bytes_to_device;
 
-    // The receiving side: the first three under the receive queue's lock.
+    // The receiving side: the first four under the receive queue's lock.
     alignas(64) Flag peer_waiting;
+    std::uint32_t cut_wqe;    // taken by a message that broke off; kNone: none
     std::uint32_t rnr_storm;  // so many messages still find no WQE, by fault injection
     std::uint64_t recv_ready; // latest time of a completion
     std::atomic<std::uint8_t> write_status; // of the first deferred WRITE that failed, else 0

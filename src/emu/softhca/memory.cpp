@@ -33,14 +33,9 @@ Function find_in_softcuda(const char* name, std::atomic<Function>& found)
     return function;
 }
 
-using HostAlias = void* (*)(const void*, std::size_t);
+using MapPeer = void* (*)(const void*, std::size_t);
 using MapDmabuf = void* (*)(int);
-
-HostAlias find_host_alias()
-{
-    static std::atomic<HostAlias> found{nullptr};
-    return find_in_softcuda("softcuda_host_alias", found);
-}
+using Unmap = int (*)(void*);
 
 // What is left of a list, as the kernel takes it.
 class IoVector {
@@ -89,17 +84,24 @@ void* map_dmabuf(int fd, std::size_t size)
     return mapping == MAP_FAILED ? nullptr : mapping;
 }
 
-std::optional<std::uint64_t> device_alias(const void* address, std::size_t length)
+void* map_peer(const void* address, std::size_t length)
 {
-    const HostAlias host_alias = find_host_alias();
-    if (host_alias == nullptr) {
-        return std::nullopt;
+    static std::atomic<MapPeer> found{nullptr};
+    const MapPeer map = find_in_softcuda("softcuda_peer_map", found);
+    if (map == nullptr) {
+        errno = EFAULT;
+        return nullptr;
     }
-    void* alias = host_alias(address, length);
-    if (alias == nullptr) {
-        return std::nullopt;
+    return map(address, length);
+}
+
+void unmap(void* mapping, std::size_t size)
+{
+    static std::atomic<Unmap> found{nullptr};
+    const Unmap end = find_in_softcuda("softcuda_unmap", found);
+    if (end == nullptr || end(mapping) != 0) {
+        munmap(mapping, size);
     }
-    return reinterpret_cast<std::uint64_t>(alias);
 }
 
 int populate(const void* address, std::size_t length, bool writable)

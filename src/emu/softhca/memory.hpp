@@ -53,14 +53,15 @@ struct SegmentList {
     }
 };
 
-// The readable and writable alias of a range of an emulated GPU's memory; empty for any other, and
-// where SOFTHCA_DEVICE_COPY wants none.
-std::optional<std::uint64_t> device_alias(const void* address, std::size_t length);
+// A range of an emulated GPU's memory, mapped until unmap(); null with errno set. EFAULT: it is
+// not that, or SOFTHCA_DEVICE_COPY wants no alias.
+void* map_peer(const void* address, std::size_t length);
 
-// All memory behind a dmabuf of `size` bytes, mapped for as long as the caller does not munmap it;
-// null with errno set. Softcuda's are mapped by softcuda, any other file by mmap, which a GPU's
-// refuse.
+// All memory behind a dmabuf of `size` bytes, mapped until unmap(); null with errno set. Softcuda's
+// are mapped by softcuda, any other file by mmap, which a GPU's refuse.
 void* map_dmabuf(int fd, std::size_t size);
+
+void unmap(void* mapping, std::size_t size);
 
 // Makes host memory present, as pinning does; 0 or EFAULT.
 int populate(const void* address, std::size_t length, bool writable);

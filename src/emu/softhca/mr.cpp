@@ -6,12 +6,12 @@
 #include "emu/softhca/copier.hpp"
 #include "emu/softhca/cuda_driver.hpp"
 #include "emu/softhca/cuda_memory.hpp"
+#include "emu/softhca/fork.hpp"
 #include "emu/softhca/memory.hpp"
 #include "emu/softhca/objects.hpp"
 
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -109,11 +109,21 @@ ibv_mr* register_peer(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::size
         return nullptr;
     }
     Registrations& counts = context_of(pd->context).process->registrations;
-    const auto alias = device_alias(start, length);
-    ibv_mr* result =
-        alias ? publish(pd, std::move(mr), start, iova, length, *alias, access, MemoryKind::peer)
-              : register_cuda(pd, std::move(mr), start, iova, length, address, access,
-                              MemoryKind::peer);
+    ibv_mr* result;
+    if (void* mapping = map_peer(start, length)) {
+        mr->mapping = mapping;
+        mr->mapping_length = length;
+        result = publish(pd, std::move(mr), start, iova, length,
+                         reinterpret_cast<std::uint64_t>(mapping), access, MemoryKind::peer);
+        if (result == nullptr) {
+            unmap(mapping, length);
+        }
+    } else if (errno == EFAULT) {
+        result = register_cuda(pd, std::move(mr), start, iova, length, address, access,
+                               MemoryKind::peer);
+    } else {
+        return nullptr;
+    }
     if (result != nullptr) {
         counts.peer.fetch_add(1, std::memory_order_relaxed);
     }
@@ -155,13 +165,29 @@ ibv_mr* register_memory(ibv_pd* pd, void* start, std::size_t length, std::uint64
         return nullptr;
     }
     mr->locked = pages * page;
-    if (const int error = populate(start, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0)) {
+    int error = forks_part_memory() ? keep_from_children(start, length) : 0;
+    if (error == 0) {
+        error = populate(start, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
+        if (error != 0 && forks_part_memory()) {
+            give_to_children(start, length);
+        }
+    }
+    if (error != 0) {
         counts.locked_bytes.fetch_sub(mr->locked);
         errno = error;
         return nullptr;
     }
     counts.host.fetch_add(1, std::memory_order_relaxed);
-    return publish(pd, std::move(mr), start, iova, length, address, access, MemoryKind::host);
+    ibv_mr* result =
+        publish(pd, std::move(mr), start, iova, length, address, access, MemoryKind::host);
+    if (forks_part_memory()) {
+        if (result != nullptr) {
+            watch_forks(object_of<Mr>(result));
+        } else {
+            give_to_children(start, length);
+        }
+    }
+    return result;
 }
 
 ibv_mr* register_dmabuf(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
@@ -195,8 +221,10 @@ ibv_mr* register_dmabuf(ibv_pd* pd, std::uint64_t offset, std::size_t length, st
         result =
             publish(pd, std::move(mr), nullptr, iova, length, address, access, MemoryKind::dmabuf);
         if (result == nullptr) {
-            munmap(mapping, size);
+            unmap(mapping, size);
         }
+    } else if (errno == ENOMEM) {
+        return nullptr;
     } else {
         // The driver copies by address: the fd proves no more than that it exports the memory.
         result = register_cuda(pd, std::move(mr), nullptr, iova, length, iova, access,
@@ -259,8 +287,12 @@ int ibv_dereg_mr(ibv_mr* mr)
     process.await_peers();
     region.forget();
     forget_cuda_memory(region.cuda);
+    if (region.kind == MemoryKind::host && forks_part_memory()) {
+        unwatch_forks(object);
+        give_to_children(mr->addr, mr->length);
+    }
     if (object.mapping != nullptr) {
-        munmap(object.mapping, object.mapping_length);
+        unmap(object.mapping, object.mapping_length);
     }
     process.mr_indices.release(mr->handle);
     process.registrations.locked_bytes.fetch_sub(object.locked);

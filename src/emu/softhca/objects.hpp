@@ -57,7 +57,7 @@ struct Pd {
 struct Mr {
     ibv_mr base;
     std::uint64_t locked;    // bytes counted against RLIMIT_MEMLOCK
-    void* mapping = nullptr; // of a dmabuf
+    void* mapping = nullptr; // of device memory, or of what a fork has left the HCA
     std::size_t mapping_length = 0;
 };
 

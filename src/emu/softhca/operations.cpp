@@ -147,6 +147,10 @@ Outcome SendQueue::send(const WorkRequest& wr)
         return Outcome::wait(Wait::copier);
     }
     Receiver receiver(self_, *remote_, *peer_, qp_, wire_, role_ == Role::copier);
+    if (wr.cut_off) {
+        receiver.begin();
+        return Outcome::finished(IBV_WC_RETRY_EXC_ERR);
+    }
     const Delivery delivery = receiver.deliver(arrival, source, local_pid(wr));
     count_device_bytes(source.device_bytes, delivery.device_bytes);
     return judge(delivery.result);

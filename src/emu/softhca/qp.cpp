@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace softhca {
 namespace {
@@ -135,6 +136,11 @@ void reset(Process& self, Qp& qp, QpShared& shared)
         ++shared.epoch;
         shared.peer_waiting = false;
         shared.destination = 0;
+        if (shared.cut_wqe != kNone) { // free for the HCA; nobody tells the program
+            RqShared& queue = self.arena().recv_queue(shared.recv_queue);
+            queue.free_wqes.push(self.arena(), queue.wqe_next,
+                                 std::exchange(shared.cut_wqe, kNone));
+        }
     }
     if (!shared.has_srq) {
         reset_recv_queue(self, qp.queue);
@@ -241,6 +247,7 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
         shared.posted = 0;
         shared.reclaimed.store(0);
         shared.peer_waiting = false;
+        shared.cut_wqe = kNone;
         shared.write_status.store(0);
         shared.direct_writes = 0;
         shared.send_ready = shared.read_ready = shared.recv_ready = 0;
@@ -270,6 +277,7 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
     pthread_mutex_init(&qp->base.mutex, nullptr);
     pthread_cond_init(&qp->base.cond, nullptr);
     set_qp(index, qp.get());
+    self.queue_pairs_created.fetch_add(1);
     return &qp.release()->base;
 }
 
@@ -341,6 +349,12 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask)
     Qp& qp = object_of<Qp>(base);
     Process& self = *context_of(base->context).process;
     QpShared& shared = self.arena().qp(qp.index);
+    modify_slowly(shared.device);
+    if ((mask & IBV_QP_AV) != 0) {
+        if (const int error = resolve(shared.device, attributes->ah_attr)) {
+            return error;
+        }
+    }
     ibv_qp_state from, to;
     {
         const SharedGuard guard(shared.lock, self.token());
@@ -453,6 +467,7 @@ int ibv_destroy_qp(ibv_qp* base)
     }
     self.release(qp.sq_offset, qp.sq_bytes);
     self.qp_indices.release(qp.index);
+    self.queue_pairs_destroyed.fetch_add(1);
     object_of<Cq>(base->send_cq).children.fetch_sub(1);
     object_of<Cq>(base->recv_cq).children.fetch_sub(1);
     object_of<Pd>(base->pd).children.fetch_sub(1);

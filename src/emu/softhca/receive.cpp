@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 namespace softhca {
 namespace {
@@ -238,6 +239,15 @@ Delivery Receiver::deliver(const Arrival& arrival, const SegmentList& source, in
     return delivery;
 }
 
+void Receiver::begin()
+{
+    const SharedGuard guard(queue_.lock, self_.token());
+    RecvEntry entry;
+    if (connected() && qp_.cut_wqe == kNone && take(entry)) {
+        qp_.cut_wqe = entry.wqe;
+    }
+}
+
 Delivered Receiver::announce(const Arrival& arrival)
 {
     {
@@ -302,14 +312,20 @@ void set_error_state(Process& self, Arena& owner, QpShared& qp)
     {
         const SharedGuard guard(queue.lock, self.token());
         was_working = qp.state.exchange(IBV_QPS_ERR) != IBV_QPS_ERR;
+        const auto flush = [&](std::uint32_t wqe) {
+            push_cqe(self, owner, qp.recv_cq, true, qp.recv_ready, [&](Cqe& cqe) {
+                describe(cqe, owner, qp, {.opcode = IBV_WC_RECV}, wqe, kLanded,
+                         IBV_WC_WR_FLUSH_ERR);
+            });
+        };
+        if (qp.cut_wqe != kNone) {
+            flush(std::exchange(qp.cut_wqe, kNone));
+        }
         if (!qp.has_srq) {
             RecvEntry entry;
             bool limit = false;
             while (take_wqe(owner, queue, entry, limit)) {
-                push_cqe(self, owner, qp.recv_cq, true, qp.recv_ready, [&](Cqe& cqe) {
-                    describe(cqe, owner, qp, {.opcode = IBV_WC_RECV}, entry.wqe, kLanded,
-                             IBV_WC_WR_FLUSH_ERR);
-                });
+                flush(entry.wqe);
             }
         }
     }

@@ -52,6 +52,8 @@ class Receiver {
 
     // Delivers a message whose source is memory of this process (pid 0) or of the sender's.
     Delivery deliver(const Arrival& arrival, const SegmentList& source, int source_pid);
+    // Takes a WQE, if there is one, for a message that will not be complete.
+    void begin();
     // Consumes a WQE for a message without payload of its own: a WRITE with immediate.
     Delivered announce(const Arrival& arrival);
     // Whether a WQE is posted; else the sender is noted down as waiting for one.

@@ -27,6 +27,8 @@ struct softhca_counters {
                                      queue pairs, whoever owns the memory */
     uint64_t bytes_to_device;     /* written to device memory by them, or by a message arriving */
     uint64_t system_calls;        /* made by this process to move payload between processes */
+    uint64_t queue_pairs;         /* created */
+    uint64_t queue_pairs_destroyed;
 };
 
 /* Any thread, any time; every field is filled in, all zero before a device was opened. */

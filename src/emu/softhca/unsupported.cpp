@@ -117,23 +117,5 @@ const char* ibv_get_sysfs_path()
     return "/sys";
 }
 
-// Nothing is pinned, and children inherit none of the shared memory.
-int ibv_fork_init()
-{
-    return 0;
-}
-int ibv_dontfork_range(void*, std::size_t)
-{
-    return 0;
-}
-int ibv_dofork_range(void*, std::size_t)
-{
-    return 0;
-}
-ibv_fork_status ibv_is_fork_initialized()
-{
-    return IBV_FORK_UNNEEDED;
-}
-
 } // extern "C"
 #pragma GCC visibility pop

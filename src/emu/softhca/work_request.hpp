@@ -47,7 +47,8 @@ struct WorkRequest {
     bool is_inline = false;
     bool is_queued;                          // inline data has been copied
     bool is_datagram = false;                // with an address handle, as it comes from its poster
-    Status injected_status = IBV_WC_SUCCESS; // by fault injection, as the next
+    Status injected_status = IBV_WC_SUCCESS; // by fault injection, as the next two
+    bool cut_off = false;
     std::uint32_t delay_us = 0;
     const Sge* sge;
     Sge copied[kMaxSge]; // of one that waited
@@ -90,7 +91,7 @@ struct WorkRequest {
           swap(wqe.swap), rkey(wqe.rkey), immediate(wqe.immediate), length(wqe.length),
           num_sge(wqe.num_sge), counter(wqe.counter), remote_qpn(wqe.remote_qpn), qkey(wqe.qkey),
           opcode(wqe.opcode), send_flags(wqe.send_flags), is_inline(wqe.is_inline), is_queued(true),
-          injected_status(wqe.injected_status), delay_us(wqe.delay_us),
+          injected_status(wqe.injected_status), cut_off(wqe.cut_off), delay_us(wqe.delay_us),
           sge(reinterpret_cast<const Sge*>(&wqe + 1))
     {
         if (is_inline) {
@@ -127,6 +128,7 @@ struct WorkRequest {
         wqe.send_flags = send_flags;
         wqe.is_inline = is_inline;
         wqe.injected_status = injected_status;
+        wqe.cut_off = cut_off;
         wqe.delay_us = delay_us;
         if (!is_inline) {
             if (num_sge > 0) {

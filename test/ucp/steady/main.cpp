@@ -20,7 +20,6 @@
 namespace ucptest {
 namespace {
 
-constexpr int kSkip = 77;
 constexpr size_t kWindow = 16;
 constexpr size_t kSizes[] = {8, 512, 4096, 65536};
 constexpr unsigned kWarmUp = 2000; // operations of each size
@@ -109,7 +108,7 @@ void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, MemoryKi
         report.failed("memory was registered");
     if (other_calls > 0)
         report.failed("CUDA was called for more than attributes");
-    // Pages of host memory that share a place in the table are asked about again now and then.
+    // Pages of host memory that crowd one set of the table are asked about again now and then.
     const uint64_t allowed =
         memory == MemoryKind::kHost ? operations / 100 : uint64_t{kind.lookups} * operations;
     if (new_queries > allowed)
@@ -137,10 +136,8 @@ int run(unsigned operations, MemoryKind memory)
     // Rendezvous at every size, unless the environment says otherwise.
     setenv("UCX_RNDV_THRESH", "0", 0);
     Report report("ucp_steady");
-    if (memory != MemoryKind::kHost && !cuda::available(0)) {
-        std::printf("skipped: no CUDA driver with a device\n");
-        return kSkip;
-    }
+    if (memory != MemoryKind::kHost && !cuda::available(0))
+        return skip_without_cuda(0);
     report.begin("start", deadline_s());
     std::vector<std::unique_ptr<Pair>> pairs;
     for (size_t size : kSizes)

@@ -3,7 +3,11 @@
 // The CUDA driver, opened at run time.
 #include "cuda.hpp"
 
+#include <algorithm>
+#include <map>
+
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include "failure.hpp"
 
@@ -27,11 +31,15 @@ struct Driver {
     decltype(&cuMemUnmap) mem_unmap = nullptr;
     decltype(&cuMemAddressFree) mem_address_free = nullptr;
     decltype(&cuMemRelease) mem_release = nullptr;
+    decltype(&cuMemExportToShareableHandle) mem_export = nullptr;
+    decltype(&cuMemImportFromShareableHandle) mem_import = nullptr;
     decltype(&cuMemFree) mem_free = nullptr;
+    decltype(&cuMemGetInfo) mem_get_info = nullptr;
     decltype(&cuMemcpyHtoD) memcpy_htod = nullptr;
     decltype(&cuMemcpyDtoH) memcpy_dtoh = nullptr;
     decltype(&cuCtxSynchronize) ctx_synchronize = nullptr;
     CUdevice device = 0;
+    CUcontext context = nullptr;
 };
 
 Driver driver;
@@ -70,7 +78,10 @@ bool open(int ordinal)
     resolve(library, "cuMemUnmap", driver.mem_unmap);
     resolve(library, "cuMemAddressFree", driver.mem_address_free);
     resolve(library, "cuMemRelease", driver.mem_release);
+    resolve(library, "cuMemExportToShareableHandle", driver.mem_export);
+    resolve(library, "cuMemImportFromShareableHandle", driver.mem_import);
     resolve(library, "cuMemFree_v2", driver.mem_free);
+    resolve(library, "cuMemGetInfo_v2", driver.mem_get_info);
     resolve(library, "cuMemcpyHtoD_v2", driver.memcpy_htod);
     resolve(library, "cuMemcpyDtoH_v2", driver.memcpy_dtoh);
     resolve(library, "cuCtxSynchronize", driver.ctx_synchronize);
@@ -79,10 +90,9 @@ bool open(int ordinal)
         count == 0)
         return false;
     require_success(driver.device_get(&driver.device, ordinal % count), "cuDeviceGet");
-    CUcontext context;
-    require_success(driver.primary_ctx_retain(&context, driver.device), "cuDevicePrimaryCtxRetain");
-    require_success(driver.ctx_set_current(context), "cuCtxSetCurrent");
-    return true;
+    require_success(driver.primary_ctx_retain(&driver.context, driver.device),
+                    "cuDevicePrimaryCtxRetain");
+    return attach_thread();
 }
 
 CUmemAllocationProp mapped_memory()
@@ -96,13 +106,60 @@ CUmemAllocationProp mapped_memory()
     return properties;
 }
 
-size_t mapped_size(size_t size)
+size_t mapping_unit()
 {
     const CUmemAllocationProp properties = mapped_memory();
     size_t unit = 0;
     require_success(driver.mem_granularity(&unit, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
                     "cuMemGetAllocationGranularity");
+    return unit;
+}
+
+size_t mapped_size(size_t size)
+{
+    const size_t unit = mapping_unit();
     return (size + unit - 1) / unit * unit;
+}
+
+CUmemGenericAllocationHandle create(size_t length)
+{
+    const CUmemAllocationProp properties = mapped_memory();
+    CUmemGenericAllocationHandle handle;
+    require_success(driver.mem_create(&handle, length, &properties, 0), "cuMemCreate");
+    return handle;
+}
+
+// The mapping keeps the memory.
+void map_and_release(CUdeviceptr address, size_t length, CUmemGenericAllocationHandle handle)
+{
+    CUmemAccessDesc access = {};
+    access.location = mapped_memory().location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    require_success(driver.mem_map(address, length, 0, handle, 0), "cuMemMap");
+    require_success(driver.mem_set_access(address, length, &access, 1), "cuMemSetAccess");
+    require_success(driver.mem_release(handle), "cuMemRelease");
+}
+
+void map_handle(CUdeviceptr address, size_t length)
+{
+    map_and_release(address, length, create(length));
+}
+
+// The handles that imported memory comes from, by its address.
+std::map<CUdeviceptr, CUmemGenericAllocationHandle> exported;
+
+CUdeviceptr reserve(size_t length)
+{
+    CUdeviceptr address = 0;
+    require_success(driver.mem_reserve(&address, length, 0, 0, 0), "cuMemAddressReserve");
+    return address;
+}
+
+// Where memory in handles side by side begins, before the end of the first of them.
+size_t before_boundary(size_t size)
+{
+    constexpr size_t kAlignment = 8;
+    return std::max(std::min(size, mapping_unit()) / 2 / kAlignment * kAlignment, kAlignment);
 }
 
 } // namespace
@@ -111,6 +168,12 @@ bool available(int ordinal)
 {
     static const bool opened = open(ordinal);
     return opened;
+}
+
+bool attach_thread()
+{
+    require_success(driver.ctx_set_current(driver.context), "cuCtxSetCurrent");
+    return true;
 }
 
 CUdeviceptr allocate(size_t size)
@@ -138,18 +201,9 @@ CUdeviceptr allocate_from_pool(size_t size)
 
 CUdeviceptr map(size_t size)
 {
-    const CUmemAllocationProp properties = mapped_memory();
     const size_t length = mapped_size(size);
-    CUmemGenericAllocationHandle handle;
-    CUdeviceptr address = 0;
-    CUmemAccessDesc access = {};
-    access.location = properties.location;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    require_success(driver.mem_create(&handle, length, &properties, 0), "cuMemCreate");
-    require_success(driver.mem_reserve(&address, length, 0, 0, 0), "cuMemAddressReserve");
-    require_success(driver.mem_map(address, length, 0, handle, 0), "cuMemMap");
-    require_success(driver.mem_set_access(address, length, &access, 1), "cuMemSetAccess");
-    require_success(driver.mem_release(handle), "cuMemRelease");
+    const CUdeviceptr address = reserve(length);
+    map_handle(address, length);
     return address;
 }
 
@@ -159,9 +213,60 @@ void unmap(CUdeviceptr address, size_t size)
     require_success(driver.mem_address_free(address, mapped_size(size)), "cuMemAddressFree");
 }
 
+CUdeviceptr map_imported(size_t size)
+{
+    const size_t length = mapped_size(size);
+    const CUdeviceptr address = reserve(length);
+    const CUmemGenericAllocationHandle handle = create(length);
+    CUmemGenericAllocationHandle imported;
+    int fd = -1;
+    require_success(driver.mem_export(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                    "cuMemExportToShareableHandle");
+    require_success(driver.mem_import(&imported, reinterpret_cast<void*>(intptr_t{fd}),
+                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                    "cuMemImportFromShareableHandle");
+    close(fd);
+    map_and_release(address, length, imported);
+    exported.emplace(address, handle);
+    return address;
+}
+
+void unmap_imported(CUdeviceptr address, size_t size)
+{
+    unmap(address, size);
+    require_success(driver.mem_release(exported.extract(address).mapped()), "cuMemRelease");
+}
+
+CUdeviceptr map_side_by_side(size_t size)
+{
+    const size_t unit = mapping_unit();
+    const size_t length = unit + mapped_size(size);
+    const CUdeviceptr range = reserve(length);
+    for (size_t offset = 0; offset < length; offset += unit)
+        map_handle(range + offset, unit);
+    return range + unit - before_boundary(size);
+}
+
+void unmap_side_by_side(CUdeviceptr address, size_t size)
+{
+    const size_t unit = mapping_unit();
+    const size_t length = unit + mapped_size(size);
+    const CUdeviceptr range = address + before_boundary(size) - unit;
+    for (size_t offset = 0; offset < length; offset += unit)
+        require_success(driver.mem_unmap(range + offset, unit), "cuMemUnmap");
+    require_success(driver.mem_address_free(range, length), "cuMemAddressFree");
+}
+
 void release(CUdeviceptr address)
 {
     require_success(driver.mem_free(address), "cuMemFree");
+}
+
+size_t free_memory()
+{
+    size_t free = 0, total = 0;
+    require_success(driver.mem_get_info(&free, &total), "cuMemGetInfo");
+    return free;
 }
 
 void copy_in(CUdeviceptr target, const void* source, size_t size)

@@ -14,14 +14,25 @@ namespace ucptest::cuda {
 // primary context of device (ordinal modulo the number of devices) and makes it current for the
 // calling thread. Never called before fork.
 bool available(int ordinal);
+// Makes that context current for another thread; true.
+bool attach_thread();
 
 CUdeviceptr allocate(size_t size);
 CUdeviceptr allocate_managed(size_t size);
 CUdeviceptr allocate_from_pool(size_t size);
 void release(CUdeviceptr address);
+size_t free_memory(); // bytes that the device has left
 // Memory of cuMemCreate, on whole pages of the device.
 CUdeviceptr map(size_t size);
 void unmap(CUdeviceptr address, size_t size);
+// The same by a handle that was imported, as another process's is.
+CUdeviceptr map_imported(size_t size);
+void unmap_imported(CUdeviceptr address, size_t size);
+// Several handles of cuMemCreate mapped side by side into one range, as allocators make that grow.
+// An address that is not at the beginning of the first and has size bytes behind it, which lie in
+// two handles and more if they are two bytes and more.
+CUdeviceptr map_side_by_side(size_t size);
+void unmap_side_by_side(CUdeviceptr address, size_t size);
 void copy_in(CUdeviceptr target, const void* source, size_t size);
 void copy_out(void* target, CUdeviceptr source, size_t size);
 

@@ -3,29 +3,12 @@
 // The endpoints of a rank to its peers.
 #include "endpoints.hpp"
 
-#include <cstring>
 #include <utility>
-
-#include <arpa/inet.h>
-#include <netinet/in.h>
 
 #include "failure.hpp"
 #include "in_flight.hpp"
 
 namespace ucptest {
-namespace {
-
-sockaddr_in loopback(uint16_t port)
-{
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = port;
-    return address;
-}
-
-} // namespace
-
 Endpoints::Endpoints(Ranks& ranks, Worker& worker, Connect connect, bool peer_errors)
     : ranks_(ranks), worker_(worker), peer_errors_(peer_errors),
       endpoints_(static_cast<size_t>(ranks.count()))
@@ -34,12 +17,6 @@ Endpoints::Endpoints(Ranks& ranks, Worker& worker, Connect connect, bool peer_er
         connect_by_address();
     else
         connect_as_client_and_server();
-}
-
-Endpoints::~Endpoints()
-{
-    if (listener_ != nullptr)
-        ucp_listener_destroy(listener_);
 }
 
 void Endpoints::create(int peer, ucp_ep_params_t& params)
@@ -69,31 +46,17 @@ void Endpoints::connect_by_address()
     }
 }
 
-uint16_t Endpoints::listen()
-{
-    const sockaddr_in address = loopback(0);
-    ucp_listener_params_t params = {};
-    params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-    params.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);
-    params.sockaddr.addrlen = sizeof(address);
-    params.conn_handler.cb = [](ucp_conn_request_h request, void* argument) {
-        static_cast<Endpoints*>(argument)->pending_request_ = request;
-    };
-    params.conn_handler.arg = this;
-    require_ok(ucp_listener_create(worker_.handle(), &params, &listener_), "ucp_listener_create");
-    ucp_listener_attr_t attributes = {};
-    attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-    require_ok(ucp_listener_query(listener_, &attributes), "ucp_listener_query");
-    sockaddr_in bound;
-    std::memcpy(&bound, &attributes.sockaddr, sizeof(bound));
-    return bound.sin_port;
-}
-
 // Clients connect one after another, so the server knows whose request it has.
 void Endpoints::connect_as_client_and_server()
 {
     if (ranks_.rank() == 0) {
-        const uint16_t port = listen();
+        listener_.emplace(
+            worker_,
+            [](ucp_conn_request_h request, void* self) {
+                static_cast<Endpoints*>(self)->pending_request_ = request;
+            },
+            this);
+        const uint16_t port = listener_->port();
         for (int peer : ranks_.peers()) {
             ranks_.send(peer, {static_cast<uint8_t>(port & 0xff), static_cast<uint8_t>(port >> 8)});
             worker_.wait([this] { return pending_request_ != nullptr; }, "a connection request");
@@ -105,11 +68,7 @@ void Endpoints::connect_as_client_and_server()
     } else {
         const Bytes port = ranks_.receive(0, worker_, "the listener's port");
         const sockaddr_in address = loopback(static_cast<uint16_t>(port.at(0) | port.at(1) << 8));
-        ucp_ep_params_t params = {};
-        params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
-        params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-        params.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);
-        params.sockaddr.addrlen = sizeof(address);
+        ucp_ep_params_t params = client_of(address);
         create(0, params);
     }
     ranks_.barrier(worker_, "connections");

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "listener.hpp"
 #include "ranks.hpp"
 #include "worker.hpp"
 
@@ -18,7 +20,6 @@ class Endpoints {
     enum class Connect { kWorkerAddress, kClientServer };
 
     Endpoints(Ranks& ranks, Worker& worker, Connect connect, bool peer_errors);
-    ~Endpoints();
     Endpoints(const Endpoints&) = delete;
     Endpoints& operator=(const Endpoints&) = delete;
 
@@ -38,15 +39,14 @@ class Endpoints {
 
     void connect_by_address();
     void connect_as_client_and_server();
-    uint16_t listen();
     void create(int peer, ucp_ep_params_t& params);
 
     Ranks& ranks_;
     Worker& worker_;
     bool peer_errors_;
     std::vector<Endpoint> endpoints_; // by rank; an endpoint's address is its handler's argument
-    ucp_listener_h listener_ = nullptr;
     ucp_conn_request_h pending_request_ = nullptr;
+    std::optional<Listener> listener_;
 };
 
 } // namespace ucptest

@@ -191,10 +191,10 @@ void InFlight::get(ucp_ep_h ep, const View& view, uint64_t source, ucp_rkey_h rk
     started(ucp_get_nbx(ep, view.buffer, view.count, source, rkey, &param), "ucp_get_nbx");
 }
 
-void InFlight::atomic(ucp_ep_h ep, ucp_atomic_op_t opcode, const uint64_t* operand, uint64_t* reply,
-                      uint64_t target, ucp_rkey_h rkey)
+void InFlight::atomic(ucp_ep_h ep, ucp_atomic_op_t opcode, const void* operand, void* reply,
+                      uint64_t target, ucp_rkey_h rkey, size_t size)
 {
-    auto param = parameters(ucp_dt_make_contig(sizeof(uint64_t)), expect());
+    auto param = parameters(ucp_dt_make_contig(size), expect());
     if (reply != nullptr) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
         param.reply_buffer = reply;

@@ -32,10 +32,10 @@ class InFlight {
     void stream_receive(ucp_ep_h ep, const View& view, size_t length);
     void put(ucp_ep_h ep, const View& view, uint64_t target, ucp_rkey_h rkey);
     void get(ucp_ep_h ep, const View& view, uint64_t source, ucp_rkey_h rkey);
-    // 64 bits. reply: where the fetched value goes (nullptr: nothing is fetched); for
+    // size: 4 or 8 bytes. reply: where the fetched value goes (nullptr: nothing is fetched); for
     // compare-and-swap it holds the swap value beforehand.
-    void atomic(ucp_ep_h ep, ucp_atomic_op_t opcode, const uint64_t* operand, uint64_t* reply,
-                uint64_t target, ucp_rkey_h rkey);
+    void atomic(ucp_ep_h ep, ucp_atomic_op_t opcode, const void* operand, void* reply,
+                uint64_t target, ucp_rkey_h rkey, size_t size = sizeof(uint64_t));
     void flush(ucp_ep_h ep);
     void close(ucp_ep_h ep, bool force);
 

@@ -15,6 +15,7 @@ namespace ucptest {
 namespace {
 
 constexpr size_t kAlignment = 256;
+constexpr size_t kAroundSlice = 64 << 20;
 
 CUdeviceptr device_address(const void* address)
 {
@@ -32,10 +33,16 @@ const char* name(MemoryKind kind)
         return "readonly";
     case MemoryKind::kCuda:
         return "cuda";
+    case MemoryKind::kSlice:
+        return "slice";
     case MemoryKind::kPool:
         return "pool";
     case MemoryKind::kVmm:
         return "vmm";
+    case MemoryKind::kImported:
+        return "imported";
+    case MemoryKind::kSegments:
+        return "segments";
     case MemoryKind::kManaged:
         return "managed";
     }
@@ -45,7 +52,8 @@ const char* name(MemoryKind kind)
 MemoryKind memory_kind(const std::string& text)
 {
     for (MemoryKind kind : {MemoryKind::kHost, MemoryKind::kReadOnly, MemoryKind::kCuda,
-                            MemoryKind::kPool, MemoryKind::kVmm, MemoryKind::kManaged})
+                            MemoryKind::kSlice, MemoryKind::kPool, MemoryKind::kVmm,
+                            MemoryKind::kImported, MemoryKind::kSegments, MemoryKind::kManaged})
         if (text == name(kind))
             return kind;
     throw Failure("unknown memory kind " + text);
@@ -58,8 +66,11 @@ ucs_memory_type_t ucs_type(MemoryKind kind)
     case MemoryKind::kReadOnly:
         return UCS_MEMORY_TYPE_HOST;
     case MemoryKind::kCuda:
+    case MemoryKind::kSlice:
     case MemoryKind::kPool:
     case MemoryKind::kVmm:
+    case MemoryKind::kImported:
+    case MemoryKind::kSegments:
         return UCS_MEMORY_TYPE_CUDA;
     case MemoryKind::kManaged:
         return UCS_MEMORY_TYPE_CUDA_MANAGED;
@@ -82,11 +93,20 @@ Memory::Memory(MemoryKind kind, size_t size) : kind_(kind), size_(size)
     case MemoryKind::kCuda:
         address_ = reinterpret_cast<void*>(cuda::allocate(size));
         break;
+    case MemoryKind::kSlice:
+        address_ = reinterpret_cast<void*>(cuda::allocate(kAroundSlice + size) + kAroundSlice / 2);
+        break;
     case MemoryKind::kPool:
         address_ = reinterpret_cast<void*>(cuda::allocate_from_pool(size));
         break;
     case MemoryKind::kVmm:
         address_ = reinterpret_cast<void*>(cuda::map(size));
+        break;
+    case MemoryKind::kImported:
+        address_ = reinterpret_cast<void*>(cuda::map_imported(size));
+        break;
+    case MemoryKind::kSegments:
+        address_ = reinterpret_cast<void*>(cuda::map_side_by_side(size));
         break;
     case MemoryKind::kManaged:
         address_ = reinterpret_cast<void*>(cuda::allocate_managed(size));
@@ -102,6 +122,12 @@ Memory::~Memory()
         munmap(address_, size_ + 1);
     else if (kind_ == MemoryKind::kVmm)
         cuda::unmap(device_address(address_), size_);
+    else if (kind_ == MemoryKind::kImported)
+        cuda::unmap_imported(device_address(address_), size_);
+    else if (kind_ == MemoryKind::kSlice)
+        cuda::release(device_address(address_) - kAroundSlice / 2);
+    else if (kind_ == MemoryKind::kSegments)
+        cuda::unmap_side_by_side(device_address(address_), size_);
     else
         cuda::release(device_address(address_));
 }

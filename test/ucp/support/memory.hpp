@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Memory of a kind: host, host that only store() may write, CUDA device (of cuMemAlloc, of a pool,
-// of cuMemCreate) or CUDA managed, all used through the same three calls.
+// Memory of a kind: host, host that only store() may write, CUDA device (of cuMemAlloc, a slice of
+// an allocation of 64 MiB more, of a pool, of cuMemCreate, imported) or CUDA managed, all used
+// through the same three calls.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,17 @@
 
 namespace ucptest {
 
-enum class MemoryKind { kHost, kReadOnly, kCuda, kPool, kVmm, kManaged };
+enum class MemoryKind {
+    kHost,
+    kReadOnly,
+    kCuda,
+    kSlice,
+    kPool,
+    kVmm,
+    kImported,
+    kSegments,
+    kManaged
+};
 
 const char* name(MemoryKind kind);
 MemoryKind memory_kind(const std::string& name); // throws Failure

@@ -52,6 +52,13 @@ Report* report = nullptr; // the process's
 
 } // namespace
 
+int skip_without_cuda(int rank)
+{
+    if (rank == 0)
+        std::printf("skipped: no CUDA driver with a device\n");
+    return kSkip;
+}
+
 Report::Report(std::string who) : who_(std::move(who))
 {
     struct sigaction action = {};

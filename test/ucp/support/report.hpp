@@ -8,6 +8,12 @@
 
 namespace ucptest {
 
+// What a program that has not tested anything returns, to automake.
+inline constexpr int kSkip = 77;
+
+// Says, as rank 0, that there is no GPU to test with. kSkip.
+int skip_without_cuda(int rank);
+
 class Report {
   public:
     // who precedes every line that is printed. One a process. From here on an exception that

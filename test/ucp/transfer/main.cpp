@@ -16,15 +16,16 @@
 namespace ucptest {
 namespace {
 
-constexpr int kSkip = 77;
 constexpr size_t kWindowBytes = 4 << 20; // of one peer and direction
 
 const char* const kUsage =
     "usage: ucp_transfer [options]\n"
     "  --ops LIST        tag tag_unexpected tag_sync am am_eager am_rndv stream put get\n"
     "                    atomic_add atomic_fadd atomic_swap atomic_cswap atomic_bitwise\n"
-    "  --kinds LIST      near:far of host, cuda, managed, or all of these; pool, vmm: device\n"
-    "                    memory of cuMemAllocAsync, of cuMemCreate; readonly: host memory to\n"
+    "  --kinds LIST      near:far of host, cuda, managed, or all of these; pool, vmm, segments: "
+    "device\n"
+    "                    memory of cuMemAllocAsync, of cuMemCreate; slice: of an allocation of\n"
+    "                    64 MiB more; imported: that no HCA takes; readonly: host memory to\n"
     "                    send from (default host:host)\n"
     "  --sizes LIST      bytes (default 0,1,7,8,63,4095,4097,65536,1048576,34603008)\n"
     "  --layouts LIST    near:far of contig, iov (default contig:contig)\n"
@@ -244,11 +245,8 @@ int run(int argc, char** argv)
     }
     Ranks ranks(options.ranks);
     Report report(format("rank %d", ranks.rank()));
-    if (needs_cuda(options) && !cuda::available(ranks.rank())) {
-        if (ranks.rank() == 0)
-            std::printf("skipped: no CUDA driver with a device\n");
-        return kSkip;
-    }
+    if (needs_cuda(options) && !cuda::available(ranks.rank()))
+        return skip_without_cuda(ranks.rank());
     const int result = run_cases(options, ranks, report);
     const int failed = ranks.join();
     if (failed > 0 && result == EXIT_SUCCESS) {

@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // The syntax of UCX_TLS.
-#include "plugin/transport_list.hpp"
+#include "abi/transport_list.hpp"
 
-namespace gdr::plugin {
+namespace gdr::abi {
 
 namespace {
 
@@ -45,4 +45,4 @@ bool names_transport(std::string_view list, std::string_view name)
     return mentions.by_name && !mentions.negated;
 }
 
-} // namespace gdr::plugin
+} // namespace gdr::abi

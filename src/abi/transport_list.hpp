@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-namespace gdr::plugin {
+namespace gdr::abi {
 
 // Whether list, as in UCX_TLS ("all", "gdr,tcp", "^sm", "rc:aux"), admits the transport of this
 // name.
@@ -14,4 +14,4 @@ bool lists_transport(std::string_view list, std::string_view name);
 // Whether it asks for the transport by its own name, and not only for all.
 bool names_transport(std::string_view list, std::string_view name);
 
-} // namespace gdr::plugin
+} // namespace gdr::abi

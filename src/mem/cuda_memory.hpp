@@ -1,0 +1,19 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Whether memory is CUDA's. The driver is asked only about what is not known to be ordinary host
+// memory.
+#pragma once
+
+#include "cuda/pointer.hpp"
+
+#include <optional>
+
+namespace gdr::mem {
+
+// The device or managed memory that an address belongs to, ready to be read by others than its own
+// streams (cuda::finish_memops); nothing for host memory. keep_host_pages: ordinary host memory may
+// be remembered, since unmapping is seen. Throws cuda::Error. Any thread.
+std::optional<cuda::Pointer> find_cuda_memory(const cuda::Driver& driver, const void* address,
+                                              bool keep_host_pages);
+
+} // namespace gdr::mem

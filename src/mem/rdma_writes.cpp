@@ -1,0 +1,58 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Flushing by the CUDA driver, in the GPUs' primary contexts.
+#include "mem/rdma_writes.hpp"
+
+#include <algorithm>
+
+namespace gdr::mem {
+
+RdmaWrites& RdmaWrites::instance()
+{
+    static auto& instance = *new RdmaWrites; // the driver goes before static objects do
+    return instance;
+}
+
+void RdmaWrites::add(CUdevice gpu)
+{
+    const std::lock_guard guard(lock_);
+    unordered_.insert(gpu);
+    needed_.store(true, std::memory_order_relaxed);
+}
+
+void RdmaWrites::begin(const cuda::Driver& driver, CUdevice gpu)
+{
+    const std::lock_guard guard(lock_);
+    const size_t count = count_.load(std::memory_order_relaxed);
+    const auto is_of_gpu = [gpu](const auto& context) { return context->device() == gpu; };
+    if (!unordered_.contains(gpu) || count == kMost ||
+        std::any_of(contexts_.begin(), contexts_.begin() + count, is_of_gpu))
+        return;
+    contexts_[count] = std::make_unique<cuda::PrimaryContext>(driver, gpu);
+    count_.store(count + 1, std::memory_order_release);
+}
+
+CUresult RdmaWrites::flush() const
+{
+    const size_t count = count_.load(std::memory_order_acquire);
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; i < count; ++i) {
+        const cuda::Driver* driver = cuda::loaded_driver();
+        if (driver == nullptr)
+            break; // in a forked child
+        const CUresult flushed = [&] {
+            try {
+                const cuda::CurrentContext current(*driver, contexts_[i]->handle());
+                return driver->cuFlushGPUDirectRDMAWrites(
+                    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
+            } catch (const cuda::Error& error) {
+                return error.result();
+            }
+        }();
+        result = result == CUDA_SUCCESS ? flushed : result;
+    }
+    return result;
+}
+
+} // namespace gdr::mem

@@ -1,0 +1,80 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Asking the caches, and remembering the answer for as long as their registrations stay.
+#include "mem/reach.hpp"
+
+#include "mem/cache.hpp"
+#include "mem/caches.hpp"
+#include "mem/hash.hpp"
+
+#include <algorithm>
+
+namespace gdr::mem {
+namespace {
+
+// What a thread found out.
+struct Answer {
+    uint64_t buffer_id = 0;
+    uint64_t changes = 0; // Cache::changes() before it was found out
+    bool staged = false;
+    uintptr_t start = 0; // it holds for
+    uintptr_t end = 0;
+};
+
+// The last ones, by the beginning of the allocation that they are for, or by the address asked
+// about where they are for a part.
+struct Answers {
+    static constexpr unsigned kBits = 7;
+    static constexpr unsigned kShift = 12;
+    Answer answers[size_t{1} << kBits];
+
+    Answer& slot(uintptr_t address) { return answers[hash_page<kBits>(address >> kShift)]; }
+};
+thread_local Answers last;
+
+Reach ask(uintptr_t address, size_t length)
+{
+    Reach result;
+    Caches::instance().visit([&](const std::vector<Cache*>& caches) {
+        const bool any_used = std::ranges::any_of(caches, &Cache::serves_device_memory);
+        for (Cache* cache : caches) {
+            if (any_used && !cache->serves_device_memory())
+                continue;
+            const Cache::Proof proof = cache->prove(address, length);
+            if (proof.outcome == Cache::Proof::Outcome::not_asked)
+                continue;
+            if (!proof.limit.empty())
+                result.limit = proof.limit;
+            if (proof.outcome == Cache::Proof::Outcome::refused) {
+                result = {true, address, address + length, proof.limit};
+                break;
+            }
+            result.start = std::max(result.start, proof.start);
+            result.end = std::min(result.end, proof.end);
+        }
+    });
+    return result;
+}
+
+} // namespace
+
+Reach reach(const cuda::Pointer& memory, uintptr_t address, size_t length)
+{
+    const uint64_t changes = Cache::changes();
+    for (const uintptr_t key : {memory.base, address}) {
+        const Answer& known = last.slot(key);
+        if (known.buffer_id == memory.buffer_id && known.changes == changes &&
+            known.start <= address && address + length <= known.end)
+            return {known.staged, known.start, known.end, {}};
+    }
+    Reach found = ask(address, length);
+    // The id says nothing about the mappings behind the first.
+    if (address + length <= memory.end()) {
+        const bool all = found.start <= memory.base && memory.end() <= found.end;
+        last.slot(all ? memory.base : address) = {memory.buffer_id, changes, found.staged,
+                                                  found.start, found.end};
+    }
+    return found;
+}
+
+} // namespace gdr::mem

@@ -1,0 +1,79 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Finding, adding and removing acceptors.
+#include "rc/acceptors.hpp"
+
+#include <utility>
+
+namespace gdr::rc {
+
+Acceptor* Acceptors::find(const AcceptorName& name)
+{
+    auto peer = by_peer_.find(name.peer);
+    if (peer == by_peer_.end()) {
+        return nullptr;
+    }
+    auto found = peer->second.find(name.connection);
+    return found != peer->second.end() ? &found->second : nullptr;
+}
+
+const char* Acceptors::full(uint64_t peer, size_t ending) const
+{
+    if (count_ + ending >= limit_) {
+        return "UCX_GDR_RC_MAX_ACCEPTED";
+    }
+    auto found = by_peer_.find(peer);
+    bool peer_is_full = found != by_peer_.end() && found->second.size() >= limit_of_peer_;
+    return peer_is_full ? "UCX_GDR_RC_MAX_ACCEPTED_OF_PEER" : nullptr;
+}
+
+const Acceptor* Acceptors::add(Acceptor acceptor)
+{
+    AcceptorName name = acceptor.name;
+    questions_.push_back({Clock::now() + interval_, name});
+    ++count_;
+    return &by_peer_[name.peer].emplace(name.connection, std::move(acceptor)).first->second;
+}
+
+std::vector<verbs::QueuePair> Acceptors::remove(const AcceptorName& name)
+{
+    std::vector<verbs::QueuePair> removed;
+    if (Acceptor* acceptor = find(name); acceptor != nullptr) {
+        removed.push_back(std::move(acceptor->qp));
+        --count_;
+        auto peer = by_peer_.find(name.peer);
+        peer->second.erase(name.connection);
+        if (peer->second.empty()) {
+            by_peer_.erase(peer);
+        }
+    }
+    return removed;
+}
+
+std::vector<verbs::QueuePair> Acceptors::remove_all(uint64_t peer)
+{
+    std::vector<verbs::QueuePair> removed;
+    if (auto acceptors = by_peer_.extract(peer)) {
+        for (auto& [connection, acceptor] : acceptors.mapped()) {
+            removed.push_back(std::move(acceptor.qp));
+        }
+        count_ -= removed.size();
+    }
+    return removed;
+}
+
+Acceptor* Acceptors::next_question()
+{
+    for (auto now = Clock::now(); next() <= now;) {
+        Acceptor* acceptor = find(questions_.front().name);
+        if (acceptor != nullptr) {
+            questions_.front().due = now + interval_;
+            questions_.splice(questions_.end(), questions_, questions_.begin());
+            return acceptor;
+        }
+        questions_.pop_front();
+    }
+    return nullptr;
+}
+
+} // namespace gdr::rc

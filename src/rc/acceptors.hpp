@@ -1,0 +1,81 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The queue pairs that an interface made for its peers' endpoints. There are so many in all and of
+// one peer at most, and peers are asked now and then whether they are still there: what a killed
+// process left behind goes.
+#pragma once
+
+#include "rc/address.hpp"
+#include "verbs/queue_pair.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <unordered_map>
+#include <vector>
+
+namespace gdr::rc {
+
+struct AcceptorName {
+    uint64_t peer;       // incarnation of the peer's interface
+    uint64_t connection; // the peer's name for the connection
+};
+
+struct Acceptor {
+    verbs::QueuePair qp;
+    AcceptorName name;
+    uint32_t psn;
+    // of the peer: where it is asked
+    DeviceAddress device;
+    uint32_t handshake_qpn;
+    uint32_t handshake_qkey;
+    unsigned unanswered = 0; // questions
+};
+
+class Acceptors {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    // limit: in all. interval: between questions.
+    Acceptors(size_t limit, size_t limit_of_peer, Clock::duration interval)
+        : limit_(limit), limit_of_peer_(limit_of_peer), interval_(interval)
+    {
+    }
+
+    // NULL: there is none of that name.
+    Acceptor* find(const AcceptorName& name);
+
+    // Whether the peer may have one more, while so many others end. The limit that speaks against
+    // it, or NULL.
+    const char* full(uint64_t peer, size_t ending) const;
+
+    const Acceptor* add(Acceptor acceptor);
+
+    // The queue pairs of those that go.
+    std::vector<verbs::QueuePair> remove(const AcceptorName& name);
+    std::vector<verbs::QueuePair> remove_all(uint64_t peer);
+
+    // Takes the next acceptor whose peer it is time to ask; NULL: none. Each is due again later.
+    Acceptor* next_question();
+    Clock::time_point next() const
+    {
+        return questions_.empty() ? Clock::time_point::max() : questions_.front().due;
+    }
+
+    void clear() { by_peer_.clear(); }
+
+  private:
+    struct Question {
+        Clock::time_point due;
+        AcceptorName name; // may be gone
+    };
+
+    const size_t limit_;
+    const size_t limit_of_peer_;
+    const Clock::duration interval_;
+    size_t count_ = 0;
+    std::unordered_map<uint64_t, std::unordered_map<uint64_t, Acceptor>> by_peer_;
+    std::list<Question> questions_; // in their order: all have the same interval
+};
+
+} // namespace gdr::rc

@@ -1,0 +1,263 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Put and get of buffers that nobody has looked at. UCP's protocols v1 ask of no local buffer
+// whether it is GPU memory: up to 16 KiB they give it to the short put, or have it written by the
+// CPU at the end of a buffered get (the buffer is what the callback is called with). So these two
+// look themselves, and take GPU memory the zero-copy way.
+//
+// And v1 ask for zero-copy of memory that no HCA registers, managed memory that is: in lists of
+// segments, without a registration, and in large puts and gets. The CPU reaches it, so it passes
+// through the interface's buffers.
+#include "abi/border.hpp"
+#include "abi/completion.hpp"
+#include "mem/cuda_memory.hpp"
+#include "rc/gather.hpp"
+#include "rc/memory_domain.hpp"
+#include "rc/refusal.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+namespace gdr::rc {
+namespace {
+
+struct Local {
+    mem::Region* region = nullptr; // of GPU memory; nullptr for memory that the CPU reaches
+    ucs_status_t status = UCS_OK;  // why GPU memory could not be registered, or told from other
+};
+
+Local look_at(Iface& iface, const void* address, size_t length)
+{
+    Local local;
+    local.status = abi::guarded("rc: put or get", [&] {
+        const auto memory =
+            mem::find_cuda_memory(*cuda::loaded_driver(), address, iface.keep_host_pages);
+        if (!memory || memory->kind == cuda::MemoryKind::managed)
+            return UCS_OK;
+        uct_mem_h memh = nullptr;
+        const ucs_status_t status =
+            iface.domain.reg(const_cast<void*>(address), length, true, &memh);
+        local.region = static_cast<mem::Region*>(memh);
+        return status;
+    });
+    return local;
+}
+
+void release_region(const SendOp& op)
+{
+    mem::Cache::release(static_cast<mem::Region*>(op.result));
+}
+
+struct Piece {
+    const void* start;
+    size_t length;
+};
+
+size_t pack_piece(void* buffer, void* arg)
+{
+    const auto& piece = *static_cast<const Piece*>(arg);
+    std::memcpy(buffer, piece.start, piece.length);
+    return piece.length;
+}
+
+// What takes several buffers gets all of them at once or none.
+size_t pieces(const Iface& iface, size_t length)
+{
+    return (length + iface.segment_size - 1) / iface.segment_size;
+}
+bool has_room(Endpoint& ep, size_t count)
+{
+    const Iface& iface = ep.iface();
+    ep.needs_several = std::min(ep.tx_available, iface.tx_available) < static_cast<int>(count) ||
+                       iface.buffers->available() < count;
+    return !ep.needs_several;
+}
+
+// Calls function with the offset and length of each piece, as long as it succeeds.
+ucs_status_t for_each_piece(const Iface& iface, size_t length, auto function)
+{
+    for (size_t done = 0; done < length; done += iface.segment_size) {
+        const ucs_status_t status =
+            function(done, std::min<size_t>(length - done, iface.segment_size));
+        if (UCS_STATUS_IS_ERR(status))
+            return status;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t put_buffered(uct_ep_h tl_ep, const void* buffer, size_t length, uint64_t remote_addr,
+                          uct_rkey_t rkey)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    if (!has_room(ep, pieces(ep.iface(), length))) [[unlikely]]
+        return ep.unavailable();
+    return for_each_piece(ep.iface(), length, [&](size_t done, size_t size) {
+        Piece piece{static_cast<const std::byte*>(buffer) + done, size};
+        const ssize_t sent = ep_put_bcopy(tl_ep, pack_piece, &piece, remote_addr + done, rkey);
+        return sent < 0 ? static_cast<ucs_status_t>(sent) : UCS_OK;
+    });
+}
+
+// The last piece completes after all others, and fails where one of them does.
+ucs_status_t get_buffered(uct_ep_h tl_ep, void* buffer, size_t length, uint64_t remote_addr,
+                          uct_rkey_t rkey, uct_completion_t* comp)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    if (!has_room(ep, pieces(ep.iface(), length))) [[unlikely]]
+        return ep.unavailable();
+    const auto unpack = [](void* to, const void* from, size_t size) {
+        std::memcpy(to, from, size);
+    };
+    const ucs_status_t status = for_each_piece(ep.iface(), length, [&](size_t done, size_t size) {
+        return ep_get_bcopy(tl_ep, unpack, static_cast<std::byte*>(buffer) + done, size,
+                            remote_addr + done, rkey, done + size == length ? comp : nullptr);
+    });
+    return status == UCS_OK ? UCS_INPROGRESS : status;
+}
+
+// Protocols v1 of UCX 1.14 and 1.15 do not even ask for a registration of managed memory, and pass
+// the handle of whatever the request was used for before.
+bool all_registered(const uct_iov_t* iov, size_t iovcnt)
+{
+    return std::all_of(iov, iov + iovcnt, [](const uct_iov_t& part) {
+        const auto* region = static_cast<const mem::Region*>(part.memh);
+        const size_t length = part.length * part.count;
+        return length == 0 || (region != nullptr &&
+                               region->covers(reinterpret_cast<uintptr_t>(part.buffer), length));
+    });
+}
+
+// Such memory passes through the buffers in one piece only. UCS_OK, or why not.
+ucs_status_t check_unregistered(const Endpoint& ep, const char* call, const uct_iov_t* iov,
+                                size_t iovcnt)
+{
+    const Limit pieces{"the number of pieces, one of them not registered,", iovcnt, 1};
+    const Limit length = limit_length(iov->length * iov->count, ep.iface().max_zcopy);
+    return exceeded(pieces, length) ? refused(ep, call, {pieces, length}) : UCS_OK;
+}
+
+// The caller may change the buffer once this returns, so the HCA must have read it: waits for one
+// round trip, as a short get does.
+ucs_status_t put_region(Endpoint& ep, mem::Region& region, const void* buffer, unsigned length,
+                        uint64_t remote_addr, uct_rkey_t rkey)
+{
+    const SendOp release{
+        .handler = [](Endpoint&, const SendOp& op, ucs_status_t) { release_region(op); },
+        .result = &region};
+    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), length, region.lkey};
+    ibv_send_wr wr = rdma_request(IBV_WR_RDMA_WRITE, &sge, 1, remote_addr, rkey);
+    if (const ucs_status_t status = ep.post(wr, IBV_SEND_SIGNALED); status != UCS_OK) {
+        release_region(release);
+        return status;
+    }
+    ep.remember(release);
+    ep.iface().count(static_cast<unsigned>(mem::MemoryKind::device), length);
+    return ep.iface().wait_for(ep, ep.posted);
+}
+
+} // namespace
+
+ucs_status_t ep_put_short_any(uct_ep_h tl_ep, const void* buffer, unsigned length,
+                              uint64_t remote_addr, uct_rkey_t rkey)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    if (!ep.can_post() || exceeded(limit_length(length, Iface::kMaxPutOfAnyMemory))) [[unlikely]]
+        return refused(ep, "put_short", {limit_length(length, Iface::kMaxPutOfAnyMemory)});
+    if (length == 0)
+        return ep_put_short(tl_ep, buffer, length, remote_addr, rkey);
+    const Local local = look_at(ep.iface(), buffer, length);
+    if (local.status != UCS_OK)
+        return local.status;
+    if (local.region != nullptr)
+        return put_region(ep, *local.region, buffer, length, remote_addr, rkey);
+    return length <= ep.iface().max_inline ? ep_put_short(tl_ep, buffer, length, remote_addr, rkey)
+                                           : put_buffered(tl_ep, buffer, length, remote_addr, rkey);
+}
+
+ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* arg,
+                              size_t length, uint64_t remote_addr, uct_rkey_t rkey,
+                              uct_completion_t* comp)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    if (length == 0)
+        return UCS_OK;
+    const Limit limit = limit_length(length, ep.iface().segment_size);
+    if (!ep.can_post() || limit.exceeded()) [[unlikely]]
+        return refused(ep, "get_bcopy", {limit});
+    const Local local = look_at(ep.iface(), arg, length);
+    if (local.status != UCS_OK)
+        return local.status;
+    if (local.region == nullptr)
+        return ep_get_bcopy(tl_ep, unpack, arg, length, remote_addr, rkey, comp);
+    ibv_sge sge{reinterpret_cast<uintptr_t>(arg), static_cast<uint32_t>(length),
+                local.region->lkey};
+    ibv_send_wr wr = rdma_request(IBV_WR_RDMA_READ, &sge, 1, remote_addr, rkey);
+    const SendOp op{.handler =
+                        [](Endpoint&, const SendOp& op, ucs_status_t status) {
+                            release_region(op);
+                            abi::complete(op.completion, status);
+                        },
+                    .completion = comp,
+                    .result = local.region};
+    const ucs_status_t status = post_tracked(ep, wr, op);
+    if (status == UCS_INPROGRESS)
+        ep.iface().count(static_cast<unsigned>(mem::MemoryKind::device), length);
+    else
+        release_region(op);
+    return status;
+}
+
+ucs_status_t ep_put_zcopy_any(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
+                              uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
+{
+    if (all_registered(iov, iovcnt)) [[likely]]
+        return ep_put_zcopy(ep, iov, iovcnt, remote_addr, rkey, comp);
+    const ucs_status_t status = check_unregistered(endpoint(ep), "put_zcopy", iov, iovcnt);
+    if (status != UCS_OK) [[unlikely]]
+        return status;
+    return put_buffered(ep, iov->buffer, iov->length * iov->count, remote_addr, rkey);
+}
+
+ucs_status_t ep_get_zcopy_any(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
+                              uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
+{
+    if (all_registered(iov, iovcnt)) [[likely]]
+        return ep_get_zcopy(ep, iov, iovcnt, remote_addr, rkey, comp);
+    const ucs_status_t status = check_unregistered(endpoint(ep), "get_zcopy", iov, iovcnt);
+    if (status != UCS_OK) [[unlikely]]
+        return status;
+    return get_buffered(ep, iov->buffer, iov->length * iov->count, remote_addr, rkey, comp);
+}
+
+ucs_status_t ep_am_zcopy_any(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,
+                             const uct_iov_t* iov, size_t iovcnt, unsigned flags,
+                             uct_completion_t* comp)
+{
+    if (all_registered(iov, iovcnt)) [[likely]]
+        return ep_am_zcopy(ep, id, header, header_length, iov, iovcnt, flags, comp);
+    size_t whole = header_length;
+    for (const uct_iov_t& part : std::span(iov, iovcnt))
+        whole += part.length * part.count;
+    const Endpoint& sender = endpoint(ep);
+    const Limit limit = limit_length(whole, sender.iface().segment_size);
+    if (exceeded(limit, limit_header(header_length))) [[unlikely]]
+        return refused(sender, "am_zcopy", {limit, limit_header(header_length)});
+    const auto pack = [&](std::byte* buffer) {
+        std::memcpy(buffer, header, header_length);
+        size_t length = header_length;
+        for (const uct_iov_t& part : std::span(iov, iovcnt)) {
+            std::memcpy(buffer + length, part.buffer, part.length * part.count);
+            length += part.length * part.count;
+        }
+        return length;
+    };
+    const auto call = [](void* buffer, void* arg) {
+        return (*static_cast<decltype(pack)*>(arg))(static_cast<std::byte*>(buffer));
+    };
+    const ssize_t sent =
+        ep_am_bcopy(ep, id, call, const_cast<void*>(static_cast<const void*>(&pack)), flags);
+    return sent < 0 ? static_cast<ucs_status_t>(sent) : UCS_OK;
+}
+
+} // namespace gdr::rc

@@ -1,0 +1,56 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// From the error state to destruction.
+#include "rc/ending.hpp"
+
+#include <utility>
+
+namespace gdr::rc {
+namespace {
+
+// Soft-RoCE of Linux 6.1 does not say when a queue pair is done with its SRQ.
+constexpr auto kPatience = std::chrono::seconds(1);
+
+} // namespace
+
+void EndingQueuePairs::end(verbs::QueuePair qp)
+{
+    ibv_qp* key = qp.get();
+    auto deadline = Clock::now() + kPatience;
+    ending_.emplace(key, Ending{std::move(qp), deadline});
+    deadlines_.emplace_back(deadline, key);
+    verbs::to_error(key);
+}
+
+void EndingQueuePairs::last_wqe_reached(ibv_qp* qp)
+{
+    if (auto found = ending_.find(qp); found != ending_.end()) {
+        reached(found->second);
+    }
+}
+
+void EndingQueuePairs::reached(Ending& ending)
+{
+    if (!std::exchange(ending.reached, true)) {
+        drain_(ending.qp.get());
+    }
+}
+
+void EndingQueuePairs::expire()
+{
+    for (auto now = Clock::now(); next() <= now; deadlines_.pop_front()) {
+        auto [deadline, qp] = deadlines_.front();
+        // Another one may have the address of one that is gone.
+        if (auto found = ending_.find(qp);
+            found != ending_.end() && found->second.deadline == deadline) {
+            reached(found->second);
+        }
+    }
+}
+
+void EndingQueuePairs::destroy(ibv_qp* qp)
+{
+    ending_.erase(qp);
+}
+
+} // namespace gdr::rc

@@ -1,0 +1,57 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The end of queue pairs that receive from the interface's SRQ. Such a one is moved to the error
+// state and destroyed only when the HCA has said that it uses no more receives, and the interface
+// has taken its last completions: what was received is delivered, what broke off gives its receive
+// back.
+#pragma once
+
+#include "verbs/queue_pair.hpp"
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <unordered_map>
+#include <utility>
+
+namespace gdr::rc {
+
+class EndingQueuePairs {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    // drain: the completions of this queue pair are all in the CQ. When they have been polled,
+    // destroy() is to be called. Runs in the caller of the functions below.
+    explicit EndingQueuePairs(std::function<void(ibv_qp*)> drain) : drain_(std::move(drain)) {}
+
+    void end(verbs::QueuePair qp);
+
+    // The HCA says so. Of any queue pair of the interface.
+    void last_wqe_reached(ibv_qp* qp);
+
+    // HCAs that do not say it have to be believed after a while.
+    void expire();
+
+    void destroy(ibv_qp* qp);
+
+    size_t size() const { return ending_.size(); }
+    Clock::time_point next() const // when expire() has something to do
+    {
+        return deadlines_.empty() ? Clock::time_point::max() : deadlines_.front().first;
+    }
+
+  private:
+    struct Ending {
+        verbs::QueuePair qp;
+        Clock::time_point deadline;
+        bool reached = false;
+    };
+
+    void reached(Ending& ending);
+
+    const std::function<void(ibv_qp*)> drain_;
+    std::unordered_map<ibv_qp*, Ending> ending_;
+    std::deque<std::pair<Clock::time_point, ibv_qp*>> deadlines_;
+};
+
+} // namespace gdr::rc

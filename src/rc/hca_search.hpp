@@ -1,0 +1,33 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Whether any HCA can be used. UCX opens the HCAs one after another and drops those without a
+// usable port; when it has dropped them all it only says that there is no transport. Here it is
+// said why.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace gdr::rc {
+
+class HcaSearch {
+  public:
+    // UCX is told of these HCAs.
+    void begin(const std::vector<std::string>& names);
+    // One has been opened. unusable: why each of its ports that cannot be used cannot; empty too
+    // where it has been told already.
+    void looked_at(const std::string& name, bool usable, const std::string& unusable);
+
+  private:
+    std::mutex mutex_;
+    size_t expected_ = 0;
+    bool any_usable_ = false;
+    bool said_ = false;                          // by this process
+    std::map<std::string, std::string> reasons_; // by HCA
+};
+
+HcaSearch& hca_search();
+
+} // namespace gdr::rc

@@ -1,0 +1,96 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// One eventfd, which the log of unmapped memory and the caches write to, and one timer, whatever
+// the number of collectors.
+#include "rc/memory_collector.hpp"
+
+#include "abi/border.hpp"
+#include "abi/host.hpp"
+#include "mem/cache.hpp"
+#include "mem/caches.hpp"
+#include "mem/unmap_log.hpp"
+#include "verbs/error.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <stdexcept>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace gdr::rc {
+namespace {
+
+constexpr double kPeriod = 1; // seconds
+
+std::mutex mutex; // of what follows; adding and removing wait for the handlers
+unsigned collectors = 0;
+int timer = 0;
+
+// Open until the process ends, since threads may be about to write to it.
+int alarm_fd()
+{
+    static const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (fd < 0)
+        throw verbs::Error("eventfd for unmapped memory", errno);
+    return fd;
+}
+
+void for_each_cache(auto call)
+{
+    (void)abi::guarded("collecting memory", [&] {
+        mem::Caches::instance().visit(
+            [&](const auto& caches) { std::ranges::for_each(caches, call); });
+        return UCS_OK;
+    });
+}
+
+void on_alarm(int fd, uint8_t, void*)
+{
+    uint64_t count;
+    (void)!read(fd, &count, sizeof(count));   // nonblocking: a stale event reads nothing
+    mem::UnmapLog::instance().alarm().hush(); // what comes from here on rings again
+    for_each_cache(&mem::Cache::collect_unmapped);
+    mem::Alarm& registered = mem::Caches::instance().alarm();
+    if (registered.has_rung()) {
+        registered.hush();
+        for_each_cache(&mem::Cache::collect_freed);
+    }
+}
+
+void on_timer(int, uint8_t, void*)
+{
+    for_each_cache(&mem::Cache::collect_freed);
+}
+
+} // namespace
+
+MemoryCollector::MemoryCollector()
+{
+    std::lock_guard guard(mutex);
+    if (collectors == 0) {
+        if (abi::async_add_fd(alarm_fd(), on_alarm, nullptr) != UCS_OK)
+            throw std::runtime_error("UCX's asynchronous thread does not take the news of unmapped "
+                                     "memory");
+        if (abi::async_add_timer(kPeriod, on_timer, nullptr, &timer) != UCS_OK) {
+            abi::async_remove_fd(alarm_fd());
+            throw std::runtime_error("UCX's asynchronous thread does not look for freed memory");
+        }
+        mem::UnmapLog::instance().alarm().set(alarm_fd());
+        mem::Caches::instance().alarm().set(alarm_fd());
+    }
+    ++collectors;
+}
+
+MemoryCollector::~MemoryCollector()
+{
+    std::lock_guard guard(mutex);
+    if (--collectors == 0) {
+        mem::Caches::instance().alarm().set(-1);
+        mem::UnmapLog::instance().alarm().set(-1);
+        abi::async_remove_timer(timer);
+        abi::async_remove_fd(alarm_fd());
+    }
+}
+
+} // namespace gdr::rc

@@ -1,0 +1,54 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Calls with arguments that the interface does not take. They are refused with the status that
+// UCX's own transports give, as they are when there are no resources; the endpoint goes on.
+#pragma once
+
+#include "rc/endpoint.hpp"
+
+#include <initializer_list>
+
+namespace gdr::rc {
+
+// What one argument of a call may be.
+struct Limit {
+    const char* what;
+    size_t given;
+    size_t most;
+
+    bool exceeded() const { return given > most; }
+};
+
+// One branch for all of them. They are made anew for refused(): kept, they would cost their stores.
+inline bool exceeded(const auto&... limits)
+{
+    return (static_cast<unsigned>(limits.exceeded()) | ...) != 0;
+}
+
+inline Limit limit_id(uint8_t id)
+{
+    return {"the active message id", id, UCT_AM_ID_MAX - 1};
+}
+inline Limit limit_pieces(const Endpoint& ep, size_t iovcnt)
+{
+    return {"the number of pieces (iovcnt)", iovcnt, ep.iface().max_iov};
+}
+inline Limit limit_length(size_t given, size_t most)
+{
+    return {"the length", given, most};
+}
+inline Limit limit_header(size_t given)
+{
+    return {"the length of the header", given, kMaxHeader};
+}
+inline Limit limit_misalignment(uint64_t remote_addr, size_t size)
+{
+    return {"the remote address modulo the operand's size", remote_addr % size, 0};
+}
+
+// Why a call does nothing: the first limit that is exceeded, which is told, or what unavailable()
+// says.
+[[gnu::cold]] ucs_status_t refused(const Endpoint& ep, const char* call,
+                                   std::initializer_list<Limit> limits);
+
+} // namespace gdr::rc

@@ -1,0 +1,18 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// SipHash-2-4, a keyed hash of short messages: who does not know the key cannot tell the hash of a
+// message from chance. J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", 2012.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gdr::rc {
+
+struct [[gnu::packed]] HashKey {
+    uint64_t words[2]; // the key's bytes, little-endian
+};
+
+uint64_t siphash(const HashKey& key, const void* message, size_t length);
+
+} // namespace gdr::rc

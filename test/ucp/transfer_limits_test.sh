@@ -1,0 +1,31 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Device memory that HCAs can register in part only, since the GPU's BAR1 aperture is smaller, or not
+# at all: registered in parts, else staged, and told once.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+
+messages=tag,tag_unexpected,am,stream
+ops=$messages,put,get
+export SOFTCUDA_BAR1=16M
+run ucp_transfer --ops $ops --kinds slice:slice,host:slice --sizes 8,65536,1048576
+SOFTHCA_GPU_DIRECT=peermem run ucp_transfer --ops $ops --kinds slice:slice --sizes 8,65536
+run_v2 ucp_transfer --ops $ops --kinds slice:slice,host:slice --sizes 8,65536,1048576
+export SOFTCUDA_BAR1=512K
+run ucp_transfer --ops tag --kinds cuda:cuda,slice:slice,host:cuda --sizes 8,65536,1048576
+run_v2 ucp_transfer --ops $ops --kinds cuda:cuda,slice:slice,host:cuda --sizes 8,65536,1048576
+unset SOFTCUDA_BAR1
+protocols_v1 || messages=$ops # their put and get need memory that can be registered
+run ucp_transfer --ops $messages --kinds imported:imported,host:imported --sizes 8,65536,1048576
+run_v2 ucp_transfer --ops $ops --kinds imported:imported,host:imported --sizes 8,65536,1048576
+
+output=$(SOFTCUDA_BAR1=16M run ucp_transfer --ops tag --kinds slice:slice --sizes 65536 --iterations 3)
+echo "$output"
+[ "$(echo "$output" | grep -c 'not registered as a whole, but in parts.*BAR1')" = 2 ] || {
+    echo "FAILED: each of two ranks says once that memory is registered in parts, and why"
+    failed=1
+}
+exit $failed

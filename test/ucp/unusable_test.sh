@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# An HCA is there and cannot be used. Who names gdr in UCX_TLS is told why, once and at UCX's usual level,
+# by stock programs and under every MPI; who does not is told nothing, and has UCX's other transports.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/mpi/environment.sh
+. "$top_srcdir/test/mpi/environment.sh"
+
+export GDR_PRELOAD=$runtime$programs/.libs/libhca_defects.so:$softhca:$module
+launch=(env "LD_PRELOAD=$GDR_PRELOAD")
+
+# check WHAT LINES LOG...: so many lines say why.
+check() {
+    local what=$1 lines=$2 found
+    shift 2
+    found=$(cat "$@" | grep -cE 'gdr: .*(no HCA|is not available|is not used|not used:)')
+    if [[ $found -eq $lines ]] && [[ $lines -eq 0 || $(cat "$@" | grep -c "$expected") -eq $lines ]]; then
+        echo "ok: $what: $lines lines"
+        grep -ahm 1 -o 'gdr: .*' "$1"
+    else
+        echo "FAILED: $what: $found lines, expected $lines: $expected"
+        cat "$@"
+        failed=1
+    fi
+}
+
+# unusable EXPECTED: every way to meet the HCA of this environment.
+unusable() {
+    expected=$1
+    "${launch[@]}" ucx_info -d >"$log" 2>&1
+    check "ucx_info, UCX_TLS=gdr" 1 "$log"
+    UCX_TLS=all "${launch[@]}" ucx_info -d >"$log" 2>&1
+    check "ucx_info, UCX_TLS=all" 0 "$log"
+    UCX_TLS=tcp,self perftest_pair "$work/pair" 60 -t tag_lat -n 10 || { echo "FAILED: over tcp"; failed=1; }
+    check "ucx_perftest over tcp" 0 "$work"/pair.*
+    UCX_TLS=^ib perftest_pair "$work/pair" 60 -t tag_lat -n 10 || { echo "FAILED: by whatever there is"; failed=1; }
+    check "ucx_perftest over all but UCX's own InfiniBand" 0 "$work"/pair.*
+    ! perftest_pair "$work/pair" 60 -t tag_lat -n 10 || { echo "FAILED: without a transport"; failed=1; }
+    check "ucx_perftest, UCX_TLS=gdr: server and client" 2 "$work"/pair.*
+}
+
+echo "the port is down"
+SOFTHCA_FAULTS="down 600000 at start" unusable "softhca0:1 is down (.*cable"
+SOFTHCA_FAULTS="down 600000 at start" SOFTHCA_LINK_LAYER=ethernet unusable "is its network interface up"
+echo "two ports are down"
+SOFTHCA_FAULTS="down 600000 at start" SOFTHCA_DEVICES=2 unusable "softhca0:1 is down .*softhca1:1 is down"
+echo "no permission"
+HCA_DEFECT=forbidden unusable "Permission denied (its file in /dev/infiniband"
+echo "no device file"
+HCA_DEFECT=absent unusable "No such file or directory (its file in /dev/infiniband"
+echo "no GID"
+HCA_DEFECT=no_gid unusable "softhca0:1 has no GID (.*network interface"
+echo "no partition key"
+HCA_DEFECT=no_pkey unusable "softhca0:1 has no partition key (.*subnet manager"
+echo "no shared receive queues"
+HCA_DEFECT=no_srq unusable "softhca0:1 has no shared receive queues"
+echo "iWARP"
+HCA_DEFECT=iwarp unusable "only iWARP devices"
+
+echo "one of two ports is down"
+export SOFTHCA_FAULTS="softhca1 down 600000 at start" SOFTHCA_DEVICES=2
+perftest_pair "$work/pair" 60 -t tag_lat -n 10 || { echo "FAILED: by the other port"; failed=1; }
+check "ucx_perftest" 0 "$work"/pair.*
+
+echo "MPI, the port is down"
+export SOFTHCA_FAULTS="down 600000 at start" SOFTHCA_DEVICES=1 expected="softhca0:1 is down"
+for mpi in "${mpis[@]}"; do
+    ! calls "$mpi" 2 host 16 MPI_Send || { echo "FAILED: $mpi runs without a transport"; failed=1; }
+    check "$mpi, two ranks" 2 "$log"
+done
+exit $failed
