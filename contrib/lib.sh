@@ -7,6 +7,11 @@
 # shellcheck disable=SC2034 # used by those who source this
 jobs=$(nproc)
 
+# The builds of one source, in several directories, share their objects where there is ccache.
+if [[ -z ${CXX-} ]] && command -v ccache >/dev/null && command -v g++ >/dev/null; then
+    export CXX="ccache g++" CCACHE_NOHASHDIR=1
+fi
+
 fail() { echo "${0##*/}: $*" >&2; exit 1; }
 
 # step WHAT LOG COMMAND...: one line; on failure the end of the log, its name, and the status.
@@ -40,7 +45,7 @@ configure_in() {
     shift
     # shellcheck disable=SC2046 # no argument contains a blank
     set -- "$@" $(contrib/install-deps --configure-args)
-    stamp="$PWD $*"
+    stamp="$PWD ${CXX-} $*"
     mkdir -p "$dir"
     if [[ ! -x $dir/config.status || configure -nt $dir/config.status ||
         $(cat "$dir/configured-with" 2>/dev/null) != "$stamp" ]]; then

@@ -38,12 +38,12 @@ server_says() {
 
 # What differs from run to run or from transport to transport and is no outcome: ports, processes and
 # threads, addresses and limits; whether an operation was complete at once; which side closes first;
-# log lines' heads.
+# durations that UCX computes from its clock; log lines' heads.
 normalized() {
     sed -E -e 's/^\[[0-9.]+\] \[[^]]*\] +[a-z_]+\.[a-z]+:[0-9]+ +UCX +//' \
         -e 's/0x[0-9a-f]+/0x/g; s/fd=[0-9]+/fd/; s/port =? ?[0-9]+/port/; s/pid = [0-9]+/pid/' \
         -e 's/(client at address .*|dest_addr=.*):[0-9]+/\1/; s/(local address length:|, length|supported:) [0-9]+/\1/' \
-        -e 's|^Using .*/.*|Using the transport|; s|[(][^ ]*/[^ ]*[)]|(it)|; s|^(UCX_TLS)=.*|\1|' \
+        -e 's|^Using .*/.*|Using the transport|; s|[(][^ ]*/[^ ]*[)]|(it)|; s|^(UCX_TLS)=.*|\1|; s/^(UCX_[A-Z_]+)=[0-9.]+us$/\1/' \
         -e '/send handler called .* status 0 /d; /^error handling callback .* status -25 /d; /^failed to close ep /d' \
         -e "$drop" "$1"
 }
@@ -87,41 +87,57 @@ outcome() {
 # ---- a program with options: over UCX's own transports, then over gdr
 
 # check PROGRAM [OPTION]...: over the transports in the array "own" on host memory, then over "gdr", where there is
-# GPU memory with that too: each outcome has to be one of UCX's own. Fails where the example itself hangs, as that of
-# 1.14 does with active messages, and where it crashes or fails over each of UCX's own, as that of 1.15 does with IPv6.
+# GPU memory with that too: each outcome has to be one of UCX's own. Fails where there is none.
 check() {
-    local state memory number=0
+    local example=("$@") state memory transports with_module
     rm -f "$work"/expected.*
+    learn || return
+    compgen -G "$work/expected.*" >/dev/null || { echo "not tried: $* (it fails over ${own[*]})" && return 1; }
+    for state in "${gpu_states[@]}"; do compare "$* ($state)" "$state"; done
+    for memory in $memories; do compare "$* -m $memory" emulated -m "$memory"; done
+}
+
+# Adds the outcomes over UCX's own transports to $work/expected.*, but for those where the example itself fails. Fails
+# where it hangs, as that of 1.14 does with active messages, and where it crashes, as those of 1.15 and 1.18 do with
+# IPv6: what becomes of a program that damages its heap is chance, over any transport.
+learn() {
     gpus emulated
+    with_module=''
     for transports in "${own[@]}"; do
-        with_module='' outcome "$@"
-        ! grep -q 'status 124$' "$work/outcome" || { echo "not tried: $* (it hangs over $transports)" && return 1; }
-        ! grep -qE "$failures" "$work/outcome" || continue
-        mv "$work/outcome" "$work/expected.$((number++))"
+        outcome "${example[@]}"
+        ! grep -q 'status 124$' "$work/outcome" ||
+            { echo "not tried: ${example[*]} (it hangs over $transports)" && return 1; }
+        ! grep -qE 'status (134|139)$' "$work/outcome" ||
+            { echo "not tried: ${example[*]} (it crashes over $transports)" && return 1; }
+        grep -qE "$failures" "$work/outcome" || is_expected || mv "$work/outcome" "$(mktemp "$work/expected.XXXXXX")"
     done
-    [[ $number -gt 0 ]] || { echo "not tried: $* (it fails over ${own[*]})" && return 1; }
-    transports=$gdr with_module=:$module
-    for state in "${gpu_states[@]}"; do
-        gpus "$state"
-        compare "$* ($state)" "$@"
-    done
-    gpus emulated
-    for memory in $memories; do compare "$* -m $memory" "$@" -m "$memory"; done
 }
 
-# compare NAME PROGRAM [OPTION]...
+is_expected() {
+    local expected
+    for expected in "$work"/expected.*; do ! cmp -s "$expected" "$work/outcome" || return 0; done
+    return 1
+}
+
+# compare NAME GPUS [OPTION]...: UCX's own outcomes may differ from run to run. Before one of gdr's that is none of
+# them is a failure, UCX's own transports are asked ten times more.
 compare() {
-    local name=$1 expected
-    shift
-    outcome "$@"
-    for expected in "$work"/expected.*; do
-        ! cmp -s "$expected" "$work/outcome" || { ok "$name" && return; }
+    local name=$1 state=$2 tries
+    shift 2
+    gpus "$state"
+    transports=$gdr with_module=:$module
+    outcome "${example[@]}" "$@"
+    cp "$work/outcome" "$work/gdr"
+    for ((tries = 0; tries <= 10; tries++)); do
+        ! is_expected || { ok "$name" && return; }
+        learn || return
+        cp "$work/gdr" "$work/outcome"
     done
-    diff -a "$work/expected.0" "$work/outcome" >"$work/differences"
-    not_ok "$name: < over ${own[0]}, > over $gdr" "$work/differences"
+    diff -a "$(compgen -G "$work/expected.*" | head -n 1)" "$work/gdr" >"$work/differences"
+    not_ok "$name: < one of those over ${own[*]}, > over $gdr" "$work/differences"
 }
 
-failures='failed on FIN message|^Failed to find supported device|status (134|139)$' # of the example itself
+failures='failed on FIN message|^Failed to find supported device' # of the example itself
 drop="" clients=1 memories="cuda cuda-managed"
 
 # ---- ucp_client_server
