@@ -165,7 +165,8 @@ bool ep_is_connected(uct_ep_h ep, const uct_device_addr_t*, const uct_iface_addr
 void ep_destroy(uct_ep_h tl_ep)
 {
     Endpoint& ep = endpoint(tl_ep);
-    bool somebody_waits = !ep.flush_waiters.empty() || ep.ops.any_of_the_user();
+    bool somebody_waits =
+        !ep.flush_waiters.empty() || ep.ops.any_of_the_user() || ep.awaited_read_modify_writes > 0;
     if (ep.failure == UCS_OK && ep.has_outstanding() && !somebody_waits) {
         // Short and buffered operations are complete for the user: they must still arrive.
         ep.closing = true;

@@ -42,6 +42,8 @@ class PendingQueue {
     uct_pending_req_t* tail_ = nullptr;
 };
 
+struct ReadModifyWrite;
+
 struct Endpoint : abi::Ep {
     // Throws verbs::Error.
     Endpoint(Iface& iface, const DeviceAddress& device, const IfaceAddress& address);
@@ -66,8 +68,8 @@ struct Endpoint : abi::Ep {
     // ---- the rest
     uint64_t id;
     int tx_reserved = 0; // what tx_available will be once nothing pends and no fence holds
-    unsigned read_modify_writes =
-        0;                // atomics that are emulated by several work requests, under way
+    unsigned read_modify_writes = 0;         // atomics that are emulated, under way
+    unsigned awaited_read_modify_writes = 0; // of these, whose end or result somebody waits for
     unsigned flushes = 0; // ever waited for: tells which atomics a flush came after
     bool fenced =
         false; // emulated atomics from before a fence are under way: nothing else may start
@@ -151,8 +153,8 @@ struct Endpoint : abi::Ep {
     // What is posted from now on waits for what was posted until now.
     void fence();
 
-    // An emulated atomic that began after so many flushes has come to its end.
-    void finish_read_modify_write(unsigned flushes_before);
+    // It has come to its end.
+    void finish_read_modify_write(const ReadModifyWrite& rmw);
 
     ucs_status_t post_refused(int error);
     ucs_status_t post_flush_marker(); // a signalled work request that writes nothing

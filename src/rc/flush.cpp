@@ -4,6 +4,7 @@
 #include "abi/completion.hpp"
 #include "abi/host.hpp"
 #include "rc/endpoint.hpp"
+#include "rc/read_modify_write.hpp"
 
 #include <utility>
 
@@ -37,11 +38,12 @@ void Endpoint::notify_flush_waiters(ucs_status_t status)
     }
 }
 
-void Endpoint::finish_read_modify_write(unsigned flushes_before)
+void Endpoint::finish_read_modify_write(const ReadModifyWrite& rmw)
 {
     --read_modify_writes;
+    awaited_read_modify_writes -= rmw.atomic.awaited();
     for (FlushWaiter& waiter : flush_waiters) {
-        waiter.atomics -= static_cast<int>(waiter.flush - flushes_before) > 0;
+        waiter.atomics -= static_cast<int>(waiter.flush - rmw.flushes) > 0;
     }
     if (read_modify_writes == 0) {
         fenced = false;

@@ -473,6 +473,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
 
     buffers.emplace(pd, settings.tx_buffers,
                     segment_size); // first: receives may do with less memory
+    words.emplace(settings.tx_buffers);
     receives.emplace(pd, settings.rx_queue_length, segment_size, headroom, alignment, align_offset);
 
     unsigned room = std::max(kSendRoom, tx_queue_length);

@@ -9,6 +9,7 @@
 #include "rc/handshake.hpp"
 #include "rc/memory_collector.hpp"
 #include "rc/port_events.hpp"
+#include "rc/read_modify_write.hpp"
 #include "rc/receive_queue.hpp"
 #include "rc/send_buffers.hpp"
 #include "rc/settings.hpp"
@@ -86,6 +87,7 @@ struct Iface : abi::Iface {
     ibv_cq* cq = nullptr;
     std::optional<SendBuffers> buffers;
     std::optional<ReceiveQueue> receives;
+    std::optional<WordsUnderWay> words; // of emulated atomics
     struct Traffic {
         uint64_t bytes;
         uint64_t operations;

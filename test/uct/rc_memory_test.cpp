@@ -3,27 +3,15 @@
 // What becomes of the RC transport's registrations when their memory goes.
 #include "rc_support.hpp"
 
-#include "emu/softhca/softhca.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-#include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 namespace rc_test {
 namespace {
-
-uint64_t deregistrations()
-{
-    static const auto read = reinterpret_cast<void (*)(struct softhca_counters*)>(
-        dlsym(RTLD_DEFAULT, "softhca_counters"));
-    struct softhca_counters counters;
-    read(&counters);
-    return counters.deregistrations;
-}
 
 TEST(Memory, UnmappedIsGivenBackWhileNothingIsTransferred)
 {
@@ -37,12 +25,12 @@ TEST(Memory, UnmappedIsGivenBackWhileNothingIsTransferred)
                 "uct_md_mem_reg");
         require(uct_md_mem_dereg(node.md(), memh), "uct_md_mem_dereg");
     }
-    const uint64_t before = deregistrations();
+    const uint64_t before = hca_counters().deregistrations;
     munmap(memory, kLength);
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (deregistrations() == before && std::chrono::steady_clock::now() < until)
+    while (hca_counters().deregistrations == before && std::chrono::steady_clock::now() < until)
         usleep(1000);
-    EXPECT_EQ(deregistrations(), before + 1);
+    EXPECT_EQ(hca_counters().deregistrations, before + 1);
 }
 
 } // namespace

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include <dlfcn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -279,6 +280,15 @@ ssize_t send_bcopy(uct_ep_h ep, uint8_t id, const std::string& data)
         return source.size();
     };
     return uct_ep_am_bcopy(ep, id, pack, const_cast<std::string*>(&data), 0);
+}
+
+struct softhca_counters hca_counters()
+{
+    static const auto read = reinterpret_cast<void (*)(struct softhca_counters*)>(
+        dlsym(RTLD_DEFAULT, "softhca_counters"));
+    struct softhca_counters counters;
+    read(&counters);
+    return counters;
 }
 
 Outcome run_self(const Variables& environment, const std::vector<std::string>& arguments,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "copy_support.hpp"
+#include "emu/softhca/softhca.h"
 
 #include <functional>
 #include <map>
@@ -142,6 +143,9 @@ void copy(void* to, const void* from, size_t length);
 
 std::string pattern(size_t length, unsigned seed);
 ssize_t send_bcopy(uct_ep_h ep, uint8_t id, const std::string& data);
+
+// What the emulated HCA did for this program.
+struct softhca_counters hca_counters();
 
 // What this program says and how it ends when it is run again, with other variables and arguments.
 struct Outcome {

@@ -1,0 +1,92 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Atomics that the HCA has not, under way. Each is made of compare-and-swaps of the aligned 64 bits
+// around its operand. Those of one endpoint on one such word would make each other's fail; so one
+// compare-and-swap is under way for a word, and what comes meanwhile goes together with the next.
+#pragma once
+
+extern "C" {
+#include <uct/api/uct.h>
+}
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gdr::rc {
+
+struct Endpoint;
+
+// What UCT asks for.
+struct Atomic {
+    uct_atomic_op_t operation;
+    uint64_t operand;
+    uint64_t compare; // of a compare-and-swap
+    unsigned size;    // bytes, 4 or 8
+    uint64_t remote_addr;
+    uct_rkey_t rkey;
+    void* result;                 // NULL: not wanted
+    uct_completion_t* completion; // may be NULL
+
+    bool awaited() const { return result != nullptr || completion != nullptr; }
+};
+
+// 64 bits of a peer's memory, as they are reached through one endpoint.
+struct RemoteWord {
+    const Endpoint* ep;
+    uct_rkey_t rkey;
+    uint64_t address;
+
+    RemoteWord(const Endpoint& endpoint, const Atomic& atomic)
+        : ep(&endpoint), rkey(atomic.rkey), address(atomic.remote_addr & ~(sizeof(uint64_t) - 1))
+    {
+    }
+    bool operator==(const RemoteWord&) const = default;
+};
+
+// One operation. Lives in a send buffer.
+struct ReadModifyWrite {
+    Atomic atomic;
+    unsigned flushes; // of the endpoint, before
+    RemoteWord word;
+    ReadModifyWrite* later = nullptr; // the next one on the word
+
+    struct { // of the first one on the word:
+        ReadModifyWrite* last;
+        ReadModifyWrite* covered; // last one that the work request under way was posted for
+        bool swap_posted;         // which is a compare-and-swap, else a READ
+        uint64_t expected;        // by it
+        uint64_t found;           // the HCA writes it
+        ReadModifyWrite* other;   // first one on another word
+    } head{};
+};
+
+// The words that operations are under way on, of all endpoints of an interface. Worker thread only.
+class WordsUnderWay {
+  public:
+    explicit WordsUnderWay(size_t most) : firsts_(std::bit_ceil(most)) {}
+
+    // The first operation on the word; where there is none, the NULL to put it in place of.
+    ReadModifyWrite*& find(const RemoteWord& word)
+    {
+        constexpr uint64_t kGolden = 0x9e3779b97f4a7c15; // 2^64 divided by the golden ratio
+        uint64_t hash = (word.address / sizeof(uint64_t) ^ word.rkey << 40 ^
+                         reinterpret_cast<uintptr_t>(word.ep)) *
+                        kGolden;
+        ReadModifyWrite** link = &firsts_[(hash >> 32) & (firsts_.size() - 1)];
+        while (*link != nullptr && (*link)->word != word) {
+            link = &(*link)->head.other;
+        }
+        return *link;
+    }
+
+  private:
+    std::vector<ReadModifyWrite*> firsts_;
+};
+
+// UCS_INPROGRESS, or why it could not begin. The caller checked can_post() and that there is a
+// buffer.
+ucs_status_t read_modify_write(Endpoint& ep, const Atomic& atomic);
+
+} // namespace gdr::rc
