@@ -131,14 +131,15 @@ const abi::OptionTable& iface_options()
              "read\n"
              "them, so that a slow receiver is not flooded. Rounded up to a power of two.",
              offsetof(Settings, window), OptionType::unsigned_int},
-            {"TIMEOUT", "60ms",
+            {"TIMEOUT", "1s",
              "How long the HCA waits for an acknowledgement before it sends again. Rounded up to\n"
              "4.096 us times a power of two.",
              offsetof(Settings, timeout), OptionType::duration},
             {"RETRY_COUNT", "6",
-             "How often the HCA sends again before the endpoint fails (0-7). A dead peer is "
-             "noticed after\n"
-             "about TIMEOUT x (RETRY_COUNT + 1). To Soft-RoCE, 7 means for ever.",
+             "How often the HCA sends again before the endpoint fails (0-7). That is after about\n"
+             "TIMEOUT x (RETRY_COUNT + 1), 7.5 s by default: so long an outage of the network may "
+             "last, and so\n"
+             "late a dead peer is noticed. To Soft-RoCE, 7 means for ever.",
              offsetof(Settings, retry_count), OptionType::unsigned_int},
             {"RNR_TIMEOUT", "1ms",
              "How long a sender is told to wait when no receive buffer is posted (0.01-491 ms).",

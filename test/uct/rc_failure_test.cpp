@@ -166,7 +166,7 @@ TEST_F(Failure, StaleAddress)
 
 TEST(Closing, PeerThatClosed)
 {
-    Node sender(Variables{{"CONNECT_TIMEOUT", "500ms"}});
+    Node sender(Variables{{"CONNECT_TIMEOUT", "500ms"}, {"TIMEOUT", "60ms"}});
     auto receiver = std::make_unique<Node>();
     Endpoint connected(sender, *receiver);
     Address address = receiver->address();

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 
 #include <sys/wait.h>
@@ -103,11 +104,16 @@ TEST(DISABLED_Faulty, SendsInOutage)
     std::printf("ended: %s\n", told ? "told" : "silence");
 }
 
-std::string end_with(const std::string& rules, const std::string& test = "Exchange")
+// With retries that end after 0.5 s, unless others are given.
+std::string end_with(const std::string& rules, const std::string& test = "Exchange",
+                     const Variables& retries = {{"UCX_GDR_RC_TIMEOUT", "60ms"},
+                                                 {"UCX_GDR_RC_RETRY_COUNT", "6"}})
 {
+    Variables environment = retries;
+    environment.emplace_back("SOFTHCA_FAULTS", rules);
+    environment.emplace_back("SOFTHCA_FABRIC", "rc_fault-" + std::to_string(getpid()));
     const Outcome outcome = run_self(
-        {{"SOFTHCA_FAULTS", rules}, {"SOFTHCA_FABRIC", "rc_fault-" + std::to_string(getpid())}},
-        {"--gtest_filter=DISABLED_Faulty." + test, "--gtest_also_run_disabled_tests"});
+        environment, {"--gtest_filter=DISABLED_Faulty." + test, "--gtest_also_run_disabled_tests"});
     EXPECT_EQ(outcome.status, 0) << rules << ":\n" << outcome.text;
     const size_t end = outcome.text.find("ended: ");
     return end == std::string::npos
@@ -158,6 +164,20 @@ TEST(Faults, DroppedPeer)
     EXPECT_EQ(end_with("softhca0 drop at 20"), "told");
     EXPECT_EQ(end_with("softhca0 drop at 1"), "told");
     EXPECT_EQ(end_with("softhca1 drop at 1"), "told");
+}
+
+// By default a network may be mended for some seconds, and a dead peer is noticed after that.
+TEST(Faults, PatienceByDefault)
+{
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(end_with("softhca0 down 3000 at 20", "Exchange", {}), "delivered");
+    const auto outage = std::chrono::steady_clock::now();
+    EXPECT_GT(outage - start, std::chrono::seconds(3));
+    EXPECT_EQ(end_with("softhca0 drop at 20", "Exchange", {}), "told");
+    const std::chrono::duration<double> notice = std::chrono::steady_clock::now() - outage;
+    RecordProperty("seconds", std::to_string(notice.count()));
+    EXPECT_GT(notice.count(), 7);
+    EXPECT_LT(notice.count(), 12);
 }
 
 TEST(Faults, Delay)
