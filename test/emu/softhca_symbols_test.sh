@@ -2,7 +2,8 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # libibverbs' own verbs find no kernel behind softhca's objects and crash: softhca takes the place of
-# every one that is given an object. And it needs none of them, as it is loaded first.
+# every one that is given an object. And it needs none of them, as it is loaded first. Neither it nor softcuda
+# offers others what the C++ library's templates left in it.
 set -u
 
 softhca=$top_builddir/src/emu/softhca/.libs/libsofthca.so
@@ -41,4 +42,12 @@ if [ -s "$work/needed" ]; then
 else
     echo "ok: no verb is needed"
 fi
+for library in "$softhca" "$top_builddir/src/emu/softcuda/.libs/libcuda.so.1"; do
+    if [ "$(nm -D --defined-only "$library" | grep -c ' _Z')" != 0 ]; then
+        echo "FAILED: ${library##*/} offers symbols of C++"
+        failed=1
+    else
+        echo "ok: ${library##*/} offers no symbols of C++"
+    fi
+done
 exit $failed
