@@ -140,11 +140,7 @@ CUresult MemoryDomain::in_any_context(auto call)
     if (current != nullptr)
         return call();
     for (CUdevice device = 0; device < static_cast<CUdevice>(sys_devices_.size()); ++device) {
-        unsigned flags;
-        int active = 0;
-        cuda::check(driver_.cuDevicePrimaryCtxGetState(device, &flags, &active),
-                    "cuDevicePrimaryCtxGetState");
-        if (active != 0) {
+        if (cuda::has_primary_context(driver_, device)) {
             cuda::PrimaryContext primary(driver_, device);
             cuda::CurrentContext in_primary(driver_, primary.handle());
             return call();

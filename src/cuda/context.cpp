@@ -27,6 +27,14 @@ PrimaryContext::~PrimaryContext()
     driver_.cuDevicePrimaryCtxRelease(device_);
 }
 
+bool has_primary_context(const Driver& driver, CUdevice device)
+{
+    unsigned flags = 0;
+    int active = 0;
+    return driver.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS &&
+           active != 0;
+}
+
 CurrentContext::CurrentContext(const Driver& driver, CUcontext context) : driver_(driver)
 {
     enter(context);

@@ -28,6 +28,10 @@ class PrimaryContext {
     CUcontext handle_ = nullptr;
 };
 
+// Whether somebody in the process holds the device's primary context. Not, too, where the driver
+// does not answer.
+bool has_primary_context(const Driver& driver, CUdevice device);
+
 // Makes a context current to the calling thread; at the end of the scope what was current before is
 // current again, also if that was none. Costs one query (10 ns) where the context is current
 // already. To be destroyed by the thread that made it, in the reverse order of making.

@@ -68,13 +68,6 @@ bool try_peermem(ibv_pd* pd, uintptr_t start, size_t length, int access, DeviceR
     return true;
 }
 
-bool is_active(const cuda::Driver& driver, CUdevice gpu)
-{
-    unsigned flags = 0;
-    int active = 0;
-    return driver.cuDevicePrimaryCtxGetState(gpu, &flags, &active) == CUDA_SUCCESS && active != 0;
-}
-
 // How a line of the report begins.
 std::string introduce(const cuda::Device& gpu, const verbs::Device& hca)
 {
@@ -173,7 +166,7 @@ GpuDirect::GpuDirect(const verbs::Device& hca, ibv_pd* pd)
         if (!gpu.sees_rdma_writes) {
             RdmaWrites::instance().add(gpu.handle);
         }
-        if (is_active(*driver, gpu.handle)) {
+        if (cuda::has_primary_context(*driver, gpu.handle)) {
             try_and_note(gpu);
         } else {
             inactive.push_back(gpu);
@@ -195,7 +188,7 @@ void GpuDirect::try_gpu(const cuda::Driver& driver, const cuda::Device& gpu,
                         const verbs::Device& hca, ibv_pd* pd)
 {
     std::string line = introduce(gpu, hca);
-    const bool active = is_active(driver, gpu.handle);
+    const bool active = cuda::has_primary_context(driver, gpu.handle);
     if (!active && !gpu.shared) {
         report_.push_back(line + "not tried yet: its compute mode is exclusive or prohibited, and "
                                  "nobody uses it here yet");
