@@ -62,8 +62,7 @@ std::string why_no_dmabuf(const Driver& driver, CUdevice device)
             "cuDeviceGetAttribute(DMA_BUF_SUPPORTED)");
         if (supported == 0)
             return "the GPU cannot export dmabufs (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0): "
-                   "this needs "
-                   "NVIDIA's open kernel modules and Linux 5.12";
+                   "this needs NVIDIA's open kernel modules and Linux 5.12";
         constexpr size_t kLength = 65536;
         PrimaryContext context(driver, device);
         void* memory = nullptr;

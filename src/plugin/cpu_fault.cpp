@@ -54,27 +54,19 @@ const char* explanation(const Culprit& culprit)
 {
     if (!culprit.is_mpi && std::strstr(culprit.library, "/libuc") != nullptr)
         return "UCX's protocols v1 let the CPU handle this operation's buffers where no HCA does: "
-               "set "
-               "UCX_PROTO_ENABLE=y, see ucx-gdr's docs/compatibility.md.";
+               "set UCX_PROTO_ENABLE=y, see ucx-gdr's docs/compatibility.md.";
     if (!culprit.is_mpi)
         return "Copy it with CUDA, or use managed memory.";
     if (has_no_buffer(culprit.function + std::strlen("MPI_")))
         return "It was progressing another operation on that buffer: an earlier one of this "
-               "process, or a "
-               "peer's (MPI_Accumulate, say). This MPI library was built without CUDA and lets the "
-               "CPU "
-               "handle that operation's buffers. Give it host memory (cuMemcpy before or after), "
-               "or use "
-               "an MPI library built with CUDA; ucx-gdr's docs/mpi.md lists the calls that take "
-               "GPU "
-               "memory.";
+               "process, or a peer's (MPI_Accumulate, say). This MPI library was built without "
+               "CUDA and lets the CPU handle that operation's buffers. Give it host memory "
+               "(cuMemcpy before or after), or use an MPI library built with CUDA; ucx-gdr's "
+               "docs/mpi.md lists the calls that take GPU memory.";
     return "This MPI library was built without CUDA and lets the CPU handle this call's buffers "
-           "(or, if "
-           "this one is none of them, those of an earlier or a peer's operation that the call "
-           "progressed). "
-           "Pass it host memory here (cuMemcpy before or after), or use an MPI library built with "
-           "CUDA; "
-           "ucx-gdr's docs/mpi.md lists the calls that take GPU memory.";
+           "(or, if this one is none of them, those of an earlier or a peer's operation that the "
+           "call progressed). Pass it host memory here (cuMemcpy before or after), or use an MPI "
+           "library built with CUDA; ucx-gdr's docs/mpi.md lists the calls that take GPU memory.";
 }
 
 Culprit find_culprit()
