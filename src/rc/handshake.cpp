@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <random>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include <utility>
@@ -32,11 +31,6 @@ constexpr auto kNextTurn = 1ms;
 constexpr auto kComplaintInterval = 1s;
 constexpr unsigned kAcceptorSends = 16;
 constexpr uint32_t kPsnMask = 0xffffff;
-
-uint32_t random_psn()
-{
-    return std::random_device{}() & kPsnMask;
-}
 
 std::chrono::steady_clock::duration to_duration(double seconds)
 {
@@ -232,7 +226,7 @@ void Handshake::begin(uint64_t id, ibv_qp* qp, const DeviceAddress& device,
 {
     Connection& connection = connections_[id];
     connection.qp = qp;
-    connection.psn = random_psn();
+    connection.psn = random_() & kPsnMask;
     connection.device = device;
     connection.iface = iface;
     connection.deadline = Clock::now() + to_duration(setup_.settings->connect_timeout);
@@ -419,7 +413,7 @@ const Acceptor* Handshake::accept(const Packet& packet)
 {
     Acceptor acceptor{};
     acceptor.name = {packet.source, packet.connection};
-    acceptor.psn = random_psn();
+    acceptor.psn = random_() & kPsnMask;
     acceptor.device = packet.device;
     acceptor.handshake_qpn = packet.handshake_qpn;
     acceptor.handshake_qkey = packet.handshake_qkey;

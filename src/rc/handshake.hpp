@@ -16,6 +16,7 @@
 #include <chrono>
 #include <deque>
 #include <mutex>
+#include <random>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -147,7 +148,8 @@ class Handshake {
     HandshakeChannel channel_;
     EndingQueuePairs ending_;
     int timer_fd_;
-    bool more_ = false; // packets wait for the next turn
+    std::random_device random_; // finding out what the CPU has takes long in a virtual machine
+    bool more_ = false;         // packets wait for the next turn
     std::unordered_map<uint64_t, Connection> connections_;
     std::set<std::pair<Clock::time_point, uint64_t>> agenda_; // of connections
     Acceptors acceptors_;
