@@ -446,8 +446,9 @@ void Process::write_pipe(Token owner, PipeRef pipe, const void* record, std::siz
     if (open_pipe == pipes_.end()) {
         const std::string path = "/proc/" + std::to_string(fabric_->processes[owner & 0xff].pid) +
                                  "/fd/" + std::to_string(pipe.fd);
+        // To read, too: so there is a reader even when the owner dies, and no SIGPIPE.
         const int fd =
-            alive(owner) ? open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+            alive(owner) ? open(path.c_str(), O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
         struct stat status;
         if (fd < 0) {
             return;
