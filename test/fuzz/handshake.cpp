@@ -2,7 +2,7 @@
 //
 // Datagrams at an interface's handshake queue pair, from anybody: random bytes, packets without the
 // proof, and packets of somebody who was given the address. Between them the interface itself
-// connects and disconnects endpoints.
+// connects and disconnects endpoints, and time passes.
 #include "target.hpp"
 #include "wire.hpp"
 
@@ -11,18 +11,19 @@
 #include "rc/iface.hpp"
 #include "rc/wire.hpp"
 
+#include <chrono>
 #include <list>
-#include <set>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 namespace {
 
 using namespace gdr::rc;
+using namespace std::chrono_literals;
 
 constexpr char kMostAccepted[] = "8";
 constexpr char kMostOfPeer[] = "4";
+constexpr auto kPatience = 6s;     // after which what nobody answers is given up
+constexpr unsigned kQuestions = 5; // and so many questions
 constexpr HashKey kPeerKey{{1, 2}};
 constexpr uint64_t kPeer = 0x5eed;
 // Never has the proof; too many bytes away from the peers for the input to make it of one.
@@ -47,7 +48,7 @@ class Target {
     void run(FuzzedDataProvider& input)
     {
         while (input.remaining_bytes() > 0) {
-            switch (input.ConsumeIntegralInRange(0, 5)) {
+            switch (input.ConsumeIntegralInRange(0, 7)) {
             case 0:
                 receive_bytes(input);
                 break;
@@ -61,6 +62,11 @@ class Target {
                     endpoints_.pop_front();
                     turn();
                 }
+                break;
+            case 3:
+                fuzz::pass(
+                    input.PickValueInArray<std::chrono::milliseconds>({1ms, 60ms, 900ms, 4s}));
+                turn();
                 break;
             default:
                 receive_packet(input);
@@ -80,9 +86,6 @@ class Target {
                 const auto& packet = *reinterpret_cast<const Packet*>(sent.data.data());
                 fuzz::expect(packet.target != kStranger || !is_answer(packet.type),
                              "an answer to somebody without the address");
-                if (packet.type == PacketType::farewell) {
-                    farewells_.push_back(packet);
-                }
             }
         }
         for (const auto& [qpn, granter] : granters()) {
@@ -144,7 +147,6 @@ class Target {
             break;
         default:
             packet.proof = proof(packet, address_.key);
-            accepted_.insert({packet.source, packet.connection});
         }
         deliver(&packet, sizeof(packet), source);
         fuzz::expect(granters().size() <= static_cast<unsigned>(std::atoi(kMostAccepted)),
@@ -172,35 +174,26 @@ class Target {
         return packet;
     }
 
-    void deliver(Packet packet, const HashKey& key)
-    {
-        packet.proof = proof(packet, key);
-        deliver(&packet, sizeof(packet), kPeerQpn);
-    }
-
-    // The next input finds the interface as this one found it.
+    // The next input finds the interface as this one found it: nobody answers any more.
     void clean_up()
     {
         endpoints_.clear();
         turn();
-        for (const Packet& farewell : std::exchange(farewells_, {})) {
-            deliver(from_peer(PacketType::farewell_heard, farewell.target, farewell.connection),
-                    kPeerKey);
+        for (unsigned i = 0; i < kQuestions && fuzz::awaits_time(); ++i) {
+            fuzz::pass(kPatience);
+            turn();
         }
-        for (const auto& [source, connection] : std::exchange(accepted_, {})) {
-            deliver(from_peer(PacketType::farewell, source, connection), address_.key);
-        }
-        turn();
+        fuzz::expect(granters().empty(), "what is of no use any more is kept");
+        node_.failures.clear();
     }
 
     rc_test::Node node_{rc_test::Variables{{"MAX_ACCEPTED", kMostAccepted},
                                            {"MAX_ACCEPTED_OF_PEER", kMostOfPeer},
+                                           {"KEEPALIVE_INTERVAL", "1s"},
                                            {"RX_QUEUE_LEN", "128"}}};
     const IfaceAddress address_ = rc_iface(node_.iface()).handshake->address();
     const DeviceAddress device_ = rc_iface(node_.iface()).device_address;
-    std::vector<Packet> farewells_;                    // of endpoints that went, not heard yet
-    std::list<rc_test::Endpoint> endpoints_;           // to a peer that is not there
-    std::set<std::pair<uint64_t, uint64_t>> accepted_; // source, connection
+    std::list<rc_test::Endpoint> endpoints_; // to a peer that is not there
 };
 
 Target& target()

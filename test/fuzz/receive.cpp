@@ -64,6 +64,7 @@ struct Loop {
         turn();
         ep.emplace(node, node);
         while (!whole()) {
+            fuzz::pass(std::chrono::milliseconds(10));
             turn();
         }
         node.failures.clear();

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Takes the place of functions of libibverbs and libucs in front of the module.
+// Takes the place of functions of libibverbs, libucs, the C and the C++ library in front of the
+// module.
 #include "wire.hpp"
 
 #include "target.hpp"
@@ -8,11 +9,16 @@
 #include "../emu/preload.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <deque>
 #include <map>
+#include <thread>
+#include <utility>
 
 #include <dlfcn.h>
 #include <poll.h>
+#include <sys/timerfd.h>
 
 extern "C" {
 #include <ucs/async/async_fwd.h>
@@ -31,11 +37,25 @@ struct Handler {
     void* arg;
 };
 
+struct Completions {
+    std::deque<ibv_wc> waiting;
+    bool armed = false;
+    bool event = false;
+};
+
+using Clock = std::chrono::steady_clock;
+
 std::vector<Sent> sent;
 std::map<const void*, std::deque<Posted>> receives; // by queue pair or SRQ
 std::map<uint32_t, ibv_qp*> receivers;              // queue pairs with receives of their own
-std::map<const ibv_cq*, std::deque<ibv_wc>> completions;
+std::map<ibv_cq*, Completions> completions;
 std::map<int, Handler> handlers;
+std::map<int, Clock::time_point> timers;
+std::map<int, bool> event_counters; // whether it was written
+bool hca_events = true;             // there may be some
+using Thread = std::unique_ptr<std::thread::_State>;
+std::deque<Thread> threads; // not run yet
+Clock::time_point now{std::chrono::hours(1)};
 
 template <typename Function>
 Function* original(const char* name)
@@ -45,7 +65,7 @@ Function* original(const char* name)
 
 int poll_cq(ibv_cq* cq, int most, ibv_wc* polled)
 {
-    std::deque<ibv_wc>& waiting = completions[cq];
+    std::deque<ibv_wc>& waiting = completions[cq].waiting;
     int count = 0;
     for (; count < most && !waiting.empty(); waiting.pop_front()) {
         polled[count++] = waiting.front();
@@ -70,6 +90,12 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr**)
             complete(qp->send_cq, completion);
         }
     }
+    return 0;
+}
+
+int req_notify_cq(ibv_cq* cq, int)
+{
+    completions[cq].armed = true;
     return 0;
 }
 
@@ -110,24 +136,52 @@ bool fill(const void* queue, ibv_cq* cq, const void* data, size_t length, ibv_wc
     return true;
 }
 
-// Those of completion channels are not, since softhca knows of no completion.
+// softhca's threads have no part in it: none of the signals that are blocked in a thread may stay
+// so.
+void run_threads()
+{
+    while (!threads.empty()) {
+        const auto thread = std::move(threads.front());
+        threads.pop_front();
+        sigset_t signals;
+        pthread_sigmask(SIG_SETMASK, nullptr, &signals);
+        thread->_M_run();
+        pthread_sigmask(SIG_SETMASK, &signals, nullptr);
+    }
+}
+
 std::vector<int> readable()
 {
-    std::vector<pollfd> descriptors;
-    for (const auto& [fd, handler] : handlers) {
-        descriptors.push_back({fd, POLLIN, 0});
-    }
     std::vector<int> found;
-    if (poll(descriptors.data(), descriptors.size(), 0) > 0) {
+    if (std::exchange(hca_events, false)) {
+        static std::vector<pollfd> descriptors; // made once
+        descriptors.clear();
+        for (const auto& [fd, handler] : handlers) {
+            descriptors.push_back({fd, POLLIN, 0});
+        }
+        poll(descriptors.data(), descriptors.size(), 0);
         for (const pollfd& descriptor : descriptors) {
             if (descriptor.revents & POLLIN) {
                 found.push_back(descriptor.fd);
             }
         }
     }
-    for (const auto& [cq, waiting] : completions) {
-        if (!waiting.empty() && cq->channel != nullptr && handlers.contains(cq->channel->fd)) {
+    for (const auto& [fd, written] : event_counters) {
+        if (written && handlers.contains(fd)) {
+            found.push_back(fd);
+        }
+    }
+    for (const auto& [cq, queue] : completions) {
+        if (queue.event && handlers.contains(cq->channel->fd)) {
             found.push_back(cq->channel->fd);
+        }
+    }
+    for (auto at = timers.begin(); at != timers.end();) {
+        if (at->second <= now) {
+            found.push_back(at->first);
+            at = timers.erase(at);
+        } else {
+            ++at;
         }
     }
     return found;
@@ -142,7 +196,11 @@ std::vector<Sent> take_sent()
 
 void complete(ibv_cq* cq, const ibv_wc& completion)
 {
-    completions[cq].push_back(completion);
+    Completions& queue = completions[cq];
+    queue.waiting.push_back(completion);
+    if (std::exchange(queue.armed, false) && cq->channel != nullptr) {
+        queue.event = true;
+    }
 }
 
 bool receive(ibv_srq* srq, ibv_cq* cq, const void* data, size_t length, ibv_wc completion)
@@ -163,14 +221,27 @@ void receive_datagram(uint32_t qpn, const void* data, size_t length, uint32_t so
     fill(qp, qp->recv_cq, datagram, kGrh + length, completion);
 }
 
+void pass(std::chrono::milliseconds time)
+{
+    now += time;
+    asynchronous_turns();
+}
+
+bool awaits_time()
+{
+    return !timers.empty();
+}
+
 void asynchronous_turns()
 {
+    run_threads();
     for (std::vector<int> called; !(called = readable()).empty();) {
         for (int fd : called) {
             if (auto found = handlers.find(fd); found != handlers.end()) {
                 found->second.call(fd, UCS_EVENT_SET_EVREAD, found->second.arg);
             }
         }
+        run_threads();
     }
 }
 
@@ -195,8 +266,30 @@ ibv_context* ibv_open_device(ibv_device* device)
         context->ops.post_send = fuzz::post_send;
         context->ops.post_recv = fuzz::post_recv;
         context->ops.post_srq_recv = fuzz::post_srq_recv;
+        context->ops.req_notify_cq = fuzz::req_notify_cq;
     }
     return context;
+}
+
+int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** context)
+{
+    for (auto& [known, queue] : fuzz::completions) {
+        if (known->channel == channel && std::exchange(queue.event, false)) {
+            *cq = known;
+            *context = known->cq_context;
+            return 0;
+        }
+    }
+    errno = EAGAIN;
+    return -1;
+}
+
+void ibv_ack_cq_events(ibv_cq*, unsigned) {}
+
+int ibv_destroy_cq(ibv_cq* cq)
+{
+    fuzz::completions.erase(cq);
+    return fuzz::original<int(ibv_cq*)>("ibv_destroy_cq")(cq);
 }
 
 int ibv_destroy_qp(ibv_qp* qp)
@@ -204,6 +297,12 @@ int ibv_destroy_qp(ibv_qp* qp)
     fuzz::receives.erase(qp);
     fuzz::receivers.erase(qp->qp_num);
     return fuzz::original<int(ibv_qp*)>("ibv_destroy_qp")(qp);
+}
+
+int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask)
+{
+    fuzz::hca_events = true;
+    return fuzz::original<int(ibv_qp*, ibv_qp_attr*, int)>("ibv_modify_qp")(qp, attributes, mask);
 }
 
 ucs_status_t ucs_async_set_event_handler(ucs_async_mode_t, int fd, ucs_event_set_types_t,
@@ -222,4 +321,82 @@ ucs_status_t ucs_async_remove_handler(int id, int sync)
 }
 
 #pragma GCC visibility pop
+
+// By the linker's --wrap, of what is linked in: not for softhca, which has time and threads of its
+// own.
+
+// A time_point is returned as its number is.
+fuzz::Clock::rep __wrap__ZNSt6chrono3_V212steady_clock3nowEv()
+{
+    return fuzz::now.time_since_epoch().count();
+}
+
+int __wrap_timerfd_settime(int fd, int, const itimerspec* spec, itimerspec*)
+{
+    const auto delay = std::chrono::seconds(spec->it_value.tv_sec) +
+                       std::chrono::nanoseconds(spec->it_value.tv_nsec);
+    if (delay.count() == 0) {
+        fuzz::timers.erase(fd);
+    } else {
+        fuzz::timers[fd] = fuzz::now + delay;
+    }
+    return 0;
+}
+
+int __real_eventfd(unsigned count, int flags);
+ssize_t __real_write(int fd, const void* data, size_t length);
+ssize_t __real_read(int fd, void* data, size_t length);
+
+int __wrap_eventfd(unsigned count, int flags)
+{
+    const int fd = __real_eventfd(count, flags);
+    fuzz::event_counters[fd] = false;
+    return fd;
+}
+
+ssize_t __wrap_write(int fd, const void* data, size_t length)
+{
+    auto counter = fuzz::event_counters.find(fd);
+    if (counter == fuzz::event_counters.end()) {
+        return __real_write(fd, data, length);
+    }
+    counter->second = true;
+    return static_cast<ssize_t>(length);
+}
+
+ssize_t __wrap_read(int fd, void* data, size_t length)
+{
+    auto counter = fuzz::event_counters.find(fd);
+    if (counter == fuzz::event_counters.end()) {
+        return __real_read(fd, data, length);
+    }
+    counter->second = false;
+    return static_cast<ssize_t>(length);
+}
+
+void __wrap__ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE(
+    std::thread* self, fuzz::Thread* thread, void (*)())
+{
+    fuzz::threads.push_back(std::move(*thread));
+    *reinterpret_cast<std::thread::native_handle_type*>(self) = 1; // joinable
+}
+
+void __wrap__ZNSt6thread4joinEv(std::thread* self)
+{
+    fuzz::run_threads();
+    *reinterpret_cast<std::thread::native_handle_type*>(self) = 0;
+}
+
+void __real__ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE(
+    std::thread* self, fuzz::Thread* thread, void (*)());
+void __real__ZNSt6thread6detachEv(std::thread* self);
+
+// Only libFuzzer does: its thread runs by itself.
+void __wrap__ZNSt6thread6detachEv(std::thread* self)
+{
+    __real__ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE(
+        self, &fuzz::threads.back(), nullptr);
+    fuzz::threads.pop_back();
+    __real__ZNSt6thread6detachEv(self);
+}
 }

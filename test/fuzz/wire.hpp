@@ -1,12 +1,14 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // An HCA whose packets are the target's. Objects and their states are softhca's; what is posted
-// ends here, and completions are what the target says. UCX's asynchronous thread, too, is the
-// target's: it has its turns when the target says.
+// ends here, and completions are what the target says. So are the time, UCX's asynchronous thread
+// and those that the module starts: they have their turns when the target says. An input does the
+// same each time.
 #pragma once
 
 #include <infiniband/verbs.h>
 
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -32,8 +34,15 @@ bool receive(ibv_srq* srq, ibv_cq* cq, const void* data, size_t length, ibv_wc c
 inline constexpr size_t kLongestDatagram = 216; // that the handshake's receives have room for
 void receive_datagram(uint32_t qpn, const void* data, size_t length, uint32_t source);
 
-// Calls whoever waits for descriptors that are readable and for completions, until all is handled.
+// Runs the threads that were started to their ends, and calls whoever waits for descriptors that
+// are readable, for completions and for a time that has come, until all is handled.
 void asynchronous_turns();
+
+// The time goes on by so much, at once. It stands still otherwise.
+void pass(std::chrono::milliseconds time);
+
+// Somebody waits for a time to come.
+bool awaits_time();
 
 // The emulated HCA, preloaded: for LLVMFuzzerInitialize().
 void start(char** argv);
