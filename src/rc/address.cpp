@@ -69,7 +69,7 @@ verbs::Destination destination(const DeviceAddress& local, const DeviceAddress& 
 {
     verbs::Destination result{};
     result.lid = peer.lid;
-    result.global = is_ethernet(local);
+    result.global = is_ethernet(local) || local.grh_required != 0 || peer.grh_required != 0;
     std::memcpy(result.gid.raw, peer.gid, sizeof(peer.gid));
     return result;
 }

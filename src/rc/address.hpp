@@ -17,7 +17,7 @@ namespace gdr::rc {
 static_assert(std::endian::native == std::endian::little, "the wire formats are little-endian");
 
 inline constexpr uint8_t kAddressTag = 0xc5;
-inline constexpr uint8_t kWireVersion = 2;
+inline constexpr uint8_t kWireVersion = 3;
 
 enum class Link : uint8_t { infiniband = 0, roce_v1 = 1, roce_v2 = 2 };
 
@@ -29,6 +29,7 @@ struct [[gnu::packed]] DeviceAddress {
     uint16_t lid;
     uint16_t pkey;
     uint8_t gid[16];
+    uint8_t grh_required; // 1: by the port, 0: not
 };
 static_assert(sizeof(DeviceAddress) <= 31, "UCP's address format");
 

@@ -11,6 +11,8 @@
 #include "rc/memory_domain.hpp"
 #include "rc/remote_key.hpp"
 #include "rc/settings.hpp"
+#include "verbs/error.hpp"
+#include "verbs/gid.hpp"
 
 #include <utility>
 
@@ -72,17 +74,25 @@ bool has_pkey(const verbs::Device& device, const verbs::Port& port)
 }
 
 // Why a port cannot be used; empty if it can.
-std::string obstacle(const verbs::Device& device, const verbs::Port& port)
+std::string obstacle(MemoryDomain& md, const verbs::Port& port)
 {
+    const verbs::Device& device = md.device();
+    std::string reason;
     const std::string state = ibv_port_state_str(port.attributes.state);
     switch (port.attributes.state) {
     case IBV_PORT_ACTIVE:
         if (device.attributes().max_srq == 0)
             return "has no shared receive queues";
-        if (verbs::query_gids(device.context(), port.number, port.ethernet).empty())
-            return "has no GID (RoCE in a container: the HCA's network interface has to be in it)";
+        if (!verbs::choose_gid(md.pd(), port, std::nullopt, &reason))
+            return "has " + reason +
+                   " (RoCE in a container: the HCA's network interface has to be in it)";
         if (!port.ethernet && !has_pkey(device, port))
             return "has no partition key (is a subnet manager running?)";
+        try {
+            md.reserve(port);
+        } catch (const verbs::Error& error) {
+            return std::string("cannot be given buffers: ") + error.what();
+        }
         return {};
     case IBV_PORT_DOWN:
         return "is " + state +
@@ -96,12 +106,13 @@ std::string obstacle(const verbs::Device& device, const verbs::Port& port)
 
 std::vector<abi::Device> query_devices(abi::MemoryDomain& md)
 {
-    const verbs::Device& device = static_cast<MemoryDomain&>(md).device();
+    MemoryDomain& domain = static_cast<MemoryDomain&>(md);
+    const verbs::Device& device = domain.device();
     ucs_sys_device_t sys_device = abi::sys_device_of_pci(device.pci_bus_id());
     std::vector<abi::Device> devices;
     std::string unusable;
     for (const verbs::Port& port : device.ports()) {
-        const std::string name = device_name(device, port), why_not = obstacle(device, port);
+        const std::string name = device_name(device, port), why_not = obstacle(domain, port);
         if (why_not.empty())
             devices.push_back({name, UCT_DEVICE_TYPE_NET, sys_device});
         else

@@ -11,6 +11,7 @@
 #include "rc/endpoint.hpp"
 #include "rc/memory_domain.hpp"
 #include "verbs/error.hpp"
+#include "verbs/gid.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -79,22 +80,17 @@ const verbs::Port& find_port(const verbs::Device& device, const std::string& nam
     throw std::runtime_error("there is no port " + name);
 }
 
-verbs::GidEntry find_gid(ibv_context* context, const verbs::Port& port, unsigned long index)
+verbs::GidEntry find_gid(ibv_pd* pd, const verbs::Port& port, unsigned long index)
 {
-    std::vector<verbs::GidEntry> gids = verbs::query_gids(context, port.number, port.ethernet);
-    if (index == abi::kAuto) {
-        if (auto chosen = verbs::choose_gid(gids, port.ethernet)) {
-            return *chosen;
-        }
-        throw std::runtime_error("the port has no GID: is its network interface configured?");
+    const bool given = index != abi::kAuto;
+    std::string reason;
+    auto chosen = verbs::choose_gid(pd, port, given ? std::optional(index) : std::nullopt, &reason);
+    if (!chosen) {
+        throw std::runtime_error(
+            "the port has " + reason +
+            (given ? " (UCX_GDR_RC_GID_INDEX)" : " (is its network interface configured?)"));
     }
-    for (const verbs::GidEntry& entry : gids) {
-        if (static_cast<unsigned long>(entry.index) == index) {
-            return entry;
-        }
-    }
-    throw std::runtime_error("the port has no GID at index UCX_GDR_RC_GID_INDEX=" +
-                             std::to_string(index));
+    return *chosen;
 }
 
 // What is wrong with the parameters of an interface; NULL if nothing is. The offset may be larger
@@ -408,7 +404,7 @@ void Iface::choose_path()
     path.traffic_class = static_cast<uint8_t>(settings.traffic_class);
     path.hop_limit = kHopLimit;
 
-    verbs::GidEntry gid = find_gid(context, port, settings.gid_index);
+    verbs::GidEntry gid = find_gid(domain.pd(), port, settings.gid_index);
     path.gid_index = static_cast<uint8_t>(gid.index);
 
     uint16_t pkey = kDefaultPkey;
@@ -436,6 +432,7 @@ void Iface::choose_path()
     device_address.lid = port.attributes.lid;
     device_address.pkey = pkey;
     std::memcpy(device_address.gid, gid.gid.raw, sizeof(device_address.gid));
+    device_address.grh_required = port.grh_required();
 }
 
 void Iface::open_queues(const uct_iface_params_t* params)
@@ -458,12 +455,6 @@ void Iface::open_queues(const uct_iface_params_t* params)
     moderation = std::min(settings.moderation, tx_queue_length / 4);
     max_iov = std::min(static_cast<unsigned>(limits.max_sge), kMaxSge) - 1;
     max_zcopy = std::min<size_t>(port.attributes.max_msg_sz, kLargestMessage);
-    if (any_memory) {
-        // What has to pass through buffers, all at once, must find enough of them. Up to half of
-        // them may be in use by work requests whose completion nobody has asked for.
-        size_t pieces = std::min(settings.tx_buffers, tx_queue_length) / 4;
-        max_zcopy = std::min(max_zcopy, segment_size * pieces);
-    }
 
     channel.reset(ibv_create_comp_channel(device.context()));
     if (!channel) {
@@ -471,9 +462,15 @@ void Iface::open_queues(const uct_iface_params_t* params)
     }
     fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
 
-    buffers.emplace(pd, settings.tx_buffers,
-                    segment_size); // first: receives may do with less memory
-    words.emplace(settings.tx_buffers);
+    domain.take_reserve(port);
+    buffers.emplace(pd, settings.tx_buffers, segment_size);
+    words.emplace(buffers->available());
+    if (any_memory) {
+        // What has to pass through buffers, all at once, must find enough of them. Up to half of
+        // them may be in use by work requests whose completion nobody has asked for.
+        size_t pieces = std::min<size_t>(buffers->available(), tx_queue_length) / 4;
+        max_zcopy = std::min(max_zcopy, segment_size * pieces);
+    }
     receives.emplace(pd, settings.rx_queue_length, segment_size, headroom, alignment, align_offset);
 
     unsigned room = std::max(kSendRoom, tx_queue_length);

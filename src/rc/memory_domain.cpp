@@ -12,6 +12,7 @@
 #include "verbs/error.hpp"
 
 #include <cerrno>
+#include <sys/resource.h>
 
 namespace gdr::rc {
 namespace {
@@ -19,6 +20,10 @@ namespace {
 // Of a registration found again: what UCP adds to the cost of each operation. About a CUDA
 // attribute query, 75-95 ns on an H200, and the look-up around it.
 constexpr double kFoundAgainCost = 100e-9;
+
+// Of locked memory, for one interface: the fewest buffers that it opens with take 1.4 MiB, the rest
+// is for its queues, which the HCA's library locks.
+constexpr size_t kReserve = size_t{2} << 20;
 
 ibv_pd* allocate_pd(const verbs::Device& device)
 {
@@ -55,6 +60,24 @@ MemoryDomain::MemoryDomain(const std::string& device_name)
 MemoryDomain::~MemoryDomain()
 {
     plugin::statistics().add({.registrations = cache_.registrations()});
+}
+
+void MemoryDomain::reserve(const verbs::Port& port)
+{
+    rlimit limit{};
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+        return;
+    }
+    const std::lock_guard guard(reserves_lock_);
+    if (!reserves_.contains(port.number)) {
+        reserves_.emplace(port.number, RegisteredMemory(pd_.get(), kReserve));
+    }
+}
+
+void MemoryDomain::take_reserve(const verbs::Port& port)
+{
+    const std::lock_guard guard(reserves_lock_);
+    reserves_.erase(port.number);
 }
 
 abi::MdAttributes MemoryDomain::attributes() const

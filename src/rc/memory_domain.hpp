@@ -7,9 +7,12 @@
 #include "abi/memory_domain.hpp"
 #include "mem/cache.hpp"
 #include "rc/port_events.hpp"
+#include "rc/registered_memory.hpp"
 #include "verbs/device.hpp"
 
 #include <atomic>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -25,6 +28,12 @@ class MemoryDomain final : public abi::MemoryDomain {
     ibv_pd* pd() const { return pd_.get(); }
     PortEvents& port_events() { return port_events_; }
     mem::Cache& cache() { return cache_; }
+
+    // UCX opens an interface on every port that it was told of, and gives up altogether where one
+    // fails. So a port is told of only if the limit of locked memory leaves room for an interface,
+    // and that is kept until it is opened. Throws verbs::Error.
+    void reserve(const verbs::Port& port);
+    void take_reserve(const verbs::Port& port);
 
     abi::MdAttributes attributes() const override;
     ucs_status_t reg(void* address, size_t length, bool hide_errors, uct_mem_h* memh) override;
@@ -42,6 +51,8 @@ class MemoryDomain final : public abi::MemoryDomain {
     const verbs::ProtectionDomain pd_;
     PortEvents port_events_{device_};
     mem::Cache cache_;
+    std::mutex reserves_lock_;
+    std::map<uint8_t, RegisteredMemory> reserves_; // by port
     const bool accepts_managed_;
     std::atomic<bool> warned_ = false; // of a failure that UCP wants to be quiet about
 };

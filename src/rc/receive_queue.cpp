@@ -6,7 +6,6 @@
 #include "abi/host.hpp"
 #include "verbs/error.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <string>
 
@@ -16,33 +15,6 @@ namespace {
 size_t round_up(size_t value, size_t alignment)
 {
     return (value + alignment - 1) / alignment * alignment;
-}
-
-RegisteredMemory register_as_many_as_possible(ibv_pd* pd, size_t stride, unsigned shortest,
-                                              unsigned* length)
-{
-    for (unsigned wanted = *length;; *length /= 2) {
-        try {
-            RegisteredMemory memory(pd, stride * *length);
-            if (*length == wanted) {
-                return memory;
-            }
-            // Not all that is left: the user's memory has to be registered, too.
-            unsigned enough = std::max(*length / 2, shortest);
-            gdr_log(
-                warn,
-                "only %u of %u receive buffers can be registered: raise the limit of locked memory "
-                "(ulimit -l) or lower UCX_GDR_RC_RX_QUEUE_LEN",
-                enough, wanted);
-            memory = RegisteredMemory();
-            *length = enough;
-            return RegisteredMemory(pd, stride * enough);
-        } catch (const verbs::Error& error) {
-            if (error.error_number() != ENOMEM || *length / 2 < shortest) {
-                throw;
-            }
-        }
-    }
 }
 
 } // namespace
@@ -55,7 +27,8 @@ ReceiveQueue::ReceiveQueue(ibv_pd* pd, unsigned length, size_t segment_size, siz
     // before it
     size_t offset = round_up(sizeof(void*) + headroom + align_offset, alignment) - align_offset;
     size_t stride = round_up(offset + segment_size, alignment);
-    memory_ = register_as_many_as_possible(pd, stride, kShortest, &length_);
+    memory_ = RegisteredMemory::for_as_many(pd, stride, kShortest, &length_, "receive buffers",
+                                            "UCX_GDR_RC_RX_QUEUE_LEN");
 
     ibv_srq_init_attr init{};
     init.attr.max_wr = length_;

@@ -3,8 +3,10 @@
 // Mapping and registering an interface's own buffers.
 #include "rc/registered_memory.hpp"
 
+#include "abi/host.hpp"
 #include "verbs/error.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <sys/mman.h>
@@ -33,6 +35,32 @@ RegisteredMemory::RegisteredMemory(ibv_pd* pd, size_t size)
                 ibv_get_device_name(pd->context->device) +
                 (error == ENOMEM ? " (limit of locked memory too small? see ulimit -l)" : ""),
             error);
+    }
+}
+
+RegisteredMemory RegisteredMemory::for_as_many(ibv_pd* pd, size_t piece, unsigned fewest,
+                                               unsigned* count, const char* what,
+                                               const char* variable)
+{
+    for (const unsigned wanted = *count;; *count /= 2) {
+        try {
+            RegisteredMemory memory(pd, piece * *count);
+            if (*count == wanted) {
+                return memory;
+            }
+            // Not all that is left: the user's memory has to be registered, too.
+            *count = std::max(*count / 2, fewest);
+            gdr_log(warn,
+                    "only %u of %u %s can be registered: raise the limit of locked memory "
+                    "(ulimit -l) or lower %s",
+                    *count, wanted, what, variable);
+            memory = RegisteredMemory();
+            return RegisteredMemory(pd, piece * *count);
+        } catch (const verbs::Error& error) {
+            if (error.error_number() != ENOMEM || *count / 2 < fewest) {
+                throw;
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 #include "verbs/handles.hpp"
 
 #include <cstddef>
+#include <cstdint>
 
 namespace gdr::rc {
 
@@ -15,6 +16,12 @@ class RegisteredMemory {
 
     // Zeroed, page aligned; transparent huge pages are asked for. Throws verbs::Error.
     RegisteredMemory(ibv_pd* pd, size_t size);
+
+    // Room for *count pieces of so many bytes, halved as long as the limit of locked memory
+    // demands, down to fewest; *count then tells. what and variable say what they are, and who
+    // wants so many, in the warning. Throws verbs::Error.
+    static RegisteredMemory for_as_many(ibv_pd* pd, size_t piece, unsigned fewest, unsigned* count,
+                                        const char* what, const char* variable);
 
     std::byte* data() const { return data_.get(); }
     uint32_t lkey() const { return mr_->lkey; }

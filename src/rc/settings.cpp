@@ -106,7 +106,9 @@ const abi::OptionTable& iface_options()
             {"TX_BUFFERS", "512",
              "Registered buffers of SEG_SIZE bytes per interface, from which buffered (bcopy) "
              "sends, reads\n"
-             "and atomic results are served.",
+             "and atomic results are served. Halved until they can be registered when the limit "
+             "of locked\n"
+             "memory (ulimit -l) is too small.",
              offsetof(Settings, tx_buffers), OptionType::unsigned_int},
             {"RX_QUEUE_LEN", "4096",
              "Receive buffers of SEG_SIZE bytes per interface, shared by all its endpoints. Halved "

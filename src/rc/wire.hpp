@@ -52,7 +52,7 @@ struct [[gnu::packed]] Packet {
     DeviceAddress device; // of the sender
     uint64_t proof;       // of all before it, with the acceptor's key: the sender knows its address
 };
-static_assert(sizeof(Packet) == 80);
+static_assert(sizeof(Packet) == 81);
 
 inline uint64_t proof(const Packet& packet, const HashKey& key)
 {

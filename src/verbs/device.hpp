@@ -3,7 +3,6 @@
 // An HCA: found by name, opened, with its attributes and those of its ports.
 #pragma once
 
-#include "verbs/gid.hpp"
 #include "verbs/handles.hpp"
 
 #include <string>
@@ -21,6 +20,8 @@ struct Port {
     ibv_port_attr attributes;
     bool ethernet;
 
+    // InfiniBand VFs: it is addressed by GID too, each address handle has a GRH.
+    bool grh_required() const { return (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0; }
     bool active() const { return attributes.state == IBV_PORT_ACTIVE; }
     // Data rate of the port after encoding, bytes per second, from active_speed x active_width.
     double bandwidth() const;

@@ -3,22 +3,38 @@
 // Reading and choosing GIDs.
 #include "verbs/gid.hpp"
 
+#include "verbs/error.hpp"
+#include "verbs/queue_pair.hpp"
+
+#include <algorithm>
 #include <arpa/inet.h>
+#include <cerrno>
 #include <cstring>
+#include <vector>
 
 namespace gdr::verbs {
+namespace {
 
-bool GidEntry::is_ipv4_mapped() const
+constexpr uint8_t kAnyHopLimit = 64;
+
+int rank(const GidEntry& entry)
 {
-    static constexpr uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    return std::memcmp(gid.raw, prefix, sizeof(prefix)) == 0;
+    const int address = entry.is_ipv4_mapped() ? 2 : entry.is_link_local() ? 0 : 1;
+    return (entry.type == GidType::roce_v2 ? 3 : 0) + address;
 }
 
-bool GidEntry::is_link_local() const
+// 0 or an errno.
+int try_gid(ibv_pd* pd, const Port& port, const GidEntry& entry)
 {
-    return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
+    const Path path{port.number, static_cast<uint8_t>(entry.index), 0, 0, kAnyHopLimit, 0};
+    ibv_ah_attr vector = address_vector(
+        path, {port.attributes.lid, entry.gid, port.ethernet || port.grh_required()});
+    errno = 0;
+    const AddressHandle handle(ibv_create_ah(pd, &vector));
+    return handle ? 0 : errno;
 }
 
+// Every GID of the port that is not zero.
 std::vector<GidEntry> query_gids(ibv_context* context, uint8_t port, bool ethernet)
 {
     static constexpr ibv_gid zero{};
@@ -45,22 +61,42 @@ std::vector<GidEntry> query_gids(ibv_context* context, uint8_t port, bool ethern
     return entries;
 }
 
-std::optional<GidEntry> choose_gid(const std::vector<GidEntry>& gids, bool ethernet)
+} // namespace
+
+bool GidEntry::is_ipv4_mapped() const
 {
-    auto rank = [ethernet](const GidEntry& entry) {
-        if (!ethernet) {
-            return 0;
-        }
-        int address = entry.is_ipv4_mapped() ? 2 : entry.is_link_local() ? 0 : 1;
-        return (entry.type == GidType::roce_v2 ? 3 : 0) + address;
-    };
-    std::optional<GidEntry> best;
+    static constexpr uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    return std::memcmp(gid.raw, prefix, sizeof(prefix)) == 0;
+}
+
+bool GidEntry::is_link_local() const
+{
+    return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
+}
+
+std::optional<GidEntry> choose_gid(ibv_pd* pd, const Port& port, std::optional<unsigned long> index,
+                                   std::string* reason)
+{
+    std::vector<GidEntry> gids = query_gids(pd->context, port.number, port.ethernet);
+    std::erase_if(gids, [&](const GidEntry& entry) {
+        return index && static_cast<unsigned long>(entry.index) != *index;
+    });
+    std::stable_sort(gids.begin(), gids.end(), [&](const GidEntry& a, const GidEntry& b) {
+        return port.ethernet && rank(a) > rank(b);
+    });
+    std::string refused;
     for (const GidEntry& entry : gids) {
-        if (!best || rank(entry) > rank(*best)) {
-            best = entry;
+        const int error = try_gid(pd, port, entry);
+        if (error == 0) {
+            return entry;
         }
+        refused += (refused.empty() ? "" : ", ") + std::to_string(entry.index) + " (" +
+                   errno_text(error) + ")";
     }
-    return best;
+    *reason = gids.empty()
+                  ? index ? "no GID of index " + std::to_string(*index) : "no GID"
+                  : "no usable GID: no address handle can be made with that of index " + refused;
+    return std::nullopt;
 }
 
 std::string to_string(const ibv_gid& gid)

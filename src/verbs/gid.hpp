@@ -3,10 +3,10 @@
 // The table of GIDs of a port, and the choice of the one that addresses it.
 #pragma once
 
-#include <infiniband/verbs.h>
+#include "verbs/device.hpp"
+
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace gdr::verbs {
 
@@ -22,13 +22,12 @@ struct GidEntry {
     uint64_t subnet_prefix() const { return gid.global.subnet_prefix; } // network byte order
 };
 
-// Every GID of the port that is not zero.
-std::vector<GidEntry> query_gids(ibv_context* context, uint8_t port, bool ethernet);
-
-// InfiniBand: index 0. RoCE: version 2 before 1 (routable, the one switches are configured for),
-// then an IPv4 address, then a global IPv6 one, then a link-local one; the lowest index among
-// equals.
-std::optional<GidEntry> choose_gid(const std::vector<GidEntry>& gids, bool ethernet);
+// The best one with which the kernel makes an address handle from the port to itself; of this
+// index, if one is given. InfiniBand: the lowest index. RoCE: version 2 before 1 (routable, the one
+// switches are configured for), then an IPv4 address, then a global IPv6 one, then a link-local
+// one; the lowest index among equals. Nothing if there is none: reason then says why, "no GID".
+std::optional<GidEntry> choose_gid(ibv_pd* pd, const Port& port, std::optional<unsigned long> index,
+                                   std::string* reason);
 
 std::string to_string(const ibv_gid& gid);
 const char* to_string(GidType type);

@@ -210,6 +210,42 @@ TEST_F(Ud, SendQueueErrorAndDrain)
     EXPECT_EQ(ibv_destroy_ah(ah), 0);
 }
 
+// SOFTHCA_GRH="required,optional"
+TEST(DISABLED_Configured, Grh)
+{
+    Device strict(0), lax(1);
+    Datagrams a(strict), b(lax);
+    const auto lid = [](Device& device, bool required) {
+        ibv_port_attr port;
+        EXPECT_EQ(ibv_query_port(device.context, 1, &port), 0);
+        EXPECT_EQ((port.flags & IBV_QPF_GRH_REQUIRED) != 0, required);
+        return port.lid;
+    };
+    const std::uint16_t a_lid = lid(strict, true), b_lid = lid(lax, false);
+    EXPECT_EQ(a.address(false, b_lid), nullptr);
+    Endpoint c(strict), d(strict);
+    ASSERT_EQ(d.to_rtr(c.address()), EINVAL); // the fixture's is not global
+
+    ibv_ah* without = b.address(false, a_lid);
+    ibv_ah* with = a.address(true, a_lid);
+    ASSERT_NE(without, nullptr);
+    ASSERT_NE(with, nullptr);
+    ASSERT_EQ(a.receive(0, 5000), 0);
+    ibv_wc wc;
+    EXPECT_EQ(b.send(8, without, a.qp->qp_num), IBV_WC_SUCCESS);
+    EXPECT_FALSE(a.poll(wc)) << "without a GRH";
+    EXPECT_EQ(a.send(8, with, a.qp->qp_num), IBV_WC_SUCCESS);
+    EXPECT_TRUE(a.poll(wc));
+    EXPECT_EQ(ibv_destroy_ah(without), 0);
+    EXPECT_EQ(ibv_destroy_ah(with), 0);
+}
+
+TEST(Grh, IsRequired)
+{
+    EXPECT_TRUE(run_tests("DISABLED_Configured.Grh",
+                          {"SOFTHCA_GRH=required,optional", "SOFTHCA_DEVICES=2"}));
+}
+
 ibv_gid group(unsigned char number)
 {
     ibv_gid gid = {};

@@ -340,6 +340,25 @@ TEST(DISABLED_Fabric, IsPrinted)
     std::fflush(stdout);
 }
 
+// SOFTHCA_FAULTS="softhca0 unusable 1", on Ethernet
+TEST_F(DISABLED_Faults, UnusableGid)
+{
+    Endpoint a(device), b(device);
+    for (const bool usable : {false, true}) {
+        ibv_ah_attr address = {};
+        address.is_global = 1;
+        address.grh.dgid = b.address().gid;
+        address.grh.sgid_index = usable ? 0 : 1;
+        address.port_num = 1;
+        ibv_ah* ah = ibv_create_ah(device.pd, &address);
+        EXPECT_EQ(ah != nullptr, usable);
+        if (ah != nullptr) {
+            EXPECT_EQ(ibv_destroy_ah(ah), 0);
+        }
+    }
+    connect(a, b); // by the first
+}
+
 TEST(Faults, Happen)
 {
     const std::string error = "SOFTHCA_FAULTS=softhca0 qp 1 error rem_op_err at 3";
@@ -358,6 +377,8 @@ TEST(Faults, Happen)
     EXPECT_TRUE(run_tests("DISABLED_Faults.SlowModify", {"SOFTHCA_FAULTS=modify 20000"}));
     EXPECT_TRUE(run_tests("DISABLED_Faults.Unresolved",
                           {"SOFTHCA_FAULTS=unresolved 1 20000", "SOFTHCA_DEVICES=2"}));
+    EXPECT_TRUE(run_tests("DISABLED_Faults.UnusableGid",
+                          {"SOFTHCA_FAULTS=softhca0 unusable 1", "SOFTHCA_LINK_LAYER=ethernet"}));
     EXPECT_TRUE(run_tests("DISABLED_FaultsOfProcesses.Kill", {"SOFTHCA_FAULTS=kill at 3"}));
 }
 
@@ -425,6 +446,7 @@ TEST(Faults, BadRulesAreNamed)
         {"rnr", "line 1", "expected a number of messages"},
         {"modify", "line 1", "expected microseconds"},
         {"unresolved softhca1 5", "line 1", "no HCA softhca"},
+        {"unusable 7", "line 1", "no GID 7"},
         {"/nonexistent/rules", "SOFTHCA_FAULTS", "cannot read /nonexistent/rules"},
     };
     for (const auto& [rules, line, complaint] : bad) {

@@ -18,7 +18,7 @@ constexpr uint16_t kPkey = 0x8001;
 
 DeviceAddress local_device(Link link)
 {
-    DeviceAddress device{kAddressTag, kWireVersion, link, IBV_MTU_4096, 7, kPkey, {0xfe, 0x80}};
+    DeviceAddress device{kAddressTag, kWireVersion, link, IBV_MTU_4096, 7, kPkey, {0xfe, 0x80}, 0};
     if (link == Link::roce_v2) {
         std::memset(device.gid, 0, 10);
         std::memset(device.gid + 10, 0xff, 6);

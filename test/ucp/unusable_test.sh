@@ -35,6 +35,12 @@ unusable() {
     check "ucx_info, UCX_TLS=gdr" 1 "$log"
     UCX_TLS=all "${launch[@]}" ucx_info -d >"$log" 2>&1
     check "ucx_info, UCX_TLS=all" 0 "$log"
+    unusable_by_ucp "$1"
+}
+
+# The same but for ucx_info, which opens UCX's own transports whatever UCX_TLS says.
+unusable_by_ucp() {
+    expected=$1
     UCX_TLS=tcp,self perftest_pair "$work/pair" 60 -t tag_lat -n 10 || { echo "FAILED: over tcp"; failed=1; }
     check "ucx_perftest over tcp" 0 "$work"/pair.*
     UCX_TLS=^ib perftest_pair "$work/pair" 60 -t tag_lat -n 10 || { echo "FAILED: by whatever there is"; failed=1; }
@@ -54,10 +60,19 @@ echo "no device file"
 HCA_DEFECT=absent unusable "No such file or directory (its file in /dev/infiniband"
 echo "no GID"
 HCA_DEFECT=no_gid unusable "softhca0:1 has no GID (.*network interface"
+echo "no usable GID"
+SOFTHCA_FAULTS="unusable 0; unusable 1" SOFTHCA_LINK_LAYER=ethernet \
+    unusable "softhca0:1 has no usable GID: .*index 1 (Invalid argument), 0 (Invalid argument)"
 echo "no partition key"
 HCA_DEFECT=no_pkey unusable "softhca0:1 has no partition key (.*subnet manager"
 echo "no shared receive queues"
 HCA_DEFECT=no_srq unusable "softhca0:1 has no shared receive queues"
+echo "64 KiB of locked memory" # with which UCX's own ud_verbs tries for ever to open
+(
+    ulimit -S -l 64
+    SOFTHCA_MEMLOCK=enforce unusable_by_ucp "softhca0:1 cannot be given buffers: .*ulimit -l"
+    exit $failed
+) || failed=1
 echo "iWARP"
 HCA_DEFECT=iwarp unusable "only iWARP devices"
 

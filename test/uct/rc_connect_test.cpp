@@ -1,8 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // What connecting costs and leaves behind: queue pairs of endpoints that are closed, of processes
-// that are killed and of messages that break off; slow verbs, neighbours that do not resolve, and
-// many endpoints at once beside the traffic of others.
+// that are killed and of messages that break off; slow verbs, neighbours that do not resolve,
+// ports that require a GRH or have unusable GIDs, and many endpoints at once beside the traffic of
+// others.
 #include "rc_support.hpp"
 
 #include "emu/softhca/softhca.h"
@@ -270,6 +271,46 @@ TEST(Connecting, NeighbourThatDoesNotResolveStallsNobody)
 {
     run_with_faults("UnresolvedNeighbour", "softhca0 unresolved 1 400000",
                     {{"SOFTHCA_LINK_LAYER", "ethernet"}});
+}
+
+// ---- what ports require
+void run_on_ports(const std::string& test, const Variables& environment)
+{
+    Variables all{{"SOFTHCA_FABRIC", "rc_ports-" + std::to_string(getpid())}};
+    all.insert(all.end(), environment.begin(), environment.end());
+    const Outcome outcome =
+        run_self(all, {"--gtest_filter=DISABLED_Ports." + test, "--gtest_also_run_disabled_tests"});
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+}
+
+TEST(DISABLED_Ports, AllReachAll)
+{
+    Node first, second({}, kOtherDevice);
+    const std::vector<Node*> nodes{&first, &second};
+    for (Node* from : nodes) {
+        for (Node* to : nodes) {
+            Endpoint ep(*from, *to);
+            const size_t before = to->received_count;
+            send(nodes, ep);
+            ASSERT_TRUE(wait_until(
+                nodes, [&] { return to->received_count == before + 1; }, 10));
+        }
+    }
+    EXPECT_TRUE(first.failures.empty() && second.failures.empty());
+}
+
+// As the ports of InfiniBand VFs: neither they nor their peers can do without.
+TEST(Connecting, PortsThatRequireAGrh)
+{
+    for (const char* ports : {"required", "required,optional", "optional,required"})
+        run_on_ports("AllReachAll", {{"SOFTHCA_GRH", ports}});
+}
+
+// The best GID is one that the kernel does not use.
+TEST(Connecting, UnusableGidsAreNotChosen)
+{
+    run_on_ports("AllReachAll", {{"SOFTHCA_FAULTS", "softhca0 unusable 1; softhca1 unusable 1"},
+                                 {"SOFTHCA_LINK_LAYER", "ethernet"}});
 }
 
 // ---- many endpoints

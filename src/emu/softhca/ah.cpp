@@ -42,9 +42,10 @@ std::unordered_set<std::uint64_t> handles;
 
 } // namespace
 
-bool softhca::is_valid_address(const ibv_ah_attr& attributes)
+bool softhca::is_valid_address(unsigned device, const ibv_ah_attr& attributes)
 {
-    return attributes.port_num == 1 && (attributes.is_global || !config().ethernet) &&
+    const bool must_be_global = config().ethernet || config().grh_required[device];
+    return attributes.port_num == 1 && (attributes.is_global || !must_be_global) &&
            (!attributes.is_global || attributes.grh.sgid_index < kGids);
 }
 
@@ -58,7 +59,7 @@ extern "C" {
 
 ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
 {
-    if (is_stale(pd->context) || !is_valid_address(*attributes)) {
+    if (is_stale(pd->context) || !is_valid_address(context_of(pd->context).device, *attributes)) {
         errno = EINVAL;
         return nullptr;
     }

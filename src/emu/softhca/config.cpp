@@ -57,6 +57,25 @@ bool parse_gpu_direct(std::string_view list, bool& dmabuf, bool& peermem)
     return true;
 }
 
+// Sets for every port whether it requires a GRH; false when a word is unknown.
+bool parse_grh(std::string_view list, std::array<bool, kMaxDevices>& required)
+{
+    for (unsigned count = 0; count < kMaxDevices; ++count) {
+        const std::size_t comma = list.find(',');
+        const std::string_view word = list.substr(0, comma);
+        if (word != "optional" && word != "required") {
+            break;
+        }
+        std::fill(required.begin() + count, required.end(), word == "required");
+        if (comma == std::string_view::npos) {
+            return true;
+        }
+        list.remove_prefix(comma + 1);
+    }
+    required.fill(false);
+    return false;
+}
+
 // Sets a field of every port from a list of numbers, 0 or in [least, most]; false when it is none.
 bool parse_ports(const char* list, double least, double most, Config& result,
                  double PortSettings::*field)
@@ -145,6 +164,13 @@ Config read_environment()
             result.copy_on_fork = mode == "yes";
         } else {
             complain("SOFTHCA_COPY_ON_FORK", value, "yes or no");
+        }
+    }
+    if (const char* value = std::getenv("SOFTHCA_GRH")) {
+        if (!parse_grh(value, result.grh_required)) {
+            complain("SOFTHCA_GRH", value,
+                     "optional or required, of up to 8 HCAs, separated by "
+                     "commas");
         }
     }
     if (const char* value = std::getenv("SOFTHCA_DEVICE_COPY")) {

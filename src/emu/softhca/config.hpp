@@ -16,6 +16,11 @@
 //                               enforce: also for such a process (default kernel)
 //   SOFTHCA_COPY_ON_FORK=MODE   yes: as since Linux 5.12; no: as before, forks take registered
 //                               memory from the HCA, see fork.hpp (default yes)
+//   SOFTHCA_GRH=LIST            one value, or one for each HCA in turn, separated by commas, of
+//   which
+//                               the last is that of all further ones: optional, or required as by
+//                               an InfiniBand VF, whose port tells so, takes no address without a
+//                               GRH and is reached by none (default optional)
 //   SOFTHCA_DEVICE_COPY=WAY     alias: the memory of the emulated GPU is copied through its alias,
 //                               that of a real one by the CUDA driver; driver: all by the driver;
 //                               staged: by the driver and through host memory, which takes none of
@@ -51,6 +56,7 @@ struct Config {
     bool copy_on_fork = true;
     bool copy_by_driver = false;
     bool copy_staged = false;
+    std::array<bool, kMaxDevices> grh_required{};
     std::array<PortSettings, kMaxDevices> ports;
 };
 

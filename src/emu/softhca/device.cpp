@@ -159,6 +159,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std
     full.subnet_timeout = 18;
     fill_speed(config().ports[context_of(context).device].bandwidth_gbps, full);
     full.phys_state = down ? 2 : 5; // polling, link up
+    full.flags = config().grh_required[context_of(context).device] ? IBV_QPF_GRH_REQUIRED : 0;
     full.link_layer = config().ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
     std::memset(static_cast<void*>(attr), 0, size);
     std::memcpy(static_cast<void*>(attr), &full, std::min(size, sizeof full));

@@ -3,6 +3,7 @@
 // Who runs a send queue and when: posting, receivers that became ready, the agent; see engine.hpp.
 #include "emu/softhca/engine.hpp"
 
+#include "emu/softhca/config.hpp"
 #include "emu/softhca/copier.hpp"
 #include "emu/softhca/faults.hpp"
 #include "emu/softhca/send_queue.hpp"
@@ -16,7 +17,7 @@ namespace softhca {
 
 bool is_port(const Arena& arena, unsigned device, std::uint16_t lid, const std::uint8_t* gid)
 {
-    if (lid != 0 && lid == arena.port_lid[device]) {
+    if (lid != 0 && lid == arena.port_lid[device] && !config().grh_required[device]) {
         return true;
     }
     for (const auto& own : arena.gids[device]) {

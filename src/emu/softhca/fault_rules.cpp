@@ -3,6 +3,7 @@
 // Reading the rules, see fault_rules.hpp.
 #include "emu/softhca/fault_rules.hpp"
 
+#include "emu/softhca/device.hpp"
 #include "emu/softhca/layout.hpp"
 
 #include <algorithm>
@@ -95,6 +96,14 @@ unsigned parse_device(const std::string& number)
     return static_cast<unsigned>(number[0] - '0');
 }
 
+unsigned parse_gid(const std::string& index)
+{
+    if (index.size() != 1 || index[0] < '0' || index[0] >= '0' + static_cast<int>(kGids)) {
+        throw std::invalid_argument("there is no GID " + index);
+    }
+    return static_cast<unsigned>(index[0] - '0');
+}
+
 void parse_rule(Words& words, FaultRule& rule)
 {
     constexpr std::string_view prefix = "softhca";
@@ -132,9 +141,12 @@ void parse_rule(Words& words, FaultRule& rule)
         rule.action = Action::unresolved;
         rule.neighbour = parse_device(words.take());
         rule.amount = words.number("microseconds");
+    } else if (action == "unusable") {
+        rule.action = Action::unusable;
+        rule.gid = parse_gid(words.take());
     } else {
         throw std::invalid_argument("expected error, delay, drop, kill, down, cut, endless, rnr, "
-                                    "modify or unresolved, not \"" +
+                                    "modify, unresolved or unusable, not \"" +
                                     action + "\"");
     }
     if (rule.is_of_a_work_request()) {

@@ -19,7 +19,9 @@
 //           | rnr N               the first N messages to each RC queue pair find it not ready
 //   SLOWNESS = modify US          each ibv_modify_qp takes US microseconds more
 //           | unresolved K US     the address of softhcaK cannot be resolved, which takes US
-//                                 microseconds each time: as RoCE's in the kernel
+//                                 microseconds each time: as RoCE's in the kernel. softhcaK itself
+//                                 finds it
+//           | unusable K          no address handle can be made with the port's GID of index K
 //   STATUS  = the name of an ibv_wc_status in small letters without IBV_WC_, as in rem_access_err
 //
 // A rule is for the queue pairs of this process on that HCA, or on any; for all of them together or
@@ -33,18 +35,32 @@
 namespace softhca {
 
 struct FaultRule {
-    enum class Action { error, delay, drop, kill, down, cut, endless, rnr, modify, unresolved };
+    enum class Action {
+        error,
+        delay,
+        drop,
+        kill,
+        down,
+        cut,
+        endless,
+        rnr,
+        modify,
+        unresolved,
+        unusable
+    };
 
     int device = -1;      // -1: any
     std::uint32_t qp = 0; // 0: all
     Action action{};
     std::uint32_t amount = 0; // status, microseconds, milliseconds, messages
     unsigned neighbour = 0;   // an HCA
+    unsigned gid = 0;         // an index
     std::uint64_t at = 0;     // 0: not tied to a work request
 
     bool is_of_a_work_request() const
     {
-        return action != Action::rnr && action != Action::modify && action != Action::unresolved;
+        return action != Action::rnr && action != Action::modify && action != Action::unresolved &&
+               action != Action::unusable;
     }
     bool concerns(unsigned other_device, std::uint32_t number) const
     {

@@ -177,7 +177,14 @@ void modify_slowly(unsigned device)
 int resolve(unsigned device, const ibv_ah_attr& address)
 {
     for (const Rule& rule : faults().rules) {
-        if (rule.action != Action::unresolved || !rule.concerns(device, 0)) {
+        if (!rule.concerns(device, 0)) {
+            continue;
+        }
+        if (rule.action == Action::unusable && address.is_global &&
+            address.grh.sgid_index == rule.gid) {
+            return EINVAL;
+        }
+        if (rule.action != Action::unresolved || rule.neighbour == device) {
             continue;
         }
         bool is_meant = !address.is_global && address.dlid == port_lid(rule.neighbour);

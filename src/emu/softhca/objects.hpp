@@ -150,7 +150,7 @@ T& object_of(Base* base)
 }
 
 // Whether addresses of this kind can be used on this link layer.
-bool is_valid_address(const ibv_ah_attr& attributes);
+bool is_valid_address(unsigned device, const ibv_ah_attr& attributes);
 
 // Whether an address is that of an address handle of this process.
 bool is_address_handle(std::uint64_t address);

@@ -78,7 +78,7 @@ bool is_allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask)
     return false;
 }
 
-bool is_valid(const ibv_qp_attr& attributes, int mask)
+bool is_valid(unsigned device, const ibv_qp_attr& attributes, int mask)
 {
     return ((mask & IBV_QP_PORT) == 0 || attributes.port_num == 1) &&
            ((mask & IBV_QP_PKEY_INDEX) == 0 || attributes.pkey_index == 0) &&
@@ -89,7 +89,7 @@ bool is_valid(const ibv_qp_attr& attributes, int mask)
            ((mask & IBV_QP_MAX_QP_RD_ATOMIC) == 0 || attributes.max_rd_atomic <= kMaxRdAtomic) &&
            ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) == 0 ||
             attributes.max_dest_rd_atomic <= kMaxRdAtomic) &&
-           ((mask & IBV_QP_AV) == 0 || is_valid_address(attributes.ah_attr)) &&
+           ((mask & IBV_QP_AV) == 0 || is_valid_address(device, attributes.ah_attr)) &&
            ((mask & IBV_QP_PATH_MTU) == 0 ||
             (attributes.path_mtu >= IBV_MTU_256 && attributes.path_mtu <= IBV_MTU_4096));
 }
@@ -363,7 +363,8 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask)
             return EINVAL;
         }
         to = (mask & IBV_QP_STATE) != 0 ? attributes->qp_state : from;
-        if (!is_allowed(base->qp_type, from, to, mask) || !is_valid(*attributes, mask)) {
+        if (!is_allowed(base->qp_type, from, to, mask) ||
+            !is_valid(shared.device, *attributes, mask)) {
             return EINVAL;
         }
         if ((mask & IBV_QP_AV) != 0 || to == IBV_QPS_SQD) {

@@ -152,7 +152,8 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wir
     const auto address = self.find_qp(wr.remote_qpn);
     QpShared* target = address ? find(*address, wr.remote_qpn, arena) : nullptr;
     if (target == nullptr ||
-        !is_port(*arena, target->device, config().ethernet ? std::uint16_t{0} : ah.dlid,
+        !is_port(*arena, target->device,
+                 config().ethernet || ah.is_global ? std::uint16_t{0} : ah.dlid,
                  ah.is_global ? ah.grh.dgid.raw : no_gid)) {
         wire.send_nowhere(wr.length);
         return Outcome::finished(IBV_WC_SUCCESS);
