@@ -153,7 +153,7 @@ TEST(Faults, PortFlap)
 TEST(Faults, PortDownAndHcaSilent)
 {
     EXPECT_EQ(end_with("softhca0 endless at 62; softhca0 down 60000 at 62"), "told");
-    EXPECT_EQ(end_with("softhca0 endless at 62; softhca0 down 1200 at 62"), "told");
+    EXPECT_EQ(end_with("softhca0 endless at 62; softhca0 down 5000 at 62"), "told");
     EXPECT_EQ(end_with("softhca0 endless at 62; softhca0 down 500 at 62"), "delivered");
     EXPECT_EQ(end_with("softhca0 endless at 20; softhca0 down 60000 at 20", "SendsInOutage"),
               "told");
@@ -177,7 +177,7 @@ TEST(Faults, PatienceByDefault)
     const std::chrono::duration<double> notice = std::chrono::steady_clock::now() - outage;
     RecordProperty("seconds", std::to_string(notice.count()));
     EXPECT_GT(notice.count(), 7);
-    EXPECT_LT(notice.count(), 12);
+    EXPECT_LT(notice.count(), 20);
 }
 
 TEST(Faults, Delay)
