@@ -42,6 +42,9 @@ void Endpoint::finish_read_modify_write(const ReadModifyWrite& rmw)
 {
     --read_modify_writes;
     awaited_read_modify_writes -= rmw.atomic.awaited();
+    if (failure == UCS_OK) {
+        (holds() ? tx_reserved : tx_available) += rmw.waited;
+    }
     for (FlushWaiter& waiter : flush_waiters) {
         waiter.atomics -= static_cast<int>(waiter.flush - rmw.flushes) > 0;
     }

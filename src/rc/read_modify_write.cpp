@@ -169,6 +169,10 @@ ucs_status_t read_modify_write(Endpoint& ep, const Atomic& atomic)
     if (first != nullptr) {
         first->head.last->later = rmw;
         first->head.last = rmw;
+        // Else one endpoint could take all buffers, and keep them until a peer that is gone is
+        // noticed.
+        rmw->waited = true;
+        --ep.tx_available;
     } else {
         rmw->head.last = rmw;
         if (ucs_status_t status = post_read(ep, *rmw); status != UCS_OK) {

@@ -51,6 +51,7 @@ struct ReadModifyWrite {
     unsigned flushes; // of the endpoint, before
     RemoteWord word;
     ReadModifyWrite* later = nullptr; // the next one on the word
+    bool waited = false;              // came after others, and took a credit of its endpoint
 
     struct { // of the first one on the word:
         ReadModifyWrite* last;

@@ -4,6 +4,8 @@
 // requests: how many these are, and what everybody is told was there before.
 #include "rc_support.hpp"
 
+#include "rc/endpoint.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -293,6 +295,23 @@ TEST_F(Contention, AllFailTogether)
         return uct_ep_atomic32_post(first, UCT_ATOMIC_OP_ADD, 1, half(0), half_key.rkey());
     });
     EXPECT_EQ(halves[0], kAtomics);
+}
+
+// One endpoint leaves others buffers, and has all its work requests again afterwards.
+TEST_F(Contention, LeavesBuffersToOthers)
+{
+    auto add = [&] {
+        return uct_ep_atomic32_post(first, UCT_ATOMIC_OP_ADD, 1, half(0), half_key.rkey());
+    };
+    for (unsigned round = 0; round < 3; ++round) {
+        unsigned posted = 0;
+        while (add() == UCS_OK)
+            ++posted;
+        EXPECT_EQ(posted, 256u); // UCX_GDR_RC_TX_QUEUE_LEN
+        EXPECT_GT(gdr::rc::endpoint(first).iface().buffers->available(), 200u);
+        ASSERT_EQ(flush(nodes, first), UCS_OK);
+    }
+    EXPECT_EQ(halves[0], 3 * 256u);
 }
 
 // Posted ones are complete for the user: they arrive though the endpoint is destroyed.
