@@ -167,6 +167,7 @@ void Handshake::receive()
             handle(*packet);
         }
         more_ = true;
+        channel_.pause(); // or it would go on at once
     } catch (const std::exception& error) {
         gdr_log(error, "%s: no further endpoints can be connected", error.what());
     }

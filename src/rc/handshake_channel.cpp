@@ -140,6 +140,15 @@ std::optional<Packet> HandshakeChannel::receive()
         return packet;
     }
     // Events are consumed and notification is asked for before the last look, so none is missed.
+    pause();
+    if (int error = ibv_req_notify_cq(cq_.get(), 0); error != 0) {
+        throw verbs::Error("ibv_req_notify_cq for the handshake", error);
+    }
+    return poll();
+}
+
+void HandshakeChannel::pause()
+{
     ibv_cq* cq;
     void* cq_context;
     unsigned events = 0;
@@ -149,10 +158,6 @@ std::optional<Packet> HandshakeChannel::receive()
     if (events > 0) {
         ibv_ack_cq_events(cq_.get(), events);
     }
-    if (int error = ibv_req_notify_cq(cq_.get(), 0); error != 0) {
-        throw verbs::Error("ibv_req_notify_cq for the handshake", error);
-    }
-    return poll();
 }
 
 void HandshakeChannel::drain()

@@ -34,6 +34,9 @@ class HandshakeChannel {
     // the channel's fd again before it returns nothing.
     std::optional<Packet> receive();
 
+    // The channel's fd is not readable until receive() has armed it again.
+    void pause();
+
     // No address is resolved any more; waits for those that are being.
     void stop_resolving() { handles_.finish(); }
 

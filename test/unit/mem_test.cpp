@@ -663,6 +663,9 @@ int report()
     }
     std::printf("method %s\n", to_string(gpu_direct.method(0)));
     std::printf("possible %s\n", gpu_direct.possible() ? "yes" : "no");
+    for (CUdevice gpu : {0, 1}) {
+        std::printf("only others than %d taken %s\n", gpu, only_others_taken(gpu) ? "yes" : "no");
+    }
     gpu_direct.end_test();
 
     // UCX 1.16 asks for whole units of 16 bytes, more than this allocation has.

@@ -1,0 +1,192 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What a turn of UCX's asynchronous thread does at most, and what it keeps. This program has the
+// turns itself.
+#include "rc_stranger.hpp"
+
+#include "rc/acceptors.hpp"
+#include "rc/address_handles.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include <dlfcn.h>
+#include <poll.h>
+
+extern "C" {
+#include <ucs/async/async_fwd.h>
+}
+
+namespace rc_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Handler {
+    ucs_async_event_cb_t call;
+    void* arg;
+};
+
+std::map<int, Handler> handlers;
+std::atomic<size_t> address_handles{0}; // that there are
+
+// One call for each descriptor that is readable; these.
+std::vector<int> turn()
+{
+    std::vector<pollfd> descriptors;
+    for (const auto& [fd, handler] : handlers)
+        descriptors.push_back({fd, POLLIN, 0});
+    poll(descriptors.data(), descriptors.size(), 0);
+    std::vector<int> called;
+    for (const pollfd& descriptor : descriptors) {
+        auto handler = handlers.find(descriptor.fd);
+        if ((descriptor.revents & POLLIN) && handler != handlers.end()) {
+            handler->second.call(descriptor.fd, UCS_EVENT_SET_EVREAD, handler->second.arg);
+            called.push_back(descriptor.fd);
+        }
+    }
+    return called;
+}
+
+unsigned answers(Stranger& stranger)
+{
+    unsigned count = 0;
+    while (stranger.receive(0.02))
+        ++count;
+    return count;
+}
+
+TEST(Turn, HandlesSoManyDatagrams)
+{
+    constexpr unsigned kMost = 64; // and then others have theirs
+    constexpr unsigned kFlood = 200;
+    Node node;
+    const Address address = node.address();
+    const HashKey key = parse<IfaceAddress>(address.iface).key;
+    Stranger stranger;
+    const auto ask = [&](unsigned connection) {
+        stranger.send(address, stranger.packet(address, PacketType::farewell, connection), key);
+    };
+    ask(0); // from here on its address is known
+    for (unsigned i = 0; i < 500 && answers(stranger) == 0; ++i)
+        turn();
+    while (!turn().empty())
+        std::this_thread::sleep_for(2ms);
+    for (unsigned i = 0; i < kFlood; ++i)
+        ask(i);
+    std::this_thread::sleep_for(20ms);
+    const std::vector<int> channel = turn();
+    ASSERT_EQ(channel.size(), 1u);
+    unsigned all = answers(stranger), turns = 1;
+    EXPECT_LE(all, kMost);
+    for (; turns < 100 && all < kFlood; ++turns) {
+        EXPECT_NE(turn(), channel) << "goes on at once, not when its timer says so";
+        all += answers(stranger);
+    }
+    EXPECT_GE(turns, (kFlood + kMost - 1) / kMost);
+    EXPECT_EQ(all, kFlood);
+}
+
+TEST(Turn, KeepsTheAddressHandlesUsedLast)
+{
+    verbs::Device device(std::string("softhca0"));
+    verbs::ProtectionDomain pd(ibv_alloc_pd(device.context()));
+    verbs::Path path{};
+    path.port = 1;
+    AsyncTasks tasks;
+    {
+        AddressHandles handles(pd.get(), path, tasks);
+        const auto destination = [](size_t lid) {
+            verbs::Destination to{};
+            to.lid = static_cast<uint16_t>(1 + lid);
+            return to;
+        };
+        constexpr size_t kMore = 50;
+        for (size_t i = 0; i < AddressHandles::kMost + kMore; ++i) {
+            bool made = false;
+            handles.with(destination(i), [&](ibv_ah*) { made = true; });
+            for (const auto until = std::chrono::steady_clock::now() + 10s;
+                 !made && std::chrono::steady_clock::now() < until;) {
+                tasks.run();
+                std::this_thread::yield();
+            }
+            ASSERT_TRUE(made);
+            ASSERT_NE(handles.find(destination(0)), nullptr) << "the one used last is gone";
+        }
+        EXPECT_EQ(address_handles, AddressHandles::kMost);
+        for (size_t i = 1; i <= kMore; ++i)
+            EXPECT_EQ(handles.find(destination(i)), nullptr);
+        EXPECT_NE(handles.find(destination(kMore + 1)), nullptr);
+    }
+    EXPECT_EQ(address_handles, 0u);
+}
+
+TEST(Turn, AcceptsSoManyOfAPeer)
+{
+    Acceptors acceptors(5, 3, 1s);
+    const auto add = [&](uint64_t peer, uint64_t connection) {
+        Acceptor acceptor{};
+        acceptor.name = {peer, connection};
+        acceptors.add(std::move(acceptor));
+    };
+    for (uint64_t connection = 0; connection < 3; ++connection) {
+        EXPECT_EQ(acceptors.full(1, 0), nullptr);
+        add(1, connection);
+    }
+    EXPECT_STREQ(acceptors.full(1, 0), "UCX_GDR_RC_MAX_ACCEPTED_OF_PEER");
+    EXPECT_EQ(acceptors.full(2, 1), nullptr) << "another peer's";
+    EXPECT_STREQ(acceptors.full(2, 2), "UCX_GDR_RC_MAX_ACCEPTED") << "those that end count";
+    acceptors.remove({1, 0});
+    EXPECT_EQ(acceptors.full(1, 0), nullptr);
+    add(1, 3);
+    add(2, 0);
+    add(2, 1);
+    EXPECT_STREQ(acceptors.full(3, 0), "UCX_GDR_RC_MAX_ACCEPTED");
+    acceptors.remove_all(1);
+    EXPECT_EQ(acceptors.full(1, 0), nullptr);
+}
+
+} // namespace
+} // namespace rc_test
+
+// Of libibverbs and libucs, in front of them.
+extern "C" {
+
+#pragma GCC visibility push(default)
+
+ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* vector)
+{
+    static const auto original =
+        reinterpret_cast<ibv_ah* (*)(ibv_pd*, ibv_ah_attr*)>(dlsym(RTLD_NEXT, "ibv_create_ah"));
+    ibv_ah* handle = original(pd, vector);
+    rc_test::address_handles += handle != nullptr;
+    return handle;
+}
+
+int ibv_destroy_ah(ibv_ah* handle)
+{
+    static const auto original =
+        reinterpret_cast<int (*)(ibv_ah*)>(dlsym(RTLD_NEXT, "ibv_destroy_ah"));
+    --rc_test::address_handles;
+    return original(handle);
+}
+
+ucs_status_t ucs_async_set_event_handler(ucs_async_mode_t, int fd, ucs_event_set_types_t,
+                                         ucs_async_event_cb_t call, void* arg, ucs_async_context_t*)
+{
+    rc_test::handlers[fd] = {call, arg};
+    return UCS_OK;
+}
+
+ucs_status_t ucs_async_remove_handler(int id, int sync)
+{
+    static const auto original =
+        reinterpret_cast<ucs_status_t (*)(int, int)>(dlsym(RTLD_NEXT, "ucs_async_remove_handler"));
+    return rc_test::handlers.erase(id) > 0 ? UCS_OK : original(id, sync);
+}
+
+#pragma GCC visibility pop
+}
