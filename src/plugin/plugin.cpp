@@ -133,7 +133,7 @@ void write_statistics(const char* path)
         abi::register_options(option_table(), &options);
         provide_perftest_allocators();
         abi::on_first_use(on_first_use);
-        pthread_atfork(nullptr, nullptr, [] { statistics().reset(); });
+        pthread_atfork(nullptr, nullptr, [] { statistics().begin_anew(); });
     } catch (const std::exception& error) {
         gdr_log(error, "not used: %s", error.what());
     }
@@ -143,7 +143,8 @@ void write_statistics(const char* path)
 {
     if (!refusal_due().empty() && ucp_is_loaded())
         gdr_log(warn, "was not used: %s", refusal_due().c_str());
-    if (process_uses_ucx && options.statistics_path && *options.statistics_path)
+    if (process_uses_ucx && options.statistics_path && *options.statistics_path &&
+        statistics().worth_a_line())
         write_statistics(options.statistics_path);
 }
 

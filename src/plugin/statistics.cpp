@@ -31,14 +31,22 @@ Counts Statistics::totals() const
             .registrations = registrations_};
 }
 
-void Statistics::reset()
+void Statistics::begin_anew()
 {
+    forked_ = true;
     gpudirect_bytes_ = 0;
     staged_bytes_ = 0;
     host_bytes_ = 0;
     gpudirect_ops_ = 0;
     staged_ops_ = 0;
     registrations_ = 0;
+}
+
+bool Statistics::worth_a_line() const
+{
+    const Counts sum = totals();
+    return !forked_ || (sum.gpudirect_bytes | sum.staged_bytes | sum.host_bytes |
+                        sum.gpudirect_ops | sum.staged_ops | sum.registrations) != 0;
 }
 
 std::string Statistics::line() const

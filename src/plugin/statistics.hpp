@@ -26,7 +26,10 @@ class Statistics {
   public:
     void add(const Counts& counts);
     Counts totals() const;
-    void reset(); // in a forked child: the parent counts what it did
+    void begin_anew(); // in a forked child: the parent counts what it did
+
+    // Whether this process is one to speak of: not a forked child that counted nothing of its own.
+    bool worth_a_line() const;
 
     // "gdr pid=<pid> gpudirect_bytes=<n> ...", without a newline.
     std::string line() const;
@@ -38,6 +41,7 @@ class Statistics {
     std::atomic<uint64_t> gpudirect_ops_{0};
     std::atomic<uint64_t> staged_ops_{0};
     std::atomic<uint64_t> registrations_{0};
+    bool forked_ = false;
 };
 
 // Outlives every interface, static destructors included.

@@ -112,6 +112,9 @@ expect "loaded from two paths it registers once" 1 "$(echo "$twice" | grep -c '^
 ours() { grep -c '^gdr_'; } # components
 alone() { LD_PRELOAD=$runtime timeout 60 env "$@" 2>&1; }
 components=$top_builddir/test/uct/components
+rm -f stats
+with UCX_GDR_STATS=stats "$components" >/dev/null
+expect "no statistics from a forked child that used no UCX" 1 "$(grep -c '^gdr pid=' stats)"
 expect "nothing without it" 0 "$(alone "$components" | ours)"
 expect "opened by the program" 2 "$(alone "$components" "$module" | ours)"
 expect "opened by the program, in time" "MEMTYPE_CACHE=n " "$(gpu alone "$components" "$module" | settings)"

@@ -27,9 +27,13 @@ TEST(Statistics, SumOfWhatIsAdded)
               "gdr pid=" + std::to_string(getpid()) +
                   " gpudirect_bytes=11 staged_bytes=2 host_bytes=3 gpudirect_ops=4"
                   " staged_ops=5 registrations=6");
-    statistics.reset();
+    EXPECT_TRUE(statistics.worth_a_line());
+    statistics.begin_anew();
     EXPECT_EQ(statistics.totals().gpudirect_bytes, 0u);
     EXPECT_EQ(statistics.totals().registrations, 0u);
+    EXPECT_FALSE(statistics.worth_a_line());
+    statistics.add({.registrations = 1});
+    EXPECT_TRUE(statistics.worth_a_line());
 }
 
 TEST(Statistics, FromSeveralThreads)
