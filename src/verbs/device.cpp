@@ -29,7 +29,7 @@ struct DeviceList {
     int error;
 };
 
-// Gb/s of one lane, after 8b/10b or 64b/66b encoding, by the bit of ibv_port_attr::active_speed.
+// Gb/s of one lane, after 8b/10b or 64b/66b encoding, by the bit of active_speed().
 double lane_rate(unsigned active_speed)
 {
     switch (active_speed) {
@@ -49,6 +49,8 @@ double lane_rate(unsigned active_speed)
         return 50.0;
     case 128: // NDR
         return 100.0;
+    case 256: // XDR
+        return 200.0;
     default:
         return 2.0;
     }
@@ -112,7 +114,7 @@ std::vector<std::string> device_names(std::string* reason)
 
 double Port::bandwidth() const
 {
-    return lane_rate(attributes.active_speed) * lanes(attributes.active_width) * 1e9 / 8;
+    return lane_rate(active_speed(attributes)) * lanes(attributes.active_width) * 1e9 / 8;
 }
 
 Device::Device(const std::string& name) : name_(name)

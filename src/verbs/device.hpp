@@ -15,6 +15,19 @@ namespace gdr::verbs {
 // says which.
 std::vector<std::string> device_names(std::string* reason = nullptr);
 
+// The bit of a port's speed. XDR's needs more than the 8 bits of active_speed: an rdma-core that
+// knows it has it in active_speed_ex. 0 there: the kernel, or libibverbs, does not tell.
+template <class Attributes> // ibv_port_attr
+unsigned active_speed(const Attributes& attributes)
+{
+    if constexpr (requires { attributes.active_speed_ex; }) {
+        if (attributes.active_speed_ex != 0) {
+            return attributes.active_speed_ex;
+        }
+    }
+    return attributes.active_speed;
+}
+
 struct Port {
     uint8_t number;
     ibv_port_attr attributes;
@@ -23,7 +36,7 @@ struct Port {
     // InfiniBand VFs: it is addressed by GID too, each address handle has a GRH.
     bool grh_required() const { return (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0; }
     bool active() const { return attributes.state == IBV_PORT_ACTIVE; }
-    // Data rate of the port after encoding, bytes per second, from active_speed x active_width.
+    // Data rate of the port after encoding, bytes per second, from its speed and width.
     double bandwidth() const;
 };
 
