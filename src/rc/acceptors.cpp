@@ -62,6 +62,18 @@ std::vector<verbs::QueuePair> Acceptors::remove_all(uint64_t peer)
     return removed;
 }
 
+std::vector<verbs::QueuePair> Acceptors::remove_all()
+{
+    std::vector<verbs::QueuePair> removed;
+    for (auto& [peer, acceptors] : std::exchange(by_peer_, {})) {
+        for (auto& [connection, acceptor] : acceptors) {
+            removed.push_back(std::move(acceptor.qp));
+        }
+    }
+    count_ = 0;
+    return removed;
+}
+
 Acceptor* Acceptors::next_question()
 {
     for (auto now = Clock::now(); next() <= now;) {

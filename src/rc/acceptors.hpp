@@ -54,6 +54,7 @@ class Acceptors {
     // The queue pairs of those that go.
     std::vector<verbs::QueuePair> remove(const AcceptorName& name);
     std::vector<verbs::QueuePair> remove_all(uint64_t peer);
+    std::vector<verbs::QueuePair> remove_all();
 
     // Takes the next acceptor whose peer it is time to ask; NULL: none. Each is due again later.
     Acceptor* next_question();
@@ -61,8 +62,6 @@ class Acceptors {
     {
         return questions_.empty() ? Clock::time_point::max() : questions_.front().due;
     }
-
-    void clear() { by_peer_.clear(); }
 
   private:
     struct Question {

@@ -88,6 +88,15 @@ void Endpoint::fail(ucs_status_t status)
     interface.attention.store(true, std::memory_order_relaxed);
 }
 
+void Endpoint::abandon(ucs_status_t status)
+{
+    verbs::to_reset(qp);
+    connected = false; // nothing is posted any more, not to learn what completed either
+    unsignalled = 0;
+    fail(status);
+    purge(failure);
+}
+
 void Endpoint::complete_up_to(SequenceNumber number, ucs_status_t status)
 {
     if (failure != UCS_OK && not_after(number, completed)) [[unlikely]] {
@@ -137,6 +146,11 @@ ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep)
     Iface& iface = rc_iface(params->iface);
     const auto& device = *reinterpret_cast<const DeviceAddress*>(params->dev_addr);
     const auto& address = *reinterpret_cast<const IfaceAddress*>(params->iface_addr);
+    if (iface.port_watch->broken()) {
+        gdr_log(diag, "no connection from %s: it is broken",
+                device_name(iface.device, iface.port).c_str());
+        return UCS_ERR_IO_ERROR;
+    }
     if (const char* reason =
             unreachable_reason(iface.device_address, iface.segment_size, &device, &address)) {
         gdr_log(error, "cannot connect from %s: %s", device_name(iface.device, iface.port).c_str(),

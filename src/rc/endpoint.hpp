@@ -163,9 +163,10 @@ struct Endpoint : abi::Ep {
     void complete_up_to(SequenceNumber number, ucs_status_t status);
     void on_connected();
     void
-    close_queue(ucs_status_t status); // nothing more can be posted; what is outstanding is flushed
-    void fail(ucs_status_t status);   // close_queue(), and the user is told from progress
-    void purge(ucs_status_t status);  // completes what is outstanding; the queue pair is gone
+    close_queue(ucs_status_t status);  // nothing more can be posted; what is outstanding is flushed
+    void fail(ucs_status_t status);    // close_queue(), and the user is told from progress
+    void abandon(ucs_status_t status); // fail(), and what is outstanding does not wait for the HCA
+    void purge(ucs_status_t status);   // completes what is outstanding; the queue pair is gone
     void notify_flush_waiters(ucs_status_t status);
 };
 

@@ -129,6 +129,15 @@ void Handshake::acceptor_failed(const AcceptorName& name)
     });
 }
 
+void Handshake::give_up()
+{
+    tasks_.post([this] {
+        given_up_ = true;
+        end(acceptors_.remove_all());
+        arm_timer();
+    });
+}
+
 std::vector<HandshakeEvent> Handshake::take_events()
 {
     std::lock_guard guard(lock_);
@@ -400,6 +409,9 @@ void Handshake::handle_request(const Packet& packet)
     AcceptorName name{packet.source, packet.connection};
     const Acceptor* acceptor = acceptors_.find(name);
     if (acceptor == nullptr) {
+        if (given_up_) {
+            return refuse(packet, RejectReason::no_resources, "this interface is broken");
+        }
         if (const char* limit = acceptors_.full(name.peer, ending_.size())) {
             return refuse(packet, RejectReason::too_many, limit);
         }

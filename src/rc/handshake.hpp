@@ -87,6 +87,9 @@ class Handshake {
     // So does one that cannot send to its peer, or whose peer does not keep to the protocol.
     void acceptor_failed(const AcceptorName& acceptor);
 
+    // The interface is broken: its acceptors end, and there are no new ones.
+    void give_up();
+
     std::vector<HandshakeEvent> take_events();
     void drained(ibv_qp* qp);
 
@@ -150,6 +153,7 @@ class Handshake {
     int timer_fd_;
     std::random_device random_; // finding out what the CPU has takes long in a virtual machine
     bool more_ = false;         // packets wait for the next turn
+    bool given_up_ = false;
     std::unordered_map<uint64_t, Connection> connections_;
     std::set<std::pair<Clock::time_point, uint64_t>> agenda_; // of connections
     Acceptors acceptors_;

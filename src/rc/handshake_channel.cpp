@@ -3,6 +3,7 @@
 // Sending and receiving handshake packets.
 #include "rc/handshake_channel.hpp"
 
+#include "abi/host.hpp"
 #include "verbs/error.hpp"
 
 #include <cerrno>
@@ -21,8 +22,8 @@ constexpr auto kDrainPatience = std::chrono::milliseconds(100);
 
 HandshakeChannel::HandshakeChannel(ibv_context* context, ibv_pd* pd, const verbs::Path& path,
                                    uint32_t qkey, AsyncTasks& tasks)
-    : memory_(pd, (kReceives + kSends) * kSlot), channel_(ibv_create_comp_channel(context)),
-      handles_(pd, path, tasks)
+    : memory_(pd, (kReceives + kSends) * kSlot + kRest), path_(path), qkey_(qkey),
+      channel_(ibv_create_comp_channel(context)), handles_(pd, path, tasks)
 {
     if (!channel_) {
         throw verbs::Error("ibv_create_comp_channel for the handshake", errno);
@@ -36,20 +37,29 @@ HandshakeChannel::HandshakeChannel(ibv_context* context, ibv_pd* pd, const verbs
     capabilities.max_send_wr = kSends;
     capabilities.max_recv_wr = kReceives;
     capabilities.max_send_sge = 1;
-    capabilities.max_recv_sge = 1;
+    capabilities.max_recv_sge = 2;
     qp_ = verbs::create_ud(pd, cq_.get(), path, qkey, &capabilities);
-    for (unsigned i = 0; i < kReceives; ++i) {
-        post_receive(i);
-    }
+    post_receives();
     if (int error = ibv_req_notify_cq(cq_.get(), 0); error != 0) {
         throw verbs::Error("ibv_req_notify_cq for the handshake", error);
     }
 }
 
+void HandshakeChannel::post_receives()
+{
+    for (unsigned i = 0; i < kReceives; ++i) {
+        post_receive(i);
+    }
+}
+
+// Whatever comes fits: a datagram that does not would be an error of the queue pair. What is longer
+// than a packet is none, so all share the room for the rest.
 void HandshakeChannel::post_receive(unsigned index)
 {
-    ibv_sge sge{reinterpret_cast<uintptr_t>(slot(index)), kSlot, memory_.lkey()};
-    ibv_recv_wr wr{index, nullptr, &sge, 1};
+    ibv_sge pieces[] = {
+        {reinterpret_cast<uintptr_t>(slot(index)), kSlot, memory_.lkey()},
+        {reinterpret_cast<uintptr_t>(slot(kReceives + kSends)), kRest, memory_.lkey()}};
+    ibv_recv_wr wr{index, nullptr, pieces, 2};
     ibv_recv_wr* refused;
     if (int error = ibv_post_recv(qp_.get(), &wr, &refused); error != 0) {
         throw verbs::Error("ibv_post_recv for the handshake", error);
@@ -117,6 +127,10 @@ std::optional<Packet> HandshakeChannel::poll()
 {
     ibv_wc wc;
     while (ibv_poll_cq(cq_.get(), 1, &wc) > 0) {
+        if (wc.status != IBV_WC_SUCCESS) {
+            restart(wc);
+            return std::nullopt; // it is others' turn, should that be all it does
+        }
         if (wc.wr_id >= kReceives) {
             --sends_in_flight_;
             send_waiting();
@@ -125,13 +139,29 @@ std::optional<Packet> HandshakeChannel::poll()
         Packet packet;
         std::memcpy(&packet, slot(wc.wr_id) + kGrh, sizeof(packet));
         post_receive(wc.wr_id);
-        if (wc.status == IBV_WC_SUCCESS && wc.byte_len == kGrh + sizeof(packet) &&
-            packet.magic == kPacketMagic && packet.version == kWireVersion &&
-            packet.handshake_qpn == wc.src_qp) {
+        if (wc.byte_len == kGrh + sizeof(packet) && packet.magic == kPacketMagic &&
+            packet.version == kWireVersion && packet.handshake_qpn == wc.src_qp) {
             return packet;
         }
     }
     return std::nullopt;
+}
+
+// What was under way is lost, and repeated by whom it matters to.
+void HandshakeChannel::restart(const ibv_wc& failure)
+{
+    abi::log_message(
+        std::exchange(told_of_failure_, true) ? abi::LogLevel::diag : abi::LogLevel::warn, __FILE__,
+        __LINE__, "the handshake's queue pair on %s has failed and is set up anew: %s (%s)",
+        ibv_get_device_name(qp_->context->device), ibv_wc_status_str(failure.status),
+        verbs::completion_cause(failure.status));
+    verbs::restart_ud(qp_.get(), path_, qkey_);
+    for (ibv_wc wc; ibv_poll_cq(cq_.get(), 1, &wc) > 0;) {
+    }
+    sends_in_flight_ = 0;
+    next_send_ = 0;
+    post_receives();
+    send_waiting();
 }
 
 std::optional<Packet> HandshakeChannel::receive()

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // The UD queue pair over which interfaces exchange handshake packets: small datagrams that may be
-// lost, duplicated or come from anybody.
+// lost, duplicated or come from anybody. It is set up anew when it fails.
 #pragma once
 
 #include "rc/address_handles.hpp"
@@ -48,6 +48,7 @@ class HandshakeChannel {
     static constexpr unsigned kReceives = 256;
     static constexpr size_t kGrh = 40;
     static constexpr size_t kSlot = 256;
+    static constexpr size_t kRest = 4096; // the largest MTU
     static_assert(kGrh + sizeof(Packet) <= kSlot);
     static_assert(AddressHandles::kMost > kSends, "a handle stays while a datagram uses it");
 
@@ -59,18 +60,24 @@ class HandshakeChannel {
     };
 
     void post_receive(unsigned slot);
+    void post_receives();
+    void restart(const ibv_wc& failure);
     void post_send(const Outgoing& outgoing, ibv_ah* handle);
     void send_waiting();
     std::optional<Packet> poll();
     std::byte* slot(unsigned index) const { return memory_.data() + index * kSlot; }
 
-    RegisteredMemory memory_; // kReceives slots, then kSends slots
+    // kReceives slots, then kSends slots, then room for the rest of any datagram that is no packet.
+    RegisteredMemory memory_;
+    const verbs::Path path_;
+    const uint32_t qkey_;
     verbs::CompletionChannel channel_;
     verbs::CompletionQueue cq_;
     AddressHandles handles_;
     verbs::QueuePair qp_;
     unsigned next_send_ = 0;
     unsigned sends_in_flight_ = 0;
+    bool told_of_failure_ = false;
     std::deque<Outgoing> waiting_; // for a buffer
 };
 

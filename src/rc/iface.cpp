@@ -510,8 +510,8 @@ void Iface::open_queues(const uct_iface_params_t* params)
     setup.mtu = static_cast<ibv_mtu>(device_address.mtu);
     setup.settings = &settings;
     handshake = std::make_unique<Handshake>(setup, attention, wakeup_fd);
-    port_watch.emplace(domain.port_events(), port.number, attention, wakeup_fd,
-                       handshake->ending());
+    port_watch.emplace(domain.port_events(), port.number, PortWatch::Queues{cq, receives->srq()},
+                       attention, wakeup_fd, handshake->ending());
 }
 
 uint32_t Iface::find_max_inline(uint32_t wanted)

@@ -127,6 +127,7 @@ struct Iface : abi::Iface {
     MemoryCollector memory_collector;
     bool flush_failed = false; // and it was told
     unsigned outage = 0;       // that was looked at
+    bool given_up = false;     // the HCA, or a queue of ours, is broken
     std::chrono::steady_clock::time_point next_look;
     std::unique_ptr<Handshake> handshake; // gone before what it uses
     std::optional<PortWatch> port_watch;  // uses the handshake
@@ -186,6 +187,7 @@ struct Iface : abi::Iface {
     unsigned report_failures();
     void finish_closing();
     unsigned look_at_port();
+    unsigned give_up();
 };
 
 inline Iface& rc_iface(uct_iface_h iface)

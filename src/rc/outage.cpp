@@ -1,11 +1,14 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Work that a port that is down should have ended. An HCA's own retries end it; but Soft-RoCE
-// (Linux 6.1) can forget a queue pair whose packet finds no route while a retry is due, for ever.
-// What outlasts the retries is ended here.
+// Work that is not ended by the HCA. That of a port that is down should be: an HCA's own retries
+// end it; but Soft-RoCE (Linux 6.1) can forget a queue pair whose packet finds no route while a
+// retry is due, for ever. What outlasts the retries is ended here; and all of it where the HCA has
+// said that it, or a queue that all share, is broken.
 #include "abi/host.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/memory_domain.hpp"
+
+#include <utility>
 
 namespace gdr::rc {
 namespace {
@@ -55,6 +58,33 @@ unsigned Iface::look_at_port()
     }
     outage = present;
     next_look = now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(patience);
+    return count;
+}
+
+unsigned Iface::give_up()
+{
+    if (std::exchange(given_up, true)) {
+        return 0;
+    }
+    handshake->give_up();
+    unsigned count = 0;
+    for (size_t i = 0; i < slots.size(); ++i) { // callbacks may make endpoints, and destroy them
+        Endpoint* ep = slots[i].endpoint;
+        if (ep == nullptr || (ep->failure != UCS_OK && !ep->has_outstanding())) {
+            continue;
+        }
+        ++count;
+        if (ep->completing) { // by a callback of its own, whose caller still counts
+            given_up = false;
+            attention.store(true, std::memory_order_relaxed);
+            continue;
+        }
+        const bool goes = ep->failure != UCS_OK && ep->closing;
+        ep->abandon(UCS_ERR_IO_ERROR);
+        if (goes) { // with its completions, it was thought
+            failed_endpoints.push_back(ep->id);
+        }
+    }
     return count;
 }
 

@@ -93,6 +93,18 @@ void PortEvents::handle(const ibv_async_event& event)
         return set_down(event.element.port_num, false);
     case IBV_EVENT_QP_LAST_WQE_REACHED:
         return last_wqe_reached(event.element.qp);
+    case IBV_EVENT_DEVICE_FATAL:
+        gdr_log(error,
+                "%s has failed (%s): its connections end, and there are no new ones before the "
+                "process is started again (the kernel's log says more)",
+                name, ibv_event_type_str(event.event_type));
+        return has_broken(event);
+    case IBV_EVENT_CQ_ERR:
+    case IBV_EVENT_SRQ_ERR:
+        return has_broken(event);
+    case IBV_EVENT_QP_FATAL:
+        return gdr_log(error, "%s: %s: a connection ends", name,
+                       ibv_event_type_str(event.event_type));
     default:
         gdr_log(diag, "%s: %s", name, ibv_event_type_str(event.event_type));
     }
@@ -122,6 +134,28 @@ void PortEvents::last_wqe_reached(ibv_qp* qp)
     std::lock_guard guard(lock_);
     for (PortWatch* watch : watches_) {
         watch->ending_.last_wqe_reached(qp);
+    }
+}
+
+void PortEvents::has_broken(const ibv_async_event& event)
+{
+    std::lock_guard guard(lock_);
+    for (PortWatch* watch : watches_) {
+        const bool of_watch =
+            event.event_type == IBV_EVENT_DEVICE_FATAL ||
+            (event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == watch->queues_.cq) ||
+            (event.event_type == IBV_EVENT_SRQ_ERR && event.element.srq == watch->queues_.srq);
+        if (!of_watch) {
+            continue;
+        }
+        if (event.event_type != IBV_EVENT_DEVICE_FATAL) {
+            gdr_log(error,
+                    "%s:%d: %s: the connections of this interface end, and it makes no new ones "
+                    "(the kernel's log says more)",
+                    device_.name().c_str(), watch->port_, ibv_event_type_str(event.event_type));
+        }
+        watch->broken_.store(true, std::memory_order_relaxed);
+        watch->notify();
     }
 }
 

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What an HCA tells by asynchronous events of its ports and of queue pairs that end, and who wants
-// to know it.
+// What an HCA tells by asynchronous events of its ports, of queue pairs that end and of what is
+// broken, and who wants to know it.
 #pragma once
 
 #include "rc/attention.hpp"
@@ -34,6 +34,7 @@ class PortEvents {
     void handle(const ibv_async_event& event);
     void set_down(uint8_t port, bool down);
     void last_wqe_reached(ibv_qp* qp);
+    void has_broken(const ibv_async_event& event);
 
     const verbs::Device& device_;
     std::mutex registration_; // of watches, which waits for the callbacks
@@ -43,15 +44,22 @@ class PortEvents {
     int timer_fd_ = -1;
 };
 
-// An interface's view of its port, and of its queue pairs' ends.
+// An interface's view of its port, of its queue pairs' ends, and of its own.
 class PortWatch {
   public:
-    // attention is set, and the eventfd written to, when the port changes its state and several
-    // times a second while it is down. Throws std::exception.
-    PortWatch(PortEvents& events, uint8_t port, std::atomic<bool>& attention, int wakeup_fd,
-              EndingQueuePairs& ending)
-        : events_(events), port_(port), attention_(attention), wakeup_fd_(wakeup_fd),
-          ending_(ending)
+    // The queues that all of the interface's connections share.
+    struct Queues {
+        const ibv_cq* cq;
+        const ibv_srq* srq;
+    };
+
+    // attention is set, and the eventfd written to, when the port changes its state, several times
+    // a second while it is down, and when the HCA or one of the queues breaks. Throws
+    // std::exception.
+    PortWatch(PortEvents& events, uint8_t port, Queues queues, std::atomic<bool>& attention,
+              int wakeup_fd, EndingQueuePairs& ending)
+        : events_(events), port_(port), queues_(queues), attention_(attention),
+          wakeup_fd_(wakeup_fd), ending_(ending)
     {
         events_.add(this);
     }
@@ -62,6 +70,9 @@ class PortWatch {
     // The number of the present outage; 0: the port is up. For any thread.
     unsigned outage() const { return outage_.load(std::memory_order_relaxed); }
 
+    // The HCA, or one of the queues, works no more, and will not. For any thread.
+    bool broken() const { return broken_.load(std::memory_order_relaxed); }
+
   private:
     friend class PortEvents;
 
@@ -69,10 +80,12 @@ class PortWatch {
 
     PortEvents& events_;
     const uint8_t port_;
+    const Queues queues_;
     std::atomic<bool>& attention_;
     const int wakeup_fd_;
     EndingQueuePairs& ending_;
     std::atomic<unsigned> outage_{0};
+    std::atomic<bool> broken_{false};
 };
 
 } // namespace gdr::rc

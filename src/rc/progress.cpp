@@ -306,7 +306,9 @@ unsigned Iface::handle_attention()
     spare_backlog = std::move(handled);
     receives->refill();
     count += take_handshake_events();
-    if (port_watch->outage() != 0) {
+    if (port_watch->broken()) {
+        count += give_up();
+    } else if (port_watch->outage() != 0) {
         count += look_at_port();
     }
     count += report_failures();
@@ -448,6 +450,9 @@ ucs_status_t Iface::wait_for(const Endpoint& ep, uint16_t number)
     for (;;) {
         ibv_wc wc;
         if (ibv_poll_cq(cq, 1, &wc) <= 0) {
+            if (port_watch->broken()) {
+                return UCS_ERR_IO_ERROR;
+            }
             continue; // ends with the HCA's own timeout at the latest
         }
         backlog.push_back(wc);

@@ -43,6 +43,22 @@ void modify(ibv_qp* qp, ibv_qp_attr& attributes, int mask, const char* state)
     }
 }
 
+// From RESET to RTS.
+void start_ud(ibv_qp* qp, const Path& path, uint32_t qkey)
+{
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_INIT;
+    attributes.pkey_index = path.pkey_index;
+    attributes.port_num = path.port;
+    attributes.qkey = qkey;
+    modify(qp, attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "INIT");
+    attributes.qp_state = IBV_QPS_RTR;
+    modify(qp, attributes, IBV_QP_STATE, "RTR");
+    attributes.qp_state = IBV_QPS_RTS;
+    attributes.sq_psn = kUdPsn;
+    modify(qp, attributes, IBV_QP_STATE | IBV_QP_SQ_PSN, "RTS");
+}
+
 } // namespace
 
 ibv_ah_attr address_vector(const Path& path, const Destination& destination)
@@ -113,19 +129,16 @@ QueuePair create_ud(ibv_pd* pd, ibv_cq* cq, const Path& path, uint32_t qkey,
                     ibv_qp_cap* capabilities)
 {
     QueuePair qp = create(pd, cq, nullptr, IBV_QPT_UD, capabilities);
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_INIT;
-    attributes.pkey_index = path.pkey_index;
-    attributes.port_num = path.port;
-    attributes.qkey = qkey;
-    modify(qp.get(), attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
-           "INIT");
-    attributes.qp_state = IBV_QPS_RTR;
-    modify(qp.get(), attributes, IBV_QP_STATE, "RTR");
-    attributes.qp_state = IBV_QPS_RTS;
-    attributes.sq_psn = kUdPsn;
-    modify(qp.get(), attributes, IBV_QP_STATE | IBV_QP_SQ_PSN, "RTS");
+    start_ud(qp.get(), path, qkey);
     return qp;
+}
+
+void restart_ud(ibv_qp* qp, const Path& path, uint32_t qkey)
+{
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_RESET;
+    modify(qp, attributes, IBV_QP_STATE, "RESET");
+    start_ud(qp, path, qkey);
 }
 
 void to_error(ibv_qp* qp)
@@ -134,6 +147,13 @@ void to_error(ibv_qp* qp)
     attributes.qp_state = IBV_QPS_ERR;
     (void)ibv_modify_qp(qp, &attributes,
                         IBV_QP_STATE); // fails only where the state is beyond ERR already
+}
+
+void to_reset(ibv_qp* qp)
+{
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_RESET;
+    (void)ibv_modify_qp(qp, &attributes, IBV_QP_STATE); // fails only where the HCA is gone
 }
 
 } // namespace gdr::verbs

@@ -52,8 +52,15 @@ int connect_rc(ibv_qp* qp, const Path& path, const Destination& destination,
 QueuePair create_ud(ibv_pd* pd, ibv_cq* cq, const Path& path, uint32_t qkey,
                     ibv_qp_cap* capabilities);
 
+// The same queue pair once more, from whatever state it is in. What was posted is forgotten, and
+// what of it had completed and was not polled. Throws Error.
+void restart_ud(ibv_qp* qp, const Path& path, uint32_t qkey);
+
 // Everything outstanding completes with a flush error.
 void to_error(ibv_qp* qp);
+
+// Everything outstanding is forgotten: the HCA touches none of its buffers any more.
+void to_reset(ibv_qp* qp);
 
 ibv_ah_attr address_vector(const Path& path, const Destination& destination);
 

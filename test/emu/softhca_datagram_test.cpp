@@ -177,6 +177,23 @@ TEST_F(Ud, DatagramsNobodyTakesAreDropped)
     EXPECT_EQ(ibv_destroy_ah(elsewhere), 0);
 }
 
+// A datagram that its receive has no room for takes the queue pair to the error state.
+TEST_F(Ud, DatagramTooLong)
+{
+    Datagrams a(device), b(device);
+    ibv_ah* ah = a.address(false, lid());
+    ASSERT_EQ(b.receive(0, 100), 0);
+    ASSERT_EQ(b.receive(100, 100), 0);
+    EXPECT_EQ(a.send(61, ah, b.qp->qp_num), IBV_WC_SUCCESS);
+    for (const ibv_wc_status status : {IBV_WC_LOC_LEN_ERR, IBV_WC_WR_FLUSH_ERR}) {
+        ibv_wc wc;
+        ASSERT_TRUE(b.poll(wc));
+        EXPECT_EQ(wc.status, status);
+    }
+    EXPECT_EQ(b.state(), IBV_QPS_ERR);
+    EXPECT_EQ(ibv_destroy_ah(ah), 0);
+}
+
 // What happens to sends after one that fails locally, and in a drained queue.
 TEST_F(Ud, SendQueueErrorAndDrain)
 {

@@ -377,6 +377,9 @@ TEST(Faults, Happen)
     EXPECT_TRUE(run_tests("DISABLED_Faults.SlowModify", {"SOFTHCA_FAULTS=modify 20000"}));
     EXPECT_TRUE(run_tests("DISABLED_Faults.Unresolved",
                           {"SOFTHCA_FAULTS=unresolved 1 20000", "SOFTHCA_DEVICES=2"}));
+    EXPECT_TRUE(run_tests("DISABLED_Faults.DeviceFatal", {"SOFTHCA_FAULTS=device_fatal at 2"}));
+    EXPECT_TRUE(run_tests("DISABLED_Faults.CqError", {"SOFTHCA_FAULTS=cq_err at 2"}));
+    EXPECT_TRUE(run_tests("DISABLED_Faults.SrqError", {"SOFTHCA_FAULTS=srq_err at 2"}));
     EXPECT_TRUE(run_tests("DISABLED_Faults.UnusableGid",
                           {"SOFTHCA_FAULTS=softhca0 unusable 1", "SOFTHCA_LINK_LAYER=ethernet"}));
     EXPECT_TRUE(run_tests("DISABLED_FaultsOfProcesses.Kill", {"SOFTHCA_FAULTS=kill at 3"}));

@@ -137,6 +137,17 @@ TEST(AttackOnLimits, Accepted)
     EXPECT_TRUE(wait_until({&late, &node}, [&] { return node.received_count == 1; }));
 }
 
+// Longer than a packet, up to the MTU: an error of the queue pair, had the receives no room for it.
+TEST_F(Attack, LongDatagrams)
+{
+    std::vector<char> data(4096, 'x');
+    testing::internal::CaptureStdout();
+    for (size_t length : {217, 1024, 4096})
+        stranger.send(address, data.data(), length, secret.handshake_qkey);
+    expect_working();
+    EXPECT_EQ(testing::internal::GetCapturedStdout().find("set up anew"), std::string::npos);
+}
+
 // A peer that was given the address, and sends what no peer sends.
 class Receives : public Attack, public testing::WithParamInterface<int> {};
 

@@ -104,8 +104,9 @@ TEST(DISABLED_Faulty, SendsInOutage)
     std::printf("ended: %s\n", told ? "told" : "silence");
 }
 
-// With retries that end after 0.5 s, unless others are given.
+// words: are said, too. With retries that end after 0.5 s, unless others are given.
 std::string end_with(const std::string& rules, const std::string& test = "Exchange",
+                     const std::string& words = "",
                      const Variables& retries = {{"UCX_GDR_RC_TIMEOUT", "60ms"},
                                                  {"UCX_GDR_RC_RETRY_COUNT", "6"}})
 {
@@ -115,6 +116,7 @@ std::string end_with(const std::string& rules, const std::string& test = "Exchan
     const Outcome outcome = run_self(
         environment, {"--gtest_filter=DISABLED_Faulty." + test, "--gtest_also_run_disabled_tests"});
     EXPECT_EQ(outcome.status, 0) << rules << ":\n" << outcome.text;
+    EXPECT_NE(outcome.text.find(words), std::string::npos) << rules << ":\n" << outcome.text;
     const size_t end = outcome.text.find("ended: ");
     return end == std::string::npos
                ? ""
@@ -135,6 +137,35 @@ TEST(Faults, ErrorCompletions)
     EXPECT_GE(told, 8u);
     for (unsigned n : {1, 2, 3, 4, 5})
         end_with("softhca1 error retry_exc_err at " + std::to_string(n));
+}
+
+// An HCA that fails as a whole, or a queue that all connections share: every one ends, though
+// nothing completes any more, and it is said why.
+TEST(Faults, BrokenHca)
+{
+    for (const char* at : {"1", "30", "61"})
+        EXPECT_EQ(end_with(std::string("softhca0 device_fatal at ") + at, "Exchange",
+                           "softhca0 has failed (local catastrophic error)"),
+                  "told");
+    for (const char* at : {"30", "61"}) {
+        EXPECT_EQ(
+            end_with(std::string("softhca0 cq_err at ") + at, "Exchange", "softhca0:1: CQ error: "),
+            "told");
+        EXPECT_EQ(end_with(std::string("softhca0 srq_err at ") + at, "Exchange",
+                           "softhca0:1: SRQ catastrophic error: "),
+                  "told");
+    }
+    // Of who receives: the sender's HCA does not notice.
+    EXPECT_EQ(end_with("softhca1 device_fatal at 1", "Exchange", "softhca1 has failed"), "told");
+}
+
+// The queue pair of the handshake is one that others can bring into the error state.
+TEST(Faults, HandshakeRecovers)
+{
+    EXPECT_EQ(end_with("softhca0 error loc_qp_op_err at 1", "Exchange", "is set up anew"),
+              "delivered");
+    EXPECT_EQ(end_with("softhca1 error loc_qp_op_err at 1", "Exchange", "is set up anew"),
+              "delivered");
 }
 
 TEST(Faults, RnrStorm)
@@ -170,10 +201,10 @@ TEST(Faults, DroppedPeer)
 TEST(Faults, PatienceByDefault)
 {
     const auto start = std::chrono::steady_clock::now();
-    EXPECT_EQ(end_with("softhca0 down 3000 at 20", "Exchange", {}), "delivered");
+    EXPECT_EQ(end_with("softhca0 down 3000 at 20", "Exchange", "", {}), "delivered");
     const auto outage = std::chrono::steady_clock::now();
     EXPECT_GT(outage - start, std::chrono::seconds(3));
-    EXPECT_EQ(end_with("softhca0 drop at 20", "Exchange", {}), "told");
+    EXPECT_EQ(end_with("softhca0 drop at 20", "Exchange", "", {}), "told");
     const std::chrono::duration<double> notice = std::chrono::steady_clock::now() - outage;
     RecordProperty("seconds", std::to_string(notice.count()));
     EXPECT_GT(notice.count(), 7);

@@ -131,6 +131,12 @@ void parse_rule(Words& words, FaultRule& rule)
         rule.action = Action::cut;
     } else if (action == "endless") {
         rule.action = Action::endless;
+    } else if (action == "device_fatal") {
+        rule.action = Action::device_fatal;
+    } else if (action == "cq_err") {
+        rule.action = Action::cq_err;
+    } else if (action == "srq_err") {
+        rule.action = Action::srq_err;
     } else if (action == "rnr") {
         rule.action = Action::rnr;
         rule.amount = words.number("a number of messages");
@@ -145,8 +151,9 @@ void parse_rule(Words& words, FaultRule& rule)
         rule.action = Action::unusable;
         rule.gid = parse_gid(words.take());
     } else {
-        throw std::invalid_argument("expected error, delay, drop, kill, down, cut, endless, rnr, "
-                                    "modify, unresolved or unusable, not \"" +
+        throw std::invalid_argument("expected error, delay, drop, kill, down, cut, endless, "
+                                    "device_fatal, cq_err, srq_err, rnr, modify, unresolved or "
+                                    "unusable, not \"" +
                                     action + "\"");
     }
     if (rule.is_of_a_work_request()) {

@@ -16,6 +16,12 @@
 //           | cut at N            the Nth, a SEND, breaks off behind its first packet: it takes a
 //                                 receive and ends here as if the peer no longer answered
 //           | endless at N        the queue pair of the Nth never gives up repeating
+//           | device_fatal at N   at the Nth the HCA fails: IBV_EVENT_DEVICE_FATAL, and nothing of
+//                                 this process completes on it any more
+//           | cq_err at N         the completion queue of the Nth fails: IBV_EVENT_CQ_ERR, and
+//           nothing
+//                                 of its queue pair completes any more
+//           | srq_err at N        the same for its shared receive queue: IBV_EVENT_SRQ_ERR
 //           | rnr N               the first N messages to each RC queue pair find it not ready
 //   SLOWNESS = modify US          each ibv_modify_qp takes US microseconds more
 //           | unresolved K US     the address of softhcaK cannot be resolved, which takes US
@@ -43,6 +49,9 @@ struct FaultRule {
         down,
         cut,
         endless,
+        device_fatal,
+        cq_err,
+        srq_err,
         rnr,
         modify,
         unresolved,

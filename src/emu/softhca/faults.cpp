@@ -76,6 +76,39 @@ void drop(Process& self, const Rule& rule, QpShared& qp)
     }
 }
 
+// A queue pair whose work is neither done nor given up. Its lock is held, or it is not used.
+void silence(QpShared& qp)
+{
+    qp.dropped.store(true);
+    qp.timeout = 0;
+}
+
+void fail_device(Process& self, unsigned device)
+{
+    for (std::uint32_t index = 0; index < self.qp_indices.used(); ++index) {
+        if (QpShared& qp = self.arena().qp(index); qp.device == device) {
+            silence(qp);
+        }
+    }
+    raise_device_event(self, self.arena(), device, IBV_EVENT_DEVICE_FATAL);
+}
+
+void fail_cq(Process& self, QpShared& qp)
+{
+    silence(qp);
+    raise_event(self, self.arena(), qp.events, IBV_EVENT_CQ_ERR, qp.send_cq,
+                self.arena().cq(qp.send_cq).generation);
+}
+
+void fail_srq(Process& self, QpShared& qp)
+{
+    if (qp.has_srq) {
+        silence(qp);
+        raise_event(self, self.arena(), qp.events, IBV_EVENT_SRQ_ERR, qp.recv_queue - kMaxQps,
+                    self.arena().recv_queue(qp.recv_queue).generation);
+    }
+}
+
 } // namespace
 
 void begin_faults(Process& self)
@@ -132,6 +165,15 @@ Injected inject(Process& self, QpShared& qp, std::uint32_t number)
             break;
         case Action::endless:
             qp.timeout = 0;
+            break;
+        case Action::device_fatal:
+            fail_device(self, qp.device);
+            break;
+        case Action::cq_err:
+            fail_cq(self, qp);
+            break;
+        case Action::srq_err:
+            fail_srq(self, qp);
             break;
         case Action::kill:
             std::raise(SIGKILL);

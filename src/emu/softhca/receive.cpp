@@ -265,20 +265,23 @@ Delivered Receiver::announce(const Arrival& arrival)
     return Delivered::done;
 }
 
-void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& arrival,
-                      const std::uint8_t* grh, const SegmentList& source, std::uint64_t ready)
+namespace {
+
+// The status of the receive; IBV_WC_SUCCESS also where there is none, and the datagram is lost.
+ibv_wc_status take_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& arrival,
+                            const std::uint8_t* grh, const SegmentList& source, std::uint64_t ready)
 {
     RqShared& queue = owner.recv_queue(qp.recv_queue);
     const SharedGuard guard(queue.lock, self.token());
     const std::uint8_t state = qp.state.load(std::memory_order_relaxed);
     if (state < IBV_QPS_RTR || state > IBV_QPS_SQE) {
-        return;
+        return IBV_WC_SUCCESS;
     }
     std::uint32_t slot = kNoSlot;
     if (arrival.length > sizeof(Cqe::payload)) {
         slot = queue.free_slots.pop(owner, queue.slot_next);
         if (slot == kNone) {
-            return;
+            return IBV_WC_SUCCESS;
         }
     }
     RecvEntry entry;
@@ -287,7 +290,7 @@ void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& 
         if (slot != kNoSlot) {
             queue.free_slots.push(owner, queue.slot_next, slot);
         }
-        return;
+        return IBV_WC_SUCCESS;
     }
     const ibv_wc_status status = !is_covered(owner, queue, entry) ? IBV_WC_LOC_PROT_ERR
                                  : arrival.length > entry.length  ? IBV_WC_LOC_LEN_ERR
@@ -302,6 +305,18 @@ void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& 
              });
     if (limit) {
         raise_limit(self, owner, queue);
+    }
+    return status;
+}
+
+} // namespace
+
+void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& arrival,
+                      const std::uint8_t* grh, const SegmentList& source, std::uint64_t ready)
+{
+    // A receive that it does not fit into is an error of the queue pair, as with ConnectX HCAs.
+    if (take_datagram(self, owner, qp, arrival, grh, source, ready) != IBV_WC_SUCCESS) {
+        set_error_state(self, owner, qp);
     }
 }
 
