@@ -76,7 +76,7 @@ void drop(Process& self, const Rule& rule, QpShared& qp)
     }
 }
 
-// A queue pair whose work is neither done nor given up. Its lock is held, or it is not used.
+// A queue pair whose work is neither done nor given up.
 void silence(QpShared& qp)
 {
     qp.dropped.store(true);

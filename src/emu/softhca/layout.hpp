@@ -358,7 +358,7 @@ struct QpShared {
     std::uint64_t read_ready; // of a READ or atomic alone
     std::uint64_t counts[4];  // sends, writes, reads, atomics
     std::uint64_t bytes;
-    std::uint8_t timeout;
+    std::atomic<std::uint8_t> timeout; // a fault sets it without the lock
     std::uint8_t retry_count;
     std::uint8_t rnr_retry;
     std::uint8_t max_rd_atomic;
