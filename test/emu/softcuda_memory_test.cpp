@@ -5,7 +5,10 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <thread>
 
@@ -243,6 +246,24 @@ TEST_F(SoftcudaMemory, MemoryIsBounded)
     EXPECT_EQ(free_after, free_before);
     EXPECT_EQ(cuMemAlloc(&memory, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(cuMemAlloc(&memory, SIZE_MAX), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+// A process may have 65,530 mappings, and the CPU's view of memory stays when it is freed.
+TEST_F(SoftcudaMemory, AllocationsInARowNeedNoMappingEach)
+{
+    const auto mappings = [] {
+        std::ifstream maps("/proc/self/maps");
+        return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+    };
+    const auto before = mappings();
+    for (int i = 0; i < 2000; ++i) {
+        CUdeviceptr address = 0;
+        ASSERT_CUDA(cuMemAlloc(&address, i % 2 == 0 ? kGranule : 3 * kGranule));
+        EXPECT_CUDA(cuMemFree(address));
+        CUmemGenericAllocationHandle handle = create(true);
+        EXPECT_CUDA(cuMemRelease(handle));
+    }
+    EXPECT_LT(mappings(), before + 200);
 }
 
 TEST_F(SoftcudaMemory, PitchedMemoryAnd2dCopies)

@@ -20,7 +20,7 @@ namespace softcuda {
 
 namespace {
 
-constexpr size_t kChunk = size_t{64} << 20;
+constexpr size_t kWindow = size_t{1} << 30; // of the memory file, mapped at once
 constexpr int kMostDevices = 16;
 
 /// The PCI domain of the emulated devices: none that a machine uses, so that nobody takes them for
@@ -116,16 +116,24 @@ CUuuid Device::uuid() const
     return uuid;
 }
 
-char* Device::map_alias(size_t length)
+// A mapping for each extent would use up those that a process may have (vm.max_map_count).
+char* Device::alias_of_file_end(size_t length)
 {
-    if (ftruncate(fd_, static_cast<off_t>(file_end_ + length)) != 0) {
-        throw Error{CUDA_ERROR_OUT_OF_MEMORY};
+    if (window_left_ < length) {
+        const size_t size = round_up(length, kWindow);
+        if (ftruncate(fd_, static_cast<off_t>(file_end_ + size)) != 0) {
+            throw Error{CUDA_ERROR_OUT_OF_MEMORY};
+        }
+        void* window = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_,
+                            static_cast<off_t>(file_end_));
+        require(window != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
+        window_ = static_cast<char*>(window);
+        window_left_ = size;
     }
-    void* alias = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_,
-                       static_cast<off_t>(file_end_));
-    require(alias != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
-    file_end_ += length;
-    return static_cast<char*>(alias);
+    char* alias = window_;
+    window_ += length;
+    window_left_ -= length;
+    return alias;
 }
 
 Extent Device::take(size_t length)
@@ -134,22 +142,9 @@ Extent Device::take(size_t length)
     std::lock_guard guard(mutex_);
     require(length <= memory_ - used_, CUDA_ERROR_OUT_OF_MEMORY);
     // Offsets in the file only grow: no alias ever shows a later allocation's bytes.
-    Extent extent;
-    extent.fd = fd_;
-    extent.length = length;
-    if (length >= kLargePage) {
-        extent.offset = file_end_;
-        extent.alias = map_alias(length);
-        chunk_left_ = 0; // the chunk is no longer the file's tail
-    } else {
-        if (chunk_left_ < length) {
-            chunk_ = map_alias(kChunk);
-            chunk_left_ = kChunk;
-        }
-        extent.offset = file_end_ - chunk_left_;
-        extent.alias = chunk_ + (kChunk - chunk_left_);
-        chunk_left_ -= length;
-    }
+    Extent extent{
+        .fd = fd_, .offset = file_end_, .alias = alias_of_file_end(length), .length = length};
+    file_end_ += length;
     if (ordering_ != Ordering::owner) {
         void* view = mmap(nullptr, length, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -72,7 +72,7 @@ class Device {
     };
     using TakenByOffset = std::map<uint64_t, Taken>;
 
-    char* map_alias(size_t length);
+    char* alias_of_file_end(size_t length);
     TakenByOffset::iterator taken_at(uint64_t offset);
     void end_if_unused(TakenByOffset::iterator taken);
 
@@ -88,8 +88,8 @@ class Device {
     size_t bar1_used_ = 0;
     TakenByOffset taken_;
     uint64_t file_end_ = 0;
-    char* chunk_ = nullptr; // alias of the file's tail, from which small extents are cut
-    size_t chunk_left_ = 0;
+    char* window_ = nullptr; // alias of the file from its end on, as far as it is mapped
+    size_t window_left_ = 0;
 };
 
 /// Creates the devices; false where there are none or no address space is left for them.
