@@ -11,7 +11,7 @@
 #include "abi/base.hpp"
 #include "copy/device_streams.hpp"
 #include "cuda/driver.hpp"
-#include "plugin/statistics.hpp"
+#include "stats/statistics.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -62,7 +62,7 @@ class Engine {
     bool arm();
     int event_fd() const { return event_fd_; }
 
-    const plugin::Counts& counts() const { return counts_; }
+    const stats::Counts& counts() const { return counts_; }
 
   private:
     struct Flush {
@@ -86,7 +86,7 @@ class Engine {
     std::deque<Flush> flushes_;
     uint64_t sequence_ = 0; // of the newest copy
     uint64_t in_flight_ = 0;
-    plugin::Counts counts_;
+    stats::Counts counts_;
 };
 
 } // namespace gdr::copy

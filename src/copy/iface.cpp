@@ -204,7 +204,7 @@ int is_reachable(const uct_iface_h iface, const uct_device_addr_t*, const uct_if
 void iface_close(uct_iface_h handle)
 {
     Iface* iface = iface_of(handle);
-    plugin::statistics().add(iface->engine.counts());
+    stats::statistics().add(iface->engine.counts());
     abi::uct_base_iface_progress_disable(handle, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     abi::cleanup_iface(iface);
     delete iface;

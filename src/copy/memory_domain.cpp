@@ -13,7 +13,7 @@
 #include "mem/cuda_memory.hpp"
 #include "mem/gpu_direct.hpp"
 #include "mem/reach.hpp"
-#include "plugin/unmap_watch.hpp"
+#include "mem/unmap_watch.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -98,7 +98,7 @@ abi::OptionTable md_options()
 }
 
 MemoryDomain::MemoryDomain(const cuda::Driver& driver, bool pin_host)
-    : driver_(driver), pin_host_(pin_host), keeps_host_pages_(plugin::unmaps_are_seen())
+    : driver_(driver), pin_host_(pin_host), keeps_host_pages_(mem::unmaps_are_seen())
 {
     std::vector<cuda::Device> devices = cuda::devices(driver);
     for (const cuda::Device& device : devices)

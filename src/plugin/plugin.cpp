@@ -11,8 +11,8 @@
 #include "plugin/cpu_fault.hpp"
 #include "plugin/perftest_allocator.hpp"
 #include "plugin/prepare_host.hpp"
-#include "plugin/statistics.hpp"
 #include "rc/component.hpp"
+#include "stats/statistics.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -103,7 +103,7 @@ void prepare_in_time()
 
 void write_statistics(const char* path)
 {
-    const std::string line = statistics().line() + "\n";
+    const std::string line = stats::statistics().line() + "\n";
     const bool to_stderr = std::strcmp(path, "-") == 0;
     const int fd = to_stderr ? dup(STDERR_FILENO)
                              : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -133,7 +133,7 @@ void write_statistics(const char* path)
         abi::register_options(option_table(), &options);
         provide_perftest_allocators();
         abi::on_first_use(on_first_use);
-        pthread_atfork(nullptr, nullptr, [] { statistics().begin_anew(); });
+        pthread_atfork(nullptr, nullptr, [] { stats::statistics().begin_anew(); });
     } catch (const std::exception& error) {
         gdr_log(error, "not used: %s", error.what());
     }
@@ -144,7 +144,7 @@ void write_statistics(const char* path)
     if (!refusal_due().empty() && ucp_is_loaded())
         gdr_log(warn, "was not used: %s", refusal_due().c_str());
     if (process_uses_ucx && options.statistics_path && *options.statistics_path &&
-        statistics().worth_a_line())
+        stats::statistics().worth_a_line())
         write_statistics(options.statistics_path);
 }
 

@@ -7,7 +7,7 @@
 #include "abi/settings.hpp"
 #include "cuda/driver.hpp"
 #include "mem/rdma_writes.hpp"
-#include "plugin/unmap_watch.hpp"
+#include "mem/unmap_watch.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/memory_domain.hpp"
 #include "verbs/error.hpp"
@@ -345,7 +345,7 @@ std::string device_name(const verbs::Device& device, const verbs::Port& port)
 Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* params,
              const Settings& user_settings)
     : any_memory(cuda::loaded_driver() != nullptr && !abi::protocols_v2()),
-      keep_host_pages(plugin::unmaps_are_seen()),
+      keep_host_pages(mem::unmaps_are_seen()),
       domain(static_cast<MemoryDomain&>(*abi::memory_domain(md_handle))), device(domain.device()),
       settings(bounded(user_settings, device.attributes())),
       port(find_port(device, params->mode.device.dev_name))
@@ -387,9 +387,9 @@ Iface::~Iface()
         delete slot.endpoint; // those that were still closing
     }
     abi::uct_base_iface_progress_disable(&super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
-    plugin::statistics().add({.gpudirect_bytes = traffic[1].bytes,
-                              .host_bytes = traffic[0].bytes,
-                              .gpudirect_ops = traffic[1].operations});
+    stats::statistics().add({.gpudirect_bytes = traffic[1].bytes,
+                             .host_bytes = traffic[0].bytes,
+                             .gpudirect_ops = traffic[1].operations});
     port_watch.reset();
     handshake.reset();
     close_events();

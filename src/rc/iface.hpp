@@ -5,7 +5,6 @@
 #pragma once
 
 #include "abi/iface.hpp"
-#include "plugin/statistics.hpp"
 #include "rc/handshake.hpp"
 #include "rc/memory_collector.hpp"
 #include "rc/port_events.hpp"
@@ -13,6 +12,7 @@
 #include "rc/receive_queue.hpp"
 #include "rc/send_buffers.hpp"
 #include "rc/settings.hpp"
+#include "stats/statistics.hpp"
 #include "verbs/device.hpp"
 
 #include <chrono>

@@ -6,9 +6,9 @@
 #include "abi/completion.hpp"
 #include "abi/host.hpp"
 #include "abi/settings.hpp"
-#include "plugin/statistics.hpp"
-#include "plugin/unmap_watch.hpp"
+#include "mem/unmap_watch.hpp"
 #include "rc/remote_key.hpp"
+#include "stats/statistics.hpp"
 #include "verbs/error.hpp"
 
 #include <cerrno>
@@ -50,7 +50,7 @@ const mem::Region MemoryDomain::kUnregistered;
 
 MemoryDomain::MemoryDomain(const std::string& device_name)
     : device_(device_name), pd_(allocate_pd(device_)),
-      cache_(device_, pd_.get(), plugin::unmaps_are_seen()), accepts_managed_(!abi::protocols_v2())
+      cache_(device_, pd_.get(), mem::unmaps_are_seen()), accepts_managed_(!abi::protocols_v2())
 {
     for (const std::string& line : cache_.gpu_direct().report()) {
         gdr_log(info, "%s", line.c_str());
@@ -59,7 +59,7 @@ MemoryDomain::MemoryDomain(const std::string& device_name)
 
 MemoryDomain::~MemoryDomain()
 {
-    plugin::statistics().add({.registrations = cache_.registrations()});
+    stats::statistics().add({.registrations = cache_.registrations()});
 }
 
 void MemoryDomain::reserve(const verbs::Port& port)

@@ -7,7 +7,7 @@
 #include "abi/layout_1_13.hpp"
 #include "copy/performance.hpp"
 #include "emu/softcuda/softcuda.h"
-#include "plugin/statistics.hpp"
+#include "stats/statistics.hpp"
 
 #include <gtest/gtest.h>
 
@@ -604,14 +604,14 @@ TEST(Interface, NoOtherDevice)
 TEST(Interface, CountsWhatItStaged)
 {
     Buffer host(Memory::host, 1000), device(Memory::device, 1000), other(Memory::device, 1000);
-    gdr::plugin::Counts before = gdr::plugin::statistics().totals();
+    gdr::stats::Counts before = gdr::stats::statistics().totals();
     {
         Transport transport;
         copy(transport, Operation::put_short, device, host, 1000);
         copy(transport, Operation::get_zcopy, host, device, 500);
         copy(transport, Operation::put_zcopy, other, device, 1000);
     }
-    gdr::plugin::Counts after = gdr::plugin::statistics().totals();
+    gdr::stats::Counts after = gdr::stats::statistics().totals();
     EXPECT_EQ(after.staged_bytes - before.staged_bytes, 1500u);
     EXPECT_EQ(after.staged_ops - before.staged_ops, 2u);
 }

@@ -2,7 +2,7 @@
 //
 // Totals of a process, and what UCX_TLS says.
 #include "abi/transport_list.hpp"
-#include "plugin/statistics.hpp"
+#include "stats/statistics.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 
 namespace {
 
-using namespace gdr::plugin;
+using namespace gdr::stats;
 using gdr::abi::lists_transport;
 using gdr::abi::names_transport;
 

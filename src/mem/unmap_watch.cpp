@@ -1,18 +1,18 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // One handler for the whole process.
-#include "plugin/unmap_watch.hpp"
+#include "mem/unmap_watch.hpp"
 
 #include "abi/host.hpp"
 #include "abi/memory_events.hpp"
 #include "mem/unmap_log.hpp"
 
-namespace gdr::plugin {
+namespace gdr::mem {
 namespace {
 
 void log_unmap(void* address, size_t length)
 {
-    mem::UnmapLog::instance().append(reinterpret_cast<uintptr_t>(address), length);
+    UnmapLog::instance().append(reinterpret_cast<uintptr_t>(address), length);
 }
 
 } // namespace
@@ -30,4 +30,4 @@ bool unmaps_are_seen()
     return seen;
 }
 
-} // namespace gdr::plugin
+} // namespace gdr::mem

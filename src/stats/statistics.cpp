@@ -1,14 +1,14 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Process-wide totals.
-#include "plugin/statistics.hpp"
+#include "stats/statistics.hpp"
 
 #include <cstddef>
 #include <new>
 
 #include <unistd.h>
 
-namespace gdr::plugin {
+namespace gdr::stats {
 
 void Statistics::add(const Counts& counts)
 {
@@ -69,4 +69,4 @@ Statistics& statistics()
     return *instance;
 }
 
-} // namespace gdr::plugin
+} // namespace gdr::stats

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-namespace gdr::plugin {
+namespace gdr::stats {
 
 // What one interface or memory domain counted since it last added.
 struct Counts {
@@ -47,4 +47,4 @@ class Statistics {
 // Outlives every interface, static destructors included.
 Statistics& statistics();
 
-} // namespace gdr::plugin
+} // namespace gdr::stats
