@@ -9,7 +9,7 @@ jobs=$(nproc)
 
 # The builds of one source, in several directories, share their objects where there is ccache.
 if [[ -z ${CXX-} ]] && command -v ccache >/dev/null && command -v g++ >/dev/null; then
-    export CXX="ccache g++" CCACHE_NOHASHDIR=1
+    export CXX="ccache g++" CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 fi
 
 fail() { echo "${0##*/}: $*" >&2; exit 1; }
