@@ -1,17 +1,17 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Places of pages in small tables.
+// Places in small tables.
 #pragma once
 
 #include <cstdint>
 
 namespace gdr::mem {
 
-// Fibonacci hashing to so many bits: buffers often lie at distances of a power of two.
+// Of so many bits: what is hashed, addresses and pages, often lies at distances of a power of two.
 template <unsigned bits>
-constexpr uint64_t hash_page(uint64_t page)
+constexpr uint64_t fibonacci_hash(uint64_t value)
 {
-    return (page * 0x9e3779b97f4a7c15) >> (64 - bits);
+    return (value * 0x9e3779b97f4a7c15) >> (64 - bits);
 }
 
 } // namespace gdr::mem

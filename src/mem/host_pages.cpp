@@ -27,7 +27,7 @@ struct Table {
     uint64_t position = 0; // in the log
     alignas(64) std::array<Set, size_t{1} << kSetBits> sets{};
 
-    Set& set_of(uintptr_t page) { return sets[hash_page<kSetBits>(page)]; }
+    Set& set_of(uintptr_t page) { return sets[fibonacci_hash<kSetBits>(page)]; }
 
     void forget(UnmapLog::Range range)
     {

@@ -28,7 +28,7 @@ struct Answers {
     static constexpr unsigned kShift = 12;
     Answer answers[size_t{1} << kBits];
 
-    Answer& slot(uintptr_t address) { return answers[hash_page<kBits>(address >> kShift)]; }
+    Answer& slot(uintptr_t address) { return answers[fibonacci_hash<kBits>(address >> kShift)]; }
 };
 thread_local Answers last;
 

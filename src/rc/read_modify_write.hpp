@@ -5,6 +5,8 @@
 // compare-and-swap is under way for a word, and what comes meanwhile goes together with the next.
 #pragma once
 
+#include "mem/hash.hpp"
+
 extern "C" {
 #include <uct/api/uct.h>
 }
@@ -71,11 +73,9 @@ class WordsUnderWay {
     // The first operation on the word; where there is none, the NULL to put it in place of.
     ReadModifyWrite*& find(const RemoteWord& word)
     {
-        constexpr uint64_t kGolden = 0x9e3779b97f4a7c15; // 2^64 divided by the golden ratio
-        uint64_t hash = (word.address / sizeof(uint64_t) ^ word.rkey << 40 ^
-                         reinterpret_cast<uintptr_t>(word.ep)) *
-                        kGolden;
-        ReadModifyWrite** link = &firsts_[(hash >> 32) & (firsts_.size() - 1)];
+        uint64_t hash = mem::fibonacci_hash<32>(word.address / sizeof(uint64_t) ^ word.rkey << 40 ^
+                                                reinterpret_cast<uintptr_t>(word.ep));
+        ReadModifyWrite** link = &firsts_[hash & (firsts_.size() - 1)];
         while (*link != nullptr && (*link)->word != word) {
             link = &(*link)->head.other;
         }

@@ -35,23 +35,18 @@ int try_gid(ibv_pd* pd, const Port& port, const GidEntry& entry)
 }
 
 // Every GID of the port that is not zero.
-std::vector<GidEntry> query_gids(ibv_context* context, uint8_t port, bool ethernet)
+std::vector<GidEntry> query_gids(ibv_context* context, const Port& port)
 {
     static constexpr ibv_gid zero{};
-    ibv_port_attr attributes{};
     std::vector<GidEntry> entries;
-
-    if (ibv_query_port(context, port, &attributes) != 0) {
-        return entries;
-    }
-    for (int index = 0; index < attributes.gid_tbl_len; ++index) {
+    for (int index = 0; index < port.attributes.gid_tbl_len; ++index) {
         ibv_gid_entry entry{};
-        GidType type = ethernet ? GidType::roce_v1 : GidType::infiniband;
-        if (ibv_query_gid_ex(context, port, index, &entry, 0) == 0) {
+        GidType type = port.ethernet ? GidType::roce_v1 : GidType::infiniband;
+        if (ibv_query_gid_ex(context, port.number, index, &entry, 0) == 0) {
             if (entry.gid_type == IBV_GID_TYPE_ROCE_V2) {
                 type = GidType::roce_v2;
             }
-        } else if (ibv_query_gid(context, port, index, &entry.gid) != 0) {
+        } else if (ibv_query_gid(context, port.number, index, &entry.gid) != 0) {
             continue; // an empty slot of the table, or a device that knows no GID types
         }
         if (std::memcmp(&entry.gid, &zero, sizeof(zero)) != 0) {
@@ -77,7 +72,7 @@ bool GidEntry::is_link_local() const
 std::optional<GidEntry> choose_gid(ibv_pd* pd, const Port& port, std::optional<unsigned long> index,
                                    std::string* reason)
 {
-    std::vector<GidEntry> gids = query_gids(pd->context, port.number, port.ethernet);
+    std::vector<GidEntry> gids = query_gids(pd->context, port);
     std::erase_if(gids, [&](const GidEntry& entry) {
         return index && static_cast<unsigned long>(entry.index) != *index;
     });

@@ -19,8 +19,7 @@
 //           | device_fatal at N   at the Nth the HCA fails: IBV_EVENT_DEVICE_FATAL, and nothing of
 //                                 this process completes on it any more
 //           | cq_err at N         the completion queue of the Nth fails: IBV_EVENT_CQ_ERR, and
-//           nothing
-//                                 of its queue pair completes any more
+//                                 nothing of its queue pair completes any more
 //           | srq_err at N        the same for its shared receive queue: IBV_EVENT_SRQ_ERR
 //           | rnr N               the first N messages to each RC queue pair find it not ready
 //   SLOWNESS = modify US          each ibv_modify_qp takes US microseconds more
