@@ -112,11 +112,11 @@ ucs_status_t query_md(uct_md_h md, MdAttributes* attributes)
     });
 }
 
-ucs_status_t reg_memory(uct_md_h md, void* address, size_t length, bool hide_errors,
+ucs_status_t reg_memory(uct_md_h md, void* address, size_t length, Registration asked,
                         uct_mem_h* memh)
 {
     return guarded("mem_reg", [&] {
-        const ucs_status_t status = domain_of(md).reg(address, length, hide_errors, memh);
+        const ucs_status_t status = domain_of(md).reg(address, length, asked, memh);
         assert(status != UCS_OK || *memh != nullptr);
         return status;
     });

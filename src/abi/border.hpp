@@ -67,7 +67,7 @@ ucs_status_t open_md(const Component& component, BaseMd base, const char* name,
                      const uct_md_config_t* config, uct_md_h* md);
 void close_md(uct_md_h md);
 ucs_status_t query_md(uct_md_h md, MdAttributes* attributes);
-ucs_status_t reg_memory(uct_md_h md, void* address, size_t length, bool hide_errors,
+ucs_status_t reg_memory(uct_md_h md, void* address, size_t length, Registration asked,
                         uct_mem_h* memh);
 ucs_status_t dereg_memory(uct_md_h md, uct_mem_h memh, uct_completion_t* invalidated);
 ucs_status_t alloc_memory(uct_md_h md, size_t* length, void** address, ucs_memory_type_t type,

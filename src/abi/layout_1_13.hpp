@@ -103,6 +103,10 @@ struct Layout_1_13 {
 
     static constexpr unsigned kMemFlagHideErrors = 1 << 3;
 
+    // UCP uses a registration for what it asked for, and not for more: either it keeps none, or it
+    // looks at the access when it uses one again.
+    static constexpr bool kHeedsAccess = true;
+
     // uct_md_mem_dereg_params_t
     struct DeregParams {
         uint64_t field_mask;

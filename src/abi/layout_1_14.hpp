@@ -52,6 +52,8 @@ struct Layout_1_14 : Layout_1_13 {
 
     static constexpr uint64_t kRegFlags = 1 << 0; // in its field_mask
 
+    static constexpr bool kHeedsAccess = false; // what its cache holds is used for everything
+
     // uct_md_ops_t
     struct MdAttach {
         ucs_status_t (*mem_attach)(uct_md_h md, const void* buffer, void* params, uct_mem_h* memh);
@@ -157,6 +159,8 @@ struct Layout_1_16 : Layout_1_15 {
 };
 
 struct Layout_1_17 : Layout_1_16 {
+    static constexpr bool kHeedsAccess = true;
+
     // ucs_config_parser_t
     struct ParserDoc {
         void (*doc)(void* text, const void* arg);

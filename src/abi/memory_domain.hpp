@@ -36,6 +36,12 @@ struct MemoryInfo {
     size_t length = 0;    // of the whole allocation, bytes
 };
 
+// What the caller says of memory that he has registered.
+struct Registration {
+    bool hide_errors = false; // he can do without it and asks for no message
+    bool local = false;       // transfers of this side alone use it: no peer need reach it
+};
+
 struct Dmabuf {
     int fd = -1;
     size_t offset = 0; // of the address in it, bytes
@@ -51,8 +57,7 @@ class MemoryDomain {
     virtual MdAttributes attributes() const = 0;
 
     // Memory described by [address, address + length); memh is never NULL on success.
-    // hide_errors: the caller can do without and asks for no message.
-    virtual ucs_status_t reg(void* address, size_t length, bool hide_errors, uct_mem_h* memh) = 0;
+    virtual ucs_status_t reg(void* address, size_t length, Registration asked, uct_mem_h* memh) = 0;
 
     // invalidated, when not NULL, is completed once the memory can no longer be reached remotely.
     virtual ucs_status_t dereg(uct_mem_h memh, uct_completion_t* invalidated) = 0;

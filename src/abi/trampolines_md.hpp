@@ -74,10 +74,20 @@ inline ucs_status_t mem_alloc(uct_md_h md, size_t* length, void** address, ucs_m
     return alloc_memory(md, length, address, type, memh);
 }
 
+// UCP names no access at all where memory is mapped for whatever follows.
+template <class L>
+Registration registration(uint64_t flags)
+{
+    const uint64_t access = flags & UCT_MD_MEM_ACCESS_ALL;
+    constexpr uint64_t kLocal = UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_ACCESS_LOCAL_WRITE;
+    return {.hide_errors = (flags & L::kMemFlagHideErrors) != 0,
+            .local = L::kHeedsAccess && access != 0 && (access & ~kLocal) == 0};
+}
+
 template <class L>
 ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, unsigned flags, uct_mem_h* memh)
 {
-    return reg_memory(md, address, length, flags & L::kMemFlagHideErrors, memh);
+    return reg_memory(md, address, length, registration<L>(flags), memh);
 }
 
 template <class L>
@@ -86,7 +96,7 @@ ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, const void* reg_
 {
     const auto* params = static_cast<const typename L::RegParams*>(reg_params);
     const uint64_t flags = params->field_mask & L::kRegFlags ? params->flags : 0;
-    return reg_memory(md, address, length, flags & L::kMemFlagHideErrors, memh);
+    return reg_memory(md, address, length, registration<L>(flags), memh);
 }
 
 template <class L>

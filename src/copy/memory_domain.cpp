@@ -122,7 +122,7 @@ abi::MdAttributes MemoryDomain::attributes() const
     return attributes;
 }
 
-ucs_status_t MemoryDomain::reg(void* address, size_t length, bool, uct_mem_h* memh)
+ucs_status_t MemoryDomain::reg(void* address, size_t length, abi::Registration, uct_mem_h* memh)
 {
     if (pin_host_ && length >= kMinPinned && pin(address, length))
         *memh = new Registration{address};

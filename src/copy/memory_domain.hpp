@@ -34,7 +34,8 @@ class MemoryDomain final : public abi::MemoryDomain {
     // pinned where that makes copies faster. That is an improvement only: memory that cannot be
     // pinned (by whom it is pinned already, read-only, before the process has a CUDA context)
     // registers all the same.
-    ucs_status_t reg(void* address, size_t length, bool hide_errors, uct_mem_h* memh) override;
+    ucs_status_t reg(void* address, size_t length, abi::Registration asked,
+                     uct_mem_h* memh) override;
     ucs_status_t dereg(uct_mem_h memh, uct_completion_t* invalidated) override;
 
     // Keys are empty: only this process can use them.

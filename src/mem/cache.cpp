@@ -97,8 +97,10 @@ Cache::~Cache()
 {
     Caches::instance().remove(*this);
     std::lock_guard guard(lock_);
-    while (!regions_.empty()) {
-        forget(regions_.begin());
+    for (Regions& regions : regions_) {
+        while (!regions.empty()) {
+            forget(regions.begin());
+        }
     }
 }
 
@@ -107,40 +109,41 @@ Cache::~Cache()
 // cache's position is this end too, all that was unmapped was forgotten before the position moved
 // there: so the position is read first (acquire, where apply_unmaps() releases), and what is valid
 // after it. Elsewise the log is read, under the lock.
-bool Cache::usable(const Region& region, uintptr_t address, size_t length) const
+bool Cache::usable(const Region& region, uintptr_t address, size_t length, Access access) const
 {
     const uint64_t position = unmaps_seen_.load(std::memory_order_acquire);
     return region.owner_id == id_ && region.valid.load(std::memory_order_acquire) &&
-           region.covers(address, length) &&
+           region.covers(address, length) && region.access >= access &&
            (region.kind == MemoryKind::host ? position == UnmapLog::instance().end()
                                             : Registrar::same_buffer(region, address, length));
 }
 
-Region* Cache::acquire(uintptr_t address, size_t length, Failure* failure)
+Region* Cache::acquire(uintptr_t address, size_t length, Access access, Failure* failure)
 {
     Region*& remembered = recent.slot(id_, address);
     if (remembered != nullptr && try_reference(*remembered)) {
-        if (usable(*remembered, address, length)) [[likely]] {
+        if (usable(*remembered, address, length, access)) [[likely]] {
             return remembered;
         }
         release(remembered);
     }
-    Region* region = acquire_slow(address, length, failure);
+    Region* region = acquire_slow(address, length, access, failure);
     if (region != nullptr) {
         remembered = region;
     }
     return region;
 }
 
-Region* Cache::acquire_slow(uintptr_t address, size_t length, Failure* failure)
+Region* Cache::acquire_slow(uintptr_t address, size_t length, Access access, Failure* failure)
 {
     std::lock_guard guard(lock_);
     apply_unmaps();
-    Region* region = find(address, length);
+    Region* region = find(address, length, access);
     if (region != nullptr) {
         region->references.fetch_add(1, std::memory_order_relaxed);
     } else {
-        region = make(registrar_.describe(address, length), address, length, Room::unused, failure);
+        region = make(registrar_.describe(address, length, access), address, length, Room::unused,
+                      failure);
     }
     if (region != nullptr && region->kind == MemoryKind::device && !serves_device_memory()) {
         serves_device_.store(true, std::memory_order_relaxed);
@@ -153,11 +156,11 @@ Cache::Proof Cache::prove(uintptr_t address, size_t length)
 {
     std::lock_guard guard(lock_);
     apply_unmaps();
-    Region* region = find(address, length);
+    Region* region = find(address, length, Access::remote);
     if (region != nullptr) {
         return {Proof::Outcome::registered, region->start, region->end, {}};
     }
-    const Target target = registrar_.describe(address, length);
+    const Target target = registrar_.describe(address, length, Access::remote);
     if (gpu_direct().method(target.gpu) == Method::none) {
         return {};
     }
@@ -182,10 +185,19 @@ void Cache::collect_unmapped()
     apply_unmaps();
 }
 
-Region* Cache::find(uintptr_t address, size_t length)
+Region* Cache::find(uintptr_t address, size_t length, Access access)
 {
-    auto next = regions_.upper_bound(address);
-    if (next == regions_.begin()) {
+    Region* region = find_in(of(Access::remote), address, length);
+    if (region == nullptr && access == Access::local) {
+        region = find_in(of(Access::local), address, length);
+    }
+    return region;
+}
+
+Region* Cache::find_in(Regions& regions, uintptr_t address, size_t length)
+{
+    auto next = regions.upper_bound(address);
+    if (next == regions.begin()) {
         return nullptr;
     }
     auto found = std::prev(next);
@@ -200,13 +212,14 @@ Region* Cache::find(uintptr_t address, size_t length)
     return region;
 }
 
-void Cache::take_out(std::map<uintptr_t, Region*>::iterator found)
+void Cache::take_out(Regions::iterator found)
 {
-    found->second->valid.store(false, std::memory_order_release);
-    regions_.erase(found);
+    Region* region = found->second;
+    region->valid.store(false, std::memory_order_release);
+    of(region->access).erase(found);
 }
 
-void Cache::forget(std::map<uintptr_t, Region*>::iterator found)
+void Cache::forget(Regions::iterator found)
 {
     Region* region = found->second;
     take_out(found);
@@ -215,16 +228,18 @@ void Cache::forget(std::map<uintptr_t, Region*>::iterator found)
 
 void Cache::forget_overlapping(uintptr_t start, uintptr_t end, const auto& is_meant)
 {
-    auto region = regions_.upper_bound(start);
-    while (region != regions_.begin() && std::prev(region)->second->end > start) {
-        --region;
-    }
-    while (region != regions_.end() && region->second->start < end) {
-        auto next = std::next(region);
-        if (is_meant(*region->second)) {
-            forget(region);
+    for (Regions& regions : regions_) {
+        auto region = regions.upper_bound(start);
+        while (region != regions.begin() && std::prev(region)->second->end > start) {
+            --region;
         }
-        region = next;
+        while (region != regions.end() && region->second->start < end) {
+            auto next = std::next(region);
+            if (is_meant(*region->second)) {
+                forget(region);
+            }
+            region = next;
+        }
     }
 }
 
@@ -240,7 +255,7 @@ verbs::MemoryRegion Cache::register_device(Target& target, uintptr_t address, si
     if (!in_parts_.contains(id)) {
         mr = registrar_.register_memory(target, failure);
         if (!mr && failure->error == ENOMEM) {
-            for (size_t seen = 0, all = regions_.size(); seen < all;) {
+            for (size_t seen = 0, all = of_device().size(); seen < all;) {
                 Swept swept = sweep();
                 seen += swept.seen;
                 swept.release();
@@ -291,6 +306,7 @@ Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, 
     region->lkey = mr->lkey;
     region->rkey = mr->rkey;
     region->kind = target.kind;
+    region->access = target.access;
     region->read_only = target.read_only;
     region->buffer_ids = target.buffer_ids;
     region->mr = std::move(mr);
@@ -298,16 +314,18 @@ Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, 
     region->references.store(kept ? 2 : 1, std::memory_order_release); // the caller's and ours
     if (kept) {
         forget_superseded(*region);
-        regions_.emplace(region->start, region);
+        of(region->access).emplace(region->start, region);
     }
     return region;
 }
 
-// What lies within the new region, and what was registered for other memory that was here before.
+// What lies within the new region and grants no more, and what was registered for other memory that
+// was here before.
 void Cache::forget_superseded(const Region& by)
 {
     forget_overlapping(by.start, by.end, [&](const Region& region) {
-        return (region.start >= by.start && region.end <= by.end) || region.kind != by.kind ||
+        return (region.start >= by.start && region.end <= by.end && region.access <= by.access) ||
+               region.kind != by.kind ||
                (region.kind == MemoryKind::device && !Registrar::same_buffer(region));
     });
 }
@@ -326,10 +344,11 @@ Cache::Swept Cache::sweep()
     Swept swept;
     // A driver call each, of some 80 ns; a registration costs 40 us and more.
     size_t looks = swept.dead.size();
-    for (size_t steps = std::min(kMostSteps, regions_.size()); steps > 0 && looks > 0; --steps) {
-        auto next = regions_.upper_bound(swept_);
-        if (next == regions_.end()) {
-            next = regions_.begin();
+    Regions& regions = of_device();
+    for (size_t steps = std::min(kMostSteps, regions.size()); steps > 0 && looks > 0; --steps) {
+        auto next = regions.upper_bound(swept_);
+        if (next == regions.end()) {
+            next = regions.begin();
         }
         swept_ = next->first;
         ++swept.seen;
@@ -362,7 +381,7 @@ void Cache::collect_freed()
         Swept swept;
         {
             std::lock_guard guard(lock_);
-            left = std::min(left, regions_.size());
+            left = std::min(left, of_device().size());
             swept = sweep();
         }
         left -= std::min(left, swept.seen);
@@ -373,13 +392,15 @@ void Cache::collect_freed()
 bool Cache::forget_unused()
 {
     bool any = false;
-    for (auto region = regions_.begin(); region != regions_.end();) {
-        auto next = std::next(region);
-        if (region->second->references.load(std::memory_order_relaxed) == 1) {
-            forget(region);
-            any = true;
+    for (Regions& regions : regions_) {
+        for (auto region = regions.begin(); region != regions.end();) {
+            auto next = std::next(region);
+            if (region->second->references.load(std::memory_order_relaxed) == 1) {
+                forget(region);
+                any = true;
+            }
+            region = next;
         }
-        region = next;
     }
     return any;
 }
@@ -399,8 +420,9 @@ void Cache::invalidate(Region* region, Region::Notification notification)
             region->on_unreachable.push_back(
                 notification); // the caller's reference keeps it from destroy()
         }
-        if (auto found = regions_.find(region->start);
-            found != regions_.end() && found->second == region) {
+        Regions& regions = of(region->access);
+        if (auto found = regions.find(region->start);
+            found != regions.end() && found->second == region) {
             forget(found);
         }
     }

@@ -29,9 +29,9 @@ class Cache {
     Cache(const Cache&) = delete;
     Cache& operator=(const Cache&) = delete;
 
-    // A region that covers [address, address + length), with a reference for the caller; NULL and
-    // the failure otherwise.
-    Region* acquire(uintptr_t address, size_t length, Failure* failure);
+    // A region that covers [address, address + length) and grants the access, with a reference for
+    // the caller; NULL and the failure otherwise.
+    Region* acquire(uintptr_t address, size_t length, Access access, Failure* failure);
 
     // Whether device memory can be registered, found out by doing so: it stays registered, as long
     // as nothing else needs the room. What others may need is not given up for it.
@@ -72,17 +72,24 @@ class Cache {
     uint64_t registrations() const { return registrations_.load(std::memory_order_relaxed); }
 
   private:
-    bool usable(const Region& region, uintptr_t address, size_t length) const;
-    Region* acquire_slow(uintptr_t address, size_t length, Failure* failure);
+    bool usable(const Region& region, uintptr_t address, size_t length, Access access) const;
+    Region* acquire_slow(uintptr_t address, size_t length, Access access, Failure* failure);
+
+    // Valid ones, by start. They may overlap, as buffers do in the pages that they share, but none
+    // lies within another: so of those that begin before an address the last reaches farthest.
+    using Regions = std::map<uintptr_t, Region*>;
 
     // With lock_ held.
     void apply_unmaps();
-    Region* find(uintptr_t address, size_t length);
+    Region* find(uintptr_t address, size_t length, Access access);
+    Region* find_in(Regions& regions, uintptr_t address, size_t length);
     enum class Room { free, unused }; // what a registration may take
     Region* make(Target target, uintptr_t address, size_t length, Room room, Failure* failure);
     verbs::MemoryRegion register_device(Target& target, uintptr_t address, size_t length,
                                         Failure* failure);
-    void forget(std::map<uintptr_t, Region*>::iterator region);
+    Regions& of(Access access) { return regions_[static_cast<size_t>(access)]; }
+    Regions& of_device() { return of(Access::remote); }
+    void forget(Regions::iterator region);
     void forget_overlapping(uintptr_t start, uintptr_t end, const auto& is_meant);
     void forget_superseded(const Region& by);
     bool forget_unused();
@@ -92,12 +99,12 @@ class Cache {
     struct Swept {
         std::array<Region*, 64> dead; // to be released
         size_t count = 0;
-        size_t seen = 0; // regions of any kind
+        size_t seen = 0; // regions, of host memory too
 
         void release();
     };
     Swept sweep();
-    void take_out(std::map<uintptr_t, Region*>::iterator region);
+    void take_out(Regions::iterator region);
 
     static void destroy(Region* region); // the last reference is gone
 
@@ -109,9 +116,8 @@ class Cache {
     std::atomic<bool> serves_device_{false};
 
     std::mutex lock_; // taken to make and forget regions, not to find them again
-    // Valid ones, by start. They may overlap, as buffers do in the pages that they share, but none
-    // lies within another: so of those that begin before an address the last reaches farthest.
-    std::map<uintptr_t, Region*> regions_;
+    // By access: a small region that peers may reach can lie within a large one that they may not.
+    std::array<Regions, 2> regions_;
     uintptr_t swept_ = 0; // the start of the last region that sweep() saw
     // First buffer ids of memory that could not be registered as a whole.
     std::set<uint64_t> in_parts_;

@@ -14,6 +14,12 @@ namespace gdr::mem {
 
 enum class MemoryKind : uint8_t { host = 0, device = 1 };
 
+// Who may touch the memory by its registration. More than what was asked for serves as well.
+enum class Access : uint8_t {
+    local = 0,  // transfers of this side: sends, receives, the near end of reads and writes
+    remote = 1, // peers too, by reads, writes and atomics
+};
+
 // Storage of regions is never returned to the system, only used again for other regions: a thread
 // that holds an outdated pointer may look, and finds out (see Cache).
 struct Region {
@@ -27,6 +33,7 @@ struct Region {
     uint32_t lkey = 0;
     uint32_t rkey = 0;
     MemoryKind kind = MemoryKind::host;
+    Access access = Access::remote;
     bool read_only = false; // host memory that could be registered for reading only
     BufferIds buffer_ids;   // device: of the allocations in it
     verbs::MemoryRegion mr;

@@ -43,13 +43,14 @@ constexpr uintptr_t kGpuPage = 64 << 10; // of what is mapped through BAR1
 
 Registrar::Registrar(const verbs::Device& hca, ibv_pd* pd)
     : hca_(hca), pd_(pd),
-      access_(kAccess |
-              (hca.attributes().atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0)),
+      remote_access_(
+          kRemoteAccess |
+          (hca.attributes().atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0)),
       gpu_direct_(hca, pd)
 {
 }
 
-Target Registrar::describe(uintptr_t address, size_t length) const
+Target Registrar::describe(uintptr_t address, size_t length, Access access) const
 {
     Target target;
     if (const cuda::Driver* driver = cuda::loaded_driver(); driver != nullptr) {
@@ -58,6 +59,7 @@ Target Registrar::describe(uintptr_t address, size_t length) const
             return describe_device(first, address + length);
         }
     }
+    target.access = access;
     target.start = address & ~(page_size() - 1);
     target.end = (address + std::max<size_t>(length, 1) + page_size() - 1) & ~(page_size() - 1);
     return target;
@@ -128,9 +130,10 @@ verbs::MemoryRegion Registrar::register_host(Target& target, Failure* failure)
         return verbs::MemoryRegion(ibv_reg_mr(pd_, reinterpret_cast<void*>(target.start),
                                               target.end - target.start, access));
     };
-    verbs::MemoryRegion mr = attempt(access_);
+    const bool local = target.access == Access::local;
+    verbs::MemoryRegion mr = attempt(local ? IBV_ACCESS_LOCAL_WRITE : remote_access_);
     if (!mr && errno == EFAULT) {
-        mr = attempt(IBV_ACCESS_REMOTE_READ);
+        mr = attempt(local ? 0 : IBV_ACCESS_REMOTE_READ);
         target.read_only = mr != nullptr;
     }
     if (!mr) {
@@ -160,7 +163,7 @@ verbs::MemoryRegion Registrar::register_device(const Target& target, Failure* fa
     Method method = gpu_direct_.method(target.gpu);
     DeviceRegistration registration =
         register_device_memory(*cuda::loaded_driver(), hca_, pd_, target.start,
-                               target.end - target.surplus - target.start, access_, method);
+                               target.end - target.surplus - target.start, remote_access_, method);
     if (registration.mr) {
         if (method == Method::untried) {
             gpu_direct_.decide(target.gpu, registration.method);

@@ -31,6 +31,9 @@ struct Target {
     BufferIds buffer_ids;
     CUdevice gpu = -1;
     bool managed = false;
+    // Host: as asked for. Device: it is registered before UCP knows for what (mem/reach.hpp), as
+    // a whole, and once, for it takes room in the GPU's BAR1 aperture.
+    Access access = Access::remote;
     bool read_only = false; // host memory that may not be written: told by register_memory()
 };
 
@@ -41,7 +44,7 @@ class Registrar {
 
     const GpuDirect& gpu_direct() const { return gpu_direct_; }
 
-    Target describe(uintptr_t address, size_t length) const;
+    Target describe(uintptr_t address, size_t length, Access access) const;
 
     // Of described device memory what a buffer needs, in whole pages of the GPU.
     static Target narrowed(const Target& whole, uintptr_t address, size_t length);
@@ -57,7 +60,7 @@ class Registrar {
         return same_buffer(region, region.start, region.end - region.start);
     }
 
-    static constexpr int kAccess =
+    static constexpr int kRemoteAccess =
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
   private:
@@ -67,7 +70,7 @@ class Registrar {
 
     const verbs::Device& hca_;
     ibv_pd* pd_;
-    const int access_;
+    const int remote_access_;
     GpuDirect gpu_direct_;
 };
 

@@ -37,7 +37,7 @@ Local look_at(Iface& iface, const void* address, size_t length)
             return UCS_OK;
         uct_mem_h memh = nullptr;
         const ucs_status_t status =
-            iface.domain.reg(const_cast<void*>(address), length, true, &memh);
+            iface.domain.reg(const_cast<void*>(address), length, {.hide_errors = true}, &memh);
         local.region = static_cast<mem::Region*>(memh);
         return status;
     });

@@ -108,16 +108,19 @@ abi::LogLevel MemoryDomain::failure_level(const mem::Failure& failure, bool hide
                                                          : abi::LogLevel::warn;
 }
 
-ucs_status_t MemoryDomain::reg(void* address, size_t length, bool hide_errors, uct_mem_h* memh)
+ucs_status_t MemoryDomain::reg(void* address, size_t length, abi::Registration asked,
+                               uct_mem_h* memh)
 {
     mem::Failure failure;
-    mem::Region* found = cache_.acquire(reinterpret_cast<uintptr_t>(address), length, &failure);
+    mem::Region* found =
+        cache_.acquire(reinterpret_cast<uintptr_t>(address), length,
+                       asked.local ? mem::Access::local : mem::Access::remote, &failure);
     if (found == nullptr && failure.managed && accepts_managed_) {
         *memh = unregistered();
         return UCS_OK;
     }
     if (found == nullptr) {
-        abi::log_message(failure_level(failure, hide_errors), __FILE__, __LINE__,
+        abi::log_message(failure_level(failure, asked.hide_errors), __FILE__, __LINE__,
                          "%p of %zu bytes cannot be registered: %s", address, length,
                          failure.cause.c_str());
         return failure.unsupported       ? UCS_ERR_UNSUPPORTED

@@ -36,7 +36,8 @@ class MemoryDomain final : public abi::MemoryDomain {
     void take_reserve(const verbs::Port& port);
 
     abi::MdAttributes attributes() const override;
-    ucs_status_t reg(void* address, size_t length, bool hide_errors, uct_mem_h* memh) override;
+    ucs_status_t reg(void* address, size_t length, abi::Registration asked,
+                     uct_mem_h* memh) override;
     ucs_status_t dereg(uct_mem_h memh, uct_completion_t* invalidated) override;
     ucs_status_t pack_rkey(uct_mem_h memh, void* buffer) override;
 

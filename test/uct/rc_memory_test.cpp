@@ -1,11 +1,16 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What becomes of the RC transport's registrations when their memory goes.
+// The RC transport's registrations: what becomes of them when their memory goes, and what they
+// grant to peers.
 #include "rc_support.hpp"
+
+#include "abi/series.hpp"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstring>
+#include <string>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,6 +36,104 @@ TEST(Memory, UnmappedIsGivenBackWhileNothingIsTransferred)
     while (hca_counters().deregistrations == before && std::chrono::steady_clock::now() < until)
         usleep(1000);
     EXPECT_EQ(hca_counters().deregistrations, before + 1);
+}
+
+class Rights : public testing::Test {
+  protected:
+    void SetUp() override
+    {
+        const unsigned minor = gdr::abi::series().version.minor;
+        if (minor >= 14 && minor <= 16)
+            GTEST_SKIP() << "UCP of 1.14 to 1.16 asks for less than it uses";
+        std::memset(memory, 'm', kLength);
+    }
+    ~Rights() override { munmap(memory, kLength); }
+
+    // How an operation of the peer on memory ends.
+    template <class Operation>
+    ucs_status_t attack(Operation operation)
+    {
+        Endpoint ep(peer, owner);
+        EXPECT_EQ(retry(nodes, [&] { return uct_ep_flush(ep, UCT_FLUSH_FLAG_LOCAL, nullptr); }),
+                  UCS_OK);
+        Completion done;
+        const ucs_status_t status = retry(nodes, [&] { return operation(ep, &done); });
+        if (status != UCS_INPROGRESS)
+            return status;
+        EXPECT_TRUE(wait_until(nodes, [&] { return done.done(); }));
+        return done.status;
+    }
+    ucs_status_t write(const Registered& target)
+    {
+        uct_iov_t piece = mine.piece(own.data(), own.size());
+        return attack([&](uct_ep_h ep, uct_completion_t* done) {
+            return uct_ep_put_zcopy(ep, &piece, 1, uintptr_t(memory), target.rkey(), done);
+        });
+    }
+    ucs_status_t read(const Registered& target)
+    {
+        uct_iov_t piece = mine.piece(own.data(), own.size());
+        return attack([&](uct_ep_h ep, uct_completion_t* done) {
+            return uct_ep_get_zcopy(ep, &piece, 1, uintptr_t(memory), target.rkey(), done);
+        });
+    }
+
+    static constexpr size_t kLength = 64 << 10;
+    Node owner, peer;
+    std::vector<Node*> nodes{&owner, &peer};
+    char* memory = static_cast<char*>(
+        mmap(nullptr, kLength, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    std::string own = std::string(4096, 'p');
+    Registered mine{peer, own.data(), own.size()};
+};
+
+TEST_F(Rights, WhatIsOnlySentFromIsOutOfPeersReach)
+{
+    Registered sent(owner, memory, kLength, UCT_MD_MEM_ACCESS_LOCAL_READ);
+    EXPECT_NE(write(sent), UCS_OK);
+    EXPECT_NE(read(sent), UCS_OK);
+    EXPECT_EQ(std::string(memory, kLength), std::string(kLength, 'm'));
+    EXPECT_EQ(own, std::string(4096, 'p'));
+
+    // The same memory mapped for peers: they reach it, and it is sent from as before.
+    Registered mapped(owner, memory, kLength, UCT_MD_MEM_ACCESS_RMA);
+    EXPECT_NE(mapped.rkey(), sent.rkey());
+    EXPECT_EQ(read(mapped), UCS_OK);
+    EXPECT_EQ(own, std::string(4096, 'm'));
+    own.assign(4096, 'p');
+    EXPECT_EQ(write(mapped), UCS_OK);
+    EXPECT_EQ(std::string(memory, 4096), own);
+    EXPECT_NE(write(sent), UCS_OK);
+    Registered again(owner, memory, kLength, UCT_MD_MEM_ACCESS_LOCAL_READ);
+    EXPECT_EQ(again.rkey(), mapped.rkey()) << "one registration for both";
+}
+
+TEST_F(Rights, AreEnoughForThisSidesOperations)
+{
+    Registered sent(owner, memory, kLength / 2, UCT_MD_MEM_ACCESS_LOCAL_READ);
+    Registered received(owner, memory + kLength / 2, kLength / 2, UCT_MD_MEM_ACCESS_LOCAL_WRITE);
+    Endpoint ep(owner, peer);
+    for (const bool get : {false, true}) {
+        char* at = get ? memory + kLength / 2 : memory;
+        uct_iov_t piece = (get ? received : sent).piece(at, own.size());
+        Completion done;
+        const ucs_status_t status = retry(nodes, [&] {
+            return (get ? uct_ep_get_zcopy : uct_ep_put_zcopy)(ep, &piece, 1, uintptr_t(own.data()),
+                                                               mine.rkey(), &done);
+        });
+        ASSERT_EQ(status, UCS_INPROGRESS);
+        ASSERT_TRUE(wait_until(nodes, [&] { return done.done(); }));
+        EXPECT_EQ(done.status, UCS_OK);
+        EXPECT_EQ(own, std::string(4096, 'm'));
+        EXPECT_EQ(std::string(at, own.size()), own);
+        std::memset(own.data(), 'm', own.size());
+    }
+    Completion done;
+    uct_iov_t piece = sent.piece(memory, 1024);
+    ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_zcopy(ep, 5, nullptr, 0, &piece, 1, 0, &done); }),
+              UCS_INPROGRESS);
+    ASSERT_TRUE(wait_until(nodes, [&] { return done.done() && !peer.received.empty(); }));
+    EXPECT_EQ(peer.received[0].data, std::string(1024, 'm'));
 }
 
 } // namespace

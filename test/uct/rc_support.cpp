@@ -196,10 +196,9 @@ void Endpoint::destroy()
         uct_ep_destroy(ep);
 }
 
-Registered::Registered(Node& node, void* address, size_t length) : node_(node)
+Registered::Registered(Node& node, void* address, size_t length, unsigned access) : node_(node)
 {
-    require(uct_md_mem_reg(node.md(), address, length, UCT_MD_MEM_ACCESS_ALL, &memh_),
-            "uct_md_mem_reg");
+    require(uct_md_mem_reg(node.md(), address, length, access, &memh_), "uct_md_mem_reg");
     uct_md_attr_t attributes = {};
     require(uct_md_query(node.md(), &attributes), "uct_md_query");
     std::vector<char> packed(attributes.rkey_packed_size);

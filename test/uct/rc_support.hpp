@@ -110,7 +110,8 @@ struct Waiting : uct_pending_req_t {
 // A buffer registered with a node's HCA, and its key as another node sees it.
 class Registered {
   public:
-    Registered(Node& node, void* address, size_t length);
+    // access: UCT_MD_MEM_ACCESS_*
+    Registered(Node& node, void* address, size_t length, unsigned access = UCT_MD_MEM_ACCESS_ALL);
     Registered(Node& node, const Buffer& buffer) : Registered(node, buffer.data(), buffer.length())
     {
     }

@@ -53,11 +53,12 @@ class Domain : public MemoryDomain {
         return attributes;
     }
 
-    ucs_status_t reg(void* address, size_t length, bool hide_errors, uct_mem_h* memh) override
+    ucs_status_t reg(void* address, size_t length, Registration asked, uct_mem_h* memh) override
     {
         maybe_throw();
         ++calls.reg;
-        calls.hidden_reg += hide_errors;
+        calls.hidden_reg += asked.hide_errors;
+        calls.local_reg += asked.local;
         *memh = new Memory{address, length};
         return UCS_OK;
     }

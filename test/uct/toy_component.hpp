@@ -36,6 +36,7 @@ inline constexpr size_t kRkeySize = 12;
 struct Calls {
     unsigned reg = 0;
     unsigned hidden_reg = 0;
+    unsigned local_reg = 0;
     unsigned dereg = 0;
     unsigned invalidated = 0;
     unsigned released_rkeys = 0;

@@ -219,6 +219,30 @@ TEST_F(Toy, HiddenErrors)
     uct_md_mem_dereg(md_, memh);
 }
 
+// UCP's cache of registrations does not compare what they are for from 1.14 to 1.16.
+TEST_F(Toy, LocalUse)
+{
+    const unsigned minor = gdr::abi::series().version.minor;
+    const bool heeded = minor < 14 || minor > 16;
+    char buffer[64];
+    unsigned local = 0;
+    for (auto [flags, is_local] : {std::pair<unsigned, bool>{UCT_MD_MEM_ACCESS_LOCAL_READ, true},
+                                   {UCT_MD_MEM_ACCESS_LOCAL_WRITE, true},
+                                   {UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_ACCESS_LOCAL_WRITE |
+                                        UCT_MD_MEM_FLAG_HIDE_ERRORS,
+                                    true},
+                                   {UCT_MD_MEM_ACCESS_REMOTE_PUT, false},
+                                   {UCT_MD_MEM_ACCESS_REMOTE_ATOMIC, false},
+                                   {UCT_MD_MEM_ACCESS_RMA, false},
+                                   {UCT_MD_MEM_ACCESS_ALL, false}}) {
+        uct_mem_h memh;
+        ASSERT_EQ(uct_md_mem_reg(md_, buffer, sizeof(buffer), flags, &memh), UCS_OK);
+        local += heeded && is_local;
+        EXPECT_EQ(toy::calls.local_reg, local) << flags;
+        uct_md_mem_dereg(md_, memh);
+    }
+}
+
 // UCT has this call from 1.16 on.
 TEST(RemoteKeys, Compared)
 {

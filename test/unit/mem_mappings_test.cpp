@@ -54,7 +54,7 @@ class MappingsTest : public GpuCacheTest {
     // The registration that serves a buffer around the beginning of a unit.
     Region* acquire(size_t unit, size_t before, size_t length)
     {
-        Region* region = cache_->acquire(at(unit) - before, length, &failure_);
+        Region* region = cache_->acquire(at(unit) - before, length, Access::remote, &failure_);
         EXPECT_NE(region, nullptr) << failure_.cause;
         return region;
     }
@@ -118,7 +118,7 @@ TEST_F(MappingsTest, have_holes)
     EXPECT_EQ(made_by(0, 0, 8), 1u);
     EXPECT_EQ(made_by(2, 0, 8), 1u);
     Failure failure;
-    EXPECT_EQ(cache_->acquire(at(1) - 100, 200, &failure), nullptr);
+    EXPECT_EQ(cache_->acquire(at(1) - 100, 200, Access::remote, &failure), nullptr);
     EXPECT_FALSE(failure.cause.empty());
 }
 

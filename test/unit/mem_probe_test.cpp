@@ -120,7 +120,8 @@ TEST(Probe, makes_a_context_once_for_all_hcas)
     for (Cache* cache : {&first, &second}) {
         EXPECT_TRUE(is_active());
         Failure failure;
-        Region* region = cache->acquire(reinterpret_cast<uintptr_t>(page), sizeof(page), &failure);
+        Region* region = cache->acquire(reinterpret_cast<uintptr_t>(page), sizeof(page),
+                                        Access::remote, &failure);
         ASSERT_NE(region, nullptr) << failure.cause;
         Cache::release(region);
     }

@@ -43,7 +43,8 @@ class ReachTest : public GpuCacheTest {
 
     Region* acquire(const void* address, size_t length)
     {
-        return cache_->acquire(reinterpret_cast<uintptr_t>(address), length, &failure_);
+        return cache_->acquire(reinterpret_cast<uintptr_t>(address), length, Access::remote,
+                               &failure_);
     }
 
     std::vector<void*> allocated_;

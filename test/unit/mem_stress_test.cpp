@@ -120,7 +120,8 @@ TEST_P(MemStressTest, what_was_unmapped_is_registered_anew)
     EXPECT_EQ(stale(pages, GetParam().rounds,
                     [&](size_t thread) {
                         Failure failure;
-                        Region* region = cache.acquire(pages.address(thread), kPage, &failure);
+                        Region* region =
+                            cache.acquire(pages.address(thread), kPage, Access::remote, &failure);
                         const bool old = region->lkey != pages.mapping(thread);
                         Cache::release(region);
                         return old;

@@ -146,9 +146,10 @@ TEST(UnmapLog, never_shows_a_torn_range)
 // ---- Cache
 class CacheTest : public GpuCacheTest {
   protected:
-    Region* acquire(const void* address, size_t length)
+    Region* acquire(const void* address, size_t length, Access access = Access::remote)
     {
-        Region* region = cache_->acquire(reinterpret_cast<uintptr_t>(address), length, &failure_);
+        Region* region =
+            cache_->acquire(reinterpret_cast<uintptr_t>(address), length, access, &failure_);
         EXPECT_NE(region, nullptr) << failure_.cause;
         return region;
     }
@@ -507,7 +508,8 @@ TEST_F(CacheTest, refuses_managed_memory_with_the_reason)
     ASSERT_EQ(
         cuda::allocate(*driver_, cuda::MemoryKind::managed, context_->handle(), kPage, &memory),
         CUDA_SUCCESS);
-    EXPECT_EQ(cache_->acquire(reinterpret_cast<uintptr_t>(memory), 8, &failure_), nullptr);
+    EXPECT_EQ(cache_->acquire(reinterpret_cast<uintptr_t>(memory), 8, Access::remote, &failure_),
+              nullptr);
     EXPECT_TRUE(failure_.unsupported);
     EXPECT_NE(failure_.cause.find("managed"), std::string::npos);
     release(memory);
@@ -516,7 +518,8 @@ TEST_F(CacheTest, refuses_managed_memory_with_the_reason)
 TEST_F(CacheTest, names_the_cause_when_memory_cannot_be_registered)
 {
     void* memory = mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    EXPECT_EQ(cache_->acquire(reinterpret_cast<uintptr_t>(memory), 8, &failure_), nullptr);
+    EXPECT_EQ(cache_->acquire(reinterpret_cast<uintptr_t>(memory), 8, Access::remote, &failure_),
+              nullptr);
     EXPECT_EQ(failure_.error, EFAULT);
     EXPECT_NE(failure_.cause.find("Bad address"), std::string::npos) << failure_.cause;
     munmap(memory, kPage);
@@ -543,7 +546,8 @@ TEST_F(CacheTest, does_not_keep_host_memory_whose_unmapping_is_not_seen)
     Cache blind(*device_, pd_.get(), false);
     void* memory = map(kPage);
     for (uint64_t i = 1; i <= 2; ++i) {
-        Region* region = blind.acquire(reinterpret_cast<uintptr_t>(memory), kPage, &failure_);
+        Region* region =
+            blind.acquire(reinterpret_cast<uintptr_t>(memory), kPage, Access::remote, &failure_);
         ASSERT_NE(region, nullptr);
         EXPECT_EQ(blind.registrations(), i);
         Cache::release(region);
@@ -575,6 +579,116 @@ TEST_F(CacheTest, registers_read_only_memory_for_reading_and_does_not_keep_it)
     unmap(memory, 3 * kPage);
 }
 
+// For local use, too, memory that may not be written is registered as it is, and not kept.
+TEST_F(CacheTest, registers_read_only_memory_for_local_use)
+{
+    void* memory = map(kPage);
+    mprotect(memory, kPage, PROT_READ);
+    for (uint64_t i = 1; i <= 2; ++i) {
+        Region* region = acquire(memory, kPage, Access::local);
+        EXPECT_TRUE(region->read_only);
+        EXPECT_EQ(cache_->registrations(), i);
+        Cache::release(region);
+    }
+    unmap(memory, kPage);
+}
+
+TEST_F(CacheTest, serves_local_use_by_what_peers_may_reach)
+{
+    void* memory = map(4 * kPage);
+    Region* remote = acquire(memory, 4 * kPage, Access::remote);
+    EXPECT_EQ(remote->access, Access::remote);
+    for (int again = 0; again < 2; ++again) { // found in the map, then remembered
+        Region* local = acquire(static_cast<char*>(memory) + kPage, kPage, Access::local);
+        EXPECT_EQ(local, remote);
+        Cache::release(local);
+    }
+    EXPECT_EQ(cache_->registrations(), 1u);
+    Cache::release(remote);
+    unmap(memory, 4 * kPage);
+}
+
+TEST_F(CacheTest, gives_peers_nothing_that_was_registered_for_local_use)
+{
+    void* memory = map(4 * kPage);
+    Region* local = acquire(memory, 4 * kPage, Access::local);
+    EXPECT_EQ(local->access, Access::local);
+    Region* remote = acquire(memory, 4 * kPage, Access::remote);
+    EXPECT_NE(remote, local);
+    EXPECT_EQ(remote->access, Access::remote);
+    EXPECT_FALSE(local->valid) << "it is of no more use to anybody else";
+    EXPECT_NE(local->mr, nullptr) << "but to its holder";
+    Cache::release(local);
+    for (Access access : {Access::local, Access::remote, Access::local}) {
+        Region* region = acquire(memory, 4 * kPage, access);
+        EXPECT_EQ(region, remote);
+        Cache::release(region);
+    }
+    EXPECT_EQ(cache_->registrations(), 2u);
+    Cache::release(remote);
+    unmap(memory, 4 * kPage);
+}
+
+// A window for peers within an array that is sent as a whole: both stay, whichever came first, and
+// peers reach the window alone.
+TEST_F(CacheTest, keeps_a_window_for_peers_within_memory_for_local_use)
+{
+    for (const bool window_first : {true, false}) {
+        char* array = static_cast<char*>(map(8 * kPage));
+        const uint64_t before = cache_->registrations();
+        Region *window = nullptr, *whole = nullptr;
+        if (window_first) {
+            window = acquire(array + 2 * kPage, kPage, Access::remote);
+        }
+        whole = acquire(array, 8 * kPage, Access::local);
+        if (!window_first) {
+            window = acquire(array + 2 * kPage, kPage, Access::remote);
+        }
+        EXPECT_EQ(window->end - window->start, kPage);
+        for (int again = 0; again < 3; ++again) {
+            for (auto& [offset, pages, access, expected] :
+                 {std::tuple(2, 1, Access::remote, window),
+                  {0, 8, Access::local, whole},
+                  {1, 3, Access::local, whole}}) {
+                Region* region = acquire(array + offset * kPage, pages * kPage, access);
+                EXPECT_EQ(region, expected) << offset << ", " << pages << " pages";
+                Cache::release(region);
+            }
+        }
+        EXPECT_EQ(cache_->registrations(), before + 2);
+        // What is unmapped is forgotten in both.
+        UnmapLog::instance().append(reinterpret_cast<uintptr_t>(array + 2 * kPage), kPage);
+        Cache::release(acquire(array + 6 * kPage, kPage, Access::remote));
+        EXPECT_FALSE(window->valid);
+        EXPECT_FALSE(whole->valid);
+        Cache::release(window);
+        Cache::release(whole);
+        unmap(array, 8 * kPage);
+    }
+}
+
+TEST_F(CacheTest, invalidates_what_is_for_local_use)
+{
+    void* memory = map(kPage);
+    Region* first = acquire(memory, kPage, Access::local);
+    cache_->invalidate(first, {});
+    Cache::release(acquire(memory, kPage, Access::local));
+    EXPECT_EQ(cache_->registrations(), 2u);
+    unmap(memory, kPage);
+}
+
+TEST_F(CacheTest, registers_device_memory_once_for_every_use)
+{
+    void* memory = allocate(1 << 20);
+    Region* local = acquire(memory, 1 << 20, Access::local);
+    Region* remote = acquire(memory, 1 << 20, Access::remote);
+    EXPECT_EQ(local, remote);
+    EXPECT_EQ(cache_->registrations(), 1u);
+    Cache::release(local);
+    Cache::release(remote);
+    release(memory);
+}
+
 TEST_F(CacheTest, serves_many_threads)
 {
     constexpr int kThreads = 4;
@@ -588,11 +702,11 @@ TEST_F(CacheTest, serves_many_threads)
             for (int i = 0; i < 2000; ++i) {
                 size_t offset = static_cast<size_t>((i * 7 + t * 13) % 60) * kPage;
                 auto host = reinterpret_cast<uintptr_t>(memory + offset);
-                Region* region = cache_->acquire(host, 2 * kPage, &failure);
+                Region* region = cache_->acquire(host, 2 * kPage, Access::remote, &failure);
                 ASSERT_NE(region, nullptr) << failure.cause;
                 ASSERT_TRUE(region->covers(host, 2 * kPage));
-                Region* device =
-                    cache_->acquire(reinterpret_cast<uintptr_t>(gpu) + offset, 64, &failure);
+                Region* device = cache_->acquire(reinterpret_cast<uintptr_t>(gpu) + offset, 64,
+                                                 Access::remote, &failure);
                 ASSERT_NE(device, nullptr) << failure.cause;
                 ASSERT_EQ(device->kind, MemoryKind::device);
                 if (i % 50 == t) { // as if it had been unmapped and mapped again
@@ -676,7 +790,8 @@ int report()
     Cache cache(device, pd.get(), true);
     Failure failure;
     for (int i = 0; i < 2; ++i) {
-        if (Region* region = cache.acquire(reinterpret_cast<uintptr_t>(memory), 112, &failure)) {
+        if (Region* region =
+                cache.acquire(reinterpret_cast<uintptr_t>(memory), 112, Access::remote, &failure)) {
             Cache::release(region);
         }
     }
