@@ -10,6 +10,8 @@
 #include "mem/unmap_watch.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/memory_domain.hpp"
+#include "rc/registered_memory.hpp"
+#include "rc/stand_in.hpp"
 #include "verbs/error.hpp"
 #include "verbs/gid.hpp"
 
@@ -108,6 +110,12 @@ const char* unusable(const uct_iface_params_t& params)
         return "am_align_offset without am_alignment";
     }
     return nullptr;
+}
+
+ucs_status_t not_opened(const std::exception& error)
+{
+    gdr_log(error, "no RC interface could be opened: %s", error.what());
+    return UCS_ERR_IO_ERROR;
 }
 
 void add_to_epoll(int epoll_fd, int fd)
@@ -575,13 +583,24 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
     }
     try {
         auto* opened = new Iface(md, worker, params, *reinterpret_cast<const Settings*>(config));
+        opened->domain.has_served = true;
         *iface = &opened->super;
         return UCS_OK;
     } catch (const std::bad_alloc&) {
         return UCS_ERR_NO_MEMORY;
+    } catch (const verbs::Error& error) {
+        const auto& domain = static_cast<const MemoryDomain&>(*abi::memory_domain(md));
+        if (error.error_number() != ENOMEM || !locked_memory_is_limited() || !domain.has_served) {
+            return not_opened(error);
+        }
+        abi::log_message(abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
+                         __FILE__, __LINE__,
+                         "a worker has to do without %s, the process's workers before it took the "
+                         "locked memory: %s",
+                         params->mode.device.dev_name, error.what());
+        return open_stand_in(md, worker, params, config, iface);
     } catch (const std::exception& error) {
-        gdr_log(error, "no RC interface could be opened: %s", error.what());
-        return UCS_ERR_IO_ERROR;
+        return not_opened(error);
     }
 }
 

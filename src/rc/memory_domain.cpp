@@ -12,7 +12,6 @@
 #include "verbs/error.hpp"
 
 #include <cerrno>
-#include <sys/resource.h>
 
 namespace gdr::rc {
 namespace {
@@ -64,8 +63,7 @@ MemoryDomain::~MemoryDomain()
 
 void MemoryDomain::reserve(const verbs::Port& port)
 {
-    rlimit limit{};
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    if (!locked_memory_is_limited()) {
         return;
     }
     const std::lock_guard guard(reserves_lock_);

@@ -35,6 +35,9 @@ class MemoryDomain final : public abi::MemoryDomain {
     void reserve(const verbs::Port& port);
     void take_reserve(const verbs::Port& port);
 
+    // An interface was opened, and UCX may open more of them without asking again.
+    std::atomic<bool> has_served{false};
+
     abi::MdAttributes attributes() const override;
     ucs_status_t reg(void* address, size_t length, abi::Registration asked,
                      uct_mem_h* memh) override;

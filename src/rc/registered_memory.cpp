@@ -10,8 +10,15 @@
 #include <cerrno>
 #include <string>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 namespace gdr::rc {
+
+bool locked_memory_is_limited()
+{
+    rlimit limit{};
+    return getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
 
 void RegisteredMemory::Unmap::operator()(std::byte* data) const
 {
@@ -27,7 +34,8 @@ RegisteredMemory::RegisteredMemory(ibv_pd* pd, size_t size)
     data_ = {static_cast<std::byte*>(data), Unmap{size}};
     (void)madvise(data, size,
                   MADV_HUGEPAGE); // a hint: without it the buffers only cost more TLB entries
-    mr_.reset(ibv_reg_mr(pd, data, size, IBV_ACCESS_LOCAL_WRITE));
+    constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE; // the macro mixes it with another enumeration
+    mr_.reset(ibv_reg_mr(pd, data, size, kAccess));
     if (!mr_) {
         int error = errno;
         throw verbs::Error(

@@ -10,6 +10,9 @@
 
 namespace gdr::rc {
 
+// Whether the process may lock so many bytes only (RLIMIT_MEMLOCK).
+bool locked_memory_is_limited();
+
 class RegisteredMemory {
   public:
     RegisteredMemory() = default;
