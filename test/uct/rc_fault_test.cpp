@@ -104,6 +104,36 @@ TEST(DISABLED_Faulty, SendsInOutage)
     std::printf("ended: %s\n", told ? "told" : "silence");
 }
 
+// The receiver's interface breaks by something that it sends itself. What it accepted works still
+// as far as the HCA is concerned.
+TEST(DISABLED_Faulty, Accepted)
+{
+    const Variables impatient{{"CONNECT_TIMEOUT", "2s"}};
+    Node sender(impatient), receiver(impatient, kOtherDevice);
+    const std::vector<Node*> nodes{&sender, &receiver};
+    Endpoint ep(sender, receiver), back(receiver, sender);
+    const auto send_until_failure = [&](Node& node, uct_ep_h from) {
+        return wait_until(
+            nodes,
+            [&] {
+                send_bcopy(from, 5, "message");
+                return !node.failures.empty();
+            },
+            10);
+    };
+    ASSERT_TRUE(wait_until(nodes, [&] {
+        send_bcopy(ep, 5, "message");
+        return receiver.received_count > 0;
+    }));
+    EXPECT_TRUE(sender.failures.empty());
+    ASSERT_TRUE(send_until_failure(receiver, back));
+    EXPECT_TRUE(send_until_failure(sender, ep)) << "the peer goes on with a broken interface";
+    sender.failures.clear();
+    Endpoint late(sender, receiver);
+    EXPECT_TRUE(send_until_failure(sender, late)) << "a broken interface is connected to";
+    std::printf("ended: told\n");
+}
+
 // words: are said, too. With retries that end after 0.5 s, unless others are given.
 std::string end_with(const std::string& rules, const std::string& test = "Exchange",
                      const std::string& words = "",
@@ -157,6 +187,14 @@ TEST(Faults, BrokenHca)
     }
     // Of who receives: the sender's HCA does not notice.
     EXPECT_EQ(end_with("softhca1 device_fatal at 1", "Exchange", "softhca1 has failed"), "told");
+}
+
+TEST(Faults, BrokenAcceptor)
+{
+    EXPECT_EQ(end_with("softhca1 cq_err at 30", "Accepted", "softhca1:1: CQ error: "), "told");
+    EXPECT_EQ(
+        end_with("softhca1 srq_err at 30", "Accepted", "softhca1:1: SRQ catastrophic error: "),
+        "told");
 }
 
 // The queue pair of the handshake is one that others can bring into the error state.

@@ -38,6 +38,34 @@ TEST(Memory, UnmappedIsGivenBackWhileNothingIsTransferred)
     EXPECT_EQ(hca_counters().deregistrations, before + 1);
 }
 
+ucs_memory_type_t type_of(const copy_test::Transport& transport, int gpu)
+{
+    const Buffer buffer(copy_test::Memory::device, 10000, copy_test::primary_context(gpu));
+    ucs_memory_type_t type = UCS_MEMORY_TYPE_HOST;
+    require(uct_md_detect_memory_type(transport.md(), buffer.data(), buffer.length(), &type),
+            "uct_md_detect_memory_type");
+    return type;
+}
+
+// GPU 0 has no way to see what an HCA wrote, so no HCA takes its memory.
+TEST(DISABLED_Staged, MemoryOfAGpuThatNoHcaTakes)
+{
+    const copy_test::Transport transport;
+    EXPECT_EQ(type_of(transport, 0), UCS_MEMORY_TYPE_CUDA) << "no HCA has been looked at";
+    Node node;
+    EXPECT_EQ(type_of(transport, 0), UCS_MEMORY_TYPE_CUDA_MANAGED);
+    EXPECT_EQ(type_of(transport, 1), UCS_MEMORY_TYPE_CUDA);
+}
+
+TEST(Memory, OfAGpuThatNoHcaTakesIsStaged)
+{
+    const Outcome outcome =
+        run_self({{"SOFTCUDA_RDMA_ORDERING", "none,flush"}},
+                 {"--gtest_filter=DISABLED_Staged.*", "--gtest_also_run_disabled_tests"});
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_NE(outcome.text.find("[  PASSED  ] 1 test"), std::string::npos) << outcome.text;
+}
+
 class Rights : public testing::Test {
   protected:
     void SetUp() override
