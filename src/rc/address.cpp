@@ -3,6 +3,8 @@
 // Judging a peer's address.
 #include "rc/address.hpp"
 
+#include "verbs/gid.hpp"
+
 #include <cstring>
 
 namespace gdr::rc {
@@ -18,12 +20,6 @@ bool same_subnet(const DeviceAddress& a, const DeviceAddress& b)
 bool is_ethernet(const DeviceAddress& address)
 {
     return address.link != Link::infiniband;
-}
-
-bool is_ipv4_mapped(const DeviceAddress& address)
-{
-    static constexpr uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    return std::memcmp(address.gid, prefix, sizeof(prefix)) == 0;
 }
 
 } // namespace
@@ -52,7 +48,7 @@ const char* unreachable_reason(const DeviceAddress& local, uint32_t segment_size
                          : "one port is InfiniBand, the other RoCE";
     }
     if (is_ethernet(local)) {
-        return is_ipv4_mapped(*device) == is_ipv4_mapped(local)
+        return verbs::is_ipv4_mapped(device->gid) == verbs::is_ipv4_mapped(local.gid)
                    ? nullptr
                    : "one RoCE port is addressed by IPv4, the other by IPv6 (UCX_GDR_RC_GID_INDEX)";
     }

@@ -19,7 +19,7 @@ constexpr uint8_t kAnyHopLimit = 64;
 
 int rank(const GidEntry& entry)
 {
-    const int address = entry.is_ipv4_mapped() ? 2 : entry.is_link_local() ? 0 : 1;
+    const int address = is_ipv4_mapped(entry.gid.raw) ? 2 : entry.is_link_local() ? 0 : 1;
     return (entry.type == GidType::roce_v2 ? 3 : 0) + address;
 }
 
@@ -58,10 +58,10 @@ std::vector<GidEntry> query_gids(ibv_context* context, const Port& port)
 
 } // namespace
 
-bool GidEntry::is_ipv4_mapped() const
+bool is_ipv4_mapped(const uint8_t (&gid)[sizeof(ibv_gid)])
 {
     static constexpr uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    return std::memcmp(gid.raw, prefix, sizeof(prefix)) == 0;
+    return std::memcmp(gid, prefix, sizeof(prefix)) == 0;
 }
 
 bool GidEntry::is_link_local() const

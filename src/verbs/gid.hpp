@@ -17,7 +17,6 @@ struct GidEntry {
     ibv_gid gid;
     GidType type;
 
-    bool is_ipv4_mapped() const;                                        // ::ffff:a.b.c.d
     bool is_link_local() const;                                         // fe80::/10
     uint64_t subnet_prefix() const { return gid.global.subnet_prefix; } // network byte order
 };
@@ -29,6 +28,7 @@ struct GidEntry {
 std::optional<GidEntry> choose_gid(ibv_pd* pd, const Port& port, std::optional<unsigned long> index,
                                    std::string* reason);
 
+bool is_ipv4_mapped(const uint8_t (&gid)[sizeof(ibv_gid)]); // ::ffff:a.b.c.d
 std::string to_string(const ibv_gid& gid);
 const char* to_string(GidType type);
 
