@@ -1,0 +1,44 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# What "ucx-gdr info" says of HCAs that the system shows as usable, and the module uses or not.
+set -u
+
+# shellcheck source=test/tools/environment.sh
+. "$top_srcdir/test/tools/environment.sh"
+
+# The emulated HCAs as if the system had them.
+for hca in 0 1; do
+    mkdir -p "$work/ib/softhca$hca/ports/1" "$work/verbs/uverbs$hca" "$work/dev"
+    echo "1: CA" >"$work/ib/softhca$hca/node_type"
+    echo "4: ACTIVE" >"$work/ib/softhca$hca/ports/1/state"
+    echo InfiniBand >"$work/ib/softhca$hca/ports/1/link_layer"
+    echo "100 Gb/sec" >"$work/ib/softhca$hca/ports/1/rate"
+    echo softhca$hca >"$work/verbs/uverbs$hca/ibdev"
+    : >"$work/dev/uverbs$hca"
+done
+shown=$tool.info_test.$$
+trap 'rm -rf "$work" "$shown"' EXIT
+sed "s|/sys/class/infiniband_verbs|$work/verbs|; s|/sys/class/infiniband\$|$work/ib|; s|/dev/infiniband|$work/dev|" \
+    "$tool" >"$shown"
+chmod +x "$shown"
+
+# The lines of the HCAs, and of the module about them.
+hcas() {
+    env SOFTHCA_DEVICES=2 LD_PRELOAD="$softhca" "$@" "$shown" info --emulate-gpu 2>&1 |
+        sed -n 's/^HCA  *//p; s/^ *gdr: \(not used: .*\)/\1/p; s/^ *gdr: \(no HCA can be used\).*/\1/p'
+}
+
+expect "both are used" "softhca0:1: InfiniBand, 100 Gb/sec
+softhca1:1: InfiniBand, 100 Gb/sec" "$(hcas env)"
+expect "one is not, and the module says why" "softhca0:1: InfiniBand, 100 Gb/sec
+softhca1:1 not used: the plugin says why, below
+not used: softhca1:1 is down (is its cable plugged in?)" "$(hcas SOFTHCA_FAULTS="softhca1 down 600000 at start")"
+expect "none is" "softhca0:1 not used: the plugin says why, below
+softhca1:1 not used: the plugin says why, below
+no HCA can be used" "$(hcas SOFTHCA_FAULTS="down 600000 at start")"
+echo "1: DOWN" >"$work/ib/softhca1/ports/1/state"
+expect "one that the system shows as down" \
+    "softhca1:1 not used: its port is DOWN, not ACTIVE: check cable, switch, subnet manager" \
+    "$(hcas env | grep softhca1)"
+exit $failed
