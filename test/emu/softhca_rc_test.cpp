@@ -201,6 +201,36 @@ TEST_F(Rc, NoSystemCallWithinAProcess)
     EXPECT_EQ(after.registrations, before.registrations);
 }
 
+TEST_F(Rc, DoorbellsSignaledAndPolledAreCounted)
+{
+    Endpoint a(device), b(device);
+    connect(a, b);
+    const auto before = counters();
+    for (unsigned i = 0; i < 4; ++i) {
+        ASSERT_EQ(b.post_receive(0, 100), 0);
+    }
+    ibv_sge from = a.sge(0, 8);
+    ibv_send_wr list[4] = {};
+    for (unsigned i = 0; i < 4; ++i) {
+        list[i].sg_list = &from;
+        list[i].num_sge = 1;
+        list[i].opcode = IBV_WR_SEND;
+        list[i].next = i < 2 ? &list[i + 1] : nullptr;
+    }
+    list[3].send_flags = IBV_SEND_SIGNALED;
+    ASSERT_EQ(a.post(list[0]), 0); // three at once
+    ASSERT_EQ(a.post(list[3]), 0);
+    EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
+    for (unsigned i = 0; i < 4; ++i) {
+        EXPECT_EQ(b.next().status, IBV_WC_SUCCESS);
+    }
+    const auto after = counters();
+    EXPECT_EQ(after.sends - before.sends, 4u);
+    EXPECT_EQ(after.signaled - before.signaled, 1u);
+    EXPECT_EQ(after.doorbells - before.doorbells, 2u);
+    EXPECT_EQ(after.completions - before.completions, 5u); // one sent, four received
+}
+
 // Each case gets a fresh pair, for every error ends a connection.
 class RcError : public Rc {
   protected:

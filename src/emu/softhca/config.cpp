@@ -182,6 +182,9 @@ Config read_environment()
             complain("SOFTHCA_DEVICE_COPY", value, "alias, driver or staged");
         }
     }
+    if (const char* value = std::getenv("SOFTHCA_STATS")) {
+        result.stats = std::string_view(value) == "1";
+    }
     const struct {
         const char* variable;
         double PortSettings::*field;

@@ -25,6 +25,7 @@
 //                               that of a real one by the CUDA driver; driver: all by the driver;
 //                               staged: by the driver and through host memory, which takes none of
 //                               the GPU's multiprocessors (default alias)
+//   SOFTHCA_STATS=1             a process prints its softhca_counters() to stderr as it ends
 // The wire of each port, none modelled by default; one value, or one for each HCA in turn,
 // separated by commas, of which the last is that of all further ones; 0: not modelled:
 //   SOFTHCA_LATENCY_US=LIST     microseconds from one port to another
@@ -56,6 +57,7 @@ struct Config {
     bool copy_on_fork = true;
     bool copy_by_driver = false;
     bool copy_staged = false;
+    bool stats = false;
     std::array<bool, kMaxDevices> grh_required{};
     std::array<PortSettings, kMaxDevices> ports;
 };

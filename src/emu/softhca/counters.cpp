@@ -1,12 +1,16 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // The sum of what this process's queue pairs, past and present, have done.
+#include "emu/softhca/counters.hpp"
+
 #pragma GCC visibility push(default)
 #include "emu/softhca/softhca.h"
 #pragma GCC visibility pop
 
 #include "emu/softhca/fabric.hpp"
 #include "emu/softhca/memory.hpp"
+
+#include <cstdio>
 
 using namespace softhca;
 
@@ -18,6 +22,8 @@ void add(struct softhca_counters& sum, const QpShared& qp)
     sum.writes += qp.counts[1];
     sum.reads += qp.counts[2];
     sum.atomics += qp.counts[3];
+    sum.signaled += qp.signaled;
+    sum.doorbells += qp.doorbells;
     sum.bytes += qp.bytes;
     sum.bytes_from_device += qp.bytes_from_device.load();
     sum.bytes_to_device += qp.bytes_to_device.load();
@@ -37,6 +43,7 @@ extern "C" void softhca_counters(struct softhca_counters* counters)
     counters->registrations_peer = registered.peer.load();
     counters->registrations_dmabuf = registered.dmabuf.load();
     counters->deregistrations = registered.released.load();
+    counters->completions = process->completions.load();
     counters->system_calls = move_system_calls();
     counters->queue_pairs = process->queue_pairs_created.load();
     counters->queue_pairs_destroyed = process->queue_pairs_destroyed.load();
@@ -46,4 +53,38 @@ extern "C" void softhca_counters(struct softhca_counters* counters)
         const SharedGuard guard(qp.lock, process->token());
         add(*counters, qp);
     }
+}
+
+void softhca::print_counters()
+{
+    if (Process::current() == nullptr) { // a forked child that used no HCA
+        return;
+    }
+    struct softhca_counters counters;
+    softhca_counters(&counters);
+    const struct {
+        const char* name;
+        std::uint64_t value;
+    } fields[] = {
+        {"sends", counters.sends},
+        {"writes", counters.writes},
+        {"reads", counters.reads},
+        {"atomics", counters.atomics},
+        {"signaled", counters.signaled},
+        {"doorbells", counters.doorbells},
+        {"completions", counters.completions},
+        {"bytes", counters.bytes},
+        {"bytes_from_device", counters.bytes_from_device},
+        {"bytes_to_device", counters.bytes_to_device},
+        {"registrations", counters.registrations + counters.registrations_peer +
+                              counters.registrations_dmabuf},
+        {"deregistrations", counters.deregistrations},
+        {"system_calls", counters.system_calls},
+        {"queue_pairs", counters.queue_pairs},
+    };
+    std::fputs("softhca", stderr);
+    for (const auto& field : fields) {
+        std::fprintf(stderr, " %s=%llu", field.name, static_cast<unsigned long long>(field.value));
+    }
+    std::fputc('\n', stderr);
 }

@@ -213,6 +213,7 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc)
     }
     shared.head.store(some_stay ? stays : head, std::memory_order_release);
     cq.poll_lock.unlock();
+    self.completions.fetch_add(static_cast<unsigned>(polled), std::memory_order_relaxed);
     if (failed != kNone) {
         fail_qp(self, failed);
     }

@@ -51,6 +51,7 @@ int post_send_list(Process& self, Qp& object, ibv_send_wr* wr, ibv_send_wr** bad
     SendQueue queue(self, arena, qp, Role::poster);
     queue.posted();
     const SharedGuard guard(qp.lock, self.token());
+    ++qp.doorbells;
     if (queue.has_executed()) {
         queue.retire();
     }

@@ -7,6 +7,7 @@
 
 #include "emu/softhca/clock.hpp"
 #include "emu/softhca/copier.hpp"
+#include "emu/softhca/counters.hpp"
 #include "emu/softhca/fabric_file.hpp"
 #include "emu/softhca/faults.hpp"
 #include "emu/softhca/liveness.hpp"
@@ -144,6 +145,9 @@ Process& Process::join()
         static const bool registered = [] {
             pthread_atfork(nullptr, nullptr, forget_in_child);
             std::atexit(leave_at_exit);
+            if (config().stats) {
+                std::atexit(print_counters);
+            }
             return true;
         }();
         static_cast<void>(registered);

@@ -138,6 +138,7 @@ class Process {
 
     Registrations registrations;
     std::atomic<std::uint64_t> queue_pairs_created{0}, queue_pairs_destroyed{0};
+    std::atomic<std::uint64_t> completions{0}; // polled
     IndexPool mr_indices{kMaxMrs}, cq_indices{kMaxCqs}, qp_indices{kMaxQps}, srq_indices{kMaxSrqs},
         context_indices{kMaxContexts};
 

@@ -47,7 +47,7 @@ constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
 // Follows, so that the largest object may begin at any offset.
 constexpr std::size_t kArenaSlack = std::size_t{2} << 20;
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'38; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'39; // changes with the layout
 
 struct Arena;
 
@@ -357,6 +357,8 @@ struct QpShared {
     std::uint64_t send_ready; // latest time of a completion
     std::uint64_t read_ready; // of a READ or atomic alone
     std::uint64_t counts[4];  // sends, writes, reads, atomics
+    std::uint64_t signaled;   // of these
+    std::uint64_t doorbells;
     std::uint64_t bytes;
     std::atomic<std::uint8_t> timeout; // a fault sets it without the lock
     std::uint8_t retry_count;

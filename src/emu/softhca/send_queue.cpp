@@ -63,6 +63,7 @@ void SendQueue::complete(const WorkRequest& wr, ibv_wc_status status)
         if ((wr.send_flags & IBV_SEND_SIGNALED) == 0 && !qp_.sig_all) {
             return;
         }
+        ++qp_.signaled;
     }
     push_cqe(self_, arena_, qp_.send_cq, status != IBV_WC_SUCCESS, qp_.send_ready, [&](Cqe& entry) {
         entry.byte_length = wr.length;

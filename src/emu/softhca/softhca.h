@@ -2,7 +2,8 @@
  *
  * What the emulated HCA has done for the calling process, for tests and tools. The function is
  * exported by libsofthca.so, which is preloaded: find it by dlsym(RTLD_DEFAULT,
- * "softhca_counters"), a null result meaning that softhca is not loaded. */
+ * "softhca_counters"), a null result meaning that softhca is not loaded. With SOFTHCA_STATS=1 in the
+ * environment a process that used an HCA prints them to standard error as it ends. */
 #ifndef SOFTHCA_H
 #define SOFTHCA_H
 
@@ -22,7 +23,10 @@ struct softhca_counters {
     uint64_t writes;              /* RDMA WRITE, with and without immediate */
     uint64_t reads;               /* RDMA READ */
     uint64_t atomics;             /* fetch-and-add, compare-and-swap */
-    uint64_t bytes;               /* payload of all of these */
+    uint64_t signaled;            /* of all of these: asked for a completion */
+    uint64_t doorbells;           /* rung: calls of ibv_post_send and ibv_wr_complete */
+    uint64_t completions;         /* polled by this process, of sends and receives */
+    uint64_t bytes;               /* payload of the work requests */
     uint64_t bytes_from_device;   /* read from device memory by work requests of this process's
                                      queue pairs, whoever owns the memory */
     uint64_t bytes_to_device;     /* written to device memory by them, or by a message arriving */
