@@ -53,7 +53,8 @@ void Actor::set_handler(unsigned id, ucp_am_recv_callback_t callback)
 Connection* Actor::find(ucp_ep_h ep)
 {
     for (const auto& connection : connections_)
-        if (connection->handle() == ep)
+        // The endpoint of one that is closing may be gone, and its address that of another one.
+        if (connection->handle() == ep && !connection->closing())
             return connection.get();
     return nullptr;
 }

@@ -136,7 +136,7 @@ void Connection::check_transfers()
         // The error handler is called soon.
         if (transfer.status() != UCS_OK || !transfer.complete()) {
             if (transfer.is_late() && error_ == UCS_OK)
-                throw Failure("does not end: " + transfer.text());
+                throw Failure("does not end: " + transfer.text() + "; " + text());
             ++at;
             continue;
         }
@@ -153,6 +153,13 @@ void Connection::check_transfers()
         }
         at = transfers_.erase(at);
     }
+}
+
+std::string Connection::text() const
+{
+    static constexpr const char* stages[] = {"open", "leaving", "left", "closing"};
+    return format("%s, %s, %zu transfers, %zu notes not sent yet", ours_ ? "client" : "server",
+                  stages[static_cast<unsigned>(stage_)], transfers_.size(), said_.size());
 }
 
 void Connection::part(bool quiet)

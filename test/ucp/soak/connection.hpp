@@ -34,6 +34,7 @@ class Connection {
     // For ucp_ep_create(), whose endpoint is handle().
     void fill(ucp_ep_params_t& params);
     ucp_ep_h& handle() { return ep_; }
+    bool closing() const { return stage_ == Stage::kClosing; }
 
     // Arrived, from callbacks.
     void note(const Note& note, const void* data, size_t length);
@@ -68,6 +69,7 @@ class Connection {
     Transfer* find(uint64_t id, bool initiator);
     void offer();
     void check_transfers();
+    std::string text() const;
     void part(bool quiet);
     void close(bool force);
 

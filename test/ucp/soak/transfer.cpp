@@ -265,13 +265,20 @@ uint64_t Transfer::bytes() const
     return offer_.size * offer_.count;
 }
 
+const char* Transfer::progress() const
+{
+    if (initiator_)
+        return started_ ? "begun" : "the other side is not ready";
+    return done_ ? "the initiator is done" : "the initiator is not done";
+}
+
 std::string Transfer::text() const
 {
-    return format("%s of %llu x %llu bytes, %s memory, id %llx, %s", name(offer_.kind),
-                  static_cast<unsigned long long>(offer_.count),
+    return format("%s of %llu x %llu bytes, %s memory, id %llx, %s, %s, %zu operations outstanding",
+                  name(offer_.kind), static_cast<unsigned long long>(offer_.count),
                   static_cast<unsigned long long>(offer_.size), name(messages_.kind()),
                   static_cast<unsigned long long>(offer_.id),
-                  initiator_ ? "initiator" : "responder");
+                  initiator_ ? "initiator" : "responder", progress(), operations_.outstanding());
 }
 
 } // namespace ucptest

@@ -86,6 +86,7 @@ class Transfer {
   private:
     size_t offset(size_t index);
     void start_atomics();
+    const char* progress() const;
     std::optional<std::string> check_word();
 
     Worker& worker_;
