@@ -141,6 +141,8 @@ class Target {
         case 0: // does not know it
             packet.source = kStranger;
             packet.proof = input.ConsumeIntegral<uint64_t>();
+            // libFuzzer sees what is compared, and puts it into the input.
+            packet.proof ^= packet.proof == proof(packet, address_.key);
             break;
         case 1: // of the other direction: a peer that we connect to
             packet.proof = proof(packet, kPeerKey);
