@@ -86,12 +86,25 @@ constexpr size_t kLength = 64 << 10;
 constexpr size_t kOffset = 256 << 10; // in memory of its own: registrations are of whole pages
 constexpr size_t kSpace = 1 << 20;
 
+// With UCX before 1.19, protocols v2 get by active messages where endpoints report a peer's failure:
+// the peer's processor reads.
+bool gets_use_the_hca()
+{
+    unsigned major;
+    unsigned minor;
+    unsigned release;
+    ucp_get_version(&major, &minor, &release);
+    return minor < 14 || minor > 18;
+}
+
 class Test {
   public:
     void run(const std::string& use)
     {
         const std::vector<char> bytes(kLength, 'v');
         own_.store(kOffset, bytes.data(), kLength);
+        if (use == "get" && !gets_use_the_hca())
+            return;
         if (use == "send")
             send();
         else
@@ -99,7 +112,8 @@ class Test {
         const auto key = key_of(own_.address(kOffset), kLength);
         require(key.has_value(), "the memory was not registered");
         attack(*key, true);
-        attack(*key, false);
+        if (gets_use_the_hca())
+            attack(*key, false);
         std::vector<char> left(kLength);
         own_.load(left.data(), kOffset, kLength);
         require(left == bytes, "the memory has changed");
