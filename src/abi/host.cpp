@@ -4,6 +4,7 @@
 #include "abi/host.hpp"
 
 #include "abi/uct_calls.hpp"
+#include "abi/ucx.hpp"
 
 #include <cstdarg>
 #include <cstdio>
@@ -45,7 +46,7 @@ constexpr ucs_async_mode_t kAsyncMode = UCS_ASYNC_MODE_THREAD_SPINLOCK;
 
 bool log_enabled(LogLevel level)
 {
-    return ucs_level(level) <= ucs_global_opts.log_component.log_level;
+    return ucs_level(level) <= ucx().global_opts->log_component.log_level;
 }
 
 void log_message(LogLevel level, const char* file, unsigned line, const char* format, ...)
@@ -57,7 +58,7 @@ void log_message(LogLevel level, const char* file, unsigned line, const char* fo
     va_start(arguments, format);
     std::vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
-    ucs_log_dispatch(file, line, "", ucs_level(level), &ucs_global_opts.log_component, "gdr: %s",
+    ucs_log_dispatch(file, line, "", ucs_level(level), &ucx().global_opts->log_component, "gdr: %s",
                      message);
 }
 

@@ -6,12 +6,11 @@
 #include "abi/host.hpp"
 #include "abi/series.hpp"
 #include "abi/uct_calls.hpp"
+#include "abi/ucx.hpp"
 
 extern "C" {
 #include <ucs/debug/log_def.h>
 
-extern ucs_class_t uct_base_iface_t_class;
-extern ucs_class_t uct_base_ep_t_class;
 gdr::abi::BaseIfaceInit uct_base_iface_t_init;
 gdr::abi::BaseEpInit uct_base_ep_t_init;
 gdr::abi::BaseIfaceQuery uct_base_iface_query;
@@ -52,23 +51,23 @@ ucs_status_t init_iface(Iface* iface, uct_iface_ops_t* ops, const InternalOps* i
                         const uct_iface_config_t* config)
 {
     iface->internal = internal;
-    return init_class(uct_base_iface_t_class, iface, uct_base_iface_t_init, ops,
+    return init_class(*ucx().base_iface_class, iface, uct_base_iface_t_init, ops,
                       series().internal_ops, md, worker, params, config);
 }
 
 void cleanup_iface(Iface* iface)
 {
-    ucs_class_call_cleanup_chain(&uct_base_iface_t_class, iface, -1);
+    ucs_class_call_cleanup_chain(ucx().base_iface_class, iface, -1);
 }
 
 ucs_status_t init_ep(Ep* ep, Iface* iface)
 {
-    return init_class(uct_base_ep_t_class, ep, uct_base_ep_t_init, iface);
+    return init_class(*ucx().base_ep_class, ep, uct_base_ep_t_init, iface);
 }
 
 void cleanup_ep(Ep* ep)
 {
-    ucs_class_call_cleanup_chain(&uct_base_ep_t_class, ep, -1);
+    ucs_class_call_cleanup_chain(ucx().base_ep_class, ep, -1);
 }
 
 void begin_iface_query(Iface* iface, uct_iface_attr_t* attr)
@@ -80,7 +79,7 @@ ucs_status_t handle_ep_error(Iface* iface, Ep* ep, ucs_status_t status)
 {
     const ucs_status_t handled = uct_iface_handle_ep_err(&iface->super, &ep->super, status);
     const ucs_log_level_t level = failure_log_level(*iface, handled, status);
-    ucs_log_component_config_t* log = &ucs_global_opts.log_component;
+    ucs_log_component_config_t* log = &ucx().global_opts->log_component;
     if (level <= log->log_level)
         ucs_log_dispatch(__FILE__, __LINE__, __func__, level, log, "endpoint %p failed: %s%s",
                          static_cast<void*>(ep), ucs_status_string(status),

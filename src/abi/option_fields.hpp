@@ -5,6 +5,7 @@
 #pragma once
 
 #include "abi/options.hpp"
+#include "abi/ucx.hpp"
 
 extern "C" {
 #include <ucs/config/parser.h>
@@ -95,7 +96,7 @@ std::vector<Field> fields_of(const OptionTable& table, ucs_config_field_t* base)
     std::vector<Field> fields;
     if (base) {
         Field super{"", "", nullptr, 0, Parser{}};
-        super.parser.read = ucs_config_sscanf_table;
+        super.parser.read = ucx().sscanf_table;
         super.parser.clone = ucs_config_clone_table;
         super.parser.release = ucs_config_release_table;
         super.parser.help = ucs_config_help_table;

@@ -4,21 +4,14 @@
 #include "abi/series.hpp"
 
 #include "abi/host.hpp"
+#include "abi/libucp.hpp"
+#include "abi/ucx.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <memory>
-#include <stdexcept>
 #include <string_view>
-
-#include <dlfcn.h>
-
-extern "C" {
-#include <ucs/type/class.h>
-extern ucs_class_t uct_base_iface_t_class;
-extern ucs_class_t uct_base_ep_t_class;
-}
 
 namespace gdr::abi {
 namespace {
@@ -74,64 +67,16 @@ std::string directory(const std::string& path)
     return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-std::string library_of(const void* address)
-{
-    Dl_info info;
-    if (!dladdr(address, &info) || !info.dli_fname)
-        throw std::runtime_error("dladdr() does not know the library of UCX");
-    return info.dli_fname;
-}
-
-// UCX tells its version in libucp alone: the one of the process, or, while it has none, the one
-// installed beside libuct, which is let go again.
-class Libucp {
-  public:
-    explicit Libucp(const std::string& uct_path)
-    {
-        get_version_ = dlsym(RTLD_DEFAULT, "ucp_get_version");
-        if (get_version_)
-            return;
-        handle_ = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
-        if (!handle_)
-            handle_ =
-                dlopen((directory(uct_path) + "/libucp.so.0").c_str(), RTLD_LAZY | RTLD_LOCAL);
-        if (handle_)
-            get_version_ = dlsym(handle_, "ucp_get_version");
-        if (!get_version_)
-            throw std::runtime_error("no libucp.so.0 beside " + uct_path +
-                                     " that could tell its version; install UCX completely");
-    }
-    Libucp(const Libucp&) = delete;
-    Libucp& operator=(const Libucp&) = delete;
-    ~Libucp()
-    {
-        if (handle_)
-            dlclose(handle_);
-    }
-
-    std::string path() const { return library_of(get_version_); }
-
-    void get_version(unsigned* major, unsigned* minor, unsigned* release) const
-    {
-        reinterpret_cast<void (*)(unsigned*, unsigned*, unsigned*)>(get_version_)(major, minor,
-                                                                                  release);
-    }
-
-  private:
-    void* handle_ = nullptr;
-    void* get_version_ = nullptr;
-};
-
 Found look_around()
 {
     Found found{};
-    found.uct_path = library_of(&uct_base_iface_t_class);
-    found.base_iface_size = uct_base_iface_t_class.size;
-    found.base_ep_size = uct_base_ep_t_class.size;
+    found.uct_path = library_of(ucx().base_iface_class);
+    found.base_iface_size = ucx().base_iface_class->size;
+    found.base_ep_size = ucx().base_ep_class->size;
     if (const char* value = std::getenv("UCX_GDR_ABI"))
         found.override = value;
 
-    const Libucp ucp(found.uct_path);
+    const Libucp ucp(ucx().libuct, found.uct_path);
     unsigned release;
     ucp.get_version(&found.version.major, &found.version.minor, &release);
     found.ucp_path = ucp.path();

@@ -84,7 +84,7 @@ bool ucp_is_loading_us()
     const int count = backtrace(frames, 64);
     return std::any_of(frames, frames + count, [](void* frame) {
         Dl_info info;
-        return dladdr(frame, &info) && info.dli_fname && std::strstr(info.dli_fname, "/libucp.so");
+        return dladdr(frame, &info) && info.dli_fname && std::strstr(info.dli_fname, "/libucp");
     });
 }
 

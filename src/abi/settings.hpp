@@ -38,9 +38,4 @@ bool ucp_is_loading_us();
 // Whether UCP uses protocols v2: this series' default, or what the user says.
 bool protocols_v2();
 
-// Calls function once, before UCX reads variables for anybody else than this library: before UCP's
-// first context, and not in processes that have UCX loaded without using it. False, and nothing
-// done: UCX's calls do not pass through this library, which was opened when the process ran.
-bool before_variables_are_read(void (*function)());
-
 } // namespace gdr::abi

@@ -12,8 +12,6 @@
 #include <cassert>
 
 extern "C" {
-extern ucs_list_link_t uct_components_list;
-extern ucs_config_field_t uct_iface_config_table[];
 gdr::abi::ComponentRegister uct_component_register;
 gdr::abi::TlRegister uct_tl_register;
 }
@@ -129,7 +127,7 @@ const typename L::UctComponent* listed_component(const ucs_list_link_t* link)
 template <class L>
 bool is_registered(const char* name)
 {
-    for (ucs_list_link_t* link = uct_components_list.next; link != &uct_components_list;
+    for (ucs_list_link_t* link = ucx().components->next; link != ucx().components;
          link = link->next) {
         const auto* uct = listed_component<L>(link);
         if (std::strcmp(uct->name, name) == 0)
@@ -178,7 +176,7 @@ bool register_component(const Component& component)
         const Transport& transport = component.transports[i];
         std::vector<typename L::ConfigField>& fields = registered->tl_fields[i];
         assert(transport.options.size >= sizeof(IfaceConfig));
-        fields = fields_of<typename L::ConfigField>(transport.options, uct_iface_config_table);
+        fields = fields_of<typename L::ConfigField>(transport.options, ucx().iface_options);
         typename L::Tl& tl = registered->tls[i];
         copy_name(tl.name, transport.name);
         tl.query_devices = kQueryDevices[i];

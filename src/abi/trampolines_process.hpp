@@ -4,7 +4,6 @@
 #pragma once
 
 #include "abi/trampolines_component.hpp"
-#include "abi/variable_reads.hpp"
 
 namespace gdr::abi {
 
@@ -12,7 +11,7 @@ namespace gdr::abi {
 template <class L>
 ucs_status_t fill_options(typename L::ConfigEntry& entry, void* storage)
 {
-    auto* fill = reinterpret_cast<typename L::FillOptions*>(fill_options_of_libucs());
+    auto* fill = reinterpret_cast<typename L::FillOptions*>(ucx().fill_options);
     if constexpr (std::is_invocable_v<typename L::FillOptions, void*, void*, const char*, int>)
         return fill(storage, &entry, UCS_DEFAULT_ENV_PREFIX, 0);
     else
@@ -34,7 +33,7 @@ ucs_status_t read_options(const OptionTable& table, void* storage, bool listed)
     };
     auto* lasting = new Listed{std::move(fields), {}}; // UCX keeps it
     lasting->entry = config_entry<L>(table, lasting->fields);
-    ucs_list_add_tail(&ucs_config_global_list, &lasting->entry.list);
+    ucs_list_add_tail(ucx().option_tables, &lasting->entry.list);
     return fill_options<L>(lasting->entry, storage);
 }
 
@@ -61,7 +60,7 @@ uct_md_h perftest_md(const void* context)
 {
     for (const size_t offset : {L::kPerfContextComponent, L::kPerfContextComponentAssert}) {
         const auto* candidate = value_at<const void*>(context, offset);
-        for (const ucs_list_link_t* link = uct_components_list.next; link != &uct_components_list;
+        for (const ucs_list_link_t* link = ucx().components->next; link != ucx().components;
              link = link->next) {
             if (candidate == listed_component<L>(link))
                 return value_at<uct_md_h>(context, offset + sizeof(candidate));

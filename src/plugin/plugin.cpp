@@ -1,23 +1,30 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The plugin's entry and exit: what runs when the library is loaded into a process, by whichever
-// way, and when that process ends. A preload is in every process of its environment, so nothing is
-// said, and no device is looked for, before UCX asks.
+// The plugin's entry and exit: what happens when a process has a UCX, in whichever way it came, and
+// when that process ends. Nothing is said, and no device is looked for, before UCX is used.
+#include "abi/binding.hpp"
 #include "abi/component.hpp"
 #include "abi/host.hpp"
+#include "abi/libucp.hpp"
 #include "abi/settings.hpp"
+#include "abi/transport_list.hpp"
+#include "abi/ucx.hpp"
 #include "copy/component.hpp"
 #include "cuda/driver.hpp"
 #include "plugin/cpu_fault.hpp"
 #include "plugin/perftest_allocator.hpp"
 #include "plugin/prepare_host.hpp"
+#include "preload/module.h"
 #include "rc/component.hpp"
 #include "stats/statistics.hpp"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <exception>
+#include <set>
 #include <string>
+#include <utility>
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -60,45 +67,18 @@ const abi::OptionTable& option_table()
 
 bool process_uses_ucx = false;
 
+std::string& statistics_path() // UCX releases its own copy before this process has ended
+{
+    static auto* const path = new std::string;
+    return *path;
+}
+
 void on_first_use()
 {
     process_uses_ucx = true;
     report_preparation();
     if (const cuda::Driver* driver = cuda::driver(); driver && options.explain_cpu_faults)
         explain_cpu_faults(*driver);
-}
-
-bool ucp_is_loaded()
-{
-    void* ucp = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
-    if (ucp)
-        dlclose(ucp);
-    return ucp != nullptr;
-}
-
-// UCX never asks a plugin that registered nothing. The line is due when the process has loaded UCP
-// by itself: now, if it is linked with it, or when it has done so by its end (Open MPI's modules).
-std::string& refusal_due()
-{
-    static std::string reason;
-    return reason;
-}
-
-void refuse(const std::string& reason)
-{
-    if (ucp_is_loaded())
-        gdr_log(warn, "not used: %s", reason.c_str());
-    else
-        refusal_due() = reason;
-}
-
-void prepare_in_time()
-{
-    try {
-        (void)prepare_host(Moment::ucx_starts); // which is never too late
-    } catch (const std::exception& error) {
-        gdr_log(error, "UCX is not prepared for GPU memory: %s", error.what());
-    }
 }
 
 void write_statistics(const char* path)
@@ -109,44 +89,114 @@ void write_statistics(const char* path)
                              : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     // One write, so that the lines of processes that end together do not mix.
     if (fd < 0 || write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-        gdr_log(error, "UCX_GDR_STATS=%s: %s", path, std::strerror(errno));
+        std::fprintf(stderr, "gdr: UCX_GDR_STATS=%s: %s\n", path, std::strerror(errno));
     if (fd >= 0)
         close(fd);
 }
 
-[[gnu::constructor]] void load()
-{
-    try {
-        if (!abi::choose_series()) {
-            refuse(abi::why_not());
+// Of what is served, and whether it is: a process in which gdr has been refused stays without it.
+class Service {
+  public:
+    explicit Service(void* libuct)
+    {
+        refusal_ = abi::bind(libuct);
+        if (!refusal_.empty())
+            refusal_ = "UCX (" + path_of(libuct) + ") has no " + refusal_;
+        else if (!abi::choose_series())
+            refusal_ = abi::why_not();
+        else
+            wanted_ = abi::lists_transport(abi::user_setting("MODULES").value_or("all"), "gdr");
+    }
+
+    bool is_of(void* libuct) const { return abi::ucx().libuct == libuct; }
+
+    void begin(gdr_moment moment)
+    {
+        if (refusal_.empty() && wanted_ && !registered_)
+            register_components(moment);
+        if (moment == GDR_UCX_PRESENT)
             return;
-        }
-        if (!abi::before_variables_are_read(prepare_in_time))
-            if (const std::string reason = prepare_host(Moment::loaded); !reason.empty()) {
-                refuse(reason);
+        if (!refusal_.empty() && !std::exchange(told_, true))
+            gdr_log(warn, "not used: %s", refusal_.c_str());
+        if (refusal_.empty() && wanted_ && moment == GDR_UCX_STARTS &&
+            !std::exchange(prepared_, true))
+            (void)prepare_host(Moment::ucx_starts); // which is never too late
+    }
+
+    // Each path once.
+    void refuse(void* other)
+    {
+        const std::string path = path_of(other);
+        if (!wanted_ || !others_.insert(path).second)
+            return;
+        constexpr const char* kFormat = "not used with the UCX of %s: this process has another, of "
+                                        "%s, which came first; one process, one UCX with gdr";
+        if (abi::user_names_gdr())
+            gdr_log(warn, kFormat, path.c_str(), path_of(abi::ucx().libuct).c_str());
+        else
+            gdr_log(diag, kFormat, path.c_str(), path_of(abi::ucx().libuct).c_str());
+    }
+
+  private:
+    static std::string path_of(void* libuct)
+    {
+        return abi::library_of(dlsym(libuct, "uct_component_register"));
+    }
+
+    void register_components(gdr_moment moment)
+    {
+        registered_ = true;
+        if (moment == GDR_UCX_PRESENT_UNHEARD) {
+            prepared_ = true;
+            refusal_ = prepare_host(Moment::loaded);
+            if (!refusal_.empty())
                 return;
-            }
+        }
         // False: this library is in the process already, from another path.
         if (!abi::register_component(copy::component()))
             return;
         abi::register_component(rc::component());
         abi::register_options(option_table(), &options);
+        if (options.statistics_path)
+            statistics_path() = options.statistics_path;
         provide_perftest_allocators();
         abi::on_first_use(on_first_use);
         pthread_atfork(nullptr, nullptr, [] { stats::statistics().begin_anew(); });
-    } catch (const std::exception& error) {
-        gdr_log(error, "not used: %s", error.what());
     }
-}
 
-[[gnu::destructor]] void unload()
+    std::string refusal_; // why not
+    bool wanted_ = false; // by the user, as UCX_MODULES tells
+    bool registered_ = false;
+    bool prepared_ = false;
+    bool told_ = false;
+    std::set<std::string> others_;
+};
+
+// UCX may be gone by then: nothing of it is used.
+[[gnu::destructor]] void end()
 {
-    if (!refusal_due().empty() && ucp_is_loaded())
-        gdr_log(warn, "was not used: %s", refusal_due().c_str());
-    if (process_uses_ucx && options.statistics_path && *options.statistics_path &&
-        stats::statistics().worth_a_line())
-        write_statistics(options.statistics_path);
+    if (process_uses_ucx && !statistics_path().empty() && stats::statistics().worth_a_line())
+        write_statistics(statistics_path().c_str());
 }
 
 } // namespace
 } // namespace gdr::plugin
+
+extern "C" [[gnu::visibility("default")]] int gdr_attach(void* libuct, gdr_moment moment)
+{
+    using gdr::plugin::Service;
+    static Service* service = nullptr; // stays for good: UCX cannot forget a component
+    try {
+        if (!service)
+            service = new Service(libuct);
+        if (service->is_of(libuct)) {
+            service->begin(moment);
+            return 1;
+        }
+        if (moment != GDR_UCX_PRESENT)
+            service->refuse(libuct);
+    } catch (const std::exception& error) {
+        gdr_log(error, "not used: %s", error.what());
+    }
+    return 0;
+}

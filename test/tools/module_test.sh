@@ -25,14 +25,10 @@ mkdir -p "$work/modules/ucx-gdr"
 built=$(find "$top_builddir/src/tools/modulefiles/ucx-gdr" -type f)
 file=$work/modules/ucx-gdr/${built##*/}
 sed -e "s|^set bindir {/.*}$|set bindir {${tool%/*}}|" \
-    -e "s|^set plugin {/.*/libuct_gdr.so.0}$|set plugin {$module}|" \
-    -e "s|^set plugins {/.*/plugins}$|set plugins {$plugins}|" "$built" >"$file"
-expect "the module file names three of our places" 3 "$(diff "$built" "$file" | grep -c '^>')"
+    -e "s|^set plugin {/.*/libuct_gdr.so.0}$|set plugin {$module}|" "$built" >"$file"
+expect "the module file names two of our places" 2 "$(diff "$built" "$file" | grep -c '^>')"
 export MODULEPATH="$work/modules"
 PATH=$(printf %s "$PATH" | tr : '\n' | awk '!seen[$0]++' | paste -s -d :) # Lmod makes that of it
-
-# An older and a newer UCX than the one in use, to be found by name.
-make_ucx "$work/other_ucx" "$([ $right_way = plugins ] || echo PLUGIN_PATH)"
 
 module() { eval "$("$reader" sh "$@" 2>"$work/err")"; }
 environment() { env | grep -E '^(LD_PRELOAD|PATH|UCX_|OMPI_MCA_)' | sort; }
@@ -47,13 +43,12 @@ for reader in $readers; do
         module load ucx-gdr
         expect "$name: nothing is said" "" "$(cat "$work/err")"
         expect "$name: the variables" "$(
-            case $right_way in preload) echo "LD_PRELOAD=$module" ;; esac
+            echo "LD_PRELOAD=$module"
             echo "OMPI_MCA_opal_common_ucx_devices=any"
             echo "OMPI_MCA_opal_common_ucx_tls=any"
             echo "OMPI_MCA_osc=ucx,sm"
             echo "OMPI_MCA_pml=ucx"
             echo "PATH=${tool%/*}:$path"
-            case $right_way in plugins) echo "UCX_PLUGIN_PATH=$plugins" ;; esac
             echo "UCX_TLS=gdr"
         )" "$(environment | grep -vxF "$before")"
         expect "$name: UCX has both halves" "cuda softhca0:1" \
@@ -64,31 +59,13 @@ for reader in $readers; do
         exit $failed
     ) || failed=1
     (
-        export UCX_TLS=gdr,tcp OMPI_MCA_opal_common_ucx_tls=mine UCX_PLUGIN_PATH=/other LD_PRELOAD="$preloaded"
+        export UCX_TLS=gdr,tcp OMPI_MCA_opal_common_ucx_tls=mine LD_PRELOAD="$preloaded"
         before=$(environment)
         module load ucx-gdr
         expect "$name: what the user has set" "gdr,tcp mine" "$UCX_TLS $OMPI_MCA_opal_common_ucx_tls"
-        expect "$name: what the user has added to" "$(
-            case $right_way in
-                preload) echo "$module:$preloaded /other" ;;
-                plugins) echo "$preloaded $plugins:/other" ;;
-            esac
-        )" "$LD_PRELOAD $UCX_PLUGIN_PATH"
+        expect "$name: what the user has added to" "$module:$preloaded" "$LD_PRELOAD"
         module unload ucx-gdr
         expect "$name: unloading leaves what the user has set" "$before" "$(environment)"
-        exit $failed
-    ) || failed=1
-    (
-        before=$(environment)
-        export LD_LIBRARY_PATH="$work/other_ucx:$LD_LIBRARY_PATH"
-        module load ucx-gdr
-        case $right_way in
-            preload) expect "$name: another UCX, another way" "$plugins" "${UCX_PLUGIN_PATH-}" ;;
-            plugins) expect "$name: another UCX, another way" "$module" "${LD_PRELOAD-}" ;;
-        esac
-        export LD_LIBRARY_PATH="$softcuda"
-        module unload ucx-gdr
-        expect "$name: unloading with another UCX than loading" "$before" "$(environment)"
         exit $failed
     ) || failed=1
 done

@@ -10,7 +10,7 @@
 programs=$top_builddir/test/ucp
 softhca=$top_builddir/src/emu/softhca/.libs/libsofthca.so
 softcuda=$top_builddir/src/emu/softcuda/.libs
-module=$top_builddir/src/plugin/.libs/libuct_gdr.so.0
+module=$top_builddir/src/preload/.libs/libuct_gdr.so.0
 for file in "$softhca" "$softcuda/libcuda.so.1" "$module"; do
     [ -e "$file" ] || {
         echo "$file is missing: run make first"

@@ -20,7 +20,7 @@ command -v ucx_perftest >/dev/null || {
 
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
-preload=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so:$top_builddir/src/plugin/.libs/libuct_gdr.so.0
+preload=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so:$top_builddir/src/preload/.libs/libuct_gdr.so.0
 export LD_LIBRARY_PATH="$top_builddir/src/emu/softcuda/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export SOFTHCA_FABRIC="perftest_$$"
 
@@ -80,7 +80,7 @@ done
 if [ "$(ucx_minor)" -lt 22 ]; then
     echo "skipped: through UCX_PLUGIN_PATH alone (UCX 1.22 and later)"
 else
-    module=$top_builddir/src/plugin/.libs/libuct_gdr.so.0
+    module=$top_builddir/src/preload/.libs/libuct_gdr.so.0
     ln -s "$module" "$work/libuct_gdr.so.0"
     ln -s "$module" "$work/libucs_gdr.so.0"
     export UCX_PLUGIN_PATH="$work"

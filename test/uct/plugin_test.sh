@@ -12,7 +12,7 @@ ucx_info=$(command -v ucx_info) || {
 # shellcheck source=test/ucx_version.sh
 . "$top_srcdir/test/ucx_version.sh"
 minor=$(ucx_minor)
-module=$top_builddir/src/plugin/.libs/libuct_gdr.so.0
+module=$top_builddir/src/preload/.libs/libuct_gdr.so.0
 late=$top_builddir/test/uct/late_ucp
 fake=$top_builddir/test/uct/.libs/libfake_ucp.so
 work=$(mktemp -d) || exit 99
@@ -43,12 +43,18 @@ settings() { sed -n 's/^UCX_\(MEMTYPE_CACHE\|PROTO_ENABLE\|RCACHE_ENABLE\)=/\1=/
 
 # ---- the library
 
-expect "nothing is exported but what src/abi takes over of libucs" \
-    "ucs_config_parser_fill_opts ucs_rcache_region_invalidate" \
-    "$(nm -D --defined-only "$module" | awk '{ print $3 }' | sort | paste -s -d ' ')"
-expect "libucp is not linked" "" "$(readelf -d "$module" | grep 'NEEDED.*libucp')"
-expect "no CUDA library is linked" "" "$(readelf -d "$module" | grep 'NEEDED.*libcuda')"
-expect "it cannot be unloaded" 1 "$(readelf -d "$module" | grep -c 'Flags:.*NODELETE')"
+exported() { nm -D --defined-only "$1" | awk '{ print $3 }' | sort | paste -s -d ' '; }
+needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(lib[a-z_]*\).*/\1/p' | paste -s -d ' '; }
+served_by=$top_builddir/src/plugin/.libs/gdr_module.so
+expect "nothing is exported but the calls by which UCX shows itself" \
+    "ucs_config_parser_fill_opts ucs_rcache_region_invalidate uct_query_components" "$(exported "$module")"
+expect "the module behind it exports its entry" gdr_attach "$(exported "$served_by")"
+expect "nothing is linked but libc" libc "$(needed "$module")"
+expect "no UCX and no CUDA is linked with the module behind it" "" \
+    "$(needed "$served_by" | grep -E 'libuc[a-z]|libcu')"
+for file in "$module" "$served_by"; do
+    expect "${file##*/} cannot be unloaded" 1 "$(readelf -d "$file" | grep -c 'Flags:.*NODELETE')"
+done
 
 # ---- preloaded into a process that does not use UCX
 
@@ -101,8 +107,10 @@ expect "no variable is unknown to UCX" "" \
 expect "one line of statistics from a process that uses UCX" 1 \
     "$(grep -c '^gdr pid=[0-9]* gpudirect_bytes=0 staged_bytes=0 host_bytes=0 gpudirect_ops=0 staged_ops=0 registrations=0$' stats)"
 expect "statistics that cannot be written are an error" 1 \
-    "$(with UCX_GDR_STATS=/nonexistent/stats "$ucx_info" -d | grep -c 'ERROR gdr: UCX_GDR_STATS=/nonexistent/stats: No such file')"
+    "$(with UCX_GDR_STATS=/nonexistent/stats "$ucx_info" -d | grep -c 'gdr: UCX_GDR_STATS=/nonexistent/stats: No such file')"
 
+mkdir "$work/ucx-gdr"
+cp "$served_by" "$work/ucx-gdr/gdr_module.so"
 cp "$module" "$work/libuct_gdr_copy.so"
 twice=$(LD_PRELOAD=$runtime$module:$work/libuct_gdr_copy.so timeout 60 "$ucx_info" -f 2>&1)
 expect "loaded from two paths it registers once" 1 "$(echo "$twice" | grep -c '^UCX_GDR_STATS=$')"
@@ -128,7 +136,7 @@ expect "without a change to the settings when UCX_TLS leaves it out" "$stock" \
 if [ "$minor" -lt 22 ]; then
     echo "skipped: directories of plugins (UCX 1.22 and later; this is 1.$minor)"
 else
-    plugins=$top_builddir/src/plugin/plugins
+    plugins=$top_builddir/src/preload/plugins
     mkdir late
     ln -s "$module" late/libuct_gdr.so.0
     for variable in UCX_PLUGIN_PATH UCX_MODULE_DIR; do
@@ -158,8 +166,8 @@ expect "and registers nothing" 0 "$(refuse "$ucx_info" -f | grep -c GDR_)"
 expect "and changes nothing" "$stock" "$(gpu refuse "$ucx_info" -c | settings)"
 expect "and leaves UCX working" 1 "$(refuse "$ucx_info" -d | grep -c 'Memory domain: self')"
 expect "other programs hear nothing of it" "" "$(refuse /bin/true)"
-expect "a program that loads UCP later does, at its end" 1 \
-    "$(refuse "$late" | grep -c 'WARN  gdr: was not used: this process mixes two UCX')"
+expect "a program that opens UCP later does" 1 \
+    "$(refuse "$late" | grep -c 'WARN  gdr: not used: this process mixes two UCX')"
 expect "and without refusal nothing" "loaded" "$(with "$late")"
 
 exit $failed

@@ -1,0 +1,93 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Finds the module beside this library, opens it and hands it the UCX that was found.
+#include "preload/attach.h"
+
+#include "preload/objects.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef int Attach(void* libuct, enum gdr_moment moment);
+
+// ucs_log_dispatch() and the beginning of ucs_global_opts, the same in all series.
+typedef void LogDispatch(const char* file, unsigned line, const char* function, unsigned level,
+                         const void* component, const char* format, ...);
+enum { WARN = 2 }; // UCS_LOG_LEVEL_WARN
+
+static void warn(void* libuct, const char* reason)
+{
+    LogDispatch* log = (LogDispatch*)dlsym(libuct, "ucs_log_dispatch");
+    const unsigned* options = dlsym(libuct, "ucs_global_opts");
+    if (log && options && *options >= WARN)
+        log(__FILE__, __LINE__, "", WARN, options, "gdr: not used: %s", reason);
+}
+
+// Installed, the module is in the project's directory beside this library. Links to this library,
+// as in UCX's directories of modules, are followed.
+static int find_module(char path[PATH_MAX])
+{
+    static const char* const names[] = {"ucx-gdr/gdr_module.so",
+                                        "../../plugin/.libs/gdr_module.so"}; // in a build tree
+    Dl_info info;
+    char own[PATH_MAX];
+    if (!dladdr(&find_module, &info) || !realpath(info.dli_fname, own))
+        return 0;
+    strrchr(own, '/')[1] = '\0';
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); ++i) {
+        if (snprintf(path, PATH_MAX, "%s%s", own, names[i]) < PATH_MAX && access(path, R_OK) == 0)
+            return 1;
+    }
+    snprintf(path, PATH_MAX, "%.*s%s is missing: is ucx-gdr installed completely?", PATH_MAX / 2,
+             own, names[0]);
+    return 0;
+}
+
+static Attach* open_module(void* libuct)
+{
+    char path[PATH_MAX];
+    if (!find_module(path)) {
+        warn(libuct, path);
+        return NULL;
+    }
+    void* module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    Attach* attach = module ? (Attach*)dlsym(module, "gdr_attach") : NULL;
+    if (!attach)
+        warn(libuct, dlerror());
+    return attach;
+}
+
+void gdr_found_ucx(const void* in_libuct, enum gdr_moment moment)
+{
+    static pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+    static int busy = 0; // the module opens libraries, whose constructors may come here
+    static int tried = 0;
+    static Attach* attach = NULL;
+    static _Atomic(const void*) started = NULL; // the UCX of which there is no more to tell
+
+    if (gdr_object_of(in_libuct) == atomic_load(&started))
+        return;
+    pthread_mutex_lock(&mutex);
+    if (!busy) {
+        busy = 1;
+        void* libuct = gdr_open_object_of(in_libuct);
+        if (libuct && !tried) {
+            tried = 1;
+            attach = open_module(libuct);
+        }
+        const int served = libuct && attach && attach(libuct, moment);
+        if (served && moment == GDR_UCX_STARTS)
+            atomic_store(&started, gdr_object_of(in_libuct));
+        if (libuct && !served)
+            dlclose(libuct);
+        busy = 0;
+    }
+    pthread_mutex_unlock(&mutex);
+}

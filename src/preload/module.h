@@ -1,0 +1,22 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What libuct_gdr.so.0, which waits for a UCX, tells the module, which serves it.
+#pragma once
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum gdr_moment {
+    GDR_UCX_PRESENT,         // it may never be used; GDR_UCX_STARTS will follow if it is
+    GDR_UCX_PRESENT_UNHEARD, // its calls do not pass through libuct_gdr.so.0: nothing will follow
+    GDR_UCX_STARTS,          // it is about to read variables, or to list its components
+};
+
+// A UCX, by a handle of its libuct, and through that of the libraries which libuct is linked with.
+// Nonzero: this UCX is the one served, and the handle is kept. Calls must not overlap.
+int gdr_attach(void* libuct, enum gdr_moment moment);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,106 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The dynamic linker's answers.
+#include "preload/objects.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+static struct link_map* map_of(const void* address)
+{
+    Dl_info info;
+    struct link_map* map;
+    return address && dladdr1(address, &info, (void**)&map, RTLD_DL_LINKMAP) ? map : NULL;
+}
+
+// By the name under which it is in the process, whether or not that file is still there.
+static void* open_map(const struct link_map* map)
+{
+    return map && *map->l_name ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
+
+static int is_ours(const void* address)
+{
+    return map_of(address) == map_of(&is_ours);
+}
+
+const void* gdr_object_of(const void* address)
+{
+    return map_of(address);
+}
+
+void* gdr_open_object_of(const void* address)
+{
+    return open_map(map_of(address));
+}
+
+void* gdr_function_for(const void* caller, const char* name)
+{
+    void* function = dlsym(RTLD_NEXT, name); // what is global comes first for everybody
+    void* object = function ? NULL : gdr_open_object_of(caller);
+    if (object) {
+        function = dlsym(object, name);
+        dlclose(object);
+    }
+    return function && !is_ours(function) ? function : NULL;
+}
+
+static const char* soname_of(const struct link_map* map)
+{
+    ElfW(Addr) strings = 0;
+    const ElfW(Dyn)* soname = NULL;
+    for (const ElfW(Dyn)* entry = map->l_ld; entry && entry->d_tag != DT_NULL; ++entry) {
+        if (entry->d_tag == DT_STRTAB)
+            strings = entry->d_un.d_ptr;
+        else if (entry->d_tag == DT_SONAME)
+            soname = entry;
+    }
+    if (!strings || !soname)
+        return "";
+    if (strings < map->l_addr) // as in the file: the kernel's own object is not written to
+        strings += map->l_addr;
+    return (const char*)strings + soname->d_un.d_val;
+}
+
+// A handle initialises what it is of, so none is made of libraries that have nothing to do with it.
+static int may_be_libuct(const struct link_map* map)
+{
+    const char* slash = strrchr(map->l_name, '/');
+    return *map->l_name && (strstr(slash ? slash : map->l_name, "libuct") ||
+                            strncmp(soname_of(map), "libuct", strlen("libuct")) == 0);
+}
+
+const void* gdr_libuct_loaded_last(void)
+{
+    const void* found = NULL;
+    struct link_map* map = map_of(&is_ours);
+    while (map->l_prev)
+        map = map->l_prev;
+    for (; map; map = map->l_next) {
+        void* library = may_be_libuct(map) ? open_map(map) : NULL;
+        if (!library)
+            continue;
+        const void* function = dlsym(library, "uct_component_register");
+        if (function && map_of(function) == map)
+            found = function;
+        dlclose(library);
+    }
+    return found;
+}
+
+int gdr_is_in_front(void)
+{
+    void* program = dlopen(NULL, RTLD_LAZY);
+    const void* first = dlsym(program, "ucs_config_parser_fill_opts");
+    dlclose(program);
+    return first && is_ours(first);
+}
+
+void gdr_come_to_the_front(void)
+{
+    if (!gdr_is_in_front())
+        dlopen(map_of(&is_ours)->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
+}

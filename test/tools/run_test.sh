@@ -1,0 +1,42 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# What "ucx-gdr run" and "ucx-gdr env" set, and where it leads.
+set -u
+
+# shellcheck source=test/tools/environment.sh
+. "$top_srcdir/test/tools/environment.sh"
+
+# The value of variable $1 in the environment that "ucx-gdr env" prints with the further arguments.
+value() {
+    variable=$1
+    shift
+    (eval "$("$tool" env --emulate-hca --emulate-gpu "$@")" && eval "echo \"\${$variable-}\"")
+}
+
+# ---- what is set
+
+expect "the emulated HCA and the plugin in LD_PRELOAD" "$softhca:$module" "$(value LD_PRELOAD)"
+expect "what the user preloads stays, behind them" "$softhca:$module:/other.so" "$(LD_PRELOAD=/other.so value LD_PRELOAD 2>/dev/null)"
+expect "UCX_TLS" gdr "$(value UCX_TLS)"
+expect "UCX_TLS of the user is kept" gdr,tcp "$(UCX_TLS=gdr,tcp value UCX_TLS)"
+for default in pml=ucx osc=ucx,sm opal_common_ucx_tls=any opal_common_ucx_devices=any; do
+    variable=OMPI_MCA_${default%=*}
+    expect "Open MPI: $default" "${default#*=}" "$(value "$variable")"
+    expect "Open MPI: ${default%=*} of the user is kept" mine "$(export "$variable=mine" && value "$variable")"
+done
+expect "without the plugin the emulated HCA alone" "$softhca" "$(value LD_PRELOAD --no-plugin)"
+expect "nor anything for Open MPI" "" "$(value OMPI_MCA_pml --no-plugin)"
+# ---- where it leads
+
+run() { "$tool" run --emulate-hca --emulate-gpu "$@" 2>&1; }
+devices() { run ucx_info -d | awk '/Transport: gdr$/ { getline; print $3 }' | paste -s -d ' '; }
+expect "UCX offers both halves" "cuda softhca0:1" "$(devices)"
+expect "ucx-gdr info says the UCX" "$(ldd "$ucx_info" | awk '$1 == "libuct.so.0" { print $3 }')" \
+    "$("$tool" info --emulate-hca --emulate-gpu 2>&1 | sed -n 's/^UCX .*, //p')"
+mkdir "$work/broken"
+for library in libucm libucs libuct libucp; do echo "no library" >"$work/broken/$library.so.0"; done
+expect "a UCX that cannot be loaded stops no program that needs none" fine \
+    "$(LD_LIBRARY_PATH=$work/broken run sh -c 'echo fine')"
+
+exit $failed
