@@ -106,6 +106,8 @@ fi
 
 expect "in time for UCX's settings" "INFO UCX_MEMTYPE_CACHE=n INFO UCX_RCACHE_ENABLE=n " "$(UCX_LOG_LEVEL=info UCX_TLS=gdr,tcp path=$work/copy ucx "$(files copy .so.0)" |
     sed -n 's/.*UCX  \(INFO\|WARN\)  gdr: \(UCX_[A-Z_]*=[a-z]\): .*/\1 \2/p' | sort | tr '\n' ' ')"
+expect "before UCP reads its configuration" "UCX_RCACHE_ENABLE=n" \
+    "$(path=$work/copy ucx --settings "$(files copy .so.0)" | grep '^UCX_RCACHE_ENABLE=')"
 expect "UCX_MODULES switches it off" none "$(UCX_MODULES=^gdr path=$work/copy ucx "$(files copy .so.0)")"
 expect "a list of modules without it too" none "$(UCX_MODULES=ib path=$work/copy ucx "$(files copy .so.0)")"
 expect "a program linked with UCX" 0 "$(UCX_MODULES=^gdr with "$ucx_info" -d | grep -c gdr)"

@@ -2,7 +2,7 @@
 #
 # A program that opens each UCX of its arguments by its files, locally, as a Python package does with the UCX that it
 # brings: libucs, libuct and libucp, separated by commas. Prints whether gdr's components are in it, and ends well
-# when a UCP context can be made.
+# when a UCP context can be made. With --settings as the first argument it prints UCP's configuration too.
 import ctypes
 import os
 import sys
@@ -30,6 +30,9 @@ def use(files):
     ucs, uct, ucp = (ctypes.CDLL(file, mode=os.RTLD_LOCAL | os.RTLD_NOW) for file in files.split(","))
     config = ctypes.c_void_p()
     assert ucp.ucp_config_read(None, None, ctypes.byref(config)) == 0
+    if sys.argv[1] == "--settings":
+        stdout = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "stdout")
+        ucp.ucp_config_print(config, stdout, None, 1)  # UCS_CONFIG_PRINT_CONFIG
     major, minor, release = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_uint()
     ucp.ucp_get_version(ctypes.byref(major), ctypes.byref(minor), ctypes.byref(release))
     context = ctypes.c_void_p()
@@ -41,4 +44,5 @@ def use(files):
 
 
 for argument in sys.argv[1:]:
-    use(argument)
+    if argument != "--settings":
+        use(argument)
