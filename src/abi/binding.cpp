@@ -64,10 +64,13 @@
     FUNCTION(uct_base_iface_progress_enable)                                                       \
     FUNCTION(uct_base_iface_query)                                                                 \
     FUNCTION(uct_base_iface_t_init)                                                                \
+    FUNCTION(uct_component_query)                                                                  \
     FUNCTION(uct_component_register)                                                               \
     FUNCTION(uct_iface_handle_ep_err)                                                              \
     FUNCTION(uct_md_mem_dereg)                                                                     \
     FUNCTION(uct_md_mem_reg)                                                                       \
+    FUNCTION(uct_query_components)                                                                 \
+    FUNCTION(uct_release_component_list)                                                           \
     FUNCTION(uct_tl_register)
 
 #define GDR_STUB(name)                                                                             \

@@ -11,7 +11,7 @@ std::optional<cuda::Pointer> find_cuda_memory(const cuda::Driver& driver, const 
                                               bool keep_host_pages)
 {
     const auto where = reinterpret_cast<uintptr_t>(address);
-    if (keep_host_pages && host_pages::contains(where))
+    if (host_pages::contains(where))
         return std::nullopt;
     const cuda::Pointer memory = cuda::classify(driver, address);
     if (memory.kind == cuda::MemoryKind::host) {

@@ -1,55 +1,18 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A four-way set-associative table for each thread, brought up to date from the log before it is
-// read.
+// Filling and clearing the table. Threads that write the same word leave one's page in it, or none.
 #include "mem/host_pages.hpp"
 
-#include "mem/hash.hpp"
-#include "mem/unmap_log.hpp"
-
 #include <algorithm>
-#include <array>
 
 #include <sys/uio.h>
 #include <unistd.h>
 
 namespace gdr::mem::host_pages {
+
+constinit Set sets[size_t{1} << kSetBits]{};
+
 namespace {
-
-constexpr unsigned kPageShift = 12; // of the smallest pages there are; larger ones are several
-constexpr unsigned kSetBits = 8;
-constexpr unsigned kWays = 4; // 2 MiB of buffers fill half of the table
-
-// Pages whose numbers hash alike, the one added last first.
-using Set = std::array<uintptr_t, kWays>;
-
-struct Table {
-    uint64_t position = 0; // in the log
-    alignas(64) std::array<Set, size_t{1} << kSetBits> sets{};
-
-    Set& set_of(uintptr_t page) { return sets[fibonacci_hash<kSetBits>(page)]; }
-
-    void forget(UnmapLog::Range range)
-    {
-        const uintptr_t first = range.start >> kPageShift;
-        const uintptr_t end = range.end >> kPageShift;
-        for (Set& set : sets) {
-            for (uintptr_t& page : set) {
-                if (page >= first && page < end)
-                    page = 0;
-            }
-        }
-    }
-
-    void update()
-    {
-        const UnmapLog& log = UnmapLog::instance();
-        if (position != log.end())
-            position = log.read(position, [this](UnmapLog::Range range) { forget(range); });
-    }
-};
-
-thread_local Table table;
 
 bool readable(uintptr_t address)
 {
@@ -59,24 +22,52 @@ bool readable(uintptr_t address)
     return process_vm_readv(getpid(), &target, 1, &source, 1, 0) == 1;
 }
 
-} // namespace
-
-bool contains(uintptr_t address)
+// Where a page goes: what is there already is not moved.
+std::atomic<uintptr_t>& place_in(Set& set)
 {
-    table.update();
-    uintptr_t page = address >> kPageShift;
-    const Set& set = table.set_of(page);
-    return page != 0 && std::find(set.begin(), set.end(), page) != set.end();
+    static constinit std::atomic<unsigned> turn{0};
+    for (std::atomic<uintptr_t>& known : set.pages) {
+        if (known.load(std::memory_order_relaxed) == 0)
+            return known;
+    }
+    return set.pages[turn.fetch_add(1, std::memory_order_relaxed) % kWays];
 }
+
+void clear(Set& set, uintptr_t first, uintptr_t end)
+{
+    for (std::atomic<uintptr_t>& known : set.pages) {
+        const uintptr_t page = known.load(std::memory_order_relaxed);
+        if (page >= first && page < end)
+            known.store(0, std::memory_order_relaxed);
+    }
+}
+
+} // namespace
 
 void add(uintptr_t address)
 {
-    uintptr_t page = address >> kPageShift;
+    const uintptr_t page = address >> kPageShift;
     if (!readable(address))
         return;
-    Set& set = table.set_of(page);
-    std::copy_backward(set.begin(), set.end() - 1, set.end());
-    set.front() = page;
+    Set& set = set_of(page);
+    if (!set.has(page))
+        place_in(set).store(page, std::memory_order_relaxed);
+}
+
+void forget(uintptr_t start, size_t length)
+{
+    const uintptr_t last = length <= UINTPTR_MAX - start ? start + length - 1 : UINTPTR_MAX;
+    const uintptr_t first = start >> kPageShift;
+    const uintptr_t end = (last >> kPageShift) + 1;
+    if (length == 0)
+        return;
+    if (end - first < std::size(sets)) {
+        for (uintptr_t page = first; page < end; ++page)
+            clear(set_of(page), page, page + 1);
+    } else {
+        for (Set& set : sets)
+            clear(set, first, end);
+    }
 }
 
 } // namespace gdr::mem::host_pages

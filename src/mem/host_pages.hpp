@@ -1,21 +1,59 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Pages lately seen to be ordinary host memory, so that CUDA need not be asked about them again. A
-// page cannot become CUDA's without being unmapped first, which UnmapLog tells, provided that it
-// was the program's own memory: readable by the CPU, and not known to CUDA.
+// page cannot become CUDA's without being unmapped first, of which unmap_watch tells, provided that
+// it was the program's own memory: readable by the CPU, and not known to CUDA.
 //
-// Each thread knows its own pages: no lock, and nothing shared but the log.
+// One four-way set-associative table for the process, of words that each tell of themselves alone,
+// so that there is no lock, and nothing to bring up to date before a look. A word is only ever
+// written with a page that the caller of add() holds, or cleared: nobody can bring back what
+// another thread has just seen unmapped.
 #pragma once
 
+#include "mem/hash.hpp"
+
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace gdr::mem::host_pages {
 
-// Whether the page of this address is known to be ordinary host memory.
-bool contains(uintptr_t address);
+inline constexpr unsigned kPageShift = 12; // of the smallest pages there are; larger are several
+inline constexpr unsigned kSetBits = 10;
+inline constexpr unsigned kWays = 4; // 8 MiB of buffers fill half of the table
+
+struct alignas(32) Set {
+    std::atomic<uintptr_t> pages[kWays]; // their numbers; 0: none
+
+    bool has(uintptr_t page) const
+    {
+        for (const std::atomic<uintptr_t>& known : pages) {
+            if (known.load(std::memory_order_relaxed) == page)
+                return true;
+        }
+        return false;
+    }
+};
+extern Set sets[size_t{1} << kSetBits];
+
+inline Set& set_of(uintptr_t page)
+{
+    return sets[fibonacci_hash<kSetBits>(page)];
+}
+
+// Whether the page of this address is known to be ordinary host memory. Any thread.
+inline bool contains(uintptr_t address)
+{
+    const uintptr_t page = address >> kPageShift;
+    return set_of(page).has(page) && page != 0;
+}
 
 // Remembers the page of an address that CUDA does not know, if the CPU can read it: what CUDA has
-// freed, but keeps reserved, can be given out again without a word. One system call.
+// freed, but keeps reserved, can be given out again without a word. The caller sees to it that the
+// page stays mapped until this returns. One system call. Any thread.
 void add(uintptr_t address);
+
+// The range is about to be unmapped. Any thread, any context: no lock, no allocation.
+void forget(uintptr_t start, size_t length);
 
 } // namespace gdr::mem::host_pages

@@ -5,14 +5,17 @@
 
 #include "abi/host.hpp"
 #include "abi/memory_events.hpp"
+#include "mem/host_pages.hpp"
 #include "mem/unmap_log.hpp"
 
 namespace gdr::mem {
 namespace {
 
-void log_unmap(void* address, size_t length)
+void on_unmapped(void* address, size_t length)
 {
-    UnmapLog::instance().append(reinterpret_cast<uintptr_t>(address), length);
+    const auto start = reinterpret_cast<uintptr_t>(address);
+    host_pages::forget(start, length);
+    UnmapLog::instance().append(start, length);
 }
 
 } // namespace
@@ -20,7 +23,7 @@ void log_unmap(void* address, size_t length)
 bool unmaps_are_seen()
 {
     static const bool seen = [] {
-        bool installed = abi::watch_unmap(log_unmap);
+        bool installed = abi::watch_unmap(on_unmapped);
         if (!installed)
             gdr_log(warn,
                     "UCX's memory hooks are off: host memory is registered anew for each transfer, "

@@ -12,6 +12,7 @@
 #include "copy/component.hpp"
 #include "cuda/driver.hpp"
 #include "plugin/cpu_fault.hpp"
+#include "plugin/memory_lookup.hpp"
 #include "plugin/perftest_allocator.hpp"
 #include "plugin/prepare_host.hpp"
 #include "preload/module.h"
@@ -77,6 +78,7 @@ void on_first_use()
 {
     process_uses_ucx = true;
     report_preparation();
+    answer_memory_lookups();
     if (const cuda::Driver* driver = cuda::driver(); driver && options.explain_cpu_faults)
         explain_cpu_faults(*driver);
 }

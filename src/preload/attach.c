@@ -17,6 +17,9 @@
 
 typedef int Attach(void* libuct, enum gdr_moment moment);
 
+static _Atomic(const void*) started = NULL; // the UCX of which there is no more to tell
+static _Atomic(gdr_host_memory_test*) is_host_memory = NULL;
+
 // ucs_log_dispatch() and the beginning of ucs_global_opts, the same in all series.
 typedef void LogDispatch(const char* file, unsigned line, const char* function, unsigned level,
                          const void* component, const char* format, ...);
@@ -59,7 +62,9 @@ static Attach* open_module(void* libuct)
     }
     void* module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     Attach* attach = module ? (Attach*)dlsym(module, "gdr_attach") : NULL;
-    if (!attach)
+    if (attach)
+        atomic_store(&is_host_memory, (gdr_host_memory_test*)dlsym(module, "gdr_is_host_memory"));
+    else
         warn(libuct, dlerror());
     return attach;
 }
@@ -70,7 +75,6 @@ void gdr_found_ucx(const void* in_libuct, enum gdr_moment moment)
     static int busy = 0; // the module opens libraries, whose constructors may come here
     static int tried = 0;
     static Attach* attach = NULL;
-    static _Atomic(const void*) started = NULL; // the UCX of which there is no more to tell
 
     if (gdr_object_of(in_libuct) == atomic_load(&started))
         return;
@@ -90,4 +94,10 @@ void gdr_found_ucx(const void* in_libuct, enum gdr_moment moment)
         busy = 0;
     }
     pthread_mutex_unlock(&mutex);
+}
+
+gdr_host_memory_test* gdr_host_memory_test_for(const void* in_libuct)
+{
+    const void* libuct = in_libuct ? gdr_object_of(in_libuct) : NULL;
+    return libuct && libuct == atomic_load(&started) ? atomic_load(&is_host_memory) : NULL;
 }

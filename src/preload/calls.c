@@ -6,12 +6,14 @@
 #include "preload/attach.h"
 #include "preload/objects.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { UNSUPPORTED = -22 }; // UCS_ERR_UNSUPPORTED
+enum { UNSUPPORTED = -22, NO_ELEM = -12 }; // UCS_ERR_*
 
 // The number and meaning of the arguments after the second differ between series: all are passed
 // on.
@@ -61,6 +63,52 @@ EXPORT void ucs_rcache_region_invalidate(void* rcache, void* region, void (*comp
     void (*invalidate)(void*, void*, void (*)(void*), void*) =
         gdr_function_for(__builtin_return_address(0), "ucs_rcache_region_invalidate");
     invalidate(rcache, region, completed, argument);
+}
+
+// A library that asks what memory buffers are in, and who knows. Stays for good, and so do both
+// libraries: their addresses are never somebody else's.
+struct Asker {
+    uintptr_t start, end;
+    int (*lookup)(const void* address, size_t length, void* info);
+    gdr_host_memory_test* is_host_memory; // may be NULL
+    struct Asker* next;
+};
+static _Atomic(struct Asker*) askers = NULL;
+
+static struct Asker* add_asker(const void* caller)
+{
+    struct Asker* asker = calloc(1, sizeof(*asker));
+    if (!asker)
+        return NULL;
+    asker->lookup = gdr_function_for(caller, "ucs_memtype_cache_lookup");
+    asker->is_host_memory =
+        gdr_host_memory_test_for(gdr_function_for(caller, "uct_component_register"));
+    if (!asker->lookup || !gdr_range_of(caller, &asker->start, &asker->end)) {
+        free(asker);
+        return NULL;
+    }
+    (void)gdr_open_object_of(caller);
+    (void)gdr_open_object_of(asker->lookup);
+    asker->next = atomic_load(&askers);
+    while (!atomic_compare_exchange_weak(&askers, &asker->next, asker)) {
+    }
+    return asker;
+}
+
+// UCP asks about each buffer; where the module serves that UCX, it knows most host memory itself.
+EXPORT int ucs_memtype_cache_lookup(const void* address, size_t length, void* info)
+{
+    const void* caller = __builtin_return_address(0);
+    const struct Asker* asker = atomic_load_explicit(&askers, memory_order_acquire);
+    while (asker && ((uintptr_t)caller < asker->start || (uintptr_t)caller >= asker->end))
+        asker = asker->next;
+    if (!asker)
+        asker = add_asker(caller);
+    if (!asker)
+        return UNSUPPORTED;
+    if (asker->is_host_memory && asker->is_host_memory(address))
+        return NO_ELEM; // not in the cache, and so host memory
+    return asker->lookup(address, length, info);
 }
 
 __attribute__((constructor)) static void look_for_ucx(void)

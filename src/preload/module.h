@@ -17,6 +17,10 @@ enum gdr_moment {
 // Nonzero: this UCX is the one served, and the handle is kept. Calls must not overlap.
 int gdr_attach(void* libuct, enum gdr_moment moment);
 
+// Nonzero: what the address belongs to is known to be host memory, and no component of the UCX that
+// is served could know better. Any thread; without locks and calls.
+int gdr_is_host_memory(const void* address);
+
 #ifdef __cplusplus
 }
 #endif

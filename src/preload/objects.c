@@ -32,6 +32,43 @@ const void* gdr_object_of(const void* address)
     return map_of(address);
 }
 
+struct Range {
+    uintptr_t address; // in it
+    uintptr_t start, end;
+};
+
+static int take_range(struct dl_phdr_info* object, size_t size, void* to)
+{
+    (void)size;
+    struct Range* range = to;
+    uintptr_t start = UINTPTR_MAX, end = 0;
+    for (size_t i = 0; i < object->dlpi_phnum; ++i) {
+        const ElfW(Phdr)* segment = &object->dlpi_phdr[i];
+        const uintptr_t first = object->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type != PT_LOAD)
+            continue;
+        if (first < start)
+            start = first;
+        if (first + segment->p_memsz > end)
+            end = first + segment->p_memsz;
+    }
+    if (range->address < start || range->address >= end)
+        return 0;
+    range->start = start;
+    range->end = end;
+    return 1;
+}
+
+int gdr_range_of(const void* address, uintptr_t* start, uintptr_t* end)
+{
+    struct Range range = {(uintptr_t)address, 0, 0};
+    if (!dl_iterate_phdr(take_range, &range))
+        return 0;
+    *start = range.start;
+    *end = range.end;
+    return 1;
+}
+
 void* gdr_open_object_of(const void* address)
 {
     return open_map(map_of(address));

@@ -5,8 +5,13 @@
 // scopes.
 #pragma once
 
+#include <stdint.h>
+
 // Where the object that holds the address is loaded. NULL: none does.
 const void* gdr_object_of(const void* address);
+
+// The range of addresses of the object that holds this one. Zero: none does.
+int gdr_range_of(const void* address, uintptr_t* start, uintptr_t* end);
 
 // One more handle of that object, for dlclose(). NULL: it is the program.
 void* gdr_open_object_of(const void* address);

@@ -11,6 +11,7 @@
 #include "abi/border.hpp"
 #include "abi/completion.hpp"
 #include "mem/cuda_memory.hpp"
+#include "mem/host_pages.hpp"
 #include "rc/gather.hpp"
 #include "rc/memory_domain.hpp"
 #include "rc/refusal.hpp"
@@ -30,6 +31,8 @@ struct Local {
 Local look_at(Iface& iface, const void* address, size_t length)
 {
     Local local;
+    if (mem::host_pages::contains(reinterpret_cast<uintptr_t>(address))) [[likely]]
+        return local;
     local.status = abi::guarded("rc: put or get", [&] {
         const auto memory =
             mem::find_cuda_memory(*cuda::loaded_driver(), address, iface.keep_host_pages);

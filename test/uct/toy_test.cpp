@@ -24,6 +24,7 @@ ucs_status_t uct_md_mem_dereg_v2(uct_md_h md, const void* params);
 
 #include "abi/completion.hpp"
 #include "abi/layout_1_13.hpp"
+#include "abi/memory_detection.hpp"
 #include "abi/series.hpp"
 #include "abi/trampolines_component.hpp"
 
@@ -120,6 +121,12 @@ TEST_F(Toy, RegisteredOnce)
 {
     gdr::abi::register_component(toy::component());
     EXPECT_EQ(find_components("toy").size(), 1u);
+}
+
+// It might detect memory that CUDA does not know.
+TEST_F(Toy, StrangerMayDetectMemory)
+{
+    EXPECT_FALSE(gdr::abi::only_cuda_is_detected());
 }
 
 TEST_F(Toy, Resources)

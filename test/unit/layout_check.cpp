@@ -15,6 +15,7 @@ extern "C" {
 #include <tools/perf/lib/libperf_int.h>
 #include <ucs/config/parser.h>
 #include <ucs/debug/log.h>
+#include <ucs/memory/memtype_cache.h>
 #include <ucs/memory/rcache.h>
 #include <ucs/sys/string.h>
 #include <ucs/sys/topo/base/topo.h>
@@ -112,6 +113,7 @@ SAME_CALL(HandleEpErr, uct_iface_handle_ep_err);
 SAME_CALL(ComponentRegister, uct_component_register);
 SAME_CALL(TlRegister, uct_tl_register);
 SAME_CALL(InvalidateRegion, ucs_rcache_region_invalidate);
+SAME_CALL(MemoryTypeLookup, ucs_memtype_cache_lookup);
 SAME_CALL(CpuClocksPerSec, ucs_get_cpu_clocks_per_sec);
 
 #ifdef LAYOUT_MINOR

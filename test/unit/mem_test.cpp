@@ -184,12 +184,11 @@ class HostPagesTest : public testing::Test {
               mmap(nullptr, 4 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)),
           start_(reinterpret_cast<uintptr_t>(memory_))
     {
-        // Whatever was unmapped here before is behind this thread.
         EXPECT_FALSE(host_pages::contains(start_));
     }
     ~HostPagesTest() override
     {
-        UnmapLog::instance().append(start_, 4 * kPage);
+        host_pages::forget(start_, 4 * kPage);
         munmap(memory_, 4 * kPage);
     }
 
@@ -217,14 +216,13 @@ TEST_F(HostPagesTest, knows_buffers_at_distances_of_powers_of_two)
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         ASSERT_NE(buffers, MAP_FAILED);
         const auto start = reinterpret_cast<uintptr_t>(buffers);
-        EXPECT_FALSE(host_pages::contains(start)); // the round before is behind this thread
         for (size_t i = 0; i < kBuffers; ++i)
             host_pages::add(start + i * distance);
         size_t known = 0;
         for (size_t i = 0; i < kBuffers; ++i)
             known += host_pages::contains(start + i * distance);
         EXPECT_GE(known, kBuffers - 2) << distance; // addresses differ from run to run
-        UnmapLog::instance().append(start, kBuffers * distance);
+        host_pages::forget(start, kBuffers * distance);
         munmap(buffers, kBuffers * distance);
     }
 }
@@ -242,19 +240,49 @@ TEST_F(HostPagesTest, forgets_what_is_unmapped_and_only_that)
 {
     for (int page = 0; page < 4; ++page)
         host_pages::add(start_ + page * kPage);
-    UnmapLog::instance().append(start_ + kPage, 2 * kPage);
+    host_pages::forget(start_ + kPage, 2 * kPage);
     EXPECT_TRUE(host_pages::contains(start_));
     EXPECT_FALSE(host_pages::contains(start_ + kPage));
     EXPECT_FALSE(host_pages::contains(start_ + 2 * kPage));
     EXPECT_TRUE(host_pages::contains(start_ + 3 * kPage));
 }
 
-TEST_F(HostPagesTest, forgets_everything_when_the_log_is_lost)
+TEST_F(HostPagesTest, forgets_the_pages_that_a_range_touches)
+{
+    for (int page = 0; page < 4; ++page)
+        host_pages::add(start_ + page * kPage);
+    host_pages::forget(start_ + kPage - 1, 2);
+    host_pages::forget(start_ + 3 * kPage, 0);
+    EXPECT_FALSE(host_pages::contains(start_));
+    EXPECT_FALSE(host_pages::contains(start_ + kPage));
+    EXPECT_TRUE(host_pages::contains(start_ + 2 * kPage));
+    EXPECT_TRUE(host_pages::contains(start_ + 3 * kPage));
+}
+
+// More pages than there are places for: looked through the other way round.
+TEST_F(HostPagesTest, forgets_what_is_in_a_large_range)
 {
     host_pages::add(start_);
-    for (int i = 0; i < 20000; ++i)
-        UnmapLog::instance().append(kPage, kPage);
+    host_pages::add(start_ + kPage);
+    host_pages::forget(start_ - (size_t{1} << 30) + kPage, size_t{1} << 30);
     EXPECT_FALSE(host_pages::contains(start_));
+    EXPECT_TRUE(host_pages::contains(start_ + kPage));
+    host_pages::forget(start_ + kPage, UINTPTR_MAX);
+    EXPECT_FALSE(host_pages::contains(start_ + kPage));
+}
+
+TEST_F(HostPagesTest, one_thread_knows_what_another_has_seen)
+{
+    host_pages::add(start_);
+    bool known = false;
+    bool forgotten = false;
+    std::thread([&] {
+        known = host_pages::contains(start_);
+        host_pages::forget(start_, kPage);
+    }).join();
+    forgotten = !host_pages::contains(start_);
+    EXPECT_TRUE(known);
+    EXPECT_TRUE(forgotten);
 }
 
 TEST_F(CacheTest, finds_host_memory_again)

@@ -1,0 +1,34 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// UCP asks libucs's memory type cache about each buffer that is sent or received, and its memory
+// domains where that is switched off. The library that is preloaded is asked instead, and asks
+// here.
+#include "plugin/memory_lookup.hpp"
+
+#include "abi/memory_detection.hpp"
+#include "mem/host_pages.hpp"
+#include "preload/module.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace gdr::plugin {
+namespace {
+
+constinit std::atomic<bool> answers{false};
+
+} // namespace
+
+void answer_memory_lookups()
+{
+    answers.store(abi::only_cuda_is_detected(), std::memory_order_relaxed);
+}
+
+} // namespace gdr::plugin
+
+extern "C" [[gnu::visibility("default")]] int gdr_is_host_memory(const void* address)
+{
+    using namespace gdr;
+    return mem::host_pages::contains(reinterpret_cast<uintptr_t>(address)) &&
+           plugin::answers.load(std::memory_order_relaxed);
+}

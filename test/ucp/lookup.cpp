@@ -1,0 +1,126 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// ucp_lookup: what UCP's look-up of a buffer's memory type answers before, while and after a page
+// is host memory that has been transferred. UCS_ERR_NO_ELEM is UCP's word for host memory; all else
+// makes it ask its memory domains.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <sys/mman.h>
+
+#include "support/cuda.hpp"
+#include "support/failure.hpp"
+#include "support/memory.hpp"
+#include "support/report.hpp"
+#include "support/worker.hpp"
+
+extern "C" ucs_status_t ucs_memtype_cache_lookup(const void* address, size_t length, void* info);
+
+namespace ucptest {
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr size_t kSize = 1024;
+constexpr ucp_tag_t kTag = 0x10;
+
+bool taken_for_host(const void* address)
+{
+    alignas(64) char info[256]; // ucs_memory_info_t, and room
+    return ucs_memtype_cache_lookup(address, kSize, info) == UCS_ERR_NO_ELEM;
+}
+
+class Test {
+  public:
+    Test() : worker_(UCP_FEATURE_TAG, false)
+    {
+        const auto address = worker_.address();
+        ucp_ep_params_t params = {};
+        params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+        params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+        require_ok(ucp_ep_create(worker_.handle(), &params, &ep_), "ucp_ep_create");
+    }
+
+    // To itself.
+    void transfer(const void* from, void* to)
+    {
+        const ucp_request_param_t nothing = {};
+        void* receive =
+            ucp_tag_recv_nbx(worker_.handle(), to, kSize, kTag, ~ucp_tag_t{0}, &nothing);
+        finish(ucp_tag_send_nbx(ep_, from, kSize, kTag, &nothing));
+        finish(receive);
+    }
+
+    void close() { finish(ucp_ep_close_nb(ep_, UCP_EP_CLOSE_MODE_FLUSH)); }
+
+  private:
+    void finish(void* request)
+    {
+        if (request == nullptr)
+            return;
+        require(!UCS_PTR_IS_ERR(request), "an operation failed");
+        while (ucp_request_check_status(request) == UCS_INPROGRESS)
+            ucp_worker_progress(worker_.handle());
+        require_ok(ucp_request_check_status(request), "a transfer");
+        ucp_request_free(request);
+    }
+
+    Worker worker_;
+    ucp_ep_h ep_ = nullptr;
+};
+
+void* map()
+{
+    void* memory = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    require(memory != MAP_FAILED, "mmap");
+    return memory;
+}
+
+// known: host memory is remembered, which it is where unmapping is seen.
+int run(bool known)
+{
+    Report report("ucp_lookup");
+    if (!cuda::available(0))
+        return skip_without_cuda(0);
+    const auto expect = [&](bool expected, bool seen, const char* what) {
+        if (seen != expected)
+            report.failed(format("%s is %s for host memory", what, seen ? "taken" : "not taken"));
+    };
+    report.begin("host memory", deadline_s());
+    Test test;
+    void* from = map();
+    void* to = map();
+    expect(false, taken_for_host(from), "memory that was never transferred");
+    test.transfer(from, to);
+    expect(known, taken_for_host(from), "memory that was sent");
+    expect(known, taken_for_host(to), "memory that was received");
+    report.begin("unmapped memory", deadline_s());
+    munmap(from, kPage);
+    expect(false, taken_for_host(from), "memory that was unmapped");
+    expect(known, taken_for_host(to), "other memory");
+    report.begin("device memory", deadline_s());
+    for (const MemoryKind kind : {MemoryKind::kCuda, MemoryKind::kVmm, MemoryKind::kManaged}) {
+        Memory device(kind, kSize);
+        test.transfer(device.address(), to);
+        test.transfer(to, device.address());
+        expect(false, taken_for_host(device.address()), name(kind));
+    }
+    report.begin("end", deadline_s());
+    munmap(to, kPage);
+    expect(false, taken_for_host(to), "memory that was unmapped");
+    test.close();
+    report.end();
+    std::printf("%u cases, %u failed\n", report.cases(), report.failures());
+    return report.failures() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+} // namespace
+} // namespace ucptest
+
+int main(int argc, char** argv)
+try {
+    return ucptest::run(argc < 2 || std::string(argv[1]) != "unknown");
+} catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return EXIT_FAILURE;
+}
