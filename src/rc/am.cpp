@@ -18,14 +18,14 @@ bool can_send(const Endpoint& ep)
 // Takes one message off the window; asks for a grant with the last one of each half.
 uint32_t immediate(Endpoint& ep, uint8_t id)
 {
-    uint32_t half = ep.iface().window / 2;
-    bool ask = (--ep.window & (half - 1)) == 0;
+    bool ask = (--ep.window & ep.iface().half_window_mask) == 0;
     return htonl(id | (ask ? kWindowRequest : 0));
 }
 
 ibv_send_wr send_request(Endpoint& ep, uint8_t id, ibv_sge* sge, int sges)
 {
     ibv_send_wr wr;
+    wr.next = nullptr;
     wr.sg_list = sge;
     wr.num_sge = sges;
     wr.opcode = IBV_WR_SEND_WITH_IMM;
@@ -44,10 +44,13 @@ ucs_status_t ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void
     if (!can_send(ep) || exceeded(limit_id(id), limit_length(total, most))) [[unlikely]] {
         return refused(ep, "am_short", {limit_id(id), limit_length(total, most)});
     }
-    ibv_sge sge[2] = {{reinterpret_cast<uintptr_t>(&header), sizeof(header), 0},
-                      {reinterpret_cast<uintptr_t>(payload), length, 0}};
-    ibv_send_wr wr = send_request(ep, id, sge, length > 0 ? 2 : 1);
-    return ep.post(wr, IBV_SEND_INLINE);
+    ShortRequests& request = ep.iface().short_requests;
+    request.header = header;
+    request.parts[1].addr = reinterpret_cast<uintptr_t>(payload);
+    request.parts[1].length = length;
+    request.message.num_sge = length > 0 ? 2 : 1;
+    request.message.imm_data = immediate(ep, id);
+    return ep.post(request.message, IBV_SEND_INLINE);
 }
 
 ucs_status_t ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt)

@@ -28,10 +28,15 @@ struct Local {
     ucs_status_t status = UCS_OK;  // why GPU memory could not be registered, or told from other
 };
 
+bool is_known_host_memory(const void* address)
+{
+    return mem::host_pages::contains(reinterpret_cast<uintptr_t>(address));
+}
+
 Local look_at(Iface& iface, const void* address, size_t length)
 {
     Local local;
-    if (mem::host_pages::contains(reinterpret_cast<uintptr_t>(address))) [[likely]]
+    if (is_known_host_memory(address))
         return local;
     local.status = abi::guarded("rc: put or get", [&] {
         const auto memory =
@@ -165,6 +170,8 @@ ucs_status_t ep_put_short_any(uct_ep_h tl_ep, const void* buffer, unsigned lengt
                               uint64_t remote_addr, uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
+    if (ep.can_post() && length <= ep.iface().max_inline && is_known_host_memory(buffer)) [[likely]]
+        return put_inline(ep, buffer, length, remote_addr, rkey);
     if (!ep.can_post() || exceeded(limit_length(length, Iface::kMaxPutOfAnyMemory))) [[unlikely]]
         return refused(ep, "put_short", {limit_length(length, Iface::kMaxPutOfAnyMemory)});
     if (length == 0)
@@ -186,6 +193,8 @@ ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void
     if (length == 0)
         return UCS_OK;
     const Limit limit = limit_length(length, ep.iface().segment_size);
+    if (is_known_host_memory(arg)) [[likely]]
+        return ep_get_bcopy(tl_ep, unpack, arg, length, remote_addr, rkey, comp);
     if (!ep.can_post() || limit.exceeded()) [[unlikely]]
         return refused(ep, "get_bcopy", {limit});
     const Local local = look_at(ep.iface(), arg, length);

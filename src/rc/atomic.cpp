@@ -26,6 +26,7 @@ ucs_status_t native(Endpoint& ep, const Atomic& atomic)
     std::byte* buffer = iface.buffers->take();
     ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), atomic.size, iface.buffers->lkey()};
     ibv_send_wr wr;
+    wr.next = nullptr;
     wr.sg_list = &sge;
     wr.num_sge = 1;
     wr.wr.atomic.remote_addr = atomic.remote_addr;

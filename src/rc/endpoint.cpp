@@ -15,7 +15,8 @@
 namespace gdr::rc {
 
 Endpoint::Endpoint(Iface& interface, const DeviceAddress& device, const IfaceAddress& address)
-    : window(interface.window), ops(interface.tx_queue_length), peer_device(device), peer(address)
+    : window(interface.window), to_look(interface.moderation), ops(interface.tx_queue_length),
+      peer_device(device), peer(address)
 {
     ibv_qp_cap capabilities{};
     // A continued atomic is posted before the credit of its last step has returned: one more.
@@ -61,6 +62,7 @@ ucs_status_t Endpoint::post_refused(int error)
 {
     gdr_log(error, "ibv_post_send on %s failed: %s", iface().device.name().c_str(),
             verbs::errno_text(error).c_str());
+    signalled = not_after(signalled, posted) ? signalled : posted;
     fail(UCS_ERR_IO_ERROR);
     return UCS_ERR_IO_ERROR;
 }
@@ -92,7 +94,7 @@ void Endpoint::abandon(ucs_status_t status)
 {
     verbs::to_reset(qp);
     connected = false; // nothing is posted any more, not to learn what completed either
-    unsignalled = 0;
+    signalled = posted;
     fail(status);
     purge(failure);
 }

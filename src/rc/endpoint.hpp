@@ -59,10 +59,11 @@ struct Endpoint : abi::Ep {
     uint64_t wr_id;       // of work request 0: kSendBit | id << 16
     int tx_available = 0; // work requests that may be posted; 0 unless connected and nothing holds
     unsigned window;      // active messages that may be sent
-    unsigned unsignalled = 0;     // work requests since the last signalled one
-    unsigned next_flags = 0;      // IBV_SEND_FENCE after a fence
+    unsigned to_look;     // work requests until one is looked at: to be signalled or fenced
     SequenceNumber posted = 0;    // last work request posted
     SequenceNumber completed = 0; // last work request known complete
+    SequenceNumber signalled = 0; // last work request whose completion was asked for
+    bool fence_next = false;      // the next work request comes after a fence
     SendOps ops;
 
     // ---- the rest
@@ -101,6 +102,9 @@ struct Endpoint : abi::Ep {
 
     bool has_outstanding() const { return posted != completed; }
 
+    // Work requests since the last signalled one.
+    unsigned unsignalled() const { return static_cast<SequenceNumber>(posted - signalled); }
+
     // New operations wait: for the requests that pend, or for what came before a fence.
     bool holds() const { return fenced || !pending.empty(); }
     void hold() { tx_reserved += std::exchange(tx_available, 0); }
@@ -119,20 +123,17 @@ struct Endpoint : abi::Ep {
 
     // Numbers and posts one work request; UCS_OK or the status of the failure. The caller checked
     // can_post(), or continues an operation of its own whose work request has just completed.
+    // wr.next is NULL.
     ucs_status_t post(ibv_send_wr& wr, unsigned flags)
     {
         Iface& interface = iface();
         SequenceNumber number = posted + 1;
         wr.wr_id = wr_id | number;
-        wr.next = nullptr;
-        if (++unsignalled >= interface.moderation || interface.is_scarce()) {
-            flags |= IBV_SEND_SIGNALED;
+        wr.send_flags = flags;
+        if (--to_look == 0 || (flags & IBV_SEND_SIGNALED) ||
+            interface.tx_available < interface.tx_scarce) {
+            signal(wr, number);
         }
-        if (flags & IBV_SEND_SIGNALED) {
-            unsignalled = 0;
-        }
-        wr.send_flags = flags | next_flags;
-        next_flags = 0;
         ibv_send_wr* refused;
         if (int error = ibv_post_send(qp, &wr, &refused); error != 0) [[unlikely]] {
             return post_refused(error);
@@ -141,6 +142,16 @@ struct Endpoint : abi::Ep {
         --tx_available;
         --interface.tx_available;
         return UCS_OK;
+    }
+
+    void signal(ibv_send_wr& wr, SequenceNumber number)
+    {
+        wr.send_flags |= IBV_SEND_SIGNALED;
+        if (std::exchange(fence_next, false)) {
+            wr.send_flags |= IBV_SEND_FENCE;
+        }
+        signalled = number;
+        to_look = iface().moderation;
     }
 
     // The last work request posted leaves this to do.

@@ -14,6 +14,7 @@ namespace gdr::rc {
 ucs_status_t Endpoint::post_flush_marker()
 {
     ibv_send_wr wr;
+    wr.next = nullptr;
     wr.sg_list = nullptr;
     wr.num_sge = 0;
     wr.opcode = IBV_WR_RDMA_WRITE;
@@ -68,7 +69,7 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
     if (!ep.has_outstanding()) {
         return UCS_OK;
     }
-    if (ep.failure == UCS_OK && ep.unsignalled > 0) {
+    if (ep.failure == UCS_OK && ep.unsignalled() > 0) {
         if (!ep.can_post()) {
             return UCS_ERR_NO_RESOURCE;
         }
@@ -86,7 +87,8 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
 // for: by the HCA, and by us where an atomic takes several work requests.
 void Endpoint::fence()
 {
-    next_flags = IBV_SEND_FENCE;
+    fence_next = true;
+    to_look = 1;
     if (read_modify_writes > 0) {
         fenced = true;
         hold();
@@ -112,7 +114,7 @@ ucs_status_t ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
         return UCS_ERR_INVALID_PARAM;
     }
     Endpoint& ep = endpoint(tl_ep);
-    bool answer_is_due = ep.has_outstanding() && ep.unsignalled == 0;
+    bool answer_is_due = ep.has_outstanding() && ep.unsignalled() == 0;
     if (ep.failure != UCS_OK || !ep.connected || answer_is_due) {
         return ep.failure;
     }

@@ -51,12 +51,28 @@ inline ibv_send_wr rdma_request(ibv_wr_opcode opcode, ibv_sge* sge, int sges, ui
                                 uct_rkey_t rkey)
 {
     ibv_send_wr wr;
+    wr.next = nullptr;
     wr.sg_list = sge;
     wr.num_sge = sges;
     wr.opcode = opcode;
     wr.wr.rdma.remote_addr = remote_addr;
     wr.wr.rdma.rkey = verbs_rkey(rkey);
     return wr;
+}
+
+// The caller checked can_post(), and the length.
+inline ucs_status_t put_inline(Endpoint& ep, const void* buffer, unsigned length,
+                               uint64_t remote_addr, uct_rkey_t rkey)
+{
+    Iface& iface = ep.iface();
+    ShortRequests& request = iface.short_requests;
+    request.written.addr = reinterpret_cast<uintptr_t>(buffer);
+    request.written.length = length;
+    request.write.num_sge = length > 0;
+    request.write.wr.rdma.remote_addr = remote_addr;
+    request.write.wr.rdma.rkey = verbs_rkey(rkey);
+    iface.count(memory_kind(rkey), length);
+    return ep.post(request.write, IBV_SEND_INLINE);
 }
 
 // A list that is longer than this many bytes, or has a piece without a memory handle.
@@ -78,10 +94,12 @@ inline void finish_zcopy(Endpoint& ep, const SendOp& op, ucs_status_t status)
 
 // ---- posting
 // UCS_INPROGRESS, or the failure, after which op.buffer is back in its pool. An operation that
-// somebody waits for is signalled.
+// somebody waits for is signalled, and one that takes a buffer while these are scarce.
 inline ucs_status_t post_tracked(Endpoint& ep, ibv_send_wr& wr, const SendOp& op)
 {
-    ucs_status_t status = ep.post(wr, op.completion != nullptr ? IBV_SEND_SIGNALED : 0);
+    const bool signalled =
+        op.completion != nullptr || (op.buffer != nullptr && ep.iface().buffers->scarce());
+    ucs_status_t status = ep.post(wr, signalled ? IBV_SEND_SIGNALED : 0);
     if (status != UCS_OK) [[unlikely]] {
         if (op.buffer != nullptr) {
             ep.iface().buffers->put(op.buffer);

@@ -459,6 +459,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
     }
     segment_size = static_cast<uint32_t>(settings.segment_size);
     window = settings.window;
+    half_window_mask = window / 2 - 1;
     tx_queue_length = settings.tx_queue_length;
     moderation = std::min(settings.moderation, tx_queue_length / 4);
     max_iov = std::min(static_cast<unsigned>(limits.max_sge), kMaxSge) - 1;

@@ -62,6 +62,26 @@ inline constexpr unsigned kMaxSge = 16;
 inline constexpr size_t kMaxHeader = 256;   // of a zero-copy active message
 inline constexpr unsigned kGrantRoom = 128; // of the completion queue, for window grants alone
 
+// The work requests of short operations, but for what differs from one to the next. The HCA's
+// library has read them, and what they point to, when a post returns.
+struct ShortRequests {
+    uint64_t header = 0; // of the active message
+    ibv_sge parts[2]{{reinterpret_cast<uintptr_t>(&header), sizeof(header), 0}, {}};
+    ibv_send_wr message{};
+    ibv_sge written{};
+    ibv_send_wr write{};
+
+    ShortRequests()
+    {
+        message.sg_list = parts;
+        message.opcode = IBV_WR_SEND_WITH_IMM;
+        write.sg_list = &written;
+        write.opcode = IBV_WR_RDMA_WRITE;
+    }
+    ShortRequests(const ShortRequests&) = delete;
+    ShortRequests& operator=(const ShortRequests&) = delete;
+};
+
 struct Iface : abi::Iface {
     // The largest short put of an interface that looks at memory: one byte less than UCP's
     // protocols v1 put from registered memory.
@@ -83,8 +103,10 @@ struct Iface : abi::Iface {
     const bool any_memory;      // short puts and buffered gets look what memory they are given
     const bool keep_host_pages; // and may remember what is host memory
     uint32_t window;            // a power of two
+    uint32_t half_window_mask;
     uint32_t segment_size;
     ibv_cq* cq = nullptr;
+    ShortRequests short_requests;
     std::optional<SendBuffers> buffers;
     std::optional<ReceiveQueue> receives;
     std::optional<WordsUnderWay> words; // of emulated atomics
@@ -132,8 +154,6 @@ struct Iface : abi::Iface {
     std::unique_ptr<Handshake> handshake; // gone before what it uses
     std::optional<PortWatch> port_watch;  // uses the handshake
 
-    bool is_scarce() const { return tx_available < tx_scarce || buffers->scarce(); }
-
     // flushes: GPUs are there that see what was received only after a flush.
     template <bool flushes>
     unsigned progress();
@@ -169,6 +189,7 @@ struct Iface : abi::Iface {
     void choose_path();
     void flush_rdma_writes();
     void handle(const ibv_wc& wc);
+    void handle_now(const ibv_wc& wc);
     void handle_error(const ibv_wc& wc);
     void handle_send(const ibv_wc& wc, ucs_status_t status);
     void handle_receive(const ibv_wc& wc);

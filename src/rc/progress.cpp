@@ -51,66 +51,8 @@ uint64_t grant_wr_id(const Granter& granter)
 
 } // namespace
 
-template <bool flushes>
-unsigned Iface::progress()
-{
-    unsigned count = 0;
-    if (attention.load(std::memory_order_relaxed)) [[unlikely]] {
-        if constexpr (flushes) {
-            flush_rdma_writes(); // that backlog tells of
-        }
-        count = handle_attention();
-        if (!backlog.empty()) {
-            return count; // what is polled now comes after it
-        }
-    }
-    ibv_wc completions[kPollBatch];
-    int polled = ibv_poll_cq(cq, kPollBatch, completions);
-    if (polled <= 0) {
-        return count;
-    }
-    if constexpr (flushes) {
-        flush_rdma_writes();
-    }
-    for (int i = 0; i < polled; ++i) {
-        handle(completions[i]);
-    }
-    receives->refill();
-    if (!pending_endpoints.empty()) {
-        dispatch_pending();
-    }
-    return count + static_cast<unsigned>(polled);
-}
-
-template unsigned Iface::progress<false>();
-template unsigned Iface::progress<true>();
-
-void Iface::flush_rdma_writes()
-{
-    const CUresult result = mem::RdmaWrites::instance().flush();
-    if (result != CUDA_SUCCESS && !std::exchange(flush_failed, true)) [[unlikely]] {
-        gdr_log(
-            error,
-            "cuFlushGPUDirectRDMAWrites failed: %s: what runs on the GPU may not see what it has "
-            "received",
-            cuda::error_text(*cuda::loaded_driver(), result).c_str());
-    }
-}
-
-void Iface::handle(const ibv_wc& wc)
-{
-    if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
-        handle_error(wc);
-    } else if (!(wc.wr_id & kSendBit)) {
-        handle_receive(wc);
-    } else if (!(wc.wr_id & kAcceptorBit)) {
-        handle_send(wc, UCS_OK);
-    } else {
-        handle_acceptor_send(wc);
-    }
-}
-
-void Iface::handle_receive(const ibv_wc& wc)
+// ---- completions: those of messages and sends are handled in the loop that polls them
+[[gnu::always_inline]] inline void Iface::handle_receive(const ibv_wc& wc)
 {
     auto* receive = reinterpret_cast<Receive*>(wc.wr_id);
     // A SEND with immediate: what else consumes a receive names no handler, or a length that is not
@@ -137,21 +79,7 @@ void Iface::handle_receive(const ibv_wc& wc)
     }
 }
 
-void Iface::handle_intrusion(const ibv_wc& wc)
-{
-    if (auto found = endpoint_by_qpn.find(wc.qp_num); found != endpoint_by_qpn.end()) {
-        if (found->second->failure == UCS_OK) {
-            gdr_log(error, "%s", kIntrusion);
-            found->second->fail(UCS_ERR_CONNECTION_RESET);
-        }
-    } else if (Granter* granter = find_granter(wc.qp_num);
-               granter != nullptr && !std::exchange(granter->failed, true)) {
-        gdr_log(error, "%s", kIntrusion);
-        handshake->acceptor_failed(granter->name);
-    }
-}
-
-void Iface::handle_send(const ibv_wc& wc, ucs_status_t status)
+[[gnu::always_inline]] inline void Iface::handle_send(const ibv_wc& wc, ucs_status_t status)
 {
     Endpoint* ep = find_endpoint(endpoint_id(wc.wr_id));
     if (ep == nullptr) {
@@ -164,6 +92,84 @@ void Iface::handle_send(const ibv_wc& wc, ucs_status_t status)
         } else {
             finish(*ep);
         }
+    }
+}
+
+[[gnu::always_inline]] inline void Iface::handle_now(const ibv_wc& wc)
+{
+    if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
+        handle_error(wc);
+    } else if (!(wc.wr_id & kSendBit)) {
+        handle_receive(wc);
+    } else if (!(wc.wr_id & kAcceptorBit)) {
+        handle_send(wc, UCS_OK);
+    } else {
+        handle_acceptor_send(wc);
+    }
+}
+
+template <bool flushes>
+unsigned Iface::progress()
+{
+    unsigned count = 0;
+    if (attention.load(std::memory_order_relaxed)) [[unlikely]] {
+        if constexpr (flushes) {
+            flush_rdma_writes(); // that backlog tells of
+        }
+        count = handle_attention();
+        if (!backlog.empty()) {
+            return count; // what is polled now comes after it
+        }
+    }
+    ibv_wc completions[kPollBatch];
+    int polled = ibv_poll_cq(cq, kPollBatch, completions);
+    if (polled <= 0) {
+        return count;
+    }
+    if constexpr (flushes) {
+        flush_rdma_writes();
+    }
+    for (int i = 0; i < polled; ++i) {
+        handle_now(completions[i]);
+    }
+    receives->refill();
+    if (!pending_endpoints.empty()) {
+        dispatch_pending();
+    }
+    return count + static_cast<unsigned>(polled);
+}
+
+template unsigned Iface::progress<false>();
+template unsigned Iface::progress<true>();
+
+void Iface::handle(const ibv_wc& wc)
+{
+    handle_now(wc);
+}
+
+void Iface::flush_rdma_writes()
+{
+    const CUresult result = mem::RdmaWrites::instance().flush();
+    if (result != CUDA_SUCCESS && !std::exchange(flush_failed, true)) [[unlikely]] {
+        gdr_log(
+            error,
+            "cuFlushGPUDirectRDMAWrites failed: %s: what runs on the GPU may not see what it has "
+            "received",
+            cuda::error_text(*cuda::loaded_driver(), result).c_str());
+    }
+}
+
+void Iface::handle_intrusion(const ibv_wc& wc)
+{
+    if (auto found = endpoint_by_qpn.find(wc.qp_num); found != endpoint_by_qpn.end()) {
+        if (found->second->failure == UCS_OK) {
+            gdr_log(error, "%s", kIntrusion);
+            found->second->fail(UCS_ERR_CONNECTION_RESET);
+        }
+    } else if (Granter* granter = find_granter(wc.qp_num);
+               granter != nullptr && !std::exchange(granter->failed, true)) {
+        gdr_log(error, "%s", kIntrusion);
+        handshake->acceptor_failed(granter->name);
     }
 }
 
@@ -376,7 +382,7 @@ void Iface::save_completions()
 
 void Iface::finish(Endpoint& ep)
 {
-    if (ep.unsignalled == 0 || (ep.failure == UCS_OK && ep.tx_available <= 0)) {
+    if (ep.unsignalled() == 0 || (ep.failure == UCS_OK && ep.tx_available <= 0)) {
         return; // a completion is on its way: handle_send() comes back here
     }
     if (tx_available > 0) {

@@ -83,6 +83,7 @@ ucs_status_t post_read(Endpoint& ep, ReadModifyWrite& first)
     first.head.covered = first.head.last;
     first.head.swap_posted = false;
     ibv_send_wr wr;
+    wr.next = nullptr;
     wr.opcode = IBV_WR_RDMA_READ;
     wr.wr.rdma.remote_addr = first.word.address;
     wr.wr.rdma.rkey = verbs_rkey(first.word.rkey);
@@ -95,6 +96,7 @@ ucs_status_t post_swap(Endpoint& ep, ReadModifyWrite& first)
     first.head.swap_posted = true;
     first.head.expected = first.head.found;
     ibv_send_wr wr;
+    wr.next = nullptr;
     wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
     wr.wr.atomic.remote_addr = first.word.address;
     wr.wr.atomic.rkey = verbs_rkey(first.word.rkey);

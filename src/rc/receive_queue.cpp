@@ -73,14 +73,11 @@ void ReceiveQueue::release(uct_recv_desc_t* self, void*)
 
 void ReceiveQueue::post_free()
 {
-    for (Receive* receive = free_; receive != nullptr; receive = receive->next_free) {
-        receive->wr.next = receive->next_free != nullptr ? &receive->next_free->wr : nullptr;
-    }
     ibv_recv_wr* refused = nullptr;
-    if (int error = ibv_post_srq_recv(srq_.get(), &free_->wr, &refused); error != 0) {
+    if (int error = ibv_post_srq_recv(srq_.get(), free_, &refused); error != 0) {
         gdr_log(error, "ibv_post_srq_recv failed: %s", verbs::errno_text(error).c_str());
-        while (free_ != nullptr && &free_->wr != refused) { // what was taken before the refusal
-            free_ = free_->next_free;
+        while (free_ != nullptr && free_ != refused) { // what was taken before the refusal
+            free_ = free_->next;
             --free_count_;
         }
         return;

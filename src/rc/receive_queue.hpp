@@ -22,7 +22,6 @@ class ReceiveQueue;
 struct Receive {
     uct_recv_desc_t recv_desc; // first: UCP hands it back to release it
     ReceiveQueue* queue;
-    Receive* next_free;
     std::byte* data;
     ibv_recv_wr wr;
     ibv_sge sge;
@@ -55,8 +54,8 @@ class ReceiveQueue {
     // The message is consumed.
     void put(Receive* receive)
     {
-        receive->next_free = free_;
-        free_ = receive;
+        receive->wr.next = free_;
+        free_ = &receive->wr;
         ++free_count_;
     }
 
@@ -79,7 +78,7 @@ class ReceiveQueue {
     RegisteredMemory memory_;
     std::unique_ptr<Receive[]> receives_;
     verbs::SharedReceiveQueue srq_;
-    Receive* free_ = nullptr;
+    ibv_recv_wr* free_ = nullptr; // a list as the HCA's library takes it
     unsigned free_count_ = 0;
     unsigned held_ = 0;
     unsigned keep_flag_ = UCT_CB_PARAM_FLAG_DESC;

@@ -50,10 +50,7 @@ ucs_status_t ep_put_short(uct_ep_h tl_ep, const void* buffer, unsigned length, u
     if (!ep.can_post() || length > ep.iface().max_inline) [[unlikely]] {
         return refused(ep, "put_short", {limit_length(length, ep.iface().max_inline)});
     }
-    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), length, 0};
-    ibv_send_wr wr = rdma_request(IBV_WR_RDMA_WRITE, &sge, length > 0, remote_addr, rkey);
-    ep.iface().count(memory_kind(rkey), length);
-    return ep.post(wr, IBV_SEND_INLINE);
+    return put_inline(ep, buffer, length, remote_addr, rkey);
 }
 
 ssize_t ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void* arg, uint64_t remote_addr,

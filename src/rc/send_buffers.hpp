@@ -7,7 +7,7 @@
 #include "rc/registered_memory.hpp"
 
 #include <algorithm>
-#include <vector>
+#include <memory>
 
 namespace gdr::rc {
 
@@ -20,28 +20,21 @@ class SendBuffers {
         : memory_(RegisteredMemory::for_as_many(pd, stride(size), std::min(count, kFewest), &count,
                                                 "send buffers", "UCX_GDR_RC_TX_BUFFERS"))
     {
-        free_.reserve(count);
+        free_ = std::make_unique<std::byte*[]>(count);
+        half_ = count / 2;
         for (size_t i = count; i-- > 0;) {
-            free_.push_back(memory_.data() + i * stride(size));
+            put(memory_.data() + i * stride(size));
         }
     }
 
     // nullptr: all are in use.
-    std::byte* take()
-    {
-        if (free_.empty()) {
-            return nullptr;
-        }
-        std::byte* buffer = free_.back();
-        free_.pop_back();
-        return buffer;
-    }
+    std::byte* take() { return any() ? free_[--available_] : nullptr; }
 
-    void put(std::byte* buffer) { free_.push_back(buffer); } // never grows: reserved for all
+    void put(std::byte* buffer) { free_[available_++] = buffer; }
 
-    bool any() const { return !free_.empty(); }
-    size_t available() const { return free_.size(); }
-    bool scarce() const { return free_.size() < free_.capacity() / 2; }
+    bool any() const { return available_ > 0; }
+    size_t available() const { return available_; }
+    bool scarce() const { return available_ < half_; }
     uint32_t lkey() const { return memory_.lkey(); }
 
   private:
@@ -50,7 +43,9 @@ class SendBuffers {
     static size_t stride(size_t size) { return (size + kLine - 1) / kLine * kLine; }
 
     RegisteredMemory memory_;
-    std::vector<std::byte*> free_;
+    std::unique_ptr<std::byte*[]> free_; // the one put back last is taken first
+    size_t available_ = 0;
+    size_t half_ = 0; // of all there are
 };
 
 } // namespace gdr::rc
