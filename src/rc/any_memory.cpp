@@ -193,10 +193,10 @@ ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void
     if (length == 0)
         return UCS_OK;
     const Limit limit = limit_length(length, ep.iface().segment_size);
-    if (is_known_host_memory(arg)) [[likely]]
-        return ep_get_bcopy(tl_ep, unpack, arg, length, remote_addr, rkey, comp);
     if (!ep.can_post() || limit.exceeded()) [[unlikely]]
         return refused(ep, "get_bcopy", {limit});
+    if (is_known_host_memory(arg) && ep.iface().buffers->any()) [[likely]]
+        return post_get(ep, unpack, arg, length, remote_addr, rkey, comp);
     const Local local = look_at(ep.iface(), arg, length);
     if (local.status != UCS_OK)
         return local.status;

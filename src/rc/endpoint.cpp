@@ -99,32 +99,6 @@ void Endpoint::abandon(ucs_status_t status)
     purge(failure);
 }
 
-void Endpoint::complete_up_to(SequenceNumber number, ucs_status_t status)
-{
-    if (failure != UCS_OK && not_after(number, completed)) [[unlikely]] {
-        return; // the report of a later one came before this one's
-    }
-    Iface& interface = iface();
-    completing = true;
-    while (!ops.empty() && not_after(ops.front().number, number)) {
-        SendOp op = ops.front();
-        ops.pop();
-        // What comes before a failed work request has succeeded, says InfiniBand. Soft-RoCE reports
-        // one that finds no route before READs whose data has not come.
-        op.handler(*this, op, status);
-    }
-    int count = static_cast<SequenceNumber>(number - completed);
-    completed = number;
-    interface.tx_available += count;
-    if (failure == UCS_OK) {
-        (holds() ? tx_reserved : tx_available) += count;
-    }
-    if (!flush_waiters.empty()) {
-        notify_flush_waiters(status);
-    }
-    completing = false;
-}
-
 void Endpoint::purge(ucs_status_t status)
 {
     failure = status;

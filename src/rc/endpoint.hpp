@@ -155,10 +155,11 @@ struct Endpoint : abi::Ep {
     }
 
     // The last work request posted leaves this to do.
-    void remember(SendOp op)
+    void remember(const SendOp& op)
     {
-        op.number = posted;
-        ops.push(op);
+        SendOp& slot = ops.push();
+        slot = op;
+        slot.number = posted;
     }
 
     // What is posted from now on waits for what was posted until now.
@@ -180,6 +181,33 @@ struct Endpoint : abi::Ep {
     void purge(ucs_status_t status);   // completes what is outstanding; the queue pair is gone
     void notify_flush_waiters(ucs_status_t status);
 };
+
+[[gnu::always_inline]] inline void Endpoint::complete_up_to(SequenceNumber number,
+                                                            ucs_status_t status)
+{
+    if (failure != UCS_OK && not_after(number, completed)) [[unlikely]] {
+        return; // the report of a later one came before this one's
+    }
+    Iface& interface = iface();
+    completing = true;
+    while (!ops.empty() && not_after(ops.front().number, number)) {
+        SendOp op = ops.front();
+        ops.pop();
+        // What comes before a failed work request has succeeded, says InfiniBand. Soft-RoCE reports
+        // one that finds no route before READs whose data has not come.
+        op.handler(*this, op, status);
+    }
+    int count = static_cast<SequenceNumber>(number - completed);
+    completed = number;
+    interface.tx_available += count;
+    if (failure == UCS_OK) {
+        (holds() ? tx_reserved : tx_available) += count;
+    }
+    if (!flush_waiters.empty()) {
+        notify_flush_waiters(status);
+    }
+    completing = false;
+}
 
 inline Endpoint& endpoint(uct_ep_h ep)
 {

@@ -92,10 +92,20 @@ inline void finish_zcopy(Endpoint& ep, const SendOp& op, ucs_status_t status)
     abi::complete(op.completion, status);
 }
 
+inline void unpack_get(Endpoint& ep, const SendOp& op, ucs_status_t status)
+{
+    if (status == UCS_OK) {
+        op.unpack(op.result, op.buffer, op.length);
+    }
+    ep.iface().buffers->put(op.buffer);
+    abi::complete(op.completion, status);
+}
+
 // ---- posting
 // UCS_INPROGRESS, or the failure, after which op.buffer is back in its pool. An operation that
 // somebody waits for is signalled, and one that takes a buffer while these are scarce.
-inline ucs_status_t post_tracked(Endpoint& ep, ibv_send_wr& wr, const SendOp& op)
+[[gnu::always_inline]] inline ucs_status_t post_tracked(Endpoint& ep, ibv_send_wr& wr,
+                                                        const SendOp& op)
 {
     const bool signalled =
         op.completion != nullptr || (op.buffer != nullptr && ep.iface().buffers->scarce());
@@ -112,8 +122,9 @@ inline ucs_status_t post_tracked(Endpoint& ep, ibv_send_wr& wr, const SendOp& op
 
 // A buffer that holds all of the message: small enough for the work request it is free again at
 // once.
-inline ucs_status_t post_buffer(Endpoint& ep, ibv_send_wr& wr, std::byte* buffer, size_t length,
-                                unsigned remote_kind = 0)
+[[gnu::always_inline]] inline ucs_status_t post_buffer(Endpoint& ep, ibv_send_wr& wr,
+                                                       std::byte* buffer, size_t length,
+                                                       unsigned remote_kind = 0)
 {
     Iface& iface = ep.iface();
     iface.count(remote_kind, length);
@@ -124,6 +135,27 @@ inline ucs_status_t post_buffer(Endpoint& ep, ibv_send_wr& wr, std::byte* buffer
     }
     ucs_status_t status = post_tracked(ep, wr, SendOp{.handler = release_buffer, .buffer = buffer});
     return status == UCS_INPROGRESS ? UCS_OK : status;
+}
+
+// Into a buffer, from which it is unpacked. The caller checked can_post(), the length, and that
+// there is a buffer.
+[[gnu::always_inline]] inline ucs_status_t post_get(Endpoint& ep, uct_unpack_callback_t unpack,
+                                                    void* arg, size_t length, uint64_t remote_addr,
+                                                    uct_rkey_t rkey, uct_completion_t* comp)
+{
+    Iface& iface = ep.iface();
+    std::byte* buffer = iface.buffers->take();
+    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(length),
+                iface.buffers->lkey()};
+    ibv_send_wr wr = rdma_request(IBV_WR_RDMA_READ, &sge, 1, remote_addr, rkey);
+    iface.count(memory_kind(rkey), length);
+    return post_tracked(ep, wr,
+                        SendOp{.handler = unpack_get,
+                               .completion = comp,
+                               .buffer = buffer,
+                               .result = arg,
+                               .unpack = unpack,
+                               .length = static_cast<uint32_t>(length)});
 }
 
 } // namespace gdr::rc

@@ -568,13 +568,6 @@ void Iface::remove_endpoint(uint64_t id)
     free_slots.push_back(index);
 }
 
-Endpoint* Iface::find_endpoint(uint64_t id) const
-{
-    uint32_t index = id & ((1u << kSlotBits) - 1);
-    const Slot& slot = slots[index]; // ids are made by add_endpoint() alone
-    return slot.generation == id >> kSlotBits ? slot.endpoint : nullptr;
-}
-
 ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                         const uct_iface_config_t* config, uct_iface_h* iface)
 {

@@ -211,6 +211,13 @@ struct Iface : abi::Iface {
     unsigned give_up();
 };
 
+inline Endpoint* Iface::find_endpoint(uint64_t id) const
+{
+    uint32_t index = id & ((1u << kSlotBits) - 1);
+    const Slot& slot = slots[index]; // ids are made by add_endpoint() alone
+    return slot.generation == id >> kSlotBits ? slot.endpoint : nullptr;
+}
+
 inline Iface& rc_iface(uct_iface_h iface)
 {
     return *static_cast<Iface*>(reinterpret_cast<abi::Iface*>(iface));

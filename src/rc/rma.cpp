@@ -32,15 +32,6 @@ ucs_status_t zcopy(uct_ep_h tl_ep, ibv_wr_opcode opcode, const char* call, const
     return status;
 }
 
-void unpack_get(Endpoint& ep, const SendOp& op, ucs_status_t status)
-{
-    if (status == UCS_OK) {
-        op.unpack(op.result, op.buffer, op.length);
-    }
-    ep.iface().buffers->put(op.buffer);
-    abi::complete(op.completion, status);
-}
-
 } // namespace
 
 ucs_status_t ep_put_short(uct_ep_h tl_ep, const void* buffer, unsigned length, uint64_t remote_addr,
@@ -94,18 +85,7 @@ ucs_status_t ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* ar
     if (!ep.can_post() || !iface.buffers->any()) [[unlikely]] {
         return ep.unavailable();
     }
-    std::byte* buffer = iface.buffers->take();
-    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(length),
-                iface.buffers->lkey()};
-    ibv_send_wr wr = rdma_request(IBV_WR_RDMA_READ, &sge, 1, remote_addr, rkey);
-    iface.count(memory_kind(rkey), length);
-    return post_tracked(ep, wr,
-                        SendOp{.handler = unpack_get,
-                               .completion = comp,
-                               .buffer = buffer,
-                               .result = arg,
-                               .unpack = unpack,
-                               .length = static_cast<uint32_t>(length)});
+    return post_get(ep, unpack, arg, length, remote_addr, rkey, comp);
 }
 
 // UCT's short get returns with the data: it waits for one round trip, without calling anybody back.

@@ -47,7 +47,7 @@ class SendOps {
     bool empty() const { return head_ == tail_; }
     const SendOp& front() const { return ops_[head_ & mask_]; }
     void pop() { ++head_; }
-    void push(const SendOp& op) { ops_[tail_++ & mask_] = op; }
+    SendOp& push() { return ops_[tail_++ & mask_]; } // to be filled
 
     // Whether one of them has something of the user's: a completion that is waited for, or a place
     // for data.
