@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // What many endpoints of one worker cost: the time to connect them, latency and rate of active
-// messages over all of them in turn, memory for each. The peer is one process, whose worker they all
-// reach; each has a connection of its own.
+// messages over all of them in turn, memory for each. The peer is one process, whose worker they
+// all reach; each has a connection of its own.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +24,8 @@ namespace {
 constexpr const char* kUsage =
     "usage: ucp_peers ENDPOINTS [COUNT]\n"
     "COUNT (20000): messages of 8 bytes there and back, and then in one direction.\n"
-    "Prints words NAME=NUMBER: endpoints, connect_us for each (from the first to the last answer),\n"
+    "Prints words NAME=NUMBER: endpoints, connect_us for each (from the first to the last "
+    "answer),\n"
     "latency_us, rate (messages a second), memory_kib for each in the process, and shared_kib for\n"
     "each in memory that it shares (the emulated HCA's queues).\n";
 

@@ -76,8 +76,8 @@ void softhca::print_counters()
         {"bytes", counters.bytes},
         {"bytes_from_device", counters.bytes_from_device},
         {"bytes_to_device", counters.bytes_to_device},
-        {"registrations", counters.registrations + counters.registrations_peer +
-                              counters.registrations_dmabuf},
+        {"registrations",
+         counters.registrations + counters.registrations_peer + counters.registrations_dmabuf},
         {"deregistrations", counters.deregistrations},
         {"system_calls", counters.system_calls},
         {"queue_pairs", counters.queue_pairs},
