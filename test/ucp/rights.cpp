@@ -86,8 +86,8 @@ constexpr size_t kLength = 64 << 10;
 constexpr size_t kOffset = 256 << 10; // in memory of its own: registrations are of whole pages
 constexpr size_t kSpace = 1 << 20;
 
-// With UCX before 1.19, protocols v2 get by active messages where endpoints report a peer's failure:
-// the peer's processor reads.
+// With UCX before 1.19, protocols v2 get by active messages where endpoints report a peer's
+// failure: the peer's processor reads.
 bool gets_use_the_hca()
 {
     unsigned major;
