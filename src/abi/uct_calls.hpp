@@ -23,6 +23,7 @@ using HandleEpErr = ucs_status_t(uct_iface_h iface, uct_ep_h ep, ucs_status_t st
 using ComponentRegister = void(void* component);
 using TlRegister = void(void* component, void* tl);
 using InvalidateRegion = void(void* rcache, void* region, void (*completed)(void*), void* argument);
+using MemoryTypeLookup = ucs_status_t(const void* address, size_t length, void* info);
 using CpuClocksPerSec = double();
 
 } // namespace gdr::abi
