@@ -29,8 +29,8 @@ using namespace std::chrono_literals;
 
 constexpr auto kTick = 20ms;
 constexpr double kWarmUpShare = 0.2;
-// Until what killed peers left is found and given back, with a keepalive interval of 0.5 s.
-constexpr auto kSettle = 8s;
+// Until what killed peers left is found and given back: UCP's keepalive looks every 20 s.
+constexpr auto kSettle = 45s;
 
 // Until registrations of memory that the allocator has given back are given back.
 constexpr auto kCollect = 1s;
