@@ -11,10 +11,13 @@
 
 namespace {
 
+// libibverbs's own. It is not behind this library in the global scope: the module opens it for
+// itself.
 template <class Function>
 Function next(const char* name)
 {
-    return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+    void* verbs = dlopen("libibverbs.so.1", RTLD_LAZY);
+    return reinterpret_cast<Function>(verbs == nullptr ? nullptr : dlsym(verbs, name));
 }
 
 // The alias of emulated device memory; nullptr for all other addresses, and before CUDA is loaded.
