@@ -82,11 +82,15 @@ ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* 
     Iface& iface = ep.iface();
     if (!can_send(ep) || !iface.buffers->any() || exceeded(limit_id(id))) [[unlikely]] {
         // UCP's question whether the peer lives must be asked also when the peer keeps the window
-        // shut; here it may be dead. It is asked then, though nothing is sent: where UCP is told to
-        // try again it stays at this endpoint, and reads its memory later if it fails meanwhile
-        // (docs/compatibility.md, Known defects).
-        if ((flags & UCT_SEND_FLAG_PEER_CHECK) && ep_check(tl_ep, 0, nullptr) == UCS_OK) {
-            return 0;
+        // shut; here it may be dead. Where nothing at all can be posted, the completions that are
+        // due tell, or the next question. UCP is not told to try again: it would stay at this
+        // endpoint, and read its memory later if it fails meanwhile (docs/compatibility.md, Known
+        // defects).
+        if (flags & UCT_SEND_FLAG_PEER_CHECK) {
+            const ucs_status_t status = ep_check(tl_ep, 0, nullptr);
+            if (status == UCS_OK || status == UCS_ERR_NO_RESOURCE) {
+                return 0;
+            }
         }
         return refused(ep, "am_bcopy", {limit_id(id)});
     }
