@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Watching for unmapped memory. libucm's interface is public and alike in all series.
+// Watching what is mapped and unmapped. libucm's interface is public and alike in all series.
 #include "abi/memory_events.hpp"
 
 extern "C" {
@@ -10,20 +10,26 @@ extern "C" {
 namespace gdr::abi {
 namespace {
 
-UnmapCallback watcher;
+MappingCallback on_mapped;
+MappingCallback on_unmapped;
 
-void on_unmapped(ucm_event_type_t, ucm_event_t* event, void*)
+void on_event(ucm_event_type_t type, ucm_event_t* event, void*)
 {
-    watcher(event->vm_unmapped.address, event->vm_unmapped.size);
+    if (type == UCM_EVENT_VM_MAPPED)
+        on_mapped(event->vm_mapped.address, event->vm_mapped.size);
+    else
+        on_unmapped(event->vm_unmapped.address, event->vm_unmapped.size);
 }
 
 } // namespace
 
-bool watch_unmap(UnmapCallback callback)
+bool watch_mappings(MappingCallback mapped, MappingCallback unmapped)
 {
     constexpr int kPriority = 1000; // as UCX's own registration caches
-    watcher = callback;
-    return ucm_set_event_handler(UCM_EVENT_VM_UNMAPPED, kPriority, on_unmapped, nullptr) == UCS_OK;
+    on_mapped = mapped;
+    on_unmapped = unmapped;
+    return ucm_set_event_handler(UCM_EVENT_VM_MAPPED | UCM_EVENT_VM_UNMAPPED, kPriority, on_event,
+                                 nullptr) == UCS_OK;
 }
 
 } // namespace gdr::abi

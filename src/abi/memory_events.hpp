@@ -1,17 +1,19 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// News from UCX's memory hooks (libucm): address ranges that are about to be unmapped.
+// News from UCX's memory hooks (libucm): address ranges that are about to be unmapped, and those
+// that have just been mapped.
 #pragma once
 
 #include <cstddef>
 
 namespace gdr::abi {
 
-// Called by the thread that unmaps, possibly inside malloc or free: must not allocate, lock or log.
-using UnmapCallback = void (*)(void* address, size_t length);
+// Called by the thread that maps or unmaps, possibly inside malloc or free: must not allocate, lock
+// or log.
+using MappingCallback = void (*)(void* address, size_t length);
 
-// Once per process; the callback stays installed. False: the hooks cannot be installed
-// (UCX_MEM_EVENTS=n, say), so no unmapping will be seen.
-bool watch_unmap(UnmapCallback callback);
+// Once per process; the callbacks stay installed. False: the hooks cannot be installed
+// (UCX_MEM_EVENTS=n, say), so nothing will be seen.
+bool watch_mappings(MappingCallback mapped, MappingCallback unmapped);
 
 } // namespace gdr::abi

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Pages lately seen to be ordinary host memory, so that CUDA need not be asked about them again. A
-// page cannot become CUDA's without being unmapped first, of which unmap_watch tells, provided that
-// it was the program's own memory: readable by the CPU, and not known to CUDA.
+// page cannot become CUDA's without being unmapped and mapped anew, of which unmap_watch tells,
+// provided that it was the program's own memory: readable by the CPU, and not known to CUDA.
 //
 // One four-way set-associative table for the process, of words that each tell of themselves alone,
 // so that there is no lock, and nothing to bring up to date before a look. A word is only ever
@@ -53,7 +53,8 @@ inline bool contains(uintptr_t address)
 // page stays mapped until this returns. One system call. Any thread.
 void add(uintptr_t address);
 
-// The range is about to be unmapped. Any thread, any context: no lock, no allocation.
+// The range is about to be unmapped, or has just been mapped. Any thread, any context: no lock, no
+// allocation.
 void forget(uintptr_t start, size_t length);
 
 } // namespace gdr::mem::host_pages

@@ -18,12 +18,19 @@ void on_unmapped(void* address, size_t length)
     UnmapLog::instance().append(start, length);
 }
 
+// Some unmap without a word: allocators that make the system call themselves, the runtimes of
+// sanitizers among them. What CUDA maps in their place is seen.
+void on_mapped(void* address, size_t length)
+{
+    host_pages::forget(reinterpret_cast<uintptr_t>(address), length);
+}
+
 } // namespace
 
 bool unmaps_are_seen()
 {
     static const bool seen = [] {
-        bool installed = abi::watch_unmap(on_unmapped);
+        bool installed = abi::watch_mappings(on_mapped, on_unmapped);
         if (!installed)
             gdr_log(warn,
                     "UCX's memory hooks are off: host memory is registered anew for each transfer, "

@@ -8,6 +8,8 @@
 #include <string>
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "support/cuda.hpp"
 #include "support/failure.hpp"
@@ -22,6 +24,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr size_t kSize = 1024;
+constexpr size_t kLarge = 1 << 20; // what malloc maps by itself
 constexpr ucp_tag_t kTag = 0x10;
 
 bool taken_for_host(const void* address)
@@ -69,9 +72,10 @@ class Test {
     ucp_ep_h ep_ = nullptr;
 };
 
-void* map()
+void* map(void* where = nullptr)
 {
-    void* memory = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS;
+    void* memory = mmap(where, kPage, PROT_READ | PROT_WRITE, kFlags, -1, 0);
     require(memory != MAP_FAILED, "mmap");
     return memory;
 }
@@ -98,6 +102,15 @@ int run(bool known)
     munmap(from, kPage);
     expect(false, taken_for_host(from), "memory that was unmapped");
     expect(known, taken_for_host(to), "other memory");
+    // As allocators do that make the system call themselves; the new mapping may be CUDA's.
+    report.begin("memory unmapped behind UCX's back, and mapped anew", deadline_s());
+    void* again = map();
+    test.transfer(again, to);
+    expect(known, taken_for_host(again), "memory that was sent");
+    require(syscall(SYS_munmap, again, kPage) == 0, "munmap");
+    require(map(again) == again, "another mapping came between");
+    expect(false, taken_for_host(again), "memory that was mapped anew");
+    munmap(again, kPage);
     report.begin("device memory", deadline_s());
     for (const MemoryKind kind : {MemoryKind::kCuda, MemoryKind::kVmm, MemoryKind::kManaged}) {
         Memory device(kind, kSize);
@@ -105,6 +118,16 @@ int run(bool known)
         test.transfer(to, device.address());
         expect(false, taken_for_host(device.address()), name(kind));
     }
+    report.begin("managed memory where freed memory was", deadline_s());
+    auto* freed = static_cast<char*>(std::malloc(kLarge));
+    for (size_t page = 0; page < kLarge; page += kPage)
+        test.transfer(freed + page, to);
+    std::free(freed);
+    Memory managed(MemoryKind::kManaged, kLarge);
+    bool any = false;
+    for (size_t page = 0; page < kLarge; page += kPage)
+        any = any || taken_for_host(managed.address(page));
+    expect(false, any, "managed memory");
     report.begin("end", deadline_s());
     munmap(to, kPage);
     expect(false, taken_for_host(to), "memory that was unmapped");

@@ -180,8 +180,11 @@ int main()
     FIELD(ucs_log_component_config_t, log_level);
     FIELD(ucs_global_opts_t, log_component);
     SIZE(ucs_event_set_types_t);
+    FIELD(ucm_event_t, vm_mapped.address);
+    FIELD(ucm_event_t, vm_mapped.size);
     FIELD(ucm_event_t, vm_unmapped.address);
     FIELD(ucm_event_t, vm_unmapped.size);
+    VALUE(UCM_EVENT_VM_MAPPED);
     VALUE(UCM_EVENT_VM_UNMAPPED);
 
     // Functions we call.
