@@ -33,8 +33,8 @@ std::vector<Setting> wanted()
 {
     return {
         {"MEMTYPE_CACHE", "n",
-         "without CUDA in UCX itself nothing fills this cache, and what it misses counts as host "
-         "memory",
+         "what this cache misses counts as host memory, and nothing fills it but a UCX with CUDA, "
+         "with the allocations that it sees",
          set_global_and_default},
         {"RCACHE_ENABLE", "n",
          "UCP's cache does not learn that device memory was freed; gdr has one that checks each "
