@@ -162,7 +162,7 @@ class TimeLimit {
 void pass_on(int signal, siginfo_t* info)
 {
     restore(signal);
-    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), signal, info) != 0)
+    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal, info) != 0)
         raise(signal);
     install(signal);
 }
