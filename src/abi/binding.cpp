@@ -1,23 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Every symbol of UCX that this project uses. A function gets a stub of its name that jumps to
-// where its pointer leads, which is what the linker makes for a call into a library, and costs the
-// same. The stubs are the module's alone (hidden): nobody else's call comes here.
+// Every symbol of UCX that this project uses.
 #include "abi/binding.hpp"
 
 #include "abi/ucx.hpp"
+#include "stub.hpp"
 
 #include <dlfcn.h>
 #include <link.h>
-
-#if defined(__x86_64__)
-#define GDR_JUMP(pointer) "endbr64\n jmp *" pointer "(%rip)\n"
-#elif defined(__aarch64__)
-#define GDR_JUMP(pointer)                                                                          \
-    "hint #34\n adrp x16, " pointer "\n ldr x16, [x16, #:lo12:" pointer "]\n br x16\n"
-#else
-#error "a jump through a pointer is needed here for this processor"
-#endif
 
 #define GDR_FUNCTIONS(FUNCTION)                                                                    \
     FUNCTION(ucm_set_event_handler)                                                                \
@@ -73,17 +63,6 @@
     FUNCTION(uct_release_component_list)                                                           \
     FUNCTION(uct_tl_register)
 
-#define GDR_STUB(name)                                                                             \
-    extern "C" {                                                                                   \
-    [[gnu::visibility("hidden")]] void* gdr_pointer_##name;                                        \
-    }                                                                                              \
-    asm(".pushsection .text\n"                                                                     \
-        ".balign 16\n"                                                                             \
-        ".globl " #name "\n"                                                                       \
-        ".hidden " #name "\n"                                                                      \
-        ".type " #name ", %function\n" #name                                                       \
-        ":\n" GDR_JUMP("gdr_pointer_" #name) ".size " #name ", . - " #name "\n"                    \
-                                             ".popsection\n");
 GDR_FUNCTIONS(GDR_STUB)
 
 namespace gdr::abi {

@@ -4,6 +4,7 @@
 #include "verbs/device.hpp"
 
 #include "verbs/error.hpp"
+#include "verbs/library.hpp"
 
 #include <cerrno>
 #include <climits>
@@ -14,7 +15,12 @@ namespace gdr::verbs {
 namespace {
 
 struct DeviceList {
-    DeviceList() : devices(ibv_get_device_list(&count)), error(errno) {}
+    DeviceList() : obstacle(open_library())
+    {
+        if (obstacle.empty() && (devices = ibv_get_device_list(&count)) == nullptr) {
+            obstacle = "libibverbs cannot list devices: " + errno_text(errno);
+        }
+    }
     ~DeviceList()
     {
         if (devices != nullptr) {
@@ -25,8 +31,8 @@ struct DeviceList {
     DeviceList& operator=(const DeviceList&) = delete;
 
     int count = 0;
-    ibv_device** devices;
-    int error;
+    ibv_device** devices = nullptr;
+    std::string obstacle; // to having a list
 };
 
 // Gb/s of one lane, after 8b/10b or 64b/66b encoding, by the bit of active_speed().
@@ -101,8 +107,8 @@ std::vector<std::string> device_names(std::string* reason)
         }
     }
     if (names.empty() && reason != nullptr) {
-        if (list.devices == nullptr) {
-            *reason = "libibverbs cannot list devices: " + errno_text(list.error);
+        if (!list.obstacle.empty()) {
+            *reason = list.obstacle;
         } else if (list.count > 0) {
             *reason = "there are only iWARP devices, and connecting needs UD queue pairs";
         } else {

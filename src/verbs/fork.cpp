@@ -3,17 +3,15 @@
 // What libibverbs knows of forks.
 #include "verbs/fork.hpp"
 
-#include <dlfcn.h>
+#include "verbs/library.hpp"
+
 #include <infiniband/verbs.h>
 
 namespace gdr::verbs {
 
 bool fork_init_needed()
 {
-    // rdma-core 35
-    const auto status = reinterpret_cast<decltype(&ibv_is_fork_initialized)>(
-        dlsym(RTLD_DEFAULT, "ibv_is_fork_initialized"));
-    return status == nullptr || status() != IBV_FORK_UNNEEDED;
+    return open_library().empty() && ibv_is_fork_initialized() != IBV_FORK_UNNEEDED;
 }
 
 int fork_init()

@@ -2,7 +2,8 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # libibverbs' own verbs find no kernel behind softhca's objects and crash: softhca takes the place of
-# every one that is given an object. And it needs none of them, as it is loaded first. Neither it nor softcuda
+# every one that is given an object, and of those that name what they report: gdr runs on it where there is no
+# libibverbs. And it needs none of them, as it is loaded first. Neither it nor softcuda
 # offers others what the C++ library's templates left in it.
 set -u
 
@@ -16,9 +17,9 @@ work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-# Those for drivers (ibv_cmd_*, ibv_copy_*, ibv_register_driver), those of names and numbers alone,
+# Those for drivers (ibv_cmd_*, ibv_copy_*, ibv_register_driver), those of numbers alone,
 # and those of objects that softhca makes none of (DMA handles, completion counters, buffers).
-others='^ibv_cmd_|^ibv_copy_|^ibv_register_driver$|_str$|^ibv_rate_to_|^ibv_dealloc_dmah$'
+others='^ibv_cmd_|^ibv_copy_|^ibv_register_driver$|^ibv_rate_to_|^ibv_dealloc_dmah$'
 others="$others|^ibv_dm_export_|^ibv_.*_comp_cntr$|^ibv_dmabuf_heap_|^ibv_(free|export)_buf"
 nm -D --defined-only "$libibverbs" | awk '$2 == "T" { sub("@.*", "", $3); print $3 }' |
     grep -E '^_?ibv_' | grep -vE "$others" | sort -u >"$work/verbs"

@@ -61,13 +61,14 @@ both="gdr_cuda gdr_rc"
 expect "opened by path, locally" "$both" "$(ucx "$ucx_lib/libucs.so.0,$ucx_lib/libuct.so.0,$ucx_lib/libucp.so.0")"
 ucx_copy copy .so.0
 expect "another than the system's" "$both" "$(path=$work/copy ucx "$(files copy .so.0)")"
-expect "and that one alone is there" "$work/copy" "$(
-    path=$work/copy UCX_GDR_STATS=- ucx "$(files copy .so.0)" >/dev/null
-    path=$work/copy timeout 60 env LD_PRELOAD="$module" LD_LIBRARY_PATH="$work/copy:$softcuda" "$python" -c "
+timeout 60 env LD_PRELOAD="$module" LD_LIBRARY_PATH="$work/copy:$softcuda" "$python" -c "
 import ctypes
 ctypes.CDLL('$work/copy/libucp.so.0').ucp_config_read(None, None, ctypes.byref(ctypes.c_void_p()))
-print(open('/proc/self/maps').read())" | grep -oE '/[^ ]*libuc[pstm]\.so[.0-9]*' | xargs -n 1 dirname | sort -u
-)"
+print(open('/proc/self/maps').read())" >"$work/maps"
+expect "and that one alone is there" "$work/copy" \
+    "$(grep -oE '/[^ ]*libuc[pstm]\.so[.0-9]*' "$work/maps" | xargs -n 1 dirname | sort -u)"
+expect "with the module, and no libibverbs before an HCA is looked for" gdr_module.so \
+    "$(grep -oE 'gdr_module\.so|libibverbs[^/]*$' "$work/maps" | sort -u)"
 
 if command -v patchelf >/dev/null; then
     # What auditwheel makes of a wheel's libraries.

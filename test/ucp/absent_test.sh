@@ -69,6 +69,32 @@ else
         operations=$operations,put,get
     fi
     UCX_TLS=gdr,tcp run ucp_transfer --ops $operations --kinds cuda:cuda --sizes 8,65536
+
+    echo "no libibverbs"
+    without=$(mktemp -d) || exit 99
+    trap 'rm -rf "$log" "$without"' EXIT
+    : >"$without/libibverbs.so.1"
+    with_verbs=${LD_LIBRARY_PATH-}
+    export LD_LIBRARY_PATH="$without:$with_verbs"
+    preload=$runtime$module
+    refused "no HCA.*: .*libibverbs.so.1: file too short (install libibverbs1" ucp_transfer --ops tag --sizes 8
+    echo "and TCP: device memory is copied"
+    UCX_TLS=gdr,tcp run ucp_transfer --ops $operations --kinds cuda:cuda --sizes 8,65536
+    softhca=$top_builddir/src/emu/softhca/.libs/libsofthca.so
+    echo "and the emulated HCA"
+    run ucp_transfer --ops tag --kinds cuda:cuda --sizes 8,65536
+    softhca=
+    # without_function NAME: a libibverbs that calls it by another name.
+    without_function() {
+        sed "s/$1/$(echo "$1" | tr v x)/g" "$(${CXX:-c++} -print-file-name=libibverbs.so)" >"$without/libibverbs.so.1"
+    }
+    echo "a libibverbs of before dmabuf"
+    without_function ibv_reg_dmabuf_mr
+    refused "no HCA.*: libibverbs \(finds\|cannot list\)" ucp_transfer --ops tag --sizes 8
+    echo "a libibverbs that lacks what is needed"
+    without_function ibv_port_state_str
+    refused "no HCA.*: libibverbs.so.1 has no ibv_port_state_str of version IBVERBS_1.1" ucp_transfer --ops tag --sizes 8
+    export LD_LIBRARY_PATH="$with_verbs"
     softhca=$top_builddir/src/emu/softhca/.libs/libsofthca.so
 fi
 

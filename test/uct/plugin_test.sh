@@ -50,8 +50,10 @@ expect "nothing is exported but the calls of UCX that it listens to, mends or an
     "ucs_config_parser_fill_opts ucs_memtype_cache_lookup ucs_rcache_region_invalidate uct_query_components" "$(exported "$module")"
 expect "the module behind it exports its entry" "gdr_attach gdr_is_host_memory" "$(exported "$served_by")"
 expect "nothing is linked but libc" libc "$(needed "$module")"
-expect "no UCX and no CUDA is linked with the module behind it" "" \
-    "$(needed "$served_by" | grep -E 'libuc[a-z]|libcu')"
+expect "no UCX, libibverbs or CUDA is linked with the module behind it" "" \
+    "$(needed "$served_by" | grep -E 'libuc[a-z]|libibverbs|libcu')"
+expect "nor is a function of theirs left to be found" "" \
+    "$(nm -D --undefined-only "$served_by" | awk '$2 ~ /^(_?ibv|uc[mstp])_/')"
 for file in "$module" "$served_by"; do
     expect "${file##*/} cannot be unloaded" 1 "$(readelf -d "$file" | grep -c 'Flags:.*NODELETE')"
 done
