@@ -8,7 +8,8 @@
 namespace gdr::abi {
 
 // By a handle of its libuct, which stays open for the life of the process. Not empty: the symbol
-// that this UCX lacks; nothing of UCX may be used then. Once.
+// that this UCX lacks; nothing of UCX may be used then. Once, and for another UCX as long as
+// nothing of this one is in use.
 [[nodiscard]] std::string bind(void* libuct);
 
 } // namespace gdr::abi

@@ -15,7 +15,8 @@ namespace gdr::abi {
 
 // Chooses the series of the UCX in this process. False: unknown version or a layout that does not
 // match; why_not() then holds one line with the reason and what the user can do. Nothing else in
-// this directory may be called in that case, log() excepted. Idempotent.
+// this directory may be called in that case, log() excepted. Asked again it looks again until it is
+// true.
 bool choose_series();
 const std::string& why_not();
 

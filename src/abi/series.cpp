@@ -93,11 +93,7 @@ Choice choose_here()
     }
 }
 
-const Choice& choice_here()
-{
-    static const Choice choice = choose_here();
-    return choice;
-}
+Choice choice{};
 
 } // namespace
 
@@ -130,17 +126,19 @@ Choice choose(const Found& found)
 
 bool choose_series()
 {
-    return choice_here().series != nullptr;
+    if (!choice.series) // what is chosen stays
+        choice = choose_here();
+    return choice.series != nullptr;
 }
 
 const std::string& why_not()
 {
-    return choice_here().why_not;
+    return choice.why_not;
 }
 
 const Series& series()
 {
-    return *choice_here().series;
+    return *choice.series;
 }
 
 } // namespace gdr::abi

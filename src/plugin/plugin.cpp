@@ -19,10 +19,12 @@
 #include "rc/component.hpp"
 #include "stats/statistics.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <list>
 #include <set>
 #include <string>
 #include <utility>
@@ -96,10 +98,10 @@ void write_statistics(const char* path)
         close(fd);
 }
 
-// Of what is served, and whether it is: a process in which gdr has been refused stays without it.
+// Of one UCX, and whether it is given: one that is refused leaves the place to the next.
 class Service {
   public:
-    explicit Service(void* libuct)
+    explicit Service(void* libuct) : libuct_(libuct)
     {
         refusal_ = abi::bind(libuct);
         if (!refusal_.empty())
@@ -110,7 +112,8 @@ class Service {
             wanted_ = abi::lists_transport(abi::user_setting("MODULES").value_or("all"), "gdr");
     }
 
-    bool is_of(void* libuct) const { return abi::ucx().libuct == libuct; }
+    void* libuct() const { return libuct_; }
+    bool refused() const { return !refusal_.empty(); }
 
     void begin(gdr_moment moment)
     {
@@ -134,9 +137,9 @@ class Service {
         constexpr const char* kFormat = "not used with the UCX of %s: this process has another, of "
                                         "%s, which came first; one process, one UCX with gdr";
         if (abi::user_names_gdr())
-            gdr_log(warn, kFormat, path.c_str(), path_of(abi::ucx().libuct).c_str());
+            gdr_log(warn, kFormat, path.c_str(), path_of(libuct_).c_str());
         else
-            gdr_log(diag, kFormat, path.c_str(), path_of(abi::ucx().libuct).c_str());
+            gdr_log(diag, kFormat, path.c_str(), path_of(libuct_).c_str());
     }
 
   private:
@@ -166,6 +169,7 @@ class Service {
         pthread_atfork(nullptr, nullptr, [] { stats::statistics().begin_anew(); });
     }
 
+    void* libuct_;
     std::string refusal_; // why not
     bool wanted_ = false; // by the user, as UCX_MODULES tells
     bool registered_ = false;
@@ -184,21 +188,24 @@ class Service {
 } // namespace
 } // namespace gdr::plugin
 
-extern "C" [[gnu::visibility("default")]] int gdr_attach(void* libuct, gdr_moment moment)
+extern "C" [[gnu::visibility("default")]] gdr_answer gdr_attach(void* libuct, gdr_moment moment)
 {
     using gdr::plugin::Service;
-    static Service* service = nullptr; // stays for good: UCX cannot forget a component
+    // For good: UCX cannot forget a component. The module is bound to the last; those before it
+    // were refused.
+    static auto* const services = new std::list<Service>;
     try {
-        if (!service)
-            service = new Service(libuct);
-        if (service->is_of(libuct)) {
+        auto service = std::ranges::find(*services, libuct, &Service::libuct);
+        if (service == services->end() && (services->empty() || services->back().refused()))
+            service = services->emplace(services->end(), libuct);
+        if (service != services->end()) {
             service->begin(moment);
-            return 1;
+            return service->refused() ? GDR_REFUSED : GDR_SERVED;
         }
         if (moment != GDR_UCX_PRESENT)
-            service->refuse(libuct);
+            services->back().refuse(libuct);
     } catch (const std::exception& error) {
         gdr_log(error, "not used: %s", error.what());
     }
-    return 0;
+    return GDR_OTHER;
 }

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef int Attach(void* libuct, enum gdr_moment moment);
+typedef enum gdr_answer Attach(void* libuct, enum gdr_moment moment);
 
 static _Atomic(const void*) started = NULL; // the UCX of which there is no more to tell
 static _Atomic(gdr_host_memory_test*) is_host_memory = NULL;
@@ -86,10 +86,10 @@ void gdr_found_ucx(const void* in_libuct, enum gdr_moment moment)
             tried = 1;
             attach = open_module(libuct);
         }
-        const int served = libuct && attach && attach(libuct, moment);
-        if (served && moment == GDR_UCX_STARTS)
+        const enum gdr_answer answer = libuct && attach ? attach(libuct, moment) : GDR_OTHER;
+        if (answer == GDR_SERVED && moment == GDR_UCX_STARTS)
             atomic_store(&started, gdr_object_of(in_libuct));
-        if (libuct && !served)
+        if (libuct && answer == GDR_OTHER)
             dlclose(libuct);
         busy = 0;
     }

@@ -13,9 +13,15 @@ enum gdr_moment {
     GDR_UCX_STARTS,          // it is about to read variables, or to list its components
 };
 
+enum gdr_answer {
+    GDR_OTHER,   // the module serves another UCX
+    GDR_REFUSED, // it cannot serve this one, but the next; the handle is kept
+    GDR_SERVED,  // this is the one; the handle is kept
+};
+
 // A UCX, by a handle of its libuct, and through that of the libraries which libuct is linked with.
-// Nonzero: this UCX is the one served, and the handle is kept. Calls must not overlap.
-int gdr_attach(void* libuct, enum gdr_moment moment);
+// Calls must not overlap.
+enum gdr_answer gdr_attach(void* libuct, enum gdr_moment moment);
 
 // Nonzero: what the address belongs to is known to be host memory, and no component of the UCX that
 // is served could know better. Any thread; without locks and calls.

@@ -101,6 +101,22 @@ none" "$(echo "$two" | grep -E '^(gdr_|none)')"
         "$(echo "$two" | grep -c "WARN  gdr: not used with the UCX of $work/second/libuct-second.so.0: .*$work/hashed/libuct-3f1c9a20.so.0.0.0")"
     expect "two UCX, the other way round" "$both
 none" "$(UCX_TLS=gdr,tcp,self ucx "$(files second -second.so.0)" "$(files hashed -3f1c9a20.so.0.0.0)" | grep -E '^(gdr_|none)')"
+
+    # A UCX that is refused: its libucp is not beside its libuct.
+    cp -R "$work/second" "$work/torn"
+    mkdir "$work/torn/ucp"
+    mv "$work/torn/libucp-second.so.0" "$work/torn/ucp"
+    patchelf --set-rpath '$ORIGIN/..' "$work/torn/ucp/libucp-second.so.0" || exit 99
+    torn=$work/torn/libucs-second.so.0,$work/torn/libuct-second.so.0,$work/torn/ucp/libucp-second.so.0
+    two=$(UCX_TLS=gdr,tcp,self ucx "$torn" "$(files hashed -3f1c9a20.so.0.0.0)")
+    expect "two UCX, the first of which is refused: the second is served" "none
+$both" "$(echo "$two" | grep -E '^(gdr_|none)')"
+    expect "one line says why" 1 "$(echo "$two" | grep -c 'WARN  gdr: not used')"
+    expect "with both paths" 1 "$(echo "$two" |
+        grep -c "gdr: not used: this process mixes two UCX installations, $work/torn/libuct-second.so.0 and $work/torn/ucp/")"
+    two=$(UCX_TLS=gdr,tcp,self ucx "$(files hashed -3f1c9a20.so.0.0.0)" "$torn")
+    expect "the other way round" "$both
+none" "$(echo "$two" | grep -E '^(gdr_|none)')"
 else
     echo "skipped: other sonames, two UCX in one process (no patchelf)"
 fi
