@@ -9,7 +9,9 @@
 #include <string_view>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -46,6 +48,14 @@ Function next(const char* name)
     return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
+// A C library before 2.33 has no function of the name: programs call __xstat().
+template <class Stat>
+int stat_of_kernel(const char* path, Stat* status)
+{
+    static_assert(sizeof *status == sizeof(struct stat)); // the kernel's own where long is 64 bits
+    return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, status, 0));
+}
+
 } // namespace
 
 #pragma GCC visibility push(default)
@@ -55,14 +65,18 @@ int stat(const char* path, struct stat* status)
 {
     static const auto real = next<int (*)(const char*, struct stat*)>("stat");
     const int device = device_of(path);
-    return device >= 0 ? fill(device, status) : real(path, status);
+    return device >= 0       ? fill(device, status)
+           : real != nullptr ? real(path, status)
+                             : stat_of_kernel(path, status);
 }
 
 int stat64(const char* path, struct stat64* status)
 {
     static const auto real = next<int (*)(const char*, struct stat64*)>("stat64");
     const int device = device_of(path);
-    return device >= 0 ? fill(device, status) : real(path, status);
+    return device >= 0       ? fill(device, status)
+           : real != nullptr ? real(path, status)
+                             : stat_of_kernel(path, status);
 }
 
 // What stat() was in programs built with a C library before 2.33.
