@@ -1,0 +1,35 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Names, defaults and help texts of UCX_GDR_*.
+#include "plugin/options.hpp"
+
+#include <cstddef>
+
+namespace gdr::plugin {
+
+const abi::OptionTable& option_table()
+{
+    static const abi::OptionTable table{
+        "gdr plugin",
+        "GDR_",
+        {{"STATS", "",
+          "Appends one line to this file when the process exits: the bytes that went by GPUDirect\n"
+          "RDMA, staged through host memory, and to and from host memory, the operations, and the\n"
+          "memory registrations, of all interfaces that have been closed. \"-\" is standard\n"
+          "error, empty none. Processes that do not use UCX write nothing.",
+          offsetof(Options, statistics_path), abi::OptionType::string},
+         {"CPU_FAULTS", "y",
+          "Say what happened when the program dies because its CPU touched GPU memory, as MPI\n"
+          "libraries built without CUDA do in some calls. n: leave SIGSEGV and SIGBUS alone.",
+          offsetof(Options, explain_cpu_faults), abi::OptionType::boolean},
+         {"ABI", "auto",
+          "The series of UCX's plugin interface to use. \"auto\": that of the UCX in the process, "
+          "if\n"
+          "it is known. \"force:1.22\", say, takes that of UCX 1.22 without any check, which may\n"
+          "crash: a last resort for a UCX that is refused. Read from the environment alone.",
+          offsetof(Options, abi), abi::OptionType::string}},
+        sizeof(Options)};
+    return table;
+}
+
+} // namespace gdr::plugin

@@ -1,0 +1,18 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// UCX_GDR_*: what concerns the process and no device.
+#pragma once
+
+#include "abi/options.hpp"
+
+namespace gdr::plugin {
+
+struct Options {
+    char* statistics_path;
+    int explain_cpu_faults; // boolean
+    char* abi;              // read by abi::choose_series(), listed here
+};
+
+const abi::OptionTable& option_table();
+
+} // namespace gdr::plugin

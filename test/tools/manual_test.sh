@@ -1,0 +1,67 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# The manual pages, the shells' completion and ucx-gdr.pc say what the command and the module know.
+set -u
+
+# shellcheck source=test/tools/environment.sh
+. "$top_srcdir/test/tools/environment.sh"
+
+tools=$top_builddir/src/tools
+"$tool" --help >"$work/help"
+help_options() { grep -oE -- '--[a-z-]+' "$work/help" | sort -u; }
+plain() { sed 's/\\f.//g; s/\\-/-/g; s/\\e/\\/g' "$1"; }
+
+# ---- the command
+
+commands() { sed -n 's/^[U ][sage: ]*ucx-gdr \([a-z][a-z]*\).*/\1/p' "$work/help" | sort -u; }
+expect "the help names every option and command that there is" "$(
+    sed -n 's/^ *\(--[a-z][a-z-]*\)\( | [-a-z]*\)*) .*/\1/p' "$tool" | sort -u
+    sed -n '/^case $command in/,$ s/^ *\([a-z][a-z]*\)) .*/\1/p' "$tool" | sort
+)" "$(help_options; commands)"
+expect "so does the manual page" "" "$(for word in $(help_options; commands); do
+    plain "$tools/ucx-gdr.1" | grep -qwF -e "$word" || echo "$word"
+done)"
+
+# ---- variables
+
+"$tool" run --emulate-hca --emulate-gpu ucx_info -f >"$work/ucx_info" 2>&1
+shown() { sed -n "s/^UCX_$1_\([A-Z_]*\)=.*/\1/p" "$work/ucx_info" | sort -u; }
+plain "$tools/ucx-gdr.7" | sed -n 's/^UCX_GDR_\([A-Z_]*\)=.*/\1/p' | sort >"$work/page"
+expect "the page of the variables has none that UCX does not show" "" "$(shown GDR | comm -13 - "$work/page")"
+expect "UCX shows besides what each transport of its own has" "" "$(for name in $(shown GDR | comm -23 - "$work/page"); do
+    shown TCP | grep -qx "${name#*_}" || echo "$name"
+done)"
+
+# ---- completion
+
+if bash=$(command -v bash); then
+    # The words for the last of the arguments.
+    cat >"$work/complete" <<'EOF'
+. "$1"
+shift
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+_ucx_gdr
+((${#COMPREPLY[@]} == 0)) || printf '%s\n' "${COMPREPLY[@]}" | sort
+EOF
+    completed() { "$bash" "$work/complete" "$tools/bash/ucx-gdr" "$tool" "$@"; }
+    offered() { for word in $(commands); do completed "$word" --; done; completed --; }
+    expect "bash completes the commands" "$(commands)" "$(completed "" | grep -v '^-')"
+    expect "and all options" "$(help_options)" "$(offered | sort -u)"
+    expect "those of the command alone" "" "$(completed hca --)"
+    expect "then the program to run" env "$(completed run --emulate-hca en | grep -x env | uniq)"
+fi
+! command -v zsh >/dev/null ||
+    expect "zsh reads its completion" "" "$(zsh -n "$tools/zsh/_ucx-gdr" 2>&1)"
+
+# ---- pkg-config
+
+pc() { PKG_CONFIG_PATH=$tools pkg-config "$@" ucx-gdr; }
+if command -v pkg-config >/dev/null; then
+    expect "pkg-config: the version" "$("$tool" --version)" "ucx-gdr $(pc --modversion)"
+    libdir=$(sed -n "s/^libdir='\(.*\)'/\1/p" "$tool")
+    expect "pkg-config: what to preload" "$libdir/libuct_gdr.so.0" "$(pc --variable=preload)"
+    expect "pkg-config: the directory of plugins" "$libdir/ucx-gdr/plugins" "$(pc --variable=pluginsdir)"
+fi
+
+exit $failed
