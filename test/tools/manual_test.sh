@@ -16,8 +16,9 @@ plain() { sed 's/\\f.//g; s/\\-/-/g; s/\\e/\\/g' "$1"; }
 
 commands() { sed -n 's/^[U ][sage: ]*ucx-gdr \([a-z][a-z]*\).*/\1/p' "$work/help" | sort -u; }
 expect "the help names every option and command that there is" "$(
-    sed -n 's/^ *\(--[a-z][a-z-]*\)\( | [-a-z]*\)*) .*/\1/p' "$tool" | sort -u
-    sed -n '/^case $command in/,$ s/^ *\([a-z][a-z]*\)) .*/\1/p' "$tool" | sort
+    sed -n 's/^ *\(--[a-z][a-z-]*\)\( | [-a-z]*\)*) .*/\1/p' "$tool" "$tools/setup" | sort -u
+    sed -n '/^case $command in/,$ s/^ *\([a-z][a-z]*\)) .*/\1/p
+        s/^if \[ "$command" = \(.*\) \].*/\1/p' "$tool" | sort
 )" "$(help_options; commands)"
 expect "so does the manual page" "" "$(for word in $(help_options; commands); do
     plain "$tools/ucx-gdr.1" | grep -qwF -e "$word" || echo "$word"
