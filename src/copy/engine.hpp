@@ -48,6 +48,9 @@ class Engine {
     // Completes what has ended. Returns the number of copies.
     unsigned progress();
 
+    // Whether there is anything for progress() to complete, now or later.
+    bool busy() const { return in_flight_ > 0; }
+
     // UCS_OK when nothing is in flight. Else UCS_INPROGRESS, and completion (may be NULL) is called
     // by progress() when all that is in flight now has ended.
     ucs_status_t flush(uct_completion_t* completion);

@@ -10,6 +10,7 @@
 #include "copy/engine.hpp"
 #include "copy/performance.hpp"
 
+#include <atomic>
 #include <climits>
 #include <cstring>
 #include <new>
@@ -24,6 +25,7 @@ constexpr size_t kMaxIov = 16; // any number would do; callers keep arrays of th
 struct Iface : abi::Iface {
     Engine engine;
     Address address;
+    std::atomic<unsigned> progress_wanted{0}; // UCX's asynchronous thread may ask for it
 
     Iface(const cuda::Driver& driver, const Address& unique) : engine(driver), address(unique) {}
 };
@@ -37,6 +39,42 @@ Iface* iface_of(uct_iface_h handle)
 Engine& engine_of(uct_ep_h ep)
 {
     return iface_of(ep->iface)->engine;
+}
+
+// ---- progress: the worker calls us only while copies are under way, and once after it was told to
+
+constexpr unsigned kProgress = UCT_PROGRESS_SEND | UCT_PROGRESS_RECV;
+
+void progress_enable(uct_iface_h iface, unsigned flags)
+{
+    iface_of(iface)->progress_wanted.fetch_or(flags & kProgress);
+    abi::uct_base_iface_progress_enable(iface, flags);
+}
+
+void progress_disable(uct_iface_h iface, unsigned flags)
+{
+    iface_of(iface)->progress_wanted.fetch_and(~flags);
+    abi::uct_base_iface_progress_disable(iface, flags);
+}
+
+unsigned progress(uct_iface_h handle)
+{
+    Engine& engine = iface_of(handle)->engine;
+    const unsigned count = engine.progress();
+    if (!engine.busy())
+        abi::uct_base_iface_progress_disable(handle, kProgress);
+    return count;
+}
+
+ucs_status_t start(uct_ep_h ep, Direction direction, const uct_iov_t* iov, size_t iovcnt,
+                   uint64_t remote, uct_completion_t* completion)
+{
+    Iface* iface = iface_of(ep->iface);
+    const bool idle = !iface->engine.busy();
+    iface->engine.start(direction, {iov, iovcnt}, reinterpret_cast<void*>(remote), completion);
+    if (idle)
+        abi::uct_base_iface_progress_enable(ep->iface, iface->progress_wanted.load());
+    return UCS_INPROGRESS;
 }
 
 // ---- endpoint
@@ -61,21 +99,15 @@ ucs_status_t get_short(uct_ep_h ep, void* buffer, unsigned length, uint64_t remo
 ucs_status_t put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote,
                        uct_rkey_t, uct_completion_t* completion)
 {
-    return abi::guarded("copy: put_zcopy", [&] {
-        engine_of(ep).start(Direction::put, {iov, iovcnt}, reinterpret_cast<void*>(remote),
-                            completion);
-        return UCS_INPROGRESS;
-    });
+    return abi::guarded("copy: put_zcopy",
+                        [&] { return start(ep, Direction::put, iov, iovcnt, remote, completion); });
 }
 
 ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote,
                        uct_rkey_t, uct_completion_t* completion)
 {
-    return abi::guarded("copy: get_zcopy", [&] {
-        engine_of(ep).start(Direction::get, {iov, iovcnt}, reinterpret_cast<void*>(remote),
-                            completion);
-        return UCS_INPROGRESS;
-    });
+    return abi::guarded("copy: get_zcopy",
+                        [&] { return start(ep, Direction::get, iov, iovcnt, remote, completion); });
 }
 
 // No call is ever refused for want of resources, so there is nothing to wait for.
@@ -145,11 +177,6 @@ ucs_status_t iface_fence(uct_iface_h iface, unsigned)
     });
 }
 
-unsigned iface_progress(uct_iface_h iface)
-{
-    return iface_of(iface)->engine.progress();
-}
-
 ucs_status_t event_fd_get(uct_iface_h iface, int* fd)
 {
     *fd = iface_of(iface)->engine.event_fd();
@@ -205,7 +232,7 @@ void iface_close(uct_iface_h handle)
 {
     Iface* iface = iface_of(handle);
     stats::statistics().add(iface->engine.counts());
-    abi::uct_base_iface_progress_disable(handle, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+    abi::uct_base_iface_progress_disable(handle, kProgress);
     abi::cleanup_iface(iface);
     delete iface;
 }
@@ -226,9 +253,9 @@ uct_iface_ops_t iface_ops()
     ops.ep_destroy = ep_destroy;
     ops.iface_flush = iface_flush;
     ops.iface_fence = iface_fence;
-    ops.iface_progress_enable = abi::uct_base_iface_progress_enable;
-    ops.iface_progress_disable = abi::uct_base_iface_progress_disable;
-    ops.iface_progress = iface_progress;
+    ops.iface_progress_enable = progress_enable;
+    ops.iface_progress_disable = progress_disable;
+    ops.iface_progress = progress;
     ops.iface_event_fd_get = event_fd_get;
     ops.iface_event_arm = event_arm;
     ops.iface_close = iface_close;

@@ -38,6 +38,7 @@ class Transport {
     ~Transport();
 
     uct_md_h md() const { return md_; }
+    uct_worker_h worker() const { return worker_; }
     uct_iface_h iface() const { return iface_; }
     uct_ep_h ep() const { return ep_; }
     const uct_iface_attr_t& attributes() const { return attributes_; }

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include <poll.h>
 #include <sys/mman.h>
@@ -391,6 +392,53 @@ TEST(Flight, CompletionsMayStartCopies)
         }
         EXPECT_EQ(chain.left, 0);
     }
+}
+
+unsigned progress_calls;
+unsigned (*progress)(uct_iface_h iface);
+
+unsigned count_progress(uct_iface_h iface)
+{
+    ++progress_calls;
+    return progress(iface);
+}
+
+TEST(Flight, OnlyCopiesUnderWayAreProgressed)
+{
+    constexpr unsigned kAll = UCT_PROGRESS_SEND | UCT_PROGRESS_RECV;
+    Transport transport;
+    uct_iface_h iface = transport.iface();
+    Buffer host(Memory::pinned, 64), device(Memory::device, 64);
+    progress_calls = 0;
+    progress = std::exchange(iface->ops.iface_progress, count_progress);
+    uct_iface_progress_disable(iface, kAll);
+    uct_iface_progress_enable(iface, kAll);
+    const auto calls_in_idle_rounds = [&] {
+        const unsigned before = progress_calls;
+        for (int i = 0; i < 1000; ++i)
+            uct_worker_progress(transport.worker());
+        return progress_calls - before;
+    };
+    EXPECT_LE(calls_in_idle_rounds(), 1u);
+    for (int i = 0; i < 3; ++i) {
+        const unsigned before = progress_calls;
+        Completion put;
+        uct_iov_t iov = piece(host.data(), 64);
+        ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &put),
+                  UCS_INPROGRESS);
+        transport.wait(put);
+        EXPECT_GT(progress_calls, before);
+        EXPECT_EQ(calls_in_idle_rounds(), 0u);
+    }
+    // Who does not want it progressed is not overruled by a copy; asked again, it goes on.
+    uct_iface_progress_disable(iface, kAll);
+    Completion put;
+    uct_iov_t iov = piece(host.data(), 64);
+    ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &put), UCS_INPROGRESS);
+    EXPECT_EQ(calls_in_idle_rounds(), 0u);
+    EXPECT_FALSE(put.done());
+    uct_iface_progress_enable(iface, kAll);
+    transport.wait(put);
 }
 
 TEST(Flight, ClosingWaitsForCopies)
