@@ -22,8 +22,14 @@ using BaseIfaceQuery = void(void* iface, uct_iface_attr_t* attr);
 using HandleEpErr = ucs_status_t(uct_iface_h iface, uct_ep_h ep, ucs_status_t status);
 using ComponentRegister = void(void* component);
 using TlRegister = void(void* component, void* tl);
+using IfaceOpen = ucs_status_t(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
+                               const uct_iface_config_t* config, uct_iface_h* iface);
 using InvalidateRegion = void(void* rcache, void* region, void (*completed)(void*), void* argument);
 using MemoryTypeLookup = ucs_status_t(const void* address, size_t length, void* info);
+// The flags are of 1.22: before, there is a parameter less.
+using MemoryTypeUpdate = void(const void* address, size_t length, ucs_memory_type_t type,
+                              ucs_sys_device_t sys_device, uint8_t flags);
+using MemoryTypeRemove = void(const void* address, size_t length);
 using CpuClocksPerSec = double();
 
 } // namespace gdr::abi

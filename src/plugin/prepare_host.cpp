@@ -7,6 +7,7 @@
 #include "abi/settings.hpp"
 #include "abi/transport_list.hpp"
 #include "cuda/driver.hpp"
+#include "plugin/short_sends.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -75,6 +76,8 @@ std::string prepare_host(Moment moment)
                ": set that, or link libuct_gdr.so.0 as libucs_gdr.so.0 too into its directory, so "
                "that UCX loads it earlier (" +
                default_only->reason + ")";
+    if (moment == Moment::ucx_starts)
+        prepare_short_sends();
     for (Setting& setting : settings)
         setting.taken = setting.set(setting.name, setting.value);
     changed() = std::move(settings);

@@ -18,7 +18,7 @@
 typedef enum gdr_answer Attach(void* libuct, enum gdr_moment moment);
 
 static _Atomic(const void*) started = NULL; // the UCX of which there is no more to tell
-static _Atomic(gdr_host_memory_test*) is_host_memory = NULL;
+static struct gdr_service service;          // complete before started is set
 
 // ucs_log_dispatch() and the beginning of ucs_global_opts, the same in all series.
 typedef void LogDispatch(const char* file, unsigned line, const char* function, unsigned level,
@@ -62,10 +62,12 @@ static Attach* open_module(void* libuct)
     }
     void* module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     Attach* attach = module ? (Attach*)dlsym(module, "gdr_attach") : NULL;
-    if (attach)
-        atomic_store(&is_host_memory, (gdr_host_memory_test*)dlsym(module, "gdr_is_host_memory"));
-    else
+    if (attach) {
+        *(void**)&service.is_host_memory = dlsym(module, "gdr_is_host_memory");
+        *(void**)&service.iface_opens = dlsym(module, "gdr_iface_opens");
+    } else {
         warn(libuct, dlerror());
+    }
     return attach;
 }
 
@@ -96,8 +98,8 @@ void gdr_found_ucx(const void* in_libuct, enum gdr_moment moment)
     pthread_mutex_unlock(&mutex);
 }
 
-gdr_host_memory_test* gdr_host_memory_test_for(const void* in_libuct)
+const struct gdr_service* gdr_service_for(const void* in_libuct)
 {
     const void* libuct = in_libuct ? gdr_object_of(in_libuct) : NULL;
-    return libuct && libuct == atomic_load(&started) ? atomic_load(&is_host_memory) : NULL;
+    return libuct && libuct == atomic_load(&started) ? &service : NULL;
 }

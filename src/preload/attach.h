@@ -8,7 +8,11 @@
 // Tells the module of a UCX, by an address in its libuct.
 void gdr_found_ucx(const void* in_libuct, enum gdr_moment moment);
 
-// The module's gdr_is_host_memory() where the module serves this UCX, and it has started; else
-// NULL.
-typedef int gdr_host_memory_test(const void* address);
-gdr_host_memory_test* gdr_host_memory_test_for(const void* in_libuct);
+// What else the module does for the UCX that it serves: see module.h.
+struct gdr_service {
+    int (*is_host_memory)(const void* address);
+    void (*iface_opens)(const void* params);
+};
+
+// Where the module serves this UCX, and it has started; else NULL.
+const struct gdr_service* gdr_service_for(const void* in_libuct);

@@ -70,7 +70,7 @@ EXPORT void ucs_rcache_region_invalidate(void* rcache, void* region, void (*comp
 struct Asker {
     uintptr_t start, end;
     int (*lookup)(const void* address, size_t length, void* info);
-    gdr_host_memory_test* is_host_memory; // may be NULL
+    int (*is_host_memory)(const void* address); // may be NULL
     struct Asker* next;
 };
 static _Atomic(struct Asker*) askers = NULL;
@@ -81,8 +81,9 @@ static struct Asker* add_asker(const void* caller)
     if (!asker)
         return NULL;
     asker->lookup = gdr_function_for(caller, "ucs_memtype_cache_lookup");
-    asker->is_host_memory =
-        gdr_host_memory_test_for(gdr_function_for(caller, "uct_component_register"));
+    const struct gdr_service* service =
+        gdr_service_for(gdr_function_for(caller, "uct_component_register"));
+    asker->is_host_memory = service ? service->is_host_memory : NULL;
     if (!asker->lookup || !gdr_range_of(caller, &asker->start, &asker->end)) {
         free(asker);
         return NULL;
@@ -109,6 +110,20 @@ EXPORT int ucs_memtype_cache_lookup(const void* address, size_t length, void* in
     if (asker->is_host_memory && asker->is_host_memory(address))
         return NO_ELEM; // not in the cache, and so host memory
     return asker->lookup(address, length, info);
+}
+
+// What UCP may do without a look at the memory depends on the transports it has.
+EXPORT int uct_iface_open(void* md, void* worker, const void* params, const void* config,
+                          void** iface)
+{
+    int (*open)(void*, void*, const void*, const void*, void**) =
+        gdr_function_for(__builtin_return_address(0), "uct_iface_open");
+    if (!open)
+        return UNSUPPORTED;
+    const struct gdr_service* service = gdr_service_for(open);
+    if (service)
+        service->iface_opens(params);
+    return open(md, worker, params, config, iface);
 }
 
 __attribute__((constructor)) static void look_for_ucx(void)

@@ -27,6 +27,10 @@ enum gdr_answer gdr_attach(void* libuct, enum gdr_moment moment);
 // is served could know better. Any thread; without locks and calls.
 int gdr_is_host_memory(const void* address);
 
+// An interface is about to be opened in the UCX that is served, as these uct_iface_params_t tell.
+// Any thread.
+void gdr_iface_opens(const void* params);
+
 #ifdef __cplusplus
 }
 #endif

@@ -80,6 +80,11 @@ struct Endpoint : abi::Ep {
     bool closing = false;    // destroyed by the user; goes once handle_send() finds it done
     bool completing = false; // callbacks of its operations are being called
     ucs_status_t failure = UCS_OK;
+    struct {                  // the last short operation that was refused for its memory
+        const void* payload;  // of the GPU; NULL: none was
+        SequenceNumber after; // the last work request then
+        bool insisted;        // UCP came back with it, though nothing else is lacking
+    } refused_short{};
     struct {                    // at the last look while the port was down
         SequenceNumber posted;  // last work request
         SequenceNumber awaited; // last one whose completion was asked for
@@ -117,6 +122,16 @@ struct Endpoint : abi::Ep {
 
     // Whether an operation can be posted now.
     bool can_post() const { return tx_available > 0 && iface().tx_available > 0; }
+
+    // Whether the request that is refused waits for nothing, but is a short operation of GPU
+    // memory: UCP takes that for host memory, so the next time the refusal is final.
+    bool insists_on_short()
+    {
+        if (refused_short.payload == nullptr || refused_short.after != posted) {
+            return false;
+        }
+        return !std::exchange(refused_short.insisted, true);
+    }
 
     // Why not: UCS_ERR_NO_RESOURCE, or the error the endpoint failed with.
     ucs_status_t unavailable() const { return failure != UCS_OK ? failure : UCS_ERR_NO_RESOURCE; }
@@ -248,6 +263,14 @@ ucs_status_t ep_get_zcopy_any(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
 ucs_status_t ep_am_zcopy_any(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,
                              const uct_iov_t* iov, size_t iovcnt, unsigned flags,
                              uct_completion_t* comp);
+
+// The same for callers who have not looked, and do so when GPU memory is refused
+// (UCS_ERR_NO_RESOURCE).
+ucs_status_t ep_am_short_of_host(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
+                                 unsigned length);
+ucs_status_t ep_am_short_iov_of_host(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt);
+ucs_status_t ep_put_short_of_host(uct_ep_h ep, const void* buffer, unsigned length,
+                                  uint64_t remote_addr, uct_rkey_t rkey);
 
 ucs_status_t ep_atomic_cswap64(uct_ep_h ep, uint64_t compare, uint64_t swap, uint64_t remote_addr,
                                uct_rkey_t rkey, uint64_t* result, uct_completion_t* comp);

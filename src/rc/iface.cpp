@@ -4,6 +4,7 @@
 #include "rc/iface.hpp"
 
 #include "abi/host.hpp"
+#include "abi/memtype_cache.hpp"
 #include "abi/settings.hpp"
 #include "cuda/driver.hpp"
 #include "mem/rdma_writes.hpp"
@@ -16,6 +17,7 @@
 #include "verbs/gid.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -311,29 +313,46 @@ const uct_iface_ops_t operations = {
     .iface_is_reachable = iface_is_reachable,
 };
 
-uct_iface_ops_t on_any_memory(uct_iface_ops_t ops)
+void work_on_any_memory(uct_iface_ops_t& ops)
 {
     ops.ep_put_short = ep_put_short_any;
     ops.ep_put_zcopy = ep_put_zcopy_any;
     ops.ep_get_bcopy = ep_get_bcopy_any;
     ops.ep_get_zcopy = ep_get_zcopy_any;
     ops.ep_am_zcopy = ep_am_zcopy_any;
-    return ops;
 }
 
-uct_iface_ops_t flushing(uct_iface_ops_t ops)
+// A short put that works on any memory refuses none.
+void refuse_gpu_memory(uct_iface_ops_t& ops)
 {
-    ops.iface_progress = iface_progress<true>;
-    return ops;
+    ops.ep_am_short = ep_am_short_of_host;
+    ops.ep_am_short_iov = ep_am_short_iov_of_host;
+    if (ops.ep_put_short == ep_put_short) {
+        ops.ep_put_short = ep_put_short_of_host;
+    }
 }
 
-uct_iface_ops_t* operations_for(bool any_memory, bool flushes)
+uct_iface_ops_t* operations_for(const Iface& iface, bool flushes)
 {
-    static uct_iface_ops_t table[2][2] = {
-        {operations, flushing(operations)},
-        {on_any_memory(operations), flushing(on_any_memory(operations))},
-    };
-    return &table[any_memory][flushes];
+    constexpr size_t any_memory = 1, unseen_shorts = 2, flushed = 4;
+    static std::array<uct_iface_ops_t, 8> tables = [] {
+        std::array<uct_iface_ops_t, 8> all;
+        for (size_t i = 0; i < all.size(); ++i) {
+            all[i] = operations;
+            if (i & any_memory) {
+                work_on_any_memory(all[i]);
+            }
+            if (i & unseen_shorts) {
+                refuse_gpu_memory(all[i]);
+            }
+            if (i & flushed) {
+                all[i].iface_progress = iface_progress<true>;
+            }
+        }
+        return all;
+    }();
+    return &tables[(iface.any_memory ? any_memory : 0) | (iface.unseen_shorts ? unseen_shorts : 0) |
+                   (flushes ? flushed : 0)];
 }
 
 constexpr abi::InternalOps internal_operations = {
@@ -353,7 +372,7 @@ std::string device_name(const verbs::Device& device, const verbs::Port& port)
 Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* params,
              const Settings& user_settings)
     : any_memory(cuda::loaded_driver() != nullptr && !abi::protocols_v2()),
-      keep_host_pages(mem::unmaps_are_seen()),
+      unseen_shorts(abi::memtype_cache::created()), keep_host_pages(mem::unmaps_are_seen()),
       domain(static_cast<MemoryDomain&>(*abi::memory_domain(md_handle))), device(domain.device()),
       settings(bounded(user_settings, device.attributes())),
       port(find_port(device, params->mode.device.dev_name))
@@ -363,7 +382,7 @@ Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* 
                                  ibv_port_state_str(port.attributes.state) + ")");
     }
     const bool flushes = mem::RdmaWrites::instance().needed();
-    if (abi::init_iface(this, operations_for(any_memory, flushes), &internal_operations, md_handle,
+    if (abi::init_iface(this, operations_for(*this, flushes), &internal_operations, md_handle,
                         worker, params,
                         reinterpret_cast<const uct_iface_config_t*>(&user_settings)) != UCS_OK) {
         throw std::runtime_error("UCX could not initialise the interface");

@@ -101,6 +101,7 @@ struct Iface : abi::Iface {
     unsigned moderation;
     unsigned max_inline = 0;
     const bool any_memory;      // short puts and buffered gets look what memory they are given
+    const bool unseen_shorts;   // UCP may give us short operations without a look at the memory
     const bool keep_host_pages; // and may remember what is host memory
     uint32_t window;            // a power of two
     uint32_t half_window_mask;

@@ -82,6 +82,9 @@ void Iface::dispatch_pending()
         while (!ep->pending.empty() && !blocked) {
             uct_pending_req_t* request = ep->pending.pop_front();
             bool fence_follows = PendingQueue::fence_follows(request);
+            if (!ep->refused_short.insisted) {
+                ep->refused_short.payload = nullptr;
+            }
             ucs_status_t status = request->func(request);
             ep = find_endpoint(id); // the request may have ended it
             if (ep == nullptr) {
@@ -89,8 +92,8 @@ void Iface::dispatch_pending()
             }
             if (status != UCS_OK) {
                 ep->pending.push_front(request);
-                blocked =
-                    status != UCS_INPROGRESS; // in progress: a part is posted, more is to come
+                // In progress: a part is posted, more is to come.
+                blocked = status != UCS_INPROGRESS && !(ep->can_post() && ep->insists_on_short());
             } else if (fence_follows) {
                 ep->fence();
             }
@@ -114,6 +117,7 @@ ucs_status_t ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t* request, unsigned
         return UCS_ERR_BUSY; // trying again tells the error
     }
     if (ep.can_post() && ep.window > 0 && iface.buffers->any() && !ep.needs_several) {
+        (void)ep.insists_on_short();
         return UCS_ERR_BUSY; // resources returned meanwhile
     }
     ep.pending.push_back(request);

@@ -114,6 +114,19 @@ SAME_CALL(ComponentRegister, uct_component_register);
 SAME_CALL(TlRegister, uct_tl_register);
 SAME_CALL(InvalidateRegion, ucs_rcache_region_invalidate);
 SAME_CALL(MemoryTypeLookup, ucs_memtype_cache_lookup);
+SAME_CALL(MemoryTypeRemove, ucs_memtype_cache_remove);
+template <class F>
+struct WithFlags {
+    using Type = F;
+};
+template <class... Args>
+struct WithFlags<void(Args...)> {
+    using Type = std::conditional_t<sizeof...(Args) == 4, void(Args..., uint8_t), void(Args...)>;
+};
+static_assert(
+    layout::same_call<MemoryTypeUpdate, WithFlags<decltype(ucs_memtype_cache_update)>::Type>,
+    "parameters of MemoryTypeUpdate and ucs_memtype_cache_update");
+SAME_CALL(IfaceOpen, uct_iface_open);
 SAME_CALL(CpuClocksPerSec, ucs_get_cpu_clocks_per_sec);
 
 #ifdef LAYOUT_MINOR

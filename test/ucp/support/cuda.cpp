@@ -34,6 +34,8 @@ struct Driver {
     decltype(&cuMemExportToShareableHandle) mem_export = nullptr;
     decltype(&cuMemImportFromShareableHandle) mem_import = nullptr;
     decltype(&cuMemFree) mem_free = nullptr;
+    decltype(&cuMemHostAlloc) mem_host_alloc = nullptr;
+    decltype(&cuMemFreeHost) mem_free_host = nullptr;
     decltype(&cuMemGetInfo) mem_get_info = nullptr;
     decltype(&cuMemcpyHtoD) memcpy_htod = nullptr;
     decltype(&cuMemcpyDtoH) memcpy_dtoh = nullptr;
@@ -68,6 +70,8 @@ bool open(int ordinal)
     resolve(library, "cuDevicePrimaryCtxRetain", driver.primary_ctx_retain);
     resolve(library, "cuCtxSetCurrent", driver.ctx_set_current);
     resolve(library, "cuMemAlloc_v2", driver.mem_alloc);
+    resolve(library, "cuMemHostAlloc", driver.mem_host_alloc);
+    resolve(library, "cuMemFreeHost", driver.mem_free_host);
     resolve(library, "cuMemAllocManaged", driver.mem_alloc_managed);
     resolve(library, "cuMemAllocAsync", driver.mem_alloc_async);
     resolve(library, "cuMemGetAllocationGranularity", driver.mem_granularity);
@@ -260,6 +264,18 @@ void unmap_side_by_side(CUdeviceptr address, size_t size)
 void release(CUdeviceptr address)
 {
     require_success(driver.mem_free(address), "cuMemFree");
+}
+
+void* allocate_pinned(size_t size)
+{
+    void* address = nullptr;
+    require_success(driver.mem_host_alloc(&address, size, 0), "cuMemHostAlloc");
+    return address;
+}
+
+void release_pinned(void* address)
+{
+    require_success(driver.mem_free_host(address), "cuMemFreeHost");
 }
 
 size_t free_memory()

@@ -21,6 +21,8 @@ CUdeviceptr allocate(size_t size);
 CUdeviceptr allocate_managed(size_t size);
 CUdeviceptr allocate_from_pool(size_t size);
 void release(CUdeviceptr address);
+void* allocate_pinned(size_t size); // host memory
+void release_pinned(void* address);
 size_t free_memory(); // bytes that the device has left
 // Memory of cuMemCreate, on whole pages of the device.
 CUdeviceptr map(size_t size);
