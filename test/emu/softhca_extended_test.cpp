@@ -359,6 +359,98 @@ TEST_F(Extended, ParentDomainsStandForTheirProtectionDomain)
     EXPECT_EQ(ibv_dealloc_td(td), 0);
 }
 
+// As libraries do that take no locks then, but where it is seen.
+TEST_F(Extended, TwoThreadsAtOnceEndTheProgram)
+{
+    testing::GTEST_FLAG(death_test_style) = "threadsafe";
+    ibv_td_init_attr td_init = {};
+    ibv_td* td = ibv_alloc_td(device.context, &td_init);
+    ibv_parent_domain_init_attr init = {};
+    init.pd = device.pd;
+    init.td = td;
+    ibv_pd* parent = ibv_alloc_parent_domain(device.context, &init);
+    ASSERT_NE(parent, nullptr);
+    ibv_cq_init_attr_ex cq_init = {};
+    cq_init.cqe = 16;
+    cq_init.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+    cq_init.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    const struct softhca_counters before = counters();
+    ibv_cq_ex* cq = ibv_create_cq_ex(device.context, &cq_init);
+    {
+        Endpoint a(device), b(device);
+        ibv_qp_ex* qp = replace_qp(a, IBV_QPT_RC, parent);
+        connect(a, b);
+        EXPECT_EQ(counters().thread_domain_queues, before.thread_domain_queues + 1);
+        EXPECT_EQ(counters().single_threaded_cqs, before.single_threaded_cqs + 1);
+        ASSERT_EQ(b.post_receive(0, 100), 0);
+        ibv_wr_start(qp);
+        EXPECT_DEATH(a.post_send(0, 8), "two threads use a QP at once");
+        EXPECT_DEATH(ibv_destroy_qp(a.qp), "two threads use a QP at once");
+        begin(qp, 1);
+        ibv_wr_send(qp);
+        const ibv_sge sge = a.sge(0, 8);
+        ibv_wr_set_sge_list(qp, 1, &sge);
+        ASSERT_EQ(ibv_wr_complete(qp), 0);
+        EXPECT_EQ(counters().batches, before.batches + 1);
+        EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
+
+        EXPECT_EQ(ibv_destroy_qp(b.qp), 0);
+        ibv_qp_init_attr qp_init = {};
+        qp_init.send_cq = qp_init.recv_cq = ibv_cq_ex_to_cq(cq);
+        qp_init.qp_type = IBV_QPT_RC;
+        qp_init.cap = {4, 4, 1, 1, 0};
+        b.qp = ibv_create_qp(device.pd, &qp_init);
+        ASSERT_EQ(b.to_error(), 0);
+        ASSERT_EQ(b.post_receive(0, 100), 0); // is flushed
+        ibv_poll_cq_attr poll = {};
+        ASSERT_EQ(ibv_start_poll(cq, &poll), 0);
+        ibv_wc wc;
+        EXPECT_DEATH(ibv_poll_cq(ibv_cq_ex_to_cq(cq), 1, &wc), "two threads use a CQ at once");
+        EXPECT_DEATH(ibv_req_notify_cq(ibv_cq_ex_to_cq(cq), 0), "two threads use a CQ at once");
+        EXPECT_DEATH(ibv_destroy_qp(b.qp), "two threads use a CQ at once");
+        ibv_end_poll(cq);
+        EXPECT_EQ(counters().extended_completions, before.extended_completions + 1);
+        EXPECT_EQ(ibv_destroy_qp(b.qp), 0);
+        b.qp = ibv_create_qp(device.pd, &qp_init); // for the endpoint to destroy
+    }
+    EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+    EXPECT_EQ(ibv_dealloc_pd(parent), 0);
+    EXPECT_EQ(ibv_dealloc_td(td), 0);
+}
+
+// SOFTHCA_EXTENDED=none
+TEST_F(Extended, DISABLED_NothingIsOffered)
+{
+    ibv_td_init_attr td_init = {};
+    EXPECT_EQ(ibv_alloc_td(device.context, &td_init), nullptr);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+    ibv_parent_domain_init_attr parent = {};
+    parent.pd = device.pd;
+    errno = 0;
+    EXPECT_EQ(ibv_alloc_parent_domain(device.context, &parent), nullptr);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+    ibv_cq_init_attr_ex cq = {};
+    cq.cqe = 16;
+    errno = 0;
+    EXPECT_EQ(ibv_create_cq_ex(device.context, &cq), nullptr);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+    Endpoint a(device);
+    ibv_qp_init_attr_ex qp = {};
+    qp.send_cq = qp.recv_cq = a.cq;
+    qp.qp_type = IBV_QPT_RC;
+    qp.pd = device.pd;
+    qp.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    qp.send_ops_flags = IBV_QP_EX_WITH_SEND;
+    errno = 0;
+    EXPECT_EQ(ibv_create_qp_ex(device.context, &qp), nullptr);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+TEST_F(Extended, NothingIsOffered)
+{
+    EXPECT_TRUE(run_tests("Extended.DISABLED_NothingIsOffered", {"SOFTHCA_EXTENDED=none"}));
+}
+
 TEST_F(Extended, PkeyTableHasTheDefaultPartition)
 {
     __be16 pkey = 0;

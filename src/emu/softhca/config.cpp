@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 #include <string_view>
 
 namespace softhca {
@@ -33,18 +34,24 @@ bool is_fabric_name(std::string_view name)
     return true;
 }
 
-// Sets the two flags as the comma separated list says; false when a word is unknown.
-bool parse_gpu_direct(std::string_view list, bool& dmabuf, bool& peermem)
+struct Word {
+    std::string_view name;
+    bool& flag;
+};
+
+// Sets the flags whose words are in the comma separated list, and clears the others; false when a
+// word is unknown.
+bool parse_words(std::string_view list, std::initializer_list<Word> words)
 {
-    bool dmabuf_seen = false, peermem_seen = false;
+    unsigned seen = 0;
     while (true) {
         const std::size_t comma = list.find(',');
-        const std::string_view word = list.substr(0, comma);
-        if (word == "dmabuf") {
-            dmabuf_seen = true;
-        } else if (word == "peermem") {
-            peermem_seen = true;
-        } else if (word != "none") {
+        const std::string_view name = list.substr(0, comma);
+        const Word* const word = std::find_if(words.begin(), words.end(),
+                                              [name](const Word& w) { return w.name == name; });
+        if (word != words.end()) {
+            seen |= 1u << (word - words.begin());
+        } else if (name != "none") {
             return false;
         }
         if (comma == std::string_view::npos) {
@@ -52,8 +59,10 @@ bool parse_gpu_direct(std::string_view list, bool& dmabuf, bool& peermem)
         }
         list.remove_prefix(comma + 1);
     }
-    dmabuf = dmabuf_seen;
-    peermem = peermem_seen;
+    for (const Word& word : words) {
+        word.flag = (seen & 1) != 0;
+        seen >>= 1;
+    }
     return true;
 }
 
@@ -146,8 +155,16 @@ Config read_environment()
         }
     }
     if (const char* value = std::getenv("SOFTHCA_GPU_DIRECT")) {
-        if (!parse_gpu_direct(value, result.dmabuf, result.peermem)) {
+        if (!parse_words(value, {{"dmabuf", result.dmabuf}, {"peermem", result.peermem}})) {
             complain("SOFTHCA_GPU_DIRECT", value, "dmabuf, peermem, dmabuf,peermem or none");
+        }
+    }
+    if (const char* value = std::getenv("SOFTHCA_EXTENDED")) {
+        if (!parse_words(value, {{"thread_domain", result.thread_domain},
+                                 {"cq", result.extended_cq},
+                                 {"wr", result.wr_functions}})) {
+            complain("SOFTHCA_EXTENDED", value,
+                     "thread_domain, cq, wr, several of them separated by commas, or none");
         }
     }
     if (const char* value = std::getenv("SOFTHCA_MEMLOCK")) {

@@ -47,6 +47,10 @@ extern "C" void softhca_counters(struct softhca_counters* counters)
     counters->system_calls = move_system_calls();
     counters->queue_pairs = process->queue_pairs_created.load();
     counters->queue_pairs_destroyed = process->queue_pairs_destroyed.load();
+    counters->thread_domain_queues = process->thread_domain_queues.load();
+    counters->single_threaded_cqs = process->single_threaded_cqs.load();
+    counters->batches = process->batches.load();
+    counters->extended_completions = process->extended_completions.load();
     // A destroyed QP leaves its counts behind; the next one of its index goes on with them.
     for (std::uint32_t index = 0; index < process->qp_indices.used(); ++index) {
         QpShared& qp = process->arena().qp(index);
@@ -81,6 +85,10 @@ void softhca::print_counters()
         {"deregistrations", counters.deregistrations},
         {"system_calls", counters.system_calls},
         {"queue_pairs", counters.queue_pairs},
+        {"thread_domain_queues", counters.thread_domain_queues},
+        {"single_threaded_cqs", counters.single_threaded_cqs},
+        {"batches", counters.batches},
+        {"extended_completions", counters.extended_completions},
     };
     std::fputs("softhca", stderr);
     for (const auto& field : fields) {

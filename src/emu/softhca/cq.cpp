@@ -138,7 +138,13 @@ std::uint64_t earliest(Arena& arena, const CqShared& cq, std::uint64_t end, bool
 int poll_cq(ibv_cq* base, int count, ibv_wc* wc)
 {
     Cq& cq = object_of<Cq>(base);
-    Process& self = *context_of(base->context).process;
+    const OneThreadGuard one_thread(cq.one_thread, "CQ");
+    return take_completions(cq, count, wc);
+}
+
+int take_completions(Cq& cq, int count, ibv_wc* wc)
+{
+    Process& self = *context_of(cq.base.context).process;
     Arena& arena = self.arena();
     CqShared& shared = arena.cq(cq.index);
     if (cq.is_deferring.load(std::memory_order_relaxed)) {
@@ -224,6 +230,7 @@ int req_notify_cq(ibv_cq* base, int solicited_only)
 {
     Cq& cq = object_of<Cq>(base);
     Process& self = *context_of(base->context).process;
+    const OneThreadGuard one_thread(cq.one_thread, "CQ");
     CqShared& shared = self.arena().cq(cq.index);
     retire_deferred(self, cq, true);
     PipeRef channel{};
@@ -285,6 +292,7 @@ void report_overrun(Process& self, Arena& owner, std::uint32_t index)
 
 void purge_cq(Process& self, Cq& object, std::uint32_t qp_index)
 {
+    const OneThreadGuard one_thread(object.one_thread, "CQ");
     Arena& arena = self.arena();
     CqShared& cq = arena.cq(object.index);
     const std::lock_guard<PrivateLock> consumer(object.poll_lock);

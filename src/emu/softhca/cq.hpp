@@ -121,6 +121,9 @@ void push_cqe(Process& self, Arena& owner, std::uint32_t index, bool solicited, 
     }
 }
 
+// ibv_poll_cq, by whoever may poll.
+int take_completions(Cq& cq, int count, ibv_wc* wc);
+
 // Removes the entries of a QP that is destroyed or reset from a CQ of this process. The QP's
 // receive queue gets back what they hold.
 void purge_cq(Process& self, Cq& cq, std::uint32_t qp_index);

@@ -2,7 +2,7 @@
 //
 // Extended completion queues: one completion at a time is polled and its fields are read by
 // functions.
-#include "emu/softhca/objects.hpp"
+#include "emu/softhca/cq.hpp"
 #include "emu/softhca/ops.hpp"
 
 namespace softhca {
@@ -11,12 +11,21 @@ namespace {
 // Polls the next completion into the queue; 0 or ENOENT.
 int take(Cq& cq)
 {
-    if (poll_cq(&cq.base, 1, &cq.current) == 0) {
+    if (take_completions(cq, 1, &cq.current) == 0) {
         return ENOENT;
     }
+    context_of(cq.base.context)
+        .process->extended_completions.fetch_add(1, std::memory_order_relaxed);
     cq.extended.status = cq.current.status;
     cq.extended.wr_id = cq.current.wr_id;
     return 0;
+}
+
+void end_poll(ibv_cq_ex* extended)
+{
+    Cq& cq = object_of<Cq>(extended);
+    cq.current_lock.unlock();
+    cq.one_thread.leave();
 }
 
 int start_poll(ibv_cq_ex* extended, ibv_poll_cq_attr* attributes)
@@ -25,10 +34,11 @@ int start_poll(ibv_cq_ex* extended, ibv_poll_cq_attr* attributes)
         return EINVAL;
     }
     Cq& cq = object_of<Cq>(extended);
+    cq.one_thread.enter("CQ");
     cq.current_lock.lock(); // until end_poll, which is called only if there is a completion
     const int error = take(cq);
     if (error != 0) {
-        cq.current_lock.unlock();
+        end_poll(extended);
     }
     return error;
 }
@@ -36,11 +46,6 @@ int start_poll(ibv_cq_ex* extended, ibv_poll_cq_attr* attributes)
 int next_poll(ibv_cq_ex* extended)
 {
     return take(object_of<Cq>(extended));
-}
-
-void end_poll(ibv_cq_ex* extended)
-{
-    object_of<Cq>(extended).current_lock.unlock();
 }
 
 // A function that reads one field of the current completion.
@@ -87,6 +92,10 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init)
     if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
         object.parent_domain = &object_of<Pd>(init->parent_domain);
         object.parent_domain->children.fetch_add(1);
+    }
+    if (has_flags && (init->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0) {
+        object.one_thread.promise();
+        context_of(context).process->single_threaded_cqs.fetch_add(1);
     }
     ibv_cq_ex& extended = object.extended;
     extended.start_poll = start_poll;

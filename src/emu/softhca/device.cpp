@@ -190,11 +190,15 @@ ibv_context* open(ibv_device* device)
     verbs_context& verbs = context->verbs;
     verbs.query_port = query_port;
     verbs.query_device_ex = query_device_ex;
-    verbs.create_cq_ex = create_cq_ex;
     verbs.create_qp_ex = create_qp_ex;
-    verbs.alloc_td = alloc_td;
-    verbs.dealloc_td = dealloc_td;
-    verbs.alloc_parent_domain = alloc_parent_domain;
+    if (config().extended_cq) {
+        verbs.create_cq_ex = create_cq_ex;
+    }
+    if (config().thread_domain) {
+        verbs.alloc_td = alloc_td;
+        verbs.dealloc_td = dealloc_td;
+        verbs.alloc_parent_domain = alloc_parent_domain;
+    }
     verbs.sz = sizeof verbs;
     ibv_context& base = verbs.context;
     base.device = device;

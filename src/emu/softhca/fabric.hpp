@@ -139,6 +139,9 @@ class Process {
     Registrations registrations;
     std::atomic<std::uint64_t> queue_pairs_created{0}, queue_pairs_destroyed{0};
     std::atomic<std::uint64_t> completions{0}; // polled
+    // Made for one thread at a time, and what was done by the extended interfaces.
+    std::atomic<std::uint64_t> thread_domain_queues{0}, single_threaded_cqs{0};
+    std::atomic<std::uint64_t> batches{0}, extended_completions{0};
     IndexPool mr_indices{kMaxMrs}, cq_indices{kMaxCqs}, qp_indices{kMaxQps}, srq_indices{kMaxSrqs},
         context_indices{kMaxContexts};
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "emu/softhca/fabric.hpp"
+#include "emu/softhca/one_thread.hpp"
 #include "emu/softhca/verbs_abi.hpp"
 
 #include <atomic>
@@ -52,6 +53,7 @@ struct Pd {
     ibv_td* thread = nullptr;
 
     bool is_parent_domain() const { return protection != nullptr; }
+    bool is_for_one_thread() const { return thread != nullptr; }
 };
 
 struct Mr {
@@ -74,6 +76,7 @@ struct Cq {
     PrivateLock current_lock; // of the completion being read through the extended CQ
     ibv_wc current;
     Pd* parent_domain = nullptr;
+    OneThread one_thread;
     std::uint32_t index;
     std::size_t ring_bytes;
     PrivateLock poll_lock;
@@ -101,6 +104,7 @@ struct Srq {
     ibv_srq base;
     RecvQueue queue;
     std::uint32_t pd;
+    OneThread one_thread;
     std::uint32_t events_delivered = 0;
     std::atomic<unsigned> children{0};
     std::mutex mutex;                    // of attached
@@ -122,6 +126,7 @@ struct Qp {
         ibv_qp base;
     };
     WrBatch batch;
+    OneThread one_thread;
     std::uint32_t index;
     RecvQueue queue; // its own, unless an SRQ serves
     std::uint64_t sq_offset = 0;

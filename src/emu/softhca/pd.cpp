@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Protection domains, thread domains, and parent domains, which join one of each: a thread domain
-// promises that its objects are not used concurrently, of which no use is made here.
+// promises that its objects are not used concurrently, which is checked here.
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/ops.hpp"
 

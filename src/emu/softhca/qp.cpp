@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace softhca {
@@ -131,6 +132,10 @@ void apply(Qp& qp, QpShared& shared, const ibv_qp_attr& from, int mask)
 void reset(Process& self, Qp& qp, QpShared& shared)
 {
     {
+        std::optional<OneThreadGuard> one_thread;
+        if (qp.srq != nullptr) {
+            one_thread.emplace(qp.srq->one_thread, "SRQ");
+        }
         const SharedGuard guard(self.arena().recv_queue(shared.recv_queue).lock, self.token());
         shared.state.store(IBV_QPS_RESET);
         ++shared.epoch;
@@ -278,6 +283,10 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
     pthread_cond_init(&qp->base.cond, nullptr);
     set_qp(index, qp.get());
     self.queue_pairs_created.fetch_add(1);
+    if (object_of<Pd>(pd).is_for_one_thread()) {
+        qp->one_thread.promise();
+        self.thread_domain_queues.fetch_add(1);
+    }
     return &qp.release()->base;
 }
 
@@ -307,6 +316,7 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* extended)
 
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad)
 {
+    const OneThreadGuard one_thread(object_of<Qp>(qp).one_thread, "QP");
     return post_send_list(*context_of(qp->context).process, object_of<Qp>(qp), wr, bad);
 }
 
@@ -347,6 +357,7 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask)
         return EINVAL;
     }
     Qp& qp = object_of<Qp>(base);
+    const OneThreadGuard one_thread(qp.one_thread, "QP");
     Process& self = *context_of(base->context).process;
     QpShared& shared = self.arena().qp(qp.index);
     modify_slowly(shared.device);
@@ -448,6 +459,7 @@ int ibv_destroy_qp(ibv_qp* base)
     if (base->qp_type == IBV_QPT_UD && is_attached(self, base->qp_num)) {
         return EBUSY;
     }
+    qp.one_thread.enter("QP");
     self.release_qp_number(base->qp_num);
     {
         const SharedGuard guard(shared.lock, self.token());

@@ -2,6 +2,7 @@
 //
 // The ibv_wr_* functions: what is called between ibv_wr_start and ibv_wr_complete collects work
 // requests, which are then posted together or not at all.
+#include "emu/softhca/config.hpp"
 #include "emu/softhca/engine.hpp"
 #include "emu/softhca/ops.hpp"
 
@@ -174,16 +175,19 @@ void wr_set_inline_data(ibv_qp_ex* qp, void* address, std::size_t length)
 
 void wr_start(ibv_qp_ex* qp)
 {
+    object_of<Qp>(qp).one_thread.enter("QP");
     batch_of(qp).mutex.lock(); // until the end, so that threads may share the QP
 }
 
-void finish(WrBatch& batch)
+void finish(ibv_qp_ex* qp)
 {
+    WrBatch& batch = batch_of(qp);
     batch.requests.clear();
     batch.sges.clear();
     batch.inline_data.clear();
     batch.error = 0;
     batch.mutex.unlock();
+    object_of<Qp>(qp).one_thread.leave();
 }
 
 int wr_complete(ibv_qp_ex* extended)
@@ -205,13 +209,14 @@ int wr_complete(ibv_qp_ex* extended)
         error = post_send_list(*context_of(qp.base.context).process, qp, batch.requests.data(),
                                &bad, true);
     }
-    finish(batch);
+    context_of(qp.base.context).process->batches.fetch_add(1, std::memory_order_relaxed);
+    finish(extended);
     return error;
 }
 
 void wr_abort(ibv_qp_ex* qp)
 {
-    finish(batch_of(qp));
+    finish(qp);
 }
 
 } // namespace
@@ -224,7 +229,7 @@ bool are_send_ops_known(ibv_qp_type type, std::uint64_t ops)
                                  IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
                                  IBV_QP_EX_WITH_BIND_MW;
-    return (ops & ~(type == IBV_QPT_UD ? ud : rc)) == 0;
+    return config().wr_functions && (ops & ~(type == IBV_QPT_UD ? ud : rc)) == 0;
 }
 
 void set_send_ops(ibv_qp_ex& qp)

@@ -33,6 +33,12 @@ struct softhca_counters {
     uint64_t system_calls;        /* made by this process to move payload between processes */
     uint64_t queue_pairs;         /* created */
     uint64_t queue_pairs_destroyed;
+    uint64_t thread_domain_queues;/* queue pairs and shared receive queues created in a thread
+                                     domain */
+    uint64_t single_threaded_cqs; /* completion queues created with
+                                     IBV_CREATE_CQ_ATTR_SINGLE_THREADED */
+    uint64_t batches;             /* of the doorbells: calls of ibv_wr_complete */
+    uint64_t extended_completions;/* of the completions: polled by ibv_start_poll, ibv_next_poll */
 };
 
 /* Any thread, any time; every field is filled in, all zero before a device was opened. */

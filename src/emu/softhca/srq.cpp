@@ -11,6 +11,7 @@ namespace softhca {
 int post_srq_recv(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad)
 {
     Srq& srq = object_of<Srq>(base);
+    const OneThreadGuard one_thread(srq.one_thread, "SRQ");
     Process& self = *context_of(base->context).process;
     bool waiting = false;
     const int error = post_recv_list(self, srq.queue.index, wr, bad, waiting);
@@ -58,6 +59,10 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes)
     pthread_mutex_init(&srq->base.mutex, nullptr);
     pthread_cond_init(&srq->base.cond, nullptr);
     object_of<Pd>(pd).children.fetch_add(1);
+    if (object_of<Pd>(pd).is_for_one_thread()) {
+        srq->one_thread.promise();
+        self.thread_domain_queues.fetch_add(1);
+    }
     set_srq(index, srq.get());
     return &srq.release()->base;
 }
