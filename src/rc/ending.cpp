@@ -25,15 +25,16 @@ void EndingQueuePairs::end(verbs::QueuePair qp)
 void EndingQueuePairs::last_wqe_reached(ibv_qp* qp)
 {
     if (auto found = ending_.find(qp); found != ending_.end()) {
-        reached(found->second);
+        reached(found);
     }
 }
 
-void EndingQueuePairs::reached(Ending& ending)
+void EndingQueuePairs::reached(Endings::iterator ending)
 {
-    if (!std::exchange(ending.reached, true)) {
-        drain_(ending.qp.get());
-    }
+    verbs::QueuePair qp = std::move(ending->second.qp);
+    ending_.erase(ending);
+    ++draining_;
+    drain_(std::move(qp));
 }
 
 void EndingQueuePairs::expire()
@@ -43,14 +44,9 @@ void EndingQueuePairs::expire()
         // Another one may have the address of one that is gone.
         if (auto found = ending_.find(qp);
             found != ending_.end() && found->second.deadline == deadline) {
-            reached(found->second);
+            reached(found);
         }
     }
-}
-
-void EndingQueuePairs::destroy(ibv_qp* qp)
-{
-    ending_.erase(qp);
 }
 
 } // namespace gdr::rc

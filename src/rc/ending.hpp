@@ -3,7 +3,8 @@
 // The end of queue pairs that receive from the interface's SRQ. Such a one is moved to the error
 // state and destroyed only when the HCA has said that it uses no more receives, and the interface
 // has taken its last completions: what was received is delivered, what broke off gives its receive
-// back.
+// back. It is the interface's thread that destroys it, which so is the only one to touch its
+// completion queue.
 #pragma once
 
 #include "verbs/queue_pair.hpp"
@@ -20,9 +21,12 @@ class EndingQueuePairs {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // drain: the completions of this queue pair are all in the CQ. When they have been polled,
-    // destroy() is to be called. Runs in the caller of the functions below.
-    explicit EndingQueuePairs(std::function<void(ibv_qp*)> drain) : drain_(std::move(drain)) {}
+    // drain: the completions of this queue pair are all in the CQ. It is to be destroyed when they
+    // have been polled, and gone() called. Runs in the caller of the functions below.
+    explicit EndingQueuePairs(std::function<void(verbs::QueuePair)> drain)
+        : drain_(std::move(drain))
+    {
+    }
 
     void end(verbs::QueuePair qp);
 
@@ -32,9 +36,9 @@ class EndingQueuePairs {
     // HCAs that do not say it have to be believed after a while.
     void expire();
 
-    void destroy(ibv_qp* qp);
+    void gone() { --draining_; } // one of those that were to be drained
 
-    size_t size() const { return ending_.size(); }
+    size_t size() const { return ending_.size() + draining_; }
     Clock::time_point next() const // when expire() has something to do
     {
         return deadlines_.empty() ? Clock::time_point::max() : deadlines_.front().first;
@@ -44,13 +48,14 @@ class EndingQueuePairs {
     struct Ending {
         verbs::QueuePair qp;
         Clock::time_point deadline;
-        bool reached = false;
     };
+    using Endings = std::unordered_map<ibv_qp*, Ending>;
 
-    void reached(Ending& ending);
+    void reached(Endings::iterator ending);
 
-    const std::function<void(ibv_qp*)> drain_;
-    std::unordered_map<ibv_qp*, Ending> ending_;
+    const std::function<void(verbs::QueuePair)> drain_;
+    Endings ending_;
+    size_t draining_ = 0;
     std::deque<std::pair<Clock::time_point, ibv_qp*>> deadlines_;
 };
 

@@ -23,8 +23,8 @@ Endpoint::Endpoint(Iface& interface, const DeviceAddress& device, const IfaceAdd
     capabilities.max_send_wr = interface.tx_queue_length + 1;
     capabilities.max_send_sge = interface.max_iov + 1;
     capabilities.max_inline_data = interface.max_inline;
-    owned_qp = verbs::create_rc(interface.domain.pd(), interface.cq, interface.receives->srq(),
-                                interface.path, &capabilities);
+    owned_qp = verbs::create_rc(interface.provider->pd(), interface.cq, interface.receives->srq(),
+                                interface.path, &capabilities, interface.provider->posting());
     qp = owned_qp.get();
     if (abi::init_ep(this, &interface) != UCS_OK) {
         throw std::runtime_error("UCX could not initialise an endpoint");
@@ -60,7 +60,7 @@ void Endpoint::on_connected()
 
 ucs_status_t Endpoint::post_refused(int error)
 {
-    gdr_log(error, "ibv_post_send on %s failed: %s", iface().device.name().c_str(),
+    gdr_log(error, "posting on %s failed: %s", iface().device.name().c_str(),
             verbs::errno_text(error).c_str());
     signalled = not_after(signalled, posted) ? signalled : posted;
     fail(UCS_ERR_IO_ERROR);
@@ -92,7 +92,9 @@ void Endpoint::fail(ucs_status_t status)
 
 void Endpoint::abandon(ucs_status_t status)
 {
-    verbs::to_reset(qp);
+    if (connected) { // else the asynchronous thread may be about to connect it
+        verbs::to_reset(qp);
+    }
     connected = false; // nothing is posted any more, not to learn what completed either
     signalled = posted;
     fail(status);

@@ -150,7 +150,7 @@ struct Endpoint : abi::Ep {
             signal(wr, number);
         }
         ibv_send_wr* refused;
-        if (int error = ibv_post_send(qp, &wr, &refused); error != 0) [[unlikely]] {
+        if (int error = interface.post_send(qp, &wr, &refused); error != 0) [[unlikely]] {
             return post_refused(error);
         }
         posted = number;

@@ -58,9 +58,9 @@ uint8_t rnr_timer(double seconds)
 Handshake::Handshake(const HandshakeSetup& setup, std::atomic<bool>& attention, int wakeup_fd)
     : setup_(setup), attention_(attention), wakeup_fd_(wakeup_fd),
       channel_(setup.context, setup.pd, setup.path, setup.iface.handshake_qkey, tasks_),
-      ending_([this](ibv_qp* qp) {
+      ending_([this](verbs::QueuePair qp) {
           HandshakeEvent event{HandshakeEvent::Kind::ending};
-          event.qp = qp;
+          event.ended = std::move(qp);
           publish(std::move(event));
       }),
       timer_fd_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
@@ -144,9 +144,9 @@ std::vector<HandshakeEvent> Handshake::take_events()
     return std::exchange(events_, {});
 }
 
-void Handshake::drained(ibv_qp* qp)
+void Handshake::gone()
 {
-    tasks_.post([this, qp] { ending_.destroy(qp); });
+    tasks_.post([this] { ending_.gone(); });
 }
 
 void Handshake::publish(HandshakeEvent event)
@@ -443,6 +443,7 @@ const Acceptor* Handshake::accept(const Packet& packet)
     const char* step;
     if (int error = connect_qp(acceptor.qp.get(), packet.device, packet, acceptor.psn, &step);
         error != 0) {
+        ending_.end(std::move(acceptor.qp));
         refuse(packet, RejectReason::no_resources,
                std::string("ibv_modify_qp to ") + step + ": " + verbs::errno_text(error));
         return nullptr;

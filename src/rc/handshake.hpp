@@ -1,10 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Connecting to an interface: an endpoint's queue pair is paired with a queue pair that the other
-// interface makes for it, by request and reply over the UD channel. All of it, every call of the
-// kernel with it, is done in UCX's asynchronous thread, so a peer that computes and does not poll
-// is connected too, and no other thread waits. The interface's thread learns the outcome from
-// take_events().
+// interface makes for it, by request and reply over the UD channel. All of it, with every call of
+// the kernel that waits for the network, is done in UCX's asynchronous thread, so a peer that
+// computes and does not poll is connected too, and no other thread waits. The interface's thread
+// learns the outcome from take_events().
 #pragma once
 
 #include "rc/acceptors.hpp"
@@ -33,7 +33,7 @@ struct HandshakeEvent {
         connected, // connection
         failed,    // connection, status, reason
         accepted,  // acceptor, qp: receives from now on
-        ending,    // qp: call Handshake::drained() when the CQ has been polled
+        ending,    // ended: destroy it when the CQ has been polled, and call Handshake::gone()
     };
     Kind kind;
     uint64_t connection = 0;
@@ -41,6 +41,7 @@ struct HandshakeEvent {
     std::string reason{};
     AcceptorName acceptor{};
     ibv_qp* qp = nullptr;
+    verbs::QueuePair ended{};
 };
 
 // What the handshake needs to know of the interface it serves.
@@ -91,7 +92,7 @@ class Handshake {
     void give_up();
 
     std::vector<HandshakeEvent> take_events();
-    void drained(ibv_qp* qp);
+    void gone();
 
   private:
     using Clock = std::chrono::steady_clock;

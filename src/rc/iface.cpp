@@ -32,7 +32,8 @@ namespace {
 
 constexpr size_t kLargestMessage = size_t{1} << 30;
 constexpr size_t kDefaultAlignment = 64; // a cache line
-constexpr unsigned kSendRoom = 4096;     // work requests of all endpoints that may be outstanding
+constexpr unsigned kSendRoom =
+    3072; // work requests of all endpoints that may be outstanding, at least
 constexpr uint16_t kDefaultPkey = 0xffff;
 constexpr uint16_t kPkeyMask = 0x7fff;
 constexpr uint8_t kHopLimit = 64;
@@ -499,22 +500,27 @@ void Iface::open_queues(const uct_iface_params_t* params)
         size_t pieces = std::min<size_t>(buffers->available(), tx_queue_length) / 4;
         max_zcopy = std::min(max_zcopy, segment_size * pieces);
     }
-    receives.emplace(pd, settings.rx_queue_length, segment_size, headroom, alignment, align_offset);
+    provider.emplace(pd, settings, device_name(device, port));
+    receives.emplace(provider->pd(), settings.rx_queue_length, segment_size, headroom, alignment,
+                     align_offset);
 
-    unsigned room = std::max(kSendRoom, tx_queue_length);
-    room = std::min(room, static_cast<unsigned>(limits.max_cqe) - receives->length() - kGrantRoom);
-    unsigned entries = room + kGrantRoom + receives->length();
-    owned_cq.reset(
-        ibv_create_cq(device.context(), static_cast<int>(entries), nullptr, channel.get(), 0));
-    if (!owned_cq) {
-        throw verbs::Error("ibv_create_cq(" + std::to_string(entries) + ")", errno);
-    }
+    // Every receive and work request that is outstanding has its entry. Libraries round up to a
+    // power of two, most after adding one: all that comes of it is used.
+    const unsigned others = receives->length() + kGrantRoom;
+    unsigned entries = std::bit_ceil(others + std::max(kSendRoom, tx_queue_length) + 1) - 1;
+    entries = std::min(entries, static_cast<unsigned>(limits.max_cqe));
+    const unsigned room = entries - others;
+    owned_cq = provider->create_cq(entries, channel.get());
     cq = owned_cq.get();
+    poll_cq = provider->poll_cq();
     tx_available = static_cast<int>(room);
     tx_scarce = tx_available / 2;
 
     // How much fits into a work request is only known from a queue pair.
-    max_inline = find_max_inline(static_cast<uint32_t>(settings.max_inline));
+    provider->choose_posting([this](verbs::Posting posting) {
+        max_inline = find_max_inline(static_cast<uint32_t>(settings.max_inline), posting);
+    });
+    post_send = provider->post_send();
 
     wakeup_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     event_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -542,7 +548,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
                        attention, wakeup_fd, handshake->ending());
 }
 
-uint32_t Iface::find_max_inline(uint32_t wanted)
+uint32_t Iface::find_max_inline(uint32_t wanted, verbs::Posting posting)
 {
     for (;; wanted /= 2) {
         ibv_qp_cap capabilities{};
@@ -550,7 +556,7 @@ uint32_t Iface::find_max_inline(uint32_t wanted)
         capabilities.max_send_sge = max_iov + 1;
         capabilities.max_inline_data = wanted;
         try {
-            verbs::create_rc(domain.pd(), cq, receives->srq(), path, &capabilities);
+            verbs::create_rc(provider->pd(), cq, receives->srq(), path, &capabilities, posting);
             return capabilities.max_inline_data;
         } catch (const verbs::Error&) {
             if (wanted / 2 < kSmallestInline) {

@@ -8,6 +8,7 @@
 #include "rc/handshake.hpp"
 #include "rc/memory_collector.hpp"
 #include "rc/port_events.hpp"
+#include "rc/provider.hpp"
 #include "rc/read_modify_write.hpp"
 #include "rc/receive_queue.hpp"
 #include "rc/send_buffers.hpp"
@@ -58,7 +59,7 @@ inline constexpr uint64_t kAcceptorBit = uint64_t{1} << 62;
 inline constexpr unsigned kSlotBits = 20;
 inline constexpr unsigned kGenerationBits = 26;
 
-inline constexpr unsigned kMaxSge = 16;
+inline constexpr unsigned kMaxSge = 5;      // they make the entries of a send queue longer
 inline constexpr size_t kMaxHeader = 256;   // of a zero-copy active message
 inline constexpr unsigned kGrantRoom = 128; // of the completion queue, for window grants alone
 
@@ -107,7 +108,10 @@ struct Iface : abi::Iface {
     uint32_t half_window_mask;
     uint32_t segment_size;
     ibv_cq* cq = nullptr;
+    verbs::PollCq poll_cq = nullptr;     // of cq
+    verbs::PostSend post_send = nullptr; // to endpoints' queue pairs
     ShortRequests short_requests;
+    std::optional<Provider> provider; // gone after what is made with it
     std::optional<SendBuffers> buffers;
     std::optional<ReceiveQueue> receives;
     std::optional<WordsUnderWay> words; // of emulated atomics
@@ -185,7 +189,7 @@ struct Iface : abi::Iface {
 
   private:
     void open_queues(const uct_iface_params_t* params);
-    uint32_t find_max_inline(uint32_t wanted);
+    uint32_t find_max_inline(uint32_t wanted, verbs::Posting posting);
     void close_events();
     void choose_path();
     void flush_rdma_writes();
@@ -199,12 +203,12 @@ struct Iface : abi::Iface {
     void handle_acceptor_send(const ibv_wc& wc);
     unsigned handle_attention();
     unsigned take_handshake_events();
-    void handle_event(const HandshakeEvent& event);
+    void handle_event(HandshakeEvent& event);
     void grant(Granter& granter);
     void grant_next();
     Granter* find_granter(uint32_t qpn);
     void forget_granter(uint32_t qpn);
-    void handle_ending(ibv_qp* qp);
+    void handle_ending(verbs::QueuePair qp);
     void dispatch_pending();
     unsigned report_failures();
     void finish_closing();

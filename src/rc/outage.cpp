@@ -28,7 +28,7 @@ unsigned Iface::look_at_port()
     const std::chrono::duration<double> patience(kPatience * retries_last(settings));
     // What the HCA has ended is not forgotten, however late it is polled.
     unsigned count = 0;
-    for (ibv_wc wc; ibv_poll_cq(cq, 1, &wc) > 0; ++count) {
+    for (ibv_wc wc; poll_cq(cq, 1, &wc) > 0; ++count) {
         handle(wc);
     }
     receives->refill();

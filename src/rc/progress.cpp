@@ -122,7 +122,7 @@ unsigned Iface::progress()
         }
     }
     ibv_wc completions[kPollBatch];
-    int polled = ibv_poll_cq(cq, kPollBatch, completions);
+    int polled = poll_cq(cq, kPollBatch, completions);
     if (polled <= 0) {
         return count;
     }
@@ -328,13 +328,13 @@ unsigned Iface::handle_attention()
 unsigned Iface::take_handshake_events()
 {
     std::vector<HandshakeEvent> events = handshake->take_events();
-    for (const HandshakeEvent& event : events) {
+    for (HandshakeEvent& event : events) {
         handle_event(event);
     }
     return static_cast<unsigned>(events.size());
 }
 
-void Iface::handle_event(const HandshakeEvent& event)
+void Iface::handle_event(HandshakeEvent& event)
 {
     switch (event.kind) {
     case HandshakeEvent::Kind::connected:
@@ -356,25 +356,26 @@ void Iface::handle_event(const HandshakeEvent& event)
         granters.insert_or_assign(event.qp->qp_num, Granter{event.qp, event.acceptor});
         break;
     case HandshakeEvent::Kind::ending:
-        handle_ending(event.qp);
+        handle_ending(std::move(event.ended));
         break;
     }
 }
 
 // No more receives are used by the queue pair: what it received is in the CQ. The HCA's library
 // would drop that with the queue pair.
-void Iface::handle_ending(ibv_qp* qp)
+void Iface::handle_ending(verbs::QueuePair qp)
 {
     save_completions();
     forget_granter(qp->qp_num);
-    handshake->drained(qp);
+    qp.reset();
+    handshake->gone();
 }
 
 // ---- endpoints that end
 void Iface::save_completions()
 {
     ibv_wc wc;
-    while (ibv_poll_cq(cq, 1, &wc) > 0) {
+    while (poll_cq(cq, 1, &wc) > 0) {
         backlog.push_back(wc);
         attention.store(true, std::memory_order_relaxed);
     }
@@ -444,7 +445,7 @@ ucs_status_t Iface::arm()
     }
     // What came before the notification was asked for raises no event.
     ibv_wc wc;
-    if (ibv_poll_cq(cq, 1, &wc) > 0) {
+    if (poll_cq(cq, 1, &wc) > 0) {
         backlog.push_back(wc);
         attention.store(true, std::memory_order_relaxed);
     }
@@ -455,7 +456,7 @@ ucs_status_t Iface::wait_for(const Endpoint& ep, uint16_t number)
 {
     for (;;) {
         ibv_wc wc;
-        if (ibv_poll_cq(cq, 1, &wc) <= 0) {
+        if (poll_cq(cq, 1, &wc) <= 0) {
             if (port_watch->broken()) {
                 return UCS_ERR_IO_ERROR;
             }

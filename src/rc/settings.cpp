@@ -183,6 +183,21 @@ const abi::OptionTable& iface_options()
              "Path MTU in bytes: 256, 512, 1024, 2048 or 4096. auto: the smaller of both ports' "
              "MTUs.",
              offsetof(Settings, path_mtu), OptionType::auto_ulong},
+            {"THREAD_DOMAIN", "try",
+             "Make the queues that one thread at a time uses in a thread domain, where the HCA's "
+             "library\n"
+             "takes no locks for them. try: where it offers that.",
+             offsetof(Settings, thread_domain), OptionType::ternary},
+            {"SINGLE_THREADED_CQ", "no",
+             "Make the completion queue for a single thread, and poll it without a lock, by "
+             "functions that\n"
+             "read one field each. try: where the HCA's library offers that.",
+             offsetof(Settings, single_threaded_cq), OptionType::ternary},
+            {"WR_FUNCTIONS", "no",
+             "Post work requests by the ibv_wr_* functions, to send queues that have room for the "
+             "operations\n"
+             "in use alone. try: where the HCA's library offers them.",
+             offsetof(Settings, wr_functions), OptionType::ternary},
         },
         sizeof(Settings),
     };

@@ -33,6 +33,9 @@ struct Settings {
     unsigned service_level;
     unsigned long pkey;     // value, 15 bits; abi::kAuto: the first of the table
     unsigned long path_mtu; // bytes; abi::kAuto: as large as both ports allow
+    abi::Ternary thread_domain;
+    abi::Ternary single_threaded_cq;
+    abi::Ternary wr_functions;
 };
 
 const abi::OptionTable& iface_options();

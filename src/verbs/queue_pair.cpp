@@ -4,6 +4,7 @@
 #include "verbs/queue_pair.hpp"
 
 #include "verbs/error.hpp"
+#include "verbs/posting.hpp"
 
 #include <cerrno>
 #include <string>
@@ -13,22 +14,34 @@ namespace {
 
 constexpr uint32_t kUdPsn = 0;
 
-QueuePair create(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, ibv_qp_type type, ibv_qp_cap* capabilities)
+QueuePair create(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, ibv_qp_type type, ibv_qp_cap* capabilities,
+                 Posting posting)
 {
-    ibv_qp_init_attr init{};
+    const bool by_functions = posting == Posting::by_functions;
+    ibv_qp_init_attr_ex init{};
     init.send_cq = cq;
     init.recv_cq = cq;
     init.srq = srq;
     init.cap = *capabilities;
     init.qp_type = type;
     init.sq_sig_all = 0;
-    QueuePair qp(ibv_create_qp(pd, &init));
+    init.pd = pd;
+    init.comp_mask = IBV_QP_INIT_ATTR_PD;
+    if (by_functions) {
+        init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+        init.send_ops_flags = kSendOperations;
+    }
+    QueuePair qp(ibv_create_qp_ex(pd->context, &init));
     if (!qp) {
         throw Error("ibv_create_qp(" + std::string(type == IBV_QPT_RC ? "RC" : "UD") +
-                        ", max_send_wr " + std::to_string(capabilities->max_send_wr) +
-                        ", max_inline_data " + std::to_string(capabilities->max_inline_data) +
-                        ") on " + ibv_get_device_name(pd->context->device),
+                        (by_functions ? ", for ibv_wr_*" : "") + ", max_send_wr " +
+                        std::to_string(capabilities->max_send_wr) + ", max_inline_data " +
+                        std::to_string(capabilities->max_inline_data) + ") on " +
+                        ibv_get_device_name(pd->context->device),
                     errno);
+    }
+    if (by_functions && static_cast<void*>(ibv_qp_to_qp_ex(qp.get())) != qp.get()) {
+        throw Error("ibv_qp_to_qp_ex", EOPNOTSUPP); // post_by_functions() does without it
     }
     *capabilities = init.cap;
     return qp;
@@ -78,9 +91,9 @@ ibv_ah_attr address_vector(const Path& path, const Destination& destination)
 }
 
 QueuePair create_rc(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, const Path& path,
-                    ibv_qp_cap* capabilities)
+                    ibv_qp_cap* capabilities, Posting posting)
 {
-    QueuePair qp = create(pd, cq, srq, IBV_QPT_RC, capabilities);
+    QueuePair qp = create(pd, cq, srq, IBV_QPT_RC, capabilities, posting);
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;
     attributes.pkey_index = path.pkey_index;
@@ -128,7 +141,7 @@ int connect_rc(ibv_qp* qp, const Path& path, const Destination& destination, con
 QueuePair create_ud(ibv_pd* pd, ibv_cq* cq, const Path& path, uint32_t qkey,
                     ibv_qp_cap* capabilities)
 {
-    QueuePair qp = create(pd, cq, nullptr, IBV_QPT_UD, capabilities);
+    QueuePair qp = create(pd, cq, nullptr, IBV_QPT_UD, capabilities, Posting::by_lists);
     start_ud(qp.get(), path, qkey);
     return qp;
 }

@@ -39,10 +39,13 @@ struct RcAttributes {
     uint8_t min_rnr_timer;
 };
 
+// How work requests are posted to a queue pair (posting.hpp).
+enum class Posting { by_lists, by_functions };
+
 // In state INIT, remote write, read and atomic allowed. capabilities: asked for, then as granted.
 // Throws Error.
 QueuePair create_rc(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, const Path& path,
-                    ibv_qp_cap* capabilities);
+                    ibv_qp_cap* capabilities, Posting posting = Posting::by_lists);
 
 // INIT to RTS. Returns 0 or an errno; failed, if not NULL, names the step.
 int connect_rc(ibv_qp* qp, const Path& path, const Destination& destination,

@@ -40,7 +40,15 @@ class Ending : public testing::Test {
         init.attr.max_wr = init.attr.max_sge = 1;
         return ibv_create_srq(pd_.get(), &init);
     }
-    long times_drained(ibv_qp* qp) const { return std::ranges::count(drained, qp); }
+    long times_drained(const ibv_qp* qp) const
+    {
+        return std::ranges::count(drained, qp, &verbs::QueuePair::get);
+    }
+    void destroy_drained()
+    {
+        drained.clear();
+        ending.gone();
+    }
     static void sleep_until(EndingQueuePairs::Clock::time_point time)
     {
         ASSERT_LE(time, EndingQueuePairs::Clock::now() + std::chrono::seconds(5));
@@ -51,8 +59,8 @@ class Ending : public testing::Test {
     const verbs::ProtectionDomain pd_{ibv_alloc_pd(device_.context())};
     const verbs::CompletionQueue cq_{ibv_create_cq(device_.context(), 16, nullptr, nullptr, 0)};
     const verbs::SharedReceiveQueue srq_{make_srq()};
-    std::vector<ibv_qp*> drained;
-    EndingQueuePairs ending{[this](ibv_qp* qp) { drained.push_back(qp); }};
+    std::vector<verbs::QueuePair> drained;
+    EndingQueuePairs ending{[this](verbs::QueuePair qp) { drained.push_back(std::move(qp)); }};
 };
 
 TEST_F(Ending, StopsReceiving)
@@ -63,7 +71,6 @@ TEST_F(Ending, StopsReceiving)
     EXPECT_EQ(state(qp), IBV_QPS_ERR);
     EXPECT_EQ(ending.size(), 1u);
     EXPECT_TRUE(drained.empty()) << "the HCA may still use receives";
-    ending.destroy(qp);
 }
 
 TEST_F(Ending, DrainsOnceWhenTheHcaSaysSo)
@@ -82,11 +89,12 @@ TEST_F(Ending, DrainsOnceWhenTheHcaSaysSo)
 
     const uint64_t before = hca_counters().queue_pairs_destroyed;
     EXPECT_EQ(ending.size(), 1u) << "its completions have not been polled";
-    ending.destroy(qp);
+    EXPECT_EQ(hca_counters().queue_pairs_destroyed, before) << "that is the interface's thread's";
+    destroy_drained();
     EXPECT_EQ(ending.size(), 0u);
     EXPECT_EQ(hca_counters().queue_pairs_destroyed, before + 1);
     ending.last_wqe_reached(qp);
-    EXPECT_EQ(drained.size(), 1u);
+    EXPECT_TRUE(drained.empty());
 }
 
 TEST_F(Ending, BelievesAnHcaThatSaysNothing)
@@ -105,7 +113,6 @@ TEST_F(Ending, BelievesAnHcaThatSaysNothing)
     ending.expire();
     EXPECT_EQ(times_drained(qp), 1);
     EXPECT_EQ(ending.next(), EndingQueuePairs::Clock::time_point::max());
-    ending.destroy(qp);
 }
 
 // The deadline of a queue pair that is gone is not that of another one at its address.
@@ -116,8 +123,7 @@ TEST_F(Ending, TellsQueuePairsAtOneAddressApart)
     ending.end(std::move(owned));
     const auto first = ending.next();
     ending.last_wqe_reached(qp);
-    ending.destroy(qp);
-    drained.clear();
+    destroy_drained();
 
     std::vector<verbs::QueuePair> others; // until one has the address
     do
@@ -134,7 +140,6 @@ TEST_F(Ending, TellsQueuePairsAtOneAddressApart)
     sleep_until(ending.next());
     ending.expire();
     EXPECT_EQ(times_drained(qp), 1);
-    ending.destroy(qp);
 }
 
 } // namespace

@@ -18,17 +18,17 @@ namespace {
 constexpr uint64_t kInitial = 10;
 constexpr uint64_t kPut = 20;
 
-// The work requests that are posted on an HCA, in order.
+// The work requests that are posted by an interface's endpoints, in order.
 class PostedSends {
   public:
-    explicit PostedSends(uct_ep_h ep) : context_(gdr::rc::endpoint(ep).qp->context)
+    explicit PostedSends(uct_ep_h ep) : iface_(gdr::rc::endpoint(ep).iface())
     {
         posted_.clear();
-        post_ = std::exchange(context_->ops.post_send, record);
+        post_ = std::exchange(iface_.post_send, record);
     }
     PostedSends(const PostedSends&) = delete;
     PostedSends& operator=(const PostedSends&) = delete;
-    ~PostedSends() { context_->ops.post_send = post_; }
+    ~PostedSends() { iface_.post_send = post_; }
 
     size_t count() const { return posted_.size(); }
 
@@ -54,8 +54,8 @@ class PostedSends {
         return post_(qp, wr, refused);
     }
 
-    ibv_context* context_;
-    static inline int (*post_)(ibv_qp*, ibv_send_wr*, ibv_send_wr**);
+    gdr::rc::Iface& iface_;
+    static inline gdr::verbs::PostSend post_;
     static inline std::vector<ibv_send_wr> posted_;
 };
 
