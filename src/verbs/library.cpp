@@ -39,6 +39,7 @@
     FUNCTION(ibv_modify_qp, "IBVERBS_1.1")                                                         \
     FUNCTION(ibv_open_device, "IBVERBS_1.1")                                                       \
     FUNCTION(ibv_port_state_str, "IBVERBS_1.1")                                                    \
+    FUNCTION(ibv_qp_to_qp_ex, "IBVERBS_1.6")                                                       \
     FUNCTION(ibv_query_device, "IBVERBS_1.1")                                                      \
     FUNCTION(ibv_query_gid, "IBVERBS_1.1")                                                         \
     FUNCTION(ibv_query_pkey, "IBVERBS_1.1")                                                        \
