@@ -6,6 +6,7 @@
 #include "abi/uct_calls.hpp"
 #include "abi/ucx.hpp"
 
+#include <atomic>
 #include <cstddef>
 
 #include <dlfcn.h>
@@ -18,6 +19,7 @@ alignas(kGranularity) constexpr char kEntry[kGranularity] = {};
 
 MemoryTypeUpdate* update = nullptr;
 MemoryTypeRemove* remove = nullptr; // NULL: not created
+constinit std::atomic<bool> taken_out{false};
 
 template <class Function>
 Function* find(const char* name)
@@ -46,8 +48,14 @@ bool created()
     return remove != nullptr;
 }
 
+bool looks_empty()
+{
+    return taken_out.load();
+}
+
 void look_empty(bool empty)
 {
+    taken_out.store(empty);
     if (empty)
         remove(kEntry, sizeof(kEntry));
     else

@@ -15,8 +15,11 @@ namespace gdr::abi::memtype_cache {
 bool create();
 bool created();
 
-// Takes the entry out, or puts it in. Where the cache has others it stays as it is. One thread at a
-// time; created() only.
+// Takes the entry out, or puts it in; a cache that has others is not empty without it either. One
+// thread at a time; created() only.
 void look_empty(bool empty);
+
+// Whether it was taken out last.
+bool looks_empty();
 
 } // namespace gdr::abi::memtype_cache

@@ -9,6 +9,10 @@
 #include "mem/host_pages.hpp"
 #include "preload/module.h"
 
+extern "C" {
+#include <ucs/type/status.h>
+}
+
 #include <atomic>
 #include <cstdint>
 
@@ -26,9 +30,12 @@ void answer_memory_lookups()
 
 } // namespace gdr::plugin
 
-extern "C" [[gnu::visibility("default")]] int gdr_is_host_memory(const void* address)
+extern "C" [[gnu::visibility("default")]] int gdr_look_up_memory(const void* address, size_t length,
+                                                                 void* info, gdr_lookup* in_ucx)
 {
     using namespace gdr;
-    return mem::host_pages::contains(reinterpret_cast<uintptr_t>(address)) &&
-           plugin::answers.load(std::memory_order_relaxed);
+    if (mem::host_pages::contains(reinterpret_cast<uintptr_t>(address)) &&
+        plugin::answers.load(std::memory_order_relaxed)) [[likely]]
+        return UCS_ERR_NO_ELEM; // not in the cache, and so host memory
+    return in_ucx(address, length, info);
 }

@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // UCP's short sends, which take no look at the memory of their payload, where they are safe: our
-// transport looks itself, and gives GPU memory back to UCP, which then looks, too (rc/any_memory).
+// transport looks itself, and gives GPU memory back to UCP, which then looks, too
+// (rc/unseen_memory.hpp).
 //
 // That is where every interface of the process's UCX is ours, as long as unmapping is seen and no
 // memory but CUDA's has to be told from the host's. It ends for good before an interface of another

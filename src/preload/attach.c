@@ -63,7 +63,7 @@ static Attach* open_module(void* libuct)
     void* module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     Attach* attach = module ? (Attach*)dlsym(module, "gdr_attach") : NULL;
     if (attach) {
-        *(void**)&service.is_host_memory = dlsym(module, "gdr_is_host_memory");
+        *(void**)&service.look_up_memory = dlsym(module, "gdr_look_up_memory");
         *(void**)&service.iface_opens = dlsym(module, "gdr_iface_opens");
     } else {
         warn(libuct, dlerror());

@@ -10,8 +10,8 @@ void gdr_found_ucx(const void* in_libuct, enum gdr_moment moment);
 
 // What else the module does for the UCX that it serves: see module.h.
 struct gdr_service {
-    int (*is_host_memory)(const void* address);
-    void (*iface_opens)(const void* params);
+    int (*look_up_memory)(const void* address, size_t length, void* info, gdr_lookup* in_ucx);
+    void (*iface_opens)(const void* params, int by_ucp);
 };
 
 // Where the module serves this UCX, and it has started; else NULL.

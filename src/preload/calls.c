@@ -13,7 +13,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { UNSUPPORTED = -22, NO_ELEM = -12 }; // UCS_ERR_*
+enum { UNSUPPORTED = -22 }; // UCS_ERR_UNSUPPORTED
 
 // The number and meaning of the arguments after the second differ between series: all are passed
 // on.
@@ -65,35 +65,47 @@ EXPORT void ucs_rcache_region_invalidate(void* rcache, void* region, void (*comp
     invalidate(rcache, region, completed, argument);
 }
 
-// A library that asks what memory buffers are in, and who knows. Stays for good, and so do both
+// A library that asks what memory buffers are in, and who answers. Stays for good, and so do both
 // libraries: their addresses are never somebody else's.
 struct Asker {
     uintptr_t start, end;
-    int (*lookup)(const void* address, size_t length, void* info);
-    int (*is_host_memory)(const void* address); // may be NULL
+    int (*answer)(const void* address, size_t length, void* info, gdr_lookup* in_ucx);
+    gdr_lookup* in_ucx;
     struct Asker* next;
 };
 static _Atomic(struct Asker*) askers = NULL;
+
+static int ask_ucx(const void* address, size_t length, void* info, gdr_lookup* in_ucx)
+{
+    return in_ucx(address, length, info);
+}
 
 static struct Asker* add_asker(const void* caller)
 {
     struct Asker* asker = calloc(1, sizeof(*asker));
     if (!asker)
         return NULL;
-    asker->lookup = gdr_function_for(caller, "ucs_memtype_cache_lookup");
+    asker->in_ucx = gdr_function_for(caller, "ucs_memtype_cache_lookup");
     const struct gdr_service* service =
         gdr_service_for(gdr_function_for(caller, "uct_component_register"));
-    asker->is_host_memory = service ? service->is_host_memory : NULL;
-    if (!asker->lookup || !gdr_range_of(caller, &asker->start, &asker->end)) {
+    asker->answer = service ? service->look_up_memory : ask_ucx;
+    if (!asker->in_ucx || !gdr_range_of(caller, &asker->start, &asker->end)) {
         free(asker);
         return NULL;
     }
     (void)gdr_open_object_of(caller);
-    (void)gdr_open_object_of(asker->lookup);
+    (void)gdr_open_object_of(asker->in_ucx);
     asker->next = atomic_load(&askers);
     while (!atomic_compare_exchange_weak(&askers, &asker->next, asker)) {
     }
     return asker;
+}
+
+__attribute__((noinline, cold)) static int answer_first(const void* address, size_t length,
+                                                        void* info, const void* caller)
+{
+    const struct Asker* asker = add_asker(caller);
+    return asker ? asker->answer(address, length, info, asker->in_ucx) : UNSUPPORTED;
 }
 
 // UCP asks about each buffer; where the module serves that UCX, it knows most host memory itself.
@@ -103,26 +115,24 @@ EXPORT int ucs_memtype_cache_lookup(const void* address, size_t length, void* in
     const struct Asker* asker = atomic_load_explicit(&askers, memory_order_acquire);
     while (asker && ((uintptr_t)caller < asker->start || (uintptr_t)caller >= asker->end))
         asker = asker->next;
-    if (!asker)
-        asker = add_asker(caller);
-    if (!asker)
-        return UNSUPPORTED;
-    if (asker->is_host_memory && asker->is_host_memory(address))
-        return NO_ELEM; // not in the cache, and so host memory
-    return asker->lookup(address, length, info);
+    return asker ? asker->answer(address, length, info, asker->in_ucx)
+                 : answer_first(address, length, info, caller);
 }
 
 // What UCP may do without a look at the memory depends on the transports it has.
 EXPORT int uct_iface_open(void* md, void* worker, const void* params, const void* config,
                           void** iface)
 {
+    const void* caller = __builtin_return_address(0);
     int (*open)(void*, void*, const void*, const void*, void**) =
-        gdr_function_for(__builtin_return_address(0), "uct_iface_open");
+        gdr_function_for(caller, "uct_iface_open");
     if (!open)
         return UNSUPPORTED;
     const struct gdr_service* service = gdr_service_for(open);
-    if (service)
-        service->iface_opens(params);
+    if (service) {
+        const void* in_ucp = gdr_function_for(caller, "ucp_worker_create");
+        service->iface_opens(params, in_ucp && gdr_object_of(in_ucp) == gdr_object_of(caller));
+    }
     return open(md, worker, params, config, iface);
 }
 

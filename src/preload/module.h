@@ -3,6 +3,8 @@
 // What libuct_gdr.so.0, which waits for a UCX, tells the module, which serves it.
 #pragma once
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -23,13 +25,15 @@ enum gdr_answer {
 // Calls must not overlap.
 enum gdr_answer gdr_attach(void* libuct, enum gdr_moment moment);
 
-// Nonzero: what the address belongs to is known to be host memory, and no component of the UCX that
-// is served could know better. Any thread; without locks and calls.
-int gdr_is_host_memory(const void* address);
+// UCX's ucs_memtype_cache_lookup(), answered where the address is known to be of host memory and no
+// component of the UCX that is served could know better; else that of UCX is asked. Any thread;
+// without locks and calls.
+typedef int gdr_lookup(const void* address, size_t length, void* info);
+int gdr_look_up_memory(const void* address, size_t length, void* info, gdr_lookup* in_ucx);
 
 // An interface is about to be opened in the UCX that is served, as these uct_iface_params_t tell.
 // Any thread.
-void gdr_iface_opens(const void* params);
+void gdr_iface_opens(const void* params, int by_ucp);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 #include "rc/endpoint.hpp"
 #include "rc/gather.hpp"
 #include "rc/refusal.hpp"
+#include "rc/unseen_memory.hpp"
 
 #include <arpa/inet.h>
 
@@ -18,8 +19,11 @@ bool can_send(const Endpoint& ep)
 // Takes one message off the window; asks for a grant with the last one of each half.
 uint32_t immediate(Endpoint& ep, uint8_t id)
 {
-    bool ask = (--ep.window & ep.iface().half_window_mask) == 0;
-    return htonl(id | (ask ? kWindowRequest : 0));
+    const uint32_t message = htonl(id);
+    if ((--ep.window & ep.iface().half_window_mask) == 0) [[unlikely]] {
+        return message | htonl(kWindowRequest);
+    }
+    return message;
 }
 
 ibv_send_wr send_request(Endpoint& ep, uint8_t id, ibv_sge* sge, int sges)
@@ -33,16 +37,18 @@ ibv_send_wr send_request(Endpoint& ep, uint8_t id, ibv_sge* sge, int sges)
     return wr;
 }
 
-} // namespace
-
-ucs_status_t ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void* payload,
-                         unsigned length)
+template <Payload look>
+[[gnu::always_inline]] inline ucs_status_t send_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
+                                                      const void* payload, unsigned length)
 {
     Endpoint& ep = endpoint(tl_ep);
     size_t total = sizeof(header) + length;
     size_t most = ep.iface().max_inline;
     if (!can_send(ep) || exceeded(limit_id(id), limit_length(total, most))) [[unlikely]] {
         return refused(ep, "am_short", {limit_id(id), limit_length(total, most)});
+    }
+    if (ucs_status_t status = look_at<look>(ep, payload, length); status != UCS_OK) [[unlikely]] {
+        return status;
     }
     ShortRequests& request = ep.iface().short_requests;
     request.header = header;
@@ -53,7 +59,9 @@ ucs_status_t ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void
     return ep.post(request.message, IBV_SEND_INLINE);
 }
 
-ucs_status_t ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt)
+template <Payload look>
+[[gnu::always_inline]] inline ucs_status_t send_short_iov(uct_ep_h tl_ep, uint8_t id,
+                                                          const uct_iov_t* iov, size_t iovcnt)
 {
     Endpoint& ep = endpoint(tl_ep);
     if (!can_send(ep) || exceeded(limit_id(id), limit_pieces(ep, iovcnt))) [[unlikely]] {
@@ -64,6 +72,10 @@ ucs_status_t ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_t* iov, s
     size_t total = 0;
     for (size_t i = 0; i < iovcnt; ++i) {
         if (iov[i].length > 0) {
+            if (ucs_status_t status = look_at<look>(ep, iov[i].buffer, iov[i].length);
+                status != UCS_OK) [[unlikely]] {
+                return status;
+            }
             sge[sges++] = {reinterpret_cast<uintptr_t>(iov[i].buffer),
                            static_cast<uint32_t>(iov[i].length), 0};
             total += iov[i].length;
@@ -74,6 +86,30 @@ ucs_status_t ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_t* iov, s
     }
     ibv_send_wr wr = send_request(ep, id, sge, static_cast<int>(sges));
     return ep.post(wr, IBV_SEND_INLINE);
+}
+
+} // namespace
+
+ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
+                         unsigned length)
+{
+    return send_short<Payload::seen>(ep, id, header, payload, length);
+}
+
+ucs_status_t ep_am_short_unseen(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
+                                unsigned length)
+{
+    return send_short<Payload::unseen>(ep, id, header, payload, length);
+}
+
+ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt)
+{
+    return send_short_iov<Payload::seen>(ep, id, iov, iovcnt);
+}
+
+ucs_status_t ep_am_short_iov_unseen(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt)
+{
+    return send_short_iov<Payload::unseen>(ep, id, iov, iovcnt);
 }
 
 ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)

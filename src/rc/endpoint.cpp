@@ -105,9 +105,7 @@ void Endpoint::purge(ucs_status_t status)
 {
     failure = status;
     while (!ops.empty()) {
-        SendOp op = ops.front();
-        ops.pop();
-        op.handler(*this, op, status);
+        finish(ops.pop(), status);
     }
     iface().tx_available += static_cast<SequenceNumber>(posted - completed);
     completed = posted;

@@ -177,6 +177,23 @@ struct Endpoint : abi::Ep {
         slot.number = posted;
     }
 
+    // It leaves a buffer that goes back.
+    void remember(std::byte* buffer)
+    {
+        SendOp& slot = ops.push();
+        slot.handler = nullptr;
+        slot.buffer = buffer;
+        slot.number = posted;
+    }
+    void finish(const SendOp& op, ucs_status_t status)
+    {
+        if (op.handler == nullptr) {
+            iface().buffers->put(op.buffer);
+        } else {
+            op.handler(*this, op, status);
+        }
+    }
+
     // What is posted from now on waits for what was posted until now.
     void fence();
 
@@ -206,11 +223,9 @@ struct Endpoint : abi::Ep {
     Iface& interface = iface();
     completing = true;
     while (!ops.empty() && not_after(ops.front().number, number)) {
-        SendOp op = ops.front();
-        ops.pop();
         // What comes before a failed work request has succeeded, says InfiniBand. Soft-RoCE reports
         // one that finds no route before READs whose data has not come.
-        op.handler(*this, op, status);
+        finish(ops.pop(), status);
     }
     int count = static_cast<SequenceNumber>(number - completed);
     completed = number;
@@ -265,12 +280,12 @@ ucs_status_t ep_am_zcopy_any(uct_ep_h ep, uint8_t id, const void* header, unsign
                              uct_completion_t* comp);
 
 // The same for callers who have not looked, and do so when GPU memory is refused
-// (UCS_ERR_NO_RESOURCE).
-ucs_status_t ep_am_short_of_host(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
-                                 unsigned length);
-ucs_status_t ep_am_short_iov_of_host(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt);
-ucs_status_t ep_put_short_of_host(uct_ep_h ep, const void* buffer, unsigned length,
-                                  uint64_t remote_addr, uct_rkey_t rkey);
+// (unseen_memory.hpp).
+ucs_status_t ep_am_short_unseen(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
+                                unsigned length);
+ucs_status_t ep_am_short_iov_unseen(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt);
+ucs_status_t ep_put_short_unseen(uct_ep_h ep, const void* buffer, unsigned length,
+                                 uint64_t remote_addr, uct_rkey_t rkey);
 
 ucs_status_t ep_atomic_cswap64(uct_ep_h ep, uint64_t compare, uint64_t swap, uint64_t remote_addr,
                                uct_rkey_t rkey, uint64_t* result, uct_completion_t* comp);

@@ -79,11 +79,6 @@ inline ucs_status_t put_inline(Endpoint& ep, const void* buffer, unsigned length
 [[gnu::cold]] ucs_status_t refused(const Gather& gather, const char* call, size_t most);
 
 // ---- what is left to do
-inline void release_buffer(Endpoint& ep, const SendOp& op, ucs_status_t)
-{
-    ep.iface().buffers->put(op.buffer);
-}
-
 inline void finish_zcopy(Endpoint& ep, const SendOp& op, ucs_status_t status)
 {
     if (op.buffer != nullptr) {
@@ -94,11 +89,13 @@ inline void finish_zcopy(Endpoint& ep, const SendOp& op, ucs_status_t status)
 
 inline void unpack_get(Endpoint& ep, const SendOp& op, ucs_status_t status)
 {
+    uct_completion_t* completion = op.completion;
+    std::byte* buffer = op.buffer;
     if (status == UCS_OK) {
-        op.unpack(op.result, op.buffer, op.length);
+        op.unpack(op.result, buffer, op.length);
     }
-    ep.iface().buffers->put(op.buffer);
-    abi::complete(op.completion, status);
+    ep.iface().buffers->put(buffer);
+    abi::complete(completion, status);
 }
 
 // ---- posting
@@ -128,13 +125,16 @@ inline void unpack_get(Endpoint& ep, const SendOp& op, ucs_status_t status)
 {
     Iface& iface = ep.iface();
     iface.count(remote_kind, length);
-    if (length <= iface.max_inline) {
-        ucs_status_t status = ep.post(wr, IBV_SEND_INLINE);
+    const bool inlined = length <= iface.max_inline;
+    ucs_status_t status = ep.post(wr, inlined                   ? IBV_SEND_INLINE
+                                      : iface.buffers->scarce() ? IBV_SEND_SIGNALED
+                                                                : 0);
+    if (inlined || status != UCS_OK) {
         iface.buffers->put(buffer);
-        return status;
+    } else {
+        ep.remember(buffer);
     }
-    ucs_status_t status = post_tracked(ep, wr, SendOp{.handler = release_buffer, .buffer = buffer});
-    return status == UCS_INPROGRESS ? UCS_OK : status;
+    return status;
 }
 
 // Into a buffer, from which it is unpacked. The caller checked can_post(), the length, and that

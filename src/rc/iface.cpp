@@ -326,10 +326,10 @@ void work_on_any_memory(uct_iface_ops_t& ops)
 // A short put that works on any memory refuses none.
 void refuse_gpu_memory(uct_iface_ops_t& ops)
 {
-    ops.ep_am_short = ep_am_short_of_host;
-    ops.ep_am_short_iov = ep_am_short_iov_of_host;
+    ops.ep_am_short = ep_am_short_unseen;
+    ops.ep_am_short_iov = ep_am_short_iov_unseen;
     if (ops.ep_put_short == ep_put_short) {
-        ops.ep_put_short = ep_put_short_of_host;
+        ops.ep_put_short = ep_put_short_unseen;
     }
 }
 
@@ -373,7 +373,7 @@ std::string device_name(const verbs::Device& device, const verbs::Port& port)
 Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* params,
              const Settings& user_settings)
     : any_memory(cuda::loaded_driver() != nullptr && !abi::protocols_v2()),
-      unseen_shorts(abi::memtype_cache::created()), keep_host_pages(mem::unmaps_are_seen()),
+      unseen_shorts(abi::memtype_cache::looks_empty()), keep_host_pages(mem::unmaps_are_seen()),
       domain(static_cast<MemoryDomain&>(*abi::memory_domain(md_handle))), device(domain.device()),
       settings(bounded(user_settings, device.attributes())),
       port(find_port(device, params->mode.device.dev_name))

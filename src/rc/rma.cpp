@@ -3,6 +3,7 @@
 // Remote memory access: RDMA WRITE and READ.
 #include "rc/gather.hpp"
 #include "rc/refusal.hpp"
+#include "rc/unseen_memory.hpp"
 
 namespace gdr::rc {
 namespace {
@@ -32,16 +33,33 @@ ucs_status_t zcopy(uct_ep_h tl_ep, ibv_wr_opcode opcode, const char* call, const
     return status;
 }
 
-} // namespace
-
-ucs_status_t ep_put_short(uct_ep_h tl_ep, const void* buffer, unsigned length, uint64_t remote_addr,
-                          uct_rkey_t rkey)
+template <Payload look>
+[[gnu::always_inline]] inline ucs_status_t put_short(uct_ep_h tl_ep, const void* buffer,
+                                                     unsigned length, uint64_t remote_addr,
+                                                     uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
     if (!ep.can_post() || length > ep.iface().max_inline) [[unlikely]] {
         return refused(ep, "put_short", {limit_length(length, ep.iface().max_inline)});
     }
+    if (ucs_status_t status = look_at<look>(ep, buffer, length); status != UCS_OK) [[unlikely]] {
+        return status;
+    }
     return put_inline(ep, buffer, length, remote_addr, rkey);
+}
+
+} // namespace
+
+ucs_status_t ep_put_short(uct_ep_h ep, const void* buffer, unsigned length, uint64_t remote_addr,
+                          uct_rkey_t rkey)
+{
+    return put_short<Payload::seen>(ep, buffer, length, remote_addr, rkey);
+}
+
+ucs_status_t ep_put_short_unseen(uct_ep_h ep, const void* buffer, unsigned length,
+                                 uint64_t remote_addr, uct_rkey_t rkey)
+{
+    return put_short<Payload::unseen>(ep, buffer, length, remote_addr, rkey);
 }
 
 ssize_t ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void* arg, uint64_t remote_addr,
@@ -108,7 +126,7 @@ ucs_status_t ep_get_short(uct_ep_h tl_ep, void* result, unsigned length, uint64_
         iface.buffers->put(buffer);
         return status;
     }
-    ep.remember(SendOp{.handler = release_buffer, .buffer = buffer});
+    ep.remember(buffer);
     iface.count(memory_kind(rkey), length);
     ucs_status_t status = iface.wait_for(ep, ep.posted);
     if (status == UCS_OK) {

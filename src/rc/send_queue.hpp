@@ -25,10 +25,10 @@ inline bool not_after(SequenceNumber a, SequenceNumber b)
 }
 
 struct SendOp {
-    // status: UCS_OK, or why the work request did not complete.
+    // status: UCS_OK, or why the work request did not complete. op is good until the handler posts.
     using Handler = void (*)(Endpoint& ep, const SendOp& op, ucs_status_t status);
 
-    Handler handler = nullptr;
+    Handler handler = nullptr;              // nullptr: the buffer goes back, and there is no more
     uct_completion_t* completion = nullptr; // may be NULL
     std::byte* buffer = nullptr;            // from the interface's pool, or NULL
     void* result = nullptr;                 // destination of a get or of an atomic's result
@@ -46,7 +46,7 @@ class SendOps {
 
     bool empty() const { return head_ == tail_; }
     const SendOp& front() const { return ops_[head_ & mask_]; }
-    void pop() { ++head_; }
+    const SendOp& pop() { return ops_[head_++ & mask_]; }
     SendOp& push() { return ops_[tail_++ & mask_]; } // to be filled
 
     // Whether one of them has something of the user's: a completion that is waited for, or a place
@@ -55,7 +55,8 @@ class SendOps {
     {
         for (unsigned i = head_; i != tail_; ++i) {
             const SendOp& op = ops_[i & mask_];
-            if (op.completion != nullptr || op.result != nullptr || op.unpack != nullptr) {
+            if (op.handler != nullptr &&
+                (op.completion != nullptr || op.result != nullptr || op.unpack != nullptr)) {
                 return true;
             }
         }
