@@ -7,6 +7,7 @@
 #include "emu/softhca/softhca.h"
 #pragma GCC visibility pop
 
+#include "emu/softhca/config.hpp"
 #include "emu/softhca/fabric.hpp"
 #include "emu/softhca/memory.hpp"
 
@@ -27,6 +28,20 @@ void add(struct softhca_counters& sum, const QpShared& qp)
     sum.bytes += qp.bytes;
     sum.bytes_from_device += qp.bytes_from_device.load();
     sum.bytes_to_device += qp.bytes_to_device.load();
+}
+
+// By the HCA that a queue pair was last made for.
+void print_bytes_of_devices(Process& process)
+{
+    std::uint64_t bytes[kMaxDevices] = {};
+    for (std::uint32_t index = 0; index < process.qp_indices.used(); ++index) {
+        QpShared& qp = process.arena().qp(index);
+        const SharedGuard guard(qp.lock, process.token());
+        bytes[qp.device % kMaxDevices] += qp.bytes;
+    }
+    for (unsigned i = 0; i < config().devices; ++i) {
+        std::fprintf(stderr, " bytes_softhca%u=%llu", i, static_cast<unsigned long long>(bytes[i]));
+    }
 }
 
 } // namespace
@@ -93,6 +108,9 @@ void softhca::print_counters()
     std::fputs("softhca", stderr);
     for (const auto& field : fields) {
         std::fprintf(stderr, " %s=%llu", field.name, static_cast<unsigned long long>(field.value));
+    }
+    if (config().devices > 1) {
+        print_bytes_of_devices(*Process::current());
     }
     std::fputc('\n', stderr);
 }

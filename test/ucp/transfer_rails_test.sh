@@ -1,0 +1,60 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Large transfers over two HCAs at once, UCP's rails: carried by both in equal parts, and right, also
+# when one is down for a while; and ended by an error when one fails.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+
+export SOFTHCA_DEVICES=2
+export UCX_MAX_RMA_RAILS=2 # of put and get, from UCX 1.16 on
+export UCX_WARN_UNUSED_ENV_VARS=n
+kinds=cuda:cuda,host:cuda,host:host
+sizes="--sizes 1048576,8388609"
+
+# transfer OP [VARIABLE=VALUE]...: many transfers between two GPUs; sets output and status.
+transfer() {
+    op=$1
+    shift
+    output=$(timeout -k 5 60 env "$@" LD_PRELOAD="$runtime${softhca:+$softhca:}$module" \
+        "$programs/ucp_transfer" --ops "$op" --kinds cuda:cuda $sizes --iterations 4 2>&1)
+    status=$?
+}
+
+wrong() {
+    echo "$output"
+    echo "FAILED: $1 (status $status)"
+    failed=1
+}
+
+# Prints the bytes that all processes have sent and fetched by an HCA.
+bytes_of() {
+    echo "$output" | tr ' ' '\n' | sed -n "s/^bytes_$1=//p" | awk '{ sum += $1 } END { printf "%.0f", sum }'
+}
+
+for protocols in y n; do
+    export UCX_PROTO_ENABLE=$protocols
+    run ucp_transfer --ops tag,am,put,get --kinds $kinds $sizes
+    echo "one is down for half a second"
+    SOFTHCA_FAULTS="softhca1 down 500 at 20" run ucp_transfer --ops tag --kinds $kinds $sizes
+
+    ops="tag am_rndv"
+    [ "$(ucx_minor)" -lt 16 ] || ops="$ops put get"
+    for op in $ops; do
+        transfer "$op" SOFTHCA_STATS=1
+        first=$(bytes_of softhca0) second=$(bytes_of softhca1)
+        echo "$op, protocols v2: $protocols: by softhca0 $first bytes, by softhca1 $second"
+        [ $status = 0 ] || wrong "$op over two rails"
+        [ $((second * 10)) -gt $((first * 8)) ] && [ $((first * 10)) -gt $((second * 8)) ] ||
+            wrong "$op is not shared between the two"
+
+        transfer "$op" SOFTHCA_FAULTS="softhca1 drop at 20" UCX_GDR_RC_TIMEOUT=30ms
+        case $output in
+        *"Endpoint timeout"*) [ $status != 0 ] && [ $status != 124 ] || wrong "$op over a rail that fails" ;;
+        *) wrong "$op over a rail that fails" ;;
+        esac
+    done
+done
+exit $failed
