@@ -9,7 +9,7 @@ set -u
 . "$top_srcdir/test/ucp/environment.sh"
 
 export SOFTHCA_DEVICES=2
-export UCX_MAX_RMA_RAILS=2 # of put and get, from UCX 1.16 on
+export UCX_MAX_RMA_RAILS=2 # of put and get, from UCX 1.14 on, by protocols v2
 export UCX_WARN_UNUSED_ENV_VARS=n
 kinds=cuda:cuda,host:cuda,host:host
 sizes="--sizes 1048576,8388609"
@@ -34,14 +34,16 @@ bytes_of() {
     echo "$output" | tr ' ' '\n' | sed -n "s/^bytes_$1=//p" | awk '{ sum += $1 } END { printf "%.0f", sum }'
 }
 
-for protocols in y n; do
+versions="y n"
+[ "$(ucx_minor)" -lt 16 ] || versions=y
+for protocols in $versions; do
     export UCX_PROTO_ENABLE=$protocols
     run ucp_transfer --ops tag,am,put,get --kinds $kinds $sizes
     echo "one is down for half a second"
     SOFTHCA_FAULTS="softhca1 down 500 at 20" run ucp_transfer --ops tag --kinds $kinds $sizes
 
     ops="tag am_rndv"
-    [ "$(ucx_minor)" -lt 16 ] || ops="$ops put get"
+    [ "$(ucx_minor)" -lt 14 ] || protocols_v1 || ops="$ops put get"
     for op in $ops; do
         transfer "$op" SOFTHCA_STATS=1
         first=$(bytes_of softhca0) second=$(bytes_of softhca1)
