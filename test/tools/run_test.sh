@@ -34,6 +34,13 @@ devices() { run ucx_info -d | awk '/Transport: gdr$/ { getline; print $3 }' | pa
 expect "UCX offers both halves" "cuda softhca0:1" "$(devices)"
 expect "ucx-gdr info says the UCX" "$(ldd "$ucx_info" | awk '$1 == "libuct.so.0" { print $3 }')" \
     "$("$tool" info --emulate-hca --emulate-gpu 2>&1 | sed -n 's/^UCX .*, //p')"
+mkdir "$work/later"
+printf '#!/bin/sh\n%s "$@" | sed "s/^# Version/# Library version:/"\n' "$ucx_info" >"$work/later/ucx_info"
+chmod +x "$work/later/ucx_info"
+for path in "$PATH" "$work/later:$PATH"; do # as UCX 1.13 and 1.18 have it
+    expect "and its version" "$("$ucx_info" -v | sed -n 's/^# .*ersion[: ]*//p')" \
+        "$(PATH=$path "$tool" info --emulate-hca --emulate-gpu 2>&1 | sed -n 's/^UCX  *\(.*\), .*/\1/p')"
+done
 mkdir "$work/broken"
 for library in libucm libucs libuct libucp; do echo "no library" >"$work/broken/$library.so.0"; done
 expect "a UCX that cannot be loaded stops no program that needs none" fine \

@@ -13,15 +13,18 @@ skip() { echo "$*"; exit 77; }
 if [[ ${1-} != inside ]]; then
     [[ $(id -u) -eq 0 ]] || skip "needs root, for a file system of its own"
     trap - EXIT # in a mount namespace of its own what is mounted on it goes by itself
+    no_mounts=3
     unshare --mount --propagation private "$BASH" -uc '
-        mount -t tmpfs tmpfs "$1" && mkdir "$1/upper" "$1/work" "$1/root" &&
-            mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root" || exit 77
-        for directory in proc sys dev; do mount --rbind "/$directory" "$1/root/$directory" || exit 77; done
-        chroot "$1/root" "$2" inside' \
-        setup_test "$work" "$(readlink -f "$0")"
+        root=$1/root
+        mount -t tmpfs tmpfs "$1" && mkdir "$1/upper" "$1/work" "$root" &&
+            mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$root" || exit "$3"
+        for directory in /proc /sys /dev "$top_srcdir" "$top_builddir"; do
+            mkdir -p "$root$directory" && mount --rbind "$directory" "$root$directory" || exit "$3"
+        done
+        exec chroot "$root" "$2" inside' setup_test "$work" "$(readlink -f "$0")" $no_mounts
     status=$?
-    rmdir "$work" 2>/dev/null
-    [[ $status -ne 77 ]] || echo "no right to make a mount namespace, or no overlay file systems"
+    rmdir "$work"
+    [[ $status -ne $no_mounts ]] || skip "no right to make a mount namespace, or no overlay file systems"
     exit $status
 fi
 
