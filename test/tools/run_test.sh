@@ -25,6 +25,10 @@ for default in pml=ucx osc=ucx,sm opal_common_ucx_tls=any opal_common_ucx_device
     expect "Open MPI: $default" "${default#*=}" "$(value "$variable")"
     expect "Open MPI: ${default%=*} of the user is kept" mine "$(export "$variable=mine" && value "$variable")"
 done
+for line in OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx,sm UCX_TLS=gdr; do
+    expect "the command has $line" "$line" \
+        "$("$tool" run --emulate-hca --emulate-gpu env 2>/dev/null | grep "^${line%%=*}=")"
+done
 expect "without the plugin the emulated HCA alone" "$softhca" "$(value LD_PRELOAD --no-plugin)"
 expect "nor anything for Open MPI" "" "$(value OMPI_MCA_pml --no-plugin)"
 # ---- where it leads
