@@ -135,6 +135,14 @@ echo 'mpi_show_handle_leaks = 1' >>"$HOME/.openmpi/mca-params.conf"
 expect "user: own settings stay" "$own
 mpi_show_handle_leaks = 1" "$(cat "$HOME/.openmpi/mca-params.conf")"
 
+"$command" setup --user >/dev/null 2>&1
+sed -i '/setup --user: end/d' "$HOME/.openmpi/mca-params.conf"
+echo 'btl_tcp_if_include = eth0' >>"$HOME/.openmpi/mca-params.conf"
+own=$(cat "$HOME/.openmpi/mca-params.conf")
+expect "user: a mark is missing" 1 "$("$command" setup --user --undo >/dev/null 2>&1; echo $?)"
+expect "user: so nothing is removed" "$own" "$(cat "$HOME/.openmpi/mca-params.conf")"
+expect "user: nor added" 1 "$("$command" setup --user >/dev/null 2>&1; echo $?)"
+
 expect "neither system nor user" 2 "$("$command" setup >/dev/null 2>&1; echo $?)"
 if command -v setpriv >/dev/null; then
     expect "the system is root's" 1 \
