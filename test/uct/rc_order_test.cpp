@@ -98,6 +98,32 @@ TEST_F(Order, FenceBetweenReadAndWrite)
     }
 }
 
+// Each endpoint holds too few of the interface's buffers for one of its work requests to be
+// signalled for its number.
+TEST(Buffers, ComeBackFromManyEndpoints)
+{
+    constexpr unsigned kEndpoints = 16, kRounds = 3;
+    Node sender{{{"TX_BUFFERS", "8"}}}, receiver;
+    const std::vector<Node*> nodes{&sender, &receiver};
+    std::deque<Endpoint> endpoints;
+    for (unsigned i = 0; i < kEndpoints; ++i) {
+        endpoints.emplace_back(sender, receiver);
+        ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(endpoints[i], 0, 0, nullptr, 0); }),
+                  UCS_OK);
+    }
+    const std::string message = pattern(1000, 1);
+    const auto sent = [&](Endpoint& ep) {
+        const ssize_t length = send_bcopy(ep, 1, message);
+        return length < 0 ? static_cast<ucs_status_t>(length) : UCS_OK;
+    };
+    for (unsigned round = 0; round < kRounds; ++round) {
+        for (Endpoint& ep : endpoints)
+            ASSERT_EQ(retry(nodes, [&] { return sent(ep); }), UCS_OK) << "round " << round;
+    }
+    EXPECT_TRUE(
+        wait_until(nodes, [&] { return receiver.received_count == kEndpoints * (1 + kRounds); }));
+}
+
 // Requests that found no resources go in order, before anything later, and a flush among them too.
 TEST_F(Order, PendingRequests)
 {
