@@ -53,8 +53,9 @@ bool has_no_buffer(std::string_view call)
 const char* explanation(const Culprit& culprit)
 {
     if (!culprit.is_mpi && std::strstr(culprit.library, "/libuc") != nullptr)
-        return "UCX's protocols v1 let the CPU handle this operation's buffers where no HCA does: "
-               "set UCX_PROTO_ENABLE=y, see ucx-gdr's docs/compatibility.md.";
+        return "UCX lets the CPU handle the operand and the result of an atomic operation: give it "
+               "host memory for these. Its protocols v1 do so with other buffers, too, where no "
+               "HCA does: set UCX_PROTO_ENABLE=y, see ucx-gdr's docs/compatibility.md.";
     if (!culprit.is_mpi)
         return "Copy it with CUDA, or use managed memory.";
     if (has_no_buffer(culprit.function + std::strlen("MPI_")))
