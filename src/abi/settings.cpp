@@ -56,7 +56,8 @@ std::optional<std::string> user_setting(const char* name)
 
 bool user_names_gdr()
 {
-    return names_transport(user_setting("TLS").value_or(""), "gdr");
+    const auto tls = user_setting("TLS");
+    return names_transport(tls ? *tls : user_setting("GDR_TLS").value_or(""), "gdr");
 }
 
 bool set_default(const char* name, const char* value)

@@ -27,7 +27,14 @@ const abi::OptionTable& option_table()
           "if\n"
           "it is known. \"force:1.22\", say, takes that of UCX 1.22 without any check, which may\n"
           "crash: a last resort for a UCX that is refused. Read from the environment alone.",
-          offsetof(Options, abi), abi::OptionType::string}},
+          offsetof(Options, abi), abi::OptionType::string},
+         {"TLS", "",
+          "What UCX_TLS is where it is not set, in a UCX that was built without CUDA. One that "
+          "was\n"
+          "built with it keeps its own choice, in which gdr is one of its transports. \"ucx-gdr "
+          "run\"\n"
+          "sets gdr.",
+          offsetof(Options, transports), abi::OptionType::string}},
         sizeof(Options)};
     return table;
 }

@@ -11,6 +11,7 @@ struct Options {
     char* statistics_path;
     int explain_cpu_faults; // boolean
     char* abi;              // read by abi::choose_series(), listed here
+    char* transports;       // read by prepare_host(), listed here
 };
 
 const abi::OptionTable& option_table();

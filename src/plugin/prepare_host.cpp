@@ -4,6 +4,7 @@
 #include "plugin/prepare_host.hpp"
 
 #include "abi/host.hpp"
+#include "abi/own_cuda.hpp"
 #include "abi/settings.hpp"
 #include "abi/transport_list.hpp"
 #include "cuda/driver.hpp"
@@ -50,6 +51,17 @@ std::vector<Setting>& changed()
     return settings;
 }
 
+// A UCX with CUDA of its own needs gdr beside its transports, and programs may ask it for those.
+void choose_transports()
+{
+    const auto transports = abi::user_setting("GDR_TLS");
+    if (!transports || transports->empty() || abi::user_setting("TLS") || abi::built_with_cuda())
+        return;
+    if (!abi::set_default("TLS", transports->c_str()))
+        gdr_log(warn, "UCX did not take UCX_TLS=%s from UCX_GDR_TLS: set UCX_TLS",
+                transports->c_str());
+}
+
 // CUDA is not initialised by mere loading: a process that forks after that could not use it in its
 // children.
 bool gpu_can_be_used(Moment moment)
@@ -61,6 +73,7 @@ bool gpu_can_be_used(Moment moment)
 
 std::string prepare_host(Moment moment)
 {
+    choose_transports();
     if (!abi::lists_transport(abi::user_setting("TLS").value_or("all"), "gdr") ||
         !gpu_can_be_used(moment))
         return {};

@@ -18,14 +18,15 @@ value() {
 
 expect "the emulated HCA and the plugin in LD_PRELOAD" "$softhca:$module" "$(value LD_PRELOAD)"
 expect "what the user preloads stays, behind them" "$softhca:$module:/other.so" "$(LD_PRELOAD=/other.so value LD_PRELOAD 2>/dev/null)"
-expect "UCX_TLS" gdr "$(value UCX_TLS)"
+expect "UCX_GDR_TLS" gdr "$(value UCX_GDR_TLS)"
+expect "UCX_TLS is left to the user" "" "$(value UCX_TLS)"
 expect "UCX_TLS of the user is kept" gdr,tcp "$(UCX_TLS=gdr,tcp value UCX_TLS)"
 for default in pml=ucx osc=ucx,sm opal_common_ucx_tls=any opal_common_ucx_devices=any; do
     variable=OMPI_MCA_${default%=*}
     expect "Open MPI: $default" "${default#*=}" "$(value "$variable")"
     expect "Open MPI: ${default%=*} of the user is kept" mine "$(export "$variable=mine" && value "$variable")"
 done
-for line in OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx,sm UCX_TLS=gdr; do
+for line in OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx,sm UCX_GDR_TLS=gdr; do
     expect "the command has $line" "$line" \
         "$("$tool" run --emulate-hca --emulate-gpu env 2>/dev/null | grep "^${line%%=*}=")"
 done

@@ -93,6 +93,23 @@ rm ucx.conf
 expect "UCX_TLS leaves gdr out" "$stock" "$(gpu with UCX_TLS=tcp,self "$ucx_info" -c | settings)"
 expect "UCX_TLS names gdr" "$prepared" "$(gpu with UCX_TLS=gdr,tcp "$ucx_info" -c | settings)"
 
+tls() { "$@" "$ucx_info" -c | sed -n 's/^UCX_TLS=//p'; }
+expect "UCX_GDR_TLS is what UCX_TLS is by default" gdr "$(tls gpu with UCX_GDR_TLS=gdr)"
+expect "also without a GPU" gdr "$(tls with UCX_GDR_TLS=gdr)"
+expect "not where the user has set that" tcp,self "$(tls gpu with UCX_GDR_TLS=gdr UCX_TLS=tcp,self)"
+echo "UCX_TLS=tcp" >ucx.conf
+expect "nor in a ucx.conf" tcp "$(tls gpu with UCX_GDR_TLS=gdr)"
+rm ucx.conf
+mkdir -p own/ucx
+for library in ucm ucs uct ucp; do
+    cp -L "$(ldd "$ucx_info" | awk -v name="lib$library.so.0" '$1 == name { print $3 }')" own
+done
+of_own() { LD_LIBRARY_PATH="$PWD/own${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"; }
+expect "and with a UCX of one's own" gdr "$(tls of_own gpu with UCX_GDR_TLS=gdr)"
+touch own/ucx/libuct_cuda.so.0
+expect "but not in one that has CUDA" all "$(tls of_own gpu with UCX_GDR_TLS=gdr)"
+expect "which has gdr all the same" "$prepared" "$(of_own gpu with UCX_GDR_TLS=gdr "$ucx_info" -c | settings)"
+
 said() { sed -n 's/.*UCX  \(INFO\|WARN\)  gdr: \(UCX_[A-Z_]*=[a-z]\): .*/\1 \2/p' | sort | tr '\n' ' '; }
 expect "one line for each change" \
     "INFO UCX_MEMTYPE_CACHE=n INFO UCX_RCACHE_ENABLE=n " \
@@ -105,7 +122,7 @@ expect "CUDA is not started in a process that does not use UCX" 0 \
 
 expect "UCX_GDR_STATS is documented" 1 "$(with "$ucx_info" -f | grep -c '^UCX_GDR_STATS=$')"
 expect "no variable is unknown to UCX" "" \
-    "$(with UCX_GDR_STATS=stats UCX_GDR_RC_SEG_SIZE=8k "$ucx_info" -d | grep 'unused env')"
+    "$(with UCX_GDR_STATS=stats UCX_GDR_TLS=gdr UCX_GDR_RC_SEG_SIZE=8k "$ucx_info" -d | grep 'unused env')"
 expect "one line of statistics from a process that uses UCX" 1 \
     "$(grep -c '^gdr pid=[0-9]* gpudirect_bytes=0 staged_bytes=0 host_bytes=0 gpudirect_ops=0 staged_ops=0 registrations=0$' stats)"
 expect "statistics that cannot be written are an error" 1 \
