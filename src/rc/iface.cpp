@@ -32,8 +32,7 @@ namespace {
 
 constexpr size_t kLargestMessage = size_t{1} << 30;
 constexpr size_t kDefaultAlignment = 64; // a cache line
-constexpr unsigned kSendRoom =
-    3072; // work requests of all endpoints that may be outstanding, at least
+constexpr unsigned kSendRoom = 3072;     // the fewest work requests that all endpoints may have
 constexpr uint16_t kDefaultPkey = 0xffff;
 constexpr uint16_t kPkeyMask = 0x7fff;
 constexpr uint8_t kHopLimit = 64;

@@ -39,6 +39,17 @@ class Extended : public ::testing::Test {
             0);
         return ibv_qp_to_qp_ex(endpoint.qp);
     }
+    // By ibv_create_qp, and for this completion queue.
+    static void replace_qp(Endpoint& endpoint, ibv_cq_ex* cq)
+    {
+        EXPECT_EQ(ibv_destroy_qp(endpoint.qp), 0);
+        ibv_qp_init_attr init = {};
+        init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(cq);
+        init.qp_type = IBV_QPT_RC;
+        init.cap = {4, 4, 1, 1, 0};
+        endpoint.qp = ibv_create_qp(endpoint.device.pd, &init);
+        EXPECT_NE(endpoint.qp, nullptr);
+    }
     static void begin(ibv_qp_ex* qp, std::uint64_t id, unsigned flags = IBV_SEND_SIGNALED)
     {
         qp->wr_id = id;
@@ -251,12 +262,7 @@ TEST_F(Extended, CompletionsAreReadOneByOne)
     EXPECT_EQ(cq->cq_context, this);
     {
         Endpoint a(device), b(device);
-        EXPECT_EQ(ibv_destroy_qp(b.qp), 0);
-        ibv_qp_init_attr qp_init = {};
-        qp_init.send_cq = qp_init.recv_cq = ibv_cq_ex_to_cq(cq);
-        qp_init.qp_type = IBV_QPT_RC;
-        qp_init.cap = {4, 4, 1, 1, 0};
-        b.qp = ibv_create_qp(device.pd, &qp_init);
+        replace_qp(b, cq);
         ibv_qp_attr attr = {};
         attr.qp_state = IBV_QPS_INIT;
         attr.port_num = 1;
@@ -299,9 +305,7 @@ TEST_F(Extended, CompletionsAreReadOneByOne)
         ibv_end_poll(cq);
         poll.comp_mask = 1;
         EXPECT_EQ(ibv_start_poll(cq, &poll), EINVAL);
-        EXPECT_EQ(ibv_destroy_qp(b.qp), 0);
-        b.qp = ibv_create_qp(device.pd, &qp_init); // for the endpoint to destroy
-        ASSERT_NE(b.qp, nullptr);
+        replace_qp(b, cq); // for the endpoint to destroy
     }
     EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
     const auto refused = [&](int error) {
@@ -394,12 +398,7 @@ TEST_F(Extended, TwoThreadsAtOnceEndTheProgram)
         EXPECT_EQ(counters().batches, before.batches + 1);
         EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
 
-        EXPECT_EQ(ibv_destroy_qp(b.qp), 0);
-        ibv_qp_init_attr qp_init = {};
-        qp_init.send_cq = qp_init.recv_cq = ibv_cq_ex_to_cq(cq);
-        qp_init.qp_type = IBV_QPT_RC;
-        qp_init.cap = {4, 4, 1, 1, 0};
-        b.qp = ibv_create_qp(device.pd, &qp_init);
+        replace_qp(b, cq);
         ASSERT_EQ(b.to_error(), 0);
         ASSERT_EQ(b.post_receive(0, 100), 0); // is flushed
         ibv_poll_cq_attr poll = {};
@@ -410,8 +409,7 @@ TEST_F(Extended, TwoThreadsAtOnceEndTheProgram)
         EXPECT_DEATH(ibv_destroy_qp(b.qp), "two threads use a CQ at once");
         ibv_end_poll(cq);
         EXPECT_EQ(counters().extended_completions, before.extended_completions + 1);
-        EXPECT_EQ(ibv_destroy_qp(b.qp), 0);
-        b.qp = ibv_create_qp(device.pd, &qp_init); // for the endpoint to destroy
+        replace_qp(b, cq); // for the endpoint to destroy
     }
     EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
     EXPECT_EQ(ibv_dealloc_pd(parent), 0);
