@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Choosing the way of each piece of a copy, and completing what has ended.
+// Choosing the way of each piece of a copy.
 
 #include "copy/engine.hpp"
 
@@ -42,6 +42,10 @@ Place find(const cuda::Driver& driver, const void* address)
     cuda::finish_memops(driver, memory);
     return {static_cast<char*>(const_cast<void*>(address)), memory};
 }
+
+// Streams of a GPU: one for each direction, so that copies both ways overlap, and one that the
+// synchronous copies have for themselves.
+enum class Route { to_device, from_device, within_devices, synchronous };
 
 Route route_of(const Place& destination, const Place& source)
 {
@@ -103,11 +107,11 @@ class Engine::Issue {
     }
 
     // False when the CPU has done all there was to do.
-    bool mark(uct_completion_t* completion, uint64_t sequence)
+    bool add(uct_completion_t* completion)
     {
         if (stream_ == nullptr)
             return false;
-        stream_->mark(completion, sequence);
+        engine_.operations_.add(*stream_, completion);
         ended_ = true;
         return true;
     }
@@ -126,9 +130,10 @@ class Engine::Issue {
         const bool at_destination =
             destination.bound() || (destination.on_gpu() && !source.bound());
         const Place& gpu = at_destination ? destination : source;
-        DeviceStreams& streams = engine_.streams_of(gpu.memory.device);
+        streams::DeviceStreams& streams = engine_.operations_.on(gpu.memory.device);
         current_.emplace(engine_.driver_, streams.context());
-        stream_ = &streams[wait_ == Wait::yes ? Route::synchronous : route_of(destination, source)];
+        const Route route = wait_ == Wait::yes ? Route::synchronous : route_of(destination, source);
+        stream_ = &streams[static_cast<size_t>(route)];
     }
 
     void start(const Place& destination, const Place& source, size_t length)
@@ -148,50 +153,16 @@ class Engine::Issue {
 
     CUcontext context_of(const Place& gpu)
     {
-        return engine_.streams_of(gpu.memory.device).context();
+        return engine_.operations_.on(gpu.memory.device).context();
     }
 
     Engine& engine_;
     const Wait wait_;
     const cuda::RelaxedCapture relaxed_;
     std::optional<cuda::CurrentContext> current_;
-    Stream* stream_ = nullptr;
-    bool ended_ = false; // marked, or waited for
+    streams::Stream* stream_ = nullptr;
+    bool ended_ = false; // an operation, or waited for
 };
-
-Engine::Engine(const cuda::Driver& driver)
-    : driver_(driver), event_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))
-{
-    if (event_fd_ < 0)
-        throw std::system_error(errno, std::generic_category(), "eventfd");
-}
-
-Engine::~Engine()
-{
-    devices_.clear(); // no notification is under way from here on
-    close(event_fd_);
-}
-
-DeviceStreams& Engine::streams_of(CUdevice device)
-{
-    auto known =
-        std::ranges::find(devices_, device, [](auto& streams) { return streams->device(); });
-    if (known == devices_.end())
-        return *devices_.emplace_back(std::make_unique<DeviceStreams>(driver_, device));
-    (*known)->renew_after_reset(ended_);
-    return **known;
-}
-
-template <class Function>
-void Engine::for_each_busy(Function function)
-{
-    for (auto& streams : devices_) {
-        for (auto& stream : *streams) {
-            if (stream->busy())
-                function(*streams, *stream);
-        }
-    }
-}
 
 void Engine::start(Direction direction, std::span<const uct_iov_t> iov, void* remote,
                    uct_completion_t* completion)
@@ -208,10 +179,8 @@ void Engine::start(Direction direction, std::span<const uct_iov_t> iov, void* re
             far->address += entry.length;
         }
     }
-    ++sequence_;
-    if (!issue.mark(completion, sequence_))
-        ended_.push_back({completion, sequence_, CUDA_SUCCESS});
-    ++in_flight_;
+    if (!issue.add(completion))
+        operations_.add_ended(completion);
 }
 
 void Engine::copy_now(void* destination, const void* source, size_t length)
@@ -221,83 +190,6 @@ void Engine::copy_now(void* destination, const void* source, size_t length)
     Issue issue(*this, Issue::Wait::yes);
     issue.piece(find(driver_, destination), find(driver_, source), length);
     issue.wait();
-}
-
-void Engine::end(const Operation& operation)
-{
-    --in_flight_;
-    ucs_status_t status = UCS_OK;
-    if (operation.result != CUDA_SUCCESS) {
-        gdr_log(error, "a copy failed: %s", cuda::error_text(operation.result).c_str());
-        status = UCS_ERR_IO_ERROR;
-    }
-    abi::complete(operation.completion, status);
-}
-
-void Engine::collect_finished()
-{
-    const cuda::RelaxedCapture relaxed(driver_);
-    for_each_busy([&](DeviceStreams&, Stream& stream) {
-        while (std::optional<Operation> operation = stream.take_finished())
-            ended_.push_back(*operation);
-    });
-}
-
-unsigned Engine::progress()
-{
-    if (in_flight_ == 0)
-        return 0;
-    collect_finished();
-    ending_.swap(ended_); // completions may start copies
-    const auto count = static_cast<unsigned>(ending_.size());
-    for (const Operation& operation : ending_)
-        end(operation);
-    ending_.clear();
-    while (!flushes_.empty() && oldest_in_flight() > flushes_.front().sequence) {
-        uct_completion_t* completion = flushes_.front().completion;
-        flushes_.pop_front();
-        abi::complete(completion, UCS_OK);
-    }
-    return count;
-}
-
-uint64_t Engine::oldest_in_flight()
-{
-    uint64_t oldest = UINT64_MAX;
-    for (const Operation& operation : ended_)
-        oldest = std::min(oldest, operation.sequence);
-    for_each_busy(
-        [&](DeviceStreams&, Stream& stream) { oldest = std::min(oldest, stream.oldest()); });
-    return oldest;
-}
-
-ucs_status_t Engine::flush(uct_completion_t* completion)
-{
-    if (in_flight_ == 0)
-        return UCS_OK;
-    if (completion != nullptr)
-        flushes_.push_back({completion, sequence_});
-    return UCS_INPROGRESS;
-}
-
-void Engine::fence()
-{
-    for_each_busy([&](DeviceStreams&, Stream& stream) { stream.synchronise(); });
-}
-
-bool Engine::arm()
-{
-    eventfd_t wake_ups;
-    eventfd_read(event_fd_, &wake_ups);
-    bool sleep = ended_.empty();
-    for_each_busy([&](DeviceStreams&, Stream& stream) { sleep = sleep && !stream.finished(); });
-    if (sleep) {
-        for_each_busy([&](DeviceStreams& streams, Stream& stream) {
-            cuda::CurrentContext current(driver_, streams.context());
-            stream.notify(event_fd_);
-        });
-    }
-    return sleep;
 }
 
 } // namespace gdr::copy

@@ -9,8 +9,8 @@
 #include "copy/address.hpp"
 #include "copy/engine.hpp"
 #include "copy/performance.hpp"
+#include "streams/iface.hpp"
 
-#include <atomic>
 #include <climits>
 #include <cstring>
 #include <new>
@@ -22,12 +22,14 @@ namespace {
 constexpr char kDeviceName[] = "cuda";
 constexpr size_t kMaxIov = 16; // any number would do; callers keep arrays of this length
 
-struct Iface : abi::Iface {
+struct Iface : streams::Iface {
     Engine engine;
     Address address;
-    std::atomic<unsigned> progress_wanted{0}; // UCX's asynchronous thread may ask for it
 
-    Iface(const cuda::Driver& driver, const Address& unique) : engine(driver), address(unique) {}
+    Iface(const cuda::Driver& driver, const Address& unique)
+        : streams::Iface(driver), engine(driver, operations), address(unique)
+    {
+    }
 };
 
 struct Ep : abi::Ep {};
@@ -41,40 +43,13 @@ Engine& engine_of(uct_ep_h ep)
     return iface_of(ep->iface)->engine;
 }
 
-// ---- progress: the worker calls us only while copies are under way, and once after it was told to
-
-constexpr unsigned kProgress = UCT_PROGRESS_SEND | UCT_PROGRESS_RECV;
-
-void progress_enable(uct_iface_h iface, unsigned flags)
-{
-    iface_of(iface)->progress_wanted.fetch_or(flags & kProgress);
-    abi::uct_base_iface_progress_enable(iface, flags);
-}
-
-void progress_disable(uct_iface_h iface, unsigned flags)
-{
-    iface_of(iface)->progress_wanted.fetch_and(~flags);
-    abi::uct_base_iface_progress_disable(iface, flags);
-}
-
-unsigned progress(uct_iface_h handle)
-{
-    Engine& engine = iface_of(handle)->engine;
-    const unsigned count = engine.progress();
-    if (!engine.busy())
-        abi::uct_base_iface_progress_disable(handle, kProgress);
-    return count;
-}
-
 ucs_status_t start(uct_ep_h ep, Direction direction, const uct_iov_t* iov, size_t iovcnt,
                    uint64_t remote, uct_completion_t* completion)
 {
     Iface* iface = iface_of(ep->iface);
-    const bool idle = !iface->engine.busy();
-    iface->engine.start(direction, {iov, iovcnt}, reinterpret_cast<void*>(remote), completion);
-    if (idle)
-        abi::uct_base_iface_progress_enable(ep->iface, iface->progress_wanted.load());
-    return UCS_INPROGRESS;
+    return streams::started(iface, [&] {
+        iface->engine.start(direction, {iov, iovcnt}, reinterpret_cast<void*>(remote), completion);
+    });
 }
 
 // ---- endpoint
@@ -110,26 +85,6 @@ ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_
                         [&] { return start(ep, Direction::get, iov, iovcnt, remote, completion); });
 }
 
-// No call is ever refused for want of resources, so there is nothing to wait for.
-ucs_status_t pending_add(uct_ep_h, uct_pending_req_t*, unsigned)
-{
-    return UCS_ERR_BUSY;
-}
-void pending_purge(uct_ep_h, uct_pending_purge_callback_t, void*) {}
-
-ucs_status_t ep_flush(uct_ep_h ep, unsigned, uct_completion_t* completion)
-{
-    return abi::guarded("copy: flush", [&] { return engine_of(ep).flush(completion); });
-}
-
-ucs_status_t ep_fence(uct_ep_h ep, unsigned)
-{
-    return abi::guarded("copy: fence", [&] {
-        engine_of(ep).fence();
-        return UCS_OK;
-    });
-}
-
 // The peer is this process.
 ucs_status_t ep_check(uct_ep_h, unsigned, uct_completion_t*)
 {
@@ -163,31 +118,6 @@ void ep_destroy(uct_ep_h handle)
 }
 
 // ---- interface
-
-ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completion)
-{
-    return abi::guarded("copy: flush", [&] { return iface_of(iface)->engine.flush(completion); });
-}
-
-ucs_status_t iface_fence(uct_iface_h iface, unsigned)
-{
-    return abi::guarded("copy: fence", [&] {
-        iface_of(iface)->engine.fence();
-        return UCS_OK;
-    });
-}
-
-ucs_status_t event_fd_get(uct_iface_h iface, int* fd)
-{
-    *fd = iface_of(iface)->engine.event_fd();
-    return UCS_OK;
-}
-
-ucs_status_t event_arm(uct_iface_h iface, unsigned)
-{
-    return abi::guarded("copy: event_arm",
-                        [&] { return iface_of(iface)->engine.arm() ? UCS_OK : UCS_ERR_BUSY; });
-}
 
 ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
 {
@@ -232,7 +162,7 @@ void iface_close(uct_iface_h handle)
 {
     Iface* iface = iface_of(handle);
     stats::statistics().add(iface->engine.counts());
-    abi::uct_base_iface_progress_disable(handle, kProgress);
+    streams::stop_progress(iface);
     abi::cleanup_iface(iface);
     delete iface;
 }
@@ -240,24 +170,14 @@ void iface_close(uct_iface_h handle)
 uct_iface_ops_t iface_ops()
 {
     uct_iface_ops_t ops = {};
+    streams::set_operations(ops);
     ops.ep_put_short = put_short;
     ops.ep_get_short = get_short;
     ops.ep_put_zcopy = put_zcopy;
     ops.ep_get_zcopy = get_zcopy;
-    ops.ep_pending_add = pending_add;
-    ops.ep_pending_purge = pending_purge;
-    ops.ep_flush = ep_flush;
-    ops.ep_fence = ep_fence;
     ops.ep_check = ep_check;
     ops.ep_create = ep_create;
     ops.ep_destroy = ep_destroy;
-    ops.iface_flush = iface_flush;
-    ops.iface_fence = iface_fence;
-    ops.iface_progress_enable = progress_enable;
-    ops.iface_progress_disable = progress_disable;
-    ops.iface_progress = progress;
-    ops.iface_event_fd_get = event_fd_get;
-    ops.iface_event_arm = event_arm;
     ops.iface_close = iface_close;
     ops.iface_query = iface_query;
     ops.iface_get_device_address = get_device_address;

@@ -3,14 +3,14 @@
 // Operations end with an event behind them. Records and their events are reused: in the steady
 // state nothing is allocated.
 
-#include "copy/stream.hpp"
+#include "streams/stream.hpp"
 
 #include <cassert>
 #include <memory>
 
 #include <sys/eventfd.h>
 
-namespace gdr::copy {
+namespace gdr::streams {
 
 namespace {
 
@@ -108,4 +108,4 @@ void Stream::abandon()
     abandoned_ = true;
 }
 
-} // namespace gdr::copy
+} // namespace gdr::streams

@@ -2,9 +2,9 @@
 //
 // Life and death of the streams on one GPU.
 
-#include "copy/device_streams.hpp"
+#include "streams/device_streams.hpp"
 
-namespace gdr::copy {
+namespace gdr::streams {
 
 namespace {
 
@@ -23,7 +23,7 @@ unsigned long long id_of(const cuda::Driver& driver, CUcontext context)
 DeviceStreams::DeviceStreams(const cuda::Driver& driver, CUdevice device)
     : driver_(driver), device_(device)
 {
-    create();
+    enter_context();
 }
 
 DeviceStreams::~DeviceStreams()
@@ -33,17 +33,23 @@ DeviceStreams::~DeviceStreams()
         current.emplace(driver_, context_->handle());
     else
         abandon();
-    for (auto& stream : streams_)
-        stream.reset();
+    streams_.clear();
 }
 
-void DeviceStreams::create()
+void DeviceStreams::enter_context()
 {
     context_.emplace(driver_, device_);
-    cuda::CurrentContext current(driver_, context_->handle());
-    for (auto& stream : streams_)
-        stream = std::make_unique<Stream>(driver_);
     context_id_ = id_of(driver_, context_->handle());
+}
+
+Stream& DeviceStreams::operator[](size_t number)
+{
+    if (number >= streams_.size())
+        streams_.resize(number + 1);
+    std::unique_ptr<Stream>& stream = streams_[number];
+    if (!stream)
+        stream = std::make_unique<Stream>(driver_);
+    return *stream;
 }
 
 bool DeviceStreams::alive() const
@@ -53,8 +59,10 @@ bool DeviceStreams::alive() const
 
 void DeviceStreams::abandon()
 {
-    for (auto& stream : streams_)
-        stream->abandon();
+    for (auto& stream : streams_) {
+        if (stream)
+            stream->abandon();
+    }
 }
 
 void DeviceStreams::renew_after_reset(std::vector<Operation>& lost)
@@ -62,11 +70,12 @@ void DeviceStreams::renew_after_reset(std::vector<Operation>& lost)
     if (alive())
         return;
     abandon();
-    for (auto& stream : streams_) {
-        while (std::optional<Operation> operation = stream->take_finished())
+    for_each_busy([&](Stream& stream) {
+        while (std::optional<Operation> operation = stream.take_finished())
             lost.push_back(*operation);
-    }
-    create();
+    });
+    streams_.clear();
+    enter_context();
 }
 
-} // namespace gdr::copy
+} // namespace gdr::streams

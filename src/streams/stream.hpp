@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace gdr::copy {
+namespace gdr::streams {
 
 // An operation that has ended.
 struct Operation {
@@ -76,4 +76,4 @@ class Stream {
     bool abandoned_ = false;
 };
 
-} // namespace gdr::copy
+} // namespace gdr::streams

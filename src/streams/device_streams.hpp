@@ -1,0 +1,56 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Our streams on one GPU, made as they are first used. They live in the GPU's primary context,
+// which is retained: it cannot be destroyed under us as one of the application's own contexts can,
+// except by a device reset.
+#pragma once
+
+#include "cuda/context.hpp"
+#include "streams/stream.hpp"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace gdr::streams {
+
+class DeviceStreams {
+  public:
+    // Creates the GPU's primary context if the application has not. Throws cuda::Error.
+    DeviceStreams(const cuda::Driver& driver, CUdevice device);
+    DeviceStreams(const DeviceStreams&) = delete;
+    DeviceStreams& operator=(const DeviceStreams&) = delete;
+    ~DeviceStreams();
+
+    CUdevice device() const { return device_; }
+    CUcontext context() const { return context_->handle(); }
+
+    // Any small number is a stream. The context must be current. Throws cuda::Error.
+    Stream& operator[](size_t number);
+
+    template <class Function>
+    void for_each_busy(Function function)
+    {
+        for (auto& stream : streams_) {
+            if (stream && stream->busy())
+                function(*stream);
+        }
+    }
+
+    // Forgets the streams if a device reset has destroyed their context (noticed from CUDA 12 on).
+    // What was in flight on them is appended to lost, with an error. Throws cuda::Error.
+    void renew_after_reset(std::vector<Operation>& lost);
+
+  private:
+    void enter_context();
+    bool alive() const;
+    void abandon();
+
+    const cuda::Driver& driver_;
+    const CUdevice device_;
+    std::optional<cuda::PrimaryContext> context_;
+    unsigned long long context_id_ = 0; // unlike the handle, never that of another context
+    std::vector<std::unique_ptr<Stream>> streams_; // by number; NULL: not used yet
+};
+
+} // namespace gdr::streams

@@ -1,0 +1,105 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// UCT's calls that concern all of an interface's operations. An endpoint has none of its own.
+
+#include "streams/iface.hpp"
+
+#include "abi/border.hpp"
+
+namespace gdr::streams {
+
+namespace {
+
+constexpr unsigned kProgress = UCT_PROGRESS_SEND | UCT_PROGRESS_RECV;
+
+Iface* iface_of(uct_iface_h handle)
+{
+    return reinterpret_cast<Iface*>(handle);
+}
+
+void progress_enable(uct_iface_h iface, unsigned flags)
+{
+    iface_of(iface)->progress_wanted.fetch_or(flags & kProgress);
+    abi::uct_base_iface_progress_enable(iface, flags);
+}
+
+void progress_disable(uct_iface_h iface, unsigned flags)
+{
+    iface_of(iface)->progress_wanted.fetch_and(~flags);
+    abi::uct_base_iface_progress_disable(iface, flags);
+}
+
+unsigned progress(uct_iface_h handle)
+{
+    Operations& operations = iface_of(handle)->operations;
+    const unsigned count = operations.progress();
+    if (!operations.busy())
+        abi::uct_base_iface_progress_disable(handle, kProgress);
+    return count;
+}
+
+// No call is ever refused for want of resources, so there is nothing to wait for.
+ucs_status_t pending_add(uct_ep_h, uct_pending_req_t*, unsigned)
+{
+    return UCS_ERR_BUSY;
+}
+void pending_purge(uct_ep_h, uct_pending_purge_callback_t, void*) {}
+
+ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completion)
+{
+    return abi::guarded("flush", [&] { return iface_of(iface)->operations.flush(completion); });
+}
+
+ucs_status_t ep_flush(uct_ep_h ep, unsigned flags, uct_completion_t* completion)
+{
+    return iface_flush(ep->iface, flags, completion);
+}
+
+ucs_status_t iface_fence(uct_iface_h iface, unsigned)
+{
+    return abi::guarded("fence", [&] {
+        iface_of(iface)->operations.fence();
+        return UCS_OK;
+    });
+}
+
+ucs_status_t ep_fence(uct_ep_h ep, unsigned flags)
+{
+    return iface_fence(ep->iface, flags);
+}
+
+ucs_status_t event_fd_get(uct_iface_h iface, int* fd)
+{
+    *fd = iface_of(iface)->operations.event_fd();
+    return UCS_OK;
+}
+
+ucs_status_t event_arm(uct_iface_h iface, unsigned)
+{
+    return abi::guarded("event_arm",
+                        [&] { return iface_of(iface)->operations.arm() ? UCS_OK : UCS_ERR_BUSY; });
+}
+
+} // namespace
+
+void set_operations(uct_iface_ops_t& ops)
+{
+    ops.ep_pending_add = pending_add;
+    ops.ep_pending_purge = pending_purge;
+    ops.ep_flush = ep_flush;
+    ops.ep_fence = ep_fence;
+    ops.iface_flush = iface_flush;
+    ops.iface_fence = iface_fence;
+    ops.iface_progress_enable = progress_enable;
+    ops.iface_progress_disable = progress_disable;
+    ops.iface_progress = progress;
+    ops.iface_event_fd_get = event_fd_get;
+    ops.iface_event_arm = event_arm;
+}
+
+void stop_progress(Iface* iface)
+{
+    abi::uct_base_iface_progress_disable(&iface->super, kProgress);
+}
+
+} // namespace gdr::streams

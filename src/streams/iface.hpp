@@ -1,0 +1,39 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The interface whose operations run on streams, and those calls of UCT that are the same for all
+// such interfaces.
+#pragma once
+
+#include "abi/iface.hpp"
+#include "streams/operations.hpp"
+
+#include <atomic>
+
+namespace gdr::streams {
+
+struct Iface : abi::Iface {
+    Operations operations;
+    std::atomic<unsigned> progress_wanted{0}; // UCX's asynchronous thread may ask for it
+
+    explicit Iface(const cuda::Driver& driver) : operations(driver) {}
+};
+
+// Sets pending, flush, fence, progress and wake-up. The rest is the transport's.
+void set_operations(uct_iface_ops_t& ops);
+
+// UCS_INPROGRESS, after start() has added to the interface's operations. The worker calls an
+// interface only while it has some, and once after it was told to.
+template <class Start>
+ucs_status_t started(Iface* iface, Start start)
+{
+    const bool idle = !iface->operations.busy();
+    start();
+    if (idle)
+        abi::uct_base_iface_progress_enable(&iface->super, iface->progress_wanted.load());
+    return UCS_INPROGRESS;
+}
+
+// Ends the interface's part in progress, before it is closed.
+void stop_progress(Iface* iface);
+
+} // namespace gdr::streams

@@ -1,0 +1,139 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Collecting what has ended, in whichever order the streams end it.
+
+#include "streams/operations.hpp"
+
+#include "abi/completion.hpp"
+#include "abi/host.hpp"
+#include "cuda/relaxed_capture.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <system_error>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace gdr::streams {
+
+Operations::Operations(const cuda::Driver& driver)
+    : driver_(driver), event_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))
+{
+    if (event_fd_ < 0)
+        throw std::system_error(errno, std::generic_category(), "eventfd");
+}
+
+Operations::~Operations()
+{
+    devices_.clear(); // no notification is under way from here on
+    close(event_fd_);
+}
+
+DeviceStreams& Operations::on(CUdevice device)
+{
+    auto known =
+        std::ranges::find(devices_, device, [](auto& streams) { return streams->device(); });
+    if (known == devices_.end())
+        return *devices_.emplace_back(std::make_unique<DeviceStreams>(driver_, device));
+    (*known)->renew_after_reset(ended_);
+    return **known;
+}
+
+template <class Function>
+void Operations::for_each_busy(Function function)
+{
+    for (auto& streams : devices_)
+        streams->for_each_busy([&](Stream& stream) { function(*streams, stream); });
+}
+
+void Operations::add(Stream& stream, uct_completion_t* completion)
+{
+    stream.mark(completion, ++sequence_);
+    ++in_flight_;
+}
+
+void Operations::add_ended(uct_completion_t* completion)
+{
+    ended_.push_back({completion, ++sequence_, CUDA_SUCCESS});
+    ++in_flight_;
+}
+
+void Operations::end(const Operation& operation)
+{
+    --in_flight_;
+    ucs_status_t status = UCS_OK;
+    if (operation.result != CUDA_SUCCESS) {
+        gdr_log(error, "a copy failed: %s", cuda::error_text(operation.result).c_str());
+        status = UCS_ERR_IO_ERROR;
+    }
+    abi::complete(operation.completion, status);
+}
+
+void Operations::collect_finished()
+{
+    const cuda::RelaxedCapture relaxed(driver_);
+    for_each_busy([&](DeviceStreams&, Stream& stream) {
+        while (std::optional<Operation> operation = stream.take_finished())
+            ended_.push_back(*operation);
+    });
+}
+
+unsigned Operations::progress()
+{
+    if (in_flight_ == 0)
+        return 0;
+    collect_finished();
+    ending_.swap(ended_); // completions may start operations
+    const auto count = static_cast<unsigned>(ending_.size());
+    for (const Operation& operation : ending_)
+        end(operation);
+    ending_.clear();
+    while (!flushes_.empty() && oldest_in_flight() > flushes_.front().sequence) {
+        uct_completion_t* completion = flushes_.front().completion;
+        flushes_.pop_front();
+        abi::complete(completion, UCS_OK);
+    }
+    return count;
+}
+
+uint64_t Operations::oldest_in_flight()
+{
+    uint64_t oldest = UINT64_MAX;
+    for (const Operation& operation : ended_)
+        oldest = std::min(oldest, operation.sequence);
+    for_each_busy(
+        [&](DeviceStreams&, Stream& stream) { oldest = std::min(oldest, stream.oldest()); });
+    return oldest;
+}
+
+ucs_status_t Operations::flush(uct_completion_t* completion)
+{
+    if (in_flight_ == 0)
+        return UCS_OK;
+    if (completion != nullptr)
+        flushes_.push_back({completion, sequence_});
+    return UCS_INPROGRESS;
+}
+
+void Operations::fence()
+{
+    for_each_busy([&](DeviceStreams&, Stream& stream) { stream.synchronise(); });
+}
+
+bool Operations::arm()
+{
+    eventfd_t wake_ups;
+    eventfd_read(event_fd_, &wake_ups);
+    bool sleep = ended_.empty();
+    for_each_busy([&](DeviceStreams&, Stream& stream) { sleep = sleep && !stream.finished(); });
+    if (sleep) {
+        for_each_busy([&](DeviceStreams& streams, Stream& stream) {
+            cuda::CurrentContext current(driver_, streams.context());
+            stream.notify(event_fd_);
+        });
+    }
+    return sleep;
+}
+
+} // namespace gdr::streams
