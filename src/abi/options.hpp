@@ -15,7 +15,7 @@ enum class OptionType {
     ternary,      // Ternary: y/n/try
     unsigned_int, // unsigned
     auto_ulong,   // unsigned long; "auto" is kAuto (UCX's "ulunits")
-    memory_size,  // size_t, bytes; accepts 8k, 1m, inf
+    memory_size,  // size_t, bytes; accepts 8k, 1m, inf; "auto" is kAutoSize
     duration,     // double, seconds; accepts 10ms, 1s
     string,       // char*, owned by UCX
     choice,       // unsigned: index into names
@@ -23,7 +23,8 @@ enum class OptionType {
 
 enum class Ternary : int { no, yes, attempt }; // UCS_NO, UCS_YES, UCS_TRY
 
-inline constexpr unsigned long kAuto = ~1ul; // UCS_ULUNITS_AUTO
+inline constexpr unsigned long kAuto = ~1ul;    // UCS_ULUNITS_AUTO
+inline constexpr size_t kAutoSize = ~size_t{1}; // UCS_MEMUNITS_AUTO
 
 struct Option {
     const char* name;

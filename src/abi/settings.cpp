@@ -89,16 +89,18 @@ bool ucp_is_loading_us()
     });
 }
 
+bool boolean_setting(const char* name, bool otherwise)
+{
+    int value = 0;
+    const OptionTable table{
+        name, "", {{name, otherwise ? "y" : "n", "", 0, OptionType::boolean}}, sizeof(value)};
+    read_or_throw(table, &value, false);
+    return value != 0;
+}
+
 bool protocols_v2()
 {
-    int enabled = 0;
-    const OptionTable table{
-        "PROTO_ENABLE",
-        "",
-        {{"PROTO_ENABLE", series().protocols_v2_default ? "y" : "n", "", 0, OptionType::boolean}},
-        sizeof(enabled)};
-    read_or_throw(table, &enabled, false);
-    return enabled != 0;
+    return boolean_setting("PROTO_ENABLE", series().protocols_v2_default);
 }
 
 } // namespace gdr::abi

@@ -18,6 +18,9 @@ void register_options(const OptionTable& table, void* storage);
 // What the user gave for UCX_<name>, in the environment or in a ucx.conf; nothing when he did not.
 std::optional<std::string> user_setting(const char* name);
 
+// What the user gave for UCX_<name>, y or n; otherwise when he did not.
+bool boolean_setting(const char* name, bool otherwise);
+
 // Whether the user asks for gdr by name in UCX_TLS, or UCX_GDR_TLS where that is not set, and not
 // only for all: who does must learn at a level that he sees why it, or a part of it, is not there;
 // who does not need not.

@@ -4,19 +4,12 @@
 
 #include "copy/engine.hpp"
 
-#include "abi/completion.hpp"
-#include "abi/host.hpp"
 #include "copy/host_memory.hpp"
 #include "cuda/readable.hpp"
 #include "cuda/relaxed_capture.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <stdexcept>
-#include <system_error>
-
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 namespace gdr::copy {
 

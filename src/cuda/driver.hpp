@@ -42,14 +42,28 @@
     FUNCTION(cuEventCreate)                                                                        \
     FUNCTION(cuEventDestroy)                                                                       \
     FUNCTION(cuEventQuery)                                                                         \
+    FUNCTION(cuIpcCloseMemHandle)                                                                  \
+    FUNCTION(cuIpcGetMemHandle)                                                                    \
+    FUNCTION(cuIpcOpenMemHandle)                                                                   \
     FUNCTION(cuLaunchHostFunc)                                                                     \
+    FUNCTION(cuMemAddressFree)                                                                     \
+    FUNCTION(cuMemAddressReserve)                                                                  \
     FUNCTION(cuMemAlloc)                                                                           \
     FUNCTION(cuMemAllocManaged)                                                                    \
+    FUNCTION(cuMemExportToShareableHandle)                                                         \
     FUNCTION(cuMemFree)                                                                            \
+    FUNCTION(cuMemGetAllocationPropertiesFromHandle)                                               \
     FUNCTION(cuMemHostRegister)                                                                    \
     FUNCTION(cuMemHostUnregister)                                                                  \
+    FUNCTION(cuMemImportFromShareableHandle)                                                       \
+    FUNCTION(cuMemMap)                                                                             \
+    FUNCTION(cuMemRelease)                                                                         \
+    FUNCTION(cuMemRetainAllocationHandle)                                                          \
+    FUNCTION(cuMemSetAccess)                                                                       \
+    FUNCTION(cuMemUnmap)                                                                           \
     FUNCTION(cuMemcpy)                                                                             \
     FUNCTION(cuMemcpyAsync)                                                                        \
+    FUNCTION(cuMemcpyDtoDAsync)                                                                    \
     FUNCTION(cuMemcpyPeerAsync)                                                                    \
     FUNCTION(cuMemsetD8)                                                                           \
     FUNCTION(cuPointerSetAttribute)                                                                \

@@ -11,6 +11,7 @@
 #include "abi/ucx.hpp"
 #include "copy/component.hpp"
 #include "cuda/driver.hpp"
+#include "ipc/component.hpp"
 #include "plugin/cpu_fault.hpp"
 #include "plugin/memory_lookup.hpp"
 #include "plugin/options.hpp"
@@ -133,6 +134,7 @@ class Service {
         if (!abi::register_component(copy::component()))
             return;
         abi::register_component(rc::component());
+        abi::register_component(ipc::component());
         abi::register_options(option_table(), &options);
         if (options.statistics_path)
             statistics_path() = options.statistics_path;

@@ -18,6 +18,8 @@ void Statistics::add(const Counts& counts)
     host_bytes_.fetch_add(counts.host_bytes, relaxed);
     gpudirect_ops_.fetch_add(counts.gpudirect_ops, relaxed);
     staged_ops_.fetch_add(counts.staged_ops, relaxed);
+    ipc_bytes_.fetch_add(counts.ipc_bytes, relaxed);
+    ipc_ops_.fetch_add(counts.ipc_ops, relaxed);
     registrations_.fetch_add(counts.registrations, relaxed);
 }
 
@@ -28,6 +30,8 @@ Counts Statistics::totals() const
             .host_bytes = host_bytes_,
             .gpudirect_ops = gpudirect_ops_,
             .staged_ops = staged_ops_,
+            .ipc_bytes = ipc_bytes_,
+            .ipc_ops = ipc_ops_,
             .registrations = registrations_};
 }
 
@@ -39,14 +43,17 @@ void Statistics::begin_anew()
     host_bytes_ = 0;
     gpudirect_ops_ = 0;
     staged_ops_ = 0;
+    ipc_bytes_ = 0;
+    ipc_ops_ = 0;
     registrations_ = 0;
 }
 
 bool Statistics::worth_a_line() const
 {
     const Counts sum = totals();
-    return !forked_ || (sum.gpudirect_bytes | sum.staged_bytes | sum.host_bytes |
-                        sum.gpudirect_ops | sum.staged_ops | sum.registrations) != 0;
+    return !forked_ ||
+           (sum.gpudirect_bytes | sum.staged_bytes | sum.host_bytes | sum.gpudirect_ops |
+            sum.staged_ops | sum.ipc_bytes | sum.ipc_ops | sum.registrations) != 0;
 }
 
 std::string Statistics::line() const
@@ -58,6 +65,8 @@ std::string Statistics::line() const
            " host_bytes=" + std::to_string(sum.host_bytes) +
            " gpudirect_ops=" + std::to_string(sum.gpudirect_ops) +
            " staged_ops=" + std::to_string(sum.staged_ops) +
+           " ipc_bytes=" + std::to_string(sum.ipc_bytes) +
+           " ipc_ops=" + std::to_string(sum.ipc_ops) +
            " registrations=" + std::to_string(sum.registrations);
 }
 

@@ -18,6 +18,8 @@ struct Counts {
     uint64_t host_bytes = 0;      // payload from and to host memory
     uint64_t gpudirect_ops = 0;   // operations behind gpudirect_bytes
     uint64_t staged_ops = 0;      // operations behind staged_bytes
+    uint64_t ipc_bytes = 0;       // payload copied between GPUs of two processes by CUDA IPC
+    uint64_t ipc_ops = 0;         // operations behind ipc_bytes
     uint64_t registrations = 0;   // memory registrations made with an HCA (cache hits are none)
 };
 
@@ -40,6 +42,8 @@ class Statistics {
     std::atomic<uint64_t> host_bytes_{0};
     std::atomic<uint64_t> gpudirect_ops_{0};
     std::atomic<uint64_t> staged_ops_{0};
+    std::atomic<uint64_t> ipc_bytes_{0};
+    std::atomic<uint64_t> ipc_ops_{0};
     std::atomic<uint64_t> registrations_{0};
     bool forked_ = false;
 };

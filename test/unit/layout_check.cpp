@@ -87,6 +87,7 @@ SAME_FIELD(IfaceConfig, failure, uct_iface_config_t, failure);
 SAME_FIELD(IfaceConfig, max_num_eps, uct_iface_config_t, max_num_eps);
 SAME_SIZE(MdConfig, uct_md_config_t);
 SAME_VALUE(kAuto, UCS_ULUNITS_AUTO);
+SAME_VALUE(kAutoSize, UCS_MEMUNITS_AUTO);
 
 // ---- perftest.hpp
 

@@ -1,0 +1,146 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The few functions of NVML, declared here: its header comes with a toolkit that is not needed
+// otherwise.
+#include "cuda/nvml.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include <dlfcn.h>
+
+namespace gdr::cuda {
+
+namespace {
+
+using NvmlDevice = struct nvmlDevice_st*;
+
+struct FieldValue { // nvmlFieldValue_t
+    unsigned field;
+    unsigned scope;
+    long long timestamp;
+    long long latency;
+    int value_type;
+    int result;
+    union {
+        double real;
+        unsigned whole;
+        unsigned long long long_whole;
+    };
+};
+static_assert(sizeof(FieldValue) == 40);
+
+constexpr unsigned kNvlinkMegabytesPerSecond = 90; // NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON
+constexpr unsigned kNvlinkCount = 91;              // NVML_FI_DEV_NVLINK_LINK_COUNT
+constexpr int kP2pByNvlink = 2;                    // NVML_P2P_CAPS_INDEX_NVLINK
+constexpr int kSuccess = 0, kEnabled = 1;
+
+class Nvml {
+  public:
+    Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL))
+    {
+        initialised_ = call<int()>("nvmlInit_v2") == kSuccess;
+    }
+    Nvml(const Nvml&) = delete;
+    Nvml& operator=(const Nvml&) = delete;
+    ~Nvml()
+    {
+        if (initialised_)
+            call<int()>("nvmlShutdown");
+        if (library_ != nullptr)
+            dlclose(library_);
+    }
+
+    explicit operator bool() const { return initialised_; }
+
+    NvmlDevice device(const std::string& pci_bus_id) const
+    {
+        NvmlDevice device = nullptr;
+        return call<int(const char*, NvmlDevice*)>("nvmlDeviceGetHandleByPciBusId_v2",
+                                                   pci_bus_id.c_str(), &device) == kSuccess
+                   ? device
+                   : nullptr;
+    }
+
+    bool joined_by_nvlink(NvmlDevice one, NvmlDevice other) const
+    {
+        int status = -1;
+        return call<int(NvmlDevice, NvmlDevice, int, int*)>("nvmlDeviceGetP2PStatus", one, other,
+                                                            kP2pByNvlink, &status) == kSuccess &&
+               status == 0;
+    }
+
+    // Of all that are up together.
+    double nvlink_bandwidth(NvmlDevice device) const
+    {
+        FieldValue values[2]{};
+        values[0].field = kNvlinkCount;
+        values[1].field = kNvlinkMegabytesPerSecond;
+        if (call<int(NvmlDevice, int, FieldValue*)>("nvmlDeviceGetFieldValues", device, 2,
+                                                    values) != kSuccess ||
+            values[0].result != kSuccess || values[1].result != kSuccess)
+            return 0;
+        unsigned up = 0;
+        for (unsigned link = 0; link < values[0].whole; ++link) {
+            int state = 0;
+            if (call<int(NvmlDevice, unsigned, int*)>("nvmlDeviceGetNvLinkState", device, link,
+                                                      &state) == kSuccess &&
+                state == kEnabled)
+                ++up;
+        }
+        return up * 1e6 * values[1].whole;
+    }
+
+    double pcie_bandwidth(NvmlDevice device) const
+    {
+        unsigned generation = 0, width = 0;
+        if (call<int(NvmlDevice, unsigned*)>("nvmlDeviceGetMaxPcieLinkGeneration", device,
+                                             &generation) != kSuccess ||
+            call<int(NvmlDevice, unsigned*)>("nvmlDeviceGetCurrPcieLinkWidth", device, &width) !=
+                kSuccess)
+            return 0;
+        constexpr double kLane[] = {0, 0.25e9, 0.5e9, 0.985e9, 1.969e9, 3.938e9, 7.563e9};
+        return width * kLane[std::min<size_t>(generation, std::size(kLane) - 1)];
+    }
+
+  private:
+    // -1: there is no such function.
+    template <class Signature, class... Arguments>
+    int call(const char* name, Arguments... arguments) const
+    {
+        void* function = library_ != nullptr ? dlsym(library_, name) : nullptr;
+        return function != nullptr ? reinterpret_cast<Signature*>(function)(arguments...) : -1;
+    }
+
+    void* library_;
+    bool initialised_ = false;
+};
+
+} // namespace
+
+std::optional<Link> slowest_link(const std::vector<std::string>& pci_bus_ids)
+{
+    const Nvml nvml;
+    if (!nvml)
+        return std::nullopt;
+    std::vector<NvmlDevice> devices;
+    for (const std::string& id : pci_bus_ids) {
+        if (NvmlDevice device = nvml.device(id))
+            devices.push_back(device);
+    }
+    std::optional<Link> slowest;
+    for (size_t i = 0; i < devices.size(); ++i) {
+        for (size_t j = i + 1; j < devices.size(); ++j) {
+            const bool nvlink = nvml.joined_by_nvlink(devices[i], devices[j]);
+            const auto bandwidth = [&](NvmlDevice device) {
+                return nvlink ? nvml.nvlink_bandwidth(device) : nvml.pcie_bandwidth(device);
+            };
+            const Link link{nvlink, std::min(bandwidth(devices[i]), bandwidth(devices[j]))};
+            if (link.bandwidth > 0 && (!slowest || link.bandwidth < slowest->bandwidth))
+                slowest = link;
+        }
+    }
+    return slowest;
+}
+
+} // namespace gdr::cuda

@@ -1,0 +1,23 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What connects two GPUs, as NVIDIA's management library (libnvidia-ml.so.1, found at run time)
+// tells. Any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gdr::cuda {
+
+struct Link {
+    bool nvlink;      // else PCIe
+    double bandwidth; // bytes per second one way, of the wires
+};
+
+// The link between each two of the GPUs with these PCI addresses, the slowest of them. Nothing
+// where the library is missing or does not know. Loads and initialises the library for the length
+// of the call.
+std::optional<Link> slowest_link(const std::vector<std::string>& pci_bus_ids);
+
+} // namespace gdr::cuda

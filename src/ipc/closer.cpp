@@ -1,0 +1,75 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The thread.
+#include "ipc/closer.hpp"
+
+#include <utility>
+
+#include <pthread.h>
+#include <signal.h>
+
+namespace gdr::ipc {
+
+namespace {
+
+// The thread takes none of the application's signals.
+std::thread start(auto work)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread thread;
+    try {
+        thread = std::thread(work);
+    } catch (...) {
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        throw;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread;
+}
+
+} // namespace
+
+void Closer::add(std::unique_ptr<Region> region)
+{
+    const std::lock_guard guard(mutex_);
+    regions_.push_back(std::move(region));
+    if (std::exchange(working_, true))
+        return;
+    if (thread_.joinable())
+        thread_.join(); // it has ended, or is about to without the lock
+    try {
+        thread_ = start([this] { work(); });
+    } catch (const std::exception&) { // no more threads: with the next, or in finish()
+        working_ = false;
+    }
+}
+
+void Closer::work()
+{
+    for (;;) {
+        std::vector<std::unique_ptr<Region>> batch; // destroyed without the lock
+        const std::lock_guard guard(mutex_);
+        if (regions_.empty()) {
+            working_ = false;
+            return;
+        }
+        batch.swap(regions_);
+    }
+}
+
+void Closer::finish()
+{
+    std::thread thread;
+    {
+        const std::lock_guard guard(mutex_);
+        thread.swap(thread_);
+    }
+    if (thread.joinable())
+        thread.join();
+    const std::lock_guard guard(mutex_);
+    regions_.clear();
+}
+
+} // namespace gdr::ipc

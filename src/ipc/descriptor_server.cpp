@@ -1,0 +1,196 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// One question and one answer for each connection.
+#include "ipc/descriptor_server.hpp"
+
+#include "abi/host.hpp"
+#include "cuda/allocation_handle.hpp"
+#include "cuda/pointer.hpp"
+#include "ipc/process.hpp"
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace gdr::ipc {
+
+namespace {
+
+struct Question {
+    uint64_t base;
+    uint64_t buffer_id;
+};
+
+struct Answer {
+    char why_not[120]; // empty: a descriptor comes along
+};
+
+constexpr timeval kPatience{3, 0};             // of who asks; the owner opens at most one file
+constexpr timeval kServerPatience{0, 100'000}; // the question was sent with the connection
+
+socklen_t socket_name(uint64_t owner, sockaddr_un* name)
+{
+    *name = {};
+    name->sun_family = AF_UNIX;
+    // Abstract: it leaves no file behind.
+    const int length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1,
+                                "ucx-gdr-ipc-%016llx", static_cast<unsigned long long>(owner));
+    return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+}
+
+void set_patience(int socket, const timeval& patience)
+{
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+}
+
+bool is_same_user(int socket)
+{
+    ucred peer{};
+    socklen_t length = sizeof(peer);
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+           peer.uid == geteuid();
+}
+
+// Room for one descriptor beside a message.
+union Control {
+    cmsghdr header;
+    char space[CMSG_SPACE(sizeof(int))];
+};
+
+void send_answer(int socket, Answer answer, int descriptor)
+{
+    iovec data{&answer, sizeof(answer)};
+    Control control{};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    if (descriptor >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control);
+        cmsghdr* header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+    }
+    if (sendmsg(socket, &message, MSG_NOSIGNAL) < 0)
+        gdr_log(debug, "a descriptor of GPU memory was not sent: %s", strerror(errno));
+}
+
+cuda::UniqueFd find(const cuda::Driver& driver, const Question& question)
+{
+    const auto* address = reinterpret_cast<const void*>(question.base);
+    if (cuda::buffer_id(driver, address) != question.buffer_id)
+        throw cuda::Error(CUDA_ERROR_INVALID_VALUE, "the memory was freed: buffer id");
+    return cuda::AllocationHandle(driver, question.base).descriptor();
+}
+
+// In UCX's asynchronous thread.
+void on_connection(int listener, uint8_t, void*)
+{
+    const cuda::UniqueFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    if (!connection || !is_same_user(connection.get()))
+        return;
+    set_patience(connection.get(), kServerPatience);
+    Question question{};
+    if (recv(connection.get(), &question, sizeof(question), 0) != sizeof(question))
+        return;
+    Answer answer{};
+    cuda::UniqueFd descriptor;
+    const cuda::Driver* driver = cuda::driver();
+    try {
+        if (driver != nullptr)
+            descriptor = find(*driver, question);
+    } catch (const std::exception& error) {
+        snprintf(answer.why_not, sizeof(answer.why_not), "%s", error.what());
+    }
+    send_answer(connection.get(), answer, descriptor.get());
+}
+
+cuda::UniqueFd listen_as(uint64_t owner)
+{
+    cuda::UniqueFd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_un name;
+    const socklen_t length = socket_name(owner, &name);
+    if (!listener || bind(listener.get(), reinterpret_cast<sockaddr*>(&name), length) != 0 ||
+        listen(listener.get(), SOMAXCONN) != 0)
+        return {};
+    return listener;
+}
+
+cuda::UniqueFd failed(std::string* why_not, const char* step)
+{
+    *why_not = std::string(step) + ": " + strerror(errno);
+    return {};
+}
+
+} // namespace
+
+bool serve_descriptors(const cuda::Driver&)
+{
+    static std::mutex mutex;
+    static uint64_t served = 0; // Process::id
+    const std::lock_guard guard(mutex);
+    const uint64_t id = this_process().id;
+    if (served == id)
+        return true;
+    cuda::UniqueFd listener = listen_as(id);
+    if (!listener) {
+        gdr_log(diag, "no socket to share memory of cuMemCreate by: %s", strerror(errno));
+        return false;
+    }
+    if (abi::async_add_fd(listener.get(), on_connection, nullptr) != UCS_OK)
+        return false;
+    listener.release(); // for as long as the process lives
+    served = id;
+    return true;
+}
+
+cuda::UniqueFd ask_for_descriptor(const RemoteKey& key, std::string* why_not)
+{
+    const cuda::UniqueFd connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (!connection)
+        return failed(why_not, "socket");
+    set_patience(connection.get(), kPatience);
+    sockaddr_un name;
+    const socklen_t length = socket_name(key.owner, &name);
+    if (connect(connection.get(), reinterpret_cast<sockaddr*>(&name), length) != 0)
+        return failed(why_not, "connecting to the owner (has it ended, or another network "
+                               "namespace?)");
+    if (!is_same_user(connection.get())) {
+        *why_not = "the owner is another user";
+        return {};
+    }
+    const Question question{key.base, key.buffer_id};
+    if (send(connection.get(), &question, sizeof(question), MSG_NOSIGNAL) != sizeof(question))
+        return failed(why_not, "asking the owner");
+    Answer answer{};
+    iovec data{&answer, sizeof(answer)};
+    Control control{};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = &control;
+    message.msg_controllen = sizeof(control);
+    if (recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC) != sizeof(answer))
+        return failed(why_not, "the owner's answer");
+    const cmsghdr* header = CMSG_FIRSTHDR(&message);
+    if (header == nullptr || header->cmsg_type != SCM_RIGHTS) {
+        answer.why_not[sizeof(answer.why_not) - 1] = '\0';
+        *why_not = std::string("the owner refuses: ") + answer.why_not;
+        return {};
+    }
+    int descriptor;
+    memcpy(&descriptor, CMSG_DATA(header), sizeof(descriptor));
+    return cuda::UniqueFd(descriptor);
+}
+
+} // namespace gdr::ipc

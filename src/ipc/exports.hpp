@@ -1,0 +1,33 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The keys of this process's allocations. Each is made once, when memory of the allocation is
+// first told to a peer.
+#pragma once
+
+#include "cuda/pointer.hpp"
+#include "ipc/remote_key.hpp"
+
+#include <mutex>
+#include <unordered_map>
+
+namespace gdr::ipc {
+
+// Any thread.
+class Exports {
+  public:
+    explicit Exports(const cuda::Driver& driver) : driver_(driver) {}
+
+    // The key of the allocation that holds [address, address + length), of Sharing::none where
+    // others cannot open it; why is told in the log, once for each cause. One query of the driver
+    // where the key is known.
+    RemoteKey key_of(const void* address, size_t length);
+
+  private:
+    RemoteKey make(const cuda::Pointer& memory, const char** why_not) const;
+
+    const cuda::Driver& driver_;
+    std::mutex mutex_;
+    std::unordered_map<uintptr_t, RemoteKey> keys_; // by base
+};
+
+} // namespace gdr::ipc

@@ -1,0 +1,279 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The calls of UCT on the IPC interface and its endpoints. Copies run on streams of the local
+// buffer's GPU, which reaches the other's memory through a mapping: the other's GPU has no context
+// of this process.
+
+#include "ipc/iface.hpp"
+
+#include "abi/border.hpp"
+#include "cuda/pointer.hpp"
+#include "cuda/relaxed_capture.hpp"
+#include "ipc/address.hpp"
+#include "ipc/performance.hpp"
+#include "ipc/remote_memory.hpp"
+#include "ipc/settings.hpp"
+#include "stats/statistics.hpp"
+#include "streams/iface.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace gdr::ipc {
+
+namespace {
+
+constexpr char kDeviceName[] = "ipc";
+
+// Copies from and to different peers run beside each other, on as many streams each way.
+constexpr size_t kStreamsEachWay = 4;
+
+struct Iface : streams::Iface {
+    const cuda::Driver& driver;
+    Address address;
+    Cost cost;
+    stats::Counts counts;
+    size_t endpoints = 0; // made so far
+
+    Iface(const cuda::Driver& cuda, const Cost& estimated)
+        : streams::Iface(cuda), driver(cuda), address(make_address()), cost(estimated)
+    {
+    }
+};
+
+struct Ep : abi::Ep {
+    uint64_t peer; // Process::id
+    size_t stream; // one of kStreamsEachWay
+};
+
+Iface* iface_of(uct_iface_h handle)
+{
+    return reinterpret_cast<Iface*>(handle);
+}
+
+// ---- endpoint
+
+enum class Direction { put, get };
+
+void copy(Iface& iface, const Ep& ep, Direction direction, const void* local, size_t length,
+          uint64_t remote, Region& region, uct_completion_t* completion)
+{
+    const cuda::RelaxedCapture relaxed(iface.driver);
+    const cuda::Pointer memory = cuda::classify(iface.driver, local);
+    if (memory.kind != cuda::MemoryKind::device)
+        throw std::runtime_error("the local buffer is no device memory");
+    cuda::finish_memops(iface.driver, memory);
+    const CUdeviceptr far = region.reach(memory.device, remote);
+    if (far == 0)
+        throw std::runtime_error("the peer's memory does not open for this GPU");
+    const auto near = reinterpret_cast<CUdeviceptr>(local);
+    const bool put = direction == Direction::put;
+
+    streams::DeviceStreams& streams = iface.operations.on(memory.device);
+    const cuda::CurrentContext current(iface.driver, streams.context());
+    streams::Stream& stream = streams[2 * ep.stream + (put ? 1 : 0)];
+    cuda::check(
+        iface.driver.cuMemcpyDtoDAsync(put ? far : near, put ? near : far, length, stream.handle()),
+        "cuMemcpyDtoDAsync");
+    iface.operations.add(stream, completion);
+    ++iface.counts.ipc_ops;
+    iface.counts.ipc_bytes += length;
+}
+
+ucs_status_t start(const char* call, uct_ep_h handle, Direction direction, const uct_iov_t* iov,
+                   size_t iovcnt, uint64_t remote, uct_rkey_t rkey, uct_completion_t* completion)
+{
+    return abi::guarded(call, [&] {
+        Iface* iface = iface_of(handle->iface);
+        const auto& ep = *reinterpret_cast<const Ep*>(handle);
+        auto& region = *reinterpret_cast<Region*>(rkey);
+        const size_t length = iovcnt == 0 ? 0 : iov->length * iov->count;
+        if (iovcnt > 1 || (length > 0 && iov->count > 1) || !region.holds(remote, length)) {
+            gdr_log(error,
+                    "%s: %zu bytes in %zu pieces at %#llx are not one piece of the memory "
+                    "that the remote key is for",
+                    call, length, iovcnt, static_cast<unsigned long long>(remote));
+            return UCS_ERR_INVALID_PARAM;
+        }
+        return streams::started(iface, [&] {
+            if (length == 0)
+                iface->operations.add_ended(completion);
+            else
+                copy(*iface, ep, direction, iov->buffer, length, remote, region, completion);
+        });
+    });
+}
+
+ucs_status_t put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote,
+                       uct_rkey_t rkey, uct_completion_t* completion)
+{
+    return start("ipc: put_zcopy", ep, Direction::put, iov, iovcnt, remote, rkey, completion);
+}
+
+ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote,
+                       uct_rkey_t rkey, uct_completion_t* completion)
+{
+    return start("ipc: get_zcopy", ep, Direction::get, iov, iovcnt, remote, rkey, completion);
+}
+
+// Nothing is told of a peer that has died: UCP learns it from the lane of active messages.
+ucs_status_t ep_check(uct_ep_h, unsigned, uct_completion_t*)
+{
+    return UCS_OK;
+}
+
+ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* handle)
+{
+    constexpr uint64_t kNeeded = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_IFACE_ADDR;
+    if ((params->field_mask & kNeeded) != kNeeded)
+        return UCS_ERR_INVALID_PARAM;
+    return abi::guarded("ipc: ep_create", [&] {
+        Iface* iface = iface_of(params->iface);
+        if (!reaches(iface->address, params->iface_addr))
+            return UCS_ERR_UNREACHABLE;
+        auto ep = std::make_unique<Ep>();
+        ep->peer = process_of(params->iface_addr).id;
+        ep->stream = iface->endpoints++ % kStreamsEachWay;
+        if (ucs_status_t status = abi::init_ep(ep.get(), iface); status != UCS_OK)
+            return status;
+        RemoteMemory::instance().connect(ep->peer);
+        *handle = &ep.release()->super;
+        return UCS_OK;
+    });
+}
+
+void ep_destroy(uct_ep_h handle)
+{
+    const std::unique_ptr<Ep> ep(reinterpret_cast<Ep*>(handle));
+    if (cuda::driver() != nullptr) // in a forked child nothing is open
+        RemoteMemory::instance().disconnect(ep->peer);
+    abi::cleanup_ep(ep.get());
+}
+
+// ---- interface
+
+ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
+{
+    const Cost& cost = iface_of(handle)->cost;
+    abi::begin_iface_query(iface_of(handle), attr);
+    attr->iface_addr_len = sizeof(Address);
+    attr->cap.flags = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PUT_ZCOPY |
+                      UCT_IFACE_FLAG_PENDING | UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE;
+    attr->cap.event_flags =
+        UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV | UCT_IFACE_FLAG_EVENT_FD;
+    attr->cap.put.max_zcopy = SIZE_MAX;
+    attr->cap.put.opt_zcopy_align = attr->cap.put.align_mtu = 1;
+    attr->cap.put.max_iov = 1;
+    if (cost.reads) {
+        attr->cap.flags |= UCT_IFACE_FLAG_GET_ZCOPY;
+        attr->cap.get.max_zcopy = SIZE_MAX;
+        attr->cap.get.opt_zcopy_align = attr->cap.get.align_mtu = 1;
+        attr->cap.get.max_iov = 1;
+    }
+    const abi::PerfEstimate answer = estimate(cost);
+    attr->overhead = answer.send_pre_overhead;
+    attr->latency.c = answer.latency;
+    attr->bandwidth.shared = answer.bandwidth_shared;
+    return UCS_OK;
+}
+
+ucs_status_t get_device_address(uct_iface_h, uct_device_addr_t*)
+{
+    return UCS_OK;
+} // of length 0
+
+ucs_status_t get_address(uct_iface_h iface, uct_iface_addr_t* address)
+{
+    memcpy(address, &iface_of(iface)->address, sizeof(Address));
+    return UCS_OK;
+}
+
+int is_reachable(const uct_iface_h iface, const uct_device_addr_t*, const uct_iface_addr_t* address)
+{
+    return reaches(iface_of(iface)->address, address);
+}
+
+void iface_close(uct_iface_h handle)
+{
+    Iface* iface = iface_of(handle);
+    stats::statistics().add(iface->counts);
+    streams::stop_progress(iface);
+    abi::cleanup_iface(iface);
+    delete iface;
+}
+
+uct_iface_ops_t iface_ops()
+{
+    uct_iface_ops_t ops = {};
+    streams::set_operations(ops);
+    ops.ep_put_zcopy = put_zcopy;
+    ops.ep_get_zcopy = get_zcopy;
+    ops.ep_check = ep_check;
+    ops.ep_create = ep_create;
+    ops.ep_destroy = ep_destroy;
+    ops.iface_close = iface_close;
+    ops.iface_query = iface_query;
+    ops.iface_get_device_address = get_device_address;
+    ops.iface_get_address = get_address;
+    ops.iface_is_reachable = is_reachable;
+    return ops;
+}
+
+constexpr abi::InternalOps kInternalOps = {
+    .estimate_perf = [](uct_iface_h iface,
+                        const abi::PerfQuery&) { return estimate(iface_of(iface)->cost); },
+    .ep_invalidate = [](uct_ep_h) { return UCS_OK; }, // nothing has to be undone
+    .ep_is_connected = [](uct_ep_h ep, const uct_device_addr_t*,
+                          const uct_iface_addr_t* address) -> bool {
+        return is_reachable(ep->iface, nullptr, address) &&
+               process_of(address).id == reinterpret_cast<const Ep*>(ep)->peer;
+    },
+    .device_address_size = 0,
+};
+
+Cost cost_of(const IfaceSettings& settings, const cuda::Driver& driver)
+{
+    Cost cost = cost_of_links(driver);
+    cost.overhead = settings.overhead;
+    cost.latency = settings.latency;
+    if (settings.bandwidth != abi::kAutoSize)
+        cost.bandwidth = static_cast<double>(settings.bandwidth);
+    return cost;
+}
+
+ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
+                        const uct_iface_config_t* config, uct_iface_h* handle)
+{
+    static uct_iface_ops_t ops = iface_ops();
+    const cuda::Driver* driver = cuda::driver();
+    if (driver == nullptr) {
+        gdr_log(error, "ipc: %s", cuda::unavailable_reason().c_str());
+        return UCS_ERR_NO_DEVICE;
+    }
+    return abi::guarded("ipc: open", [&] {
+        auto iface = std::make_unique<Iface>(
+            *driver, cost_of(*reinterpret_cast<const IfaceSettings*>(config), *driver));
+        ucs_status_t status =
+            abi::init_iface(iface.get(), &ops, &kInternalOps, md, worker, params, config);
+        if (status == UCS_OK)
+            *handle = &iface.release()->super;
+        return status;
+    });
+}
+
+std::vector<abi::Device> query_devices(abi::MemoryDomain&)
+{
+    return {{kDeviceName, UCT_DEVICE_TYPE_SHM, UCS_SYS_DEVICE_ID_UNKNOWN}};
+}
+
+} // namespace
+
+abi::Transport transport()
+{
+    return {.name = "gdr",
+            .query_devices = query_devices,
+            .iface_open = iface_open,
+            .options = iface_options()};
+}
+
+} // namespace gdr::ipc

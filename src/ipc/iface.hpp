@@ -1,0 +1,13 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The IPC interface: transport gdr on device ipc. UCP puts to and gets from the device memory of
+// other processes of the host with it where that is faster than the HCA.
+#pragma once
+
+#include "abi/component.hpp"
+
+namespace gdr::ipc {
+
+abi::Transport transport();
+
+} // namespace gdr::ipc

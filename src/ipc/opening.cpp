@@ -1,0 +1,37 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The calls for each way of sharing.
+#include "ipc/opening.hpp"
+
+#include "cuda/allocation_handle.hpp"
+#include "ipc/descriptor_server.hpp"
+
+#include <stdexcept>
+
+namespace gdr::ipc {
+
+CUdeviceptr open(const cuda::Driver& driver, const RemoteKey& key, CUdevice device)
+{
+    if (key.sharing == Sharing::handle) {
+        CUdeviceptr address = 0;
+        cuda::check(
+            driver.cuIpcOpenMemHandle(&address, key.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+            "cuIpcOpenMemHandle");
+        return address;
+    }
+    std::string why_not;
+    const cuda::UniqueFd descriptor = ask_for_descriptor(key, &why_not);
+    if (!descriptor)
+        throw std::runtime_error(why_not);
+    return cuda::map_descriptor(driver, descriptor.get(), key.length, device);
+}
+
+void close(const cuda::Driver& driver, const RemoteKey& key, CUdeviceptr address)
+{
+    if (key.sharing == Sharing::handle)
+        driver.cuIpcCloseMemHandle(address);
+    else
+        cuda::unmap(driver, address, key.length);
+}
+
+} // namespace gdr::ipc

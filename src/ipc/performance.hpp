@@ -1,0 +1,25 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What a copy between the GPUs of two processes costs, for UCP's choice between it and the HCA, and
+// between the protocols.
+#pragma once
+
+#include "abi/iface.hpp"
+#include "cuda/driver.hpp"
+
+namespace gdr::ipc {
+
+struct Cost {
+    double overhead;  // seconds in which starting a copy keeps the CPU busy
+    double latency;   // seconds from then on until a copy of nothing is seen to have ended
+    double bandwidth; // bytes per second
+    bool reads;       // whether reading from a peer is as fast as writing to it
+};
+
+// Between those of this process's GPUs that are joined worst; on one GPU, where it has only that.
+// UCP asks for one answer for all peers. The first call takes some ms.
+Cost cost_of_links(const cuda::Driver& driver);
+
+abi::PerfEstimate estimate(const Cost& cost);
+
+} // namespace gdr::ipc

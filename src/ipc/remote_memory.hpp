@@ -1,0 +1,68 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The allocations of other processes that this one has opened. They stay open while nobody uses
+// them, as long as their owner is connected and the limit allows: opening takes longer than most
+// copies. What is open keeps its owner's memory from being returned when that is freed.
+#pragma once
+
+#include "ipc/closer.hpp"
+#include "ipc/region.hpp"
+
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+namespace gdr::ipc {
+
+// Any thread. One for the process: keys are unpacked by no memory domain in particular.
+class RemoteMemory {
+  public:
+    static RemoteMemory& instance();
+
+    // Memory domains that are open. The last to leave closes everything that is not used.
+    void enter(size_t limit);
+    void leave();
+
+    // Endpoints to a process. With the last of them what nobody uses of its memory is closed.
+    void connect(uint64_t owner);
+    void disconnect(uint64_t owner);
+
+    // The region of a key, opened for a GPU of this process, to be released; nullptr where it does
+    // not open. A region of other memory at the same addresses is stale and will be closed.
+    Region* acquire(const cuda::Driver& driver, const RemoteKey& key);
+    void release(Region* region);
+
+    struct Counts {
+        size_t regions = 0;
+        size_t idle_bytes = 0;
+    };
+    Counts counts();
+
+  private:
+    struct Entry;
+    using Entries = std::list<std::unique_ptr<Entry>>;
+    struct Owner {
+        std::map<uint64_t, Entry*> entries; // by base
+        unsigned endpoints = 0;
+    };
+
+    Entry& find_or_add(const cuda::Driver& driver, const RemoteKey& key);
+    void take_out_stale(Owner& owner, const RemoteKey& key);
+    void use(Entry& entry);
+    void close(Entries& list, Entry& entry);
+    void trim(size_t limit);
+    void close_idle(uint64_t owner);
+
+    std::mutex mutex_;
+    std::unordered_map<uint64_t, Owner> owners_; // by Process::id
+    Entries used_;
+    Entries idle_; // that have been so longest first
+    size_t idle_bytes_ = 0;
+    size_t limit_ = SIZE_MAX;
+    unsigned domains_ = 0;
+    Closer closer_;
+};
+
+} // namespace gdr::ipc
