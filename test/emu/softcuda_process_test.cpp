@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -234,6 +235,89 @@ int flushed_writes()
     return 0;
 }
 
+// A stream that waits for a word of its device looks at what the device sees.
+int flushed_words()
+{
+    CHECK_OR_FAIL(use_device_0());
+    CUdeviceptr memory;
+    CUstream stream;
+    int flushes = 0;
+    CHECK_OR_FAIL(cuMemAlloc(&memory, 4096) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuMemsetD8(memory, 0, 4096) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuDeviceGetAttribute(&flushes, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, 0) ==
+                      CUDA_SUCCESS &&
+                  flushes == 1);
+    auto* alias = static_cast<uint64_t*>(softcuda_host_alias(pointer(memory), 4096));
+    // The second word tells how far the stream is: a device's write is seen by all.
+    CHECK_OR_FAIL(cuStreamWaitValue64(stream, memory, 1, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuStreamWriteValue64(stream, memory + 8, 1, 0) == CUDA_SUCCESS);
+    std::atomic_ref(alias[0]).store(1);
+    usleep(20000);
+    CHECK_OR_FAIL(std::atomic_ref(alias[1]).load() == 0);
+    CHECK_OR_FAIL(cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                             CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER) ==
+                  CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuStreamSynchronize(stream) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(std::atomic_ref(alias[1]).load() == 1);
+    // The stream's own flush.
+    std::atomic_ref(alias[0]).store(2);
+    CUstreamBatchMemOpParams batch[2] = {};
+    batch[0].flushRemoteWrites.operation = CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES;
+    batch[1].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
+    batch[1].waitValue.address = memory;
+    batch[1].waitValue.value64 = 2;
+    CHECK_OR_FAIL(cuStreamBatchMemOp(stream, 2, batch, 0) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuStreamSynchronize(stream) == CUDA_SUCCESS);
+    return 0;
+}
+
+int no_memops()
+{
+    CHECK_OR_FAIL(use_device_0());
+    uint64_t* word;
+    CUstream stream;
+    int memops = 1;
+    CUstreamBatchMemOpParams batch{};
+    batch.operation = CU_STREAM_MEM_OP_BARRIER;
+    CHECK_OR_FAIL(cuMemHostAlloc(reinterpret_cast<void**>(&word), 64, 0) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuDeviceGetAttribute(&memops, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
+                                       0) == CUDA_SUCCESS &&
+                  memops == 0);
+    CHECK_OR_FAIL(cuStreamWriteValue64(stream, address_of(word), 1, 0) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_OR_FAIL(cuStreamWaitValue32(stream, address_of(word), 1, 0) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_OR_FAIL(cuStreamBatchMemOp(stream, 1, &batch, 0) == CUDA_ERROR_NOT_SUPPORTED);
+    return 0;
+}
+
+// Two hardware queues: two streams that wait are fine, the third gets no further than the one whose
+// queue it shares.
+int two_connections()
+{
+    CHECK_OR_FAIL(use_device_0());
+    uint64_t* words;
+    CUstream streams[3];
+    CHECK_OR_FAIL(cuMemHostAlloc(reinterpret_cast<void**>(&words), 64, 0) == CUDA_SUCCESS);
+    for (int i = 0; i < 3; ++i) {
+        words[i] = words[3 + i] = 0;
+        CHECK_OR_FAIL(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+        CHECK_OR_FAIL(cuStreamWaitValue64(streams[i], address_of(words + i), 1, 0) == CUDA_SUCCESS);
+        CHECK_OR_FAIL(cuStreamWriteValue64(streams[i], address_of(words + 3 + i), 1, 0) ==
+                      CUDA_SUCCESS);
+    }
+    const auto passed = [&](int i) { return std::atomic_ref(words[3 + i]).load() == 1; };
+    std::atomic_ref(words[1]).store(1);
+    std::atomic_ref(words[2]).store(1);
+    CHECK_OR_FAIL(cuStreamSynchronize(streams[1]) == CUDA_SUCCESS);
+    usleep(20000);
+    CHECK_OR_FAIL(!passed(0) && passed(1) && !passed(2));
+    std::atomic_ref(words[0]).store(1);
+    CHECK_OR_FAIL(cuStreamSynchronize(streams[2]) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(passed(0) && passed(2));
+    return 0;
+}
+
 } // namespace
 
 TEST_F(SoftcudaProcess, BeforeInitAndWithOtherSettings)
@@ -245,6 +329,9 @@ TEST_F(SoftcudaProcess, BeforeInitAndWithOtherSettings)
     EXPECT_EQ(run_as("SOFTCUDA_MEMORY=40M SOFTCUDA_BAR1=12M", "small_bar1"), 0);
     EXPECT_EQ(
         run_as("SOFTCUDA_DEVICES=3 SOFTCUDA_RDMA_ORDERING=flush,none,owner", "flushed_writes"), 0);
+    EXPECT_EQ(run_as("SOFTCUDA_RDMA_ORDERING=flush", "flushed_words"), 0);
+    EXPECT_EQ(run_as("SOFTCUDA_MEMOPS=0", "no_memops"), 0);
+    EXPECT_EQ(run_as("SOFTCUDA_CONNECTIONS=2", "two_connections"), 0);
 }
 
 // ---- the CPU and device memory
@@ -627,6 +714,9 @@ int main(int argc, char** argv)
         {"small_bar1", small_bar1},
         {"slow_copies", slow_copies},
         {"flushed_writes", flushed_writes},
+        {"flushed_words", flushed_words},
+        {"no_memops", no_memops},
+        {"two_connections", two_connections},
         {"ipc", ipc},
         {"shareable", shareable},
     };

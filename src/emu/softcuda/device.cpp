@@ -85,12 +85,17 @@ Device::Ordering ordering_of(int ordinal)
                             : Device::Ordering::owner;
 }
 
+bool memops_of(int ordinal)
+{
+    return setting("SOFTCUDA_MEMOPS", ordinal) != "0";
+}
+
 } // namespace
 
 Device::Device(int ordinal, size_t memory, size_t bar1, CUcomputemode compute_mode,
-               Ordering ordering)
+               Ordering ordering, bool memops)
     : ordinal_(ordinal), memory_(round_up(memory, kPage)), bar1_(bar1), compute_mode_(compute_mode),
-      ordering_(ordering),
+      ordering_(ordering), memops_(memops),
       // Room for fragmentation and for reservations without memory behind them.
       addresses_(4 * round_up(memory, kLargePage))
 {
@@ -238,7 +243,7 @@ bool open_devices()
             const int next = device_count();
             devices().push_back(std::make_unique<Device>(
                 next, size_of("SOFTCUDA_MEMORY", next, "4G"), size_of("SOFTCUDA_BAR1", next, "1T"),
-                compute_mode_of(next), ordering_of(next)));
+                compute_mode_of(next), ordering_of(next), memops_of(next)));
         }
     } catch (const std::bad_alloc&) {
         devices().clear();
@@ -349,6 +354,13 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
             *value = device(ordinal).ordering() == Device::Ordering::none
                          ? 0
                          : CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
+            break;
+        case CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES:
+            *value = device(ordinal).ordering() == Device::Ordering::by_flush;
+            break;
+        case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
+        case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR:
+            *value = device(ordinal).memops();
             break;
         case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
             *value = kPciDomain;

@@ -39,12 +39,14 @@ class Device {
     // Whether an HCA's writes are visible without a flush, and whether there is one.
     enum class Ordering { owner, by_flush, none };
 
-    Device(int ordinal, size_t memory, size_t bar1, CUcomputemode compute_mode, Ordering ordering);
+    Device(int ordinal, size_t memory, size_t bar1, CUcomputemode compute_mode, Ordering ordering,
+           bool memops);
 
     int ordinal() const { return ordinal_; }
     size_t memory() const { return memory_; }
     CUcomputemode compute_mode() const { return compute_mode_; }
     Ordering ordering() const { return ordering_; }
+    bool memops() const { return memops_; } // whether streams write and wait for words
     size_t memory_free() const;
     AddressSpace& addresses() { return addresses_; }
     CUuuid uuid() const;
@@ -81,6 +83,7 @@ class Device {
     const size_t bar1_;
     const CUcomputemode compute_mode_;
     const Ordering ordering_;
+    const bool memops_;
     int fd_;
     AddressSpace addresses_;
     mutable std::mutex mutex_;

@@ -94,8 +94,6 @@ int device_attribute(CUdevice_attribute attribute)
         return 1;
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
         return 1;
-    case CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES:
-        return 0;
     case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
         return 1;
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
@@ -124,10 +122,6 @@ int device_attribute(CUdevice_attribute attribute)
         return 1;
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
         return 0;
-    case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
-        return 1;
-    case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR:
-        return 1;
     case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
         return 1;
     default:

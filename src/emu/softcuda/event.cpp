@@ -1,9 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Events, and the operations by which streams wait for each other, for memory and for the host.
+// Events, and the operations by which streams wait for each other and for the host.
 #include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/context.hpp"
-#include "emu/softcuda/memory.hpp"
 #include "emu/softcuda/stream.hpp"
 
 #include <memory>
@@ -96,53 +95,6 @@ float elapsed_milliseconds(CUevent start, CUevent end)
             CUDA_ERROR_INVALID_HANDLE);
     require(first->done && second->done, CUDA_ERROR_NOT_READY);
     return std::chrono::duration<float, std::milli>(second->when - first->when).count();
-}
-
-template <typename Value>
-std::atomic<Value>* memory_word(CUdeviceptr address, CUstream stream)
-{
-    require(address % sizeof(Value) == 0);
-    return reinterpret_cast<std::atomic<Value>*>(
-        pieces(address, sizeof(Value), Space::device, stream->context->device).front().start);
-}
-
-template <typename Value>
-CUresult write_value(CUstream handle, CUdeviceptr address, Value value, unsigned flags)
-{
-    require((flags & ~CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) == 0);
-    CUstream stream = resolve_stream(handle);
-    auto* word = memory_word<Value>(address, stream);
-    enqueue(stream, {.run = [word, value] { word->store(value); }});
-    return CUDA_SUCCESS;
-}
-
-template <typename Value>
-bool satisfied(Value now, Value value, unsigned how)
-{
-    switch (how) {
-    case CU_STREAM_WAIT_VALUE_GEQ:
-        return static_cast<std::make_signed_t<Value>>(now - value) >= 0;
-    case CU_STREAM_WAIT_VALUE_EQ:
-        return now == value;
-    case CU_STREAM_WAIT_VALUE_AND:
-        return (now & value) != 0;
-    default:
-        return ~(now | value) != 0; // CU_STREAM_WAIT_VALUE_NOR
-    }
-}
-
-template <typename Value>
-CUresult wait_value(CUstream handle, CUdeviceptr address, Value value, unsigned flags)
-{
-    constexpr unsigned kHow = CU_STREAM_WAIT_VALUE_NOR;
-    require((flags & ~(kHow | CU_STREAM_WAIT_VALUE_FLUSH)) == 0);
-    CUstream stream = resolve_stream(handle);
-    auto* word = memory_word<Value>(address, stream);
-    enqueue(stream,
-            {.run = [] {},
-             .ready = [word, value, flags] { return satisfied(word->load(), value, flags & kHow); },
-             .polled = true});
-    return CUDA_SUCCESS;
 }
 
 } // namespace
@@ -258,26 +210,4 @@ CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback function, void* a
         enqueue(resolve_stream(handle),
                 {.run = [=] { function(handle, CUDA_SUCCESS, argument); }, .worker_only = true});
     });
-}
-
-CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
-                              unsigned flags)
-{
-    return api(__func__, Needs::init, [&] { return write_value(stream, address, value, flags); });
-}
-
-CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
-                              unsigned flags)
-{
-    return api(__func__, Needs::init, [&] { return write_value(stream, address, value, flags); });
-}
-
-CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)
-{
-    return api(__func__, Needs::init, [&] { return wait_value(stream, address, value, flags); });
-}
-
-CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags)
-{
-    return api(__func__, Needs::init, [&] { return wait_value(stream, address, value, flags); });
 }

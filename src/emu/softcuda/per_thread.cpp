@@ -146,3 +146,6 @@ PER_THREAD(cuStreamWaitValue32_v2_ptsz,
 PER_THREAD(cuStreamWaitValue64_v2_ptsz,
            (CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags),
            cuStreamWaitValue64(own(stream), address, value, flags))
+PER_THREAD(cuStreamBatchMemOp_v2_ptsz,
+           (CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations, unsigned flags),
+           cuStreamBatchMemOp(own(stream), count, operations, flags))

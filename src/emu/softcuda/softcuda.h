@@ -20,6 +20,9 @@
  *              SOFTCUDA_RDMA_ORDERING  owner: devices see an HCA's writes; flush: after
  *                                   cuFlushGPUDirectRDMAWrites; none: as flush, without one
  *                                   (default owner)
+ *              SOFTCUDA_MEMOPS      0: streams have no memory operations (default 1)
+ *              SOFTCUDA_CONNECTIONS  hardware queues that the streams of a context share, 0: each
+ *                                   has one of its own (default 0)
  *              SOFTCUDA_COPY_LATENCY_US  microseconds by which each copy and memset is delayed
  *                                   (default 0)
  *              SOFTCUDA_STATS       1: print the number of calls per function to stderr at exit

@@ -27,6 +27,15 @@ class Engine {
     std::set<CUstream> streams;
     uint64_t next_id = 1;
 
+    /// The hardware queue of a new stream: they take turns.
+    unsigned next_connection(CUcontext context)
+    {
+        const auto siblings = std::count_if(streams.begin(), streams.end(), [&](CUstream other) {
+            return other->context == context;
+        });
+        return connections_ > 0 ? static_cast<unsigned>(siblings) % connections_ : 0;
+    }
+
     void append(CUstream stream, Operation operation)
     {
         operation.sequence = ++sequence_;
@@ -84,18 +93,21 @@ class Engine {
     }
 
   private:
-    /// Whether the stream's next operation is held back by others of its context: the legacy
-    /// stream and the blocking streams run each other's operations in the order of issue.
+    /// Whether the stream's next operation is held back by others of its context that were issued
+    /// before it: the legacy stream and the blocking streams wait for each other, and streams that
+    /// share a hardware queue for what is in front of them there.
     bool held_back(CUstream stream) const
     {
         uint64_t sequence = stream->queue.front().sequence;
-        if ((stream->flags & CU_STREAM_NON_BLOCKING) != 0) {
-            return false;
-        }
         return std::any_of(active_.begin(), active_.end(), [&](CUstream other) {
-            return other->context == stream->context && other->legacy != stream->legacy &&
-                   (other->flags & CU_STREAM_NON_BLOCKING) == 0 &&
-                   other->queue.front().sequence < sequence;
+            if (other == stream || other->context != stream->context ||
+                other->queue.front().sequence > sequence) {
+                return false;
+            }
+            const bool synchronising =
+                other->legacy != stream->legacy &&
+                ((other->flags | stream->flags) & CU_STREAM_NON_BLOCKING) == 0;
+            return synchronising || (connections_ > 0 && other->connection == stream->connection);
         });
     }
 
@@ -149,13 +161,14 @@ class Engine {
         }
     }
 
-    static std::chrono::microseconds configured_latency()
+    static long long configured(const char* variable)
     {
-        const char* text = std::getenv("SOFTCUDA_COPY_LATENCY_US");
-        return std::chrono::microseconds(text != nullptr ? std::atoll(text) : 0);
+        const char* text = std::getenv(variable);
+        return text != nullptr ? std::atoll(text) : 0;
     }
 
-    const std::chrono::microseconds latency_ = configured_latency();
+    const std::chrono::microseconds latency_{configured("SOFTCUDA_COPY_LATENCY_US")};
+    const unsigned connections_ = static_cast<unsigned>(configured("SOFTCUDA_CONNECTIONS"));
     std::condition_variable changed_;
     std::vector<CUstream> active_; // streams with operations, oldest first
     uint64_t sequence_ = 0;
@@ -172,7 +185,8 @@ CUstream new_stream(CUcontext context, unsigned flags, int priority, bool legacy
 {
     Engine& e = engine();
     std::lock_guard guard(e.mutex);
-    auto* stream = new CUstream_st{context, flags, priority, e.next_id++, legacy};
+    auto* stream =
+        new CUstream_st{context, flags, priority, e.next_id++, legacy, e.next_connection(context)};
     e.streams.insert(stream);
     return stream;
 }
@@ -248,12 +262,21 @@ CUstream resolve_stream(CUstream handle)
 
 void enqueue(CUstream stream, Operation operation)
 {
+    std::vector<Operation> one;
+    one.push_back(std::move(operation));
+    enqueue(stream, std::move(one));
+}
+
+void enqueue(CUstream stream, std::vector<Operation> operations)
+{
     if (record(stream)) {
         return;
     }
     Engine& e = engine();
     std::lock_guard guard(e.mutex);
-    e.append(stream, std::move(operation));
+    for (Operation& operation : operations) {
+        e.append(stream, std::move(operation));
+    }
     e.wake_worker();
 }
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <vector>
 
 namespace softcuda {
 
@@ -37,6 +38,7 @@ struct CUstream_st {
     int priority;
     uint64_t id;
     bool legacy;
+    unsigned connection; // hardware queue, shared with others where SOFTCUDA_CONNECTIONS says so
     // The rest belongs to the engine, under its lock.
     std::deque<softcuda::Operation> queue{}; // the front one may be running
     bool running = false;
@@ -56,8 +58,9 @@ void destroy_streams(CUcontext context);
 /// CUDA_ERROR_INVALID_HANDLE, or CUDA_ERROR_INVALID_CONTEXT for 0 without a context.
 CUstream resolve_stream(CUstream handle);
 
-/// Adds an operation to a stream.
+/// Adds an operation to a stream, or several, which a capture takes as one.
 void enqueue(CUstream stream, Operation operation);
+void enqueue(CUstream stream, std::vector<Operation> operations);
 
 /// Adds an operation and returns when it has run.
 void execute(CUstream stream, Operation operation);
