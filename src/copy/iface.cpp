@@ -8,7 +8,9 @@
 #include "abi/border.hpp"
 #include "copy/address.hpp"
 #include "copy/engine.hpp"
+#include "copy/mapped_memory.hpp"
 #include "copy/performance.hpp"
+#include "copy/settings.hpp"
 #include "streams/iface.hpp"
 
 #include <climits>
@@ -24,10 +26,14 @@ constexpr size_t kMaxIov = 16; // any number would do; callers keep arrays of th
 
 struct Iface : streams::Iface {
     Engine engine;
+    std::unique_ptr<MappedMemory> mapped; // NULL: there is none
+    stats::Counts by_cpu;                 // copies through it
     Address address;
 
-    Iface(const cuda::Driver& driver, const Address& unique)
-        : streams::Iface(driver), engine(driver, operations), address(unique)
+    Iface(const cuda::Driver& driver, std::unique_ptr<MappedMemory> mapped_memory,
+          const Address& unique)
+        : streams::Iface(driver), engine(driver, operations), mapped(std::move(mapped_memory)),
+          address(unique)
     {
     }
 };
@@ -67,6 +73,41 @@ ucs_status_t get_short(uct_ep_h ep, void* buffer, unsigned length, uint64_t remo
 {
     return abi::guarded("copy: get_short", [&] {
         engine_of(ep).copy_now(buffer, reinterpret_cast<const void*>(remote), length);
+        return UCS_OK;
+    });
+}
+
+// Short operations where device memory is mapped.
+
+ucs_status_t count_by_cpu(Iface& iface, size_t length)
+{
+    ++iface.by_cpu.staged_ops;
+    iface.by_cpu.staged_bytes += length;
+    return UCS_OK;
+}
+
+ucs_status_t put_short_mapped(uct_ep_h ep, const void* buffer, unsigned length, uint64_t remote,
+                              uct_rkey_t)
+{
+    return abi::guarded("copy: put_short", [&] {
+        Iface& iface = *iface_of(ep->iface);
+        auto* device = reinterpret_cast<void*>(remote);
+        if (iface.mapped->put(device, buffer, length))
+            return count_by_cpu(iface, length);
+        iface.engine.copy_now(device, buffer, length);
+        return UCS_OK;
+    });
+}
+
+ucs_status_t get_short_mapped(uct_ep_h ep, void* buffer, unsigned length, uint64_t remote,
+                              uct_rkey_t)
+{
+    return abi::guarded("copy: get_short", [&] {
+        Iface& iface = *iface_of(ep->iface);
+        const auto* device = reinterpret_cast<const void*>(remote);
+        if (iface.mapped->get(buffer, device, length))
+            return count_by_cpu(iface, length);
+        iface.engine.copy_now(buffer, device, length);
         return UCS_OK;
     });
 }
@@ -162,6 +203,7 @@ void iface_close(uct_iface_h handle)
 {
     Iface* iface = iface_of(handle);
     stats::statistics().add(iface->engine.counts());
+    stats::statistics().add(iface->by_cpu);
     streams::stop_progress(iface);
     abi::cleanup_iface(iface);
     delete iface;
@@ -186,8 +228,19 @@ uct_iface_ops_t iface_ops()
     return ops;
 }
 
+uct_iface_ops_t mapped_iface_ops()
+{
+    uct_iface_ops_t ops = iface_ops();
+    ops.ep_put_short = put_short_mapped;
+    ops.ep_get_short = get_short_mapped;
+    return ops;
+}
+
 constexpr abi::InternalOps kInternalOps = {
-    .estimate_perf = [](uct_iface_h, const abi::PerfQuery& query) { return estimate(query); },
+    .estimate_perf =
+        [](uct_iface_h iface, const abi::PerfQuery& query) {
+            return estimate(query, iface_of(iface)->mapped != nullptr);
+        },
     .ep_invalidate = [](uct_ep_h) { return UCS_ERR_UNSUPPORTED; }, // no peer that could fail
     .ep_is_connected = [](uct_ep_h ep, const uct_device_addr_t* device,
                           const uct_iface_addr_t* iface) -> bool {
@@ -196,10 +249,28 @@ constexpr abi::InternalOps kInternalOps = {
     .device_address_size = 0,
 };
 
+// Says once what becomes of small copies.
+std::unique_ptr<MappedMemory> open_mapped(const cuda::Driver& driver, const Settings& settings)
+{
+    std::string why_not = "UCX_GDR_COPY_GDRCOPY is n";
+    std::unique_ptr<MappedMemory> mapped;
+    if (settings.gdrcopy != 0)
+        mapped = MappedMemory::open(driver, settings.gdrcopy_max_get, &why_not);
+    static std::atomic<bool> told{false};
+    if (!told.exchange(true)) {
+        if (mapped)
+            gdr_log(info, "gdrcopy used: small copies to and from GPU memory are the CPU's");
+        else
+            gdr_log(info, "gdrcopy not used: %s", why_not.c_str());
+    }
+    return mapped;
+}
+
 ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                         const uct_iface_config_t* config, uct_iface_h* handle)
 {
     static uct_iface_ops_t ops = iface_ops();
+    static uct_iface_ops_t mapped_ops = mapped_iface_ops();
     // UCX's perftest names the device and does not say so in the field mask, up to 1.15.
     if ((params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE) == 0)
         return UCS_ERR_INVALID_PARAM;
@@ -214,9 +285,11 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
         return UCS_ERR_NO_DEVICE;
     }
     return abi::guarded("copy: open", [&] {
-        auto iface = std::make_unique<Iface>(*driver, make_address());
-        ucs_status_t status =
-            abi::init_iface(iface.get(), &ops, &kInternalOps, md, worker, params, config);
+        auto iface = std::make_unique<Iface>(
+            *driver, open_mapped(*driver, *reinterpret_cast<const Settings*>(config)),
+            make_address());
+        ucs_status_t status = abi::init_iface(iface.get(), iface->mapped ? &mapped_ops : &ops,
+                                              &kInternalOps, md, worker, params, config);
         if (status == UCS_OK)
             *handle = &iface.release()->super;
         return status;
@@ -236,7 +309,7 @@ abi::Transport transport()
     return {.name = "gdr",
             .query_devices = query_devices,
             .iface_open = iface_open,
-            .options = {"gdr (CUDA copy)", "GDR_COPY_", {}, sizeof(abi::IfaceConfig)}};
+            .options = iface_options()};
 }
 
 } // namespace gdr::copy

@@ -8,7 +8,8 @@
 
 namespace gdr::copy {
 
-abi::PerfEstimate estimate(const abi::PerfQuery& query);
+// mapped: the CPU reaches device memory (mapped_memory.hpp).
+abi::PerfEstimate estimate(const abi::PerfQuery& query, bool mapped);
 
 // The host-device copy through ZCOPY, for the attributes of the interface as a whole.
 abi::PerfEstimate typical_estimate();

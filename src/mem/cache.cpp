@@ -87,7 +87,12 @@ bool is_host(const Region& region)
 } // namespace
 
 Cache::Cache(const verbs::Device& hca, ibv_pd* pd, bool keep_host)
-    : id_(next_cache_id()), keep_host_(keep_host), registrar_(hca, pd),
+    : Cache(std::make_unique<HcaRegistrar>(hca, pd), keep_host)
+{
+}
+
+Cache::Cache(std::unique_ptr<Registrar> registrar, bool keep_host)
+    : id_(next_cache_id()), keep_host_(keep_host), registrar_(std::move(registrar)),
       unmaps_seen_(UnmapLog::instance().end())
 {
     Caches::instance().add(*this);
@@ -142,7 +147,7 @@ Region* Cache::acquire_slow(uintptr_t address, size_t length, Access access, Fai
     if (region != nullptr) {
         region->references.fetch_add(1, std::memory_order_relaxed);
     } else {
-        region = make(registrar_.describe(address, length, access), address, length, Room::unused,
+        region = make(registrar_->describe(address, length, access), address, length, Room::unused,
                       failure);
     }
     if (region != nullptr && region->kind == MemoryKind::device && !serves_device_memory()) {
@@ -160,7 +165,7 @@ Cache::Proof Cache::prove(uintptr_t address, size_t length)
     if (region != nullptr) {
         return {Proof::Outcome::registered, region->start, region->end, {}};
     }
-    const Target target = registrar_.describe(address, length, Access::remote);
+    const Target target = registrar_->describe(address, length, Access::remote);
     if (gpu_direct().method(target.gpu) == Method::none) {
         return {};
     }
@@ -244,26 +249,27 @@ void Cache::forget_overlapping(uintptr_t start, uintptr_t end, const auto& is_me
 }
 
 // As a whole, so that it is done once; else what is asked for, as long as the memory lives.
-verbs::MemoryRegion Cache::register_device(Target& target, uintptr_t address, size_t length,
-                                           Failure* failure)
+Registration Cache::register_device(Target& target, uintptr_t address, size_t length,
+                                    Failure* failure)
 {
     constexpr size_t kMostInParts = 4096; // then they are found out again
     sweep().release();
     const uint64_t id = target.buffer_ids.first();
     const Target part = Registrar::narrowed(target, address, length);
-    verbs::MemoryRegion mr;
+    Registration made;
     if (!in_parts_.contains(id)) {
-        mr = registrar_.register_memory(target, failure);
-        if (!mr && failure->error == ENOMEM) {
+        made = registrar_->register_memory(target, failure);
+        if (!made && failure->error == ENOMEM) {
             for (size_t seen = 0, all = of_device().size(); seen < all;) {
                 Swept swept = sweep();
                 seen += swept.seen;
                 swept.release();
             }
-            mr = registrar_.register_memory(target, failure);
+            made = registrar_->register_memory(target, failure);
         }
-        if (mr || failure->unsupported || (part.start == target.start && part.end == target.end)) {
-            return mr;
+        if (made || failure->unsupported ||
+            (part.start == target.start && part.end == target.end)) {
+            return made;
         }
         if (in_parts_.size() >= kMostInParts) {
             in_parts_.clear();
@@ -272,24 +278,24 @@ verbs::MemoryRegion Cache::register_device(Target& target, uintptr_t address, si
     }
     target = part;
     Failure of_part;
-    mr = registrar_.register_memory(target, &of_part);
-    if (!mr) {
+    made = registrar_->register_memory(target, &of_part);
+    if (!made) {
         *failure = of_part;
     }
-    return mr;
+    return made;
 }
 
 Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, Failure* failure)
 {
     const auto attempt = [&] {
         return target.kind == MemoryKind::device ? register_device(target, address, length, failure)
-                                                 : registrar_.register_memory(target, failure);
+                                                 : registrar_->register_memory(target, failure);
     };
-    verbs::MemoryRegion mr = attempt();
-    if (!mr && failure->error == ENOMEM && room == Room::unused && forget_unused()) {
-        mr = attempt();
+    Registration made = attempt();
+    if (!made && failure->error == ENOMEM && room == Room::unused && forget_unused()) {
+        made = attempt();
     }
-    if (!mr) {
+    if (!made) {
         return nullptr;
     }
     registrations_.fetch_add(1, std::memory_order_relaxed);
@@ -303,13 +309,15 @@ Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, 
     region->owner_id = id_;
     region->start = target.start;
     region->end = target.end;
-    region->lkey = mr->lkey;
-    region->rkey = mr->rkey;
+    if (made.mr) {
+        region->lkey = made.mr->lkey;
+        region->rkey = made.mr->rkey;
+    }
     region->kind = target.kind;
     region->access = target.access;
     region->read_only = target.read_only;
     region->buffer_ids = target.buffer_ids;
-    region->mr = std::move(mr);
+    static_cast<Registration&>(*region) = std::move(made);
     region->valid.store(kept, std::memory_order_relaxed);
     region->references.store(kept ? 2 : 1, std::memory_order_release); // the caller's and ours
     if (kept) {
@@ -431,7 +439,7 @@ void Cache::invalidate(Region* region, Region::Notification notification)
 
 void Cache::destroy(Region* region)
 {
-    region->mr.reset();
+    static_cast<Registration&>(*region) = {};
     if (!is_host(*region)) {
         changes_of_device_memory.fetch_add(1, std::memory_order_release);
     }

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The registration cache of one HCA: a registration is made once, found again for as long as the
-// memory is the same, and never used after. Host memory is watched through UnmapLog; device memory
-// is compared by CUDA's buffer id each time it is found.
+// The registration cache of one HCA, or of the CPU for device memory: a registration is made once,
+// found again for as long as the memory is the same, and never used after. Host memory is watched
+// through UnmapLog; device memory is compared by CUDA's buffer id each time it is found.
 //
 // Finding a region again takes no lock: each thread remembers the regions it used last, and a
 // region's storage is never returned to the system, so a remembered pointer can be examined
@@ -14,6 +14,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -25,6 +26,7 @@ class Cache {
   public:
     // keep_host: host registrations may be kept, since unmapping is seen.
     Cache(const verbs::Device& hca, ibv_pd* pd, bool keep_host);
+    explicit Cache(std::unique_ptr<Registrar> registrar, bool keep_host = false);
     ~Cache(); // every region must have been released
     Cache(const Cache&) = delete;
     Cache& operator=(const Cache&) = delete;
@@ -68,7 +70,8 @@ class Cache {
     // The same for device memory that was freed, which nobody tells: asks about each registration.
     void collect_freed();
 
-    const GpuDirect& gpu_direct() const { return registrar_.gpu_direct(); }
+    bool of_hca() const { return registrar_->gpu_direct() != nullptr; }
+    const GpuDirect& gpu_direct() const { return *registrar_->gpu_direct(); } // of an HCA's
     uint64_t registrations() const { return registrations_.load(std::memory_order_relaxed); }
 
   private:
@@ -85,8 +88,8 @@ class Cache {
     Region* find_in(Regions& regions, uintptr_t address, size_t length);
     enum class Room { free, unused }; // what a registration may take
     Region* make(Target target, uintptr_t address, size_t length, Room room, Failure* failure);
-    verbs::MemoryRegion register_device(Target& target, uintptr_t address, size_t length,
-                                        Failure* failure);
+    Registration register_device(Target& target, uintptr_t address, size_t length,
+                                 Failure* failure);
     Regions& of(Access access) { return regions_[static_cast<size_t>(access)]; }
     Regions& of_device() { return of(Access::remote); }
     void forget(Regions::iterator region);
@@ -110,7 +113,7 @@ class Cache {
 
     const uint64_t id_; // of this cache, never used again in the process
     const bool keep_host_;
-    Registrar registrar_;
+    const std::unique_ptr<Registrar> registrar_;
     std::atomic<uint64_t> unmaps_seen_;
     std::atomic<uint64_t> registrations_{0};
     std::atomic<bool> serves_device_{false};

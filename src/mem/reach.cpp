@@ -36,9 +36,11 @@ Reach ask(uintptr_t address, size_t length)
 {
     Reach result;
     Caches::instance().visit([&](const std::vector<Cache*>& caches) {
-        const bool any_used = std::ranges::any_of(caches, &Cache::serves_device_memory);
+        const bool any_used = std::ranges::any_of(caches, [](const Cache* cache) {
+            return cache->of_hca() && cache->serves_device_memory();
+        });
         for (Cache* cache : caches) {
-            if (any_used && !cache->serves_device_memory())
+            if (!cache->of_hca() || (any_used && !cache->serves_device_memory()))
                 continue;
             const Cache::Proof proof = cache->prove(address, length);
             if (proof.outcome == Cache::Proof::Outcome::not_asked)

@@ -1,8 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// One registration of memory with an HCA, shared by everybody who uses that memory.
+// One registration of memory, with an HCA or for the CPU, shared by everybody who uses that memory.
 #pragma once
 
+#include "cuda/gdrcopy.hpp"
 #include "mem/buffer_ids.hpp"
 #include "verbs/handles.hpp"
 
@@ -20,9 +21,17 @@ enum class Access : uint8_t {
     remote = 1, // peers too, by reads, writes and atomics
 };
 
+// What a registrar makes: one of the two.
+struct Registration {
+    verbs::MemoryRegion mr;
+    cuda::CpuMapping mapping;
+
+    explicit operator bool() const { return mr != nullptr || mapping; }
+};
+
 // Storage of regions is never returned to the system, only used again for other regions: a thread
 // that holds an outdated pointer may look, and finds out (see Cache).
-struct Region {
+struct Region : Registration {
     std::atomic<uint32_t> references{0}; // the cache holds one while the region can be found
     std::atomic<bool> valid{false};      // may be handed out again
 
@@ -36,7 +45,6 @@ struct Region {
     Access access = Access::remote;
     bool read_only = false; // host memory that could be registered for reading only
     BufferIds buffer_ids;   // device: of the allocations in it
-    verbs::MemoryRegion mr;
 
     // Called when the memory can no longer be reached (under the owner's lock until references is
     // 0).

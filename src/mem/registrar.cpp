@@ -41,7 +41,7 @@ constexpr uintptr_t kGpuPage = 64 << 10; // of what is mapped through BAR1
 
 } // namespace
 
-Registrar::Registrar(const verbs::Device& hca, ibv_pd* pd)
+HcaRegistrar::HcaRegistrar(const verbs::Device& hca, ibv_pd* pd)
     : hca_(hca), pd_(pd),
       remote_access_(
           kRemoteAccess |
@@ -50,7 +50,7 @@ Registrar::Registrar(const verbs::Device& hca, ibv_pd* pd)
 {
 }
 
-Target Registrar::describe(uintptr_t address, size_t length, Access access) const
+Target HcaRegistrar::describe(uintptr_t address, size_t length, Access access) const
 {
     Target target;
     if (const cuda::Driver* driver = cuda::loaded_driver(); driver != nullptr) {
@@ -67,7 +67,7 @@ Target Registrar::describe(uintptr_t address, size_t length, Access access) cons
 
 // Mappings side by side are registered together, all there are: buffers overlap their boundaries,
 // and each would make another registration. nvidia-peermem takes one allocation at a time.
-Target Registrar::describe_device(const cuda::Pointer& first, uintptr_t end) const
+Target HcaRegistrar::describe_device(const cuda::Pointer& first, uintptr_t end) const
 {
     const cuda::Driver& driver = *cuda::loaded_driver();
     cuda::finish_memops(driver, first);
@@ -117,14 +117,15 @@ Target Registrar::narrowed(const Target& whole, uintptr_t address, size_t length
     return part;
 }
 
-verbs::MemoryRegion Registrar::register_memory(Target& target, Failure* failure)
+Registration HcaRegistrar::register_memory(Target& target, Failure* failure)
 {
     gpu_direct_.end_test();
-    return target.kind == MemoryKind::host ? register_host(target, failure)
-                                           : register_device(target, failure);
+    return {target.kind == MemoryKind::host ? register_host(target, failure)
+                                            : register_device(target, failure),
+            {}};
 }
 
-verbs::MemoryRegion Registrar::register_host(Target& target, Failure* failure)
+verbs::MemoryRegion HcaRegistrar::register_host(Target& target, Failure* failure)
 {
     const auto attempt = [&](int access) {
         return verbs::MemoryRegion(ibv_reg_mr(pd_, reinterpret_cast<void*>(target.start),
@@ -145,7 +146,7 @@ verbs::MemoryRegion Registrar::register_host(Target& target, Failure* failure)
     return mr;
 }
 
-verbs::MemoryRegion Registrar::register_device(const Target& target, Failure* failure)
+verbs::MemoryRegion HcaRegistrar::register_device(const Target& target, Failure* failure)
 {
     if (target.managed) {
         failure->unsupported = true;

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Registering memory with one HCA: what kind of memory an address is, which range around it is
-// worth a registration, and how it is made.
+// Registering memory, with one HCA or for the CPU: what kind of memory an address is, which range
+// around it is worth a registration, and how it is made.
 #pragma once
 
 #include "mem/gpu_direct.hpp"
@@ -37,21 +37,22 @@ struct Target {
     bool read_only = false; // host memory that may not be written: told by register_memory()
 };
 
-// Not thread safe: the cache calls it under its lock, same_buffer() excepted.
+// Not thread safe: a cache calls it under its lock, same_buffer() excepted.
 class Registrar {
   public:
-    Registrar(const verbs::Device& hca, ibv_pd* pd);
+    virtual ~Registrar() = default;
 
-    const GpuDirect& gpu_direct() const { return gpu_direct_; }
-
-    Target describe(uintptr_t address, size_t length, Access access) const;
-
-    // Of described device memory what a buffer needs, in whole pages of the GPU.
-    static Target narrowed(const Target& whole, uintptr_t address, size_t length);
+    virtual Target describe(uintptr_t address, size_t length, Access access) const = 0;
 
     // Registers [target.start, target.end). Empty on failure. Memory that may only be read is
     // registered for that alone, and target.read_only is set.
-    verbs::MemoryRegion register_memory(Target& target, Failure* failure);
+    virtual Registration register_memory(Target& target, Failure* failure) = 0;
+
+    // How the HCA reaches GPUs; NULL: registrations are not with an HCA.
+    virtual const GpuDirect* gpu_direct() const = 0;
+
+    // Of described device memory what a buffer needs, in whole pages of the GPU.
+    static Target narrowed(const Target& whole, uintptr_t address, size_t length);
 
     // Whether device memory within a region, or all of it, is still that which was registered.
     static bool same_buffer(const Region& region, uintptr_t address, size_t length);
@@ -59,6 +60,16 @@ class Registrar {
     {
         return same_buffer(region, region.start, region.end - region.start);
     }
+};
+
+// With an HCA.
+class HcaRegistrar final : public Registrar {
+  public:
+    HcaRegistrar(const verbs::Device& hca, ibv_pd* pd);
+
+    Target describe(uintptr_t address, size_t length, Access access) const override;
+    Registration register_memory(Target& target, Failure* failure) override;
+    const GpuDirect* gpu_direct() const override { return &gpu_direct_; }
 
     static constexpr int kRemoteAccess =
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;

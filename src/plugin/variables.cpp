@@ -4,6 +4,7 @@
 // while ucx-gdr is built, and not installed.
 #include "config.h"
 #include "copy/memory_domain.hpp"
+#include "copy/settings.hpp"
 #include "ipc/settings.hpp"
 #include "plugin/options.hpp"
 #include "rc/settings.hpp"
@@ -51,6 +52,7 @@ int main()
         PACKAGE_VERSION);
     print(gdr::plugin::option_table());
     print(gdr::copy::md_options());
+    print(gdr::copy::iface_options());
     print(gdr::ipc::md_options());
     print(gdr::ipc::iface_options());
     print(gdr::rc::md_options());

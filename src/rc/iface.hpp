@@ -5,8 +5,8 @@
 #pragma once
 
 #include "abi/iface.hpp"
+#include "mem/memory_collector.hpp"
 #include "rc/handshake.hpp"
-#include "rc/memory_collector.hpp"
 #include "rc/port_events.hpp"
 #include "rc/provider.hpp"
 #include "rc/read_modify_write.hpp"
@@ -151,7 +151,7 @@ struct Iface : abi::Iface {
     std::vector<uint64_t> failed_endpoints; // ids, to be reported
     std::vector<uint64_t>
         closing_endpoints; // ids, whose last work requests are still to be signalled
-    MemoryCollector memory_collector;
+    mem::MemoryCollector memory_collector;
     bool flush_failed = false; // and it was told
     unsigned outage = 0;       // that was looked at
     bool given_up = false;     // the HCA, or a queue of ours, is broken

@@ -669,7 +669,8 @@ TEST(Interface, EstimatesAreThoseOfACopy)
     using gdr::abi::EpOperation;
     auto cost = [](EpOperation operation, ucs_memory_type_t local, ucs_memory_type_t remote) {
         return gdr::copy::estimate(
-            {operation, local, remote, UCS_SYS_DEVICE_ID_UNKNOWN, UCS_SYS_DEVICE_ID_UNKNOWN});
+            {operation, local, remote, UCS_SYS_DEVICE_ID_UNKNOWN, UCS_SYS_DEVICE_ID_UNKNOWN},
+            false);
     };
     auto fixed = [](const gdr::abi::PerfEstimate& estimate) {
         EXPECT_EQ(estimate.recv_overhead, 0);

@@ -2,7 +2,7 @@
 //
 // One eventfd, which the log of unmapped memory and the caches write to, and one timer, whatever
 // the number of collectors.
-#include "rc/memory_collector.hpp"
+#include "mem/memory_collector.hpp"
 
 #include "abi/border.hpp"
 #include "abi/host.hpp"
@@ -18,7 +18,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-namespace gdr::rc {
+namespace gdr::mem {
 namespace {
 
 constexpr double kPeriod = 1; // seconds
@@ -39,8 +39,7 @@ int alarm_fd()
 void for_each_cache(auto call)
 {
     (void)abi::guarded("collecting memory", [&] {
-        mem::Caches::instance().visit(
-            [&](const auto& caches) { std::ranges::for_each(caches, call); });
+        Caches::instance().visit([&](const auto& caches) { std::ranges::for_each(caches, call); });
         return UCS_OK;
     });
 }
@@ -48,19 +47,19 @@ void for_each_cache(auto call)
 void on_alarm(int fd, uint8_t, void*)
 {
     uint64_t count;
-    (void)!read(fd, &count, sizeof(count));   // nonblocking: a stale event reads nothing
-    mem::UnmapLog::instance().alarm().hush(); // what comes from here on rings again
-    for_each_cache(&mem::Cache::collect_unmapped);
-    mem::Alarm& registered = mem::Caches::instance().alarm();
+    (void)!read(fd, &count, sizeof(count)); // nonblocking: a stale event reads nothing
+    UnmapLog::instance().alarm().hush();    // what comes from here on rings again
+    for_each_cache(&Cache::collect_unmapped);
+    Alarm& registered = Caches::instance().alarm();
     if (registered.has_rung()) {
         registered.hush();
-        for_each_cache(&mem::Cache::collect_freed);
+        for_each_cache(&Cache::collect_freed);
     }
 }
 
 void on_timer(int, uint8_t, void*)
 {
-    for_each_cache(&mem::Cache::collect_freed);
+    for_each_cache(&Cache::collect_freed);
 }
 
 } // namespace
@@ -76,8 +75,8 @@ MemoryCollector::MemoryCollector()
             abi::async_remove_fd(alarm_fd());
             throw std::runtime_error("UCX's asynchronous thread does not look for freed memory");
         }
-        mem::UnmapLog::instance().alarm().set(alarm_fd());
-        mem::Caches::instance().alarm().set(alarm_fd());
+        UnmapLog::instance().alarm().set(alarm_fd());
+        Caches::instance().alarm().set(alarm_fd());
     }
     ++collectors;
 }
@@ -86,11 +85,11 @@ MemoryCollector::~MemoryCollector()
 {
     std::lock_guard guard(mutex);
     if (--collectors == 0) {
-        mem::Caches::instance().alarm().set(-1);
-        mem::UnmapLog::instance().alarm().set(-1);
+        Caches::instance().alarm().set(-1);
+        UnmapLog::instance().alarm().set(-1);
         abi::async_remove_timer(timer);
         abi::async_remove_fd(alarm_fd());
     }
 }
 
-} // namespace gdr::rc
+} // namespace gdr::mem

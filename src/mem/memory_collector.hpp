@@ -4,7 +4,7 @@
 // registered, also when nothing is transferred for long.
 #pragma once
 
-namespace gdr::rc {
+namespace gdr::mem {
 
 // As long as one lives, UCX's asynchronous thread makes the caches collect: what was unmapped and
 // what was registered since, where that is much, at once, and every second memory of GPUs that was
@@ -17,4 +17,4 @@ class MemoryCollector {
     MemoryCollector& operator=(const MemoryCollector&) = delete;
 };
 
-} // namespace gdr::rc
+} // namespace gdr::mem

@@ -1,0 +1,31 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Mapping device memory for the CPU: windows of it, since what is mapped takes room in the GPU's
+// BAR1 aperture and, mapped by the CUDA driver, a file descriptor.
+#pragma once
+
+#include "cuda/gdrcopy.hpp"
+#include "mem/registrar.hpp"
+
+namespace gdr::mem {
+
+class CpuRegistrar final : public Registrar {
+  public:
+    // Of device memory, aligned likewise; a buffer that crosses one's end has several of them.
+    static constexpr size_t kWindow = size_t{2} << 20;
+
+    // At a time, in the process: 256 MiB and 128 descriptors. More memory is not mapped then, as
+    // taking turns would cost more than mappings save.
+    static constexpr unsigned kMostWindows = 128;
+
+    explicit CpuRegistrar(cuda::Gdrcopy& library) : library_(library) {}
+
+    Target describe(uintptr_t address, size_t length, Access access) const override;
+    Registration register_memory(Target& target, Failure* failure) override;
+    const GpuDirect* gpu_direct() const override { return nullptr; }
+
+  private:
+    cuda::Gdrcopy& library_;
+};
+
+} // namespace gdr::mem
