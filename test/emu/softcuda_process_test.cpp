@@ -685,7 +685,7 @@ TEST_F(SoftcudaProcess, TablesOfTheDriversOwnAreRefusedAndTheProgramIsNamed)
 TEST_F(SoftcudaProcess, WhatIsNotThereSaysSo)
 {
     CUmodule module;
-    EXPECT_EQ(cuModuleLoadData(&module, "image"), CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(cuModuleLoad(&module, "file"), CUDA_ERROR_NOT_SUPPORTED);
     const char* name = nullptr;
     ASSERT_CUDA(cuGetErrorName(CUDA_ERROR_NOT_SUPPORTED, &name));
     EXPECT_STREQ(name, "CUDA_ERROR_NOT_SUPPORTED");

@@ -40,6 +40,7 @@ void bring_to_life(CUcontext context)
     if (context->legacy_stream == nullptr) {
         context->legacy_stream = create_legacy_stream(context);
     }
+    context->failure = CUDA_SUCCESS;
     context->alive = true;
 }
 
@@ -82,6 +83,7 @@ void synchronise(CUcontext context)
 {
     check_no_capture(context);
     wait_for_context(context);
+    require_no_failure(context);
 }
 
 /// Whether a context may be made current. A primary context that is not active may: it is at its
@@ -123,6 +125,12 @@ CUcontext live_context(CUcontext context)
     }
     require(context->alive, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     return context;
+}
+
+void require_no_failure(CUcontext context)
+{
+    const CUresult failure = context->failure;
+    require(failure == CUDA_SUCCESS, failure);
 }
 
 } // namespace softcuda

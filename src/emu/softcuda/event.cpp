@@ -142,6 +142,7 @@ CUresult cuEventQuery(CUevent event)
     return api(__func__, Needs::init, [&] {
         auto recording = recording_on_host(event);
         if (recording == nullptr || recording->done.load(std::memory_order_acquire)) {
+            require_no_failure(event->context);
             return CUDA_SUCCESS;
         }
         help();
@@ -154,6 +155,7 @@ CUresult cuEventSynchronize(CUevent event)
     return api(__func__, Needs::init, [&] {
         if (auto recording = recording_on_host(event)) {
             wait_until([&] { return recording->done.load(std::memory_order_acquire); });
+            require_no_failure(event->context);
         }
     });
 }

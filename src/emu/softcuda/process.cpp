@@ -113,6 +113,7 @@ CUresult admit(Needs needs)
         if (!current->alive) {
             return CUDA_ERROR_CONTEXT_IS_DESTROYED;
         }
+        return current->failure;
     }
     return CUDA_SUCCESS;
 }

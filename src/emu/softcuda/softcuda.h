@@ -1,9 +1,9 @@
 /* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE. */
 /*
  * What softcuda, the emulated CUDA driver, offers beyond the driver API: the way an emulated HCA
- * reaches device memory, and counts of API calls for tests. The functions are exported by
- * softcuda's libcuda.so.1; a library that must also work beside the real driver looks them up with
- * dlsym() and takes their absence to mean a real driver.
+ * reaches device memory, host functions in the place of kernels, and counts of API calls for tests.
+ * The functions are exported by softcuda's libcuda.so.1; a library that must also work beside the
+ * real driver looks them up with dlsym() and takes their absence to mean a real driver.
  *
  * Device memory is a range of addresses that the CPU cannot touch (SIGSEGV) and, elsewhere in the
  * address space, a readable and writable alias of the same bytes. Alias addresses and the memory
@@ -68,6 +68,57 @@ void* softcuda_peer_map(const void* device_ptr, size_t length);
 
 /* Ends one mapping of the two kinds above: 0, or -1 where there is none at this address. */
 int softcuda_unmap(void* address);
+
+/*
+ * Kernels. The emulated devices run no device code. A module is loaded from PTX, of which the kernels'
+ * names and parameters are read; a launch runs the host function registered under the kernel's name,
+ * in the order of its stream, on one thread, once for the whole grid.
+ */
+
+/* A launch: sizes of the grid in blocks and of a block in threads, bytes of shared memory, and the
+ * number of the device. */
+struct softcuda_launch {
+    unsigned grid[3];
+    unsigned block[3];
+    unsigned shared_memory;
+    int device;
+};
+
+/*
+ * Does what all threads of a launch would do. parameters: the address of each parameter's value, as
+ * in cuLaunchKernel; copies, which live until the function returns. Device pointers have to go
+ * through softcuda_kernel_memory(). The function may run on any thread, and at the same time on
+ * several for launches in several streams; it must not call CUDA, wait for another operation, or
+ * throw.
+ * Returns 0, or the CUresult with which the launch has failed, mostly 700 for memory that the device
+ * cannot reach (CUDA_ERROR_ILLEGAL_ADDRESS). As with the real driver that error is then the answer of
+ * all calls that use the context or wait for it, until it is destroyed or reset; unlike there, what was
+ * issued before is still done.
+ */
+typedef int (*softcuda_kernel_function)(const struct softcuda_launch* launch,
+                                        void* const* parameters);
+
+/* Registers the function for all kernels of a name. 0, or -1 where the name has another function.
+ * Launches of a name without one are CUDA_ERROR_NOT_SUPPORTED, and so is loading a module all of whose
+ * kernels are without: programs that can do without kernels notice in time. */
+int softcuda_kernel(const char* name, softcuda_kernel_function function);
+
+/*
+ * Memory as a kernel sees it: [address, address + length) is one allocation, its bytes are in this
+ * process at `bytes`. Where view is not 0 (SOFTCUDA_RDMA_ORDERING other than owner) the device reads
+ * each byte at that distance from there, and what it writes has to be written to both places.
+ */
+struct softcuda_range {
+    uintptr_t address;
+    size_t length;
+    char* bytes;
+    ptrdiff_t view;
+};
+
+/* The allocation, of device, managed or pinned memory, that the address lies in: 0, or -1 where the
+ * launch's device cannot reach it. To be called by a kernel's function. */
+int softcuda_kernel_memory(const struct softcuda_launch* launch, const void* address,
+                           struct softcuda_range* range);
 
 /* Driver API calls made in this process so far, of every function together. */
 uint64_t softcuda_calls(void);

@@ -248,15 +248,15 @@ void destroy_streams(CUcontext context)
 
 CUstream resolve_stream(CUstream handle)
 {
-    if (handle == nullptr || handle == CU_STREAM_LEGACY) {
-        return live_context(nullptr)->legacy_stream;
-    }
-    if (handle == CU_STREAM_PER_THREAD) {
-        return per_thread_stream(live_context(nullptr));
+    if (handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
+        CUcontext context = live_context(nullptr);
+        require_no_failure(context);
+        return handle == CU_STREAM_PER_THREAD ? per_thread_stream(context) : context->legacy_stream;
     }
     Engine& e = engine();
     std::lock_guard guard(e.mutex);
     require(e.streams.contains(handle), CUDA_ERROR_INVALID_HANDLE);
+    require_no_failure(handle->context);
     return handle;
 }
 
@@ -291,6 +291,7 @@ void execute(CUstream stream, Operation operation)
     e.append(stream, std::move(operation));
     uint64_t target = stream->issued;
     e.wait(lock, [&] { return stream->completed >= target; });
+    require_no_failure(stream->context);
 }
 
 bool stream_idle(CUstream stream)
@@ -379,7 +380,9 @@ CUresult cuStreamQuery(CUstream handle)
         CUstream stream = resolve_stream(handle);
         require_not_captured(stream);
         require_no_capture();
-        return stream_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+        const bool idle = stream_idle(stream);
+        require_no_failure(stream->context);
+        return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     });
 }
 
@@ -390,6 +393,7 @@ CUresult cuStreamSynchronize(CUstream handle)
         require_not_captured(stream);
         require_no_capture();
         wait_for_stream(stream);
+        require_no_failure(stream->context);
     });
 }
 

@@ -1,0 +1,138 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Modules by handle. A module whose context has ended is as good as unloaded.
+#include "emu/softcuda/module.hpp"
+#include "emu/softcuda/capture.hpp"
+#include "emu/softcuda/context.hpp"
+
+#include <algorithm>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+
+struct CUmod_st {
+    CUcontext context;
+    uint64_t context_id;
+    std::list<CUfunc_st> functions;
+
+    bool alive() const { return context->alive && context->id == context_id; }
+};
+
+namespace softcuda {
+
+namespace {
+
+struct Modules {
+    std::mutex mutex;
+    std::map<CUmodule, std::unique_ptr<CUmod_st>> loaded;
+};
+
+Modules& modules()
+{
+    static auto& instance = *new Modules;
+    return instance;
+}
+
+/// Called with the lock held.
+CUmod_st& find(CUmodule handle)
+{
+    auto found = modules().loaded.find(handle);
+    require(found != modules().loaded.end() && found->second->alive(), CUDA_ERROR_INVALID_HANDLE);
+    return *found->second;
+}
+
+CUresult load(CUmodule* handle, const void* image)
+{
+    require(handle != nullptr && image != nullptr);
+    require_no_capture();
+    auto module = std::make_unique<CUmod_st>(current_context(), current_context()->id);
+    std::vector<KernelDeclaration> kernels = parse_ptx(static_cast<const char*>(image));
+    require(kernels.empty() || std::any_of(kernels.begin(), kernels.end(), can_run),
+            CUDA_ERROR_NOT_SUPPORTED);
+    for (KernelDeclaration& kernel : kernels) {
+        module->functions.push_back({std::move(kernel), module.get()});
+    }
+    std::lock_guard guard(modules().mutex);
+    std::erase_if(modules().loaded, [](const auto& entry) { return !entry.second->alive(); });
+    *handle = module.get();
+    modules().loaded.emplace(module.get(), std::move(module));
+    return CUDA_SUCCESS;
+}
+
+} // namespace
+
+LoadedKernel loaded_kernel(CUfunction function)
+{
+    std::lock_guard guard(modules().mutex);
+    for (const auto& [handle, module] : modules().loaded) {
+        auto found = std::find_if(module->functions.begin(), module->functions.end(),
+                                  [&](const CUfunc_st& one) { return &one == function; });
+        if (found != module->functions.end() && module->alive()) {
+            return {found->declaration, module->context};
+        }
+    }
+    throw Error{CUDA_ERROR_INVALID_HANDLE};
+}
+
+} // namespace softcuda
+
+using namespace softcuda;
+
+CUresult cuModuleLoadData(CUmodule* module, const void* image)
+{
+    return api(__func__, Needs::context, [&] { return load(module, image); });
+}
+
+// The options are for the compiler, of which there is none: what it would write is left empty.
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned, CUjit_option*, void**)
+{
+    return api(__func__, Needs::context, [&] { return load(module, image); });
+}
+
+CUresult cuModuleUnload(CUmodule module)
+{
+    return api(__func__, Needs::context, [&] {
+        require_no_capture();
+        std::lock_guard guard(modules().mutex);
+        find(module);
+        modules().loaded.erase(module);
+    });
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name)
+{
+    return api(__func__, Needs::context, [&] {
+        require(function != nullptr && name != nullptr);
+        std::lock_guard guard(modules().mutex);
+        auto& functions = find(module).functions;
+        auto found = std::find_if(functions.begin(), functions.end(), [&](const CUfunc_st& one) {
+            return one.declaration.name == name;
+        });
+        require(found != functions.end(), CUDA_ERROR_NOT_FOUND);
+        *function = &*found;
+    });
+}
+
+CUresult cuFuncGetModule(CUmodule* module, CUfunction function)
+{
+    return api(__func__, Needs::init, [&] {
+        require(module != nullptr);
+        loaded_kernel(function);
+        *module = function->module;
+    });
+}
+
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function)
+{
+    return api(__func__, Needs::init, [&] {
+        require(value != nullptr);
+        const LoadedKernel kernel = loaded_kernel(function);
+        // What a compiler would have to tell is 0.
+        require(attribute >= CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK &&
+                attribute <= CU_FUNC_ATTRIBUTE_BINARY_VERSION);
+        *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+                     ? kernel.declaration.max_threads
+                     : 0;
+    });
+}
