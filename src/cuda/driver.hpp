@@ -63,7 +63,6 @@
     FUNCTION(cuMemUnmap)                                                                           \
     FUNCTION(cuMemcpy)                                                                             \
     FUNCTION(cuMemcpyAsync)                                                                        \
-    FUNCTION(cuMemcpyDtoDAsync)                                                                    \
     FUNCTION(cuMemcpyPeerAsync)                                                                    \
     FUNCTION(cuMemsetD8)                                                                           \
     FUNCTION(cuPointerSetAttribute)                                                                \

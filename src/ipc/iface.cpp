@@ -8,6 +8,7 @@
 
 #include "abi/border.hpp"
 #include "cuda/pointer.hpp"
+#include "cuda/readable.hpp"
 #include "cuda/relaxed_capture.hpp"
 #include "ipc/address.hpp"
 #include "ipc/performance.hpp"
@@ -55,26 +56,35 @@ Iface* iface_of(uct_iface_h handle)
 
 enum class Direction { put, get };
 
+// UCP's bounce buffers come here, too, pinned or not.
+void require_accessible(const cuda::Pointer& memory, const void* local, size_t length)
+{
+    if (memory.kind == cuda::MemoryKind::host && !memory.pinned && !cuda::readable(local, length))
+        throw std::runtime_error("the local buffer is neither live CUDA memory nor accessible to "
+                                 "the CPU");
+}
+
 void copy(Iface& iface, const Ep& ep, Direction direction, const void* local, size_t length,
           uint64_t remote, Region& region, uct_completion_t* completion)
 {
     const cuda::RelaxedCapture relaxed(iface.driver);
     const cuda::Pointer memory = cuda::classify(iface.driver, local);
-    if (memory.kind != cuda::MemoryKind::device)
-        throw std::runtime_error("the local buffer is no device memory");
+    require_accessible(memory, local, length);
     cuda::finish_memops(iface.driver, memory);
-    const CUdeviceptr far = region.reach(memory.device, remote);
+    const bool on_gpu = memory.kind == cuda::MemoryKind::device;
+    const CUdevice device = on_gpu ? memory.device : region.first_device();
+    const CUdeviceptr far = region.reach(device, remote);
     if (far == 0)
         throw std::runtime_error("the peer's memory does not open for this GPU");
     const auto near = reinterpret_cast<CUdeviceptr>(local);
     const bool put = direction == Direction::put;
 
-    streams::DeviceStreams& streams = iface.operations.on(memory.device);
+    streams::DeviceStreams& streams = iface.operations.on(device);
     const cuda::CurrentContext current(iface.driver, streams.context());
     streams::Stream& stream = streams[2 * ep.stream + (put ? 1 : 0)];
     cuda::check(
-        iface.driver.cuMemcpyDtoDAsync(put ? far : near, put ? near : far, length, stream.handle()),
-        "cuMemcpyDtoDAsync");
+        iface.driver.cuMemcpyAsync(put ? far : near, put ? near : far, length, stream.handle()),
+        "cuMemcpyAsync");
     iface.operations.add(stream, completion);
     ++iface.counts.ipc_ops;
     iface.counts.ipc_bytes += length;

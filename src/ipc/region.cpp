@@ -32,13 +32,13 @@ Region::~Region()
     }
 }
 
-bool Region::is_open() const
+CUdevice Region::first_device() const
 {
-    for (int device = 0; device < devices_; ++device) {
+    for (CUdevice device = 0; device < devices_; ++device) {
         if (bases_[device] != 0)
-            return true;
+            return device;
     }
-    return false;
+    return -1;
 }
 
 bool Region::is(const RemoteKey& other) const

@@ -37,8 +37,8 @@ class Region {
                address - key_.base <= key_.length - length;
     }
 
-    // Whether it opened for any GPU.
-    bool is_open() const;
+    // A GPU for which it is open; -1: none.
+    CUdevice first_device() const;
 
     // What the key says of the allocation, and another: whether both are of the same one.
     bool is(const RemoteKey& other) const;

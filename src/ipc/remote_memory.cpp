@@ -177,7 +177,7 @@ Region* RemoteMemory::acquire(const cuda::Driver& driver, const RemoteKey& key)
         const std::lock_guard guard(mutex_);
         entry = &find_or_add(driver, key);
     }
-    if (!entry->is_open()) {
+    if (entry->first_device() < 0) {
         const CUdevice device = device_in_use(driver, count_devices(driver));
         if (device < 0 || entry->reach(device, key.base) == 0) {
             release(entry);
