@@ -180,7 +180,7 @@ ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
         attr->cap.get.opt_zcopy_align = attr->cap.get.align_mtu = 1;
         attr->cap.get.max_iov = 1;
     }
-    const abi::PerfEstimate answer = estimate(cost);
+    const abi::PerfEstimate answer = estimate(cost, abi::EpOperation::put_zcopy);
     attr->overhead = answer.send_pre_overhead;
     attr->latency.c = answer.latency;
     attr->bandwidth.shared = answer.bandwidth_shared;
@@ -230,8 +230,10 @@ uct_iface_ops_t iface_ops()
 }
 
 constexpr abi::InternalOps kInternalOps = {
-    .estimate_perf = [](uct_iface_h iface,
-                        const abi::PerfQuery&) { return estimate(iface_of(iface)->cost); },
+    .estimate_perf =
+        [](uct_iface_h iface, const abi::PerfQuery& query) {
+            return estimate(iface_of(iface)->cost, query.operation);
+        },
     .ep_invalidate = [](uct_ep_h) { return UCS_OK; }, // nothing has to be undone
     .ep_is_connected = [](uct_ep_h ep, const uct_device_addr_t*,
                           const uct_iface_addr_t* address) -> bool {

@@ -58,12 +58,12 @@ Cost cost_of_links(const cuda::Driver& driver)
     return cost;
 }
 
-// UCP counts the latency of a copy without a buffer twice: there and back.
-abi::PerfEstimate estimate(const Cost& cost)
+// UCP counts the latency of a get twice, for the request's way and for the data's.
+abi::PerfEstimate estimate(const Cost& cost, abi::EpOperation operation)
 {
     abi::PerfEstimate answer = {};
     answer.send_pre_overhead = cost.overhead;
-    answer.latency = cost.latency / 2;
+    answer.latency = operation == abi::EpOperation::get_zcopy ? cost.latency / 2 : cost.latency;
     answer.bandwidth_shared = cost.bandwidth;
     answer.max_inflight_eps = SIZE_MAX;
     return answer;

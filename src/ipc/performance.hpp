@@ -20,6 +20,6 @@ struct Cost {
 // UCP asks for one answer for all peers. The first call takes some ms.
 Cost cost_of_links(const cuda::Driver& driver);
 
-abi::PerfEstimate estimate(const Cost& cost);
+abi::PerfEstimate estimate(const Cost& cost, abi::EpOperation operation);
 
 } // namespace gdr::ipc

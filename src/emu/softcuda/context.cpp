@@ -368,7 +368,7 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest)
     });
 }
 
-// ---- peers: every context reaches every device's memory; enabling is book-keeping alone
+// ---- peers: every context copies every device's memory; enabling is book-keeping alone
 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 {
@@ -376,6 +376,8 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
         require(flags == 0);
         CUcontext self = current_context();
         require(live_context(peer)->device != self->device, CUDA_ERROR_INVALID_DEVICE);
+        require(peers(self->device, live_context(peer)->device),
+                CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
         std::lock_guard guard(contexts().mutex);
         require(contexts().peers.emplace(self, peer).second,
                 CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);

@@ -262,6 +262,17 @@ Device& device(CUdevice ordinal)
     return *devices()[static_cast<size_t>(ordinal)];
 }
 
+bool peers(int one, int other)
+{
+    return one == other || setting("SOFTCUDA_P2P", 0) != "off";
+}
+
+Sharing sharing()
+{
+    const auto text = setting("SOFTCUDA_IPC", 0);
+    return text == "off" ? Sharing::off : text == "legacy" ? Sharing::legacy : Sharing::all;
+}
+
 } // namespace softcuda
 
 using namespace softcuda;
@@ -382,6 +393,7 @@ CUresult cuDeviceCanAccessPeer(int* can_access, CUdevice ordinal, CUdevice peer)
 {
     return api(__func__, Needs::init, [&] {
         require(can_access != nullptr);
-        *can_access = device(ordinal).ordinal() != device(peer).ordinal();
+        const int self = device(ordinal).ordinal(), other = device(peer).ordinal();
+        *can_access = self != other && peers(self, other);
     });
 }

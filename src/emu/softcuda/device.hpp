@@ -103,6 +103,13 @@ int device_count();
 /// Throws CUDA_ERROR_INVALID_DEVICE.
 Device& device(CUdevice ordinal);
 
+/// Whether one device may reach the other's memory (SOFTCUDA_P2P).
+bool peers(int one, int other);
+
+/// By which of its ways memory may be shared with other processes (SOFTCUDA_IPC).
+enum class Sharing { off, legacy, all };
+Sharing sharing();
+
 /// An attribute that all devices share; throws CUDA_ERROR_INVALID_VALUE for an unknown one.
 int device_attribute(CUdevice_attribute attribute);
 

@@ -26,7 +26,7 @@ namespace {
 constexpr uint32_t kMagic = 0x7363'7564; // "scud"
 
 struct IpcHandle {
-    uint32_t magic;
+    uint32_t magic;       // with the owner's pid namespace in it: others cannot open the memory
     int32_t token;        // fd in the owner, closed when the memory is freed
     uint64_t token_inode; // of the file
     uint64_t size;        // of the allocation
@@ -50,6 +50,13 @@ Ipc& ipc()
 {
     static auto& instance = *new Ipc;
     return instance;
+}
+
+uint32_t magic()
+{
+    struct stat space {};
+    stat("/proc/self/ns/pid", &space);
+    return kMagic ^ static_cast<uint32_t>(space.st_ino);
 }
 
 /// The token of an allocation that is to be opened by others.
@@ -104,11 +111,12 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address)
 {
     return api(__func__, Needs::context, [&] {
         require(out != nullptr);
+        require(sharing() != Sharing::off, CUDA_ERROR_NOT_SUPPORTED);
         std::lock_guard guard(ipc().mutex);
         auto allocation = find(address);
         require(allocation && allocation->kind == Kind::device);
         IpcHandle handle{};
-        handle.magic = kMagic;
+        handle.magic = magic();
         handle.token = token_of(*allocation);
         handle.token_inode = inode_of(handle.token);
         handle.size = allocation->size;
@@ -125,11 +133,12 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle in, unsigned fl
         require_no_capture();
         IpcHandle handle;
         std::memcpy(&handle, &in, sizeof(handle));
-        require(handle.magic == kMagic && handle.size > 0);
+        require(handle.magic == magic() && handle.size > 0);
         require(handle.size + offset_in_page(handle.size) <= handle.name.length);
         // As with the real driver, a process cannot open its own memory.
         require(handle.name.pid != getpid(), CUDA_ERROR_INVALID_CONTEXT);
         CUcontext context = current_context();
+        require(peers(context->device, handle.name.device), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
         std::lock_guard guard(ipc().mutex);
         auto [entry, fresh] = ipc().opened.try_emplace(
             Key{context, handle.name.inode, handle.name.offset}, Opened{0, 0});

@@ -23,6 +23,13 @@
  *              SOFTCUDA_MEMOPS      0: streams have no memory operations (default 1)
  *              SOFTCUDA_CONNECTIONS  hardware queues that the streams of a context share, 0: each
  *                                   has one of its own (default 0)
+ *              SOFTCUDA_IPC         how memory may be shared with other processes: off, legacy
+ *                                   (cuIpcGetMemHandle), all (and file descriptors of cuMemCreate's;
+ *                                   default)
+ *              SOFTCUDA_P2P         off: no device reaches another's memory but by copies in one
+ *                                   process (default on)
+ *              SOFTCUDA_LINK        what NVML tells of the link between devices: nvlink (18 of
+ *                                   26.5 GB/s; default) or pcie (16 lanes of the 5th generation)
  *              SOFTCUDA_COPY_LATENCY_US  microseconds by which each copy and memset is delayed
  *                                   (default 0)
  *              SOFTCUDA_STATS       1: print the number of calls per function to stderr at exit

@@ -246,6 +246,10 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc*
             (descriptions[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE ? granted : withdrawn) |= bit;
         }
         for (const Allocation& mapping : mappings(address, size)) {
+            for (size_t i = 0; i < count; ++i) {
+                require(peers(descriptions[i].location.id, mapping.device),
+                        CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+            }
             const uint32_t now = (mapping.accessible_to & ~withdrawn) | granted;
             modify(
                 mapping.base,
@@ -272,6 +276,7 @@ CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHan
 {
     return api(__func__, Needs::init, [&] {
         require(shareable != nullptr && flags == 0);
+        require(sharing() == Sharing::all, CUDA_ERROR_NOT_SUPPORTED);
         std::lock_guard guard(vmm().mutex);
         const MemoryHandle& memory = known(handle);
         require(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
