@@ -500,12 +500,15 @@ void Iface::open_queues(const uct_iface_params_t* params)
         max_zcopy = std::min(max_zcopy, segment_size * pieces);
     }
     provider.emplace(pd, settings, device_name(device, port));
-    receives.emplace(provider->pd(), settings.rx_queue_length, segment_size, headroom, alignment,
-                     align_offset);
+    const unsigned most_receives = settings.rx_queue_length;
+    const unsigned first_receives =
+        std::clamp(window, ReceiveQueue::kShortest, most_receives); // of one peer
+    receives.emplace(provider->pd(), first_receives, most_receives, segment_size, headroom,
+                     alignment, align_offset);
 
     // Every receive and work request that is outstanding has its entry. Libraries round up to a
     // power of two, most after adding one: all that comes of it is used.
-    const unsigned others = receives->length() + kGrantRoom;
+    const unsigned others = receives->most() + kGrantRoom;
     unsigned entries = std::bit_ceil(others + std::max(kSendRoom, tx_queue_length) + 1) - 1;
     entries = std::min(entries, static_cast<unsigned>(limits.max_cqe));
     const unsigned room = entries - others;

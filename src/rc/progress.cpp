@@ -354,6 +354,7 @@ void Iface::handle_event(HandshakeEvent& event)
         break;
     case HandshakeEvent::Kind::accepted:
         granters.insert_or_assign(event.qp->qp_num, Granter{event.qp, event.acceptor});
+        receives->grow(granters.size() * window);
         break;
     case HandshakeEvent::Kind::ending:
         handle_ending(std::move(event.ended));

@@ -6,8 +6,10 @@
 #include "abi/host.hpp"
 #include "verbs/error.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
+#include <utility>
 
 namespace gdr::rc {
 namespace {
@@ -19,44 +21,70 @@ size_t round_up(size_t value, size_t alignment)
 
 } // namespace
 
-ReceiveQueue::ReceiveQueue(ibv_pd* pd, unsigned length, size_t segment_size, size_t headroom,
-                           size_t alignment, size_t align_offset)
-    : length_(length)
+ReceiveQueue::ReceiveQueue(ibv_pd* pd, unsigned length, unsigned most, size_t segment_size,
+                           size_t headroom, size_t alignment, size_t align_offset)
+    : pd_(pd), segment_size_(static_cast<uint32_t>(segment_size)), headroom_(headroom),
+      // data + align_offset is a multiple of alignment, with room for a pointer and the headroom
+      // before it
+      offset_(round_up(sizeof(void*) + headroom + align_offset, alignment) - align_offset),
+      stride_(round_up(offset_ + segment_size, alignment)), most_(most)
 {
-    // data + align_offset is a multiple of alignment, with room for a pointer and the headroom
-    // before it
-    size_t offset = round_up(sizeof(void*) + headroom + align_offset, alignment) - align_offset;
-    size_t stride = round_up(offset + segment_size, alignment);
-    memory_ = RegisteredMemory::for_as_many(pd, stride, kShortest, &length_, "receive buffers",
-                                            "UCX_GDR_RC_RX_QUEUE_LEN");
+    unsigned count = length;
+    auto memory = RegisteredMemory::for_as_many(pd, stride_, kShortest, &count, "receive buffers",
+                                                "UCX_GDR_RC_RX_QUEUE_LEN");
+    if (count < length) {
+        most_ = count;
+    }
 
     ibv_srq_init_attr init{};
-    init.attr.max_wr = length_;
+    init.attr.max_wr = most_;
     init.attr.max_sge = 1;
     srq_.reset(ibv_create_srq(pd, &init));
     if (!srq_) {
-        throw verbs::Error("ibv_create_srq(" + std::to_string(length_) + ")", errno);
+        throw verbs::Error("ibv_create_srq(" + std::to_string(most_) + ")", errno);
     }
+    add(std::move(memory), count);
+}
 
-    receives_ = std::make_unique<Receive[]>(length_);
-    for (unsigned i = length_; i-- > 0;) {
-        Receive& receive = receives_[i];
+void ReceiveQueue::add(RegisteredMemory memory, unsigned count)
+{
+    Part& part = parts_.emplace_back(std::move(memory), std::make_unique<Receive[]>(count));
+    for (unsigned i = count; i-- > 0;) {
+        Receive& receive = part.receives[i];
         receive.recv_desc.cb = release;
         receive.queue = this;
-        receive.data = memory_.data() + i * stride + offset;
-        receive.sge = {reinterpret_cast<uintptr_t>(receive.data),
-                       static_cast<uint32_t>(segment_size), memory_.lkey()};
+        receive.data = part.memory.data() + i * stride_ + offset_;
+        receive.sge = {reinterpret_cast<uintptr_t>(receive.data), segment_size_,
+                       part.memory.lkey()};
         receive.wr = {reinterpret_cast<uintptr_t>(&receive), nullptr, &receive.sge, 1};
-        static_cast<uct_recv_desc_t**>(descriptor(receive, headroom))[-1] = &receive.recv_desc;
+        static_cast<uct_recv_desc_t**>(descriptor(receive, headroom_))[-1] = &receive.recv_desc;
         put(&receive);
     }
+    length_ += count;
     post_free();
+}
+
+void ReceiveQueue::grow(size_t wanted)
+{
+    while (length_ < wanted && length_ < most_) {
+        const unsigned count = std::min(length_, most_ - length_);
+        try {
+            add(RegisteredMemory(pd_, count * stride_), count);
+        } catch (const std::exception& error) {
+            gdr_log(warn,
+                    "only %u of %u receive buffers can be registered: raise the limit of locked "
+                    "memory (ulimit -l) or lower UCX_GDR_RC_RX_QUEUE_LEN: %s",
+                    length_, most_, error.what());
+            most_ = length_;
+        }
+    }
 }
 
 void ReceiveQueue::hold()
 {
     if (++held_ >= length_ / 2) {
-        keep_flag_ = 0;
+        grow(size_t{length_} * 2);
+        keep_flag_ = held_ < length_ / 2 ? UCT_CB_PARAM_FLAG_DESC : 0;
     }
 }
 

@@ -2,7 +2,8 @@
 //
 // The shared receive queue of an interface and its buffers. A buffer belongs to the HCA (posted),
 // to us (free, posted again in batches) or to UCP, which may keep a message without copying it
-// (held) as long as enough buffers remain for the peers.
+// (held) as long as enough buffers remain for the peers. There are as many as the peers may fill at
+// once, and more while UCP keeps many: the HCA fills all in turn, and fewer stay in the caches.
 #pragma once
 
 #include "rc/registered_memory.hpp"
@@ -12,6 +13,7 @@ extern "C" {
 }
 
 #include <memory>
+#include <vector>
 
 namespace gdr::rc {
 
@@ -34,14 +36,18 @@ class ReceiveQueue {
   public:
     static constexpr unsigned kShortest = 4 * kBatch;
 
-    // length buffers of segment_size bytes behind headroom bytes; data is aligned to alignment at
-    // align_offset bytes from its start. Halves length until the buffers can be registered;
-    // length() tells. Throws verbs::Error.
-    ReceiveQueue(ibv_pd* pd, unsigned length, size_t segment_size, size_t headroom,
+    // length buffers, and most at most, of segment_size bytes behind headroom bytes; data is
+    // aligned to alignment at align_offset bytes from its start. Halves length until the buffers
+    // can be registered; there are no more then. Throws verbs::Error.
+    ReceiveQueue(ibv_pd* pd, unsigned length, unsigned most, size_t segment_size, size_t headroom,
                  size_t alignment, size_t align_offset);
 
     ibv_srq* srq() const { return srq_.get(); }
-    unsigned length() const { return length_; }
+    unsigned most() const { return most_; }
+
+    // Doubles the buffers until there are so many, or the most. What cannot be registered is told
+    // once, and never tried again.
+    void grow(size_t wanted);
 
     // UCT_CB_PARAM_FLAG_DESC while UCP may keep buffers, else 0: it then copies.
     unsigned keep_flag() const { return keep_flag_; }
@@ -72,11 +78,21 @@ class ReceiveQueue {
 
   private:
     static void release(uct_recv_desc_t* self, void* desc);
+    void add(RegisteredMemory memory, unsigned count);
     void post_free();
 
-    unsigned length_;
-    RegisteredMemory memory_;
-    std::unique_ptr<Receive[]> receives_;
+    ibv_pd* const pd_;
+    const uint32_t segment_size_;
+    const size_t headroom_;
+    const size_t offset_; // of the data in a buffer
+    const size_t stride_;
+    unsigned length_ = 0;
+    unsigned most_;
+    struct Part {
+        RegisteredMemory memory;
+        std::unique_ptr<Receive[]> receives;
+    };
+    std::vector<Part> parts_;
     verbs::SharedReceiveQueue srq_;
     ibv_recv_wr* free_ = nullptr; // a list as the HCA's library takes it
     unsigned free_count_ = 0;

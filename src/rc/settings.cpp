@@ -111,9 +111,11 @@ const abi::OptionTable& iface_options()
              "memory (ulimit -l) is too small.",
              offsetof(Settings, tx_buffers), OptionType::unsigned_int},
             {"RX_QUEUE_LEN", "4096",
-             "Receive buffers of SEG_SIZE bytes per interface, shared by all its endpoints. Halved "
-             "until\n"
-             "they can be registered when the limit of locked memory (ulimit -l) is too small.",
+             "Receive buffers of SEG_SIZE bytes per interface, shared by all its endpoints, at "
+             "most. There are\n"
+             "WINDOW of them at first; they are doubled as peers connect or messages are kept, as "
+             "far as the\n"
+             "limit of locked memory (ulimit -l) allows.",
              offsetof(Settings, rx_queue_length), OptionType::unsigned_int},
             {"SEG_SIZE", "8256",
              "Size of one send or receive buffer in bytes: the largest message sent through a "

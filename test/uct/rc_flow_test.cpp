@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 namespace rc_test {
 namespace {
 
@@ -123,6 +125,72 @@ TEST(Flow, HeldBuffers)
         for (void* desc : std::exchange(receiver.held, {}))
             uct_iface_release_desc(desc);
     }
+}
+
+// Receive buffers that are posted, by the messages that a peer without a window of its own to heed
+// gets through to a receiver that does not look.
+size_t posted_receives(Node& sender, uct_ep_h ep)
+{
+    const uint64_t before = hca_counters().sends;
+    uint64_t last = before;
+    for (unsigned quiet = 0; quiet < 300; ++quiet) {
+        while (uct_ep_am_short(ep, 1, 0, nullptr, 0) == UCS_OK) {
+        }
+        sender.progress();
+        if (const uint64_t now = hca_counters().sends; now != last) {
+            last = now;
+            quiet = 0;
+        }
+        usleep(100);
+    }
+    return last - before;
+}
+
+// As many as the peers may fill at once: one window each.
+TEST(Flow, ReceivesGrowWithPeers)
+{
+    constexpr size_t kWindow = 128, kMost = 1000;
+    const Variables eager{{"WINDOW", "16384"}};
+    Node receiver(
+        Variables{{"WINDOW", std::to_string(kWindow)}, {"RX_QUEUE_LEN", std::to_string(kMost)}});
+    std::vector<std::unique_ptr<Node>> senders;
+    std::vector<std::unique_ptr<Endpoint>> eps;
+    std::vector<Node*> nodes{&receiver};
+    for (size_t expected : {kWindow, 2 * kWindow, 4 * kWindow, 4 * kWindow, kMost, kMost}) {
+        senders.push_back(std::make_unique<Node>(eager));
+        eps.push_back(std::make_unique<Endpoint>(*senders.back(), receiver));
+        nodes.push_back(senders.back().get());
+        ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(*eps.back(), 1, 0, nullptr, 0); }),
+                  UCS_OK);
+        ASSERT_EQ(flush(nodes, *eps.back()), UCS_OK);
+        wait_until(
+            nodes, [] { return false; }, 0.2);
+        const size_t posted = posted_receives(*senders.back(), *eps.back());
+        EXPECT_LE(posted, expected) << senders.size() << " peers";
+        EXPECT_GT(posted, expected - 32) << "so many may wait to be posted";
+        ASSERT_TRUE(wait_until(
+            nodes, [&] { return uct_iface_flush(senders.back()->iface(), 0, nullptr) == UCS_OK; }));
+    }
+}
+
+// Messages that are kept leave the peers as many as they had.
+TEST(Flow, ReceivesGrowWithMessagesThatAreKept)
+{
+    constexpr size_t kWindow = 128, kMost = 1024;
+    Node sender, receiver(Variables{{"WINDOW", std::to_string(kWindow)},
+                                    {"RX_QUEUE_LEN", std::to_string(kMost)}});
+    receiver.hold_buffers = true;
+    Endpoint ep(sender, receiver);
+    size_t sent = 0;
+    ASSERT_TRUE(wait_until({&sender, &receiver}, [&] {
+        sent = send_all(sender, ep, sent, std::min<size_t>(sent + 1, 2000));
+        return receiver.received_count == 2000;
+    }));
+    EXPECT_EQ(receiver.held.size(), kMost / 2);
+    for (size_t i = 0; i < receiver.held.size(); ++i)
+        ASSERT_EQ(*reinterpret_cast<uint64_t*>(static_cast<char*>(receiver.held[i]) + 40), i);
+    for (void* desc : std::exchange(receiver.held, {}))
+        uct_iface_release_desc(desc);
 }
 
 // Endpoints that come and go, each with grants on their way: no receive buffer is lost with them.
