@@ -11,19 +11,16 @@
 namespace gdr::rc {
 namespace {
 
-bool can_send(const Endpoint& ep)
+bool can_send(Endpoint& ep)
 {
-    return ep.can_post() && ep.window > 0;
+    return ep.ready() && ep.window > 0;
 }
 
-// Takes one message off the window; asks for a grant with the last one of each half.
+// Takes one message off the window.
 uint32_t immediate(Endpoint& ep, uint8_t id)
 {
-    const uint32_t message = htonl(id);
-    if ((--ep.window & ep.iface().half_window_mask) == 0) [[unlikely]] {
-        return message | htonl(kWindowRequest);
-    }
-    return message;
+    --ep.window;
+    return htonl(id) | ep.extra_immediate;
 }
 
 ibv_send_wr send_request(Endpoint& ep, uint8_t id, ibv_sge* sge, int sges)
@@ -38,25 +35,43 @@ ibv_send_wr send_request(Endpoint& ep, uint8_t id, ibv_sge* sge, int sges)
 }
 
 template <Payload look>
+ucs_status_t send_short_rarely(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
+                               unsigned length);
+
+// What is rare is a function of its own, so that this one keeps nothing for it.
+template <Payload look>
 [[gnu::always_inline]] inline ucs_status_t send_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
                                                       const void* payload, unsigned length)
 {
     Endpoint& ep = endpoint(tl_ep);
-    size_t total = sizeof(header) + length;
-    size_t most = ep.iface().max_inline;
-    if (!can_send(ep) || exceeded(limit_id(id), limit_length(total, most))) [[unlikely]] {
-        return refused(ep, "am_short", {limit_id(id), limit_length(total, most)});
+    const size_t total = sizeof(header) + length;
+    if (ep.budget <= 0 || ep.window == 0 ||
+        exceeded(limit_id(id), limit_length(total, ep.iface().max_inline)) ||
+        !is_seen<look>(payload)) [[unlikely]] {
+        return send_short_rarely<look>(tl_ep, id, header, payload, length);
     }
-    if (ucs_status_t status = look_at<look>(ep, payload, length); status != UCS_OK) [[unlikely]] {
+    PreparedRequests& prepared = ep.iface().prepared;
+    prepared.header = header;
+    prepared.parts[1].addr = reinterpret_cast<uintptr_t>(payload);
+    prepared.parts[1].length = length;
+    prepared.short_message.num_sge = length > 0 ? 2 : 1;
+    prepared.short_message.imm_data = immediate(ep, id);
+    return ep.post(prepared.short_message, IBV_SEND_INLINE);
+}
+
+template <Payload look>
+[[gnu::cold, gnu::noinline]] ucs_status_t
+send_short_rarely(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void* payload, unsigned length)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    const Limit total = limit_length(sizeof(header) + length, ep.iface().max_inline);
+    if (!can_send(ep) || exceeded(limit_id(id), total)) {
+        return refused(ep, "am_short", {limit_id(id), total});
+    }
+    if (ucs_status_t status = look_at<look>(ep, payload, length); status != UCS_OK) {
         return status;
     }
-    ShortRequests& request = ep.iface().short_requests;
-    request.header = header;
-    request.parts[1].addr = reinterpret_cast<uintptr_t>(payload);
-    request.parts[1].length = length;
-    request.message.num_sge = length > 0 ? 2 : 1;
-    request.message.imm_data = immediate(ep, id);
-    return ep.post(request.message, IBV_SEND_INLINE);
+    return ep_am_short(tl_ep, id, header, payload, length);
 }
 
 template <Payload look>
@@ -112,7 +127,23 @@ ucs_status_t ep_am_short_iov_unseen(uct_ep_h ep, uint8_t id, const uct_iov_t* io
     return send_short_iov<Payload::unseen>(ep, id, iov, iovcnt);
 }
 
-ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
+namespace {
+
+// The caller checked can_send(), and that there is a buffer.
+[[gnu::always_inline]] inline ssize_t
+send_buffer(Endpoint& ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
+{
+    Iface& iface = ep.iface();
+    std::byte* buffer = iface.buffers->take();
+    const size_t length = pack(buffer, arg);
+    iface.prepared.set_buffer(buffer, length);
+    iface.prepared.message.imm_data = immediate(ep, id);
+    const ucs_status_t status = post_buffer(ep, iface.prepared.message, flags, buffer, length);
+    return status == UCS_OK ? static_cast<ssize_t>(length) : static_cast<ssize_t>(status);
+}
+
+[[gnu::cold, gnu::noinline]] ssize_t
+send_bcopy_rarely(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
 {
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
@@ -130,13 +161,19 @@ ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* 
         }
         return refused(ep, "am_bcopy", {limit_id(id)});
     }
-    std::byte* buffer = iface.buffers->take();
-    size_t length = pack(buffer, arg);
-    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(length),
-                iface.buffers->lkey()};
-    ibv_send_wr wr = send_request(ep, id, &sge, 1);
-    ucs_status_t status = post_buffer(ep, wr, buffer, length);
-    return status == UCS_OK ? static_cast<ssize_t>(length) : static_cast<ssize_t>(status);
+    return send_buffer(ep, id, pack, arg, signalled_for(*iface.buffers));
+}
+
+} // namespace
+
+ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    if (ep.budget <= 0 || ep.window == 0 || ep.iface().buffers->scarce() || exceeded(limit_id(id)))
+        [[unlikely]] {
+        return send_bcopy_rarely(tl_ep, id, pack, arg, flags);
+    }
+    return send_buffer(ep, id, pack, arg, 0);
 }
 
 ucs_status_t ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void* header, unsigned header_length,
@@ -166,7 +203,8 @@ ucs_status_t ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void* header, unsigne
     }
     ibv_send_wr wr = send_request(ep, id, gather.sge, gather.count);
     ucs_status_t status =
-        post_tracked(ep, wr, SendOp{.handler = finish_zcopy, .completion = comp, .buffer = buffer});
+        post_tracked(ep, wr, signalled_for(comp) | (buffer ? signalled_for(*iface.buffers) : 0),
+                     SendOp{.handler = finish_zcopy, .completion = comp, .buffer = buffer});
     if (status != UCS_INPROGRESS) {
         return status;
     }

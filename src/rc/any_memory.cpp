@@ -77,7 +77,8 @@ size_t pieces(const Iface& iface, size_t length)
 bool has_room(Endpoint& ep, size_t count)
 {
     const Iface& iface = ep.iface();
-    ep.needs_several = std::min(ep.tx_available, iface.tx_available) < static_cast<int>(count) ||
+    ep.settle();
+    ep.needs_several = std::min(ep.credits(), iface.tx_available) < static_cast<int>(count) ||
                        iface.buffers->available() < count;
     return !ep.needs_several;
 }
@@ -159,7 +160,7 @@ ucs_status_t put_region(Endpoint& ep, mem::Region& region, const void* buffer, u
         release_region(release);
         return status;
     }
-    ep.remember(release);
+    ep.remember(ep.ops.next() = release);
     ep.iface().count(static_cast<unsigned>(mem::MemoryKind::device), length);
     return ep.iface().wait_for(ep, ep.posted);
 }
@@ -170,9 +171,9 @@ ucs_status_t ep_put_short_any(uct_ep_h tl_ep, const void* buffer, unsigned lengt
                               uint64_t remote_addr, uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (ep.can_post() && length <= ep.iface().max_inline && is_known_host_memory(buffer)) [[likely]]
+    if (ep.ready() && length <= ep.iface().max_inline && is_known_host_memory(buffer)) [[likely]]
         return put_inline(ep, buffer, length, remote_addr, rkey);
-    if (!ep.can_post() || exceeded(limit_length(length, Iface::kMaxPutOfAnyMemory))) [[unlikely]]
+    if (!ep.ready() || exceeded(limit_length(length, Iface::kMaxPutOfAnyMemory))) [[unlikely]]
         return refused(ep, "put_short", {limit_length(length, Iface::kMaxPutOfAnyMemory)});
     if (length == 0)
         return ep_put_short(tl_ep, buffer, length, remote_addr, rkey);
@@ -185,18 +186,19 @@ ucs_status_t ep_put_short_any(uct_ep_h tl_ep, const void* buffer, unsigned lengt
                                            : put_buffered(tl_ep, buffer, length, remote_addr, rkey);
 }
 
-ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* arg,
-                              size_t length, uint64_t remote_addr, uct_rkey_t rkey,
-                              uct_completion_t* comp)
+namespace {
+
+[[gnu::cold, gnu::noinline]] ucs_status_t get_bcopy_rarely(uct_ep_h tl_ep,
+                                                           uct_unpack_callback_t unpack, void* arg,
+                                                           size_t length, uint64_t remote_addr,
+                                                           uct_rkey_t rkey, uct_completion_t* comp)
 {
     Endpoint& ep = endpoint(tl_ep);
     if (length == 0)
         return UCS_OK;
     const Limit limit = limit_length(length, ep.iface().segment_size);
-    if (!ep.can_post() || limit.exceeded()) [[unlikely]]
+    if (!ep.ready() || limit.exceeded())
         return refused(ep, "get_bcopy", {limit});
-    if (is_known_host_memory(arg) && ep.iface().buffers->any()) [[likely]]
-        return post_get(ep, unpack, arg, length, remote_addr, rkey, comp);
     const Local local = look_at(ep.iface(), arg, length);
     if (local.status != UCS_OK)
         return local.status;
@@ -212,12 +214,26 @@ ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void
                         },
                     .completion = comp,
                     .result = local.region};
-    const ucs_status_t status = post_tracked(ep, wr, op);
+    const ucs_status_t status = post_tracked(ep, wr, signalled_for(comp), op);
     if (status == UCS_INPROGRESS)
         ep.iface().count(static_cast<unsigned>(mem::MemoryKind::device), length);
     else
         release_region(op);
     return status;
+}
+
+} // namespace
+
+ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* arg,
+                              size_t length, uint64_t remote_addr, uct_rkey_t rkey,
+                              uct_completion_t* comp)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    const Iface& iface = ep.iface();
+    if (ep.budget <= 0 || length - 1 >= iface.segment_size || comp == nullptr ||
+        !iface.buffers->any() || !is_known_host_memory(arg)) [[unlikely]]
+        return get_bcopy_rarely(tl_ep, unpack, arg, length, remote_addr, rkey, comp);
+    return post_get(ep, IBV_SEND_SIGNALED, unpack, arg, length, remote_addr, rkey, comp);
 }
 
 ucs_status_t ep_put_zcopy_any(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,

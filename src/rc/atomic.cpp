@@ -40,7 +40,7 @@ ucs_status_t native(Endpoint& ep, const Atomic& atomic)
         wr.wr.atomic.swap = atomic.operand;
     }
     iface.count(memory_kind(atomic.rkey), atomic.size);
-    return post_tracked(ep, wr,
+    return post_tracked(ep, wr, signalled_for(atomic.completion) | signalled_for(*iface.buffers),
                         SendOp{.handler = finish_native,
                                .completion = atomic.completion,
                                .buffer = buffer,
@@ -63,7 +63,7 @@ ucs_status_t start(uct_ep_h tl_ep, const Atomic& atomic)
 {
     Endpoint& ep = endpoint(tl_ep);
     Limit alignment = limit_misalignment(atomic.remote_addr, atomic.size);
-    if (!ep.can_post() || !ep.iface().buffers->any() || exceeded(alignment)) [[unlikely]] {
+    if (!ep.ready() || !ep.iface().buffers->any() || exceeded(alignment)) [[unlikely]] {
         return refused(ep, "an atomic operation", {alignment});
     }
     return is_native(atomic) && !word_is_under_way(ep, atomic) ? native(ep, atomic)

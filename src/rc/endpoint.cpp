@@ -5,17 +5,19 @@
 
 #include "abi/host.hpp"
 #include "rc/memory_domain.hpp"
+#include "rc/wire.hpp"
 #include "verbs/error.hpp"
 #include "verbs/queue_pair.hpp"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cstring>
 #include <utility>
 
 namespace gdr::rc {
 
 Endpoint::Endpoint(Iface& interface, const DeviceAddress& device, const IfaceAddress& address)
-    : window(interface.window), to_look(interface.moderation), ops(interface.tx_queue_length),
+    : window(interface.window), ops(interface.tx_queue_length), to_look(interface.moderation),
       peer_device(device), peer(address)
 {
     ibv_qp_cap capabilities{};
@@ -38,6 +40,7 @@ Endpoint::Endpoint(Iface& interface, const DeviceAddress& device, const IfaceAdd
 Endpoint::~Endpoint()
 {
     Iface& interface = iface();
+    settle();
     interface.endpoint_by_qpn.erase(qp->qp_num);
     if (has_outstanding()) {
         verbs::to_error(qp);
@@ -54,24 +57,73 @@ Endpoint::~Endpoint()
 void Endpoint::on_connected()
 {
     connected = true;
-    (holds() ? tx_reserved : tx_available) = static_cast<int>(iface().tx_queue_length);
     iface().add_pending(this); // what waited for this
+}
+
+bool Endpoint::replenish()
+{
+    settle();
+    Iface& interface = iface();
+    const int room = credits();
+    if (room <= 0 || interface.tx_available <= 0) {
+        return false;
+    }
+    // Of each half of the window the last message asks for a grant.
+    const unsigned alike = window > 0 ? (window - 1) & interface.half_window_mask : 0;
+    const bool signalled_next = to_look == 1 || interface.tx_available <= interface.tx_scarce;
+    budget = std::min(std::min(room, interface.tx_share), static_cast<int>(alike));
+    budget = std::min(budget, static_cast<int>(to_look) - 1);
+    budget = std::min(budget, interface.tx_available - interface.tx_scarce);
+    if (budget <= 0) {
+        budget = 1;
+        extra_flags = !signalled_next ? 0
+                      : fence_next    ? IBV_SEND_SIGNALED | IBV_SEND_FENCE
+                                      : IBV_SEND_SIGNALED;
+        extra_immediate = window > 0 && alike == 0 ? htonl(kWindowRequest) : 0;
+    }
+    interface.tx_available -= budget;
+    to_look -= static_cast<unsigned>(budget);
+    return true;
+}
+
+void Endpoint::settle()
+{
+    if (budget == 0 && (extra_flags & IBV_SEND_SIGNALED)) {
+        signalled = posted;
+        fence_next = false;
+        to_look = iface().moderation;
+    }
+    iface().tx_available += budget;
+    to_look += static_cast<unsigned>(budget);
+    budget = 0;
+    extra_flags = 0;
+    extra_immediate = 0;
+}
+
+ucs_status_t Endpoint::post_signalled(ibv_send_wr& wr)
+{
+    settle();
+    budget = 1;
+    extra_flags = fence_next ? IBV_SEND_SIGNALED | IBV_SEND_FENCE : IBV_SEND_SIGNALED;
+    --iface().tx_available;
+    --to_look;
+    return post(wr, 0);
 }
 
 ucs_status_t Endpoint::post_refused(int error)
 {
     gdr_log(error, "posting on %s failed: %s", iface().device.name().c_str(),
             verbs::errno_text(error).c_str());
-    signalled = not_after(signalled, posted) ? signalled : posted;
+    --posted;
+    ++budget;
     fail(UCS_ERR_IO_ERROR);
     return UCS_ERR_IO_ERROR;
 }
 
 void Endpoint::close_queue(ucs_status_t status)
 {
+    settle();
     failure = status;
-    tx_available = 0;
-    tx_reserved = 0;
     iface().add_pending(this); // they learn it when they are tried again
     if (connected) {
         verbs::to_error(qp);

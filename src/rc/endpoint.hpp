@@ -56,24 +56,27 @@ struct Endpoint : abi::Ep {
 
     // ---- the data path's state, first
     ibv_qp* qp;
-    uint64_t wr_id;       // of work request 0: kSendBit | id << 16
-    int tx_available = 0; // work requests that may be posted; 0 unless connected and nothing holds
-    unsigned window;      // active messages that may be sent
-    unsigned to_look;     // work requests until one is looked at: to be signalled or fenced
+    uint64_t wr_id;           // of work request 0: kSendBit | id << 16
+    int budget = 0;           // work requests that may be posted at once: replenish() has looked
+    unsigned window;          // active messages that may be sent
+    unsigned extra_flags = 0; // of the next work request, IBV_SEND_*; the budget is 1 then
+    uint32_t extra_immediate = 0; // of it, if it is a message
     SequenceNumber posted = 0;    // last work request posted
     SequenceNumber completed = 0; // last work request known complete
     SequenceNumber signalled = 0; // last work request whose completion was asked for
-    bool fence_next = false;      // the next work request comes after a fence
     SendOps ops;
+    unsigned to_look;        // work requests besides the budget until one is to be signalled
+    bool fence_next = false; // the next work request comes after a fence
 
     // ---- the rest
     uint64_t id;
-    int tx_reserved = 0; // what tx_available will be once nothing pends and no fence holds
     unsigned read_modify_writes = 0;         // atomics that are emulated, under way
+    unsigned waiting_read_modify_writes = 0; // of these, without a work request of their own
     unsigned awaited_read_modify_writes = 0; // of these, whose end or result somebody waits for
     unsigned flushes = 0; // ever waited for: tells which atomics a flush came after
     bool fenced =
-        false; // emulated atomics from before a fence are under way: nothing else may start
+        false;         // emulated atomics from before a fence are under way: nothing else may start
+    bool held = false; // new operations wait: as holds(), but while those that pend are tried again
     bool connected = false;
     bool needs_several =
         false;               // what was refused last takes more work requests or buffers than one
@@ -108,20 +111,44 @@ struct Endpoint : abi::Ep {
     bool has_outstanding() const { return posted != completed; }
 
     // Work requests since the last signalled one.
-    unsigned unsignalled() const { return static_cast<SequenceNumber>(posted - signalled); }
+    unsigned unsignalled()
+    {
+        settle();
+        return static_cast<SequenceNumber>(posted - signalled);
+    }
 
     // New operations wait: for the requests that pend, or for what came before a fence.
     bool holds() const { return fenced || !pending.empty(); }
-    void hold() { tx_reserved += std::exchange(tx_available, 0); }
-    void let_go()
+    void hold()
     {
-        if (!holds()) {
-            tx_available += std::exchange(tx_reserved, 0);
-        }
+        settle();
+        held = true;
+    }
+    void let_go() { held = holds(); }
+
+    // Work requests that may be posted, the budget included.
+    int credits() const
+    {
+        const unsigned taken =
+            static_cast<SequenceNumber>(posted - completed) + waiting_read_modify_writes;
+        return connected && !held && failure == UCS_OK
+                   ? static_cast<int>(iface().tx_queue_length - taken)
+                   : 0;
     }
 
     // Whether an operation can be posted now.
-    bool can_post() const { return tx_available > 0 && iface().tx_available > 0; }
+    bool can_post() const { return budget > 0 || (credits() > 0 && iface().tx_available > 0); }
+
+    // The same; the operation then is within the budget.
+    bool ready() { return budget > 0 || replenish(); }
+
+    // A budget of as many work requests as are alike: before one that is signalled for its number,
+    // fenced, or asks for a window, that is; such a one is a budget of its own. False: none can be
+    // posted. The budget is 0 before.
+    bool replenish();
+
+    // Takes the rest of the budget back, so that all counts are of what is posted.
+    void settle();
 
     // Whether the request that is refused waits for nothing, but is a short operation of GPU
     // memory: UCP takes that for host memory, so the next time the refusal is final.
@@ -137,53 +164,41 @@ struct Endpoint : abi::Ep {
     ucs_status_t unavailable() const { return failure != UCS_OK ? failure : UCS_ERR_NO_RESOURCE; }
 
     // Numbers and posts one work request; UCS_OK or the status of the failure. The caller checked
-    // can_post(), or continues an operation of its own whose work request has just completed.
-    // wr.next is NULL.
+    // ready(). wr.next is NULL.
     ucs_status_t post(ibv_send_wr& wr, unsigned flags)
     {
-        Iface& interface = iface();
-        SequenceNumber number = posted + 1;
-        wr.wr_id = wr_id | number;
-        wr.send_flags = flags;
-        if (--to_look == 0 || (flags & IBV_SEND_SIGNALED) ||
-            interface.tx_available < interface.tx_scarce) {
-            signal(wr, number);
-        }
+        ++posted;
+        --budget;
+        wr.wr_id = wr_id | posted;
+        wr.send_flags = flags | extra_flags;
         ibv_send_wr* refused;
-        if (int error = interface.post_send(qp, &wr, &refused); error != 0) [[unlikely]] {
+        if (int error = iface().post_send(qp, &wr, &refused); error != 0) [[unlikely]] {
             return post_refused(error);
         }
-        posted = number;
-        --tx_available;
-        --interface.tx_available;
+        if (flags & IBV_SEND_SIGNALED) {
+            signalled = posted;
+        }
         return UCS_OK;
     }
 
-    void signal(ibv_send_wr& wr, SequenceNumber number)
-    {
-        wr.send_flags |= IBV_SEND_SIGNALED;
-        if (std::exchange(fence_next, false)) {
-            wr.send_flags |= IBV_SEND_FENCE;
-        }
-        signalled = number;
-        to_look = iface().moderation;
-    }
+    // Posts one that is signalled, outside the budget: the caller checked can_post(), continues an
+    // operation of its own whose work request has just completed, or has closed the queue.
+    ucs_status_t post_signalled(ibv_send_wr& wr);
 
-    // The last work request posted leaves this to do.
-    void remember(const SendOp& op)
+    // The last work request posted leaves this to do, which is ops.next().
+    void remember(SendOp& op)
     {
-        SendOp& slot = ops.push();
-        slot = op;
-        slot.number = posted;
+        op.number = posted;
+        ops.push();
     }
 
     // It leaves a buffer that goes back.
     void remember(std::byte* buffer)
     {
-        SendOp& slot = ops.push();
-        slot.handler = nullptr;
-        slot.buffer = buffer;
-        slot.number = posted;
+        SendOp& op = ops.next();
+        op.handler = nullptr;
+        op.buffer = buffer;
+        remember(op);
     }
     void finish(const SendOp& op, ucs_status_t status)
     {
@@ -227,12 +242,8 @@ struct Endpoint : abi::Ep {
         // one that finds no route before READs whose data has not come.
         finish(ops.pop(), status);
     }
-    int count = static_cast<SequenceNumber>(number - completed);
+    interface.tx_available += static_cast<SequenceNumber>(number - completed);
     completed = number;
-    interface.tx_available += count;
-    if (failure == UCS_OK) {
-        (holds() ? tx_reserved : tx_available) += count;
-    }
     if (!flush_waiters.empty()) {
         notify_flush_waiters(status);
     }

@@ -20,7 +20,7 @@ ucs_status_t Endpoint::post_flush_marker()
     wr.opcode = IBV_WR_RDMA_WRITE;
     wr.wr.rdma.remote_addr = 0;
     wr.wr.rdma.rkey = 0;
-    return post(wr, IBV_SEND_SIGNALED);
+    return post_signalled(wr);
 }
 
 void Endpoint::notify_flush_waiters(ucs_status_t status)
@@ -43,9 +43,7 @@ void Endpoint::finish_read_modify_write(const ReadModifyWrite& rmw)
 {
     --read_modify_writes;
     awaited_read_modify_writes -= rmw.atomic.awaited();
-    if (failure == UCS_OK) {
-        (holds() ? tx_reserved : tx_available) += rmw.waited;
-    }
+    waiting_read_modify_writes -= rmw.waited;
     for (FlushWaiter& waiter : flush_waiters) {
         waiter.atomics -= static_cast<int>(waiter.flush - rmw.flushes) > 0;
     }
@@ -63,7 +61,7 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
     }
     // Behind what waits already; the waiting request that is being tried again finds the endpoint's
     // resources returned.
-    if (ep.failure == UCS_OK && !ep.pending.empty() && ep.tx_available <= 0) {
+    if (ep.failure == UCS_OK && !ep.pending.empty() && ep.credits() <= 0) {
         return UCS_ERR_NO_RESOURCE;
     }
     if (!ep.has_outstanding()) {
@@ -87,6 +85,7 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
 // for: by the HCA, and by us where an atomic takes several work requests.
 void Endpoint::fence()
 {
+    settle();
     fence_next = true;
     to_look = 1;
     if (read_modify_writes > 0) {
@@ -119,7 +118,7 @@ ucs_status_t ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
         return ep.failure;
     }
     // What is held back may be waiting for the very peer that is in question: the marker is not.
-    ep.tx_available += std::exchange(ep.tx_reserved, 0);
+    ep.held = false;
     ucs_status_t status = ep.can_post() ? ep.post_flush_marker() : UCS_ERR_NO_RESOURCE;
     if (ep.holds()) {
         ep.hold();

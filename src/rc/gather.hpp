@@ -47,6 +47,12 @@ struct Gather {
     }
 };
 
+inline void set_remote(ibv_send_wr& wr, uint64_t remote_addr, uct_rkey_t rkey)
+{
+    wr.wr.rdma.remote_addr = remote_addr;
+    wr.wr.rdma.rkey = verbs_rkey(rkey);
+}
+
 inline ibv_send_wr rdma_request(ibv_wr_opcode opcode, ibv_sge* sge, int sges, uint64_t remote_addr,
                                 uct_rkey_t rkey)
 {
@@ -55,24 +61,22 @@ inline ibv_send_wr rdma_request(ibv_wr_opcode opcode, ibv_sge* sge, int sges, ui
     wr.sg_list = sge;
     wr.num_sge = sges;
     wr.opcode = opcode;
-    wr.wr.rdma.remote_addr = remote_addr;
-    wr.wr.rdma.rkey = verbs_rkey(rkey);
+    set_remote(wr, remote_addr, rkey);
     return wr;
 }
 
-// The caller checked can_post(), and the length.
+// The caller checked ready(), and the length.
 inline ucs_status_t put_inline(Endpoint& ep, const void* buffer, unsigned length,
                                uint64_t remote_addr, uct_rkey_t rkey)
 {
     Iface& iface = ep.iface();
-    ShortRequests& request = iface.short_requests;
-    request.written.addr = reinterpret_cast<uintptr_t>(buffer);
-    request.written.length = length;
-    request.write.num_sge = length > 0;
-    request.write.wr.rdma.remote_addr = remote_addr;
-    request.write.wr.rdma.rkey = verbs_rkey(rkey);
+    PreparedRequests& prepared = iface.prepared;
+    prepared.written.addr = reinterpret_cast<uintptr_t>(buffer);
+    prepared.written.length = length;
+    prepared.short_write.num_sge = length > 0;
+    set_remote(prepared.short_write, remote_addr, rkey);
     iface.count(memory_kind(rkey), length);
-    return ep.post(request.write, IBV_SEND_INLINE);
+    return ep.post(prepared.short_write, IBV_SEND_INLINE);
 }
 
 // A list that is longer than this many bytes, or has a piece without a memory handle.
@@ -99,17 +103,26 @@ inline void unpack_get(Endpoint& ep, const SendOp& op, ucs_status_t status)
 }
 
 // ---- posting
-// UCS_INPROGRESS, or the failure, after which op.buffer is back in its pool. An operation that
-// somebody waits for is signalled, and one that takes a buffer while these are scarce.
-[[gnu::always_inline]] inline ucs_status_t post_tracked(Endpoint& ep, ibv_send_wr& wr,
-                                                        const SendOp& op)
+// What takes a buffer while these are scarce is signalled, and what somebody waits for.
+inline unsigned signalled_for(const uct_completion_t* completion)
 {
-    const bool signalled =
-        op.completion != nullptr || (op.buffer != nullptr && ep.iface().buffers->scarce());
-    ucs_status_t status = ep.post(wr, signalled ? IBV_SEND_SIGNALED : 0);
+    return completion != nullptr ? IBV_SEND_SIGNALED : 0;
+}
+inline unsigned signalled_for(const SendBuffers& buffers)
+{
+    return buffers.scarce() ? IBV_SEND_SIGNALED : 0;
+}
+
+// UCS_INPROGRESS, or the failure, after which left.buffer is back in its pool.
+[[gnu::always_inline]] inline ucs_status_t post_tracked(Endpoint& ep, ibv_send_wr& wr,
+                                                        unsigned flags, const SendOp& left)
+{
+    SendOp& op = ep.ops.next();
+    op = left;
+    ucs_status_t status = ep.post(wr, flags);
     if (status != UCS_OK) [[unlikely]] {
-        if (op.buffer != nullptr) {
-            ep.iface().buffers->put(op.buffer);
+        if (left.buffer != nullptr) {
+            ep.iface().buffers->put(left.buffer);
         }
         return status;
     }
@@ -120,36 +133,38 @@ inline void unpack_get(Endpoint& ep, const SendOp& op, ucs_status_t status)
 // A buffer that holds all of the message: small enough for the work request it is free again at
 // once.
 [[gnu::always_inline]] inline ucs_status_t post_buffer(Endpoint& ep, ibv_send_wr& wr,
-                                                       std::byte* buffer, size_t length,
-                                                       unsigned remote_kind = 0)
+                                                       unsigned flags, std::byte* buffer,
+                                                       size_t length, unsigned remote_kind = 0)
 {
     Iface& iface = ep.iface();
     iface.count(remote_kind, length);
-    const bool inlined = length <= iface.max_inline;
-    ucs_status_t status = ep.post(wr, inlined                   ? IBV_SEND_INLINE
-                                      : iface.buffers->scarce() ? IBV_SEND_SIGNALED
-                                                                : 0);
-    if (inlined || status != UCS_OK) {
-        iface.buffers->put(buffer);
-    } else {
-        ep.remember(buffer);
+    if (length > iface.max_inline) [[likely]] {
+        const ucs_status_t status = ep.post(wr, flags);
+        if (status == UCS_OK) [[likely]] {
+            ep.remember(buffer);
+        } else {
+            iface.buffers->put(buffer);
+        }
+        return status;
     }
+    const ucs_status_t status = ep.post(wr, IBV_SEND_INLINE);
+    iface.buffers->put(buffer);
     return status;
 }
 
-// Into a buffer, from which it is unpacked. The caller checked can_post(), the length, and that
+// Into a buffer, from which it is unpacked. The caller checked ready(), the length, and that
 // there is a buffer.
-[[gnu::always_inline]] inline ucs_status_t post_get(Endpoint& ep, uct_unpack_callback_t unpack,
-                                                    void* arg, size_t length, uint64_t remote_addr,
+[[gnu::always_inline]] inline ucs_status_t post_get(Endpoint& ep, unsigned flags,
+                                                    uct_unpack_callback_t unpack, void* arg,
+                                                    size_t length, uint64_t remote_addr,
                                                     uct_rkey_t rkey, uct_completion_t* comp)
 {
     Iface& iface = ep.iface();
     std::byte* buffer = iface.buffers->take();
-    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(length),
-                iface.buffers->lkey()};
-    ibv_send_wr wr = rdma_request(IBV_WR_RDMA_READ, &sge, 1, remote_addr, rkey);
+    iface.prepared.set_buffer(buffer, length);
+    set_remote(iface.prepared.read, remote_addr, rkey);
     iface.count(memory_kind(rkey), length);
-    return post_tracked(ep, wr,
+    return post_tracked(ep, iface.prepared.read, flags,
                         SendOp{.handler = unpack_get,
                                .completion = comp,
                                .buffer = buffer,

@@ -492,6 +492,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
 
     domain.take_reserve(port);
     buffers.emplace(pd, settings.tx_buffers, segment_size);
+    prepared.buffer.lkey = buffers->lkey();
     words.emplace(buffers->available());
     if (any_memory) {
         // What has to pass through buffers, all at once, must find enough of them. Up to half of
@@ -568,6 +569,12 @@ uint32_t Iface::find_max_inline(uint32_t wanted, verbs::Posting posting)
     }
 }
 
+void Iface::share_out()
+{
+    const auto endpoints = static_cast<int>(slots.size() - free_slots.size());
+    tx_share = std::max(tx_scarce / std::max(endpoints, 1), 1);
+}
+
 uint64_t Iface::add_endpoint(Endpoint* ep)
 {
     uint32_t index;
@@ -583,6 +590,7 @@ uint64_t Iface::add_endpoint(Endpoint* ep)
     }
     Slot& slot = slots[index];
     slot.endpoint = ep;
+    share_out();
     return uint64_t{slot.generation} << kSlotBits | index;
 }
 
@@ -593,6 +601,7 @@ void Iface::remove_endpoint(uint64_t id)
     slot.endpoint = nullptr;
     slot.generation = (slot.generation + 1) & ((1u << kGenerationBits) - 1);
     free_slots.push_back(index);
+    share_out();
 }
 
 ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,

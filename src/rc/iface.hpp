@@ -63,24 +63,44 @@ inline constexpr unsigned kMaxSge = 5;      // they make the entries of a send q
 inline constexpr size_t kMaxHeader = 256;   // of a zero-copy active message
 inline constexpr unsigned kGrantRoom = 128; // of the completion queue, for window grants alone
 
-// The work requests of short operations, but for what differs from one to the next. The HCA's
-// library has read them, and what they point to, when a post returns.
-struct ShortRequests {
-    uint64_t header = 0; // of the active message
+// The work requests of short and of buffered operations, but for what differs from one to the next.
+// The HCA's library has read them, and what they point to, when a post returns.
+struct PreparedRequests {
+    uint64_t header = 0; // of a short active message
     ibv_sge parts[2]{{reinterpret_cast<uintptr_t>(&header), sizeof(header), 0}, {}};
-    ibv_send_wr message{};
+    ibv_send_wr short_message{};
     ibv_sge written{};
-    ibv_send_wr write{};
+    ibv_send_wr short_write{};
 
-    ShortRequests()
+    ibv_sge buffer{}; // one of SendBuffers, whose lkey is set
+    ibv_send_wr message{};
+    ibv_send_wr write{};
+    ibv_send_wr read{};
+
+    PreparedRequests()
     {
-        message.sg_list = parts;
-        message.opcode = IBV_WR_SEND_WITH_IMM;
-        write.sg_list = &written;
-        write.opcode = IBV_WR_RDMA_WRITE;
+        prepare(short_message, IBV_WR_SEND_WITH_IMM, parts);
+        prepare(short_write, IBV_WR_RDMA_WRITE, &written);
+        prepare(message, IBV_WR_SEND_WITH_IMM, &buffer);
+        prepare(write, IBV_WR_RDMA_WRITE, &buffer);
+        prepare(read, IBV_WR_RDMA_READ, &buffer);
     }
-    ShortRequests(const ShortRequests&) = delete;
-    ShortRequests& operator=(const ShortRequests&) = delete;
+    PreparedRequests(const PreparedRequests&) = delete;
+    PreparedRequests& operator=(const PreparedRequests&) = delete;
+
+    void set_buffer(const std::byte* data, size_t length)
+    {
+        buffer.addr = reinterpret_cast<uintptr_t>(data);
+        buffer.length = static_cast<uint32_t>(length);
+    }
+
+  private:
+    static void prepare(ibv_send_wr& wr, ibv_wr_opcode opcode, ibv_sge* pieces)
+    {
+        wr.opcode = opcode;
+        wr.sg_list = pieces;
+        wr.num_sge = 1;
+    }
 };
 
 struct Iface : abi::Iface {
@@ -98,7 +118,8 @@ struct Iface : abi::Iface {
         false};           // the handshake, backlog or an endpoint has something rare to do
     int tx_available = 0; // work requests that the completion queue has room for; grants may
                           // take it down to -kGrantRoom
-    int tx_scarce = 0;    // below this every work request is signalled
+    int tx_scarce = 0;    // up to this every work request is signalled
+    int tx_share = 0;     // the largest budget of an endpoint
     unsigned moderation;
     unsigned max_inline = 0;
     const bool any_memory;      // short puts and buffered gets look what memory they are given
@@ -110,7 +131,7 @@ struct Iface : abi::Iface {
     ibv_cq* cq = nullptr;
     verbs::PollCq poll_cq = nullptr;     // of cq
     verbs::PostSend post_send = nullptr; // to endpoints' queue pairs
-    ShortRequests short_requests;
+    PreparedRequests prepared;
     std::optional<Provider> provider; // gone after what is made with it
     std::optional<SendBuffers> buffers;
     std::optional<ReceiveQueue> receives;
@@ -164,6 +185,9 @@ struct Iface : abi::Iface {
     unsigned progress();
     ucs_status_t arm();
 
+    // What endpoints have a budget for counts as posted: all of them together shall not make work
+    // requests scarce.
+    void share_out();
     uint64_t add_endpoint(Endpoint* ep);
     void remove_endpoint(uint64_t id);
     Endpoint* find_endpoint(uint64_t id) const; // NULL: gone
@@ -195,12 +219,18 @@ struct Iface : abi::Iface {
     void flush_rdma_writes();
     void handle(const ibv_wc& wc);
     void handle_now(const ibv_wc& wc);
+    void handle_other(const ibv_wc& wc);
     void handle_error(const ibv_wc& wc);
     void handle_send(const ibv_wc& wc, ucs_status_t status);
-    void handle_receive(const ibv_wc& wc);
+    void handle_message(const ibv_wc& wc);
+    void hold_receive();
     void handle_intrusion(const ibv_wc& wc);
     void handle_control(const ibv_wc& wc, uint32_t immediate);
     void handle_acceptor_send(const ibv_wc& wc);
+    template <bool flushes>
+    unsigned poll();
+    template <bool flushes>
+    unsigned progress_attention();
     unsigned handle_attention();
     unsigned take_handshake_events();
     void handle_event(HandshakeEvent& event);

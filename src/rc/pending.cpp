@@ -75,9 +75,7 @@ void Iface::dispatch_pending()
     for (size_t remaining = list.size(); remaining > 0 && !list.empty(); --remaining) {
         Endpoint* ep = list.front();
         uint64_t id = ep->id;
-        if (!ep->fenced) {
-            ep->tx_available += std::exchange(ep->tx_reserved, 0);
-        }
+        ep->held = ep->fenced;
         bool blocked = false;
         while (!ep->pending.empty() && !blocked) {
             uct_pending_req_t* request = ep->pending.pop_front();

@@ -51,8 +51,8 @@ uint64_t grant_wr_id(const Granter& granter)
 
 } // namespace
 
-// ---- completions: those of messages and sends are handled in the loop that polls them
-[[gnu::always_inline]] inline void Iface::handle_receive(const ibv_wc& wc)
+// ---- completions: those of messages are handled in the loop that polls them
+[[gnu::always_inline]] inline void Iface::handle_message(const ibv_wc& wc)
 {
     auto* receive = reinterpret_cast<Receive*>(wc.wr_id);
     // A SEND with immediate: what else consumes a receive names no handler, or a length that is not
@@ -73,7 +73,7 @@ uint64_t grant_wr_id(const Granter& granter)
     ucs_status_t status =
         handler.cb(handler.arg, receive->data, wc.byte_len, receives->keep_flag());
     if (status == UCS_INPROGRESS) {
-        receives->hold();
+        hold_receive();
     } else {
         receives->put(receive);
     }
@@ -95,48 +95,76 @@ uint64_t grant_wr_id(const Granter& granter)
     }
 }
 
-[[gnu::always_inline]] inline void Iface::handle_now(const ibv_wc& wc)
+// Out of the loop: its address is not kept at hand there.
+[[gnu::noinline]] void Iface::hold_receive()
+{
+    receives->hold();
+}
+
+// Of anything but a message.
+[[gnu::noinline]] void Iface::handle_other(const ibv_wc& wc)
 {
     if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
         handle_error(wc);
-    } else if (!(wc.wr_id & kSendBit)) {
-        handle_receive(wc);
-    } else if (!(wc.wr_id & kAcceptorBit)) {
+    } else if (!(wc.wr_id & kAcceptorBit)) [[likely]] {
         handle_send(wc, UCS_OK);
     } else {
         handle_acceptor_send(wc);
     }
 }
 
-template <bool flushes>
-unsigned Iface::progress()
+[[gnu::always_inline]] inline void Iface::handle_now(const ibv_wc& wc)
 {
-    unsigned count = 0;
-    if (attention.load(std::memory_order_relaxed)) [[unlikely]] {
-        if constexpr (flushes) {
-            flush_rdma_writes(); // that backlog tells of
-        }
-        count = handle_attention();
-        if (!backlog.empty()) {
-            return count; // what is polled now comes after it
-        }
+    if (wc.status == IBV_WC_SUCCESS && !(wc.wr_id & kSendBit)) [[likely]] {
+        handle_message(wc);
+    } else {
+        handle_other(wc);
     }
+}
+
+template <bool flushes>
+[[gnu::always_inline]] inline unsigned Iface::poll()
+{
     ibv_wc completions[kPollBatch];
-    int polled = poll_cq(cq, kPollBatch, completions);
+    const int polled = poll_cq(cq, kPollBatch, completions);
     if (polled <= 0) {
-        return count;
+        return 0;
     }
     if constexpr (flushes) {
         flush_rdma_writes();
     }
-    for (int i = 0; i < polled; ++i) {
-        handle_now(completions[i]);
-    }
+    const ibv_wc* wc = completions;
+    int left = polled;
+    do {
+        handle_now(*wc++);
+    } while (--left > 0);
     receives->refill();
     if (!pending_endpoints.empty()) {
         dispatch_pending();
     }
-    return count + static_cast<unsigned>(polled);
+    return static_cast<unsigned>(polled);
+}
+
+template <bool flushes>
+[[gnu::cold, gnu::noinline]] unsigned Iface::progress_attention()
+{
+    if constexpr (flushes) {
+        flush_rdma_writes(); // that backlog tells of
+    }
+    const unsigned count = handle_attention();
+    if (!backlog.empty()) {
+        return count; // what is polled now comes after it
+    }
+    return count + poll<flushes>();
+}
+
+template <bool flushes>
+unsigned Iface::progress()
+{
+    if (attention.load(std::memory_order_relaxed)) [[unlikely]] {
+        return progress_attention<flushes>();
+    }
+    return poll<flushes>();
 }
 
 template unsigned Iface::progress<false>();
@@ -384,7 +412,7 @@ void Iface::save_completions()
 
 void Iface::finish(Endpoint& ep)
 {
-    if (ep.unsignalled() == 0 || (ep.failure == UCS_OK && ep.tx_available <= 0)) {
+    if (ep.unsignalled() == 0 || (ep.failure == UCS_OK && ep.credits() <= 0)) {
         return; // a completion is on its way: handle_send() comes back here
     }
     if (tx_available > 0) {

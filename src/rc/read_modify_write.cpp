@@ -70,9 +70,10 @@ ucs_status_t post(Endpoint& ep, ReadModifyWrite& first, ibv_send_wr& wr)
                 ep.iface().buffers->lkey()};
     wr.sg_list = &sge;
     wr.num_sge = 1;
-    ucs_status_t status = ep.post(wr, IBV_SEND_SIGNALED);
+    ucs_status_t status = ep.post_signalled(wr);
     if (status == UCS_OK) {
-        ep.remember(SendOp{.handler = go_on, .buffer = reinterpret_cast<std::byte*>(&first)});
+        ep.remember(
+            ep.ops.next() = {.handler = go_on, .buffer = reinterpret_cast<std::byte*>(&first)});
     }
     return status;
 }
@@ -174,7 +175,8 @@ ucs_status_t read_modify_write(Endpoint& ep, const Atomic& atomic)
         // Else one endpoint could take all buffers, and keep them until a peer that is gone is
         // noticed.
         rmw->waited = true;
-        --ep.tx_available;
+        ep.settle();
+        ++ep.waiting_read_modify_writes;
     } else {
         rmw->head.last = rmw;
         if (ucs_status_t status = post_read(ep, *rmw); status != UCS_OK) {

@@ -86,7 +86,7 @@ class WordsUnderWay {
     std::vector<ReadModifyWrite*> firsts_;
 };
 
-// UCS_INPROGRESS, or why it could not begin. The caller checked can_post() and that there is a
+// UCS_INPROGRESS, or why it could not begin. The caller checked ready() and that there is a
 // buffer.
 ucs_status_t read_modify_write(Endpoint& ep, const Atomic& atomic);
 

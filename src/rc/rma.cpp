@@ -22,11 +22,12 @@ ucs_status_t zcopy(uct_ep_h tl_ep, ibv_wr_opcode opcode, const char* call, const
     if (gather.length - 1 >= max_zcopy) [[unlikely]] { // nothing, or too much
         return gather.length == 0 ? UCS_OK : refused(gather, call, max_zcopy);
     }
-    if (!ep.can_post()) [[unlikely]] {
+    if (!ep.ready()) [[unlikely]] {
         return ep.unavailable();
     }
     ibv_send_wr wr = rdma_request(opcode, gather.sge, gather.count, remote_addr, rkey);
-    ucs_status_t status = post_tracked(ep, wr, SendOp{.handler = finish_zcopy, .completion = comp});
+    ucs_status_t status = post_tracked(ep, wr, signalled_for(comp),
+                                       SendOp{.handler = finish_zcopy, .completion = comp});
     if (status == UCS_INPROGRESS) {
         ep.iface().count(kind | memory_kind(rkey), gather.length);
     }
@@ -34,16 +35,30 @@ ucs_status_t zcopy(uct_ep_h tl_ep, ibv_wr_opcode opcode, const char* call, const
 }
 
 template <Payload look>
+[[gnu::cold, gnu::noinline]] ucs_status_t put_short_rarely(uct_ep_h tl_ep, const void* buffer,
+                                                           unsigned length, uint64_t remote_addr,
+                                                           uct_rkey_t rkey)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    const Limit limit = limit_length(length, ep.iface().max_inline);
+    if (!ep.ready() || limit.exceeded()) {
+        return refused(ep, "put_short", {limit});
+    }
+    if (ucs_status_t status = look_at<look>(ep, buffer, length); status != UCS_OK) {
+        return status;
+    }
+    return put_inline(ep, buffer, length, remote_addr, rkey);
+}
+
+// What is rare is a function of its own, so that this one keeps nothing for it.
+template <Payload look>
 [[gnu::always_inline]] inline ucs_status_t put_short(uct_ep_h tl_ep, const void* buffer,
                                                      unsigned length, uint64_t remote_addr,
                                                      uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (!ep.can_post() || length > ep.iface().max_inline) [[unlikely]] {
-        return refused(ep, "put_short", {limit_length(length, ep.iface().max_inline)});
-    }
-    if (ucs_status_t status = look_at<look>(ep, buffer, length); status != UCS_OK) [[unlikely]] {
-        return status;
+    if (ep.budget <= 0 || length > ep.iface().max_inline || !is_seen<look>(buffer)) [[unlikely]] {
+        return put_short_rarely<look>(tl_ep, buffer, length, remote_addr, rkey);
     }
     return put_inline(ep, buffer, length, remote_addr, rkey);
 }
@@ -67,15 +82,17 @@ ssize_t ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void* arg, uint64
 {
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
-    if (!ep.can_post() || !iface.buffers->any()) [[unlikely]] {
+    if (!ep.ready() || !iface.buffers->any()) [[unlikely]] {
         return ep.unavailable();
     }
     std::byte* buffer = iface.buffers->take();
     size_t length = pack(buffer, arg);
-    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), static_cast<uint32_t>(length),
-                iface.buffers->lkey()};
-    ibv_send_wr wr = rdma_request(IBV_WR_RDMA_WRITE, &sge, length > 0, remote_addr, rkey);
-    ucs_status_t status = post_buffer(ep, wr, buffer, length, memory_kind(rkey));
+    ibv_send_wr& wr = iface.prepared.write;
+    iface.prepared.set_buffer(buffer, length);
+    wr.num_sge = length > 0;
+    set_remote(wr, remote_addr, rkey);
+    ucs_status_t status =
+        post_buffer(ep, wr, signalled_for(*iface.buffers), buffer, length, memory_kind(rkey));
     return status == UCS_OK ? static_cast<ssize_t>(length) : static_cast<ssize_t>(status);
 }
 
@@ -100,10 +117,11 @@ ucs_status_t ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* ar
         return length == 0 ? UCS_OK
                            : refused(ep, "get_bcopy", {limit_length(length, iface.segment_size)});
     }
-    if (!ep.can_post() || !iface.buffers->any()) [[unlikely]] {
+    if (!ep.ready() || !iface.buffers->any()) [[unlikely]] {
         return ep.unavailable();
     }
-    return post_get(ep, unpack, arg, length, remote_addr, rkey, comp);
+    return post_get(ep, signalled_for(comp) | signalled_for(*iface.buffers), unpack, arg, length,
+                    remote_addr, rkey, comp);
 }
 
 // UCT's short get returns with the data: it waits for one round trip, without calling anybody back.
@@ -116,13 +134,13 @@ ucs_status_t ep_get_short(uct_ep_h tl_ep, void* result, unsigned length, uint64_
         return length == 0 ? UCS_OK
                            : refused(ep, "get_short", {limit_length(length, iface.max_inline)});
     }
-    if (!ep.can_post() || !iface.buffers->any()) [[unlikely]] {
+    if (!ep.ready() || !iface.buffers->any()) [[unlikely]] {
         return ep.unavailable();
     }
     std::byte* buffer = iface.buffers->take();
-    ibv_sge sge{reinterpret_cast<uintptr_t>(buffer), length, iface.buffers->lkey()};
-    ibv_send_wr wr = rdma_request(IBV_WR_RDMA_READ, &sge, 1, remote_addr, rkey);
-    if (ucs_status_t status = ep.post(wr, IBV_SEND_SIGNALED); status != UCS_OK) {
+    iface.prepared.set_buffer(buffer, length);
+    set_remote(iface.prepared.read, remote_addr, rkey);
+    if (ucs_status_t status = ep.post(iface.prepared.read, IBV_SEND_SIGNALED); status != UCS_OK) {
         iface.buffers->put(buffer);
         return status;
     }

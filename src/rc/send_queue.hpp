@@ -47,7 +47,8 @@ class SendOps {
     bool empty() const { return head_ == tail_; }
     const SendOp& front() const { return ops_[head_ & mask_]; }
     const SendOp& pop() { return ops_[head_++ & mask_]; }
-    SendOp& push() { return ops_[tail_++ & mask_]; } // to be filled
+    SendOp& next() { return ops_[tail_ & mask_]; } // to be filled, then pushed
+    void push() { ++tail_; }
 
     // Whether one of them has something of the user's: a completion that is waited for, or a place
     // for data.

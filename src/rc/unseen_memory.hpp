@@ -21,15 +21,18 @@ enum class Payload { seen, unseen };
 [[gnu::cold, gnu::noinline]] ucs_status_t look_at_unknown(Endpoint& ep, const void* payload,
                                                           size_t length);
 
-// The caller checked can_post(): what cannot be posted is refused for that alone.
+template <Payload payload>
+[[gnu::always_inline]] inline bool is_seen(const void* address)
+{
+    return payload == Payload::seen ||
+           mem::host_pages::contains(reinterpret_cast<uintptr_t>(address));
+}
+
+// The caller checked ready(): what cannot be posted is refused for that alone.
 template <Payload payload>
 [[gnu::always_inline]] inline ucs_status_t look_at(Endpoint& ep, const void* address, size_t length)
 {
-    if (payload == Payload::seen || mem::host_pages::contains(reinterpret_cast<uintptr_t>(address)))
-        [[likely]] {
-        return UCS_OK;
-    }
-    return look_at_unknown(ep, address, length);
+    return is_seen<payload>(address) ? UCS_OK : look_at_unknown(ep, address, length);
 }
 
 } // namespace gdr::rc
