@@ -28,6 +28,7 @@ Endpoint::Endpoint(Iface& interface, const DeviceAddress& device, const IfaceAdd
     owned_qp = verbs::create_rc(interface.provider->pd(), interface.cq, interface.receives->srq(),
                                 interface.path, &capabilities, interface.provider->posting());
     qp = owned_qp.get();
+    qp->qp_context = this;
     if (abi::init_ep(this, &interface) != UCS_OK) {
         throw std::runtime_error("UCX could not initialise an endpoint");
     }
@@ -40,6 +41,7 @@ Endpoint::Endpoint(Iface& interface, const DeviceAddress& device, const IfaceAdd
 Endpoint::~Endpoint()
 {
     Iface& interface = iface();
+    interface.post_chain();
     settle();
     interface.endpoint_by_qpn.erase(qp->qp_num);
     if (has_outstanding()) {
@@ -120,8 +122,21 @@ ucs_status_t Endpoint::post_refused(int error)
     return UCS_ERR_IO_ERROR;
 }
 
+// The numbers stay given: what tells that all before them is flushed comes after them.
+void Endpoint::chain_refused(int error, SequenceNumber first)
+{
+    gdr_log(error, "posting on %s failed: %s", iface().device.name().c_str(),
+            verbs::errno_text(error).c_str());
+    settle();
+    if (not_after(first, signalled)) {
+        signalled = first - 1;
+    }
+    fail(UCS_ERR_IO_ERROR);
+}
+
 void Endpoint::close_queue(ucs_status_t status)
 {
+    iface().post_chain();
     settle();
     failure = status;
     iface().add_pending(this); // they learn it when they are tried again
@@ -144,6 +159,7 @@ void Endpoint::fail(ucs_status_t status)
 
 void Endpoint::abandon(ucs_status_t status)
 {
+    iface().post_chain();
     if (connected) { // else the asynchronous thread may be about to connect it
         verbs::to_reset(qp);
     }

@@ -216,6 +216,9 @@ struct Endpoint : abi::Ep {
     void finish_read_modify_write(const ReadModifyWrite& rmw);
 
     ucs_status_t post_refused(int error);
+
+    // So was what had been posted in a chain, from this number on. Fails the endpoint.
+    void chain_refused(int error, SequenceNumber first);
     ucs_status_t post_flush_marker(); // a signalled work request that writes nothing
 
     // Work requests up to number have completed, number itself with status.

@@ -523,7 +523,9 @@ void Iface::open_queues(const uct_iface_params_t* params)
     provider->choose_posting([this](verbs::Posting posting) {
         max_inline = find_max_inline(static_cast<uint32_t>(settings.max_inline), posting);
     });
-    post_send = provider->post_send();
+    post_at_once = provider->post_send();
+    post_send = post_at_once;
+    chain.emplace(max_iov + 1, max_inline);
 
     wakeup_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     event_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -8,6 +8,7 @@
 #include "mem/memory_collector.hpp"
 #include "rc/handshake.hpp"
 #include "rc/port_events.hpp"
+#include "rc/post_chain.hpp"
 #include "rc/provider.hpp"
 #include "rc/read_modify_write.hpp"
 #include "rc/receive_queue.hpp"
@@ -130,7 +131,7 @@ struct Iface : abi::Iface {
     uint32_t segment_size;
     ibv_cq* cq = nullptr;
     verbs::PollCq poll_cq = nullptr;     // of cq
-    verbs::PostSend post_send = nullptr; // to endpoints' queue pairs
+    verbs::PostSend post_send = nullptr; // to endpoints' queue pairs: at once, or in a chain
     PreparedRequests prepared;
     std::optional<Provider> provider; // gone after what is made with it
     std::optional<SendBuffers> buffers;
@@ -143,6 +144,8 @@ struct Iface : abi::Iface {
     Traffic traffic[2]{}; // by mem::MemoryKind: device if either side's memory is
 
     // ---- the rest
+    verbs::PostSend post_at_once = nullptr;
+    std::optional<PostChain> chain;
     MemoryDomain& domain;
     const verbs::Device& device;
     const Settings settings;
@@ -203,6 +206,9 @@ struct Iface : abi::Iface {
     // nobody is called back. The status of the completion.
     ucs_status_t wait_for(const Endpoint& ep, uint16_t number);
 
+    // Posts what has been collected, before somebody waits for it, or its queue pair is closed.
+    void post_chain() { chain->post(post_at_once); }
+
     // Polls all there is, before a queue pair is destroyed: the HCA's library would drop its
     // completions.
     void save_completions();
@@ -240,6 +246,7 @@ struct Iface : abi::Iface {
     void forget_granter(uint32_t qpn);
     void handle_ending(verbs::QueuePair qp);
     void dispatch_pending();
+    void try_pending_again();
     unsigned report_failures();
     void finish_closing();
     unsigned look_at_port();

@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Requests that found no resources wait here and are tried again, in order, when some return. While
-// any wait, the endpoint shows no resources to new operations, which so cannot overtake them.
+// any wait, the endpoint shows no resources to new operations, which so cannot overtake them. What
+// they post, they post together.
 #include "rc/endpoint.hpp"
 
 #include <utility>
@@ -68,6 +69,14 @@ void Iface::add_pending(Endpoint* ep)
 }
 
 void Iface::dispatch_pending()
+{
+    post_send = PostChain::collect;
+    try_pending_again();
+    post_send = post_at_once;
+    post_chain();
+}
+
+void Iface::try_pending_again()
 {
     // Endpoints that still wait afterwards go to the end: with scarce common resources each gets
     // its turn.

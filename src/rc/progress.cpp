@@ -483,6 +483,7 @@ ucs_status_t Iface::arm()
 
 ucs_status_t Iface::wait_for(const Endpoint& ep, uint16_t number)
 {
+    post_chain();
     for (;;) {
         ibv_wc wc;
         if (poll_cq(cq, 1, &wc) <= 0) {

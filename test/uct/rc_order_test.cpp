@@ -191,6 +191,56 @@ TEST_F(Order, PendingRequests)
     }));
 }
 
+// What waits goes out together, with one doorbell: short messages and buffered ones, a write among
+// them, and what a short get waits for.
+TEST_F(Order, PendingRequestsShareDoorbells)
+{
+    constexpr uint64_t kMessages = 96;
+    std::vector<uint64_t> target(kMessages);
+    uint64_t fetched = 0;
+    Registered key(receiver, target.data(), kMessages * sizeof(uint64_t));
+    std::deque<Waiting> waiting;
+    uint64_t sent = 0;
+    const auto send = [&](uint64_t value) {
+        std::string text(200, 'x');
+        text.replace(0, 8, reinterpret_cast<char*>(&value), 8);
+        if (value % 3 == 1) {
+            const ssize_t length = send_bcopy(ep, 1, text);
+            return length >= 0 ? UCS_OK : static_cast<ucs_status_t>(length);
+        }
+        return uct_ep_am_short(ep, 1, value, text.data(), value % 3 * 16);
+    };
+    while (send(sent) == UCS_OK)
+        ++sent;
+    ASSERT_GE(sent, 8u);
+    const uint64_t at_once = sent;
+    for (; sent < kMessages; ++sent) {
+        waiting.emplace_back([&, value = sent] { return send(value); });
+        ASSERT_EQ(uct_ep_pending_add(ep, &waiting.back(), 0), UCS_OK);
+    }
+    const uint64_t mark = 7;
+    waiting.emplace_back([&] {
+        return uct_ep_put_short(ep, &mark, sizeof(mark), reinterpret_cast<uint64_t>(&target[5]),
+                                key.rkey());
+    });
+    ASSERT_EQ(uct_ep_pending_add(ep, &waiting.back(), 0), UCS_OK);
+    waiting.emplace_back([&] {
+        return uct_ep_get_short(ep, &fetched, sizeof(fetched),
+                                reinterpret_cast<uint64_t>(&target[5]), key.rkey());
+    });
+    ASSERT_EQ(uct_ep_pending_add(ep, &waiting.back(), 0), UCS_OK);
+    const auto before = hca_counters();
+    ASSERT_TRUE(wait_until(nodes, [&] { return receiver.received.size() == kMessages; }));
+    ASSERT_TRUE(wait_until(nodes, [&] { return fetched != 0; }));
+    const auto after = hca_counters();
+    EXPECT_EQ(fetched, mark);
+    for (uint64_t i = 0; i < kMessages; ++i)
+        ASSERT_EQ(number(i), i);
+    EXPECT_GE(after.sends - before.sends, kMessages - at_once);
+    // No fewer than two at a time: a quarter of the queue returns with each completion.
+    EXPECT_LE(after.doorbells - before.doorbells, (kMessages - at_once) / 2);
+}
+
 // Nor does a flush overtake what waits when a callback asks for it, just after a step of an atomic
 // that takes several.
 TEST_F(Order, FlushInACallbackBehindPendingRequests)
