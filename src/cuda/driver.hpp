@@ -46,6 +46,7 @@
     FUNCTION(cuIpcGetMemHandle)                                                                    \
     FUNCTION(cuIpcOpenMemHandle)                                                                   \
     FUNCTION(cuLaunchHostFunc)                                                                     \
+    FUNCTION(cuLaunchKernel)                                                                       \
     FUNCTION(cuMemAddressFree)                                                                     \
     FUNCTION(cuMemAddressReserve)                                                                  \
     FUNCTION(cuMemAlloc)                                                                           \
@@ -65,6 +66,9 @@
     FUNCTION(cuMemcpyAsync)                                                                        \
     FUNCTION(cuMemcpyPeerAsync)                                                                    \
     FUNCTION(cuMemsetD8)                                                                           \
+    FUNCTION(cuModuleGetFunction)                                                                  \
+    FUNCTION(cuModuleLoadData)                                                                     \
+    FUNCTION(cuModuleUnload)                                                                       \
     FUNCTION(cuPointerSetAttribute)                                                                \
     FUNCTION(cuStreamCreate)                                                                       \
     FUNCTION(cuStreamDestroy)                                                                      \

@@ -9,6 +9,7 @@
 #include "cuda/driver.hpp"
 #include "cuda/pointer.hpp"
 #include "cuda/relaxed_capture.hpp"
+#include "some_gpu.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -705,35 +706,10 @@ TEST_F(Cuda, SaysWhyADriverCannotExport)
                 HasSubstr("cuMemGetHandleForAddressRange: CUDA_ERROR_NOT_PERMITTED"));
 }
 
-namespace {
-
-// Starts the program again with the emulated driver in its library path, which counts as it was
-// when a process began.
-void restart_on_softcuda(char** argv)
-{
-    const char* build = std::getenv("top_builddir");
-    if (build == nullptr || std::getenv("GDR_TEST_RESTARTED") != nullptr)
-        return;
-    setenv("LD_LIBRARY_PATH", (std::string(build) + "/src/emu/softcuda/.libs").c_str(), 1);
-    setenv("GDR_TEST_RESTARTED", "1", 1);
-    execv("/proc/self/exe", argv);
-    std::perror("execv");
-}
-
-} // namespace
-
 int main(int argc, char** argv)
 {
-    if (argc == 2 && std::string(argv[1]) == "--print-driver") {
-        std::puts(driver() != nullptr ? "found" : unavailable_reason().c_str());
-        return 0;
-    }
-    // A real driver and GPU are preferred; make check has the emulated ones for all other machines.
-    if (std::system(("/proc/" + std::to_string(getpid()) + "/exe --print-driver | grep -qx found")
-                        .c_str()) != 0)
-        restart_on_softcuda(argv);
+    run_on_some_gpu(argc, argv);
     testing::InitGoogleTest(&argc, argv);
     int result = RUN_ALL_TESTS();
-    constexpr int kSkip = 77; // automake's: nothing was shown without a driver
-    return result == 0 && driver() == nullptr ? kSkip : result;
+    return result == 0 && driver() == nullptr ? kSkipped : result;
 }

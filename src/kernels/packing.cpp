@@ -1,0 +1,247 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Ranges of elements become launches: the loops of a layout in words, the digits with which a
+// launch begins, and pieces where a number does not fit into 31 bits.
+#include "kernels/packing.hpp"
+#include "cuda/allocation.hpp"
+#include "cuda/context.hpp"
+#include "kernels/pack_arguments.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <stdexcept>
+
+namespace gdr::kernels {
+
+namespace {
+
+constexpr unsigned kLongestWord = 4; // 16 bytes, as a logarithm
+
+// index * stride, of any sign.
+uint64_t distance(uint64_t index, int64_t stride)
+{
+    return index * static_cast<uint64_t>(stride);
+}
+
+} // namespace
+
+// What all launches of a call have in common. Indices of words count from the first element on.
+struct Packing::Call {
+    Direction direction;
+    unsigned word; // logarithm of its size
+    uintptr_t elements;
+    uint64_t begin; // of the range; this word is at `packed`
+    uintptr_t packed;
+    CUstream stream;
+
+    uintptr_t packed_at(uint64_t index) const { return packed + ((index - begin) << word); }
+};
+
+// Nested loops over words, the innermost first.
+struct Packing::Words {
+    uintptr_t memory;   // of the first one
+    uint64_t first = 0; // its index
+    size_t loops = 0;
+    std::array<Dimension, StridedCopy::kLevels> loop{};
+
+    void repeat(Dimension around)
+    {
+        if (around.count != 1)
+            loop[loops++] = around;
+    }
+    const Dimension& outermost() const { return loop[loops - 1]; }
+    std::span<const Dimension> inner() const { return {loop.data(), loops - 1}; }
+    bool consecutive(int64_t word_size) const
+    {
+        return loops == 0 || (loops == 1 && loop[0].stride == word_size);
+    }
+};
+
+Packing::Packing(Module& module, Layout layout, uint32_t most_words)
+    : module_(module), layout_(std::move(layout)), most_words_(most_words)
+{
+    const std::string kind = layout_.strided() != nullptr ? "strided_" : "list_";
+    for (size_t word = 0; word < kWordSizes; ++word) {
+        const std::string name = kind + std::to_string(1 << word);
+        functions_[packing][word] = module_.function("gdr_pack_" + name);
+        functions_[unpacking][word] = module_.function("gdr_unpack_" + name);
+    }
+    if (layout_.strided() == nullptr)
+        upload_list();
+}
+
+Packing::~Packing()
+{
+    if (list_ != nullptr)
+        cuda::release(module_.driver(), list_);
+}
+
+// Besides each block's offset and position: for every so many bytes of the packed element, about as
+// many as a block has, the block in which they begin. A thread has few blocks left to search.
+void Packing::upload_list()
+{
+    const std::span<const Block> blocks = layout_.list();
+    const uint64_t average = layout_.size() / blocks.size();
+    hint_shift_ = static_cast<uint32_t>(std::bit_width(average) - 1);
+    const uint64_t hints = (layout_.size() >> hint_shift_) + 2;
+    const size_t bytes = blocks.size() * 16 + hints * sizeof(uint32_t);
+    std::vector<uint64_t> host((bytes + 7) / 8);
+    auto* positions = host.data() + blocks.size();
+    auto* hint = reinterpret_cast<uint32_t*>(positions + blocks.size());
+    uint64_t position = 0, next_hint = 0;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+        host[i] = static_cast<uint64_t>(blocks[i].offset);
+        positions[i] = position;
+        list_alignment_ |= host[i] | blocks[i].length;
+        position += blocks[i].length;
+        for (; next_hint << hint_shift_ < position; ++next_hint)
+            hint[next_hint] = static_cast<uint32_t>(i);
+    }
+    std::fill(hint + next_hint, hint + hints, static_cast<uint32_t>(blocks.size() - 1));
+    list_alignment_ |= static_cast<uint64_t>(layout_.extent());
+
+    const cuda::Driver& driver = module_.driver();
+    const cuda::CurrentContext current(driver, module_.context());
+    cuda::check(cuda::allocate(driver, cuda::MemoryKind::device, nullptr, bytes, &list_),
+                "cuMemAlloc");
+    offsets_ = reinterpret_cast<uintptr_t>(list_);
+    positions_ = offsets_ + blocks.size() * 8;
+    hints_ = positions_ + blocks.size() * 8;
+    if (CUresult result =
+            driver.cuMemcpy(offsets_, reinterpret_cast<uintptr_t>(host.data()), bytes);
+        result != CUDA_SUCCESS) {
+        cuda::release(driver, list_);
+        throw cuda::Error(result, "cuMemcpy");
+    }
+}
+
+void Packing::pack(const void* elements, uint64_t count, uint64_t from, uint64_t to, void* packed,
+                   CUstream stream) const
+{
+    run(packing, reinterpret_cast<uintptr_t>(elements), count, from, to,
+        reinterpret_cast<uintptr_t>(packed), stream);
+}
+
+void Packing::unpack(void* elements, uint64_t count, uint64_t from, uint64_t to, const void* packed,
+                     CUstream stream) const
+{
+    run(unpacking, reinterpret_cast<uintptr_t>(elements), count, from, to,
+        reinterpret_cast<uintptr_t>(packed), stream);
+}
+
+void Packing::run(Direction direction, uintptr_t elements, uint64_t count, uint64_t from,
+                  uint64_t to, uintptr_t packed, CUstream stream) const
+{
+    uint64_t size = 0;
+    if (__builtin_mul_overflow(count, layout_.size(), &size) || from > to || to > size)
+        throw std::out_of_range("a range that is not in the elements");
+    if (from == to)
+        return;
+    const StridedBlocks* strided = layout_.strided();
+    uint64_t alignment = from | to | packed | elements;
+    Call call{direction, 0, elements, 0, packed, stream};
+    const auto choose_word = [&] {
+        call.word = std::min<unsigned>(kLongestWord, std::countr_zero(alignment));
+        call.begin = from >> call.word;
+    };
+    if (strided == nullptr) {
+        alignment |= list_alignment_;
+        choose_word();
+        return run_list(call, from >> call.word, to >> call.word);
+    }
+    StridedBlocks blocks = *strided;
+    blocks.repeat({count, layout_.extent()});
+    alignment |= static_cast<uint64_t>(blocks.offset) | blocks.length;
+    for (size_t i = 0; i < blocks.loops; ++i)
+        alignment |= static_cast<uint64_t>(blocks.loop[i].stride);
+    choose_word();
+    Words words{elements + static_cast<uint64_t>(blocks.offset)};
+    words.repeat({blocks.length >> call.word, int64_t{1} << call.word});
+    for (size_t i = 0; i < blocks.loops; ++i)
+        words.repeat(blocks.loop[i]);
+    run_strided(call, words, from >> call.word, to >> call.word);
+}
+
+void Packing::run_strided(const Call& call, const Words& words, uint64_t from, uint64_t to) const
+{
+    if (words.consecutive(int64_t{1} << call.word))
+        return copy(call, words.memory + ((from - words.first) << call.word), from, to);
+    uint64_t within = 1; // words of one turn of the outermost loop
+    bool small = true;
+    for (const Dimension& loop : words.inner()) {
+        within *= loop.count;
+        small = small && loop.count <= most_words_;
+    }
+    if (!small) {
+        for (uint64_t i = (from - words.first) / within; from < to; ++i) {
+            Words turn = words;
+            --turn.loops;
+            turn.memory += distance(i, words.outermost().stride);
+            turn.first += i * within;
+            const uint64_t end = std::min(to, turn.first + within);
+            run_strided(call, turn, from, end);
+            from = end;
+        }
+        return;
+    }
+    while (from < to) {
+        StridedCopy copy{};
+        copy.words = static_cast<uint32_t>(std::min<uint64_t>(to - from, most_words_));
+        copy.packed = call.packed_at(from);
+        copy.levels = static_cast<uint32_t>(words.loops);
+        uint64_t rest = from - words.first;
+        for (size_t i = 0; i < words.inner().size(); ++i) {
+            const auto [count, stride] = words.loop[i];
+            copy.level[i] = {Divisor::of(static_cast<uint32_t>(count)),
+                             static_cast<uint32_t>(rest % count), stride};
+            rest /= count;
+        }
+        copy.memory = words.memory + distance(rest, words.outermost().stride);
+        copy.level[words.loops - 1].stride = words.outermost().stride;
+        launch(call, copy);
+        from += copy.words;
+    }
+}
+
+void Packing::run_list(const Call& call, uint64_t from, uint64_t to) const
+{
+    const uint64_t element = layout_.size() >> call.word;
+    const bool small = element <= most_words_;
+    while (from < to) {
+        const uint64_t index = from / element;
+        const uint64_t end = small ? to : std::min(to, (index + 1) * element);
+        ListCopy copy{};
+        copy.memory = call.elements + distance(index, layout_.extent());
+        copy.packed = call.packed_at(from);
+        copy.words = static_cast<uint32_t>(std::min<uint64_t>(end - from, most_words_));
+        if (small)
+            copy.element = Divisor::of(static_cast<uint32_t>(element));
+        copy.start = from % element;
+        copy.extent = layout_.extent();
+        copy.offsets = offsets_;
+        copy.positions = positions_;
+        copy.hints = hints_;
+        copy.hint_shift = hint_shift_;
+        launch(call, copy);
+        from += copy.words;
+    }
+}
+
+template <typename Copy>
+void Packing::launch(const Call& call, const Copy& copy) const
+{
+    module_.launch(functions_[call.direction][call.word], copy.words, kWordsAtOnce, copy,
+                   call.stream);
+}
+
+void Packing::copy(const Call& call, uintptr_t memory, uint64_t from, uint64_t to) const
+{
+    const uintptr_t packed = call.packed_at(from);
+    const bool pack = call.direction == packing;
+    cuda::check(module_.driver().cuMemcpyAsync(pack ? packed : memory, pack ? memory : packed,
+                                               (to - from) << call.word, call.stream),
+                "cuMemcpyAsync");
+}
+
+} // namespace gdr::kernels
