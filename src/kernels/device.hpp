@@ -52,16 +52,20 @@ GDR_DEVICE Thread this_thread()
     return {uint64_t{block} * kBlockThreads + within, uint64_t{blocks} * kBlockThreads};
 }
 
+// Global memory: the compiler sees where the address comes from, and needs no generic access.
+template <typename Value>
+using Global = __attribute__((address_space(1))) Value;
+
 template <typename Value>
 GDR_DEVICE Value load(uint64_t address)
 {
-    return *reinterpret_cast<const __attribute__((address_space(1))) Value*>(address);
+    return *(const Value*)reinterpret_cast<const Global<Value>*>(address);
 }
 
 template <typename Value>
 GDR_DEVICE void store(uint64_t address, Value value)
 {
-    *reinterpret_cast<__attribute__((address_space(1))) Value*>(address) = value;
+    *(Value*)reinterpret_cast<Global<Value>*>(address) = value;
 }
 
 } // namespace gdr::kernels

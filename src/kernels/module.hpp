@@ -13,6 +13,7 @@ namespace gdr::kernels {
 
 // PTX, or nullptr in a build without clang.
 extern const char* const pack_ptx;
+extern const char* const reduce_ptx;
 
 // Whether this build has kernels; if not, why in one line.
 bool built();

@@ -4,3 +4,4 @@
 #include "kernels/module.hpp"
 
 const char* const gdr::kernels::pack_ptx = nullptr;
+const char* const gdr::kernels::reduce_ptx = nullptr;

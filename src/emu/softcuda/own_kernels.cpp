@@ -30,9 +30,9 @@ class Memory {
   public:
     explicit Memory(const softcuda_launch* launch) : launch_(launch) {}
 
-    const softcuda_range& range(uint64_t address, size_t size)
+    const softcuda_range& range(uint64_t address, size_t size, size_t alignment)
     {
-        if (address % size != 0) {
+        if (address % alignment != 0) {
             throw Failure{kMisalignedAddress};
         }
         for (const softcuda_range& range : known_) {
@@ -58,11 +58,10 @@ class Memory {
 
 thread_local Memory* memory = nullptr;
 
-/// Alignment is that of a GPU's access: what the type's size says, for vectors and numbers alike.
 template <typename Value>
 Value load(uint64_t address)
 {
-    const softcuda_range& range = memory->range(address, sizeof(Value));
+    const softcuda_range& range = memory->range(address, sizeof(Value), alignof(Value));
     Value value;
     std::memcpy(&value, range.bytes + range.view + (address - range.address), sizeof(value));
     return value;
@@ -71,7 +70,7 @@ Value load(uint64_t address)
 template <typename Value>
 void store(uint64_t address, Value value)
 {
-    const softcuda_range& range = memory->range(address, sizeof(Value));
+    const softcuda_range& range = memory->range(address, sizeof(Value), alignof(Value));
     char* bytes = range.bytes + (address - range.address);
     std::memcpy(bytes, &value, sizeof(value));
     if (range.view != 0) {
@@ -112,3 +111,4 @@ int run(const softcuda_launch* launch, const void* parameter, Body body)
         });
 
 #include "kernels/pack_kernels.hpp"
+#include "kernels/reduce_kernels.hpp"
