@@ -22,6 +22,7 @@ class UcxGdr(AutotoolsPackage):
     depends_on("c", type="build")
     depends_on("cxx", type="build")
     depends_on("gmake", type="build")
+    depends_on("llvm@14: +clang targets=nvptx", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("ucx@1.13:")
     depends_on("rdma-core")
