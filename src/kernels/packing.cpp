@@ -24,6 +24,20 @@ uint64_t distance(uint64_t index, int64_t stride)
     return index * static_cast<uint64_t>(stride);
 }
 
+// Copies to the GPU on a stream of its own, and waits: the legacy stream would wait for the
+// application's kernels, and a copy from pageable memory may be under way when its call returns.
+CUresult upload(const cuda::Driver& driver, uint64_t to, const void* from, size_t bytes)
+{
+    CUstream stream = nullptr;
+    CUresult result = driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = driver.cuMemcpyAsync(to, reinterpret_cast<uintptr_t>(from), bytes, stream);
+    const CUresult waited = driver.cuStreamSynchronize(stream);
+    driver.cuStreamDestroy(stream);
+    return result != CUDA_SUCCESS ? result : waited;
+}
+
 } // namespace
 
 // What all launches of a call have in common. Indices of words count from the first element on.
@@ -108,11 +122,9 @@ void Packing::upload_list()
     offsets_ = reinterpret_cast<uintptr_t>(list_);
     positions_ = offsets_ + blocks.size() * 8;
     hints_ = positions_ + blocks.size() * 8;
-    if (CUresult result =
-            driver.cuMemcpy(offsets_, reinterpret_cast<uintptr_t>(host.data()), bytes);
-        result != CUDA_SUCCESS) {
+    if (CUresult result = upload(driver, offsets_, host.data(), bytes); result != CUDA_SUCCESS) {
         cuda::release(driver, list_);
-        throw cuda::Error(result, "cuMemcpy");
+        throw cuda::Error(result, "cuMemcpyAsync");
     }
 }
 

@@ -66,9 +66,11 @@ class DeviceBuffer {
   private:
     void copy(void* to, const void* from, size_t size) const
     {
-        gdr::cuda::check(gpu_.driver().cuMemcpy(reinterpret_cast<uintptr_t>(to),
-                                                reinterpret_cast<uintptr_t>(from), size),
-                         "cuMemcpy");
+        gdr::cuda::check(gpu_.driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(to),
+                                                     reinterpret_cast<uintptr_t>(from), size,
+                                                     gpu_.stream()),
+                         "cuMemcpyAsync");
+        gpu_.wait();
     }
 
     const Gpu& gpu_;

@@ -46,7 +46,7 @@ CUresult load(CUmodule* handle, const void* image)
 {
     require(handle != nullptr && image != nullptr);
     require_no_capture();
-    auto module = std::make_unique<CUmod_st>(current_context(), current_context()->id);
+    std::unique_ptr<CUmod_st> module(new CUmod_st{current_context(), current_context()->id, {}});
     std::vector<KernelDeclaration> kernels = parse_ptx(static_cast<const char*>(image));
     require(kernels.empty() || std::any_of(kernels.begin(), kernels.end(), can_run),
             CUDA_ERROR_NOT_SUPPORTED);
