@@ -173,6 +173,18 @@ class PackingTest : public testing::Test {
     std::optional<Module> module_;
 };
 
+// A function of the emulated driver alone; nullptr of a real one.
+template <typename Function>
+Function softcuda(const char* name)
+{
+    return reinterpret_cast<Function>(dlsym(dlopen("libcuda.so.1", RTLD_LAZY), name));
+}
+
+bool emulated()
+{
+    return softcuda<void*>("softcuda_calls") != nullptr;
+}
+
 Case random_strided(Random& random)
 {
     const uint64_t unit = uint64_t{1} << between(random, 0, 4);
@@ -326,20 +338,43 @@ TEST_F(PackingTest, PinnedHostMemoryWillDo)
     EXPECT_EQ(driver.cuMemHostUnregister(packed), CUDA_SUCCESS);
 }
 
+// The emulated GPU sees each access: what would be luck on a real one, which knows pages, fails.
+TEST_F(PackingTest, WhatIsBehindTheBufferIsNotReached)
+{
+    if (!emulated())
+        GTEST_SKIP() << "a real driver";
+    const Packing packing(*module_, Layout::strided(0, 8, std::vector<Dimension>{{4, 16}}, 64));
+    const DeviceBuffer source(*gpu_, 56), packed(*gpu_, 32);
+    packing.pack(source.address(), 1, 0, 32, packed.address(), gpu_->stream());
+    gpu_->wait();
+    packing.pack(source.address() + 8, 1, 0, 32, packed.address(), gpu_->stream());
+    EXPECT_EQ(gpu_->driver().cuStreamSynchronize(gpu_->stream()), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+TEST_F(PackingTest, HostMemoryIsNotReached)
+{
+    if (!emulated())
+        GTEST_SKIP() << "a real driver";
+    const Packing packing(*module_, Layout::list(std::vector<Block>{{0, 8}, {24, 16}}, 64));
+    const DeviceBuffer packed(*gpu_, 32);
+    std::vector<uint64_t> heap(8);
+    packing.unpack(heap.data(), 1, 0, 24, packed.address(), gpu_->stream());
+    EXPECT_EQ(gpu_->driver().cuStreamSynchronize(gpu_->stream()), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 // In the steady state CUDA is called once, whatever the number of blocks: counted by the emulation.
 TEST_F(PackingTest, ALaunchIsOneCall)
 {
-    void* library = dlopen("libcuda.so.1", RTLD_LAZY);
-    auto calls = reinterpret_cast<uint64_t (*)(const char*)>(dlsym(library, "softcuda_call_count"));
-    if (calls == nullptr)
+    if (!emulated())
         GTEST_SKIP() << "a real driver";
+    const auto calls = softcuda<uint64_t (*)(const char*)>("softcuda_call_count");
     const uint64_t loads = calls("cuModuleLoadData");
     const Packing vector(*module_, Layout::strided(0, 8, std::vector<Dimension>{{100, 16}}, 1600));
     const Packing blocks(*module_, Layout::list(std::vector<Block>{{0, 8}, {24, 16}}, 64));
     EXPECT_EQ(calls("cuModuleLoadData"), loads + 1); // one for all
     const DeviceBuffer memory(*gpu_, 8 * 1600), packed(*gpu_, 8 * 800);
     const auto count_all = [&] {
-        return reinterpret_cast<uint64_t (*)()>(dlsym(library, "softcuda_calls"))() -
+        return softcuda<uint64_t (*)()>("softcuda_calls")() -
                calls("cuThreadExchangeStreamCaptureMode");
     };
     const uint64_t before = count_all(), launches = calls("cuLaunchKernel");
