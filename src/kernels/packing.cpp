@@ -113,7 +113,6 @@ void Packing::upload_list()
             hint[next_hint] = static_cast<uint32_t>(i);
     }
     std::fill(hint + next_hint, hint + hints, static_cast<uint32_t>(blocks.size() - 1));
-    list_alignment_ |= static_cast<uint64_t>(layout_.extent());
 
     const cuda::Driver& driver = module_.driver();
     const cuda::CurrentContext current(driver, module_.context());
@@ -159,6 +158,8 @@ void Packing::run(Direction direction, uintptr_t elements, uint64_t count, uint6
     };
     if (strided == nullptr) {
         alignment |= list_alignment_;
+        if (count > 1)
+            alignment |= static_cast<uint64_t>(layout_.extent());
         choose_word();
         return run_list(call, from >> call.word, to >> call.word);
     }

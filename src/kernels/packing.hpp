@@ -11,8 +11,8 @@
 namespace gdr::kernels {
 
 // A layout, made ready in a context. All calls but construction and destruction: any thread, no
-// lock, no allocation, nothing waited for, one launch (more beyond 2^30 words). A copy
-// without gaps is a cuMemcpyAsync.
+// lock, no allocation, nothing waited for, one launch (more beyond 2^30 words). Where there are no
+// gaps it is a cuMemcpyAsync instead.
 class Packing {
   public:
     // Loads the module of packing kernels, and copies a list of blocks to the GPU: may wait, must
