@@ -21,16 +21,19 @@ constexpr uint64_t kPut = 20;
 // The work requests that are posted by an interface's endpoints, in order.
 class PostedSends {
   public:
-    explicit PostedSends(uct_ep_h ep) : iface_(gdr::rc::endpoint(ep).iface())
+    explicit PostedSends(uct_ep_h ep)
+        : ep_(gdr::rc::endpoint(ep)), iface_(ep_.iface()), before_(ep_.posted)
     {
         posted_.clear();
-        post_ = std::exchange(iface_.post_send, record);
+        post_ = std::exchange(iface_.post_at_once, record);
+        iface_.post_send = record;
     }
     PostedSends(const PostedSends&) = delete;
     PostedSends& operator=(const PostedSends&) = delete;
-    ~PostedSends() { iface_.post_send = post_; }
+    ~PostedSends() { iface_.post_send = iface_.post_at_once = post_; }
 
-    size_t count() const { return posted_.size(); }
+    // Those in a chain, which the HCA has not been given yet, included.
+    size_t count() const { return static_cast<gdr::rc::SequenceNumber>(ep_.posted - before_); }
 
     // Whether what work requests [from, to) read has come before the one at to is begun.
     bool fenced(size_t from, size_t to) const
@@ -50,11 +53,14 @@ class PostedSends {
   private:
     static int record(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** refused)
     {
-        posted_.push_back(*wr);
+        for (const ibv_send_wr* each = wr; each != nullptr; each = each->next)
+            posted_.push_back(*each);
         return post_(qp, wr, refused);
     }
 
+    const gdr::rc::Endpoint& ep_;
     gdr::rc::Iface& iface_;
+    const gdr::rc::SequenceNumber before_;
     static inline gdr::verbs::PostSend post_;
     static inline std::vector<ibv_send_wr> posted_;
 };
