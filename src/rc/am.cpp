@@ -176,8 +176,12 @@ ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* 
     return send_buffer(ep, id, pack, arg, 0);
 }
 
-ucs_status_t ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void* header, unsigned header_length,
-                         const uct_iov_t* iov, size_t iovcnt, unsigned, uct_completion_t* comp)
+namespace {
+
+template <Handles handles>
+[[gnu::always_inline]] inline ucs_status_t
+send_zcopy(uct_ep_h tl_ep, uint8_t id, const void* header, unsigned header_length,
+           const uct_iov_t* iov, size_t iovcnt, unsigned flags, uct_completion_t* comp)
 {
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
@@ -194,10 +198,13 @@ ucs_status_t ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void* header, unsigne
         std::memcpy(buffer, header, header_length);
         gather.add(buffer, header_length, iface.buffers->lkey());
     }
-    unsigned kind = gather.add(iov, iovcnt);
+    unsigned kind = gather.add<handles>(iov, iovcnt);
     if (gather.length > iface.segment_size) [[unlikely]] {
         if (buffer != nullptr) {
             iface.buffers->put(buffer);
+        }
+        if (handles == Handles::unseen && gather.length == Gather::kUnregistered) {
+            return am_zcopy_unregistered(tl_ep, id, header, header_length, iov, iovcnt, flags);
         }
         return refused(gather, "am_zcopy", iface.segment_size);
     }
@@ -210,6 +217,22 @@ ucs_status_t ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void* header, unsigne
     }
     iface.count(kind, gather.length);
     return UCS_INPROGRESS;
+}
+
+} // namespace
+
+ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,
+                         const uct_iov_t* iov, size_t iovcnt, unsigned flags,
+                         uct_completion_t* comp)
+{
+    return send_zcopy<Handles::right>(ep, id, header, header_length, iov, iovcnt, flags, comp);
+}
+
+ucs_status_t ep_am_zcopy_any(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,
+                             const uct_iov_t* iov, size_t iovcnt, unsigned flags,
+                             uct_completion_t* comp)
+{
+    return send_zcopy<Handles::unseen>(ep, id, header, header_length, iov, iovcnt, flags, comp);
 }
 
 } // namespace gdr::rc

@@ -125,18 +125,6 @@ ucs_status_t get_buffered(uct_ep_h tl_ep, void* buffer, size_t length, uint64_t 
     return status == UCS_OK ? UCS_INPROGRESS : status;
 }
 
-// Protocols v1 of UCX 1.14 and 1.15 do not even ask for a registration of managed memory, and pass
-// the handle of whatever the request was used for before.
-bool all_registered(const uct_iov_t* iov, size_t iovcnt)
-{
-    return std::all_of(iov, iov + iovcnt, [](const uct_iov_t& part) {
-        const auto* region = static_cast<const mem::Region*>(part.memh);
-        const size_t length = part.length * part.count;
-        return length == 0 || (region != nullptr &&
-                               region->covers(reinterpret_cast<uintptr_t>(part.buffer), length));
-    });
-}
-
 // Such memory passes through the buffers in one piece only. UCS_OK, or why not.
 ucs_status_t check_unregistered(const Endpoint& ep, const char* call, const uct_iov_t* iov,
                                 size_t iovcnt)
@@ -236,34 +224,28 @@ ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void
     return post_get(ep, IBV_SEND_SIGNALED, unpack, arg, length, remote_addr, rkey, comp);
 }
 
-ucs_status_t ep_put_zcopy_any(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
-                              uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
+ucs_status_t put_zcopy_unregistered(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
+                                    uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t*)
 {
-    if (all_registered(iov, iovcnt)) [[likely]]
-        return ep_put_zcopy(ep, iov, iovcnt, remote_addr, rkey, comp);
     const ucs_status_t status = check_unregistered(endpoint(ep), "put_zcopy", iov, iovcnt);
     if (status != UCS_OK) [[unlikely]]
         return status;
     return put_buffered(ep, iov->buffer, iov->length * iov->count, remote_addr, rkey);
 }
 
-ucs_status_t ep_get_zcopy_any(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
-                              uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
+ucs_status_t get_zcopy_unregistered(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
+                                    uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
 {
-    if (all_registered(iov, iovcnt)) [[likely]]
-        return ep_get_zcopy(ep, iov, iovcnt, remote_addr, rkey, comp);
     const ucs_status_t status = check_unregistered(endpoint(ep), "get_zcopy", iov, iovcnt);
     if (status != UCS_OK) [[unlikely]]
         return status;
     return get_buffered(ep, iov->buffer, iov->length * iov->count, remote_addr, rkey, comp);
 }
 
-ucs_status_t ep_am_zcopy_any(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,
-                             const uct_iov_t* iov, size_t iovcnt, unsigned flags,
-                             uct_completion_t* comp)
+ucs_status_t am_zcopy_unregistered(uct_ep_h ep, uint8_t id, const void* header,
+                                   unsigned header_length, const uct_iov_t* iov, size_t iovcnt,
+                                   unsigned flags)
 {
-    if (all_registered(iov, iovcnt)) [[likely]]
-        return ep_am_zcopy(ep, id, header, header_length, iov, iovcnt, flags, comp);
     size_t whole = header_length;
     for (const uct_iov_t& part : std::span(iov, iovcnt))
         whole += part.length * part.count;

@@ -293,6 +293,15 @@ ucs_status_t ep_am_zcopy_any(uct_ep_h ep, uint8_t id, const void* header, unsign
                              const uct_iov_t* iov, size_t iovcnt, unsigned flags,
                              uct_completion_t* comp);
 
+// What of that memory no HCA registers, through the interface's buffers.
+ucs_status_t put_zcopy_unregistered(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
+                                    uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
+ucs_status_t get_zcopy_unregistered(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
+                                    uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
+ucs_status_t am_zcopy_unregistered(uct_ep_h ep, uint8_t id, const void* header,
+                                   unsigned header_length, const uct_iov_t* iov, size_t iovcnt,
+                                   unsigned flags);
+
 // The same for callers who have not looked, and do so when GPU memory is refused
 // (unseen_memory.hpp).
 ucs_status_t ep_am_short_unseen(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,

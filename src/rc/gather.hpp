@@ -14,8 +14,13 @@
 
 namespace gdr::rc {
 
+// Of the pieces of a list: what UCT promises, or what callers give who do not ask what memory their
+// buffers are (any_memory.cpp).
+enum class Handles { right, unseen };
+
 struct Gather {
-    static constexpr size_t kUnregistered = SIZE_MAX; // length, when a piece has no memory handle
+    // length, when a piece has no memory handle, or, unseen, one that is not its own
+    static constexpr size_t kUnregistered = SIZE_MAX;
 
     ibv_sge sge[kMaxSge];
     int count = 0;
@@ -28,14 +33,18 @@ struct Gather {
     }
 
     // Entries of no length are left out. Returns the kind of memory: device if any entry is.
-    unsigned add(const uct_iov_t* iov, size_t iovcnt)
+    template <Handles handles>
+    [[gnu::always_inline]] unsigned add(const uct_iov_t* iov, size_t iovcnt)
     {
         unsigned kind = 0;
         for (size_t i = 0; i < iovcnt; ++i) {
             size_t size = iov[i].length * iov[i].count;
             if (size > 0) {
                 const auto* region = static_cast<const mem::Region*>(iov[i].memh);
-                if (region == nullptr) [[unlikely]] {
+                if (region == nullptr ||
+                    (handles == Handles::unseen &&
+                     !region->covers(reinterpret_cast<uintptr_t>(iov[i].buffer), size)))
+                    [[unlikely]] {
                     length = kUnregistered;
                     break;
                 }
