@@ -21,6 +21,7 @@ command -v ucx_perftest >/dev/null || {
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 preload=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so:$top_builddir/src/preload/.libs/libuct_gdr.so.0
+export UCX_GDR_IPC=n # the HCA is what this is about
 export LD_LIBRARY_PATH="$top_builddir/src/emu/softcuda/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export SOFTHCA_FABRIC="perftest_$$"
 

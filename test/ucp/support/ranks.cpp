@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apart.hpp"
 #include "failure.hpp"
 
 namespace ucptest {
@@ -44,6 +45,7 @@ Ranks::Ranks(int count)
             sockets_[0] = pair[1];
             rank_ = child;
             choose_net_devices();
+            keep_apart(rank_);
             return;
         }
         close(pair[1]);
