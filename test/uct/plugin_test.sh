@@ -143,12 +143,12 @@ rm -f stats
 with UCX_GDR_STATS=stats "$components" >/dev/null
 expect "no statistics from a forked child that used no UCX" 1 "$(grep -c '^gdr pid=' stats)"
 expect "nothing without it" 0 "$(alone "$components" | ours)"
-expect "opened by the program" 2 "$(alone "$components" "$module" | ours)"
+expect "opened by the program" 3 "$(alone "$components" "$module" | ours)"
 expect "opened by the program, in time" "MEMTYPE_CACHE=n " "$(gpu alone "$components" "$module" | settings)"
 expect "opened by the program, without a driver" "MEMTYPE_CACHE=try " "$(alone "$components" "$module" | settings)"
-expect "opened twice" 2 "$(alone "$components" "$module" "$work/libuct_gdr_copy.so" | ours)"
-expect "preloaded and opened" 2 "$(with "$components" "$work/libuct_gdr_copy.so" | ours)"
-expect "linked with the program" 2 "$(alone "$top_builddir/test/uct/components_linked" | ours)"
+expect "opened twice" 3 "$(alone "$components" "$module" "$work/libuct_gdr_copy.so" | ours)"
+expect "preloaded and opened" 3 "$(with "$components" "$work/libuct_gdr_copy.so" | ours)"
+expect "linked with the program" 3 "$(alone "$top_builddir/test/uct/components_linked" | ours)"
 expect "without a change to the settings when UCX_TLS leaves it out" "$stock" \
     "$(gpu with UCX_TLS=^gdr "$ucx_info" -c | settings)"
 
@@ -159,10 +159,10 @@ else
     mkdir late
     ln -s "$module" late/libuct_gdr.so.0
     for variable in UCX_PLUGIN_PATH UCX_MODULE_DIR; do
-        expect "found by $variable" 2 "$(alone "$variable=$plugins" "$components" | ours)"
+        expect "found by $variable" 3 "$(alone "$variable=$plugins" "$components" | ours)"
         expect "and in time" "$prepared" "$(gpu alone "$variable=$plugins" "$ucx_info" -c | settings)"
     done
-    expect "found twice" 2 "$(UCX_PLUGIN_PATH=$plugins with "$components" | ours)"
+    expect "found twice" 3 "$(UCX_PLUGIN_PATH=$plugins with "$components" | ours)"
     expect "switched off" 0 "$(alone "UCX_PLUGIN_PATH=$plugins" UCX_MODULES=^gdr "$components" | ours)"
     context() { gpu alone "$@" "$ucx_info" -p -u t | grep -c 'gdr: not used: UCX loaded it after reading'; }
     expect "too late for the first context: refused" 1 "$(context "UCX_PLUGIN_PATH=$work/late")"
@@ -173,7 +173,7 @@ fi
 # ---- the user's word for the series
 
 expect "UCX_GDR_ABI is documented" 1 "$(with "$ucx_info" -f | grep -c '^UCX_GDR_ABI=auto$')"
-expect "the series by force" 2 "$(with "UCX_GDR_ABI=force:1.$minor" "$components" | ours)"
+expect "the series by force" 3 "$(with "UCX_GDR_ABI=force:1.$minor" "$components" | ours)"
 expect "no such series" 1 \
     "$(with UCX_GDR_ABI=force:1.2 "$ucx_info" -d | grep -c 'gdr: .*UCX_GDR_ABI=force:1.2 is neither auto nor force:VERSION')"
 
