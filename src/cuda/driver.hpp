@@ -19,6 +19,7 @@
     FUNCTION(cuCtxGetDevice)                                                                       \
     FUNCTION(cuCtxPopCurrent)                                                                      \
     FUNCTION(cuCtxPushCurrent)                                                                     \
+    FUNCTION(cuDeviceCanAccessPeer)                                                                \
     FUNCTION(cuDeviceGet)                                                                          \
     FUNCTION(cuDeviceGetAttribute)                                                                 \
     FUNCTION(cuDeviceGetCount)                                                                     \

@@ -118,29 +118,24 @@ class Nvml {
 
 } // namespace
 
-std::optional<Link> slowest_link(const std::vector<std::string>& pci_bus_ids)
+std::vector<std::optional<Link>>
+links(const std::vector<std::pair<std::string, std::string>>& pci_bus_ids)
 {
+    std::vector<std::optional<Link>> links(pci_bus_ids.size());
     const Nvml nvml;
-    if (!nvml)
-        return std::nullopt;
-    std::vector<NvmlDevice> devices;
-    for (const std::string& id : pci_bus_ids) {
-        if (NvmlDevice device = nvml.device(id))
-            devices.push_back(device);
+    for (size_t i = 0; nvml && i < links.size(); ++i) {
+        const NvmlDevice one = nvml.device(pci_bus_ids[i].first);
+        const NvmlDevice other = nvml.device(pci_bus_ids[i].second);
+        if (one == nullptr || other == nullptr)
+            continue;
+        const bool nvlink = nvml.joined_by_nvlink(one, other);
+        const double bandwidth =
+            nvlink ? std::min(nvml.nvlink_bandwidth(one), nvml.nvlink_bandwidth(other))
+                   : std::min(nvml.pcie_bandwidth(one), nvml.pcie_bandwidth(other));
+        if (bandwidth > 0)
+            links[i] = Link{nvlink, bandwidth};
     }
-    std::optional<Link> slowest;
-    for (size_t i = 0; i < devices.size(); ++i) {
-        for (size_t j = i + 1; j < devices.size(); ++j) {
-            const bool nvlink = nvml.joined_by_nvlink(devices[i], devices[j]);
-            const auto bandwidth = [&](NvmlDevice device) {
-                return nvlink ? nvml.nvlink_bandwidth(device) : nvml.pcie_bandwidth(device);
-            };
-            const Link link{nvlink, std::min(bandwidth(devices[i]), bandwidth(devices[j]))};
-            if (link.bandwidth > 0 && (!slowest || link.bandwidth < slowest->bandwidth))
-                slowest = link;
-        }
-    }
-    return slowest;
+    return links;
 }
 
 } // namespace gdr::cuda

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gdr::cuda {
@@ -15,9 +16,9 @@ struct Link {
     double bandwidth; // bytes per second one way, of the wires
 };
 
-// The link between each two of the GPUs with these PCI addresses, the slowest of them. Nothing
-// where the library is missing or does not know. Loads and initialises the library for the length
-// of the call.
-std::optional<Link> slowest_link(const std::vector<std::string>& pci_bus_ids);
+// The link of each pair of GPUs with these PCI addresses; nothing where the library is missing or
+// does not know. Loads and initialises the library for the length of the call.
+std::vector<std::optional<Link>>
+links(const std::vector<std::pair<std::string, std::string>>& pci_bus_ids);
 
 } // namespace gdr::cuda

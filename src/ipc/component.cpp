@@ -8,7 +8,9 @@
 #include "cuda/driver.hpp"
 #include "ipc/iface.hpp"
 #include "ipc/memory_domain.hpp"
+#include "ipc/process.hpp"
 
+#include <atomic>
 #include <stdexcept>
 
 namespace gdr::ipc {
@@ -17,10 +19,24 @@ namespace {
 
 constexpr char kName[] = "gdr_ipc"; // of the component and of its memory domain
 
+// UCT asks more than once.
+void tell_of_container()
+{
+    static std::atomic<bool> told{false};
+    if (!in_first_pid_namespace() && !told.exchange(true))
+        gdr_log(info, "CUDA IPC reaches the processes of this container alone, which has a pid "
+                      "namespace of its own (--pid=host, or --pid=container:<name> for others')");
+}
+
 std::vector<std::string> query_md_resources()
 {
-    if (cuda::driver() == nullptr || !abi::boolean_setting(kSwitch, true))
+    if (cuda::driver() == nullptr)
         return {};
+    if (!abi::boolean_setting(kSwitch, true)) {
+        gdr_log(info, "no CUDA IPC between processes of this host: UCX_GDR_IPC=n");
+        return {};
+    }
+    tell_of_container();
     return {kName};
 }
 

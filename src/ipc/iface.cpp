@@ -85,7 +85,7 @@ void copy(Iface& iface, const Ep& ep, Direction direction, const void* local, si
     cuda::check(
         iface.driver.cuMemcpyAsync(put ? far : near, put ? near : far, length, stream.handle()),
         "cuMemcpyAsync");
-    iface.operations.add(stream, completion);
+    iface.operations.add_together(stream, completion);
     ++iface.counts.ipc_ops;
     iface.counts.ipc_bytes += length;
 }

@@ -8,7 +8,10 @@
 #include "cuda/device.hpp"
 #include "cuda/nvml.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace gdr::ipc {
@@ -33,21 +36,58 @@ double bandwidth_of(const std::optional<cuda::Link>& link)
     return link->bandwidth * (link->nvlink ? kNvlinkShare : kPcieShare);
 }
 
+struct Pair {
+    const cuda::Device *one, *other;
+};
+
+// Tells at the same time, for ucx-gdr info, which pairs there are and which cannot.
+std::vector<Pair> pairs_that_reach(const cuda::Driver& driver,
+                                   const std::vector<cuda::Device>& devices)
+{
+    std::vector<Pair> pairs;
+    for (const cuda::Device& one : devices) {
+        for (const cuda::Device& other : devices) {
+            int reaches = 0;
+            if (one.handle >= other.handle)
+                continue;
+            if (driver.cuDeviceCanAccessPeer(&reaches, one.handle, other.handle) == CUDA_SUCCESS &&
+                reaches != 0)
+                pairs.push_back({&one, &other});
+            else
+                gdr_log(info,
+                        "GPU %d and GPU %d: no CUDA IPC, for the driver does not let them reach "
+                        "each other (MIG, a virtual machine, or no path: nvidia-smi topo -p2p r)",
+                        one.handle, other.handle);
+        }
+    }
+    return pairs;
+}
+
 Cost measure(const cuda::Driver& driver)
 {
-    std::vector<std::string> ids;
-    for (const cuda::Device& device : cuda::devices(driver))
-        ids.push_back(device.pci_bus_id);
-    if (ids.size() == 1)
-        return {kOverhead, kLatency, kOneGpu, true};
-    const auto link = cuda::slowest_link(ids);
-    const Cost cost{kOverhead, kLatency, bandwidth_of(link), !link || link->nvlink};
-    gdr_log(debug, "copies between GPUs of this host: %s, %.0f GB/s",
-            !link          ? "NVML does not tell the link"
-            : link->nvlink ? "NVLink"
-                           : "PCIe",
-            cost.bandwidth / 1e9);
-    return cost;
+    const std::vector<cuda::Device> devices = cuda::devices(driver);
+    const std::vector<Pair> pairs = pairs_that_reach(driver, devices);
+    std::vector<std::pair<std::string, std::string>> ids;
+    for (const Pair& pair : pairs)
+        ids.emplace_back(pair.one->pci_bus_id, pair.other->pci_bus_id);
+    const auto links = cuda::links(ids);
+    Cost worst{kOverhead, kLatency, kOneGpu, true};
+    for (size_t i = 0; i < pairs.size(); ++i) {
+        const auto& link = links[i];
+        const double bandwidth = bandwidth_of(link);
+        gdr_log(info, "GPU %d and GPU %d: CUDA IPC across %s, %.0f GB/s", pairs[i].one->handle,
+                pairs[i].other->handle,
+                !link          ? "a link that NVML does not tell"
+                : link->nvlink ? "NVLink"
+                               : "PCIe, for writing",
+                bandwidth / 1e9);
+        worst.bandwidth = std::min(worst.bandwidth, bandwidth);
+        worst.reads = worst.reads && (!link || link->nvlink);
+    }
+    if (devices.size() == 1)
+        gdr_log(info, "GPU 0: CUDA IPC with processes on the same GPU; a process that sees one GPU "
+                      "(CUDA_VISIBLE_DEVICES, a container's) cannot open the memory of others");
+    return worst;
 }
 
 } // namespace

@@ -55,4 +55,10 @@ Process this_process()
     return process;
 }
 
+bool in_first_pid_namespace()
+{
+    constexpr uint64_t kFirst = 0xEFFFFFFC; // PROC_PID_INIT_INO of the kernel
+    return this_process().pid_namespace == kFirst;
+}
+
 } // namespace gdr::ipc

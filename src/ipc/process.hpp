@@ -17,4 +17,7 @@ struct [[gnu::packed]] Process {
 // The calling process; a forked child is another one than its parent. Any thread.
 Process this_process();
 
+// Whether its pids are those of the whole system: it is in no container that has its own.
+bool in_first_pid_namespace();
+
 } // namespace gdr::ipc

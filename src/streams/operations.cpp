@@ -49,7 +49,13 @@ void Operations::for_each_busy(Function function)
 
 void Operations::add(Stream& stream, uct_completion_t* completion)
 {
-    stream.mark(completion, ++sequence_);
+    add_together(stream, completion);
+    stream.mark();
+}
+
+void Operations::add_together(Stream& stream, uct_completion_t* completion)
+{
+    stream.add(completion, ++sequence_);
     ++in_flight_;
 }
 
@@ -70,9 +76,24 @@ void Operations::end(const Operation& operation)
     abi::complete(operation.completion, status);
 }
 
+void Operations::mark()
+{
+    for_each_busy([&](DeviceStreams& streams, Stream& stream) {
+        if (stream.marked())
+            return;
+        try {
+            const cuda::CurrentContext current(driver_, streams.context());
+            stream.mark();
+        } catch (const cuda::Error&) { // a device reset has destroyed it
+            stream.abandon();
+        }
+    });
+}
+
 void Operations::collect_finished()
 {
     const cuda::RelaxedCapture relaxed(driver_);
+    mark();
     for_each_busy([&](DeviceStreams&, Stream& stream) {
         while (std::optional<Operation> operation = stream.take_finished())
             ended_.push_back(*operation);
@@ -125,6 +146,7 @@ bool Operations::arm()
 {
     eventfd_t wake_ups;
     eventfd_read(event_fd_, &wake_ups);
+    mark();
     bool sleep = ended_.empty();
     for_each_busy([&](DeviceStreams&, Stream& stream) { sleep = sleep && !stream.finished(); });
     if (sleep) {

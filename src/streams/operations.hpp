@@ -30,8 +30,12 @@ class Operations {
 
     // Makes all that was issued on the stream since the last operation one of its own. The stream's
     // context must be current. The completion (may be NULL) is always called by progress(); an
-    // operation that fails ends with UCS_ERR_IO_ERROR and a line in the log. Throws cuda::Error.
+    // operation that fails ends with UCS_ERR_IO_ERROR and a line in the log.
     void add(Stream& stream, uct_completion_t* completion);
+
+    // The same for many small ones: those that are added between two calls of progress() share an
+    // event, and their completions come together.
+    void add_together(Stream& stream, uct_completion_t* completion);
 
     // One that has ended already.
     void add_ended(uct_completion_t* completion);
@@ -64,6 +68,7 @@ class Operations {
 
     template <class Function>
     void for_each_busy(Function function);
+    void mark();
     void collect_finished();
     uint64_t oldest_in_flight();
     void end(const Operation& operation);

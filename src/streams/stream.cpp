@@ -1,12 +1,11 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Operations end with an event behind them. Records and their events are reused: in the steady
-// state nothing is allocated.
+// Operations end with the first event behind them. Records and their events are reused: in the
+// steady state nothing is allocated.
 
 #include "streams/stream.hpp"
 
 #include <cassert>
-#include <memory>
 
 #include <sys/eventfd.h>
 
@@ -31,47 +30,81 @@ Stream::Stream(const cuda::Driver& driver) : driver_(driver)
 Stream::~Stream()
 {
     synchronise();
-    for (Record** list : {&head_, &free_}) {
-        while (Record* record = *list) {
-            *list = record->next;
-            if (!abandoned_)
-                driver_.cuEventDestroy(record->event);
-            delete record;
-        }
+    while (Record* record = head_) {
+        head_ = record->next;
+        if (record->event != nullptr)
+            spare_.push_back(record->event);
+        delete record;
+    }
+    while (Record* record = free_) {
+        free_ = record->next;
+        delete record;
+    }
+    for (CUevent event : spare_) {
+        if (!abandoned_)
+            driver_.cuEventDestroy(event);
     }
     if (!abandoned_)
         driver_.cuStreamDestroy(stream_);
 }
 
-Stream::Record* Stream::take_free()
+void Stream::add(uct_completion_t* completion, uint64_t sequence)
 {
-    if (Record* record = free_) {
+    Record* record = free_;
+    if (record != nullptr)
         free_ = record->next;
-        return record;
-    }
-    auto record = std::make_unique<Record>();
-    cuda::check(driver_.cuEventCreate(&record->event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    return record.release();
-}
-
-void Stream::mark(uct_completion_t* completion, uint64_t sequence)
-{
-    Record* record = take_free();
-    CUresult result = driver_.cuEventRecord(record->event, stream_);
-    if (result != CUDA_SUCCESS) {
-        record->next = free_;
-        free_ = record;
-        cuda::check(result, "cuEventRecord");
-    }
-    *record = {nullptr, completion, sequence, record->event};
+    else
+        record = new Record;
+    *record = {nullptr, completion, sequence, nullptr};
     (busy() ? tail_->next : head_) = record;
     tail_ = record;
 }
 
-CUresult Stream::poll() const
+CUresult Stream::record_event(CUevent* event)
+{
+    if (spare_.empty()) {
+        const CUresult result = driver_.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
+        if (result != CUDA_SUCCESS)
+            return result;
+    } else {
+        *event = spare_.back();
+        spare_.pop_back();
+    }
+    return driver_.cuEventRecord(*event, stream_);
+}
+
+void Stream::mark()
+{
+    if (marked())
+        return;
+    marked_ = tail_->sequence;
+    if (abandoned_)
+        return;
+    if (const CUresult result = record_event(&tail_->event); result != CUDA_SUCCESS) {
+        driver_.cuStreamSynchronize(stream_);
+        failure_ = result;
+    }
+}
+
+// Of the oldest operation, by the first event behind it.
+CUresult Stream::poll()
 {
     assert(busy());
-    return abandoned_ ? CUDA_ERROR_CONTEXT_IS_DESTROYED : driver_.cuEventQuery(head_->event);
+    if (failure_ != CUDA_SUCCESS)
+        return failure_;
+    if (head_->sequence <= ended_)
+        return CUDA_SUCCESS;
+    if (head_->sequence > marked_)
+        return CUDA_ERROR_NOT_READY;
+    const Record* behind = head_;
+    while (behind->event == nullptr)
+        behind = behind->next;
+    const CUresult result = driver_.cuEventQuery(behind->event);
+    if (result == CUDA_SUCCESS)
+        ended_ = behind->sequence;
+    else if (result != CUDA_ERROR_NOT_READY && behind != head_)
+        failure_ = result;
+    return result;
 }
 
 std::optional<Operation> Stream::take_finished()
@@ -85,6 +118,8 @@ std::optional<Operation> Stream::take_finished()
     head_ = record->next;
     record->next = free_;
     free_ = record;
+    if (record->event != nullptr)
+        spare_.push_back(record->event);
     return Operation{record->completion, record->sequence, result};
 }
 
@@ -106,6 +141,7 @@ void Stream::notify(int eventfd)
 void Stream::abandon()
 {
     abandoned_ = true;
+    failure_ = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 } // namespace gdr::streams

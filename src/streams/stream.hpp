@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace gdr::streams {
 
@@ -33,14 +34,19 @@ class Stream {
 
     CUstream handle() const { return stream_; }
 
-    // Makes all that was issued on the stream since the last mark one operation. sequence: positive
-    // and greater than that of the operation before. Allocates only when more operations are in
-    // flight than ever before. Throws cuda::Error.
-    void mark(uct_completion_t* completion, uint64_t sequence);
+    // Makes all that was issued on the stream since the last call one operation. Its end is not
+    // seen before the next mark(). sequence: positive and greater than that of the operation
+    // before. Allocates only when more operations are in flight than ever before.
+    void add(uct_completion_t* completion, uint64_t sequence);
+
+    // Puts one event behind all operations that have none behind them yet, if there are any. Where
+    // CUDA refuses it, it waits for them, and they end with its error.
+    void mark();
+    bool marked() const { return head_ == nullptr || marked_ >= tail_->sequence; }
 
     bool busy() const { return head_ != nullptr; }
-    uint64_t oldest() const { return head_->sequence; }              // busy() only
-    bool finished() const { return poll() != CUDA_ERROR_NOT_READY; } // the oldest; busy() only
+    uint64_t oldest() const { return head_->sequence; }        // busy() only
+    bool finished() { return poll() != CUDA_ERROR_NOT_READY; } // the oldest; busy() only
 
     // The oldest operation if it has ended.
     std::optional<Operation> take_finished();
@@ -61,18 +67,22 @@ class Stream {
         Record* next;
         uct_completion_t* completion;
         uint64_t sequence;
-        CUevent event; // stays with the record when it is reused
+        CUevent event; // behind this operation and those before it; NULL: none is right behind it
     };
 
-    Record* take_free();
-    CUresult poll() const;
+    CUresult record_event(CUevent* event);
+    CUresult poll();
 
     const cuda::Driver& driver_;
     CUstream stream_ = nullptr;
     Record* head_ = nullptr;
     Record* tail_ = nullptr;
     Record* free_ = nullptr;
-    uint64_t notified_ = 0; // a notification is under way for operations up to this one
+    std::vector<CUevent> spare_; // events
+    uint64_t notified_ = 0;      // a notification is under way for operations up to this one
+    uint64_t marked_ = 0;        // there is an event behind operations up to this one
+    uint64_t ended_ = 0;         // operations up to this one have ended, by an event behind them
+    CUresult failure_ = CUDA_SUCCESS; // of the stream: all that is in flight ends with it
     bool abandoned_ = false;
 };
 
