@@ -10,6 +10,7 @@
 #include "mem/unmap_watch.hpp"
 
 #include <atomic>
+#include <exception>
 #include <mutex>
 
 namespace gdr::copy {
@@ -61,9 +62,13 @@ std::unique_ptr<MappedMemory> MappedMemory::open(const cuda::Driver& driver, siz
                    "host memory";
         return nullptr;
     }
-    *why_not = "";
-    return std::unique_ptr<MappedMemory>(
-        new MappedMemory(driver, most_got, shared_cache(*library)));
+    try {
+        return std::unique_ptr<MappedMemory>(
+            new MappedMemory(driver, most_got, shared_cache(*library)));
+    } catch (const std::exception& error) {
+        *why_not = error.what();
+        return nullptr;
+    }
 }
 
 bool MappedMemory::put(void* device, const void* host, size_t length)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# What "ucx-gdr info" says of HCAs that the system shows as usable, and the module uses or not.
+# What "ucx-gdr info" says of HCAs that the system shows as usable, and the module uses or not, and of
+# gdrcopy.
 set -u
 
 # shellcheck source=test/tools/environment.sh
@@ -41,4 +42,14 @@ echo "1: DOWN" >"$work/ib/softhca1/ports/1/state"
 expect "one that the system shows as down" \
     "softhca1:1 not used: its port is DOWN, not ACTIVE: check cable, switch, subnet manager" \
     "$(hcas env | grep softhca1)"
+
+# What the module says of gdrcopy.
+gdrcopy() {
+    env LD_PRELOAD="$softhca" "$@" "$shown" info --emulate-gpu 2>&1 | sed -n 's/^ *gdr: \(gdrcopy .*\)/\1/p'
+}
+expect "gdrcopy is missing" \
+    "gdrcopy not used: libgdrapi.so.2: cannot open shared object file: No such file or directory" "$(gdrcopy env)"
+expect "gdrcopy is there" "gdrcopy used: small copies to and from GPU memory are the CPU's" \
+    "$(gdrcopy LD_LIBRARY_PATH="$top_builddir/src/emu/softgdrcopy/.libs:$LD_LIBRARY_PATH")"
+expect "it is switched off" "gdrcopy not used: UCX_GDR_COPY_GDRCOPY is n" "$(gdrcopy UCX_GDR_COPY_GDRCOPY=n)"
 exit $failed
