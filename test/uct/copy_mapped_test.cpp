@@ -4,8 +4,8 @@
 // the program is linked with, so that the interface finds it.
 #include "copy_support.hpp"
 
+#include "abi/layout_1_13.hpp"
 #include "copy/mapped_memory.hpp"
-#include "copy/performance.hpp"
 #include "emu/softcuda/softcuda.h"
 #include "emu/softgdrcopy/softgdrcopy.h"
 #include "mem/cpu_registrar.hpp"
@@ -17,6 +17,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+
+// Not in an installed header of 1.13.
+extern "C" ucs_status_t uct_iface_estimate_perf(uct_iface_h iface, void* attr);
 
 namespace copy_test {
 
@@ -226,19 +229,31 @@ TEST(Mapped, AreSwitchedOff)
     EXPECT_EQ(softgdrcopy_reads(), reads + 1);
 }
 
-TEST(Mapped, CostsWhatItIsToldTo)
+// What UCP's protocols v2 are told.
+double told_overhead(const Transport& transport, gdr::abi::Layout_1_13::EpOp operation)
 {
-    using gdr::abi::EpOperation;
-    const auto cost = [](EpOperation operation, bool mapped) {
-        return gdr::copy::estimate({operation, UCS_MEMORY_TYPE_HOST, UCS_MEMORY_TYPE_CUDA,
-                                    UCS_SYS_DEVICE_ID_UNKNOWN, UCS_SYS_DEVICE_ID_UNKNOWN},
-                                   mapped);
-    };
-    EXPECT_LT(cost(EpOperation::put_short, true).send_pre_overhead, 1e-6);
-    EXPECT_GT(cost(EpOperation::put_short, false).send_pre_overhead, 5e-6);
-    for (const EpOperation same :
-         {EpOperation::get_short, EpOperation::put_zcopy, EpOperation::get_zcopy})
-        EXPECT_EQ(cost(same, true).send_pre_overhead, cost(same, false).send_pre_overhead);
+    using L = gdr::abi::Layout_1_13;
+    L::PerfAttr attr = {};
+    attr.field_mask = L::kPerfAttrOperation | L::kPerfAttrLocalMemoryType |
+                      L::kPerfAttrRemoteMemoryType | L::kPerfAttrSendPreOverhead;
+    attr.operation = operation;
+    attr.local_memory_type = UCS_MEMORY_TYPE_HOST;
+    attr.remote_memory_type = UCS_MEMORY_TYPE_CUDA;
+    require(uct_iface_estimate_perf(transport.iface(), &attr), "uct_iface_estimate_perf");
+    return attr.send_pre_overhead;
+}
+
+TEST(Mapped, CostsWhatUcpIsTold)
+{
+    using L = gdr::abi::Layout_1_13;
+    setenv("UCX_GDR_COPY_GDRCOPY", "n", 1);
+    const Transport without;
+    unsetenv("UCX_GDR_COPY_GDRCOPY");
+    const Transport with;
+    EXPECT_LT(told_overhead(with, L::kEpOpPutShort), 1e-6);
+    EXPECT_GT(told_overhead(without, L::kEpOpPutShort), 5e-6);
+    for (const L::EpOp same : {L::kEpOpGetShort, L::kEpOpPutZcopy, L::kEpOpGetZcopy})
+        EXPECT_EQ(told_overhead(with, same), told_overhead(without, same));
 }
 
 } // namespace
