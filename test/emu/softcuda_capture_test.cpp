@@ -1,10 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// softcuda: capture of streams, and whose calls it prohibits in which mode.
-#include "softcuda_fixture.hpp"
-
-#include <functional>
-#include <thread>
+// softcuda: capture of streams, and whose calls it prohibits in which mode. To be run on NVIDIA's
+// driver as well.
+#include "softcuda_graph_fixture.hpp"
 
 namespace {
 
@@ -12,20 +10,27 @@ constexpr CUstreamCaptureMode kGlobal = CU_STREAM_CAPTURE_MODE_GLOBAL;
 constexpr CUstreamCaptureMode kThreadLocal = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
 constexpr CUstreamCaptureMode kRelaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
 
-class SoftcudaCapture : public Softcuda {
+class SoftcudaCapture : public SoftcudaGraphs {
   protected:
     void SetUp() override
     {
-        Softcuda::SetUp();
-        ASSERT_CUDA(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING));
-        memory_ = allocate(4096);
+        SoftcudaGraphs::SetUp();
+        ASSERT_CUDA(cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING));
     }
 
-    CUstreamCaptureStatus status()
+    CUstreamCaptureStatus status() { return status_of(stream_); }
+    static CUstreamCaptureStatus status_of(CUstream stream)
     {
         CUstreamCaptureStatus now = CU_STREAM_CAPTURE_STATUS_NONE;
-        EXPECT_CUDA(cuStreamIsCapturing(stream_, &now));
+        EXPECT_CUDA(cuStreamIsCapturing(stream, &now));
         return now;
+    }
+
+    // What the stream is given next comes behind what the other one was given.
+    CUresult follow(CUstream stream, CUstream leader)
+    {
+        EXPECT_CUDA(cuEventRecord(event_, leader));
+        return cuStreamWaitEvent(stream, event_, 0);
     }
 
     // Ends the capture; the number of nodes that it has.
@@ -65,8 +70,7 @@ class SoftcudaCapture : public Softcuda {
         return result;
     }
 
-    CUstream stream_ = nullptr;
-    CUdeviceptr memory_ = 0;
+    CUevent event_ = nullptr;
 };
 
 CUresult allocate_and_free()
@@ -238,4 +242,200 @@ TEST_F(SoftcudaCapture, IsEndedByTheThreadThatBeganIt)
     ASSERT_CUDA(cuStreamBeginCapture(stream_, kRelaxed));
     EXPECT_CUDA(elsewhere(kGlobal, [&] { return cuStreamEndCapture(stream_, &graph); }));
     EXPECT_CUDA(cuGraphDestroy(graph));
+}
+
+TEST_F(SoftcudaCapture, WhatWasCapturedRunsWhenLaunched)
+{
+    std::atomic<int> calls{0};
+    ASSERT_CUDA(cuStreamBeginCapture(stream_, kGlobal));
+    EXPECT_CUDA(cuMemsetD8Async(memory_, 2, 16, stream_));
+    EXPECT_CUDA(cuMemcpyAsync(memory_ + 64, memory_, 16, stream_));
+    EXPECT_CUDA(cuStreamWaitValue64(stream_, address_of(words_), 1, CU_STREAM_WAIT_VALUE_GEQ));
+    EXPECT_CUDA(cuStreamWriteValue64(stream_, address_of(words_ + 1), 5, 0));
+    EXPECT_CUDA(cuLaunchHostFunc(
+        stream_, [](void* counter) { ++*static_cast<std::atomic<int>*>(counter); }, &calls));
+    CUgraph graph = nullptr;
+    ASSERT_CUDA(cuStreamEndCapture(stream_, &graph));
+    const Nodes nodes = nodes_of(graph);
+    ASSERT_EQ(nodes.size(), 5u);
+    const CUgraphNodeType types[] = {CU_GRAPH_NODE_TYPE_MEMSET, CU_GRAPH_NODE_TYPE_MEMCPY,
+                                     CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+                                     CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, CU_GRAPH_NODE_TYPE_HOST};
+    for (size_t i = 0; i < nodes.size(); ++i) {
+        EXPECT_EQ(type_of(nodes[i]), types[i]);
+        EXPECT_EQ(dependencies_of(nodes[i]), i > 0 ? Nodes{nodes[i - 1]} : Nodes{});
+    }
+    EXPECT_EQ(contents(memory_, 16), std::vector<unsigned char>(16, 0));
+    CUgraphExec executable = instantiate(graph);
+    for (int launch = 1; launch <= 3; ++launch) {
+        store(0, 0);
+        store(1, 0);
+        EXPECT_CUDA(cuGraphLaunch(executable, stream_));
+        a_while();
+        EXPECT_EQ(load(1), 0u);
+        store(0, 1);
+        EXPECT_CUDA(cuStreamSynchronize(stream_));
+        EXPECT_EQ(load(1), 5u);
+        EXPECT_EQ(calls, launch);
+        EXPECT_EQ(contents(memory_ + 64, 16), std::vector<unsigned char>(16, 2));
+        EXPECT_CUDA(cuMemsetD8(memory_, 0, 128));
+    }
+}
+
+TEST_F(SoftcudaCapture, StreamsJoinByEvents)
+{
+    ASSERT_CUDA(cuStreamBeginCapture(stream_, kRelaxed));
+    EXPECT_CUDA(cuMemsetD8Async(memory_, 1, 16, stream_));
+    EXPECT_EQ(status_of(other_), CU_STREAM_CAPTURE_STATUS_NONE);
+    EXPECT_CUDA(follow(other_, stream_));
+    EXPECT_EQ(status_of(other_), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    EXPECT_CUDA(cuMemcpyAsync(memory_ + 64, memory_, 16, other_));
+    EXPECT_CUDA(cuMemcpyAsync(memory_ + 128, memory_, 16, stream_));
+    EXPECT_CUDA(follow(stream_, other_));
+    EXPECT_CUDA(cuMemcpyAsync(memory_ + 192, memory_ + 64, 16, stream_));
+    CUgraph graph = nullptr;
+    EXPECT_EQ(cuStreamEndCapture(other_, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    ASSERT_CUDA(cuStreamEndCapture(stream_, &graph));
+    EXPECT_EQ(status_of(other_), CU_STREAM_CAPTURE_STATUS_NONE);
+    const Nodes nodes = nodes_of(graph);
+    ASSERT_EQ(nodes.size(), 4u); // events are none
+    EXPECT_EQ(dependencies_of(nodes[1]), Nodes{nodes[0]});
+    EXPECT_EQ(dependencies_of(nodes[2]), Nodes{nodes[0]});
+    EXPECT_EQ(dependencies_of(nodes[3]).size(), 2u);
+    launch_and_wait(instantiate(graph));
+    EXPECT_EQ(contents(memory_ + 192, 16), std::vector<unsigned char>(16, 1));
+}
+
+TEST_F(SoftcudaCapture, NoStreamMayBeLeftOutAtTheEnd)
+{
+    ASSERT_CUDA(cuStreamBeginCapture(stream_, kRelaxed));
+    EXPECT_CUDA(follow(other_, stream_));
+    EXPECT_CUDA(cuMemsetD8Async(memory_, 1, 16, other_));
+    CUgraph graph = nullptr;
+    EXPECT_EQ(cuStreamEndCapture(stream_, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+    EXPECT_EQ(graph, nullptr);
+    EXPECT_EQ(status(), CU_STREAM_CAPTURE_STATUS_NONE);
+    EXPECT_EQ(status_of(other_), CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+TEST_F(SoftcudaCapture, KeepsToItself)
+{
+    // An event from outside.
+    EXPECT_CUDA(cuEventRecord(event_, other_));
+    ASSERT_CUDA(cuStreamBeginCapture(stream_, kRelaxed));
+    EXPECT_EQ(cuStreamWaitEvent(stream_, event_, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+    expect_invalidated();
+    // Another capture.
+    ASSERT_CUDA(cuStreamBeginCapture(stream_, kRelaxed));
+    ASSERT_CUDA(cuStreamBeginCapture(other_, kRelaxed));
+    EXPECT_EQ(follow(other_, stream_), CUDA_ERROR_STREAM_CAPTURE_MERGE);
+    EXPECT_EQ(status_of(other_), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+    CUgraph graph = nullptr;
+    EXPECT_EQ(cuStreamEndCapture(other_, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    expect_invalidated();
+    // The legacy stream, which cannot be captured.
+    ASSERT_CUDA(cuStreamBeginCapture(stream_, kRelaxed));
+    EXPECT_EQ(follow(nullptr, stream_), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    expect_invalidated();
+}
+
+TEST_F(SoftcudaCapture, ExternalEventsAreNodes)
+{
+    CUevent outside = nullptr;
+    ASSERT_CUDA(cuEventCreate(&outside, CU_EVENT_DISABLE_TIMING));
+    EXPECT_CUDA(cuEventRecord(outside, other_));
+    ASSERT_CUDA(cuStreamBeginCapture(stream_, kRelaxed));
+    EXPECT_CUDA(cuStreamWaitEvent(stream_, outside, CU_EVENT_WAIT_EXTERNAL));
+    EXPECT_CUDA(cuEventRecordWithFlags(event_, stream_, CU_EVENT_RECORD_EXTERNAL));
+    CUgraph graph = nullptr;
+    ASSERT_CUDA(cuStreamEndCapture(stream_, &graph));
+    const Nodes nodes = nodes_of(graph);
+    ASSERT_EQ(nodes.size(), 2u);
+    EXPECT_EQ(type_of(nodes[0]), CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+    EXPECT_EQ(type_of(nodes[1]), CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+    CUgraphExec executable = instantiate(graph);
+    EXPECT_CUDA(cuStreamWaitValue64(other_, address_of(words_), 1, CU_STREAM_WAIT_VALUE_GEQ));
+    EXPECT_CUDA(cuEventRecord(outside, other_));
+    EXPECT_CUDA(cuGraphLaunch(executable, stream_));
+    a_while();
+    EXPECT_EQ(cuEventQuery(event_), CUDA_ERROR_NOT_READY);
+    store(0, 1);
+    EXPECT_CUDA(cuEventSynchronize(event_));
+    EXPECT_CUDA(cuStreamSynchronize(other_));
+}
+
+#if CUDA_VERSION >= 13000
+// How a library puts nodes of its own into somebody's capture.
+TEST_F(SoftcudaCapture, TakesNodesAddedByHand)
+{
+    ASSERT_CUDA(cuStreamBeginCapture(stream_, kGlobal));
+    EXPECT_CUDA(cuMemsetD8Async(memory_, 1, 16, stream_));
+    CUstreamCaptureStatus now;
+    CUgraph graph = nullptr;
+    const CUgraphNode* dependencies = nullptr;
+    const CUgraphEdgeData* edges = nullptr;
+    size_t count = 0;
+    ASSERT_CUDA(
+        cuStreamGetCaptureInfo(stream_, &now, nullptr, &graph, &dependencies, &edges, &count));
+    ASSERT_EQ(count, 1u);
+    EXPECT_EQ(type_of(dependencies[0]), CU_GRAPH_NODE_TYPE_MEMSET);
+    CUgraphNode node = add_batch(graph, {write(0, 1)}, Nodes(dependencies, dependencies + count));
+    EXPECT_CUDA(cuStreamUpdateCaptureDependencies(stream_, &node, nullptr, 1,
+                                                  CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+    EXPECT_CUDA(cuMemcpyAsync(memory_ + 64, memory_, 16, stream_));
+    CUgraph captured = nullptr;
+    ASSERT_CUDA(cuStreamEndCapture(stream_, &captured));
+    EXPECT_EQ(captured, graph);
+    const Nodes nodes = nodes_of(graph);
+    ASSERT_EQ(nodes.size(), 3u);
+    EXPECT_EQ(dependencies_of(nodes[2]), Nodes{node});
+    launch_and_wait(instantiate(graph));
+    EXPECT_EQ(load(0), 1u);
+    EXPECT_EQ(contents(memory_ + 64, 16), std::vector<unsigned char>(16, 1));
+    EXPECT_EQ(cuStreamUpdateCaptureDependencies(stream_, &node, nullptr, 1,
+                                                CU_STREAM_ADD_CAPTURE_DEPENDENCIES),
+              CUDA_ERROR_ILLEGAL_STATE);
+}
+
+TEST_F(SoftcudaCapture, GoesIntoAGraphThatIsThere)
+{
+    CUgraph graph = new_graph(), captured = nullptr;
+    CUgraphNode first = add_memset(graph, memory_, 6, 16);
+    ASSERT_CUDA(cuStreamBeginCaptureToGraph(stream_, graph, &first, nullptr, 1, kRelaxed));
+    EXPECT_CUDA(cuMemcpyAsync(memory_ + 64, memory_, 16, stream_));
+    ASSERT_CUDA(cuStreamEndCapture(stream_, &captured));
+    EXPECT_EQ(captured, graph);
+    EXPECT_EQ(dependencies_of(nodes_of(graph).back()), Nodes{first});
+    launch_and_wait(instantiate(graph));
+    EXPECT_EQ(contents(memory_ + 64, 16), std::vector<unsigned char>(16, 6));
+    EXPECT_CUDA(cuGraphDestroy(graph));
+}
+#endif
+
+TEST_F(SoftcudaCapture, ALaunchIsCapturedAsAChild)
+{
+    CUgraph inner = new_graph(), graph = nullptr;
+    add_copy(inner, memory_ + 64, memory_, 16);
+    CUgraphExec executable = instantiate(inner);
+    ASSERT_CUDA(cuStreamBeginCapture(stream_, kRelaxed));
+    EXPECT_CUDA(cuMemsetD8Async(memory_, 8, 16, stream_));
+    EXPECT_CUDA(cuGraphLaunch(executable, stream_));
+    EXPECT_CUDA(cuMemcpyAsync(memory_ + 128, memory_ + 64, 16, stream_));
+    ASSERT_CUDA(cuStreamEndCapture(stream_, &graph));
+    EXPECT_EQ(type_of(nodes_of(graph)[1]), CU_GRAPH_NODE_TYPE_GRAPH);
+    EXPECT_CUDA(cuGraphExecDestroy(executable));
+    launch_and_wait(instantiate(graph));
+    EXPECT_EQ(contents(memory_ + 128, 16), std::vector<unsigned char>(16, 8));
+}
+
+TEST_F(SoftcudaCapture, PageableMemoryIsReadWhenTheGraphRuns)
+{
+    std::vector<unsigned char> source(16, 1);
+    ASSERT_CUDA(cuStreamBeginCapture(stream_, kRelaxed));
+    EXPECT_CUDA(cuMemcpyHtoDAsync(memory_, source.data(), 16, stream_));
+    CUgraph graph = nullptr;
+    ASSERT_CUDA(cuStreamEndCapture(stream_, &graph));
+    source.assign(16, 2);
+    launch_and_wait(instantiate(graph));
+    EXPECT_EQ(contents(memory_, 16), source);
 }

@@ -7,13 +7,8 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
+#include <memory>
 #include <set>
-
-/// What was captured. Nothing can be run again: the graph knows only how much it was.
-struct CUgraph_st {
-    size_t nodes = 0;
-};
 
 namespace softcuda {
 
@@ -31,15 +26,22 @@ struct Capture {
     uint64_t id;
     CUstreamCaptureMode mode;
     const void* thread; // that began it
+    CUstream origin;
     CUgraph graph;
+    bool graph_is_own; // else the program's, which it has given
     bool valid = true;
 };
 
+/// A stream that is being captured.
+struct Participant {
+    std::shared_ptr<Capture> capture;
+    std::vector<CUgraphNode> dependencies{}; // of what it is given next
+    std::vector<EdgeData> edges{};           // as it was last told of them
+};
+
 struct Captures {
-    std::mutex mutex;
-    std::map<CUstream, Capture> under_way;
+    std::map<CUstream, Participant> streams;
     std::atomic<size_t> count{0}; // of those: where there are none, nobody takes the lock
-    std::set<CUgraph> graphs;     // handed out
     uint64_t next_id = 1;
 };
 
@@ -56,10 +58,16 @@ bool any()
 
 /// The rest are called with the lock held.
 
-Capture* find(CUstream stream)
+Participant* find(CUstream stream)
 {
-    auto found = captures().under_way.find(stream);
-    return found != captures().under_way.end() ? &found->second : nullptr;
+    auto found = captures().streams.find(stream);
+    return found != captures().streams.end() ? &found->second : nullptr;
+}
+
+void add_participant(CUstream stream, Participant participant)
+{
+    captures().streams.emplace(stream, std::move(participant));
+    ++captures().count;
 }
 
 bool prohibits(const Capture& capture)
@@ -79,50 +87,198 @@ template <typename Condition>
 void invalidate_if(Condition&& condition, CUresult result)
 {
     bool found = false;
-    for (auto& [stream, capture] : captures().under_way) {
-        if (condition(stream, capture)) {
-            capture.valid = false;
+    for (auto& [stream, participant] : captures().streams) {
+        if (condition(stream, *participant.capture)) {
+            participant.capture->valid = false;
             found = true;
         }
     }
     require(!found, result);
 }
 
-CUresult begin(CUstream handle, CUstreamCaptureMode mode)
+/// The legacy stream waits for the blocking streams of its context, which a capture cannot have.
+void require_no_implicit_wait(CUstream legacy)
+{
+    invalidate_if(
+        [&](CUstream other, const Capture&) {
+            return other->context == legacy->context &&
+                   (other->flags & CU_STREAM_NON_BLOCKING) == 0;
+        },
+        CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+}
+
+void add(std::vector<CUgraphNode>& to, const std::vector<CUgraphNode>& more)
+{
+    for (CUgraphNode node : more) {
+        if (std::find(to.begin(), to.end(), node) == to.end()) {
+            to.push_back(node);
+        }
+    }
+}
+
+Participant& valid_participant(CUstream stream)
+{
+    Participant* participant = find(stream);
+    require(participant != nullptr, CUDA_ERROR_ILLEGAL_STATE);
+    require(participant->capture->valid, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    return *participant;
+}
+
+/// Gives a captured stream's graph a node: add_to(graph, dependencies).
+template <typename AddTo>
+bool take(CUstream stream, AddTo&& add_to)
+{
+    if (!any()) {
+        return false;
+    }
+    auto lock = lock_graphs();
+    if (stream->legacy) {
+        require_no_implicit_wait(stream);
+        return false;
+    }
+    if (find(stream) == nullptr) {
+        return false;
+    }
+    Participant& participant = valid_participant(stream);
+    auto& dependencies = participant.dependencies;
+    std::erase_if(dependencies, [](CUgraphNode node) { return !lives(node); });
+    dependencies = {add_to(participant.capture->graph, dependencies)};
+    return true;
+}
+
+/// All nodes that some nodes depend on, and themselves.
+std::set<CUgraphNode> with_all_before(std::vector<CUgraphNode> nodes)
+{
+    std::set<CUgraphNode> all;
+    while (!nodes.empty()) {
+        CUgraphNode node = nodes.back();
+        nodes.pop_back();
+        if (lives(node) && all.insert(node).second) {
+            nodes.insert(nodes.end(), node->dependencies.begin(), node->dependencies.end());
+        }
+    }
+    return all;
+}
+
+/// Whether the stream at which a capture ends comes behind all that others were given.
+bool joined(const Capture& capture)
+{
+    const auto before_end = with_all_before(find(capture.origin)->dependencies);
+    return std::all_of(captures().streams.begin(), captures().streams.end(),
+                       [&](const auto& entry) {
+                           const Participant& other = entry.second;
+                           return other.capture.get() != &capture ||
+                                  std::all_of(other.dependencies.begin(), other.dependencies.end(),
+                                              [&](CUgraphNode node) {
+                                                  return !lives(node) || before_end.contains(node);
+                                              });
+                       });
+}
+
+/// `graph`: the program's, into which to capture, or nullptr.
+CUresult begin(CUstream handle, CUstreamCaptureMode mode, CUgraph graph = nullptr,
+               const CUgraphNode* dependencies = nullptr, size_t count = 0)
 {
     require(mode >= CU_STREAM_CAPTURE_MODE_GLOBAL && mode <= CU_STREAM_CAPTURE_MODE_RELAXED);
     CUstream stream = resolve_stream(handle);
     require(!stream->legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    std::lock_guard guard(captures().mutex);
+    auto lock = lock_graphs();
     require(find(stream) == nullptr, CUDA_ERROR_ILLEGAL_STATE);
-    captures().under_way.emplace(
-        stream, Capture{captures().next_id++, mode, this_thread(), new CUgraph_st{}});
-    ++captures().count;
+    const bool own = graph == nullptr;
+    std::vector<CUgraphNode> first;
+    if (!own) {
+        require(live_graph(graph)->owned_by_program);
+        first = nodes_of(graph, dependencies, count);
+    } else {
+        graph = std::make_unique<CUgraph_st>().release();
+    }
+    graph->owned_by_program = false;
+    add_participant(stream, {std::make_shared<Capture>(Capture{captures().next_id++, mode,
+                                                               this_thread(), stream, graph, own}),
+                             std::move(first)});
     return CUDA_SUCCESS;
 }
 
-CUstreamCaptureStatus status_of(const Capture* capture)
+CUresult end(CUstream handle, CUgraph* graph)
 {
-    return capture == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE
-           : capture->valid   ? CU_STREAM_CAPTURE_STATUS_ACTIVE
-                              : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    require(graph != nullptr);
+    *graph = nullptr;
+    CUstream stream = resolve_stream(handle);
+    auto lock = lock_graphs();
+    Participant* participant = find(stream);
+    require(participant != nullptr, CUDA_ERROR_ILLEGAL_STATE);
+    const auto capture = participant->capture;
+    require(capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture->thread == this_thread(),
+            CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+    require(capture->origin == stream, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    const bool all_joined = joined(*capture);
+    captures().count -= std::erase_if(
+        captures().streams, [&](const auto& entry) { return entry.second.capture == capture; });
+    capture->graph->owned_by_program = true;
+    if (!capture->valid || !all_joined) {
+        if (capture->graph_is_own) {
+            delete capture->graph;
+        }
+        throw Error{capture->valid ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+                                   : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED};
+    }
+    *graph = capture->graph;
+    return CUDA_SUCCESS;
 }
 
-CUresult query(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph)
+CUstreamCaptureStatus status_of(const Participant* participant)
+{
+    return participant == nullptr        ? CU_STREAM_CAPTURE_STATUS_NONE
+           : participant->capture->valid ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                         : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+}
+
+CUresult query(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id = nullptr,
+               CUgraph* graph = nullptr, const CUgraphNode** dependencies = nullptr,
+               const EdgeData** edges = nullptr, size_t* count = nullptr)
 {
     require(status != nullptr);
     CUstream stream = resolve_stream(handle);
-    std::lock_guard guard(captures().mutex);
-    const Capture* capture = find(stream);
-    *status = status_of(capture);
-    if (*status == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
-        if (id != nullptr) {
-            *id = capture->id;
-        }
-        if (graph != nullptr) {
-            *graph = capture->graph;
+    auto lock = lock_graphs();
+    if (stream->legacy) {
+        for (const auto& [other, participant] : captures().streams) {
+            require(other->context != stream->context ||
+                        (other->flags & CU_STREAM_NON_BLOCKING) != 0,
+                    CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
         }
     }
+    Participant* participant = find(stream);
+    *status = status_of(participant);
+    if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+        return CUDA_SUCCESS;
+    }
+    participant->edges.assign(participant->dependencies.size(), EdgeData{});
+    const auto answer = [](auto* where, auto what) {
+        if (where != nullptr) {
+            *where = what;
+        }
+    };
+    answer(id, participant->capture->id);
+    answer(graph, participant->capture->graph);
+    answer(dependencies, participant->dependencies.data());
+    answer(edges, participant->edges.data());
+    answer(count, participant->dependencies.size());
+    return CUDA_SUCCESS;
+}
+
+CUresult update_dependencies(CUstream handle, const CUgraphNode* nodes, const EdgeData* edges,
+                             size_t count, unsigned flags)
+{
+    require(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+    CUstream stream = resolve_stream(handle);
+    auto lock = lock_graphs();
+    Participant& participant = valid_participant(stream);
+    const auto more = nodes_of(participant.capture->graph, nodes, count);
+    require_ordinary(edges, count);
+    if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
+        participant.dependencies.clear();
+    }
+    add(participant.dependencies, more);
     return CUDA_SUCCESS;
 }
 
@@ -131,7 +287,7 @@ CUresult query(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, C
 void require_no_capture()
 {
     if (any()) {
-        std::lock_guard guard(captures().mutex);
+        auto lock = lock_graphs();
         invalidate_if([](CUstream, const Capture& capture) { return prohibits(capture); },
                       CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     }
@@ -140,7 +296,7 @@ void require_no_capture()
 void require_not_captured(CUstream stream)
 {
     if (any()) {
-        std::lock_guard guard(captures().mutex);
+        auto lock = lock_graphs();
         invalidate_if([&](CUstream other, const Capture&) { return other == stream; },
                       CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     }
@@ -149,33 +305,25 @@ void require_not_captured(CUstream stream)
 void require_not_captured(CUcontext context)
 {
     if (any()) {
-        std::lock_guard guard(captures().mutex);
+        auto lock = lock_graphs();
         invalidate_if([&](CUstream other, const Capture&) { return other->context == context; },
                       CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     }
 }
 
-bool record(CUstream stream)
+bool record(CUstream stream, Operations& operations)
 {
-    if (!any()) {
-        return false;
-    }
-    std::lock_guard guard(captures().mutex);
-    if (stream->legacy) {
-        invalidate_if(
-            [&](CUstream other, const Capture&) {
-                return other->context == stream->context &&
-                       (other->flags & CU_STREAM_NON_BLOCKING) == 0;
-            },
-            CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-        return false;
-    }
-    Capture* capture = find(stream);
-    if (capture != nullptr) {
-        require(capture->valid, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-        ++capture->graph->nodes;
-    }
-    return capture != nullptr;
+    return take(stream, [&](CUgraph graph, const std::vector<CUgraphNode>& dependencies) {
+        const CUgraphNodeType type = operations.front().type;
+        return add_node(graph, type, std::move(operations), dependencies);
+    });
+}
+
+bool record(CUstream stream, const CUgraph_st& launched)
+{
+    return take(stream, [&](CUgraph graph, const std::vector<CUgraphNode>& dependencies) {
+        return add_child(graph, launched, dependencies);
+    });
 }
 
 uint64_t capture_of(CUstream stream)
@@ -183,14 +331,51 @@ uint64_t capture_of(CUstream stream)
     if (!any()) {
         return 0;
     }
-    std::lock_guard guard(captures().mutex);
-    const Capture* capture = find(stream);
-    return capture != nullptr ? capture->id : 0;
+    auto lock = lock_graphs();
+    const Participant* participant = find(stream);
+    return participant != nullptr ? participant->capture->id : 0;
+}
+
+CapturedPoint captured_point(CUstream stream)
+{
+    if (!any()) {
+        return {};
+    }
+    auto lock = lock_graphs();
+    if (find(stream) == nullptr) {
+        return {};
+    }
+    const Participant& participant = valid_participant(stream);
+    return {participant.capture->id, participant.dependencies};
+}
+
+void join(CUstream stream, const CapturedPoint& point)
+{
+    auto lock = lock_graphs();
+    const auto found =
+        std::find_if(captures().streams.begin(), captures().streams.end(),
+                     [&](const auto& entry) { return entry.second.capture->id == point.capture; });
+    require(found != captures().streams.end(), CUDA_ERROR_CAPTURED_EVENT);
+    const std::shared_ptr<Capture> capture = found->second.capture;
+    require(capture->valid, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    if (stream->legacy) {
+        capture->valid = false;
+        throw Error{CUDA_ERROR_STREAM_CAPTURE_IMPLICIT};
+    }
+    if (find(stream) == nullptr) {
+        add_participant(stream, {capture});
+    }
+    Participant& participant = valid_participant(stream);
+    if (participant.capture != capture) {
+        participant.capture->valid = capture->valid = false;
+        throw Error{CUDA_ERROR_STREAM_CAPTURE_MERGE};
+    }
+    add(participant.dependencies, point.nodes);
 }
 
 void invalidate(uint64_t id, CUresult result)
 {
-    std::lock_guard guard(captures().mutex);
+    auto lock = lock_graphs();
     invalidate_if([&](CUstream, const Capture& capture) { return capture.id == id; }, result);
     throw Error{result}; // the capture has ended
 }
@@ -219,89 +404,65 @@ SOFTCUDA_EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptur
     return api(__func__, Needs::init, [&] { return begin(stream, mode); });
 }
 
-CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph)
+SOFTCUDA_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
+                                                     const CUgraphNode* dependencies,
+                                                     const EdgeData* edges, size_t count,
+                                                     CUstreamCaptureMode mode)
 {
     return api(__func__, Needs::init, [&] {
         require(graph != nullptr);
-        CUstream stream = resolve_stream(handle);
-        std::lock_guard guard(captures().mutex);
-        const Capture* under_way = find(stream);
-        require(under_way != nullptr, CUDA_ERROR_ILLEGAL_STATE);
-        const Capture capture = *under_way;
-        require(capture.mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture.thread == this_thread(),
-                CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-        captures().under_way.erase(stream);
-        --captures().count;
-        *graph = nullptr;
-        if (!capture.valid) {
-            delete capture.graph;
-            throw Error{CUDA_ERROR_STREAM_CAPTURE_INVALIDATED};
-        }
-        captures().graphs.insert(capture.graph);
-        *graph = capture.graph;
+        require_ordinary(edges, count);
+        return begin(stream, mode, graph, dependencies, count);
     });
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph)
+{
+    return api(__func__, Needs::init, [&] { return end(stream, graph); });
 }
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status)
 {
-    return api(__func__, Needs::init, [&] { return query(stream, status, nullptr, nullptr); });
+    return api(__func__, Needs::init, [&] { return query(stream, status); });
 }
 
 #undef cuStreamGetCaptureInfo
 SOFTCUDA_EXPORT CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* status,
                                                 cuuint64_t* id)
 {
-    return api(__func__, Needs::init, [&] { return query(stream, status, id, nullptr); });
+    return api(__func__, Needs::init, [&] { return query(stream, status, id); });
 }
-
-// Nodes, and so the dependencies of the next one, are not there to be shown.
 
 #undef cuStreamGetCaptureInfo_v2
 SOFTCUDA_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status,
                                                    cuuint64_t* id, CUgraph* graph,
                                                    const CUgraphNode** dependencies, size_t* count)
 {
-    return api(__func__, Needs::init, [&] {
-        require(dependencies == nullptr && count == nullptr, CUDA_ERROR_NOT_SUPPORTED);
-        return query(stream, status, id, graph);
-    });
+    return api(__func__, Needs::init,
+               [&] { return query(stream, status, id, graph, dependencies, nullptr, count); });
 }
-
-// CUgraphEdgeData came with CUDA 12.3.
-#if CUDA_VERSION >= 12030
-using EdgeData = CUgraphEdgeData;
-#else
-using EdgeData = void;
-#endif
 
 SOFTCUDA_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status,
                                                    cuuint64_t* id, CUgraph* graph,
                                                    const CUgraphNode** dependencies,
                                                    const EdgeData** edges, size_t* count)
 {
-    return api(__func__, Needs::init, [&] {
-        require(dependencies == nullptr && edges == nullptr && count == nullptr,
-                CUDA_ERROR_NOT_SUPPORTED);
-        return query(stream, status, id, graph);
-    });
+    return api(__func__, Needs::init,
+               [&] { return query(stream, status, id, graph, dependencies, edges, count); });
 }
 
-CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, size_t* count)
+#undef cuStreamUpdateCaptureDependencies
+SOFTCUDA_EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode* nodes,
+                                                           size_t count, unsigned flags)
 {
-    return api(__func__, Needs::init, [&] {
-        require(count != nullptr);
-        require(nodes == nullptr, CUDA_ERROR_NOT_SUPPORTED);
-        std::lock_guard guard(captures().mutex);
-        require(captures().graphs.contains(graph));
-        *count = graph->nodes;
-    });
+    return api(__func__, Needs::init,
+               [&] { return update_dependencies(stream, nodes, nullptr, count, flags); });
 }
 
-CUresult cuGraphDestroy(CUgraph graph)
+SOFTCUDA_EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode* nodes,
+                                                              const EdgeData* edges, size_t count,
+                                                              unsigned flags)
 {
-    return api(__func__, Needs::init, [&] {
-        std::lock_guard guard(captures().mutex);
-        require(captures().graphs.erase(graph) == 1);
-        delete graph;
-    });
+    return api(__func__, Needs::init,
+               [&] { return update_dependencies(stream, nodes, edges, count, flags); });
 }

@@ -2,9 +2,10 @@
 //
 // memcpy and memset. Arguments are checked and resolved when a call is made, bytes move when the
 // stream gets there.
+#include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/context.hpp"
 #include "emu/softcuda/memory.hpp"
-#include "emu/softcuda/stream.hpp"
+#include "emu/softcuda/work.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -67,11 +68,41 @@ void append(Pieces& to, const Pieces& more)
     to.insert(to.end(), more.begin(), more.end());
 }
 
-/// Issues an operation of a copy or memset.
-CUresult issue(CUstream handle, Mode mode, std::function<void()> run)
+template <typename Value>
+void fill(const Pieces& where, Value value)
+{
+    char bytes[sizeof(Value)];
+    std::memcpy(bytes, &value, sizeof(value));
+    for (const auto& [start, size, view] : where) {
+        if constexpr (sizeof(Value) == 1) {
+            std::memset(start, bytes[0], size);
+        } else {
+            for (size_t i = 0; i < size; i += sizeof(Value)) {
+                std::memcpy(start + i, bytes, sizeof(Value));
+            }
+        }
+        if (view != 0) {
+            std::memcpy(start + view, start, size);
+        }
+    }
+}
+
+Operation copying(std::function<void()> run)
+{
+    return {.run = std::move(run), .delayed = true, .type = CU_GRAPH_NODE_TYPE_MEMCPY};
+}
+
+template <typename Value>
+Operation filling(Pieces where, Value value)
+{
+    return {.run = [where = std::move(where), value] { fill(where, value); },
+            .delayed = true,
+            .type = CU_GRAPH_NODE_TYPE_MEMSET};
+}
+
+CUresult issue(CUstream handle, Mode mode, Operation operation)
 {
     CUstream stream = resolve_stream(handle);
-    Operation operation{.run = std::move(run), .delayed = true};
     if (mode == Mode::async) {
         enqueue(stream, std::move(operation));
     } else {
@@ -81,14 +112,15 @@ CUresult issue(CUstream handle, Mode mode, std::function<void()> run)
 }
 
 /// `pageable_*`: memory the driver cannot reach later. As with the real one such a source is
-/// staged before the call returns, and such a destination is filled before the call returns.
+/// staged before the call returns, and such a destination is filled before the call returns; in a
+/// graph both are used when it runs.
 CUresult issue_copy(CUstream handle, Mode mode, Pieces destination, Pieces source,
                     bool pageable_destination, bool pageable_source)
 {
     if (mode == Mode::async && pageable_destination) {
         mode = Mode::sync;
     }
-    if (mode == Mode::async && pageable_source) {
+    if (mode == Mode::async && pageable_source && capture_of(resolve_stream(handle)) == 0) {
         size_t length = 0;
         for (const Piece& piece : source) {
             length += piece.size;
@@ -96,9 +128,12 @@ CUresult issue_copy(CUstream handle, Mode mode, Pieces destination, Pieces sourc
         auto staged = std::make_shared<std::vector<char>>(length);
         Pieces stage{{staged->data(), length}};
         move(stage, source);
-        return issue(handle, mode, [=] { move(destination, {{staged->data(), staged->size()}}); });
+        return issue(handle, mode, copying([=] {
+                         move(destination, {{staged->data(), staged->size()}});
+                     }));
     }
-    return issue(handle, mode, [d = std::move(destination), s = std::move(source)] { move(d, s); });
+    return issue(handle, mode,
+                 copying([d = std::move(destination), s = std::move(source)] { move(d, s); }));
 }
 
 CUresult copy(CUstream handle, Mode mode, Range destination, Range source, size_t length)
@@ -165,51 +200,81 @@ CUresult copy_2d(CUstream handle, Mode mode, const CUDA_MEMCPY2D* copy)
 }
 
 template <typename Value>
-void fill(const Pieces& where, Value value)
-{
-    char bytes[sizeof(Value)];
-    std::memcpy(bytes, &value, sizeof(value));
-    for (const auto& [start, size, view] : where) {
-        if constexpr (sizeof(Value) == 1) {
-            std::memset(start, bytes[0], size);
-        } else {
-            for (size_t i = 0; i < size; i += sizeof(Value)) {
-                std::memcpy(start + i, bytes, sizeof(Value));
-            }
-        }
-        if (view != 0) {
-            std::memcpy(start + view, start, size);
-        }
-    }
-}
-
-template <typename Value>
 CUresult set(CUstream handle, Mode mode, CUdeviceptr address, Value value, size_t count)
 {
     require(address % sizeof(Value) == 0);
     if (count == 0) {
         return CUDA_SUCCESS;
     }
-    return issue(handle, mode,
-                 [where = pieces(address, count * sizeof(Value), Space::device, device_of(handle)),
-                  value] { fill(where, value); });
+    return issue(
+        handle, mode,
+        filling(pieces(address, count * sizeof(Value), Space::device, device_of(handle)), value));
+}
+
+template <typename Value>
+Operation fill_rows(CUdeviceptr address, size_t pitch, Value value, size_t width, size_t height,
+                    int ordinal)
+{
+    require(address % sizeof(Value) == 0 && pitch % sizeof(Value) == 0);
+    return filling(rows(on_device(address), ordinal, 0, 0, pitch, width * sizeof(Value), height),
+                   value);
 }
 
 template <typename Value>
 CUresult set_2d(CUstream handle, Mode mode, CUdeviceptr address, size_t pitch, Value value,
                 size_t width, size_t height)
 {
-    require(address % sizeof(Value) == 0 && pitch % sizeof(Value) == 0);
     if (width == 0 || height == 0) {
         return CUDA_SUCCESS;
     }
-    return issue(handle, mode,
-                 [where = rows(on_device(address), device_of(handle), 0, 0, pitch,
-                               width * sizeof(Value), height),
-                  value] { fill(where, value); });
+    return issue(handle, mode, fill_rows(address, pitch, value, width, height, device_of(handle)));
+}
+
+/// A box in memory, as its rows.
+Pieces box(Range range, int ordinal, const CUDA_MEMCPY3D& copy, size_t x, size_t y, size_t z,
+           size_t pitch, size_t height)
+{
+    Pieces all;
+    for (size_t slice = 0; slice < copy.Depth; ++slice) {
+        const Range here{range.address + (z + slice) * pitch * height, range.space};
+        append(all, rows(here, ordinal, x, y, pitch, copy.WidthInBytes, copy.Height));
+    }
+    return all;
 }
 
 } // namespace
+
+Operation copy_3d(const CUDA_MEMCPY3D& copy, int ordinal)
+{
+    require(copy.WidthInBytes > 0 && copy.Height > 0 && copy.Depth > 0);
+    require(copy.Depth == 1 ||
+            (copy.srcPitch > 0 && copy.dstPitch > 0 && copy.srcHeight >= copy.srcY + copy.Height &&
+             copy.dstHeight >= copy.dstY + copy.Height));
+    return copying([d = box(plane(copy.dstMemoryType, copy.dstHost, copy.dstDevice), ordinal, copy,
+                            copy.dstXInBytes, copy.dstY, copy.dstZ, copy.dstPitch, copy.dstHeight),
+                    s = box(plane(copy.srcMemoryType, copy.srcHost, copy.srcDevice), ordinal, copy,
+                            copy.srcXInBytes, copy.srcY, copy.srcZ, copy.srcPitch,
+                            copy.srcHeight)] { move(d, s); });
+}
+
+Operation memset_2d(const CUDA_MEMSET_NODE_PARAMS& memset, int ordinal)
+{
+    require(memset.width > 0 && memset.height > 0);
+    const auto fill = [&](auto value) {
+        return fill_rows(memset.dst, memset.height > 1 ? memset.pitch : 0, value, memset.width,
+                         memset.height, ordinal);
+    };
+    switch (memset.elementSize) {
+    case 1:
+        return fill(static_cast<uint8_t>(memset.value));
+    case 2:
+        return fill(static_cast<uint16_t>(memset.value));
+    case 4:
+        return fill(uint32_t{memset.value});
+    default:
+        throw Error{CUDA_ERROR_INVALID_VALUE};
+    }
+}
 
 } // namespace softcuda
 

@@ -3,7 +3,7 @@
 // Events, and the operations by which streams wait for each other and for the host.
 #include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/context.hpp"
-#include "emu/softcuda/stream.hpp"
+#include "emu/softcuda/work.hpp"
 
 #include <memory>
 #include <mutex>
@@ -17,7 +17,7 @@ namespace {
 struct Recording {
     std::atomic<bool> done{false};
     Clock::time_point when{};
-    uint64_t capture = 0; // recorded in this one: a place in its graph, not in time
+    CapturedPoint point{}; // recorded in a capture: a place in its graph, not in time
 };
 
 } // namespace
@@ -60,29 +60,56 @@ std::shared_ptr<Recording> last_recording(CUevent event)
 std::shared_ptr<Recording> recording_on_host(CUevent event)
 {
     auto recording = last_recording(event);
-    if (recording != nullptr && recording->capture != 0) {
-        invalidate(recording->capture, CUDA_ERROR_CAPTURED_EVENT);
+    if (recording != nullptr && recording->point.capture != 0) {
+        invalidate(recording->point.capture, CUDA_ERROR_CAPTURED_EVENT);
     }
     require_no_capture();
     return recording;
+}
+
+void set_last_recording(CUevent event, std::shared_ptr<Recording> recording)
+{
+    std::lock_guard guard(events().mutex);
+    require(events().all.contains(event), CUDA_ERROR_INVALID_HANDLE);
+    event->last = std::move(recording);
 }
 
 CUresult record(CUevent event, CUstream handle, unsigned flags)
 {
     require((flags & ~CU_EVENT_RECORD_EXTERNAL) == 0);
     CUstream stream = resolve_stream(handle);
-    auto recording = std::make_shared<Recording>();
-    recording->capture = capture_of(stream);
-    {
-        std::lock_guard guard(events().mutex);
-        require(events().all.contains(event), CUDA_ERROR_INVALID_HANDLE);
-        require(event->context->device == stream->context->device);
-        event->last = recording;
+    require_event(event);
+    require(event->context->device == stream->context->device);
+    CapturedPoint point = captured_point(stream);
+    if (point.capture != 0 && (flags & CU_EVENT_RECORD_EXTERNAL) == 0) {
+        auto recording = std::make_shared<Recording>();
+        recording->point = std::move(point);
+        set_last_recording(event, std::move(recording));
+    } else {
+        enqueue(stream, event_record(event));
     }
-    enqueue(stream, {.run = [recording] {
-                recording->when = Clock::now();
-                recording->done.store(true, std::memory_order_release);
-            }});
+    return CUDA_SUCCESS;
+}
+
+CUresult wait(CUstream handle, CUevent event, unsigned flags)
+{
+    require((flags & ~CU_EVENT_WAIT_EXTERNAL) == 0);
+    CUstream stream = resolve_stream(handle);
+    const auto recording = last_recording(event);
+    const uint64_t capture = capture_of(stream);
+    if (capture == 0 || (flags & CU_EVENT_WAIT_EXTERNAL) == 0) {
+        if (recording == nullptr) {
+            return CUDA_SUCCESS;
+        }
+        if (recording->point.capture != 0) {
+            join(stream, recording->point);
+            return CUDA_SUCCESS;
+        }
+        if (capture != 0) {
+            invalidate(capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+        }
+    }
+    enqueue(stream, event_wait(event));
     return CUDA_SUCCESS;
 }
 
@@ -98,6 +125,44 @@ float elapsed_milliseconds(CUevent start, CUevent end)
 }
 
 } // namespace
+
+void require_event(CUevent event)
+{
+    last_recording(event);
+}
+
+Operation event_record(CUevent event)
+{
+    return {.run = {}, .type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .renew = [event]() -> Operation {
+                auto recording = std::make_shared<Recording>();
+                set_last_recording(event, recording);
+                return {.run = [recording] {
+                    recording->when = Clock::now();
+                    recording->done.store(true, std::memory_order_release);
+                }};
+            }};
+}
+
+Operation event_wait(CUevent event)
+{
+    return {
+        .run = {}, .type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .renew = [event]() -> Operation {
+            auto recording = last_recording(event);
+            if (recording == nullptr || recording->point.capture != 0) {
+                return {.run = [] {}};
+            }
+            return {
+                .run = [] {},
+                .ready = [recording] { return recording->done.load(std::memory_order_acquire); }};
+        }};
+}
+
+Operation host_function(CUhostFn function, void* argument)
+{
+    require(function != nullptr);
+    return {
+        .run = [=] { function(argument); }, .host_function = true, .type = CU_GRAPH_NODE_TYPE_HOST};
+}
 
 } // namespace softcuda
 
@@ -177,31 +242,15 @@ SOFTCUDA_EXPORT CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent star
     });
 }
 
-CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags)
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
-    return api(__func__, Needs::init, [&] {
-        require((flags & ~CU_EVENT_WAIT_EXTERNAL) == 0);
-        CUstream stream = resolve_stream(handle);
-        if (auto recording = last_recording(event)) {
-            const uint64_t capture = capture_of(stream);
-            // Streams that join a capture are not there.
-            require(recording->capture == 0 || capture == recording->capture,
-                    CUDA_ERROR_NOT_SUPPORTED);
-            require(recording->capture != 0 || capture == 0, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
-            enqueue(
-                stream,
-                {.run = [] {},
-                 .ready = [recording] { return recording->done.load(std::memory_order_acquire); }});
-        }
-    });
+    return api(__func__, Needs::init, [&] { return wait(stream, event, flags); });
 }
 
-CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* argument)
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* argument)
 {
-    return api(__func__, Needs::init, [&] {
-        require(function != nullptr);
-        enqueue(resolve_stream(handle), {.run = [=] { function(argument); }, .worker_only = true});
-    });
+    return api(__func__, Needs::init,
+               [&] { enqueue(resolve_stream(stream), host_function(function, argument)); });
 }
 
 CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback function, void* argument,
@@ -209,7 +258,9 @@ CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback function, void* a
 {
     return api(__func__, Needs::init, [&] {
         require(function != nullptr && flags == 0);
-        enqueue(resolve_stream(handle),
-                {.run = [=] { function(handle, CUDA_SUCCESS, argument); }, .worker_only = true});
+        CUstream stream = resolve_stream(handle);
+        require_not_captured(stream);
+        enqueue(stream,
+                {.run = [=] { function(handle, CUDA_SUCCESS, argument); }, .host_function = true});
     });
 }

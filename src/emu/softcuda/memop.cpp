@@ -5,7 +5,7 @@
 // does not order an HCA's writes a stream looks at the device's own view (rdma_writes.cpp).
 #include "emu/softcuda/context.hpp"
 #include "emu/softcuda/memory.hpp"
-#include "emu/softcuda/stream.hpp"
+#include "emu/softcuda/work.hpp"
 
 #include <atomic>
 #include <vector>
@@ -23,25 +23,24 @@ struct Word {
 };
 
 template <typename Value>
-Word<Value> word_at(CUdeviceptr address, CUstream stream)
+Word<Value> word_at(CUdeviceptr address, int ordinal)
 {
     require(address % sizeof(Value) == 0);
-    const Piece piece =
-        pieces(address, sizeof(Value), Space::device, stream->context->device).front();
+    const Piece piece = pieces(address, sizeof(Value), Space::device, ordinal).front();
     return {reinterpret_cast<std::atomic<Value>*>(piece.start),
             reinterpret_cast<std::atomic<Value>*>(piece.start + piece.view)};
 }
 
-void require_memops(CUstream stream)
+void require_memops(int ordinal)
 {
-    require(device(stream->context->device).memops(), CUDA_ERROR_NOT_SUPPORTED);
+    require(device(ordinal).memops(), CUDA_ERROR_NOT_SUPPORTED);
 }
 
 template <typename Value>
-Operation write_value(CUstream stream, CUdeviceptr address, Value value, unsigned flags)
+Operation write_value(int ordinal, CUdeviceptr address, Value value, unsigned flags)
 {
     require((flags & ~CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) == 0);
-    const auto word = word_at<Value>(address, stream);
+    const auto word = word_at<Value>(address, ordinal);
     return {.run = [word, value] {
         word.seen->store(value);
         if (word.memory != word.seen) {
@@ -65,22 +64,21 @@ bool satisfied(Value now, Value value, unsigned how)
     }
 }
 
-Operation flush_remote_writes(CUstream stream)
+Operation flush_remote_writes(int ordinal)
 {
-    const int ordinal = stream->context->device;
     require(device(ordinal).ordering() == Device::Ordering::by_flush, CUDA_ERROR_NOT_SUPPORTED);
     return {.run = [ordinal] { flush_rdma_writes(ordinal); }};
 }
 
 template <typename Value>
-Operation wait_value(CUstream stream, CUdeviceptr address, Value value, unsigned flags)
+Operation wait_value(int ordinal, CUdeviceptr address, Value value, unsigned flags)
 {
     constexpr unsigned kHow = CU_STREAM_WAIT_VALUE_NOR;
     require((flags & ~(kHow | CU_STREAM_WAIT_VALUE_FLUSH)) == 0);
-    const auto word = word_at<Value>(address, stream);
+    const auto word = word_at<Value>(address, ordinal);
     Operation operation{.run = [] {}};
     if ((flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0) {
-        operation = flush_remote_writes(stream);
+        operation = flush_remote_writes(ordinal);
     }
     operation.ready = [word, value, flags] {
         return satisfied(word.seen->load(), value, flags & kHow);
@@ -95,23 +93,24 @@ Operation barrier(unsigned flags)
     return {.run = [] {}}; // operations of a stream are ordered as it is
 }
 
-Operation from_batch(CUstream stream, const CUstreamBatchMemOpParams& of)
+Operation from_batch(int ordinal, const CUstreamBatchMemOpParams& of)
 {
     switch (of.operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-        return wait_value(stream, of.waitValue.address, of.waitValue.value, of.waitValue.flags);
+        return wait_value(ordinal, of.waitValue.address, of.waitValue.value, of.waitValue.flags);
     case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-        return wait_value(stream, of.waitValue.address, of.waitValue.value64, of.waitValue.flags);
+        return wait_value(ordinal, of.waitValue.address, of.waitValue.value64, of.waitValue.flags);
     case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-        return write_value(stream, of.writeValue.address, of.writeValue.value, of.writeValue.flags);
+        return write_value(ordinal, of.writeValue.address, of.writeValue.value,
+                           of.writeValue.flags);
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-        return write_value(stream, of.writeValue.address, of.writeValue.value64,
+        return write_value(ordinal, of.writeValue.address, of.writeValue.value64,
                            of.writeValue.flags);
     case CU_STREAM_MEM_OP_BARRIER:
         return barrier(of.memoryBarrier.flags);
     case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
         require(of.flushRemoteWrites.flags == 0);
-        return flush_remote_writes(stream);
+        return flush_remote_writes(ordinal);
     default:
         throw Error{CUDA_ERROR_INVALID_VALUE};
     }
@@ -121,11 +120,26 @@ template <typename Make>
 void enqueue_one(CUstream handle, Make&& make)
 {
     CUstream stream = resolve_stream(handle);
-    require_memops(stream);
-    enqueue(stream, make(stream));
+    require_memops(stream->context->device);
+    Operation operation = make(stream->context->device);
+    operation.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+    enqueue(stream, std::move(operation));
 }
 
 } // namespace
+
+Operations memory_operations(const CUstreamBatchMemOpParams* batch, unsigned count, unsigned flags,
+                             int ordinal)
+{
+    require(batch != nullptr && count > 0 && count <= kBatchLimit && flags == 0);
+    require_memops(ordinal);
+    Operations operations; // nothing of a bad batch is enqueued
+    for (unsigned i = 0; i < count; ++i) {
+        operations.push_back(from_batch(ordinal, batch[i]));
+    }
+    operations.front().type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+    return operations;
+}
 
 } // namespace softcuda
 
@@ -136,7 +150,7 @@ CUresult cuStreamWriteValue32(CUstream handle, CUdeviceptr address, cuuint32_t v
 {
     return api(__func__, Needs::init, [&] {
         enqueue_one(handle,
-                    [&](CUstream stream) { return write_value(stream, address, value, flags); });
+                    [&](int ordinal) { return write_value(ordinal, address, value, flags); });
     });
 }
 
@@ -145,7 +159,7 @@ CUresult cuStreamWriteValue64(CUstream handle, CUdeviceptr address, cuuint64_t v
 {
     return api(__func__, Needs::init, [&] {
         enqueue_one(handle,
-                    [&](CUstream stream) { return write_value(stream, address, value, flags); });
+                    [&](int ordinal) { return write_value(ordinal, address, value, flags); });
     });
 }
 
@@ -153,7 +167,7 @@ CUresult cuStreamWaitValue32(CUstream handle, CUdeviceptr address, cuuint32_t va
 {
     return api(__func__, Needs::init, [&] {
         enqueue_one(handle,
-                    [&](CUstream stream) { return wait_value(stream, address, value, flags); });
+                    [&](int ordinal) { return wait_value(ordinal, address, value, flags); });
     });
 }
 
@@ -161,7 +175,7 @@ CUresult cuStreamWaitValue64(CUstream handle, CUdeviceptr address, cuuint64_t va
 {
     return api(__func__, Needs::init, [&] {
         enqueue_one(handle,
-                    [&](CUstream stream) { return wait_value(stream, address, value, flags); });
+                    [&](int ordinal) { return wait_value(ordinal, address, value, flags); });
     });
 }
 
@@ -169,13 +183,7 @@ CUresult cuStreamBatchMemOp(CUstream handle, unsigned count, CUstreamBatchMemOpP
                             unsigned flags)
 {
     return api(__func__, Needs::init, [&] {
-        require(operations != nullptr && count > 0 && count <= kBatchLimit && flags == 0);
         CUstream stream = resolve_stream(handle);
-        require_memops(stream);
-        std::vector<Operation> batch; // nothing of a bad one is enqueued
-        for (unsigned i = 0; i < count; ++i) {
-            batch.push_back(from_batch(stream, operations[i]));
-        }
-        enqueue(stream, std::move(batch));
+        enqueue(stream, memory_operations(operations, count, flags, stream->context->device));
     });
 }

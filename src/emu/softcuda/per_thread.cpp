@@ -3,7 +3,7 @@
 // The entry points of programs whose default stream is each thread's own: stream 0 is
 // CU_STREAM_PER_THREAD there. cuda.h gives their names to such programs by macros; softcuda's calls
 // of the ordinary ones are what is counted.
-#include "emu/softcuda/api.hpp"
+#include "emu/softcuda/graph.hpp"
 
 namespace softcuda {
 
@@ -149,3 +149,58 @@ PER_THREAD(cuStreamWaitValue64_v2_ptsz,
 PER_THREAD(cuStreamBatchMemOp_v2_ptsz,
            (CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations, unsigned flags),
            cuStreamBatchMemOp(own(stream), count, operations, flags))
+
+// ---- captures and graphs; also what programs of older versions call
+
+#undef cuStreamGetCaptureInfo
+#undef cuStreamUpdateCaptureDependencies
+extern "C" {
+CUresult cuStreamBeginCaptureToGraph(CUstream, CUgraph, const CUgraphNode*, const EdgeData*, size_t,
+                                     CUstreamCaptureMode);
+CUresult cuStreamGetCaptureInfo(CUstream, CUstreamCaptureStatus*, cuuint64_t*);
+CUresult cuStreamGetCaptureInfo_v2(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*,
+                                   const CUgraphNode**, size_t*);
+CUresult cuStreamGetCaptureInfo_v3(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*,
+                                   const CUgraphNode**, const EdgeData**, size_t*);
+CUresult cuStreamUpdateCaptureDependencies(CUstream, CUgraphNode*, size_t, unsigned);
+CUresult cuStreamUpdateCaptureDependencies_v2(CUstream, CUgraphNode*, const EdgeData*, size_t,
+                                              unsigned);
+}
+
+PER_THREAD(cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode),
+           cuStreamBeginCapture(own(stream), mode))
+PER_THREAD(cuStreamBeginCaptureToGraph_ptsz,
+           (CUstream stream, CUgraph graph, const CUgraphNode* dependencies, const EdgeData* edges,
+            size_t count, CUstreamCaptureMode mode),
+           cuStreamBeginCaptureToGraph(own(stream), graph, dependencies, edges, count, mode))
+PER_THREAD(cuStreamEndCapture_ptsz, (CUstream stream, CUgraph* graph),
+           cuStreamEndCapture(own(stream), graph))
+PER_THREAD(cuStreamIsCapturing_ptsz, (CUstream stream, CUstreamCaptureStatus* status),
+           cuStreamIsCapturing(own(stream), status))
+PER_THREAD(cuStreamGetCaptureInfo_ptsz,
+           (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id),
+           cuStreamGetCaptureInfo(own(stream), status, id))
+PER_THREAD(cuStreamGetCaptureInfo_v2_ptsz,
+           (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+            const CUgraphNode** dependencies, size_t* count),
+           cuStreamGetCaptureInfo_v2(own(stream), status, id, graph, dependencies, count))
+PER_THREAD(cuStreamGetCaptureInfo_v3_ptsz,
+           (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+            const CUgraphNode** dependencies, const EdgeData** edges, size_t* count),
+           cuStreamGetCaptureInfo_v3(own(stream), status, id, graph, dependencies, edges, count))
+PER_THREAD(cuStreamUpdateCaptureDependencies_ptsz,
+           (CUstream stream, CUgraphNode* nodes, size_t count, unsigned flags),
+           cuStreamUpdateCaptureDependencies(own(stream), nodes, count, flags))
+PER_THREAD(cuStreamUpdateCaptureDependencies_v2_ptsz,
+           (CUstream stream, CUgraphNode* nodes, const EdgeData* edges, size_t count,
+            unsigned flags),
+           cuStreamUpdateCaptureDependencies_v2(own(stream), nodes, edges, count, flags))
+PER_THREAD(cuGraphUpload_ptsz, (CUgraphExec executable, CUstream stream),
+           cuGraphUpload(executable, own(stream)))
+PER_THREAD(cuGraphLaunch_ptsz, (CUgraphExec executable, CUstream stream),
+           cuGraphLaunch(executable, own(stream)))
+#if CUDA_VERSION >= 12000
+PER_THREAD(cuGraphInstantiateWithParams_ptsz,
+           (CUgraphExec * executable, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* parameters),
+           cuGraphInstantiateWithParams(executable, graph, parameters))
+#endif

@@ -28,10 +28,18 @@ constexpr Since kSince[] = {
     {"cuCtxSynchronize_v2", 13000},
     {"cuEventElapsedTime_v2", 12080},
     {"cuGetProcAddress_v2", 12000},
+    {"cuGraphAddDependencies_v2", 12030},
+    {"cuGraphAddNode_v2", 12030},
+    {"cuGraphExecUpdate_v2", 12000},
+    {"cuGraphGetEdges_v2", 12030},
+    {"cuGraphNodeGetDependencies_v2", 12030},
+    {"cuGraphNodeGetDependentNodes_v2", 12030},
+    {"cuGraphRemoveDependencies_v2", 12030},
     {"cuStreamBeginCapture_v2", 10010},
     {"cuStreamGetCaptureInfo_v2", 11030},
     {"cuStreamGetCaptureInfo_v3", 12030},
     {"cuStreamGetCtx_v2", 12050},
+    {"cuStreamUpdateCaptureDependencies_v2", 12030},
 };
 
 bool suits(const std::string& symbol, int version)
@@ -80,6 +88,10 @@ void* resolve(const char* name, void** function, int version, cuuint64_t flags)
     constexpr cuuint64_t kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     require(name != nullptr && function != nullptr && std::strncmp(name, "cu", 2) == 0);
     require((flags & ~(kPerThread | CU_GET_PROC_ADDRESS_LEGACY_STREAM)) == 0);
+    // Since CUDA 12 the name stands for what was another function.
+    if (version >= 12000 && std::strcmp(name, "cuGraphInstantiate") == 0) {
+        name = "cuGraphInstantiateWithFlags";
+    }
     return *function = find_entry_point(name, version, (flags & kPerThread) != 0);
 }
 

@@ -39,6 +39,7 @@ class Engine {
     void append(CUstream stream, Operation operation)
     {
         operation.sequence = ++sequence_;
+        host_functions_ = host_functions_ || operation.host_function;
         stream->queue.push_back(std::move(operation));
         ++stream->issued;
         if (stream->queue.size() == 1) {
@@ -46,30 +47,37 @@ class Engine {
         }
     }
 
-    void wake_worker()
+    /// Lets the threads of the driver look, of which each is started when it is needed.
+    void wake_threads()
     {
         if (!worker_started_) {
             worker_started_ = true;
-            sigset_t all, old;
-            sigfillset(&all); // the program's signals are not for this thread
-            pthread_sigmask(SIG_BLOCK, &all, &old);
-            std::thread([this] { work(); }).detach();
-            pthread_sigmask(SIG_SETMASK, &old, nullptr);
+            start("softcuda", Runner::worker);
+        }
+        if (host_functions_ && !caller_started_) {
+            caller_started_ = true;
+            start("softcuda-host", Runner::host_functions);
         }
         changed_.notify_all();
     }
 
+    /// Which operations a thread runs: host functions have one for them alone, and never run in
+    /// the program's.
+    enum class Runner { program, worker, host_functions };
+
     /// Runs one operation that may run now; false if there is none.
-    bool step(Lock& lock, bool worker)
+    bool step(Lock& lock, Runner runner)
     {
         for (CUstream stream : active_) {
-            if (!runnable(stream, worker)) {
+            if (!runnable(stream, runner)) {
                 continue;
             }
             stream->running = true;
             Operation& operation = stream->queue.front(); // stays put while others are appended
             lock.unlock();
             operation.run();
+            operation.run = nullptr; // what they hold may need the lock to go
+            operation.ready = nullptr;
             lock.lock();
             stream->queue.pop_front();
             stream->running = false;
@@ -86,8 +94,8 @@ class Engine {
     void wait(Lock& lock, const std::function<bool()>& condition)
     {
         while (!condition()) {
-            if (!step(lock, false) && !condition()) {
-                pause(lock);
+            if (!step(lock, Runner::program) && !condition()) {
+                pause(lock, Runner::program);
             }
         }
     }
@@ -98,6 +106,9 @@ class Engine {
     /// share a hardware queue for what is in front of them there.
     bool held_back(CUstream stream) const
     {
+        if (stream->context == nullptr) {
+            return false;
+        }
         uint64_t sequence = stream->queue.front().sequence;
         return std::any_of(active_.begin(), active_.end(), [&](CUstream other) {
             if (other == stream || other->context != stream->context ||
@@ -111,10 +122,15 @@ class Engine {
         });
     }
 
-    bool runnable(CUstream stream, bool worker)
+    static bool serves(Runner runner, const Operation& operation)
+    {
+        return operation.host_function == (runner == Runner::host_functions);
+    }
+
+    bool runnable(CUstream stream, Runner runner)
     {
         Operation& next = stream->queue.front();
-        if (stream->running || (next.worker_only && !worker) || held_back(stream) ||
+        if (stream->running || !serves(runner, next) || held_back(stream) ||
             (next.ready && !next.ready())) {
             return false;
         }
@@ -128,13 +144,13 @@ class Engine {
     }
 
     /// Sleeps until something may have become possible.
-    void pause(Lock& lock)
+    void pause(Lock& lock, Runner runner)
     {
         constexpr auto kPollInterval = std::chrono::microseconds(50);
         auto wake = Clock::time_point::max();
         for (CUstream stream : active_) {
             const Operation& next = stream->queue.front();
-            if (stream->running) {
+            if (stream->running || !serves(runner, next)) {
                 continue;
             }
             if (next.polled) {
@@ -150,13 +166,22 @@ class Engine {
         }
     }
 
-    void work()
+    void start(const char* name, Runner runner)
     {
-        pthread_setname_np(pthread_self(), "softcuda");
+        sigset_t all, old;
+        sigfillset(&all); // the program's signals are not for this thread
+        pthread_sigmask(SIG_BLOCK, &all, &old);
+        std::thread([=, this] { work(name, runner); }).detach();
+        pthread_sigmask(SIG_SETMASK, &old, nullptr);
+    }
+
+    void work(const char* name, Runner runner)
+    {
+        pthread_setname_np(pthread_self(), name);
         Lock lock(mutex);
         for (;;) {
-            if (!step(lock, true)) {
-                pause(lock);
+            if (!step(lock, runner)) {
+                pause(lock, runner);
             }
         }
     }
@@ -173,6 +198,8 @@ class Engine {
     std::vector<CUstream> active_; // streams with operations, oldest first
     uint64_t sequence_ = 0;
     bool worker_started_ = false;
+    bool caller_started_ = false;
+    bool host_functions_ = false; // there have been some
 };
 
 Engine& engine()
@@ -262,36 +289,59 @@ CUstream resolve_stream(CUstream handle)
 
 void enqueue(CUstream stream, Operation operation)
 {
-    std::vector<Operation> one;
+    Operations one;
     one.push_back(std::move(operation));
     enqueue(stream, std::move(one));
 }
 
-void enqueue(CUstream stream, std::vector<Operation> operations)
+void enqueue(CUstream stream, Operations operations)
 {
-    if (record(stream)) {
+    if (record(stream, operations)) {
         return;
+    }
+    for (Operation& operation : operations) {
+        if (operation.renew) {
+            operation = operation.renew();
+        }
     }
     Engine& e = engine();
     std::lock_guard guard(e.mutex);
     for (Operation& operation : operations) {
         e.append(stream, std::move(operation));
     }
-    e.wake_worker();
+    e.wake_threads();
 }
 
 void execute(CUstream stream, Operation operation)
 {
-    if (record(stream)) {
+    Operations one;
+    one.push_back(std::move(operation));
+    if (record(stream, one)) {
         return;
     }
     require_no_capture();
     Engine& e = engine();
     Lock lock(e.mutex);
-    e.append(stream, std::move(operation));
+    e.append(stream, std::move(one.front()));
     uint64_t target = stream->issued;
     e.wait(lock, [&] { return stream->completed >= target; });
     require_no_failure(stream->context);
+}
+
+std::unique_ptr<CUstream_st> create_inner_stream()
+{
+    return std::make_unique<CUstream_st>(
+        CUstream_st{nullptr, CU_STREAM_NON_BLOCKING, kLeastPriority, 0, false, 0});
+}
+
+void enqueue_inner(std::vector<std::pair<CUstream, Operation>> operations)
+{
+    Engine& e = engine();
+    std::lock_guard guard(e.mutex);
+    for (auto& [stream, operation] : operations) {
+        e.append(stream, std::move(operation));
+    }
+    e.wake_threads();
 }
 
 bool stream_idle(CUstream stream)
@@ -301,7 +351,7 @@ bool stream_idle(CUstream stream)
     if (stream->completed == stream->issued) {
         return true;
     }
-    e.step(lock, false);
+    e.step(lock, Engine::Runner::program);
     return false;
 }
 
@@ -309,7 +359,7 @@ void help()
 {
     Engine& e = engine();
     Lock lock(e.mutex);
-    e.step(lock, false);
+    e.step(lock, Engine::Runner::program);
 }
 
 void wait_for_stream(CUstream stream)

@@ -2,7 +2,8 @@
 //
 // Streams: queues of operations that run later, each stream's in order. Operations are run by a
 // worker thread of the process, or by a thread that asks about or waits for them, whichever comes
-// first, so a busy machine does not add the worker's wake-up to each copy.
+// first, so a busy machine does not add the worker's wake-up to each copy. The program's functions
+// have a thread for them alone: one that blocks stops no stream but its own.
 #pragma once
 
 #include "emu/softcuda/api.hpp"
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace softcuda {
@@ -19,16 +21,21 @@ using Clock = std::chrono::steady_clock;
 inline constexpr int kLeastPriority = 0;
 inline constexpr int kGreatestPriority = -5;
 
+/// What a stream is given or, in a graph, a node does; there it runs once for each launch.
 struct Operation {
     std::function<void()> run;
     std::function<bool()> ready{}; // may run from when this holds; empty: at once
     bool delayed = false;          // subject to SOFTCUDA_COPY_LATENCY_US
-    bool worker_only = false;      // calls into the program: never from a thread of its own
+    bool host_function = false;    // calls into the program: never from a thread of its own
     bool polled = false;           // `ready` depends on memory, nobody announces the change
+
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY; // of the node that a capture makes of it
+    std::function<Operation()> renew{}; // makes the one to run, where each run has its own
 
     uint64_t sequence = 0; // order of issue in the process
     Clock::time_point due{};
 };
+using Operations = std::vector<Operation>;
 
 } // namespace softcuda
 
@@ -43,7 +50,7 @@ struct CUstream_st {
     std::deque<softcuda::Operation> queue{}; // the front one may be running
     bool running = false;
     uint64_t issued = 0;
-    uint64_t completed = 0;
+    uint64_t completed = 0; // conditions of operations are asked under the lock, too
 };
 
 namespace softcuda {
@@ -60,10 +67,16 @@ CUstream resolve_stream(CUstream handle);
 
 /// Adds an operation to a stream, or several, which a capture takes as one.
 void enqueue(CUstream stream, Operation operation);
-void enqueue(CUstream stream, std::vector<Operation> operations);
+void enqueue(CUstream stream, Operations operations);
 
 /// Adds an operation and returns when it has run.
 void execute(CUstream stream, Operation operation);
+
+/// A stream of the driver's own: it belongs to no context, and no other stream holds it back.
+std::unique_ptr<CUstream_st> create_inner_stream();
+
+/// Adds an operation to each of the streams named, which are the driver's own.
+void enqueue_inner(std::vector<std::pair<CUstream, Operation>> operations);
 
 /// Runs what may run now in the calling thread; true if everything issued to the stream is done.
 bool stream_idle(CUstream stream);
