@@ -165,10 +165,10 @@ TEST_F(Softcudart, WhatIsNotThereIsNamedOnce)
 {
     cudaGraph_t graph = nullptr;
     testing::internal::CaptureStderr();
-    EXPECT_EQ(cudaGraphCreate(&graph, 0), cudaErrorNotSupported);
-    EXPECT_EQ(cudaGraphCreate(&graph, 0), cudaErrorNotSupported);
+    EXPECT_EQ(cudaGraphDebugDotPrint(graph, "", 0), cudaErrorNotSupported);
+    EXPECT_EQ(cudaGraphDebugDotPrint(graph, "", 0), cudaErrorNotSupported);
     EXPECT_EQ(testing::internal::GetCapturedStderr(),
-              "softcudart: cudaGraphCreate is not supported by the emulated GPUs\n");
+              "softcudart: cudaGraphDebugDotPrint is not supported by the emulated GPUs\n");
     EXPECT_EQ(cudaGetLastError(), cudaErrorNotSupported);
 }
 
@@ -374,4 +374,54 @@ int main(int argc, char** argv)
     }
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();
+}
+
+// ---- graphs
+
+TEST_F(Softcudart, CapturesAndGraphsAreTheDrivers)
+{
+    unsigned char* memory = allocate(256);
+    cudaStream_t stream = nullptr;
+    cudaStreamCaptureStatus status{};
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    ASSERT_CUDA(cudaMemset(memory, 0, 256));
+    ASSERT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    ASSERT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    EXPECT_CUDA(cudaStreamIsCapturing(stream, &status));
+    EXPECT_EQ(status, cudaStreamCaptureStatusActive);
+    EXPECT_CUDA(cudaMemsetAsync(memory, 3, 16, stream));
+    EXPECT_CUDA(cudaMemcpyAsync(memory + 64, memory, 16, cudaMemcpyDeviceToDevice, stream));
+    ASSERT_CUDA(cudaStreamEndCapture(stream, &graph));
+    size_t count = 0;
+    EXPECT_CUDA(cudaGraphGetNodes(graph, nullptr, &count));
+    ASSERT_EQ(count, 2u);
+    cudaGraphNode_t nodes[2], copied = nullptr;
+    EXPECT_CUDA(cudaGraphGetNodes(graph, nodes, &count));
+    EXPECT_CUDA(cudaGraphAddMemcpyNode1D(&copied, graph, nodes + 1, 1, memory + 128, memory + 64,
+                                         16, cudaMemcpyDeviceToDevice));
+    ASSERT_CUDA(cudaGraphInstantiateWithFlags(&executable, graph, 0));
+    EXPECT_EQ(contents(memory, 16), Bytes(16, 0));
+    EXPECT_CUDA(cudaGraphLaunch(executable, stream));
+    EXPECT_CUDA(cudaStreamSynchronize(stream));
+    EXPECT_EQ(contents(memory + 128, 16), Bytes(16, 3));
+    EXPECT_CUDA(cudaGraphExecDestroy(executable));
+    EXPECT_CUDA(cudaGraphDestroy(graph));
+}
+
+// In the global mode other calls spoil a capture, which a thread can exempt itself from.
+TEST_F(Softcudart, TheCaptureModeIsTheDrivers)
+{
+    cudaStream_t stream = nullptr;
+    cudaGraph_t graph = nullptr;
+    void* memory = nullptr;
+    ASSERT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    ASSERT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    auto mode = cudaStreamCaptureModeRelaxed;
+    EXPECT_CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
+    EXPECT_EQ(mode, cudaStreamCaptureModeGlobal);
+    EXPECT_CUDA(cudaMalloc(&memory, 64));
+    EXPECT_CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
+    EXPECT_EQ(cudaMalloc(&memory, 64), cudaErrorStreamCaptureUnsupported);
+    EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
 }
