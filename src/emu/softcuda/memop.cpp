@@ -8,6 +8,7 @@
 #include "emu/softcuda/work.hpp"
 
 #include <atomic>
+#include <cstring>
 #include <vector>
 
 namespace softcuda {
@@ -95,7 +96,9 @@ Operation barrier(unsigned flags)
 
 Operation from_batch(int ordinal, const CUstreamBatchMemOpParams& of)
 {
-    switch (of.operation) {
+    int operation; // the program's may be none of the type's values
+    std::memcpy(&operation, &of.operation, sizeof(operation));
+    switch (operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32:
         return wait_value(ordinal, of.waitValue.address, of.waitValue.value, of.waitValue.flags);
     case CU_STREAM_MEM_OP_WAIT_VALUE_64:
