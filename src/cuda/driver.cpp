@@ -63,7 +63,12 @@ std::string fill(Driver& table, void* library)
                                                                           "old";
     GDR_CUDA_FUNCTIONS(GDR_CUDA_LOOK_UP)
 #undef GDR_CUDA_LOOK_UP
+#define GDR_CUDA_LOOK_UP_OPTIONAL(function)                                                        \
+    look_up(library, GDR_CUDA_NAME(function), table.function);
+    GDR_CUDA_OPTIONAL_FUNCTIONS(GDR_CUDA_LOOK_UP_OPTIONAL)
+#undef GDR_CUDA_LOOK_UP_OPTIONAL
 #undef GDR_CUDA_NAME
+    look_up(library, "cuStreamGetId", table.cuStreamGetId);
     look_up(library, "cuMemGetHandleForAddressRange", table.cuMemGetHandleForAddressRange);
     look_up(library, "cuFlushGPUDirectRDMAWrites", table.cuFlushGPUDirectRDMAWrites);
     look_up(library, "cuCtxGetId", table.cuCtxGetId);

@@ -33,6 +33,8 @@
     FUNCTION(cuGetErrorString)                                                                     \
     FUNCTION(cuInit)                                                                               \
     FUNCTION(cuPointerGetAttributes)                                                               \
+    FUNCTION(cuStreamGetCtx)                                                                       \
+    FUNCTION(cuStreamIsCapturing)                                                                  \
     FUNCTION(cuThreadExchangeStreamCaptureMode)
 
 // These, or some of them, a capture under way in any thread may prohibit: they run in the scope of
@@ -55,6 +57,7 @@
     FUNCTION(cuMemExportToShareableHandle)                                                         \
     FUNCTION(cuMemFree)                                                                            \
     FUNCTION(cuMemGetAllocationPropertiesFromHandle)                                               \
+    FUNCTION(cuMemHostGetDevicePointer)                                                            \
     FUNCTION(cuMemHostRegister)                                                                    \
     FUNCTION(cuMemHostUnregister)                                                                  \
     FUNCTION(cuMemImportFromShareableHandle)                                                       \
@@ -75,6 +78,11 @@
     FUNCTION(cuStreamDestroy)                                                                      \
     FUNCTION(cuStreamSynchronize)
 
+// Stream memory operations on words of 64 bits, which a driver of before CUDA 11.7 has not.
+#define GDR_CUDA_OPTIONAL_FUNCTIONS(FUNCTION)                                                      \
+    FUNCTION(cuStreamWaitValue64)                                                                  \
+    FUNCTION(cuStreamWriteValue64)
+
 #define GDR_CUDA_FUNCTIONS(FUNCTION)                                                               \
     GDR_CUDA_HARMLESS_FUNCTIONS(FUNCTION)                                                          \
     GDR_CUDA_RELAXED_FUNCTIONS(FUNCTION)
@@ -84,12 +92,14 @@ namespace gdr::cuda {
 struct Driver {
 #define GDR_CUDA_MEMBER(function) decltype(&::function) function;
     GDR_CUDA_FUNCTIONS(GDR_CUDA_MEMBER)
-#undef GDR_CUDA_MEMBER
 
     // Functions that a driver may lack; nullptr then.
+    GDR_CUDA_OPTIONAL_FUNCTIONS(GDR_CUDA_MEMBER)
+#undef GDR_CUDA_MEMBER
     decltype(&::cuMemGetHandleForAddressRange) cuMemGetHandleForAddressRange; // CUDA 11.7; relaxed
     decltype(&::cuFlushGPUDirectRDMAWrites) cuFlushGPUDirectRDMAWrites;       // CUDA 11.3; relaxed
     CUresult (*cuCtxGetId)(CUcontext context, unsigned long long* id);        // CUDA 12.0
+    CUresult (*cuStreamGetId)(CUstream stream, unsigned long long* id);       // CUDA 12.0
 };
 
 // The driver, loaded and initialised (cuInit) by the first call, with at least one device; stays

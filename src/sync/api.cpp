@@ -1,0 +1,435 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The functions of ugdr.h: exceptions end here, as a status and a line of UCX's log.
+#include "sync/log.hpp"
+#include "sync/process.hpp"
+#include "sync/refusal.hpp"
+
+#include <cstdio>
+#include <system_error>
+
+#define UGDR_EXPORT extern "C" __attribute__((visibility("default")))
+
+using namespace gdr;
+using namespace gdr::sync;
+
+namespace {
+
+ucs_status_t status_of(CUresult result)
+{
+    switch (result) {
+    case CUDA_ERROR_INVALID_HANDLE:
+    case CUDA_ERROR_INVALID_CONTEXT:
+        return UCS_ERR_INVALID_PARAM;
+    case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+    case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+    case CUDA_ERROR_NOT_SUPPORTED:
+        return UCS_ERR_UNSUPPORTED;
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        return UCS_ERR_NO_MEMORY;
+    default:
+        return UCS_ERR_IO_ERROR;
+    }
+}
+
+template <typename Body>
+ucs_status_t guarded(const Ucx& ucx, Body&& body)
+{
+    if (in_forked_child())
+        return UCS_ERR_UNSUPPORTED;
+    const auto refuse = [&](ucs_status_t status, const char* cause) {
+        log_once(ucx, status == UCS_ERR_BUSY ? UCS_LOG_LEVEL_DIAG : UCS_LOG_LEVEL_ERROR, cause);
+        return status;
+    };
+    try {
+        body();
+        return UCS_OK;
+    } catch (const Refusal& refusal) {
+        return refuse(refusal.status(), refusal.what());
+    } catch (const cuda::Error& error) {
+        return refuse(status_of(error.result()), error.what());
+    } catch (const std::bad_alloc&) {
+        return refuse(UCS_ERR_NO_MEMORY, "out of memory");
+    } catch (const std::system_error& error) {
+        return refuse(UCS_ERR_NO_RESOURCE, error.what());
+    }
+}
+
+Operation* operation_of(ugdr_request_h request)
+{
+    return reinterpret_cast<Operation*>(request);
+}
+
+// ---- parameters of operations
+
+constexpr uint32_t kKnownAttributes =
+    UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_DATATYPE |
+    UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_REPLY_BUFFER | UCP_OP_ATTR_FIELD_MEMORY_TYPE |
+    UCP_OP_ATTR_FIELD_RECV_INFO | UCP_OP_ATTR_FIELD_MEMH | UCP_OP_ATTR_FLAG_NO_IMM_CMPL |
+    UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FLAG_MULTI_SEND;
+
+void require_known(const ucp_request_param_t& param)
+{
+    if ((param.op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST) != 0)
+        throw Refusal(UCS_ERR_INVALID_PARAM,
+                      "UCP_OP_ATTR_FIELD_REQUEST: the operation's request is the library's own");
+    if ((param.op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) != 0)
+        throw Refusal(UCS_ERR_INVALID_PARAM,
+                      "UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL: operations are complete later");
+    if ((param.op_attr_mask & ~kKnownAttributes) != 0) {
+        char mask[16];
+        std::snprintf(mask, sizeof(mask), "0x%x", param.op_attr_mask & ~kKnownAttributes);
+        throw Refusal(UCS_ERR_UNSUPPORTED,
+                      std::string("unknown bits in op_attr_mask of ucp_request_param_t: ") + mask);
+    }
+}
+
+void take_parameters(Operation& operation, const ucp_request_param_t& from)
+{
+    const auto has = [&](uint32_t field) { return (from.op_attr_mask & field) != 0; };
+    operation.param = from; // all that is known is in the structure since UCX 1.13
+    if (has(UCP_OP_ATTR_FIELD_CALLBACK))
+        operation.user_callback = from.cb;
+    operation.user_data = has(UCP_OP_ATTR_FIELD_USER_DATA) ? from.user_data : nullptr;
+    if (operation.kind == OperationKind::tag_recv && has(UCP_OP_ATTR_FIELD_RECV_INFO))
+        operation.user_tag_info = from.recv_info.tag_info;
+}
+
+// describe(operation): sets what it is to do.
+template <typename Describe>
+ucs_status_t submit(ugdr_context_h context, OperationKind kind, const ugdr_op_param_t* param,
+                    ugdr_request_h* request_p, Describe&& describe)
+{
+    return guarded(context->ucx(), [&] {
+        const auto has = [&](uint64_t field) {
+            return param != nullptr && (param->field_mask & field) != 0;
+        };
+        if (kind != OperationKind::call && context->engine().settings().worker == nullptr)
+            throw Refusal(UCS_ERR_INVALID_PARAM,
+                          "the context has neither a worker nor a UCP context: ugdr_call() alone "
+                          "is possible");
+        const ugdr_condition_h condition =
+            has(UGDR_OP_PARAM_FIELD_CONDITION) ? param->condition : nullptr;
+        const uint64_t flags = has(UGDR_OP_PARAM_FIELD_FLAGS) ? param->flags : 0;
+        if ((flags & ~uint64_t{UGDR_OP_FLAG_STREAM_WAIT}) != 0)
+            throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in flags of ugdr_op_param_t");
+        if (flags != 0 && condition == nullptr)
+            throw Refusal(UCS_ERR_INVALID_PARAM,
+                          "UGDR_OP_FLAG_STREAM_WAIT without a condition: which stream?");
+        if (has(UGDR_OP_PARAM_FIELD_UCP))
+            require_known(*param->ucp);
+        Operation* operation = Operation::take(kind);
+        if (has(UGDR_OP_PARAM_FIELD_UCP))
+            take_parameters(*operation, *param->ucp);
+        describe(*operation);
+        try {
+            context->submit(*operation, condition, flags != 0);
+        } catch (...) {
+            operation->let_go();
+            operation->let_go();
+            throw;
+        }
+        if (request_p != nullptr)
+            *request_p = reinterpret_cast<ugdr_request_h>(operation);
+        else
+            operation->let_go();
+    });
+}
+
+} // namespace
+
+// ---- contexts
+
+UGDR_EXPORT ucs_status_t ugdr_context_create_version(unsigned api_major, unsigned api_minor,
+                                                     ugdr_ucx_function_t function,
+                                                     const ugdr_context_params_t* params,
+                                                     ugdr_context_h* context_p)
+{
+    if (params == nullptr || context_p == nullptr)
+        return UCS_ERR_INVALID_PARAM;
+    Ucx ucx{};
+    const std::string missing = find_ucx(reinterpret_cast<const void*>(function), ucx);
+    if (!missing.empty()) { // and so nothing to log with
+        std::fprintf(stderr, "ugdr: %s\n", missing.c_str());
+        return UCS_ERR_UNSUPPORTED;
+    }
+    return guarded(ucx, [&] {
+        if (api_major != UGDR_API_MAJOR || api_minor > UGDR_API_MINOR)
+            throw Refusal(UCS_ERR_UNSUPPORTED,
+                          "the program was compiled for version " + std::to_string(api_major) +
+                              "." + std::to_string(api_minor) + " of libucx-gdr, this is " +
+                              std::to_string(UGDR_API_MAJOR) + "." +
+                              std::to_string(UGDR_API_MINOR));
+        auto context = std::make_unique<ugdr_context>(ucx, *params);
+        enter(*context);
+        *context_p = context.release();
+    });
+}
+
+UGDR_EXPORT ucs_status_t ugdr_context_destroy(ugdr_context_h context, unsigned flags)
+{
+    bool gone = true;
+    const ucs_status_t status = guarded(context->ucx(), [&] {
+        if ((flags & ~unsigned{UGDR_DESTROY_FORCE}) != 0)
+            throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in flags of ugdr_context_destroy");
+        const bool force = (flags & UGDR_DESTROY_FORCE) != 0;
+        if (!force && context->engine().unfinished() > 0)
+            throw Refusal(UCS_ERR_BUSY, "ugdr_context_destroy: operations are not complete, or "
+                                        "streams wait (UGDR_DESTROY_FORCE ends them)");
+        leave(*context);
+        while (!context->stop(std::chrono::seconds(1))) {
+        }
+        gone = !context->abandon();
+        context->close_worker();
+    });
+    if (status == UCS_OK && gone)
+        delete context;
+    return status;
+}
+
+UGDR_EXPORT ucs_status_t ugdr_context_query(ugdr_context_h context, ugdr_context_attr_t* attr)
+{
+    return guarded(context->ucx(), [&] {
+        Engine& engine = context->engine();
+        if ((attr->field_mask & UGDR_CONTEXT_ATTR_FIELD_TRIGGER) != 0) {
+            const cuda::Driver* driver = cuda::driver();
+            CUdevice device = -1;
+            if (driver == nullptr || driver->cuCtxGetDevice(&device) != CUDA_SUCCESS)
+                attr->trigger = UGDR_TRIGGER_NONE;
+            else
+                attr->trigger = abilities_of(*driver, device).memops ? UGDR_TRIGGER_MEMOPS
+                                                                     : UGDR_TRIGGER_HOST_FUNCTIONS;
+        }
+        if ((attr->field_mask & UGDR_CONTEXT_ATTR_FIELD_COUNTERS) != 0) {
+            attr->counters = engine.counters();
+            attr->counters.crowded_waits = context->crowded_waits();
+        }
+        if ((attr->field_mask & UGDR_CONTEXT_ATTR_FIELD_STATUS) != 0)
+            attr->status = engine.status();
+        if ((attr->field_mask & UGDR_CONTEXT_ATTR_FIELD_WORKER) != 0)
+            attr->worker = engine.settings().own ? engine.settings().worker : nullptr;
+    });
+}
+
+UGDR_EXPORT unsigned ugdr_progress(ugdr_context_h context)
+{
+    Engine& engine = context->engine();
+    return engine.settings().by_caller && !in_forked_child() ? engine.progress() : 0;
+}
+
+UGDR_EXPORT ucs_status_t ugdr_worker_address(ugdr_context_h context,
+                                             const ucp_address_t** address_p, size_t* length_p)
+{
+    return guarded(context->ucx(), [&] {
+        if (context->address() == nullptr)
+            throw Refusal(UCS_ERR_INVALID_PARAM,
+                          "ugdr_worker_address: the library has no worker of its own");
+        *address_p = context->address();
+        *length_p = context->address_length();
+    });
+}
+
+// ---- conditions
+
+UGDR_EXPORT ucs_status_t ugdr_condition_create(ugdr_context_h context,
+                                               const ugdr_condition_params_t* params,
+                                               ugdr_condition_h* condition_p)
+{
+    return guarded(context->ucx(), [&] {
+        constexpr uint64_t kBoth =
+            UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_STREAM;
+        if (params->field_mask != kBoth || params->category != UGDR_CONDITION_STREAM)
+            throw Refusal(UCS_ERR_INVALID_PARAM,
+                          "ugdr_condition_create: category UGDR_CONDITION_STREAM and a stream are "
+                          "needed, and nothing else is known");
+        auto condition = std::make_unique<ugdr_condition>();
+        condition->context = context;
+        context->record(*condition, params->stream);
+        *condition_p = condition.release();
+    });
+}
+
+UGDR_EXPORT ucs_status_t ugdr_condition_record(ugdr_condition_h condition, ugdr_cu_stream_t stream)
+{
+    return guarded(condition->context->ucx(),
+                   [&] { condition->context->record(*condition, stream); });
+}
+
+UGDR_EXPORT ucs_status_t ugdr_condition_destroy(ugdr_condition_h condition)
+{
+    if (in_forked_child())
+        return UCS_ERR_UNSUPPORTED;
+    condition->stream->let_go();
+    delete condition;
+    return UCS_OK;
+}
+
+UGDR_EXPORT ucs_status_t ugdr_stream_release(ugdr_context_h context, ugdr_cu_stream_t stream)
+{
+    return guarded(context->ucx(), [&] { context->release_stream(stream); });
+}
+
+// ---- operations
+
+UGDR_EXPORT ucs_status_t ugdr_tag_send(ugdr_context_h context, ucp_ep_h ep, const void* buffer,
+                                       size_t count, ucp_tag_t tag, const ugdr_op_param_t* param,
+                                       ugdr_request_h* request_p)
+{
+    return submit(context, OperationKind::tag_send, param, request_p, [&](Operation& operation) {
+        operation.ep = ep;
+        operation.buffer = const_cast<void*>(buffer);
+        operation.count = count;
+        operation.tag = tag;
+    });
+}
+
+UGDR_EXPORT ucs_status_t ugdr_tag_recv(ugdr_context_h context, void* buffer, size_t count,
+                                       ucp_tag_t tag, ucp_tag_t tag_mask,
+                                       const ugdr_op_param_t* param, ugdr_request_h* request_p)
+{
+    return submit(context, OperationKind::tag_recv, param, request_p, [&](Operation& operation) {
+        operation.buffer = buffer;
+        operation.count = count;
+        operation.tag = tag;
+        operation.tag_mask = tag_mask;
+    });
+}
+
+UGDR_EXPORT ucs_status_t ugdr_am_send(ugdr_context_h context, ucp_ep_h ep, unsigned id,
+                                      const void* header, size_t header_length, const void* buffer,
+                                      size_t count, const ugdr_op_param_t* param,
+                                      ugdr_request_h* request_p)
+{
+    return submit(context, OperationKind::am_send, param, request_p, [&](Operation& operation) {
+        operation.ep = ep;
+        operation.am_id = id;
+        operation.header = header;
+        operation.header_length = header_length;
+        operation.buffer = const_cast<void*>(buffer);
+        operation.count = count;
+    });
+}
+
+static ucs_status_t submit_remote(ugdr_context_h context, OperationKind kind, ucp_ep_h ep,
+                                  const void* buffer, size_t count, uint64_t remote_addr,
+                                  ucp_rkey_h rkey, ucp_atomic_op_t opcode,
+                                  const ugdr_op_param_t* param, ugdr_request_h* request_p)
+{
+    return submit(context, kind, param, request_p, [&](Operation& operation) {
+        operation.ep = ep;
+        operation.buffer = const_cast<void*>(buffer);
+        operation.count = count;
+        operation.tag = remote_addr;
+        operation.rkey = rkey;
+        operation.opcode = opcode;
+    });
+}
+
+UGDR_EXPORT ucs_status_t ugdr_put(ugdr_context_h context, ucp_ep_h ep, const void* buffer,
+                                  size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
+                                  const ugdr_op_param_t* param, ugdr_request_h* request_p)
+{
+    return submit_remote(context, OperationKind::put, ep, buffer, count, remote_addr, rkey, {},
+                         param, request_p);
+}
+
+UGDR_EXPORT ucs_status_t ugdr_get(ugdr_context_h context, ucp_ep_h ep, void* buffer, size_t count,
+                                  uint64_t remote_addr, ucp_rkey_h rkey,
+                                  const ugdr_op_param_t* param, ugdr_request_h* request_p)
+{
+    return submit_remote(context, OperationKind::get, ep, buffer, count, remote_addr, rkey, {},
+                         param, request_p);
+}
+
+UGDR_EXPORT ucs_status_t ugdr_atomic(ugdr_context_h context, ucp_ep_h ep, ucp_atomic_op_t opcode,
+                                     const void* buffer, size_t count, uint64_t remote_addr,
+                                     ucp_rkey_h rkey, const ugdr_op_param_t* param,
+                                     ugdr_request_h* request_p)
+{
+    return submit_remote(context, OperationKind::atomic, ep, buffer, count, remote_addr, rkey,
+                         opcode, param, request_p);
+}
+
+UGDR_EXPORT ucs_status_t ugdr_ep_flush(ugdr_context_h context, ucp_ep_h ep,
+                                       const ugdr_op_param_t* param, ugdr_request_h* request_p)
+{
+    return submit(context, OperationKind::ep_flush, param, request_p,
+                  [&](Operation& operation) { operation.ep = ep; });
+}
+
+UGDR_EXPORT ucs_status_t ugdr_worker_flush(ugdr_context_h context, const ugdr_op_param_t* param,
+                                           ugdr_request_h* request_p)
+{
+    return submit(context, OperationKind::worker_flush, param, request_p, [](Operation&) {});
+}
+
+UGDR_EXPORT ucs_status_t ugdr_call(ugdr_context_h context, ugdr_call_cb_t start,
+                                   ugdr_call_cb_t test, void* arg, const ugdr_op_param_t* param,
+                                   ugdr_request_h* request_p)
+{
+    if (start == nullptr)
+        return UCS_ERR_INVALID_PARAM;
+    return submit(context, OperationKind::call, param, request_p, [&](Operation& operation) {
+        operation.start = start;
+        operation.test = test;
+        operation.argument = arg;
+    });
+}
+
+// ---- completion
+
+UGDR_EXPORT ucs_status_t ugdr_request_test(ugdr_request_h request)
+{
+    return static_cast<ucs_status_t>(operation_of(request)->status.load(std::memory_order_acquire));
+}
+
+UGDR_EXPORT ucs_status_t ugdr_request_wait(ugdr_request_h request)
+{
+    Operation& operation = *operation_of(request);
+    if (operation.complete())
+        return ugdr_request_test(request);
+    if (in_forked_child())
+        return UCS_ERR_UNSUPPORTED;
+    Engine& engine = *operation.engine;
+    while (!operation.complete()) {
+        if (engine.settings().by_caller)
+            engine.progress();
+        else
+            operation.status.wait(UCS_INPROGRESS, std::memory_order_acquire);
+    }
+    return ugdr_request_test(request);
+}
+
+UGDR_EXPORT ucs_status_t ugdr_request_cancel(ugdr_request_h request)
+{
+    Operation& operation = *operation_of(request);
+    if (operation.complete())
+        return UCS_OK;
+    if (in_forked_child())
+        return UCS_ERR_UNSUPPORTED;
+    Phase phase = Phase::waiting;
+    if (!operation.phase.compare_exchange_strong(phase, Phase::cancelled) &&
+        phase != Phase::cancelled && operation.kind != OperationKind::tag_recv)
+        return operation.complete() ? UCS_OK : UCS_ERR_BUSY;
+    if (!operation.cancelling.exchange(true)) {
+        operation.hold();
+        operation.engine->submit(&operation.cancel_command);
+    }
+    return UCS_OK;
+}
+
+UGDR_EXPORT void ugdr_request_free(ugdr_request_h request)
+{
+    operation_of(request)->let_go();
+}
+
+UGDR_EXPORT ucs_status_t ugdr_stream_wait(ugdr_context_h context, ugdr_cu_stream_t stream,
+                                          const ugdr_request_h* requests, size_t count)
+{
+    return guarded(context->ucx(), [&] { context->wait(stream, requests, count); });
+}
+
+UGDR_EXPORT ucs_status_t ugdr_stream_wait_all(ugdr_context_h context, ugdr_cu_stream_t stream)
+{
+    return guarded(context->ucx(), [&] { context->wait_for_all(stream); });
+}

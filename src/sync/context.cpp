@@ -1,0 +1,253 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Choosing the worker and who makes progress; handing operations and waits to the engine.
+#include "sync/context.hpp"
+
+#include "sync/log.hpp"
+#include "sync/pool.hpp"
+#include "sync/refusal.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace gdr::sync {
+namespace {
+
+const cuda::Driver& require_driver()
+{
+    const cuda::Driver* driver = cuda::driver();
+    if (driver == nullptr)
+        throw Refusal(UCS_ERR_UNSUPPORTED, "no CUDA: " + cuda::unavailable_reason());
+    return *driver;
+}
+
+// The driver reads the variable when it starts.
+unsigned hardware_queues()
+{
+    constexpr int kDefault = 8, kMost = 32;
+    const char* text = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    return static_cast<unsigned>(
+        std::clamp(text != nullptr ? std::atoi(text) : kDefault, 1, kMost));
+}
+
+Operation* operation_of(ugdr_request_h request)
+{
+    return reinterpret_cast<Operation*>(request);
+}
+
+} // namespace
+
+Context::Context(const Ucx& ucx, const ugdr_context_params_t& params)
+    : ucx_(ucx), connections_(hardware_queues())
+{
+    engine_ = std::make_unique<Engine>(ucx_, choose(params));
+    if (!engine_->settings().by_caller) {
+        const bool idle = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_IDLE) != 0;
+        const bool cores = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_CPU_SET) != 0;
+        proxy_ = std::make_unique<Proxy>(*engine_, idle ? params.idle : UGDR_IDLE_ADAPTIVE,
+                                         cores ? params.cpu_set : nullptr);
+    }
+}
+
+Engine::Settings Context::choose(const ugdr_context_params_t& params)
+{
+    const auto has = [&](uint64_t field) { return (params.field_mask & field) != 0; };
+    Engine::Settings settings;
+    settings.by_caller =
+        has(UGDR_CONTEXT_PARAM_FIELD_PROGRESS) && params.progress == UGDR_PROGRESS_CALLER;
+    if (has(UGDR_CONTEXT_PARAM_FIELD_ERROR_CB)) {
+        settings.error = params.error_cb;
+        settings.error_arg = params.error_arg;
+    }
+    const bool lock = has(UGDR_CONTEXT_PARAM_FIELD_LOCK);
+    if (lock && (params.lock == nullptr || params.unlock == nullptr))
+        throw Refusal(UCS_ERR_INVALID_PARAM, "lock and unlock are needed, both");
+    if (has(UGDR_CONTEXT_PARAM_FIELD_WORKER)) {
+        require_thread_mode(params.worker, settings.by_caller, lock);
+        settings.worker = params.worker;
+        if (lock) {
+            settings.lock = params.lock;
+            settings.unlock = params.unlock;
+            settings.lock_arg = params.lock_arg;
+        }
+    } else if (has(UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT)) {
+        settings.worker = create_worker(params.ucp_context, settings.by_caller);
+        settings.own = true;
+    }
+    return settings;
+}
+
+void Context::require_thread_mode(ucp_worker_h worker, bool by_caller, bool lock)
+{
+    ucp_worker_attr_t attr{};
+    attr.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE;
+    if (worker == nullptr || ucx_.ucp_worker_query(worker, &attr) != UCS_OK)
+        throw Refusal(UCS_ERR_INVALID_PARAM, "UCP does not know the worker");
+    if (by_caller || attr.thread_mode == UCS_THREAD_MODE_MULTI ||
+        (attr.thread_mode == UCS_THREAD_MODE_SERIALIZED && lock))
+        return;
+    throw Refusal(
+        UCS_ERR_UNSUPPORTED,
+        std::string("the worker's thread mode is ") +
+            (attr.thread_mode == UCS_THREAD_MODE_SINGLE ? "SINGLE" : "SERIALIZED, without a lock") +
+            ", and the library's thread has to use it: create it with UCS_THREAD_MODE_MULTI; or "
+            "with UCS_THREAD_MODE_SERIALIZED, and give lock and unlock; or choose "
+            "UGDR_PROGRESS_CALLER and call ugdr_progress()");
+}
+
+ucp_worker_h Context::create_worker(ucp_context_h ucp_context, bool by_caller)
+{
+    ucp_context_attr_t attr{};
+    attr.field_mask = UCP_ATTR_FIELD_THREAD_MODE;
+    if (ucp_context == nullptr || ucx_.ucp_context_query(ucp_context, &attr) != UCS_OK)
+        throw Refusal(UCS_ERR_INVALID_PARAM, "UCP does not know the context");
+    if (!by_caller && attr.thread_mode != UCS_THREAD_MODE_MULTI)
+        throw Refusal(
+            UCS_ERR_UNSUPPORTED,
+            "the UCP context was made without mt_workers_shared, and the library's worker "
+            "would share it with the application's in another thread: set that, or choose "
+            "UGDR_PROGRESS_CALLER");
+    ucp_worker_params_t params{};
+    params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+    ucs_status_t status = ucx_.ucp_worker_create(ucp_context, &params, &own_worker_);
+    if (status == UCS_OK)
+        status = ucx_.ucp_worker_get_address(own_worker_, &address_, &address_length_);
+    if (status != UCS_OK) {
+        close_worker();
+        throw Refusal(status,
+                      std::string("no worker could be made: ") + ucx_.ucs_status_string(status));
+    }
+    return own_worker_;
+}
+
+void Context::close_worker()
+{
+    if (address_ != nullptr)
+        ucx_.ucp_worker_release_address(own_worker_, address_);
+    if (own_worker_ != nullptr)
+        ucx_.ucp_worker_destroy(own_worker_);
+    address_ = nullptr;
+    own_worker_ = nullptr;
+}
+
+bool Context::stop(std::chrono::milliseconds limit)
+{
+    if (proxy_ != nullptr && !proxy_->stop(limit))
+        return false;
+    proxy_.reset();
+    return true;
+}
+
+// ---- conditions
+
+void Context::record(Condition& condition, CUstream handle)
+{
+    const cuda::Driver& driver = require_driver();
+    const std::lock_guard guard(lock_);
+    Stream& stream = streams_.find(driver, handle);
+    const uint64_t point = stream.mark(driver, handle);
+    stream.hold();
+    if (condition.stream != nullptr)
+        condition.stream->let_go();
+    condition.handle = handle;
+    condition.stream = &stream;
+    condition.point = point;
+}
+
+void Context::release_stream(CUstream handle)
+{
+    const cuda::Driver& driver = require_driver();
+    const std::lock_guard guard(lock_);
+    if (!streams_.release(driver, handle))
+        throw Refusal(UCS_ERR_BUSY, "ugdr_stream_release: a condition of the stream has not held "
+                                    "yet, or it waits");
+}
+
+// ---- operations
+
+void Context::submit(Operation& operation, const Condition* condition, bool wait)
+{
+    engine_->prepare(operation);
+    if (condition == nullptr) {
+        engine_->submit_new(&operation.start_command);
+        return;
+    }
+    const std::lock_guard guard(lock_);
+    Wait* waiting = wait ? &enqueue_wait(*condition->stream, condition->handle) : nullptr;
+    condition->stream->hold();
+    operation.stream = condition->stream;
+    operation.point = condition->point;
+    if (waiting != nullptr) {
+        operation.hold();
+        waiting->operations.push_back(&operation);
+    }
+    engine_->submit_new(&operation.start_command);
+    if (waiting != nullptr)
+        submit_wait(*waiting);
+}
+
+// ---- waits
+
+// What may fail comes first: afterwards the stream waits.
+Wait& Context::enqueue_wait(Stream& stream, CUstream handle)
+{
+    if (!stream.abilities.memops)
+        throw Refusal(UCS_ERR_UNSUPPORTED,
+                      "streams of this GPU cannot wait: its driver has no stream memory operations "
+                      "(before CUDA 12: option NVreg_EnableStreamMemOPs=1)");
+    if (!stream.abilities.sees_writes && !stream.abilities.flushes_writes)
+        throw Refusal(
+            UCS_ERR_UNSUPPORTED,
+            "streams of this GPU cannot wait: it does not see what an HCA writes while it "
+            "runs, and has no flush");
+    if (streams_.others_waiting(stream) >= connections_) {
+        crowded_waits_.fetch_add(1, std::memory_order_relaxed);
+        log_once(ucx_, UCS_LOG_LEVEL_WARN,
+                 "more streams wait than the GPU has hardware queues (" +
+                     std::to_string(connections_) +
+                     "): the next one is stuck until one of the others goes on. Set "
+                     "CUDA_DEVICE_MAX_CONNECTIONS, up to 32, before the program starts, or let "
+                     "fewer streams wait at a time");
+    }
+    stream.wait(require_driver(), handle);
+    Wait* wait = Pool<Wait>::instance().take();
+    stream.hold();
+    wait->stream = &stream;
+    wait->number = stream.waits;
+    wait->all = false;
+    wait->command = {nullptr, Command::Kind::wait, nullptr, wait};
+    return *wait;
+}
+
+void Context::submit_wait(Wait& wait)
+{
+    engine_->submit_new(&wait.command);
+}
+
+void Context::wait(CUstream handle, const ugdr_request_h* requests, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (requests[i] == nullptr || operation_of(requests[i])->engine != engine_.get())
+            throw Refusal(UCS_ERR_INVALID_PARAM, "ugdr_stream_wait: a request of another context");
+    }
+    const cuda::Driver& driver = require_driver();
+    const std::lock_guard guard(lock_);
+    Wait& wait = enqueue_wait(streams_.find(driver, handle), handle);
+    for (size_t i = 0; i < count; ++i) {
+        operation_of(requests[i])->hold();
+        wait.operations.push_back(operation_of(requests[i]));
+    }
+    submit_wait(wait);
+}
+
+void Context::wait_for_all(CUstream handle)
+{
+    const cuda::Driver& driver = require_driver();
+    const std::lock_guard guard(lock_);
+    Wait& wait = enqueue_wait(streams_.find(driver, handle), handle);
+    wait.all = true;
+    submit_wait(wait);
+}
+
+} // namespace gdr::sync

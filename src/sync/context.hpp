@@ -1,0 +1,88 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// A context as the application has it: its streams, its engine, and who makes that progress.
+#pragma once
+
+#include "sync/engine.hpp"
+#include "sync/proxy.hpp"
+#include "sync/stream.hpp"
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace gdr::sync {
+
+struct Condition {
+    CUstream handle;
+    Stream* stream; // held
+    uint64_t point;
+};
+
+class Context {
+  public:
+    // Throws Refusal, std::system_error.
+    Context(const Ucx& ucx, const ugdr_context_params_t& params);
+    Context(const Context&) = delete;
+    Context& operator=(const Context&) = delete;
+
+    const Ucx& ucx() const { return ucx_; }
+    Engine& engine() { return *engine_; }
+
+    // Ends the thread, for good. False: it did not come to its end within the time.
+    bool stop(std::chrono::milliseconds limit);
+
+    // Ends everything that is under way, after stop(). Whether UCP still has operations: then the
+    // context must not be destroyed.
+    bool abandon() { return engine_->abandon(); }
+
+    // Destroys the own worker, after stop().
+    void close_worker();
+
+    // ---- for the functions of the API; throw Refusal and cuda::Error
+
+    void record(Condition& condition, CUstream handle);
+    void release_stream(CUstream handle);
+
+    // Records the operation, which the engine holds from then on. wait: the condition's stream
+    // waits here.
+    void submit(Operation& operation, const Condition* condition, bool wait);
+
+    void wait(CUstream handle, const ugdr_request_h* requests, size_t count);
+    void wait_for_all(CUstream handle);
+
+    uint64_t crowded_waits() const { return crowded_waits_.load(std::memory_order_relaxed); }
+    const ucp_address_t* address() const { return address_; }
+    size_t address_length() const { return address_length_; }
+
+  private:
+    Engine::Settings choose(const ugdr_context_params_t& params);
+    ucp_worker_h create_worker(ucp_context_h ucp_context, bool by_caller);
+    void require_thread_mode(ucp_worker_h worker, bool by_caller, bool lock);
+    Wait& enqueue_wait(Stream& stream, CUstream handle);
+    void submit_wait(Wait& wait);
+
+    const Ucx ucx_;
+    const unsigned connections_; // hardware queues of a GPU
+    ucp_worker_h own_worker_ = nullptr;
+    ucp_address_t* address_ = nullptr;
+    size_t address_length_ = 0;
+    std::unique_ptr<Engine> engine_;
+    std::unique_ptr<Proxy> proxy_;
+
+    // Between the threads of the application: what is enqueued to a stream has to be numbered in
+    // the same order. The engine never takes it.
+    std::mutex lock_;
+    Streams streams_;
+    std::atomic<uint64_t> crowded_waits_{0};
+};
+
+} // namespace gdr::sync
+
+// The handles of the API.
+struct ugdr_context : gdr::sync::Context {
+    using Context::Context;
+};
+struct ugdr_condition : gdr::sync::Condition {
+    ugdr_context* context;
+};

@@ -1,0 +1,407 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The life of operations and waits.
+#include "sync/engine.hpp"
+
+#include "cuda/context.hpp"
+#include "sync/log.hpp"
+#include "sync/pool.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace gdr::sync {
+
+ugdr_context_counters_t Engine::counters() const
+{
+    return {triggered_, posted_, completed_, failed_, flushes_, 0};
+}
+
+unsigned Engine::progress()
+{
+    if (!has_work())
+        return 0;
+    if (is_.lock != nullptr)
+        is_.lock(is_.lock_arg);
+    unsigned events = 0;
+    if (is_.worker != nullptr && (outstanding_ > 0 || is_.own))
+        events += ucx_.ucp_worker_progress(is_.worker);
+    events += handle_commands();
+    events += look_at_streams();
+    events += test_calls();
+    if (is_.unlock != nullptr)
+        is_.unlock(is_.lock_arg);
+    release_streams(true);
+    return events;
+}
+
+bool Engine::has_work()
+{
+    return outstanding_ > 0 || calls_ != nullptr || is_.own || has_news() ||
+           std::any_of(watched_.begin(), watched_.end(), [](const Stream* stream) {
+               return stream->words.host->reached.load(std::memory_order_acquire) >=
+                      stream->armed->point;
+           });
+}
+
+unsigned Engine::handle_commands()
+{
+    unsigned count = 0;
+    for (Command* command = inbox_.take(); command != nullptr; ++count) {
+        Command* next = command->next; // what is handled may be used again
+        Operation* operation = command->operation;
+        switch (command->kind) {
+        case Command::Kind::start:
+            link(*operation);
+            arm(*operation);
+            break;
+        case Command::Kind::finished:
+            --outstanding_;
+            finish(*operation, operation->ucp_status);
+            break;
+        case Command::Kind::cancel:
+            cancel(*operation);
+            break;
+        case Command::Kind::wait:
+            begin(*command->waiting);
+            break;
+        }
+        command = next;
+    }
+    return count;
+}
+
+// ---- conditions
+
+// Behind those of its own point and of earlier ones: look_at_streams() starts it, also where its
+// point has been reached already.
+void Engine::arm(Operation& operation)
+{
+    Stream* stream = operation.stream;
+    if (stream == nullptr) {
+        start(operation);
+        return;
+    }
+    if (!stream->watched) {
+        stream->watched = true;
+        watched_.push_back(stream);
+    }
+    operation.next_armed = nullptr;
+    if (stream->armed == nullptr) {
+        stream->armed = stream->last_armed = &operation;
+    } else if (stream->last_armed->point <= operation.point) {
+        stream->last_armed = stream->last_armed->next_armed = &operation;
+    } else {
+        Operation** place = &stream->armed;
+        while ((*place)->point <= operation.point)
+            place = &(*place)->next_armed;
+        operation.next_armed = *place;
+        *place = &operation;
+    }
+}
+
+unsigned Engine::look_at_streams()
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < watched_.size();) {
+        Stream* stream = watched_[i];
+        const uint64_t reached = stream->words.host->reached.load(std::memory_order_acquire);
+        stream->hold(); // its last operation may end with its start
+        while (stream->armed != nullptr && stream->armed->point <= reached) {
+            Operation* operation = stream->armed;
+            stream->armed = operation->next_armed;
+            start(*operation);
+            ++count;
+        }
+        if (stream->armed == nullptr) {
+            stream->watched = false;
+            watched_[i] = watched_.back();
+            watched_.pop_back();
+        } else {
+            ++i;
+        }
+        stream->let_go();
+    }
+    return count;
+}
+
+// ---- operations
+
+void Engine::start(Operation& operation)
+{
+    Phase waiting = Phase::waiting;
+    if (!operation.phase.compare_exchange_strong(waiting, Phase::started)) {
+        finish(operation, UCS_ERR_CANCELED);
+        return;
+    }
+    ++triggered_;
+    ++posted_;
+    if (operation.kind == OperationKind::call) {
+        const ucs_status_t status = operation.start(operation.argument);
+        if (status != UCS_INPROGRESS) {
+            finish(operation, status);
+        } else if (operation.test == nullptr) {
+            finish(operation, UCS_ERR_INVALID_PARAM);
+        } else {
+            operation.next_call = calls_;
+            calls_ = &operation;
+        }
+        return;
+    }
+    ++outstanding_; // also while it is posted: a callback may come before UCP's function returns
+    const ucs_status_ptr_t request = post(operation);
+    if (UCS_PTR_IS_PTR(request)) {
+        operation.ucp_request = request;
+        return;
+    }
+    --outstanding_;
+    finish(operation, UCS_PTR_STATUS(request));
+}
+
+unsigned Engine::test_calls()
+{
+    unsigned count = 0;
+    for (Operation** place = &calls_; *place != nullptr;) {
+        Operation* operation = *place;
+        const ucs_status_t status = operation->test(operation->argument);
+        if (status == UCS_INPROGRESS) {
+            place = &operation->next_call;
+            continue;
+        }
+        *place = operation->next_call;
+        finish(*operation, status);
+        ++count;
+    }
+    return count;
+}
+
+void Engine::finish(Operation& operation, ucs_status_t status)
+{
+    unlink(operation);
+    tell(operation, status);
+    if (operation.ucp_request != nullptr)
+        ucx_.ucp_request_free(operation.ucp_request);
+    ++completed_;
+    if (status != UCS_OK)
+        fail(operation, status);
+    unfinished_.fetch_sub(1, std::memory_order_release); // before anybody can know
+    operation.status.store(status, std::memory_order_release);
+    operation.status.notify_all();
+    for (Wait* wait : operation.waits)
+        complete_one(*wait);
+    operation.waits.clear();
+    if (operation.stream != nullptr)
+        operation.stream->let_go();
+    operation.let_go();
+}
+
+// The application's own callback, with what UCP would tell it.
+void Engine::tell(Operation& operation, ucs_status_t status)
+{
+    if (operation.kind == OperationKind::tag_recv) {
+        if (operation.user_tag_info != nullptr && status == UCS_OK)
+            *operation.user_tag_info = operation.tag_info;
+        if (operation.user_callback.recv != nullptr)
+            operation.user_callback.recv(operation.ucp_request, status, &operation.tag_info,
+                                         operation.user_data);
+    } else if (operation.user_callback.send != nullptr) {
+        operation.user_callback.send(operation.ucp_request, status, operation.user_data);
+    }
+}
+
+void Engine::fail(const Operation& operation, ucs_status_t status)
+{
+    ++failed_;
+    if (status == UCS_ERR_CANCELED || status_ != UCS_OK)
+        return;
+    status_ = status;
+    const std::string what =
+        std::string(name_of(operation.kind)) + " failed: " + ucx_.ucs_status_string(status);
+    log_once(ucx_, is_.error != nullptr ? UCS_LOG_LEVEL_DIAG : UCS_LOG_LEVEL_ERROR, what);
+    if (is_.error != nullptr)
+        is_.error(is_.error_arg, status, what.c_str());
+}
+
+void Engine::cancel(Operation& operation)
+{
+    if (!operation.complete()) {
+        if (operation.phase == Phase::cancelled) {
+            Stream* stream = operation.stream;
+            Operation** place = &stream->armed;
+            Operation* before = nullptr;
+            while (*place != nullptr && *place != &operation) {
+                before = *place;
+                place = &before->next_armed;
+            }
+            if (*place != nullptr) {
+                *place = operation.next_armed;
+                if (stream->last_armed == &operation)
+                    stream->last_armed = before;
+                if (stream->armed == nullptr) {
+                    stream->watched = false;
+                    std::erase(watched_, stream);
+                }
+                finish(operation, UCS_ERR_CANCELED);
+            }
+        } else if (operation.phase == Phase::started && operation.ucp_request != nullptr) {
+            ucx_.ucp_request_cancel(is_.worker, operation.ucp_request);
+        }
+    }
+    operation.let_go();
+}
+
+// ---- waits
+
+void Engine::begin(Wait& wait)
+{
+    Stream* stream = wait.stream;
+    wait.next = nullptr;
+    wait.remaining = 0;
+    const auto await = [&wait](Operation& operation) {
+        operation.waits.push_back(&wait);
+        ++wait.remaining;
+    };
+    if (wait.all) {
+        for (Operation* operation = stream->live; operation != nullptr;
+             operation = operation->next_live)
+            await(*operation);
+    }
+    for (Operation* operation : wait.operations) {
+        if (!operation->complete())
+            await(*operation);
+        operation->let_go();
+    }
+    wait.operations.clear();
+    if (stream->waiting == nullptr)
+        stream->waiting = &wait;
+    else
+        stream->last_waiting->next = &wait;
+    stream->last_waiting = &wait;
+    if (wait.remaining == 0) {
+        wait.remaining = 1;
+        complete_one(wait);
+    }
+}
+
+void Engine::complete_one(Wait& wait)
+{
+    if (--wait.remaining == 0 && !wait.stream->freed) {
+        wait.stream->freed = true;
+        freed_.push_back(wait.stream);
+    }
+}
+
+// A stream's waits end in its order, and the word tells the last that is over. What the HCA has
+// written is there first.
+void Engine::release_streams(bool may_flush)
+{
+    for (Stream* stream : freed_) {
+        stream->freed = false;
+        uint64_t number = 0, count = 0;
+        Wait* over = stream->waiting;
+        Wait* end = over;
+        for (; end != nullptr && end->remaining == 0; end = end->next, ++count)
+            number = end->number;
+        stream->waiting = end;
+        if (number == 0)
+            continue; // an earlier one is not over
+        if (may_flush && !stream->abilities.sees_writes)
+            flush(*stream);
+        unfinished_.fetch_sub(count, std::memory_order_release); // before anybody can know
+        stream->words.host->released.store(number, std::memory_order_release);
+        while (over != end) {
+            Wait* next = over->next;
+            Pool<Wait>::instance().give_back(over);
+            stream->let_go();
+            over = next;
+        }
+    }
+    freed_.clear();
+}
+
+void Engine::flush(const Stream& stream)
+{
+    const cuda::Driver* driver = cuda::loaded_driver();
+    if (driver == nullptr)
+        return; // in a forked child
+    try {
+        const cuda::CurrentContext current(*driver, stream.context);
+        cuda::check(
+            driver->cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                               CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER),
+            "cuFlushGPUDirectRDMAWrites");
+        ++flushes_;
+    } catch (const cuda::Error& error) {
+        log_once(ucx_, UCS_LOG_LEVEL_ERROR,
+                 std::string(error.what()) + ": streams may not see what they have waited for");
+    }
+}
+
+// ---- the operations that are not complete
+
+Stream& Engine::home_of(Operation& operation)
+{
+    return operation.stream != nullptr ? *operation.stream : nowhere_;
+}
+
+void Engine::link(Operation& operation)
+{
+    Stream& home = home_of(operation);
+    operation.previous_live = nullptr;
+    operation.next_live = home.live;
+    if (home.live != nullptr) {
+        home.live->previous_live = &operation;
+    } else {
+        home.busy_index = busy_.size();
+        busy_.push_back(&home);
+    }
+    home.live = &operation;
+}
+
+void Engine::unlink(Operation& operation)
+{
+    Stream& home = home_of(operation);
+    if (operation.next_live != nullptr)
+        operation.next_live->previous_live = operation.previous_live;
+    if (operation.previous_live != nullptr)
+        operation.previous_live->next_live = operation.next_live;
+    else
+        home.live = operation.next_live;
+    if (home.live == nullptr) {
+        busy_[home.busy_index] = busy_.back();
+        busy_[home.busy_index]->busy_index = home.busy_index;
+        busy_.pop_back();
+    }
+}
+
+bool Engine::abandon()
+{
+    bool ucp_has_some = false;
+    if (is_.lock != nullptr)
+        is_.lock(is_.lock_arg);
+    handle_commands();
+    calls_ = nullptr;
+    watched_.clear();
+    while (!busy_.empty()) {
+        Operation& operation = *busy_.back()->live;
+        Phase started = Phase::started;
+        if (operation.kind == OperationKind::call ||
+            !operation.phase.compare_exchange_strong(started, Phase::abandoned)) {
+            finish(operation, UCS_ERR_CANCELED);
+            continue;
+        }
+        operation.hold(); // until UCP is done with it
+        void* request = std::exchange(operation.ucp_request, nullptr);
+        const bool receive = operation.kind == OperationKind::tag_recv;
+        ucp_has_some = true;
+        finish(operation, UCS_ERR_CANCELED);
+        if (receive)
+            ucx_.ucp_request_cancel(is_.worker, request);
+    }
+    if (is_.unlock != nullptr)
+        is_.unlock(is_.lock_arg);
+    release_streams(false);
+    return ucp_has_some;
+}
+
+} // namespace gdr::sync

@@ -1,0 +1,122 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The engine: sees streams reach their points, gives operations to UCP, collects completions and
+// releases streams. One thread at a time makes its progress; others only hand it commands.
+#pragma once
+
+#include "sync/doorbell.hpp"
+#include "sync/handover.hpp"
+#include "sync/operation.hpp"
+#include "sync/ucx.hpp"
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+namespace gdr::sync {
+
+class Engine {
+  public:
+    struct Settings {
+        ucp_worker_h worker = nullptr; // may be missing
+        bool own = false; // it is the library's own: progressed also while nothing is under way
+        bool by_caller = false;        // progress() is called by the application
+        ugdr_lock_cb_t lock = nullptr; // around each use of the worker; may be missing
+        ugdr_lock_cb_t unlock = nullptr;
+        void* lock_arg = nullptr;
+        ugdr_error_cb_t error = nullptr;
+        void* error_arg = nullptr;
+    };
+
+    Engine(const Ucx& ucx, const Settings& settings) : ucx_(ucx), is_(settings) {}
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+
+    // ---- any thread
+
+    void submit(Command* command)
+    {
+        inbox_.push(command);
+        doorbell.ring();
+    }
+    // Of an operation or a wait: counted until it is over.
+    void submit_new(Command* command)
+    {
+        unfinished_.fetch_add(1, std::memory_order_relaxed);
+        submit(command);
+    }
+    // Operations that are not complete and waits that are not over.
+    uint64_t unfinished() const { return unfinished_.load(std::memory_order_acquire); }
+    ugdr_context_counters_t counters() const;
+    ucs_status_t status() const { return static_cast<ucs_status_t>(status_.load()); }
+    const Settings& settings() const { return is_; }
+    // Gives what UCP is to be told our callbacks; the application's have been taken out.
+    void prepare(Operation& operation);
+
+    Doorbell doorbell;
+
+    // ---- the one thread
+
+    // One look at everything: how many events there were.
+    unsigned progress();
+
+    // Whether operations wait for their conditions or for their ends.
+    bool under_way() const { return watched_.size() + outstanding_ > 0 || calls_ != nullptr; }
+    bool has_news() const { return !inbox_.empty(); }
+
+    // Ends everything at once. Whether UCP still has operations: then the engine must not go away.
+    bool abandon();
+
+  private:
+    struct Count {
+        std::atomic<uint64_t> value{0};
+        // There is one writer.
+        void operator++()
+        {
+            value.store(value.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        }
+        operator uint64_t() const { return value.load(std::memory_order_relaxed); }
+    };
+
+    bool has_work();
+    unsigned handle_commands();
+    unsigned look_at_streams();
+    unsigned test_calls();
+    void release_streams(bool may_flush);
+
+    void arm(Operation& operation);
+    void start(Operation& operation);
+    ucs_status_ptr_t post(Operation& operation);
+    void finish(Operation& operation, ucs_status_t status);
+    void tell(Operation& operation, ucs_status_t status);
+    void fail(const Operation& operation, ucs_status_t status);
+    void begin(Wait& wait);
+    void complete_one(Wait& wait);
+    void cancel(Operation& operation);
+    void link(Operation& operation);
+    void unlink(Operation& operation);
+    void flush(const Stream& stream);
+    Stream& home_of(Operation& operation);
+
+    static void finished(Operation& operation, void* request, ucs_status_t status);
+    static void sent(void* request, ucs_status_t status, void* operation);
+    static void received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
+                         void* operation);
+
+    const Ucx ucx_;
+    const Settings is_;
+
+    Handover<Command> inbox_;
+    std::vector<Stream*> watched_; // with armed operations
+    std::vector<Stream*> freed_;   // with a wait that is over, to be told
+    Stream nowhere_;               // of operations without a condition
+    std::vector<Stream*> busy_;    // with operations that are not complete
+    Operation* calls_ = nullptr;   // functions of the user's under way
+    size_t outstanding_ = 0;       // operations that UCP has
+
+    std::atomic<uint64_t> unfinished_{0};
+    Count triggered_, posted_, completed_, failed_, flushes_;
+    std::atomic<int> status_{UCS_OK};
+};
+
+} // namespace gdr::sync

@@ -1,0 +1,15 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Messages, through the logger of the UCX in use.
+#pragma once
+
+#include "sync/ucx.hpp"
+
+#include <string>
+
+namespace gdr::sync {
+
+// One line; the same text is said once in the life of the process. Any thread.
+void log_once(const Ucx& ucx, ucs_log_level_t level, const std::string& message);
+
+} // namespace gdr::sync

@@ -1,0 +1,59 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#include "sync/operation.hpp"
+
+#include "sync/pool.hpp"
+
+namespace gdr::sync {
+
+const char* name_of(OperationKind kind)
+{
+    switch (kind) {
+    case OperationKind::tag_send:
+        return "ugdr_tag_send";
+    case OperationKind::tag_recv:
+        return "ugdr_tag_recv";
+    case OperationKind::am_send:
+        return "ugdr_am_send";
+    case OperationKind::put:
+        return "ugdr_put";
+    case OperationKind::get:
+        return "ugdr_get";
+    case OperationKind::atomic:
+        return "ugdr_atomic";
+    case OperationKind::ep_flush:
+        return "ugdr_ep_flush";
+    case OperationKind::worker_flush:
+        return "ugdr_worker_flush";
+    case OperationKind::call:
+        break;
+    }
+    return "ugdr_call";
+}
+
+Operation* Operation::take(OperationKind kind)
+{
+    Operation* operation = Pool<Operation>::instance().take();
+    operation->kind = kind;
+    operation->stream = nullptr;
+    operation->ucp_request = nullptr;
+    operation->user_callback = {};
+    operation->user_tag_info = nullptr;
+    operation->tag_info = {};
+    operation->param = {};
+    operation->phase.store(Phase::waiting, std::memory_order_relaxed);
+    operation->cancelling.store(false, std::memory_order_relaxed);
+    operation->status.store(UCS_INPROGRESS, std::memory_order_relaxed);
+    operation->holds_.store(2, std::memory_order_relaxed);
+    operation->start_command = {nullptr, Command::Kind::start, operation, nullptr};
+    operation->cancel_command = {nullptr, Command::Kind::cancel, operation, nullptr};
+    operation->finished_command = {nullptr, Command::Kind::finished, operation, nullptr};
+    return operation;
+}
+
+void Operation::let_go()
+{
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        Pool<Operation>::instance().give_back(this);
+}
+
+} // namespace gdr::sync

@@ -1,0 +1,128 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What an application has asked for: an operation, or a stream to wait for some. Both are taken
+// from a pool by the application's thread, handed to the engine, and go back when nobody needs
+// them.
+#pragma once
+
+#include "sync/stream.hpp"
+#include "sync/ucx-gdr/ugdr.h"
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace gdr::sync {
+
+class Engine;
+struct Operation;
+struct Wait;
+
+// News for the engine.
+struct Command {
+    enum class Kind : uint8_t { start, cancel, finished, wait };
+
+    Command* next = nullptr;
+    Kind kind{};
+    Operation* operation = nullptr; // all but wait
+    Wait* waiting = nullptr;        // wait
+};
+
+enum class OperationKind : uint8_t {
+    tag_send,
+    tag_recv,
+    am_send,
+    put,
+    get,
+    atomic,
+    ep_flush,
+    worker_flush,
+    call
+};
+
+const char* name_of(OperationKind kind);
+
+// How far it is. Who changes it from waiting or from started decides what becomes of it.
+enum class Phase : uint8_t {
+    waiting,   // for its condition
+    cancelled, // before it held
+    started,   // UCP has it, or a function of the user's runs
+    finished,  // UCP is done with it
+    abandoned  // UCP has it, and nobody waits for that any more
+};
+
+struct Operation {
+    Operation() = default;
+    Operation(const Operation&) = delete;
+    Operation& operator=(const Operation&) = delete;
+
+    Operation* next = nullptr; // in the pool
+
+    // What the application asked for.
+    OperationKind kind{};
+    ucp_ep_h ep = nullptr;
+    void* buffer = nullptr;
+    size_t count = 0;
+    uint64_t tag = 0; // of a message; the remote address of put, get and atomic
+    uint64_t tag_mask = 0;
+    ucp_rkey_h rkey = nullptr;
+    ucp_atomic_op_t opcode{};
+    unsigned am_id = 0;
+    const void* header = nullptr;
+    size_t header_length = 0;
+    ugdr_call_cb_t start = nullptr;
+    ugdr_call_cb_t test = nullptr;
+    void* argument = nullptr;
+    ucp_request_param_t param{}; // as UCP gets it: with our callback
+    decltype(ucp_request_param_t::cb) user_callback{};
+    void* user_data = nullptr;
+    ucp_tag_recv_info_t tag_info{}; // of a receive
+    ucp_tag_recv_info_t* user_tag_info = nullptr;
+
+    Stream* stream = nullptr; // its condition's, nullptr if there is none
+    uint64_t point = 0;
+
+    // The engine's.
+    Engine* engine = nullptr;
+    void* ucp_request = nullptr;
+    Operation* next_armed = nullptr;
+    Operation* next_live = nullptr;
+    Operation* previous_live = nullptr;
+    Operation* next_call = nullptr;
+    std::vector<Wait*> waits; // keeps its room from one use to the next
+
+    // Anybody's.
+    std::atomic<Phase> phase{Phase::waiting};
+    std::atomic<bool> cancelling{false};
+    std::atomic<int> status{UCS_OK};
+    ucs_status_t ucp_status = UCS_OK; // written before the command below is pushed
+    Command start_command, cancel_command, finished_command;
+
+    bool complete() const { return status.load(std::memory_order_acquire) != UCS_INPROGRESS; }
+
+    // The application's handle, the engine, waits and commands under way hold it.
+    void hold() { holds_.fetch_add(1, std::memory_order_relaxed); }
+    void let_go();
+
+    // From the pool, held once by the caller and once by the engine.
+    static Operation* take(OperationKind kind);
+
+  private:
+    std::atomic<unsigned> holds_{0};
+};
+
+struct Wait {
+    Wait() = default;
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+    Wait* next = nullptr; // in the pool, and in its stream
+    Stream* stream = nullptr;
+    uint64_t number = 0;
+    bool all = false;                   // that the stream has, instead of these:
+    std::vector<Operation*> operations; // held
+    size_t remaining = 0;               // not complete
+    Command command;
+};
+
+} // namespace gdr::sync

@@ -1,0 +1,97 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The thread, and what it does while nothing happens: a GPU cannot wake it.
+#include "sync/proxy.hpp"
+
+#include <cstdlib>
+#include <ctime>
+#include <system_error>
+
+#include <csignal>
+#include <sched.h>
+#include <unistd.h>
+
+namespace gdr::sync {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr long kDefaultSpin = 200; // microseconds
+constexpr auto kNap = std::chrono::microseconds(50);
+
+std::chrono::microseconds configured_spin()
+{
+    const char* text = std::getenv("UGDR_SPIN_US");
+    return std::chrono::microseconds(text != nullptr ? std::atol(text) : kDefaultSpin);
+}
+
+void pause()
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+} // namespace
+
+Proxy::Proxy(Engine& engine, ugdr_idle_t idle, const ucs_cpu_set_t* cores)
+    : engine_(engine), idle_(idle), spin_(configured_spin())
+{
+    sigset_t all, old;
+    sigfillset(&all); // the program's signals are not for this thread
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    const int error = pthread_create(
+        &thread_, nullptr,
+        [](void* proxy) -> void* {
+            static_cast<Proxy*>(proxy)->run();
+            return nullptr;
+        },
+        this);
+    pthread_sigmask(SIG_SETMASK, &old, nullptr);
+    if (error != 0)
+        throw std::system_error(error, std::generic_category(), "pthread_create");
+    pthread_setname_np(thread_, "ucx-gdr");
+    static_assert(sizeof(ucs_cpu_set_t) == sizeof(cpu_set_t));
+    if (cores != nullptr)
+        pthread_setaffinity_np(thread_, sizeof(cpu_set_t),
+                               reinterpret_cast<const cpu_set_t*>(cores));
+}
+
+bool Proxy::stop(std::chrono::milliseconds limit)
+{
+    stop_ = true;
+    engine_.doorbell.ring();
+    timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += limit.count() / 1000;
+    return pthread_timedjoin_np(thread_, nullptr, &until) == 0;
+}
+
+void Proxy::run()
+{
+    auto last_event = Clock::now();
+    while (!stop_.load(std::memory_order_relaxed)) {
+        if (engine_.progress() > 0)
+            last_event = Clock::now();
+        else
+            rest(Clock::now() - last_event);
+    }
+}
+
+// Nothing has happened in the last round.
+void Proxy::rest(Clock::duration idle_for)
+{
+    const bool spins = idle_ == UGDR_IDLE_SPIN || (idle_ == UGDR_IDLE_ADAPTIVE && idle_for < spin_);
+    if (spins)
+        pause();
+    else if (engine_.under_way())
+        sched_yield();
+    else if (engine_.settings().own) // other processes' operations may need it
+        usleep(kNap.count());
+    else
+        engine_.doorbell.sleep_unless([this] { return engine_.has_news() || stop_; });
+}
+
+} // namespace gdr::sync

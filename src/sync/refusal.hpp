@@ -1,0 +1,26 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What the application is told when the library does not do what it asks for: thrown inside, turned
+// into a status and a line of the log at the border (api.cpp).
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include <ucs/type/status.h>
+
+namespace gdr::sync {
+
+class Refusal : public std::runtime_error {
+  public:
+    Refusal(ucs_status_t status, const std::string& cause)
+        : std::runtime_error(cause), status_(status)
+    {
+    }
+    ucs_status_t status() const { return status_; }
+
+  private:
+    ucs_status_t status_;
+};
+
+} // namespace gdr::sync

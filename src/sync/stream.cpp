@@ -1,0 +1,171 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Streams by name, and the calls of CUDA by which they trigger and wait.
+#include "sync/stream.hpp"
+
+#include "cuda/context.hpp"
+#include "sync/refusal.hpp"
+
+#include <algorithm>
+#include <memory>
+
+namespace gdr::sync {
+namespace {
+
+CUcontext context_of(const cuda::Driver& driver, CUstream handle)
+{
+    CUcontext context = nullptr;
+    if (const CUresult result = driver.cuStreamGetCtx(handle, &context); result != CUDA_SUCCESS)
+        throw Refusal(UCS_ERR_INVALID_PARAM, "CUDA does not know the stream: cuStreamGetCtx: " +
+                                                 cuda::error_text(driver, result));
+    return context;
+}
+
+// Where streams have no ids, 0: handles alone tell them apart.
+unsigned long long id_of(const cuda::Driver& driver, CUstream handle)
+{
+    unsigned long long id = 0;
+    if (driver.cuStreamGetId != nullptr)
+        cuda::check(driver.cuStreamGetId(handle, &id), "cuStreamGetId");
+    return id;
+}
+
+void require_no_capture(const cuda::Driver& driver, CUstream handle)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuda::check(driver.cuStreamIsCapturing(handle, &status), "cuStreamIsCapturing");
+    if (status != CU_STREAM_CAPTURE_STATUS_NONE)
+        throw Refusal(UCS_ERR_UNSUPPORTED,
+                      "the stream is being captured: operations in graphs are not supported yet");
+}
+
+} // namespace
+
+Abilities abilities_of(const cuda::Driver& driver, CUdevice device)
+{
+    // What a driver does not know it has not.
+    const auto attribute = [&](CUdevice_attribute which) {
+        int value = 0;
+        return driver.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
+    };
+    Abilities abilities;
+    abilities.memops = driver.cuStreamWriteValue64 != nullptr &&
+                       driver.cuStreamWaitValue64 != nullptr &&
+                       attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) != 0;
+    abilities.sees_writes = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
+                            CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    abilities.flushes_writes =
+        driver.cuFlushGPUDirectRDMAWrites != nullptr &&
+        (attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS) &
+         CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST) != 0;
+    return abilities;
+}
+
+uint64_t Stream::mark(const cuda::Driver& driver, CUstream handle)
+{
+    const cuda::CurrentContext current(driver, context);
+    const uint64_t point = points + 1;
+    if (abilities.memops) {
+        cuda::check(driver.cuStreamWriteValue64(handle, words.reached(), point,
+                                                CU_STREAM_WRITE_VALUE_DEFAULT),
+                    "cuStreamWriteValue64");
+    } else {
+        // The functions of a stream run in its order, so each counts one.
+        const auto reach = [](void* reached) {
+            static_cast<std::atomic<uint64_t>*>(reached)->fetch_add(1, std::memory_order_release);
+        };
+        cuda::check(driver.cuLaunchHostFunc(handle, reach, &words.host->reached),
+                    "cuLaunchHostFunc");
+    }
+    return points = point;
+}
+
+uint64_t Stream::wait(const cuda::Driver& driver, CUstream handle)
+{
+    const cuda::CurrentContext current(driver, context);
+    cuda::check(
+        driver.cuStreamWaitValue64(handle, words.released(), waits + 1, CU_STREAM_WAIT_VALUE_GEQ),
+        "cuStreamWaitValue64");
+    return ++waits;
+}
+
+bool Stream::waits_now() const
+{
+    return words.host->released.load(std::memory_order_relaxed) < waits;
+}
+
+bool Stream::idle() const
+{
+    return words.host->reached.load(std::memory_order_acquire) >= points && !waits_now();
+}
+
+// Words that the GPU may still write to are nobody else's.
+void Stream::let_go()
+{
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+        return;
+    if (idle())
+        give_words_back(context, words);
+    delete this;
+}
+
+Streams::~Streams()
+{
+    for (const auto& [name, known] : known_)
+        known.stream->let_go();
+}
+
+Streams::Name Streams::name_of(const cuda::Driver& driver, CUstream handle)
+{
+    static thread_local char this_thread;
+    const bool own = handle == CU_STREAM_PER_THREAD;
+    return {handle, context_of(driver, handle), own ? &this_thread : nullptr};
+}
+
+Stream& Streams::find(const cuda::Driver& driver, CUstream handle)
+{
+    const Name name = name_of(driver, handle);
+    require_no_capture(driver, handle);
+    const unsigned long long id = id_of(driver, handle);
+    auto found = known_.find(name);
+    if (found != known_.end() && found->second.id == id)
+        return *found->second.stream;
+    // A handle that names another stream now: the former has been destroyed.
+    if (found != known_.end()) {
+        found->second.stream->let_go();
+        known_.erase(found);
+    }
+    const cuda::CurrentContext current(driver, name.context);
+    CUdevice device = -1;
+    cuda::check(driver.cuCtxGetDevice(&device), "cuCtxGetDevice");
+    auto stream = std::make_unique<Stream>();
+    stream->context = name.context;
+    stream->abilities = abilities_of(driver, device);
+    stream->words = take_words(driver, name.context);
+    stream->points = stream->words.host->reached;
+    stream->waits = stream->words.host->released;
+    known_[name] = {id, stream.get()};
+    return *stream.release();
+}
+
+bool Streams::release(const cuda::Driver& driver, CUstream handle)
+{
+    const auto found = known_.find(name_of(driver, handle));
+    if (found == known_.end())
+        return true;
+    if (!found->second.stream->idle())
+        return false;
+    found->second.stream->let_go();
+    known_.erase(found);
+    return true;
+}
+
+unsigned Streams::others_waiting(const Stream& stream) const
+{
+    return static_cast<unsigned>(std::count_if(known_.begin(), known_.end(), [&](const auto& one) {
+        const Stream* other = one.second.stream;
+        return other != &stream && other->context == stream.context && other->waits_now();
+    }));
+}
+
+} // namespace gdr::sync

@@ -1,0 +1,312 @@
+/* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE. */
+/*
+ * libucx-gdr: CUDA streams trigger UCP operations and wait for them, while the CPU does something
+ * else. A stream reaches a point (ugdr_condition_create), a thread of the library posts the
+ * operations that hang on it (ugdr_tag_send and the others), and the stream goes on when they are
+ * complete (UGDR_OP_FLAG_STREAM_WAIT, ugdr_stream_wait). On the application's own worker and
+ * endpoints of UCX 1.13 and later, whether that was built with CUDA or not.
+ *
+ * Threads: every function may be called from any thread at any time, but for a context that is
+ * being destroyed. Callbacks run in the library's thread (UGDR_PROGRESS_CALLER: within
+ * ugdr_progress()), and may call nothing of this library but ugdr_request_test(), _cancel() and
+ * _free().
+ *
+ * Errors: a function that refuses says why in one line of UCX's log (UCX_LOG_LEVEL), once for each
+ * kind of refusal. UCS_ERR_UNSUPPORTED is what everything answers in a forked child of a process
+ * that had a context.
+ *
+ * Environment: UGDR_SPIN_US: microseconds that the library's thread spins after the last event
+ * before it gives its core away (200); see ugdr_idle_t.
+ *
+ * Neither cuda.h nor the CUDA runtime's headers are needed: cudaStream_t and CUstream are
+ * ugdr_cu_stream_t.
+ */
+#ifndef UGDR_H
+#define UGDR_H
+
+#include <ucp/api/ucp.h>
+
+#define UGDR_API_MAJOR 0
+#define UGDR_API_MINOR 1
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ugdr_context*   ugdr_context_h;
+typedef struct ugdr_condition* ugdr_condition_h;
+typedef struct ugdr_request*   ugdr_request_h;
+
+typedef struct CUstream_st* ugdr_cu_stream_t;
+
+/* ---- context: one thread, one worker ------------------------------------------------------------ */
+
+/* Who makes progress. */
+typedef enum {
+    UGDR_PROGRESS_THREAD, /* a thread of the library; the default */
+    UGDR_PROGRESS_CALLER  /* whoever calls ugdr_progress(), one thread at a time */
+} ugdr_progress_t;
+
+/* What the library's thread does while nothing happens. It sleeps, until the next call of the
+ * library, only where nothing is under way. */
+typedef enum {
+    UGDR_IDLE_ADAPTIVE, /* spins for UGDR_SPIN_US, then yields between looks; the default */
+    UGDR_IDLE_SPIN,     /* spins for ever: the shortest latency, a core for itself */
+    UGDR_IDLE_YIELD     /* yields between looks: for machines with fewer cores than threads */
+} ugdr_idle_t;
+
+typedef void (*ugdr_lock_cb_t)(void* arg);
+typedef void (*ugdr_error_cb_t)(void* arg, ucs_status_t status, const char* what);
+
+enum ugdr_context_params_field {
+    UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT = UCS_BIT(0), /* ucp_context */
+    UGDR_CONTEXT_PARAM_FIELD_WORKER      = UCS_BIT(1), /* worker */
+    UGDR_CONTEXT_PARAM_FIELD_LOCK        = UCS_BIT(2), /* lock, unlock, lock_arg */
+    UGDR_CONTEXT_PARAM_FIELD_PROGRESS    = UCS_BIT(3), /* progress */
+    UGDR_CONTEXT_PARAM_FIELD_IDLE        = UCS_BIT(4), /* idle */
+    UGDR_CONTEXT_PARAM_FIELD_CPU_SET     = UCS_BIT(5), /* cpu_set */
+    UGDR_CONTEXT_PARAM_FIELD_ERROR_CB    = UCS_BIT(6)  /* error_cb, error_arg */
+};
+
+/*
+ * Which worker the operations use:
+ *
+ *   worker, made with UCS_THREAD_MODE_MULTI       nothing else is needed
+ *   worker, made with UCS_THREAD_MODE_SERIALIZED  lock and unlock: the application's own lock,
+ *                                                 which it holds around each use of the worker.
+ *                                                 Callbacks run with it held; whoever holds it may
+ *                                                 not call ugdr_request_wait()
+ *   worker of any mode, UGDR_PROGRESS_CALLER      the thread that uses the worker progresses both
+ *   ucp_context alone                             a worker of the library's own; unless
+ *                                                 UGDR_PROGRESS_CALLER is chosen the context must
+ *                                                 have been made with mt_workers_shared. See
+ *                                                 ugdr_worker_address()
+ *   neither                                       ugdr_call() alone
+ *
+ * Others are UCS_ERR_UNSUPPORTED. The worker, its endpoints and the UCP context have to outlive
+ * the context. While nothing is under way the library does not progress a worker that it was given.
+ */
+typedef struct ugdr_context_params {
+    uint64_t             field_mask;
+    ucp_context_h        ucp_context;
+    ucp_worker_h         worker;
+    ugdr_lock_cb_t       lock;
+    ugdr_lock_cb_t       unlock;
+    void*                lock_arg;
+    ugdr_progress_t      progress;
+    ugdr_idle_t          idle;
+    const ucs_cpu_set_t* cpu_set;  /* cores for the library's thread; else those of the caller */
+    ugdr_error_cb_t      error_cb; /* told of the first operation that failed */
+    void*                error_arg;
+} ugdr_context_params_t;
+
+/* ucx: any function of the UCX that worker and ucp_context are of, by which the library finds it:
+ * there may be several in a process. NULL: the only one. UCS_ERR_UNSUPPORTED: none, or a library of
+ * another UGDR_API_MAJOR, or of a lower UGDR_API_MINOR while that is 0. */
+typedef void (*ugdr_ucx_function_t)(void);
+ucs_status_t ugdr_context_create_version(unsigned api_major, unsigned api_minor,
+                                         ugdr_ucx_function_t ucx,
+                                         const ugdr_context_params_t* params,
+                                         ugdr_context_h* context_p);
+
+static inline ucs_status_t ugdr_context_create(const ugdr_context_params_t* params,
+                                               ugdr_context_h* context_p)
+{
+    return ugdr_context_create_version(UGDR_API_MAJOR, UGDR_API_MINOR,
+                                       (ugdr_ucx_function_t)ucp_get_version, params, context_p);
+}
+
+enum ugdr_destroy_flags {
+    UGDR_DESTROY_FORCE = UCS_BIT(0) /* whatever is under way is cancelled, and streams go on */
+};
+
+/*
+ * UCS_ERR_BUSY while operations are not complete or streams wait. With UGDR_DESTROY_FORCE every
+ * operation that is not complete ends with UCS_ERR_CANCELED and every stream that waits goes on;
+ * buffers of operations that UCP had begun have to stay until the worker is destroyed. Conditions
+ * and requests of the context may be freed afterwards, and nothing else. Makes no call of CUDA.
+ */
+ucs_status_t ugdr_context_destroy(ugdr_context_h context, unsigned flags);
+
+enum ugdr_context_attr_field {
+    UGDR_CONTEXT_ATTR_FIELD_TRIGGER  = UCS_BIT(0),
+    UGDR_CONTEXT_ATTR_FIELD_COUNTERS = UCS_BIT(1),
+    UGDR_CONTEXT_ATTR_FIELD_STATUS   = UCS_BIT(2),
+    UGDR_CONTEXT_ATTR_FIELD_WORKER   = UCS_BIT(3)
+};
+
+/* How streams tell that they have reached a point. */
+typedef enum {
+    UGDR_TRIGGER_MEMOPS,         /* stream memory operations: 64-bit words in host memory */
+    UGDR_TRIGGER_HOST_FUNCTIONS, /* cuLaunchHostFunc, where there are none; streams cannot wait */
+    UGDR_TRIGGER_NONE            /* no CUDA, or no context is current */
+} ugdr_trigger_t;
+
+typedef struct ugdr_context_counters {
+    uint64_t triggered;     /* operations whose condition held */
+    uint64_t posted;        /* given to UCP, or whose function was called */
+    uint64_t completed;     /* ended, well or not */
+    uint64_t failed;        /* of these not well, cancelled ones included */
+    uint64_t flushes;       /* of GPUDirect writes, before a stream was released */
+    uint64_t crowded_waits; /* waits of streams, with as many others waiting as there are hardware
+                               queues (CUDA_DEVICE_MAX_CONNECTIONS) */
+} ugdr_context_counters_t;
+
+typedef struct ugdr_context_attr {
+    uint64_t                field_mask;
+    ugdr_trigger_t          trigger; /* on the device of the current CUDA context */
+    ugdr_context_counters_t counters;
+    ucs_status_t            status; /* of the first operation that failed, not by being cancelled;
+                                       UCS_OK if none */
+    ucp_worker_h            worker; /* the library's own: to be used within ugdr_call() alone, and
+                                       with UGDR_PROGRESS_CALLER by who calls ugdr_progress() */
+} ugdr_context_attr_t;
+
+ucs_status_t ugdr_context_query(ugdr_context_h context, ugdr_context_attr_t* attr);
+
+/* UGDR_PROGRESS_CALLER: does what there is to do, and progresses the worker while operations are
+ * under way. How many events it met. With the library's thread: 0, it does the same. */
+unsigned ugdr_progress(ugdr_context_h context);
+
+/* The address of the library's own worker; belongs to the context. Endpoints of it are made and
+ * closed in a function for ugdr_call(), with the worker that ugdr_context_query() tells. */
+ucs_status_t ugdr_worker_address(ugdr_context_h context, const ucp_address_t** address_p,
+                                 size_t* length_p);
+
+/* ---- conditions: when ---------------------------------------------------------------------------- */
+
+typedef enum {
+    UGDR_CONDITION_STREAM /* all that was enqueued to a stream before has run */
+} ugdr_condition_category_t;
+
+enum ugdr_condition_params_field {
+    UGDR_CONDITION_PARAM_FIELD_CATEGORY = UCS_BIT(0),
+    UGDR_CONDITION_PARAM_FIELD_STREAM   = UCS_BIT(1)
+};
+
+typedef struct ugdr_condition_params {
+    uint64_t                  field_mask;
+    ugdr_condition_category_t category;
+    ugdr_cu_stream_t          stream; /* also 0, whose context has to be current */
+} ugdr_condition_params_t;
+
+/*
+ * The point of the stream is that of this call: one call of CUDA. Any number of operations may be
+ * attached, now or later; if the condition holds already they start at once. Operations of one
+ * stream start in the order of their points, those of one point as they were attached.
+ * UCS_ERR_UNSUPPORTED: no CUDA, or the stream is being captured. UCS_ERR_INVALID_PARAM: CUDA does
+ * not know the stream.
+ */
+ucs_status_t ugdr_condition_create(ugdr_context_h context, const ugdr_condition_params_t* params,
+                                   ugdr_condition_h* condition_p);
+
+/* A new point, for operations attached from now on; like cuEventRecord(). */
+ucs_status_t ugdr_condition_record(ugdr_condition_h condition, ugdr_cu_stream_t stream);
+
+/* Attached operations keep what they need: may be called right after attaching. */
+ucs_status_t ugdr_condition_destroy(ugdr_condition_h condition);
+
+/* The library forgets the stream. To be called before a stream is destroyed where the driver is
+ * older than CUDA 12, which has no cuStreamGetId(); later ones need no call. UCS_ERR_BUSY: a
+ * condition has not held yet, or the stream waits. */
+ucs_status_t ugdr_stream_release(ugdr_context_h context, ugdr_cu_stream_t stream);
+
+/* ---- operations: what ---------------------------------------------------------------------------- */
+
+enum ugdr_op_param_field {
+    UGDR_OP_PARAM_FIELD_CONDITION = UCS_BIT(0), /* condition; absent: at once */
+    UGDR_OP_PARAM_FIELD_UCP       = UCS_BIT(1), /* ucp */
+    UGDR_OP_PARAM_FIELD_FLAGS     = UCS_BIT(2)  /* flags */
+};
+
+enum ugdr_op_flags {
+    UGDR_OP_FLAG_STREAM_WAIT = UCS_BIT(0) /* the condition's stream waits here for completion: one
+                                             call of CUDA */
+};
+
+typedef struct ugdr_op_param {
+    uint64_t                   field_mask;
+    ugdr_condition_h           condition;
+    const ucp_request_param_t* ucp;   /* as UCP's functions take it, and copied. Not with a request of the
+                                         caller's nor UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL
+                                         (UCS_ERR_INVALID_PARAM), nor fields newer than UCX 1.13's
+                                         memh (UCS_ERR_UNSUPPORTED). The callback is called always, also
+                                         where UCP completes at once; request is UCP's or NULL, and not the
+                                         callback's to free */
+    uint64_t                   flags;
+} ugdr_op_param_t;
+
+/*
+ * Each returns as soon as the operation is recorded, in the state UCS_INPROGRESS: what UCP says of
+ * it is the status of its request. Buffers, the AM header, rkey and endpoint have to stay until it is
+ * complete. request_p may be NULL: nobody will ask; a stream can wait for it all the same. param
+ * may be NULL. UCS_ERR_INVALID_PARAM: the context has no worker, or parameters that are none.
+ */
+ucs_status_t ugdr_tag_send(ugdr_context_h context, ucp_ep_h ep, const void* buffer, size_t count,
+                           ucp_tag_t tag, const ugdr_op_param_t* param, ugdr_request_h* request_p);
+/* What was received: recv_info.tag_info of the UCP parameters, valid at completion. */
+ucs_status_t ugdr_tag_recv(ugdr_context_h context, void* buffer, size_t count, ucp_tag_t tag,
+                           ucp_tag_t tag_mask, const ugdr_op_param_t* param,
+                           ugdr_request_h* request_p);
+ucs_status_t ugdr_am_send(ugdr_context_h context, ucp_ep_h ep, unsigned id, const void* header,
+                          size_t header_length, const void* buffer, size_t count,
+                          const ugdr_op_param_t* param, ugdr_request_h* request_p);
+ucs_status_t ugdr_put(ugdr_context_h context, ucp_ep_h ep, const void* buffer, size_t count,
+                      uint64_t remote_addr, ucp_rkey_h rkey, const ugdr_op_param_t* param,
+                      ugdr_request_h* request_p);
+ucs_status_t ugdr_get(ugdr_context_h context, ucp_ep_h ep, void* buffer, size_t count,
+                      uint64_t remote_addr, ucp_rkey_h rkey, const ugdr_op_param_t* param,
+                      ugdr_request_h* request_p);
+ucs_status_t ugdr_atomic(ugdr_context_h context, ucp_ep_h ep, ucp_atomic_op_t opcode,
+                         const void* buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
+                         const ugdr_op_param_t* param, ugdr_request_h* request_p);
+ucs_status_t ugdr_ep_flush(ugdr_context_h context, ucp_ep_h ep, const ugdr_op_param_t* param,
+                           ugdr_request_h* request_p);
+ucs_status_t ugdr_worker_flush(ugdr_context_h context, const ugdr_op_param_t* param,
+                               ugdr_request_h* request_p);
+
+/* Anything else, in the library's thread: start is called when the condition holds, and while it or
+ * test answers UCS_INPROGRESS test again and again. test may be NULL where start never does. Neither
+ * may wait for the GPU. */
+typedef ucs_status_t (*ugdr_call_cb_t)(void* arg);
+ucs_status_t ugdr_call(ugdr_context_h context, ugdr_call_cb_t start, ugdr_call_cb_t test, void* arg,
+                       const ugdr_op_param_t* param, ugdr_request_h* request_p);
+
+/* ---- completion ---------------------------------------------------------------------------------- */
+
+/* UCS_INPROGRESS, or the status that it ended with. */
+ucs_status_t ugdr_request_test(ugdr_request_h request);
+
+/* The calling thread waits; with UGDR_PROGRESS_CALLER it makes progress. The status that the
+ * operation ended with. */
+ucs_status_t ugdr_request_wait(ugdr_request_h request);
+
+/* UCS_OK: an operation whose condition has not held ends with UCS_ERR_CANCELED, a receive under
+ * way is cancelled if that is still possible; one that is complete stays as it is. UCS_ERR_BUSY:
+ * another that is under way cannot be cancelled. */
+ucs_status_t ugdr_request_cancel(ugdr_request_h request);
+
+/* May be in progress: what it is needed for goes on. */
+void ugdr_request_free(ugdr_request_h request);
+
+/*
+ * The stream waits here until all these are complete, whatever their status: one call of CUDA for
+ * any number. The requests may be freed at once. UCS_ERR_UNSUPPORTED: no stream memory operations,
+ * the stream is being captured, or its GPU neither sees nor flushes what HCAs write.
+ *
+ * As long as a stream waits it holds one of the GPU's hardware queues, of which there are
+ * CUDA_DEVICE_MAX_CONNECTIONS (environment variable of CUDA; 8 by default, at most 32). One stream
+ * more that waits gets stuck behind the first, and so does a program in which that one depends on it.
+ * This is warned about, and counted (crowded_waits).
+ */
+ucs_status_t ugdr_stream_wait(ugdr_context_h context, ugdr_cu_stream_t stream,
+                              const ugdr_request_h* requests, size_t count);
+
+/* The same for all operations attached so far to conditions on this stream. */
+ucs_status_t ugdr_stream_wait_all(ugdr_context_h context, ugdr_cu_stream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,108 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// GPUs that lack something. sync_test.sh runs each of these with the variables it needs.
+#include "fixture.hpp"
+
+#include "emu/softcuda/softcuda.h"
+
+namespace synctest {
+namespace {
+
+// SOFTCUDA_MEMOPS=0
+TEST_F(Sides, DISABLED_HostFunctionsTriggerWhereThereAreNoMemops)
+{
+    CUstream work = stream();
+    int out[20], in[20];
+    ugdr_context_attr_t attr{};
+    attr.field_mask = UGDR_CONTEXT_ATTR_FIELD_TRIGGER;
+    ASSERT_UCS(ugdr_context_query(at_a_, &attr));
+    EXPECT_EQ(attr.trigger, UGDR_TRIGGER_HOST_FUNCTIONS);
+    Gate gate(work);
+    for (int i = 0; i < 20; ++i) {
+        out[i] = i;
+        ASSERT_UCS(ugdr_tag_recv(at_b_, in + i, sizeof(int), 1, ~0ul, nullptr, nullptr));
+        ugdr_condition_h point = point_of(at_a_, work);
+        const ugdr_op_param_t param = on(point);
+        ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, out + i, sizeof(int), 1, &param, nullptr));
+        const ugdr_op_param_t waiting = on(point, UGDR_OP_FLAG_STREAM_WAIT);
+        EXPECT_EQ(ugdr_worker_flush(at_a_, &waiting, nullptr), UCS_ERR_UNSUPPORTED);
+        ASSERT_UCS(ugdr_condition_destroy(point));
+    }
+    EXPECT_EQ(ugdr_stream_wait_all(at_a_, work), UCS_ERR_UNSUPPORTED);
+    EXPECT_EQ(counters(at_a_).posted, 0u);
+    gate.open();
+    ASSERT_TRUE(eventually([&] { return counters(at_b_).completed == 20; }));
+    for (int i = 0; i < 20; ++i)
+        EXPECT_EQ(in[i], i);
+    ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == 20; }));
+}
+
+// SOFTCUDA_RDMA_ORDERING=flush: of a function that writes to device memory as an HCA does, the
+// stream sees the bytes, since the library flushes before it lets the stream go on.
+TEST_F(Sides, DISABLED_FlushedBeforeAStreamGoesOn)
+{
+    CUstream work = stream();
+    CUdeviceptr memory = 0;
+    auto* seen = pinned<char>(1);
+    ASSERT_CUDA(cuMemAlloc(&memory, 4096));
+    ASSERT_CUDA(cuMemsetD8(memory, 1, 4096));
+    char* alias = static_cast<char*>(softcuda_host_alias(reinterpret_cast<void*>(memory), 4096));
+    ugdr_condition_h point = point_of(at_a_, work);
+    const ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
+    ASSERT_UCS(ugdr_call(
+        at_a_,
+        [](void* byte) {
+            *static_cast<char*>(byte) = 2;
+            return UCS_OK;
+        },
+        nullptr, alias, &param, nullptr));
+    ASSERT_UCS(ugdr_condition_destroy(point));
+    ASSERT_CUDA(cuMemcpyDtoHAsync(seen, memory, 1, work));
+    ASSERT_CUDA(cuStreamSynchronize(work));
+    EXPECT_EQ(*seen, 2);
+    EXPECT_EQ(counters(at_a_).flushes, 1u);
+}
+
+// SOFTCUDA_RDMA_ORDERING=none: neither seen nor flushed.
+TEST_F(Sides, DISABLED_NoWaitsWhereNothingCanBeFlushed)
+{
+    EXPECT_EQ(ugdr_stream_wait_all(at_a_, stream()), UCS_ERR_UNSUPPORTED);
+}
+
+// SOFTCUDA_CONNECTIONS=2 CUDA_DEVICE_MAX_CONNECTIONS=2: the third of three streams that wait is
+// counted, and warned about; it goes on when the others do.
+TEST_F(Sides, DISABLED_MoreWaitingStreamsThanHardwareQueues)
+{
+    CUstream streams[3] = {stream(), stream(), stream()};
+    int in[3] = {}, out = 1;
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(counters(at_b_).crowded_waits, 0u);
+        ugdr_request_h request;
+        ASSERT_UCS(ugdr_tag_recv(at_b_, in + i, sizeof(int), i, ~0ul, nullptr, &request));
+        ASSERT_UCS(ugdr_stream_wait(at_b_, streams[i], &request, 1));
+        ugdr_request_free(request);
+    }
+    EXPECT_EQ(counters(at_b_).crowded_waits, 1u);
+    for (int i = 0; i < 3; ++i)
+        ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, &out, sizeof(int), i, nullptr, nullptr));
+    for (CUstream work : streams)
+        EXPECT_CUDA(cuStreamSynchronize(work));
+    ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == 3; }));
+}
+
+// The process ends with streams waiting, operations under way and the context in place.
+TEST_F(Sides, DISABLED_ExitWithoutDestroying)
+{
+    static int in = 0;
+    ugdr_request_h request;
+    CUstream work = stream();
+    ASSERT_UCS(ugdr_tag_recv(at_b_, &in, sizeof(int), 1, ~0ul, nullptr, &request));
+    ASSERT_UCS(ugdr_stream_wait(at_b_, work, &request, 1));
+    ugdr_condition_h point = point_of(at_a_, work); // behind the wait: never reached
+    const ugdr_op_param_t param = on(point);
+    ASSERT_UCS(ugdr_worker_flush(at_a_, &param, nullptr));
+    std::exit(77);
+}
+
+} // namespace
+} // namespace synctest

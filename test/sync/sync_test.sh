@@ -1,0 +1,60 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# libucx-gdr on stock UCX, the emulated HCA and emulated GPUs.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+programs=$top_builddir/test/sync
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+
+# says TEXT: it is in the output of the last program.
+says() {
+    grep -qF "$1" "$work/log" && return
+    echo "FAILED: nothing says \"$1\""
+    failed=1
+}
+
+# special NAME [VARIABLE=VALUE]...: one test with an environment of its own. Ends with status $expected.
+expected=0
+special() {
+    name=$1
+    shift
+    echo "$name $*"
+    timeout -k 5 300 env "$@" LD_PRELOAD="$runtime$softhca:$module" "$programs/sync_test" --gtest_brief=1 \
+        --gtest_also_run_disabled_tests --gtest_filter="Sides.DISABLED_$name" >"$work/log" 2>&1
+    status=$?
+    tail -n 20 "$work/log"
+    [ $status = $expected ] && return
+    echo "FAILED: $name (status $status)"
+    failed=1
+}
+
+# The library needs neither UCX nor CUDA to be loaded, and shows nothing but its interface.
+library=$top_builddir/src/sync/.libs/libucx-gdr.so.0
+if objdump -p "$library" | grep -E 'NEEDED +lib(uc[pst]|cuda|ibverbs)'; then
+    echo "FAILED: libraries that are needed"
+    failed=1
+fi
+sed -n 's/^ *\(ugdr_[a-z_]*\);/\1/p' "$top_srcdir/src/sync/exports.map" | sort >"$work/map"
+nm -D --defined-only "$library" | sed -n 's/.* T \([a-z_]*\)@@UGDR_0$/\1/p' | sort >"$work/exported"
+grep -oE '\bugdr_[a-z_]+\(' "$top_srcdir/src/sync/ucx-gdr/ugdr.h" | tr -d '(' | sort -u >"$work/declared"
+diff "$work/map" "$work/exported" || { echo "FAILED: exported, but not as the map says"; failed=1; }
+[ "$(comm -23 "$work/map" "$work/declared")" = "" ] || { echo "FAILED: exported, not declared"; failed=1; }
+
+run sync_test --gtest_brief=1 >"$work/log" 2>&1
+tail -n 40 "$work/log"
+says "the worker's thread mode is SINGLE, and the library's thread has to use it"
+says "choose UGDR_PROGRESS_CALLER and call ugdr_progress()"
+
+special HostFunctionsTriggerWhereThereAreNoMemops SOFTCUDA_MEMOPS=0
+says "streams of this GPU cannot wait: its driver has no stream memory operations"
+special FlushedBeforeAStreamGoesOn SOFTCUDA_RDMA_ORDERING=flush
+special NoWaitsWhereNothingCanBeFlushed SOFTCUDA_RDMA_ORDERING=none
+special MoreWaitingStreamsThanHardwareQueues SOFTCUDA_CONNECTIONS=2 CUDA_DEVICE_MAX_CONNECTIONS=2
+says "more streams wait than the GPU has hardware queues (2)"
+expected=77
+special ExitWithoutDestroying
+exit $failed
