@@ -134,8 +134,7 @@ CUresult launch(CUfunction function, softcuda_launch how, CUstream handle, void*
             context->failure = static_cast<CUresult>(result);
         }
     };
-    enqueue(stream,
-            {.run = std::move(run), .delayed = true, .type = CU_GRAPH_NODE_TYPE_KERNEL});
+    enqueue(stream, {.run = std::move(run), .delayed = true, .type = CU_GRAPH_NODE_TYPE_KERNEL});
     return CUDA_SUCCESS;
 }
 
