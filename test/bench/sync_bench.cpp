@@ -1,0 +1,439 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What stream-triggered operations cost, beside streams that the CPU waits for. Two sides, threads
+// of one process, on one GPU or on two; contrib/bench-sync runs it. Prints lines "NAME key=value
+// ...", times in microseconds.
+//
+//   pingpong WAY SIZE  work on a stream, message, work on the other side's stream, message back;
+//   half
+//                      of a round. WAY: cpu (cuStreamSynchronize, ucp_tag_send_nbx), stream
+//                      (libucx-gdr)
+//   trigger WAY        from the release of a stream to a function that runs by it: stream, function
+//   enqueue N          CPU time of a condition, N operations and a wait; event: of cuEventRecord
+#include "sync/ucx-gdr/ugdr.h"
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <cuda.h>
+#include <dlfcn.h>
+#include <sched.h>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+[[noreturn]] void fail(const char* what, const std::string& why)
+{
+    std::fprintf(stderr, "sync_bench: %s: %s\n", what, why.c_str());
+    std::exit(1);
+}
+
+template <class Function>
+Function symbol(const char* name)
+{
+    static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+    void* function = driver == nullptr ? nullptr : dlsym(driver, name);
+    if (function == nullptr)
+        fail(name, dlerror());
+    return reinterpret_cast<Function>(function);
+}
+
+#define STRING(name) #name
+#define NAME(name) STRING(name)
+// The look-up is made once at each place.
+#define CU(function, ...)                                                                          \
+    do {                                                                                           \
+        static const auto function_ = symbol<decltype(&function)>(NAME(function));                 \
+        if (const CUresult result = function_(__VA_ARGS__); result != CUDA_SUCCESS)                \
+            fail(#function, "CUresult " + std::to_string(result));                                 \
+    } while (0)
+
+void check(ucs_status_t status, const char* what)
+{
+    if (status != UCS_OK)
+        fail(what, ucs_status_string(status));
+}
+
+double microseconds(Clock::duration time)
+{
+    return std::chrono::duration<double, std::micro>(time).count();
+}
+
+void report(const std::string& name, std::vector<double> samples)
+{
+    std::sort(samples.begin(), samples.end());
+    const auto at = [&](double share) {
+        return samples[static_cast<size_t>(share * static_cast<double>(samples.size() - 1))];
+    };
+    std::printf("%s samples=%zu p1=%.2f p10=%.2f p50=%.2f p90=%.2f p99=%.2f max=%.2f histogram=",
+                name.c_str(), samples.size(), at(0.01), at(0.1), at(0.5), at(0.9), at(0.99), at(1));
+    // Bins whose limits double: below 1, 2, 4, ... us.
+    size_t begin = 0;
+    for (double limit = 1; begin < samples.size(); limit *= 2) {
+        const auto end = static_cast<size_t>(
+            std::lower_bound(samples.begin(), samples.end(), limit) - samples.begin());
+        if (end > begin)
+            std::printf("<%g:%zu,", limit, end - begin);
+        begin = end;
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+}
+
+struct Options {
+    int gpus = 1;
+    int rounds = 2000;
+    bool device = false; // where the messages are
+    size_t largest = 1 << 20;
+};
+
+// One of the two.
+struct Side {
+    Side(const Options& options, int index)
+    {
+        CUdevice device;
+        CU(cuDeviceGet, &device, index % options.gpus);
+        CU(cuDevicePrimaryCtxRetain, &context, device);
+        CU(cuCtxSetCurrent, context);
+        CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+        CU(cuMemAlloc, &work, 4096);
+        if (options.device) {
+            CUdeviceptr memory;
+            CU(cuMemAlloc, &memory, options.largest);
+            buffer = reinterpret_cast<char*>(memory);
+        } else {
+            void* memory;
+            CU(cuMemHostAlloc, &memory, options.largest, CU_MEMHOSTALLOC_PORTABLE);
+            std::memset(memory, 0, options.largest);
+            buffer = static_cast<char*>(memory);
+        }
+        ucp_params_t params{};
+        params.field_mask = UCP_PARAM_FIELD_FEATURES;
+        params.features = UCP_FEATURE_TAG;
+        check(ucp_init(&params, nullptr, &ucp), "ucp_init");
+        ucp_worker_params_t worker_params{};
+        worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+        worker_params.thread_mode = UCS_THREAD_MODE_MULTI;
+        check(ucp_worker_create(ucp, &worker_params, &worker), "ucp_worker_create");
+    }
+    void connect(const Side& other)
+    {
+        ucp_address_t* address = nullptr;
+        size_t length = 0;
+        check(ucp_worker_get_address(other.worker, &address, &length), "ucp_worker_get_address");
+        ucp_ep_params_t params{};
+        params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+        params.address = address;
+        check(ucp_ep_create(worker, &params, &ep), "ucp_ep_create");
+        ucp_worker_release_address(other.worker, address);
+    }
+    void open_sync()
+    {
+        ugdr_context_params_t params{};
+        params.field_mask = UGDR_CONTEXT_PARAM_FIELD_WORKER;
+        params.worker = worker;
+        check(ugdr_context_create(&params, &sync), "ugdr_context_create");
+    }
+    void close_sync()
+    {
+        while (ugdr_context_destroy(sync, 0) == UCS_ERR_BUSY)
+            sched_yield();
+    }
+
+    // A little something for the GPU to do.
+    void launch() { CU(cuMemsetD32Async, work, 1, 64, stream); }
+    void synchronize() { CU(cuStreamSynchronize, stream); }
+
+    void complete(void* request)
+    {
+        if (request == nullptr)
+            return;
+        if (UCS_PTR_IS_ERR(request))
+            check(UCS_PTR_STATUS(request), "a message");
+        while (ucp_request_check_status(request) == UCS_INPROGRESS)
+            ucp_worker_progress(worker);
+        ucp_request_free(request);
+    }
+    void send(size_t size)
+    {
+        const ucp_request_param_t param{};
+        complete(ucp_tag_send_nbx(ep, buffer, size, 1, &param));
+    }
+    void receive(size_t size)
+    {
+        const ucp_request_param_t param{};
+        complete(ucp_tag_recv_nbx(worker, buffer, size, 1, ~ucp_tag_t{0}, &param));
+    }
+
+    CUcontext context;
+    CUstream stream;
+    CUdeviceptr work;
+    char* buffer;
+    ucp_context_h ucp = nullptr;
+    ucp_worker_h worker = nullptr;
+    ucp_ep_h ep = nullptr;
+    ugdr_context_h sync = nullptr;
+};
+
+ugdr_condition_h point_of(Side& side)
+{
+    ugdr_condition_params_t params{};
+    params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_STREAM;
+    params.category = UGDR_CONDITION_STREAM;
+    params.stream = side.stream;
+    ugdr_condition_h condition;
+    check(ugdr_condition_create(side.sync, &params, &condition), "ugdr_condition_create");
+    return condition;
+}
+
+ugdr_op_param_t on(ugdr_condition_h condition, uint64_t flags)
+{
+    ugdr_op_param_t param{};
+    param.field_mask = UGDR_OP_PARAM_FIELD_CONDITION | UGDR_OP_PARAM_FIELD_FLAGS;
+    param.condition = condition;
+    param.flags = flags;
+    return param;
+}
+
+// ---- ping-pong
+
+// The first side: `times` gets the ends of its rounds.
+using Times = std::vector<Clock::time_point>;
+
+void by_cpu(Side& side, bool first, size_t size, int rounds, Times& times)
+{
+    for (int i = 0; i < rounds; ++i) {
+        if (!first)
+            side.receive(size);
+        side.launch();
+        side.synchronize();
+        side.send(size);
+        if (first) {
+            side.receive(size);
+            times.push_back(Clock::now());
+        }
+    }
+}
+
+// As far ahead of the GPU as it has room.
+void by_stream(Side& side, bool first, size_t size, int rounds, Times& times)
+{
+    constexpr int kAhead = 64;
+    std::atomic<int> over{0};
+    struct Seen {
+        std::atomic<int>* over;
+        Times* times;
+    } seen{&over, first ? &times : nullptr};
+    ucp_request_param_t tell{};
+    tell.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    tell.user_data = &seen;
+    tell.cb.recv = [](void*, ucs_status_t status, const ucp_tag_recv_info_t*, void* data) {
+        check(status, "a receive");
+        auto& to = *static_cast<Seen*>(data);
+        if (to.times != nullptr)
+            to.times->push_back(Clock::now());
+        to.over->fetch_add(1);
+    };
+    const auto receive = [&](ugdr_condition_h point) {
+        ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
+        param.field_mask |= UGDR_OP_PARAM_FIELD_UCP;
+        param.ucp = &tell;
+        check(ugdr_tag_recv(side.sync, side.buffer, size, 1, ~ucp_tag_t{0}, &param, nullptr),
+              "ugdr_tag_recv");
+    };
+    const auto send = [&](ugdr_condition_h point) {
+        const ugdr_op_param_t param = on(point, 0);
+        check(ugdr_tag_send(side.sync, side.ep, side.buffer, size, 1, &param, nullptr),
+              "ugdr_tag_send");
+    };
+    if (!first) {
+        ugdr_condition_h point = point_of(side);
+        receive(point);
+        ugdr_condition_destroy(point);
+    }
+    for (int i = 0; i < rounds; ++i) {
+        while (i - over > kAhead)
+            sched_yield();
+        side.launch();
+        ugdr_condition_h point = point_of(side);
+        send(point);
+        if (first || i + 1 < rounds)
+            receive(point);
+        ugdr_condition_destroy(point);
+    }
+    side.synchronize();
+}
+
+using Way = void (*)(Side&, bool, size_t, int, Times&);
+
+void pingpong(const char* name, Way way, bool sync, Side& a, Side& b, size_t size, int rounds)
+{
+    const int warm_up = rounds / 10 + 1;
+    Times times{};
+    times.reserve(static_cast<size_t>(rounds + warm_up));
+    std::barrier both(2);
+    const auto run = [&](Side& side, bool first) {
+        CU(cuCtxSetCurrent, side.context);
+        if (sync)
+            side.open_sync();
+        both.arrive_and_wait();
+        way(side, first, size, rounds + warm_up, times);
+        both.arrive_and_wait();
+        if (sync)
+            side.close_sync();
+    };
+    std::thread other([&] { run(b, false); });
+    run(a, true);
+    other.join();
+    std::vector<double> halves;
+    for (size_t i = static_cast<size_t>(warm_up); i < times.size(); ++i)
+        halves.push_back(microseconds(times[i] - times[i - 1]) / 2);
+    report(std::string("pingpong ") + name + " " + std::to_string(size), halves);
+}
+
+// ---- trigger
+
+struct Seen {
+    std::atomic<bool> yes{false};
+    Clock::time_point when;
+
+    static ucs_status_t call(void* self)
+    {
+        note(self);
+        return UCS_OK;
+    }
+    static void note(void* self)
+    {
+        static_cast<Seen*>(self)->when = Clock::now();
+        static_cast<Seen*>(self)->yes = true;
+    }
+};
+
+void trigger(Side& side, bool function, int rounds)
+{
+    void* memory;
+    CU(cuMemHostAlloc, &memory, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    std::atomic_ref<uint64_t> gate(*static_cast<uint64_t*>(memory));
+    gate = 0;
+    std::vector<double> times;
+    for (int i = 1; i <= rounds; ++i) {
+        Seen seen;
+        CU(cuStreamWaitValue64, side.stream, reinterpret_cast<CUdeviceptr>(memory),
+           static_cast<cuuint64_t>(i), CU_STREAM_WAIT_VALUE_GEQ);
+        if (function) {
+            CU(cuLaunchHostFunc, side.stream, Seen::note, &seen);
+        } else {
+            ugdr_condition_h point = point_of(side);
+            const ugdr_op_param_t param = on(point, 0);
+            check(ugdr_call(side.sync, Seen::call, nullptr, &seen, &param, nullptr), "ugdr_call");
+            ugdr_condition_destroy(point);
+        }
+        const auto settled = Clock::now() + std::chrono::microseconds(30);
+        while (Clock::now() < settled) {
+        }
+        const auto begin = Clock::now();
+        gate.store(static_cast<uint64_t>(i), std::memory_order_release);
+        while (!seen.yes) {
+        }
+        times.push_back(microseconds(seen.when - begin));
+        side.synchronize();
+    }
+    report(std::string("trigger ") + (function ? "function" : "stream"), times);
+}
+
+// ---- enqueueing
+
+void enqueue(Side& side, int operations, int rounds)
+{
+    const auto nothing = [](void*) { return UCS_OK; };
+    std::vector<ugdr_request_h> requests(static_cast<size_t>(operations));
+    std::vector<double> times;
+    for (int i = 0; i < rounds; ++i) {
+        const auto begin = Clock::now();
+        ugdr_condition_h point = point_of(side);
+        const ugdr_op_param_t param = on(point, 0);
+        for (ugdr_request_h& request : requests)
+            check(ugdr_call(side.sync, nothing, nullptr, nullptr, &param, &request), "ugdr_call");
+        check(ugdr_stream_wait(side.sync, side.stream, requests.data(), requests.size()),
+              "ugdr_stream_wait");
+        ugdr_condition_destroy(point);
+        for (ugdr_request_h request : requests)
+            ugdr_request_free(request);
+        times.push_back(microseconds(Clock::now() - begin));
+        side.synchronize();
+    }
+    report("enqueue " + std::to_string(operations), times);
+}
+
+void enqueue_event(Side& side, int rounds)
+{
+    CUevent event;
+    CU(cuEventCreate, &event, CU_EVENT_DISABLE_TIMING);
+    std::vector<double> times;
+    for (int i = 0; i < rounds; ++i) {
+        const auto begin = Clock::now();
+        CU(cuEventRecord, event, side.stream);
+        times.push_back(microseconds(Clock::now() - begin));
+        side.synchronize();
+    }
+    report("enqueue event", times);
+}
+
+Options parse(int argc, char** argv)
+{
+    Options options;
+    for (int i = 1; i < argc; ++i) {
+        const std::string option = argv[i];
+        const char* value = i + 1 < argc ? argv[i + 1] : "";
+        if (option == "--device") {
+            options.device = true;
+            continue;
+        }
+        if (option == "--gpus")
+            options.gpus = std::atoi(value);
+        else if (option == "--rounds")
+            options.rounds = std::atoi(value);
+        else if (option == "--largest")
+            options.largest = std::strtoull(value, nullptr, 0);
+        else
+            fail("unknown option", option);
+        ++i;
+    }
+    if (options.gpus < 1 || options.rounds < 1 || options.largest < 8)
+        fail("options", "numbers above 0, and messages of 8 bytes at least");
+    return options;
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    const Options options = parse(argc, argv);
+    CU(cuInit, 0);
+    Side b(options, 1), a(options, 0); // a's context stays current
+    a.connect(b);
+    b.connect(a);
+    for (size_t size = 8; size <= options.largest; size *= 8) {
+        pingpong("cpu", by_cpu, false, a, b, size, options.rounds);
+        pingpong("stream", by_stream, true, a, b, size, options.rounds);
+    }
+    CU(cuCtxSetCurrent, a.context);
+    a.open_sync();
+    trigger(a, false, options.rounds);
+    trigger(a, true, options.rounds);
+    for (int operations : {1, 10, 100})
+        enqueue(a, operations, options.rounds);
+    enqueue_event(a, options.rounds);
+    a.close_sync();
+    std::fflush(stdout);
+    std::_Exit(0); // endpoints are not closed
+}
