@@ -70,12 +70,12 @@ class Engine {
   private:
     struct Count {
         std::atomic<uint64_t> value{0};
-        // There is one writer.
+        // There is one writer. Who sees the count sees what was done before.
         void operator++()
         {
-            value.store(value.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+            value.store(value.load(std::memory_order_relaxed) + 1, std::memory_order_release);
         }
-        operator uint64_t() const { return value.load(std::memory_order_relaxed); }
+        operator uint64_t() const { return value.load(std::memory_order_acquire); }
     };
 
     bool has_work();

@@ -7,6 +7,10 @@ set -u
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 programs=$top_builddir/test/sync
+export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}suppressions=$top_srcdir/test/sync/thread.supp"
+case ${GDR_SANITIZERS:-none} in # see Makefile.am
+*thread*) export UCX_MEM_MMAP_HOOK_MODE=none ;;
+esac
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 
