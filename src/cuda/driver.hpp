@@ -67,6 +67,7 @@
     FUNCTION(cuMemSetAccess)                                                                       \
     FUNCTION(cuMemUnmap)                                                                           \
     FUNCTION(cuMemcpy)                                                                             \
+    FUNCTION(cuMemcpy2DAsync)                                                                      \
     FUNCTION(cuMemcpyAsync)                                                                        \
     FUNCTION(cuMemcpyPeerAsync)                                                                    \
     FUNCTION(cuMemsetD8)                                                                           \

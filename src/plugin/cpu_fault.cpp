@@ -76,16 +76,22 @@ Culprit find_culprit()
     const int count = backtrace(frames, std::size(frames));
     Culprit culprit;
     bool found = false;
+    // Of the frame before, which is MPI where this one is our layer.
+    const char* inner = culprit.library;
     for (int i = 0; i < count; ++i) {
         Dl_info info;
-        if (dladdr(frames[i], &info) == 0 || info.dli_sname == nullptr)
+        if (dladdr(frames[i], &info) == 0)
+            continue;
+        const char* const library =
+            std::strstr(info.dli_fname, "/libgdr_mpi.so") != nullptr ? inner : info.dli_fname;
+        inner = info.dli_fname;
+        if (info.dli_sname == nullptr)
             continue;
         const std::string_view name = info.dli_sname;
         const bool is_mpi = name.starts_with("MPI_") || name.starts_with("PMPI_");
         // The first two frames are this file's, the third the kernel's return from the handler.
         if (is_mpi || (!found && i > 2))
-            culprit = {info.dli_sname + (name.starts_with("PMPI_") ? 1 : 0), info.dli_fname,
-                       is_mpi};
+            culprit = {info.dli_sname + (name.starts_with("PMPI_") ? 1 : 0), library, is_mpi};
         found |= i > 2;
         if (is_mpi)
             break;

@@ -12,6 +12,7 @@
 #include "copy/component.hpp"
 #include "cuda/driver.hpp"
 #include "ipc/component.hpp"
+#include "mpi/serve.hpp"
 #include "plugin/cpu_fault.hpp"
 #include "plugin/memory_lookup.hpp"
 #include "plugin/options.hpp"
@@ -54,8 +55,12 @@ void on_first_use()
     process_uses_ucx = true;
     report_preparation();
     answer_memory_lookups();
-    if (const cuda::Driver* driver = cuda::driver(); driver && options.explain_cpu_faults)
+    const cuda::Driver* driver = cuda::driver();
+    if (driver == nullptr)
+        return;
+    if (options.explain_cpu_faults)
         explain_cpu_faults(*driver);
+    mpi::serve();
 }
 
 void write_statistics(const char* path)

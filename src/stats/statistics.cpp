@@ -21,6 +21,8 @@ void Statistics::add(const Counts& counts)
     ipc_bytes_.fetch_add(counts.ipc_bytes, relaxed);
     ipc_ops_.fetch_add(counts.ipc_ops, relaxed);
     registrations_.fetch_add(counts.registrations, relaxed);
+    mpi_direct_bytes_.fetch_add(counts.mpi_direct_bytes, relaxed);
+    mpi_staged_bytes_.fetch_add(counts.mpi_staged_bytes, relaxed);
 }
 
 Counts Statistics::totals() const
@@ -32,7 +34,9 @@ Counts Statistics::totals() const
             .staged_ops = staged_ops_,
             .ipc_bytes = ipc_bytes_,
             .ipc_ops = ipc_ops_,
-            .registrations = registrations_};
+            .registrations = registrations_,
+            .mpi_direct_bytes = mpi_direct_bytes_,
+            .mpi_staged_bytes = mpi_staged_bytes_};
 }
 
 void Statistics::begin_anew()
@@ -46,14 +50,16 @@ void Statistics::begin_anew()
     ipc_bytes_ = 0;
     ipc_ops_ = 0;
     registrations_ = 0;
+    mpi_direct_bytes_ = 0;
+    mpi_staged_bytes_ = 0;
 }
 
 bool Statistics::worth_a_line() const
 {
     const Counts sum = totals();
-    return !forked_ ||
-           (sum.gpudirect_bytes | sum.staged_bytes | sum.host_bytes | sum.gpudirect_ops |
-            sum.staged_ops | sum.ipc_bytes | sum.ipc_ops | sum.registrations) != 0;
+    return !forked_ || (sum.gpudirect_bytes | sum.staged_bytes | sum.host_bytes |
+                        sum.gpudirect_ops | sum.staged_ops | sum.ipc_bytes | sum.ipc_ops |
+                        sum.registrations | sum.mpi_direct_bytes | sum.mpi_staged_bytes) != 0;
 }
 
 std::string Statistics::line() const
@@ -67,7 +73,9 @@ std::string Statistics::line() const
            " staged_ops=" + std::to_string(sum.staged_ops) +
            " ipc_bytes=" + std::to_string(sum.ipc_bytes) +
            " ipc_ops=" + std::to_string(sum.ipc_ops) +
-           " registrations=" + std::to_string(sum.registrations);
+           " registrations=" + std::to_string(sum.registrations) +
+           " mpi_direct_bytes=" + std::to_string(sum.mpi_direct_bytes) +
+           " mpi_staged_bytes=" + std::to_string(sum.mpi_staged_bytes);
 }
 
 Statistics& statistics()

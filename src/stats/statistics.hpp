@@ -1,8 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // What this process moved and how. Interfaces count in plain members of their own and add the
-// totals here when they are closed; nothing on a data path touches these. With UCX_GDR_STATS=<path>
-// one line of totals is appended to the path when the process exits ("-": standard error).
+// totals here when they are closed; nothing on a data path of theirs touches these. With
+// UCX_GDR_STATS=<path> one line of totals is appended to the path when the process exits ("-":
+// standard error).
 #pragma once
 
 #include <atomic>
@@ -13,14 +14,16 @@ namespace gdr::stats {
 
 // What one interface or memory domain counted since it last added.
 struct Counts {
-    uint64_t gpudirect_bytes = 0; // payload the HCA read from or wrote to device memory
-    uint64_t staged_bytes = 0;    // payload copied between device and host memory
-    uint64_t host_bytes = 0;      // payload from and to host memory
-    uint64_t gpudirect_ops = 0;   // operations behind gpudirect_bytes
-    uint64_t staged_ops = 0;      // operations behind staged_bytes
-    uint64_t ipc_bytes = 0;       // payload copied between GPUs of two processes by CUDA IPC
-    uint64_t ipc_ops = 0;         // operations behind ipc_bytes
-    uint64_t registrations = 0;   // memory registrations made with an HCA (cache hits are none)
+    uint64_t gpudirect_bytes = 0;  // payload the HCA read from or wrote to device memory
+    uint64_t staged_bytes = 0;     // payload copied between device and host memory
+    uint64_t host_bytes = 0;       // payload from and to host memory
+    uint64_t gpudirect_ops = 0;    // operations behind gpudirect_bytes
+    uint64_t staged_ops = 0;       // operations behind staged_bytes
+    uint64_t ipc_bytes = 0;        // payload copied between GPUs of two processes by CUDA IPC
+    uint64_t ipc_ops = 0;          // operations behind ipc_bytes
+    uint64_t registrations = 0;    // memory registrations made with an HCA (cache hits are none)
+    uint64_t mpi_direct_bytes = 0; // payload on a GPU that MPI calls were given as it is
+    uint64_t mpi_staged_bytes = 0; // payload copied for MPI calls, each way counted
 };
 
 // Any thread. One instance per process.
@@ -45,6 +48,8 @@ class Statistics {
     std::atomic<uint64_t> ipc_bytes_{0};
     std::atomic<uint64_t> ipc_ops_{0};
     std::atomic<uint64_t> registrations_{0};
+    std::atomic<uint64_t> mpi_direct_bytes_{0};
+    std::atomic<uint64_t> mpi_staged_bytes_{0};
     bool forked_ = false;
 };
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# MPI calls over gdr on the emulated devices, with every MPI of the distribution that is installed, two
-# and four ranks: all on host memory, then each on GPU memory, small and large. A call either works,
-# with every element checked, or dies with the module's message. Prints docs/mpi.md's table; for the
-# MPIs at hand it has to be what that file says.
+# MPI calls over gdr on the emulated devices, with every MPI of the distribution that is installed: all on
+# host memory, then each on GPU memory, two and four ranks, small and large, and what does not die there on
+# one to five ranks with each buffer on either at random. A call either works, with every element checked,
+# or dies with the module's message. Prints docs/mpi.md's table; for the MPIs at hand it has to be what that
+# file says.
 #
 # --write: puts the table into docs/mpi.md.
 set -u
@@ -27,6 +28,15 @@ for mpi in "${mpis[@]}"; do
         done
     done
 done
+
+# way MPI CALL: how a call that works does so, by the module's counters: "direct", "staged", or "works" where
+# no buffer is on a GPU.
+way() {
+    rm -f "$work/statistics"
+    UCX_GDR_STATS=$work/statistics calls "$1" 2 cuda 16 "$2"
+    awk '{ for (i = 2; i <= NF; i++) { split($i, word, "="); sum[word[1]] += word[2] } }
+        END { print sum["mpi_staged_bytes"] ? "staged" : sum["mpi_direct_bytes"] ? "direct" : "works" }' "$work/statistics" 2>/dev/null || echo works
+}
 
 # outcomes MPI NUMBER COUNT: "works", "message" or "FAILED" for each of all calls, on GPU memory. The one
 # that dies takes the program with it: those behind it are run anew.
@@ -51,9 +61,13 @@ mapfile -t all < <("$top_builddir/test/mpi/mpi_calls.${mpis[0]}" --list)
 header='| call |' rule='|---|'
 printf '| `%s` |\n' "${all[@]}" >"$work/table"
 for mpi in "${mpis[@]}"; do
+    for call in "${all[@]}"; do way "$mpi" "$call"; done >"$work/ways"
     for count in 16 100000; do
         header+=" $mpi, $([[ $count = 16 ]] && echo 64 B || echo 400 kB) |" rule+='---|'
-        for number in 2 4; do outcomes "$mpi" $number $count >"$work/$number"; done
+        for number in 2 4; do
+            outcomes "$mpi" $number $count | paste "$work/ways" - |
+                awk '{ print ($2 == "works" ? $1 : $2) }' >"$work/$number"
+        done
         paste -d '\t' "$work/table" "$work/2" "$work/4" | awk -F '\t' '
             { print $1, ($2 == $3 ? $2 : $2 " (4 ranks: " $3 ")"), "|" }' >"$work/wider"
         mv "$work/wider" "$work/table"
@@ -65,6 +79,26 @@ if grep -q FAILED "$work/table"; then
     echo "FAILED: a call on GPU memory neither works nor dies with the message"
     failed=1
 fi
+
+seed=$RANDOM
+for mpi in "${mpis[@]}"; do
+    mapfile -t living < <(awk -F ' *[|] *' -v column="$mpi, 64 B" '
+        NR == 1 { for (i = 1; i <= NF; ++i) if ($i == column) at = i }
+        NR > 2 && ($at $(at + 1)) !~ /message|FAILED/ { gsub(/`/, "", $2); print $2 }' "$work/table")
+    for number in 5 4 3 2 1; do
+        # MPICH copies from and to the rank's own window with the CPU.
+        [[ $number -gt 1 || $mpi != mpich ]] || mapfile -t living < <(printf '%s\n' "${living[@]}" | grep -vxE 'MPI_(Put|Get)')
+        for count in 16 20000; do
+            if calls "$mpi" $number $seed $count "${living[@]}"; then
+                echo "ok: $mpi, $number ranks, ${#living[@]} calls on $count integers of host or GPU memory, seed $seed"
+            else
+                echo "FAILED: $mpi, $number ranks, $count integers of host or GPU memory, seed $seed"
+                head -n 30 "$log"
+                failed=1
+            fi
+        done
+    done
+done
 
 if [[ ${1-} == --write ]]; then
     sed -i -e "/^<!-- table -->$/,/^<!-- end of the table -->$/{/^|/d}" \

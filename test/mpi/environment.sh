@@ -44,7 +44,7 @@ IFS=';' read -r -a devices <<<"${UCPTEST_NET_DEVICES-}"
 [[ ${#devices[@]} -eq 0 ]] || export UCX_NET_DEVICES=${devices[rank % ${#devices[@]}]}
 LD_PRELOAD=$GDR_PRELOAD exec "$@"
 END
-export GDR_PRELOAD=$softhca:$module
+export GDR_PRELOAD=$softhca:$module:$mpi_layer
 
 # ranks MPI NUMBER PROGRAM [ARGUMENT]...: what they say is in the log.
 ranks() {
@@ -67,13 +67,14 @@ explained() { grep -q 'gdr: .*the CPU touched GPU memory .* in MPI_' "$log"; }
 # The document's table: the text of a call's outcome by MPI and size, e.g. "works (4 ranks: message)".
 table() { sed -n '/^<!-- table -->$/,/^<!-- end of the table -->$/p' "$top_srcdir/docs/mpi.md" | grep '^|'; }
 
-# documented MPI NUMBER SIZE works|message: the calls that do, on so many ranks, by the table.
+# documented MPI NUMBER SIZE works|message: the calls that do (directly or staged), on so many ranks, by the
+# table.
 documented() {
     table | awk -F ' *[|] *' -v column="$1, $3" -v ranks="$2 ranks: " -v outcome="$4" '
         NR == 1 { for (i = 1; i <= NF; ++i) if ($i == column) at = i }
         NR > 2 {
             found = $at
             if (i = index(found, ranks)) found = substr(found, i + length(ranks))
-            if (index(found, outcome) == 1) { gsub(/`/, "", $2); print $2 }
+            if ((index(found, "message") == 1) == (outcome == "message")) { gsub(/`/, "", $2); print $2 }
         }'
 }

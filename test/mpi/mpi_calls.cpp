@@ -1,9 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// mpi_calls host|cuda COUNT CALL...: MPI calls on COUNT integers of host or GPU memory, one after
-// another, each announced, all ranks, every element checked; without a CALL all there are.
-// mpi_calls --list names them. Exits with 0, with 1 when data are wrong, with 77 without a CUDA
-// driver; or dies in the MPI library, if that lets the CPU touch GPU memory.
+// mpi_calls host|cuda|SEED COUNT CALL...: MPI calls on COUNT integers of host or GPU memory, or,
+// with a SEED, each rank's each buffer on either at random; one after another, each announced, all
+// ranks, every element checked; without a CALL all there are. mpi_calls --list names them. Exits
+// with 0, with 1 when data are wrong, with 77 without a CUDA driver; or dies in the MPI library, if
+// that lets the CPU touch GPU memory.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -45,9 +47,12 @@ void check(CUresult result)
 // Integers in host or GPU memory, set and read through copies.
 class Buffer {
   public:
-    static inline bool on_gpu = false;
+    enum class Memory { host, gpu, random };
+    static inline Memory memory = Memory::host;
+    static inline std::mt19937 random;
 
-    Buffer(size_t count, int first) : host_(count)
+    Buffer(size_t count, int first)
+        : host_(count), on_gpu(memory == Memory::random ? random() % 2 == 0 : memory == Memory::gpu)
     {
         for (size_t i = 0; i < count; ++i)
             host_[i] = first + static_cast<int>(i);
@@ -83,6 +88,7 @@ class Buffer {
     size_t bytes() const { return host_.size() * sizeof(int); }
 
     std::vector<int> host_;
+    const bool on_gpu;
     CUdeviceptr device_ = 0;
 };
 
@@ -267,6 +273,182 @@ void pack(int count)
     unpacked.expect(0, count, mark(rank));
 }
 
+void add_integers(void* in, void* both, int* count, MPI_Datatype*)
+{
+    for (int i = 0; i < *count; ++i)
+        static_cast<int*>(both)[i] += static_cast<int*>(in)[i];
+}
+
+// In a row of ranks, where those at the ends have a neighbour less.
+void neighbours(int n)
+{
+    MPI_Comm row;
+    const int periodic = 0;
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &periodic, 0, &row);
+    Buffer out(2 * static_cast<size_t>(n), mark(rank)), in(2 * static_cast<size_t>(n), 7);
+    MPI_Neighbor_alltoall(out.data(), n, MPI_INT, in.data(), n, MPI_INT, row);
+    in.expect(0, n, rank == 0 ? 7 : mark(rank - 1) + n);
+    in.expect(n, n, rank + 1 == ranks ? 7 + n : mark(rank + 1));
+    MPI_Comm_free(&row);
+}
+
+// Two at a time, waited for in the other order.
+void all_to_all_twice(int n)
+{
+    const size_t all = static_cast<size_t>(n) * ranks;
+    Buffer out(all, mark(rank)), in(all, 0), more_out(all, mark(rank + 50)), more_in(all, 0);
+    MPI_Request first, second;
+    MPI_Ialltoall(out.data(), n, MPI_INT, in.data(), n, MPI_INT, MPI_COMM_WORLD, &first);
+    MPI_Ialltoall(more_out.data(), n, MPI_INT, more_in.data(), n, MPI_INT, MPI_COMM_WORLD, &second);
+    MPI_Wait(&second, MPI_STATUS_IGNORE);
+    MPI_Wait(&first, MPI_STATUS_IGNORE);
+    for (int r = 0; r < ranks; ++r) {
+        in.expect(static_cast<size_t>(r) * n, n, mark(r) + rank * n);
+        more_in.expect(static_cast<size_t>(r) * n, n, mark(r + 50) + rank * n);
+    }
+}
+
+constexpr int kColumns = 3;
+
+void wait_any(MPI_Request* requests)
+{
+    for (int i = 0, index; i < kColumns; ++i)
+        MPI_Waitany(kColumns, requests, &index, MPI_STATUS_IGNORE);
+}
+
+void wait_some(MPI_Request* requests)
+{
+    int indices[kColumns];
+    for (int done = 0, some; done < kColumns; done += some)
+        MPI_Waitsome(kColumns, requests, &some, indices, MPI_STATUSES_IGNORE);
+}
+
+void test_all(MPI_Request* requests)
+{
+    for (int done = 0; done == 0;)
+        MPI_Testall(kColumns, requests, &done, MPI_STATUSES_IGNORE);
+}
+
+void test_any(MPI_Request* requests)
+{
+    for (int done = 0; done < kColumns;) {
+        int index, flag;
+        MPI_Testany(kColumns, requests, &index, &flag, MPI_STATUS_IGNORE);
+        done += flag;
+    }
+}
+
+// Three columns of one matrix, under way at the same time: each request's bytes lie between those
+// of the others. And a fourth, which belongs to none.
+void columns(int n, void (*complete)(MPI_Request*))
+{
+    MPI_Datatype column;
+    MPI_Type_vector(n, 1, kColumns + 1, MPI_INT, &column);
+    MPI_Type_commit(&column);
+    const size_t all = static_cast<size_t>(n) * (kColumns + 1);
+    Buffer out(all, mark(rank)), in(all, 0);
+    const int next = (rank + 1) % ranks;
+    MPI_Request requests[kColumns], sends[kColumns];
+    for (int i = 0; i < kColumns; ++i)
+        MPI_Irecv(static_cast<int*>(in.data()) + i, 1, column, previous(), i, MPI_COMM_WORLD,
+                  &requests[i]);
+    for (int i = kColumns - 1; i >= 0; --i)
+        MPI_Isend(static_cast<int*>(out.data()) + i, 1, column, next, i, MPI_COMM_WORLD, &sends[i]);
+    complete(requests);
+    MPI_Waitall(kColumns, sends, MPI_STATUSES_IGNORE);
+    in.expect(0, all, [](size_t i) {
+        return (i % (kColumns + 1) < kColumns ? mark(previous()) : 0) + static_cast<int>(i);
+    });
+    MPI_Type_free(&column);
+}
+
+// Sends that are forgotten, and by a persistent request.
+void free_requests(int n)
+{
+    Buffer out(2 * static_cast<size_t>(n), mark(rank)), in(2 * static_cast<size_t>(n), 0);
+    const int next = (rank + 1) % ranks;
+    MPI_Datatype every_other;
+    MPI_Type_vector(n, 1, 2, MPI_INT, &every_other);
+    MPI_Type_commit(&every_other);
+    MPI_Request receive, send;
+    MPI_Irecv(in.data(), 1, every_other, previous(), 7, MPI_COMM_WORLD, &receive);
+    MPI_Send_init(out.data(), 1, every_other, next, 7, MPI_COMM_WORLD, &send);
+    MPI_Start(&send);
+    MPI_Request_free(&send);
+    MPI_Wait(&receive, MPI_STATUS_IGNORE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    in.expect(0, 2 * static_cast<size_t>(n) - 1,
+              [](size_t i) { return (i % 2 == 0 ? mark(previous()) : 0) + static_cast<int>(i); });
+    MPI_Type_free(&every_other);
+}
+
+// A type of absolute addresses.
+void bottom(int n)
+{
+    Buffer out(n, mark(rank)), in(n, 0);
+    const int next = (rank + 1) % ranks;
+    MPI_Aint from, to;
+    MPI_Get_address(out.data(), &from);
+    MPI_Get_address(in.data(), &to);
+    MPI_Datatype sent, received;
+    MPI_Type_create_hindexed(1, &n, &from, MPI_INT, &sent);
+    MPI_Type_create_hindexed(1, &n, &to, MPI_INT, &received);
+    MPI_Type_commit(&sent);
+    MPI_Type_commit(&received);
+    MPI_Sendrecv(MPI_BOTTOM, 1, sent, next, 7, MPI_BOTTOM, 1, received, previous(), 7,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    in.expect(0, n, mark(previous()));
+    MPI_Type_free(&sent);
+    MPI_Type_free(&received);
+}
+
+// Each rank writes its part of a file and reads its neighbour's.
+void file(int n)
+{
+    const char* directory = std::getenv("TMPDIR");
+    const std::string path = std::string(directory ? directory : "/tmp") + "/mpi_calls.file";
+    const MPI_Offset part = static_cast<MPI_Offset>(n) * sizeof(int);
+    Buffer out(n, mark(rank)), in(n, 0), again(n, 0);
+    MPI_File opened;
+    MPI_File_open(MPI_COMM_WORLD, path.c_str(),
+                  MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                  &opened);
+    MPI_File_write_at_all(opened, rank * part, out.data(), n, MPI_INT, MPI_STATUS_IGNORE);
+    MPI_File_sync(opened);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_File_sync(opened);
+    MPI_Request request;
+    MPI_File_iread_at(opened, previous() * part, in.data(), n, MPI_INT, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_File_read_at_all_begin(opened, previous() * part, again.data(), n, MPI_INT);
+    MPI_File_read_at_all_end(opened, again.data(), MPI_STATUS_IGNORE);
+    MPI_File_close(&opened);
+    in.expect(0, n, mark(previous()));
+    again.expect(0, n, mark(previous()));
+}
+
+// Into what is packed on the GPU, too, and the external form.
+void pack_on_gpu(int n)
+{
+    int size;
+    MPI_Pack_size(n, MPI_INT, MPI_COMM_WORLD, &size);
+    Buffer mine(n, mark(rank)), packed(size / sizeof(int) + 1, 0), unpacked(n, 0);
+    int at = 0;
+    MPI_Pack(mine.data(), n - 1, MPI_INT, packed.data(), size, &at, MPI_COMM_WORLD);
+    MPI_Pack(static_cast<int*>(mine.data()) + n - 1, 1, MPI_INT, packed.data(), size, &at,
+             MPI_COMM_WORLD);
+    at = 0;
+    MPI_Unpack(packed.data(), size, &at, unpacked.data(), n, MPI_INT, MPI_COMM_WORLD);
+    unpacked.expect(0, n, mark(rank));
+    Buffer external(n, 0), back(n, 0);
+    MPI_Aint where = 0;
+    const auto bytes = static_cast<MPI_Aint>(n * sizeof(int));
+    MPI_Pack_external("external32", mine.data(), n, MPI_INT, external.data(), bytes, &where);
+    where = 0;
+    MPI_Unpack_external("external32", external.data(), bytes, &where, back.data(), n, MPI_INT);
+    back.expect(0, n, mark(rank));
+}
+
 // Of the calls whose blocks differ: what one rank has for another, at multiples of the largest.
 int share(int count, int from, int to)
 {
@@ -363,6 +545,7 @@ const Call kCalls[] = {
          });
      }},
     {"MPI_Pack", pack},
+    {"MPI_Pack_external", pack_on_gpu},
     {"MPI_Bcast",
      [](int n) {
          Buffer buffer(n, rank == 0 ? mark(0) : 0);
@@ -505,6 +688,44 @@ const Call kCalls[] = {
              return sum_of_marks(ranks - 1, i + static_cast<size_t>(n) * rank);
          });
      }},
+    {"MPI_Allreduce_in_place",
+     [](int n) {
+         Buffer both(n, mark(rank));
+         MPI_Allreduce(MPI_IN_PLACE, both.data(), n, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+         both.expect(0, n, [](size_t i) { return sum_of_marks(ranks - 1, i); });
+     }},
+    {"MPI_Op_create",
+     [](int n) {
+         Buffer out(n, mark(rank)), in(n, 0);
+         MPI_Op op;
+         MPI_Op_create(add_integers, 1, &op);
+         MPI_Allreduce(out.data(), in.data(), n, MPI_INT, op, MPI_COMM_WORLD);
+         MPI_Op_free(&op);
+         in.expect(0, n, [](size_t i) { return sum_of_marks(ranks - 1, i); });
+     }},
+    {"MPI_Reduce_local",
+     [](int n) {
+         Buffer in(n, mark(0)), both(n, mark(1));
+         MPI_Reduce_local(in.data(), both.data(), n, MPI_INT, MPI_SUM);
+         both.expect(0, n, [](size_t i) { return sum_of_marks(1, i); });
+     }},
+    {"MPI_Neighbor_alltoall", neighbours},
+    {"MPI_Iallreduce",
+     [](int n) {
+         Buffer out(n, mark(rank)), in(n, 0);
+         MPI_Request request;
+         MPI_Iallreduce(out.data(), in.data(), n, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+         MPI_Wait(&request, MPI_STATUS_IGNORE);
+         in.expect(0, n, [](size_t i) { return sum_of_marks(ranks - 1, i); });
+     }},
+    {"MPI_Ialltoall", all_to_all_twice},
+    {"MPI_Waitany", [](int n) { columns(n, wait_any); }},
+    {"MPI_Waitsome", [](int n) { columns(n, wait_some); }},
+    {"MPI_Testall", [](int n) { columns(n, test_all); }},
+    {"MPI_Testany", [](int n) { columns(n, test_any); }},
+    {"MPI_Request_free", free_requests},
+    {"MPI_BOTTOM", bottom},
+    {"MPI_File_write_at_all", file},
     {"MPI_Barrier", [](int) { MPI_Barrier(MPI_COMM_WORLD); }},
     {"MPI_Put",
      [](int n) {
@@ -553,6 +774,22 @@ const Call kCalls[] = {
                  });
              });
      }},
+    {"MPI_Rget_accumulate",
+     [](int n) {
+         Buffer exposed(n, mark(rank)), operand(n, mark(rank + 100)), fetched(n, 0);
+         MPI_Win window;
+         MPI_Win_create(exposed.data(), static_cast<MPI_Aint>(n) * sizeof(int), sizeof(int),
+                        MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+         MPI_Win_lock_all(0, window);
+         MPI_Request request;
+         MPI_Rget_accumulate(operand.data(), n, MPI_INT, fetched.data(), n, MPI_INT,
+                             (rank + 1) % ranks, 0, n, MPI_INT, MPI_SUM, window, &request);
+         MPI_Wait(&request, MPI_STATUS_IGNORE);
+         fetched.expect(0, n, mark((rank + 1) % ranks));
+         MPI_Win_unlock_all(window);
+         MPI_Barrier(MPI_COMM_WORLD);
+         MPI_Win_free(&window);
+     }},
     {"MPI_Fetch_and_op",
      [](int n) {
          one_sided(
@@ -592,11 +829,14 @@ int main(int argc, char** argv)
         return 0;
     }
     if (argc < 3) {
-        std::fprintf(stderr, "usage: mpi_calls host|cuda COUNT CALL..., or mpi_calls --list\n");
+        std::fprintf(stderr,
+                     "usage: mpi_calls host|cuda|SEED COUNT CALL..., or mpi_calls --list\n");
         return 2;
     }
-    Buffer::on_gpu = std::strcmp(argv[1], "cuda") == 0;
-    if (Buffer::on_gpu) {
+    Buffer::memory = std::strcmp(argv[1], "host") == 0   ? Buffer::Memory::host
+                     : std::strcmp(argv[1], "cuda") == 0 ? Buffer::Memory::gpu
+                                                         : Buffer::Memory::random;
+    if (Buffer::memory != Buffer::Memory::host) {
         check(cuda<CUresult (*)(unsigned)>("cuInit")(0));
         CUcontext context;
         check(cuda<CUresult (*)(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&context, 0));
@@ -621,6 +861,7 @@ int main(int argc, char** argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    Buffer::random.seed(static_cast<unsigned>(std::atoi(argv[1]) * 1000 + rank));
     for (const Call* call : chosen) {
         MPI_Barrier(MPI_COMM_WORLD); // where a rank dies now, it dies of this call
         if (rank == 0)

@@ -25,8 +25,9 @@ mkdir -p "$work/modules/ucx-gdr"
 built=$(find "$top_builddir/src/tools/modulefiles/ucx-gdr" -type f)
 file=$work/modules/ucx-gdr/${built##*/}
 sed -e "s|^set bindir {/.*}$|set bindir {${tool%/*}}|" \
-    -e "s|^set plugin {/.*/libuct_gdr.so.0}$|set plugin {$module}|" "$built" >"$file"
-expect "the module file names two of our places" 2 "$(diff "$built" "$file" | grep -c '^>')"
+    -e "s|^set plugin {/.*/libuct_gdr.so.0}$|set plugin {$module}|" \
+    -e "s|^set mpi_layer {/.*/libgdr_mpi.so.0}$|set mpi_layer {$mpi_layer}|" "$built" >"$file"
+expect "the module file names three of our places" 3 "$(diff "$built" "$file" | grep -c '^>')"
 export MODULEPATH="$work/modules"
 PATH=$(printf %s "$PATH" | tr : '\n' | awk '!seen[$0]++' | paste -s -d :) # Lmod makes that of it
 
@@ -43,7 +44,7 @@ for reader in $readers; do
         module load ucx-gdr
         expect "$name: nothing is said" "" "$(cat "$work/err")"
         expect "$name: the variables" "$(
-            echo "LD_PRELOAD=$module"
+            echo "LD_PRELOAD=$module:$mpi_layer"
             echo "OMPI_MCA_opal_common_ucx_devices=any"
             echo "OMPI_MCA_opal_common_ucx_tls=any"
             echo "OMPI_MCA_osc=ucx,sm"

@@ -16,8 +16,8 @@ value() {
 
 # ---- what is set
 
-expect "the emulated HCA and the plugin in LD_PRELOAD" "$softhca:$module" "$(value LD_PRELOAD)"
-expect "what the user preloads stays, behind them" "$softhca:$module:/other.so" "$(LD_PRELOAD=/other.so value LD_PRELOAD 2>/dev/null)"
+expect "the emulated HCA, the plugin and the MPI layer in LD_PRELOAD" "$softhca:$module:$mpi_layer" "$(value LD_PRELOAD)"
+expect "what the user preloads stays, behind them" "$softhca:$module:$mpi_layer:/other.so" "$(LD_PRELOAD=/other.so value LD_PRELOAD 2>/dev/null)"
 expect "UCX_GDR_TLS" gdr "$(value UCX_GDR_TLS)"
 expect "all hardware queues" 32 "$(value CUDA_DEVICE_MAX_CONNECTIONS)"
 expect "as many as the user wants" 4 "$(CUDA_DEVICE_MAX_CONNECTIONS=4; export CUDA_DEVICE_MAX_CONNECTIONS; value CUDA_DEVICE_MAX_CONNECTIONS)"

@@ -35,6 +35,7 @@ class UcxGdr(AutotoolsPackage):
 
     # As the module file that is installed has it.
     def setup_run_environment(self, env):
+        env.prepend_path("LD_PRELOAD", join_path(self.prefix.lib, "libgdr_mpi.so.0"))
         env.prepend_path("LD_PRELOAD", join_path(self.prefix.lib, "libuct_gdr.so.0"))
         env.set("UCX_GDR_TLS", "gdr")
         env.set("OMPI_MCA_pml", "ucx")

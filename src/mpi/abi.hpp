@@ -1,0 +1,144 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What differs between the binary interfaces of MPI libraries, declared here by hand, since no
+// mpi.h is used: a test compares it with the mpi.h of each MPI that is installed. Of Open MPI 4 to
+// 6, of MPICH 4 and 5 and its family (libmpi.so.12: Intel MPI, MVAPICH, Cray MPICH), and of
+// MPI 5.0's standard ABI (libmpi_abi.so).
+#pragma once
+
+#include "mpi/service.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace gdr::mpi {
+
+using Word = gdr_mpi_word;
+
+// How a derived type was made, as MPI_Type_get_envelope tells it.
+struct Combiners {
+    int named, dup, contiguous, vector, hvector, indexed, hindexed, indexed_block, hindexed_block,
+        structure, subarray, resized,
+        f90; // the last: the first of F90_REAL, F90_COMPLEX, F90_INTEGER
+};
+
+struct Abi {
+    const char* name;
+    bool handles_are_ints; // else pointers
+    Word in_place;
+    Word status_ignore;
+    Word request_null;  // 0: the address of the library's object ompi_request_null
+    Word datatype_null; // 0: that of ompi_mpi_datatype_null
+    int proc_null, root, undefined;
+    int error_other; // MPI_ERR_OTHER
+    int cart, graph, dist_graph;
+    int order_c;
+    Combiners combiners;
+
+    size_t handle_size() const { return handles_are_ints ? sizeof(int) : sizeof(void*); }
+
+    // A handle among the arguments, and in an array that the application passes.
+    Word handle(Word argument) const
+    {
+        return handles_are_ints ? static_cast<uint32_t>(argument) : argument;
+    }
+    Word handle_at(const void* array, size_t index) const
+    {
+        Word value = 0;
+        std::memcpy(&value, static_cast<const char*>(array) + index * handle_size(), handle_size());
+        return value;
+    }
+};
+
+inline constexpr Abi kOpenMpi = {
+    .name = "Open MPI",
+    .handles_are_ints = false,
+    .in_place = 1,
+    .status_ignore = 0,
+    .request_null = 0,
+    .datatype_null = 0,
+    .proc_null = -2,
+    .root = -4,
+    .undefined = -32766,
+    .error_other = 16,
+    .cart = 1,
+    .graph = 2,
+    .dist_graph = 3,
+    .order_c = 0,
+    .combiners = {.named = 0,
+                  .dup = 1,
+                  .contiguous = 2,
+                  .vector = 3,
+                  .hvector = 5,
+                  .indexed = 6,
+                  .hindexed = 8,
+                  .indexed_block = 9,
+                  .hindexed_block = 18,
+                  .structure = 11,
+                  .subarray = 12,
+                  .resized = 17,
+                  .f90 = 14},
+};
+
+inline constexpr Abi kMpich = {
+    .name = "MPICH",
+    .handles_are_ints = true,
+    .in_place = ~Word{0},
+    .status_ignore = 1,
+    .request_null = 0x2c000000,
+    .datatype_null = 0x0c000000,
+    .proc_null = -1,
+    .root = -3,
+    .undefined = -32766,
+    .error_other = 15,
+    .cart = 2,
+    .graph = 1,
+    .dist_graph = 3,
+    .order_c = 56,
+    .combiners = {.named = 1,
+                  .dup = 2,
+                  .contiguous = 3,
+                  .vector = 4,
+                  .hvector = 6,
+                  .indexed = 7,
+                  .hindexed = 9,
+                  .indexed_block = 10,
+                  .hindexed_block = 19,
+                  .structure = 12,
+                  .subarray = 13,
+                  .resized = 18,
+                  .f90 = 15},
+};
+
+inline constexpr Abi kStandardAbi = {
+    .name = "MPI's standard ABI",
+    .handles_are_ints = false,
+    .in_place = 1,
+    .status_ignore = 0,
+    .request_null = 0x180,
+    .datatype_null = 0x200,
+    .proc_null = -3,
+    .root = -4,
+    .undefined = -32766,
+    .error_other = 16,
+    .cart = 211,
+    .graph = 212,
+    .dist_graph = 213,
+    .order_c = 12,
+    .combiners = {.named = 101,
+                  .dup = 102,
+                  .contiguous = 103,
+                  .vector = 104,
+                  .hvector = 105,
+                  .indexed = 106,
+                  .hindexed = 107,
+                  .indexed_block = 108,
+                  .hindexed_block = 109,
+                  .structure = 110,
+                  .subarray = 111,
+                  .resized = 116,
+                  .f90 = 113},
+};
+
+} // namespace gdr::mpi

@@ -1,0 +1,69 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// calls.list as the module has it: where a call's arguments are and what they mean.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace gdr::mpi {
+
+enum class Kind : uint8_t {
+    collective, // all ranks of a communicator, or of a neighbourhood, take part; also Reduce_local
+    message,    // point to point, to and from a file, or within the process
+    epoch,      // one-sided, or split: not complete before it is synchronised, unless by a request
+    synchronise,
+    // What starts, completes or frees requests.
+    wait,
+    test, // or asks, and leaves the request
+    waitall,
+    testall,
+    waitany,
+    testany,
+    some,
+    start,
+    startall,
+    free,
+};
+
+enum class Form : uint8_t { blocking, nonblocking, persistent };
+
+// How many times its count a buffer holds: see calls.list.
+enum class Blocks : uint8_t { one, size, local, in, out, sum, mine };
+
+// A buffer and what tells of it: positions among the arguments, -1 where there is none.
+struct Side {
+    int8_t buffer, count;
+    int8_t type;          // -2: bytes
+    int8_t displacements; // of bytes: the position of the first
+    int8_t peer;          // the rank that it goes to, or comes from
+    bool counts, types;   // these are arrays
+    bool addresses;       // displacements, or sizes, are MPI_Aint in the small form, too
+    Blocks blocks;
+    bool at_root; // significant there alone
+    bool partial; // the call may leave some of it as it was
+    bool read;    // a buffer that is written is read as well
+    bool direct; // the library hands it to its transport as it is, where its bytes are in one piece
+
+    bool bytes() const { return type == -2; }
+    bool exists() const { return buffer >= 0; }
+};
+
+struct Call {
+    const char* name; // without MPI_
+    Kind kind;
+    Form form;
+    bool large; // MPI_Count for int
+    uint8_t arguments;
+    Side send, receive; // of what goes both ways, the same buffer
+    Side compare;       // which is read as well
+    int8_t root, comm, request;
+    int8_t target; // rank in a window
+    int8_t window; // or file
+
+    bool one_buffer() const { return send.exists() && send.buffer == receive.buffer; }
+};
+
+std::span<const Call> calls();
+
+} // namespace gdr::mpi

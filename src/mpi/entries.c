@@ -1,0 +1,133 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// libgdr_mpi.so.0: MPI_X and PMPI_X of each call in calls.list. Until the module offers its
+// service, and so in all programs without a GPU, they lead straight to the MPI library's own.
+//
+// Open MPI's Fortran calls PMPI_X, MPICH's MPI_X. A tool that is behind this library gets MPI_X
+// first, and calls PMPI_X, where the work is done; one in front of it does so anyway.
+#include "mpi/service.h"
+#include "preload/objects.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+typedef gdr_mpi_word word;
+typedef gdr_mpi_function function;
+
+static const char* const names[] = {
+// without the P
+#define ENTRY(index, name, parameters, passed) "MPI_" #name,
+#include "mpi/entries.inc"
+#undef ENTRY
+};
+enum { CALLS = sizeof(names) / sizeof(*names) };
+
+static _Atomic(function*) own[CALLS];   // the library's PMPI_X
+static _Atomic(function*) outer[CALLS]; // what MPI_X leads to: a tool's, or our PMPI_X
+static _Atomic(const struct gdr_mpi_service*) service = NULL;
+
+// The library's calls of itself, and ours of it, are not looked at again.
+static __thread int depth __attribute__((tls_model("initial-exec"))) = 0;
+
+EXPORT int gdr_mpi_serve(const struct gdr_mpi_service* offered)
+{
+    if (offered->calls != CALLS)
+        return 0;
+    atomic_store(&service, offered);
+    return 1;
+}
+
+// As the loader does where a program needs what its library lacks.
+__attribute__((noinline, cold)) static function* find_own(unsigned index, const void* caller)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "P%s", names[index]);
+    function* found = (function*)gdr_function_for(caller, name);
+    if (!found) {
+        fprintf(stderr, "gdr: the MPI library of this program has no %s\n", name);
+        _exit(127);
+    }
+    atomic_store(&own[index], found);
+    return found;
+}
+
+__attribute__((noinline, cold)) static function* find_outer(unsigned index, const void* caller,
+                                                            function* ours)
+{
+    function* in_library = find_own(index, caller);
+    function* next = (function*)gdr_function_for(caller, names[index]);
+    if (!next || gdr_object_of((const void*)next) == gdr_object_of((const void*)in_library))
+        next = ours;
+    atomic_store(&outer[index], next);
+    return next;
+}
+
+static int serve(const struct gdr_mpi_service* by, unsigned index, function* in_library,
+                 word* arguments)
+{
+    depth = 1;
+    const int result = by->call(index, in_library, arguments);
+    depth = 0;
+    return result;
+}
+
+#define LIST(...) __VA_ARGS__
+#define ENTRY(index, name, parameters, passed)                                                     \
+    EXPORT int PMPI_##name parameters;                                                             \
+    EXPORT int PMPI_##name parameters                                                              \
+    {                                                                                              \
+        function* to = atomic_load_explicit(&own[index], memory_order_acquire);                    \
+        if (__builtin_expect(!to, 0))                                                              \
+            to = find_own(index, __builtin_return_address(0));                                     \
+        const struct gdr_mpi_service* by = atomic_load_explicit(&service, memory_order_acquire);   \
+        if (__builtin_expect(!by, 1) || depth)                                                     \
+            return ((int(*) parameters)to)passed;                                                  \
+        word arguments[] = {LIST passed};                                                          \
+        return serve(by, index, to, arguments);                                                    \
+    }                                                                                              \
+    EXPORT int MPI_##name parameters;                                                              \
+    EXPORT int MPI_##name parameters                                                               \
+    {                                                                                              \
+        function* to = atomic_load_explicit(&outer[index], memory_order_acquire);                  \
+        if (__builtin_expect(!to, 0))                                                              \
+            to = find_outer(index, __builtin_return_address(0), (function*)PMPI_##name);           \
+        return ((int(*) parameters)to)passed;                                                      \
+    }
+#include "mpi/entries.inc"
+
+// What applications ask before they pass GPU memory. Without the module's service the answer is the
+// library's own.
+enum { MPIX_GPU_SUPPORT_CUDA = 0 };
+
+static int query_cuda(const char* name, const void* caller)
+{
+    if (atomic_load(&service))
+        return 1;
+    int (*query)(void) = gdr_function_for(caller, name);
+    return query ? query() : 0;
+}
+
+static int query_gpu(const char* name, const void* caller, int type, int* supported)
+{
+    int (*query)(int, int*) = gdr_function_for(caller, name);
+    *supported = type == MPIX_GPU_SUPPORT_CUDA && atomic_load(&service);
+    return *supported || !query ? 0 : query(type, supported);
+}
+
+#define QUERIES(prefix)                                                                            \
+    EXPORT int prefix##MPIX_Query_cuda_support(void);                                              \
+    EXPORT int prefix##MPIX_Query_cuda_support(void)                                               \
+    {                                                                                              \
+        return query_cuda(#prefix "MPIX_Query_cuda_support", __builtin_return_address(0));         \
+    }                                                                                              \
+    EXPORT int prefix##MPIX_GPU_query_support(int type, int* supported);                           \
+    EXPORT int prefix##MPIX_GPU_query_support(int type, int* supported)                            \
+    {                                                                                              \
+        return query_gpu(#prefix "MPIX_GPU_query_support", __builtin_return_address(0), type,      \
+                         supported);                                                               \
+    }
+QUERIES()
+QUERIES(P)

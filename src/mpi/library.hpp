@@ -1,0 +1,51 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The MPI library of the process: its ABI, and those of its functions that the layer needs for
+// itself. Handles are passed as words.
+#pragma once
+
+#include "mpi/abi.hpp"
+
+#include <cstdint>
+
+// Name and parameters.
+#define GDR_MPI_FUNCTIONS(FUNCTION)                                                                \
+    FUNCTION(Comm_rank, (Word comm, int* rank))                                                    \
+    FUNCTION(Comm_size, (Word comm, int* size))                                                    \
+    FUNCTION(Comm_remote_size, (Word comm, int* size))                                             \
+    FUNCTION(Comm_test_inter, (Word comm, int* inter))                                             \
+    FUNCTION(Request_free, (Word * request))                                                       \
+    FUNCTION(Test, (Word * request, int* flag, Word status))                                       \
+    FUNCTION(Topo_test, (Word comm, int* status))                                                  \
+    FUNCTION(Cartdim_get, (Word comm, int* dimensions))                                            \
+    FUNCTION(Graph_neighbors_count, (Word comm, int rank, int* neighbours))                        \
+    FUNCTION(Dist_graph_neighbors_count, (Word comm, int* in, int* out, int* weighted))            \
+    FUNCTION(Type_free, (Word * type))                                                             \
+    FUNCTION(Type_size, (Word type, int* size))                                                    \
+    FUNCTION(Type_get_contents, (Word type, int integers, int addresses, int types, int* integer,  \
+                                 intptr_t* address, void* type_handles))                           \
+    FUNCTION(Type_get_envelope,                                                                    \
+             (Word type, int* integers, int* addresses, int* types, int* combiner))                \
+    FUNCTION(Type_get_extent, (Word type, intptr_t * lower, intptr_t * extent))                    \
+    FUNCTION(Type_get_true_extent, (Word type, intptr_t * lower, intptr_t * extent))
+
+namespace gdr::mpi {
+
+struct Library {
+    const Abi* abi;
+    Word request_null, datatype_null;
+#define GDR_MPI_MEMBER(name, parameters) int(*name) parameters;
+    GDR_MPI_FUNCTIONS(GDR_MPI_MEMBER)
+#undef GDR_MPI_MEMBER
+
+    // Of MPI 4, NULL in older libraries: the small form fails for types that were made by a large
+    // one.
+    int (*Type_get_envelope_c)(Word type, int64_t* integers, int64_t* addresses, int64_t* counts,
+                               int64_t* types, int* combiner);
+};
+
+// The library that holds one of its functions; nullptr, said once in UCX's log, where its ABI is
+// not known. Any thread; the first answer is kept.
+const Library* library_of(gdr_mpi_function* function);
+
+} // namespace gdr::mpi

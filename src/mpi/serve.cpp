@@ -1,0 +1,109 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// A call whose buffers are all in host memory costs a look at each of them.
+#include "mpi/serve.hpp"
+
+#include "abi/host.hpp"
+#include "cuda/driver.hpp"
+#include "mpi/apply.hpp"
+#include "mpi/epochs.hpp"
+#include "mpi/operation.hpp"
+#include "mpi/requests.hpp"
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <utility>
+
+#include <dlfcn.h>
+
+namespace gdr::mpi {
+
+namespace {
+
+// A type relative to MPI_BOTTOM may lead anywhere.
+bool may_be_on_gpu(const cuda::Driver& driver, const Arguments& arguments, const Side& side)
+{
+    if (!side.exists() || arguments.in_place(side))
+        return false;
+    const void* buffer = arguments.pointer(side.buffer);
+    if (buffer == nullptr)
+        return side.counts || arguments.count(side, 0) != 0;
+    return find_device_memory(driver, buffer).has_value();
+}
+
+// MPI is called once; what cannot be staged it gets as it is.
+int make_staged(const Library& library, const Call& call, gdr_mpi_function* function, Word* words,
+                Operation operation)
+{
+    if (call.form != Form::persistent)
+        operation.fetch();
+    const int result = apply(function, call, words);
+    if (result != 0)
+        return result;
+    try {
+        if (call.form == Form::blocking && call.kind == Kind::epoch)
+            add_to_epoch(*library.abi, call, words, std::move(operation));
+        else if (call.form == Form::blocking)
+            operation.put_back();
+        else
+            add_request(library,
+                        library.abi->handle_at(reinterpret_cast<void*>(words[call.request]), 0),
+                        std::move(operation), call.form == Form::persistent);
+    } catch (const std::exception& error) {
+        gdr_log(error, "MPI_%s: a buffer on a GPU could not be copied: %s", call.name,
+                error.what());
+        return library.abi->error_other;
+    }
+    return result;
+}
+
+int call_with_buffers(const cuda::Driver& driver, const Library& library, const Call& call,
+                      gdr_mpi_function* function, Word* words)
+{
+    std::array<Word, kMostArguments> replaced;
+    std::copy_n(words, call.arguments, replaced.begin());
+    try {
+        const Arguments arguments(library, call, replaced.data());
+        if (may_be_on_gpu(driver, arguments, call.send) ||
+            may_be_on_gpu(driver, arguments, call.receive) ||
+            may_be_on_gpu(driver, arguments, call.compare)) {
+            Operation operation(driver, arguments);
+            if (operation.staged())
+                return make_staged(library, call, function, replaced.data(), std::move(operation));
+        }
+    } catch (const std::exception& error) {
+        gdr_log(error, "MPI_%s gets buffers on a GPU as they are: %s", call.name, error.what());
+    }
+    return apply(function, call, words);
+}
+
+int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words)
+{
+    const Call& call = calls()[index];
+    const cuda::Driver* driver = cuda::loaded_driver(); // not in a forked child
+    const Library* library = driver == nullptr ? nullptr : library_of(function);
+    if (library == nullptr)
+        return apply(function, call, words);
+    if (call.kind == Kind::synchronise)
+        return any_in_epochs() ? synchronise(*library, call, function, words)
+                               : apply(function, call, words);
+    if (call.kind == Kind::collective || call.kind == Kind::message || call.kind == Kind::epoch)
+        return call_with_buffers(*driver, *library, call, function, words);
+    return any_requests() ? call_with_requests(*library, call, function, words)
+                          : apply(function, call, words);
+}
+
+} // namespace
+
+void serve()
+{
+    auto* const serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(RTLD_DEFAULT, "gdr_mpi_serve"));
+    static gdr_mpi_service service;
+    service = {static_cast<unsigned>(calls().size()), call};
+    if (serve != nullptr && serve(&service) == 0)
+        gdr_log(warn,
+                "MPI calls on GPU memory are not staged: libgdr_mpi.so.0 is of another ucx-gdr");
+}
+
+} // namespace gdr::mpi

@@ -1,0 +1,32 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What the module does for libgdr_mpi.so.0, which is in front of the MPI library. Both have the
+// calls from calls.list, in its order.
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// An argument of any of MPI's calls, as the processor passes it: in 64 bits, of which an int and
+// MPICH's handles are the lower 32, whatever is in the others.
+typedef uintptr_t gdr_mpi_word;
+typedef void gdr_mpi_function(void);
+
+struct gdr_mpi_service {
+    unsigned calls; // how many there are
+    // Makes the call by the MPI library's own function (PMPI_X), with what it cannot handle
+    // replaced in the arguments. Returns what MPI returns. Any thread; not from within itself.
+    int (*call)(unsigned index, gdr_mpi_function* function, gdr_mpi_word* arguments);
+};
+
+// Of libgdr_mpi.so.0: from now on calls go to this service, which stays for good. Zero: the two do
+// not belong together. Any thread.
+typedef int gdr_mpi_serve_type(const struct gdr_mpi_service* service);
+gdr_mpi_serve_type gdr_mpi_serve;
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,42 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// A buffer on a GPU with host memory that stands in for it in one call of MPI.
+#pragma once
+
+#include "cuda/pointer.hpp"
+#include "mpi/footprint.hpp"
+#include "mpi/staging_memory.hpp"
+
+#include <optional>
+
+namespace gdr::mpi {
+
+// The memory of a GPU that an address belongs to; nothing for host memory, and for managed memory,
+// which the CPU can touch. Throws cuda::Error.
+std::optional<cuda::Pointer> find_device_memory(const cuda::Driver& driver, const void* address);
+
+class StandIn {
+  public:
+    // footprint: not empty, and on the GPU, relative to the buffer's address. Throws cuda::Error,
+    // std::bad_alloc.
+    StandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
+            Footprint footprint);
+
+    // What MPI gets as the buffer's address.
+    Word address() const { return reinterpret_cast<Word>(origin()); }
+
+    // All bytes of the footprint, and no others. Throw cuda::Error.
+    void fetch() const;
+    void put_back() const;
+
+  private:
+    char* origin() const { return memory_.data() - footprint_.low(); }
+
+    const cuda::Driver* driver_;
+    CUdevice device_;
+    void* buffer_;
+    Footprint footprint_;
+    StagingMemory memory_;
+};
+
+} // namespace gdr::mpi

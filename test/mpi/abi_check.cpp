@@ -1,0 +1,90 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// abi_check.openmpi, abi_check.mpich: src/mpi/abi.hpp's constants, which the layer uses without a
+// mpi.h, against the mpi.h of the MPI that this is compiled with.
+#include "mpi/abi.hpp"
+
+#include <cstdio>
+#include <type_traits>
+
+#include <mpi.h>
+
+namespace {
+
+#if defined(OPEN_MPI)
+constexpr const gdr::mpi::Abi& kAbi = gdr::mpi::kOpenMpi;
+#elif defined(MPICH_VERSION)
+constexpr const gdr::mpi::Abi& kAbi = gdr::mpi::kMpich;
+#else
+constexpr const gdr::mpi::Abi& kAbi = gdr::mpi::kStandardAbi;
+#endif
+
+int failed = 0;
+
+template <typename Value>
+gdr::mpi::Word word(Value value)
+{
+    if constexpr (std::is_pointer_v<Value>)
+        return reinterpret_cast<gdr::mpi::Word>(value);
+    else
+        return kAbi.handle(static_cast<gdr::mpi::Word>(value));
+}
+
+void expect(const char* name, long long declared, long long real)
+{
+    if (declared == real)
+        return;
+    std::printf("FAILED: %s: %s is %lld in mpi.h, %lld in src/mpi/abi.hpp\n", kAbi.name, name, real,
+                declared);
+    failed = 1;
+}
+
+} // namespace
+
+int main()
+{
+#define INTEGER(member, constant) expect(#constant, kAbi.member, constant)
+    INTEGER(proc_null, MPI_PROC_NULL);
+    INTEGER(root, MPI_ROOT);
+    INTEGER(undefined, MPI_UNDEFINED);
+    INTEGER(error_other, MPI_ERR_OTHER);
+    INTEGER(cart, MPI_CART);
+    INTEGER(graph, MPI_GRAPH);
+    INTEGER(dist_graph, MPI_DIST_GRAPH);
+    INTEGER(order_c, MPI_ORDER_C);
+    INTEGER(combiners.named, MPI_COMBINER_NAMED);
+    INTEGER(combiners.dup, MPI_COMBINER_DUP);
+    INTEGER(combiners.contiguous, MPI_COMBINER_CONTIGUOUS);
+    INTEGER(combiners.vector, MPI_COMBINER_VECTOR);
+    INTEGER(combiners.hvector, MPI_COMBINER_HVECTOR);
+    INTEGER(combiners.indexed, MPI_COMBINER_INDEXED);
+    INTEGER(combiners.hindexed, MPI_COMBINER_HINDEXED);
+    INTEGER(combiners.indexed_block, MPI_COMBINER_INDEXED_BLOCK);
+    INTEGER(combiners.hindexed_block, MPI_COMBINER_HINDEXED_BLOCK);
+    INTEGER(combiners.structure, MPI_COMBINER_STRUCT);
+    INTEGER(combiners.subarray, MPI_COMBINER_SUBARRAY);
+    INTEGER(combiners.resized, MPI_COMBINER_RESIZED);
+    INTEGER(combiners.f90, MPI_COMBINER_F90_REAL);
+    INTEGER(combiners.f90 + 1, MPI_COMBINER_F90_COMPLEX);
+    INTEGER(combiners.f90 + 2, MPI_COMBINER_F90_INTEGER);
+    expect("MPI_SUCCESS", 0, MPI_SUCCESS);
+    expect("MPI_BOTTOM", 0, static_cast<long long>(reinterpret_cast<gdr::mpi::Word>(MPI_BOTTOM)));
+    expect("MPI_IN_PLACE", static_cast<long long>(kAbi.in_place),
+           static_cast<long long>(reinterpret_cast<gdr::mpi::Word>(MPI_IN_PLACE)));
+    expect("MPI_STATUS_IGNORE", static_cast<long long>(kAbi.status_ignore),
+           static_cast<long long>(reinterpret_cast<gdr::mpi::Word>(MPI_STATUS_IGNORE)));
+    expect("sizeof(MPI_Datatype)", static_cast<long long>(kAbi.handle_size()),
+           sizeof(MPI_Datatype));
+    expect("sizeof(MPI_Request)", static_cast<long long>(kAbi.handle_size()), sizeof(MPI_Request));
+    expect("sizeof(MPI_Count)", sizeof(int64_t), sizeof(MPI_Count));
+    expect("sizeof(MPI_Aint)", sizeof(intptr_t), sizeof(MPI_Aint));
+    if (kAbi.request_null != 0) // else the address of an object
+        expect("MPI_REQUEST_NULL", static_cast<long long>(kAbi.request_null),
+               static_cast<long long>(word(MPI_REQUEST_NULL)));
+    if (kAbi.datatype_null != 0)
+        expect("MPI_DATATYPE_NULL", static_cast<long long>(kAbi.datatype_null),
+               static_cast<long long>(word(MPI_DATATYPE_NULL)));
+    if (failed == 0)
+        std::printf("ok: %s\n", kAbi.name);
+    return failed;
+}

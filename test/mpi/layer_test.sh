@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# The MPI layer on the emulated devices, with every MPI that is installed: Fortran's three bindings, threads, 4,000
+# reductions in constant memory, a PMPI tool in front of it and behind, and what applications ask.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/mpi/environment.sh
+. "$top_srcdir/test/mpi/environment.sh"
+
+# try WHAT MPI NUMBER PROGRAM...: runs it, and fails without the word ok or with a status.
+try() {
+    local what="$2: $1" status
+    shift
+    ranks "$@"
+    status=$?
+    if [[ $status -eq 0 ]]; then
+        echo "ok: $what"
+    else
+        echo "FAILED: $what (status $status)"
+        head -n 30 "$log"
+        failed=1
+    fi
+}
+
+# Counts the calls of MPI_Allreduce that pass it.
+cat >"$work/tool.c" <<'END_OF_TOOL'
+#include <mpi.h>
+#include <stdio.h>
+int MPI_Allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    fprintf(stderr, "tool: MPI_Allreduce\n");
+    return PMPI_Allreduce(in, out, count, type, op, comm);
+}
+END_OF_TOOL
+cat >"$work/query.c" <<'END_OF_QUERY'
+#include <mpi.h>
+int MPIX_Query_cuda_support(void);
+int main(void)
+{
+    MPI_Init(0, 0);
+    const int support = MPIX_Query_cuda_support();
+    MPI_Finalize();
+    return support ? 0 : 3;
+}
+END_OF_QUERY
+
+for mpi in "${mpis[@]}"; do
+    if command -v "mpif90.$mpi" >/dev/null; then
+        for binding in 1 2 3; do
+            "mpif90.$mpi" -cpp -w -fallow-argument-mismatch -DBINDING=$binding "$top_srcdir/test/mpi/mpi_fortran.f90" \
+                -o "$work/fortran" "$softcuda/libcuda.so.1" || { failed=1 && continue; }
+            try "Fortran, binding $binding" "$mpi" 2 "$work/fortran"
+        done
+    fi
+    try "threads, and 4,000 reductions" "$mpi" 2 "$top_builddir/test/mpi/mpi_threads.$mpi" 4000
+
+    cc=$(mpicxx_of "$mpi")
+    "${cc/mpicxx/mpicc}" -shared -fPIC "$work/tool.c" -o "$work/tool.so" || failed=1
+    "${cc/mpicxx/mpicc}" "$work/query.c" -o "$work/query" || failed=1
+    for preload in "$softhca:$module:$work/tool.so:$mpi_layer" "$softhca:$module:$mpi_layer:$work/tool.so"; do
+        GDR_PRELOAD=$preload try "a PMPI tool" "$mpi" 2 "$top_builddir/test/mpi/mpi_calls.$mpi" cuda 16 MPI_Allreduce
+        [[ $(grep -c 'tool: MPI_Allreduce' "$log") -eq 2 ]] || { echo "FAILED: the tool was not called once by each rank"; failed=1; }
+    done
+    try "MPIX_Query_cuda_support" "$mpi" 1 "$work/query"
+    if GDR_PRELOAD=$softhca:$module ranks "$mpi" 1 "$work/query"; then
+        echo "FAILED: $mpi has CUDA support without the layer"
+        failed=1
+    fi
+done
+exit $failed

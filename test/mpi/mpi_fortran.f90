@@ -1,0 +1,81 @@
+! Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+!
+! A reduction, in place and not, and an exchange, on GPU memory, in the binding that the preprocessor is told: mpif.h
+! (BINDING 1), use mpi (2), use mpi_f08 (3).
+program mpi_fortran
+  use iso_c_binding
+#if BINDING == 3
+  use mpi_f08
+#elif BINDING == 2
+  use mpi
+#endif
+  implicit none
+#if BINDING == 1
+  include 'mpif.h'
+#endif
+  interface
+    integer(c_int) function init(flags) bind(C, name="cuInit")
+      import; integer(c_int), value :: flags
+    end function
+    integer(c_int) function retain(context, device) bind(C, name="cuDevicePrimaryCtxRetain")
+      import; type(c_ptr) :: context; integer(c_int), value :: device
+    end function
+    integer(c_int) function set_current(context) bind(C, name="cuCtxSetCurrent")
+      import; type(c_ptr), value :: context
+    end function
+    integer(c_int) function allocate_on_gpu(address, length) bind(C, name="cuMemAlloc_v2")
+      import; type(c_ptr) :: address; integer(c_size_t), value :: length
+    end function
+    integer(c_int) function to_gpu(gpu, host, length) bind(C, name="cuMemcpyHtoD_v2")
+      import; type(c_ptr), value :: gpu, host; integer(c_size_t), value :: length
+    end function
+    integer(c_int) function from_gpu(host, gpu, length) bind(C, name="cuMemcpyDtoH_v2")
+      import; type(c_ptr), value :: gpu, host; integer(c_size_t), value :: length
+    end function
+  end interface
+  integer, parameter :: n = 1000
+  integer(c_size_t), parameter :: bytes = 4 * n
+  type(c_ptr) :: context, out_address, in_address
+  integer(c_int), target :: host(n)
+  integer(c_int), pointer :: out(:), in(:)
+  integer :: rank, ranks, ierror, i
+#if BINDING == 3
+  type(MPI_Request) :: request
+#else
+  integer :: request
+#endif
+
+  if (init(0) /= 0) stop 77
+  if (retain(context, 0) /= 0 .or. set_current(context) /= 0) stop 1
+  if (allocate_on_gpu(out_address, bytes) /= 0 .or. allocate_on_gpu(in_address, bytes) /= 0) stop 1
+  call c_f_pointer(out_address, out, [n])
+  call c_f_pointer(in_address, in, [n])
+  call MPI_Init(ierror)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierror)
+  call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierror)
+
+  host = [(rank + i, i = 1, n)]
+  if (to_gpu(out_address, c_loc(host), bytes) /= 0) stop 1
+  call MPI_Allreduce(out, in, n, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierror)
+  call verify(in_address, [(ranks * (ranks - 1) / 2 + ranks * i, i = 1, n)], "MPI_Allreduce")
+  call MPI_Allreduce(MPI_IN_PLACE, out, n, MPI_INTEGER, MPI_MAX, MPI_COMM_WORLD, ierror)
+  call verify(out_address, [(ranks - 1 + i, i = 1, n)], "MPI_IN_PLACE")
+  call MPI_Ialltoall(out, n / ranks, MPI_INTEGER, in, n / ranks, MPI_INTEGER, MPI_COMM_WORLD, request, ierror)
+  call MPI_Wait(request, MPI_STATUS_IGNORE, ierror)
+  call verify(in_address, [(ranks - 1 + rank * (n / ranks) + mod(i - 1, n / ranks) + 1, i = 1, n)], "MPI_Ialltoall")
+  call MPI_Finalize(ierror)
+  print '(a, i0, a)', "rank ", rank, ": ok"
+
+contains
+
+  subroutine verify(address, expected, what)
+    type(c_ptr) :: address
+    integer, intent(in) :: expected(n)
+    character(*), intent(in) :: what
+    if (from_gpu(c_loc(host), address, bytes) /= 0) stop 1
+    if (any(host /= expected)) then
+      print '(a, i0, 2a)', "rank ", rank, ": FAILED ", what
+      stop 1
+    end if
+  end subroutine
+end program
