@@ -3,8 +3,8 @@
 // One copy for each run: of rows that are apart, a two-dimensional one.
 #include "mpi/device_copies.hpp"
 
-#include "copy/device_streams.hpp"
 #include "cuda/context.hpp"
+#include "streams/device_streams.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -21,19 +21,19 @@ constexpr ptrdiff_t kLargestPitch = 1 << 30; // GPUs take 2 GiB less a byte
 // streams would call CUDA while the process ends.
 class Streams {
   public:
-    copy::DeviceStreams& of(const cuda::Driver& driver, CUdevice device)
+    streams::DeviceStreams& of(const cuda::Driver& driver, CUdevice device)
     {
         auto known =
             std::ranges::find(devices_, device, [](auto& streams) { return streams->device(); });
         if (known == devices_.end())
-            return *devices_.emplace_back(std::make_unique<copy::DeviceStreams>(driver, device));
-        std::vector<copy::Operation> none; // nothing is in flight between calls
+            return *devices_.emplace_back(std::make_unique<streams::DeviceStreams>(driver, device));
+        std::vector<streams::Operation> none; // nothing is in flight between calls
         (*known)->renew_after_reset(none);
         return **known;
     }
 
   private:
-    std::vector<std::unique_ptr<copy::DeviceStreams>> devices_;
+    std::vector<std::unique_ptr<streams::DeviceStreams>> devices_;
 };
 
 class Lease {
@@ -76,7 +76,7 @@ class Lease {
     Streams* streams_;
 };
 
-copy::DeviceStreams& streams_of(const cuda::Driver& driver, CUdevice device)
+streams::DeviceStreams& streams_of(const cuda::Driver& driver, CUdevice device)
 {
     static thread_local const Lease streams;
     return (*streams).of(driver, device);
@@ -123,9 +123,9 @@ CUcontext context_of(const cuda::Driver& driver, CUdevice device)
 void copy_now(const cuda::Driver& driver, CUdevice device, const Footprint& footprint,
               void* on_device, void* on_host, Direction direction)
 {
-    copy::DeviceStreams& streams = streams_of(driver, device);
+    streams::DeviceStreams& streams = streams_of(driver, device);
     const cuda::CurrentContext current(driver, streams.context());
-    copy::Stream& stream = streams[copy::Route::synchronous];
+    streams::Stream& stream = streams[0];
     char* to = static_cast<char*>(direction == Direction::to_device ? on_device : on_host);
     const char* from = static_cast<char*>(direction == Direction::to_device ? on_host : on_device);
     try {
