@@ -30,9 +30,12 @@ struct FieldValue { // nvmlFieldValue_t
 };
 static_assert(sizeof(FieldValue) == 40);
 
-constexpr unsigned kNvlinkMegabytesPerSecond = 90; // NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON
-constexpr unsigned kNvlinkCount = 91;              // NVML_FI_DEV_NVLINK_LINK_COUNT
-constexpr int kP2pByNvlink = 2;                    // NVML_P2P_CAPS_INDEX_NVLINK
+// In MB/s: of the link that the scope names, and of each on GPUs before Hopper, whose successors
+// answer 0.
+constexpr unsigned kNvlinkSpeed = 164;      // NVML_FI_DEV_NVLINK_GET_SPEED
+constexpr unsigned kNvlinkCommonSpeed = 90; // NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON
+constexpr unsigned kNvlinkCount = 91;       // NVML_FI_DEV_NVLINK_LINK_COUNT
+constexpr int kP2pByNvlink = 2;             // NVML_P2P_CAPS_INDEX_NVLINK
 constexpr int kSuccess = 0, kEnabled = 1;
 
 class Nvml {
@@ -73,22 +76,18 @@ class Nvml {
     // Of all that are up together.
     double nvlink_bandwidth(NvmlDevice device) const
     {
-        FieldValue values[2]{};
-        values[0].field = kNvlinkCount;
-        values[1].field = kNvlinkMegabytesPerSecond;
-        if (call<int(NvmlDevice, int, FieldValue*)>("nvmlDeviceGetFieldValues", device, 2,
-                                                    values) != kSuccess ||
-            values[0].result != kSuccess || values[1].result != kSuccess)
-            return 0;
-        unsigned up = 0;
-        for (unsigned link = 0; link < values[0].whole; ++link) {
+        double megabytes = 0;
+        const unsigned links = field(device, kNvlinkCount);
+        for (unsigned link = 0; link < links; ++link) {
             int state = 0;
             if (call<int(NvmlDevice, unsigned, int*)>("nvmlDeviceGetNvLinkState", device, link,
-                                                      &state) == kSuccess &&
-                state == kEnabled)
-                ++up;
+                                                      &state) != kSuccess ||
+                state != kEnabled)
+                continue;
+            const unsigned own = field(device, kNvlinkSpeed, link);
+            megabytes += own != 0 ? own : field(device, kNvlinkCommonSpeed);
         }
-        return up * 1e6 * values[1].whole;
+        return megabytes * 1e6;
     }
 
     double pcie_bandwidth(NvmlDevice device) const
@@ -104,6 +103,19 @@ class Nvml {
     }
 
   private:
+    // 0: not told.
+    unsigned field(NvmlDevice device, unsigned number, unsigned scope = 0) const
+    {
+        FieldValue value{};
+        value.field = number;
+        value.scope = scope;
+        return call<int(NvmlDevice, int, FieldValue*)>("nvmlDeviceGetFieldValues", device, 1,
+                                                       &value) == kSuccess &&
+                       value.result == kSuccess
+                   ? value.whole
+                   : 0;
+    }
+
     // -1: there is no such function.
     template <class Signature, class... Arguments>
     int call(const char* name, Arguments... arguments) const

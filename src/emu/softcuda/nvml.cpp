@@ -79,9 +79,9 @@ NVML_EXPORT int nvmlDeviceGetFieldValues(Device, int count, FieldValue* values)
         values[i].long_whole = 0;
         if (values[i].field == 91) // NVML_FI_DEV_NVLINK_LINK_COUNT
             values[i].whole = kLinks;
-        else if (values[i].field == 90) // NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON
+        else if (values[i].field == 164 && values[i].scope < kLinks) // NVML_FI_DEV_NVLINK_GET_SPEED
             values[i].whole = kMegabytesPerSecond;
-        else
+        else if (values[i].field != 90) // NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: 0, as of an H200
             values[i].result = kNotSupported;
     }
     return kSuccess;
