@@ -199,6 +199,22 @@ CUresult begin(CUstream handle, CUstreamCaptureMode mode, CUgraph graph = nullpt
     return CUDA_SUCCESS;
 }
 
+void forget(const std::shared_ptr<Capture>& capture)
+{
+    captures().count -= std::erase_if(
+        captures().streams, [&](const auto& entry) { return entry.second.capture == capture; });
+    capture->graph->owned_by_program = true;
+}
+
+/// Ends a capture whose graph nobody gets.
+void close(std::shared_ptr<Capture> capture) // a copy: the participants go
+{
+    forget(capture);
+    if (capture->graph_is_own) {
+        delete capture->graph;
+    }
+}
+
 CUresult end(CUstream handle, CUgraph* graph)
 {
     require(graph != nullptr);
@@ -208,20 +224,20 @@ CUresult end(CUstream handle, CUgraph* graph)
     Participant* participant = find(stream);
     require(participant != nullptr, CUDA_ERROR_ILLEGAL_STATE);
     const auto capture = participant->capture;
-    require(capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture->thread == this_thread(),
-            CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-    require(capture->origin == stream, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
-    const bool all_joined = joined(*capture);
-    captures().count -= std::erase_if(
-        captures().streams, [&](const auto& entry) { return entry.second.capture == capture; });
-    capture->graph->owned_by_program = true;
-    if (!capture->valid || !all_joined) {
-        if (capture->graph_is_own) {
-            delete capture->graph;
-        }
+    if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != this_thread()) {
+        close(capture);
+        throw Error{CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD};
+    }
+    if (capture->origin != stream) {
+        capture->valid = false;
+        throw Error{CUDA_ERROR_STREAM_CAPTURE_UNMATCHED};
+    }
+    if (!capture->valid || !joined(*capture)) {
+        close(capture);
         throw Error{capture->valid ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
                                    : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED};
     }
+    forget(capture);
     *graph = capture->graph;
     return CUDA_SUCCESS;
 }
@@ -319,11 +335,14 @@ bool record(CUstream stream, Operations& operations)
     });
 }
 
-bool record(CUstream stream, const CUgraph_st& launched)
+void drop_capture(CUstream stream)
 {
-    return take(stream, [&](CUgraph graph, const std::vector<CUgraphNode>& dependencies) {
-        return add_child(graph, launched, dependencies);
-    });
+    if (any()) {
+        auto lock = lock_graphs();
+        if (const Participant* participant = find(stream)) {
+            close(participant->capture);
+        }
+    }
 }
 
 uint64_t capture_of(CUstream stream)

@@ -26,8 +26,8 @@ void require_not_captured(CUcontext context);
 /// being captured.
 bool record(CUstream stream, Operations& operations);
 
-/// The same for the launch of a graph.
-bool record(CUstream stream, const CUgraph_st& launched);
+/// The stream is about to be destroyed: a capture that it is in ends without a graph.
+void drop_capture(CUstream stream);
 
 /// The number of the capture that the stream is in, or 0.
 uint64_t capture_of(CUstream stream);

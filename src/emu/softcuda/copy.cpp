@@ -132,6 +132,10 @@ CUresult issue_copy(CUstream handle, Mode mode, Pieces destination, Pieces sourc
                          move(destination, {{staged->data(), staged->size()}});
                      }));
     }
+    if (mode == Mode::sync && (pageable_destination || pageable_source) &&
+        capture_of(resolve_stream(handle)) == 0) {
+        require_no_capture();
+    }
     return issue(handle, mode,
                  copying([d = std::move(destination), s = std::move(source)] { move(d, s); }));
 }

@@ -236,9 +236,7 @@ CUresult launch(CUgraphExec handle, CUstream stream_handle)
 {
     const auto executable = find(handle);
     CUstream stream = resolve_stream(stream_handle);
-    if (record(stream, *executable->graph)) {
-        return CUDA_SUCCESS;
-    }
+    require_not_captured(stream);
     std::lock_guard guard(executable->mutex);
     auto launch = std::make_shared<Launch>(executable, executable->launches);
     Operations both;

@@ -319,7 +319,6 @@ void execute(CUstream stream, Operation operation)
     if (record(stream, one)) {
         return;
     }
-    require_no_capture();
     Engine& e = engine();
     Lock lock(e.mutex);
     e.append(stream, std::move(one.front()));
@@ -414,7 +413,7 @@ CUresult cuStreamDestroy(CUstream handle)
         require(handle != nullptr && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD,
                 CUDA_ERROR_INVALID_HANDLE);
         CUstream stream = resolve_stream(handle);
-        require_not_captured(stream);
+        drop_capture(stream);
         // The real driver lets the work finish in the background; here the caller waits for it.
         wait_for_stream(stream);
         Engine& e = engine();
