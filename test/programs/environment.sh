@@ -8,7 +8,7 @@
 ucx_headers=$UCX_CFLAGS ucx_trees=$UCX_SOURCE_TREES # what begins with UCX_ does not stay
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
-unset UCX_TLS UCX_VFS_ENABLE
+unset UCX_TLS UCX_VFS_ENABLE UCX_GDR_IPC
 for variable in $(env | sed -n 's/^\(OMPI_MCA_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$variable"; done
 # shellcheck source=contrib/lib.sh
 . "$top_srcdir/contrib/lib.sh"
