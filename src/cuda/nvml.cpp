@@ -134,6 +134,8 @@ std::vector<std::optional<Link>>
 links(const std::vector<std::pair<std::string, std::string>>& pci_bus_ids)
 {
     std::vector<std::optional<Link>> links(pci_bus_ids.size());
+    if (links.empty())
+        return links;
     const Nvml nvml;
     for (size_t i = 0; nvml && i < links.size(); ++i) {
         const NvmlDevice one = nvml.device(pci_bus_ids[i].first);

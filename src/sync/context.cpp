@@ -90,7 +90,8 @@ void Context::require_thread_mode(ucp_worker_h worker, bool by_caller, bool lock
         UCS_ERR_UNSUPPORTED,
         std::string("the worker's thread mode is ") +
             (attr.thread_mode == UCS_THREAD_MODE_SINGLE ? "SINGLE" : "SERIALIZED, without a lock") +
-            ", and the library's thread has to use it: create it with UCS_THREAD_MODE_MULTI (which a "
+            ", and the library's thread has to use it: create it with UCS_THREAD_MODE_MULTI (which "
+            "a "
             "UCX built without --enable-mt does not give); or "
             "with UCS_THREAD_MODE_SERIALIZED, and give lock and unlock; or choose "
             "UGDR_PROGRESS_CALLER and call ugdr_progress()");
