@@ -504,20 +504,20 @@ void Iface::open_queues(const uct_iface_params_t* params)
     const unsigned most_receives = settings.rx_queue_length;
     const unsigned first_receives =
         std::clamp(window, ReceiveQueue::kShortest, most_receives); // of one peer
-    receives.emplace(provider->pd(), first_receives, most_receives, segment_size, headroom,
-                     alignment, align_offset);
-
-    // Every receive and work request that is outstanding has its entry. Libraries round up to a
-    // power of two, most after adding one: all that comes of it is used.
-    const unsigned others = receives->most() + kGrantRoom;
-    unsigned entries = std::bit_ceil(others + std::max(kSendRoom, tx_queue_length) + 1) - 1;
-    entries = std::min(entries, static_cast<unsigned>(limits.max_cqe));
-    const unsigned room = entries - others;
-    owned_cq = provider->create_cq(entries, channel.get());
-    cq = owned_cq.get();
+    // Libraries round up to a power of two, most after adding one: all that comes of it is used.
+    const unsigned others = most_receives + kGrantRoom;
+    const unsigned most =
+        std::min(std::bit_ceil(others + std::max(kSendRoom, tx_queue_length) + 1) - 1,
+                 static_cast<unsigned>(limits.max_cqe));
+    tx_most = static_cast<int>(most - others);
+    const unsigned first = std::min(first_receives + kGrantRoom + tx_queue_length, most);
+    completions.emplace(*provider, channel.get(), first, most);
+    cq = completions->cq();
     poll_cq = provider->poll_cq();
-    tx_available = static_cast<int>(room);
-    tx_scarce = tx_available / 2;
+    completions->take(kGrantRoom);
+    share_out();
+    receives.emplace(provider->pd(), *completions, first_receives, most_receives, segment_size,
+                     headroom, alignment, align_offset);
 
     // How much fits into a work request is only known from a queue pair.
     provider->choose_posting([this](verbs::Posting posting) {
@@ -573,8 +573,20 @@ uint32_t Iface::find_max_inline(uint32_t wanted, verbs::Posting posting)
 
 void Iface::share_out()
 {
-    const auto endpoints = static_cast<int>(slots.size() - free_slots.size());
-    tx_share = std::max(tx_scarce / std::max(endpoints, 1), 1);
+    const auto endpoints = static_cast<int>(std::max<size_t>(slots.size() - free_slots.size(), 1));
+    const int64_t all = int64_t{endpoints} * tx_queue_length;
+    const int more = static_cast<int>(std::min<int64_t>(all, tx_most)) - tx_room;
+    if (more > 0 && completions->take(static_cast<unsigned>(more))) {
+        tx_room += more;
+        tx_available += more;
+    }
+    if (tx_room >= all) {
+        tx_scarce = 0;
+        tx_share = static_cast<int>(tx_queue_length);
+    } else {
+        tx_scarce = tx_room / 2;
+        tx_share = std::max(tx_scarce / endpoints, 1);
+    }
 }
 
 uint64_t Iface::add_endpoint(Endpoint* ep)

@@ -159,9 +159,11 @@ struct Iface : abi::Iface {
     int wakeup_fd = -1; // eventfd: the handshake has events
     int event_fd = -1;  // epoll over the completion channel and wakeup_fd
     verbs::CompletionChannel channel;
-    verbs::CompletionQueue owned_cq;
-    std::vector<ibv_wc> backlog;       // polled, not yet handled
-    std::vector<ibv_wc> spare_backlog; // empty: its storage is what matters
+    std::optional<CompletionRoom> completions; // the owner of cq
+    int tx_room = 0;                           // taken of it for endpoints' work requests
+    int tx_most = 0;                           // can be
+    std::vector<ibv_wc> backlog;               // polled, not yet handled
+    std::vector<ibv_wc> spare_backlog;         // empty: its storage is what matters
     struct Slot {
         Endpoint* endpoint = nullptr;
         uint32_t generation = 0;
@@ -188,8 +190,9 @@ struct Iface : abi::Iface {
     unsigned progress();
     ucs_status_t arm();
 
-    // What endpoints have a budget for counts as posted: all of them together shall not make work
-    // requests scarce.
+    // Of the room for work requests: it grows with the endpoints. Where it does not hold all their
+    // queues, what they have a budget for, which counts as posted, shall not make work requests
+    // scarce.
     void share_out();
     uint64_t add_endpoint(Endpoint* ep);
     void remove_endpoint(uint64_t id);

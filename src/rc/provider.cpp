@@ -12,8 +12,7 @@ namespace gdr::rc {
 
 Provider::Provider(ibv_pd* pd, const Settings& settings, std::string device)
     : pd_(pd), single_threaded_cq_(settings.single_threaded_cq),
-      wr_functions_(settings.wr_functions), device_(std::move(device)),
-      poll_cq_(pd->context->ops.poll_cq)
+      wr_functions_(settings.wr_functions), device_(std::move(device))
 {
     take(settings.thread_domain, "thread domain", [this] { thread_domain_.emplace(pd_); });
 }
@@ -45,6 +44,7 @@ verbs::CompletionQueue Provider::create_cq(unsigned entries, ibv_comp_channel* c
         poll_cq_ = verbs::poll_extended;
         return cq;
     }
+    poll_cq_ = pd_->context->ops.poll_cq;
     return verbs::create_cq(pd_->context, entries, channel);
 }
 

@@ -31,7 +31,7 @@ class Provider {
     Provider(ibv_pd* pd, const Settings& settings, std::string device);
 
     verbs::CompletionQueue create_cq(unsigned entries, ibv_comp_channel* channel);
-    verbs::PollCq poll_cq() const { return poll_cq_; } // of that one
+    verbs::PollCq poll_cq() const { return poll_cq_; } // of the last one
 
     // For the SRQ, and for queue pairs that the interface's thread alone uses.
     ibv_pd* pd() const { return thread_domain_ ? thread_domain_->pd() : pd_; }
@@ -49,7 +49,7 @@ class Provider {
     const abi::Ternary wr_functions_;
     const std::string device_;
     std::optional<verbs::ThreadDomain> thread_domain_;
-    verbs::PollCq poll_cq_;
+    verbs::PollCq poll_cq_ = nullptr;
     verbs::Posting posting_ = verbs::Posting::by_lists;
 };
 

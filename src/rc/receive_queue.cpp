@@ -21,9 +21,11 @@ size_t round_up(size_t value, size_t alignment)
 
 } // namespace
 
-ReceiveQueue::ReceiveQueue(ibv_pd* pd, unsigned length, unsigned most, size_t segment_size,
-                           size_t headroom, size_t alignment, size_t align_offset)
-    : pd_(pd), segment_size_(static_cast<uint32_t>(segment_size)), headroom_(headroom),
+ReceiveQueue::ReceiveQueue(ibv_pd* pd, CompletionRoom& completions, unsigned length, unsigned most,
+                           size_t segment_size, size_t headroom, size_t alignment,
+                           size_t align_offset)
+    : pd_(pd), completions_(completions), segment_size_(static_cast<uint32_t>(segment_size)),
+      headroom_(headroom),
       // data + align_offset is a multiple of alignment, with room for a pointer and the headroom
       // before it
       offset_(round_up(sizeof(void*) + headroom + align_offset, alignment) - align_offset),
@@ -34,6 +36,9 @@ ReceiveQueue::ReceiveQueue(ibv_pd* pd, unsigned length, unsigned most, size_t se
                                                 "UCX_GDR_RC_RX_QUEUE_LEN");
     if (count < length) {
         most_ = count;
+    }
+    if (!completions_.take(count)) {
+        throw verbs::Error("room for " + std::to_string(count) + " completions", ENOMEM);
     }
 
     ibv_srq_init_attr init{};
@@ -68,9 +73,14 @@ void ReceiveQueue::grow(size_t wanted)
 {
     while (length_ < wanted && length_ < most_) {
         const unsigned count = std::min(length_, most_ - length_);
+        if (!completions_.take(count)) {
+            most_ = length_;
+            return;
+        }
         try {
             add(RegisteredMemory(pd_, count * stride_), count);
         } catch (const std::exception& error) {
+            completions_.give_back(count);
             gdr_log(warn,
                     "only %u of %u receive buffers can be registered: raise the limit of locked "
                     "memory (ulimit -l) or lower UCX_GDR_RC_RX_QUEUE_LEN: %s",

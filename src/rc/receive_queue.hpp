@@ -6,6 +6,7 @@
 // once, and more while UCP keeps many: the HCA fills all in turn, and fewer stay in the caches.
 #pragma once
 
+#include "rc/completion_room.hpp"
 #include "rc/registered_memory.hpp"
 
 extern "C" {
@@ -39,14 +40,13 @@ class ReceiveQueue {
     // length buffers, and most at most, of segment_size bytes behind headroom bytes; data is
     // aligned to alignment at align_offset bytes from its start. Halves length until the buffers
     // can be registered; there are no more then. Throws verbs::Error.
-    ReceiveQueue(ibv_pd* pd, unsigned length, unsigned most, size_t segment_size, size_t headroom,
-                 size_t alignment, size_t align_offset);
+    ReceiveQueue(ibv_pd* pd, CompletionRoom& completions, unsigned length, unsigned most,
+                 size_t segment_size, size_t headroom, size_t alignment, size_t align_offset);
 
     ibv_srq* srq() const { return srq_.get(); }
-    unsigned most() const { return most_; }
 
-    // Doubles the buffers until there are so many, or the most. What cannot be registered is told
-    // once, and never tried again.
+    // Doubles the buffers until there are so many, or the most. What cannot be registered, or has
+    // no room in the completion queue, is never tried again; it is told once.
     void grow(size_t wanted);
 
     // UCT_CB_PARAM_FLAG_DESC while UCP may keep buffers, else 0: it then copies.
@@ -82,6 +82,7 @@ class ReceiveQueue {
     void post_free();
 
     ibv_pd* const pd_;
+    CompletionRoom& completions_; // has an entry for each buffer
     const uint32_t segment_size_;
     const size_t headroom_;
     const size_t offset_; // of the data in a buffer

@@ -46,6 +46,7 @@
     FUNCTION(ibv_query_port, "IBVERBS_1.1")                                                        \
     FUNCTION(ibv_reg_mr, "IBVERBS_1.1")                                                            \
     FUNCTION(ibv_reg_mr_iova2, "IBVERBS_1.8")                                                      \
+    FUNCTION(ibv_resize_cq, "IBVERBS_1.1")                                                         \
     FUNCTION(ibv_wc_status_str, "IBVERBS_1.1")
 
 // These a libibverbs may lack: they came with rdma-core 32, 34 and 35.

@@ -77,7 +77,7 @@ TEST(DISABLED_Provider, TakesWhatIsOffered)
 
 Variables offering(unsigned ways)
 {
-    std::string list = "none";
+    std::string list = "resize_cq";
     for (unsigned i = 0; i < 3; ++i)
         if (ways & 1u << i)
             list += std::string(",") + kWays[i].offer;
@@ -105,7 +105,7 @@ TEST(Provider, WorksInEveryWay)
             environment.emplace_back("UCX_GDR_RC_" + variable, value);
         const Outcome outcome =
             run_self(environment, {"--gtest_filter=*Data.*:Atomic.*:Fence.*:Contention.*:Flow.*:"
-                                   "Order.*:Failure.*:Closing.*"});
+                                   "Order.*:Failure.*:Closing.*:Completions.*-*.OfAnHca*"});
         EXPECT_EQ(outcome.status, 0) << ways << ": " << outcome.text;
         EXPECT_EQ(outcome.text.find("[  PASSED  ] 0 tests"), std::string::npos) << outcome.text;
     }

@@ -162,9 +162,11 @@ Config read_environment()
     if (const char* value = std::getenv("SOFTHCA_EXTENDED")) {
         if (!parse_words(value, {{"thread_domain", result.thread_domain},
                                  {"cq", result.extended_cq},
-                                 {"wr", result.wr_functions}})) {
+                                 {"wr", result.wr_functions},
+                                 {"resize_cq", result.resize_cq}})) {
             complain("SOFTHCA_EXTENDED", value,
-                     "thread_domain, cq, wr, several of them separated by commas, or none");
+                     "thread_domain, cq, wr, resize_cq, several of them separated by commas, or "
+                     "none");
         }
     }
     if (const char* value = std::getenv("SOFTHCA_MEMLOCK")) {

@@ -21,10 +21,10 @@
 //                               the last is that of all further ones: optional, or required as by
 //                               an InfiniBand VF, whose port tells so, takes no address without a
 //                               GRH and is reached by none (default optional)
-//   SOFTHCA_EXTENDED=LIST       the extended verbs that the HCA offers, out of thread_domain
-//                               (ibv_alloc_td, ibv_alloc_parent_domain), cq (ibv_create_cq_ex) and
-//                               wr (ibv_wr_*), separated by commas; "none" for none of them, as
-//                               with old libraries (default thread_domain,cq,wr)
+//   SOFTHCA_EXTENDED=LIST       the verbs that not all HCAs have and this one offers, out of
+//                               thread_domain (ibv_alloc_td, ibv_alloc_parent_domain), cq
+//                               (ibv_create_cq_ex), wr (ibv_wr_*) and resize_cq (ibv_resize_cq),
+//                               separated by commas; "none" for none of them (default all)
 //   SOFTHCA_DEVICE_COPY=WAY     alias: the memory of the emulated GPU is copied through its alias,
 //                               that of a real one by the CUDA driver; driver: all by the driver;
 //                               staged: by the driver and through host memory, which takes none of
@@ -60,6 +60,7 @@ struct Config {
     bool thread_domain = true;
     bool extended_cq = true;
     bool wr_functions = true;
+    bool resize_cq = true;
     bool memlock_enforced = false;
     bool copy_on_fork = true;
     bool copy_by_driver = false;

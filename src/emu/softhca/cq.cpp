@@ -4,6 +4,7 @@
 #include "emu/softhca/cq.hpp"
 
 #include "emu/softhca/channel.hpp"
+#include "emu/softhca/config.hpp"
 #include "emu/softhca/deferred.hpp"
 #include "emu/softhca/engine.hpp"
 #include "emu/softhca/objects.hpp"
@@ -406,6 +407,9 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
 
 int ibv_resize_cq(ibv_cq* base, int cqe)
 {
+    if (!config().resize_cq) {
+        return EOPNOTSUPP;
+    }
     if (is_stale(base->context) || cqe < 1 || static_cast<std::uint32_t>(cqe) > kMaxCqe) {
         return EINVAL;
     }
