@@ -71,7 +71,7 @@ uint64_t grant_wr_id(const Granter& granter)
     }
     abi::AmHandler& handler = am[immediate & kAmIdMask];
     ucs_status_t status =
-        handler.cb(handler.arg, receive->data, wc.byte_len, receives->keep_flag());
+        handler.cb(handler.arg, receive->data(), wc.byte_len, receives->keep_flag());
     if (status == UCS_INPROGRESS) {
         hold_receive();
     } else {

@@ -58,9 +58,8 @@ void ReceiveQueue::add(RegisteredMemory memory, unsigned count)
         Receive& receive = part.receives[i];
         receive.recv_desc.cb = release;
         receive.queue = this;
-        receive.data = part.memory.data() + i * stride_ + offset_;
-        receive.sge = {reinterpret_cast<uintptr_t>(receive.data), segment_size_,
-                       part.memory.lkey()};
+        receive.sge = {reinterpret_cast<uintptr_t>(part.memory.data() + i * stride_ + offset_),
+                       segment_size_, part.memory.lkey()};
         receive.wr = {reinterpret_cast<uintptr_t>(&receive), nullptr, &receive.sge, 1};
         static_cast<uct_recv_desc_t**>(descriptor(receive, headroom_))[-1] = &receive.recv_desc;
         put(&receive);

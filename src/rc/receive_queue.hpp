@@ -21,14 +21,16 @@ namespace gdr::rc {
 class ReceiveQueue;
 
 // One receive buffer. UCP sees, from lower to higher addresses: a pointer to recv_desc, headroom,
-// data.
-struct Receive {
+// data. A cache line: with many of them each one that is touched may be a miss.
+struct alignas(64) Receive {
     uct_recv_desc_t recv_desc; // first: UCP hands it back to release it
     ReceiveQueue* queue;
-    std::byte* data;
     ibv_recv_wr wr;
     ibv_sge sge;
+
+    std::byte* data() const { return reinterpret_cast<std::byte*>(sge.addr); }
 };
+static_assert(sizeof(Receive) == 64);
 
 // Worker thread only.
 class ReceiveQueue {
@@ -54,7 +56,7 @@ class ReceiveQueue {
 
     static void* descriptor(const Receive& receive, size_t headroom)
     {
-        return receive.data - headroom;
+        return receive.data() - headroom;
     }
 
     // The message is consumed.
