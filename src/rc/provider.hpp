@@ -4,8 +4,8 @@
 // domain, a completion queue for one thread, the ibv_wr_* functions. Decided when it is opened.
 //
 // All three rest on who uses an object. The interface's thread (UCX lets several threads use an
-// interface, one at a time) alone posts, polls and asks for notification, and it alone destroys or
-// resets queue pairs of the completion queue: those that end are handed over to it
+// interface, one at a time) alone posts, polls, resizes and asks for notification, and it alone
+// destroys or resets queue pairs of the completion queue: those that end are handed over to it
 // (EndingQueuePairs). UCX's asynchronous thread makes queue pairs for peers and moves any through
 // their states, which touches neither completion queue nor SRQ. It moves an endpoint's queue pair
 // before the interface's thread has been told that it is connected, and after that thread has given
