@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// mpi_threads ROUNDS: three threads of each rank, with MPI_THREAD_MULTIPLE, reduce and exchange
-// columns in GPU memory, each on a communicator of its own; every element checked. Then ROUNDS
-// reductions by one thread, over which the process must not grow. Exits with 0, with 1 when data
-// are wrong or it grows, with 77 without a CUDA driver or threads.
+// mpi_threads EXCHANGES ROUNDS: three threads of each rank, with MPI_THREAD_MULTIPLE, reduce and
+// exchange columns in GPU memory EXCHANGES times, each on a communicator of its own; every element
+// checked. Then ROUNDS reductions by one thread, over which the process must not grow. Exits with
+// 0, with 1 when data are wrong or it grows, with 77 without a CUDA driver or threads.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +17,7 @@
 
 namespace {
 
-constexpr int kThreads = 3, kCount = 1000, kRounds = 20;
+constexpr int kThreads = 3, kCount = 1000;
 int rank, ranks;
 std::atomic<int> wrong{0};
 
@@ -61,14 +61,14 @@ void use_gpu()
     cuda<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(context);
 }
 
-void work(int thread, MPI_Comm comm)
+void work(int thread, int exchanges, MPI_Comm comm)
 {
     use_gpu();
     int *out = allocate(2 * kCount), *in = allocate(2 * kCount);
     MPI_Datatype column;
     MPI_Type_vector(kCount, 1, 2, MPI_INT, &column);
     MPI_Type_commit(&column);
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < exchanges; ++round) {
         const int mine = 1000 * thread + 10 * round + rank;
         set(out, std::vector<int>(2 * kCount, mine));
         set(in, std::vector<int>(2 * kCount, -1));
@@ -101,6 +101,8 @@ long resident_pages()
 // grows by 800 bytes for each MPI_Iallreduce, on host memory and without us.)
 void stay_small(int rounds)
 {
+    if (rounds == 0)
+        return;
     int *out = allocate(kCount), *in = allocate(kCount);
     set(out, std::vector<int>(kCount, 1));
     long between = 0;
@@ -131,12 +133,12 @@ int main(int argc, char** argv)
         for (int i = 0; i < kThreads; ++i) {
             MPI_Comm comm;
             MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-            threads.emplace_back(work, i, comm);
+            threads.emplace_back(work, i, std::atoi(argv[1]), comm);
         }
         for (std::thread& thread : threads)
             thread.join();
     }
-    stay_small(std::atoi(argv[1]));
+    stay_small(std::atoi(argv[2]));
     std::printf("rank %d: %d wrong\n", rank, wrong.load());
     MPI_Finalize();
     if (wrong != 0)

@@ -10,6 +10,8 @@ set -u
 # shellcheck source=test/mpi/environment.sh
 . "$top_srcdir/test/mpi/environment.sh"
 
+export GDR_PRELOAD=$softhca:$module # without the MPI layer, which stages what is received here
+
 for mpi in "${mpis[@]}"; do
     for operation in receive accumulate; do
         [[ $mpi-$operation != openmpi-accumulate ]] || continue

@@ -56,7 +56,7 @@ ucx_copy() {
 }
 files() { echo "$work/$1/libucs$2,$work/$1/libuct$2,$work/$1/libucp$2"; }
 ucx() { timeout -k 5 60 env LD_PRELOAD="$softhca:$module" LD_LIBRARY_PATH="${path-}:$softcuda" "$python" "$top_srcdir/test/preload/open_ucx.py" "$@" 2>&1; }
-both="gdr_cuda gdr_rc"
+both="gdr_cuda gdr_rc gdr_ipc"
 
 expect "opened by path, locally" "$both" "$(ucx "$ucx_lib/libucs.so.0,$ucx_lib/libuct.so.0,$ucx_lib/libucp.so.0")"
 ucx_copy copy .so.0
