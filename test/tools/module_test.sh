@@ -64,7 +64,7 @@ for reader in $readers; do
         before=$(environment)
         module load ucx-gdr
         expect "$name: what the user has set" "gdr,tcp mine" "$UCX_TLS $OMPI_MCA_opal_common_ucx_tls"
-        expect "$name: what the user has added to" "$module:$preloaded" "$LD_PRELOAD"
+        expect "$name: what the user has added to" "$module:$mpi_layer:$preloaded" "$LD_PRELOAD"
         module unload ucx-gdr
         expect "$name: unloading leaves what the user has set" "$before" "$(environment)"
         exit $failed
