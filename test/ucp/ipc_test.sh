@@ -78,7 +78,7 @@ UCX_GDR_IPC_CACHE_SIZE=0 by ipc "nothing stays open" $large cuda:cuda,vmm:vmm,sl
 # Memory that is freed and allocated again.
 run ucp_stale
 UCX_GDR_IPC_CACHE_SIZE=0 run ucp_stale
-for kind in cuda host; do run ucp_death $kind; done
+for kind in cuda host; do UCX_GDR_RC_TIMEOUT=60ms UCX_GDR_RC_RETRY_COUNT=6 run ucp_death $kind; done
 
 # Other hosts.
 if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
