@@ -183,11 +183,6 @@ ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
     return UCS_OK;
 }
 
-ucs_status_t get_device_address(uct_iface_h, uct_device_addr_t*)
-{
-    return UCS_OK;
-} // of length 0
-
 ucs_status_t get_address(uct_iface_h iface, uct_iface_addr_t* address)
 {
     memcpy(address, &iface_of(iface)->address, sizeof(Address));
@@ -222,7 +217,6 @@ uct_iface_ops_t iface_ops()
     ops.ep_destroy = ep_destroy;
     ops.iface_close = iface_close;
     ops.iface_query = iface_query;
-    ops.iface_get_device_address = get_device_address;
     ops.iface_get_address = get_address;
     ops.iface_is_reachable = is_reachable;
     return ops;

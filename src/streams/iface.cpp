@@ -80,6 +80,12 @@ ucs_status_t event_arm(uct_iface_h iface, unsigned)
                         [&] { return iface_of(iface)->operations.arm() ? UCS_OK : UCS_ERR_BUSY; });
 }
 
+// Of length 0.
+ucs_status_t get_device_address(uct_iface_h, uct_device_addr_t*)
+{
+    return UCS_OK;
+}
+
 } // namespace
 
 void set_operations(uct_iface_ops_t& ops)
@@ -95,6 +101,7 @@ void set_operations(uct_iface_ops_t& ops)
     ops.iface_progress = progress;
     ops.iface_event_fd_get = event_fd_get;
     ops.iface_event_arm = event_arm;
+    ops.iface_get_device_address = get_device_address;
 }
 
 void stop_progress(Iface* iface)

@@ -18,7 +18,8 @@ struct Iface : abi::Iface {
     explicit Iface(const cuda::Driver& driver) : operations(driver) {}
 };
 
-// Sets pending, flush, fence, progress and wake-up. The rest is the transport's.
+// Sets pending, flush, fence, progress, wake-up, and a device address of length 0. The rest is the
+// transport's.
 void set_operations(uct_iface_ops_t& ops);
 
 // UCS_INPROGRESS, after start() has added to the interface's operations. The worker calls an

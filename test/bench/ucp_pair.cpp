@@ -199,14 +199,20 @@ class Pair {
 
 // ---- the limit
 
+void* entry_of_driver(const char* name)
+{
+    static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+    require(library != nullptr, "no CUDA driver");
+    void* const entry = dlsym(library, name);
+    require(entry != nullptr, format("libcuda.so.1 lacks %s", name));
+    return entry;
+}
+
 // Calls a function of the driver by the name that the current version exports.
 template <class... Parameters, class... Arguments>
 void cuda_call(const char* name, CUresult (*)(Parameters...), Arguments... arguments)
 {
-    static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-    require(library != nullptr, "no CUDA driver");
-    const auto function = reinterpret_cast<CUresult (*)(Parameters...)>(dlsym(library, name));
-    require(function != nullptr, format("libcuda.so.1 lacks %s", name));
+    const auto function = reinterpret_cast<CUresult (*)(Parameters...)>(entry_of_driver(name));
     const CUresult result = function(arguments...);
     require(result == CUDA_SUCCESS, format("%s: CUDA error %d", name, static_cast<int>(result)));
 }
@@ -234,8 +240,7 @@ void measure_copies(const std::vector<size_t>& sizes, size_t largest)
     CUevent event = nullptr;
     CUDA_CALL(cuStreamCreate, &stream, static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
     CUDA_CALL(cuEventCreate, &event, static_cast<unsigned>(CU_EVENT_DISABLE_TIMING));
-    const auto query = reinterpret_cast<decltype(&cuEventQuery)>(
-        dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuEventQuery"));
+    const auto query = reinterpret_cast<decltype(&cuEventQuery)>(entry_of_driver("cuEventQuery"));
     const auto copies = [&](size_t number, size_t size) {
         for (size_t i = 0; i < number; ++i)
             CUDA_CALL(cuMemcpyDtoDAsync, memory[1], memory[0], size, stream);
