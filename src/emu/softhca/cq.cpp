@@ -77,11 +77,29 @@ void take_receive(Process& self, const Cqe& entry, ibv_wc& wc)
     give_back(arena, queue, entry);
 }
 
+// Threads that share a completion queue have a lock around their polls, which the others must not
+// find taken for as long as a processor is somebody else's.
+bool is_polled_by_threads(Cq& cq)
+{
+    thread_local const char this_thread = 0;
+    const auto poller = reinterpret_cast<std::uintptr_t>(&this_thread);
+    std::uintptr_t before = cq.empty_poller.load(std::memory_order_relaxed);
+    if (before == 0 &&
+        cq.empty_poller.compare_exchange_strong(before, poller, std::memory_order_relaxed))
+        return false;
+    if (before == poller)
+        return false;
+    cq.empty_poller.store(Cq::kManyThreads, std::memory_order_relaxed);
+    return true;
+}
+
 // A program that polls in vain for long may keep the peer it waits for from running: there can be
 // more of them than processors.
 void yield_when_idle(Cq& cq)
 {
     constexpr std::uint32_t patience = 2000, interval = 50;
+    if (is_polled_by_threads(cq))
+        return;
     const std::uint32_t polls = cq.empty_polls.load(std::memory_order_relaxed) + 1;
     if (polls < patience) {
         cq.empty_polls.store(polls, std::memory_order_relaxed);

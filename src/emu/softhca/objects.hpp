@@ -84,6 +84,10 @@ struct Cq {
     std::atomic<Cqe*> ring;
     std::uint32_t mask;
     std::atomic<std::uint32_t> empty_polls{0}; // in a row
+    // The address of a variable of the thread that polled in vain last; kManyThreads from the
+    // moment on that it was another one's.
+    std::atomic<std::uintptr_t> empty_poller{0};
+    static constexpr std::uintptr_t kManyThreads = 1;
     // Own QPs that complete here and wait for deferred writes.
     PrivateLock deferring_lock;
     std::vector<std::uint32_t> deferring;
