@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -28,9 +29,12 @@ struct Freed { // by the application, while it goes on
     Shared request;
 };
 
+// MPI may give a handle away anew as soon as a call has completed its request, when the thread that
+// called has not yet come back to remove it here: of two with the same handle the newer is the one
+// that a call to come is about.
 struct Table {
     std::mutex mutex;
-    std::multimap<Word, Shared> by_handle;
+    std::multimap<Word, Shared> by_handle; // of the same handle, the newest last
     std::vector<Freed> freed;
     std::atomic<size_t> size{0}; // of both
 };
@@ -41,25 +45,23 @@ Table& table()
     return instance;
 }
 
+// Before the call that may complete it. Empty if it is not one of ours.
 Shared find(Word handle)
 {
     Table& t = table();
     const std::lock_guard guard(t.mutex);
-    const auto oldest = t.by_handle.lower_bound(handle);
-    return oldest == t.by_handle.end() || oldest->first != handle ? nullptr : oldest->second;
+    const auto [oldest, end] = t.by_handle.equal_range(handle);
+    return oldest == end ? nullptr : std::prev(end)->second;
 }
 
-Shared take(Word handle)
+void remove(Word handle, const Shared& request)
 {
     Table& t = table();
     const std::lock_guard guard(t.mutex);
-    const auto oldest = t.by_handle.lower_bound(handle);
-    if (oldest == t.by_handle.end() || oldest->first != handle)
-        return nullptr;
-    Shared request = std::move(oldest->second);
-    t.by_handle.erase(oldest);
+    const auto [oldest, end] = t.by_handle.equal_range(handle);
+    t.by_handle.erase(
+        std::find_if(oldest, end, [&](const auto& entry) { return entry.second == request; }));
     t.size.fetch_sub(1, std::memory_order_relaxed);
-    return request;
 }
 
 // Once for each start.
@@ -67,17 +69,6 @@ void put_back(Request& request)
 {
     if (std::exchange(request.started, false))
         request.operation.put_back();
-}
-
-// MPI has completed it. handle: as it was before the call; now: as the call has left it.
-void complete(const Library& library, Word handle, Word now)
-{
-    const Shared request = find(handle);
-    if (!request)
-        return;
-    if (now == library.request_null)
-        take(handle);
-    put_back(*request);
 }
 
 // Those that the application freed and MPI has completed by now.
@@ -105,25 +96,34 @@ void collect_freed(const Library& library)
 }
 
 // The requests of one call, as they were before it.
-class Handles {
+class Requests {
   public:
-    Handles(const Library& library, void* array, size_t count) : library_(library), array_(array)
+    Requests(const Library& library, void* array, size_t count) : library_(library), array_(array)
     {
         for (size_t i = 0; i < count; ++i)
-            before_.push_back(now(i));
+            before_.emplace_back(now(i), find(now(i)));
     }
 
     void start() const
     {
-        for (Word handle : before_) {
-            if (const Shared request = find(handle)) {
+        for (const auto& [handle, request] : before_) {
+            if (request) {
                 request->operation.fetch();
                 request->started = true;
             }
         }
     }
 
-    void complete(size_t index) const { mpi::complete(library_, before_[index], now(index)); }
+    // MPI has completed it.
+    void complete(size_t index) const
+    {
+        const auto& [handle, request] = before_[index];
+        if (!request)
+            return;
+        if (now(index) == library_.request_null)
+            remove(handle, request);
+        put_back(*request);
+    }
     void complete_all() const
     {
         for (size_t i = 0; i < before_.size(); ++i)
@@ -133,7 +133,7 @@ class Handles {
     void complete_freed() const
     {
         for (size_t i = 0; i < before_.size(); ++i) {
-            if (now(i) == library_.request_null && before_[i] != library_.request_null)
+            if (now(i) == library_.request_null)
                 complete(i);
         }
     }
@@ -143,7 +143,7 @@ class Handles {
 
     const Library& library_;
     void* array_;
-    std::vector<Word> before_;
+    std::vector<std::pair<Word, Shared>> before_;
 };
 
 int integer_at(Word address, int index = 0)
@@ -151,36 +151,36 @@ int integer_at(Word address, int index = 0)
     return reinterpret_cast<const int*>(address)[index];
 }
 
-void complete_what_is(const Call& call, const Handles& handles, const Word* words, int result)
+void complete_what_is(const Call& call, const Requests& requests, const Word* words, int result)
 {
     if (result != 0) {
-        handles.complete_freed();
+        requests.complete_freed();
         return;
     }
     switch (call.kind) {
     case Kind::wait:
     case Kind::waitall:
-        handles.complete_all();
+        requests.complete_all();
         break;
     case Kind::test:
         if (integer_at(words[1]) != 0)
-            handles.complete_all();
+            requests.complete_all();
         break;
     case Kind::testall:
         if (integer_at(words[2]) != 0)
-            handles.complete_all();
+            requests.complete_all();
         break;
     case Kind::waitany:
         if (integer_at(words[2]) >= 0) // not MPI_UNDEFINED
-            handles.complete(integer_at(words[2]));
+            requests.complete(integer_at(words[2]));
         break;
     case Kind::testany:
         if (integer_at(words[3]) != 0 && integer_at(words[2]) >= 0)
-            handles.complete(integer_at(words[2]));
+            requests.complete(integer_at(words[2]));
         break;
     case Kind::some:
         for (int i = 0; i < integer_at(words[2]); ++i) // MPI_UNDEFINED is negative
-            handles.complete(integer_at(words[3], i));
+            requests.complete(integer_at(words[3], i));
         break;
     default:
         break;
@@ -192,8 +192,11 @@ int free_request(const Library& library, const Call& call, gdr_mpi_function* fun
 {
     void* const place = reinterpret_cast<void*>(words[0]);
     const Word handle = library.abi->handle_at(place, 0);
-    Shared request = take(handle);
-    if (!request || !request->started)
+    Shared request = find(handle);
+    if (!request)
+        return apply(function, call, words);
+    remove(handle, request);
+    if (!request->started)
         return apply(function, call, words);
     Table& t = table();
     const std::lock_guard guard(t.mutex);
@@ -233,12 +236,12 @@ int call_with_requests(const Library& library, const Call& call, gdr_mpi_functio
             call.kind != Kind::wait && call.kind != Kind::test && call.kind != Kind::start;
         const auto count =
             several ? static_cast<size_t>(std::max(0, static_cast<int>(words[0]))) : 1;
-        const Handles handles(library, reinterpret_cast<void*>(words[several ? 1 : 0]), count);
+        const Requests requests(library, reinterpret_cast<void*>(words[several ? 1 : 0]), count);
         if (call.kind == Kind::start || call.kind == Kind::startall)
-            handles.start();
+            requests.start();
         called = true;
         result = apply(function, call, words);
-        complete_what_is(call, handles, words, result);
+        complete_what_is(call, requests, words, result);
     } catch (const std::exception& error) {
         gdr_log(error, "MPI_%s: a buffer on a GPU could not be copied: %s", call.name,
                 error.what());
