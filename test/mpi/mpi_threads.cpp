@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// mpi_threads EXCHANGES ROUNDS: three threads of each rank, with MPI_THREAD_MULTIPLE, reduce and
+// mpi_threads EXCHANGES ROUNDS: four threads of each rank, with MPI_THREAD_MULTIPLE, reduce and
 // exchange columns in GPU memory EXCHANGES times, each on a communicator of its own; every element
 // checked. Then ROUNDS reductions by one thread, over which the process must not grow. Exits with
 // 0, with 1 when data are wrong or it grows, with 77 without a CUDA driver or threads.
@@ -17,7 +17,7 @@
 
 namespace {
 
-constexpr int kThreads = 3, kCount = 1000;
+constexpr int kThreads = 4, kCount = 1000;
 int rank, ranks;
 std::atomic<int> wrong{0};
 
