@@ -15,6 +15,7 @@
     FUNCTION(Comm_remote_size, (Word comm, int* size))                                             \
     FUNCTION(Comm_test_inter, (Word comm, int* inter))                                             \
     FUNCTION(Request_free, (Word * request))                                                       \
+    FUNCTION(Request_get_status, (Word request, int* flag, Word status))                           \
     FUNCTION(Test, (Word * request, int* flag, Word status))                                       \
     FUNCTION(Topo_test, (Word comm, int* status))                                                  \
     FUNCTION(Cartdim_get, (Word comm, int* dimensions))                                            \

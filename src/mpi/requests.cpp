@@ -29,9 +29,9 @@ struct Freed { // by the application, while it goes on
     Shared request;
 };
 
-// MPI may give a handle away anew as soon as a call has completed its request, when the thread that
-// called has not yet come back to remove it here: of two with the same handle the newer is the one
-// that a call to come is about.
+// Handles are those of requests that are under way: see add_request. MPI may give one away anew as
+// soon as a call has completed its request, when the thread that called has not yet come back to
+// remove it here: of two with the same handle the newer is the one that a call to come is about.
 struct Table {
     std::mutex mutex;
     std::multimap<Word, Shared> by_handle; // of the same handle, the newest last
@@ -216,6 +216,13 @@ bool any_requests()
 void add_request(const Library& library, Word handle, Operation operation, bool persistent)
 {
     collect_freed(library);
+    int done = 0;
+    if (!persistent)
+        library.Request_get_status(handle, &done, library.abi->status_ignore);
+    if (done != 0) {
+        operation.put_back();
+        return;
+    }
     auto request = std::make_shared<Request>(std::move(operation), persistent, !persistent);
     Table& t = table();
     const std::lock_guard guard(t.mutex);

@@ -12,7 +12,8 @@
 
 namespace gdr::mpi {
 
-// An operation that has been started (or, a persistent one, will be) under this handle.
+// An operation that has been started (or, a persistent one, will be) under this handle. One that
+// MPI has completed at once ends here: MPI gives all such the same handle.
 void add_request(const Library& library, Word handle, Operation operation, bool persistent);
 
 // Whether there is any.
