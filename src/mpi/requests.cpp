@@ -7,9 +7,8 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <iterator>
-#include <map>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -19,49 +18,49 @@ namespace {
 
 struct Request {
     Operation operation;
-    const bool persistent;
-    bool started; // and not yet seen to be complete; one thread at a time has a request
+    bool persistent;
+    bool started; // and not yet seen to be complete
 };
-using Shared = std::shared_ptr<Request>;
 
 struct Freed { // by the application, while it goes on
     Word handle;
-    Shared request;
+    Request request;
 };
 
-// Handles are those of requests that are under way: see add_request. MPI may give one away anew as
-// soon as a call has completed its request, when the thread that called has not yet come back to
-// remove it here: of two with the same handle the newer is the one that a call to come is about.
+// Those under way that no call is about: a call takes its own out, as MPI may give a handle away
+// anew as soon as it has completed the request, before the call has come back.
 struct Table {
+    using Requests = std::unordered_map<Word, Request>;
+
     std::mutex mutex;
-    std::multimap<Word, Shared> by_handle; // of the same handle, the newest last
+    Requests by_handle;
     std::vector<Freed> freed;
     std::atomic<size_t> size{0}; // of both
+
+    void put(Requests::node_type request)
+    {
+        const std::lock_guard guard(mutex);
+        by_handle.insert(std::move(request));
+        count();
+    }
+
+    // Empty if it is not one of ours.
+    Requests::node_type take(Word handle)
+    {
+        const std::lock_guard guard(mutex);
+        auto request = by_handle.extract(handle);
+        count();
+        return request;
+    }
+
+    // Under the mutex.
+    void count() { size.store(by_handle.size() + freed.size(), std::memory_order_relaxed); }
 };
 
 Table& table()
 {
     static auto& instance = *new Table; // outlives static destructors that still call MPI
     return instance;
-}
-
-// Before the call that may complete it. Empty if it is not one of ours.
-Shared find(Word handle)
-{
-    Table& t = table();
-    const std::lock_guard guard(t.mutex);
-    const auto [oldest, end] = t.by_handle.equal_range(handle);
-    return oldest == end ? nullptr : std::prev(end)->second;
-}
-
-void remove(Word handle, const Shared& request)
-{
-    Table& t = table();
-    const std::lock_guard guard(t.mutex);
-    const auto [oldest, end] = t.by_handle.equal_range(handle);
-    t.by_handle.erase(
-        std::find_if(oldest, end, [&](const auto& entry) { return entry.second == request; }));
-    t.size.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // Once for each start.
@@ -78,72 +77,90 @@ void collect_freed(const Library& library)
     std::vector<Freed> open;
     {
         const std::lock_guard guard(t.mutex);
+        if (t.freed.empty())
+            return;
         open.swap(t.freed);
     }
     for (Freed& freed : open) {
         int done = 0;
         library.Test(&freed.handle, &done, library.abi->status_ignore);
         if (done != 0) {
-            put_back(*freed.request);
-            if (freed.request->persistent)
+            put_back(freed.request);
+            if (freed.request.persistent)
                 library.Request_free(&freed.handle);
-            t.size.fetch_sub(1, std::memory_order_relaxed);
         } else {
             const std::lock_guard guard(t.mutex);
             t.freed.push_back(std::move(freed));
         }
     }
+    const std::lock_guard guard(t.mutex);
+    t.count();
 }
 
-// The requests of one call, as they were before it.
+// The requests of one call, taken out of the table for as long as it lasts. Those that go on, or
+// are persistent, return to it.
 class Requests {
   public:
     Requests(const Library& library, void* array, size_t count) : library_(library), array_(array)
     {
+        requests_.reserve(count);
         for (size_t i = 0; i < count; ++i)
-            before_.emplace_back(now(i), find(now(i)));
+            requests_.push_back(table().take(library.abi->handle_at(array, i)));
+    }
+    Requests(const Requests&) = delete;
+    Requests& operator=(const Requests&) = delete;
+    ~Requests()
+    {
+        for (Node& request : requests_) {
+            if (!request.empty())
+                table().put(std::move(request));
+        }
     }
 
-    void start() const
+    void start()
     {
-        for (const auto& [handle, request] : before_) {
-            if (request) {
-                request->operation.fetch();
-                request->started = true;
+        for (Node& request : requests_) {
+            if (!request.empty()) {
+                request.mapped().operation.fetch();
+                request.mapped().started = true;
             }
         }
     }
 
     // MPI has completed it.
-    void complete(size_t index) const
+    void complete(size_t index)
     {
-        const auto& [handle, request] = before_[index];
-        if (!request)
+        Node& request = requests_[index];
+        if (request.empty())
             return;
-        if (now(index) == library_.request_null)
-            remove(handle, request);
-        put_back(*request);
+        Node completed = is_null(index) ? std::move(request) : Node();
+        put_back(completed.empty() ? request.mapped() : completed.mapped());
     }
-    void complete_all() const
+    void complete_all()
     {
-        for (size_t i = 0; i < before_.size(); ++i)
+        for (size_t i = 0; i < requests_.size(); ++i)
             complete(i);
     }
     // After an error MPI has freed those that are complete.
-    void complete_freed() const
+    void complete_freed()
     {
-        for (size_t i = 0; i < before_.size(); ++i) {
-            if (now(i) == library_.request_null)
+        for (size_t i = 0; i < requests_.size(); ++i) {
+            if (is_null(i))
                 complete(i);
         }
     }
 
   private:
-    Word now(size_t index) const { return library_.abi->handle_at(array_, index); }
+    using Node = Table::Requests::node_type;
+
+    bool is_null(size_t index) const
+    {
+        return library_.abi->handle_at(array_, index) == library_.request_null;
+    }
 
     const Library& library_;
     void* array_;
-    std::vector<std::pair<Word, Shared>> before_;
+    std::vector<Node> requests_;
 };
 
 int integer_at(Word address, int index = 0)
@@ -151,7 +168,7 @@ int integer_at(Word address, int index = 0)
     return reinterpret_cast<const int*>(address)[index];
 }
 
-void complete_what_is(const Call& call, const Requests& requests, const Word* words, int result)
+void complete_what_is(const Call& call, Requests& requests, const Word* words, int result)
 {
     if (result != 0) {
         requests.complete_freed();
@@ -191,17 +208,13 @@ void complete_what_is(const Call& call, const Requests& requests, const Word* wo
 int free_request(const Library& library, const Call& call, gdr_mpi_function* function, Word* words)
 {
     void* const place = reinterpret_cast<void*>(words[0]);
-    const Word handle = library.abi->handle_at(place, 0);
-    Shared request = find(handle);
-    if (!request)
-        return apply(function, call, words);
-    remove(handle, request);
-    if (!request->started)
-        return apply(function, call, words);
     Table& t = table();
+    auto request = t.take(library.abi->handle_at(place, 0));
+    if (request.empty() || !request.mapped().started)
+        return apply(function, call, words);
     const std::lock_guard guard(t.mutex);
-    t.freed.push_back({handle, std::move(request)});
-    t.size.fetch_add(1, std::memory_order_relaxed);
+    t.freed.push_back({request.key(), std::move(request.mapped())});
+    t.count();
     std::memcpy(place, &library.request_null, library.abi->handle_size());
     return 0;
 }
@@ -223,11 +236,10 @@ void add_request(const Library& library, Word handle, Operation operation, bool 
         operation.put_back();
         return;
     }
-    auto request = std::make_shared<Request>(std::move(operation), persistent, !persistent);
     Table& t = table();
     const std::lock_guard guard(t.mutex);
-    t.by_handle.emplace(handle, std::move(request));
-    t.size.fetch_add(1, std::memory_order_relaxed);
+    t.by_handle.insert_or_assign(handle, Request{std::move(operation), persistent, !persistent});
+    t.count();
 }
 
 int call_with_requests(const Library& library, const Call& call, gdr_mpi_function* function,
@@ -243,7 +255,7 @@ int call_with_requests(const Library& library, const Call& call, gdr_mpi_functio
             call.kind != Kind::wait && call.kind != Kind::test && call.kind != Kind::start;
         const auto count =
             several ? static_cast<size_t>(std::max(0, static_cast<int>(words[0]))) : 1;
-        const Requests requests(library, reinterpret_cast<void*>(words[several ? 1 : 0]), count);
+        Requests requests(library, reinterpret_cast<void*>(words[several ? 1 : 0]), count);
         if (call.kind == Kind::start || call.kind == Kind::startall)
             requests.start();
         called = true;
