@@ -6,6 +6,7 @@
 // Open MPI's Fortran calls PMPI_X, MPICH's MPI_X. A tool that is behind this library gets MPI_X
 // first, and calls PMPI_X, where the work is done; one in front of it does so anyway.
 #include "mpi/service.h"
+#include "mpi/small_form.h"
 #include "preload/objects.h"
 
 #include <stdatomic.h>
@@ -20,8 +21,10 @@ typedef gdr_mpi_function function;
 static const char* const names[] = {
 // without the P
 #define ENTRY(index, name, parameters, passed) "MPI_" #name,
+#define LARGE_ENTRY(index, name, ...) "MPI_" #name "_c",
 #include "mpi/entries.inc"
 #undef ENTRY
+#undef LARGE_ENTRY
 };
 enum { CALLS = sizeof(names) / sizeof(*names) };
 
@@ -40,18 +43,26 @@ EXPORT int gdr_mpi_serve(const struct gdr_mpi_service* offered)
     return 1;
 }
 
-// As the loader does where a program needs what its library lacks.
+static _Atomic(const void*) lacking[CALLS]; // whose library has no such call
+
+// NULL: it has none.
 __attribute__((noinline, cold)) static function* find_own(unsigned index, const void* caller)
 {
+    if (atomic_load(&lacking[index]))
+        return NULL;
     char name[64];
     snprintf(name, sizeof(name), "P%s", names[index]);
     function* found = (function*)gdr_function_for(caller, name);
-    if (!found) {
-        fprintf(stderr, "gdr: the MPI library of this program has no %s\n", name);
-        _exit(127);
-    }
     atomic_store(&own[index], found);
+    atomic_store(&lacking[index], found == NULL ? caller : NULL);
     return found;
+}
+
+// Programs that look for the call at run time find ours.
+__attribute__((noinline, cold)) static int lacks(unsigned index, const void* caller)
+{
+    fprintf(stderr, "gdr: the MPI library of this program has no %s\n", names[index]);
+    return gdr_mpi_error_other(caller);
 }
 
 __attribute__((noinline, cold)) static function* find_outer(unsigned index, const void* caller,
@@ -59,10 +70,17 @@ __attribute__((noinline, cold)) static function* find_outer(unsigned index, cons
 {
     function* in_library = find_own(index, caller);
     function* next = (function*)gdr_function_for(caller, names[index]);
-    if (!next || gdr_object_of((const void*)next) == gdr_object_of((const void*)in_library))
+    if (!next || !in_library ||
+        gdr_object_of((const void*)next) == gdr_object_of((const void*)in_library))
         next = ours;
     atomic_store(&outer[index], next);
     return next;
+}
+
+static inline function* outer_of(unsigned index, const void* caller, function* ours)
+{
+    function* const to = atomic_load_explicit(&outer[index], memory_order_acquire);
+    return __builtin_expect(to != NULL, 1) ? to : find_outer(index, caller, ours);
 }
 
 static int serve(const struct gdr_mpi_service* by, unsigned index, function* in_library,
@@ -75,13 +93,20 @@ static int serve(const struct gdr_mpi_service* by, unsigned index, function* in_
 }
 
 #define LIST(...) __VA_ARGS__
-#define ENTRY(index, name, parameters, passed)                                                     \
+#define DEFINE(index, name, parameters, passed, instead)                                           \
     EXPORT int PMPI_##name parameters;                                                             \
     EXPORT int PMPI_##name parameters                                                              \
     {                                                                                              \
         function* to = atomic_load_explicit(&own[index], memory_order_acquire);                    \
-        if (__builtin_expect(!to, 0))                                                              \
+        if (__builtin_expect(!to, 0)) {                                                            \
             to = find_own(index, __builtin_return_address(0));                                     \
+            if (!to) {                                                                             \
+                const void* const caller = atomic_load(&lacking[index]);                           \
+                const word arguments[] = {LIST passed};                                            \
+                (void)arguments;                                                                   \
+                return instead;                                                                    \
+            }                                                                                      \
+        }                                                                                          \
         const struct gdr_mpi_service* by = atomic_load_explicit(&service, memory_order_acquire);   \
         if (__builtin_expect(!by, 1) || depth)                                                     \
             return ((int(*) parameters)to)passed;                                                  \
@@ -91,11 +116,16 @@ static int serve(const struct gdr_mpi_service* by, unsigned index, function* in_
     EXPORT int MPI_##name parameters;                                                              \
     EXPORT int MPI_##name parameters                                                               \
     {                                                                                              \
-        function* to = atomic_load_explicit(&outer[index], memory_order_acquire);                  \
-        if (__builtin_expect(!to, 0))                                                              \
-            to = find_outer(index, __builtin_return_address(0), (function*)PMPI_##name);           \
+        function* const to = outer_of(index, __builtin_return_address(0), (function*)PMPI_##name); \
         return ((int(*) parameters)to)passed;                                                      \
     }
+#define ENTRY(index, name, parameters, passed)                                                     \
+    DEFINE(index, name, parameters, passed, lacks(index, caller))
+#define LARGE_ENTRY(index, name, parameters, passed, narrowing, comm, root, stays)                 \
+    DEFINE(index, name##_c, parameters, passed,                                                    \
+           gdr_mpi_by_small_form(&(const struct gdr_mpi_large_call){narrowing, comm, root, stays}, \
+                                 caller, outer_of((index)-1, caller, (function*)PMPI_##name),      \
+                                 arguments))
 #include "mpi/entries.inc"
 
 // What applications ask before they pass GPU memory. Without the module's service the answer is the

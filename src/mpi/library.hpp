@@ -14,6 +14,7 @@
     FUNCTION(Comm_size, (Word comm, int* size))                                                    \
     FUNCTION(Comm_remote_size, (Word comm, int* size))                                             \
     FUNCTION(Comm_test_inter, (Word comm, int* inter))                                             \
+    FUNCTION(Get_library_version, (char* text, int* length))                                       \
     FUNCTION(Request_free, (Word * request))                                                       \
     FUNCTION(Request_get_status, (Word request, int* flag, Word status))                           \
     FUNCTION(Test, (Word * request, int* flag, Word status))                                       \
@@ -35,6 +36,7 @@ namespace gdr::mpi {
 struct Library {
     const Abi* abi;
     Word request_null, datatype_null;
+    const void* pml; // the component that Open MPI has selected; nullptr in others
 #define GDR_MPI_MEMBER(name, parameters) int(*name) parameters;
     GDR_MPI_FUNCTIONS(GDR_MPI_MEMBER)
 #undef GDR_MPI_MEMBER

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/operation.hpp"
 
+#include "mpi/transport.hpp"
 #include "stats/statistics.hpp"
 
 #include <utility>
@@ -30,7 +31,8 @@ void Operation::stage(const cuda::Driver& driver, const Arguments& arguments, co
     const auto memory = find_device_memory(driver, buffer + footprint.low());
     if (!memory)
         return;
-    if (side.direct && footprint.plain() && !to_self(arguments, side)) {
+    if (side.direct && footprint.plain() && hands_to_ucx(arguments.library()) &&
+        !to_self(arguments, side)) {
         stats::statistics().add({.mpi_direct_bytes = footprint.bytes()});
         return;
     }

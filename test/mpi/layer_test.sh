@@ -2,7 +2,8 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # The MPI layer on the emulated devices, with every MPI that is installed: Fortran's three bindings, threads, 10,000
-# reductions in constant memory (MPICH), a PMPI tool in front of it and behind, and what applications ask.
+# reductions in constant memory (MPICH), messages that UCX does not carry, large forms also where the MPI has none, a PMPI tool in front of it and behind,
+# and what applications ask.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -65,10 +66,18 @@ for mpi in "${mpis[@]}"; do
     cc=$(mpicxx_of "$mpi")
     "${cc/mpicxx/mpicc}" -shared -fPIC "$work/tool.c" -o "$work/tool.so" || failed=1
     "${cc/mpicxx/mpicc}" "$work/query.c" -o "$work/query" || failed=1
+    "${cc/mpicxx/mpicc}" "$top_srcdir/test/mpi/mpi_large.c" -o "$work/large" || failed=1
+    for number in 2 4; do try "large forms, $number ranks" "$mpi" $number "$work/large"; done
     for preload in "$softhca:$module:$work/tool.so:$mpi_layer" "$softhca:$module:$mpi_layer:$work/tool.so"; do
         GDR_PRELOAD=$preload try "a PMPI tool" "$mpi" 2 "$top_builddir/test/mpi/mpi_calls.$mpi" cuda 16 MPI_Allreduce
         [[ $(grep -c 'tool: MPI_Allreduce' "$log") -eq 2 ]] || { echo "FAILED: the tool was not called once by each rank"; failed=1; }
     done
+    if [[ $mpi == openmpi ]]; then
+        # UCX is there for the window, and does not carry the messages.
+        OMPI_MCA_pml=ob1 try "messages that UCX does not carry" "$mpi" 2 "$top_builddir/test/mpi/mpi_calls.$mpi" cuda 1000 \
+            MPI_Put MPI_Send MPI_Isend MPI_Sendrecv MPI_Bcast
+        [[ $(grep -c 'its layer "ob1" carries them' "$log") -eq 2 ]] || { echo "FAILED: not said once by each rank"; failed=1; }
+    fi
     try "MPIX_Query_cuda_support" "$mpi" 1 "$work/query"
     if GDR_PRELOAD=$softhca:$module ranks "$mpi" 1 "$work/query"; then
         echo "FAILED: $mpi has CUDA support without the layer"
