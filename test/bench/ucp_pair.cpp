@@ -2,24 +2,19 @@
 //
 // Latency and bandwidth of UCP operations between two processes of one host, each with a GPU of its
 // own where there are two; and the limit: the driver's copy from one GPU to the other.
-#include <chrono>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <dlfcn.h>
 
+#include "pair.hpp"
+#include "words.hpp"
+
 #include "../ucp/support/cuda.hpp"
-#include "../ucp/support/endpoints.hpp"
-#include "../ucp/support/failure.hpp"
-#include "../ucp/support/memory.hpp"
-#include "../ucp/support/ranks.hpp"
-#include "../ucp/support/remote_memory.hpp"
 #include "../ucp/support/report.hpp"
-#include "../ucp/support/worker.hpp"
 
 namespace ucptest {
 namespace {
@@ -64,138 +59,37 @@ void tell(const std::string& test, size_t size, double latency, double window)
     std::fflush(stdout);
 }
 
-class Pair {
-  public:
-    Pair(Ranks& ranks, size_t largest)
-        : ranks_(ranks), worker_(UCP_FEATURE_TAG | UCP_FEATURE_RMA, false),
-          endpoints_(ranks, worker_, Endpoints::Connect::kWorkerAddress, false),
-          near_(MemoryKind::kCuda, largest), far_(MemoryKind::kCuda, largest),
-          exposed_(worker_, far_)
-    {
-        const auto packed =
-            ranks.exchange([&](int) { return exposed_.packed(); }, worker_, "remote memory");
-        ep_ = endpoints_.to(1 - ranks.rank());
-        remote_ =
-            std::make_unique<RemoteMemory>(ep_, packed.at(static_cast<size_t>(1 - ranks.rank())));
+void measure(Ranks& ranks, Pair& pair, const std::string& test, size_t size)
+{
+    const size_t count = operations(size);
+    double latency = 0, window = 0;
+    if (test == "tag") {
+        latency = seconds_of(count, [&] { pair.ping_pong(size); }) / 2;
+        // A window in one direction, and a short answer.
+        window = seconds_of(count / kWindow + 2, [&] {
+            for (size_t i = 0; i < kWindow; ++i)
+                ranks.rank() == 0 ? pair.send(size) : pair.receive(size);
+            pair.complete();
+            ranks.rank() == 0 ? pair.receive(0) : pair.send(0);
+            pair.complete();
+        });
+    } else if (ranks.rank() == 0) {
+        const bool put = test == "put";
+        require(put || test == "get", kUsage);
+        const auto all = [&](size_t number) {
+            for (size_t i = 0; i < number; ++i)
+                put ? pair.put(size) : pair.get(size);
+            if (put)
+                pair.flush();
+            pair.complete();
+        };
+        latency = seconds_of(count, [&] { all(1); });
+        window = seconds_of(count / kWindow + 2, [&] { all(kWindow); });
     }
-    ~Pair()
-    {
-        remote_.reset();
-        endpoints_.close();
-    }
-
-    void measure(const std::string& test, size_t size)
-    {
-        const size_t count = operations(size);
-        double latency = 0, window = 0;
-        if (test == "tag") {
-            latency = seconds_of(count, [&] { ping_pong(size); }) / 2;
-            window = seconds_of(count / kWindow + 2, [&] { stream(size); });
-        } else if (ranks_.rank() == 0) {
-            const bool put = test == "put";
-            require(put || test == "get", kUsage);
-            const auto one = [&] { start(put ? this->put(size) : get(size)); };
-            latency = seconds_of(count, [&] {
-                one();
-                complete(put);
-            });
-            window = seconds_of(count / kWindow + 2, [&] {
-                for (size_t i = 0; i < kWindow; ++i)
-                    one();
-                complete(put);
-            });
-        }
-        ranks_.barrier(worker_, "the end of a test");
-        if (ranks_.rank() == 0)
-            tell(test, size, latency, window);
-    }
-
-  private:
-    void ping_pong(size_t size)
-    {
-        if (ranks_.rank() == 0)
-            start(send(size));
-        else
-            start(receive(size));
-        complete(false);
-        if (ranks_.rank() == 0)
-            start(receive(size));
-        else
-            start(send(size));
-        complete(false);
-    }
-
-    // A window in one direction, and a short answer.
-    void stream(size_t size)
-    {
-        for (size_t i = 0; i < kWindow; ++i)
-            start(ranks_.rank() == 0 ? send(size) : receive(size));
-        complete(false);
-        start(ranks_.rank() == 0 ? receive(0) : send(0));
-        complete(false);
-    }
-
-    ucp_request_param_t parameters() const
-    {
-        ucp_request_param_t param = {};
-        param.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-        param.memory_type = UCS_MEMORY_TYPE_CUDA;
-        return param;
-    }
-    ucs_status_ptr_t send(size_t size)
-    {
-        const ucp_request_param_t param = parameters();
-        return ucp_tag_send_nbx(ep_, near_.address(), size, 1, &param);
-    }
-    ucs_status_ptr_t receive(size_t size)
-    {
-        const ucp_request_param_t param = parameters();
-        return ucp_tag_recv_nbx(worker_.handle(), far_.address(), size, 1, ~0ULL, &param);
-    }
-    ucs_status_ptr_t put(size_t size)
-    {
-        const ucp_request_param_t param = parameters();
-        return ucp_put_nbx(ep_, near_.address(), size, remote_->address(0), remote_->rkey(),
-                           &param);
-    }
-    ucs_status_ptr_t get(size_t size)
-    {
-        const ucp_request_param_t param = parameters();
-        return ucp_get_nbx(ep_, near_.address(), size, remote_->address(0), remote_->rkey(),
-                           &param);
-    }
-
-    void start(ucs_status_ptr_t request)
-    {
-        if (UCS_PTR_IS_ERR(request))
-            require_ok(UCS_PTR_STATUS(request), "a UCP operation");
-        if (request != nullptr)
-            under_way_.push_back(request);
-    }
-    void complete(bool flush)
-    {
-        if (flush) {
-            const ucp_request_param_t param = {};
-            start(ucp_ep_flush_nbx(ep_, &param));
-        }
-        for (void* request : under_way_) {
-            while (ucp_request_check_status(request) == UCS_INPROGRESS)
-                ucp_worker_progress(worker_.handle());
-            require_ok(ucp_request_check_status(request), "a UCP operation");
-            ucp_request_free(request);
-        }
-        under_way_.clear();
-    }
-
-    Ranks& ranks_;
-    Worker worker_;
-    Endpoints endpoints_;
-    Memory near_, far_;
-    ExposedMemory exposed_;
-    ucp_ep_h ep_ = nullptr;
-    std::unique_ptr<RemoteMemory> remote_;
-    std::vector<void*> under_way_;
-};
+    ranks.barrier(pair.worker(), "the end of a test");
+    if (ranks.rank() == 0)
+        tell(test, size, latency, window);
+}
 
 // ---- the limit
 
@@ -257,15 +151,6 @@ void measure_copies(const std::vector<size_t>& sizes, size_t largest)
 
 // ----
 
-std::vector<std::string> words_of(const char* list)
-{
-    std::vector<std::string> words;
-    std::istringstream stream(list);
-    for (std::string word; std::getline(stream, word, ',');)
-        words.push_back(word);
-    return words;
-}
-
 int run(const std::vector<std::string>& tests, const std::vector<size_t>& sizes)
 {
     size_t largest = 1;
@@ -280,11 +165,13 @@ int run(const std::vector<std::string>& tests, const std::vector<size_t>& sizes)
     report.begin("ucp_pair", 30 * deadline_s());
     require(cuda::available(ranks.rank()), "no CUDA driver");
     {
-        Pair pair(ranks, largest);
+        const Memory near(MemoryKind::kCuda, largest), far(MemoryKind::kCuda, largest);
+        Pair pair(ranks, near, far, Pair::MemoryType::kTold);
         for (const std::string& test : tests) {
             for (const size_t size : sizes)
-                pair.measure(test, size);
+                measure(ranks, pair, test, size);
         }
+        pair.close();
     }
     report.end();
     return ranks.join();
@@ -299,10 +186,7 @@ try {
         std::fputs(ucptest::kUsage, stderr);
         return EXIT_FAILURE;
     }
-    std::vector<size_t> sizes;
-    for (const std::string& word : ucptest::words_of(argv[2]))
-        sizes.push_back(std::stoul(word));
-    return ucptest::run(ucptest::words_of(argv[1]), sizes);
+    return ucptest::run(ucptest::words_of(argv[1], ','), ucptest::sizes_of(argv[2]));
 } catch (const std::exception& error) {
     std::fprintf(stderr, "ucp_pair: %s\n", error.what());
     return EXIT_FAILURE;

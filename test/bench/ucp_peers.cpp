@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <sched.h>
+#include "processors.hpp"
 
 #include "../ucp/support/failure.hpp"
 #include "../ucp/support/ranks.hpp"
@@ -189,22 +189,6 @@ class Side {
     char data_[kSize] = {};
 };
 
-// Each of the two keeps to a processor of its own, of those that it was given.
-void pin(int rank)
-{
-    cpu_set_t given;
-    sched_getaffinity(0, sizeof(given), &given);
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-        if (!CPU_ISSET(cpu, &given) || rank-- > 0)
-            continue;
-        cpu_set_t own;
-        CPU_ZERO(&own);
-        CPU_SET(cpu, &own);
-        sched_setaffinity(0, sizeof(own), &own);
-        return;
-    }
-}
-
 } // namespace
 } // namespace ucptest
 
@@ -218,7 +202,7 @@ int main(int argc, char** argv)
     const auto endpoints = static_cast<size_t>(std::atol(argv[1]));
     const uint64_t messages = argc > 2 ? std::stoull(argv[2]) : 20000;
     Ranks ranks(2);
-    pin(ranks.rank());
+    keep_to_own_processor(ranks.rank());
     Report report(format("rank %d", ranks.rank()));
     report.begin("endpoints", 600);
     Side side(ranks);
