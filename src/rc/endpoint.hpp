@@ -71,6 +71,7 @@ struct Endpoint : abi::Ep {
     // ---- the rest
     uint64_t id;
     unsigned read_modify_writes = 0;         // atomics that are emulated, under way
+    SequenceNumber flushed = 0;              // last work request before the last flush, its marker
     unsigned waiting_read_modify_writes = 0; // of these, without a work request of their own
     unsigned awaited_read_modify_writes = 0; // of these, whose end or result somebody waits for
     unsigned flushes = 0; // ever waited for: tells which atomics a flush came after
@@ -219,7 +220,8 @@ struct Endpoint : abi::Ep {
 
     // So was what had been posted in a chain, from this number on. Fails the endpoint.
     void chain_refused(int error, SequenceNumber first);
-    ucs_status_t post_flush_marker(); // a signalled work request that writes nothing
+    ucs_status_t post_flush_marker();        // a signalled work request that writes nothing
+    void expect_flush_after(unsigned count); // work requests; 0: nothing is known
 
     // Work requests up to number have completed, number itself with status.
     void complete_up_to(SequenceNumber number, ucs_status_t status);

@@ -6,6 +6,7 @@
 #include "rc/endpoint.hpp"
 #include "rc/read_modify_write.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace gdr::rc {
@@ -21,6 +22,17 @@ ucs_status_t Endpoint::post_flush_marker()
     wr.wr.rdma.remote_addr = 0;
     wr.wr.rdma.rkey = 0;
     return post_signalled(wr);
+}
+
+// Programs flush after as many operations as the last time: a put, or an epoch's puts. The last of
+// them is signalled, and the flush then needs no marker.
+void Endpoint::expect_flush_after(unsigned count)
+{
+    settle();
+    flushed = posted;
+    if (count > 0) {
+        to_look = std::min(count, to_look);
+    }
 }
 
 void Endpoint::notify_flush_waiters(ucs_status_t status)
@@ -64,9 +76,7 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
     if (ep.failure == UCS_OK && !ep.pending.empty() && ep.credits() <= 0) {
         return UCS_ERR_NO_RESOURCE;
     }
-    if (!ep.has_outstanding()) {
-        return UCS_OK;
-    }
+    const auto since_last = static_cast<SequenceNumber>(ep.posted - ep.flushed);
     if (ep.failure == UCS_OK && ep.unsignalled() > 0) {
         if (!ep.can_post()) {
             return UCS_ERR_NO_RESOURCE;
@@ -74,6 +84,10 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
         if (ucs_status_t status = ep.post_flush_marker(); status != UCS_OK) {
             return status;
         }
+    }
+    ep.expect_flush_after(since_last);
+    if (!ep.has_outstanding()) {
+        return UCS_OK;
     }
     if (comp != nullptr) {
         ep.flush_waiters.push_back({ep.posted, false, ep.read_modify_writes, ++ep.flushes, comp});

@@ -75,6 +75,39 @@ TEST_F(Order, FlushMeansArrived)
     }
 }
 
+// A flush after as many operations as the last time needs no work request of its own, and one after
+// fewer or more is as good.
+TEST_F(Order, FlushAtRegularDistances)
+{
+    constexpr unsigned kRounds = 20;
+    uint64_t target = 0;
+    Registered key(receiver, &target, sizeof(target));
+    uint64_t value = 0;
+    const auto put_and_flush = [&](unsigned count) {
+        for (unsigned i = 0; i < count; ++i) {
+            ++value;
+            ASSERT_EQ(retry(nodes,
+                            [&] {
+                                return uct_ep_put_short(ep, &value, sizeof(value),
+                                                        reinterpret_cast<uint64_t>(&target),
+                                                        key.rkey());
+                            }),
+                      UCS_OK);
+        }
+        ASSERT_EQ(flush(nodes, ep), UCS_OK);
+        ASSERT_EQ(target, value);
+    };
+    for (const unsigned count : {1, 3, 40}) {
+        put_and_flush(count);
+        const uint64_t before = hca_counters().writes;
+        for (unsigned round = 0; round < kRounds; ++round)
+            put_and_flush(count);
+        EXPECT_EQ(hca_counters().writes - before, kRounds * count) << count;
+    }
+    for (unsigned round = 0; round < 5 * kRounds; ++round)
+        put_and_flush(1 + round * 7 % 150);
+}
+
 // A read before a fence is not overtaken by a write behind it.
 TEST_F(Order, FenceBetweenReadAndWrite)
 {
