@@ -19,8 +19,10 @@
 namespace gdr::mem::host_pages {
 
 inline constexpr unsigned kPageShift = 12; // of the smallest pages there are; larger are several
-inline constexpr unsigned kSetBits = 12;   // with it, two interfaces' receive buffers fit
-inline constexpr unsigned kWays = 4;       // 32 MiB of buffers fill half of the table
+// 32 KiB, all of which the unmapping of a large range walks through. A buffer takes the page that
+// it starts in: 1,024 buffers at the same distance, of most distances, are all known.
+inline constexpr unsigned kSetBits = 10;
+inline constexpr unsigned kWays = 4;
 
 struct alignas(32) Set {
     std::atomic<uintptr_t> pages[kWays]; // their numbers; 0: none

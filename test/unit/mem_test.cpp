@@ -227,6 +227,31 @@ TEST_F(HostPagesTest, knows_buffers_at_distances_of_powers_of_two)
     }
 }
 
+// A quarter of what the table has places for, used in turn.
+TEST_F(HostPagesTest, knows_many_buffers)
+{
+    constexpr size_t kBuffers = std::size(host_pages::sets);
+    for (size_t distance : {kPage, 3 * kPage, 8 * kPage, 64 * kPage}) {
+        void* buffers = mmap(nullptr, kBuffers * distance, PROT_READ,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        ASSERT_NE(buffers, MAP_FAILED);
+        const auto start = reinterpret_cast<uintptr_t>(buffers);
+        size_t known = 0;
+        for (int round = 0; round < 2; ++round) {
+            known = 0;
+            for (size_t i = 0; i < kBuffers; ++i) {
+                const bool found = host_pages::contains(start + i * distance);
+                known += found;
+                if (!found)
+                    host_pages::add(start + i * distance);
+            }
+        }
+        EXPECT_GE(known, kBuffers * 93 / 100) << distance;
+        host_pages::forget(start, kBuffers * distance);
+        munmap(buffers, kBuffers * distance);
+    }
+}
+
 TEST_F(HostPagesTest, takes_nothing_that_the_cpu_cannot_read)
 {
     ASSERT_EQ(mprotect(memory_, kPage, PROT_NONE), 0);
