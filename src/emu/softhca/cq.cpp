@@ -236,6 +236,8 @@ int take_completions(Cq& cq, int count, ibv_wc* wc)
             entry.kind = CqeKind::none;
         }
     }
+    shared.taken.store(shared.taken.load(std::memory_order_relaxed) + static_cast<unsigned>(polled),
+                       std::memory_order_release);
     shared.head.store(some_stay ? stays : head, std::memory_order_release);
     cq.poll_lock.unlock();
     self.completions.fetch_add(static_cast<unsigned>(polled), std::memory_order_relaxed);
@@ -318,11 +320,13 @@ void purge_cq(Process& self, Cq& object, std::uint32_t qp_index)
     const SharedGuard guard(cq.lock, self.token());
     const std::uint64_t head = cq.head.load();
     const std::uint64_t end = std::min(cq.tail, head + kMaxRing);
+    std::uint64_t taken = cq.taken.load();
     for (std::uint64_t at = head; at < end; ++at) {
         Cqe& entry = *arena.at<Cqe>(cq.ring, at & cq.mask);
         if (entry.qp != qp_index || entry.kind == CqeKind::none) {
             continue;
         }
+        taken += entry.kind == CqeKind::send || entry.kind == CqeKind::receive;
         if (entry.kind == CqeKind::receive) {
             give_back(arena, arena.recv_queue(arena.qp(qp_index).recv_queue), entry);
         }
@@ -332,6 +336,7 @@ void purge_cq(Process& self, Cq& object, std::uint32_t qp_index)
         }
         entry.kind = CqeKind::none;
     }
+    cq.taken.store(taken);
 }
 
 } // namespace softhca
@@ -394,10 +399,13 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
         shared.ring = ring;
         shared.armed = 0;
         shared.wake_at.store(0);
-        shared.spare = entries - static_cast<std::uint32_t>(cqe);
+        shared.length = static_cast<std::uint32_t>(cqe);
+        shared.spare = entries - shared.length;
+        shared.visible = shared.seen_taken = 0;
+        shared.taken.store(0);
         shared.tail = shared.seen_head = shared.last_visible = shared.last_solicited = 0;
         shared.head.store(0);
-        shared.overrun = 0;
+        shared.overrun = false;
         shared.channel =
             channel == nullptr ? PipeRef{} : object_of<Channel>(channel).pipe.write_end;
         shared.events = context_of(context).async.write_end;
@@ -449,7 +457,8 @@ int ibv_resize_cq(ibv_cq* base, int cqe)
         const SharedGuard guard(shared.lock, self.token());
         const std::uint64_t head = shared.head.load();
         former = ring_of(arena, cq);
-        if (shared.tail - head > static_cast<std::uint32_t>(cqe)) {
+        if (shared.visible - shared.taken.load() > static_cast<std::uint32_t>(cqe) ||
+            shared.tail - head > entries) {
             former = ring;
         } else {
             for (std::uint64_t at = head; at != shared.tail; ++at) {
@@ -461,7 +470,8 @@ int ibv_resize_cq(ibv_cq* base, int cqe)
             cq.ring.store(arena.at<Cqe>(ring));
             shared.seen_head = head;
             std::swap(bytes, cq.ring_bytes);
-            shared.spare = entries - static_cast<std::uint32_t>(cqe);
+            shared.length = static_cast<std::uint32_t>(cqe);
+            shared.spare = entries - shared.length;
             base->cqe = cqe;
         }
     }

@@ -18,7 +18,7 @@ struct CqNotice {
     std::uint32_t generation;
 };
 
-// Raises IBV_EVENT_CQ_ERR; the entry is lost, as on overrun of a real CQ.
+// Raises IBV_EVENT_CQ_ERR: the entry is lost, and so is all that follows, as with a real CQ.
 void report_overrun(Process& self, Arena& owner, std::uint32_t index);
 
 // Under the lock: the event of an armed queue is due; returns where to write it.
@@ -69,6 +69,20 @@ std::optional<std::uint64_t> push_hidden(Process& self, Arena& owner, std::uint3
     return position;
 }
 
+// Under the lock: whether the application asked for one more entry than it has to poll. The ring
+// has room for it then, unless many are polled behind one whose time has not come.
+inline bool has_room(CqShared& cq)
+{
+    if (cq.visible - cq.seen_taken >= cq.length) {
+        cq.seen_taken = cq.taken.load(std::memory_order_acquire);
+    }
+    if (cq.tail - cq.seen_head > cq.mask) {
+        cq.seen_head = cq.head.load(std::memory_order_acquire);
+    }
+    return cq.visible - cq.seen_taken < cq.length && cq.tail - cq.seen_head <= cq.mask &&
+           !cq.overrun;
+}
+
 // Appends an entry to a completion queue of `owner`, which its application sees from `ready` on, at
 // once if that is 0: fill(entry) writes all of it but the sequence and what is given here. Rings
 // the completion channel, then, if the queue is armed for such an entry.
@@ -82,16 +96,14 @@ void push_cqe(Process& self, Arena& owner, std::uint32_t index, bool solicited, 
         cq.lock.unlock();
         return;
     }
-    if (cq.tail - cq.seen_head > cq.mask) {
-        cq.seen_head = cq.head.load(std::memory_order_acquire);
-        if (cq.tail - cq.seen_head > cq.mask) {
-            const bool first = cq.overrun++ == 0;
-            cq.lock.unlock();
-            if (first) {
-                report_overrun(self, owner, index);
-            }
-            return;
+    if (!has_room(cq)) {
+        const bool first = !cq.overrun;
+        cq.overrun = true;
+        cq.lock.unlock();
+        if (first) {
+            report_overrun(self, owner, index);
         }
+        return;
     }
     Cqe& entry = *owner.at<Cqe>(cq.ring, cq.tail & cq.mask);
     fill(entry);
@@ -99,6 +111,7 @@ void push_cqe(Process& self, Arena& owner, std::uint32_t index, bool solicited, 
     entry.ready = ready;
     entry.sequence.store(static_cast<std::uint32_t>(++cq.tail), std::memory_order_release);
     cq.last_visible = cq.tail;
+    ++cq.visible;
     if (solicited) {
         cq.last_solicited = cq.tail;
     }

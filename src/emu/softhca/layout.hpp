@@ -220,17 +220,21 @@ struct CqShared {
     std::uint32_t armed; // 0, 1: next solicited, 2: next
     std::uint64_t ring;  // offset in the arena
     std::uint64_t tail;
-    std::uint64_t seen_head;      // the producers' copy of head, refreshed when the ring looks full
-    std::uint64_t spare;          // entries beyond what the application asked for
-    std::uint64_t last_visible;   // position + 1 of the latest entry that the application sees
+    std::uint64_t seen_head;    // the producers' copy of head, refreshed when the ring looks full
+    std::uint64_t visible;      // entries so far that the application sees
+    std::uint64_t seen_taken;   // the producers' copy of taken, refreshed when the queue looks full
+    std::uint32_t length;       // entries that the application asked for
+    std::uint32_t spare;        // of the ring, beyond these
+    std::uint64_t last_visible; // position + 1 of the latest entry that the application sees
     std::uint64_t last_solicited; // of the latest solicited one
     PipeRef channel;
     PipeRef events;
-    std::uint32_t overrun;
+    Flag overrun; // nothing is appended any more
     std::atomic<std::uint64_t>
         wake_at; // the owner's agent then rings the channel; 0: nothing to do
     // Written by the consumer
     alignas(64) std::atomic<std::uint64_t> head;
+    std::atomic<std::uint64_t> taken; // entries so far that the application saw and has polled
 };
 
 struct Sge {
