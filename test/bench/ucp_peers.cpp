@@ -26,8 +26,10 @@ constexpr const char* kUsage =
     "COUNT (20000): messages of 8 bytes there and back, and then in one direction.\n"
     "Prints words NAME=NUMBER: endpoints, connect_us for each (from the first to the last "
     "answer),\n"
-    "latency_us, rate (messages a second), memory_kib for each in the process, and shared_kib for\n"
-    "each in memory that it shares (the emulated HCA's queues).\n";
+    "latency_us, rate (messages a second), memory_kib for each in the process, shared_kib for "
+    "each\n"
+    "in memory that it shares (the emulated HCA's queues), and resident_kib: all of both that the\n"
+    "process has then, with what was there before the first.\n";
 
 constexpr unsigned kPing = 1, kPong = 2, kData = 3;
 constexpr size_t kSize = 8;
@@ -98,11 +100,12 @@ class Side {
 
         const auto each = static_cast<double>(endpoints);
         std::printf("endpoints=%zu connect_us=%.1f latency_us=%.3f rate=%.0f memory_kib=%.1f "
-                    "shared_kib=%.1f\n",
+                    "shared_kib=%.1f resident_kib=%ld\n",
                     endpoints, connecting / each * 1e6, latency * 1e6,
                     static_cast<double>(messages) / streaming,
                     static_cast<double>(after.anonymous_kib - before.anonymous_kib) / each,
-                    static_cast<double>(after.shared_kib - before.shared_kib) / each);
+                    static_cast<double>(after.shared_kib - before.shared_kib) / each,
+                    after.anonymous_kib + after.shared_kib);
         std::fflush(stdout);
         ranks_.send(1, {});
     }
