@@ -69,6 +69,8 @@ std::string fill(Driver& table, void* library)
 #undef GDR_CUDA_LOOK_UP_OPTIONAL
 #undef GDR_CUDA_NAME
     look_up(library, "cuStreamGetId", table.cuStreamGetId);
+    look_up(library, "cuStreamGetCaptureInfo_v2", table.capture_info);
+    look_up(library, "cuStreamUpdateCaptureDependencies", table.update_capture_dependencies);
     look_up(library, "cuMemGetHandleForAddressRange", table.cuMemGetHandleForAddressRange);
     look_up(library, "cuFlushGPUDirectRDMAWrites", table.cuFlushGPUDirectRDMAWrites);
     look_up(library, "cuCtxGetId", table.cuCtxGetId);

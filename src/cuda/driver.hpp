@@ -79,10 +79,17 @@
     FUNCTION(cuStreamDestroy)                                                                      \
     FUNCTION(cuStreamSynchronize)
 
-// Stream memory operations on words of 64 bits, which a driver of before CUDA 11.7 has not.
+// Stream memory operations on words of 64 bits, and nodes of graphs with their user objects, which
+// a driver of before CUDA 11.7 has not all of.
 #define GDR_CUDA_OPTIONAL_FUNCTIONS(FUNCTION)                                                      \
+    FUNCTION(cuGraphAddBatchMemOpNode)                                                             \
+    FUNCTION(cuGraphAddHostNode)                                                                   \
+    FUNCTION(cuGraphReleaseUserObject)                                                             \
+    FUNCTION(cuGraphRetainUserObject)                                                              \
     FUNCTION(cuStreamWaitValue64)                                                                  \
-    FUNCTION(cuStreamWriteValue64)
+    FUNCTION(cuStreamWriteValue64)                                                                 \
+    FUNCTION(cuUserObjectCreate)                                                                   \
+    FUNCTION(cuUserObjectRelease)
 
 #define GDR_CUDA_FUNCTIONS(FUNCTION)                                                               \
     GDR_CUDA_HARMLESS_FUNCTIONS(FUNCTION)                                                          \
@@ -101,6 +108,13 @@ struct Driver {
     decltype(&::cuFlushGPUDirectRDMAWrites) cuFlushGPUDirectRDMAWrites;       // CUDA 11.3; relaxed
     CUresult (*cuCtxGetId)(CUcontext context, unsigned long long* id);        // CUDA 12.0
     CUresult (*cuStreamGetId)(CUstream stream, unsigned long long* id);       // CUDA 12.0
+
+    // cuStreamGetCaptureInfo_v2 and cuStreamUpdateCaptureDependencies of CUDA 11.3: later headers
+    // give their names to functions with data of edges.
+    CUresult (*capture_info)(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
+                             CUgraph* graph, const CUgraphNode** dependencies, size_t* count);
+    CUresult (*update_capture_dependencies)(CUstream stream, CUgraphNode* dependencies,
+                                            size_t count, unsigned flags);
 };
 
 // The driver, loaded and initialised (cuInit) by the first call, with at least one device; stays

@@ -20,6 +20,7 @@ ucs_status_t status_of(CUresult result)
     switch (result) {
     case CUDA_ERROR_INVALID_HANDLE:
     case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_INVALID_VALUE:
         return UCS_ERR_INVALID_PARAM;
     case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
     case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
@@ -174,8 +175,10 @@ UGDR_EXPORT ucs_status_t ugdr_context_destroy(ugdr_context_h context, unsigned f
             throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in flags of ugdr_context_destroy");
         const bool force = (flags & UGDR_DESTROY_FORCE) != 0;
         if (!force && context->engine().unfinished() > 0)
-            throw Refusal(UCS_ERR_BUSY, "ugdr_context_destroy: operations are not complete, or "
-                                        "streams wait (UGDR_DESTROY_FORCE ends them)");
+            throw Refusal(UCS_ERR_BUSY,
+                          "ugdr_context_destroy: operations are not complete, streams "
+                          "wait, or graphs hold conditions "
+                          "(UGDR_DESTROY_FORCE ends them)");
         leave(*context);
         while (!context->stop(std::chrono::seconds(1))) {
         }
@@ -236,31 +239,60 @@ UGDR_EXPORT ucs_status_t ugdr_condition_create(ugdr_context_h context,
                                                ugdr_condition_h* condition_p)
 {
     return guarded(context->ucx(), [&] {
-        constexpr uint64_t kBoth =
-            UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_STREAM;
-        if (params->field_mask != kBoth || params->category != UGDR_CONDITION_STREAM)
-            throw Refusal(UCS_ERR_INVALID_PARAM,
-                          "ugdr_condition_create: category UGDR_CONDITION_STREAM and a stream are "
-                          "needed, and nothing else is known");
         auto condition = std::make_unique<ugdr_condition>();
         condition->context = context;
-        context->record(*condition, params->stream);
+        const auto has = [&](uint64_t field) { return (params->field_mask & field) != 0; };
+        const bool graph =
+            has(UGDR_CONDITION_PARAM_FIELD_CATEGORY) && params->category == UGDR_CONDITION_GRAPH;
+        const uint64_t needed =
+            UGDR_CONDITION_PARAM_FIELD_CATEGORY |
+            (graph ? UGDR_CONDITION_PARAM_FIELD_GRAPH : UGDR_CONDITION_PARAM_FIELD_STREAM);
+        const uint64_t possible = needed | (graph ? UGDR_CONDITION_PARAM_FIELD_FLAGS : 0);
+        if ((params->field_mask & needed) != needed || (params->field_mask & ~possible) != 0 ||
+            (!graph && params->category != UGDR_CONDITION_STREAM))
+            throw Refusal(UCS_ERR_INVALID_PARAM,
+                          "ugdr_condition_create: needed are category UGDR_CONDITION_STREAM and a "
+                          "stream, or UGDR_CONDITION_GRAPH and a graph");
+        if (graph) {
+            const uint64_t flags = has(UGDR_CONDITION_PARAM_FIELD_FLAGS) ? params->flags : 0;
+            if ((flags & ~uint64_t{UGDR_CONDITION_FLAG_SPLIT}) != 0)
+                throw Refusal(UCS_ERR_INVALID_PARAM,
+                              "unknown bits in flags of ugdr_condition_params_t");
+            context->add(*condition, params->graph,
+                         {params->dependencies, params->dependencies + params->num_dependencies},
+                         flags != 0);
+        } else {
+            context->record(*condition, params->stream);
+        }
         *condition_p = condition.release();
     });
 }
 
 UGDR_EXPORT ucs_status_t ugdr_condition_record(ugdr_condition_h condition, ugdr_cu_stream_t stream)
 {
-    return guarded(condition->context->ucx(),
-                   [&] { condition->context->record(*condition, stream); });
+    return guarded(condition->context->ucx(), [&] {
+        if (condition->node != nullptr && condition->node->capture == 0)
+            throw Refusal(UCS_ERR_INVALID_PARAM,
+                          "ugdr_condition_record: the condition is none of a stream");
+        condition->context->record(*condition, stream);
+    });
 }
 
 UGDR_EXPORT ucs_status_t ugdr_condition_destroy(ugdr_condition_h condition)
 {
     if (in_forked_child())
         return UCS_ERR_UNSUPPORTED;
-    condition->stream->let_go();
     delete condition;
+    return UCS_OK;
+}
+
+UGDR_EXPORT ucs_status_t ugdr_condition_query(ugdr_condition_h condition,
+                                              ugdr_condition_attr_t* attr)
+{
+    if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_NODES) != 0) {
+        attr->trigger_node = condition->nodes.trigger;
+        attr->done_node = condition->nodes.done;
+    }
     return UCS_OK;
 }
 
@@ -403,12 +435,13 @@ UGDR_EXPORT ucs_status_t ugdr_request_wait(ugdr_request_h request)
 UGDR_EXPORT ucs_status_t ugdr_request_cancel(ugdr_request_h request)
 {
     Operation& operation = *operation_of(request);
-    if (operation.complete())
+    if (operation.complete() && operation.node == nullptr)
         return UCS_OK;
     if (in_forked_child())
         return UCS_ERR_UNSUPPORTED;
     Phase phase = Phase::waiting;
-    if (!operation.phase.compare_exchange_strong(phase, Phase::cancelled) &&
+    if (operation.node == nullptr &&
+        !operation.phase.compare_exchange_strong(phase, Phase::cancelled) &&
         phase != Phase::cancelled && operation.kind != OperationKind::tag_recv)
         return operation.complete() ? UCS_OK : UCS_ERR_BUSY;
     if (!operation.cancelling.exchange(true)) {

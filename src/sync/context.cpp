@@ -3,12 +3,14 @@
 // Choosing the worker and who makes progress; handing operations and waits to the engine.
 #include "sync/context.hpp"
 
+#include "cuda/context.hpp"
 #include "sync/log.hpp"
 #include "sync/pool.hpp"
 #include "sync/refusal.hpp"
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 namespace gdr::sync {
 namespace {
@@ -33,6 +35,20 @@ unsigned hardware_queues()
 Operation* operation_of(ugdr_request_h request)
 {
     return reinterpret_cast<Operation*>(request);
+}
+
+// That what is waited for is seen by who waits.
+void require_waits(const Abilities& abilities)
+{
+    if (!abilities.memops)
+        throw Refusal(UCS_ERR_UNSUPPORTED,
+                      "streams of this GPU cannot wait: its driver has no stream memory operations "
+                      "(before CUDA 12: option NVreg_EnableStreamMemOPs=1)");
+    if (!abilities.sees_writes && !abilities.flushes_writes)
+        throw Refusal(
+            UCS_ERR_UNSUPPORTED,
+            "streams of this GPU cannot wait: it does not see what an HCA writes while it "
+            "runs, and has no flush");
 }
 
 } // namespace
@@ -143,18 +159,97 @@ bool Context::stop(std::chrono::milliseconds limit)
 
 // ---- conditions
 
+Condition::~Condition()
+{
+    if (stream != nullptr)
+        stream->let_go();
+}
+
 void Context::record(Condition& condition, CUstream handle)
 {
     const cuda::Driver& driver = require_driver();
     const std::lock_guard guard(lock_);
-    Stream& stream = streams_.find(driver, handle);
-    const uint64_t point = stream.mark(driver, handle);
-    stream.hold();
-    if (condition.stream != nullptr)
-        condition.stream->let_go();
-    condition.handle = handle;
-    condition.stream = &stream;
-    condition.point = point;
+    Condition next;
+    next.handle = handle;
+    if (const auto place = captured_place(driver, handle)) {
+        next.node = make_node(driver, *place);
+        next.node->triggers = true;
+        next.nodes = add_node(driver, *place, *next.node, false);
+    } else {
+        Stream& stream = streams_.find(driver, handle);
+        next.point = stream.mark(driver, handle);
+        stream.hold();
+        next.stream = &stream;
+    }
+    std::swap(condition.handle, next.handle);
+    std::swap(condition.stream, next.stream);
+    std::swap(condition.point, next.point);
+    std::swap(condition.node, next.node);
+    std::swap(condition.nodes, next.nodes);
+}
+
+// ---- nodes of graphs
+
+HeldNode Context::make_node(const cuda::Driver& driver, const Place& place)
+{
+    const cuda::CurrentContext current(driver, place.context);
+    HeldNode node(new Node(driver, place.context));
+    node->capture = place.capture;
+    node->handle = place.handle;
+    node->by_host_functions = !node->abilities.memops || driver.cuGraphAddBatchMemOpNode == nullptr;
+    return node;
+}
+
+GraphNodes Context::add_node(const cuda::Driver& driver, const Place& place, Node& node, bool split)
+{
+    if (node.waits)
+        require_waits(node.abilities);
+    node.belongs_to(engine_.get());
+    node.hold();
+    engine_->submit_new(&node.start_command);
+    return add_to_graph(driver, place, node, split);
+}
+
+void Context::add(Condition& condition, CUgraph graph, std::vector<CUgraphNode> dependencies,
+                  bool split)
+{
+    const cuda::Driver& driver = require_driver();
+    Place place;
+    place.graph = graph;
+    place.dependencies = std::move(dependencies);
+    cuda::check(driver.cuCtxGetCurrent(&place.context), "cuCtxGetCurrent");
+    if (place.context == nullptr)
+        throw Refusal(UCS_ERR_INVALID_PARAM,
+                      "UGDR_CONDITION_GRAPH: no CUDA context is current to the calling thread");
+    condition.node = make_node(driver, place);
+    condition.node->triggers = condition.node->waits = true;
+    condition.nodes = add_node(driver, place, *condition.node, split);
+}
+
+// A wait in a capture, for operations of the same one; those that are complete and do not run again
+// need none.
+void Context::add_wait(const cuda::Driver& driver, const Place& place,
+                       const ugdr_request_h* requests, size_t count, bool all)
+{
+    for (size_t i = 0; i < count; ++i) {
+        const Operation& operation = *operation_of(requests[i]);
+        if (operation.node != nullptr ? operation.node->capture != place.capture
+                                      : !operation.complete())
+            throw Refusal(UCS_ERR_INVALID_PARAM,
+                          "a stream that is being captured can wait for operations of the same "
+                          "capture alone: others do not run again when the graph does");
+    }
+    const HeldNode node = make_node(driver, place);
+    node->waits = true;
+    node->waits_for_all = all;
+    for (size_t i = 0; i < count; ++i) {
+        Operation* operation = operation_of(requests[i]);
+        if (operation->node != nullptr) {
+            operation->hold();
+            node->awaited.push_back(operation);
+        }
+    }
+    add_node(driver, place, *node, false);
 }
 
 void Context::release_stream(CUstream handle)
@@ -176,6 +271,10 @@ void Context::submit(Operation& operation, const Condition* condition, bool wait
         return;
     }
     const std::lock_guard guard(lock_);
+    if (condition->node != nullptr) {
+        submit_to(*condition, operation, wait);
+        return;
+    }
     Wait* waiting = wait ? &enqueue_wait(*condition->stream, condition->handle) : nullptr;
     condition->stream->hold();
     operation.stream = condition->stream;
@@ -189,20 +288,35 @@ void Context::submit(Operation& operation, const Condition* condition, bool wait
         submit_wait(*waiting);
 }
 
+// An operation of a node; the wait, which may be refused, comes behind it.
+void Context::submit_to(const Condition& condition, Operation& operation, bool wait)
+{
+    Node& node = *condition.node;
+    std::optional<Place> place;
+    if (wait) {
+        if (node.capture != 0)
+            place = captured_place(require_driver(), condition.handle);
+        if (!place || place->capture != node.capture)
+            throw Refusal(UCS_ERR_INVALID_PARAM,
+                          "UGDR_OP_FLAG_STREAM_WAIT: the condition is none of a stream that is "
+                          "still being captured (one of a graph waits by itself)");
+        require_waits(node.abilities);
+    }
+    node.hold();
+    operation.node = &node;
+    engine_->submit_new(&operation.start_command);
+    if (!wait)
+        return;
+    const auto request = reinterpret_cast<ugdr_request_h>(&operation);
+    add_wait(require_driver(), *place, &request, 1, false);
+}
+
 // ---- waits
 
 // What may fail comes first: afterwards the stream waits.
 Wait& Context::enqueue_wait(Stream& stream, CUstream handle)
 {
-    if (!stream.abilities.memops)
-        throw Refusal(UCS_ERR_UNSUPPORTED,
-                      "streams of this GPU cannot wait: its driver has no stream memory operations "
-                      "(before CUDA 12: option NVreg_EnableStreamMemOPs=1)");
-    if (!stream.abilities.sees_writes && !stream.abilities.flushes_writes)
-        throw Refusal(
-            UCS_ERR_UNSUPPORTED,
-            "streams of this GPU cannot wait: it does not see what an HCA writes while it "
-            "runs, and has no flush");
+    require_waits(stream.abilities);
     if (streams_.others_waiting(stream) >= connections_) {
         crowded_waits_.fetch_add(1, std::memory_order_relaxed);
         log_once(ucx_, UCS_LOG_LEVEL_WARN,
@@ -218,7 +332,7 @@ Wait& Context::enqueue_wait(Stream& stream, CUstream handle)
     wait->stream = &stream;
     wait->number = stream.waits;
     wait->all = false;
-    wait->command = {nullptr, Command::Kind::wait, nullptr, wait};
+    wait->command = {nullptr, Command::Kind::wait, nullptr, wait, nullptr};
     return *wait;
 }
 
@@ -235,6 +349,17 @@ void Context::wait(CUstream handle, const ugdr_request_h* requests, size_t count
     }
     const cuda::Driver& driver = require_driver();
     const std::lock_guard guard(lock_);
+    if (const auto place = captured_place(driver, handle)) {
+        add_wait(driver, *place, requests, count, false);
+        return;
+    }
+    for (size_t i = 0; i < count; ++i) {
+        if (operation_of(requests[i])->node != nullptr)
+            throw Refusal(
+                UCS_ERR_INVALID_PARAM,
+                "ugdr_stream_wait: the operation runs at each launch of a graph, and only "
+                "within that can be waited for");
+    }
     Wait& wait = enqueue_wait(streams_.find(driver, handle), handle);
     for (size_t i = 0; i < count; ++i) {
         operation_of(requests[i])->hold();
@@ -247,6 +372,10 @@ void Context::wait_for_all(CUstream handle)
 {
     const cuda::Driver& driver = require_driver();
     const std::lock_guard guard(lock_);
+    if (const auto place = captured_place(driver, handle)) {
+        add_wait(driver, *place, nullptr, 0, true);
+        return;
+    }
     Wait& wait = enqueue_wait(streams_.find(driver, handle), handle);
     wait.all = true;
     submit_wait(wait);

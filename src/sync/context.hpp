@@ -4,6 +4,7 @@
 #pragma once
 
 #include "sync/engine.hpp"
+#include "sync/graph.hpp"
 #include "sync/proxy.hpp"
 #include "sync/stream.hpp"
 
@@ -13,10 +14,15 @@
 
 namespace gdr::sync {
 
+// A point of a stream, or a node of a graph.
 struct Condition {
-    CUstream handle;
-    Stream* stream; // held
-    uint64_t point;
+    CUstream handle = nullptr;
+    Stream* stream = nullptr; // held
+    uint64_t point = 0;
+    HeldNode node{}; // instead
+    GraphNodes nodes{};
+
+    ~Condition();
 };
 
 class Context {
@@ -42,6 +48,9 @@ class Context {
     // ---- for the functions of the API; throw Refusal and cuda::Error
 
     void record(Condition& condition, CUstream handle);
+    // split: a node that triggers and one that waits.
+    void add(Condition& condition, CUgraph graph, std::vector<CUgraphNode> dependencies,
+             bool split);
     void release_stream(CUstream handle);
 
     // Records the operation, which the engine holds from then on. wait: the condition's stream
@@ -59,6 +68,11 @@ class Context {
     Engine::Settings choose(const ugdr_context_params_t& params);
     ucp_worker_h create_worker(ucp_context_h ucp_context, bool by_caller);
     void require_thread_mode(ucp_worker_h worker, bool by_caller, bool lock);
+    HeldNode make_node(const cuda::Driver& driver, const Place& place);
+    GraphNodes add_node(const cuda::Driver& driver, const Place& place, Node& node, bool split);
+    void add_wait(const cuda::Driver& driver, const Place& place, const ugdr_request_h* requests,
+                  size_t count, bool all);
+    void submit_to(const Condition& condition, Operation& operation, bool wait);
     Wait& enqueue_wait(Stream& stream, CUstream handle);
     void submit_wait(Wait& wait);
 

@@ -5,6 +5,7 @@
 
 #include "cuda/context.hpp"
 #include "sync/log.hpp"
+#include "sync/node.hpp"
 #include "sync/pool.hpp"
 
 #include <algorithm>
@@ -27,17 +28,19 @@ unsigned Engine::progress()
     if (is_.worker != nullptr && (outstanding_ > 0 || is_.own))
         events += ucx_.ucp_worker_progress(is_.worker);
     events += handle_commands();
+    events += begin_rounds();
     events += look_at_streams();
     events += test_calls();
     if (is_.unlock != nullptr)
         is_.unlock(is_.lock_arg);
     release_streams(true);
+    open_gates(true);
     return events;
 }
 
 bool Engine::has_work()
 {
-    return outstanding_ > 0 || calls_ != nullptr || is_.own || has_news() ||
+    return find_rounds() || outstanding_ > 0 || calls_ != nullptr || is_.own || has_news() ||
            std::any_of(watched_.begin(), watched_.end(), [](const Stream* stream) {
                return stream->words.host->reached.load(std::memory_order_acquire) >=
                       stream->armed->point;
@@ -52,6 +55,10 @@ unsigned Engine::handle_commands()
         Operation* operation = command->operation;
         switch (command->kind) {
         case Command::Kind::start:
+            if (operation->node != nullptr) {
+                attach(*operation);
+                break;
+            }
             link(*operation);
             arm(*operation);
             break;
@@ -64,6 +71,12 @@ unsigned Engine::handle_commands()
             break;
         case Command::Kind::wait:
             begin(*command->waiting);
+            break;
+        case Command::Kind::node:
+            take(*command->node);
+            break;
+        case Command::Kind::node_ended:
+            end(*command->node);
             break;
         }
         command = next;
@@ -177,13 +190,17 @@ unsigned Engine::test_calls()
 
 void Engine::finish(Operation& operation, ucs_status_t status)
 {
-    unlink(operation);
     tell(operation, status);
     if (operation.ucp_request != nullptr)
-        ucx_.ucp_request_free(operation.ucp_request);
+        ucx_.ucp_request_free(std::exchange(operation.ucp_request, nullptr));
     ++completed_;
     if (status != UCS_OK)
         fail(operation, status);
+    if (operation.node != nullptr) {
+        end_run(operation, status);
+        return;
+    }
+    unlink(operation);
     unfinished_.fetch_sub(1, std::memory_order_release); // before anybody can know
     operation.status.store(status, std::memory_order_release);
     operation.status.notify_all();
@@ -224,7 +241,9 @@ void Engine::fail(const Operation& operation, ucs_status_t status)
 
 void Engine::cancel(Operation& operation)
 {
-    if (!operation.complete()) {
+    if (operation.node != nullptr) {
+        cancel_for_good(operation);
+    } else if (!operation.complete()) {
         if (operation.phase == Phase::cancelled) {
             Stream* stream = operation.stream;
             Operation** place = &stream->armed;
@@ -306,7 +325,7 @@ void Engine::release_streams(bool may_flush)
         if (number == 0)
             continue; // an earlier one is not over
         if (may_flush && !stream->abilities.sees_writes)
-            flush(*stream);
+            flush(stream->context);
         unfinished_.fetch_sub(count, std::memory_order_release); // before anybody can know
         stream->words.host->released.store(number, std::memory_order_release);
         while (over != end) {
@@ -319,13 +338,13 @@ void Engine::release_streams(bool may_flush)
     freed_.clear();
 }
 
-void Engine::flush(const Stream& stream)
+void Engine::flush(CUcontext context)
 {
     const cuda::Driver* driver = cuda::loaded_driver();
     if (driver == nullptr)
         return; // in a forked child
     try {
-        const cuda::CurrentContext current(*driver, stream.context);
+        const cuda::CurrentContext current(*driver, context);
         cuda::check(
             driver->cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
                                                CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER),
@@ -374,30 +393,34 @@ void Engine::unlink(Operation& operation)
     }
 }
 
+// Whether UCP still has it.
+bool Engine::abandon(Operation& operation)
+{
+    Phase started = Phase::started;
+    if (operation.kind == OperationKind::call ||
+        !operation.phase.compare_exchange_strong(started, Phase::abandoned)) {
+        finish(operation, UCS_ERR_CANCELED);
+        return false;
+    }
+    operation.hold(); // until UCP is done with it
+    void* request = std::exchange(operation.ucp_request, nullptr);
+    const bool receive = operation.kind == OperationKind::tag_recv;
+    finish(operation, UCS_ERR_CANCELED);
+    if (receive)
+        ucx_.ucp_request_cancel(is_.worker, request);
+    return true;
+}
+
 bool Engine::abandon()
 {
-    bool ucp_has_some = false;
     if (is_.lock != nullptr)
         is_.lock(is_.lock_arg);
     handle_commands();
     calls_ = nullptr;
     watched_.clear();
-    while (!busy_.empty()) {
-        Operation& operation = *busy_.back()->live;
-        Phase started = Phase::started;
-        if (operation.kind == OperationKind::call ||
-            !operation.phase.compare_exchange_strong(started, Phase::abandoned)) {
-            finish(operation, UCS_ERR_CANCELED);
-            continue;
-        }
-        operation.hold(); // until UCP is done with it
-        void* request = std::exchange(operation.ucp_request, nullptr);
-        const bool receive = operation.kind == OperationKind::tag_recv;
-        ucp_has_some = true;
-        finish(operation, UCS_ERR_CANCELED);
-        if (receive)
-            ucx_.ucp_request_cancel(is_.worker, request);
-    }
+    bool ucp_has_some = abandon_nodes();
+    while (!busy_.empty())
+        ucp_has_some |= abandon(*busy_.back()->live);
     if (is_.unlock != nullptr)
         is_.unlock(is_.lock_arg);
     release_streams(false);

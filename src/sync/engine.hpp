@@ -62,6 +62,8 @@ class Engine {
 
     // Whether operations wait for their conditions or for their ends.
     bool under_way() const { return watched_.size() + outstanding_ > 0 || calls_ != nullptr; }
+    // Whether a GPU may trigger something at any time.
+    bool armed() const { return !triggers_.empty(); }
     bool has_news() const { return !inbox_.empty(); }
 
     // Ends everything at once. Whether UCP still has operations: then the engine must not go away.
@@ -95,7 +97,26 @@ class Engine {
     void cancel(Operation& operation);
     void link(Operation& operation);
     void unlink(Operation& operation);
-    void flush(const Stream& stream);
+    void flush(CUcontext context);
+    bool abandon(Operation& operation);
+
+    // ---- rounds (rounds.cpp)
+    void take(Node& node);
+    void await(Node& node, Operation& operation);
+    void attach(Operation& operation);
+    bool find_rounds();
+    unsigned begin_rounds();
+    static bool comes_before(const Node& one, const Node& other);
+    void end_run(Operation& operation, ucs_status_t status);
+    void end_of_one(Node& node);
+    void open_gates(bool may_flush);
+    void retire(Operation& operation);
+    void forget(Node& waiter, Operation& operation);
+    void cancel_for_good(Operation& operation);
+    void end(Node& node);
+    void retire(Node& node);
+    bool abandon_nodes();
+
     Stream& home_of(Operation& operation);
 
     static void finished(Operation& operation, void* request, ucs_status_t status);
@@ -113,6 +134,11 @@ class Engine {
     std::vector<Stream*> busy_;    // with operations that are not complete
     Operation* calls_ = nullptr;   // functions of the user's under way
     size_t outstanding_ = 0;       // operations that UCP has
+    uint64_t nodes_ = 0;           // that there have been
+    std::vector<Node*> triggers_;  // nodes that trigger operations, in the order of their coming
+    std::vector<Node*> waiters_;   // other nodes
+    std::vector<Node*> rounds_;    // triggered, not begun
+    std::vector<Node*> opened_;    // whose wait is over, to be told
 
     std::atomic<uint64_t> unfinished_{0};
     Count triggered_, posted_, completed_, failed_, flushes_;

@@ -35,6 +35,9 @@ Operation* Operation::take(OperationKind kind)
     Operation* operation = Pool<Operation>::instance().take();
     operation->kind = kind;
     operation->stream = nullptr;
+    operation->node = nullptr;
+    operation->runs = 0;
+    operation->under_way = operation->leaving = operation->retired = false;
     operation->ucp_request = nullptr;
     operation->user_callback = {};
     operation->user_tag_info = nullptr;
@@ -44,9 +47,9 @@ Operation* Operation::take(OperationKind kind)
     operation->cancelling.store(false, std::memory_order_relaxed);
     operation->status.store(UCS_INPROGRESS, std::memory_order_relaxed);
     operation->holds_.store(2, std::memory_order_relaxed);
-    operation->start_command = {nullptr, Command::Kind::start, operation, nullptr};
-    operation->cancel_command = {nullptr, Command::Kind::cancel, operation, nullptr};
-    operation->finished_command = {nullptr, Command::Kind::finished, operation, nullptr};
+    operation->start_command = {nullptr, Command::Kind::start, operation, nullptr, nullptr};
+    operation->cancel_command = {nullptr, Command::Kind::cancel, operation, nullptr, nullptr};
+    operation->finished_command = {nullptr, Command::Kind::finished, operation, nullptr, nullptr};
     return operation;
 }
 

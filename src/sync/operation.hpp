@@ -15,17 +15,19 @@
 namespace gdr::sync {
 
 class Engine;
+struct Node;
 struct Operation;
 struct Wait;
 
 // News for the engine.
 struct Command {
-    enum class Kind : uint8_t { start, cancel, finished, wait };
+    enum class Kind : uint8_t { start, cancel, finished, wait, node, node_ended };
 
     Command* next = nullptr;
     Kind kind{};
-    Operation* operation = nullptr; // all but wait
+    Operation* operation = nullptr; // start, cancel, finished
     Wait* waiting = nullptr;        // wait
+    Node* node = nullptr;           // node, node_ended
 };
 
 enum class OperationKind : uint8_t {
@@ -81,6 +83,7 @@ struct Operation {
 
     Stream* stream = nullptr; // its condition's, nullptr if there is none
     uint64_t point = 0;
+    Node* node = nullptr; // held; instead: runs once at each of its rounds
 
     // The engine's.
     Engine* engine = nullptr;
@@ -90,6 +93,13 @@ struct Operation {
     Operation* previous_live = nullptr;
     Operation* next_call = nullptr;
     std::vector<Wait*> waits; // keeps its room from one use to the next
+
+    // The engine's, of a node's operation.
+    std::vector<Node*> awaited_by; // that do not trigger it
+    uint64_t runs = 0;             // that are over
+    bool under_way = false;
+    bool leaving = false; // when this run is over
+    bool retired = false; // does not run any more
 
     // Anybody's.
     std::atomic<Phase> phase{Phase::waiting};

@@ -18,6 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr long kDefaultSpin = 200; // microseconds
 constexpr auto kNap = std::chrono::microseconds(50);
+constexpr auto kPatience = std::chrono::milliseconds(10); // before naps, where a GPU may trigger
 
 std::chrono::microseconds configured_spin()
 {
@@ -88,7 +89,9 @@ void Proxy::rest(Clock::duration idle_for)
         pause();
     else if (engine_.under_way())
         sched_yield();
-    else if (engine_.settings().own) // other processes' operations may need it
+    else if (engine_.armed() && (idle_ == UGDR_IDLE_YIELD || idle_for < kPatience))
+        sched_yield();
+    else if (engine_.armed() || engine_.settings().own) // other processes' operations may need it
         usleep(kNap.count());
     else
         engine_.doorbell.sleep_unless([this] { return engine_.has_news() || stop_; });

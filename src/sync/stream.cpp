@@ -12,15 +12,6 @@
 namespace gdr::sync {
 namespace {
 
-CUcontext context_of(const cuda::Driver& driver, CUstream handle)
-{
-    CUcontext context = nullptr;
-    if (const CUresult result = driver.cuStreamGetCtx(handle, &context); result != CUDA_SUCCESS)
-        throw Refusal(UCS_ERR_INVALID_PARAM, "CUDA does not know the stream: cuStreamGetCtx: " +
-                                                 cuda::error_text(driver, result));
-    return context;
-}
-
 // Where streams have no ids, 0: handles alone tell them apart.
 unsigned long long id_of(const cuda::Driver& driver, CUstream handle)
 {
@@ -28,15 +19,6 @@ unsigned long long id_of(const cuda::Driver& driver, CUstream handle)
     if (driver.cuStreamGetId != nullptr)
         cuda::check(driver.cuStreamGetId(handle, &id), "cuStreamGetId");
     return id;
-}
-
-void require_no_capture(const cuda::Driver& driver, CUstream handle)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    cuda::check(driver.cuStreamIsCapturing(handle, &status), "cuStreamIsCapturing");
-    if (status != CU_STREAM_CAPTURE_STATUS_NONE)
-        throw Refusal(UCS_ERR_UNSUPPORTED,
-                      "the stream is being captured: operations in graphs are not supported yet");
 }
 
 } // namespace
@@ -61,12 +43,28 @@ Abilities abilities_of(const cuda::Driver& driver, CUdevice device)
     return abilities;
 }
 
+CUcontext context_of(const cuda::Driver& driver, CUstream handle)
+{
+    CUcontext context = nullptr;
+    if (const CUresult result = driver.cuStreamGetCtx(handle, &context); result != CUDA_SUCCESS)
+        throw Refusal(UCS_ERR_INVALID_PARAM, "CUDA does not know the stream: cuStreamGetCtx: " +
+                                                 cuda::error_text(driver, result));
+    return context;
+}
+
+Abilities current_abilities(const cuda::Driver& driver)
+{
+    CUdevice device = -1;
+    cuda::check(driver.cuCtxGetDevice(&device), "cuCtxGetDevice");
+    return abilities_of(driver, device);
+}
+
 uint64_t Stream::mark(const cuda::Driver& driver, CUstream handle)
 {
     const cuda::CurrentContext current(driver, context);
     const uint64_t point = points + 1;
     if (abilities.memops) {
-        cuda::check(driver.cuStreamWriteValue64(handle, words.reached(), point,
+        cuda::check(driver.cuStreamWriteValue64(handle, words.first(), point,
                                                 CU_STREAM_WRITE_VALUE_DEFAULT),
                     "cuStreamWriteValue64");
     } else {
@@ -84,7 +82,7 @@ uint64_t Stream::wait(const cuda::Driver& driver, CUstream handle)
 {
     const cuda::CurrentContext current(driver, context);
     cuda::check(
-        driver.cuStreamWaitValue64(handle, words.released(), waits + 1, CU_STREAM_WAIT_VALUE_GEQ),
+        driver.cuStreamWaitValue64(handle, words.second(), waits + 1, CU_STREAM_WAIT_VALUE_GEQ),
         "cuStreamWaitValue64");
     return ++waits;
 }
@@ -125,7 +123,6 @@ Streams::Name Streams::name_of(const cuda::Driver& driver, CUstream handle)
 Stream& Streams::find(const cuda::Driver& driver, CUstream handle)
 {
     const Name name = name_of(driver, handle);
-    require_no_capture(driver, handle);
     const unsigned long long id = id_of(driver, handle);
     auto found = known_.find(name);
     if (found != known_.end() && found->second.id == id)
@@ -136,12 +133,10 @@ Stream& Streams::find(const cuda::Driver& driver, CUstream handle)
         known_.erase(found);
     }
     const cuda::CurrentContext current(driver, name.context);
-    CUdevice device = -1;
-    cuda::check(driver.cuCtxGetDevice(&device), "cuCtxGetDevice");
     auto stream = std::make_unique<Stream>();
     stream->context = name.context;
-    stream->abilities = abilities_of(driver, device);
-    stream->words = take_words(driver, name.context);
+    stream->abilities = current_abilities(driver);
+    stream->words = take_words<StreamWords>(driver, name.context);
     stream->points = stream->words.host->reached;
     stream->waits = stream->words.host->released;
     known_[name] = {id, stream.get()};

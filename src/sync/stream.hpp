@@ -21,10 +21,16 @@ struct Abilities {
 
 Abilities abilities_of(const cuda::Driver& driver, CUdevice device);
 
+// Of the device of the current context.
+Abilities current_abilities(const cuda::Driver& driver);
+
+// The context of a stream. Throws Refusal for one that CUDA does not know.
+CUcontext context_of(const cuda::Driver& driver, CUstream handle);
+
 struct Stream {
     CUcontext context = nullptr;
     Abilities abilities;
-    MappedWords words;
+    Mapped<StreamWords> words;
 
     // Of the application's threads, under the context's lock.
     uint64_t points = 0; // given out so far
@@ -62,7 +68,7 @@ class Streams {
   public:
     ~Streams();
 
-    // The stream that a handle names now. Throws Refusal for one that is being captured or that
+    // The stream that a handle names now, which is not being captured. Throws Refusal for one that
     // CUDA does not know, cuda::Error.
     Stream& find(const cuda::Driver& driver, CUstream handle);
 

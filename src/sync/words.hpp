@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The words by which a stream and the library speak to each other: in host memory that the GPU
-// reaches. Registering it is all that needs CUDA; it is never unregistered, since that would wait
-// for every stream that waits.
+// The words by which streams, graphs and kernels speak with the library: in host memory that the
+// GPU reaches. Registering it is all that needs CUDA; it is never unregistered, since that would
+// wait for every stream that waits.
 #pragma once
 
 #include "cuda/driver.hpp"
@@ -14,24 +14,51 @@ namespace gdr::sync {
 
 // Of one stream. Both only grow, also from one stream that uses them to the next, so that a word is
 // never set back for who still looks at it. Each has a cache line of its own.
-struct Words {
+struct StreamWords {
     alignas(64) std::atomic<uint64_t> reached;  // point of the stream; the GPU writes
     alignas(64) std::atomic<uint64_t> released; // number of the wait that is over; the GPU reads
 };
 
-struct MappedWords {
+// A gate in a graph or a kernel, which are the same at every launch and cannot count. The GPU waits
+// until it may pass, and closes it by a write to its first half; the library opens it. An abandoned
+// one stays passable, whatever the GPU writes.
+struct Gate {
+    static constexpr uint64_t kPassable = (uint64_t{1} << 32) | 1; // either of these bits
+
+    std::atomic<uint32_t> open;
+    std::atomic<uint32_t> abandoned;
+
+    bool is_open() const { return open.load(std::memory_order_acquire) != 0; }
+    void reopen() { open.store(1, std::memory_order_release); }
+    void abandon() { abandoned.store(1, std::memory_order_release); }
+};
+static_assert(sizeof(Gate) == sizeof(uint64_t));
+
+// Of a node: who passes the first triggers its operations, who passes the second has waited for
+// some.
+struct Gates {
+    alignas(64) Gate trigger;
+    alignas(64) Gate done;
+};
+
+constexpr size_t kSecondWord = 64; // where it is in both
+
+template <typename Words>
+struct Mapped {
     Words* host = nullptr;
     CUdeviceptr device = 0;
 
-    CUdeviceptr reached() const { return device; }
-    CUdeviceptr released() const { return device + 64; }
+    CUdeviceptr first() const { return device; }
+    CUdeviceptr second() const { return device + kSecondWord; }
 };
-static_assert(sizeof(Words) == 128);
 
-// Words for a stream of this context, which is current. Throws cuda::Error. Any thread.
-MappedWords take_words(const cuda::Driver& driver, CUcontext context);
+// Words for this context, which is current: those of a stream as they were left, gates closed.
+// Throws cuda::Error, std::bad_alloc. Any thread. Words: StreamWords or Gates.
+template <typename Words>
+Mapped<Words> take_words(const cuda::Driver& driver, CUcontext context);
 
-// Nobody will write to them any more.
-void give_words_back(CUcontext context, const MappedWords& words);
+// Nobody will write to them any more. Any thread, one of CUDA's included.
+template <typename Words>
+void give_words_back(CUcontext context, const Mapped<Words>& words);
 
 } // namespace gdr::sync

@@ -37,6 +37,42 @@ TEST_F(Sides, DISABLED_HostFunctionsTriggerWhereThereAreNoMemops)
     ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == 20; }));
 }
 
+// SOFTCUDA_MEMOPS=0: launches of a graph are counted, and none is lost.
+TEST_F(Sides, DISABLED_HostFunctionsTriggerInGraphs)
+{
+    constexpr int kLaunches = 20;
+    CUstream work = stream();
+    int out = 3, in[kLaunches] = {};
+    for (int& word : in)
+        ASSERT_UCS(ugdr_tag_recv(at_b_, &word, sizeof(int), 1, ~0ul, nullptr, nullptr));
+    CUgraph captured = nullptr;
+    CUgraphExec executable = nullptr;
+    ASSERT_CUDA(cuStreamBeginCapture(work, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    ugdr_condition_h point = point_of(at_a_, work);
+    const ugdr_op_param_t param = on(point), waiting = on(point, UGDR_OP_FLAG_STREAM_WAIT);
+    ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, &out, sizeof(int), 1, &param, nullptr));
+    EXPECT_EQ(ugdr_worker_flush(at_a_, &waiting, nullptr), UCS_ERR_UNSUPPORTED);
+    EXPECT_EQ(ugdr_stream_wait_all(at_a_, work), UCS_ERR_UNSUPPORTED);
+    ASSERT_UCS(ugdr_condition_destroy(point));
+    ASSERT_CUDA(cuStreamEndCapture(work, &captured));
+    ugdr_condition_params_t params{};
+    params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_GRAPH;
+    params.category = UGDR_CONDITION_GRAPH; // one that would wait
+    params.graph = captured;
+    EXPECT_EQ(ugdr_condition_create(at_a_, &params, &point), UCS_ERR_UNSUPPORTED);
+    ASSERT_CUDA(cuGraphInstantiateWithFlags(&executable, captured, 0));
+    for (int i = 0; i < kLaunches; ++i)
+        ASSERT_CUDA(cuGraphLaunch(executable, work));
+    ASSERT_CUDA(cuStreamSynchronize(work));
+    ASSERT_TRUE(eventually([&] { return counters(at_b_).completed == kLaunches; }));
+    for (int word : in)
+        EXPECT_EQ(word, 3);
+    ASSERT_CUDA(cuGraphExecDestroy(executable));
+    ASSERT_CUDA(cuGraphDestroy(captured));
+    ASSERT_TRUE(eventually([&] { return ugdr_context_destroy(at_a_, 0) == UCS_OK; }));
+    at_a_ = nullptr;
+}
+
 // SOFTCUDA_RDMA_ORDERING=flush: of a function that writes to device memory as an HCA does, the
 // stream sees the bytes, since the library flushes before it lets the stream go on.
 TEST_F(Sides, DISABLED_FlushedBeforeAStreamGoesOn)
@@ -61,6 +97,34 @@ TEST_F(Sides, DISABLED_FlushedBeforeAStreamGoesOn)
     ASSERT_CUDA(cuStreamSynchronize(work));
     EXPECT_EQ(*seen, 2);
     EXPECT_EQ(counters(at_a_).flushes, 1u);
+
+    // In a graph the same.
+    CUgraph captured = nullptr;
+    CUgraphExec executable = nullptr;
+    ASSERT_CUDA(cuStreamBeginCapture(work, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    point = point_of(at_a_, work);
+    const ugdr_op_param_t captured_param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
+    ASSERT_UCS(ugdr_call(
+        at_a_,
+        [](void* byte) {
+            ++*static_cast<char*>(byte);
+            return UCS_OK;
+        },
+        nullptr, alias, &captured_param, nullptr));
+    ASSERT_UCS(ugdr_condition_destroy(point));
+    ASSERT_CUDA(cuMemcpyDtoHAsync(seen, memory, 1, work));
+    ASSERT_CUDA(cuStreamEndCapture(work, &captured));
+    ASSERT_CUDA(cuGraphInstantiateWithFlags(&executable, captured, 0));
+    ASSERT_CUDA(cuGraphDestroy(captured));
+    for (char expected : {3, 4}) {
+        ASSERT_CUDA(cuGraphLaunch(executable, work));
+        ASSERT_CUDA(cuStreamSynchronize(work));
+        EXPECT_EQ(*seen, expected);
+    }
+    EXPECT_EQ(counters(at_a_).flushes, 3u);
+    ASSERT_CUDA(cuGraphExecDestroy(executable));
+    ASSERT_TRUE(eventually([&] { return ugdr_context_destroy(at_a_, 0) == UCS_OK; }));
+    at_a_ = nullptr;
 }
 
 // SOFTCUDA_RDMA_ORDERING=none: neither seen nor flushed.

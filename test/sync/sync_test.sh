@@ -54,6 +54,7 @@ says "the worker's thread mode is SINGLE, and the library's thread has to use it
 says "choose UGDR_PROGRESS_CALLER and call ugdr_progress()"
 
 special HostFunctionsTriggerWhereThereAreNoMemops SOFTCUDA_MEMOPS=0
+special HostFunctionsTriggerInGraphs SOFTCUDA_MEMOPS=0
 says "streams of this GPU cannot wait: its driver has no stream memory operations"
 special FlushedBeforeAStreamGoesOn SOFTCUDA_RDMA_ORDERING=flush
 special NoWaitsWhereNothingCanBeFlushed SOFTCUDA_RDMA_ORDERING=none

@@ -1,10 +1,11 @@
 /* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE. */
 /*
- * libucx-gdr: CUDA streams trigger UCP operations and wait for them, while the CPU does something
- * else. A stream reaches a point (ugdr_condition_create), a thread of the library posts the
- * operations that hang on it (ugdr_tag_send and the others), and the stream goes on when they are
- * complete (UGDR_OP_FLAG_STREAM_WAIT, ugdr_stream_wait). On the application's own worker and
- * endpoints of UCX 1.13 and later, whether that was built with CUDA or not.
+ * libucx-gdr: CUDA streams and graphs trigger UCP operations and wait for them, while the CPU does
+ * something else. A stream reaches a point (ugdr_condition_create), a thread of the library posts
+ * the operations that hang on it (ugdr_tag_send and the others), and the stream goes on when they
+ * are complete (UGDR_OP_FLAG_STREAM_WAIT, ugdr_stream_wait). In a graph the same happens at every
+ * launch. On the application's own worker and endpoints of UCX 1.13 and later, whether that was
+ * built with CUDA or not.
  *
  * Threads: every function may be called from any thread at any time, but for a context that is
  * being destroyed. Callbacks run in the library's thread (UGDR_PROGRESS_CALLER: within
@@ -19,7 +20,7 @@
  * before it gives its core away (200); see ugdr_idle_t.
  *
  * Neither cuda.h nor the CUDA runtime's headers are needed: cudaStream_t and CUstream are
- * ugdr_cu_stream_t.
+ * ugdr_cu_stream_t, graphs and their nodes ugdr_cu_graph_t and ugdr_cu_node_t.
  */
 #ifndef UGDR_H
 #define UGDR_H
@@ -27,7 +28,7 @@
 #include <ucp/api/ucp.h>
 
 #define UGDR_API_MAJOR 0
-#define UGDR_API_MINOR 1
+#define UGDR_API_MINOR 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,7 +38,9 @@ typedef struct ugdr_context*   ugdr_context_h;
 typedef struct ugdr_condition* ugdr_condition_h;
 typedef struct ugdr_request*   ugdr_request_h;
 
-typedef struct CUstream_st* ugdr_cu_stream_t;
+typedef struct CUstream_st*    ugdr_cu_stream_t;
+typedef struct CUgraph_st*     ugdr_cu_graph_t;
+typedef struct CUgraphNode_st* ugdr_cu_node_t;
 
 /* ---- context: one thread, one worker ------------------------------------------------------------ */
 
@@ -121,10 +124,12 @@ enum ugdr_destroy_flags {
 };
 
 /*
- * UCS_ERR_BUSY while operations are not complete or streams wait. With UGDR_DESTROY_FORCE every
- * operation that is not complete ends with UCS_ERR_CANCELED and every stream that waits goes on;
- * buffers of operations that UCP had begun have to stay until the worker is destroyed. Conditions
- * and requests of the context may be freed afterwards, and nothing else. Makes no call of CUDA.
+ * UCS_ERR_BUSY while operations are not complete, streams wait, or a graph or an executable made
+ * of one holds a condition; CUDA tells of their end somewhat later than it returns from destroying
+ * them. With UGDR_DESTROY_FORCE every operation that is not complete ends with UCS_ERR_CANCELED and
+ * every stream that waits goes on, those that will launch such a graph included; buffers of
+ * operations that UCP had begun have to stay until the worker is destroyed. Conditions and requests
+ * of the context may be freed afterwards, and nothing else. Makes no call of CUDA.
  */
 ucs_status_t ugdr_context_destroy(ugdr_context_h context, unsigned flags);
 
@@ -176,35 +181,76 @@ ucs_status_t ugdr_worker_address(ugdr_context_h context, const ucp_address_t** a
 /* ---- conditions: when ---------------------------------------------------------------------------- */
 
 typedef enum {
-    UGDR_CONDITION_STREAM /* all that was enqueued to a stream before has run */
+    UGDR_CONDITION_STREAM, /* all that was enqueued to a stream before has run */
+    UGDR_CONDITION_GRAPH   /* a node of a graph is reached; at every launch */
 } ugdr_condition_category_t;
 
 enum ugdr_condition_params_field {
     UGDR_CONDITION_PARAM_FIELD_CATEGORY = UCS_BIT(0),
-    UGDR_CONDITION_PARAM_FIELD_STREAM   = UCS_BIT(1)
+    UGDR_CONDITION_PARAM_FIELD_STREAM   = UCS_BIT(1), /* stream */
+    UGDR_CONDITION_PARAM_FIELD_GRAPH    = UCS_BIT(2), /* graph, dependencies, num_dependencies */
+    UGDR_CONDITION_PARAM_FIELD_FLAGS    = UCS_BIT(3)  /* flags; GRAPH */
+};
+
+enum ugdr_condition_flags {
+    UGDR_CONDITION_FLAG_SPLIT = UCS_BIT(0) /* GRAPH: a node that triggers and one that waits, behind
+                                              it, for nodes that run in between; else one node, which
+                                              ends when the operations have */
 };
 
 typedef struct ugdr_condition_params {
     uint64_t                  field_mask;
     ugdr_condition_category_t category;
-    ugdr_cu_stream_t          stream; /* also 0, whose context has to be current */
+    ugdr_cu_stream_t          stream;       /* also 0, whose context has to be current */
+    ugdr_cu_graph_t           graph;        /* runs on the GPU of the current context */
+    const ugdr_cu_node_t*     dependencies; /* nodes of the graph, which the new one comes behind */
+    size_t                    num_dependencies;
+    uint64_t                  flags;
 } ugdr_condition_params_t;
 
 /*
- * The point of the stream is that of this call: one call of CUDA. Any number of operations may be
- * attached, now or later; if the condition holds already they start at once. Operations of one
- * stream start in the order of their points, those of one point as they were attached.
- * UCS_ERR_UNSUPPORTED: no CUDA, or the stream is being captured. UCS_ERR_INVALID_PARAM: CUDA does
- * not know the stream.
+ * UGDR_CONDITION_STREAM: the point of the stream is that of this call: one call of CUDA. Any number
+ * of operations may be attached, now or later; if the condition holds already they start at once.
+ * Operations of one stream start in the order of their points, those of one point as they were
+ * attached. A stream that is being captured gets a node in the graph instead, which triggers, with
+ * no wait; UGDR_OP_FLAG_STREAM_WAIT, ugdr_stream_wait() and ugdr_stream_wait_all() on it add nodes
+ * that wait.
+ *
+ * UGDR_CONDITION_GRAPH: adds a node, or two, to a graph. An operation whose condition is in a graph
+ * runs once at every launch, in the order of attaching; those attached while they run take part
+ * from the next time on. The node is not passed again before they are complete: a launch that comes
+ * too early waits there. Executables and clones of a graph share its conditions, and their launches
+ * must not overlap; without stream memory operations, launches are counted, and no launch waits.
+ * A condition belongs to its graph, and ends, as its operations do, with the last of graph, clones
+ * and executables. Waits in graphs hold hardware queues as those of streams do
+ * (ugdr_stream_wait()), and nobody counts them.
+ *
+ * UCS_ERR_UNSUPPORTED: no CUDA, or too old a driver for graphs. UCS_ERR_INVALID_PARAM: CUDA does
+ * not know the stream, the graph or a node, or the capture has been invalidated.
  */
 ucs_status_t ugdr_condition_create(ugdr_context_h context, const ugdr_condition_params_t* params,
                                    ugdr_condition_h* condition_p);
 
-/* A new point, for operations attached from now on; like cuEventRecord(). */
+/* STREAM: a new point, for operations attached from now on; like cuEventRecord(). */
 ucs_status_t ugdr_condition_record(ugdr_condition_h condition, ugdr_cu_stream_t stream);
 
 /* Attached operations keep what they need: may be called right after attaching. */
 ucs_status_t ugdr_condition_destroy(ugdr_condition_h condition);
+
+enum ugdr_condition_attr_field {
+    UGDR_CONDITION_ATTR_FIELD_NODES = UCS_BIT(0) /* trigger_node, done_node */
+};
+
+/* The nodes of CUDA's, to add dependencies to: trigger_node comes behind what the operations need,
+ * and before done_node what has to be over with them. Equal without UGDR_CONDITION_FLAG_SPLIT. Of a
+ * captured condition done_node is NULL, of a stream's both. */
+typedef struct ugdr_condition_attr {
+    uint64_t       field_mask;
+    ugdr_cu_node_t trigger_node;
+    ugdr_cu_node_t done_node;
+} ugdr_condition_attr_t;
+
+ucs_status_t ugdr_condition_query(ugdr_condition_h condition, ugdr_condition_attr_t* attr);
 
 /* The library forgets the stream. To be called before a stream is destroyed where the driver is
  * older than CUDA 12, which has no cuStreamGetId(); later ones need no call. UCS_ERR_BUSY: a
@@ -274,16 +320,19 @@ ucs_status_t ugdr_call(ugdr_context_h context, ugdr_call_cb_t start, ugdr_call_c
 
 /* ---- completion ---------------------------------------------------------------------------------- */
 
-/* UCS_INPROGRESS, or the status that it ended with. */
+/* UCS_INPROGRESS, or the status that it ended with. In a graph UCS_INPROGRESS before the
+ * operation's first run, and while it runs, else the status of its last run; UCS_ERR_CANCELED if it
+ * never ran and the graph is gone. */
 ucs_status_t ugdr_request_test(ugdr_request_h request);
 
-/* The calling thread waits; with UGDR_PROGRESS_CALLER it makes progress. The status that the
- * operation ended with. */
+/* The calling thread waits until that is not UCS_INPROGRESS; with UGDR_PROGRESS_CALLER it makes
+ * progress. The status. */
 ucs_status_t ugdr_request_wait(ugdr_request_h request);
 
 /* UCS_OK: an operation whose condition has not held ends with UCS_ERR_CANCELED, a receive under
  * way is cancelled if that is still possible; one that is complete stays as it is. UCS_ERR_BUSY:
- * another that is under way cannot be cancelled. */
+ * another that is under way cannot be cancelled. In a graph always UCS_OK: the operation takes part
+ * no more; a receive under way is cancelled, others end as they do. */
 ucs_status_t ugdr_request_cancel(ugdr_request_h request);
 
 /* May be in progress: what it is needed for goes on. */
@@ -292,7 +341,9 @@ void ugdr_request_free(ugdr_request_h request);
 /*
  * The stream waits here until all these are complete, whatever their status: one call of CUDA for
  * any number. The requests may be freed at once. UCS_ERR_UNSUPPORTED: no stream memory operations,
- * the stream is being captured, or its GPU neither sees nor flushes what HCAs write.
+ * or the GPU neither sees nor flushes what HCAs write. A stream that is being captured gets a node
+ * that waits at every launch, for operations of the same capture; those of others have to be
+ * complete, and operations in graphs cannot be waited for elsewhere (UCS_ERR_INVALID_PARAM).
  *
  * As long as a stream waits it holds one of the GPU's hardware queues, of which there are
  * CUDA_DEVICE_MAX_CONNECTIONS (environment variable of CUDA; 8 by default, at most 32). One stream
@@ -302,7 +353,8 @@ void ugdr_request_free(ugdr_request_h request);
 ucs_status_t ugdr_stream_wait(ugdr_context_h context, ugdr_cu_stream_t stream,
                               const ugdr_request_h* requests, size_t count);
 
-/* The same for all operations attached so far to conditions on this stream. */
+/* The same for all operations attached so far to conditions on this stream; in a capture, to those
+ * captured with it. */
 ucs_status_t ugdr_stream_wait_all(ugdr_context_h context, ugdr_cu_stream_t stream);
 
 #ifdef __cplusplus

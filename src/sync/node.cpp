@@ -1,0 +1,55 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#include "sync/node.hpp"
+
+#include "sync/engine.hpp"
+
+#include <mutex>
+
+namespace gdr::sync {
+namespace {
+
+// Between the end of a node and that of its engine.
+std::mutex& lock()
+{
+    static auto& mutex = *new std::mutex;
+    return mutex;
+}
+
+} // namespace
+
+Node::Node(const cuda::Driver& driver, CUcontext context_)
+    : context(context_), abilities(current_abilities(driver)),
+      gates(take_words<Gates>(driver, context_))
+{
+    gates.host->trigger.reopen();
+    gates.host->done.open = 0;
+    start_command = {nullptr, Command::Kind::node, nullptr, nullptr, this};
+    ended_command = {nullptr, Command::Kind::node_ended, nullptr, nullptr, this};
+}
+
+void Node::belongs_to(Engine* engine)
+{
+    const std::lock_guard guard(lock());
+    engine_ = engine;
+}
+
+void Node::end()
+{
+    {
+        const std::lock_guard guard(lock());
+        if (engine_ != nullptr)
+            engine_->submit(&ended_command);
+    }
+    let_go();
+}
+
+void Node::let_go()
+{
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+        return;
+    new (gates.host) Gates{};
+    give_words_back(context, gates);
+    delete this;
+}
+
+} // namespace gdr::sync

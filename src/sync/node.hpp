@@ -1,0 +1,74 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// A place in a graph that triggers operations at every launch, or waits for some, or both.
+#pragma once
+
+#include "sync/operation.hpp"
+#include "sync/words.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace gdr::sync {
+
+struct Node {
+    // Throws cuda::Error, Refusal. The context is current.
+    Node(const cuda::Driver& driver, CUcontext context);
+    Node(const Node&) = delete;
+    Node& operator=(const Node&) = delete;
+
+    const CUcontext context;
+    const Abilities abilities;
+    Mapped<Gates> gates;
+
+    // What it is; of the application's threads until the engine has it.
+    bool triggers = false;           // its operations
+    bool waits = false;              // is passed when its operations are complete
+    bool by_host_functions = false;  // triggers, without gates
+    bool waits_for_all = false;      // that its stream has triggered in this capture so far
+    unsigned long long capture = 0;  // in which it came to be; 0: none
+    CUstream handle = nullptr;       // the stream that was captured
+    std::vector<Operation*> awaited; // held; by a node that does not trigger them
+
+    // The engine's.
+    std::vector<Operation*> operations; // that it triggers, in their order, or waits for
+    uint64_t number = 0;                // in the order of their coming
+    size_t remaining = 0;               // of these, in this round
+    uint64_t rounds = 0;                // that have begun, or, without triggering, are over
+    bool running = false;
+    bool ended = false;   // nobody triggers it any more
+    bool retired = false; // its operations are over for good
+
+    std::atomic<uint64_t> calls{0}; // of the host function
+
+    Command start_command{}, ended_command{};
+
+    bool triggered() const
+    {
+        return by_host_functions ? calls.load(std::memory_order_acquire) > rounds
+                                 : !gates.host->trigger.is_open();
+    }
+
+    // From now on nobody triggers it nor waits at it: called once, by who holds it for that, and
+    // lets go. Any thread, one of CUDA's included.
+    void end();
+    // The engine that is told of that; nullptr: none any more.
+    void belongs_to(Engine* engine);
+
+    // The graph and its executables, conditions, operations and the engine hold a node. Any thread.
+    void hold() { holds_.fetch_add(1, std::memory_order_relaxed); }
+    void let_go();
+
+  private:
+    ~Node() = default;
+
+    Engine* engine_ = nullptr; // under a lock of its own
+    std::atomic<unsigned> holds_{1};
+};
+
+struct LetGo {
+    void operator()(Node* node) const { node->let_go(); }
+};
+using HeldNode = std::unique_ptr<Node, LetGo>;
+
+} // namespace gdr::sync

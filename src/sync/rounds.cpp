@@ -1,0 +1,247 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The engine's part in graphs: at every launch the operations of a node run once, a round; its gate
+// opens again when all of them are ready for the next.
+#include "sync/engine.hpp"
+
+#include "sync/node.hpp"
+
+#include <algorithm>
+
+namespace gdr::sync {
+
+void Engine::take(Node& node)
+{
+    node.number = ++nodes_;
+    if (node.triggers)
+        triggers_.push_back(&node);
+    else
+        waiters_.push_back(&node);
+    // Nothing is allocated later.
+    rounds_.reserve(triggers_.size());
+    opened_.reserve(triggers_.size() + waiters_.size());
+    if (node.triggers)
+        return;
+    for (Operation* operation : node.awaited) {
+        if (!operation->retired)
+            await(node, *operation);
+        operation->let_go();
+    }
+    node.awaited.clear();
+    if (node.waits_for_all) {
+        for (const Node* other : triggers_) {
+            if (other->capture == node.capture && other->handle == node.handle) {
+                for (Operation* operation : other->operations)
+                    await(node, *operation);
+            }
+        }
+    }
+    node.remaining = node.operations.size();
+    if (node.operations.empty())
+        node.gates.host->done.abandon();
+}
+
+void Engine::await(Node& node, Operation& operation)
+{
+    node.operations.push_back(&operation);
+    operation.awaited_by.push_back(&node);
+}
+
+void Engine::attach(Operation& operation)
+{
+    if (!operation.node->retired)
+        operation.node->operations.push_back(&operation);
+    else
+        retire(operation);
+}
+
+// What was attached to a node before it was triggered is in the inbox, or has been taken from it.
+// Who has been seen saw its predecessors go: those are there at the second look. So all that comes
+// before what is found is found, and the order is that of the launches, in these that of the nodes.
+bool Engine::find_rounds()
+{
+    rounds_.clear();
+    for (int look = 0; look < 2 && (look == 0 || !rounds_.empty()); ++look) {
+        for (Node* node : triggers_) {
+            if (!node->running && node->triggered()) {
+                node->running = true;
+                rounds_.push_back(node);
+            }
+        }
+    }
+    // Insertion: there are few, and std::stable_sort allocates.
+    for (size_t i = 1; i < rounds_.size(); ++i) {
+        for (size_t k = i; k > 0 && comes_before(*rounds_[k], *rounds_[k - 1]); --k)
+            std::swap(rounds_[k], rounds_[k - 1]);
+    }
+    return !rounds_.empty();
+}
+
+bool Engine::comes_before(const Node& one, const Node& other)
+{
+    return one.rounds != other.rounds ? one.rounds < other.rounds : one.number < other.number;
+}
+
+unsigned Engine::begin_rounds()
+{
+    for (Node* node : rounds_) {
+        ++node->rounds;
+        node->remaining = node->operations.size() + 1; // one for this function
+        for (Operation* operation : node->operations) {
+            operation->under_way = true;
+            operation->status.store(UCS_INPROGRESS, std::memory_order_release);
+            start(*operation);
+        }
+        end_of_one(*node);
+    }
+    return static_cast<unsigned>(rounds_.size());
+}
+
+// Of an operation of a node: its run is over.
+void Engine::end_run(Operation& operation, ucs_status_t status)
+{
+    Node& node = *operation.node;
+    operation.under_way = false;
+    ++operation.runs;
+    operation.phase.store(Phase::waiting, std::memory_order_relaxed);
+    operation.status.store(status, std::memory_order_release);
+    operation.status.notify_all();
+    for (Node* waiter : operation.awaited_by)
+        end_of_one(*waiter);
+    if (operation.leaving) {
+        std::erase(node.operations, &operation);
+        retire(operation);
+    }
+    end_of_one(node);
+}
+
+void Engine::end_of_one(Node& node)
+{
+    if (--node.remaining > 0)
+        return;
+    if (!node.triggers) {
+        ++node.rounds;
+        node.remaining = node.operations.size();
+        opened_.push_back(&node);
+        return;
+    }
+    node.running = false;
+    node.gates.host->trigger.reopen();
+    if (node.waits)
+        opened_.push_back(&node);
+    if (node.ended)
+        retire(node);
+}
+
+// What HCAs have written is there before those who wait go on.
+void Engine::open_gates(bool may_flush)
+{
+    for (Node* node : opened_) {
+        if (may_flush && !node->abilities.sees_writes)
+            flush(node->context);
+        node->gates.host->done.reopen();
+    }
+    opened_.clear();
+}
+
+// The operation does not run any more.
+void Engine::retire(Operation& operation)
+{
+    operation.retired = true;
+    for (Node* waiter : operation.awaited_by)
+        forget(*waiter, operation);
+    operation.awaited_by.clear();
+    unfinished_.fetch_sub(1, std::memory_order_release); // before anybody can know
+    int never_ran = UCS_INPROGRESS;
+    operation.status.compare_exchange_strong(never_ran, UCS_ERR_CANCELED);
+    operation.status.notify_all();
+    operation.node->let_go();
+    operation.let_go();
+}
+
+// The waiter waits for the others alone; where there are none, not any more.
+void Engine::forget(Node& waiter, Operation& operation)
+{
+    const bool waits_for_it = operation.runs <= waiter.rounds;
+    std::erase(waiter.operations, &operation);
+    if (waiter.operations.empty())
+        waiter.gates.host->done.abandon();
+    else if (waits_for_it)
+        end_of_one(waiter);
+}
+
+void Engine::cancel_for_good(Operation& operation)
+{
+    if (operation.retired)
+        return;
+    if (operation.under_way) {
+        operation.leaving = true;
+        if (operation.kind == OperationKind::tag_recv && operation.ucp_request != nullptr)
+            ucx_.ucp_request_cancel(is_.worker, operation.ucp_request);
+        return;
+    }
+    std::erase(operation.node->operations, &operation);
+    operation.status.store(UCS_ERR_CANCELED, std::memory_order_release);
+    retire(operation);
+}
+
+// Nobody triggers the node any more. What it has triggered comes to its end.
+void Engine::end(Node& node)
+{
+    node.ended = true;
+    if (!node.running && !(node.triggers && node.triggered()))
+        retire(node);
+}
+
+void Engine::retire(Node& node)
+{
+    node.retired = true;
+    while (!node.operations.empty()) {
+        Operation& operation = *node.operations.back();
+        node.operations.pop_back();
+        if (node.triggers)
+            retire(operation);
+        else
+            std::erase(operation.awaited_by, &node);
+    }
+    std::erase(node.triggers ? triggers_ : waiters_, &node);
+    std::erase(opened_, &node);
+    unfinished_.fetch_sub(1, std::memory_order_release);
+    node.let_go();
+}
+
+bool Engine::abandon_nodes()
+{
+    bool ucp_has_some = false;
+    for (const auto* nodes : {&triggers_, &waiters_}) {
+        for (Node* node : *nodes) {
+            node->belongs_to(nullptr);
+            node->gates.host->trigger.abandon();
+            node->gates.host->done.abandon();
+        }
+    }
+    rounds_.clear();
+    opened_.clear();
+    while (!waiters_.empty())
+        retire(*waiters_.back());
+    while (!triggers_.empty()) {
+        Node& node = *triggers_.back();
+        node.ended = false; // it is retired here
+        while (!node.operations.empty()) {
+            Operation& operation = *node.operations.back();
+            operation.leaving = true;
+            if (operation.under_way) {
+                ucp_has_some |= abandon(operation);
+            } else {
+                node.operations.pop_back();
+                operation.status.store(UCS_ERR_CANCELED, std::memory_order_release);
+                retire(operation);
+            }
+        }
+        opened_.clear();
+        retire(node);
+    }
+    return ucp_has_some;
+}
+
+} // namespace gdr::sync
