@@ -154,7 +154,7 @@ TEST_F(Sides, DISABLED_MoreWaitingStreamsThanHardwareQueues)
     ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == 3; }));
 }
 
-// The process ends with streams waiting, operations under way and the context in place.
+// The process ends with streams and a graph waiting, operations under way and the context in place.
 TEST_F(Sides, DISABLED_ExitWithoutDestroying)
 {
     static int in = 0;
@@ -165,6 +165,17 @@ TEST_F(Sides, DISABLED_ExitWithoutDestroying)
     ugdr_condition_h point = point_of(at_a_, work); // behind the wait: never reached
     const ugdr_op_param_t param = on(point);
     ASSERT_UCS(ugdr_worker_flush(at_a_, &param, nullptr));
+    CUgraph captured = nullptr;
+    CUgraphExec executable = nullptr;
+    CUstream launching = stream();
+    ASSERT_CUDA(cuStreamBeginCapture(launching, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    point = point_of(at_b_, launching);
+    const ugdr_op_param_t in_graph = on(point, UGDR_OP_FLAG_STREAM_WAIT);
+    ASSERT_UCS(ugdr_tag_recv(at_b_, &in, sizeof(int), 1, ~0ul, &in_graph, nullptr));
+    ASSERT_CUDA(cuStreamEndCapture(launching, &captured));
+    ASSERT_CUDA(cuGraphInstantiateWithFlags(&executable, captured, 0));
+    ASSERT_CUDA(cuGraphLaunch(executable, launching));
+    ASSERT_TRUE(eventually([&] { return counters(at_b_).posted == 2; }));
     std::exit(77);
 }
 

@@ -1,0 +1,497 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// sync_deaths ROUNDS: peers are killed while streams wait for them, eight at a time in different
+// situations; every stream must go on. Prints what became of them.
+//
+// Three kinds of processes: this one, which only forks; the survivor; and peers, which come and go.
+#include "sync/ucx-gdr/ugdr.h"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <cuda.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kPeers = 8;
+constexpr auto kDeadline = std::chrono::seconds(30); // for a stream to go on after a death
+constexpr size_t kLarge = 1 << 20;
+constexpr size_t kSmall = 64;
+constexpr int kTimes = 20;
+
+[[noreturn]] void fail(const std::string& what)
+{
+    std::fprintf(stderr, "sync_deaths: %s\n", what.c_str());
+    std::exit(1);
+}
+
+void check(ucs_status_t status, const char* what)
+{
+    if (status != UCS_OK)
+        fail(std::string(what) + ": " + ucs_status_string(status));
+}
+
+void check(CUresult result, const char* what)
+{
+    if (result != CUDA_SUCCESS)
+        fail(std::string(what) + ": CUresult " + std::to_string(result));
+}
+
+#define CALL(function, ...) check(function(__VA_ARGS__), #function)
+
+// What a peer does until it dies.
+enum class Role : char {
+    sleeps,  // matches nothing, makes no progress
+    idles,   // matches nothing
+    receives // all that comes
+};
+
+// ---- what both sides have
+
+struct Process {
+    explicit Process(ucs_thread_mode_t mode)
+    {
+        ucp_params_t params{};
+        params.field_mask = UCP_PARAM_FIELD_FEATURES;
+        params.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
+        CALL(ucp_init, &params, nullptr, &context);
+        ucp_worker_params_t worker_params{};
+        worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+        worker_params.thread_mode = mode;
+        CALL(ucp_worker_create, context, &worker_params, &worker);
+    }
+
+    ucp_ep_h connect(const std::string& address, ucp_err_handler_cb_t lost, void* argument)
+    {
+        ucp_ep_params_t params{};
+        params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+        params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+        params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+        params.err_handler.cb = lost;
+        params.err_handler.arg = argument;
+        ucp_ep_h ep;
+        CALL(ucp_ep_create, worker, &params, &ep);
+        return ep;
+    }
+
+    std::string address() const
+    {
+        ucp_address_t* own;
+        size_t length;
+        CALL(ucp_worker_get_address, worker, &own, &length);
+        std::string copy(reinterpret_cast<const char*>(own), length);
+        ucp_worker_release_address(worker, own);
+        return copy;
+    }
+
+    ucp_context_h context;
+    ucp_worker_h worker;
+};
+
+void send_bytes(int fd, const std::string& bytes)
+{
+    const size_t size = bytes.size();
+    if (write(fd, &size, sizeof(size)) != static_cast<ssize_t>(sizeof(size)) ||
+        write(fd, bytes.data(), size) != static_cast<ssize_t>(size))
+        fail("write to the other process");
+}
+
+std::string receive_bytes(int fd)
+{
+    size_t size = 0;
+    if (recv(fd, &size, sizeof(size), MSG_WAITALL) != static_cast<ssize_t>(sizeof(size)))
+        fail("the other process is gone");
+    std::string bytes(size, '\0');
+    if (recv(fd, bytes.data(), size, MSG_WAITALL) != static_cast<ssize_t>(size))
+        fail("the other process is gone");
+    return bytes;
+}
+
+sockaddr_un meeting_place(pid_t server)
+{
+    sockaddr_un place{};
+    place.sun_family = AF_UNIX; // an abstract name: there is no file
+    std::snprintf(place.sun_path + 1, sizeof(place.sun_path) - 1, "sync_deaths_%d", server);
+    return place;
+}
+
+// ---- peers
+
+[[noreturn]] void be_a_peer(pid_t server)
+{
+    Process self(UCS_THREAD_MODE_SINGLE);
+    const sockaddr_un place = meeting_place(server);
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&place), sizeof(place)) != 0)
+        fail("the survivor is not there");
+    static char memory[kLarge];
+    ucp_mem_map_params_t params{};
+    params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+    params.address = memory;
+    params.length = sizeof(memory);
+    ucp_mem_h memh;
+    CALL(ucp_mem_map, self.context, &params, &memh);
+    void* rkey;
+    size_t rkey_size;
+    CALL(ucp_rkey_pack, self.context, memh, &rkey, &rkey_size);
+    send_bytes(fd, std::to_string(getpid()));
+    send_bytes(fd, self.address());
+    send_bytes(fd, std::string(static_cast<char*>(rkey), rkey_size));
+    char* const start = memory;
+    send_bytes(fd, std::string(reinterpret_cast<const char*>(&start), sizeof(start)));
+    const auto role = static_cast<Role>(receive_bytes(fd).at(0));
+    const auto tag = std::stoul(receive_bytes(fd));
+    const ucp_ep_h ep = self.connect(
+        receive_bytes(fd), [](void*, ucp_ep_h, ucs_status_t) {}, nullptr);
+    ucp_request_param_t plain{};
+    const auto complete = [&](void* request) {
+        while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS)
+            ucp_worker_progress(self.worker);
+        if (UCS_PTR_IS_PTR(request))
+            ucp_request_free(request);
+    };
+    const auto receive = [&] {
+        complete(ucp_tag_recv_nbx(self.worker, memory, sizeof(memory), tag, ~0ul, &plain));
+    };
+    receive();
+    complete(ucp_tag_send_nbx(ep, memory, 1, tag, &plain));
+    for (;;) {
+        if (role == Role::sleeps)
+            pause();
+        if (role == Role::idles) {
+            ucp_worker_progress(self.worker);
+            continue;
+        }
+        receive();
+    }
+}
+
+// ---- the survivor
+
+struct Peer {
+    pid_t process;
+    std::string address, rkey_buffer;
+    uint64_t memory;
+    ucp_tag_t tag;
+    ucp_ep_h ep = nullptr;
+    ucp_rkey_h rkey = nullptr;
+    CUstream stream = nullptr;
+    CUgraphExec executable = nullptr;
+    std::vector<char> buffer = std::vector<char>(kLarge);
+    std::vector<ugdr_request_h> requests;
+    std::atomic<ugdr_request_h> receives{nullptr}; // one of these
+    std::atomic<bool> lost{false};
+};
+
+class Survivor {
+  public:
+    explicit Survivor(int server_pipe, int listening)
+        : self_(UCS_THREAD_MODE_MULTI), pipe_(server_pipe), listening_(listening)
+    {
+        CALL(cuInit, 0u);
+        CUcontext context;
+        CALL(cuDevicePrimaryCtxRetain, &context, 0);
+        CALL(cuCtxSetCurrent, context);
+        ugdr_context_params_t params{};
+        params.field_mask = UGDR_CONTEXT_PARAM_FIELD_WORKER | UGDR_CONTEXT_PARAM_FIELD_ERROR_CB;
+        params.worker = self_.worker;
+        params.error_cb = [](void*, ucs_status_t, const char*) {}; // as expected: no line
+        CALL(ugdr_context_create, &params, &sync_);
+    }
+
+    // False: a stream hung.
+    bool round(int number)
+    {
+        std::vector<std::unique_ptr<Peer>> peers;
+        for (int i = 0; i < kPeers; ++i) {
+            if (write(pipe_, "f", 1) != 1)
+                fail("the server is gone");
+        }
+        for (int i = 0; i < kPeers; ++i)
+            peers.push_back(meet(roles_[i]));
+        for (int i = 0; i < kPeers; ++i)
+            situations_[i].begin(*this, *peers[static_cast<size_t>(i)]);
+        std::this_thread::sleep_for(std::chrono::milliseconds(number % 7));
+        for (const auto& peer : peers)
+            kill(peer->process, SIGKILL);
+        for (int i = 0; i < kPeers; ++i) {
+            if (!goes_on(*peers[static_cast<size_t>(i)], situations_[i].name))
+                return false;
+        }
+        for (const auto& peer : peers)
+            part_from(*peer);
+        return true;
+    }
+
+    void report() const
+    {
+        for (const auto& [name, statuses] : outcomes_) {
+            std::printf("%-30s", name.c_str());
+            for (const auto& [status, count] : statuses)
+                std::printf("  %s: %d", ucs_status_string(status), count);
+            std::printf("\n");
+        }
+        std::printf("longest wait after a death: %.2f s\n", longest_);
+    }
+
+    void close()
+    {
+        const auto until = Clock::now() + kDeadline;
+        while (ugdr_context_destroy(sync_, 0) == UCS_ERR_BUSY) {
+            if (Clock::now() > until)
+                fail("the context stays busy");
+            std::this_thread::yield();
+        }
+    }
+
+  private:
+    struct Situation {
+        const char* name;
+        void (*begin)(Survivor&, Peer&);
+    };
+
+    std::unique_ptr<Peer> meet(Role role)
+    {
+        auto peer = std::make_unique<Peer>();
+        const int fd = accept(listening_, nullptr, nullptr);
+        peer->process = std::stoi(receive_bytes(fd));
+        peer->address = receive_bytes(fd);
+        peer->rkey_buffer = receive_bytes(fd);
+        std::memcpy(&peer->memory, receive_bytes(fd).data(), sizeof(peer->memory));
+        peer->tag = ++tags_;
+        send_bytes(fd, std::string(1, static_cast<char>(role)));
+        send_bytes(fd, std::to_string(peer->tag));
+        send_bytes(fd, self_.address());
+        ::close(fd);
+        peer->ep = self_.connect(peer->address, lost, peer.get());
+        CALL(ucp_ep_rkey_unpack, peer->ep, peer->rkey_buffer.data(), &peer->rkey);
+        CALL(cuStreamCreate, &peer->stream, static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
+        // A rendezvous, and an answer: while UCP still connects it does not notice a death.
+        ugdr_request_h greetings[2];
+        CALL(ugdr_tag_send, sync_, peer->ep, peer->buffer.data(), kLarge, peer->tag, nullptr,
+             &greetings[0]);
+        CALL(ugdr_tag_recv, sync_, peer->buffer.data(), 1, peer->tag, ~0ul, nullptr, &greetings[1]);
+        for (ugdr_request_h greeting : greetings) {
+            CALL(ugdr_request_wait, greeting);
+            ugdr_request_free(greeting);
+        }
+        return peer;
+    }
+
+    // UCP calls it in the library's thread. A receive that nothing was matched to belongs to no
+    // endpoint: who knows whom it was for cancels it.
+    static void lost(void* argument, ucp_ep_h, ucs_status_t)
+    {
+        auto& peer = *static_cast<Peer*>(argument);
+        if (peer.receives != nullptr)
+            ugdr_request_cancel(peer.receives);
+        peer.lost = true;
+    }
+
+    template <typename Operation>
+    void at_point(Peer& peer, Operation&& operation)
+    {
+        ugdr_condition_params_t params{};
+        params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_STREAM;
+        params.category = UGDR_CONDITION_STREAM;
+        params.stream = peer.stream;
+        ugdr_op_param_t param{};
+        param.field_mask = UGDR_OP_PARAM_FIELD_CONDITION | UGDR_OP_PARAM_FIELD_FLAGS;
+        param.flags = UGDR_OP_FLAG_STREAM_WAIT;
+        CALL(ugdr_condition_create, sync_, &params, &param.condition);
+        peer.requests.push_back(nullptr);
+        check(operation(&param, &peer.requests.back()), "an operation");
+        CALL(ugdr_condition_destroy, param.condition);
+    }
+
+    void send(Peer& peer, size_t size)
+    {
+        at_point(peer, [&](const ugdr_op_param_t* param, ugdr_request_h* request) {
+            return ugdr_tag_send(sync_, peer.ep, peer.buffer.data(), size, peer.tag, param,
+                                 request);
+        });
+    }
+    void receive(Peer& peer)
+    {
+        at_point(peer, [&](const ugdr_op_param_t* param, ugdr_request_h* request) {
+            return ugdr_tag_recv(sync_, peer.buffer.data(), kSmall, peer.tag, ~0ul, param, request);
+        });
+        peer.receives = peer.requests.back();
+    }
+    void put(Peer& peer)
+    {
+        at_point(peer, [&](const ugdr_op_param_t* param, ugdr_request_h* request) {
+            return ugdr_put(sync_, peer.ep, peer.buffer.data(), kLarge, peer.memory, peer.rkey,
+                            param, request);
+        });
+        at_point(peer, [&](const ugdr_op_param_t* param, ugdr_request_h* request) {
+            return ugdr_ep_flush(sync_, peer.ep, param, request);
+        });
+    }
+    void get(Peer& peer)
+    {
+        at_point(peer, [&](const ugdr_op_param_t* param, ugdr_request_h* request) {
+            return ugdr_get(sync_, peer.ep, peer.buffer.data(), kLarge, peer.memory, peer.rkey,
+                            param, request);
+        });
+    }
+    // Captures what is enqueued, and launches it.
+    template <typename Body>
+    void in_a_graph(Peer& peer, Body&& body)
+    {
+        CUgraph graph;
+        CALL(cuStreamBeginCapture, peer.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+        body();
+        CALL(cuStreamEndCapture, peer.stream, &graph);
+        CALL(cuGraphInstantiateWithFlags, &peer.executable, graph, 0ull);
+        CALL(cuGraphDestroy, graph);
+        for (int i = 0; i < kTimes; ++i)
+            CALL(cuGraphLaunch, peer.executable, peer.stream);
+    }
+
+    bool goes_on(Peer& peer, const char* situation)
+    {
+        const auto began = Clock::now();
+        while (cuStreamQuery(peer.stream) == CUDA_ERROR_NOT_READY) {
+            if (Clock::now() - began > kDeadline) {
+                std::printf("FAILED: the stream waits for ever: %s; UCP %s of the death\n",
+                            situation, peer.lost ? "has told" : "has not told");
+                return false;
+            }
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        CALL(cuStreamSynchronize, peer.stream);
+        longest_ = std::max(longest_, std::chrono::duration<double>(Clock::now() - began).count());
+        ++outcomes_[situation][ugdr_request_test(peer.requests.back())];
+        return true;
+    }
+
+    void part_from(Peer& peer)
+    {
+        if (peer.executable != nullptr)
+            CALL(cuGraphExecDestroy, peer.executable);
+        ucp_rkey_destroy(peer.rkey);
+        ucp_request_param_t param{};
+        param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+        param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+        void* request = ucp_ep_close_nbx(peer.ep, &param);
+        while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS)
+            ucp_worker_progress(self_.worker);
+        if (UCS_PTR_IS_PTR(request))
+            ucp_request_free(request);
+        for (ugdr_request_h one : peer.requests)
+            ugdr_request_free(one);
+        CALL(cuStreamDestroy, peer.stream);
+    }
+
+    static constexpr Role roles_[kPeers] = {Role::idles,    Role::idles,    Role::sleeps,
+                                            Role::receives, Role::receives, Role::receives,
+                                            Role::idles,    Role::receives};
+    static constexpr Situation situations_[kPeers] = {
+        {"receive of nothing", [](Survivor& self, Peer& peer) { self.receive(peer); }},
+        {"rendezvous that is ignored", [](Survivor& self, Peer& peer) { self.send(peer, kLarge); }},
+        {"sends to one that sleeps",
+         [](Survivor& self, Peer& peer) {
+             for (int i = 0; i < kTimes; ++i)
+                 self.send(peer, kLarge);
+         }},
+        {"large sends",
+         [](Survivor& self, Peer& peer) {
+             for (int i = 0; i < kTimes; ++i)
+                 self.send(peer, kLarge);
+         }},
+        {"puts",
+         [](Survivor& self, Peer& peer) {
+             for (int i = 0; i < kTimes; ++i)
+                 self.put(peer);
+         }},
+        {"gets",
+         [](Survivor& self, Peer& peer) {
+             for (int i = 0; i < kTimes; ++i)
+                 self.get(peer);
+         }},
+        {"graph that receives nothing",
+         [](Survivor& self, Peer& peer) { self.in_a_graph(peer, [&] { self.receive(peer); }); }},
+        {"graph that sends", [](Survivor& self, Peer& peer) {
+             self.in_a_graph(peer, [&] {
+                 self.send(peer, kSmall);
+                 self.send(peer, kLarge);
+             });
+         }}};
+
+    Process self_;
+    const int pipe_, listening_;
+    ugdr_context_h sync_;
+    ucp_tag_t tags_ = 0;
+    std::map<std::string, std::map<ucs_status_t, int>> outcomes_;
+    double longest_ = 0;
+};
+
+int survive(int rounds, int pipe, int listening)
+{
+    Survivor survivor(pipe, listening);
+    for (int i = 0; i < rounds; ++i) {
+        if (!survivor.round(i))
+            std::_Exit(1);
+    }
+    survivor.report();
+    survivor.close();
+    std::printf("%d peers killed, every stream went on\n", rounds * kPeers);
+    std::fflush(stdout);
+    std::_Exit(0); // endpoints of the dead may be closing
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);
+    const int rounds = argc == 2 ? std::atoi(argv[1]) : 0;
+    if (rounds < 1)
+        fail("usage: sync_deaths ROUNDS");
+    const pid_t server = getpid();
+    const sockaddr_un place = meeting_place(server);
+    const int listening = socket(AF_UNIX, SOCK_STREAM, 0);
+    int pipes[2];
+    if (bind(listening, reinterpret_cast<const sockaddr*>(&place), sizeof(place)) != 0 ||
+        listen(listening, kPeers) != 0 || pipe(pipes) != 0)
+        fail("no sockets");
+    const pid_t survivor = fork();
+    if (survivor == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(pipes[0]);
+        return survive(rounds, pipes[1], listening);
+    }
+    close(pipes[1]);
+    close(listening);
+    for (char order; read(pipes[0], &order, 1) == 1;) {
+        while (waitpid(0, nullptr, WNOHANG) > 0) {
+        }
+        if (fork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            close(pipes[0]);
+            be_a_peer(server);
+        }
+    }
+    int status = 0;
+    if (waitpid(survivor, &status, 0) != survivor || status != 0)
+        fail("the survivor has not survived");
+    return 0;
+}

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Peers killed while streams wait. SYNC_DEATHS_ROUNDS: of eight peers each, two unless told.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+programs=$top_builddir/test/sync
+export UCX_GDR_RC_TIMEOUT=60ms UCX_GDR_RC_RETRY_COUNT=6 # the dead are noticed after 0.5 s
+export UCX_KEEPALIVE_INTERVAL=200ms
+run sync_deaths "${SYNC_DEATHS_ROUNDS:-2}"
+exit $failed
