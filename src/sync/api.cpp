@@ -96,6 +96,48 @@ void take_parameters(Operation& operation, const ucp_request_param_t& from)
         operation.user_tag_info = from.recv_info.tag_info;
 }
 
+// ---- conditions
+
+void make(Context& context, Condition& condition, const ugdr_condition_params_t& params)
+{
+    const auto has = [&](uint64_t field) { return (params.field_mask & field) != 0; };
+    const auto require_fields = [&](uint64_t needed, uint64_t possible) {
+        needed |= UGDR_CONDITION_PARAM_FIELD_CATEGORY;
+        if ((params.field_mask & needed) != needed ||
+            (params.field_mask & ~(needed | possible)) != 0)
+            throw Refusal(UCS_ERR_INVALID_PARAM,
+                          "ugdr_condition_create: field_mask does not fit the category");
+    };
+    require_fields(0, ~uint64_t{0});
+    switch (params.category) {
+    case UGDR_CONDITION_STREAM:
+        require_fields(UGDR_CONDITION_PARAM_FIELD_STREAM, 0);
+        context.record(condition, params.stream);
+        return;
+    case UGDR_CONDITION_GRAPH: {
+        require_fields(UGDR_CONDITION_PARAM_FIELD_GRAPH, UGDR_CONDITION_PARAM_FIELD_FLAGS);
+        const uint64_t flags = has(UGDR_CONDITION_PARAM_FIELD_FLAGS) ? params.flags : 0;
+        if ((flags & ~uint64_t{UGDR_CONDITION_FLAG_SPLIT}) != 0)
+            throw Refusal(UCS_ERR_INVALID_PARAM,
+                          "unknown bits in flags of ugdr_condition_params_t");
+        context.add(condition, params.graph,
+                    {params.dependencies, params.dependencies + params.num_dependencies},
+                    flags != 0);
+        return;
+    }
+    case UGDR_CONDITION_KERNEL: {
+        require_fields(0, UGDR_CONDITION_PARAM_FIELD_COUNT | UGDR_CONDITION_PARAM_FIELD_ARRIVALS);
+        const unsigned count = has(UGDR_CONDITION_PARAM_FIELD_COUNT) ? params.count : 1;
+        const unsigned arrivals = has(UGDR_CONDITION_PARAM_FIELD_ARRIVALS) ? params.arrivals : 1;
+        if (count == 0 || arrivals == 0)
+            throw Refusal(UCS_ERR_INVALID_PARAM, "count and arrivals: at least 1");
+        context.add_triggers(condition, count, arrivals);
+        return;
+    }
+    }
+    throw Refusal(UCS_ERR_INVALID_PARAM, "ugdr_condition_create: unknown category");
+}
+
 // describe(operation): sets what it is to do.
 template <typename Describe>
 ucs_status_t submit(ugdr_context_h context, OperationKind kind, const ugdr_op_param_t* param,
@@ -111,6 +153,7 @@ ucs_status_t submit(ugdr_context_h context, OperationKind kind, const ugdr_op_pa
                           "is possible");
         const ugdr_condition_h condition =
             has(UGDR_OP_PARAM_FIELD_CONDITION) ? param->condition : nullptr;
+        const unsigned index = has(UGDR_OP_PARAM_FIELD_INDEX) ? param->index : 0;
         const uint64_t flags = has(UGDR_OP_PARAM_FIELD_FLAGS) ? param->flags : 0;
         if ((flags & ~uint64_t{UGDR_OP_FLAG_STREAM_WAIT}) != 0)
             throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in flags of ugdr_op_param_t");
@@ -124,7 +167,7 @@ ucs_status_t submit(ugdr_context_h context, OperationKind kind, const ugdr_op_pa
             take_parameters(*operation, *param->ucp);
         describe(*operation);
         try {
-            context->submit(*operation, condition, flags != 0);
+            context->submit(*operation, condition, index, flags != 0);
         } catch (...) {
             operation->let_go();
             operation->let_go();
@@ -241,29 +284,7 @@ UGDR_EXPORT ucs_status_t ugdr_condition_create(ugdr_context_h context,
     return guarded(context->ucx(), [&] {
         auto condition = std::make_unique<ugdr_condition>();
         condition->context = context;
-        const auto has = [&](uint64_t field) { return (params->field_mask & field) != 0; };
-        const bool graph =
-            has(UGDR_CONDITION_PARAM_FIELD_CATEGORY) && params->category == UGDR_CONDITION_GRAPH;
-        const uint64_t needed =
-            UGDR_CONDITION_PARAM_FIELD_CATEGORY |
-            (graph ? UGDR_CONDITION_PARAM_FIELD_GRAPH : UGDR_CONDITION_PARAM_FIELD_STREAM);
-        const uint64_t possible = needed | (graph ? UGDR_CONDITION_PARAM_FIELD_FLAGS : 0);
-        if ((params->field_mask & needed) != needed || (params->field_mask & ~possible) != 0 ||
-            (!graph && params->category != UGDR_CONDITION_STREAM))
-            throw Refusal(UCS_ERR_INVALID_PARAM,
-                          "ugdr_condition_create: needed are category UGDR_CONDITION_STREAM and a "
-                          "stream, or UGDR_CONDITION_GRAPH and a graph");
-        if (graph) {
-            const uint64_t flags = has(UGDR_CONDITION_PARAM_FIELD_FLAGS) ? params->flags : 0;
-            if ((flags & ~uint64_t{UGDR_CONDITION_FLAG_SPLIT}) != 0)
-                throw Refusal(UCS_ERR_INVALID_PARAM,
-                              "unknown bits in flags of ugdr_condition_params_t");
-            context->add(*condition, params->graph,
-                         {params->dependencies, params->dependencies + params->num_dependencies},
-                         flags != 0);
-        } else {
-            context->record(*condition, params->stream);
-        }
+        make(*context, *condition, *params);
         *condition_p = condition.release();
     });
 }
@@ -271,7 +292,8 @@ UGDR_EXPORT ucs_status_t ugdr_condition_create(ugdr_context_h context,
 UGDR_EXPORT ucs_status_t ugdr_condition_record(ugdr_condition_h condition, ugdr_cu_stream_t stream)
 {
     return guarded(condition->context->ucx(), [&] {
-        if (condition->node != nullptr && condition->node->capture == 0)
+        if (!condition->triggers.empty() ||
+            (condition->node != nullptr && condition->node->capture == 0))
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "ugdr_condition_record: the condition is none of a stream");
         condition->context->record(*condition, stream);
@@ -292,6 +314,11 @@ UGDR_EXPORT ucs_status_t ugdr_condition_query(ugdr_condition_h condition,
     if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_NODES) != 0) {
         attr->trigger_node = condition->nodes.trigger;
         attr->done_node = condition->nodes.done;
+    }
+    if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_DEVICE) != 0) {
+        if (condition->triggers.empty())
+            return UCS_ERR_INVALID_PARAM;
+        attr->device = condition->device;
     }
     return UCS_OK;
 }

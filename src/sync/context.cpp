@@ -51,6 +51,29 @@ void require_waits(const Abilities& abilities)
             "runs, and has no flush");
 }
 
+// What kernels of one condition pass and count in.
+struct TriggerBlock {
+    TriggerBlock(const cuda::Driver& driver, CUcontext context_, unsigned count_, unsigned arrivals)
+        : context(context_), count(count_),
+          arrived(arrivals > 1 ? take_counters(driver, context_, count_) : 0),
+          gates(take_words<Gates>(driver, context_, count_))
+    {
+    }
+    TriggerBlock(const TriggerBlock&) = delete;
+    TriggerBlock& operator=(const TriggerBlock&) = delete;
+    ~TriggerBlock()
+    {
+        give_words_back(context, gates, count);
+        if (arrived != 0)
+            give_counters_back(context, arrived, count);
+    }
+
+    const CUcontext context;
+    const size_t count;
+    const CUdeviceptr arrived; // 0: there is nothing to count
+    const Mapped<Gates> gates;
+};
+
 } // namespace
 
 Context::Context(const Ucx& ucx, const ugdr_context_params_t& params)
@@ -163,6 +186,8 @@ Condition::~Condition()
 {
     if (stream != nullptr)
         stream->let_go();
+    for (Node* trigger : triggers)
+        trigger->end();
 }
 
 void Context::record(Condition& condition, CUstream handle)
@@ -226,6 +251,39 @@ void Context::add(Condition& condition, CUgraph graph, std::vector<CUgraphNode> 
     condition.nodes = add_node(driver, place, *condition.node, split);
 }
 
+// ---- kernels
+
+void Context::add_triggers(Condition& condition, unsigned count, unsigned arrivals)
+{
+    const cuda::Driver& driver = require_driver();
+    CUcontext context = nullptr;
+    cuda::check(driver.cuCtxGetCurrent(&context), "cuCtxGetCurrent");
+    if (context == nullptr)
+        throw Refusal(UCS_ERR_INVALID_PARAM,
+                      "UGDR_CONDITION_KERNEL: no CUDA context is current to the calling thread");
+    if (const Abilities abilities = current_abilities(driver);
+        !abilities.sees_writes && !abilities.flushes_writes)
+        throw Refusal(UCS_ERR_UNSUPPORTED,
+                      "UGDR_CONDITION_KERNEL: kernels of this GPU do not see what an HCA writes "
+                      "while they run, and it has no flush");
+    const auto block = std::make_shared<const TriggerBlock>(driver, context, count, arrivals);
+    condition.device.words =
+        reinterpret_cast<unsigned long long*>(static_cast<uintptr_t>(block->gates.device));
+    condition.device.arrived = reinterpret_cast<unsigned*>(static_cast<uintptr_t>(block->arrived));
+    condition.device.count = count;
+    condition.device.arrivals = arrivals;
+    condition.triggers.reserve(count);
+    for (unsigned i = 0; i < count; ++i) {
+        const Mapped<Gates> gates{block->gates.host + i, block->gates.device + i * sizeof(Gates)};
+        Node* node = new Node(driver, context, gates, block);
+        condition.triggers.push_back(node);
+        node->triggers = node->by_kernels = true;
+        node->belongs_to(engine_.get());
+        node->hold();
+        engine_->submit_new(&node->start_command);
+    }
+}
+
 // A wait in a capture, for operations of the same one; those that are complete and do not run again
 // need none.
 void Context::add_wait(const cuda::Driver& driver, const Place& place,
@@ -263,14 +321,28 @@ void Context::release_stream(CUstream handle)
 
 // ---- operations
 
-void Context::submit(Operation& operation, const Condition* condition, bool wait)
+void Context::submit(Operation& operation, const Condition* condition, unsigned index, bool wait)
 {
+    const size_t triggers =
+        condition == nullptr || condition->triggers.empty() ? 1 : condition->triggers.size();
+    if (index >= triggers)
+        throw Refusal(UCS_ERR_INVALID_PARAM, "index: the condition has no such trigger");
     engine_->prepare(operation);
     if (condition == nullptr) {
         engine_->submit_new(&operation.start_command);
         return;
     }
     const std::lock_guard guard(lock_);
+    if (!condition->triggers.empty()) {
+        if (wait)
+            throw Refusal(
+                UCS_ERR_INVALID_PARAM,
+                "UGDR_OP_FLAG_STREAM_WAIT: a kernel's condition is waited for by kernels");
+        operation.node = condition->triggers[index];
+        operation.node->hold();
+        engine_->submit_new(&operation.start_command);
+        return;
+    }
     if (condition->node != nullptr) {
         submit_to(*condition, operation, wait);
         return;

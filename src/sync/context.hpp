@@ -14,14 +14,19 @@
 
 namespace gdr::sync {
 
-// A point of a stream, or a node of a graph.
+// A point of a stream, a node of a graph, or what kernels trigger.
 struct Condition {
     CUstream handle = nullptr;
     Stream* stream = nullptr; // held
     uint64_t point = 0;
     HeldNode node{}; // instead
     GraphNodes nodes{};
+    std::vector<Node*> triggers{}; // instead, held
+    ugdr_dev_condition_t device{};
 
+    Condition() = default;
+    Condition(const Condition&) = delete;
+    Condition& operator=(const Condition&) = delete;
     ~Condition();
 };
 
@@ -51,11 +56,14 @@ class Context {
     // split: a node that triggers and one that waits.
     void add(Condition& condition, CUgraph graph, std::vector<CUgraphNode> dependencies,
              bool split);
+    // For kernels of the current context.
+    void add_triggers(Condition& condition, unsigned count, unsigned arrivals);
     void release_stream(CUstream handle);
 
     // Records the operation, which the engine holds from then on. wait: the condition's stream
     // waits here.
-    void submit(Operation& operation, const Condition* condition, bool wait);
+    // index: which of the condition's triggers.
+    void submit(Operation& operation, const Condition* condition, unsigned index, bool wait);
 
     void wait(CUstream handle, const ugdr_request_h* requests, size_t count);
     void wait_for_all(CUstream handle);

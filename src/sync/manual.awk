@@ -5,7 +5,7 @@
 
 BEGIN {
     print ".TH UGDR 3 \"\" \"ucx\\-gdr " version "\""
-    print ".SH NAME\nugdr \\- CUDA streams and graphs trigger UCP operations"
+    print ".SH NAME\nugdr \\- CUDA streams, graphs and kernels trigger UCP operations"
     print ".SH SYNOPSIS\n.nf\n#include <ucx\\-gdr/ugdr.h>\n.sp\ncc ... $(pkg\\-config \\-\\-cflags \\-\\-libs libucx\\-gdr) \\-lucp \\-lucs\n.fi"
     print ".SH DESCRIPTION"
 }

@@ -4,6 +4,7 @@
 #include "sync/engine.hpp"
 
 #include <mutex>
+#include <utility>
 
 namespace gdr::sync {
 namespace {
@@ -18,8 +19,14 @@ std::mutex& lock()
 } // namespace
 
 Node::Node(const cuda::Driver& driver, CUcontext context_)
-    : context(context_), abilities(current_abilities(driver)),
-      gates(take_words<Gates>(driver, context_))
+    : Node(driver, context_, take_words<Gates>(driver, context_), nullptr)
+{
+}
+
+Node::Node(const cuda::Driver& driver, CUcontext context_, const Mapped<Gates>& gates_,
+           std::shared_ptr<const void> owner)
+    : context(context_), abilities(current_abilities(driver)), gates(gates_),
+      owner_(std::move(owner))
 {
     gates.host->trigger.reopen();
     gates.host->done.open = 0;
@@ -48,7 +55,8 @@ void Node::let_go()
     if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1)
         return;
     new (gates.host) Gates{};
-    give_words_back(context, gates);
+    if (owner_ == nullptr)
+        give_words_back(context, gates);
     delete this;
 }
 

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A place in a graph that triggers operations at every launch, or waits for some, or both.
+// A place in a graph that triggers operations at every launch, or waits for some, or both; or what
+// a kernel triggers.
 #pragma once
 
 #include "sync/operation.hpp"
@@ -12,8 +13,11 @@
 namespace gdr::sync {
 
 struct Node {
-    // Throws cuda::Error, Refusal. The context is current.
+    // Throws cuda::Error. The context is current.
     Node(const cuda::Driver& driver, CUcontext context);
+    // One of several whose gates are somebody else's, who holds them as long as this is held.
+    Node(const cuda::Driver& driver, CUcontext context, const Mapped<Gates>& gates,
+         std::shared_ptr<const void> owner);
     Node(const Node&) = delete;
     Node& operator=(const Node&) = delete;
 
@@ -25,6 +29,7 @@ struct Node {
     bool triggers = false;           // its operations
     bool waits = false;              // is passed when its operations are complete
     bool by_host_functions = false;  // triggers, without gates
+    bool by_kernels = false;         // which see what is done by the trigger's gate
     bool waits_for_all = false;      // that its stream has triggered in this capture so far
     unsigned long long capture = 0;  // in which it came to be; 0: none
     CUstream handle = nullptr;       // the stream that was captured
@@ -62,7 +67,8 @@ struct Node {
   private:
     ~Node() = default;
 
-    Engine* engine_ = nullptr; // under a lock of its own
+    std::shared_ptr<const void> owner_; // of the gates, where they are not its own
+    Engine* engine_ = nullptr;          // under a lock of its own
     std::atomic<unsigned> holds_{1};
 };
 

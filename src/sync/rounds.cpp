@@ -87,6 +87,7 @@ unsigned Engine::begin_rounds()
     for (Node* node : rounds_) {
         ++node->rounds;
         node->remaining = node->operations.size() + 1; // one for this function
+        node->gates.host->status.store(UCS_OK, std::memory_order_relaxed);
         for (Operation* operation : node->operations) {
             operation->under_way = true;
             operation->status.store(UCS_INPROGRESS, std::memory_order_release);
@@ -106,6 +107,8 @@ void Engine::end_run(Operation& operation, ucs_status_t status)
     operation.phase.store(Phase::waiting, std::memory_order_relaxed);
     operation.status.store(status, std::memory_order_release);
     operation.status.notify_all();
+    if (status != UCS_OK)
+        node.gates.host->status.store(status, std::memory_order_relaxed);
     for (Node* waiter : operation.awaited_by)
         end_of_one(*waiter);
     if (operation.leaving) {
@@ -126,8 +129,9 @@ void Engine::end_of_one(Node& node)
         return;
     }
     node.running = false;
-    node.gates.host->trigger.reopen();
-    if (node.waits)
+    if (!node.by_kernels)
+        node.gates.host->trigger.reopen();
+    if (node.waits || node.by_kernels)
         opened_.push_back(&node);
     if (node.ended)
         retire(node);
@@ -139,7 +143,7 @@ void Engine::open_gates(bool may_flush)
     for (Node* node : opened_) {
         if (may_flush && !node->abilities.sees_writes)
             flush(node->context);
-        node->gates.host->done.reopen();
+        (node->by_kernels ? node->gates.host->trigger : node->gates.host->done).reopen();
     }
     opened_.clear();
 }
@@ -196,6 +200,8 @@ void Engine::end(Node& node)
 void Engine::retire(Node& node)
 {
     node.retired = true;
+    if (node.by_kernels)
+        node.gates.host->trigger.abandon(); // none that comes too late waits for ever
     while (!node.operations.empty()) {
         Operation& operation = *node.operations.back();
         node.operations.pop_back();

@@ -3,6 +3,7 @@
 // Pages of words, for each CUDA context its own: registrations end with their context.
 #include "sync/words.hpp"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <new>
@@ -13,12 +14,12 @@
 namespace gdr::sync {
 namespace {
 
-constexpr size_t kPage = 16 << 10; // of 128 streams
+constexpr size_t kPage = 16 << 10; // of 128 streams, or as much as is asked for at once
 
-template <typename Words>
+template <typename Piece>
 struct Spare {
     unsigned long long id = 0; // of the context: handles are used again
-    std::vector<Mapped<Words>> words;
+    std::vector<Piece> pieces;
 };
 
 // Held for no call of CUDA: words come back from its threads, too.
@@ -28,66 +29,97 @@ std::mutex& lock()
     return mutex;
 }
 
-template <typename Words>
-Spare<Words>& spare_of(CUcontext context)
+template <typename Piece>
+Spare<Piece>& spare_of(CUcontext context, size_t count)
 {
-    static auto& all = *new std::map<CUcontext, Spare<Words>>;
-    return all[context];
+    static auto& all = *new std::map<std::pair<CUcontext, size_t>, Spare<Piece>>;
+    return all[{context, count}];
+}
+
+// make(): some more, where there are none.
+template <typename Piece, typename Make>
+Piece take(const cuda::Driver& driver, CUcontext context, size_t count, Make&& make)
+{
+    unsigned long long id = 0;
+    if (driver.cuCtxGetId != nullptr)
+        cuda::check(driver.cuCtxGetId(context, &id), "cuCtxGetId");
+    std::unique_lock guard(lock());
+    Spare<Piece>& spare = spare_of<Piece>(context, count); // stays where it is
+    if (spare.id != id)
+        spare = {id, {}};
+    while (spare.pieces.empty()) {
+        guard.unlock();
+        const std::vector<Piece> more = make();
+        guard.lock();
+        spare.pieces.insert(spare.pieces.end(), more.begin(), more.end());
+    }
+    const Piece taken = spare.pieces.back();
+    spare.pieces.pop_back();
+    return taken;
+}
+
+template <typename Piece>
+void give_back(CUcontext context, const Piece& piece, size_t count)
+{
+    const std::lock_guard guard(lock());
+    spare_of<Piece>(context, count).pieces.push_back(piece);
 }
 
 template <typename Words>
-std::vector<Mapped<Words>> make_page(const cuda::Driver& driver)
+std::vector<Mapped<Words>> make_page(const cuda::Driver& driver, size_t count)
 {
     static_assert(sizeof(Words) == 2 * kSecondWord);
-    void* page = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const size_t block = count * sizeof(Words), size = std::max(block, kPage);
+    void* page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         throw std::bad_alloc();
-    madvise(page, kPage, MADV_DONTFORK); // a child's copy would be of no use
+    madvise(page, size, MADV_DONTFORK); // a child's copy would be of no use
     CUdeviceptr device = 0;
     cuda::check(driver.cuMemHostRegister(
-                    page, kPage, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP),
+                    page, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP),
                 "cuMemHostRegister");
     cuda::check(driver.cuMemHostGetDevicePointer(&device, page, 0), "cuMemHostGetDevicePointer");
     std::vector<Mapped<Words>> made;
-    for (size_t at = 0; at < kPage; at += sizeof(Words))
-        made.push_back({new (static_cast<char*>(page) + at) Words{}, device + at});
+    for (size_t at = 0; at + block <= size; at += block)
+        made.push_back({new (static_cast<char*>(page) + at) Words[count]{}, device + at});
     return made;
 }
 
 } // namespace
 
 template <typename Words>
-Mapped<Words> take_words(const cuda::Driver& driver, CUcontext context)
+Mapped<Words> take_words(const cuda::Driver& driver, CUcontext context, size_t count)
 {
-    unsigned long long id = 0;
-    if (driver.cuCtxGetId != nullptr)
-        cuda::check(driver.cuCtxGetId(context, &id), "cuCtxGetId");
-    std::unique_lock guard(lock());
-    if (Spare<Words>& spare = spare_of<Words>(context); spare.id != id)
-        spare = {id, {}};
-    while (spare_of<Words>(context).words.empty()) {
-        guard.unlock();
-        const auto page = make_page<Words>(driver);
-        guard.lock();
-        auto& words = spare_of<Words>(context).words;
-        words.insert(words.end(), page.begin(), page.end());
-    }
-    auto& words = spare_of<Words>(context).words;
-    const Mapped<Words> taken = words.back();
-    words.pop_back();
-    return taken;
+    return take<Mapped<Words>>(driver, context, count,
+                               [&] { return make_page<Words>(driver, count); });
 }
 
 template <typename Words>
-void give_words_back(CUcontext context, const Mapped<Words>& words)
+void give_words_back(CUcontext context, const Mapped<Words>& words, size_t count)
 {
-    const std::lock_guard guard(lock());
-    spare_of<Words>(context).words.push_back(words);
+    give_back(context, words, count);
 }
 
-template Mapped<StreamWords> take_words(const cuda::Driver&, CUcontext);
-template Mapped<Gates> take_words(const cuda::Driver&, CUcontext);
-template void give_words_back(CUcontext, const Mapped<StreamWords>&);
-template void give_words_back(CUcontext, const Mapped<Gates>&);
+CUdeviceptr take_counters(const cuda::Driver& driver, CUcontext context, size_t count)
+{
+    const size_t bytes = count * sizeof(uint32_t);
+    const CUdeviceptr taken = take<CUdeviceptr>(driver, context, count, [&] {
+        CUdeviceptr made = 0;
+        cuda::check(driver.cuMemAlloc(&made, bytes), "cuMemAlloc");
+        return std::vector<CUdeviceptr>{made};
+    });
+    cuda::check(driver.cuMemsetD8(taken, 0, bytes), "cuMemsetD8");
+    return taken;
+}
+
+void give_counters_back(CUcontext context, CUdeviceptr counters, size_t count)
+{
+    give_back(context, counters, count);
+}
+
+template Mapped<StreamWords> take_words(const cuda::Driver&, CUcontext, size_t);
+template Mapped<Gates> take_words(const cuda::Driver&, CUcontext, size_t);
+template void give_words_back(CUcontext, const Mapped<StreamWords>&, size_t);
+template void give_words_back(CUcontext, const Mapped<Gates>&, size_t);
 
 } // namespace gdr::sync

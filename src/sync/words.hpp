@@ -35,10 +35,11 @@ struct Gate {
 static_assert(sizeof(Gate) == sizeof(uint64_t));
 
 // Of a node: who passes the first triggers its operations, who passes the second has waited for
-// some.
+// some. Kernels pass the first alone, and read the status (ugdr_device.cuh).
 struct Gates {
     alignas(64) Gate trigger;
     alignas(64) Gate done;
+    std::atomic<int64_t> status; // of an operation that failed in the last round, else UCS_OK
 };
 
 constexpr size_t kSecondWord = 64; // where it is in both
@@ -52,13 +53,19 @@ struct Mapped {
     CUdeviceptr second() const { return device + kSecondWord; }
 };
 
-// Words for this context, which is current: those of a stream as they were left, gates closed.
-// Throws cuda::Error, std::bad_alloc. Any thread. Words: StreamWords or Gates.
+// Words for this context, which is current, `count` behind one another: those of a stream as they
+// were left, gates closed. Throws cuda::Error, std::bad_alloc. Any thread. Words: StreamWords or
+// Gates.
 template <typename Words>
-Mapped<Words> take_words(const cuda::Driver& driver, CUcontext context);
+Mapped<Words> take_words(const cuda::Driver& driver, CUcontext context, size_t count = 1);
 
 // Nobody will write to them any more. Any thread, one of CUDA's included.
 template <typename Words>
-void give_words_back(CUcontext context, const Mapped<Words>& words);
+void give_words_back(CUcontext context, const Mapped<Words>& words, size_t count = 1);
+
+// `count` zeros of 32 bits in the memory of the context's GPU, the context being current: they are
+// not freed, either, since that waits for streams that wait. Throws cuda::Error. Any thread.
+CUdeviceptr take_counters(const cuda::Driver& driver, CUcontext context, size_t count);
+void give_counters_back(CUcontext context, CUdeviceptr counters, size_t count);
 
 } // namespace gdr::sync

@@ -3,6 +3,7 @@
 // Adding nodes to graphs, by type. A node's arguments are looked at when it is added.
 #include "emu/softcuda/context.hpp"
 #include "emu/softcuda/graph.hpp"
+#include "emu/softcuda/softcuda.h"
 #include "emu/softcuda/work.hpp"
 
 namespace softcuda {
@@ -71,6 +72,18 @@ CUresult add_batch(const Place& place, const Parameters* batch)
                                  live_context(batch->ctx)->device));
 }
 
+/// Parameters: of any version.
+template <typename Parameters>
+CUresult add_kernel(const Place& place, const Parameters* of)
+{
+    require(of != nullptr);
+    const softcuda_launch how{{of->gridDimX, of->gridDimY, of->gridDimZ},
+                              {of->blockDimX, of->blockDimY, of->blockDimZ},
+                              of->sharedMemBytes,
+                              0};
+    return add(place, kernel(of->func, how, of->kernelParams, of->extra));
+}
+
 CUresult add_event_record(const Place& place, CUevent event)
 {
     require_event(event);
@@ -102,6 +115,8 @@ CUresult add_any(const Place& place, const NodeParameters* parameters)
     switch (parameters->type) {
     case CU_GRAPH_NODE_TYPE_EMPTY:
         return add_empty(place);
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        return add_kernel(place, &parameters->kernel);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         return add_memcpy(place, &parameters->memcpy.copyParams, parameters->memcpy.copyCtx);
     case CU_GRAPH_NODE_TYPE_MEMSET: {
@@ -154,6 +169,34 @@ CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*
     return api(__func__, Needs::init, [&] {
         require(host != nullptr);
         return add({node, graph, dependencies, count}, host_function(host->fn, host->userData));
+    });
+}
+
+// Since CUDA 12 the structure is a longer one.
+#if CUDA_VERSION >= 12000
+using KernelParameters = CUDA_KERNEL_NODE_PARAMS_v1;
+using LongKernelParameters = CUDA_KERNEL_NODE_PARAMS_v2;
+#else
+using KernelParameters = CUDA_KERNEL_NODE_PARAMS;
+using LongKernelParameters = CUDA_KERNEL_NODE_PARAMS;
+#endif
+
+#undef cuGraphAddKernelNode
+SOFTCUDA_EXPORT CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph,
+                                              const CUgraphNode* dependencies, size_t count,
+                                              const KernelParameters* parameters)
+{
+    return api(__func__, Needs::init, [&] {
+        return add_kernel({node, graph, dependencies, count}, parameters);
+    });
+}
+
+SOFTCUDA_EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph,
+                                                 const CUgraphNode* dependencies, size_t count,
+                                                 const LongKernelParameters* parameters)
+{
+    return api(__func__, Needs::init, [&] {
+        return add_kernel({node, graph, dependencies, count}, parameters);
     });
 }
 

@@ -7,7 +7,7 @@
 #include "emu/softcuda/memory.hpp"
 #include "emu/softcuda/module.hpp"
 #include "emu/softcuda/softcuda.h"
-#include "emu/softcuda/stream.hpp"
+#include "emu/softcuda/work.hpp"
 
 #include <cstdio>
 #include <cstring>
@@ -119,26 +119,24 @@ void check_size(const softcuda_launch& launch, const KernelDeclaration& kernel)
                                         CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)));
 }
 
-CUresult launch(CUfunction function, softcuda_launch how, CUstream handle, void* const* values,
-                void* const* extra)
+} // namespace
+
+Operation kernel(CUfunction function, const softcuda_launch& launch, void* const* values,
+                 void* const* extra)
 {
     const LoadedKernel kernel = loaded_kernel(function);
-    CUstream stream = resolve_stream(handle);
-    require(stream->context == kernel.context, CUDA_ERROR_INVALID_HANDLE);
-    check_size(how, kernel.declaration);
-    how.device = stream->context->device;
+    check_size(launch, kernel.declaration);
+    softcuda_launch how = launch;
+    how.device = kernel.context->device;
     auto parameters = std::make_shared<const Parameters>(kernel.declaration, values, extra);
     auto run = [how, parameters, body = function_of(kernel.declaration.name),
-                context = stream->context] {
+                context = kernel.context] {
         if (int result = body(&how, parameters->values()); result != CUDA_SUCCESS) {
             context->failure = static_cast<CUresult>(result);
         }
     };
-    enqueue(stream, {.run = std::move(run), .delayed = true, .type = CU_GRAPH_NODE_TYPE_KERNEL});
-    return CUDA_SUCCESS;
+    return {.run = std::move(run), .delayed = true, .type = CU_GRAPH_NODE_TYPE_KERNEL};
 }
-
-} // namespace
 
 bool can_run(const KernelDeclaration& kernel)
 {
@@ -185,7 +183,9 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     return api(__func__, Needs::init, [&] {
         const softcuda_launch how{
             {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_memory, 0};
-        return launch(function, how, stream, values, extra);
+        CUstream on = resolve_stream(stream);
+        require(on->context == loaded_kernel(function).context, CUDA_ERROR_INVALID_HANDLE);
+        enqueue(on, kernel(function, how, values, extra));
     });
 }
 

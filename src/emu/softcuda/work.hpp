@@ -6,6 +6,8 @@
 
 #include "emu/softcuda/stream.hpp"
 
+struct softcuda_launch;
+
 namespace softcuda {
 
 /// Throws CUDA_ERROR_INVALID_HANDLE.
@@ -14,6 +16,10 @@ void require_event(CUevent event);
 Operation event_record(CUevent event);
 Operation event_wait(CUevent event);
 Operation host_function(CUhostFn function, void* argument);
+
+/// A launch, in the context that the kernel was loaded into; its parameters are copied.
+Operation kernel(CUfunction function, const softcuda_launch& how, void* const* values,
+                 void* const* extra);
 
 /// A copy or a memset by the device of that number.
 Operation copy_3d(const CUDA_MEMCPY3D& copy, int ordinal);

@@ -1,7 +1,7 @@
 /* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE. */
 /*
- * libucx-gdr: CUDA streams and graphs trigger UCP operations and wait for them, while the CPU does
- * something else. A stream reaches a point (ugdr_condition_create), a thread of the library posts
+ * libucx-gdr: CUDA streams, graphs and kernels trigger UCP operations and wait for them, while the
+ * CPU does something else. A stream reaches a point (ugdr_condition_create), a thread of the library posts
  * the operations that hang on it (ugdr_tag_send and the others), and the stream goes on when they
  * are complete (UGDR_OP_FLAG_STREAM_WAIT, ugdr_stream_wait). In a graph the same happens at every
  * launch. On the application's own worker and endpoints of UCX 1.13 and later, whether that was
@@ -26,6 +26,8 @@
 #define UGDR_H
 
 #include <ucp/api/ucp.h>
+
+#include "ugdr_types.h"
 
 #define UGDR_API_MAJOR 0
 #define UGDR_API_MINOR 2
@@ -182,14 +184,17 @@ ucs_status_t ugdr_worker_address(ugdr_context_h context, const ucp_address_t** a
 
 typedef enum {
     UGDR_CONDITION_STREAM, /* all that was enqueued to a stream before has run */
-    UGDR_CONDITION_GRAPH   /* a node of a graph is reached; at every launch */
+    UGDR_CONDITION_GRAPH,  /* a node of a graph is reached; at every launch */
+    UGDR_CONDITION_KERNEL  /* a kernel says so; each time it does */
 } ugdr_condition_category_t;
 
 enum ugdr_condition_params_field {
     UGDR_CONDITION_PARAM_FIELD_CATEGORY = UCS_BIT(0),
     UGDR_CONDITION_PARAM_FIELD_STREAM   = UCS_BIT(1), /* stream */
     UGDR_CONDITION_PARAM_FIELD_GRAPH    = UCS_BIT(2), /* graph, dependencies, num_dependencies */
-    UGDR_CONDITION_PARAM_FIELD_FLAGS    = UCS_BIT(3)  /* flags; GRAPH */
+    UGDR_CONDITION_PARAM_FIELD_FLAGS    = UCS_BIT(3), /* flags; GRAPH */
+    UGDR_CONDITION_PARAM_FIELD_COUNT    = UCS_BIT(4), /* count; KERNEL */
+    UGDR_CONDITION_PARAM_FIELD_ARRIVALS = UCS_BIT(5)  /* arrivals; KERNEL */
 };
 
 enum ugdr_condition_flags {
@@ -206,6 +211,8 @@ typedef struct ugdr_condition_params {
     const ugdr_cu_node_t*     dependencies; /* nodes of the graph, which the new one comes behind */
     size_t                    num_dependencies;
     uint64_t                  flags;
+    unsigned                  count;    /* separate triggers (partitions); 1 */
+    unsigned                  arrivals; /* calls of kernels that make one trigger; 1 */
 } ugdr_condition_params_t;
 
 /*
@@ -225,6 +232,11 @@ typedef struct ugdr_condition_params {
  * and executables. Waits in graphs hold hardware queues as those of streams do
  * (ugdr_stream_wait()), and nobody counts them.
  *
+ * UGDR_CONDITION_KERNEL: kernels on the GPU of the current context trigger, and wait, by the
+ * functions of ugdr_device.cuh, or the ready ones of LIBDIR/ucx-gdr/ugdr_device.ptx. Each trigger
+ * has operations of its own, which run once each time, in the order of attaching. More than one
+ * arrival takes memory of the GPU: create such conditions before streams wait.
+ *
  * UCS_ERR_UNSUPPORTED: no CUDA, or too old a driver for graphs. UCS_ERR_INVALID_PARAM: CUDA does
  * not know the stream, the graph or a node, or the capture has been invalidated.
  */
@@ -234,20 +246,24 @@ ucs_status_t ugdr_condition_create(ugdr_context_h context, const ugdr_condition_
 /* STREAM: a new point, for operations attached from now on; like cuEventRecord(). */
 ucs_status_t ugdr_condition_record(ugdr_condition_h condition, ugdr_cu_stream_t stream);
 
-/* Attached operations keep what they need: may be called right after attaching. */
+/* Attached operations keep what they need: may be called right after attaching. But a kernel's
+ * condition ends, and with it its operations, once what is under way is complete: to be called after
+ * the last kernel that uses it. */
 ucs_status_t ugdr_condition_destroy(ugdr_condition_h condition);
 
 enum ugdr_condition_attr_field {
-    UGDR_CONDITION_ATTR_FIELD_NODES = UCS_BIT(0) /* trigger_node, done_node */
+    UGDR_CONDITION_ATTR_FIELD_NODES  = UCS_BIT(0), /* trigger_node, done_node */
+    UGDR_CONDITION_ATTR_FIELD_DEVICE = UCS_BIT(1)  /* device; KERNEL, else UCS_ERR_INVALID_PARAM */
 };
 
 /* The nodes of CUDA's, to add dependencies to: trigger_node comes behind what the operations need,
  * and before done_node what has to be over with them. Equal without UGDR_CONDITION_FLAG_SPLIT. Of a
  * captured condition done_node is NULL, of a stream's both. */
 typedef struct ugdr_condition_attr {
-    uint64_t       field_mask;
-    ugdr_cu_node_t trigger_node;
-    ugdr_cu_node_t done_node;
+    uint64_t             field_mask;
+    ugdr_cu_node_t       trigger_node;
+    ugdr_cu_node_t       done_node;
+    ugdr_dev_condition_t device; /* for kernels, by value */
 } ugdr_condition_attr_t;
 
 ucs_status_t ugdr_condition_query(ugdr_condition_h condition, ugdr_condition_attr_t* attr);
@@ -262,7 +278,8 @@ ucs_status_t ugdr_stream_release(ugdr_context_h context, ugdr_cu_stream_t stream
 enum ugdr_op_param_field {
     UGDR_OP_PARAM_FIELD_CONDITION = UCS_BIT(0), /* condition; absent: at once */
     UGDR_OP_PARAM_FIELD_UCP       = UCS_BIT(1), /* ucp */
-    UGDR_OP_PARAM_FIELD_FLAGS     = UCS_BIT(2)  /* flags */
+    UGDR_OP_PARAM_FIELD_FLAGS     = UCS_BIT(2), /* flags */
+    UGDR_OP_PARAM_FIELD_INDEX     = UCS_BIT(3)  /* index */
 };
 
 enum ugdr_op_flags {
@@ -280,6 +297,7 @@ typedef struct ugdr_op_param {
                                          where UCP completes at once; request is UCP's or NULL, and not the
                                          callback's to free */
     uint64_t                   flags;
+    unsigned                   index; /* which of a kernel's condition's triggers; 0 */
 } ugdr_op_param_t;
 
 /*
@@ -320,9 +338,9 @@ ucs_status_t ugdr_call(ugdr_context_h context, ugdr_call_cb_t start, ugdr_call_c
 
 /* ---- completion ---------------------------------------------------------------------------------- */
 
-/* UCS_INPROGRESS, or the status that it ended with. In a graph UCS_INPROGRESS before the
- * operation's first run, and while it runs, else the status of its last run; UCS_ERR_CANCELED if it
- * never ran and the graph is gone. */
+/* UCS_INPROGRESS, or the status that it ended with. Of an operation that a graph or kernels
+ * trigger UCS_INPROGRESS before its first run, and while it runs, else the status of its last run;
+ * UCS_ERR_CANCELED if it never ran and its condition has ended. */
 ucs_status_t ugdr_request_test(ugdr_request_h request);
 
 /* The calling thread waits until that is not UCS_INPROGRESS; with UGDR_PROGRESS_CALLER it makes

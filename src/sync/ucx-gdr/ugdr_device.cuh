@@ -1,0 +1,138 @@
+/* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE. */
+/*
+ * Kernels trigger operations of libucx-gdr, and wait for them: the device's side of
+ * UGDR_CONDITION_KERNEL (ugdr.h). For nvcc, NVRTC and clang, GPUs from Volta on, without any other
+ * header; and for a host's C++ compiler, where a thread stands for a GPU's. A condition is what
+ * ugdr_condition_query() gives for UGDR_CONDITION_ATTR_FIELD_DEVICE; triggers are numbered from 0 to
+ * count - 1.
+ *
+ * A trigger starts the operations attached to it. It is over when they are complete; the next one
+ * waits until then. A wait in the kernel that triggers stands still where the grid does not fit on
+ * the GPU and threads that have to trigger cannot start: launch cooperatively, or wait in a kernel
+ * of its own.
+ */
+#ifndef UGDR_DEVICE_CUH
+#define UGDR_DEVICE_CUH
+
+#include "ugdr_types.h"
+
+#if defined(__CUDACC__) || defined(__CUDA__)
+#define UGDR_DEVICE __attribute__((device)) inline
+#else
+#define UGDR_DEVICE inline
+#endif
+
+namespace ugdr_detail {
+
+constexpr unsigned kWords = 16;                           // from one trigger to the next
+constexpr unsigned kStatus = 9;                           // the word with the status
+constexpr unsigned long long kPassable = (1ull << 32) | 1; // either of these bits
+
+#if defined(__CUDACC__) || defined(__CUDA__)
+
+UGDR_DEVICE unsigned long long load(const unsigned long long* word)
+{
+    unsigned long long value;
+    asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+}
+
+// With all that the caller has written or seen before.
+UGDR_DEVICE void pass(unsigned* word)
+{
+    asm volatile("fence.acq_rel.sys;\n\tst.release.sys.u32 [%0], %1;" ::"l"(word), "r"(0)
+                 : "memory");
+}
+
+// Counts to `last` and from there to 0; what it was.
+UGDR_DEVICE unsigned count(unsigned* counter, unsigned last)
+{
+    unsigned was;
+    asm volatile("fence.acq_rel.gpu;\n\tatom.inc.u32 %0, [%1], %2;\n\tfence.acq_rel.gpu;"
+                 : "=r"(was)
+                 : "l"(counter), "r"(last)
+                 : "memory");
+    return was;
+}
+
+UGDR_DEVICE void relax()
+{
+    asm volatile("nanosleep.u32 100;");
+}
+
+#else // a host
+
+inline unsigned long long load(const unsigned long long* word)
+{
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+inline void pass(unsigned* word)
+{
+    __atomic_store_n(word, 0u, __ATOMIC_RELEASE);
+}
+inline unsigned count(unsigned* counter, unsigned last)
+{
+    unsigned was = __atomic_load_n(counter, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(counter, &was, was >= last ? 0 : was + 1, true,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+    }
+    return was;
+}
+inline void relax() {}
+
+#endif
+
+} // namespace ugdr_detail
+
+/* Whether the operations of the last trigger are complete; also where there was none. */
+UGDR_DEVICE bool ugdr_dev_test(const ugdr_dev_condition_t& condition, unsigned index = 0)
+{
+    using namespace ugdr_detail;
+    return (load(condition.words + index * kWords) & kPassable) != 0;
+}
+
+/* Waits for that. A ucs_status_t: UCS_OK (0), or that of an operation that failed in the last round. */
+UGDR_DEVICE int ugdr_dev_wait(const ugdr_dev_condition_t& condition, unsigned index = 0)
+{
+    using namespace ugdr_detail;
+    while (!ugdr_dev_test(condition, index))
+        relax();
+    return static_cast<int>(load(condition.words + index * kWords + kStatus));
+}
+
+/* Triggers, after having waited for the operations of the last trigger. What the caller has written,
+ * or has seen written by others, is sent along. Two threads that trigger the same at a time are the
+ * caller's error: see ugdr_dev_arrive(). */
+UGDR_DEVICE void ugdr_dev_trigger(const ugdr_dev_condition_t& condition, unsigned index = 0)
+{
+    ugdr_dev_wait(condition, index);
+    ugdr_detail::pass(reinterpret_cast<unsigned*>(condition.words + index * ugdr_detail::kWords));
+}
+
+/* One of `arrivals` calls, from as many threads as may be, the last of which triggers. Those for the
+ * next trigger come after all for this one. */
+UGDR_DEVICE void ugdr_dev_arrive(const ugdr_dev_condition_t& condition, unsigned index = 0)
+{
+    if (condition.arrived == nullptr ||
+        ugdr_detail::count(condition.arrived + index, condition.arrivals - 1) ==
+            condition.arrivals - 1)
+        ugdr_dev_trigger(condition, index);
+}
+
+#if defined(__CUDACC__) || defined(__CUDA__)
+
+/* One arrival of a whole block, all of whose threads call it. */
+UGDR_DEVICE void ugdr_dev_arrive_block(const ugdr_dev_condition_t& condition, unsigned index = 0)
+{
+    unsigned x, y, z;
+    asm("mov.u32 %0, %%tid.x;" : "=r"(x));
+    asm("mov.u32 %0, %%tid.y;" : "=r"(y));
+    asm("mov.u32 %0, %%tid.z;" : "=r"(z));
+    asm volatile("barrier.sync 0;" ::: "memory");
+    if (x + y + z == 0)
+        ugdr_dev_arrive(condition, index);
+}
+
+#endif
+
+#endif

@@ -1,0 +1,56 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# ugdr_device.cuh is compiled by clang, nvcc and NVRTC, those of them that are there, and its PTX has what
+# programs look for.
+set -u
+
+source=$top_srcdir/src/sync/ugdr_device.cu
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+failed=0 compiled=0
+
+compiles() {
+    name=$1
+    shift
+    "$@" >"$work/log" 2>&1
+    status=$?
+    case $status in
+    0)
+        echo "ok: $name"
+        compiled=$((compiled + 1))
+        ;;
+    77) echo "not there: $name" ;;
+    *)
+        cat "$work/log"
+        echo "FAILED: $name (status $status)"
+        failed=1
+        ;;
+    esac
+}
+
+ptx=$top_builddir/src/sync/ugdr_device.ptx
+if [ -e "$ptx" ]; then
+    # As kernels_test.cpp has it.
+    for line in '.visible .entry ugdr_trigger(' '.visible .entry ugdr_wait(' '.visible .func ugdr_function_arrive(' \
+        'ugdr_trigger_param_0[24]' 'ugdr_wait_param_0[24]' 'st.release.sys.u32' 'ld.acquire.sys.u64'; do
+        grep -qF "$line" "$ptx" || {
+            echo "FAILED: no $line in ugdr_device.ptx"
+            failed=1
+        }
+    done
+    compiled=$((compiled + 1))
+    # The other half of a compilation, the host's, sees the same header.
+    compiles "clang, host" "${KERNEL_CLANG:-clang}" -x cuda --cuda-host-only --cuda-path=/nonexistent -nocudainc \
+        -nocudalib -std=c++17 -Wall -Werror -fsyntax-only -I"$top_srcdir/src/sync" "$source"
+fi
+PATH=$PATH:/usr/local/cuda/bin
+if command -v nvcc >/dev/null; then
+    compiles nvcc nvcc -std=c++17 -Werror all-warnings -I"$top_srcdir/src/sync" -c -o "$work/object" "$source"
+fi
+LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/cuda/lib64
+export LD_LIBRARY_PATH
+compiles NVRTC "$top_builddir/test/sync/sync_nvrtc" "$source" "$top_srcdir/src/sync"
+compiles "C, host" "${CC:-cc}" -std=c99 -fsyntax-only -Wall -Werror -x c "$top_srcdir/src/sync/ucx-gdr/ugdr_types.h"
+[ $failed = 0 ] || exit 1
+[ $compiled -gt 1 ] || exit 77

@@ -1,0 +1,329 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Kernels trigger operations and wait for them. The device's functions, compiled for the host, run
+// in threads, and in the emulated GPU in place of the kernels of ugdr_device.ptx.
+#include "fixture.hpp"
+
+#include "emu/softcuda/softcuda.h"
+#include "sync/ucx-gdr/ugdr_device.cuh"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+namespace synctest {
+namespace {
+
+class Kernels : public Sides {
+  protected:
+    ugdr_condition_h condition(ugdr_context_h context, unsigned count = 1, unsigned arrivals = 1,
+                               ucs_status_t expected = UCS_OK)
+    {
+        ugdr_condition_params_t params{};
+        params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_COUNT |
+                            UGDR_CONDITION_PARAM_FIELD_ARRIVALS;
+        params.category = UGDR_CONDITION_KERNEL;
+        params.count = count;
+        params.arrivals = arrivals;
+        ugdr_condition_h made = nullptr;
+        EXPECT_EQ(ugdr_condition_create(context, &params, &made), expected);
+        return made;
+    }
+
+    // As kernels have it. The emulated GPU's memory is reached by its alias.
+    static ugdr_dev_condition_t device(ugdr_condition_h condition)
+    {
+        ugdr_condition_attr_t attr{};
+        attr.field_mask = UGDR_CONDITION_ATTR_FIELD_DEVICE;
+        EXPECT_UCS(ugdr_condition_query(condition, &attr));
+        if (attr.device.arrived != nullptr)
+            attr.device.arrived = static_cast<unsigned*>(
+                softcuda_host_alias(attr.device.arrived, attr.device.count * sizeof(unsigned)));
+        return attr.device;
+    }
+
+    static ugdr_op_param_t at(ugdr_condition_h condition, unsigned index = 0)
+    {
+        ugdr_op_param_t param = on(condition);
+        param.field_mask |= UGDR_OP_PARAM_FIELD_INDEX;
+        param.index = index;
+        return param;
+    }
+
+    // It ends with what is under way.
+    static void destroy(ugdr_context_h context, ugdr_condition_h condition)
+    {
+        EXPECT_UCS(ugdr_condition_destroy(condition));
+        EXPECT_TRUE(eventually([&] {
+            ugdr_context_counters_t now = counters(context);
+            return now.posted == now.completed;
+        }));
+    }
+
+    void TearDown() override
+    {
+        for (ugdr_context_h* context : {&at_a_, &at_b_}) {
+            EXPECT_TRUE(*context == nullptr ||
+                        eventually([&] { return ugdr_context_destroy(*context, 0) == UCS_OK; }));
+            *context = nullptr;
+        }
+        Sides::TearDown();
+    }
+};
+
+// Partitions of one buffer in any order, of many rounds: each is sent when it is triggered, with
+// what was written before, and the next round's trigger waits for that.
+TEST_F(Kernels, PartitionsInAnyOrder)
+{
+    constexpr unsigned kPartitions = 16;
+    constexpr int kRounds = 50;
+    ugdr_condition_h sends = condition(at_a_, kPartitions),
+                     receives = condition(at_b_, kPartitions);
+    std::vector<int> out(kPartitions), in(kPartitions);
+    for (unsigned i = 0; i < kPartitions; ++i) {
+        const ugdr_op_param_t send = at(sends, i), receive = at(receives, i);
+        ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, &out[i], sizeof(int), i, &send, nullptr));
+        ASSERT_UCS(ugdr_tag_recv(at_b_, &in[i], sizeof(int), i, ~0ul, &receive, nullptr));
+    }
+    const ugdr_dev_condition_t to = device(sends), from = device(receives);
+    std::thread receiver([&] {
+        for (int round = 1; round <= kRounds; ++round) {
+            for (unsigned i = 0; i < kPartitions; ++i)
+                ugdr_dev_trigger(from, i);
+            for (unsigned i = 0; i < kPartitions; ++i) {
+                EXPECT_EQ(ugdr_dev_wait(from, i), UCS_OK);
+                EXPECT_EQ(in[i], round * 100 + int(i));
+            }
+        }
+    });
+    std::vector<unsigned> order(kPartitions);
+    for (unsigned i = 0; i < kPartitions; ++i)
+        order[i] = i;
+    std::mt19937 random(1);
+    for (int round = 1; round <= kRounds; ++round) {
+        std::shuffle(order.begin(), order.end(), random);
+        for (unsigned i : order) {
+            EXPECT_EQ(ugdr_dev_wait(to, i), UCS_OK); // before the buffer is used again
+            out[i] = round * 100 + int(i);
+            ugdr_dev_trigger(to, i);
+        }
+    }
+    receiver.join();
+    for (unsigned i = 0; i < kPartitions; ++i)
+        EXPECT_EQ(ugdr_dev_wait(to, i), UCS_OK);
+    EXPECT_EQ(counters(at_a_).completed, uint64_t{kPartitions * kRounds});
+    destroy(at_a_, sends);
+    destroy(at_b_, receives);
+}
+
+// Many threads write a piece each; the last one to arrive triggers.
+TEST_F(Kernels, ArrivalsOfManyThreads)
+{
+    constexpr int kThreads = 8, kRounds = 200;
+    ugdr_condition_h arrivals = condition(at_a_, 2, kThreads);
+    const ugdr_dev_condition_t on_device = device(arrivals);
+    ASSERT_NE(on_device.arrived, nullptr);
+    std::atomic<int> calls{0}, wrong{0};
+    struct Piece {
+        std::vector<int> of_each = std::vector<int>(kThreads);
+        std::atomic<int>*calls, *wrong;
+    } piece;
+    piece.calls = &calls;
+    piece.wrong = &wrong;
+    const ugdr_op_param_t param = at(arrivals, 1);
+    ASSERT_UCS(ugdr_call(
+        at_a_,
+        [](void* argument) {
+            auto& here = *static_cast<Piece*>(argument);
+            const int round = ++*here.calls;
+            for (int number : here.of_each)
+                *here.wrong += number != round;
+            return UCS_OK;
+        },
+        nullptr, &piece, &param, nullptr));
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+        threads.emplace_back([&, t] {
+            for (int round = 1; round <= kRounds; ++round) {
+                piece.of_each[t] = round;
+                ugdr_dev_arrive(on_device, 1);
+                while (calls < round || !ugdr_dev_test(on_device, 1))
+                    std::this_thread::yield();
+            }
+        });
+    }
+    for (std::thread& thread : threads)
+        thread.join();
+    EXPECT_EQ(calls, kRounds);
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(counters(at_a_).triggered, uint64_t{kRounds});
+    destroy(at_a_, arrivals);
+}
+
+// The next round's trigger waits until the operations of this one are complete; the status of one
+// that failed is there, until the next round.
+TEST_F(Kernels, ATriggerThatComesTooEarlyWaits)
+{
+    ugdr_condition_h made = condition(at_b_);
+    const ugdr_dev_condition_t on_device = device(made);
+    int in = 0, out = 3;
+    std::atomic<bool> second{false};
+    const ugdr_op_param_t param = at(made);
+    ugdr_request_h received;
+    ASSERT_UCS(ugdr_tag_recv(at_b_, &in, sizeof(int), 1, ~0ul, &param, &received));
+    EXPECT_TRUE(ugdr_dev_test(on_device));
+    ugdr_dev_trigger(on_device);
+    EXPECT_FALSE(ugdr_dev_test(on_device));
+    std::thread kernel([&] {
+        ugdr_dev_trigger(on_device);
+        second = true;
+    });
+    std::this_thread::sleep_for(kLongEnough);
+    EXPECT_FALSE(second);
+    ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, &out, sizeof(int), 1, nullptr, nullptr));
+    kernel.join();
+    ASSERT_TRUE(eventually([&] { return counters(at_b_).posted == 2; }));
+    EXPECT_UCS(ugdr_request_cancel(received));
+    EXPECT_EQ(ugdr_dev_wait(on_device), UCS_ERR_CANCELED);
+    ugdr_dev_trigger(on_device); // with nothing attached
+    EXPECT_EQ(ugdr_dev_wait(on_device), UCS_OK);
+    ugdr_request_free(received);
+    destroy(at_b_, made);
+    ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == 1; }));
+}
+
+// Whoever waits, or triggers too late, goes on.
+TEST_F(Kernels, ForcedWhileAKernelWaits)
+{
+    ugdr_condition_h made = condition(at_b_);
+    const ugdr_dev_condition_t on_device = device(made);
+    static int in;
+    const ugdr_op_param_t param = at(made);
+    ASSERT_UCS(ugdr_tag_recv(at_b_, &in, sizeof(int), 1, ~0ul, &param, nullptr));
+    ugdr_dev_trigger(on_device);
+    std::thread kernel([&] { EXPECT_EQ(ugdr_dev_wait(on_device), UCS_ERR_CANCELED); });
+    ASSERT_TRUE(eventually([&] { return counters(at_b_).posted == 1; }));
+    EXPECT_EQ(ugdr_context_destroy(at_b_, 0), UCS_ERR_BUSY);
+    EXPECT_UCS(ugdr_context_destroy(at_b_, UGDR_DESTROY_FORCE));
+    at_b_ = nullptr;
+    kernel.join();
+    for (int i = 0; i < 3; ++i)
+        ugdr_dev_trigger(on_device);
+    EXPECT_UCS(ugdr_condition_destroy(made));
+}
+
+TEST_F(Kernels, WhatIsRefused)
+{
+    condition(at_a_, 0, 1, UCS_ERR_INVALID_PARAM);
+    condition(at_a_, 1, 0, UCS_ERR_INVALID_PARAM);
+    ugdr_condition_h made = condition(at_a_, 2);
+    const ugdr_op_param_t third = at(made, 2), waiting = on(made, UGDR_OP_FLAG_STREAM_WAIT);
+    EXPECT_EQ(ugdr_worker_flush(at_a_, &third, nullptr), UCS_ERR_INVALID_PARAM);
+    EXPECT_EQ(ugdr_worker_flush(at_a_, &waiting, nullptr), UCS_ERR_INVALID_PARAM);
+    EXPECT_EQ(ugdr_condition_record(made, stream()), UCS_ERR_INVALID_PARAM);
+    ugdr_condition_attr_t attr{};
+    attr.field_mask = UGDR_CONDITION_ATTR_FIELD_DEVICE;
+    ugdr_condition_h point = point_of(at_a_, stream());
+    EXPECT_EQ(ugdr_condition_query(point, &attr), UCS_ERR_INVALID_PARAM);
+    EXPECT_UCS(ugdr_condition_destroy(point));
+    destroy(at_a_, made);
+}
+
+// The kernels of ugdr_device.ptx, of one thread.
+int run_trigger(const softcuda_launch*, void* const* parameters)
+{
+    ugdr_dev_trigger(*static_cast<const ugdr_dev_condition_t*>(parameters[0]),
+                     *static_cast<const unsigned*>(parameters[1]));
+    return 0;
+}
+int run_wait(const softcuda_launch*, void* const* parameters)
+{
+    ugdr_dev_wait(*static_cast<const ugdr_dev_condition_t*>(parameters[0]),
+                  *static_cast<const unsigned*>(parameters[1]));
+    return 0;
+}
+
+// What a compiler declares of them (device_test.sh compares).
+constexpr const char* kPtx = R"PTX(
+.version 6.0
+.target sm_70
+.address_size 64
+.visible .entry ugdr_trigger(
+    .param .align 8 .b8 ugdr_trigger_param_0[24],
+    .param .u32 ugdr_trigger_param_1
+) { ret; }
+.visible .entry ugdr_wait(
+    .param .align 8 .b8 ugdr_wait_param_0[24],
+    .param .u32 ugdr_wait_param_1,
+    .param .u64 ugdr_wait_param_2
+) { ret; }
+)PTX";
+
+// In a stream, in a captured graph and in one that is made by hand.
+TEST_F(Kernels, InStreamsAndGraphs)
+{
+    softcuda_kernel("ugdr_trigger", run_trigger);
+    softcuda_kernel("ugdr_wait", run_wait);
+    CUmodule module = nullptr;
+    CUfunction trigger = nullptr, wait = nullptr;
+    ASSERT_CUDA(cuModuleLoadData(&module, kPtx));
+    ASSERT_CUDA(cuModuleGetFunction(&trigger, module, "ugdr_trigger"));
+    ASSERT_CUDA(cuModuleGetFunction(&wait, module, "ugdr_wait"));
+    CUstream work = stream();
+    auto* words = pinned<int>(2);
+    ugdr_condition_h made = condition(at_a_);
+    ugdr_dev_condition_t on_device = device(made);
+    unsigned index = 0;
+    int* status = nullptr;
+    void* of_trigger[] = {&on_device, &index};
+    void* of_wait[] = {&on_device, &index, &status};
+    const ugdr_op_param_t param = at(made);
+    ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, words, sizeof(int), 1, &param, nullptr));
+    int number = 0;
+    const auto expect = [&](const std::function<void()>& run) {
+        words[0] = ++number;
+        words[1] = 0;
+        ugdr_request_h received;
+        ASSERT_UCS(ugdr_tag_recv(at_b_, words + 1, sizeof(int), 1, ~0ul, nullptr, &received));
+        run();
+        ASSERT_CUDA(cuStreamSynchronize(work));
+        EXPECT_EQ(counters(at_a_).completed, unsigned(number));
+        EXPECT_EQ(ugdr_request_wait(received), UCS_OK);
+        EXPECT_EQ(words[1], number);
+        ugdr_request_free(received);
+    };
+    const auto enqueue = [&] {
+        EXPECT_CUDA(cuLaunchKernel(trigger, 1, 1, 1, 1, 1, 1, 0, work, of_trigger, nullptr));
+        EXPECT_CUDA(cuLaunchKernel(wait, 1, 1, 1, 1, 1, 1, 0, work, of_wait, nullptr));
+    };
+    expect(enqueue);
+
+    CUgraph captured = nullptr, by_hand = nullptr;
+    ASSERT_CUDA(cuStreamBeginCapture(work, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    enqueue();
+    ASSERT_CUDA(cuStreamEndCapture(work, &captured));
+    CUDA_KERNEL_NODE_PARAMS kernel{};
+    kernel.func = trigger;
+    kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = 1;
+    kernel.blockDimX = kernel.blockDimY = kernel.blockDimZ = 1;
+    kernel.kernelParams = of_trigger;
+    CUgraphNode triggering = nullptr, waiting = nullptr;
+    ASSERT_CUDA(cuGraphCreate(&by_hand, 0));
+    ASSERT_CUDA(cuGraphAddKernelNode(&triggering, by_hand, nullptr, 0, &kernel));
+    kernel.func = wait;
+    kernel.kernelParams = of_wait;
+    ASSERT_CUDA(cuGraphAddKernelNode(&waiting, by_hand, &triggering, 1, &kernel));
+    for (CUgraph graph : {captured, by_hand}) {
+        CUgraphExec executable = nullptr;
+        ASSERT_CUDA(cuGraphInstantiateWithFlags(&executable, graph, 0));
+        for (int i = 0; i < 5; ++i)
+            expect([&] { EXPECT_CUDA(cuGraphLaunch(executable, work)); });
+        ASSERT_CUDA(cuGraphExecDestroy(executable));
+        ASSERT_CUDA(cuGraphDestroy(graph));
+    }
+    ASSERT_CUDA(cuModuleUnload(module));
+    destroy(at_a_, made);
+}
+
+} // namespace
+} // namespace synctest
