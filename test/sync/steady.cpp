@@ -1,0 +1,187 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// sync_steady ROUNDS: what the trigger path costs besides the operations. Streams, graphs and
+// kernels trigger functions over and over; in the steady state the library allocates nothing, and
+// its thread takes no lock. System calls are counted by steady_test.sh, of the thread whose number
+// is printed.
+#include "emu/softcuda/softcuda.h"
+#include "sync/ucx-gdr/ugdr.h"
+#include "sync/ucx-gdr/ugdr_device.cuh"
+
+#include "../ucp/steady/allocations.hpp"
+#include "../ucp/support/caller.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <cuda.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unistd.h>
+
+namespace {
+
+thread_local bool in_the_librarys_thread = false;
+std::atomic<uint64_t> locks{0};
+std::atomic<int> thread_number{0};
+
+using Lock = int (*)(pthread_mutex_t*);
+Lock the_real_lock()
+{
+    static std::atomic<Lock> found{nullptr}; // not a guarded variable: that would take a lock
+    Lock lock = found;
+    if (lock == nullptr)
+        found = lock = reinterpret_cast<Lock>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+    return lock;
+}
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) int pthread_mutex_lock(pthread_mutex_t* mutex)
+{
+    if (in_the_librarys_thread)
+        ++locks;
+    return the_real_lock()(mutex);
+}
+
+namespace {
+
+template <typename Result>
+void check(Result result, const char* what)
+{
+    if (result != Result{}) {
+        std::fprintf(stderr, "sync_steady: %s: %d\n", what, static_cast<int>(result));
+        std::exit(1);
+    }
+}
+#define CALL(function, ...) check(function(__VA_ARGS__), #function)
+
+ucs_status_t note_the_thread(void*)
+{
+    in_the_librarys_thread = true;
+    thread_number = gettid();
+    return UCS_OK;
+}
+
+ucs_status_t count(void* calls)
+{
+    static_cast<std::atomic<uint64_t>*>(calls)->fetch_add(1);
+    return UCS_OK;
+}
+
+ugdr_op_param_t on(ugdr_condition_h condition, uint64_t flags)
+{
+    ugdr_op_param_t param{};
+    param.field_mask = UGDR_OP_PARAM_FIELD_CONDITION | UGDR_OP_PARAM_FIELD_FLAGS;
+    param.condition = condition;
+    param.flags = flags;
+    return param;
+}
+
+class Triggers {
+  public:
+    Triggers()
+    {
+        CALL(cuInit, 0u);
+        CUcontext cuda;
+        CALL(cuDevicePrimaryCtxRetain, &cuda, 0);
+        CALL(cuCtxSetCurrent, cuda);
+        CALL(cuStreamCreate, &stream_, static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
+        ugdr_context_params_t params{};
+        params.field_mask = UGDR_CONTEXT_PARAM_FIELD_IDLE;
+        params.idle = UGDR_IDLE_SPIN;
+        CALL(ugdr_context_create, &params, &context_);
+        CALL(ugdr_call, context_, note_the_thread, nullptr, nullptr, nullptr, nullptr);
+        CALL(cuStreamBeginCapture, stream_, CU_STREAM_CAPTURE_MODE_GLOBAL);
+        in_the_stream();
+        CUgraph graph;
+        CALL(cuStreamEndCapture, stream_, &graph);
+        CALL(cuGraphInstantiateWithFlags, &executable_, graph, 0ull);
+        CALL(cuGraphDestroy, graph);
+        ugdr_condition_params_t kernel{};
+        kernel.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY;
+        kernel.category = UGDR_CONDITION_KERNEL;
+        CALL(ugdr_condition_create, context_, &kernel, &kernel_);
+        const ugdr_op_param_t param = on(kernel_, 0);
+        CALL(ugdr_call, context_, count, nullptr, &calls_, &param, nullptr);
+        attr_.field_mask = UGDR_CONDITION_ATTR_FIELD_DEVICE;
+        CALL(ugdr_condition_query, kernel_, &attr_);
+    }
+
+    void rounds(int number)
+    {
+        for (int i = 0; i < number; ++i) {
+            in_the_stream();
+            CALL(cuGraphLaunch, executable_, stream_);
+            ugdr_dev_trigger(attr_.device);
+            CALL(cuStreamSynchronize, stream_);
+            ugdr_dev_wait(attr_.device);
+        }
+    }
+    uint64_t calls() const { return calls_; }
+
+  private:
+    void in_the_stream()
+    {
+        ugdr_condition_params_t params{};
+        params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_STREAM;
+        params.category = UGDR_CONDITION_STREAM;
+        params.stream = stream_;
+        ugdr_condition_h point;
+        CALL(ugdr_condition_create, context_, &params, &point);
+        const ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
+        CALL(ugdr_call, context_, count, nullptr, &calls_, &param, nullptr);
+        CALL(ugdr_condition_destroy, point);
+    }
+
+    CUstream stream_ = nullptr;
+    CUgraphExec executable_ = nullptr;
+    ugdr_context_h context_ = nullptr;
+    ugdr_condition_h kernel_ = nullptr;
+    ugdr_condition_attr_t attr_{};
+    std::atomic<uint64_t> calls_{0};
+};
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    const int rounds = argc == 2 ? std::atoi(argv[1]) : 0;
+    if (rounds < 1) {
+        std::fprintf(stderr, "usage: sync_steady ROUNDS\n");
+        return 1;
+    }
+    Triggers triggers;
+    triggers.rounds(200);
+    ucptest::remember_libraries();
+    const uint64_t calls = triggers.calls();
+    locks = 0;
+    ucptest::start_counting_allocations();
+    triggers.rounds(rounds);
+    ucptest::stop_counting_allocations();
+    uint64_t allocations = 0;
+    bool there = false;
+    for (int i = 0; ucptest::caller_name(i) != nullptr; ++i) {
+        if (std::strncmp(ucptest::caller_name(i), "libucx-gdr.so", 13) != 0)
+            continue;
+        there = true;
+        allocations += ucptest::allocations(i);
+    }
+    std::printf("thread %d: %llu triggers, %llu allocations, %llu locks\n", thread_number.load(),
+                static_cast<unsigned long long>(triggers.calls() - calls),
+                static_cast<unsigned long long>(allocations),
+                static_cast<unsigned long long>(locks.load()));
+    if (!there || triggers.calls() - calls != 3u * static_cast<unsigned>(rounds))
+        return 1;
+    // A condition of a stream is the application's own object, made and freed in its thread.
+    const uint64_t conditions = 2u * static_cast<unsigned>(rounds);
+    if (ucptest::allocations_can_be_counted() && allocations != conditions) {
+        std::printf("FAILED: %llu allocations are those of conditions\n",
+                    static_cast<unsigned long long>(conditions));
+        return 1;
+    }
+    std::fflush(stdout);
+    std::_Exit(locks == 0 ? 0 : 1);
+}
