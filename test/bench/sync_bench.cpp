@@ -10,6 +10,10 @@
 //                      (libucx-gdr)
 //   trigger WAY        from the release of a stream to a function that runs by it: stream, function
 //   enqueue N          CPU time of a condition, N operations and a wait; event: of cuEventRecord
+//   graph iteration    ping-pong of 8 bytes, a hundred iterations in one captured graph of each
+//   side: one iteration, while the threads that launched sleep
+//   graph launching    CPU time that one of these threads needs for all of it, and, on emulated
+//   GPUs, calls=N of CUDA in the process meanwhile, the two launches included
 #include "sync/ucx-gdr/ugdr.h"
 
 #include <algorithm>
@@ -26,6 +30,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <sched.h>
+#include <time.h>
 
 namespace {
 
@@ -98,11 +103,11 @@ struct Options {
 
 // One of the two.
 struct Side {
-    Side(const Options& options, int index)
+    Side(const Options& options, int index) : device(options.device)
     {
-        CUdevice device;
-        CU(cuDeviceGet, &device, index % options.gpus);
-        CU(cuDevicePrimaryCtxRetain, &context, device);
+        CUdevice gpu;
+        CU(cuDeviceGet, &gpu, index % options.gpus);
+        CU(cuDevicePrimaryCtxRetain, &context, gpu);
         CU(cuCtxSetCurrent, context);
         CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
         CU(cuMemAlloc, &work, 4096);
@@ -174,6 +179,7 @@ struct Side {
         complete(ucp_tag_recv_nbx(worker, buffer, size, 1, ~ucp_tag_t{0}, &param));
     }
 
+    const bool device; // where the messages are
     CUcontext context;
     CUstream stream;
     CUdeviceptr work;
@@ -350,6 +356,118 @@ void trigger(Side& side, bool function, int rounds)
     report(std::string("trigger ") + (function ? "function" : "stream"), times);
 }
 
+// ---- graphs
+
+// Sleeps until it is told, which costs the thread no CPU time.
+class Bell {
+  public:
+    void ring()
+    {
+        rung_ = true;
+        rung_.notify_one();
+    }
+    void sleep()
+    {
+        rung_.wait(false);
+        rung_ = false;
+    }
+
+  private:
+    std::atomic<bool> rung_{false};
+};
+
+CUgraphExec capture(Side& side, bool first, int iterations, Bell& bell)
+{
+    CU(cuStreamBeginCapture, side.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    ucp_request_param_t known{}; // else UCX asks CUDA each time
+    known.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    known.memory_type = side.device ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+    const auto at = [&](ugdr_condition_h point, uint64_t flags) {
+        ugdr_op_param_t param = on(point, flags);
+        param.field_mask |= UGDR_OP_PARAM_FIELD_UCP;
+        param.ucp = &known;
+        return param;
+    };
+    const auto receive = [&] {
+        ugdr_condition_h point = point_of(side);
+        const ugdr_op_param_t param = at(point, UGDR_OP_FLAG_STREAM_WAIT);
+        check(ugdr_tag_recv(side.sync, side.buffer, 8, 1, ~ucp_tag_t{0}, &param, nullptr),
+              "ugdr_tag_recv");
+        ugdr_condition_destroy(point);
+    };
+    for (int i = 0; i < iterations; ++i) {
+        if (!first)
+            receive();
+        side.launch();
+        ugdr_condition_h point = point_of(side);
+        const ugdr_op_param_t param = at(point, 0);
+        check(ugdr_tag_send(side.sync, side.ep, side.buffer, 8, 1, &param, nullptr),
+              "ugdr_tag_send");
+        ugdr_condition_destroy(point);
+        if (first)
+            receive();
+    }
+    CU(
+        cuLaunchHostFunc, side.stream, [](void* bell) { static_cast<Bell*>(bell)->ring(); }, &bell);
+    CUgraph graph;
+    CUgraphExec executable;
+    CU(cuStreamEndCapture, side.stream, &graph);
+    CU(cuGraphInstantiateWithFlags, &executable, graph, 0ull);
+    CU(cuGraphDestroy, graph);
+    return executable;
+}
+
+Clock::duration thread_time()
+{
+    timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+void graph(Side& a, Side& b, int rounds)
+{
+    constexpr int kIterations = 100;
+    static const auto driver = dlopen("libcuda.so.1", RTLD_NOW);
+    const auto calls = reinterpret_cast<uint64_t (*)()>(dlsym(driver, "softcuda_calls"));
+    std::vector<double> iterations, cpu, counts;
+    std::barrier both(2);
+    const auto run = [&](Side& side, bool first) {
+        CU(cuCtxSetCurrent, side.context);
+        side.open_sync();
+        Bell bell;
+        CUgraphExec executable = capture(side, first, kIterations, bell);
+        for (int i = -3; i < rounds; ++i) {
+            both.arrive_and_wait();
+            const uint64_t before = calls != nullptr ? calls() : 0;
+            const auto cpu_before = thread_time();
+            const auto begin = Clock::now();
+            CU(cuGraphLaunch, executable, side.stream);
+            bell.sleep();
+            const auto end = Clock::now();
+            const auto cpu_time = thread_time() - cpu_before;
+            both.arrive_and_wait();
+            if (first && i >= 0) {
+                iterations.push_back(microseconds(end - begin) / kIterations);
+                cpu.push_back(microseconds(cpu_time));
+                counts.push_back(calls != nullptr ? static_cast<double>(calls() - before) : 0);
+            }
+            side.synchronize();
+        }
+        CU(cuGraphExecDestroy, executable);
+        side.close_sync();
+    };
+    std::thread other([&] { run(b, false); });
+    run(a, true);
+    other.join();
+    report("graph iteration", iterations);
+    std::sort(counts.begin(), counts.end());
+    report("graph launching" +
+               (calls != nullptr
+                    ? " calls=" + std::to_string(static_cast<int>(counts[counts.size() / 2]))
+                    : std::string()),
+           cpu);
+}
+
 // ---- enqueueing
 
 void enqueue(Side& side, int operations, int rounds)
@@ -426,6 +544,7 @@ int main(int argc, char** argv)
         pingpong("cpu", by_cpu, false, a, b, size, options.rounds);
         pingpong("stream", by_stream, true, a, b, size, options.rounds);
     }
+    graph(a, b, std::max(options.rounds / 100, 5));
     CU(cuCtxSetCurrent, a.context);
     a.open_sync();
     trigger(a, false, options.rounds);
