@@ -257,6 +257,18 @@ UGDR_EXPORT ucs_status_t ugdr_context_query(ugdr_context_h context, ugdr_context
     });
 }
 
+static std::atomic<ugdr_context_h> default_context{nullptr};
+
+UGDR_EXPORT void ugdr_context_set_default(ugdr_context_h context)
+{
+    default_context = context;
+}
+
+UGDR_EXPORT ugdr_context_h ugdr_context_default(void)
+{
+    return default_context;
+}
+
 UGDR_EXPORT unsigned ugdr_progress(ugdr_context_h context)
 {
     Engine& engine = context->engine();
@@ -319,6 +331,12 @@ UGDR_EXPORT ucs_status_t ugdr_condition_query(ugdr_condition_h condition,
         if (condition->triggers.empty())
             return UCS_ERR_INVALID_PARAM;
         attr->device = condition->device;
+    }
+    if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_CATEGORY) != 0) {
+        const bool graph = condition->node != nullptr && condition->node->capture == 0;
+        attr->category = !condition->triggers.empty() ? UGDR_CONDITION_KERNEL
+                         : graph                      ? UGDR_CONDITION_GRAPH
+                                                      : UGDR_CONDITION_STREAM;
     }
     return UCS_OK;
 }

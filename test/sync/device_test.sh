@@ -52,5 +52,8 @@ LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/cuda/lib64
 export LD_LIBRARY_PATH
 compiles NVRTC "$top_builddir/test/sync/sync_nvrtc" "$source" "$top_srcdir/src/sync"
 compiles "C, host" "${CC:-cc}" -std=c99 -fsyntax-only -Wall -Werror -x c "$top_srcdir/src/sync/ucx-gdr/ugdr_types.h"
+# shellcheck disable=SC2086 # flags
+compiles "C, the proposed names" "${CC:-cc}" -std=gnu99 -fsyntax-only -Wall -Wextra -Werror -I"$top_srcdir/src/sync" \
+    ${UCX_CFLAGS:-} -x c "$top_srcdir/src/sync/ucx-gdr/ucp_condition.h"
 [ $failed = 0 ] || exit 1
 [ $compiled -gt 1 ] || exit 77

@@ -171,6 +171,11 @@ typedef struct ugdr_context_attr {
 
 ucs_status_t ugdr_context_query(ugdr_context_h context, ugdr_context_attr_t* attr);
 
+/* The context that the operations of ucp_condition.h are on; NULL: none. Kept until another is set:
+ * to be set to NULL before it is destroyed. */
+void           ugdr_context_set_default(ugdr_context_h context);
+ugdr_context_h ugdr_context_default(void);
+
 /* UGDR_PROGRESS_CALLER: does what there is to do, and progresses the worker while operations are
  * under way. How many events it met. With the library's thread: 0, it does the same. */
 unsigned ugdr_progress(ugdr_context_h context);
@@ -252,18 +257,20 @@ ucs_status_t ugdr_condition_record(ugdr_condition_h condition, ugdr_cu_stream_t 
 ucs_status_t ugdr_condition_destroy(ugdr_condition_h condition);
 
 enum ugdr_condition_attr_field {
-    UGDR_CONDITION_ATTR_FIELD_NODES  = UCS_BIT(0), /* trigger_node, done_node */
-    UGDR_CONDITION_ATTR_FIELD_DEVICE = UCS_BIT(1)  /* device; KERNEL, else UCS_ERR_INVALID_PARAM */
+    UGDR_CONDITION_ATTR_FIELD_NODES    = UCS_BIT(0), /* trigger_node, done_node */
+    UGDR_CONDITION_ATTR_FIELD_DEVICE   = UCS_BIT(1), /* device; KERNEL, else UCS_ERR_INVALID_PARAM */
+    UGDR_CONDITION_ATTR_FIELD_CATEGORY = UCS_BIT(2)  /* category */
 };
 
 /* The nodes of CUDA's, to add dependencies to: trigger_node comes behind what the operations need,
  * and before done_node what has to be over with them. Equal without UGDR_CONDITION_FLAG_SPLIT. Of a
  * captured condition done_node is NULL, of a stream's both. */
 typedef struct ugdr_condition_attr {
-    uint64_t             field_mask;
-    ugdr_cu_node_t       trigger_node;
-    ugdr_cu_node_t       done_node;
-    ugdr_dev_condition_t device; /* for kernels, by value */
+    uint64_t                  field_mask;
+    ugdr_cu_node_t            trigger_node;
+    ugdr_cu_node_t            done_node;
+    ugdr_dev_condition_t      device; /* for kernels, by value */
+    ugdr_condition_category_t category;
 } ugdr_condition_attr_t;
 
 ucs_status_t ugdr_condition_query(ugdr_condition_h condition, ugdr_condition_attr_t* attr);

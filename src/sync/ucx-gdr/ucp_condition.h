@@ -1,0 +1,263 @@
+/* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE. */
+/*
+ * The names that were proposed for UCX itself, on libucx-gdr (ugdr.h): conditions as an attribute of
+ * UCP's own operations. To be included instead of ucp/api/ucp.h, last of all headers, in programs that
+ * are written for the proposal:
+ *
+ *   ucp_request_param_t  has a member more, condition, which UCP_OP_ATTR_CONDITION says is set
+ *   ucp_..._nbx          with that, the operation is libucx-gdr's, on the default context
+ *                        (ugdr_context_set_default()), whose worker has to be the endpoint's; else
+ *                        UCP's as ever
+ *   ucp_request_...      know requests of both kinds
+ *
+ * All are macros and inline functions: what is linked is libucx-gdr and UCP. Other programs better
+ * use ugdr.h, which says what happens when. Fields newer than UCX 1.13's memh are not there.
+ */
+#ifndef UCP_CONDITION_H
+#define UCP_CONDITION_H
+
+#include "ugdr.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define UCP_OP_ATTR_CONDITION (1u << 31)
+
+typedef ugdr_condition_h ucp_condition_h;
+
+typedef enum {
+    UCP_CONDITION_CATEGORY_STREAM,          /* context: the stream, which waits for the operations */
+    UCP_CONDITION_CATEGORY_GRAPH,           /* context: ucp_condition_graph_t* */
+    UCP_CONDITION_CATEGORY_KERNEL_TRIGGERED /* context: ugdr_dev_condition_t*, filled in for kernels */
+} ucp_condition_category_t;
+
+/* CUDA's nodes exist only in a graph: that has to be given; the node is the answer. */
+typedef struct ucp_condition_graph {
+    ugdr_cu_graph_t graph;
+    ugdr_cu_node_t  node;
+} ucp_condition_graph_t;
+
+typedef struct ucp_condition_param {
+    ucp_condition_category_t category;
+    void*                    context;
+} ucp_condition_param_t;
+
+/* UCP's, and the condition. */
+typedef struct ucp_conditional_param {
+    uint32_t          op_attr_mask;
+    uint32_t          flags;
+    void*             request;
+    __typeof__(((ucp_request_param_t*)0)->cb) cb;
+    ucp_datatype_t    datatype;
+    void*             user_data;
+    void*             reply_buffer;
+    ucs_memory_type_t memory_type;
+    __typeof__(((ucp_request_param_t*)0)->recv_info) recv_info;
+    ucp_mem_h         memh;
+    ucp_condition_h   condition;
+} ucp_conditional_param_t;
+
+static inline ucs_status_t ucp_create_condition(const ucp_condition_param_t* param,
+                                                ucp_condition_h*             condition_p)
+{
+    ugdr_condition_params_t params;
+    ugdr_condition_attr_t   attr;
+    ucs_status_t            status;
+
+    memset(&params, 0, sizeof(params));
+    params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY;
+    if (param->category == UCP_CONDITION_CATEGORY_STREAM) {
+        params.field_mask |= UGDR_CONDITION_PARAM_FIELD_STREAM;
+        params.category = UGDR_CONDITION_STREAM;
+        params.stream   = (ugdr_cu_stream_t)param->context;
+        return ugdr_condition_create(ugdr_context_default(), &params, condition_p);
+    }
+    if (param->category == UCP_CONDITION_CATEGORY_GRAPH) {
+        params.field_mask |= UGDR_CONDITION_PARAM_FIELD_GRAPH;
+        params.category = UGDR_CONDITION_GRAPH;
+        params.graph    = ((ucp_condition_graph_t*)param->context)->graph;
+        attr.field_mask = UGDR_CONDITION_ATTR_FIELD_NODES;
+    } else {
+        params.category = UGDR_CONDITION_KERNEL;
+        attr.field_mask = UGDR_CONDITION_ATTR_FIELD_DEVICE;
+    }
+    status = ugdr_condition_create(ugdr_context_default(), &params, condition_p);
+    if (status != UCS_OK)
+        return status;
+    ugdr_condition_query(*condition_p, &attr);
+    if (param->category == UCP_CONDITION_CATEGORY_GRAPH)
+        ((ucp_condition_graph_t*)param->context)->node = attr.trigger_node;
+    else
+        *(ugdr_dev_condition_t*)param->context = attr.device;
+    return UCS_OK;
+}
+
+static inline void ucp_destroy_condition(ucp_condition_h condition)
+{
+    ugdr_condition_destroy(condition);
+}
+
+/* ---- inside --------------------------------------------------------------------------------------- */
+
+/* UCP's requests are aligned; ours have this bit. */
+static inline ugdr_request_h ucp_conditional_request(void* request)
+{
+    const uintptr_t bits = (uintptr_t)request;
+    return (bits & 1) != 0 ? (ugdr_request_h)(bits - 1) : (ugdr_request_h)0;
+}
+
+static inline ucs_status_ptr_t ucp_conditional_result(ucs_status_t status, ugdr_request_h request)
+{
+    return status == UCS_OK ? (ucs_status_ptr_t)((uintptr_t)request | 1) : UCS_STATUS_PTR(status);
+}
+
+/* What UCP knows of it. */
+static inline ucp_request_param_t ucp_conditional_plain(const ucp_conditional_param_t* param)
+{
+    ucp_request_param_t plain;
+
+    memset(&plain, 0, sizeof(plain));
+    plain.op_attr_mask = param->op_attr_mask & ~UCP_OP_ATTR_CONDITION;
+    plain.flags        = param->flags;
+    plain.request      = param->request;
+    plain.cb           = param->cb;
+    plain.datatype     = param->datatype;
+    plain.user_data    = param->user_data;
+    plain.reply_buffer = param->reply_buffer;
+    plain.memory_type  = param->memory_type;
+    plain.recv_info    = param->recv_info;
+    plain.memh         = param->memh;
+    return plain;
+}
+
+static inline ugdr_op_param_t ucp_conditional_op(const ucp_conditional_param_t* param,
+                                                 const ucp_request_param_t*     plain)
+{
+    ugdr_op_param_t       op;
+    ugdr_condition_attr_t attr;
+
+    memset(&op, 0, sizeof(op));
+    op.field_mask = UGDR_OP_PARAM_FIELD_CONDITION | UGDR_OP_PARAM_FIELD_UCP | UGDR_OP_PARAM_FIELD_FLAGS;
+    op.condition = param->condition;
+    op.ucp       = plain;
+    attr.field_mask = UGDR_CONDITION_ATTR_FIELD_CATEGORY;
+    ugdr_condition_query(param->condition, &attr);
+    op.flags = attr.category == UGDR_CONDITION_STREAM ? UGDR_OP_FLAG_STREAM_WAIT : 0;
+    return op;
+}
+
+/* ours: the call of libucx-gdr, with &op and &request; its: of UCP, with &plain. */
+#define UCP_CONDITIONAL_CALL(_param, _ours, _its)                                                  \
+    const ucp_request_param_t plain = ucp_conditional_plain(_param);                               \
+    if (((_param)->op_attr_mask & UCP_OP_ATTR_CONDITION) != 0) {                                   \
+        const ugdr_op_param_t op      = ucp_conditional_op(_param, &plain);                        \
+        ugdr_request_h        request = 0;                                                         \
+        const ucs_status_t    status  = _ours;                                                     \
+        return ucp_conditional_result(status, request);                                            \
+    }                                                                                              \
+    return _its
+
+static inline ucs_status_ptr_t ucp_conditional_tag_send_nbx(ucp_ep_h ep, const void* buffer,
+                                                            size_t count, ucp_tag_t tag,
+                                                            const ucp_conditional_param_t* param)
+{
+    UCP_CONDITIONAL_CALL(
+        param, ugdr_tag_send(ugdr_context_default(), ep, buffer, count, tag, &op, &request),
+        ucp_tag_send_nbx(ep, buffer, count, tag, &plain));
+}
+
+static inline ucs_status_ptr_t ucp_conditional_tag_recv_nbx(ucp_worker_h worker, void* buffer,
+                                                            size_t count, ucp_tag_t tag,
+                                                            ucp_tag_t tag_mask,
+                                                            const ucp_conditional_param_t* param)
+{
+    UCP_CONDITIONAL_CALL(
+        param,
+        ugdr_tag_recv(ugdr_context_default(), buffer, count, tag, tag_mask, &op, &request),
+        ucp_tag_recv_nbx(worker, buffer, count, tag, tag_mask, &plain));
+}
+
+static inline ucs_status_ptr_t ucp_conditional_am_send_nbx(ucp_ep_h ep, unsigned id,
+                                                           const void* header, size_t header_length,
+                                                           const void* buffer, size_t count,
+                                                           const ucp_conditional_param_t* param)
+{
+    UCP_CONDITIONAL_CALL(
+        param,
+        ugdr_am_send(ugdr_context_default(), ep, id, header, header_length, buffer, count, &op,
+                     &request),
+        ucp_am_send_nbx(ep, id, header, header_length, buffer, count, &plain));
+}
+
+static inline ucs_status_ptr_t ucp_conditional_put_nbx(ucp_ep_h ep, const void* buffer,
+                                                       size_t count, uint64_t remote_addr,
+                                                       ucp_rkey_h rkey,
+                                                       const ucp_conditional_param_t* param)
+{
+    UCP_CONDITIONAL_CALL(
+        param,
+        ugdr_put(ugdr_context_default(), ep, buffer, count, remote_addr, rkey, &op, &request),
+        ucp_put_nbx(ep, buffer, count, remote_addr, rkey, &plain));
+}
+
+static inline ucs_status_ptr_t ucp_conditional_get_nbx(ucp_ep_h ep, void* buffer, size_t count,
+                                                       uint64_t remote_addr, ucp_rkey_h rkey,
+                                                       const ucp_conditional_param_t* param)
+{
+    UCP_CONDITIONAL_CALL(
+        param,
+        ugdr_get(ugdr_context_default(), ep, buffer, count, remote_addr, rkey, &op, &request),
+        ucp_get_nbx(ep, buffer, count, remote_addr, rkey, &plain));
+}
+
+static inline ucs_status_ptr_t ucp_conditional_ep_flush_nbx(ucp_ep_h ep,
+                                                            const ucp_conditional_param_t* param)
+{
+    UCP_CONDITIONAL_CALL(param, ugdr_ep_flush(ugdr_context_default(), ep, &op, &request),
+                         ucp_ep_flush_nbx(ep, &plain));
+}
+
+static inline ucs_status_t ucp_conditional_check_status(void* request)
+{
+    ugdr_request_h ours = ucp_conditional_request(request);
+    return ours != 0 ? ugdr_request_test(ours) : ucp_request_check_status(request);
+}
+
+static inline void ucp_conditional_cancel(ucp_worker_h worker, void* request)
+{
+    ugdr_request_h ours = ucp_conditional_request(request);
+    if (ours != 0)
+        ugdr_request_cancel(ours);
+    else
+        ucp_request_cancel(worker, request);
+}
+
+static inline void ucp_conditional_free(void* request)
+{
+    ugdr_request_h ours = ucp_conditional_request(request);
+    if (ours != 0)
+        ugdr_request_free(ours);
+    else
+        ucp_request_free(request);
+}
+
+#define ucp_request_param_t      ucp_conditional_param_t
+#define ucp_tag_send_nbx         ucp_conditional_tag_send_nbx
+#define ucp_tag_recv_nbx         ucp_conditional_tag_recv_nbx
+#define ucp_am_send_nbx          ucp_conditional_am_send_nbx
+#define ucp_put_nbx              ucp_conditional_put_nbx
+#define ucp_get_nbx              ucp_conditional_get_nbx
+#define ucp_ep_flush_nbx         ucp_conditional_ep_flush_nbx
+#define ucp_request_check_status ucp_conditional_check_status
+#define ucp_request_cancel       ucp_conditional_cancel
+#define ucp_request_free         ucp_conditional_free
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
