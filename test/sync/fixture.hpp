@@ -86,13 +86,14 @@ class Worker {
 };
 
 // error handling by UCP: a peer's death ends operations.
-inline ucp_ep_h connect(ucp_worker_h worker, const void* address)
+inline ucp_ep_h connect(ucp_worker_h worker, const void* address,
+                        ucp_err_handling_mode_t mode = UCP_ERR_HANDLING_MODE_PEER)
 {
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = static_cast<const ucp_address_t*>(address);
-    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_mode = mode;
     params.err_handler.cb = [](void*, ucp_ep_h, ucs_status_t) {};
     ucp_ep_h ep = nullptr;
     EXPECT_UCS(ucp_ep_create(worker, &params, &ep));
@@ -273,11 +274,12 @@ class Sides : public Cuda {
         complete({from.worker, to.worker}, receive);
     }
 
-    static void close(ucp_worker_h own, ucp_worker_h other, ucp_ep_h ep)
+    static void close(ucp_worker_h own, ucp_worker_h other, ucp_ep_h ep,
+                      unsigned flags = UCP_EP_CLOSE_FLAG_FORCE)
     {
         ucp_request_param_t param{};
         param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-        param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+        param.flags = flags;
         complete({own, other}, ucp_ep_close_nbx(ep, &param));
     }
 
