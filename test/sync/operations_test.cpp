@@ -195,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(
     name_of);
 
 // Add, and fetch: the fetched value is there behind the wait. On an endpoint of its own: UCX's
-// protocols v2 (1.16 and later) have none for atomics on endpoints with error handling.
+// protocols v2 (seen with 1.22) have none for atomics on endpoints with error handling.
 TEST_F(Operations, AtomicsAddAndFetch)
 {
     CUstream work = stream();
