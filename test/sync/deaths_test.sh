@@ -7,6 +7,10 @@ set -u
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 programs=$top_builddir/test/sync
+export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}suppressions=$top_srcdir/test/sync/thread.supp"
+case ${GDR_SANITIZERS:-none} in # see Makefile.am
+*thread*) export UCX_MEM_MMAP_HOOK_MODE=none ;;
+esac
 export UCX_GDR_RC_TIMEOUT=60ms UCX_GDR_RC_RETRY_COUNT=6 # the dead are noticed after 0.5 s
 export UCX_KEEPALIVE_INTERVAL=200ms
 run sync_deaths "${SYNC_DEATHS_ROUNDS:-2}"
