@@ -30,6 +30,7 @@ struct Abi {
     Word status_ignore;
     Word request_null;  // 0: the address of the library's object ompi_request_null
     Word datatype_null; // 0: that of ompi_mpi_datatype_null
+    Word byte;          // 0: that of ompi_mpi_byte
     int proc_null, root, undefined;
     int error_other; // MPI_ERR_OTHER
     int cart, graph, dist_graph;
@@ -58,6 +59,7 @@ inline constexpr Abi kOpenMpi = {
     .status_ignore = 0,
     .request_null = 0,
     .datatype_null = 0,
+    .byte = 0,
     .proc_null = -2,
     .root = -4,
     .undefined = -32766,
@@ -88,6 +90,7 @@ inline constexpr Abi kMpich = {
     .status_ignore = 1,
     .request_null = 0x2c000000,
     .datatype_null = 0x0c000000,
+    .byte = 0x4c00010d,
     .proc_null = -1,
     .root = -3,
     .undefined = -32766,
@@ -118,6 +121,7 @@ inline constexpr Abi kStandardAbi = {
     .status_ignore = 0,
     .request_null = 0x180,
     .datatype_null = 0x200,
+    .byte = 0x247,
     .proc_null = -3,
     .root = -4,
     .undefined = -32766,

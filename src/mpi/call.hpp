@@ -57,7 +57,7 @@ struct Call {
     uint8_t arguments;
     Side send, receive; // of what goes both ways, the same buffer
     Side compare;       // which is read as well
-    int8_t root, comm, request;
+    int8_t root, comm, request, op;
     int8_t target; // rank in a window
     int8_t window; // or file
 

@@ -128,5 +128,5 @@ function at(name, all, n,    i) {
 function row(kind, way, name, all, n, large) {
     printf "{\"%s\", Kind::%s, Form::%s, %s, %d,\n", name, kind, way, large, n
     printf " %s,\n %s,\n %s,\n", side("send", all, n), side("recv", all, n), side("compare", all, n)
-    printf " %d, %d, %d, %d, %d},\n", at("root", all, n), at("comm", all, n), at("request", all, n), at("target", all, n), at("win", all, n)
+    printf " %d, %d, %d, %d, %d, %d},\n", at("root", all, n), at("comm", all, n), at("request", all, n), at("op", all, n), at("target", all, n), at("win", all, n)
 }

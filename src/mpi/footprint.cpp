@@ -243,45 +243,92 @@ class Anatomy {
 
 } // namespace
 
+uint64_t Elements::element_bytes() const
+{
+    uint64_t bytes = 0;
+    for (const Run& run : runs)
+        bytes += run.length * run.rows;
+    return bytes;
+}
+
+bool Elements::in_one_piece() const
+{
+    return runs.size() == 1 && runs[0].in_one_piece() &&
+           (count == 1 || extent == static_cast<intptr_t>(element_bytes()));
+}
+
+intptr_t Elements::low() const
+{
+    intptr_t low = INTPTR_MAX;
+    for (const Run& run : runs)
+        low = std::min({low, run.offset, run.last_row()});
+    return low + std::min<intptr_t>(0, extent * (count - 1));
+}
+
+intptr_t Elements::high() const
+{
+    intptr_t high = INTPTR_MIN;
+    for (const Run& run : runs)
+        high = std::max(high,
+                        std::max(run.offset, run.last_row()) + static_cast<intptr_t>(run.length));
+    return high + std::max<intptr_t>(0, extent * (count - 1));
+}
+
 void Footprint::add(const Library& library, Word type, int64_t count, intptr_t displacement)
 {
     if (count <= 0 || type == library.datatype_null)
         return;
     Anatomy anatomy(library);
-    const Runs element = anatomy.element(type);
-    append_repeated(runs_, element, count, anatomy.extent_of(type), displacement);
+    Runs element = anatomy.element(type);
     exact_ = exact_ && anatomy.exact;
-    plain_ = plain_ && anatomy.plain && (runs_.empty() || runs_.back().in_one_piece());
+    plain_ = plain_ && anatomy.plain;
+    if (element.empty())
+        return;
+    for (Run& run : element)
+        run.offset += displacement;
+    parts_.push_back({std::move(element), count, anatomy.extent_of(type)});
 }
 
 void Footprint::add_bytes(intptr_t first, int64_t length)
 {
     if (length > 0)
-        append(runs_, {first, static_cast<size_t>(length), 0, 1});
+        parts_.push_back({{{first, static_cast<size_t>(length), 0, 1}}, 1, 0});
+}
+
+Runs Footprint::runs() const
+{
+    Runs runs;
+    for (const Elements& part : parts_)
+        append_repeated(runs, part.runs, part.count, part.extent, 0);
+    return runs;
+}
+
+bool Footprint::plain() const
+{
+    return plain_ && (parts_.empty() || (parts_.size() == 1 && parts_[0].in_one_piece()));
 }
 
 intptr_t Footprint::low() const
 {
     intptr_t low = INTPTR_MAX;
-    for (const Run& run : runs_)
-        low = std::min({low, run.offset, run.last_row()});
+    for (const Elements& part : parts_)
+        low = std::min(low, part.low());
     return low;
 }
 
 intptr_t Footprint::high() const
 {
     intptr_t high = INTPTR_MIN;
-    for (const Run& run : runs_)
-        high = std::max(high,
-                        std::max(run.offset, run.last_row()) + static_cast<intptr_t>(run.length));
+    for (const Elements& part : parts_)
+        high = std::max(high, part.high());
     return high;
 }
 
 size_t Footprint::bytes() const
 {
     size_t bytes = 0;
-    for (const Run& run : runs_)
-        bytes += run.length * run.rows;
+    for (const Elements& part : parts_)
+        bytes += part.element_bytes() * static_cast<size_t>(part.count);
     return bytes;
 }
 

@@ -63,6 +63,7 @@ const Library* open(gdr_mpi_function* function)
     library.request_null = object_or(library.abi->request_null, "ompi_request_null");
     library.datatype_null = object_or(library.abi->datatype_null, "ompi_mpi_datatype_null");
     library.pml = dlsym(handle, "mca_pml_base_selected_component");
+    library.byte = object_or(library.abi->byte, "ompi_mpi_byte");
     return &library;
 }
 

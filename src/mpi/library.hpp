@@ -22,6 +22,8 @@
     FUNCTION(Cartdim_get, (Word comm, int* dimensions))                                            \
     FUNCTION(Graph_neighbors_count, (Word comm, int rank, int* neighbours))                        \
     FUNCTION(Dist_graph_neighbors_count, (Word comm, int* in, int* out, int* weighted))            \
+    FUNCTION(Type_commit, (Word * type))                                                           \
+    FUNCTION(Type_contiguous, (int count, Word type, Word* made))                                  \
     FUNCTION(Type_free, (Word * type))                                                             \
     FUNCTION(Type_size, (Word type, int* size))                                                    \
     FUNCTION(Type_get_contents, (Word type, int integers, int addresses, int types, int* integer,  \
@@ -35,7 +37,7 @@ namespace gdr::mpi {
 
 struct Library {
     const Abi* abi;
-    Word request_null, datatype_null;
+    Word request_null, datatype_null, byte;
     const void* pml; // the component that Open MPI has selected; nullptr in others
 #define GDR_MPI_MEMBER(name, parameters) int(*name) parameters;
     GDR_MPI_FUNCTIONS(GDR_MPI_MEMBER)

@@ -5,8 +5,10 @@
 #pragma once
 
 #include "mpi/arguments.hpp"
+#include "mpi/packed_stand_in.hpp"
 #include "mpi/stand_in.hpp"
 
+#include <variant>
 #include <vector>
 
 namespace gdr::mpi {
@@ -17,7 +19,7 @@ class Operation {
     // with the CPU. Throws cuda::Error, std::bad_alloc.
     Operation(const cuda::Driver& driver, const Arguments& arguments);
 
-    bool staged() const { return !parts_.empty(); }
+    bool replaces() const { return !parts_.empty() || !types_.empty(); }
 
     // What is sent, or kept where the call does not write, goes into the stand-ins: before MPI is
     // called, and at each start of a persistent request. Throws cuda::Error.
@@ -28,14 +30,19 @@ class Operation {
 
   private:
     struct Part {
-        StandIn stand_in;
+        std::variant<StandIn, PackedStandIn> stand_in;
         bool fetched, put_back;
     };
 
     void stage(const cuda::Driver& driver, const Arguments& arguments, const Side& side,
                Footprint footprint, bool fetched, bool put_back);
 
+    bool pass_on_or_pack(const cuda::Driver& driver, const Arguments& arguments, const Side& side,
+                         const cuda::Pointer& memory, const Footprint& footprint, bool fetched,
+                         bool put_back);
+
     std::vector<Part> parts_;
+    std::vector<ByteType> types_; // of buffers that MPI gets as they are
 };
 
 } // namespace gdr::mpi

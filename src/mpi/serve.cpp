@@ -69,7 +69,7 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
             may_be_on_gpu(driver, arguments, call.receive) ||
             may_be_on_gpu(driver, arguments, call.compare)) {
             Operation operation(driver, arguments);
-            if (operation.staged())
+            if (operation.replaces())
                 return make_staged(library, call, function, replaced.data(), std::move(operation));
         }
     } catch (const std::exception& error) {

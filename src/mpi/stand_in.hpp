@@ -1,13 +1,16 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A buffer on a GPU with host memory that stands in for it in one call of MPI.
+// A buffer on a GPU with host memory that stands in for it in one call of MPI, laid out as the
+// buffer is.
 #pragma once
 
 #include "cuda/pointer.hpp"
 #include "mpi/footprint.hpp"
+#include "mpi/gpu_packing.hpp"
 #include "mpi/staging_memory.hpp"
 
 #include <optional>
+#include <vector>
 
 namespace gdr::mpi {
 
@@ -31,11 +34,13 @@ class StandIn {
 
   private:
     char* origin() const { return memory_.data() - footprint_.low(); }
+    void count_bytes() const;
 
     const cuda::Driver* driver_;
     CUdevice device_;
     void* buffer_;
     Footprint footprint_;
+    std::vector<GpuPacking> packings_; // of each of its parts; or none: copies, one for each run
     StagingMemory memory_;
 };
 

@@ -23,6 +23,7 @@ void Statistics::add(const Counts& counts)
     registrations_.fetch_add(counts.registrations, relaxed);
     mpi_direct_bytes_.fetch_add(counts.mpi_direct_bytes, relaxed);
     mpi_staged_bytes_.fetch_add(counts.mpi_staged_bytes, relaxed);
+    mpi_gpu_bytes_.fetch_add(counts.mpi_gpu_bytes, relaxed);
 }
 
 Counts Statistics::totals() const
@@ -36,7 +37,8 @@ Counts Statistics::totals() const
             .ipc_ops = ipc_ops_,
             .registrations = registrations_,
             .mpi_direct_bytes = mpi_direct_bytes_,
-            .mpi_staged_bytes = mpi_staged_bytes_};
+            .mpi_staged_bytes = mpi_staged_bytes_,
+            .mpi_gpu_bytes = mpi_gpu_bytes_};
 }
 
 void Statistics::begin_anew()
@@ -52,14 +54,16 @@ void Statistics::begin_anew()
     registrations_ = 0;
     mpi_direct_bytes_ = 0;
     mpi_staged_bytes_ = 0;
+    mpi_gpu_bytes_ = 0;
 }
 
 bool Statistics::worth_a_line() const
 {
     const Counts sum = totals();
-    return !forked_ || (sum.gpudirect_bytes | sum.staged_bytes | sum.host_bytes |
-                        sum.gpudirect_ops | sum.staged_ops | sum.ipc_bytes | sum.ipc_ops |
-                        sum.registrations | sum.mpi_direct_bytes | sum.mpi_staged_bytes) != 0;
+    return !forked_ ||
+           (sum.gpudirect_bytes | sum.staged_bytes | sum.host_bytes | sum.gpudirect_ops |
+            sum.staged_ops | sum.ipc_bytes | sum.ipc_ops | sum.registrations |
+            sum.mpi_direct_bytes | sum.mpi_staged_bytes | sum.mpi_gpu_bytes) != 0;
 }
 
 std::string Statistics::line() const
@@ -75,7 +79,8 @@ std::string Statistics::line() const
            " ipc_ops=" + std::to_string(sum.ipc_ops) +
            " registrations=" + std::to_string(sum.registrations) +
            " mpi_direct_bytes=" + std::to_string(sum.mpi_direct_bytes) +
-           " mpi_staged_bytes=" + std::to_string(sum.mpi_staged_bytes);
+           " mpi_staged_bytes=" + std::to_string(sum.mpi_staged_bytes) +
+           " mpi_gpu_bytes=" + std::to_string(sum.mpi_gpu_bytes);
 }
 
 Statistics& statistics()

@@ -24,6 +24,7 @@ struct Counts {
     uint64_t registrations = 0;    // memory registrations made with an HCA (cache hits are none)
     uint64_t mpi_direct_bytes = 0; // payload on a GPU that MPI calls were given as it is
     uint64_t mpi_staged_bytes = 0; // payload copied for MPI calls, each way counted
+    uint64_t mpi_gpu_bytes = 0;    // payload that kernels packed or reduced in place of MPI's CPU
 };
 
 // Any thread. One instance per process.
@@ -50,6 +51,7 @@ class Statistics {
     std::atomic<uint64_t> registrations_{0};
     std::atomic<uint64_t> mpi_direct_bytes_{0};
     std::atomic<uint64_t> mpi_staged_bytes_{0};
+    std::atomic<uint64_t> mpi_gpu_bytes_{0};
     bool forked_ = false;
 };
 

@@ -25,6 +25,9 @@ class DeviceStreams {
     CUdevice device() const { return device_; }
     CUcontext context() const { return context_->handle(); }
 
+    // Unlike the handle, never that of another context; 0 with a driver older than CUDA 12.
+    unsigned long long context_id() const { return context_id_; }
+
     // Any small number is a stream. The context must be current. Throws cuda::Error.
     Stream& operator[](size_t number);
 
@@ -49,7 +52,7 @@ class DeviceStreams {
     const cuda::Driver& driver_;
     const CUdevice device_;
     std::optional<cuda::PrimaryContext> context_;
-    unsigned long long context_id_ = 0; // unlike the handle, never that of another context
+    unsigned long long context_id_ = 0;
     std::vector<std::unique_ptr<Stream>> streams_; // by number; NULL: not used yet
 };
 

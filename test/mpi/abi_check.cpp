@@ -81,6 +81,9 @@ int main()
     if (kAbi.request_null != 0) // else the address of an object
         expect("MPI_REQUEST_NULL", static_cast<long long>(kAbi.request_null),
                static_cast<long long>(word(MPI_REQUEST_NULL)));
+    if (kAbi.byte != 0)
+        expect("MPI_BYTE", static_cast<long long>(kAbi.byte),
+               static_cast<long long>(word(MPI_BYTE)));
     if (kAbi.datatype_null != 0)
         expect("MPI_DATATYPE_NULL", static_cast<long long>(kAbi.datatype_null),
                static_cast<long long>(word(MPI_DATATYPE_NULL)));

@@ -29,13 +29,13 @@ for mpi in "${mpis[@]}"; do
     done
 done
 
-# way MPI CALL: how a call that works does so, by the module's counters: "direct", "staged", or "works" where
-# no buffer is on a GPU.
+# way MPI CALL COUNT: how a call that works does so, by the module's counters: "direct", "staged", "gpu" where kernels
+# pack or reduce, or "works" where no buffer is on a GPU.
 way() {
     rm -f "$work/statistics"
-    UCX_GDR_STATS=$work/statistics calls "$1" 2 cuda 16 "$2"
+    UCX_GDR_STATS=$work/statistics calls "$1" 2 cuda "$3" "$2"
     awk '{ for (i = 2; i <= NF; i++) { split($i, word, "="); sum[word[1]] += word[2] } }
-        END { print sum["mpi_staged_bytes"] ? "staged" : sum["mpi_direct_bytes"] ? "direct" : "works" }' "$work/statistics" 2>/dev/null || echo works
+        END { print sum["mpi_gpu_bytes"] ? "gpu" : sum["mpi_staged_bytes"] ? "staged" : sum["mpi_direct_bytes"] ? "direct" : "works" }' "$work/statistics" 2>/dev/null || echo works
 }
 
 # outcomes MPI NUMBER COUNT: "works", "message" or "FAILED" for each of all calls, on GPU memory. The one
@@ -61,8 +61,8 @@ mapfile -t all < <("$top_builddir/test/mpi/mpi_calls.${mpis[0]}" --list)
 header='| call |' rule='|---|'
 printf '| `%s` |\n' "${all[@]}" >"$work/table"
 for mpi in "${mpis[@]}"; do
-    for call in "${all[@]}"; do way "$mpi" "$call"; done >"$work/ways"
     for count in 16 100000; do
+        for call in "${all[@]}"; do way "$mpi" "$call" $count; done >"$work/ways"
         header+=" $mpi, $([[ $count = 16 ]] && echo 64 B || echo 400 kB) |" rule+='---|'
         for number in 2 4; do
             outcomes "$mpi" $number $count | paste "$work/ways" - |

@@ -124,7 +124,7 @@ expect "UCX_GDR_STATS is documented" 1 "$(with "$ucx_info" -f | grep -c '^UCX_GD
 expect "no variable is unknown to UCX" "" \
     "$(with UCX_GDR_STATS=stats UCX_GDR_TLS=gdr UCX_GDR_RC_SEG_SIZE=8k "$ucx_info" -d | grep 'unused env')"
 expect "one line of statistics from a process that uses UCX" 1 \
-    "$(grep -c '^gdr pid=[0-9]* gpudirect_bytes=0 staged_bytes=0 host_bytes=0 gpudirect_ops=0 staged_ops=0 ipc_bytes=0 ipc_ops=0 registrations=0 mpi_direct_bytes=0 mpi_staged_bytes=0$' stats)"
+    "$(grep -c '^gdr pid=[0-9]* gpudirect_bytes=0 staged_bytes=0 host_bytes=0 gpudirect_ops=0 staged_ops=0 ipc_bytes=0 ipc_ops=0 registrations=0 mpi_direct_bytes=0 mpi_staged_bytes=0 mpi_gpu_bytes=0$' stats)"
 expect "statistics that cannot be written are an error" 1 \
     "$(with UCX_GDR_STATS=/nonexistent/stats "$ucx_info" -d | grep -c 'gdr: UCX_GDR_STATS=/nonexistent/stats: No such file')"
 

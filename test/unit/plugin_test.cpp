@@ -27,12 +27,13 @@ TEST(Statistics, SumOfWhatIsAdded)
                     .ipc_bytes = 7,
                     .ipc_ops = 8,
                     .registrations = 6,
-                    .mpi_staged_bytes = 9});
+                    .mpi_staged_bytes = 9,
+                    .mpi_gpu_bytes = 10});
     EXPECT_EQ(statistics.line(),
               "gdr pid=" + std::to_string(getpid()) +
                   " gpudirect_bytes=11 staged_bytes=2 host_bytes=3 gpudirect_ops=4"
                   " staged_ops=5 ipc_bytes=7 ipc_ops=8 registrations=6 mpi_direct_bytes=0"
-                  " mpi_staged_bytes=9");
+                  " mpi_staged_bytes=9 mpi_gpu_bytes=10");
     EXPECT_TRUE(statistics.worth_a_line());
     statistics.begin_anew();
     EXPECT_EQ(statistics.totals().gpudirect_bytes, 0u);

@@ -1,0 +1,35 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The calling thread's stream on a GPU: of our own, so that it waits for nobody's kernels, and in
+// the GPU's primary context, which is current for as long as this object exists, whatever the
+// caller has.
+#pragma once
+
+#include "cuda/context.hpp"
+#include "streams/device_streams.hpp"
+
+namespace gdr::mpi {
+
+// To be destroyed by the thread that made it, in the reverse order of making.
+class ThreadStream {
+  public:
+    ThreadStream(const cuda::Driver& driver, CUdevice device); // throws cuda::Error
+
+    CUdevice device() const { return streams_.device(); }
+    CUcontext context() const { return streams_.context(); }
+    unsigned long long context_id() const { return streams_.context_id(); }
+    CUstream handle() const { return stream_.handle(); }
+
+    // Returns when all that was issued has ended. Throws cuda::Error.
+    void wait() const { cuda::check(stream_.synchronise(), "cuStreamSynchronize"); }
+
+    // As wait(), but does not tell of errors: nothing goes on behind the back of who gives up.
+    void settle() const { stream_.synchronise(); }
+
+  private:
+    streams::DeviceStreams& streams_;
+    const cuda::CurrentContext current_;
+    streams::Stream& stream_;
+};
+
+} // namespace gdr::mpi

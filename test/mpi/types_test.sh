@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Datatypes at random in MPI's calls, each buffer in host or GPU memory at random, on one to three ranks, with every
+# MPI that is installed; and that it is kernels that pack where there are some, and copies where there are none.
+# TYPES_TEST_SEED repeats another run.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/mpi/environment.sh
+. "$top_srcdir/test/mpi/environment.sh"
+
+seed=${TYPES_TEST_SEED-$RANDOM}
+kernels=$(sed -n "s/^KERNEL_CLANG = //p" "$top_builddir/Makefile")
+for mpi in "${mpis[@]}"; do
+    for number in 1 2 3; do
+        rm -f "$work/statistics"
+        if UCX_GDR_STATS=$work/statistics SOFTCUDA_STATS=1 ranks "$mpi" $number "$top_builddir/test/mpi/mpi_types.$mpi" "$seed" 5; then
+            echo "ok: $mpi, $number ranks, seed $seed"
+        else
+            echo "FAILED: $mpi, $number ranks, seed $seed"
+            head -n 30 "$log"
+            failed=1
+        fi
+        launches=$(awk '$3 == "cuLaunchKernel" { sum += $2 } END { print sum + 0 }' "$log")
+        packed=$(sed 's/.* mpi_gpu_bytes=//' "$work/statistics" | awk '{ sum += $1 } END { print sum + 0 }')
+        echo "$launches launches, $packed bytes packed for messages"
+        if [[ $kernels != no && $number -gt 1 ]]; then
+            [[ $launches -gt 0 && $packed -gt 0 ]] || { echo "FAILED: no kernel packs"; failed=1; }
+        elif [[ $kernels = no && $launches -ne 0 ]]; then
+            echo "FAILED: kernels in a build without"
+            failed=1
+        fi
+    done
+done
+exit $failed
