@@ -8,6 +8,7 @@
 
 #include "mpi/service.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -31,6 +32,11 @@ struct Abi {
     Word request_null;  // 0: the address of the library's object ompi_request_null
     Word datatype_null; // 0: that of ompi_mpi_datatype_null
     Word byte;          // 0: that of ompi_mpi_byte
+    Word integer;       // MPI_INT; 0: that of ompi_mpi_int
+    Word comm_world;    // 0: that of ompi_mpi_comm_world
+    Word errors_return; // 0: that of ompi_mpi_errors_return
+    // In the order of kernels::Operation. 0: ompi_mpi_op_sum, ...
+    std::array<Word, 12> operations;
     int proc_null, root, undefined;
     int error_other; // MPI_ERR_OTHER
     int cart, graph, dist_graph;
@@ -60,6 +66,10 @@ inline constexpr Abi kOpenMpi = {
     .request_null = 0,
     .datatype_null = 0,
     .byte = 0,
+    .integer = 0,
+    .comm_world = 0,
+    .errors_return = 0,
+    .operations = {},
     .proc_null = -2,
     .root = -4,
     .undefined = -32766,
@@ -91,6 +101,11 @@ inline constexpr Abi kMpich = {
     .request_null = 0x2c000000,
     .datatype_null = 0x0c000000,
     .byte = 0x4c00010d,
+    .integer = 0x4c000405,
+    .comm_world = 0x44000000,
+    .errors_return = 0x54000001,
+    .operations = {0x58000003, 0x58000004, 0x58000002, 0x58000001, 0x58000005, 0x58000007,
+                   0x58000009, 0x58000006, 0x58000008, 0x5800000a, 0x5800000b, 0x5800000c},
     .proc_null = -1,
     .root = -3,
     .undefined = -32766,
@@ -122,6 +137,10 @@ inline constexpr Abi kStandardAbi = {
     .request_null = 0x180,
     .datatype_null = 0x200,
     .byte = 0x247,
+    .integer = 0x209,
+    .comm_world = 0x101,
+    .errors_return = 0x143,
+    .operations = {0x21, 0x24, 0x22, 0x23, 0x30, 0x31, 0x32, 0x28, 0x29, 0x2a, 0x38, 0x39},
     .proc_null = -3,
     .root = -4,
     .undefined = -32766,

@@ -28,6 +28,9 @@ class DeviceScratch {
 
     char* data() const { return memory_.data; }
 
+    // It is not given back: something that cannot be stopped still uses it.
+    void forget() { memory_ = {}; }
+
   private:
     friend class KeptScratch;
 

@@ -57,13 +57,27 @@ const Library* open(gdr_mpi_function* function)
     GDR_MPI_FUNCTIONS(GDR_MPI_LOOK_UP)
 #undef GDR_MPI_LOOK_UP
     look_up(handle, "PMPI_Type_get_envelope_c", library.Type_get_envelope_c);
-    const auto object_or = [handle](Word value, const char* object) {
-        return value != 0 ? value : reinterpret_cast<Word>(dlsym(handle, object));
+    // A program may have a copy of an object (by a relocation), which is the library's as well
+    // then.
+    const auto object_or = [handle](Word value, const char* name) {
+        if (value != 0)
+            return value;
+        void* const object = dlsym(RTLD_DEFAULT, name);
+        return reinterpret_cast<Word>(object != nullptr ? object : dlsym(handle, name));
     };
     library.request_null = object_or(library.abi->request_null, "ompi_request_null");
     library.datatype_null = object_or(library.abi->datatype_null, "ompi_mpi_datatype_null");
     library.pml = dlsym(handle, "mca_pml_base_selected_component");
     library.byte = object_or(library.abi->byte, "ompi_mpi_byte");
+    library.integer = object_or(library.abi->integer, "ompi_mpi_int");
+    library.comm_world = object_or(library.abi->comm_world, "ompi_mpi_comm_world");
+    library.errors_return = object_or(library.abi->errors_return, "ompi_mpi_errors_return");
+    constexpr std::array kOperations = {
+        "ompi_mpi_op_sum",  "ompi_mpi_op_prod", "ompi_mpi_op_min",    "ompi_mpi_op_max",
+        "ompi_mpi_op_land", "ompi_mpi_op_lor",  "ompi_mpi_op_lxor",   "ompi_mpi_op_band",
+        "ompi_mpi_op_bor",  "ompi_mpi_op_bxor", "ompi_mpi_op_minloc", "ompi_mpi_op_maxloc"};
+    for (size_t i = 0; i < kOperations.size(); ++i)
+        library.operations[i] = object_or(library.abi->operations[i], kOperations[i]);
     return &library;
 }
 

@@ -10,6 +10,19 @@
 
 // Name and parameters.
 #define GDR_MPI_FUNCTIONS(FUNCTION)                                                                \
+    FUNCTION(Allreduce, (const void* in, void* out, int count, Word type, Word op, Word comm))     \
+    FUNCTION(Comm_call_errhandler, (Word comm, int code))                                          \
+    FUNCTION(Comm_create_keyval,                                                                   \
+             (int (*copy)(Word, int, void*, void*, void*, int*),                                   \
+              int (*forget)(Word, int, void*, void*), int* keyval, void* extra))                   \
+    FUNCTION(Comm_free, (Word * comm))                                                             \
+    FUNCTION(Comm_get_attr, (Word comm, int keyval, void* value, int* found))                      \
+    FUNCTION(Comm_set_attr, (Word comm, int keyval, void* value))                                  \
+    FUNCTION(Comm_set_errhandler, (Word comm, Word handler))                                       \
+    FUNCTION(Comm_split, (Word comm, int colour, int key, Word* made))                             \
+    FUNCTION(Irecv, (void* to, int count, Word type, int from, int tag, Word comm, Word* request)) \
+    FUNCTION(Isend,                                                                                \
+             (const void* from, int count, Word type, int to, int tag, Word comm, Word* request))  \
     FUNCTION(Comm_rank, (Word comm, int* rank))                                                    \
     FUNCTION(Comm_size, (Word comm, int* size))                                                    \
     FUNCTION(Comm_remote_size, (Word comm, int* size))                                             \
@@ -25,6 +38,8 @@
     FUNCTION(Type_commit, (Word * type))                                                           \
     FUNCTION(Type_contiguous, (int count, Word type, Word* made))                                  \
     FUNCTION(Type_free, (Word * type))                                                             \
+    FUNCTION(Type_get_name, (Word type, char* name, int* length))                                  \
+    FUNCTION(Wait, (Word * request, Word status))                                                  \
     FUNCTION(Type_size, (Word type, int* size))                                                    \
     FUNCTION(Type_get_contents, (Word type, int integers, int addresses, int types, int* integer,  \
                                  intptr_t* address, void* type_handles))                           \
@@ -37,7 +52,8 @@ namespace gdr::mpi {
 
 struct Library {
     const Abi* abi;
-    Word request_null, datatype_null, byte;
+    Word request_null, datatype_null, byte, integer, comm_world, errors_return;
+    std::array<Word, 12> operations; // in the order of kernels::Operation
     const void* pml; // the component that Open MPI has selected; nullptr in others
 #define GDR_MPI_MEMBER(name, parameters) int(*name) parameters;
     GDR_MPI_FUNCTIONS(GDR_MPI_MEMBER)

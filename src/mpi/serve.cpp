@@ -7,6 +7,7 @@
 #include "cuda/driver.hpp"
 #include "mpi/apply.hpp"
 #include "mpi/epochs.hpp"
+#include "mpi/gpu_collectives.hpp"
 #include "mpi/operation.hpp"
 #include "mpi/requests.hpp"
 
@@ -20,6 +21,8 @@
 namespace gdr::mpi {
 
 namespace {
+
+bool collectives_on_gpus = false;
 
 // A type relative to MPI_BOTTOM may lead anywhere.
 bool may_be_on_gpu(const cuda::Driver& driver, const Arguments& arguments, const Side& side)
@@ -82,9 +85,16 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words)
 {
     const Call& call = calls()[index];
     const cuda::Driver* driver = cuda::loaded_driver(); // not in a forked child
-    const Library* library = driver == nullptr ? nullptr : library_of(function);
+    const Library* library =
+        driver == nullptr && !collectives_on_gpus ? nullptr : library_of(function);
     if (library == nullptr)
         return apply(function, call, words);
+    if (collectives_on_gpus) {
+        if (const std::optional<int> result = call_on_gpus(*library, call, words))
+            return *result;
+        if (driver == nullptr)
+            return apply(function, call, words);
+    }
     if (call.kind == Kind::synchronise)
         return any_in_epochs() ? synchronise(*library, call, function, words)
                                : apply(function, call, words);
@@ -96,8 +106,9 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words)
 
 } // namespace
 
-void serve()
+void serve(bool with_collectives_on_gpus)
 {
+    collectives_on_gpus = with_collectives_on_gpus;
     auto* const serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(RTLD_DEFAULT, "gdr_mpi_serve"));
     static gdr_mpi_service service;
     service = {static_cast<unsigned>(calls().size()), call};

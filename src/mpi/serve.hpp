@@ -6,7 +6,8 @@
 namespace gdr::mpi {
 
 // Calls of MPI with buffers on a GPU are served from now on, if libgdr_mpi.so.0 is in this process.
-// To be called once there is a CUDA driver.
-void serve();
+// collectives_on_gpus: see gpu_collectives.hpp. To be called once, where there is a CUDA driver or
+// collectives_on_gpus, of which this process has to vote then.
+void serve(bool collectives_on_gpus);
 
 } // namespace gdr::mpi

@@ -7,6 +7,12 @@
 
 namespace gdr::plugin {
 
+namespace {
+
+constexpr const char* kMpiCollectives[] = {"stage", "gpu", nullptr};
+
+} // namespace
+
 const abi::OptionTable& option_table()
 {
     static const abi::OptionTable table{
@@ -34,7 +40,14 @@ const abi::OptionTable& option_table()
           "built with it keeps its own choice, in which gdr is one of its transports. \"ucx-gdr "
           "run\"\n"
           "sets gdr.",
-          offsetof(Options, transports), abi::OptionType::string}},
+          offsetof(Options, transports), abi::OptionType::string},
+         {"MPI_COLL", "stage",
+          "What becomes of MPI's collective calls on GPU memory. stage: the MPI library makes "
+          "them\n"
+          "on host memory. gpu: from 256 KiB on, the GPUs make MPI_Allreduce, MPI_Reduce,\n"
+          "MPI_Reduce_scatter, MPI_Reduce_scatter_block, MPI_Allgather and MPI_Alltoall, if all\n"
+          "ranks have their buffers there. Has to be the same for all processes of a program.",
+          offsetof(Options, mpi_collectives), abi::OptionType::choice, kMpiCollectives}},
         sizeof(Options)};
     return table;
 }

@@ -7,11 +7,14 @@
 
 namespace gdr::plugin {
 
+enum class MpiCollectives : unsigned { stage, gpu };
+
 struct Options {
     char* statistics_path;
     int explain_cpu_faults; // boolean
     char* abi;              // read by abi::choose_series(), listed here
     char* transports;       // read by prepare_host(), listed here
+    MpiCollectives mpi_collectives;
 };
 
 const abi::OptionTable& option_table();

@@ -56,11 +56,11 @@ void on_first_use()
     report_preparation();
     answer_memory_lookups();
     const cuda::Driver* driver = cuda::driver();
-    if (driver == nullptr)
-        return;
-    if (options.explain_cpu_faults)
+    const bool collectives = options.mpi_collectives == MpiCollectives::gpu;
+    if (driver != nullptr && options.explain_cpu_faults)
         explain_cpu_faults(*driver);
-    mpi::serve();
+    if (driver != nullptr || collectives)
+        mpi::serve(collectives);
 }
 
 void write_statistics(const char* path)

@@ -84,6 +84,20 @@ int main()
     if (kAbi.byte != 0)
         expect("MPI_BYTE", static_cast<long long>(kAbi.byte),
                static_cast<long long>(word(MPI_BYTE)));
+    if (kAbi.integer != 0)
+        expect("MPI_INT", static_cast<long long>(kAbi.integer),
+               static_cast<long long>(word(MPI_INT)));
+    if (kAbi.comm_world != 0)
+        expect("MPI_COMM_WORLD", static_cast<long long>(kAbi.comm_world),
+               static_cast<long long>(word(MPI_COMM_WORLD)));
+    if (kAbi.errors_return != 0)
+        expect("MPI_ERRORS_RETURN", static_cast<long long>(kAbi.errors_return),
+               static_cast<long long>(word(MPI_ERRORS_RETURN)));
+    const MPI_Op operations[] = {MPI_SUM,  MPI_PROD, MPI_MIN, MPI_MAX,  MPI_LAND,   MPI_LOR,
+                                 MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
+    for (size_t i = 0; i < kAbi.operations.size() && kAbi.operations[0] != 0; ++i)
+        expect("an MPI_Op", static_cast<long long>(kAbi.operations[i]),
+               static_cast<long long>(word(operations[i])));
     if (kAbi.datatype_null != 0)
         expect("MPI_DATATYPE_NULL", static_cast<long long>(kAbi.datatype_null),
                static_cast<long long>(word(MPI_DATATYPE_NULL)));

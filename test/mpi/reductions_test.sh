@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# UCX_GDR_MPI_COLL=gpu on the emulated devices, with every MPI that is installed: every predefined operation on every
+# type, and each call, on GPUs and with host memory among the buffers, on one to five ranks; that the GPUs do it where
+# they are asked to, and nowhere else. REDUCTIONS_TEST_SEED repeats another run.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/mpi/environment.sh
+. "$top_srcdir/test/mpi/environment.sh"
+
+seed=${REDUCTIONS_TEST_SEED-$RANDOM}
+kernels=$(sed -n "s/^KERNEL_CLANG = //p" "$top_builddir/Makefile")
+
+# try MPI NUMBER WAY EXPECTED: EXPECTED is whether GPUs reduce.
+try() {
+    local what="$1, $2 ranks, UCX_GDR_MPI_COLL=$3, seed $seed" by_gpus
+    rm -f "$work/statistics"
+    if ! UCX_GDR_STATS=$work/statistics UCX_GDR_MPI_COLL=$3 ranks "$1" "$2" "$top_builddir/test/mpi/mpi_reductions.$1" "$seed"; then
+        echo "FAILED: $what"
+        head -n 30 "$log"
+        failed=1
+        return
+    fi
+    by_gpus=$(sed 's/.* mpi_gpu_bytes=//' "$work/statistics" | awk '{ sum += $1 } END { print sum ? "yes" : "no" }')
+    if [[ $by_gpus = "$4" ]]; then
+        echo "ok: $what"
+    else
+        echo "FAILED: $what: reduced by GPUs: $by_gpus, not $4"
+        failed=1
+    fi
+}
+
+able=yes
+[[ $kernels != no ]] || able=no
+for mpi in "${mpis[@]}"; do
+    case $mpi in
+    openmpi) numbers=(2 5) ;;
+    mpich) numbers=(3 4) ;;
+    esac
+    try "$mpi" 1 gpu no
+    for number in "${numbers[@]}"; do
+        try "$mpi" "$number" gpu $able
+    done
+    try "$mpi" 2 stage no
+done
+exit $failed
