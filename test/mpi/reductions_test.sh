@@ -3,7 +3,7 @@
 #
 # UCX_GDR_MPI_COLL=gpu on the emulated devices, with every MPI that is installed: every predefined operation on every
 # type, and each call, on GPUs and with host memory among the buffers, on one to five ranks; that the GPUs do it where
-# they are asked to, and nowhere else. REDUCTIONS_TEST_SEED repeats another run.
+# they are asked to, and nowhere else: not where one of the ranks has none. REDUCTIONS_TEST_SEED repeats another run.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -14,11 +14,17 @@ set -u
 seed=${REDUCTIONS_TEST_SEED-$RANDOM}
 kernels=$(sed -n "s/^KERNEL_CLANG = //p" "$top_builddir/Makefile")
 
-# try MPI NUMBER WAY EXPECTED: EXPECTED is whether GPUs reduce.
+cat >"$work/poor" <<'END'
+[[ ${OMPI_COMM_WORLD_RANK-$PMI_RANK} -ne $1 ]] || export SOFTCUDA_DEVICES=0
+exec "${@:2}"
+END
+
+# try MPI NUMBER WAY EXPECTED [POOR]: EXPECTED is whether GPUs reduce, POOR the rank that has none.
 try() {
-    local what="$1, $2 ranks, UCX_GDR_MPI_COLL=$3, seed $seed" by_gpus
+    local what="$1, $2 ranks, UCX_GDR_MPI_COLL=$3, ${5+rank $5 without a GPU, }seed $seed" by_gpus
     rm -f "$work/statistics"
-    if ! UCX_GDR_STATS=$work/statistics UCX_GDR_MPI_COLL=$3 ranks "$1" "$2" "$top_builddir/test/mpi/mpi_reductions.$1" "$seed"; then
+    if ! UCX_GDR_STATS=$work/statistics UCX_GDR_MPI_COLL=$3 ranks "$1" "$2" bash "$work/poor" "${5--1}" \
+        "$top_builddir/test/mpi/mpi_reductions.$1" "$seed"; then
         echo "FAILED: $what"
         head -n 30 "$log"
         failed=1
@@ -45,5 +51,6 @@ for mpi in "${mpis[@]}"; do
         try "$mpi" "$number" gpu $able
     done
     try "$mpi" 2 stage no
+    try "$mpi" 2 gpu no 1
 done
 exit $failed
