@@ -1,6 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/arguments.hpp"
 
+#include <algorithm>
+
 namespace gdr::mpi {
 
 Group::Group(const Arguments& arguments) : arguments_(arguments), library_(arguments.library())
@@ -70,12 +72,25 @@ int Group::blocks(Blocks what) const
     return 1;
 }
 
+// Of what a side of packed bytes is packed from, or unpacked to: at most so many.
+int64_t Group::packed_size(const Side& side) const
+{
+    const Call& call = arguments_.call();
+    const Side& elements = side.buffer == call.send.buffer ? call.receive : call.send;
+    int size = 0;
+    if (call.large || call.comm < 0 || // an external form
+        library_.Pack_size(static_cast<int>(arguments_.count(elements, 0)),
+                           arguments_.type(elements, 0), arguments_.handle(call.comm), &size) != 0)
+        return INT64_MAX;
+    return size;
+}
+
 Footprint Group::footprint(const Side& side) const
 {
     Footprint footprint;
     if (side.bytes()) {
         const int64_t first = arguments_.displacement(side, 0);
-        footprint.add_bytes(first, arguments_.count(side, 0) - first);
+        footprint.add_bytes(first, std::min(arguments_.count(side, 0) - first, packed_size(side)));
         return footprint;
     }
     const int blocks = this->blocks(side.blocks);

@@ -78,6 +78,7 @@ class Group {
   private:
     int neighbours(bool that_send) const;
     int blocks(Blocks what) const;
+    int64_t packed_size(const Side& side) const;
 
     const Arguments& arguments_;
     const Library& library_;

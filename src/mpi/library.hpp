@@ -28,6 +28,7 @@
     FUNCTION(Comm_remote_size, (Word comm, int* size))                                             \
     FUNCTION(Comm_test_inter, (Word comm, int* inter))                                             \
     FUNCTION(Get_library_version, (char* text, int* length))                                       \
+    FUNCTION(Pack_size, (int count, Word type, Word comm, int* size))                              \
     FUNCTION(Request_free, (Word * request))                                                       \
     FUNCTION(Request_get_status, (Word request, int* flag, Word status))                           \
     FUNCTION(Test, (Word * request, int* flag, Word status))                                       \
