@@ -12,6 +12,7 @@
 #include "mpi/ring.hpp"
 #include "mpi/stand_in.hpp"
 #include "mpi/team.hpp"
+#include "mpi/transport.hpp"
 #include "stats/statistics.hpp"
 
 #include <algorithm>
@@ -286,7 +287,8 @@ std::optional<int> call_on_gpus(const Library& library, const Call& call, Word* 
         return std::nullopt;
     try {
         const Team& team =
-            Team::of(library, comm, cuda::loaded_driver() != nullptr && kernels::built());
+            Team::of(library, comm,
+                     cuda::loaded_driver() != nullptr && kernels::built() && hands_to_ucx(library));
         if (!team.able() || !team.all(prepared(collective, team, call.name)))
             return std::nullopt;
         collective.run(team);

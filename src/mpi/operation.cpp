@@ -32,7 +32,7 @@ bool may_be_bytes(const Call& call, const Side& side)
 // the peer may be this rank, whose messages are copied with the CPU.
 bool by_hca(const Arguments& arguments, const Side& side)
 {
-    if (!side.direct)
+    if (!side.direct || !hands_to_ucx(arguments.library()))
         return false;
     if (side.peer < 0)
         return arguments.call().kind == Kind::collective;
