@@ -35,6 +35,14 @@ bool has_primary_context(const Driver& driver, CUdevice device)
            active != 0;
 }
 
+unsigned long long context_id(const Driver& driver, CUcontext context)
+{
+    unsigned long long id = 0;
+    if (driver.cuCtxGetId != nullptr && driver.cuCtxGetId(context, &id) != CUDA_SUCCESS)
+        return 0;
+    return id;
+}
+
 CurrentContext::CurrentContext(const Driver& driver, CUcontext context) : driver_(driver)
 {
     enter(context);

@@ -32,6 +32,10 @@ class PrimaryContext {
 // does not answer.
 bool has_primary_context(const Driver& driver, CUdevice device);
 
+// Of a context, unlike its handle never that of another one in the process. 0: there is no such
+// context (any more), or the driver, older than CUDA 12, gives contexts no identity.
+unsigned long long context_id(const Driver& driver, CUcontext context);
+
 // Makes a context current to the calling thread; at the end of the scope what was current before is
 // current again, also if that was none. Costs one query (10 ns) where the context is current
 // already. To be destroyed by the thread that made it, in the reverse order of making.

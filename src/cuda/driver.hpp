@@ -69,6 +69,7 @@
     FUNCTION(cuMemcpy)                                                                             \
     FUNCTION(cuMemcpy2DAsync)                                                                      \
     FUNCTION(cuMemcpyAsync)                                                                        \
+    FUNCTION(cuMemcpyDtoDAsync)                                                                    \
     FUNCTION(cuMemcpyPeerAsync)                                                                    \
     FUNCTION(cuMemsetD8)                                                                           \
     FUNCTION(cuModuleGetFunction)                                                                  \

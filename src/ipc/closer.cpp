@@ -31,7 +31,7 @@ std::thread start(auto work)
 
 } // namespace
 
-void Closer::add(std::unique_ptr<Region> region)
+void Closer::add(Region::Owned region)
 {
     const std::lock_guard guard(mutex_);
     regions_.push_back(std::move(region));
@@ -49,7 +49,7 @@ void Closer::add(std::unique_ptr<Region> region)
 void Closer::work()
 {
     for (;;) {
-        std::vector<std::unique_ptr<Region>> batch; // destroyed without the lock
+        std::vector<Region::Owned> batch; // closed without the lock
         const std::lock_guard guard(mutex_);
         if (regions_.empty()) {
             working_ = false;

@@ -6,7 +6,6 @@
 
 #include "ipc/region.hpp"
 
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -16,17 +15,17 @@ namespace gdr::ipc {
 // Any thread.
 class Closer {
   public:
-    // Destroys the region, later.
-    void add(std::unique_ptr<Region> region);
+    // Closes the region, later.
+    void add(Region::Owned region);
 
-    // Returns when all that was added has been destroyed.
+    // Returns when all that was added has been closed.
     void finish();
 
   private:
     void work();
 
     std::mutex mutex_;
-    std::vector<std::unique_ptr<Region>> regions_;
+    std::vector<Region::Owned> regions_;
     std::thread thread_;
     bool working_ = false;
 };

@@ -9,29 +9,55 @@
 #include "ipc/descriptor_server.hpp"
 #include "ipc/process.hpp"
 
+#include <array>
 #include <atomic>
-#include <set>
 
 namespace gdr::ipc {
 
 namespace {
 
-// Once for each cause: what the user can do depends on it alone.
-void tell(const void* address, const char* why_not)
+// Why others cannot open memory. Told once: what the user can do depends on the cause alone.
+struct Cause {
+    const char* text;
+    std::atomic<bool> told{false};
+};
+
+Cause refused{"cuIpcGetMemHandle refuses it (memory that came from another process, a GPU or a "
+              "system without CUDA IPC)"};
+Cause of_pool{"it is of a memory pool (cudaMallocAsync, RMM's async resource, PyTorch with "
+              "backend:cudaMallocAsync), which CUDA does not share after it was made; allocate it "
+              "by cudaMalloc"};
+Cause no_handle_type{"it was made by cuMemCreate without a handle type for other processes "
+                     "(PyTorch with expandable_segments); ask for POSIX file descriptors or "
+                     "allocate it by cudaMalloc"};
+Cause no_server{"this process cannot give file descriptors to others"};
+Cause several_mappings{"it lies in several mappings of cuMemCreate's memory"};
+
+void tell(Cause& cause, uintptr_t address)
 {
-    static std::mutex mutex;
-    static std::set<const char*> told;
-    const std::lock_guard guard(mutex);
-    if (told.insert(why_not).second)
-        gdr_log(info,
-                "GPU memory at %p cannot be opened by other processes and goes over the HCA: "
-                "%s",
-                address, why_not);
+    if (cause.told.load(std::memory_order_relaxed) || cause.told.exchange(true))
+        return;
+    gdr_log(info,
+            "GPU memory at %#llx cannot be opened by other processes and goes over the HCA: %s",
+            static_cast<unsigned long long>(address), cause.text);
+}
+
+// The keys that a thread told last, by the addresses that they were told for.
+thread_local std::array<RemoteKey, 64> recent;
+
+RemoteKey& remembered(uintptr_t address)
+{
+    return recent[((address >> 12) ^ (address >> 21)) % recent.size()];
+}
+
+bool covers(const RemoteKey& key, uintptr_t address, size_t length)
+{
+    return address >= key.base && length <= key.length && address - key.base <= key.length - length;
 }
 
 } // namespace
 
-RemoteKey Exports::make(const cuda::Pointer& memory, const char** why_not) const
+RemoteKey Exports::make(const cuda::Pointer& memory) const
 {
     const Process process = this_process();
     RemoteKey key;
@@ -47,18 +73,13 @@ RemoteKey Exports::make(const cuda::Pointer& memory, const char** why_not) const
         if (result == CUDA_SUCCESS)
             key.sharing = Sharing::handle;
         else
-            *why_not = "cuIpcGetMemHandle refuses it (memory that came from another process, a GPU "
-                       "or a system without CUDA IPC)";
+            tell(refused, memory.base);
     } else if (!memory.mapped) {
-        *why_not = "it is of a memory pool (cudaMallocAsync, RMM's async resource, PyTorch with "
-                   "backend:cudaMallocAsync), which CUDA does not share after it was made; "
-                   "allocate it by cudaMalloc";
+        tell(of_pool, memory.base);
     } else if (!cuda::AllocationHandle(driver_, base).has_descriptor()) {
-        *why_not = "it was made by cuMemCreate without a handle type for other processes (PyTorch "
-                   "with expandable_segments); ask for POSIX file descriptors or allocate it by "
-                   "cudaMalloc";
+        tell(no_handle_type, memory.base);
     } else if (!serve_descriptors(driver_)) {
-        *why_not = "this process cannot give file descriptors to others";
+        tell(no_server, memory.base);
     } else {
         key.sharing = Sharing::descriptor;
     }
@@ -66,22 +87,28 @@ RemoteKey Exports::make(const cuda::Pointer& memory, const char** why_not) const
 }
 
 RemoteKey Exports::key_of(const void* address, size_t length)
+{
+    const auto start = reinterpret_cast<uintptr_t>(address);
+    RemoteKey& known = remembered(start);
+    if (!covers(known, start, length) || known.buffer_id != cuda::buffer_id(driver_, address))
+        [[unlikely]]
+        known = find_or_make(address, length);
+    return known;
+}
+
+RemoteKey Exports::find_or_make(const void* address, size_t length)
 try {
     const cuda::Pointer memory = cuda::classify(driver_, address);
     if (memory.kind != cuda::MemoryKind::device)
         return {};
     if (reinterpret_cast<uintptr_t>(address) + length > memory.end()) {
-        tell(address, "it lies in several mappings of cuMemCreate's memory");
+        tell(several_mappings, reinterpret_cast<uintptr_t>(address));
         return {};
     }
     const std::lock_guard guard(mutex_);
     auto [known, fresh] = keys_.try_emplace(memory.base);
-    if (!fresh && known->second.buffer_id == memory.buffer_id)
-        return known->second;
-    const char* why_not = nullptr;
-    known->second = make(memory, &why_not);
-    if (why_not != nullptr)
-        tell(address, why_not);
+    if (fresh || known->second.buffer_id != memory.buffer_id)
+        known->second = make(memory);
     return known->second;
 } catch (const cuda::Error& error) {
     gdr_log(debug, "%p is not shared with other processes: %s", address, error.what());

@@ -18,12 +18,13 @@ class Exports {
     explicit Exports(const cuda::Driver& driver) : driver_(driver) {}
 
     // The key of the allocation that holds [address, address + length), of Sharing::none where
-    // others cannot open it; why is told in the log, once for each cause. One query of the driver
-    // where the key is known.
+    // others cannot open it; why is told in the log, once for each cause. Of memory that the
+    // calling thread has told before: one query of the driver, of the buffer id alone, and no lock.
     RemoteKey key_of(const void* address, size_t length);
 
   private:
-    RemoteKey make(const cuda::Pointer& memory, const char** why_not) const;
+    RemoteKey find_or_make(const void* address, size_t length);
+    RemoteKey make(const cuda::Pointer& memory) const;
 
     const cuda::Driver& driver_;
     std::mutex mutex_;

@@ -73,18 +73,21 @@ void copy(Iface& iface, const Ep& ep, Direction direction, const void* local, si
     cuda::finish_memops(iface.driver, memory);
     const bool on_gpu = memory.kind == cuda::MemoryKind::device;
     const CUdevice device = on_gpu ? memory.device : region.first_device();
-    const CUdeviceptr far = region.reach(device, remote);
+    streams::DeviceStreams& streams = iface.operations.on(device);
+    const CUdeviceptr far = region.reach(device, streams.context_id(), remote);
     if (far == 0)
         throw std::runtime_error("the peer's memory does not open for this GPU");
     const auto near = reinterpret_cast<CUdeviceptr>(local);
     const bool put = direction == Direction::put;
+    const CUdeviceptr to = put ? far : near, from = put ? near : far;
 
-    streams::DeviceStreams& streams = iface.operations.on(device);
     const cuda::CurrentContext current(iface.driver, streams.context());
     streams::Stream& stream = streams[2 * ep.stream + (put ? 1 : 0)];
-    cuda::check(
-        iface.driver.cuMemcpyAsync(put ? far : near, put ? near : far, length, stream.handle()),
-        "cuMemcpyAsync");
+    if (on_gpu) // without the driver's look at what the addresses are
+        cuda::check(iface.driver.cuMemcpyDtoDAsync(to, from, length, stream.handle()),
+                    "cuMemcpyDtoDAsync");
+    else
+        cuda::check(iface.driver.cuMemcpyAsync(to, from, length, stream.handle()), "cuMemcpyAsync");
     iface.operations.add_together(stream, completion);
     ++iface.counts.ipc_ops;
     iface.counts.ipc_bytes += length;

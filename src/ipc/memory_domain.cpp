@@ -7,20 +7,12 @@
 #include "abi/host.hpp"
 #include "cuda/driver.hpp"
 #include "ipc/process.hpp"
+#include "ipc/registration.hpp"
 #include "ipc/remote_memory.hpp"
 
 #include <cstring>
 
 namespace gdr::ipc {
-
-namespace {
-
-struct Registration {
-    const void* address;
-    size_t length;
-};
-
-} // namespace
 
 MemoryDomain::MemoryDomain(const cuda::Driver& driver, const MdSettings& settings)
     : exports_(driver)
@@ -47,13 +39,13 @@ abi::MdAttributes MemoryDomain::attributes() const
 
 ucs_status_t MemoryDomain::reg(void* address, size_t length, abi::Registration, uct_mem_h* memh)
 {
-    *memh = new Registration{address, length};
+    *memh = make_registration(address, length);
     return UCS_OK;
 }
 
 ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
 {
-    delete static_cast<Registration*>(memh);
+    give_up(static_cast<Registration*>(memh));
     abi::complete(invalidated, UCS_OK);
     return UCS_OK;
 }

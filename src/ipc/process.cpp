@@ -3,11 +3,13 @@
 // What the kernel says of the system and of namespaces.
 #include "ipc/process.hpp"
 
+#include <atomic>
 #include <fstream>
 #include <mutex>
 #include <random>
 #include <string>
 
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,13 +47,20 @@ uint64_t random_id()
 
 } // namespace
 
+// No system call once it is known: keys are unpacked for each message.
 Process this_process()
 {
     static std::mutex mutex;
     static Process process{};
+    static std::atomic<bool> known{false};
+    static const int forgotten_by_child =
+        pthread_atfork(nullptr, nullptr, [] { known.store(false, std::memory_order_relaxed); });
+    if (known.load(std::memory_order_acquire) && forgotten_by_child == 0) [[likely]]
+        return process;
     const std::lock_guard guard(mutex);
     if (const auto pid = static_cast<uint32_t>(getpid()); process.pid != pid)
         process = {host_id(), inode_of("/proc/self/ns/pid"), random_id(), pid};
+    known.store(true, std::memory_order_release);
     return process;
 }
 

@@ -7,25 +7,92 @@
 #include "ipc/opening.hpp"
 
 #include <cstring>
+#include <deque>
+#include <utility>
+#include <vector>
 
 namespace gdr::ipc {
 
-Region::Region(const cuda::Driver& driver, int devices, const RemoteKey& key)
-    : driver_(driver), devices_(devices), key_(key), bases_(new std::atomic<CUdeviceptr>[devices])
+namespace {
+
+constexpr unsigned kLongestPause = 1023; // calls
+
+int count_devices(const cuda::Driver& driver)
 {
-    for (int device = 0; device < devices_; ++device)
-        bases_[device] = 0;
+    int count = 0;
+    cuda::check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount");
+    return count;
 }
 
-Region::~Region()
+class Storage {
+  public:
+    static Storage& instance()
+    {
+        static auto& instance = *new Storage; // threads may look at regions until the end
+        return instance;
+    }
+
+    Region* take(const cuda::Driver& driver)
+    {
+        const std::lock_guard guard(mutex_);
+        if (free_.empty()) {
+            static const int devices = count_devices(driver);
+            free_.reserve(all_.size() + 1); // give() does not throw
+            return &all_.emplace_back(driver, devices);
+        }
+        Region* region = free_.back();
+        free_.pop_back();
+        return region;
+    }
+
+    void give(Region* region) noexcept
+    {
+        const std::lock_guard guard(mutex_);
+        free_.push_back(region);
+    }
+
+  private:
+    std::mutex mutex_;
+    std::deque<Region> all_;
+    std::vector<Region*> free_;
+};
+
+} // namespace
+
+Region::Owned Region::make(const cuda::Driver& driver, const RemoteKey& key)
+{
+    Owned region(Storage::instance().take(driver));
+    region->key_ = key;
+    region->stale = false;
+    region->pause_ = region->paused_ = 0;
+    region->uses_.store(1, std::memory_order_release); // last: from here on it can be tried
+    return region;
+}
+
+void Region::End::operator()(Region* region) const
+{
+    region->close();
+    Storage::instance().give(region);
+}
+
+Region::Region(const cuda::Driver& driver, int devices)
+    : driver_(driver), devices_(devices), openings_(new Opening[devices])
+{
+}
+
+void Region::close()
 {
     for (CUdevice device = 0; device < devices_; ++device) {
-        if (bases_[device] == 0)
+        openings_[device].told = false;
+        const CUdeviceptr base = openings_[device].base.exchange(kNotOpen);
+        if (base == kNotOpen || base == kRefused)
             continue;
         try {
             const cuda::PrimaryContext primary(driver_, device);
+            if (cuda::context_id(driver_, primary.handle()) != openings_[device].context_id)
+                continue; // a device reset has closed it
             const cuda::CurrentContext current(driver_, primary.handle());
-            close(driver_, key_, bases_[device]);
+            ipc::close(driver_, key_, base);
         } catch (const cuda::Error& error) {
             gdr_log(debug, "memory of process %u is not closed: %s", key_.pid, error.what());
         }
@@ -35,7 +102,7 @@ Region::~Region()
 CUdevice Region::first_device() const
 {
     for (CUdevice device = 0; device < devices_; ++device) {
-        if (bases_[device] != 0)
+        if (const CUdeviceptr base = openings_[device].base; base != kNotOpen && base != kRefused)
             return device;
     }
     return -1;
@@ -46,24 +113,76 @@ bool Region::is(const RemoteKey& other) const
     return memcmp(&key_, &other, sizeof(key_)) == 0;
 }
 
+bool Region::try_use(bool* alone)
+{
+    uint32_t uses = uses_.load(std::memory_order_relaxed);
+    while (uses != kClaimed) {
+        if (uses_.compare_exchange_weak(uses, uses + 1)) {
+            *alone = uses == 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+void Region::end_use(bool* alone)
+{
+    *alone = uses_.fetch_sub(1) == 1;
+}
+
+bool Region::claim()
+{
+    uint32_t uses = 0;
+    return uses_.compare_exchange_strong(uses, kClaimed);
+}
+
+bool Region::open_for(CUdevice device)
+{
+    CUdeviceptr base = openings_[device].base.load(std::memory_order_acquire);
+    if (base == kNotOpen)
+        base = open(device);
+    return base != kNotOpen && base != kRefused;
+}
+
 CUdeviceptr Region::open(CUdevice device)
 {
+    Opening& opening = openings_[device];
     const std::lock_guard guard(opening_);
-    const uint64_t bit = uint64_t{1} << (device % 64);
-    if (bases_[device] != 0 || (refused_by_ & bit) != 0)
-        return bases_[device];
     try {
         const cuda::PrimaryContext primary(driver_, device);
+        const unsigned long long context_id = cuda::context_id(driver_, primary.handle());
+        if (opening.base != kNotOpen && opening.context_id == context_id)
+            return opening.base; // by another thread
+        opening.base = kNotOpen; // what a device reset has closed
+        opening.context_id.store(context_id, std::memory_order_release);
+        if (paused_ > 0) {
+            --paused_;
+            return kNotOpen;
+        }
         const cuda::CurrentContext current(driver_, primary.handle());
-        bases_[device] = ipc::open(driver_, key_, device);
+        opening.base.store(ipc::open(driver_, key_, device), std::memory_order_release);
+        pause_ = 0;
+    } catch (const cuda::Error& error) {
+        // Others may give memory back: tried again, but not for each message.
+        if (error.result() == CUDA_ERROR_OUT_OF_MEMORY)
+            paused_ = pause_ = std::min(2 * pause_ + 1, kLongestPause);
+        else
+            opening.base = kRefused;
+        tell(device, error);
     } catch (const std::exception& error) {
-        refused_by_ |= bit;
-        gdr_log(info,
-                "%llu bytes of GPU memory of process %u do not open for GPU %d and go over the "
-                "HCA: %s",
-                static_cast<unsigned long long>(key_.length), key_.pid, device, error.what());
+        opening.base = kRefused;
+        tell(device, error);
     }
-    return bases_[device];
+    return opening.base;
+}
+
+void Region::tell(CUdevice device, const std::exception& error)
+{
+    if (std::exchange(openings_[device].told, true))
+        return;
+    gdr_log(info,
+            "%llu bytes of GPU memory of process %u do not open for GPU %d and go over the HCA: %s",
+            static_cast<unsigned long long>(key_.length), key_.pid, device, error.what());
 }
 
 } // namespace gdr::ipc

@@ -6,29 +6,47 @@
 #include "cuda/context.hpp"
 #include "ipc/remote_key.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
 
 namespace gdr::ipc {
 
-// Any thread.
+// Any thread. The storage of a region whose memory was closed serves others later, and is never
+// returned to the system: a pointer that a thread remembers can be tried whatever became of it.
 class Region {
   public:
-    Region(const cuda::Driver& driver, int devices, const RemoteKey& key);
+    // Closes the memory and keeps the storage.
+    struct End {
+        void operator()(Region* region) const;
+    };
+    using Owned = std::unique_ptr<Region, End>;
+
+    // With one use.
+    static Owned make(const cuda::Driver& driver, const RemoteKey& key);
+
+    Region(const cuda::Driver& driver, int devices);
     Region(const Region&) = delete;
     Region& operator=(const Region&) = delete;
-    virtual ~Region(); // closes
 
     const RemoteKey& key() const { return key_; }
 
+    // Memory is mapped in pages of 2 MiB: less of it is not returned to its owner either.
+    size_t bytes() const { return std::max<size_t>(key_.length, size_t{2} << 20); }
+
     // Where a GPU reaches the byte at an address of the owner; 0 when it does not open, of which a
-    // line in the log tells. Opens it where it is not; no call of the driver where it is.
-    CUdeviceptr reach(CUdevice device, uint64_t address)
+    // line in the log tells once. context_id: of the GPU's primary context (cuda::context_id()),
+    // with which what was open has gone after a device reset. Opens it where it is not; no call of
+    // the driver and no lock where it is, or is known not to.
+    CUdeviceptr reach(CUdevice device, unsigned long long context_id, uint64_t address)
     {
-        const CUdeviceptr base = bases_[device].load(std::memory_order_acquire);
-        const CUdeviceptr opened = base != 0 ? base : open(device);
-        return opened == 0 ? 0 : opened + (address - key_.base);
+        const Opening& opening = openings_[device];
+        const bool same = opening.context_id.load(std::memory_order_acquire) == context_id;
+        CUdeviceptr base = same ? opening.base.load(std::memory_order_acquire) : kNotOpen;
+        if (base == kNotOpen) [[unlikely]]
+            base = open(device);
+        return base == kNotOpen || base == kRefused ? 0 : base + (address - key_.base);
     }
 
     bool holds(uint64_t address, size_t length) const
@@ -40,18 +58,49 @@ class Region {
     // A GPU for which it is open; -1: none.
     CUdevice first_device() const;
 
+    // Opens it for a GPU where it is not. Whether it is open.
+    bool open_for(CUdevice device);
+
     // What the key says of the allocation, and another: whether both are of the same one.
     bool is(const RemoteKey& other) const;
 
+    // Uses are counted. The first of them, or the last to go: *alone.
+    bool try_use(bool* alone); // false: it is closed, or about to be
+    void end_use(bool* alone);
+    bool used() const { return uses_ > 0; }
+
+    // Whether nobody uses it; then nobody will.
+    bool claim();
+
+    // Set where the owner has other memory at the same addresses.
+    std::atomic<bool> stale{false};
+
+    // When it was last given back, in the count of such events.
+    std::atomic<uint64_t> idle_since{0};
+
   private:
+    static constexpr CUdeviceptr kNotOpen = 0;
+    static constexpr CUdeviceptr kRefused = 1; // no mapping begins there
+    static constexpr uint32_t kClaimed = UINT32_MAX;
+
+    struct Opening {
+        std::atomic<CUdeviceptr> base{kNotOpen};
+        std::atomic<unsigned long long> context_id{0}; // for which this is so
+        bool told = false;                             // that it does not open
+    };
+
     CUdeviceptr open(CUdevice device);
+    void tell(CUdevice device, const std::exception& error);
+    void close();
 
     const cuda::Driver& driver_;
     const int devices_;
-    const RemoteKey key_;
+    RemoteKey key_;
+    std::atomic<uint32_t> uses_{kClaimed};
+    std::unique_ptr<Opening[]> openings_; // by GPU
     std::mutex opening_;
-    std::unique_ptr<std::atomic<CUdeviceptr>[]> bases_; // by GPU; 0: not opened
-    uint64_t refused_by_ = 0;                           // GPUs for which it did not open
+    unsigned pause_ = 0;  // calls between two tries while memory is short
+    unsigned paused_ = 0; // calls until the next of them
 };
 
 } // namespace gdr::ipc

@@ -4,24 +4,23 @@
 #include "ipc/remote_memory.hpp"
 
 #include <algorithm>
-#include <cassert>
-#include <utility>
+#include <array>
+#include <vector>
 
 namespace gdr::ipc {
 
 namespace {
 
-// Memory is mapped in pages of this size: less of it is not returned to its owner either.
-constexpr size_t kPage = size_t{2} << 20;
-
 // A GPU that this process uses, best the one that the calling thread uses; -1: none.
-CUdevice device_in_use(const cuda::Driver& driver, int devices)
+CUdevice device_in_use(const cuda::Driver& driver)
 {
     CUdevice device;
     CUcontext current = nullptr;
     if (driver.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != nullptr &&
         driver.cuCtxGetDevice(&device) == CUDA_SUCCESS)
         return device;
+    int devices = 0;
+    cuda::check(driver.cuDeviceGetCount(&devices), "cuDeviceGetCount");
     for (device = 0; device < devices; ++device) {
         if (cuda::has_primary_context(driver, device))
             return device;
@@ -29,24 +28,21 @@ CUdevice device_in_use(const cuda::Driver& driver, int devices)
     return -1;
 }
 
-int count_devices(const cuda::Driver& driver)
+// The regions that a thread had last, by their keys. Whether they are still what they were is
+// known only to who uses them.
+thread_local std::array<Region*, 64> recent;
+
+Region*& remembered(const RemoteKey& key)
 {
-    int count = 0;
-    cuda::check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount");
-    return count;
+    return recent[((key.base >> 12) ^ (key.base >> 21) ^ key.owner) % recent.size()];
+}
+
+int64_t signed_bytes(const Region& region)
+{
+    return static_cast<int64_t>(region.bytes());
 }
 
 } // namespace
-
-struct RemoteMemory::Entry : Region {
-    using Region::Region;
-
-    size_t bytes() const { return std::max<size_t>(key().length, kPage); }
-
-    Entries::iterator place; // in used_ or idle_
-    uint64_t uses = 0;
-    bool stale = false; // not among the owner's entries any more
-};
 
 RemoteMemory& RemoteMemory::instance()
 {
@@ -78,134 +74,152 @@ void RemoteMemory::connect(uint64_t owner)
     ++owners_[owner].endpoints;
 }
 
-void RemoteMemory::disconnect(uint64_t owner)
+void RemoteMemory::disconnect(uint64_t id)
 {
     const std::lock_guard guard(mutex_);
-    if (--owners_.at(owner).endpoints == 0)
-        close_idle(owner);
+    Owner& owner = owners_.at(id);
+    if (--owner.endpoints > 0)
+        return;
+    close_idle(owner);
+    if (owner.regions.empty())
+        owners_.erase(id);
 }
 
-// With the lock held, as what follows.
-void RemoteMemory::close_idle(uint64_t id)
+// False where it is being closed.
+bool RemoteMemory::use(Region& region)
 {
-    auto owner = owners_.find(id);
-    auto& entries = owner->second.entries;
-    for (auto at = entries.begin(); at != entries.end();) {
-        Entry& entry = *at->second;
-        if (entry.uses > 0) {
-            ++at;
-            continue;
-        }
-        at = entries.erase(at);
-        entry.stale = true;
-        close(idle_, entry);
-    }
-    if (entries.empty() && owner->second.endpoints == 0)
-        owners_.erase(owner);
+    bool first;
+    if (!region.try_use(&first))
+        return false;
+    if (first)
+        idle_bytes_ -= signed_bytes(region);
+    return true;
 }
 
-void RemoteMemory::close(Entries& list, Entry& entry)
+// Only who uses a region may look at its key: until then its storage may become another's.
+bool RemoteMemory::use_again(Region& region, const RemoteKey& key)
 {
-    if (&list == &idle_)
-        idle_bytes_ -= entry.bytes();
-    if (!entry.stale) {
-        auto owner = owners_.find(entry.key().owner);
-        owner->second.entries.erase(entry.key().base);
-        if (owner->second.entries.empty() && owner->second.endpoints == 0)
-            owners_.erase(owner);
-    }
-    const auto place = entry.place;
-    closer_.add(std::move(*place));
-    list.erase(place);
-}
-
-void RemoteMemory::trim(size_t limit)
-{
-    while (idle_bytes_ > limit)
-        close(idle_, *idle_.front());
-}
-
-// What lies where the new allocation does was freed.
-void RemoteMemory::take_out_stale(Owner& owner, const RemoteKey& key)
-{
-    auto at = owner.entries.upper_bound(key.base);
-    if (at != owner.entries.begin())
-        --at;
-    while (at != owner.entries.end() && at->first < key.base + key.length) {
-        Entry& entry = *at->second;
-        if (at->first + entry.key().length <= key.base) {
-            ++at;
-            continue;
-        }
-        at = owner.entries.erase(at);
-        entry.stale = true;
-        if (entry.uses == 0)
-            close(idle_, entry);
-    }
-}
-
-void RemoteMemory::use(Entry& entry)
-{
-    if (entry.uses++ == 0) {
-        idle_bytes_ -= entry.bytes();
-        used_.splice(used_.end(), idle_, entry.place);
-    }
-}
-
-RemoteMemory::Entry& RemoteMemory::find_or_add(const cuda::Driver& driver, const RemoteKey& key)
-{
-    Owner& owner = owners_[key.owner];
-    const auto known = owner.entries.find(key.base);
-    if (known != owner.entries.end() && known->second->is(key)) {
-        use(*known->second);
-        return *known->second;
-    }
-    take_out_stale(owner, key);
-    used_.push_back(std::make_unique<Entry>(driver, count_devices(driver), key));
-    Entry& entry = *used_.back();
-    entry.place = std::prev(used_.end());
-    entry.uses = 1;
-    owner.entries.emplace(key.base, &entry);
-    return entry;
+    if (!use(region))
+        return false;
+    if (region.is(key) && !region.stale) [[likely]]
+        return true;
+    release(&region);
+    return false;
 }
 
 // A region that does not open stays too, as one that is known not to.
 Region* RemoteMemory::acquire(const cuda::Driver& driver, const RemoteKey& key)
 {
-    Entry* entry;
-    {
-        const std::lock_guard guard(mutex_);
-        entry = &find_or_add(driver, key);
-    }
-    if (entry->first_device() < 0) {
-        const CUdevice device = device_in_use(driver, count_devices(driver));
-        if (device < 0 || entry->reach(device, key.base) == 0) {
-            release(entry);
-            return nullptr;
-        }
-    }
-    return entry;
+    Region*& region = remembered(key);
+    if (region == nullptr || !use_again(*region, key)) [[unlikely]]
+        region = find_or_add(driver, key);
+    Region* const found = region;
+    if (found->first_device() >= 0) [[likely]]
+        return found;
+    if (const CUdevice device = device_in_use(driver); device >= 0 && found->open_for(device))
+        return found;
+    release(found);
+    return nullptr;
 }
 
 void RemoteMemory::release(Region* region)
 {
-    auto& entry = *static_cast<Entry*>(region);
+    const int64_t bytes = signed_bytes(*region);
+    region->idle_since.store(releases_.fetch_add(1, std::memory_order_relaxed),
+                             std::memory_order_relaxed);
+    bool last;
+    region->end_use(&last);
+    if (!last)
+        return;
+    const int64_t idle = idle_bytes_ += bytes;
+    const bool beyond = idle > 0 && static_cast<size_t>(idle) > limit_;
+    if (!beyond && !region->stale) [[likely]]
+        return;
     const std::lock_guard guard(mutex_);
-    if (--entry.uses > 0)
-        return;
-    if (entry.stale) {
-        close(used_, entry);
-        return;
-    }
-    idle_.splice(idle_.end(), used_, entry.place);
-    idle_bytes_ += entry.bytes();
+    if (region->stale)
+        close_if_unused(*region);
     trim(limit_);
 }
 
 RemoteMemory::Counts RemoteMemory::counts()
 {
     const std::lock_guard guard(mutex_);
-    return {used_.size() + idle_.size(), idle_bytes_};
+    return {regions_, static_cast<size_t>(idle_bytes_)};
+}
+
+Region* RemoteMemory::find_or_add(const cuda::Driver& driver, const RemoteKey& key)
+{
+    const std::lock_guard guard(mutex_);
+    Owner& owner = owners_[key.owner];
+    const auto known = owner.regions.find(key.base);
+    if (known != owner.regions.end() && known->second->is(key) && use(*known->second))
+        return known->second;
+    take_out_stale(owner, key);
+    Region::Owned region = Region::make(driver, key);
+    owner.regions.emplace(key.base, region.get());
+    ++regions_;
+    return region.release();
+}
+
+// What lies where the new allocation does was freed. With the lock held, as what follows.
+void RemoteMemory::take_out_stale(Owner& owner, const RemoteKey& key)
+{
+    auto at = owner.regions.upper_bound(key.base);
+    if (at != owner.regions.begin())
+        --at;
+    while (at != owner.regions.end() && at->first < key.base + key.length) {
+        Region& region = *at->second;
+        if (at->first + region.key().length <= key.base) {
+            ++at;
+            continue;
+        }
+        at = owner.regions.erase(at);
+        region.stale = true; // before it is tried: who uses it now closes it then
+        close_if_unused(region);
+    }
+}
+
+// Of a region that is not among its owner's, or is taken out next.
+bool RemoteMemory::close_if_unused(Region& region)
+{
+    if (!region.claim())
+        return false;
+    idle_bytes_ -= signed_bytes(region);
+    --regions_;
+    closer_.add(Region::Owned(&region));
+    return true;
+}
+
+void RemoteMemory::close_idle(Owner& owner)
+{
+    std::erase_if(owner.regions, [&](auto& region) { return close_if_unused(*region.second); });
+}
+
+// Those that have been idle longest.
+void RemoteMemory::trim(size_t limit)
+{
+    const auto enough = [&] {
+        return idle_bytes_ <= 0 || static_cast<size_t>(idle_bytes_) <= limit;
+    };
+    if (enough())
+        return;
+    std::vector<std::pair<uint64_t, Region*>> unused;
+    for (auto& [id, owner] : owners_) {
+        for (auto& [base, region] : owner.regions) {
+            if (!region->used())
+                unused.emplace_back(region->idle_since, region);
+        }
+    }
+    std::ranges::sort(unused);
+    for (auto at = unused.begin(); at != unused.end() && !enough(); ++at) {
+        const auto owner = owners_.find(at->second->key().owner);
+        const uint64_t base = at->second->key().base;
+        if (!close_if_unused(*at->second))
+            continue;
+        owner->second.regions.erase(base);
+        if (owner->second.regions.empty() && owner->second.endpoints == 0)
+            owners_.erase(owner);
+    }
 }
 
 } // namespace gdr::ipc

@@ -8,15 +8,16 @@
 #include "ipc/closer.hpp"
 #include "ipc/region.hpp"
 
-#include <list>
+#include <atomic>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <unordered_map>
 
 namespace gdr::ipc {
 
-// Any thread. One for the process: keys are unpacked by no memory domain in particular.
+// Any thread. One for the process: keys are unpacked by no memory domain in particular. UCP unpacks
+// and releases one for each rendezvous: a key that the calling thread had before takes no lock, no
+// allocation, no system call and no call of the driver.
 class RemoteMemory {
   public:
     static RemoteMemory& instance();
@@ -41,27 +42,26 @@ class RemoteMemory {
     Counts counts();
 
   private:
-    struct Entry;
-    using Entries = std::list<std::unique_ptr<Entry>>;
     struct Owner {
-        std::map<uint64_t, Entry*> entries; // by base
+        std::map<uint64_t, Region*> regions; // by base
         unsigned endpoints = 0;
     };
 
-    Entry& find_or_add(const cuda::Driver& driver, const RemoteKey& key);
+    bool use(Region& region);
+    bool use_again(Region& region, const RemoteKey& key);
+    Region* find_or_add(const cuda::Driver& driver, const RemoteKey& key);
     void take_out_stale(Owner& owner, const RemoteKey& key);
-    void use(Entry& entry);
-    void close(Entries& list, Entry& entry);
+    bool close_if_unused(Region& region);
+    void close_idle(Owner& owner);
     void trim(size_t limit);
-    void close_idle(uint64_t owner);
 
     std::mutex mutex_;
     std::unordered_map<uint64_t, Owner> owners_; // by Process::id
-    Entries used_;
-    Entries idle_; // that have been so longest first
-    size_t idle_bytes_ = 0;
-    size_t limit_ = SIZE_MAX;
+    size_t regions_ = 0;                         // open, the stale ones too
     unsigned domains_ = 0;
+    std::atomic<int64_t> idle_bytes_{0}; // while a region changes hands less than none
+    std::atomic<uint64_t> releases_{0};
+    std::atomic<size_t> limit_{SIZE_MAX};
     Closer closer_;
 };
 

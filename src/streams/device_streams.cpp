@@ -6,20 +6,6 @@
 
 namespace gdr::streams {
 
-namespace {
-
-// 0: there is no such context (any more), or the driver, older than CUDA 12, gives contexts no
-// identity.
-unsigned long long id_of(const cuda::Driver& driver, CUcontext context)
-{
-    unsigned long long id = 0;
-    if (driver.cuCtxGetId != nullptr && driver.cuCtxGetId(context, &id) != CUDA_SUCCESS)
-        return 0;
-    return id;
-}
-
-} // namespace
-
 DeviceStreams::DeviceStreams(const cuda::Driver& driver, CUdevice device)
     : driver_(driver), device_(device)
 {
@@ -39,7 +25,7 @@ DeviceStreams::~DeviceStreams()
 void DeviceStreams::enter_context()
 {
     context_.emplace(driver_, device_);
-    context_id_ = id_of(driver_, context_->handle());
+    context_id_ = cuda::context_id(driver_, context_->handle());
 }
 
 Stream& DeviceStreams::operator[](size_t number)
@@ -54,7 +40,7 @@ Stream& DeviceStreams::operator[](size_t number)
 
 bool DeviceStreams::alive() const
 {
-    return context_ && context_id_ == id_of(driver_, context_->handle());
+    return context_ && context_id_ == cuda::context_id(driver_, context_->handle());
 }
 
 void DeviceStreams::abandon()

@@ -3,16 +3,22 @@
 // Keys of another process's memory, and what is open of it: by the classes themselves, since UCX
 // has no way to look into the cache. The owner is a process of its own, forked before CUDA is used.
 #include "cuda/driver.hpp"
+#include "emu/softcuda/softcuda.h"
 #include "ipc/address.hpp"
 #include "ipc/exports.hpp"
 #include "ipc/process.hpp"
+#include "ipc/registration.hpp"
 #include "ipc/remote_memory.hpp"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <sched.h>
@@ -26,15 +32,64 @@ using namespace gdr::ipc;
 
 namespace {
 
+// What the program does while it is counted.
+bool counting = false;
+uint64_t allocations = 0;
+
+} // namespace
+
+// Not under a sanitizer, which has the allocator to itself.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+[[gnu::noinline]] void* operator new(size_t size)
+{
+    allocations += counting;
+    if (void* memory = malloc(size))
+        return memory;
+    throw std::bad_alloc();
+}
+
+[[gnu::noinline]] void operator delete(void* memory) noexcept
+{
+    allocations += counting;
+    free(memory);
+}
+
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept
+{
+    allocations += counting;
+    free(memory);
+}
+
+#endif
+
+namespace {
+
+bool memory_is_short = false;
+unsigned openings = 0;
+
+// CUDA, which on demand has no memory to open what is another process's.
 const cuda::Driver& driver()
 {
-    return *cuda::driver();
+    static const cuda::Driver table = [] {
+        cuda::Driver functions = *cuda::driver();
+        functions.cuIpcOpenMemHandle = [](CUdeviceptr* address, CUipcMemHandle handle,
+                                          unsigned flags) {
+            ++openings;
+            return memory_is_short ? CUDA_ERROR_OUT_OF_MEMORY
+                                   : cuda::driver()->cuIpcOpenMemHandle(address, handle, flags);
+        };
+        return functions;
+    }();
+    return table;
 }
 
 // In a process of its own: allocates, tells the key, frees.
 class Owner {
   public:
-    Owner()
+    enum class Namespace { ours, own }; // of pids
+
+    explicit Owner(Namespace pids = Namespace::ours)
     {
         int pair[2];
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
@@ -43,7 +98,9 @@ class Owner {
         socket_ = pair[pid_ == 0];
         close(pair[pid_ != 0]);
         if (pid_ == 0) {
-            serve();
+            // A process is moved to a pid namespace by being forked into it.
+            if (pids == Namespace::ours || (unshare(CLONE_NEWPID) == 0 && fork() == 0))
+                serve();
             _exit(0);
         }
     }
@@ -142,7 +199,8 @@ class Ipc : public testing::Test {
     uint8_t first_byte(Region& region)
     {
         uint8_t byte = 0;
-        const CUdeviceptr from = region.reach(0, region.key().base);
+        const CUdeviceptr from =
+            region.reach(0, cuda::context_id(driver(), primary_->handle()), region.key().base);
         cuda::check(driver().cuMemcpy(reinterpret_cast<CUdeviceptr>(&byte), from, 1), "cuMemcpy");
         return byte;
     }
@@ -290,6 +348,111 @@ TEST_F(Ipc, TenThousandRegions)
         owner->free(key);
 }
 
+TEST_F(Ipc, WhatDidNotOpenForWantOfMemoryIsTriedAgain)
+{
+    const RemoteKey key = owner->allocate(1 << 20, 9);
+    memory_is_short = true;
+    openings = 0;
+    constexpr unsigned kMessages = 1000;
+    for (unsigned i = 0; i < kMessages; ++i)
+        EXPECT_EQ(memory_.acquire(driver(), key), nullptr);
+    EXPECT_GE(openings, 2u);
+    EXPECT_LE(openings, 10u); // not for each message
+    memory_is_short = false;
+    Region* region = nullptr;
+    for (unsigned i = 0; region == nullptr && i <= kMessages; ++i)
+        region = memory_.acquire(driver(), key);
+    ASSERT_NE(region, nullptr);
+    EXPECT_EQ(first_byte(*region), 9);
+    memory_.release(region);
+    owner->free(key);
+}
+
+TEST_F(Ipc, MemoryIsOpenedAnewAfterADeviceReset)
+{
+    const RemoteKey key = owner->allocate(1 << 20, 3);
+    Region* region = memory_.acquire(driver(), key);
+    ASSERT_NE(region, nullptr);
+    EXPECT_EQ(first_byte(*region), 3);
+    openings = 0;
+    current_.reset();
+    ASSERT_EQ(cuDevicePrimaryCtxReset(0), CUDA_SUCCESS);
+    primary_ = std::make_unique<cuda::PrimaryContext>(driver(), 0);
+    current_ = std::make_unique<cuda::CurrentContext>(driver(), primary_->handle());
+    EXPECT_EQ(first_byte(*region), 3);
+    EXPECT_EQ(openings, 1u);
+    memory_.release(region);
+    owner->free(key);
+}
+
+// What UCP does for each rendezvous message.
+TEST_F(Ipc, TheSameMemoryAgainCostsNothing)
+{
+    const RemoteKey key = owner->allocate(1 << 20, 1);
+    CUdeviceptr own = 0;
+    ASSERT_EQ(cuMemAlloc(&own, 1 << 20), CUDA_SUCCESS);
+    auto* const address = reinterpret_cast<char*>(own);
+    Exports exports(driver());
+    const auto message = [&](unsigned i) {
+        Registration* registration = make_registration(address + i % 1000, 1000);
+        const RemoteKey told = exports.key_of(registration->address, registration->length);
+        give_up(registration);
+        Region* region = memory_.acquire(driver(), key);
+        memory_.release(region);
+        return region != nullptr && told.base == own && this_process().id == told.owner;
+    };
+    ASSERT_TRUE(message(0));
+    const uint64_t calls = softcuda_calls(),
+                   queries = softcuda_call_count("cuPointerGetAttributes");
+    allocations = 0;
+    counting = true;
+    bool right = true;
+    constexpr unsigned kMessages = 1000;
+    for (unsigned i = 0; i < kMessages; ++i)
+        right = message(i) && right;
+    counting = false;
+    EXPECT_TRUE(right);
+    EXPECT_EQ(softcuda_call_count("cuPointerGetAttributes") - queries, kMessages);
+    EXPECT_EQ(softcuda_calls() - calls, kMessages);
+    EXPECT_EQ(allocations, 0u);
+    cuMemFree(own);
+    owner->free(key);
+}
+
+TEST_F(Ipc, ThreadsShareRegionsThatComeAndGo)
+{
+    constexpr unsigned kRegions = 8, kThreads = 4, kRounds = 2000;
+    constexpr size_t kSize = 4 << 20;
+    memory_.enter(3 * kSize);
+    std::vector<RemoteKey> keys;
+    for (uint8_t i = 0; i < kRegions; ++i)
+        keys.push_back(owner->allocate(kSize, i));
+    std::atomic<unsigned> wrong = 0;
+    std::vector<std::thread> threads;
+    for (unsigned thread = 0; thread < kThreads; ++thread) {
+        threads.emplace_back([&, thread] {
+            const cuda::CurrentContext current(driver(), primary_->handle());
+            for (unsigned i = 0; i < kRounds; ++i) {
+                const unsigned index = (i * (thread + 1) / 3) % kRegions;
+                Region* region = memory_.acquire(driver(), keys[index]);
+                if (region == nullptr || !region->is(keys[index]) ||
+                    (i % 16 == 0 && first_byte(*region) != index))
+                    ++wrong;
+                if (region != nullptr)
+                    memory_.release(region);
+            }
+        });
+    }
+    for (std::thread& thread : threads)
+        thread.join();
+    EXPECT_EQ(wrong, 0u);
+    EXPECT_LE(memory_.counts().idle_bytes, 3 * kSize);
+    EXPECT_EQ(memory_.counts().regions * kSize, memory_.counts().idle_bytes);
+    for (const RemoteKey& key : keys)
+        owner->free(key);
+    memory_.leave();
+}
+
 TEST_F(Ipc, MemoryOfAnotherPidNamespaceDoesNotOpen)
 {
     if (foreign == nullptr)
@@ -334,6 +497,16 @@ TEST_F(Ipc, AForkedChildIsAnotherProcess)
     EXPECT_EQ(this_process().id, parent.id);
 }
 
+bool may_make_pid_namespaces()
+{
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(unshare(CLONE_NEWPID) == 0 ? 0 : 1);
+    int status = 1;
+    waitpid(child, &status, 0);
+    return status == 0;
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -341,8 +514,8 @@ int main(int argc, char** argv)
     static Owner first, second;
     owner = &first;
     mortal = &second;
-    if (unshare(CLONE_NEWPID) == 0) {
-        static Owner third;
+    if (may_make_pid_namespaces()) {
+        static Owner third(Owner::Namespace::own);
         foreign = &third;
     }
     testing::InitGoogleTest(&argc, argv);

@@ -75,6 +75,7 @@ void check_no_capture(CUcontext context)
 void end(CUcontext context)
 {
     destroy_streams(context);
+    forget_openings(context);
     release_memory(context);
     context->alive = false;
 }

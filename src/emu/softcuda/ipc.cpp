@@ -103,6 +103,13 @@ CUdeviceptr open(const IpcHandle& handle, CUcontext context)
 
 } // namespace
 
+void forget_openings(CUcontext context)
+{
+    std::lock_guard guard(ipc().mutex);
+    std::erase_if(ipc().opened,
+                  [&](const auto& opened) { return std::get<0>(opened.first) == context; });
+}
+
 } // namespace softcuda
 
 using namespace softcuda;

@@ -96,6 +96,9 @@ void flush_rdma_writes(int ordinal);
 /// Removes and releases all that a context owns.
 void release_memory(CUcontext context);
 
+/// Of other processes' memory that is open in a context, which is released with the rest.
+void forget_openings(CUcontext context);
+
 /// Which memory an argument may name.
 enum class Space {
     device, // known to the driver
