@@ -23,7 +23,6 @@ namespace {
 constexpr size_t kWindow = 16;
 constexpr size_t kSizes[] = {8, 512, 4096, 65536};
 constexpr unsigned kWarmUp = 2000; // operations of each size
-constexpr const char* kOurs = "libuct_gdr.so";
 
 struct Kind {
     const char* name;
@@ -99,7 +98,7 @@ void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, MemoryKi
         if (allocations(library) > 0)
             std::printf(" %s %llu", caller_name(library),
                         static_cast<unsigned long long>(allocations(library)));
-        if (std::string(caller_name(library)).starts_with(kOurs))
+        if (is_ours(library))
             ours += allocations(library);
     }
     std::printf(" (ours %llu)\n", static_cast<unsigned long long>(ours));

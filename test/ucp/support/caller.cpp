@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <string_view>
 
 #include <link.h>
 #include <unwind.h>
@@ -101,6 +102,12 @@ int caller(int skip)
 const char* caller_name(int index)
 {
     return index < name_count ? names[index] : nullptr;
+}
+
+bool is_ours(int index)
+{
+    const std::string_view name = caller_name(index);
+    return name.starts_with("libuct_gdr.so") || name == "gdr_module.so";
 }
 
 } // namespace ucptest

@@ -19,4 +19,7 @@ int caller(int skip);
 // The library's file name without directory; nullptr beyond the last.
 const char* caller_name(int index);
 
+// Whether the library is this project's: the one that is loaded, or the module with its code.
+bool is_ours(int index);
+
 } // namespace ucptest

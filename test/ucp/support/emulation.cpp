@@ -36,11 +36,14 @@ uint64_t Emulation::cuda_calls() const
     return calls_ == nullptr ? 0 : calls_();
 }
 
+uint64_t Emulation::cuda_calls(const char* function) const
+{
+    return call_count_ == nullptr ? 0 : call_count_(function);
+}
+
 uint64_t Emulation::attribute_queries() const
 {
-    if (call_count_ == nullptr)
-        return 0;
-    return call_count_("cuPointerGetAttributes") + call_count_("cuPointerGetAttribute");
+    return cuda_calls("cuPointerGetAttributes") + cuda_calls("cuPointerGetAttribute");
 }
 
 } // namespace ucptest

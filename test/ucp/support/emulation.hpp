@@ -23,6 +23,7 @@ class Emulation {
     HcaCounters hca() const; // zero without one
     uint64_t registrations() const;
     uint64_t cuda_calls() const;
+    uint64_t cuda_calls(const char* function) const; // by its exported name
     uint64_t attribute_queries() const; // cuPointerGetAttributes and cuPointerGetAttribute
 
   private:
