@@ -35,22 +35,29 @@ function form(kind, way, name, more, with_status,    all, n, i, words, m) {
 
 function call(kind, way, name, all, n, large) {
     if (what == "entries")
-        entry(way, name, all, n, large)
+        entry(kind, way, name, all, n, large)
     else
         row(kind, way, name, all, n, large)
     ++index_of_call
 }
 
-function entry(way, name, all, n, large,    i, typed, passed) {
+# The fifth: whether the call is nothing to the module, by its service.
+function entry(kind, way, name, all, n, large,    i, typed, passed, look, bare) {
     for (i = 0; i < n; ++i) {
         typed = typed (i ? ", " : "") "word a" i
         passed = passed (i ? ", " : "") "a" i
+        bare = all[i + 1]
+        sub(/[^a-z_].*/, "", bare)
+        if (bare ~ /^(send|recv|compare)buf$|^buffer$/)
+            look = look (look ? " && " : "") "by->is_host_memory(a" i ")"
     }
+    if (kind == "synchronise") look = "!by->any_in_epochs()"
+    else if (!look) look = "!by->any_requests()"
     if (large == "true") {
-        printf "LARGE_ENTRY(%d, %s, (%s), (%s), \"%s\", %d, %d, %d)\n", index_of_call, substr(name, 1, length(name) - 2), typed,
-            passed, narrowing(all, n), at("comm", all, n), at("root", all, n), way != "blocking"
+        printf "LARGE_ENTRY(%d, %s, (%s), (%s), %s, \"%s\", %d, %d, %d)\n", index_of_call, substr(name, 1, length(name) - 2),
+            typed, passed, look, narrowing(all, n), at("comm", all, n), at("root", all, n), way != "blocking"
     } else {
-        printf "ENTRY(%d, %s, (%s), (%s))\n", index_of_call, name, typed, passed
+        printf "ENTRY(%d, %s, (%s), (%s), %s)\n", index_of_call, name, typed, passed, look
     }
 }
 

@@ -20,7 +20,7 @@ typedef gdr_mpi_function function;
 
 static const char* const names[] = {
 // without the P
-#define ENTRY(index, name, parameters, passed) "MPI_" #name,
+#define ENTRY(index, name, parameters, passed, is_nothing) "MPI_" #name,
 #define LARGE_ENTRY(index, name, ...) "MPI_" #name "_c",
 #include "mpi/entries.inc"
 #undef ENTRY
@@ -46,30 +46,30 @@ EXPORT int gdr_mpi_serve(const struct gdr_mpi_service* offered)
 static _Atomic(const void*) lacking[CALLS]; // whose library has no such call
 
 // NULL: it has none.
-__attribute__((noinline, cold)) static function* find_own(unsigned index, const void* caller)
+__attribute__((noinline, cold)) static function* find_own(unsigned index, const void* by)
 {
     if (atomic_load(&lacking[index]))
         return NULL;
     char name[64];
     snprintf(name, sizeof(name), "P%s", names[index]);
-    function* found = (function*)gdr_function_for(caller, name);
+    function* found = (function*)gdr_function_for(by, name);
     atomic_store(&own[index], found);
-    atomic_store(&lacking[index], found == NULL ? caller : NULL);
+    atomic_store(&lacking[index], found == NULL ? by : NULL);
     return found;
 }
 
 // Programs that look for the call at run time find ours.
-__attribute__((noinline, cold)) static int lacks(unsigned index, const void* caller)
+__attribute__((noinline, cold)) static int lacks(unsigned index)
 {
     fprintf(stderr, "gdr: the MPI library of this program has no %s\n", names[index]);
-    return gdr_mpi_error_other(caller);
+    return gdr_mpi_error_other(atomic_load(&lacking[index]));
 }
 
-__attribute__((noinline, cold)) static function* find_outer(unsigned index, const void* caller,
+__attribute__((noinline, cold)) static function* find_outer(unsigned index, const void* by,
                                                             function* ours)
 {
-    function* in_library = find_own(index, caller);
-    function* next = (function*)gdr_function_for(caller, names[index]);
+    function* in_library = find_own(index, by);
+    function* next = (function*)gdr_function_for(by, names[index]);
     if (!next || !in_library ||
         gdr_object_of((const void*)next) == gdr_object_of((const void*)in_library))
         next = ours;
@@ -77,11 +77,9 @@ __attribute__((noinline, cold)) static function* find_outer(unsigned index, cons
     return next;
 }
 
-static inline function* outer_of(unsigned index, const void* caller, function* ours)
-{
-    function* const to = atomic_load_explicit(&outer[index], memory_order_acquire);
-    return __builtin_expect(to != NULL, 1) ? to : find_outer(index, caller, ours);
-}
+// Whose call it is, for those who look functions up: what follows a call from another function of
+// this library is not always a tail call.
+static __thread const void* caller __attribute__((tls_model("initial-exec"))) = NULL;
 
 static int serve(const struct gdr_mpi_service* by, unsigned index, function* in_library,
                  word* arguments)
@@ -92,57 +90,85 @@ static int serve(const struct gdr_mpi_service* by, unsigned index, function* in_
     return result;
 }
 
+// The small form stands before the large one.
+__attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_large_call* call,
+                                                         unsigned index, function* ours,
+                                                         const word* arguments)
+{
+    const void* const by = atomic_load(&lacking[index]);
+    function* const small = atomic_load(&outer[index - 1]);
+    return gdr_mpi_by_small_form(call, by, small ? small : find_outer(index - 1, by, ours),
+                                 arguments);
+}
+
+// What is rare is in functions of its own, so that the rest needs no stack and ends in a jump.
 #define LIST(...) __VA_ARGS__
-#define DEFINE(index, name, parameters, passed, instead)                                           \
+#define DEFINE(index, name, parameters, passed, is_nothing, instead)                               \
     EXPORT int PMPI_##name parameters;                                                             \
-    EXPORT int PMPI_##name parameters                                                              \
+    EXPORT int MPI_##name parameters;                                                              \
+    __attribute__((noinline, cold)) static int first_of_P##name parameters                         \
     {                                                                                              \
-        function* to = atomic_load_explicit(&own[index], memory_order_acquire);                    \
-        if (__builtin_expect(!to, 0)) {                                                            \
-            to = find_own(index, __builtin_return_address(0));                                     \
-            if (!to) {                                                                             \
-                const void* const caller = atomic_load(&lacking[index]);                           \
-                const word arguments[] = {LIST passed};                                            \
-                (void)arguments;                                                                   \
-                return instead;                                                                    \
-            }                                                                                      \
-        }                                                                                          \
+        const word arguments[] = {LIST passed};                                                    \
+        (void)arguments;                                                                           \
+        return find_own(index, caller) ? PMPI_##name passed : instead;                             \
+    }                                                                                              \
+    __attribute__((noinline, cold)) static int first_of_##name parameters                          \
+    {                                                                                              \
+        find_outer(index, caller, (function*)PMPI_##name);                                         \
+        return MPI_##name passed;                                                                  \
+    }                                                                                              \
+    __attribute__((noinline)) static int look_at_##name parameters                                 \
+    {                                                                                              \
         const struct gdr_mpi_service* by = atomic_load_explicit(&service, memory_order_acquire);   \
-        if (__builtin_expect(!by, 1) || depth)                                                     \
+        function* to = atomic_load_explicit(&own[index], memory_order_acquire);                    \
+        if (__builtin_expect(is_nothing, 1))                                                       \
             return ((int(*) parameters)to)passed;                                                  \
         word arguments[] = {LIST passed};                                                          \
         return serve(by, index, to, arguments);                                                    \
     }                                                                                              \
-    EXPORT int MPI_##name parameters;                                                              \
+    EXPORT int PMPI_##name parameters                                                              \
+    {                                                                                              \
+        function* to = atomic_load_explicit(&own[index], memory_order_acquire);                    \
+        if (__builtin_expect(!to, 0)) {                                                            \
+            caller = __builtin_return_address(0);                                                  \
+            return first_of_P##name passed;                                                        \
+        }                                                                                          \
+        if (atomic_load_explicit(&service, memory_order_acquire) && !depth)                        \
+            return look_at_##name passed;                                                          \
+        return ((int(*) parameters)to)passed;                                                      \
+    }                                                                                              \
     EXPORT int MPI_##name parameters                                                               \
     {                                                                                              \
-        function* const to = outer_of(index, __builtin_return_address(0), (function*)PMPI_##name); \
+        function* to = atomic_load_explicit(&outer[index], memory_order_acquire);                  \
+        if (__builtin_expect(!to, 0)) {                                                            \
+            caller = __builtin_return_address(0);                                                  \
+            return first_of_##name passed;                                                         \
+        }                                                                                          \
         return ((int(*) parameters)to)passed;                                                      \
     }
-#define ENTRY(index, name, parameters, passed)                                                     \
-    DEFINE(index, name, parameters, passed, lacks(index, caller))
-#define LARGE_ENTRY(index, name, parameters, passed, narrowing, comm, root, stays)                 \
-    DEFINE(index, name##_c, parameters, passed,                                                    \
-           gdr_mpi_by_small_form(&(const struct gdr_mpi_large_call){narrowing, comm, root, stays}, \
-                                 caller, outer_of((index)-1, caller, (function*)PMPI_##name),      \
-                                 arguments))
+#define ENTRY(index, name, parameters, passed, is_nothing)                                         \
+    DEFINE(index, name, parameters, passed, is_nothing, lacks(index))
+#define LARGE_ENTRY(index, name, parameters, passed, is_nothing, narrowing, comm, root, stays)     \
+    DEFINE(index, name##_c, parameters, passed, is_nothing,                                        \
+           by_small_form(&(const struct gdr_mpi_large_call){narrowing, comm, root, stays}, index,  \
+                         (function*)PMPI_##name, arguments))
 #include "mpi/entries.inc"
 
 // What applications ask before they pass GPU memory. Without the module's service the answer is the
 // library's own.
 enum { MPIX_GPU_SUPPORT_CUDA = 0 };
 
-static int query_cuda(const char* name, const void* caller)
+static int query_cuda(const char* name, const void* by)
 {
     if (atomic_load(&service))
         return 1;
-    int (*query)(void) = gdr_function_for(caller, name);
+    int (*query)(void) = gdr_function_for(by, name);
     return query ? query() : 0;
 }
 
-static int query_gpu(const char* name, const void* caller, int type, int* supported)
+static int query_gpu(const char* name, const void* by, int type, int* supported)
 {
-    int (*query)(int, int*) = gdr_function_for(caller, name);
+    int (*query)(int, int*) = gdr_function_for(by, name);
     *supported = type == MPIX_GPU_SUPPORT_CUDA && atomic_load(&service);
     return *supported || !query ? 0 : query(type, supported);
 }

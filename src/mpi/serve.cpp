@@ -5,6 +5,8 @@
 
 #include "abi/host.hpp"
 #include "cuda/driver.hpp"
+#include "mem/host_pages.hpp"
+#include "mem/process_memory.hpp"
 #include "mpi/apply.hpp"
 #include "mpi/epochs.hpp"
 #include "mpi/gpu_collectives.hpp"
@@ -81,6 +83,13 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
     return apply(function, call, words);
 }
 
+int is_host_memory(Word buffer)
+{
+    constexpr Word kConstants = 4096; // there is no memory at MPI_IN_PLACE and its like, in any ABI
+    return static_cast<int>(mem::in_process_memory(buffer) || mem::host_pages::contains(buffer) ||
+                            (buffer != 0 && buffer + kConstants < 2 * kConstants));
+}
+
 int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words)
 {
     const Call& call = calls()[index];
@@ -111,7 +120,11 @@ void serve(bool with_collectives_on_gpus)
     collectives_on_gpus = with_collectives_on_gpus;
     auto* const serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(RTLD_DEFAULT, "gdr_mpi_serve"));
     static gdr_mpi_service service;
-    service = {static_cast<unsigned>(calls().size()), call};
+    // Who passes host memory takes part in collectives between GPUs, too.
+    service = {static_cast<unsigned>(calls().size()),
+               with_collectives_on_gpus ? [](Word) { return 0; } : is_host_memory,
+               [] { return static_cast<int>(any_requests()); },
+               [] { return static_cast<int>(any_in_epochs()); }, call};
     if (serve != nullptr && serve(&service) == 0)
         gdr_log(warn,
                 "MPI calls on GPU memory are not staged: libgdr_mpi.so.0 is of another ucx-gdr");

@@ -7,6 +7,7 @@
 #include "cuda/allocation.hpp"
 #include "mem/caches.hpp"
 #include "mem/host_pages.hpp"
+#include "mem/process_memory.hpp"
 #include "mem_fixture.hpp"
 #include "verbs/error.hpp"
 
@@ -175,6 +176,36 @@ class CacheTest : public GpuCacheTest {
         munmap(memory, length);
     }
 };
+
+// ---- process_memory
+
+int variable;
+
+TEST(ProcessMemory, is_variables_heap_and_the_callers_stack)
+{
+    int local = 0;
+    const std::unique_ptr<char[]> block(new char[64]);
+    const auto address = [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); };
+    EXPECT_TRUE(in_process_memory(address(&variable)));
+    EXPECT_TRUE(in_process_memory(address(&local)));
+#if !defined(__SANITIZE_ADDRESS__) // which has its own heap
+    EXPECT_TRUE(in_process_memory(address(block.get())));
+#endif
+    std::thread([&] {
+        int own = 0;
+        EXPECT_TRUE(in_process_memory(address(&own)));
+        EXPECT_FALSE(in_process_memory(address(&local)));
+    }).join();
+
+    void* mapped = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    EXPECT_FALSE(in_process_memory(address(mapped)));
+    munmap(mapped, 4096);
+    EXPECT_FALSE(in_process_memory(0));
+    EXPECT_FALSE(in_process_memory(UINTPTR_MAX));
+    EXPECT_FALSE(in_process_memory(address(sbrk(0))));
+    EXPECT_FALSE(in_process_memory(address(&local) - 65536)); // below the stack's used part
+}
 
 // ---- host_pages
 class HostPagesTest : public testing::Test {

@@ -1,0 +1,89 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Three ranges: of the process two, of which the second grows, and of each thread one.
+#include "mem/process_memory.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+
+#include <link.h>
+#include <pthread.h>
+#include <unistd.h>
+
+namespace gdr::mem {
+
+namespace {
+
+struct Range {
+    uintptr_t start = 0, end = 0;
+    bool has(uintptr_t address) const { return address - start < end - start; }
+};
+
+// The first object that the loader names is the program. Its variables are in one segment.
+Range find_variables()
+{
+    Range variables;
+    dl_iterate_phdr(
+        [](dl_phdr_info* object, size_t, void* to) {
+            for (size_t i = 0; i < object->dlpi_phnum; ++i) {
+                const ElfW(Phdr)& segment = object->dlpi_phdr[i];
+                const uintptr_t start = object->dlpi_addr + segment.p_vaddr;
+                if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) != 0)
+                    *static_cast<Range*>(to) = {start, start + segment.p_memsz};
+            }
+            return 1;
+        },
+        &variables);
+    return variables;
+}
+
+// Where the kernel lets the heap begin; where it does not tell, there is none for us.
+uintptr_t find_heap()
+{
+    uintptr_t found = UINTPTR_MAX;
+    std::FILE* file = std::fopen("/proc/self/maps", "re");
+    if (file == nullptr)
+        return found;
+    char line[512];
+    while (found == UINTPTR_MAX && std::fgets(line, sizeof(line), file) != nullptr) {
+        uintptr_t start = 0;
+        if (std::strstr(line, "[heap]") != nullptr && std::sscanf(line, "%" SCNxPTR, &start) == 1)
+            found = start;
+    }
+    std::fclose(file);
+    return found;
+}
+
+uintptr_t find_stack_end()
+{
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return 0;
+    void* start = nullptr;
+    size_t length = 0;
+    const bool known = pthread_attr_getstack(&attributes, &start, &length) == 0;
+    pthread_attr_destroy(&attributes);
+    return known ? reinterpret_cast<uintptr_t>(start) + length : 0;
+}
+
+} // namespace
+
+bool in_process_memory(uintptr_t address)
+{
+    static const Range variables = find_variables();
+    static const uintptr_t heap = find_heap();
+    if (variables.has(address))
+        return true;
+    if (address >= heap && address < reinterpret_cast<uintptr_t>(sbrk(0)))
+        return true;
+    static thread_local uintptr_t stack_end = 0; // 0: not asked yet
+    if (stack_end == 0)
+        stack_end = std::max(find_stack_end(), uintptr_t{1});
+    return address < stack_end &&
+           address >= reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+}
+
+} // namespace gdr::mem

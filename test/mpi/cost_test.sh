@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# What the MPI layer adds to a call whose buffers are in host memory, in instructions by callgrind, with every MPI that
+# is installed: where the process has no GPU, and where it uses one. Prints docs/performance.md's figures, and holds
+# them below a bound.
+set -u
+
+command -v valgrind >/dev/null || { echo "no valgrind (contrib/install-deps --test)"; exit 77; }
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/mpi/environment.sh
+. "$top_srcdir/test/mpi/environment.sh"
+
+# costs MPI host|gpu: lines "CALL INSTRUCTIONS", for one call, of all that it executes.
+costs() {
+    # UCX's memory hooks change code that has run: valgrind has to look.
+    ranks "$1" 1 valgrind -q --tool=callgrind --smc-check=all --compress-strings=no --toggle-collect='measured_*' \
+        --callgrind-out-file="$work/callgrind" "$top_builddir/test/mpi/mpi_cost.$1" "$2" &&
+        awk '/^cfn=.*make_/ { name = $0; sub(/.*make_/, "", name); sub(/\(.*/, "", name); getline; getline
+            printf "%s %.0f\n", name, $2 / 1000 }' "$work/callgrind" | sort
+}
+
+for mpi in "${mpis[@]}"; do
+    GDR_PRELOAD=$softhca:$module costs "$mpi" gpu >"$work/without" &&
+        SOFTCUDA_DEVICES=0 costs "$mpi" host >"$work/idle" && costs "$mpi" gpu >"$work/gpu" || {
+        echo "FAILED: $mpi under callgrind"
+        head -n 30 "$log"
+        failed=1
+        continue
+    }
+    paste -d ' ' "$work/without" "$work/idle" "$work/gpu" | awk -v mpi="$mpi" -v idle=60 -v gpu=190 '
+        { printf "%s %s: %d instructions without the layer, %d more without a GPU, %d more with one\n", mpi, $1, $2, $4 - $2, $6 - $2
+          if ($4 - $2 > idle || $6 - $2 > gpu) failed = 1 }
+        END { exit failed || NR < 5 }' || { echo "FAILED: $mpi: the layer costs more than that"; failed=1; }
+done
+exit $failed
