@@ -13,6 +13,8 @@ enum class Kind : uint8_t {
     message,    // point to point, to and from a file, or within the process
     epoch,      // one-sided, or split: not complete before it is synchronised, unless by a request
     synchronise,
+    attach, // room for MPI_Bsend
+    detach,
     // What starts, completes or frees requests.
     wait,
     test, // or asks, and leaves the request

@@ -51,7 +51,8 @@ function entry(kind, way, name, all, n, large,    i, typed, passed, look, bare) 
         if (bare ~ /^(send|recv|compare)buf$|^buffer$/)
             look = look (look ? " && " : "") "by->is_host_memory(a" i ")"
     }
-    if (kind == "synchronise") look = "!by->any_in_epochs()"
+    if (kind == "detach") look = "0" # the argument is where MPI writes the buffer's address
+    else if (kind == "synchronise") look = "!by->any_in_epochs()"
     else if (!look) look = "!by->any_requests()"
     if (large == "true") {
         printf "LARGE_ENTRY(%d, %s, (%s), (%s), %s, \"%s\", %d, %d, %d)\n", index_of_call, substr(name, 1, length(name) - 2),

@@ -8,6 +8,7 @@
 #include "mem/host_pages.hpp"
 #include "mem/process_memory.hpp"
 #include "mpi/apply.hpp"
+#include "mpi/attached_buffers.hpp"
 #include "mpi/epochs.hpp"
 #include "mpi/gpu_collectives.hpp"
 #include "mpi/operation.hpp"
@@ -70,6 +71,8 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
     std::copy_n(words, call.arguments, replaced.begin());
     try {
         const Arguments arguments(library, call, replaced.data());
+        if (call.kind == Kind::attach)
+            return attach_buffer(driver, arguments, function);
         if (may_be_on_gpu(driver, arguments, call.send) ||
             may_be_on_gpu(driver, arguments, call.receive) ||
             may_be_on_gpu(driver, arguments, call.compare)) {
@@ -107,7 +110,10 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words)
     if (call.kind == Kind::synchronise)
         return any_in_epochs() ? synchronise(*library, call, function, words)
                                : apply(function, call, words);
-    if (call.kind == Kind::collective || call.kind == Kind::message || call.kind == Kind::epoch)
+    if (call.kind == Kind::detach)
+        return detach_buffer(call, function, words);
+    if (call.kind == Kind::attach || call.kind == Kind::collective || call.kind == Kind::message ||
+        call.kind == Kind::epoch)
         return call_with_buffers(*driver, *library, call, function, words);
     return any_requests() ? call_with_requests(*library, call, function, words)
                           : apply(function, call, words);

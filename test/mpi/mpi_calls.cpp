@@ -238,6 +238,20 @@ void bsend(const void* data, int count, int to)
     MPI_Buffer_detach(&detached, &size);
 }
 
+// With the room on the GPU, too. It comes back as it was given.
+void bsend_on_gpu(const void* data, int count, int to)
+{
+    Buffer room(static_cast<size_t>(count) + MPI_BSEND_OVERHEAD, 0);
+    const int length = count * static_cast<int>(sizeof(int)) + MPI_BSEND_OVERHEAD;
+    MPI_Buffer_attach(room.data(), length);
+    MPI_Bsend(data, count, MPI_INT, to, 7, MPI_COMM_WORLD);
+    void* detached;
+    int size;
+    MPI_Buffer_detach(&detached, &size);
+    if (detached != room.data() || size != length)
+        ++wrong;
+}
+
 void rsend(const void* data, int count, int to)
 {
     int ready;
@@ -478,6 +492,7 @@ const Call kCalls[] = {
     {"MPI_Ssend", ONE_WAY(MPI_Ssend(data, count, MPI_INT, to, 7, MPI_COMM_WORLD))},
     {"MPI_Rsend", ready_receive},
     {"MPI_Bsend", [](int n) { one_way(n, bsend); }},
+    {"MPI_Buffer_attach", [](int n) { one_way(n, bsend_on_gpu); }},
     {"MPI_Isend",
      ONE_WAY(MPI_Request request; MPI_Isend(data, count, MPI_INT, to, 7, MPI_COMM_WORLD, &request);
              MPI_Wait(&request, MPI_STATUS_IGNORE))},
