@@ -48,6 +48,33 @@ int main(void)
 }
 END_OF_QUERY
 
+cat >"$work/ext.c" <<'END_OF_EXT'
+#include <mpi.h>
+#include <mpi-ext.h>
+#if !OMPI_HAVE_MPI_EXT_CUDA || !MPIX_CUDA_AWARE_SUPPORT
+#error "no CUDA support"
+#endif
+int main(void)
+{
+    MPI_Init(0, 0);
+    const int support = MPIX_Query_cuda_support();
+    MPI_Finalize();
+    return support ? 0 : 3;
+}
+END_OF_EXT
+cat >"$work/gpus.c" <<'END_OF_GPUS'
+#include <mpi.h>
+int main(void)
+{
+    int cuda = 0, hip = 1;
+    MPI_Init(0, 0);
+    MPIX_GPU_query_support(MPIX_GPU_SUPPORT_CUDA, &cuda);
+    MPIX_GPU_query_support(MPIX_GPU_SUPPORT_HIP, &hip);
+    MPI_Finalize();
+    return cuda && !hip ? 0 : 3;
+}
+END_OF_GPUS
+
 for mpi in "${mpis[@]}"; do
     if command -v "mpif90.$mpi" >/dev/null; then
         for binding in 1 2 3; do
@@ -79,6 +106,15 @@ for mpi in "${mpis[@]}"; do
         [[ $(grep -c 'its layer "ob1" carries them' "$log") -eq 2 ]] || { echo "FAILED: not said once by each rank"; failed=1; }
     fi
     try "MPIX_Query_cuda_support" "$mpi" 1 "$work/query"
+    if SOFTCUDA_DEVICES=0 ranks "$mpi" 1 "$work/query"; then
+        echo "FAILED: $mpi has CUDA support without a GPU"
+        failed=1
+    fi
+    case $mpi in
+    openmpi) "${cc/mpicxx/mpicc}" -Werror -I"$top_srcdir/src/mpi/ext" "$work/ext.c" -o "$work/asks" ;;
+    mpich) "${cc/mpicxx/mpicc}" -Werror "$work/gpus.c" -o "$work/asks" ;;
+    esac || failed=1
+    try "MPIX_CUDA_AWARE_SUPPORT, or MPIX_GPU_query_support" "$mpi" 1 "$work/asks"
     if GDR_PRELOAD=$softhca:$module ranks "$mpi" 1 "$work/query"; then
         echo "FAILED: $mpi has CUDA support without the layer"
         failed=1
