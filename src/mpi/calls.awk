@@ -73,6 +73,7 @@ function narrowing(all, n,    i, bare, letters, shape) {
         if (bare ~ /^(sendcounts|sdispls)$/ || (bare == "displs" && all[i - 1] == "sendcounts")) letters = letters elements(shape["send"], 1)
         else if (bare ~ /^(recvcounts|rdispls|displs)$/) letters = letters elements(shape["recv"], 0)
         else if (bare ~ /^(sendcount|recvcount|count|sendbytes|recvbytes)$/) letters = letters "n"
+        else if (bare == "bytes") letters = letters "z"
         else if (bare ~ /^[rs]position$/ && has_int_positions(all, n)) letters = letters "p"
         else letters = letters "."
     }

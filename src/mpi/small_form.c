@@ -156,7 +156,7 @@ int gdr_mpi_by_small_form(const struct gdr_mpi_large_call* call, const void* cal
     const int count = (int)strlen(call->arguments);
     word a[MOST_ARGUMENTS] = {0};
     struct kept* arrays[MOST_ARGUMENTS] = {NULL};
-    int64_t* wide_position = NULL;
+    int64_t* wide = NULL;
     int position = 0, result = 0;
     for (int i = 0; i < count && result == 0; ++i) {
         a[i] = words[i];
@@ -167,9 +167,13 @@ int gdr_mpi_by_small_form(const struct gdr_mpi_large_call* call, const void* cal
             result = fits((int64_t)words[i]) ? 0 : ERR_COUNT;
             break;
         case GDR_MPI_POSITION:
-            wide_position = (int64_t*)words[i];
-            position = (int)*wide_position;
-            result = fits(*wide_position) ? 0 : ERR_COUNT;
+            wide = (int64_t*)words[i];
+            position = (int)*wide;
+            result = fits(*wide) ? 0 : ERR_COUNT;
+            a[i] = (word)&position;
+            break;
+        case GDR_MPI_SIZE:
+            wide = (int64_t*)words[i];
             a[i] = (word)&position;
             break;
         default: {
@@ -197,8 +201,8 @@ int gdr_mpi_by_small_form(const struct gdr_mpi_large_call* call, const void* cal
             ((int (*)(word, word, word, word, word, word, word, word, word, word, word, word, word,
                       word, word, word))small)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8],
                                                a[9], a[10], a[11], a[12], a[13], a[14], a[15]);
-    if (wide_position != NULL && result == 0)
-        *wide_position = position;
+    if (wide != NULL && result == 0)
+        *wide = position;
     for (int i = 0; i < count; ++i)
         free(arrays[i]);
     return result;

@@ -12,6 +12,7 @@ enum gdr_mpi_argument {
     GDR_MPI_SAME = '.',
     GDR_MPI_COUNT = 'n',    // MPI_Count for int
     GDR_MPI_POSITION = 'p', // MPI_Count* for int*, read and written
+    GDR_MPI_SIZE = 'z',     // the same, written
     // MPI_Count* or MPI_Aint* for const int*; of so many elements:
     GDR_MPI_OF_SIZE = 'S',    // ranks that the data go to or come from
     GDR_MPI_OF_SENDING = 'A', // the same, unless the first argument is MPI_IN_PLACE

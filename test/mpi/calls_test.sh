@@ -87,7 +87,7 @@ for mpi in "${mpis[@]}"; do
         NR > 2 && ($at $(at + 1)) !~ /message|FAILED/ { gsub(/`/, "", $2); print $2 }' "$work/table")
     for number in 5 4 3 2 1; do
         # MPICH copies from and to the rank's own window with the CPU.
-        [[ $number -gt 1 || $mpi != mpich ]] || mapfile -t living < <(printf '%s\n' "${living[@]}" | grep -vxE 'MPI_(Put|Get)')
+        [[ $number -gt 1 || $mpi != mpich ]] || mapfile -t living < <(printf '%s\n' "${living[@]}" | grep -vxE 'MPI_(Put|Get|Rput)')
         for count in 16 20000; do
             if calls "$mpi" $number $seed $count "${living[@]}"; then
                 echo "ok: $mpi, $number ranks, ${#living[@]} calls on $count integers of host or GPU memory, seed $seed"

@@ -306,6 +306,49 @@ void neighbours(int n)
     MPI_Comm_free(&row);
 }
 
+void complete(const std::function<void(MPI_Request*)>& start)
+{
+    MPI_Request request;
+    start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+// In the same row.
+template <bool nonblocking>
+void neighbours_gather(int n)
+{
+    MPI_Comm row;
+    const int periodic = 0;
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &periodic, 0, &row);
+    Buffer out(n, mark(rank)), in(2 * static_cast<size_t>(n), 7);
+    if (nonblocking)
+        complete([&](MPI_Request* request) {
+            MPI_Ineighbor_allgather(out.data(), n, MPI_INT, in.data(), n, MPI_INT, row, request);
+        });
+    else
+        MPI_Neighbor_allgather(out.data(), n, MPI_INT, in.data(), n, MPI_INT, row);
+    in.expect(0, n, rank == 0 ? 7 : mark(rank - 1));
+    in.expect(n, n, rank + 1 == ranks ? 7 + n : mark(rank + 1));
+    MPI_Comm_free(&row);
+}
+
+// By a request, which is complete when what was sent may be written again.
+void one_sided_by_request(
+    int n,
+    const std::function<void(void* mine, int target, MPI_Win window, MPI_Request* request)>& act)
+{
+    Buffer exposed(n, mark(rank)), mine(n, mark(rank + 100));
+    MPI_Win window;
+    MPI_Win_create(exposed.data(), static_cast<MPI_Aint>(n) * sizeof(int), sizeof(int),
+                   MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    MPI_Win_lock_all(0, window);
+    complete([&](MPI_Request* request) { act(mine.data(), (rank + 1) % ranks, window, request); });
+    MPI_Win_unlock_all(window);
+    MPI_Barrier(MPI_COMM_WORLD);
+    exposed.expect(0, n, mark(previous() + 100));
+    MPI_Win_free(&window);
+}
+
 // Two at a time, waited for in the other order.
 void all_to_all_twice(int n)
 {
@@ -734,6 +777,150 @@ const Call kCalls[] = {
          in.expect(0, n, [](size_t i) { return sum_of_marks(ranks - 1, i); });
      }},
     {"MPI_Ialltoall", all_to_all_twice},
+    {"MPI_Igather",
+     [](int n) {
+         Buffer mine(n, mark(rank)), all(static_cast<size_t>(n) * ranks, 0);
+         complete([&](MPI_Request* request) {
+             MPI_Igather(mine.data(), n, MPI_INT, all.data(), n, MPI_INT, 0, MPI_COMM_WORLD,
+                         request);
+         });
+         for (int r = 0; r < ranks && rank == 0; ++r)
+             all.expect(static_cast<size_t>(r) * n, n, mark(r));
+     }},
+    {"MPI_Igatherv",
+     [](int n) {
+         Buffer mine(n, mark(rank)), all(static_cast<size_t>(n) * ranks, 0);
+         const Shares from(n, [n](int r) { return share(n, r, 0); });
+         complete([&](MPI_Request* request) {
+             MPI_Igatherv(mine.data(), from.counts[rank], MPI_INT, all.data(), from.counts.data(),
+                          from.offsets.data(), MPI_INT, 0, MPI_COMM_WORLD, request);
+         });
+         for (int r = 0; r < ranks && rank == 0; ++r)
+             all.expect(from.offsets[r], from.counts[r], mark(r));
+     }},
+    {"MPI_Iscatter",
+     [](int n) {
+         Buffer mine(n, 0), all(static_cast<size_t>(n) * ranks, 5);
+         complete([&](MPI_Request* request) {
+             MPI_Iscatter(all.data(), n, MPI_INT, mine.data(), n, MPI_INT, 0, MPI_COMM_WORLD,
+                          request);
+         });
+         mine.expect(0, n, 5 + rank * n);
+     }},
+    {"MPI_Iscatterv",
+     [](int n) {
+         Buffer mine(n, 0), all(static_cast<size_t>(n) * ranks, 5);
+         const Shares to(n, [n](int r) { return share(n, 0, r); });
+         complete([&](MPI_Request* request) {
+             MPI_Iscatterv(all.data(), to.counts.data(), to.offsets.data(), MPI_INT, mine.data(),
+                           to.counts[rank], MPI_INT, 0, MPI_COMM_WORLD, request);
+         });
+         mine.expect(0, to.counts[rank], 5 + rank * n);
+     }},
+    {"MPI_Iallgather",
+     [](int n) {
+         Buffer mine(n, mark(rank)), all(static_cast<size_t>(n) * ranks, 0);
+         complete([&](MPI_Request* request) {
+             MPI_Iallgather(mine.data(), n, MPI_INT, all.data(), n, MPI_INT, MPI_COMM_WORLD,
+                            request);
+         });
+         for (int r = 0; r < ranks; ++r)
+             all.expect(static_cast<size_t>(r) * n, n, mark(r));
+     }},
+    {"MPI_Iallgatherv",
+     [](int n) {
+         Buffer mine(n, mark(rank)), all(static_cast<size_t>(n) * ranks, 0);
+         const Shares from(n, [n](int r) { return share(n, r, 0); });
+         complete([&](MPI_Request* request) {
+             MPI_Iallgatherv(mine.data(), from.counts[rank], MPI_INT, all.data(),
+                             from.counts.data(), from.offsets.data(), MPI_INT, MPI_COMM_WORLD,
+                             request);
+         });
+         for (int r = 0; r < ranks; ++r)
+             all.expect(from.offsets[r], from.counts[r], mark(r));
+     }},
+    {"MPI_Ialltoallv",
+     [](int n) {
+         Buffer out(static_cast<size_t>(n) * ranks, mark(rank)),
+             in(static_cast<size_t>(n) * ranks, 0);
+         const Shares each(n, [n](int r) { return share(n, rank, r); });
+         complete([&](MPI_Request* request) {
+             MPI_Ialltoallv(out.data(), each.counts.data(), each.offsets.data(), MPI_INT, in.data(),
+                            each.counts.data(), each.offsets.data(), MPI_INT, MPI_COMM_WORLD,
+                            request);
+         });
+         for (int r = 0; r < ranks; ++r)
+             in.expect(each.offsets[r], each.counts[r], mark(r) + rank * n);
+     }},
+    {"MPI_Ireduce",
+     [](int n) {
+         Buffer out(n, mark(rank)), in(n, 0);
+         complete([&](MPI_Request* request) {
+             MPI_Ireduce(out.data(), in.data(), n, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD, request);
+         });
+         if (rank == 0)
+             in.expect(0, n, [](size_t i) { return sum_of_marks(ranks - 1, i); });
+     }},
+    {"MPI_Iscan",
+     [](int n) {
+         Buffer out(n, mark(rank)), in(n, 0);
+         complete([&](MPI_Request* request) {
+             MPI_Iscan(out.data(), in.data(), n, MPI_INT, MPI_SUM, MPI_COMM_WORLD, request);
+         });
+         in.expect(0, n, [](size_t i) { return sum_of_marks(rank, i); });
+     }},
+    {"MPI_Iexscan",
+     [](int n) {
+         Buffer out(n, mark(rank)), in(n, 0);
+         complete([&](MPI_Request* request) {
+             MPI_Iexscan(out.data(), in.data(), n, MPI_INT, MPI_SUM, MPI_COMM_WORLD, request);
+         });
+         if (rank > 0)
+             in.expect(0, n, [](size_t i) { return sum_of_marks(rank - 1, i); });
+     }},
+    {"MPI_Ireduce_scatter",
+     [](int n) {
+         Buffer out(static_cast<size_t>(n) * ranks, mark(rank)), in(n, 0);
+         const Shares to(n, [n](int r) { return share(n, 0, r); });
+         complete([&](MPI_Request* request) {
+             MPI_Ireduce_scatter(out.data(), in.data(), to.counts.data(), MPI_INT, MPI_SUM,
+                                 MPI_COMM_WORLD, request);
+         });
+         const size_t before = std::accumulate(to.counts.begin(), to.counts.begin() + rank, 0);
+         in.expect(0, to.counts[rank],
+                   [&](size_t i) { return sum_of_marks(ranks - 1, i + before); });
+     }},
+    {"MPI_Ireduce_scatter_block",
+     [](int n) {
+         Buffer out(static_cast<size_t>(n) * ranks, mark(rank)), in(n, 0);
+         complete([&](MPI_Request* request) {
+             MPI_Ireduce_scatter_block(out.data(), in.data(), n, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                                       request);
+         });
+         in.expect(0, n, [&](size_t i) {
+             return sum_of_marks(ranks - 1, i + static_cast<size_t>(n) * rank);
+         });
+     }},
+    {"MPI_Neighbor_allgather", neighbours_gather<false>},
+    {"MPI_Ineighbor_allgather", neighbours_gather<true>},
+    {"MPI_Issend", ONE_WAY(complete([&](MPI_Request* request) {
+         MPI_Issend(data, count, MPI_INT, to, 7, MPI_COMM_WORLD, request);
+     }))},
+    {"MPI_Imrecv",
+     [](int n) {
+         receive_by(n, [n](void* data) {
+             MPI_Message message;
+             MPI_Mprobe(partner(), 7, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+             complete(
+                 [&](MPI_Request* request) { MPI_Imrecv(data, n, MPI_INT, &message, request); });
+         });
+     }},
+    {"MPI_Rput",
+     [](int n) {
+         one_sided_by_request(n, [n](void* mine, int target, MPI_Win window, MPI_Request* request) {
+             MPI_Rput(mine, n, MPI_INT, target, 0, n, MPI_INT, window, request);
+         });
+     }},
     {"MPI_Waitany", [](int n) { columns(n, wait_any); }},
     {"MPI_Waitsome", [](int n) { columns(n, wait_some); }},
     {"MPI_Testall", [](int n) { columns(n, test_all); }},

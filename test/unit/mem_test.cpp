@@ -188,7 +188,7 @@ TEST(ProcessMemory, is_variables_heap_and_the_callers_stack)
     const auto address = [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); };
     EXPECT_TRUE(in_process_memory(address(&variable)));
     EXPECT_TRUE(in_process_memory(address(&local)));
-#if !defined(__SANITIZE_ADDRESS__) // which has its own heap
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which have heaps of their own
     EXPECT_TRUE(in_process_memory(address(block.get())));
 #endif
     std::thread([&] {
