@@ -24,7 +24,6 @@ class DeviceStreams {
 
     CUdevice device() const { return device_; }
     CUcontext context() const { return context_->handle(); }
-    unsigned long long context_id() const { return context_id_; } // as cuda::context_id()
 
     // Unlike the handle, never that of another context; 0 with a driver older than CUDA 12.
     unsigned long long context_id() const { return context_id_; }
