@@ -55,7 +55,7 @@ struct Library {
     const Abi* abi;
     Word request_null, datatype_null, byte, integer, comm_world, errors_return;
     std::array<Word, 12> operations; // in the order of kernels::Operation
-    const void* pml; // the component that Open MPI has selected; nullptr in others
+    const void* pml;                 // the component that Open MPI has selected; nullptr in others
 #define GDR_MPI_MEMBER(name, parameters) int(*name) parameters;
     GDR_MPI_FUNCTIONS(GDR_MPI_MEMBER)
 #undef GDR_MPI_MEMBER
