@@ -222,6 +222,8 @@ bool Engine::abandon_nodes()
     for (const auto* nodes : {&triggers_, &waiters_}) {
         for (Node* node : *nodes) {
             node->belongs_to(nullptr);
+            if (node->running || (node->triggers && node->triggered())) // who waits sees that first
+                node->gates.host->status.store(UCS_ERR_CANCELED, std::memory_order_relaxed);
             node->gates.host->trigger.abandon();
             node->gates.host->done.abandon();
         }
