@@ -16,6 +16,8 @@ typedef const MPI_Aint displs[];
 #pragma weak MPI_Neighbor_alltoallv_c
 #pragma weak MPI_Reduce_scatter_c
 #pragma weak MPI_Pack_c
+#pragma weak MPI_Buffer_attach_c
+#pragma weak MPI_Buffer_detach_c
 int MPI_Send_c(const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm);
 int MPI_Recv_c(void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Status*);
 int MPI_Allgatherv_c(const void*, MPI_Count, MPI_Datatype, void*, counts, displs, MPI_Datatype,
@@ -27,6 +29,8 @@ int MPI_Ialltoallv_c(const void*, counts, displs, MPI_Datatype, void*, counts, d
 int MPI_Neighbor_alltoallv_c(const void*, counts, displs, MPI_Datatype, void*, counts, displs,
                              MPI_Datatype, MPI_Comm);
 int MPI_Reduce_scatter_c(const void*, void*, counts, MPI_Datatype, MPI_Op, MPI_Comm);
+int MPI_Buffer_attach_c(void*, MPI_Count);
+int MPI_Buffer_detach_c(void*, MPI_Count*);
 int MPI_Pack_c(const void*, MPI_Count, MPI_Datatype, void*, MPI_Count, MPI_Count*, MPI_Comm);
 
 static int failed = 0, rank;
@@ -109,6 +113,13 @@ int main(int argc, char** argv)
     memset(in, -1, sizeof(in));
     MPI_Pack_c(&mine, 1, MPI_INT, in, sizeof(in), &position, MPI_COMM_WORLD);
     expect(position == 8 && in[0] == -1 && in[1] == mine, "MPI_Pack_c");
+
+    static char room[MPI_BSEND_OVERHEAD + 4096];
+    void* detached = NULL;
+    MPI_Count size = -1;
+    MPI_Buffer_attach_c(room, sizeof(room));
+    MPI_Buffer_detach_c(&detached, &size);
+    expect(detached == room && size == sizeof(room), "MPI_Buffer_detach_c");
 
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     expect(MPI_Send_c(&mine, -(1LL << 40), MPI_INT, next, 0, MPI_COMM_WORLD) != MPI_SUCCESS,
