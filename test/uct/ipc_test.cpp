@@ -497,6 +497,20 @@ TEST_F(Ipc, AForkedChildIsAnotherProcess)
     EXPECT_EQ(this_process().id, parent.id);
 }
 
+TEST_F(Ipc, AnAllocationIsSharedByTheBlocksThatUcpRegisters)
+{
+    CUdeviceptr memory = 0;
+    ASSERT_EQ(driver().cuMemAlloc(&memory, 1000), CUDA_SUCCESS);
+    Exports exports(driver());
+    const auto sharing = [&](size_t length) {
+        return exports.key_of(reinterpret_cast<const void*>(memory), length).sharing;
+    };
+    EXPECT_EQ(sharing(1000), Sharing::handle);
+    EXPECT_EQ(sharing(1008), Sharing::handle); // in blocks of 16 bytes
+    EXPECT_EQ(sharing(1040), Sharing::none);   // another allocation's
+    driver().cuMemFree(memory);
+}
+
 bool may_make_pid_namespaces()
 {
     const pid_t child = fork();
