@@ -6,55 +6,11 @@
 //
 //   mpicxx -std=c++20 -O2 -I/usr/local/cuda/include bcast.cpp -o bcast -lucx-gdr -lucp -lucs -ldl
 //   mpirun -n 4 ucx-gdr run ./bcast [NUMBERS IN A MESSAGE]
-#include <ucx-gdr/ugdr.h>
-
-#include <map>
-#include <string>
-
-#include "gpu.hpp"
+#include "ucp.hpp"
 
 namespace {
 
 constexpr int kRounds = 100;
-
-void check(ucs_status_t status, const char* what)
-{
-    if (status != UCS_OK)
-        gpu::fail(what, ucs_status_string(status));
-}
-
-ucp_worker_h create_worker()
-{
-    ucp_params_t params = {};
-    params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features = UCP_FEATURE_TAG;
-    ucp_context_h context;
-    check(ucp_init(&params, nullptr, &context), "ucp_init");
-    ucp_worker_params_t worker_params = {};
-    worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    worker_params.thread_mode = UCS_THREAD_MODE_MULTI; // libucx-gdr's thread uses it, too
-    ucp_worker_h worker;
-    check(ucp_worker_create(context, &worker_params, &worker), "ucp_worker_create");
-    return worker;
-}
-
-ucp_ep_h connect(ucp_worker_h worker, int peer)
-{
-    ucp_address_t* own;
-    size_t size;
-    check(ucp_worker_get_address(worker, &own, &size), "ucp_worker_get_address");
-    std::string address(65536, '\0');
-    MPI_Sendrecv(own, static_cast<int>(size), MPI_BYTE, peer, 0, address.data(),
-                 static_cast<int>(address.size()), MPI_BYTE, peer, 0, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
-    ucp_worker_release_address(worker, own);
-    ucp_ep_params_t params = {};
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    params.address = reinterpret_cast<const ucp_address_t*>(address.data());
-    ucp_ep_h ep;
-    check(ucp_ep_create(worker, &params, &ep), "ucp_ep_create");
-    return ep;
-}
 
 // A node of the graph, which ends when its operations have.
 struct Step {
@@ -71,10 +27,10 @@ Step add_step(ugdr_context_h context, ugdr_cu_graph_t graph, const std::vector<C
     params.dependencies = before.data();
     params.num_dependencies = before.size();
     Step step;
-    check(ugdr_condition_create(context, &params, &step.condition), "ugdr_condition_create");
+    ucp::check(ugdr_condition_create(context, &params, &step.condition), "ugdr_condition_create");
     ugdr_condition_attr_t attr = {};
     attr.field_mask = UGDR_CONDITION_ATTR_FIELD_NODES;
-    check(ugdr_condition_query(step.condition, &attr), "ugdr_condition_query");
+    ucp::check(ugdr_condition_query(step.condition, &attr), "ugdr_condition_query");
     step.node = attr.done_node;
     return step;
 }
@@ -102,34 +58,30 @@ int main(int argc, char** argv)
 
     const size_t count = static_cast<size_t>(numbers), bytes = count * sizeof(int);
     gpu::Buffer<int> buffer(count);
-    ucp_worker_h worker = create_worker();
-    ugdr_context_params_t context_params = {};
-    context_params.field_mask = UGDR_CONTEXT_PARAM_FIELD_WORKER;
-    context_params.worker = worker;
-    ugdr_context_h context;
-    check(ugdr_context_create(&context_params, &context), "ugdr_context_create");
+    ucp_worker_h worker = ucp::create_worker();
+    const ucp::Context context(worker);
 
     CUgraph graph;
     GPU_CALL(cuGraphCreate, &graph, 0u);
     std::vector<CUgraphNode> received;
     if (rank > 0) {
-        connect(worker, (rank - 1) / 2); // the parent connects to us, by the same exchange
+        ucp::connect(worker, (rank - 1) / 2); // the parent connects to us, by the same exchange
         const Step step = add_step(context, graph, {});
         const ugdr_op_param_t param = on(step);
-        check(ugdr_tag_recv(context, buffer.data(), bytes, 1, ~ucp_tag_t{0}, &param, nullptr),
-              "ugdr_tag_recv");
-        check(ugdr_condition_destroy(step.condition), "ugdr_condition_destroy");
+        ucp::check(ugdr_tag_recv(context, buffer.data(), bytes, 1, ~ucp_tag_t{0}, &param, nullptr),
+                   "ugdr_tag_recv");
+        ucp::check(ugdr_condition_destroy(step.condition), "ugdr_condition_destroy");
         received.push_back(step.node);
     }
     for (int child : {2 * rank + 1, 2 * rank + 2}) {
         if (child >= ranks)
             continue;
-        ucp_ep_h ep = connect(worker, child);
+        ucp_ep_h ep = ucp::connect(worker, child);
         const Step step = add_step(context, graph, received);
         const ugdr_op_param_t param = on(step);
-        check(ugdr_tag_send(context, ep, buffer.data(), bytes, 1, &param, nullptr),
-              "ugdr_tag_send");
-        check(ugdr_condition_destroy(step.condition), "ugdr_condition_destroy");
+        ucp::check(ugdr_tag_send(context, ep, buffer.data(), bytes, 1, &param, nullptr),
+                   "ugdr_tag_send");
+        ucp::check(ugdr_condition_destroy(step.condition), "ugdr_condition_destroy");
     }
     CUgraphExec executable;
     GPU_CALL(cuGraphInstantiateWithFlags, &executable, graph, 0ull);
@@ -148,9 +100,6 @@ int main(int argc, char** argv)
             wrong += number != round;
     }
     GPU_CALL(cuGraphExecDestroy, executable);
-    while (ugdr_context_destroy(context, 0) ==
-           UCS_ERR_BUSY) { // CUDA tells of the graph's end later
-    }
     std::printf("rank %d: %d rounds of %ld numbers, %d wrong\n", rank, kRounds, numbers, wrong);
     MPI_Barrier(MPI_COMM_WORLD); // nobody leaves while others send
     MPI_Finalize();

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# contrib/examples/stream.cpp and bcast.cpp, compiled as their first lines say, on the emulated devices.
+# The examples of libucx-gdr in contrib/examples, compiled as their first lines say, on the emulated devices.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -11,30 +11,55 @@ set -u
 
 export LD_LIBRARY_PATH=$top_builddir/src/sync/.libs:$LD_LIBRARY_PATH
 
-# example MPI NAME RANKS NUMBERS...: each rank says that nothing was wrong.
-example() {
-    local mpi=$1 name=$2 count=$3 numbers line
-    shift 3
-    line=$(sed -n "s|^// *mpicxx \\(.*\\) $name.cpp -o $name \\(.* -ldl\\)\$|\\1 \\2|p" \
-        "$top_srcdir/contrib/examples/$name.cpp")
+# build MPI NAME: to $work/MPI.NAME.
+build() {
+    local line
+    line=$(sed -n "s|^// *mpicxx \\(.*\\) $2.cpp -o $2 \\(.* -ldl\\)\$|\\1 \\2|p" "$top_srcdir/contrib/examples/$2.cpp")
     # shellcheck disable=SC2086 # arguments
-    "$(mpicxx_of "$mpi")" -I"$top_srcdir/src/sync" -L"$top_builddir/src/sync/.libs" ${CUDA_CFLAGS:-} \
-        "$top_srcdir/contrib/examples/$name.cpp" -o "$work/$mpi.$name" $line || exit 99
-    for numbers; do
-        ranks "$mpi" "$count" "$work/$mpi.$name" "$numbers"
-        status=$?
-        if [[ $status = 0 && $(grep -c "100 rounds of $numbers numbers, 0 wrong" "$log") = "$count" ]]; then
-            echo "ok: $name, $mpi, $numbers numbers"
-        else
-            echo "FAILED: $name, $mpi, $numbers numbers (status $status)"
-            head -n 60 "$log"
-            failed=1
-        fi
-    done
+    "$(mpicxx_of "$1")" -I"$top_srcdir/src/sync" -L"$top_builddir/src/sync/.libs" ${CUDA_CFLAGS:-} \
+        "$top_srcdir/contrib/examples/$2.cpp" -o "$work/$1.$2" $line || exit 99
+}
+
+# example MPI RANKS AWK-CONDITION NAME [ARGUMENT]...: succeeds, and the condition holds at the end of
+# what its ranks say.
+example() {
+    local mpi=$1 count=$2 condition=$3 name=$4
+    shift 4
+    ranks "$mpi" "$count" "$work/$mpi.$name" "$@"
+    status=$?
+    if [[ $status = 0 ]] && awk "$condition" "$log"; then
+        echo "ok: $name $*, $mpi, $count ranks"
+    else
+        echo "FAILED: $name $*, $mpi, $count ranks (status $status)"
+        head -n 60 "$log"
+        failed=1
+    fi
+}
+
+# right COUNT: so many ranks say that nothing was wrong.
+right() { echo "/100 rounds of .* numbers, 0 wrong/ { ++right } END { exit right != $1 }"; }
+
+# The solution is right, and each of COUNT threads slept nearly all the time.
+asleep() {
+    echo "/largest difference from the serial solution: 0\$/ { right = 1 }
+        /of .* ms on the CPU/ { asleep += \$3 < \$5 / 4 }
+        END { exit !(right && asleep == $1) }"
 }
 
 for mpi in "${mpis[@]}"; do
-    example "$mpi" stream 2 2 1000000
-    example "$mpi" bcast 4 2 10000
+    for name in stream bcast sweeps; do
+        build "$mpi" $name
+    done
+    for numbers in 2 1000000; do
+        example "$mpi" 2 "$(right 2)" stream $numbers
+    done
+    for numbers in 2 10000; do
+        example "$mpi" 4 "$(right 4)" bcast $numbers
+    done
+    export SOFTCUDA_COPY_LATENCY_US=500 # most of the time is the GPU's
+    for count in 2 4; do
+        example "$mpi" $count "$(asleep $count)" sweeps 64 50
+    done
+    unset SOFTCUDA_COPY_LATENCY_US
 done
 exit $failed
