@@ -6,7 +6,7 @@
 set -u
 ptxas=$(command -v ptxas || ls "${CUDA_HOME:-/usr/local/cuda}/bin/ptxas" 2>/dev/null)
 shopt -s nullglob
-modules=("${top_builddir:-.}"/src/kernels/*.ptx)
+modules=("${top_builddir:-.}"/src/kernels/*.ptx "${top_builddir:-.}"/src/sync/*.ptx)
 if [ -z "$ptxas" ] || [ "${#modules[@]}" -eq 0 ]; then
     echo "skipped: no ptxas, or built without kernels"
     exit 77
