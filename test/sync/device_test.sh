@@ -31,7 +31,7 @@ compiles() {
 
 ptx=$top_builddir/src/sync/ugdr_device.ptx
 if [ -e "$ptx" ]; then
-    # As kernels_test.cpp has it.
+    # As kernel_functions.hpp has it.
     for line in '.visible .entry ugdr_trigger(' '.visible .entry ugdr_wait(' '.visible .func ugdr_function_arrive(' \
         'ugdr_trigger_param_0[24]' 'ugdr_wait_param_0[24]' 'st.release.sys.u32' 'ld.acquire.sys.u64'; do
         grep -qF "$line" "$ptx" || {

@@ -82,7 +82,8 @@ TEST_F(Sides, DISABLED_FlushedBeforeAStreamGoesOn)
     auto* seen = pinned<char>(1);
     ASSERT_CUDA(cuMemAlloc(&memory, 4096));
     ASSERT_CUDA(cuMemsetD8(memory, 1, 4096));
-    char* alias = static_cast<char*>(softcuda_host_alias(reinterpret_cast<void*>(memory), 4096));
+    char* alias =
+        static_cast<char*>(SOFTCUDA(softcuda_host_alias)(reinterpret_cast<void*>(memory), 4096));
     ugdr_condition_h point = point_of(at_a_, work);
     const ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
     ASSERT_UCS(ugdr_call(

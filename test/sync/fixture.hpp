@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include <dlfcn.h>
+
 #define ASSERT_CUDA(call) ASSERT_EQ(call, CUDA_SUCCESS)
 #define EXPECT_CUDA(call) EXPECT_EQ(call, CUDA_SUCCESS)
 #define ASSERT_UCS(call) ASSERT_EQ(call, UCS_OK)
@@ -34,6 +36,9 @@ inline CUdeviceptr address_of(const void* p)
 {
     return reinterpret_cast<CUdeviceptr>(p);
 }
+
+// A function of softcuda's own (softcuda.h), or nullptr: the driver is a real one.
+#define SOFTCUDA(function) reinterpret_cast<decltype(&(function))>(dlsym(RTLD_DEFAULT, #function))
 
 // Whether it comes true in time.
 inline bool eventually(const std::function<bool()>& condition)
@@ -175,11 +180,40 @@ class Cuda : public testing::Test {
         ASSERT_CUDA(cuCtxSetCurrent(context_));
     }
 
+    // Another GPU's primary context; nullptr where there is one GPU.
+    static CUcontext second_gpu()
+    {
+        int count = 0;
+        CUcontext context = nullptr;
+        EXPECT_CUDA(cuDeviceGetCount(&count));
+        if (count > 1) {
+            EXPECT_CUDA(cuDevicePrimaryCtxRetain(&context, 1));
+        }
+        return context;
+    }
+
+    // Of the current context, as the others.
     CUstream stream()
     {
         CUstream made = nullptr;
         EXPECT_CUDA(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
         return made;
+    }
+
+    template <typename Value>
+    Value* on_gpu(size_t count)
+    {
+        CUdeviceptr memory = 0;
+        EXPECT_CUDA(cuMemAlloc(&memory, count * sizeof(Value)));
+        EXPECT_CUDA(cuMemsetD8(memory, 0, count * sizeof(Value)));
+        return reinterpret_cast<Value*>(memory);
+    }
+    template <typename Value>
+    static std::vector<Value> copy_of(const Value* memory, size_t count)
+    {
+        std::vector<Value> copy(count);
+        EXPECT_CUDA(cuMemcpyDtoH(copy.data(), address_of(memory), count * sizeof(Value)));
+        return copy;
     }
 
     // Host memory that CUDA knows.
@@ -290,6 +324,40 @@ class Sides : public Cuda {
   private:
     std::thread application_;
     std::atomic<bool> stopping_{false};
+};
+
+// The same with conditions in graphs and of kernels, of whose end is told later.
+class Persistent : public Sides {
+  protected:
+    void TearDown() override
+    {
+        for (ugdr_context_h* context : {&at_a_, &at_b_}) {
+            EXPECT_TRUE(*context == nullptr ||
+                        eventually([&] { return ugdr_context_destroy(*context, 0) == UCS_OK; }));
+            *context = nullptr;
+        }
+        Sides::TearDown();
+    }
+
+    // At the point where the stream is, also in a capture.
+    static void send(ugdr_context_h from, ucp_ep_h ep, CUstream stream, const void* out,
+                     size_t bytes, uint64_t flags = UGDR_OP_FLAG_STREAM_WAIT,
+                     ugdr_request_h* request = nullptr)
+    {
+        ugdr_condition_h point = point_of(from, stream);
+        const ugdr_op_param_t param = on(point, flags);
+        EXPECT_UCS(ugdr_tag_send(from, ep, out, bytes, 1, &param, request));
+        EXPECT_UCS(ugdr_condition_destroy(point));
+    }
+    static void receive(ugdr_context_h at, CUstream stream, void* in, size_t bytes,
+                        uint64_t flags = UGDR_OP_FLAG_STREAM_WAIT,
+                        ugdr_request_h* request = nullptr)
+    {
+        ugdr_condition_h point = point_of(at, stream);
+        const ugdr_op_param_t param = on(point, flags);
+        EXPECT_UCS(ugdr_tag_recv(at, in, bytes, 1, ~0ul, &param, request));
+        EXPECT_UCS(ugdr_condition_destroy(point));
+    }
 };
 
 } // namespace synctest

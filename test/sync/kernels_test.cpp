@@ -1,11 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Kernels trigger operations and wait for them. The device's functions, compiled for the host, run
-// in threads, and in the emulated GPU in place of the kernels of ugdr_device.ptx.
-#include "fixture.hpp"
-
-#include "emu/softcuda/softcuda.h"
-#include "sync/ucx-gdr/ugdr_device.cuh"
+// in threads, and as kernels on the GPU.
+#include "kernel_functions.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -14,7 +11,7 @@
 namespace synctest {
 namespace {
 
-class Kernels : public Sides {
+class Kernels : public Persistent {
   protected:
     ugdr_condition_h condition(ugdr_context_h context, unsigned count = 1, unsigned arrivals = 1,
                                ucs_status_t expected = UCS_OK)
@@ -30,15 +27,12 @@ class Kernels : public Sides {
         return made;
     }
 
-    // As kernels have it. The emulated GPU's memory is reached by its alias.
+    // As kernels have it.
     static ugdr_dev_condition_t device(ugdr_condition_h condition)
     {
         ugdr_condition_attr_t attr{};
         attr.field_mask = UGDR_CONDITION_ATTR_FIELD_DEVICE;
         EXPECT_UCS(ugdr_condition_query(condition, &attr));
-        if (attr.device.arrived != nullptr)
-            attr.device.arrived = static_cast<unsigned*>(
-                softcuda_host_alias(attr.device.arrived, attr.device.count * sizeof(unsigned)));
         return attr.device;
     }
 
@@ -60,15 +54,14 @@ class Kernels : public Sides {
         }));
     }
 
-    void TearDown() override
-    {
-        for (ugdr_context_h* context : {&at_a_, &at_b_}) {
-            EXPECT_TRUE(*context == nullptr ||
-                        eventually([&] { return ugdr_context_destroy(*context, 0) == UCS_OK; }));
-            *context = nullptr;
-        }
-        Sides::TearDown();
-    }
+    // Kernels fill the partitions of a buffer, which are sent, and others look at what comes.
+    struct Memory {
+        CUcontext from, to;
+        int *out, *in;
+    };
+    void partitions(const Memory& memory, bool graph);
+
+    static constexpr unsigned kPartitions = 8, kLength = 4096; // numbers in each
 };
 
 // Partitions of one buffer in any order, of many rounds: each is sent when it is triggered, with
@@ -119,10 +112,14 @@ TEST_F(Kernels, PartitionsInAnyOrder)
 // Many threads write a piece each; the last one to arrive triggers.
 TEST_F(Kernels, ArrivalsOfManyThreads)
 {
+    if (SOFTCUDA(softcuda_host_alias) == nullptr)
+        GTEST_SKIP() << "threads cannot count in a real GPU's memory";
     constexpr int kThreads = 8, kRounds = 200;
     ugdr_condition_h arrivals = condition(at_a_, 2, kThreads);
-    const ugdr_dev_condition_t on_device = device(arrivals);
+    ugdr_dev_condition_t on_device = device(arrivals);
     ASSERT_NE(on_device.arrived, nullptr);
+    on_device.arrived = static_cast<unsigned*>(
+        SOFTCUDA(softcuda_host_alias)(on_device.arrived, on_device.count * sizeof(unsigned)));
     std::atomic<int> calls{0}, wrong{0};
     struct Piece {
         std::vector<int> of_each = std::vector<int>(kThreads);
@@ -229,46 +226,13 @@ TEST_F(Kernels, WhatIsRefused)
     destroy(at_a_, made);
 }
 
-// The kernels of ugdr_device.ptx, of one thread.
-int run_trigger(const softcuda_launch*, void* const* parameters)
-{
-    ugdr_dev_trigger(*static_cast<const ugdr_dev_condition_t*>(parameters[0]),
-                     *static_cast<const unsigned*>(parameters[1]));
-    return 0;
-}
-int run_wait(const softcuda_launch*, void* const* parameters)
-{
-    ugdr_dev_wait(*static_cast<const ugdr_dev_condition_t*>(parameters[0]),
-                  *static_cast<const unsigned*>(parameters[1]));
-    return 0;
-}
-
-// What a compiler declares of them (device_test.sh compares).
-constexpr const char* kPtx = R"PTX(
-.version 6.0
-.target sm_70
-.address_size 64
-.visible .entry ugdr_trigger(
-    .param .align 8 .b8 ugdr_trigger_param_0[24],
-    .param .u32 ugdr_trigger_param_1
-) { ret; }
-.visible .entry ugdr_wait(
-    .param .align 8 .b8 ugdr_wait_param_0[24],
-    .param .u32 ugdr_wait_param_1,
-    .param .u64 ugdr_wait_param_2
-) { ret; }
-)PTX";
-
 // In a stream, in a captured graph and in one that is made by hand.
 TEST_F(Kernels, InStreamsAndGraphs)
 {
-    softcuda_kernel("ugdr_trigger", run_trigger);
-    softcuda_kernel("ugdr_wait", run_wait);
-    CUmodule module = nullptr;
-    CUfunction trigger = nullptr, wait = nullptr;
-    ASSERT_CUDA(cuModuleLoadData(&module, kPtx));
-    ASSERT_CUDA(cuModuleGetFunction(&trigger, module, "ugdr_trigger"));
-    ASSERT_CUDA(cuModuleGetFunction(&wait, module, "ugdr_wait"));
+    if (!have_kernels())
+        GTEST_SKIP() << kNoKernels;
+    const CUfunction trigger = kernel("ugdr_device", "ugdr_trigger"),
+                     wait = kernel("ugdr_device", "ugdr_wait");
     CUstream work = stream();
     auto* words = pinned<int>(2);
     ugdr_condition_h made = condition(at_a_);
@@ -293,8 +257,8 @@ TEST_F(Kernels, InStreamsAndGraphs)
         ugdr_request_free(received);
     };
     const auto enqueue = [&] {
-        EXPECT_CUDA(cuLaunchKernel(trigger, 1, 1, 1, 1, 1, 1, 0, work, of_trigger, nullptr));
-        EXPECT_CUDA(cuLaunchKernel(wait, 1, 1, 1, 1, 1, 1, 0, work, of_wait, nullptr));
+        launch(trigger, 1, 1, work, {&on_device, &index});
+        launch(wait, 1, 1, work, {&on_device, &index, &status});
     };
     expect(enqueue);
 
@@ -321,8 +285,114 @@ TEST_F(Kernels, InStreamsAndGraphs)
         ASSERT_CUDA(cuGraphExecDestroy(executable));
         ASSERT_CUDA(cuGraphDestroy(graph));
     }
-    ASSERT_CUDA(cuModuleUnload(module));
     destroy(at_a_, made);
+}
+
+void Kernels::partitions(const Memory& memory, bool graph)
+{
+    constexpr unsigned kBlocks = 4, kThreads = 128; // of a partition, of a block
+    constexpr int kRounds = 10, kTimes = 3;
+    const uint64_t before = counters(at_b_).completed;
+    ASSERT_CUDA(cuCtxSetCurrent(memory.to));
+    const CUfunction consumer = kernel("partitions", "sync_consume");
+    auto* wrong = on_gpu<int>(kPartitions);
+    CUstream to = stream();
+    ugdr_condition_h receives = condition(at_b_, kPartitions);
+    ASSERT_CUDA(cuCtxSetCurrent(memory.from));
+    const CUfunction producer = kernel("partitions", "sync_produce");
+    CUstream from = stream();
+    ugdr_condition_h sends = condition(at_a_, kPartitions, kBlocks);
+    for (unsigned i = 0; i < kPartitions; ++i) {
+        const ugdr_op_param_t send = at(sends, i), receive = at(receives, i);
+        constexpr size_t bytes = kLength * sizeof(int);
+        ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, memory.out + i * kLength, bytes, i, &send, nullptr));
+        ASSERT_UCS(
+            ugdr_tag_recv(at_b_, memory.in + i * kLength, bytes, i, ~0ul, &receive, nullptr));
+    }
+    const ugdr_dev_condition_t sending = device(sends), receiving = device(receives);
+    const auto produce_all = [&] {
+        for (int round = 1; round <= kRounds; ++round)
+            launch(producer, kPartitions * kBlocks, kThreads, from,
+                   {&sending, &memory.out, &kLength, &kBlocks, &round});
+    };
+    const auto consume_all = [&] {
+        for (int round = 1; round <= kRounds; ++round)
+            launch(consumer, kPartitions, kThreads, to,
+                   {&receiving, &memory.in, &kLength, &round, &wrong});
+    };
+    if (graph) {
+        const auto captured = [](CUstream stream, const std::function<void()>& enqueue) {
+            CUgraph made = nullptr;
+            CUgraphExec executable = nullptr;
+            EXPECT_CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+            enqueue();
+            EXPECT_CUDA(cuStreamEndCapture(stream, &made));
+            EXPECT_CUDA(cuGraphInstantiateWithFlags(&executable, made, 0));
+            EXPECT_CUDA(cuGraphDestroy(made));
+            return executable;
+        };
+        CUgraphExec producing = captured(from, produce_all), consuming = captured(to, consume_all);
+        for (int i = 0; i < kTimes; ++i) {
+            EXPECT_CUDA(cuGraphLaunch(producing, from));
+            EXPECT_CUDA(cuGraphLaunch(consuming, to));
+        }
+        EXPECT_CUDA(cuStreamSynchronize(to));
+        EXPECT_CUDA(cuStreamSynchronize(from));
+        EXPECT_CUDA(cuGraphExecDestroy(producing));
+        EXPECT_CUDA(cuGraphExecDestroy(consuming));
+    } else {
+        for (int i = 0; i < kTimes; ++i) {
+            produce_all();
+            consume_all();
+        }
+        EXPECT_CUDA(cuStreamSynchronize(to));
+        EXPECT_CUDA(cuStreamSynchronize(from));
+    }
+    ASSERT_CUDA(cuCtxSetCurrent(memory.to));
+    EXPECT_EQ(copy_of(wrong, kPartitions), std::vector<int>(kPartitions));
+    ASSERT_CUDA(cuCtxSetCurrent(memory.from));
+    EXPECT_EQ(counters(at_b_).completed - before, uint64_t{kPartitions} * kRounds * kTimes);
+    destroy(at_a_, sends);
+    destroy(at_b_, receives);
+}
+
+TEST_F(Kernels, PartitionsInHostMemory)
+{
+    if (!have_kernels())
+        GTEST_SKIP() << kNoKernels;
+    constexpr size_t kAll = size_t{kPartitions} * kLength;
+    partitions({context_, context_, pinned<int>(kAll), pinned<int>(kAll)}, false);
+}
+
+TEST_F(Kernels, PartitionsInGpuMemory)
+{
+    if (!have_kernels())
+        GTEST_SKIP() << kNoKernels;
+    constexpr size_t kAll = size_t{kPartitions} * kLength;
+    partitions({context_, context_, on_gpu<int>(kAll), on_gpu<int>(kAll)}, false);
+}
+
+TEST_F(Kernels, PartitionsInGraphs)
+{
+    if (!have_kernels())
+        GTEST_SKIP() << kNoKernels;
+    constexpr size_t kAll = size_t{kPartitions} * kLength;
+    partitions({context_, context_, on_gpu<int>(kAll), on_gpu<int>(kAll)}, true);
+}
+
+TEST_F(Kernels, PartitionsFromOneGpuToAnother)
+{
+    if (!have_kernels())
+        GTEST_SKIP() << kNoKernels;
+    CUcontext other = second_gpu();
+    if (other == nullptr)
+        GTEST_SKIP() << "there is one GPU";
+    constexpr size_t kAll = size_t{kPartitions} * kLength;
+    int* out = on_gpu<int>(kAll);
+    ASSERT_CUDA(cuCtxSetCurrent(other));
+    int* in = on_gpu<int>(kAll);
+    for (bool graph : {false, true})
+        partitions({context_, other, out, in}, graph);
 }
 
 } // namespace

@@ -11,6 +11,7 @@ export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}suppressions=$top_srcdir/tes
 case ${GDR_SANITIZERS:-none} in # see Makefile.am
 *thread*) export UCX_MEM_MMAP_HOOK_MODE=none ;;
 esac
+export SYNC_CUDART="${CUDART_SONAME:+$top_builddir/src/emu/softcudart/$CUDART_SONAME}"
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 
