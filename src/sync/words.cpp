@@ -3,6 +3,8 @@
 // Pages of words, for each CUDA context its own: registrations end with their context.
 #include "sync/words.hpp"
 
+#include "cuda/context.hpp"
+
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -40,9 +42,7 @@ Spare<Piece>& spare_of(CUcontext context, size_t count)
 template <typename Piece, typename Make>
 Piece take(const cuda::Driver& driver, CUcontext context, size_t count, Make&& make)
 {
-    unsigned long long id = 0;
-    if (driver.cuCtxGetId != nullptr)
-        cuda::check(driver.cuCtxGetId(context, &id), "cuCtxGetId");
+    const unsigned long long id = cuda::context_id(driver, context);
     std::unique_lock guard(lock());
     Spare<Piece>& spare = spare_of<Piece>(context, count); // stays where it is
     if (spare.id != id)

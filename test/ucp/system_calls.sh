@@ -1,0 +1,47 @@
+# shellcheck shell=sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# System calls of a program in a short and a long run, whose numbers must agree. Sourced after environment.sh; ends the
+# test where they cannot be counted.
+
+case ${GDR_SANITIZERS:-none} in
+none) ;;
+*)
+    echo "system calls are not counted under a sanitizer"
+    exit 0
+    ;;
+esac
+strace -o /dev/null true 2>/dev/null || {
+    echo "system calls are not counted: no strace, or it may not trace"
+    exit 0
+}
+traces=$(mktemp -d) || exit 99
+trap 'rm -rf "$traces"' EXIT
+
+# run_traced PROGRAM OPERATIONS: so many of each kind.
+run_traced() {
+    rm -f "$traces"/*
+    strace -ff -e "trace=$filter" -o "$traces/of" env LD_PRELOAD="$softhca:$module" \
+        timeout 300 "$programs/$1" "$2" >"$traces/said" || exit 1
+}
+
+# The system calls of the latest run that $filter lets pass (strace's -e trace): of the thread that the program names in
+# a line "thread NUMBER: ...", or of all.
+system_calls() {
+    thread=$(sed -n 's/^thread \([0-9]*\):.*/\1/p' "$traces/said")
+    find "$traces" -name "of.${thread:-*}" -exec cat {} + | grep -vE '^(\+\+\+|---)'
+}
+
+# compare PROGRAM SHORT LONG: runs with so many operations; at most $tolerance more calls in the long one.
+compare() {
+    run_traced "$1" "$2"
+    short=$(system_calls | wc -l)
+    run_traced "$1" "$3"
+    long=$(system_calls | wc -l)
+    echo "$1: $short system calls with $2 operations of each kind, $long with $3"
+    if [ "$short" = 0 ] || [ $((long - short)) -gt "$tolerance" ]; then
+        system_calls | sed 's/(.*//' | sort | uniq -c | sort -n | tail
+        echo "FAILED: operations make system calls"
+        exit 1
+    fi
+}
