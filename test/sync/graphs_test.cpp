@@ -156,7 +156,7 @@ TEST_F(Graphs, SplitToOverlap)
 {
     CUstream work = stream();
     auto* in = pinned<int>(1);
-    auto* copied = pinned<int>(1);
+    auto* copied = on_gpu<int>(1);
     int out = 7;
     CUgraph made = graph();
     ugdr_condition_h point = add_condition(at_b_, made, {}, UGDR_CONDITION_FLAG_SPLIT);
@@ -180,7 +180,7 @@ TEST_F(Graphs, SplitToOverlap)
         EXPECT_EQ(cuStreamQuery(work), CUDA_ERROR_NOT_READY);
         ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, &out, sizeof(int), 1, nullptr, nullptr));
         ASSERT_CUDA(cuStreamSynchronize(work));
-        EXPECT_EQ(*copied, out);
+        EXPECT_EQ(copy_of(copied, 1)[0], out);
         ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == unsigned(i); }));
     }
     destroy(executable);
@@ -349,7 +349,7 @@ TEST_F(Graphs, WaitsInACapture)
     constexpr int kMessages = 100;
     CUstream work = stream(), other = stream();
     auto* in = pinned<int>(kMessages);
-    auto* copied = pinned<int>(kMessages);
+    auto* copied = on_gpu<int>(kMessages);
     std::vector<int> out(kMessages);
     ugdr_request_h requests[kMessages], foreign, under_way, complete;
     int unused[2];
@@ -386,8 +386,7 @@ TEST_F(Graphs, WaitsInACapture)
             ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, &out[i], sizeof(int), i, nullptr, nullptr));
         }
         ASSERT_CUDA(cuStreamSynchronize(work));
-        for (int i = 0; i < kMessages; ++i)
-            ASSERT_EQ(copied[i], out[i]);
+        ASSERT_EQ(copy_of(copied, kMessages), out);
         ASSERT_TRUE(
             eventually([&] { return counters(at_a_).completed == unsigned(round * kMessages); }));
     }

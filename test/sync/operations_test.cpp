@@ -5,7 +5,6 @@
 // and may use the buffer again.
 #include "fixture.hpp"
 
-#include <cstring>
 #include <numeric>
 
 namespace synctest {
@@ -98,11 +97,11 @@ TEST_P(Operations, StartsWhenTheStreamGetsThereAndIsOverBehindTheWait)
 {
     const auto [kind, space, size] = GetParam();
     CUstream sender = stream(), receiver = stream();
-    char* expected = pinned<char>(size);
-    char* arrived = pinned<char>(size);
-    char* zeros = pinned<char>(size);
-    std::iota(expected, expected + size, 3);
-    std::memset(zeros, 0, size);
+    std::vector<char> numbers(size);
+    std::iota(numbers.begin(), numbers.end(), 3);
+    // In GPU memory: a copy from host memory to host memory would block its caller.
+    char *expected = on_gpu<char>(size), *arrived = on_gpu<char>(size), *zeros = on_gpu<char>(size);
+    ASSERT_CUDA(cuMemcpyHtoD(address_of(expected), numbers.data(), size));
     void* source = allocate(space, size);
     void* target = allocate(space, size);
     copy(source, zeros, size, sender);
@@ -177,7 +176,7 @@ TEST_P(Operations, StartsWhenTheStreamGetsThereAndIsOverBehindTheWait)
         copy(arrived, target, size, sender);
         ASSERT_CUDA(cuStreamSynchronize(sender));
     }
-    EXPECT_EQ(std::memcmp(arrived, expected, size), 0);
+    EXPECT_EQ(copy_of(arrived, size), numbers);
     EXPECT_GE(counters(at_a_).completed, 1u);
     EXPECT_EQ(counters(at_a_).failed, 0u);
     stop_application();
@@ -201,7 +200,8 @@ TEST_F(Operations, AtomicsAddAndFetch)
     CUstream work = stream();
     auto* target = pinned<uint64_t>(1);
     auto* operand = pinned<uint64_t>(1);
-    auto* fetched = pinned<uint64_t>(2);
+    auto* fetched = pinned<uint64_t>(1);
+    auto* copied = on_gpu<uint64_t>(1);
     *target = 40;
     *operand = 2;
     ucp_mem_h memh = nullptr;
@@ -223,9 +223,9 @@ TEST_F(Operations, AtomicsAddAndFetch)
     ASSERT_UCS(
         ugdr_atomic(at_a_, ep, UCP_ATOMIC_OP_ADD, operand, 1, remote, rkey, &param, nullptr));
     ASSERT_UCS(ugdr_condition_destroy(point));
-    ASSERT_CUDA(cuMemcpyAsync(address_of(fetched + 1), address_of(fetched), 8, work));
+    ASSERT_CUDA(cuMemcpyAsync(address_of(copied), address_of(fetched), 8, work));
     ASSERT_CUDA(cuStreamSynchronize(work));
-    EXPECT_EQ(fetched[1], 42u);
+    EXPECT_EQ(copy_of(copied, 1)[0], 42u);
     EXPECT_EQ(std::atomic_ref(*target).load(), 44u);
     stop_application();
     ucp_rkey_destroy(rkey);

@@ -106,7 +106,7 @@ TEST_F(Order, AWaitIsOverNotBeforeItsOwnOperations)
     CUstream work = stream();
     auto* in = pinned<int>(2);
     auto* out = pinned<int>(2);
-    auto* copied = pinned<int>(2);
+    auto* copied = on_gpu<int>(2);
     out[0] = 11, out[1] = 22;
     in[0] = in[1] = 0;
     ugdr_request_h receives[2];
@@ -122,8 +122,7 @@ TEST_F(Order, AWaitIsOverNotBeforeItsOwnOperations)
     EXPECT_EQ(ugdr_request_test(receives[0]), UCS_INPROGRESS);
     ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, out, sizeof(int), 0, nullptr, nullptr));
     ASSERT_CUDA(cuStreamSynchronize(work));
-    EXPECT_EQ(copied[0], 11);
-    EXPECT_EQ(copied[1], 22);
+    EXPECT_EQ(copy_of(copied, 2), (std::vector<int>{11, 22}));
     ugdr_request_free(receives[0]);
     ugdr_request_free(receives[1]);
     ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == 2; }));

@@ -95,7 +95,8 @@ TEST_P(Runtime, OfAStreamThatJoinsTheCapture)
 {
     constexpr int kLaunches = 5;
     const cudaStream_t main = create_stream(), beside = create_stream();
-    auto* words = pinned<int>(3); // sent, received, seen behind both
+    auto* words = pinned<int>(2); // sent, received
+    auto* seen = on_gpu<int>(1);  // behind both
     cudaEvent_t forked = nullptr, joined = nullptr;
     EXPECT_RUNTIME(cudaEventCreateWithFlags, &forked, cudaEventDisableTiming);
     EXPECT_RUNTIME(cudaEventCreateWithFlags, &joined, cudaEventDisableTiming);
@@ -106,14 +107,13 @@ TEST_P(Runtime, OfAStreamThatJoinsTheCapture)
         receive(at_b_, main, words + 1, sizeof(int));
         EXPECT_RUNTIME(cudaEventRecord, joined, beside);
         EXPECT_RUNTIME(cudaStreamWaitEvent, main, joined, 0);
-        EXPECT_RUNTIME(cudaMemcpyAsync, words + 2, words + 1, sizeof(int), cudaMemcpyHostToHost,
-                       main);
+        EXPECT_RUNTIME(cudaMemcpyAsync, seen, words + 1, sizeof(int), cudaMemcpyHostToDevice, main);
     });
     for (int launch = 1; launch <= kLaunches; ++launch) {
         words[0] = launch;
         EXPECT_RUNTIME(cudaGraphLaunch, executable, main);
         EXPECT_RUNTIME(cudaStreamSynchronize, main);
-        ASSERT_EQ(words[2], launch);
+        ASSERT_EQ(copy_of(seen, 1)[0], launch);
     }
     EXPECT_RUNTIME(cudaGraphExecDestroy, executable);
 }
