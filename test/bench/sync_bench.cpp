@@ -4,25 +4,36 @@
 // of one process, on one GPU or on two; contrib/bench-sync runs it. Prints lines "NAME key=value
 // ...", times in microseconds.
 //
-//   pingpong WAY SIZE  work on a stream, message, work on the other side's stream, message back;
-//   half
-//                      of a round. WAY: cpu (cuStreamSynchronize, ucp_tag_send_nbx), stream
-//                      (libucx-gdr)
-//   trigger WAY        from the release of a stream to a function that runs by it: stream, function
+//   pingpong WAY SIZE  work on a stream, message, work on the other side's stream, message back:
+//                      half of a round. WAY: cpu (cuStreamSynchronize, ucp_tag_send_nbx), stream
+//                      (libucx-gdr), kernel (the same by the kernels of ugdr_device.ptx)
+//   trigger WAY        from the release of a stream to a function that runs by it. WAY: stream
+//                      (which waits by a memory operation), kernel (which spins), function
+//                      (cuLaunchHostFunc). store: to what the spinning kernel itself stores
+//   graph WAY          8 bytes each way at a time and a little work, a hundred times in one graph
+//   of
+//                      each side: one time, while the threads that launched sleep. WAY: captured,
+//                      explicit (UGDR_CONDITION_GRAPH), kernel
+//   launching WAY      CPU time that one of these threads needs for all of it, and, on emulated
+//                      GPUs, calls=N of CUDA in the process meanwhile, the two launches included,
+//                      UCX's questions what memory a buffer is not
 //   enqueue N          CPU time of a condition, N operations and a wait; event: of cuEventRecord
-//   graph iteration    ping-pong of 8 bytes, a hundred iterations in one captured graph of each
-//   side: one iteration, while the threads that launched sleep
-//   graph launching    CPU time that one of these threads needs for all of it, and, on emulated
-//   GPUs, calls=N of CUDA in the process meanwhile, the two launches included
+//
+// Kernels run on real GPUs alone; --ptx names ugdr_device.ptx.
 #include "sync/ucx-gdr/ugdr.h"
 
 #include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -81,9 +92,10 @@ void report(const std::string& name, std::vector<double> samples)
     };
     std::printf("%s samples=%zu p1=%.2f p10=%.2f p50=%.2f p90=%.2f p99=%.2f max=%.2f histogram=",
                 name.c_str(), samples.size(), at(0.01), at(0.1), at(0.5), at(0.9), at(0.99), at(1));
-    // Bins whose limits double: below 1, 2, 4, ... us.
+    // Four bins from one power of two to the next, from 1/8 us.
     size_t begin = 0;
-    for (double limit = 1; begin < samples.size(); limit *= 2) {
+    for (int bin = -12; begin < samples.size(); ++bin) {
+        const double limit = std::exp2(bin / 4.0);
         const auto end = static_cast<size_t>(
             std::lower_bound(samples.begin(), samples.end(), limit) - samples.begin());
         if (end > begin)
@@ -99,7 +111,56 @@ struct Options {
     int rounds = 2000;
     bool device = false; // where the messages are
     size_t largest = 1 << 20;
+    std::string ptx; // a file
 };
+
+// ---- kernels
+
+// Waits until *word is value; stores it where out says, if that is anywhere.
+constexpr const char* kSpin = R"(
+.version 6.0
+.target sm_70
+.address_size 64
+.visible .entry spin(.param .u64 word, .param .u64 value, .param .u64 out)
+{
+    .reg .pred %done;
+    .reg .u64 %word, %value, %now;
+    ld.param.u64 %word, [word];
+    ld.param.u64 %value, [value];
+look:
+    ld.acquire.sys.u64 %now, [%word];
+    setp.ne.u64 %done, %now, %value;
+    @%done bra look;
+    ld.param.u64 %word, [out];
+    setp.eq.u64 %done, %word, 0;
+    @%done ret;
+    st.release.sys.u64 [%word], %value;
+    ret;
+}
+)";
+
+// Of the current context; nullptr where the driver runs no kernels.
+CUfunction kernel(const char* image, const char* name)
+{
+    static const auto load = symbol<decltype(&cuModuleLoadData)>("cuModuleLoadData");
+    CUmodule module;
+    CUfunction function;
+    const CUresult result = load(&module, image);
+    if (result == CUDA_ERROR_NOT_SUPPORTED)
+        return nullptr;
+    if (result != CUDA_SUCCESS)
+        fail("cuModuleLoadData", "CUresult " + std::to_string(result));
+    CU(cuModuleGetFunction, &function, module, name);
+    return function;
+}
+
+void launch(CUfunction kernel, CUstream stream, std::initializer_list<const void*> parameters)
+{
+    void* all[3];
+    std::transform(parameters.begin(), parameters.end(), all,
+                   [](const void* one) { return const_cast<void*>(one); });
+    CU(cuLaunchKernel, kernel, 1, 1, 1, 1, 1, 1, 0, stream, all, nullptr);
+}
 
 // One of the two.
 struct Side {
@@ -111,14 +172,21 @@ struct Side {
         CU(cuCtxSetCurrent, context);
         CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
         CU(cuMemAlloc, &work, 4096);
+        spin = kernel(kSpin, "spin");
+        if (spin != nullptr && !options.ptx.empty()) {
+            std::ifstream in(options.ptx);
+            const std::string image(std::istreambuf_iterator<char>(in), {});
+            trigger = kernel(image.c_str(), "ugdr_trigger");
+            wait = kernel(image.c_str(), "ugdr_wait");
+        }
         if (options.device) {
             CUdeviceptr memory;
-            CU(cuMemAlloc, &memory, options.largest);
+            CU(cuMemAlloc, &memory, 2 * options.largest);
             buffer = reinterpret_cast<char*>(memory);
         } else {
             void* memory;
-            CU(cuMemHostAlloc, &memory, options.largest, CU_MEMHOSTALLOC_PORTABLE);
-            std::memset(memory, 0, options.largest);
+            CU(cuMemHostAlloc, &memory, 2 * options.largest, CU_MEMHOSTALLOC_PORTABLE);
+            std::memset(memory, 0, 2 * options.largest);
             buffer = static_cast<char*>(memory);
         }
         ucp_params_t params{};
@@ -183,7 +251,8 @@ struct Side {
     CUcontext context;
     CUstream stream;
     CUdeviceptr work;
-    char* buffer;
+    CUfunction spin, trigger = nullptr, wait = nullptr;
+    char* buffer; // of two of the largest messages
     ucp_context_h ucp = nullptr;
     ucp_worker_h worker = nullptr;
     ucp_ep_h ep = nullptr;
@@ -230,29 +299,42 @@ void by_cpu(Side& side, bool first, size_t size, int rounds, Times& times)
     }
 }
 
-// As far ahead of the GPU as it has room.
+// Notes the ends of receives; as far ahead of the GPU as it has room.
+struct Rounds {
+    static constexpr int kAhead = 64;
+
+    explicit Rounds(Times* times_) : times(times_)
+    {
+        tell.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+        tell.user_data = this;
+        tell.cb.recv = [](void*, ucs_status_t status, const ucp_tag_recv_info_t*, void* data) {
+            if (status == UCS_ERR_CANCELED)
+                return;
+            check(status, "a receive");
+            auto& to = *static_cast<Rounds*>(data);
+            if (to.times != nullptr)
+                to.times->push_back(Clock::now());
+            to.over.fetch_add(1);
+        };
+    }
+    void wait_for_room(int begun) const
+    {
+        while (begun - over > kAhead)
+            sched_yield();
+    }
+
+    Times* times;
+    std::atomic<int> over{0};
+    ucp_request_param_t tell{}; // of receives
+};
+
 void by_stream(Side& side, bool first, size_t size, int rounds, Times& times)
 {
-    constexpr int kAhead = 64;
-    std::atomic<int> over{0};
-    struct Seen {
-        std::atomic<int>* over;
-        Times* times;
-    } seen{&over, first ? &times : nullptr};
-    ucp_request_param_t tell{};
-    tell.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-    tell.user_data = &seen;
-    tell.cb.recv = [](void*, ucs_status_t status, const ucp_tag_recv_info_t*, void* data) {
-        check(status, "a receive");
-        auto& to = *static_cast<Seen*>(data);
-        if (to.times != nullptr)
-            to.times->push_back(Clock::now());
-        to.over->fetch_add(1);
-    };
+    Rounds seen(first ? &times : nullptr);
     const auto receive = [&](ugdr_condition_h point) {
         ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
         param.field_mask |= UGDR_OP_PARAM_FIELD_UCP;
-        param.ucp = &tell;
+        param.ucp = &seen.tell;
         check(ugdr_tag_recv(side.sync, side.buffer, size, 1, ~ucp_tag_t{0}, &param, nullptr),
               "ugdr_tag_recv");
     };
@@ -267,14 +349,78 @@ void by_stream(Side& side, bool first, size_t size, int rounds, Times& times)
         ugdr_condition_destroy(point);
     }
     for (int i = 0; i < rounds; ++i) {
-        while (i - over > kAhead)
-            sched_yield();
+        seen.wait_for_room(i);
         side.launch();
         ugdr_condition_h point = point_of(side);
         send(point);
         if (first || i + 1 < rounds)
             receive(point);
         ugdr_condition_destroy(point);
+    }
+    side.synchronize();
+}
+
+// What kernels trigger: a message out and one in, each time.
+class ByKernels {
+  public:
+    ByKernels(Side& side, size_t size, const ucp_request_param_t* receive_param) : side_(side)
+    {
+        ugdr_condition_params_t params{};
+        params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY;
+        params.category = UGDR_CONDITION_KERNEL;
+        check(ugdr_condition_create(side.sync, &params, &condition_), "ugdr_condition_create");
+        ugdr_condition_attr_t attr{};
+        attr.field_mask = UGDR_CONDITION_ATTR_FIELD_DEVICE;
+        check(ugdr_condition_query(condition_, &attr), "ugdr_condition_query");
+        device_ = attr.device;
+        ugdr_op_param_t param = on(condition_, 0);
+        param.field_mask |= UGDR_OP_PARAM_FIELD_UCP;
+        param.ucp = receive_param;
+        check(ugdr_tag_recv(side.sync, side.buffer + size, size, 1, ~ucp_tag_t{0}, &param,
+                            &received_),
+              "ugdr_tag_recv");
+        param = on(condition_, 0);
+        check(ugdr_tag_send(side.sync, side.ep, side.buffer, size, 1, &param, nullptr),
+              "ugdr_tag_send");
+    }
+    // A receive that nothing was sent for is cancelled.
+    ~ByKernels()
+    {
+        check(ugdr_request_cancel(received_), "ugdr_request_cancel");
+        ugdr_request_free(received_);
+        ugdr_condition_destroy(condition_);
+    }
+    ByKernels(const ByKernels&) = delete;
+    ByKernels& operator=(const ByKernels&) = delete;
+
+    void enqueue_trigger() const { ::launch(side_.trigger, side_.stream, {&device_, &kIndex}); }
+    void enqueue_wait() const
+    {
+        static constexpr int* kNoStatus = nullptr;
+        ::launch(side_.wait, side_.stream, {&device_, &kIndex, &kNoStatus});
+    }
+
+  private:
+    static constexpr unsigned kIndex = 0;
+
+    Side& side_;
+    ugdr_condition_h condition_;
+    ugdr_dev_condition_t device_;
+    ugdr_request_h received_;
+};
+
+void by_kernel(Side& side, bool first, size_t size, int rounds, Times& times)
+{
+    Rounds seen(first ? &times : nullptr);
+    const ByKernels both(side, size, &seen.tell);
+    if (!first)
+        side.receive(size);
+    for (int i = 0; i < rounds; ++i) {
+        seen.wait_for_room(i);
+        side.launch();
+        both.enqueue_trigger();
+        if (first || i + 1 < rounds)
+            both.enqueue_wait();
     }
     side.synchronize();
 }
@@ -324,20 +470,39 @@ struct Seen {
     }
 };
 
-void trigger(Side& side, bool function, int rounds)
+// A word in host memory, for the GPU to look at or to write.
+struct Word {
+    Word()
+    {
+        void* memory;
+        CU(cuMemHostAlloc, &memory, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+        host = static_cast<uint64_t*>(memory);
+        device = reinterpret_cast<CUdeviceptr>(memory);
+        *host = 0;
+    }
+    void store(uint64_t value) { std::atomic_ref(*host).store(value, std::memory_order_release); }
+    uint64_t load() { return std::atomic_ref(*host).load(std::memory_order_acquire); }
+
+    uint64_t* host;
+    CUdeviceptr device;
+};
+
+enum class Trigger { stream, kernel, store, function };
+
+void trigger(const char* name, Trigger way, Side& side, int rounds)
 {
-    void* memory;
-    CU(cuMemHostAlloc, &memory, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-    std::atomic_ref<uint64_t> gate(*static_cast<uint64_t*>(memory));
-    gate = 0;
+    Word gate, stored;
     std::vector<double> times;
-    for (int i = 1; i <= rounds; ++i) {
+    for (uint64_t i = 1; i <= static_cast<uint64_t>(rounds); ++i) {
         Seen seen;
-        CU(cuStreamWaitValue64, side.stream, reinterpret_cast<CUdeviceptr>(memory),
-           static_cast<cuuint64_t>(i), CU_STREAM_WAIT_VALUE_GEQ);
-        if (function) {
+        const CUdeviceptr out = way == Trigger::store ? stored.device : 0;
+        if (way == Trigger::kernel || way == Trigger::store)
+            launch(side.spin, side.stream, {&gate.device, &i, &out});
+        else
+            CU(cuStreamWaitValue64, side.stream, gate.device, i, CU_STREAM_WAIT_VALUE_GEQ);
+        if (way == Trigger::function) {
             CU(cuLaunchHostFunc, side.stream, Seen::note, &seen);
-        } else {
+        } else if (way != Trigger::store) {
             ugdr_condition_h point = point_of(side);
             const ugdr_op_param_t param = on(point, 0);
             check(ugdr_call(side.sync, Seen::call, nullptr, &seen, &param, nullptr), "ugdr_call");
@@ -347,13 +512,13 @@ void trigger(Side& side, bool function, int rounds)
         while (Clock::now() < settled) {
         }
         const auto begin = Clock::now();
-        gate.store(static_cast<uint64_t>(i), std::memory_order_release);
-        while (!seen.yes) {
+        gate.store(i);
+        while (way == Trigger::store ? stored.load() != i : !seen.yes) {
         }
-        times.push_back(microseconds(seen.when - begin));
+        times.push_back(microseconds((way == Trigger::store ? Clock::now() : seen.when) - begin));
         side.synchronize();
     }
-    report(std::string("trigger ") + (function ? "function" : "stream"), times);
+    report(std::string("trigger ") + name, times);
 }
 
 // ---- graphs
@@ -376,42 +541,72 @@ class Bell {
     std::atomic<bool> rung_{false};
 };
 
-CUgraphExec capture(Side& side, bool first, int iterations, Bell& bell)
+enum class Graph { captured, explicitly, kernel };
+
+// Work, then a message out and one in, again and again, and the bell.
+CUgraphExec make_graph(Graph way, Side& side, const ByKernels* kernels, int times, Bell& bell)
 {
-    CU(cuStreamBeginCapture, side.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     ucp_request_param_t known{}; // else UCX asks CUDA each time
     known.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     known.memory_type = side.device ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
-    const auto at = [&](ugdr_condition_h point, uint64_t flags) {
-        ugdr_op_param_t param = on(point, flags);
+    const auto attach = [&](ugdr_condition_h condition, uint64_t flags) {
+        ugdr_op_param_t param = on(condition, 0);
         param.field_mask |= UGDR_OP_PARAM_FIELD_UCP;
         param.ucp = &known;
-        return param;
-    };
-    const auto receive = [&] {
-        ugdr_condition_h point = point_of(side);
-        const ugdr_op_param_t param = at(point, UGDR_OP_FLAG_STREAM_WAIT);
-        check(ugdr_tag_recv(side.sync, side.buffer, 8, 1, ~ucp_tag_t{0}, &param, nullptr),
-              "ugdr_tag_recv");
-        ugdr_condition_destroy(point);
-    };
-    for (int i = 0; i < iterations; ++i) {
-        if (!first)
-            receive();
-        side.launch();
-        ugdr_condition_h point = point_of(side);
-        const ugdr_op_param_t param = at(point, 0);
         check(ugdr_tag_send(side.sync, side.ep, side.buffer, 8, 1, &param, nullptr),
               "ugdr_tag_send");
-        ugdr_condition_destroy(point);
-        if (first)
-            receive();
-    }
-    CU(
-        cuLaunchHostFunc, side.stream, [](void* bell) { static_cast<Bell*>(bell)->ring(); }, &bell);
+        param.flags = flags;
+        check(ugdr_tag_recv(side.sync, side.buffer + 8, 8, 1, ~ucp_tag_t{0}, &param, nullptr),
+              "ugdr_tag_recv");
+        ugdr_condition_destroy(condition);
+    };
+    CUDA_HOST_NODE_PARAMS ring{};
+    ring.fn = [](void* bell) { static_cast<Bell*>(bell)->ring(); };
+    ring.userData = &bell;
     CUgraph graph;
+    if (way == Graph::explicitly) {
+        CU(cuGraphCreate, &graph, 0u);
+        std::vector<CUgraphNode> last;
+        CUgraphNode node;
+        CUDA_MEMSET_NODE_PARAMS work{};
+        work.dst = side.work;
+        work.value = 1;
+        work.elementSize = 4;
+        work.width = 64;
+        work.height = 1;
+        for (int i = 0; i < times; ++i) {
+            CU(cuGraphAddMemsetNode, &node, graph, last.data(), last.size(), &work, side.context);
+            ugdr_condition_params_t params{};
+            params.field_mask =
+                UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_GRAPH;
+            params.category = UGDR_CONDITION_GRAPH;
+            params.graph = graph;
+            params.dependencies = &node;
+            params.num_dependencies = 1;
+            ugdr_condition_h condition;
+            check(ugdr_condition_create(side.sync, &params, &condition), "ugdr_condition_create");
+            ugdr_condition_attr_t attr{};
+            attr.field_mask = UGDR_CONDITION_ATTR_FIELD_NODES;
+            check(ugdr_condition_query(condition, &attr), "ugdr_condition_query");
+            last = {attr.done_node};
+            attach(condition, 0);
+        }
+        CU(cuGraphAddHostNode, &node, graph, last.data(), last.size(), &ring);
+    } else {
+        CU(cuStreamBeginCapture, side.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+        for (int i = 0; i < times; ++i) {
+            side.launch();
+            if (way == Graph::captured) {
+                attach(point_of(side), UGDR_OP_FLAG_STREAM_WAIT);
+            } else {
+                kernels->enqueue_trigger();
+                kernels->enqueue_wait();
+            }
+        }
+        CU(cuLaunchHostFunc, side.stream, ring.fn, &bell);
+        CU(cuStreamEndCapture, side.stream, &graph);
+    }
     CUgraphExec executable;
-    CU(cuStreamEndCapture, side.stream, &graph);
     CU(cuGraphInstantiateWithFlags, &executable, graph, 0ull);
     CU(cuGraphDestroy, graph);
     return executable;
@@ -424,21 +619,30 @@ Clock::duration thread_time()
     return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-void graph(Side& a, Side& b, int rounds)
+void graph(const char* name, Graph way, Side& a, Side& b, int rounds)
 {
-    constexpr int kIterations = 100;
+    constexpr int kTimes = 100;
     static const auto driver = dlopen("libcuda.so.1", RTLD_NOW);
-    const auto calls = reinterpret_cast<uint64_t (*)()>(dlsym(driver, "softcuda_calls"));
+    static const auto all = reinterpret_cast<uint64_t (*)()>(dlsym(driver, "softcuda_calls"));
+    static const auto count =
+        reinterpret_cast<uint64_t (*)(const char*)>(dlsym(driver, "softcuda_call_count"));
+    const bool counted = all != nullptr;
+    const auto calls = [&] { return counted ? all() - count("cuPointerGetAttributes") : 0; };
     std::vector<double> iterations, cpu, counts;
     std::barrier both(2);
     const auto run = [&](Side& side, bool first) {
         CU(cuCtxSetCurrent, side.context);
         side.open_sync();
         Bell bell;
-        CUgraphExec executable = capture(side, first, kIterations, bell);
+        std::optional<ByKernels> kernels;
+        if (way == Graph::kernel) {
+            static const ucp_request_param_t param{};
+            kernels.emplace(side, 8, &param);
+        }
+        CUgraphExec executable = make_graph(way, side, kernels ? &*kernels : nullptr, kTimes, bell);
         for (int i = -3; i < rounds; ++i) {
             both.arrive_and_wait();
-            const uint64_t before = calls != nullptr ? calls() : 0;
+            const uint64_t before = calls();
             const auto cpu_before = thread_time();
             const auto begin = Clock::now();
             CU(cuGraphLaunch, executable, side.stream);
@@ -447,24 +651,24 @@ void graph(Side& a, Side& b, int rounds)
             const auto cpu_time = thread_time() - cpu_before;
             both.arrive_and_wait();
             if (first && i >= 0) {
-                iterations.push_back(microseconds(end - begin) / kIterations);
+                iterations.push_back(microseconds(end - begin) / kTimes);
                 cpu.push_back(microseconds(cpu_time));
-                counts.push_back(calls != nullptr ? static_cast<double>(calls() - before) : 0);
+                counts.push_back(static_cast<double>(calls() - before));
             }
             side.synchronize();
         }
         CU(cuGraphExecDestroy, executable);
+        kernels.reset();
         side.close_sync();
     };
     std::thread other([&] { run(b, false); });
     run(a, true);
     other.join();
-    report("graph iteration", iterations);
+    report(std::string("graph ") + name, iterations);
     std::sort(counts.begin(), counts.end());
-    report("graph launching" +
-               (calls != nullptr
-                    ? " calls=" + std::to_string(static_cast<int>(counts[counts.size() / 2]))
-                    : std::string()),
+    report(std::string("launching ") + name +
+               (counted ? " calls=" + std::to_string(static_cast<int>(counts[counts.size() / 2]))
+                        : std::string()),
            cpu);
 }
 
@@ -522,6 +726,8 @@ Options parse(int argc, char** argv)
             options.rounds = std::atoi(value);
         else if (option == "--largest")
             options.largest = std::strtoull(value, nullptr, 0);
+        else if (option == "--ptx")
+            options.ptx = value;
         else
             fail("unknown option", option);
         ++i;
@@ -540,15 +746,26 @@ int main(int argc, char** argv)
     Side b(options, 1), a(options, 0); // a's context stays current
     a.connect(b);
     b.connect(a);
+    const bool kernels = a.trigger != nullptr;
     for (size_t size = 8; size <= options.largest; size *= 8) {
         pingpong("cpu", by_cpu, false, a, b, size, options.rounds);
         pingpong("stream", by_stream, true, a, b, size, options.rounds);
+        if (kernels)
+            pingpong("kernel", by_kernel, true, a, b, size, options.rounds);
     }
-    graph(a, b, std::max(options.rounds / 100, 5));
+    const int launches = std::max(options.rounds / 10, 5);
+    graph("captured", Graph::captured, a, b, launches);
+    graph("explicit", Graph::explicitly, a, b, launches);
+    if (kernels)
+        graph("kernel", Graph::kernel, a, b, launches);
     CU(cuCtxSetCurrent, a.context);
     a.open_sync();
-    trigger(a, false, options.rounds);
-    trigger(a, true, options.rounds);
+    trigger("stream", Trigger::stream, a, options.rounds);
+    if (a.spin != nullptr) {
+        trigger("kernel", Trigger::kernel, a, options.rounds);
+        trigger("store", Trigger::store, a, options.rounds);
+    }
+    trigger("function", Trigger::function, a, options.rounds);
     for (int operations : {1, 10, 100})
         enqueue(a, operations, options.rounds);
     enqueue_event(a, options.rounds);
