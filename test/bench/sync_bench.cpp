@@ -6,7 +6,7 @@
 //
 //   pingpong WAY SIZE  work on a stream, message, work on the other side's stream, message back:
 //                      half of a round. WAY: cpu (cuStreamSynchronize, ucp_tag_send_nbx), stream
-//                      (libucx-gdr), kernel (the same by the kernels of ugdr_device.ptx)
+//                      (libucx-gdr), kernel (which does the work, triggers and waits)
 //   trigger WAY        from the release of a stream to a function that runs by it. WAY: stream
 //                      (which waits by a memory operation), kernel (which spins), function
 //                      (cuLaunchHostFunc). store: to what the spinning kernel itself stores
@@ -19,7 +19,7 @@
 //                      UCX's questions what memory a buffer is not
 //   enqueue N          CPU time of a condition, N operations and a wait; event: of cuEventRecord
 //
-// Kernels run on real GPUs alone; --ptx names ugdr_device.ptx.
+// Kernels run on real GPUs alone; --ptx names test/sync/partitions.ptx.
 #include "sync/ucx-gdr/ugdr.h"
 
 #include <algorithm>
@@ -116,11 +116,12 @@ struct Options {
 
 // ---- kernels
 
-// Waits until *word is value; stores it where out says, if that is anywhere.
-constexpr const char* kSpin = R"(
+// spin waits until *word is value; stores it where out says, if that is anywhere.
+constexpr const char* kKernels = R"(
 .version 6.0
 .target sm_70
 .address_size 64
+.visible .entry nothing() { ret; }
 .visible .entry spin(.param .u64 word, .param .u64 value, .param .u64 out)
 {
     .reg .pred %done;
@@ -172,12 +173,13 @@ struct Side {
         CU(cuCtxSetCurrent, context);
         CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
         CU(cuMemAlloc, &work, 4096);
-        spin = kernel(kSpin, "spin");
+        spin = kernel(kKernels, "spin");
+        if (spin != nullptr)
+            nothing = kernel(kKernels, "nothing");
         if (spin != nullptr && !options.ptx.empty()) {
             std::ifstream in(options.ptx);
             const std::string image(std::istreambuf_iterator<char>(in), {});
-            trigger = kernel(image.c_str(), "ugdr_trigger");
-            wait = kernel(image.c_str(), "ugdr_wait");
+            exchange = kernel(image.c_str(), "sync_exchange");
         }
         if (options.device) {
             CUdeviceptr memory;
@@ -222,8 +224,34 @@ struct Side {
             sched_yield();
     }
 
-    // A little something for the GPU to do.
-    void launch() { CU(cuMemsetD32Async, work, 1, 64, stream); }
+    // A little something for the GPU to do: a kernel, or, where there are none, what comes near.
+    void launch()
+    {
+        if (nothing != nullptr)
+            ::launch(nothing, stream, {});
+        else
+            CU(cuMemsetD32Async, work, 1, 64, stream);
+    }
+    CUgraphNode add_work(CUgraph graph, const std::vector<CUgraphNode>& behind)
+    {
+        CUgraphNode node;
+        if (nothing != nullptr) {
+            CUDA_KERNEL_NODE_PARAMS kernel{};
+            kernel.func = nothing;
+            kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = 1;
+            kernel.blockDimX = kernel.blockDimY = kernel.blockDimZ = 1;
+            CU(cuGraphAddKernelNode, &node, graph, behind.data(), behind.size(), &kernel);
+        } else {
+            CUDA_MEMSET_NODE_PARAMS memset{};
+            memset.dst = work;
+            memset.value = 1;
+            memset.elementSize = 4;
+            memset.width = 64;
+            memset.height = 1;
+            CU(cuGraphAddMemsetNode, &node, graph, behind.data(), behind.size(), &memset, context);
+        }
+        return node;
+    }
     void synchronize() { CU(cuStreamSynchronize, stream); }
 
     void complete(void* request)
@@ -251,7 +279,7 @@ struct Side {
     CUcontext context;
     CUstream stream;
     CUdeviceptr work;
-    CUfunction spin, trigger = nullptr, wait = nullptr;
+    CUfunction spin, nothing = nullptr, exchange = nullptr;
     char* buffer; // of two of the largest messages
     ucp_context_h ucp = nullptr;
     ucp_worker_h worker = nullptr;
@@ -393,16 +421,10 @@ class ByKernels {
     ByKernels(const ByKernels&) = delete;
     ByKernels& operator=(const ByKernels&) = delete;
 
-    void enqueue_trigger() const { ::launch(side_.trigger, side_.stream, {&device_, &kIndex}); }
-    void enqueue_wait() const
-    {
-        static constexpr int* kNoStatus = nullptr;
-        ::launch(side_.wait, side_.stream, {&device_, &kIndex, &kNoStatus});
-    }
+    // A kernel whose end comes behind the next message.
+    void enqueue() const { ::launch(side_.exchange, side_.stream, {&device_}); }
 
   private:
-    static constexpr unsigned kIndex = 0;
-
     Side& side_;
     ugdr_condition_h condition_;
     ugdr_dev_condition_t device_;
@@ -417,10 +439,15 @@ void by_kernel(Side& side, bool first, size_t size, int rounds, Times& times)
         side.receive(size);
     for (int i = 0; i < rounds; ++i) {
         seen.wait_for_room(i);
-        side.launch();
-        both.enqueue_trigger();
         if (first || i + 1 < rounds)
-            both.enqueue_wait();
+            both.enqueue();
+    }
+    if (!first) { // nothing comes any more
+        ugdr_condition_h point = point_of(side);
+        const ugdr_op_param_t param = on(point, 0);
+        check(ugdr_tag_send(side.sync, side.ep, side.buffer, size, 1, &param, nullptr),
+              "ugdr_tag_send");
+        ugdr_condition_destroy(point);
     }
     side.synchronize();
 }
@@ -567,21 +594,14 @@ CUgraphExec make_graph(Graph way, Side& side, const ByKernels* kernels, int time
     if (way == Graph::explicitly) {
         CU(cuGraphCreate, &graph, 0u);
         std::vector<CUgraphNode> last;
-        CUgraphNode node;
-        CUDA_MEMSET_NODE_PARAMS work{};
-        work.dst = side.work;
-        work.value = 1;
-        work.elementSize = 4;
-        work.width = 64;
-        work.height = 1;
         for (int i = 0; i < times; ++i) {
-            CU(cuGraphAddMemsetNode, &node, graph, last.data(), last.size(), &work, side.context);
+            const CUgraphNode work = side.add_work(graph, last);
             ugdr_condition_params_t params{};
             params.field_mask =
                 UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_GRAPH;
             params.category = UGDR_CONDITION_GRAPH;
             params.graph = graph;
-            params.dependencies = &node;
+            params.dependencies = &work;
             params.num_dependencies = 1;
             ugdr_condition_h condition;
             check(ugdr_condition_create(side.sync, &params, &condition), "ugdr_condition_create");
@@ -591,17 +611,17 @@ CUgraphExec make_graph(Graph way, Side& side, const ByKernels* kernels, int time
             last = {attr.done_node};
             attach(condition, 0);
         }
+        CUgraphNode node;
         CU(cuGraphAddHostNode, &node, graph, last.data(), last.size(), &ring);
     } else {
         CU(cuStreamBeginCapture, side.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
         for (int i = 0; i < times; ++i) {
-            side.launch();
-            if (way == Graph::captured) {
-                attach(point_of(side), UGDR_OP_FLAG_STREAM_WAIT);
-            } else {
-                kernels->enqueue_trigger();
-                kernels->enqueue_wait();
+            if (way == Graph::kernel) {
+                kernels->enqueue();
+                continue;
             }
+            side.launch();
+            attach(point_of(side), UGDR_OP_FLAG_STREAM_WAIT);
         }
         CU(cuLaunchHostFunc, side.stream, ring.fn, &bell);
         CU(cuStreamEndCapture, side.stream, &graph);
@@ -746,7 +766,7 @@ int main(int argc, char** argv)
     Side b(options, 1), a(options, 0); // a's context stays current
     a.connect(b);
     b.connect(a);
-    const bool kernels = a.trigger != nullptr;
+    const bool kernels = a.exchange != nullptr;
     for (size_t size = 8; size <= options.largest; size *= 8) {
         pingpong("cpu", by_cpu, false, a, b, size, options.rounds);
         pingpong("stream", by_stream, true, a, b, size, options.rounds);

@@ -25,3 +25,11 @@ extern "C" __attribute__((global)) void sync_consume(ugdr_dev_condition_t receiv
 {
     synctest::consume({ctaid_x(), tid_x(), ntid_x()}, receives, data, length, round, wrong);
 }
+
+// For test/bench: a kernel's work, after which a message goes out, and before whose end one has
+// come.
+extern "C" __attribute__((global)) void sync_exchange(ugdr_dev_condition_t both)
+{
+    ugdr_dev_trigger(both);
+    ugdr_dev_wait(both);
+}

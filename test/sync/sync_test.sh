@@ -54,6 +54,9 @@ tail -n 40 "$work/log"
 says "the worker's thread mode is SINGLE, and the library's thread has to use it"
 says "choose UGDR_PROGRESS_CALLER and call ugdr_progress()"
 
+# Kernels' conditions need no memory operations of streams.
+SOFTCUDA_MEMOPS=0 run sync_test --gtest_brief=1 --gtest_filter='Kernels.*'
+
 special HostFunctionsTriggerWhereThereAreNoMemops SOFTCUDA_MEMOPS=0
 special HostFunctionsTriggerInGraphs SOFTCUDA_MEMOPS=0
 says "streams of this GPU cannot wait: its driver has no stream memory operations"
