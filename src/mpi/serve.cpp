@@ -7,12 +7,13 @@
 #include "cuda/driver.hpp"
 #include "mem/host_pages.hpp"
 #include "mem/process_memory.hpp"
-#include "mpi/apply.hpp"
-#include "mpi/attached_buffers.hpp"
-#include "mpi/epochs.hpp"
-#include "mpi/gpu_collectives.hpp"
-#include "mpi/operation.hpp"
-#include "mpi/requests.hpp"
+#include "mpi/collectives/gpu_collectives.hpp"
+#include "mpi/gpu/device_memory.hpp"
+#include "mpi/library/apply.hpp"
+#include "mpi/staging/attached_buffers.hpp"
+#include "mpi/staging/epochs.hpp"
+#include "mpi/staging/operation.hpp"
+#include "mpi/staging/requests.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// abi_check.openmpi, abi_check.mpich: src/mpi/abi.hpp's constants, which the layer uses without a
-// mpi.h, against the mpi.h of the MPI that this is compiled with.
-#include "mpi/abi.hpp"
+// abi_check.openmpi, abi_check.mpich: src/mpi/library/abi.hpp's constants, which the layer uses
+// without a mpi.h, against the mpi.h of the MPI that this is compiled with.
+#include "mpi/library/abi.hpp"
 
 #include <cstdio>
 #include <type_traits>
@@ -34,8 +34,8 @@ void expect(const char* name, long long declared, long long real)
 {
     if (declared == real)
         return;
-    std::printf("FAILED: %s: %s is %lld in mpi.h, %lld in src/mpi/abi.hpp\n", kAbi.name, name, real,
-                declared);
+    std::printf("FAILED: %s: %s is %lld in mpi.h, %lld in src/mpi/library/abi.hpp\n", kAbi.name,
+                name, real, declared);
     failed = 1;
 }
 
@@ -68,6 +68,7 @@ int main()
     INTEGER(combiners.f90 + 1, MPI_COMBINER_F90_COMPLEX);
     INTEGER(combiners.f90 + 2, MPI_COMBINER_F90_INTEGER);
     expect("MPI_SUCCESS", 0, MPI_SUCCESS);
+    expect("MPI_ERR_COUNT", GDR_MPI_ERR_COUNT, MPI_ERR_COUNT);
     expect("MPI_BOTTOM", 0, static_cast<long long>(reinterpret_cast<gdr::mpi::Word>(MPI_BOTTOM)));
     expect("MPI_IN_PLACE", static_cast<long long>(kAbi.in_place),
            static_cast<long long>(reinterpret_cast<gdr::mpi::Word>(MPI_IN_PLACE)));

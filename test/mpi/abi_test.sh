@@ -19,7 +19,7 @@ done
 }
 
 # Those that would make a program believe that there is an MPI are not among them.
-exported=$(nm -D --defined-only "$top_builddir/src/mpi/.libs/libgdr_mpi.so.0" | awk '{ print $3 }')
+exported=$(nm -D --defined-only "$top_builddir/src/mpi/entries/.libs/libgdr_mpi.so.0" | awk '{ print $3 }')
 for name in $(printf '%s\n' "$exported" | sed -n 's/^PMPI_/MPI_/p'); do
     printf '%s\n' "$exported" | grep -qx "$name" || { echo "FAILED: P$name is there, $name is not"; failed=1; }
 done

@@ -111,7 +111,7 @@ for mpi in "${mpis[@]}"; do
         failed=1
     fi
     case $mpi in
-    openmpi) "${cc/mpicxx/mpicc}" -Werror -I"$top_srcdir/src/mpi/ext" "$work/ext.c" -o "$work/asks" ;;
+    openmpi) "${cc/mpicxx/mpicc}" -Werror -I"$top_srcdir/src/mpi/entries/ext" "$work/ext.c" -o "$work/asks" ;;
     mpich) "${cc/mpicxx/mpicc}" -Werror "$work/gpus.c" -o "$work/asks" ;;
     esac || failed=1
     try "MPIX_CUDA_AWARE_SUPPORT, or MPIX_GPU_query_support" "$mpi" 1 "$work/asks"

@@ -1,0 +1,23 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// MPI's predefined operations and types as the kernels have them.
+#pragma once
+
+#include "kernels/reduction.hpp"
+#include "mpi/library/library.hpp"
+
+#include <optional>
+
+namespace gdr::mpi {
+
+struct PredefinedReduction {
+    kernels::Operation operation;
+    kernels::Type type;
+};
+
+// Nothing for operations of the user's, for derived types, for types without a kernel (long double,
+// a Fortran compiler's own), and where MPI does not define the operation for the type. The answer
+// is the same on all ranks, as the handles' meanings are.
+std::optional<PredefinedReduction> predefined_reduction(const Library& library, Word op, Word type);
+
+} // namespace gdr::mpi

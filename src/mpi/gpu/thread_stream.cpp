@@ -1,0 +1,86 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#include "mpi/gpu/thread_stream.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace gdr::mpi {
+
+namespace {
+
+// A thread's, on the GPUs it has used. When the thread ends the next takes them over: destroying
+// streams would call CUDA while the process ends.
+class Streams {
+  public:
+    streams::DeviceStreams& of(const cuda::Driver& driver, CUdevice device)
+    {
+        auto known =
+            std::ranges::find(devices_, device, [](auto& streams) { return streams->device(); });
+        if (known == devices_.end())
+            return *devices_.emplace_back(std::make_unique<streams::DeviceStreams>(driver, device));
+        std::vector<streams::Operation> none; // nothing is in flight between calls
+        (*known)->renew_after_reset(none);
+        return **known;
+    }
+
+  private:
+    std::vector<std::unique_ptr<streams::DeviceStreams>> devices_;
+};
+
+class Lease {
+  public:
+    Lease()
+    {
+        Shelf& shelf = Lease::shelf();
+        const std::lock_guard guard(shelf.mutex);
+        if (shelf.free.empty()) {
+            streams_ = new Streams;
+            shelf.free.reserve(++shelf.made);
+        } else {
+            streams_ = shelf.free.back();
+            shelf.free.pop_back();
+        }
+    }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    ~Lease()
+    {
+        Shelf& shelf = Lease::shelf();
+        const std::lock_guard guard(shelf.mutex);
+        shelf.free.push_back(streams_);
+    }
+
+    Streams& operator*() const { return *streams_; }
+
+  private:
+    struct Shelf {
+        std::mutex mutex;
+        size_t made = 0;
+        std::vector<Streams*> free;
+    };
+    static Shelf& shelf()
+    {
+        static auto& instance = *new Shelf; // threads may end after static destructors
+        return instance;
+    }
+
+    Streams* streams_;
+};
+
+streams::DeviceStreams& streams_of(const cuda::Driver& driver, CUdevice device)
+{
+    static thread_local const Lease streams;
+    return (*streams).of(driver, device);
+}
+
+} // namespace
+
+ThreadStream::ThreadStream(const cuda::Driver& driver, CUdevice device)
+    : streams_(streams_of(driver, device)), current_(driver, streams_.context()),
+      stream_(streams_[0])
+{
+}
+
+} // namespace gdr::mpi

@@ -1,0 +1,36 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#include "mpi/library/apply.hpp"
+
+#include <array>
+#include <utility>
+
+namespace gdr::mpi {
+
+namespace {
+
+using Apply = int(gdr_mpi_function* function, const Word* words);
+
+template <size_t... index>
+constexpr Apply* apply_with(std::index_sequence<index...>)
+{
+    return [](gdr_mpi_function* function, [[maybe_unused]] const Word* words) {
+        return reinterpret_cast<int (*)(decltype(static_cast<void>(index), Word{})...)>(function)(
+            words[index]...);
+    };
+}
+
+template <size_t... count>
+constexpr std::array<Apply*, sizeof...(count)> applies(std::index_sequence<count...>)
+{
+    return {apply_with(std::make_index_sequence<count>())...};
+}
+
+} // namespace
+
+int apply(gdr_mpi_function* function, const Call& call, const Word* words)
+{
+    static constexpr auto kApplies = applies(std::make_index_sequence<kMostArguments + 1>());
+    return kApplies[call.arguments](function, words);
+}
+
+} // namespace gdr::mpi

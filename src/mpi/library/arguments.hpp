@@ -1,0 +1,91 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The arguments of a call as MPI means them, and the footprints of its buffers.
+#pragma once
+
+#include "mpi/library/call.hpp"
+#include "mpi/library/footprint.hpp"
+#include "mpi/library/library.hpp"
+
+namespace gdr::mpi {
+
+class Arguments {
+  public:
+    Arguments(const Library& library, const Call& call, Word* words)
+        : library_(library), call_(call), words_(words)
+    {
+    }
+
+    const Library& library() const { return library_; }
+    const Call& call() const { return call_; }
+    Word* words() const { return words_; }
+
+    void* pointer(int at) const { return reinterpret_cast<void*>(words_[at]); }
+    int integer(int at) const { return static_cast<int>(words_[at]); }
+    Word handle(int at) const { return library_.abi->handle(words_[at]); }
+
+    // MPI_IN_PLACE.
+    bool in_place(const Side& side) const
+    {
+        return side.exists() && words_[side.buffer] == library_.abi->in_place;
+    }
+
+    int64_t count(const Side& side, int block) const
+    {
+        if (side.count < 0)
+            return 1;
+        return element(side.count, side.counts, call_.large || (side.bytes() && side.addresses),
+                       block);
+    }
+    Word type(const Side& side, int block) const
+    {
+        return side.types ? library_.abi->handle_at(pointer(side.type), block) : handle(side.type);
+    }
+    // In extents of the type; in bytes where each block has its type.
+    int64_t displacement(const Side& side, int block) const
+    {
+        return element(side.displacements, true, call_.large || side.addresses, block);
+    }
+
+  private:
+    int64_t element(int at, bool of_array, bool large, int index) const
+    {
+        if (of_array && large)
+            return static_cast<const int64_t*>(pointer(at))[index];
+        if (of_array)
+            return static_cast<const int*>(pointer(at))[index];
+        return large ? static_cast<int64_t>(words_[at]) : integer(at);
+    }
+
+    const Library& library_;
+    const Call& call_;
+    Word* words_;
+};
+
+// Who takes part in a collective call, seen from this rank; in all others, this rank alone.
+class Group {
+  public:
+    explicit Group(const Arguments& arguments);
+
+    // Whether the side's buffer means anything at this rank.
+    bool significant(const Side& side) const;
+
+    // Of a buffer that the root sends and others receive.
+    bool sends_from_root() const;
+
+    Footprint footprint(const Side& side) const;
+
+  private:
+    int neighbours(bool that_send) const;
+    int blocks(Blocks what) const;
+    int64_t packed_size(const Side& side) const;
+
+    const Arguments& arguments_;
+    const Library& library_;
+    Word comm_ = 0;
+    int inter_ = 0;
+    int rank_ = 0;
+    int size_ = 1;
+};
+
+} // namespace gdr::mpi

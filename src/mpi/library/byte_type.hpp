@@ -1,0 +1,42 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// A datatype of so many bytes in one piece, in the place of a user's type of that size.
+#pragma once
+
+#include "mpi/library/library.hpp"
+
+#include <utility>
+
+namespace gdr::mpi {
+
+class ByteType {
+  public:
+    ByteType(const Library& library, int size) : library_(&library)
+    {
+        library.Type_contiguous(size, library.byte, &handle_);
+        library.Type_commit(&handle_);
+    }
+    ByteType(ByteType&& other) noexcept
+        : library_(std::exchange(other.library_, nullptr)), handle_(other.handle_)
+    {
+    }
+    ByteType& operator=(ByteType&& other) noexcept
+    {
+        std::swap(library_, other.library_);
+        std::swap(handle_, other.handle_);
+        return *this;
+    }
+    ~ByteType() // what MPI does with it still goes on
+    {
+        if (library_ != nullptr)
+            library_->Type_free(&handle_);
+    }
+
+    Word handle() const { return handle_; }
+
+  private:
+    const Library* library_;
+    Word handle_ = 0;
+};
+
+} // namespace gdr::mpi

@@ -1,0 +1,73 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The MPI library of the process: its ABI, and those of its functions that the layer needs for
+// itself. Handles are passed as words.
+#pragma once
+
+#include "mpi/library/abi.hpp"
+
+#include <cstdint>
+
+// Name and parameters.
+#define GDR_MPI_FUNCTIONS(FUNCTION)                                                                \
+    FUNCTION(Allreduce, (const void* in, void* out, int count, Word type, Word op, Word comm))     \
+    FUNCTION(Comm_call_errhandler, (Word comm, int code))                                          \
+    FUNCTION(Comm_create_keyval,                                                                   \
+             (int (*copy)(Word, int, void*, void*, void*, int*),                                   \
+              int (*forget)(Word, int, void*, void*), int* keyval, void* extra))                   \
+    FUNCTION(Comm_free, (Word * comm))                                                             \
+    FUNCTION(Comm_get_attr, (Word comm, int keyval, void* value, int* found))                      \
+    FUNCTION(Comm_set_attr, (Word comm, int keyval, void* value))                                  \
+    FUNCTION(Comm_set_errhandler, (Word comm, Word handler))                                       \
+    FUNCTION(Comm_split, (Word comm, int colour, int key, Word* made))                             \
+    FUNCTION(Irecv, (void* to, int count, Word type, int from, int tag, Word comm, Word* request)) \
+    FUNCTION(Isend,                                                                                \
+             (const void* from, int count, Word type, int to, int tag, Word comm, Word* request))  \
+    FUNCTION(Comm_rank, (Word comm, int* rank))                                                    \
+    FUNCTION(Comm_size, (Word comm, int* size))                                                    \
+    FUNCTION(Comm_remote_size, (Word comm, int* size))                                             \
+    FUNCTION(Comm_test_inter, (Word comm, int* inter))                                             \
+    FUNCTION(Get_library_version, (char* text, int* length))                                       \
+    FUNCTION(Pack_size, (int count, Word type, Word comm, int* size))                              \
+    FUNCTION(Request_free, (Word * request))                                                       \
+    FUNCTION(Request_get_status, (Word request, int* flag, Word status))                           \
+    FUNCTION(Test, (Word * request, int* flag, Word status))                                       \
+    FUNCTION(Topo_test, (Word comm, int* status))                                                  \
+    FUNCTION(Cartdim_get, (Word comm, int* dimensions))                                            \
+    FUNCTION(Graph_neighbors_count, (Word comm, int rank, int* neighbours))                        \
+    FUNCTION(Dist_graph_neighbors_count, (Word comm, int* in, int* out, int* weighted))            \
+    FUNCTION(Type_commit, (Word * type))                                                           \
+    FUNCTION(Type_contiguous, (int count, Word type, Word* made))                                  \
+    FUNCTION(Type_free, (Word * type))                                                             \
+    FUNCTION(Type_get_name, (Word type, char* name, int* length))                                  \
+    FUNCTION(Wait, (Word * request, Word status))                                                  \
+    FUNCTION(Type_size, (Word type, int* size))                                                    \
+    FUNCTION(Type_get_contents, (Word type, int integers, int addresses, int types, int* integer,  \
+                                 intptr_t* address, void* type_handles))                           \
+    FUNCTION(Type_get_envelope,                                                                    \
+             (Word type, int* integers, int* addresses, int* types, int* combiner))                \
+    FUNCTION(Type_get_extent, (Word type, intptr_t * lower, intptr_t * extent))                    \
+    FUNCTION(Type_get_true_extent, (Word type, intptr_t * lower, intptr_t * extent))
+
+namespace gdr::mpi {
+
+struct Library {
+    const Abi* abi;
+    Word request_null, datatype_null, byte, integer, comm_world, errors_return;
+    std::array<Word, 12> operations; // in the order of kernels::Operation
+    const void* pml;                 // the component that Open MPI has selected; nullptr in others
+#define GDR_MPI_MEMBER(name, parameters) int(*name) parameters;
+    GDR_MPI_FUNCTIONS(GDR_MPI_MEMBER)
+#undef GDR_MPI_MEMBER
+
+    // Of MPI 4, NULL in older libraries: the small form fails for types that were made by a large
+    // one.
+    int (*Type_get_envelope_c)(Word type, int64_t* integers, int64_t* addresses, int64_t* counts,
+                               int64_t* types, int* combiner);
+};
+
+// The library that holds one of its functions; nullptr, said once in UCX's log, where its ABI is
+// not known. Any thread; the first answer is kept.
+const Library* library_of(gdr_mpi_function* function);
+
+} // namespace gdr::mpi

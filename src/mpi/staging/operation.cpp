@@ -1,0 +1,141 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#include "mpi/staging/operation.hpp"
+
+#include "mpi/gpu/device_memory.hpp"
+#include "mpi/library/transport.hpp"
+#include "stats/statistics.hpp"
+
+#include <utility>
+
+namespace gdr::mpi {
+
+namespace {
+
+// MPI libraries copy such messages with the CPU.
+bool to_self(const Arguments& arguments, const Side& side)
+{
+    if (side.peer < 0)
+        return false;
+    int rank = 0;
+    arguments.library().Comm_rank(arguments.handle(arguments.call().comm), &rank);
+    return arguments.integer(side.peer) == rank;
+}
+
+// Whether MPI may be told of bytes instead of the side's type: where it neither computes with the
+// elements nor converts them, as files and external forms can.
+bool may_be_bytes(const Call& call, const Side& side)
+{
+    return call.op < 0 && (side.direct || call.comm >= 0) && !side.bytes() && side.count >= 0 &&
+           !side.counts && !side.types;
+}
+
+// Whether the HCA alone reads or writes the buffer, if MPI sees it to be in one piece. Not where
+// the peer may be this rank, whose messages are copied with the CPU.
+bool by_hca(const Arguments& arguments, const Side& side)
+{
+    if (!side.direct || !hands_to_ucx(arguments.library()))
+        return false;
+    if (side.peer < 0)
+        return arguments.call().kind == Kind::collective;
+    return arguments.integer(side.peer) >= 0 && !to_self(arguments, side);
+}
+
+} // namespace
+
+// False: neither is possible, or pays.
+bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arguments,
+                                const Side& side, const cuda::Pointer& memory,
+                                const Footprint& footprint, bool fetched, bool put_back)
+{
+    if (!may_be_bytes(arguments.call(), side) || !footprint.exact())
+        return false;
+    const Library& library = arguments.library();
+    const Elements& elements = footprint.parts().front();
+    int size = 0;
+    library.Type_size(arguments.type(side, 0), &size); // MPI_UNDEFINED if it is no int
+    if (size <= 0 || elements.element_bytes() != static_cast<uint64_t>(size))
+        return false;
+    char* const buffer = static_cast<char*>(arguments.pointer(side.buffer));
+    const bool gpu_direct = by_hca(arguments, side);
+    if (gpu_direct && elements.in_one_piece()) {
+        types_.emplace_back(library, size);
+        arguments.words()[side.buffer] =
+            reinterpret_cast<Word>(buffer + elements.runs.front().offset);
+        arguments.words()[side.type] = types_.back().handle();
+        stats::statistics().add({.mpi_direct_bytes = footprint.bytes()});
+        return true;
+    }
+    auto packing = GpuPacking::make(driver, memory, buffer, elements);
+    if (!packing)
+        return false;
+    PackedStandIn packed(library, driver, std::move(*packing), gpu_direct);
+    arguments.words()[side.buffer] = packed.address();
+    arguments.words()[side.type] = packed.type();
+    parts_.push_back({std::move(packed), fetched, put_back});
+    return true;
+}
+
+void Operation::stage(const cuda::Driver& driver, const Arguments& arguments, const Side& side,
+                      Footprint footprint, bool fetched, bool put_back)
+{
+    if (footprint.empty())
+        return;
+    char* const buffer = static_cast<char*>(arguments.pointer(side.buffer)); // NULL: MPI_BOTTOM
+    const auto memory = find_device_memory(driver, buffer + footprint.low());
+    if (!memory)
+        return;
+    if (side.direct && footprint.plain() && hands_to_ucx(arguments.library()) &&
+        !to_self(arguments, side)) {
+        stats::statistics().add({.mpi_direct_bytes = footprint.bytes()});
+        return;
+    }
+    if (pass_on_or_pack(driver, arguments, side, *memory, footprint, fetched, put_back))
+        return;
+    const bool kept = put_back && !footprint.exact();
+    StandIn stand_in(driver, *memory, buffer, std::move(footprint));
+    arguments.words()[side.buffer] = stand_in.address();
+    parts_.push_back({std::move(stand_in), fetched || kept, put_back});
+}
+
+Operation::Operation(const cuda::Driver& driver, const Arguments& arguments)
+{
+    const Call& call = arguments.call();
+    const Group group(arguments);
+    if (call.one_buffer()) {
+        if (!group.significant(call.send))
+            return;
+        const bool sends = group.sends_from_root();
+        stage(driver, arguments, call.send, group.footprint(call.send), sends, !sends);
+        return;
+    }
+    const bool in_place = arguments.in_place(call.send);
+    if (group.significant(call.send))
+        stage(driver, arguments, call.send, group.footprint(call.send), true, false);
+    if (call.compare.exists())
+        stage(driver, arguments, call.compare, group.footprint(call.compare), true, false);
+    if (group.significant(call.receive)) {
+        Side receive = call.receive;
+        if (in_place && (call.send.blocks == Blocks::sum || call.send.blocks == Blocks::local))
+            receive.blocks = call.send.blocks; // what is sent is there
+        stage(driver, arguments, receive, group.footprint(receive),
+              in_place || receive.partial || receive.read, true);
+    }
+}
+
+void Operation::fetch() const
+{
+    for (const Part& part : parts_) {
+        if (part.fetched)
+            std::visit([](const auto& stand_in) { stand_in.fetch(); }, part.stand_in);
+    }
+}
+
+void Operation::put_back() const
+{
+    for (const Part& part : parts_) {
+        if (part.put_back)
+            std::visit([](const auto& stand_in) { stand_in.put_back(); }, part.stand_in);
+    }
+}
+
+} // namespace gdr::mpi

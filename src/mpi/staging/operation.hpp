@@ -1,0 +1,48 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What one call of MPI has staged: from the call until it is complete, of a persistent request
+// until that is freed.
+#pragma once
+
+#include "mpi/library/arguments.hpp"
+#include "mpi/staging/packed_stand_in.hpp"
+#include "mpi/staging/stand_in.hpp"
+
+#include <variant>
+#include <vector>
+
+namespace gdr::mpi {
+
+class Operation {
+  public:
+    // Replaces, in the arguments, what has to be: each buffer on a GPU that the library would touch
+    // with the CPU. Throws cuda::Error, std::bad_alloc.
+    Operation(const cuda::Driver& driver, const Arguments& arguments);
+
+    bool replaces() const { return !parts_.empty() || !types_.empty(); }
+
+    // What is sent, or kept where the call does not write, goes into the stand-ins: before MPI is
+    // called, and at each start of a persistent request. Throws cuda::Error.
+    void fetch() const;
+
+    // What was received goes back. Throws cuda::Error.
+    void put_back() const;
+
+  private:
+    struct Part {
+        std::variant<StandIn, PackedStandIn> stand_in;
+        bool fetched, put_back;
+    };
+
+    void stage(const cuda::Driver& driver, const Arguments& arguments, const Side& side,
+               Footprint footprint, bool fetched, bool put_back);
+
+    bool pass_on_or_pack(const cuda::Driver& driver, const Arguments& arguments, const Side& side,
+                         const cuda::Pointer& memory, const Footprint& footprint, bool fetched,
+                         bool put_back);
+
+    std::vector<Part> parts_;
+    std::vector<ByteType> types_; // of buffers that MPI gets as they are
+};
+
+} // namespace gdr::mpi

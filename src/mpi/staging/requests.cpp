@@ -1,0 +1,272 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#include "mpi/staging/requests.hpp"
+
+#include "abi/host.hpp"
+#include "mpi/library/apply.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace gdr::mpi {
+
+namespace {
+
+struct Request {
+    Operation operation;
+    bool persistent;
+    bool started; // and not yet seen to be complete
+};
+
+struct Freed { // by the application, while it goes on
+    Word handle;
+    Request request;
+};
+
+// Those under way that no call is about: a call takes its own out, as MPI may give a handle away
+// anew as soon as it has completed the request, before the call has come back.
+struct Table {
+    using Requests = std::unordered_map<Word, Request>;
+
+    std::mutex mutex;
+    Requests by_handle;
+    std::vector<Freed> freed;
+    std::atomic<size_t> size{0}; // of both
+
+    void put(Requests::node_type request)
+    {
+        const std::lock_guard guard(mutex);
+        by_handle.insert(std::move(request));
+        count();
+    }
+
+    // Empty if it is not one of ours.
+    Requests::node_type take(Word handle)
+    {
+        const std::lock_guard guard(mutex);
+        auto request = by_handle.extract(handle);
+        count();
+        return request;
+    }
+
+    // Under the mutex.
+    void count() { size.store(by_handle.size() + freed.size(), std::memory_order_relaxed); }
+};
+
+Table& table()
+{
+    static auto& instance = *new Table; // outlives static destructors that still call MPI
+    return instance;
+}
+
+// Once for each start.
+void put_back(Request& request)
+{
+    if (std::exchange(request.started, false))
+        request.operation.put_back();
+}
+
+// Those that the application freed and MPI has completed by now.
+void collect_freed(const Library& library)
+{
+    Table& t = table();
+    std::vector<Freed> open;
+    {
+        const std::lock_guard guard(t.mutex);
+        if (t.freed.empty())
+            return;
+        open.swap(t.freed);
+    }
+    for (Freed& freed : open) {
+        int done = 0;
+        library.Test(&freed.handle, &done, library.abi->status_ignore);
+        if (done != 0) {
+            put_back(freed.request);
+            if (freed.request.persistent)
+                library.Request_free(&freed.handle);
+        } else {
+            const std::lock_guard guard(t.mutex);
+            t.freed.push_back(std::move(freed));
+        }
+    }
+    const std::lock_guard guard(t.mutex);
+    t.count();
+}
+
+// The requests of one call, taken out of the table for as long as it lasts. Those that go on, or
+// are persistent, return to it.
+class Requests {
+  public:
+    Requests(const Library& library, void* array, size_t count) : library_(library), array_(array)
+    {
+        requests_.reserve(count);
+        for (size_t i = 0; i < count; ++i)
+            requests_.push_back(table().take(library.abi->handle_at(array, i)));
+    }
+    Requests(const Requests&) = delete;
+    Requests& operator=(const Requests&) = delete;
+    ~Requests()
+    {
+        for (Node& request : requests_) {
+            if (!request.empty())
+                table().put(std::move(request));
+        }
+    }
+
+    void start()
+    {
+        for (Node& request : requests_) {
+            if (!request.empty()) {
+                request.mapped().operation.fetch();
+                request.mapped().started = true;
+            }
+        }
+    }
+
+    // MPI has completed it.
+    void complete(size_t index)
+    {
+        Node& request = requests_[index];
+        if (request.empty())
+            return;
+        Node completed = is_null(index) ? std::move(request) : Node();
+        put_back(completed.empty() ? request.mapped() : completed.mapped());
+    }
+    void complete_all()
+    {
+        for (size_t i = 0; i < requests_.size(); ++i)
+            complete(i);
+    }
+    // After an error MPI has freed those that are complete.
+    void complete_freed()
+    {
+        for (size_t i = 0; i < requests_.size(); ++i) {
+            if (is_null(i))
+                complete(i);
+        }
+    }
+
+  private:
+    using Node = Table::Requests::node_type;
+
+    bool is_null(size_t index) const
+    {
+        return library_.abi->handle_at(array_, index) == library_.request_null;
+    }
+
+    const Library& library_;
+    void* array_;
+    std::vector<Node> requests_;
+};
+
+int integer_at(Word address, int index = 0)
+{
+    return reinterpret_cast<const int*>(address)[index];
+}
+
+void complete_what_is(const Call& call, Requests& requests, const Word* words, int result)
+{
+    if (result != 0) {
+        requests.complete_freed();
+        return;
+    }
+    switch (call.kind) {
+    case Kind::wait:
+    case Kind::waitall:
+        requests.complete_all();
+        break;
+    case Kind::test:
+        if (integer_at(words[1]) != 0)
+            requests.complete_all();
+        break;
+    case Kind::testall:
+        if (integer_at(words[2]) != 0)
+            requests.complete_all();
+        break;
+    case Kind::waitany:
+        if (integer_at(words[2]) >= 0) // not MPI_UNDEFINED
+            requests.complete(integer_at(words[2]));
+        break;
+    case Kind::testany:
+        if (integer_at(words[3]) != 0 && integer_at(words[2]) >= 0)
+            requests.complete(integer_at(words[2]));
+        break;
+    case Kind::some:
+        for (int i = 0; i < integer_at(words[2]); ++i) // MPI_UNDEFINED is negative
+            requests.complete(integer_at(words[3], i));
+        break;
+    default:
+        break;
+    }
+}
+
+// What goes on keeps its stand-ins: the request is freed later.
+int free_request(const Library& library, const Call& call, gdr_mpi_function* function, Word* words)
+{
+    void* const place = reinterpret_cast<void*>(words[0]);
+    Table& t = table();
+    auto request = t.take(library.abi->handle_at(place, 0));
+    if (request.empty() || !request.mapped().started)
+        return apply(function, call, words);
+    const std::lock_guard guard(t.mutex);
+    t.freed.push_back({request.key(), std::move(request.mapped())});
+    t.count();
+    std::memcpy(place, &library.request_null, library.abi->handle_size());
+    return 0;
+}
+
+} // namespace
+
+bool any_requests()
+{
+    return table().size.load(std::memory_order_relaxed) != 0;
+}
+
+void add_request(const Library& library, Word handle, Operation operation, bool persistent)
+{
+    collect_freed(library);
+    int done = 0;
+    if (!persistent)
+        library.Request_get_status(handle, &done, library.abi->status_ignore);
+    if (done != 0) {
+        operation.put_back();
+        return;
+    }
+    Table& t = table();
+    const std::lock_guard guard(t.mutex);
+    t.by_handle.insert_or_assign(handle, Request{std::move(operation), persistent, !persistent});
+    t.count();
+}
+
+int call_with_requests(const Library& library, const Call& call, gdr_mpi_function* function,
+                       Word* words)
+{
+    int result = 0;
+    bool called = false;
+    try {
+        collect_freed(library);
+        if (call.kind == Kind::free)
+            return free_request(library, call, function, words);
+        const bool several =
+            call.kind != Kind::wait && call.kind != Kind::test && call.kind != Kind::start;
+        const auto count =
+            several ? static_cast<size_t>(std::max(0, static_cast<int>(words[0]))) : 1;
+        Requests requests(library, reinterpret_cast<void*>(words[several ? 1 : 0]), count);
+        if (call.kind == Kind::start || call.kind == Kind::startall)
+            requests.start();
+        called = true;
+        result = apply(function, call, words);
+        complete_what_is(call, requests, words, result);
+    } catch (const std::exception& error) {
+        gdr_log(error, "MPI_%s: a buffer on a GPU could not be copied: %s", call.name,
+                error.what());
+        return called && result != 0 ? result : library.abi->error_other;
+    }
+    return result;
+}
+
+} // namespace gdr::mpi

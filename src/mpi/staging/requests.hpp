@@ -1,0 +1,27 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Operations that go on after the call that began them, by their requests. MPI gives handles out
+// again, some of them (of what is complete at once) several times: one handle's operations are in
+// the order in which they began, and the oldest is the one that completes. Any thread; no lock is
+// held while MPI or CUDA is called.
+#pragma once
+
+#include "mpi/staging/operation.hpp"
+
+#include <memory>
+
+namespace gdr::mpi {
+
+// An operation that has been started (or, a persistent one, will be) under this handle. One that
+// MPI has completed at once ends here: MPI gives all such the same handle.
+void add_request(const Library& library, Word handle, Operation operation, bool persistent);
+
+// Whether there is any.
+bool any_requests();
+
+// Makes one of the calls that start, complete or free requests. Returns what MPI returns, or
+// MPI_ERR_OTHER where a copy failed.
+int call_with_requests(const Library& library, const Call& call, gdr_mpi_function* function,
+                       Word* words);
+
+} // namespace gdr::mpi

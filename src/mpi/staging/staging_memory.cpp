@@ -1,0 +1,153 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Each thread keeps what it has used, by powers of two.
+#include "mpi/staging/staging_memory.hpp"
+
+#include "abi/host.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <sys/mman.h>
+
+namespace gdr::mpi {
+
+namespace {
+
+constexpr size_t kSmallest = 4096;
+
+void tell_once(CUresult result, size_t length)
+{
+    static std::atomic_flag told = ATOMIC_FLAG_INIT;
+    if (!told.test_and_set())
+        gdr_log(warn,
+                "MPI calls on GPU memory are staged in pageable memory, which is slower: %zu bytes "
+                "could not be "
+                "pinned: %s",
+                length, cuda::error_text(result).c_str());
+}
+
+void* map(size_t length)
+{
+    void* memory =
+        mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        throw std::bad_alloc();
+    return memory;
+}
+
+} // namespace
+
+class KeptMemory {
+  public:
+    KeptMemory() = default;
+    KeptMemory(const KeptMemory&) = delete;
+    KeptMemory& operator=(const KeptMemory&) = delete;
+    ~KeptMemory()
+    {
+        for (std::vector<Kept>& memories : by_size_) {
+            for (const Kept& memory : memories)
+                release(memory);
+        }
+    }
+
+    void take(StagingMemory& into, const cuda::Driver& driver, size_t length)
+    {
+        const size_t size = std::bit_ceil(std::max(length, kSmallest));
+        std::vector<Kept>& memories = by_size_[std::countr_zero(size)];
+        Kept memory;
+        if (memories.empty()) {
+            memory = make(driver, size);
+        } else {
+            memory = memories.back();
+            memories.pop_back();
+            bytes_ -= size;
+        }
+        into.data_ = memory.data;
+        into.length_ = size;
+        into.pinned_ = memory.pinned;
+    }
+
+    void keep(const StagingMemory& from)
+    {
+        const Kept memory = {from.data_, from.length_, from.pinned_};
+        try {
+            if (bytes_ + memory.length <= kKeptBytes) {
+                by_size_[std::countr_zero(memory.length)].push_back(memory);
+                bytes_ += memory.length;
+                return;
+            }
+        } catch (const std::bad_alloc&) {
+            // No memory to remember it by.
+        }
+        release(memory);
+    }
+
+  private:
+    struct Kept {
+        char* data;
+        size_t length;
+        bool pinned;
+    };
+
+    static Kept make(const cuda::Driver& driver, size_t size)
+    {
+        void* memory = map(size);
+        const CUresult result = driver.cuMemHostRegister(memory, size, CU_MEMHOSTREGISTER_PORTABLE);
+        if (result != CUDA_SUCCESS)
+            tell_once(result, size);
+        return {static_cast<char*>(memory), size, result == CUDA_SUCCESS};
+    }
+
+    // While the process ends CUDA may know nothing of it any more.
+    static void release(const Kept& memory)
+    {
+        if (const cuda::Driver* driver = cuda::loaded_driver(); driver != nullptr && memory.pinned)
+            driver->cuMemHostUnregister(memory.data);
+        munmap(memory.data, memory.length);
+    }
+
+    std::array<std::vector<Kept>, 64> by_size_;
+    size_t bytes_ = 0;
+};
+
+namespace {
+
+KeptMemory& kept()
+{
+    static thread_local KeptMemory memory;
+    return memory;
+}
+
+} // namespace
+
+StagingMemory::StagingMemory(const cuda::Driver& driver, size_t length)
+{
+    kept().take(*this, driver, length);
+}
+
+StagingMemory::StagingMemory(StagingMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), length_(other.length_), pinned_(other.pinned_)
+{
+}
+
+StagingMemory& StagingMemory::operator=(StagingMemory&& other) noexcept
+{
+    std::swap(data_, other.data_);
+    std::swap(length_, other.length_);
+    std::swap(pinned_, other.pinned_);
+    return *this;
+}
+
+StagingMemory::~StagingMemory()
+{
+    if (data_ != nullptr)
+        kept().keep(*this);
+}
+
+} // namespace gdr::mpi

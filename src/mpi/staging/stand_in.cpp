@@ -1,0 +1,98 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#include "mpi/staging/stand_in.hpp"
+
+#include "mpi/gpu/thread_stream.hpp"
+#include "mpi/staging/device_copies.hpp"
+#include "stats/statistics.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace gdr::mpi {
+
+namespace {
+
+StagingMemory staging_memory(const cuda::Driver& driver, CUdevice device, size_t length)
+{
+    const ThreadStream current(driver, device);
+    return {driver, length};
+}
+
+// None, if it is not all of them.
+std::vector<GpuPacking> packings_of(const cuda::Driver& driver, const cuda::Pointer& memory,
+                                    void* buffer, const Footprint& footprint)
+{
+    std::vector<GpuPacking> packings;
+    for (const Elements& part : footprint.parts()) {
+        auto packing = GpuPacking::make(driver, memory, buffer, part);
+        if (!packing)
+            return {};
+        packings.push_back(std::move(*packing));
+    }
+    return packings;
+}
+
+// copy(where, length) for each run of each element, in the order of packing.
+template <typename Copy>
+void for_each_run(const Elements& elements, char* origin, Copy copy)
+{
+    for (int64_t i = 0; i < elements.count; ++i) {
+        for (const Run& run : elements.runs) {
+            char* where = origin + i * elements.extent + run.offset;
+            for (size_t row = 0; row < run.rows; ++row, where += run.stride)
+                copy(where, run.length);
+        }
+    }
+}
+
+} // namespace
+
+StandIn::StandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
+                 Footprint footprint)
+    : driver_(&driver), device_(memory.device), buffer_(buffer), footprint_(std::move(footprint)),
+      packings_(packings_of(driver, memory, buffer, footprint_)),
+      memory_(staging_memory(driver, device_,
+                             static_cast<size_t>(footprint_.high() - footprint_.low())))
+{
+}
+
+// What kernels have packed the CPU brings to its places, which takes some nanoseconds for each run,
+// where a copy from the GPU takes microseconds.
+void StandIn::fetch() const
+{
+    if (packings_.empty())
+        copy_now(*driver_, device_, footprint_, buffer_, origin(), Direction::from_device);
+    for (size_t i = 0; i < packings_.size(); ++i) {
+        const StagingMemory packed = staging_memory(*driver_, device_, packings_[i].bytes());
+        packings_[i].pack_to_host(packed.data());
+        const char* from = packed.data();
+        for_each_run(footprint_.parts()[i], origin(), [&](char* where, size_t length) {
+            std::memcpy(where, from, length);
+            from += length;
+        });
+    }
+    count_bytes();
+}
+
+void StandIn::put_back() const
+{
+    if (packings_.empty())
+        copy_now(*driver_, device_, footprint_, buffer_, origin(), Direction::to_device);
+    for (size_t i = 0; i < packings_.size(); ++i) {
+        const StagingMemory packed = staging_memory(*driver_, device_, packings_[i].bytes());
+        char* to = packed.data();
+        for_each_run(footprint_.parts()[i], origin(), [&](const char* where, size_t length) {
+            std::memcpy(to, where, length);
+            to += length;
+        });
+        packings_[i].unpack_from_host(packed.data());
+    }
+    count_bytes();
+}
+
+void StandIn::count_bytes() const
+{
+    stats::statistics().add({.mpi_staged_bytes = footprint_.bytes()});
+}
+
+} // namespace gdr::mpi

@@ -1,0 +1,42 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// A buffer on a GPU with host memory that stands in for it in one call of MPI, laid out as the
+// buffer is.
+#pragma once
+
+#include "cuda/pointer.hpp"
+#include "mpi/gpu/gpu_packing.hpp"
+#include "mpi/library/footprint.hpp"
+#include "mpi/staging/staging_memory.hpp"
+
+#include <vector>
+
+namespace gdr::mpi {
+
+class StandIn {
+  public:
+    // footprint: not empty, and on the GPU, relative to the buffer's address. Throws cuda::Error,
+    // std::bad_alloc.
+    StandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
+            Footprint footprint);
+
+    // What MPI gets as the buffer's address.
+    Word address() const { return reinterpret_cast<Word>(origin()); }
+
+    // All bytes of the footprint, and no others. Throw cuda::Error.
+    void fetch() const;
+    void put_back() const;
+
+  private:
+    char* origin() const { return memory_.data() - footprint_.low(); }
+    void count_bytes() const;
+
+    const cuda::Driver* driver_;
+    CUdevice device_;
+    void* buffer_;
+    Footprint footprint_;
+    std::vector<GpuPacking> packings_; // of each of its parts; or none: copies, one for each run
+    StagingMemory memory_;
+};
+
+} // namespace gdr::mpi
