@@ -74,6 +74,7 @@ documented() {
         NR == 1 { for (i = 1; i <= NF; ++i) if ($i == column) at = i }
         NR > 2 {
             found = $at
+            if (found == "-") next # that MPI does not have it
             if (i = index(found, ranks)) found = substr(found, i + length(ranks))
             if ((index(found, "message") == 1) == (outcome == "message")) { gsub(/`/, "", $2); print $2 }
         }'

@@ -19,37 +19,13 @@
 #include <string>
 #include <vector>
 
-#include <cuda.h>
-#include <dlfcn.h>
 #include <mpi.h>
+
+#include "gpu.hpp"
 
 namespace {
 
 int rank, ranks;
-
-template <class Function>
-Function cuda(const char* name)
-{
-    static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-    void* function = driver == nullptr ? nullptr : dlsym(driver, name);
-    if (function == nullptr)
-        std::exit(77);
-    return reinterpret_cast<Function>(function);
-}
-
-void check(CUresult result)
-{
-    if (result != CUDA_SUCCESS) {
-        std::fprintf(stderr, "CUDA error %d\n", result);
-        std::exit(1);
-    }
-}
-
-void copy(void* to, const void* from, size_t bytes)
-{
-    static auto* function = cuda<CUresult (*)(CUdeviceptr, CUdeviceptr, size_t)>("cuMemcpy");
-    check(function(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes));
-}
 
 // Pinned host memory, as who copies by hand has, or a GPU's.
 class Buffer {
@@ -58,21 +34,22 @@ class Buffer {
     {
         void* data = nullptr;
         if (on_gpu)
-            check(cuda<CUresult (*)(void**, size_t)>("cuMemAlloc_v2")(&data, bytes));
+            data = gpu::allocate(bytes);
         else
-            check(cuda<CUresult (*)(void**, size_t, unsigned)>("cuMemHostAlloc")(&data, bytes, 0));
+            gpu::check(gpu::driver<CUresult (*)(void**, size_t, unsigned)>("cuMemHostAlloc")(
+                &data, bytes, 0));
         data_ = static_cast<char*>(data);
         const std::vector<char> zeros(bytes, 0);
-        copy(data_, zeros.data(), bytes);
+        gpu::copy(data_, zeros.data(), bytes);
     }
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
     ~Buffer()
     {
         if (on_gpu_)
-            cuda<CUresult (*)(void*)>("cuMemFree_v2")(data_);
+            gpu::free(data_);
         else
-            cuda<CUresult (*)(void*)>("cuMemFreeHost")(data_);
+            gpu::driver<CUresult (*)(void*)>("cuMemFreeHost")(data_);
     }
     char* data() const { return data_; }
 
@@ -150,10 +127,10 @@ void collectives(const std::vector<std::string>& ways, size_t bytes)
     for (const Collective& call : calls) {
         const auto by_hand = [&] {
             if (call.out > 0)
-                copy(host_out.data(), out.data(), call.out);
+                gpu::copy(host_out.data(), out.data(), call.out);
             call.run(host_out.data(), host_in.data());
             if (call.in > 0)
-                copy(in.data(), host_in.data(), call.in);
+                gpu::copy(in.data(), host_in.data(), call.in);
         };
         std::vector<Way> chosen;
         for (const std::string& way : ways) {
@@ -178,13 +155,13 @@ void copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, s
     all.dstPitch = to_pitch;
     all.WidthInBytes = sizeof(double);
     all.Height = rows;
-    check(cuda<CUresult (*)(const CUDA_MEMCPY2D*)>("cuMemcpy2D_v2")(&all));
+    gpu::check(gpu::driver<CUresult (*)(const CUDA_MEMCPY2D*)>("cuMemcpy2D_v2")(&all));
 }
 
 void copy_blocks(char* to, size_t to_pitch, const char* from, size_t from_pitch, size_t blocks)
 {
     for (size_t i = 0; i < blocks; ++i)
-        copy(to + i * to_pitch, from + i * from_pitch, sizeof(double));
+        gpu::copy(to + i * to_pitch, from + i * from_pitch, sizeof(double));
 }
 
 void vector(const std::vector<std::string>& ways, int blocks)
@@ -225,9 +202,9 @@ bool right()
     const std::vector<double> values(kCount, rank + 1.0);
     std::vector<double> sums(kCount);
     const Buffer out(kCount * sizeof(double), true), in(kCount * sizeof(double), true);
-    copy(out.data(), values.data(), kCount * sizeof(double));
+    gpu::copy(out.data(), values.data(), kCount * sizeof(double));
     MPI_Allreduce(out.data(), in.data(), kCount, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    copy(sums.data(), in.data(), kCount * sizeof(double));
+    gpu::copy(sums.data(), in.data(), kCount * sizeof(double));
     const double expected = ranks * (ranks + 1) / 2.0;
     return std::ranges::all_of(sums, [&](double sum) { return sum == expected; });
 }
@@ -245,17 +222,12 @@ std::vector<std::string> words_of(const char* list)
 
 int main(int argc, char** argv)
 {
-    if (argc < 3 || cuda<CUresult (*)(unsigned)>("cuInit")(0) != CUDA_SUCCESS)
-        return 77;
+    if (argc < 3)
+        return 2;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    int gpus = 0;
-    CUcontext context;
-    check(cuda<CUresult (*)(int*)>("cuDeviceGetCount")(&gpus));
-    check(cuda<CUresult (*)(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&context,
-                                                                               rank % gpus));
-    check(cuda<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(context));
+    gpu::use(rank);
     const bool correct = right();
     if (argc > 3) {
         vector(words_of(argv[1]), std::atoi(argv[3]));

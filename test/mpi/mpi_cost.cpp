@@ -6,35 +6,13 @@
 #include <cstdlib>
 #include <cstring>
 
-#include <cuda.h>
-#include <dlfcn.h>
 #include <mpi.h>
+
+#include "gpu.hpp"
 
 namespace {
 
 constexpr int kCalls = 1000; // cost_test.sh divides by it
-
-template <class Function>
-Function cuda(const char* name)
-{
-    static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-    void* function = driver == nullptr ? nullptr : dlsym(driver, name);
-    if (function == nullptr)
-        std::exit(77);
-    return reinterpret_cast<Function>(function);
-}
-
-void use_gpu()
-{
-    CUcontext context;
-    CUdeviceptr memory;
-    if (cuda<CUresult (*)(unsigned)>("cuInit")(0) != CUDA_SUCCESS ||
-        cuda<CUresult (*)(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&context, 0) !=
-            CUDA_SUCCESS ||
-        cuda<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(context) != CUDA_SUCCESS ||
-        cuda<CUresult (*)(CUdeviceptr*, size_t)>("cuMemAlloc_v2")(&memory, 4096) != CUDA_SUCCESS)
-        std::exit(77);
-}
 
 double variables[2]; // in the program: valgrind hides its heap
 double *const out = &variables[0], *const in = &variables[1];
@@ -85,8 +63,10 @@ int main(int argc, char** argv)
     MPI_Init(&argc, &argv);
     if (argc != 2)
         return 2;
-    if (std::strcmp(argv[1], "gpu") == 0)
-        use_gpu();
+    if (std::strcmp(argv[1], "gpu") == 0) {
+        gpu::use();
+        gpu::allocate(4096);
+    }
     for (const Kind& kind : kKinds) {
         kind.make(1); // what is looked up once
         kind.measured();

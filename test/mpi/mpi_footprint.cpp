@@ -11,9 +11,9 @@
 #include <filesystem>
 #include <iterator>
 
-#include <cuda.h>
-#include <dlfcn.h>
 #include <mpi.h>
+
+#include "gpu.hpp"
 
 namespace {
 
@@ -21,35 +21,10 @@ constexpr int kCount = 1000; // integers
 int rank, ranks, wrong;
 bool on_gpu;
 
-template <class Function>
-Function cuda(const char* name)
-{
-    static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-    void* function = driver == nullptr ? nullptr : dlsym(driver, name);
-    if (function == nullptr)
-        std::exit(77);
-    return reinterpret_cast<Function>(function);
-}
-
-void use_gpu()
-{
-    CUcontext context;
-    if (cuda<CUresult (*)(unsigned)>("cuInit")(0) != CUDA_SUCCESS ||
-        cuda<CUresult (*)(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&context, 0) !=
-            CUDA_SUCCESS ||
-        cuda<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(context) != CUDA_SUCCESS)
-        std::exit(77);
-}
-
 int* allocate(int count)
 {
-    if (!on_gpu)
-        return static_cast<int*>(std::calloc(count, sizeof(int)));
-    CUdeviceptr address = 0;
-    if (cuda<CUresult (*)(CUdeviceptr*, size_t)>("cuMemAlloc_v2")(&address, count * sizeof(int)) !=
-        CUDA_SUCCESS)
-        std::exit(1);
-    return reinterpret_cast<int*>(address);
+    void* memory = on_gpu ? gpu::allocate(count * sizeof(int)) : std::calloc(count, sizeof(int));
+    return static_cast<int*>(memory);
 }
 
 // Resident memory in KiB.
@@ -179,7 +154,7 @@ int main(int argc, char** argv)
         return 2;
     on_gpu = std::strcmp(argv[1], "cuda") == 0;
     if (on_gpu)
-        use_gpu();
+        gpu::use();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);

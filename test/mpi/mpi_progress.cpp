@@ -7,35 +7,18 @@
 #include <string>
 #include <vector>
 
-#include <cuda.h>
-#include <dlfcn.h>
 #include <mpi.h>
+
+#include "gpu.hpp"
 
 namespace {
 
 constexpr int kCount = 16;
 
-template <class... Arguments>
-void cuda(const char* name, Arguments... arguments)
-{
-    static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-    void* function = driver == nullptr ? nullptr : dlsym(driver, name);
-    if (function == nullptr ||
-        reinterpret_cast<CUresult (*)(Arguments...)>(function)(arguments...) != CUDA_SUCCESS) {
-        std::fprintf(stderr, "%s failed\n", name);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-}
-
 void* gpu_memory()
 {
-    CUcontext context;
-    CUdeviceptr memory = 0;
-    cuda("cuInit", 0u);
-    cuda("cuDevicePrimaryCtxRetain", &context, 0);
-    cuda("cuCtxSetCurrent", context);
-    cuda("cuMemAlloc_v2", &memory, 2 * kCount * sizeof(int));
-    return reinterpret_cast<void*>(memory);
+    gpu::use();
+    return gpu::allocate(2 * kCount * sizeof(int));
 }
 
 void receive(int rank)

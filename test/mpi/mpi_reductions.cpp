@@ -15,9 +15,9 @@
 #include <random>
 #include <vector>
 
-#include <cuda.h>
-#include <dlfcn.h>
 #include <mpi.h>
+
+#include "gpu.hpp"
 
 namespace {
 
@@ -26,55 +26,6 @@ bool has_gpu;
 MPI_Comm comm;
 std::mt19937 common; // the same on all ranks
 std::mt19937 own;
-
-template <class Function>
-Function cuda(const char* name)
-{
-    static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-    void* function = driver == nullptr ? nullptr : dlsym(driver, name);
-    if (function == nullptr)
-        std::exit(77);
-    return reinterpret_cast<Function>(function);
-}
-
-void check(CUresult result)
-{
-    if (result != CUDA_SUCCESS) {
-        std::fprintf(stderr, "CUDA error %d\n", result);
-        std::exit(1);
-    }
-}
-
-class Buffer {
-  public:
-    Buffer(std::vector<char> bytes, bool on_gpu) : bytes_(std::move(bytes))
-    {
-        if (!on_gpu || !has_gpu)
-            return;
-        check(cuda<CUresult (*)(CUdeviceptr*, size_t)>("cuMemAlloc_v2")(&device_, bytes_.size()));
-        check(cuda<CUresult (*)(CUdeviceptr, const void*, size_t)>("cuMemcpyHtoD_v2")(
-            device_, bytes_.data(), bytes_.size()));
-    }
-    Buffer(const Buffer&) = delete;
-    Buffer& operator=(const Buffer&) = delete;
-    ~Buffer()
-    {
-        if (device_ != 0)
-            cuda<CUresult (*)(CUdeviceptr)>("cuMemFree_v2")(device_);
-    }
-    void* data() { return device_ != 0 ? reinterpret_cast<void*>(device_) : bytes_.data(); }
-    const std::vector<char>& bytes()
-    {
-        if (device_ != 0)
-            check(cuda<CUresult (*)(void*, CUdeviceptr, size_t)>("cuMemcpyDtoH_v2")(
-                bytes_.data(), device_, bytes_.size()));
-        return bytes_;
-    }
-
-  private:
-    std::vector<char> bytes_;
-    CUdeviceptr device_ = 0;
-};
 
 enum class Kind { integer, real, complex, boolean, pair };
 
@@ -250,8 +201,9 @@ int compare(const Function& call, const Type& type, MPI_Op op, bool mixed, bool 
     const int root = in_place ? 0 : static_cast<int>(common() % static_cast<unsigned>(ranks));
     const int all = count * ranks + 1;
     const std::vector<char> out_values = values(type, all), in_values = values(type, all);
-    Buffer host_out(out_values, false), host_in(in_values, false);
-    Buffer out(out_values, !mixed || own() % 2 == 0), in(in_values, !mixed || own() % 2 == 0);
+    gpu::Bytes host_out(out_values, false), host_in(in_values, false);
+    const auto on_gpu = [mixed] { return (!mixed || own() % 2 == 0) && has_gpu; };
+    gpu::Bytes out(out_values, on_gpu()), in(in_values, on_gpu());
     const int expected = call({type, op, count, host_out.data(), host_in.data(), in_place, root});
     const int result = call({type, op, count, out.data(), in.data(), in_place, root});
     const size_t bytes =
@@ -299,12 +251,9 @@ int main(int argc, char** argv)
 {
     if (argc != 2)
         return 2;
-    has_gpu = cuda<CUresult (*)(unsigned)>("cuInit")(0) == CUDA_SUCCESS;
-    if (has_gpu) {
-        CUcontext context;
-        check(cuda<CUresult (*)(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&context, 0));
-        check(cuda<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(context));
-    }
+    has_gpu = gpu::exists();
+    if (has_gpu)
+        gpu::use();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     const auto seed = static_cast<unsigned>(std::atoi(argv[1]));

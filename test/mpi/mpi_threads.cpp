@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include <cuda.h>
-#include <dlfcn.h>
 #include <mpi.h>
+
+#include "gpu.hpp"
 
 namespace {
 
@@ -21,49 +21,26 @@ constexpr int kThreads = 4, kCount = 1000;
 int rank, ranks;
 std::atomic<int> wrong{0};
 
-template <class Function>
-Function cuda(const char* name)
-{
-    static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-    void* function = driver == nullptr ? nullptr : dlsym(driver, name);
-    if (function == nullptr)
-        std::exit(77);
-    return reinterpret_cast<Function>(function);
-}
-
 int* allocate(int count)
 {
-    CUdeviceptr address = 0;
-    if (cuda<CUresult (*)(CUdeviceptr*, size_t)>("cuMemAlloc_v2")(&address, count * sizeof(int)) !=
-        CUDA_SUCCESS)
-        std::exit(1);
-    return reinterpret_cast<int*>(address);
+    return static_cast<int*>(gpu::allocate(count * sizeof(int)));
 }
 
 void set(int* device, const std::vector<int>& values)
 {
-    cuda<CUresult (*)(CUdeviceptr, const void*, size_t)>("cuMemcpyHtoD_v2")(
-        reinterpret_cast<CUdeviceptr>(device), values.data(), values.size() * sizeof(int));
+    gpu::copy(device, values.data(), values.size() * sizeof(int));
 }
 
 std::vector<int> get(int* device, int count)
 {
     std::vector<int> values(count);
-    cuda<CUresult (*)(void*, CUdeviceptr, size_t)>("cuMemcpyDtoH_v2")(
-        values.data(), reinterpret_cast<CUdeviceptr>(device), values.size() * sizeof(int));
+    gpu::copy(values.data(), device, values.size() * sizeof(int));
     return values;
-}
-
-void use_gpu()
-{
-    CUcontext context;
-    cuda<CUresult (*)(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&context, 0);
-    cuda<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(context);
 }
 
 void work(int thread, int exchanges, MPI_Comm comm)
 {
-    use_gpu();
+    gpu::use();
     int *out = allocate(2 * kCount), *in = allocate(2 * kCount);
     MPI_Datatype column;
     MPI_Type_vector(kCount, 1, 2, MPI_INT, &column);
@@ -121,9 +98,7 @@ void stay_small(int rounds)
 
 int main(int argc, char** argv)
 {
-    if (cuda<CUresult (*)(unsigned)>("cuInit")(0) != CUDA_SUCCESS)
-        return 77;
-    use_gpu();
+    gpu::use();
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -9,12 +9,13 @@
 #include <cstring>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <vector>
 
-#include <cuda.h>
-#include <dlfcn.h>
 #include <mpi.h>
+
+#include "gpu.hpp"
 
 namespace {
 
@@ -25,24 +26,6 @@ std::mt19937 own;
 int below(std::mt19937& random, int limit)
 {
     return static_cast<int>(random() % static_cast<unsigned>(limit));
-}
-
-template <class Function>
-Function cuda(const char* name)
-{
-    static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-    void* function = driver == nullptr ? nullptr : dlsym(driver, name);
-    if (function == nullptr)
-        std::exit(77);
-    return reinterpret_cast<Function>(function);
-}
-
-void check(CUresult result)
-{
-    if (result != CUDA_SUCCESS) {
-        std::fprintf(stderr, "CUDA error %d\n", result);
-        std::exit(1);
-    }
 }
 
 // A type without two elements in one place; fresh: not to be kept.
@@ -124,42 +107,19 @@ class Buffer {
         const MPI_Aint last = extent * (count - 1);
         first_ = std::min<MPI_Aint>(0, true_low + std::min<MPI_Aint>(0, last));
         const MPI_Aint end = true_low + true_extent + std::max<MPI_Aint>(0, last);
-        bytes_.resize(static_cast<size_t>(std::max<MPI_Aint>(0, end) - first_));
+        std::vector<char> bytes(static_cast<size_t>(std::max<MPI_Aint>(0, end) - first_));
         std::mt19937 random(seed);
-        for (char& byte : bytes_)
+        for (char& byte : bytes)
             byte = static_cast<char>(random());
-        if (on_gpu) {
-            check(cuda<CUresult (*)(CUdeviceptr*, size_t)>("cuMemAlloc_v2")(&device_,
-                                                                            bytes_.size() + 1));
-            check(cuda<CUresult (*)(CUdeviceptr, const void*, size_t)>("cuMemcpyHtoD_v2")(
-                device_, bytes_.data(), bytes_.size()));
-        }
-    }
-    Buffer(const Buffer&) = delete;
-    Buffer& operator=(const Buffer&) = delete;
-    ~Buffer()
-    {
-        if (device_ != 0)
-            cuda<CUresult (*)(CUdeviceptr)>("cuMemFree_v2")(device_);
+        bytes_.emplace(std::move(bytes), on_gpu);
     }
 
-    void* data()
-    {
-        return (device_ != 0 ? reinterpret_cast<char*>(device_) : bytes_.data()) - first_;
-    }
-
-    const std::vector<char>& bytes()
-    {
-        if (device_ != 0)
-            check(cuda<CUresult (*)(void*, CUdeviceptr, size_t)>("cuMemcpyDtoH_v2")(
-                bytes_.data(), device_, bytes_.size()));
-        return bytes_;
-    }
+    void* data() { return static_cast<char*>(bytes_->data()) - first_; }
+    const std::vector<char>& bytes() { return bytes_->bytes(); }
 
   private:
-    std::vector<char> bytes_;
+    std::optional<gpu::Bytes> bytes_;
     MPI_Aint first_;
-    CUdeviceptr device_ = 0;
 };
 
 struct Round {
@@ -310,11 +270,9 @@ bool same_on_gpu(size_t call, MPI_Datatype type, int count)
 
 int main(int argc, char** argv)
 {
-    if (argc != 3 || cuda<CUresult (*)(unsigned)>("cuInit")(0) != CUDA_SUCCESS)
-        return 77;
-    CUcontext context;
-    check(cuda<CUresult (*)(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&context, 0));
-    check(cuda<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(context));
+    if (argc != 3)
+        return 2;
+    gpu::use();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);

@@ -1,0 +1,254 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What the rows of mpi_calls share: the ranks, their buffers, and how a call of MPI is made in each
+// of its forms.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <dlfcn.h>
+#include <mpi.h>
+
+#include "../gpu.hpp"
+
+namespace calls {
+
+inline int rank, ranks, wrong;
+
+inline int next()
+{
+    return (rank + 1) % ranks;
+}
+inline int previous()
+{
+    return (rank + ranks - 1) % ranks;
+}
+
+// A rank's first integer.
+inline int mark(int of_rank)
+{
+    return 1000003 * (of_rank + 1);
+}
+
+// Of the marks from rank 0's to last's, each plus i.
+inline int sum_of_marks(int last, size_t i)
+{
+    int sum = 0;
+    for (int r = 0; r <= last; ++r)
+        sum += mark(r) + static_cast<int>(i);
+    return sum;
+}
+
+// Integers in host or GPU memory, set and read through copies.
+class Buffer {
+  public:
+    enum class Memory { host, gpu, random };
+    static inline Memory memory = Memory::host;
+    static inline std::mt19937 random;
+
+    Buffer(size_t count, int first)
+        : host_(count),
+          on_gpu_(memory == Memory::random ? random() % 2 == 0 : memory == Memory::gpu)
+    {
+        for (size_t i = 0; i < count; ++i)
+            host_[i] = first + static_cast<int>(i);
+        if (!on_gpu_)
+            return;
+        device_ = static_cast<int*>(gpu::allocate(bytes()));
+        gpu::copy(device_, host_.data(), bytes());
+    }
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    ~Buffer()
+    {
+        if (on_gpu_)
+            gpu::free(device_);
+    }
+
+    int* data() { return on_gpu_ ? device_ : host_.data(); }
+
+    // The elements from at on have to be first, first + 1, ... for count, or what the rule says.
+    void expect(size_t at, size_t count, const std::function<int(size_t)>& rule)
+    {
+        const std::vector<int>& values = content();
+        for (size_t i = 0; i < count; ++i) {
+            if (values[at + i] != rule(i) && wrong++ == 0)
+                std::printf("rank %d: element %zu is %d, not %d\n", rank, at + i, values[at + i],
+                            rule(i));
+        }
+    }
+    void expect(size_t at, size_t count, int first)
+    {
+        expect(at, count, [&](size_t i) { return first + static_cast<int>(i); });
+    }
+
+    const std::vector<int>& content()
+    {
+        if (on_gpu_)
+            gpu::copy(host_.data(), device_, bytes());
+        return host_;
+    }
+
+  private:
+    size_t bytes() const { return host_.size() * sizeof(int); }
+
+    std::vector<int> host_;
+    const bool on_gpu_;
+    int* device_ = nullptr;
+};
+
+// A row of the table.
+struct Call {
+    std::string name;
+    std::function<void(int count)> run;
+};
+
+// Whether the MPI library, not the layer before it, has that function.
+inline bool in_library(const char* function)
+{
+    static void* const library = [] {
+        Dl_info found;
+        dladdr(dlsym(RTLD_DEFAULT, "MPI_Get_version"), &found); // the layer has none
+        return dlopen(found.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    }();
+    return dlsym(library, function) != nullptr;
+}
+
+// Calls a function that not every MPI has. The types of the arguments are those of its parameters.
+template <class... Arguments>
+void invoke(const std::string& function, Arguments... arguments)
+{
+    auto* found = reinterpret_cast<int (*)(Arguments...)>(dlsym(RTLD_DEFAULT, function.c_str()));
+    found(arguments...);
+}
+
+enum class Completion { blocking, nonblocking, persistent };
+
+// One of the forms of a call, by its full name.
+struct Form {
+    std::string name;
+    Completion completion;
+
+    // A persistent operation is started twice.
+    int times() const { return completion == Completion::persistent ? 2 : 1; }
+};
+
+// The request of an operation that is under way, or, a persistent one, inactive.
+inline void complete(const Form& form, MPI_Request request)
+{
+    if (form.completion == Completion::nonblocking) {
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        return;
+    }
+    for (int i = 0; i < form.times(); ++i) {
+        MPI_Start(&request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    MPI_Request_free(&request);
+}
+
+// Collective: X, IX or X_init with these arguments, until it is complete.
+template <class... Arguments>
+void collective(const Form& form, Arguments... arguments)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (form.completion == Completion::blocking)
+        return invoke(form.name, arguments...);
+    if (form.completion == Completion::nonblocking)
+        invoke(form.name, arguments..., &request);
+    else
+        invoke(form.name, arguments..., MPI_INFO_NULL, &request);
+    complete(form, request);
+}
+
+// Another that has no status: X, IX, RX or X_init.
+template <class... Arguments>
+void sending(const Form& form, Arguments... arguments)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (form.completion == Completion::blocking)
+        return invoke(form.name, arguments...);
+    invoke(form.name, arguments..., &request);
+    complete(form, request);
+}
+
+// One that has a status where it is blocking.
+template <class... Arguments>
+void receiving(const Form& form, Arguments... arguments)
+{
+    if (form.completion == Completion::blocking)
+        return invoke(form.name, arguments..., MPI_STATUS_IGNORE);
+    sending(form, arguments...);
+}
+
+// Displacements, where counts are int or MPI_Count.
+template <class Count>
+using Displacement = std::conditional_t<std::is_same_v<Count, int>, int, MPI_Aint>;
+
+// What blocks of different sizes hold, at multiples of the largest size.
+template <class Count>
+struct Shares {
+    std::vector<Count> counts;
+    std::vector<Displacement<Count>> offsets;
+
+    Shares(int blocks, int count, const std::function<int(int block)>& share_of)
+    {
+        for (int block = 0; block < blocks; ++block) {
+            counts.push_back(share_of(block));
+            offsets.push_back(Displacement<Count>{block} * count);
+        }
+    }
+    std::vector<Displacement<Count>> byte_offsets() const
+    {
+        std::vector<Displacement<Count>> bytes;
+        for (const auto offset : offsets)
+            bytes.push_back(offset * static_cast<Displacement<Count>>(sizeof(int)));
+        return bytes;
+    }
+};
+
+// "Isend" of "Send".
+inline std::string prefixed(const std::string& prefix, std::string name)
+{
+    name[0] = static_cast<char>(std::tolower(name[0]));
+    return prefix + name;
+}
+
+// All forms of a call: run<int> and run<MPI_Count> are what makes it, given the form.
+using Run = std::function<void(const Form& form, int count)>;
+
+inline void add_forms(std::vector<Call>& to, const std::vector<Form>& forms, const Run& small,
+                      const Run& large)
+{
+    for (const Form& form : forms) {
+        const Form large_form{form.name + "_c", form.completion};
+        to.push_back({form.name, [=](int count) { small(form, count); }});
+        to.push_back({large_form.name, [=](int count) { large(large_form, count); }});
+    }
+}
+
+inline std::vector<Form> blocking(const std::string& name)
+{
+    return {{"MPI_" + name, Completion::blocking}};
+}
+inline std::vector<Form> with_nonblocking(const std::string& name)
+{
+    return {{"MPI_" + name, Completion::blocking},
+            {"MPI_" + prefixed("I", name), Completion::nonblocking}};
+}
+inline std::vector<Form> with_persistent(const std::string& name)
+{
+    std::vector<Form> forms = with_nonblocking(name);
+    forms.push_back({"MPI_" + name + "_init", Completion::persistent});
+    return forms;
+}
+
+} // namespace calls

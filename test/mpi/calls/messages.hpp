@@ -1,0 +1,218 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Calls that send and receive, and that pack, each in all its forms.
+#pragma once
+
+#include "call.hpp"
+
+namespace calls {
+
+// Even ranks send to the next odd one, which a last one does not have.
+inline bool is_sender()
+{
+    return rank % 2 == 0;
+}
+inline bool is_alone()
+{
+    return is_sender() && rank + 1 == ranks;
+}
+inline int partner()
+{
+    return is_sender() ? rank + 1 : rank - 1;
+}
+
+constexpr int kTag = 7, kReadyTag = 8;
+
+// Room for a message of MPI_Bsend.
+class Attached {
+  public:
+    explicit Attached(int count) : room_(count * sizeof(int) + MPI_BSEND_OVERHEAD)
+    {
+        MPI_Buffer_attach(room_.data(), static_cast<int>(room_.size()));
+    }
+    Attached(const Attached&) = delete;
+    Attached& operator=(const Attached&) = delete;
+    ~Attached()
+    {
+        void* detached;
+        int size;
+        MPI_Buffer_detach(&detached, &size);
+    }
+
+  private:
+    std::vector<char> room_;
+};
+
+template <class Count>
+void send(const Form& form, int n)
+{
+    if (is_alone())
+        return;
+    const bool is_ready = form.name.find("rsend") != std::string::npos ||
+                          form.name.find("Rsend") != std::string::npos;
+    int ready = 1;
+    Buffer buffer(n, is_sender() ? mark(rank) : 0);
+    if (is_sender()) {
+        const Attached room(form.times() * (n + MPI_BSEND_OVERHEAD));
+        if (is_ready)
+            MPI_Recv(&ready, 1, MPI_INT, partner(), kReadyTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        sending(form, buffer.data(), Count{n}, MPI_INT, partner(), kTag, MPI_COMM_WORLD);
+        return;
+    }
+    std::vector<MPI_Request> requests(form.times());
+    for (MPI_Request& request : requests)
+        MPI_Irecv(buffer.data(), n, MPI_INT, partner(), kTag, MPI_COMM_WORLD, &request);
+    if (is_ready)
+        MPI_Send(&ready, 1, MPI_INT, partner(), kReadyTag, MPI_COMM_WORLD);
+    MPI_Waitall(form.times(), requests.data(), MPI_STATUSES_IGNORE);
+    buffer.expect(0, n, mark(partner()));
+}
+
+// The partner sends as often as the receive is started.
+inline void receive_by(const Form& form, int n, const std::function<void(Buffer&)>& receive)
+{
+    if (is_alone())
+        return;
+    Buffer buffer(n, is_sender() ? mark(rank) : 0);
+    for (int i = 0; i < form.times() && is_sender(); ++i)
+        MPI_Send(buffer.data(), n, MPI_INT, partner(), kTag, MPI_COMM_WORLD);
+    if (is_sender())
+        return;
+    receive(buffer);
+    buffer.expect(0, n, mark(partner()));
+}
+
+template <class Count>
+void receive(const Form& form, int n)
+{
+    receive_by(form, n, [&](Buffer& buffer) {
+        receiving(form, buffer.data(), Count{n}, MPI_INT, partner(), kTag, MPI_COMM_WORLD);
+    });
+}
+
+template <class Count>
+void receive_matched(const Form& form, int n)
+{
+    receive_by(form, n, [&](Buffer& buffer) {
+        MPI_Message message;
+        MPI_Mprobe(partner(), kTag, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+        receiving(form, buffer.data(), Count{n}, MPI_INT, &message);
+    });
+}
+
+template <class Count>
+void send_and_receive(const Form& form, int n)
+{
+    Buffer out(n, mark(rank)), in(n, 0);
+    receiving(form, out.data(), Count{n}, MPI_INT, next(), kTag, in.data(), Count{n}, MPI_INT,
+              previous(), kTag, MPI_COMM_WORLD);
+    in.expect(0, n, mark(previous()));
+}
+
+template <class Count>
+void send_and_replace(const Form& form, int n)
+{
+    Buffer buffer(n, mark(rank));
+    receiving(form, buffer.data(), Count{n}, MPI_INT, next(), kTag, previous(), kTag,
+              MPI_COMM_WORLD);
+    buffer.expect(0, n, mark(previous()));
+}
+
+// The room is on the GPU, too, and comes back as it was given.
+template <class Count>
+void attach(const Form& form, int n)
+{
+    if (is_alone())
+        return;
+    Buffer buffer(n, is_sender() ? mark(rank) : 0);
+    if (!is_sender()) {
+        MPI_Recv(buffer.data(), n, MPI_INT, partner(), kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        buffer.expect(0, n, mark(partner()));
+        return;
+    }
+    Buffer room(static_cast<size_t>(n) + MPI_BSEND_OVERHEAD, 0);
+    const Count length = n * static_cast<Count>(sizeof(int)) + MPI_BSEND_OVERHEAD;
+    invoke(form.name, room.data(), length);
+    MPI_Bsend(buffer.data(), n, MPI_INT, partner(), kTag, MPI_COMM_WORLD);
+    void* detached;
+    int size;
+    MPI_Buffer_detach(&detached, &size);
+    if (detached != room.data() || size != length)
+        ++wrong;
+}
+
+// Into what is packed on the GPU, in two parts.
+template <class Count>
+void pack(const Form& form, int n)
+{
+    int size;
+    MPI_Pack_size(n, MPI_INT, MPI_COMM_WORLD, &size);
+    Buffer in(n, mark(rank)), packed(size / sizeof(int) + 1, 0), out(n, 0);
+    const bool unpacks = form.name.find("Unpack") != std::string::npos;
+    Count at = 0;
+    int small_at = 0;
+    for (const auto& [first, count] : {std::pair(0, n - 1), std::pair(n - 1, 1)}) {
+        if (unpacks)
+            MPI_Pack(in.data() + first, count, MPI_INT, packed.data(), size, &small_at,
+                     MPI_COMM_WORLD);
+        else
+            invoke(form.name, in.data() + first, Count{count}, MPI_INT, packed.data(), Count{size},
+                   &at, MPI_COMM_WORLD);
+    }
+    at = small_at = 0;
+    if (unpacks)
+        invoke(form.name, packed.data(), Count{size}, &at, out.data(), Count{n}, MPI_INT,
+               MPI_COMM_WORLD);
+    else
+        MPI_Unpack(packed.data(), size, &small_at, out.data(), n, MPI_INT, MPI_COMM_WORLD);
+    out.expect(0, n, mark(rank));
+}
+
+// MPI_Aint where the large form has MPI_Count.
+template <class Count>
+using ExternalSize = std::conditional_t<std::is_same_v<Count, int>, MPI_Aint, MPI_Count>;
+
+template <class Count>
+void pack_external(const Form& form, int n)
+{
+    Buffer in(n, mark(rank)), packed(n, 0), out(n, 0);
+    const bool unpacks = form.name.find("Unpack") != std::string::npos;
+    const auto bytes = n * static_cast<MPI_Aint>(sizeof(int));
+    const char* const external = "external32";
+    ExternalSize<Count> at = 0;
+    MPI_Aint small_at = 0;
+    if (unpacks) {
+        MPI_Pack_external(external, in.data(), n, MPI_INT, packed.data(), bytes, &small_at);
+        invoke(form.name, external, packed.data(), ExternalSize<Count>{bytes}, &at, out.data(),
+               Count{n}, MPI_INT);
+    } else {
+        invoke(form.name, external, in.data(), Count{n}, MPI_INT, packed.data(),
+               ExternalSize<Count>{bytes}, &at);
+        MPI_Unpack_external(external, packed.data(), bytes, &small_at, out.data(), n, MPI_INT);
+    }
+    packed.expect(0, n, [](size_t i) {
+        return static_cast<int>(__builtin_bswap32(mark(rank) + static_cast<unsigned>(i)));
+    });
+    out.expect(0, n, mark(rank));
+}
+
+inline std::vector<Call> message_calls()
+{
+    std::vector<Call> made;
+    for (const char* kind : {"Send", "Ssend", "Rsend", "Bsend"})
+        add_forms(made, with_persistent(kind), send<int>, send<MPI_Count>);
+    add_forms(made, with_persistent("Recv"), receive<int>, receive<MPI_Count>);
+    add_forms(made, with_nonblocking("Mrecv"), receive_matched<int>, receive_matched<MPI_Count>);
+    add_forms(made, with_nonblocking("Sendrecv"), send_and_receive<int>,
+              send_and_receive<MPI_Count>);
+    add_forms(made, with_nonblocking("Sendrecv_replace"), send_and_replace<int>,
+              send_and_replace<MPI_Count>);
+    add_forms(made, blocking("Buffer_attach"), attach<int>, attach<MPI_Count>);
+    for (const char* name : {"Pack", "Unpack"})
+        add_forms(made, blocking(name), pack<int>, pack<MPI_Count>);
+    for (const char* name : {"Pack_external", "Unpack_external"})
+        add_forms(made, blocking(name), pack_external<int>, pack_external<MPI_Count>);
+    return made;
+}
+
+} // namespace calls

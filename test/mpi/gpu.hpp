@@ -1,0 +1,114 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// GPU memory for the MPI programs. libcuda.so.1 is opened at run time: a process without one ends
+// with the status 77 where it asks for a function of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include <cuda.h>
+#include <dlfcn.h>
+
+namespace gpu {
+
+// The driver's function of that name.
+template <class Function>
+Function driver(const char* name)
+{
+    static void* library = dlopen("libcuda.so.1", RTLD_NOW);
+    void* function = library == nullptr ? nullptr : dlsym(library, name);
+    if (function == nullptr) {
+        std::fprintf(stderr, "no CUDA driver: %s\n", dlerror());
+        std::exit(77);
+    }
+    return reinterpret_cast<Function>(function);
+}
+
+inline void check(CUresult result)
+{
+    if (result != CUDA_SUCCESS) {
+        std::fprintf(stderr, "CUDA error %d\n", result);
+        std::exit(1);
+    }
+}
+
+// Whether there is a GPU to use().
+inline bool exists()
+{
+    return driver<CUresult (*)(unsigned)>("cuInit")(0) == CUDA_SUCCESS;
+}
+
+// Makes the primary context of that GPU, of as many as there are, in turn, current in this thread.
+// The process ends with 77 where there is none.
+inline void use(int device = 0)
+{
+    int gpus = 0;
+    if (!exists())
+        std::exit(77);
+    check(driver<CUresult (*)(int*)>("cuDeviceGetCount")(&gpus));
+    if (gpus == 0)
+        std::exit(77);
+    CUcontext context;
+    check(driver<CUresult (*)(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&context,
+                                                                                 device % gpus));
+    check(driver<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(context));
+}
+
+inline void* allocate(size_t bytes)
+{
+    CUdeviceptr address = 0;
+    check(driver<CUresult (*)(CUdeviceptr*, size_t)>("cuMemAlloc_v2")(&address, bytes));
+    return reinterpret_cast<void*>(address);
+}
+
+inline void free(void* memory)
+{
+    driver<CUresult (*)(CUdeviceptr)>("cuMemFree_v2")(reinterpret_cast<CUdeviceptr>(memory));
+}
+
+// Between host and GPU memory, in any direction.
+inline void copy(void* to, const void* from, size_t bytes)
+{
+    static auto* const function =
+        driver<CUresult (*)(CUdeviceptr, CUdeviceptr, size_t)>("cuMemcpy");
+    check(function(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes));
+}
+
+// Bytes in host or GPU memory.
+class Bytes {
+  public:
+    Bytes(std::vector<char> bytes, bool on_gpu) : bytes_(std::move(bytes))
+    {
+        if (!on_gpu)
+            return;
+        device_ = allocate(bytes_.size() + 1); // no memory is of no bytes
+        copy(device_, bytes_.data(), bytes_.size());
+    }
+    Bytes(const Bytes&) = delete;
+    Bytes& operator=(const Bytes&) = delete;
+    ~Bytes()
+    {
+        if (device_ != nullptr)
+            free(device_);
+    }
+
+    void* data() { return device_ != nullptr ? device_ : bytes_.data(); }
+
+    // As they are now.
+    const std::vector<char>& bytes()
+    {
+        if (device_ != nullptr)
+            copy(bytes_.data(), device_, bytes_.size());
+        return bytes_;
+    }
+
+  private:
+    std::vector<char> bytes_;
+    void* device_ = nullptr;
+};
+
+} // namespace gpu
