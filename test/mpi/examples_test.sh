@@ -19,7 +19,7 @@ build() {
     local compiler line
     compiler=$(mpicxx_of "$1")
     mkdir "$work/$1" && cp "$top_srcdir"/contrib/examples/*.?pp "$work/$1" && cd "$work/$1" || exit 99
-    for source in jacobi pair; do
+    for source in cg jacobi pair; do
         line=$(sed -n 's|^// *mpicxx \(.* -ldl\)$|\1|p' $source.cpp)
         # shellcheck disable=SC2086 # arguments
         "$compiler" $line ${CUDA_CFLAGS:-} || exit 99
@@ -55,6 +55,16 @@ for mpi in "${mpis[@]}"; do
             /largest difference from the serial solution: / { told = 1 }
             match(\$0, /gpudirect_bytes=[0-9]+/) { direct += substr(\$0, RSTART + 16, RLENGTH - 16) }
             END { exit !($status == 0 && told && direct >= ($number - 1) * 2 * 50 * 66 * 8) }"
+        rm "$UCX_GDR_STATS"
+        ranks "$mpi" $number "$work/$mpi/cg" 48
+        status=$?
+        cat "$UCX_GDR_STATS" >>"$log"
+        # Two numbers of 8 bytes an iteration, there and back.
+        expect "$mpi, $number ranks, cg: it converges, and MPI adds up numbers in GPU memory" "
+            match(\$0, /: [0-9]+ iterations/) { iterations = substr(\$0, RSTART + 2) + 0 }
+            /residual, relative to the right side: / { told = 1 }
+            match(\$0, /mpi_staged_bytes=[0-9]+/) { staged += substr(\$0, RSTART + 17, RLENGTH - 17) }
+            END { exit !($status == 0 && told && iterations < 480 && staged >= $number * iterations * 2 * 16) }"
         if [[ -n ${CUDART_SONAME-} ]]; then
             rm "$UCX_GDR_STATS"
             ranks "$mpi" $number "$work/$mpi/ring" 10000
