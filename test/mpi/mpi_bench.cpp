@@ -123,14 +123,17 @@ void collectives(const std::vector<std::string>& ways, size_t bytes)
              MPI_Allgather(out, block, MPI_CHAR, in, block, MPI_CHAR, MPI_COMM_WORLD);
          }}};
     const size_t room = std::max(bytes, all);
+    // Each way has its own, or one would find in the cache what another has left there.
     const Buffer host_out(room, false), host_in(room, false), out(room, true), in(room, true);
+    const Buffer hand_out(room, false), hand_in(room, false), hand_from(room, true),
+        hand_to(room, true);
     for (const Collective& call : calls) {
         const auto by_hand = [&] {
             if (call.out > 0)
-                gpu::copy(host_out.data(), out.data(), call.out);
-            call.run(host_out.data(), host_in.data());
+                gpu::copy(hand_out.data(), hand_from.data(), call.out);
+            call.run(hand_out.data(), hand_in.data());
             if (call.in > 0)
-                gpu::copy(in.data(), host_in.data(), call.in);
+                gpu::copy(hand_to.data(), hand_in.data(), call.in);
         };
         std::vector<Way> chosen;
         for (const std::string& way : ways) {

@@ -11,6 +11,10 @@ namespace gdr::mpi {
 
 namespace {
 
+// UCX receives what is shorter eagerly, by a copy of CUDA's: on each rank that a broadcast passes.
+// Staged, it is copied once before and once after. From here on it is a rendezvous without copies.
+constexpr uint64_t kDirectCollectiveFrom = 32 << 10;
+
 // MPI libraries copy such messages with the CPU.
 bool to_self(const Arguments& arguments, const Side& side)
 {
@@ -75,11 +79,13 @@ bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arg
     return true;
 }
 
-void Operation::stage(const cuda::Driver& driver, const Arguments& arguments, const Side& side,
+void Operation::stage(const cuda::Driver& driver, const Arguments& arguments, Side side,
                       Footprint footprint, bool fetched, bool put_back)
 {
     if (footprint.empty())
         return;
+    if (arguments.call().kind == Kind::collective && footprint.bytes() < kDirectCollectiveFrom)
+        side.direct = false;
     char* const buffer = static_cast<char*>(arguments.pointer(side.buffer)); // NULL: MPI_BOTTOM
     const auto memory = find_device_memory(driver, buffer + footprint.low());
     if (!memory)

@@ -34,7 +34,7 @@ class Operation {
         bool fetched, put_back;
     };
 
-    void stage(const cuda::Driver& driver, const Arguments& arguments, const Side& side,
+    void stage(const cuda::Driver& driver, const Arguments& arguments, Side side,
                Footprint footprint, bool fetched, bool put_back);
 
     bool pass_on_or_pack(const cuda::Driver& driver, const Arguments& arguments, const Side& side,
