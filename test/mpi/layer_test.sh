@@ -75,6 +75,7 @@ int main(void)
 }
 END_OF_GPUS
 
+kernels=$(sed -n "s/^KERNEL_CLANG = //p" "$top_builddir/Makefile")
 for mpi in "${mpis[@]}"; do
     if command -v "mpif90.$mpi" >/dev/null; then
         for binding in 1 2 3; do
@@ -89,6 +90,15 @@ for mpi in "${mpis[@]}"; do
     mpich) rounds=10000 ;;
     esac
     try "20 exchanges of threads, and $rounds reductions" "$mpi" 2 "$top_builddir/test/mpi/mpi_threads.$mpi" 20 "$rounds"
+    for number in 2 3; do
+        rm -f "$work/statistics"
+        UCX_GDR_MPI_COLL=gpu UCX_GDR_STATS=$work/statistics try "exchanges of threads whose GPUs reduce, $number ranks" \
+            "$mpi" $number "$top_builddir/test/mpi/mpi_threads.$mpi" 10 0
+        # 4 threads, 10 times 400,000 bytes, or nothing in a build without kernels.
+        awk -v least="$([[ $kernels = no ]] || echo $((number * 4 * 10 * 400000)))" '
+            match($0, /mpi_gpu_bytes=[0-9]+/) { sum += substr($0, RSTART + 14, RLENGTH - 14) }
+            END { exit !(sum >= least) }' "$work/statistics" || { echo "FAILED: not by the GPUs"; failed=1; }
+    done
 
     cc=$(mpicxx_of "$mpi")
     "${cc/mpicxx/mpicc}" -shared -fPIC "$work/tool.c" -o "$work/tool.so" || failed=1

@@ -1,9 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// mpi_threads EXCHANGES ROUNDS: four threads of each rank, with MPI_THREAD_MULTIPLE, reduce and
-// exchange columns in GPU memory EXCHANGES times, each on a communicator of its own; every element
-// checked. Then ROUNDS reductions by one thread, over which the process must not grow. Exits with
-// 0, with 1 when data are wrong or it grows, with 77 without a CUDA driver or threads.
+// mpi_threads EXCHANGES ROUNDS: four threads of each rank, with MPI_THREAD_MULTIPLE, reduce few
+// and many numbers and exchange columns in GPU memory EXCHANGES times, each on a communicator of
+// its own; every element checked. Then ROUNDS reductions by one thread, over which the process must
+// not grow. Exits with 0, with 1 when data are wrong or it grows, with 77 without a CUDA driver or
+// threads.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 namespace {
 
 constexpr int kThreads = 4, kCount = 1000;
+constexpr int kMany = 100000; // which GPUs reduce where they are asked to
 int rank, ranks;
 std::atomic<int> wrong{0};
 
@@ -42,6 +44,7 @@ void work(int thread, int exchanges, MPI_Comm comm)
 {
     gpu::use();
     int *out = allocate(2 * kCount), *in = allocate(2 * kCount);
+    int *many_out = allocate(kMany), *many_in = allocate(kMany);
     MPI_Datatype column;
     MPI_Type_vector(kCount, 1, 2, MPI_INT, &column);
     MPI_Type_commit(&column);
@@ -53,6 +56,10 @@ void work(int thread, int exchanges, MPI_Comm comm)
         const std::vector<int> reduced = get(in, kCount);
         for (int value : reduced)
             wrong += value != mine - rank + ranks - 1;
+        set(many_out, std::vector<int>(kMany, mine));
+        MPI_Allreduce(many_out, many_in, kMany, MPI_INT, MPI_SUM, comm);
+        for (int value : get(many_in, kMany))
+            wrong += value != (mine - rank) * ranks + ranks * (ranks - 1) / 2;
         MPI_Request requests[2];
         MPI_Irecv(in + 1, 1, column, (rank + ranks - 1) % ranks, thread, comm, &requests[0]);
         MPI_Isend(out, 1, column, (rank + 1) % ranks, thread, comm, &requests[1]);

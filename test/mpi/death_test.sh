@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# A rank is killed in the midst of collective calls on GPU memory, staged and by the GPUs, with every MPI that is
+# installed: the program ends as it does on host memory without the MPI layer, in as much time, and nothing of it is left.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/mpi/environment.sh
+. "$top_srcdir/test/mpi/environment.sh"
+
+# try MPI host|cuda WAY: prints the status, the seconds, and how many processes are left.
+try() {
+    local start=$SECONDS status left
+    UCX_GDR_MPI_COLL=$3 UCX_GDR_STATS=$work/statistics ranks "$1" 3 "$top_builddir/test/mpi/mpi_death.$1" "$2" 100000
+    status=$?
+    grep -q 'all ranks are at it' "$log" || { head -n 30 "$log" >&2; echo "never began"; return; }
+    left=$(grep -ls "$top_builddir/test/mpi/mpi_deat[h].$1" /proc/[0-9]*/cmdline | wc -l)
+    echo "$status $((SECONDS - start)) $left"
+}
+
+for mpi in "${mpis[@]}"; do
+    read -r status seconds left < <(GDR_PRELOAD=$softhca:$module try "$mpi" host stage)
+    echo "$mpi, on host memory without the layer: status $status, $seconds s, $left processes left"
+    [[ $status != 0 && $status != never ]] || { echo "FAILED: nobody was killed"; failed=1; }
+    for way in stage gpu; do
+        found=$(try "$mpi" cuda $way)
+        read -r its its_seconds its_left <<<"$found"
+        if [[ $its = "$status" && $its_seconds -le $((seconds + 10)) && $its_left -le $left ]]; then
+            echo "ok: $mpi, UCX_GDR_MPI_COLL=$way: it ends so, too ($its_seconds s)"
+        else
+            echo "FAILED: $mpi, UCX_GDR_MPI_COLL=$way: status, seconds, processes left: $found"
+            failed=1
+        fi
+    done
+done
+exit $failed
