@@ -34,7 +34,7 @@ done
 # pack or reduce, or "works" where no buffer is on a GPU.
 way() {
     rm -f "$work/statistics"
-    UCX_GDR_STATS=$work/statistics calls "$1" 2 cuda "$3" "$2"
+    UCX_GDR_STATS=$work/statistics calls "$1" 2 cuda "$3" "$2" || explained || { echo FAILED && return; }
     awk '{ for (i = 2; i <= NF; i++) { split($i, word, "="); sum[word[1]] += word[2] } }
         END { print sum["mpi_gpu_bytes"] ? "gpu" : sum["mpi_staged_bytes"] ? "staged" : sum["mpi_direct_bytes"] ? "direct" : "works" }' "$work/statistics" 2>/dev/null || echo works
 }
