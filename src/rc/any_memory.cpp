@@ -108,6 +108,39 @@ ucs_status_t put_buffered(uct_ep_h tl_ep, const void* buffer, size_t length, uin
     });
 }
 
+// What does not fit into a buffer, in one work request: a second one would take as long again.
+ucs_status_t put_of_two_buffers(Endpoint& ep, const void* data, size_t length, uint64_t remote_addr,
+                                uct_rkey_t rkey)
+{
+    if (!has_room(ep, 2) || !ep.ready()) [[unlikely]]
+        return ep.unavailable();
+    SendBuffers& buffers = *ep.iface().buffers;
+    std::byte* const first = buffers.take();
+    std::byte* const second = buffers.take();
+    const size_t split = ep.iface().segment_size;
+    std::memcpy(first, data, split);
+    std::memcpy(second, static_cast<const std::byte*>(data) + split, length - split);
+    Gather gather;
+    gather.add(first, split, buffers.lkey());
+    gather.add(second, length - split, buffers.lkey());
+    ibv_send_wr wr = rdma_request(IBV_WR_RDMA_WRITE, gather.sge, gather.count, remote_addr, rkey);
+    const SendOp both{.handler =
+                          [](Endpoint& sender, const SendOp& op, ucs_status_t) {
+                              SendBuffers& pool = *sender.iface().buffers;
+                              pool.put(op.buffer);
+                              pool.put(pool.numbered(op.length));
+                          },
+                      .buffer = first,
+                      .length = buffers.number_of(second)};
+    const ucs_status_t status = post_tracked(ep, wr, signalled_for(buffers), both);
+    if (status != UCS_INPROGRESS) [[unlikely]] {
+        buffers.put(second);
+        return status;
+    }
+    ep.iface().count(memory_kind(rkey), length);
+    return UCS_OK;
+}
+
 // The last piece completes after all others, and fails where one of them does.
 ucs_status_t get_buffered(uct_ep_h tl_ep, void* buffer, size_t length, uint64_t remote_addr,
                           uct_rkey_t rkey, uct_completion_t* comp)
@@ -170,8 +203,11 @@ ucs_status_t ep_put_short_any(uct_ep_h tl_ep, const void* buffer, unsigned lengt
         return local.status;
     if (local.region != nullptr)
         return put_region(ep, *local.region, buffer, length, remote_addr, rkey);
-    return length <= ep.iface().max_inline ? ep_put_short(tl_ep, buffer, length, remote_addr, rkey)
-                                           : put_buffered(tl_ep, buffer, length, remote_addr, rkey);
+    if (length <= ep.iface().max_inline)
+        return ep_put_short(tl_ep, buffer, length, remote_addr, rkey);
+    if (length <= ep.iface().segment_size)
+        return put_buffered(tl_ep, buffer, length, remote_addr, rkey);
+    return put_of_two_buffers(ep, buffer, length, remote_addr, rkey);
 }
 
 namespace {

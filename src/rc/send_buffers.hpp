@@ -18,12 +18,13 @@ class SendBuffers {
     // registered. Throws verbs::Error.
     SendBuffers(ibv_pd* pd, unsigned count, size_t size)
         : memory_(RegisteredMemory::for_as_many(pd, stride(size), std::min(count, kFewest), &count,
-                                                "send buffers", "UCX_GDR_RC_TX_BUFFERS"))
+                                                "send buffers", "UCX_GDR_RC_TX_BUFFERS")),
+          stride_(stride(size))
     {
         free_ = std::make_unique<std::byte*[]>(count);
         half_ = count / 2;
-        for (size_t i = count; i-- > 0;) {
-            put(memory_.data() + i * stride(size));
+        for (uint32_t i = count; i-- > 0;) {
+            put(numbered(i));
         }
     }
 
@@ -31,6 +32,13 @@ class SendBuffers {
     std::byte* take() { return any() ? free_[--available_] : nullptr; }
 
     void put(std::byte* buffer) { free_[available_++] = buffer; }
+
+    // A number tells as much as the address.
+    uint32_t number_of(const std::byte* buffer) const
+    {
+        return static_cast<uint32_t>(static_cast<size_t>(buffer - memory_.data()) / stride_);
+    }
+    std::byte* numbered(uint32_t number) { return memory_.data() + number * stride_; }
 
     bool any() const { return available_ > 0; }
     size_t available() const { return available_; }
@@ -43,6 +51,7 @@ class SendBuffers {
     static size_t stride(size_t size) { return (size + kLine - 1) / kLine * kLine; }
 
     RegisteredMemory memory_;
+    size_t stride_;
     std::unique_ptr<std::byte*[]> free_; // the one put back last is taken first
     size_t available_ = 0;
     size_t half_ = 0; // of all there are

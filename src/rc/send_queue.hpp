@@ -33,7 +33,7 @@ struct SendOp {
     std::byte* buffer = nullptr;            // from the interface's pool, or NULL
     void* result = nullptr;                 // destination of a get or of an atomic's result
     uct_unpack_callback_t unpack = nullptr; // of a buffered get
-    uint32_t length = 0;
+    uint32_t length = 0;                    // of a get; or a second buffer's number
     SequenceNumber number = 0;
 };
 

@@ -53,6 +53,16 @@ class Data : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(To, Data, testing::Values(false, true),
                          [](const auto& info) { return info.param ? "Itself" : "Another"; });
 
+struct ProtocolsV1 {
+    ProtocolsV1() { setenv("UCX_PROTO_ENABLE", "n", 1); }
+    ~ProtocolsV1() { setenv("UCX_PROTO_ENABLE", "y", 1); }
+};
+
+// Of callers who do not ask what memory their buffers are.
+class DataOfAnyMemory : ProtocolsV1, public Data {};
+INSTANTIATE_TEST_SUITE_P(To, DataOfAnyMemory, testing::Values(false, true),
+                         [](const auto& info) { return info.param ? "Itself" : "Another"; });
+
 TEST_P(Data, AmShort)
 {
     size_t longest = sender.attributes().cap.am.max_short;
@@ -255,6 +265,42 @@ TEST(TwoDevices, ReachOneAnother)
     ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(ep, 1, 42, nullptr, 0); }), UCS_OK);
     ASSERT_TRUE(wait_until(nodes, [&] { return second.received.size() == 1; }));
     EXPECT_EQ(second.received[0].data.size(), 8u);
+}
+
+// More than a buffer holds: one work request all the same, and both buffers come back.
+TEST_P(DataOfAnyMemory, PutShortOfTwoBuffers)
+{
+    const size_t most = sender.attributes().cap.put.max_short;
+    const size_t segment = sender.attributes().cap.put.max_bcopy;
+    ASSERT_GT(most, segment) << "the interface does not look at memory";
+    for (Memory memory : {Memory::host, Memory::device}) {
+        Buffer target(memory, most + 4);
+        Registered registered(*receiver, target);
+        unsigned seed = 200;
+        for (size_t length : {segment + 1, (segment + most) / 2, most}) {
+            for (int i = 0; i < 600; ++i) { // more than there are pairs of buffers
+                std::string data = pattern(length, ++seed);
+                target.clear();
+                const struct softhca_counters before = hca_counters();
+                ASSERT_EQ(retry(nodes,
+                                [&] {
+                                    return uct_ep_put_short(*ep, data.data(), length,
+                                                            target.address() + 3,
+                                                            registered.rkey());
+                                }),
+                          UCS_OK);
+                EXPECT_EQ(hca_counters().writes - before.writes, 1u);
+                data.assign(length, '?'); // no longer needed
+                if (i % 200 == 0) {
+                    ASSERT_EQ(flush(nodes, *ep), UCS_OK);
+                    const std::string there = text_of(target, most + 4);
+                    EXPECT_TRUE(there.substr(3, length) == pattern(length, seed));
+                    EXPECT_EQ(there[3 + length], 0x5a) << "one too far";
+                }
+            }
+        }
+        ASSERT_EQ(flush(nodes, *ep), UCS_OK);
+    }
 }
 
 } // namespace
