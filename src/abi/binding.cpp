@@ -3,6 +3,7 @@
 // Every symbol of UCX that this project uses.
 #include "abi/binding.hpp"
 
+#include "abi/libucp.hpp"
 #include "abi/ucx.hpp"
 #include "stub.hpp"
 
@@ -105,6 +106,20 @@ std::string find_address(void* libuct, const char* name, Pointer& pointer)
     return {};
 }
 
+// libucs's own. Where a libucs without functions is in front of it (src/front), libuct finds
+// libuct_gdr.so.0's first, which goes on to the UCX of its caller: the module has none.
+std::string find_fill_options(void* libuct, void*& pointer)
+{
+    constexpr const char* kName = "ucs_config_parser_fill_opts";
+    void* const libucs =
+        dlopen(library_of(dlsym(libuct, "ucs_log_dispatch")).c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    if (libucs == nullptr)
+        return find(libuct, kName, pointer);
+    const std::string missing = find(libucs, kName, pointer);
+    dlclose(libucs);
+    return missing;
+}
+
 } // namespace
 
 std::string bind(void* libuct)
@@ -123,7 +138,7 @@ std::string bind(void* libuct)
           find_address(libuct, "uct_base_iface_t_class", found.base_iface_class),
           find_address(libuct, "uct_base_ep_t_class", found.base_ep_class),
           find_address(libuct, "ucs_config_sscanf_table", found.sscanf_table),
-          find(libuct, "ucs_config_parser_fill_opts", found.fill_options)})
+          find_fill_options(libuct, found.fill_options)})
         missing += missing.empty() ? name : "";
     bound = found;
     return missing;

@@ -17,7 +17,7 @@
 namespace gdr::abi {
 namespace {
 
-std::atomic<void (*)()> first_use{nullptr};
+std::atomic<void (*)()> use{nullptr};
 
 MemoryDomain& domain_of(uct_md_h md)
 {
@@ -38,9 +38,9 @@ void report_md_failure(const std::string& name, const char* reason)
 
 } // namespace
 
-void on_first_use(void (*function)())
+void on_use(void (*function)())
 {
-    first_use = function;
+    use = function;
 }
 
 MemoryDomain* memory_domain(uct_md_h md)
@@ -52,7 +52,7 @@ ucs_status_t query_md_resources(const Component& component, uct_md_resource_desc
                                 unsigned* count)
 {
     return guarded("query_md_resources", [&] {
-        if (void (*function)() = first_use.exchange(nullptr))
+        if (void (*function)() = use)
             function();
         const std::vector<std::string> names = component.query_md_resources();
         std::unique_ptr<uct_md_resource_desc_t, decltype(&std::free)> list(

@@ -51,8 +51,8 @@ struct Component {
 // choose_series() must have returned true.
 bool register_component(const Component& component);
 
-// Calls function once, when UCX first asks a component of ours for its memory domains: until then
-// the process has us loaded, but does not use UCX.
-void on_first_use(void (*function)());
+// Calls function whenever UCX asks a component of ours for its memory domains, as for each context:
+// before the first time the process has us loaded, but does not use UCX. Any thread.
+void on_use(void (*function)());
 
 } // namespace gdr::abi

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <mutex>
 #include <utility>
 
 #include <dlfcn.h>
@@ -124,15 +125,24 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words)
 
 void serve(bool with_collectives_on_gpus)
 {
+    // A library that is loaded with a part of the program is not found by the names of its
+    // functions.
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    static bool offered = false;
+    void* const layer = offered ? nullptr : dlopen("libgdr_mpi.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    if (layer == nullptr)
+        return;
+    offered = true; // for good: it stays, too
     collectives_on_gpus = with_collectives_on_gpus;
-    auto* const serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(RTLD_DEFAULT, "gdr_mpi_serve"));
+    auto* const serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(layer, "gdr_mpi_serve"));
     static gdr_mpi_service service;
     // Who passes host memory takes part in collectives between GPUs, too.
     service = {static_cast<unsigned>(calls().size()),
                with_collectives_on_gpus ? [](Word) { return 0; } : is_host_memory,
                [] { return static_cast<int>(any_requests()); },
                [] { return static_cast<int>(any_in_epochs()); }, call};
-    if (serve != nullptr && serve(&service) == 0)
+    if (serve == nullptr || serve(&service) == 0)
         gdr_log(warn,
                 "MPI calls on GPU memory are not staged: libgdr_mpi.so.0 is of another ucx-gdr");
 }

@@ -28,6 +28,7 @@
 #include <cstring>
 #include <exception>
 #include <list>
+#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -50,16 +51,19 @@ std::string& statistics_path() // UCX releases its own copy before this process 
     return *path;
 }
 
-void on_first_use()
+// The MPI library may come into the process later than UCX, and opens a context of its own.
+void on_use()
 {
-    process_uses_ucx = true;
-    report_preparation();
-    answer_memory_lookups();
-    const cuda::Driver* driver = cuda::driver();
+    static std::once_flag first;
+    std::call_once(first, [] {
+        process_uses_ucx = true;
+        report_preparation();
+        answer_memory_lookups();
+        if (const cuda::Driver* driver = cuda::driver(); driver && options.explain_cpu_faults)
+            explain_cpu_faults(*driver);
+    });
     const bool collectives = options.mpi_collectives == MpiCollectives::gpu;
-    if (driver != nullptr && options.explain_cpu_faults)
-        explain_cpu_faults(*driver);
-    if (driver != nullptr || collectives)
+    if (cuda::driver() != nullptr || collectives)
         mpi::serve(collectives);
 }
 
@@ -144,7 +148,7 @@ class Service {
         if (options.statistics_path)
             statistics_path() = options.statistics_path;
         provide_perftest_allocators();
-        abi::on_first_use(on_first_use);
+        abi::on_use(on_use);
         pthread_atfork(nullptr, nullptr, [] { stats::statistics().begin_anew(); });
     }
 

@@ -74,12 +74,51 @@ void* gdr_open_object_of(const void* address)
     return open_map(map_of(address));
 }
 
+static const char* strings_of(const struct link_map* map)
+{
+    ElfW(Addr) strings = 0;
+    for (const ElfW(Dyn)* entry = map->l_ld; entry && entry->d_tag != DT_NULL; ++entry) {
+        if (entry->d_tag == DT_STRTAB)
+            strings = entry->d_un.d_ptr;
+    }
+    if (strings &&
+        strings < map->l_addr) // as in the file: the kernel's own object is not written to
+        strings += map->l_addr;
+    return (const char*)strings;
+}
+
+// Who is linked with a library by which this one is in front of another (src/front) finds ours
+// first: then what that library needs besides is asked.
+static void* function_behind_us(const struct link_map* object, const char* name, int depth)
+{
+    const char* strings = strings_of(object);
+    void* function = NULL;
+    for (const ElfW(Dyn)* entry = object->l_ld;
+         strings && depth > 0 && !function && entry->d_tag != DT_NULL; ++entry) {
+        void* needed = entry->d_tag == DT_NEEDED
+                           ? dlopen(strings + entry->d_un.d_val, RTLD_LAZY | RTLD_NOLOAD)
+                           : NULL;
+        if (!needed)
+            continue;
+        struct link_map* map;
+        const int known = dlinfo(needed, RTLD_DI_LINKMAP, &map) == 0 && map != map_of(&is_ours);
+        function = known ? dlsym(needed, name) : NULL;
+        if (function && is_ours(function))
+            function = function_behind_us(map, name, depth - 1);
+        dlclose(needed);
+    }
+    return function;
+}
+
 void* gdr_function_for(const void* caller, const char* name)
 {
+    enum { DEPTH = 8 };                      // libraries that need each other
     void* function = dlsym(RTLD_NEXT, name); // what is global comes first for everybody
     void* object = function ? NULL : gdr_open_object_of(caller);
     if (object) {
         function = dlsym(object, name);
+        if (function && is_ours(function))
+            function = function_behind_us(map_of(caller), name, DEPTH);
         dlclose(object);
     }
     return function && !is_ours(function) ? function : NULL;
@@ -87,19 +126,12 @@ void* gdr_function_for(const void* caller, const char* name)
 
 static const char* soname_of(const struct link_map* map)
 {
-    ElfW(Addr) strings = 0;
-    const ElfW(Dyn)* soname = NULL;
-    for (const ElfW(Dyn)* entry = map->l_ld; entry && entry->d_tag != DT_NULL; ++entry) {
-        if (entry->d_tag == DT_STRTAB)
-            strings = entry->d_un.d_ptr;
-        else if (entry->d_tag == DT_SONAME)
-            soname = entry;
+    const char* strings = strings_of(map);
+    for (const ElfW(Dyn)* entry = map->l_ld; strings && entry->d_tag != DT_NULL; ++entry) {
+        if (entry->d_tag == DT_SONAME)
+            return strings + entry->d_un.d_val;
     }
-    if (!strings || !soname)
-        return "";
-    if (strings < map->l_addr) // as in the file: the kernel's own object is not written to
-        strings += map->l_addr;
-    return (const char*)strings + soname->d_un.d_val;
+    return "";
 }
 
 // A handle initialises what it is of, so none is made of libraries that have nothing to do with it.

@@ -2,7 +2,7 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # "ucx-gdr setup", of an installation in a private copy of this machine's file system: what it does, that gdr is
-# there with nothing set, that nothing breaks when UCX or gdr is exchanged, and that all is taken back.
+# there with nothing set, also in MPI calls, that nothing breaks when UCX or gdr is exchanged, and that all is taken back.
 set -u
 
 # shellcheck source=test/tools/environment.sh
@@ -47,6 +47,68 @@ files() {
 }
 # Nothing is preloaded but the emulated HCA.
 found() { LD_PRELOAD=$softhca "$ucx_info" -d 2>&1 | grep -q "Transport: gdr" && echo yes || echo no; }
+# on_ranks MPI PROGRAM [ARGUMENT]...: "staged", "ok" or what it says. Likewise, and the emulated GPU.
+on_ranks() {
+    local mpi=$1
+    shift
+    rm -f "$work/statistics"
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
+        OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx OMPI_MCA_opal_common_ucx_tls=any OMPI_MCA_opal_common_ucx_devices=any \
+        UCX_TLS=${UCX_TLS-gdr} UCX_GDR_STATS=$work/statistics TMPDIR=/tmp timeout -k 5 60 "mpirun.$mpi" -n 2 \
+        env LD_PRELOAD="$softhca${preload-}" LD_LIBRARY_PATH="$softcuda:$work" "$@" >"$work/log" 2>&1 || {
+        head -n 5 "$work/log"
+        return
+    }
+    grep -qs 'mpi_staged_bytes=[1-9]' "$work/statistics" && echo staged || echo ok
+}
+# mpi_calls MPI host|cuda: some calls, all elements checked.
+mpi_calls() { on_ranks "$1" "$top_builddir/test/mpi/mpi_calls.$1" "$2" 1000 MPI_Send MPI_Allreduce MPI_Igather; }
+# The program itself has no MPI: a library of it has, as an extension of Python.
+mpi_part() { on_ranks "$1" "$work/main" "$2part.$1.so"; }
+
+mpis=()
+for mpi in openmpi:libmpi.so.40 mpich:libmpich.so.12; do
+    command -v "mpirun.${mpi%:*}" "mpicc.${mpi%:*}" >/dev/null && ldconfig -p | grep -q "${mpi#*:} " || continue
+    mpis+=("${mpi%:*}")
+    "mpicc.${mpi%:*}" -shared -fPIC -o "$work/part.${mpi%:*}.so" -x c - <<'END' || exit 99
+#include <mpi.h>
+#include <dlfcn.h>
+int run(void);
+int run(void)
+{
+    void* cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    int (*init)(unsigned) = dlsym(cuda, "cuInit");
+    int (*retain)(void**, int) = dlsym(cuda, "cuDevicePrimaryCtxRetain");
+    int (*set)(void*) = dlsym(cuda, "cuCtxSetCurrent");
+    int (*alloc)(unsigned long long*, unsigned long) = dlsym(cuda, "cuMemAlloc_v2");
+    int (*fill)(unsigned long long, unsigned, unsigned long) = dlsym(cuda, "cuMemsetD32_v2");
+    int (*fetch)(void*, unsigned long long, unsigned long) = dlsym(cuda, "cuMemcpyDtoH_v2");
+    void* context;
+    unsigned long long in, out;
+    unsigned sum = 0;
+    if (init(0) || retain(&context, 0) || set(context) || alloc(&in, 4) || alloc(&out, 4) || fill(in, 21, 1))
+        return 2;
+    MPI_Init(0, 0);
+    MPI_Allreduce((void*)in, (void*)out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    fetch(&sum, out, 4);
+    MPI_Finalize();
+    return sum == 42 ? 0 : 3;
+}
+END
+done
+cc -o "$work/main" -x c - -ldl <<'END' || exit 99
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int count, char** names)
+{
+    void* part = dlopen(names[count - 1], RTLD_NOW | RTLD_LOCAL);
+    int (*run)(void) = part ? dlsym(part, "run") : NULL;
+    if (!run)
+        puts(dlerror());
+    return run ? run() : 4;
+}
+END
+
 loader_conf=/etc/ld.so.conf.d/00-ucx-gdr.conf
 before=$(files)
 expect "gdr is not there by itself" no "$(found)"
@@ -63,17 +125,28 @@ for kind in front modules; do
     original=$(files)
     "$command" setup --system >"$work/said" 2>&1
     expect "$kind: status" 0 $?
-    expect "$kind: one line" 1 "$(wc -l <"$work/said")"
+    [[ $kind == front || ${#mpis[@]} -eq 0 ]] && lines=1 || lines=2
+    expect "$kind: a line for each thing done" $lines "$(wc -l <"$work/said")"
     done_once=$(files)
     case $kind in
         front)
             expect "$kind: gdr is there, with nothing set" yes "$(found)"
             expect "$kind: switched off" no "$(UCX_MODULES=^gdr found)"
+            for mpi in "${mpis[@]}"; do
+                expect "$kind: $mpi stages GPU memory, with nothing set" staged "$(mpi_calls "$mpi" cuda)"
+                expect "$kind: $mpi in a part of the program" staged "$(mpi_part "$mpi" "$work/")"
+                expect "$kind: $mpi in a part loaded by name" staged "$(mpi_part "$mpi" "")"
+                preload=:$installed/libuct_gdr.so.0:$installed/libgdr_mpi.so.0
+                expect "$kind: $mpi and a preload" staged "$(mpi_calls "$mpi" cuda)"
+                expect "$kind: $mpi in a part, and a preload" staged "$(mpi_part "$mpi" "$work/")"
+                preload=
+                expect "$kind: $mpi, gdr switched off" ok "$(UCX_TLS=sm,self UCX_MODULES=^gdr mpi_calls "$mpi" host)"
+            done
             ;;
         modules)
             expect "$kind: both links" "$installed/libuct_gdr.so.0 $installed/libuct_gdr.so.0" \
                 "$(readlink "$directory/ucx/libuct_gdr.so.0") $(readlink "$directory/ucx/libucs_gdr.so.0")"
-            expect "$kind: nothing for the loader" "" "$(find $loader_conf 2>/dev/null)"
+            expect "$kind: nothing for the loader but MPIs" 0 "$(cat $loader_conf 2>/dev/null | grep -c 'front$')"
             ;;
     esac
     "$command" setup --system >/dev/null 2>&1
@@ -84,7 +157,7 @@ for kind in front modules; do
         echo PLUGIN_PATH >>"$(readlink -f "$ucs")"
         expect "$kind: another UCX, and gdr is still there" yes "$(found)"
         "$command" setup --system >/dev/null 2>&1
-        expect "$kind: set up anew for it" "" "$(find $loader_conf 2>/dev/null)"
+        expect "$kind: set up anew for it" 0 "$(cat $loader_conf 2>/dev/null | grep -c 'front$')"
         cp "$work/libucs.kept" "$(readlink -f "$ucs")"
         "$command" setup --system >/dev/null 2>&1
         expect "$kind: and back" "$done_once" "$(files)"
@@ -92,7 +165,10 @@ for kind in front modules; do
 
     # gdr goes without a word.
     mkdir "$work/gone"
-    mv "$installed"/libuct_gdr.so* "$installed/ucx-gdr" "$work/gone"
+    mv "$installed"/libuct_gdr.so* "$installed"/libgdr_mpi.so* "$installed/ucx-gdr" "$work/gone"
+    for mpi in "${mpis[@]}"; do
+        expect "$kind: $mpi without gdr" ok "$(UCX_TLS=sm,self mpi_calls "$mpi" host)"
+    done
     expect "$kind: UCX without gdr" 0 "$("$ucx_info" -v >/dev/null 2>&1; echo $?)"
     expect "$kind: and says nothing" 0 "$("$ucx_info" -d 2>&1 | grep -c gdr)"
     mv "$work"/gone/* "$installed"
