@@ -88,6 +88,11 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
     return apply(function, call, words);
 }
 
+int serves(gdr_mpi_function* function)
+{
+    return static_cast<int>(cuda::loaded_driver() != nullptr && library_of(function) != nullptr);
+}
+
 int is_host_memory(Word buffer)
 {
     constexpr Word kConstants = 4096; // there is no memory at MPI_IN_PLACE and its like, in any ABI
@@ -139,9 +144,11 @@ void serve(bool with_collectives_on_gpus)
     static gdr_mpi_service service;
     // Who passes host memory takes part in collectives between GPUs, too.
     service = {static_cast<unsigned>(calls().size()),
+               serves,
                with_collectives_on_gpus ? [](Word) { return 0; } : is_host_memory,
                [] { return static_cast<int>(any_requests()); },
-               [] { return static_cast<int>(any_in_epochs()); }, call};
+               [] { return static_cast<int>(any_in_epochs()); },
+               call};
     if (serve == nullptr || serve(&service) == 0)
         gdr_log(warn,
                 "MPI calls on GPU memory are not staged: libgdr_mpi.so.0 is of another ucx-gdr");

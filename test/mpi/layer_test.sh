@@ -76,6 +76,16 @@ int main(void)
 END_OF_GPUS
 
 kernels=$(sed -n "s/^KERNEL_CLANG = //p" "$top_builddir/Makefile")
+# By which the layer finds an MPI whose ABI it does not know.
+cc -shared -fPIC -x c - -o "$work/libunknown.so" <<'END_OF_UNKNOWN' || failed=1
+int PMPI_Get_library_version(char* text, int* length);
+int PMPI_Get_library_version(char* text, int* length)
+{
+    *text = *length = 0;
+    return 0;
+}
+END_OF_UNKNOWN
+
 for mpi in "${mpis[@]}"; do
     if command -v "mpif90.$mpi" >/dev/null; then
         for binding in 1 2 3; do
@@ -118,6 +128,10 @@ for mpi in "${mpis[@]}"; do
     try "MPIX_Query_cuda_support" "$mpi" 1 "$work/query"
     if SOFTCUDA_DEVICES=0 ranks "$mpi" 1 "$work/query"; then
         echo "FAILED: $mpi has CUDA support without a GPU"
+        failed=1
+    fi
+    if GDR_PRELOAD=$softhca:$module:$mpi_layer:$work/libunknown.so ranks "$mpi" 1 "$work/query"; then
+        echo "FAILED: $mpi: CUDA support with an unknown ABI"
         failed=1
     fi
     case $mpi in

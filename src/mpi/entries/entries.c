@@ -154,13 +154,20 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
                          (function*)PMPI_##name, arguments))
 #include "mpi/entries/entries.inc"
 
-// What applications ask before they pass GPU memory. Without the module's service the answer is the
-// library's own.
+// What applications ask before they pass GPU memory. Where the module does not serve the answer is
+// the library's own.
 enum { MPIX_GPU_SUPPORT_CUDA = 0 };
+
+static int is_served(const void* by)
+{
+    const struct gdr_mpi_service* offered = atomic_load(&service);
+    function* in_library = (function*)gdr_function_for(by, "PMPI_Get_library_version");
+    return offered && in_library && offered->serves(in_library);
+}
 
 static int query_cuda(const char* name, const void* by)
 {
-    if (atomic_load(&service))
+    if (is_served(by))
         return 1;
     int (*query)(void) = gdr_function_for(by, name);
     return query ? query() : 0;
@@ -169,7 +176,7 @@ static int query_cuda(const char* name, const void* by)
 static int query_gpu(const char* name, const void* by, int type, int* supported)
 {
     int (*query)(int, int*) = gdr_function_for(by, name);
-    *supported = type == MPIX_GPU_SUPPORT_CUDA && atomic_load(&service);
+    *supported = type == MPIX_GPU_SUPPORT_CUDA && is_served(by);
     return *supported || !query ? 0 : query(type, supported);
 }
 

@@ -17,6 +17,8 @@ typedef void gdr_mpi_function(void);
 
 struct gdr_mpi_service {
     unsigned calls; // how many there are
+    // Whether GPU memory can be passed to the MPI library that holds this function. Any thread.
+    int (*serves)(gdr_mpi_function* function);
     // Without these call() has nothing to do, and the library's function may be called at once. Any
     // thread.
     int (*is_host_memory)(gdr_mpi_word buffer); // for sure; so is MPI_IN_PLACE, but not MPI_BOTTOM
