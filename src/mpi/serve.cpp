@@ -13,6 +13,7 @@
 #include "mpi/staging/attached_buffers.hpp"
 #include "mpi/staging/epochs.hpp"
 #include "mpi/staging/operation.hpp"
+#include "mpi/staging/partitions.hpp"
 #include "mpi/staging/requests.hpp"
 
 #include <algorithm>
@@ -75,6 +76,8 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
         const Arguments arguments(library, call, replaced.data());
         if (call.kind == Kind::attach)
             return attach_buffer(driver, arguments, function);
+        if (call.kind == Kind::partitioned)
+            return init_partitions(driver, arguments, function);
         if (may_be_on_gpu(driver, arguments, call.send) ||
             may_be_on_gpu(driver, arguments, call.receive) ||
             may_be_on_gpu(driver, arguments, call.compare)) {
@@ -120,8 +123,11 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words)
     if (call.kind == Kind::detach)
         return detach_buffer(call, function, words);
     if (call.kind == Kind::attach || call.kind == Kind::collective || call.kind == Kind::message ||
-        call.kind == Kind::epoch)
+        call.kind == Kind::partitioned || call.kind == Kind::epoch)
         return call_with_buffers(*driver, *library, call, function, words);
+    if (call.kind == Kind::ready || call.kind == Kind::ready_range ||
+        call.kind == Kind::ready_list || call.kind == Kind::arrived)
+        return call_with_partitions(*library, call, function, words);
     return any_requests() ? call_with_requests(*library, call, function, words)
                           : apply(function, call, words);
 }
@@ -146,7 +152,7 @@ void serve(bool with_collectives_on_gpus)
     service = {static_cast<unsigned>(calls().size()),
                serves,
                with_collectives_on_gpus ? [](Word) { return 0; } : is_host_memory,
-               [] { return static_cast<int>(any_requests()); },
+               [] { return static_cast<int>(any_requests() || any_partitions()); },
                [] { return static_cast<int>(any_in_epochs()); },
                call};
     if (serve == nullptr || serve(&service) == 0)

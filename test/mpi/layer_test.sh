@@ -114,6 +114,13 @@ for mpi in "${mpis[@]}"; do
     "${cc/mpicxx/mpicc}" -shared -fPIC "$work/tool.c" -o "$work/tool.so" || failed=1
     "${cc/mpicxx/mpicc}" "$work/query.c" -o "$work/query" || failed=1
     "${cc/mpicxx/mpicc}" "$top_srcdir/test/mpi/mpi_large.c" -o "$work/large" || failed=1
+    "${cc/mpicxx/mpicc}" "$top_srcdir/test/mpi/mpi_partitioned.c" -ldl -o "$work/partitioned" || failed=1
+    UCX_GDR_STATS=$work/statistics ranks "$mpi" 2 "$work/partitioned"
+    case $?,$(grep -c 'mpi_staged_bytes=[1-9]' "$work/statistics" 2>/dev/null) in
+    0,2) echo "ok: $mpi: partitions of GPU memory" ;;
+    77,*) echo "skipped: $mpi: partitions of GPU memory: it has none" ;;
+    *) echo "FAILED: $mpi: partitions of GPU memory" && head -n 30 "$log" && failed=1 ;;
+    esac
     for number in 2 4; do try "large forms, $number ranks" "$mpi" $number "$work/large"; done
     for preload in "$softhca:$module:$work/tool.so:$mpi_layer" "$softhca:$module:$mpi_layer:$work/tool.so"; do
         GDR_PRELOAD=$preload try "a PMPI tool" "$mpi" 2 "$top_builddir/test/mpi/mpi_calls.$mpi" cuda 16 MPI_Allreduce

@@ -16,6 +16,7 @@
     if (forms ~ /n/) form($1, "nonblocking", lower, "request", 0)
     if (forms ~ /p/) form($1, "persistent", $3 "_init", "info request", 0)
     if (forms ~ /r/) form($1, "nonblocking", "R" tolower(substr($3, 1, 1)) substr($3, 2), "request", 0)
+    if (forms ~ /s/) form($1, "persistent", $3, "request", 0)
     if (forms ~ /i/) form($1, "nonblocking", "File_i" substr($3, 6), "request", 0)
     if (forms ~ /q/) form($1, "persistent", $3 "_init", "request", 0)
 }

@@ -22,8 +22,8 @@ struct gdr_mpi_service {
     // Without these call() has nothing to do, and the library's function may be called at once. Any
     // thread.
     int (*is_host_memory)(gdr_mpi_word buffer); // for sure; so is MPI_IN_PLACE, but not MPI_BOTTOM
-    int (*any_requests)(void);                  // for calls that start, complete or free some
-    int (*any_in_epochs)(void);                 // for calls that synchronise
+    int (*any_requests)(void);  // for calls that start, complete or free some, or are of partitions
+    int (*any_in_epochs)(void); // for calls that synchronise
     // Makes the call by the MPI library's own function (PMPI_X), with what it cannot handle
     // replaced in the arguments. Returns what MPI returns. Any thread; not from within itself.
     int (*call)(unsigned index, gdr_mpi_function* function, gdr_mpi_word* arguments);

@@ -13,6 +13,11 @@ enum class Kind : uint8_t {
     message,    // point to point, to and from a file, or within the process
     epoch,      // one-sided, or split: not complete before it is synchronised, unless by a request
     synchronise,
+    partitioned, // point to point, from start to completion in parts
+    ready,
+    ready_range,
+    ready_list,
+    arrived,
     attach, // room for MPI_Bsend
     detach,
     // What starts, completes or frees requests.

@@ -128,6 +128,11 @@ Operation::Operation(const cuda::Driver& driver, const Arguments& arguments)
     }
 }
 
+Operation::Operation(PartitionedStandIn stand_in, bool put_back)
+{
+    parts_.push_back({std::move(stand_in), true, put_back});
+}
+
 void Operation::fetch() const
 {
     for (const Part& part : parts_) {

@@ -6,6 +6,7 @@
 
 #include "mpi/library/arguments.hpp"
 #include "mpi/staging/packed_stand_in.hpp"
+#include "mpi/staging/partitions.hpp"
 #include "mpi/staging/stand_in.hpp"
 
 #include <variant>
@@ -19,6 +20,9 @@ class Operation {
     // with the CPU. Throws cuda::Error, std::bad_alloc.
     Operation(const cuda::Driver& driver, const Arguments& arguments);
 
+    // Of what replaces a buffer already. put_back: it is received.
+    Operation(PartitionedStandIn stand_in, bool put_back);
+
     bool replaces() const { return !parts_.empty() || !types_.empty(); }
 
     // What is sent, or kept where the call does not write, goes into the stand-ins: before MPI is
@@ -30,7 +34,7 @@ class Operation {
 
   private:
     struct Part {
-        std::variant<StandIn, PackedStandIn> stand_in;
+        std::variant<StandIn, PackedStandIn, PartitionedStandIn> stand_in;
         bool fetched, put_back;
     };
 

@@ -2,7 +2,6 @@
 #include "mpi/staging/stand_in.hpp"
 
 #include "mpi/gpu/thread_stream.hpp"
-#include "mpi/staging/device_copies.hpp"
 #include "stats/statistics.hpp"
 
 #include <cstring>
@@ -61,7 +60,7 @@ StandIn::StandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* 
 void StandIn::fetch() const
 {
     if (packings_.empty())
-        copy_now(*driver_, device_, footprint_, buffer_, origin(), Direction::from_device);
+        return copy(footprint_, Direction::from_device);
     for (size_t i = 0; i < packings_.size(); ++i) {
         const StagingMemory packed = staging_memory(*driver_, device_, packings_[i].bytes());
         packings_[i].pack_to_host(packed.data());
@@ -71,13 +70,13 @@ void StandIn::fetch() const
             from += length;
         });
     }
-    count_bytes();
+    stats::statistics().add({.mpi_staged_bytes = footprint_.bytes()});
 }
 
 void StandIn::put_back() const
 {
     if (packings_.empty())
-        copy_now(*driver_, device_, footprint_, buffer_, origin(), Direction::to_device);
+        return copy(footprint_, Direction::to_device);
     for (size_t i = 0; i < packings_.size(); ++i) {
         const StagingMemory packed = staging_memory(*driver_, device_, packings_[i].bytes());
         char* to = packed.data();
@@ -87,12 +86,13 @@ void StandIn::put_back() const
         });
         packings_[i].unpack_from_host(packed.data());
     }
-    count_bytes();
+    stats::statistics().add({.mpi_staged_bytes = footprint_.bytes()});
 }
 
-void StandIn::count_bytes() const
+void StandIn::copy(const Footprint& part, Direction direction) const
 {
-    stats::statistics().add({.mpi_staged_bytes = footprint_.bytes()});
+    copy_now(*driver_, device_, part, buffer_, origin(), direction);
+    stats::statistics().add({.mpi_staged_bytes = part.bytes()});
 }
 
 } // namespace gdr::mpi

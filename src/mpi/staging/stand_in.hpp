@@ -7,6 +7,7 @@
 #include "cuda/pointer.hpp"
 #include "mpi/gpu/gpu_packing.hpp"
 #include "mpi/library/footprint.hpp"
+#include "mpi/staging/device_copies.hpp"
 #include "mpi/staging/staging_memory.hpp"
 
 #include <vector>
@@ -27,9 +28,13 @@ class StandIn {
     void fetch() const;
     void put_back() const;
 
+    // Of a part of it, relative to the buffer's address.
+    void fetch(const Footprint& part) const { copy(part, Direction::from_device); }
+    void put_back(const Footprint& part) const { copy(part, Direction::to_device); }
+
   private:
     char* origin() const { return memory_.data() - footprint_.low(); }
-    void count_bytes() const;
+    void copy(const Footprint& part, Direction direction) const;
 
     const cuda::Driver* driver_;
     CUdevice device_;

@@ -1,0 +1,76 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Partitioned communication with a buffer on a GPU: a partition is copied when the application says
+// that it is ready, and put back when MPI says that it has arrived; those not asked for when the
+// request is complete.
+#pragma once
+
+#include "mpi/staging/stand_in.hpp"
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace gdr::mpi {
+
+class Arguments;
+struct Call;
+
+class Partitions {
+  public:
+    // Of MPI_Psend_init or MPI_Precv_init. Throws cuda::Error, std::bad_alloc.
+    Partitions(const cuda::Driver& driver, const cuda::Pointer& memory, const Arguments& arguments,
+               Footprint whole, std::vector<Footprint> parts);
+    ~Partitions();
+    Partitions(const Partitions&) = delete;
+    Partitions& operator=(const Partitions&) = delete;
+
+    Word address() const { return stand_in_.address(); }
+    bool sends() const { return sends_; }
+
+    // A round of the persistent request, from its start until it is complete. Throw cuda::Error.
+    void begin();
+    void end();
+
+    // Of one partition; any thread. Others are ignored: MPI tells of that. Throw cuda::Error.
+    void ready(int partition);
+    void arrived(int partition);
+
+  private:
+    void put_back(size_t partition); // under the mutex
+
+    StandIn stand_in_;
+    std::vector<Footprint> parts_;
+    bool sends_;
+    std::mutex mutex_;
+    std::vector<bool> awaited_; // received in this round, and not yet put back
+};
+
+// As a part of an operation.
+class PartitionedStandIn {
+  public:
+    explicit PartitionedStandIn(std::shared_ptr<Partitions> partitions)
+        : partitions_(std::move(partitions))
+    {
+    }
+    void fetch() const { partitions_->begin(); }
+    void put_back() const { partitions_->end(); }
+
+  private:
+    std::shared_ptr<Partitions> partitions_;
+};
+
+// Whether there are any.
+bool any_partitions();
+
+// MPI_Psend_init and MPI_Precv_init. Returns what MPI returns. Throws cuda::Error, std::bad_alloc,
+// before MPI is called.
+int init_partitions(const cuda::Driver& driver, const Arguments& arguments,
+                    gdr_mpi_function* function);
+
+// MPI_Pready, Pready_range, Pready_list and Parrived. Return what MPI returns, or MPI_ERR_OTHER
+// where a copy failed. Any thread.
+int call_with_partitions(const Library& library, const Call& call, gdr_mpi_function* function,
+                         Word* words);
+
+} // namespace gdr::mpi
