@@ -403,6 +403,7 @@ int main(int argc, char** argv)
     std::printf("%d x %d points by %s on %d ranks: %d iterations, %.3f ms each\n", n, n,
                 gpu.by_kernels() ? "kernels" : "CPU", ranks, iterations,
                 1e3 * seconds / iterations);
-    std::printf("residual, relative to the right side: %g\n", relative);
+    std::printf("residual, relative to the right side: %g%s\n", relative,
+                relative <= kTolerance ? "" : ": too few iterations, it has not converged");
     return relative <= kTolerance ? 0 : 1;
 }
