@@ -122,6 +122,14 @@ for mpi in "${mpis[@]}"; do
     *) echo "FAILED: $mpi: partitions of GPU memory" && head -n 30 "$log" && failed=1 ;;
     esac
     for number in 2 4; do try "large forms, $number ranks" "$mpi" $number "$work/large"; done
+    mapfile -t large < <("$top_builddir/test/mpi/mpi_calls.$mpi" --lacking | grep '_c$')
+    if [[ $mpi = openmpi && ${#large[@]} -gt 0 ]]; then # the layer's own, where the MPI has the small form
+        for number in 2 3; do
+            try "large forms that the MPI does not have, $number ranks" "$mpi" $number \
+                "$top_builddir/test/mpi/mpi_calls.$mpi" $RANDOM 1000 "${large[@]}"
+            grep -q '^call: ' "$log" || { echo "FAILED: none was made"; failed=1; }
+        done
+    fi
     for preload in "$softhca:$module:$work/tool.so:$mpi_layer" "$softhca:$module:$mpi_layer:$work/tool.so"; do
         GDR_PRELOAD=$preload try "a PMPI tool" "$mpi" 2 "$top_builddir/test/mpi/mpi_calls.$mpi" cuda 16 MPI_Allreduce
         [[ $(grep -c 'tool: MPI_Allreduce' "$log") -eq 2 ]] || { echo "FAILED: the tool was not called once by each rank"; failed=1; }

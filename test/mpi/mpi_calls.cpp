@@ -2,10 +2,11 @@
 //
 // mpi_calls host|cuda|SEED COUNT CALL...: MPI calls on COUNT integers of host or GPU memory, or,
 // with a SEED, each rank's each buffer on either at random; one after another, each announced, all
-// ranks, every element checked; without a CALL all there are; those that this MPI does not have,
-// or cannot do in host memory, are said to be lacking. mpi_calls --list names them, --lacking
-// those. Exits with 0, with 1 when data are wrong, with 77 without a CUDA driver; or dies in the
-// MPI library, if that lets the CPU touch GPU memory.
+// ranks, every element checked; without a CALL all that this MPI has and can do in host memory; of
+// others, those are made that the layer makes of their small forms, and the rest is said to be
+// lacking. mpi_calls --list names all, --lacking those that this MPI does not have. Exits with 0,
+// with 1 when data are wrong, with 77 without a CUDA driver; or dies in the MPI library, if that
+// lets the CPU touch GPU memory.
 #include <algorithm>
 #include <cstring>
 
@@ -274,10 +275,18 @@ bool is_defective([[maybe_unused]] const Call& call)
 // Names that are no functions are rows about some that every MPI has.
 bool is_lacking(const Call& call)
 {
-    if (is_defective(call))
-        return true;
     const auto is_other = [&](const Call& other) { return other.name == call.name; };
-    return std::ranges::none_of(kOthers, is_other) && !in_library(call.name.c_str());
+    return is_defective(call) ||
+           (std::ranges::none_of(kOthers, is_other) && !in_library(call.name.c_str()));
+}
+
+// Whether the layer makes it of the small form, for programs that look for the large one at run
+// time.
+bool has_small_form_alone(const Call& call)
+{
+    const std::string small = call.name.substr(0, call.name.size() - 2);
+    return call.name.ends_with("_c") && !in_library(call.name.c_str()) &&
+           in_library(small.c_str()) && dlsym(RTLD_DEFAULT, call.name.c_str()) != nullptr;
 }
 
 } // namespace
@@ -306,7 +315,8 @@ int main(int argc, char** argv)
     const int count = std::atoi(argv[2]);
     std::vector<Call> chosen;
     if (argc == 3)
-        chosen = all;
+        std::ranges::copy_if(all, std::back_inserter(chosen),
+                             [](const Call& call) { return !is_lacking(call); });
     for (int i = 3; i < argc; ++i) {
         const auto call = std::ranges::find(all, argv[i], &Call::name);
         if (call == all.end()) {
@@ -321,7 +331,7 @@ int main(int argc, char** argv)
     Buffer::random.seed(static_cast<unsigned>(std::atoi(argv[1]) * 1000 + rank));
     for (const Call& call : chosen) {
         MPI_Barrier(MPI_COMM_WORLD); // where a rank dies now, it dies of this call
-        const bool lacking = is_lacking(call);
+        const bool lacking = is_lacking(call) && !has_small_form_alone(call);
         if (rank == 0)
             std::printf("%s: %s\n", lacking ? "lacking" : "call", call.name.c_str());
         std::fflush(stdout);
