@@ -389,7 +389,7 @@ class Loop {
         const char expected = static_cast<char>(client_ ? round_ : round_ + 1);
         while (connection_.arrived()[options_.size - 1] != expected) {
             // The emulated HCA lands some WRITEs when its owner polls; a real one needs none.
-            connection_.poll_sent();
+            connection_.poll_received();
         }
     }
 
