@@ -188,6 +188,28 @@ TEST_F(SoftcudaStream, PageableSourcesAreTakenAtOnce)
     EXPECT_EQ(contents(memory, 1000), std::vector<unsigned char>(1000, 4));
 }
 
+// Whatever the stream waits for; copies to or from GPU memory do not.
+TEST_F(SoftcudaStream, CopiesFromHostToHostMemoryReturnWhenTheyAreDone)
+{
+    CUstream stream = create(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr memory = allocate(4096);
+    uint64_t *from = gate_ + 1, *to = gate_ + 2;
+    *from = 7;
+    *to = 0;
+    close(stream);
+    ASSERT_CUDA(cuMemcpyAsync(memory, address_of(from), sizeof(*from), stream));
+    std::atomic<bool> returned{false};
+    std::thread copier([&] {
+        EXPECT_CUDA(cuMemcpyAsync(address_of(to), address_of(from), sizeof(*from), stream));
+        returned = true;
+    });
+    std::this_thread::sleep_for(kLongEnough);
+    EXPECT_FALSE(returned);
+    open();
+    copier.join();
+    EXPECT_EQ(*to, 7u);
+}
+
 TEST_F(SoftcudaStream, FreeingWaitsForWorkUnderWay)
 {
     CUstream stream = create(CU_STREAM_NON_BLOCKING);

@@ -111,13 +111,29 @@ CUresult issue(CUstream handle, Mode mode, Operation operation)
     return CUDA_SUCCESS;
 }
 
-/// `pageable_*`: memory the driver cannot reach later. As with the real one such a source is
-/// staged before the call returns, and such a destination is filled before the call returns; in a
-/// graph both are used when it runs.
-CUresult issue_copy(CUstream handle, Mode mode, Pieces destination, Pieces source,
-                    bool pageable_destination, bool pageable_source)
+/// Pinned is host memory that the driver knows, pageable what it cannot reach later.
+enum class Place { gpu, pinned, pageable };
+
+Place place_of(uintptr_t address)
 {
-    if (mode == Mode::async && pageable_destination) {
+    const auto allocation = find(address);
+    if (!allocation) {
+        return Place::pageable;
+    }
+    return allocation->kind >= Kind::host_alloc ? Place::pinned : Place::gpu;
+}
+
+/// As with the real driver a pageable source is staged before the call returns, a pageable
+/// destination is filled before the call returns, and a copy from host memory to host memory is
+/// done then; in a graph all are used when it runs.
+CUresult issue_copy(CUstream handle, Mode mode, Pieces destination, Pieces source, Place to,
+                    Place from)
+{
+    const bool pageable_destination = to == Place::pageable;
+    const bool pageable_source = from == Place::pageable;
+    if (mode == Mode::async &&
+        (pageable_destination ||
+         (to != Place::gpu && from != Place::gpu && capture_of(resolve_stream(handle)) == 0))) {
         mode = Mode::sync;
     }
     if (mode == Mode::async && pageable_source && capture_of(resolve_stream(handle)) == 0) {
@@ -148,7 +164,7 @@ CUresult copy(CUstream handle, Mode mode, Range destination, Range source, size_
     const int device = device_of(handle);
     return issue_copy(handle, mode, pieces(destination.address, length, destination.space, device),
                       pieces(source.address, length, source.space, device),
-                      pageable(destination.address), pageable(source.address));
+                      place_of(destination.address), place_of(source.address));
 }
 
 /// Each side is in the reach of its own context's device.
@@ -156,9 +172,9 @@ CUresult copy_peer(CUstream handle, Mode mode, CUdeviceptr destination,
                    CUcontext destination_context, CUdeviceptr source, CUcontext source_context,
                    size_t length)
 {
-    return issue_copy(handle, mode,
-                      pieces(destination, length, Space::device, destination_context->device),
-                      pieces(source, length, Space::device, source_context->device), false, false);
+    return issue_copy(
+        handle, mode, pieces(destination, length, Space::device, destination_context->device),
+        pieces(source, length, Space::device, source_context->device), Place::gpu, Place::gpu);
 }
 
 Range plane(CUmemorytype type, const void* host_pointer, CUdeviceptr device_pointer)
@@ -200,7 +216,7 @@ CUresult copy_2d(CUstream handle, Mode mode, const CUDA_MEMCPY2D* copy)
                            copy->WidthInBytes, copy->Height),
                       rows(source, device, copy->srcXInBytes, copy->srcY, copy->srcPitch,
                            copy->WidthInBytes, copy->Height),
-                      pageable(destination.address), pageable(source.address));
+                      place_of(destination.address), place_of(source.address));
 }
 
 template <typename Value>

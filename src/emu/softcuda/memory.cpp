@@ -228,11 +228,6 @@ Pieces pieces(uintptr_t address, size_t length, Space space, int ordinal)
     return result;
 }
 
-bool pageable(uintptr_t address)
-{
-    return !find(address).has_value();
-}
-
 std::vector<Allocation> find_consecutive(uintptr_t address, size_t length)
 {
     std::vector<Allocation> result;

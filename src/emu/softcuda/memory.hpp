@@ -120,9 +120,6 @@ using Pieces = std::vector<Piece>;
 /// `space` as a whole, or not in the reach of the device.
 Pieces pieces(uintptr_t address, size_t length, Space space, int ordinal);
 
-/// Whether [address, address + length) is ordinary memory that the driver knows nothing of.
-bool pageable(uintptr_t address);
-
 /// The allocations that [address, address + length) runs through, without a gap; empty if there is
 /// a gap. The range may end in the last page of the last allocation.
 std::vector<Allocation> find_consecutive(uintptr_t address, size_t length);
