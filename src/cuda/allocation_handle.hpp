@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Memory of cuMemCreate as other processes get it: by a file descriptor, and mapped from one. Any
-// thread, whatever it has as current context.
+// Memory of cuMemCreate as other processes get it: by a file descriptor or by a fabric handle, and
+// mapped from one. Any thread, whatever it has as current context.
 #pragma once
 
 #include "cuda/driver.hpp"
@@ -11,6 +11,12 @@
 
 namespace gdr::cuda {
 
+// Bytes that any process of the same IMEX domain may import, on this host or another: CUDA 12.3's
+// CUmemFabricHandle.
+struct FabricHandle {
+    char data[64];
+};
+
 // The allocation behind a mapped address, held.
 class AllocationHandle {
   public:
@@ -19,21 +25,27 @@ class AllocationHandle {
     AllocationHandle& operator=(const AllocationHandle&) = delete;
     ~AllocationHandle() { driver_.cuMemRelease(handle_); }
 
-    // Whether the application asked for POSIX file descriptors when it made the memory.
+    // Which of the two the application asked for when it made the memory.
     bool has_descriptor() const;
+    bool has_fabric() const;
 
-    // A new one. Throws Error.
+    // A new descriptor. Throws Error.
     UniqueFd descriptor() const;
+    // Throws Error: where this process may use no IMEX channel, for one.
+    FabricHandle fabric() const;
 
   private:
+    bool has(CUmemAllocationHandleType type) const;
+
     const Driver& driver_;
     CUmemGenericAllocationHandle handle_ = 0;
 };
 
-// The first length bytes of the memory behind a descriptor, mapped for one GPU. Throws Error.
+// The first length bytes of the memory behind one of them, mapped for one GPU. Throws Error.
 CUdeviceptr map_descriptor(const Driver& driver, int descriptor, size_t length, CUdevice device);
+CUdeviceptr map_fabric(const Driver& driver, FabricHandle fabric, size_t length, CUdevice device);
 
-// What map_descriptor() returned, with the same length.
+// What map_descriptor() or map_fabric() returned, with the same length.
 void unmap(const Driver& driver, CUdeviceptr address, size_t length);
 
 } // namespace gdr::cuda

@@ -4,14 +4,13 @@
 #include "ipc/exports.hpp"
 
 #include "abi/host.hpp"
-#include "cuda/allocation_handle.hpp"
 #include "cuda/context.hpp"
 #include "ipc/descriptor_server.hpp"
 #include "ipc/process.hpp"
 
 #include <array>
 #include <atomic>
-
+#include <bit>
 namespace gdr::ipc {
 
 namespace {
@@ -30,6 +29,9 @@ Cause of_pool{"it is of a memory pool (cudaMallocAsync, RMM's async resource, Py
 Cause no_handle_type{"it was made by cuMemCreate without a handle type for other processes "
                      "(PyTorch with expandable_segments); ask for POSIX file descriptors or "
                      "allocate it by cudaMalloc"};
+Cause no_fabric{"it has fabric handles alone, which the driver does not give (is there an IMEX "
+                "channel, /dev/nvidia-caps-imex-channels, that this process may use?); ask for "
+                "POSIX file descriptors, too"};
 Cause no_server{"this process cannot give file descriptors to others"};
 Cause several_mappings{"it lies in several mappings of cuMemCreate's memory"};
 
@@ -84,14 +86,33 @@ RemoteKey Exports::make(const cuda::Pointer& memory) const
             tell(refused, memory.base);
     } else if (!memory.mapped) {
         tell(of_pool, memory.base);
-    } else if (!cuda::AllocationHandle(driver_, base).has_descriptor()) {
-        tell(no_handle_type, memory.base);
-    } else if (!serve_descriptors(driver_)) {
-        tell(no_server, memory.base);
     } else {
-        key.sharing = Sharing::descriptor;
+        share(key, cuda::AllocationHandle(driver_, base));
     }
     return key;
+}
+
+// A descriptor needs nothing beside the two processes: it comes first.
+void Exports::share(RemoteKey& key, const cuda::AllocationHandle& memory) const
+{
+    if (memory.has_descriptor()) {
+        if (serve_descriptors(driver_))
+            key.sharing = Sharing::descriptor;
+        else
+            tell(no_server, key.base);
+        return;
+    }
+    if (!memory.has_fabric()) {
+        tell(no_handle_type, key.base);
+        return;
+    }
+    try {
+        key.handle = std::bit_cast<CUipcMemHandle>(memory.fabric());
+        key.sharing = Sharing::fabric;
+    } catch (const cuda::Error& error) {
+        gdr_log(debug, "%#llx: %s", static_cast<unsigned long long>(key.base), error.what());
+        tell(no_fabric, key.base);
+    }
 }
 
 RemoteKey Exports::key_of(const void* address, size_t length)

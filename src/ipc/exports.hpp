@@ -4,6 +4,7 @@
 // first told to a peer.
 #pragma once
 
+#include "cuda/allocation_handle.hpp"
 #include "cuda/pointer.hpp"
 #include "ipc/remote_key.hpp"
 
@@ -25,7 +26,7 @@ class Exports {
   private:
     RemoteKey find_or_make(const void* address, size_t length);
     RemoteKey make(const cuda::Pointer& memory) const;
-
+    void share(RemoteKey& key, const cuda::AllocationHandle& memory) const; // of cuMemCreate
     const cuda::Driver& driver_;
     std::mutex mutex_;
     std::unordered_map<uintptr_t, RemoteKey> keys_; // by base

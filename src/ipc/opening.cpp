@@ -6,8 +6,8 @@
 #include "cuda/allocation_handle.hpp"
 #include "ipc/descriptor_server.hpp"
 
+#include <bit>
 #include <stdexcept>
-
 namespace gdr::ipc {
 
 CUdeviceptr open(const cuda::Driver& driver, const RemoteKey& key, CUdevice device)
@@ -19,6 +19,9 @@ CUdeviceptr open(const cuda::Driver& driver, const RemoteKey& key, CUdevice devi
             "cuIpcOpenMemHandle");
         return address;
     }
+    if (key.sharing == Sharing::fabric)
+        return cuda::map_fabric(driver, std::bit_cast<cuda::FabricHandle>(key.handle), key.length,
+                                device);
     std::string why_not;
     const cuda::UniqueFd descriptor = ask_for_descriptor(key, &why_not);
     if (!descriptor)

@@ -13,6 +13,7 @@ enum class Sharing : uint8_t {
     none,       // this memory cannot be opened by others
     handle,     // of cuMemAlloc, by the handle of cuIpcGetMemHandle
     descriptor, // of cuMemCreate, by a file descriptor that the owner gives who asks for it
+    fabric,     // of cuMemCreate, by a fabric handle
 };
 
 inline constexpr uint32_t kRemoteKeyMagic = 0x49524447; // "GDRI"
@@ -24,12 +25,12 @@ struct [[gnu::packed]] RemoteKey {
     uint8_t version = kRemoteKeyVersion;
     Sharing sharing = Sharing::none;
     uint16_t reserved = 0;
-    uint32_t pid = 0;       // of the owner
-    uint64_t owner = 0;     // Process::id
-    uint64_t base = 0;      // of the allocation, in the owner
-    uint64_t length = 0;    // of the allocation, bytes
-    uint64_t buffer_id = 0; // of the allocation, in the owner
-    CUipcMemHandle handle = {};
+    uint32_t pid = 0;           // of the owner
+    uint64_t owner = 0;         // Process::id
+    uint64_t base = 0;          // of the allocation, in the owner
+    uint64_t length = 0;        // of the allocation, bytes
+    uint64_t buffer_id = 0;     // of the allocation, in the owner
+    CUipcMemHandle handle = {}; // Sharing::fabric: the bytes of a cuda::FabricHandle, as many
 };
 static_assert(sizeof(RemoteKey) <= 255, "UCP writes the length of a key into a byte");
 

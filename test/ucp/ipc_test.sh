@@ -69,6 +69,7 @@ by ipc "memory of cuMemCreate" $large vmm:vmm
 by hca "memory of a pool" $large pool:pool
 SOFTCUDA_IPC=legacy by ipc "handles alone: memory of cuMemAlloc" $large cuda:cuda
 SOFTCUDA_IPC=legacy by hca "handles alone: memory of cuMemCreate" $large vmm:vmm
+SOFTCUDA_IPC=fabric by ipc "fabric handles" $large fabric:fabric,vmm:fabric,fabric:cuda
 SOFTCUDA_IPC=off by hca "no CUDA IPC" $large cuda:cuda,vmm:vmm
 SOFTCUDA_P2P=off by hca "GPUs that do not reach one another" $large cuda:cuda,vmm:vmm
 SOFTCUDA_P2P=off SOFTCUDA_DEVICES=1 by ipc "one such GPU" $large cuda:cuda,vmm:vmm

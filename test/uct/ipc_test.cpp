@@ -2,10 +2,12 @@
 //
 // Keys of another process's memory, and what is open of it: by the classes themselves, since UCX
 // has no way to look into the cache. The owner is a process of its own, forked before CUDA is used.
+#include "cuda/allocation_handle.hpp"
 #include "cuda/driver.hpp"
 #include "emu/softcuda/softcuda.h"
 #include "ipc/address.hpp"
 #include "ipc/exports.hpp"
+#include "ipc/memory_domain.hpp"
 #include "ipc/process.hpp"
 #include "ipc/registration.hpp"
 #include "ipc/remote_memory.hpp"
@@ -14,8 +16,10 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -84,12 +88,45 @@ const cuda::Driver& driver()
     return table;
 }
 
+constexpr auto kFabric = static_cast<CUmemAllocationHandleType>(8); // named by CUDA 12.3
+constexpr size_t kPage = 2 << 20;                                   // of cuMemCreate
+
+// A page of cuMemCreate that has a fabric handle, and no descriptor.
+CUdeviceptr map_with_fabric_handle()
+{
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    properties.requestedHandleTypes = kFabric;
+    CUmemGenericAllocationHandle handle = 0;
+    cuda::check(cuMemCreate(&handle, kPage, &properties, 0), "cuMemCreate");
+    CUdeviceptr address = 0;
+    cuda::check(cuMemAddressReserve(&address, kPage, 0, 0, 0), "cuMemAddressReserve");
+    cuda::check(cuMemMap(address, kPage, 0, handle, 0), "cuMemMap");
+    CUmemAccessDesc access{};
+    access.location = properties.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    cuda::check(cuMemSetAccess(address, kPage, &access, 1), "cuMemSetAccess");
+    cuda::check(cuMemRelease(handle), "cuMemRelease");
+    return address;
+}
+
+// The next process that is forked has a pid that was another's. Needs root.
+void make_next_pid(pid_t pid)
+{
+    std::ofstream("/proc/sys/kernel/ns_last_pid") << pid - 1;
+}
+
 // In a process of its own: allocates, tells the key, frees.
 class Owner {
   public:
     enum class Namespace { ours, own }; // of pids
+    enum class Life {
+        one,
+        many, // ends by leave(); another process with the same pid takes its place
+    };
 
-    explicit Owner(Namespace pids = Namespace::ours)
+    explicit Owner(Namespace pids = Namespace::ours, Life life = Life::one)
     {
         int pair[2];
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
@@ -98,8 +135,10 @@ class Owner {
         socket_ = pair[pid_ == 0];
         close(pair[pid_ != 0]);
         if (pid_ == 0) {
+            if (life == Life::many)
+                serve_again_and_again();
             // A process is moved to a pid namespace by being forked into it.
-            if (pids == Namespace::ours || (unshare(CLONE_NEWPID) == 0 && fork() == 0))
+            else if (pids == Namespace::ours || (unshare(CLONE_NEWPID) == 0 && fork() == 0))
                 serve();
             _exit(0);
         }
@@ -123,10 +162,36 @@ class Owner {
         take(&key, sizeof(key));
         return key;
     }
-    void free(const RemoteKey& key) { ask({Request::free, key.base, 0}); }
+    RemoteKey map_with_fabric_handle(uint8_t fill)
+    {
+        ask({Request::map_with_fabric_handle, kPage, fill});
+        RemoteKey key;
+        take(&key, sizeof(key));
+        return key;
+    }
+    void free(const RemoteKey& key)
+    {
+        ask({key.sharing == Sharing::fabric ? Request::unmap : Request::free, key.base, 0});
+    }
+    void reset_device() { ask({Request::reset_device, 0, 0}); }
+    // Whether the next process has the pid.
+    bool leave()
+    {
+        ask({Request::leave, 0, 0});
+        char same;
+        take(&same, 1);
+        return same != 0;
+    }
 
   private:
-    enum class Request : uint64_t { allocate, free };
+    enum class Request : uint64_t {
+        allocate,
+        map_with_fabric_handle,
+        free,
+        unmap,
+        reset_device,
+        leave,
+    };
     struct Question {
         Request request;
         uint64_t argument;
@@ -137,7 +202,8 @@ class Owner {
     {
         if (write(socket_, &question, sizeof(question)) != sizeof(question))
             throw std::runtime_error("the owner has gone");
-        if (question.request == Request::free) {
+        if (question.request == Request::free || question.request == Request::unmap ||
+            question.request == Request::reset_device) {
             char done;
             take(&done, 1);
         }
@@ -148,19 +214,75 @@ class Owner {
             throw std::runtime_error("the owner has gone");
     }
 
+    // CUDA is for each child alone.
+    void serve_again_and_again()
+    {
+        pid_t pid = fork();
+        while (pid != 0) {
+            int status = 0;
+            waitpid(pid, &status, 0);
+            if (WEXITSTATUS(status) != kLeft)
+                return;
+            pid_t next = 0;
+            for (unsigned tries = 0; next != pid && tries < 200; ++tries) {
+                if (next != 0) // another process was faster
+                    end(next);
+                make_next_pid(pid);
+                next = fork();
+                if (next == 0)
+                    break;
+            }
+            if (next == 0) {
+                pid = 0;
+                break;
+            }
+            const char same = next == pid;
+            (void)!write(socket_, &same, 1);
+            pid = next;
+        }
+        serve();
+    }
+    static void end(pid_t pid)
+    {
+        ::kill(pid, SIGKILL);
+        waitpid(pid, nullptr, 0);
+    }
+
     void serve()
     {
-        const cuda::PrimaryContext primary(driver(), 0);
-        const cuda::CurrentContext current(driver(), primary.handle());
+        std::optional<cuda::PrimaryContext> primary;
+        std::optional<cuda::CurrentContext> current;
+        const auto use_device = [&] {
+            primary.emplace(driver(), 0);
+            current.emplace(driver(), primary->handle());
+        };
+        use_device();
         Exports exports(driver());
         for (Question question; recv(socket_, &question, sizeof(question), MSG_WAITALL) > 0;) {
             CUdeviceptr address = question.argument;
-            if (question.request == Request::free) {
+            switch (question.request) {
+            case Request::leave:
+                _exit(kLeft);
+            case Request::free:
                 cuda::check(driver().cuMemFree(address), "cuMemFree");
                 (void)!write(socket_, "", 1);
                 continue;
+            case Request::unmap:
+                cuda::unmap(driver(), address, kPage);
+                (void)!write(socket_, "", 1);
+                continue;
+            case Request::reset_device:
+                current.reset();
+                cuda::check(cuDevicePrimaryCtxReset(0), "cuDevicePrimaryCtxReset");
+                use_device();
+                (void)!write(socket_, "", 1);
+                continue;
+            case Request::map_with_fabric_handle:
+                address = ::map_with_fabric_handle();
+                break;
+            case Request::allocate:
+                cuda::check(driver().cuMemAlloc(&address, question.argument), "cuMemAlloc");
             }
-            cuda::check(driver().cuMemAlloc(&address, question.argument), "cuMemAlloc");
             cuda::check(driver().cuMemsetD8(address, static_cast<unsigned char>(question.fill),
                                             question.argument),
                         "cuMemsetD8");
@@ -170,13 +292,15 @@ class Owner {
         }
     }
 
+    static constexpr int kLeft = 17; // an exit status
+
     pid_t pid_;
     int socket_;
 };
-
 // Made before CUDA is used.
 Owner* owner;
 Owner* mortal;  // killed in a test
+Owner* reborn;  // may leave
 Owner* foreign; // in a pid namespace of its own; nullptr without the right to make one
 
 class Ipc : public testing::Test {
@@ -286,6 +410,81 @@ TEST_F(Ipc, DeadOwner)
     memory_.release(region);
     memory_.disconnect(opened.owner);
     EXPECT_EQ(memory_.counts().regions, 0u);
+}
+
+TEST_F(Ipc, AnotherProcessWithTheSamePid)
+{
+    const RemoteKey old = reborn->allocate(1 << 20, 1);
+    Region* stale = memory_.acquire(driver(), old);
+    ASSERT_NE(stale, nullptr);
+    EXPECT_EQ(first_byte(*stale), 1);
+    memory_.release(stale);
+    if (!reborn->leave())
+        GTEST_SKIP() << "no right to choose the pid of a process, or others took it";
+    const RemoteKey now = reborn->allocate(1 << 20, 2);
+    ASSERT_EQ(now.pid, old.pid);
+    ASSERT_EQ(now.base, old.base);
+    ASSERT_EQ(now.buffer_id, old.buffer_id); // else this shows less
+    EXPECT_NE(now.owner, old.owner);
+    Region* region = memory_.acquire(driver(), now);
+    ASSERT_NE(region, nullptr);
+    EXPECT_EQ(first_byte(*region), 2);
+    memory_.release(region);
+}
+
+TEST_F(Ipc, TheOwnerResetsItsDevice)
+{
+    const RemoteKey old = owner->allocate(1 << 20, 1);
+    Region* stale = memory_.acquire(driver(), old);
+    ASSERT_NE(stale, nullptr);
+    EXPECT_EQ(first_byte(*stale), 1);
+    memory_.release(stale);
+    owner->reset_device();
+    const RemoteKey now = owner->allocate(1 << 20, 2);
+    ASSERT_EQ(now.base, old.base); // else this shows nothing
+    Region* region = memory_.acquire(driver(), now);
+    ASSERT_NE(region, nullptr);
+    EXPECT_EQ(first_byte(*region), 2);
+    memory_.release(region);
+    owner->free(now);
+}
+
+// Whether there is an IMEX channel that this process, and no other, may use.
+class ImexChannel {
+  public:
+    explicit ImexChannel(bool is_there) { setenv("SOFTCUDA_IPC", is_there ? "fabric" : "all", 1); }
+    ImexChannel(const ImexChannel&) = delete;
+    ImexChannel& operator=(const ImexChannel&) = delete;
+    ~ImexChannel() { setenv("SOFTCUDA_IPC", "fabric", 1); }
+};
+
+TEST_F(Ipc, FabricHandles)
+{
+    const RemoteKey key = owner->map_with_fabric_handle(4);
+    ASSERT_EQ(key.sharing, Sharing::fabric);
+    Region* region = memory_.acquire(driver(), key);
+    ASSERT_NE(region, nullptr);
+    EXPECT_EQ(first_byte(*region), 4);
+    memory_.release(region);
+    owner->free(key);
+    const RemoteKey freed = owner->map_with_fabric_handle(5);
+    ASSERT_EQ(freed.base, key.base); // else the next shows nothing
+    owner->free(freed);
+    EXPECT_EQ(memory_.acquire(driver(), freed), nullptr);
+}
+
+TEST_F(Ipc, FabricHandlesWithoutAnImexChannel)
+{
+    const RemoteKey key = owner->map_with_fabric_handle(4);
+    const CUdeviceptr own = map_with_fabric_handle();
+    const auto* const address = reinterpret_cast<void*>(own);
+    {
+        const ImexChannel channel(false);
+        EXPECT_EQ(memory_.acquire(driver(), key), nullptr);
+        EXPECT_EQ(Exports(driver()).key_of(address, 100).sharing, Sharing::none);
+    }
+    cuda::unmap(driver(), own, kPage);
+    owner->free(key);
 }
 
 TEST_F(Ipc, TheLastEndpointOfAnOwnerClosesWhatIsIdle)
@@ -485,15 +684,20 @@ TEST(IpcAddress, WhoIsReached)
     EXPECT_FALSE(reaches(own, &copys));
 }
 
+int exit_status(pid_t child)
+{
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 TEST_F(Ipc, AForkedChildIsAnotherProcess)
 {
     const Process parent = this_process();
     const pid_t child = fork();
     if (child == 0)
         _exit(this_process().id != parent.id ? 0 : 1);
-    int status = 1;
-    waitpid(child, &status, 0);
-    EXPECT_EQ(status, 0);
+    EXPECT_EQ(exit_status(child), 0);
     EXPECT_EQ(this_process().id, parent.id);
 }
 
@@ -511,6 +715,52 @@ TEST_F(Ipc, AnAllocationIsSharedByTheBlocksThatUcpRegisters)
     driver().cuMemFree(memory);
 }
 
+// CUDA does not work in it: memory is neither told nor opened, an endpoint made before reaches
+// nobody, and nothing crashes.
+TEST_F(Ipc, AForkedChildRefuses)
+{
+    const RemoteKey open = owner->allocate(1 << 20, 1), closed = owner->allocate(1 << 20, 2);
+    Region* region = memory_.acquire(driver(), open);
+    ASSERT_NE(region, nullptr);
+    CUdeviceptr own = 0;
+    ASSERT_EQ(cuMemAlloc(&own, 1 << 20), CUDA_SUCCESS);
+    MdSettings settings{};
+    settings.cache_size = SIZE_MAX;
+    MemoryDomain domain(driver(), settings);
+    uct_mem_h memory = nullptr;
+    ASSERT_EQ(domain.reg(reinterpret_cast<void*>(own), 100, {}, &memory), UCS_OK);
+    RemoteKey told;
+    ASSERT_EQ(domain.pack_rkey(memory, &told), UCS_OK);
+    ASSERT_EQ(told.sharing, Sharing::handle);
+    uct_rkey_t rkey = 0;
+    void* handle = nullptr;
+    ASSERT_EQ(unpack_rkey(&open, &rkey, &handle), UCS_OK);
+    const Address ours = make_address();
+    Address theirs = ours;
+    theirs.process.id ^= 1;
+    ASSERT_TRUE(reaches(ours, &theirs));
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool refused =
+            domain.pack_rkey(memory, &told) == UCS_OK && told.sharing == Sharing::none &&
+            told.length == 0 && unpack_rkey(&open, &rkey, &handle) == UCS_ERR_UNREACHABLE &&
+            unpack_rkey(&closed, &rkey, &handle) == UCS_ERR_UNREACHABLE && !reaches(ours, &theirs);
+        release_rkey(rkey, handle);
+        domain.dereg(memory, nullptr);
+        _exit(refused ? 0 : 1);
+    }
+    EXPECT_EQ(exit_status(child), 0);
+    EXPECT_EQ(first_byte(*region), 1); // as before in the parent
+    EXPECT_EQ(domain.pack_rkey(memory, &told), UCS_OK);
+    EXPECT_EQ(told.sharing, Sharing::handle);
+    release_rkey(rkey, handle);
+    EXPECT_EQ(domain.dereg(memory, nullptr), UCS_OK);
+    memory_.release(region);
+    cuMemFree(own);
+    owner->free(open);
+    owner->free(closed);
+}
+
 bool may_make_pid_namespaces()
 {
     const pid_t child = fork();
@@ -525,12 +775,14 @@ bool may_make_pid_namespaces()
 
 int main(int argc, char** argv)
 {
-    static Owner first, second;
+    setenv("SOFTCUDA_IPC", "fabric", 1);
+    static Owner first, second, third(Owner::Namespace::ours, Owner::Life::many);
     owner = &first;
     mortal = &second;
+    reborn = &third;
     if (may_make_pid_namespaces()) {
-        static Owner third(Owner::Namespace::own);
-        foreign = &third;
+        static Owner fourth(Owner::Namespace::own);
+        foreign = &fourth;
     }
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();

@@ -270,7 +270,10 @@ bool peers(int one, int other)
 Sharing sharing()
 {
     const auto text = setting("SOFTCUDA_IPC", 0);
-    return text == "off" ? Sharing::off : text == "legacy" ? Sharing::legacy : Sharing::all;
+    return text == "off"      ? Sharing::off
+           : text == "legacy" ? Sharing::legacy
+           : text == "fabric" ? Sharing::fabric
+                              : Sharing::all;
 }
 
 } // namespace softcuda

@@ -107,7 +107,7 @@ Device& device(CUdevice ordinal);
 bool peers(int one, int other);
 
 /// By which of its ways memory may be shared with other processes (SOFTCUDA_IPC).
-enum class Sharing { off, legacy, all };
+enum class Sharing { off, legacy, all, fabric };
 Sharing sharing();
 
 /// An attribute that all devices share; throws CUDA_ERROR_INVALID_VALUE for an unknown one.

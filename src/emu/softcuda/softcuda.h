@@ -25,7 +25,8 @@
  *                                   has one of its own (default 0)
  *              SOFTCUDA_IPC         how memory may be shared with other processes: off, legacy
  *                                   (cuIpcGetMemHandle), all (and file descriptors of cuMemCreate's;
- *                                   default)
+ *                                   default), fabric (and its fabric handles: there is an IMEX
+ *                                   channel)
  *              SOFTCUDA_P2P         off: no device reaches another's memory but by copies in one
  *                                   process (default on)
  *              SOFTCUDA_LINK        what NVML tells of the link between devices: nvlink (18 of

@@ -17,6 +17,16 @@ namespace softcuda {
 namespace {
 
 constexpr size_t kGranularity = kLargePage;
+constexpr auto kFabric = static_cast<CUmemAllocationHandleType>(8); // named by CUDA 12.3
+
+/// What a fabric handle holds: where the file with the memory's name is.
+struct FabricHandle {
+    int32_t pid;
+    int32_t fd;
+    uint64_t inode;
+    char unused[48];
+};
+static_assert(sizeof(FabricHandle) == 64);
 
 /// Memory of cuMemCreate, or imported from another process.
 struct MemoryHandle {
@@ -25,6 +35,7 @@ struct MemoryHandle {
     bool imported;
     unsigned references = 1; // handles given out
     unsigned mappings = 0;
+    int fabric_file = -1; // has the memory's name for as long as it lives, once asked for
 };
 
 struct Vmm {
@@ -62,6 +73,9 @@ void drop_if_unused(CUmemGenericAllocationHandle handle)
     auto entry = vmm().handles.find(handle);
     const MemoryHandle& memory = entry->second;
     if (memory.references == 0 && memory.mappings == 0) {
+        if (memory.fabric_file >= 0) {
+            close(memory.fabric_file);
+        }
         if (memory.imported) {
             unmap_memory(memory.extent);
         } else {
@@ -71,12 +85,56 @@ void drop_if_unused(CUmemGenericAllocationHandle handle)
     }
 }
 
+void require_imex_channel()
+{
+    require(sharing() == Sharing::fabric, CUDA_ERROR_NOT_PERMITTED);
+}
+
+/// A file with the name of the memory of a handle.
+int name_in_file(const MemoryHandle& memory)
+{
+    MemoryName name[] = {name_memory(memory.extent, memory.properties.location.id,
+                                     memory.properties.allocFlags.gpuDirectRDMACapable)};
+    return create_file(FileType::vmm, kPage, name);
+}
+
+FabricHandle fabric_handle(MemoryHandle& memory)
+{
+    if (memory.fabric_file < 0) {
+        memory.fabric_file = name_in_file(memory);
+    }
+    return {getpid(), memory.fabric_file, inode_of(memory.fabric_file), {}};
+}
+
+/// The names behind what cuMemImportFromShareableHandle is given.
+std::vector<MemoryName> shared_names(void* shareable, CUmemAllocationHandleType type)
+{
+    if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        return read_file(static_cast<int>(reinterpret_cast<intptr_t>(shareable)), FileType::vmm);
+    }
+    require_imex_channel();
+    FabricHandle fabric;
+    std::memcpy(&fabric, shareable, sizeof(fabric));
+    MemoryName file{};
+    file.pid = fabric.pid;
+    file.fd = fabric.fd;
+    file.inode = fabric.inode;
+    const int fd = open_memory(file);
+    require(fd >= 0);
+    std::vector<MemoryName> names = read_file(fd, FileType::vmm);
+    close(fd);
+    return names;
+}
+
 void check_properties(const CUmemAllocationProp* properties)
 {
-    constexpr unsigned kTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    constexpr unsigned kTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | kFabric;
     require(properties != nullptr && properties->type == CU_MEM_ALLOCATION_TYPE_PINNED);
     require(properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
     require((properties->requestedHandleTypes & ~kTypes) == 0, CUDA_ERROR_NOT_SUPPORTED);
+    if ((properties->requestedHandleTypes & kFabric) != 0) {
+        require_imex_channel();
+    }
     device(properties->location.id);
 }
 
@@ -276,15 +334,18 @@ CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHan
 {
     return api(__func__, Needs::init, [&] {
         require(shareable != nullptr && flags == 0);
-        require(sharing() == Sharing::all, CUDA_ERROR_NOT_SUPPORTED);
+        require(sharing() >= Sharing::all, CUDA_ERROR_NOT_SUPPORTED);
         std::lock_guard guard(vmm().mutex);
-        const MemoryHandle& memory = known(handle);
-        require(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
-                (memory.properties.requestedHandleTypes & type) != 0);
-        MemoryName name[] = {name_memory(memory.extent, memory.properties.location.id,
-                                         memory.properties.allocFlags.gpuDirectRDMACapable)};
-        int fd = create_file(FileType::vmm, kPage, name);
-        std::memcpy(shareable, &fd, sizeof(fd));
+        MemoryHandle& memory = known(handle);
+        require((memory.properties.requestedHandleTypes & type) != 0);
+        if (type == kFabric) {
+            require_imex_channel();
+            const FabricHandle fabric = fabric_handle(memory);
+            std::memcpy(shareable, &fabric, sizeof(fabric));
+        } else {
+            const int fd = name_in_file(memory);
+            std::memcpy(shareable, &fd, sizeof(fd));
+        }
     });
 }
 
@@ -292,9 +353,9 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
                                         CUmemAllocationHandleType type)
 {
     return api(__func__, Needs::init, [&] {
-        require(handle != nullptr && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-        int fd = static_cast<int>(reinterpret_cast<intptr_t>(shareable));
-        std::vector<MemoryName> names = read_file(fd, FileType::vmm);
+        require(handle != nullptr &&
+                (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == kFabric));
+        std::vector<MemoryName> names = shared_names(shareable, type);
         require(names.size() == 1);
         CUmemAllocationProp properties{};
         properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;

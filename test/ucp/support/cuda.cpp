@@ -99,13 +99,16 @@ bool open(int ordinal)
     return attach_thread();
 }
 
-CUmemAllocationProp mapped_memory()
+constexpr auto kDescriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+constexpr auto kFabric = static_cast<CUmemAllocationHandleType>(8); // named by CUDA 12.3
+
+CUmemAllocationProp mapped_memory(CUmemAllocationHandleType types = kDescriptor)
 {
     CUmemAllocationProp properties = {};
     properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     properties.location.id = driver.device;
-    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    properties.requestedHandleTypes = types;
     properties.allocFlags.gpuDirectRDMACapable = 1;
     return properties;
 }
@@ -125,9 +128,9 @@ size_t mapped_size(size_t size)
     return (size + unit - 1) / unit * unit;
 }
 
-CUmemGenericAllocationHandle create(size_t length)
+CUmemGenericAllocationHandle create(size_t length, CUmemAllocationHandleType types = kDescriptor)
 {
-    const CUmemAllocationProp properties = mapped_memory();
+    const CUmemAllocationProp properties = mapped_memory(types);
     CUmemGenericAllocationHandle handle;
     require_success(driver.mem_create(&handle, length, &properties, 0), "cuMemCreate");
     return handle;
@@ -208,6 +211,14 @@ CUdeviceptr map(size_t size)
     const size_t length = mapped_size(size);
     const CUdeviceptr address = reserve(length);
     map_handle(address, length);
+    return address;
+}
+
+CUdeviceptr map_fabric(size_t size)
+{
+    const size_t length = mapped_size(size);
+    const CUdeviceptr address = reserve(length);
+    map_and_release(address, length, create(length, kFabric));
     return address;
 }
 

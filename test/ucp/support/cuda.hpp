@@ -24,8 +24,10 @@ void release(CUdeviceptr address);
 void* allocate_pinned(size_t size); // host memory
 void release_pinned(void* address);
 size_t free_memory(); // bytes that the device has left
-// Memory of cuMemCreate, on whole pages of the device.
+// Memory of cuMemCreate, on whole pages of the device, for others by a file descriptor or, the
+// second, by a fabric handle alone.
 CUdeviceptr map(size_t size);
+CUdeviceptr map_fabric(size_t size);
 void unmap(CUdeviceptr address, size_t size);
 // The same by a handle that was imported, as another process's is.
 CUdeviceptr map_imported(size_t size);

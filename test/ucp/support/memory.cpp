@@ -39,6 +39,8 @@ const char* name(MemoryKind kind)
         return "pool";
     case MemoryKind::kVmm:
         return "vmm";
+    case MemoryKind::kFabric:
+        return "fabric";
     case MemoryKind::kImported:
         return "imported";
     case MemoryKind::kSegments:
@@ -51,9 +53,10 @@ const char* name(MemoryKind kind)
 
 MemoryKind memory_kind(const std::string& text)
 {
-    for (MemoryKind kind : {MemoryKind::kHost, MemoryKind::kReadOnly, MemoryKind::kCuda,
-                            MemoryKind::kSlice, MemoryKind::kPool, MemoryKind::kVmm,
-                            MemoryKind::kImported, MemoryKind::kSegments, MemoryKind::kManaged})
+    for (MemoryKind kind :
+         {MemoryKind::kHost, MemoryKind::kReadOnly, MemoryKind::kCuda, MemoryKind::kSlice,
+          MemoryKind::kPool, MemoryKind::kVmm, MemoryKind::kFabric, MemoryKind::kImported,
+          MemoryKind::kSegments, MemoryKind::kManaged})
         if (text == name(kind))
             return kind;
     throw Failure("unknown memory kind " + text);
@@ -69,6 +72,7 @@ ucs_memory_type_t ucs_type(MemoryKind kind)
     case MemoryKind::kSlice:
     case MemoryKind::kPool:
     case MemoryKind::kVmm:
+    case MemoryKind::kFabric:
     case MemoryKind::kImported:
     case MemoryKind::kSegments:
         return UCS_MEMORY_TYPE_CUDA;
@@ -102,6 +106,9 @@ Memory::Memory(MemoryKind kind, size_t size) : kind_(kind), size_(size)
     case MemoryKind::kVmm:
         address_ = reinterpret_cast<void*>(cuda::map(size));
         break;
+    case MemoryKind::kFabric:
+        address_ = reinterpret_cast<void*>(cuda::map_fabric(size));
+        break;
     case MemoryKind::kImported:
         address_ = reinterpret_cast<void*>(cuda::map_imported(size));
         break;
@@ -120,7 +127,7 @@ Memory::~Memory()
         std::free(address_);
     else if (kind_ == MemoryKind::kReadOnly)
         munmap(address_, size_ + 1);
-    else if (kind_ == MemoryKind::kVmm)
+    else if (kind_ == MemoryKind::kVmm || kind_ == MemoryKind::kFabric)
         cuda::unmap(device_address(address_), size_);
     else if (kind_ == MemoryKind::kImported)
         cuda::unmap_imported(device_address(address_), size_);

@@ -19,6 +19,7 @@ enum class MemoryKind {
     kSlice,
     kPool,
     kVmm,
+    kFabric,
     kImported,
     kSegments,
     kManaged
