@@ -153,9 +153,15 @@ int init_partitions(const cuda::Driver& driver, const Arguments& arguments,
     const int result = apply(function, call, words);
     if (result != 0)
         return result;
-    const Word request = library.abi->handle_at(reinterpret_cast<void*>(words[call.request]), 0);
-    table().put(request, partitions);
-    add_request(library, request, std::move(operation), true);
+    try {
+        const Word request =
+            library.abi->handle_at(reinterpret_cast<void*>(words[call.request]), 0);
+        table().put(request, partitions);
+        add_request(library, request, std::move(operation), true);
+    } catch (const std::exception& error) { // MPI is called once
+        gdr_log(error, "MPI_%s: a buffer on a GPU cannot be copied: %s", call.name, error.what());
+        return library.abi->error_other;
+    }
     return result;
 }
 
