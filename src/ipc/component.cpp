@@ -19,11 +19,17 @@ namespace {
 
 constexpr char kName[] = "gdr_ipc"; // of the component and of its memory domain
 
-// UCT asks more than once.
-void tell_of_container()
+// For ucx-gdr info too. UCT asks more than once.
+void tell_of_limits()
 {
     static std::atomic<bool> told{false};
-    if (!in_first_pid_namespace() && !told.exchange(true))
+    if (told.exchange(true))
+        return;
+    gdr_log(info, "CUDA IPC takes memory of cudaMalloc, and of cuMemCreate with POSIX file "
+                  "descriptors or fabric handles; not that of pools (cudaMallocAsync, RMM's async "
+                  "resource, PyTorch with backend:cudaMallocAsync) and PyTorch's "
+                  "expandable_segments");
+    if (!in_first_pid_namespace())
         gdr_log(info, "CUDA IPC reaches the processes of this container alone, which has a pid "
                       "namespace of its own (--pid=host, or --pid=container:<name> for others')");
 }
@@ -36,7 +42,7 @@ std::vector<std::string> query_md_resources()
         gdr_log(info, "no CUDA IPC between processes of this host: UCX_GDR_IPC=n");
         return {};
     }
-    tell_of_container();
+    tell_of_limits();
     return {kName};
 }
 

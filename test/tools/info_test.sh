@@ -1,8 +1,8 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# What "ucx-gdr info" says of HCAs that the system shows as usable, and the module uses or not, and of
-# gdrcopy.
+# What "ucx-gdr info" says of HCAs that the system shows as usable, and the module uses or not, of
+# gdrcopy and of CUDA IPC.
 set -u
 
 # shellcheck source=test/tools/environment.sh
@@ -52,4 +52,27 @@ expect "gdrcopy is missing" \
 expect "gdrcopy is there" "gdrcopy used: small copies to and from GPU memory are the CPU's" \
     "$(gdrcopy LD_LIBRARY_PATH="$top_builddir/src/emu/softgdrcopy/.libs:$LD_LIBRARY_PATH")"
 expect "it is switched off" "gdrcopy not used: UCX_GDR_COPY_GDRCOPY is n" "$(gdrcopy UCX_GDR_COPY_GDRCOPY=n)"
+
+# What the module says of CUDA IPC: each pair of GPUs, and what cannot. What it adds in a container,
+# which a test may run in, is left out.
+ipc() {
+    env UCX_GDR_IPC=y "$@" LD_PRELOAD="$softhca" "$shown" info --emulate-gpu 2>&1 |
+        sed -n '/processes of this container/d; /CUDA IPC/s/^ *gdr: //p'
+}
+memory="CUDA IPC takes memory of cudaMalloc, and of cuMemCreate with POSIX file descriptors or fabric handles; \
+not that of pools (cudaMallocAsync, RMM's async resource, PyTorch with backend:cudaMallocAsync) and PyTorch's \
+expandable_segments"
+expect "three GPUs" "$memory
+GPU 0 and GPU 1: CUDA IPC across NVLink, 387 GB/s
+GPU 0 and GPU 2: CUDA IPC across NVLink, 387 GB/s
+GPU 1 and GPU 2: CUDA IPC across NVLink, 387 GB/s" "$(ipc SOFTCUDA_DEVICES=3)"
+expect "no NVLink" "$memory
+GPU 0 and GPU 1: CUDA IPC across PCIe, for writing, 55 GB/s" "$(ipc SOFTCUDA_DEVICES=2 SOFTCUDA_LINK=pcie)"
+expect "GPUs that do not reach one another" "$memory
+GPU 0 and GPU 1: no CUDA IPC, for the driver does not let them reach each other (MIG, a virtual machine, or no \
+path: nvidia-smi topo -p2p r)" "$(ipc SOFTCUDA_DEVICES=2 SOFTCUDA_P2P=off)"
+expect "one GPU" "$memory
+GPU 0: CUDA IPC with processes on the same GPU; a process that sees one GPU (CUDA_VISIBLE_DEVICES, a container's) \
+cannot open the memory of others" "$(ipc SOFTCUDA_DEVICES=1)"
+expect "CUDA IPC is switched off" "no CUDA IPC between processes of this host: UCX_GDR_IPC=n" "$(ipc UCX_GDR_IPC=n)"
 exit $failed
