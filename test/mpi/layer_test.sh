@@ -115,6 +115,7 @@ for mpi in "${mpis[@]}"; do
     "${cc/mpicxx/mpicc}" "$work/query.c" -o "$work/query" || failed=1
     "${cc/mpicxx/mpicc}" "$top_srcdir/test/mpi/mpi_large.c" -o "$work/large" || failed=1
     "${cc/mpicxx/mpicc}" "$top_srcdir/test/mpi/mpi_partitioned.c" -ldl -o "$work/partitioned" || failed=1
+    rm -f "$work/statistics"
     UCX_GDR_STATS=$work/statistics ranks "$mpi" 2 "$work/partitioned"
     case $?,$(grep -c 'mpi_staged_bytes=[1-9]' "$work/statistics" 2>/dev/null) in
     0,2) echo "ok: $mpi: partitions of GPU memory" ;;
