@@ -65,10 +65,13 @@ if protocols_v1; then
 fi
 
 # What opens and what does not.
+# UCP 1.22 takes what does not through fragments in GPU memory of its own, and those by IPC.
+staged=hca
+[ "$(ucx_minor)" -ge 22 ] && staged=ipc
 by ipc "memory of cuMemCreate" $large vmm:vmm
-by hca "memory of a pool" $large pool:pool
+by $staged "memory of a pool" $large pool:pool
 SOFTCUDA_IPC=legacy by ipc "handles alone: memory of cuMemAlloc" $large cuda:cuda
-SOFTCUDA_IPC=legacy by hca "handles alone: memory of cuMemCreate" $large vmm:vmm
+SOFTCUDA_IPC=legacy by $staged "handles alone: memory of cuMemCreate" $large vmm:vmm
 SOFTCUDA_IPC=fabric by ipc "fabric handles" $large fabric:fabric,vmm:fabric,fabric:cuda
 SOFTCUDA_IPC=off by hca "no CUDA IPC" $large cuda:cuda,vmm:vmm
 SOFTCUDA_P2P=off by hca "GPUs that do not reach one another" $large cuda:cuda,vmm:vmm
