@@ -33,12 +33,12 @@ constexpr Cost kDeviceToPageable = {8.6 * kMicrosecond, 8.6 * kMicrosecond, 11 *
 constexpr Cost kMappedToDevice = {0.4 * kMicrosecond, 0.4 * kMicrosecond, 6.9 * kGigabyte};
 
 // ZCOPY serves the fragments of a staged message, 512 KiB each by default, in buffers that are
-// pinned: 15.8 us a fragment, of which posting is counted apart. The rate is that of such a
-// fragment and not the 55 GB/s of long copies, because UCP takes the cost of one fragment, counts
-// what is fixed in it once for the whole message, and would believe that staging a large message
-// beats sending it directly.
-constexpr Cost kPinnedToDevice = {1.2 * kMicrosecond, 1.2 * kMicrosecond, 36 * kGigabyte};
-constexpr Cost kDeviceToPinned = {1.3 * kMicrosecond, 1.3 * kMicrosecond, 36 * kGigabyte};
+// pinned. What is fixed is that of small copies: were it less, UCP would stage small messages that
+// CUDA IPC or the HCA could take. The rate is below that of such a fragment (36 GB/s) and of long
+// copies (55 GB/s), because UCP counts what is fixed in a fragment's cost once for the whole message,
+// and would believe that staging a large message beats sending it directly.
+constexpr Cost kPinnedToDevice = {6.8 * kMicrosecond, 1.2 * kMicrosecond, 24 * kGigabyte};
+constexpr Cost kDeviceToPinned = {6.3 * kMicrosecond, 1.3 * kMicrosecond, 24 * kGigabyte};
 
 constexpr Cost kDeviceToDevice = {8.3 * kMicrosecond, 3.1 * kMicrosecond, 2000 * kGigabyte};
 constexpr Cost kHostToHost = {0.5 * kMicrosecond, 0.5 * kMicrosecond,

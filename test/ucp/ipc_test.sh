@@ -65,13 +65,10 @@ if protocols_v1; then
 fi
 
 # What opens and what does not.
-# UCP 1.22 takes what does not through fragments in GPU memory of its own, and those by IPC.
-staged=hca
-[ "$(ucx_minor)" -ge 22 ] && staged=ipc
 by ipc "memory of cuMemCreate" $large vmm:vmm
-by $staged "memory of a pool" $large pool:pool
+by hca "memory of a pool" $large pool:pool
 SOFTCUDA_IPC=legacy by ipc "handles alone: memory of cuMemAlloc" $large cuda:cuda
-SOFTCUDA_IPC=legacy by $staged "handles alone: memory of cuMemCreate" $large vmm:vmm
+SOFTCUDA_IPC=legacy by hca "handles alone: memory of cuMemCreate" $large vmm:vmm
 SOFTCUDA_IPC=fabric by ipc "fabric handles" $large fabric:fabric,vmm:fabric,fabric:cuda
 SOFTCUDA_IPC=off by hca "no CUDA IPC" $large cuda:cuda,vmm:vmm
 SOFTCUDA_P2P=off by hca "GPUs that do not reach one another" $large cuda:cuda,vmm:vmm
@@ -115,7 +112,7 @@ fi
 
 # UCP's choice from the costs as they are.
 unset UCX_GDR_IPC_OVERHEAD UCX_GDR_IPC_LATENCY
-small="ucp_transfer --ops tag --sizes 8,4096,16384 --kinds cuda:cuda"
+small="ucp_transfer --ops tag --sizes 8,64,512 --kinds cuda:cuda"
 echo "small messages"
 went $small
 [ "$ipc" = 0 ] || {
@@ -123,4 +120,12 @@ went $small
     failed=1
 }
 by ipc "large messages" $large cuda:cuda
+echo "messages of host memory"
+export UCX_PROTO_INFO=y
+run ucp_transfer --ops tag --sizes 65536,33554432 --window 4 --kinds host:host >"$work/log" 2>&1
+tail -n 1 "$work/log"
+if grep "frag cuda" "$work/log"; then
+    echo "FAILED: through GPU memory"
+    failed=1
+fi
 exit $failed

@@ -688,10 +688,10 @@ TEST(Interface, EstimatesAreThoseOfACopy)
             if (local == remote)
                 continue;
             gdr::abi::PerfEstimate estimate = cost(operation, local, remote);
-            EXPECT_NEAR(fixed(estimate) + (512 << 10) / estimate.bandwidth_shared, 15.8e-6, 0.5e-6)
-                << "of a fragment";
-            EXPECT_LT(estimate.bandwidth_shared, 48e9)
-                << "UCP would stage large messages rather than send them at 400 Gb/s";
+            EXPECT_NEAR(fixed(estimate) + 4096 / estimate.bandwidth_shared, 6.6e-6, 0.5e-6)
+                << "of a small copy";
+            EXPECT_LT(estimate.bandwidth_shared, 36e9)
+                << "UCP would stage large messages rather than send them";
         }
     }
     gdr::abi::PerfEstimate put =
