@@ -35,8 +35,8 @@ constexpr Cost kMappedToDevice = {0.4 * kMicrosecond, 0.4 * kMicrosecond, 6.9 * 
 // ZCOPY serves the fragments of a staged message, 512 KiB each by default, in buffers that are
 // pinned. What is fixed is that of small copies: were it less, UCP would stage small messages that
 // CUDA IPC or the HCA could take. The rate is below that of such a fragment (36 GB/s) and of long
-// copies (55 GB/s), because UCP counts what is fixed in a fragment's cost once for the whole message,
-// and would believe that staging a large message beats sending it directly.
+// copies (55 GB/s), because UCP counts what is fixed in a fragment's cost once for the whole
+// message, and would believe that staging a large message beats sending it directly.
 constexpr Cost kPinnedToDevice = {6.8 * kMicrosecond, 1.2 * kMicrosecond, 24 * kGigabyte};
 constexpr Cost kDeviceToPinned = {6.3 * kMicrosecond, 1.3 * kMicrosecond, 24 * kGigabyte};
 
