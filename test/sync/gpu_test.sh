@@ -31,10 +31,24 @@ export LD_LIBRARY_PATH="$work/driver:$top_builddir/src/sync/.libs:$runtimes${LD_
 export CUDA_MODULE_LOADING=EAGER # not while streams wait
 export SYNC_CUDART="${CUDART_SONAME:-}"
 
-# kernels COMPILER FILTER: sync_test with what it has made of them.
+# each FILTER: these of sync_test's tests, each in a process of its own, which shares no hardware queues and no default
+# stream with the others.
+each() {
+    timeout 60 env LD_PRELOAD="$softhca:$module" "$programs/sync_test" --gtest_list_tests \
+        --gtest_filter="${SYNC_TESTS:-$1}" >"$work/list" || failed=1
+    awk '/^[^ ]/ { suite = $1 } /^ / { print suite $1 }' "$work/list" | grep -v DISABLED_ >"$work/tests"
+    [ -s "$work/tests" ] || { echo "FAILED: no tests"; failed=1; }
+    while read -r name; do
+        run sync_test --gtest_brief=1 --gtest_filter="$name" </dev/null
+    done <"$work/tests"
+}
+
+# kernels COMPILER FILTER: with what it has made of them.
 kernels() {
     echo "kernels: $1"
-    SYNC_KERNELS=$work/$1 run sync_test --gtest_brief=1 --gtest_filter="${SYNC_TESTS:-$2}"
+    export SYNC_KERNELS="$work/$1"
+    each "$2"
+    unset SYNC_KERNELS
 }
 
 mkdir "$work/clang" "$work/nvcc"
@@ -43,7 +57,7 @@ if [ -e "$top_builddir/test/sync/partitions.ptx" ]; then
     kernels clang '*'
 else
     echo "not run with PTX: configured without clang"
-    run sync_test --gtest_brief=1 --gtest_filter="${SYNC_TESTS:-*}"
+    each '*'
 fi
 if command -v nvcc >/dev/null; then
     for source in "$top_srcdir/src/sync/ugdr_device.cu" "$top_srcdir/test/sync/partitions.cu"; do
