@@ -15,21 +15,13 @@
 #include <cmath>
 #include <utility>
 
-#include "gpu.hpp"
+#include "poisson.hpp"
 
 namespace {
 
 constexpr double kTolerance = 1e-10; // of the residual, relative to the right side
 
-// One row more at each border: a neighbour's, or the square's. Columns likewise.
-struct Block {
-    unsigned columns, rows; // inner ones
-    size_t stride() const { return columns + 2; }
-    size_t size() const { return stride() * (rows + 2); }
-    // The inner rows, of which the first and last columns are always 0.
-    size_t inner() const { return stride() * rows; }
-};
-
+using poisson::Block;
 using Vector = gpu::Buffer<double>;
 
 // out becomes 4 in less in's neighbours, of the inner points.
@@ -288,18 +280,6 @@ class Arithmetic {
     CUfunction apply_ = nullptr, dot_ = nullptr, combine_ = nullptr;
 };
 
-// The rows at the block's borders go to the neighbours, theirs come in beside them.
-void exchange_borders(const Block& block, double* data, int above, int below)
-{
-    const int count = static_cast<int>(block.stride());
-    double* first = data + block.stride();
-    double* last = data + block.rows * block.stride();
-    MPI_Sendrecv(first, count, MPI_DOUBLE, above, 0, last + count, count, MPI_DOUBLE, below, 0,
-                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    MPI_Sendrecv(last, count, MPI_DOUBLE, below, 1, data, count, MPI_DOUBLE, above, 1,
-                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-}
-
 void add_up(Vector& number)
 {
     MPI_Allreduce(MPI_IN_PLACE, number.data(), 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -328,27 +308,17 @@ double norm(const std::vector<double>& values)
 int main(int argc, char** argv)
 {
     MPI_Init(&argc, &argv);
-    int rank, ranks;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    const int n = argc > 1 ? std::atoi(argv[1]) : 256;
-    const int most = argc > 2 ? std::atoi(argv[2]) : 10 * n;
-    if (n < ranks || n > 65535 || most < 1)
-        gpu::fail("usage", "cg [N] [ITERATIONS], with N from the number of ranks to 65535");
+    const poisson::Problem problem(argc > 1 ? std::atoi(argv[1]) : 256);
+    const int most = argc > 2 ? std::atoi(argv[2]) : 10 * problem.n;
+    if (most < 1)
+        gpu::fail("usage", "cg [N] [ITERATIONS]");
     gpu::choose();
 
-    const auto first_row = [&](int of_rank) {
-        return static_cast<unsigned>(1l * n * of_rank / ranks);
-    };
-    const auto columns = static_cast<unsigned>(n);
-    const Block block{columns, first_row(rank + 1) - first_row(rank)};
-    const double source = 1.0 / (n + 1) / (n + 1); // times the square of the mesh width
-    const int above = rank > 0 ? rank - 1 : MPI_PROC_NULL;
-    const int below = rank + 1 < ranks ? rank + 1 : MPI_PROC_NULL;
-
+    const Block block = problem.block();
     const Arithmetic gpu(block);
     Vector solution(std::vector<double>(block.size())), product(std::vector<double>(block.size()));
-    Vector residual(right_side(block, source)), direction(right_side(block, source));
+    Vector residual(right_side(block, problem.source())),
+        direction(right_side(block, problem.source()));
     Vector scalars[] = {Vector(1), Vector(1), Vector(1)};
     Vector *squared = &scalars[0], *squared_before = &scalars[1], &curvature = scalars[2];
     gpu.dot(residual, residual, *squared);
@@ -358,7 +328,7 @@ int main(int argc, char** argv)
     int iterations = 0;
     double seconds = -MPI_Wtime();
     for (bool done = false; !done && iterations < most; ++iterations) {
-        exchange_borders(block, direction.data(), above, below);
+        poisson::exchange_borders(block, direction.data(), problem.above(), problem.below());
         gpu.apply(direction, product);
         gpu.dot(direction, product, curvature);
         add_up(curvature);
@@ -375,33 +345,33 @@ int main(int argc, char** argv)
     seconds += MPI_Wtime();
 
     // The inner rows: sent from GPU memory, received in host memory.
-    if (rank > 0) {
+    if (problem.rank > 0) {
         MPI_Send(solution.data() + block.stride(), static_cast<int>(block.inner()), MPI_DOUBLE, 0,
                  2, MPI_COMM_WORLD);
         MPI_Finalize();
         return 0;
     }
+    const auto columns = static_cast<unsigned>(problem.n);
     const Block square{columns, columns};
     std::vector<double> all = solution.get(block.size());
     all.resize(square.size());
-    for (int r = 1; r < ranks; ++r) {
-        const unsigned rows = first_row(r + 1) - first_row(r);
-        MPI_Recv(&all[(first_row(r) + 1) * square.stride()],
-                 static_cast<int>(rows * square.stride()), MPI_DOUBLE, r, 2, MPI_COMM_WORLD,
+    for (int r = 1; r < problem.ranks; ++r) {
+        MPI_Recv(&all[(problem.first_row(r) + 1) * square.stride()],
+                 static_cast<int>(problem.block_of(r).inner()), MPI_DOUBLE, r, 2, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
     }
     MPI_Finalize();
 
     for (size_t i = square.size() - square.stride(); i < square.size(); ++i)
         all[i] = 0; // the border below
-    const std::vector<double> right = right_side(square, source);
+    const std::vector<double> right = right_side(square, problem.source());
     std::vector<double> difference(square.size());
     apply_by_cpu(square, all.data(), difference.data());
     for (size_t i = 0; i < difference.size(); ++i)
         difference[i] -= right[i];
     const double relative = norm(difference) / norm(right);
-    std::printf("%d x %d points by %s on %d ranks: %d iterations, %.3f ms each\n", n, n,
-                gpu.by_kernels() ? "kernels" : "CPU", ranks, iterations,
+    std::printf("%d x %d points by %s on %d ranks: %d iterations, %.3f ms each\n", problem.n,
+                problem.n, gpu.by_kernels() ? "kernels" : "CPU", problem.ranks, iterations,
                 1e3 * seconds / iterations);
     std::printf("residual, relative to the right side: %g%s\n", relative,
                 relative <= kTolerance ? "" : ": too few iterations, it has not converged");

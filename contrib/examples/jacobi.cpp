@@ -29,18 +29,6 @@ void sweep(const poisson::Kernel& kernel, const Block& block, double source,
     }
 }
 
-// The rows at the block's borders go to the neighbours, theirs come in beside them.
-void exchange_borders(const Block& block, double* data, int above, int below)
-{
-    const int count = static_cast<int>(block.stride());
-    double* first = data + block.stride();
-    double* last = data + block.rows * block.stride();
-    MPI_Sendrecv(first, count, MPI_DOUBLE, above, 0, last + count, count, MPI_DOUBLE, below, 0,
-                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    MPI_Sendrecv(last, count, MPI_DOUBLE, below, 1, data, count, MPI_DOUBLE, above, 1,
-                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-}
-
 } // namespace
 
 int main(int argc, char** argv)
@@ -60,7 +48,7 @@ int main(int argc, char** argv)
     const double start = MPI_Wtime();
     for (int i = 0; i < sweeps; ++i) {
         sweep(kernel, block, problem.source(), *in, *out);
-        exchange_borders(block, out->data(), problem.above(), problem.below());
+        poisson::exchange_borders(block, out->data(), problem.above(), problem.below());
         std::swap(in, out);
     }
     MPI_Barrier(MPI_COMM_WORLD);

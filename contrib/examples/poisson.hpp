@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Poisson's equation -(u_xx + u_yy) = 1 on the unit square, u = 0 on its border, by Jacobi's
-// method: N x N inner points, in blocks of rows, one a rank. Sweeps by a kernel, given as PTX, so
+// Poisson's equation -(u_xx + u_yy) = 1 on the unit square, u = 0 on its border: N x N inner
+// points, in blocks of rows, one a rank. Sweeps of Jacobi's method by a kernel, given as PTX, so
 // that no CUDA compiler is needed, and by the CPU.
 #pragma once
 
@@ -18,7 +18,21 @@ struct Block {
     unsigned columns, rows; // inner ones
     size_t stride() const { return columns + 2; }
     size_t size() const { return stride() * (rows + 2); }
+    // The inner rows, of which the first and last columns are always 0.
+    size_t inner() const { return stride() * rows; }
 };
+
+// The rows at the block's borders go to the neighbours, theirs come in beside them.
+inline void exchange_borders(const Block& block, double* data, int above, int below)
+{
+    const int count = static_cast<int>(block.stride());
+    double* first = data + block.stride();
+    double* last = data + block.rows * block.stride();
+    MPI_Sendrecv(first, count, MPI_DOUBLE, above, 0, last + count, count, MPI_DOUBLE, below, 0,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(last, count, MPI_DOUBLE, below, 1, data, count, MPI_DOUBLE, above, 1,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
 
 // Every inner point becomes the mean of its neighbours plus a quarter of source. The order of the
 // additions is the kernel's, so that results are equal to the last bit.
@@ -130,6 +144,14 @@ class Problem {
     }
 
     Block block() const { return block_of(rank); }
+    Block block_of(int one) const
+    {
+        return {static_cast<unsigned>(n), first_row(one + 1) - first_row(one)};
+    }
+    unsigned first_row(int of_rank) const
+    {
+        return static_cast<unsigned>(1l * n * of_rank / ranks);
+    }
     // The right side, times the square of the mesh width.
     double source() const { return 1.0 / (n + 1) / (n + 1); }
     int above() const { return rank > 0 ? rank - 1 : MPI_PROC_NULL; }
@@ -167,16 +189,6 @@ class Problem {
     }
 
     int n, rank, ranks;
-
-  private:
-    unsigned first_row(int of_rank) const
-    {
-        return static_cast<unsigned>(1l * n * of_rank / ranks);
-    }
-    Block block_of(int one) const
-    {
-        return {static_cast<unsigned>(n), first_row(one + 1) - first_row(one)};
-    }
 };
 
 } // namespace poisson
