@@ -61,8 +61,10 @@ int main()
     int channel[2];
     REQUIRE(pipe(channel) == 0);
     const pid_t child = fork(); // before CUDA is used
-    if (child == 0)
+    if (child == 0) {
+        close(channel[1]); // or it would wait for what never comes
         return other(channel[0]);
+    }
 
     Dl_info runtime{};
     REQUIRE(dladdr(reinterpret_cast<void*>(&cudaMalloc), &runtime) != 0);
