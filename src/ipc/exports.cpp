@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+
 namespace gdr::ipc {
 
 namespace {

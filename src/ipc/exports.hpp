@@ -27,6 +27,7 @@ class Exports {
     RemoteKey find_or_make(const void* address, size_t length);
     RemoteKey make(const cuda::Pointer& memory) const;
     void share(RemoteKey& key, const cuda::AllocationHandle& memory) const; // of cuMemCreate
+
     const cuda::Driver& driver_;
     std::mutex mutex_;
     std::unordered_map<uintptr_t, RemoteKey> keys_; // by base

@@ -8,6 +8,7 @@
 
 #include <bit>
 #include <stdexcept>
+
 namespace gdr::ipc {
 
 CUdeviceptr open(const cuda::Driver& driver, const RemoteKey& key, CUdevice device)

@@ -44,6 +44,15 @@ class Data : public testing::TestWithParam<bool> {
         receiver->received.clear();
     }
 
+    // To the target's fourth byte.
+    ucs_status_t put_short(const std::string& data, Buffer& target, Registered& registered)
+    {
+        return retry(nodes, [&] {
+            return uct_ep_put_short(*ep, data.data(), static_cast<unsigned>(data.size()),
+                                    target.address() + 3, registered.rkey());
+        });
+    }
+
     Node sender;
     std::unique_ptr<Node> other_;
     Node* receiver;
@@ -157,13 +166,7 @@ TEST_P(Data, PutShortAndBcopy)
             std::string data = pattern(length, ++seed);
             if (length <= sender.attributes().cap.put.max_short) {
                 target.clear();
-                ASSERT_EQ(retry(nodes,
-                                [&] {
-                                    return uct_ep_put_short(*ep, data.data(), length,
-                                                            target.address() + 3,
-                                                            registered.rkey());
-                                }),
-                          UCS_OK);
+                ASSERT_EQ(put_short(data, target, registered), UCS_OK);
                 ASSERT_EQ(flush(nodes, *ep), UCS_OK);
                 EXPECT_TRUE(text_of(target, 8256).substr(3, length) == data);
                 EXPECT_EQ(text_of(target, 8256)[3 + length], 0x5a) << "one too far";
@@ -282,13 +285,7 @@ TEST_P(DataOfAnyMemory, PutShortOfTwoBuffers)
                 std::string data = pattern(length, ++seed);
                 target.clear();
                 const struct softhca_counters before = hca_counters();
-                ASSERT_EQ(retry(nodes,
-                                [&] {
-                                    return uct_ep_put_short(*ep, data.data(), length,
-                                                            target.address() + 3,
-                                                            registered.rkey());
-                                }),
-                          UCS_OK);
+                ASSERT_EQ(put_short(data, target, registered), UCS_OK);
                 EXPECT_EQ(hca_counters().writes - before.writes, 1u);
                 data.assign(length, '?'); // no longer needed
                 if (i % 200 == 0) {
