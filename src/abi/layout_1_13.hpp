@@ -267,6 +267,15 @@ struct Layout_1_13 {
     };
     using InternalOpsTable = Row<IfaceOps, EpOps<unsigned>>;
 
+    // ucs_memory_info_t (ucs/memory/memtype_cache.h)
+    struct Memory {
+        ucs_memory_type_t type;
+        ucs_sys_device_t sys_dev;
+        void* base_address;
+        size_t alloc_length;
+    };
+    using LookedUp = Row<Memory>;
+
     // ---- ucx_perftest (tools/perf/lib/libperf_int.h)
 
     // Offsets in ucx_perf_context_t. uct.cmpt and uct.md follow an async context, which is larger

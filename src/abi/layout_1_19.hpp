@@ -91,6 +91,12 @@ struct Layout_1_22 : Layout_1_21 {
         uint8_t mem_flags; // UCT has set the default, which is right for us
     };
 
+    // ucs_memory_info_t
+    struct MemoryFlags {
+        uint8_t mem_flags = 1 << 0; // that default: memory domains can register it
+    };
+    using LookedUp = Row<Memory, MemoryFlags>;
+
     // uct_iface_attr_v2_t: its beginning
     struct IfaceAttrV2 {
         uint64_t field_mask;

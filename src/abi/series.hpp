@@ -36,6 +36,9 @@ struct Series {
     // shown by ucx_info -f when listed.
     ucs_status_t (*read_options)(const OptionTable& table, void* storage, bool listed);
 
+    // Fills in a ucs_memory_info_t.
+    void (*tell_memory)(const MemoryInfo& memory, void* info);
+
     // ucx_perftest: the rank of this process and the memory domain of a test, NULL when there is
     // none.
     unsigned (*perftest_rank)(const void* perf);

@@ -24,6 +24,7 @@ constexpr Series series_of(Version version)
         .invalidates_later = L::kInvalidatesLater,
         .register_component = register_component<L>,
         .read_options = read_options<L>,
+        .tell_memory = tell_memory<L>,
         .perftest_rank = perftest_rank<L>,
         .perftest_md = perftest_md<L>,
     };

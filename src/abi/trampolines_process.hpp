@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// UCX's parser of variables and ucx_perftest's context, in any series' layout.
+// UCX's parser of variables, its answer to what memory is, and ucx_perftest's context, in any
+// series' layout.
 #pragma once
 
 #include "abi/trampolines_component.hpp"
@@ -35,6 +36,17 @@ ucs_status_t read_options(const OptionTable& table, void* storage, bool listed)
     lasting->entry = config_entry<L>(table, lasting->fields);
     ucs_list_add_tail(ucx().option_tables, &lasting->entry.list);
     return fill_options<L>(lasting->entry, storage);
+}
+
+template <class L>
+void tell_memory(const MemoryInfo& memory, void* info)
+{
+    typename L::LookedUp told{};
+    told.type = memory.type;
+    told.sys_dev = memory.sys_device;
+    told.base_address = memory.base;
+    told.alloc_length = memory.length;
+    *static_cast<typename L::LookedUp*>(info) = told;
 }
 
 template <class Value>

@@ -6,10 +6,12 @@
 #include "copy/memory_domain.hpp"
 
 #include "abi/host.hpp"
+#include "copy/detected_memory.hpp"
 #include "cuda/allocation.hpp"
 #include "cuda/device.hpp"
 #include "cuda/dmabuf.hpp"
 #include "cuda/mapping.hpp"
+#include "mem/cache.hpp"
 #include "mem/cuda_memory.hpp"
 #include "mem/gpu_direct.hpp"
 #include "mem/reach.hpp"
@@ -240,13 +242,19 @@ ucs_status_t MemoryDomain::free(uct_mem_h memh)
 
 std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t length)
 {
+    if (const auto known = detected_memory::find(address, length))
+        return known;
     // No bytes may be anywhere, also where the next allocation will be.
     try {
+        const uint64_t changes = mem::Cache::changes();
         const auto memory =
             mem::find_cuda_memory(driver_, address, keeps_host_pages_ && length != 0);
         if (!memory)
             return std::nullopt;
-        return describe(*memory, address, length);
+        const abi::MemoryInfo info = describe(*memory, address, length);
+        if (length != 0) // else nobody was asked whether he reaches it
+            detected_memory::remember(address, *memory, info, changes);
+        return info;
     } catch (const cuda::Error& error) {
         static std::atomic<bool> told{false};
         abi::log_message(told.exchange(true) ? abi::LogLevel::diag : abi::LogLevel::warn, __FILE__,

@@ -141,6 +141,22 @@ const Driver* driver()
     return loaded_driver();
 }
 
+const Driver* initialised_driver()
+{
+    if (const Driver* loaded = loaded_driver())
+        return loaded;
+    static const auto device_count = [] {
+        decltype(&cuDeviceGetCount) function = nullptr;
+        if (void* library = dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD))
+            look_up(library, "cuDeviceGetCount", function);
+        return function;
+    }();
+    int devices = 0;
+    if (device_count == nullptr || device_count(&devices) != CUDA_SUCCESS)
+        return nullptr;
+    return driver();
+}
+
 std::string unavailable_reason()
 {
     Loader& l = loader();

@@ -138,4 +138,9 @@ bool driver_is_installed();
 // The driver if it has been loaded already; never loads it.
 const Driver* loaded_driver();
 
+// The driver if CUDA has been initialised in this process, by whomever: not initialised by this.
+// For those who have called driver_is_installed(); nullptr for good otherwise. Does not throw. Any
+// thread; while nobody has initialised CUDA one call of the driver, then as driver().
+const Driver* initialised_driver();
+
 } // namespace gdr::cuda

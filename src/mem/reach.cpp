@@ -3,9 +3,9 @@
 // Asking the caches, and remembering the answer for as long as their registrations stay.
 #include "mem/reach.hpp"
 
+#include "mem/by_page.hpp"
 #include "mem/cache.hpp"
 #include "mem/caches.hpp"
-#include "mem/hash.hpp"
 
 #include <algorithm>
 
@@ -23,14 +23,7 @@ struct Answer {
 
 // The last ones, by the beginning of the allocation that they are for, or by the address asked
 // about where they are for a part.
-struct Answers {
-    static constexpr unsigned kBits = 7;
-    static constexpr unsigned kShift = 12;
-    Answer answers[size_t{1} << kBits];
-
-    Answer& slot(uintptr_t address) { return answers[fibonacci_hash<kBits>(address >> kShift)]; }
-};
-thread_local Answers last;
+thread_local ByPage<Answer, 7> last;
 
 Reach ask(uintptr_t address, size_t length)
 {
@@ -64,7 +57,7 @@ Reach reach(const cuda::Pointer& memory, uintptr_t address, size_t length)
 {
     const uint64_t changes = Cache::changes();
     for (const uintptr_t key : {memory.base, address}) {
-        const Answer& known = last.slot(key);
+        const Answer& known = last[key];
         if (known.buffer_id == memory.buffer_id && known.changes == changes &&
             known.start <= address && address + length <= known.end)
             return {known.staged, known.start, known.end, {}};
@@ -73,8 +66,8 @@ Reach reach(const cuda::Pointer& memory, uintptr_t address, size_t length)
     // The id says nothing about the mappings behind the first.
     if (address + length <= memory.end()) {
         const bool all = found.start <= memory.base && memory.end() <= found.end;
-        last.slot(all ? memory.base : address) = {memory.buffer_id, changes, found.staged,
-                                                  found.start, found.end};
+        last[all ? memory.base : address] = {memory.buffer_id, changes, found.staged, found.start,
+                                             found.end};
     }
     return found;
 }

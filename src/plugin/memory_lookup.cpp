@@ -2,10 +2,12 @@
 //
 // UCP asks libucs's memory type cache about each buffer that is sent or received, and its memory
 // domains where that is switched off. The library that is preloaded is asked instead, and asks
-// here.
+// here: most host memory is known, and so is most device memory, once a domain was asked.
 #include "plugin/memory_lookup.hpp"
 
 #include "abi/memory_detection.hpp"
+#include "abi/series.hpp"
+#include "copy/detected_memory.hpp"
 #include "mem/host_pages.hpp"
 #include "preload/module.h"
 
@@ -34,8 +36,13 @@ extern "C" [[gnu::visibility("default")]] int gdr_look_up_memory(const void* add
                                                                  void* info, gdr_lookup* in_ucx)
 {
     using namespace gdr;
-    if (mem::host_pages::contains(reinterpret_cast<uintptr_t>(address)) &&
-        plugin::answers.load(std::memory_order_relaxed)) [[likely]]
+    if (!plugin::answers.load(std::memory_order_relaxed)) [[unlikely]]
+        return in_ucx(address, length, info);
+    if (mem::host_pages::contains(reinterpret_cast<uintptr_t>(address))) [[likely]]
         return UCS_ERR_NO_ELEM; // not in the cache, and so host memory
+    if (const auto known = copy::detected_memory::find(address, length)) {
+        abi::series().tell_memory(*known, info);
+        return UCS_OK;
+    }
     return in_ucx(address, length, info);
 }

@@ -25,9 +25,9 @@ enum gdr_answer {
 // Calls must not overlap.
 enum gdr_answer gdr_attach(void* libuct, enum gdr_moment moment);
 
-// UCX's ucs_memtype_cache_lookup(), answered where the address is known to be of host memory and no
-// component of the UCX that is served could know better; else that of UCX is asked. Any thread;
-// without locks and calls.
+// UCX's ucs_memtype_cache_lookup(), answered where the address is known, to be of host memory or of
+// what GPU, and no component of the UCX that is served could know better; else that of UCX is
+// asked. Any thread; without locks, and without system calls.
 typedef int gdr_lookup(const void* address, size_t length, void* info);
 int gdr_look_up_memory(const void* address, size_t length, void* info, gdr_lookup* in_ucx);
 

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // ucp_lookup: what UCP's look-up of a buffer's memory type answers before, while and after a page
-// is host memory that has been transferred. UCS_ERR_NO_ELEM is UCP's word for host memory; all else
-// makes it ask its memory domains.
+// is host memory that has been transferred, or device memory. UCS_ERR_NO_ELEM is UCP's word for
+// host memory; UCS_OK comes with what the memory is; all else makes it ask its memory domains.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -27,10 +27,29 @@ constexpr size_t kSize = 1024;
 constexpr size_t kLarge = 1 << 20; // what malloc maps by itself
 constexpr ucp_tag_t kTag = 0x10;
 
+// The beginning of ucs_memory_info_t, the same in every UCX, and room.
+struct alignas(64) Info {
+    ucs_memory_type_t type;
+    uint8_t sys_dev;
+    void* base_address;
+    size_t alloc_length;
+    char room[256];
+};
+
 bool taken_for_host(const void* address)
 {
-    alignas(64) char info[256]; // ucs_memory_info_t, and room
-    return ucs_memtype_cache_lookup(address, kSize, info) == UCS_ERR_NO_ELEM;
+    Info info;
+    return ucs_memtype_cache_lookup(address, kSize, &info) == UCS_ERR_NO_ELEM;
+}
+
+// Whether it is told what device memory this is, of so many bytes from there on.
+bool known_as_device(const void* address, size_t length)
+{
+    Info info;
+    return ucs_memtype_cache_lookup(address, kSize, &info) == UCS_OK &&
+           info.type == UCS_MEMORY_TYPE_CUDA &&
+           static_cast<char*>(info.base_address) + info.alloc_length >=
+               static_cast<const char*>(address) + length;
 }
 
 class Test {
@@ -117,6 +136,30 @@ int run(bool known)
         test.transfer(device.address(), to);
         test.transfer(to, device.address());
         expect(false, taken_for_host(device.address()), name(kind));
+        const bool seen = known_as_device(device.address(), kSize);
+        if (seen != (kind == MemoryKind::kCuda))
+            report.failed(format("%s is %sknown as device memory", name(kind), seen ? "" : "not "));
+    }
+    report.begin("device memory where freed device memory was", deadline_s());
+    void* address = nullptr;
+    {
+        Memory first(MemoryKind::kCuda, kLarge);
+        address = first.address();
+        test.transfer(address, to);
+        if (!known_as_device(address, kLarge))
+            report.failed("memory that was sent is not known");
+    }
+    if (known_as_device(address, kSize))
+        report.failed("memory that was freed is known");
+    {
+        Memory second(MemoryKind::kCuda, kLarge / 2);
+        require(second.address() == address, "the address was not given out again");
+        test.transfer(second.address(kPage), to); // all of it is in order now for transfers
+        if (known_as_device(address, kSize))
+            report.failed("what was told of freed memory is told of that behind it");
+        test.transfer(address, to);
+        if (!known_as_device(address, kLarge / 2) || known_as_device(address, kLarge))
+            report.failed("memory at an address that was given out again is not known");
     }
     report.begin("managed memory where freed memory was", deadline_s());
     auto* freed = static_cast<char*>(std::malloc(kLarge));

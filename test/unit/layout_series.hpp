@@ -107,6 +107,14 @@ SAME_FIELD(L::MemAttr, mem_type, TheirMemAttr, mem_type);
 SAME_FIELD(L::MemAttr, sys_dev, TheirMemAttr, sys_dev);
 SAME_FIELD(L::MemAttr, base_address, TheirMemAttr, base_address);
 SAME_FIELD(L::MemAttr, alloc_length, TheirMemAttr, alloc_length);
+#if LAYOUT_MINOR >= 22
+SAME_FIELD(L::LookedUp, mem_flags, ucs_memory_info_t, mem_flags);
+#endif
+SAME_SIZE(L::LookedUp, ucs_memory_info_t);
+SAME_FIELD(L::LookedUp, type, ucs_memory_info_t, type);
+SAME_FIELD(L::LookedUp, sys_dev, ucs_memory_info_t, sys_dev);
+SAME_FIELD(L::LookedUp, base_address, ucs_memory_info_t, base_address);
+SAME_FIELD(L::LookedUp, alloc_length, ucs_memory_info_t, alloc_length);
 #if LAYOUT_MINOR >= 14
 SAME_FIELD(L::MemAttr, dmabuf_fd, TheirMemAttr, dmabuf_fd);
 SAME_FIELD(L::MemAttr, dmabuf_offset, TheirMemAttr, dmabuf_offset);

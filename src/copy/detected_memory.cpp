@@ -1,0 +1,51 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// A small table of each thread's.
+#include "copy/detected_memory.hpp"
+
+#include "mem/by_page.hpp"
+#include "mem/cache.hpp"
+#include "mem/gpu_direct.hpp"
+
+namespace gdr::copy::detected_memory {
+namespace {
+
+struct Answer {
+    uint64_t buffer_id = 0;
+    uint64_t changes = 0;
+    CUdevice device = -1;
+    abi::MemoryInfo info; // of nothing: no address is in it
+};
+
+thread_local constinit mem::ByPage<Answer, 6> last; // by the address asked about
+
+bool holds(const abi::MemoryInfo& info, const void* address, size_t length)
+{
+    const uintptr_t offset =
+        reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(info.base);
+    return offset < info.length && length <= info.length - offset;
+}
+
+} // namespace
+
+std::optional<abi::MemoryInfo> find(const void* address, size_t length)
+{
+    const Answer& known = last[reinterpret_cast<uintptr_t>(address)];
+    if (!holds(known.info, address, length) || known.changes != mem::Cache::changes() ||
+        mem::only_others_taken(known.device))
+        return std::nullopt;
+    const cuda::Driver* driver = cuda::driver();
+    if (driver == nullptr || !cuda::still_finished(*driver, address, known.buffer_id))
+        return std::nullopt;
+    return known.info;
+}
+
+void remember(const void* address, const cuda::Pointer& memory, const abi::MemoryInfo& info,
+              uint64_t changes)
+{
+    if (memory.context != nullptr && info.type == UCS_MEMORY_TYPE_CUDA)
+        last[reinterpret_cast<uintptr_t>(address)] = {memory.buffer_id, changes, memory.device,
+                                                      info};
+}
+
+} // namespace gdr::copy::detected_memory
