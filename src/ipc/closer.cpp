@@ -53,10 +53,17 @@ void Closer::work()
         const std::lock_guard guard(mutex_);
         if (regions_.empty()) {
             working_ = false;
+            idle_.notify_all();
             return;
         }
         batch.swap(regions_);
     }
+}
+
+void Closer::wait_for(std::chrono::milliseconds limit)
+{
+    std::unique_lock lock(mutex_);
+    idle_.wait_for(lock, limit, [&] { return !working_; });
 }
 
 void Closer::finish()

@@ -6,6 +6,8 @@
 
 #include "ipc/region.hpp"
 
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -21,10 +23,14 @@ class Closer {
     // Returns when all that was added has been closed.
     void finish();
 
+    // The same, if that does not take longer than this.
+    void wait_for(std::chrono::milliseconds limit);
+
   private:
     void work();
 
     std::mutex mutex_;
+    std::condition_variable idle_;
     std::vector<Region::Owned> regions_;
     std::thread thread_;
     bool working_ = false;

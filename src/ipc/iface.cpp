@@ -177,7 +177,7 @@ ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
     attr->cap.put.max_zcopy = SIZE_MAX;
     attr->cap.put.opt_zcopy_align = attr->cap.put.align_mtu = 1;
     attr->cap.put.max_iov = 1;
-    if (cost.reads) {
+    if (cost.links.reads) {
         attr->cap.flags |= UCT_IFACE_FLAG_GET_ZCOPY;
         attr->cap.get.max_zcopy = SIZE_MAX;
         attr->cap.get.opt_zcopy_align = attr->cap.get.align_mtu = 1;
@@ -242,11 +242,9 @@ constexpr abi::InternalOps kInternalOps = {
 
 Cost cost_of(const IfaceSettings& settings, const cuda::Driver& driver)
 {
-    Cost cost = cost_of_links(driver);
-    cost.overhead = settings.overhead;
-    cost.latency = settings.latency;
+    Cost cost{settings.overhead, settings.latency, worst_links(driver)};
     if (settings.bandwidth != abi::kAutoSize)
-        cost.bandwidth = static_cast<double>(settings.bandwidth);
+        cost.links.bandwidth = static_cast<double>(settings.bandwidth);
     return cost;
 }
 

@@ -9,16 +9,20 @@
 
 namespace gdr::ipc {
 
-struct Cost {
-    double overhead;  // seconds in which starting a copy keeps the CPU busy
-    double latency;   // seconds from then on until a copy of nothing is seen to have ended
+struct Links {
     double bandwidth; // bytes per second
     bool reads;       // whether reading from a peer is as fast as writing to it
 };
 
+struct Cost {
+    double overhead; // seconds in which starting a copy keeps the CPU busy
+    double latency;  // seconds from then on until a copy of nothing is seen to have ended
+    Links links;
+};
+
 // Between those of this process's GPUs that are joined worst; on one GPU, where it has only that.
 // UCP asks for one answer for all peers. The first call takes some ms.
-Cost cost_of_links(const cuda::Driver& driver);
+Links worst_links(const cuda::Driver& driver);
 
 abi::PerfEstimate estimate(const Cost& cost, abi::EpOperation operation);
 

@@ -155,6 +155,7 @@ CUdeviceptr Region::open(CUdevice device)
             return opening.base; // by another thread
         opening.base = kNotOpen; // what a device reset has closed
         opening.context_id.store(context_id, std::memory_order_release);
+        collides_ = false;
         if (paused_ > 0) {
             --paused_;
             return kNotOpen;
@@ -163,9 +164,12 @@ CUdeviceptr Region::open(CUdevice device)
         opening.base.store(ipc::open(driver_, key_, device), std::memory_order_release);
         pause_ = 0;
     } catch (const cuda::Error& error) {
-        // Others may give memory back: tried again, but not for each message.
-        if (error.result() == CUDA_ERROR_OUT_OF_MEMORY)
-            paused_ = pause_ = std::min(2 * pause_ + 1, kLongestPause);
+        // CUDA opens no other memory of the same block at the same place beside it.
+        collides_ = error.result() == CUDA_ERROR_ALREADY_MAPPED;
+        if (collides_)
+            return kNotOpen;
+        if (error.result() == CUDA_ERROR_OUT_OF_MEMORY) // others may give memory back
+            pause();
         else
             opening.base = kRefused;
         tell(device, error);
@@ -174,6 +178,17 @@ CUdeviceptr Region::open(CUdevice device)
         tell(device, error);
     }
     return opening.base;
+}
+
+void Region::put_off()
+{
+    const std::lock_guard guard(opening_);
+    pause();
+}
+
+void Region::pause()
+{
+    paused_ = pause_ = std::min(2 * pause_ + 1, kLongestPause);
 }
 
 void Region::tell(CUdevice device, const std::exception& error)

@@ -61,6 +61,13 @@ class Region {
     // Opens it for a GPU where it is not. Whether it is open.
     bool open_for(CUdevice device);
 
+    // Whether that failed for memory that was there before and is still open in this process: once
+    // that is closed it can be tried again.
+    bool collides() const { return collides_; }
+
+    // Tries it again, but not for each message.
+    void put_off();
+
     // What the key says of the allocation, and another: whether both are of the same one.
     bool is(const RemoteKey& other) const;
 
@@ -90,6 +97,7 @@ class Region {
     };
 
     CUdeviceptr open(CUdevice device);
+    void pause();
     void tell(CUdevice device, const std::exception& error);
     void close();
 
@@ -99,7 +107,8 @@ class Region {
     std::atomic<uint32_t> uses_{kClaimed};
     std::unique_ptr<Opening[]> openings_; // by GPU
     std::mutex opening_;
-    unsigned pause_ = 0;  // calls between two tries while memory is short
+    std::atomic<bool> collides_{false};
+    unsigned pause_ = 0;  // calls between two tries while something is in the way
     unsigned paused_ = 0; // calls until the next of them
 };
 

@@ -11,6 +11,10 @@ namespace gdr::ipc {
 
 namespace {
 
+// For memory that was freed, and is open yet where other memory of its owner's now is: closing
+// takes 20 us, but as long as any kernel that runs.
+constexpr std::chrono::milliseconds kPatience{10};
+
 // A GPU that this process uses, best the one that the calling thread uses; -1: none.
 CUdevice device_in_use(const cuda::Driver& driver)
 {
@@ -116,8 +120,16 @@ Region* RemoteMemory::acquire(const cuda::Driver& driver, const RemoteKey& key)
     Region* const found = region;
     if (found->first_device() >= 0) [[likely]]
         return found;
-    if (const CUdevice device = device_in_use(driver); device >= 0 && found->open_for(device))
-        return found;
+    if (const CUdevice device = device_in_use(driver); device >= 0) {
+        if (found->open_for(device))
+            return found;
+        if (found->collides()) {
+            closer_.wait_for(kPatience);
+            if (found->open_for(device))
+                return found;
+            found->put_off();
+        }
+    }
     release(found);
     return nullptr;
 }

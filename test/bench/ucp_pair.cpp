@@ -54,7 +54,7 @@ double seconds_of(size_t count, Call call)
 
 void tell(const std::string& test, size_t size, double latency, double window)
 {
-    std::printf("%s %zu %.3f %.1f\n", test.c_str(), size, latency * 1e6,
+    std::printf("%s %zu %.3f %.4g\n", test.c_str(), size, latency * 1e6,
                 static_cast<double>(size * kWindow) / window / 1e6);
     std::fflush(stdout);
 }

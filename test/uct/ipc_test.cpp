@@ -389,6 +389,26 @@ TEST_F(Ipc, StaleMemoryInUseStaysUntilItIsReleased)
     owner->free(now);
 }
 
+// Parts of one block, as allocations below 2 MiB are: the driver opens no other at the same place.
+TEST_F(Ipc, StaleMemoryInUseIsInTheWayOfAPartOfItsBlock)
+{
+    const RemoteKey old = owner->allocate(1 << 20, 1);
+    Region* stale = memory_.acquire(driver(), old);
+    ASSERT_NE(stale, nullptr);
+    owner->free(old);
+    const RemoteKey now = owner->allocate(1 << 19, 2);
+    ASSERT_EQ(now.base, old.base);
+    EXPECT_EQ(memory_.acquire(driver(), now), nullptr);
+    memory_.release(stale); // which closes it
+    Region* region = nullptr;
+    for (unsigned call = 0; call < 4 && region == nullptr; ++call)
+        region = memory_.acquire(driver(), now);
+    ASSERT_NE(region, nullptr);
+    EXPECT_EQ(first_byte(*region), 2);
+    memory_.release(region);
+    owner->free(now);
+}
+
 TEST_F(Ipc, FreedMemoryDoesNotOpen)
 {
     const RemoteKey key = owner->allocate(1 << 20, 1);
@@ -414,14 +434,14 @@ TEST_F(Ipc, DeadOwner)
 
 TEST_F(Ipc, AnotherProcessWithTheSamePid)
 {
-    const RemoteKey old = reborn->allocate(1 << 20, 1);
+    const RemoteKey old = reborn->allocate(4 << 20, 1);
     Region* stale = memory_.acquire(driver(), old);
     ASSERT_NE(stale, nullptr);
     EXPECT_EQ(first_byte(*stale), 1);
     memory_.release(stale);
     if (!reborn->leave())
         GTEST_SKIP() << "no right to choose the pid of a process, or others took it";
-    const RemoteKey now = reborn->allocate(1 << 20, 2);
+    const RemoteKey now = reborn->allocate(4 << 20, 2);
     ASSERT_EQ(now.pid, old.pid);
     ASSERT_EQ(now.base, old.base);
     ASSERT_EQ(now.buffer_id, old.buffer_id); // else this shows less

@@ -28,7 +28,8 @@ constexpr uint32_t kMagic = 0x7363'7564; // "scud"
 struct IpcHandle {
     uint32_t magic;       // with the owner's pid namespace in it: others cannot open the memory
     int32_t token;        // fd in the owner, closed when the memory is freed
-    uint64_t token_inode; // of the file
+    uint32_t token_inode; // of the file, its low bits
+    uint32_t place;       // in the owner: the low bits of the address, in units of 256 bytes
     uint64_t size;        // of the allocation
     MemoryName name;
 };
@@ -39,6 +40,9 @@ using Key = std::tuple<CUcontext, uint64_t, uint64_t>; // context, inode, offset
 struct Opened {
     CUdeviceptr address;
     unsigned count;
+    pid_t owner;
+    uint32_t place; // in the owner
+    uint64_t size;
 };
 
 struct Ipc {
@@ -80,7 +84,7 @@ void check_alive(const IpcHandle& handle)
     std::string files = "/proc/" + std::to_string(handle.name.pid) + "/fd/";
     require(stat(files.c_str(), &status) == 0, CUDA_ERROR_INVALID_HANDLE);
     require(stat((files + std::to_string(handle.token)).c_str(), &status) == 0 &&
-            status.st_ino == handle.token_inode);
+            static_cast<uint32_t>(status.st_ino) == handle.token_inode);
 }
 
 CUdeviceptr open(const IpcHandle& handle, CUcontext context)
@@ -99,6 +103,19 @@ CUdeviceptr open(const IpcHandle& handle, CUcontext context)
     allocation.base = allocation.reserved + offset_in_page(handle.size);
     insert(allocation);
     return allocation.base;
+}
+
+/// Freed memory that is still open where the owner has other memory now. The real driver refuses
+/// the latter as long as both are parts of one block, as allocations below 2 MiB are.
+void require_not_in_the_way(const std::pair<const Key, Opened>& entry)
+{
+    const auto& [key, opened] = entry;
+    const bool in_the_way = std::ranges::any_of(ipc().opened, [&](const auto& other) {
+        return std::get<0>(other.first) == std::get<0>(key) && other.first != key &&
+               other.second.owner == opened.owner && other.second.place == opened.place &&
+               std::max(other.second.size, opened.size) < kLargePage;
+    });
+    require(!in_the_way, CUDA_ERROR_ALREADY_MAPPED);
 }
 
 } // namespace
@@ -125,8 +142,9 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address)
         IpcHandle handle{};
         handle.magic = magic();
         handle.token = token_of(*allocation);
-        handle.token_inode = inode_of(handle.token);
+        handle.token_inode = static_cast<uint32_t>(inode_of(handle.token));
         handle.size = allocation->size;
+        handle.place = static_cast<uint32_t>(allocation->base >> 8);
         handle.name = name_memory(allocation->extent, allocation->device, true);
         std::memset(out, 0, sizeof(*out));
         std::memcpy(out, &handle, sizeof(handle));
@@ -147,10 +165,12 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle in, unsigned fl
         CUcontext context = current_context();
         require(peers(context->device, handle.name.device), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
         std::lock_guard guard(ipc().mutex);
-        auto [entry, fresh] = ipc().opened.try_emplace(
-            Key{context, handle.name.inode, handle.name.offset}, Opened{0, 0});
+        auto [entry, fresh] =
+            ipc().opened.try_emplace(Key{context, handle.name.inode, handle.name.offset},
+                                     Opened{0, 0, handle.name.pid, handle.place, handle.size});
         if (fresh) {
             try {
+                require_not_in_the_way(*entry);
                 entry->second.address = open(handle, context);
             } catch (const Error&) {
                 ipc().opened.erase(entry);
