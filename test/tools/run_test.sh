@@ -31,6 +31,14 @@ for line in OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx,sm UCX_GDR_TLS=gdr; do
     expect "the command has $line" "$line" \
         "$("$tool" run --emulate-hca --emulate-gpu env 2>/dev/null | grep "^${line%%=*}=")"
 done
+path=OMPI_MCA_mca_base_component_path
+components=$(cd "$top_builddir/src/openmpi/.libs" && pwd -P)
+in_rank() { export OMPI_COMM_WORLD_RANK=0 && value "$@"; }
+expect "Open MPI finds our components behind its own" "SYSTEM_DEFAULT:$components:USER_DEFAULT" "$(in_rank $path)"
+expect "and behind those of the user" "/mine:$components" "$(export $path=/mine && in_rank $path)"
+expect "once" "/mine:$components" "$(export $path="/mine:$components" && in_rank $path)"
+expect "mpirun does not, which would pass them on to PMIx" "" "$(value $path)"
+expect "nor without the plugin" "" "$(in_rank $path --no-plugin)"
 expect "without the plugin the emulated HCA alone" "$softhca" "$(value LD_PRELOAD --no-plugin)"
 expect "nor anything for Open MPI" "" "$(value OMPI_MCA_pml --no-plugin)"
 # ---- where it leads

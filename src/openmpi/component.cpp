@@ -1,0 +1,77 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// mca_accelerator_gdr.so: an Open MPI that was built without CUDA opens it as a component of its
+// own, and finds it by this name of the structure. It is not called "cuda": by that name Open MPI
+// would tell programs that all calls take GPU memory, where its reductions do not.
+#include "cuda/driver.hpp"
+#include "openmpi/accelerator.hpp"
+#include "openmpi/library.hpp"
+
+#include <cstdio>
+#include <exception>
+
+#include <unistd.h>
+
+namespace {
+
+using namespace gdr::openmpi;
+
+// Who returns nullptr is left out: the library then takes its "null" component, as without us. Two
+// that do not would end MPI_Init.
+Module* initialise()
+{
+    const void* const library = __builtin_return_address(0);
+    try {
+        if (!gdr::cuda::driver_is_installed() || has_own_accelerator(library))
+            return nullptr;
+        if (const std::string why = refusal(library); !why.empty()) {
+            std::fprintf(stderr,
+                         "gdr: pid %d: mca_accelerator_gdr.so is not used: the library that opened "
+                         "it %s. MPI calls on "
+                         "GPU memory are left to libgdr_mpi.so.0; to be rid of this line, set "
+                         "OMPI_MCA_accelerator=null\n",
+                         getpid(), why.c_str());
+            return nullptr;
+        }
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "gdr: pid %d: mca_accelerator_gdr.so is not used: %s\n", getpid(),
+                     error.what());
+        return nullptr;
+    }
+    return &module();
+}
+
+void finalise(Module*) {}
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) Component mca_accelerator_gdr_component;
+Component mca_accelerator_gdr_component = {
+    .base_version =
+        {
+            .mca_major_version = 2,
+            .mca_minor_version = 1,
+            .mca_release_version = 0,
+            .mca_project_name = "opal",
+            .mca_project_major_version = kMajor,
+            .mca_project_minor_version = kMinor,
+            .mca_project_release_version = 0,
+            .mca_type_name = "accelerator",
+            .mca_type_major_version = 1,
+            .mca_type_minor_version = 0,
+            .mca_type_release_version = 0,
+            .mca_component_name = "gdr",
+            .mca_component_major_version = kMajor,
+            .mca_component_minor_version = kMinor,
+            .mca_component_release_version = 0,
+            .mca_open_component = nullptr,
+            .mca_close_component = nullptr,
+            .mca_query_component = nullptr,
+            .mca_register_component_params = nullptr,
+            .mca_component_flags = 0,
+            .reserved = {},
+        },
+    .base_data = {},
+    .accelerator_init = initialise,
+    .accelerator_finalize = finalise,
+};

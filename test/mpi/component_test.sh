@@ -1,0 +1,73 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# The accelerator component for Open MPI 5: what it declares is what the headers of an Open MPI 5 say, where those are
+# installed; its functions, on the emulated GPU; and that other libraries, older and newer ones and those with a component of
+# their own, do not get it. What an Open MPI does with it contrib/matrix shows.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+
+case ${GDR_SANITIZERS:-none} in
+none) ;;
+*)
+    echo "libraries of a test alone are not made for a sanitizer"
+    exit 77
+    ;;
+esac
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+component=$top_builddir/src/openmpi/.libs/mca_accelerator_gdr.so
+options="-std=c++20 -Wall -Wextra -Werror -O2 -I$top_srcdir/src"
+export COMPONENT_TIMES=y
+
+# An Open MPI of Debian 13 and later has its internal headers in libopenmpi-dev.
+include=$(echo /usr/lib/*/openmpi/include)
+"$top_srcdir/test/mpi/component_layout" "$include"
+case $? in
+0) echo "ok: the headers of Open MPI in $include" ;;
+77) echo "not compared: there are no headers of an Open MPI 5.0" ;;
+*)
+    echo "FAILED: the headers of Open MPI in $include differ"
+    failed=1
+    ;;
+esac
+
+# library NAME [-DNAME=VALUE]...: with what is not given as in releases of 5.0.
+library() {
+    name=$1
+    shift
+    # shellcheck disable=SC2086
+    $CXX $options -fPIC -shared -DFAKE_MINOR="${minor:-0}" -DFAKE_FUNCTIONS="${functions:-0}" \
+        -DFAKE_OBJECT_BYTES="${bytes:-0}" "$@" "$top_srcdir/test/mpi/fake_open_pal.cpp" -o "$work/$name.so" -ldl || exit 99
+}
+# shellcheck disable=SC2086
+$CXX $options $CUDA_CFLAGS "$top_srcdir/test/mpi/component_program.cpp" -o "$work/program" -ldl || exit 99
+
+library 5.0
+"$work/program" "$work/5.0.so" "$component" || failed=1
+
+# refused NAME TEXT: and says so, or nothing where that is empty.
+refused() {
+    "$work/program" "$work/$1.so" "$component" refused 2>"$work/err" || failed=1
+    if { [ -n "$2" ] && grep -q "^gdr: .*mca_accelerator_gdr.so is not used: .*$2" "$work/err"; } ||
+        { [ -z "$2" ] && [ ! -s "$work/err" ]; }; then
+        echo "ok: $1: ${2:-nothing is said}"
+    else
+        echo "FAILED: $1: not \"$2\":"
+        cat "$work/err"
+        failed=1
+    fi
+}
+minor=1 library 5.1
+refused 5.1 "Open MPI 5.1.0"
+functions=16 library more
+refused more "another layout"
+bytes=24 library debug
+refused debug "another layout"
+library cuda -DFAKE_COMPONENT='"cuda"'
+refused cuda ""
+LD_LIBRARY_PATH=/nonexistent refused 5.0 ""
+
+exit $failed

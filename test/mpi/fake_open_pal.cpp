@@ -1,0 +1,60 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// As much of a libopen-pal as src/openmpi looks at, of a version that the compiler is told:
+// FAKE_MINOR of Open MPI 5, FAKE_FUNCTIONS more in its module, FAKE_OBJECT_BYTES more in its
+// objects, and with FAKE_COMPONENT, "cuda" say, linked.
+#include "openmpi/series_5_0.hpp"
+
+#include <dlfcn.h>
+
+using namespace gdr::openmpi;
+
+namespace {
+
+constexpr McaComponent component(const char (&name)[5])
+{
+    McaComponent made = {};
+    made.mca_major_version = 2;
+    made.mca_minor_version = 1;
+    made.mca_project_major_version = kMajor;
+    made.mca_project_minor_version = FAKE_MINOR;
+    made.mca_type_major_version = 1;
+    for (int i = 0; i < 5; ++i)
+        made.mca_component_name[i] = name[i];
+    return made;
+}
+
+} // namespace
+
+extern "C" {
+Component mca_accelerator_null_component = {component("null"), {}, nullptr, nullptr};
+#ifdef FAKE_COMPONENT
+Component mca_accelerator_own_component = {component(FAKE_COMPONENT), {}, nullptr, nullptr};
+#endif
+const McaComponent* mca_accelerator_base_static_components[] = {
+    &mca_accelerator_null_component.base_version,
+#ifdef FAKE_COMPONENT
+    &mca_accelerator_own_component.base_version,
+#endif
+    nullptr};
+Component opal_accelerator_base_selected_component;
+char opal_accelerator[sizeof(Module) + FAKE_FUNCTIONS * sizeof(void*)];
+Class opal_accelerator_stream_t_class = {
+    nullptr, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr, sizeof(Stream) + FAKE_OBJECT_BYTES};
+Class opal_accelerator_event_t_class = {
+    nullptr, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr, sizeof(Event) + FAKE_OBJECT_BYTES};
+
+// The module of the component in that file, as Open MPI gets it. nullptr: it is left out, or cannot
+// be opened.
+Module* fake_select(const char* path)
+{
+    void* const file = dlopen(path, RTLD_LAZY | RTLD_GLOBAL);
+    auto* const opened =
+        file == nullptr ? nullptr
+                        : static_cast<Component*>(dlsym(file, "mca_accelerator_gdr_component"));
+    Module* const module = opened == nullptr ? nullptr : opened->accelerator_init();
+    opal_accelerator_base_selected_component =
+        module == nullptr ? mca_accelerator_null_component : *opened;
+    return module;
+}
+}
