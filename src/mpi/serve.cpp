@@ -9,6 +9,8 @@
 #include "mem/process_memory.hpp"
 #include "mpi/collectives/gpu_collectives.hpp"
 #include "mpi/gpu/device_memory.hpp"
+#include "mpi/info/collective_hint.hpp"
+#include "mpi/info/memory_kinds.hpp"
 #include "mpi/library/apply.hpp"
 #include "mpi/staging/attached_buffers.hpp"
 #include "mpi/staging/epochs.hpp"
@@ -18,6 +20,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -28,7 +31,7 @@ namespace gdr::mpi {
 
 namespace {
 
-bool collectives_on_gpus = false;
+Collectives collectives = Collectives::library;
 
 // A type relative to MPI_BOTTOM may lead anywhere.
 bool may_be_on_gpu(const cuda::Driver& driver, const Arguments& arguments, const Side& side)
@@ -91,6 +94,16 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
     return apply(function, call, words);
 }
 
+// Who makes a call; not the library where the ranks vote on it.
+Collectives makers_of(const Library& library, const Call& call, const Word* words)
+{
+    if (call.kind != Kind::collective || call.comm < 0)
+        return Collectives::library;
+    return any_collective_hints()
+               ? hinted_collectives(library, library.abi->handle(words[call.comm]), collectives)
+               : collectives;
+}
+
 int serves(gdr_mpi_function* function)
 {
     return static_cast<int>(cuda::loaded_driver() != nullptr && library_of(function) != nullptr);
@@ -103,19 +116,50 @@ int is_host_memory(Word buffer)
                             (buffer != 0 && buffer + kConstants < 2 * kConstants));
 }
 
+int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words);
+
+// From libgdr_mpi.so.0, once it is there.
+std::atomic<gdr_mpi_serve_type*> layer_serve{nullptr};
+
+// Who passes host memory takes part in collectives between GPUs, too.
+bool offer(bool also_host_memory)
+{
+    const auto service = [](auto* is_host_memory) {
+        return gdr_mpi_service{static_cast<unsigned>(calls().size()),
+                               serves,
+                               is_host_memory,
+                               [] { return static_cast<int>(any_requests() || any_partitions()); },
+                               [] { return static_cast<int>(any_in_epochs()); },
+                               call};
+    };
+    static const gdr_mpi_service with_a_look = service(&is_host_memory);
+    static const gdr_mpi_service for_all = service(+[](Word) { return 0; });
+    gdr_mpi_serve_type* const serve = layer_serve.load();
+    return serve != nullptr && serve(also_host_memory ? &for_all : &with_a_look) != 0;
+}
+
 int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words)
 {
     const Call& call = calls()[index];
     const cuda::Driver* driver = cuda::loaded_driver(); // not in a forked child
     const Library* library =
-        driver == nullptr && !collectives_on_gpus ? nullptr : library_of(function);
+        driver == nullptr && collectives == Collectives::library ? nullptr : library_of(function);
     if (library == nullptr)
         return apply(function, call, words);
-    if (collectives_on_gpus) {
-        if (const std::optional<int> result = call_on_gpus(*library, call, words))
+    if (const Collectives by = makers_of(*library, call, words); by != Collectives::library) {
+        if (const std::optional<int> result =
+                call_on_gpus(*library, call, words, by == Collectives::nccl))
             return *result;
-        if (driver == nullptr)
-            return apply(function, call, words);
+    }
+    if (driver == nullptr)
+        return apply(function, call, words);
+    if (call.kind == Kind::get_info)
+        return get_info(*library, call, function, words);
+    if (call.kind == Kind::set_info) {
+        const int result = set_info(*library, call, function, words);
+        if (any_collective_hints())
+            offer(true);
+        return result;
     }
     if (call.kind == Kind::synchronise)
         return any_in_epochs() ? synchronise(*library, call, function, words)
@@ -134,7 +178,7 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words)
 
 } // namespace
 
-void serve(bool with_collectives_on_gpus)
+void serve(Collectives chosen)
 {
     // A library that is loaded with a part of the program is not found by the names of its
     // functions.
@@ -145,17 +189,9 @@ void serve(bool with_collectives_on_gpus)
     if (layer == nullptr)
         return;
     offered = true; // for good: it stays, too
-    collectives_on_gpus = with_collectives_on_gpus;
-    auto* const serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(layer, "gdr_mpi_serve"));
-    static gdr_mpi_service service;
-    // Who passes host memory takes part in collectives between GPUs, too.
-    service = {static_cast<unsigned>(calls().size()),
-               serves,
-               with_collectives_on_gpus ? [](Word) { return 0; } : is_host_memory,
-               [] { return static_cast<int>(any_requests() || any_partitions()); },
-               [] { return static_cast<int>(any_in_epochs()); },
-               call};
-    if (serve == nullptr || serve(&service) == 0)
+    collectives = chosen;
+    layer_serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(layer, "gdr_mpi_serve"));
+    if (!offer(chosen != Collectives::library))
         gdr_log(warn,
                 "MPI calls on GPU memory are not staged: libgdr_mpi.so.0 is of another ucx-gdr");
 }

@@ -3,12 +3,13 @@
 // The MPI layer's entry in the module.
 #pragma once
 
+#include "mpi/library/collectives.hpp"
+
 namespace gdr::mpi {
 
 // Calls of MPI with buffers on a GPU are served from now on, if libgdr_mpi.so.0 is in this process;
-// it may come later, and this be called again. collectives_on_gpus: see gpu_collectives.hpp. Where
-// there is a CUDA driver or collectives_on_gpus, of which this process has to vote then. Any
-// thread.
-void serve(bool collectives_on_gpus);
+// it may come later, and this be called again. Where there is a CUDA driver, or collective calls
+// are not the library's: then this process has to vote on them. Any thread.
+void serve(Collectives collectives);
 
 } // namespace gdr::mpi

@@ -7,12 +7,6 @@
 
 namespace gdr::plugin {
 
-namespace {
-
-constexpr const char* kMpiCollectives[] = {"stage", "gpu", nullptr};
-
-} // namespace
-
 const abi::OptionTable& option_table()
 {
     static const abi::OptionTable table{
@@ -46,8 +40,11 @@ const abi::OptionTable& option_table()
           "them\n"
           "on host memory. gpu: from 256 KiB on, the GPUs make MPI_Allreduce, MPI_Reduce,\n"
           "MPI_Reduce_scatter, MPI_Reduce_scatter_block, MPI_Allgather and MPI_Alltoall, if all\n"
-          "ranks have their buffers there. Has to be the same for all processes of a program.",
-          offsetof(Options, mpi_collectives), abi::OptionType::choice, kMpiCollectives}},
+          "ranks have their buffers there. nccl: from 64 KiB on NCCL does (libnccl.so.2, 2.14 or\n"
+          "later), and long MPI_Bcast, what it has, where all ranks have it, each with a GPU of "
+          "its\n"
+          "own; the rest is as with gpu. Has to be the same for all processes of a program.",
+          offsetof(Options, mpi_collectives), abi::OptionType::choice, mpi::kCollectivesNames}},
         sizeof(Options)};
     return table;
 }

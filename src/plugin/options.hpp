@@ -4,17 +4,16 @@
 #pragma once
 
 #include "abi/options.hpp"
+#include "mpi/serve.hpp"
 
 namespace gdr::plugin {
-
-enum class MpiCollectives : unsigned { stage, gpu };
 
 struct Options {
     char* statistics_path;
     int explain_cpu_faults; // boolean
     char* abi;              // read by abi::choose_series(), listed here
     char* transports;       // read by prepare_host(), listed here
-    MpiCollectives mpi_collectives;
+    mpi::Collectives mpi_collectives;
 };
 
 const abi::OptionTable& option_table();

@@ -62,8 +62,8 @@ void on_use()
         if (const cuda::Driver* driver = cuda::driver(); driver && options.explain_cpu_faults)
             explain_cpu_faults(*driver);
     });
-    const bool collectives = options.mpi_collectives == MpiCollectives::gpu;
-    if (cuda::driver() != nullptr || collectives)
+    const mpi::Collectives collectives = options.mpi_collectives;
+    if (cuda::driver() != nullptr || collectives != mpi::Collectives::library)
         mpi::serve(collectives);
 }
 

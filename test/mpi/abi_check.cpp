@@ -44,6 +44,7 @@ void expect(const char* name, long long declared, long long real)
 int main()
 {
 #define INTEGER(member, constant) expect(#constant, kAbi.member, constant)
+    INTEGER(any_source, MPI_ANY_SOURCE);
     INTEGER(proc_null, MPI_PROC_NULL);
     INTEGER(root, MPI_ROOT);
     INTEGER(undefined, MPI_UNDEFINED);
@@ -91,6 +92,9 @@ int main()
     if (kAbi.comm_world != 0)
         expect("MPI_COMM_WORLD", static_cast<long long>(kAbi.comm_world),
                static_cast<long long>(word(MPI_COMM_WORLD)));
+    if (kAbi.comm_self != 0)
+        expect("MPI_COMM_SELF", static_cast<long long>(kAbi.comm_self),
+               static_cast<long long>(word(MPI_COMM_SELF)));
     if (kAbi.errors_return != 0)
         expect("MPI_ERRORS_RETURN", static_cast<long long>(kAbi.errors_return),
                static_cast<long long>(word(MPI_ERRORS_RETURN)));
@@ -99,6 +103,9 @@ int main()
     for (size_t i = 0; i < kAbi.operations.size() && kAbi.operations[0] != 0; ++i)
         expect("an MPI_Op", static_cast<long long>(kAbi.operations[i]),
                static_cast<long long>(word(operations[i])));
+    if (kAbi.info_null != 0)
+        expect("MPI_INFO_NULL", static_cast<long long>(kAbi.info_null),
+               static_cast<long long>(word(MPI_INFO_NULL)));
     if (kAbi.datatype_null != 0)
         expect("MPI_DATATYPE_NULL", static_cast<long long>(kAbi.datatype_null),
                static_cast<long long>(word(MPI_DATATYPE_NULL)));

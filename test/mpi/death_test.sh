@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# A rank is killed in the midst of collective calls on GPU memory, staged and by the GPUs, with every MPI that is
-# installed: the program ends as it does on host memory without the MPI layer, in as much time, and nothing of it is left.
+# A rank is killed in the midst of collective calls on GPU memory, staged, by the GPUs, and by softnccl, with every MPI
+# that is installed: the program ends as it does on host memory without the MPI layer, in as much time, and nothing of it is left.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 # shellcheck source=test/mpi/environment.sh
 . "$top_srcdir/test/mpi/environment.sh"
+
+export SOFTCUDA_DEVICES=4 LD_LIBRARY_PATH=$top_builddir/test/emu/softnccl/.libs:$LD_LIBRARY_PATH
 
 # try MPI host|cuda WAY: prints the status, the seconds, and how many processes are left.
 try() {
@@ -24,7 +26,7 @@ for mpi in "${mpis[@]}"; do
     read -r status seconds left < <(GDR_PRELOAD=$softhca:$module try "$mpi" host stage)
     echo "$mpi, on host memory without the layer: status $status, $seconds s, $left processes left"
     [[ $status != 0 && $status != never ]] || { echo "FAILED: nobody was killed"; failed=1; }
-    for way in stage gpu; do
+    for way in stage gpu nccl; do
         found=$(try "$mpi" cuda $way)
         read -r its its_seconds its_left <<<"$found"
         if [[ $its = "$status" && $its_seconds -le $((seconds + 10)) && $its_left -le $left ]]; then

@@ -19,13 +19,13 @@ int main(int argc, char** argv)
     if (argc != 3)
         return 2;
     const bool on_gpu = std::strcmp(argv[1], "cuda") == 0;
-    if (on_gpu)
-        gpu::use();
     MPI_Init(&argc, &argv);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int rank, ranks;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (on_gpu)
+        gpu::use(rank);
     const int count = std::atoi(argv[2]) / ranks * ranks;
     const size_t bytes = static_cast<size_t>(count) * sizeof(double);
     void* const out = on_gpu ? gpu::allocate(bytes) : std::calloc(bytes, 1);

@@ -1,18 +1,8 @@
 ! Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 !
-! A reduction, in place and not, and an exchange, on GPU memory, in the binding that the preprocessor is told: mpif.h
-! (BINDING 1), use mpi (2), use mpi_f08 (3).
+! A reduction, in place and not, and an exchange, on GPU memory, in the binding of mpi_binding.f90.
 program mpi_fortran
-  use iso_c_binding
-#if BINDING == 3
-  use mpi_f08
-#elif BINDING == 2
-  use mpi
-#endif
-  implicit none
-#if BINDING == 1
-  include 'mpif.h'
-#endif
+#include "mpi_binding.f90"
   interface
     integer(c_int) function init(flags) bind(C, name="cuInit")
       import; integer(c_int), value :: flags

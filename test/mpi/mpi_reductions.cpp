@@ -1,10 +1,11 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// mpi_reductions SEED: large collective calls with UCX_GDR_MPI_COLL=gpu: every predefined operation
-// on every type that it is defined for, every call and MPI_IN_PLACE, in GPU memory, and then each
-// buffer in host or GPU memory at random; on communicators that come and go. Results are compared
-// with those of the MPI library on host memory. A rank without a GPU has all of its own in host
-// memory. Exits with 0, with 1 when they differ, with 77 without a CUDA driver.
+// mpi_reductions SEED: large collective calls with UCX_GDR_MPI_COLL=gpu, nccl: every predefined
+// operation on every type that it is defined for, every call and MPI_IN_PLACE, in GPU memory, and
+// then each buffer in host or GPU memory at random; on communicators that come and go. Results are
+// compared with those of the MPI library on host memory. The ranks take the GPUs in turn; one
+// without a GPU has all of its own in host memory. Exits with 0, with 1 when they differ, with 77
+// without a CUDA driver.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -139,6 +140,7 @@ const Function kMoves[] = {
     [](const Case& c) {
         return MPI_Alltoall(c.from(), c.count, c.type.type, c.in, c.count, c.type.type, comm);
     },
+    [](const Case& c) { return MPI_Bcast(c.in, c.all(), c.type.type, c.root, comm); },
 };
 
 // Small values, whose sums and products are exact in every type's arithmetic, in any order.
@@ -245,6 +247,18 @@ int every_call(bool mixed)
     return wrong;
 }
 
+// As long as those that NCCL makes.
+int long_bcast()
+{
+    constexpr size_t kBytes = 17 << 20;
+    gpu::Bytes bytes(std::vector<char>(kBytes, static_cast<char>(rank)), has_gpu);
+    MPI_Bcast(bytes.data(), kBytes, MPI_CHAR, ranks - 1, comm);
+    if (std::ranges::count(bytes.bytes(), static_cast<char>(ranks - 1)) == kBytes)
+        return 0;
+    std::printf("rank %d of %d: FAILED: a long Bcast\n", rank, ranks);
+    return 1;
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -252,16 +266,16 @@ int main(int argc, char** argv)
     if (argc != 2)
         return 2;
     has_gpu = gpu::exists();
-    if (has_gpu)
-        gpu::use();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (has_gpu)
+        gpu::use(rank);
     const auto seed = static_cast<unsigned>(std::atoi(argv[1]));
     own.seed(1000 * seed + static_cast<unsigned>(rank));
     comm = MPI_COMM_WORLD;
     MPI_Comm_size(comm, &ranks);
     common.seed(seed);
-    int wrong = every_pair(false) + every_call(true);
+    int wrong = every_pair(false) + every_call(true) + long_bcast();
     for (int half = 0; half < 2; ++half) { // the ranks in the reverse order; then halves
         MPI_Comm_split(MPI_COMM_WORLD, half * (rank % 2), -rank, &comm);
         MPI_Comm_rank(comm, &rank);

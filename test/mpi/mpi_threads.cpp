@@ -42,7 +42,7 @@ std::vector<int> get(int* device, int count)
 
 void work(int thread, int exchanges, MPI_Comm comm)
 {
-    gpu::use();
+    gpu::use(rank);
     int *out = allocate(2 * kCount), *in = allocate(2 * kCount);
     int *many_out = allocate(kMany), *many_in = allocate(kMany);
     MPI_Datatype column;
@@ -105,11 +105,11 @@ void stay_small(int rounds)
 
 int main(int argc, char** argv)
 {
-    gpu::use();
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    gpu::use(rank);
     if (provided == MPI_THREAD_MULTIPLE) {
         std::vector<std::thread> threads;
         for (int i = 0; i < kThreads; ++i) {

@@ -5,18 +5,18 @@
 #include "mpi/collectives/gpu_collectives.hpp"
 
 #include "abi/host.hpp"
+#include "mpi/collectives/means.hpp"
 #include "mpi/collectives/predefined_reductions.hpp"
 #include "mpi/collectives/ring.hpp"
-#include "mpi/collectives/team.hpp"
 #include "mpi/gpu/device_memory.hpp"
 #include "mpi/gpu/device_scratch.hpp"
 #include "mpi/gpu/gpu_kernels.hpp"
 #include "mpi/library/arguments.hpp"
-#include "mpi/library/transport.hpp"
 #include "stats/statistics.hpp"
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -24,27 +24,36 @@ namespace gdr::mpi {
 
 namespace {
 
-// Of all ranks together. A vote takes some microseconds, and so does each message: with less,
-// staging is as fast.
-constexpr uint64_t kFrom = 256 << 10;
-constexpr uint64_t kFromBlock = 16 << 10; // of each rank
+// Bytes, of all ranks together. A vote takes some microseconds, and so does each message of a ring:
+// with less, staging is as fast.
+constexpr uint64_t kRingFrom = 256 << 10;
+constexpr uint64_t kRingFromBlock = 16 << 10; // of each rank
+// By NCCL a call takes some 37 us with up to 1 MiB, vote and wait included; staged, 38 us with
+// 32 KiB, 51 to 92 us with 64 KiB (NCCL 2.28.9, two H200s: docs/h200.md).
+constexpr uint64_t kNcclFrom = 64 << 10;
+// The library's own Bcast is direct, and faster between two GPUs whatever its length (64 MiB: 212
+// us, NCCL 240 us). Between more it passes what it has received on when it has it all, and NCCL
+// before: that has not been measured.
+constexpr uint64_t kNcclBcastFrom = 16 << 20;
+constexpr int kNcclBcastFromRanks = 3;
 
 enum class Algorithm {
     none,
     allgather,
     allreduce,
     alltoall,
+    bcast,
     reduce,
     reduce_scatter,
     reduce_scatter_block,
 };
 
-// Bcast is direct as it is.
 using NamedAlgorithm = std::pair<std::string_view, Algorithm>;
 constexpr NamedAlgorithm kAlgorithms[] = {
     {"Allgather", Algorithm::allgather},
     {"Allreduce", Algorithm::allreduce},
     {"Alltoall", Algorithm::alltoall},
+    {"Bcast", Algorithm::bcast},
     {"Reduce", Algorithm::reduce},
     {"Reduce_scatter", Algorithm::reduce_scatter},
     {"Reduce_scatter_block", Algorithm::reduce_scatter_block},
@@ -61,6 +70,15 @@ Algorithm algorithm_of(const Call& call)
     return found == std::end(kAlgorithms) ? Algorithm::none : found->second;
 }
 
+// NCCL's kernels wait for those of other ranks: where threads of a process have some at the same
+// time, for several communicators, they could wait for each other in a circle. So there are those
+// of one thread; another's call is made without NCCL, on all ranks.
+std::mutex& nccl_turn()
+{
+    static auto& mutex = *new std::mutex;
+    return mutex;
+}
+
 // One call on one rank.
 class Collective {
   public:
@@ -70,7 +88,7 @@ class Collective {
     {
     }
 
-    // By what is the same on all ranks alone: whether they are to vote.
+    // By what is the same on all ranks alone: whether their means are to be found out.
     bool eligible()
     {
         const Side& side = call_.receive;
@@ -89,14 +107,24 @@ class Collective {
         } else {
             element_ = static_cast<uint64_t>(size);
         }
-        return divide() && blocks_.all() >= kFrom && blocks_.all() / ranks_ >= kFromBlock;
+        return divide() && large_for_nccl(); // which is less than the ring needs
     }
 
-    // Whether this rank's buffers, and its GPU, allow it. Throws cuda::Error, std::bad_alloc.
-    bool prepare(const cuda::Driver& driver, const Team& team)
+    // Which means have it if it is eligible, by what is the same on all ranks. Without NCCL a Bcast
+    // is the library's.
+    bool for_ring() const
+    {
+        return algorithm_ != Algorithm::bcast && blocks_.all() >= kRingFrom &&
+               blocks_.all() / ranks_ >= kRingFromBlock;
+    }
+    bool for_nccl() const { return !reduction_ || nccl_reduction(*reduction_); }
+
+    // Whether this rank's buffers are where its GPU can reach them. Throws cuda::Error,
+    // std::bad_alloc.
+    bool locate(const cuda::Driver& driver, const Team& team)
     {
         const int root = call_.root < 0 ? team.rank() : arguments_.integer(call_.root);
-        at_root_ = root == team.rank();
+        at_root_ = root == team.rank() || algorithm_ == Algorithm::bcast; // who has a result
         in_place_ = arguments_.in_place(call_.send);
         const uint64_t own = blocks_.length(team.rank());
         if (algorithm_ == Algorithm::allgather)
@@ -109,41 +137,75 @@ class Collective {
             return false;
         driver_ = &driver;
         stream_.emplace(driver, memory_->device);
-        uint64_t scratch = 0;
-        if (reduction_) {
-            kernel_ =
-                GpuKernels::of(driver, *stream_).reduction(reduction_->operation, reduction_->type);
-            if (kernel_ == nullptr)
-                return false;
-            scratch = Ring::scratch_for(blocks_);
-        } else if (algorithm_ == Algorithm::alltoall && in_place_) {
-            scratch = blocks_.all();
-        }
-        if (scratch > 0)
-            scratch_ = DeviceScratch(driver, *stream_, scratch);
         return true;
     }
 
-    // After prepare(), if all ranks could. Throws MpiError, cuda::Error.
+    // After locate(): whether this rank has what it takes. Throw cuda::Error, std::bad_alloc,
+    // MpiError.
+    bool prepare_for_ring()
+    {
+        if (turn_.owns_lock())
+            turn_.unlock();
+        if (reduction_) {
+            kernel_ = GpuKernels::of(*driver_, *stream_)
+                          .reduction(reduction_->operation, reduction_->type);
+            if (kernel_ == nullptr)
+                return false;
+            scratch(Ring::scratch_for(blocks_));
+        } else if (algorithm_ == Algorithm::alltoall && in_place_) {
+            scratch(blocks_.all());
+        }
+        return true;
+    }
+    bool prepare_for_nccl(Means& means)
+    {
+        if (!means.nccl_serves(*stream_) || !turn_.try_lock())
+            return false;
+        if (in_place_ && scatters())
+            scratch(blocks_.length(means.team().rank()));
+        else if (in_place_ && algorithm_ == Algorithm::alltoall)
+            scratch(blocks_.all());
+        return true;
+    }
+
+    // If all ranks are prepared. Throw MpiError, cuda::Error, nccl::Error.
     void run(const Team& team)
     {
-        const Ring ring(team, *driver_, *stream_);
-        const char* const in = pointer(in_place_ ? call_.receive : call_.send);
-        char* const out = at_root_ ? pointer(call_.receive) : nullptr;
+        const Ring ring(team, *stream_);
         try {
             if (kernel_ != nullptr)
-                reduce(ring, team, in, out);
+                reduce(ring, team, in(), out());
             else
-                exchange(ring, team, in, out);
+                exchange(ring, team, in(), out());
         } catch (...) {
             stream_->settle();
             scratch_.forget(); // messages under way still use it
             throw;
         }
-        stats::statistics().add({.mpi_gpu_bytes = blocks_.all()});
+        count();
+    }
+    // False, on all ranks: NCCL cannot.
+    bool run(Means& means)
+    {
+        NcclCommunicator* nccl = means.communicator(*driver_, *stream_);
+        if (nccl == nullptr)
+            return false;
+        if (reduction_)
+            reduce(*nccl, means.team(), *nccl_reduction(*reduction_), in(), out());
+        else
+            exchange(*nccl, means.team(), in(), out());
+        count();
+        return true;
     }
 
   private:
+    bool large_for_nccl() const
+    {
+        if (algorithm_ == Algorithm::bcast)
+            return ranks_ >= kNcclBcastFromRanks && blocks_.all() >= kNcclBcastFrom;
+        return blocks_.all() >= kNcclFrom;
+    }
+
     bool scatters() const
     {
         return algorithm_ == Algorithm::reduce_scatter ||
@@ -155,13 +217,26 @@ class Collective {
         return static_cast<char*>(arguments_.pointer(side.buffer));
     }
 
+    const char* in() const { return pointer(in_place_ ? call_.receive : call_.send); }
+    char* out() const { return at_root_ ? pointer(call_.receive) : nullptr; }
+
+    void scratch(uint64_t bytes)
+    {
+        if (bytes > scratch_bytes_)
+            scratch_ = DeviceScratch(*driver_, *stream_, bytes);
+        scratch_bytes_ = std::max(scratch_bytes_, bytes);
+    }
+
+    void count() const { stats::statistics().add({.mpi_gpu_bytes = blocks_.all()}); }
+
     // Elements of each rank's block. False: an argument that MPI is to complain about.
     bool divide()
     {
         if (call_.root >= 0 &&
             (arguments_.integer(call_.root) < 0 || arguments_.integer(call_.root) >= ranks_))
             return false;
-        const bool in_parts = algorithm_ == Algorithm::allreduce || algorithm_ == Algorithm::reduce;
+        const bool in_parts = algorithm_ == Algorithm::allreduce ||
+                              algorithm_ == Algorithm::bcast || algorithm_ == Algorithm::reduce;
         for (int rank = 0; rank < ranks_; ++rank) {
             int64_t count = arguments_.count(call_.receive, call_.receive.counts ? rank : 0);
             if (count < 0)
@@ -212,22 +287,53 @@ class Collective {
         else if (algorithm_ == Algorithm::reduce)
             ring.gather(blocks_, arguments_.integer(call_.root), result, out);
         else if (result == own)
-            ring.copy(out, result, blocks_.length(team.rank()));
+            stream_->copy(out, result, blocks_.length(team.rank()));
     }
 
     void exchange(const Ring& ring, const Team& team, const char* in, char* out)
     {
         if (algorithm_ == Algorithm::allgather) {
             if (!in_place_)
-                ring.copy(out + blocks_.begin(team.rank()), in, blocks_.length(team.rank()));
+                stream_->copy(out + blocks_.begin(team.rank()), in, blocks_.length(team.rank()));
             ring.allgather(blocks_, out);
             return;
         }
         if (in_place_) {
-            ring.copy(scratch_.data(), in, blocks_.all());
+            stream_->copy(scratch_.data(), in, blocks_.all());
             in = scratch_.data();
         }
         ring.alltoall(blocks_.length(0), in, out);
+    }
+
+    void reduce(NcclCommunicator& nccl, const Team& team, NcclReduction reduction, const char* in,
+                char* out)
+    {
+        if (algorithm_ == Algorithm::allreduce) {
+            nccl.allreduce(*stream_, reduction, in, out, blocks_.all(), element_);
+        } else if (algorithm_ == Algorithm::reduce) {
+            nccl.reduce(*stream_, reduction, in, out, blocks_.all(), element_,
+                        arguments_.integer(call_.root));
+        } else if (in_place_) { // the result is where others' blocks are
+            nccl.reduce_scatter(*stream_, reduction, in, scratch_.data(), blocks_, element_);
+            stream_->copy(out, scratch_.data(), blocks_.length(team.rank()));
+        } else {
+            nccl.reduce_scatter(*stream_, reduction, in, out, blocks_, element_);
+        }
+    }
+
+    void exchange(NcclCommunicator& nccl, const Team& team, const char* in, char* out)
+    {
+        const uint64_t own = blocks_.length(team.rank());
+        if (algorithm_ == Algorithm::bcast) {
+            nccl.broadcast(*stream_, out, blocks_.all(), arguments_.integer(call_.root));
+        } else if (algorithm_ == Algorithm::allgather) {
+            nccl.allgather(*stream_, in_place_ ? out + blocks_.begin(team.rank()) : in, out, own);
+        } else if (in_place_) {
+            stream_->copy(scratch_.data(), in, blocks_.all());
+            nccl.alltoall(*stream_, scratch_.data(), out, own);
+        } else {
+            nccl.alltoall(*stream_, in, out, own);
+        }
     }
 
     const Arguments& arguments_;
@@ -247,17 +353,44 @@ class Collective {
     std::optional<ThreadStream> stream_;
     const kernels::Reduction* kernel_ = nullptr;
     DeviceScratch scratch_;
+    uint64_t scratch_bytes_ = 0;
+    std::unique_lock<std::mutex> turn_{nccl_turn(), std::defer_lock};
 };
 
-bool prepared(Collective& collective, const Team& team, const char* call)
+// prepare(): may throw what CUDA does.
+template <class Prepare>
+bool prepared(const char* call, Prepare prepare)
 {
-    const cuda::Driver* driver = cuda::loaded_driver();
     try {
-        return driver != nullptr && collective.prepare(*driver, team);
+        return prepare();
+    } catch (const MpiError&) {
+        throw;
     } catch (const std::exception& error) {
         gdr_log(diag, "MPI_%s is not made by the GPUs: %s", call, error.what());
         return false;
     }
+}
+
+// False, on all ranks: it is to be made as every other call.
+bool make(Collective& collective, Means& means, const char* call)
+{
+    const Team& team = means.team();
+    const bool by_nccl = means.nccl() && collective.for_nccl();
+    const bool by_ring = means.ring() && collective.for_ring();
+    if (!by_nccl && !by_ring)
+        return false;
+    const cuda::Driver* driver = cuda::loaded_driver();
+    const bool located =
+        driver != nullptr && prepared(call, [&] { return collective.locate(*driver, team); });
+    if (by_nccl &&
+        team.all(located && prepared(call, [&] { return collective.prepare_for_nccl(means); })) &&
+        collective.run(means))
+        return true;
+    if (!by_ring ||
+        !team.all(located && prepared(call, [&] { return collective.prepare_for_ring(); })))
+        return false;
+    collective.run(team);
+    return true;
 }
 
 // The number of ranks of an intra-communicator; 0 for others.
@@ -272,7 +405,8 @@ int ranks_of(const Library& library, Word comm)
 
 } // namespace
 
-std::optional<int> call_on_gpus(const Library& library, const Call& call, Word* words)
+std::optional<int> call_on_gpus(const Library& library, const Call& call, Word* words,
+                                bool with_nccl)
 {
     const Algorithm algorithm = algorithm_of(call);
     if (algorithm == Algorithm::none)
@@ -286,12 +420,8 @@ std::optional<int> call_on_gpus(const Library& library, const Call& call, Word* 
     if (!collective.eligible())
         return std::nullopt;
     try {
-        const Team& team =
-            Team::of(library, comm,
-                     cuda::loaded_driver() != nullptr && kernels::built() && hands_to_ucx(library));
-        if (!team.able() || !team.all(prepared(collective, team, call.name)))
+        if (!make(collective, Means::of(library, comm, with_nccl), call.name))
             return std::nullopt;
-        collective.run(team);
     } catch (const MpiError& error) {
         library.Comm_call_errhandler(comm, error.code());
         return error.code();

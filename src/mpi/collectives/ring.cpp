@@ -22,14 +22,6 @@ void for_each_piece(uint64_t bytes, Piece piece)
 
 } // namespace
 
-uint64_t BlocksOfRanks::longest() const
-{
-    uint64_t longest = 0;
-    for (size_t rank = 0; rank < ends_.size(); ++rank)
-        longest = std::max(longest, length(static_cast<int>(rank)));
-    return longest;
-}
-
 std::vector<Word> Ring::send(const char* from, uint64_t bytes, int to) const
 {
     std::vector<Word> requests;
@@ -46,16 +38,6 @@ std::vector<Word> Ring::receive(char* to, uint64_t bytes, int from) const
         requests.push_back(team_.receive(to + at, length, from));
     });
     return requests;
-}
-
-void Ring::copy(char* to, const char* from, uint64_t bytes) const
-{
-    if (bytes == 0 || to == from)
-        return;
-    cuda::check(driver_.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to),
-                                      reinterpret_cast<CUdeviceptr>(from), bytes, stream_.handle()),
-                "cuMemcpyAsync");
-    stream_.wait();
 }
 
 // In each step a rank receives a block's sum from the rank before, adds its own part, and sends it
@@ -136,7 +118,7 @@ void Ring::alltoall(uint64_t block, const char* in, char* out) const
         const int to = (own + distance) % ranks;
         requests.push_back(send(in + block * to, block, to));
     }
-    copy(out + block * own, in + block * own, block);
+    stream_.copy(out + block * own, in + block * own, block);
     for (const std::vector<Word>& of_rank : requests)
         team_.wait(of_rank);
 }

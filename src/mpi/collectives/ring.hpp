@@ -7,6 +7,7 @@
 
 #include "cuda/driver.hpp"
 #include "kernels/reduction.hpp"
+#include "mpi/collectives/blocks_of_ranks.hpp"
 #include "mpi/collectives/team.hpp"
 #include "mpi/gpu/thread_stream.hpp"
 
@@ -15,26 +16,10 @@
 
 namespace gdr::mpi {
 
-// Bytes of a buffer that belong to each rank, one rank's behind the other's.
-class BlocksOfRanks {
-  public:
-    void add(uint64_t bytes) { ends_.push_back(all() + bytes); }
-    uint64_t all() const { return ends_.empty() ? 0 : ends_.back(); }
-    uint64_t begin(int rank) const { return rank == 0 ? 0 : ends_[rank - 1]; }
-    uint64_t length(int rank) const { return ends_[rank] - begin(rank); }
-    uint64_t longest() const;
-
-  private:
-    std::vector<uint64_t> ends_;
-};
-
 class Ring {
   public:
     // All have to outlive it.
-    Ring(const Team& team, const cuda::Driver& driver, const ThreadStream& stream)
-        : team_(team), driver_(driver), stream_(stream)
-    {
-    }
+    Ring(const Team& team, const ThreadStream& stream) : team_(team), stream_(stream) {}
 
     // Scratch that reduce_scatter() needs, in bytes.
     static uint64_t scratch_for(const BlocksOfRanks& blocks) { return 2 * blocks.longest(); }
@@ -55,14 +40,11 @@ class Ring {
     // Block i of `in` goes to rank i, which has it as this rank's block. The two do not overlap.
     void alltoall(uint64_t block, const char* in, char* out) const;
 
-    void copy(char* to, const char* from, uint64_t bytes) const;
-
   private:
     std::vector<Word> send(const char* from, uint64_t bytes, int to) const;
     std::vector<Word> receive(char* to, uint64_t bytes, int from) const;
 
     const Team& team_;
-    const cuda::Driver& driver_;
     const ThreadStream& stream_;
 };
 

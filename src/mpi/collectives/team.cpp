@@ -1,45 +1,16 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A team is an attribute of the application's communicator. Its own is split off, not duplicated:
-// that would run the callbacks of the application's attributes.
+// The communicator is split off, not duplicated: that would run the callbacks of the application's
+// attributes.
 #include "mpi/collectives/team.hpp"
 
 #include "kernels/reduction.hpp"
-
-#include <memory>
 
 namespace gdr::mpi {
 
 namespace {
 
 constexpr int kTag = 0;
-
-int do_not_copy(Word, int, void*, void*, void*, int* copied)
-{
-    *copied = 0;
-    return 0;
-}
-
-// The world's ends within MPI_Finalize, which frees what there is.
-int forget(Word comm, int, void* team, void* library)
-{
-    std::unique_ptr<Team> ended(static_cast<Team*>(team));
-    const auto& of = *static_cast<const Library*>(library);
-    if (of.abi->handle(comm) != of.comm_world)
-        ended->end();
-    return 0;
-}
-
-int key(const Library& library)
-{
-    static const int keyval = [&] {
-        int made = 0;
-        check_mpi(
-            library.Comm_create_keyval(do_not_copy, forget, &made, const_cast<Library*>(&library)));
-        return made;
-    }();
-    return keyval;
-}
 
 } // namespace
 
@@ -56,27 +27,30 @@ void Team::end()
     library_.Comm_free(&comm_);
 }
 
-Team& Team::of(const Library& library, Word comm, bool able)
-{
-    void* known = nullptr;
-    int found = 0;
-    check_mpi(library.Comm_get_attr(comm, key(library), &known, &found));
-    if (found != 0)
-        return *static_cast<Team*>(known);
-    auto team = std::make_unique<Team>(library, comm);
-    team->able_ = team->all(able);
-    check_mpi(library.Comm_set_attr(comm, key(library), team.get()));
-    return *team.release();
-}
-
 bool Team::all(bool mine) const
 {
-    const int in = mine ? 1 : 0;
-    int out = 0;
-    check_mpi(library_.Allreduce(&in, &out, 1, library_.integer,
+    int word = mine ? 1 : 0;
+    intersect({&word, 1});
+    return word != 0;
+}
+
+void Team::intersect(std::span<int> words) const
+{
+    check_mpi(library_.Allreduce(reinterpret_cast<const void*>(library_.abi->in_place),
+                                 words.data(), static_cast<int>(words.size()), library_.integer,
                                  library_.operations[static_cast<size_t>(kernels::Operation::band)],
                                  comm_));
-    return out != 0;
+}
+
+void Team::gather(const void* mine, void* all, size_t bytes) const
+{
+    check_mpi(library_.Allgather(mine, static_cast<int>(bytes), library_.byte, all,
+                                 static_cast<int>(bytes), library_.byte, comm_));
+}
+
+void Team::broadcast(void* data, size_t bytes) const
+{
+    check_mpi(library_.Bcast(data, static_cast<int>(bytes), library_.byte, 0, comm_));
 }
 
 Word Team::send(const void* from, size_t bytes, int to) const

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <exception>
+#include <span>
 #include <vector>
 
 namespace gdr::mpi {
@@ -29,43 +30,57 @@ inline void check_mpi(int result)
         throw MpiError(result);
 }
 
+// All functions throw MpiError.
 class Team {
   public:
-    // Of an intra-communicator. The first call for a communicator is collective: able, whether this
-    // rank can take part in principle, is agreed upon. It ends with the communicator. Throws
-    // MpiError; the library has called the communicator's error handler.
-    static Team& of(const Library& library, Word comm, bool able);
-
-    // Whether all ranks are.
-    bool able() const { return able_; }
+    // Of an intra-communicator: collective. If it fails, the library has called the communicator's
+    // error handler.
+    Team(const Library& library, Word comm);
+    Team(const Team&) = delete;
+    Team& operator=(const Team&) = delete;
 
     int rank() const { return rank_; }
     int size() const { return size_; }
     int next() const { return (rank_ + 1) % size_; }
     int previous() const { return (rank_ + size_ - 1) % size_; }
 
-    // Collective: whether all ranks agree. Throws MpiError.
+    // Collective: whether all ranks agree.
     bool all(bool mine) const;
 
-    // Messages of at most INT_MAX bytes, which arrive in the order of sending. Throw MpiError.
+    // Collective: the bits that are set in the words of all ranks.
+    void intersect(std::span<int> words) const;
+
+    // Collective: what each rank has, one behind the other.
+    template <class Value>
+    std::vector<Value> gather(const Value& mine) const
+    {
+        std::vector<Value> values(static_cast<size_t>(size_));
+        gather(&mine, values.data(), sizeof(Value));
+        return values;
+    }
+
+    // Collective: the first rank's.
+    void broadcast(void* data, size_t bytes) const;
+
+    // Messages of at most INT_MAX bytes, which arrive in the order of sending.
     Word send(const void* from, size_t bytes, int to) const;
     Word receive(void* to, size_t bytes, int from) const;
     void wait(Word request) const;
     void wait(const std::vector<Word>& requests) const;
 
-    Team(const Library& library, Word comm);
-    Team(const Team&) = delete;
-    Team& operator=(const Team&) = delete;
+    const Library& library() const { return library_; }
+    Word comm() const { return comm_; }
 
     // Frees its communicator: collective.
     void end();
 
   private:
+    void gather(const void* mine, void* all, size_t bytes) const;
+
     const Library& library_;
     Word comm_ = 0;
     int rank_ = 0;
     int size_ = 0;
-    bool able_ = false;
 };
 
 } // namespace gdr::mpi

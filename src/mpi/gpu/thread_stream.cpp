@@ -78,9 +78,19 @@ streams::DeviceStreams& streams_of(const cuda::Driver& driver, CUdevice device)
 } // namespace
 
 ThreadStream::ThreadStream(const cuda::Driver& driver, CUdevice device)
-    : streams_(streams_of(driver, device)), current_(driver, streams_.context()),
+    : driver_(driver), streams_(streams_of(driver, device)), current_(driver, streams_.context()),
       stream_(streams_[0])
 {
+}
+
+void ThreadStream::copy(void* to, const void* from, size_t bytes) const
+{
+    if (bytes == 0 || to == from)
+        return;
+    cuda::check(driver_.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to),
+                                      reinterpret_cast<CUdeviceptr>(from), bytes, stream_.handle()),
+                "cuMemcpyAsync");
+    wait();
 }
 
 } // namespace gdr::mpi

@@ -20,6 +20,9 @@ class ThreadStream {
     unsigned long long context_id() const { return streams_.context_id(); }
     CUstream handle() const { return stream_.handle(); }
 
+    // Within the GPU's memory; done when it returns. Throws cuda::Error.
+    void copy(void* to, const void* from, size_t bytes) const;
+
     // Returns when all that was issued has ended. Throws cuda::Error.
     void wait() const { cuda::check(stream_.synchronise(), "cuStreamSynchronize"); }
 
@@ -27,6 +30,7 @@ class ThreadStream {
     void settle() const { stream_.synchronise(); }
 
   private:
+    const cuda::Driver& driver_;
     streams::DeviceStreams& streams_;
     const cuda::CurrentContext current_;
     streams::Stream& stream_;

@@ -32,13 +32,15 @@ struct Abi {
     Word status_ignore;
     Word request_null;  // 0: the address of the library's object ompi_request_null
     Word datatype_null; // 0: that of ompi_mpi_datatype_null
+    Word info_null;     // 0: that of ompi_mpi_info_null
     Word byte;          // 0: that of ompi_mpi_byte
     Word integer;       // MPI_INT; 0: that of ompi_mpi_int
     Word comm_world;    // 0: that of ompi_mpi_comm_world
+    Word comm_self;     // 0: that of ompi_mpi_comm_self
     Word errors_return; // 0: that of ompi_mpi_errors_return
     // In the order of kernels::Operation. 0: ompi_mpi_op_sum, ...
     std::array<Word, 12> operations;
-    int proc_null, root, undefined;
+    int any_source, proc_null, root, undefined;
     int error_other; // MPI_ERR_OTHER
     int cart, graph, dist_graph;
     int order_c;
@@ -66,11 +68,14 @@ inline constexpr Abi kOpenMpi = {
     .status_ignore = 0,
     .request_null = 0,
     .datatype_null = 0,
+    .info_null = 0,
     .byte = 0,
     .integer = 0,
     .comm_world = 0,
+    .comm_self = 0,
     .errors_return = 0,
     .operations = {},
+    .any_source = -1,
     .proc_null = -2,
     .root = GDR_OPEN_MPI_ROOT,
     .undefined = -32766,
@@ -101,12 +106,15 @@ inline constexpr Abi kMpich = {
     .status_ignore = 1,
     .request_null = 0x2c000000,
     .datatype_null = 0x0c000000,
+    .info_null = 0x1c000000,
     .byte = 0x4c00010d,
     .integer = 0x4c000405,
     .comm_world = 0x44000000,
+    .comm_self = 0x44000001,
     .errors_return = 0x54000001,
     .operations = {0x58000003, 0x58000004, 0x58000002, 0x58000001, 0x58000005, 0x58000007,
                    0x58000009, 0x58000006, 0x58000008, 0x5800000a, 0x5800000b, 0x5800000c},
+    .any_source = -2,
     .proc_null = -1,
     .root = GDR_MPICH_ROOT,
     .undefined = -32766,
@@ -137,11 +145,14 @@ inline constexpr Abi kStandardAbi = {
     .status_ignore = 0,
     .request_null = 0x180,
     .datatype_null = 0x200,
+    .info_null = 0x130,
     .byte = 0x247,
     .integer = 0x209,
     .comm_world = 0x101,
+    .comm_self = 0x102,
     .errors_return = 0x143,
     .operations = {0x21, 0x24, 0x22, 0x23, 0x30, 0x31, 0x32, 0x28, 0x29, 0x2a, 0x38, 0x39},
+    .any_source = -1,
     .proc_null = -3,
     .root = -4,
     .undefined = -32766,

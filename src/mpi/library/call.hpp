@@ -31,6 +31,8 @@ enum class Kind : uint8_t {
     start,
     startall,
     free,
+    get_info,
+    set_info, // of a communicator, or of one that it makes
 };
 
 enum class Form : uint8_t { blocking, nonblocking, persistent };

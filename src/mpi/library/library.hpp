@@ -10,11 +10,16 @@
 
 // Name and parameters.
 #define GDR_MPI_FUNCTIONS(FUNCTION)                                                                \
+    FUNCTION(Allgather, (const void* in, int in_count, Word in_type, void* out, int out_count,     \
+                         Word out_type, Word comm))                                                \
     FUNCTION(Allreduce, (const void* in, void* out, int count, Word type, Word op, Word comm))     \
+    FUNCTION(Bcast, (void* buffer, int count, Word type, int root, Word comm))                     \
+    FUNCTION(Cancel, (Word * request))                                                             \
     FUNCTION(Comm_call_errhandler, (Word comm, int code))                                          \
     FUNCTION(Comm_create_keyval,                                                                   \
              (int (*copy)(Word, int, void*, void*, void*, int*),                                   \
               int (*forget)(Word, int, void*, void*), int* keyval, void* extra))                   \
+    FUNCTION(Comm_delete_attr, (Word comm, int keyval))                                            \
     FUNCTION(Comm_free, (Word * comm))                                                             \
     FUNCTION(Comm_get_attr, (Word comm, int keyval, void* value, int* found))                      \
     FUNCTION(Comm_set_attr, (Word comm, int keyval, void* value))                                  \
@@ -28,6 +33,7 @@
     FUNCTION(Comm_remote_size, (Word comm, int* size))                                             \
     FUNCTION(Comm_test_inter, (Word comm, int* inter))                                             \
     FUNCTION(Get_library_version, (char* text, int* length))                                       \
+    FUNCTION(Info_set, (Word info, const char* key, const char* value))                            \
     FUNCTION(Pack_size, (int count, Word type, Word comm, int* size))                              \
     FUNCTION(Request_free, (Word * request))                                                       \
     FUNCTION(Request_get_status, (Word request, int* flag, Word status))                           \
@@ -53,12 +59,17 @@ namespace gdr::mpi {
 
 struct Library {
     const Abi* abi;
-    Word request_null, datatype_null, byte, integer, comm_world, errors_return;
+    Word request_null, datatype_null, info_null, byte, integer, comm_world, comm_self,
+        errors_return;
     std::array<Word, 12> operations; // in the order of kernels::Operation
     const void* pml;                 // the component that Open MPI has selected; nullptr in others
 #define GDR_MPI_MEMBER(name, parameters) int(*name) parameters;
     GDR_MPI_FUNCTIONS(GDR_MPI_MEMBER)
 #undef GDR_MPI_MEMBER
+
+    // One of the two is not NULL.
+    int (*Info_get_string)(Word info, const char* key, int* room, char* value, int* found);
+    int (*Info_get)(Word info, const char* key, int longest, char* value, int* found);
 
     // Of MPI 4, NULL in older libraries: the small form fails for types that were made by a large
     // one.

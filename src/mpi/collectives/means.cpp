@@ -1,0 +1,187 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Means are an attribute of the application's communicator. MPI_COMM_SELF has one as well, whose
+// end is the first thing that MPI_Finalize does: what has to be done while MPI and CUDA still work.
+#include "mpi/collectives/means.hpp"
+
+#include "abi/host.hpp"
+#include "kernels/reduction.hpp"
+#include "mpi/library/transport.hpp"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <vector>
+
+namespace gdr::mpi {
+
+namespace {
+
+int do_not_copy(Word, int, void*, void*, void*, int* copied)
+{
+    *copied = 0;
+    return 0;
+}
+
+// The world's ends within MPI_Finalize, which frees what there is.
+int forget(Word comm, int, void* means, void* library)
+{
+    std::unique_ptr<Means> ended(static_cast<Means*>(means));
+    const auto& of = *static_cast<const Library*>(library);
+    if (of.abi->handle(comm) != of.comm_world)
+        ended->end();
+    return 0;
+}
+
+int make_key(const Library& library, int (*end)(Word, int, void*, void*))
+{
+    int made = 0;
+    check_mpi(library.Comm_create_keyval(do_not_copy, end, &made, const_cast<Library*>(&library)));
+    return made;
+}
+
+int key(const Library& library)
+{
+    static const int keyval = make_key(library, forget);
+    return keyval;
+}
+
+// Those that have a communicator of NCCL's.
+class WithNccl {
+  public:
+    static WithNccl& all()
+    {
+        static auto& instance = *new WithNccl; // outlives static destructors that still call MPI
+        return instance;
+    }
+
+    void add(const Library& library, Means* means)
+    {
+        static const int at_end = make_key(library, [](Word, int, void*, void*) {
+            all().end();
+            return 0;
+        });
+        const std::lock_guard guard(mutex_);
+        if (!told_)
+            check_mpi(library.Comm_set_attr(library.comm_self, at_end, this));
+        told_ = true;
+        means_.push_back(means);
+    }
+
+    void remove(Means* means)
+    {
+        const std::lock_guard guard(mutex_);
+        std::erase(means_, means);
+    }
+
+  private:
+    void end()
+    {
+        std::vector<Means*> means;
+        {
+            const std::lock_guard guard(mutex_);
+            means.swap(means_);
+        }
+        for (Means* one : means)
+            one->begin_nccl_end();
+        for (Means* one : means)
+            one->finish_nccl_end();
+    }
+
+    std::mutex mutex_;
+    bool told_ = false;
+    std::vector<Means*> means_;
+};
+
+} // namespace
+
+Means::Means(const Library& library, Word comm, bool with_nccl) : team_(library, comm)
+{
+    const bool driver = cuda::loaded_driver() != nullptr;
+    const bool ring = driver && kernels::built() && hands_to_ucx(library);
+    const nccl::Library* nccl = driver && with_nccl ? nccl::library() : nullptr;
+    const int version = nccl != nullptr ? nccl->version : 0;
+    std::array words{ring ? 1 : 0, version, ~version}; // both are left where all versions are one
+    team_.intersect(words);
+    ring_ = words[0] != 0;
+    if (words[1] == version && words[2] == ~version)
+        nccl_ = nccl;
+    else if (nccl != nullptr)
+        gdr_log(diag,
+                "collective calls of MPI of %d ranks are not made by NCCL: not all have it, "
+                "or another version",
+                team_.size());
+}
+
+Means& Means::of(const Library& library, Word comm, bool with_nccl)
+{
+    void* known = nullptr;
+    int found = 0;
+    check_mpi(library.Comm_get_attr(comm, key(library), &known, &found));
+    if (found != 0)
+        return *static_cast<Means*>(known);
+    auto means = std::make_unique<Means>(library, comm, with_nccl);
+    check_mpi(library.Comm_set_attr(comm, key(library), means.get()));
+    return *means.release();
+}
+
+bool Means::nccl_serves(const ThreadStream& stream)
+{
+    return nccl_ != nullptr && (communicator_ == nullptr || communicator_->serves(stream));
+}
+
+NcclCommunicator* Means::communicator(const cuda::Driver& driver, const ThreadStream& stream)
+{
+    if (communicator_ != nullptr || nccl_ == nullptr)
+        return communicator_.get();
+    communicator_ = NcclCommunicator::make(*nccl_, team_, driver, stream);
+    if (communicator_ == nullptr) {
+        nccl_ = nullptr;
+        return nullptr;
+    }
+    device_ = stream.device();
+    WithNccl::all().add(team_.library(), this);
+    return communicator_.get();
+}
+
+// Work on the communicator, with its GPU's context current; nothing in a forked child, where there
+// is no driver. False: there is no such context any more.
+template <class Work>
+bool Means::in_context(Work work)
+{
+    const cuda::Driver* driver = cuda::loaded_driver();
+    if (communicator_ == nullptr || driver == nullptr)
+        return true;
+    try {
+        const ThreadStream stream(*driver, device_);
+        work();
+        return true;
+    } catch (const cuda::Error& error) {
+        gdr_log(diag, "NCCL's communicator of %d ranks is left as it is: %s", team_.size(),
+                error.what());
+        return false;
+    }
+}
+
+void Means::begin_nccl_end()
+{
+    if (!in_context([&] { communicator_->begin_end(); }))
+        communicator_.release(); // with CUDA
+}
+
+void Means::finish_nccl_end()
+{
+    nccl_ = nullptr;
+    in_context([&] { communicator_->finish_end(); });
+    communicator_.reset();
+}
+
+void Means::end()
+{
+    WithNccl::all().remove(this);
+    begin_nccl_end();
+    finish_nccl_end();
+    team_.end();
+}
+
+} // namespace gdr::mpi

@@ -1,0 +1,25 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The info key gdr_mpi_coll of a communicator: "gpu" has its large collective calls made by the
+// GPUs, "nccl" by NCCL, "stage" by the library, whatever UCX_GDR_MPI_COLL is. A key of the layer's
+// own, which all ranks have to give alike: MPI's mpi_assert_memory_alloc_kinds tells of the calling
+// process alone, and a rank that asserts nothing would not take part in what the others then do.
+#pragma once
+
+#include "mpi/library/call.hpp"
+#include "mpi/library/collectives.hpp"
+#include "mpi/library/library.hpp"
+
+namespace gdr::mpi {
+
+// Makes MPI_Comm_set_info or MPI_Comm_dup_with_info, and keeps the hint with the communicator.
+// MPI_Comm_dup copies it. Returns what MPI returns. Any thread.
+int set_info(const Library& library, const Call& call, gdr_mpi_function* function, Word* words);
+
+// Whether any communicator of this process has asked for its GPUs, or NCCL.
+bool any_collective_hints();
+
+// Who is to make the communicator's calls: by its hint, or else otherwise.
+Collectives hinted_collectives(const Library& library, Word comm, Collectives otherwise);
+
+} // namespace gdr::mpi

@@ -1,0 +1,48 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// mpi_failures ROUND: ten times the ranks sum up numbers on a GPU each, of which the call of that
+// round (from 1 on; 0: none) is to fail, on all ranks, with MPI_ERR_OTHER, and all others are to be
+// right. Each rank prints what was not so, and exits with 1 then; with 77 without a CUDA driver.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include <mpi.h>
+
+#include "gpu.hpp"
+
+int main(int argc, char** argv)
+{
+    if (argc != 2)
+        return 2;
+    const int failing = std::atoi(argv[1]);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int rank, ranks, wrong = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    gpu::use(rank);
+    constexpr int kCount = 200000;
+    const size_t bytes = kCount * sizeof(int);
+    std::vector<int> numbers(kCount);
+    void* const in = gpu::allocate(bytes);
+    void* const out = gpu::allocate(bytes);
+    for (int round = 1; round <= 10; ++round) {
+        std::fill(numbers.begin(), numbers.end(), round + rank);
+        gpu::copy(in, numbers.data(), bytes);
+        int error = MPI_SUCCESS;
+        const int result = MPI_Allreduce(in, out, kCount, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Error_class(result, &error);
+        gpu::copy(numbers.data(), out, bytes);
+        const int sum = ranks * round + ranks * (ranks - 1) / 2;
+        if (error != (round == failing ? MPI_ERR_OTHER : MPI_SUCCESS) ||
+            (round != failing && std::count(numbers.begin(), numbers.end(), sum) != kCount)) {
+            std::printf("rank %d: round %d: error class %d, sum %d, not %d\n", rank, round, error,
+                        numbers[0], sum);
+            ++wrong;
+        }
+    }
+    MPI_Finalize();
+    return wrong == 0 ? 0 : 1;
+}
