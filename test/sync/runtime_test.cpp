@@ -22,10 +22,10 @@ class Runtime : public Persistent, public testing::WithParamInterface<cudaStream
     void SetUp() override
     {
         const char* name = std::getenv("SYNC_CUDART");
-        library_ = name != nullptr ? dlopen(name, RTLD_NOW) : nullptr;
+        const bool named = name != nullptr && *name != '\0'; // dlopen("") is the program
+        library_ = named ? dlopen(name, RTLD_NOW) : nullptr;
         if (library_ == nullptr)
-            GTEST_SKIP() << "no CUDA runtime: "
-                         << (name != nullptr ? dlerror() : "SYNC_CUDART is not set");
+            GTEST_SKIP() << "no CUDA runtime: " << (named ? dlerror() : "SYNC_CUDART is not set");
         Persistent::SetUp();
         EXPECT_RUNTIME(cudaSetDevice, 0);
     }
