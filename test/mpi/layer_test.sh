@@ -3,7 +3,7 @@
 #
 # The MPI layer on the emulated devices, with every MPI that is installed: Fortran's three bindings, threads, 10,000
 # reductions in constant memory (MPICH), messages that UCX does not carry, large forms also where the MPI has none, a PMPI tool in front of it and behind,
-# and what applications ask.
+# and what applications ask. LAYER_TEST_SEED repeats the seed of another run.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -75,6 +75,7 @@ int main(void)
 }
 END_OF_GPUS
 
+seed=${LAYER_TEST_SEED-$RANDOM}
 kernels=$(sed -n "s/^KERNEL_CLANG = //p" "$top_builddir/Makefile")
 # By which the layer finds an MPI whose ABI it does not know.
 cc -shared -fPIC -x c - -o "$work/libunknown.so" <<'END_OF_UNKNOWN' || failed=1
@@ -126,8 +127,8 @@ for mpi in "${mpis[@]}"; do
     mapfile -t large < <("$top_builddir/test/mpi/mpi_calls.$mpi" --lacking | grep '_c$')
     if [[ $mpi = openmpi && ${#large[@]} -gt 0 ]]; then # the layer's own, where the MPI has the small form
         for number in 2 3; do
-            try "large forms that the MPI does not have, $number ranks" "$mpi" $number \
-                "$top_builddir/test/mpi/mpi_calls.$mpi" $RANDOM 1000 "${large[@]}"
+            try "large forms that the MPI does not have, $number ranks, seed $seed" "$mpi" $number \
+                "$top_builddir/test/mpi/mpi_calls.$mpi" "$seed" 1000 "${large[@]}"
             grep -q '^call: ' "$log" || { echo "FAILED: none was made"; failed=1; }
         done
     fi

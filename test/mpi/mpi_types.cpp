@@ -2,7 +2,9 @@
 //
 // mpi_types SEED ROUNDS: calls with datatypes at random, first on host memory, then on buffers that
 // are each in host or GPU memory at random: every byte has to be the same, those in the gaps, too.
-// Exits with 0, with 1 when one is not, with 77 without a CUDA driver.
+// Before them a round that does not depend on the seed: all calls in GPU memory, with a type with
+// gaps of which each message is long enough for kernels to pack it. Exits with 0, with 1 when a
+// byte is wrong, with 77 without a CUDA driver.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -245,12 +247,15 @@ const std::function<int(const Round&)> kCalls[] = {
     },
 };
 
-bool same_on_gpu(size_t call, MPI_Datatype type, int count)
+enum class Where { gpu, anywhere };
+
+bool same_on_gpu(size_t call, MPI_Datatype type, int count, Where where)
 {
+    const auto on_gpu = [where] { return where == Where::gpu || below(own, 3) != 0; };
     const int all = count * ranks;
     const unsigned seed = own();
     Buffer host_out(type, all, false, seed), host_in(type, all, false, seed + 1);
-    const bool out_on_gpu = below(own, 3) != 0, in_on_gpu = below(own, 3) != 0;
+    const bool out_on_gpu = on_gpu(), in_on_gpu = on_gpu();
     Buffer out(type, all, out_on_gpu, seed), in(type, all, in_on_gpu, seed + 1);
     const int expected = kCalls[call]({type, count, host_out.data(), host_in.data()});
     MPI_Barrier(MPI_COMM_WORLD); // MPI_ANY_SOURCE
@@ -266,6 +271,36 @@ bool same_on_gpu(size_t call, MPI_Datatype type, int count)
     return false;
 }
 
+// How many calls were wrong. Frees the type.
+int every_call(MPI_Datatype type, int count, Where where)
+{
+    int wrong = 0;
+    MPI_Type_commit(&type);
+    for (size_t call = 0; call < std::size(kCalls); ++call)
+        wrong += same_on_gpu(call, type, count, where) ? 0 : 1;
+    MPI_Type_free(&type);
+    return wrong;
+}
+
+// Half of 32,000 bytes.
+int long_column()
+{
+    MPI_Datatype column;
+    MPI_Type_vector(1000, 2, 4, MPI_INT, &column);
+    return every_call(column, 2, Where::gpu);
+}
+
+int random_type()
+{
+    MPI_Datatype type = any_type(1 + below(common, 3));
+    MPI_Aint low, extent;
+    MPI_Type_get_true_extent(type, &low, &extent);
+    constexpr MPI_Aint kMostBytes = 200000;
+    const int most = static_cast<int>(std::min<MPI_Aint>(200, 1 + kMostBytes / (1 + extent)));
+    const int count = 1 + below(common, below(common, 3) == 0 ? most : std::min(most, 4));
+    return every_call(type, count, Where::anywhere);
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -279,19 +314,9 @@ int main(int argc, char** argv)
     const auto seed = static_cast<unsigned>(std::atoi(argv[1]));
     common.seed(seed);
     own.seed(1000 * seed + static_cast<unsigned>(rank));
-    int wrong = 0;
-    for (int round = 0; round < std::atoi(argv[2]); ++round) {
-        MPI_Datatype type = any_type(1 + below(common, 3));
-        MPI_Type_commit(&type);
-        MPI_Aint low, extent;
-        MPI_Type_get_true_extent(type, &low, &extent);
-        constexpr MPI_Aint kMostBytes = 200000;
-        const int most = static_cast<int>(std::min<MPI_Aint>(200, 1 + kMostBytes / (1 + extent)));
-        const int count = 1 + below(common, below(common, 3) == 0 ? most : std::min(most, 4));
-        for (size_t call = 0; call < std::size(kCalls); ++call)
-            wrong += same_on_gpu(call, type, count) ? 0 : 1;
-        MPI_Type_free(&type);
-    }
+    int wrong = long_column();
+    for (int round = 0; round < std::atoi(argv[2]); ++round)
+        wrong += random_type();
     std::printf("rank %d: %d wrong\n", rank, wrong);
     MPI_Finalize();
     return wrong == 0 ? 0 : 1;
