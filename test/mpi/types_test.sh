@@ -20,7 +20,7 @@ for mpi in "${mpis[@]}"; do
             echo "ok: $mpi, $number ranks, seed $seed"
         else
             echo "FAILED: $mpi, $number ranks, seed $seed"
-            head -n 30 "$log"
+            grep -v '^softcuda' "$log" | head -n 30
             failed=1
         fi
         launches=$(awk '$3 == "cuLaunchKernel" { sum += $2 } END { print sum + 0 }' "$log")
