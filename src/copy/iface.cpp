@@ -63,7 +63,7 @@ ucs_status_t start(uct_ep_h ep, Direction direction, const uct_iov_t* iov, size_
 ucs_status_t put_short(uct_ep_h ep, const void* buffer, unsigned length, uint64_t remote,
                        uct_rkey_t)
 {
-    return abi::guarded("copy: put_short", [&] {
+    return streams::guarded("copy: put_short", [&] {
         engine_of(ep).copy_now(reinterpret_cast<void*>(remote), buffer, length);
         return UCS_OK;
     });
@@ -71,7 +71,7 @@ ucs_status_t put_short(uct_ep_h ep, const void* buffer, unsigned length, uint64_
 
 ucs_status_t get_short(uct_ep_h ep, void* buffer, unsigned length, uint64_t remote, uct_rkey_t)
 {
-    return abi::guarded("copy: get_short", [&] {
+    return streams::guarded("copy: get_short", [&] {
         engine_of(ep).copy_now(buffer, reinterpret_cast<const void*>(remote), length);
         return UCS_OK;
     });
@@ -89,7 +89,7 @@ ucs_status_t count_by_cpu(Iface& iface, size_t length)
 ucs_status_t put_short_mapped(uct_ep_h ep, const void* buffer, unsigned length, uint64_t remote,
                               uct_rkey_t)
 {
-    return abi::guarded("copy: put_short", [&] {
+    return streams::guarded("copy: put_short", [&] {
         Iface& iface = *iface_of(ep->iface);
         auto* device = reinterpret_cast<void*>(remote);
         if (iface.mapped->put(device, buffer, length))
@@ -102,7 +102,7 @@ ucs_status_t put_short_mapped(uct_ep_h ep, const void* buffer, unsigned length, 
 ucs_status_t get_short_mapped(uct_ep_h ep, void* buffer, unsigned length, uint64_t remote,
                               uct_rkey_t)
 {
-    return abi::guarded("copy: get_short", [&] {
+    return streams::guarded("copy: get_short", [&] {
         Iface& iface = *iface_of(ep->iface);
         const auto* device = reinterpret_cast<const void*>(remote);
         if (iface.mapped->get(buffer, device, length))
@@ -115,15 +115,17 @@ ucs_status_t get_short_mapped(uct_ep_h ep, void* buffer, unsigned length, uint64
 ucs_status_t put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote,
                        uct_rkey_t, uct_completion_t* completion)
 {
-    return abi::guarded("copy: put_zcopy",
-                        [&] { return start(ep, Direction::put, iov, iovcnt, remote, completion); });
+    return streams::guarded("copy: put_zcopy", [&] {
+        return start(ep, Direction::put, iov, iovcnt, remote, completion);
+    });
 }
 
 ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote,
                        uct_rkey_t, uct_completion_t* completion)
 {
-    return abi::guarded("copy: get_zcopy",
-                        [&] { return start(ep, Direction::get, iov, iovcnt, remote, completion); });
+    return streams::guarded("copy: get_zcopy", [&] {
+        return start(ep, Direction::get, iov, iovcnt, remote, completion);
+    });
 }
 
 // The peer is this process.

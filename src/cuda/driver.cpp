@@ -90,6 +90,28 @@ Driver relax(const Driver& library)
     return table;
 }
 
+template <typename... Arguments>
+void refuse(CUresult (*&function)(Arguments...))
+{
+    function = [](Arguments...) { return CUDA_ERROR_NOT_INITIALIZED; };
+}
+
+// No function of the driver is called by way of the table any more, and who goes on by it is told
+// so: no use of it has to ask whether this is a forked child.
+void refuse_all(Driver& table)
+{
+#define GDR_CUDA_REFUSE(function) refuse(table.function);
+    GDR_CUDA_FUNCTIONS(GDR_CUDA_REFUSE)
+    GDR_CUDA_OPTIONAL_FUNCTIONS(GDR_CUDA_REFUSE)
+#undef GDR_CUDA_REFUSE
+    refuse(table.cuMemGetHandleForAddressRange);
+    refuse(table.cuFlushGPUDirectRDMAWrites);
+    refuse(table.cuCtxGetId);
+    refuse(table.cuStreamGetId);
+    refuse(table.capture_info);
+    refuse(table.update_capture_dependencies);
+}
+
 // Empty on success.
 std::string load(Loader& l)
 {
@@ -109,6 +131,8 @@ std::string load(Loader& l)
     pthread_atfork(nullptr, nullptr, [] {
         loader().loaded = nullptr;
         loader().forked = true;
+        refuse_all(loader().library);
+        refuse_all(loader().table);
     });
     l.loaded = &l.table;
     return {};
@@ -139,6 +163,11 @@ const Driver* driver()
         l.reason = load(l);
     }
     return loaded_driver();
+}
+
+bool in_forked_child()
+{
+    return loader().forked;
 }
 
 const Driver* initialised_driver()

@@ -123,8 +123,11 @@ struct Driver {
 // Does not throw. Any thread; after the first call one atomic load.
 //
 // CUDA does not survive fork: in a child of a process that had loaded the driver the answer is
-// nullptr.
+// nullptr, and every function of the parent's answer returns CUDA_ERROR_NOT_INITIALIZED.
 const Driver* driver();
+
+// Whether this is such a child, or one of its children.
+bool in_forked_child();
 
 // Why driver() returned nullptr, in one line that names the cause: what dlopen said, the symbol
 // that is missing, the error of cuInit, no device, or fork. Empty before the first call and where

@@ -29,6 +29,8 @@ std::string error_text(const Driver& driver, CUresult result)
 
 std::string error_text(CUresult result)
 {
+    if (in_forked_child())
+        return unavailable_reason();
     const Driver* loaded = loaded_driver();
     return loaded != nullptr ? error_text(*loaded, result) : number(result);
 }

@@ -15,7 +15,8 @@ struct Driver;
 // "CUDA_ERROR_INVALID_VALUE (invalid argument)"; "CUresult 1" for codes that the driver does not
 // know, and without a driver.
 std::string error_text(const Driver& driver, CUresult result);
-std::string error_text(CUresult result); // by the driver that is loaded
+// By the driver that is loaded; in a forked child, that CUDA does not work there.
+std::string error_text(CUresult result);
 
 // A call that failed; what() is "<call>: <error_text>".
 class Error : public std::runtime_error {

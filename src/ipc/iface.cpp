@@ -96,7 +96,7 @@ void copy(Iface& iface, const Ep& ep, Direction direction, const void* local, si
 ucs_status_t start(const char* call, uct_ep_h handle, Direction direction, const uct_iov_t* iov,
                    size_t iovcnt, uint64_t remote, uct_rkey_t rkey, uct_completion_t* completion)
 {
-    return abi::guarded(call, [&] {
+    return streams::guarded(call, [&] {
         Iface* iface = iface_of(handle->iface);
         const auto& ep = *reinterpret_cast<const Ep*>(handle);
         auto& region = *reinterpret_cast<Region*>(rkey);

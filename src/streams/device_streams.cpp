@@ -15,10 +15,14 @@ DeviceStreams::DeviceStreams(const cuda::Driver& driver, CUdevice device)
 DeviceStreams::~DeviceStreams()
 {
     std::optional<cuda::CurrentContext> current;
-    if (alive())
-        current.emplace(driver_, context_->handle());
-    else
+    try {
+        if (alive())
+            current.emplace(driver_, context_->handle());
+        else
+            abandon();
+    } catch (const cuda::Error&) { // a driver older than CUDA 12 does not say that it is gone
         abandon();
+    }
     streams_.clear();
 }
 

@@ -4,6 +4,7 @@
 // such interfaces.
 #pragma once
 
+#include "abi/border.hpp"
 #include "abi/iface.hpp"
 #include "streams/operations.hpp"
 
@@ -21,6 +22,22 @@ struct Iface : abi::Iface {
 // Sets pending, flush, fence, progress, wake-up, and a device address of length 0. The rest is the
 // transport's.
 void set_operations(uct_iface_ops_t& ops);
+
+// As abi::guarded(). In a forked child, where no call of CUDA works, one line in all tells of it.
+template <class Body>
+ucs_status_t guarded(const char* call, Body body) noexcept
+{
+    return abi::guarded(call, [&]() -> ucs_status_t {
+        try {
+            return body();
+        } catch (const cuda::Error& error) {
+            if (!cuda::in_forked_child())
+                throw;
+            tell_of_failure(error.result());
+            return UCS_ERR_IO_ERROR;
+        }
+    });
+}
 
 // UCS_INPROGRESS, after start() has added to the interface's operations. The worker calls an
 // interface only while it has some, and once after it was told to.

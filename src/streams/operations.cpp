@@ -9,6 +9,7 @@
 #include "cuda/relaxed_capture.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <system_error>
 
@@ -16,6 +17,13 @@
 #include <unistd.h>
 
 namespace gdr::streams {
+
+void tell_of_failure(CUresult result)
+{
+    static std::atomic<bool> told{false};
+    if (!cuda::in_forked_child() || !told.exchange(true))
+        gdr_log(error, "a copy failed: %s", cuda::error_text(result).c_str());
+}
 
 Operations::Operations(const cuda::Driver& driver)
     : driver_(driver), event_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))
@@ -70,7 +78,7 @@ void Operations::end(const Operation& operation)
     --in_flight_;
     ucs_status_t status = UCS_OK;
     if (operation.result != CUDA_SUCCESS) {
-        gdr_log(error, "a copy failed: %s", cuda::error_text(operation.result).c_str());
+        tell_of_failure(operation.result);
         status = UCS_ERR_IO_ERROR;
     }
     abi::complete(operation.completion, status);
@@ -145,7 +153,8 @@ void Operations::fence()
 bool Operations::arm()
 {
     eventfd_t wake_ups;
-    eventfd_read(event_fd_, &wake_ups);
+    if (!cuda::in_forked_child()) // they are its parent's, which may sleep
+        eventfd_read(event_fd_, &wake_ups);
     mark();
     bool sleep = ended_.empty();
     for_each_busy([&](DeviceStreams&, Stream& stream) { sleep = sleep && !stream.finished(); });

@@ -15,6 +15,9 @@
 
 namespace gdr::streams {
 
+// A line about a copy that failed; in a forked child, where all do, about the first alone.
+void tell_of_failure(CUresult result);
+
 // One thread at a time. There is no limit to operations in flight.
 class Operations {
   public:

@@ -21,9 +21,7 @@ namespace copy_test {
 
 namespace {
 
-constexpr char kComponent[] = "gdr_cuda";
 constexpr char kTransport[] = "gdr";
-constexpr char kDevice[] = "cuda";
 
 char byte_at(unsigned seed, size_t position)
 {
@@ -50,13 +48,14 @@ void require(CUresult result, const char* call)
 
 uct_component_h find_component()
 {
-    static const bool registered = [] {
-        if (!gdr::abi::choose_series())
-            throw std::runtime_error(gdr::abi::why_not());
-        gdr::abi::register_component(gdr::copy::component());
-        return true;
-    }();
-    (void)registered;
+    return find_component(gdr::copy::component());
+}
+
+uct_component_h find_component(const gdr::abi::Component& component)
+{
+    if (!gdr::abi::choose_series())
+        throw std::runtime_error(gdr::abi::why_not());
+    gdr::abi::register_component(component); // once
     uct_component_h* components;
     unsigned count;
     require(uct_query_components(&components, &count), "uct_query_components");
@@ -66,39 +65,55 @@ uct_component_h find_component()
         attr.field_mask =
             UCT_COMPONENT_ATTR_FIELD_NAME | UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
         require(uct_component_query(components[i], &attr), "uct_component_query");
-        if (strcmp(attr.name, kComponent) == 0 && attr.md_resource_count > 0)
+        if (strcmp(attr.name, component.name) == 0 && attr.md_resource_count > 0)
             found = components[i];
     }
     uct_release_component_list(components);
     return found;
 }
 
-Transport::Transport()
+Transport::Transport() : Transport(gdr::copy::component(), "cuda")
 {
-    uct_component_h component = find_component();
-    if (component == nullptr)
-        throw std::runtime_error("no component gdr_cuda with a memory domain");
+    connect(address());
+}
+
+Transport::Transport(const gdr::abi::Component& component, const std::string& device,
+                     const std::vector<char>& peer)
+    : Transport(component, device)
+{
+    connect(peer);
+}
+
+Transport::Transport(const gdr::abi::Component& component, const std::string& device)
+{
+    uct_component_h handle = find_component(component);
+    if (handle == nullptr)
+        throw std::runtime_error(std::string("no component ") + component.name +
+                                 " with a memory domain");
     uct_md_config_t* config;
-    require(uct_md_config_read(component, nullptr, nullptr, &config), "uct_md_config_read");
-    ucs_status_t status = uct_md_open(component, kComponent, config, &md_);
+    require(uct_md_config_read(handle, nullptr, nullptr, &config), "uct_md_config_read");
+    ucs_status_t status = uct_md_open(handle, component.name, config, &md_);
     uct_config_release(config);
     require(status, "uct_md_open");
     require(ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &async_),
             "ucs_async_context_create");
     require(uct_worker_create(async_, UCS_THREAD_MODE_SINGLE, &worker_), "uct_worker_create");
-    open_iface();
+    open_iface(device);
     require(uct_iface_query(iface_, &attributes_), "uct_iface_query");
     uct_iface_progress_enable(iface_, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
-    std::vector<char> own = address();
+}
+
+void Transport::connect(const std::vector<char>& peer)
+{
     uct_ep_params_t params = {};
     params.field_mask =
         UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR;
     params.iface = iface_;
-    params.iface_addr = reinterpret_cast<uct_iface_addr_t*>(own.data());
+    params.iface_addr = reinterpret_cast<const uct_iface_addr_t*>(peer.data());
     require(uct_ep_create(&params, &ep_), "uct_ep_create");
 }
 
-void Transport::open_iface()
+void Transport::open_iface(const std::string& device)
 {
     uct_iface_config_t* config;
     require(uct_md_iface_config_read(md_, kTransport, nullptr, nullptr, &config),
@@ -107,7 +122,7 @@ void Transport::open_iface()
     params.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE;
     params.open_mode = UCT_IFACE_OPEN_MODE_DEVICE;
     params.mode.device.tl_name = kTransport;
-    params.mode.device.dev_name = kDevice;
+    params.mode.device.dev_name = device.c_str();
     ucs_status_t status = uct_iface_open(md_, worker_, &params, config, &iface_);
     uct_config_release(config);
     require(status, "uct_iface_open");

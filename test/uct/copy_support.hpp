@@ -18,6 +18,10 @@ extern "C" {
 #include <uct/api/uct.h>
 }
 
+namespace gdr::abi {
+struct Component;
+}
+
 namespace copy_test {
 
 inline constexpr unsigned kCopyLatencyMicroseconds = 200; // of softcuda, in these tests
@@ -28,11 +32,14 @@ void require(CUresult result, const char* call);
 
 // The component's memory domain; NULL where it is not offered.
 uct_component_h find_component();
+uct_component_h find_component(const gdr::abi::Component& component);
 
-// Memory domain, worker, interface and an endpoint to the interface itself.
+// Memory domain, worker, interface and an endpoint to the interface itself, or to a peer.
 class Transport {
   public:
-    Transport();
+    Transport(); // for copies
+    Transport(const gdr::abi::Component& component, const std::string& device,
+              const std::vector<char>& peer);
     Transport(const Transport&) = delete;
     Transport& operator=(const Transport&) = delete;
     ~Transport();
@@ -48,7 +55,9 @@ class Transport {
     void wait(const uct_completion_t& completion);
 
   private:
-    void open_iface();
+    Transport(const gdr::abi::Component& component, const std::string& device);
+    void connect(const std::vector<char>& peer);
+    void open_iface(const std::string& device);
 
     ucs_async_context_t* async_ = nullptr;
     uct_md_h md_ = nullptr;

@@ -169,10 +169,14 @@ TEST(CudaDriver, IsUnavailableInAForkedChild)
 {
     if (driver() == nullptr)
         GTEST_SKIP() << "no CUDA driver: " << unavailable_reason();
+    const Driver* parents = driver();
     pid_t child = fork();
     if (child == 0) {
-        bool as_expected = driver() == nullptr && loaded_driver() == nullptr &&
-                           unavailable_reason().find("fork") != std::string::npos;
+        const char* name = nullptr; // which the driver itself would tell
+        bool as_expected =
+            driver() == nullptr && loaded_driver() == nullptr && in_forked_child() &&
+            unavailable_reason().find("fork") != std::string::npos &&
+            parents->cuGetErrorName(CUDA_SUCCESS, &name) == CUDA_ERROR_NOT_INITIALIZED;
         _exit(as_expected ? 0 : 1);
     }
     int status = -1;
