@@ -64,33 +64,78 @@ void require_accessible(const cuda::Pointer& memory, const void* local, size_t l
                                  "the CPU");
 }
 
-void copy(Iface& iface, const Ep& ep, Direction direction, const void* local, size_t length,
-          uint64_t remote, Region& region, uct_completion_t* completion)
+// A copy whose local side is known.
+struct Copy {
+    Direction direction;
+    CUdeviceptr near;
+    size_t length; // bytes
+    uint64_t remote;
+    Region& region;
+    uct_completion_t* completion;
+};
+
+void issued(Iface& iface, const Copy& copy, streams::Stream& stream)
+{
+    iface.operations.add_together(stream, copy.completion);
+    ++iface.counts.ipc_ops;
+    iface.counts.ipc_bytes += copy.length;
+}
+
+size_t stream_of(const Ep& ep, Direction direction)
+{
+    return 2 * ep.stream + (direction == Direction::put ? 1 : 0);
+}
+
+// By another GPU of this process, for which the peer's memory is open while it does not open for
+// the local buffer's: one that it cannot reach, or where something is in the way.
+void start_by_another(Iface& iface, const Ep& ep, const Copy& copy, CUdevice device)
+{
+    const CUdevice other = copy.region.first_device();
+    if (other < 0 || other == device)
+        throw std::runtime_error("the peer's memory does not open for this GPU");
+    const CUcontext near_context = iface.operations.on(device).context();
+    streams::DeviceStreams& streams = iface.operations.on(other);
+    const CUdeviceptr far = copy.region.reach(other, streams.context_id(), copy.remote);
+    if (far == 0)
+        throw std::runtime_error("the peer's memory does not open for any GPU any more");
+    const cuda::CurrentContext current(iface.driver, streams.context());
+    streams::Stream& stream = streams[stream_of(ep, copy.direction)];
+    // Names both contexts: memory of pools and of cuMemCreate is copied by its own GPU alone.
+    const CUresult result =
+        copy.direction == Direction::put
+            ? iface.driver.cuMemcpyPeerAsync(far, streams.context(), copy.near, near_context,
+                                             copy.length, stream.handle())
+            : iface.driver.cuMemcpyPeerAsync(copy.near, near_context, far, streams.context(),
+                                             copy.length, stream.handle());
+    cuda::check(result, "cuMemcpyPeerAsync");
+    issued(iface, copy, stream);
+}
+
+void start(Iface& iface, const Ep& ep, const Copy& copy)
 {
     const cuda::RelaxedCapture relaxed(iface.driver);
+    const auto* local = reinterpret_cast<const void*>(copy.near);
     const cuda::Pointer memory = cuda::classify(iface.driver, local);
-    require_accessible(memory, local, length);
+    require_accessible(memory, local, copy.length);
     cuda::finish_memops(iface.driver, memory);
     const bool on_gpu = memory.kind == cuda::MemoryKind::device;
-    const CUdevice device = on_gpu ? memory.device : region.first_device();
+    const CUdevice device = on_gpu ? memory.device : copy.region.first_device();
     streams::DeviceStreams& streams = iface.operations.on(device);
-    const CUdeviceptr far = region.reach(device, streams.context_id(), remote);
-    if (far == 0)
-        throw std::runtime_error("the peer's memory does not open for this GPU");
-    const auto near = reinterpret_cast<CUdeviceptr>(local);
-    const bool put = direction == Direction::put;
-    const CUdeviceptr to = put ? far : near, from = put ? near : far;
+    const CUdeviceptr far = copy.region.reach(device, streams.context_id(), copy.remote);
+    if (far == 0) [[unlikely]]
+        return start_by_another(iface, ep, copy, device);
+    const bool put = copy.direction == Direction::put;
+    const CUdeviceptr to = put ? far : copy.near, from = put ? copy.near : far;
 
     const cuda::CurrentContext current(iface.driver, streams.context());
-    streams::Stream& stream = streams[2 * ep.stream + (put ? 1 : 0)];
+    streams::Stream& stream = streams[stream_of(ep, copy.direction)];
     if (on_gpu) // without the driver's look at what the addresses are
-        cuda::check(iface.driver.cuMemcpyDtoDAsync(to, from, length, stream.handle()),
+        cuda::check(iface.driver.cuMemcpyDtoDAsync(to, from, copy.length, stream.handle()),
                     "cuMemcpyDtoDAsync");
     else
-        cuda::check(iface.driver.cuMemcpyAsync(to, from, length, stream.handle()), "cuMemcpyAsync");
-    iface.operations.add_together(stream, completion);
-    ++iface.counts.ipc_ops;
-    iface.counts.ipc_bytes += length;
+        cuda::check(iface.driver.cuMemcpyAsync(to, from, copy.length, stream.handle()),
+                    "cuMemcpyAsync");
+    issued(iface, copy, stream);
 }
 
 ucs_status_t start(const char* call, uct_ep_h handle, Direction direction, const uct_iov_t* iov,
@@ -112,7 +157,9 @@ ucs_status_t start(const char* call, uct_ep_h handle, Direction direction, const
             if (length == 0)
                 iface->operations.add_ended(completion);
             else
-                copy(*iface, ep, direction, iov->buffer, length, remote, region, completion);
+                start(*iface, ep,
+                      {direction, reinterpret_cast<CUdeviceptr>(iov->buffer), length, remote,
+                       region, completion});
         });
     });
 }
