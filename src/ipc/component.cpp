@@ -25,9 +25,9 @@ void tell_of_limits()
     static std::atomic<bool> told{false};
     if (told.exchange(true))
         return;
-    gdr_log(info, "CUDA IPC takes memory of cudaMalloc, and of cuMemCreate with POSIX file "
-                  "descriptors or fabric handles; not that of pools (cudaMallocAsync, RMM's async "
-                  "resource, PyTorch with backend:cudaMallocAsync) and PyTorch's "
+    gdr_log(info, "CUDA IPC is tried with memory of cudaMalloc, and of cuMemCreate with POSIX "
+                  "file descriptors or fabric handles; not with that of pools (cudaMallocAsync, "
+                  "RMM's async resource, PyTorch with backend:cudaMallocAsync) and PyTorch's "
                   "expandable_segments");
     if (!in_first_pid_namespace())
         gdr_log(info, "CUDA IPC reaches the processes of this container alone, which has a pid "

@@ -74,8 +74,8 @@ Links measure(const cuda::Driver& driver)
     for (size_t i = 0; i < pairs.size(); ++i) {
         const auto& link = links[i];
         const double bandwidth = bandwidth_of(link);
-        gdr_log(info, "GPU %d and GPU %d: CUDA IPC across %s, %.0f GB/s", pairs[i].one->handle,
-                pairs[i].other->handle,
+        gdr_log(info, "GPU %d and GPU %d: across %s, %.0f GB/s by CUDA IPC where memory opens",
+                pairs[i].one->handle, pairs[i].other->handle,
                 !link          ? "a link that NVML does not tell"
                 : link->nvlink ? "NVLink"
                                : "PCIe, for writing",

@@ -59,20 +59,50 @@ ipc() {
     env UCX_GDR_IPC=y "$@" LD_PRELOAD="$softhca" "$shown" info --emulate-gpu 2>&1 |
         sed -n '/processes of this container/d; /CUDA IPC/s/^ *gdr: //p'
 }
-memory="CUDA IPC takes memory of cudaMalloc, and of cuMemCreate with POSIX file descriptors or fabric handles; \
-not that of pools (cudaMallocAsync, RMM's async resource, PyTorch with backend:cudaMallocAsync) and PyTorch's \
+memory="CUDA IPC is tried with memory of cudaMalloc, and of cuMemCreate with POSIX file descriptors or fabric handles; \
+not with that of pools (cudaMallocAsync, RMM's async resource, PyTorch with backend:cudaMallocAsync) and PyTorch's \
 expandable_segments"
 expect "three GPUs" "$memory
-GPU 0 and GPU 1: CUDA IPC across NVLink, 387 GB/s
-GPU 0 and GPU 2: CUDA IPC across NVLink, 387 GB/s
-GPU 1 and GPU 2: CUDA IPC across NVLink, 387 GB/s" "$(ipc SOFTCUDA_DEVICES=3)"
+GPU 0 and GPU 1: across NVLink, 387 GB/s by CUDA IPC where memory opens
+GPU 0 and GPU 2: across NVLink, 387 GB/s by CUDA IPC where memory opens
+GPU 1 and GPU 2: across NVLink, 387 GB/s by CUDA IPC where memory opens" "$(ipc SOFTCUDA_DEVICES=3)"
 expect "no NVLink" "$memory
-GPU 0 and GPU 1: CUDA IPC across PCIe, for writing, 55 GB/s" "$(ipc SOFTCUDA_DEVICES=2 SOFTCUDA_LINK=pcie)"
+GPU 0 and GPU 1: across PCIe, for writing, 55 GB/s by CUDA IPC where memory opens" "$(ipc SOFTCUDA_DEVICES=2 SOFTCUDA_LINK=pcie)"
 expect "GPUs that do not reach one another" "$memory
 GPU 0 and GPU 1: no CUDA IPC, for the driver does not let them reach each other (MIG, a virtual machine, or no \
 path: nvidia-smi topo -p2p r)" "$(ipc SOFTCUDA_DEVICES=2 SOFTCUDA_P2P=off)"
 expect "one GPU" "$memory
 GPU 0: CUDA IPC with processes on the same GPU; a process that sees one GPU (CUDA_VISIBLE_DEVICES, a container's) \
 cannot open the memory of others" "$(ipc SOFTCUDA_DEVICES=1)"
+
+# What a second process opens.
+tried() {
+    env UCX_GDR_IPC=y SOFTCUDA_DEVICES=2 "$@" LD_PRELOAD="$softhca" "$shown" info --emulate-gpu 2>&1 |
+        sed -n 's/ ([^()]*)$//; /^CUDA IPC  *tried/,/^[^ ]/s/^ *memory of //p'
+}
+pools="pools (cudaMallocAsync): does not open: cuIpcGetMemHandle: CUDA_ERROR_INVALID_VALUE"
+fabric="cuMemCreate with fabric handles: does not open: cuMemCreate: CUDA_ERROR_NOT_PERMITTED"
+expect "memory that opens" "cudaMalloc: opens
+cuMemCreate with file descriptors: opens
+$fabric
+$pools" "$(tried env)"
+expect "and with an IMEX channel" "cudaMalloc: opens
+cuMemCreate with file descriptors: opens
+cuMemCreate with fabric handles: opens
+$pools" "$(tried SOFTCUDA_IPC=fabric)"
+descriptors="cuMemCreate with file descriptors: does not open: cuMemExportToShareableHandle: CUDA_ERROR_NOT_SUPPORTED"
+expect "handles alone" "cudaMalloc: opens
+$descriptors
+$fabric
+$pools" "$(tried SOFTCUDA_IPC=legacy)"
+expect "none" "cudaMalloc: does not open: cuIpcGetMemHandle: CUDA_ERROR_NOT_SUPPORTED
+$descriptors
+$fabric
+pools (cudaMallocAsync): does not open: cuIpcGetMemHandle: CUDA_ERROR_NOT_SUPPORTED" "$(tried SOFTCUDA_IPC=off)"
+expect "GPUs that do not reach one another: none between them" \
+    "cudaMalloc within each GPU: opens
+cudaMalloc between GPUs: does not open: cuIpcOpenMemHandle: CUDA_ERROR_PEER_ACCESS_UNSUPPORTED" \
+    "$(tried SOFTCUDA_P2P=off | grep '^cudaMalloc')"
+expect "nothing is tried where CUDA IPC is switched off" "" "$(tried UCX_GDR_IPC=n)"
 expect "CUDA IPC is switched off" "no CUDA IPC between processes of this host: UCX_GDR_IPC=n" "$(ipc UCX_GDR_IPC=n)"
 exit $failed
