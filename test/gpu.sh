@@ -1,0 +1,33 @@
+# shellcheck shell=sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Tests on the machine's GPUs, with the emulated HCA. Sourced after test/ucp/environment.sh, with $work a directory:
+# programs get the real driver from then on; without a GPU the test is skipped, and says why.
+
+# The choice is ucx-gdr's: where it takes the emulated GPUs it says why.
+LD_LIBRARY_PATH=${LD_LIBRARY_PATH#"$softcuda"}
+LD_LIBRARY_PATH=${LD_LIBRARY_PATH#:}
+"$top_builddir/src/tools/ucx-gdr" env --emulate-hca >"$work/settings" 2>"$work/cause" || exit 99
+if grep -q "$softcuda" "$work/settings"; then
+    echo "skipped: $(sed 's/^ucx-gdr: //' "$work/cause")"
+    exit 77
+fi
+
+# libtool's scripts beside programs would take the emulated driver, and their run path an installed one: tests run
+# what is in .libs.
+driver=$(echo "$LD_LIBRARY_PATH" | tr : '\n' | sed 's|$|/libcuda.so.1|' | xargs ls 2>/dev/null | head -n 1)
+[ -n "$driver" ] || driver=$(ldconfig -p | sed -n 's/^.*libcuda\.so\.1 .*=> //p' | head -n 1)
+mkdir "$work/driver" && ln -s "$driver" "$work/driver/libcuda.so.1" || exit 99
+export LD_LIBRARY_PATH="$work/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+
+# each PROGRAM FILTER: these tests of a program of $programs, each in a process of its own, which shares no hardware
+# queues and no default stream with the others.
+each() {
+    timeout 60 env LD_PRELOAD="${softhca:+$softhca:}$module" "$programs/$1" --gtest_list_tests --gtest_filter="$2" >"$work/list" ||
+        failed=1
+    awk '/^[^ ]/ { suite = $1 } /^ / { print suite $1 }' "$work/list" | grep -v DISABLED_ >"$work/tests"
+    [ -s "$work/tests" ] || { echo "FAILED: no tests"; failed=1; }
+    while read -r name; do
+        run "$1" --gtest_brief=1 --gtest_filter="$name" </dev/null
+    done <"$work/tests"
+}
