@@ -27,7 +27,7 @@ esac
 
 export UCX_HANDLE_ERRORS=none # the programs name the case in which they crash
 export UCX_TLS=gdr
-export UCX_GDR_IPC=n # the ranks stand for hosts that the HCA joins; ipc_test.sh is about those of one
+export UCX_GDR_IPC=n # the ranks stand for hosts that the HCA joins; ipc_*_test.sh are about those of one
 # UCX starts a thread for this when it is loaded. The programs fork soon after: a lock that the thread
 # holds in that moment (libucm's) would stay locked in the children.
 export UCX_VFS_ENABLE=n

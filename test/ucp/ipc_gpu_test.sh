@@ -1,0 +1,41 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# CUDA IPC on the machine's GPUs, with the emulated HCA: ipc_test, and transfers on one GPU and, where they are there, on
+# two. IPC_TESTS: which of ipc_test's tests (a filter of GoogleTest's).
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/ucp/ipc.sh
+. "$top_srcdir/test/ucp/ipc.sh"
+# shellcheck source=test/gpu.sh
+. "$top_srcdir/test/gpu.sh"
+
+# The classes alone: without an HCA and without the module.
+(
+    programs=$top_builddir/test/uct/.libs softhca='' module=''
+    each ipc_test "${IPC_TESTS:-*}"
+    exit $failed
+) || failed=1
+
+echo "one GPU"
+(
+    CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
+    export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES%%,*}"
+    ipc_messages
+    ipc_kinds
+    ipc_openings
+    ipc_ends
+    exit $failed
+) || failed=1
+if [ "$(ls -d /dev/nvidia[0-9]* | wc -l)" -gt 1 ]; then
+    echo "several GPUs"
+    ipc_messages
+    ipc_kinds
+    ipc_openings
+    ipc_ends
+else
+    echo "not run with two GPUs: there is one"
+fi
+exit $failed

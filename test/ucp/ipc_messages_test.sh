@@ -1,0 +1,21 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Messages by CUDA IPC among processes on one GPU and on two.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/ucp/ipc.sh
+. "$top_srcdir/test/ucp/ipc.sh"
+
+for devices in 1 2; do
+    echo "$devices GPUs"
+    export SOFTCUDA_DEVICES=$devices
+    ipc_messages
+done
+if protocols_v1; then
+    UCX_PROTO_ENABLE=n by ipc "protocols v1" $large cuda:cuda
+    UCX_PROTO_ENABLE=n run ucp_transfer --ranks 4 --ops $messages --kinds all --sizes 8,65536,1048576
+fi
+exit $failed
