@@ -19,6 +19,7 @@ set -u
     exit $failed
 ) || failed=1
 
+export UCX_GDR_IPC_BANDWIDTH=400g # whatever joins them: else UCP may send part of a message over the HCA
 echo "one GPU"
 (
     CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
@@ -29,7 +30,7 @@ echo "one GPU"
     ipc_ends
     exit $failed
 ) || failed=1
-if [ "$(ls -d /dev/nvidia[0-9]* | wc -l)" -gt 1 ]; then
+if [ "$(ls -d /dev/nvidia[0-9]* 2>/dev/null | wc -l)" -gt 1 ]; then
     echo "several GPUs"
     ipc_messages
     ipc_kinds
