@@ -24,12 +24,13 @@ unsigned Engine::progress()
         return 0;
     if (is_.lock != nullptr)
         is_.lock(is_.lock_arg);
-    unsigned events = 0;
-    if (is_.worker != nullptr && (outstanding_ > 0 || is_.own))
-        events += ucx_.ucp_worker_progress(is_.worker);
-    events += handle_commands();
+    unsigned events = handle_commands(); // what triggers were found for is among them
     events += begin_rounds();
     events += look_at_streams();
+    if (is_.worker != nullptr && (outstanding_ > 0 || is_.own)) {
+        events += ucx_.ucp_worker_progress(is_.worker);
+        events += handle_commands(); // what that has brought to its end
+    }
     events += test_calls();
     if (is_.unlock != nullptr)
         is_.unlock(is_.lock_arg);
@@ -41,10 +42,8 @@ unsigned Engine::progress()
 bool Engine::has_work()
 {
     return find_rounds() || outstanding_ > 0 || calls_ != nullptr || is_.own || has_news() ||
-           std::any_of(watched_.begin(), watched_.end(), [](const Stream* stream) {
-               return stream->words.host->reached.load(std::memory_order_acquire) >=
-                      stream->armed->point;
-           });
+           std::any_of(watched_.begin(), watched_.end(),
+                       [](const WatchedStream& stream) { return stream.triggered(); });
 }
 
 unsigned Engine::handle_commands()
@@ -95,13 +94,10 @@ void Engine::arm(Operation& operation)
         start(operation);
         return;
     }
-    if (!stream->watched) {
-        stream->watched = true;
-        watched_.push_back(stream);
-    }
     operation.next_armed = nullptr;
     if (stream->armed == nullptr) {
         stream->armed = stream->last_armed = &operation;
+        watched_.push_back({&stream->words.host->reached, operation.point, stream});
     } else if (stream->last_armed->point <= operation.point) {
         stream->last_armed = stream->last_armed->next_armed = &operation;
     } else {
@@ -110,14 +106,26 @@ void Engine::arm(Operation& operation)
             place = &(*place)->next_armed;
         operation.next_armed = *place;
         *place = &operation;
+        if (place == &stream->armed)
+            watch_of(*stream).point = operation.point;
     }
+}
+
+WatchedStream& Engine::watch_of(Stream& stream)
+{
+    return *std::find_if(watched_.begin(), watched_.end(),
+                         [&](const WatchedStream& one) { return one.stream == &stream; });
 }
 
 unsigned Engine::look_at_streams()
 {
     unsigned count = 0;
     for (size_t i = 0; i < watched_.size();) {
-        Stream* stream = watched_[i];
+        if (!watched_[i].triggered()) {
+            ++i;
+            continue;
+        }
+        Stream* stream = watched_[i].stream;
         const uint64_t reached = stream->words.host->reached.load(std::memory_order_acquire);
         stream->hold(); // its last operation may end with its start
         while (stream->armed != nullptr && stream->armed->point <= reached) {
@@ -127,11 +135,10 @@ unsigned Engine::look_at_streams()
             ++count;
         }
         if (stream->armed == nullptr) {
-            stream->watched = false;
             watched_[i] = watched_.back();
             watched_.pop_back();
         } else {
-            ++i;
+            watched_[i++].point = stream->armed->point;
         }
         stream->let_go();
     }
@@ -257,8 +264,8 @@ void Engine::cancel(Operation& operation)
                 if (stream->last_armed == &operation)
                     stream->last_armed = before;
                 if (stream->armed == nullptr) {
-                    stream->watched = false;
-                    std::erase(watched_, stream);
+                    watch_of(*stream) = watched_.back();
+                    watched_.pop_back();
                 }
                 finish(operation, UCS_ERR_CANCELED);
             }

@@ -8,6 +8,7 @@
 #include "sync/handover.hpp"
 #include "sync/operation.hpp"
 #include "sync/ucx.hpp"
+#include "sync/watch.hpp"
 
 #include <atomic>
 #include <string>
@@ -57,7 +58,7 @@ class Engine {
 
     // ---- the one thread
 
-    // One look at everything: how many events there were.
+    // One look at everything, triggers first: how many events there were.
     unsigned progress();
 
     // Whether operations wait for their conditions or for their ends.
@@ -87,6 +88,7 @@ class Engine {
     void release_streams(bool may_flush);
 
     void arm(Operation& operation);
+    WatchedStream& watch_of(Stream& stream);
     void start(Operation& operation);
     ucs_status_ptr_t post(Operation& operation);
     void finish(Operation& operation, ucs_status_t status);
@@ -128,17 +130,18 @@ class Engine {
     const Settings is_;
 
     Handover<Command> inbox_;
-    std::vector<Stream*> watched_; // with armed operations
-    std::vector<Stream*> freed_;   // with a wait that is over, to be told
-    Stream nowhere_;               // of operations without a condition
-    std::vector<Stream*> busy_;    // with operations that are not complete
-    Operation* calls_ = nullptr;   // functions of the user's under way
-    size_t outstanding_ = 0;       // operations that UCP has
-    uint64_t nodes_ = 0;           // that there have been
-    std::vector<Node*> triggers_;  // nodes that trigger operations, in the order of their coming
-    std::vector<Node*> waiters_;   // other nodes
-    std::vector<Node*> rounds_;    // triggered, not begun
-    std::vector<Node*> opened_;    // whose wait is over, to be told
+    std::vector<WatchedStream> watched_; // in no order
+    std::vector<WatchedNode> looks_;     // at nodes without a round, in no order
+    std::vector<Stream*> freed_;         // with a wait that is over, to be told
+    Stream nowhere_;                     // of operations without a condition
+    std::vector<Stream*> busy_;          // with operations that are not complete
+    Operation* calls_ = nullptr;         // functions of the user's under way
+    size_t outstanding_ = 0;             // operations that UCP has
+    uint64_t nodes_ = 0;                 // that there have been
+    std::vector<Node*> triggers_; // nodes that trigger operations, in the order of their coming
+    std::vector<Node*> waiters_;  // other nodes
+    std::vector<Node*> rounds_;   // triggered, not begun
+    std::vector<Node*> opened_;   // whose wait is over, to be told
 
     std::atomic<uint64_t> unfinished_{0};
     Count triggered_, posted_, completed_, failed_, flushes_;

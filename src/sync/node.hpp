@@ -5,6 +5,7 @@
 #pragma once
 
 #include "sync/operation.hpp"
+#include "sync/watch.hpp"
 #include "sync/words.hpp"
 
 #include <memory>
@@ -44,15 +45,18 @@ struct Node {
     bool ended = false;   // nobody triggers it any more
     bool retired = false; // its operations are over for good
 
-    std::atomic<uint64_t> calls{0}; // of the host function
+    std::atomic<uint32_t> calls{0}; // of the host function
 
     Command start_command{}, ended_command{};
 
-    bool triggered() const
+    // Where its trigger is seen, from the rounds on that have begun.
+    WatchedNode watch()
     {
-        return by_host_functions ? calls.load(std::memory_order_acquire) > rounds
-                                 : !gates.host->trigger.is_open();
+        if (by_host_functions)
+            return {&calls, static_cast<uint32_t>(rounds), this};
+        return {&gates.host->trigger.open, Gate::kOpen, this};
     }
+    bool triggered() { return watch().triggered(); }
 
     // From now on nobody triggers it nor waits at it: called once, by who holds it for that, and
     // lets go. Any thread, one of CUDA's included.

@@ -19,9 +19,12 @@ void Engine::take(Node& node)
         waiters_.push_back(&node);
     // Nothing is allocated later.
     rounds_.reserve(triggers_.size());
+    looks_.reserve(triggers_.size());
     opened_.reserve(triggers_.size() + waiters_.size());
-    if (node.triggers)
+    if (node.triggers) {
+        looks_.push_back(node.watch());
         return;
+    }
     for (Operation* operation : node.awaited) {
         if (!operation->retired)
             await(node, *operation);
@@ -62,11 +65,15 @@ bool Engine::find_rounds()
 {
     rounds_.clear();
     for (int look = 0; look < 2 && (look == 0 || !rounds_.empty()); ++look) {
-        for (Node* node : triggers_) {
-            if (!node->running && node->triggered()) {
-                node->running = true;
-                rounds_.push_back(node);
+        for (size_t i = 0; i < looks_.size();) {
+            if (!looks_[i].triggered()) {
+                ++i;
+                continue;
             }
+            looks_[i].node->running = true;
+            rounds_.push_back(looks_[i].node);
+            looks_[i] = looks_.back();
+            looks_.pop_back();
         }
     }
     // Insertion: there are few, and std::stable_sort allocates.
@@ -135,6 +142,8 @@ void Engine::end_of_one(Node& node)
         opened_.push_back(&node);
     if (node.ended)
         retire(node);
+    else
+        looks_.push_back(node.watch());
 }
 
 // What HCAs have written is there before those who wait go on.
@@ -212,6 +221,7 @@ void Engine::retire(Node& node)
     }
     std::erase(node.triggers ? triggers_ : waiters_, &node);
     std::erase(opened_, &node);
+    std::erase_if(looks_, [&](const WatchedNode& look) { return look.node == &node; });
     unfinished_.fetch_sub(1, std::memory_order_release);
     node.let_go();
 }

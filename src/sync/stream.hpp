@@ -43,8 +43,7 @@ struct Stream {
     size_t busy_index = 0;           // in the engine's list of those with such
     Wait* waiting = nullptr;         // in the order of their numbers
     Wait* last_waiting = nullptr;
-    bool watched = false; // is in the engine's list of those with armed operations
-    bool freed = false;   // is in its list of those to be released
+    bool freed = false; // is in the engine's list of those to be released
 
     // Enqueues the next point; its number. handle: this stream. Throws cuda::Error.
     uint64_t mark(const cuda::Driver& driver, CUstream handle);

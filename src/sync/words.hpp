@@ -28,8 +28,9 @@ struct Gate {
     std::atomic<uint32_t> open;
     std::atomic<uint32_t> abandoned;
 
-    bool is_open() const { return open.load(std::memory_order_acquire) != 0; }
-    void reopen() { open.store(1, std::memory_order_release); }
+    static constexpr uint32_t kOpen = 1; // of the first half
+
+    void reopen() { open.store(kOpen, std::memory_order_release); }
     void abandon() { abandoned.store(1, std::memory_order_release); }
 };
 static_assert(sizeof(Gate) == sizeof(uint64_t));

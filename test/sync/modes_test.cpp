@@ -6,6 +6,7 @@
 #include "emu/softcuda/softcuda.h"
 
 #include <mutex>
+#include <string>
 
 namespace synctest {
 namespace {
@@ -69,6 +70,67 @@ TEST_F(Modes, Caller)
         });
     }
     EXPECT_UCS(ugdr_context_destroy(at_a, 0));
+    EXPECT_UCS(ugdr_context_destroy(at_b, 0));
+    close_ep(a, b.worker, ep);
+}
+
+// A trigger does not wait for what the worker has to do: in one round what was triggered starts
+// before a message that is there, too, is received.
+TEST_F(Modes, TriggersComeBeforeTheWorker)
+{
+    Worker a(UCS_THREAD_MODE_SINGLE), b(UCS_THREAD_MODE_SINGLE);
+    ucp_ep_h ep = connect(a.worker, b.address().data());
+    ugdr_context_params_t params{};
+    params.field_mask = UGDR_CONTEXT_PARAM_FIELD_WORKER | UGDR_CONTEXT_PARAM_FIELD_PROGRESS;
+    params.progress = UGDR_PROGRESS_CALLER;
+    params.worker = b.worker;
+    ugdr_context_h at_b = create(params);
+    CUstream work = stream();
+    std::vector<std::string> order;
+    ucp_request_param_t told{};
+    told.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    told.user_data = &order;
+    told.cb.recv = [](void*, ucs_status_t, const ucp_tag_recv_info_t*, void* order) {
+        static_cast<std::vector<std::string>*>(order)->push_back("message");
+    };
+    const auto triggered = [](void* order) {
+        static_cast<std::vector<std::string>*>(order)->push_back("trigger");
+        return UCS_OK;
+    };
+    ugdr_op_param_t receive{};
+    receive.field_mask = UGDR_OP_PARAM_FIELD_UCP;
+    receive.ucp = &told;
+    const ucp_request_param_t plain{};
+    for (int i = 0; i < 3; ++i) { // connected after the first
+        int out = i, in = -1;
+        ASSERT_UCS(ugdr_tag_recv(at_b, &in, sizeof(in), 1, ~0ul, &receive, nullptr));
+        ugdr_progress(at_b); // is posted
+        void* sent = ucp_tag_send_nbx(ep, &out, sizeof(out), 1, &plain);
+        if (i == 0) {
+            EXPECT_TRUE(eventually([&] {
+                ucp_worker_progress(a.worker);
+                ugdr_progress(at_b);
+                return !order.empty();
+            }));
+            complete({a.worker, b.worker}, sent);
+            order.clear();
+            continue;
+        }
+        complete({a.worker}, sent);
+        ugdr_condition_h point = point_of(at_b, work);
+        const ugdr_op_param_t param = on(point);
+        ASSERT_UCS(ugdr_call(at_b, triggered, nullptr, &order, &param, nullptr));
+        ASSERT_UCS(ugdr_condition_destroy(point));
+        ASSERT_CUDA(cuStreamSynchronize(work));
+        std::this_thread::sleep_for(kLongEnough); // the message is there
+        EXPECT_TRUE(eventually([&] {
+            ugdr_progress(at_b);
+            return order.size() == 2;
+        }));
+        EXPECT_EQ(order, (std::vector<std::string>{"trigger", "message"}));
+        EXPECT_EQ(in, i);
+        order.clear();
+    }
     EXPECT_UCS(ugdr_context_destroy(at_b, 0));
     close_ep(a, b.worker, ep);
 }
