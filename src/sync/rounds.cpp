@@ -59,12 +59,15 @@ void Engine::attach(Operation& operation)
 }
 
 // What was attached to a node before it was triggered is in the inbox, or has been taken from it.
-// Who has been seen saw its predecessors go: those are there at the second look. So all that comes
-// before what is found is found, and the order is that of the launches, in these that of the nodes.
+// Who has been seen saw its predecessors go: those are there at the next look. So looks go on until
+// one finds nothing; then all that comes before what has been found has been found, and the order
+// is that of the launches, in these that of the nodes.
 bool Engine::find_rounds()
 {
     rounds_.clear();
-    for (int look = 0; look < 2 && (look == 0 || !rounds_.empty()); ++look) {
+    size_t found = 0;
+    do {
+        found = rounds_.size();
         for (size_t i = 0; i < looks_.size();) {
             if (!looks_[i].triggered()) {
                 ++i;
@@ -75,7 +78,7 @@ bool Engine::find_rounds()
             looks_[i] = looks_.back();
             looks_.pop_back();
         }
-    }
+    } while (rounds_.size() > found);
     // Insertion: there are few, and std::stable_sort allocates.
     for (size_t i = 1; i < rounds_.size(); ++i) {
         for (size_t k = i; k > 0 && comes_before(*rounds_[k], *rounds_[k - 1]); --k)

@@ -274,7 +274,7 @@ TEST_F(Graphs, CapturedPingPong)
 // condition, and none is lost; nor is the order, within a launch and from one to the next.
 TEST_F(Graphs, LaunchesFollowOneAnother)
 {
-    constexpr int kLaunches = 300, kPoints = 5;
+    constexpr int kLaunches = 50, kPoints = 200;
     CUstream work = stream();
     std::vector<int> order;
     int numbers[kPoints];
