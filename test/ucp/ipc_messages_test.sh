@@ -14,7 +14,7 @@ for devices in 1 2; do
     export SOFTCUDA_DEVICES=$devices
     ipc_messages
 done
-if protocols_v1; then
+if UCX_PROTO_ENABLE=n protocols_v1; then
     UCX_PROTO_ENABLE=n by ipc "protocols v1" $large cuda:cuda
     UCX_PROTO_ENABLE=n run ucp_transfer --ranks 4 --ops $messages --kinds all --sizes 8,65536,1048576
 fi
