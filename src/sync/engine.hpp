@@ -111,6 +111,7 @@ class Engine {
     static bool comes_before(const Node& one, const Node& other);
     void end_run(Operation& operation, ucs_status_t status);
     void end_of_one(Node& node);
+    void end_round(Node& node);
     void open_gates(bool may_flush);
     void retire(Operation& operation);
     void forget(Node& waiter, Operation& operation);

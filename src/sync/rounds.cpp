@@ -138,11 +138,20 @@ void Engine::end_of_one(Node& node)
         opened_.push_back(&node);
         return;
     }
-    node.running = false;
-    if (!node.by_kernels)
-        node.gates.host->trigger.reopen();
-    if (node.waits || node.by_kernels)
+    if (node.by_kernels) {
+        opened_.push_back(&node); // the trigger is open again after that
+        return;
+    }
+    node.gates.host->trigger.reopen();
+    if (node.waits)
         opened_.push_back(&node);
+    end_round(node);
+}
+
+// Its trigger may come again.
+void Engine::end_round(Node& node)
+{
+    node.running = false;
     if (node.ended)
         retire(node);
     else
@@ -157,7 +166,12 @@ void Engine::open_gates(bool may_flush)
             flush(node->context);
         (node->by_kernels ? node->gates.host->trigger : node->gates.host->done).reopen();
     }
-    opened_.clear();
+    while (!opened_.empty()) {
+        Node& node = *opened_.back();
+        opened_.pop_back();
+        if (node.by_kernels)
+            end_round(node);
+    }
 }
 
 // The operation does not run any more.

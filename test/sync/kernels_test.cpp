@@ -64,6 +64,38 @@ class Kernels : public Persistent {
     static constexpr unsigned kPartitions = 8, kLength = 4096; // numbers in each
 };
 
+// Destroyed where UCP is done with its operation, and the library has seen neither.
+TEST_F(Kernels, EndsTogetherWithItsOperation)
+{
+    Worker b(UCS_THREAD_MODE_SINGLE);
+    ucp_ep_h to_it = connect(a_->worker, b.address().data());
+    ugdr_context_params_t params{};
+    params.field_mask = UGDR_CONTEXT_PARAM_FIELD_WORKER | UGDR_CONTEXT_PARAM_FIELD_PROGRESS;
+    params.progress = UGDR_PROGRESS_CALLER;
+    params.worker = b.worker;
+    ugdr_context_h context = create(params);
+    int in = 0, out = 7;
+    ugdr_condition_h point = condition(context);
+    const ugdr_op_param_t param = at(point);
+    ASSERT_UCS(ugdr_tag_recv(context, &in, sizeof(in), 5, ~0ul, &param, nullptr));
+    ugdr_progress(context);
+    ugdr_dev_trigger(device(point));
+    ugdr_progress(context);
+    EXPECT_EQ(counters(context).posted, 1u);
+    const ucp_request_param_t plain{};
+    complete({a_->worker, b.worker}, ucp_tag_send_nbx(to_it, &out, sizeof(out), 5, &plain));
+    const auto arrived = std::chrono::steady_clock::now() + kLongEnough;
+    while (in == 0 || std::chrono::steady_clock::now() < arrived)
+        ucp_worker_progress(b.worker);
+    EXPECT_EQ(counters(context).completed, 0u);
+    ASSERT_UCS(ugdr_condition_destroy(point));
+    for (int i = 0; i < 10; ++i)
+        ugdr_progress(context);
+    EXPECT_EQ(counters(context).completed, 1u);
+    EXPECT_UCS(ugdr_context_destroy(context, 0));
+    close(a_->worker, b.worker, to_it);
+}
+
 // Partitions of one buffer in any order, of many rounds: each is sent when it is triggered, with
 // what was written before, and the next round's trigger waits for that.
 TEST_F(Kernels, PartitionsInAnyOrder)
