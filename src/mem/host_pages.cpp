@@ -33,11 +33,11 @@ std::atomic<uintptr_t>& place_in(Set& set)
     return set.pages[turn.fetch_add(1, std::memory_order_relaxed) % kWays];
 }
 
-void clear(Set& set, uintptr_t first, uintptr_t end)
+void clear(Set& set, uintptr_t first, uintptr_t last)
 {
     for (std::atomic<uintptr_t>& known : set.pages) {
         const uintptr_t page = known.load(std::memory_order_relaxed);
-        if (page >= first && page < end)
+        if (page >= first && page <= last)
             known.store(0, std::memory_order_relaxed);
     }
 }
@@ -46,7 +46,7 @@ void clear(Set& set, uintptr_t first, uintptr_t end)
 
 void add(uintptr_t address)
 {
-    const uintptr_t page = address >> kPageShift;
+    const uintptr_t page = page_of(address);
     if (!readable(address))
         return;
     Set& set = set_of(page);
@@ -56,17 +56,19 @@ void add(uintptr_t address)
 
 void forget(uintptr_t start, size_t length)
 {
-    const uintptr_t last = length <= UINTPTR_MAX - start ? start + length - 1 : UINTPTR_MAX;
-    const uintptr_t first = start >> kPageShift;
-    const uintptr_t end = (last >> kPageShift) + 1;
+    constexpr uintptr_t kPage = uintptr_t{1} << kPageShift;
     if (length == 0)
         return;
-    if (end - first < std::size(sets)) {
-        for (uintptr_t page = first; page < end; ++page)
-            clear(set_of(page), page, page + 1);
+    const uintptr_t first = page_of(start);
+    const uintptr_t last =
+        page_of(length <= UINTPTR_MAX - start ? start + length - 1 : UINTPTR_MAX);
+    const uintptr_t more = (last - first) / kPage;
+    if (more + 1 < std::size(sets)) {
+        for (uintptr_t i = 0; i <= more; ++i)
+            clear(set_of(first + i * kPage), first + i * kPage, first + i * kPage);
     } else {
         for (Set& set : sets)
-            clear(set, first, end);
+            clear(set, first, last);
     }
 }
 

@@ -8,6 +8,8 @@
 // so that there is no lock, and nothing to bring up to date before a look. A word is only ever
 // written with a page that the caller of add() holds, or cleared: nobody can bring back what
 // another thread has just seen unmapped.
+//
+// Each short operation looks here, and UCP for each buffer: every instruction counts.
 #pragma once
 
 #include "mem/hash.hpp"
@@ -24,30 +26,36 @@ inline constexpr unsigned kPageShift = 12; // of the smallest pages there are; l
 inline constexpr unsigned kSetBits = 10;
 inline constexpr unsigned kWays = 4;
 
-struct alignas(32) Set {
-    std::atomic<uintptr_t> pages[kWays]; // their numbers; 0: none
+// A page goes by its last address, which none has that is 0.
+inline uintptr_t page_of(uintptr_t address)
+{
+    return address | ((uintptr_t{1} << kPageShift) - 1);
+}
 
-    bool has(uintptr_t page) const
+struct alignas(32) Set {
+    std::atomic<uintptr_t> pages[kWays]; // 0: none
+
+    [[gnu::always_inline]] bool has(uintptr_t page) const
     {
-        for (const std::atomic<uintptr_t>& known : pages) {
-            if (known.load(std::memory_order_relaxed) == page)
-                return true;
-        }
-        return false;
+        const auto is = [page](const std::atomic<uintptr_t>& known) {
+            return known.load(std::memory_order_relaxed) == page;
+        };
+        return is(pages[0]) || is(pages[1]) || is(pages[2]) || is(pages[3]);
     }
 };
+static_assert(kWays == 4); // as has() counts them
 extern Set sets[size_t{1} << kSetBits];
 
 inline Set& set_of(uintptr_t page)
 {
-    return sets[fibonacci_hash<kSetBits>(page)];
+    return sets[fibonacci_hash<kSetBits, kPageShift>(page)];
 }
 
 // Whether the page of this address is known to be ordinary host memory. Any thread.
-inline bool contains(uintptr_t address)
+[[gnu::always_inline]] inline bool contains(uintptr_t address)
 {
-    const uintptr_t page = address >> kPageShift;
-    return set_of(page).has(page) && page != 0;
+    const uintptr_t page = page_of(address);
+    return set_of(page).has(page);
 }
 
 // Remembers the page of an address that CUDA does not know, if the CPU can read it: what CUDA has

@@ -23,6 +23,20 @@ namespace {
 
 constinit std::atomic<bool> answers{false};
 
+// A function of its own, with the same arguments, so that the look before it keeps and moves
+// nothing for it.
+[[gnu::noinline]] int look_up_elsewhere(const void* address, size_t length, void* info,
+                                        gdr_lookup* in_ucx)
+{
+    if (!answers.load(std::memory_order_relaxed))
+        return in_ucx(address, length, info);
+    if (const auto known = copy::detected_memory::find(address, length)) {
+        abi::series().tell_memory(*known, info);
+        return UCS_OK;
+    }
+    return in_ucx(address, length, info);
+}
+
 } // namespace
 
 void answer_memory_lookups()
@@ -36,13 +50,8 @@ extern "C" [[gnu::visibility("default")]] int gdr_look_up_memory(const void* add
                                                                  void* info, gdr_lookup* in_ucx)
 {
     using namespace gdr;
-    if (!plugin::answers.load(std::memory_order_relaxed)) [[unlikely]]
-        return in_ucx(address, length, info);
-    if (mem::host_pages::contains(reinterpret_cast<uintptr_t>(address))) [[likely]]
+    if (plugin::answers.load(std::memory_order_relaxed) &&
+        mem::host_pages::contains(reinterpret_cast<uintptr_t>(address))) [[likely]]
         return UCS_ERR_NO_ELEM; // not in the cache, and so host memory
-    if (const auto known = copy::detected_memory::find(address, length)) {
-        abi::series().tell_memory(*known, info);
-        return UCS_OK;
-    }
-    return in_ucx(address, length, info);
+    return plugin::look_up_elsewhere(address, length, info, in_ucx);
 }
