@@ -44,9 +44,8 @@ template <Payload look>
                                                       const void* payload, unsigned length)
 {
     Endpoint& ep = endpoint(tl_ep);
-    const size_t total = sizeof(header) + length;
     if (ep.budget <= 0 || ep.window == 0 ||
-        exceeded(limit_id(id), limit_length(total, ep.iface().max_inline)) ||
+        exceeded(limit_id(id), limit_length(length, ep.iface().max_payload)) ||
         !is_seen<look>(payload)) [[unlikely]] {
         return send_short_rarely<look>(tl_ep, id, header, payload, length);
     }
@@ -64,9 +63,9 @@ template <Payload look>
 send_short_rarely(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void* payload, unsigned length)
 {
     Endpoint& ep = endpoint(tl_ep);
-    const Limit total = limit_length(sizeof(header) + length, ep.iface().max_inline);
-    if (!can_send(ep) || exceeded(limit_id(id), total)) {
-        return refused(ep, "am_short", {limit_id(id), total});
+    const Limit limit = limit_length(length, ep.iface().max_payload);
+    if (!can_send(ep) || exceeded(limit_id(id), limit)) {
+        return refused(ep, "am_short", {limit_id(id), limit});
     }
     if (ucs_status_t status = look_at<look>(ep, payload, length); status != UCS_OK) {
         return status;
@@ -138,7 +137,8 @@ send_buffer(Endpoint& ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsig
     const size_t length = pack(buffer, arg);
     iface.prepared.set_buffer(buffer, length);
     iface.prepared.message.imm_data = immediate(ep, id);
-    const ucs_status_t status = post_buffer(ep, iface.prepared.message, flags, buffer, length);
+    const ucs_status_t status =
+        post_buffer(iface, ep, iface.prepared.message, flags, buffer, length);
     return status == UCS_OK ? static_cast<ssize_t>(length) : static_cast<ssize_t>(status);
 }
 

@@ -28,7 +28,7 @@ struct Local {
     ucs_status_t status = UCS_OK;  // why GPU memory could not be registered, or told from other
 };
 
-bool is_known_host_memory(const void* address)
+[[gnu::always_inline]] inline bool is_known_host_memory(const void* address)
 {
     return mem::host_pages::contains(reinterpret_cast<uintptr_t>(address));
 }
@@ -183,17 +183,15 @@ ucs_status_t put_region(Endpoint& ep, mem::Region& region, const void* buffer, u
     }
     ep.remember(ep.ops.next() = release);
     ep.iface().count(static_cast<unsigned>(mem::MemoryKind::device), length);
-    return ep.iface().wait_for(ep, ep.posted);
+    return ep.iface().wait_for(ep, ep.posted());
 }
 
-} // namespace
-
-ucs_status_t ep_put_short_any(uct_ep_h tl_ep, const void* buffer, unsigned length,
-                              uint64_t remote_addr, uct_rkey_t rkey)
+// All but the shortest way, which keeps nothing for it.
+[[gnu::noinline]] ucs_status_t put_short_otherwise(uct_ep_h tl_ep, const void* buffer,
+                                                   unsigned length, uint64_t remote_addr,
+                                                   uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (ep.ready() && length <= ep.iface().max_inline && is_known_host_memory(buffer)) [[likely]]
-        return put_inline(ep, buffer, length, remote_addr, rkey);
     if (!ep.ready() || exceeded(limit_length(length, Iface::kMaxPutOfAnyMemory))) [[unlikely]]
         return refused(ep, "put_short", {limit_length(length, Iface::kMaxPutOfAnyMemory)});
     if (length == 0)
@@ -209,8 +207,6 @@ ucs_status_t ep_put_short_any(uct_ep_h tl_ep, const void* buffer, unsigned lengt
         return put_buffered(tl_ep, buffer, length, remote_addr, rkey);
     return put_of_two_buffers(ep, buffer, length, remote_addr, rkey);
 }
-
-namespace {
 
 [[gnu::cold, gnu::noinline]] ucs_status_t get_bcopy_rarely(uct_ep_h tl_ep,
                                                            uct_unpack_callback_t unpack, void* arg,
@@ -247,6 +243,16 @@ namespace {
 }
 
 } // namespace
+
+ucs_status_t ep_put_short_any(uct_ep_h tl_ep, const void* buffer, unsigned length,
+                              uint64_t remote_addr, uct_rkey_t rkey)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    if (ep.budget <= 0 || length > ep.iface().max_inline || !is_known_host_memory(buffer))
+        [[unlikely]]
+        return put_short_otherwise(tl_ep, buffer, length, remote_addr, rkey);
+    return put_inline(ep, buffer, length, remote_addr, rkey);
+}
 
 ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* arg,
                               size_t length, uint64_t remote_addr, uct_rkey_t rkey,

@@ -33,7 +33,7 @@ Endpoint::Endpoint(Iface& interface, const DeviceAddress& device, const IfaceAdd
         throw std::runtime_error("UCX could not initialise an endpoint");
     }
     id = interface.add_endpoint(this);
-    wr_id = kSendBit | id << 16;
+    last_wr_id = kSendBit | id << kIdShift;
     interface.endpoint_by_qpn[qp->qp_num] = this;
     interface.handshake->connect(id, qp, peer_device, peer);
 }
@@ -91,7 +91,7 @@ bool Endpoint::replenish()
 void Endpoint::settle()
 {
     if (budget == 0 && (extra_flags & IBV_SEND_SIGNALED)) {
-        signalled = posted;
+        signalled = posted();
         fence_next = false;
         to_look = iface().moderation;
     }
@@ -116,7 +116,7 @@ ucs_status_t Endpoint::post_refused(int error)
 {
     gdr_log(error, "posting on %s failed: %s", iface().device.name().c_str(),
             verbs::errno_text(error).c_str());
-    --posted;
+    last_wr_id -= kNextNumber;
     ++budget;
     fail(UCS_ERR_IO_ERROR);
     return UCS_ERR_IO_ERROR;
@@ -164,7 +164,7 @@ void Endpoint::abandon(ucs_status_t status)
         verbs::to_reset(qp);
     }
     connected = false; // nothing is posted any more, not to learn what completed either
-    signalled = posted;
+    signalled = posted();
     fail(status);
     purge(failure);
 }
@@ -175,8 +175,8 @@ void Endpoint::purge(ucs_status_t status)
     while (!ops.empty()) {
         finish(ops.pop(), status);
     }
-    iface().tx_available += static_cast<SequenceNumber>(posted - completed);
-    completed = posted;
+    iface().tx_available += static_cast<SequenceNumber>(posted() - completed);
+    completed = posted();
     notify_flush_waiters(status);
 }
 

@@ -56,12 +56,11 @@ struct Endpoint : abi::Ep {
 
     // ---- the data path's state, first
     ibv_qp* qp;
-    uint64_t wr_id;           // of work request 0: kSendBit | id << 16
+    uint64_t last_wr_id;      // of the last work request posted
     int budget = 0;           // work requests that may be posted at once: replenish() has looked
     unsigned window;          // active messages that may be sent
     unsigned extra_flags = 0; // of the next work request, IBV_SEND_*; the budget is 1 then
     uint32_t extra_immediate = 0; // of it, if it is a message
-    SequenceNumber posted = 0;    // last work request posted
     SequenceNumber completed = 0; // last work request known complete
     SequenceNumber signalled = 0; // last work request whose completion was asked for
     SendOps ops;
@@ -109,13 +108,16 @@ struct Endpoint : abi::Ep {
     DeviceAddress peer_device;
     IfaceAddress peer;
 
-    bool has_outstanding() const { return posted != completed; }
+    // The last work request posted.
+    SequenceNumber posted() const { return number_of(last_wr_id); }
+
+    bool has_outstanding() const { return posted() != completed; }
 
     // Work requests since the last signalled one.
     unsigned unsignalled()
     {
         settle();
-        return static_cast<SequenceNumber>(posted - signalled);
+        return static_cast<SequenceNumber>(posted() - signalled);
     }
 
     // New operations wait: for the requests that pend, or for what came before a fence.
@@ -131,7 +133,7 @@ struct Endpoint : abi::Ep {
     int credits() const
     {
         const unsigned taken =
-            static_cast<SequenceNumber>(posted - completed) + waiting_read_modify_writes;
+            static_cast<SequenceNumber>(posted() - completed) + waiting_read_modify_writes;
         return connected && !held && failure == UCS_OK
                    ? static_cast<int>(iface().tx_queue_length - taken)
                    : 0;
@@ -155,7 +157,7 @@ struct Endpoint : abi::Ep {
     // memory: UCP takes that for host memory, so the next time the refusal is final.
     bool insists_on_short()
     {
-        if (refused_short.payload == nullptr || refused_short.after != posted) {
+        if (refused_short.payload == nullptr || refused_short.after != posted()) {
             return false;
         }
         return !std::exchange(refused_short.insisted, true);
@@ -168,16 +170,15 @@ struct Endpoint : abi::Ep {
     // ready(). wr.next is NULL.
     ucs_status_t post(ibv_send_wr& wr, unsigned flags)
     {
-        ++posted;
+        last_wr_id += kNextNumber;
         --budget;
-        wr.wr_id = wr_id | posted;
+        wr.wr_id = last_wr_id;
         wr.send_flags = flags | extra_flags;
-        ibv_send_wr* refused;
-        if (int error = iface().post_send(qp, &wr, &refused); error != 0) [[unlikely]] {
+        if (int error = iface().post_send(qp, &wr, &iface().refused); error != 0) [[unlikely]] {
             return post_refused(error);
         }
         if (flags & IBV_SEND_SIGNALED) {
-            signalled = posted;
+            signalled = posted();
         }
         return UCS_OK;
     }
@@ -189,7 +190,7 @@ struct Endpoint : abi::Ep {
     // The last work request posted leaves this to do, which is ops.next().
     void remember(SendOp& op)
     {
-        op.number = posted;
+        op.number = posted();
         ops.push();
     }
 

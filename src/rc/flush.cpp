@@ -29,7 +29,7 @@ ucs_status_t Endpoint::post_flush_marker()
 void Endpoint::expect_flush_after(unsigned count)
 {
     settle();
-    flushed = posted;
+    flushed = posted();
     if (count > 0) {
         to_look = std::min(count, to_look);
     }
@@ -76,7 +76,7 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
     if (ep.failure == UCS_OK && !ep.pending.empty() && ep.credits() <= 0) {
         return UCS_ERR_NO_RESOURCE;
     }
-    const auto since_last = static_cast<SequenceNumber>(ep.posted - ep.flushed);
+    const auto since_last = static_cast<SequenceNumber>(ep.posted() - ep.flushed);
     if (ep.failure == UCS_OK && ep.unsignalled() > 0) {
         if (!ep.can_post()) {
             return UCS_ERR_NO_RESOURCE;
@@ -90,7 +90,7 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
         return UCS_OK;
     }
     if (comp != nullptr) {
-        ep.flush_waiters.push_back({ep.posted, false, ep.read_modify_writes, ++ep.flushes, comp});
+        ep.flush_waiters.push_back({ep.posted(), false, ep.read_modify_writes, ++ep.flushes, comp});
     }
     return UCS_INPROGRESS;
 }

@@ -141,11 +141,10 @@ inline unsigned signalled_for(const SendBuffers& buffers)
 
 // A buffer that holds all of the message: small enough for the work request it is free again at
 // once.
-[[gnu::always_inline]] inline ucs_status_t post_buffer(Endpoint& ep, ibv_send_wr& wr,
+[[gnu::always_inline]] inline ucs_status_t post_buffer(Iface& iface, Endpoint& ep, ibv_send_wr& wr,
                                                        unsigned flags, std::byte* buffer,
                                                        size_t length, unsigned remote_kind = 0)
 {
-    Iface& iface = ep.iface();
     iface.count(remote_kind, length);
     if (length > iface.max_inline) [[likely]] {
         const ucs_status_t status = ep.post(wr, flags);

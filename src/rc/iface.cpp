@@ -522,6 +522,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
     // How much fits into a work request is only known from a queue pair.
     provider->choose_posting([this](verbs::Posting posting) {
         max_inline = find_max_inline(static_cast<uint32_t>(settings.max_inline), posting);
+        max_payload = max_inline - static_cast<unsigned>(sizeof(prepared.header));
     });
     post_at_once = provider->post_send();
     post_send = post_at_once;

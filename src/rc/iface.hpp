@@ -13,6 +13,7 @@
 #include "rc/read_modify_write.hpp"
 #include "rc/receive_queue.hpp"
 #include "rc/send_buffers.hpp"
+#include "rc/send_queue.hpp"
 #include "rc/settings.hpp"
 #include "stats/statistics.hpp"
 #include "verbs/device.hpp"
@@ -54,11 +55,22 @@ struct Granter {
 };
 
 // Work request ids: a receive's is the address of its Receive; a send's has kSendBit and names
-// endpoint and sequence number; an acceptor's has kAcceptorBit too and names its queue pair.
-inline constexpr uint64_t kSendBit = uint64_t{1} << 63;
-inline constexpr uint64_t kAcceptorBit = uint64_t{1} << 62;
+// endpoint and, in its highest bits, which wrap around, sequence number; an acceptor's has
+// kAcceptorBit too and names its queue pair.
+inline constexpr uint64_t kSendBit = 1;
+inline constexpr uint64_t kAcceptorBit = 2;
+inline constexpr unsigned kIdShift = 2;
 inline constexpr unsigned kSlotBits = 20;
 inline constexpr unsigned kGenerationBits = 26;
+inline constexpr unsigned kNumberShift = 48;
+inline constexpr uint64_t kNextNumber = uint64_t{1} << kNumberShift;
+static_assert(alignof(Receive) > (kSendBit | kAcceptorBit));
+static_assert(kIdShift + kSlotBits + kGenerationBits <= kNumberShift);
+
+inline SequenceNumber number_of(uint64_t wr_id)
+{
+    return static_cast<SequenceNumber>(wr_id >> kNumberShift);
+}
 
 inline constexpr unsigned kMaxSge = 5;      // they make the entries of a send queue longer
 inline constexpr size_t kMaxHeader = 256;   // of a zero-copy active message
@@ -123,6 +135,7 @@ struct Iface : abi::Iface {
     int tx_share = 0;     // the largest budget of an endpoint
     unsigned moderation;
     unsigned max_inline = 0;
+    unsigned max_payload = 0;   // of a short active message, besides its header
     const bool any_memory;      // short puts and buffered gets look what memory they are given
     const bool unseen_shorts;   // UCP may give us short operations without a look at the memory
     const bool keep_host_pages; // and may remember what is host memory
@@ -132,6 +145,7 @@ struct Iface : abi::Iface {
     ibv_cq* cq = nullptr;
     verbs::PollCq poll_cq = nullptr;     // of cq
     verbs::PostSend post_send = nullptr; // to endpoints' queue pairs: at once, or in a chain
+    ibv_send_wr* refused = nullptr;      // by post_send: the one there was
     PreparedRequests prepared;
     std::optional<Provider> provider; // gone after what is made with it
     std::optional<SendBuffers> buffers;
@@ -232,6 +246,8 @@ struct Iface : abi::Iface {
     void handle_error(const ibv_wc& wc);
     void handle_send(const ibv_wc& wc, ucs_status_t status);
     void handle_message(const ibv_wc& wc);
+    void handle_control_message(const ibv_wc& wc);
+    void deliver(const ibv_wc& wc);
     void hold_receive();
     void handle_intrusion(const ibv_wc& wc);
     void handle_control(const ibv_wc& wc, uint32_t immediate);

@@ -48,13 +48,13 @@ unsigned Iface::look_at_port()
         }
         // What was posted in the outage shall tell its fate. From before it, what asked for no
         // completion may have arrived long ago: an idle connection outlives an outage.
-        bool in_outage = !first && ep->posted != ep->seen.posted;
+        bool in_outage = !first && ep->posted() != ep->seen.posted;
         if (in_outage && ep->unsignalled() > 0 && ep->can_post() &&
             ep->post_flush_marker() != UCS_OK) {
             continue;
         }
-        ep->seen.posted = ep->posted;
-        ep->seen.awaited = static_cast<SequenceNumber>(ep->posted - ep->unsignalled());
+        ep->seen.posted = ep->posted();
+        ep->seen.awaited = static_cast<SequenceNumber>(ep->posted() - ep->unsignalled());
     }
     outage = present;
     next_look = now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(patience);

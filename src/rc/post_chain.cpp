@@ -62,7 +62,7 @@ void PostChain::post_all(verbs::PostSend post_send)
     count_ = 0;
     ibv_send_wr* refused = nullptr;
     if (int error = post_send(endpoint_->qp, requests_.get(), &refused); error != 0) [[unlikely]] {
-        endpoint_->chain_refused(error, static_cast<SequenceNumber>(refused->wr_id));
+        endpoint_->chain_refused(error, number_of(refused->wr_id));
     }
 }
 

@@ -42,11 +42,11 @@ ucs_status_t to_status(ibv_wc_status status)
 
 uint64_t endpoint_id(uint64_t wr_id)
 {
-    return (wr_id & ~kSendBit) >> 16;
+    return (wr_id & (kNextNumber - 1)) >> kIdShift;
 }
 uint64_t grant_wr_id(const Granter& granter)
 {
-    return kSendBit | kAcceptorBit | granter.qp->qp_num;
+    return kSendBit | kAcceptorBit | uint64_t{granter.qp->qp_num} << kIdShift;
 }
 
 } // namespace
@@ -62,14 +62,27 @@ uint64_t grant_wr_id(const Granter& granter)
         receives->put(receive);
         return handle_intrusion(wc);
     }
-    uint32_t immediate = ntohl(wc.imm_data);
-    if (immediate & kControlFlags) [[unlikely]] {
-        handle_control(wc, immediate);
-        if (immediate & kWindowGrant) {
-            return receives->put(receive);
-        }
+    if (wc.imm_data & htonl(kControlFlags)) [[unlikely]] {
+        return handle_control_message(wc);
     }
-    abi::AmHandler& handler = am[immediate & kAmIdMask];
+    deliver(wc);
+}
+
+// Out of the loop, which keeps nothing for it.
+[[gnu::noinline]] void Iface::handle_control_message(const ibv_wc& wc)
+{
+    const uint32_t immediate = ntohl(wc.imm_data);
+    handle_control(wc, immediate);
+    if (immediate & kWindowGrant) {
+        return receives->put(reinterpret_cast<Receive*>(wc.wr_id));
+    }
+    deliver(wc);
+}
+
+[[gnu::always_inline]] inline void Iface::deliver(const ibv_wc& wc)
+{
+    auto* receive = reinterpret_cast<Receive*>(wc.wr_id);
+    const abi::AmHandler& handler = am[ntohl(wc.imm_data) & kAmIdMask];
     ucs_status_t status =
         handler.cb(handler.arg, receive->data(), wc.byte_len, receives->keep_flag());
     if (status == UCS_INPROGRESS) {
@@ -85,7 +98,7 @@ uint64_t grant_wr_id(const Granter& granter)
     if (ep == nullptr) {
         return; // destroyed before its completion was polled; its credits are back
     }
-    ep->complete_up_to(static_cast<SequenceNumber>(wc.wr_id), status);
+    ep->complete_up_to(number_of(wc.wr_id), status);
     if (ep->closing) [[unlikely]] {
         if (!ep->has_outstanding() || ep->failure != UCS_OK) {
             delete ep;
@@ -290,7 +303,7 @@ void Iface::grant(Granter& granter)
 
 void Iface::handle_acceptor_send(const ibv_wc& wc)
 {
-    auto found = granters.find(static_cast<uint32_t>(wc.wr_id));
+    auto found = granters.find(static_cast<uint32_t>(wc.wr_id >> kIdShift));
     if (found == granters.end()) {
         return; // gone, its credits are back
     }
@@ -496,8 +509,7 @@ ucs_status_t Iface::wait_for(const Endpoint& ep, uint16_t number)
         attention.store(true, std::memory_order_relaxed);
         bool ours =
             (wc.wr_id & kSendBit) && !(wc.wr_id & kAcceptorBit) && endpoint_id(wc.wr_id) == ep.id;
-        if (ours && (wc.status != IBV_WC_SUCCESS ||
-                     not_after(number, static_cast<SequenceNumber>(wc.wr_id)))) {
+        if (ours && (wc.status != IBV_WC_SUCCESS || not_after(number, number_of(wc.wr_id)))) {
             return to_status(wc.status);
         }
     }

@@ -28,8 +28,8 @@ class SendBuffers {
         }
     }
 
-    // nullptr: all are in use.
-    std::byte* take() { return any() ? free_[--available_] : nullptr; }
+    // There are any().
+    std::byte* take() { return free_[--available_]; }
 
     void put(std::byte* buffer) { free_[available_++] = buffer; }
 

@@ -13,7 +13,7 @@ namespace {
 ucs_status_t refuse(Endpoint& ep, const void* payload)
 {
     auto& last = ep.refused_short;
-    if (last.payload == payload && last.after == ep.posted && last.insisted) {
+    if (last.payload == payload && last.after == ep.posted() && last.insisted) {
         last = {};
         gdr_log(
             error,
@@ -22,7 +22,7 @@ ucs_status_t refuse(Endpoint& ep, const void* payload)
             payload);
         return UCS_ERR_INVALID_PARAM;
     }
-    last = {payload, ep.posted, false};
+    last = {payload, ep.posted(), false};
     return UCS_ERR_NO_RESOURCE;
 }
 

@@ -71,7 +71,7 @@ TEST_F(Failure, ReportedOutOfOrder)
     ASSERT_EQ(uct_ep_get_zcopy(ep, &piece, 1, uintptr_t(there.data()), remote.rkey(), &read),
               UCS_INPROGRESS);
     ASSERT_GE(send_bcopy(ep, 5, "no route"), 0);
-    const gdr::rc::SequenceNumber sent = internal.posted;
+    const gdr::rc::SequenceNumber sent = internal.posted();
     internal.fail(UCS_ERR_IO_ERROR);
     internal.complete_up_to(sent, UCS_ERR_IO_ERROR);
     EXPECT_TRUE(read.done());

@@ -22,7 +22,7 @@ constexpr uint64_t kPut = 20;
 class PostedSends {
   public:
     explicit PostedSends(uct_ep_h ep)
-        : ep_(gdr::rc::endpoint(ep)), iface_(ep_.iface()), before_(ep_.posted)
+        : ep_(gdr::rc::endpoint(ep)), iface_(ep_.iface()), before_(ep_.posted())
     {
         posted_.clear();
         post_ = std::exchange(iface_.post_at_once, record);
@@ -33,7 +33,7 @@ class PostedSends {
     ~PostedSends() { iface_.post_send = iface_.post_at_once = post_; }
 
     // Those in a chain, which the HCA has not been given yet, included.
-    size_t count() const { return static_cast<gdr::rc::SequenceNumber>(ep_.posted - before_); }
+    size_t count() const { return static_cast<gdr::rc::SequenceNumber>(ep_.posted() - before_); }
 
     // Whether what work requests [from, to) read has come before the one at to is begun.
     bool fenced(size_t from, size_t to) const
