@@ -103,6 +103,10 @@ expect "GPUs that do not reach one another: none between them" \
     "cudaMalloc within each GPU: opens
 cudaMalloc between GPUs: does not open: cuIpcOpenMemHandle: CUDA_ERROR_PEER_ACCESS_UNSUPPORTED" \
     "$(tried SOFTCUDA_P2P=off | grep '^cudaMalloc')"
+mkdir "$work/bin"
+ln -s /usr/sbin/* /usr/bin/* /bin/* "$work/bin" 2>/dev/null
+rm "$work/bin/ucx_info"
+expect "it is tried without ucx_info, too" "cudaMalloc: opens" "$(tried PATH="$work/bin" | grep '^cudaMalloc')"
 expect "nothing is tried where CUDA IPC is switched off" "" "$(tried UCX_GDR_IPC=n)"
 expect "CUDA IPC is switched off" "no CUDA IPC between processes of this host: UCX_GDR_IPC=n" "$(ipc UCX_GDR_IPC=n)"
 exit $failed
