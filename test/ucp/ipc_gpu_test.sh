@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# CUDA IPC on the machine's GPUs, with the emulated HCA: ipc_test, and transfers on one GPU and, where they are there, on
+# CUDA IPC on the machine's GPUs, with the emulated HCA: ipc_test, fork_test, and transfers on one GPU and, where they are there, on
 # two. IPC_TESTS: which of ipc_test's tests (a filter of GoogleTest's).
 set -u
 
@@ -16,6 +16,7 @@ set -u
 (
     programs=$top_builddir/test/uct/.libs softhca='' module=''
     each ipc_test "${IPC_TESTS:-*}"
+    each fork_test '*'
     exit $failed
 ) || failed=1
 
