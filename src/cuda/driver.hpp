@@ -87,6 +87,7 @@
     FUNCTION(cuGraphAddHostNode)                                                                   \
     FUNCTION(cuGraphReleaseUserObject)                                                             \
     FUNCTION(cuGraphRetainUserObject)                                                              \
+    FUNCTION(cuStreamBatchMemOp)                                                                   \
     FUNCTION(cuStreamWaitValue64)                                                                  \
     FUNCTION(cuStreamWriteValue64)                                                                 \
     FUNCTION(cuUserObjectCreate)                                                                   \

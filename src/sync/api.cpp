@@ -108,18 +108,23 @@ void make(Context& context, Condition& condition, const ugdr_condition_params_t&
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "ugdr_condition_create: field_mask does not fit the category");
     };
+    const auto flags_of = [&](uint64_t possible) {
+        const uint64_t flags = has(UGDR_CONDITION_PARAM_FIELD_FLAGS) ? params.flags : 0;
+        if ((flags & ~possible) != 0)
+            throw Refusal(UCS_ERR_INVALID_PARAM,
+                          "bits in flags of ugdr_condition_params_t that the category has not");
+        return flags;
+    };
     require_fields(0, ~uint64_t{0});
     switch (params.category) {
     case UGDR_CONDITION_STREAM:
-        require_fields(UGDR_CONDITION_PARAM_FIELD_STREAM, 0);
+        require_fields(UGDR_CONDITION_PARAM_FIELD_STREAM, UGDR_CONDITION_PARAM_FIELD_FLAGS);
+        condition.waits = flags_of(UGDR_CONDITION_FLAG_WAIT) != 0;
         context.record(condition, params.stream);
         return;
     case UGDR_CONDITION_GRAPH: {
         require_fields(UGDR_CONDITION_PARAM_FIELD_GRAPH, UGDR_CONDITION_PARAM_FIELD_FLAGS);
-        const uint64_t flags = has(UGDR_CONDITION_PARAM_FIELD_FLAGS) ? params.flags : 0;
-        if ((flags & ~uint64_t{UGDR_CONDITION_FLAG_SPLIT}) != 0)
-            throw Refusal(UCS_ERR_INVALID_PARAM,
-                          "unknown bits in flags of ugdr_condition_params_t");
+        const uint64_t flags = flags_of(UGDR_CONDITION_FLAG_SPLIT);
         context.add(condition, params.graph,
                     {params.dependencies, params.dependencies + params.num_dependencies},
                     flags != 0);

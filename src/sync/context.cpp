@@ -5,7 +5,6 @@
 
 #include "cuda/context.hpp"
 #include "sync/log.hpp"
-#include "sync/pool.hpp"
 #include "sync/refusal.hpp"
 
 #include <algorithm>
@@ -36,6 +35,9 @@ Operation* operation_of(ugdr_request_h request)
 {
     return reinterpret_cast<Operation*>(request);
 }
+
+constexpr const char* kWaitsByItself =
+    "UGDR_OP_FLAG_STREAM_WAIT: the condition waits for its operations by itself";
 
 // That what is waited for is seen by who waits.
 void require_waits(const Abilities& abilities)
@@ -184,28 +186,51 @@ bool Context::stop(std::chrono::milliseconds limit)
 
 Condition::~Condition()
 {
+    close();
     if (stream != nullptr)
         stream->let_go();
     for (Node* trigger : triggers)
         trigger->end();
 }
 
+void Condition::close()
+{
+    if (wait == nullptr)
+        return;
+    if (!wait->over.load(std::memory_order_acquire))
+        engine->submit(&wait->closed_command);
+    wait->let_go();
+    wait = nullptr;
+}
+
 void Context::record(Condition& condition, CUstream handle)
 {
     const cuda::Driver& driver = require_driver();
+    condition.close(); // before anything waits for room in a stream that waits for this
     const std::lock_guard guard(lock_);
     Condition next;
     next.handle = handle;
     if (const auto place = captured_place(driver, handle)) {
         next.node = make_node(driver, *place);
         next.node->triggers = true;
+        next.node->waits = condition.waits;
         next.nodes = add_node(driver, *place, *next.node, false);
     } else {
         Stream& stream = streams_.find(driver, handle);
-        next.point = stream.mark(driver, handle);
+        if (condition.waits) {
+            prepare_to_wait(stream);
+            stream.mark_and_wait(driver, handle);
+            next.wait = Wait::take(stream, stream.waits, true);
+            submit_wait(*next.wait);
+        } else {
+            stream.mark(driver, handle);
+        }
+        next.point = stream.points;
         stream.hold();
         next.stream = &stream;
     }
+    condition.engine = engine_.get();
+    std::swap(condition.wait, next.wait);
     std::swap(condition.handle, next.handle);
     std::swap(condition.stream, next.stream);
     std::swap(condition.point, next.point);
@@ -229,10 +254,11 @@ GraphNodes Context::add_node(const cuda::Driver& driver, const Place& place, Nod
 {
     if (node.waits)
         require_waits(node.abilities);
+    node.one_gate = node.triggers && node.waits && !split;
     node.belongs_to(engine_.get());
     node.hold();
     engine_->submit_new(&node.start_command);
-    return add_to_graph(driver, place, node, split);
+    return add_to_graph(driver, place, node);
 }
 
 void Context::add(Condition& condition, CUgraph graph, std::vector<CUgraphNode> dependencies,
@@ -277,7 +303,7 @@ void Context::add_triggers(Condition& condition, unsigned count, unsigned arriva
         const Mapped<Gates> gates{block->gates.host + i, block->gates.device + i * sizeof(Gates)};
         Node* node = new Node(driver, context, gates, block);
         condition.triggers.push_back(node);
-        node->triggers = node->by_kernels = true;
+        node->triggers = node->one_gate = true;
         node->belongs_to(engine_.get());
         node->hold();
         engine_->submit_new(&node->start_command);
@@ -347,10 +373,13 @@ void Context::submit(Operation& operation, const Condition* condition, unsigned 
         submit_to(*condition, operation, wait);
         return;
     }
+    if (wait && condition->waits)
+        throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
     Wait* waiting = wait ? &enqueue_wait(*condition->stream, condition->handle) : nullptr;
     condition->stream->hold();
     operation.stream = condition->stream;
     operation.point = condition->point;
+    operation.joins = condition->wait;
     if (waiting != nullptr) {
         operation.hold();
         waiting->operations.push_back(&operation);
@@ -365,13 +394,15 @@ void Context::submit_to(const Condition& condition, Operation& operation, bool w
 {
     Node& node = *condition.node;
     std::optional<Place> place;
+    if (wait && node.waits)
+        throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
     if (wait) {
         if (node.capture != 0)
             place = captured_place(require_driver(), condition.handle);
         if (!place || place->capture != node.capture)
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "UGDR_OP_FLAG_STREAM_WAIT: the condition is none of a stream that is "
-                          "still being captured (one of a graph waits by itself)");
+                          "still being captured");
         require_waits(node.abilities);
     }
     node.hold();
@@ -386,7 +417,7 @@ void Context::submit_to(const Condition& condition, Operation& operation, bool w
 // ---- waits
 
 // What may fail comes first: afterwards the stream waits.
-Wait& Context::enqueue_wait(Stream& stream, CUstream handle)
+void Context::prepare_to_wait(const Stream& stream)
 {
     require_waits(stream.abilities);
     if (streams_.others_waiting(stream) >= connections_) {
@@ -398,14 +429,13 @@ Wait& Context::enqueue_wait(Stream& stream, CUstream handle)
                      "CUDA_DEVICE_MAX_CONNECTIONS, up to 32, before the program starts, or let "
                      "fewer streams wait at a time");
     }
-    stream.wait(require_driver(), handle);
-    Wait* wait = Pool<Wait>::instance().take();
-    stream.hold();
-    wait->stream = &stream;
-    wait->number = stream.waits;
-    wait->all = false;
-    wait->command = {nullptr, Command::Kind::wait, nullptr, wait, nullptr};
-    return *wait;
+}
+
+Wait& Context::enqueue_wait(Stream& stream, CUstream handle)
+{
+    prepare_to_wait(stream);
+    const uint64_t number = stream.wait(require_driver(), handle);
+    return *Wait::take(stream, number, false);
 }
 
 void Context::submit_wait(Wait& wait)

@@ -16,10 +16,13 @@ namespace gdr::sync {
 
 // A point of a stream, a node of a graph, or what kernels trigger.
 struct Condition {
+    bool waits = false; // for its operations: of a stream
     CUstream handle = nullptr;
     Stream* stream = nullptr; // held
     uint64_t point = 0;
-    HeldNode node{}; // instead
+    Wait* wait = nullptr;     // held, open: it ends behind the operations
+    Engine* engine = nullptr; // that has got this, and is there until the wait is over
+    HeldNode node{};          // instead
     GraphNodes nodes{};
     std::vector<Node*> triggers{}; // instead, held
     ugdr_dev_condition_t device{};
@@ -28,6 +31,9 @@ struct Condition {
     Condition(const Condition&) = delete;
     Condition& operator=(const Condition&) = delete;
     ~Condition();
+
+    // No more operations are attached to its point.
+    void close();
 };
 
 class Context {
@@ -81,6 +87,7 @@ class Context {
     void add_wait(const cuda::Driver& driver, const Place& place, const ugdr_request_h* requests,
                   size_t count, bool all);
     void submit_to(const Condition& condition, Operation& operation, bool wait);
+    void prepare_to_wait(const Stream& stream);
     Wait& enqueue_wait(Stream& stream, CUstream handle);
     void submit_wait(Wait& wait);
 

@@ -6,7 +6,6 @@
 #include "cuda/context.hpp"
 #include "sync/log.hpp"
 #include "sync/node.hpp"
-#include "sync/pool.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -58,6 +57,8 @@ unsigned Engine::handle_commands()
                 attach(*operation);
                 break;
             }
+            if (operation->joins != nullptr)
+                await(*operation->joins, *operation);
             link(*operation);
             arm(*operation);
             break;
@@ -70,6 +71,10 @@ unsigned Engine::handle_commands()
             break;
         case Command::Kind::wait:
             begin(*command->waiting);
+            break;
+        case Command::Kind::wait_closed:
+            std::erase(open_waits_, command->waiting);
+            complete_one(*command->waiting);
             break;
         case Command::Kind::node:
             take(*command->node);
@@ -283,18 +288,18 @@ void Engine::begin(Wait& wait)
     Stream* stream = wait.stream;
     wait.next = nullptr;
     wait.remaining = 0;
-    const auto await = [&wait](Operation& operation) {
-        operation.waits.push_back(&wait);
-        ++wait.remaining;
-    };
+    if (wait.open) {
+        open_waits_.push_back(&wait);
+        wait.remaining = 1;
+    }
     if (wait.all) {
         for (Operation* operation = stream->live; operation != nullptr;
              operation = operation->next_live)
-            await(*operation);
+            await(wait, *operation);
     }
     for (Operation* operation : wait.operations) {
         if (!operation->complete())
-            await(*operation);
+            await(wait, *operation);
         operation->let_go();
     }
     wait.operations.clear();
@@ -307,6 +312,12 @@ void Engine::begin(Wait& wait)
         wait.remaining = 1;
         complete_one(wait);
     }
+}
+
+void Engine::await(Wait& wait, Operation& operation)
+{
+    operation.waits.push_back(&wait);
+    ++wait.remaining;
 }
 
 void Engine::complete_one(Wait& wait)
@@ -337,7 +348,8 @@ void Engine::release_streams(bool may_flush)
         stream->words.host->released.store(number, std::memory_order_release);
         while (over != end) {
             Wait* next = over->next;
-            Pool<Wait>::instance().give_back(over);
+            over->over.store(true, std::memory_order_release);
+            over->let_go();
             stream->let_go();
             over = next;
         }
@@ -428,6 +440,9 @@ bool Engine::abandon()
     bool ucp_has_some = abandon_nodes();
     while (!busy_.empty())
         ucp_has_some |= abandon(*busy_.back()->live);
+    for (Wait* wait : open_waits_)
+        complete_one(*wait);
+    open_waits_.clear();
     if (is_.unlock != nullptr)
         is_.unlock(is_.lock_arg);
     release_streams(false);

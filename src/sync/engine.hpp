@@ -95,6 +95,7 @@ class Engine {
     void tell(Operation& operation, ucs_status_t status);
     void fail(const Operation& operation, ucs_status_t status);
     void begin(Wait& wait);
+    static void await(Wait& wait, Operation& operation);
     void complete_one(Wait& wait);
     void cancel(Operation& operation);
     void link(Operation& operation);
@@ -133,6 +134,7 @@ class Engine {
     Handover<Command> inbox_;
     std::vector<WatchedStream> watched_; // in no order
     std::vector<WatchedNode> looks_;     // at nodes without a round, in no order
+    std::vector<Wait*> open_waits_;      // in no order
     std::vector<Stream*> freed_;         // with a wait that is over, to be told
     Stream nowhere_;                     // of operations without a condition
     std::vector<Stream*> busy_;          // with operations that are not complete

@@ -30,8 +30,8 @@ struct GraphNodes {
 };
 
 // Adds a node that the engine has got already, and has the graph hold it: it ends with the graph
-// and all its executables and clones, or where this throws. A capture goes on behind it. split: the
-// wait is a node of its own. Throws Refusal, cuda::Error.
-GraphNodes add_to_graph(const cuda::Driver& driver, const Place& place, Node& node, bool split);
+// and all its executables and clones, or where this throws. A capture goes on behind it. Throws
+// Refusal, cuda::Error.
+GraphNodes add_to_graph(const cuda::Driver& driver, const Place& place, Node& node);
 
 } // namespace gdr::sync

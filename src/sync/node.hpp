@@ -30,7 +30,7 @@ struct Node {
     bool triggers = false;           // its operations
     bool waits = false;              // is passed when its operations are complete
     bool by_host_functions = false;  // triggers, without gates
-    bool by_kernels = false;         // which see what is done by the trigger's gate
+    bool one_gate = false;           // its operations are over when the trigger's is open again
     bool waits_for_all = false;      // that its stream has triggered in this capture so far
     unsigned long long capture = 0;  // in which it came to be; 0: none
     CUstream handle = nullptr;       // the stream that was captured

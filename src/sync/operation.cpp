@@ -35,6 +35,7 @@ Operation* Operation::take(OperationKind kind)
     Operation* operation = Pool<Operation>::instance().take();
     operation->kind = kind;
     operation->stream = nullptr;
+    operation->joins = nullptr;
     operation->node = nullptr;
     operation->runs = 0;
     operation->under_way = operation->leaving = operation->retired = false;
@@ -57,6 +58,27 @@ void Operation::let_go()
 {
     if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1)
         Pool<Operation>::instance().give_back(this);
+}
+
+Wait* Wait::take(Stream& stream, uint64_t number, bool open)
+{
+    Wait* wait = Pool<Wait>::instance().take();
+    stream.hold();
+    wait->stream = &stream;
+    wait->number = number;
+    wait->all = false;
+    wait->open = open;
+    wait->command = {nullptr, Command::Kind::wait, nullptr, wait, nullptr};
+    wait->closed_command = {nullptr, Command::Kind::wait_closed, nullptr, wait, nullptr};
+    wait->over.store(false, std::memory_order_relaxed);
+    wait->holds_.store(open ? 2 : 1, std::memory_order_relaxed);
+    return wait;
+}
+
+void Wait::let_go()
+{
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        Pool<Wait>::instance().give_back(this);
 }
 
 } // namespace gdr::sync

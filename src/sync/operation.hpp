@@ -21,12 +21,12 @@ struct Wait;
 
 // News for the engine.
 struct Command {
-    enum class Kind : uint8_t { start, cancel, finished, wait, node, node_ended };
+    enum class Kind : uint8_t { start, cancel, finished, wait, wait_closed, node, node_ended };
 
     Command* next = nullptr;
     Kind kind{};
     Operation* operation = nullptr; // start, cancel, finished
-    Wait* waiting = nullptr;        // wait
+    Wait* waiting = nullptr;        // wait, wait_closed
     Node* node = nullptr;           // node, node_ended
 };
 
@@ -83,7 +83,8 @@ struct Operation {
 
     Stream* stream = nullptr; // its condition's, nullptr if there is none
     uint64_t point = 0;
-    Node* node = nullptr; // held; instead: runs once at each of its rounds
+    Wait* joins = nullptr; // an open one, which is over after it
+    Node* node = nullptr;  // held; instead: runs once at each of its rounds
 
     // The engine's.
     Engine* engine = nullptr;
@@ -131,8 +132,20 @@ struct Wait {
     uint64_t number = 0;
     bool all = false;                   // that the stream has, instead of these:
     std::vector<Operation*> operations; // held
-    size_t remaining = 0;               // not complete
-    Command command;
+    bool open = false;                  // operations are still attached to its condition
+    size_t remaining = 0;               // not complete; being open counts as one
+    Command command, closed_command;
+
+    std::atomic<bool> over{false}; // who closes it afterwards has nobody to tell
+
+    // The engine and an open one's condition hold it.
+    void let_go();
+
+    // From the pool, the stream's next; that is held.
+    static Wait* take(Stream& stream, uint64_t number, bool open);
+
+  private:
+    std::atomic<unsigned> holds_{0};
 };
 
 } // namespace gdr::sync

@@ -138,7 +138,7 @@ void Engine::end_of_one(Node& node)
         opened_.push_back(&node);
         return;
     }
-    if (node.by_kernels) {
+    if (node.one_gate) {
         opened_.push_back(&node); // the trigger is open again after that
         return;
     }
@@ -164,12 +164,12 @@ void Engine::open_gates(bool may_flush)
     for (Node* node : opened_) {
         if (may_flush && !node->abilities.sees_writes)
             flush(node->context);
-        (node->by_kernels ? node->gates.host->trigger : node->gates.host->done).reopen();
+        (node->one_gate ? node->gates.host->trigger : node->gates.host->done).reopen();
     }
     while (!opened_.empty()) {
         Node& node = *opened_.back();
         opened_.pop_back();
-        if (node.by_kernels)
+        if (node.one_gate)
             end_round(node);
     }
 }
@@ -226,7 +226,7 @@ void Engine::end(Node& node)
 void Engine::retire(Node& node)
 {
     node.retired = true;
-    if (node.by_kernels)
+    if (node.one_gate)
         node.gates.host->trigger.abandon(); // none that comes too late waits for ever
     while (!node.operations.empty()) {
         Operation& operation = *node.operations.back();

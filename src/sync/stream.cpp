@@ -87,6 +87,28 @@ uint64_t Stream::wait(const cuda::Driver& driver, CUstream handle)
     return ++waits;
 }
 
+void Stream::mark_and_wait(const cuda::Driver& driver, CUstream handle)
+{
+    if (driver.cuStreamBatchMemOp == nullptr) {
+        mark(driver, handle);
+        wait(driver, handle);
+        return;
+    }
+    const cuda::CurrentContext current(driver, context);
+    CUstreamBatchMemOpParams both[2]{};
+    both[0].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+    both[0].writeValue.address = words.first();
+    both[0].writeValue.value64 = points + 1;
+    both[0].writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+    both[1].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
+    both[1].waitValue.address = words.second();
+    both[1].waitValue.value64 = waits + 1;
+    both[1].waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
+    cuda::check(driver.cuStreamBatchMemOp(handle, 2, both, 0), "cuStreamBatchMemOp");
+    ++points;
+    ++waits;
+}
+
 bool Stream::waits_now() const
 {
     return words.host->released.load(std::memory_order_relaxed) < waits;

@@ -49,6 +49,8 @@ struct Stream {
     uint64_t mark(const cuda::Driver& driver, CUstream handle);
     // Enqueues the next wait; its number.
     uint64_t wait(const cuda::Driver& driver, CUstream handle);
+    // Both, in one call of CUDA where there is one for it.
+    void mark_and_wait(const cuda::Driver& driver, CUstream handle);
 
     // The GPU has done what it was given; what it waits for has been released.
     bool idle() const;

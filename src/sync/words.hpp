@@ -36,7 +36,8 @@ struct Gate {
 static_assert(sizeof(Gate) == sizeof(uint64_t));
 
 // Of a node: who passes the first triggers its operations, who passes the second has waited for
-// some. Kernels pass the first alone, and read the status (ugdr_device.cuh).
+// some. Where both are one, and for kernels, the first does for both: who closes it triggers, and
+// waits until it is open again. Kernels read the status, too (ugdr_device.cuh).
 struct Gates {
     alignas(64) Gate trigger;
     alignas(64) Gate done;

@@ -219,6 +219,7 @@ class Survivor {
     // False: a stream hung.
     bool round(int number)
     {
+        in_one_ = number % 2 == 1;
         std::vector<std::unique_ptr<Peer>> peers;
         for (int i = 0; i < kPeers; ++i) {
             if (write(pipe_, "f", 1) != 1)
@@ -314,7 +315,12 @@ class Survivor {
         params.stream = peer.stream;
         ugdr_op_param_t param{};
         param.field_mask = UGDR_OP_PARAM_FIELD_CONDITION | UGDR_OP_PARAM_FIELD_FLAGS;
-        param.flags = UGDR_OP_FLAG_STREAM_WAIT;
+        if (in_one_) {
+            params.field_mask |= UGDR_CONDITION_PARAM_FIELD_FLAGS;
+            params.flags = UGDR_CONDITION_FLAG_WAIT;
+        } else {
+            param.flags = UGDR_OP_FLAG_STREAM_WAIT;
+        }
         CALL(ugdr_condition_create, sync_, &params, &param.condition);
         peer.requests.push_back(nullptr);
         check(operation(&param, &peer.requests.back()), "an operation");
@@ -440,6 +446,7 @@ class Survivor {
     const int pipe_, listening_;
     ugdr_context_h sync_;
     ucp_tag_t tags_ = 0;
+    bool in_one_ = false; // trigger and wait, this round
     std::map<std::string, std::map<ucs_status_t, int>> outcomes_;
     double longest_ = 0;
 };

@@ -29,6 +29,7 @@ TEST_F(Sides, DISABLED_HostFunctionsTriggerWhereThereAreNoMemops)
         ASSERT_UCS(ugdr_condition_destroy(point));
     }
     EXPECT_EQ(ugdr_stream_wait_all(at_a_, work), UCS_ERR_UNSUPPORTED);
+    point_of(at_a_, work, UCS_ERR_UNSUPPORTED, UGDR_CONDITION_FLAG_WAIT);
     EXPECT_EQ(counters(at_a_).posted, 0u);
     gate.open();
     ASSERT_TRUE(eventually([&] { return counters(at_b_).completed == 20; }));
@@ -99,31 +100,34 @@ TEST_F(Sides, DISABLED_FlushedBeforeAStreamGoesOn)
     EXPECT_EQ(*seen, 2);
     EXPECT_EQ(counters(at_a_).flushes, 1u);
 
-    // In a graph the same.
-    CUgraph captured = nullptr;
-    CUgraphExec executable = nullptr;
-    ASSERT_CUDA(cuStreamBeginCapture(work, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    point = point_of(at_a_, work);
-    const ugdr_op_param_t captured_param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
-    ASSERT_UCS(ugdr_call(
-        at_a_,
-        [](void* byte) {
-            ++*static_cast<char*>(byte);
-            return UCS_OK;
-        },
-        nullptr, alias, &captured_param, nullptr));
-    ASSERT_UCS(ugdr_condition_destroy(point));
-    ASSERT_CUDA(cuMemcpyDtoHAsync(seen, memory, 1, work));
-    ASSERT_CUDA(cuStreamEndCapture(work, &captured));
-    ASSERT_CUDA(cuGraphInstantiateWithFlags(&executable, captured, 0));
-    ASSERT_CUDA(cuGraphDestroy(captured));
-    for (char expected : {3, 4}) {
-        ASSERT_CUDA(cuGraphLaunch(executable, work));
-        ASSERT_CUDA(cuStreamSynchronize(work));
-        EXPECT_EQ(*seen, expected);
+    // In a graph the same, in two nodes and in one.
+    char expected = 2;
+    for (const bool one : {false, true}) {
+        CUgraph captured = nullptr;
+        CUgraphExec executable = nullptr;
+        ASSERT_CUDA(cuStreamBeginCapture(work, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        point = point_of(at_a_, work, UCS_OK, one ? UGDR_CONDITION_FLAG_WAIT : 0);
+        const ugdr_op_param_t in_graph = on(point, one ? 0 : UGDR_OP_FLAG_STREAM_WAIT);
+        ASSERT_UCS(ugdr_call(
+            at_a_,
+            [](void* byte) {
+                ++*static_cast<char*>(byte);
+                return UCS_OK;
+            },
+            nullptr, alias, &in_graph, nullptr));
+        ASSERT_UCS(ugdr_condition_destroy(point));
+        ASSERT_CUDA(cuMemcpyDtoHAsync(seen, memory, 1, work));
+        ASSERT_CUDA(cuStreamEndCapture(work, &captured));
+        ASSERT_CUDA(cuGraphInstantiateWithFlags(&executable, captured, 0));
+        ASSERT_CUDA(cuGraphDestroy(captured));
+        for (int launch = 0; launch < 2; ++launch) {
+            ASSERT_CUDA(cuGraphLaunch(executable, work));
+            ASSERT_CUDA(cuStreamSynchronize(work));
+            EXPECT_EQ(*seen, ++expected);
+        }
+        ASSERT_CUDA(cuGraphExecDestroy(executable));
     }
-    EXPECT_EQ(counters(at_a_).flushes, 3u);
-    ASSERT_CUDA(cuGraphExecDestroy(executable));
+    EXPECT_EQ(counters(at_a_).flushes, 5u);
     ASSERT_TRUE(eventually([&] { return ugdr_context_destroy(at_a_, 0) == UCS_OK; }));
     at_a_ = nullptr;
 }

@@ -159,12 +159,15 @@ inline ugdr_op_param_t on(ugdr_condition_h condition, uint64_t flags = 0,
 }
 
 inline ugdr_condition_h point_of(ugdr_context_h context, CUstream stream,
-                                 ucs_status_t expected = UCS_OK)
+                                 ucs_status_t expected = UCS_OK, uint64_t flags = 0)
 {
     ugdr_condition_params_t params{};
     params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_STREAM;
+    if (flags != 0)
+        params.field_mask |= UGDR_CONDITION_PARAM_FIELD_FLAGS;
     params.category = UGDR_CONDITION_STREAM;
     params.stream = stream;
+    params.flags = flags;
     ugdr_condition_h condition = nullptr;
     EXPECT_EQ(ugdr_condition_create(context, &params, &condition), expected);
     return condition;

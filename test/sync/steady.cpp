@@ -96,6 +96,7 @@ class Triggers {
         CALL(ugdr_call, context_, note_the_thread, nullptr, nullptr, nullptr, nullptr);
         CALL(cuStreamBeginCapture, stream_, CU_STREAM_CAPTURE_MODE_GLOBAL);
         in_the_stream();
+        in_the_stream(UGDR_CONDITION_FLAG_WAIT);
         CUgraph graph;
         CALL(cuStreamEndCapture, stream_, &graph);
         CALL(cuGraphInstantiateWithFlags, &executable_, graph, 0ull);
@@ -114,6 +115,7 @@ class Triggers {
     {
         for (int i = 0; i < number; ++i) {
             in_the_stream();
+            in_the_stream(UGDR_CONDITION_FLAG_WAIT);
             CALL(cuGraphLaunch, executable_, stream_);
             ugdr_dev_trigger(attr_.device);
             CALL(cuStreamSynchronize, stream_);
@@ -123,15 +125,17 @@ class Triggers {
     uint64_t calls() const { return calls_; }
 
   private:
-    void in_the_stream()
+    void in_the_stream(uint64_t flags = 0)
     {
         ugdr_condition_params_t params{};
-        params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_STREAM;
+        params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY |
+                            UGDR_CONDITION_PARAM_FIELD_STREAM | UGDR_CONDITION_PARAM_FIELD_FLAGS;
         params.category = UGDR_CONDITION_STREAM;
         params.stream = stream_;
+        params.flags = flags;
         ugdr_condition_h point;
         CALL(ugdr_condition_create, context_, &params, &point);
-        const ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
+        const ugdr_op_param_t param = on(point, flags != 0 ? 0 : UGDR_OP_FLAG_STREAM_WAIT);
         CALL(ugdr_call, context_, count, nullptr, &calls_, &param, nullptr);
         CALL(ugdr_condition_destroy, point);
     }
@@ -173,11 +177,11 @@ int main(int argc, char** argv)
                 static_cast<unsigned long long>(triggers.calls() - calls),
                 static_cast<unsigned long long>(allocations),
                 static_cast<unsigned long long>(locks.load()));
-    if (!there || triggers.calls() - calls != 3u * static_cast<unsigned>(rounds))
+    if (!there || triggers.calls() - calls != 5u * static_cast<unsigned>(rounds))
         return 1;
     // A condition of a stream is the application's own object, made and freed in its thread. Beyond
     // these a list may still grow.
-    const uint64_t conditions = 2u * static_cast<unsigned>(rounds);
+    const uint64_t conditions = 4u * static_cast<unsigned>(rounds);
     if (ucptest::allocations_can_be_counted() && allocations > conditions + conditions / 1000) {
         std::printf("FAILED: %llu allocations are those of conditions\n",
                     static_cast<unsigned long long>(conditions));

@@ -17,6 +17,8 @@ namespace {
 
 constexpr unsigned kBatchLimit = 255; // operations that the driver takes in one call
 
+std::atomic<uint64_t> done{0};
+
 template <typename Value>
 struct Word {
     std::atomic<Value>* memory; // as HCAs and the CPU see it
@@ -43,6 +45,7 @@ Operation write_value(int ordinal, CUdeviceptr address, Value value, unsigned fl
     require((flags & ~CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) == 0);
     const auto word = word_at<Value>(address, ordinal);
     return {.run = [word, value] {
+        ++done;
         word.seen->store(value);
         if (word.memory != word.seen) {
             word.memory->store(value);
@@ -68,7 +71,10 @@ bool satisfied(Value now, Value value, unsigned how)
 Operation flush_remote_writes(int ordinal)
 {
     require(device(ordinal).ordering() == Device::Ordering::by_flush, CUDA_ERROR_NOT_SUPPORTED);
-    return {.run = [ordinal] { flush_rdma_writes(ordinal); }};
+    return {.run = [ordinal] {
+        ++done;
+        flush_rdma_writes(ordinal);
+    }};
 }
 
 template <typename Value>
@@ -77,7 +83,7 @@ Operation wait_value(int ordinal, CUdeviceptr address, Value value, unsigned fla
     constexpr unsigned kHow = CU_STREAM_WAIT_VALUE_NOR;
     require((flags & ~(kHow | CU_STREAM_WAIT_VALUE_FLUSH)) == 0);
     const auto word = word_at<Value>(address, ordinal);
-    Operation operation{.run = [] {}};
+    Operation operation{.run = [] { ++done; }};
     if ((flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0) {
         operation = flush_remote_writes(ordinal);
     }
@@ -91,7 +97,7 @@ Operation wait_value(int ordinal, CUdeviceptr address, Value value, unsigned fla
 Operation barrier(unsigned flags)
 {
     require(flags <= CU_STREAM_MEMORY_BARRIER_TYPE_GPU);
-    return {.run = [] {}}; // operations of a stream are ordered as it is
+    return {.run = [] { ++done; }}; // operations of a stream are ordered as it is
 }
 
 Operation from_batch(int ordinal, const CUstreamBatchMemOpParams& of)
@@ -147,6 +153,11 @@ Operations memory_operations(const CUstreamBatchMemOpParams* batch, unsigned cou
 } // namespace softcuda
 
 using namespace softcuda;
+
+SOFTCUDA_EXPORT uint64_t softcuda_memops(void)
+{
+    return done;
+}
 
 CUresult cuStreamWriteValue32(CUstream handle, CUdeviceptr address, cuuint32_t value,
                               unsigned flags)

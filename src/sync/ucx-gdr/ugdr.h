@@ -30,7 +30,7 @@
 #include "ugdr_types.h"
 
 #define UGDR_API_MAJOR 0
-#define UGDR_API_MINOR 2
+#define UGDR_API_MINOR 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -197,15 +197,18 @@ enum ugdr_condition_params_field {
     UGDR_CONDITION_PARAM_FIELD_CATEGORY = UCS_BIT(0),
     UGDR_CONDITION_PARAM_FIELD_STREAM   = UCS_BIT(1), /* stream */
     UGDR_CONDITION_PARAM_FIELD_GRAPH    = UCS_BIT(2), /* graph, dependencies, num_dependencies */
-    UGDR_CONDITION_PARAM_FIELD_FLAGS    = UCS_BIT(3), /* flags; GRAPH */
+    UGDR_CONDITION_PARAM_FIELD_FLAGS    = UCS_BIT(3), /* flags; STREAM, GRAPH */
     UGDR_CONDITION_PARAM_FIELD_COUNT    = UCS_BIT(4), /* count; KERNEL */
     UGDR_CONDITION_PARAM_FIELD_ARRIVALS = UCS_BIT(5)  /* arrivals; KERNEL */
 };
 
 enum ugdr_condition_flags {
-    UGDR_CONDITION_FLAG_SPLIT = UCS_BIT(0) /* GRAPH: a node that triggers and one that waits, behind
-                                              it, for nodes that run in between; else one node, which
-                                              ends when the operations have */
+    UGDR_CONDITION_FLAG_SPLIT = UCS_BIT(0), /* GRAPH: a node that triggers and one that waits, behind
+                                               it, for nodes that run in between; else one node, which
+                                               ends when the operations have */
+    UGDR_CONDITION_FLAG_WAIT  = UCS_BIT(1)  /* STREAM: and the stream waits here, until the condition
+                                               has been destroyed, or recorded again, and all operations
+                                               that were attached to it are complete */
 };
 
 typedef struct ugdr_condition_params {
@@ -228,6 +231,12 @@ typedef struct ugdr_condition_params {
  * no wait; UGDR_OP_FLAG_STREAM_WAIT, ugdr_stream_wait() and ugdr_stream_wait_all() on it add nodes
  * that wait.
  *
+ * With UGDR_CONDITION_FLAG_WAIT the point and the wait are one call of CUDA instead of two, or one
+ * node in a capture, and for all operations of the point together; they do not take
+ * UGDR_OP_FLAG_STREAM_WAIT. The stream stands still until ugdr_condition_destroy() or _record() says that
+ * no more are attached, so that has to follow; UGDR_DESTROY_FORCE ends the wait, too. In a capture it
+ * waits for what is attached when it is launched. UCS_ERR_UNSUPPORTED where ugdr_stream_wait() is.
+ *
  * UGDR_CONDITION_GRAPH: adds a node, or two, to a graph. An operation whose condition is in a graph
  * runs once at every launch, in the order of attaching; those attached while they run take part
  * from the next time on. The node is not passed again before they are complete: a launch that comes
@@ -248,7 +257,9 @@ typedef struct ugdr_condition_params {
 ucs_status_t ugdr_condition_create(ugdr_context_h context, const ugdr_condition_params_t* params,
                                    ugdr_condition_h* condition_p);
 
-/* STREAM: a new point, for operations attached from now on; like cuEventRecord(). */
+/* STREAM: a new point, for operations attached from now on; like cuEventRecord(). With
+ * UGDR_CONDITION_FLAG_WAIT the stream waits there, too, and the wait at the former point is for what
+ * was attached before, also where this fails. */
 ucs_status_t ugdr_condition_record(ugdr_condition_h condition, ugdr_cu_stream_t stream);
 
 /* Attached operations keep what they need: may be called right after attaching. But a kernel's
@@ -264,7 +275,7 @@ enum ugdr_condition_attr_field {
 
 /* The nodes of CUDA's, to add dependencies to: trigger_node comes behind what the operations need,
  * and before done_node what has to be over with them. Equal without UGDR_CONDITION_FLAG_SPLIT. Of a
- * captured condition done_node is NULL, of a stream's both. */
+ * captured condition done_node is NULL without UGDR_CONDITION_FLAG_WAIT, of a stream's both. */
 typedef struct ugdr_condition_attr {
     uint64_t                  field_mask;
     ugdr_cu_node_t            trigger_node;
