@@ -161,7 +161,7 @@ send_bcopy_rarely(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* ar
         }
         return refused(ep, "am_bcopy", {limit_id(id)});
     }
-    return send_buffer(ep, id, pack, arg, signalled_for(*iface.buffers));
+    return send_buffer(ep, id, pack, arg, signalled_for_buffers(ep));
 }
 
 } // namespace
@@ -169,8 +169,8 @@ send_bcopy_rarely(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* ar
 ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (ep.budget <= 0 || ep.window == 0 || ep.iface().buffers->scarce() || exceeded(limit_id(id)))
-        [[unlikely]] {
+    if (ep.budget <= 0 || ep.window == 0 || ep.iface().buffers->scarce() ||
+        ep.buffered >= kMostBuffered || exceeded(limit_id(id))) [[unlikely]] {
         return send_bcopy_rarely(tl_ep, id, pack, arg, flags);
     }
     return send_buffer(ep, id, pack, arg, 0);

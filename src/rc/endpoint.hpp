@@ -44,6 +44,10 @@ class PendingQueue {
 
 struct ReadModifyWrite;
 
+// Of the payload in an endpoint's buffers that nobody has asked back: the buffers that come back
+// are used next, and so few enough that they stay in the processor's own caches.
+inline constexpr size_t kMostBuffered = 32 << 10;
+
 struct Endpoint : abi::Ep {
     // Throws verbs::Error.
     Endpoint(Iface& iface, const DeviceAddress& device, const IfaceAddress& address);
@@ -63,6 +67,7 @@ struct Endpoint : abi::Ep {
     uint32_t extra_immediate = 0; // of it, if it is a message
     SequenceNumber completed = 0; // last work request known complete
     SequenceNumber signalled = 0; // last work request whose completion was asked for
+    size_t buffered = 0;          // bytes in buffers since one of these was last signalled
     SendOps ops;
     unsigned to_look;        // work requests besides the budget until one is to be signalled
     bool fence_next = false; // the next work request comes after a fence

@@ -121,6 +121,14 @@ inline unsigned signalled_for(const SendBuffers& buffers)
 {
     return buffers.scarce() ? IBV_SEND_SIGNALED : 0;
 }
+inline unsigned signalled_for_buffers(Endpoint& ep)
+{
+    if (ep.buffered < kMostBuffered) {
+        return signalled_for(*ep.iface().buffers);
+    }
+    ep.buffered = 0;
+    return IBV_SEND_SIGNALED;
+}
 
 // UCS_INPROGRESS, or the failure, after which left.buffer is back in its pool.
 [[gnu::always_inline]] inline ucs_status_t post_tracked(Endpoint& ep, ibv_send_wr& wr,
@@ -150,6 +158,7 @@ inline unsigned signalled_for(const SendBuffers& buffers)
         const ucs_status_t status = ep.post(wr, flags);
         if (status == UCS_OK) [[likely]] {
             ep.remember(buffer);
+            ep.buffered += length;
         } else {
             iface.buffers->put(buffer);
         }

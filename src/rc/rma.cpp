@@ -97,8 +97,8 @@ ssize_t ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void* arg, uint64
     iface.prepared.set_buffer(buffer, length);
     wr.num_sge = length > 0;
     set_remote(wr, remote_addr, rkey);
-    ucs_status_t status = post_buffer(iface, ep, wr, signalled_for(*iface.buffers), buffer, length,
-                                      memory_kind(rkey));
+    ucs_status_t status =
+        post_buffer(iface, ep, wr, signalled_for_buffers(ep), buffer, length, memory_kind(rkey));
     return status == UCS_OK ? static_cast<ssize_t>(length) : static_cast<ssize_t>(status);
 }
 

@@ -3,6 +3,8 @@
 // Receivers that are slow, many senders, and messages that UCP keeps.
 #include "rc_support.hpp"
 
+#include "rc/endpoint.hpp"
+
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -61,6 +63,40 @@ TEST(Flow, SenderStopsAtTheWindow)
     }));
     for (size_t i = 0; i < 1000; ++i)
         ASSERT_EQ(*reinterpret_cast<const uint64_t*>(receiver.received[i].data.data()), i);
+}
+
+// Few enough stay away, of all operations that take them, to be found in the caches.
+TEST(Flow, BuffersComeBackByTheirPayload)
+{
+    Node sender(Variables{{"TX_MODERATION", "64"}}), receiver;
+    Endpoint ep(sender, receiver);
+    ASSERT_TRUE(wait_until({&sender}, [&] { return send_bcopy(ep, 1, "") >= 0; }));
+    const gdr::rc::SendBuffers& buffers = *gdr::rc::endpoint(ep).iface().buffers;
+    std::vector<char> word(4096);
+    Registered key(receiver, word.data(), word.size());
+    const std::string payload(word.size(), 'x');
+    const auto put = [&] {
+        return uct_ep_put_bcopy(
+            ep,
+            [](void* to, void* from) {
+                const auto& data = *static_cast<const std::string*>(from);
+                return data.copy(static_cast<char*>(to), data.size());
+            },
+            const_cast<std::string*>(&payload), reinterpret_cast<uint64_t>(word.data()),
+            key.rkey());
+    };
+    const size_t all = buffers.available();
+    size_t fewest = all;
+    for (int i = 0; i < 48; ++i) {
+        ASSERT_GE(i % 2 == 0 ? send_bcopy(ep, 1, payload) : put(), 0) << i;
+        fewest = std::min(fewest, buffers.available());
+        if (i % 12 == 11) {
+            ASSERT_TRUE(
+                wait_until({&sender, &receiver}, [&] { return buffers.available() >= all - 8; }))
+                << i << ": " << all - buffers.available() << " are away";
+        }
+    }
+    EXPECT_LE(fewest, all - 8) << "several are signalled together";
 }
 
 // More is sent than the receiver has buffers for.
