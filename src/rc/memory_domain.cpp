@@ -22,6 +22,12 @@ namespace {
 // 1 KiB these are 1,000 instructions in UCX 1.13 and here together.
 constexpr double kZeroCopyCost = 200e-9;
 
+// The same for protocols v1, which look at it for eager messages alone, and weigh it against a copy
+// at some 6 GB/s while nothing is sent. A buffer that is used again and again is in the caches, and
+// a message in them is copied five times as fast: with a copy one of 4 KiB costs less, one of 8 KiB
+// as much. This much puts the threshold between the two for ports of 100 Gb/s and more.
+constexpr double kZeroCopyCostV1 = 650e-9;
+
 // Of locked memory, for one interface: the fewest buffers that it opens with take 1.4 MiB, the rest
 // is for its queues, which the HCA's library locks.
 constexpr size_t kReserve = size_t{2} << 20;
@@ -92,7 +98,7 @@ abi::MdAttributes MemoryDomain::attributes() const
     attributes.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     attributes.max_reg = device_.attributes().max_mr_size;
     attributes.rkey_packed_size = sizeof(PackedRemoteKey);
-    attributes.reg_cost_base = kZeroCopyCost;
+    attributes.reg_cost_base = abi::protocols_v2() ? kZeroCopyCost : kZeroCopyCostV1;
     return attributes;
 }
 
