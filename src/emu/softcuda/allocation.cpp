@@ -9,10 +9,52 @@
 #include <sys/mman.h>
 
 #include <initializer_list>
+#include <mutex>
 
 namespace softcuda {
 
 namespace {
+
+/// Host memory that is pinned, by cuMemHostAlloc, cuMemAllocHost and cuMemHostRegister.
+class PinnedMemory {
+  public:
+    /// Throws CUDA_ERROR_OUT_OF_MEMORY where it would be more than SOFTCUDA_PINNED.
+    void take(size_t size)
+    {
+        static const size_t most = size_of("SOFTCUDA_PINNED", 0, "1T");
+        std::lock_guard guard(mutex_);
+        require(size <= most && bytes_ <= most - size, CUDA_ERROR_OUT_OF_MEMORY);
+        bytes_ += size;
+    }
+    void give_back(size_t size)
+    {
+        std::lock_guard guard(mutex_);
+        bytes_ -= size;
+    }
+
+  private:
+    std::mutex mutex_;
+    size_t bytes_ = 0;
+};
+
+PinnedMemory& pinned_memory()
+{
+    static auto& memory = *new PinnedMemory; // may be freed by static destructors
+    return memory;
+}
+
+/// Pins what make() allocates or registers.
+template <typename Make>
+void pinned(size_t size, Make make)
+{
+    pinned_memory().take(size);
+    try {
+        make();
+    } catch (...) {
+        pinned_memory().give_back(size);
+        throw;
+    }
+}
 
 /// CPU accessible memory of the driver's own.
 uintptr_t allocate_host_memory(Kind kind, size_t size, unsigned flags)
@@ -37,6 +79,8 @@ CUresult free_memory(uintptr_t base, std::initializer_list<Kind> kinds)
     // As with the real driver: freeing waits for work that may still use the memory.
     wait_for_device(allocation.device);
     release(allocation);
+    if (allocation.kind == Kind::host_alloc || allocation.kind == Kind::host_registered)
+        pinned_memory().give_back(allocation.size);
     return CUDA_SUCCESS;
 }
 
@@ -106,7 +150,8 @@ CUresult cuMemHostAlloc(void** pointer, size_t size, unsigned flags)
         constexpr unsigned kKnown =
             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
         require(pointer != nullptr && (flags & ~kKnown) == 0);
-        *pointer = as_pointer(allocate_host_memory(Kind::host_alloc, size, flags));
+        pinned(size,
+               [&] { *pointer = as_pointer(allocate_host_memory(Kind::host_alloc, size, flags)); });
     });
 }
 
@@ -114,7 +159,8 @@ CUresult cuMemAllocHost(void** pointer, size_t size)
 {
     return api(__func__, Needs::context, [&] {
         require(pointer != nullptr);
-        *pointer = as_pointer(allocate_host_memory(Kind::host_alloc, size, 0));
+        pinned(size,
+               [&] { *pointer = as_pointer(allocate_host_memory(Kind::host_alloc, size, 0)); });
     });
 }
 
@@ -136,7 +182,7 @@ CUresult cuMemHostRegister(void* pointer, size_t size, unsigned flags)
         Allocation allocation{Kind::host_registered, as_address(pointer), size, context->device,
                               context};
         allocation.flags = flags;
-        insert(allocation);
+        pinned(size, [&] { insert(allocation); });
     });
 }
 

@@ -46,30 +46,6 @@ std::optional<std::string> setting(const char* variable, int ordinal)
     return std::string(text, std::strcspn(text, ","));
 }
 
-size_t size_of(const char* variable, int ordinal, const char* otherwise)
-{
-    const std::string text = setting(variable, ordinal).value_or(otherwise);
-    char* end = nullptr;
-    size_t value = std::strtoull(text.c_str(), &end, 0);
-    switch (*end) {
-    case 'T':
-        value <<= 10;
-        [[fallthrough]];
-    case 'G':
-        value <<= 10;
-        [[fallthrough]];
-    case 'M':
-        value <<= 10;
-        [[fallthrough]];
-    case 'K':
-        value <<= 10;
-        break;
-    default:
-        break;
-    }
-    return value;
-}
-
 CUcomputemode compute_mode_of(int ordinal)
 {
     return setting("SOFTCUDA_COMPUTE_MODE", ordinal) == "exclusive"
@@ -230,6 +206,30 @@ void Device::give_back_bar1(size_t length)
 {
     std::lock_guard guard(mutex_);
     bar1_used_ -= length;
+}
+
+size_t size_of(const char* variable, int ordinal, const char* otherwise)
+{
+    const std::string text = setting(variable, ordinal).value_or(otherwise);
+    char* end = nullptr;
+    size_t value = std::strtoull(text.c_str(), &end, 0);
+    switch (*end) {
+    case 'T':
+        value <<= 10;
+        [[fallthrough]];
+    case 'G':
+        value <<= 10;
+        [[fallthrough]];
+    case 'M':
+        value <<= 10;
+        [[fallthrough]];
+    case 'K':
+        value <<= 10;
+        break;
+    default:
+        break;
+    }
+    return value;
 }
 
 bool open_devices()

@@ -95,6 +95,9 @@ class Device {
     size_t window_left_ = 0;
 };
 
+/// The bytes that a variable says, for that device: a number with the suffix K, M, G or T.
+size_t size_of(const char* variable, int ordinal, const char* otherwise);
+
 /// Creates the devices; false where there are none or no address space is left for them.
 bool open_devices();
 

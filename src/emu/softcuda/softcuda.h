@@ -14,6 +14,7 @@
  * Environment: SOFTCUDA_DEVICES     number of devices, 0 to 16 (default 2)
  *              SOFTCUDA_MEMORY      bytes of memory per device and process, suffix K, M, G or T
  *                                   (default 4G)
+ *              SOFTCUDA_PINNED      bytes of host memory that a process may have pinned (default 1T)
  *              SOFTCUDA_BAR1        bytes of a device that HCAs can have mapped at a time
  *                                   (default 1T)
  *              SOFTCUDA_COMPUTE_MODE  default or exclusive
