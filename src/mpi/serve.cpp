@@ -12,6 +12,7 @@
 #include "mpi/info/collective_hint.hpp"
 #include "mpi/info/memory_kinds.hpp"
 #include "mpi/library/apply.hpp"
+#include "mpi/library/failure.hpp"
 #include "mpi/staging/attached_buffers.hpp"
 #include "mpi/staging/epochs.hpp"
 #include "mpi/staging/operation.hpp"
@@ -44,7 +45,15 @@ bool may_be_on_gpu(const cuda::Driver& driver, const Arguments& arguments, const
     return find_device_memory(driver, buffer).has_value();
 }
 
-// MPI is called once; what cannot be staged it gets as it is.
+// By a request of its own, in which MPI keeps what it is to tell of the message.
+bool receives_message(const Library& library, const Call& call, const Word* words)
+{
+    const int8_t peer = call.receive.peer;
+    return peer >= 0 && static_cast<int>(words[peer]) != library.abi->proc_null;
+}
+
+// MPI is called once; not at all where what it is to send cannot be copied. Throws cuda::Error
+// then.
 int make_staged(const Library& library, const Call& call, gdr_mpi_function* function, Word* words,
                 Operation operation)
 {
@@ -61,11 +70,10 @@ int make_staged(const Library& library, const Call& call, gdr_mpi_function* func
         else
             add_request(library,
                         library.abi->handle_at(reinterpret_cast<void*>(words[call.request]), 0),
-                        std::move(operation), call.form == Form::persistent);
+                        std::move(operation), call.form == Form::persistent,
+                        receives_message(library, call, words));
     } catch (const std::exception& error) {
-        gdr_log(error, "MPI_%s: a buffer on a GPU could not be copied: %s", call.name,
-                error.what());
-        return library.abi->error_other;
+        return fail(library, call, words, error);
     }
     return result;
 }
@@ -77,6 +85,8 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
     std::copy_n(words, call.arguments, replaced.begin());
     try {
         const Arguments arguments(library, call, replaced.data());
+        if (arguments.no_comm())
+            return apply(function, call, words);
         if (call.kind == Kind::attach)
             return attach_buffer(driver, arguments, function);
         if (call.kind == Kind::partitioned)
@@ -89,7 +99,7 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
                 return make_staged(library, call, function, replaced.data(), std::move(operation));
         }
     } catch (const std::exception& error) {
-        gdr_log(error, "MPI_%s gets buffers on a GPU as they are: %s", call.name, error.what());
+        return fail(library, call, words, error);
     }
     return apply(function, call, words);
 }

@@ -95,6 +95,9 @@ int main()
     if (kAbi.comm_self != 0)
         expect("MPI_COMM_SELF", static_cast<long long>(kAbi.comm_self),
                static_cast<long long>(word(MPI_COMM_SELF)));
+    if (kAbi.comm_null != 0)
+        expect("MPI_COMM_NULL", static_cast<long long>(kAbi.comm_null),
+               static_cast<long long>(word(MPI_COMM_NULL)));
     if (kAbi.errors_return != 0)
         expect("MPI_ERRORS_RETURN", static_cast<long long>(kAbi.errors_return),
                static_cast<long long>(word(MPI_ERRORS_RETURN)));

@@ -58,11 +58,19 @@ inline void use(int device = 0)
     check(driver<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(context));
 }
 
-inline void* allocate(size_t bytes)
+// nullptr where there is not so much left.
+inline void* try_to_allocate(size_t bytes)
 {
     CUdeviceptr address = 0;
-    check(driver<CUresult (*)(CUdeviceptr*, size_t)>("cuMemAlloc_v2")(&address, bytes));
+    driver<CUresult (*)(CUdeviceptr*, size_t)>("cuMemAlloc_v2")(&address, bytes);
     return reinterpret_cast<void*>(address);
+}
+
+inline void* allocate(size_t bytes)
+{
+    void* const memory = try_to_allocate(bytes);
+    check(memory == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS);
+    return memory;
 }
 
 inline void free(void* memory)

@@ -92,6 +92,8 @@ class Collective {
     bool eligible()
     {
         const Side& side = call_.receive;
+        if (arguments_.type(side, 0) == library_.datatype_null)
+            return false;
         int size = 0;
         library_.Type_size(arguments_.type(side, 0), &size);
         if (size <= 0)
@@ -412,6 +414,8 @@ std::optional<int> call_on_gpus(const Library& library, const Call& call, Word* 
     if (algorithm == Algorithm::none)
         return std::nullopt;
     const Arguments arguments(library, call, words);
+    if (arguments.no_comm())
+        return std::nullopt;
     const Word comm = arguments.handle(call.comm);
     const int ranks = ranks_of(library, comm);
     if (ranks < 2)

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/gpu/gpu_packing.hpp"
 
+#include "mpi/gpu/device_memory.hpp"
 #include "mpi/gpu/device_scratch.hpp"
 
 #include <algorithm>
@@ -40,20 +41,30 @@ std::optional<GpuPacking> GpuPacking::make(const cuda::Driver& driver, const cud
     auto packing = GpuKernels::of(driver, stream).packing(elements);
     if (!packing)
         return std::nullopt;
-    return GpuPacking(driver, memory.device, std::move(packing), buffer, elements.count);
+    return GpuPacking(driver, memory.device, std::move(packing), buffer, elements);
 }
 
 GpuPacking::GpuPacking(const cuda::Driver& driver, CUdevice device,
                        std::shared_ptr<const kernels::Packing> packing, void* buffer,
-                       uint64_t count)
+                       const Elements& elements)
     : driver_(&driver), device_(device), packing_(std::move(packing)), buffer_(buffer),
-      count_(count)
+      count_(static_cast<uint64_t>(elements.count)),
+      begin_(reinterpret_cast<uintptr_t>(buffer) + elements.low()),
+      end_(reinterpret_cast<uintptr_t>(buffer) + elements.high())
 {
+}
+
+void GpuPacking::check_buffer(const ThreadStream& stream) const
+{
+    const auto memory = find_device_memory(*driver_, reinterpret_cast<const void*>(begin_));
+    if (!memory || !GpuKernels::reach(stream, *memory, begin_, end_))
+        cuda::check(CUDA_ERROR_INVALID_VALUE, "a kernel for memory that was freed");
 }
 
 void GpuPacking::pack(void* packed) const
 {
     const ThreadStream stream(*driver_, device_);
+    check_buffer(stream);
     packing_->pack(buffer_, count_, 0, bytes(), packed, stream.handle());
     stream.wait();
 }
@@ -61,6 +72,7 @@ void GpuPacking::pack(void* packed) const
 void GpuPacking::unpack(const void* packed) const
 {
     const ThreadStream stream(*driver_, device_);
+    check_buffer(stream);
     packing_->unpack(buffer_, count_, 0, bytes(), packed, stream.handle());
     stream.wait();
 }
@@ -71,6 +83,7 @@ template <typename Move>
 void GpuPacking::move_pieces(Move move) const
 {
     const ThreadStream stream(*driver_, device_);
+    check_buffer(stream);
     const uint64_t all = bytes();
     const DeviceScratch scratch(*driver_, stream, std::min(all, kPiece));
     try {

@@ -22,8 +22,9 @@ class GpuPacking {
     uint64_t element_bytes() const { return packing_->layout().size(); }
     uint64_t bytes() const { return count_ * element_bytes(); }
 
-    // Return when the bytes are there. Throw cuda::Error. packed: bytes() of the GPU's memory, or
-    // of the host's, pinned or not.
+    // Return when the bytes are there. Throw cuda::Error, also where the buffer has been freed
+    // since (a kernel that wrote to it would end the context's work). packed: bytes() of the GPU's
+    // memory, or of the host's, pinned or not.
     void pack(void* packed) const;
     void unpack(const void* packed) const;
     void pack_to_host(char* packed) const;
@@ -31,7 +32,10 @@ class GpuPacking {
 
   private:
     GpuPacking(const cuda::Driver& driver, CUdevice device,
-               std::shared_ptr<const kernels::Packing> packing, void* buffer, uint64_t count);
+               std::shared_ptr<const kernels::Packing> packing, void* buffer,
+               const Elements& elements);
+
+    void check_buffer(const ThreadStream& stream) const;
 
     template <typename Move>
     void move_pieces(Move move) const;
@@ -41,6 +45,7 @@ class GpuPacking {
     std::shared_ptr<const kernels::Packing> packing_;
     void* buffer_;
     uint64_t count_;
+    uintptr_t begin_, end_; // of the first byte, behind the last
 };
 
 } // namespace gdr::mpi

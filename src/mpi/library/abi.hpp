@@ -37,6 +37,7 @@ struct Abi {
     Word integer;       // MPI_INT; 0: that of ompi_mpi_int
     Word comm_world;    // 0: that of ompi_mpi_comm_world
     Word comm_self;     // 0: that of ompi_mpi_comm_self
+    Word comm_null;     // 0: that of ompi_mpi_comm_null
     Word errors_return; // 0: that of ompi_mpi_errors_return
     // In the order of kernels::Operation. 0: ompi_mpi_op_sum, ...
     std::array<Word, 12> operations;
@@ -73,6 +74,7 @@ inline constexpr Abi kOpenMpi = {
     .integer = 0,
     .comm_world = 0,
     .comm_self = 0,
+    .comm_null = 0,
     .errors_return = 0,
     .operations = {},
     .any_source = -1,
@@ -111,6 +113,7 @@ inline constexpr Abi kMpich = {
     .integer = 0x4c000405,
     .comm_world = 0x44000000,
     .comm_self = 0x44000001,
+    .comm_null = 0x04000000,
     .errors_return = 0x54000001,
     .operations = {0x58000003, 0x58000004, 0x58000002, 0x58000001, 0x58000005, 0x58000007,
                    0x58000009, 0x58000006, 0x58000008, 0x5800000a, 0x5800000b, 0x5800000c},
@@ -150,6 +153,7 @@ inline constexpr Abi kStandardAbi = {
     .integer = 0x209,
     .comm_world = 0x101,
     .comm_self = 0x102,
+    .comm_null = 0x100,
     .errors_return = 0x143,
     .operations = {0x21, 0x24, 0x22, 0x23, 0x30, 0x31, 0x32, 0x28, 0x29, 0x2a, 0x38, 0x39},
     .any_source = -1,

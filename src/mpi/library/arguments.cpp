@@ -77,10 +77,13 @@ int64_t Group::packed_size(const Side& side) const
 {
     const Call& call = arguments_.call();
     const Side& elements = side.buffer == call.send.buffer ? call.receive : call.send;
+    const int64_t count = arguments_.count(elements, 0);
+    if (count < 0 || arguments_.type(elements, 0) == library_.datatype_null)
+        return 0; // MPI complains
     int size = 0;
     if (call.large || call.comm < 0 || // an external form
-        library_.Pack_size(static_cast<int>(arguments_.count(elements, 0)),
-                           arguments_.type(elements, 0), arguments_.handle(call.comm), &size) != 0)
+        library_.Pack_size(static_cast<int>(count), arguments_.type(elements, 0),
+                           arguments_.handle(call.comm), &size) != 0)
         return INT64_MAX;
     return size;
 }
@@ -106,6 +109,8 @@ Footprint Group::footprint(const Side& side) const
         return footprint;
     }
     intptr_t lower = 0, unit = 1;
+    if (!side.types && arguments_.type(side, 0) == library_.datatype_null)
+        return footprint;
     if (!side.types)
         library_.Type_get_extent(arguments_.type(side, 0), &lower, &unit);
     for (int i = 0; i < blocks; ++i)

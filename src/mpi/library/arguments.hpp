@@ -24,12 +24,24 @@ class Arguments {
     int integer(int at) const { return static_cast<int>(words_[at]); }
     Word handle(int at) const { return library_.abi->handle(words_[at]); }
 
+    // MPI_COMM_NULL: what is asked about it is an error of its own.
+    bool no_comm() const { return call_.comm >= 0 && handle(call_.comm) == library_.comm_null; }
+
     // MPI_IN_PLACE.
     bool in_place(const Side& side) const
     {
         return side.exists() && words_[side.buffer] == library_.abi->in_place;
     }
 
+    // Whether one buffer is sent from and received into. MPI_BOTTOM tells nothing of where.
+    bool aliased() const
+    {
+        return call_.send.exists() && call_.receive.exists() && !call_.one_buffer() &&
+               words_[call_.send.buffer] == words_[call_.receive.buffer] &&
+               words_[call_.send.buffer] != 0;
+    }
+
+    // Of arrays that are NULL, about which MPI complains: nothing, MPI_DATATYPE_NULL, and 0.
     int64_t count(const Side& side, int block) const
     {
         if (side.count < 0)
@@ -39,7 +51,10 @@ class Arguments {
     }
     Word type(const Side& side, int block) const
     {
-        return side.types ? library_.abi->handle_at(pointer(side.type), block) : handle(side.type);
+        if (!side.types)
+            return handle(side.type);
+        return pointer(side.type) == nullptr ? library_.datatype_null
+                                             : library_.abi->handle_at(pointer(side.type), block);
     }
     // In extents of the type; in bytes where each block has its type.
     int64_t displacement(const Side& side, int block) const
@@ -50,6 +65,8 @@ class Arguments {
   private:
     int64_t element(int at, bool of_array, bool large, int index) const
     {
+        if (of_array && pointer(at) == nullptr)
+            return 0;
         if (of_array && large)
             return static_cast<const int64_t*>(pointer(at))[index];
         if (of_array)

@@ -295,6 +295,13 @@ void Footprint::add_bytes(intptr_t first, int64_t length)
         parts_.push_back({{{first, static_cast<size_t>(length), 0, 1}}, 1, 0});
 }
 
+void Footprint::add(const Footprint& other)
+{
+    parts_.insert(parts_.end(), other.parts_.begin(), other.parts_.end());
+    exact_ = exact_ && other.exact_;
+    plain_ = plain_ && other.plain_;
+}
+
 Runs Footprint::runs() const
 {
     Runs runs;

@@ -49,6 +49,7 @@ class Footprint {
     void add(const Library& library, Word type, int64_t count, intptr_t displacement);
 
     void add_bytes(intptr_t first, int64_t length);
+    void add(const Footprint& other);
     void add(Elements elements) { parts_.push_back(std::move(elements)); }
 
     bool empty() const { return parts_.empty(); }

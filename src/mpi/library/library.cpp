@@ -57,6 +57,7 @@ const Library* open(gdr_mpi_function* function)
     GDR_MPI_FUNCTIONS(GDR_MPI_LOOK_UP)
 #undef GDR_MPI_LOOK_UP
     look_up(handle, "PMPI_Type_get_envelope_c", library.Type_get_envelope_c);
+    look_up(handle, "PMPI_File_call_errhandler", library.File_call_errhandler);
     look_up(handle, "PMPI_Info_get_string", library.Info_get_string);
     look_up(handle, "PMPI_Info_get", library.Info_get);
     // A program may have a copy of an object (by a relocation), which is the library's as well
@@ -75,6 +76,7 @@ const Library* open(gdr_mpi_function* function)
     library.integer = object_or(library.abi->integer, "ompi_mpi_int");
     library.comm_world = object_or(library.abi->comm_world, "ompi_mpi_comm_world");
     library.comm_self = object_or(library.abi->comm_self, "ompi_mpi_comm_self");
+    library.comm_null = object_or(library.abi->comm_null, "ompi_mpi_comm_null");
     library.errors_return = object_or(library.abi->errors_return, "ompi_mpi_errors_return");
     constexpr std::array kOperations = {
         "ompi_mpi_op_sum",  "ompi_mpi_op_prod", "ompi_mpi_op_min",    "ompi_mpi_op_max",

@@ -47,6 +47,7 @@
     FUNCTION(Type_free, (Word * type))                                                             \
     FUNCTION(Type_get_name, (Word type, char* name, int* length))                                  \
     FUNCTION(Wait, (Word * request, Word status))                                                  \
+    FUNCTION(Win_call_errhandler, (Word window, int code))                                         \
     FUNCTION(Type_size, (Word type, int* size))                                                    \
     FUNCTION(Type_get_contents, (Word type, int integers, int addresses, int types, int* integer,  \
                                  intptr_t* address, void* type_handles))                           \
@@ -59,7 +60,7 @@ namespace gdr::mpi {
 
 struct Library {
     const Abi* abi;
-    Word request_null, datatype_null, info_null, byte, integer, comm_world, comm_self,
+    Word request_null, datatype_null, info_null, byte, integer, comm_world, comm_self, comm_null,
         errors_return;
     std::array<Word, 12> operations; // in the order of kernels::Operation
     const void* pml;                 // the component that Open MPI has selected; nullptr in others
@@ -70,6 +71,9 @@ struct Library {
     // One of the two is not NULL.
     int (*Info_get_string)(Word info, const char* key, int* room, char* value, int* found);
     int (*Info_get)(Word info, const char* key, int longest, char* value, int* found);
+
+    // NULL in a library without MPI-IO.
+    int (*File_call_errhandler)(Word file, int code);
 
     // Of MPI 4, NULL in older libraries: the small form fails for types that were made by a large
     // one.

@@ -3,6 +3,7 @@
 
 #include "abi/host.hpp"
 #include "mpi/library/apply.hpp"
+#include "mpi/library/failure.hpp"
 
 #include <atomic>
 #include <exception>
@@ -84,12 +85,12 @@ int synchronise(const Library& library, const Call& call, gdr_mpi_function* func
     if (result != 0)
         return result;
     try {
+        EachStep steps;
         for (const Pending& pending : take(window, target_of(call, words)))
-            pending.operation.put_back();
+            steps.attempt([&] { pending.operation.put_back(); });
+        steps.end();
     } catch (const std::exception& error) {
-        gdr_log(error, "MPI_%s: a buffer on a GPU could not be copied: %s", call.name,
-                error.what());
-        return library.abi->error_other;
+        return fail(library, call, words, error);
     }
     return result;
 }

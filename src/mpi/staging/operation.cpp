@@ -1,7 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/staging/operation.hpp"
 
+#include "abi/host.hpp"
 #include "mpi/gpu/device_memory.hpp"
+#include "mpi/library/failure.hpp"
 #include "mpi/library/transport.hpp"
 #include "stats/statistics.hpp"
 
@@ -51,7 +53,8 @@ bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arg
                                 const Side& side, const cuda::Pointer& memory,
                                 const Footprint& footprint, bool fetched, bool put_back)
 {
-    if (!may_be_bytes(arguments.call(), side) || !footprint.exact())
+    if (!may_be_bytes(arguments.call(), side) || !footprint.exact() ||
+        footprint.parts().size() != 1)
         return false;
     const Library& library = arguments.library();
     const Elements& elements = footprint.parts().front();
@@ -69,14 +72,19 @@ bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arg
         stats::statistics().add({.mpi_direct_bytes = footprint.bytes()});
         return true;
     }
-    auto packing = GpuPacking::make(driver, memory, buffer, elements);
-    if (!packing)
+    try {
+        auto packing = GpuPacking::make(driver, memory, buffer, elements);
+        if (!packing)
+            return false;
+        PackedStandIn packed(library, driver, std::move(*packing), gpu_direct);
+        arguments.words()[side.buffer] = packed.address();
+        arguments.words()[side.type] = packed.type();
+        parts_.push_back({std::move(packed), fetched, put_back});
+        return true;
+    } catch (const cuda::Error& error) { // the GPU's memory is full: copies may do
+        gdr_log(diag, "MPI_%s: kernels do not pack: %s", arguments.call().name, error.what());
         return false;
-    PackedStandIn packed(library, driver, std::move(*packing), gpu_direct);
-    arguments.words()[side.buffer] = packed.address();
-    arguments.words()[side.type] = packed.type();
-    parts_.push_back({std::move(packed), fetched, put_back});
-    return true;
+    }
 }
 
 void Operation::stage(const cuda::Driver& driver, const Arguments& arguments, Side side,
@@ -103,6 +111,18 @@ void Operation::stage(const cuda::Driver& driver, const Arguments& arguments, Si
     parts_.push_back({std::move(stand_in), fetched || kept, put_back});
 }
 
+// One buffer for both, which MPI forbids: whether it finds that out is left to it.
+void Operation::stage_aliased(const cuda::Driver& driver, const Arguments& arguments,
+                              const Group& group)
+{
+    const Side& send = arguments.call().send;
+    const Side& receive = arguments.call().receive;
+    Footprint both = group.footprint(receive);
+    both.add(group.footprint(send));
+    stage(driver, arguments, receive, std::move(both), true, true);
+    arguments.words()[send.buffer] = arguments.words()[receive.buffer];
+}
+
 Operation::Operation(const cuda::Driver& driver, const Arguments& arguments)
 {
     const Call& call = arguments.call();
@@ -115,6 +135,11 @@ Operation::Operation(const cuda::Driver& driver, const Arguments& arguments)
         return;
     }
     const bool in_place = arguments.in_place(call.send);
+    if (call.kind == Kind::collective && arguments.aliased() && group.significant(call.send) &&
+        group.significant(call.receive)) {
+        stage_aliased(driver, arguments, group);
+        return;
+    }
     if (group.significant(call.send))
         stage(driver, arguments, call.send, group.footprint(call.send), true, false);
     if (call.compare.exists())
@@ -143,10 +168,13 @@ void Operation::fetch() const
 
 void Operation::put_back() const
 {
+    EachStep steps;
     for (const Part& part : parts_) {
         if (part.put_back)
-            std::visit([](const auto& stand_in) { stand_in.put_back(); }, part.stand_in);
+            steps.attempt(
+                [&] { std::visit([](const auto& in) { in.put_back(); }, part.stand_in); });
     }
+    steps.end();
 }
 
 } // namespace gdr::mpi

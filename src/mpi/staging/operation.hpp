@@ -41,6 +41,8 @@ class Operation {
     void stage(const cuda::Driver& driver, const Arguments& arguments, Side side,
                Footprint footprint, bool fetched, bool put_back);
 
+    void stage_aliased(const cuda::Driver& driver, const Arguments& arguments, const Group& group);
+
     bool pass_on_or_pack(const cuda::Driver& driver, const Arguments& arguments, const Side& side,
                          const cuda::Pointer& memory, const Footprint& footprint, bool fetched,
                          bool put_back);

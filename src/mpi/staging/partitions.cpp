@@ -7,6 +7,7 @@
 #include "abi/host.hpp"
 #include "mpi/gpu/device_memory.hpp"
 #include "mpi/library/apply.hpp"
+#include "mpi/library/failure.hpp"
 #include "mpi/staging/requests.hpp"
 
 #include <algorithm>
@@ -58,7 +59,7 @@ void tell_ready(const Call& call, Partitions& partitions, const Word* words)
             partitions.ready(i);
         break;
     case Kind::ready_list:
-        for (int i = 0; i < static_cast<int>(words[0]); ++i)
+        for (int i = 0; words[1] != 0 && i < static_cast<int>(words[0]); ++i)
             partitions.ready(reinterpret_cast<const int*>(words[1])[i]);
         break;
     default:
@@ -94,8 +95,10 @@ void Partitions::begin()
 void Partitions::end()
 {
     const std::lock_guard lock(mutex_);
+    EachStep steps;
     for (size_t i = 0; i < parts_.size(); ++i)
-        put_back(i);
+        steps.attempt([&] { put_back(i); });
+    steps.end();
 }
 
 void Partitions::ready(int partition)
@@ -133,6 +136,8 @@ int init_partitions(const cuda::Driver& driver, const Arguments& arguments,
     const Word type = arguments.handle(kType);
     const auto count = static_cast<int64_t>(words[kCount]); // MPI_Count
     const int64_t parts = std::max(0, arguments.integer(kNumber));
+    if (type == library.datatype_null || count < 0)
+        return apply(function, call, words);
     intptr_t lower = 0, extent = 0;
     library.Type_get_extent(type, &lower, &extent);
     Footprint whole;
@@ -157,10 +162,9 @@ int init_partitions(const cuda::Driver& driver, const Arguments& arguments,
         const Word request =
             library.abi->handle_at(reinterpret_cast<void*>(words[call.request]), 0);
         table().put(request, partitions);
-        add_request(library, request, std::move(operation), true);
+        add_request(library, request, std::move(operation), true, true);
     } catch (const std::exception& error) { // MPI is called once
-        gdr_log(error, "MPI_%s: a buffer on a GPU cannot be copied: %s", call.name, error.what());
-        return library.abi->error_other;
+        return fail(library, call, words, error);
     }
     return result;
 }
@@ -180,9 +184,7 @@ int call_with_partitions(const Library& library, const Call& call, gdr_mpi_funct
             partitions->arrived(static_cast<int>(words[1]));
         return result;
     } catch (const std::exception& error) {
-        gdr_log(error, "MPI_%s: a buffer on a GPU could not be copied: %s", call.name,
-                error.what());
-        return library.abi->error_other;
+        return fail(library, call, words, error);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "abi/host.hpp"
 #include "mpi/library/apply.hpp"
+#include "mpi/library/failure.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -70,6 +71,17 @@ void put_back(Request& request)
         request.operation.put_back();
 }
 
+// There is no call left to fail.
+void put_back_freed(Request& request)
+{
+    try {
+        put_back(request);
+    } catch (const std::exception& error) {
+        gdr_log(error, "a request of MPI that was freed: a buffer on a GPU could not be copied: %s",
+                error.what());
+    }
+}
+
 // Those that the application freed and MPI has completed by now.
 void collect_freed(const Library& library)
 {
@@ -85,7 +97,7 @@ void collect_freed(const Library& library)
         int done = 0;
         library.Test(&freed.handle, &done, library.abi->status_ignore);
         if (done != 0) {
-            put_back(freed.request);
+            put_back_freed(freed.request);
             if (freed.request.persistent)
                 library.Request_free(&freed.handle);
         } else {
@@ -138,16 +150,20 @@ class Requests {
     }
     void complete_all()
     {
+        EachStep steps;
         for (size_t i = 0; i < requests_.size(); ++i)
-            complete(i);
+            steps.attempt([&] { complete(i); });
+        steps.end();
     }
     // After an error MPI has freed those that are complete.
     void complete_freed()
     {
+        EachStep steps;
         for (size_t i = 0; i < requests_.size(); ++i) {
             if (is_null(i))
-                complete(i);
+                steps.attempt([&] { complete(i); });
         }
+        steps.end();
     }
 
   private:
@@ -195,10 +211,13 @@ void complete_what_is(const Call& call, Requests& requests, const Word* words, i
         if (integer_at(words[3]) != 0 && integer_at(words[2]) >= 0)
             requests.complete(integer_at(words[2]));
         break;
-    case Kind::some:
+    case Kind::some: {
+        EachStep steps;
         for (int i = 0; i < integer_at(words[2]); ++i) // MPI_UNDEFINED is negative
-            requests.complete(integer_at(words[3], i));
+            steps.attempt([&] { requests.complete(integer_at(words[3], i)); });
+        steps.end();
         break;
+    }
     default:
         break;
     }
@@ -208,6 +227,8 @@ void complete_what_is(const Call& call, Requests& requests, const Word* words, i
 int free_request(const Library& library, const Call& call, gdr_mpi_function* function, Word* words)
 {
     void* const place = reinterpret_cast<void*>(words[0]);
+    if (place == nullptr)
+        return apply(function, call, words);
     Table& t = table();
     auto request = t.take(library.abi->handle_at(place, 0));
     if (request.empty() || !request.mapped().started)
@@ -226,11 +247,12 @@ bool any_requests()
     return table().size.load(std::memory_order_relaxed) != 0;
 }
 
-void add_request(const Library& library, Word handle, Operation operation, bool persistent)
+void add_request(const Library& library, Word handle, Operation operation, bool persistent,
+                 bool own_handle)
 {
     collect_freed(library);
     int done = 0;
-    if (!persistent)
+    if (!persistent && !own_handle)
         library.Request_get_status(handle, &done, library.abi->status_ignore);
     if (done != 0) {
         operation.put_back();
@@ -255,16 +277,16 @@ int call_with_requests(const Library& library, const Call& call, gdr_mpi_functio
             call.kind != Kind::wait && call.kind != Kind::test && call.kind != Kind::start;
         const auto count =
             several ? static_cast<size_t>(std::max(0, static_cast<int>(words[0]))) : 1;
-        Requests requests(library, reinterpret_cast<void*>(words[several ? 1 : 0]), count);
+        void* const array = reinterpret_cast<void*>(words[several ? 1 : 0]);
+        Requests requests(library, array, array == nullptr ? 0 : count); // MPI complains
         if (call.kind == Kind::start || call.kind == Kind::startall)
             requests.start();
         called = true;
         result = apply(function, call, words);
         complete_what_is(call, requests, words, result);
     } catch (const std::exception& error) {
-        gdr_log(error, "MPI_%s: a buffer on a GPU could not be copied: %s", call.name,
-                error.what());
-        return called && result != 0 ? result : library.abi->error_other;
+        const int own = fail(library, call, words, error);
+        return called && result != 0 ? result : own;
     }
     return result;
 }

@@ -13,8 +13,11 @@
 namespace gdr::mpi {
 
 // An operation that has been started (or, a persistent one, will be) under this handle. One that
-// MPI has completed at once ends here: MPI gives all such the same handle.
-void add_request(const Library& library, Word handle, Operation operation, bool persistent);
+// MPI has completed at once ends here: MPI gives all such the same handle. own_handle: not this
+// one, and it is not asked for, as MPI would tell of an error twice. Throws cuda::Error,
+// std::bad_alloc.
+void add_request(const Library& library, Word handle, Operation operation, bool persistent,
+                 bool own_handle);
 
 // Whether there is any.
 bool any_requests();

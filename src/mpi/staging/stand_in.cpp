@@ -22,11 +22,15 @@ std::vector<GpuPacking> packings_of(const cuda::Driver& driver, const cuda::Poin
                                     void* buffer, const Footprint& footprint)
 {
     std::vector<GpuPacking> packings;
-    for (const Elements& part : footprint.parts()) {
-        auto packing = GpuPacking::make(driver, memory, buffer, part);
-        if (!packing)
-            return {};
-        packings.push_back(std::move(*packing));
+    try {
+        for (const Elements& part : footprint.parts()) {
+            auto packing = GpuPacking::make(driver, memory, buffer, part);
+            if (!packing)
+                return {};
+            packings.push_back(std::move(*packing));
+        }
+    } catch (const cuda::Error&) { // the GPU's memory is full
+        return {};
     }
     return packings;
 }
@@ -59,8 +63,30 @@ StandIn::StandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* 
 // where a copy from the GPU takes microseconds.
 void StandIn::fetch() const
 {
-    if (packings_.empty())
-        return copy(footprint_, Direction::from_device);
+    if (packings_.empty() || !packed(&StandIn::fetch_packed))
+        copy(footprint_, Direction::from_device);
+}
+
+void StandIn::put_back() const
+{
+    if (packings_.empty() || !packed(&StandIn::put_back_packed))
+        copy(footprint_, Direction::to_device);
+}
+
+// False: not enough memory on the GPU. What was done is done again.
+bool StandIn::packed(void (StandIn::*all)() const) const
+{
+    try {
+        (this->*all)();
+    } catch (const cuda::Error&) {
+        return false;
+    }
+    stats::statistics().add({.mpi_staged_bytes = footprint_.bytes()});
+    return true;
+}
+
+void StandIn::fetch_packed() const
+{
     for (size_t i = 0; i < packings_.size(); ++i) {
         const StagingMemory packed = staging_memory(*driver_, device_, packings_[i].bytes());
         packings_[i].pack_to_host(packed.data());
@@ -70,13 +96,10 @@ void StandIn::fetch() const
             from += length;
         });
     }
-    stats::statistics().add({.mpi_staged_bytes = footprint_.bytes()});
 }
 
-void StandIn::put_back() const
+void StandIn::put_back_packed() const
 {
-    if (packings_.empty())
-        return copy(footprint_, Direction::to_device);
     for (size_t i = 0; i < packings_.size(); ++i) {
         const StagingMemory packed = staging_memory(*driver_, device_, packings_[i].bytes());
         char* to = packed.data();
@@ -86,7 +109,6 @@ void StandIn::put_back() const
         });
         packings_[i].unpack_from_host(packed.data());
     }
-    stats::statistics().add({.mpi_staged_bytes = footprint_.bytes()});
 }
 
 void StandIn::copy(const Footprint& part, Direction direction) const

@@ -34,6 +34,9 @@ class StandIn {
 
   private:
     char* origin() const { return memory_.data() - footprint_.low(); }
+    bool packed(void (StandIn::*all)() const) const;
+    void fetch_packed() const;
+    void put_back_packed() const;
     void copy(const Footprint& part, Direction direction) const;
 
     const cuda::Driver* driver_;

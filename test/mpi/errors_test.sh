@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Erroneous calls of MPI (mpi_errors), with every MPI that is installed: in GPU memory they return the same classes of errors as
+# in host memory without the MPI layer, to the same error handlers, leave alone what is left alone there, and calls that
+# follow are right. The same where no memory can be pinned, and where GPUs make collective calls. What ends the process in host memory
+# may end it, or return an error; a buffer that is freed while a request is under way is an error. 100,000 such calls
+# make the process no larger than they do in host memory.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/mpi/environment.sh
+. "$top_srcdir/test/mpi/environment.sh"
+
+without_layer=$softhca:$module
+with_layer=$GDR_PRELOAD
+
+# outcomes MPI host|cuda CASE...: the lines of mpi_errors, or "CASE rank=any dies": those behind that are run anew.
+outcomes() {
+    local mpi=$1 where=$2 at=0
+    local cases=("${@:3}")
+    while [[ $at -lt ${#cases[@]} ]]; do
+        ranks "$mpi" 2 "$top_builddir/test/mpi/mpi_errors.$mpi" "$where" "${cases[@]:at}"
+        local status=$?
+        grep ' rank=' "$log"
+        [[ $status -ne 0 ]] || return
+        at=$((at + $(grep -c '^case: ' "$log")))
+        [[ $at -gt 0 ]] || { echo "none rank=any dies" && return; }
+        echo "${cases[at - 1]} rank=any dies"
+    done
+}
+
+# compare WHAT HOST CUDA: two files of outcomes.
+compare() {
+    awk -v what="$1" '
+        function field(line, name) { match(line, " " name "=[^ ]*"); return substr(line, RSTART + length(name) + 2, RLENGTH - length(name) - 2) }
+        function wrong(why) { print "FAILED: " what ": " why ":\n    " host[$1, $2] "\n    " $0; failed = 1 }
+        NR == FNR { host[$1, $2] = $0; if ($3 == "dies") dies[$1] = 1; next }
+        { ++seen; given[$1, $2] = 1; if ($3 == "dies") given[$1, "rank=0"] = given[$1, "rank=1"] = 1 }
+        $1 == "none" { wrong("it does not begin"); next }
+        $3 == "dies" { if (!dies[$1] || $1 ~ /^(freed_before|beyond)/) wrong("it dies"); next }
+        field($0, "then") != "right" { wrong("what follows"); next }
+        dies[$1] || $1 ~ /^freed_before/ {
+            n = split(field($0, "classes"), classes, ","); errors = 0
+            for (i = 1; i <= n; ++i) errors += classes[i] != 0
+            m = split(field($0, "handlers"), handlers, ","); handled = 0
+            for (i = 1; i <= m; ++i) handled += handlers[i]
+            if (!errors || errors != handled) wrong("an error that is not told")
+            next
+        }
+        field($0, "classes") != field(host[$1, $2], "classes") { wrong("another class"); next }
+        field($0, "handlers") != field(host[$1, $2], "handlers") { wrong("other calls of handlers"); next }
+        field($0, "changed") != "none" && field($0, "changed") != field(host[$1, $2], "changed") { wrong("other buffers"); next }
+        END {
+            for (key in host) {
+                split(key, name, SUBSEP)
+                if (given[key] || dies[name[1]] && given[name[1], "rank=0"] && given[name[1], "rank=1"]) continue
+                print "FAILED: " what ": no outcome of " name[1] ", " name[2]; failed = 1
+            }
+            if (!failed) print "ok: " what ", " seen " outcomes"
+            exit failed
+        }' "$2" "$3" || failed=1
+}
+
+# grown MPI host|cuda CASE...: KiB and descriptors, as footprint_test.sh has them.
+grown() {
+    ranks "$1" 2 "$top_builddir/test/mpi/mpi_errors.$1" "$2" --repeat 100000 "${@:3}" || return
+    awk '/KiB and/ { if ($3 > kib) kib = $3; if ($6 > files) files = $6 } END { print kib + 0, files + 0 }' "$log"
+}
+
+for mpi in "${mpis[@]}"; do
+    mapfile -t all < <("$top_builddir/test/mpi/mpi_errors.$mpi" --list)
+    GDR_PRELOAD=$without_layer outcomes "$mpi" host "${all[@]}" >"$work/host"
+    GDR_PRELOAD=$with_layer outcomes "$mpi" cuda "${all[@]}" >"$work/cuda"
+    compare "$mpi" "$work/host" "$work/cuda"
+    # What returns, wherever its buffers are.
+    mapfile -t living < <(awk '$3 == "dies" { dies[$1] = 1; next } { cases[++n] = $1 }
+        END { for (i = 1; i <= n; ++i) if (!dies[cases[i]] && cases[i] !~ /^(freed|beyond|full)/ && !done[cases[i]]++) print cases[i] }' \
+        "$work/host" "$work/cuda")
+    printf '%s\n' "${living[@]}" >"$work/living"
+    awk 'NR == FNR { living[$1] = 1; next } living[$1]' "$work/living" "$work/host" >"$work/returns"
+    SOFTCUDA_PINNED=0 outcomes "$mpi" cuda "${living[@]}" >"$work/pageable"
+    [[ $(grep -c 'staged in pageable memory' "$log") -eq 2 ]] || { echo "FAILED: $mpi: pageable memory is not told of once by each rank" && failed=1; }
+    compare "$mpi, no memory can be pinned" "$work/returns" "$work/pageable"
+    UCX_GDR_MPI_COLL=gpu outcomes "$mpi" cuda "${living[@]}" >"$work/gpus"
+    compare "$mpi, UCX_GDR_MPI_COLL=gpu" "$work/returns" "$work/gpus"
+
+    if ! bare=$(GDR_PRELOAD=$without_layer grown "$mpi" host "${living[@]}") || ! staged=$(grown "$mpi" cuda "${living[@]}"); then
+        echo "FAILED: $mpi: 100,000 calls"
+        head -n 30 "$log"
+        failed=1
+        continue
+    fi
+    echo "$mpi: KiB and descriptors more: $bare on host memory without the layer, $staged on GPU memory with it"
+    [[ ${staged% *} -le $((${bare% *} + 2048)) && ${staged#* } -le ${bare#* } ]] || { echo "FAILED: $mpi: it grows"; failed=1; }
+done
+exit $failed
