@@ -58,6 +58,16 @@ inline void use(int device = 0)
     check(driver<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(context));
 }
 
+// The rank, before MPI_Init, as Open MPI and MPICH tell it.
+inline int rank_in_job()
+{
+    for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
+        if (const char* rank = std::getenv(variable))
+            return std::atoi(rank);
+    }
+    return 0;
+}
+
 // nullptr where there is not so much left.
 inline void* try_to_allocate(size_t bytes)
 {

@@ -311,7 +311,7 @@ int main(int argc, char** argv)
                      : std::strcmp(argv[1], "cuda") == 0 ? Buffer::Memory::gpu
                                                          : Buffer::Memory::random;
     if (Buffer::memory != Buffer::Memory::host)
-        gpu::use();
+        gpu::use(gpu::rank_in_job());
     const int count = std::atoi(argv[2]);
     std::vector<Call> chosen;
     if (argc == 3)

@@ -310,7 +310,7 @@ int main(int argc, char** argv)
 {
     if (argc != 3)
         return 2;
-    gpu::use();
+    gpu::use(gpu::rank_in_job());
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
