@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# MPI between processes of one host by CUDA IPC, on emulated GPUs, with every MPI that is installed: calls and datatypes
-# on two and four ranks that share one GPU or two; that bytes went that way, and none where it is switched off.
-# IPC_TEST_SEED repeats another run.
+# MPI between processes of one host by CUDA IPC, on emulated GPUs, with every MPI that is installed: calls, datatypes
+# and reductions on two and four ranks that share one GPU or two; that bytes went that way, and none where it is switched
+# off. IPC_TEST_SEED repeats another run.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -45,6 +45,7 @@ for mpi in "${mpis[@]}"; do
         done
     done
     try n "$mpi" 2 2 mpi_calls cuda 100000 "${calls[@]}"
-    try y "$mpi" 2 2 mpi_types "$seed" 5
+    try y "$mpi" 2 2 mpi_types "$seed" 40
+    try y "$mpi" 4 1 mpi_reductions "$seed"
 done
 exit $failed
