@@ -24,12 +24,15 @@ counted() {
         END { print sum + 0 }' "$work/stats"
 }
 
-# by ipc|hca WHAT PROGRAM [ARGUMENT]...: all of the large messages goes this way.
+# by ipc|hca WHAT PROGRAM [ARGUMENT]...: all of the large messages goes this way. UCP may copy memory that does not open
+# into pieces of GPU memory of its own, as 1.18 does, and send those by IPC: it is kept from that where the HCA is meant.
 by() {
     way=$1 what=$2
     shift 2
     echo "$what"
+    [ "$way" = ipc ] || export UCX_RNDV_FRAG_MEM_TYPES=host
     went "$@"
+    unset UCX_RNDV_FRAG_MEM_TYPES
     case $way in
     ipc) [ "$ipc" -ge 1048576 ] && [ "$direct" -lt "$ipc" ] ;;
     hca) [ "$ipc" = 0 ] && [ "$direct" -ge 1048576 ] ;;
