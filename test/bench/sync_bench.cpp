@@ -6,21 +6,29 @@
 //
 //   pingpong WAY SIZE  work on a stream, message, work on the other side's stream, message back:
 //                      half of a round. WAY: cpu (cuStreamSynchronize, ucp_tag_send_nbx), stream
-//                      (libucx-gdr), kernel (which does the work, triggers and waits)
+//                      (libucx-gdr), batch (the same, with UGDR_CONDITION_FLAG_WAIT), kernel (which
+//                      does the work, triggers and waits)
 //   trigger WAY        from the release of a stream to a function that runs by it. WAY: stream
 //                      (which waits by a memory operation), kernel (which spins), function
-//                      (cuLaunchHostFunc). store: to what the spinning kernel itself stores
+//                      (cuLaunchHostFunc). store: to what the spinning kernel itself stores. bare,
+//                      bare kernel: as stream and kernel without the library, to a thread that
+//                      looks at the word that a memory operation writes. host: the library's share,
+//                      from a word that the CPU has written to the function
 //   graph WAY          8 bytes each way at a time and a little work, a hundred times in one graph
 //   of
 //                      each side: one time, while the threads that launched sleep. WAY: captured,
-//                      explicit (UGDR_CONDITION_GRAPH), kernel
+//                      batch (captured, with UGDR_CONDITION_FLAG_WAIT), explicit
+//                      (UGDR_CONDITION_GRAPH), kernel. bare: one graph as the explicit one, without
+//                      the library and messages: a thread looks at the words and answers
 //   launching WAY      CPU time that one of these threads needs for all of it, and, on emulated
 //                      GPUs, calls=N of CUDA in the process meanwhile, the two launches included,
 //                      UCX's questions what memory a buffer is not
-//   enqueue N          CPU time of a condition, N operations and a wait; event: of cuEventRecord
+//   enqueue N          CPU time of a condition, N operations and a wait; batch: of one operation
+//                      with UGDR_CONDITION_FLAG_WAIT; event: of cuEventRecord
 //
 // Kernels run on real GPUs alone; --ptx names test/sync/partitions.ptx.
 #include "sync/ucx-gdr/ugdr.h"
+#include "sync/ucx-gdr/ugdr_device.cuh"
 
 #include <algorithm>
 #include <atomic>
@@ -287,12 +295,14 @@ struct Side {
     ugdr_context_h sync = nullptr;
 };
 
-ugdr_condition_h point_of(Side& side)
+ugdr_condition_h point_of(Side& side, uint64_t flags = 0)
 {
     ugdr_condition_params_t params{};
-    params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_STREAM;
+    params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_STREAM |
+                        UGDR_CONDITION_PARAM_FIELD_FLAGS;
     params.category = UGDR_CONDITION_STREAM;
     params.stream = side.stream;
+    params.flags = flags;
     ugdr_condition_h condition;
     check(ugdr_condition_create(side.sync, &params, &condition), "ugdr_condition_create");
     return condition;
@@ -356,11 +366,13 @@ struct Rounds {
     ucp_request_param_t tell{}; // of receives
 };
 
-void by_stream(Side& side, bool first, size_t size, int rounds, Times& times)
+// flags: of conditions.
+void by_conditions(Side& side, bool first, size_t size, int rounds, Times& times, uint64_t flags)
 {
+    const uint64_t wait = flags != 0 ? 0 : UGDR_OP_FLAG_STREAM_WAIT;
     Rounds seen(first ? &times : nullptr);
     const auto receive = [&](ugdr_condition_h point) {
-        ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
+        ugdr_op_param_t param = on(point, wait);
         param.field_mask |= UGDR_OP_PARAM_FIELD_UCP;
         param.ucp = &seen.tell;
         check(ugdr_tag_recv(side.sync, side.buffer, size, 1, ~ucp_tag_t{0}, &param, nullptr),
@@ -372,20 +384,30 @@ void by_stream(Side& side, bool first, size_t size, int rounds, Times& times)
               "ugdr_tag_send");
     };
     if (!first) {
-        ugdr_condition_h point = point_of(side);
+        ugdr_condition_h point = point_of(side, flags);
         receive(point);
         ugdr_condition_destroy(point);
     }
     for (int i = 0; i < rounds; ++i) {
         seen.wait_for_room(i);
         side.launch();
-        ugdr_condition_h point = point_of(side);
+        ugdr_condition_h point = point_of(side, flags);
         send(point);
         if (first || i + 1 < rounds)
             receive(point);
         ugdr_condition_destroy(point);
     }
     side.synchronize();
+}
+
+void by_stream(Side& side, bool first, size_t size, int rounds, Times& times)
+{
+    by_conditions(side, first, size, rounds, times, 0);
+}
+
+void by_batch(Side& side, bool first, size_t size, int rounds, Times& times)
+{
+    by_conditions(side, first, size, rounds, times, UGDR_CONDITION_FLAG_WAIT);
 }
 
 // What kernels trigger: a message out and one in, each time.
@@ -514,7 +536,7 @@ struct Word {
     CUdeviceptr device;
 };
 
-enum class Trigger { stream, kernel, store, function };
+enum class Trigger { stream, kernel, store, function, bare, bare_kernel };
 
 void trigger(const char* name, Trigger way, Side& side, int rounds)
 {
@@ -523,12 +545,16 @@ void trigger(const char* name, Trigger way, Side& side, int rounds)
     for (uint64_t i = 1; i <= static_cast<uint64_t>(rounds); ++i) {
         Seen seen;
         const CUdeviceptr out = way == Trigger::store ? stored.device : 0;
-        if (way == Trigger::kernel || way == Trigger::store)
+        const bool bare = way == Trigger::bare || way == Trigger::bare_kernel;
+        const bool by_word = bare || way == Trigger::store;
+        if (way == Trigger::kernel || way == Trigger::bare_kernel || way == Trigger::store)
             launch(side.spin, side.stream, {&gate.device, &i, &out});
         else
             CU(cuStreamWaitValue64, side.stream, gate.device, i, CU_STREAM_WAIT_VALUE_GEQ);
         if (way == Trigger::function) {
             CU(cuLaunchHostFunc, side.stream, Seen::note, &seen);
+        } else if (bare) {
+            CU(cuStreamWriteValue64, side.stream, stored.device, i, CU_STREAM_WRITE_VALUE_DEFAULT);
         } else if (way != Trigger::store) {
             ugdr_condition_h point = point_of(side);
             const ugdr_op_param_t param = on(point, 0);
@@ -540,12 +566,50 @@ void trigger(const char* name, Trigger way, Side& side, int rounds)
         }
         const auto begin = Clock::now();
         gate.store(i);
-        while (way == Trigger::store ? stored.load() != i : !seen.yes) {
+        while (by_word ? stored.load() != i : !seen.yes) {
         }
-        times.push_back(microseconds((way == Trigger::store ? Clock::now() : seen.when) - begin));
+        times.push_back(microseconds((by_word ? Clock::now() : seen.when) - begin));
         side.synchronize();
     }
     report(std::string("trigger ") + name, times);
+}
+
+// The CPU stands for a kernel.
+void trigger_by_host(Side& side, int rounds)
+{
+    CUdevice gpu;
+    int same_address = 0;
+    CU(cuCtxGetDevice, &gpu);
+    CU(cuDeviceGetAttribute, &same_address,
+       CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, gpu);
+    if (same_address == 0)
+        return; // the words' address is the GPU's alone
+    ugdr_condition_params_t params{};
+    params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY;
+    params.category = UGDR_CONDITION_KERNEL;
+    ugdr_condition_h condition;
+    check(ugdr_condition_create(side.sync, &params, &condition), "ugdr_condition_create");
+    ugdr_condition_attr_t attr{};
+    attr.field_mask = UGDR_CONDITION_ATTR_FIELD_DEVICE;
+    check(ugdr_condition_query(condition, &attr), "ugdr_condition_query");
+    Seen seen;
+    const ugdr_op_param_t param = on(condition, 0);
+    check(ugdr_call(side.sync, Seen::call, nullptr, &seen, &param, nullptr), "ugdr_call");
+    std::vector<double> times;
+    for (int i = 0; i < rounds; ++i) {
+        const auto settled = Clock::now() + std::chrono::microseconds(30);
+        while (Clock::now() < settled) {
+        }
+        seen.yes = false;
+        const auto begin = Clock::now();
+        ugdr_dev_trigger(attr.device);
+        while (!seen.yes) {
+        }
+        times.push_back(microseconds(seen.when - begin));
+        ugdr_dev_wait(attr.device);
+    }
+    ugdr_condition_destroy(condition);
+    report("trigger host", times);
 }
 
 // ---- graphs
@@ -558,6 +622,7 @@ class Bell {
         rung_ = true;
         rung_.notify_one();
     }
+    static void ring_it(void* bell) { static_cast<Bell*>(bell)->ring(); }
     void sleep()
     {
         rung_.wait(false);
@@ -568,7 +633,16 @@ class Bell {
     std::atomic<bool> rung_{false};
 };
 
-enum class Graph { captured, explicitly, kernel };
+enum class Graph { captured, batch, explicitly, kernel };
+
+void add_bell(CUgraph graph, const std::vector<CUgraphNode>& behind, Bell& bell)
+{
+    CUDA_HOST_NODE_PARAMS ring{};
+    ring.fn = Bell::ring_it;
+    ring.userData = &bell;
+    CUgraphNode node;
+    CU(cuGraphAddHostNode, &node, graph, behind.data(), behind.size(), &ring);
+}
 
 // Work, then a message out and one in, again and again, and the bell.
 CUgraphExec make_graph(Graph way, Side& side, const ByKernels* kernels, int times, Bell& bell)
@@ -587,9 +661,6 @@ CUgraphExec make_graph(Graph way, Side& side, const ByKernels* kernels, int time
               "ugdr_tag_recv");
         ugdr_condition_destroy(condition);
     };
-    CUDA_HOST_NODE_PARAMS ring{};
-    ring.fn = [](void* bell) { static_cast<Bell*>(bell)->ring(); };
-    ring.userData = &bell;
     CUgraph graph;
     if (way == Graph::explicitly) {
         CU(cuGraphCreate, &graph, 0u);
@@ -611,8 +682,7 @@ CUgraphExec make_graph(Graph way, Side& side, const ByKernels* kernels, int time
             last = {attr.done_node};
             attach(condition, 0);
         }
-        CUgraphNode node;
-        CU(cuGraphAddHostNode, &node, graph, last.data(), last.size(), &ring);
+        add_bell(graph, last, bell);
     } else {
         CU(cuStreamBeginCapture, side.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
         for (int i = 0; i < times; ++i) {
@@ -621,9 +691,12 @@ CUgraphExec make_graph(Graph way, Side& side, const ByKernels* kernels, int time
                 continue;
             }
             side.launch();
-            attach(point_of(side), UGDR_OP_FLAG_STREAM_WAIT);
+            if (way == Graph::batch)
+                attach(point_of(side, UGDR_CONDITION_FLAG_WAIT), 0);
+            else
+                attach(point_of(side), UGDR_OP_FLAG_STREAM_WAIT);
         }
-        CU(cuLaunchHostFunc, side.stream, ring.fn, &bell);
+        CU(cuLaunchHostFunc, side.stream, Bell::ring_it, &bell);
         CU(cuStreamEndCapture, side.stream, &graph);
     }
     CUgraphExec executable;
@@ -692,6 +765,60 @@ void graph(const char* name, Graph way, Side& a, Side& b, int rounds)
            cpu);
 }
 
+// The memory operations of the explicit graph, answered at once.
+void bare_graph(Side& side, int rounds)
+{
+    constexpr int kTimes = 100;
+    constexpr uint64_t kOpen = 1;
+    Word gate;
+    gate.store(kOpen);
+    CUstreamBatchMemOpParams operations[2]{};
+    operations[0].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    operations[0].writeValue.address = gate.device;
+    operations[1].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
+    operations[1].waitValue.address = gate.device;
+    operations[1].waitValue.value64 = kOpen;
+    operations[1].waitValue.flags = CU_STREAM_WAIT_VALUE_AND;
+    CUDA_BATCH_MEM_OP_NODE_PARAMS batch{};
+    batch.ctx = side.context;
+    batch.count = 2;
+    batch.paramArray = operations;
+    Bell bell;
+    CUgraph graph;
+    CU(cuGraphCreate, &graph, 0u);
+    std::vector<CUgraphNode> last;
+    for (int i = 0; i < kTimes; ++i) {
+        const CUgraphNode work = side.add_work(graph, last);
+        CUgraphNode node;
+        CU(cuGraphAddBatchMemOpNode, &node, graph, &work, 1u, &batch);
+        last = {node};
+    }
+    add_bell(graph, last, bell);
+    CUgraphExec executable;
+    CU(cuGraphInstantiateWithFlags, &executable, graph, 0ull);
+    CU(cuGraphDestroy, graph);
+    std::atomic<bool> over{false};
+    std::thread answers([&] {
+        while (!over) {
+            if (gate.load() != kOpen)
+                gate.store(kOpen);
+        }
+    });
+    std::vector<double> iterations;
+    for (int i = -3; i < rounds; ++i) {
+        const auto begin = Clock::now();
+        CU(cuGraphLaunch, executable, side.stream);
+        bell.sleep();
+        if (i >= 0)
+            iterations.push_back(microseconds(Clock::now() - begin) / kTimes);
+        side.synchronize();
+    }
+    over = true;
+    answers.join();
+    CU(cuGraphExecDestroy, executable);
+    report("graph bare", iterations);
+}
+
 // ---- enqueueing
 
 void enqueue(Side& side, int operations, int rounds)
@@ -714,6 +841,22 @@ void enqueue(Side& side, int operations, int rounds)
         side.synchronize();
     }
     report("enqueue " + std::to_string(operations), times);
+}
+
+void enqueue_batch(Side& side, int rounds)
+{
+    const auto nothing = [](void*) { return UCS_OK; };
+    std::vector<double> times;
+    for (int i = 0; i < rounds; ++i) {
+        const auto begin = Clock::now();
+        ugdr_condition_h point = point_of(side, UGDR_CONDITION_FLAG_WAIT);
+        const ugdr_op_param_t param = on(point, 0);
+        check(ugdr_call(side.sync, nothing, nullptr, nullptr, &param, nullptr), "ugdr_call");
+        ugdr_condition_destroy(point);
+        times.push_back(microseconds(Clock::now() - begin));
+        side.synchronize();
+    }
+    report("enqueue batch", times);
 }
 
 void enqueue_event(Side& side, int rounds)
@@ -770,24 +913,31 @@ int main(int argc, char** argv)
     for (size_t size = 8; size <= options.largest; size *= 8) {
         pingpong("cpu", by_cpu, false, a, b, size, options.rounds);
         pingpong("stream", by_stream, true, a, b, size, options.rounds);
+        pingpong("batch", by_batch, true, a, b, size, options.rounds);
         if (kernels)
             pingpong("kernel", by_kernel, true, a, b, size, options.rounds);
     }
     const int launches = std::max(options.rounds / 10, 5);
     graph("captured", Graph::captured, a, b, launches);
+    graph("batch", Graph::batch, a, b, launches);
     graph("explicit", Graph::explicitly, a, b, launches);
     if (kernels)
         graph("kernel", Graph::kernel, a, b, launches);
     CU(cuCtxSetCurrent, a.context);
+    bare_graph(a, launches);
     a.open_sync();
     trigger("stream", Trigger::stream, a, options.rounds);
+    trigger("bare", Trigger::bare, a, options.rounds);
+    trigger_by_host(a, options.rounds);
     if (a.spin != nullptr) {
         trigger("kernel", Trigger::kernel, a, options.rounds);
+        trigger("bare kernel", Trigger::bare_kernel, a, options.rounds);
         trigger("store", Trigger::store, a, options.rounds);
     }
     trigger("function", Trigger::function, a, options.rounds);
     for (int operations : {1, 10, 100})
         enqueue(a, operations, options.rounds);
+    enqueue_batch(a, options.rounds);
     enqueue_event(a, options.rounds);
     a.close_sync();
     std::fflush(stdout);
