@@ -201,6 +201,14 @@ Config read_environment()
             complain("SOFTHCA_DEVICE_COPY", value, "alias, driver or staged");
         }
     }
+    if (const char* value = std::getenv("SOFTHCA_PROCESSORS")) {
+        const std::string_view which = value;
+        if (which == "any" || which == "program") {
+            result.on_programs_processors = which == "program";
+        } else {
+            complain("SOFTHCA_PROCESSORS", value, "any or program");
+        }
+    }
     if (const char* value = std::getenv("SOFTHCA_STATS")) {
         result.stats = std::string_view(value) == "1";
     }

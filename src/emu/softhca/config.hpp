@@ -29,6 +29,9 @@
 //                               that of a real one by the CUDA driver; driver: all by the driver;
 //                               staged: by the driver and through host memory, which takes none of
 //                               the GPU's multiprocessors (default alias)
+//   SOFTHCA_PROCESSORS=WHICH    where the HCA's own threads run: any: on all processors that the
+//                               process may use, also where the program keeps to some of them;
+//                               program: on those of the thread that needed them (default any)
 //   SOFTHCA_STATS=1             a process prints its softhca_counters() to stderr as it ends
 // The wire of each port, none modelled by default; one value, or one for each HCA in turn,
 // separated by commas, of which the last is that of all further ones; 0: not modelled:
@@ -65,6 +68,7 @@ struct Config {
     bool copy_on_fork = true;
     bool copy_by_driver = false;
     bool copy_staged = false;
+    bool on_programs_processors = false;
     bool stats = false;
     std::array<bool, kMaxDevices> grh_required{};
     std::array<PortSettings, kMaxDevices> ports;
