@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Latency of tagged messages or puts over the size, between two processes, with UCP contexts of
+// Latency of tagged messages, puts or gets over the size, between two processes, with UCP contexts of
 // different configurations side by side: what passes between two of them hits all alike.
 #include <algorithm>
 #include <cstdio>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: ucp_sizes TEST MEMORY ROUNDS SIZES CONFIGURATION...\n"
-    "TEST: tag (half a round trip) or put (with a flush). MEMORY: host or cuda. SIZES: bytes,\n"
+    "TEST: tag (half a round trip), put (with a flush) or get. MEMORY: host or cuda. SIZES: bytes,\n"
     "separated by commas. CONFIGURATION: NAME=VALUE,... for a UCP context, or - for none.\n"
     "Each round measures each size with each configuration in turn, and prints a line for it:\n"
     "ROUND SIZE NUMBER LATENCY: of the configuration, from 0, and the median of its operations in\n"
@@ -69,15 +69,21 @@ std::unique_ptr<Pair> make_pair(Ranks& ranks, const Memory& near, const Memory& 
     return pair;
 }
 
-double measure(Ranks& ranks, Pair& pair, bool put, size_t size)
+enum class Test { kTag, kPut, kGet };
+
+double measure(Ranks& ranks, Pair& pair, Test test, size_t size)
 {
     double latency = 0;
-    if (!put) {
+    if (test == Test::kTag) {
         latency = median_us(operations(size), [&] { pair.ping_pong(size); }) / 2;
     } else if (ranks.rank() == 0) {
         latency = median_us(operations(size), [&] {
-            pair.put(size);
-            pair.flush();
+            if (test == Test::kPut) {
+                pair.put(size);
+                pair.flush();
+            } else {
+                pair.get(size);
+            }
             pair.complete();
         });
     }
@@ -85,7 +91,7 @@ double measure(Ranks& ranks, Pair& pair, bool put, size_t size)
     return latency;
 }
 
-int run(bool put, MemoryKind kind, int rounds, const std::vector<size_t>& sizes,
+int run(Test test, MemoryKind kind, int rounds, const std::vector<size_t>& sizes,
         const std::vector<std::string>& configurations)
 {
     Ranks ranks(2);
@@ -101,7 +107,7 @@ int run(bool put, MemoryKind kind, int rounds, const std::vector<size_t>& sizes,
     for (int round = 0; round < rounds; ++round) {
         for (const size_t size : sizes) {
             for (size_t i = 0; i < pairs.size(); ++i) {
-                const double latency = measure(ranks, *pairs[i], put, size);
+                const double latency = measure(ranks, *pairs[i], test, size);
                 if (ranks.rank() == 0)
                     std::printf("%d %zu %zu %.3f\n", round, size, i, latency);
             }
@@ -122,11 +128,12 @@ try {
     using namespace ucptest;
     const std::string test = argc > 1 ? argv[1] : "";
     const std::vector<size_t> sizes = argc > 4 ? sizes_of(argv[4]) : std::vector<size_t>{};
-    if (argc < 6 || (test != "tag" && test != "put") || sizes.empty()) {
+    if (argc < 6 || (test != "tag" && test != "put" && test != "get") || sizes.empty()) {
         std::fputs(kUsage, stderr);
         return EXIT_FAILURE;
     }
-    return run(test == "put", memory_kind(argv[2]), std::stoi(argv[3]), sizes,
+    const Test measured = test == "tag" ? Test::kTag : test == "put" ? Test::kPut : Test::kGet;
+    return run(measured, memory_kind(argv[2]), std::stoi(argv[3]), sizes,
                std::vector<std::string>(argv + 5, argv + argc));
 } catch (const std::exception& error) {
     std::fprintf(stderr, "ucp_sizes: %s\n", error.what());
