@@ -123,6 +123,12 @@ for mpi in "${mpis[@]}"; do
     77,*) echo "skipped: $mpi: partitions of GPU memory: it has none" ;;
     *) echo "FAILED: $mpi: partitions of GPU memory" && head -n 30 "$log" && failed=1 ;;
     esac
+    ranks "$mpi" 2 "$top_builddir/test/mpi/mpi_pready.$mpi" 30
+    case $? in
+    0) echo "ok: $mpi: partitions of GPU memory by threads" ;;
+    77) echo "skipped: $mpi: partitions of GPU memory by threads: it has none" ;;
+    *) echo "FAILED: $mpi: partitions of GPU memory by threads" && head -n 30 "$log" && failed=1 ;;
+    esac
     for number in 2 4; do try "large forms, $number ranks" "$mpi" $number "$work/large"; done
     mapfile -t large < <("$top_builddir/test/mpi/mpi_calls.$mpi" --lacking | grep '_c$')
     if [[ $mpi = openmpi && ${#large[@]} -gt 0 ]]; then # the layer's own, where the MPI has the small form

@@ -196,6 +196,43 @@ void pack_external(const Form& form, int n)
     out.expect(0, n, mark(rank));
 }
 
+// In four partitions, twice, by the call of that name where the rank's side has it.
+inline void partitioned(const std::string& name, int n)
+{
+    if (is_alone())
+        return;
+    constexpr int kPartitions = 4;
+    const std::string init = is_sender() ? "MPI_Psend_init" : "MPI_Precv_init";
+    Buffer buffer(n, is_sender() ? mark(rank) : 0);
+    MPI_Request request;
+    invoke(init, static_cast<void*>(buffer.data()), kPartitions, MPI_Count{n / kPartitions},
+           MPI_INT, partner(), kTag, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    for (int round = 0; round < 2; ++round) {
+        MPI_Start(&request);
+        if (!is_sender()) {
+            for (int i = kPartitions; i-- > 0 && name == "MPI_Parrived";) {
+                for (int arrived = 0; arrived == 0;)
+                    invoke(name, request, i, &arrived);
+                buffer.expect(static_cast<size_t>(i) * (n / kPartitions), n / kPartitions,
+                              mark(partner()) + i * (n / kPartitions));
+            }
+        } else if (name == "MPI_Pready_range") {
+            invoke(name, 2, 3, request);
+            invoke(name, 0, 1, request);
+        } else if (name == "MPI_Pready_list") {
+            const int list[] = {3, 0, 2, 1};
+            invoke(name, kPartitions, list, request);
+        } else {
+            for (int i = kPartitions; i-- > 0;)
+                invoke("MPI_Pready", i, request);
+        }
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        if (!is_sender())
+            buffer.expect(0, n, mark(partner()));
+    }
+    MPI_Request_free(&request);
+}
+
 inline std::vector<Call> message_calls()
 {
     std::vector<Call> made;
@@ -207,6 +244,9 @@ inline std::vector<Call> message_calls()
               send_and_receive<MPI_Count>);
     add_forms(made, with_nonblocking("Sendrecv_replace"), send_and_replace<int>,
               send_and_replace<MPI_Count>);
+    for (const char* name : {"MPI_Psend_init", "MPI_Precv_init", "MPI_Pready", "MPI_Pready_range",
+                             "MPI_Pready_list", "MPI_Parrived"})
+        made.push_back({name, [=](int count) { partitioned(name, count); }});
     add_forms(made, blocking("Buffer_attach"), attach<int>, attach<MPI_Count>);
     for (const char* name : {"Pack", "Unpack"})
         add_forms(made, blocking(name), pack<int>, pack<MPI_Count>);
