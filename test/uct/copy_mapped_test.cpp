@@ -16,7 +16,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
+
+#include <unistd.h>
 
 // Not in an installed header of 1.13.
 extern "C" ucs_status_t uct_iface_estimate_perf(uct_iface_h iface, void* attr);
@@ -254,6 +259,57 @@ TEST(Mapped, CostsWhatUcpIsTold)
     EXPECT_GT(told_overhead(without, L::kEpOpPutShort), 5e-6);
     for (const L::EpOp same : {L::kEpOpGetShort, L::kEpOpPutZcopy, L::kEpOpGetZcopy})
         EXPECT_EQ(told_overhead(with, same), told_overhead(without, same));
+}
+
+bool by_kernel_module()
+{
+    const char* backend = getenv("SOFTGDRCOPY_BACKEND");
+    return backend != nullptr && strcmp(backend, "gdrdrv") == 0;
+}
+
+// Several allocations may be in one page of the GPU, all of which the kernel module maps.
+TEST(Mapped, Neighbours)
+{
+    constexpr size_t kLength = 100;
+    constexpr unsigned kBuffers = 40;
+    Transport transport;
+    Buffer host(Memory::host, kLength);
+    std::vector<std::unique_ptr<Buffer>> devices;
+    for (unsigned i = 0; i < kBuffers; ++i)
+        devices.push_back(std::make_unique<Buffer>(Memory::device, kLength));
+    const uint64_t writes = softgdrcopy_writes();
+    for (unsigned i = 0; i < kBuffers; ++i) {
+        host.fill(i);
+        put(transport, devices[i]->address(), host.data(), kLength);
+    }
+    EXPECT_EQ(softgdrcopy_writes() - writes, kBuffers);
+    for (unsigned i = 0; i < kBuffers; ++i)
+        EXPECT_TRUE(devices[i]->holds(i)) << i;
+}
+
+// Which the kernel module does not map; the driver does what it can export.
+TEST(Mapped, MemoryOfAPool)
+{
+    Transport transport;
+    constexpr size_t kLength = (64 << 10) - 128; // whole pages with the guards
+    Buffer host(Memory::host, kLength), device(Memory::pool, kLength);
+    host.fill(1);
+    const uint64_t writes = softgdrcopy_writes();
+    put(transport, device.address(), host.data(), kLength);
+    if (by_kernel_module()) {
+        EXPECT_EQ(softgdrcopy_writes(), writes);
+    }
+    EXPECT_TRUE(device.holds(1));
+}
+
+TEST(Mapped, TheSameByTheKernelModule)
+{
+    if (by_kernel_module())
+        GTEST_SKIP() << "the others are";
+    char self[4096] = "";
+    ASSERT_GT(readlink("/proc/self/exe", self, sizeof(self) - 1), 0);
+    const std::string command = std::string("SOFTGDRCOPY_BACKEND=gdrdrv ") + self;
+    EXPECT_EQ(system((command + " --gtest_brief=1").c_str()), 0);
 }
 
 } // namespace
