@@ -67,6 +67,7 @@ Wait* Wait::take(Stream& stream, uint64_t number, bool open)
     wait->stream = &stream;
     wait->number = number;
     wait->all = false;
+    wait->operations.reserve(1); // also where another use of it needs that
     wait->open = open;
     wait->command = {nullptr, Command::Kind::wait, nullptr, wait, nullptr};
     wait->closed_command = {nullptr, Command::Kind::wait_closed, nullptr, wait, nullptr};

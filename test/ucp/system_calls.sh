@@ -22,7 +22,12 @@ trap 'rm -rf "$traces"' EXIT
 run_traced() {
     rm -f "$traces"/*
     strace -ff -e "trace=$filter" -o "$traces/of" env LD_PRELOAD="$softhca:$module" \
-        timeout 300 "$programs/$1" "$2" >"$traces/said" || exit 1
+        timeout 300 "$programs/$1" "$2" >"$traces/said"
+    status=$?
+    [ $status = 0 ] && return
+    cat "$traces/said"
+    echo "FAILED: $1 $2, traced (status $status)"
+    exit 1
 }
 
 # The system calls of the latest run that $filter lets pass (strace's -e trace): of the thread that the program names in
