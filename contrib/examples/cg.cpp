@@ -13,6 +13,7 @@
 // A GPU computes by kernels, given as PTX, so that no CUDA compiler is needed. The emulated driver
 // runs no such kernels: there the same arithmetic is done by the CPU, on copies.
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include "poisson.hpp"
@@ -39,46 +40,13 @@ void apply_by_cpu(const Block& block, const double* in, double* out)
 
 // apply: a thread for each column, a row of thread blocks for each row. dot: one block of 256
 // threads. combine: z = x + sign * (numerator / denominator) * y, a thread for each element.
-constexpr char kKernels[] = R"(
-.version 6.0
-.target sm_50
-.address_size 64
-
-.visible .entry apply(.param .u32 columns, .param .u64 in, .param .u64 out)
+std::string kernels()
 {
-    .reg .pred %beyond;
-    .reg .u32 %r<5>;
-    .reg .u64 %at, %stride, %here, %there, %in, %out;
-    .reg .f64 %f<5>;
-
-    mov.u32 %r0, %ctaid.x;              // column, from 0
-    mov.u32 %r1, %ntid.x;
-    mov.u32 %r2, %tid.x;
-    mad.lo.u32 %r0, %r0, %r1, %r2;
-    ld.param.u32 %r1, [columns];
-    setp.ge.u32 %beyond, %r0, %r1;
-    @%beyond ret;
-
-    mov.u32 %r2, %ctaid.y;              // row, from 0
-    add.u32 %r2, %r2, 1;
-    add.u32 %r3, %r1, 2;
-    add.u32 %r4, %r0, 1;
-    mul.wide.u32 %at, %r2, %r3;
-    cvt.u64.u32 %here, %r4;
-    add.u64 %at, %at, %here;
-    shl.b64 %at, %at, 3;                // bytes
-    mul.wide.u32 %stride, %r3, 8;
-
-    ld.param.u64 %in, [in];
-    cvta.to.global.u64 %in, %in;
-    add.u64 %here, %in, %at;
-    sub.u64 %there, %here, %stride;
-    ld.global.f64 %f0, [%there];
-    add.u64 %there, %here, %stride;
-    ld.global.f64 %f1, [%there];
-    ld.global.f64 %f2, [%here+-8];
-    ld.global.f64 %f3, [%here+8];
-    ld.global.f64 %f4, [%here];
+    return std::string(poisson::kPtxVersion) +
+           R"(
+.visible .entry apply(.param .u32 columns, .param .u64 in, .param .u64 out)
+)" + poisson::kPtxNeighbours +
+           R"(    ld.global.f64 %f4, [%here];
     add.rn.f64 %f0, %f0, %f1;
     add.rn.f64 %f2, %f2, %f3;
     add.rn.f64 %f0, %f0, %f2;
@@ -191,6 +159,7 @@ HALVED:
     ret;
 }
 )";
+}
 
 // Arithmetic on a rank's vectors. Complete when it returns: what it wrote may be sent.
 class Arithmetic {
@@ -198,7 +167,7 @@ class Arithmetic {
     explicit Arithmetic(const Block& block) : block_(block)
     {
         CUmodule module;
-        const CUresult result = GPU_TRY(cuModuleLoadData, &module, kKernels);
+        const CUresult result = GPU_TRY(cuModuleLoadData, &module, kernels().c_str());
         if (result == CUDA_ERROR_NOT_SUPPORTED)
             return;
         gpu::check(result, "cuModuleLoadData");
@@ -309,9 +278,7 @@ int main(int argc, char** argv)
 {
     MPI_Init(&argc, &argv);
     const poisson::Problem problem(argc > 1 ? std::atoi(argv[1]) : 256);
-    const int most = argc > 2 ? std::atoi(argv[2]) : 10 * problem.n;
-    if (most < 1)
-        gpu::fail("usage", "cg [N] [ITERATIONS]");
+    const int most = poisson::times(argc, argv, 10 * problem.n, "cg [N] [ITERATIONS AT MOST]");
     gpu::choose();
 
     const Block block = problem.block();

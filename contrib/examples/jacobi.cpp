@@ -35,9 +35,7 @@ int main(int argc, char** argv)
 {
     MPI_Init(&argc, &argv);
     const poisson::Problem problem(argc > 1 ? std::atoi(argv[1]) : 256);
-    const int sweeps = argc > 2 ? std::atoi(argv[2]) : 100;
-    if (sweeps < 1)
-        gpu::fail("usage", "jacobi [N] [SWEEPS]");
+    const int sweeps = poisson::times(argc, argv, 100, "jacobi [N] [SWEEPS]");
     gpu::choose();
 
     const Block block = problem.block();

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <string>
 #include <utility>
 
 #include "gpu.hpp"
@@ -48,18 +50,21 @@ inline void sweep_by_cpu(const Block& block, double source, const double* in, do
     }
 }
 
-// The same: a thread for each column, a row of thread blocks for each row.
-inline constexpr char kKernel[] = R"(
+// What kernels in PTX begin with.
+inline constexpr char kPtxVersion[] = R"(
 .version 6.0
 .target sm_50
 .address_size 64
+)";
 
-.visible .entry sweep(.param .u32 columns, .param .f64 source, .param .u64 in, .param .u64 out)
-{
+// The beginning of a kernel with the parameters columns, in and out, by a thread for each column,
+// a row of thread blocks for each row: %at is the point's place in bytes, %here its address, and
+// %f0 to %f3 are its neighbours' values.
+inline constexpr char kPtxNeighbours[] = R"({
     .reg .pred %beyond;
     .reg .u32 %r<5>;
     .reg .u64 %at, %stride, %here, %there, %in, %out;
-    .reg .f64 %f<6>;
+    .reg .f64 %f<5>;
 
     mov.u32 %r0, %ctaid.x;              // column, from 0
     mov.u32 %r1, %ntid.x;
@@ -88,7 +93,16 @@ inline constexpr char kKernel[] = R"(
     ld.global.f64 %f1, [%there];
     ld.global.f64 %f2, [%here+-8];
     ld.global.f64 %f3, [%here+8];
-    ld.param.f64 %f4, [source];
+)";
+
+// The same as sweep_by_cpu.
+inline std::string sweep_kernel()
+{
+    return std::string(kPtxVersion) +
+           R"(
+.visible .entry sweep(.param .u32 columns, .param .f64 source, .param .u64 in, .param .u64 out)
+)" + kPtxNeighbours +
+           R"(    ld.param.f64 %f4, [source];
     add.rn.f64 %f0, %f0, %f1;
     add.rn.f64 %f2, %f2, %f3;
     add.rn.f64 %f0, %f0, %f2;
@@ -102,13 +116,14 @@ inline constexpr char kKernel[] = R"(
     ret;
 }
 )";
+}
 
 class Kernel {
   public:
     Kernel()
     {
         CUmodule module;
-        const CUresult result = GPU_TRY(cuModuleLoadData, &module, kKernel);
+        const CUresult result = GPU_TRY(cuModuleLoadData, &module, sweep_kernel().c_str());
         if (result == CUDA_ERROR_NOT_SUPPORTED)
             return;
         gpu::check(result, "cuModuleLoadData");
@@ -130,6 +145,15 @@ class Kernel {
   private:
     CUfunction kernel_ = nullptr;
 };
+
+// The second argument: how many sweeps or iterations, at least one.
+inline int times(int argc, char** argv, int otherwise, const char* usage)
+{
+    const int times = argc > 2 ? std::atoi(argv[2]) : otherwise;
+    if (times < 1)
+        gpu::fail("usage", usage);
+    return times;
+}
 
 // The square and this rank's share of it.
 class Problem {

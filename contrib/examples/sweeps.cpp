@@ -143,9 +143,7 @@ int main(int argc, char** argv)
 {
     MPI_Init(&argc, &argv);
     const poisson::Problem problem(argc > 1 ? std::atoi(argv[1]) : 256);
-    const int sweeps = argc > 2 ? std::atoi(argv[2]) : 100;
-    if (sweeps < 1)
-        gpu::fail("usage", "sweeps [N] [SWEEPS]");
+    const int sweeps = poisson::times(argc, argv, 100, "sweeps [N] [SWEEPS]");
     gpu::choose();
 
     int status;
