@@ -32,8 +32,8 @@ echo 'int ncclGetVersion(int* version) { *version = 22304; return 0; }' |
 
 sum() { sed -n "s/.*$1=\([0-9]*\).*/\1/p" "$2" 2>/dev/null | awk '{ sum += $1 } END { print sum + 0 }'; }
 
-# judge WHAT STATUS nccl|gpu|no [MESSAGE [BROADCASTS]]: who made calls, what was said, that no communicator is left, and
-# how many broadcasts were NCCL's, of all ranks.
+# judge WHAT STATUS nccl|gpu|no [MESSAGE [BROADCASTS]]: who made calls, what was said, that no communicator is left,
+# how many broadcasts were NCCL's, of all ranks, and that no process had two operations of NCCL's at once.
 judge() {
     local what=$1 status=$2 expected=$3 message=${4-} who=no
     local gpu made ended operations broadcasts
@@ -52,6 +52,10 @@ judge() {
     else
         echo "ok: $what"
     fi
+    if sed -n 's/.*at_once=//p' "$work/nccl" 2>/dev/null | grep -qv '^[01]$'; then
+        echo "FAILED: $what: operations of NCCL at once"
+        failed=1
+    fi
     if [[ ${5--1} -ge 0 && $broadcasts -ne $5 ]]; then
         echo "FAILED: $what: $broadcasts broadcasts by NCCL, not $5"
         failed=1
@@ -59,10 +63,12 @@ judge() {
     rm -f "$work/statistics" "$work/nccl"
 }
 
-# fail_in MPI NUMBER ROUND MESSAGE: of ten calls that one fails, on all ranks, and those after it are made by others.
-fail_in() {
-    UCX_GDR_STATS=$work/statistics UCX_GDR_MPI_COLL=nccl ranks "$1" "$2" "$top_builddir/test/mpi/mpi_failures.$1" "$3"
-    judge "$1, $2 ranks, SOFTNCCL_FAULT=$SOFTNCCL_FAULT" $? nccl "$4"
+# rounds MPI NUMBER ROUND nccl|gpu|no MESSAGE [RANK VARIABLE=VALUE]: of ten calls that one fails, on all ranks (0: none), and
+# those after it are made by others; the latter are one rank's alone.
+rounds() {
+    UCX_GDR_STATS=$work/statistics UCX_GDR_MPI_COLL=nccl ranks "$1" "$2" bash "$work/odd" "${6--1}" "${7-NONE=}" \
+        "$top_builddir/test/mpi/mpi_failures.$1" "$3"
+    judge "$1, $2 ranks${SOFTNCCL_FAULT+, SOFTNCCL_FAULT=$SOFTNCCL_FAULT}${5:+, $5}${7:+, rank $6 with $7}" $? "$4" "$5"
 }
 
 # threads MPI NUMBER: several communicators at the same time.
@@ -71,13 +77,10 @@ threads() {
     judge "$1, $2 ranks of four threads" $? nccl
 }
 
-# try MPI NUMBER nccl|gpu|no [MESSAGE [RANK VARIABLE=VALUE]]: every call; the latter are one rank's alone.
-try() {
-    UCX_GDR_STATS=$work/statistics UCX_GDR_MPI_COLL=nccl ranks "$1" "$2" bash "$work/odd" "${5--1}" "${6-NONE=}" \
-        "$top_builddir/test/mpi/mpi_reductions.$1" "$seed"
-    local status=$? broadcasts=0
-    [[ $3 != nccl || $2 -lt 3 ]] || broadcasts=$2
-    judge "$1, $2 ranks${4:+, $4}${6:+, rank $5 with $6}, seed $seed" $status "$3" "${4-}" $broadcasts
+# every_call MPI NUMBER: those that NCCL makes, and those that it does not.
+every_call() {
+    UCX_GDR_STATS=$work/statistics UCX_GDR_MPI_COLL=nccl ranks "$1" "$2" "$top_builddir/test/mpi/mpi_reductions.$1" "$seed"
+    judge "$1, $2 ranks, every call, seed $seed" $? nccl '' $(($2 < 3 ? 0 : $2))
 }
 
 # what NCCL's place is taken by: a ring of messages, where there are kernels.
@@ -85,19 +88,22 @@ other=gpu
 [[ $kernels != no ]] || other=no
 
 for mpi in "${mpis[@]}"; do
-    try "$mpi" 2 nccl
-    try "$mpi" 4 nccl
-    SOFTCUDA_DEVICES=1 try "$mpi" 2 $other 'not made by NCCL: ranks 0 and 1 share a GPU'
-    LD_LIBRARY_PATH=$work/none:$emulated try "$mpi" 2 $other 'not made by NCCL: .*libnccl.so.2: file too short'
-    LD_LIBRARY_PATH=$work/part:$emulated try "$mpi" 2 $other 'not made by NCCL: libnccl.so.2 2.23.4 has no ncclGetUniqueId'
-    SOFTNCCL_VERSION=21304 try "$mpi" 2 $other 'not made by NCCL: libnccl.so.2 is older than 2.14: 2.13.4'
-    SOFTNCCL_FAULT=init:1 try "$mpi" 3 $other 'not made by NCCL: ncclCommInitRankConfig: .*as asked for'
-    UCX_LOG_LEVEL=diag try "$mpi" 2 $other 'not made by NCCL: not all have it, or another version' 1 SOFTNCCL_VERSION=22000
-    UCX_LOG_LEVEL=diag try "$mpi" 2 $other 'not made by NCCL: not all have it, or another version' 0 UCX_GDR_MPI_COLL=gpu
-    try "$mpi" 2 no '' 1 SOFTCUDA_DEVICES=0
+    case $mpi in
+    openmpi) every_call "$mpi" 2 ;;
+    mpich) every_call "$mpi" 4 ;;
+    esac
+    rounds "$mpi" 3 0 nccl ''
+    rounds "$mpi" 2 0 no '' 1 SOFTCUDA_DEVICES=0
+    SOFTCUDA_DEVICES=1 rounds "$mpi" 2 0 $other 'not made by NCCL: ranks 0 and 1 share a GPU'
+    LD_LIBRARY_PATH=$work/none:$emulated rounds "$mpi" 2 0 $other 'not made by NCCL: .*libnccl.so.2: file too short'
+    LD_LIBRARY_PATH=$work/part:$emulated rounds "$mpi" 2 0 $other 'not made by NCCL: libnccl.so.2 2.23.4 has no ncclGetUniqueId'
+    SOFTNCCL_VERSION=21304 rounds "$mpi" 2 0 $other 'not made by NCCL: libnccl.so.2 is older than 2.14: 2.13.4'
+    SOFTNCCL_FAULT=init:1 rounds "$mpi" 3 0 $other 'not made by NCCL: ncclCommInitRankConfig: .*as asked for'
+    UCX_LOG_LEVEL=diag rounds "$mpi" 2 0 $other 'not made by NCCL: not all have it, or another version' 1 SOFTNCCL_VERSION=22000
+    UCX_LOG_LEVEL=diag rounds "$mpi" 2 0 $other 'not made by NCCL: not all have it, or another version' 0 UCX_GDR_MPI_COLL=gpu
+    SOFTNCCL_FAULT=async:1:4 rounds "$mpi" 3 4 nccl 'MPI_Allreduce failed on a GPU: ncclAllReduce: it has failed on another rank'
+    grep -q 'MPI_Allreduce failed on a GPU: ncclAllReduce: remote process exited' "$log" || { echo "FAILED: no reason of its own" && failed=1; }
+    SOFTNCCL_FAULT=stall:1:4:300 rounds "$mpi" 3 0 nccl ''
     threads "$mpi" 3
-    SOFTNCCL_FAULT=async:1:4 fail_in "$mpi" 3 4 'MPI_Allreduce failed on a GPU: ncclAllReduce: it has failed on another rank'
-    SOFTNCCL_FAULT=async:1:4 fail_in "$mpi" 3 4 'MPI_Allreduce failed on a GPU: ncclAllReduce: remote process exited'
-    SOFTNCCL_FAULT=stall:1:4:300 fail_in "$mpi" 3 0 ''
 done
 exit $failed

@@ -10,7 +10,7 @@
 
 namespace softnccl {
 
-std::atomic<unsigned> operations;
+std::atomic<unsigned> operations, at_once;
 
 namespace {
 
@@ -105,6 +105,35 @@ void CUDA_CB take_turn(void* shared)
     std::unique_lock lock((*turn)->mutex);
     (*turn)->changed.wait(lock, [&] { return (*turn)->over; });
 }
+
+// An operation that the GPU is at.
+class Running {
+  public:
+    Running()
+    {
+        const std::lock_guard guard(mutex());
+        at_once = std::max(at_once.load(), ++now());
+    }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    ~Running()
+    {
+        const std::lock_guard guard(mutex());
+        --now();
+    }
+
+  private:
+    static std::mutex& mutex()
+    {
+        static auto& instance = *new std::mutex; // threads may end after static destructors
+        return instance;
+    }
+    static unsigned& now()
+    {
+        static unsigned number = 0;
+        return number;
+    }
+};
 
 } // namespace
 
@@ -233,6 +262,7 @@ void Communicator::launch(std::vector<Order> orders, CUstream stream)
         std::unique_lock lock(turn->mutex);
         turn->changed.wait(lock, [&] { return turn->come; });
     }
+    const Running running;
     try {
         run(orders);
     } catch (const Failure& failure) {

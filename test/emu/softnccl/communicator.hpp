@@ -88,6 +88,7 @@ class Communicator {
 };
 
 extern std::atomic<unsigned> operations; // of the process
+extern std::atomic<unsigned> at_once;    // how many of them, at most
 std::string last_error();
 
 } // namespace softnccl

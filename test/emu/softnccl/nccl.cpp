@@ -10,8 +10,8 @@
 //                       async:RANK:N         its Nth operation fails, and does not end
 //                       stall:RANK:N:MS      its Nth operation begins so much later
 //     SOFTNCCL_STATS    a file to which each process that loaded it appends a line as it ends:
-//                       communicators made, destroyed, aborted, operations, and the
-//                       broadcasts among these
+//                       communicators made, destroyed, aborted, operations, the
+//                       broadcasts among these, and how many operations were under way at once
 #include "emu/softnccl/communicator.hpp"
 
 #include <cstdio>
@@ -44,9 +44,10 @@ struct AtEnd {
         FILE* const file = path != nullptr ? std::fopen(path, "a") : nullptr;
         if (file == nullptr)
             return;
-        std::fprintf(file, "made=%u destroyed=%u aborted=%u operations=%u broadcasts=%u\n",
+        std::fprintf(file,
+                     "made=%u destroyed=%u aborted=%u operations=%u broadcasts=%u at_once=%u\n",
                      made.load(), destroyed.load(), aborted.load(), softnccl::operations.load(),
-                     broadcasts.load());
+                     broadcasts.load(), softnccl::at_once.load());
         std::fclose(file);
     }
 } at_end;
