@@ -240,14 +240,7 @@ TEST_F(Batches, MemoryOperationsOfAnExchange)
         CUgraph graph = nullptr;
         CUgraphExec executable = nullptr;
         EXPECT_CUDA(cuGraphCreate(&graph, 0));
-        ugdr_condition_params_t params{};
-        params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_GRAPH |
-                            UGDR_CONDITION_PARAM_FIELD_FLAGS;
-        params.category = UGDR_CONDITION_GRAPH;
-        params.graph = graph;
-        params.flags = flags;
-        ugdr_condition_h point = nullptr;
-        EXPECT_UCS(ugdr_condition_create(at_a_, &params, &point));
+        ugdr_condition_h point = add_condition(at_a_, graph, {}, flags);
         attach(point);
         EXPECT_CUDA(cuGraphInstantiateWithFlags(&executable, graph, 0));
         EXPECT_CUDA(cuGraphDestroy(graph));
@@ -383,13 +376,7 @@ TEST_F(Batches, WhatIsRefused)
     EXPECT_TRUE(goes_on(work));
     CUgraph graph = nullptr;
     ASSERT_CUDA(cuGraphCreate(&graph, 0));
-    ugdr_condition_params_t params{};
-    params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_GRAPH |
-                        UGDR_CONDITION_PARAM_FIELD_FLAGS;
-    params.category = UGDR_CONDITION_GRAPH;
-    params.graph = graph;
-    params.flags = UGDR_CONDITION_FLAG_WAIT;
-    EXPECT_EQ(ugdr_condition_create(at_b_, &params, &point), UCS_ERR_INVALID_PARAM);
+    add_condition(at_b_, graph, {}, UGDR_CONDITION_FLAG_WAIT, UCS_ERR_INVALID_PARAM);
     ASSERT_CUDA(cuGraphDestroy(graph));
 }
 

@@ -342,6 +342,24 @@ class Persistent : public Sides {
         Sides::TearDown();
     }
 
+    // In a graph.
+    static ugdr_condition_h add_condition(ugdr_context_h context, CUgraph graph,
+                                          std::vector<CUgraphNode> dependencies = {},
+                                          uint64_t flags = 0, ucs_status_t expected = UCS_OK)
+    {
+        ugdr_condition_params_t params{};
+        params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_GRAPH |
+                            UGDR_CONDITION_PARAM_FIELD_FLAGS;
+        params.category = UGDR_CONDITION_GRAPH;
+        params.graph = graph;
+        params.dependencies = dependencies.data();
+        params.num_dependencies = dependencies.size();
+        params.flags = flags;
+        ugdr_condition_h condition = nullptr;
+        EXPECT_EQ(ugdr_condition_create(context, &params, &condition), expected);
+        return condition;
+    }
+
     // At the point where the stream is, also in a capture.
     static void send(ugdr_context_h from, ucp_ep_h ep, CUstream stream, const void* out,
                      size_t bytes, uint64_t flags = UGDR_OP_FLAG_STREAM_WAIT,

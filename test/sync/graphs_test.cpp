@@ -27,23 +27,6 @@ class Graphs : public Persistent {
         return made;
     }
 
-    ugdr_condition_h add_condition(ugdr_context_h context, CUgraph graph,
-                                   std::vector<CUgraphNode> dependencies = {}, uint64_t flags = 0,
-                                   ucs_status_t expected = UCS_OK)
-    {
-        ugdr_condition_params_t params{};
-        params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_GRAPH |
-                            UGDR_CONDITION_PARAM_FIELD_FLAGS;
-        params.category = UGDR_CONDITION_GRAPH;
-        params.graph = graph;
-        params.dependencies = dependencies.data();
-        params.num_dependencies = dependencies.size();
-        params.flags = flags;
-        ugdr_condition_h condition = nullptr;
-        EXPECT_EQ(ugdr_condition_create(context, &params, &condition), expected);
-        return condition;
-    }
-
     static ugdr_condition_attr_t nodes_of(ugdr_condition_h condition)
     {
         ugdr_condition_attr_t attr{};

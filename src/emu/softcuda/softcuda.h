@@ -136,7 +136,7 @@ uint64_t softcuda_calls(void);
  * cuMemAlloc_v2 too). 0 for a name never called. */
 uint64_t softcuda_call_count(const char* name);
 
-/* Stream memory operations that the devices have done for this process so far, each one of a batch. */
+/* Stream memory operations that the devices have done for this process so far, each of a batch. */
 uint64_t softcuda_memops(void);
 
 #ifdef __cplusplus
