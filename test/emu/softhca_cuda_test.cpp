@@ -8,8 +8,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <string>
+
+#include <sched.h>
 
 namespace {
 
@@ -360,6 +366,42 @@ TEST(DISABLED_Driver, WithinAProcess)
     }
 }
 
+// Of the program's thread, or of one of the HCA's.
+int processors_of(pid_t thread)
+{
+    cpu_set_t set;
+    return sched_getaffinity(thread, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
+// Where the copier runs while the program keeps to one processor.
+TEST(DISABLED_Driver, Processors)
+{
+    const int all = processors_of(0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    Cuda cuda;
+    Device device;
+    Endpoint a(device), b(device);
+    connect(a, b);
+    Buffer source(device, &cuda, Kind::device, true), target(device, &cuda, Kind::device, true);
+    ASSERT_EQ(a.post(IBV_WR_RDMA_WRITE, source.sge(0, 8), target.address(), target.mr()->rkey), 0);
+    ASSERT_EQ(a.next().status, IBV_WC_SUCCESS);
+    const char* which = std::getenv("SOFTHCA_PROCESSORS");
+    const int expected = which != nullptr && std::string(which) == "program" ? 1 : all;
+    int threads = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::ifstream file(task.path() / "comm");
+        std::string name;
+        if (std::getline(file, name) && name == "softhca") {
+            ++threads;
+            EXPECT_EQ(processors_of(std::stoi(task.path().filename())), expected);
+        }
+    }
+    EXPECT_GE(threads, 1);
+}
+
 // Scatter/gather lists of both kinds, cut differently on the two sides.
 TEST(DISABLED_Driver, MixedLists)
 {
@@ -611,6 +653,16 @@ INSTANTIATE_TEST_SUITE_P(Memory, Driver,
                                            "DeregisteredMemoryThere", "ReusedAddressThere",
                                            "Refused"),
                          [](const auto& test) { return std::string(test.param); });
+
+TEST(Driver_, Processors)
+{
+    for (const char* which : {"any", "program"}) {
+        EXPECT_TRUE(
+            run_tests("DISABLED_Driver.Processors",
+                      {"SOFTHCA_DEVICE_COPY=driver", std::string("SOFTHCA_PROCESSORS=") + which}))
+            << which;
+    }
+}
 
 TEST(Driver_, StagedCopies)
 {
