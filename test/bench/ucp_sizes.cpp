@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Latency of tagged messages, puts or gets over the size, between two processes, with UCP contexts of
-// different configurations side by side: what passes between two of them hits all alike.
+// Latency of tagged messages, puts or gets over the size, between two processes, with UCP contexts
+// of different configurations side by side: what passes between two of them hits all alike.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -21,7 +21,8 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: ucp_sizes TEST MEMORY ROUNDS SIZES CONFIGURATION...\n"
-    "TEST: tag (half a round trip), put (with a flush) or get. MEMORY: host or cuda. SIZES: bytes,\n"
+    "TEST: tag (half a round trip), put (with a flush) or get. MEMORY: host or cuda. SIZES: "
+    "bytes,\n"
     "separated by commas. CONFIGURATION: NAME=VALUE,... for a UCP context, or - for none.\n"
     "Each round measures each size with each configuration in turn, and prints a line for it:\n"
     "ROUND SIZE NUMBER LATENCY: of the configuration, from 0, and the median of its operations in\n"
