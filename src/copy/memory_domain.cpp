@@ -7,6 +7,7 @@
 
 #include "abi/host.hpp"
 #include "copy/detected_memory.hpp"
+#include "copy/kept_block.hpp"
 #include "cuda/allocation.hpp"
 #include "cuda/device.hpp"
 #include "cuda/dmabuf.hpp"
@@ -41,7 +42,8 @@ constexpr double kRegistrationCost = 100e-9;
 constexpr double kPinningCost = 0.1e-9; // a byte
 
 struct Registration {
-    void* address; // of pinned host memory, or of allocated CUDA memory
+    void* address = nullptr; // of pinned host memory, or of allocated CUDA memory
+    bool small = false;      // a block that may be kept
 };
 
 Registration nothing = {nullptr};
@@ -204,8 +206,15 @@ ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type
         return UCS_ERR_UNSUPPORTED;
     auto kind = type == UCS_MEMORY_TYPE_CUDA ? cuda::MemoryKind::device : cuda::MemoryKind::managed;
     auto registration = std::make_unique<Registration>();
-    CUresult result =
-        cuda::allocate(driver_, kind, context_for_allocation(), *length, &registration->address);
+    const CUcontext context = context_for_allocation();
+    registration->small = kind == cuda::MemoryKind::device && *length <= kept_block::kSize;
+    if (registration->small)
+        registration->address = kept_block::take(driver_, context);
+    CUresult result = CUDA_SUCCESS;
+    if (registration->address == nullptr)
+        result = cuda::allocate(driver_, kind, context,
+                                registration->small ? kept_block::kSize : *length,
+                                &registration->address);
     if (result != CUDA_SUCCESS) {
         gdr_log(error, "cannot allocate %zu bytes of CUDA memory: %s", *length,
                 cuda::error_text(result).c_str());
@@ -232,6 +241,8 @@ CUcontext MemoryDomain::context_for_allocation()
 ucs_status_t MemoryDomain::free(uct_mem_h memh)
 {
     std::unique_ptr<Registration> registration(static_cast<Registration*>(memh));
+    if (registration->small && kept_block::keep(driver_, registration->address))
+        return UCS_OK;
     CUresult result = cuda::release(driver_, registration->address);
     if (result == CUDA_SUCCESS)
         return UCS_OK;

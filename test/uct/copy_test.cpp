@@ -919,17 +919,67 @@ TEST(Domain, Allocates)
     require(cuCtxDestroy(own), "cuCtxDestroy");
 }
 
-TEST(Domain, RefusesMoreThanThereIs)
+ucs_status_t allocate(Transport& transport, size_t length, uct_allocated_memory_t& memory)
 {
-    Transport transport;
     uct_md_h md = transport.md();
     uct_alloc_method_t method = UCT_ALLOC_METHOD_MD;
     uct_mem_alloc_params_t params = {};
     params.field_mask = UCT_MEM_ALLOC_PARAM_FIELD_MEM_TYPE | UCT_MEM_ALLOC_PARAM_FIELD_MDS;
     params.mem_type = UCS_MEMORY_TYPE_CUDA;
     params.mds = {&md, 1};
+    return uct_mem_alloc(length, &method, 1, &params, &memory);
+}
+
+TEST(Domain, RefusesMoreThanThereIs)
+{
+    Transport transport;
     uct_allocated_memory_t memory;
-    EXPECT_EQ(uct_mem_alloc(size_t{1} << 44, &method, 1, &params, &memory), UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(allocate(transport, size_t{1} << 44, memory), UCS_ERR_NO_MEMORY);
+}
+
+// UCP frees a byte while streams may wait for what it does next.
+TEST(Domain, KeepsOneSmallBlock)
+{
+    Transport transport;
+    const auto frees = [] { return softcuda_call_count("cuMemFree"); };
+    uct_allocated_memory_t first, again, second, large;
+    {
+        Current situation(primary_context(0));
+        const uint64_t before = frees();
+        ASSERT_EQ(allocate(transport, 1, first), UCS_OK);
+        EXPECT_EQ(uct_mem_free(&first), UCS_OK);
+        EXPECT_EQ(frees(), before);
+        ASSERT_EQ(allocate(transport, 100, again), UCS_OK);
+        EXPECT_EQ(again.address, first.address);
+        ASSERT_EQ(allocate(transport, 1, second), UCS_OK);
+        EXPECT_NE(second.address, first.address);
+        EXPECT_EQ(uct_mem_free(&again), UCS_OK);
+        EXPECT_EQ(frees(), before);
+        EXPECT_EQ(uct_mem_free(&second), UCS_OK);
+        EXPECT_EQ(frees(), before + 1);
+        ASSERT_EQ(allocate(transport, 1000, large), UCS_OK);
+        EXPECT_EQ(uct_mem_free(&large), UCS_OK);
+        EXPECT_EQ(frees(), before + 2);
+    }
+    // It is of a context, and goes with that.
+    CUcontext own;
+    require(cuCtxCreate(&own, nullptr, CU_CTX_SCHED_AUTO, 1), "cuCtxCreate");
+    ASSERT_EQ(allocate(transport, 1, second), UCS_OK);
+    EXPECT_EQ(context_of(second.address), own);
+    {
+        Current situation(primary_context(0));
+        ASSERT_EQ(allocate(transport, 1, again), UCS_OK);
+        EXPECT_EQ(again.address, first.address);
+    }
+    EXPECT_EQ(uct_mem_free(&second), UCS_OK);
+    require(cuCtxDestroy(own), "cuCtxDestroy");
+    require(cuCtxCreate(&own, nullptr, CU_CTX_SCHED_AUTO, 1), "cuCtxCreate");
+    ASSERT_EQ(allocate(transport, 1, second), UCS_OK);
+    EXPECT_EQ(context_of(second.address), own);
+    require(cuMemsetD8(reinterpret_cast<CUdeviceptr>(second.address), 1, 1), "cuMemsetD8");
+    EXPECT_EQ(uct_mem_free(&second), UCS_OK);
+    EXPECT_EQ(uct_mem_free(&again), UCS_OK);
+    require(cuCtxDestroy(own), "cuCtxDestroy");
 }
 
 } // namespace copy_test
