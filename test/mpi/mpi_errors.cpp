@@ -10,9 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -21,6 +19,7 @@
 #include <sys/mman.h>
 
 #include "gpu.hpp"
+#include "growth.hpp"
 
 namespace {
 
@@ -809,35 +808,14 @@ void try_case(const Case& tried, Context& c)
     std::fflush(stdout);
 }
 
-// Resident memory in KiB.
-long resident()
-{
-    long size = 0, pages = 0;
-    FILE* file = std::fopen("/proc/self/statm", "r");
-    if (file == nullptr || std::fscanf(file, "%ld %ld", &size, &pages) != 2)
-        std::exit(1);
-    std::fclose(file);
-    return pages * 4;
-}
-
 void repeat(const std::vector<Case>& cases, const Context& c, int calls)
 {
-    const int rounds = calls / static_cast<int>(cases.size());
-    long memory = 0, files = 0;
-    const auto descriptors = [] {
-        return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
-    };
-    for (int round = 0; round < rounds; ++round) {
-        if (round == rounds / 2) {
-            memory = resident();
-            files = descriptors();
-        }
+    const int each = static_cast<int>(cases.size());
+    Growth::print(rank, calls / each, each, [&] {
         for (const Case& one : cases)
             one.run(c);
         MPI_Barrier(MPI_COMM_WORLD); // a rank's messages do not wait in another's memory
-    }
-    std::printf("rank %d: %ld KiB and %ld descriptors more after the second half of %zu calls\n",
-                rank, resident() - memory, descriptors() - files, rounds * cases.size());
+    });
 }
 
 } // namespace

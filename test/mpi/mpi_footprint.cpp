@@ -8,12 +8,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <iterator>
 
 #include <mpi.h>
 
 #include "gpu.hpp"
+#include "growth.hpp"
 
 namespace {
 
@@ -25,22 +24,6 @@ int* allocate(int count)
 {
     void* memory = on_gpu ? gpu::allocate(count * sizeof(int)) : std::calloc(count, sizeof(int));
     return static_cast<int*>(memory);
-}
-
-// Resident memory in KiB.
-long resident()
-{
-    long size = 0, pages = 0;
-    FILE* file = std::fopen("/proc/self/statm", "r");
-    if (file == nullptr || std::fscanf(file, "%ld %ld", &size, &pages) != 2)
-        std::exit(1);
-    std::fclose(file);
-    return pages * 4;
-}
-
-long descriptors()
-{
-    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
 }
 
 void expect(bool success, int result)
@@ -161,17 +144,8 @@ int main(int argc, char** argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     {
         Calls calls;
-        const int rounds = std::atoi(argv[2]) / Calls::kNumber;
-        long memory = 0, files = 0;
-        for (int round = 0; round < rounds; ++round) {
-            if (round == rounds / 2) {
-                memory = resident();
-                files = descriptors();
-            }
-            calls.make();
-        }
-        std::printf("rank %d: %ld KiB and %ld descriptors more after the second half of %d calls\n",
-                    rank, resident() - memory, descriptors() - files, rounds * Calls::kNumber);
+        Growth::print(rank, std::atoi(argv[2]) / Calls::kNumber, Calls::kNumber,
+                      [&] { calls.make(); });
     }
     MPI_Finalize();
     return wrong == 0 ? 0 : 1;

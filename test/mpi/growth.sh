@@ -1,0 +1,21 @@
+# shellcheck shell=bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# What growth.hpp prints, of 100,000 calls: on GPU memory with the MPI layer a process grows no more than on host memory
+# without it (by 2 MiB, 40 bytes a call; Open MPI grows by itself). Sourced after environment.sh.
+
+# most_grown: KiB and descriptors of the rank that grew most, by the log of the latest ranks.
+most_grown() { awk '/KiB and/ { if ($3 > kib) kib = $3; if ($6 > files) files = $6 } END { print kib + 0, files + 0 }' "$log"; }
+
+# grows_alike MPI RUN [ARGUMENT]...: RUN host|cuda [ARGUMENT]... makes the calls.
+grows_alike() {
+    local mpi=$1 run=$2 bare staged
+    if ! GDR_PRELOAD=$softhca:$module "$run" host "${@:3}" || ! bare=$(most_grown) || ! "$run" cuda "${@:3}" || ! staged=$(most_grown); then
+        echo "FAILED: $mpi: 100,000 calls"
+        head -n 30 "$log"
+        failed=1
+        return
+    fi
+    echo "$mpi: KiB and descriptors more: $bare on host memory without the layer, $staged on GPU memory with it"
+    [[ ${staged% *} -le $((${bare% *} + 2048)) && ${staged#* } -le ${bare#* } ]] || { echo "FAILED: $mpi: it grows"; failed=1; }
+}
