@@ -6,6 +6,7 @@
 #include "abi/host.hpp"
 #include "cuda/allocation_handle.hpp"
 #include "cuda/pointer.hpp"
+#include "ipc/descriptor_message.hpp"
 #include "ipc/process.hpp"
 
 #include <cerrno>
@@ -59,32 +60,6 @@ bool is_same_user(int socket)
            peer.uid == geteuid();
 }
 
-// Room for one descriptor beside a message.
-union Control {
-    cmsghdr header;
-    char space[CMSG_SPACE(sizeof(int))];
-};
-
-void send_answer(int socket, Answer answer, int descriptor)
-{
-    iovec data{&answer, sizeof(answer)};
-    Control control{};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    if (descriptor >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control);
-        cmsghdr* header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
-    }
-    if (sendmsg(socket, &message, MSG_NOSIGNAL) < 0)
-        gdr_log(debug, "a descriptor of GPU memory was not sent: %s", strerror(errno));
-}
-
 cuda::UniqueFd find(const cuda::Driver& driver, const Question& question)
 {
     const auto* address = reinterpret_cast<const void*>(question.base);
@@ -112,7 +87,8 @@ void on_connection(int listener, uint8_t, void*)
     } catch (const std::exception& error) {
         snprintf(answer.why_not, sizeof(answer.why_not), "%s", error.what());
     }
-    send_answer(connection.get(), answer, descriptor.get());
+    if (!send_message(connection.get(), &answer, sizeof(answer), descriptor.get()))
+        gdr_log(debug, "a descriptor of GPU memory was not sent: %s", strerror(errno));
 }
 
 cuda::UniqueFd listen_as(uint64_t owner)
@@ -173,24 +149,14 @@ cuda::UniqueFd ask_for_descriptor(const RemoteKey& key, std::string* why_not)
     if (send(connection.get(), &question, sizeof(question), MSG_NOSIGNAL) != sizeof(question))
         return failed(why_not, "asking the owner");
     Answer answer{};
-    iovec data{&answer, sizeof(answer)};
-    Control control{};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = &control;
-    message.msg_controllen = sizeof(control);
-    if (recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC) != sizeof(answer))
+    cuda::UniqueFd descriptor;
+    if (!receive_message(connection.get(), &answer, sizeof(answer), &descriptor))
         return failed(why_not, "the owner's answer");
-    const cmsghdr* header = CMSG_FIRSTHDR(&message);
-    if (header == nullptr || header->cmsg_type != SCM_RIGHTS) {
+    if (!descriptor) {
         answer.why_not[sizeof(answer.why_not) - 1] = '\0';
         *why_not = std::string("the owner refuses: ") + answer.why_not;
-        return {};
     }
-    int descriptor;
-    memcpy(&descriptor, CMSG_DATA(header), sizeof(descriptor));
-    return cuda::UniqueFd(descriptor);
+    return descriptor;
 }
 
 } // namespace gdr::ipc

@@ -5,6 +5,7 @@
 #include "cuda/allocation_handle.hpp"
 #include "cuda/context.hpp"
 #include "cuda/driver.hpp"
+#include "ipc/descriptor_message.hpp"
 
 #include <cstdio>
 #include <cstring>
@@ -26,6 +27,8 @@ namespace {
 using gdr::cuda::check;
 using gdr::cuda::Driver;
 using gdr::cuda::UniqueFd;
+using gdr::ipc::receive_message;
+using gdr::ipc::send_message;
 
 constexpr unsigned kPatience = 60; // seconds, for all of it
 constexpr size_t kSize = 4 << 20;
@@ -188,50 +191,11 @@ void try_it(const Driver& driver, const Offer& offer, int descriptor)
         throw std::runtime_error("it opens, and holds other bytes");
 }
 
-// An offer, and its descriptor as control data. False: there is no other side any more.
-bool send_offer(int socket, const Offer& offer, int descriptor)
-{
-    iovec bytes{const_cast<Offer*>(&offer), sizeof(offer)};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &bytes;
-    message.msg_iovlen = 1;
-    if (descriptor >= 0) {
-        message.msg_control = control;
-        message.msg_controllen = sizeof(control);
-        cmsghdr* header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
-    }
-    return sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof(offer);
-}
-
-bool receive_offer(int socket, Offer& offer, UniqueFd& descriptor)
-{
-    iovec bytes{&offer, sizeof(offer)};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &bytes;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != sizeof(offer))
-        return false;
-    if (const cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr) {
-        int fd = -1;
-        memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-        descriptor = UniqueFd(fd);
-    }
-    return true;
-}
-
 void serve(int socket)
 {
     const Driver* driver = gdr::cuda::driver();
     Offer offer;
-    for (UniqueFd descriptor; receive_offer(socket, offer, descriptor); descriptor = {}) {
+    for (UniqueFd descriptor; receive_message(socket, &offer, sizeof(offer), &descriptor);) {
         std::string why_not = driver == nullptr ? gdr::cuda::unavailable_reason() : "";
         try {
             if (driver != nullptr)
@@ -252,7 +216,7 @@ using Pair = std::pair<CUdevice, CUdevice>; // the memory's GPU, and the one it 
 std::string ask(int socket, const Offer& offer, const UniqueFd& descriptor)
 {
     Answer answer{};
-    if (!send_offer(socket, offer, descriptor.get()) ||
+    if (!send_message(socket, &offer, sizeof(offer), descriptor.get()) ||
         recv(socket, &answer, sizeof(answer), 0) != sizeof(answer))
         return "the second process has died of it";
     return answer.why_not;
