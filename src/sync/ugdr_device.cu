@@ -25,6 +25,12 @@ UGDR_FUNCTION void ugdr_function_trigger(const ugdr_dev_condition_t* condition, 
     ugdr_dev_trigger(*condition, index);
 }
 
+UGDR_FUNCTION void ugdr_function_trigger_waited(const ugdr_dev_condition_t* condition,
+                                                unsigned index)
+{
+    ugdr_dev_trigger_waited(*condition, index);
+}
+
 UGDR_FUNCTION void ugdr_function_arrive(const ugdr_dev_condition_t* condition, unsigned index)
 {
     ugdr_dev_arrive(*condition, index);

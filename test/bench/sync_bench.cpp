@@ -18,8 +18,10 @@
 //   of
 //                      each side: one time, while the threads that launched sleep. WAY: captured,
 //                      batch (captured, with UGDR_CONDITION_FLAG_WAIT), explicit
-//                      (UGDR_CONDITION_GRAPH), kernel. bare: one graph as the explicit one, without
-//                      the library and messages: a thread looks at the words and answers
+//                      (UGDR_CONDITION_GRAPH), kernel. bare, bare kernel: one graph as the
+//                      explicit one and that of kernels, without the library and messages: a thread
+//                      looks at the words and answers. host: one exchange, threads stand for the
+//                      kernels
 //   launching WAY      CPU time that one of these threads needs for all of it, and, on emulated
 //                      GPUs, calls=N of CUDA in the process meanwhile, the two launches included,
 //                      UCX's questions what memory a buffer is not
@@ -413,7 +415,9 @@ void by_batch(Side& side, bool first, size_t size, int rounds, Times& times)
 // What kernels trigger: a message out and one in, each time.
 class ByKernels {
   public:
-    ByKernels(Side& side, size_t size, const ucp_request_param_t* receive_param) : side_(side)
+    ByKernels(Side& side, size_t size, const ucp_request_param_t& send,
+              const ucp_request_param_t& receive)
+        : side_(side)
     {
         ugdr_condition_params_t params{};
         params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY;
@@ -425,11 +429,11 @@ class ByKernels {
         device_ = attr.device;
         ugdr_op_param_t param = on(condition_, 0);
         param.field_mask |= UGDR_OP_PARAM_FIELD_UCP;
-        param.ucp = receive_param;
+        param.ucp = &receive;
         check(ugdr_tag_recv(side.sync, side.buffer + size, size, 1, ~ucp_tag_t{0}, &param,
                             &received_),
               "ugdr_tag_recv");
-        param = on(condition_, 0);
+        param.ucp = &send;
         check(ugdr_tag_send(side.sync, side.ep, side.buffer, size, 1, &param, nullptr),
               "ugdr_tag_send");
     }
@@ -445,6 +449,12 @@ class ByKernels {
 
     // A kernel whose end comes behind the next message.
     void enqueue() const { ::launch(side_.exchange, side_.stream, {&device_}); }
+    // What that kernel does.
+    void exchange_by_host() const
+    {
+        ugdr_dev_trigger_waited(device_);
+        ugdr_dev_wait(device_);
+    }
 
   private:
     Side& side_;
@@ -456,7 +466,7 @@ class ByKernels {
 void by_kernel(Side& side, bool first, size_t size, int rounds, Times& times)
 {
     Rounds seen(first ? &times : nullptr);
-    const ByKernels both(side, size, &seen.tell);
+    const ByKernels both(side, size, {}, seen.tell);
     if (!first)
         side.receive(size);
     for (int i = 0; i < rounds; ++i) {
@@ -574,16 +584,22 @@ void trigger(const char* name, Trigger way, Side& side, int rounds)
     report(std::string("trigger ") + name, times);
 }
 
-// The CPU stands for a kernel.
-void trigger_by_host(Side& side, int rounds)
+// Whether the words of a kernel's condition have the same address for the CPU.
+bool host_may_trigger()
 {
     CUdevice gpu;
     int same_address = 0;
     CU(cuCtxGetDevice, &gpu);
     CU(cuDeviceGetAttribute, &same_address,
        CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, gpu);
-    if (same_address == 0)
-        return; // the words' address is the GPU's alone
+    return same_address != 0;
+}
+
+// The CPU stands for a kernel.
+void trigger_by_host(Side& side, int rounds)
+{
+    if (!host_may_trigger())
+        return;
     ugdr_condition_params_t params{};
     params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY;
     params.category = UGDR_CONDITION_KERNEL;
@@ -644,12 +660,19 @@ void add_bell(CUgraph graph, const std::vector<CUgraphNode>& behind, Bell& bell)
     CU(cuGraphAddHostNode, &node, graph, behind.data(), behind.size(), &ring);
 }
 
+// Else UCX asks CUDA each time what memory it is.
+ucp_request_param_t known_memory(const Side& side)
+{
+    ucp_request_param_t param{};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    param.memory_type = side.device ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+    return param;
+}
+
 // Work, then a message out and one in, again and again, and the bell.
 CUgraphExec make_graph(Graph way, Side& side, const ByKernels* kernels, int times, Bell& bell)
 {
-    ucp_request_param_t known{}; // else UCX asks CUDA each time
-    known.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-    known.memory_type = side.device ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+    const ucp_request_param_t known = known_memory(side);
     const auto attach = [&](ugdr_condition_h condition, uint64_t flags) {
         ugdr_op_param_t param = on(condition, 0);
         param.field_mask |= UGDR_OP_PARAM_FIELD_UCP;
@@ -728,10 +751,8 @@ void graph(const char* name, Graph way, Side& a, Side& b, int rounds)
         side.open_sync();
         Bell bell;
         std::optional<ByKernels> kernels;
-        if (way == Graph::kernel) {
-            static const ucp_request_param_t param{};
-            kernels.emplace(side, 8, &param);
-        }
+        if (way == Graph::kernel)
+            kernels.emplace(side, 8, known_memory(side), known_memory(side));
         CUgraphExec executable = make_graph(way, side, kernels ? &*kernels : nullptr, kTimes, bell);
         for (int i = -3; i < rounds; ++i) {
             both.arrive_and_wait();
@@ -765,35 +786,83 @@ void graph(const char* name, Graph way, Side& a, Side& b, int rounds)
            cpu);
 }
 
-// The memory operations of the explicit graph, answered at once.
-void bare_graph(Side& side, int rounds)
+// What the kernels do, by threads: the CPU's and the messages' share.
+void exchanges_by_host(Side& a, Side& b, int rounds)
 {
-    constexpr int kTimes = 100;
-    constexpr uint64_t kOpen = 1;
-    Word gate;
-    gate.store(kOpen);
+    if (!host_may_trigger())
+        return;
+    std::vector<double> times;
+    std::barrier both(2);
+    const auto run = [&](Side& side, bool first) {
+        CU(cuCtxSetCurrent, side.context);
+        side.open_sync();
+        {
+            const ByKernels kernels(side, 8, known_memory(side), known_memory(side));
+            both.arrive_and_wait();
+            for (int i = -rounds / 10; i < rounds; ++i) {
+                const auto begin = Clock::now();
+                kernels.exchange_by_host();
+                if (first && i >= 0)
+                    times.push_back(microseconds(Clock::now() - begin));
+            }
+        }
+        side.close_sync();
+    };
+    std::thread other([&] { run(b, false); });
+    run(a, true);
+    other.join();
+    report("graph host", times);
+}
+
+// A hundred times the work and two memory operations, as of the explicit graph.
+CUgraph memory_operations(Side& side, CUdeviceptr gate, uint64_t open, int times)
+{
     CUstreamBatchMemOpParams operations[2]{};
     operations[0].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-    operations[0].writeValue.address = gate.device;
+    operations[0].writeValue.address = gate;
     operations[1].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
-    operations[1].waitValue.address = gate.device;
-    operations[1].waitValue.value64 = kOpen;
+    operations[1].waitValue.address = gate;
+    operations[1].waitValue.value64 = open;
     operations[1].waitValue.flags = CU_STREAM_WAIT_VALUE_AND;
     CUDA_BATCH_MEM_OP_NODE_PARAMS batch{};
     batch.ctx = side.context;
     batch.count = 2;
     batch.paramArray = operations;
-    Bell bell;
     CUgraph graph;
     CU(cuGraphCreate, &graph, 0u);
     std::vector<CUgraphNode> last;
-    for (int i = 0; i < kTimes; ++i) {
+    for (int i = 0; i < times; ++i) {
         const CUgraphNode work = side.add_work(graph, last);
         CUgraphNode node;
         CU(cuGraphAddBatchMemOpNode, &node, graph, &work, 1u, &batch);
         last = {node};
     }
-    add_bell(graph, last, bell);
+    return graph;
+}
+
+// The kernels of the graph of kernels.
+CUgraph kernels_alone(Side& side, CUdeviceptr gate, int times)
+{
+    ugdr_dev_condition_t condition{};
+    condition.words = reinterpret_cast<unsigned long long*>(gate);
+    condition.count = condition.arrivals = 1;
+    CU(cuStreamBeginCapture, side.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    for (int i = 0; i < times; ++i)
+        launch(side.exchange, side.stream, {&condition});
+    CUgraph graph;
+    CU(cuStreamEndCapture, side.stream, &graph);
+    return graph;
+}
+
+// Answered at once.
+void bare_graph(const char* name, bool kernels, Side& side, int rounds)
+{
+    constexpr int kTimes = 100;
+    constexpr uint64_t kOpen = 1;
+    Word gate;
+    gate.store(kOpen);
+    CUgraph graph = kernels ? kernels_alone(side, gate.device, kTimes)
+                            : memory_operations(side, gate.device, kOpen, kTimes);
     CUgraphExec executable;
     CU(cuGraphInstantiateWithFlags, &executable, graph, 0ull);
     CU(cuGraphDestroy, graph);
@@ -808,15 +877,14 @@ void bare_graph(Side& side, int rounds)
     for (int i = -3; i < rounds; ++i) {
         const auto begin = Clock::now();
         CU(cuGraphLaunch, executable, side.stream);
-        bell.sleep();
+        side.synchronize();
         if (i >= 0)
             iterations.push_back(microseconds(Clock::now() - begin) / kTimes);
-        side.synchronize();
     }
     over = true;
     answers.join();
     CU(cuGraphExecDestroy, executable);
-    report("graph bare", iterations);
+    report(std::string("graph ") + name, iterations);
 }
 
 // ---- enqueueing
@@ -924,7 +992,10 @@ int main(int argc, char** argv)
     if (kernels)
         graph("kernel", Graph::kernel, a, b, launches);
     CU(cuCtxSetCurrent, a.context);
-    bare_graph(a, launches);
+    exchanges_by_host(a, b, options.rounds);
+    bare_graph("bare", false, a, launches);
+    if (kernels)
+        bare_graph("bare kernel", true, a, launches);
     a.open_sync();
     trigger("stream", Trigger::stream, a, options.rounds);
     trigger("bare", Trigger::bare, a, options.rounds);

@@ -33,7 +33,7 @@ ptx=$top_builddir/src/sync/ugdr_device.ptx
 if [ -e "$ptx" ]; then
     # As kernel_functions.hpp has it.
     for line in '.visible .entry ugdr_trigger(' '.visible .entry ugdr_wait(' '.visible .func ugdr_function_arrive(' \
-        'ugdr_trigger_param_0[24]' 'ugdr_wait_param_0[24]' 'st.release.sys.u32' 'ld.acquire.sys.u64'; do
+        'ugdr_trigger_param_0[24]' 'ugdr_wait_param_0[24]' 'fence.acq_rel.sys' 'st.relaxed.sys.u32' 'ld.acquire.sys.u64'; do
         grep -qF "$line" "$ptx" || {
             echo "FAILED: no $line in ugdr_device.ptx"
             failed=1

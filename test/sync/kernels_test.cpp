@@ -130,7 +130,7 @@ TEST_F(Kernels, PartitionsInAnyOrder)
         for (unsigned i : order) {
             EXPECT_EQ(ugdr_dev_wait(to, i), UCS_OK); // before the buffer is used again
             out[i] = round * 100 + int(i);
-            ugdr_dev_trigger(to, i);
+            ugdr_dev_trigger_waited(to, i);
         }
     }
     receiver.join();
@@ -217,6 +217,26 @@ TEST_F(Kernels, ATriggerThatComesTooEarlyWaits)
     ugdr_dev_trigger(on_device); // with nothing attached
     EXPECT_EQ(ugdr_dev_wait(on_device), UCS_OK);
     ugdr_request_free(received);
+    destroy(at_b_, made);
+    ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == 1; }));
+}
+
+// Who says that it has waited, and has not: nobody stands still, and one trigger is lost.
+TEST_F(Kernels, ATriggerWithoutTheWaitIsLost)
+{
+    ugdr_condition_h made = condition(at_b_);
+    const ugdr_dev_condition_t on_device = device(made);
+    int in = 0, out = 3;
+    const ugdr_op_param_t param = at(made);
+    ASSERT_UCS(ugdr_tag_recv(at_b_, &in, sizeof(int), 1, ~0ul, &param, nullptr));
+    ugdr_dev_trigger_waited(on_device);
+    ASSERT_TRUE(eventually([&] { return counters(at_b_).posted == 1; }));
+    ugdr_dev_trigger_waited(on_device);
+    ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, &out, sizeof(int), 1, nullptr, nullptr));
+    EXPECT_EQ(ugdr_dev_wait(on_device), UCS_OK);
+    EXPECT_EQ(in, out);
+    std::this_thread::sleep_for(kLongEnough);
+    EXPECT_EQ(counters(at_b_).posted, 1u);
     destroy(at_b_, made);
     ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == 1; }));
 }

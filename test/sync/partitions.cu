@@ -27,9 +27,9 @@ extern "C" __attribute__((global)) void sync_consume(ugdr_dev_condition_t receiv
 }
 
 // For test/bench: a kernel's work, after which a message goes out, and before whose end one has
-// come.
+// come; the kernel before it has waited.
 extern "C" __attribute__((global)) void sync_exchange(ugdr_dev_condition_t both)
 {
-    ugdr_dev_trigger(both);
+    ugdr_dev_trigger_waited(both);
     ugdr_dev_wait(both);
 }

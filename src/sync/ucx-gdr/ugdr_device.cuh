@@ -3,8 +3,8 @@
  * Kernels trigger operations of libucx-gdr, and wait for them: the device's side of
  * UGDR_CONDITION_KERNEL (ugdr.h). For nvcc, NVRTC and clang, GPUs from Volta on, without any other
  * header; and for a host's C++ compiler, where a thread stands for a GPU's. A condition is what
- * ugdr_condition_query() gives for UGDR_CONDITION_ATTR_FIELD_DEVICE; triggers are numbered from 0 to
- * count - 1.
+ * ugdr_condition_query() gives for UGDR_CONDITION_ATTR_FIELD_DEVICE; triggers are numbered from 0
+ * to count - 1.
  *
  * A trigger starts the operations attached to it. It is over when they are complete; the next one
  * waits until then. A wait in the kernel that triggers stands still where the grid does not fit on
@@ -24,8 +24,8 @@
 
 namespace ugdr_detail {
 
-constexpr unsigned kWords = 16;                           // from one trigger to the next
-constexpr unsigned kStatus = 9;                           // the word with the status
+constexpr unsigned kWords = 16;                            // from one trigger to the next
+constexpr unsigned kStatus = 9;                            // the word with the status
 constexpr unsigned long long kPassable = (1ull << 32) | 1; // either of these bits
 
 #if defined(__CUDACC__) || defined(__CUDA__)
@@ -40,7 +40,7 @@ UGDR_DEVICE unsigned long long load(const unsigned long long* word)
 // With all that the caller has written or seen before.
 UGDR_DEVICE void pass(unsigned* word)
 {
-    asm volatile("fence.acq_rel.sys;\n\tst.release.sys.u32 [%0], %1;" ::"l"(word), "r"(0)
+    asm volatile("fence.acq_rel.sys;\n\tst.relaxed.sys.u32 [%0], %1;" ::"l"(word), "r"(0)
                  : "memory");
 }
 
@@ -91,26 +91,45 @@ UGDR_DEVICE bool ugdr_dev_test(const ugdr_dev_condition_t& condition, unsigned i
     return (load(condition.words + index * kWords) & kPassable) != 0;
 }
 
-/* Waits for that. A ucs_status_t: UCS_OK (0), or that of an operation that failed in the last round. */
+namespace ugdr_detail {
+
+UGDR_DEVICE void wait(const ugdr_dev_condition_t& condition, unsigned index)
+{
+    while (!ugdr_dev_test(condition, index))
+        relax();
+}
+
+} // namespace ugdr_detail
+
+/* Waits for that. A ucs_status_t: UCS_OK (0), or that of an operation that failed in the last
+ * round. */
 UGDR_DEVICE int ugdr_dev_wait(const ugdr_dev_condition_t& condition, unsigned index = 0)
 {
     using namespace ugdr_detail;
-    while (!ugdr_dev_test(condition, index))
-        relax();
+    wait(condition, index);
     return static_cast<int>(load(condition.words + index * kWords + kStatus));
 }
 
-/* Triggers, after having waited for the operations of the last trigger. What the caller has written,
- * or has seen written by others, is sent along. Two threads that trigger the same at a time are the
- * caller's error: see ugdr_dev_arrive(). */
-UGDR_DEVICE void ugdr_dev_trigger(const ugdr_dev_condition_t& condition, unsigned index = 0)
+/* Triggers. What the caller has written, or has seen written by others, is sent along. For who
+ * knows that the operations of the last trigger are complete: nothing was triggered yet, or
+ * ugdr_dev_wait() or ugdr_dev_test() said so since, here or in a kernel before. Where they are not,
+ * this trigger is lost. It does not look at host memory, which takes a GPU as long as half an
+ * exchange. */
+UGDR_DEVICE void ugdr_dev_trigger_waited(const ugdr_dev_condition_t& condition, unsigned index = 0)
 {
-    ugdr_dev_wait(condition, index);
     ugdr_detail::pass(reinterpret_cast<unsigned*>(condition.words + index * ugdr_detail::kWords));
 }
 
-/* One of `arrivals` calls, from as many threads as may be, the last of which triggers. Those for the
- * next trigger come after all for this one. */
+/* The same after having waited for the operations of the last trigger. Two threads that trigger the
+ * same at a time are the caller's error: see ugdr_dev_arrive(). */
+UGDR_DEVICE void ugdr_dev_trigger(const ugdr_dev_condition_t& condition, unsigned index = 0)
+{
+    ugdr_detail::wait(condition, index);
+    ugdr_dev_trigger_waited(condition, index);
+}
+
+/* One of `arrivals` calls, from as many threads as may be, the last of which triggers. Those for
+ * the next trigger come after all for this one. */
 UGDR_DEVICE void ugdr_dev_arrive(const ugdr_dev_condition_t& condition, unsigned index = 0)
 {
     if (condition.arrived == nullptr ||
