@@ -53,6 +53,14 @@ void require_waits(const Abilities& abilities)
             "runs, and has no flush");
 }
 
+void require_waits(const Node& node)
+{
+    require_waits(node.abilities);
+    if (node.by_host_functions)
+        throw Refusal(UCS_ERR_UNSUPPORTED, "graphs cannot wait: the driver has no nodes of memory "
+                                           "operations (before CUDA 11.7)");
+}
+
 // What kernels of one condition pass and count in.
 struct TriggerBlock {
     TriggerBlock(const cuda::Driver& driver, CUcontext context_, unsigned count_, unsigned arrivals)
@@ -211,9 +219,7 @@ void Context::record(Condition& condition, CUstream handle)
     Condition next;
     next.handle = handle;
     if (const auto place = captured_place(driver, handle)) {
-        next.node = make_node(driver, *place);
-        next.node->triggers = true;
-        next.node->waits = condition.waits;
+        next.node = make_node(driver, *place, true, condition.waits);
         next.nodes = add_node(driver, *place, *next.node, false);
     } else {
         Stream& stream = streams_.find(driver, handle);
@@ -240,20 +246,23 @@ void Context::record(Condition& condition, CUstream handle)
 
 // ---- nodes of graphs
 
-HeldNode Context::make_node(const cuda::Driver& driver, const Place& place)
+HeldNode Context::make_node(const cuda::Driver& driver, const Place& place, bool triggers,
+                            bool waits)
 {
     const cuda::CurrentContext current(driver, place.context);
     HeldNode node(new Node(driver, place.context));
     node->capture = place.capture;
     node->handle = place.handle;
+    node->triggers = triggers;
+    node->waits = waits;
     node->by_host_functions = !node->abilities.memops || driver.cuGraphAddBatchMemOpNode == nullptr;
+    if (waits)
+        require_waits(*node);
     return node;
 }
 
 GraphNodes Context::add_node(const cuda::Driver& driver, const Place& place, Node& node, bool split)
 {
-    if (node.waits)
-        require_waits(node.abilities);
     node.one_gate = node.triggers && node.waits && !split;
     node.belongs_to(engine_.get());
     node.hold();
@@ -272,8 +281,7 @@ void Context::add(Condition& condition, CUgraph graph, std::vector<CUgraphNode> 
     if (place.context == nullptr)
         throw Refusal(UCS_ERR_INVALID_PARAM,
                       "UGDR_CONDITION_GRAPH: no CUDA context is current to the calling thread");
-    condition.node = make_node(driver, place);
-    condition.node->triggers = condition.node->waits = true;
+    condition.node = make_node(driver, place, true, true);
     condition.nodes = add_node(driver, place, *condition.node, split);
 }
 
@@ -323,8 +331,7 @@ void Context::add_wait(const cuda::Driver& driver, const Place& place,
                           "a stream that is being captured can wait for operations of the same "
                           "capture alone: others do not run again when the graph does");
     }
-    const HeldNode node = make_node(driver, place);
-    node->waits = true;
+    const HeldNode node = make_node(driver, place, false, true);
     node->waits_for_all = all;
     for (size_t i = 0; i < count; ++i) {
         Operation* operation = operation_of(requests[i]);
@@ -403,7 +410,7 @@ void Context::submit_to(const Condition& condition, Operation& operation, bool w
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "UGDR_OP_FLAG_STREAM_WAIT: the condition is none of a stream that is "
                           "still being captured");
-        require_waits(node.abilities);
+        require_waits(node);
     }
     node.hold();
     operation.node = &node;

@@ -82,7 +82,8 @@ class Context {
     Engine::Settings choose(const ugdr_context_params_t& params);
     ucp_worker_h create_worker(ucp_context_h ucp_context, bool by_caller);
     void require_thread_mode(ucp_worker_h worker, bool by_caller, bool lock);
-    HeldNode make_node(const cuda::Driver& driver, const Place& place);
+    // Throws Refusal where it would wait, and nothing can.
+    HeldNode make_node(const cuda::Driver& driver, const Place& place, bool triggers, bool waits);
     GraphNodes add_node(const cuda::Driver& driver, const Place& place, Node& node, bool split);
     void add_wait(const cuda::Driver& driver, const Place& place, const ugdr_request_h* requests,
                   size_t count, bool all);
