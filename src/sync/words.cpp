@@ -75,9 +75,12 @@ std::vector<Mapped<Words>> make_page(const cuda::Driver& driver, size_t count)
         throw std::bad_alloc();
     madvise(page, size, MADV_DONTFORK); // a child's copy would be of no use
     CUdeviceptr device = 0;
-    cuda::check(driver.cuMemHostRegister(
-                    page, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP),
-                "cuMemHostRegister");
+    if (const CUresult result = driver.cuMemHostRegister(
+            page, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+        result != CUDA_SUCCESS) {
+        munmap(page, size);
+        throw cuda::Error(result, "cuMemHostRegister");
+    }
     cuda::check(driver.cuMemHostGetDevicePointer(&device, page, 0), "cuMemHostGetDevicePointer");
     std::vector<Mapped<Words>> made;
     for (size_t at = 0; at + block <= size; at += block)
