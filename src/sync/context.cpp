@@ -418,7 +418,14 @@ void Context::submit_to(const Condition& condition, Operation& operation, bool w
     if (!wait)
         return;
     const auto request = reinterpret_cast<ugdr_request_h>(&operation);
-    add_wait(require_driver(), *place, &request, 1, false);
+    try {
+        add_wait(require_driver(), *place, &request, 1, false);
+    } catch (...) {
+        operation.hold(); // for the engine, which has got it: the caller lets go for both
+        operation.hold(); // for the command
+        engine_->submit(&operation.cancel_command);
+        throw;
+    }
 }
 
 // ---- waits

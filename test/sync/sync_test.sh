@@ -80,6 +80,7 @@ says "graphs cannot wait: the driver has no nodes of memory operations (before C
 run sync_test --gtest_brief=1 --gtest_filter='Order.*'
 runtime=$sanitizer
 
+special NothingIsLeftOfWhatFailsHalfWay SOFTCUDA_PINNED=256M
 special FlushedBeforeAStreamGoesOn SOFTCUDA_RDMA_ORDERING=flush
 special NoWaitsWhereNothingCanBeFlushed SOFTCUDA_RDMA_ORDERING=none
 special MoreWaitingStreamsThanHardwareQueues SOFTCUDA_CONNECTIONS=2 CUDA_DEVICE_MAX_CONNECTIONS=2
