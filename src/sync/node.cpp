@@ -28,7 +28,7 @@ Node::Node(const cuda::Driver& driver, CUcontext context_, const Mapped<Gates>& 
     : context(context_), abilities(current_abilities(driver)), gates(gates_),
       owner_(std::move(owner))
 {
-    gates.host->trigger.reopen();
+    gates.host->trigger.reopen(UCS_OK);
     gates.host->done.open = 0;
     start_command = {nullptr, Command::Kind::node, nullptr, nullptr, this};
     ended_command = {nullptr, Command::Kind::node_ended, nullptr, nullptr, this};

@@ -41,6 +41,7 @@ struct Node {
     uint64_t number = 0;                // in the order of their coming
     size_t remaining = 0;               // of these, in this round
     uint64_t rounds = 0;                // that have begun, or, without triggering, are over
+    ucs_status_t status = UCS_OK;       // of an operation that failed in the last round
     bool running = false;
     bool ended = false;   // nobody triggers it any more
     bool retired = false; // its operations are over for good
@@ -54,7 +55,7 @@ struct Node {
     {
         if (by_host_functions)
             return {&calls, static_cast<uint32_t>(rounds), this};
-        return {&gates.host->trigger.open, Gate::kOpen, this};
+        return {&gates.host->trigger.open, Gate::passable(status), this};
     }
     bool triggered() { return watch().triggered(); }
 

@@ -41,7 +41,7 @@ void Engine::take(Node& node)
     }
     node.remaining = node.operations.size();
     if (node.operations.empty())
-        node.gates.host->done.abandon();
+        node.gates.host->done.abandon(UCS_ERR_CANCELED);
 }
 
 void Engine::await(Node& node, Operation& operation)
@@ -97,7 +97,7 @@ unsigned Engine::begin_rounds()
     for (Node* node : rounds_) {
         ++node->rounds;
         node->remaining = node->operations.size() + 1; // one for this function
-        node->gates.host->status.store(UCS_OK, std::memory_order_relaxed);
+        node->status = UCS_OK;
         for (Operation* operation : node->operations) {
             operation->under_way = true;
             operation->status.store(UCS_INPROGRESS, std::memory_order_release);
@@ -118,7 +118,7 @@ void Engine::end_run(Operation& operation, ucs_status_t status)
     operation.status.store(status, std::memory_order_release);
     operation.status.notify_all();
     if (status != UCS_OK)
-        node.gates.host->status.store(status, std::memory_order_relaxed);
+        node.status = status;
     for (Node* waiter : operation.awaited_by)
         end_of_one(*waiter);
     if (operation.leaving) {
@@ -142,7 +142,7 @@ void Engine::end_of_one(Node& node)
         opened_.push_back(&node); // the trigger is open again after that
         return;
     }
-    node.gates.host->trigger.reopen();
+    node.gates.host->trigger.reopen(node.status);
     if (node.waits)
         opened_.push_back(&node);
     end_round(node);
@@ -164,7 +164,7 @@ void Engine::open_gates(bool may_flush)
     for (Node* node : opened_) {
         if (may_flush && !node->abilities.sees_writes)
             flush(node->context);
-        (node->one_gate ? node->gates.host->trigger : node->gates.host->done).reopen();
+        (node->one_gate ? node->gates.host->trigger : node->gates.host->done).reopen(node->status);
     }
     while (!opened_.empty()) {
         Node& node = *opened_.back();
@@ -195,7 +195,7 @@ void Engine::forget(Node& waiter, Operation& operation)
     const bool waits_for_it = operation.runs <= waiter.rounds;
     std::erase(waiter.operations, &operation);
     if (waiter.operations.empty())
-        waiter.gates.host->done.abandon();
+        waiter.gates.host->done.abandon(UCS_ERR_CANCELED);
     else if (waits_for_it)
         end_of_one(waiter);
 }
@@ -227,7 +227,8 @@ void Engine::retire(Node& node)
 {
     node.retired = true;
     if (node.one_gate)
-        node.gates.host->trigger.abandon(); // none that comes too late waits for ever
+        node.gates.host->trigger.abandon(
+            UCS_ERR_CANCELED); // none that comes too late waits for ever
     while (!node.operations.empty()) {
         Operation& operation = *node.operations.back();
         node.operations.pop_back();
@@ -249,10 +250,8 @@ bool Engine::abandon_nodes()
     for (const auto* nodes : {&triggers_, &waiters_}) {
         for (Node* node : *nodes) {
             node->belongs_to(nullptr);
-            if (node->running || (node->triggers && node->triggered())) // who waits sees that first
-                node->gates.host->status.store(UCS_ERR_CANCELED, std::memory_order_relaxed);
-            node->gates.host->trigger.abandon();
-            node->gates.host->done.abandon();
+            node->gates.host->trigger.abandon(UCS_ERR_CANCELED);
+            node->gates.host->done.abandon(UCS_ERR_CANCELED);
         }
     }
     rounds_.clear();

@@ -21,27 +21,31 @@ struct StreamWords {
 
 // A gate in a graph or a kernel, which are the same at every launch and cannot count. The GPU waits
 // until it may pass, and closes it by a write to its first half; the library opens it. An abandoned
-// one stays passable, whatever the GPU writes.
+// one stays passable, whatever the GPU writes. Kernels read what the operations before it ended
+// with in the same word (ugdr_device.cuh).
 struct Gate {
     static constexpr uint64_t kPassable = (uint64_t{1} << 32) | 1; // either of these bits
 
-    std::atomic<uint32_t> open;
+    std::atomic<uint32_t> open; // 0: closed
     std::atomic<uint32_t> abandoned;
 
-    static constexpr uint32_t kOpen = 1; // of the first half
+    // A half that may be passed.
+    static constexpr uint32_t passable(int status)
+    {
+        return static_cast<uint32_t>(status) << 1 | 1;
+    }
 
-    void reopen() { open.store(kOpen, std::memory_order_release); }
-    void abandon() { abandoned.store(1, std::memory_order_release); }
+    void reopen(int status) { open.store(passable(status), std::memory_order_release); }
+    void abandon(int status) { abandoned.store(passable(status), std::memory_order_release); }
 };
 static_assert(sizeof(Gate) == sizeof(uint64_t));
 
 // Of a node: who passes the first triggers its operations, who passes the second has waited for
 // some. Where both are one, and for kernels, the first does for both: who closes it triggers, and
-// waits until it is open again. Kernels read the status, too (ugdr_device.cuh).
+// waits until it is open again.
 struct Gates {
     alignas(64) Gate trigger;
     alignas(64) Gate done;
-    std::atomic<int64_t> status; // of an operation that failed in the last round, else UCS_OK
 };
 
 constexpr size_t kSecondWord = 64; // where it is in both

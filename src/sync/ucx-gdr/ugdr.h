@@ -30,7 +30,7 @@
 #include "ugdr_types.h"
 
 #define UGDR_API_MAJOR 0
-#define UGDR_API_MINOR 3
+#define UGDR_API_MINOR 4
 
 #ifdef __cplusplus
 extern "C" {

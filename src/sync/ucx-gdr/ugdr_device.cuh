@@ -25,8 +25,7 @@
 namespace ugdr_detail {
 
 constexpr unsigned kWords = 16;                            // from one trigger to the next
-constexpr unsigned kStatus = 9;                            // the word with the status
-constexpr unsigned long long kPassable = (1ull << 32) | 1; // either of these bits
+constexpr unsigned long long kPassable = (1ull << 32) | 1; // either of these bits; then the status
 
 #if defined(__CUDACC__) || defined(__CUDA__)
 
@@ -91,23 +90,15 @@ UGDR_DEVICE bool ugdr_dev_test(const ugdr_dev_condition_t& condition, unsigned i
     return (load(condition.words + index * kWords) & kPassable) != 0;
 }
 
-namespace ugdr_detail {
-
-UGDR_DEVICE void wait(const ugdr_dev_condition_t& condition, unsigned index)
-{
-    while (!ugdr_dev_test(condition, index))
-        relax();
-}
-
-} // namespace ugdr_detail
-
 /* Waits for that. A ucs_status_t: UCS_OK (0), or that of an operation that failed in the last
  * round. */
 UGDR_DEVICE int ugdr_dev_wait(const ugdr_dev_condition_t& condition, unsigned index = 0)
 {
     using namespace ugdr_detail;
-    wait(condition, index);
-    return static_cast<int>(load(condition.words + index * kWords + kStatus));
+    unsigned long long word;
+    while (((word = load(condition.words + index * kWords)) & kPassable) == 0)
+        relax();
+    return static_cast<int>((word & 1) != 0 ? word : word >> 32) >> 1;
 }
 
 /* Triggers. What the caller has written, or has seen written by others, is sent along. For who
@@ -124,7 +115,7 @@ UGDR_DEVICE void ugdr_dev_trigger_waited(const ugdr_dev_condition_t& condition, 
  * same at a time are the caller's error: see ugdr_dev_arrive(). */
 UGDR_DEVICE void ugdr_dev_trigger(const ugdr_dev_condition_t& condition, unsigned index = 0)
 {
-    ugdr_detail::wait(condition, index);
+    ugdr_dev_wait(condition, index);
     ugdr_dev_trigger_waited(condition, index);
 }
 
