@@ -10,18 +10,17 @@
 //                      does the work, triggers and waits)
 //   trigger WAY        from the release of a stream to a function that runs by it. WAY: stream
 //                      (which waits by a memory operation), kernel (which spins), function
-//                      (cuLaunchHostFunc). store: to what the spinning kernel itself stores. bare,
-//                      bare kernel: as stream and kernel without the library, to a thread that
-//                      looks at the word that a memory operation writes. host: the library's share,
-//                      from a word that the CPU has written to the function
+//                      (cuLaunchHostFunc). store: to what the spinning kernel itself stores; after:
+//                      from there to the function behind that kernel. bare, bare kernel: as stream
+//                      and kernel without the library, to a thread that looks at the word that a
+//                      memory operation writes. host: the library's share, from a word that the CPU
+//                      has written to the function
 //   graph WAY          8 bytes each way at a time and a little work, a hundred times in one graph
-//   of
-//                      each side: one time, while the threads that launched sleep. WAY: captured,
-//                      batch (captured, with UGDR_CONDITION_FLAG_WAIT), explicit
-//                      (UGDR_CONDITION_GRAPH), kernel. bare, bare kernel: one graph as the
-//                      explicit one and that of kernels, without the library and messages: a thread
-//                      looks at the words and answers. host: one exchange, threads stand for the
-//                      kernels
+//                      of each side: one time, while the threads that launched sleep. WAY:
+//                      captured, batch (captured, with UGDR_CONDITION_FLAG_WAIT), explicit
+//                      (UGDR_CONDITION_GRAPH), kernel. bare, bare kernel: one graph as the explicit
+//                      one and that of kernels, without the library and messages: a thread looks at
+//                      the words and answers. host: one exchange, threads stand for the kernels
 //   launching WAY      CPU time that one of these threads needs for all of it, and, on emulated
 //                      GPUs, calls=N of CUDA in the process meanwhile, the two launches included,
 //                      UCX's questions what memory a buffer is not
@@ -546,7 +545,7 @@ struct Word {
     CUdeviceptr device;
 };
 
-enum class Trigger { stream, kernel, store, function, bare, bare_kernel };
+enum class Trigger { stream, kernel, store, after, function, bare, bare_kernel };
 
 void trigger(const char* name, Trigger way, Side& side, int rounds)
 {
@@ -554,10 +553,11 @@ void trigger(const char* name, Trigger way, Side& side, int rounds)
     std::vector<double> times;
     for (uint64_t i = 1; i <= static_cast<uint64_t>(rounds); ++i) {
         Seen seen;
-        const CUdeviceptr out = way == Trigger::store ? stored.device : 0;
+        const bool stores = way == Trigger::store || way == Trigger::after;
+        const CUdeviceptr out = stores ? stored.device : 0;
         const bool bare = way == Trigger::bare || way == Trigger::bare_kernel;
         const bool by_word = bare || way == Trigger::store;
-        if (way == Trigger::kernel || way == Trigger::bare_kernel || way == Trigger::store)
+        if (way == Trigger::kernel || way == Trigger::bare_kernel || stores)
             launch(side.spin, side.stream, {&gate.device, &i, &out});
         else
             CU(cuStreamWaitValue64, side.stream, gate.device, i, CU_STREAM_WAIT_VALUE_GEQ);
@@ -574,8 +574,13 @@ void trigger(const char* name, Trigger way, Side& side, int rounds)
         const auto settled = Clock::now() + std::chrono::microseconds(30);
         while (Clock::now() < settled) {
         }
-        const auto begin = Clock::now();
+        auto begin = Clock::now();
         gate.store(i);
+        if (way == Trigger::after) {
+            while (stored.load() != i) {
+            }
+            begin = Clock::now();
+        }
         while (by_word ? stored.load() != i : !seen.yes) {
         }
         times.push_back(microseconds((by_word ? Clock::now() : seen.when) - begin));
@@ -1004,6 +1009,7 @@ int main(int argc, char** argv)
         trigger("kernel", Trigger::kernel, a, options.rounds);
         trigger("bare kernel", Trigger::bare_kernel, a, options.rounds);
         trigger("store", Trigger::store, a, options.rounds);
+        trigger("after", Trigger::after, a, options.rounds);
     }
     trigger("function", Trigger::function, a, options.rounds);
     for (int operations : {1, 10, 100})
