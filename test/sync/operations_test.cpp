@@ -15,16 +15,17 @@ enum class Space { host, device, managed };
 
 using Case = std::tuple<Kind, Space, size_t>;
 
+constexpr const char* space_names[] = {"host", "device", "managed"};
+
 std::string name_of(const testing::TestParamInfo<Case>& info)
 {
     static const char* kinds[] = {"tag", "am", "put", "get", "flush"};
-    static const char* spaces[] = {"host", "device", "managed"};
     const auto [kind, space, size] = info.param;
-    return std::string(kinds[static_cast<int>(kind)]) + "_" + spaces[static_cast<int>(space)] +
+    return std::string(kinds[static_cast<int>(kind)]) + "_" + space_names[static_cast<int>(space)] +
            "_" + std::to_string(size);
 }
 
-class Operations : public Sides, public testing::WithParamInterface<Case> {
+class OfMemory : public Sides {
   protected:
     void* allocate(Space space, size_t size)
     {
@@ -61,6 +62,8 @@ class Operations : public Sides, public testing::WithParamInterface<Case> {
         return rkey;
     }
 };
+
+class Operations : public OfMemory, public testing::WithParamInterface<Case> {};
 
 // Where an active message goes, by whichever thread progresses the worker.
 struct AmTarget {
@@ -193,16 +196,20 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(8, 65536, 4 << 20)),
     name_of);
 
-// Add, and fetch: the fetched value is there behind the wait. On an endpoint of its own: UCX's
-// protocols v2 (seen with 1.22) have none for atomics on endpoints with error handling.
-TEST_F(Operations, AtomicsAddAndFetch)
+// Add, and fetch, in host and GPU memory: the fetched value is there behind the wait. On an
+// endpoint of its own: UCX's protocols v2 (seen with 1.22) have none for atomics on endpoints with
+// error handling.
+class Atomics : public OfMemory, public testing::WithParamInterface<Space> {};
+
+TEST_P(Atomics, AddAndFetch)
 {
     CUstream work = stream();
-    auto* target = pinned<uint64_t>(1);
+    const uint64_t first = 40;
+    void* target = allocate(GetParam(), 8);
     auto* operand = pinned<uint64_t>(1);
     auto* fetched = pinned<uint64_t>(1);
-    auto* copied = on_gpu<uint64_t>(1);
-    *target = 40;
+    auto* copied = on_gpu<uint64_t>(2);
+    ASSERT_CUDA(cuMemcpy(address_of(target), address_of(&first), 8));
     *operand = 2;
     ucp_mem_h memh = nullptr;
     ucp_ep_h ep = connect(a_->worker, b_->address().data(), UCP_ERR_HANDLING_MODE_NONE);
@@ -214,6 +221,7 @@ TEST_F(Operations, AtomicsAddAndFetch)
     ucp_request_param_t fetch = add;
     fetch.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
     fetch.reply_buffer = fetched;
+    Gate gate(work);
     ugdr_condition_h point = point_of(at_a_, work);
     ugdr_op_param_t param = on(point, 0, &add);
     const auto remote = reinterpret_cast<uint64_t>(target);
@@ -223,15 +231,23 @@ TEST_F(Operations, AtomicsAddAndFetch)
     ASSERT_UCS(
         ugdr_atomic(at_a_, ep, UCP_ATOMIC_OP_ADD, operand, 1, remote, rkey, &param, nullptr));
     ASSERT_UCS(ugdr_condition_destroy(point));
-    ASSERT_CUDA(cuMemcpyAsync(address_of(copied), address_of(fetched), 8, work));
+    copy(copied, fetched, 8, work);
+    copy(copied + 1, target, 8, work);
+    std::this_thread::sleep_for(kLongEnough / 10);
+    EXPECT_EQ(counters(at_a_).posted, 0u);
+    gate.open();
     ASSERT_CUDA(cuStreamSynchronize(work));
-    EXPECT_EQ(copy_of(copied, 1)[0], 42u);
-    EXPECT_EQ(std::atomic_ref(*target).load(), 44u);
+    EXPECT_EQ(copy_of(copied, 2), (std::vector<uint64_t>{42, 44}));
     stop_application();
     ucp_rkey_destroy(rkey);
     close(a_->worker, b_->worker, ep, 0);
     EXPECT_UCS(ucp_mem_unmap(b_->context, memh));
 }
+
+INSTANTIATE_TEST_SUITE_P(, Atomics, testing::Values(Space::host, Space::device),
+                         [](const auto& info) {
+                             return space_names[static_cast<int>(info.param)];
+                         });
 
 } // namespace
 } // namespace synctest
