@@ -306,6 +306,7 @@ TEST_F(Graphs, ALaunchThatComesTooEarlyWaits)
     CUgraphExec executable = instantiate(captured);
     ASSERT_CUDA(cuGraphLaunch(executable, work));
     ASSERT_CUDA(cuStreamSynchronize(work)); // triggers, and waits for nothing
+    ASSERT_TRUE(eventually([&] { return counters(at_b_).triggered == 1; }));
     ASSERT_CUDA(cuGraphLaunch(executable, work));
     std::this_thread::sleep_for(kLongEnough);
     EXPECT_EQ(cuStreamQuery(work), CUDA_ERROR_NOT_READY);
