@@ -80,6 +80,8 @@ class Graphs : public Persistent {
         return captured;
     }
 
+    void follow_one_another(int launches, int points);
+
     void destroy(CUgraph graph) { EXPECT_CUDA(cuGraphDestroy(graph)); }
     void destroy(CUgraphExec executable) { EXPECT_CUDA(cuGraphExecDestroy(executable)); }
 };
@@ -255,18 +257,17 @@ TEST_F(Graphs, CapturedPingPong)
 
 // No wait: a launch that comes before the operations of the last are complete waits at the
 // condition, and none is lost; nor is the order, within a launch and from one to the next.
-TEST_F(Graphs, LaunchesFollowOneAnother)
+void Graphs::follow_one_another(int launches, int points)
 {
-    constexpr int kLaunches = 50, kPoints = 200;
     CUstream work = stream();
-    std::vector<int> order;
-    int numbers[kPoints];
     struct Call {
         std::vector<int>* order;
         int number;
-    } calls[kPoints];
+    };
+    std::vector<int> order;
+    std::vector<Call> calls(points);
     begin(work);
-    for (int i = 0; i < kPoints; ++i) {
+    for (int i = 0; i < points; ++i) {
         calls[i] = {&order, i};
         ugdr_condition_h point = point_of(at_a_, work);
         const ugdr_op_param_t param = on(point);
@@ -278,19 +279,29 @@ TEST_F(Graphs, LaunchesFollowOneAnother)
             },
             nullptr, &calls[i], &param, nullptr));
         ASSERT_UCS(ugdr_condition_destroy(point));
-        numbers[i] = i;
     }
     CUgraph captured = end(work);
     CUgraphExec executable = instantiate(captured);
     destroy(captured);
-    for (int i = 0; i < kLaunches; ++i)
+    for (int i = 0; i < launches; ++i)
         ASSERT_CUDA(cuGraphLaunch(executable, work));
     ASSERT_CUDA(cuStreamSynchronize(work));
-    ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == kLaunches * kPoints; }));
-    ASSERT_EQ(order.size(), size_t{kLaunches * kPoints});
-    for (size_t i = 0; i < order.size(); ++i)
-        ASSERT_EQ(order[i], numbers[i % kPoints]);
+    const size_t all = size_t(launches) * points;
+    ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == all; }));
+    ASSERT_EQ(order.size(), all);
+    for (size_t i = 0; i < all; ++i)
+        ASSERT_EQ(order[i], int(i % points));
     destroy(executable);
+}
+
+TEST_F(Graphs, LaunchesFollowOneAnother)
+{
+    follow_one_another(50, 200);
+}
+
+TEST_F(Graphs, TenThousandLaunchesFollowOneAnother)
+{
+    follow_one_another(10'000, 1);
 }
 
 // One launch stands at the condition until the receive of the one before is complete.
