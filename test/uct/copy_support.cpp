@@ -5,6 +5,7 @@
 
 #include "abi/component.hpp"
 #include "abi/host.hpp"
+#include "abi/series.hpp"
 #include "copy/component.hpp"
 
 #include <chrono>
@@ -13,6 +14,8 @@
 #include <stdexcept>
 
 extern "C" {
+#include <ucp/api/ucp_version.h>
+
 ucs_status_t ucs_async_context_create(ucs_async_mode_t mode, ucs_async_context_t** async);
 void ucs_async_context_destroy(ucs_async_context_t* async);
 }
@@ -99,7 +102,7 @@ Transport::Transport(const gdr::abi::Component& component, const std::string& de
             "ucs_async_context_create");
     require(uct_worker_create(async_, UCS_THREAD_MODE_SINGLE, &worker_), "uct_worker_create");
     open_iface(device);
-    require(uct_iface_query(iface_, &attributes_), "uct_iface_query");
+    require(uct_iface_query(iface_, &attributes_.own), "uct_iface_query");
     uct_iface_progress_enable(iface_, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
 }
 
@@ -144,17 +147,26 @@ Transport::~Transport()
 
 std::vector<char> Transport::address() const
 {
-    std::vector<char> bytes(attributes_.iface_addr_len);
+    std::vector<char> bytes(attributes_.own.iface_addr_len);
     require(uct_iface_get_address(iface_, reinterpret_cast<uct_iface_addr_t*>(bytes.data())),
             "uct_iface_get_address");
     return bytes;
+}
+
+void Transport::progress()
+{
+    const auto version = gdr::abi::series().version;
+    if (version.major == UCP_API_MAJOR && version.minor == UCP_API_MINOR)
+        uct_worker_progress(worker_);
+    else
+        uct_iface_progress(iface_);
 }
 
 void Transport::wait(const uct_completion_t& completion)
 {
     auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (completion.count > 0) {
-        uct_worker_progress(worker_);
+        progress();
         if (std::chrono::steady_clock::now() > deadline)
             throw std::runtime_error("a copy did not complete");
     }

@@ -48,8 +48,12 @@ class Transport {
     uct_worker_h worker() const { return worker_; }
     uct_iface_h iface() const { return iface_; }
     uct_ep_h ep() const { return ep_; }
-    const uct_iface_attr_t& attributes() const { return attributes_; }
+    const uct_iface_attr_t& attributes() const { return attributes_.own; }
     std::vector<char> address() const;
+
+    // Of the worker; of the interface alone where another UCX runs than that of the headers, whose
+    // inline functions know no other's worker.
+    void progress();
 
     // Progresses until the completion's count is 0; throws after 20 s.
     void wait(const uct_completion_t& completion);
@@ -64,7 +68,10 @@ class Transport {
     uct_worker_h worker_ = nullptr;
     uct_iface_h iface_ = nullptr;
     uct_ep_h ep_ = nullptr;
-    uct_iface_attr_t attributes_ = {};
+    union {
+        uct_iface_attr_t own;
+        char room[2 * sizeof(uct_iface_attr_t)]; // that of a later UCX is longer
+    } attributes_ = {};
 };
 
 enum class Memory { host, pinned, device, managed, pool };

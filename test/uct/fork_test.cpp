@@ -181,7 +181,7 @@ TEST_P(Fork, OperationsOfAChildFailAndAreToldOnce)
             uct_ep_flush(copier_.transport->ep(), 0, nullptr) != UCS_OK ||
             uct_ep_fence(copier_.transport->ep(), 0) != UCS_OK)
             return 3;
-        uct_worker_progress(copier_.transport->worker());
+        copier_.transport->progress();
         return completion.done() ? 4 : 0; // who is told by the return value is not told again
     });
     EXPECT_EQ(outcome.status, 0) << outcome.text;
