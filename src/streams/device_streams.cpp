@@ -38,7 +38,7 @@ Stream& DeviceStreams::operator[](size_t number)
         streams_.resize(number + 1);
     std::unique_ptr<Stream>& stream = streams_[number];
     if (!stream)
-        stream = std::make_unique<Stream>(driver_);
+        stream = std::make_unique<Stream>(driver_, context_->handle());
     return *stream;
 }
 

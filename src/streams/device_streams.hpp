@@ -40,13 +40,15 @@ class DeviceStreams {
         }
     }
 
-    // Forgets the streams if a device reset has destroyed their context (noticed from CUDA 12 on).
+    // Whether the context is still there; known from CUDA 12 on.
+    bool alive() const;
+
+    // Destroys the streams if a device reset has destroyed their context (noticed from CUDA 12 on).
     // What was in flight on them is appended to lost, with an error. Throws cuda::Error.
     void renew_after_reset(std::vector<Operation>& lost);
 
   private:
     void enter_context();
-    bool alive() const;
     void abandon();
 
     const cuda::Driver& driver_;

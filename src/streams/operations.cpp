@@ -12,6 +12,7 @@
 #include <atomic>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -44,15 +45,12 @@ DeviceStreams& Operations::on(CUdevice device)
         std::ranges::find(devices_, device, [](auto& streams) { return streams->device(); });
     if (known == devices_.end())
         return *devices_.emplace_back(std::make_unique<DeviceStreams>(driver_, device));
-    (*known)->renew_after_reset(ended_);
-    return **known;
-}
-
-template <class Function>
-void Operations::for_each_busy(Function function)
-{
-    for (auto& streams : devices_)
-        streams->for_each_busy([&](Stream& stream) { function(*streams, stream); });
+    DeviceStreams& streams = **known;
+    if (!streams.alive()) [[unlikely]] {
+        streams.for_each_busy([&](Stream& stream) { std::erase(busy_, &stream); });
+        streams.renew_after_reset(ended_);
+    }
+    return streams;
 }
 
 void Operations::add(Stream& stream, uct_completion_t* completion)
@@ -63,8 +61,14 @@ void Operations::add(Stream& stream, uct_completion_t* completion)
 
 void Operations::add_together(Stream& stream, uct_completion_t* completion)
 {
+    const bool idle = !stream.busy();
+    if (idle)
+        busy_.reserve(busy_.size() + 1); // before there is something that must not be lost
     stream.add(completion, ++sequence_);
+    if (idle)
+        busy_.push_back(&stream);
     ++in_flight_;
+    marked_ = false;
 }
 
 void Operations::add_ended(uct_completion_t* completion)
@@ -86,26 +90,33 @@ void Operations::end(const Operation& operation)
 
 void Operations::mark()
 {
-    for_each_busy([&](DeviceStreams& streams, Stream& stream) {
-        if (stream.marked())
-            return;
+    if (std::exchange(marked_, true)) [[likely]]
+        return;
+    for (Stream* stream : busy_) {
+        if (stream->marked())
+            continue;
         try {
-            const cuda::CurrentContext current(driver_, streams.context());
-            stream.mark();
+            const cuda::CurrentContext current(driver_, stream->context());
+            stream->mark();
         } catch (const cuda::Error&) { // a device reset has destroyed it
-            stream.abandon();
+            stream->abandon();
         }
-    });
+    }
 }
 
 void Operations::collect_finished()
 {
     const cuda::RelaxedCapture relaxed(driver_);
     mark();
-    for_each_busy([&](DeviceStreams&, Stream& stream) {
+    for (size_t i = 0; i < busy_.size();) {
+        Stream& stream = *busy_[i];
         while (std::optional<Operation> operation = stream.take_finished())
             ended_.push_back(*operation);
-    });
+        if (stream.busy()) [[likely]]
+            ++i;
+        else
+            busy_.erase(busy_.begin() + static_cast<ptrdiff_t>(i));
+    }
 }
 
 unsigned Operations::progress()
@@ -113,6 +124,8 @@ unsigned Operations::progress()
     if (in_flight_ == 0)
         return 0;
     collect_finished();
+    if (ended_.empty()) [[likely]]
+        return 0;
     ending_.swap(ended_); // completions may start operations
     const auto count = static_cast<unsigned>(ending_.size());
     for (const Operation& operation : ending_)
@@ -131,8 +144,8 @@ uint64_t Operations::oldest_in_flight()
     uint64_t oldest = UINT64_MAX;
     for (const Operation& operation : ended_)
         oldest = std::min(oldest, operation.sequence);
-    for_each_busy(
-        [&](DeviceStreams&, Stream& stream) { oldest = std::min(oldest, stream.oldest()); });
+    for (const Stream* stream : busy_)
+        oldest = std::min(oldest, stream->oldest());
     return oldest;
 }
 
@@ -147,7 +160,8 @@ ucs_status_t Operations::flush(uct_completion_t* completion)
 
 void Operations::fence()
 {
-    for_each_busy([&](DeviceStreams&, Stream& stream) { stream.synchronise(); });
+    for (Stream* stream : busy_)
+        stream->synchronise();
 }
 
 bool Operations::arm()
@@ -157,12 +171,13 @@ bool Operations::arm()
         eventfd_read(event_fd_, &wake_ups);
     mark();
     bool sleep = ended_.empty();
-    for_each_busy([&](DeviceStreams&, Stream& stream) { sleep = sleep && !stream.finished(); });
+    for (Stream* stream : busy_)
+        sleep = sleep && !stream->finished();
     if (sleep) {
-        for_each_busy([&](DeviceStreams& streams, Stream& stream) {
-            cuda::CurrentContext current(driver_, streams.context());
-            stream.notify(event_fd_);
-        });
+        for (Stream* stream : busy_) {
+            cuda::CurrentContext current(driver_, stream->context());
+            stream->notify(event_fd_);
+        }
     }
     return sleep;
 }

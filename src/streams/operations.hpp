@@ -69,8 +69,6 @@ class Operations {
         uint64_t sequence;
     };
 
-    template <class Function>
-    void for_each_busy(Function function);
     void mark();
     void collect_finished();
     uint64_t oldest_in_flight();
@@ -79,6 +77,8 @@ class Operations {
     const cuda::Driver& driver_;
     int event_fd_;
     std::vector<std::unique_ptr<DeviceStreams>> devices_; // in use; one for each GPU
+    std::vector<Stream*> busy_;                           // with operations in flight
+    bool marked_ = true;                                  // each of them
     std::vector<Operation> ended_;                        // completions not called yet
     std::vector<Operation> ending_;                       // those of them that progress() is at
     std::deque<Flush> flushes_;

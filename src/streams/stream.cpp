@@ -22,7 +22,7 @@ void signal_eventfd(void* eventfd)
 
 } // namespace
 
-Stream::Stream(const cuda::Driver& driver) : driver_(driver)
+Stream::Stream(const cuda::Driver& driver, CUcontext context) : driver_(driver), context_(context)
 {
     cuda::check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
 }

@@ -25,7 +25,8 @@ struct Operation {
 // throw and in the destructor.
 class Stream {
   public:
-    explicit Stream(const cuda::Driver& driver); // throws cuda::Error
+    // context: the current one. Throws cuda::Error.
+    Stream(const cuda::Driver& driver, CUcontext context);
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
@@ -33,6 +34,7 @@ class Stream {
     ~Stream();
 
     CUstream handle() const { return stream_; }
+    CUcontext context() const { return context_; }
 
     // Makes all that was issued on the stream since the last call one operation. Its end is not
     // seen before the next mark(). sequence: positive and greater than that of the operation
@@ -74,6 +76,7 @@ class Stream {
     CUresult poll();
 
     const cuda::Driver& driver_;
+    const CUcontext context_;
     CUstream stream_ = nullptr;
     Record* head_ = nullptr;
     Record* tail_ = nullptr;
