@@ -3,6 +3,7 @@
 // A small table of each thread's.
 #include "copy/detected_memory.hpp"
 
+#include "cuda/recent.hpp"
 #include "mem/by_page.hpp"
 #include "mem/cache.hpp"
 #include "mem/gpu_direct.hpp"

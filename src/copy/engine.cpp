@@ -6,6 +6,7 @@
 
 #include "copy/host_memory.hpp"
 #include "cuda/readable.hpp"
+#include "cuda/recent.hpp"
 #include "cuda/relaxed_capture.hpp"
 
 #include <optional>
@@ -31,9 +32,7 @@ struct Place {
 
 Place find(const cuda::Driver& driver, const void* address)
 {
-    cuda::Pointer memory = cuda::classify(driver, address);
-    cuda::finish_memops(driver, memory);
-    return {static_cast<char*>(const_cast<void*>(address)), memory};
+    return {static_cast<char*>(const_cast<void*>(address)), cuda::finished(driver, address)};
 }
 
 // Streams of a GPU: one for each direction, so that copies both ways overlap, and one that the

@@ -77,18 +77,4 @@ inline uint64_t buffer_id(const Driver& driver, const void* address)
     return result == CUDA_SUCCESS ? id : 0;
 }
 
-// Whether an address is of the allocation with this Pointer::buffer_id, for which finish_memops()
-// has nothing to do. One call of the driver.
-inline bool still_finished(const Driver& driver, const void* address, uint64_t buffer_id)
-{
-    unsigned long long id = 0;
-    int sync_memops = 0;
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID,
-                                        CU_POINTER_ATTRIBUTE_SYNC_MEMOPS};
-    void* values[] = {&id, &sync_memops};
-    return driver.cuPointerGetAttributes(2, attributes, values,
-                                         reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS &&
-           id == buffer_id && sync_memops != 0;
-}
-
 } // namespace gdr::cuda

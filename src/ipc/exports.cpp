@@ -5,6 +5,7 @@
 
 #include "abi/host.hpp"
 #include "cuda/context.hpp"
+#include "cuda/recent.hpp"
 #include "ipc/descriptor_server.hpp"
 #include "ipc/process.hpp"
 
@@ -120,7 +121,7 @@ RemoteKey Exports::key_of(const void* address, size_t length)
 {
     const auto start = reinterpret_cast<uintptr_t>(address);
     RemoteKey& known = remembered(start);
-    if (!covers(known, start, length) || known.buffer_id != cuda::buffer_id(driver_, address))
+    if (!covers(known, start, length) || !cuda::still_there(driver_, address, known.buffer_id))
         [[unlikely]]
         known = find_or_make(address, length);
     return known;

@@ -7,8 +7,8 @@
 #include "ipc/iface.hpp"
 
 #include "abi/border.hpp"
-#include "cuda/pointer.hpp"
 #include "cuda/readable.hpp"
+#include "cuda/recent.hpp"
 #include "cuda/relaxed_capture.hpp"
 #include "ipc/address.hpp"
 #include "ipc/performance.hpp"
@@ -115,9 +115,8 @@ void start(Iface& iface, const Ep& ep, const Copy& copy)
 {
     const cuda::RelaxedCapture relaxed(iface.driver);
     const auto* local = reinterpret_cast<const void*>(copy.near);
-    const cuda::Pointer memory = cuda::classify(iface.driver, local);
+    const cuda::Pointer memory = cuda::finished(iface.driver, local);
     require_accessible(memory, local, copy.length);
-    cuda::finish_memops(iface.driver, memory);
     const bool on_gpu = memory.kind == cuda::MemoryKind::device;
     const CUdevice device = on_gpu ? memory.device : copy.region.first_device();
     streams::DeviceStreams& streams = iface.operations.on(device);

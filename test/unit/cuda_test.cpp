@@ -8,6 +8,7 @@
 #include "cuda/dmabuf.hpp"
 #include "cuda/driver.hpp"
 #include "cuda/pointer.hpp"
+#include "cuda/recent.hpp"
 #include "cuda/relaxed_capture.hpp"
 #include "some_gpu.hpp"
 
@@ -269,6 +270,76 @@ TEST_F(Cuda, Devices)
 }
 
 // ---- pointers
+
+// A driver that counts the questions it is asked about pointers.
+unsigned questions;
+decltype(Driver::cuPointerGetAttributes) answer;
+
+Driver counting(const Driver& driver)
+{
+    Driver counted = driver;
+    questions = 0;
+    answer = driver.cuPointerGetAttributes;
+    counted.cuPointerGetAttributes = [](unsigned count, CUpointer_attribute* attributes,
+                                        void** values, CUdeviceptr address) {
+        ++questions;
+        return answer(count, attributes, values, address);
+    };
+    return counted;
+}
+
+TEST_F(Cuda, AsksTheDriverOnceAboutMemoryOfAMoment)
+{
+    const Driver driver = counting(*driver_);
+    PrimaryContext context(driver, 0);
+    void* const memory = must_allocate(MemoryKind::device, context.handle(), 1000);
+    const Pointer known = finished(driver, memory);
+    EXPECT_EQ(known.base, reinterpret_cast<uintptr_t>(memory));
+    EXPECT_TRUE(classify(driver, memory).sync_memops);
+    const auto again = [&] {
+        const unsigned before = questions;
+        EXPECT_EQ(finished(driver, advance(memory, 999)).buffer_id, known.buffer_id);
+        EXPECT_TRUE(still_finished(driver, memory, known.buffer_id));
+        EXPECT_TRUE(still_there(driver, memory, known.buffer_id));
+        return questions - before;
+    };
+    // As soon as three questions come without a pause, which a machine that is busy may make.
+    unsigned asked = 3;
+    for (int tries = 0; tries < 1000 && asked > 1; ++tries) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        asked = again();
+    }
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    EXPECT_EQ(asked, 1u);
+#endif
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_GE(again(), 1u);
+    EXPECT_FALSE(still_finished(driver, memory, known.buffer_id + 1));
+    EXPECT_FALSE(still_there(driver, memory, known.buffer_id + 1));
+    EXPECT_EQ(release(driver, memory), CUDA_SUCCESS);
+}
+
+// However soon.
+TEST_F(Cuda, SeesOtherMemoryAtTheSameAddress)
+{
+    const Driver& driver = *driver_;
+    PrimaryContext context(driver, 0);
+    const CurrentContext current(driver, context.handle());
+    void* memory = must_allocate(MemoryKind::device, context.handle(), 1000);
+    Pointer before = finished(driver, memory);
+    for (int i = 0; i < 10000; ++i) {
+        ASSERT_TRUE(still_finished(driver, memory, before.buffer_id));
+        ASSERT_EQ(driver.cuMemFree(reinterpret_cast<CUdeviceptr>(memory)), CUDA_SUCCESS);
+        CUdeviceptr address = 0;
+        ASSERT_EQ(driver.cuMemAlloc(&address, 1000), CUDA_SUCCESS);
+        memory = reinterpret_cast<void*>(address);
+        const Pointer now = finished(driver, memory);
+        ASSERT_NE(now.buffer_id, before.buffer_id) << i;
+        ASSERT_FALSE(still_there(driver, memory, before.buffer_id)) << i;
+        before = now;
+    }
+    EXPECT_EQ(release(driver, memory), CUDA_SUCCESS);
+}
 
 TEST_F(Cuda, ClassifiesWithoutACurrentContext)
 {
