@@ -61,6 +61,30 @@ void require_waits(const Node& node)
                                            "operations (before CUDA 11.7)");
 }
 
+// UCX would ask CUDA when the operation is triggered, again and again. What is not known to be host
+// memory it still does ask for: memory may come to be between now and then, and of that of GPUs
+// UCX wants to know more.
+void tell_memory_type(Operation& operation)
+{
+    ucp_request_param_t& param = operation.param;
+    const bool contiguous = (param.op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) == 0 ||
+                            (param.datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_CONTIG;
+    if (operation.buffer == nullptr || !contiguous ||
+        (param.op_attr_mask & (UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH)) != 0)
+        return;
+    unsigned type = 0, managed = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                        CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    void* values[] = {&type, &managed};
+    if (require_driver().cuPointerGetAttributes(2, attributes, values,
+                                                reinterpret_cast<CUdeviceptr>(operation.buffer)) !=
+            CUDA_SUCCESS ||
+        type != CU_MEMORYTYPE_HOST || managed != 0)
+        return;
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    param.memory_type = UCS_MEMORY_TYPE_HOST;
+}
+
 // What kernels of one condition pass and count in.
 struct TriggerBlock {
     TriggerBlock(const cuda::Driver& driver, CUcontext context_, unsigned count_, unsigned arrivals)
@@ -365,6 +389,7 @@ void Context::submit(Operation& operation, const Condition* condition, unsigned 
         engine_->submit_new(&operation.start_command);
         return;
     }
+    tell_memory_type(operation);
     const std::lock_guard guard(lock_);
     if (!condition->triggers.empty()) {
         if (wait)

@@ -34,6 +34,7 @@ Operation* Operation::take(OperationKind kind)
 {
     Operation* operation = Pool<Operation>::instance().take();
     operation->kind = kind;
+    operation->buffer = nullptr;
     operation->stream = nullptr;
     operation->joins = nullptr;
     operation->node = nullptr;

@@ -549,14 +549,9 @@ TEST_F(Graphs, ForcedWhileAGraphWaits)
     destroy(captured);
 }
 
-// But for UCX's questions what memory a buffer is.
-uint64_t calls_of_cuda()
-{
-    return SOFTCUDA(softcuda_calls)() - SOFTCUDA(softcuda_call_count)("cuPointerGetAttributes");
-}
-
 // All that happens in a launch of 100 iterations is memory operations: neither the application nor
-// the library calls CUDA.
+// the library calls CUDA. Nor does UCX ask what memory the buffers are, which is told that they are
+// pinned; our transport does, for a short send.
 TEST_F(Graphs, LaunchesNeedNoCallsOfCuda)
 {
     if (SOFTCUDA(softcuda_calls) == nullptr)
@@ -577,12 +572,16 @@ TEST_F(Graphs, LaunchesNeedNoCallsOfCuda)
     captured = end(streams[1]);
     executables[1] = instantiate(captured);
     destroy(captured);
+    const auto calls = SOFTCUDA(softcuda_calls);
+    const auto questions = [] { return SOFTCUDA(softcuda_call_count)("cuPointerGetAttributes"); };
     for (int round = 1; round <= 3; ++round) {
-        const uint64_t before = calls_of_cuda();
+        const uint64_t calls_before = calls(), questions_before = questions();
         for (int side : {0, 1})
             ASSERT_CUDA(cuGraphLaunch(executables[side], streams[side]));
         ASSERT_TRUE(eventually([&] { return counters(at_b_).completed == round * 100u; }));
-        EXPECT_EQ(calls_of_cuda() - before, 2u);
+        const uint64_t asked = questions() - questions_before;
+        EXPECT_LE(asked, uint64_t{kIterations});
+        EXPECT_EQ(calls() - calls_before - asked, 2u);
         for (CUstream one : streams)
             ASSERT_CUDA(cuStreamSynchronize(one));
     }
