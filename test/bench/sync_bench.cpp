@@ -428,13 +428,13 @@ class ByKernels {
         device_ = attr.device;
         ugdr_op_param_t param = on(condition_, 0);
         param.field_mask |= UGDR_OP_PARAM_FIELD_UCP;
+        param.ucp = &send;
+        check(ugdr_tag_send(side.sync, side.ep, side.buffer, size, 1, &param, nullptr),
+              "ugdr_tag_send");
         param.ucp = &receive;
         check(ugdr_tag_recv(side.sync, side.buffer + size, size, 1, ~ucp_tag_t{0}, &param,
                             &received_),
               "ugdr_tag_recv");
-        param.ucp = &send;
-        check(ugdr_tag_send(side.sync, side.ep, side.buffer, size, 1, &param, nullptr),
-              "ugdr_tag_send");
     }
     // A receive that nothing was sent for is cancelled.
     ~ByKernels()
