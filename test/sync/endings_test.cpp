@@ -182,6 +182,10 @@ TEST_F(Endings, AFailureIsToldOnceAndStreamsGoOn)
     EXPECT_EQ(told.times, 1);
     EXPECT_EQ(told.status, UCS_ERR_IO_ERROR);
     EXPECT_EQ(counters(context).failed, 2u);
+    ugdr_context_attr_t attr{};
+    attr.field_mask = UGDR_CONTEXT_ATTR_FIELD_STATUS;
+    EXPECT_UCS(ugdr_context_query(context, &attr));
+    EXPECT_EQ(attr.status, UCS_ERR_IO_ERROR); // the first
     EXPECT_UCS(ugdr_context_destroy(context, 0));
 }
 
