@@ -46,9 +46,9 @@ Operation write_value(int ordinal, CUdeviceptr address, Value value, unsigned fl
     const auto word = word_at<Value>(address, ordinal);
     return {.run = [word, value] {
         ++done;
-        word.seen->store(value);
+        word.memory->store(value);
         if (word.memory != word.seen) {
-            word.memory->store(value);
+            word.seen->store(value);
         }
     }};
 }

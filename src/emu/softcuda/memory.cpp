@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -187,6 +187,25 @@ void release_memory(CUcontext context)
     }
 }
 
+namespace {
+
+/// Word by word, as streams look at words meanwhile. What the device itself writes goes to the
+/// memory first: a word of its view that changes between the looks is newer than what was found.
+void bring_to_view(char* memory, char* view, size_t length)
+{
+    using Word = uint64_t;
+    for (size_t at = 0; at < length; at += sizeof(Word)) { // the last one ends in the same page
+        std::atomic_ref seen(*reinterpret_cast<Word*>(view + at));
+        Word before = seen.load();
+        const Word now = std::atomic_ref(*reinterpret_cast<Word*>(memory + at)).load();
+        if (now != before) {
+            seen.compare_exchange_strong(before, now);
+        }
+    }
+}
+
+} // namespace
+
 void flush_rdma_writes(int ordinal)
 {
     Registry& r = registry();
@@ -194,7 +213,7 @@ void flush_rdma_writes(int ordinal)
     for (const auto& [base, allocation] : r.by_base) {
         if (allocation.on_device() && allocation.device == ordinal && allocation.extent.view != 0) {
             char* alias = allocation.alias(base);
-            std::memcpy(alias + allocation.extent.view, alias, allocation.size);
+            bring_to_view(alias, alias + allocation.extent.view, allocation.size);
         }
     }
 }
