@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# Erroneous calls of MPI (mpi_errors), with every MPI that is installed: in GPU memory they return the same classes of errors as
-# in host memory without the MPI layer, to the same error handlers, leave alone what is left alone there, and calls that
+# Erroneous calls of MPI (mpi_errors, and mpi_fortran_errors in each of Fortran's bindings), with every MPI that is installed: in GPU
+# memory they return the same classes of errors as in host memory without the MPI layer, to the same error handlers, leave alone what is left alone there, and calls that
 # follow are right. The same where no memory can be pinned, and where GPUs make collective calls. What ends the process in host memory
 # may end it, or return an error; a buffer that is freed while a request is under way is an error. 100,000 such calls
 # make the process no larger than they do in host memory.
@@ -18,12 +18,12 @@ set -u
 without_layer=$softhca:$module
 with_layer=$GDR_PRELOAD
 
-# outcomes MPI host|cuda CASE...: the lines of mpi_errors, or "CASE rank=any dies": those behind that are run anew.
+# outcomes MPI PROGRAM host|cuda CASE...: the program's lines, or "CASE rank=any dies": those behind that are run anew.
 outcomes() {
-    local mpi=$1 where=$2 at=0
-    local cases=("${@:3}")
+    local mpi=$1 program=$2 where=$3 at=0
+    local cases=("${@:4}")
     while [[ $at -lt ${#cases[@]} ]]; do
-        ranks "$mpi" 2 "$top_builddir/test/mpi/mpi_errors.$mpi" "$where" "${cases[@]:at}"
+        ranks "$mpi" 2 "$program" "$where" "${cases[@]:at}"
         local status=$?
         grep ' rank=' "$log"
         [[ $status -ne 0 ]] || return
@@ -65,23 +65,37 @@ compare() {
         }' "$2" "$3" || failed=1
 }
 
-repeated() { ranks "$mpi" 2 "$top_builddir/test/mpi/mpi_errors.$mpi" "$1" --repeat 100000 "${@:2}"; }
+# against_host WHAT PROGRAM: all of its cases in GPU memory, beside host memory without the layer.
+against_host() {
+    local cases
+    mapfile -t cases < <("$2" --list)
+    GDR_PRELOAD=$without_layer outcomes "$mpi" "$2" host "${cases[@]}" >"$work/host"
+    GDR_PRELOAD=$with_layer outcomes "$mpi" "$2" cuda "${cases[@]}" >"$work/cuda"
+    compare "$1" "$work/host" "$work/cuda"
+}
+
+repeated() { ranks "$mpi" 2 "$c_program" "$1" --repeat 100000 "${@:2}"; }
 
 for mpi in "${mpis[@]}"; do
-    mapfile -t all < <("$top_builddir/test/mpi/mpi_errors.$mpi" --list)
-    GDR_PRELOAD=$without_layer outcomes "$mpi" host "${all[@]}" >"$work/host"
-    GDR_PRELOAD=$with_layer outcomes "$mpi" cuda "${all[@]}" >"$work/cuda"
-    compare "$mpi" "$work/host" "$work/cuda"
+    if command -v "mpif90.$mpi" >/dev/null; then
+        for binding in 1 2 3; do
+            "mpif90.$mpi" -cpp -w -fallow-argument-mismatch -DBINDING=$binding "$top_srcdir/test/mpi/mpi_fortran_errors.f90" \
+                -o "$work/fortran" "$softcuda/libcuda.so.1" || { failed=1 && continue; }
+            against_host "$mpi, Fortran, binding $binding" "$work/fortran"
+        done
+    fi
+    c_program=$top_builddir/test/mpi/mpi_errors.$mpi
+    against_host "$mpi" "$c_program"
     # What returns, wherever its buffers are.
     mapfile -t living < <(awk '$3 == "dies" { dies[$1] = 1; next } { cases[++n] = $1 }
         END { for (i = 1; i <= n; ++i) if (!dies[cases[i]] && cases[i] !~ /^(freed|beyond|full)/ && !done[cases[i]]++) print cases[i] }' \
         "$work/host" "$work/cuda")
     printf '%s\n' "${living[@]}" >"$work/living"
     awk 'NR == FNR { living[$1] = 1; next } living[$1]' "$work/living" "$work/host" >"$work/returns"
-    SOFTCUDA_PINNED=0 outcomes "$mpi" cuda "${living[@]}" >"$work/pageable"
+    SOFTCUDA_PINNED=0 outcomes "$mpi" "$c_program" cuda "${living[@]}" >"$work/pageable"
     [[ $(grep -c 'staged in pageable memory' "$log") -eq 2 ]] || { echo "FAILED: $mpi: pageable memory is not told of once by each rank" && failed=1; }
     compare "$mpi, no memory can be pinned" "$work/returns" "$work/pageable"
-    UCX_GDR_MPI_COLL=gpu outcomes "$mpi" cuda "${living[@]}" >"$work/gpus"
+    UCX_GDR_MPI_COLL=gpu outcomes "$mpi" "$c_program" cuda "${living[@]}" >"$work/gpus"
     compare "$mpi, UCX_GDR_MPI_COLL=gpu" "$work/returns" "$work/gpus"
     grows_alike "$mpi" repeated "${living[@]}"
 done

@@ -110,7 +110,7 @@ struct Context {
 
 using Codes = std::vector<int>;
 struct Case {
-    const char* name;
+    std::string name;
     std::function<Codes(const Context&)> run;
 };
 
@@ -513,40 +513,164 @@ const Case kPacking[] = {
      }},
 };
 
+// Arguments of a one-sided call, right but for one of them.
+struct OneSided {
+    int rank, count = 10, displacement = 0;
+    MPI_Datatype type, target_type;
+    MPI_Op op = MPI_SUM;
+    MPI_Win window;
+    int target_count = 10;
+};
+
+struct OneSidedCall {
+    const char* name;
+    std::function<int(const Context&, const OneSided&, MPI_Request*)> make;
+    bool single = false; // has one element of one type
+    bool operates = false;
+};
+
+const OneSidedCall kOneSidedCalls[] = {
+    {"put",
+     [](auto& c, auto& a, auto) {
+         return MPI_Put(c.out, a.count, a.type, a.rank, a.displacement, a.target_count,
+                        a.target_type, a.window);
+     }},
+    {"get",
+     [](auto& c, auto& a, auto) {
+         return MPI_Get(c.in, a.count, a.type, a.rank, a.displacement, a.target_count,
+                        a.target_type, a.window);
+     }},
+    {"accumulate",
+     [](auto& c, auto& a, auto) {
+         return MPI_Accumulate(c.out, a.count, a.type, a.rank, a.displacement, a.target_count,
+                               a.target_type, a.op, a.window);
+     },
+     false, true},
+    {"get_accumulate",
+     [](auto& c, auto& a, auto) {
+         return MPI_Get_accumulate(c.out, a.count, a.type, c.in, a.count, a.type, a.rank,
+                                   a.displacement, a.target_count, a.target_type, a.op, a.window);
+     },
+     false, true},
+    {"fetch_and_op",
+     [](auto& c, auto& a, auto) {
+         return MPI_Fetch_and_op(c.out, c.in, a.type, a.rank, a.displacement, a.op, a.window);
+     },
+     true, true},
+    {"compare_and_swap",
+     [](auto& c, auto& a, auto) {
+         return MPI_Compare_and_swap(c.out, c.out + 1, c.in, a.type, a.rank, a.displacement,
+                                     a.window);
+     },
+     true},
+    {"rput",
+     [](auto& c, auto& a, auto request) {
+         return MPI_Rput(c.out, a.count, a.type, a.rank, a.displacement, a.target_count,
+                         a.target_type, a.window, request);
+     }},
+    {"rget",
+     [](auto& c, auto& a, auto request) {
+         return MPI_Rget(c.in, a.count, a.type, a.rank, a.displacement, a.target_count,
+                         a.target_type, a.window, request);
+     }},
+    {"raccumulate",
+     [](auto& c, auto& a, auto request) {
+         return MPI_Raccumulate(c.out, a.count, a.type, a.rank, a.displacement, a.target_count,
+                                a.target_type, a.op, a.window, request);
+     },
+     false, true},
+    {"rget_accumulate",
+     [](auto& c, auto& a, auto request) {
+         return MPI_Rget_accumulate(c.out, a.count, a.type, c.in, a.count, a.type, a.rank,
+                                    a.displacement, a.target_count, a.target_type, a.op, a.window,
+                                    request);
+     },
+     false, true},
+};
+
+struct OneSidedFault {
+    const char* name;
+    std::function<void(OneSided&)> spoil;
+    bool of_several = false; // of calls that have counts
+    bool of_operations = false;
+};
+
+const OneSidedFault kOneSidedFaults[] = {
+    {"rank", [](auto& a) { a.rank = ranks; }},
+    {"negative_rank", [](auto& a) { a.rank = -77; }},
+    {"count", [](auto& a) { a.count = -1; }, true},
+    {"target_count", [](auto& a) { a.target_count = -1; }, true},
+    {"no_type", [](auto& a) { a.type = MPI_DATATYPE_NULL; }},
+    {"no_target_type", [](auto& a) { a.target_type = MPI_DATATYPE_NULL; }, true},
+    {"displacement", [](auto& a) { a.displacement = -3; }},
+    {"no_window", [](auto& a) { a.window = MPI_WIN_NULL; }},
+    {"freed_window",
+     [](auto& a) {
+         MPI_Win_create(nullptr, 0, 1, MPI_INFO_NULL, MPI_COMM_SELF, &a.window);
+         MPI_Win_free(&a.window);
+         a.rank = 0;
+     }},
+    {"no_op", [](auto& a) { a.op = MPI_OP_NULL; }, false, true},
+};
+
+// Each call with each fault. A call that MPI takes in spite of it is completed.
+std::vector<Case> one_sided_cases()
+{
+    std::vector<Case> cases;
+    for (const OneSidedCall& call : kOneSidedCalls) {
+        for (const OneSidedFault& fault : kOneSidedFaults) {
+            if ((fault.of_several && call.single) || (fault.of_operations && !call.operates))
+                continue;
+            cases.push_back(
+                {std::string(call.name) + "_" + fault.name, [&](const Context& c) {
+                     OneSided arguments{.rank = c.next,
+                                        .type = MPI_INT,
+                                        .target_type = MPI_INT,
+                                        .window = c.window};
+                     fault.spoil(arguments);
+                     MPI_Request request = MPI_REQUEST_NULL;
+                     const int result = call.make(c, arguments, &request);
+                     Codes codes{result, request == MPI_REQUEST_NULL ? 0 : MPI_ERR_OTHER};
+                     if (result == MPI_SUCCESS) {
+                         MPI_Wait(&request, MPI_STATUS_IGNORE);
+                         MPI_Win_flush_all(c.window);
+                     }
+                     return codes;
+                 }});
+        }
+    }
+    return cases;
+}
+
 const Case kOneSided[] = {
-    {"put_rank",
+    {"put_column_rank",
      [](auto& c) { return Codes{MPI_Put(c.out, 1, c.column, ranks, 0, 1, c.column, c.window)}; }},
-    {"put_count",
+    {"put_column_count",
      [](auto& c) { return Codes{MPI_Put(c.out, -1, c.column, c.next, 0, 1, c.column, c.window)}; }},
-    {"put_no_type",
-     [](auto& c) {
-         return Codes{MPI_Put(c.out, 1, MPI_DATATYPE_NULL, c.next, 0, 1, c.column, c.window)};
-     }},
-    {"put_no_window",
-     [](auto& c) {
-         return Codes{MPI_Put(c.out, 1, c.column, c.next, 0, 1, c.column, MPI_WIN_NULL)};
-     }},
     {"put_no_epoch",
      [](auto& c) { return Codes{MPI_Put(c.out, 1, c.few, c.next, 0, 1, c.few, c.unlocked)}; }},
-    {"get_rank",
+    {"get_few_rank",
      [](auto& c) { return Codes{MPI_Get(c.in, 1, c.few, ranks, 0, 1, c.few, c.window)}; }},
-    {"accumulate_op",
+    {"rget_few_rank",
      [](auto& c) {
+         MPI_Request request = MPI_REQUEST_NULL;
+         return Codes{MPI_Rget(c.in, 1, c.few, ranks, 0, 1, c.few, c.window, &request)};
+     }},
+    {"rput_uncommitted",
+     [](auto& c) {
+         MPI_Request request = MPI_REQUEST_NULL;
          return Codes{
-             MPI_Accumulate(c.out, 10, MPI_INT, c.next, 0, 10, MPI_INT, MPI_OP_NULL, c.window)};
+             MPI_Rput(c.out, 1, c.uncommitted, c.next, 0, 10, MPI_INT, c.window, &request)};
      }},
-    {"get_accumulate_rank",
+    {"raccumulate_no_epoch",
      [](auto& c) {
-         return Codes{MPI_Get_accumulate(c.out, 10, MPI_INT, c.in, 10, MPI_INT, ranks, 0, 10,
-                                         MPI_INT, MPI_SUM, c.window)};
+         MPI_Request request = MPI_REQUEST_NULL;
+         return Codes{MPI_Raccumulate(c.out, 10, MPI_INT, c.next, 0, 10, MPI_INT, MPI_SUM,
+                                      c.unlocked, &request)};
      }},
-    {"fetch_and_op_type",
+    {"fetch_and_op_column",
      [](auto& c) {
          return Codes{MPI_Fetch_and_op(c.out, c.in, c.few, c.next, 0, MPI_SUM, c.window)};
-     }},
-    {"compare_and_swap_rank",
-     [](auto& c) {
-         return Codes{MPI_Compare_and_swap(c.out, c.out + 1, c.in, MPI_INT, ranks, 0, c.window)};
      }},
     {"flush_rank", [](auto& c) { return Codes{MPI_Win_flush(ranks, c.window)}; }},
     {"flush_no_epoch", [](auto& c) { return Codes{MPI_Win_flush(c.next, c.unlocked)}; }},
@@ -721,6 +845,7 @@ std::vector<Case> all_cases()
     add(kRequests);
     add(kCollectives);
     add(kPacking);
+    add(one_sided_cases());
     add(kOneSided);
     add(kFiles);
     add(kFreed);
@@ -785,7 +910,7 @@ void try_case(const Case& tried, Context& c)
     copy(c.in, in.data());
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0)
-        std::printf("case: %s\n", tried.name);
+        std::printf("case: %s\n", tried.name.c_str());
     std::fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD); // it is known by which case a rank dies
     handled = {};
@@ -802,9 +927,10 @@ void try_case(const Case& tried, Context& c)
         changed += "+out";
     if (!holds(c.in, 2))
         changed += "+in";
-    std::printf("%s rank=%d classes=%s handlers=%d,%d,%d,%d,%d changed=%s then=%s\n", tried.name,
-                rank, classes.c_str(), now.comm, now.world, now.self, now.window, now.file,
-                changed.empty() ? "none" : changed.c_str(), works(c) ? "right" : "wrong");
+    std::printf("%s rank=%d classes=%s handlers=%d,%d,%d,%d,%d changed=%s then=%s\n",
+                tried.name.c_str(), rank, classes.c_str(), now.comm, now.world, now.self,
+                now.window, now.file, changed.empty() ? "none" : changed.c_str(),
+                works(c) ? "right" : "wrong");
     std::fflush(stdout);
 }
 
@@ -825,7 +951,7 @@ int main(int argc, char** argv)
     const std::vector<Case> all = all_cases();
     if (argc == 2 && std::strcmp(argv[1], "--list") == 0) {
         for (const Case& one : all)
-            std::puts(one.name);
+            std::puts(one.name.c_str());
         return 0;
     }
     if (argc < 2)
@@ -836,8 +962,8 @@ int main(int argc, char** argv)
     const bool repeats = argc > 3 && std::strcmp(argv[2], "--repeat") == 0;
     std::vector<Case> chosen;
     for (int i = repeats ? 4 : 2; i < argc; ++i) {
-        const auto found = std::ranges::find_if(
-            all, [&](const Case& one) { return std::strcmp(one.name, argv[i]) == 0; });
+        const auto found =
+            std::ranges::find_if(all, [&](const Case& one) { return one.name == argv[i]; });
         if (found == all.end())
             return 2;
         chosen.push_back(*found);
