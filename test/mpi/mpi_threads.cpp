@@ -2,7 +2,7 @@
 //
 // mpi_threads EXCHANGES ROUNDS: four threads of each rank, with MPI_THREAD_MULTIPLE, reduce few
 // and many numbers and exchange columns in GPU memory EXCHANGES times, each on a communicator of
-// its own; every element checked. Then ROUNDS reductions by one thread, over which the process must
+// its own, and read by one window; every element checked. Then ROUNDS reductions by one thread, over which the process must
 // not grow. Exits with 0, with 1 when data are wrong or it grows, with 77 without a CUDA driver or
 // threads.
 #include <atomic>
@@ -71,6 +71,36 @@ void work(int thread, int exchanges, MPI_Comm comm)
     MPI_Type_free(&column);
 }
 
+// All threads read by one window, and each synchronises it.
+void read_window(int thread, int rounds, MPI_Win window)
+{
+    gpu::use(rank);
+    int* in = allocate(2 * kCount);
+    MPI_Datatype column;
+    MPI_Type_vector(kCount, 1, 2, MPI_INT, &column);
+    MPI_Type_commit(&column);
+    const int target = (rank + 1) % ranks;
+    for (int round = 0; round < rounds; ++round) {
+        set(in, std::vector<int>(2 * kCount, -1));
+        MPI_Get(in, 1, column, target, thread, kCount, MPI_INT, window);
+        MPI_Win_flush(target, window);
+        const std::vector<int> received = get(in, 2 * kCount);
+        for (int i = 0; i < kCount; ++i)
+            wrong += received[2 * i] != 10000 * target + thread + i;
+    }
+    MPI_Type_free(&column);
+}
+
+template <class Work>
+void in_threads(Work work)
+{
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i)
+        threads.emplace_back(work, i);
+    for (std::thread& thread : threads)
+        thread.join();
+}
+
 long resident_pages()
 {
     long size = 0, resident = 0;
@@ -111,14 +141,21 @@ int main(int argc, char** argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     gpu::use(rank);
     if (provided == MPI_THREAD_MULTIPLE) {
-        std::vector<std::thread> threads;
-        for (int i = 0; i < kThreads; ++i) {
-            MPI_Comm comm;
+        const int exchanges = std::atoi(argv[1]);
+        MPI_Comm comms[kThreads];
+        for (MPI_Comm& comm : comms)
             MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-            threads.emplace_back(work, i, std::atoi(argv[1]), comm);
-        }
-        for (std::thread& thread : threads)
-            thread.join();
+        in_threads([&](int thread) { work(thread, exchanges, comms[thread]); });
+        std::vector<int> numbers(kCount + kThreads);
+        for (int i = 0; i < kCount + kThreads; ++i)
+            numbers[i] = 10000 * rank + i;
+        MPI_Win window;
+        MPI_Win_create(numbers.data(), numbers.size() * sizeof(int), sizeof(int), MPI_INFO_NULL,
+                       MPI_COMM_WORLD, &window);
+        MPI_Win_lock_all(0, window);
+        in_threads([&](int thread) { read_window(thread, 10 * exchanges, window); });
+        MPI_Win_unlock_all(window);
+        MPI_Win_free(&window);
     }
     stay_small(std::atoi(argv[2]));
     std::printf("rank %d: %d wrong\n", rank, wrong.load());

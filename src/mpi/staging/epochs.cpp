@@ -5,11 +5,15 @@
 #include "mpi/library/apply.hpp"
 #include "mpi/library/failure.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
+#include <iterator>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 namespace gdr::mpi {
 
@@ -21,11 +25,15 @@ struct Pending {
     Word window;
     int target;
     Operation operation;
+    std::once_flag put_back{};
 };
+
+// Of several threads that synchronise a window each waits for what the others put back.
+using Shared = std::shared_ptr<Pending>;
 
 struct Table {
     std::mutex mutex;
-    std::list<Pending> pending;
+    std::list<Shared> pending;
     std::atomic<size_t> size{0};
 };
 
@@ -47,26 +55,32 @@ Word window_of(const Abi& abi, const Call& call, const Word* words)
                            : abi.handle(words[call.window]);
 }
 
-std::list<Pending> take(Word window, int target)
+// What has been begun by now: what other threads begin while MPI is called may not be complete.
+std::vector<Shared> begun(Word window, int target)
 {
     Table& t = table();
-    std::list<Pending> taken;
+    std::vector<Shared> found;
     const std::lock_guard guard(t.mutex);
-    for (auto next = t.pending.begin(); next != t.pending.end();) {
-        const auto pending = next++;
-        if (pending->window == window && (target == kEveryTarget || pending->target == target))
-            taken.splice(taken.end(), t.pending, pending);
-    }
-    t.size.fetch_sub(taken.size(), std::memory_order_relaxed);
-    return taken;
+    std::ranges::copy_if(t.pending, std::back_inserter(found), [&](const Shared& pending) {
+        return pending->window == window && (target == kEveryTarget || pending->target == target);
+    });
+    return found;
+}
+
+void forget(const Shared& pending)
+{
+    Table& t = table();
+    const std::lock_guard guard(t.mutex);
+    t.size.fetch_sub(t.pending.remove(pending), std::memory_order_relaxed);
 }
 
 } // namespace
 
 void add_to_epoch(const Abi& abi, const Call& call, const Word* words, Operation operation)
 {
-    std::list<Pending> added;
-    added.push_back({window_of(abi, call, words), target_of(call, words), std::move(operation)});
+    std::list<Shared> added;
+    added.emplace_back(
+        new Pending{window_of(abi, call, words), target_of(call, words), std::move(operation)});
     Table& t = table();
     const std::lock_guard guard(t.mutex);
     t.pending.splice(t.pending.end(), added);
@@ -80,14 +94,18 @@ bool any_in_epochs()
 
 int synchronise(const Library& library, const Call& call, gdr_mpi_function* function, Word* words)
 {
-    const Word window = window_of(*library.abi, call, words); // MPI_Win_free clears it
+    const std::vector<Shared> ended =
+        begun(window_of(*library.abi, call, words), target_of(call, words));
     const int result = apply(function, call, words);
     if (result != 0)
         return result;
     try {
         EachStep steps;
-        for (const Pending& pending : take(window, target_of(call, words)))
-            steps.attempt([&] { pending.operation.put_back(); });
+        for (const Shared& pending : ended) {
+            steps.attempt(
+                [&] { std::call_once(pending->put_back, [&] { pending->operation.put_back(); }); });
+            forget(pending);
+        }
         steps.end();
     } catch (const std::exception& error) {
         return fail(library, call, words, error);
