@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// mpi_errors host|cuda CASE...: erroneous calls of MPI with buffers in host or GPU memory; without
+// mpi_errors host|cuda CASE...: erroneous calls of MPI, and other ends of requests than the usual
+// one, with buffers in host or GPU memory; without
 // a CASE all of them. For each, each rank prints one line: the error classes that were returned,
 // which error handlers were called how often, which buffers have changed, and whether calls that
 // follow are right. mpi_errors --list names the cases. mpi_errors host|cuda --repeat CALLS CASE...:
@@ -107,6 +108,14 @@ struct Context {
         MPI_Request_free(&request);
     }
 };
+
+// How many integers of messages are in the second half of the buffer.
+int received(const Context& c)
+{
+    std::vector<int> values(kCount);
+    copy(values.data(), c.in);
+    return static_cast<int>(std::count(values.begin() + 4000, values.end(), 9));
+}
 
 using Codes = std::vector<int>;
 struct Case {
@@ -265,6 +274,34 @@ const Case kMessages[] = {
          codes.push_back(MPI_Request_free(&request));
          return codes;
      }},
+    {"recv_init_truncated_all", // the other one has received
+     [](auto& c) {
+         MPI_Request requests[2];
+         MPI_Recv_init(c.in, 1, c.few, c.previous, 3, c.comm, &requests[0]);
+         MPI_Recv_init(c.in + 4000, 1, c.few, c.previous, 4, c.comm, &requests[1]);
+         Codes codes{MPI_Startall(2, requests)};
+         c.send(12, 3);
+         c.send(10, 4);
+         codes.push_back(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+         codes.push_back(received(c) == 10 ? MPI_SUCCESS : MPI_ERR_OTHER);
+         codes.push_back(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+         MPI_Request_free(&requests[0]);
+         MPI_Request_free(&requests[1]);
+         return codes;
+     }},
+    {"startall_one_null", // none is started, and MPI_Wait has nothing to write
+     [](auto& c) {
+         MPI_Request requests[2];
+         MPI_Recv_init(c.in, 1, c.few, c.previous, 3, c.comm, &requests[0]);
+         requests[1] = MPI_REQUEST_NULL;
+         Codes codes{MPI_Startall(2, requests)};
+         const std::vector<int> fives(kCount, 5);
+         copy(c.in, fives.data());
+         codes.push_back(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+         codes.push_back(holds(c.in, 5) ? MPI_SUCCESS : MPI_ERR_OTHER);
+         MPI_Request_free(&requests[0]);
+         return codes;
+     }},
     {"send_init_rank",
      [](auto& c) {
          MPI_Request request = MPI_REQUEST_NULL;
@@ -361,6 +398,75 @@ const Case kRequests[] = {
          MPI_Isend(c.out, 1, c.few, c.next, 6, c.comm, &request);
          Codes codes{MPI_Request_free(&request), MPI_Wait(&request, MPI_STATUS_IGNORE)};
          codes.push_back(MPI_Recv(c.in, 1, c.few, c.previous, 6, c.comm, MPI_STATUS_IGNORE));
+         return codes;
+     }},
+};
+
+// Ends of requests that are no errors.
+const Case kEnds[] = {
+    {"cancelled",
+     [](auto& c) {
+         Codes codes;
+         for (const MPI_Datatype type : {c.column, c.few}) {
+             MPI_Request request;
+             MPI_Status status;
+             int cancelled = 0;
+             MPI_Irecv(c.in, 1, type, c.previous, 60, c.comm, &request);
+             codes.push_back(MPI_Cancel(&request));
+             codes.push_back(MPI_Wait(&request, &status));
+             MPI_Test_cancelled(&status, &cancelled);
+             codes.push_back(cancelled != 0 ? MPI_SUCCESS : MPI_ERR_OTHER);
+         }
+         codes.push_back(holds(c.in, 2) ? MPI_SUCCESS : MPI_ERR_OTHER);
+         return codes;
+     }},
+    {"cancelled_persistent", // and started again
+     [](auto& c) {
+         MPI_Request request;
+         MPI_Recv_init(c.in + 4000, 1, c.few, c.previous, 61, c.comm, &request);
+         Codes codes{MPI_Start(&request), MPI_Cancel(&request)};
+         codes.push_back(MPI_Wait(&request, MPI_STATUS_IGNORE));
+         codes.push_back(holds(c.in, 2) ? MPI_SUCCESS : MPI_ERR_OTHER);
+         codes.push_back(MPI_Start(&request));
+         c.send(10, 61);
+         codes.push_back(MPI_Wait(&request, MPI_STATUS_IGNORE));
+         codes.push_back(received(c) == 10 ? MPI_SUCCESS : MPI_ERR_OTHER);
+         codes.push_back(MPI_Request_free(&request));
+         return codes;
+     }},
+    {"told_before_wait", // MPI_Wait writes nothing any more
+     [](auto& c) {
+         MPI_Request request;
+         MPI_Irecv(c.in + 4000, 1, c.few, c.previous, 62, c.comm, &request);
+         c.send(10, 62);
+         Codes codes;
+         for (int done = 0; done == 0;)
+             codes = {MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE)};
+         codes.push_back(received(c) == 10 ? MPI_SUCCESS : MPI_ERR_OTHER);
+         const std::vector<int> fives(kCount, 5);
+         copy(c.in, fives.data());
+         codes.push_back(MPI_Wait(&request, MPI_STATUS_IGNORE));
+         codes.push_back(holds(c.in, 5) ? MPI_SUCCESS : MPI_ERR_OTHER);
+         return codes;
+     }},
+    {"comm_and_type_freed", // while messages and a collective call are under way
+     [](auto& c) {
+         MPI_Comm comm;
+         MPI_Datatype type;
+         MPI_Request requests[3];
+         MPI_Comm_dup(c.comm, &comm);
+         MPI_Type_vector(10, 1, 2, MPI_INT, &type);
+         MPI_Type_commit(&type);
+         MPI_Irecv(c.in + 4000, 1, type, c.previous, 63, comm, &requests[0]);
+         MPI_Iallreduce(c.out, c.in, 100, MPI_INT, MPI_SUM, comm, &requests[1]);
+         static const std::vector<int> message(10, 9);
+         MPI_Isend(message.data(), 10, MPI_INT, c.next, 63, comm, &requests[2]);
+         Codes codes{MPI_Type_free(&type), MPI_Comm_free(&comm)};
+         codes.push_back(MPI_Waitall(3, requests, MPI_STATUSES_IGNORE));
+         codes.push_back(received(c) == 10 ? MPI_SUCCESS : MPI_ERR_OTHER);
+         std::vector<int> values(kCount);
+         copy(values.data(), c.in);
+         codes.push_back(values[99] == ranks ? MPI_SUCCESS : MPI_ERR_OTHER);
          return codes;
      }},
 };
@@ -843,6 +949,7 @@ std::vector<Case> all_cases()
     };
     add(kMessages);
     add(kRequests);
+    add(kEnds);
     add(kCollectives);
     add(kPacking);
     add(one_sided_cases());
@@ -977,6 +1084,12 @@ int main(int argc, char** argv)
     else
         for (const Case& one : chosen.empty() ? all : chosen)
             try_case(one, context);
+    // MPI_Finalize comes before their ends.
+    MPI_Request left[2];
+    MPI_Recv_init(context.in, 1, context.few, context.previous, 70, context.comm, &left[0]);
+    MPI_Isend(context.out, 1, context.few, rank, 71, context.comm, &left[1]);
+    MPI_Request_free(&left[1]);
+    MPI_Recv(context.in, 1, context.few, rank, 71, context.comm, MPI_STATUS_IGNORE);
     MPI_Win_unlock_all(context.window);
     MPI_Win_free(&context.window); // with which all ranks wait for each other
     MPI_Win_free(&context.unlocked);

@@ -22,7 +22,8 @@ enum class Kind : uint8_t {
     detach,
     // What starts, completes or frees requests.
     wait,
-    test, // or asks, and leaves the request
+    test,
+    status, // asks, and leaves the request
     waitall,
     testall,
     waitany,

@@ -129,13 +129,19 @@ class Requests {
         }
     }
 
-    void start()
+    void fetch() const
+    {
+        for (const Node& request : requests_) {
+            if (!request.empty())
+                request.mapped().operation.fetch();
+        }
+    }
+    // By MPI. One that it refused to start has nothing to put back.
+    void started()
     {
         for (Node& request : requests_) {
-            if (!request.empty()) {
-                request.mapped().operation.fetch();
+            if (!request.empty())
                 request.mapped().started = true;
-            }
         }
     }
 
@@ -155,12 +161,13 @@ class Requests {
             steps.attempt([&] { complete(i); });
         steps.end();
     }
-    // After an error MPI has freed those that are complete.
-    void complete_freed()
+    // After an error MPI has freed those that are complete, but for persistent ones, which it tells
+    // of when it is asked.
+    void complete_ended()
     {
         EachStep steps;
         for (size_t i = 0; i < requests_.size(); ++i) {
-            if (is_null(i))
+            if (is_null(i) || has_ended(i))
                 steps.attempt([&] { complete(i); });
         }
         steps.end();
@@ -172,6 +179,14 @@ class Requests {
     bool is_null(size_t index) const
     {
         return library_.abi->handle_at(array_, index) == library_.request_null;
+    }
+    bool has_ended(size_t index) const
+    {
+        const Node& request = requests_[index];
+        int done = 0;
+        if (!request.empty() && request.mapped().persistent && request.mapped().started)
+            library_.Request_get_status(request.key(), &done, library_.abi->status_ignore);
+        return done != 0;
     }
 
     const Library& library_;
@@ -187,7 +202,7 @@ int integer_at(Word address, int index = 0)
 void complete_what_is(const Call& call, Requests& requests, const Word* words, int result)
 {
     if (result != 0) {
-        requests.complete_freed();
+        requests.complete_ended();
         return;
     }
     switch (call.kind) {
@@ -196,6 +211,7 @@ void complete_what_is(const Call& call, Requests& requests, const Word* words, i
         requests.complete_all();
         break;
     case Kind::test:
+    case Kind::status:
         if (integer_at(words[1]) != 0)
             requests.complete_all();
         break;
@@ -273,17 +289,23 @@ int call_with_requests(const Library& library, const Call& call, gdr_mpi_functio
         collect_freed(library);
         if (call.kind == Kind::free)
             return free_request(library, call, function, words);
-        const bool several =
-            call.kind != Kind::wait && call.kind != Kind::test && call.kind != Kind::start;
+        const bool several = call.kind != Kind::wait && call.kind != Kind::test &&
+                             call.kind != Kind::status && call.kind != Kind::start;
         const auto count =
             several ? static_cast<size_t>(std::max(0, static_cast<int>(words[0]))) : 1;
-        void* const array = reinterpret_cast<void*>(words[several ? 1 : 0]);
+        Word asked = library.abi->handle(words[0]); // given by value
+        void* const array =
+            call.kind == Kind::status ? &asked : reinterpret_cast<void*>(words[several ? 1 : 0]);
         Requests requests(library, array, array == nullptr ? 0 : count); // MPI complains
-        if (call.kind == Kind::start || call.kind == Kind::startall)
-            requests.start();
+        const bool starts = call.kind == Kind::start || call.kind == Kind::startall;
+        if (starts)
+            requests.fetch();
         called = true;
         result = apply(function, call, words);
-        complete_what_is(call, requests, words, result);
+        if (starts && result == 0)
+            requests.started();
+        else if (!starts)
+            complete_what_is(call, requests, words, result);
     } catch (const std::exception& error) {
         const int own = fail(library, call, words, error);
         return called && result != 0 ? result : own;
