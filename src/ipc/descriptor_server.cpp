@@ -14,6 +14,9 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <stdexcept>
+#include <string>
+#include <system_error>
 
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -102,10 +105,9 @@ cuda::UniqueFd listen_as(uint64_t owner)
     return listener;
 }
 
-cuda::UniqueFd failed(std::string* why_not, const char* step)
+[[noreturn]] void failed(const char* step)
 {
-    *why_not = std::string(step) + ": " + strerror(errno);
-    return {};
+    throw std::system_error(errno, std::generic_category(), step);
 }
 
 } // namespace
@@ -130,31 +132,31 @@ bool serve_descriptors(const cuda::Driver&)
     return true;
 }
 
-cuda::UniqueFd ask_for_descriptor(const RemoteKey& key, std::string* why_not)
+cuda::UniqueFd ask_for_descriptor(const RemoteKey& key)
 {
     const cuda::UniqueFd connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (!connection)
-        return failed(why_not, "socket");
+        failed("socket");
     set_patience(connection.get(), kPatience);
     sockaddr_un name;
     const socklen_t length = socket_name(key.owner, &name);
     if (connect(connection.get(), reinterpret_cast<sockaddr*>(&name), length) != 0)
-        return failed(why_not, "connecting to the owner (has it ended, or another network "
-                               "namespace?)");
-    if (!is_same_user(connection.get())) {
-        *why_not = "the owner is another user";
-        return {};
-    }
+        failed("connecting to the owner (has it ended, or another network namespace?)");
+    if (!is_same_user(connection.get()))
+        throw std::runtime_error("the owner is another user");
     const Question question{key.base, key.buffer_id};
     if (send(connection.get(), &question, sizeof(question), MSG_NOSIGNAL) != sizeof(question))
-        return failed(why_not, "asking the owner");
+        failed("asking the owner");
     Answer answer{};
     cuda::UniqueFd descriptor;
     if (!receive_message(connection.get(), &answer, sizeof(answer), &descriptor))
-        return failed(why_not, "the owner's answer");
-    if (!descriptor) {
-        answer.why_not[sizeof(answer.why_not) - 1] = '\0';
-        *why_not = std::string("the owner refuses: ") + answer.why_not;
+        failed("the owner's answer");
+    answer.why_not[sizeof(answer.why_not) - 1] = '\0';
+    if (answer.why_not[0] != '\0')
+        throw std::runtime_error(std::string("the owner refuses: ") + answer.why_not);
+    if (!descriptor) { // which the system drops where there may be no more
+        errno = EMFILE;
+        failed("the owner's descriptor");
     }
     return descriptor;
 }

@@ -10,16 +10,15 @@
 #include "cuda/unique_fd.hpp"
 #include "ipc/remote_key.hpp"
 
-#include <string>
-
 namespace gdr::ipc {
 
 // Serves from the first call on, as long as the process lives. False: there is no socket, as one
 // line in the log says. Any thread.
 bool serve_descriptors(const cuda::Driver& driver);
 
-// A new descriptor of the allocation that the key names, from its owner; one without a value, and
-// why, when the owner does not answer within 3 s or has the memory no more. Any thread.
-cuda::UniqueFd ask_for_descriptor(const RemoteKey& key, std::string* why_not);
+// A new descriptor of the allocation that the key names, from its owner. Throws std::exception when
+// the owner does not answer within 3 s or has the memory no more; std::system_error where a call
+// of the system failed. Any thread.
+cuda::UniqueFd ask_for_descriptor(const RemoteKey& key);
 
 } // namespace gdr::ipc

@@ -7,7 +7,6 @@
 #include "ipc/descriptor_server.hpp"
 
 #include <bit>
-#include <stdexcept>
 
 namespace gdr::ipc {
 
@@ -23,10 +22,7 @@ CUdeviceptr open(const cuda::Driver& driver, const RemoteKey& key, CUdevice devi
     if (key.sharing == Sharing::fabric)
         return cuda::map_fabric(driver, std::bit_cast<cuda::FabricHandle>(key.handle), key.length,
                                 device);
-    std::string why_not;
-    const cuda::UniqueFd descriptor = ask_for_descriptor(key, &why_not);
-    if (!descriptor)
-        throw std::runtime_error(why_not);
+    const cuda::UniqueFd descriptor = ask_for_descriptor(key);
     return cuda::map_descriptor(driver, descriptor.get(), key.length, device);
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <deque>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,25 @@ int count_devices(const cuda::Driver& driver)
     int count = 0;
     cuda::check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount");
     return count;
+}
+
+bool has_result(const std::exception& error, CUresult result)
+{
+    const auto* const of_cuda = dynamic_cast<const cuda::Error*>(&error);
+    return of_cuda != nullptr && of_cuda->result() == result;
+}
+
+// Memory of the GPU, of the system, or file descriptors.
+bool lacks_what_may_come_back(const std::exception& error)
+{
+    if (const auto* const of_system = dynamic_cast<const std::system_error*>(&error)) {
+        const std::errc lacking[] = {std::errc::too_many_files_open,
+                                     std::errc::too_many_files_open_in_system,
+                                     std::errc::not_enough_memory, std::errc::no_buffer_space};
+        return std::ranges::any_of(lacking,
+                                   [&](std::errc what) { return of_system->code() == what; });
+    }
+    return has_result(error, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 class Storage {
@@ -163,18 +183,15 @@ CUdeviceptr Region::open(CUdevice device)
         const cuda::CurrentContext current(driver_, primary.handle());
         opening.base.store(ipc::open(driver_, key_, device), std::memory_order_release);
         pause_ = 0;
-    } catch (const cuda::Error& error) {
+    } catch (const std::exception& error) {
         // CUDA opens no other memory of the same block at the same place beside it.
-        collides_ = error.result() == CUDA_ERROR_ALREADY_MAPPED;
+        collides_ = has_result(error, CUDA_ERROR_ALREADY_MAPPED);
         if (collides_)
             return kNotOpen;
-        if (error.result() == CUDA_ERROR_OUT_OF_MEMORY) // others may give memory back
+        if (lacks_what_may_come_back(error))
             pause();
         else
             opening.base = kRefused;
-        tell(device, error);
-    } catch (const std::exception& error) {
-        opening.base = kRefused;
         tell(device, error);
     }
     return opening.base;

@@ -3,6 +3,7 @@
 // Keys of another process's memory, and what is open of it: by the classes themselves, since UCX
 // has no way to look into the cache. The owner is a process of its own, forked before CUDA is used.
 // On softcuda, or on a GPU.
+#include "abi/host.hpp"
 #include "cuda/allocation_handle.hpp"
 #include "cuda/driver.hpp"
 #include "emu/softcuda/softcuda.h"
@@ -30,6 +31,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -97,13 +99,13 @@ const cuda::Driver& driver()
 constexpr auto kFabric = static_cast<CUmemAllocationHandleType>(8); // named by CUDA 12.3
 constexpr size_t kPage = 2 << 20;                                   // of cuMemCreate
 
-// A page of cuMemCreate that has a fabric handle, and no descriptor.
-CUdeviceptr map_with_fabric_handle()
+// A page of cuMemCreate that has handles of this type alone.
+CUdeviceptr map_with(CUmemAllocationHandleType type)
 {
     CUmemAllocationProp properties{};
     properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-    properties.requestedHandleTypes = kFabric;
+    properties.requestedHandleTypes = type;
     CUmemGenericAllocationHandle handle = 0;
     cuda::check(cuMemCreate(&handle, kPage, &properties, 0), "cuMemCreate");
     CUdeviceptr address = 0;
@@ -174,9 +176,16 @@ class Owner {
         take(&key, sizeof(key));
         return key;
     }
+    RemoteKey map_with_descriptor(uint8_t fill)
+    {
+        ask({Request::map_with_descriptor, kPage, fill});
+        RemoteKey key;
+        take(&key, sizeof(key));
+        return key;
+    }
     void free(const RemoteKey& key)
     {
-        ask({key.sharing == Sharing::fabric ? Request::unmap : Request::free, key.base, 0});
+        ask({key.sharing == Sharing::handle ? Request::free : Request::unmap, key.base, 0});
     }
     void reset_device() { ask({Request::reset_device, 0, 0}); }
     // Whether the next process has the pid.
@@ -192,6 +201,7 @@ class Owner {
     enum class Request : uint64_t {
         allocate,
         map_with_fabric_handle,
+        map_with_descriptor,
         free,
         unmap,
         reset_device,
@@ -301,7 +311,11 @@ class Owner {
                 (void)!write(socket_, "", 1);
                 continue;
             case Request::map_with_fabric_handle:
-                address = ::map_with_fabric_handle();
+                address = map_with(kFabric);
+                break;
+            case Request::map_with_descriptor:
+                gdr::abi::choose_series(); // whose thread gives it away
+                address = map_with(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
                 break;
             case Request::allocate:
                 cuda::check(driver().cuMemAlloc(&address, question.argument), "cuMemAlloc");
@@ -505,7 +519,7 @@ TEST_F(Ipc, TheOwnerResetsItsDevice)
 std::string no_fabric_handles()
 {
     try {
-        cuda::unmap(driver(), map_with_fabric_handle(), kPage);
+        cuda::unmap(driver(), map_with(kFabric), kPage);
         return {};
     } catch (const cuda::Error& error) {
         return error.what();
@@ -543,7 +557,7 @@ TEST_F(Ipc, FabricHandlesWithoutAnImexChannel)
     if (SOFTCUDA(softcuda_calls) == nullptr)
         GTEST_SKIP() << "a real GPU: channels do not come and go";
     const RemoteKey key = owner->map_with_fabric_handle(4);
-    const CUdeviceptr own = map_with_fabric_handle();
+    const CUdeviceptr own = map_with(kFabric);
     const auto* const address = reinterpret_cast<void*>(own);
     {
         const ImexChannel channel(false);
@@ -630,6 +644,31 @@ TEST_F(Ipc, WhatDidNotOpenForWantOfMemoryIsTriedAgain)
         region = memory_.acquire(driver(), key);
     ASSERT_NE(region, nullptr);
     EXPECT_EQ(first_byte(*region), 9);
+    memory_.release(region);
+    owner->free(key);
+}
+
+TEST_F(Ipc, WhatDidNotOpenForWantOfDescriptorsIsTriedAgain)
+{
+    const RemoteKey key = owner->map_with_descriptor(6);
+    ASSERT_EQ(key.sharing, Sharing::descriptor);
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const int next = dup(STDIN_FILENO);
+    close(next);
+    for (const rlim_t more : {0, 1}) { // no socket; a socket, but no descriptor beside it
+        rlimit limit = before;
+        limit.rlim_cur = static_cast<rlim_t>(next) + more;
+        ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        for (unsigned i = 0; i < 4; ++i)
+            EXPECT_EQ(memory_.acquire(driver(), key), nullptr) << more;
+        setrlimit(RLIMIT_NOFILE, &before);
+    }
+    Region* region = nullptr;
+    for (unsigned i = 0; region == nullptr && i < 100; ++i)
+        region = memory_.acquire(driver(), key);
+    ASSERT_NE(region, nullptr);
+    EXPECT_EQ(first_byte(*region), 6);
     memory_.release(region);
     owner->free(key);
 }
