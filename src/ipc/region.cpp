@@ -84,6 +84,7 @@ Region::Owned Region::make(const cuda::Driver& driver, const RemoteKey& key)
     Owned region(Storage::instance().take(driver));
     region->key_ = key;
     region->stale = false;
+    region->left_over = false;
     region->pause_ = region->paused_ = 0;
     region->uses_.store(1, std::memory_order_release); // last: from here on it can be tried
     return region;

@@ -82,6 +82,9 @@ class Region {
     // Set where the owner has other memory at the same addresses.
     std::atomic<bool> stale{false};
 
+    // Set where the last endpoint to the owner has gone while it was used.
+    std::atomic<bool> left_over{false};
+
     // When it was last given back, in the count of such events.
     std::atomic<uint64_t> idle_since{0};
 

@@ -75,7 +75,11 @@ void RemoteMemory::leave()
 void RemoteMemory::connect(uint64_t owner)
 {
     const std::lock_guard guard(mutex_);
-    ++owners_[owner].endpoints;
+    Owner& known = owners_[owner];
+    if (known.endpoints++ == 0) {
+        for (auto& [base, region] : known.regions)
+            region->left_over = false;
+    }
 }
 
 void RemoteMemory::disconnect(uint64_t id)
@@ -84,9 +88,9 @@ void RemoteMemory::disconnect(uint64_t id)
     Owner& owner = owners_.at(id);
     if (--owner.endpoints > 0)
         return;
-    close_idle(owner);
-    if (owner.regions.empty())
-        owners_.erase(id);
+    for (auto& [base, region] : owner.regions)
+        region->left_over = true; // before it is tried: who uses it now closes it then
+    close_left_over(id);
 }
 
 // False where it is being closed.
@@ -145,11 +149,13 @@ void RemoteMemory::release(Region* region)
         return;
     const int64_t idle = idle_bytes_ += bytes;
     const bool beyond = idle > 0 && static_cast<size_t>(idle) > limit_;
-    if (!beyond && !region->stale) [[likely]]
+    if (!beyond && !region->stale && !region->left_over) [[likely]]
         return;
     const std::lock_guard guard(mutex_);
     if (region->stale)
         close_if_unused(*region);
+    else if (region->left_over)
+        close_left_over(region->key().owner);
     trim(limit_);
 }
 
@@ -202,9 +208,15 @@ bool RemoteMemory::close_if_unused(Region& region)
     return true;
 }
 
-void RemoteMemory::close_idle(Owner& owner)
+void RemoteMemory::close_left_over(uint64_t id)
 {
-    std::erase_if(owner.regions, [&](auto& region) { return close_if_unused(*region.second); });
+    const auto owner = owners_.find(id);
+    if (owner == owners_.end() || owner->second.endpoints > 0)
+        return;
+    std::erase_if(owner->second.regions,
+                  [&](auto& region) { return close_if_unused(*region.second); });
+    if (owner->second.regions.empty())
+        owners_.erase(owner);
 }
 
 // Those that have been idle longest.

@@ -26,7 +26,8 @@ class RemoteMemory {
     void enter(size_t limit);
     void leave();
 
-    // Endpoints to a process. With the last of them what nobody uses of its memory is closed.
+    // Endpoints to a process. With the last of them what nobody uses of its memory is closed, and
+    // what is used when it is released.
     void connect(uint64_t owner);
     void disconnect(uint64_t owner);
 
@@ -52,7 +53,7 @@ class RemoteMemory {
     Region* find_or_add(const cuda::Driver& driver, const RemoteKey& key);
     void take_out_stale(Owner& owner, const RemoteKey& key);
     bool close_if_unused(Region& region);
-    void close_idle(Owner& owner);
+    void close_left_over(uint64_t owner);
     void trim(size_t limit);
 
     std::mutex mutex_;

@@ -568,6 +568,31 @@ TEST_F(Ipc, FabricHandlesWithoutAnImexChannel)
     owner->free(key);
 }
 
+TEST_F(Ipc, WhatIsReleasedAfterTheLastEndpointOfAnOwnerIsClosed)
+{
+    const RemoteKey key = owner->allocate(1 << 20, 1);
+    memory_.connect(key.owner);
+    Region* region = memory_.acquire(driver(), key);
+    ASSERT_NE(region, nullptr);
+    memory_.disconnect(key.owner);
+    EXPECT_EQ(memory_.counts().regions, 1u);
+    EXPECT_EQ(first_byte(*region), 1);
+    memory_.release(region);
+    EXPECT_EQ(memory_.counts().regions, 0u);
+
+    // Not where there is one again.
+    memory_.connect(key.owner);
+    region = memory_.acquire(driver(), key);
+    ASSERT_NE(region, nullptr);
+    memory_.disconnect(key.owner);
+    memory_.connect(key.owner);
+    memory_.release(region);
+    EXPECT_EQ(memory_.counts().regions, 1u);
+    memory_.disconnect(key.owner);
+    EXPECT_EQ(memory_.counts().regions, 0u);
+    owner->free(key);
+}
+
 TEST_F(Ipc, TheLastEndpointOfAnOwnerClosesWhatIsIdle)
 {
     const RemoteKey one = owner->allocate(1 << 20, 1), other = owner->allocate(1 << 20, 2);
