@@ -132,16 +132,19 @@ std::optional<Place> captured_place(const cuda::Driver& driver, CUstream handle)
 
 GraphNodes add_to_graph(const cuda::Driver& driver, const Place& place, Node& node)
 {
-    require_graphs(driver);
-    const cuda::CurrentContext current(driver, place.context);
-    CUuserObject object = nullptr;
     node.hold();
     const auto end = [](void* held) { static_cast<Node*>(held)->end(); };
-    if (const CUresult result =
-            driver.cuUserObjectCreate(&object, &node, end, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
-        result != CUDA_SUCCESS) {
+    std::optional<cuda::CurrentContext> current;
+    CUuserObject object = nullptr;
+    try {
+        require_graphs(driver);
+        current.emplace(driver, place.context);
+        cuda::check(
+            driver.cuUserObjectCreate(&object, &node, end, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+            "cuUserObjectCreate");
+    } catch (...) {
         node.end();
-        throw cuda::Error(result, "cuUserObjectCreate");
+        throw;
     }
     if (const CUresult result =
             driver.cuGraphRetainUserObject(place.graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);

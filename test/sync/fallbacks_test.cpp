@@ -79,6 +79,20 @@ TEST_F(Persistent, DISABLED_HostFunctionsTriggerInGraphs)
     ASSERT_CUDA(cuGraphDestroy(captured));
 }
 
+// A driver without user objects, before CUDA 11.3: no graphs, and the context ends as if none had been
+// asked for.
+TEST_F(Persistent, DISABLED_NoGraphsWithoutUserObjects)
+{
+    CUstream work = stream();
+    CUgraph graph = nullptr;
+    ASSERT_CUDA(cuStreamBeginCapture(work, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    point_of(at_a_, work, UCS_ERR_UNSUPPORTED);
+    EXPECT_EQ(ugdr_stream_wait_all(at_a_, work), UCS_ERR_UNSUPPORTED);
+    ASSERT_CUDA(cuStreamEndCapture(work, &graph));
+    add_condition(at_a_, graph, {}, 0, UCS_ERR_UNSUPPORTED);
+    ASSERT_CUDA(cuGraphDestroy(graph));
+}
+
 // SOFTCUDA_PINNED=256M: no memory for the words of another node. An operation whose wait has no
 // place in the graph is not there, either.
 TEST_F(Persistent, DISABLED_NothingIsLeftOfWhatFailsHalfWay)

@@ -78,6 +78,12 @@ runtime=$sanitizer$(driver_without cuGraphAddBatchMemOpNode):
 special HostFunctionsTriggerInGraphs
 says "graphs cannot wait: the driver has no nodes of memory operations (before CUDA 11.7)"
 run sync_test --gtest_brief=1 --gtest_filter='Order.*'
+# Before that there are no graphs; and one call does not trigger and wait.
+runtime=$sanitizer$(driver_without cuUserObjectCreate):
+special NoGraphsWithoutUserObjects
+says "operations in graphs need a driver of CUDA 11.3 or later"
+runtime=$sanitizer$(driver_without cuStreamBatchMemOp):
+run sync_test --gtest_brief=1 --gtest_filter='Batches.AStream*:Batches.APoint*:Batches.RecordedAgain:Batches.NeverDestroyed'
 runtime=$sanitizer
 
 special NothingIsLeftOfWhatFailsHalfWay SOFTCUDA_PINNED=256M
