@@ -61,7 +61,7 @@ void require_waits(const Node& node)
                                            "operations (before CUDA 11.7)");
 }
 
-// UCX would ask CUDA when the operation is triggered, again and again. What is not known to be host
+// Of one that runs again and again UCX would ask CUDA each time. What is not known to be host
 // memory it still does ask for: memory may come to be between now and then, and of that of GPUs
 // UCX wants to know more.
 void tell_memory_type(Operation& operation)
@@ -389,7 +389,8 @@ void Context::submit(Operation& operation, const Condition* condition, unsigned 
         engine_->submit_new(&operation.start_command);
         return;
     }
-    tell_memory_type(operation);
+    if (condition->stream == nullptr)
+        tell_memory_type(operation);
     const std::lock_guard guard(lock_);
     if (!condition->triggers.empty()) {
         if (wait)
