@@ -17,10 +17,11 @@ bool can_send(Endpoint& ep)
 }
 
 // Takes one message off the window.
+template <Post which>
 uint32_t immediate(Endpoint& ep, uint8_t id)
 {
     --ep.window;
-    return htonl(id) | ep.extra_immediate;
+    return which == Post::alike ? htonl(id) : htonl(id) | ep.extra_immediate;
 }
 
 ibv_send_wr send_request(Endpoint& ep, uint8_t id, ibv_sge* sge, int sges)
@@ -30,32 +31,22 @@ ibv_send_wr send_request(Endpoint& ep, uint8_t id, ibv_sge* sge, int sges)
     wr.sg_list = sge;
     wr.num_sge = sges;
     wr.opcode = IBV_WR_SEND_WITH_IMM;
-    wr.imm_data = immediate(ep, id);
+    wr.imm_data = immediate<Post::any>(ep, id);
     return wr;
 }
 
-template <Payload look>
-ucs_status_t send_short_rarely(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
-                               unsigned length);
-
-// What is rare is a function of its own, so that this one keeps nothing for it.
-template <Payload look>
-[[gnu::always_inline]] inline ucs_status_t send_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
-                                                      const void* payload, unsigned length)
+// The caller checked can_send(), or the budget alone, and what is limited, and has looked.
+template <Post which>
+[[gnu::always_inline]] inline ucs_status_t send_inline(Endpoint& ep, uint8_t id, uint64_t header,
+                                                       const void* payload, unsigned length)
 {
-    Endpoint& ep = endpoint(tl_ep);
-    if (ep.budget <= 0 || ep.window == 0 ||
-        exceeded(limit_id(id), limit_length(length, ep.iface().max_payload)) ||
-        !is_seen<look>(payload)) [[unlikely]] {
-        return send_short_rarely<look>(tl_ep, id, header, payload, length);
-    }
     PreparedRequests& prepared = ep.iface().prepared;
     prepared.header = header;
     prepared.parts[1].addr = reinterpret_cast<uintptr_t>(payload);
     prepared.parts[1].length = length;
     prepared.short_message.num_sge = length > 0 ? 2 : 1;
-    prepared.short_message.imm_data = immediate(ep, id);
-    return ep.post(prepared.short_message, IBV_SEND_INLINE);
+    prepared.short_message.imm_data = immediate<which>(ep, id);
+    return ep.post<which>(prepared.short_message, IBV_SEND_INLINE);
 }
 
 template <Payload look>
@@ -70,7 +61,21 @@ send_short_rarely(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void* paylo
     if (ucs_status_t status = look_at<look>(ep, payload, length); status != UCS_OK) {
         return status;
     }
-    return ep_am_short(tl_ep, id, header, payload, length);
+    return send_inline<Post::any>(ep, id, header, payload, length);
+}
+
+// What is rare is a function of its own, so that this one keeps nothing for it. A budget is a
+// window, too.
+template <Payload look>
+[[gnu::always_inline]] inline ucs_status_t send_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
+                                                      const void* payload, unsigned length)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    if (ep.budget <= 0 || exceeded(limit_id(id), limit_length(length, ep.iface().max_payload)) ||
+        !is_seen<look>(payload)) [[unlikely]] {
+        return send_short_rarely<look>(tl_ep, id, header, payload, length);
+    }
+    return send_inline<Post::alike>(ep, id, header, payload, length);
 }
 
 template <Payload look>
@@ -128,7 +133,8 @@ ucs_status_t ep_am_short_iov_unseen(uct_ep_h ep, uint8_t id, const uct_iov_t* io
 
 namespace {
 
-// The caller checked can_send(), and that there is a buffer.
+// The caller checked can_send(), or the budget alone, and that there is a buffer.
+template <Post which>
 [[gnu::always_inline]] inline ssize_t
 send_buffer(Endpoint& ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
 {
@@ -136,9 +142,9 @@ send_buffer(Endpoint& ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsig
     std::byte* buffer = iface.buffers->take();
     const size_t length = pack(buffer, arg);
     iface.prepared.set_buffer(buffer, length);
-    iface.prepared.message.imm_data = immediate(ep, id);
+    iface.prepared.message.imm_data = immediate<which>(ep, id);
     const ucs_status_t status =
-        post_buffer(iface, ep, iface.prepared.message, flags, buffer, length);
+        post_buffer<which>(iface, ep, iface.prepared.message, flags, buffer, length);
     return status == UCS_OK ? static_cast<ssize_t>(length) : static_cast<ssize_t>(status);
 }
 
@@ -161,7 +167,7 @@ send_bcopy_rarely(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* ar
         }
         return refused(ep, "am_bcopy", {limit_id(id)});
     }
-    return send_buffer(ep, id, pack, arg, signalled_for_buffers(ep));
+    return send_buffer<Post::any>(ep, id, pack, arg, signalled_for_buffers(ep));
 }
 
 } // namespace
@@ -169,11 +175,11 @@ send_bcopy_rarely(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* ar
 ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (ep.budget <= 0 || ep.window == 0 || ep.iface().buffers->scarce() ||
-        ep.buffered >= kMostBuffered || exceeded(limit_id(id))) [[unlikely]] {
+    if (ep.budget <= 0 || ep.iface().buffers->scarce() || ep.buffered >= kMostBuffered ||
+        exceeded(limit_id(id))) [[unlikely]] {
         return send_bcopy_rarely(tl_ep, id, pack, arg, flags);
     }
-    return send_buffer(ep, id, pack, arg, 0);
+    return send_buffer<Post::alike>(ep, id, pack, arg, 0);
 }
 
 namespace {

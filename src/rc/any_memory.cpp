@@ -251,7 +251,7 @@ ucs_status_t ep_put_short_any(uct_ep_h tl_ep, const void* buffer, unsigned lengt
     if (ep.budget <= 0 || length > ep.iface().max_inline || !is_known_host_memory(buffer))
         [[unlikely]]
         return put_short_otherwise(tl_ep, buffer, length, remote_addr, rkey);
-    return put_inline(ep, buffer, length, remote_addr, rkey);
+    return put_inline<Post::alike>(ep, buffer, length, remote_addr, rkey);
 }
 
 ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* arg,
@@ -263,7 +263,8 @@ ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void
     if (ep.budget <= 0 || length - 1 >= iface.segment_size || comp == nullptr ||
         !iface.buffers->any() || !is_known_host_memory(arg)) [[unlikely]]
         return get_bcopy_rarely(tl_ep, unpack, arg, length, remote_addr, rkey, comp);
-    return post_get(ep, IBV_SEND_SIGNALED, unpack, arg, length, remote_addr, rkey, comp);
+    return post_get<Post::alike>(ep, IBV_SEND_SIGNALED, unpack, arg, length, remote_addr, rkey,
+                                 comp);
 }
 
 ucs_status_t put_zcopy_unregistered(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,

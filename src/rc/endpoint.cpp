@@ -75,29 +75,30 @@ bool Endpoint::replenish()
     const bool signalled_next = to_look == 1 || interface.tx_available <= interface.tx_scarce;
     budget = std::min(std::min(room, interface.tx_share), static_cast<int>(alike));
     budget = std::min(budget, static_cast<int>(to_look) - 1);
-    budget = std::min(budget, interface.tx_available - interface.tx_scarce);
-    if (budget <= 0) {
-        budget = 1;
+    budget = std::max(std::min(budget, interface.tx_available - interface.tx_scarce), 0);
+    if (budget == 0) {
+        single = 1;
         extra_flags = !signalled_next ? 0
                       : fence_next    ? IBV_SEND_SIGNALED | IBV_SEND_FENCE
                                       : IBV_SEND_SIGNALED;
         extra_immediate = window > 0 && alike == 0 ? htonl(kWindowRequest) : 0;
     }
-    interface.tx_available -= budget;
-    to_look -= static_cast<unsigned>(budget);
+    interface.tx_available -= budget + single;
+    to_look -= static_cast<unsigned>(budget + single);
     return true;
 }
 
 void Endpoint::settle()
 {
-    if (budget == 0 && (extra_flags & IBV_SEND_SIGNALED)) {
+    if (single == 0 && (extra_flags & IBV_SEND_SIGNALED)) {
         signalled = posted();
         fence_next = false;
         to_look = iface().moderation;
     }
-    iface().tx_available += budget;
-    to_look += static_cast<unsigned>(budget);
+    iface().tx_available += budget + single;
+    to_look += static_cast<unsigned>(budget + single);
     budget = 0;
+    single = 0;
     extra_flags = 0;
     extra_immediate = 0;
 }
@@ -105,19 +106,19 @@ void Endpoint::settle()
 ucs_status_t Endpoint::post_signalled(ibv_send_wr& wr)
 {
     settle();
-    budget = 1;
+    single = 1;
     extra_flags = fence_next ? IBV_SEND_SIGNALED | IBV_SEND_FENCE : IBV_SEND_SIGNALED;
     --iface().tx_available;
     --to_look;
     return post(wr, 0);
 }
 
-ucs_status_t Endpoint::post_refused(int error)
+ucs_status_t Endpoint::post_refused(int error, int& left)
 {
     gdr_log(error, "posting on %s failed: %s", iface().device.name().c_str(),
             verbs::errno_text(error).c_str());
     last_wr_id -= kNextNumber;
-    ++budget;
+    ++left;
     fail(UCS_ERR_IO_ERROR);
     return UCS_ERR_IO_ERROR;
 }

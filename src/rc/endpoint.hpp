@@ -48,6 +48,10 @@ struct ReadModifyWrite;
 // are used next, and so few enough that they stay in the processor's own caches.
 inline constexpr size_t kMostBuffered = 32 << 10;
 
+// Which work request it may be: one of the budget, where the caller knows that there is one, or the
+// single one, too.
+enum class Post { alike, any };
+
 struct Endpoint : abi::Ep {
     // Throws verbs::Error.
     Endpoint(Iface& iface, const DeviceAddress& device, const IfaceAddress& address);
@@ -61,9 +65,11 @@ struct Endpoint : abi::Ep {
     // ---- the data path's state, first
     ibv_qp* qp;
     uint64_t last_wr_id;      // of the last work request posted
-    int budget = 0;           // work requests that may be posted at once: replenish() has looked
+    int budget = 0;           // work requests that may be posted at once, all alike, and messages,
+                              // too: replenish() has looked
     unsigned window;          // active messages that may be sent
-    unsigned extra_flags = 0; // of the next work request, IBV_SEND_*; the budget is 1 then
+    int single = 0;           // 1: one work request may be posted that differs; the budget is 0
+    unsigned extra_flags = 0; // of it, IBV_SEND_*
     uint32_t extra_immediate = 0; // of it, if it is a message
     SequenceNumber completed = 0; // last work request known complete
     SequenceNumber signalled = 0; // last work request whose completion was asked for
@@ -145,14 +151,17 @@ struct Endpoint : abi::Ep {
     }
 
     // Whether an operation can be posted now.
-    bool can_post() const { return budget > 0 || (credits() > 0 && iface().tx_available > 0); }
+    bool can_post() const
+    {
+        return budget > 0 || single > 0 || (credits() > 0 && iface().tx_available > 0);
+    }
 
-    // The same; the operation then is within the budget.
+    // The same; the operation then is within the budget, or the single one.
     bool ready() { return budget > 0 || replenish(); }
 
     // A budget of as many work requests as are alike: before one that is signalled for its number,
-    // fenced, or asks for a window, that is; such a one is a budget of its own. False: none can be
-    // posted. The budget is 0 before.
+    // fenced, asks for a window, or cannot be a message, that is; such a one is single. False: none
+    // can be posted. The budget is 0 before.
     bool replenish();
 
     // Takes the rest of the budget back, so that all counts are of what is posted.
@@ -172,15 +181,17 @@ struct Endpoint : abi::Ep {
     ucs_status_t unavailable() const { return failure != UCS_OK ? failure : UCS_ERR_NO_RESOURCE; }
 
     // Numbers and posts one work request; UCS_OK or the status of the failure. The caller checked
-    // ready(). wr.next is NULL.
+    // ready(), or the budget alone. wr.next is NULL.
+    template <Post which = Post::any>
     ucs_status_t post(ibv_send_wr& wr, unsigned flags)
     {
+        int& left = which == Post::alike || budget > 0 ? budget : single;
         last_wr_id += kNextNumber;
-        --budget;
+        --left;
         wr.wr_id = last_wr_id;
-        wr.send_flags = flags | extra_flags;
+        wr.send_flags = which == Post::alike ? flags : flags | extra_flags;
         if (int error = iface().post_send(qp, &wr, &iface().refused); error != 0) [[unlikely]] {
-            return post_refused(error);
+            return post_refused(error, left);
         }
         if (flags & IBV_SEND_SIGNALED) {
             signalled = posted();
@@ -222,7 +233,7 @@ struct Endpoint : abi::Ep {
     // It has come to its end.
     void finish_read_modify_write(const ReadModifyWrite& rmw);
 
-    ucs_status_t post_refused(int error);
+    ucs_status_t post_refused(int error, int& left);
 
     // So was what had been posted in a chain, from this number on. Fails the endpoint.
     void chain_refused(int error, SequenceNumber first);
@@ -230,7 +241,7 @@ struct Endpoint : abi::Ep {
     void expect_flush_after(unsigned count); // work requests; 0: nothing is known
 
     // Work requests up to number have completed, number itself with status.
-    void complete_up_to(SequenceNumber number, ucs_status_t status);
+    void complete_up_to(unsigned number, ucs_status_t status);
     void on_connected();
     void
     close_queue(ucs_status_t status);  // nothing more can be posted; what is outstanding is flushed
@@ -240,21 +251,21 @@ struct Endpoint : abi::Ep {
     void notify_flush_waiters(ucs_status_t status);
 };
 
-[[gnu::always_inline]] inline void Endpoint::complete_up_to(SequenceNumber number,
-                                                            ucs_status_t status)
+// The number is a whole word, which takes no instructions to make of a part of one.
+[[gnu::always_inline]] inline void Endpoint::complete_up_to(unsigned number, ucs_status_t status)
 {
-    if (failure != UCS_OK && not_after(number, completed)) [[unlikely]] {
+    if (failure != UCS_OK && not_after(static_cast<SequenceNumber>(number), completed))
+        [[unlikely]] {
         return; // the report of a later one came before this one's
     }
-    Iface& interface = iface();
     completing = true;
-    while (!ops.empty() && not_after(ops.front().number, number)) {
+    while (!ops.empty() && not_after(ops.front().number, static_cast<SequenceNumber>(number))) {
         // What comes before a failed work request has succeeded, says InfiniBand. Soft-RoCE reports
         // one that finds no route before READs whose data has not come.
         finish(ops.pop(), status);
     }
-    interface.tx_available += static_cast<SequenceNumber>(number - completed);
-    completed = number;
+    iface().tx_available += static_cast<SequenceNumber>(number - completed);
+    completed = static_cast<SequenceNumber>(number);
     if (!flush_waiters.empty()) {
         notify_flush_waiters(status);
     }

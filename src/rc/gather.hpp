@@ -74,9 +74,10 @@ inline ibv_send_wr rdma_request(ibv_wr_opcode opcode, ibv_sge* sge, int sges, ui
     return wr;
 }
 
-// The caller checked ready(), and the length.
-inline ucs_status_t put_inline(Endpoint& ep, const void* buffer, unsigned length,
-                               uint64_t remote_addr, uct_rkey_t rkey)
+// The caller checked ready(), or the budget alone, and the length.
+template <Post which>
+[[gnu::always_inline]] inline ucs_status_t
+put_inline(Endpoint& ep, const void* buffer, unsigned length, uint64_t remote_addr, uct_rkey_t rkey)
 {
     Iface& iface = ep.iface();
     PreparedRequests& prepared = iface.prepared;
@@ -85,7 +86,7 @@ inline ucs_status_t put_inline(Endpoint& ep, const void* buffer, unsigned length
     prepared.short_write.num_sge = length > 0;
     set_remote(prepared.short_write, remote_addr, rkey);
     iface.count(memory_kind(rkey), length);
-    return ep.post(prepared.short_write, IBV_SEND_INLINE);
+    return ep.post<which>(prepared.short_write, IBV_SEND_INLINE);
 }
 
 // A list that is longer than this many bytes, or has a piece without a memory handle.
@@ -102,13 +103,11 @@ inline void finish_zcopy(Endpoint& ep, const SendOp& op, ucs_status_t status)
 
 inline void unpack_get(Endpoint& ep, const SendOp& op, ucs_status_t status)
 {
-    uct_completion_t* completion = op.completion;
-    std::byte* buffer = op.buffer;
     if (status == UCS_OK) {
-        op.unpack(op.result, buffer, op.length);
+        op.unpack(op.result, op.buffer, op.length);
     }
-    ep.iface().buffers->put(buffer);
-    abi::complete(completion, status);
+    ep.iface().buffers->put(op.buffer);
+    abi::complete(op.completion, status);
 }
 
 // ---- posting
@@ -131,12 +130,13 @@ inline unsigned signalled_for_buffers(Endpoint& ep)
 }
 
 // UCS_INPROGRESS, or the failure, after which left.buffer is back in its pool.
+template <Post which = Post::any>
 [[gnu::always_inline]] inline ucs_status_t post_tracked(Endpoint& ep, ibv_send_wr& wr,
                                                         unsigned flags, const SendOp& left)
 {
     SendOp& op = ep.ops.next();
     op = left;
-    ucs_status_t status = ep.post(wr, flags);
+    ucs_status_t status = ep.post<which>(wr, flags);
     if (status != UCS_OK) [[unlikely]] {
         if (left.buffer != nullptr) {
             ep.iface().buffers->put(left.buffer);
@@ -149,13 +149,14 @@ inline unsigned signalled_for_buffers(Endpoint& ep)
 
 // A buffer that holds all of the message: small enough for the work request it is free again at
 // once.
+template <Post which>
 [[gnu::always_inline]] inline ucs_status_t post_buffer(Iface& iface, Endpoint& ep, ibv_send_wr& wr,
                                                        unsigned flags, std::byte* buffer,
                                                        size_t length, unsigned remote_kind = 0)
 {
     iface.count(remote_kind, length);
     if (length > iface.max_inline) [[likely]] {
-        const ucs_status_t status = ep.post(wr, flags);
+        const ucs_status_t status = ep.post<which>(wr, flags);
         if (status == UCS_OK) [[likely]] {
             ep.remember(buffer);
             ep.buffered += length;
@@ -164,30 +165,30 @@ inline unsigned signalled_for_buffers(Endpoint& ep)
         }
         return status;
     }
-    const ucs_status_t status = ep.post(wr, IBV_SEND_INLINE);
+    const ucs_status_t status = ep.post<which>(wr, IBV_SEND_INLINE);
     iface.buffers->put(buffer);
     return status;
 }
 
-// Into a buffer, from which it is unpacked. The caller checked ready(), the length, and that
-// there is a buffer.
-[[gnu::always_inline]] inline ucs_status_t post_get(Endpoint& ep, unsigned flags,
-                                                    uct_unpack_callback_t unpack, void* arg,
-                                                    size_t length, uint64_t remote_addr,
-                                                    uct_rkey_t rkey, uct_completion_t* comp)
+// Into a buffer, from which it is unpacked. The caller checked ready(), or the budget alone, the
+// length, and that there is a buffer.
+template <Post which>
+[[gnu::always_inline]] inline ucs_status_t
+post_get(Endpoint& ep, unsigned flags, uct_unpack_callback_t unpack, void* arg, size_t length,
+         uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
 {
     Iface& iface = ep.iface();
     std::byte* buffer = iface.buffers->take();
     iface.prepared.set_buffer(buffer, length);
     set_remote(iface.prepared.read, remote_addr, rkey);
     iface.count(memory_kind(rkey), length);
-    return post_tracked(ep, iface.prepared.read, flags,
-                        SendOp{.handler = unpack_get,
-                               .completion = comp,
-                               .buffer = buffer,
-                               .result = arg,
-                               .unpack = unpack,
-                               .length = static_cast<uint32_t>(length)});
+    return post_tracked<which>(ep, iface.prepared.read, flags,
+                               SendOp{.handler = unpack_get,
+                                      .completion = comp,
+                                      .buffer = buffer,
+                                      .result = arg,
+                                      .unpack = unpack,
+                                      .length = static_cast<uint32_t>(length)});
 }
 
 } // namespace gdr::rc

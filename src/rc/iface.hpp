@@ -244,7 +244,8 @@ struct Iface : abi::Iface {
     void handle_now(const ibv_wc& wc);
     void handle_other(const ibv_wc& wc);
     void handle_error(const ibv_wc& wc);
-    void handle_send(const ibv_wc& wc, ucs_status_t status);
+    Endpoint* sender(uint64_t wr_id) const;
+    void handle_send(uint64_t wr_id, ucs_status_t status);
     void handle_message(const ibv_wc& wc);
     void handle_control_message(const ibv_wc& wc);
     void deliver(const ibv_wc& wc);
@@ -268,6 +269,7 @@ struct Iface : abi::Iface {
     void try_pending_again();
     unsigned report_failures();
     void finish_closing();
+    static void finish_closing(Endpoint& ep);
     unsigned look_at_port();
     unsigned give_up();
 };

@@ -40,9 +40,10 @@ ucs_status_t to_status(ibv_wc_status status)
     }
 }
 
-uint64_t endpoint_id(uint64_t wr_id)
+// The lower bits of an endpoint's own numbers are its name.
+bool is_of(const Endpoint& ep, uint64_t wr_id)
 {
-    return (wr_id & (kNextNumber - 1)) >> kIdShift;
+    return (ep.last_wr_id ^ wr_id) << (64 - kNumberShift) == 0;
 }
 uint64_t grant_wr_id(const Granter& granter)
 {
@@ -79,32 +80,47 @@ uint64_t grant_wr_id(const Granter& granter)
     deliver(wc);
 }
 
+// Which buffer it was is read again: kept, it would cost each poll that finds nothing.
 [[gnu::always_inline]] inline void Iface::deliver(const ibv_wc& wc)
 {
-    auto* receive = reinterpret_cast<Receive*>(wc.wr_id);
+    const auto receive = [&wc] { return reinterpret_cast<Receive*>(wc.wr_id); };
     const abi::AmHandler& handler = am[ntohl(wc.imm_data) & kAmIdMask];
     ucs_status_t status =
-        handler.cb(handler.arg, receive->data(), wc.byte_len, receives->keep_flag());
+        handler.cb(handler.arg, receive()->data(), wc.byte_len, receives->keep_flag());
     if (status == UCS_INPROGRESS) {
         hold_receive();
     } else {
-        receives->put(receive);
+        receives->put(receive());
     }
 }
 
-[[gnu::always_inline]] inline void Iface::handle_send(const ibv_wc& wc, ucs_status_t status)
+// The endpoint whose work request this was. NULL: destroyed before its completion was polled; its
+// credits are back.
+[[gnu::always_inline]] inline Endpoint* Iface::sender(uint64_t wr_id) const
 {
-    Endpoint* ep = find_endpoint(endpoint_id(wc.wr_id));
+    Endpoint* ep = slots[wr_id >> kIdShift & ((1u << kSlotBits) - 1)].endpoint;
+    return ep != nullptr && is_of(*ep, wr_id) ? ep : nullptr;
+}
+
+[[gnu::always_inline]] inline void Iface::handle_send(uint64_t wr_id, ucs_status_t status)
+{
+    Endpoint* ep = sender(wr_id);
     if (ep == nullptr) {
-        return; // destroyed before its completion was polled; its credits are back
+        return;
     }
-    ep->complete_up_to(number_of(wc.wr_id), status);
+    ep->complete_up_to(static_cast<unsigned>(wr_id >> kNumberShift), status);
     if (ep->closing) [[unlikely]] {
-        if (!ep->has_outstanding() || ep->failure != UCS_OK) {
-            delete ep;
-        } else {
-            finish(*ep);
-        }
+        finish_closing(*ep);
+    }
+}
+
+// Whose last work requests it was perhaps.
+[[gnu::noinline]] void Iface::finish_closing(Endpoint& ep)
+{
+    if (!ep.has_outstanding() || ep.failure != UCS_OK) {
+        delete &ep;
+    } else {
+        ep.iface().finish(ep);
     }
 }
 
@@ -120,7 +136,7 @@ uint64_t grant_wr_id(const Granter& granter)
     if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
         handle_error(wc);
     } else if (!(wc.wr_id & kAcceptorBit)) [[likely]] {
-        handle_send(wc, UCS_OK);
+        handle_send(wc.wr_id, UCS_OK);
     } else {
         handle_acceptor_send(wc);
     }
@@ -147,15 +163,15 @@ template <bool flushes>
         flush_rdma_writes();
     }
     const ibv_wc* wc = completions;
-    int left = polled;
+    const ibv_wc* const end = wc + polled;
     do {
-        handle_now(*wc++);
-    } while (--left > 0);
+        handle_now(*wc);
+    } while (++wc != end);
     receives->refill();
     if (!pending_endpoints.empty()) {
         dispatch_pending();
     }
-    return static_cast<unsigned>(polled);
+    return 1; // UCT asks whether there was anything; a number would be kept for it
 }
 
 template <bool flushes>
@@ -229,7 +245,7 @@ void Iface::handle_error(const ibv_wc& wc)
     if (wc.wr_id & kAcceptorBit) {
         return handle_acceptor_send(wc);
     }
-    Endpoint* ep = find_endpoint(endpoint_id(wc.wr_id));
+    Endpoint* ep = sender(wc.wr_id);
     if (ep != nullptr && ep->failure == UCS_OK) {
         // The first to know: the flushed work requests that follow say nothing new.
         // That a peer is gone is for the handler to judge, which UCP always is.
@@ -244,7 +260,7 @@ void Iface::handle_error(const ibv_wc& wc)
         }
         ep->fail(status);
     }
-    handle_send(wc, status);
+    handle_send(wc.wr_id, status);
 }
 
 // ---- windows and acceptors
@@ -507,9 +523,8 @@ ucs_status_t Iface::wait_for(const Endpoint& ep, uint16_t number)
         }
         backlog.push_back(wc);
         attention.store(true, std::memory_order_relaxed);
-        bool ours =
-            (wc.wr_id & kSendBit) && !(wc.wr_id & kAcceptorBit) && endpoint_id(wc.wr_id) == ep.id;
-        if (ours && (wc.status != IBV_WC_SUCCESS || not_after(number, number_of(wc.wr_id)))) {
+        if (is_of(ep, wc.wr_id) &&
+            (wc.status != IBV_WC_SUCCESS || not_after(number, number_of(wc.wr_id)))) {
             return to_status(wc.status);
         }
     }

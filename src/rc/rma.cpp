@@ -53,7 +53,7 @@ template <Payload look>
     if (ucs_status_t status = look_at<look>(ep, buffer, length); status != UCS_OK) {
         return status;
     }
-    return put_inline(ep, buffer, length, remote_addr, rkey);
+    return put_inline<Post::any>(ep, buffer, length, remote_addr, rkey);
 }
 
 // What is rare is a function of its own, so that this one keeps nothing for it.
@@ -66,7 +66,7 @@ template <Payload look>
     if (ep.budget <= 0 || length > ep.iface().max_inline || !is_seen<look>(buffer)) [[unlikely]] {
         return put_short_rarely<look>(tl_ep, buffer, length, remote_addr, rkey);
     }
-    return put_inline(ep, buffer, length, remote_addr, rkey);
+    return put_inline<Post::alike>(ep, buffer, length, remote_addr, rkey);
 }
 
 } // namespace
@@ -83,23 +83,47 @@ ucs_status_t ep_put_short_unseen(uct_ep_h ep, const void* buffer, unsigned lengt
     return put_short<Payload::unseen>(ep, buffer, length, remote_addr, rkey);
 }
 
-ssize_t ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void* arg, uint64_t remote_addr,
-                     uct_rkey_t rkey)
+namespace {
+
+// The caller checked ready(), or the budget alone, and that there is a buffer.
+template <Post which>
+[[gnu::always_inline]] inline ssize_t put_buffer(Endpoint& ep, uct_pack_callback_t pack, void* arg,
+                                                 uint64_t remote_addr, uct_rkey_t rkey,
+                                                 unsigned flags)
 {
-    Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
-    if (!ep.ready() || !iface.buffers->any()) [[unlikely]] {
-        return ep.unavailable();
-    }
     std::byte* buffer = iface.buffers->take();
-    size_t length = pack(buffer, arg);
+    const size_t length = pack(buffer, arg);
     ibv_send_wr& wr = iface.prepared.write;
     iface.prepared.set_buffer(buffer, length);
     wr.num_sge = length > 0;
     set_remote(wr, remote_addr, rkey);
-    ucs_status_t status =
-        post_buffer(iface, ep, wr, signalled_for_buffers(ep), buffer, length, memory_kind(rkey));
+    const ucs_status_t status =
+        post_buffer<which>(iface, ep, wr, flags, buffer, length, memory_kind(rkey));
     return status == UCS_OK ? static_cast<ssize_t>(length) : static_cast<ssize_t>(status);
+}
+
+[[gnu::cold, gnu::noinline]] ssize_t put_bcopy_rarely(Endpoint& ep, uct_pack_callback_t pack,
+                                                      void* arg, uint64_t remote_addr,
+                                                      uct_rkey_t rkey)
+{
+    if (!ep.ready() || !ep.iface().buffers->any()) {
+        return ep.unavailable();
+    }
+    return put_buffer<Post::any>(ep, pack, arg, remote_addr, rkey, signalled_for_buffers(ep));
+}
+
+} // namespace
+
+ssize_t ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void* arg, uint64_t remote_addr,
+                     uct_rkey_t rkey)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    if (ep.budget <= 0 || ep.iface().buffers->scarce() || ep.buffered >= kMostBuffered)
+        [[unlikely]] {
+        return put_bcopy_rarely(ep, pack, arg, remote_addr, rkey);
+    }
+    return put_buffer<Post::alike>(ep, pack, arg, remote_addr, rkey, 0);
 }
 
 ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,
@@ -142,8 +166,8 @@ ucs_status_t ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* ar
     if (!ep.ready() || !iface.buffers->any()) [[unlikely]] {
         return ep.unavailable();
     }
-    return post_get(ep, signalled_for(comp) | signalled_for(*iface.buffers), unpack, arg, length,
-                    remote_addr, rkey, comp);
+    return post_get<Post::any>(ep, signalled_for(comp) | signalled_for(*iface.buffers), unpack, arg,
+                               length, remote_addr, rkey, comp);
 }
 
 // UCT's short get returns with the data: it waits for one round trip, without calling anybody back.

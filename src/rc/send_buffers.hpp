@@ -22,16 +22,17 @@ class SendBuffers {
           stride_(stride(size))
     {
         free_ = std::make_unique<std::byte*[]>(count);
-        half_ = count / 2;
+        top_ = free_.get();
+        half_ = top_ + count / 2;
         for (uint32_t i = count; i-- > 0;) {
             put(numbered(i));
         }
     }
 
     // There are any().
-    std::byte* take() { return free_[--available_]; }
+    std::byte* take() { return *--top_; }
 
-    void put(std::byte* buffer) { free_[available_++] = buffer; }
+    void put(std::byte* buffer) { *top_++ = buffer; }
 
     // A number tells as much as the address.
     uint32_t number_of(const std::byte* buffer) const
@@ -40,9 +41,9 @@ class SendBuffers {
     }
     std::byte* numbered(uint32_t number) { return memory_.data() + number * stride_; }
 
-    bool any() const { return available_ > 0; }
-    size_t available() const { return available_; }
-    bool scarce() const { return available_ < half_; }
+    bool any() const { return top_ != free_.get(); }
+    size_t available() const { return static_cast<size_t>(top_ - free_.get()); }
+    bool scarce() const { return top_ < half_; }
     uint32_t lkey() const { return memory_.lkey(); }
 
   private:
@@ -53,8 +54,8 @@ class SendBuffers {
     RegisteredMemory memory_;
     size_t stride_;
     std::unique_ptr<std::byte*[]> free_; // the one put back last is taken first
-    size_t available_ = 0;
-    size_t half_ = 0; // of all there are
+    std::byte** top_ = nullptr;          // the place after the last
+    std::byte** half_ = nullptr;         // where it is with half of them
 };
 
 } // namespace gdr::rc

@@ -11,6 +11,7 @@ extern "C" {
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 namespace gdr::rc {
 
@@ -39,23 +40,27 @@ struct SendOp {
 
 class SendOps {
   public:
-    explicit SendOps(unsigned capacity) // a power of two
-        : ops_(std::make_unique<SendOp[]>(capacity)), mask_(capacity - 1)
+    explicit SendOps(unsigned capacity)
+        : places_(std::make_unique<Place[]>(capacity + 1)), head_(&places_[0]), tail_(head_)
     {
+        for (unsigned i = 0; i < capacity; ++i) {
+            places_[i].after = &places_[i + 1];
+        }
+        places_[capacity].after = head_;
     }
 
     bool empty() const { return head_ == tail_; }
-    const SendOp& front() const { return ops_[head_ & mask_]; }
-    const SendOp& pop() { return ops_[head_++ & mask_]; }
-    SendOp& next() { return ops_[tail_ & mask_]; } // to be filled, then pushed
-    void push() { ++tail_; }
+    const SendOp& front() const { return head_->op; }
+    const SendOp& pop() { return std::exchange(head_, head_->after)->op; }
+    SendOp& next() { return tail_->op; } // to be filled, then pushed
+    void push() { tail_ = tail_->after; }
 
     // Whether one of them has something of the user's: a completion that is waited for, or a place
     // for data.
     bool any_of_the_user() const
     {
-        for (unsigned i = head_; i != tail_; ++i) {
-            const SendOp& op = ops_[i & mask_];
+        for (const Place* place = head_; place != tail_; place = place->after) {
+            const SendOp& op = place->op;
             if (op.handler != nullptr &&
                 (op.completion != nullptr || op.result != nullptr || op.unpack != nullptr)) {
                 return true;
@@ -65,10 +70,15 @@ class SendOps {
     }
 
   private:
-    std::unique_ptr<SendOp[]> ops_;
-    const unsigned mask_;
-    unsigned head_ = 0;
-    unsigned tail_ = 0;
+    // Linked: each operation goes to the next place, and a number would have to be multiplied.
+    struct Place {
+        SendOp op;
+        Place* after = nullptr;
+    };
+    std::unique_ptr<Place[]> places_; // one more than operations: where they all are, too, head_
+                                      // is not tail_
+    Place* head_;
+    Place* tail_;
 };
 
 } // namespace gdr::rc
