@@ -217,9 +217,11 @@ TEST(DISABLED_Stalls, SlowModify)
             if (!sent[i])
                 sent[i] = uct_ep_am_short(*eps[i], 1, i, nullptr, 0) == UCS_OK;
     }
+    const double all = seconds_since(start);
     EXPECT_EQ(receiver.received_count, eps.size());
-    EXPECT_LT(progress.seconds, 0.1);
-    std::printf("longest progress: %.3f s\n", progress.seconds);
+    // One that waits for them all takes most of the time; other processes may take some of it.
+    EXPECT_LT(progress.seconds, all / 4);
+    std::printf("longest progress: %.3f s of %.3f s\n", progress.seconds, all);
 }
 
 // SOFTHCA_FAULTS="softhca0 unresolved 1 400000"
