@@ -3,26 +3,7 @@
 ! A reduction, in place and not, and an exchange, on GPU memory, in the binding of mpi_binding.f90.
 program mpi_fortran
 #include "mpi_binding.f90"
-  interface
-    integer(c_int) function init(flags) bind(C, name="cuInit")
-      import; integer(c_int), value :: flags
-    end function
-    integer(c_int) function retain(context, device) bind(C, name="cuDevicePrimaryCtxRetain")
-      import; type(c_ptr) :: context; integer(c_int), value :: device
-    end function
-    integer(c_int) function set_current(context) bind(C, name="cuCtxSetCurrent")
-      import; type(c_ptr), value :: context
-    end function
-    integer(c_int) function allocate_on_gpu(address, length) bind(C, name="cuMemAlloc_v2")
-      import; type(c_ptr) :: address; integer(c_size_t), value :: length
-    end function
-    integer(c_int) function to_gpu(gpu, host, length) bind(C, name="cuMemcpyHtoD_v2")
-      import; type(c_ptr), value :: gpu, host; integer(c_size_t), value :: length
-    end function
-    integer(c_int) function from_gpu(host, gpu, length) bind(C, name="cuMemcpyDtoH_v2")
-      import; type(c_ptr), value :: gpu, host; integer(c_size_t), value :: length
-    end function
-  end interface
+#include "mpi_driver.f90"
   integer, parameter :: n = 1000
   integer(c_size_t), parameter :: bytes = 4 * n
   type(c_ptr) :: context, out_address, in_address
@@ -45,7 +26,7 @@ program mpi_fortran
   call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierror)
 
   host = [(rank + i, i = 1, n)]
-  if (to_gpu(out_address, c_loc(host), bytes) /= 0) stop 1
+  if (copy(out_address, c_loc(host), bytes) /= 0) stop 1
   call MPI_Allreduce(out, in, n, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierror)
   call verify(in_address, [(ranks * (ranks - 1) / 2 + ranks * i, i = 1, n)], "MPI_Allreduce")
   call MPI_Allreduce(MPI_IN_PLACE, out, n, MPI_INTEGER, MPI_MAX, MPI_COMM_WORLD, ierror)
@@ -62,7 +43,7 @@ contains
     type(c_ptr) :: address
     integer, intent(in) :: expected(n)
     character(*), intent(in) :: what
-    if (from_gpu(c_loc(host), address, bytes) /= 0) stop 1
+    if (copy(c_loc(host), address, bytes) /= 0) stop 1
     if (any(host /= expected)) then
       print '(a, i0, 2a)', "rank ", rank, ": FAILED ", what
       stop 1

@@ -14,23 +14,7 @@ program mpi_fortran_errors
 #define REQUEST integer
 #define WINDOW integer
 #endif
-  interface
-    integer(c_int) function init(flags) bind(C, name="cuInit")
-      import; integer(c_int), value :: flags
-    end function
-    integer(c_int) function retain(context, device) bind(C, name="cuDevicePrimaryCtxRetain")
-      import; type(c_ptr) :: context; integer(c_int), value :: device
-    end function
-    integer(c_int) function set_current(context) bind(C, name="cuCtxSetCurrent")
-      import; type(c_ptr), value :: context
-    end function
-    integer(c_int) function allocate_on_gpu(address, length) bind(C, name="cuMemAlloc_v2")
-      import; type(c_ptr) :: address; integer(c_size_t), value :: length
-    end function
-    integer(c_int) function copy(to, from, length) bind(C, name="cuMemcpy")
-      import; type(c_ptr), value :: to, from; integer(c_size_t), value :: length
-    end function
-  end interface
+#include "mpi_driver.f90"
   integer, parameter :: n = 8192
   integer(c_size_t), parameter :: bytes = 4 * n
   character(24), parameter :: cases(*) = [character(24) :: &

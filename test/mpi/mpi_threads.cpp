@@ -2,9 +2,9 @@
 //
 // mpi_threads EXCHANGES ROUNDS: four threads of each rank, with MPI_THREAD_MULTIPLE, reduce few
 // and many numbers and exchange columns in GPU memory EXCHANGES times, each on a communicator of
-// its own, and read by one window; every element checked. Then ROUNDS reductions by one thread, over which the process must
-// not grow. Exits with 0, with 1 when data are wrong or it grows, with 77 without a CUDA driver or
-// threads.
+// its own, and read by one window; every element checked. Then ROUNDS reductions by one thread,
+// over which the process must not grow. Exits with 0, with 1 when data are wrong or it grows, with
+// 77 without a CUDA driver or threads.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>

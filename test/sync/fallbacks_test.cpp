@@ -79,8 +79,8 @@ TEST_F(Persistent, DISABLED_HostFunctionsTriggerInGraphs)
     ASSERT_CUDA(cuGraphDestroy(captured));
 }
 
-// A driver without user objects, before CUDA 11.3: no graphs, and the context ends as if none had been
-// asked for.
+// A driver without user objects, before CUDA 11.3: no graphs, and the context ends as if none had
+// been asked for.
 TEST_F(Persistent, DISABLED_NoGraphsWithoutUserObjects)
 {
     CUstream work = stream();
