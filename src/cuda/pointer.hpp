@@ -77,4 +77,17 @@ inline uint64_t buffer_id(const Driver& driver, const void* address)
     return result == CUDA_SUCCESS ? id : 0;
 }
 
+// Whether it is host memory that CUDA knows, as Pointer::pinned tells. One call of the driver;
+// false where that fails.
+inline bool is_pinned(const Driver& driver, const void* address)
+{
+    unsigned type = 0, managed = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                        CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    void* values[] = {&type, &managed};
+    return driver.cuPointerGetAttributes(2, attributes, values,
+                                         reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS &&
+           type == CU_MEMORYTYPE_HOST && managed == 0;
+}
+
 } // namespace gdr::cuda

@@ -4,6 +4,7 @@
 #include "sync/context.hpp"
 
 #include "cuda/context.hpp"
+#include "cuda/pointer.hpp"
 #include "sync/log.hpp"
 #include "sync/refusal.hpp"
 
@@ -72,14 +73,7 @@ void tell_memory_type(Operation& operation)
     if (operation.buffer == nullptr || !contiguous ||
         (param.op_attr_mask & (UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH)) != 0)
         return;
-    unsigned type = 0, managed = 0;
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                        CU_POINTER_ATTRIBUTE_IS_MANAGED};
-    void* values[] = {&type, &managed};
-    if (require_driver().cuPointerGetAttributes(2, attributes, values,
-                                                reinterpret_cast<CUdeviceptr>(operation.buffer)) !=
-            CUDA_SUCCESS ||
-        type != CU_MEMORYTYPE_HOST || managed != 0)
+    if (!cuda::is_pinned(require_driver(), operation.buffer))
         return;
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     param.memory_type = UCS_MEMORY_TYPE_HOST;
