@@ -158,8 +158,9 @@ TEST(DISABLED_Configured, DeviceMemoryBetweenProcesses)
             ASSERT_EQ(b.next().status, IBV_WC_SUCCESS);
             std::vector<unsigned char> copy(size);
             cuda.get(copy.data(), memory, size);
-            EXPECT_TRUE(is_filled(copy.data(), size, size));
+            EXPECT_TRUE(is_filled(copy.data(), size, size)) << size;
         }
+        link.put('c'); // checked: may be overwritten
         link.get<char>();
         std::vector<unsigned char> copy(kSize);
         cuda.get(copy.data(), memory, kSize);
@@ -195,6 +196,7 @@ TEST(DISABLED_Configured, DeviceMemoryBetweenProcesses)
             child.link().get<char>();
             post(IBV_WR_SEND, size);
         }
+        child.link().get<char>();
         fill(data.data(), kSize, 3);
         cuda.put(memory, data.data(), kSize);
         post(IBV_WR_RDMA_WRITE, kSize);
