@@ -81,23 +81,30 @@ inline void relax() {}
 
 #endif
 
+// Whether the operations of the last trigger are complete: then the word has their status.
+UGDR_DEVICE bool over(const ugdr_dev_condition_t& condition, unsigned index,
+                      unsigned long long& word)
+{
+    word = load(condition.words + index * kWords);
+    return (word & kPassable) != 0;
+}
+
 } // namespace ugdr_detail
 
 /* Whether the operations of the last trigger are complete; also where there was none. */
 UGDR_DEVICE bool ugdr_dev_test(const ugdr_dev_condition_t& condition, unsigned index = 0)
 {
-    using namespace ugdr_detail;
-    return (load(condition.words + index * kWords) & kPassable) != 0;
+    unsigned long long word;
+    return ugdr_detail::over(condition, index, word);
 }
 
 /* Waits for that. A ucs_status_t: UCS_OK (0), or that of an operation that failed in the last
  * round. */
 UGDR_DEVICE int ugdr_dev_wait(const ugdr_dev_condition_t& condition, unsigned index = 0)
 {
-    using namespace ugdr_detail;
     unsigned long long word;
-    while (((word = load(condition.words + index * kWords)) & kPassable) == 0)
-        relax();
+    while (!ugdr_detail::over(condition, index, word))
+        ugdr_detail::relax();
     return static_cast<int>((word & 1) != 0 ? word : word >> 32) >> 1;
 }
 
