@@ -63,14 +63,18 @@ int make_staged(const Library& library, const Call& call, gdr_mpi_function* func
     if (result != 0)
         return result;
     try {
-        if (call.form == Form::blocking && call.kind == Kind::epoch)
-            add_to_epoch(*library.abi, call, words, std::move(operation));
-        else if (call.form == Form::blocking)
+        if (call.form == Form::blocking && call.kind != Kind::epoch) {
             operation.put_back();
-        else
+            return result;
+        }
+        RequestedOperation begun =
+            call.kind == Kind::epoch
+                ? RequestedOperation(add_to_epoch(*library.abi, call, words, std::move(operation)))
+                : RequestedOperation(std::move(operation));
+        if (call.form != Form::blocking)
             add_request(library,
                         library.abi->handle_at(reinterpret_cast<void*>(words[call.request]), 0),
-                        std::move(operation), call.form == Form::persistent,
+                        std::move(begun), call.form == Form::persistent,
                         receives_message(library, call, words));
     } catch (const std::exception& error) {
         return fail(library, call, words, error);

@@ -48,6 +48,7 @@
     FUNCTION(Type_get_name, (Word type, char* name, int* length))                                  \
     FUNCTION(Wait, (Word * request, Word status))                                                  \
     FUNCTION(Win_call_errhandler, (Word window, int code))                                         \
+    FUNCTION(Win_flush_local, (int target, Word window))                                           \
     FUNCTION(Type_size, (Word type, int* size))                                                    \
     FUNCTION(Type_get_contents, (Word type, int integers, int addresses, int types, int* integer,  \
                                  intptr_t* address, void* type_handles))                           \

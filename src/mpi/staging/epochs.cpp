@@ -12,24 +12,28 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace gdr::mpi {
 
+// Of several threads that synchronise a window each waits for what the others put back.
+struct EpochOperation {
+    Word window;
+    int target;
+    Operation operation;
+    bool before_its_data; // its request may complete before them
+    std::once_flag put_back{};
+    // In the table, under its mutex; none once it is complete.
+    std::optional<std::list<std::shared_ptr<EpochOperation>>::iterator> place{};
+};
+
 namespace {
 
 constexpr int kEveryTarget = -1;
 
-struct Pending {
-    Word window;
-    int target;
-    Operation operation;
-    std::once_flag put_back{};
-};
-
-// Of several threads that synchronise a window each waits for what the others put back.
-using Shared = std::shared_ptr<Pending>;
+using Shared = std::shared_ptr<EpochOperation>;
 
 struct Table {
     std::mutex mutex;
@@ -55,6 +59,12 @@ Word window_of(const Abi& abi, const Call& call, const Word* words)
                            : abi.handle(words[call.window]);
 }
 
+// MPICH (4.0) has put and get of types with gaps made by messages, and forgets the request.
+bool completes_early(const Abi& abi, const Call& call)
+{
+    return abi.handles_are_ints && call.form == Form::nonblocking && call.op < 0;
+}
+
 // What has been begun by now: what other threads begin while MPI is called may not be complete.
 std::vector<Shared> begun(Word window, int target)
 {
@@ -67,24 +77,54 @@ std::vector<Shared> begun(Word window, int target)
     return found;
 }
 
+bool is_pending(const Shared& operation)
+{
+    const std::lock_guard guard(table().mutex);
+    return operation->place.has_value();
+}
+
 void forget(const Shared& pending)
 {
     Table& t = table();
     const std::lock_guard guard(t.mutex);
-    t.size.fetch_sub(t.pending.remove(pending), std::memory_order_relaxed);
+    if (!pending->place)
+        return;
+    t.pending.erase(*std::exchange(pending->place, std::nullopt));
+    t.size.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// A copy that failed is not tried again: the memory may be another's by then.
+void complete(const Shared& operation)
+{
+    EachStep steps;
+    std::call_once(operation->put_back,
+                   [&] { steps.attempt([&] { operation->operation.put_back(); }); });
+    forget(operation);
+    steps.end();
 }
 
 } // namespace
 
-void add_to_epoch(const Abi& abi, const Call& call, const Word* words, Operation operation)
+std::shared_ptr<EpochOperation> add_to_epoch(const Abi& abi, const Call& call, const Word* words,
+                                             Operation operation)
 {
     std::list<Shared> added;
-    added.emplace_back(
-        new Pending{window_of(abi, call, words), target_of(call, words), std::move(operation)});
+    added.emplace_back(new EpochOperation{window_of(abi, call, words), target_of(call, words),
+                                          std::move(operation), completes_early(abi, call)});
+    Shared made = added.front();
     Table& t = table();
     const std::lock_guard guard(t.mutex);
+    made->place = added.begin();
     t.pending.splice(t.pending.end(), added);
     t.size.fetch_add(1, std::memory_order_relaxed);
+    return made;
+}
+
+void complete_by_request(const Library& library, const std::shared_ptr<EpochOperation>& operation)
+{
+    if (operation->before_its_data && is_pending(operation))
+        library.Win_flush_local(operation->target, operation->window);
+    complete(operation);
 }
 
 bool any_in_epochs()
@@ -101,11 +141,8 @@ int synchronise(const Library& library, const Call& call, gdr_mpi_function* func
         return result;
     try {
         EachStep steps;
-        for (const Shared& pending : ended) {
-            steps.attempt(
-                [&] { std::call_once(pending->put_back, [&] { pending->operation.put_back(); }); });
-            forget(pending);
-        }
+        for (const Shared& pending : ended)
+            steps.attempt([&] { complete(pending); });
         steps.end();
     } catch (const std::exception& error) {
         return fail(library, call, words, error);

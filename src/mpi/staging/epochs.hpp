@@ -1,15 +1,25 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Operations that are complete when their window is synchronised, or their file's split operation
-// is ended. Any thread; no lock is held while MPI or CUDA is called.
+// is ended: by that, or by the wait on their request before. Any thread; no lock is held while MPI
+// or CUDA is called.
 #pragma once
 
 #include "mpi/staging/operation.hpp"
 
+#include <memory>
+
 namespace gdr::mpi {
 
+struct EpochOperation;
+
 // The operation of a call that has been made.
-void add_to_epoch(const Abi& abi, const Call& call, const Word* words, Operation operation);
+std::shared_ptr<EpochOperation> add_to_epoch(const Abi& abi, const Call& call, const Word* words,
+                                             Operation operation);
+
+// MPI has completed its request. What was received is put back once, by this or what synchronises
+// before; it is there when this returns. Throws cuda::Error.
+void complete_by_request(const Library& library, const std::shared_ptr<EpochOperation>& operation);
 
 // Whether there is any.
 bool any_in_epochs();

@@ -18,7 +18,7 @@ namespace gdr::mpi {
 namespace {
 
 struct Request {
-    Operation operation;
+    RequestedOperation operation;
     bool persistent;
     bool started; // and not yet seen to be complete
 };
@@ -64,18 +64,26 @@ Table& table()
     return instance;
 }
 
+void put_back(const Library& library, const RequestedOperation& operation)
+{
+    if (const auto* in_epoch = std::get_if<std::shared_ptr<EpochOperation>>(&operation))
+        complete_by_request(library, *in_epoch);
+    else
+        std::get<Operation>(operation).put_back();
+}
+
 // Once for each start.
-void put_back(Request& request)
+void put_back(const Library& library, Request& request)
 {
     if (std::exchange(request.started, false))
-        request.operation.put_back();
+        put_back(library, request.operation);
 }
 
 // There is no call left to fail.
-void put_back_freed(Request& request)
+void put_back_freed(const Library& library, Request& request)
 {
     try {
-        put_back(request);
+        put_back(library, request);
     } catch (const std::exception& error) {
         gdr_log(error, "a request of MPI that was freed: a buffer on a GPU could not be copied: %s",
                 error.what());
@@ -97,7 +105,7 @@ void collect_freed(const Library& library)
         int done = 0;
         library.Test(&freed.handle, &done, library.abi->status_ignore);
         if (done != 0) {
-            put_back_freed(freed.request);
+            put_back_freed(library, freed.request);
             if (freed.request.persistent)
                 library.Request_free(&freed.handle);
         } else {
@@ -132,8 +140,10 @@ class Requests {
     void fetch() const
     {
         for (const Node& request : requests_) {
-            if (!request.empty())
-                request.mapped().operation.fetch();
+            if (request.empty())
+                continue;
+            if (const auto* operation = std::get_if<Operation>(&request.mapped().operation))
+                operation->fetch();
         }
     }
     // By MPI. One that it refused to start has nothing to put back.
@@ -152,7 +162,7 @@ class Requests {
         if (request.empty())
             return;
         Node completed = is_null(index) ? std::move(request) : Node();
-        put_back(completed.empty() ? request.mapped() : completed.mapped());
+        put_back(library_, completed.empty() ? request.mapped() : completed.mapped());
     }
     void complete_all()
     {
@@ -263,7 +273,7 @@ bool any_requests()
     return table().size.load(std::memory_order_relaxed) != 0;
 }
 
-void add_request(const Library& library, Word handle, Operation operation, bool persistent,
+void add_request(const Library& library, Word handle, RequestedOperation operation, bool persistent,
                  bool own_handle)
 {
     collect_freed(library);
@@ -271,7 +281,7 @@ void add_request(const Library& library, Word handle, Operation operation, bool 
     if (!persistent && !own_handle)
         library.Request_get_status(handle, &done, library.abi->status_ignore);
     if (done != 0) {
-        operation.put_back();
+        put_back(library, operation);
         return;
     }
     Table& t = table();

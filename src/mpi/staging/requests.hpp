@@ -6,17 +6,20 @@
 // held while MPI or CUDA is called.
 #pragma once
 
-#include "mpi/staging/operation.hpp"
+#include "mpi/staging/epochs.hpp"
 
-#include <memory>
+#include <variant>
 
 namespace gdr::mpi {
+
+// What a request is of: an operation of its own, or one of an epoch, which may complete it first.
+using RequestedOperation = std::variant<Operation, std::shared_ptr<EpochOperation>>;
 
 // An operation that has been started (or, a persistent one, will be) under this handle. One that
 // MPI has completed at once ends here: MPI gives all such the same handle. own_handle: not this
 // one, and it is not asked for, as MPI would tell of an error twice. Throws cuda::Error,
 // std::bad_alloc.
-void add_request(const Library& library, Word handle, Operation operation, bool persistent,
+void add_request(const Library& library, Word handle, RequestedOperation operation, bool persistent,
                  bool own_handle);
 
 // Whether there is any.
