@@ -56,6 +56,18 @@ ucs_status_t guarded(const Ucx& ucx, Body&& body)
     }
 }
 
+template <typename Body>
+ucs_status_t guarded(ugdr_context_h context, Body&& body)
+{
+    return context != nullptr ? guarded(context->ucx(), body) : UCS_ERR_INVALID_PARAM;
+}
+
+void require(const void* pointer, const char* what)
+{
+    if (pointer == nullptr)
+        throw Refusal(UCS_ERR_INVALID_PARAM, std::string(what) + " is NULL");
+}
+
 Operation* operation_of(ugdr_request_h request)
 {
     return reinterpret_cast<Operation*>(request);
@@ -96,6 +108,31 @@ void take_parameters(Operation& operation, const ucp_request_param_t& from)
         operation.user_tag_info = from.recv_info.tag_info;
 }
 
+constexpr uint64_t kKnownFields = UGDR_OP_PARAM_FIELD_CONDITION | UGDR_OP_PARAM_FIELD_UCP |
+                                  UGDR_OP_PARAM_FIELD_FLAGS | UGDR_OP_PARAM_FIELD_INDEX;
+
+// What UCP would crash at, in a thread that does not tell whose fault it is.
+void require_target(const Operation& operation)
+{
+    switch (operation.kind) {
+    case OperationKind::put:
+    case OperationKind::get:
+    case OperationKind::atomic:
+        require(operation.rkey, "rkey");
+        [[fallthrough]];
+    case OperationKind::tag_send:
+    case OperationKind::am_send:
+    case OperationKind::ep_flush:
+        require(operation.ep, "ep");
+        break;
+    case OperationKind::call:
+        require(reinterpret_cast<const void*>(operation.start), "start");
+        break;
+    default:
+        break;
+    }
+}
+
 // ---- conditions
 
 void make(Context& context, Condition& condition, const ugdr_condition_params_t& params)
@@ -125,6 +162,8 @@ void make(Context& context, Condition& condition, const ugdr_condition_params_t&
     case UGDR_CONDITION_GRAPH: {
         require_fields(UGDR_CONDITION_PARAM_FIELD_GRAPH, UGDR_CONDITION_PARAM_FIELD_FLAGS);
         const uint64_t flags = flags_of(UGDR_CONDITION_FLAG_SPLIT);
+        if (params.num_dependencies > 0)
+            require(params.dependencies, "dependencies");
         context.add(condition, params.graph,
                     {params.dependencies, params.dependencies + params.num_dependencies},
                     flags != 0);
@@ -148,16 +187,23 @@ template <typename Describe>
 ucs_status_t submit(ugdr_context_h context, OperationKind kind, const ugdr_op_param_t* param,
                     ugdr_request_h* request_p, Describe&& describe)
 {
-    return guarded(context->ucx(), [&] {
+    return guarded(context, [&] {
         const auto has = [&](uint64_t field) {
             return param != nullptr && (param->field_mask & field) != 0;
         };
+        if (has(~kKnownFields))
+            throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in field_mask of ugdr_op_param_t");
         if (kind != OperationKind::call && context->engine().settings().worker == nullptr)
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "the context has neither a worker nor a UCP context: ugdr_call() alone "
                           "is possible");
         const ugdr_condition_h condition =
             has(UGDR_OP_PARAM_FIELD_CONDITION) ? param->condition : nullptr;
+        if (has(UGDR_OP_PARAM_FIELD_CONDITION)) {
+            require(condition, "condition");
+            if (condition->context != context)
+                throw Refusal(UCS_ERR_INVALID_PARAM, "the condition is another context's");
+        }
         const unsigned index = has(UGDR_OP_PARAM_FIELD_INDEX) ? param->index : 0;
         const uint64_t flags = has(UGDR_OP_PARAM_FIELD_FLAGS) ? param->flags : 0;
         if ((flags & ~uint64_t{UGDR_OP_FLAG_STREAM_WAIT}) != 0)
@@ -165,13 +211,16 @@ ucs_status_t submit(ugdr_context_h context, OperationKind kind, const ugdr_op_pa
         if (flags != 0 && condition == nullptr)
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "UGDR_OP_FLAG_STREAM_WAIT without a condition: which stream?");
-        if (has(UGDR_OP_PARAM_FIELD_UCP))
+        if (has(UGDR_OP_PARAM_FIELD_UCP)) {
+            require(param->ucp, "ucp");
             require_known(*param->ucp);
+        }
         Operation* operation = Operation::take(kind);
         if (has(UGDR_OP_PARAM_FIELD_UCP))
             take_parameters(*operation, *param->ucp);
         describe(*operation);
         try {
+            require_target(*operation);
             context->submit(*operation, condition, index, flags != 0);
         } catch (...) {
             operation->let_go();
@@ -218,7 +267,7 @@ UGDR_EXPORT ucs_status_t ugdr_context_create_version(unsigned api_major, unsigne
 UGDR_EXPORT ucs_status_t ugdr_context_destroy(ugdr_context_h context, unsigned flags)
 {
     bool gone = true;
-    const ucs_status_t status = guarded(context->ucx(), [&] {
+    const ucs_status_t status = guarded(context, [&] {
         if ((flags & ~unsigned{UGDR_DESTROY_FORCE}) != 0)
             throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in flags of ugdr_context_destroy");
         const bool force = (flags & UGDR_DESTROY_FORCE) != 0;
@@ -240,7 +289,8 @@ UGDR_EXPORT ucs_status_t ugdr_context_destroy(ugdr_context_h context, unsigned f
 
 UGDR_EXPORT ucs_status_t ugdr_context_query(ugdr_context_h context, ugdr_context_attr_t* attr)
 {
-    return guarded(context->ucx(), [&] {
+    return guarded(context, [&] {
+        require(attr, "attr");
         Engine& engine = context->engine();
         if ((attr->field_mask & UGDR_CONTEXT_ATTR_FIELD_TRIGGER) != 0) {
             const cuda::Driver* driver = cuda::driver();
@@ -283,7 +333,9 @@ UGDR_EXPORT unsigned ugdr_progress(ugdr_context_h context)
 UGDR_EXPORT ucs_status_t ugdr_worker_address(ugdr_context_h context,
                                              const ucp_address_t** address_p, size_t* length_p)
 {
-    return guarded(context->ucx(), [&] {
+    return guarded(context, [&] {
+        require(address_p, "address_p");
+        require(length_p, "length_p");
         if (context->address() == nullptr)
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "ugdr_worker_address: the library has no worker of its own");
@@ -298,7 +350,9 @@ UGDR_EXPORT ucs_status_t ugdr_condition_create(ugdr_context_h context,
                                                const ugdr_condition_params_t* params,
                                                ugdr_condition_h* condition_p)
 {
-    return guarded(context->ucx(), [&] {
+    return guarded(context, [&] {
+        require(params, "params");
+        require(condition_p, "condition_p");
         auto condition = std::make_unique<ugdr_condition>();
         condition->context = context;
         make(*context, *condition, *params);
@@ -348,7 +402,7 @@ UGDR_EXPORT ucs_status_t ugdr_condition_query(ugdr_condition_h condition,
 
 UGDR_EXPORT ucs_status_t ugdr_stream_release(ugdr_context_h context, ugdr_cu_stream_t stream)
 {
-    return guarded(context->ucx(), [&] { context->release_stream(stream); });
+    return guarded(context, [&] { context->release_stream(stream); });
 }
 
 // ---- operations
@@ -449,8 +503,6 @@ UGDR_EXPORT ucs_status_t ugdr_call(ugdr_context_h context, ugdr_call_cb_t start,
                                    ugdr_call_cb_t test, void* arg, const ugdr_op_param_t* param,
                                    ugdr_request_h* request_p)
 {
-    if (start == nullptr)
-        return UCS_ERR_INVALID_PARAM;
     return submit(context, OperationKind::call, param, request_p, [&](Operation& operation) {
         operation.start = start;
         operation.test = test;
@@ -509,10 +561,14 @@ UGDR_EXPORT void ugdr_request_free(ugdr_request_h request)
 UGDR_EXPORT ucs_status_t ugdr_stream_wait(ugdr_context_h context, ugdr_cu_stream_t stream,
                                           const ugdr_request_h* requests, size_t count)
 {
-    return guarded(context->ucx(), [&] { context->wait(stream, requests, count); });
+    return guarded(context, [&] {
+        if (count > 0)
+            require(requests, "requests");
+        context->wait(stream, requests, count);
+    });
 }
 
 UGDR_EXPORT ucs_status_t ugdr_stream_wait_all(ugdr_context_h context, ugdr_cu_stream_t stream)
 {
-    return guarded(context->ucx(), [&] { context->wait_for_all(stream); });
+    return guarded(context, [&] { context->wait_for_all(stream); });
 }

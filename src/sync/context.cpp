@@ -37,6 +37,12 @@ Operation* operation_of(ugdr_request_h request)
     return reinterpret_cast<Operation*>(request);
 }
 
+constexpr uint64_t kKnownFields = UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT |
+                                  UGDR_CONTEXT_PARAM_FIELD_WORKER | UGDR_CONTEXT_PARAM_FIELD_LOCK |
+                                  UGDR_CONTEXT_PARAM_FIELD_PROGRESS |
+                                  UGDR_CONTEXT_PARAM_FIELD_IDLE | UGDR_CONTEXT_PARAM_FIELD_CPU_SET |
+                                  UGDR_CONTEXT_PARAM_FIELD_ERROR_CB;
+
 constexpr const char* kWaitsByItself =
     "UGDR_OP_FLAG_STREAM_WAIT: the condition waits for its operations by itself";
 
@@ -119,6 +125,14 @@ Context::Context(const Ucx& ucx, const ugdr_context_params_t& params)
 Engine::Settings Context::choose(const ugdr_context_params_t& params)
 {
     const auto has = [&](uint64_t field) { return (params.field_mask & field) != 0; };
+    if (has(~kKnownFields))
+        throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in field_mask of ugdr_context_params_t");
+    if (has(UGDR_CONTEXT_PARAM_FIELD_PROGRESS) && params.progress != UGDR_PROGRESS_THREAD &&
+        params.progress != UGDR_PROGRESS_CALLER)
+        throw Refusal(UCS_ERR_INVALID_PARAM, "unknown value of ugdr_progress_t");
+    if (has(UGDR_CONTEXT_PARAM_FIELD_IDLE) && params.idle != UGDR_IDLE_ADAPTIVE &&
+        params.idle != UGDR_IDLE_SPIN && params.idle != UGDR_IDLE_YIELD)
+        throw Refusal(UCS_ERR_INVALID_PARAM, "unknown value of ugdr_idle_t");
     Engine::Settings settings;
     settings.by_caller =
         has(UGDR_CONTEXT_PARAM_FIELD_PROGRESS) && params.progress == UGDR_PROGRESS_CALLER;
