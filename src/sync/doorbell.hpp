@@ -10,6 +10,8 @@ namespace gdr::sync {
 
 class Doorbell {
   public:
+    Doorbell* next = nullptr; // in the pool
+
     // Any thread, after it has brought what there is to do.
     void ring()
     {

@@ -7,6 +7,7 @@
 #include "sync/doorbell.hpp"
 #include "sync/handover.hpp"
 #include "sync/operation.hpp"
+#include "sync/pool.hpp"
 #include "sync/ucx.hpp"
 #include "sync/watch.hpp"
 
@@ -29,7 +30,11 @@ class Engine {
         void* error_arg = nullptr;
     };
 
-    Engine(const Ucx& ucx, const Settings& settings) : ucx_(ucx), is_(settings) {}
+    Engine(const Ucx& ucx, const Settings& settings)
+        : doorbell(*Pool<Doorbell>::instance().take()), ucx_(ucx), is_(settings)
+    {
+    }
+    ~Engine() { Pool<Doorbell>::instance().give_back(&doorbell); }
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
@@ -37,8 +42,9 @@ class Engine {
 
     void submit(Command* command)
     {
+        Doorbell& bell = doorbell; // who has got the command may destroy this
         inbox_.push(command);
-        doorbell.ring();
+        bell.ring();
     }
     // Of an operation or a wait: counted until it is over.
     void submit_new(Command* command)
@@ -54,7 +60,8 @@ class Engine {
     // Gives what UCP is to be told our callbacks; the application's have been taken out.
     void prepare(Operation& operation);
 
-    Doorbell doorbell;
+    // Of a pool, since it is rung last: at worst it wakes somebody else, for nothing.
+    Doorbell& doorbell;
 
     // ---- the one thread
 

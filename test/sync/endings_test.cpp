@@ -189,6 +189,33 @@ TEST_F(Endings, AFailureIsToldOnceAndStreamsGoOn)
     EXPECT_UCS(ugdr_context_destroy(context, 0));
 }
 
+// A thread of CUDA's tells of the graph's end; who is told may destroy the context before that
+// thread is out of the library. (The thread sanitizer sees it.)
+TEST_F(Endings, DestroyedWhileAnotherThreadTells)
+{
+    ugdr_context_params_t params{};
+    params.field_mask = UGDR_CONTEXT_PARAM_FIELD_PROGRESS;
+    params.progress = UGDR_PROGRESS_CALLER;
+    for (int i = 0; i < 50; ++i) {
+        ugdr_context_h context = create(params);
+        CUgraph graph = nullptr;
+        ASSERT_CUDA(cuGraphCreate(&graph, 0));
+        ugdr_condition_params_t in_graph{};
+        in_graph.field_mask =
+            UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_GRAPH;
+        in_graph.category = UGDR_CONDITION_GRAPH;
+        in_graph.graph = graph;
+        ugdr_condition_h condition = nullptr;
+        ASSERT_UCS(ugdr_condition_create(context, &in_graph, &condition));
+        ASSERT_UCS(ugdr_condition_destroy(condition));
+        ASSERT_CUDA(cuGraphDestroy(graph));
+        ASSERT_TRUE(eventually([&] {
+            ugdr_progress(context);
+            return ugdr_context_destroy(context, 0) == UCS_OK;
+        }));
+    }
+}
+
 TEST_F(Endings, AForkedChildHasNothing)
 {
     int in = 0;
