@@ -412,14 +412,17 @@ void Engine::unlink(Operation& operation)
     }
 }
 
-// Whether UCP still has it.
+// Whether UCP still has it, or a thread that UCP has told of its end, and that tells this engine.
 bool Engine::abandon(Operation& operation)
 {
-    Phase started = Phase::started;
+    Phase phase = Phase::started;
     if (operation.kind == OperationKind::call ||
-        !operation.phase.compare_exchange_strong(started, Phase::abandoned)) {
-        finish(operation, UCS_ERR_CANCELED);
-        return false;
+        !operation.phase.compare_exchange_strong(phase, Phase::abandoned)) {
+        const bool told = phase == Phase::finished;
+        if (told)
+            operation.hold(); // for good
+        finish(operation, told ? operation.ucp_status : UCS_ERR_CANCELED);
+        return told;
     }
     operation.hold(); // until UCP is done with it
     void* request = std::exchange(operation.ucp_request, nullptr);
