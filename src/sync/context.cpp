@@ -113,12 +113,16 @@ struct TriggerBlock {
 Context::Context(const Ucx& ucx, const ugdr_context_params_t& params)
     : ucx_(ucx), connections_(hardware_queues())
 {
-    engine_ = std::make_unique<Engine>(ucx_, choose(params));
-    if (!engine_->settings().by_caller) {
-        const bool idle = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_IDLE) != 0;
-        const bool cores = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_CPU_SET) != 0;
-        proxy_ = std::make_unique<Proxy>(*engine_, idle ? params.idle : UGDR_IDLE_ADAPTIVE,
-                                         cores ? params.cpu_set : nullptr);
+    const bool idle = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_IDLE) != 0;
+    const bool cores = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_CPU_SET) != 0;
+    try {
+        engine_ = std::make_unique<Engine>(ucx_, choose(params));
+        if (!engine_->settings().by_caller)
+            proxy_ = std::make_unique<Proxy>(*engine_, idle ? params.idle : UGDR_IDLE_ADAPTIVE,
+                                             cores ? params.cpu_set : nullptr);
+    } catch (...) {
+        close_worker();
+        throw;
     }
 }
 

@@ -5,8 +5,11 @@
 
 #include "emu/softcuda/softcuda.h"
 
+#include <filesystem>
 #include <mutex>
 #include <string>
+
+#include <pthread.h>
 
 namespace synctest {
 namespace {
@@ -317,6 +320,32 @@ TEST_F(Modes, WhatIsRefused)
         ugdr_context_create_version(UGDR_API_MAJOR, UGDR_API_MINOR, nullptr, &params, &context),
         UCS_OK);
     EXPECT_UCS(ugdr_context_destroy(context, 0));
+}
+
+// No thread: nor is the worker left that it was to use.
+TEST_F(Modes, NothingIsLeftWhereThereIsNoThread)
+{
+    Worker a;
+    ugdr_context_params_t params{};
+    params.field_mask = UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT;
+    params.ucp_context = a.context;
+    EXPECT_UCS(ugdr_context_destroy(create(params), 0)); // what is opened once is
+    const auto files = [] {
+        const std::filesystem::directory_iterator all("/proc/self/fd");
+        return std::distance(begin(all), end(all));
+    };
+    const auto before = files();
+    pthread_attr_t usual, huge;
+    ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+    ASSERT_EQ(pthread_attr_init(&huge), 0);
+    ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 46), 0);
+    ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+    ugdr_context_h context = create(params, UCS_ERR_NO_RESOURCE);
+    ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+    EXPECT_EQ(files(), before);
+    if (context != nullptr) {
+        EXPECT_UCS(ugdr_context_destroy(context, 0));
+    }
 }
 
 // Where the default stream is used, its context has to be current.
