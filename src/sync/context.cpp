@@ -85,27 +85,34 @@ void tell_memory_type(Operation& operation)
     param.memory_type = UCS_MEMORY_TYPE_HOST;
 }
 
-// What kernels of one condition pass and count in.
-struct TriggerBlock {
-    TriggerBlock(const cuda::Driver& driver, CUcontext context_, unsigned count_, unsigned arrivals)
-        : context(context_), count(count_),
-          arrived(arrivals > 1 ? take_counters(driver, context_, count_) : 0),
-          gates(take_words<Gates>(driver, context_, count_))
+// What kernels of one condition pass, and what they count in.
+struct TriggerWords {
+    TriggerWords(const cuda::Driver& driver, CUcontext context_, size_t count_)
+        : context(context_), count(count_), gates(take_words<Gates>(driver, context, count))
     {
     }
-    TriggerBlock(const TriggerBlock&) = delete;
-    TriggerBlock& operator=(const TriggerBlock&) = delete;
-    ~TriggerBlock()
-    {
-        give_words_back(context, gates, count);
-        if (arrived != 0)
-            give_counters_back(context, arrived, count);
-    }
+    TriggerWords(const TriggerWords&) = delete;
+    TriggerWords& operator=(const TriggerWords&) = delete;
+    ~TriggerWords() { give_words_back(context, gates, count); }
 
     const CUcontext context;
     const size_t count;
-    const CUdeviceptr arrived; // 0: there is nothing to count
     const Mapped<Gates> gates;
+};
+struct TriggerBlock : TriggerWords {
+    TriggerBlock(const cuda::Driver& driver, CUcontext context_, size_t count_, unsigned arrivals)
+        : TriggerWords(driver, context_, count_)
+    {
+        if (arrivals > 1) // else there is nothing to count
+            arrived = take_counters(driver, context, count);
+    }
+    ~TriggerBlock()
+    {
+        if (arrived.device != 0)
+            give_counters_back(context, arrived, count);
+    }
+
+    Counters arrived;
 };
 
 } // namespace
@@ -339,12 +346,14 @@ void Context::add_triggers(Condition& condition, unsigned count, unsigned arriva
     const auto block = std::make_shared<const TriggerBlock>(driver, context, count, arrivals);
     condition.device.words =
         reinterpret_cast<unsigned long long*>(static_cast<uintptr_t>(block->gates.device));
-    condition.device.arrived = reinterpret_cast<unsigned*>(static_cast<uintptr_t>(block->arrived));
+    condition.device.arrived =
+        reinterpret_cast<unsigned*>(static_cast<uintptr_t>(block->arrived.device));
     condition.device.count = count;
     condition.device.arrivals = arrivals;
     condition.triggers.reserve(count);
     for (unsigned i = 0; i < count; ++i) {
-        const Mapped<Gates> gates{block->gates.host + i, block->gates.device + i * sizeof(Gates)};
+        const Mapped<Gates> gates{block->gates.host + i, block->gates.device + i * sizeof(Gates),
+                                  block->gates.context_id};
         Node* node = new Node(driver, context, gates, block);
         condition.triggers.push_back(node);
         node->triggers = node->one_gate = true;

@@ -20,7 +20,7 @@ constexpr size_t kPage = 16 << 10; // of 128 streams, or as much as is asked for
 
 template <typename Piece>
 struct Spare {
-    unsigned long long id = 0; // of the context: handles are used again
+    unsigned long long id = 0; // of the context
     std::vector<Piece> pieces;
 };
 
@@ -53,8 +53,9 @@ Piece take(const cuda::Driver& driver, CUcontext context, size_t count, Make&& m
         guard.lock();
         spare.pieces.insert(spare.pieces.end(), more.begin(), more.end());
     }
-    const Piece taken = spare.pieces.back();
+    Piece taken = spare.pieces.back();
     spare.pieces.pop_back();
+    taken.context_id = id;
     return taken;
 }
 
@@ -62,7 +63,8 @@ template <typename Piece>
 void give_back(CUcontext context, const Piece& piece, size_t count)
 {
     const std::lock_guard guard(lock());
-    spare_of<Piece>(context, count).pieces.push_back(piece);
+    if (Spare<Piece>& spare = spare_of<Piece>(context, count); spare.id == piece.context_id)
+        spare.pieces.push_back(piece); // else they have ended with their context
 }
 
 template <typename Words>
@@ -84,8 +86,23 @@ std::vector<Mapped<Words>> make_page(const cuda::Driver& driver, size_t count)
     cuda::check(driver.cuMemHostGetDevicePointer(&device, page, 0), "cuMemHostGetDevicePointer");
     std::vector<Mapped<Words>> made;
     for (size_t at = 0; at + block <= size; at += block)
-        made.push_back({new (static_cast<char*>(page) + at) Words[count]{}, device + at});
+        made.push_back({new (static_cast<char*>(page) + at) Words[count]{}, device + at, 0});
     return made;
+}
+
+// By a stream of its own. The legacy one refuses, and spoils the capture, while a stream that waits
+// for it is captured.
+void set_to_zero(const cuda::Driver& driver, CUdeviceptr memory, size_t bytes)
+{
+    const std::vector<char> zeros(bytes);
+    CUstream stream = nullptr;
+    cuda::check(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    CUresult result =
+        driver.cuMemcpyAsync(memory, reinterpret_cast<CUdeviceptr>(zeros.data()), bytes, stream);
+    if (result == CUDA_SUCCESS)
+        result = driver.cuStreamSynchronize(stream);
+    driver.cuStreamDestroy(stream);
+    cuda::check(result, "cuMemcpyAsync");
 }
 
 } // namespace
@@ -103,19 +120,24 @@ void give_words_back(CUcontext context, const Mapped<Words>& words, size_t count
     give_back(context, words, count);
 }
 
-CUdeviceptr take_counters(const cuda::Driver& driver, CUcontext context, size_t count)
+Counters take_counters(const cuda::Driver& driver, CUcontext context, size_t count)
 {
     const size_t bytes = count * sizeof(uint32_t);
-    const CUdeviceptr taken = take<CUdeviceptr>(driver, context, count, [&] {
-        CUdeviceptr made = 0;
-        cuda::check(driver.cuMemAlloc(&made, bytes), "cuMemAlloc");
-        return std::vector<CUdeviceptr>{made};
+    const Counters taken = take<Counters>(driver, context, count, [&] {
+        Counters made;
+        cuda::check(driver.cuMemAlloc(&made.device, bytes), "cuMemAlloc");
+        return std::vector<Counters>{made};
     });
-    cuda::check(driver.cuMemsetD8(taken, 0, bytes), "cuMemsetD8");
+    try {
+        set_to_zero(driver, taken.device, bytes);
+    } catch (...) {
+        give_counters_back(context, taken, count);
+        throw;
+    }
     return taken;
 }
 
-void give_counters_back(CUcontext context, CUdeviceptr counters, size_t count)
+void give_counters_back(CUcontext context, const Counters& counters, size_t count)
 {
     give_back(context, counters, count);
 }

@@ -54,6 +54,7 @@ template <typename Words>
 struct Mapped {
     Words* host = nullptr;
     CUdeviceptr device = 0;
+    unsigned long long context_id = 0; // of the context: handles are used again
 
     CUdeviceptr first() const { return device; }
     CUdeviceptr second() const { return device + kSecondWord; }
@@ -65,13 +66,19 @@ struct Mapped {
 template <typename Words>
 Mapped<Words> take_words(const cuda::Driver& driver, CUcontext context, size_t count = 1);
 
-// Nobody will write to them any more. Any thread, one of CUDA's included.
+// Nobody will write to them any more. Any thread, one of CUDA's included. The context may be gone.
 template <typename Words>
 void give_words_back(CUcontext context, const Mapped<Words>& words, size_t count = 1);
 
-// `count` zeros of 32 bits in the memory of the context's GPU, the context being current: they are
-// not freed, either, since that waits for streams that wait. Throws cuda::Error. Any thread.
-CUdeviceptr take_counters(const cuda::Driver& driver, CUcontext context, size_t count);
-void give_counters_back(CUcontext context, CUdeviceptr counters, size_t count);
+// Zeros of 32 bits in the memory of a GPU.
+struct Counters {
+    CUdeviceptr device = 0;
+    unsigned long long context_id = 0;
+};
+
+// `count` of them, the context being current: they are not freed, either, since that waits for
+// streams that wait. Throws cuda::Error. Any thread.
+Counters take_counters(const cuda::Driver& driver, CUcontext context, size_t count);
+void give_counters_back(CUcontext context, const Counters& counters, size_t count);
 
 } // namespace gdr::sync

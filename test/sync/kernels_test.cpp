@@ -278,6 +278,27 @@ TEST_F(Kernels, WhatIsRefused)
     destroy(at_a_, made);
 }
 
+// Whatever is captured meanwhile, by streams that wait for the legacy one or do not, it is none the
+// worse for it.
+TEST_F(Kernels, MadeDuringACapture)
+{
+    for (const CUstream_flags kind : {CU_STREAM_NON_BLOCKING, CU_STREAM_DEFAULT}) {
+        CUstream work = nullptr;
+        CUgraph captured = nullptr;
+        ASSERT_CUDA(cuStreamCreate(&work, kind));
+        ASSERT_CUDA(cuStreamBeginCapture(work, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        // As many as no other test has: memory is taken anew.
+        ugdr_condition_h made = condition(at_a_, kind == CU_STREAM_DEFAULT ? 301 : 302, 2);
+        EXPECT_CUDA(cuStreamEndCapture(work, &captured));
+        if (made != nullptr)
+            destroy(at_a_, made);
+        if (captured != nullptr) {
+            EXPECT_CUDA(cuGraphDestroy(captured));
+        }
+        EXPECT_CUDA(cuStreamDestroy(work));
+    }
+}
+
 // In a stream, in a captured graph and in one that is made by hand.
 TEST_F(Kernels, InStreamsAndGraphs)
 {

@@ -322,6 +322,35 @@ TEST_F(Modes, WhatIsRefused)
     EXPECT_UCS(ugdr_context_destroy(context, 0));
 }
 
+// Words of a CUDA context that is gone are not given to the next one, which has its handle.
+TEST_F(Modes, AGpuThatIsReset)
+{
+    const CUcontext first = second_gpu();
+    if (first == nullptr)
+        GTEST_SKIP() << "there is one GPU";
+    ugdr_context_params_t params{};
+    ugdr_context_h context = create(params);
+    ASSERT_CUDA(cuCtxSetCurrent(first));
+    CUstream work = stream();
+    ugdr_condition_h kept = point_of(context, work);
+    EXPECT_CUDA(cuStreamSynchronize(work));
+    EXPECT_UCS(ugdr_stream_release(context, work));
+    EXPECT_CUDA(cuDevicePrimaryCtxReset(1));
+    const CUcontext next = second_gpu();
+    EXPECT_EQ(next, first);
+    ASSERT_CUDA(cuCtxSetCurrent(next));
+    for (int i = 0; i < 3; ++i) {
+        CUstream another = stream();
+        EXPECT_UCS(ugdr_condition_destroy(point_of(context, another)));
+        EXPECT_CUDA(cuStreamSynchronize(another));
+        if (i == 0) {
+            EXPECT_UCS(ugdr_condition_destroy(kept)); // gives words back
+        }
+    }
+    ASSERT_CUDA(cuCtxSetCurrent(context_));
+    EXPECT_UCS(ugdr_context_destroy(context, 0));
+}
+
 // No thread: nor is the worker left that it was to use.
 TEST_F(Modes, NothingIsLeftWhereThereIsNoThread)
 {
