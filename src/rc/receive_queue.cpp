@@ -53,7 +53,8 @@ ReceiveQueue::ReceiveQueue(ibv_pd* pd, CompletionRoom& completions, unsigned len
 
 void ReceiveQueue::add(RegisteredMemory memory, unsigned count)
 {
-    Part& part = parts_.emplace_back(std::move(memory), std::make_unique<Receive[]>(count));
+    // clang 14, with which the fuzzers are built, makes no aggregate in place.
+    Part& part = parts_.emplace_back(Part{std::move(memory), std::make_unique<Receive[]>(count)});
     for (unsigned i = count; i-- > 0;) {
         Receive& receive = part.receives[i];
         receive.recv_desc.cb = release;

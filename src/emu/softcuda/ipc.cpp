@@ -109,7 +109,9 @@ CUdeviceptr open(const IpcHandle& handle, CUcontext context)
 /// the latter as long as both are parts of one block, as allocations below 2 MiB are.
 void require_not_in_the_way(const std::pair<const Key, Opened>& entry)
 {
-    const auto& [key, opened] = entry;
+    // Not by names for both at once: clang 14 lets no lambda use those.
+    const Key& key = entry.first;
+    const Opened& opened = entry.second;
     const bool in_the_way = std::ranges::any_of(ipc().opened, [&](const auto& other) {
         return std::get<0>(other.first) == std::get<0>(key) && other.first != key &&
                other.second.owner == opened.owner && other.second.place == opened.place &&
