@@ -17,7 +17,10 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -33,7 +36,8 @@ struct Question {
 };
 
 struct Answer {
-    char why_not[120]; // empty: a descriptor comes along
+    char why_not[119]; // empty: a descriptor comes along
+    bool again;        // the owner has no descriptors left
 };
 
 constexpr timeval kPatience{3, 0};             // of who asks; the owner opens at most one file
@@ -71,27 +75,55 @@ cuda::UniqueFd find(const cuda::Driver& driver, const Question& question)
     return cuda::AllocationHandle(driver, question.base).descriptor();
 }
 
-// In UCX's asynchronous thread.
-void on_connection(int listener, uint8_t, void*)
+// Closed to have one for a connection where there are no more: else nobody would tell those who
+// wait, and the listener would be ready all the time. Of UCX's asynchronous thread, after the
+// first.
+constinit int spare = -1;
+
+int any_descriptor()
 {
-    const cuda::UniqueFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-    if (!connection || !is_same_user(connection.get()))
-        return;
-    set_patience(connection.get(), kServerPatience);
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+void answer(int connection, bool lacking)
+{
+    set_patience(connection, kServerPatience);
     Question question{};
-    if (recv(connection.get(), &question, sizeof(question), 0) != sizeof(question))
+    if (!is_same_user(connection) ||
+        recv(connection, &question, sizeof(question), 0) != sizeof(question))
         return;
     Answer answer{};
     cuda::UniqueFd descriptor;
     const cuda::Driver* driver = cuda::driver();
     try {
-        if (driver != nullptr)
+        if (driver != nullptr && !lacking)
             descriptor = find(*driver, question);
     } catch (const std::exception& error) {
         snprintf(answer.why_not, sizeof(answer.why_not), "%s", error.what());
+        lacking = !cuda::UniqueFd(any_descriptor());
     }
-    if (!send_message(connection.get(), &answer, sizeof(answer), descriptor.get()))
+    answer.again = lacking;
+    if (!send_message(connection, &answer, sizeof(answer), descriptor.get()))
         gdr_log(debug, "a descriptor of GPU memory was not sent: %s", strerror(errno));
+}
+
+// In UCX's asynchronous thread.
+void on_connection(int listener, uint8_t, void*)
+{
+    const auto next = [&] {
+        return cuda::UniqueFd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    };
+    cuda::UniqueFd connection = next();
+    const bool lacking = !connection && (errno == EMFILE || errno == ENFILE);
+    if (lacking && spare >= 0) {
+        close(std::exchange(spare, -1));
+        connection = next();
+    }
+    if (connection)
+        answer(connection.get(), lacking);
+    connection = {};
+    if (spare < 0)
+        spare = any_descriptor();
 }
 
 cuda::UniqueFd listen_as(uint64_t owner)
@@ -116,6 +148,7 @@ bool serve_descriptors(const cuda::Driver&)
 {
     static std::mutex mutex;
     static uint64_t served = 0; // Process::id
+    static int listening = -1;
     const std::lock_guard guard(mutex);
     const uint64_t id = this_process().id;
     if (served == id)
@@ -125,8 +158,14 @@ bool serve_descriptors(const cuda::Driver&)
         gdr_log(diag, "no socket to share memory of cuMemCreate by: %s", strerror(errno));
         return false;
     }
+    if (spare < 0)
+        spare = any_descriptor();
     if (abi::async_add_fd(listener.get(), on_connection, nullptr) != UCS_OK)
         return false;
+    // A child's would take connections to a parent that has ended, and never answer.
+    static const int closed_by_child = pthread_atfork(nullptr, nullptr, [] { close(listening); });
+    if (closed_by_child == 0)
+        listening = listener.get();
     listener.release(); // for as long as the process lives
     served = id;
     return true;
@@ -152,6 +191,10 @@ cuda::UniqueFd ask_for_descriptor(const RemoteKey& key)
     if (!receive_message(connection.get(), &answer, sizeof(answer), &descriptor))
         failed("the owner's answer");
     answer.why_not[sizeof(answer.why_not) - 1] = '\0';
+    if (answer.again) {
+        errno = EMFILE;
+        failed("the owner");
+    }
     if (answer.why_not[0] != '\0')
         throw std::runtime_error(std::string("the owner refuses: ") + answer.why_not);
     if (!descriptor) { // which the system drops where there may be no more

@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -119,6 +120,23 @@ CUdeviceptr map_with(CUmemAllocationHandleType type)
     return address;
 }
 
+// So many more than are open, from the lowest number that is free; SIZE_MAX: as at first.
+void set_descriptors_left(size_t more)
+{
+    static const rlimit before = [] {
+        rlimit limit{};
+        getrlimit(RLIMIT_NOFILE, &limit);
+        return limit;
+    }();
+    rlimit limit = before;
+    if (more != SIZE_MAX) {
+        const int next = dup(STDIN_FILENO);
+        close(next);
+        limit.rlim_cur = static_cast<rlim_t>(next) + more;
+    }
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // The next process that is forked has a pid that was another's. Needs root.
 void make_next_pid(pid_t pid)
 {
@@ -188,6 +206,16 @@ class Owner {
         ask({key.sharing == Sharing::handle ? Request::free : Request::unmap, key.base, 0});
     }
     void reset_device() { ask({Request::reset_device, 0, 0}); }
+    // So many descriptors more than it has; SIZE_MAX: as many as before.
+    void limit_descriptors(size_t more) { ask({Request::limit_descriptors, more, 0}); }
+    // A process like itself, which does nothing until its end; its pid.
+    pid_t fork_child()
+    {
+        ask({Request::fork_child, 0, 0});
+        pid_t pid;
+        take(&pid, sizeof(pid));
+        return pid;
+    }
     // Whether the next process has the pid.
     bool leave()
     {
@@ -205,6 +233,8 @@ class Owner {
         free,
         unmap,
         reset_device,
+        limit_descriptors,
+        fork_child,
         leave,
     };
     struct Question {
@@ -218,7 +248,8 @@ class Owner {
         if (write(socket_, &question, sizeof(question)) != sizeof(question))
             throw std::runtime_error("the owner has gone");
         if (question.request == Request::free || question.request == Request::unmap ||
-            question.request == Request::reset_device) {
+            question.request == Request::reset_device ||
+            question.request == Request::limit_descriptors) {
             char done;
             take(&done, 1);
         }
@@ -310,6 +341,20 @@ class Owner {
                 use_device();
                 (void)!write(socket_, "", 1);
                 continue;
+            case Request::limit_descriptors:
+                set_descriptors_left(question.argument);
+                (void)!write(socket_, "", 1);
+                continue;
+            case Request::fork_child: {
+                pid_t child = fork();
+                if (child == 0) {
+                    close(socket_);
+                    for (;;)
+                        pause();
+                }
+                (void)!write(socket_, &child, sizeof(child));
+                continue;
+            }
             case Request::map_with_fabric_handle:
                 address = map_with(kFabric);
                 break;
@@ -338,6 +383,7 @@ class Owner {
 Owner* owner;
 Owner* mortal;  // killed in a test
 Owner* reborn;  // may leave
+Owner* forking; // forks, and is killed
 Owner* foreign; // in a pid namespace of its own; nullptr without the right to make one
 
 class Ipc : public testing::Test {
@@ -673,29 +719,57 @@ TEST_F(Ipc, WhatDidNotOpenForWantOfMemoryIsTriedAgain)
     owner->free(key);
 }
 
+// Acquires memory, which may take some calls after it did not open.
+Region* acquire_in_the_end(const RemoteKey& key)
+{
+    Region* region = nullptr;
+    for (unsigned i = 0; region == nullptr && i < 100; ++i)
+        region = RemoteMemory::instance().acquire(driver(), key);
+    return region;
+}
+
 TEST_F(Ipc, WhatDidNotOpenForWantOfDescriptorsIsTriedAgain)
 {
     const RemoteKey key = owner->map_with_descriptor(6);
     ASSERT_EQ(key.sharing, Sharing::descriptor);
-    rlimit before{};
-    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-    const int next = dup(STDIN_FILENO);
-    close(next);
-    for (const rlim_t more : {0, 1}) { // no socket; a socket, but no descriptor beside it
-        rlimit limit = before;
-        limit.rlim_cur = static_cast<rlim_t>(next) + more;
-        ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (const size_t more : {0, 1}) { // no socket; a socket, but no descriptor beside it
+        set_descriptors_left(more);
         for (unsigned i = 0; i < 4; ++i)
             EXPECT_EQ(memory_.acquire(driver(), key), nullptr) << more;
-        setrlimit(RLIMIT_NOFILE, &before);
+        set_descriptors_left(SIZE_MAX);
     }
-    Region* region = nullptr;
-    for (unsigned i = 0; region == nullptr && i < 100; ++i)
-        region = memory_.acquire(driver(), key);
+    Region* const region = acquire_in_the_end(key);
     ASSERT_NE(region, nullptr);
     EXPECT_EQ(first_byte(*region), 6);
     memory_.release(region);
     owner->free(key);
+}
+
+TEST_F(Ipc, WhatItsOwnerHadNoDescriptorsForIsTriedAgain)
+{
+    for (const size_t more : {0, 1}) { // no connection; a connection, but no descriptor to be sent
+        const RemoteKey key = owner->map_with_descriptor(6);
+        owner->limit_descriptors(more);
+        for (unsigned i = 0; i < 4; ++i)
+            EXPECT_EQ(memory_.acquire(driver(), key), nullptr) << more;
+        owner->limit_descriptors(SIZE_MAX);
+        Region* const region = acquire_in_the_end(key);
+        ASSERT_NE(region, nullptr) << more;
+        EXPECT_EQ(first_byte(*region), 6);
+        memory_.release(region);
+        owner->free(key);
+    }
+}
+
+TEST_F(Ipc, WhoseOwnerDiedIsNotAskedForInItsForkedChild)
+{
+    const RemoteKey key = forking->map_with_descriptor(6);
+    const pid_t child = forking->fork_child();
+    forking->kill();
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(memory_.acquire(driver(), key), nullptr);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+    kill(child, SIGKILL);
 }
 
 TEST_F(Ipc, MemoryIsOpenedAnewAfterADeviceReset)
@@ -925,13 +999,14 @@ bool may_make_pid_namespaces()
 int main(int argc, char** argv)
 {
     setenv("SOFTCUDA_IPC", "fabric", 1);
-    static Owner first, second, third(Owner::Namespace::ours, Owner::Life::many);
+    static Owner first, second, third(Owner::Namespace::ours, Owner::Life::many), fourth;
     owner = &first;
     mortal = &second;
     reborn = &third;
+    forking = &fourth;
     if (may_make_pid_namespaces()) {
-        static Owner fourth(Owner::Namespace::own);
-        foreign = &fourth;
+        static Owner fifth(Owner::Namespace::own);
+        foreign = &fifth;
     }
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();
