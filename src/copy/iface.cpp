@@ -128,12 +128,6 @@ ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_
     });
 }
 
-// The peer is this process.
-ucs_status_t ep_check(uct_ep_h, unsigned, uct_completion_t*)
-{
-    return UCS_OK;
-}
-
 ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* handle)
 {
     constexpr uint64_t kNeeded = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_IFACE_ADDR;
@@ -164,24 +158,15 @@ void ep_destroy(uct_ep_h handle)
 
 ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
 {
-    abi::begin_iface_query(iface_of(handle), attr);
-    attr->iface_addr_len = sizeof(Address);
-    attr->cap.flags = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PUT_SHORT |
-                      UCT_IFACE_FLAG_GET_SHORT | UCT_IFACE_FLAG_PUT_ZCOPY |
-                      UCT_IFACE_FLAG_GET_ZCOPY | UCT_IFACE_FLAG_PENDING;
-    attr->cap.event_flags =
-        UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV | UCT_IFACE_FLAG_EVENT_FD;
+    streams::query(iface_of(handle),
+                   {.address_length = sizeof(Address),
+                    .most_pieces = kMaxIov,
+                    .reads = true,
+                    .cost = typical_estimate()},
+                   attr);
+    attr->cap.flags |= UCT_IFACE_FLAG_PUT_SHORT | UCT_IFACE_FLAG_GET_SHORT;
     attr->cap.put.max_short = attr->cap.get.max_short = UINT_MAX;
-    attr->cap.put.max_zcopy = attr->cap.get.max_zcopy = SIZE_MAX;
-    attr->cap.put.opt_zcopy_align = attr->cap.get.opt_zcopy_align = 1;
-    attr->cap.put.align_mtu = attr->cap.get.align_mtu = 1;
-    attr->cap.put.max_iov = attr->cap.get.max_iov = kMaxIov;
     attr->cap.am.opt_zcopy_align = attr->cap.am.align_mtu = 1;
-
-    abi::PerfEstimate cost = typical_estimate();
-    attr->overhead = cost.send_pre_overhead;
-    attr->latency.c = cost.latency;
-    attr->bandwidth.shared = cost.bandwidth_shared;
     return UCS_OK;
 }
 
@@ -214,7 +199,6 @@ uct_iface_ops_t iface_ops()
     ops.ep_get_short = get_short;
     ops.ep_put_zcopy = put_zcopy;
     ops.ep_get_zcopy = get_zcopy;
-    ops.ep_check = ep_check;
     ops.ep_create = ep_create;
     ops.ep_destroy = ep_destroy;
     ops.iface_close = iface_close;

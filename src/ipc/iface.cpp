@@ -175,12 +175,6 @@ ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_
     return start("ipc: get_zcopy", ep, Direction::get, iov, iovcnt, remote, rkey, completion);
 }
 
-// Nothing is told of a peer that has died: UCP learns it from the lane of active messages.
-ucs_status_t ep_check(uct_ep_h, unsigned, uct_completion_t*)
-{
-    return UCS_OK;
-}
-
 ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* handle)
 {
     constexpr uint64_t kNeeded = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_IFACE_ADDR;
@@ -214,25 +208,13 @@ void ep_destroy(uct_ep_h handle)
 ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
 {
     const Cost& cost = iface_of(handle)->cost;
-    abi::begin_iface_query(iface_of(handle), attr);
-    attr->iface_addr_len = sizeof(Address);
-    attr->cap.flags = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PUT_ZCOPY |
-                      UCT_IFACE_FLAG_PENDING | UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE;
-    attr->cap.event_flags =
-        UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV | UCT_IFACE_FLAG_EVENT_FD;
-    attr->cap.put.max_zcopy = SIZE_MAX;
-    attr->cap.put.opt_zcopy_align = attr->cap.put.align_mtu = 1;
-    attr->cap.put.max_iov = 1;
-    if (cost.links.reads) {
-        attr->cap.flags |= UCT_IFACE_FLAG_GET_ZCOPY;
-        attr->cap.get.max_zcopy = SIZE_MAX;
-        attr->cap.get.opt_zcopy_align = attr->cap.get.align_mtu = 1;
-        attr->cap.get.max_iov = 1;
-    }
-    const abi::PerfEstimate answer = estimate(cost, abi::EpOperation::put_zcopy);
-    attr->overhead = answer.send_pre_overhead;
-    attr->latency.c = answer.latency;
-    attr->bandwidth.shared = answer.bandwidth_shared;
+    streams::query(iface_of(handle),
+                   {.address_length = sizeof(Address),
+                    .most_pieces = 1,
+                    .reads = cost.links.reads,
+                    .cost = estimate(cost, abi::EpOperation::put_zcopy)},
+                   attr);
+    attr->cap.flags |= UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE;
     return UCS_OK;
 }
 
@@ -262,7 +244,6 @@ uct_iface_ops_t iface_ops()
     streams::set_operations(ops);
     ops.ep_put_zcopy = put_zcopy;
     ops.ep_get_zcopy = get_zcopy;
-    ops.ep_check = ep_check;
     ops.ep_create = ep_create;
     ops.ep_destroy = ep_destroy;
     ops.iface_close = iface_close;

@@ -80,6 +80,13 @@ ucs_status_t event_arm(uct_iface_h iface, unsigned)
                         [&] { return iface_of(iface)->operations.arm() ? UCS_OK : UCS_ERR_BUSY; });
 }
 
+// A peer is this process, or nothing is told of one that has died: UCP learns that from the lane of
+// active messages.
+ucs_status_t ep_check(uct_ep_h, unsigned, uct_completion_t*)
+{
+    return UCS_OK;
+}
+
 // Of length 0.
 ucs_status_t get_device_address(uct_iface_h, uct_device_addr_t*)
 {
@@ -94,6 +101,7 @@ void set_operations(uct_iface_ops_t& ops)
     ops.ep_pending_purge = pending_purge;
     ops.ep_flush = ep_flush;
     ops.ep_fence = ep_fence;
+    ops.ep_check = ep_check;
     ops.iface_flush = iface_flush;
     ops.iface_fence = iface_fence;
     ops.iface_progress_enable = progress_enable;
@@ -102,6 +110,28 @@ void set_operations(uct_iface_ops_t& ops)
     ops.iface_event_fd_get = event_fd_get;
     ops.iface_event_arm = event_arm;
     ops.iface_get_device_address = get_device_address;
+}
+
+void query(Iface* iface, const Description& description, uct_iface_attr_t* attr)
+{
+    abi::begin_iface_query(iface, attr);
+    attr->iface_addr_len = description.address_length;
+    attr->cap.flags =
+        UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_PENDING;
+    attr->cap.event_flags =
+        UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV | UCT_IFACE_FLAG_EVENT_FD;
+    attr->cap.put.max_zcopy = SIZE_MAX;
+    attr->cap.put.opt_zcopy_align = attr->cap.put.align_mtu = 1;
+    attr->cap.put.max_iov = description.most_pieces;
+    if (description.reads) {
+        attr->cap.flags |= UCT_IFACE_FLAG_GET_ZCOPY;
+        attr->cap.get.max_zcopy = SIZE_MAX;
+        attr->cap.get.opt_zcopy_align = attr->cap.get.align_mtu = 1;
+        attr->cap.get.max_iov = description.most_pieces;
+    }
+    attr->overhead = description.cost.send_pre_overhead;
+    attr->latency.c = description.cost.latency;
+    attr->bandwidth.shared = description.cost.bandwidth_shared;
 }
 
 void stop_progress(Iface* iface)

@@ -19,9 +19,19 @@ struct Iface : abi::Iface {
     explicit Iface(const cuda::Driver& driver) : operations(driver) {}
 };
 
-// Sets pending, flush, fence, progress, wake-up, and a device address of length 0. The rest is the
-// transport's.
+// Sets pending, flush, fence, progress, wake-up, a check of endpoints that finds nothing, and a
+// device address of length 0. The rest is the transport's.
 void set_operations(uct_iface_ops_t& ops);
+
+// What the interface tells of itself: zero-copy puts, and gets where it reads, of any length, and
+// the cost of one. The rest is the transport's.
+struct Description {
+    size_t address_length;
+    size_t most_pieces;
+    bool reads;
+    abi::PerfEstimate cost;
+};
+void query(Iface* iface, const Description& description, uct_iface_attr_t* attr);
 
 // As abi::guarded(). In a forked child, where no call of CUDA works, one line in all tells of it.
 template <class Body>
