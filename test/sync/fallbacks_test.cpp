@@ -4,6 +4,7 @@
 #include "fixture.hpp"
 
 #include "emu/softcuda/softcuda.h"
+#include "sync/ucx-gdr/ugdr_device.cuh"
 
 namespace synctest {
 namespace {
@@ -209,6 +210,32 @@ TEST_F(Sides, DISABLED_FlushedBeforeAStreamGoesOn)
         ASSERT_CUDA(cuGraphExecDestroy(executable));
     }
     EXPECT_EQ(counters(at_a_).flushes, 5u);
+
+    // And what a kernel waits for.
+    ugdr_condition_params_t params{};
+    params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY;
+    params.category = UGDR_CONDITION_KERNEL;
+    ugdr_condition_attr_t attr{};
+    attr.field_mask = UGDR_CONDITION_ATTR_FIELD_DEVICE;
+    ASSERT_UCS(ugdr_condition_create(at_a_, &params, &point));
+    ASSERT_UCS(ugdr_condition_query(point, &attr));
+    const ugdr_op_param_t of_kernel = on(point);
+    ASSERT_UCS(ugdr_call(
+        at_a_,
+        [](void* byte) {
+            ++*static_cast<char*>(byte);
+            return UCS_OK;
+        },
+        nullptr, alias, &of_kernel, nullptr));
+    for (int round = 0; round < 2; ++round) {
+        ugdr_dev_trigger(attr.device);
+        EXPECT_EQ(ugdr_dev_wait(attr.device), UCS_OK);
+        ASSERT_CUDA(cuMemcpyDtoHAsync(seen, memory, 1, work));
+        ASSERT_CUDA(cuStreamSynchronize(work));
+        EXPECT_EQ(*seen, ++expected);
+    }
+    EXPECT_EQ(counters(at_a_).flushes, 7u);
+    ASSERT_UCS(ugdr_condition_destroy(point));
     ASSERT_TRUE(eventually([&] { return ugdr_context_destroy(at_a_, 0) == UCS_OK; }));
     at_a_ = nullptr;
 }

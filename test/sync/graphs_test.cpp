@@ -549,6 +549,32 @@ TEST_F(Graphs, ForcedWhileAGraphWaits)
     destroy(captured);
 }
 
+// By force while it is captured: what has been captured never waits.
+TEST_F(Graphs, ForcedDuringACapture)
+{
+    CUstream work = stream();
+    auto* in = pinned<int>(2);
+    begin(work);
+    ugdr_request_h received;
+    receive(at_b_, work, in, sizeof(int), UGDR_OP_FLAG_STREAM_WAIT, &received);
+    ugdr_condition_h waiting = point_of(at_b_, work, UCS_OK, UGDR_CONDITION_FLAG_WAIT);
+    const ugdr_op_param_t param = on(waiting);
+    ASSERT_UCS(ugdr_tag_recv(at_b_, in + 1, sizeof(int), 2, ~0ul, &param, nullptr));
+    EXPECT_EQ(ugdr_context_destroy(at_b_, 0), UCS_ERR_BUSY);
+    EXPECT_UCS(ugdr_context_destroy(at_b_, UGDR_DESTROY_FORCE));
+    at_b_ = nullptr;
+    EXPECT_EQ(ugdr_request_test(received), UCS_ERR_CANCELED);
+    ugdr_request_free(received);
+    EXPECT_UCS(ugdr_condition_destroy(waiting));
+    CUgraph captured = end(work);
+    CUgraphExec executable = instantiate(captured);
+    destroy(captured);
+    for (int i = 0; i < 3; ++i)
+        ASSERT_CUDA(cuGraphLaunch(executable, work));
+    ASSERT_CUDA(cuStreamSynchronize(work));
+    destroy(executable);
+}
+
 // All that happens in a launch of 100 iterations is memory operations: neither the application nor
 // the library calls CUDA. Nor does UCX ask what memory the buffers are, which is told that they are
 // pinned; our transport does, for a short send.
