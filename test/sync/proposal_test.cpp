@@ -134,6 +134,51 @@ TEST_F(Proposal, GraphBroadcast)
     ASSERT_TRUE(eventually([&] { return counters(at_b_).completed == 15; }));
 }
 
+// A flush and an atomic operation behind a put; and what a program does besides, by the functions
+// that have no conditions, which say so.
+TEST_F(Proposal, EveryFunctionOfUcp)
+{
+    CUstream work = stream();
+    Gate gate(work);
+    ucp_condition_h condition = create(UCP_CONDITION_CATEGORY_STREAM, work);
+    const ucp_request_param_t param = on_condition(condition);
+    void* request = ucp_worker_flush_nbx(a_->worker, &param);
+    ASSERT_TRUE(UCS_PTR_IS_PTR(request));
+    EXPECT_FALSE(ucp_request_is_completed(request));
+    EXPECT_EQ(ucp_atomic_op_nbx(to_b_, UCP_ATOMIC_OP_ADD, nullptr, 1, 0, nullptr, &param),
+              UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM)); // without a key
+    gate.open();
+    ASSERT_CUDA(cuStreamSynchronize(work));
+    EXPECT_TRUE(ucp_request_is_completed(request));
+    ucp_request_release(request);
+    char byte = 0;
+    size_t length = 0;
+    for (void* answer :
+         {ucp_ep_close_nbx(to_b_, &param), ucp_stream_send_nbx(to_b_, &byte, 1, &param),
+          ucp_stream_recv_nbx(to_b_, &byte, 1, &length, &param),
+          ucp_tag_send_sync_nbx(to_b_, &byte, 1, 1, &param),
+          ucp_tag_msg_recv_nbx(a_->worker, &byte, 1, nullptr, &param),
+          ucp_am_recv_data_nbx(a_->worker, nullptr, &byte, 1, &param)})
+        EXPECT_EQ(answer, UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED));
+    ucp_destroy_condition(condition);
+    const ucp_request_param_t plain{};
+    synctest::complete({a_->worker, b_->worker}, ucp_ep_flush_nbx(to_b_, &plain));
+    synctest::complete({a_->worker, b_->worker}, ucp_worker_flush_nbx(a_->worker, &plain));
+    ucp_ep_h another = connect(a_->worker, b_->address().data());
+    synctest::complete({a_->worker, b_->worker}, ucp_ep_close_nbx(another, &plain));
+}
+
+TEST_F(Proposal, WhatIsRefused)
+{
+    CUstream work = stream();
+    ucp_condition_param_t param{static_cast<ucp_condition_category_t>(7), work};
+    ucp_condition_h condition = nullptr;
+    EXPECT_EQ(ucp_create_condition(&param, &condition), UCS_ERR_INVALID_PARAM);
+    ugdr_context_set_default(nullptr);
+    param.category = UCP_CONDITION_CATEGORY_STREAM;
+    EXPECT_EQ(ucp_create_condition(&param, &condition), UCS_ERR_INVALID_PARAM);
+}
+
 TEST_F(Proposal, KernelTriggered)
 {
     int out = 1, in = 0;

@@ -7,8 +7,10 @@
  *   ucp_request_param_t  has a member more, condition, which UCP_OP_ATTR_CONDITION says is set
  *   ucp_..._nbx          with that, the operation is libucx-gdr's, on the default context
  *                        (ugdr_context_set_default()), whose worker has to be the endpoint's; else
- *                        UCP's as ever
- *   ucp_request_...      know requests of both kinds
+ *                        UCP's as ever. Those that libucx-gdr has none of answer
+ *                        UCS_ERR_UNSUPPORTED to a condition
+ *   ucp_request_...      check_status, is_completed, cancel, free and release know requests of both
+ *                        kinds
  *
  * All are macros and inline functions: what is linked is libucx-gdr and UCP. Other programs better
  * use ugdr.h, which says what happens when. Fields newer than UCX 1.13's memh are not there.
@@ -81,6 +83,8 @@ static inline ucs_status_t ucp_create_condition(const ucp_condition_param_t* par
         params.category = UGDR_CONDITION_GRAPH;
         params.graph    = ((ucp_condition_graph_t*)param->context)->graph;
         attr.field_mask = UGDR_CONDITION_ATTR_FIELD_NODES;
+    } else if (param->category != UCP_CONDITION_CATEGORY_KERNEL_TRIGGERED) {
+        return UCS_ERR_INVALID_PARAM;
     } else {
         params.category = UGDR_CONDITION_KERNEL;
         attr.field_mask = UGDR_CONDITION_ATTR_FIELD_DEVICE;
@@ -221,10 +225,83 @@ static inline ucs_status_ptr_t ucp_conditional_ep_flush_nbx(ucp_ep_h ep,
                          ucp_ep_flush_nbx(ep, &plain));
 }
 
+static inline ucs_status_ptr_t ucp_conditional_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode,
+                                                             const void* buffer, size_t count,
+                                                             uint64_t remote_addr, ucp_rkey_h rkey,
+                                                             const ucp_conditional_param_t* param)
+{
+    UCP_CONDITIONAL_CALL(
+        param,
+        ugdr_atomic(ugdr_context_default(), ep, opcode, buffer, count, remote_addr, rkey, &op,
+                    &request),
+        ucp_atomic_op_nbx(ep, opcode, buffer, count, remote_addr, rkey, &plain));
+}
+
+static inline ucs_status_ptr_t ucp_conditional_worker_flush_nbx(ucp_worker_h worker,
+                                                                const ucp_conditional_param_t* param)
+{
+    UCP_CONDITIONAL_CALL(param, ugdr_worker_flush(ugdr_context_default(), &op, &request),
+                         ucp_worker_flush_nbx(worker, &plain));
+}
+
+/* its: of UCP, with &plain; none of libucx-gdr. */
+#define UCP_UNCONDITIONAL_CALL(_param, _its)                                                       \
+    const ucp_request_param_t plain = ucp_conditional_plain(_param);                               \
+    if (((_param)->op_attr_mask & UCP_OP_ATTR_CONDITION) != 0)                                     \
+        return UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED);                                                \
+    return _its
+
+static inline ucs_status_ptr_t ucp_conditional_ep_close_nbx(ucp_ep_h ep,
+                                                            const ucp_conditional_param_t* param)
+{
+    UCP_UNCONDITIONAL_CALL(param, ucp_ep_close_nbx(ep, &plain));
+}
+
+static inline ucs_status_ptr_t ucp_conditional_am_recv_data_nbx(ucp_worker_h worker, void* data,
+                                                                void* buffer, size_t count,
+                                                                const ucp_conditional_param_t* param)
+{
+    UCP_UNCONDITIONAL_CALL(param, ucp_am_recv_data_nbx(worker, data, buffer, count, &plain));
+}
+
+static inline ucs_status_ptr_t ucp_conditional_tag_send_sync_nbx(ucp_ep_h ep, const void* buffer,
+                                                                 size_t count, ucp_tag_t tag,
+                                                                 const ucp_conditional_param_t* param)
+{
+    UCP_UNCONDITIONAL_CALL(param, ucp_tag_send_sync_nbx(ep, buffer, count, tag, &plain));
+}
+
+static inline ucs_status_ptr_t ucp_conditional_tag_msg_recv_nbx(ucp_worker_h worker, void* buffer,
+                                                                size_t            count,
+                                                                ucp_tag_message_h message,
+                                                                const ucp_conditional_param_t* param)
+{
+    UCP_UNCONDITIONAL_CALL(param, ucp_tag_msg_recv_nbx(worker, buffer, count, message, &plain));
+}
+
+static inline ucs_status_ptr_t ucp_conditional_stream_send_nbx(ucp_ep_h ep, const void* buffer,
+                                                               size_t count,
+                                                               const ucp_conditional_param_t* param)
+{
+    UCP_UNCONDITIONAL_CALL(param, ucp_stream_send_nbx(ep, buffer, count, &plain));
+}
+
+static inline ucs_status_ptr_t ucp_conditional_stream_recv_nbx(ucp_ep_h ep, void* buffer,
+                                                               size_t count, size_t* length,
+                                                               const ucp_conditional_param_t* param)
+{
+    UCP_UNCONDITIONAL_CALL(param, ucp_stream_recv_nbx(ep, buffer, count, length, &plain));
+}
+
 static inline ucs_status_t ucp_conditional_check_status(void* request)
 {
     ugdr_request_h ours = ucp_conditional_request(request);
     return ours != 0 ? ugdr_request_test(ours) : ucp_request_check_status(request);
+}
+
+static inline int ucp_conditional_is_completed(void* request)
+{
+    return ucp_conditional_check_status(request) != UCS_INPROGRESS;
 }
 
 static inline void ucp_conditional_cancel(ucp_worker_h worker, void* request)
@@ -252,9 +329,19 @@ static inline void ucp_conditional_free(void* request)
 #define ucp_put_nbx              ucp_conditional_put_nbx
 #define ucp_get_nbx              ucp_conditional_get_nbx
 #define ucp_ep_flush_nbx         ucp_conditional_ep_flush_nbx
+#define ucp_atomic_op_nbx        ucp_conditional_atomic_op_nbx
+#define ucp_worker_flush_nbx     ucp_conditional_worker_flush_nbx
+#define ucp_ep_close_nbx         ucp_conditional_ep_close_nbx
+#define ucp_am_recv_data_nbx     ucp_conditional_am_recv_data_nbx
+#define ucp_tag_send_sync_nbx    ucp_conditional_tag_send_sync_nbx
+#define ucp_tag_msg_recv_nbx     ucp_conditional_tag_msg_recv_nbx
+#define ucp_stream_send_nbx      ucp_conditional_stream_send_nbx
+#define ucp_stream_recv_nbx      ucp_conditional_stream_recv_nbx
 #define ucp_request_check_status ucp_conditional_check_status
 #define ucp_request_cancel       ucp_conditional_cancel
 #define ucp_request_free         ucp_conditional_free
+#define ucp_request_is_completed ucp_conditional_is_completed
+#define ucp_request_release      ucp_conditional_free
 
 #ifdef __cplusplus
 }
