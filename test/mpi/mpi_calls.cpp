@@ -113,6 +113,41 @@ void test_any(MPI_Request* requests)
     }
 }
 
+// MPI 4.1's, of which MPI sees the requests to be complete and leaves them.
+void status_of_all(MPI_Request* requests)
+{
+    for (int done = 0; done == 0;)
+        invoke("MPI_Request_get_status_all", kColumns, static_cast<const MPI_Request*>(requests),
+               &done, MPI_STATUSES_IGNORE);
+}
+
+// One by one, as what has been seen is seen again.
+void status_of_any(MPI_Request* requests)
+{
+    for (int i = 0; i < kColumns; ++i) {
+        for (int done = 0, index; done == 0;)
+            invoke("MPI_Request_get_status_any", 1, static_cast<const MPI_Request*>(&requests[i]),
+                   &index, &done, MPI_STATUS_IGNORE);
+    }
+}
+
+// As MPICH makes no progress where one is complete, one by one before all.
+void status_of_some(MPI_Request* requests)
+{
+    const auto some_of = [&](int first, int count) {
+        int some, indices[kColumns];
+        invoke("MPI_Request_get_status_some", count,
+               static_cast<const MPI_Request*>(&requests[first]), &some, indices,
+               MPI_STATUSES_IGNORE);
+        return some;
+    };
+    for (int i = 0; i < kColumns; ++i) {
+        while (some_of(i, 1) != 1) {
+        }
+    }
+    wrong += some_of(0, kColumns) != kColumns;
+}
+
 // Three columns of one matrix, under way at the same time: each request's bytes lie between those
 // of the others. And a fourth, which belongs to none.
 void columns(int n, void (*complete)(MPI_Request*))
@@ -134,6 +169,7 @@ void columns(int n, void (*complete)(MPI_Request*))
     in.expect(0, all, [](size_t i) {
         return (i % (kColumns + 1) < kColumns ? mark(previous()) : 0) + static_cast<int>(i);
     });
+    MPI_Waitall(kColumns, requests, MPI_STATUSES_IGNORE); // those that are left
     MPI_Type_free(&column);
 }
 
@@ -250,12 +286,19 @@ const Call kOthers[] = {
     {"MPI_Barrier", [](int) { MPI_Barrier(MPI_COMM_WORLD); }},
 };
 
+const Call kStatuses[] = {
+    {"MPI_Request_get_status_all", [](int n) { columns(n, status_of_all); }},
+    {"MPI_Request_get_status_any", [](int n) { columns(n, status_of_any); }},
+    {"MPI_Request_get_status_some", [](int n) { columns(n, status_of_some); }},
+};
+
 std::vector<Call> all_calls()
 {
     std::vector<Call> made;
     for (const std::vector<Call>& some :
          {message_calls(), collective_calls(), one_sided_calls(), file_calls()})
         made.insert(made.end(), some.begin(), some.end());
+    made.insert(made.end(), std::begin(kStatuses), std::end(kStatuses));
     made.insert(made.end(), std::begin(kOthers), std::end(kOthers));
     return made;
 }

@@ -118,27 +118,62 @@ void send_and_replace(const Form& form, int n)
     buffer.expect(0, n, mark(previous()));
 }
 
-// The room is on the GPU, too, and comes back as it was given.
-template <class Count>
-void attach(const Form& form, int n)
+// The room is on the GPU, too, and comes back as it was given. of: what it is attached to, if not
+// to the process.
+template <class Count, class... Of>
+void attach(const Form& form, int n, MPI_Comm comm, Of... of)
 {
     if (is_alone())
         return;
     Buffer buffer(n, is_sender() ? mark(rank) : 0);
     if (!is_sender()) {
-        MPI_Recv(buffer.data(), n, MPI_INT, partner(), kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(buffer.data(), n, MPI_INT, partner(), kTag, comm, MPI_STATUS_IGNORE);
         buffer.expect(0, n, mark(partner()));
         return;
     }
     Buffer room(static_cast<size_t>(n) + MPI_BSEND_OVERHEAD, 0);
     const Count length = n * static_cast<Count>(sizeof(int)) + MPI_BSEND_OVERHEAD;
-    invoke(form.name, room.data(), length);
-    MPI_Bsend(buffer.data(), n, MPI_INT, partner(), kTag, MPI_COMM_WORLD);
+    invoke(form.name, of..., static_cast<void*>(room.data()), length);
+    MPI_Bsend(buffer.data(), n, MPI_INT, partner(), kTag, comm);
     void* detached;
-    int size;
-    MPI_Buffer_detach(&detached, &size);
+    Count size = 0;
+    std::string detach = form.name;
+    invoke(detach.replace(detach.find("attach"), 6, "detach"), of..., static_cast<void*>(&detached),
+           &size);
     if (detached != room.data() || size != length)
         ++wrong;
+}
+
+template <class Count>
+void attach_to_process(const Form& form, int n)
+{
+    attach<Count>(form, n, MPI_COMM_WORLD);
+}
+
+template <class Count>
+void attach_to_communicator(const Form& form, int n)
+{
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    attach<Count>(form, n, comm, comm);
+    MPI_Comm_free(&comm);
+}
+
+template <class Count>
+void attach_to_session([[maybe_unused]] const Form& form, [[maybe_unused]] int n)
+{
+#if MPI_VERSION >= 4
+    MPI_Session session;
+    MPI_Group group;
+    MPI_Comm comm;
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+    MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+    MPI_Comm_create_from_group(group, "calls", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+    attach<Count>(form, n, comm, session);
+    MPI_Comm_free(&comm);
+    MPI_Group_free(&group);
+    MPI_Session_finalize(&session);
+#endif
 }
 
 // Into what is packed on the GPU, in two parts.
@@ -247,7 +282,12 @@ inline std::vector<Call> message_calls()
     for (const char* name : {"MPI_Psend_init", "MPI_Precv_init", "MPI_Pready", "MPI_Pready_range",
                              "MPI_Pready_list", "MPI_Parrived"})
         made.push_back({name, [=](int count) { partitioned(name, count); }});
-    add_forms(made, blocking("Buffer_attach"), attach<int>, attach<MPI_Count>);
+    add_forms(made, blocking("Buffer_attach"), attach_to_process<int>,
+              attach_to_process<MPI_Count>);
+    add_forms(made, blocking("Comm_attach_buffer"), attach_to_communicator<int>,
+              attach_to_communicator<MPI_Count>);
+    add_forms(made, blocking("Session_attach_buffer"), attach_to_session<int>,
+              attach_to_session<MPI_Count>);
     for (const char* name : {"Pack", "Unpack"})
         add_forms(made, blocking(name), pack<int>, pack<MPI_Count>);
     for (const char* name : {"Pack_external", "Unpack_external"})
