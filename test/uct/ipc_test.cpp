@@ -384,6 +384,7 @@ Owner* owner;
 Owner* mortal;  // killed in a test
 Owner* reborn;  // may leave
 Owner* forking; // forks, and is killed
+Owner* asked_once[2];
 Owner* foreign; // in a pid namespace of its own; nullptr without the right to make one
 
 class Ipc : public testing::Test {
@@ -745,19 +746,21 @@ TEST_F(Ipc, WhatDidNotOpenForWantOfDescriptorsIsTriedAgain)
     owner->free(key);
 }
 
+// Of owners that nobody has asked before: their asynchronous threads have no descriptors open.
 TEST_F(Ipc, WhatItsOwnerHadNoDescriptorsForIsTriedAgain)
 {
     for (const size_t more : {0, 1}) { // no connection; a connection, but no descriptor to be sent
-        const RemoteKey key = owner->map_with_descriptor(6);
-        owner->limit_descriptors(more);
+        Owner& lacking = *asked_once[more];
+        const RemoteKey key = lacking.map_with_descriptor(6);
+        lacking.limit_descriptors(more);
         for (unsigned i = 0; i < 4; ++i)
             EXPECT_EQ(memory_.acquire(driver(), key), nullptr) << more;
-        owner->limit_descriptors(SIZE_MAX);
+        lacking.limit_descriptors(SIZE_MAX);
         Region* const region = acquire_in_the_end(key);
         ASSERT_NE(region, nullptr) << more;
         EXPECT_EQ(first_byte(*region), 6);
         memory_.release(region);
-        owner->free(key);
+        lacking.free(key);
     }
 }
 
@@ -1004,9 +1007,12 @@ int main(int argc, char** argv)
     mortal = &second;
     reborn = &third;
     forking = &fourth;
+    static Owner fifth, sixth;
+    asked_once[0] = &fifth;
+    asked_once[1] = &sixth;
     if (may_make_pid_namespaces()) {
-        static Owner fifth(Owner::Namespace::own);
-        foreign = &fifth;
+        static Owner seventh(Owner::Namespace::own);
+        foreign = &seventh;
     }
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();
