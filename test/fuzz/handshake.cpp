@@ -82,7 +82,7 @@ class Target {
         node_.progress();
         fuzz::asynchronous_turns();
         for (const fuzz::Sent& sent : fuzz::take_sent()) {
-            if (sent.qp->qp_type == IBV_QPT_UD) {
+            if (sent.qp_type == IBV_QPT_UD) {
                 const auto& packet = *reinterpret_cast<const Packet*>(sent.data.data());
                 fuzz::expect(packet.target != kStranger || !is_answer(packet.type),
                              "an answer to somebody without the address");

@@ -48,11 +48,11 @@ struct Loop {
             fuzz::asynchronous_turns();
             node.progress();
             for (const fuzz::Sent& sent : fuzz::take_sent()) {
-                if (sent.qp->qp_type != IBV_QPT_UD) {
+                if (sent.qp_type != IBV_QPT_UD) {
                     continue;
                 }
                 fuzz::receive_datagram(sent.remote_qpn, sent.data.data(), sent.data.size(),
-                                       sent.qp->qp_num);
+                                       sent.qp_num);
                 any = true;
             }
         }

@@ -77,7 +77,8 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr**)
 {
     for (; wr != nullptr; wr = wr->next) {
         Sent& message = sent.emplace_back();
-        message.qp = qp;
+        message.qp_type = qp->qp_type;
+        message.qp_num = qp->qp_num;
         message.remote_qpn = qp->qp_type == IBV_QPT_UD ? wr->wr.ud.remote_qpn : 0;
         for (int i = 0; i < wr->num_sge; ++i) {
             auto* data = reinterpret_cast<const char*>(wr->sg_list[i].addr);

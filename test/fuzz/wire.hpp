@@ -15,7 +15,8 @@
 namespace fuzz {
 
 struct Sent {
-    ibv_qp* qp;
+    ibv_qp_type qp_type; // its queue pair may have gone since
+    uint32_t qp_num;
     uint32_t remote_qpn; // of a datagram
     std::vector<char> data;
 };
