@@ -4,9 +4,9 @@
 #include "copy/detected_memory.hpp"
 
 #include "cuda/recent.hpp"
-#include "mem/by_page.hpp"
 #include "mem/cache.hpp"
 #include "mem/gpu_direct.hpp"
+#include "tables/by_page.hpp"
 
 namespace gdr::copy::detected_memory {
 namespace {
@@ -18,7 +18,7 @@ struct Answer {
     abi::MemoryInfo info; // of nothing: no address is in it
 };
 
-thread_local constinit mem::ByPage<Answer, 6> last; // by the address asked about
+thread_local constinit tables::ByPage<Answer, 6> last; // by the address asked about
 
 bool holds(const abi::MemoryInfo& info, const void* address, size_t length)
 {

@@ -2,8 +2,7 @@
 //
 // What a thread knows by itself.
 #include "cuda/recent.hpp"
-
-#include <array>
+#include "tables/by_page.hpp"
 
 #ifdef __x86_64__
 #include <x86intrin.h>
@@ -38,7 +37,7 @@ bool a_moment_ago(const Seen& seen, uint64_t buffer_id)
 
 struct Recent {
     Seen seen; // finished last
-    std::array<Pointer, 16> pointers;
+    tables::ByPage<Pointer, 4> pointers;
 };
 thread_local constinit Recent recent{};
 
@@ -75,7 +74,7 @@ Pointer finished(const Driver& driver, const void* address)
 {
     const auto at = reinterpret_cast<uintptr_t>(address);
     Recent& mine = recent;
-    Pointer& known = mine.pointers[((at >> 12) ^ (at >> 21)) % mine.pointers.size()];
+    Pointer& known = mine.pointers[at];
     if (at - known.base < known.length &&
         still_finished(mine.seen, driver, address, known.buffer_id))
         return known;

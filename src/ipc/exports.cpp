@@ -8,8 +8,8 @@
 #include "cuda/recent.hpp"
 #include "ipc/descriptor_server.hpp"
 #include "ipc/process.hpp"
+#include "tables/by_page.hpp"
 
-#include <array>
 #include <atomic>
 #include <bit>
 
@@ -47,12 +47,7 @@ void tell(Cause& cause, uintptr_t address)
 }
 
 // The keys that a thread told last, by the addresses that they were told for.
-thread_local std::array<RemoteKey, 64> recent;
-
-RemoteKey& remembered(uintptr_t address)
-{
-    return recent[((address >> 12) ^ (address >> 21)) % recent.size()];
-}
+thread_local tables::ByPage<RemoteKey, 6> recent;
 
 // Up to where an allocation has its memory to itself: CUDA begins each at a multiple of 256 bytes.
 // UCP 1.16 and 1.17 register whole blocks of 16, and so more than was allocated.
@@ -120,7 +115,7 @@ void Exports::share(RemoteKey& key, const cuda::AllocationHandle& memory) const
 RemoteKey Exports::key_of(const void* address, size_t length)
 {
     const auto start = reinterpret_cast<uintptr_t>(address);
-    RemoteKey& known = remembered(start);
+    RemoteKey& known = recent[start];
     if (!covers(known, start, length) || !cuda::still_there(driver_, address, known.buffer_id))
         [[unlikely]]
         known = find_or_make(address, length);

@@ -12,7 +12,7 @@
 // Each short operation looks here, and UCP for each buffer: every instruction counts.
 #pragma once
 
-#include "mem/hash.hpp"
+#include "tables/hash.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -48,7 +48,7 @@ extern Set sets[size_t{1} << kSetBits];
 
 inline Set& set_of(uintptr_t page)
 {
-    return sets[fibonacci_hash<kSetBits, kPageShift>(page)];
+    return sets[tables::fibonacci_hash<kSetBits, kPageShift>(page)];
 }
 
 // Whether the page of this address is known to be ordinary host memory. Any thread.

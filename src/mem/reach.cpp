@@ -3,9 +3,9 @@
 // Asking the caches, and remembering the answer for as long as their registrations stay.
 #include "mem/reach.hpp"
 
-#include "mem/by_page.hpp"
 #include "mem/cache.hpp"
 #include "mem/caches.hpp"
+#include "tables/by_page.hpp"
 
 #include <algorithm>
 
@@ -23,7 +23,7 @@ struct Answer {
 
 // The last ones, by the beginning of the allocation that they are for, or by the address asked
 // about where they are for a part.
-thread_local ByPage<Answer, 7> last;
+thread_local tables::ByPage<Answer, 7> last;
 
 Reach ask(uintptr_t address, size_t length)
 {

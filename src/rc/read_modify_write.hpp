@@ -5,7 +5,7 @@
 // compare-and-swap is under way for a word, and what comes meanwhile goes together with the next.
 #pragma once
 
-#include "mem/hash.hpp"
+#include "tables/hash.hpp"
 
 extern "C" {
 #include <uct/api/uct.h>
@@ -73,8 +73,9 @@ class WordsUnderWay {
     // The first operation on the word; where there is none, the NULL to put it in place of.
     ReadModifyWrite*& find(const RemoteWord& word)
     {
-        uint64_t hash = mem::fibonacci_hash<32>(word.address / sizeof(uint64_t) ^ word.rkey << 40 ^
-                                                reinterpret_cast<uintptr_t>(word.ep));
+        uint64_t hash =
+            tables::fibonacci_hash<32>(word.address / sizeof(uint64_t) ^ word.rkey << 40 ^
+                                       reinterpret_cast<uintptr_t>(word.ep));
         ReadModifyWrite** link = &firsts_[hash & (firsts_.size() - 1)];
         while (*link != nullptr && (*link)->word != word) {
             link = &(*link)->head.other;

@@ -4,12 +4,12 @@
 // value has to tell what it is for.
 #pragma once
 
-#include "mem/hash.hpp"
+#include "tables/hash.hpp"
 
 #include <cstddef>
 #include <cstdint>
 
-namespace gdr::mem {
+namespace gdr::tables {
 
 // Of 2^bits places.
 template <class Value, unsigned bits>
@@ -25,4 +25,4 @@ class ByPage {
     Value values_[size_t{1} << bits];
 };
 
-} // namespace gdr::mem
+} // namespace gdr::tables
