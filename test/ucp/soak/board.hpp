@@ -17,6 +17,7 @@ const char* name(Kind kind);
 
 inline constexpr unsigned kMostProcesses = 64;
 inline constexpr unsigned kMostThreads = 16;
+inline constexpr unsigned kMeasurements = 3; // after the warm-up, in the middle, at the end
 
 struct Board {
     enum class Phase { kRun, kQuiet, kStop };
@@ -38,7 +39,7 @@ struct Board {
     };
     struct Process {
         Actor actors[kMostThreads];
-        Holdings holdings[2]; // after the warm-up, at the end
+        Holdings holdings[kMeasurements];
         std::atomic<unsigned> measured{0};
     };
     Process processes[kMostProcesses];

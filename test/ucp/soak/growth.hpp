@@ -19,9 +19,10 @@ struct Holdings {
 // Of the calling process.
 Holdings holdings();
 
-// What grew between two moments at which nothing was in use; empty if nothing did. What an
-// allocator keeps varies: memory may be a little more.
-std::string growth(const Holdings& before, const Holdings& after);
+// What grew between moments at which nothing was in use; empty if nothing did. What an allocator
+// keeps varies: memory may be a little more. Of a heap the pages around memory in use stay
+// registered, and where these lie changes at first: registrations are compared with the middle.
+std::string growth(const Holdings& before, const Holdings& middle, const Holdings& after);
 
 // What is left after everything was closed; empty if nothing is.
 std::string remains(const Holdings& now);

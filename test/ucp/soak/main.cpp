@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // ucp_soak: processes with several threads each transfer at random for a given time, connect and
-// part, while visitors come and are killed. After the warm-up and at the end everything is closed
-// and what the processes hold is compared.
+// part, while visitors come and are killed. After the warm-up, half-way through the rest and at the
+// end everything is closed and what the processes hold is compared.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -148,10 +148,11 @@ class Soak {
         start();
         const auto warm_up =
             std::chrono::duration<double, std::ratio<60>>(options_.minutes * kWarmUpShare);
-        const auto rest =
-            std::chrono::duration<double, std::ratio<60>>(options_.minutes * (1 - kWarmUpShare));
+        const auto half = std::chrono::duration<double, std::ratio<60>>(options_.minutes *
+                                                                        (1 - kWarmUpShare) / 2);
         phase("warm-up", warm_up, 1);
-        phase("main part", rest, 2);
+        phase("first half", half, 2);
+        phase("second half", half, kMeasurements);
         board_.phase = Board::Phase::kStop;
         await_end();
         return summary();
@@ -308,9 +309,9 @@ class Soak {
         line();
         for (unsigned index = 0; index < options_.processes && !failed(); ++index) {
             const Holdings* held = board_.processes[index].holdings;
-            std::printf("process %u: %s\n  then %s\n", index, text(held[0]).c_str(),
-                        text(held[1]).c_str());
-            if (const std::string grown = growth(held[0], held[1]); !grown.empty())
+            std::printf("process %u: %s\n  then %s\n  then %s\n", index, text(held[0]).c_str(),
+                        text(held[1]).c_str(), text(held[2]).c_str());
+            if (const std::string grown = growth(held[0], held[1], held[2]); !grown.empty())
                 std::fprintf(stderr, "FAILED: process %u grew: %s\n", index, grown.c_str()),
                     ++grown_;
         }
