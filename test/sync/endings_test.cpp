@@ -190,7 +190,7 @@ TEST_F(Endings, AFailureIsToldOnceAndStreamsGoOn)
 }
 
 // A thread of CUDA's tells of the graph's end; who is told may destroy the context before that
-// thread is out of the library. (The thread sanitizer sees it.)
+// thread is out of the library. (The thread sanitizer sees it with a pause in Engine::submit().)
 TEST_F(Endings, DestroyedWhileAnotherThreadTells)
 {
     ugdr_context_params_t params{};
