@@ -362,6 +362,8 @@ UGDR_EXPORT ucs_status_t ugdr_condition_create(ugdr_context_h context,
 
 UGDR_EXPORT ucs_status_t ugdr_condition_record(ugdr_condition_h condition, ugdr_cu_stream_t stream)
 {
+    if (condition == nullptr)
+        return UCS_ERR_INVALID_PARAM;
     return guarded(condition->context->ucx(), [&] {
         if (!condition->triggers.empty() ||
             (condition->node != nullptr && condition->node->capture == 0))
@@ -382,6 +384,8 @@ UGDR_EXPORT ucs_status_t ugdr_condition_destroy(ugdr_condition_h condition)
 UGDR_EXPORT ucs_status_t ugdr_condition_query(ugdr_condition_h condition,
                                               ugdr_condition_attr_t* attr)
 {
+    if (condition == nullptr || attr == nullptr)
+        return UCS_ERR_INVALID_PARAM;
     if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_NODES) != 0) {
         attr->trigger_node = condition->nodes.trigger;
         attr->done_node = condition->nodes.done;

@@ -138,9 +138,6 @@ Engine::Settings Context::choose(const ugdr_context_params_t& params)
     const auto has = [&](uint64_t field) { return (params.field_mask & field) != 0; };
     if (has(~kKnownFields))
         throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in field_mask of ugdr_context_params_t");
-    if (has(UGDR_CONTEXT_PARAM_FIELD_PROGRESS) && params.progress != UGDR_PROGRESS_THREAD &&
-        params.progress != UGDR_PROGRESS_CALLER)
-        throw Refusal(UCS_ERR_INVALID_PARAM, "unknown value of ugdr_progress_t");
     if (has(UGDR_CONTEXT_PARAM_FIELD_IDLE) && params.idle != UGDR_IDLE_ADAPTIVE &&
         params.idle != UGDR_IDLE_SPIN && params.idle != UGDR_IDLE_YIELD)
         throw Refusal(UCS_ERR_INVALID_PARAM, "unknown value of ugdr_idle_t");

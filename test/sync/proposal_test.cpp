@@ -171,7 +171,7 @@ TEST_F(Proposal, EveryFunctionOfUcp)
 TEST_F(Proposal, WhatIsRefused)
 {
     CUstream work = stream();
-    ucp_condition_param_t param{static_cast<ucp_condition_category_t>(7), work};
+    ucp_condition_param_t param{static_cast<ucp_condition_category_t>(3), work};
     ucp_condition_h condition = nullptr;
     EXPECT_EQ(ucp_create_condition(&param, &condition), UCS_ERR_INVALID_PARAM);
     ugdr_context_set_default(nullptr);
