@@ -5,7 +5,6 @@
 
 #include "openmpi/series_5_0.hpp"
 
-#include <cstring>
 #include <memory>
 #include <string_view>
 
@@ -99,13 +98,10 @@ std::string refusal(const void* code)
 bool has_own_accelerator(const void* code)
 {
     const Handle library = open_object_of(code);
-    if (const Variable linked = variable(library, "mca_accelerator_base_static_components");
-        linked.address != nullptr) {
-        for (auto* each = static_cast<const McaComponent* const*>(linked.address); *each != nullptr;
-             ++each) {
-            if (std::strcmp((*each)->mca_component_name, "null") != 0)
-                return true;
-        }
+    for (const char* linked : {"mca_accelerator_cuda_component", "mca_accelerator_rocm_component",
+                               "mca_accelerator_ze_component"}) {
+        if (variable(library, linked).address != nullptr)
+            return true;
     }
     bool found = false;
     dl_iterate_phdr(finds_other_component, &found);

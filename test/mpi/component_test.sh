@@ -39,7 +39,7 @@ library() {
     name=$1
     shift
     # shellcheck disable=SC2086
-    $CXX $options -fPIC -shared -DFAKE_MINOR="${minor:-0}" -DFAKE_FUNCTIONS="${functions:-0}" \
+    $CXX $options -fPIC -shared -DFAKE_MAJOR="${major:-5}" -DFAKE_MINOR="${minor:-0}" -DFAKE_FUNCTIONS="${functions:-0}" \
         -DFAKE_OBJECT_BYTES="${bytes:-0}" "$@" "$top_srcdir/test/mpi/fake_open_pal.cpp" -o "$work/$name.so" -ldl || exit 99
 }
 # shellcheck disable=SC2086
@@ -62,11 +62,15 @@ refused() {
 }
 minor=1 library 5.1
 refused 5.1 "Open MPI 5.1.0"
+major=6 library 6.0
+refused 6.0 "Open MPI 6.0.0"
+major=6 library cuda6 -DFAKE_CUDA
+refused cuda6 ""
 functions=16 library more
 refused more "another layout"
 bytes=24 library debug
 refused debug "another layout"
-library cuda -DFAKE_COMPONENT='"cuda"'
+library cuda -DFAKE_CUDA
 refused cuda ""
 LD_LIBRARY_PATH=/nonexistent refused 5.0 ""
 

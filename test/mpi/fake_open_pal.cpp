@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // As much of a libopen-pal as src/openmpi looks at, of a version that the compiler is told:
-// FAKE_MINOR of Open MPI 5, FAKE_FUNCTIONS more in its module, FAKE_OBJECT_BYTES more in its
-// objects, and with FAKE_COMPONENT, "cuda" say, linked.
+// FAKE_MAJOR and FAKE_MINOR of Open MPI, FAKE_FUNCTIONS more in its module, FAKE_OBJECT_BYTES more
+// in its objects, and with FAKE_CUDA a component of its own.
 #include "openmpi/series_5_0.hpp"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@ constexpr McaComponent component(const char (&name)[5])
     McaComponent made = {};
     made.mca_major_version = 2;
     made.mca_minor_version = 1;
-    made.mca_project_major_version = kMajor;
+    made.mca_project_major_version = FAKE_MAJOR;
     made.mca_project_minor_version = FAKE_MINOR;
     made.mca_type_major_version = 1;
     for (int i = 0; i < 5; ++i)
@@ -28,15 +28,9 @@ constexpr McaComponent component(const char (&name)[5])
 
 extern "C" {
 Component mca_accelerator_null_component = {component("null"), {}, nullptr, nullptr};
-#ifdef FAKE_COMPONENT
-Component mca_accelerator_own_component = {component(FAKE_COMPONENT), {}, nullptr, nullptr};
+#ifdef FAKE_CUDA
+Component mca_accelerator_cuda_component = {component("cuda"), {}, nullptr, nullptr};
 #endif
-const McaComponent* mca_accelerator_base_static_components[] = {
-    &mca_accelerator_null_component.base_version,
-#ifdef FAKE_COMPONENT
-    &mca_accelerator_own_component.base_version,
-#endif
-    nullptr};
 Component opal_accelerator_base_selected_component;
 char opal_accelerator[sizeof(Module) + FAKE_FUNCTIONS * sizeof(void*)];
 Class opal_accelerator_stream_t_class = {
