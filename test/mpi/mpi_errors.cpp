@@ -8,11 +8,13 @@
 // these in turn, some CALLS calls in two halves: prints by how many KiB and descriptors the process
 // has grown in the second. Exits with 77 without a CUDA driver; or dies, if MPI does.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <dlfcn.h>
@@ -745,6 +747,8 @@ std::vector<Case> one_sided_cases()
     return cases;
 }
 
+constexpr int kUnwritten = 5000, kExposed = 7; // from there on each window holds that
+
 const Case kOneSided[] = {
     {"put_column_rank",
      [](auto& c) { return Codes{MPI_Put(c.out, 1, c.column, ranks, 0, 1, c.column, c.window)}; }},
@@ -782,6 +786,17 @@ const Case kOneSided[] = {
          Codes codes{MPI_Get(c.in, 1, c.few, c.next, 0, 1, c.few, c.window),
                      MPI_Get(c.in + 4000, 1, c.few, ranks, 0, 1, c.few, c.window),
                      MPI_Win_flush(c.next, c.window)};
+         return codes;
+     }},
+    {"fence_in_locks", // what was begun before is not complete by it, but by the flush
+     [](auto& c) {
+         std::vector<int> values(kCount);
+         if (rank == 0) // MPICH's target answers when it is in MPI
+             std::this_thread::sleep_for(std::chrono::milliseconds(20));
+         Codes codes{MPI_Get(c.in, 1, c.few, c.next, kUnwritten, 1, c.few, c.window),
+                     MPI_Win_fence(0, c.window), MPI_Win_flush(c.next, c.window)};
+         copy(values.data(), c.in);
+         codes.push_back(std::ranges::count(values, kExposed) == 10 ? MPI_SUCCESS : MPI_ERR_OTHER);
          return codes;
      }},
 };
@@ -975,9 +990,10 @@ Context make_context()
     MPI_Type_commit(&c.few);
     MPI_Type_vector(10, 1, 2, MPI_INT, &c.uncommitted);
     for (MPI_Win* window : {&c.window, &c.unlocked}) {
-        static int memory[2][kCount];
-        MPI_Win_create(memory[window == &c.window], kBytes, sizeof(int), MPI_INFO_NULL, c.comm,
-                       window);
+        static int memories[2][kCount];
+        int* const memory = memories[window == &c.window];
+        std::fill(memory + kUnwritten, memory + kCount, kExposed);
+        MPI_Win_create(memory, kBytes, sizeof(int), MPI_INFO_NULL, c.comm, window);
         MPI_Win_set_errhandler(*window, windows);
     }
     MPI_Win_lock_all(0, c.window);
