@@ -276,7 +276,40 @@ int query_event(int, Event* event)
     });
 }
 
+// ---- what Open MPI 6 has for streams
+
+int mem_copy_now(int to_device, int from_device, void* to, const void* from, size_t length, Stream*,
+                 TransferType type)
+{
+    return mem_copy(to_device, from_device, to, from, length, type);
+}
+
+int mem_move_now(int to_device, int from_device, void* to, const void* from, size_t length, Stream*,
+                 TransferType type)
+{
+    return mem_move(to_device, from_device, to, from, length, type);
+}
+
+int mem_alloc_now(int device, void** address, size_t length, Stream*)
+{
+    return mem_alloc(device, address, length);
+}
+
+int mem_release_now(int device, void* address, Stream*)
+{
+    return mem_release(device, address);
+}
+
 // ---- devices
+
+int num_devices(int* devices)
+{
+    *devices = 0;
+    return with_cuda("num_devices", kSuccess, [&](const cuda::Driver& driver) {
+        cuda::check(driver.cuDeviceGetCount(devices), "cuDeviceGetCount");
+        return kSuccess;
+    });
+}
 
 int get_device(int* device)
 {
@@ -331,6 +364,32 @@ Module& module()
         .device_can_access_peer = device_can_access_peer,
         .get_buffer_id = get_buffer_id,
     };
+    return functions;
+}
+
+Module6& module_6(const Module6& null)
+{
+    static Module6 functions = [&] {
+        Module6 made = null;
+        made.check_addr = check_addr;
+        made.mem_copy_async = mem_copy_now;
+        made.mem_copy = mem_copy;
+        made.mem_move_async = mem_move_now;
+        made.mem_move = mem_move;
+        made.mem_alloc = mem_alloc;
+        made.mem_release = mem_release;
+        made.mem_alloc_stream = mem_alloc_now;
+        made.mem_release_stream = mem_release_now;
+        made.get_address_range = get_address_range;
+        made.host_register = host_register;
+        made.host_unregister = host_unregister;
+        made.get_device = get_device;
+        made.get_device_pci_attr = get_device_pci_attr;
+        made.device_can_access_peer = device_can_access_peer;
+        made.get_buffer_id = get_buffer_id;
+        made.num_devices = num_devices;
+        return made;
+    }();
     return functions;
 }
 

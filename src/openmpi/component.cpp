@@ -18,7 +18,7 @@ using namespace gdr::openmpi;
 
 // Who returns nullptr is left out: the library then takes its "null" component, as without us. Two
 // that do not would end MPI_Init.
-Module* initialise()
+void* initialise()
 {
     const void* const library = __builtin_return_address(0);
     try {
@@ -33,6 +33,8 @@ Module* initialise()
                          getpid(), why.c_str());
             return nullptr;
         }
+        if (const Module6* const null = null_module_6(library))
+            return &module_6(*null);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "gdr: pid %d: mca_accelerator_gdr.so is not used: %s\n", getpid(),
                      error.what());
@@ -41,7 +43,7 @@ Module* initialise()
     return &module();
 }
 
-void finalise(Module*) {}
+void finalise(void*) {}
 
 } // namespace
 

@@ -3,8 +3,6 @@
 // By the symbols of libopen-pal, whatever its path, name and scope.
 #include "openmpi/library.hpp"
 
-#include "openmpi/series_5_0.hpp"
-
 #include <memory>
 #include <string_view>
 
@@ -48,6 +46,12 @@ std::string text(int major, int minor, int release)
     return std::to_string(major) + '.' + std::to_string(minor) + '.' + std::to_string(release);
 }
 
+bool is_of(const McaComponent& component, int major, int minor)
+{
+    return component.mca_project_major_version == major &&
+           component.mca_project_minor_version == minor;
+}
+
 // The components that have been opened as files.
 int finds_other_component(dl_phdr_info* object, size_t, void* found)
 {
@@ -73,12 +77,12 @@ std::string refusal(const void* code)
         event.size != sizeof(Class))
         return "does not show which Open MPI it is";
     const McaComponent& component = static_cast<const Component*>(null.address)->base_version;
-    if (component.mca_project_major_version != kMajor ||
-        component.mca_project_minor_version != kMinor)
+    const bool is_5 = is_of(component, kMajor, kMinor);
+    if (!is_5 && !is_of(component, kMajor6, kMinor6))
         return "is of Open MPI " +
                text(component.mca_project_major_version, component.mca_project_minor_version,
                     component.mca_project_release_version) +
-               ", and what is known is " + std::to_string(kMajor) + '.' + std::to_string(kMinor);
+               ", and what is known is 5.0 and 6.0";
     if (component.mca_major_version != 2 || component.mca_minor_version != 1 ||
         component.mca_type_major_version != 1 || component.mca_type_minor_version != 0)
         return "has another component interface (MCA " +
@@ -88,11 +92,25 @@ std::string refusal(const void* code)
                text(component.mca_type_major_version, component.mca_type_minor_version,
                     component.mca_type_release_version) +
                ')';
-    if (module.size != sizeof(Module) || selected.size != sizeof(Component) ||
+    if (module.size != (is_5 ? sizeof(Module) : sizeof(Module6)) ||
+        selected.size != sizeof(Component) ||
         static_cast<const Class*>(stream.address)->cls_sizeof != sizeof(Stream) ||
         static_cast<const Class*>(event.address)->cls_sizeof != sizeof(Event))
-        return "was built with another layout than releases of Open MPI 5.0 (--enable-debug?)";
+        return "was built with another layout than what is known of Open MPI 5.0 and 6.0 "
+               "(--enable-debug?)";
+    if (!is_5 && variable(library, "opal_accelerator_null_module").size != sizeof(Module6))
+        return "does not show its null module";
     return {};
+}
+
+const Module6* null_module_6(const void* code)
+{
+    const Handle library = open_object_of(code);
+    const Variable null = variable(library, "mca_accelerator_null_component");
+    return is_of(static_cast<const Component*>(null.address)->base_version, kMajor6, kMinor6)
+               ? static_cast<const Module6*>(
+                     variable(library, "opal_accelerator_null_module").address)
+               : nullptr;
 }
 
 bool has_own_accelerator(const void* code)

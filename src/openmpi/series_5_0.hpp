@@ -121,8 +121,8 @@ struct Module {
 struct Component {
     McaComponent base_version;
     McaComponentData base_data;
-    Module* (*accelerator_init)();
-    void (*accelerator_finalize)(Module* module);
+    void* (*accelerator_init)(); // the module of the series
+    void (*accelerator_finalize)(void* module);
 };
 
 } // namespace gdr::openmpi

@@ -1,12 +1,19 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// src/openmpi/series_5_0.hpp beside an Open MPI's own headers: does not compile where they differ.
-// What is a member here is one there, of the same name, place and size.
-#include "openmpi/series_5_0.hpp"
+// src/openmpi/series_5_0.hpp, or series_6_0.hpp, beside an Open MPI's own headers: does not compile
+// where they differ. What is a member here is one there, of the same name, place and size.
+#include "openmpi/series_6_0.hpp"
 
 #include <cstddef>
 
 #include <opal_config.h>
+
+#if !__has_include(<opal/mca/threads/pthreads/threads_pthreads_mutex.h>)
+// Debian's libopenmpi-dev lacks what these two of Open MPI 6 lead to.
+#define OMPI_INFO_MEMKIND_H
+#define OPAL_MCA_THREADS_MUTEX_H
+struct ompi_memkind_t;
+#endif
 
 #include <opal/constants.h>
 #include <opal/mca/accelerator/accelerator.h>
@@ -19,7 +26,8 @@ namespace ours = gdr::openmpi;
                   sizeof(static_cast<here*>(nullptr)->member) ==                                   \
                       sizeof(static_cast<there*>(nullptr)->member))
 
-static_assert(ours::kMajor == OPAL_MAJOR_VERSION && ours::kMinor == OPAL_MINOR_VERSION);
+static_assert((ours::kMajor == OPAL_MAJOR_VERSION && ours::kMinor == OPAL_MINOR_VERSION) ||
+              (ours::kMajor6 == OPAL_MAJOR_VERSION && ours::kMinor6 == OPAL_MINOR_VERSION));
 static_assert(int{ours::kSuccess} == int{OPAL_SUCCESS});
 static_assert(int{ours::kError} == int{OPAL_ERROR});
 static_assert(int{ours::kOutOfResource} == int{OPAL_ERR_OUT_OF_RESOURCE});
@@ -75,8 +83,13 @@ SAME_SIZE(ours::PciAttributes, opal_accelerator_pci_attr_t);
 SAME_MEMBER(ours::PciAttributes, opal_accelerator_pci_attr_t, bus_id);
 SAME_MEMBER(ours::PciAttributes, opal_accelerator_pci_attr_t, function_id);
 
-#define FUNCTION(member) SAME_MEMBER(ours::Module, opal_accelerator_base_module_t, member)
-SAME_SIZE(ours::Module, opal_accelerator_base_module_t);
+#if OPAL_MAJOR_VERSION == 5
+using OursModule = ours::Module;
+#else
+using OursModule = ours::Module6;
+#endif
+#define FUNCTION(member) SAME_MEMBER(OursModule, opal_accelerator_base_module_t, member)
+SAME_SIZE(OursModule, opal_accelerator_base_module_t);
 FUNCTION(check_addr);
 FUNCTION(create_stream);
 FUNCTION(create_event);
@@ -94,3 +107,15 @@ FUNCTION(get_device);
 FUNCTION(get_device_pci_attr);
 FUNCTION(device_can_access_peer);
 FUNCTION(get_buffer_id);
+#if OPAL_MAJOR_VERSION == 6
+FUNCTION(sync_stream);
+FUNCTION(wait_event);
+FUNCTION(mem_move_async);
+FUNCTION(mem_alloc_stream);
+FUNCTION(mem_release_stream);
+FUNCTION(is_ipc_enabled);
+FUNCTION(open_ipc_event_handle);
+FUNCTION(num_devices);
+FUNCTION(get_mem_bw);
+FUNCTION(get_memkind);
+#endif

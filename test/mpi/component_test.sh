@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# The accelerator component for Open MPI 5: what it declares is what the headers of an Open MPI 5 say, where those are
+# The accelerator component for Open MPI 5 and 6: what it declares is what the headers of such an Open MPI say, where those are
 # installed; its functions, on the emulated GPU; and that other libraries, older and newer ones and those with a component of
 # their own, do not get it. What an Open MPI does with it contrib/matrix shows.
 set -u
@@ -27,7 +27,7 @@ include=$(echo /usr/lib/*/openmpi/include)
 "$top_srcdir/test/mpi/component_layout" "$include"
 case $? in
 0) echo "ok: the headers of Open MPI in $include" ;;
-77) echo "not compared: there are no headers of an Open MPI 5.0" ;;
+77) echo "not compared: there are no headers of an Open MPI 5.0 or 6.0" ;;
 *)
     echo "FAILED: the headers of Open MPI in $include differ"
     failed=1
@@ -62,8 +62,10 @@ refused() {
 }
 minor=1 library 5.1
 refused 5.1 "Open MPI 5.1.0"
-major=6 library 6.0
-refused 6.0 "Open MPI 6.0.0"
+major=6 minor=1 library 6.1
+refused 6.1 "Open MPI 6.1.0"
+major=6 library few6
+refused few6 "another layout"
 major=6 library cuda6 -DFAKE_CUDA
 refused cuda6 ""
 functions=16 library more

@@ -3,7 +3,7 @@
 // As much of a libopen-pal as src/openmpi looks at, of a version that the compiler is told:
 // FAKE_MAJOR and FAKE_MINOR of Open MPI, FAKE_FUNCTIONS more in its module, FAKE_OBJECT_BYTES more
 // in its objects, and with FAKE_CUDA a component of its own.
-#include "openmpi/series_5_0.hpp"
+#include "openmpi/series_6_0.hpp"
 
 #include <dlfcn.h>
 
@@ -46,9 +46,9 @@ Module* fake_select(const char* path)
     auto* const opened =
         file == nullptr ? nullptr
                         : static_cast<Component*>(dlsym(file, "mca_accelerator_gdr_component"));
-    Module* const module = opened == nullptr ? nullptr : opened->accelerator_init();
+    void* const module = opened == nullptr ? nullptr : opened->accelerator_init();
     opal_accelerator_base_selected_component =
         module == nullptr ? mca_accelerator_null_component : *opened;
-    return module;
+    return static_cast<Module*>(module);
 }
 }
