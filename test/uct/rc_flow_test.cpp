@@ -284,5 +284,30 @@ TEST(Flow, DestroyedEndpointDelivers)
     EXPECT_EQ(word[1], 7u);
 }
 
+// And then it goes, though none of its operations had a completion.
+TEST(Flow, DestroyedEndpointGoes)
+{
+    Node sender, receiver;
+    std::vector<Node*> nodes{&sender, &receiver};
+    uint64_t word = 0;
+    Registered key(receiver, &word, sizeof(word));
+    gdr::rc::Iface& iface = gdr::rc::rc_iface(sender.iface());
+    for (const bool flushed : {false, true}) {
+        Endpoint ep(sender, receiver);
+        const auto put = [&] {
+            return uct_ep_put_short(ep, &word, 8, reinterpret_cast<uint64_t>(&word), key.rkey());
+        };
+        for (unsigned i = 0; i < 3; ++i)
+            ASSERT_EQ(retry(nodes, put), UCS_OK);
+        if (flushed) {
+            EXPECT_EQ(uct_ep_flush(ep, 0, nullptr), UCS_INPROGRESS); // its completion is under way
+        }
+        EXPECT_LT(iface.free_slots.size(), iface.slots.size());
+        ep.destroy();
+        EXPECT_TRUE(wait_until(
+            nodes, [&] { return iface.free_slots.size() == iface.slots.size(); }, 20));
+    }
+}
+
 } // namespace
 } // namespace rc_test

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include <poll.h>
+#include <unistd.h>
 
 namespace rc_test {
 namespace {
@@ -380,6 +381,31 @@ TEST_F(Order, ShortGetAmongOthers)
         ASSERT_EQ(*reinterpret_cast<const uint64_t*>(sender.received[i].data.data()), i);
     }
     EXPECT_EQ(flush(nodes, ep), UCS_OK);
+}
+
+// What it waits for is its own: the failure of another endpoint is reported there.
+TEST_F(Order, ShortGetBesideAFailure)
+{
+    uint64_t source = 0x1122334455667788;
+    Registered key(receiver, &source, sizeof(source));
+    Endpoint other(sender, receiver);
+    ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(other, 0, 0, nullptr, 0); }), UCS_OK);
+    ASSERT_EQ(flush(nodes, other), UCS_OK);
+    const uint64_t completions = hca_counters().completions;
+    ASSERT_EQ(uct_ep_put_short(other, &source, 8, reinterpret_cast<uint64_t>(&source) + (1 << 30),
+                               key.rkey()),
+              UCS_OK);
+    for (int i = 0; i < 20 && hca_counters().completions <= completions + static_cast<uint64_t>(i);
+         ++i) {
+        uint64_t got = 0;
+        ASSERT_EQ(uct_ep_get_short(ep, &got, sizeof(got), reinterpret_cast<uint64_t>(&source),
+                                   key.rkey()),
+                  UCS_OK);
+        ASSERT_EQ(got, source);
+        usleep(10000);
+    }
+    EXPECT_GT(hca_counters().completions, completions + 1) << "that of the put came, too";
+    EXPECT_TRUE(wait_until(nodes, [&] { return !sender.failures.empty(); }));
 }
 
 // What a short get puts aside comes before what arrives behind it.
