@@ -18,6 +18,7 @@
 
 #include <dlfcn.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -183,18 +184,31 @@ TEST(Connecting, MessagesCutOffLeaveTheReceivesWhole)
 }
 
 // ---- stalls
-// The longest time that one call took.
+// How often this thread has given up its processor to wait for something.
+long waits()
+{
+    rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+}
+
+// The longest time that one call took in which it waited. Others may have taken the processor from
+// those that did not.
 class Longest {
   public:
     template <typename Call>
     auto operator()(Call&& call)
     {
-        const auto start = Clock::now();
         struct Measure {
-            ~Measure() { seconds = std::max(seconds, seconds_since(start)); }
-            Clock::time_point start;
+            ~Measure()
+            {
+                if (waits() != before)
+                    seconds = std::max(seconds, seconds_since(start));
+            }
             double& seconds;
-        } measure{start, seconds};
+            long before = waits();
+            Clock::time_point start = Clock::now();
+        } measure{seconds};
         return call();
     }
     double seconds = 0;
@@ -219,15 +233,16 @@ TEST(DISABLED_Stalls, SlowModify)
     }
     const double all = seconds_since(start);
     EXPECT_EQ(receiver.received_count, eps.size());
-    // One that waits for them all takes most of the time; other processes may take some of it.
+    // One that waits for them all takes most of the time.
     EXPECT_LT(progress.seconds, all / 4);
     std::printf("longest progress: %.3f s of %.3f s\n", progress.seconds, all);
 }
 
-// SOFTHCA_FAULTS="softhca0 unresolved 1 400000"
+// SOFTHCA_FAULTS="softhca0 unresolved 1 4000000": who waits for that neighbour waits for 4 s.
 TEST(DISABLED_Stalls, UnresolvedNeighbour)
 {
-    const Variables variables{{"CONNECT_TIMEOUT", "3s"}};
+    constexpr double kStalled = 2;
+    const Variables variables{{"CONNECT_TIMEOUT", "5s"}};
     Node node(variables), gone(variables, kOtherDevice), neighbour(variables);
     const std::vector<Node*> nodes{&node, &neighbour};
     Longest create, progress;
@@ -238,7 +253,7 @@ TEST(DISABLED_Stalls, UnresolvedNeighbour)
         std::unique_ptr<Endpoint> ep;
         create([&] { ep = std::make_unique<Endpoint>(node, neighbour); });
         send(nodes, *ep);
-        EXPECT_LT(seconds_since(start), 0.2) << "another peer waits for the one that is gone";
+        EXPECT_LT(seconds_since(start), kStalled) << "another peer waits for the one that is gone";
         usleep(100000);
     }
     while (node.failures.empty() && create.seconds < 10) {
@@ -246,11 +261,11 @@ TEST(DISABLED_Stalls, UnresolvedNeighbour)
     }
     ASSERT_EQ(node.failures.size(), 1u);
     EXPECT_EQ(node.failures[0].second, UCS_ERR_ENDPOINT_TIMEOUT);
-    EXPECT_LT(create.seconds, 0.2);
-    EXPECT_LT(progress.seconds, 0.2);
-    const auto start = Clock::now();
-    lost.reset();
-    EXPECT_LT(seconds_since(start), 0.2);
+    EXPECT_LT(create.seconds, kStalled);
+    EXPECT_LT(progress.seconds, kStalled);
+    Longest destroy;
+    destroy([&] { lost.reset(); });
+    EXPECT_LT(destroy.seconds, kStalled);
     std::printf("longest ep_create: %.3f s, progress: %.3f s\n", create.seconds, progress.seconds);
 }
 
@@ -271,7 +286,7 @@ TEST(Connecting, SlowVerbsDoNotStallTheApplication)
 
 TEST(Connecting, NeighbourThatDoesNotResolveStallsNobody)
 {
-    run_with_faults("UnresolvedNeighbour", "softhca0 unresolved 1 400000",
+    run_with_faults("UnresolvedNeighbour", "softhca0 unresolved 1 4000000",
                     {{"SOFTHCA_LINK_LAYER", "ethernet"}});
 }
 
