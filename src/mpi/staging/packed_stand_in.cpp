@@ -18,11 +18,12 @@ PackedStandIn::PackedStandIn(const Library& library, const cuda::Driver& driver,
                              bool by_hca)
     : packing_(std::move(packing)), type_(library, static_cast<int>(packing_.element_bytes()))
 {
+    if (!by_hca || packing_.bytes() < kFromGpu) {
+        on_host_ = StagingMemory(driver, packing_.device(), packing_.bytes());
+        return;
+    }
     const ThreadStream stream(driver, packing_.device());
-    if (by_hca && packing_.bytes() >= kFromGpu)
-        on_gpu_ = DeviceScratch(driver, stream, packing_.bytes());
-    else
-        on_host_ = StagingMemory(driver, packing_.bytes());
+    on_gpu_ = DeviceScratch(driver, stream, packing_.bytes());
 }
 
 Word PackedStandIn::address() const

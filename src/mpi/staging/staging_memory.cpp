@@ -4,6 +4,7 @@
 #include "mpi/staging/staging_memory.hpp"
 
 #include "abi/host.hpp"
+#include "mpi/gpu/thread_stream.hpp"
 
 #include <algorithm>
 #include <array>
@@ -56,13 +57,13 @@ class KeptMemory {
         }
     }
 
-    void take(StagingMemory& into, const cuda::Driver& driver, size_t length)
+    void take(StagingMemory& into, const cuda::Driver& driver, CUdevice device, size_t length)
     {
         const size_t size = std::bit_ceil(std::max(length, kSmallest));
         std::vector<Kept>& memories = by_size_[std::countr_zero(size)];
         Kept memory;
         if (memories.empty()) {
-            memory = make(driver, size);
+            memory = make(driver, device, size);
         } else {
             memory = memories.back();
             memories.pop_back();
@@ -95,8 +96,9 @@ class KeptMemory {
         bool pinned;
     };
 
-    static Kept make(const cuda::Driver& driver, size_t size)
+    static Kept make(const cuda::Driver& driver, CUdevice device, size_t size)
     {
+        const ThreadStream current(driver, device);
         void* memory = map(size);
         const CUresult result = driver.cuMemHostRegister(memory, size, CU_MEMHOSTREGISTER_PORTABLE);
         if (result != CUDA_SUCCESS)
@@ -126,9 +128,9 @@ KeptMemory& kept()
 
 } // namespace
 
-StagingMemory::StagingMemory(const cuda::Driver& driver, size_t length)
+StagingMemory::StagingMemory(const cuda::Driver& driver, CUdevice device, size_t length)
 {
-    kept().take(*this, driver, length);
+    kept().take(*this, driver, device, length);
 }
 
 StagingMemory::StagingMemory(StagingMemory&& other) noexcept

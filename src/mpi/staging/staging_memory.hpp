@@ -18,9 +18,9 @@ class StagingMemory {
     StagingMemory() = default;
 
     // At least so many bytes, aligned to pages; from what the thread has kept, if it can. Where
-    // memory cannot be pinned it is pageable, which is said once in UCX's log. A context must be
-    // current. Throws std::bad_alloc.
-    StagingMemory(const cuda::Driver& driver, size_t length);
+    // memory cannot be pinned it is pageable, which is said once in UCX's log. CUDA is called for
+    // new memory alone. Throws std::bad_alloc; cuda::Error where the GPU has no context.
+    StagingMemory(const cuda::Driver& driver, CUdevice device, size_t length);
 
     StagingMemory(StagingMemory&& other) noexcept;
     StagingMemory& operator=(StagingMemory&& other) noexcept;

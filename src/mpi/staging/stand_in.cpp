@@ -1,7 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/staging/stand_in.hpp"
 
-#include "mpi/gpu/thread_stream.hpp"
 #include "stats/statistics.hpp"
 
 #include <cstring>
@@ -10,12 +9,6 @@
 namespace gdr::mpi {
 
 namespace {
-
-StagingMemory staging_memory(const cuda::Driver& driver, CUdevice device, size_t length)
-{
-    const ThreadStream current(driver, device);
-    return {driver, length};
-}
 
 // None, if it is not all of them.
 std::vector<GpuPacking> packings_of(const cuda::Driver& driver, const cuda::Pointer& memory,
@@ -54,8 +47,7 @@ StandIn::StandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* 
                  Footprint footprint)
     : driver_(&driver), device_(memory.device), buffer_(buffer), footprint_(std::move(footprint)),
       packings_(packings_of(driver, memory, buffer, footprint_)),
-      memory_(staging_memory(driver, device_,
-                             static_cast<size_t>(footprint_.high() - footprint_.low())))
+      memory_(driver, device_, static_cast<size_t>(footprint_.high() - footprint_.low()))
 {
 }
 
@@ -88,7 +80,7 @@ bool StandIn::packed(void (StandIn::*all)() const) const
 void StandIn::fetch_packed() const
 {
     for (size_t i = 0; i < packings_.size(); ++i) {
-        const StagingMemory packed = staging_memory(*driver_, device_, packings_[i].bytes());
+        const StagingMemory packed(*driver_, device_, packings_[i].bytes());
         packings_[i].pack_to_host(packed.data());
         const char* from = packed.data();
         for_each_run(footprint_.parts()[i], origin(), [&](char* where, size_t length) {
@@ -101,7 +93,7 @@ void StandIn::fetch_packed() const
 void StandIn::put_back_packed() const
 {
     for (size_t i = 0; i < packings_.size(); ++i) {
-        const StagingMemory packed = staging_memory(*driver_, device_, packings_[i].bytes());
+        const StagingMemory packed(*driver_, device_, packings_[i].bytes());
         char* to = packed.data();
         for_each_run(footprint_.parts()[i], origin(), [&](const char* where, size_t length) {
             std::memcpy(to, where, length);
