@@ -69,7 +69,7 @@ int make_staged(const Library& library, const Call& call, gdr_mpi_function* func
         }
         RequestedOperation begun =
             call.kind == Kind::epoch
-                ? RequestedOperation(add_to_epoch(*library.abi, call, words, std::move(operation)))
+                ? RequestedOperation(add_to_epoch(library, call, words, std::move(operation)))
                 : RequestedOperation(std::move(operation));
         if (call.form != Form::blocking)
             add_request(library,

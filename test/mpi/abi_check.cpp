@@ -53,6 +53,10 @@ int main()
     INTEGER(graph, MPI_GRAPH);
     INTEGER(dist_graph, MPI_DIST_GRAPH);
     INTEGER(order_c, MPI_ORDER_C);
+    INTEGER(flavors.keyval, MPI_WIN_CREATE_FLAVOR);
+    INTEGER(flavors.create, MPI_WIN_FLAVOR_CREATE);
+    INTEGER(flavors.allocate, MPI_WIN_FLAVOR_ALLOCATE);
+    INTEGER(flavors.dynamic, MPI_WIN_FLAVOR_DYNAMIC);
     INTEGER(combiners.named, MPI_COMBINER_NAMED);
     INTEGER(combiners.dup, MPI_COMBINER_DUP);
     INTEGER(combiners.contiguous, MPI_COMBINER_CONTIGUOUS);
@@ -101,6 +105,9 @@ int main()
     if (kAbi.errors_return != 0)
         expect("MPI_ERRORS_RETURN", static_cast<long long>(kAbi.errors_return),
                static_cast<long long>(word(MPI_ERRORS_RETURN)));
+    if (kAbi.win_null != 0)
+        expect("MPI_WIN_NULL", static_cast<long long>(kAbi.win_null),
+               static_cast<long long>(word(MPI_WIN_NULL)));
     const MPI_Op operations[] = {MPI_SUM,  MPI_PROD, MPI_MIN, MPI_MAX,  MPI_LAND,   MPI_LOR,
                                  MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
     for (size_t i = 0; i < kAbi.operations.size() && kAbi.operations[0] != 0; ++i)

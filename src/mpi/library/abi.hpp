@@ -25,6 +25,11 @@ struct Combiners {
         f90; // the last: the first of F90_REAL, F90_COMPLEX, F90_INTEGER
 };
 
+// How a window was made, and the key of the attribute that tells it.
+struct Flavors {
+    int keyval, create, allocate, dynamic;
+};
+
 struct Abi {
     const char* name;
     bool handles_are_ints; // else pointers
@@ -39,6 +44,7 @@ struct Abi {
     Word comm_self;     // 0: that of ompi_mpi_comm_self
     Word comm_null;     // 0: that of ompi_mpi_comm_null
     Word errors_return; // 0: that of ompi_mpi_errors_return
+    Word win_null;      // 0: that of ompi_mpi_win_null
     // In the order of kernels::Operation. 0: ompi_mpi_op_sum, ...
     std::array<Word, 12> operations;
     int any_source, proc_null, root, undefined;
@@ -46,6 +52,7 @@ struct Abi {
     int cart, graph, dist_graph;
     int order_c;
     Combiners combiners;
+    Flavors flavors;
 
     size_t handle_size() const { return handles_are_ints ? sizeof(int) : sizeof(void*); }
 
@@ -76,6 +83,7 @@ inline constexpr Abi kOpenMpi = {
     .comm_self = 0,
     .comm_null = 0,
     .errors_return = 0,
+    .win_null = 0,
     .operations = {},
     .any_source = -1,
     .proc_null = -2,
@@ -99,6 +107,7 @@ inline constexpr Abi kOpenMpi = {
                   .subarray = 12,
                   .resized = 17,
                   .f90 = 14},
+    .flavors = {.keyval = 10, .create = 1, .allocate = 2, .dynamic = 3},
 };
 
 inline constexpr Abi kMpich = {
@@ -115,6 +124,7 @@ inline constexpr Abi kMpich = {
     .comm_self = 0x44000001,
     .comm_null = 0x04000000,
     .errors_return = 0x54000001,
+    .win_null = 0x20000000,
     .operations = {0x58000003, 0x58000004, 0x58000002, 0x58000001, 0x58000005, 0x58000007,
                    0x58000009, 0x58000006, 0x58000008, 0x5800000a, 0x5800000b, 0x5800000c},
     .any_source = -2,
@@ -139,6 +149,7 @@ inline constexpr Abi kMpich = {
                   .subarray = 13,
                   .resized = 18,
                   .f90 = 15},
+    .flavors = {.keyval = 0x66000007, .create = 1, .allocate = 2, .dynamic = 3},
 };
 
 inline constexpr Abi kStandardAbi = {
@@ -155,6 +166,7 @@ inline constexpr Abi kStandardAbi = {
     .comm_self = 0x102,
     .comm_null = 0x100,
     .errors_return = 0x143,
+    .win_null = 0x110,
     .operations = {0x21, 0x24, 0x22, 0x23, 0x30, 0x31, 0x32, 0x28, 0x29, 0x2a, 0x38, 0x39},
     .any_source = -1,
     .proc_null = -3,
@@ -178,6 +190,7 @@ inline constexpr Abi kStandardAbi = {
                   .subarray = 111,
                   .resized = 116,
                   .f90 = 113},
+    .flavors = {.keyval = 604, .create = 311, .allocate = 312, .dynamic = 313},
 };
 
 } // namespace gdr::mpi

@@ -78,6 +78,7 @@ const Library* open(gdr_mpi_function* function)
     library.comm_self = object_or(library.abi->comm_self, "ompi_mpi_comm_self");
     library.comm_null = object_or(library.abi->comm_null, "ompi_mpi_comm_null");
     library.errors_return = object_or(library.abi->errors_return, "ompi_mpi_errors_return");
+    library.win_null = object_or(library.abi->win_null, "ompi_mpi_win_null");
     constexpr std::array kOperations = {
         "ompi_mpi_op_sum",  "ompi_mpi_op_prod", "ompi_mpi_op_min",    "ompi_mpi_op_max",
         "ompi_mpi_op_land", "ompi_mpi_op_lor",  "ompi_mpi_op_lxor",   "ompi_mpi_op_band",

@@ -33,6 +33,8 @@
     FUNCTION(Comm_remote_size, (Word comm, int* size))                                             \
     FUNCTION(Comm_test_inter, (Word comm, int* inter))                                             \
     FUNCTION(Get_library_version, (char* text, int* length))                                       \
+    FUNCTION(Group_free, (Word * group))                                                           \
+    FUNCTION(Group_rank, (Word group, int* rank))                                                  \
     FUNCTION(Info_set, (Word info, const char* key, const char* value))                            \
     FUNCTION(Pack_size, (int count, Word type, Word comm, int* size))                              \
     FUNCTION(Request_free, (Word * request))                                                       \
@@ -49,6 +51,8 @@
     FUNCTION(Wait, (Word * request, Word status))                                                  \
     FUNCTION(Win_call_errhandler, (Word window, int code))                                         \
     FUNCTION(Win_flush_local, (int target, Word window))                                           \
+    FUNCTION(Win_get_attr, (Word window, int keyval, void* value, int* found))                     \
+    FUNCTION(Win_get_group, (Word window, Word * group))                                           \
     FUNCTION(Type_size, (Word type, int* size))                                                    \
     FUNCTION(Type_get_contents, (Word type, int integers, int addresses, int types, int* integer,  \
                                  intptr_t* address, void* type_handles))                           \
@@ -62,7 +66,7 @@ namespace gdr::mpi {
 struct Library {
     const Abi* abi;
     Word request_null, datatype_null, info_null, byte, integer, comm_world, comm_self, comm_null,
-        errors_return;
+        errors_return, win_null;
     std::array<Word, 12> operations; // in the order of kernels::Operation
     const void* pml;                 // the component that Open MPI has selected; nullptr in others
 #define GDR_MPI_MEMBER(name, parameters) int(*name) parameters;

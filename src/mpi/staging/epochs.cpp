@@ -60,9 +60,9 @@ Word window_of(const Abi& abi, const Call& call, const Word* words)
 }
 
 // MPICH (4.0) has put and get of types with gaps made by messages, and forgets the request.
-bool completes_early(const Abi& abi, const Call& call)
+bool completes_early(const Library& library, const Call& call)
 {
-    return abi.handles_are_ints && call.form == Form::nonblocking && call.op < 0;
+    return library.pml == nullptr && call.form == Form::nonblocking && call.op < 0;
 }
 
 // What has been begun by now: what other threads begin while MPI is called may not be complete.
@@ -105,12 +105,13 @@ void complete(const Shared& operation)
 
 } // namespace
 
-std::shared_ptr<EpochOperation> add_to_epoch(const Abi& abi, const Call& call, const Word* words,
-                                             Operation operation)
+std::shared_ptr<EpochOperation> add_to_epoch(const Library& library, const Call& call,
+                                             const Word* words, Operation operation)
 {
     std::list<Shared> added;
-    added.emplace_back(new EpochOperation{window_of(abi, call, words), target_of(call, words),
-                                          std::move(operation), completes_early(abi, call)});
+    added.emplace_back(new EpochOperation{window_of(*library.abi, call, words),
+                                          target_of(call, words), std::move(operation),
+                                          completes_early(library, call)});
     Shared made = added.front();
     Table& t = table();
     const std::lock_guard guard(t.mutex);

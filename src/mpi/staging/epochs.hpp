@@ -14,8 +14,8 @@ namespace gdr::mpi {
 struct EpochOperation;
 
 // The operation of a call that has been made.
-std::shared_ptr<EpochOperation> add_to_epoch(const Abi& abi, const Call& call, const Word* words,
-                                             Operation operation);
+std::shared_ptr<EpochOperation> add_to_epoch(const Library& library, const Call& call,
+                                             const Word* words, Operation operation);
 
 // MPI has completed its request. What was received is put back once, by this or what synchronises
 // before; it is there when this returns. Throws cuda::Error.

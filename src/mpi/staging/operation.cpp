@@ -4,6 +4,7 @@
 #include "abi/host.hpp"
 #include "mpi/gpu/device_memory.hpp"
 #include "mpi/library/failure.hpp"
+#include "mpi/library/puts.hpp"
 #include "mpi/library/transport.hpp"
 #include "stats/statistics.hpp"
 
@@ -98,6 +99,8 @@ void Operation::stage(const cuda::Driver& driver, const Arguments& arguments, Si
     const auto memory = find_device_memory(driver, buffer + footprint.low());
     if (!memory)
         return;
+    if (side.direct && arguments.call().window >= 0 && !hands_put_to_ucx(arguments))
+        side.direct = false;
     if (side.direct && footprint.plain() && hands_to_ucx(arguments.library()) &&
         !to_self(arguments, side)) {
         stats::statistics().add({.mpi_direct_bytes = footprint.bytes()});
