@@ -3,7 +3,6 @@
 
 #include "mpi/library/transport.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -20,24 +19,12 @@ int flavor_of(const Library& library, Word window)
     return found != 0 ? *flavor : 0;
 }
 
-// Whether Open MPI has been told to have no windows in shared memory, which it prefers where all
+// Whether Open MPI has been told that UCX carries all windows: it prefers shared memory where all
 // ranks are on one host.
-bool shares_no_windows()
+bool all_windows_are_ucx()
 {
-    const char* const variable = std::getenv("OMPI_MCA_osc");
-    std::string_view names(variable != nullptr ? variable : "");
-    if (names.empty())
-        return false;
-    const bool excluded = names.starts_with('^');
-    if (excluded)
-        names.remove_prefix(1);
-    bool named = false;
-    while (!names.empty() && !named) {
-        const size_t end = std::min(names.find(','), names.size());
-        named = names.substr(0, end) == "sm";
-        names.remove_prefix(std::min(end + 1, names.size()));
-    }
-    return named == excluded;
+    const char* const layers = std::getenv("OMPI_MCA_osc");
+    return layers != nullptr && std::string_view(layers) == "ucx";
 }
 
 bool is_own_rank(const Library& library, Word window, int target)
@@ -74,9 +61,11 @@ bool hands_put_to_ucx(const Arguments& arguments)
         return false;
     const int flavor = flavor_of(library, window);
     const Flavors& flavors = library.abi->flavors;
-    if (library.pml != nullptr) // Open MPI
+    if (library.pml != nullptr) { // Open MPI
+        static const bool allocated = all_windows_are_ucx();
         return flavor == flavors.create || flavor == flavors.dynamic ||
-               (flavor == flavors.allocate && shares_no_windows());
+               (flavor == flavors.allocate && allocated);
+    }
     return (flavor == flavors.create || flavor == flavors.allocate) &&
            !is_own_rank(library, window, arguments.integer(arguments.call().target)) &&
            is_plain_at_target(arguments);
