@@ -183,6 +183,10 @@ TEST_F(Sides, DISABLED_FlushedBeforeAStreamGoesOn)
     EXPECT_EQ(counters(at_a_).flushes, 1u);
 
     // In a graph the same, in two nodes and in one.
+    const auto increment = [](void* byte) {
+        ++*static_cast<char*>(byte);
+        return UCS_OK;
+    };
     char expected = 2;
     for (const bool one : {false, true}) {
         CUgraph captured = nullptr;
@@ -190,13 +194,7 @@ TEST_F(Sides, DISABLED_FlushedBeforeAStreamGoesOn)
         ASSERT_CUDA(cuStreamBeginCapture(work, CU_STREAM_CAPTURE_MODE_GLOBAL));
         point = point_of(at_a_, work, UCS_OK, one ? UGDR_CONDITION_FLAG_WAIT : 0);
         const ugdr_op_param_t in_graph = on(point, one ? 0 : UGDR_OP_FLAG_STREAM_WAIT);
-        ASSERT_UCS(ugdr_call(
-            at_a_,
-            [](void* byte) {
-                ++*static_cast<char*>(byte);
-                return UCS_OK;
-            },
-            nullptr, alias, &in_graph, nullptr));
+        ASSERT_UCS(ugdr_call(at_a_, increment, nullptr, alias, &in_graph, nullptr));
         ASSERT_UCS(ugdr_condition_destroy(point));
         ASSERT_CUDA(cuMemcpyDtoHAsync(seen, memory, 1, work));
         ASSERT_CUDA(cuStreamEndCapture(work, &captured));
@@ -220,13 +218,7 @@ TEST_F(Sides, DISABLED_FlushedBeforeAStreamGoesOn)
     ASSERT_UCS(ugdr_condition_create(at_a_, &params, &point));
     ASSERT_UCS(ugdr_condition_query(point, &attr));
     const ugdr_op_param_t of_kernel = on(point);
-    ASSERT_UCS(ugdr_call(
-        at_a_,
-        [](void* byte) {
-            ++*static_cast<char*>(byte);
-            return UCS_OK;
-        },
-        nullptr, alias, &of_kernel, nullptr));
+    ASSERT_UCS(ugdr_call(at_a_, increment, nullptr, alias, &of_kernel, nullptr));
     for (int round = 0; round < 2; ++round) {
         ugdr_dev_trigger(attr.device);
         EXPECT_EQ(ugdr_dev_wait(attr.device), UCS_OK);
