@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -19,6 +20,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <thread>
 
 namespace {
 
@@ -318,6 +320,36 @@ int two_connections()
     return 0;
 }
 
+// A stream that waits and is full: who gives it more waits for room, others do not.
+int full_queue()
+{
+    CHECK_OR_FAIL(use_device_0());
+    uint64_t* words;
+    CUcontext context;
+    CUstream full, other;
+    CHECK_OR_FAIL(cuCtxGetCurrent(&context) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuMemHostAlloc(reinterpret_cast<void**>(&words), 64, 0) == CUDA_SUCCESS);
+    std::fill_n(words, 8, 0);
+    CHECK_OR_FAIL(cuStreamCreate(&full, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(cuStreamWaitValue64(full, address_of(words), 1, 0) == CUDA_SUCCESS);
+    std::atomic<int> taken{0};
+    std::thread filler([&] {
+        cuCtxSetCurrent(context);
+        for (uint64_t i = 1; i <= 10; ++i) {
+            taken += cuStreamWriteValue64(full, address_of(words + 1), i, 0) == CUDA_SUCCESS;
+        }
+    });
+    usleep(50000);
+    const int before = taken;
+    const bool other_goes_on = cuStreamWriteValue64(other, address_of(words), 1, 0) == CUDA_SUCCESS;
+    filler.join();
+    CHECK_OR_FAIL(before == 3 && other_goes_on && taken == 10);
+    CHECK_OR_FAIL(cuStreamSynchronize(full) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(words[1] == 10);
+    return 0;
+}
+
 } // namespace
 
 TEST_F(SoftcudaProcess, BeforeInitAndWithOtherSettings)
@@ -332,6 +364,7 @@ TEST_F(SoftcudaProcess, BeforeInitAndWithOtherSettings)
     EXPECT_EQ(run_as("SOFTCUDA_RDMA_ORDERING=flush", "flushed_words"), 0);
     EXPECT_EQ(run_as("SOFTCUDA_MEMOPS=0", "no_memops"), 0);
     EXPECT_EQ(run_as("SOFTCUDA_CONNECTIONS=2", "two_connections"), 0);
+    EXPECT_EQ(run_as("SOFTCUDA_LAUNCH_QUEUE=4", "full_queue"), 0);
 }
 
 // ---- the CPU and device memory
@@ -717,6 +750,7 @@ int main(int argc, char** argv)
         {"flushed_words", flushed_words},
         {"no_memops", no_memops},
         {"two_connections", two_connections},
+        {"full_queue", full_queue},
         {"ipc", ipc},
         {"shareable", shareable},
     };

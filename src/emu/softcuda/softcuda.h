@@ -24,6 +24,8 @@
  *              SOFTCUDA_MEMOPS      0: streams have no memory operations (default 1)
  *              SOFTCUDA_CONNECTIONS  hardware queues that the streams of a context share, 0: each
  *                                   has one of its own (default 0)
+ *              SOFTCUDA_LAUNCH_QUEUE  operations that a stream takes: who gives it more waits until
+ *                                   there is room, 0: any number (default 0)
  *              SOFTCUDA_IPC         how memory may be shared with other processes: off, legacy
  *                                   (cuIpcGetMemHandle), all (and file descriptors of cuMemCreate's;
  *                                   default), fabric (and its fabric handles: there is an IMEX

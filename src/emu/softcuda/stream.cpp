@@ -47,6 +47,15 @@ class Engine {
         }
     }
 
+    /// Waits until the stream takes that many operations more.
+    void wait_for_room(Lock& lock, CUstream stream, size_t operations)
+    {
+        wait(lock, [&] {
+            return launch_queue_ == 0 || stream->queue.empty() ||
+                   stream->queue.size() + operations <= launch_queue_;
+        });
+    }
+
     /// Lets the threads of the driver look, of which each is started when it is needed.
     void wake_threads()
     {
@@ -194,6 +203,7 @@ class Engine {
 
     const std::chrono::microseconds latency_{configured("SOFTCUDA_COPY_LATENCY_US")};
     const unsigned connections_ = static_cast<unsigned>(configured("SOFTCUDA_CONNECTIONS"));
+    const size_t launch_queue_ = static_cast<size_t>(configured("SOFTCUDA_LAUNCH_QUEUE"));
     std::condition_variable changed_;
     std::vector<CUstream> active_; // streams with operations, oldest first
     uint64_t sequence_ = 0;
@@ -305,7 +315,8 @@ void enqueue(CUstream stream, Operations operations)
         }
     }
     Engine& e = engine();
-    std::lock_guard guard(e.mutex);
+    Lock lock(e.mutex);
+    e.wait_for_room(lock, stream, operations.size());
     for (Operation& operation : operations) {
         e.append(stream, std::move(operation));
     }

@@ -65,7 +65,8 @@ void destroy_streams(CUcontext context);
 /// CUDA_ERROR_INVALID_HANDLE, or CUDA_ERROR_INVALID_CONTEXT for 0 without a context.
 CUstream resolve_stream(CUstream handle);
 
-/// Adds an operation to a stream, or several, which a capture takes as one.
+/// Adds an operation to a stream, or several, which a capture takes as one. Waits while the stream
+/// has as many as it takes (SOFTCUDA_LAUNCH_QUEUE).
 void enqueue(CUstream stream, Operation operation);
 void enqueue(CUstream stream, Operations operations);
 
