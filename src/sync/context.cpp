@@ -235,8 +235,6 @@ bool Context::stop(std::chrono::milliseconds limit)
 Condition::~Condition()
 {
     close();
-    if (stream != nullptr)
-        stream->let_go();
     for (Node* trigger : triggers)
         trigger->end();
 }
@@ -255,25 +253,28 @@ void Context::record(Condition& condition, CUstream handle)
 {
     const cuda::Driver& driver = require_driver();
     condition.close(); // before anything waits for room in a stream that waits for this
-    const std::lock_guard guard(lock_);
     Condition next;
     next.handle = handle;
-    if (const auto place = captured_place(driver, handle)) {
-        next.node = make_node(driver, *place, true, condition.waits);
-        next.nodes = add_node(driver, *place, *next.node, false);
+    if (is_captured(driver, handle)) {
+        const std::lock_guard guard(capturing_);
+        const Place place = captured_place(driver, handle);
+        next.node = make_node(driver, place, true, condition.waits);
+        next.nodes = add_node(driver, place, *next.node, false);
     } else {
-        Stream& stream = streams_.find(driver, handle);
+        next.stream = streams_.find(driver, handle);
+        Stream& stream = *next.stream;
+        const std::lock_guard guard(stream.enqueueing);
+        NextNumber point(stream.points);
         if (condition.waits) {
+            NextNumber wait(stream.waits);
             prepare_to_wait(stream);
-            stream.mark_and_wait(driver, handle);
-            next.wait = Wait::take(stream, stream.waits, true);
+            stream.mark_and_wait(driver, handle, point, wait);
+            next.wait = Wait::take(stream, wait, true);
             submit_wait(*next.wait);
         } else {
-            stream.mark(driver, handle);
+            stream.mark(driver, handle, point);
         }
-        next.point = stream.points;
-        stream.hold();
-        next.stream = &stream;
+        next.point = point;
     }
     condition.engine = engine_.get();
     std::swap(condition.wait, next.wait);
@@ -387,9 +388,7 @@ void Context::add_wait(const cuda::Driver& driver, const Place& place,
 
 void Context::release_stream(CUstream handle)
 {
-    const cuda::Driver& driver = require_driver();
-    const std::lock_guard guard(lock_);
-    if (!streams_.release(driver, handle))
+    if (!streams_.release(require_driver(), handle))
         throw Refusal(UCS_ERR_BUSY, "ugdr_stream_release: a condition of the stream has not held "
                                     "yet, or it waits");
 }
@@ -409,7 +408,6 @@ void Context::submit(Operation& operation, const Condition* condition, unsigned 
     }
     if (condition->stream == nullptr)
         tell_memory_type(operation);
-    const std::lock_guard guard(lock_);
     if (!condition->triggers.empty()) {
         if (wait)
             throw Refusal(
@@ -426,15 +424,19 @@ void Context::submit(Operation& operation, const Condition* condition, unsigned 
     }
     if (wait && condition->waits)
         throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
-    Wait* waiting = wait ? &enqueue_wait(*condition->stream, condition->handle) : nullptr;
-    condition->stream->hold();
-    operation.stream = condition->stream;
-    operation.point = condition->point;
-    operation.joins = condition->wait;
-    if (waiting != nullptr) {
+    Stream& stream = *condition->stream;
+    std::unique_lock<std::mutex> guard;
+    Wait* waiting = nullptr;
+    if (wait) {
+        guard = std::unique_lock(stream.enqueueing);
+        waiting = &enqueue_wait(stream, condition->handle);
         operation.hold();
         waiting->operations.push_back(&operation);
     }
+    stream.hold();
+    operation.stream = &stream;
+    operation.point = condition->point;
+    operation.joins = condition->wait;
     engine_->submit_new(&operation.start_command);
     if (waiting != nullptr)
         submit_wait(*waiting);
@@ -444,13 +446,16 @@ void Context::submit(Operation& operation, const Condition* condition, unsigned 
 void Context::submit_to(const Condition& condition, Operation& operation, bool wait)
 {
     Node& node = *condition.node;
-    std::optional<Place> place;
+    std::unique_lock<std::mutex> guard;
+    Place place;
     if (wait && node.waits)
         throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
     if (wait) {
-        if (node.capture != 0)
+        if (node.capture != 0 && is_captured(require_driver(), condition.handle)) {
+            guard = std::unique_lock(capturing_);
             place = captured_place(require_driver(), condition.handle);
-        if (!place || place->capture != node.capture)
+        }
+        if (place.capture == 0 || place.capture != node.capture)
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "UGDR_OP_FLAG_STREAM_WAIT: the condition is none of a stream that is "
                           "still being captured");
@@ -463,7 +468,7 @@ void Context::submit_to(const Condition& condition, Operation& operation, bool w
         return;
     const auto request = reinterpret_cast<ugdr_request_h>(&operation);
     try {
-        add_wait(require_driver(), *place, &request, 1, false);
+        add_wait(require_driver(), place, &request, 1, false);
     } catch (...) {
         operation.hold(); // for the engine, which has got it: the caller lets go for both
         operation.hold(); // for the command
@@ -491,8 +496,9 @@ void Context::prepare_to_wait(const Stream& stream)
 
 Wait& Context::enqueue_wait(Stream& stream, CUstream handle)
 {
+    NextNumber number(stream.waits);
     prepare_to_wait(stream);
-    const uint64_t number = stream.wait(require_driver(), handle);
+    stream.wait(require_driver(), handle, number);
     return *Wait::take(stream, number, false);
 }
 
@@ -508,9 +514,9 @@ void Context::wait(CUstream handle, const ugdr_request_h* requests, size_t count
             throw Refusal(UCS_ERR_INVALID_PARAM, "ugdr_stream_wait: a request of another context");
     }
     const cuda::Driver& driver = require_driver();
-    const std::lock_guard guard(lock_);
-    if (const auto place = captured_place(driver, handle)) {
-        add_wait(driver, *place, requests, count, false);
+    if (is_captured(driver, handle)) {
+        const std::lock_guard guard(capturing_);
+        add_wait(driver, captured_place(driver, handle), requests, count, false);
         return;
     }
     for (size_t i = 0; i < count; ++i) {
@@ -520,7 +526,9 @@ void Context::wait(CUstream handle, const ugdr_request_h* requests, size_t count
                 "ugdr_stream_wait: the operation runs at each launch of a graph, and only "
                 "within that can be waited for");
     }
-    Wait& wait = enqueue_wait(streams_.find(driver, handle), handle);
+    const HeldStream stream = streams_.find(driver, handle);
+    const std::lock_guard guard(stream->enqueueing);
+    Wait& wait = enqueue_wait(*stream, handle);
     for (size_t i = 0; i < count; ++i) {
         operation_of(requests[i])->hold();
         wait.operations.push_back(operation_of(requests[i]));
@@ -531,12 +539,14 @@ void Context::wait(CUstream handle, const ugdr_request_h* requests, size_t count
 void Context::wait_for_all(CUstream handle)
 {
     const cuda::Driver& driver = require_driver();
-    const std::lock_guard guard(lock_);
-    if (const auto place = captured_place(driver, handle)) {
-        add_wait(driver, *place, nullptr, 0, true);
+    if (is_captured(driver, handle)) {
+        const std::lock_guard guard(capturing_);
+        add_wait(driver, captured_place(driver, handle), nullptr, 0, true);
         return;
     }
-    Wait& wait = enqueue_wait(streams_.find(driver, handle), handle);
+    const HeldStream stream = streams_.find(driver, handle);
+    const std::lock_guard guard(stream->enqueueing);
+    Wait& wait = enqueue_wait(*stream, handle);
     wait.all = true;
     submit_wait(wait);
 }

@@ -10,7 +10,6 @@
 
 #include <memory>
 #include <mutex>
-#include <optional>
 
 namespace gdr::sync {
 
@@ -18,7 +17,7 @@ namespace gdr::sync {
 struct Condition {
     bool waits = false; // for its operations: of a stream
     CUstream handle = nullptr;
-    Stream* stream = nullptr; // held
+    HeldStream stream{};
     uint64_t point = 0;
     Wait* wait = nullptr;     // held, open: it ends behind the operations
     Engine* engine = nullptr; // that has got this, and is there until the wait is over
@@ -89,6 +88,7 @@ class Context {
                   size_t count, bool all);
     void submit_to(const Condition& condition, Operation& operation, bool wait);
     void prepare_to_wait(const Stream& stream);
+    // With the stream's lock.
     Wait& enqueue_wait(Stream& stream, CUstream handle);
     void submit_wait(Wait& wait);
 
@@ -100,10 +100,12 @@ class Context {
     std::unique_ptr<Engine> engine_;
     std::unique_ptr<Proxy> proxy_;
 
-    // Between the threads of the application: what is enqueued to a stream has to be numbered in
-    // the same order. The engine never takes it.
-    std::mutex lock_;
+    // The engine takes none of the locks: they are between the threads of the application. Those
+    // of streams have one each (Stream::enqueueing), and the table has its own.
     Streams streams_;
+    // Held while a captured stream is looked for and given something, which comes behind what it
+    // was given before. No call of CUDA under it waits for a stream.
+    std::mutex capturing_;
     std::atomic<uint64_t> crowded_waits_{0};
 };
 

@@ -6,6 +6,8 @@
 #include "cuda/context.hpp"
 #include "sync/refusal.hpp"
 
+#include <optional>
+
 namespace gdr::sync {
 namespace {
 
@@ -108,21 +110,26 @@ GraphNodes add_nodes(const cuda::Driver& driver, const Place& place, Node& node)
 
 } // namespace
 
-std::optional<Place> captured_place(const cuda::Driver& driver, CUstream handle)
+bool is_captured(const cuda::Driver& driver, CUstream handle)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     cuda::check(driver.cuStreamIsCapturing(handle, &status), "cuStreamIsCapturing");
-    if (status == CU_STREAM_CAPTURE_STATUS_NONE)
-        return std::nullopt;
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+Place captured_place(const cuda::Driver& driver, CUstream handle)
+{
     require_graphs(driver);
     Place place;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     const CUgraphNode* dependencies = nullptr;
     size_t count = 0;
     cuuint64_t id = 0;
     cuda::check(driver.capture_info(handle, &status, &id, &place.graph, &dependencies, &count),
                 "cuStreamGetCaptureInfo_v2");
     if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
-        throw Refusal(UCS_ERR_INVALID_PARAM, "the capture of the stream has been invalidated");
+        throw Refusal(UCS_ERR_INVALID_PARAM,
+                      "the capture of the stream is over or has been invalidated");
     place.dependencies.assign(dependencies, dependencies + count);
     place.context = context_of(driver, handle);
     place.capture = id;

@@ -5,8 +5,6 @@
 
 #include "sync/node.hpp"
 
-#include <optional>
-
 namespace gdr::sync {
 
 // Where something is added to a graph.
@@ -18,9 +16,10 @@ struct Place {
     CUstream handle = nullptr;      // that is being captured
 };
 
-// Where the stream's capture is; nothing if it is in none. Throws Refusal for an invalidated one,
-// cuda::Error.
-std::optional<Place> captured_place(const cuda::Driver& driver, CUstream handle);
+bool is_captured(const cuda::Driver& driver, CUstream handle);
+
+// Where the capture of such a stream is. Throws Refusal for an invalidated one, cuda::Error.
+Place captured_place(const cuda::Driver& driver, CUstream handle);
 
 // The nodes of CUDA's that a node of ours has become: the same one twice where it triggers and
 // waits in one, nullptr for what it does not.

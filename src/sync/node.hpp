@@ -77,9 +77,6 @@ struct Node {
     std::atomic<unsigned> holds_{1};
 };
 
-struct LetGo {
-    void operator()(Node* node) const { node->let_go(); }
-};
 using HeldNode = std::unique_ptr<Node, LetGo>;
 
 } // namespace gdr::sync

@@ -7,7 +7,7 @@
 #include "sync/refusal.hpp"
 
 #include <algorithm>
-#include <memory>
+#include <utility>
 
 namespace gdr::sync {
 namespace {
@@ -19,6 +19,18 @@ unsigned long long id_of(const cuda::Driver& driver, CUstream handle)
     if (driver.cuStreamGetId != nullptr)
         cuda::check(driver.cuStreamGetId(handle, &id), "cuStreamGetId");
     return id;
+}
+
+HeldStream make_stream(const cuda::Driver& driver, CUcontext context)
+{
+    const cuda::CurrentContext current(driver, context);
+    auto stream = std::make_unique<Stream>();
+    stream->context = context;
+    stream->abilities = current_abilities(driver);
+    stream->words = take_words<StreamWords>(driver, context);
+    stream->points = stream->words.host->reached.load();
+    stream->waits = stream->words.host->released.load();
+    return HeldStream(stream.release());
 }
 
 } // namespace
@@ -59,10 +71,9 @@ Abilities current_abilities(const cuda::Driver& driver)
     return abilities_of(driver, device);
 }
 
-uint64_t Stream::mark(const cuda::Driver& driver, CUstream handle)
+void Stream::mark(const cuda::Driver& driver, CUstream handle, NextNumber& point)
 {
     const cuda::CurrentContext current(driver, context);
-    const uint64_t point = points + 1;
     if (abilities.memops) {
         cuda::check(driver.cuStreamWriteValue64(handle, words.first(), point,
                                                 CU_STREAM_WRITE_VALUE_DEFAULT),
@@ -75,38 +86,38 @@ uint64_t Stream::mark(const cuda::Driver& driver, CUstream handle)
         cuda::check(driver.cuLaunchHostFunc(handle, reach, &words.host->reached),
                     "cuLaunchHostFunc");
     }
-    return points = point;
+    point.keep();
 }
 
-uint64_t Stream::wait(const cuda::Driver& driver, CUstream handle)
+void Stream::wait(const cuda::Driver& driver, CUstream handle, NextNumber& wait)
 {
     const cuda::CurrentContext current(driver, context);
-    cuda::check(
-        driver.cuStreamWaitValue64(handle, words.second(), waits + 1, CU_STREAM_WAIT_VALUE_GEQ),
-        "cuStreamWaitValue64");
-    return ++waits;
+    cuda::check(driver.cuStreamWaitValue64(handle, words.second(), wait, CU_STREAM_WAIT_VALUE_GEQ),
+                "cuStreamWaitValue64");
+    wait.keep();
 }
 
-void Stream::mark_and_wait(const cuda::Driver& driver, CUstream handle)
+void Stream::mark_and_wait(const cuda::Driver& driver, CUstream handle, NextNumber& point,
+                           NextNumber& wait)
 {
     if (driver.cuStreamBatchMemOp == nullptr) {
-        mark(driver, handle);
-        wait(driver, handle);
+        mark(driver, handle, point);
+        this->wait(driver, handle, wait);
         return;
     }
     const cuda::CurrentContext current(driver, context);
     CUstreamBatchMemOpParams both[2]{};
     both[0].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
     both[0].writeValue.address = words.first();
-    both[0].writeValue.value64 = points + 1;
+    both[0].writeValue.value64 = point;
     both[0].writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
     both[1].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
     both[1].waitValue.address = words.second();
-    both[1].waitValue.value64 = waits + 1;
+    both[1].waitValue.value64 = wait;
     both[1].waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
     cuda::check(driver.cuStreamBatchMemOp(handle, 2, both, 0), "cuStreamBatchMemOp");
-    ++points;
-    ++waits;
+    point.keep();
+    wait.keep();
 }
 
 bool Stream::waits_now() const
@@ -129,12 +140,6 @@ void Stream::let_go()
     delete this;
 }
 
-Streams::~Streams()
-{
-    for (const auto& [name, known] : known_)
-        known.stream->let_go();
-}
-
 Streams::Name Streams::name_of(const cuda::Driver& driver, CUstream handle)
 {
     static thread_local char this_thread;
@@ -142,45 +147,50 @@ Streams::Name Streams::name_of(const cuda::Driver& driver, CUstream handle)
     return {handle, context_of(driver, handle), own ? &this_thread : nullptr};
 }
 
-Stream& Streams::find(const cuda::Driver& driver, CUstream handle)
+HeldStream Streams::find(const cuda::Driver& driver, CUstream handle)
 {
     const Name name = name_of(driver, handle);
     const unsigned long long id = id_of(driver, handle);
+    HeldStream known = known_or(name, id, nullptr);
+    return known != nullptr ? std::move(known)
+                            : known_or(name, id, make_stream(driver, name.context));
+}
+
+HeldStream Streams::known_or(const Name& name, unsigned long long id, HeldStream other)
+{
+    const std::lock_guard guard(lock_);
     auto found = known_.find(name);
-    if (found != known_.end() && found->second.id == id)
-        return *found->second.stream;
     // A handle that names another stream now: the former has been destroyed.
-    if (found != known_.end()) {
-        found->second.stream->let_go();
+    if (found != known_.end() && found->second.id != id) {
         known_.erase(found);
+        found = known_.end();
     }
-    const cuda::CurrentContext current(driver, name.context);
-    auto stream = std::make_unique<Stream>();
-    stream->context = name.context;
-    stream->abilities = current_abilities(driver);
-    stream->words = take_words<StreamWords>(driver, name.context);
-    stream->points = stream->words.host->reached;
-    stream->waits = stream->words.host->released;
-    known_[name] = {id, stream.get()};
-    return *stream.release();
+    if (found == known_.end()) {
+        if (other == nullptr)
+            return nullptr;
+        found = known_.emplace(name, Known{id, std::move(other)}).first;
+    }
+    return found->second.stream->held();
 }
 
 bool Streams::release(const cuda::Driver& driver, CUstream handle)
 {
-    const auto found = known_.find(name_of(driver, handle));
+    const Name name = name_of(driver, handle);
+    const std::lock_guard guard(lock_);
+    const auto found = known_.find(name);
     if (found == known_.end())
         return true;
     if (!found->second.stream->idle())
         return false;
-    found->second.stream->let_go();
     known_.erase(found);
     return true;
 }
 
-unsigned Streams::others_waiting(const Stream& stream) const
+unsigned Streams::others_waiting(const Stream& stream)
 {
+    const std::lock_guard guard(lock_);
     return static_cast<unsigned>(std::count_if(known_.begin(), known_.end(), [&](const auto& one) {
-        const Stream* other = one.second.stream;
+        const Stream* other = one.second.stream.get();
         return other != &stream && other->context == stream.context && other->waits_now();
     }));
 }

@@ -6,6 +6,8 @@
 #include "sync/words.hpp"
 
 #include <map>
+#include <memory>
+#include <mutex>
 
 namespace gdr::sync {
 
@@ -27,14 +29,48 @@ Abilities current_abilities(const cuda::Driver& driver);
 // The context of a stream. Throws Refusal for one that CUDA does not know.
 CUcontext context_of(const cuda::Driver& driver, CUstream handle);
 
+struct LetGo {
+    void operator()(auto* held) const { held->let_go(); }
+};
+struct Stream;
+using HeldStream = std::unique_ptr<Stream, LetGo>;
+
+// The next of the numbers that a stream gives to what is enqueued. Others see it as given from the
+// beginning; it is taken back if it is not kept.
+class NextNumber {
+  public:
+    explicit NextNumber(std::atomic<uint64_t>& given) : given_(given), number_(++given) {}
+    NextNumber(const NextNumber&) = delete;
+    NextNumber& operator=(const NextNumber&) = delete;
+    ~NextNumber()
+    {
+        if (!kept_)
+            --given_;
+    }
+
+    operator uint64_t() const { return number_; }
+    void keep() { kept_ = true; }
+
+  private:
+    std::atomic<uint64_t>& given_;
+    const uint64_t number_;
+    bool kept_ = false;
+};
+
 struct Stream {
     CUcontext context = nullptr;
     Abilities abilities;
     Mapped<StreamWords> words;
 
-    // Of the application's threads, under the context's lock.
-    uint64_t points = 0; // given out so far
-    uint64_t waits = 0;
+    // Held while something is enqueued and the engine is told of it: what is enqueued to a stream
+    // has to be numbered, and known to the engine, in the same order. CUDA may let who enqueues
+    // wait, until this stream goes on, which other threads may have to bring about: what they need
+    // for that they find without this lock.
+    std::mutex enqueueing;
+
+    // Given out so far, under that lock.
+    std::atomic<uint64_t> points{0};
+    std::atomic<uint64_t> waits{0};
 
     // The engine's.
     Operation* armed = nullptr;      // whose point is to come, in the order of points
@@ -45,12 +81,12 @@ struct Stream {
     Wait* last_waiting = nullptr;
     bool freed = false; // is in the engine's list of those to be released
 
-    // Enqueues the next point; its number. handle: this stream. Throws cuda::Error.
-    uint64_t mark(const cuda::Driver& driver, CUstream handle);
-    // Enqueues the next wait; its number.
-    uint64_t wait(const cuda::Driver& driver, CUstream handle);
-    // Both, in one call of CUDA where there is one for it.
-    void mark_and_wait(const cuda::Driver& driver, CUstream handle);
+    // Enqueue a point, a wait, or both, in one call of CUDA where there is one for it. handle: this
+    // stream; numbers: of its points, of its waits. Throw cuda::Error.
+    void mark(const cuda::Driver& driver, CUstream handle, NextNumber& point);
+    void wait(const cuda::Driver& driver, CUstream handle, NextNumber& wait);
+    void mark_and_wait(const cuda::Driver& driver, CUstream handle, NextNumber& point,
+                       NextNumber& wait);
 
     // The GPU has done what it was given; what it waits for has been released.
     bool idle() const;
@@ -58,26 +94,29 @@ struct Stream {
 
     // Conditions, operations, waits and the table of streams hold a stream. Any thread.
     void hold() { holds_.fetch_add(1, std::memory_order_relaxed); }
+    HeldStream held()
+    {
+        hold();
+        return HeldStream(this);
+    }
     void let_go();
 
   private:
     std::atomic<unsigned> holds_{1};
 };
 
-// The streams of a context of this library, under its lock.
+// The streams of a context of this library. Any thread.
 class Streams {
   public:
-    ~Streams();
-
     // The stream that a handle names now, which is not being captured. Throws Refusal for one that
     // CUDA does not know, cuda::Error.
-    Stream& find(const cuda::Driver& driver, CUstream handle);
+    HeldStream find(const cuda::Driver& driver, CUstream handle);
 
     // Forgets it, if it is idle; true if so or if it was not known.
     bool release(const cuda::Driver& driver, CUstream handle);
 
-    // Streams of the same CUDA context, this one excepted, that wait.
-    unsigned others_waiting(const Stream& stream) const;
+    // Streams of the same CUDA context, this one excepted, that wait, or are about to.
+    unsigned others_waiting(const Stream& stream);
 
   private:
     struct Name {
@@ -87,12 +126,15 @@ class Streams {
         auto operator<=>(const Name&) const = default;
     };
     struct Known {
-        unsigned long long id;
-        Stream* stream;
+        unsigned long long id = 0;
+        HeldStream stream{};
     };
 
     static Name name_of(const cuda::Driver& driver, CUstream handle);
+    // The one that is known; where there is none the other, which is known from then on.
+    HeldStream known_or(const Name& name, unsigned long long id, HeldStream other);
 
+    std::mutex lock_; // held for no call of CUDA
     std::map<Name, Known> known_;
 };
 

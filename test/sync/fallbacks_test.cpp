@@ -238,27 +238,6 @@ TEST_F(Sides, DISABLED_NoWaitsWhereNothingCanBeFlushed)
     EXPECT_EQ(ugdr_stream_wait_all(at_a_, stream()), UCS_ERR_UNSUPPORTED);
 }
 
-// SOFTCUDA_CONNECTIONS=2 CUDA_DEVICE_MAX_CONNECTIONS=2: the third of three streams that wait is
-// counted, and warned about; it goes on when the others do.
-TEST_F(Sides, DISABLED_MoreWaitingStreamsThanHardwareQueues)
-{
-    CUstream streams[3] = {stream(), stream(), stream()};
-    int in[3] = {}, out = 1;
-    for (int i = 0; i < 3; ++i) {
-        EXPECT_EQ(counters(at_b_).crowded_waits, 0u);
-        ugdr_request_h request;
-        ASSERT_UCS(ugdr_tag_recv(at_b_, in + i, sizeof(int), i, ~0ul, nullptr, &request));
-        ASSERT_UCS(ugdr_stream_wait(at_b_, streams[i], &request, 1));
-        ugdr_request_free(request);
-    }
-    EXPECT_EQ(counters(at_b_).crowded_waits, 1u);
-    for (int i = 0; i < 3; ++i)
-        ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, &out, sizeof(int), i, nullptr, nullptr));
-    for (CUstream work : streams)
-        EXPECT_CUDA(cuStreamSynchronize(work));
-    ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == 3; }));
-}
-
 // The process ends with streams and a graph waiting, operations under way and the context in place.
 TEST_F(Sides, DISABLED_ExitWithoutDestroying)
 {

@@ -322,7 +322,8 @@ TEST_F(Modes, WhatIsRefused)
     EXPECT_UCS(ugdr_context_destroy(context, 0));
 }
 
-// Words of a CUDA context that is gone are not given to the next one, which has its handle.
+// Words of a CUDA context that is gone are not given to the next one, which has its handle. The
+// reset ends this process's primary context of the GPU; other processes' are left alone.
 TEST_F(Modes, AGpuThatIsReset)
 {
     const CUcontext first = second_gpu();
@@ -367,7 +368,7 @@ TEST_F(Modes, NothingIsLeftWhereThereIsNoThread)
     pthread_attr_t usual, huge;
     ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
     ASSERT_EQ(pthread_attr_init(&huge), 0);
-    ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 46), 0);
+    ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);
     ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
     ugdr_context_h context = create(params, UCS_ERR_NO_RESOURCE);
     ASSERT_EQ(pthread_setattr_default_np(&usual), 0);

@@ -196,13 +196,16 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(8, 65536, 4 << 20)),
     name_of);
 
-// Add, and fetch, in host and GPU memory: the fetched value is there behind the wait. On an
-// endpoint of its own: UCX's protocols v2 (seen with 1.22) have none for atomics on endpoints with
-// error handling.
+// Add, and fetch: the fetched value is there behind the wait. On an endpoint of its own: UCX's
+// protocols v2 (seen with 1.22) have none for atomics on endpoints with error handling.
 class Atomics : public OfMemory, public testing::WithParamInterface<Space> {};
 
 TEST_P(Atomics, AddAndFetch)
 {
+    unsigned major = 0, minor = 0, release = 0;
+    ucp_get_version(&major, &minor, &release);
+    if (GetParam() == Space::managed && minor > 15)
+        GTEST_SKIP() << "UCX's protocols v2 have no atomics on memory that no HCA takes";
     CUstream work = stream();
     const uint64_t first = 40;
     void* target = allocate(GetParam(), 8);
@@ -244,7 +247,7 @@ TEST_P(Atomics, AddAndFetch)
     EXPECT_UCS(ucp_mem_unmap(b_->context, memh));
 }
 
-INSTANTIATE_TEST_SUITE_P(, Atomics, testing::Values(Space::host, Space::device),
+INSTANTIATE_TEST_SUITE_P(, Atomics, testing::Values(Space::host, Space::device, Space::managed),
                          [](const auto& info) {
                              return space_names[static_cast<int>(info.param)];
                          });

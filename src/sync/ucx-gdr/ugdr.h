@@ -10,7 +10,8 @@
  * Threads: every function may be called from any thread at any time, but for a context that is
  * being destroyed. Callbacks run in the library's thread (UGDR_PROGRESS_CALLER: within
  * ugdr_progress()), and may call nothing of this library but ugdr_request_test(), _cancel() and
- * _free().
+ * _free(). What enqueues to a stream that is full waits for it, as CUDA's own calls do; threads
+ * that use other streams do not.
  *
  * Errors: a function that refuses says why in one line of UCX's log (UCX_LOG_LEVEL), once for each
  * kind of refusal. UCS_ERR_UNSUPPORTED is what everything answers in a forked child of a process
