@@ -8,8 +8,10 @@
 #include "cuda/pointer.hpp"
 #include "ipc/descriptor_message.hpp"
 #include "ipc/process.hpp"
+#include "ipc/silent_owners.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -40,8 +42,8 @@ struct Answer {
     bool again;        // the owner has no descriptors left
 };
 
-constexpr timeval kPatience{3, 0};             // of who asks; the owner opens at most one file
-constexpr timeval kServerPatience{0, 100'000}; // the question was sent with the connection
+constexpr std::chrono::milliseconds kServerPatience{
+    100}; // the question was sent with the connection
 
 socklen_t socket_name(uint64_t owner, sockaddr_un* name)
 {
@@ -53,10 +55,11 @@ socklen_t socket_name(uint64_t owner, sockaddr_un* name)
     return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
 }
 
-void set_patience(int socket, const timeval& patience)
+void set_patience(int socket, std::chrono::milliseconds patience)
 {
-    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    const timeval limit{patience.count() / 1000, patience.count() % 1000 * 1000};
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
 bool is_same_user(int socket)
@@ -139,44 +142,17 @@ cuda::UniqueFd listen_as(uint64_t owner)
 
 [[noreturn]] void failed(const char* step)
 {
+    if (errno == EAGAIN)
+        throw NoAnswer(std::string(step) + ": it does not answer, and is asked again later");
     throw std::system_error(errno, std::generic_category(), step);
 }
 
-} // namespace
-
-bool serve_descriptors(const cuda::Driver&)
-{
-    static std::mutex mutex;
-    static uint64_t served = 0; // Process::id
-    static int listening = -1;
-    const std::lock_guard guard(mutex);
-    const uint64_t id = this_process().id;
-    if (served == id)
-        return true;
-    cuda::UniqueFd listener = listen_as(id);
-    if (!listener) {
-        gdr_log(diag, "no socket to share memory of cuMemCreate by: %s", strerror(errno));
-        return false;
-    }
-    if (spare < 0)
-        spare = any_descriptor();
-    if (abi::async_add_fd(listener.get(), on_connection, nullptr) != UCS_OK)
-        return false;
-    // A child's would take connections to a parent that has ended, and never answer.
-    static const int closed_by_child = pthread_atfork(nullptr, nullptr, [] { close(listening); });
-    if (closed_by_child == 0)
-        listening = listener.get();
-    listener.release(); // for as long as the process lives
-    served = id;
-    return true;
-}
-
-cuda::UniqueFd ask_for_descriptor(const RemoteKey& key)
+cuda::UniqueFd ask(const RemoteKey& key, std::chrono::milliseconds patience)
 {
     const cuda::UniqueFd connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (!connection)
         failed("socket");
-    set_patience(connection.get(), kPatience);
+    set_patience(connection.get(), patience);
     sockaddr_un name;
     const socklen_t length = socket_name(key.owner, &name);
     if (connect(connection.get(), reinterpret_cast<sockaddr*>(&name), length) != 0)
@@ -202,6 +178,49 @@ cuda::UniqueFd ask_for_descriptor(const RemoteKey& key)
         failed("the owner's descriptor");
     }
     return descriptor;
+}
+
+} // namespace
+
+void serve_descriptors()
+{
+    static std::mutex mutex;
+    static uint64_t served = 0; // Process::id
+    static int listening = -1;
+    const std::lock_guard guard(mutex);
+    const uint64_t id = this_process().id;
+    if (served == id)
+        return;
+    cuda::UniqueFd listener = listen_as(id);
+    if (!listener)
+        failed("a socket to give descriptors by");
+    if (spare < 0)
+        spare = any_descriptor();
+    if (abi::async_add_fd(listener.get(), on_connection, nullptr) != UCS_OK)
+        throw std::runtime_error("UCX's asynchronous thread takes no socket");
+    // A child's would take connections to a parent that has ended, and never answer.
+    static const int closed_by_child = pthread_atfork(nullptr, nullptr, [] { close(listening); });
+    if (closed_by_child == 0)
+        listening = listener.get();
+    listener.release(); // for as long as the process lives
+    served = id;
+}
+
+cuda::UniqueFd ask_for_descriptor(const RemoteKey& key)
+{
+    using Clock = SilentOwners::Clock;
+    static auto& silent_owners = *new SilentOwners; // outlives static destructors that use UCX
+    const auto patience = silent_owners.patience(key.owner, Clock::now());
+    if (patience.count() == 0)
+        throw NoAnswer("the owner has not answered, and is asked again later");
+    try {
+        cuda::UniqueFd descriptor = ask(key, patience);
+        silent_owners.answered(key.owner);
+        return descriptor;
+    } catch (const NoAnswer&) {
+        silent_owners.did_not_answer(key.owner, Clock::now());
+        throw;
+    }
 }
 
 } // namespace gdr::ipc

@@ -10,15 +10,22 @@
 #include "cuda/unique_fd.hpp"
 #include "ipc/remote_key.hpp"
 
+#include <stdexcept>
+
 namespace gdr::ipc {
 
-// Serves from the first call on, as long as the process lives. False: there is no socket, as one
-// line in the log says. Any thread.
-bool serve_descriptors(const cuda::Driver& driver);
+// Serves from the first call on, as long as the process lives. Throws std::runtime_error with the
+// reason when there is no socket, which may be otherwise later. Any thread.
+void serve_descriptors();
 
-// A new descriptor of the allocation that the key names, from its owner. Throws std::exception when
-// the owner does not answer within 3 s or has the memory no more; std::system_error where a call
-// of the system failed. Any thread.
+// The owner has not answered. It is asked again some time later (silent_owners.hpp).
+class NoAnswer : public std::runtime_error {
+    using runtime_error::runtime_error;
+};
+
+// A new descriptor of the allocation that the key names, from its owner. Throws NoAnswer, at once
+// where the owner has not answered just before; std::system_error where a call of the system
+// failed; another std::exception when the owner has the memory no more. Any thread.
 cuda::UniqueFd ask_for_descriptor(const RemoteKey& key);
 
 } // namespace gdr::ipc

@@ -34,7 +34,8 @@ Cause no_handle_type{"it was made by cuMemCreate without a handle type for other
 Cause no_fabric{"it has fabric handles alone, which the driver does not give (is there an IMEX "
                 "channel, /dev/nvidia-caps-imex-channels, that this process may use?); ask for "
                 "POSIX file descriptors, too"};
-Cause no_server{"this process cannot give file descriptors to others"};
+Cause no_server{"this process has no socket to give file descriptors to others by (has it reached "
+                "its limit of open files, ulimit -n?)"};
 Cause several_mappings{"it lies in several mappings of cuMemCreate's memory"};
 
 void tell(Cause& cause, uintptr_t address)
@@ -45,6 +46,10 @@ void tell(Cause& cause, uintptr_t address)
             "GPU memory at %#llx cannot be opened by other processes and goes over the HCA: %s",
             static_cast<unsigned long long>(address), cause.text);
 }
+
+// Keys for each new one. With four, those of freed memory stay fewer than the others, where memory
+// comes and goes.
+constexpr unsigned kExamined = 4;
 
 // The keys that a thread told last, by the addresses that they were told for.
 thread_local tables::ByPage<RemoteKey, 6> recent;
@@ -93,10 +98,13 @@ RemoteKey Exports::make(const cuda::Pointer& memory) const
 void Exports::share(RemoteKey& key, const cuda::AllocationHandle& memory) const
 {
     if (memory.has_descriptor()) {
-        if (serve_descriptors(driver_))
-            key.sharing = Sharing::descriptor;
-        else
+        try {
+            serve_descriptors();
+        } catch (const std::runtime_error&) {
             tell(no_server, key.base);
+            throw;
+        }
+        key.sharing = Sharing::descriptor;
         return;
     }
     if (!memory.has_fabric()) {
@@ -122,6 +130,27 @@ RemoteKey Exports::key_of(const void* address, size_t length)
     return known;
 }
 
+// Of a few, from where it ended: freed memory is told by nobody. With the lock held.
+void Exports::forget_freed()
+{
+    for (unsigned i = 0; i < kExamined; ++i) {
+        const auto at = keys_.lower_bound(next_examined_);
+        if (at == keys_.end()) {
+            next_examined_ = 0;
+            return;
+        }
+        next_examined_ = at->first + 1;
+        if (cuda::buffer_id(driver_, reinterpret_cast<void*>(at->first)) != at->second.buffer_id)
+            keys_.erase(at);
+    }
+}
+
+size_t Exports::count()
+{
+    const std::lock_guard guard(mutex_);
+    return keys_.size();
+}
+
 RemoteKey Exports::find_or_make(const void* address, size_t length)
 try {
     const cuda::Pointer memory = cuda::classify(driver_, address);
@@ -132,11 +161,12 @@ try {
         return {};
     }
     const std::lock_guard guard(mutex_);
-    auto [known, fresh] = keys_.try_emplace(memory.base);
-    if (fresh || known->second.buffer_id != memory.buffer_id)
-        known->second = make(memory);
-    return known->second;
-} catch (const cuda::Error& error) {
+    if (const auto known = keys_.find(memory.base);
+        known != keys_.end() && known->second.buffer_id == memory.buffer_id)
+        return known->second;
+    forget_freed();
+    return keys_[memory.base] = make(memory);
+} catch (const std::runtime_error& error) { // tried again
     gdr_log(debug, "%p is not shared with other processes: %s", address, error.what());
     return {};
 }

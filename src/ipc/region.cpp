@@ -4,6 +4,7 @@
 #include "ipc/region.hpp"
 
 #include "abi/host.hpp"
+#include "ipc/descriptor_server.hpp"
 #include "ipc/opening.hpp"
 
 #include <cstring>
@@ -191,7 +192,7 @@ CUdeviceptr Region::open(CUdevice device)
             return kNotOpen;
         if (lacks_what_may_come_back(error))
             pause();
-        else
+        else if (dynamic_cast<const NoAnswer*>(&error) == nullptr)
             opening.base = kRefused;
         tell(device, error);
     }

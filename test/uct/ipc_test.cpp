@@ -13,9 +13,11 @@
 #include "ipc/process.hpp"
 #include "ipc/registration.hpp"
 #include "ipc/remote_memory.hpp"
+#include "ipc/silent_owners.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -208,6 +210,13 @@ class Owner {
     void reset_device() { ask({Request::reset_device, 0, 0}); }
     // So many descriptors more than it has; SIZE_MAX: as many as before.
     void limit_descriptors(size_t more) { ask({Request::limit_descriptors, more, 0}); }
+    // Between the two it does not run.
+    void stop()
+    {
+        ::kill(pid_, SIGSTOP);
+        waitpid(pid_, nullptr, WUNTRACED);
+    }
+    void go_on() { ::kill(pid_, SIGCONT); }
     // A process like itself, which does nothing until its end; its pid.
     pid_t fork_child()
     {
@@ -765,6 +774,43 @@ TEST_F(Ipc, WhatItsOwnerHadNoDescriptorsForIsTriedAgain)
     }
 }
 
+TEST_F(Ipc, MemoryToldWithoutDescriptorsIsSharedLater)
+{
+    gdr::abi::choose_series(); // whose thread gives it away
+    Exports exports(driver());
+    const CUdeviceptr own = map_with(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    const auto sharing = [&] { return exports.key_of(reinterpret_cast<void*>(own), 100).sharing; };
+    set_descriptors_left(0);
+    EXPECT_EQ(sharing(), Sharing::none);
+    set_descriptors_left(SIZE_MAX);
+    EXPECT_EQ(sharing(), Sharing::descriptor);
+    cuda::unmap(driver(), own, kPage);
+}
+
+TEST_F(Ipc, AnOwnerThatWasStoppedIsAskedAgain)
+{
+    using Clock = std::chrono::steady_clock;
+    const RemoteKey keys[] = {owner->map_with_descriptor(6), owner->map_with_descriptor(7)};
+    owner->stop();
+    EXPECT_EQ(memory_.acquire(driver(), keys[0]), nullptr);
+    const auto start = Clock::now();
+    for (unsigned i = 0; i < 1000; ++i) { // messages, which do not wait for it
+        ASSERT_EQ(memory_.acquire(driver(), keys[i % 2]), nullptr);
+        ASSERT_LT(Clock::now() - start, std::chrono::milliseconds(500)) << i;
+    }
+    owner->go_on();
+    const auto limit = Clock::now() + std::chrono::seconds(10);
+    for (unsigned i = 0; i < 2; ++i) {
+        Region* region = nullptr;
+        while ((region = memory_.acquire(driver(), keys[i])) == nullptr && Clock::now() < limit)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        ASSERT_NE(region, nullptr) << i;
+        EXPECT_EQ(first_byte(*region), 6 + i);
+        memory_.release(region);
+        owner->free(keys[i]);
+    }
+}
+
 TEST_F(Ipc, WhoseOwnerDiedIsNotAskedForInItsForkedChild)
 {
     const RemoteKey key = forking->map_with_descriptor(6);
@@ -832,6 +878,43 @@ TEST_F(Ipc, TheSameMemoryAgainCostsNothing)
     owner->free(key);
 }
 
+// A program whose buffers come and go, each at an address of its own.
+TEST_F(Ipc, KeysOfFreedMemoryAreForgotten)
+{
+    const auto calls_of = SOFTCUDA(softcuda_call_count);
+    Exports exports(driver());
+    const auto tell = [&](CUdeviceptr address) {
+        return exports.key_of(reinterpret_cast<void*>(address), 100);
+    };
+    const auto allocate = [](size_t number) {
+        std::vector<CUdeviceptr> addresses(number);
+        for (CUdeviceptr& address : addresses)
+            cuda::check(cuMemAlloc(&address, 4096), "cuMemAlloc");
+        return addresses;
+    };
+    const std::vector<CUdeviceptr> kept = allocate(100), passing = allocate(10'000);
+    for (const CUdeviceptr address : kept)
+        tell(address);
+    size_t most = 0;
+    for (const CUdeviceptr address : passing) {
+        EXPECT_EQ(tell(address).base, address);
+        cuMemFree(address);
+        most = std::max(most, exports.count());
+    }
+    EXPECT_LE(most, 2 * kept.size());
+    const uint64_t made = calls_of != nullptr ? calls_of("cuIpcGetMemHandle") : 0;
+    std::thread another([&] { // remembers none
+        for (const CUdeviceptr address : kept)
+            EXPECT_EQ(tell(address).base, address);
+    });
+    another.join();
+    if (calls_of != nullptr) {
+        EXPECT_EQ(calls_of("cuIpcGetMemHandle"), made);
+    }
+    for (const CUdeviceptr address : kept)
+        cuMemFree(address);
+}
+
 TEST_F(Ipc, ThreadsShareRegionsThatComeAndGo)
 {
     constexpr unsigned kRegions = 8, kThreads = 4, kRounds = 2000;
@@ -886,6 +969,31 @@ TEST_F(Ipc, MemoryOfAnotherPidNamespaceDoesNotOpen)
         EXPECT_EQ(first_byte(*region), 1);
         memory_.release(region);
     }
+}
+
+TEST(IpcSilentOwners, AreAskedAgainAfterPausesThatGrow)
+{
+    using namespace std::chrono_literals;
+    constexpr uint64_t kSilent = 1, kOther = 2;
+    SilentOwners owners;
+    SilentOwners::Clock::time_point now{};
+    EXPECT_EQ(owners.patience(kSilent, now), 3s);
+    for (const std::chrono::seconds pause : {1s, 2s, 4s, 8s, 16s, 32s, 64s, 64s}) {
+        owners.did_not_answer(kSilent, now);
+        EXPECT_EQ(owners.patience(kSilent, now + pause - 1ms), 0ms);
+        EXPECT_EQ(owners.patience(kOther, now), 3s);
+        now += pause;
+        EXPECT_EQ(owners.patience(kSilent, now), 100ms);
+    }
+    owners.answered(kSilent);
+    EXPECT_EQ(owners.patience(kSilent, now), 3s);
+
+    // One that is not asked for long is forgotten when there is another.
+    owners.did_not_answer(kSilent, now);
+    owners.did_not_answer(kOther, now + 1min);
+    EXPECT_EQ(owners.patience(kSilent, now + 1min), 100ms);
+    owners.did_not_answer(kOther, now + 2min);
+    EXPECT_EQ(owners.patience(kSilent, now + 2min), 3s);
 }
 
 TEST(IpcAddress, WhoIsReached)
