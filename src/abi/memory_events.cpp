@@ -28,8 +28,13 @@ bool watch_mappings(MappingCallback mapped, MappingCallback unmapped)
     constexpr int kPriority = 1000; // as UCX's own registration caches
     on_mapped = mapped;
     on_unmapped = unmapped;
-    return ucm_set_event_handler(UCM_EVENT_VM_MAPPED | UCM_EVENT_VM_UNMAPPED, kPriority, on_event,
-                                 nullptr) == UCS_OK;
+    const auto watch = [](int event) {
+        return ucm_set_event_handler(event, kPriority, on_event, nullptr) == UCS_OK;
+    };
+    if (!watch(UCM_EVENT_VM_UNMAPPED))
+        return false;
+    watch(UCM_EVENT_VM_MAPPED); // not where others' hooks tell UCX, as Open MPI's do
+    return true;
 }
 
 } // namespace gdr::abi

@@ -13,7 +13,8 @@ namespace gdr::abi {
 using MappingCallback = void (*)(void* address, size_t length);
 
 // Once per process; the callbacks stay installed. False: the hooks cannot be installed
-// (UCX_MEM_EVENTS=n, say), so nothing will be seen.
+// (UCX_MEM_EVENTS=n, say), so nothing will be seen. Where hooks of Open MPI have taken the place of
+// UCX's, they tell of what is unmapped alone.
 bool watch_mappings(MappingCallback mapped, MappingCallback unmapped);
 
 } // namespace gdr::abi

@@ -3,6 +3,7 @@
 // The pages that are known, then the driver.
 #include "mem/cuda_memory.hpp"
 
+#include "cuda/recent.hpp"
 #include "mem/host_pages.hpp"
 
 namespace gdr::mem {
@@ -13,13 +14,12 @@ std::optional<cuda::Pointer> find_cuda_memory(const cuda::Driver& driver, const 
     const auto where = reinterpret_cast<uintptr_t>(address);
     if (host_pages::contains(where))
         return std::nullopt;
-    const cuda::Pointer memory = cuda::classify(driver, address);
+    const cuda::Pointer memory = cuda::finished(driver, address);
     if (memory.kind == cuda::MemoryKind::host) {
         if (keep_host_pages && !memory.pinned)
             host_pages::add(where);
         return std::nullopt;
     }
-    cuda::finish_memops(driver, memory);
     return memory;
 }
 

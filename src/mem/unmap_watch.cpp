@@ -19,7 +19,7 @@ void on_unmapped(void* address, size_t length)
 }
 
 // Some unmap without a word: allocators that make the system call themselves, the runtimes of
-// sanitizers among them. What CUDA maps in their place is seen.
+// sanitizers among them. What CUDA maps in their place is seen, by UCX's own hooks.
 void on_mapped(void* address, size_t length)
 {
     host_pages::forget(reinterpret_cast<uintptr_t>(address), length);

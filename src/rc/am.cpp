@@ -44,7 +44,6 @@ template <Post which>
     prepared.header = header;
     prepared.parts[1].addr = reinterpret_cast<uintptr_t>(payload);
     prepared.parts[1].length = length;
-    prepared.short_message.num_sge = length > 0 ? 2 : 1;
     prepared.short_message.imm_data = immediate<which>(ep, id);
     return ep.post<which>(prepared.short_message, IBV_SEND_INLINE);
 }

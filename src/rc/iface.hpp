@@ -80,6 +80,7 @@ inline constexpr unsigned kGrantRoom = 128; // of the completion queue, for wind
 // The HCA's library has read them, and what they point to, when a post returns.
 struct PreparedRequests {
     uint64_t header = 0; // of a short active message
+    // Of it, the header and the payload, which may be empty.
     ibv_sge parts[2]{{reinterpret_cast<uintptr_t>(&header), sizeof(header), 0}, {}};
     ibv_send_wr short_message{};
     ibv_sge written{};
@@ -92,7 +93,7 @@ struct PreparedRequests {
 
     PreparedRequests()
     {
-        prepare(short_message, IBV_WR_SEND_WITH_IMM, parts);
+        prepare(short_message, IBV_WR_SEND_WITH_IMM, parts, 2);
         prepare(short_write, IBV_WR_RDMA_WRITE, &written);
         prepare(message, IBV_WR_SEND_WITH_IMM, &buffer);
         prepare(write, IBV_WR_RDMA_WRITE, &buffer);
@@ -108,11 +109,11 @@ struct PreparedRequests {
     }
 
   private:
-    static void prepare(ibv_send_wr& wr, ibv_wr_opcode opcode, ibv_sge* pieces)
+    static void prepare(ibv_send_wr& wr, ibv_wr_opcode opcode, ibv_sge* pieces, int count = 1)
     {
         wr.opcode = opcode;
         wr.sg_list = pieces;
-        wr.num_sge = 1;
+        wr.num_sge = count;
     }
 };
 
