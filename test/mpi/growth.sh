@@ -2,7 +2,8 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # What growth.hpp prints, of 100,000 calls: on GPU memory with the MPI layer a process grows no more than on host memory
-# without it (by 2 MiB, 40 bytes a call; Open MPI grows by itself). Sourced after environment.sh.
+# without it (by 2 MiB, 40 bytes a call; Open MPI grows by itself), and by no more than 16 descriptors: a call that leaks one shows
+# more than a hundred, and the emulated HCA opens a peer's pipe when it first wakes it, whenever that is. Sourced after environment.sh.
 
 # most_grown: KiB and descriptors of the rank that grew most, by the log of the latest ranks.
 most_grown() { awk '/KiB and/ { if ($3 > kib) kib = $3; if ($6 > files) files = $6 } END { print kib + 0, files + 0 }' "$log"; }
@@ -17,5 +18,5 @@ grows_alike() {
         return
     fi
     echo "$mpi: KiB and descriptors more: $bare on host memory without the layer, $staged on GPU memory with it"
-    [[ ${staged% *} -le $((${bare% *} + 2048)) && ${staged#* } -le ${bare#* } ]] || { echo "FAILED: $mpi: it grows"; failed=1; }
+    [[ ${staged% *} -le $((${bare% *} + 2048)) && ${staged#* } -le 16 ]] || { echo "FAILED: $mpi: it grows"; failed=1; }
 }
