@@ -8,13 +8,22 @@
 #include "openmpi/library.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <string_view>
 
 #include <unistd.h>
 
 namespace {
 
 using namespace gdr::openmpi;
+
+// One process of a job's on each host does.
+bool warns()
+{
+    const char* const rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    return rank == nullptr || std::string_view(rank) == "0";
+}
 
 // Who returns nullptr is left out: the library then takes its "null" component, as without us. Two
 // that do not would end MPI_Init.
@@ -25,12 +34,13 @@ void* initialise()
         if (!gdr::cuda::driver_is_installed() || has_own_accelerator(library))
             return nullptr;
         if (const std::string why = refusal(library); !why.empty()) {
-            std::fprintf(stderr,
-                         "gdr: pid %d: mca_accelerator_gdr.so is not used: the library that opened "
-                         "it %s. MPI calls on "
-                         "GPU memory are left to libgdr_mpi.so.0; to be rid of this line, set "
-                         "OMPI_MCA_accelerator=null\n",
-                         getpid(), why.c_str());
+            if (warns())
+                std::fprintf(stderr,
+                             "gdr: pid %d: mca_accelerator_gdr.so is not used: the library that "
+                             "opened it %s. MPI calls on "
+                             "GPU memory are left to libgdr_mpi.so.0; to be rid of this line, set "
+                             "OMPI_MCA_accelerator=null\n",
+                             getpid(), why.c_str());
             return nullptr;
         }
         if (const Module6* const null = null_module_6(library))

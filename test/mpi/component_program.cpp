@@ -1,10 +1,11 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// component_program LIBRARY COMPONENT [refused]: the functions that an Open MPI, or what
+// component_program LIBRARY COMPONENT [refused|6.0]: the functions that an Open MPI, or what
 // fake_open_pal.cpp makes of one, gets of the accelerator component: before CUDA is initialised,
-// with it, and in a forked child. refused: it gets none.
+// with it, and in a forked child. refused: it gets none. 6.0: those of that series, beside the
+// library's own.
 #include "gpu.hpp"
-#include "openmpi/series_5_0.hpp"
+#include "openmpi/series_6_0.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <string_view>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -198,6 +200,29 @@ void in_a_child()
     component->mem_release(kNoDevice, allocated);
 }
 
+void module_of_6(void* library, const Module6& functions)
+{
+    const auto* null = static_cast<const Module6*>(dlsym(library, "opal_accelerator_null_module"));
+    expect(functions.create_stream == null->create_stream &&
+               functions.get_memkind == null->get_memkind,
+           "the null component's functions stay where there are none of ours");
+    gpu::use();
+    void* allocated = nullptr;
+    int devices = 0, device = 0;
+    uint64_t flags = 0, there = 7, back = 0;
+    expect(functions.num_devices(&devices) == kSuccess && devices > 0, "the GPUs are counted");
+    expect(functions.mem_alloc(kNoDevice, &allocated, 4096) == kSuccess &&
+               functions.check_addr(allocated, &device, &flags) > 0,
+           "memory of the GPU is known");
+    expect(functions.mem_copy(kNoDevice, kNoDevice, allocated, &there, sizeof(there),
+                              kHostToDevice) == kSuccess &&
+               functions.mem_copy_async(kNoDevice, kNoDevice, &back, allocated, sizeof(back),
+                                        nullptr, kDeviceToHost) == kSuccess &&
+               back == there,
+           "and copied");
+    expect(functions.mem_release(kNoDevice, allocated) == kSuccess, "and released");
+}
+
 } // namespace
 
 int main(int, char** arguments)
@@ -207,10 +232,13 @@ int main(int, char** arguments)
         return std::fprintf(stderr, "%s\n", dlerror()), 99;
     component =
         reinterpret_cast<Module* (*)(const char*)>(dlsym(library, "fake_select"))(arguments[2]);
-    const bool refused = arguments[3] != nullptr;
+    const std::string_view mode = arguments[3] != nullptr ? arguments[3] : "";
+    const bool refused = mode == "refused";
     expect((component == nullptr) == refused,
            refused ? "the component is left out" : "the component is taken");
-    if (component != nullptr && !refused) {
+    if (component != nullptr && mode == "6.0") {
+        module_of_6(library, *reinterpret_cast<Module6*>(component));
+    } else if (component != nullptr && !refused) {
         Stream* stream = nullptr;
         Event* event = nullptr;
         without_cuda(stream, event);

@@ -34,7 +34,7 @@ case $? in
     ;;
 esac
 
-# library NAME [-DNAME=VALUE]...: with what is not given as in releases of 5.0.
+# library NAME [-DNAME=VALUE]...: with what is not given as in releases of 5.0, or 6.0.
 library() {
     name=$1
     shift
@@ -47,6 +47,8 @@ $CXX $options $CUDA_CFLAGS "$top_srcdir/test/mpi/component_program.cpp" -o "$wor
 
 library 5.0
 "$work/program" "$work/5.0.so" "$component" || failed=1
+major=6 library 6.0
+"$work/program" "$work/6.0.so" "$component" 6.0 || failed=1
 
 # refused NAME TEXT: and says so, or nothing where that is empty.
 refused() {
@@ -61,10 +63,12 @@ refused() {
     fi
 }
 minor=1 library 5.1
+OMPI_COMM_WORLD_LOCAL_RANK=1 refused 5.1 ""
+export OMPI_COMM_WORLD_LOCAL_RANK=0
 refused 5.1 "Open MPI 5.1.0"
 major=6 minor=1 library 6.1
 refused 6.1 "Open MPI 6.1.0"
-major=6 library few6
+major=6 functions=-1 library few6
 refused few6 "another layout"
 major=6 library cuda6 -DFAKE_CUDA
 refused cuda6 ""

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // As much of a libopen-pal as src/openmpi looks at, of a version that the compiler is told:
-// FAKE_MAJOR and FAKE_MINOR of Open MPI, FAKE_FUNCTIONS more in its module, FAKE_OBJECT_BYTES more
-// in its objects, and with FAKE_CUDA a component of its own.
+// FAKE_MAJOR and FAKE_MINOR of Open MPI, FAKE_FUNCTIONS more in its module (or, negative, fewer),
+// FAKE_OBJECT_BYTES more in its objects, and with FAKE_CUDA a component of its own.
 #include "openmpi/series_6_0.hpp"
 
 #include <dlfcn.h>
@@ -32,7 +32,18 @@ Component mca_accelerator_null_component = {component("null"), {}, nullptr, null
 Component mca_accelerator_cuda_component = {component("cuda"), {}, nullptr, nullptr};
 #endif
 Component opal_accelerator_base_selected_component;
-char opal_accelerator[sizeof(Module) + FAKE_FUNCTIONS * sizeof(void*)];
+#if FAKE_MAJOR == 6
+using FakeModule = Module6;
+void fake_null() {}
+Module6 opal_accelerator_null_module = [] {
+    Module6 made = {};
+    made.create_stream = made.get_memkind = fake_null;
+    return made;
+}();
+#else
+using FakeModule = Module;
+#endif
+char opal_accelerator[sizeof(FakeModule) + FAKE_FUNCTIONS * sizeof(void*)];
 Class opal_accelerator_stream_t_class = {
     nullptr, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr, sizeof(Stream) + FAKE_OBJECT_BYTES};
 Class opal_accelerator_event_t_class = {
