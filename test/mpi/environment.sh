@@ -46,12 +46,12 @@ LD_PRELOAD=$GDR_PRELOAD exec "$@"
 END
 export GDR_PRELOAD=$softhca:$module:$mpi_layer
 
-# ranks MPI NUMBER PROGRAM [ARGUMENT]...: what they say is in the log.
+# ranks MPI NUMBER PROGRAM [ARGUMENT]...: what they say is in the log. limit: seconds, 120 unless told.
 ranks() {
     local mpi=$1 number=$2
     shift 2
     : >"$log"
-    timeout -k 5 120 "$(mpirun_of "$mpi")" -n "$number" bash "$work/rank" "$log" "$@" >>"$log" 2>&1 </dev/null
+    timeout -k 5 "${limit-120}" "$(mpirun_of "$mpi")" -n "$number" bash "$work/rank" "$log" "$@" >>"$log" 2>&1 </dev/null
 }
 
 # calls MPI NUMBER host|cuda COUNT [CALL]...: mpi_calls.

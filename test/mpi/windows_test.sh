@@ -10,26 +10,49 @@ set -u
 # shellcheck source=test/mpi/environment.sh
 . "$top_srcdir/test/mpi/environment.sh"
 
-export OMPI_MCA_osc=ucx,sm
+kinds=(create allocate create_dynamic)
 
-# right MPI COUNT: COUNT ranks.
+# right MPI COUNT KIND...: COUNT ranks, windows of MPI_Win_KIND. Whoever lets MPI have GPU memory that it cannot read may stand still.
 right() {
+    local mpi=$1 count=$2 what="$1 ${OMPI_MCA_osc-without OMPI_MCA_osc}, $2 ranks"
+    shift 2
     rm -f "$work/statistics"
-    UCX_GDR_STATS=$work/statistics ranks "$1" "$2" "$top_builddir/test/mpi/mpi_windows.$1"
-    if [[ $(grep -c '^rank . done' "$log") -ne $2 ]] || grep -q '^rank . wrong' "$log"; then
-        echo "FAILED: $1, $2 ranks:"
+    UCX_GDR_STATS=$work/statistics limit=30 ranks "$mpi" "$count" "$top_builddir/test/mpi/mpi_windows.$mpi" 100000 "$@"
+    if [[ $(grep -c '^rank . done' "$log") -ne $count ]] || grep -q '^rank . wrong' "$log"; then
+        echo "FAILED: $what:"
         head -n 30 "$log"
         failed=1
     else
-        echo "ok: $1, $2 ranks"
+        echo "ok: $what"
     fi
-    for how in direct staged; do
-        [[ $(grep -c "mpi_${how}_bytes=[1-9]" "$work/statistics") -eq $2 ]] || { echo "FAILED: $1, $2 ranks: not $how by each rank" && failed=1; }
-    done
+}
+
+# each_moved HOW COUNT: whether so many ranks moved bytes "direct" or "staged".
+each_moved() {
+    [[ $(grep -c "mpi_$1_bytes=[1-9]" "$work/statistics") -eq $2 ]] || { echo "FAILED: not $1 by each of $2 ranks" && failed=1; }
 }
 
 for mpi in "${mpis[@]}"; do
-    right "$mpi" 2
-    right "$mpi" 3
+    for count in 2 3; do
+        OMPI_MCA_osc=ucx,sm right "$mpi" $count "${kinds[@]}" allocate_shared
+        each_moved direct $count
+        each_moved staged $count
+    done
 done
+
+# Other layers of Open MPI for windows carry some or all of them, whether they are asked for by the environment or a file.
+if [[ " ${mpis[*]} " == *" openmpi "* ]]; then
+    for OMPI_MCA_osc in rdma pt2pt ^sm ucx,rdma; do
+        export OMPI_MCA_osc
+        right openmpi 2 "${kinds[@]}"
+        each_moved staged 2
+    done
+    unset OMPI_MCA_osc
+    mkdir "$work/home" "$work/home/.openmpi"
+    for layers in rdma ucx; do
+        echo "osc = $layers" >"$work/home/.openmpi/mca-params.conf"
+        HOME=$work/home right openmpi 2 "${kinds[@]}"
+    done
+    each_moved direct 2
+fi
 exit $failed

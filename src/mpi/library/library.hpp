@@ -77,6 +77,11 @@ struct Library {
     int (*Info_get_string)(Word info, const char* key, int* room, char* value, int* found);
     int (*Info_get)(Word info, const char* key, int longest, char* value, int* found);
 
+    // Open MPI's own, of its parameters; NULL in others.
+    int (*mca_base_var_find)(const char* project, const char* framework, const char* component,
+                             const char* name);
+    int (*mca_base_var_get_value)(int variable, const void* value, int* source, const char** file);
+
     // NULL in a library without MPI-IO.
     int (*File_call_errhandler)(Word file, int code);
 

@@ -3,7 +3,6 @@
 
 #include "mpi/library/transport.hpp"
 
-#include <cstdlib>
 #include <string_view>
 
 namespace gdr::mpi {
@@ -19,12 +18,32 @@ int flavor_of(const Library& library, Word window)
     return found != 0 ? *flavor : 0;
 }
 
-// Whether Open MPI has been told that UCX carries all windows: it prefers shared memory where all
-// ranks are on one host.
-bool all_windows_are_ucx()
+// The layers among which Open MPI chooses one for each window, by the environment or a file; empty:
+// all it has, or this is not known. MPI_T would tell it, too, but for that opens all components.
+std::string_view window_layers(const Library& library)
 {
-    const char* const layers = std::getenv("OMPI_MCA_osc");
-    return layers != nullptr && std::string_view(layers) == "ucx";
+    if (library.mca_base_var_find == nullptr || library.mca_base_var_get_value == nullptr)
+        return {};
+    const char* const* layers = nullptr;
+    const int variable = library.mca_base_var_find("ompi", "osc", nullptr, nullptr);
+    if (variable < 0 || library.mca_base_var_get_value(variable, &layers, nullptr, nullptr) != 0 ||
+        layers == nullptr || *layers == nullptr)
+        return {};
+    return *layers;
+}
+
+// Beside UCX's, Open MPI has a layer for shared memory, which it prefers where all ranks are on one
+// host; it takes no other windows than allocated ones. Of further layers it tells nobody which
+// carries what.
+bool open_mpi_hands_to_ucx(const Library& library, int flavor)
+{
+    const Flavors& flavors = library.abi->flavors;
+    static const std::string_view layers = window_layers(library);
+    static const bool all = layers == "ucx";
+    static const bool others = all || layers == "ucx,sm" || layers == "sm,ucx";
+    return flavor == flavors.allocate
+               ? all
+               : others && (flavor == flavors.create || flavor == flavors.dynamic);
 }
 
 bool is_own_rank(const Library& library, Word window, int target)
@@ -60,12 +79,9 @@ bool hands_put_to_ucx(const Arguments& arguments)
     if (!hands_to_ucx(library) || window == library.win_null)
         return false;
     const int flavor = flavor_of(library, window);
+    if (library.pml != nullptr) // Open MPI
+        return open_mpi_hands_to_ucx(library, flavor);
     const Flavors& flavors = library.abi->flavors;
-    if (library.pml != nullptr) { // Open MPI
-        static const bool allocated = all_windows_are_ucx();
-        return flavor == flavors.create || flavor == flavors.dynamic ||
-               (flavor == flavors.allocate && allocated);
-    }
     return (flavor == flavors.create || flavor == flavors.allocate) &&
            !is_own_rank(library, window, arguments.integer(arguments.call().target)) &&
            is_plain_at_target(arguments);
