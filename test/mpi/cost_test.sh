@@ -3,7 +3,8 @@
 #
 # What the MPI layer adds to a call whose buffers are in host memory, in instructions by callgrind, with every MPI that
 # is installed: where the process has no GPU, and where it uses one. Prints docs/performance.md's figures, and holds
-# them below a bound.
+# them below a bound. And the calls of the CUDA driver that one MPI_Allreduce of a number in GPU memory makes: two copies, each in a
+# stream (context, its id, copy, wait, capture mode twice), and what the buffers are.
 set -u
 
 command -v valgrind >/dev/null || { echo "no valgrind (contrib/install-deps --test)"; exit 77; }
@@ -21,7 +22,15 @@ costs() {
             printf "%s %.0f\n", name, $2 / 1000 }' "$work/callgrind" | sort
 }
 
+# driver_calls MPI CALLS
+driver_calls() {
+    SOFTCUDA_STATS=1 ranks "$1" 1 "$top_builddir/test/mpi/mpi_cost.$1" staged "$2" && awk '/^softcuda: .* driver API calls$/ { print $2 }' "$log"
+}
+
 for mpi in "${mpis[@]}"; do
+    few=$(driver_calls "$mpi" 100) && many=$(driver_calls "$mpi" 1100) || failed=1
+    echo "$mpi: $((many - few)) calls of the driver for 1,000 staged calls"
+    ((many - few > 0 && many - few <= 15100)) || { echo "FAILED: $mpi: these are not 1 to 15 each"; failed=1; }
     GDR_PRELOAD=$softhca:$module costs "$mpi" gpu >"$work/without" &&
         SOFTCUDA_DEVICES=0 costs "$mpi" host >"$work/idle" && costs "$mpi" gpu >"$work/gpu" || {
         echo "FAILED: $mpi under callgrind"

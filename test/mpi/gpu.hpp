@@ -4,9 +4,12 @@
 // with the status 77 where it asks for a function of it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -95,6 +98,30 @@ inline void copy(void* to, const void* from, size_t bytes)
         driver<CUresult (*)(CUdeviceptr, CUdeviceptr, size_t)>("cuMemcpy");
     check(function(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes));
 }
+
+// A stream of the current context that waits until release().
+class WaitingStream {
+  public:
+    WaitingStream()
+    {
+        void* memory = nullptr;
+        check(driver<CUresult (*)(void**, size_t, unsigned)>("cuMemHostAlloc")(
+            &memory, sizeof(*word_), CU_MEMHOSTALLOC_DEVICEMAP));
+        word_ = new (memory) std::atomic<uint32_t>(0);
+        CUdeviceptr address = 0;
+        check(driver<CUresult (*)(CUdeviceptr*, void*, unsigned)>("cuMemHostGetDevicePointer_v2")(
+            &address, memory, 0));
+        check(driver<CUresult (*)(CUstream*, unsigned)>("cuStreamCreate")(&stream_,
+                                                                          CU_STREAM_NON_BLOCKING));
+        check(driver<CUresult (*)(CUstream, CUdeviceptr, uint32_t, unsigned)>(
+            "cuStreamWaitValue32_v2")(stream_, address, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    }
+    void release() { word_->store(1); }
+
+  private:
+    std::atomic<uint32_t>* word_ = nullptr;
+    CUstream stream_ = nullptr;
+};
 
 // Bytes in host or GPU memory.
 class Bytes {

@@ -2,7 +2,8 @@
 //
 // mpi_cost host|gpu: one rank makes kCalls calls of each of several kinds, on host memory, that
 // need no transport; with gpu, in a process that uses one. For callgrind, which is to count the
-// instructions of the functions measured_CALL alone. Exits with 77 without a CUDA driver.
+// instructions of the functions measured_CALL alone. mpi_cost staged CALLS: so many of one kind on
+// GPU memory. Exits with 77 without a CUDA driver.
 #include <cstdlib>
 #include <cstring>
 
@@ -56,13 +57,26 @@ constexpr Kind kKinds[] = {
     {make_Isend_Wait, measured_Isend_Wait},
 };
 
+void make_staged(int calls)
+{
+    auto* const values = static_cast<double*>(gpu::allocate(2 * sizeof(double)));
+    for (int i = 0; i < calls; ++i)
+        MPI_Allreduce(&values[0], &values[1], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF);
+}
+
 } // namespace
 
 int main(int argc, char** argv)
 {
     MPI_Init(&argc, &argv);
-    if (argc != 2)
+    if (argc < 2)
         return 2;
+    if (std::strcmp(argv[1], "staged") == 0) {
+        gpu::use();
+        make_staged(std::atoi(argv[2]));
+        MPI_Finalize();
+        return 0;
+    }
     if (std::strcmp(argv[1], "gpu") == 0) {
         gpu::use();
         gpu::allocate(4096);

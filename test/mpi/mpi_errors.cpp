@@ -254,6 +254,21 @@ const Case kMessages[] = {
          return Codes{result, status.MPI_ERROR,
                       request == MPI_REQUEST_NULL ? MPI_SUCCESS : MPI_ERR_OTHER};
      }},
+    {"irecv_truncated_other_goes_on",
+     [](auto& c) {
+         MPI_Request requests[2];
+         MPI_Irecv(c.in, 1, c.few, c.previous, 3, c.comm, &requests[0]);
+         MPI_Irecv(c.in + 4000, 1, c.few, c.previous, 4, c.comm, &requests[1]);
+         c.send(12, 3);
+         int done = 0, indices[2];
+         MPI_Status statuses[2] = {status_of(MPI_SUCCESS), status_of(MPI_SUCCESS)};
+         Codes codes{MPI_Waitsome(2, requests, &done, indices, statuses)};
+         MPI_Barrier(c.comm);
+         c.send(10, 4);
+         codes.push_back(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));
+         codes.push_back(received(c) == 10 ? MPI_SUCCESS : MPI_ERR_OTHER);
+         return codes;
+     }},
     {"irecv_truncated_any",
      [](auto& c) {
          MPI_Request request;
@@ -762,6 +777,16 @@ const Case kOneSided[] = {
      [](auto& c) {
          MPI_Request request = MPI_REQUEST_NULL;
          return Codes{MPI_Rget(c.in, 1, c.few, ranks, 0, 1, c.few, c.window, &request)};
+     }},
+    {"rget_freed", // MPI forbids that
+     [](auto& c) {
+         MPI_Request request;
+         Codes codes{MPI_Rget(c.in, 1, c.column, c.next, 0, 1, c.column, c.window, &request)};
+         codes.push_back(MPI_Request_free(&request));
+         if (request != MPI_REQUEST_NULL)
+             codes.push_back(MPI_Wait(&request, MPI_STATUS_IGNORE));
+         codes.push_back(MPI_Win_flush(c.next, c.window));
+         return codes;
      }},
     {"rput_uncommitted",
      [](auto& c) {

@@ -2,12 +2,15 @@
 //
 // mpi_threads EXCHANGES ROUNDS: four threads of each rank, with MPI_THREAD_MULTIPLE, reduce few
 // and many numbers and exchange columns in GPU memory EXCHANGES times, each on a communicator of
-// its own, and read by one window; every element checked. Then ROUNDS reductions by one thread,
+// its own, and read by one window; every element checked; and a thread that waits for the GPU stops
+// no other. Then ROUNDS reductions by one thread,
 // over which the process must not grow. Exits with 0, with 1 when data are wrong or it grows, with
 // 77 without a CUDA driver or threads.
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -91,6 +94,67 @@ void read_window(int thread, int rounds, MPI_Win window)
     MPI_Type_free(&column);
 }
 
+// A type of numbers in GPU memory, at distances that make the GPU pack them by a list; one for each
+// index.
+class Scattered {
+  public:
+    explicit Scattered(int index)
+    {
+        std::vector<int> places(kCount);
+        for (int i = 0; i < kCount; ++i)
+            places[i] = 4 * i + ((index + 1) >> (i % 7) & 1);
+        MPI_Type_create_indexed_block(kCount, 1, places.data(), MPI_INT, &type_);
+        MPI_Type_commit(&type_);
+    }
+    Scattered(const Scattered&) = delete;
+    Scattered& operator=(const Scattered&) = delete;
+    ~Scattered() { MPI_Type_free(&type_); }
+
+    void pack(const int* from) const
+    {
+        std::vector<int> packed(kCount);
+        int position = 0;
+        MPI_Pack(from, 1, type_, packed.data(), kCount * sizeof(int), &position, MPI_COMM_SELF);
+        for (int value : packed)
+            wrong += value != 7;
+    }
+
+  private:
+    MPI_Datatype type_;
+};
+
+// Of the types that a GPU packs as many as it knows are in use, and a stream waits. A thread with
+// one more lets it forget one, which frees memory and so waits for the stream. Others, with types
+// that it knows, do not.
+void pack_while_a_stream_waits()
+{
+    constexpr int kKnown = 64;
+    int* const from = allocate(4 * kCount + 1);
+    set(from, std::vector<int>(4 * kCount + 1, 7));
+    for (int i = 0; i < kKnown; ++i)
+        Scattered(i).pack(from);
+    const Scattered known(kKnown - 1), another(kKnown);
+    gpu::WaitingStream stream;
+    std::thread first([&] {
+        gpu::use(rank);
+        another.pack(from);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::promise<void> packed;
+    std::thread second([&] {
+        gpu::use(rank);
+        known.pack(from);
+        packed.set_value(); // a thread that ends frees what it has kept
+    });
+    if (packed.get_future().wait_for(std::chrono::seconds(5)) != std::future_status::ready) {
+        std::printf("a thread waits for another one\n");
+        ++wrong;
+    }
+    stream.release();
+    first.join();
+    second.join();
+}
+
 template <class Work>
 void in_threads(Work work)
 {
@@ -156,6 +220,7 @@ int main(int argc, char** argv)
         in_threads([&](int thread) { read_window(thread, 10 * exchanges, window); });
         MPI_Win_unlock_all(window);
         MPI_Win_free(&window);
+        pack_while_a_stream_waits();
     }
     stay_small(std::atoi(argv[2]));
     std::printf("rank %d: %d wrong\n", rank, wrong.load());

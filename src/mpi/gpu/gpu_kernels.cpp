@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <iterator>
 
 namespace gdr::mpi {
 
@@ -83,34 +84,49 @@ std::shared_ptr<const kernels::Packing> GpuKernels::packing(const Elements& elem
 {
     if (!kernels::built())
         return nullptr;
-    const std::lock_guard guard(mutex_);
-    const auto known = std::ranges::find_if(packings_, [&](const Known& packing) {
-        return packing.extent == elements.extent && packing.runs == elements.runs;
-    });
-    if (known != packings_.end()) {
-        packings_.splice(packings_.begin(), packings_, known);
-        return known->packing;
-    }
+    if (auto known = known_packing(elements))
+        return known;
+    std::list<Known> made, forgotten; // without the lock
     try {
-        packings_.push_front(
-            {elements.runs, elements.extent,
-             std::make_shared<const kernels::Packing>(pack_, layout_of(elements))});
+        made.push_front({elements.runs, elements.extent,
+                         std::make_shared<const kernels::Packing>(pack_, layout_of(elements))});
     } catch (const std::exception& error) {
         tell_once(error);
         return nullptr;
     }
+    auto packing = made.front().packing;
+    const std::lock_guard guard(mutex_);
+    packings_.splice(packings_.begin(), made); // also where another thread has made the same
     if (packings_.size() > kMostPackings)
-        packings_.pop_back();
-    return packings_.front().packing;
+        forgotten.splice(forgotten.begin(), packings_, std::prev(packings_.end()));
+    return packing;
+}
+
+std::shared_ptr<const kernels::Packing> GpuKernels::known_packing(const Elements& elements)
+{
+    const std::lock_guard guard(mutex_);
+    const auto known = std::ranges::find_if(packings_, [&](const Known& packing) {
+        return packing.extent == elements.extent && packing.runs == elements.runs;
+    });
+    if (known == packings_.end())
+        return nullptr;
+    packings_.splice(packings_.begin(), packings_, known);
+    return known->packing;
 }
 
 const kernels::Reduction* GpuKernels::reduction(kernels::Operation operation, kernels::Type type)
 {
     if (!kernels::built())
         return nullptr;
-    const std::lock_guard guard(mutex_);
+    const std::pair key(operation, type);
+    std::unique_lock guard(mutex_);
+    if (const auto known = reductions_.find(key); known != reductions_.end())
+        return &known->second;
+    guard.unlock();
     try {
-        return &reductions_.try_emplace({operation, type}, reduce_, operation, type).first->second;
+        const kernels::Reduction made(reduce_, operation, type);
+        guard.lock();
+        return &reductions_.try_emplace(key, made).first->second;
     } catch (const std::exception& error) {
         tell_once(error);
         return nullptr;

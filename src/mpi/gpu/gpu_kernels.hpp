@@ -47,10 +47,13 @@ class GpuKernels {
         std::shared_ptr<const kernels::Packing> packing;
     };
 
+    std::shared_ptr<const kernels::Packing> known_packing(const Elements& elements);
+
     CUcontext context_;
     unsigned long long context_id_;
     kernels::Module pack_;
     kernels::Module reduce_;
+    // What is made, or forgotten, may wait for the GPU: that is done without it.
     std::mutex mutex_;
     std::list<Known> packings_; // used last: first
     std::map<std::pair<kernels::Operation, kernels::Type>, kernels::Reduction> reductions_;

@@ -3,6 +3,7 @@
 // One copy for each run: of rows that are apart, a two-dimensional one.
 #include "mpi/staging/device_copies.hpp"
 
+#include "cuda/relaxed_capture.hpp"
 #include "mpi/gpu/thread_stream.hpp"
 
 namespace gdr::mpi {
@@ -47,6 +48,7 @@ void issue(const cuda::Driver& driver, Run run, char* to, const char* from, CUst
 void copy_now(const cuda::Driver& driver, CUdevice device, const Footprint& footprint,
               void* on_device, void* on_host, Direction direction)
 {
+    const cuda::RelaxedCapture relaxed(driver); // once for all of it
     const ThreadStream stream(driver, device);
     char* to = static_cast<char*>(direction == Direction::to_device ? on_device : on_host);
     const char* from = static_cast<char*>(direction == Direction::to_device ? on_host : on_device);
