@@ -185,6 +185,7 @@ TEST_F(SoftcudartMemory, StreamsWaitForEventsAndTellWhatTheyAre)
     EXPECT_EQ(cudaStreamQuery(second), cudaErrorNotReady);
     gate.open();
     ASSERT_CUDA(cudaStreamSynchronize(second));
+    EXPECT_CUDA(cudaStreamSynchronize(first)); // whose last operation may be on its way out
     EXPECT_CUDA(cudaStreamQuery(first));
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusInvalidated;
     ASSERT_CUDA(cudaStreamIsCapturing(first, &capture));
