@@ -3,6 +3,7 @@
 // Descriptors travel as control data.
 #include "ipc/descriptor_message.hpp"
 
+#include <cerrno>
 #include <cstring>
 
 #include <sys/socket.h>
@@ -52,7 +53,8 @@ bool receive_message(int socket, void* bytes, size_t length, cuda::UniqueFd* des
     Control control{};
     msghdr message = message_of(&data, &control);
     *descriptor = {};
-    if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != static_cast<ssize_t>(length))
+    const ssize_t size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    if (size < 0)
         return false;
     const cmsghdr* header = CMSG_FIRSTHDR(&message);
     if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
@@ -60,7 +62,10 @@ bool receive_message(int socket, void* bytes, size_t length, cuda::UniqueFd* des
         memcpy(&received, CMSG_DATA(header), sizeof(received));
         *descriptor = cuda::UniqueFd(received);
     }
-    return true;
+    if (size == static_cast<ssize_t>(length))
+        return true;
+    errno = ECONNRESET;
+    return false;
 }
 
 } // namespace gdr::ipc

@@ -14,7 +14,7 @@ namespace gdr::ipc {
 bool send_message(int socket, const void* bytes, size_t length, int descriptor);
 
 // Waits for one of that many bytes. descriptor: what came along, or none. False, with errno: there
-// was none of this length.
+// was none of this length; ECONNRESET where the other side closed, or sent one of another.
 bool receive_message(int socket, void* bytes, size_t length, cuda::UniqueFd* descriptor);
 
 } // namespace gdr::ipc

@@ -42,6 +42,8 @@ struct Answer {
     bool again;        // the owner has no descriptors left
 };
 
+using Clock = SilentOwners::Clock;
+
 constexpr std::chrono::milliseconds kServerPatience{
     100}; // the question was sent with the connection
 
@@ -60,6 +62,23 @@ void set_patience(int socket, std::chrono::milliseconds patience)
     const timeval limit{patience.count() / 1000, patience.count() % 1000 * 1000};
     setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+}
+
+// call() on a socket: whether it succeeded, with errno; EAGAIN when it has not until then. The
+// system ends calls that have a limit at each signal, whatever SA_RESTART says.
+bool patiently(int socket, Clock::time_point end, auto call)
+{
+    do {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+        if (left.count() <= 0) {
+            errno = EAGAIN;
+            return false;
+        }
+        set_patience(socket, left);
+        if (call())
+            return true;
+    } while (errno == EINTR);
+    return false;
 }
 
 bool is_same_user(int socket)
@@ -90,10 +109,11 @@ int any_descriptor()
 
 void answer(int connection, bool lacking)
 {
-    set_patience(connection, kServerPatience);
     Question question{};
-    if (!is_same_user(connection) ||
-        recv(connection, &question, sizeof(question), 0) != sizeof(question))
+    cuda::UniqueFd unasked;
+    if (!is_same_user(connection) || !patiently(connection, Clock::now() + kServerPatience, [&] {
+            return receive_message(connection, &question, sizeof(question), &unasked);
+        }))
         return;
     Answer answer{};
     cuda::UniqueFd descriptor;
@@ -106,7 +126,9 @@ void answer(int connection, bool lacking)
         lacking = !cuda::UniqueFd(any_descriptor());
     }
     answer.again = lacking;
-    if (!send_message(connection, &answer, sizeof(answer), descriptor.get()))
+    if (!patiently(connection, Clock::now() + kServerPatience, [&] {
+            return send_message(connection, &answer, sizeof(answer), descriptor.get());
+        }))
         gdr_log(debug, "a descriptor of GPU memory was not sent: %s", strerror(errno));
 }
 
@@ -142,30 +164,47 @@ cuda::UniqueFd listen_as(uint64_t owner)
 
 [[noreturn]] void failed(const char* step)
 {
-    if (errno == EAGAIN)
+    // Not in time, or it closed without a word, as it does where the question comes late.
+    if (errno == EAGAIN || errno == EPIPE || errno == ECONNRESET)
         throw NoAnswer(std::string(step) + ": it does not answer, and is asked again later");
     throw std::system_error(errno, std::generic_category(), step);
 }
 
-cuda::UniqueFd ask(const RemoteKey& key, std::chrono::milliseconds patience)
+struct Reply {
+    Answer answer{};
+    cuda::UniqueFd descriptor;
+};
+
+Reply ask(const RemoteKey& key, std::chrono::milliseconds patience)
 {
+    const Clock::time_point end = Clock::now() + patience;
     const cuda::UniqueFd connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (!connection)
         failed("socket");
-    set_patience(connection.get(), patience);
+    const int socket = connection.get();
     sockaddr_un name;
     const socklen_t length = socket_name(key.owner, &name);
-    if (connect(connection.get(), reinterpret_cast<sockaddr*>(&name), length) != 0)
+    if (!patiently(socket, end, [&] {
+            return connect(socket, reinterpret_cast<sockaddr*>(&name), length) == 0;
+        }))
         failed("connecting to the owner (has it ended, or another network namespace?)");
-    if (!is_same_user(connection.get()))
+    if (!is_same_user(socket))
         throw std::runtime_error("the owner is another user");
     const Question question{key.base, key.buffer_id};
-    if (send(connection.get(), &question, sizeof(question), MSG_NOSIGNAL) != sizeof(question))
+    if (!patiently(socket, end,
+                   [&] { return send_message(socket, &question, sizeof(question), -1); }))
         failed("asking the owner");
-    Answer answer{};
-    cuda::UniqueFd descriptor;
-    if (!receive_message(connection.get(), &answer, sizeof(answer), &descriptor))
+    Reply reply;
+    if (!patiently(socket, end, [&] {
+            return receive_message(socket, &reply.answer, sizeof(reply.answer), &reply.descriptor);
+        }))
         failed("the owner's answer");
+    return reply;
+}
+
+cuda::UniqueFd descriptor_of(Reply reply)
+{
+    Answer& answer = reply.answer;
     answer.why_not[sizeof(answer.why_not) - 1] = '\0';
     if (answer.again) {
         errno = EMFILE;
@@ -173,11 +212,17 @@ cuda::UniqueFd ask(const RemoteKey& key, std::chrono::milliseconds patience)
     }
     if (answer.why_not[0] != '\0')
         throw std::runtime_error(std::string("the owner refuses: ") + answer.why_not);
-    if (!descriptor) { // which the system drops where there may be no more
+    if (!reply.descriptor) { // which the system drops where there may be no more
         errno = EMFILE;
         failed("the owner's descriptor");
     }
-    return descriptor;
+    return std::move(reply.descriptor);
+}
+
+SilentOwners& silent_owners()
+{
+    static auto& owners = *new SilentOwners; // outlives static destructors that use UCX
+    return owners;
 }
 
 } // namespace
@@ -199,26 +244,32 @@ void serve_descriptors()
     if (abi::async_add_fd(listener.get(), on_connection, nullptr) != UCS_OK)
         throw std::runtime_error("UCX's asynchronous thread takes no socket");
     // A child's would take connections to a parent that has ended, and never answer.
-    static const int closed_by_child = pthread_atfork(nullptr, nullptr, [] { close(listening); });
+    static const int closed_by_child = pthread_atfork(nullptr, nullptr, [] {
+        if (listening >= 0) // not so in a child of a child
+            close(std::exchange(listening, -1));
+    });
     if (closed_by_child == 0)
         listening = listener.get();
     listener.release(); // for as long as the process lives
     served = id;
 }
 
+bool is_silent(uint64_t owner)
+{
+    return silent_owners().patience(owner, Clock::now()).count() == 0;
+}
+
 cuda::UniqueFd ask_for_descriptor(const RemoteKey& key)
 {
-    using Clock = SilentOwners::Clock;
-    static auto& silent_owners = *new SilentOwners; // outlives static destructors that use UCX
-    const auto patience = silent_owners.patience(key.owner, Clock::now());
+    const auto patience = silent_owners().patience(key.owner, Clock::now());
     if (patience.count() == 0)
         throw NoAnswer("the owner has not answered, and is asked again later");
     try {
-        cuda::UniqueFd descriptor = ask(key, patience);
-        silent_owners.answered(key.owner);
-        return descriptor;
+        Reply reply = ask(key, patience);
+        silent_owners().answered(key.owner);
+        return descriptor_of(std::move(reply));
     } catch (const NoAnswer&) {
-        silent_owners.did_not_answer(key.owner, Clock::now());
+        silent_owners().did_not_answer(key.owner, Clock::now());
         throw;
     }
 }

@@ -23,6 +23,9 @@ class NoAnswer : public std::runtime_error {
     using runtime_error::runtime_error;
 };
 
+// Whether it has not answered, and is not to be asked now. Any thread.
+bool is_silent(uint64_t owner);
+
 // A new descriptor of the allocation that the key names, from its owner. Throws NoAnswer, at once
 // where the owner has not answered just before; std::system_error where a call of the system
 // failed; another std::exception when the owner has the memory no more. Any thread.

@@ -39,9 +39,11 @@ void SilentOwners::did_not_answer(uint64_t owner, Clock::time_point now)
     std::erase_if(silences_, [&](const auto& other) {
         return other.first != owner && other.second.end + kLongestPause < now;
     });
-    const auto [silence, first] = silences_.try_emplace(owner, Silence{kFirstPause, {}});
-    if (!first)
-        silence->second.pause = std::min(2 * silence->second.pause, kLongestPause);
+    const auto [silence, first] =
+        silences_.try_emplace(owner, Silence{kFirstPause, now + kFirstPause});
+    if (first || now < silence->second.end) // told by another thread that waited as well
+        return;
+    silence->second.pause = std::min(2 * silence->second.pause, kLongestPause);
     silence->second.end = now + silence->second.pause;
 }
 

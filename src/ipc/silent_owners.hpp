@@ -21,6 +21,8 @@ class SilentOwners {
     std::chrono::milliseconds patience(uint64_t owner, Clock::time_point now);
 
     void answered(uint64_t owner);
+
+    // Threads that have waited at the same time make one pause.
     void did_not_answer(uint64_t owner, Clock::time_point now);
 
   private:

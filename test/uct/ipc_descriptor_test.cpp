@@ -1,0 +1,268 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Asking for descriptors where something comes between: signals, and owners that answer late, or
+// not; and what forked children have of the socket that they are given by. No GPU is needed.
+#include "abi/host.hpp"
+#include "ipc/descriptor_message.hpp"
+#include "ipc/descriptor_server.hpp"
+#include "ipc/process.hpp"
+#include "ipc/silent_owners.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace gdr;
+using namespace gdr::ipc;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A thread in the place of an owner.
+class StandIn {
+  public:
+    // What becomes of a connection.
+    enum class Way {
+        hang_up,
+        hang_up_when_asked,
+        answer_in_part,
+        refuse,
+        answer,
+        answer_late, // after 300 ms
+        say_nothing, // until the asker has gone
+    };
+
+    // The ways of its connections, one after the other.
+    explicit StandIn(std::vector<Way> ways)
+    {
+        static uint64_t id = this_process().id;
+        key_.owner = ++id;
+        sockaddr_un name{};
+        name.sun_family = AF_UNIX;
+        const int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1,
+                                    "ucx-gdr-ipc-%016llx", static_cast<unsigned long long>(id));
+        listener_ = cuda::UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+        if (bind(listener_.get(), reinterpret_cast<sockaddr*>(&name),
+                 static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length)) != 0 ||
+            listen(listener_.get(), SOMAXCONN) != 0)
+            throw std::runtime_error("no socket");
+        thread_ = std::thread([this, ways = std::move(ways)] { serve(ways); });
+    }
+    StandIn(const StandIn&) = delete;
+    StandIn& operator=(const StandIn&) = delete;
+    ~StandIn()
+    {
+        shutdown(listener_.get(), SHUT_RDWR);
+        thread_.join();
+    }
+
+    // Names some memory of the owner's.
+    const RemoteKey& key() const { return key_; }
+
+  private:
+    void serve(const std::vector<Way>& ways)
+    {
+        sigset_t alarm; // the asker's
+        sigemptyset(&alarm);
+        sigaddset(&alarm, SIGALRM);
+        pthread_sigmask(SIG_BLOCK, &alarm, nullptr);
+        for (const Way way : ways)
+            serve(cuda::UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)), way);
+    }
+
+    static void serve(const cuda::UniqueFd& connection, Way way)
+    {
+        char question[100];
+        if (way == Way::hang_up || recv(connection.get(), question, sizeof(question), 0) <= 0 ||
+            way == Way::hang_up_when_asked)
+            return;
+        char answer[120] = "";
+        size_t length = sizeof(answer);
+        cuda::UniqueFd descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
+        switch (way) {
+        case Way::answer_in_part:
+            length = 1;
+            break;
+        case Way::refuse:
+            answer[0] = '?';
+            descriptor = {};
+            break;
+        case Way::answer_late:
+            std::this_thread::sleep_for(300ms);
+            break;
+        case Way::say_nothing:
+            recv(connection.get(), question, sizeof(question), 0);
+            return;
+        default:
+            break;
+        }
+        send_message(connection.get(), answer, length, descriptor.get());
+    }
+
+    RemoteKey key_;
+    cuda::UniqueFd listener_;
+    std::thread thread_;
+};
+
+using Way = StandIn::Way;
+
+// Interrupts the calling thread's system calls again and again.
+class Alarms {
+  public:
+    Alarms()
+    {
+        struct sigaction action {};
+        action.sa_handler = [](int) {};
+        action.sa_flags = SA_RESTART;
+        sigaction(SIGALRM, &action, nullptr);
+        const itimerval often{{0, 1000}, {0, 1000}};
+        setitimer(ITIMER_REAL, &often, nullptr);
+    }
+    Alarms(const Alarms&) = delete;
+    Alarms& operator=(const Alarms&) = delete;
+    ~Alarms()
+    {
+        const itimerval never{};
+        setitimer(ITIMER_REAL, &never, nullptr);
+    }
+};
+
+TEST(IpcDescriptors, AnAnswer)
+{
+    const StandIn owner({Way::answer});
+    EXPECT_TRUE(ask_for_descriptor(owner.key()));
+}
+
+TEST(IpcDescriptors, SignalsDoNotEndAQuestion)
+{
+    const StandIn owner({Way::answer_late});
+    const Alarms alarms;
+    EXPECT_TRUE(ask_for_descriptor(owner.key()));
+}
+
+TEST(IpcDescriptors, SignalsDoNotMakeItLonger)
+{
+    const StandIn owner({Way::say_nothing});
+    const Alarms alarms;
+    const auto start = Clock::now();
+    EXPECT_THROW(ask_for_descriptor(owner.key()), NoAnswer);
+    const auto waited = Clock::now() - start;
+    EXPECT_GE(waited, 2900ms);
+    EXPECT_LT(waited, 4500ms);
+}
+
+// As an owner does when the question comes late, or when it ends.
+TEST(IpcDescriptors, WhoHangsUpIsAskedAgain)
+{
+    const StandIn owners[] = {StandIn({Way::hang_up, Way::answer}),
+                              StandIn({Way::hang_up_when_asked, Way::answer}),
+                              StandIn({Way::answer_in_part, Way::answer})};
+    for (const StandIn& owner : owners) {
+        errno = EACCES; // whatever has failed before in the thread
+        EXPECT_THROW(ask_for_descriptor(owner.key()), NoAnswer);
+    }
+    std::this_thread::sleep_for(1100ms);
+    for (const StandIn& owner : owners)
+        EXPECT_TRUE(ask_for_descriptor(owner.key()));
+}
+
+TEST(IpcDescriptors, WhoRefusesHasAnswered)
+{
+    const StandIn owner({Way::hang_up, Way::refuse, Way::answer_late});
+    EXPECT_THROW(ask_for_descriptor(owner.key()), NoAnswer);
+    std::this_thread::sleep_for(1100ms);
+    EXPECT_THROW(ask_for_descriptor(owner.key()), std::runtime_error);
+    EXPECT_TRUE(ask_for_descriptor(owner.key())); // waited for as long as at first
+}
+
+TEST(IpcDescriptors, OfAnOwnerThatHasGone)
+{
+    RemoteKey key;
+    key.owner = this_process().id ^ 1;
+    EXPECT_THROW(ask_for_descriptor(key), std::system_error);
+}
+
+int exit_status(pid_t child)
+{
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// A child closes what it has of the socket; that number is a file's then.
+TEST(IpcDescriptors, AChildsChildKeepsItsFiles)
+{
+    ASSERT_TRUE(gdr::abi::choose_series()); // whose thread serves
+    serve_descriptors();
+    const pid_t child = fork();
+    if (child == 0) {
+        std::vector<int> files(100);
+        for (int& file : files)
+            file = open("/dev/null", O_RDONLY);
+        const pid_t grandchild = fork();
+        if (grandchild == 0) {
+            const auto is_open = [](int file) { return fcntl(file, F_GETFD) >= 0; };
+            _exit(std::ranges::all_of(files, is_open) ? 0 : 1);
+        }
+        _exit(exit_status(grandchild));
+    }
+    EXPECT_EQ(exit_status(child), 0);
+}
+
+TEST(IpcSilentOwners, AreAskedAgainAfterPausesThatGrow)
+{
+    constexpr uint64_t kSilent = 1, kOther = 2;
+    SilentOwners owners;
+    SilentOwners::Clock::time_point now{};
+    EXPECT_EQ(owners.patience(kSilent, now), 3s);
+    for (const std::chrono::seconds pause : {1s, 2s, 4s, 8s, 16s, 32s, 64s, 64s}) {
+        owners.did_not_answer(kSilent, now);
+        EXPECT_EQ(owners.patience(kSilent, now + pause - 1ms), 0ms);
+        EXPECT_EQ(owners.patience(kOther, now), 3s);
+        now += pause;
+        EXPECT_EQ(owners.patience(kSilent, now), 100ms);
+    }
+    owners.answered(kSilent);
+    EXPECT_EQ(owners.patience(kSilent, now), 3s);
+
+    // One that is not asked for long is forgotten when there is another.
+    owners.did_not_answer(kSilent, now);
+    owners.did_not_answer(kOther, now + 1min);
+    EXPECT_EQ(owners.patience(kSilent, now + 1min), 100ms);
+    owners.did_not_answer(kOther, now + 2min);
+    EXPECT_EQ(owners.patience(kSilent, now + 2min), 3s);
+}
+
+TEST(IpcSilentOwners, ThreadsThatWaitedForTheSameAnswerMakeOnePause)
+{
+    constexpr uint64_t kSilent = 1;
+    SilentOwners owners;
+    SilentOwners::Clock::time_point now{};
+    for (const std::chrono::seconds pause : {1s, 2s, 4s}) {
+        for (unsigned thread = 0; thread < 8; ++thread)
+            owners.did_not_answer(kSilent, now + 1ms * thread);
+        now += pause;
+        EXPECT_EQ(owners.patience(kSilent, now - 1ms), 0ms);
+        EXPECT_EQ(owners.patience(kSilent, now), 100ms);
+    }
+}
+
+} // namespace
