@@ -164,8 +164,13 @@ try {
     if (const auto known = keys_.find(memory.base);
         known != keys_.end() && known->second.buffer_id == memory.buffer_id)
         return known->second;
+    if (pause_.lasts())
+        return {};
+    pause_.begin(); // until it is made
+    const RemoteKey key = make(memory);
+    pause_.end();
     forget_freed();
-    return keys_[memory.base] = make(memory);
+    return keys_[memory.base] = key;
 } catch (const std::runtime_error& error) { // tried again
     gdr_log(debug, "%p is not shared with other processes: %s", address, error.what());
     return {};

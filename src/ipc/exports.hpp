@@ -6,6 +6,7 @@
 
 #include "cuda/allocation_handle.hpp"
 #include "cuda/pointer.hpp"
+#include "ipc/pause.hpp"
 #include "ipc/remote_key.hpp"
 
 #include <map>
@@ -36,6 +37,7 @@ class Exports {
     std::mutex mutex_;
     std::map<uintptr_t, RemoteKey> keys_; // by base
     uintptr_t next_examined_ = 0;         // base
+    Pause pause_;                         // while none can be made
 };
 
 } // namespace gdr::ipc

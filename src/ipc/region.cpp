@@ -17,8 +17,6 @@ namespace gdr::ipc {
 
 namespace {
 
-constexpr unsigned kLongestPause = 1023; // calls
-
 int count_devices(const cuda::Driver& driver)
 {
     int count = 0;
@@ -86,7 +84,7 @@ Region::Owned Region::make(const cuda::Driver& driver, const RemoteKey& key)
     region->key_ = key;
     region->stale = false;
     region->left_over = false;
-    region->pause_ = region->paused_ = 0;
+    region->pause_.end();
     region->uses_.store(1, std::memory_order_release); // last: from here on it can be tried
     return region;
 }
@@ -166,10 +164,18 @@ bool Region::open_for(CUdevice device)
     return base != kNotOpen && base != kRefused;
 }
 
+bool Region::is_to_wait()
+{
+    return pause_.lasts() || (key_.sharing == Sharing::descriptor && is_silent(key_.owner));
+}
+
 CUdeviceptr Region::open(CUdevice device)
 {
     Opening& opening = openings_[device];
     const std::lock_guard guard(opening_);
+    collides_ = false;
+    if (opening.base == kNotOpen && is_to_wait())
+        return kNotOpen;
     try {
         const cuda::PrimaryContext primary(driver_, device);
         const unsigned long long context_id = cuda::context_id(driver_, primary.handle());
@@ -177,21 +183,16 @@ CUdeviceptr Region::open(CUdevice device)
             return opening.base; // by another thread
         opening.base = kNotOpen; // what a device reset has closed
         opening.context_id.store(context_id, std::memory_order_release);
-        collides_ = false;
-        if (paused_ > 0) {
-            --paused_;
-            return kNotOpen;
-        }
         const cuda::CurrentContext current(driver_, primary.handle());
         opening.base.store(ipc::open(driver_, key_, device), std::memory_order_release);
-        pause_ = 0;
+        pause_.end();
     } catch (const std::exception& error) {
         // CUDA opens no other memory of the same block at the same place beside it.
         collides_ = has_result(error, CUDA_ERROR_ALREADY_MAPPED);
         if (collides_)
             return kNotOpen;
         if (lacks_what_may_come_back(error))
-            pause();
+            pause_.begin();
         else if (dynamic_cast<const NoAnswer*>(&error) == nullptr)
             opening.base = kRefused;
         tell(device, error);
@@ -202,12 +203,7 @@ CUdeviceptr Region::open(CUdevice device)
 void Region::put_off()
 {
     const std::lock_guard guard(opening_);
-    pause();
-}
-
-void Region::pause()
-{
-    paused_ = pause_ = std::min(2 * pause_ + 1, kLongestPause);
+    pause_.begin();
 }
 
 void Region::tell(CUdevice device, const std::exception& error)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cuda/context.hpp"
+#include "ipc/pause.hpp"
 #include "ipc/remote_key.hpp"
 
 #include <algorithm>
@@ -99,8 +100,8 @@ class Region {
         bool told = false;                             // that it does not open
     };
 
+    bool is_to_wait(); // with what this message asks for
     CUdeviceptr open(CUdevice device);
-    void pause();
     void tell(CUdevice device, const std::exception& error);
     void close();
 
@@ -111,8 +112,7 @@ class Region {
     std::unique_ptr<Opening[]> openings_; // by GPU
     std::mutex opening_;
     std::atomic<bool> collides_{false};
-    unsigned pause_ = 0;  // calls between two tries while something is in the way
-    unsigned paused_ = 0; // calls until the next of them
+    Pause pause_; // between two tries while something is in the way
 };
 
 } // namespace gdr::ipc
