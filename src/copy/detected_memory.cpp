@@ -22,9 +22,10 @@ thread_local constinit tables::ByPage<Answer, 6> last; // by the address asked a
 
 bool holds(const abi::MemoryInfo& info, const void* address, size_t length)
 {
-    const uintptr_t offset =
-        reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(info.base);
-    return offset < info.length && length <= info.length - offset;
+    const auto base = reinterpret_cast<uintptr_t>(info.base);
+    const auto start = reinterpret_cast<uintptr_t>(address);
+    const uintptr_t end = base + info.length;
+    return start >= base && start < end && length <= cuda::own_end(end) - start;
 }
 
 } // namespace

@@ -32,6 +32,14 @@ struct Pointer {
     uintptr_t end() const { return base + length; }
 };
 
+// Up to where an allocation that ends there has its memory to itself: CUDA begins each at a
+// multiple of 256 bytes. UCP 1.16 and 1.17 ask for whole blocks of 16, and so for more than was
+// allocated.
+constexpr uintptr_t own_end(uintptr_t end)
+{
+    return (end + 255) & ~uintptr_t{255};
+}
+
 // One call of the driver, 40 to 100 ns; two for memory of cuMemCreate. An address that is unknown
 // is no failure, but host memory. Where the query fails as such (a driver shutting down, as the
 // process ends) what the CPU can read is host memory; throws Error otherwise.

@@ -54,16 +54,9 @@ constexpr unsigned kExamined = 4;
 // The keys that a thread told last, by the addresses that they were told for.
 thread_local tables::ByPage<RemoteKey, 6> recent;
 
-// Up to where an allocation has its memory to itself: CUDA begins each at a multiple of 256 bytes.
-// UCP 1.16 and 1.17 register whole blocks of 16, and so more than was allocated.
-uintptr_t own_end(uintptr_t base, size_t length)
-{
-    return (base + length + 255) & ~uintptr_t{255};
-}
-
 bool covers(const RemoteKey& key, uintptr_t address, size_t length)
 {
-    const uintptr_t end = own_end(key.base, key.length);
+    const uintptr_t end = cuda::own_end(key.base + key.length);
     return address >= key.base && address <= end && length <= end - address;
 }
 
@@ -156,7 +149,7 @@ try {
     const cuda::Pointer memory = cuda::classify(driver_, address);
     if (memory.kind != cuda::MemoryKind::device)
         return {};
-    if (reinterpret_cast<uintptr_t>(address) + length > own_end(memory.base, memory.length)) {
+    if (reinterpret_cast<uintptr_t>(address) + length > cuda::own_end(memory.end())) {
         tell(several_mappings, reinterpret_cast<uintptr_t>(address));
         return {};
     }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "support/cuda.hpp"
+#include "support/emulation.hpp"
 #include "support/failure.hpp"
 #include "support/memory.hpp"
 #include "support/report.hpp"
@@ -42,11 +43,12 @@ bool taken_for_host(const void* address)
     return ucs_memtype_cache_lookup(address, kSize, &info) == UCS_ERR_NO_ELEM;
 }
 
-// Whether it is told what device memory this is, of so many bytes from there on.
-bool known_as_device(const void* address, size_t length)
+// Whether it is told what device memory this is, of so many bytes from there on, when it asks for
+// these.
+bool known_as_device(const void* address, size_t length, size_t asked = kSize)
 {
     Info info;
-    return ucs_memtype_cache_lookup(address, kSize, &info) == UCS_OK &&
+    return ucs_memtype_cache_lookup(address, asked, &info) == UCS_OK &&
            info.type == UCS_MEMORY_TYPE_CUDA &&
            static_cast<char*>(info.base_address) + info.alloc_length >=
                static_cast<const char*>(address) + length;
@@ -64,12 +66,11 @@ class Test {
     }
 
     // To itself.
-    void transfer(const void* from, void* to)
+    void transfer(const void* from, void* to, size_t size = kSize)
     {
         const ucp_request_param_t nothing = {};
-        void* receive =
-            ucp_tag_recv_nbx(worker_.handle(), to, kSize, kTag, ~ucp_tag_t{0}, &nothing);
-        finish(ucp_tag_send_nbx(ep_, from, kSize, kTag, &nothing));
+        void* receive = ucp_tag_recv_nbx(worker_.handle(), to, size, kTag, ~ucp_tag_t{0}, &nothing);
+        finish(ucp_tag_send_nbx(ep_, from, size, kTag, &nothing));
         finish(receive);
     }
 
@@ -139,6 +140,20 @@ int run(bool known)
         const bool seen = known_as_device(device.address(), kSize);
         if (seen != (kind == MemoryKind::kCuda))
             report.failed(format("%s is %sknown as device memory", name(kind), seen ? "" : "not "));
+    }
+    report.begin("device memory whose size is no multiple of 16", deadline_s());
+    for (const size_t size : {size_t{8}, kSize - 1}) {
+        Memory device(MemoryKind::kCuda, size);
+        const size_t blocks = (size + 15) / 16 * 16; // what UCP 1.16 and 1.17 ask for
+        test.transfer(device.address(), to, size);
+        const Emulation emulation;
+        const uint64_t calls = emulation.cuda_calls();
+        if (!known_as_device(device.address(), size, blocks))
+            report.failed(format("%zu bytes of %zu are not known", blocks, size));
+        if (emulation.cuda_calls() - calls > 1)
+            report.failed("the driver is asked more than once");
+        if (known_as_device(device.address(), size, size + 256))
+            report.failed("memory behind it is taken for it");
     }
     report.begin("device memory where freed device memory was", deadline_s());
     void* address = nullptr;
