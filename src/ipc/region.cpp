@@ -84,6 +84,7 @@ Region::Owned Region::make(const cuda::Driver& driver, const RemoteKey& key)
     region->key_ = key;
     region->stale = false;
     region->left_over = false;
+    region->opened_ = false;
     region->pause_.end();
     region->uses_.store(1, std::memory_order_release); // last: from here on it can be tried
     return region;
@@ -133,27 +134,39 @@ bool Region::is(const RemoteKey& other) const
     return memcmp(&key_, &other, sizeof(key_)) == 0;
 }
 
-bool Region::try_use(bool* alone)
+bool Region::try_use(size_t* no_longer_idle)
 {
     uint32_t uses = uses_.load(std::memory_order_relaxed);
     while (uses != kClaimed) {
-        if (uses_.compare_exchange_weak(uses, uses + 1)) {
-            *alone = uses == 0;
+        if (uses_.compare_exchange_weak(uses, (uses & ~kIdle) + 1)) {
+            *no_longer_idle = uses == kIdle ? bytes() : 0;
             return true;
         }
     }
     return false;
 }
 
-void Region::end_use(bool* alone)
+size_t Region::end_use(bool* last)
 {
-    *alone = uses_.fetch_sub(1) == 1;
+    const size_t all = bytes(); // of whose it is until the end
+    uint32_t uses = uses_.load(std::memory_order_relaxed), after;
+    do {
+        *last = uses == 1;
+        after = *last && opened_ ? kIdle : uses - 1;
+    } while (!uses_.compare_exchange_weak(uses, after));
+    return after == kIdle ? all : 0;
 }
 
-bool Region::claim()
+bool Region::claim(size_t* no_longer_idle)
 {
-    uint32_t uses = 0;
-    return uses_.compare_exchange_strong(uses, kClaimed);
+    uint32_t uses = uses_.load(std::memory_order_relaxed);
+    while (uses == 0 || uses == kIdle) {
+        if (uses_.compare_exchange_weak(uses, kClaimed)) {
+            *no_longer_idle = uses == kIdle ? bytes() : 0;
+            return true;
+        }
+    }
+    return false;
 }
 
 bool Region::open_for(CUdevice device)
@@ -185,6 +198,7 @@ CUdeviceptr Region::open(CUdevice device)
         opening.context_id.store(context_id, std::memory_order_release);
         const cuda::CurrentContext current(driver_, primary.handle());
         opening.base.store(ipc::open(driver_, key_, device), std::memory_order_release);
+        opened_ = true;
         pause_.end();
     } catch (const std::exception& error) {
         // CUDA opens no other memory of the same block at the same place beside it.

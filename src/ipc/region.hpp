@@ -33,9 +33,6 @@ class Region {
 
     const RemoteKey& key() const { return key_; }
 
-    // Memory is mapped in pages of 2 MiB: less of it is not returned to its owner either.
-    size_t bytes() const { return std::max<size_t>(key_.length, size_t{2} << 20); }
-
     // Where a GPU reaches the byte at an address of the owner; 0 when it does not open, of which a
     // line in the log tells once. context_id: of the GPU's primary context (cuda::context_id()),
     // with which what was open has gone after a device reset. Opens it where it is not; no call of
@@ -72,13 +69,15 @@ class Region {
     // What the key says of the allocation, and another: whether both are of the same one.
     bool is(const RemoteKey& other) const;
 
-    // Uses are counted. The first of them, or the last to go: *alone.
-    bool try_use(bool* alone); // false: it is closed, or about to be
-    void end_use(bool* alone);
-    bool used() const { return uses_ > 0; }
+    // Uses are counted. Without any it is idle, and then so many bytes are that were not, or the
+    // other way round: none of what was never open. Memory is mapped in pages of 2 MiB: less of it
+    // is not returned to its owner either.
+    bool try_use(size_t* no_longer_idle);           // false: it is closed, or about to be
+    size_t end_use(bool* last);                     // the bytes that are idle now
+    bool is_idle() const { return uses_ == kIdle; } // and its bytes
 
     // Whether nobody uses it; then nobody will.
-    bool claim();
+    bool claim(size_t* no_longer_idle);
 
     // Set where the owner has other memory at the same addresses.
     std::atomic<bool> stale{false};
@@ -93,6 +92,7 @@ class Region {
     static constexpr CUdeviceptr kNotOpen = 0;
     static constexpr CUdeviceptr kRefused = 1; // no mapping begins there
     static constexpr uint32_t kClaimed = UINT32_MAX;
+    static constexpr uint32_t kIdle = 1u << 31; // no uses, and bytes that are idle
 
     struct Opening {
         std::atomic<CUdeviceptr> base{kNotOpen};
@@ -100,6 +100,7 @@ class Region {
         bool told = false;                             // that it does not open
     };
 
+    size_t bytes() const { return std::max<size_t>(key_.length, size_t{2} << 20); }
     bool is_to_wait(); // with what this message asks for
     CUdeviceptr open(CUdevice device);
     void tell(CUdevice device, const std::exception& error);
@@ -112,7 +113,8 @@ class Region {
     std::unique_ptr<Opening[]> openings_; // by GPU
     std::mutex opening_;
     std::atomic<bool> collides_{false};
-    Pause pause_; // between two tries while something is in the way
+    std::atomic<bool> opened_{false}; // at any time
+    Pause pause_;                     // between two tries while something is in the way
 };
 
 } // namespace gdr::ipc

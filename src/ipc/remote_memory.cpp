@@ -41,11 +41,6 @@ Region*& remembered(const RemoteKey& key)
     return recent[((key.base >> 12) ^ (key.base >> 21) ^ key.owner) % recent.size()];
 }
 
-int64_t signed_bytes(const Region& region)
-{
-    return static_cast<int64_t>(region.bytes());
-}
-
 } // namespace
 
 RemoteMemory& RemoteMemory::instance()
@@ -67,7 +62,11 @@ void RemoteMemory::leave()
         const std::lock_guard guard(mutex_);
         if (--domains_ > 0)
             return;
-        trim(0);
+        for (auto& [id, owner] : owners_)
+            close_unused(owner);
+        std::erase_if(owners_, [](const auto& owner) {
+            return owner.second.regions.empty() && owner.second.endpoints == 0;
+        });
     }
     closer_.finish();
 }
@@ -96,11 +95,10 @@ void RemoteMemory::disconnect(uint64_t id)
 // False where it is being closed.
 bool RemoteMemory::use(Region& region)
 {
-    bool first;
-    if (!region.try_use(&first))
+    size_t no_longer_idle;
+    if (!region.try_use(&no_longer_idle))
         return false;
-    if (first)
-        idle_bytes_ -= signed_bytes(region);
+    idle_bytes_ -= static_cast<int64_t>(no_longer_idle);
     return true;
 }
 
@@ -140,14 +138,13 @@ Region* RemoteMemory::acquire(const cuda::Driver& driver, const RemoteKey& key)
 
 void RemoteMemory::release(Region* region)
 {
-    const int64_t bytes = signed_bytes(*region);
     region->idle_since.store(releases_.fetch_add(1, std::memory_order_relaxed),
                              std::memory_order_relaxed);
     bool last;
-    region->end_use(&last);
+    const size_t idle_now = region->end_use(&last);
     if (!last)
         return;
-    const int64_t idle = idle_bytes_ += bytes;
+    const int64_t idle = idle_bytes_ += static_cast<int64_t>(idle_now);
     const bool beyond = idle > 0 && static_cast<size_t>(idle) > limit_;
     if (!beyond && !region->stale && !region->left_over) [[likely]]
         return;
@@ -156,7 +153,7 @@ void RemoteMemory::release(Region* region)
         close_if_unused(*region);
     else if (region->left_over)
         close_left_over(region->key().owner);
-    trim(limit_);
+    trim();
 }
 
 RemoteMemory::Counts RemoteMemory::counts()
@@ -200,12 +197,18 @@ void RemoteMemory::take_out_stale(Owner& owner, const RemoteKey& key)
 // Of a region that is not among its owner's, or is taken out next.
 bool RemoteMemory::close_if_unused(Region& region)
 {
-    if (!region.claim())
+    size_t no_longer_idle;
+    if (!region.claim(&no_longer_idle))
         return false;
-    idle_bytes_ -= signed_bytes(region);
+    idle_bytes_ -= static_cast<int64_t>(no_longer_idle);
     --regions_;
     closer_.add(Region::Owned(&region));
     return true;
+}
+
+void RemoteMemory::close_unused(Owner& owner)
+{
+    std::erase_if(owner.regions, [&](auto& region) { return close_if_unused(*region.second); });
 }
 
 void RemoteMemory::close_left_over(uint64_t id)
@@ -213,29 +216,30 @@ void RemoteMemory::close_left_over(uint64_t id)
     const auto owner = owners_.find(id);
     if (owner == owners_.end() || owner->second.endpoints > 0)
         return;
-    std::erase_if(owner->second.regions,
-                  [&](auto& region) { return close_if_unused(*region.second); });
+    close_unused(owner->second);
     if (owner->second.regions.empty())
         owners_.erase(owner);
 }
 
-// Those that have been idle longest.
-void RemoteMemory::trim(size_t limit)
+// Those that have been idle longest, some at once: to look at all takes long.
+void RemoteMemory::trim()
 {
-    const auto enough = [&] {
-        return idle_bytes_ <= 0 || static_cast<size_t>(idle_bytes_) <= limit;
+    const size_t limit = limit_;
+    const auto is_beyond = [&](size_t bytes) {
+        const int64_t idle = idle_bytes_;
+        return idle > 0 && static_cast<size_t>(idle) > bytes;
     };
-    if (enough())
+    if (!is_beyond(limit))
         return;
     std::vector<std::pair<uint64_t, Region*>> unused;
     for (auto& [id, owner] : owners_) {
         for (auto& [base, region] : owner.regions) {
-            if (!region->used())
+            if (region->is_idle())
                 unused.emplace_back(region->idle_since, region);
         }
     }
     std::ranges::sort(unused);
-    for (auto at = unused.begin(); at != unused.end() && !enough(); ++at) {
+    for (auto at = unused.begin(); at != unused.end() && is_beyond(limit - limit / 8); ++at) {
         const auto owner = owners_.find(at->second->key().owner);
         const uint64_t base = at->second->key().base;
         if (!close_if_unused(*at->second))

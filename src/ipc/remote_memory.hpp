@@ -53,8 +53,9 @@ class RemoteMemory {
     Region* find_or_add(const cuda::Driver& driver, const RemoteKey& key);
     void take_out_stale(Owner& owner, const RemoteKey& key);
     bool close_if_unused(Region& region);
+    void close_unused(Owner& owner);
     void close_left_over(uint64_t owner);
-    void trim(size_t limit);
+    void trim();
 
     std::mutex mutex_;
     std::unordered_map<uint64_t, Owner> owners_; // by Process::id

@@ -704,6 +704,50 @@ TEST_F(Ipc, IdleMemoryIsClosedBeyondTheLimit)
     memory_.leave();
 }
 
+TEST_F(Ipc, BeyondTheLimitSomeMemoryIsClosedAtOnce)
+{
+    constexpr size_t kSize = 2 << 20;
+    constexpr unsigned kLimit = 16, kRegions = 100;
+    memory_.enter(kLimit * kSize);
+    std::vector<RemoteKey> keys;
+    unsigned closings = 0;
+    size_t before = 0;
+    for (unsigned i = 0; i < kRegions; ++i) {
+        keys.push_back(owner->allocate(kSize, 1));
+        memory_.release(memory_.acquire(driver(), keys.back()));
+        const size_t now = memory_.counts().regions;
+        closings += now <= before;
+        before = now;
+    }
+    EXPECT_LE(closings, kRegions / 3);
+    EXPECT_GE(before, kLimit * 7 / 8);
+    for (const RemoteKey& key : keys)
+        owner->free(key);
+    memory_.leave();
+}
+
+TEST_F(Ipc, WhatDoesNotOpenClosesNothing)
+{
+    constexpr size_t kSize = 4 << 20;
+    memory_.enter(2 * kSize);
+    const RemoteKey open = owner->allocate(kSize, 1);
+    std::vector<RemoteKey> freed(5);
+    for (RemoteKey& key : freed)
+        key = owner->allocate(kSize, 2);
+    for (const RemoteKey& key : freed)
+        owner->free(key);
+    memory_.release(memory_.acquire(driver(), open));
+    for (const RemoteKey& key : freed)
+        EXPECT_EQ(memory_.acquire(driver(), key), nullptr);
+    EXPECT_EQ(memory_.counts().regions, 1 + freed.size());
+    EXPECT_EQ(memory_.counts().idle_bytes, kSize);
+    openings = 0;
+    memory_.release(memory_.acquire(driver(), open));
+    EXPECT_EQ(openings, 0u);
+    owner->free(open);
+    memory_.leave();
+}
+
 TEST_F(Ipc, TenThousandRegions)
 {
     constexpr unsigned kRegions = 10'000;
