@@ -12,6 +12,10 @@ namespace {
 
 constexpr unsigned kProgress = UCT_PROGRESS_SEND | UCT_PROGRESS_RECV;
 
+// Calls of progress that find nothing until the worker makes no more: to be called at each copy
+// again costs more than some of them do.
+constexpr unsigned kIdleCalls = 4096;
+
 Iface* iface_of(uct_iface_h handle)
 {
     return reinterpret_cast<Iface*>(handle);
@@ -31,11 +35,16 @@ void progress_disable(uct_iface_h iface, unsigned flags)
 
 unsigned progress(uct_iface_h handle)
 {
-    Operations& operations = iface_of(handle)->operations;
-    const unsigned count = operations.progress();
-    if (!operations.busy())
+    Iface* iface = iface_of(handle);
+    if (iface->operations.busy()) {
+        iface->idle_calls = 0;
+        return iface->operations.progress();
+    }
+    if (++iface->idle_calls >= kIdleCalls) {
+        iface->resting = true;
         abi::uct_base_iface_progress_disable(handle, kProgress);
-    return count;
+    }
+    return 0;
 }
 
 // No call is ever refused for want of resources, so there is nothing to wait for.

@@ -15,6 +15,8 @@ namespace gdr::streams {
 struct Iface : abi::Iface {
     Operations operations;
     std::atomic<unsigned> progress_wanted{0}; // UCX's asynchronous thread may ask for it
+    unsigned idle_calls = 0;                  // of progress, since the last operation ended
+    bool resting = false;                     // the worker was told not to call it
 
     explicit Iface(const cuda::Driver& driver) : operations(driver) {}
 };
@@ -50,14 +52,15 @@ ucs_status_t guarded(const char* call, Body body) noexcept
 }
 
 // UCS_INPROGRESS, after start() has added to the interface's operations. The worker calls an
-// interface only while it has some, and once after it was told to.
+// interface that has some, and for some thousand calls after the last.
 template <class Start>
 ucs_status_t started(Iface* iface, Start start)
 {
-    const bool idle = !iface->operations.busy();
     start();
-    if (idle)
+    if (iface->resting) [[unlikely]] {
+        iface->resting = false;
         abi::uct_base_iface_progress_enable(&iface->super, iface->progress_wanted.load());
+    }
     return UCS_INPROGRESS;
 }
 
