@@ -65,13 +65,10 @@ void Operations::add_together(Stream& stream, uct_completion_t* completion)
     if (idle)
         busy_.reserve(busy_.size() + 1); // before there is something that must not be lost
     stream.add(completion, ++sequence_);
-    ++in_flight_;
-    if (idle) {
+    if (idle)
         busy_.push_back(&stream);
-        stream.mark();
-    } else {
-        marked_ = false;
-    }
+    ++in_flight_;
+    marked_ = false;
 }
 
 void Operations::add_ended(uct_completion_t* completion)

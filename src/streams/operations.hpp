@@ -36,8 +36,8 @@ class Operations {
     // operation that fails ends with UCS_ERR_IO_ERROR and a line in the log.
     void add(Stream& stream, uct_completion_t* completion);
 
-    // The same for many small ones: those that are added between two calls of progress() to a
-    // stream that is busy share an event, and their completions come together.
+    // The same for many small ones: those that are added between two calls of progress() share an
+    // event, and their completions come together.
     void add_together(Stream& stream, uct_completion_t* completion);
 
     // One that has ended already.

@@ -70,7 +70,7 @@ ipc_openings() {
     by hca "memory of a pool" $large pool:pool
     UCX_GDR_IPC=n by hca "switched off" $large cuda:cuda
     UCX_GDR_IPC_CACHE_SIZE=0 by ipc "nothing stays open" $large cuda:cuda,vmm:vmm,slice:cuda
-    UCX_GDR_IPC_CACHE_SIZE=8m by ipc "less stays open than is used" $large cuda:cuda,vmm:cuda --ranks 4
+    UCX_GDR_IPC_CACHE_SIZE=2m by ipc "less stays open than is used" $large cuda:cuda,vmm:cuda --ranks 4
 }
 
 # Memory that is freed and allocated again, and peers that die.

@@ -39,9 +39,9 @@ constexpr Limit kLimits[] = {
     {"cuMemcpyDtoDAsync", 1},
     {"cuCtxGetId", 1},
     {"cuEventRecord", 1},
-    {"cuCtxGetCurrent", 1},
-    {"cuCtxPushCurrent", 1},
-    {"cuCtxPopCurrent", 1},
+    {"cuCtxGetCurrent", 2},
+    {"cuCtxPushCurrent", 2},
+    {"cuCtxPopCurrent", 2},
     {"cuEventQuery", kAnyNumber},
     {"cuThreadExchangeStreamCaptureMode", kAnyNumber},
 };
