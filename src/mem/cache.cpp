@@ -4,6 +4,7 @@
 #include "mem/cache.hpp"
 
 #include "mem/caches.hpp"
+#include "tables/by_page.hpp"
 
 #include <cerrno>
 #include <deque>
@@ -45,18 +46,14 @@ class RegionPool {
     std::vector<Region*> free_;
 };
 
-// The regions a thread used last, by address.
+// The regions a thread used last, by cache and address. Of one cache 64 buffers at a distance of
+// any power of two have places of their own.
 struct RecentRegions {
-    static constexpr size_t kCount = 64;
-    static constexpr unsigned kShift = 12;
-    Region* regions[kCount];
+    tables::ByPage<Region*, 9> regions;
 
-    Region*& slot(uint64_t cache, uintptr_t address)
-    {
-        return regions[((address >> kShift) ^ (address >> (2 * kShift)) ^ cache) % kCount];
-    }
+    Region*& of(uint64_t cache, uintptr_t address) { return regions[address ^ cache << 32]; }
 };
-thread_local RecentRegions recent;
+thread_local constinit RecentRegions recent{};
 
 uint64_t next_cache_id()
 {
@@ -125,7 +122,7 @@ bool Cache::usable(const Region& region, uintptr_t address, size_t length, Acces
 
 Region* Cache::acquire(uintptr_t address, size_t length, Access access, Failure* failure)
 {
-    Region*& remembered = recent.slot(id_, address);
+    Region*& remembered = recent.of(id_, address);
     if (remembered != nullptr && try_reference(*remembered)) {
         if (usable(*remembered, address, length, access)) [[likely]] {
             return remembered;

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# Device buffers in the steady state: allocations, registrations and CUDA calls are counted by
-# ucp_steady itself; system calls by strace, in a short and a long run whose numbers must agree.
+# Device buffers in the steady state: allocations, registrations, mutexes and CUDA calls are counted
+# by ucp_steady itself; system calls by strace, in a short and a long run whose numbers must agree.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -12,6 +12,10 @@ set -u
 export UCX_GDR_RC_KEEPALIVE_INTERVAL=50ms
 run ucp_steady 100000
 run ucp_steady 10000 host
+export UCX_RNDV_THRESH=inf
+run ucp_steady 10000 host
+run_v2 ucp_steady 10000 host
+unset UCX_RNDV_THRESH
 unset UCX_GDR_RC_KEEPALIVE_INTERVAL
 
 # Copies by CUDA IPC that cost nothing but their bytes are chosen at all sizes.

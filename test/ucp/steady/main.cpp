@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // ucp_steady: operations on device or host buffers in the steady state cost no allocation, no
-// registration and no CUDA call beyond the attribute query of each look-up of a device buffer.
+// registration, no mutex and no CUDA call beyond the attribute query of each look-up of a device
+// buffer.
 // Everything is warmed up first, then counted. steady.sh counts system calls from outside.
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include "../support/failure.hpp"
 #include "../support/report.hpp"
 #include "allocations.hpp"
+#include "locks.hpp"
 #include "pair.hpp"
 
 namespace ucptest {
@@ -38,7 +40,8 @@ struct Kind {
 
 constexpr Kind kKinds[] = {{"put", &Pair::put, 1, 3, false},
                            {"get", &Pair::get, 1, 3, true},
-                           {"rendezvous", &Pair::send, 2, 7, false}};
+                           {"tag", &Pair::send, 2, 7, false},
+                           {"am", &Pair::send_am, 2, 7, false}};
 
 void run(Pair& pair, const Kind& kind, unsigned operations)
 {
@@ -78,8 +81,10 @@ void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, MemoryKi
     const uint64_t calls = emulation.cuda_calls();
     const uint64_t queries = emulation.attribute_queries();
     start_counting_allocations();
+    start_counting_locks();
     for (auto& pair : pairs)
         run(*pair, kind, operations / static_cast<unsigned>(pairs.size()));
+    stop_counting_locks();
     stop_counting_allocations();
     const uint64_t new_registrations = emulation.registrations() - registrations;
     const uint64_t new_queries = emulation.attribute_queries() - queries;
@@ -94,14 +99,18 @@ void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, MemoryKi
                     static_cast<unsigned long long>(other_calls));
     std::printf(" allocations:");
     uint64_t ours = 0;
+    uint64_t locked = 0;
     for (int library = 0; caller_name(library) != nullptr; ++library) {
         if (allocations(library) > 0)
             std::printf(" %s %llu", caller_name(library),
                         static_cast<unsigned long long>(allocations(library)));
-        if (is_ours(library))
+        if (is_ours(library)) {
             ours += allocations(library);
+            locked += locks(library);
+        }
     }
-    std::printf(" (ours %llu)\n", static_cast<unsigned long long>(ours));
+    std::printf(" (ours %llu); %llu mutexes locked\n", static_cast<unsigned long long>(ours),
+                static_cast<unsigned long long>(locked));
 
     if (new_registrations > 0)
         report.failed("memory was registered");
@@ -114,6 +123,8 @@ void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, MemoryKi
         report.failed("attributes were queried more than once a look-up");
     if (ours > 0)
         report.failed("memory was allocated or released");
+    if (locked > operations / 100) // threads that wake up by the clock lock now and then
+        report.failed("mutexes were locked");
 }
 
 // The counting itself: what libucp allocates must be found, and found to be libucp's.

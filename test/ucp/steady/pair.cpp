@@ -3,23 +3,41 @@
 // Two connected workers in one process.
 #include "pair.hpp"
 
+#include <cstring>
+#include <numeric>
+
 #include "../support/failure.hpp"
 #include "../support/report.hpp"
 
 namespace ucptest {
 namespace {
 
-constexpr uint64_t kFeatures = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
+constexpr uint64_t kFeatures = UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_AM;
 constexpr ucp_tag_t kTag = 0x5d;
+constexpr unsigned kAmId = 7;
 
 } // namespace
 
 Pair::Pair(MemoryKind kind, size_t size, size_t window)
     : near_(kFeatures, false), far_(kFeatures, false), ep_(connect(near_, far_)),
       back_(connect(far_, near_)), source_(kind, size, window, false),
-      target_(kind, size, window, false), exposed_(far_, target_.memory()),
+      target_(kind, size, window, false), indices_(window), exposed_(far_, target_.memory()),
       remote_(ep_, exposed_.packed())
 {
+    std::iota(indices_.begin(), indices_.end(), 0);
+    ucp_am_handler_param_t handler = {};
+    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                         UCP_AM_HANDLER_PARAM_FIELD_ARG;
+    handler.id = kAmId;
+    handler.cb = [](void* self, const void* header, size_t, void* data, size_t,
+                    const ucp_am_recv_param_t* message) {
+        size_t index;
+        std::memcpy(&index, header, sizeof(index));
+        return static_cast<Pair*>(self)->arrived(index, data, *message);
+    };
+    handler.arg = this;
+    require_ok(ucp_worker_set_am_recv_handler(far_.handle(), &handler),
+               "ucp_worker_set_am_recv_handler");
 }
 
 ucp_ep_h Pair::connect(Worker& from, Worker& to)
@@ -93,6 +111,32 @@ void Pair::send(size_t index)
     const auto send = parameters();
     started(ucp_tag_send_nbx(ep_, source_.address(index), source_.size(), kTag, &send),
             "ucp_tag_send_nbx");
+}
+
+void Pair::send_am(size_t index)
+{
+    ++outstanding_; // until it has arrived
+    const auto param = parameters();
+    started(ucp_am_send_nbx(ep_, kAmId, &indices_[index], sizeof(size_t), source_.address(index),
+                            source_.size(), &param),
+            "ucp_am_send_nbx");
+}
+
+ucs_status_t Pair::arrived(size_t index, void* data, const ucp_am_recv_param_t& message)
+{
+    --outstanding_;
+    if ((message.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
+        target_.store(index, data);
+        return UCS_OK;
+    }
+    auto receive = parameters();
+    receive.cb.recv_am = [](void* request, ucs_status_t status, size_t, void* self) {
+        static_cast<Pair*>(self)->finish(request, status);
+    };
+    started(
+        ucp_am_recv_data_nbx(far_.handle(), data, target_.address(index), target_.size(), &receive),
+        "ucp_am_recv_data_nbx");
+    return UCS_INPROGRESS;
 }
 
 void Pair::drain(size_t outstanding)

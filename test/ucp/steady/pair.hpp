@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "../support/messages.hpp"
 #include "../support/remote_memory.hpp"
@@ -21,9 +22,10 @@ class Pair {
     Messages& target() { return target_; }
 
     // Each starts one operation on message index.
-    void put(size_t index);  // source to target
-    void get(size_t index);  // target to source
-    void send(size_t index); // source to target, matched by tag
+    void put(size_t index);     // source to target
+    void get(size_t index);     // target to source
+    void send(size_t index);    // source to target, matched by tag
+    void send_am(size_t index); // source to target, an active message
 
     // Progresses both sides until at most so many operations are outstanding; throws a Failure if
     // one failed or the deadline passed.
@@ -37,6 +39,7 @@ class Pair {
 
   private:
     static ucp_ep_h connect(Worker& from, Worker& to);
+    ucs_status_t arrived(size_t index, void* data, const ucp_am_recv_param_t& message);
     uint64_t remote_address(size_t index);
     ucp_request_param_t parameters();
     void started(ucs_status_ptr_t request, const char* call);
@@ -48,6 +51,7 @@ class Pair {
     ucp_ep_h back_;
     Messages source_;
     Messages target_;
+    std::vector<size_t> indices_; // what active messages have for a header
     ExposedMemory exposed_;
     RemoteMemory remote_;
     size_t outstanding_ = 0;
