@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <random>
 
 namespace rc_test {
@@ -174,6 +176,42 @@ TEST_F(Budget, AllOfTheQueueLeaveSomethingToDo)
     EXPECT_EQ(posted, kQueue);
     EXPECT_TRUE(wait_until(
         nodes_, [&] { return unpacked == posted; }, 5));
+}
+
+// Of callers who do not ask what memory their buffers are.
+struct ProtocolsV1 {
+    ProtocolsV1() { setenv("UCX_PROTO_ENABLE", "n", 1); }
+    ~ProtocolsV1() { setenv("UCX_PROTO_ENABLE", "y", 1); }
+};
+constexpr unsigned kFewBuffers = 8;
+class BudgetOfAnyMemory : ProtocolsV1, public Budget {
+  protected:
+    BudgetOfAnyMemory() : Budget({{"TX_BUFFERS", std::to_string(kFewBuffers)}}) {}
+};
+
+TEST_F(BudgetOfAnyMemory, GetsTakeNoBufferThatIsNotThere)
+{
+    ASSERT_TRUE(iface().any_memory);
+    ASSERT_EQ(flush(nodes_, *ep_), UCS_OK);
+    inner().settle();
+    inner().to_look = iface().moderation;
+    ASSERT_TRUE(inner().ready());
+    ASSERT_GT(inner().budget, static_cast<int>(kFewBuffers));
+    Completion all(kFewBuffers);
+    const auto get = [&] {
+        return uct_ep_get_bcopy(
+            *ep_, [](void* to, const void* from, size_t size) { std::memcpy(to, from, size); },
+            word_ + 8, 8, reinterpret_cast<uint64_t>(word_), key_.rkey(), &all);
+    };
+    std::memcpy(word_, "of peers", 8);
+    for (unsigned i = 0; i < kFewBuffers; ++i)
+        EXPECT_EQ(get(), UCS_INPROGRESS) << i;
+    ASSERT_GT(inner().budget, 0);
+    EXPECT_EQ(get(), UCS_ERR_NO_RESOURCE);
+    EXPECT_TRUE(wait_until(
+        nodes_, [&] { return all.done(); }, 5));
+    EXPECT_EQ(std::memcmp(word_ + 8, "of peers", 8), 0);
+    EXPECT_EQ(iface().buffers->available(), kFewBuffers);
 }
 
 class BudgetOfBuffers : public Budget {
