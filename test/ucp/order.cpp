@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // ucp_order: what has to arrive in order, also where a large operation goes over several devices
-// and one of them is slow: a put before the flag that follows a fence, and messages with one tag.
+// and one of them is down for a while: a put before the flag that follows a fence, and messages
+// with one tag.
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
