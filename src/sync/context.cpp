@@ -234,26 +234,19 @@ bool Context::stop(std::chrono::milliseconds limit)
 
 Condition::~Condition()
 {
-    close();
     for (Node* trigger : triggers)
         trigger->end();
-}
-
-void Condition::close()
-{
-    if (wait == nullptr)
-        return;
-    if (!wait->over.load(std::memory_order_acquire))
-        engine->submit(&wait->closed_command);
-    wait->let_go();
-    wait = nullptr;
 }
 
 void Context::record(Condition& condition, CUstream handle)
 {
     const cuda::Driver& driver = require_driver();
-    condition.close(); // before anything waits for room in a stream that waits for this
-    Condition next;
+    {
+        // Before anything waits for room in a stream that waits for this.
+        const std::lock_guard guard(condition.lock);
+        condition.recorded.wait.reset();
+    }
+    Recorded next;
     next.handle = handle;
     if (is_captured(driver, handle)) {
         const std::lock_guard guard(capturing_);
@@ -269,20 +262,15 @@ void Context::record(Condition& condition, CUstream handle)
             NextNumber wait(stream.waits);
             prepare_to_wait(stream);
             stream.mark_and_wait(driver, handle, point, wait);
-            next.wait = Wait::take(stream, wait, true);
+            next.wait.reset(Wait::take(stream, wait, engine_.get()));
             submit_wait(*next.wait);
         } else {
             stream.mark(driver, handle, point);
         }
         next.point = point;
     }
-    condition.engine = engine_.get();
-    std::swap(condition.wait, next.wait);
-    std::swap(condition.handle, next.handle);
-    std::swap(condition.stream, next.stream);
-    std::swap(condition.point, next.point);
-    std::swap(condition.node, next.node);
-    std::swap(condition.nodes, next.nodes);
+    const std::lock_guard guard(condition.lock);
+    condition.recorded = std::move(next);
 }
 
 // ---- nodes of graphs
@@ -322,8 +310,9 @@ void Context::add(Condition& condition, CUgraph graph, std::vector<CUgraphNode> 
     if (place.context == nullptr)
         throw Refusal(UCS_ERR_INVALID_PARAM,
                       "UGDR_CONDITION_GRAPH: no CUDA context is current to the calling thread");
-    condition.node = make_node(driver, place, true, true);
-    condition.nodes = add_node(driver, place, *condition.node, split);
+    Recorded& recorded = condition.recorded;
+    recorded.node = make_node(driver, place, true, true);
+    recorded.nodes = add_node(driver, place, *recorded.node, split);
 }
 
 // ---- kernels
@@ -395,7 +384,7 @@ void Context::release_stream(CUstream handle)
 
 // ---- operations
 
-void Context::submit(Operation& operation, const Condition* condition, unsigned index, bool wait)
+void Context::submit(Operation& operation, Condition* condition, unsigned index, bool wait)
 {
     const size_t triggers =
         condition == nullptr || condition->triggers.empty() ? 1 : condition->triggers.size();
@@ -406,54 +395,54 @@ void Context::submit(Operation& operation, const Condition* condition, unsigned 
         engine_->submit_new(&operation.start_command);
         return;
     }
-    if (condition->stream == nullptr)
-        tell_memory_type(operation);
-    if (!condition->triggers.empty()) {
+    if (condition->category == UGDR_CONDITION_KERNEL) {
         if (wait)
             throw Refusal(
                 UCS_ERR_INVALID_PARAM,
                 "UGDR_OP_FLAG_STREAM_WAIT: a kernel's condition is waited for by kernels");
-        operation.node = condition->triggers[index];
-        operation.node->hold();
-        engine_->submit_new(&operation.start_command);
+        submit_to(*condition->triggers[index], operation, false);
         return;
     }
-    if (condition->node != nullptr) {
-        submit_to(*condition, operation, wait);
+    std::unique_lock recorded(condition->lock);
+    const Recorded& at = condition->recorded;
+    if (at.node != nullptr) {
+        const HeldNode node = at.node->held();
+        recorded.unlock();
+        submit_to(*node, operation, wait);
         return;
     }
-    if (wait && condition->waits)
+    const CUstream handle = at.handle;
+    const HeldStream stream = at.stream->held();
+    operation.point = at.point;
+    if (!wait) {
+        operation.joins = at.wait.get();
+        operation.stream = stream->held().release();
+        engine_->submit_new(&operation.start_command); // before that wait can be closed
+        return;
+    }
+    recorded.unlock();
+    if (condition->waits)
         throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
-    Stream& stream = *condition->stream;
-    std::unique_lock<std::mutex> guard;
-    Wait* waiting = nullptr;
-    if (wait) {
-        guard = std::unique_lock(stream.enqueueing);
-        waiting = &enqueue_wait(stream, condition->handle);
-        operation.hold();
-        waiting->operations.push_back(&operation);
-    }
-    stream.hold();
-    operation.stream = &stream;
-    operation.point = condition->point;
-    operation.joins = condition->wait;
+    const std::lock_guard guard(stream->enqueueing);
+    Wait& waiting = enqueue_wait(*stream, handle);
+    operation.hold();
+    waiting.operations.push_back(&operation);
+    operation.stream = stream->held().release();
     engine_->submit_new(&operation.start_command);
-    if (waiting != nullptr)
-        submit_wait(*waiting);
+    submit_wait(waiting);
 }
 
 // An operation of a node; the wait, which may be refused, comes behind it.
-void Context::submit_to(const Condition& condition, Operation& operation, bool wait)
+void Context::submit_to(Node& node, Operation& operation, bool wait)
 {
-    Node& node = *condition.node;
     std::unique_lock<std::mutex> guard;
     Place place;
     if (wait && node.waits)
         throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
     if (wait) {
-        if (node.capture != 0 && is_captured(require_driver(), condition.handle)) {
+        if (node.capture != 0 && is_captured(require_driver(), node.handle)) {
             guard = std::unique_lock(capturing_);
-            place = captured_place(require_driver(), condition.handle);
+            place = captured_place(require_driver(), node.handle);
         }
         if (place.capture == 0 || place.capture != node.capture)
             throw Refusal(UCS_ERR_INVALID_PARAM,
@@ -461,8 +450,8 @@ void Context::submit_to(const Condition& condition, Operation& operation, bool w
                           "still being captured");
         require_waits(node);
     }
-    node.hold();
-    operation.node = &node;
+    tell_memory_type(operation);
+    operation.node = node.held().release();
     engine_->submit_new(&operation.start_command);
     if (!wait)
         return;
@@ -499,7 +488,7 @@ Wait& Context::enqueue_wait(Stream& stream, CUstream handle)
     NextNumber number(stream.waits);
     prepare_to_wait(stream);
     stream.wait(require_driver(), handle, number);
-    return *Wait::take(stream, number, false);
+    return *Wait::take(stream, number, nullptr);
 }
 
 void Context::submit_wait(Wait& wait)

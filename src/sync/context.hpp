@@ -13,26 +13,31 @@
 
 namespace gdr::sync {
 
-// A point of a stream, a node of a graph, or what kernels trigger.
-struct Condition {
-    bool waits = false; // for its operations: of a stream
+// Where a condition is: a point of a stream, or a node of a graph.
+struct Recorded {
     CUstream handle = nullptr;
     HeldStream stream{};
     uint64_t point = 0;
-    Wait* wait = nullptr;     // held, open: it ends behind the operations
-    Engine* engine = nullptr; // that has got this, and is there until the wait is over
-    HeldNode node{};          // instead
+    OpenWait wait{}; // ends behind the operations
+    HeldNode node{}; // instead
     GraphNodes nodes{};
-    std::vector<Node*> triggers{}; // instead, held
-    ugdr_dev_condition_t device{};
+};
+
+// A point of a stream, a node of a graph, or what kernels trigger.
+struct Condition {
+    ugdr_condition_category_t category{};
+    bool waits = false;            // for its operations: of a stream
+    std::vector<Node*> triggers{}; // held; kernels'
+    ugdr_dev_condition_t device{}; // theirs, too
+
+    // A stream's is recorded again while other threads attach to it. Held for no call of CUDA.
+    std::mutex lock;
+    Recorded recorded;
 
     Condition() = default;
     Condition(const Condition&) = delete;
     Condition& operator=(const Condition&) = delete;
     ~Condition();
-
-    // No more operations are attached to its point.
-    void close();
 };
 
 class Context {
@@ -68,7 +73,7 @@ class Context {
     // Records the operation, which the engine holds from then on. wait: the condition's stream
     // waits here.
     // index: which of the condition's triggers.
-    void submit(Operation& operation, const Condition* condition, unsigned index, bool wait);
+    void submit(Operation& operation, Condition* condition, unsigned index, bool wait);
 
     void wait(CUstream handle, const ugdr_request_h* requests, size_t count);
     void wait_for_all(CUstream handle);
@@ -86,7 +91,7 @@ class Context {
     GraphNodes add_node(const cuda::Driver& driver, const Place& place, Node& node, bool split);
     void add_wait(const cuda::Driver& driver, const Place& place, const ugdr_request_h* requests,
                   size_t count, bool all);
-    void submit_to(const Condition& condition, Operation& operation, bool wait);
+    void submit_to(Node& node, Operation& operation, bool wait);
     void prepare_to_wait(const Stream& stream);
     // With the stream's lock.
     Wait& enqueue_wait(Stream& stream, CUstream handle);

@@ -13,6 +13,9 @@
 
 namespace gdr::sync {
 
+struct Node;
+using HeldNode = std::unique_ptr<Node, LetGo>;
+
 struct Node {
     // Throws cuda::Error. The context is current.
     Node(const cuda::Driver& driver, CUcontext context);
@@ -67,6 +70,11 @@ struct Node {
 
     // The graph and its executables, conditions, operations and the engine hold a node. Any thread.
     void hold() { holds_.fetch_add(1, std::memory_order_relaxed); }
+    HeldNode held()
+    {
+        hold();
+        return HeldNode(this);
+    }
     void let_go();
 
   private:
@@ -76,7 +84,5 @@ struct Node {
     Engine* engine_ = nullptr;          // under a lock of its own
     std::atomic<unsigned> holds_{1};
 };
-
-using HeldNode = std::unique_ptr<Node, LetGo>;
 
 } // namespace gdr::sync

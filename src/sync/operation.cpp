@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "sync/operation.hpp"
 
-#include "sync/pool.hpp"
+#include "sync/engine.hpp"
 
 namespace gdr::sync {
 
@@ -61,7 +61,7 @@ void Operation::let_go()
         Pool<Operation>::instance().give_back(this);
 }
 
-Wait* Wait::take(Stream& stream, uint64_t number, bool open)
+Wait* Wait::take(Stream& stream, uint64_t number, Engine* engine)
 {
     Wait* wait = Pool<Wait>::instance().take();
     stream.hold();
@@ -69,12 +69,20 @@ Wait* Wait::take(Stream& stream, uint64_t number, bool open)
     wait->number = number;
     wait->all = false;
     wait->operations.reserve(1); // also where another use of it needs that
-    wait->open = open;
+    wait->open = engine != nullptr;
+    wait->engine = engine;
     wait->command = {nullptr, Command::Kind::wait, nullptr, wait, nullptr};
     wait->closed_command = {nullptr, Command::Kind::wait_closed, nullptr, wait, nullptr};
     wait->over.store(false, std::memory_order_relaxed);
-    wait->holds_.store(open ? 2 : 1, std::memory_order_relaxed);
+    wait->holds_.store(wait->open ? 2 : 1, std::memory_order_relaxed);
     return wait;
+}
+
+void Wait::close()
+{
+    if (!over.load(std::memory_order_acquire))
+        engine->submit(&closed_command);
+    let_go();
 }
 
 void Wait::let_go()

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace gdr::sync {
@@ -133,19 +134,28 @@ struct Wait {
     bool all = false;                   // that the stream has, instead of these:
     std::vector<Operation*> operations; // held
     bool open = false;                  // operations are still attached to its condition
+    Engine* engine = nullptr;           // of an open one, that is there until it is over
     size_t remaining = 0;               // not complete; being open counts as one
     Command command, closed_command;
 
     std::atomic<bool> over{false}; // who closes it afterwards has nobody to tell
 
+    // An open one, once: nothing more is attached to its condition, which lets go.
+    void close();
+
     // The engine and an open one's condition hold it.
     void let_go();
 
-    // From the pool, the stream's next; that is held.
-    static Wait* take(Stream& stream, uint64_t number, bool open);
+    // From the pool, the stream's next; that is held. engine: of an open one.
+    static Wait* take(Stream& stream, uint64_t number, Engine* engine);
 
   private:
     std::atomic<unsigned> holds_{0};
 };
+
+struct Close {
+    void operator()(Wait* wait) const { wait->close(); }
+};
+using OpenWait = std::unique_ptr<Wait, Close>;
 
 } // namespace gdr::sync
