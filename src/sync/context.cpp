@@ -259,11 +259,16 @@ void Context::record(Condition& condition, CUstream handle)
         const std::lock_guard guard(stream.enqueueing);
         NextNumber point(stream.points);
         if (condition.waits) {
-            NextNumber wait(stream.waits);
-            prepare_to_wait(stream);
-            stream.mark_and_wait(driver, handle, point, wait);
-            next.wait.reset(Wait::take(stream, wait, engine_.get()));
-            submit_wait(*next.wait);
+            require_waits(stream.abilities);
+            HeldWait wait = Wait::take(stream, 0);
+            NextNumber number(stream.waits);
+            warn_of_a_crowd(stream);
+            stream.mark_and_wait(driver, handle, point, number);
+            wait->open = true;
+            wait->engine = engine_.get();
+            wait->hold();
+            next.wait.reset(wait.get());
+            begin(std::move(wait), number);
         } else {
             stream.mark(driver, handle, point);
         }
@@ -423,13 +428,13 @@ void Context::submit(Operation& operation, Condition* condition, unsigned index,
     recorded.unlock();
     if (condition->waits)
         throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
+    require_waits(stream->abilities);
+    HeldWait waiting = Wait::take(*stream, 1);
     const std::lock_guard guard(stream->enqueueing);
-    Wait& waiting = enqueue_wait(*stream, handle);
-    operation.hold();
-    waiting.operations.push_back(&operation);
+    const auto request = reinterpret_cast<ugdr_request_h>(&operation);
+    enqueue(std::move(waiting), handle, &request, 1);
     operation.stream = stream->held().release();
     engine_->submit_new(&operation.start_command);
-    submit_wait(waiting);
 }
 
 // An operation of a node; the wait, which may be refused, comes behind it.
@@ -468,10 +473,8 @@ void Context::submit_to(Node& node, Operation& operation, bool wait)
 
 // ---- waits
 
-// What may fail comes first: afterwards the stream waits.
-void Context::prepare_to_wait(const Stream& stream)
+void Context::warn_of_a_crowd(const Stream& stream)
 {
-    require_waits(stream.abilities);
     if (streams_.others_waiting(stream) >= connections_) {
         crowded_waits_.fetch_add(1, std::memory_order_relaxed);
         log_once(ucx_, UCS_LOG_LEVEL_WARN,
@@ -483,17 +486,25 @@ void Context::prepare_to_wait(const Stream& stream)
     }
 }
 
-Wait& Context::enqueue_wait(Stream& stream, CUstream handle)
+// What may fail comes first, memory that runs out included: once CUDA has been told the stream
+// waits, until the engine lets it go on.
+void Context::enqueue(HeldWait wait, CUstream handle, const ugdr_request_h* requests, size_t count)
 {
+    Stream& stream = *wait->stream;
     NextNumber number(stream.waits);
-    prepare_to_wait(stream);
+    warn_of_a_crowd(stream);
     stream.wait(require_driver(), handle, number);
-    return *Wait::take(stream, number, nullptr);
+    for (size_t i = 0; i < count; ++i) {
+        operation_of(requests[i])->hold();
+        wait->operations.push_back(operation_of(requests[i]));
+    }
+    begin(std::move(wait), number);
 }
 
-void Context::submit_wait(Wait& wait)
+void Context::begin(HeldWait wait, uint64_t number)
 {
-    engine_->submit_new(&wait.command);
+    wait->number = number;
+    engine_->submit_new(&wait.release()->command);
 }
 
 void Context::wait(CUstream handle, const ugdr_request_h* requests, size_t count)
@@ -516,13 +527,10 @@ void Context::wait(CUstream handle, const ugdr_request_h* requests, size_t count
                 "within that can be waited for");
     }
     const HeldStream stream = streams_.find(driver, handle);
+    require_waits(stream->abilities);
+    HeldWait wait = Wait::take(*stream, count);
     const std::lock_guard guard(stream->enqueueing);
-    Wait& wait = enqueue_wait(*stream, handle);
-    for (size_t i = 0; i < count; ++i) {
-        operation_of(requests[i])->hold();
-        wait.operations.push_back(operation_of(requests[i]));
-    }
-    submit_wait(wait);
+    enqueue(std::move(wait), handle, requests, count);
 }
 
 void Context::wait_for_all(CUstream handle)
@@ -534,10 +542,11 @@ void Context::wait_for_all(CUstream handle)
         return;
     }
     const HeldStream stream = streams_.find(driver, handle);
+    require_waits(stream->abilities);
+    HeldWait wait = Wait::take(*stream, 0);
+    wait->all = true;
     const std::lock_guard guard(stream->enqueueing);
-    Wait& wait = enqueue_wait(*stream, handle);
-    wait.all = true;
-    submit_wait(wait);
+    enqueue(std::move(wait), handle, nullptr, 0);
 }
 
 } // namespace gdr::sync

@@ -92,10 +92,10 @@ class Context {
     void add_wait(const cuda::Driver& driver, const Place& place, const ugdr_request_h* requests,
                   size_t count, bool all);
     void submit_to(Node& node, Operation& operation, bool wait);
-    void prepare_to_wait(const Stream& stream);
+    void warn_of_a_crowd(const Stream& stream);
     // With the stream's lock.
-    Wait& enqueue_wait(Stream& stream, CUstream handle);
-    void submit_wait(Wait& wait);
+    void enqueue(HeldWait wait, CUstream handle, const ugdr_request_h* requests, size_t count);
+    void begin(HeldWait wait, uint64_t number);
 
     const Ucx ucx_;
     const unsigned connections_; // hardware queues of a GPU

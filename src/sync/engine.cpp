@@ -285,7 +285,7 @@ void Engine::cancel(Operation& operation)
 
 void Engine::begin(Wait& wait)
 {
-    Stream* stream = wait.stream;
+    Stream* stream = wait.stream.get();
     wait.next = nullptr;
     wait.remaining = 0;
     if (wait.open) {
@@ -324,7 +324,7 @@ void Engine::complete_one(Wait& wait)
 {
     if (--wait.remaining == 0 && !wait.stream->freed) {
         wait.stream->freed = true;
-        freed_.push_back(wait.stream);
+        freed_.push_back(wait.stream.get());
     }
 }
 
@@ -350,7 +350,6 @@ void Engine::release_streams(bool may_flush)
             Wait* next = over->next;
             over->over.store(true, std::memory_order_release);
             over->let_go();
-            stream->let_go();
             over = next;
         }
     }

@@ -3,6 +3,8 @@
 
 #include "sync/engine.hpp"
 
+#include <algorithm>
+
 namespace gdr::sync {
 
 const char* name_of(OperationKind kind)
@@ -61,20 +63,17 @@ void Operation::let_go()
         Pool<Operation>::instance().give_back(this);
 }
 
-Wait* Wait::take(Stream& stream, uint64_t number, Engine* engine)
+HeldWait Wait::take(Stream& stream, size_t operations)
 {
-    Wait* wait = Pool<Wait>::instance().take();
-    stream.hold();
-    wait->stream = &stream;
-    wait->number = number;
+    HeldWait wait(Pool<Wait>::instance().take());
+    wait->holds_.store(1, std::memory_order_relaxed);
+    wait->operations.reserve(std::max<size_t>(operations, 1)); // also for another use of it
+    wait->stream = stream.held();
     wait->all = false;
-    wait->operations.reserve(1); // also where another use of it needs that
-    wait->open = engine != nullptr;
-    wait->engine = engine;
-    wait->command = {nullptr, Command::Kind::wait, nullptr, wait, nullptr};
-    wait->closed_command = {nullptr, Command::Kind::wait_closed, nullptr, wait, nullptr};
+    wait->open = false;
+    wait->command = {nullptr, Command::Kind::wait, nullptr, wait.get(), nullptr};
+    wait->closed_command = {nullptr, Command::Kind::wait_closed, nullptr, wait.get(), nullptr};
     wait->over.store(false, std::memory_order_relaxed);
-    wait->holds_.store(wait->open ? 2 : 1, std::memory_order_relaxed);
     return wait;
 }
 
@@ -87,8 +86,10 @@ void Wait::close()
 
 void Wait::let_go()
 {
-    if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1)
-        Pool<Wait>::instance().give_back(this);
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+        return;
+    stream.reset();
+    Pool<Wait>::instance().give_back(this);
 }
 
 } // namespace gdr::sync

@@ -19,6 +19,7 @@ class Engine;
 struct Node;
 struct Operation;
 struct Wait;
+using HeldWait = std::unique_ptr<Wait, LetGo>;
 
 // News for the engine.
 struct Command {
@@ -129,8 +130,8 @@ struct Wait {
     Wait& operator=(const Wait&) = delete;
 
     Wait* next = nullptr; // in the pool, and in its stream
-    Stream* stream = nullptr;
-    uint64_t number = 0;
+    HeldStream stream{};
+    uint64_t number = 0;                // of the stream's waits, once CUDA has been told
     bool all = false;                   // that the stream has, instead of these:
     std::vector<Operation*> operations; // held
     bool open = false;                  // operations are still attached to its condition
@@ -144,10 +145,11 @@ struct Wait {
     void close();
 
     // The engine and an open one's condition hold it.
+    void hold() { holds_.fetch_add(1, std::memory_order_relaxed); }
     void let_go();
 
-    // From the pool, the stream's next; that is held. engine: of an open one.
-    static Wait* take(Stream& stream, uint64_t number, Engine* engine);
+    // From the pool, held by the caller, with room for so many operations.
+    static HeldWait take(Stream& stream, size_t operations);
 
   private:
     std::atomic<unsigned> holds_{0};
