@@ -542,16 +542,7 @@ UGDR_EXPORT ucs_status_t ugdr_request_cancel(ugdr_request_h request)
         return UCS_OK;
     if (in_forked_child())
         return UCS_ERR_UNSUPPORTED;
-    Phase phase = Phase::waiting;
-    if (operation.node == nullptr &&
-        !operation.phase.compare_exchange_strong(phase, Phase::cancelled) &&
-        phase != Phase::cancelled && operation.kind != OperationKind::tag_recv)
-        return operation.complete() ? UCS_OK : UCS_ERR_BUSY;
-    if (!operation.cancelling.exchange(true)) {
-        operation.hold();
-        operation.engine->submit(&operation.cancel_command);
-    }
-    return UCS_OK;
+    return operation.engine->cancel_soon(operation);
 }
 
 UGDR_EXPORT void ugdr_request_free(ugdr_request_h request)

@@ -416,25 +416,31 @@ void Context::submit(Operation& operation, Condition* condition, unsigned index,
         submit_to(*node, operation, wait);
         return;
     }
-    const CUstream handle = at.handle;
-    const HeldStream stream = at.stream->held();
-    operation.point = at.point;
-    if (!wait) {
-        operation.joins = at.wait.get();
-        operation.stream = stream->held().release();
-        engine_->submit_new(&operation.start_command); // before that wait can be closed
-        return;
+    HeldWait waiting;
+    if (wait) {
+        if (condition->waits)
+            throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
+        require_waits(at.stream->abilities);
+        waiting = Wait::take(*at.stream, 1);
     }
+    const CUstream handle = at.handle;
+    operation.stream = at.stream->held().release();
+    operation.point = at.point;
+    operation.joins = at.wait.get();
+    engine_->submit_new(&operation.start_command); // before the wait that it joins can be closed
     recorded.unlock();
-    if (condition->waits)
-        throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
-    require_waits(stream->abilities);
-    HeldWait waiting = Wait::take(*stream, 1);
-    const std::lock_guard guard(stream->enqueueing);
+    if (!wait)
+        return;
+    // Behind it: the stream may be full, and go on when this operation ends.
+    const HeldStream stream = waiting->stream->held();
     const auto request = reinterpret_cast<ugdr_request_h>(&operation);
-    enqueue(std::move(waiting), handle, &request, 1);
-    operation.stream = stream->held().release();
-    engine_->submit_new(&operation.start_command);
+    try {
+        const std::lock_guard guard(stream->enqueueing);
+        enqueue(std::move(waiting), handle, &request, 1);
+    } catch (...) {
+        take_back(operation);
+        throw;
+    }
 }
 
 // An operation of a node; the wait, which may be refused, comes behind it.
@@ -464,11 +470,16 @@ void Context::submit_to(Node& node, Operation& operation, bool wait)
     try {
         add_wait(require_driver(), place, &request, 1, false);
     } catch (...) {
-        operation.hold(); // for the engine, which has got it: the caller lets go for both
-        operation.hold(); // for the command
-        engine_->submit(&operation.cancel_command);
+        take_back(operation);
         throw;
     }
+}
+
+// Of one that the engine has got, and the caller is told that it has not: lets go for both.
+void Context::take_back(Operation& operation)
+{
+    operation.hold();
+    engine_->cancel_soon(operation);
 }
 
 // ---- waits

@@ -92,6 +92,7 @@ class Context {
     void add_wait(const cuda::Driver& driver, const Place& place, const ugdr_request_h* requests,
                   size_t count, bool all);
     void submit_to(Node& node, Operation& operation, bool wait);
+    void take_back(Operation& operation);
     void warn_of_a_crowd(const Stream& stream);
     // With the stream's lock.
     void enqueue(HeldWait wait, CUstream handle, const ugdr_request_h* requests, size_t count);

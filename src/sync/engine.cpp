@@ -251,6 +251,20 @@ void Engine::fail(const Operation& operation, ucs_status_t status)
         is_.error(is_.error_arg, status, what.c_str());
 }
 
+ucs_status_t Engine::cancel_soon(Operation& operation)
+{
+    Phase phase = Phase::waiting;
+    if (operation.node == nullptr &&
+        !operation.phase.compare_exchange_strong(phase, Phase::cancelled) &&
+        phase != Phase::cancelled && operation.kind != OperationKind::tag_recv)
+        return operation.complete() ? UCS_OK : UCS_ERR_BUSY;
+    if (!operation.cancelling.exchange(true)) {
+        operation.hold();
+        submit(&operation.cancel_command);
+    }
+    return UCS_OK;
+}
+
 void Engine::cancel(Operation& operation)
 {
     if (operation.node != nullptr) {

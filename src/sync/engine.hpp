@@ -52,6 +52,8 @@ class Engine {
         unfinished_.fetch_add(1, std::memory_order_relaxed);
         submit(command);
     }
+    // UCS_ERR_BUSY: it is under way and cannot be cancelled.
+    ucs_status_t cancel_soon(Operation& operation);
     // Operations that are not complete and waits that are not over.
     uint64_t unfinished() const { return unfinished_.load(std::memory_order_acquire); }
     ugdr_context_counters_t counters() const;

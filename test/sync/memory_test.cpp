@@ -1,21 +1,29 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Memory runs out: what is refused for that leaves no stream waiting. The program's own operator
-// new, which every library in it uses, fails when a test wants it to.
+// new, which every library in it uses, fails libucx-gdr when a test wants it to.
 #include "fixture.hpp"
 
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 namespace {
 
-thread_local int left = -1; // of this thread's allocations, until one fails, once; -1: any number
+// Allocations of the library in this thread before one fails, once; -1: any number.
+thread_local int left = -1;
+
+bool of_the_library(void* caller)
+{
+    Dl_info info{};
+    return dladdr(caller, &info) != 0 && std::strstr(info.dli_fname, "libucx-gdr") != nullptr;
+}
 
 } // namespace
 
 [[gnu::noinline]] void* operator new(size_t size)
 {
-    if (left >= 0 && left-- == 0)
+    if (left >= 0 && of_the_library(__builtin_return_address(0)) && left-- == 0)
         throw std::bad_alloc();
     if (void* memory = std::malloc(size))
         return memory;
@@ -37,7 +45,7 @@ namespace {
 
 class Memory : public Sides {
   protected:
-    // What it answers with so many allocations and none after these.
+    // What it answers when the library gets memory so many times, and then not.
     template <typename Call>
     static ucs_status_t with(int allocations, Call&& call)
     {
@@ -67,10 +75,10 @@ TEST_F(Memory, AWait)
             ASSERT_UCS(ugdr_call(
                 at_a_, [](void*) { return UCS_OK; }, nullptr, nullptr, nullptr, &requests.back()));
         }
-        refused += with(i, [&] {
+        refused += with(i % 3, [&] {
                        return ugdr_stream_wait(at_a_, work, requests.data(), requests.size());
                    }) != UCS_OK;
-        ASSERT_TRUE(goes_on(work)) << "after " << i << " allocations";
+        ASSERT_TRUE(goes_on(work)) << "after " << i % 3 << " allocations";
     }
     EXPECT_GT(refused, 0);
     for (ugdr_request_h request : requests) {
@@ -79,24 +87,49 @@ TEST_F(Memory, AWait)
     }
 }
 
-// More of them than the library has in store.
+// Of conditions and of operations that wait, more at a time than the library has in store.
+constexpr int kRefused = 3, kMost = 5000;
+
 TEST_F(Memory, AConditionThatWaits)
 {
-    constexpr int kTimes = 300;
     CUstream first = stream(), second = stream();
     std::vector<ugdr_condition_h> points;
     int refused = 0;
     ASSERT_UCS(ugdr_condition_destroy(point_of(at_a_, second)));
-    for (int i = 0; i < kTimes; ++i) {
+    while (refused < kRefused && points.size() < kMost) {
         points.push_back(point_of(at_a_, first, UCS_OK, UGDR_CONDITION_FLAG_WAIT));
-        refused +=
-            with(i % 8, [&] { return ugdr_condition_record(points.back(), second); }) != UCS_OK;
+        refused += with(points.size() % 2,
+                        [&] { return ugdr_condition_record(points.back(), second); }) != UCS_OK;
     }
-    EXPECT_GT(refused, 0);
+    EXPECT_EQ(refused, kRefused);
     for (ugdr_condition_h point : points)
         EXPECT_UCS(ugdr_condition_destroy(point));
     EXPECT_TRUE(goes_on(first));
     EXPECT_TRUE(goes_on(second));
+}
+
+TEST_F(Memory, AnOperationAndItsWait)
+{
+    CUstream work = stream();
+    std::atomic<int> done{0};
+    int refused = 0, recorded = 0;
+    Gate gate(work);
+    ugdr_condition_h point = point_of(at_a_, work);
+    const ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
+    const auto count = [](void* done) {
+        ++*static_cast<std::atomic<int>*>(done);
+        return UCS_OK;
+    };
+    while (refused < kRefused && recorded < kMost) {
+        const ucs_status_t status = with(
+            recorded % 2, [&] { return ugdr_call(at_a_, count, nullptr, &done, &param, nullptr); });
+        ++(status == UCS_OK ? recorded : refused);
+    }
+    EXPECT_EQ(refused, kRefused);
+    EXPECT_UCS(ugdr_condition_destroy(point));
+    gate.open();
+    EXPECT_TRUE(goes_on(work));
+    EXPECT_EQ(done, recorded);
 }
 
 } // namespace

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <future>
 
 namespace synctest {
 namespace {
@@ -283,66 +282,6 @@ TEST_F(Order, MoreWaitingStreamsThanHardwareQueues)
         ASSERT_CUDA(cuStreamSynchronize(work));
     EXPECT_EQ(copy_of(arrived, kStreams), expected);
     ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == kStreams; }));
-}
-
-// A stream's launch queue is full, behind a wait: CUDA lets who gives it more wait. Other threads
-// go on in the same context, the one among them that ends this wait.
-TEST_F(Order, AFullQueueStopsWhoFillsItAlone)
-{
-    if (SOFTCUDA(softcuda_calls) != nullptr && std::getenv("SOFTCUDA_LAUNCH_QUEUE") == nullptr)
-        GTEST_SKIP() << "streams of the emulated driver take any number of operations";
-    constexpr int kMany = 20000;
-    CUstream full = stream(), other = stream(), unknown = stream();
-    std::atomic<bool> released{false};
-    std::atomic<int> enqueued{0}, done{0};
-    const auto start = [](void*) { return UCS_INPROGRESS; };
-    const auto test = [](void* released) {
-        return *static_cast<std::atomic<bool>*>(released) ? UCS_OK : UCS_INPROGRESS;
-    };
-    ugdr_request_h held;
-    ASSERT_UCS(ugdr_call(at_a_, start, test, &released, nullptr, &held));
-    ASSERT_UCS(ugdr_stream_wait(at_a_, full, &held, 1));
-    ugdr_request_free(held);
-    ASSERT_UCS(ugdr_condition_destroy(point_of(at_a_, other)));
-
-    const auto filling = std::async(std::launch::async, [&] {
-        EXPECT_CUDA(cuCtxSetCurrent(context_));
-        const auto count = [](void* done) {
-            ++*static_cast<std::atomic<int>*>(done);
-            return UCS_OK;
-        };
-        for (; enqueued < kMany; ++enqueued) {
-            ugdr_condition_h point = point_of(at_a_, full);
-            const ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
-            EXPECT_UCS(ugdr_call(at_a_, count, nullptr, &done, &param, nullptr));
-            EXPECT_UCS(ugdr_condition_destroy(point));
-        }
-    });
-    for (int before = -1; before != enqueued;) {
-        before = enqueued;
-        std::this_thread::sleep_for(10 * kLongEnough);
-    }
-    EXPECT_LT(enqueued, kMany) << "the stream is not full";
-
-    const auto releasing = std::async(std::launch::async, [&] {
-        EXPECT_CUDA(cuCtxSetCurrent(context_));
-        const auto release = [](void* released) {
-            *static_cast<std::atomic<bool>*>(released) = true;
-            return UCS_OK;
-        };
-        EXPECT_UCS(ugdr_condition_destroy(point_of(at_a_, unknown)));
-        ugdr_condition_h point = point_of(at_a_, other);
-        const ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
-        EXPECT_UCS(ugdr_call(at_a_, release, nullptr, &released, &param, nullptr));
-        EXPECT_UCS(ugdr_condition_destroy(point));
-    });
-    EXPECT_EQ(releasing.wait_for(5s), std::future_status::ready)
-        << "a thread waits for another one's stream";
-    released = true; // all the same
-    filling.wait();
-    releasing.wait();
-    ASSERT_CUDA(cuStreamSynchronize(full));
-    EXPECT_EQ(done, kMany);
 }
 
 // Streams that come and go, with handles that are used again.
