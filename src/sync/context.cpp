@@ -68,6 +68,22 @@ void require_waits(const Node& node)
                                            "operations (before CUDA 11.7)");
 }
 
+void require_this_thread(CUstream handle, uint64_t thread)
+{
+    if (thread_of(handle) != thread)
+        throw Refusal(UCS_ERR_INVALID_PARAM,
+                      "UGDR_OP_FLAG_STREAM_WAIT: the condition is of another thread's default "
+                      "stream (CU_STREAM_PER_THREAD), which that thread alone can have wait");
+}
+
+// Held while a captured stream is looked for and given something, which comes behind what it was
+// given before, by any context of this library. No call of CUDA under it waits for a stream.
+std::mutex& capturing()
+{
+    static auto& mutex = *new std::mutex;
+    return mutex;
+}
+
 // Of one that runs again and again UCX would ask CUDA each time. What is not known to be host
 // memory it still does ask for: memory may come to be between now and then, and of that of GPUs
 // UCX wants to know more.
@@ -248,15 +264,15 @@ void Context::record(Condition& condition, CUstream handle)
     }
     Recorded next;
     next.handle = handle;
+    next.thread = thread_of(handle);
     if (is_captured(driver, handle)) {
-        const std::lock_guard guard(capturing_);
+        const std::lock_guard guard(capturing());
         const Place place = captured_place(driver, handle);
         next.node = make_node(driver, place, true, condition.waits);
         next.nodes = add_node(driver, place, *next.node, false);
     } else {
-        next.stream = streams_.find(driver, handle);
-        Stream& stream = *next.stream;
-        const std::lock_guard guard(stream.enqueueing);
+        const LockedStream locked = streams_.lock(driver, handle);
+        Stream& stream = *locked.stream;
         NextNumber point(stream.points);
         if (condition.waits) {
             require_waits(stream.abilities);
@@ -272,6 +288,7 @@ void Context::record(Condition& condition, CUstream handle)
         } else {
             stream.mark(driver, handle, point);
         }
+        next.stream = stream.held();
         next.point = point;
     }
     const std::lock_guard guard(condition.lock);
@@ -287,6 +304,7 @@ HeldNode Context::make_node(const cuda::Driver& driver, const Place& place, bool
     HeldNode node(new Node(driver, place.context));
     node->capture = place.capture;
     node->handle = place.handle;
+    node->thread = thread_of(place.handle);
     node->triggers = triggers;
     node->waits = waits;
     node->by_host_functions = !node->abilities.memops || driver.cuGraphAddBatchMemOpNode == nullptr;
@@ -420,6 +438,7 @@ void Context::submit(Operation& operation, Condition* condition, unsigned index,
     if (wait) {
         if (condition->waits)
             throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
+        require_this_thread(at.handle, at.thread);
         require_waits(at.stream->abilities);
         waiting = Wait::take(*at.stream, 1);
     }
@@ -451,8 +470,9 @@ void Context::submit_to(Node& node, Operation& operation, bool wait)
     if (wait && node.waits)
         throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
     if (wait) {
+        require_this_thread(node.handle, node.thread);
         if (node.capture != 0 && is_captured(require_driver(), node.handle)) {
-            guard = std::unique_lock(capturing_);
+            guard = std::unique_lock(capturing());
             place = captured_place(require_driver(), node.handle);
         }
         if (place.capture == 0 || place.capture != node.capture)
@@ -486,7 +506,7 @@ void Context::take_back(Operation& operation)
 
 void Context::warn_of_a_crowd(const Stream& stream)
 {
-    if (streams_.others_waiting(stream) >= connections_) {
+    if (others_waiting(stream) >= connections_) {
         crowded_waits_.fetch_add(1, std::memory_order_relaxed);
         log_once(ucx_, UCS_LOG_LEVEL_WARN,
                  "more streams wait than the GPU has hardware queues (" +
@@ -526,7 +546,7 @@ void Context::wait(CUstream handle, const ugdr_request_h* requests, size_t count
     }
     const cuda::Driver& driver = require_driver();
     if (is_captured(driver, handle)) {
-        const std::lock_guard guard(capturing_);
+        const std::lock_guard guard(capturing());
         add_wait(driver, captured_place(driver, handle), requests, count, false);
         return;
     }
@@ -537,10 +557,9 @@ void Context::wait(CUstream handle, const ugdr_request_h* requests, size_t count
                 "ugdr_stream_wait: the operation runs at each launch of a graph, and only "
                 "within that can be waited for");
     }
-    const HeldStream stream = streams_.find(driver, handle);
-    require_waits(stream->abilities);
-    HeldWait wait = Wait::take(*stream, count);
-    const std::lock_guard guard(stream->enqueueing);
+    const LockedStream locked = streams_.lock(driver, handle);
+    require_waits(locked.stream->abilities);
+    HeldWait wait = Wait::take(*locked.stream, count);
     enqueue(std::move(wait), handle, requests, count);
 }
 
@@ -548,15 +567,14 @@ void Context::wait_for_all(CUstream handle)
 {
     const cuda::Driver& driver = require_driver();
     if (is_captured(driver, handle)) {
-        const std::lock_guard guard(capturing_);
+        const std::lock_guard guard(capturing());
         add_wait(driver, captured_place(driver, handle), nullptr, 0, true);
         return;
     }
-    const HeldStream stream = streams_.find(driver, handle);
-    require_waits(stream->abilities);
-    HeldWait wait = Wait::take(*stream, 0);
+    const LockedStream locked = streams_.lock(driver, handle);
+    require_waits(locked.stream->abilities);
+    HeldWait wait = Wait::take(*locked.stream, 0);
     wait->all = true;
-    const std::lock_guard guard(stream->enqueueing);
     enqueue(std::move(wait), handle, nullptr, 0);
 }
 

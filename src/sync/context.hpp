@@ -16,6 +16,7 @@ namespace gdr::sync {
 // Where a condition is: a point of a stream, or a node of a graph.
 struct Recorded {
     CUstream handle = nullptr;
+    uint64_t thread = 0; // whose it is
     HeldStream stream{};
     uint64_t point = 0;
     OpenWait wait{}; // ends behind the operations
@@ -109,9 +110,6 @@ class Context {
     // The engine takes none of the locks: they are between the threads of the application. Those
     // of streams have one each (Stream::enqueueing), and the table has its own.
     Streams streams_;
-    // Held while a captured stream is looked for and given something, which comes behind what it
-    // was given before. No call of CUDA under it waits for a stream.
-    std::mutex capturing_;
     std::atomic<uint64_t> crowded_waits_{0};
 };
 

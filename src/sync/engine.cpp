@@ -357,7 +357,7 @@ void Engine::release_streams(bool may_flush)
         if (number == 0)
             continue; // an earlier one is not over
         if (may_flush && !stream->abilities.sees_writes)
-            flush(stream->context);
+            flush(stream->name.context);
         unfinished_.fetch_sub(count, std::memory_order_release); // before anybody can know
         stream->words.host->released.store(number, std::memory_order_release);
         while (over != end) {

@@ -37,6 +37,7 @@ struct Node {
     bool waits_for_all = false;      // that its stream has triggered in this capture so far
     unsigned long long capture = 0;  // in which it came to be; 0: none
     CUstream handle = nullptr;       // the stream that was captured
+    uint64_t thread = 0;             // whose it is
     std::vector<Operation*> awaited; // held; by a node that does not trigger them
 
     // The engine's.

@@ -251,37 +251,50 @@ TEST_F(Order, ManyThreads)
 }
 
 // More than a GPU ever has hardware queues: those that are too many are counted, and stuck only
-// until others have gone on.
+// until others have gone on. All contexts of the library share the queues, and a stream that waits
+// in two of them, as every third here, holds one.
 TEST_F(Order, MoreWaitingStreamsThanHardwareQueues)
 {
-    constexpr int kStreams = 40;
+    constexpr int kStreams = 64;
     const char* configured = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
     const int queues = configured != nullptr ? std::atoi(configured) : 8;
+    const struct {
+        ugdr_context_h receiver, sender;
+        ucp_ep_h ep;
+    } ways[] = {{at_b_, at_a_, to_b_}, {at_a_, at_b_, to_a_}};
     std::vector<CUstream> streams;
-    auto* in = pinned<int>(kStreams);
-    auto* out = pinned<int>(kStreams);
-    auto* arrived = on_gpu<int>(kStreams);
-    std::vector<int> expected;
-    for (int i = 0; i < kStreams; ++i)
-        streams.push_back(stream());
+    auto* in = pinned<int>(2 * kStreams);
+    auto* out = pinned<int>(2 * kStreams);
+    auto* arrived = on_gpu<int>(2 * kStreams);
+    std::vector<int> expected(2 * kStreams), messages;
     for (int i = 0; i < kStreams; ++i) {
-        EXPECT_EQ(counters(at_b_).crowded_waits, static_cast<uint64_t>(std::max(0, i - queues)));
-        expected.push_back(out[i] = 100 + i);
+        streams.push_back(stream());
+        messages.push_back(2 * i + i % 2);
+        if (i % 3 == 0)
+            messages.push_back(2 * i + 1 - i % 2);
+    }
+    for (int i : messages) {
+        CUstream work = streams[static_cast<size_t>(i / 2)];
+        ugdr_context_h receiver = ways[i % 2].receiver;
+        const uint64_t before = counters(receiver).crowded_waits;
+        expected[static_cast<size_t>(i)] = out[i] = 100 + i;
         ugdr_request_h request;
-        ASSERT_UCS(ugdr_tag_recv(at_b_, in + i, sizeof(int), static_cast<ucp_tag_t>(i), ~0ul,
+        ASSERT_UCS(ugdr_tag_recv(receiver, in + i, sizeof(int), static_cast<ucp_tag_t>(i), ~0ul,
                                  nullptr, &request));
-        ASSERT_UCS(ugdr_stream_wait(at_b_, streams[i], &request, 1));
-        ASSERT_CUDA(
-            cuMemcpyAsync(address_of(arrived + i), address_of(in + i), sizeof(int), streams[i]));
+        ASSERT_UCS(ugdr_stream_wait(receiver, work, &request, 1));
+        EXPECT_EQ(counters(receiver).crowded_waits - before, i / 2 < queues ? 0u : 1u) << i;
+        ASSERT_CUDA(cuMemcpyAsync(address_of(arrived + i), address_of(in + i), sizeof(int), work));
         ugdr_request_free(request);
     }
-    for (int i = kStreams; i-- > 0;)
-        ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, out + i, sizeof(int), static_cast<ucp_tag_t>(i),
-                                 nullptr, nullptr));
+    std::reverse(messages.begin(), messages.end());
+    for (int i : messages)
+        ASSERT_UCS(ugdr_tag_send(ways[i % 2].sender, ways[i % 2].ep, out + i, sizeof(int),
+                                 static_cast<ucp_tag_t>(i), nullptr, nullptr));
     for (CUstream work : streams)
         ASSERT_CUDA(cuStreamSynchronize(work));
-    EXPECT_EQ(copy_of(arrived, kStreams), expected);
-    ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == kStreams; }));
+    EXPECT_EQ(copy_of(arrived, 2 * kStreams), expected);
+    for (ugdr_context_h context : {at_a_, at_b_})
+        ASSERT_TRUE(eventually([&] { return counters(context).completed == messages.size(); }));
 }
 
 // Streams that come and go, with handles that are used again.
