@@ -140,8 +140,7 @@ unsigned Engine::look_at_streams()
             ++count;
         }
         if (stream->armed == nullptr) {
-            watched_[i] = watched_.back();
-            watched_.pop_back();
+            watched_.erase(watched_.begin() + static_cast<std::ptrdiff_t>(i));
         } else {
             watched_[i++].point = stream->armed->point;
         }
@@ -283,8 +282,8 @@ void Engine::cancel(Operation& operation)
                 if (stream->last_armed == &operation)
                     stream->last_armed = before;
                 if (stream->armed == nullptr) {
-                    watch_of(*stream) = watched_.back();
-                    watched_.pop_back();
+                    std::erase_if(watched_,
+                                  [&](const WatchedStream& one) { return one.stream == stream; });
                 }
                 finish(operation, UCS_ERR_CANCELED);
             }

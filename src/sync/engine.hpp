@@ -141,7 +141,7 @@ class Engine {
     const Settings is_;
 
     Handover<Command> inbox_;
-    std::vector<WatchedStream> watched_; // in no order
+    std::vector<WatchedStream> watched_; // as they came: a stream may be another's successor
     std::vector<WatchedNode> looks_;     // at nodes without a round, in no order
     std::vector<Wait*> open_waits_;      // in no order
     std::vector<Stream*> freed_;         // with a wait that is over, to be told
