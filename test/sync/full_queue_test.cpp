@@ -105,7 +105,19 @@ TEST_F(FullQueue, StopsWhoFillsItAlone)
         EXPECT_UCS(ugdr_condition_destroy(point));
     });
     expect_end(async([&] {
+        EXPECT_EQ(ugdr_stream_release(at_a_, full_), UCS_ERR_BUSY);
         EXPECT_UCS(ugdr_condition_destroy(point_of(at_a_, unknown)));
+        ugdr_condition_h waiting = point_of(at_a_, unknown, UCS_OK, UGDR_CONDITION_FLAG_WAIT);
+        int in = 0;
+        ugdr_request_h request;
+        const ugdr_op_param_t at_waiting = on(waiting);
+        EXPECT_UCS(ugdr_tag_recv(at_a_, &in, sizeof(in), 1, ~0ul, &at_waiting, &request));
+        EXPECT_UCS(ugdr_condition_destroy(waiting));
+        EXPECT_UCS(ugdr_stream_wait(at_a_, other, &request, 1));
+        EXPECT_UCS(ugdr_stream_wait_all(at_a_, unknown));
+        EXPECT_UCS(ugdr_request_cancel(request));
+        EXPECT_EQ(ugdr_request_wait(request), UCS_ERR_CANCELED);
+        ugdr_request_free(request);
         ugdr_condition_h point = point_of(at_a_, other);
         const ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
         EXPECT_UCS(ugdr_call(at_a_, release, nullptr, &released_, &param, nullptr));
