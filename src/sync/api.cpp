@@ -153,6 +153,7 @@ void make(Context& context, Condition& condition, const ugdr_condition_params_t&
         return flags;
     };
     require_fields(0, ~uint64_t{0});
+    condition.category = params.category;
     switch (params.category) {
     case UGDR_CONDITION_STREAM:
         require_fields(UGDR_CONDITION_PARAM_FIELD_STREAM, UGDR_CONDITION_PARAM_FIELD_FLAGS);
@@ -365,8 +366,7 @@ UGDR_EXPORT ucs_status_t ugdr_condition_record(ugdr_condition_h condition, ugdr_
     if (condition == nullptr)
         return UCS_ERR_INVALID_PARAM;
     return guarded(condition->context->ucx(), [&] {
-        if (!condition->triggers.empty() ||
-            (condition->node != nullptr && condition->node->capture == 0))
+        if (condition->category != UGDR_CONDITION_STREAM)
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "ugdr_condition_record: the condition is none of a stream");
         condition->context->record(*condition, stream);
@@ -387,20 +387,17 @@ UGDR_EXPORT ucs_status_t ugdr_condition_query(ugdr_condition_h condition,
     if (condition == nullptr || attr == nullptr)
         return UCS_ERR_INVALID_PARAM;
     if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_NODES) != 0) {
-        attr->trigger_node = condition->nodes.trigger;
-        attr->done_node = condition->nodes.done;
+        const std::lock_guard guard(condition->lock);
+        attr->trigger_node = condition->recorded.nodes.trigger;
+        attr->done_node = condition->recorded.nodes.done;
     }
     if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_DEVICE) != 0) {
-        if (condition->triggers.empty())
+        if (condition->category != UGDR_CONDITION_KERNEL)
             return UCS_ERR_INVALID_PARAM;
         attr->device = condition->device;
     }
-    if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_CATEGORY) != 0) {
-        const bool graph = condition->node != nullptr && condition->node->capture == 0;
-        attr->category = !condition->triggers.empty() ? UGDR_CONDITION_KERNEL
-                         : graph                      ? UGDR_CONDITION_GRAPH
-                                                      : UGDR_CONDITION_STREAM;
-    }
+    if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_CATEGORY) != 0)
+        attr->category = condition->category;
     return UCS_OK;
 }
 
@@ -545,16 +542,7 @@ UGDR_EXPORT ucs_status_t ugdr_request_cancel(ugdr_request_h request)
         return UCS_OK;
     if (in_forked_child())
         return UCS_ERR_UNSUPPORTED;
-    Phase phase = Phase::waiting;
-    if (operation.node == nullptr &&
-        !operation.phase.compare_exchange_strong(phase, Phase::cancelled) &&
-        phase != Phase::cancelled && operation.kind != OperationKind::tag_recv)
-        return operation.complete() ? UCS_OK : UCS_ERR_BUSY;
-    if (!operation.cancelling.exchange(true)) {
-        operation.hold();
-        operation.engine->submit(&operation.cancel_command);
-    }
-    return UCS_OK;
+    return operation.engine->cancel_soon(operation);
 }
 
 UGDR_EXPORT void ugdr_request_free(ugdr_request_h request)

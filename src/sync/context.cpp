@@ -68,6 +68,22 @@ void require_waits(const Node& node)
                                            "operations (before CUDA 11.7)");
 }
 
+void require_this_thread(CUstream handle, uint64_t thread)
+{
+    if (thread_of(handle) != thread)
+        throw Refusal(UCS_ERR_INVALID_PARAM,
+                      "UGDR_OP_FLAG_STREAM_WAIT: the condition is of another thread's default "
+                      "stream (CU_STREAM_PER_THREAD), which that thread alone can have wait");
+}
+
+// Held while a captured stream is looked for and given something, which comes behind what it was
+// given before, by any context of this library. No call of CUDA under it waits for a stream.
+std::mutex& capturing()
+{
+    static auto& mutex = *new std::mutex;
+    return mutex;
+}
+
 // Of one that runs again and again UCX would ask CUDA each time. What is not known to be host
 // memory it still does ask for: memory may come to be between now and then, and of that of GPUs
 // UCX wants to know more.
@@ -234,55 +250,49 @@ bool Context::stop(std::chrono::milliseconds limit)
 
 Condition::~Condition()
 {
-    close();
     for (Node* trigger : triggers)
         trigger->end();
-}
-
-void Condition::close()
-{
-    if (wait == nullptr)
-        return;
-    if (!wait->over.load(std::memory_order_acquire))
-        engine->submit(&wait->closed_command);
-    wait->let_go();
-    wait = nullptr;
 }
 
 void Context::record(Condition& condition, CUstream handle)
 {
     const cuda::Driver& driver = require_driver();
-    condition.close(); // before anything waits for room in a stream that waits for this
-    Condition next;
+    {
+        // Before anything waits for room in a stream that waits for this.
+        const std::lock_guard guard(condition.lock);
+        condition.recorded.wait.reset();
+    }
+    Recorded next;
     next.handle = handle;
+    next.thread = thread_of(handle);
     if (is_captured(driver, handle)) {
-        const std::lock_guard guard(capturing_);
+        const std::lock_guard guard(capturing());
         const Place place = captured_place(driver, handle);
         next.node = make_node(driver, place, true, condition.waits);
         next.nodes = add_node(driver, place, *next.node, false);
     } else {
-        next.stream = streams_.find(driver, handle);
-        Stream& stream = *next.stream;
-        const std::lock_guard guard(stream.enqueueing);
+        const LockedStream locked = streams_.lock(driver, handle);
+        Stream& stream = *locked.stream;
         NextNumber point(stream.points);
         if (condition.waits) {
-            NextNumber wait(stream.waits);
-            prepare_to_wait(stream);
-            stream.mark_and_wait(driver, handle, point, wait);
-            next.wait = Wait::take(stream, wait, true);
-            submit_wait(*next.wait);
+            require_waits(stream.abilities);
+            HeldWait wait = Wait::take(stream, 0);
+            NextNumber number(stream.waits);
+            warn_of_a_crowd(stream);
+            stream.mark_and_wait(driver, handle, point, number);
+            wait->open = true;
+            wait->engine = engine_.get();
+            wait->hold();
+            next.wait.reset(wait.get());
+            begin(std::move(wait), number);
         } else {
             stream.mark(driver, handle, point);
         }
+        next.stream = stream.held();
         next.point = point;
     }
-    condition.engine = engine_.get();
-    std::swap(condition.wait, next.wait);
-    std::swap(condition.handle, next.handle);
-    std::swap(condition.stream, next.stream);
-    std::swap(condition.point, next.point);
-    std::swap(condition.node, next.node);
-    std::swap(condition.nodes, next.nodes);
+    const std::lock_guard guard(condition.lock);
+    condition.recorded = std::move(next);
 }
 
 // ---- nodes of graphs
@@ -294,6 +304,7 @@ HeldNode Context::make_node(const cuda::Driver& driver, const Place& place, bool
     HeldNode node(new Node(driver, place.context));
     node->capture = place.capture;
     node->handle = place.handle;
+    node->thread = thread_of(place.handle);
     node->triggers = triggers;
     node->waits = waits;
     node->by_host_functions = !node->abilities.memops || driver.cuGraphAddBatchMemOpNode == nullptr;
@@ -322,8 +333,9 @@ void Context::add(Condition& condition, CUgraph graph, std::vector<CUgraphNode> 
     if (place.context == nullptr)
         throw Refusal(UCS_ERR_INVALID_PARAM,
                       "UGDR_CONDITION_GRAPH: no CUDA context is current to the calling thread");
-    condition.node = make_node(driver, place, true, true);
-    condition.nodes = add_node(driver, place, *condition.node, split);
+    Recorded& recorded = condition.recorded;
+    recorded.node = make_node(driver, place, true, true);
+    recorded.nodes = add_node(driver, place, *recorded.node, split);
 }
 
 // ---- kernels
@@ -395,7 +407,7 @@ void Context::release_stream(CUstream handle)
 
 // ---- operations
 
-void Context::submit(Operation& operation, const Condition* condition, unsigned index, bool wait)
+void Context::submit(Operation& operation, Condition* condition, unsigned index, bool wait)
 {
     const size_t triggers =
         condition == nullptr || condition->triggers.empty() ? 1 : condition->triggers.size();
@@ -406,54 +418,62 @@ void Context::submit(Operation& operation, const Condition* condition, unsigned 
         engine_->submit_new(&operation.start_command);
         return;
     }
-    if (condition->stream == nullptr)
-        tell_memory_type(operation);
-    if (!condition->triggers.empty()) {
+    if (condition->category == UGDR_CONDITION_KERNEL) {
         if (wait)
             throw Refusal(
                 UCS_ERR_INVALID_PARAM,
                 "UGDR_OP_FLAG_STREAM_WAIT: a kernel's condition is waited for by kernels");
-        operation.node = condition->triggers[index];
-        operation.node->hold();
-        engine_->submit_new(&operation.start_command);
+        submit_to(*condition->triggers[index], operation, false);
         return;
     }
-    if (condition->node != nullptr) {
-        submit_to(*condition, operation, wait);
+    std::unique_lock recorded(condition->lock);
+    const Recorded& at = condition->recorded;
+    if (at.node != nullptr) {
+        const HeldNode node = at.node->held();
+        recorded.unlock();
+        submit_to(*node, operation, wait);
         return;
     }
-    if (wait && condition->waits)
-        throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
-    Stream& stream = *condition->stream;
-    std::unique_lock<std::mutex> guard;
-    Wait* waiting = nullptr;
+    HeldWait waiting;
     if (wait) {
-        guard = std::unique_lock(stream.enqueueing);
-        waiting = &enqueue_wait(stream, condition->handle);
-        operation.hold();
-        waiting->operations.push_back(&operation);
+        if (condition->waits)
+            throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
+        require_this_thread(at.handle, at.thread);
+        require_waits(at.stream->abilities);
+        waiting = Wait::take(*at.stream, 1);
     }
-    stream.hold();
-    operation.stream = &stream;
-    operation.point = condition->point;
-    operation.joins = condition->wait;
-    engine_->submit_new(&operation.start_command);
-    if (waiting != nullptr)
-        submit_wait(*waiting);
+    const CUstream handle = at.handle;
+    operation.stream = at.stream->held().release();
+    operation.point = at.point;
+    operation.joins = at.wait.get();
+    engine_->submit_new(&operation.start_command); // before the wait that it joins can be closed
+    recorded.unlock();
+    if (!wait)
+        return;
+    // Behind it: the stream may be full, and go on when this operation ends.
+    const HeldStream stream = waiting->stream->held();
+    const auto request = reinterpret_cast<ugdr_request_h>(&operation);
+    try {
+        const std::lock_guard guard(stream->enqueueing);
+        enqueue(std::move(waiting), handle, &request, 1);
+    } catch (...) {
+        take_back(operation);
+        throw;
+    }
 }
 
 // An operation of a node; the wait, which may be refused, comes behind it.
-void Context::submit_to(const Condition& condition, Operation& operation, bool wait)
+void Context::submit_to(Node& node, Operation& operation, bool wait)
 {
-    Node& node = *condition.node;
     std::unique_lock<std::mutex> guard;
     Place place;
     if (wait && node.waits)
         throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
     if (wait) {
-        if (node.capture != 0 && is_captured(require_driver(), condition.handle)) {
-            guard = std::unique_lock(capturing_);
-            place = captured_place(require_driver(), condition.handle);
+        require_this_thread(node.handle, node.thread);
+        if (node.capture != 0 && is_captured(require_driver(), node.handle)) {
+            guard = std::unique_lock(capturing());
+            place = captured_place(require_driver(), node.handle);
         }
         if (place.capture == 0 || place.capture != node.capture)
             throw Refusal(UCS_ERR_INVALID_PARAM,
@@ -461,8 +481,8 @@ void Context::submit_to(const Condition& condition, Operation& operation, bool w
                           "still being captured");
         require_waits(node);
     }
-    node.hold();
-    operation.node = &node;
+    tell_memory_type(operation);
+    operation.node = node.held().release();
     engine_->submit_new(&operation.start_command);
     if (!wait)
         return;
@@ -470,20 +490,23 @@ void Context::submit_to(const Condition& condition, Operation& operation, bool w
     try {
         add_wait(require_driver(), place, &request, 1, false);
     } catch (...) {
-        operation.hold(); // for the engine, which has got it: the caller lets go for both
-        operation.hold(); // for the command
-        engine_->submit(&operation.cancel_command);
+        take_back(operation);
         throw;
     }
 }
 
+// Of one that the engine has got, and the caller is told that it has not: lets go for both.
+void Context::take_back(Operation& operation)
+{
+    operation.hold();
+    engine_->cancel_soon(operation);
+}
+
 // ---- waits
 
-// What may fail comes first: afterwards the stream waits.
-void Context::prepare_to_wait(const Stream& stream)
+void Context::warn_of_a_crowd(const Stream& stream)
 {
-    require_waits(stream.abilities);
-    if (streams_.others_waiting(stream) >= connections_) {
+    if (others_waiting(stream) >= connections_) {
         crowded_waits_.fetch_add(1, std::memory_order_relaxed);
         log_once(ucx_, UCS_LOG_LEVEL_WARN,
                  "more streams wait than the GPU has hardware queues (" +
@@ -494,17 +517,25 @@ void Context::prepare_to_wait(const Stream& stream)
     }
 }
 
-Wait& Context::enqueue_wait(Stream& stream, CUstream handle)
+// What may fail comes first, memory that runs out included: once CUDA has been told the stream
+// waits, until the engine lets it go on.
+void Context::enqueue(HeldWait wait, CUstream handle, const ugdr_request_h* requests, size_t count)
 {
+    Stream& stream = *wait->stream;
     NextNumber number(stream.waits);
-    prepare_to_wait(stream);
+    warn_of_a_crowd(stream);
     stream.wait(require_driver(), handle, number);
-    return *Wait::take(stream, number, false);
+    for (size_t i = 0; i < count; ++i) {
+        operation_of(requests[i])->hold();
+        wait->operations.push_back(operation_of(requests[i]));
+    }
+    begin(std::move(wait), number);
 }
 
-void Context::submit_wait(Wait& wait)
+void Context::begin(HeldWait wait, uint64_t number)
 {
-    engine_->submit_new(&wait.command);
+    wait->number = number;
+    engine_->submit_new(&wait.release()->command);
 }
 
 void Context::wait(CUstream handle, const ugdr_request_h* requests, size_t count)
@@ -515,7 +546,7 @@ void Context::wait(CUstream handle, const ugdr_request_h* requests, size_t count
     }
     const cuda::Driver& driver = require_driver();
     if (is_captured(driver, handle)) {
-        const std::lock_guard guard(capturing_);
+        const std::lock_guard guard(capturing());
         add_wait(driver, captured_place(driver, handle), requests, count, false);
         return;
     }
@@ -526,29 +557,25 @@ void Context::wait(CUstream handle, const ugdr_request_h* requests, size_t count
                 "ugdr_stream_wait: the operation runs at each launch of a graph, and only "
                 "within that can be waited for");
     }
-    const HeldStream stream = streams_.find(driver, handle);
-    const std::lock_guard guard(stream->enqueueing);
-    Wait& wait = enqueue_wait(*stream, handle);
-    for (size_t i = 0; i < count; ++i) {
-        operation_of(requests[i])->hold();
-        wait.operations.push_back(operation_of(requests[i]));
-    }
-    submit_wait(wait);
+    const LockedStream locked = streams_.lock(driver, handle);
+    require_waits(locked.stream->abilities);
+    HeldWait wait = Wait::take(*locked.stream, count);
+    enqueue(std::move(wait), handle, requests, count);
 }
 
 void Context::wait_for_all(CUstream handle)
 {
     const cuda::Driver& driver = require_driver();
     if (is_captured(driver, handle)) {
-        const std::lock_guard guard(capturing_);
+        const std::lock_guard guard(capturing());
         add_wait(driver, captured_place(driver, handle), nullptr, 0, true);
         return;
     }
-    const HeldStream stream = streams_.find(driver, handle);
-    const std::lock_guard guard(stream->enqueueing);
-    Wait& wait = enqueue_wait(*stream, handle);
-    wait.all = true;
-    submit_wait(wait);
+    const LockedStream locked = streams_.lock(driver, handle);
+    require_waits(locked.stream->abilities);
+    HeldWait wait = Wait::take(*locked.stream, 0);
+    wait->all = true;
+    enqueue(std::move(wait), handle, nullptr, 0);
 }
 
 } // namespace gdr::sync

@@ -13,26 +13,32 @@
 
 namespace gdr::sync {
 
-// A point of a stream, a node of a graph, or what kernels trigger.
-struct Condition {
-    bool waits = false; // for its operations: of a stream
+// Where a condition is: a point of a stream, or a node of a graph.
+struct Recorded {
     CUstream handle = nullptr;
+    uint64_t thread = 0; // whose it is
     HeldStream stream{};
     uint64_t point = 0;
-    Wait* wait = nullptr;     // held, open: it ends behind the operations
-    Engine* engine = nullptr; // that has got this, and is there until the wait is over
-    HeldNode node{};          // instead
+    OpenWait wait{}; // ends behind the operations
+    HeldNode node{}; // instead
     GraphNodes nodes{};
-    std::vector<Node*> triggers{}; // instead, held
-    ugdr_dev_condition_t device{};
+};
+
+// A point of a stream, a node of a graph, or what kernels trigger.
+struct Condition {
+    ugdr_condition_category_t category{};
+    bool waits = false;            // for its operations: of a stream
+    std::vector<Node*> triggers{}; // held; kernels'
+    ugdr_dev_condition_t device{}; // theirs, too
+
+    // A stream's is recorded again while other threads attach to it. Held for no call of CUDA.
+    std::mutex lock;
+    Recorded recorded;
 
     Condition() = default;
     Condition(const Condition&) = delete;
     Condition& operator=(const Condition&) = delete;
     ~Condition();
-
-    // No more operations are attached to its point.
-    void close();
 };
 
 class Context {
@@ -68,7 +74,7 @@ class Context {
     // Records the operation, which the engine holds from then on. wait: the condition's stream
     // waits here.
     // index: which of the condition's triggers.
-    void submit(Operation& operation, const Condition* condition, unsigned index, bool wait);
+    void submit(Operation& operation, Condition* condition, unsigned index, bool wait);
 
     void wait(CUstream handle, const ugdr_request_h* requests, size_t count);
     void wait_for_all(CUstream handle);
@@ -86,11 +92,12 @@ class Context {
     GraphNodes add_node(const cuda::Driver& driver, const Place& place, Node& node, bool split);
     void add_wait(const cuda::Driver& driver, const Place& place, const ugdr_request_h* requests,
                   size_t count, bool all);
-    void submit_to(const Condition& condition, Operation& operation, bool wait);
-    void prepare_to_wait(const Stream& stream);
+    void submit_to(Node& node, Operation& operation, bool wait);
+    void take_back(Operation& operation);
+    void warn_of_a_crowd(const Stream& stream);
     // With the stream's lock.
-    Wait& enqueue_wait(Stream& stream, CUstream handle);
-    void submit_wait(Wait& wait);
+    void enqueue(HeldWait wait, CUstream handle, const ugdr_request_h* requests, size_t count);
+    void begin(HeldWait wait, uint64_t number);
 
     const Ucx ucx_;
     const unsigned connections_; // hardware queues of a GPU
@@ -103,9 +110,6 @@ class Context {
     // The engine takes none of the locks: they are between the threads of the application. Those
     // of streams have one each (Stream::enqueueing), and the table has its own.
     Streams streams_;
-    // Held while a captured stream is looked for and given something, which comes behind what it
-    // was given before. No call of CUDA under it waits for a stream.
-    std::mutex capturing_;
     std::atomic<uint64_t> crowded_waits_{0};
 };
 

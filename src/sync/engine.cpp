@@ -140,8 +140,7 @@ unsigned Engine::look_at_streams()
             ++count;
         }
         if (stream->armed == nullptr) {
-            watched_[i] = watched_.back();
-            watched_.pop_back();
+            watched_.erase(watched_.begin() + static_cast<std::ptrdiff_t>(i));
         } else {
             watched_[i++].point = stream->armed->point;
         }
@@ -251,6 +250,20 @@ void Engine::fail(const Operation& operation, ucs_status_t status)
         is_.error(is_.error_arg, status, what.c_str());
 }
 
+ucs_status_t Engine::cancel_soon(Operation& operation)
+{
+    Phase phase = Phase::waiting;
+    if (operation.node == nullptr &&
+        !operation.phase.compare_exchange_strong(phase, Phase::cancelled) &&
+        phase != Phase::cancelled && operation.kind != OperationKind::tag_recv)
+        return operation.complete() ? UCS_OK : UCS_ERR_BUSY;
+    if (!operation.cancelling.exchange(true)) {
+        operation.hold();
+        submit(&operation.cancel_command);
+    }
+    return UCS_OK;
+}
+
 void Engine::cancel(Operation& operation)
 {
     if (operation.node != nullptr) {
@@ -269,8 +282,8 @@ void Engine::cancel(Operation& operation)
                 if (stream->last_armed == &operation)
                     stream->last_armed = before;
                 if (stream->armed == nullptr) {
-                    watch_of(*stream) = watched_.back();
-                    watched_.pop_back();
+                    std::erase_if(watched_,
+                                  [&](const WatchedStream& one) { return one.stream == stream; });
                 }
                 finish(operation, UCS_ERR_CANCELED);
             }
@@ -285,7 +298,7 @@ void Engine::cancel(Operation& operation)
 
 void Engine::begin(Wait& wait)
 {
-    Stream* stream = wait.stream;
+    Stream* stream = wait.stream.get();
     wait.next = nullptr;
     wait.remaining = 0;
     if (wait.open) {
@@ -324,7 +337,7 @@ void Engine::complete_one(Wait& wait)
 {
     if (--wait.remaining == 0 && !wait.stream->freed) {
         wait.stream->freed = true;
-        freed_.push_back(wait.stream);
+        freed_.push_back(wait.stream.get());
     }
 }
 
@@ -343,14 +356,13 @@ void Engine::release_streams(bool may_flush)
         if (number == 0)
             continue; // an earlier one is not over
         if (may_flush && !stream->abilities.sees_writes)
-            flush(stream->context);
+            flush(stream->name.context);
         unfinished_.fetch_sub(count, std::memory_order_release); // before anybody can know
         stream->words.host->released.store(number, std::memory_order_release);
         while (over != end) {
             Wait* next = over->next;
             over->over.store(true, std::memory_order_release);
             over->let_go();
-            stream->let_go();
             over = next;
         }
     }

@@ -52,6 +52,8 @@ class Engine {
         unfinished_.fetch_add(1, std::memory_order_relaxed);
         submit(command);
     }
+    // UCS_ERR_BUSY: it is under way and cannot be cancelled.
+    ucs_status_t cancel_soon(Operation& operation);
     // Operations that are not complete and waits that are not over.
     uint64_t unfinished() const { return unfinished_.load(std::memory_order_acquire); }
     ugdr_context_counters_t counters() const;
@@ -139,7 +141,7 @@ class Engine {
     const Settings is_;
 
     Handover<Command> inbox_;
-    std::vector<WatchedStream> watched_; // in no order
+    std::vector<WatchedStream> watched_; // as they came: a stream may be another's successor
     std::vector<WatchedNode> looks_;     // at nodes without a round, in no order
     std::vector<Wait*> open_waits_;      // in no order
     std::vector<Stream*> freed_;         // with a wait that is over, to be told

@@ -13,6 +13,9 @@
 
 namespace gdr::sync {
 
+struct Node;
+using HeldNode = std::unique_ptr<Node, LetGo>;
+
 struct Node {
     // Throws cuda::Error. The context is current.
     Node(const cuda::Driver& driver, CUcontext context);
@@ -34,6 +37,7 @@ struct Node {
     bool waits_for_all = false;      // that its stream has triggered in this capture so far
     unsigned long long capture = 0;  // in which it came to be; 0: none
     CUstream handle = nullptr;       // the stream that was captured
+    uint64_t thread = 0;             // whose it is
     std::vector<Operation*> awaited; // held; by a node that does not trigger them
 
     // The engine's.
@@ -67,6 +71,11 @@ struct Node {
 
     // The graph and its executables, conditions, operations and the engine hold a node. Any thread.
     void hold() { holds_.fetch_add(1, std::memory_order_relaxed); }
+    HeldNode held()
+    {
+        hold();
+        return HeldNode(this);
+    }
     void let_go();
 
   private:
@@ -76,7 +85,5 @@ struct Node {
     Engine* engine_ = nullptr;          // under a lock of its own
     std::atomic<unsigned> holds_{1};
 };
-
-using HeldNode = std::unique_ptr<Node, LetGo>;
 
 } // namespace gdr::sync

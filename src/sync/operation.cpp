@@ -1,7 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "sync/operation.hpp"
 
-#include "sync/pool.hpp"
+#include "sync/engine.hpp"
+
+#include <algorithm>
 
 namespace gdr::sync {
 
@@ -61,26 +63,33 @@ void Operation::let_go()
         Pool<Operation>::instance().give_back(this);
 }
 
-Wait* Wait::take(Stream& stream, uint64_t number, bool open)
+HeldWait Wait::take(Stream& stream, size_t operations)
 {
-    Wait* wait = Pool<Wait>::instance().take();
-    stream.hold();
-    wait->stream = &stream;
-    wait->number = number;
+    HeldWait wait(Pool<Wait>::instance().take());
+    wait->holds_.store(1, std::memory_order_relaxed);
+    wait->operations.reserve(std::max<size_t>(operations, 1)); // also for another use of it
+    wait->stream = stream.held();
     wait->all = false;
-    wait->operations.reserve(1); // also where another use of it needs that
-    wait->open = open;
-    wait->command = {nullptr, Command::Kind::wait, nullptr, wait, nullptr};
-    wait->closed_command = {nullptr, Command::Kind::wait_closed, nullptr, wait, nullptr};
+    wait->open = false;
+    wait->command = {nullptr, Command::Kind::wait, nullptr, wait.get(), nullptr};
+    wait->closed_command = {nullptr, Command::Kind::wait_closed, nullptr, wait.get(), nullptr};
     wait->over.store(false, std::memory_order_relaxed);
-    wait->holds_.store(open ? 2 : 1, std::memory_order_relaxed);
     return wait;
+}
+
+void Wait::close()
+{
+    if (!over.load(std::memory_order_acquire))
+        engine->submit(&closed_command);
+    let_go();
 }
 
 void Wait::let_go()
 {
-    if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1)
-        Pool<Wait>::instance().give_back(this);
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+        return;
+    stream.reset();
+    Pool<Wait>::instance().give_back(this);
 }
 
 } // namespace gdr::sync

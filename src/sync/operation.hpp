@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace gdr::sync {
@@ -18,6 +19,7 @@ class Engine;
 struct Node;
 struct Operation;
 struct Wait;
+using HeldWait = std::unique_ptr<Wait, LetGo>;
 
 // News for the engine.
 struct Command {
@@ -128,24 +130,34 @@ struct Wait {
     Wait& operator=(const Wait&) = delete;
 
     Wait* next = nullptr; // in the pool, and in its stream
-    Stream* stream = nullptr;
-    uint64_t number = 0;
+    HeldStream stream{};
+    uint64_t number = 0;                // of the stream's waits, once CUDA has been told
     bool all = false;                   // that the stream has, instead of these:
     std::vector<Operation*> operations; // held
     bool open = false;                  // operations are still attached to its condition
+    Engine* engine = nullptr;           // of an open one, that is there until it is over
     size_t remaining = 0;               // not complete; being open counts as one
     Command command, closed_command;
 
     std::atomic<bool> over{false}; // who closes it afterwards has nobody to tell
 
+    // An open one, once: nothing more is attached to its condition, which lets go.
+    void close();
+
     // The engine and an open one's condition hold it.
+    void hold() { holds_.fetch_add(1, std::memory_order_relaxed); }
     void let_go();
 
-    // From the pool, the stream's next; that is held.
-    static Wait* take(Stream& stream, uint64_t number, bool open);
+    // From the pool, held by the caller, with room for so many operations.
+    static HeldWait take(Stream& stream, size_t operations);
 
   private:
     std::atomic<unsigned> holds_{0};
 };
+
+struct Close {
+    void operator()(Wait* wait) const { wait->close(); }
+};
+using OpenWait = std::unique_ptr<Wait, Close>;
 
 } // namespace gdr::sync

@@ -6,7 +6,6 @@
 #include "cuda/context.hpp"
 #include "sync/refusal.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace gdr::sync {
@@ -21,15 +20,37 @@ unsigned long long id_of(const cuda::Driver& driver, CUstream handle)
     return id;
 }
 
-HeldStream make_stream(const cuda::Driver& driver, CUcontext context)
+StreamName name_of(const cuda::Driver& driver, CUstream handle)
 {
-    const cuda::CurrentContext current(driver, context);
+    static thread_local char this_thread;
+    const bool own = handle == CU_STREAM_PER_THREAD;
+    return {context_of(driver, handle), handle, own ? &this_thread : nullptr};
+}
+
+// Those of the process, of all contexts of this library.
+struct All {
+    std::mutex lock; // held for no call of CUDA; no other is taken under it
+    std::multimap<StreamName, const Stream*> streams;
+};
+
+All& all()
+{
+    static auto& instance = *new All; // used while the process ends
+    return instance;
+}
+
+HeldStream make_stream(const cuda::Driver& driver, const StreamName& name, unsigned long long id)
+{
+    const cuda::CurrentContext current(driver, name.context);
     auto stream = std::make_unique<Stream>();
-    stream->context = context;
+    stream->name = name;
+    stream->id = id;
     stream->abilities = current_abilities(driver);
-    stream->words = take_words<StreamWords>(driver, context);
+    stream->words = take_words<StreamWords>(driver, name.context);
     stream->points = stream->words.host->reached.load();
     stream->waits = stream->words.host->released.load();
+    const std::lock_guard guard(all().lock);
+    all().streams.emplace(name, stream.get());
     return HeldStream(stream.release());
 }
 
@@ -73,7 +94,7 @@ Abilities current_abilities(const cuda::Driver& driver)
 
 void Stream::mark(const cuda::Driver& driver, CUstream handle, NextNumber& point)
 {
-    const cuda::CurrentContext current(driver, context);
+    const cuda::CurrentContext current(driver, name.context);
     if (abilities.memops) {
         cuda::check(driver.cuStreamWriteValue64(handle, words.first(), point,
                                                 CU_STREAM_WRITE_VALUE_DEFAULT),
@@ -91,7 +112,7 @@ void Stream::mark(const cuda::Driver& driver, CUstream handle, NextNumber& point
 
 void Stream::wait(const cuda::Driver& driver, CUstream handle, NextNumber& wait)
 {
-    const cuda::CurrentContext current(driver, context);
+    const cuda::CurrentContext current(driver, name.context);
     cuda::check(driver.cuStreamWaitValue64(handle, words.second(), wait, CU_STREAM_WAIT_VALUE_GEQ),
                 "cuStreamWaitValue64");
     wait.keep();
@@ -105,7 +126,7 @@ void Stream::mark_and_wait(const cuda::Driver& driver, CUstream handle, NextNumb
         this->wait(driver, handle, wait);
         return;
     }
-    const cuda::CurrentContext current(driver, context);
+    const cuda::CurrentContext current(driver, name.context);
     CUstreamBatchMemOpParams both[2]{};
     both[0].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
     both[0].writeValue.address = words.first();
@@ -135,64 +156,82 @@ void Stream::let_go()
 {
     if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1)
         return;
+    {
+        const std::lock_guard guard(all().lock);
+        std::erase_if(all().streams, [&](const auto& one) { return one.second == this; });
+    }
     if (idle())
-        give_words_back(context, words);
+        give_words_back(name.context, words);
     delete this;
 }
 
-Streams::Name Streams::name_of(const cuda::Driver& driver, CUstream handle)
+unsigned others_waiting(const Stream& stream)
 {
-    static thread_local char this_thread;
-    const bool own = handle == CU_STREAM_PER_THREAD;
-    return {handle, context_of(driver, handle), own ? &this_thread : nullptr};
+    const std::lock_guard guard(all().lock);
+    const auto& streams = all().streams;
+    unsigned count = 0;
+    const StreamName* counted = &stream.name;
+    for (auto one = streams.lower_bound({stream.name.context, nullptr, nullptr});
+         one != streams.end() && one->first.context == stream.name.context; ++one) {
+        if (one->first == stream.name || one->first == *counted || !one->second->waits_now())
+            continue;
+        counted = &one->first;
+        ++count;
+    }
+    return count;
 }
 
-HeldStream Streams::find(const cuda::Driver& driver, CUstream handle)
+uint64_t thread_of(CUstream handle)
 {
-    const Name name = name_of(driver, handle);
+    static std::atomic<uint64_t> threads{0};
+    static thread_local const uint64_t this_thread = ++threads;
+    return handle == CU_STREAM_PER_THREAD ? this_thread : 0;
+}
+
+LockedStream Streams::lock(const cuda::Driver& driver, CUstream handle)
+{
+    const StreamName name = name_of(driver, handle);
     const unsigned long long id = id_of(driver, handle);
-    HeldStream known = known_or(name, id, nullptr);
-    return known != nullptr ? std::move(known)
-                            : known_or(name, id, make_stream(driver, name.context));
+    for (;;) {
+        HeldStream stream = known_or(name, id, nullptr);
+        if (stream == nullptr)
+            stream = known_or(name, id, make_stream(driver, name, id));
+        std::unique_lock enqueueing(stream->enqueueing);
+        if (known_or(name, id, nullptr) == stream) // has not been released meanwhile
+            return {std::move(stream), std::move(enqueueing)};
+    }
 }
 
-HeldStream Streams::known_or(const Name& name, unsigned long long id, HeldStream other)
+HeldStream Streams::known_or(const StreamName& name, unsigned long long id, HeldStream other)
 {
     const std::lock_guard guard(lock_);
     auto found = known_.find(name);
     // A handle that names another stream now: the former has been destroyed.
-    if (found != known_.end() && found->second.id != id) {
+    if (found != known_.end() && found->second->id != id) {
         known_.erase(found);
         found = known_.end();
     }
     if (found == known_.end()) {
         if (other == nullptr)
             return nullptr;
-        found = known_.emplace(name, Known{id, std::move(other)}).first;
+        found = known_.emplace(name, std::move(other)).first;
     }
-    return found->second.stream->held();
+    return found->second->held();
 }
 
 bool Streams::release(const cuda::Driver& driver, CUstream handle)
 {
-    const Name name = name_of(driver, handle);
+    const StreamName name = name_of(driver, handle);
     const std::lock_guard guard(lock_);
     const auto found = known_.find(name);
     if (found == known_.end())
         return true;
-    if (!found->second.stream->idle())
+    const HeldStream stream = found->second->held();
+    const std::unique_lock enqueueing(stream->enqueueing, std::try_to_lock);
+    if (!enqueueing.owns_lock() || !stream->idle())
         return false;
     known_.erase(found);
     return true;
-}
-
-unsigned Streams::others_waiting(const Stream& stream)
-{
-    const std::lock_guard guard(lock_);
-    return static_cast<unsigned>(std::count_if(known_.begin(), known_.end(), [&](const auto& one) {
-        const Stream* other = one.second.stream.get();
-        return other != &stream && other->context == stream.context && other->waits_now();
-    }));
 }
 
 } // namespace gdr::sync

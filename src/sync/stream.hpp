@@ -57,8 +57,21 @@ class NextNumber {
     bool kept_ = false;
 };
 
-struct Stream {
+// Of a handle that names another stream in each thread: which thread this is, of all that there
+// have been. Else 0.
+uint64_t thread_of(CUstream handle);
+
+// A handle names one stream at a time.
+struct StreamName {
     CUcontext context = nullptr;
+    CUstream handle = nullptr;
+    const void* thread = nullptr; // of a per-thread default stream where there is no id
+    auto operator<=>(const StreamName&) const = default;
+};
+
+struct Stream {
+    StreamName name;
+    unsigned long long id = 0; // handles are used again; 0: CUDA has none
     Abilities abilities;
     Mapped<StreamWords> words;
 
@@ -105,37 +118,32 @@ struct Stream {
     std::atomic<unsigned> holds_{1};
 };
 
+// Streams of the same CUDA context, this one excepted, that wait, or are about to: for any context
+// of this library, since all of them share the hardware queues of the GPU.
+unsigned others_waiting(const Stream& stream);
+
+// A stream that nobody else enqueues to, nor forgets.
+struct LockedStream {
+    HeldStream stream;
+    std::unique_lock<std::mutex> enqueueing;
+};
+
 // The streams of a context of this library. Any thread.
 class Streams {
   public:
     // The stream that a handle names now, which is not being captured. Throws Refusal for one that
     // CUDA does not know, cuda::Error.
-    HeldStream find(const cuda::Driver& driver, CUstream handle);
+    LockedStream lock(const cuda::Driver& driver, CUstream handle);
 
     // Forgets it, if it is idle; true if so or if it was not known.
     bool release(const cuda::Driver& driver, CUstream handle);
 
-    // Streams of the same CUDA context, this one excepted, that wait, or are about to.
-    unsigned others_waiting(const Stream& stream);
-
   private:
-    struct Name {
-        CUstream handle;
-        CUcontext context;
-        const void* thread; // of a per-thread default stream where there is no id
-        auto operator<=>(const Name&) const = default;
-    };
-    struct Known {
-        unsigned long long id = 0;
-        HeldStream stream{};
-    };
-
-    static Name name_of(const cuda::Driver& driver, CUstream handle);
     // The one that is known; where there is none the other, which is known from then on.
-    HeldStream known_or(const Name& name, unsigned long long id, HeldStream other);
+    HeldStream known_or(const StreamName& name, unsigned long long id, HeldStream other);
 
     std::mutex lock_; // held for no call of CUDA
-    std::map<Name, Known> known_;
+    std::map<StreamName, HeldStream> known_;
 };
 
 } // namespace gdr::sync

@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // sync_deaths ROUNDS: peers are killed while streams wait for them, eight at a time in different
-// situations; every stream must go on. Prints what became of them.
+// situations; every stream must go on, what cannot have come to its end must have failed, and the
+// first failure be told once. Prints what became of them.
 //
 // Three kinds of processes: this one, which only forks; the survivor; and peers, which come and go.
 #include "sync/ucx-gdr/ugdr.h"
@@ -212,11 +213,14 @@ class Survivor {
         ugdr_context_params_t params{};
         params.field_mask = UGDR_CONTEXT_PARAM_FIELD_WORKER | UGDR_CONTEXT_PARAM_FIELD_ERROR_CB;
         params.worker = self_.worker;
-        params.error_cb = [](void*, ucs_status_t, const char*) {}; // as expected: no line
+        params.error_cb = [](void* told, ucs_status_t status, const char*) {
+            static_cast<std::vector<ucs_status_t>*>(told)->push_back(status);
+        };
+        params.error_arg = &told_;
         CALL(ugdr_context_create, &params, &sync_);
     }
 
-    // False: a stream hung.
+    // False: a stream hung, or what its peer had no part in went well.
     bool round(int number)
     {
         in_one_ = number % 2 == 1;
@@ -233,7 +237,7 @@ class Survivor {
         for (const auto& peer : peers)
             kill(peer->process, SIGKILL);
         for (int i = 0; i < kPeers; ++i) {
-            if (!goes_on(*peers[static_cast<size_t>(i)], situations_[i].name))
+            if (!goes_on(*peers[static_cast<size_t>(i)], situations_[i]))
                 return false;
         }
         for (const auto& peer : peers)
@@ -262,9 +266,23 @@ class Survivor {
         }
     }
 
+    // Once, of the first that failed: after that the context tells it.
+    bool told_once() const
+    {
+        ugdr_context_attr_t attr{};
+        attr.field_mask = UGDR_CONTEXT_ATTR_FIELD_STATUS;
+        CALL(ugdr_context_query, sync_, &attr);
+        if (told_.size() == 1 && told_[0] != UCS_OK && attr.status == told_[0])
+            return true;
+        std::printf("FAILED: told of %zu failures, the context of \"%s\"\n", told_.size(),
+                    ucs_status_string(attr.status));
+        return false;
+    }
+
   private:
     struct Situation {
         const char* name;
+        bool hopeless; // the last operation cannot come to its end
         void (*begin)(Survivor&, Peer&);
     };
 
@@ -372,21 +390,25 @@ class Survivor {
             CALL(cuGraphLaunch, peer.executable, peer.stream);
     }
 
-    bool goes_on(Peer& peer, const char* situation)
+    bool goes_on(Peer& peer, const Situation& situation)
     {
         const auto began = Clock::now();
         while (cuStreamQuery(peer.stream) == CUDA_ERROR_NOT_READY) {
             if (Clock::now() - began > kDeadline) {
                 std::printf("FAILED: the stream waits for ever: %s; UCP %s of the death\n",
-                            situation, peer.lost ? "has told" : "has not told");
+                            situation.name, peer.lost ? "has told" : "has not told");
                 return false;
             }
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
         CALL(cuStreamSynchronize, peer.stream);
         longest_ = std::max(longest_, std::chrono::duration<double>(Clock::now() - began).count());
-        ++outcomes_[situation][ugdr_request_test(peer.requests.back())];
-        return true;
+        const ucs_status_t status = ugdr_request_test(peer.requests.back());
+        ++outcomes_[situation.name][status];
+        if (status != UCS_INPROGRESS && (status != UCS_OK || !situation.hopeless))
+            return true;
+        std::printf("FAILED: %s: %s\n", situation.name, ucs_status_string(status));
+        return false;
     }
 
     void part_from(Peer& peer)
@@ -411,31 +433,32 @@ class Survivor {
                                             Role::receives, Role::receives, Role::receives,
                                             Role::idles,    Role::receives};
     static constexpr Situation situations_[kPeers] = {
-        {"receive of nothing", [](Survivor& self, Peer& peer) { self.receive(peer); }},
-        {"rendezvous that is ignored", [](Survivor& self, Peer& peer) { self.send(peer, kLarge); }},
-        {"sends to one that sleeps",
+        {"receive of nothing", true, [](Survivor& self, Peer& peer) { self.receive(peer); }},
+        {"rendezvous that is ignored", true,
+         [](Survivor& self, Peer& peer) { self.send(peer, kLarge); }},
+        {"sends to one that sleeps", true,
          [](Survivor& self, Peer& peer) {
              for (int i = 0; i < kTimes; ++i)
                  self.send(peer, kLarge);
          }},
-        {"large sends",
+        {"large sends", false,
          [](Survivor& self, Peer& peer) {
              for (int i = 0; i < kTimes; ++i)
                  self.send(peer, kLarge);
          }},
-        {"puts",
+        {"puts", false,
          [](Survivor& self, Peer& peer) {
              for (int i = 0; i < kTimes; ++i)
                  self.put(peer);
          }},
-        {"gets",
+        {"gets", false,
          [](Survivor& self, Peer& peer) {
              for (int i = 0; i < kTimes; ++i)
                  self.get(peer);
          }},
-        {"graph that receives nothing",
+        {"graph that receives nothing", true,
          [](Survivor& self, Peer& peer) { self.in_a_graph(peer, [&] { self.receive(peer); }); }},
-        {"graph that sends", [](Survivor& self, Peer& peer) {
+        {"graph that sends", false, [](Survivor& self, Peer& peer) {
              self.in_a_graph(peer, [&] {
                  self.send(peer, kSmall);
                  self.send(peer, kLarge);
@@ -449,6 +472,7 @@ class Survivor {
     bool in_one_ = false; // trigger and wait, this round
     std::map<std::string, std::map<ucs_status_t, int>> outcomes_;
     double longest_ = 0;
+    std::vector<ucs_status_t> told_; // in the library's thread
 };
 
 int survive(int rounds, int pipe, int listening)
@@ -459,6 +483,8 @@ int survive(int rounds, int pipe, int listening)
             std::_Exit(1);
     }
     survivor.report();
+    if (!survivor.told_once())
+        std::_Exit(1);
     survivor.close();
     std::printf("%d peers killed, every stream went on\n", rounds * kPeers);
     std::fflush(stdout);

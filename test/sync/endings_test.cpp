@@ -3,6 +3,8 @@
 // Cancelling, failing, destroying, forking, exiting: no stream waits for ever.
 #include "fixture.hpp"
 
+#include "emu/softcuda/softcuda.h"
+
 #include <csignal>
 #include <cstdlib>
 
@@ -85,6 +87,24 @@ TEST_F(Endings, AReceiveUnderWayIsCancelled)
     EXPECT_EQ(ugdr_request_wait(request), UCS_ERR_CANCELED);
     EXPECT_CUDA(cuStreamSynchronize(work));
     ugdr_request_free(request);
+}
+
+// The stream of the condition has been destroyed: nothing can wait, and nothing is left of what has
+// begun.
+TEST_F(Endings, AWaitThatCudaRefuses)
+{
+    if (SOFTCUDA(softcuda_calls) == nullptr)
+        GTEST_SKIP() << "the real driver need not know that";
+    CUstream work = stream();
+    int in = 0;
+    ugdr_condition_h point = point_of(at_b_, work);
+    ASSERT_CUDA(cuStreamDestroy(work));
+    const ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
+    EXPECT_EQ(ugdr_tag_recv(at_b_, &in, sizeof(in), 1, ~0ul, &param, nullptr),
+              UCS_ERR_INVALID_PARAM);
+    EXPECT_UCS(ugdr_condition_destroy(point));
+    EXPECT_TRUE(eventually([&] { return counters(at_b_).failed == 1; }));
+    EXPECT_EQ(counters(at_b_).completed, 1u);
 }
 
 TEST_F(Endings, BusyWhileAStreamIsOnItsWay)

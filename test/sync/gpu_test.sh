@@ -48,4 +48,8 @@ fi
 
 export UCX_GDR_RC_TIMEOUT=60ms UCX_GDR_RC_RETRY_COUNT=6 UCX_KEEPALIVE_INTERVAL=200ms # as in deaths_test.sh
 run sync_deaths "${SYNC_DEATHS_ROUNDS:-2}"
+
+timeout -k 5 60 env LD_PRELOAD="${softhca:+$softhca:}$module" "$programs/sync_test" --gtest_brief=1 \
+    --gtest_also_run_disabled_tests --gtest_filter='*.DISABLED_ExitWithoutDestroying' </dev/null
+[ $? = 77 ] || { echo "FAILED: ExitWithoutDestroying"; failed=1; }
 exit $failed

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <future>
 
 namespace synctest {
 namespace {
@@ -252,97 +251,50 @@ TEST_F(Order, ManyThreads)
 }
 
 // More than a GPU ever has hardware queues: those that are too many are counted, and stuck only
-// until others have gone on.
+// until others have gone on. All contexts of the library share the queues, and a stream that waits
+// in two of them, as every third here, holds one.
 TEST_F(Order, MoreWaitingStreamsThanHardwareQueues)
 {
-    constexpr int kStreams = 40;
+    constexpr int kStreams = 64;
     const char* configured = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
     const int queues = configured != nullptr ? std::atoi(configured) : 8;
+    const struct {
+        ugdr_context_h receiver, sender;
+        ucp_ep_h ep;
+    } ways[] = {{at_b_, at_a_, to_b_}, {at_a_, at_b_, to_a_}};
     std::vector<CUstream> streams;
-    auto* in = pinned<int>(kStreams);
-    auto* out = pinned<int>(kStreams);
-    auto* arrived = on_gpu<int>(kStreams);
-    std::vector<int> expected;
-    for (int i = 0; i < kStreams; ++i)
-        streams.push_back(stream());
+    auto* in = pinned<int>(2 * kStreams);
+    auto* out = pinned<int>(2 * kStreams);
+    auto* arrived = on_gpu<int>(2 * kStreams);
+    std::vector<int> expected(2 * kStreams), messages;
     for (int i = 0; i < kStreams; ++i) {
-        EXPECT_EQ(counters(at_b_).crowded_waits, static_cast<uint64_t>(std::max(0, i - queues)));
-        expected.push_back(out[i] = 100 + i);
+        streams.push_back(stream());
+        messages.push_back(2 * i + i % 2);
+        if (i % 3 == 0)
+            messages.push_back(2 * i + 1 - i % 2);
+    }
+    for (int i : messages) {
+        CUstream work = streams[static_cast<size_t>(i / 2)];
+        ugdr_context_h receiver = ways[i % 2].receiver;
+        const uint64_t before = counters(receiver).crowded_waits;
+        expected[static_cast<size_t>(i)] = out[i] = 100 + i;
         ugdr_request_h request;
-        ASSERT_UCS(ugdr_tag_recv(at_b_, in + i, sizeof(int), static_cast<ucp_tag_t>(i), ~0ul,
+        ASSERT_UCS(ugdr_tag_recv(receiver, in + i, sizeof(int), static_cast<ucp_tag_t>(i), ~0ul,
                                  nullptr, &request));
-        ASSERT_UCS(ugdr_stream_wait(at_b_, streams[i], &request, 1));
-        ASSERT_CUDA(
-            cuMemcpyAsync(address_of(arrived + i), address_of(in + i), sizeof(int), streams[i]));
+        ASSERT_UCS(ugdr_stream_wait(receiver, work, &request, 1));
+        EXPECT_EQ(counters(receiver).crowded_waits - before, i / 2 < queues ? 0u : 1u) << i;
+        ASSERT_CUDA(cuMemcpyAsync(address_of(arrived + i), address_of(in + i), sizeof(int), work));
         ugdr_request_free(request);
     }
-    for (int i = kStreams; i-- > 0;)
-        ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, out + i, sizeof(int), static_cast<ucp_tag_t>(i),
-                                 nullptr, nullptr));
+    std::reverse(messages.begin(), messages.end());
+    for (int i : messages)
+        ASSERT_UCS(ugdr_tag_send(ways[i % 2].sender, ways[i % 2].ep, out + i, sizeof(int),
+                                 static_cast<ucp_tag_t>(i), nullptr, nullptr));
     for (CUstream work : streams)
         ASSERT_CUDA(cuStreamSynchronize(work));
-    EXPECT_EQ(copy_of(arrived, kStreams), expected);
-    ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == kStreams; }));
-}
-
-// A stream's launch queue is full, behind a wait: CUDA lets who gives it more wait. Other threads
-// go on in the same context, the one among them that ends this wait.
-TEST_F(Order, AFullQueueStopsWhoFillsItAlone)
-{
-    if (SOFTCUDA(softcuda_calls) != nullptr && std::getenv("SOFTCUDA_LAUNCH_QUEUE") == nullptr)
-        GTEST_SKIP() << "streams of the emulated driver take any number of operations";
-    constexpr int kMany = 20000;
-    CUstream full = stream(), other = stream(), unknown = stream();
-    std::atomic<bool> released{false};
-    std::atomic<int> enqueued{0}, done{0};
-    const auto start = [](void*) { return UCS_INPROGRESS; };
-    const auto test = [](void* released) {
-        return *static_cast<std::atomic<bool>*>(released) ? UCS_OK : UCS_INPROGRESS;
-    };
-    ugdr_request_h held;
-    ASSERT_UCS(ugdr_call(at_a_, start, test, &released, nullptr, &held));
-    ASSERT_UCS(ugdr_stream_wait(at_a_, full, &held, 1));
-    ugdr_request_free(held);
-    ASSERT_UCS(ugdr_condition_destroy(point_of(at_a_, other)));
-
-    const auto filling = std::async(std::launch::async, [&] {
-        EXPECT_CUDA(cuCtxSetCurrent(context_));
-        const auto count = [](void* done) {
-            ++*static_cast<std::atomic<int>*>(done);
-            return UCS_OK;
-        };
-        for (; enqueued < kMany; ++enqueued) {
-            ugdr_condition_h point = point_of(at_a_, full);
-            const ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
-            EXPECT_UCS(ugdr_call(at_a_, count, nullptr, &done, &param, nullptr));
-            EXPECT_UCS(ugdr_condition_destroy(point));
-        }
-    });
-    for (int before = -1; before != enqueued;) {
-        before = enqueued;
-        std::this_thread::sleep_for(10 * kLongEnough);
-    }
-    EXPECT_LT(enqueued, kMany) << "the stream is not full";
-
-    const auto releasing = std::async(std::launch::async, [&] {
-        EXPECT_CUDA(cuCtxSetCurrent(context_));
-        const auto release = [](void* released) {
-            *static_cast<std::atomic<bool>*>(released) = true;
-            return UCS_OK;
-        };
-        EXPECT_UCS(ugdr_condition_destroy(point_of(at_a_, unknown)));
-        ugdr_condition_h point = point_of(at_a_, other);
-        const ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
-        EXPECT_UCS(ugdr_call(at_a_, release, nullptr, &released, &param, nullptr));
-        EXPECT_UCS(ugdr_condition_destroy(point));
-    });
-    EXPECT_EQ(releasing.wait_for(5s), std::future_status::ready)
-        << "a thread waits for another one's stream";
-    released = true; // all the same
-    filling.wait();
-    releasing.wait();
-    ASSERT_CUDA(cuStreamSynchronize(full));
-    EXPECT_EQ(done, kMany);
+    EXPECT_EQ(copy_of(arrived, 2 * kStreams), expected);
+    for (ugdr_context_h context : {at_a_, at_b_})
+        ASSERT_TRUE(eventually([&] { return counters(context).completed == messages.size(); }));
 }
 
 // Streams that come and go, with handles that are used again.

@@ -303,7 +303,10 @@ enum ugdr_op_param_field {
 
 enum ugdr_op_flags {
     UGDR_OP_FLAG_STREAM_WAIT = UCS_BIT(0) /* the condition's stream waits here for completion: one
-                                             call of CUDA */
+                                             call of CUDA. Where CUDA refuses it the operation is
+                                             cancelled, unless it has begun. Of a condition of
+                                             CU_STREAM_PER_THREAD by the same thread alone
+                                             (UCS_ERR_INVALID_PARAM) */
 };
 
 typedef struct ugdr_op_param {
