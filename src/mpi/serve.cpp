@@ -130,7 +130,7 @@ int is_host_memory(Word buffer)
                             (buffer != 0 && buffer + kConstants < 2 * kConstants));
 }
 
-int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words);
+int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* depth);
 
 // From libgdr_mpi.so.0, once it is there.
 std::atomic<gdr_mpi_serve_type*> layer_serve{nullptr};
@@ -152,7 +152,7 @@ bool offer(bool also_host_memory)
     return serve != nullptr && serve(also_host_memory ? &for_all : &with_a_look) != 0;
 }
 
-int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words)
+int make(unsigned index, gdr_mpi_function* function, Word* words)
 {
     const Call& call = calls()[index];
     const cuda::Driver* driver = cuda::loaded_driver(); // not in a forked child
@@ -188,6 +188,21 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words)
         return call_with_partitions(*library, call, function, words);
     return any_requests() ? call_with_requests(*library, call, function, words)
                           : apply(function, call, words);
+}
+
+int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* depth)
+{
+    struct Inside {
+        explicit Inside(int* depth) : depth_(*depth) { depth_ = 1; }
+        ~Inside() { depth_ = 0; }
+        int& depth_;
+    };
+    const Inside inside(depth);
+    try {
+        return make(index, function, words);
+    } catch (const Thrown& thrown) {
+        std::rethrow_exception(thrown.exception);
+    }
 }
 
 } // namespace
