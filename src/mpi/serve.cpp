@@ -135,9 +135,12 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* d
 // From libgdr_mpi.so.0, once it is there.
 std::atomic<gdr_mpi_serve_type*> layer_serve{nullptr};
 
-// Who passes host memory takes part in collectives between GPUs, too.
-bool offer(bool also_host_memory)
+// Who passes host memory takes part in collectives between GPUs, too, and learns in any call what
+// has become of requests that were freed.
+bool offer()
 {
+    const bool also_host_memory =
+        collectives != Collectives::library || any_collective_hints() || any_freed();
     const auto service = [](auto* is_host_memory) {
         return gdr_mpi_service{static_cast<unsigned>(calls().size()),
                                serves,
@@ -171,8 +174,7 @@ int make(unsigned index, gdr_mpi_function* function, Word* words)
         return get_info(*library, call, function, words);
     if (call.kind == Kind::set_info) {
         const int result = set_info(*library, call, function, words);
-        if (any_collective_hints())
-            offer(true);
+        offer();
         return result;
     }
     if (call.kind == Kind::synchronise)
@@ -199,7 +201,13 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* d
     };
     const Inside inside(depth);
     try {
-        return make(index, function, words);
+        const bool had_freed = any_freed();
+        const int result = make(index, function, words);
+        if (any_freed())
+            collect_freed(*library_of(function));
+        if (any_freed() != had_freed)
+            offer();
+        return result;
     } catch (const Thrown& thrown) {
         std::rethrow_exception(thrown.exception);
     }
@@ -220,7 +228,7 @@ void serve(Collectives chosen)
     offered = true; // for good: it stays, too
     collectives = chosen;
     layer_serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(layer, "gdr_mpi_serve"));
-    if (!offer(chosen != Collectives::library))
+    if (!offer())
         gdr_log(warn,
                 "MPI calls on GPU memory are not staged: libgdr_mpi.so.0 is of another ucx-gdr");
 }
