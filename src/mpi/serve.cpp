@@ -8,6 +8,7 @@
 #include "mem/host_pages.hpp"
 #include "mem/process_memory.hpp"
 #include "mpi/collectives/gpu_collectives.hpp"
+#include "mpi/collectives/predefined_reductions.hpp"
 #include "mpi/gpu/device_memory.hpp"
 #include "mpi/info/collective_hint.hpp"
 #include "mpi/info/memory_kinds.hpp"
@@ -168,7 +169,9 @@ int make(unsigned index, gdr_mpi_function* function, Word* words)
                 call_on_gpus(*library, call, words, by == Collectives::nccl))
             return *result;
     }
-    if (driver == nullptr)
+    if (call.kind == Kind::set_name)
+        keep_meaning(*library, library->abi->handle(words[0]));
+    if (driver == nullptr || call.kind == Kind::set_name)
         return apply(function, call, words);
     if (call.kind == Kind::get_info)
         return get_info(*library, call, function, words);
