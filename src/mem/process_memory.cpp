@@ -11,7 +11,10 @@
 
 #include <link.h>
 #include <pthread.h>
-#include <unistd.h>
+
+// The C library's, and what sbrk(0) returns. UCX's hooks keep it, too, but have sbrk() ask the
+// kernel.
+extern "C" void* __curbrk;
 
 namespace gdr::mem {
 
@@ -57,6 +60,11 @@ uintptr_t find_heap()
     return found;
 }
 
+uintptr_t heap_end()
+{
+    return reinterpret_cast<uintptr_t>(__atomic_load_n(&__curbrk, __ATOMIC_RELAXED));
+}
+
 uintptr_t find_stack_end()
 {
     pthread_attr_t attributes;
@@ -77,7 +85,7 @@ bool in_process_memory(uintptr_t address)
     static const uintptr_t heap = find_heap();
     if (variables.has(address))
         return true;
-    if (address >= heap && address < reinterpret_cast<uintptr_t>(sbrk(0)))
+    if (address >= heap && address < heap_end())
         return true;
     static thread_local uintptr_t stack_end = 0; // 0: not asked yet
     if (stack_end == 0)

@@ -10,7 +10,8 @@ namespace gdr::mem {
 
 // Whether an address is in the program's own variables, in the heap that sbrk() grows
 // (malloc's, of the main thread, but for large blocks) or in the used part of the calling thread's
-// stack. Without locks; a thread's first question reads what it needs of /proc.
+// stack. Without locks and system calls, but that a thread's first question reads what it needs of
+// /proc.
 bool in_process_memory(uintptr_t address);
 
 } // namespace gdr::mem

@@ -8,6 +8,7 @@
 #include "mem/host_pages.hpp"
 #include "mem/process_memory.hpp"
 #include "mpi/collectives/gpu_collectives.hpp"
+#include "mpi/collectives/predefined_reductions.hpp"
 #include "mpi/gpu/device_memory.hpp"
 #include "mpi/info/collective_hint.hpp"
 #include "mpi/info/memory_kinds.hpp"
@@ -130,14 +131,17 @@ int is_host_memory(Word buffer)
                             (buffer != 0 && buffer + kConstants < 2 * kConstants));
 }
 
-int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words);
+int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* depth);
 
 // From libgdr_mpi.so.0, once it is there.
 std::atomic<gdr_mpi_serve_type*> layer_serve{nullptr};
 
-// Who passes host memory takes part in collectives between GPUs, too.
-bool offer(bool also_host_memory)
+// Who passes host memory takes part in collectives between GPUs, too, and learns in any call what
+// has become of requests that were freed.
+bool offer()
 {
+    const bool also_host_memory =
+        collectives != Collectives::library || any_collective_hints() || any_freed();
     const auto service = [](auto* is_host_memory) {
         return gdr_mpi_service{static_cast<unsigned>(calls().size()),
                                serves,
@@ -152,7 +156,7 @@ bool offer(bool also_host_memory)
     return serve != nullptr && serve(also_host_memory ? &for_all : &with_a_look) != 0;
 }
 
-int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words)
+int make(unsigned index, gdr_mpi_function* function, Word* words)
 {
     const Call& call = calls()[index];
     const cuda::Driver* driver = cuda::loaded_driver(); // not in a forked child
@@ -165,14 +169,15 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words)
                 call_on_gpus(*library, call, words, by == Collectives::nccl))
             return *result;
     }
-    if (driver == nullptr)
+    if (call.kind == Kind::set_name)
+        keep_meaning(*library, library->abi->handle(words[0]));
+    if (driver == nullptr || call.kind == Kind::set_name)
         return apply(function, call, words);
     if (call.kind == Kind::get_info)
         return get_info(*library, call, function, words);
     if (call.kind == Kind::set_info) {
         const int result = set_info(*library, call, function, words);
-        if (any_collective_hints())
-            offer(true);
+        offer();
         return result;
     }
     if (call.kind == Kind::synchronise)
@@ -190,6 +195,27 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words)
                           : apply(function, call, words);
 }
 
+int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* depth)
+{
+    struct Inside {
+        explicit Inside(int* depth) : depth_(*depth) { depth_ = 1; }
+        ~Inside() { depth_ = 0; }
+        int& depth_;
+    };
+    const Inside inside(depth);
+    try {
+        const bool had_freed = any_freed();
+        const int result = make(index, function, words);
+        if (any_freed())
+            collect_freed(*library_of(function));
+        if (any_freed() != had_freed)
+            offer();
+        return result;
+    } catch (const Thrown& thrown) {
+        std::rethrow_exception(thrown.exception);
+    }
+}
+
 } // namespace
 
 void serve(Collectives chosen)
@@ -205,7 +231,7 @@ void serve(Collectives chosen)
     offered = true; // for good: it stays, too
     collectives = chosen;
     layer_serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(layer, "gdr_mpi_serve"));
-    if (!offer(chosen != Collectives::library))
+    if (!offer())
         gdr_log(warn,
                 "MPI calls on GPU memory are not staged: libgdr_mpi.so.0 is of another ucx-gdr");
 }

@@ -3,7 +3,7 @@
 #
 # What the MPI layer adds to a call whose buffers are in host memory, in instructions by callgrind, with every MPI that
 # is installed: where the process has no GPU, and where it uses one. Prints docs/performance.md's figures, and holds
-# them below a bound. And the calls of the CUDA driver that one MPI_Allreduce of a number in GPU memory makes: two copies, each in a
+# them below a bound; system calls, which callgrind does not count, it is to have none. And the calls of the CUDA driver that one MPI_Allreduce of a number in GPU memory makes: two copies, each in a
 # stream (context, its id, copy, wait, capture mode twice), and what the buffers are.
 set -u
 
@@ -27,7 +27,17 @@ driver_calls() {
     SOFTCUDA_STATS=1 ranks "$1" 1 "$top_builddir/test/mpi/mpi_cost.$1" staged "$2" && awk '/^softcuda: .* driver API calls$/ { print $2 }' "$log"
 }
 
+# system_calls MPI CALLS: of the main thread, but for those of progress, whose number is chance.
+system_calls() {
+    ranks "$1" 1 strace -o "$work/strace" "$top_builddir/test/mpi/mpi_cost.$1" gpu "$2" && wc -l <"$work/strace"
+}
+
 for mpi in "${mpis[@]}"; do
+    if strace -o /dev/null true 2>/dev/null; then
+        few=$(system_calls "$mpi" 100) && many=$(system_calls "$mpi" 1100) || failed=1
+        echo "$mpi: $((many - few)) system calls for 1,000 calls of each kind on host memory"
+        ((many - few < 500)) || { echo "FAILED: $mpi: these are not none"; failed=1; }
+    fi
     few=$(driver_calls "$mpi" 100) && many=$(driver_calls "$mpi" 1100) || failed=1
     echo "$mpi: $((many - few)) calls of the driver for 1,000 staged calls"
     ((many - few > 0 && many - few <= 15100)) || { echo "FAILED: $mpi: these are not 1 to 15 each"; failed=1; }

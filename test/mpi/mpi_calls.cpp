@@ -173,7 +173,8 @@ void columns(int n, void (*complete)(MPI_Request*))
     MPI_Type_free(&column);
 }
 
-// Sends that are forgotten, and by a persistent request.
+// A persistent send that is forgotten, and a receive, of which a later message tells that it is
+// complete.
 void free_requests(int n)
 {
     Buffer out(2 * static_cast<size_t>(n), mark(rank)), in(2 * static_cast<size_t>(n), 0);
@@ -188,8 +189,19 @@ void free_requests(int n)
     MPI_Request_free(&send);
     MPI_Wait(&receive, MPI_STATUS_IGNORE);
     MPI_Barrier(MPI_COMM_WORLD);
-    in.expect(0, 2 * static_cast<size_t>(n) - 1,
-              [](size_t i) { return (i % 2 == 0 ? mark(previous()) : 0) + static_cast<int>(i); });
+    const auto expected = [](size_t i) {
+        return (i % 2 == 0 ? mark(previous()) : 0) + static_cast<int>(i);
+    };
+    in.expect(0, 2 * static_cast<size_t>(n) - 1, expected);
+
+    Buffer forgotten(2 * static_cast<size_t>(n), 0);
+    MPI_Irecv(forgotten.data(), 1, every_other, previous(), 7, MPI_COMM_WORLD, &receive);
+    MPI_Request_free(&receive);
+    MPI_Send(out.data(), 1, every_other, next, 7, MPI_COMM_WORLD);
+    int sent = 0, told = 0;
+    MPI_Sendrecv(&sent, 1, MPI_INT, next, 8, &told, 1, MPI_INT, previous(), 8, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    forgotten.expect(0, 2 * static_cast<size_t>(n) - 1, expected);
     MPI_Type_free(&every_other);
 }
 

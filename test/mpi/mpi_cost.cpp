@@ -1,13 +1,14 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// mpi_cost host|gpu: one rank makes kCalls calls of each of several kinds, on host memory, that
-// need no transport; with gpu, in a process that uses one. For callgrind, which is to count the
-// instructions of the functions measured_CALL alone. mpi_cost staged CALLS: so many of one kind on
-// GPU memory. Exits with 77 without a CUDA driver.
+// mpi_cost host|gpu [CALLS]: one rank makes kCalls calls of each of several kinds, on host memory,
+// that need no transport; with gpu, in a process that uses one. For callgrind, which is to count
+// the instructions of the functions measured_CALL alone; with CALLS, so many of each, for strace.
+// mpi_cost staged CALLS: so many of one kind on GPU memory. Exits with 77 without a CUDA driver.
 #include <cstdlib>
 #include <cstring>
 
 #include <mpi.h>
+#include <sys/mman.h>
 
 #include "gpu.hpp"
 
@@ -15,8 +16,16 @@ namespace {
 
 constexpr int kCalls = 1000; // cost_test.sh divides by it
 
-double variables[2]; // in the program: valgrind hides its heap
+double variables[2];
 double *const out = &variables[0], *const in = &variables[1];
+
+double* heap = nullptr; // valgrind hides it: there it is a page like any other
+double* mapped = nullptr;
+
+int send_one(const double* number)
+{
+    return MPI_Send(number, 1, MPI_DOUBLE, MPI_PROC_NULL, 7, MPI_COMM_WORLD);
+}
 
 } // namespace
 
@@ -31,7 +40,13 @@ double *const out = &variables[0], *const in = &variables[1];
         make_##call(kCalls);                                                                       \
     }
 
-MEASURE(Send, MPI_Send(out, 1, MPI_DOUBLE, MPI_PROC_NULL, 7, MPI_COMM_WORLD))
+MEASURE(Send, send_one(out))
+MEASURE(Send_from_stack, {
+    const double number = 0;
+    send_one(&number);
+})
+MEASURE(Send_from_heap, send_one(heap))
+MEASURE(Send_from_mapping, send_one(mapped))
 MEASURE(Recv, MPI_Recv(in, 1, MPI_DOUBLE, MPI_PROC_NULL, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE))
 MEASURE(Sendrecv, MPI_Sendrecv(out, 1, MPI_DOUBLE, MPI_PROC_NULL, 7, in, 1, MPI_DOUBLE,
                                MPI_PROC_NULL, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE))
@@ -51,6 +66,9 @@ struct Kind {
 
 constexpr Kind kKinds[] = {
     {make_Send, measured_Send},
+    {make_Send_from_stack, measured_Send_from_stack},
+    {make_Send_from_heap, measured_Send_from_heap},
+    {make_Send_from_mapping, measured_Send_from_mapping},
     {make_Recv, measured_Recv},
     {make_Sendrecv, measured_Sendrecv},
     {make_Allreduce, measured_Allreduce},
@@ -81,10 +99,17 @@ int main(int argc, char** argv)
         gpu::use();
         gpu::allocate(4096);
     }
+    heap = static_cast<double*>(std::malloc(sizeof(double)));
+    mapped = static_cast<double*>(
+        mmap(nullptr, sizeof(double), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     for (const Kind& kind : kKinds) {
         kind.make(1); // what is looked up once
-        kind.measured();
+        if (argc > 2)
+            kind.make(std::atoi(argv[2]));
+        else
+            kind.measured();
     }
+    std::free(heap);
     MPI_Finalize();
     return 0;
 }

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -133,7 +134,33 @@ MPI_Status status_of(int error)
     return status;
 }
 
+void throw_it(MPI_Comm*, int* code, ...)
+{
+    ++handled.comm;
+    throw std::runtime_error(std::to_string(*code));
+}
+
+// By an error handler that throws, which leaves the call.
+Codes send_to_no_rank(const Context& c)
+{
+    Codes codes;
+    MPI_Comm comm;
+    MPI_Errhandler handler;
+    MPI_Comm_dup(c.comm, &comm);
+    MPI_Comm_create_errhandler(throw_it, &handler);
+    MPI_Comm_set_errhandler(comm, handler);
+    try {
+        MPI_Send(c.out, 1, c.column, ranks, 1, comm);
+    } catch (const std::runtime_error& error) {
+        codes.push_back(std::atoi(error.what()));
+    }
+    MPI_Errhandler_free(&handler);
+    MPI_Comm_free(&comm);
+    return codes;
+}
+
 const Case kMessages[] = {
+    {"send_rank_thrown", send_to_no_rank},
     {"send_count", [](auto& c) { return Codes{MPI_Send(c.out, -1, c.column, c.next, 1, c.comm)}; }},
     {"send_no_type",
      [](auto& c) { return Codes{MPI_Send(c.out, 1, MPI_DATATYPE_NULL, c.next, 1, c.comm)}; }},

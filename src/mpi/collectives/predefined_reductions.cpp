@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <mutex>
 #include <string_view>
 
 namespace gdr::mpi {
@@ -102,7 +104,7 @@ bool is_named(const Library& library, Word type)
            combiner == library.abi->combiners.named;
 }
 
-std::optional<Type> kernel_type(const Library& library, Word type)
+std::optional<Type> type_by_name(const Library& library, Word type)
 {
     if (type == library.datatype_null || !is_named(library, type))
         return std::nullopt;
@@ -122,7 +124,40 @@ std::optional<Type> kernel_type(const Library& library, Word type)
     return result;
 }
 
+// Of predefined types that have been given other names, by their handles.
+struct Renamed {
+    std::mutex mutex;
+    std::map<Word, std::optional<Type>> meanings;
+};
+
+Renamed& renamed()
+{
+    static auto& instance = *new Renamed;
+    return instance;
+}
+
+std::optional<Type> kernel_type(const Library& library, Word type)
+{
+    Renamed& r = renamed();
+    {
+        const std::lock_guard guard(r.mutex);
+        if (const auto known = r.meanings.find(type); known != r.meanings.end())
+            return known->second;
+    }
+    return type_by_name(library, type);
+}
+
 } // namespace
+
+void keep_meaning(const Library& library, Word type)
+{
+    if (type == library.datatype_null || !is_named(library, type))
+        return;
+    const std::optional<Type> meaning = type_by_name(library, type);
+    Renamed& r = renamed();
+    const std::lock_guard guard(r.mutex);
+    r.meanings.try_emplace(type, meaning); // the first name was MPI's
+}
 
 std::optional<PredefinedReduction> predefined_reduction(const Library& library, Word op, Word type)
 {

@@ -20,4 +20,8 @@ struct PredefinedReduction {
 // is the same on all ranks, as the handles' meanings are.
 std::optional<PredefinedReduction> predefined_reduction(const Library& library, Word op, Word type);
 
+// The application is about to give the type another name, on this rank, by which it would not be
+// known any more. Any thread.
+void keep_meaning(const Library& library, Word type);
+
 } // namespace gdr::mpi

@@ -52,7 +52,7 @@ function entry(kind, way, name, all, n, large,    i, typed, passed, look, bare) 
         if (bare ~ /^(send|recv|compare)buf$|^buffer$/)
             look = look (look ? " && " : "") "by->is_host_memory(a" i ")"
     }
-    if (kind == "detach" || kind ~ /info$/) look = "0" # no look at an argument tells that it is nothing
+    if (kind == "detach" || kind ~ /^set_|info$/) look = "0" # no look at an argument tells that it is nothing
     else if (kind == "synchronise") look = "!by->any_in_epochs()"
     else if (!look) look = "!by->any_requests()"
     if (large == "true") {

@@ -81,15 +81,6 @@ __attribute__((noinline, cold)) static function* find_outer(unsigned index, cons
 // this library is not always a tail call.
 static __thread const void* caller __attribute__((tls_model("initial-exec"))) = NULL;
 
-static int serve(const struct gdr_mpi_service* by, unsigned index, function* in_library,
-                 word* arguments)
-{
-    depth = 1;
-    const int result = by->call(index, in_library, arguments);
-    depth = 0;
-    return result;
-}
-
 // The small form stands before the large one.
 __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_large_call* call,
                                                          unsigned index, function* ours,
@@ -124,7 +115,7 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
         if (__builtin_expect(is_nothing, 1))                                                       \
             return ((int(*) parameters)to)passed;                                                  \
         word arguments[] = {LIST passed};                                                          \
-        return serve(by, index, to, arguments);                                                    \
+        return by->call(index, to, arguments, &depth);                                             \
     }                                                                                              \
     EXPORT int PMPI_##name parameters                                                              \
     {                                                                                              \

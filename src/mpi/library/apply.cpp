@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include <cxxabi.h>
+
 namespace gdr::mpi {
 
 namespace {
@@ -30,7 +32,13 @@ constexpr std::array<Apply*, sizeof...(count)> applies(std::index_sequence<count
 int apply(gdr_mpi_function* function, const Call& call, const Word* words)
 {
     static constexpr auto kApplies = applies(std::make_index_sequence<kMostArguments + 1>());
-    return kApplies[call.arguments](function, words);
+    try {
+        return kApplies[call.arguments](function, words);
+    } catch (const abi::__forced_unwind&) { // the thread ends
+        throw;
+    } catch (...) {
+        throw Thrown{std::current_exception()};
+    }
 }
 
 } // namespace gdr::mpi

@@ -24,7 +24,9 @@ bool Group::significant(const Side& side) const
     const int root = arguments_.integer(arguments_.call().root);
     if (inter_ == 0)
         return !side.at_root || root == rank_;
-    return side.at_root || sends_from_root() ? root == library_.abi->root : root >= 0;
+    if (root == library_.abi->root)
+        return side.at_root || arguments_.call().one_buffer();
+    return !side.at_root && root >= 0; // not MPI_PROC_NULL
 }
 
 bool Group::sends_from_root() const

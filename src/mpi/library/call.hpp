@@ -34,6 +34,7 @@ enum class Kind : uint8_t {
     free,
     get_info,
     set_info, // of a communicator, or of one that it makes
+    set_name, // of a type
 };
 
 enum class Form : uint8_t { blocking, nonblocking, persistent };

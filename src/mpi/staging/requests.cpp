@@ -36,7 +36,8 @@ struct Table {
     std::mutex mutex;
     Requests by_handle;
     std::vector<Freed> freed;
-    std::atomic<size_t> size{0}; // of both
+    std::atomic<size_t> size{0};       // of both
+    std::atomic<size_t> freed_size{0}; // of freed
 
     void put(Requests::node_type request)
     {
@@ -55,7 +56,11 @@ struct Table {
     }
 
     // Under the mutex.
-    void count() { size.store(by_handle.size() + freed.size(), std::memory_order_relaxed); }
+    void count()
+    {
+        size.store(by_handle.size() + freed.size(), std::memory_order_relaxed);
+        freed_size.store(freed.size(), std::memory_order_relaxed);
+    }
 };
 
 Table& table()
@@ -88,33 +93,6 @@ void put_back_freed(const Library& library, Request& request)
         gdr_log(error, "a request of MPI that was freed: a buffer on a GPU could not be copied: %s",
                 error.what());
     }
-}
-
-// Those that the application freed and MPI has completed by now.
-void collect_freed(const Library& library)
-{
-    Table& t = table();
-    std::vector<Freed> open;
-    {
-        const std::lock_guard guard(t.mutex);
-        if (t.freed.empty())
-            return;
-        open.swap(t.freed);
-    }
-    for (Freed& freed : open) {
-        int done = 0;
-        library.Test(&freed.handle, &done, library.abi->status_ignore);
-        if (done != 0) {
-            put_back_freed(library, freed.request);
-            if (freed.request.persistent)
-                library.Request_free(&freed.handle);
-        } else {
-            const std::lock_guard guard(t.mutex);
-            t.freed.push_back(std::move(freed));
-        }
-    }
-    const std::lock_guard guard(t.mutex);
-    t.count();
 }
 
 // The requests of one call, taken out of the table for as long as it lasts. Those that go on, or
@@ -280,10 +258,40 @@ bool any_requests()
     return table().size.load(std::memory_order_relaxed) != 0;
 }
 
+bool any_freed()
+{
+    return table().freed_size.load(std::memory_order_relaxed) != 0;
+}
+
+void collect_freed(const Library& library)
+{
+    Table& t = table();
+    std::vector<Freed> open;
+    {
+        const std::lock_guard guard(t.mutex);
+        if (t.freed.empty())
+            return;
+        open.swap(t.freed);
+    }
+    for (Freed& freed : open) {
+        int done = 0;
+        library.Test(&freed.handle, &done, library.abi->status_ignore);
+        if (done != 0) {
+            put_back_freed(library, freed.request);
+            if (freed.request.persistent)
+                library.Request_free(&freed.handle);
+        } else {
+            const std::lock_guard guard(t.mutex);
+            t.freed.push_back(std::move(freed));
+        }
+    }
+    const std::lock_guard guard(t.mutex);
+    t.count();
+}
+
 void add_request(const Library& library, Word handle, RequestedOperation operation, bool persistent,
                  bool own_handle)
 {
-    collect_freed(library);
     int done = 0;
     if (!persistent && !own_handle)
         library.Request_get_status(handle, &done, library.abi->status_ignore);
@@ -303,7 +311,6 @@ int call_with_requests(const Library& library, const Call& call, gdr_mpi_functio
     int result = 0;
     bool called = false;
     try {
-        collect_freed(library);
         if (call.kind == Kind::free)
             return free_request(library, call, function, words);
         const bool several = call.kind != Kind::wait && call.kind != Kind::test &&

@@ -25,6 +25,10 @@ void add_request(const Library& library, Word handle, RequestedOperation operati
 // Whether there is any.
 bool any_requests();
 
+// Whether the application has freed any that go on; puts back those that MPI has completed by now.
+bool any_freed();
+void collect_freed(const Library& library);
+
 // Makes one of the calls that start, complete or free requests. Returns what MPI returns, or
 // MPI_ERR_OTHER where a copy failed.
 int call_with_requests(const Library& library, const Call& call, gdr_mpi_function* function,
