@@ -54,8 +54,7 @@ bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arg
                                 const Side& side, const cuda::Pointer& memory,
                                 const Footprint& footprint, bool fetched, bool put_back)
 {
-    if (!may_be_bytes(arguments.call(), side) || !footprint.exact() ||
-        footprint.parts().size() != 1)
+    if (!may_be_bytes(arguments.call(), side) || footprint.parts().size() != 1)
         return false;
     const Library& library = arguments.library();
     const Elements& elements = footprint.parts().front();
@@ -108,10 +107,9 @@ void Operation::stage(const cuda::Driver& driver, const Arguments& arguments, Si
     }
     if (pass_on_or_pack(driver, arguments, side, *memory, footprint, fetched, put_back))
         return;
-    const bool kept = put_back && !footprint.exact();
     StandIn stand_in(driver, *memory, buffer, std::move(footprint));
     arguments.words()[side.buffer] = stand_in.address();
-    parts_.push_back({std::move(stand_in), fetched || kept, put_back});
+    parts_.push_back({std::move(stand_in), fetched, put_back});
 }
 
 // One buffer for both, which MPI forbids: whether it finds that out is left to it.
