@@ -19,6 +19,7 @@ class Dissection {
     }
 
     bool plain = true;
+    bool gap_in_pair = false;
 
     Runs element(Word type)
     {
@@ -51,7 +52,6 @@ class Dissection {
         return extent;
     }
 
-    // Pairs may have a gap.
     Runs predefined(Word type)
     {
         intptr_t lower = 0, extent = 0;
@@ -60,6 +60,7 @@ class Dissection {
         library_.Type_get_true_extent(type, &lower, &extent);
         if (extent != size) {
             plain = false;
+            gap_in_pair = true;
             return runs_by_packing(library_, type);
         }
         Runs runs;
@@ -189,7 +190,7 @@ Anatomy anatomy_of(const Library& library, Word type)
 {
     Dissection dissection(library);
     Runs runs = dissection.element(type);
-    return {std::move(runs), dissection.plain};
+    return {std::move(runs), dissection.plain, dissection.gap_in_pair};
 }
 
 } // namespace gdr::mpi

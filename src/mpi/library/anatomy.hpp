@@ -9,8 +9,9 @@
 namespace gdr::mpi {
 
 struct Anatomy {
-    Runs runs;  // of one element, no byte in a gap, in the order in which MPI packs them
-    bool plain; // of predefined types, MPI_Type_contiguous and MPI_Type_dup alone
+    Runs runs;        // of one element, no byte in a gap, in the order in which MPI packs them
+    bool plain;       // of predefined types, MPI_Type_contiguous and MPI_Type_dup alone
+    bool gap_in_pair; // within a predefined one: MPI_SHORT_INT
 };
 
 // Throws std::bad_alloc; std::runtime_error for a type of which MPI tells nothing.

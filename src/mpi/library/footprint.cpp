@@ -44,6 +44,7 @@ void Footprint::add(const Library& library, Word type, int64_t count, intptr_t d
         return;
     Anatomy anatomy = anatomy_of(library, type);
     plain_ = plain_ && anatomy.plain;
+    gap_in_pair_ = gap_in_pair_ || anatomy.gap_in_pair;
     if (anatomy.runs.empty())
         return;
     for (Run& run : anatomy.runs)
@@ -63,6 +64,7 @@ void Footprint::add(const Footprint& other)
 {
     parts_.insert(parts_.end(), other.parts_.begin(), other.parts_.end());
     plain_ = plain_ && other.plain_;
+    gap_in_pair_ = gap_in_pair_ || other.gap_in_pair_;
 }
 
 Runs Footprint::runs() const

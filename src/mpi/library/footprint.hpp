@@ -52,6 +52,10 @@ class Footprint {
     // are: of predefined types, MPI_Type_contiguous and MPI_Type_dup.
     bool plain() const;
 
+    // Whether MPI may be told of as many bytes instead. MPICH (4.0.2) does not receive them as
+    // pairs that have a gap.
+    bool alike_bytes() const { return !gap_in_pair_; }
+
     // As of elements. Not if it is empty.
     intptr_t low() const;
     intptr_t high() const;
@@ -60,6 +64,7 @@ class Footprint {
   private:
     std::vector<Elements> parts_;
     bool plain_ = true;
+    bool gap_in_pair_ = false;
 };
 
 } // namespace gdr::mpi
