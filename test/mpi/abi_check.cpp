@@ -68,10 +68,14 @@ int main()
     INTEGER(combiners.hindexed_block, MPI_COMBINER_HINDEXED_BLOCK);
     INTEGER(combiners.structure, MPI_COMBINER_STRUCT);
     INTEGER(combiners.subarray, MPI_COMBINER_SUBARRAY);
+    INTEGER(combiners.darray, MPI_COMBINER_DARRAY);
     INTEGER(combiners.resized, MPI_COMBINER_RESIZED);
     INTEGER(combiners.f90, MPI_COMBINER_F90_REAL);
     INTEGER(combiners.f90 + 1, MPI_COMBINER_F90_COMPLEX);
     INTEGER(combiners.f90 + 2, MPI_COMBINER_F90_INTEGER);
+    INTEGER(distributions.none, MPI_DISTRIBUTE_NONE);
+    INTEGER(distributions.cyclic, MPI_DISTRIBUTE_CYCLIC);
+    INTEGER(distributions.default_argument, MPI_DISTRIBUTE_DFLT_DARG);
     expect("MPI_SUCCESS", 0, MPI_SUCCESS);
     expect("MPI_ERR_COUNT", GDR_MPI_ERR_COUNT, MPI_ERR_COUNT);
     expect("MPI_BOTTOM", 0, static_cast<long long>(reinterpret_cast<gdr::mpi::Word>(MPI_BOTTOM)));

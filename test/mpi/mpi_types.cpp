@@ -30,6 +30,61 @@ int below(std::mt19937& random, int limit)
     return static_cast<int>(random() % static_cast<unsigned>(limit));
 }
 
+// Of a constructor of large counts, where the MPI has them.
+MPI_Datatype any_large_type(int count, int length, int stride, MPI_Datatype old)
+{
+    MPI_Datatype made;
+#if MPI_VERSION >= 4 && !defined(OPEN_MPI)
+    MPI_Aint low, extent;
+    MPI_Type_get_extent(old, &low, &extent);
+    const std::vector<MPI_Count> lengths(static_cast<size_t>(count), length);
+    std::vector<MPI_Count> places;
+    for (int i = 0; i < count; ++i)
+        places.push_back(i * stride);
+    std::vector<MPI_Count> addresses;
+    for (const MPI_Count place : places)
+        addresses.push_back(place * extent + (place > 0 ? 3 : 0));
+    const std::vector<MPI_Datatype> types(static_cast<size_t>(count), old);
+    const MPI_Count whole[] = {count + 2, 4}, part[] = {count, 2}, start[] = {1, 2};
+    const int kinds[] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK}, processes[] = {2, 2};
+    const int blocks[] = {length, MPI_DISTRIBUTE_DFLT_DARG};
+    switch (below(common, 10)) {
+    case 0:
+        MPI_Type_contiguous_c(count, old, &made);
+        break;
+    case 1:
+        MPI_Type_vector_c(count, length, stride, old, &made);
+        break;
+    case 2:
+        MPI_Type_create_hvector_c(count, length, stride * extent + 5, old, &made);
+        break;
+    case 3:
+        MPI_Type_indexed_c(count, lengths.data(), places.data(), old, &made);
+        break;
+    case 4:
+        MPI_Type_create_hindexed_c(count, lengths.data(), addresses.data(), old, &made);
+        break;
+    case 5:
+        MPI_Type_create_indexed_block_c(count, length, places.data(), old, &made);
+        break;
+    case 6:
+        MPI_Type_create_hindexed_block_c(count, length, addresses.data(), old, &made);
+        break;
+    case 7:
+        MPI_Type_create_struct_c(count, lengths.data(), addresses.data(), types.data(), &made);
+        break;
+    case 8:
+        MPI_Type_create_subarray_c(2, whole, part, start, MPI_ORDER_FORTRAN, old, &made);
+        break;
+    default:
+        MPI_Type_create_darray_c(4, 1, 2, whole, kinds, blocks, processes, MPI_ORDER_C, old, &made);
+    }
+#else
+    MPI_Type_vector(count, length, stride, old, &made);
+#endif
+    return made;
+}
+
 // A type without two elements in one place; fresh: not to be kept.
 MPI_Datatype any_type(int depth)
 {
@@ -44,7 +99,7 @@ MPI_Datatype any_type(int depth)
     MPI_Type_get_true_extent(old, &low, &extent);
     const int count = 1 + below(common, 12), length = 1 + below(common, 3);
     const int stride = length + below(common, 3);
-    switch (below(common, 7)) {
+    switch (below(common, 9)) {
     case 0:
         MPI_Type_contiguous(count, old, &made);
         break;
@@ -94,6 +149,19 @@ MPI_Datatype any_type(int depth)
                                  &made);
         break;
     }
+    case 6: { // of a grid of 3 x 2 processes
+        const int whole[] = {count, 7, 3};
+        const int kinds[] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_NONE};
+        const int blocks[] = {below(common, 2) == 0 ? MPI_DISTRIBUTE_DFLT_DARG : length,
+                              MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_DFLT_DARG};
+        const int processes[] = {3, 2, 1};
+        MPI_Type_create_darray(6, below(common, 2), 3, whole, kinds, blocks, processes,
+                               below(common, 2) == 0 ? MPI_ORDER_C : MPI_ORDER_FORTRAN, old, &made);
+        break;
+    }
+    case 7:
+        made = any_large_type(count, length, stride, old);
+        break;
     default:
         MPI_Type_create_hvector(count, length, (extent + 7) * stride, old, &made);
     }

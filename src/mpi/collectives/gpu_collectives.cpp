@@ -260,7 +260,7 @@ class Collective {
             Footprint footprint;
             footprint.add(library_, arguments_.type(side, 0), 1, 0);
             const Elements* one = footprint.parts().empty() ? nullptr : &footprint.parts().front();
-            if (one == nullptr || !footprint.exact() || one->runs.front().offset != 0 ||
+            if (one == nullptr || one->runs.front().offset != 0 ||
                 !(Elements{one->runs, 2, one->extent}.in_one_piece()))
                 return;
         }

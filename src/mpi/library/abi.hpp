@@ -21,8 +21,13 @@ using Word = gdr_mpi_word;
 // How a derived type was made, as MPI_Type_get_envelope tells it.
 struct Combiners {
     int named, dup, contiguous, vector, hvector, indexed, hindexed, indexed_block, hindexed_block,
-        structure, subarray, resized,
+        structure, subarray, darray, resized,
         f90; // the last: the first of F90_REAL, F90_COMPLEX, F90_INTEGER
+};
+
+// How MPI_Type_create_darray divides a dimension.
+struct Distributions {
+    int none, cyclic, default_argument;
 };
 
 // How a window was made, and the key of the attribute that tells it.
@@ -52,6 +57,7 @@ struct Abi {
     int cart, graph, dist_graph;
     int order_c;
     Combiners combiners;
+    Distributions distributions;
     Flavors flavors;
 
     size_t handle_size() const { return handles_are_ints ? sizeof(int) : sizeof(void*); }
@@ -105,8 +111,10 @@ inline constexpr Abi kOpenMpi = {
                   .hindexed_block = 18,
                   .structure = 11,
                   .subarray = 12,
+                  .darray = 13,
                   .resized = 17,
                   .f90 = 14},
+    .distributions = {.none = 2, .cyclic = 1, .default_argument = -1},
     .flavors = {.keyval = 10, .create = 1, .allocate = 2, .dynamic = 3},
 };
 
@@ -147,8 +155,10 @@ inline constexpr Abi kMpich = {
                   .hindexed_block = 19,
                   .structure = 12,
                   .subarray = 13,
+                  .darray = 14,
                   .resized = 18,
                   .f90 = 15},
+    .distributions = {.none = 123, .cyclic = 122, .default_argument = -49767},
     .flavors = {.keyval = 0x66000007, .create = 1, .allocate = 2, .dynamic = 3},
 };
 
@@ -188,8 +198,10 @@ inline constexpr Abi kStandardAbi = {
                   .hindexed_block = 109,
                   .structure = 110,
                   .subarray = 111,
+                  .darray = 112,
                   .resized = 116,
                   .f90 = 113},
+    .distributions = {.none = 16, .cyclic = 18, .default_argument = 19},
     .flavors = {.keyval = 604, .create = 311, .allocate = 312, .dynamic = 313},
 };
 

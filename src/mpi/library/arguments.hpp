@@ -92,9 +92,11 @@ class Group {
 
     Footprint footprint(const Side& side) const;
 
+    // How many blocks a side has.
+    int blocks(Blocks what) const;
+
   private:
     int neighbours(bool that_send) const;
-    int blocks(Blocks what) const;
     int64_t packed_size(const Side& side) const;
 
     const Arguments& arguments_;

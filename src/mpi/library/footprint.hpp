@@ -5,6 +5,7 @@
 #pragma once
 
 #include "mpi/library/library.hpp"
+#include "mpi/library/runs.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -13,23 +14,10 @@
 
 namespace gdr::mpi {
 
-// Rows of the same length, the same stride apart. Offsets are relative to the buffer's address.
-struct Run {
-    intptr_t offset;
-    size_t length;
-    ptrdiff_t stride; // may be negative
-    size_t rows;
-
-    intptr_t last_row() const { return offset + stride * static_cast<ptrdiff_t>(rows - 1); }
-    bool in_one_piece() const { return rows == 1 || stride == static_cast<ptrdiff_t>(length); }
-
-    bool operator==(const Run&) const = default;
-};
-
 // Equal elements at equal distances, each of these runs, which are in the order in which MPI packs
 // them.
 struct Elements {
-    std::vector<Run> runs; // of the first, relative to the buffer's address; not empty
+    Runs runs; // of the first, relative to the buffer's address; not empty
     int64_t count;
     intptr_t extent; // bytes from one to the next
 
@@ -58,15 +46,15 @@ class Footprint {
     const std::vector<Elements>& parts() const { return parts_; }
 
     // All of them one by one, merged where they follow each other.
-    std::vector<Run> runs() const;
-
-    // Whether no byte within the runs is in a gap. They are exact unless MPI does not tell how a
-    // type was made (MPI_Type_create_darray, types of large counts), or a pair has padding within.
-    bool exact() const { return exact_; }
+    Runs runs() const;
 
     // Bytes in one piece that MPI libraries, too, see to be so and hand to their transport as they
     // are: of predefined types, MPI_Type_contiguous and MPI_Type_dup.
     bool plain() const;
+
+    // Whether MPI may be told of as many bytes instead. MPICH (4.0.2) does not receive them as
+    // pairs that have a gap.
+    bool alike_bytes() const { return !gap_in_pair_; }
 
     // As of elements. Not if it is empty.
     intptr_t low() const;
@@ -75,8 +63,8 @@ class Footprint {
 
   private:
     std::vector<Elements> parts_;
-    bool exact_ = true;
     bool plain_ = true;
+    bool gap_in_pair_ = false;
 };
 
 } // namespace gdr::mpi

@@ -57,6 +57,7 @@ const Library* open(gdr_mpi_function* function)
     GDR_MPI_FUNCTIONS(GDR_MPI_LOOK_UP)
 #undef GDR_MPI_LOOK_UP
     look_up(handle, "PMPI_Type_get_envelope_c", library.Type_get_envelope_c);
+    look_up(handle, "PMPI_Type_get_contents_c", library.Type_get_contents_c);
     look_up(handle, "PMPI_File_call_errhandler", library.File_call_errhandler);
     look_up(handle, "PMPI_Info_get_string", library.Info_get_string);
     look_up(handle, "PMPI_Info_get", library.Info_get);

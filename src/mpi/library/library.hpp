@@ -36,6 +36,8 @@
     FUNCTION(Group_free, (Word * group))                                                           \
     FUNCTION(Group_rank, (Word group, int* rank))                                                  \
     FUNCTION(Info_set, (Word info, const char* key, const char* value))                            \
+    FUNCTION(Pack, (const void* in, int count, Word type, void* packed, int room, int* position,   \
+                    Word comm))                                                                    \
     FUNCTION(Pack_size, (int count, Word type, Word comm, int* size))                              \
     FUNCTION(Request_free, (Word * request))                                                       \
     FUNCTION(Request_get_status, (Word request, int* flag, Word status))                           \
@@ -46,6 +48,7 @@
     FUNCTION(Dist_graph_neighbors_count, (Word comm, int* in, int* out, int* weighted))            \
     FUNCTION(Type_commit, (Word * type))                                                           \
     FUNCTION(Type_contiguous, (int count, Word type, Word* made))                                  \
+    FUNCTION(Type_dup, (Word type, Word * made))                                                   \
     FUNCTION(Type_free, (Word * type))                                                             \
     FUNCTION(Type_get_name, (Word type, char* name, int* length))                                  \
     FUNCTION(Wait, (Word * request, Word status))                                                  \
@@ -85,10 +88,13 @@ struct Library {
     // NULL in a library without MPI-IO.
     int (*File_call_errhandler)(Word file, int code);
 
-    // Of MPI 4, NULL in older libraries: the small form fails for types that were made by a large
+    // Of MPI 4, NULL in older libraries: the small forms fail for types that were made by a large
     // one.
     int (*Type_get_envelope_c)(Word type, int64_t* integers, int64_t* addresses, int64_t* counts,
                                int64_t* types, int* combiner);
+    int (*Type_get_contents_c)(Word type, int64_t integers, int64_t addresses, int64_t counts,
+                               int64_t types, int* integer, intptr_t* address, int64_t* number,
+                               void* type_handles);
 };
 
 // The library that holds one of its functions; nullptr, said once in UCX's log, where its ABI is

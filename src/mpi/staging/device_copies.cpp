@@ -3,63 +3,74 @@
 // One copy for each run: of rows that are apart, a two-dimensional one.
 #include "mpi/staging/device_copies.hpp"
 
-#include "cuda/relaxed_capture.hpp"
-#include "mpi/gpu/thread_stream.hpp"
-
 namespace gdr::mpi {
 
 namespace {
 
 constexpr ptrdiff_t kLargestPitch = 1 << 30; // GPUs take 2 GiB less a byte
 
-void issue_rows(const cuda::Driver& driver, const Run& run, char* to, const char* from,
-                CUstream stream)
+void issue_one_by_one(const cuda::Driver& driver, Rows to, Rows from, size_t length, size_t rows,
+                      CUstream stream)
 {
-    for (size_t row = 0; row < run.rows; ++row) {
-        const ptrdiff_t at = run.offset + run.stride * static_cast<ptrdiff_t>(row);
-        cuda::check(driver.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to + at),
-                                         reinterpret_cast<CUdeviceptr>(from + at), run.length,
-                                         stream),
+    for (size_t row = 0; row < rows; ++row) {
+        cuda::check(driver.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to.first),
+                                         reinterpret_cast<CUdeviceptr>(from.first), length, stream),
                     "cuMemcpyAsync");
+        to.first += to.stride;
+        from.first += from.stride;
     }
 }
 
-void issue(const cuda::Driver& driver, Run run, char* to, const char* from, CUstream stream)
+bool pitch_allows(const Rows& rows, size_t length)
 {
-    if (run.in_one_piece())
-        run = {run.offset, run.length * run.rows, 0, 1};
-    if (run.rows == 1 || run.stride < static_cast<ptrdiff_t>(run.length) ||
-        run.stride > kLargestPitch) {
-        issue_rows(driver, run, to, from, stream);
+    return rows.stride >= static_cast<ptrdiff_t>(length) && rows.stride <= kLargestPitch;
+}
+
+void issue_all(const cuda::Driver& driver, Rows to, Rows from, size_t length, size_t rows,
+               CUstream stream)
+{
+    if (to.stride == static_cast<ptrdiff_t>(length) && from.stride == to.stride) {
+        length *= rows;
+        rows = 1;
+    }
+    if (rows == 1 || !pitch_allows(to, length) || !pitch_allows(from, length)) {
+        issue_one_by_one(driver, to, from, length, rows, stream);
         return;
     }
-    CUDA_MEMCPY2D rows = {};
-    rows.srcMemoryType = rows.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-    rows.srcDevice = reinterpret_cast<CUdeviceptr>(from + run.offset);
-    rows.dstDevice = reinterpret_cast<CUdeviceptr>(to + run.offset);
-    rows.srcPitch = rows.dstPitch = static_cast<size_t>(run.stride);
-    rows.WidthInBytes = run.length;
-    rows.Height = run.rows;
-    cuda::check(driver.cuMemcpy2DAsync(&rows, stream), "cuMemcpy2DAsync");
+    CUDA_MEMCPY2D copy = {};
+    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    copy.srcDevice = reinterpret_cast<CUdeviceptr>(from.first);
+    copy.dstDevice = reinterpret_cast<CUdeviceptr>(to.first);
+    copy.srcPitch = static_cast<size_t>(from.stride);
+    copy.dstPitch = static_cast<size_t>(to.stride);
+    copy.WidthInBytes = length;
+    copy.Height = rows;
+    cuda::check(driver.cuMemcpy2DAsync(&copy, stream), "cuMemcpy2DAsync");
 }
 
 } // namespace
 
+void RowCopies::issue(Rows on_device, Rows on_host, size_t length, size_t rows, Direction direction)
+{
+    const bool to_device = direction == Direction::to_device;
+    try {
+        issue_all(driver_, to_device ? on_device : on_host, to_device ? on_host : on_device, length,
+                  rows, stream_.handle());
+    } catch (...) {
+        stream_.settle();
+        throw;
+    }
+}
+
 void copy_now(const cuda::Driver& driver, CUdevice device, const Footprint& footprint,
               void* on_device, void* on_host, Direction direction)
 {
-    const cuda::RelaxedCapture relaxed(driver); // once for all of it
-    const ThreadStream stream(driver, device);
-    char* to = static_cast<char*>(direction == Direction::to_device ? on_device : on_host);
-    const char* from = static_cast<char*>(direction == Direction::to_device ? on_host : on_device);
-    try {
-        for (const Run& run : footprint.runs())
-            issue(driver, run, to, from, stream.handle());
-    } catch (...) {
-        stream.settle();
-        throw;
-    }
-    stream.wait();
+    RowCopies copies(driver, device);
+    for (const Run& run : footprint.runs())
+        copies.issue({static_cast<char*>(on_device) + run.offset, run.stride},
+                     {static_cast<char*>(on_host) + run.offset, run.stride}, run.length, run.rows,
+                     direction);
+    copies.wait();
 }
 
 } // namespace gdr::mpi

@@ -8,6 +8,8 @@
 #include "mpi/library/transport.hpp"
 #include "stats/statistics.hpp"
 
+#include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace gdr::mpi {
@@ -28,12 +30,19 @@ bool to_self(const Arguments& arguments, const Side& side)
     return arguments.integer(side.peer) == rank;
 }
 
-// Whether MPI may be told of bytes instead of the side's type: where it neither computes with the
+// Whether MPI may be told of bytes instead of the side's types: where it neither computes with the
 // elements nor converts them, as files and external forms can.
 bool may_be_bytes(const Call& call, const Side& side)
 {
-    return call.op < 0 && (side.direct || call.comm >= 0) && !side.bytes() && side.count >= 0 &&
-           !side.counts && !side.types;
+    return call.op < 0 && (side.direct || call.comm >= 0) && !side.bytes() && side.count >= 0;
+}
+
+// Blocks of a v or w call, each in one piece, with more room between them than they take.
+bool sparse(const Side& side, const Footprint& footprint)
+{
+    return side.counts && side.displacements >= 0 &&
+           std::ranges::all_of(footprint.parts(), &Elements::in_one_piece) &&
+           static_cast<size_t>(footprint.high() - footprint.low()) > 2 * footprint.bytes();
 }
 
 // Whether the HCA alone reads or writes the buffer, if MPI sees it to be in one piece. Not where
@@ -54,8 +63,8 @@ bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arg
                                 const Side& side, const cuda::Pointer& memory,
                                 const Footprint& footprint, bool fetched, bool put_back)
 {
-    if (!may_be_bytes(arguments.call(), side) || !footprint.exact() ||
-        footprint.parts().size() != 1)
+    if (!may_be_bytes(arguments.call(), side) || side.counts || side.types ||
+        !footprint.alike_bytes() || footprint.parts().size() != 1)
         return false;
     const Library& library = arguments.library();
     const Elements& elements = footprint.parts().front();
@@ -88,11 +97,36 @@ bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arg
     }
 }
 
+// Of what types relative to MPI_BOTTOM lead to, and of sparse blocks. False: it is all in one
+// memory and not sparse.
+bool Operation::gather(const cuda::Driver& driver, const Arguments& arguments, const Group& group,
+                       const Side& side, const Footprint& footprint, bool fetched, bool put_back)
+{
+    void* const buffer = arguments.pointer(side.buffer);
+    const bool bytes = may_be_bytes(arguments.call(), side);
+    if (buffer != nullptr && !(bytes && sparse(side, footprint)))
+        return false;
+    auto pieces = pieces_of(driver, buffer, footprint);
+    if (in_one_memory(pieces) && (pieces.front().device < 0 || !bytes || !sparse(side, footprint)))
+        return false;
+    if (!bytes)
+        throw std::runtime_error(kSeveralMemories);
+    GatheredStandIn gathered(driver, arguments, group, side, std::move(pieces));
+    parts_.push_back({std::move(gathered), fetched, put_back});
+    return true;
+}
+
+void Operation::stage_side(const cuda::Driver& driver, const Arguments& arguments,
+                           const Group& group, const Side& side, bool fetched, bool put_back)
+{
+    Footprint footprint = group.footprint(side);
+    if (!footprint.empty() && !gather(driver, arguments, group, side, footprint, fetched, put_back))
+        stage(driver, arguments, side, std::move(footprint), fetched, put_back);
+}
+
 void Operation::stage(const cuda::Driver& driver, const Arguments& arguments, Side side,
                       Footprint footprint, bool fetched, bool put_back)
 {
-    if (footprint.empty())
-        return;
     if (arguments.call().kind == Kind::collective && footprint.bytes() < kDirectCollectiveFrom)
         side.direct = false;
     char* const buffer = static_cast<char*>(arguments.pointer(side.buffer)); // NULL: MPI_BOTTOM
@@ -108,10 +142,9 @@ void Operation::stage(const cuda::Driver& driver, const Arguments& arguments, Si
     }
     if (pass_on_or_pack(driver, arguments, side, *memory, footprint, fetched, put_back))
         return;
-    const bool kept = put_back && !footprint.exact();
     StandIn stand_in(driver, *memory, buffer, std::move(footprint));
     arguments.words()[side.buffer] = stand_in.address();
-    parts_.push_back({std::move(stand_in), fetched || kept, put_back});
+    parts_.push_back({std::move(stand_in), fetched, put_back});
 }
 
 // One buffer for both, which MPI forbids: whether it finds that out is left to it.
@@ -122,7 +155,8 @@ void Operation::stage_aliased(const cuda::Driver& driver, const Arguments& argum
     const Side& receive = arguments.call().receive;
     Footprint both = group.footprint(receive);
     both.add(group.footprint(send));
-    stage(driver, arguments, receive, std::move(both), true, true);
+    if (!both.empty())
+        stage(driver, arguments, receive, std::move(both), true, true);
     arguments.words()[send.buffer] = arguments.words()[receive.buffer];
 }
 
@@ -134,7 +168,7 @@ Operation::Operation(const cuda::Driver& driver, const Arguments& arguments)
         if (!group.significant(call.send))
             return;
         const bool sends = group.sends_from_root();
-        stage(driver, arguments, call.send, group.footprint(call.send), sends, !sends);
+        stage_side(driver, arguments, group, call.send, sends, !sends);
         return;
     }
     const bool in_place = arguments.in_place(call.send);
@@ -144,15 +178,15 @@ Operation::Operation(const cuda::Driver& driver, const Arguments& arguments)
         return;
     }
     if (group.significant(call.send))
-        stage(driver, arguments, call.send, group.footprint(call.send), true, false);
+        stage_side(driver, arguments, group, call.send, true, false);
     if (call.compare.exists())
-        stage(driver, arguments, call.compare, group.footprint(call.compare), true, false);
+        stage_side(driver, arguments, group, call.compare, true, false);
     if (group.significant(call.receive)) {
         Side receive = call.receive;
         if (in_place && (call.send.blocks == Blocks::sum || call.send.blocks == Blocks::local))
             receive.blocks = call.send.blocks; // what is sent is there
-        stage(driver, arguments, receive, group.footprint(receive),
-              in_place || receive.partial || receive.read, true);
+        stage_side(driver, arguments, group, receive, in_place || receive.partial || receive.read,
+                   true);
     }
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "mpi/library/arguments.hpp"
+#include "mpi/staging/gathered_stand_in.hpp"
 #include "mpi/staging/packed_stand_in.hpp"
 #include "mpi/staging/partitions.hpp"
 #include "mpi/staging/stand_in.hpp"
@@ -34,14 +35,20 @@ class Operation {
 
   private:
     struct Part {
-        std::variant<StandIn, PackedStandIn, PartitionedStandIn> stand_in;
+        std::variant<StandIn, PackedStandIn, GatheredStandIn, PartitionedStandIn> stand_in;
         bool fetched, put_back;
     };
+
+    void stage_side(const cuda::Driver& driver, const Arguments& arguments, const Group& group,
+                    const Side& side, bool fetched, bool put_back);
 
     void stage(const cuda::Driver& driver, const Arguments& arguments, Side side,
                Footprint footprint, bool fetched, bool put_back);
 
     void stage_aliased(const cuda::Driver& driver, const Arguments& arguments, const Group& group);
+
+    bool gather(const cuda::Driver& driver, const Arguments& arguments, const Group& group,
+                const Side& side, const Footprint& footprint, bool fetched, bool put_back);
 
     bool pass_on_or_pack(const cuda::Driver& driver, const Arguments& arguments, const Side& side,
                          const cuda::Pointer& memory, const Footprint& footprint, bool fetched,

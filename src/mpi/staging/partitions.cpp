@@ -8,11 +8,12 @@
 #include "mpi/gpu/device_memory.hpp"
 #include "mpi/library/apply.hpp"
 #include "mpi/library/failure.hpp"
+#include "mpi/staging/pieces.hpp"
 #include "mpi/staging/requests.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
+#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
@@ -142,6 +143,8 @@ int init_partitions(const cuda::Driver& driver, const Arguments& arguments,
     library.Type_get_extent(type, &lower, &extent);
     Footprint whole;
     whole.add(library, type, parts * count, 0);
+    if (arguments.pointer(kBuffer) == nullptr && !in_one_memory(pieces_of(driver, nullptr, whole)))
+        throw std::runtime_error(kSeveralMemories);
     const auto memory =
         whole.empty() ? std::nullopt
                       : find_device_memory(driver, static_cast<char*>(arguments.pointer(kBuffer)) +

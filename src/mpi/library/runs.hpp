@@ -1,0 +1,33 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Bytes of a buffer, as rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gdr::mpi {
+
+// Rows of the same length, the same stride apart. Offsets are relative to the buffer's address.
+struct Run {
+    intptr_t offset;
+    size_t length;
+    ptrdiff_t stride; // may be negative
+    size_t rows;
+
+    intptr_t last_row() const { return offset + stride * static_cast<ptrdiff_t>(rows - 1); }
+    bool in_one_piece() const { return rows == 1 || stride == static_cast<ptrdiff_t>(length); }
+
+    bool operator==(const Run&) const = default;
+};
+
+using Runs = std::vector<Run>;
+
+// At the end; where it follows what is there, as one with that.
+void append(Runs& runs, const Run& run);
+
+// Equal elements, the first displaced by so many bytes, and so many from one to the next.
+void append_repeated(Runs& runs, const Runs& element, int64_t count, intptr_t extent, intptr_t at);
+
+} // namespace gdr::mpi

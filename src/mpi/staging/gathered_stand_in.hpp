@@ -1,0 +1,42 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// A buffer that lies in several memories, or is mostly gaps, with host memory that stands in for it
+// in one call of MPI and has its bytes one after the other.
+#pragma once
+
+#include "mpi/staging/device_copies.hpp"
+#include "mpi/staging/packed_arguments.hpp"
+#include "mpi/staging/pieces.hpp"
+#include "mpi/staging/staging_memory.hpp"
+
+#include <vector>
+
+namespace gdr::mpi {
+
+class GatheredStandIn {
+  public:
+    // Replaces the side in the arguments. pieces: of its footprint, some on a GPU. Throws
+    // cuda::Error, std::bad_alloc; std::runtime_error as PackedArguments.
+    GatheredStandIn(const cuda::Driver& driver, const Arguments& arguments, const Group& group,
+                    const Side& side, std::vector<Piece> pieces);
+
+    // All bytes of the pieces, and no others. Throw cuda::Error.
+    void fetch() const { copy(Direction::from_device); }
+    void put_back() const { copy(Direction::to_device); }
+
+  private:
+    void copy(Direction direction) const;
+    template <typename Use>
+    void for_each_piece_in(CUdevice device, Use use) const;
+    void copy_on(CUdevice device, Direction direction) const;
+    void copy_by_cpu(Direction direction) const;
+
+    const cuda::Driver* driver_;
+    char* buffer_;
+    std::vector<Piece> pieces_;
+    std::vector<CUdevice> devices_; // of these
+    StagingMemory memory_;
+    PackedArguments told_;
+};
+
+} // namespace gdr::mpi

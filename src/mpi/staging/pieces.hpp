@@ -1,0 +1,31 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// In which memories the bytes of a footprint lie: types relative to MPI_BOTTOM may lead to several.
+#pragma once
+
+#include "cuda/driver.hpp"
+#include "mpi/library/footprint.hpp"
+
+#include <vector>
+
+namespace gdr::mpi {
+
+// Rows in one memory.
+struct Piece {
+    Run run;          // relative to the buffer's address
+    CUdevice device;  // -1: host memory
+    uintptr_t memory; // the base of the allocation; 0: host memory
+};
+
+// In the order of the footprint's runs. Throws cuda::Error, std::bad_alloc.
+std::vector<Piece> pieces_of(const cuda::Driver& driver, const void* buffer,
+                             const Footprint& footprint);
+
+// Where a call takes no such type.
+inline constexpr const char* kSeveralMemories =
+    "its datatype leads to host and GPU memory, or to several allocations; give it one buffer";
+
+// Whether all are in one allocation, or in host memory.
+bool in_one_memory(const std::vector<Piece>& pieces);
+
+} // namespace gdr::mpi
