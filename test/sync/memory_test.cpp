@@ -30,6 +30,11 @@ bool of_the_library(void* caller)
     throw std::bad_alloc();
 }
 
+[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept
+{
+    return std::malloc(size);
+}
+
 [[gnu::noinline]] void operator delete(void* memory) noexcept
 {
     std::free(memory);
