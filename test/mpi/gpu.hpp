@@ -45,6 +45,13 @@ inline bool exists()
     return driver<CUresult (*)(unsigned)>("cuInit")(0) == CUDA_SUCCESS;
 }
 
+// Whether the driver is the emulated one.
+inline bool emulated()
+{
+    static void* library = dlopen("libcuda.so.1", RTLD_NOW);
+    return library != nullptr && dlsym(library, "softcuda_calls") != nullptr;
+}
+
 // Makes the primary context of that GPU, of as many as there are, in turn, current in this thread.
 // The process ends with 77 where there is none.
 inline void use(int device = 0)
