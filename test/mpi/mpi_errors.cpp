@@ -281,6 +281,7 @@ const Case kMessages[] = {
          return Codes{result, status.MPI_ERROR,
                       request == MPI_REQUEST_NULL ? MPI_SUCCESS : MPI_ERR_OTHER};
      }},
+#ifndef OPEN_MPI // 4.1.4 at times sets the other request to NULL, too, without a word
     {"irecv_truncated_other_goes_on",
      [](auto& c) {
          MPI_Request requests[2];
@@ -296,6 +297,7 @@ const Case kMessages[] = {
          codes.push_back(received(c) == 10 ? MPI_SUCCESS : MPI_ERR_OTHER);
          return codes;
      }},
+#endif
     {"irecv_truncated_any",
      [](auto& c) {
          MPI_Request request;

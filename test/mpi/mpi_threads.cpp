@@ -125,8 +125,8 @@ class Scattered {
 
 // Of the types that a GPU packs as many as it knows are in use, and a stream waits. A thread with
 // one more lets it forget one, which frees memory and so waits for the stream. Others, with types
-// that it knows, do not; on H100s they did, since while one thread's cuMemFree waits NVIDIA's driver
-// has other calls wait along.
+// that it knows, do not; on H100s they did, since while one thread's cuMemFree waits NVIDIA's
+// driver has other calls wait along.
 void pack_while_a_stream_waits()
 {
     constexpr int kKnown = 64;
