@@ -257,6 +257,7 @@ Condition::~Condition()
 void Context::record(Condition& condition, CUstream handle)
 {
     const cuda::Driver& driver = require_driver();
+    const std::lock_guard recording(condition.recording);
     {
         // Before anything waits for room in a stream that waits for this.
         const std::lock_guard guard(condition.lock);

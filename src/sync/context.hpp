@@ -31,6 +31,9 @@ struct Condition {
     std::vector<Node*> triggers{}; // held; kernels'
     ugdr_dev_condition_t device{}; // theirs, too
 
+    // One thread records it at a time, also while it waits for room in the stream: a wait that the
+    // next one has not ended yet could be why there is none. Taken before all other locks.
+    std::mutex recording;
     // A stream's is recorded again while other threads attach to it. Held for no call of CUDA.
     std::mutex lock;
     Recorded recorded;

@@ -140,5 +140,31 @@ TEST_F(FullQueue, AnOperationStartsBeforeItsWaitHasRoom)
     EXPECT_UCS(ugdr_condition_destroy(reached));
 }
 
+// Whoever records it again ends the wait before, another thread's included.
+TEST_F(FullQueue, ThreadsRecordOneWaitingCondition)
+{
+    ugdr_condition_h waiting = point_of(at_a_, full_, UCS_OK, UGDR_CONDITION_FLAG_WAIT);
+    fill([&] { EXPECT_UCS(ugdr_condition_destroy(point_of(at_a_, full_))); });
+    const auto record = [&] {
+        for (int i = 0; i < 100; ++i)
+            EXPECT_UCS(ugdr_condition_record(waiting, full_));
+    };
+    std::atomic<bool> recorded{false};
+    const auto recording = async([&] {
+        const auto one = async(record), other = async(record);
+        one.wait();
+        other.wait();
+        recorded = true;
+    });
+    std::this_thread::sleep_for(kLongEnough);
+    released_ = true;
+    EXPECT_TRUE(eventually([&] { return recorded.load(); }))
+        << "threads that record one condition stop each other";
+    while (!recorded && recording.wait_for(kLongEnough) != std::future_status::ready)
+        EXPECT_UCS(ugdr_condition_record(waiting, stream()));
+    EXPECT_UCS(ugdr_condition_destroy(waiting));
+    expect_end(recording);
+}
+
 } // namespace
 } // namespace synctest
