@@ -33,7 +33,8 @@ void Engine::take(Node& node)
     node.awaited.clear();
     if (node.waits_for_all) {
         for (const Node* other : triggers_) {
-            if (other->capture == node.capture && other->handle == node.handle) {
+            if (other->capture == node.capture && other->handle == node.handle &&
+                other->thread == node.thread) {
                 for (Operation* operation : other->operations)
                     await(node, *operation);
             }

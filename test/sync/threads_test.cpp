@@ -104,6 +104,43 @@ TEST_F(Threads, TheDefaultStreamOfEach)
     EXPECT_UCS(ugdr_condition_destroy(point));
 }
 
+// Waiting for all that a captured stream has is not for another thread's of the same handle.
+TEST_F(Threads, TheDefaultStreamOfEachWaitsForAllOfItsOwn)
+{
+    std::atomic<bool> released{false};
+    const auto start = [](void*) { return UCS_INPROGRESS; };
+    const auto test = [](void* is_released) {
+        return *static_cast<std::atomic<bool>*>(is_released) ? UCS_OK : UCS_INPROGRESS;
+    };
+    CUevent forked = nullptr, joined = nullptr;
+    CUgraph graph = nullptr;
+    CUgraphExec executable = nullptr;
+    ASSERT_CUDA(cuEventCreate(&forked, CU_EVENT_DISABLE_TIMING));
+    ASSERT_CUDA(cuEventCreate(&joined, CU_EVENT_DISABLE_TIMING));
+    ASSERT_CUDA(cuStreamBeginCapture(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_RELAXED));
+    ugdr_condition_h point = point_of(at_a_, CU_STREAM_PER_THREAD);
+    const ugdr_op_param_t param = on(point);
+    EXPECT_UCS(ugdr_call(at_a_, start, test, &released, &param, nullptr));
+    EXPECT_UCS(ugdr_condition_destroy(point));
+    EXPECT_CUDA(cuEventRecord(forked, CU_STREAM_PER_THREAD));
+    thread([&] {
+        EXPECT_CUDA(cuStreamWaitEvent(CU_STREAM_PER_THREAD, forked, 0));
+        EXPECT_UCS(ugdr_stream_wait_all(at_a_, CU_STREAM_PER_THREAD));
+        EXPECT_CUDA(cuEventRecord(joined, CU_STREAM_PER_THREAD));
+    }).join();
+    EXPECT_CUDA(cuStreamWaitEvent(CU_STREAM_PER_THREAD, joined, 0));
+    ASSERT_CUDA(cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph));
+    ASSERT_CUDA(cuGraphInstantiate(&executable, graph, 0));
+    ASSERT_CUDA(cuGraphDestroy(graph));
+    CUstream work = stream();
+    ASSERT_CUDA(cuGraphLaunch(executable, work));
+    EXPECT_TRUE(eventually([&] { return cuStreamQuery(work) == CUDA_SUCCESS; }));
+    released = true;
+    ASSERT_CUDA(cuStreamSynchronize(work));
+    EXPECT_TRUE(eventually([&] { return counters(at_a_).completed == 1; }));
+    ASSERT_CUDA(cuGraphExecDestroy(executable));
+}
+
 // A stream that is released while a condition is enqueued is known once all the same: operations
 // start in the order of their points.
 TEST_F(Threads, AStreamIsReleasedAndEnqueuedTo)
