@@ -19,7 +19,14 @@ value() {
 expect "the emulated HCA, the plugin and the MPI layer in LD_PRELOAD" "$softhca:$module:$mpi_layer" "$(value LD_PRELOAD)"
 expect "what the user preloads stays, behind them" "$softhca:$module:$mpi_layer:/other.so" "$(LD_PRELOAD=/other.so value LD_PRELOAD 2>/dev/null)"
 expect "UCX_GDR_TLS" gdr "$(value UCX_GDR_TLS)"
-expect "CUDA's settings are left to the user: each hardware queue takes time at start" "" "$(value CUDA_DEVICE_MAX_CONNECTIONS)"
+hardware_queues() { # COMMAND [ARGUMENT]...: what it is run with
+    sh -x "$tool" run --emulate-hca --emulate-gpu "$@" 2>&1 >/dev/null | sed -n 's/^+ export CUDA_DEVICE_MAX_CONNECTIONS=//p'
+}
+streams=$top_builddir/test/sync/.libs/sync_test
+expect "CUDA's settings are left to the user: each hardware queue takes time at start" "" \
+    "$(value CUDA_DEVICE_MAX_CONNECTIONS)$(hardware_queues env)"
+expect "programs with libucx-gdr have hardware queues for streams that wait" 32 "$(hardware_queues "$streams" --gtest_list_tests)"
+expect "as many as the user says" 4 "$(CUDA_DEVICE_MAX_CONNECTIONS=4 hardware_queues "$streams" --gtest_list_tests)"
 expect "UCX_TLS is left to the user" "" "$(value UCX_TLS)"
 expect "UCX_TLS of the user is kept" gdr,tcp "$(UCX_TLS=gdr,tcp value UCX_TLS)"
 for default in pml=ucx osc=ucx,sm opal_common_ucx_tls=any opal_common_ucx_devices=any; do
