@@ -43,6 +43,11 @@ unsigned long long context_id(const Driver& driver, CUcontext context)
     return id;
 }
 
+bool is_current(const Driver& driver, unsigned long long context_id)
+{
+    return context_id != 0 && cuda::context_id(driver, nullptr) == context_id;
+}
+
 CurrentContext::CurrentContext(const Driver& driver, CUcontext context) : driver_(driver)
 {
     enter(context);

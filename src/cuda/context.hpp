@@ -36,6 +36,10 @@ bool has_primary_context(const Driver& driver, CUdevice device);
 // context (any more), or the driver, older than CUDA 12, gives contexts no identity.
 unsigned long long context_id(const Driver& driver, CUcontext context);
 
+// Whether the calling thread's current context is the one with this identity, which is alive then.
+// One query; not, too, where the identity is 0.
+bool is_current(const Driver& driver, unsigned long long context_id);
+
 // Makes a context current to the calling thread; at the end of the scope what was current before is
 // current again, also if that was none. Costs one query (10 ns) where the context is current
 // already. To be destroyed by the thread that made it, in the reverse order of making.

@@ -150,6 +150,11 @@ const Driver* loaded_driver()
     return loader().loaded.load(std::memory_order_acquire);
 }
 
+const Driver& plain_driver()
+{
+    return loader().library;
+}
+
 const Driver* driver()
 {
     if (const Driver* loaded = loaded_driver())

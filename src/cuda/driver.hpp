@@ -142,6 +142,10 @@ bool driver_is_installed();
 // The driver if it has been loaded already; never loads it.
 const Driver* loaded_driver();
 
+// The functions of that driver as they are, none of which enters a RelaxedCapture: for who is in
+// one.
+const Driver& plain_driver();
+
 // The driver if CUDA has been initialised in this process, by whomever: not initialised by this.
 // For those who have called driver_is_installed(); nullptr for good otherwise. Does not throw. Any
 // thread; while nobody has initialised CUDA one call of the driver, then as driver().

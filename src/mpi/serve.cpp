@@ -36,14 +36,14 @@ namespace {
 Collectives collectives = Collectives::library;
 
 // A type relative to MPI_BOTTOM may lead anywhere.
-bool may_be_on_gpu(const cuda::Driver& driver, const Arguments& arguments, const Side& side)
+bool may_be_on_gpu(KnownDeviceMemory& memory, const Arguments& arguments, const Side& side)
 {
     if (!side.exists() || arguments.in_place(side))
         return false;
     const void* buffer = arguments.pointer(side.buffer);
     if (buffer == nullptr)
         return side.counts || arguments.count(side, 0) != 0;
-    return find_device_memory(driver, buffer).has_value();
+    return memory.find(buffer) != nullptr;
 }
 
 // By a request of its own, in which MPI keeps what it is to tell of the message.
@@ -56,7 +56,7 @@ bool receives_message(const Library& library, const Call& call, const Word* word
 // MPI is called once; not at all where what it is to send cannot be copied. Throws cuda::Error
 // then.
 int make_staged(const Library& library, const Call& call, gdr_mpi_function* function, Word* words,
-                Operation operation)
+                Operation& operation)
 {
     if (call.form != Form::persistent)
         operation.fetch();
@@ -96,12 +96,13 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
             return attach_buffer(driver, arguments, function);
         if (call.kind == Kind::partitioned)
             return init_partitions(driver, arguments, function);
-        if (may_be_on_gpu(driver, arguments, call.send) ||
-            may_be_on_gpu(driver, arguments, call.receive) ||
-            may_be_on_gpu(driver, arguments, call.compare)) {
-            Operation operation(driver, arguments);
+        KnownDeviceMemory memory(driver);
+        if (may_be_on_gpu(memory, arguments, call.send) ||
+            may_be_on_gpu(memory, arguments, call.receive) ||
+            may_be_on_gpu(memory, arguments, call.compare)) {
+            Operation operation(memory, arguments);
             if (operation.replaces())
-                return make_staged(library, call, function, replaced.data(), std::move(operation));
+                return make_staged(library, call, function, replaced.data(), operation);
         }
     } catch (const std::exception& error) {
         return fail(library, call, words, error);

@@ -28,6 +28,9 @@ class DeviceStreams {
     // Unlike the handle, never that of another context; 0 with a driver older than CUDA 12.
     unsigned long long context_id() const { return context_id_; }
 
+    // Whether the context is the calling thread's current one, and alive; known from CUDA 12 on.
+    bool current() const { return cuda::is_current(driver_, context_id_); }
+
     // Any small number is a stream. The context must be current. Throws cuda::Error.
     Stream& operator[](size_t number);
 

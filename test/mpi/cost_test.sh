@@ -3,8 +3,10 @@
 #
 # What the MPI layer adds to a call whose buffers are in host memory, in instructions by callgrind, with every MPI that
 # is installed: where the process has no GPU, and where it uses one. Prints docs/performance.md's figures, and holds
-# them below a bound; system calls, which callgrind does not count, it is to have none. And the calls of the CUDA driver that one MPI_Allreduce of a number in GPU memory makes: two copies, each in a
-# stream (context, its id, copy, wait, capture mode twice), and what the buffers are.
+# them below a bound; system calls, which callgrind does not count, it is to have none. And what one MPI_Allreduce of a
+# number in GPU memory takes: of calls of the CUDA driver (two copies, each with a look at the context, the wait, and the
+# capture mode twice; and what the buffers are, once for an allocation), of instructions of the layer's own code (the rest
+# is MPI's and the emulated driver's), and of allocations, which are none.
 set -u
 
 command -v valgrind >/dev/null || { echo "no valgrind (contrib/install-deps --test)"; exit 77; }
@@ -13,13 +15,28 @@ command -v valgrind >/dev/null || { echo "no valgrind (contrib/install-deps --te
 # shellcheck source=test/mpi/environment.sh
 . "$top_srcdir/test/mpi/environment.sh"
 
-# costs MPI host|gpu: lines "CALL INSTRUCTIONS", for one call, of all that it executes.
-costs() {
+# count MPI host|gpu|staged: into the file callgrind, for 1,000 calls of each kind.
+count() {
     # UCX's memory hooks change code that has run: valgrind has to look.
     ranks "$1" 1 valgrind -q --tool=callgrind --smc-check=all --compress-strings=no --toggle-collect='measured_*' \
-        --callgrind-out-file="$work/callgrind" "$top_builddir/test/mpi/mpi_cost.$1" "$2" &&
+        --callgrind-out-file="$work/callgrind" "$top_builddir/test/mpi/mpi_cost.$1" "$2"
+}
+
+# costs MPI host|gpu: lines "CALL INSTRUCTIONS", for one call, of all that it executes.
+costs() {
+    count "$1" "$2" &&
         awk '/^cfn=.*make_/ { name = $0; sub(/.*make_/, "", name); sub(/\(.*/, "", name); getline; getline
             printf "%s %.0f\n", name, $2 / 1000 }' "$work/callgrind" | sort
+}
+
+# staged_cost MPI: "INSTRUCTIONS ALLOCATIONS" of the layer's own code, for one staged call.
+staged_cost() {
+    count "$1" staged &&
+        awk '/^ob=/ { ours = /gdr_module|libgdr_mpi/ }
+            /^cfn=/ { allocates = /^cfn=(malloc|calloc|realloc|operator new)/ }
+            /^calls=/ { if (ours && allocates) allocations += substr($1, 7); getline; next }
+            /^[-+*0-9]/ && ours { instructions += $2 }
+            END { printf "%.0f %.0f\n", instructions / 1000, allocations / 1000 }' "$work/callgrind"
 }
 
 # driver_calls MPI CALLS
@@ -40,7 +57,11 @@ for mpi in "${mpis[@]}"; do
     fi
     few=$(driver_calls "$mpi" 100) && many=$(driver_calls "$mpi" 1100) || failed=1
     echo "$mpi: $((many - few)) calls of the driver for 1,000 staged calls"
-    ((many - few > 0 && many - few <= 15100)) || { echo "FAILED: $mpi: these are not 1 to 15 each"; failed=1; }
+    ((many - few > 0 && many - few <= 11100)) || { echo "FAILED: $mpi: these are not 1 to 11 each"; failed=1; }
+    read -r instructions allocations < <(staged_cost "$mpi")
+    echo "$mpi: ${instructions:=0} instructions of the layer's code, ${allocations:=1} allocations for a staged call"
+    ((instructions > 0 && instructions <= 4800)) || { echo "FAILED: $mpi: these are not 1 to 4,800"; failed=1; }
+    ((allocations == 0)) || { echo "FAILED: $mpi: these are not none"; failed=1; }
     GDR_PRELOAD=$softhca:$module costs "$mpi" gpu >"$work/without" &&
         SOFTCUDA_DEVICES=0 costs "$mpi" host >"$work/idle" && costs "$mpi" gpu >"$work/gpu" || {
         echo "FAILED: $mpi under callgrind"

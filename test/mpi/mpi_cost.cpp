@@ -3,7 +3,8 @@
 // mpi_cost host|gpu [CALLS]: one rank makes kCalls calls of each of several kinds, on host memory,
 // that need no transport; with gpu, in a process that uses one. For callgrind, which is to count
 // the instructions of the functions measured_CALL alone; with CALLS, so many of each, for strace.
-// mpi_cost staged CALLS: so many of one kind on GPU memory. Exits with 77 without a CUDA driver.
+// mpi_cost staged [CALLS]: the same with one kind on GPU memory, measured_staged. Exits with 77
+// without a CUDA driver.
 #include <cstdlib>
 #include <cstring>
 
@@ -19,7 +20,8 @@ constexpr int kCalls = 1000; // cost_test.sh divides by it
 double variables[2];
 double *const out = &variables[0], *const in = &variables[1];
 
-double* heap = nullptr; // valgrind hides it: there it is a page like any other
+double* staged = nullptr; // on the GPU
+double* heap = nullptr;   // valgrind hides it: there it is a page like any other
 double* mapped = nullptr;
 
 int send_one(const double* number)
@@ -51,6 +53,7 @@ MEASURE(Recv, MPI_Recv(in, 1, MPI_DOUBLE, MPI_PROC_NULL, 7, MPI_COMM_WORLD, MPI_
 MEASURE(Sendrecv, MPI_Sendrecv(out, 1, MPI_DOUBLE, MPI_PROC_NULL, 7, in, 1, MPI_DOUBLE,
                                MPI_PROC_NULL, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE))
 MEASURE(Allreduce, MPI_Allreduce(out, in, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF))
+MEASURE(staged, MPI_Allreduce(&staged[0], &staged[1], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF))
 MEASURE(Isend_Wait, {
     MPI_Request request;
     MPI_Isend(out, 1, MPI_DOUBLE, MPI_PROC_NULL, 7, MPI_COMM_WORLD, &request);
@@ -75,11 +78,14 @@ constexpr Kind kKinds[] = {
     {make_Isend_Wait, measured_Isend_Wait},
 };
 
-void make_staged(int calls)
+// calls: NULL where they are measured.
+void make(const Kind& kind, const char* calls)
 {
-    auto* const values = static_cast<double*>(gpu::allocate(2 * sizeof(double)));
-    for (int i = 0; i < calls; ++i)
-        MPI_Allreduce(&values[0], &values[1], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF);
+    kind.make(1); // what is looked up once
+    if (calls != nullptr)
+        kind.make(std::atoi(calls));
+    else
+        kind.measured();
 }
 
 } // namespace
@@ -91,7 +97,8 @@ int main(int argc, char** argv)
         return 2;
     if (std::strcmp(argv[1], "staged") == 0) {
         gpu::use();
-        make_staged(std::atoi(argv[2]));
+        staged = static_cast<double*>(gpu::allocate(2 * sizeof(double)));
+        make({make_staged, measured_staged}, argv[2]);
         MPI_Finalize();
         return 0;
     }
@@ -102,13 +109,8 @@ int main(int argc, char** argv)
     heap = static_cast<double*>(std::malloc(sizeof(double)));
     mapped = static_cast<double*>(
         mmap(nullptr, sizeof(double), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    for (const Kind& kind : kKinds) {
-        kind.make(1); // what is looked up once
-        if (argc > 2)
-            kind.make(std::atoi(argv[2]));
-        else
-            kind.measured();
-    }
+    for (const Kind& kind : kKinds)
+        make(kind, argv[2]);
     std::free(heap);
     MPI_Finalize();
     return 0;

@@ -15,4 +15,15 @@ std::optional<cuda::Pointer> find_device_memory(const cuda::Driver& driver, cons
     return memory;
 }
 
+const cuda::Pointer* KnownDeviceMemory::find(const void* address)
+{
+    if (reinterpret_cast<uintptr_t>(address) - latest_.base >= latest_.length) {
+        const auto found = find_device_memory(driver_, address);
+        if (!found)
+            return nullptr;
+        latest_ = *found;
+    }
+    return &latest_;
+}
+
 } // namespace gdr::mpi

@@ -11,4 +11,20 @@ namespace gdr::mpi {
 // which the CPU can touch. Throws cuda::Error.
 std::optional<cuda::Pointer> find_device_memory(const cuda::Driver& driver, const void* address);
 
+// The same while one call of MPI has the application's buffers: of several addresses in one
+// allocation the driver is asked about the first.
+class KnownDeviceMemory {
+  public:
+    explicit KnownDeviceMemory(const cuda::Driver& driver) : driver_(driver) {}
+
+    const cuda::Driver& driver() const { return driver_; }
+
+    // nullptr where there is nothing; else for as long as no other is found. Throws cuda::Error.
+    const cuda::Pointer* find(const void* address);
+
+  private:
+    const cuda::Driver& driver_;
+    cuda::Pointer latest_;
+};
+
 } // namespace gdr::mpi

@@ -23,7 +23,7 @@ void tell_once(const std::exception& error)
 }
 
 // Equal runs at equal distances are one more loop.
-bool regular(const std::vector<Run>& runs)
+bool regular(const Runs& runs)
 {
     for (size_t i = 1; i < runs.size(); ++i) {
         Run expected = runs[0];
@@ -36,7 +36,7 @@ bool regular(const std::vector<Run>& runs)
 
 kernels::Layout layout_of(const Elements& elements)
 {
-    const std::vector<Run>& runs = elements.runs;
+    const Runs& runs = elements.runs;
     if (regular(runs)) {
         const kernels::Dimension loops[] = {
             {runs[0].rows, runs[0].stride},

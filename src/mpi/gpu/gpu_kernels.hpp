@@ -42,7 +42,7 @@ class GpuKernels {
     static constexpr size_t kMostPackings = 64;
 
     struct Known {
-        std::vector<Run> runs;
+        Runs runs;
         intptr_t extent;
         std::shared_ptr<const kernels::Packing> packing;
     };

@@ -18,11 +18,10 @@ class Streams {
     {
         auto known =
             std::ranges::find(devices_, device, [](auto& streams) { return streams->device(); });
-        if (known == devices_.end())
-            return *devices_.emplace_back(std::make_unique<streams::DeviceStreams>(driver, device));
-        std::vector<streams::Operation> none; // nothing is in flight between calls
-        (*known)->renew_after_reset(none);
-        return **known;
+        return known != devices_.end()
+                   ? **known
+                   : *devices_.emplace_back(
+                         std::make_unique<streams::DeviceStreams>(driver, device));
     }
 
   private:
@@ -78,9 +77,14 @@ streams::DeviceStreams& streams_of(const cuda::Driver& driver, CUdevice device)
 } // namespace
 
 ThreadStream::ThreadStream(const cuda::Driver& driver, CUdevice device)
-    : driver_(driver), streams_(streams_of(driver, device)), current_(driver, streams_.context()),
-      stream_(streams_[0])
+    : driver_(driver), streams_(streams_of(driver, device))
 {
+    if (!streams_.current()) {
+        std::vector<streams::Operation> none; // nothing is in flight between calls
+        streams_.renew_after_reset(none);
+        entered_.emplace(driver, streams_.context());
+    }
+    stream_ = &streams_[0];
 }
 
 void ThreadStream::copy(void* to, const void* from, size_t bytes) const
@@ -88,7 +92,7 @@ void ThreadStream::copy(void* to, const void* from, size_t bytes) const
     if (bytes == 0 || to == from)
         return;
     cuda::check(driver_.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to),
-                                      reinterpret_cast<CUdeviceptr>(from), bytes, stream_.handle()),
+                                      reinterpret_cast<CUdeviceptr>(from), bytes, handle()),
                 "cuMemcpyAsync");
     wait();
 }

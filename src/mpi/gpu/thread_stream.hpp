@@ -8,6 +8,8 @@
 #include "cuda/context.hpp"
 #include "streams/device_streams.hpp"
 
+#include <optional>
+
 namespace gdr::mpi {
 
 // To be destroyed by the thread that made it, in the reverse order of making.
@@ -18,22 +20,22 @@ class ThreadStream {
     CUdevice device() const { return streams_.device(); }
     CUcontext context() const { return streams_.context(); }
     unsigned long long context_id() const { return streams_.context_id(); }
-    CUstream handle() const { return stream_.handle(); }
+    CUstream handle() const { return stream_->handle(); }
 
     // Within the GPU's memory; done when it returns. Throws cuda::Error.
     void copy(void* to, const void* from, size_t bytes) const;
 
     // Returns when all that was issued has ended. Throws cuda::Error.
-    void wait() const { cuda::check(stream_.synchronise(), "cuStreamSynchronize"); }
+    void wait() const { cuda::check(stream_->synchronise(), "cuStreamSynchronize"); }
 
     // As wait(), but does not tell of errors: nothing goes on behind the back of who gives up.
-    void settle() const { stream_.synchronise(); }
+    void settle() const { stream_->synchronise(); }
 
   private:
     const cuda::Driver& driver_;
     streams::DeviceStreams& streams_;
-    const cuda::CurrentContext current_;
-    streams::Stream& stream_;
+    std::optional<cuda::CurrentContext> entered_; // where it was not current
+    streams::Stream* stream_;
 };
 
 } // namespace gdr::mpi

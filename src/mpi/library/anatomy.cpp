@@ -20,13 +20,15 @@ class Dissection {
 
     bool plain = true;
     bool gap_in_pair = false;
+    bool named = true; // by MPI
 
     Runs element(Word type)
     {
         const TypeContents in(library_, type);
+        const int how = in.combiner();
+        named = named && how == made_.named;
         if (in.predefined())
             return predefined(type);
-        const int how = in.combiner();
         plain = plain && (how == made_.contiguous || how == made_.dup);
         if (how == made_.structure)
             return structure(in);
@@ -44,7 +46,6 @@ class Dissection {
         return runs_by_packing(library_, type);
     }
 
-  private:
     intptr_t extent_of(Word type) const
     {
         intptr_t lower = 0, extent = 0;
@@ -52,6 +53,7 @@ class Dissection {
         return extent;
     }
 
+  private:
     Runs predefined(Word type)
     {
         intptr_t lower = 0, extent = 0;
@@ -184,13 +186,27 @@ class Dissection {
     const Combiners& made_;
 };
 
+// The type with a name of MPI's own, and without a gap, that the thread has used last: its handle
+// is never another's.
+struct Named {
+    Word type;
+    Run bytes; // no rows: none yet
+    intptr_t extent;
+};
+thread_local constinit Named latest{};
+
 } // namespace
 
 Anatomy anatomy_of(const Library& library, Word type)
 {
+    if (type == latest.type && latest.bytes.rows != 0)
+        return {Runs(latest.bytes), latest.extent, true, false};
     Dissection dissection(library);
     Runs runs = dissection.element(type);
-    return {std::move(runs), dissection.plain, dissection.gap_in_pair};
+    const intptr_t extent = dissection.extent_of(type);
+    if (dissection.named && dissection.plain && runs.size() == 1)
+        latest = {type, runs.front(), extent};
+    return {std::move(runs), extent, dissection.plain, dissection.gap_in_pair};
 }
 
 } // namespace gdr::mpi

@@ -9,7 +9,8 @@
 namespace gdr::mpi {
 
 struct Anatomy {
-    Runs runs;        // of one element, no byte in a gap, in the order in which MPI packs them
+    Runs runs; // of one element, no byte in a gap, in the order in which MPI packs them
+    intptr_t extent;
     bool plain;       // of predefined types, MPI_Type_contiguous and MPI_Type_dup alone
     bool gap_in_pair; // within a predefined one: MPI_SHORT_INT
 };

@@ -7,12 +7,32 @@ namespace gdr::mpi {
 
 Group::Group(const Arguments& arguments) : arguments_(arguments), library_(arguments.library())
 {
-    if (arguments.call().kind != Kind::collective || arguments.call().comm < 0)
-        return;
-    comm_ = arguments.handle(arguments.call().comm);
-    library_.Comm_test_inter(comm_, &inter_);
-    library_.Comm_rank(comm_, &rank_);
-    library_.Comm_size(comm_, &size_);
+    if (arguments.call().kind == Kind::collective && arguments.call().comm >= 0)
+        comm_ = arguments.handle(arguments.call().comm);
+}
+
+bool Group::inter() const
+{
+    int inter = 0;
+    if (comm_ != 0)
+        library_.Comm_test_inter(comm_, &inter);
+    return inter != 0;
+}
+
+int Group::rank() const
+{
+    int rank = 0;
+    if (comm_ != 0)
+        library_.Comm_rank(comm_, &rank);
+    return rank;
+}
+
+int Group::size() const
+{
+    int size = 1;
+    if (comm_ != 0)
+        library_.Comm_size(comm_, &size);
+    return size;
 }
 
 bool Group::significant(const Side& side) const
@@ -22,8 +42,8 @@ bool Group::significant(const Side& side) const
     if (arguments_.call().root < 0)
         return true;
     const int root = arguments_.integer(arguments_.call().root);
-    if (inter_ == 0)
-        return !side.at_root || root == rank_;
+    if (!inter())
+        return !side.at_root || root == rank();
     if (root == library_.abi->root)
         return side.at_root || arguments_.call().one_buffer();
     return !side.at_root && root >= 0; // not MPI_PROC_NULL
@@ -32,7 +52,7 @@ bool Group::significant(const Side& side) const
 bool Group::sends_from_root() const
 {
     const int root = arguments_.integer(arguments_.call().root);
-    return inter_ == 0 ? root == rank_ : root == library_.abi->root;
+    return inter() ? root == library_.abi->root : root == rank();
 }
 
 int Group::neighbours(bool that_send) const
@@ -44,7 +64,7 @@ int Group::neighbours(bool that_send) const
         return 2 * in;
     }
     if (topology == library_.abi->graph) {
-        library_.Graph_neighbors_count(comm_, rank_, &in);
+        library_.Graph_neighbors_count(comm_, rank(), &in);
         return in;
     }
     if (topology == library_.abi->dist_graph)
@@ -54,15 +74,16 @@ int Group::neighbours(bool that_send) const
 
 int Group::blocks(Blocks what) const
 {
-    int remote = size_;
+    int remote = 0;
     switch (what) {
     case Blocks::size:
-        if (inter_ != 0)
-            library_.Comm_remote_size(comm_, &remote);
+        if (!inter())
+            return size();
+        library_.Comm_remote_size(comm_, &remote);
         return remote;
     case Blocks::local:
     case Blocks::sum:
-        return size_;
+        return size();
     case Blocks::in:
         return neighbours(true);
     case Blocks::out:
@@ -105,8 +126,9 @@ Footprint Group::footprint(const Side& side) const
     }
     if (side.displacements < 0) { // one after the other
         int64_t count = 0;
+        const int first = side.blocks == Blocks::mine ? rank() : 0;
         for (int i = 0; i < blocks; ++i)
-            count += arguments_.count(side, side.blocks == Blocks::mine ? rank_ : i);
+            count += arguments_.count(side, first + i);
         footprint.add(library_, arguments_.type(side, 0), count, 0);
         return footprint;
     }

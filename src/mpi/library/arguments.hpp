@@ -96,15 +96,17 @@ class Group {
     int blocks(Blocks what) const;
 
   private:
+    // Of the communicator, asked when it matters.
+    bool inter() const;
+    int rank() const;
+    int size() const;
+
     int neighbours(bool that_send) const;
     int64_t packed_size(const Side& side) const;
 
     const Arguments& arguments_;
     const Library& library_;
-    Word comm_ = 0;
-    int inter_ = 0;
-    int rank_ = 0;
-    int size_ = 1;
+    Word comm_ = 0; // none: this rank alone
 };
 
 } // namespace gdr::mpi

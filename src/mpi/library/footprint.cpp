@@ -49,26 +49,35 @@ void Footprint::add(const Library& library, Word type, int64_t count, intptr_t d
         return;
     for (Run& run : anatomy.runs)
         run.offset += displacement;
-    intptr_t lower = 0, extent = 0;
-    library.Type_get_extent(type, &lower, &extent);
-    parts_.push_back({std::move(anatomy.runs), count, extent});
+    add(Elements{std::move(anatomy.runs), count, anatomy.extent});
 }
 
 void Footprint::add_bytes(intptr_t first, int64_t length)
 {
     if (length > 0)
-        parts_.push_back({{{first, static_cast<size_t>(length), 0, 1}}, 1, 0});
+        add(Elements{Runs({first, static_cast<size_t>(length), 0, 1}), 1, 0});
+}
+
+void Footprint::add(Elements&& elements)
+{
+    low_ = std::min(low_, elements.low());
+    high_ = std::max(high_, elements.high());
+    bytes_ += elements.element_bytes() * static_cast<size_t>(elements.count);
+    parts_.push_back(std::move(elements));
 }
 
 void Footprint::add(const Footprint& other)
 {
-    parts_.insert(parts_.end(), other.parts_.begin(), other.parts_.end());
+    for (const Elements& part : other.parts_)
+        add(Elements(part));
     plain_ = plain_ && other.plain_;
     gap_in_pair_ = gap_in_pair_ || other.gap_in_pair_;
 }
 
 Runs Footprint::runs() const
 {
+    if (parts_.size() == 1 && parts_[0].in_one_piece())
+        return Runs({low_, bytes_, 0, 1});
     Runs runs;
     for (const Elements& part : parts_)
         append_repeated(runs, part.runs, part.count, part.extent, 0);
@@ -78,30 +87,6 @@ Runs Footprint::runs() const
 bool Footprint::plain() const
 {
     return plain_ && (parts_.empty() || (parts_.size() == 1 && parts_[0].in_one_piece()));
-}
-
-intptr_t Footprint::low() const
-{
-    intptr_t low = INTPTR_MAX;
-    for (const Elements& part : parts_)
-        low = std::min(low, part.low());
-    return low;
-}
-
-intptr_t Footprint::high() const
-{
-    intptr_t high = INTPTR_MIN;
-    for (const Elements& part : parts_)
-        high = std::max(high, part.high());
-    return high;
-}
-
-size_t Footprint::bytes() const
-{
-    size_t bytes = 0;
-    for (const Elements& part : parts_)
-        bytes += part.element_bytes() * static_cast<size_t>(part.count);
-    return bytes;
 }
 
 } // namespace gdr::mpi

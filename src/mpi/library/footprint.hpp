@@ -9,8 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
-#include <vector>
 
 namespace gdr::mpi {
 
@@ -38,12 +36,12 @@ class Footprint {
 
     void add_bytes(intptr_t first, int64_t length);
     void add(const Footprint& other);
-    void add(Elements elements) { parts_.push_back(std::move(elements)); }
+    void add(Elements&& elements);
 
     bool empty() const { return parts_.empty(); }
 
     // What was added, in that order.
-    const std::vector<Elements>& parts() const { return parts_; }
+    const SmallVector<Elements>& parts() const { return parts_; }
 
     // All of them one by one, merged where they follow each other.
     Runs runs() const;
@@ -57,12 +55,14 @@ class Footprint {
     bool alike_bytes() const { return !gap_in_pair_; }
 
     // As of elements. Not if it is empty.
-    intptr_t low() const;
-    intptr_t high() const;
-    size_t bytes() const;
+    intptr_t low() const { return low_; }
+    intptr_t high() const { return high_; }
+    size_t bytes() const { return bytes_; }
 
   private:
-    std::vector<Elements> parts_;
+    SmallVector<Elements> parts_;
+    intptr_t low_ = INTPTR_MAX, high_ = INTPTR_MIN;
+    size_t bytes_ = 0;
     bool plain_ = true;
     bool gap_in_pair_ = false;
 };

@@ -34,7 +34,7 @@ void append(Runs& runs, const Run& run)
             return;
         }
     }
-    runs.push_back(run);
+    runs.push_back(Run(run));
 }
 
 void append_repeated(Runs& runs, const Runs& element, int64_t count, intptr_t extent, intptr_t at)

@@ -3,9 +3,10 @@
 // Bytes of a buffer, as rows.
 #pragma once
 
+#include "mpi/library/small_vector.hpp"
+
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace gdr::mpi {
 
@@ -22,7 +23,7 @@ struct Run {
     bool operator==(const Run&) const = default;
 };
 
-using Runs = std::vector<Run>;
+using Runs = SmallVector<Run>;
 
 // At the end; where it follows what is there, as one with that.
 void append(Runs& runs, const Run& run);

@@ -21,7 +21,7 @@ struct Rows {
 class RowCopies {
   public:
     RowCopies(const cuda::Driver& driver, CUdevice device)
-        : driver_(driver), relaxed_(driver), stream_(driver, device)
+        : relaxed_(driver), stream_(driver, device), driver_(cuda::plain_driver())
     {
     }
 
@@ -29,12 +29,15 @@ class RowCopies {
     void issue(Rows on_device, Rows on_host, size_t length, size_t rows, Direction direction);
 
     // Returns when the bytes are there. Throws cuda::Error.
-    void wait() { stream_.wait(); }
+    void wait()
+    {
+        cuda::check(driver_.cuStreamSynchronize(stream_.handle()), "cuStreamSynchronize");
+    }
 
   private:
-    const cuda::Driver& driver_;
     const cuda::RelaxedCapture relaxed_; // once for all of them
     const ThreadStream stream_;
+    const cuda::Driver& driver_;
 };
 
 // Both as addresses that offset 0 has, or would have, there. Returns when the bytes are there.

@@ -58,6 +58,16 @@ bool by_hca(const Arguments& arguments, const Side& side)
 
 } // namespace
 
+template <typename What, typename... From>
+const What& Operation::add(bool fetched, bool put_back, From&&... from)
+{
+    size_t place = 0;
+    while (parts_[place])
+        ++place;
+    parts_[place].emplace(std::in_place_type<What>, fetched, put_back, std::forward<From>(from)...);
+    return std::get<What>(parts_[place]->stand_in);
+}
+
 // False: neither is possible, or pays.
 bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arguments,
                                 const Side& side, const cuda::Pointer& memory,
@@ -86,10 +96,10 @@ bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arg
         auto packing = GpuPacking::make(driver, memory, buffer, elements);
         if (!packing)
             return false;
-        PackedStandIn packed(library, driver, std::move(*packing), gpu_direct);
+        const auto& packed =
+            add<PackedStandIn>(fetched, put_back, library, driver, std::move(*packing), gpu_direct);
         arguments.words()[side.buffer] = packed.address();
         arguments.words()[side.type] = packed.type();
-        parts_.push_back({std::move(packed), fetched, put_back});
         return true;
     } catch (const cuda::Error& error) { // the GPU's memory is full: copies may do
         gdr_log(diag, "MPI_%s: kernels do not pack: %s", arguments.call().name, error.what());
@@ -99,39 +109,39 @@ bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arg
 
 // Of what types relative to MPI_BOTTOM lead to, and of sparse blocks. False: it is all in one
 // memory and not sparse.
-bool Operation::gather(const cuda::Driver& driver, const Arguments& arguments, const Group& group,
+bool Operation::gather(KnownDeviceMemory& memory, const Arguments& arguments, const Group& group,
                        const Side& side, const Footprint& footprint, bool fetched, bool put_back)
 {
     void* const buffer = arguments.pointer(side.buffer);
     const bool bytes = may_be_bytes(arguments.call(), side);
     if (buffer != nullptr && !(bytes && sparse(side, footprint)))
         return false;
-    auto pieces = pieces_of(driver, buffer, footprint);
+    auto pieces = pieces_of(memory, buffer, footprint);
     if (in_one_memory(pieces) && (pieces.front().device < 0 || !bytes || !sparse(side, footprint)))
         return false;
     if (!bytes)
         throw std::runtime_error(kSeveralMemories);
-    GatheredStandIn gathered(driver, arguments, group, side, std::move(pieces));
-    parts_.push_back({std::move(gathered), fetched, put_back});
+    add<GatheredStandIn>(fetched, put_back, memory.driver(), arguments, group, side,
+                         std::move(pieces));
     return true;
 }
 
-void Operation::stage_side(const cuda::Driver& driver, const Arguments& arguments,
+void Operation::stage_side(KnownDeviceMemory& memory, const Arguments& arguments,
                            const Group& group, const Side& side, bool fetched, bool put_back)
 {
     Footprint footprint = group.footprint(side);
-    if (!footprint.empty() && !gather(driver, arguments, group, side, footprint, fetched, put_back))
-        stage(driver, arguments, side, std::move(footprint), fetched, put_back);
+    if (!footprint.empty() && !gather(memory, arguments, group, side, footprint, fetched, put_back))
+        stage(memory, arguments, side, std::move(footprint), fetched, put_back);
 }
 
-void Operation::stage(const cuda::Driver& driver, const Arguments& arguments, Side side,
-                      Footprint footprint, bool fetched, bool put_back)
+void Operation::stage(KnownDeviceMemory& memory, const Arguments& arguments, Side side,
+                      Footprint&& footprint, bool fetched, bool put_back)
 {
     if (arguments.call().kind == Kind::collective && footprint.bytes() < kDirectCollectiveFrom)
         side.direct = false;
     char* const buffer = static_cast<char*>(arguments.pointer(side.buffer)); // NULL: MPI_BOTTOM
-    const auto memory = find_device_memory(driver, buffer + footprint.low());
-    if (!memory)
+    const cuda::Pointer* const found = memory.find(buffer + footprint.low());
+    if (found == nullptr)
         return;
     if (side.direct && arguments.call().window >= 0 && !hands_put_to_ucx(arguments))
         side.direct = false;
@@ -140,15 +150,15 @@ void Operation::stage(const cuda::Driver& driver, const Arguments& arguments, Si
         stats::statistics().add({.mpi_direct_bytes = footprint.bytes()});
         return;
     }
-    if (pass_on_or_pack(driver, arguments, side, *memory, footprint, fetched, put_back))
+    const cuda::Driver& driver = memory.driver();
+    if (pass_on_or_pack(driver, arguments, side, *found, footprint, fetched, put_back))
         return;
-    StandIn stand_in(driver, *memory, buffer, std::move(footprint));
-    arguments.words()[side.buffer] = stand_in.address();
-    parts_.push_back({std::move(stand_in), fetched, put_back});
+    arguments.words()[side.buffer] =
+        add<StandIn>(fetched, put_back, driver, *found, buffer, std::move(footprint)).address();
 }
 
 // One buffer for both, which MPI forbids: whether it finds that out is left to it.
-void Operation::stage_aliased(const cuda::Driver& driver, const Arguments& arguments,
+void Operation::stage_aliased(KnownDeviceMemory& memory, const Arguments& arguments,
                               const Group& group)
 {
     const Side& send = arguments.call().send;
@@ -156,11 +166,11 @@ void Operation::stage_aliased(const cuda::Driver& driver, const Arguments& argum
     Footprint both = group.footprint(receive);
     both.add(group.footprint(send));
     if (!both.empty())
-        stage(driver, arguments, receive, std::move(both), true, true);
+        stage(memory, arguments, receive, std::move(both), true, true);
     arguments.words()[send.buffer] = arguments.words()[receive.buffer];
 }
 
-Operation::Operation(const cuda::Driver& driver, const Arguments& arguments)
+Operation::Operation(KnownDeviceMemory& memory, const Arguments& arguments)
 {
     const Call& call = arguments.call();
     const Group group(arguments);
@@ -168,48 +178,48 @@ Operation::Operation(const cuda::Driver& driver, const Arguments& arguments)
         if (!group.significant(call.send))
             return;
         const bool sends = group.sends_from_root();
-        stage_side(driver, arguments, group, call.send, sends, !sends);
+        stage_side(memory, arguments, group, call.send, sends, !sends);
         return;
     }
     const bool in_place = arguments.in_place(call.send);
     if (call.kind == Kind::collective && arguments.aliased() && group.significant(call.send) &&
         group.significant(call.receive)) {
-        stage_aliased(driver, arguments, group);
+        stage_aliased(memory, arguments, group);
         return;
     }
     if (group.significant(call.send))
-        stage_side(driver, arguments, group, call.send, true, false);
+        stage_side(memory, arguments, group, call.send, true, false);
     if (call.compare.exists())
-        stage_side(driver, arguments, group, call.compare, true, false);
+        stage_side(memory, arguments, group, call.compare, true, false);
     if (group.significant(call.receive)) {
         Side receive = call.receive;
         if (in_place && (call.send.blocks == Blocks::sum || call.send.blocks == Blocks::local))
             receive.blocks = call.send.blocks; // what is sent is there
-        stage_side(driver, arguments, group, receive, in_place || receive.partial || receive.read,
+        stage_side(memory, arguments, group, receive, in_place || receive.partial || receive.read,
                    true);
     }
 }
 
 Operation::Operation(PartitionedStandIn stand_in, bool put_back)
 {
-    parts_.push_back({std::move(stand_in), true, put_back});
+    add<PartitionedStandIn>(true, put_back, std::move(stand_in));
 }
 
 void Operation::fetch() const
 {
-    for (const Part& part : parts_) {
-        if (part.fetched)
-            std::visit([](const auto& stand_in) { stand_in.fetch(); }, part.stand_in);
+    for (const std::optional<Part>& part : parts_) {
+        if (part && part->fetched)
+            std::visit([](const auto& stand_in) { stand_in.fetch(); }, part->stand_in);
     }
 }
 
 void Operation::put_back() const
 {
     EachStep steps;
-    for (const Part& part : parts_) {
-        if (part.put_back)
+    for (const std::optional<Part>& part : parts_) {
+        if (part && part->put_back)
             steps.attempt(
-                [&] { std::visit([](const auto& in) { in.put_back(); }, part.stand_in); });
+                [&] { std::visit([](const auto& in) { in.put_back(); }, part->stand_in); });
     }
     steps.end();
 }

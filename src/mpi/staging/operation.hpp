@@ -10,6 +10,9 @@
 #include "mpi/staging/partitions.hpp"
 #include "mpi/staging/stand_in.hpp"
 
+#include <array>
+#include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -19,12 +22,12 @@ class Operation {
   public:
     // Replaces, in the arguments, what has to be: each buffer on a GPU that the library would touch
     // with the CPU. Throws cuda::Error, std::bad_alloc.
-    Operation(const cuda::Driver& driver, const Arguments& arguments);
+    Operation(KnownDeviceMemory& memory, const Arguments& arguments);
 
     // Of what replaces a buffer already. put_back: it is received.
     Operation(PartitionedStandIn stand_in, bool put_back);
 
-    bool replaces() const { return !parts_.empty() || !types_.empty(); }
+    bool replaces() const { return parts_.front().has_value() || !types_.empty(); }
 
     // What is sent, or kept where the call does not write, goes into the stand-ins: before MPI is
     // called, and at each start of a persistent request. Throws cuda::Error.
@@ -35,27 +38,35 @@ class Operation {
 
   private:
     struct Part {
+        template <typename What, typename... From>
+        Part(std::in_place_type_t<What> what, bool fetched, bool put_back, From&&... from)
+            : stand_in(what, std::forward<From>(from)...), fetched(fetched), put_back(put_back)
+        {
+        }
         std::variant<StandIn, PackedStandIn, GatheredStandIn, PartitionedStandIn> stand_in;
         bool fetched, put_back;
     };
 
-    void stage_side(const cuda::Driver& driver, const Arguments& arguments, const Group& group,
+    template <typename What, typename... From>
+    const What& add(bool fetched, bool put_back, From&&... from);
+
+    void stage_side(KnownDeviceMemory& memory, const Arguments& arguments, const Group& group,
                     const Side& side, bool fetched, bool put_back);
 
-    void stage(const cuda::Driver& driver, const Arguments& arguments, Side side,
-               Footprint footprint, bool fetched, bool put_back);
+    void stage(KnownDeviceMemory& memory, const Arguments& arguments, Side side,
+               Footprint&& footprint, bool fetched, bool put_back);
 
-    void stage_aliased(const cuda::Driver& driver, const Arguments& arguments, const Group& group);
+    void stage_aliased(KnownDeviceMemory& memory, const Arguments& arguments, const Group& group);
 
-    bool gather(const cuda::Driver& driver, const Arguments& arguments, const Group& group,
+    bool gather(KnownDeviceMemory& memory, const Arguments& arguments, const Group& group,
                 const Side& side, const Footprint& footprint, bool fetched, bool put_back);
 
     bool pass_on_or_pack(const cuda::Driver& driver, const Arguments& arguments, const Side& side,
                          const cuda::Pointer& memory, const Footprint& footprint, bool fetched,
                          bool put_back);
 
-    std::vector<Part> parts_;
-    std::vector<ByteType> types_; // of buffers that MPI gets as they are
+    std::array<std::optional<Part>, 3> parts_; // of what is sent, compared and received, or fewer
+    std::vector<ByteType> types_;              // of buffers that MPI gets as they are
 };
 
 } // namespace gdr::mpi

@@ -5,7 +5,6 @@
 #include "mpi/staging/partitions.hpp"
 
 #include "abi/host.hpp"
-#include "mpi/gpu/device_memory.hpp"
 #include "mpi/library/apply.hpp"
 #include "mpi/library/failure.hpp"
 #include "mpi/staging/pieces.hpp"
@@ -143,13 +142,13 @@ int init_partitions(const cuda::Driver& driver, const Arguments& arguments,
     library.Type_get_extent(type, &lower, &extent);
     Footprint whole;
     whole.add(library, type, parts * count, 0);
-    if (arguments.pointer(kBuffer) == nullptr && !in_one_memory(pieces_of(driver, nullptr, whole)))
+    KnownDeviceMemory known(driver);
+    if (arguments.pointer(kBuffer) == nullptr && !in_one_memory(pieces_of(known, nullptr, whole)))
         throw std::runtime_error(kSeveralMemories);
-    const auto memory =
-        whole.empty() ? std::nullopt
-                      : find_device_memory(driver, static_cast<char*>(arguments.pointer(kBuffer)) +
-                                                       whole.low());
-    if (!memory)
+    const cuda::Pointer* const memory =
+        whole.empty() ? nullptr
+                      : known.find(static_cast<char*>(arguments.pointer(kBuffer)) + whole.low());
+    if (memory == nullptr)
         return apply(function, call, words);
     std::vector<Footprint> footprints(static_cast<size_t>(parts));
     for (int64_t i = 0; i < parts; ++i)

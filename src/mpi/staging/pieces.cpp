@@ -1,8 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/staging/pieces.hpp"
 
-#include "mpi/gpu/device_memory.hpp"
-
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -15,8 +13,8 @@ constexpr uintptr_t kPage = 4096; // is host memory as a whole, or not at all
 
 class Cutting {
   public:
-    Cutting(const cuda::Driver& driver, const void* buffer)
-        : driver_(driver), buffer_(reinterpret_cast<uintptr_t>(buffer))
+    Cutting(KnownDeviceMemory& memory, const void* buffer)
+        : memory_(memory), buffer_(reinterpret_cast<uintptr_t>(buffer))
     {
     }
 
@@ -45,17 +43,12 @@ class Cutting {
     // nullptr: host memory.
     const cuda::Pointer* device_memory(uintptr_t at)
     {
-        if (at - latest_.base < latest_.length)
-            return &latest_;
         if (at / kPage == host_page_)
             return nullptr;
-        const auto found = find_device_memory(driver_, reinterpret_cast<const void*>(at));
-        if (!found) {
+        const cuda::Pointer* const found = memory_.find(reinterpret_cast<const void*>(at));
+        if (found == nullptr)
             host_page_ = at / kPage;
-            return nullptr;
-        }
-        latest_ = *found;
-        return &latest_;
+        return found;
     }
 
     void append(const Piece& piece)
@@ -79,18 +72,17 @@ class Cutting {
         return true;
     }
 
-    const cuda::Driver& driver_;
+    KnownDeviceMemory& memory_;
     uintptr_t buffer_;
-    cuda::Pointer latest_;
     uintptr_t host_page_ = 0;
 };
 
 } // namespace
 
-std::vector<Piece> pieces_of(const cuda::Driver& driver, const void* buffer,
+std::vector<Piece> pieces_of(KnownDeviceMemory& memory, const void* buffer,
                              const Footprint& footprint)
 {
-    Cutting cutting(driver, buffer);
+    Cutting cutting(memory, buffer);
     for (const Run& run : footprint.runs()) {
         for (size_t row = 0; row < run.rows; ++row)
             cutting.add(run.offset + run.stride * static_cast<ptrdiff_t>(row), run.length);

@@ -3,7 +3,7 @@
 // In which memories the bytes of a footprint lie: types relative to MPI_BOTTOM may lead to several.
 #pragma once
 
-#include "cuda/driver.hpp"
+#include "mpi/gpu/device_memory.hpp"
 #include "mpi/library/footprint.hpp"
 
 #include <vector>
@@ -18,7 +18,7 @@ struct Piece {
 };
 
 // In the order of the footprint's runs. Throws cuda::Error, std::bad_alloc.
-std::vector<Piece> pieces_of(const cuda::Driver& driver, const void* buffer,
+std::vector<Piece> pieces_of(KnownDeviceMemory& memory, const void* buffer,
                              const Footprint& footprint);
 
 // Where a call takes no such type.

@@ -44,7 +44,7 @@ void for_each_run(const Elements& elements, char* origin, Copy copy)
 } // namespace
 
 StandIn::StandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
-                 Footprint footprint)
+                 Footprint&& footprint)
     : driver_(&driver), device_(memory.device), buffer_(buffer), footprint_(std::move(footprint)),
       packings_(packings_of(driver, memory, buffer, footprint_)),
       memory_(driver, device_, static_cast<size_t>(footprint_.high() - footprint_.low()))

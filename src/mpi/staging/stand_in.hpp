@@ -19,7 +19,7 @@ class StandIn {
     // footprint: not empty, and on the GPU, relative to the buffer's address. Throws cuda::Error,
     // std::bad_alloc.
     StandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
-            Footprint footprint);
+            Footprint&& footprint);
 
     // What MPI gets as the buffer's address.
     Word address() const { return reinterpret_cast<Word>(origin()); }

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Staged calls of threads with any context of CUDA, or none, before and after a reset of the GPU (mpi_contexts), with
+# every MPI that is installed.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/mpi/environment.sh
+. "$top_srcdir/test/mpi/environment.sh"
+
+for mpi in "${mpis[@]}"; do
+    ranks "$mpi" 1 "$top_builddir/test/mpi/mpi_contexts.$mpi" && [[ $(grep -c ': right, current afterwards$' "$log") -eq 6 ]] ||
+        { echo "FAILED: $mpi" && failed=1; }
+    sed "s/^/$mpi: /" "$log"
+done
+exit $failed
