@@ -39,6 +39,7 @@
     FUNCTION(Pack, (const void* in, int count, Word type, void* packed, int room, int* position,   \
                     Word comm))                                                                    \
     FUNCTION(Pack_size, (int count, Word type, Word comm, int* size))                              \
+    FUNCTION(Reduce_local, (const void* in, void* in_and_out, int count, Word type, Word op))      \
     FUNCTION(Request_free, (Word * request))                                                       \
     FUNCTION(Request_get_status, (Word request, int* flag, Word status))                           \
     FUNCTION(Test, (Word * request, int* flag, Word status))                                       \
