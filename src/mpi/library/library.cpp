@@ -61,6 +61,7 @@ const Library* open(gdr_mpi_function* function)
     look_up(handle, "PMPI_File_call_errhandler", library.File_call_errhandler);
     look_up(handle, "PMPI_Info_get_string", library.Info_get_string);
     look_up(handle, "PMPI_Info_get", library.Info_get);
+    look_up(handle, "PMPIX_GPU_query_support", library.GPU_query_support);
     look_up(handle, "mca_base_var_find", library.mca_base_var_find);
     look_up(handle, "mca_base_var_get_value", library.mca_base_var_get_value);
     // A program may have a copy of an object (by a relocation), which is the library's as well

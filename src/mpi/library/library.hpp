@@ -86,6 +86,10 @@ struct Library {
                              const char* name);
     int (*mca_base_var_get_value)(int variable, const void* value, int* source, const char** file);
 
+    // MPICH's own, of 4; NULL in others. The other question there is, MPIX_Query_cuda_support, it
+    // answers by what is preloaded.
+    int (*GPU_query_support)(int type, int* supported);
+
     // NULL in a library without MPI-IO.
     int (*File_call_errhandler)(Word file, int code);
 
