@@ -49,6 +49,8 @@
     FUNCTION(Dist_graph_neighbors_count, (Word comm, int* in, int* out, int* weighted))            \
     FUNCTION(Type_commit, (Word * type))                                                           \
     FUNCTION(Type_contiguous, (int count, Word type, Word* made))                                  \
+    FUNCTION(Type_create_hindexed, (int count, const int* lengths, const intptr_t* displacements,  \
+                                    Word type, Word* made))                                        \
     FUNCTION(Type_dup, (Word type, Word * made))                                                   \
     FUNCTION(Type_free, (Word * type))                                                             \
     FUNCTION(Type_get_name, (Word type, char* name, int* length))                                  \
