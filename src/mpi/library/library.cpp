@@ -56,6 +56,8 @@ const Library* open(gdr_mpi_function* function)
     }
     GDR_MPI_FUNCTIONS(GDR_MPI_LOOK_UP)
 #undef GDR_MPI_LOOK_UP
+    if (!look_up(handle, "PMPI_Type_size_c", library.Type_size_c))
+        look_up(handle, "PMPI_Type_size_x", library.Type_size_c);
     look_up(handle, "PMPI_Type_get_envelope_c", library.Type_get_envelope_c);
     look_up(handle, "PMPI_Type_get_contents_c", library.Type_get_contents_c);
     look_up(handle, "PMPI_File_call_errhandler", library.File_call_errhandler);

@@ -88,6 +88,9 @@ struct Library {
                              const char* name);
     int (*mca_base_var_get_value)(int variable, const void* value, int* source, const char** file);
 
+    // MPI 4's, or MPI 3's MPI_Type_size_x, which is the same: of types of 2 GiB and more, too.
+    int (*Type_size_c)(Word type, int64_t* size);
+
     // MPICH's own, of 4; NULL in others. The other question there is, MPIX_Query_cuda_support, it
     // answers by what is preloaded.
     int (*GPU_query_support)(int type, int* supported);
