@@ -31,7 +31,9 @@
     REDUCTION(operation, double_int)                                                               \
     REDUCTION(operation, long_int)                                                                 \
     REDUCTION(operation, two_int)                                                                  \
-    REDUCTION(operation, short_int)
+    REDUCTION(operation, short_int)                                                                \
+    REDUCTION(operation, two_float)                                                                \
+    REDUCTION(operation, two_double)
 #define GDR_REDUCTIONS(REDUCTION)                                                                  \
     GDR_FOR_NUMBERS(REDUCTION, sum)                                                                \
     GDR_FOR_NUMBERS(REDUCTION, prod)                                                               \

@@ -35,6 +35,8 @@ using T_double_int = Pair<double>;
 using T_long_int = Pair<int64_t>;
 using T_two_int = Pair<int32_t>;
 using T_short_int = Pair<int16_t>;
+using T_two_float = Pair<float, float>;
+using T_two_double = Pair<double, double>;
 
 // Integers are added and multiplied without a sign: overflow wraps around, as it does on CPUs.
 template <typename Value>

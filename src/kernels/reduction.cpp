@@ -62,8 +62,9 @@ size_t size_of(Type type)
     case Type::float_int:
     case Type::two_int:
     case Type::short_int:
+    case Type::two_float:
         return 8;
-    default: // complex128, double_int, long_int
+    default: // complex128, double_int, long_int, two_double
         return 16;
     }
 }

@@ -42,8 +42,10 @@ enum class Type {
     float_int,
     double_int,
     long_int,
-    two_int,
+    two_int, // Fortran's MPI_2INTEGER, too
     short_int,
+    two_float, // Fortran's, whose index is a number of the value's type
+    two_double,
 };
 
 // Bytes of an element.

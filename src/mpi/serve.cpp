@@ -10,6 +10,7 @@
 #include "mpi/collectives/gpu_collectives.hpp"
 #include "mpi/collectives/predefined_reductions.hpp"
 #include "mpi/gpu/device_memory.hpp"
+#include "mpi/gpu/window_memory.hpp"
 #include "mpi/info/collective_hint.hpp"
 #include "mpi/info/memory_kinds.hpp"
 #include "mpi/library/apply.hpp"
@@ -96,6 +97,10 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
             return attach_buffer(driver, arguments, function);
         if (call.kind == Kind::partitioned)
             return init_partitions(driver, arguments, function);
+        if (call.kind == Kind::window) {
+            warn_of_window(driver, arguments);
+            return apply(function, call, words);
+        }
         KnownDeviceMemory memory(driver);
         if (may_be_on_gpu(memory, arguments, call.send) ||
             may_be_on_gpu(memory, arguments, call.receive) ||
@@ -187,7 +192,7 @@ int make(unsigned index, gdr_mpi_function* function, Word* words)
     if (call.kind == Kind::detach)
         return detach_buffer(call, function, words);
     if (call.kind == Kind::attach || call.kind == Kind::collective || call.kind == Kind::message ||
-        call.kind == Kind::partitioned || call.kind == Kind::epoch)
+        call.kind == Kind::partitioned || call.kind == Kind::window || call.kind == Kind::epoch)
         return call_with_buffers(*driver, *library, call, function, words);
     if (call.kind == Kind::ready || call.kind == Kind::ready_range ||
         call.kind == Kind::ready_list || call.kind == Kind::arrived)

@@ -24,10 +24,10 @@ namespace {
 constexpr size_t kCount = 20'011; // several blocks of threads, the last one not full
 
 // As C programs declare them.
-template <typename Value>
+template <typename Value, typename Index = int>
 struct Located {
     Value value;
-    int index;
+    Index index;
 };
 struct ComplexFloat {
     float re, im;
@@ -116,8 +116,9 @@ Complex expected_complex(Operation operation, Complex a, Complex b)
             rounded(a.re * b.im) + rounded(a.im * b.re)};
 }
 
-template <typename Value>
-Located<Value> expected_location(Operation operation, Located<Value> a, Located<Value> b)
+template <typename Value, typename Index>
+Located<Value, Index> expected_location(Operation operation, Located<Value, Index> a,
+                                        Located<Value, Index> b)
 {
     if (a.value == b.value)
         return {a.value, std::min(a.index, b.index)};
@@ -214,17 +215,17 @@ class ReductionTest : public testing::Test {
             same_bits<Complex>);
     }
 
-    template <typename Value>
+    template <typename Value, typename Index = int>
     void check_location(Operation operation, Type type)
     {
         if (!defined(operation, type))
             return;
-        using Element = Located<Value>;
+        using Element = Located<Value, Index>;
         check<Element>(
             operation, type,
             [this] {
                 return Element{static_cast<Value>(static_cast<int>(random_() % 9) - 4),
-                               some<int>(random_)};
+                               some<Index>(random_)};
             },
             [&](Element a, Element b) { return expected_location(operation, a, b); },
             [](const Element& a, const Element& b) {
@@ -272,9 +273,11 @@ TEST_F(ReductionTest, EveryOperationOnEveryType)
         check_location<long>(operation, Type::long_int);
         check_location<int>(operation, Type::two_int);
         check_location<short>(operation, Type::short_int);
+        check_location<float, float>(operation, Type::two_float);
+        check_location<double, double>(operation, Type::two_double);
     }
-    // 2 x 12 numbers, 2 x 10 with an order, 3 x 9 logical, 3 x 8 bitwise, 2 x 5 pairs.
-    EXPECT_EQ(checked_, 105);
+    // 2 x 12 numbers, 2 x 10 with an order, 3 x 9 logical, 3 x 8 bitwise, 2 x 7 pairs.
+    EXPECT_EQ(checked_, 109);
 }
 
 TEST_F(ReductionTest, WhatMpiDoesNotDefineIsRefused)

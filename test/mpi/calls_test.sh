@@ -3,7 +3,7 @@
 #
 # MPI calls over gdr on the emulated devices, with every MPI of the distribution that is installed: all on
 # host memory, then each on GPU memory, two and four ranks, small and large, and what does not die there on
-# one to five ranks with each buffer on either at random. A call either works, with every element checked,
+# one to five ranks with each buffer on either at random, and by three threads of a rank at the same time. A call either works, with every element checked,
 # or dies with the module's message. Prints docs/mpi.md's table; for the MPIs at hand it has to be what that
 # file says. In which way calls work (direct, staged, by a kernel), which takes a run of its own for each, is seen of some
 # at random: CALLS_TEST_SEED repeats another run.
@@ -73,6 +73,18 @@ ways() {
     done
 }
 
+# in_threads MPI NUMBER COUNTxTHREADS WHAT CALL...
+in_threads() {
+    local what="$1, $2 ranks, threads: $3 integers of host or GPU memory, $4, seed $seed"
+    if MPIR_CVAR_POLLS_BEFORE_YIELD=1 OMPI_MCA_mpi_yield_when_idle=1 calls "$1" "$2" "$seed" "$3" "${@:5}"; then
+        echo "ok: $what"
+    else
+        echo "FAILED: $what"
+        head -n 30 "$log"
+        failed=1
+    fi
+}
+
 written=$([[ ${1-} != --write ]] || echo yes)
 sample=25 # of each column
 seed=${CALLS_TEST_SEED-$RANDOM}
@@ -122,6 +134,17 @@ for mpi in "${mpis[@]}"; do
             fi
         done
     done
+
+    # Each on a communicator of its own. Without what the process has one of (room for Bsend), and MPI-IO: of that both MPIs stand still in
+    # host memory, too. Then requests that are freed, of which each thread has some.
+    mapfile -t threaded < <(printf '%s\n' "${living[@]}" | grep -vE '[Bb]send|Buffer_|File_')
+    mapfile -t freed < <(yes MPI_Request_free | head -n 40)
+    for number in 2 3; do
+        for count in 16x3 20000x3; do
+            in_threads "$mpi" $number $count "${#threaded[@]} calls" "${threaded[@]}"
+        done
+    done
+    in_threads "$mpi" 2 16x4 "requests that are freed" "${freed[@]}"
 done
 
 if [[ -n $written ]]; then

@@ -1,14 +1,17 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// mpi_calls host|cuda|SEED COUNT CALL...: MPI calls on COUNT integers of host or GPU memory, or,
-// with a SEED, each rank's each buffer on either at random; one after another, each announced, all
-// ranks, every element checked; without a CALL all that this MPI has and can do in host memory; of
-// others, those are made that the layer makes of their small forms, and the rest is said to be
-// lacking. mpi_calls --list names all, --lacking those that this MPI does not have. Exits with 0,
-// with 1 when data are wrong, with 77 without a CUDA driver; or dies in the MPI library, if that
-// lets the CPU touch GPU memory.
+// mpi_calls host|cuda|SEED COUNT[xTHREADS] CALL...: MPI calls on COUNT integers of host or GPU
+// memory, or, with a SEED, each rank's each buffer on either at random; one after another, each
+// announced, all ranks, every element checked; with THREADS by so many of each rank at the same
+// time, which begin at different ones, and announce none; without a CALL all that this MPI has and
+// can do in host memory; of others, those are made that the layer makes of their small forms, and
+// the rest is said to be lacking. mpi_calls --list names all, --lacking those that this MPI does
+// not have. Exits with 0, with 1 when data are wrong, with 77 without a CUDA driver; or dies in the
+// MPI library, if that lets the CPU touch GPU memory.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "calls/collectives.hpp"
 #include "calls/files.hpp"
@@ -29,9 +32,9 @@ void of_type(int count, const std::function<void(MPI_Datatype* type)>& make)
     MPI_Type_commit(&type);
     Buffer buffer(2 * static_cast<size_t>(count), is_sender() ? mark(rank) : 0);
     if (is_sender()) {
-        MPI_Send(buffer.data(), 1, type, partner(), 7, MPI_COMM_WORLD);
+        MPI_Send(buffer.data(), 1, type, partner(), 7, world);
     } else {
-        MPI_Recv(buffer.data(), 1, type, partner(), 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(buffer.data(), 1, type, partner(), 7, world, MPI_STATUS_IGNORE);
         int size;
         MPI_Type_size(type, &size);
         MPI_Aint low, extent;
@@ -50,8 +53,8 @@ void start_all(int count)
 {
     Buffer out(count, mark(rank)), in(count, 0);
     MPI_Request requests[2];
-    MPI_Ssend_init(out.data(), count, MPI_INT, (rank + 1) % ranks, 7, MPI_COMM_WORLD, &requests[0]);
-    MPI_Recv_init(in.data(), count, MPI_INT, previous(), 7, MPI_COMM_WORLD, &requests[1]);
+    MPI_Ssend_init(out.data(), count, MPI_INT, (rank + 1) % ranks, 7, world, &requests[0]);
+    MPI_Recv_init(in.data(), count, MPI_INT, previous(), 7, world, &requests[1]);
     for (int i = 0; i < 3; ++i) {
         MPI_Startall(2, requests);
         MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
@@ -73,8 +76,8 @@ void all_to_all_twice(int n)
     const size_t all = static_cast<size_t>(n) * ranks;
     Buffer out(all, mark(rank)), in(all, 0), more_out(all, mark(rank + 50)), more_in(all, 0);
     MPI_Request first, second;
-    MPI_Ialltoall(out.data(), n, MPI_INT, in.data(), n, MPI_INT, MPI_COMM_WORLD, &first);
-    MPI_Ialltoall(more_out.data(), n, MPI_INT, more_in.data(), n, MPI_INT, MPI_COMM_WORLD, &second);
+    MPI_Ialltoall(out.data(), n, MPI_INT, in.data(), n, MPI_INT, world, &first);
+    MPI_Ialltoall(more_out.data(), n, MPI_INT, more_in.data(), n, MPI_INT, world, &second);
     MPI_Wait(&second, MPI_STATUS_IGNORE);
     MPI_Wait(&first, MPI_STATUS_IGNORE);
     for (int r = 0; r < ranks; ++r) {
@@ -160,10 +163,9 @@ void columns(int n, void (*complete)(MPI_Request*))
     const int next = (rank + 1) % ranks;
     MPI_Request requests[kColumns], sends[kColumns];
     for (int i = 0; i < kColumns; ++i)
-        MPI_Irecv(static_cast<int*>(in.data()) + i, 1, column, previous(), i, MPI_COMM_WORLD,
-                  &requests[i]);
+        MPI_Irecv(static_cast<int*>(in.data()) + i, 1, column, previous(), i, world, &requests[i]);
     for (int i = kColumns - 1; i >= 0; --i)
-        MPI_Isend(static_cast<int*>(out.data()) + i, 1, column, next, i, MPI_COMM_WORLD, &sends[i]);
+        MPI_Isend(static_cast<int*>(out.data()) + i, 1, column, next, i, world, &sends[i]);
     complete(requests);
     MPI_Waitall(kColumns, sends, MPI_STATUSES_IGNORE);
     in.expect(0, all, [](size_t i) {
@@ -183,23 +185,23 @@ void free_requests(int n)
     MPI_Type_vector(n, 1, 2, MPI_INT, &every_other);
     MPI_Type_commit(&every_other);
     MPI_Request receive, send;
-    MPI_Irecv(in.data(), 1, every_other, previous(), 7, MPI_COMM_WORLD, &receive);
-    MPI_Send_init(out.data(), 1, every_other, next, 7, MPI_COMM_WORLD, &send);
+    MPI_Irecv(in.data(), 1, every_other, previous(), 7, world, &receive);
+    MPI_Send_init(out.data(), 1, every_other, next, 7, world, &send);
     MPI_Start(&send);
     MPI_Request_free(&send);
     MPI_Wait(&receive, MPI_STATUS_IGNORE);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     const auto expected = [](size_t i) {
         return (i % 2 == 0 ? mark(previous()) : 0) + static_cast<int>(i);
     };
     in.expect(0, 2 * static_cast<size_t>(n) - 1, expected);
 
     Buffer forgotten(2 * static_cast<size_t>(n), 0);
-    MPI_Irecv(forgotten.data(), 1, every_other, previous(), 7, MPI_COMM_WORLD, &receive);
+    MPI_Irecv(forgotten.data(), 1, every_other, previous(), 7, world, &receive);
     MPI_Request_free(&receive);
-    MPI_Send(out.data(), 1, every_other, next, 7, MPI_COMM_WORLD);
+    MPI_Send(out.data(), 1, every_other, next, 7, world);
     int sent = 0, told = 0;
-    MPI_Sendrecv(&sent, 1, MPI_INT, next, 8, &told, 1, MPI_INT, previous(), 8, MPI_COMM_WORLD,
+    MPI_Sendrecv(&sent, 1, MPI_INT, next, 8, &told, 1, MPI_INT, previous(), 8, world,
                  MPI_STATUS_IGNORE);
     forgotten.expect(0, 2 * static_cast<size_t>(n) - 1, expected);
     MPI_Type_free(&every_other);
@@ -218,8 +220,8 @@ void bottom(int n)
     MPI_Type_create_hindexed(1, &n, &to, MPI_INT, &received);
     MPI_Type_commit(&sent);
     MPI_Type_commit(&received);
-    MPI_Sendrecv(MPI_BOTTOM, 1, sent, next, 7, MPI_BOTTOM, 1, received, previous(), 7,
-                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(MPI_BOTTOM, 1, sent, next, 7, MPI_BOTTOM, 1, received, previous(), 7, world,
+                 MPI_STATUS_IGNORE);
     in.expect(0, n, mark(previous()));
     MPI_Type_free(&sent);
     MPI_Type_free(&received);
@@ -232,8 +234,8 @@ const Call kOthers[] = {
      [](int n) {
          receive_by(blocking("Recv").front(), n, [n](Buffer& buffer) {
              MPI_Status status;
-             MPI_Probe(partner(), 7, MPI_COMM_WORLD, &status);
-             MPI_Recv(buffer.data(), n, MPI_INT, partner(), 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+             MPI_Probe(partner(), 7, world, &status);
+             MPI_Recv(buffer.data(), n, MPI_INT, partner(), 7, world, MPI_STATUS_IGNORE);
          });
      }},
     {"MPI_Type_contiguous",
@@ -270,13 +272,13 @@ const Call kOthers[] = {
     {"MPI_Allgather_in_place",
      [](int n) {
          Buffer all(static_cast<size_t>(n) * ranks, 7);
-         MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data(), n, MPI_INT, MPI_COMM_WORLD);
+         MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data(), n, MPI_INT, world);
          all.expect(0, static_cast<size_t>(n) * ranks, 7);
      }},
     {"MPI_Allreduce_in_place",
      [](int n) {
          Buffer both(n, mark(rank));
-         MPI_Allreduce(MPI_IN_PLACE, both.data(), n, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+         MPI_Allreduce(MPI_IN_PLACE, both.data(), n, MPI_INT, MPI_SUM, world);
          both.expect(0, n, [](size_t i) { return sum_of_marks(ranks - 1, i); });
      }},
     {"MPI_Op_create",
@@ -284,7 +286,7 @@ const Call kOthers[] = {
          Buffer out(n, mark(rank)), in(n, 0);
          MPI_Op op;
          MPI_Op_create(add_integers, 1, &op);
-         MPI_Allreduce(out.data(), in.data(), n, MPI_INT, op, MPI_COMM_WORLD);
+         MPI_Allreduce(out.data(), in.data(), n, MPI_INT, op, world);
          MPI_Op_free(&op);
          in.expect(0, n, [](size_t i) { return sum_of_marks(ranks - 1, i); });
      }},
@@ -295,7 +297,7 @@ const Call kOthers[] = {
     {"MPI_Testany", [](int n) { columns(n, test_any); }},
     {"MPI_Request_free", free_requests},
     {"MPI_BOTTOM", bottom},
-    {"MPI_Barrier", [](int) { MPI_Barrier(MPI_COMM_WORLD); }},
+    {"MPI_Barrier", [](int) { MPI_Barrier(world); }},
 };
 
 const Call kStatuses[] = {
@@ -344,6 +346,24 @@ bool has_small_form_alone(const Call& call)
            in_library(small.c_str()) && dlsym(RTLD_DEFAULT, call.name.c_str()) != nullptr;
 }
 
+void make(const std::vector<Call>& chosen, int count, bool announces)
+{
+    for (const Call& call : chosen) {
+        MPI_Barrier(world); // where a rank dies now, it dies of this call
+        const bool lacking = is_lacking(call) && !has_small_form_alone(call);
+        if (rank == 0 && announces)
+            std::printf("%s: %s\n", lacking ? "lacking" : "call", call.name.c_str());
+        std::fflush(stdout);
+        if (lacking)
+            continue;
+        const int before = wrong;
+        call.run(count);
+        if (wrong != before)
+            std::printf("rank %d: FAILED %s: %d elements are wrong\n", rank, call.name.c_str(),
+                        wrong - before);
+    }
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -368,6 +388,8 @@ int main(int argc, char** argv)
     if (Buffer::memory != Buffer::Memory::host)
         gpu::use(gpu::rank_in_job());
     const int count = std::atoi(argv[2]);
+    const char* const by = std::strchr(argv[2], 'x');
+    const int threads = by == nullptr ? 1 : std::atoi(by + 1);
     std::vector<Call> chosen;
     if (argc == 3)
         std::ranges::copy_if(all, std::back_inserter(chosen),
@@ -380,24 +402,37 @@ int main(int argc, char** argv)
         }
         chosen.push_back(*call);
     }
-    MPI_Init(&argc, &argv);
+    int provided = 0;
+    MPI_Init_thread(&argc, &argv, threads == 1 ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE,
+                    &provided);
+    if (threads > 1 && provided != MPI_THREAD_MULTIPLE)
+        return 77;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    Buffer::random.seed(static_cast<unsigned>(std::atoi(argv[1]) * 1000 + rank));
-    for (const Call& call : chosen) {
-        MPI_Barrier(MPI_COMM_WORLD); // where a rank dies now, it dies of this call
-        const bool lacking = is_lacking(call) && !has_small_form_alone(call);
-        if (rank == 0)
-            std::printf("%s: %s\n", lacking ? "lacking" : "call", call.name.c_str());
-        std::fflush(stdout);
-        if (lacking)
-            continue;
-        const int before = wrong;
-        call.run(count);
-        if (wrong != before)
-            std::printf("rank %d: FAILED %s: %d elements are wrong\n", rank, call.name.c_str(),
-                        wrong - before);
+    std::vector<MPI_Comm> comms(static_cast<size_t>(threads), MPI_COMM_WORLD);
+    if (threads > 1) {
+        for (MPI_Comm& own : comms)
+            MPI_Comm_dup(MPI_COMM_WORLD, &own);
     }
+    std::atomic<int> all_wrong{0};
+    const auto work = [&](int number) {
+        thread = number;
+        world = comms[number];
+        if (Buffer::memory != Buffer::Memory::host)
+            gpu::use(gpu::rank_in_job());
+        Buffer::random.seed(
+            static_cast<unsigned>(std::atoi(argv[1]) * 1000 + rank * threads + number));
+        std::vector<Call> own = chosen;
+        std::ranges::rotate(own, own.begin() + own.size() * number / threads);
+        make(own, count, threads == 1);
+        all_wrong += wrong;
+    };
+    std::vector<std::thread> others;
+    for (int number = 1; number < threads; ++number)
+        others.emplace_back(work, number);
+    work(0);
+    for (std::thread& other : others)
+        other.join();
     MPI_Finalize();
-    return wrong == 0 ? 0 : 1;
+    return all_wrong == 0 ? 0 : 1;
 }

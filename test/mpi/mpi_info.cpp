@@ -163,9 +163,10 @@ void sum(MPI_Comm comm, int on_host)
     expect(result[kCount - 1] == ranks * (ranks + 1) / 2, "a sum is %d", result[kCount - 1]);
 }
 
-// Four calls by the GPUs, of 2^20 bytes each, where the program's choice is to stage.
-void hints()
+// Calls by the GPUs, of 2^20 bytes each, where the program's choice is to stage. Returns how many.
+int hints()
 {
+    int by_gpus = 4;
     constexpr int kNone = -1;
     MPI_Info gpu = info_of("gdr_mpi_coll", "gpu"), stage = info_of("gdr_mpi_coll", "stage");
     MPI_Info nonsense = info_of("gdr_mpi_coll", "sideways");
@@ -177,6 +178,7 @@ void hints()
     sum(MPI_COMM_WORLD, kNone);
     MPI_Comm_dup(comm, &copy);
     sum(copy, kNone); // by the GPUs
+    MPI_Comm_free(&copy);
     MPI_Comm_dup_with_info(comm, MPI_INFO_NULL, &other);
     sum(other, kNone);
     MPI_Comm_set_info(other, nonsense);
@@ -187,10 +189,34 @@ void hints()
     sum(comm, kNone);
     MPI_Comm_set_info(comm, gpu);
     sum(comm, kNone); // by the GPUs
-    for (MPI_Comm* made : {&comm, &copy, &other})
+#if MPI_VERSION >= 4
+    MPI_Comm later, plain;
+    MPI_Request requests[2];
+    MPI_Comm_idup_with_info(other, stage, &plain, &requests[0]);
+    MPI_Comm_idup_with_info(MPI_COMM_WORLD, gpu, &later, &requests[1]);
+    sum(MPI_COMM_WORLD, kNone);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    sum(later, kNone); // by the GPUs
+    sum(plain, kNone);
+    sum(other, kNone); // by the GPUs
+    MPI_Comm_free(&plain);
+    MPI_Comm_idup_with_info(later, MPI_INFO_NULL, &plain, &requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    sum(plain, kNone);
+    sum(later, kNone); // by the GPUs
+    by_gpus += 3;
+    MPI_Comm_free(&plain);
+    MPI_Comm_free(&later);
+    expect(MPI_Comm_idup_with_info(MPI_COMM_NULL, gpu, &later, &requests[0]) != MPI_SUCCESS,
+           "a copy of MPI_COMM_NULL");
+#endif
+    expect(MPI_Comm_dup_with_info(MPI_COMM_NULL, gpu, &copy) != MPI_SUCCESS,
+           "a copy of MPI_COMM_NULL");
+    for (MPI_Comm* made : {&comm, &other})
         MPI_Comm_free(made);
     for (MPI_Info* info : {&gpu, &stage, &nonsense})
         MPI_Info_free(info);
+    return by_gpus;
 }
 
 } // namespace
@@ -218,9 +244,9 @@ int main(int argc, char** argv)
     use_memory("cuda:device", device_memory);
     use_memory("cuda:host", pinned_memory);
     use_memory("cuda:managed", managed_memory);
-    hints();
+    const int by_gpus = hints();
     MPI_Finalize();
     if (failed == 0)
-        std::printf("rank %d: ok\n", rank);
+        std::printf("rank %d: ok, %d calls by the GPUs\n", rank, by_gpus);
     return failed;
 }

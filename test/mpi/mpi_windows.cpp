@@ -3,7 +3,8 @@
 // mpi_windows INTEGERS KIND...: puts and gets between GPU memory and windows of so many in host
 // memory that MPI_Win_KIND makes, the rank's own and the next one's, of few bytes and many, in one
 // piece at the target and with gaps, and with requests, but in dynamic windows. A line "rank R
-// wrong: CASE" for each that is not right, with "done" at the end.
+// wrong: CASE" for each that is not right, with "done" at the end. KIND "on_gpu": windows in GPU
+// memory that are made, of each kind twice, and nothing else.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -138,6 +139,23 @@ class Transfers {
     int* gpu_;
 };
 
+void make_on_gpu()
+{
+    const size_t bytes = most * sizeof(int);
+    void* const memory = gpu::allocate(bytes);
+    for (int round = 0; round < 2; ++round) {
+        MPI_Win window;
+        MPI_Win_create(memory, static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, MPI_COMM_WORLD,
+                       &window);
+        MPI_Win_free(&window);
+        MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+        MPI_Win_attach(window, memory, static_cast<MPI_Aint>(bytes));
+        MPI_Win_detach(window, memory);
+        MPI_Win_free(&window);
+    }
+    gpu::free(memory);
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -159,6 +177,10 @@ int main(int argc, char** argv)
                             {"few with gaps", 100, 2},
                             {"many with gaps", most / 2, 2}};
     for (int i = 2; i < argc; ++i) {
+        if (std::string_view(argv[i]) == "on_gpu") {
+            make_on_gpu();
+            continue;
+        }
         const auto& kind = *std::ranges::find(kinds, std::string_view(argv[i]),
                                               [](const auto& each) { return each.name; });
         Window window = kind.make();

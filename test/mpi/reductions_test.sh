@@ -3,7 +3,8 @@
 #
 # UCX_GDR_MPI_COLL=gpu on the emulated devices, with every MPI that is installed: every predefined operation on every
 # type, and each call, on GPUs and with host memory among the buffers, on one to five ranks; that the GPUs do it where
-# they are asked to, and nowhere else: not where one of the ranks has none. REDUCTIONS_TEST_SEED repeats another run.
+# they are asked to, and nowhere else: not where one of the ranks has none; and that nothing is staged of the operations
+# and types that GPUs reduce. REDUCTIONS_TEST_SEED repeats another run.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -19,18 +20,22 @@ cat >"$work/poor" <<'END'
 exec "${@:2}"
 END
 
-# try MPI NUMBER WAY EXPECTED [POOR]: EXPECTED is whether GPUs reduce, POOR the rank that has none.
+# bytes COUNTER: of all ranks.
+bytes() { sed "s/.* $1=\([0-9]*\).*/\1/" "$work/statistics" | awk '{ sum += $1 } END { print sum + 0 }'; }
+
+# try MPI NUMBER WAY EXPECTED [POOR [pairs]]: EXPECTED is whether GPUs reduce, POOR the rank that has none.
 try() {
-    local what="$1, $2 ranks, UCX_GDR_MPI_COLL=$3, ${5+rank $5 without a GPU, }seed $seed" by_gpus
+    local what="$1, $2 ranks, UCX_GDR_MPI_COLL=$3, ${5:+rank $5 without a GPU, }${6:+all of it, }seed $seed" by_gpus=no
     rm -f "$work/statistics"
-    if ! UCX_GDR_STATS=$work/statistics UCX_GDR_MPI_COLL=$3 ranks "$1" "$2" bash "$work/poor" "${5--1}" \
-        "$top_builddir/test/mpi/mpi_reductions.$1" "$seed"; then
+    if ! UCX_GDR_STATS=$work/statistics UCX_GDR_MPI_COLL=$3 ranks "$1" "$2" bash "$work/poor" "${5:--1}" \
+        "$top_builddir/test/mpi/mpi_reductions.$1" "$seed" ${6:+"$6"}; then
         echo "FAILED: $what"
         head -n 30 "$log"
         failed=1
         return
     fi
-    by_gpus=$(sed 's/.* mpi_gpu_bytes=//' "$work/statistics" | awk '{ sum += $1 } END { print sum ? "yes" : "no" }')
+    [[ $(bytes mpi_gpu_bytes) -eq 0 ]] || by_gpus=yes
+    [[ -z ${6-} || $(bytes mpi_staged_bytes) -eq 0 ]] || by_gpus="some of it"
     if [[ $by_gpus = "$4" ]]; then
         echo "ok: $what"
     else
@@ -43,9 +48,11 @@ able=yes
 [[ $kernels != no ]] || able=no
 for mpi in "${mpis[@]}"; do
     case $mpi in
-    openmpi) numbers=(2 5) ;;
-    mpich) numbers=(3 4) ;;
+    openmpi) numbers=(2 5) all=3 ;;
+    mpich) numbers=(3 4) all=2 ;;
     esac
+    [[ $able = no ]] || try "$mpi" $all gpu yes '' pairs
+    sed -n "s/^this MPI/note: $mpi/p" "$log"
     try "$mpi" 1 gpu no
     for number in "${numbers[@]}"; do
         try "$mpi" "$number" gpu $able

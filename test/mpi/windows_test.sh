@@ -3,6 +3,7 @@
 #
 # Puts and gets of GPU memory at windows of every kind (mpi_windows), with every MPI that is installed: what UCX carries goes directly,
 # the rest, which MPI libraries copy with the CPU, is staged. Open MPI as ucx-gdr run has it: with its layer for windows in shared memory.
+# What MPICH cannot do with windows in GPU memory is told of when they are made, once for each of two kinds; of others nothing is.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -32,12 +33,23 @@ each_moved() {
     [[ $(grep -c "mpi_$1_bytes=[1-9]" "$work/statistics") -eq $2 ]] || { echo "FAILED: not $1 by each of $2 ranks" && failed=1; }
 }
 
+# told CALL NUMBER: how many ranks warned of what it makes.
+told() {
+    [[ $(grep -c "MPI_$1: a window in GPU memory: .*run with Open MPI" "$log") -eq $2 ]] || { echo "FAILED: not $2 warnings of MPI_$1" && failed=1; }
+}
+
 for mpi in "${mpis[@]}"; do
     for count in 2 3; do
         OMPI_MCA_osc=ucx,sm right "$mpi" $count "${kinds[@]}" allocate_shared
         each_moved direct $count
         each_moved staged $count
+        told 'Win.*' 0
     done
+    OMPI_MCA_osc=ucx,sm right "$mpi" 2 on_gpu
+    warnings=0
+    [[ $mpi != mpich ]] || warnings=2
+    told Win_create $warnings
+    told Win_attach $warnings
 done
 
 # Other layers of Open MPI for windows carry some or all of them, whether they are asked for by the environment or a file.

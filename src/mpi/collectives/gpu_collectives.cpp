@@ -94,8 +94,8 @@ class Collective {
         const Side& side = call_.receive;
         if (arguments_.type(side, 0) == library_.datatype_null)
             return false;
-        int size = 0;
-        library_.Type_size(arguments_.type(side, 0), &size);
+        int64_t size = 0; // ranks may tell of the same bytes by one long element, or many short
+        library_.Type_size_c(arguments_.type(side, 0), &size);
         if (size <= 0)
             return false;
         intptr_t lower = 0, extent = 0;

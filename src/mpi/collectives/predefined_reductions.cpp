@@ -1,10 +1,12 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Types by the names that MPI gives them, which all libraries share; operations have none.
+// Types by the names that MPI gives them, which all libraries share; operations have none. What is
+// permitted is MPI 4.0's section "Predefined Reduction Operations".
 #include "mpi/collectives/predefined_reductions.hpp"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -13,9 +15,20 @@ namespace gdr::mpi {
 
 namespace {
 
+using kernels::Operation;
 using kernels::Type;
 
-enum class Class { signed_integer, unsigned_integer, real, complex, boolean, pair };
+enum class Class {
+    signed_integer,
+    unsigned_integer,
+    other_integer, // Fortran's, and those of both languages
+    real,
+    complex,
+    boolean,
+    logical, // Fortran's
+    byte,
+    pair,
+};
 
 struct Named {
     std::string_view name;
@@ -34,14 +47,14 @@ constexpr Named kTypes[] = {
     {"MPI_INT16_T", Class::signed_integer},
     {"MPI_INT32_T", Class::signed_integer},
     {"MPI_INT64_T", Class::signed_integer},
-    {"MPI_AINT", Class::signed_integer},
-    {"MPI_OFFSET", Class::signed_integer},
-    {"MPI_COUNT", Class::signed_integer},
-    {"MPI_INTEGER", Class::signed_integer},
-    {"MPI_INTEGER1", Class::signed_integer},
-    {"MPI_INTEGER2", Class::signed_integer},
-    {"MPI_INTEGER4", Class::signed_integer},
-    {"MPI_INTEGER8", Class::signed_integer},
+    {"MPI_AINT", Class::other_integer},
+    {"MPI_OFFSET", Class::other_integer},
+    {"MPI_COUNT", Class::other_integer},
+    {"MPI_INTEGER", Class::other_integer},
+    {"MPI_INTEGER1", Class::other_integer},
+    {"MPI_INTEGER2", Class::other_integer},
+    {"MPI_INTEGER4", Class::other_integer},
+    {"MPI_INTEGER8", Class::other_integer},
     {"MPI_UNSIGNED_CHAR", Class::unsigned_integer},
     {"MPI_UNSIGNED_SHORT", Class::unsigned_integer},
     {"MPI_UNSIGNED", Class::unsigned_integer},
@@ -64,27 +77,42 @@ constexpr Named kTypes[] = {
     {"MPI_COMPLEX8", Class::complex},
     {"MPI_COMPLEX16", Class::complex},
     {"MPI_DOUBLE_COMPLEX", Class::complex},
+    {"MPI_CXX_FLOAT_COMPLEX", Class::complex},
+    {"MPI_CXX_DOUBLE_COMPLEX", Class::complex},
     {"MPI_C_BOOL", Class::boolean},
     {"MPI_CXX_BOOL", Class::boolean},
+    {"MPI_LOGICAL", Class::logical},
+    {"MPI_LOGICAL1", Class::logical},
+    {"MPI_LOGICAL2", Class::logical},
+    {"MPI_LOGICAL4", Class::logical},
+    {"MPI_LOGICAL8", Class::logical},
+    {"MPI_BYTE", Class::byte},
     {"MPI_FLOAT_INT", Class::pair, Type::float_int},
     {"MPI_DOUBLE_INT", Class::pair, Type::double_int},
     {"MPI_LONG_INT", Class::pair, Type::long_int},
     {"MPI_2INT", Class::pair, Type::two_int},
     {"MPI_SHORT_INT", Class::pair, Type::short_int},
+    {"MPI_2INTEGER", Class::pair, Type::two_int},
+    {"MPI_2REAL", Class::pair, Type::two_float},
+    {"MPI_2DOUBLE_PRECISION", Class::pair, Type::two_double},
 };
 
 // Of 1, 2, 4 and 8 bytes.
 constexpr Type kSigned[] = {Type::int8, Type::int16, Type::int32, Type::int64};
 constexpr Type kUnsigned[] = {Type::uint8, Type::uint16, Type::uint32, Type::uint64};
 
-Type type_of(const Named& named, intptr_t extent)
+// Nothing for integers of another size.
+std::optional<Type> type_of(const Named& named, intptr_t extent)
 {
-    const unsigned log2 = static_cast<unsigned>(__builtin_ctzl(static_cast<unsigned long>(extent)));
+    const auto log2 = static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(extent)));
     switch (named.kind) {
     case Class::signed_integer:
-        return kSigned[log2];
+    case Class::other_integer:
+    case Class::logical:
+        return log2 < std::size(kSigned) ? std::optional(kSigned[log2]) : std::nullopt;
     case Class::unsigned_integer:
-        return kUnsigned[log2];
+    case Class::byte:
+        return log2 < std::size(kUnsigned) ? std::optional(kUnsigned[log2]) : std::nullopt;
     case Class::real:
         return extent == 4 ? Type::float32 : Type::float64;
     case Class::complex:
@@ -97,37 +125,91 @@ Type type_of(const Named& named, intptr_t extent)
     return named.pair;
 }
 
-bool is_named(const Library& library, Word type)
+// Fewer than the kernels have for the type.
+bool permitted(Operation operation, Class kind)
 {
-    int integers = 0, addresses = 0, types = 0, combiner = 0;
-    return library.Type_get_envelope(type, &integers, &addresses, &types, &combiner) == 0 &&
-           combiner == library.abi->combiners.named;
+    const bool logical =
+        operation == Operation::land || operation == Operation::lor || operation == Operation::lxor;
+    const bool bitwise =
+        operation == Operation::band || operation == Operation::bor || operation == Operation::bxor;
+    switch (kind) {
+    case Class::other_integer:
+        return !logical;
+    case Class::logical:
+        return logical;
+    case Class::byte:
+        return bitwise;
+    default:
+        return true;
+    }
 }
 
-std::optional<Type> type_by_name(const Library& library, Word type)
+int combiner_of(const Library& library, Word type)
 {
-    if (type == library.datatype_null || !is_named(library, type))
-        return std::nullopt;
+    int integers = 0, addresses = 0, types = 0, combiner = 0;
+    if (library.Type_get_envelope(type, &integers, &addresses, &types, &combiner) != 0)
+        return library.abi->undefined;
+    return combiner;
+}
+
+std::optional<Named> named(const Library& library, Word type)
+{
     constexpr size_t kLongestName = 512; // of any library's MPI_MAX_OBJECT_NAME
     std::array<char, kLongestName> name{};
     int length = 0;
-    intptr_t lower = 0, extent = 0;
-    if (library.Type_get_name(type, name.data(), &length) != 0 ||
-        library.Type_get_extent(type, &lower, &extent) != 0)
+    if (library.Type_get_name(type, name.data(), &length) != 0)
         return std::nullopt;
     const auto* found = std::ranges::find(kTypes, std::string_view(name.data()), &Named::name);
-    if (found == std::end(kTypes))
+    return found != std::end(kTypes) ? std::optional(*found) : std::nullopt;
+}
+
+// Those of MPI_Type_create_f90_real, ...: predefined types without a name.
+std::optional<Named> unnamed(const Library& library, int combiner)
+{
+    constexpr Class kKinds[] = {Class::real, Class::complex, Class::other_integer};
+    const int which = combiner - library.abi->combiners.f90;
+    if (which < 0 || which >= static_cast<int>(std::size(kKinds)))
         return std::nullopt;
-    const Type result = type_of(*found, extent);
-    if (kernels::size_of(result) != static_cast<size_t>(extent))
+    return Named{{}, kKinds[which]};
+}
+
+// Of Fortran's LOGICAL. The kernels write 1; MPI writes what its Fortran compiler does, which is -1
+// with some.
+bool true_is_one(const Library& library, Word type)
+{
+    const int64_t one = 1; // of as many bytes as there are
+    int64_t result = 0;
+    const Word lor = library.operations[static_cast<size_t>(Operation::lor)];
+    return library.Reduce_local(&one, &result, 1, type, lor) == 0 && result == 1;
+}
+
+struct Meaning {
+    Class kind;
+    Type type;
+};
+
+std::optional<Meaning> meaning_of(const Library& library, Word type)
+{
+    if (type == library.datatype_null)
         return std::nullopt;
-    return result;
+    const int combiner = combiner_of(library, type);
+    const std::optional<Named> found = combiner == library.abi->combiners.named
+                                           ? named(library, type)
+                                           : unnamed(library, combiner);
+    intptr_t lower = 0, extent = 0;
+    if (!found || library.Type_get_extent(type, &lower, &extent) != 0)
+        return std::nullopt;
+    const std::optional<Type> result = type_of(*found, extent);
+    if (!result || kernels::size_of(*result) != static_cast<size_t>(extent) ||
+        (found->kind == Class::logical && !true_is_one(library, type)))
+        return std::nullopt;
+    return Meaning{found->kind, *result};
 }
 
 // Of predefined types that have been given other names, by their handles.
 struct Renamed {
     std::mutex mutex;
-    std::map<Word, std::optional<Type>> meanings;
+    std::map<Word, std::optional<Meaning>> meanings;
 };
 
 Renamed& renamed()
@@ -136,7 +218,7 @@ Renamed& renamed()
     return instance;
 }
 
-std::optional<Type> kernel_type(const Library& library, Word type)
+std::optional<Meaning> kept_meaning(const Library& library, Word type)
 {
     Renamed& r = renamed();
     {
@@ -144,16 +226,16 @@ std::optional<Type> kernel_type(const Library& library, Word type)
         if (const auto known = r.meanings.find(type); known != r.meanings.end())
             return known->second;
     }
-    return type_by_name(library, type);
+    return meaning_of(library, type);
 }
 
 } // namespace
 
 void keep_meaning(const Library& library, Word type)
 {
-    if (type == library.datatype_null || !is_named(library, type))
+    if (type == library.datatype_null || combiner_of(library, type) != library.abi->combiners.named)
         return;
-    const std::optional<Type> meaning = type_by_name(library, type);
+    const std::optional<Meaning> meaning = meaning_of(library, type);
     Renamed& r = renamed();
     const std::lock_guard guard(r.mutex);
     r.meanings.try_emplace(type, meaning); // the first name was MPI's
@@ -164,12 +246,11 @@ std::optional<PredefinedReduction> predefined_reduction(const Library& library, 
     const auto found = std::ranges::find(library.operations, op);
     if (found == library.operations.end())
         return std::nullopt;
-    const auto operation =
-        static_cast<kernels::Operation>(std::distance(library.operations.begin(), found));
-    const std::optional<Type> known = kernel_type(library, type);
-    if (!known || !kernels::defined(operation, *known))
+    const auto operation = static_cast<Operation>(std::distance(library.operations.begin(), found));
+    const std::optional<Meaning> known = kept_meaning(library, type);
+    if (!known || !permitted(operation, known->kind) || !kernels::defined(operation, known->type))
         return std::nullopt;
-    return PredefinedReduction{operation, *known};
+    return PredefinedReduction{operation, known->type};
 }
 
 } // namespace gdr::mpi

@@ -15,9 +15,9 @@ struct PredefinedReduction {
     kernels::Type type;
 };
 
-// Nothing for operations of the user's, for derived types, for types without a kernel (long double,
-// a Fortran compiler's own), and where MPI does not define the operation for the type. The answer
-// is the same on all ranks, as the handles' meanings are.
+// Nothing for operations of the user's, for derived types, for types without a kernel (those of
+// long double; 16 bytes or 2 of a number), and where MPI does not define the operation for the
+// type. The answer is the same on all ranks, as the handles' meanings are.
 std::optional<PredefinedReduction> predefined_reduction(const Library& library, Word op, Word type);
 
 // The application is about to give the type another name, on this rank, by which it would not be

@@ -46,11 +46,14 @@ std::optional<int> attribute(const Library& library)
     return keyval;
 }
 
+// nullptr: nothing is kept from now on.
 int keep(const Library& library, Word comm, const char* const* name)
 {
     const auto keyval = attribute(library);
     if (!keyval)
         return library.abi->error_other;
+    if (name == nullptr)
+        return library.Comm_delete_attr(comm, *keyval);
     if (name != kCollectivesNames)
         any.store(true, std::memory_order_release);
     return library.Comm_set_attr(comm, *keyval, const_cast<const char**>(name));
@@ -67,41 +70,70 @@ const char* const* kept(const Library& library, Word comm)
     return static_cast<const char* const*>(hint);
 }
 
-// What MPI_Comm_dup_with_info has copied with the attributes: hints are those of its info alone.
-int forget(const Library& library, Word comm)
+// What the call's info says; nullptr: nothing, which a warning tells of where it is not known.
+const char* const* hint_of(const Library& library, const Call& call, Word info)
 {
-    if (!any_collective_hints() || kept(library, comm) == nullptr)
-        return 0;
-    return library.Comm_delete_attr(comm, *attribute(library));
+    if (info == library.info_null)
+        return nullptr;
+    const InfoValue value(library, info, kKey);
+    if (!value.found())
+        return nullptr;
+    const std::string_view hint = value.text();
+    const std::span names(kCollectivesNames, std::size(kCollectivesNames) - 1);
+    const auto known = std::ranges::find(names, hint);
+    if (known != names.end())
+        return &*known;
+    gdr_log(warn, "MPI_%s: %s=%s is ignored: it can be stage, gpu or nccl", call.name, kKey,
+            hint.data());
+    return nullptr;
+}
+
+// A communicator that has another hint for a while, though an error handler throws.
+class OtherHint {
+  public:
+    OtherHint(const Library& library, Word comm, const char* const* own, const char* const* other)
+        : library_(library), comm_(comm), own_(own), result_(keep(library, comm, other))
+    {
+    }
+    OtherHint(const OtherHint&) = delete;
+    OtherHint& operator=(const OtherHint&) = delete;
+    ~OtherHint() { keep(library_, comm_, own_); }
+
+    int result() const { return result_; } // what MPI returned
+
+  private:
+    const Library& library_;
+    const Word comm_;
+    const char* const* const own_;
+    const int result_;
+};
+
+// MPI copies the attributes that the communicator has when the call is made, and with the
+// non-blocking one it is only later that the new one can be given any: so it has, meanwhile, what
+// the new one is to have. Hints of the new one are those of its info alone.
+int duplicate(const Library& library, const Call& call, gdr_mpi_function* function, Word* words,
+              const char* const* hint)
+{
+    const Word comm = library.abi->handle(words[0]);
+    const bool known = comm != library.comm_null && (hint != nullptr || any_collective_hints());
+    const char* const* const own = known ? kept(library, comm) : nullptr;
+    if (!known || hint == own)
+        return apply(function, call, words);
+    const OtherHint meanwhile(library, comm, own, hint);
+    return meanwhile.result() == 0 ? apply(function, call, words) : meanwhile.result();
 }
 
 } // namespace
 
 int set_info(const Library& library, const Call& call, gdr_mpi_function* function, Word* words)
 {
+    const char* const* const hint = hint_of(library, call, library.abi->handle(words[1]));
+    const bool duplicates = call.arguments > 2;
+    if (duplicates)
+        return duplicate(library, call, function, words, hint);
     const int result = apply(function, call, words);
-    if (result != 0)
-        return result;
-    const bool duplicates = call.arguments == 3;
-    const Word comm = duplicates ? library.abi->handle_at(reinterpret_cast<void*>(words[2]), 0)
-                                 : library.abi->handle(words[0]);
-    const Word info = library.abi->handle(words[1]);
-    if (info == library.info_null)
-        return duplicates ? forget(library, comm) : 0;
-    const InfoValue value(library, info, kKey);
-    if (value.result() != 0)
-        return value.result();
-    if (!value.found())
-        return duplicates ? forget(library, comm) : 0;
-    const std::string_view hint = value.text();
-    const std::span names(kCollectivesNames, std::size(kCollectivesNames) - 1);
-    const auto known = std::ranges::find(names, hint);
-    if (known == names.end()) {
-        gdr_log(warn, "MPI_%s: %s=%s is ignored: it can be stage, gpu or nccl", call.name, kKey,
-                hint.data());
-        return 0;
-    }
-    return keep(library, comm, &*known);
+    return result == 0 && hint != nullptr ? keep(library, library.abi->handle(words[0]), hint)
+                                          : result;
 }
 
 bool any_collective_hints()

@@ -12,8 +12,9 @@
 
 namespace gdr::mpi {
 
-// Makes MPI_Comm_set_info or MPI_Comm_dup_with_info, and keeps the hint with the communicator.
-// MPI_Comm_dup copies it. Returns what MPI returns. Any thread.
+// Makes MPI_Comm_set_info, MPI_Comm_dup_with_info or MPI_Comm_idup_with_info, and keeps the hint
+// with the communicator. MPI_Comm_dup and MPI_Comm_idup copy it. Returns what MPI returns. Any
+// thread.
 int set_info(const Library& library, const Call& call, gdr_mpi_function* function, Word* words);
 
 // Whether any communicator of this process has asked for its GPUs, or NCCL.

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A datatype of so many bytes in one piece, in the place of a user's type of that size.
+// A datatype of so many bytes in one piece, in the place of a user's type of that size; with an
+// offset they are so many bytes behind the address that MPI is told.
 #pragma once
 
 #include "mpi/library/library.hpp"
@@ -11,9 +12,12 @@ namespace gdr::mpi {
 
 class ByteType {
   public:
-    ByteType(const Library& library, int size) : library_(&library)
+    ByteType(const Library& library, int size, intptr_t offset = 0) : library_(&library)
     {
-        library.Type_contiguous(size, library.byte, &handle_);
+        if (offset == 0)
+            library.Type_contiguous(size, library.byte, &handle_);
+        else // its extent is the size
+            library.Type_create_hindexed(1, &size, &offset, library.byte, &handle_);
         library.Type_commit(&handle_);
     }
     ByteType(ByteType&& other) noexcept

@@ -20,6 +20,7 @@ enum class Kind : uint8_t {
     arrived,
     attach, // room for MPI_Bsend
     detach,
+    window, // made of memory, or given some
     // What starts, completes or frees requests.
     wait,
     test,

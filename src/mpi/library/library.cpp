@@ -56,11 +56,14 @@ const Library* open(gdr_mpi_function* function)
     }
     GDR_MPI_FUNCTIONS(GDR_MPI_LOOK_UP)
 #undef GDR_MPI_LOOK_UP
+    if (!look_up(handle, "PMPI_Type_size_c", library.Type_size_c))
+        look_up(handle, "PMPI_Type_size_x", library.Type_size_c);
     look_up(handle, "PMPI_Type_get_envelope_c", library.Type_get_envelope_c);
     look_up(handle, "PMPI_Type_get_contents_c", library.Type_get_contents_c);
     look_up(handle, "PMPI_File_call_errhandler", library.File_call_errhandler);
     look_up(handle, "PMPI_Info_get_string", library.Info_get_string);
     look_up(handle, "PMPI_Info_get", library.Info_get);
+    look_up(handle, "PMPIX_GPU_query_support", library.GPU_query_support);
     look_up(handle, "mca_base_var_find", library.mca_base_var_find);
     look_up(handle, "mca_base_var_get_value", library.mca_base_var_get_value);
     // A program may have a copy of an object (by a relocation), which is the library's as well

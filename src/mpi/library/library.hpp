@@ -39,6 +39,7 @@
     FUNCTION(Pack, (const void* in, int count, Word type, void* packed, int room, int* position,   \
                     Word comm))                                                                    \
     FUNCTION(Pack_size, (int count, Word type, Word comm, int* size))                              \
+    FUNCTION(Reduce_local, (const void* in, void* in_and_out, int count, Word type, Word op))      \
     FUNCTION(Request_free, (Word * request))                                                       \
     FUNCTION(Request_get_status, (Word request, int* flag, Word status))                           \
     FUNCTION(Test, (Word * request, int* flag, Word status))                                       \
@@ -48,6 +49,8 @@
     FUNCTION(Dist_graph_neighbors_count, (Word comm, int* in, int* out, int* weighted))            \
     FUNCTION(Type_commit, (Word * type))                                                           \
     FUNCTION(Type_contiguous, (int count, Word type, Word* made))                                  \
+    FUNCTION(Type_create_hindexed, (int count, const int* lengths, const intptr_t* displacements,  \
+                                    Word type, Word* made))                                        \
     FUNCTION(Type_dup, (Word type, Word * made))                                                   \
     FUNCTION(Type_free, (Word * type))                                                             \
     FUNCTION(Type_get_name, (Word type, char* name, int* length))                                  \
@@ -84,6 +87,13 @@ struct Library {
     int (*mca_base_var_find)(const char* project, const char* framework, const char* component,
                              const char* name);
     int (*mca_base_var_get_value)(int variable, const void* value, int* source, const char** file);
+
+    // MPI 4's, or MPI 3's MPI_Type_size_x, which is the same: of types of 2 GiB and more, too.
+    int (*Type_size_c)(Word type, int64_t* size);
+
+    // MPICH's own, of 4; NULL in others. The other question there is, MPIX_Query_cuda_support, it
+    // answers by what is preloaded.
+    int (*GPU_query_support)(int type, int* supported);
 
     // NULL in a library without MPI-IO.
     int (*File_call_errhandler)(Word file, int code);

@@ -28,12 +28,14 @@ PackedArguments::PackedArguments(const Arguments& arguments, const Group& group,
 {
     const Library& library = arguments.library();
     const int blocks = side.counts ? group.blocks(side.blocks) : 1;
+    const bool small = !arguments.call().large && !side.addresses;
     int64_t next = 0; // displacement, in the unit of the argument
     for (int i = 0; i < blocks; ++i) {
         const int size = size_of(library, arguments.type(side, i));
+        const bool by_type = small && side.types && next > INT_MAX;
         if (i == 0 || side.types)
-            types_.emplace_back(library, size);
-        displacements_.push_back(next);
+            types_.emplace_back(library, size, by_type ? next : 0);
+        displacements_.push_back(by_type ? 0 : next);
         next += std::max<int64_t>(0, arguments.count(side, i)) * (side.types ? size : 1);
     }
     if (side.displacements >= 0)

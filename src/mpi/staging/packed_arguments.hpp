@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // What MPI is told of a buffer that is replaced by its bytes without the gaps: types of as many
-// bytes, and displacements at which block follows block.
+// bytes, and displacements at which block follows block. What is further away than an int can tell
+// is told by the type, where each block has its own.
 #pragma once
 
 #include "mpi/library/arguments.hpp"

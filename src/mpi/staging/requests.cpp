@@ -36,6 +36,8 @@ struct Table {
     std::mutex mutex;
     Requests by_handle;
     std::vector<Freed> freed;
+    std::mutex collecting;             // of one thread at a time
+    size_t collected = 0;              // of freed, which it has taken out
     std::atomic<size_t> size{0};       // of both
     std::atomic<size_t> freed_size{0}; // of freed
 
@@ -58,8 +60,9 @@ struct Table {
     // Under the mutex.
     void count()
     {
-        size.store(by_handle.size() + freed.size(), std::memory_order_relaxed);
-        freed_size.store(freed.size(), std::memory_order_relaxed);
+        const size_t all_freed = freed.size() + collected;
+        size.store(by_handle.size() + all_freed, std::memory_order_relaxed);
+        freed_size.store(all_freed, std::memory_order_relaxed);
     }
 };
 
@@ -265,13 +268,17 @@ bool any_freed()
 
 void collect_freed(const Library& library)
 {
+    // A thread may know of a request that it is complete which another has just seen not to be: it
+    // looks for itself before its call returns.
     Table& t = table();
+    const std::lock_guard turn(t.collecting);
     std::vector<Freed> open;
     {
         const std::lock_guard guard(t.mutex);
         if (t.freed.empty())
             return;
         open.swap(t.freed);
+        t.collected = open.size();
     }
     for (Freed& freed : open) {
         int done = 0;
@@ -286,6 +293,7 @@ void collect_freed(const Library& library)
         }
     }
     const std::lock_guard guard(t.mutex);
+    t.collected = 0;
     t.count();
 }
 

@@ -3,7 +3,8 @@
 // Operations that go on after the call that began them, by their requests. MPI gives handles out
 // again, some of them (of what is complete at once) several times: one handle's operations are in
 // the order in which they began, and the oldest is the one that completes. Any thread; no lock is
-// held while MPI or CUDA is called.
+// held while MPI or CUDA is called, but for requests that were freed, at which threads look in
+// turn.
 #pragma once
 
 #include "mpi/staging/epochs.hpp"

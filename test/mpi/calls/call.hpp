@@ -21,7 +21,10 @@
 
 namespace calls {
 
-inline int rank, ranks, wrong;
+inline int rank, ranks;
+// Of each thread, which has a communicator of its own.
+inline thread_local int thread = 0, wrong = 0;
+inline thread_local MPI_Comm world = MPI_COMM_WORLD;
 
 inline int next()
 {
@@ -52,7 +55,7 @@ class Buffer {
   public:
     enum class Memory { host, gpu, random };
     static inline Memory memory = Memory::host;
-    static inline std::mt19937 random;
+    static inline thread_local std::mt19937 random;
 
     Buffer(size_t count, int first)
         : host_(count),

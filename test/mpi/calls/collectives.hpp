@@ -22,15 +22,14 @@ struct Collectives {
     static void bcast(const Form& form, int n)
     {
         Buffer buffer(n, rank == 0 ? mark(0) : 0);
-        collective(form, buffer.data(), Count{n}, MPI_INT, 0, MPI_COMM_WORLD);
+        collective(form, buffer.data(), Count{n}, MPI_INT, 0, world);
         buffer.expect(0, n, mark(0));
     }
 
     static void gather(const Form& form, int n)
     {
         Buffer out(n, mark(rank)), in(all(n), 0);
-        collective(form, out.data(), Count{n}, MPI_INT, in.data(), Count{n}, MPI_INT, 0,
-                   MPI_COMM_WORLD);
+        collective(form, out.data(), Count{n}, MPI_INT, in.data(), Count{n}, MPI_INT, 0, world);
         for (int r = 0; r < ranks && rank == 0; ++r)
             in.expect(static_cast<size_t>(r) * n, n, mark(r));
     }
@@ -40,7 +39,7 @@ struct Collectives {
         Buffer out(n, mark(rank)), in(all(n), 0);
         const Shares<Count> from(ranks, n, [n](int r) { return share(n, r, 0); });
         collective(form, out.data(), from.counts[rank], MPI_INT, in.data(), from.counts.data(),
-                   from.offsets.data(), MPI_INT, 0, MPI_COMM_WORLD);
+                   from.offsets.data(), MPI_INT, 0, world);
         for (int r = 0; r < ranks && rank == 0; ++r)
             in.expect(from.offsets[r], from.counts[r], mark(r));
     }
@@ -48,8 +47,7 @@ struct Collectives {
     static void scatter(const Form& form, int n)
     {
         Buffer out(all(n), 5), in(n, 0);
-        collective(form, out.data(), Count{n}, MPI_INT, in.data(), Count{n}, MPI_INT, 0,
-                   MPI_COMM_WORLD);
+        collective(form, out.data(), Count{n}, MPI_INT, in.data(), Count{n}, MPI_INT, 0, world);
         in.expect(0, n, 5 + rank * n);
     }
 
@@ -58,15 +56,14 @@ struct Collectives {
         Buffer out(all(n), 5), in(n, 0);
         const Shares<Count> to(ranks, n, [n](int r) { return share(n, 0, r); });
         collective(form, out.data(), to.counts.data(), to.offsets.data(), MPI_INT, in.data(),
-                   to.counts[rank], MPI_INT, 0, MPI_COMM_WORLD);
+                   to.counts[rank], MPI_INT, 0, world);
         in.expect(0, to.counts[rank], 5 + rank * n);
     }
 
     static void allgather(const Form& form, int n)
     {
         Buffer out(n, mark(rank)), in(all(n), 0);
-        collective(form, out.data(), Count{n}, MPI_INT, in.data(), Count{n}, MPI_INT,
-                   MPI_COMM_WORLD);
+        collective(form, out.data(), Count{n}, MPI_INT, in.data(), Count{n}, MPI_INT, world);
         for (int r = 0; r < ranks; ++r)
             in.expect(static_cast<size_t>(r) * n, n, mark(r));
     }
@@ -76,7 +73,7 @@ struct Collectives {
         Buffer out(n, mark(rank)), in(all(n), 0);
         const Shares<Count> from(ranks, n, [n](int r) { return share(n, r, 0); });
         collective(form, out.data(), from.counts[rank], MPI_INT, in.data(), from.counts.data(),
-                   from.offsets.data(), MPI_INT, MPI_COMM_WORLD);
+                   from.offsets.data(), MPI_INT, world);
         for (int r = 0; r < ranks; ++r)
             in.expect(from.offsets[r], from.counts[r], mark(r));
     }
@@ -84,8 +81,7 @@ struct Collectives {
     static void alltoall(const Form& form, int n)
     {
         Buffer out(all(n), mark(rank)), in(all(n), 0);
-        collective(form, out.data(), Count{n}, MPI_INT, in.data(), Count{n}, MPI_INT,
-                   MPI_COMM_WORLD);
+        collective(form, out.data(), Count{n}, MPI_INT, in.data(), Count{n}, MPI_INT, world);
         for (int r = 0; r < ranks; ++r)
             in.expect(static_cast<size_t>(r) * n, n, mark(r) + rank * n);
     }
@@ -95,7 +91,7 @@ struct Collectives {
         Buffer out(all(n), mark(rank)), in(all(n), 0);
         const Shares<Count> each(ranks, n, [n](int r) { return share(n, rank, r); });
         collective(form, out.data(), each.counts.data(), each.offsets.data(), MPI_INT, in.data(),
-                   each.counts.data(), each.offsets.data(), MPI_INT, MPI_COMM_WORLD);
+                   each.counts.data(), each.offsets.data(), MPI_INT, world);
         for (int r = 0; r < ranks; ++r)
             in.expect(each.offsets[r], each.counts[r], mark(r) + rank * n);
     }
@@ -107,7 +103,7 @@ struct Collectives {
         const auto bytes = each.byte_offsets();
         const std::vector<MPI_Datatype> types(ranks, MPI_INT);
         collective(form, out.data(), each.counts.data(), bytes.data(), types.data(), in.data(),
-                   each.counts.data(), bytes.data(), types.data(), MPI_COMM_WORLD);
+                   each.counts.data(), bytes.data(), types.data(), world);
         for (int r = 0; r < ranks; ++r)
             in.expect(each.offsets[r], each.counts[r], mark(r) + rank * n);
     }
@@ -115,7 +111,7 @@ struct Collectives {
     static void reduce(const Form& form, int n)
     {
         Buffer out(n, mark(rank)), in(n, 0);
-        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, 0, world);
         if (rank == 0)
             in.expect(0, n, [](size_t i) { return sum_of_marks(ranks - 1, i); });
     }
@@ -123,21 +119,21 @@ struct Collectives {
     static void allreduce(const Form& form, int n)
     {
         Buffer out(n, mark(rank)), in(n, 0);
-        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, world);
         in.expect(0, n, [](size_t i) { return sum_of_marks(ranks - 1, i); });
     }
 
     static void scan(const Form& form, int n)
     {
         Buffer out(n, mark(rank)), in(n, 0);
-        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, world);
         in.expect(0, n, [](size_t i) { return sum_of_marks(rank, i); });
     }
 
     static void exscan(const Form& form, int n)
     {
         Buffer out(n, mark(rank)), in(n, 0);
-        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, world);
         if (rank > 0)
             in.expect(0, n, [](size_t i) { return sum_of_marks(rank - 1, i); });
     }
@@ -146,7 +142,7 @@ struct Collectives {
     {
         Buffer out(all(n), mark(rank)), in(n, 0);
         const Shares<Count> to(ranks, n, [n](int r) { return share(n, 0, r); });
-        collective(form, out.data(), in.data(), to.counts.data(), MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        collective(form, out.data(), in.data(), to.counts.data(), MPI_INT, MPI_SUM, world);
         const auto before = std::accumulate(to.counts.begin(), to.counts.begin() + rank, size_t{0});
         in.expect(0, to.counts[rank],
                   [&](size_t i) { return sum_of_marks(ranks - 1, i + before); });
@@ -155,7 +151,7 @@ struct Collectives {
     static void reduce_scatter_block(const Form& form, int n)
     {
         Buffer out(all(n), mark(rank)), in(n, 0);
-        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, world);
         in.expect(0, n, [&](size_t i) {
             return sum_of_marks(ranks - 1, i + static_cast<size_t>(n) * rank);
         });
@@ -168,7 +164,7 @@ class Neighbours {
     Neighbours()
     {
         const int periodic = 0;
-        MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &periodic, 0, &comm_);
+        MPI_Cart_create(world, 1, &ranks, &periodic, 0, &comm_);
     }
     Neighbours(const Neighbours&) = delete;
     Neighbours& operator=(const Neighbours&) = delete;

@@ -15,9 +15,9 @@ class File {
     explicit File(int n) : n_(n)
     {
         const char* directory = std::getenv("TMPDIR");
-        const std::string path =
-            std::string(directory != nullptr ? directory : "/tmp") + "/mpi_calls.file";
-        MPI_File_open(MPI_COMM_WORLD, path.c_str(),
+        const std::string path = std::string(directory != nullptr ? directory : "/tmp") +
+                                 "/mpi_calls.file" + std::to_string(thread);
+        MPI_File_open(world, path.c_str(),
                       MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
                       &file_);
     }
@@ -52,7 +52,7 @@ class File {
     void settle()
     {
         MPI_File_sync(file_);
-        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Barrier(world);
         MPI_File_sync(file_);
     }
 
@@ -102,7 +102,7 @@ inline void expect_any_order(const std::vector<int>& block)
     for (size_t i = 0; i < block.size(); ++i)
         wrong += block[i] != mark(writer) + static_cast<int>(i);
     std::vector<int> writers(ranks);
-    MPI_Allgather(&writer, 1, MPI_INT, writers.data(), 1, MPI_INT, MPI_COMM_WORLD);
+    MPI_Allgather(&writer, 1, MPI_INT, writers.data(), 1, MPI_INT, world);
     std::ranges::sort(writers);
     for (int r = 0; r < ranks; ++r)
         wrong += writers[r] != r;

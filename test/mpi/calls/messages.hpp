@@ -5,6 +5,8 @@
 
 #include "call.hpp"
 
+#include <optional>
+
 namespace calls {
 
 // Even ranks send to the next odd one, which a last one does not have.
@@ -53,17 +55,20 @@ void send(const Form& form, int n)
     int ready = 1;
     Buffer buffer(n, is_sender() ? mark(rank) : 0);
     if (is_sender()) {
-        const Attached room(form.times() * (n + MPI_BSEND_OVERHEAD));
+        std::optional<Attached> room; // the process has but one
+        if (form.name.find("bsend") != std::string::npos ||
+            form.name.find("Bsend") != std::string::npos)
+            room.emplace(form.times() * (n + MPI_BSEND_OVERHEAD));
         if (is_ready)
-            MPI_Recv(&ready, 1, MPI_INT, partner(), kReadyTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        sending(form, buffer.data(), Count{n}, MPI_INT, partner(), kTag, MPI_COMM_WORLD);
+            MPI_Recv(&ready, 1, MPI_INT, partner(), kReadyTag, world, MPI_STATUS_IGNORE);
+        sending(form, buffer.data(), Count{n}, MPI_INT, partner(), kTag, world);
         return;
     }
     std::vector<MPI_Request> requests(form.times());
     for (MPI_Request& request : requests)
-        MPI_Irecv(buffer.data(), n, MPI_INT, partner(), kTag, MPI_COMM_WORLD, &request);
+        MPI_Irecv(buffer.data(), n, MPI_INT, partner(), kTag, world, &request);
     if (is_ready)
-        MPI_Send(&ready, 1, MPI_INT, partner(), kReadyTag, MPI_COMM_WORLD);
+        MPI_Send(&ready, 1, MPI_INT, partner(), kReadyTag, world);
     MPI_Waitall(form.times(), requests.data(), MPI_STATUSES_IGNORE);
     buffer.expect(0, n, mark(partner()));
 }
@@ -75,7 +80,7 @@ inline void receive_by(const Form& form, int n, const std::function<void(Buffer&
         return;
     Buffer buffer(n, is_sender() ? mark(rank) : 0);
     for (int i = 0; i < form.times() && is_sender(); ++i)
-        MPI_Send(buffer.data(), n, MPI_INT, partner(), kTag, MPI_COMM_WORLD);
+        MPI_Send(buffer.data(), n, MPI_INT, partner(), kTag, world);
     if (is_sender())
         return;
     receive(buffer);
@@ -86,7 +91,7 @@ template <class Count>
 void receive(const Form& form, int n)
 {
     receive_by(form, n, [&](Buffer& buffer) {
-        receiving(form, buffer.data(), Count{n}, MPI_INT, partner(), kTag, MPI_COMM_WORLD);
+        receiving(form, buffer.data(), Count{n}, MPI_INT, partner(), kTag, world);
     });
 }
 
@@ -95,7 +100,7 @@ void receive_matched(const Form& form, int n)
 {
     receive_by(form, n, [&](Buffer& buffer) {
         MPI_Message message;
-        MPI_Mprobe(partner(), kTag, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+        MPI_Mprobe(partner(), kTag, world, &message, MPI_STATUS_IGNORE);
         receiving(form, buffer.data(), Count{n}, MPI_INT, &message);
     });
 }
@@ -105,7 +110,7 @@ void send_and_receive(const Form& form, int n)
 {
     Buffer out(n, mark(rank)), in(n, 0);
     receiving(form, out.data(), Count{n}, MPI_INT, next(), kTag, in.data(), Count{n}, MPI_INT,
-              previous(), kTag, MPI_COMM_WORLD);
+              previous(), kTag, world);
     in.expect(0, n, mark(previous()));
 }
 
@@ -113,8 +118,7 @@ template <class Count>
 void send_and_replace(const Form& form, int n)
 {
     Buffer buffer(n, mark(rank));
-    receiving(form, buffer.data(), Count{n}, MPI_INT, next(), kTag, previous(), kTag,
-              MPI_COMM_WORLD);
+    receiving(form, buffer.data(), Count{n}, MPI_INT, next(), kTag, previous(), kTag, world);
     buffer.expect(0, n, mark(previous()));
 }
 
@@ -147,14 +151,14 @@ void attach(const Form& form, int n, MPI_Comm comm, Of... of)
 template <class Count>
 void attach_to_process(const Form& form, int n)
 {
-    attach<Count>(form, n, MPI_COMM_WORLD);
+    attach<Count>(form, n, world);
 }
 
 template <class Count>
 void attach_to_communicator(const Form& form, int n)
 {
     MPI_Comm comm;
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_dup(world, &comm);
     attach<Count>(form, n, comm, comm);
     MPI_Comm_free(&comm);
 }
@@ -181,25 +185,23 @@ template <class Count>
 void pack(const Form& form, int n)
 {
     int size;
-    MPI_Pack_size(n, MPI_INT, MPI_COMM_WORLD, &size);
+    MPI_Pack_size(n, MPI_INT, world, &size);
     Buffer in(n, mark(rank)), packed(size / sizeof(int) + 1, 0), out(n, 0);
     const bool unpacks = form.name.find("Unpack") != std::string::npos;
     Count at = 0;
     int small_at = 0;
     for (const auto& [first, count] : {std::pair(0, n - 1), std::pair(n - 1, 1)}) {
         if (unpacks)
-            MPI_Pack(in.data() + first, count, MPI_INT, packed.data(), size, &small_at,
-                     MPI_COMM_WORLD);
+            MPI_Pack(in.data() + first, count, MPI_INT, packed.data(), size, &small_at, world);
         else
             invoke(form.name, in.data() + first, Count{count}, MPI_INT, packed.data(), Count{size},
-                   &at, MPI_COMM_WORLD);
+                   &at, world);
     }
     at = small_at = 0;
     if (unpacks)
-        invoke(form.name, packed.data(), Count{size}, &at, out.data(), Count{n}, MPI_INT,
-               MPI_COMM_WORLD);
+        invoke(form.name, packed.data(), Count{size}, &at, out.data(), Count{n}, MPI_INT, world);
     else
-        MPI_Unpack(packed.data(), size, &small_at, out.data(), n, MPI_INT, MPI_COMM_WORLD);
+        MPI_Unpack(packed.data(), size, &small_at, out.data(), n, MPI_INT, world);
     out.expect(0, n, mark(rank));
 }
 
@@ -241,7 +243,7 @@ inline void partitioned(const std::string& name, int n)
     Buffer buffer(n, is_sender() ? mark(rank) : 0);
     MPI_Request request;
     invoke(init, static_cast<void*>(buffer.data()), kPartitions, MPI_Count{n / kPartitions},
-           MPI_INT, partner(), kTag, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+           MPI_INT, partner(), kTag, world, MPI_INFO_NULL, &request);
     for (int round = 0; round < 2; ++round) {
         MPI_Start(&request);
         if (!is_sender()) {

@@ -35,7 +35,7 @@ inline void one_sided(const Form& form, int n, const Act& act,
     OneSided buffers{exposed, origin, result, n};
     MPI_Win window;
     MPI_Win_create(exposed.data(), n * static_cast<MPI_Aint>(sizeof(int)), sizeof(int),
-                   MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+                   MPI_INFO_NULL, world, &window);
     if (form.completion == Completion::blocking) {
         MPI_Win_fence(0, window);
         act(buffers, window);
@@ -44,7 +44,7 @@ inline void one_sided(const Form& form, int n, const Act& act,
         MPI_Win_lock_all(0, window);
         act(buffers, window);
         MPI_Win_unlock_all(window);
-        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Barrier(world);
     }
     verify(buffers);
     MPI_Win_free(&window);
