@@ -31,7 +31,8 @@ alike() {
     UCX_RCACHE_ENABLE=n went ucp_stale "$1" all
     as_ever=$ipc
     went ucp_stale "$1" all
-    [ "$ipc" = "$as_ever" ] && [ "$ipc" -ge 1048576 ] || {
+    # Not always the same to the byte: a message may find its receiver ready or not.
+    [ "$ipc" -ge $((as_ever / 100 * 99)) ] && [ "$as_ever" -ge 1048576 ] || {
         echo "FAILED: $ipc bytes by IPC with the cache, $as_ever without"
         failed=1
     }
