@@ -5,16 +5,14 @@
 #include "abi/registration_cache.hpp"
 
 #include "abi/settings.hpp"
+#include "abi/uct_calls.hpp"
 
 #include <atomic>
 #include <cstring>
 
 extern "C" {
-#include <ucm/api/ucm.h>
-
-void ucm_event_enter();
-void ucm_event_leave();
-void ucm_event_dispatch(ucm_event_type_t type, ucm_event_t* event);
+gdr::abi::MemoryEventBorder ucm_event_enter, ucm_event_leave;
+gdr::abi::MemoryEventDispatch ucm_event_dispatch;
 }
 
 namespace gdr::abi {
