@@ -11,7 +11,8 @@ namespace gdr::abi {
 // set_default() of what switches it off.
 bool switch_off_registration_cache(const char* name, const char* value);
 
-// UCP is going to have it, in a process that has no HCA: to be called where it is not switched off.
+// UCP is going to have it, in a process that uses no HCA: to be called where it is not switched
+// off.
 void keep_registration_cache();
 bool keeps_registration_cache();
 

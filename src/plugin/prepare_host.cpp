@@ -64,6 +64,15 @@ void choose_transports()
                 transports->c_str());
 }
 
+// An HCA's device has a port's number: "mlx5_0:1". What may be a pattern, or leave others out, is
+// taken for one.
+bool user_names_no_hca()
+{
+    const auto devices = abi::user_setting("NET_DEVICES");
+    return devices && !devices->empty() && devices->find_first_of(":*?[^") == std::string::npos &&
+           devices->find("all") == std::string::npos;
+}
+
 bool switches_off_registration_cache(const Setting& setting)
 {
     return setting.set == abi::switch_off_registration_cache;
@@ -88,7 +97,8 @@ std::string prepare_host(Moment moment)
     std::erase_if(settings, [](const Setting& setting) {
         return abi::user_setting(setting.name).has_value();
     });
-    if (!verbs::may_have_devices() && std::erase_if(settings, switches_off_registration_cache) > 0)
+    if ((!verbs::may_have_devices() || user_names_no_hca()) &&
+        std::erase_if(settings, switches_off_registration_cache) > 0)
         abi::keep_registration_cache();
     const auto default_only = std::ranges::find_if(settings, switches_off_registration_cache);
     if (default_only != settings.end() && moment == Moment::loaded && abi::ucp_is_loading_us())

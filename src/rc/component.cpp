@@ -35,7 +35,7 @@ std::vector<std::string> query_md_resources()
     }
     if (!names.empty() && abi::keeps_registration_cache()) {
         names.clear();
-        if (!std::exchange(said, true))
+        if (!std::exchange(said, true) && !abi::user_setting("NET_DEVICES"))
             gdr_log(warn, "no HCA is used: there was none when UCP's cache of registrations was "
                           "left on, which would keep those of freed memory (set "
                           "UCX_RCACHE_ENABLE=n)");

@@ -18,12 +18,15 @@ for hca in /sys/class/infiniband/*; do
 done
 says() { UCX_LOG_LEVEL=info run ucp_transfer --ops tag --kinds cuda:cuda --sizes 8 2>&1 | grep -c 'gdr: UCX_RCACHE_ENABLE=n'; }
 with_hca=$(says)
+unused=$(UCX_TLS=gdr,sm,self UCX_NET_DEVICES=none says)
+some=$(UCX_TLS=gdr,sm,self UCX_NET_DEVICES=none,softhca0:1 says)
 # shellcheck disable=SC2034 # of environment.sh
 softhca=''
 export UCX_TLS=gdr,sm,self
 without=$(says)
-[ "$with_hca" -gt 0 ] && [ "$without" = 0 ] || {
-    echo "FAILED: the cache is switched off $with_hca times with an HCA, $without without"
+[ "$with_hca" -gt 0 ] && [ "$some" -gt 0 ] && [ "$without" = 0 ] && [ "$unused" = 0 ] || {
+    echo "FAILED: the cache is switched off $with_hca times with an HCA, $some with one of its devices, $without without one," \
+        "$unused where UCX_NET_DEVICES leaves it out"
     failed=1
 }
 
