@@ -11,6 +11,9 @@
 #include <link.h>
 
 #define GDR_FUNCTIONS(FUNCTION)                                                                    \
+    FUNCTION(ucm_event_dispatch)                                                                   \
+    FUNCTION(ucm_event_enter)                                                                      \
+    FUNCTION(ucm_event_leave)                                                                      \
     FUNCTION(ucm_set_event_handler)                                                                \
     FUNCTION(ucs_async_add_timer)                                                                  \
     FUNCTION(ucs_async_remove_handler)                                                             \

@@ -17,6 +17,7 @@ struct MdAttributes {
     uint64_t flags = 0;        // UCT_MD_FLAG_* of UCX 1.13
     bool memtype_copy = false; // its transport copies between memory types
     uint64_t reg_mem_types = 0;
+    uint64_t uncached_mem_types = 0; // of these: not kept by UCP when the user has unmapped them
     uint64_t alloc_mem_types = 0;
     uint64_t access_mem_types = 0; // the CPU, or the copy endpoint, may touch them
     uint64_t detect_mem_types = 0;

@@ -50,7 +50,7 @@ ucs_status_t md_query(uct_md_h md, void* md_attr)
         attr->field_mask = asked;
         set_capabilities<L>(attributes, attr);
         attr->dmabuf_mem_types = attributes.dmabuf_mem_types;
-        attr->cache_mem_types = attributes.reg_mem_types; // if the user switches UCP's cache on
+        attr->cache_mem_types = attributes.reg_mem_types & ~attributes.uncached_mem_types;
     }
     if constexpr (requires { attr->reg_alignment; })
         attr->reg_alignment = 1;

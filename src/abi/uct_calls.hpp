@@ -1,13 +1,14 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Functions which libuct and libucs export and whose declarations UCX does not install: their
-// types, the same in all series. Whoever calls one declares it with its type; the layout check
-// compares the types with a UCX source tree.
+// Functions which libuct, libucs and libucm export and whose declarations UCX does not install:
+// their types, the same in all series. Whoever calls one declares it with its type; the layout
+// check compares the types with a UCX source tree.
 #pragma once
 
 #include "abi/base.hpp"
 
 extern "C" {
+#include <ucm/api/ucm.h>
 #include <ucs/type/class.h>
 }
 
@@ -30,6 +31,8 @@ using MemoryTypeLookup = ucs_status_t(const void* address, size_t length, void* 
 using MemoryTypeUpdate = void(const void* address, size_t length, ucs_memory_type_t type,
                               ucs_sys_device_t sys_device, uint8_t flags);
 using MemoryTypeRemove = void(const void* address, size_t length);
+using MemoryEventBorder = void(); // around a dispatch
+using MemoryEventDispatch = void(ucm_event_type_t type, ucm_event_t* event);
 using CpuClocksPerSec = double();
 
 } // namespace gdr::abi

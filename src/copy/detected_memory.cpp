@@ -8,6 +8,8 @@
 #include "mem/gpu_direct.hpp"
 #include "tables/by_page.hpp"
 
+#include <utility>
+
 namespace gdr::copy::detected_memory {
 namespace {
 
@@ -19,6 +21,8 @@ struct Answer {
 };
 
 thread_local constinit tables::ByPage<Answer, 6> last; // by the address asked about
+
+thread_local constinit tables::ByPage<uint64_t, 8> allocations; // buffer ids, by the base
 
 bool holds(const abi::MemoryInfo& info, const void* address, size_t length)
 {
@@ -48,6 +52,13 @@ void remember(const void* address, const cuda::Pointer& memory, const abi::Memor
     if (memory.context != nullptr && info.type == UCS_MEMORY_TYPE_CUDA)
         last[reinterpret_cast<uintptr_t>(address)] = {memory.buffer_id, changes, memory.device,
                                                       info};
+}
+
+bool is_news(const cuda::Pointer& memory)
+{
+    if (memory.kind != cuda::MemoryKind::device || memory.context == nullptr)
+        return true;
+    return std::exchange(allocations[memory.base], memory.buffer_id) != memory.buffer_id;
 }
 
 } // namespace gdr::copy::detected_memory

@@ -24,4 +24,8 @@ std::optional<abi::MemoryInfo> find(const void* address, size_t length);
 void remember(const void* address, const cuda::Pointer& memory, const abi::MemoryInfo& info,
               uint64_t changes);
 
+// Whether this thread was never told of this allocation, or has forgotten it: another may have been
+// there before. True for all but memory of a context.
+bool is_news(const cuda::Pointer& memory);
+
 } // namespace gdr::copy::detected_memory

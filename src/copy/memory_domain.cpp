@@ -6,6 +6,7 @@
 #include "copy/memory_domain.hpp"
 
 #include "abi/host.hpp"
+#include "abi/registration_cache.hpp"
 #include "copy/detected_memory.hpp"
 #include "copy/kept_block.hpp"
 #include "cuda/allocation.hpp"
@@ -15,6 +16,7 @@
 #include "mem/cache.hpp"
 #include "mem/cuda_memory.hpp"
 #include "mem/gpu_direct.hpp"
+#include "mem/host_pages.hpp"
 #include "mem/reach.hpp"
 #include "mem/unmap_watch.hpp"
 
@@ -86,6 +88,15 @@ void tell(const mem::Reach& reach, const void* address)
                          address, reach.limit.c_str());
 }
 
+// What UCP has registered where an allocation is may be of another, since freed.
+void end_registrations(const cuda::Pointer& memory, const abi::MemoryInfo& told)
+{
+    const auto base = reinterpret_cast<uintptr_t>(told.base);
+    const uintptr_t start = std::min(base, memory.base);
+    const uintptr_t end = std::max(base + told.length, memory.end());
+    abi::end_registrations(reinterpret_cast<void*>(start), end - start);
+}
+
 constexpr uint64_t kCudaTypes = bits(UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA_MANAGED);
 
 } // namespace
@@ -120,6 +131,9 @@ abi::MdAttributes MemoryDomain::attributes() const
     attributes.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_ALLOC;
     attributes.memtype_copy = true;
     attributes.reg_mem_types = kCudaTypes | bits(UCS_MEMORY_TYPE_HOST);
+    // Pinned pages that the heap gives out again would spoil the application's copies: CUDA fails
+    // one from or to memory of which a part is pinned.
+    attributes.uncached_mem_types = bits(UCS_MEMORY_TYPE_HOST);
     attributes.access_mem_types = kCudaTypes | bits(UCS_MEMORY_TYPE_HOST);
     attributes.detect_mem_types = kCudaTypes;
     attributes.alloc_mem_types = kCudaTypes;
@@ -220,6 +234,7 @@ ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type
                 cuda::error_text(result).c_str());
         return result == CUDA_ERROR_OUT_OF_MEMORY ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;
     }
+    abi::end_registrations(registration->address, *length);
     *address = registration->address;
     *memh = registration.release();
     return UCS_OK;
@@ -255,16 +270,23 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
 {
     if (const auto known = detected_memory::find(address, length))
         return known;
+    if (mem::host_pages::contains(reinterpret_cast<uintptr_t>(address)))
+        return std::nullopt;
     // No bytes may be anywhere, also where the next allocation will be.
     try {
         const uint64_t changes = mem::Cache::changes();
         const auto memory =
             mem::find_cuda_memory(driver_, address, keeps_host_pages_ && length != 0);
-        if (!memory)
+        if (!memory) {
+            abi::end_registrations(address, length);
             return std::nullopt;
+        }
         const abi::MemoryInfo info = describe(*memory, address, length);
-        if (length != 0) // else nobody was asked whether he reaches it
+        if (length != 0) { // else nobody was asked whether he reaches it
+            if (detected_memory::is_news(*memory))
+                end_registrations(*memory, info);
             detected_memory::remember(address, *memory, info, changes);
+        }
         return info;
     } catch (const cuda::Error& error) {
         static std::atomic<bool> told{false};

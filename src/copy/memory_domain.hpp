@@ -52,6 +52,9 @@ class MemoryDomain final : public abi::MemoryDomain {
     // that was asked about before. UCP takes every failure for "host memory", which its CPU then
     // touches: memory that cannot be asked about and that the CPU cannot read is told to be managed
     // memory, which UCP leaves to the copy interface, where the failure becomes the operation's.
+    //
+    // Ends what UCP has registered at this place, unless the thread was told of the allocation
+    // before: its cache learns from nobody else that device memory was freed.
     std::optional<abi::MemoryInfo> query(const void* address, size_t length) override;
     abi::Dmabuf export_dmabuf(const void* address, size_t length) override;
 

@@ -4,6 +4,7 @@
 #include "ipc/exports.hpp"
 
 #include "abi/host.hpp"
+#include "abi/registration_cache.hpp"
 #include "cuda/context.hpp"
 #include "cuda/recent.hpp"
 #include "ipc/descriptor_server.hpp"
@@ -147,10 +148,12 @@ size_t Exports::count()
 RemoteKey Exports::find_or_make(const void* address, size_t length)
 try {
     const cuda::Pointer memory = cuda::classify(driver_, address);
-    if (memory.kind != cuda::MemoryKind::device)
-        return {};
-    if (reinterpret_cast<uintptr_t>(address) + length > cuda::own_end(memory.end())) {
-        tell(several_mappings, reinterpret_cast<uintptr_t>(address));
+    const bool all = memory.kind == cuda::MemoryKind::device &&
+                     reinterpret_cast<uintptr_t>(address) + length <= cuda::own_end(memory.end());
+    if (!all) { // or registered as what was there before: nobody says which part it is of what is
+        if (memory.mapped)
+            tell(several_mappings, reinterpret_cast<uintptr_t>(address));
+        abi::end_registrations(address, length);
         return {};
     }
     const std::lock_guard guard(mutex_);

@@ -17,7 +17,8 @@ class MemoryDomain final : public abi::MemoryDomain {
 
     abi::MdAttributes attributes() const override;
 
-    // No call of the driver: UCP registers for each message, and needs keys for few of them.
+    // No call of the driver: UCP registers for each message, where its cache is off, and needs keys
+    // for few of them.
     ucs_status_t reg(void* address, size_t length, abi::Registration asked,
                      uct_mem_h* memh) override;
 

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What is remembered of registered memory. UCP registers each buffer of each message: in the steady
-// state nothing is allocated.
+// What is remembered of registered memory. Where its cache is off UCP registers each buffer of each
+// message: in the steady state nothing is allocated.
 #pragma once
 
 #include <cstddef>

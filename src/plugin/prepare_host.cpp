@@ -5,10 +5,12 @@
 
 #include "abi/host.hpp"
 #include "abi/own_cuda.hpp"
+#include "abi/registration_cache.hpp"
 #include "abi/settings.hpp"
 #include "abi/transport_list.hpp"
 #include "cuda/driver.hpp"
 #include "plugin/short_sends.hpp"
+#include "verbs/device.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -41,7 +43,7 @@ std::vector<Setting> wanted()
         {"RCACHE_ENABLE", "n",
          "UCP's cache does not learn that device memory was freed; gdr has one that checks each "
          "hit",
-         abi::set_default},
+         abi::switch_off_registration_cache},
     };
 }
 
@@ -60,6 +62,20 @@ void choose_transports()
     if (!abi::set_default("TLS", transports->c_str()))
         gdr_log(warn, "UCX did not take UCX_TLS=%s from UCX_GDR_TLS: set UCX_TLS",
                 transports->c_str());
+}
+
+// An HCA's device has a port's number: "mlx5_0:1". What may be a pattern, or leave others out, is
+// taken for one.
+bool user_names_no_hca()
+{
+    const auto devices = abi::user_setting("NET_DEVICES");
+    return devices && !devices->empty() && devices->find_first_of(":*?[^") == std::string::npos &&
+           devices->find("all") == std::string::npos;
+}
+
+bool switches_off_registration_cache(const Setting& setting)
+{
+    return setting.set == abi::switch_off_registration_cache;
 }
 
 // CUDA is not initialised by mere loading: a process that forks after that could not use it in its
@@ -81,8 +97,10 @@ std::string prepare_host(Moment moment)
     std::erase_if(settings, [](const Setting& setting) {
         return abi::user_setting(setting.name).has_value();
     });
-    const auto default_only =
-        std::ranges::find(settings, +abi::set_default, [](const Setting& s) { return s.set; });
+    if ((!verbs::may_have_devices() || user_names_no_hca()) &&
+        std::erase_if(settings, switches_off_registration_cache) > 0)
+        abi::keep_registration_cache();
+    const auto default_only = std::ranges::find_if(settings, switches_off_registration_cache);
     if (default_only != settings.end() && moment == Moment::loaded && abi::ucp_is_loading_us())
         return std::string("UCX loaded it after reading its configuration, too late for UCX_") +
                default_only->name + "=" + default_only->value +

@@ -10,6 +10,10 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include <dlfcn.h>
 
 namespace gdr::verbs {
 namespace {
@@ -94,6 +98,15 @@ const char* hint(int error)
     }
 }
 
+// An emulated HCA, which stands before libibverbs.
+bool listed_by_another()
+{
+    const void* const list = dlsym(RTLD_DEFAULT, "ibv_get_device_list");
+    Dl_info info;
+    return list != nullptr && dladdr(list, &info) != 0 &&
+           !std::filesystem::path(info.dli_fname).filename().string().starts_with("libibverbs.so");
+}
+
 } // namespace
 
 std::vector<std::string> device_names(std::string* reason)
@@ -116,6 +129,14 @@ std::vector<std::string> device_names(std::string* reason)
         }
     }
     return names;
+}
+
+bool may_have_devices()
+{
+    std::error_code none;
+    return listed_by_another() ||
+           std::filesystem::directory_iterator("/sys/class/infiniband", none) !=
+               std::filesystem::directory_iterator();
 }
 
 double Port::bandwidth() const

@@ -138,6 +138,26 @@ runpy.run_path("$top_srcdir/test/preload/open_ucx.py")
 END
 )"
 
+# What the kernel does not show comes after UCP's cache of registrations was left on.
+late_hca() {
+    timeout 60 env "$@" UCX_TLS=gdr,tcp UCX_VFS_ENABLE=n LD_LIBRARY_PATH="$softcuda" "$python" - <<END 2>&1
+import ctypes
+ucp = ctypes.CDLL("$ucx_lib/libucp.so.0")
+ctypes.CDLL("$module")
+ctypes.CDLL("$softhca", ctypes.RTLD_GLOBAL)
+params = (ctypes.c_uint64 * 512)(1, 1)  # ucp_params_t: features alone, UCP_FEATURE_TAG
+print("status", ucp.ucp_init_version(1, 13, params, None, ctypes.byref(ctypes.c_void_p())))
+END
+}
+if [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
+    echo "skipped: an HCA that was not there (there is one)"
+else
+    said='s/.*WARN  gdr: \(no HCA is used\): .*/\1/p; /^status/p'
+    expect "an HCA that was not there is not used" "no HCA is used
+status 0" "$(late_hca | sed -n "$said")"
+    expect "but where the user has switched the cache off" "status 0" "$(late_hca UCX_RCACHE_ENABLE=n | sed -n "$said")"
+fi
+
 # ---- a module that is not there
 
 mkdir "$work/alone"

@@ -19,6 +19,10 @@
 #include <poll.h>
 #include <sys/mman.h>
 
+extern "C" {
+#include <ucm/api/ucm.h>
+}
+
 // Not in an installed header of 1.13.
 extern "C" ucs_status_t uct_md_mem_dereg_v2(uct_md_h md, const void* params);
 
@@ -797,6 +801,99 @@ TEST(Domain, AsksOnceAboutHostMemory)
     munmap(memory, kLength);
     EXPECT_EQ(calls(memory, 8), 1u);
     EXPECT_EQ(calls(memory, 8), 1u) << "nothing is there";
+}
+
+// What UCP's caches of registrations are told that is freed.
+class Ended {
+  public:
+    Ended() { require(ucm_set_event_handler(UCM_EVENT_MEM_TYPE_FREE, 500, note, this), "events"); }
+    Ended(const Ended&) = delete;
+    Ended& operator=(const Ended&) = delete;
+    ~Ended() { ucm_unset_event_handler(UCM_EVENT_MEM_TYPE_FREE, note, this); }
+
+    // Since the last call; -1: this range was not in what was told.
+    int times(const void* address, size_t length)
+    {
+        const auto start = static_cast<const char*>(address);
+        int count = 0;
+        for (const auto& [first, size] : std::exchange(told_, {})) {
+            if (start < first || start + length > first + size)
+                return -1;
+            ++count;
+        }
+        return count;
+    }
+
+  private:
+    static void note(ucm_event_type_t, ucm_event_t* event, void* self)
+    {
+        static_cast<Ended*>(self)->told_.emplace_back(
+            static_cast<const char*>(event->mem_type.address), event->mem_type.size);
+    }
+
+    std::vector<std::pair<const char*, size_t>> told_;
+};
+
+TEST(Domain, EndsUcpsRegistrationsOfWhatWasThereBefore)
+{
+    Transport transport;
+    Ended ended;
+    auto asked = [&](const void* address, size_t length) {
+        ucs_memory_type_t type;
+        (void)uct_md_detect_memory_type(transport.md(), address, length, &type);
+        return ended.times(address, length);
+    };
+    constexpr size_t kLength = 3 << 20;
+    auto buffer = std::make_unique<Buffer>(Memory::device, kLength);
+    char* const place = buffer->data();
+    EXPECT_EQ(asked(place, kLength), 1) << "never seen";
+    EXPECT_EQ(asked(place, kLength), 0);
+    EXPECT_EQ(asked(place + (1 << 20), 100), 0) << "another part of the same";
+    buffer->free();
+    buffer = std::make_unique<Buffer>(Memory::device, kLength);
+    ASSERT_EQ(buffer->data(), place);
+    EXPECT_EQ(asked(place, kLength), 1) << "another allocation";
+    EXPECT_EQ(asked(place, kLength), 0);
+    buffer->free();
+    const Buffer managed(Memory::managed, kLength), pooled(Memory::pool, kLength);
+    for (const Buffer* other : {&managed, &pooled}) {
+        EXPECT_EQ(asked(other->data(), kLength), 1);
+        EXPECT_EQ(asked(other->data(), kLength), 1) << "not remembered";
+    }
+
+    // More allocations than a thread remembers addresses of, in turns.
+    std::vector<std::unique_ptr<Buffer>> many;
+    for (unsigned i = 0; i < 100; ++i)
+        many.push_back(std::make_unique<Buffer>(Memory::device, 100));
+    int told = 0;
+    for (unsigned turn = 0; turn < 11; ++turn) {
+        for (const auto& each : many)
+            told += turn > 0 ? asked(each->data(), 100) : asked(each->data(), 100) - 1;
+    }
+    EXPECT_LT(told, 500) << "of 1000";
+
+    char* const host = static_cast<char*>(
+        mmap(nullptr, kLength, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    EXPECT_EQ(asked(host, kLength), 1) << "CUDA's memory may have been there";
+    EXPECT_EQ(asked(host, kLength), 0);
+    munmap(host, kLength);
+}
+
+TEST(Domain, EndsUcpsRegistrationsOfWhatWasWhereItAllocates)
+{
+    Transport transport;
+    Ended ended;
+    const uct_alloc_method_t method = UCT_ALLOC_METHOD_MD;
+    uct_md_h md = transport.md();
+    uct_mem_alloc_params_t params = {};
+    params.field_mask = UCT_MEM_ALLOC_PARAM_FIELD_MEM_TYPE | UCT_MEM_ALLOC_PARAM_FIELD_MDS;
+    params.mem_type = UCS_MEMORY_TYPE_CUDA_MANAGED;
+    params.mds.mds = &md;
+    params.mds.count = 1;
+    uct_allocated_memory_t memory;
+    ASSERT_EQ(uct_mem_alloc(10000, &method, 1, &params, &memory), UCS_OK);
+    EXPECT_EQ(ended.times(memory.address, 10000), 1);
+    EXPECT_EQ(uct_mem_free(&memory), UCS_OK);
 }
 
 bool synchronous(const Buffer& buffer)

@@ -25,10 +25,11 @@ cd "$work" || exit 99 # a ucx.conf is looked for here
 
 failed=0
 softcuda=$top_builddir/src/emu/softcuda/.libs
+hca=$top_builddir/src/emu/softhca/.libs/libsofthca.so:
 gpu() { # COMMAND...: with emulated GPUs
     LD_LIBRARY_PATH="$softcuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"
 }
-with() { LD_PRELOAD=$runtime$module timeout 60 env "$@" 2>&1; }
+with() { LD_PRELOAD=$runtime$hca$module timeout 60 env "$@" 2>&1; } # and an emulated HCA
 expect() { # NAME EXPECTED ACTUAL
     if [ "$2" = "$3" ]; then
         echo "ok: $1"
@@ -81,6 +82,10 @@ if ! ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
     everything >without
     LD_PRELOAD=$runtime$module everything | sed '/^# *gdr/,/^$/d; /GDR/d' >with
     expect "no other variable has another value" "$(grep ^UCX_ without)" "$(grep ^UCX_ with)"
+fi
+if [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
+    expect "with it and a GPU, and no HCA" "MEMTYPE_CACHE=n PROTO_ENABLE=$stock_proto RCACHE_ENABLE=try " \
+        "$(hca='' gpu with "$ucx_info" -c | settings)"
 fi
 expect "what the user gives stays" "MEMTYPE_CACHE=y PROTO_ENABLE=n RCACHE_ENABLE=try " \
     "$(gpu with UCX_MEMTYPE_CACHE=y UCX_PROTO_ENABLE=n UCX_RCACHE_ENABLE=try "$ucx_info" -c | settings)"
@@ -137,7 +142,7 @@ expect "loaded from two paths it registers once" 1 "$(echo "$twice" | grep -c '^
 # ---- other ways of being loaded
 
 ours() { grep -c '^gdr_'; } # components
-alone() { LD_PRELOAD=$runtime timeout 60 env "$@" 2>&1; }
+alone() { LD_PRELOAD=$runtime$hca timeout 60 env "$@" 2>&1; }
 components=$top_builddir/test/uct/components
 rm -f stats
 with UCX_GDR_STATS=stats "$components" >/dev/null
@@ -166,6 +171,8 @@ else
     expect "switched off" 0 "$(alone "UCX_PLUGIN_PATH=$plugins" UCX_MODULES=^gdr "$components" | ours)"
     context() { gpu alone "$@" "$ucx_info" -p -u t | grep -c 'gdr: not used: UCX loaded it after reading'; }
     expect "too late for the first context: refused" 1 "$(context "UCX_PLUGIN_PATH=$work/late")"
+    [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ] ||
+        expect "not where there is no HCA" 0 "$(hca='' context "UCX_PLUGIN_PATH=$work/late")"
     expect "unless the user has set what is needed" 0 \
         "$(context "UCX_PLUGIN_PATH=$work/late" UCX_RCACHE_ENABLE=n)"
 fi

@@ -13,6 +13,7 @@
 
 extern "C" {
 #include <tools/perf/lib/libperf_int.h>
+#include <ucm/event/event.h>
 #include <ucs/config/parser.h>
 #include <ucs/debug/log.h>
 #include <ucs/memory/memtype_cache.h>
@@ -116,6 +117,9 @@ SAME_CALL(TlRegister, uct_tl_register);
 SAME_CALL(InvalidateRegion, ucs_rcache_region_invalidate);
 SAME_CALL(MemoryTypeLookup, ucs_memtype_cache_lookup);
 SAME_CALL(MemoryTypeRemove, ucs_memtype_cache_remove);
+SAME_CALL(MemoryEventBorder, ucm_event_enter);
+SAME_CALL(MemoryEventBorder, ucm_event_leave);
+SAME_CALL(MemoryEventDispatch, ucm_event_dispatch);
 template <class F>
 struct WithFlags {
     using Type = F;

@@ -36,6 +36,7 @@ struct Driver {
     decltype(&cuMemFree) mem_free = nullptr;
     decltype(&cuMemHostAlloc) mem_host_alloc = nullptr;
     decltype(&cuMemFreeHost) mem_free_host = nullptr;
+    decltype(&cuPointerGetAttribute) pointer_get_attribute = nullptr;
     decltype(&cuMemGetInfo) mem_get_info = nullptr;
     decltype(&cuMemcpyHtoD) memcpy_htod = nullptr;
     decltype(&cuMemcpyDtoH) memcpy_dtoh = nullptr;
@@ -85,6 +86,7 @@ bool open(int ordinal)
     resolve(library, "cuMemExportToShareableHandle", driver.mem_export);
     resolve(library, "cuMemImportFromShareableHandle", driver.mem_import);
     resolve(library, "cuMemFree_v2", driver.mem_free);
+    resolve(library, "cuPointerGetAttribute", driver.pointer_get_attribute);
     resolve(library, "cuMemGetInfo_v2", driver.mem_get_info);
     resolve(library, "cuMemcpyHtoD_v2", driver.memcpy_htod);
     resolve(library, "cuMemcpyDtoH_v2", driver.memcpy_dtoh);
@@ -287,6 +289,14 @@ void* allocate_pinned(size_t size)
 void release_pinned(void* address)
 {
     require_success(driver.mem_free_host(address), "cuMemFreeHost");
+}
+
+bool is_pinned(const void* address)
+{
+    unsigned type = 0;
+    return driver.pointer_get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                        reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS &&
+           type == CU_MEMORYTYPE_HOST;
 }
 
 size_t free_memory()

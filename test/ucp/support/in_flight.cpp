@@ -33,7 +33,7 @@ ucp_request_param_t InFlight::parameters(const View& view, Operation& operation)
     auto param = parameters(view.datatype, operation);
     // UCX 1.13 looks at the array of segments itself to learn the memory type; where it can find
     // out by itself it has to.
-    if (view.datatype == UCP_DATATYPE_IOV) {
+    if (view.datatype == UCP_DATATYPE_IOV || types_ == Types::kTold) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
         param.memory_type = view.memory_type;
     }

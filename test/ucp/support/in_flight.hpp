@@ -17,7 +17,12 @@ namespace ucptest {
 
 class InFlight {
   public:
-    explicit InFlight(Worker& worker) : worker_(worker) {}
+    // Whether UCP is told the types of memory, and need not find them out.
+    enum class Types { kFound, kTold };
+
+    explicit InFlight(Worker& worker, Types types = Types::kFound) : worker_(worker), types_(types)
+    {
+    }
     InFlight(const InFlight&) = delete;
     InFlight& operator=(const InFlight&) = delete;
 
@@ -73,6 +78,7 @@ class InFlight {
     static void data_received(void* request, ucs_status_t status, size_t length, void* operation);
 
     Worker& worker_;
+    const Types types_;
     std::deque<Operation> operations_; // stays at its address until all are complete
     size_t outstanding_ = 0;
     ucs_status_t status_ = UCS_OK;

@@ -1,0 +1,69 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The event that a UCX with CUDA sends from its hook of cuMemFree. libucm's modules send it by the
+// same functions, which have been alike in all series.
+#include "abi/registration_cache.hpp"
+
+#include "abi/settings.hpp"
+#include "abi/uct_calls.hpp"
+
+#include <atomic>
+#include <cstring>
+
+extern "C" {
+gdr::abi::MemoryEventBorder ucm_event_enter, ucm_event_leave;
+gdr::abi::MemoryEventDispatch ucm_event_dispatch;
+}
+
+namespace gdr::abi {
+namespace {
+
+std::atomic<bool> switched_off{false};
+std::atomic<bool> kept{false};
+
+// y, n or try
+bool user_wants_none()
+{
+    const auto setting = user_setting("RCACHE_ENABLE");
+    return setting && !setting->empty() && std::strchr("nN0", setting->front()) != nullptr;
+}
+
+bool is_off()
+{
+    static const bool by_user = user_wants_none();
+    return by_user || switched_off.load(std::memory_order_relaxed);
+}
+
+} // namespace
+
+bool switch_off_registration_cache(const char* name, const char* value)
+{
+    const bool taken = set_default(name, value);
+    switched_off = taken;
+    return taken;
+}
+
+void keep_registration_cache()
+{
+    kept = true;
+}
+
+bool keeps_registration_cache()
+{
+    return kept;
+}
+
+void end_registrations(const void* address, size_t length)
+{
+    if (length == 0 || is_off())
+        return;
+    ucm_event_t event = {}; // of later series, more of mem_type
+    event.mem_type.address = const_cast<void*>(address);
+    event.mem_type.size = length;
+    event.mem_type.mem_type = UCS_MEMORY_TYPE_CUDA;
+    ucm_event_enter();
+    ucm_event_dispatch(UCM_EVENT_MEM_TYPE_FREE, &event);
+    ucm_event_leave();
+}
+
+} // namespace gdr::abi

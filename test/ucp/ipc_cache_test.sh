@@ -1,0 +1,59 @@
+#!/bin/sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Where there is no HCA UCP keeps its cache of registrations, which nobody tells of GPU memory that is freed but gdr, when it
+# is asked about what is there now: as much goes by CUDA IPC as without the cache, and all of it is right.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/ucp/ipc.sh
+. "$top_srcdir/test/ucp/ipc.sh"
+
+for hca in /sys/class/infiniband/*; do
+    [ ! -e "$hca" ] || {
+        echo "skipped: there is an HCA, ${hca##*/}"
+        exit 77
+    }
+done
+says() { UCX_LOG_LEVEL=info run ucp_transfer --ops tag --kinds cuda:cuda --sizes 8 2>&1 | grep -c 'gdr: UCX_RCACHE_ENABLE=n'; }
+with_hca=$(says)
+unused=$(UCX_TLS=gdr,sm,self UCX_NET_DEVICES=none says)
+some=$(UCX_TLS=gdr,sm,self UCX_NET_DEVICES=none,softhca0:1 says)
+# shellcheck disable=SC2034 # of environment.sh
+softhca=''
+export UCX_TLS=gdr,sm,self
+without=$(says)
+[ "$with_hca" -gt 0 ] && [ "$some" -gt 0 ] && [ "$without" = 0 ] && [ "$unused" = 0 ] || {
+    echo "FAILED: the cache is switched off $with_hca times with an HCA, $some with one of its devices, $without without one," \
+        "$unused where UCX_NET_DEVICES leaves it out"
+    failed=1
+}
+
+# alike WAYS
+alike() {
+    UCX_RCACHE_ENABLE=n went ucp_stale "$1" all
+    as_ever=$ipc
+    went ucp_stale "$1" all
+    # Not always the same to the byte: a message may find its receiver ready or not.
+    [ "$ipc" -ge $((as_ever * 99 / 100)) ] && [ "$as_ever" -ge 1048576 ] || {
+        echo "FAILED: $ipc bytes by IPC with the cache, $as_ever without"
+        failed=1
+    }
+}
+for devices in 1 2; do
+    echo "$devices GPUs"
+    export SOFTCUDA_DEVICES=$devices
+    alike tag,put,get
+    run ucp_stale typed all # found out by its keys' maker, too late for this message
+    by ipc "large messages" $large cuda:cuda,slice:cuda,vmm:cuda
+    run ucp_transfer --ranks 4 --ops $messages,put,get --kinds cuda:cuda --sizes 0,1,8,4097,65536,1048576 --window 4
+    ipc_kinds
+done
+run ucp_ipc_steady
+if UCX_PROTO_ENABLE=n protocols_v1; then # UCX 1.13's make the CPU read what a put sends
+    export UCX_PROTO_ENABLE=n
+    alike tag
+    run ucp_transfer --ranks 4 --ops $messages --kinds all --sizes 8,65536,1048576
+fi
+exit $failed
