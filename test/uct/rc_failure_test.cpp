@@ -71,9 +71,9 @@ TEST_F(Failure, ReportedOutOfOrder)
     ASSERT_EQ(uct_ep_get_zcopy(ep, &piece, 1, uintptr_t(there.data()), remote.rkey(), &read),
               UCS_INPROGRESS);
     ASSERT_GE(send_bcopy(ep, 5, "no route"), 0);
-    const gdr::rc::SequenceNumber sent = internal.posted();
+    const uint64_t sent = internal.last_wr_id;
     internal.fail(UCS_ERR_IO_ERROR);
-    internal.complete_up_to(sent, UCS_ERR_IO_ERROR);
+    gdr::rc::Iface::handle_sent_attentively(internal, sent, UCS_ERR_IO_ERROR);
     EXPECT_TRUE(read.done());
     EXPECT_EQ(read.status, UCS_ERR_IO_ERROR);
 
