@@ -65,6 +65,22 @@ TEST(Flow, SenderStopsAtTheWindow)
         ASSERT_EQ(*reinterpret_cast<const uint64_t*>(receiver.received[i].data.data()), i);
 }
 
+// Each grant takes room in the receiver's completion queue until its own completion.
+TEST(Flow, GrantsGiveTheirRoomBack)
+{
+    Node sender(Variables{{"WINDOW", "64"}}), receiver;
+    Endpoint ep(sender, receiver);
+    const std::vector<Node*> nodes{&sender, &receiver};
+    const int room = gdr::rc::rc_iface(receiver.iface()).tx_available;
+    size_t sent = 0;
+    ASSERT_TRUE(wait_until(nodes, [&] {
+        sent = send_all(sender, ep, sent, std::min<size_t>(sent + 1, 1000));
+        return receiver.received_count == 1000;
+    }));
+    EXPECT_TRUE(wait_until(
+        nodes, [&] { return gdr::rc::rc_iface(receiver.iface()).tx_available == room; }));
+}
+
 // Few enough stay away, of all operations that take them, to be found in the caches.
 TEST(Flow, BuffersComeBackByTheirPayload)
 {
