@@ -10,7 +10,7 @@
 
 namespace gdr::mem::host_pages {
 
-constinit Set sets[size_t{1} << kSetBits]{};
+constinit Sets sets{};
 
 namespace {
 

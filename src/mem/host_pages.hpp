@@ -37,18 +37,21 @@ struct alignas(32) Set {
 
     [[gnu::always_inline]] bool has(uintptr_t page) const
     {
-        const auto is = [page](const std::atomic<uintptr_t>& known) {
-            return known.load(std::memory_order_relaxed) == page;
-        };
-        return is(pages[0]) || is(pages[1]) || is(pages[2]) || is(pages[3]);
+        return is(0, page) || is(1, page) || is(2, page) || is(3, page);
+    }
+    bool is(unsigned way, uintptr_t page) const
+    {
+        return pages[way].load(std::memory_order_relaxed) == page;
     }
 };
 static_assert(kWays == 4); // as has() counts them
-extern Set sets[size_t{1} << kSetBits];
+using Sets = Set[size_t{1} << kSetBits];
+extern Sets sets;
 
-inline Set& set_of(uintptr_t page)
+template <class Of = Sets>
+auto& set_of(uintptr_t page, Of& sets = host_pages::sets)
 {
-    return sets[tables::fibonacci_hash<kSetBits, kPageShift>(page)];
+    return sets[tables::short_fibonacci_hash<kSetBits, kPageShift>(page)];
 }
 
 // Whether the page of this address is known to be ordinary host memory. Any thread.

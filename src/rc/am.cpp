@@ -21,7 +21,7 @@ template <Post which>
 uint32_t immediate(Endpoint& ep, uint8_t id)
 {
     --ep.window;
-    return which == Post::alike ? htonl(id) : htonl(id) | ep.extra_immediate;
+    return which == Post::alike ? immediate_of(id) : immediate_of(id) | ep.extra_immediate;
 }
 
 ibv_send_wr send_request(Endpoint& ep, uint8_t id, ibv_sge* sge, int sges)
@@ -35,7 +35,7 @@ ibv_send_wr send_request(Endpoint& ep, uint8_t id, ibv_sge* sge, int sges)
     return wr;
 }
 
-// The caller checked can_send(), or the budget alone, and what is limited, and has looked.
+// The caller checked can_send(), or took one of the budget, and what is limited, and has looked.
 template <Post which>
 [[gnu::always_inline]] inline ucs_status_t send_inline(Endpoint& ep, uint8_t id, uint64_t header,
                                                        const void* payload, unsigned length)
@@ -70,8 +70,8 @@ template <Payload look>
                                                       const void* payload, unsigned length)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (ep.budget <= 0 || exceeded(limit_id(id), limit_length(length, ep.iface().max_payload)) ||
-        !is_seen<look>(payload)) [[unlikely]] {
+    if (exceeded(limit_id(id), limit_length(length, ep.iface().max_payload)) ||
+        !is_seen<look>(payload) || !ep.take_alike()) [[unlikely]] {
         return send_short_rarely<look>(tl_ep, id, header, payload, length);
     }
     return send_inline<Post::alike>(ep, id, header, payload, length);
@@ -132,7 +132,7 @@ ucs_status_t ep_am_short_iov_unseen(uct_ep_h ep, uint8_t id, const uct_iov_t* io
 
 namespace {
 
-// The caller checked can_send(), or the budget alone, and that there is a buffer.
+// The caller checked can_send(), or took one of the budget, and that there is a buffer.
 template <Post which>
 [[gnu::always_inline]] inline ssize_t
 send_buffer(Endpoint& ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
@@ -174,8 +174,8 @@ send_bcopy_rarely(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* ar
 ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (ep.budget <= 0 || ep.iface().buffers->scarce() || ep.buffered >= kMostBuffered ||
-        exceeded(limit_id(id))) [[unlikely]] {
+    if (ep.iface().buffers->scarce() || ep.buffered >= kMostBuffered || exceeded(limit_id(id)) ||
+        !ep.take_alike()) [[unlikely]] {
         return send_bcopy_rarely(tl_ep, id, pack, arg, flags);
     }
     return send_buffer<Post::alike>(ep, id, pack, arg, 0);
@@ -214,9 +214,9 @@ send_zcopy(uct_ep_h tl_ep, uint8_t id, const void* header, unsigned header_lengt
         return refused(gather, "am_zcopy", iface.segment_size);
     }
     ibv_send_wr wr = send_request(ep, id, gather.sge, gather.count);
-    ucs_status_t status =
-        post_tracked(ep, wr, signalled_for(comp) | (buffer ? signalled_for(*iface.buffers) : 0),
-                     SendOp{.handler = finish_zcopy, .completion = comp, .buffer = buffer});
+    ucs_status_t status = post_tracked(
+        ep.iface(), ep, wr, signalled_for(comp) | (buffer ? signalled_for(*iface.buffers) : 0),
+        SendOp{.handler = finish_zcopy, .completion = comp, .buffer = buffer});
     if (status != UCS_INPROGRESS) {
         return status;
     }

@@ -124,15 +124,15 @@ ucs_status_t put_of_two_buffers(Endpoint& ep, const void* data, size_t length, u
     gather.add(first, split, buffers.lkey());
     gather.add(second, length - split, buffers.lkey());
     ibv_send_wr wr = rdma_request(IBV_WR_RDMA_WRITE, gather.sge, gather.count, remote_addr, rkey);
-    const SendOp both{.handler =
+    const SendOp both{.length = buffers.number_of(second),
+                      .handler =
                           [](Endpoint& sender, const SendOp& op, ucs_status_t) {
                               SendBuffers& pool = *sender.iface().buffers;
                               pool.put(op.buffer);
                               pool.put(pool.numbered(op.length));
                           },
-                      .buffer = first,
-                      .length = buffers.number_of(second)};
-    const ucs_status_t status = post_tracked(ep, wr, signalled_for(buffers), both);
+                      .buffer = first};
+    const ucs_status_t status = post_tracked(ep.iface(), ep, wr, signalled_for(buffers), both);
     if (status != UCS_INPROGRESS) [[unlikely]] {
         buffers.put(second);
         return status;
@@ -234,7 +234,7 @@ ucs_status_t put_region(Endpoint& ep, mem::Region& region, const void* buffer, u
                         },
                     .completion = comp,
                     .result = local.region};
-    const ucs_status_t status = post_tracked(ep, wr, signalled_for(comp), op);
+    const ucs_status_t status = post_tracked(ep.iface(), ep, wr, signalled_for(comp), op);
     if (status == UCS_INPROGRESS)
         ep.iface().count(static_cast<unsigned>(mem::MemoryKind::device), length);
     else
@@ -248,7 +248,7 @@ ucs_status_t ep_put_short_any(uct_ep_h tl_ep, const void* buffer, unsigned lengt
                               uint64_t remote_addr, uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (ep.budget <= 0 || length > ep.iface().max_inline || !is_known_host_memory(buffer))
+    if (length > ep.iface().max_inline || !is_known_host_memory(buffer) || !ep.take_alike())
         [[unlikely]]
         return put_short_otherwise(tl_ep, buffer, length, remote_addr, rkey);
     return put_inline<Post::alike>(ep, buffer, length, remote_addr, rkey);
@@ -260,8 +260,8 @@ ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void
 {
     Endpoint& ep = endpoint(tl_ep);
     const Iface& iface = ep.iface();
-    if (ep.budget <= 0 || length - 1 >= iface.segment_size || comp == nullptr ||
-        !iface.buffers->any() || !is_known_host_memory(arg)) [[unlikely]]
+    if (!is_known_host_memory(arg) || length - 1 >= iface.segment_size || comp == nullptr ||
+        !iface.buffers->any() || !ep.take_alike()) [[unlikely]]
         return get_bcopy_rarely(tl_ep, unpack, arg, length, remote_addr, rkey, comp);
     return post_get<Post::alike>(ep, IBV_SEND_SIGNALED, unpack, arg, length, remote_addr, rkey,
                                  comp);

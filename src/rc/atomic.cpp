@@ -40,7 +40,8 @@ ucs_status_t native(Endpoint& ep, const Atomic& atomic)
         wr.wr.atomic.swap = atomic.operand;
     }
     iface.count(memory_kind(atomic.rkey), atomic.size);
-    return post_tracked(ep, wr, signalled_for(atomic.completion) | signalled_for(*iface.buffers),
+    return post_tracked(ep.iface(), ep, wr,
+                        signalled_for(atomic.completion) | signalled_for(*iface.buffers),
                         SendOp{.handler = finish_native,
                                .completion = atomic.completion,
                                .buffer = buffer,

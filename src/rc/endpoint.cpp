@@ -33,7 +33,7 @@ Endpoint::Endpoint(Iface& interface, const DeviceAddress& device, const IfaceAdd
         throw std::runtime_error("UCX could not initialise an endpoint");
     }
     id = interface.add_endpoint(this);
-    last_wr_id = kSendBit | id << kIdShift;
+    last_wr_id = wr_id_of(id);
     interface.endpoint_by_qpn[qp->qp_num] = this;
     interface.handshake->connect(id, qp, peer_device, peer);
 }
@@ -117,10 +117,22 @@ ucs_status_t Endpoint::post_refused(int error, int& left)
 {
     gdr_log(error, "posting on %s failed: %s", iface().device.name().c_str(),
             verbs::errno_text(error).c_str());
+    if (signalled == posted()) { // no completion of it comes, and which was the one before is lost
+        signalled = completed;
+    }
     last_wr_id -= kNextNumber;
     ++left;
     fail(UCS_ERR_IO_ERROR);
     return UCS_ERR_IO_ERROR;
+}
+
+ucs_status_t Endpoint::op_refused(int error, int& left)
+{
+    const SendOp& op = ops.take_back();
+    if (op.buffer != nullptr) {
+        iface().buffers->put(op.buffer);
+    }
+    return post_refused(error, left);
 }
 
 // The numbers stay given: what tells that all before them is flushed comes after them.
@@ -140,6 +152,7 @@ void Endpoint::close_queue(ucs_status_t status)
     iface().post_chain();
     settle();
     failure = status;
+    needs_attention();
     iface().add_pending(this); // they learn it when they are tried again
     if (connected) {
         verbs::to_error(qp);
@@ -173,6 +186,7 @@ void Endpoint::abandon(ucs_status_t status)
 void Endpoint::purge(ucs_status_t status)
 {
     failure = status;
+    needs_attention();
     while (!ops.empty()) {
         finish(ops.pop(), status);
     }
@@ -229,8 +243,9 @@ void ep_destroy(uct_ep_h tl_ep)
     if (ep.failure == UCS_OK && ep.has_outstanding() && !somebody_waits) {
         // Short and buffered operations are complete for the user: they must still arrive.
         ep.closing = true;
+        ep.needs_attention();
         ep.iface().finish(ep);
-    } else if (ep.completing) {
+    } else if (ep.completing()) {
         ep.closing = true;
         ep.close_queue(UCS_ERR_CANCELED);
     } else {

@@ -4,6 +4,7 @@
 // here, defined by kind of operation in am.cpp, rma.cpp, atomic.cpp, flush.cpp and pending.cpp.
 #pragma once
 
+#include "abi/completion.hpp"
 #include "abi/iface.hpp"
 #include "rc/address.hpp"
 #include "rc/iface.hpp"
@@ -77,6 +78,10 @@ struct Endpoint : abi::Ep {
     SendOps ops;
     unsigned to_look;        // work requests besides the budget until one is to be signalled
     bool fence_next = false; // the next work request comes after a fence
+    // 0: nothing is to be done at a completion but its operations.
+    static constexpr uint8_t kCompleting = 1; // these are being done
+    static constexpr uint8_t kAttention = 2;  // something rare is, too, or was
+    uint8_t attention = 0;
 
     // ---- the rest
     uint64_t id;
@@ -90,9 +95,8 @@ struct Endpoint : abi::Ep {
     bool held = false; // new operations wait: as holds(), but while those that pend are tried again
     bool connected = false;
     bool needs_several =
-        false;               // what was refused last takes more work requests or buffers than one
-    bool closing = false;    // destroyed by the user; goes once handle_send() finds it done
-    bool completing = false; // callbacks of its operations are being called
+        false;            // what was refused last takes more work requests or buffers than one
+    bool closing = false; // destroyed by the user; goes once a completion finds it done
     ucs_status_t failure = UCS_OK;
     struct {                  // the last short operation that was refused for its memory
         const void* payload;  // of the GPU; NULL: none was
@@ -164,6 +168,17 @@ struct Endpoint : abi::Ep {
     // can be posted. The budget is 0 before.
     bool replenish();
 
+    // Takes one work request of the budget, if there is one: the look and the count are one
+    // instruction.
+    [[gnu::always_inline]] bool take_alike()
+    {
+        if (--budget < 0) [[unlikely]] {
+            budget = 0;
+            return false;
+        }
+        return true;
+    }
+
     // Takes the rest of the budget back, so that all counts are of what is posted.
     void settle();
 
@@ -181,23 +196,32 @@ struct Endpoint : abi::Ep {
     ucs_status_t unavailable() const { return failure != UCS_OK ? failure : UCS_ERR_NO_RESOURCE; }
 
     // Numbers and posts one work request; UCS_OK or the status of the failure. The caller checked
-    // ready(), or the budget alone. wr.next is NULL.
+    // ready(), or took one that is alike from the budget. wr.next is NULL.
     template <Post which = Post::any>
     ucs_status_t post(ibv_send_wr& wr, unsigned flags)
     {
-        int& left = which == Post::alike || budget > 0 ? budget : single;
-        last_wr_id += kNextNumber;
-        --left;
-        wr.wr_id = last_wr_id;
-        wr.send_flags = which == Post::alike ? flags : flags | extra_flags;
-        if (int error = iface().post_send(qp, &wr, &iface().refused); error != 0) [[unlikely]] {
+        int& left = take_any<which>();
+        if (int error = try_post<which>(iface(), next_wr_id(), wr, flags); error != 0)
+            [[unlikely]] {
             return post_refused(error, left);
-        }
-        if (flags & IBV_SEND_SIGNALED) {
-            signalled = posted();
         }
         return UCS_OK;
     }
+
+    // The same, with ops.next() to be done when it has completed, whose wr_id is next_wr_id(). It
+    // is there before, so that nothing is kept over the call.
+    template <Post which = Post::any, ucs_status_t posted_status = UCS_OK>
+    [[gnu::always_inline]] ucs_status_t post_with_op(Iface& interface, uint64_t wr_id,
+                                                     ibv_send_wr& wr, unsigned flags)
+    {
+        int& left = take_any<which>();
+        ops.push();
+        if (int error = try_post<which>(interface, wr_id, wr, flags); error != 0) [[unlikely]] {
+            return op_refused(error, left);
+        }
+        return posted_status;
+    }
+    uint64_t next_wr_id() const { return last_wr_id + kNextNumber; }
 
     // Posts one that is signalled, outside the budget: the caller checked can_post(), continues an
     // operation of its own whose work request has just completed, or has closed the queue.
@@ -206,25 +230,32 @@ struct Endpoint : abi::Ep {
     // The last work request posted leaves this to do, which is ops.next().
     void remember(SendOp& op)
     {
-        op.number = posted();
+        op.wr_id = last_wr_id;
         ops.push();
     }
 
-    // It leaves a buffer that goes back.
-    void remember(std::byte* buffer)
+    // The work request posted next leaves a buffer that goes back.
+    void set_buffer(uint64_t wr_id, std::byte* buffer)
     {
         SendOp& op = ops.next();
-        op.handler = nullptr;
+        op.kind = SendOp::Kind::buffer;
         op.buffer = buffer;
-        remember(op);
+        op.wr_id = wr_id;
     }
-    void finish(const SendOp& op, ucs_status_t status)
+
+    [[gnu::always_inline]] void finish(const SendOp& op, ucs_status_t status)
     {
-        if (op.handler == nullptr) {
-            iface().buffers->put(op.buffer);
-        } else {
-            op.handler(*this, op, status);
+        if (op.kind == SendOp::Kind::other) {
+            return op.handler(*this, op, status);
         }
+        if (op.kind == SendOp::Kind::buffer) {
+            return iface().buffers->put(op.buffer);
+        }
+        if (status == UCS_OK) {
+            op.unpack(op.result, op.buffer, op.length);
+        }
+        iface().buffers->put(op.buffer);
+        abi::complete(op.completion, status);
     }
 
     // What is posted from now on waits for what was posted until now.
@@ -233,15 +264,17 @@ struct Endpoint : abi::Ep {
     // It has come to its end.
     void finish_read_modify_write(const ReadModifyWrite& rmw);
 
-    ucs_status_t post_refused(int error, int& left);
+    // left: where it was taken from.
+    [[gnu::cold]] ucs_status_t post_refused(int error, int& left);
+
+    // What was noted of it is no more to be done; its buffer is back in its pool.
+    [[gnu::cold]] ucs_status_t op_refused(int error, int& left);
 
     // So was what had been posted in a chain, from this number on. Fails the endpoint.
     void chain_refused(int error, SequenceNumber first);
     ucs_status_t post_flush_marker();        // a signalled work request that writes nothing
     void expect_flush_after(unsigned count); // work requests; 0: nothing is known
 
-    // Work requests up to number have completed, number itself with status.
-    void complete_up_to(unsigned number, ucs_status_t status);
     void on_connected();
     void
     close_queue(ucs_status_t status);  // nothing more can be posted; what is outstanding is flushed
@@ -249,28 +282,44 @@ struct Endpoint : abi::Ep {
     void abandon(ucs_status_t status); // fail(), and what is outstanding does not wait for the HCA
     void purge(ucs_status_t status);   // completes what is outstanding; the queue pair is gone
     void notify_flush_waiters(ucs_status_t status);
-};
 
-// The number is a whole word, which takes no instructions to make of a part of one.
-[[gnu::always_inline]] inline void Endpoint::complete_up_to(unsigned number, ucs_status_t status)
-{
-    if (failure != UCS_OK && not_after(static_cast<SequenceNumber>(number), completed))
-        [[unlikely]] {
-        return; // the report of a later one came before this one's
+    // Callbacks of its operations are being called.
+    bool completing() const { return (attention & kCompleting) != 0; }
+
+    // It has failed, is closing, or has a waiter more.
+    void needs_attention() { attention |= kAttention; }
+    void update_attention()
+    {
+        attention = failure != UCS_OK || closing || !flush_waiters.empty() ? kAttention : 0;
     }
-    completing = true;
-    while (!ops.empty() && not_after(ops.front().number, static_cast<SequenceNumber>(number))) {
-        // What comes before a failed work request has succeeded, says InfiniBand. Soft-RoCE reports
-        // one that finds no route before READs whose data has not come.
-        finish(ops.pop(), status);
+
+  private:
+    template <Post which>
+    int& take_any()
+    {
+        if constexpr (which == Post::alike) {
+            return budget; // taken already
+        } else {
+            int& left = budget > 0 ? budget : single;
+            --left;
+            return left;
+        }
     }
-    iface().tx_available += static_cast<SequenceNumber>(number - completed);
-    completed = static_cast<SequenceNumber>(number);
-    if (!flush_waiters.empty()) {
-        notify_flush_waiters(status);
+
+    // The errno.
+    template <Post which>
+    [[gnu::always_inline]] int try_post(Iface& interface, uint64_t wr_id, ibv_send_wr& wr,
+                                        unsigned flags)
+    {
+        last_wr_id = wr_id;
+        wr.wr_id = wr_id;
+        wr.send_flags = which == Post::alike ? flags : flags | extra_flags;
+        if (flags & IBV_SEND_SIGNALED) {
+            signalled = posted();
+        }
+        return interface.post_send(qp, &wr, &interface.refused);
     }
-    completing = false;
-}
+};
 
 inline Endpoint& endpoint(uct_ep_h ep)
 {

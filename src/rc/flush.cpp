@@ -91,6 +91,7 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
     }
     if (comp != nullptr) {
         ep.flush_waiters.push_back({ep.posted(), false, ep.read_modify_writes, ++ep.flushes, comp});
+        ep.needs_attention();
     }
     return UCS_INPROGRESS;
 }

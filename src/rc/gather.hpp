@@ -74,7 +74,7 @@ inline ibv_send_wr rdma_request(ibv_wr_opcode opcode, ibv_sge* sge, int sges, ui
     return wr;
 }
 
-// The caller checked ready(), or the budget alone, and the length.
+// The caller checked ready(), or took one of the budget, and the length.
 template <Post which>
 [[gnu::always_inline]] inline ucs_status_t
 put_inline(Endpoint& ep, const void* buffer, unsigned length, uint64_t remote_addr, uct_rkey_t rkey)
@@ -101,15 +101,6 @@ inline void finish_zcopy(Endpoint& ep, const SendOp& op, ucs_status_t status)
     abi::complete(op.completion, status);
 }
 
-inline void unpack_get(Endpoint& ep, const SendOp& op, ucs_status_t status)
-{
-    if (status == UCS_OK) {
-        op.unpack(op.result, op.buffer, op.length);
-    }
-    ep.iface().buffers->put(op.buffer);
-    abi::complete(op.completion, status);
-}
-
 // ---- posting
 // What takes a buffer while these are scarce is signalled, and what somebody waits for.
 inline unsigned signalled_for(const uct_completion_t* completion)
@@ -131,20 +122,12 @@ inline unsigned signalled_for_buffers(Endpoint& ep)
 
 // UCS_INPROGRESS, or the failure, after which left.buffer is back in its pool.
 template <Post which = Post::any>
-[[gnu::always_inline]] inline ucs_status_t post_tracked(Endpoint& ep, ibv_send_wr& wr,
-                                                        unsigned flags, const SendOp& left)
+[[gnu::always_inline]] inline ucs_status_t post_tracked(Iface& iface, Endpoint& ep, ibv_send_wr& wr,
+                                                        unsigned flags, SendOp left)
 {
-    SendOp& op = ep.ops.next();
-    op = left;
-    ucs_status_t status = ep.post<which>(wr, flags);
-    if (status != UCS_OK) [[unlikely]] {
-        if (left.buffer != nullptr) {
-            ep.iface().buffers->put(left.buffer);
-        }
-        return status;
-    }
-    ep.remember(op);
-    return UCS_INPROGRESS;
+    left.wr_id = ep.next_wr_id();
+    ep.ops.next() = left;
+    return ep.post_with_op<which, UCS_INPROGRESS>(iface, left.wr_id, wr, flags);
 }
 
 // A buffer that holds all of the message: small enough for the work request it is free again at
@@ -156,22 +139,18 @@ template <Post which>
 {
     iface.count(remote_kind, length);
     if (length > iface.max_inline) [[likely]] {
-        const ucs_status_t status = ep.post<which>(wr, flags);
-        if (status == UCS_OK) [[likely]] {
-            ep.remember(buffer);
-            ep.buffered += length;
-        } else {
-            iface.buffers->put(buffer);
-        }
-        return status;
+        ep.buffered += length;
+        const uint64_t wr_id = ep.next_wr_id();
+        ep.set_buffer(wr_id, buffer);
+        return ep.post_with_op<which>(iface, wr_id, wr, flags);
     }
     const ucs_status_t status = ep.post<which>(wr, IBV_SEND_INLINE);
     iface.buffers->put(buffer);
     return status;
 }
 
-// Into a buffer, from which it is unpacked. The caller checked ready(), or the budget alone, the
-// length, and that there is a buffer.
+// Into a buffer, from which it is unpacked. The caller checked ready(), or took one of the budget,
+// the length, and that there is a buffer.
 template <Post which>
 [[gnu::always_inline]] inline ucs_status_t
 post_get(Endpoint& ep, unsigned flags, uct_unpack_callback_t unpack, void* arg, size_t length,
@@ -182,13 +161,14 @@ post_get(Endpoint& ep, unsigned flags, uct_unpack_callback_t unpack, void* arg, 
     iface.prepared.set_buffer(buffer, length);
     set_remote(iface.prepared.read, remote_addr, rkey);
     iface.count(memory_kind(rkey), length);
-    return post_tracked<which>(ep, iface.prepared.read, flags,
-                               SendOp{.handler = unpack_get,
-                                      .completion = comp,
-                                      .buffer = buffer,
-                                      .result = arg,
-                                      .unpack = unpack,
-                                      .length = static_cast<uint32_t>(length)});
+    SendOp op;
+    op.kind = SendOp::Kind::get;
+    op.length = static_cast<uint32_t>(length);
+    op.unpack = unpack;
+    op.completion = comp;
+    op.buffer = buffer;
+    op.result = arg;
+    return post_tracked<which>(iface, ep, iface.prepared.read, flags, op);
 }
 
 } // namespace gdr::rc

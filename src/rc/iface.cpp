@@ -414,9 +414,9 @@ Iface::~Iface()
         delete slot.endpoint; // those that were still closing
     }
     abi::uct_base_iface_progress_disable(&super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
-    stats::statistics().add({.gpudirect_bytes = traffic[1].bytes,
-                             .host_bytes = traffic[0].bytes,
-                             .gpudirect_ops = traffic[1].operations});
+    stats::statistics().add({.gpudirect_bytes = traffic.bytes[1],
+                             .host_bytes = traffic.bytes[0],
+                             .gpudirect_ops = traffic.operations[1]});
     port_watch.reset();
     handshake.reset();
     close_events();
@@ -574,8 +574,8 @@ uint32_t Iface::find_max_inline(uint32_t wanted, verbs::Posting posting)
 
 void Iface::share_out()
 {
-    const auto endpoints = static_cast<int>(std::max<size_t>(slots.size() - free_slots.size(), 1));
-    const int64_t all = int64_t{endpoints} * tx_queue_length;
+    const int shares = std::max(static_cast<int>(endpoints()), 1);
+    const int64_t all = int64_t{shares} * tx_queue_length;
     const int more = static_cast<int>(std::min<int64_t>(all, tx_most)) - tx_room;
     if (more > 0 && completions->take(static_cast<unsigned>(more))) {
         tx_room += more;
@@ -586,7 +586,7 @@ void Iface::share_out()
         tx_share = static_cast<int>(tx_queue_length);
     } else {
         tx_scarce = tx_room / 2;
-        tx_share = std::max(tx_scarce / endpoints, 1);
+        tx_share = std::max(tx_scarce / shares, 1);
     }
 }
 
@@ -598,23 +598,25 @@ uint64_t Iface::add_endpoint(Endpoint* ep)
         if (index >= 1u << kSlotBits) {
             throw std::runtime_error("too many endpoints on one interface");
         }
-        slots.emplace_back();
+        slots.push_back({.name = uint64_t{index} << kIdShift});
     } else {
         index = free_slots.back();
         free_slots.pop_back();
     }
     Slot& slot = slots[index];
     slot.endpoint = ep;
+    slot.name |= kSendBit;
     share_out();
-    return uint64_t{slot.generation} << kSlotBits | index;
+    return slot.name >> kIdShift;
 }
 
 void Iface::remove_endpoint(uint64_t id)
 {
-    uint32_t index = id & ((1u << kSlotBits) - 1);
+    const uint32_t index = slot_of(wr_id_of(id));
     Slot& slot = slots[index];
     slot.endpoint = nullptr;
-    slot.generation = (slot.generation + 1) & ((1u << kGenerationBits) - 1);
+    constexpr uint64_t kNames = (uint64_t{1} << (kGenerationShift + kGenerationBits)) - 1;
+    slot.name = (slot.name + (uint64_t{1} << kGenerationShift)) & kNames & ~kSendBit;
     free_slots.push_back(index);
     share_out();
 }

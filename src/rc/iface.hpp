@@ -54,19 +54,30 @@ struct Granter {
     bool failed = false;
 };
 
-// Work request ids: a receive's is the address of its Receive; a send's has kSendBit and names
-// endpoint and, in its highest bits, which wrap around, sequence number; an acceptor's has
-// kAcceptorBit too and names its queue pair.
+// Work request ids: a receive's is an address (receive_queue.hpp); a send's has kSendBit and names
+// endpoint, by its slot and the generation of that, and, in its highest bits, which wrap around,
+// sequence number; an acceptor's has kAcceptorBit too and names its queue pair in the place of the
+// generation, of the slot that is no endpoint's.
 inline constexpr uint64_t kSendBit = 1;
 inline constexpr uint64_t kAcceptorBit = 2;
 inline constexpr unsigned kIdShift = 2;
 inline constexpr unsigned kSlotBits = 20;
 inline constexpr unsigned kGenerationBits = 26;
+inline constexpr unsigned kGenerationShift = kIdShift + kSlotBits;
 inline constexpr unsigned kNumberShift = 48;
 inline constexpr uint64_t kNextNumber = uint64_t{1} << kNumberShift;
-static_assert(alignof(Receive) > (kSendBit | kAcceptorBit));
-static_assert(kIdShift + kSlotBits + kGenerationBits <= kNumberShift);
+static_assert(alignof(ibv_recv_wr) > (kSendBit | kAcceptorBit));
+static_assert(kGenerationShift + kGenerationBits <= kNumberShift);
 
+inline uint32_t slot_of(uint64_t wr_id)
+{
+    return wr_id >> kIdShift & ((1u << kSlotBits) - 1);
+}
+// Of an endpoint's first work request, less one.
+inline uint64_t wr_id_of(uint64_t id)
+{
+    return id << kIdShift | kSendBit;
+}
 inline SequenceNumber number_of(uint64_t wr_id)
 {
     return static_cast<SequenceNumber>(wr_id >> kNumberShift);
@@ -152,11 +163,10 @@ struct Iface : abi::Iface {
     std::optional<SendBuffers> buffers;
     std::optional<ReceiveQueue> receives;
     std::optional<WordsUnderWay> words; // of emulated atomics
-    struct Traffic {
-        uint64_t bytes;
-        uint64_t operations;
-    };
-    Traffic traffic[2]{}; // by mem::MemoryKind: device if either side's memory is
+    struct {
+        uint64_t bytes[2]; // by mem::MemoryKind: device if either side's memory is
+        uint64_t operations[2];
+    } traffic{};
 
     // ---- the rest
     verbs::PostSend post_at_once = nullptr;
@@ -181,10 +191,12 @@ struct Iface : abi::Iface {
     std::vector<ibv_wc> spare_backlog;         // empty: its storage is what matters
     struct Slot {
         Endpoint* endpoint = nullptr;
-        uint32_t generation = 0;
+        uint64_t name = 0; // its work requests' ids, less the number; without kSendBit while the
+                           // slot is free, and of the generation to come
     };
-    std::vector<Slot> slots;
+    std::vector<Slot> slots = std::vector<Slot>(1); // the first is nobody's
     std::vector<uint32_t> free_slots;
+    size_t endpoints() const { return slots.size() - 1 - free_slots.size(); }
     std::unordered_map<uint32_t, Endpoint*> endpoint_by_qpn;
     std::unordered_map<uint32_t, Granter> granters; // by queue pair number
     std::vector<Granter*> ungranted; // grants are due that the completion queue had no room for
@@ -216,8 +228,8 @@ struct Iface : abi::Iface {
     void add_pending(Endpoint* ep);
     void count(unsigned kind, size_t bytes)
     {
-        traffic[kind].bytes += bytes;
-        ++traffic[kind].operations;
+        traffic.bytes[kind] += bytes;
+        ++traffic.operations[kind];
     }
 
     // Polls until the endpoint's work request has completed; everything polled waits in backlog, so
@@ -226,6 +238,10 @@ struct Iface : abi::Iface {
 
     // Posts what has been collected, before somebody waits for it, or its queue pair is closed.
     void post_chain() { chain->post(post_at_once); }
+
+    // Work requests of the endpoint up to this one have completed, it itself with status. With a
+    // look at all that is rare.
+    static void handle_sent_attentively(Endpoint& ep, uint64_t wr_id, ucs_status_t status);
 
     // Polls all there is, before a queue pair is destroyed: the HCA's library would drop its
     // completions.
@@ -243,17 +259,18 @@ struct Iface : abi::Iface {
     void flush_rdma_writes();
     void handle(const ibv_wc& wc);
     void handle_now(const ibv_wc& wc);
-    void handle_other(const ibv_wc& wc);
     void handle_error(const ibv_wc& wc);
-    Endpoint* sender(uint64_t wr_id) const;
-    void handle_send(uint64_t wr_id, ucs_status_t status);
+    void handle_other(const ibv_wc& wc);
+    void handle_sent(uint64_t wr_id);
+    static void end_attentively(Endpoint& ep, uint64_t wr_id, ucs_status_t status);
+    void handle_other_sent(uint64_t wr_id);
     void handle_message(const ibv_wc& wc);
     void handle_control_message(const ibv_wc& wc);
     void deliver(const ibv_wc& wc);
     void hold_receive();
     void handle_intrusion(const ibv_wc& wc);
     void handle_control(const ibv_wc& wc, uint32_t immediate);
-    void handle_acceptor_send(const ibv_wc& wc);
+    void handle_acceptor_send(uint64_t wr_id, ibv_wc_status status);
     template <bool flushes>
     unsigned poll();
     template <bool flushes>
@@ -277,9 +294,8 @@ struct Iface : abi::Iface {
 
 inline Endpoint* Iface::find_endpoint(uint64_t id) const
 {
-    uint32_t index = id & ((1u << kSlotBits) - 1);
-    const Slot& slot = slots[index]; // ids are made by add_endpoint() alone
-    return slot.generation == id >> kSlotBits ? slot.endpoint : nullptr;
+    const Slot& slot = slots[slot_of(wr_id_of(id))]; // ids are made by add_endpoint() alone
+    return slot.name == wr_id_of(id) ? slot.endpoint : nullptr;
 }
 
 inline Iface& rc_iface(uct_iface_h iface)

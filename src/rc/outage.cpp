@@ -31,7 +31,6 @@ unsigned Iface::look_at_port()
     for (ibv_wc wc; poll_cq(cq, 1, &wc) > 0; ++count) {
         handle(wc);
     }
-    receives->refill();
     for (const Slot& slot : slots) {
         Endpoint* ep = slot.endpoint;
         if (ep == nullptr || ep->failure != UCS_OK) {
@@ -74,7 +73,7 @@ unsigned Iface::give_up()
             continue;
         }
         ++count;
-        if (ep->completing) { // by a callback of its own, whose caller still counts
+        if (ep->completing()) { // by a callback of its own, whose caller still counts
             given_up = false;
             attention.store(true, std::memory_order_relaxed);
             continue;

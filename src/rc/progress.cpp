@@ -40,14 +40,31 @@ ucs_status_t to_status(ibv_wc_status status)
     }
 }
 
-// The lower bits of an endpoint's own numbers are its name.
-bool is_of(const Endpoint& ep, uint64_t wr_id)
+// Whether they differ in the number alone.
+bool alike(uint64_t wr_id, uint64_t other)
 {
-    return (ep.last_wr_id ^ wr_id) << (64 - kNumberShift) == 0;
+    return (wr_id ^ other) << (64 - kNumberShift) == 0;
 }
 uint64_t grant_wr_id(const Granter& granter)
 {
-    return kSendBit | kAcceptorBit | uint64_t{granter.qp->qp_num} << kIdShift;
+    return kSendBit | kAcceptorBit | uint64_t{granter.qp->qp_num} << kGenerationShift;
+}
+
+// ---- of an endpoint's work requests up to this one, which have completed
+[[gnu::always_inline]] inline void finish_up_to(Endpoint& ep, uint64_t wr_id, ucs_status_t status)
+{
+    // They are alike: what is left is the distance of the numbers.
+    while (!ep.ops.empty() && static_cast<int64_t>(wr_id - ep.ops.front().wr_id) >= 0) {
+        // What comes before a failed work request has succeeded, says InfiniBand. Soft-RoCE reports
+        // one that finds no route before READs whose data has not come.
+        ep.finish(ep.ops.pop(), status);
+    }
+}
+
+[[gnu::always_inline]] inline void count_up_to(Endpoint& ep, uint64_t wr_id)
+{
+    ep.iface().tx_available += static_cast<SequenceNumber>(number_of(wr_id) - ep.completed);
+    ep.completed = number_of(wr_id);
 }
 
 } // namespace
@@ -55,14 +72,6 @@ uint64_t grant_wr_id(const Granter& granter)
 // ---- completions: those of messages are handled in the loop that polls them
 [[gnu::always_inline]] inline void Iface::handle_message(const ibv_wc& wc)
 {
-    auto* receive = reinterpret_cast<Receive*>(wc.wr_id);
-    // A SEND with immediate: what else consumes a receive names no handler, or a length that is not
-    // the buffer's.
-    if ((static_cast<unsigned>(wc.opcode ^ IBV_WC_RECV) | (~wc.wc_flags & IBV_WC_WITH_IMM)) != 0)
-        [[unlikely]] {
-        receives->put(receive);
-        return handle_intrusion(wc);
-    }
     if (wc.imm_data & htonl(kControlFlags)) [[unlikely]] {
         return handle_control_message(wc);
     }
@@ -75,7 +84,7 @@ uint64_t grant_wr_id(const Granter& granter)
     const uint32_t immediate = ntohl(wc.imm_data);
     handle_control(wc, immediate);
     if (immediate & kWindowGrant) {
-        return receives->put(reinterpret_cast<Receive*>(wc.wr_id));
+        return receives->put(Receive::of(wc.wr_id));
     }
     deliver(wc);
 }
@@ -83,7 +92,7 @@ uint64_t grant_wr_id(const Granter& granter)
 // Which buffer it was is read again: kept, it would cost each poll that finds nothing.
 [[gnu::always_inline]] inline void Iface::deliver(const ibv_wc& wc)
 {
-    const auto receive = [&wc] { return reinterpret_cast<Receive*>(wc.wr_id); };
+    const auto receive = [&wc] { return Receive::of(wc.wr_id); };
     const abi::AmHandler& handler = am[ntohl(wc.imm_data) & kAmIdMask];
     ucs_status_t status =
         handler.cb(handler.arg, receive()->data(), wc.byte_len, receives->keep_flag());
@@ -94,23 +103,55 @@ uint64_t grant_wr_id(const Granter& granter)
     }
 }
 
-// The endpoint whose work request this was. NULL: destroyed before its completion was polled; its
-// credits are back.
-[[gnu::always_inline]] inline Endpoint* Iface::sender(uint64_t wr_id) const
+[[gnu::always_inline]] inline void Iface::handle_sent(uint64_t wr_id)
 {
-    Endpoint* ep = slots[wr_id >> kIdShift & ((1u << kSlotBits) - 1)].endpoint;
-    return ep != nullptr && is_of(*ep, wr_id) ? ep : nullptr;
+    const Slot& slot = slots[slot_of(wr_id)];
+    if (!alike(slot.name, wr_id)) [[unlikely]] {
+        return handle_other_sent(wr_id);
+    }
+    Endpoint& ep = *slot.endpoint;
+    if (ep.attention != 0) [[unlikely]] {
+        return handle_sent_attentively(ep, wr_id, UCS_OK);
+    }
+    ep.attention = Endpoint::kCompleting;
+    finish_up_to(ep, wr_id, UCS_OK);
+    if (ep.attention != Endpoint::kCompleting) [[unlikely]] { // a callback has seen to that
+        return end_attentively(ep, wr_id, UCS_OK);
+    }
+    count_up_to(ep, wr_id);
+    ep.attention = 0;
 }
 
-[[gnu::always_inline]] inline void Iface::handle_send(uint64_t wr_id, ucs_status_t status)
+// Of an acceptor, or of an endpoint that was destroyed before, whose credits are back.
+[[gnu::cold, gnu::noinline]] void Iface::handle_other_sent(uint64_t wr_id)
 {
-    Endpoint* ep = sender(wr_id);
-    if (ep == nullptr) {
-        return;
+    if (wr_id & kAcceptorBit) {
+        handle_acceptor_send(wr_id, IBV_WC_SUCCESS);
     }
-    ep->complete_up_to(static_cast<unsigned>(wr_id >> kNumberShift), status);
-    if (ep->closing) [[unlikely]] {
-        finish_closing(*ep);
+}
+
+[[gnu::cold, gnu::noinline]] void Iface::handle_sent_attentively(Endpoint& ep, uint64_t wr_id,
+                                                                 ucs_status_t status)
+{
+    if (ep.failure == UCS_OK || !not_after(number_of(wr_id), ep.completed)) {
+        ep.attention |= Endpoint::kCompleting;
+        finish_up_to(ep, wr_id, status);
+        end_attentively(ep, wr_id, status);
+    } else if (ep.closing) { // the report of a later one came before this one's
+        finish_closing(ep);
+    }
+}
+
+[[gnu::cold, gnu::noinline]] void Iface::end_attentively(Endpoint& ep, uint64_t wr_id,
+                                                         ucs_status_t status)
+{
+    count_up_to(ep, wr_id);
+    if (!ep.flush_waiters.empty()) {
+        ep.notify_flush_waiters(status);
+    }
+    ep.update_attention();
+    if (ep.closing) {
+        finish_closing(ep);
     }
 }
 
@@ -135,16 +176,20 @@ uint64_t grant_wr_id(const Granter& granter)
 {
     if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
         handle_error(wc);
-    } else if (!(wc.wr_id & kAcceptorBit)) [[likely]] {
-        handle_send(wc.wr_id, UCS_OK);
+    } else if (wc.wr_id & kSendBit) [[likely]] {
+        handle_sent(wc.wr_id);
     } else {
-        handle_acceptor_send(wc);
+        receives->put(Receive::of(wc.wr_id));
+        handle_intrusion(wc);
     }
 }
 
+// A message is a SEND with immediate: what else consumes a receive names no handler, or a length
+// that is not the buffer's.
 [[gnu::always_inline]] inline void Iface::handle_now(const ibv_wc& wc)
 {
-    if (wc.status == IBV_WC_SUCCESS && !(wc.wr_id & kSendBit)) [[likely]] {
+    if (wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && (wc.wc_flags & IBV_WC_WITH_IMM))
+        [[likely]] {
         handle_message(wc);
     } else {
         handle_other(wc);
@@ -156,7 +201,7 @@ template <bool flushes>
 {
     ibv_wc completions[kPollBatch];
     const int polled = poll_cq(cq, kPollBatch, completions);
-    if (polled <= 0) {
+    if (polled <= 0) [[unlikely]] {
         return 0;
     }
     if constexpr (flushes) {
@@ -167,7 +212,6 @@ template <bool flushes>
     do {
         handle_now(*wc);
     } while (++wc != end);
-    receives->refill();
     if (!pending_endpoints.empty()) {
         dispatch_pending();
     }
@@ -230,7 +274,7 @@ void Iface::handle_intrusion(const ibv_wc& wc)
     }
 }
 
-void Iface::handle_error(const ibv_wc& wc)
+[[gnu::cold, gnu::noinline]] void Iface::handle_error(const ibv_wc& wc)
 {
     ucs_status_t status = to_status(wc.status);
     if (!(wc.wr_id & kSendBit)) {
@@ -240,13 +284,17 @@ void Iface::handle_error(const ibv_wc& wc)
             gdr_log(error, "%s failed to receive a message: %s (%s)", device.name().c_str(),
                     ibv_wc_status_str(wc.status), verbs::completion_cause(wc.status));
         }
-        return receives->put(reinterpret_cast<Receive*>(wc.wr_id));
+        return receives->put(Receive::of(wc.wr_id));
     }
     if (wc.wr_id & kAcceptorBit) {
-        return handle_acceptor_send(wc);
+        return handle_acceptor_send(wc.wr_id, wc.status);
     }
-    Endpoint* ep = sender(wc.wr_id);
-    if (ep != nullptr && ep->failure == UCS_OK) {
+    const Slot& slot = slots[slot_of(wc.wr_id)];
+    if (!alike(slot.name, wc.wr_id)) {
+        return; // destroyed before, its credits are back
+    }
+    Endpoint* ep = slot.endpoint;
+    if (ep->failure == UCS_OK) {
         // The first to know: the flushed work requests that follow say nothing new.
         // That a peer is gone is for the handler to judge, which UCP always is.
         auto level = err_handler != nullptr && status == UCS_ERR_ENDPOINT_TIMEOUT
@@ -260,7 +308,7 @@ void Iface::handle_error(const ibv_wc& wc)
         }
         ep->fail(status);
     }
-    handle_send(wc.wr_id, status);
+    handle_sent_attentively(*ep, wc.wr_id, status);
 }
 
 // ---- windows and acceptors
@@ -317,19 +365,19 @@ void Iface::grant(Granter& granter)
     }
 }
 
-void Iface::handle_acceptor_send(const ibv_wc& wc)
+void Iface::handle_acceptor_send(uint64_t wr_id, ibv_wc_status status)
 {
-    auto found = granters.find(static_cast<uint32_t>(wc.wr_id >> kIdShift));
+    auto found = granters.find(static_cast<uint32_t>(wr_id >> kGenerationShift));
     if (found == granters.end()) {
         return; // gone, its credits are back
     }
     Granter& granter = found->second;
     --granter.in_flight;
     ++tx_available;
-    if (wc.status != IBV_WC_SUCCESS && !granter.failed) {
+    if (status != IBV_WC_SUCCESS && !granter.failed) {
         granter.failed = true;
-        gdr_log(diag, "a peer could not be granted a window: %s: %s", ibv_wc_status_str(wc.status),
-                verbs::completion_cause(wc.status));
+        gdr_log(diag, "a peer could not be granted a window: %s: %s", ibv_wc_status_str(status),
+                verbs::completion_cause(status));
         handshake->acceptor_failed(granter.name);
     }
     grant_next();
@@ -367,7 +415,6 @@ unsigned Iface::handle_attention()
     }
     handled.clear();
     spare_backlog = std::move(handled);
-    receives->refill();
     count += take_handshake_events();
     if (port_watch->broken()) {
         count += give_up();
@@ -442,7 +489,7 @@ void Iface::save_completions()
 void Iface::finish(Endpoint& ep)
 {
     if (ep.unsignalled() == 0 || (ep.failure == UCS_OK && ep.credits() <= 0)) {
-        return; // a completion is on its way: handle_send() comes back here
+        return; // a completion is on its way: end_attentively() comes back here
     }
     if (tx_available > 0) {
         (void)ep
@@ -523,7 +570,7 @@ ucs_status_t Iface::wait_for(const Endpoint& ep, uint16_t number)
         }
         backlog.push_back(wc);
         attention.store(true, std::memory_order_relaxed);
-        if (is_of(ep, wc.wr_id) &&
+        if (alike(ep.last_wr_id, wc.wr_id) &&
             (wc.status != IBV_WC_SUCCESS || not_after(number, number_of(wc.wr_id)))) {
             return to_status(wc.status);
         }

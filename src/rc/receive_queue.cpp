@@ -61,9 +61,9 @@ void ReceiveQueue::add(RegisteredMemory memory, unsigned count)
         receive.queue = this;
         receive.sge = {reinterpret_cast<uintptr_t>(part.memory.data() + i * stride_ + offset_),
                        segment_size_, part.memory.lkey()};
-        receive.wr = {reinterpret_cast<uintptr_t>(&receive), nullptr, &receive.sge, 1};
+        receive.wr = {receive.id(), nullptr, &receive.sge, 1};
         static_cast<uct_recv_desc_t**>(descriptor(receive, headroom_))[-1] = &receive.recv_desc;
-        put(&receive);
+        (void)add_free(&receive);
     }
     length_ += count;
     post_free();
@@ -106,7 +106,6 @@ void ReceiveQueue::release(uct_recv_desc_t* self, void*)
         queue.keep_flag_ = UCT_CB_PARAM_FLAG_DESC;
     }
     queue.put(receive);
-    queue.refill();
 }
 
 void ReceiveQueue::post_free()
@@ -116,12 +115,12 @@ void ReceiveQueue::post_free()
         gdr_log(error, "ibv_post_srq_recv failed: %s", verbs::errno_text(error).c_str());
         while (free_ != nullptr && free_ != refused) { // what was taken before the refusal
             free_ = free_->next;
-            --free_count_;
+            ++more_free_;
         }
         return;
     }
     free_ = nullptr;
-    free_count_ = 0;
+    more_free_ = kBatch - 1;
 }
 
 } // namespace gdr::rc

@@ -13,6 +13,7 @@ extern "C" {
 #include <uct/api/uct.h>
 }
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -29,15 +30,23 @@ struct alignas(64) Receive {
     ibv_sge sge;
 
     std::byte* data() const { return reinterpret_cast<std::byte*>(sge.addr); }
+
+    // The work request's id is its address: it is what a buffer that is put back is linked by.
+    uint64_t id() const { return reinterpret_cast<uintptr_t>(&wr); }
+    static Receive* of(uint64_t wr_id);
 };
+inline Receive* Receive::of(uint64_t wr_id)
+{
+    return reinterpret_cast<Receive*>(wr_id - offsetof(Receive, wr));
+}
 static_assert(sizeof(Receive) == 64);
 
 // Worker thread only.
 class ReceiveQueue {
-    static constexpr unsigned kBatch = 32;
+    static constexpr int kBatch = 32;
 
   public:
-    static constexpr unsigned kShortest = 4 * kBatch;
+    static constexpr unsigned kShortest = 4 * unsigned{kBatch};
 
     // length buffers, and most at most, of segment_size bytes behind headroom bytes; data is
     // aligned to alignment at align_offset bytes from its start. Halves length until the buffers
@@ -59,29 +68,27 @@ class ReceiveQueue {
         return receive.data() - headroom;
     }
 
-    // The message is consumed.
+    // The message is consumed. Posts what is free, when that is worth a call.
     void put(Receive* receive)
     {
-        receive->wr.next = free_;
-        free_ = &receive->wr;
-        ++free_count_;
+        if (add_free(receive)) [[unlikely]] {
+            post_free();
+        }
     }
 
     // UCP kept it and will release it through recv_desc.
     void hold();
 
-    // Posts what is free, when that is worth a call.
-    void refill()
-    {
-        if (free_count_ >= kBatch) {
-            post_free();
-        }
-    }
-
   private:
     static void release(uct_recv_desc_t* self, void* desc);
     void add(RegisteredMemory memory, unsigned count);
-    void post_free();
+    bool add_free(Receive* receive) // false: more may become free
+    {
+        receive->wr.next = free_;
+        free_ = &receive->wr;
+        return --more_free_ < 0;
+    }
+    [[gnu::cold]] void post_free();
 
     ibv_pd* const pd_;
     CompletionRoom& completions_; // has an entry for each buffer
@@ -98,7 +105,7 @@ class ReceiveQueue {
     std::vector<Part> parts_;
     verbs::SharedReceiveQueue srq_;
     ibv_recv_wr* free_ = nullptr; // a list as the HCA's library takes it
-    unsigned free_count_ = 0;
+    int more_free_ = kBatch - 1;  // may become free before they are posted
     unsigned held_ = 0;
     unsigned keep_flag_ = UCT_CB_PARAM_FLAG_DESC;
 };

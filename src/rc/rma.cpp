@@ -32,7 +32,7 @@ ucs_status_t zcopy(uct_ep_h tl_ep, ibv_wr_opcode opcode, const char* call, const
         return ep.unavailable();
     }
     ibv_send_wr wr = rdma_request(opcode, gather.sge, gather.count, remote_addr, rkey);
-    ucs_status_t status = post_tracked(ep, wr, signalled_for(comp),
+    ucs_status_t status = post_tracked(ep.iface(), ep, wr, signalled_for(comp),
                                        SendOp{.handler = finish_zcopy, .completion = comp});
     if (status == UCS_INPROGRESS) {
         ep.iface().count(kind | memory_kind(rkey), gather.length);
@@ -63,7 +63,7 @@ template <Payload look>
                                                      uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (ep.budget <= 0 || length > ep.iface().max_inline || !is_seen<look>(buffer)) [[unlikely]] {
+    if (length > ep.iface().max_inline || !is_seen<look>(buffer) || !ep.take_alike()) [[unlikely]] {
         return put_short_rarely<look>(tl_ep, buffer, length, remote_addr, rkey);
     }
     return put_inline<Post::alike>(ep, buffer, length, remote_addr, rkey);
@@ -85,7 +85,7 @@ ucs_status_t ep_put_short_unseen(uct_ep_h ep, const void* buffer, unsigned lengt
 
 namespace {
 
-// The caller checked ready(), or the budget alone, and that there is a buffer.
+// The caller checked ready(), or took one of the budget, and that there is a buffer.
 template <Post which>
 [[gnu::always_inline]] inline ssize_t put_buffer(Endpoint& ep, uct_pack_callback_t pack, void* arg,
                                                  uint64_t remote_addr, uct_rkey_t rkey,
@@ -119,7 +119,7 @@ ssize_t ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void* arg, uint64
                      uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (ep.budget <= 0 || ep.iface().buffers->scarce() || ep.buffered >= kMostBuffered)
+    if (ep.iface().buffers->scarce() || ep.buffered >= kMostBuffered || !ep.take_alike())
         [[unlikely]] {
         return put_bcopy_rarely(ep, pack, arg, remote_addr, rkey);
     }
@@ -186,11 +186,12 @@ ucs_status_t ep_get_short(uct_ep_h tl_ep, void* result, unsigned length, uint64_
     std::byte* buffer = iface.buffers->take();
     iface.prepared.set_buffer(buffer, length);
     set_remote(iface.prepared.read, remote_addr, rkey);
-    if (ucs_status_t status = ep.post(iface.prepared.read, IBV_SEND_SIGNALED); status != UCS_OK) {
-        iface.buffers->put(buffer);
+    const uint64_t wr_id = ep.next_wr_id();
+    ep.set_buffer(wr_id, buffer);
+    if (ucs_status_t status = ep.post_with_op(iface, wr_id, iface.prepared.read, IBV_SEND_SIGNALED);
+        status != UCS_OK) {
         return status;
     }
-    ep.remember(buffer);
     iface.count(memory_kind(rkey), length);
     ucs_status_t status = iface.wait_for(ep, ep.posted());
     if (status == UCS_OK) {

@@ -26,27 +26,37 @@ inline bool not_after(SequenceNumber a, SequenceNumber b)
 }
 
 struct SendOp {
+    // The most frequent ones have no handler.
+    enum class Kind : uint32_t {
+        buffer, // goes back, and there is no more
+        get,    // is unpacked from the buffer
+        other,
+    };
     // status: UCS_OK, or why the work request did not complete. op is good until the handler posts.
     using Handler = void (*)(Endpoint& ep, const SendOp& op, ucs_status_t status);
 
-    Handler handler = nullptr;              // nullptr: the buffer goes back, and there is no more
+    Kind kind = Kind::other;
+    uint32_t length = 0; // of a get; or a second buffer's number
+    union {
+        Handler handler = nullptr;
+        uct_unpack_callback_t unpack; // of a get
+    };
     uct_completion_t* completion = nullptr; // may be NULL
     std::byte* buffer = nullptr;            // from the interface's pool, or NULL
     void* result = nullptr;                 // destination of a get or of an atomic's result
-    uct_unpack_callback_t unpack = nullptr; // of a buffered get
-    uint32_t length = 0;                    // of a get; or a second buffer's number
-    SequenceNumber number = 0;
+    uint64_t wr_id = 0;                     // its work request's
 };
 
 class SendOps {
   public:
     explicit SendOps(unsigned capacity)
-        : places_(std::make_unique<Place[]>(capacity + 1)), head_(&places_[0]), tail_(head_)
+        : places_(std::make_unique<Place[]>(capacity + 1)), last_(&places_[capacity]),
+          head_(&places_[0]), tail_(head_)
     {
         for (unsigned i = 0; i < capacity; ++i) {
             places_[i].after = &places_[i + 1];
         }
-        places_[capacity].after = head_;
+        last_->after = head_;
     }
 
     bool empty() const { return head_ == tail_; }
@@ -55,14 +65,22 @@ class SendOps {
     SendOp& next() { return tail_->op; } // to be filled, then pushed
     void push() { tail_ = tail_->after; }
 
+    // What was pushed last is not to be done.
+    const SendOp& take_back()
+    {
+        tail_ = tail_ == &places_[0] ? last_ : tail_ - 1;
+        return tail_->op;
+    }
+
     // Whether one of them has something of the user's: a completion that is waited for, or a place
     // for data.
     bool any_of_the_user() const
     {
         for (const Place* place = head_; place != tail_; place = place->after) {
             const SendOp& op = place->op;
-            if (op.handler != nullptr &&
-                (op.completion != nullptr || op.result != nullptr || op.unpack != nullptr)) {
+            if (op.kind == SendOp::Kind::get ||
+                (op.kind == SendOp::Kind::other &&
+                 (op.completion != nullptr || op.result != nullptr))) {
                 return true;
             }
         }
@@ -77,6 +95,7 @@ class SendOps {
     };
     std::unique_ptr<Place[]> places_; // one more than operations: where they all are, too, head_
                                       // is not tail_
+    Place* const last_;
     Place* head_;
     Place* tail_;
 };

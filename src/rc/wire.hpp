@@ -6,6 +6,7 @@
 
 #include "rc/address.hpp"
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,6 +17,12 @@ inline constexpr uint32_t kAmIdMask = 0x1f;
 inline constexpr uint32_t kWindowRequest = 0x20; // the receiver shall grant half a window
 inline constexpr uint32_t kWindowGrant = 0x40;   // no message: half a window is granted
 inline constexpr uint32_t kControlFlags = kWindowRequest | kWindowGrant;
+
+// Of a message, without flags, as it is sent: the id is its last byte.
+constexpr uint32_t immediate_of(uint8_t id)
+{
+    return std::endian::native == std::endian::little ? uint32_t{id} << 24 : id;
+}
 
 // The initiator connects an endpoint; the acceptor is the interface whose address it was given.
 enum class PacketType : uint8_t {

@@ -8,8 +8,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 namespace rc_test {
 namespace {
@@ -71,14 +73,31 @@ TEST_F(Failure, ReportedOutOfOrder)
     ASSERT_EQ(uct_ep_get_zcopy(ep, &piece, 1, uintptr_t(there.data()), remote.rkey(), &read),
               UCS_INPROGRESS);
     ASSERT_GE(send_bcopy(ep, 5, "no route"), 0);
-    const gdr::rc::SequenceNumber sent = internal.posted();
+    const uint64_t sent = internal.last_wr_id;
     internal.fail(UCS_ERR_IO_ERROR);
-    internal.complete_up_to(sent, UCS_ERR_IO_ERROR);
+    gdr::rc::Iface::handle_sent_attentively(internal, sent, UCS_ERR_IO_ERROR);
     EXPECT_TRUE(read.done());
     EXPECT_EQ(read.status, UCS_ERR_IO_ERROR);
 
     EXPECT_TRUE(wait_until(nodes, [&] { return !internal.has_outstanding(); }));
     EXPECT_EQ(internal.iface().tx_available, credits);
+}
+
+// What the HCA does not take leaves nothing to be done, and keeps no buffer.
+TEST_F(Failure, RefusedPost)
+{
+    Endpoint ep(sender, receiver);
+    ASSERT_TRUE(wait_until(nodes, [&] { return send_bcopy(ep, 5, std::string(1000, 'x')) >= 0; }));
+    ASSERT_EQ(flush(nodes, ep), UCS_OK);
+    gdr::rc::Endpoint& internal = gdr::rc::endpoint(ep);
+    gdr::rc::Iface& iface = internal.iface();
+    const size_t buffers = iface.buffers->available();
+    const auto post_send =
+        std::exchange(iface.post_send, [](ibv_qp*, ibv_send_wr*, ibv_send_wr**) { return ENOMEM; });
+    EXPECT_EQ(send_bcopy(ep, 5, std::string(1000, 'x')), UCS_ERR_IO_ERROR);
+    EXPECT_TRUE(internal.ops.empty());
+    EXPECT_EQ(iface.buffers->available(), buffers);
+    iface.post_send = post_send;
 }
 
 // The queue pair fails, its operations and its user are told once, and nobody else notices.
