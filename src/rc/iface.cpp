@@ -574,7 +574,7 @@ uint32_t Iface::find_max_inline(uint32_t wanted, verbs::Posting posting)
 
 void Iface::share_out()
 {
-    const auto endpoints = static_cast<int>(std::max<size_t>(slots.size() - free_slots.size(), 1));
+    const auto endpoints = static_cast<int>(std::max<size_t>(endpoint_by_qpn.size(), 1));
     const int64_t all = int64_t{endpoints} * tx_queue_length;
     const int more = static_cast<int>(std::min<int64_t>(all, tx_most)) - tx_room;
     if (more > 0 && completions->take(static_cast<unsigned>(more))) {
@@ -605,7 +605,6 @@ uint64_t Iface::add_endpoint(Endpoint* ep)
     }
     Slot& slot = slots[index];
     slot.endpoint = ep;
-    share_out();
     return uint64_t{slot.generation} << kSlotBits | index;
 }
 

@@ -205,9 +205,9 @@ struct Iface : abi::Iface {
     unsigned progress();
     ucs_status_t arm();
 
-    // Of the room for work requests: it grows with the endpoints. Where it does not hold all their
-    // queues, what they have a budget for, which counts as posted, shall not make work requests
-    // scarce.
+    // Of the room for work requests: it grows with the endpoints that have queue pairs. Where it
+    // does not hold all their queues, what they have a budget for, which counts as posted, shall
+    // not make work requests scarce.
     void share_out();
     uint64_t add_endpoint(Endpoint* ep);
     void remove_endpoint(uint64_t id);
