@@ -159,8 +159,7 @@ ucs_status_t get_buffered(uct_ep_h tl_ep, void* buffer, size_t length, uint64_t 
 }
 
 // Such memory passes through the buffers in one piece only. UCS_OK, or why not.
-ucs_status_t check_unregistered(const Endpoint& ep, const char* call, const uct_iov_t* iov,
-                                size_t iovcnt)
+ucs_status_t check_unregistered(Endpoint& ep, const char* call, const uct_iov_t* iov, size_t iovcnt)
 {
     const Limit pieces{"the number of pieces, one of them not registered,", iovcnt, 1};
     const Limit length = limit_length(iov->length * iov->count, ep.iface().max_zcopy);
@@ -292,7 +291,7 @@ ucs_status_t am_zcopy_unregistered(uct_ep_h ep, uint8_t id, const void* header,
     size_t whole = header_length;
     for (const uct_iov_t& part : std::span(iov, iovcnt))
         whole += part.length * part.count;
-    const Endpoint& sender = endpoint(ep);
+    Endpoint& sender = endpoint(ep);
     const Limit limit = limit_length(whole, sender.iface().segment_size);
     if (exceeded(limit, limit_header(header_length))) [[unlikely]]
         return refused(sender, "am_zcopy", {limit, limit_header(header_length)});

@@ -17,25 +17,13 @@
 namespace gdr::rc {
 
 Endpoint::Endpoint(Iface& interface, const DeviceAddress& device, const IfaceAddress& address)
-    : window(interface.window), ops(interface.tx_queue_length), to_look(interface.moderation),
-      peer_device(device), peer(address)
+    : window(interface.window), to_look(interface.moderation), peer_device(device), peer(address)
 {
-    ibv_qp_cap capabilities{};
-    // A continued atomic is posted before the credit of its last step has returned: one more.
-    capabilities.max_send_wr = interface.tx_queue_length + 1;
-    capabilities.max_send_sge = interface.max_iov + 1;
-    capabilities.max_inline_data = interface.max_inline;
-    owned_qp = verbs::create_rc(interface.provider->pd(), interface.cq, interface.receives->srq(),
-                                interface.path, &capabilities, interface.provider->posting());
-    qp = owned_qp.get();
-    qp->qp_context = this;
     if (abi::init_ep(this, &interface) != UCS_OK) {
         throw std::runtime_error("UCX could not initialise an endpoint");
     }
     id = interface.add_endpoint(this);
     last_wr_id = wr_id_of(id);
-    interface.endpoint_by_qpn[qp->qp_num] = this;
-    interface.handshake->connect(id, qp, peer_device, peer);
 }
 
 Endpoint::~Endpoint()
@@ -43,17 +31,47 @@ Endpoint::~Endpoint()
     Iface& interface = iface();
     interface.post_chain();
     settle();
-    interface.endpoint_by_qpn.erase(qp->qp_num);
+    if (owned_qp != nullptr) {
+        interface.endpoint_by_qpn.erase(owned_qp->qp_num);
+    }
     if (has_outstanding()) {
         verbs::to_error(qp);
         interface.save_completions();
         owned_qp.reset(); // from here on the HCA touches no buffer of ours
     }
-    interface.handshake->disconnect(id, std::move(owned_qp));
+    if (qp != nullptr) {
+        interface.handshake->disconnect(id, std::move(owned_qp));
+    }
     purge(UCS_ERR_CANCELED);
     interface.remove_endpoint(id);
     interface.pending_endpoints.remove(this);
     abi::cleanup_ep(this);
+}
+
+void Endpoint::connect()
+{
+    Iface& interface = iface();
+    ibv_qp_cap capabilities{};
+    // A continued atomic is posted before the credit of its last step has returned: one more.
+    capabilities.max_send_wr = interface.tx_queue_length + 1;
+    capabilities.max_send_sge = interface.max_iov + 1;
+    capabilities.max_inline_data = interface.max_inline;
+    try {
+        ops = SendOps(interface.tx_queue_length);
+        owned_qp =
+            verbs::create_rc(interface.provider->pd(), interface.cq, interface.receives->srq(),
+                             interface.path, &capabilities, interface.provider->posting());
+        owned_qp->qp_context = this;
+        interface.endpoint_by_qpn[owned_qp->qp_num] = this;
+        interface.share_out();
+        interface.handshake->connect(id, owned_qp.get(), peer_device, peer);
+        qp = owned_qp.get();
+    } catch (const std::exception& error) {
+        gdr_log(error, "cannot connect from %s: %s",
+                device_name(interface.device, interface.port).c_str(), error.what());
+        fail(dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? UCS_ERR_NO_MEMORY
+                                                                    : UCS_ERR_IO_ERROR);
+    }
 }
 
 void Endpoint::on_connected()

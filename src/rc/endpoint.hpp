@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// An endpoint: a queue pair to a peer's interface, and the operations UCT asks of it. Declared
-// here, defined by kind of operation in am.cpp, rma.cpp, atomic.cpp, flush.cpp and pending.cpp.
+// An endpoint: a queue pair to a peer's interface, connected when it is first used, and the
+// operations UCT asks of it. Declared here, defined by kind of operation in am.cpp, rma.cpp,
+// atomic.cpp, flush.cpp and pending.cpp.
 #pragma once
 
 #include "abi/completion.hpp"
@@ -54,7 +55,6 @@ inline constexpr size_t kMostBuffered = 32 << 10;
 enum class Post { alike, any };
 
 struct Endpoint : abi::Ep {
-    // Throws verbs::Error.
     Endpoint(Iface& iface, const DeviceAddress& device, const IfaceAddress& address);
     ~Endpoint();
 
@@ -64,7 +64,7 @@ struct Endpoint : abi::Ep {
     }
 
     // ---- the data path's state, first
-    ibv_qp* qp;
+    ibv_qp* qp = nullptr;     // NULL: nobody has used the endpoint
     uint64_t last_wr_id;      // of the last work request posted
     int budget = 0;           // work requests that may be posted at once, all alike, and messages,
                               // too: replenish() has looked
@@ -193,7 +193,20 @@ struct Endpoint : abi::Ep {
     }
 
     // Why not: UCS_ERR_NO_RESOURCE, or the error the endpoint failed with.
-    ucs_status_t unavailable() const { return failure != UCS_OK ? failure : UCS_ERR_NO_RESOURCE; }
+    ucs_status_t unavailable()
+    {
+        use();
+        return failure != UCS_OK ? failure : UCS_ERR_NO_RESOURCE;
+    }
+
+    // Somebody needs the connection: the first who does has it made.
+    void use()
+    {
+        if (qp == nullptr && failure == UCS_OK) {
+            connect();
+        }
+    }
+    void connect(); // makes the queue pair, and asks the peer for its partner
 
     // Numbers and posts one work request; UCS_OK or the status of the failure. The caller checked
     // ready(), or took one that is alike from the budget. wr.next is NULL.

@@ -128,6 +128,7 @@ ucs_status_t ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
         return UCS_ERR_INVALID_PARAM;
     }
     Endpoint& ep = endpoint(tl_ep);
+    ep.use(); // a peer that nobody is connected to does not answer
     bool answer_is_due = ep.has_outstanding() && ep.unsignalled() == 0;
     if (ep.failure != UCS_OK || !ep.connected || answer_is_due) {
         return ep.failure;

@@ -574,7 +574,7 @@ uint32_t Iface::find_max_inline(uint32_t wanted, verbs::Posting posting)
 
 void Iface::share_out()
 {
-    const int shares = std::max(static_cast<int>(endpoints()), 1);
+    const int shares = std::max(static_cast<int>(endpoint_by_qpn.size()), 1);
     const int64_t all = int64_t{shares} * tx_queue_length;
     const int more = static_cast<int>(std::min<int64_t>(all, tx_most)) - tx_room;
     if (more > 0 && completions->take(static_cast<unsigned>(more))) {
@@ -606,7 +606,6 @@ uint64_t Iface::add_endpoint(Endpoint* ep)
     Slot& slot = slots[index];
     slot.endpoint = ep;
     slot.name |= kSendBit;
-    share_out();
     return slot.name >> kIdShift;
 }
 

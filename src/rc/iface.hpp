@@ -196,7 +196,6 @@ struct Iface : abi::Iface {
     };
     std::vector<Slot> slots = std::vector<Slot>(1); // the first is nobody's
     std::vector<uint32_t> free_slots;
-    size_t endpoints() const { return slots.size() - 1 - free_slots.size(); }
     std::unordered_map<uint32_t, Endpoint*> endpoint_by_qpn;
     std::unordered_map<uint32_t, Granter> granters; // by queue pair number
     std::vector<Granter*> ungranted; // grants are due that the completion queue had no room for
@@ -217,9 +216,9 @@ struct Iface : abi::Iface {
     unsigned progress();
     ucs_status_t arm();
 
-    // Of the room for work requests: it grows with the endpoints. Where it does not hold all their
-    // queues, what they have a budget for, which counts as posted, shall not make work requests
-    // scarce.
+    // Of the room for work requests: it grows with the endpoints that have queue pairs. Where it
+    // does not hold all their queues, what they have a budget for, which counts as posted, shall
+    // not make work requests scarce.
     void share_out();
     uint64_t add_endpoint(Endpoint* ep);
     void remove_endpoint(uint64_t id);

@@ -127,6 +127,7 @@ ucs_status_t ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t* request, unsigned
         (void)ep.insists_on_short();
         return UCS_ERR_BUSY; // resources returned meanwhile
     }
+    ep.use();
     ep.pending.push_back(request);
     ep.hold();
     iface.add_pending(&ep);

@@ -8,7 +8,7 @@
 
 namespace gdr::rc {
 
-ucs_status_t refused(const Endpoint& ep, const char* call, std::initializer_list<Limit> limits)
+ucs_status_t refused(Endpoint& ep, const char* call, std::initializer_list<Limit> limits)
 {
     for (const Limit& limit : limits) {
         if (limit.exceeded()) {

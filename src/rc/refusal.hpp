@@ -48,7 +48,7 @@ inline Limit limit_misalignment(uint64_t remote_addr, size_t size)
 
 // Why a call does nothing: the first limit that is exceeded, which is told, or what unavailable()
 // says.
-[[gnu::cold]] ucs_status_t refused(const Endpoint& ep, const char* call,
+[[gnu::cold]] ucs_status_t refused(Endpoint& ep, const char* call,
                                    std::initializer_list<Limit> limits);
 
 } // namespace gdr::rc

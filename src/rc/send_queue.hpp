@@ -49,6 +49,7 @@ struct SendOp {
 
 class SendOps {
   public:
+    SendOps() = default; // for none
     explicit SendOps(unsigned capacity)
         : places_(std::make_unique<Place[]>(capacity + 1)), last_(&places_[capacity]),
           head_(&places_[0]), tail_(head_)
@@ -95,9 +96,9 @@ class SendOps {
     };
     std::unique_ptr<Place[]> places_; // one more than operations: where they all are, too, head_
                                       // is not tail_
-    Place* const last_;
-    Place* head_;
-    Place* tail_;
+    Place* last_ = nullptr;
+    Place* head_ = nullptr;
+    Place* tail_ = nullptr;
 };
 
 } // namespace gdr::rc

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 
 #include <dlfcn.h>
 #include <poll.h>
@@ -51,6 +52,125 @@ long queue_pairs()
 void send(const std::vector<Node*>& nodes, uct_ep_h ep)
 {
     ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(ep, 1, 0, nullptr, 0); }), UCS_OK);
+}
+
+// ---- when
+
+// An endpoint that nobody uses has no queue pair, here or at the peer.
+class FirstUse : public testing::Test {
+  protected:
+    using Use = std::function<ucs_status_t(uct_ep_h ep)>;
+
+    // Neither flushes nor fences are a use; this one is, and is done in the end.
+    void expect_connection(const char* name, const Use& use)
+    {
+        SCOPED_TRACE(name);
+        const long before = queue_pairs();
+        {
+            Endpoint ep(node, peer, Connect::when_used);
+            EXPECT_EQ(uct_ep_flush(ep, 0, nullptr), UCS_OK);
+            EXPECT_EQ(uct_ep_fence(ep, 0), UCS_OK);
+            EXPECT_EQ(uct_iface_flush(node.iface(), 0, nullptr), UCS_OK);
+            wait_until(
+                nodes, [] { return false; }, 0.02);
+            EXPECT_EQ(queue_pairs(), before);
+            ASSERT_EQ(retry(nodes, [&] { return use(ep); }), UCS_OK);
+            EXPECT_EQ(flush(nodes, ep), UCS_OK);
+            EXPECT_TRUE(wait_until(nodes, [&] { return queue_pairs() == before + 2; }));
+        }
+        EXPECT_TRUE(wait_until(nodes, [&] { return queue_pairs() == before; }));
+    }
+
+    static size_t pack(void* to, void*)
+    {
+        std::memset(to, 1, 8);
+        return 8;
+    }
+    static ucs_status_t sent(ssize_t length)
+    {
+        return length < 0 ? static_cast<ucs_status_t>(length) : UCS_OK;
+    }
+    static ucs_status_t begun(ucs_status_t status)
+    {
+        return status == UCS_INPROGRESS ? UCS_OK : status;
+    }
+
+    Node node, peer;
+    const std::vector<Node*> nodes{&node, &peer};
+    Buffer local{Memory::host, 64}, remote{Memory::host, 64};
+};
+
+TEST_F(FirstUse, ByEachOperation)
+{
+    const Registered from(node, local), to(peer, remote);
+    const uct_iov_t piece = from.piece(local.data(), 8);
+    const auto at = reinterpret_cast<uint64_t>(remote.data());
+    const uct_rkey_t key = to.rkey();
+    const auto unpack = [](void*, const void*, size_t) {};
+    uint64_t result64 = 0;
+    uint32_t result32 = 0;
+    expect_connection("am_short", [](uct_ep_h ep) { return uct_ep_am_short(ep, 1, 0, "", 0); });
+    expect_connection("am_bcopy",
+                      [](uct_ep_h ep) { return sent(uct_ep_am_bcopy(ep, 1, pack, nullptr, 0)); });
+    expect_connection("am_zcopy", [&](uct_ep_h ep) {
+        return begun(uct_ep_am_zcopy(ep, 1, nullptr, 0, &piece, 1, 0, nullptr));
+    });
+    expect_connection("put_short",
+                      [&](uct_ep_h ep) { return uct_ep_put_short(ep, "", 1, at, key); });
+    expect_connection("put_bcopy", [&](uct_ep_h ep) {
+        return sent(uct_ep_put_bcopy(ep, pack, nullptr, at, key));
+    });
+    expect_connection("put_zcopy", [&](uct_ep_h ep) {
+        return begun(uct_ep_put_zcopy(ep, &piece, 1, at, key, nullptr));
+    });
+    expect_connection("get_bcopy", [&](uct_ep_h ep) {
+        return begun(uct_ep_get_bcopy(ep, unpack, nullptr, 8, at, key, nullptr));
+    });
+    expect_connection("get_zcopy", [&](uct_ep_h ep) {
+        return begun(uct_ep_get_zcopy(ep, &piece, 1, at, key, nullptr));
+    });
+    expect_connection("atomic64_post", [&](uct_ep_h ep) {
+        return uct_ep_atomic64_post(ep, UCT_ATOMIC_OP_ADD, 1, at, key);
+    });
+    expect_connection("atomic32_post", [&](uct_ep_h ep) {
+        return uct_ep_atomic32_post(ep, UCT_ATOMIC_OP_XOR, 1, at, key);
+    });
+    expect_connection("atomic64_fetch", [&](uct_ep_h ep) {
+        return begun(uct_ep_atomic64_fetch(ep, UCT_ATOMIC_OP_AND, 1, &result64, at, key, nullptr));
+    });
+    expect_connection("atomic_cswap32", [&](uct_ep_h ep) {
+        return begun(uct_ep_atomic_cswap32(ep, 1, 2, at, key, &result32, nullptr));
+    });
+    expect_connection("check", [](uct_ep_h ep) { return uct_ep_check(ep, 0, nullptr); });
+}
+
+TEST_F(FirstUse, ByARequestThatWaits)
+{
+    Endpoint ep(node, peer, Connect::when_used);
+    Waiting waiting([&] { return uct_ep_am_short(ep, 1, 0, "", 0); });
+    ASSERT_EQ(uct_ep_pending_add(ep, &waiting, 0), UCS_OK);
+    EXPECT_TRUE(wait_until(nodes, [&] { return peer.received_count == 1; }));
+}
+
+// Memory is for the endpoints that are used, and the completion queue's room, too.
+TEST_F(FirstUse, LeavesTheRoomToOthers)
+{
+    std::vector<std::unique_ptr<Endpoint>> unused;
+    for (unsigned i = 0; i < 1000; ++i)
+        unused.push_back(std::make_unique<Endpoint>(node, peer, Connect::when_used));
+    Endpoint ep(node, peer);
+    send(nodes, ep);
+    ASSERT_EQ(flush(nodes, ep), UCS_OK);
+    unsigned at_once = 0;
+    while (uct_ep_put_short(ep, "", 0, 0, 0) == UCS_OK && at_once < 10000)
+        ++at_once;
+    unused.clear();
+    ASSERT_EQ(flush(nodes, ep), UCS_OK);
+    unsigned alone = 0;
+    while (uct_ep_put_short(ep, "", 0, 0, 0) == UCS_OK && alone < 10000)
+        ++alone;
+    ASSERT_EQ(flush(nodes, ep), UCS_OK);
+    EXPECT_EQ(at_once, alone);
 }
 
 std::string to_hex(const std::vector<char>& bytes)

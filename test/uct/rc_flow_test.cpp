@@ -318,10 +318,10 @@ TEST(Flow, DestroyedEndpointGoes)
         if (flushed) {
             EXPECT_EQ(uct_ep_flush(ep, 0, nullptr), UCS_INPROGRESS); // its completion is under way
         }
-        EXPECT_EQ(iface.endpoints(), 1u);
+        EXPECT_EQ(iface.endpoint_by_qpn.size(), 1u);
         ep.destroy();
         EXPECT_TRUE(wait_until(
-            nodes, [&] { return iface.endpoints() == 0; }, 20));
+            nodes, [&] { return iface.endpoint_by_qpn.empty(); }, 20));
     }
 }
 

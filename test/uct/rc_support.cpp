@@ -179,7 +179,7 @@ ucs_status_t Node::on_failure(void* arg, uct_ep_h ep, ucs_status_t status)
     return UCS_OK;
 }
 
-Endpoint::Endpoint(Node& from, const Address& to)
+Endpoint::Endpoint(Node& from, const Address& to, Connect when)
 {
     uct_ep_params_t params = {};
     params.field_mask =
@@ -188,6 +188,8 @@ Endpoint::Endpoint(Node& from, const Address& to)
     params.dev_addr = reinterpret_cast<const uct_device_addr_t*>(to.device.data());
     params.iface_addr = reinterpret_cast<const uct_iface_addr_t*>(to.iface.data());
     require(uct_ep_create(&params, &ep_), "uct_ep_create");
+    if (when == Connect::at_once)
+        (void)uct_ep_check(ep_, 0, nullptr); // whose failure comes as the endpoint's
 }
 
 void Endpoint::destroy()

@@ -83,10 +83,15 @@ class Node {
     Handler handlers_[UCT_AM_ID_MAX];
 };
 
+enum class Connect { at_once, when_used };
+
 class Endpoint {
   public:
-    Endpoint(Node& from, const Address& to);
-    Endpoint(Node& from, const Node& to) : Endpoint(from, to.address()) {}
+    Endpoint(Node& from, const Address& to, Connect when = Connect::at_once);
+    Endpoint(Node& from, const Node& to, Connect when = Connect::at_once)
+        : Endpoint(from, to.address(), when)
+    {
+    }
     Endpoint(const Endpoint&) = delete;
     Endpoint& operator=(const Endpoint&) = delete;
     ~Endpoint() { destroy(); }
