@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // mpi_bench WAYS SIZES [BLOCKS]: run by contrib/bench-mpi. Prints, from rank 0, "CALL SIZE WAY US":
-// the median of some calls, of the rank that took longest. The ways of a row take turns.
+// the median of some calls, of the rank that took longest. The ways of a row take turns, some calls
+// each.
 //   host    buffers in host memory          device  in GPU memory
 //   hand    cuMemcpy to host memory, the call, cuMemcpy back, as programs do without us
 // SIZE is that of the longest buffer, in bytes. With BLOCKS: MPI_Sendrecv between two ranks of a
@@ -64,25 +65,32 @@ struct Way {
     bool once = false; // it takes seconds
 };
 
-// About as many calls as take a second on an emulated GPU, at least 5.
-int calls_for(size_t bytes)
+// About as many series of calls as take a second on an emulated GPU.
+int series_for(size_t bytes)
 {
-    return static_cast<int>(std::clamp<size_t>((size_t{64} << 20) / (bytes + 1), 5, 100));
+    return static_cast<int>(std::clamp<size_t>((size_t{8} << 20) / (bytes + 1), 1, 20));
 }
+
+// The ways take turns by series, not by calls: a program copies in one way, and a GPU that goes
+// from one stream's copy to another's takes longer.
+constexpr int kSeries = 5, kNotTimed = 2; // calls of one, and before them
 
 void measure(const char* call, size_t bytes, const std::vector<Way>& ways)
 {
     std::vector<std::vector<double>> times(ways.size());
-    const int calls = calls_for(bytes);
-    for (int i = -2; i < calls; ++i) { // two to warm up
+    const int all = series_for(bytes);
+    for (int series = 0; series < all; ++series) {
         for (size_t way = 0; way < ways.size(); ++way) {
-            if (ways[way].once && i != 0)
+            const bool once = ways[way].once;
+            if (once && series > 0)
                 continue;
-            MPI_Barrier(MPI_COMM_WORLD);
-            const double begin = MPI_Wtime();
-            ways[way].run();
-            if (i >= 0)
-                times[way].push_back((MPI_Wtime() - begin) * 1e6);
+            for (int i = once ? kSeries - 1 : -kNotTimed; i < kSeries; ++i) {
+                MPI_Barrier(MPI_COMM_WORLD);
+                const double begin = MPI_Wtime();
+                ways[way].run();
+                if (i >= 0)
+                    times[way].push_back((MPI_Wtime() - begin) * 1e6);
+            }
         }
     }
     for (size_t way = 0; way < ways.size(); ++way) {
