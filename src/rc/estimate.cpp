@@ -24,7 +24,7 @@ constexpr double kBufferCopyBandwidth =
 // request, a header in a buffer, a completion. UCP weighs it against a copy at some 6 GB/s, and one
 // of a buffer that is in the caches is five times as fast: measured, a message of 8 KiB takes as
 // long with a copy as without. So this much, at which UCP finds the same.
-constexpr double kZeroCopyMessage = 925e-9;
+constexpr double kZeroCopyMessage = 1e-6;
 
 // What the receiver of an eager message's fragment has to do when it is for GPU memory: a copy by
 // CUDA (6.6 us from memory that is not pinned, on an H200).
