@@ -34,5 +34,5 @@ rows() {
 
 rows 2 '^uct .* gdr [0-9.]* .* rc_verbs [0-9.]* .*(.*)$' \
     "$top_srcdir/contrib/bench" --no-counts --with gdr,rc_verbs --only 'uct (am_lat|put_bw) short 8$'
-rows 3 '^ *[124] .*(.*)$' "$top_srcdir/contrib/bench-sizes" --only '^put host$' --largest 4
+rows 3 '^ *[124] .*([0-9. to]*)' "$top_srcdir/contrib/bench-sizes" --only '^put host$' --largest 4
 exit $failed

@@ -17,7 +17,7 @@ using namespace gdr::mpi;
 namespace {
 
 constexpr int kSize = 1 << 20; // of the application's type
-constexpr Word kType = 1;
+constexpr Word kType = 1, kComm = 2;
 
 struct Made {
     int size;
@@ -74,6 +74,7 @@ class PackedArgumentsTest : public testing::Test {
         const Side& side = call.send;
         words_[side.count] = reinterpret_cast<Word>(counts_.data());
         words_[side.displacements] = reinterpret_cast<Word>(displacements_.data());
+        words_[static_cast<size_t>(call.comm)] = kComm;
         words_[side.type] = side.types ? reinterpret_cast<Word>(types_.data()) : kType;
         const Arguments arguments(library_, call, words_.data());
         const Group group(arguments);

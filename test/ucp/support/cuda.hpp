@@ -24,7 +24,7 @@ void release(CUdeviceptr address);
 void* allocate_pinned(size_t size); // host memory
 void release_pinned(void* address);
 bool is_pinned(const void* address); // host memory that CUDA knows
-size_t free_memory(); // bytes that the device has left
+size_t free_memory();                // bytes that the device has left
 // Memory of cuMemCreate, on whole pages of the device, for others by a file descriptor or, the
 // second, by a fabric handle alone.
 CUdeviceptr map(size_t size);
