@@ -51,16 +51,10 @@ Endpoint::~Endpoint()
 void Endpoint::connect()
 {
     Iface& interface = iface();
-    ibv_qp_cap capabilities{};
-    // A continued atomic is posted before the credit of its last step has returned: one more.
-    capabilities.max_send_wr = interface.tx_queue_length + 1;
-    capabilities.max_send_sge = interface.max_iov + 1;
-    capabilities.max_inline_data = interface.max_inline;
     try {
         ops = SendOps(interface.tx_queue_length);
-        owned_qp =
-            verbs::create_rc(interface.provider->pd(), interface.cq, interface.receives->srq(),
-                             interface.path, &capabilities, interface.provider->posting());
+        uint32_t inline_data = interface.max_inline;
+        owned_qp = interface.create_queue_pair(&inline_data, interface.provider->posting());
         owned_qp->qp_context = this;
         interface.endpoint_by_qpn[owned_qp->qp_num] = this;
         interface.share_out();

@@ -554,16 +554,26 @@ void Iface::open_queues(const uct_iface_params_t* params)
                        attention, wakeup_fd, handshake->ending());
 }
 
-uint32_t Iface::find_max_inline(uint32_t wanted, verbs::Posting posting)
+verbs::QueuePair Iface::create_queue_pair(uint32_t* inline_data, verbs::Posting posting) const
+{
+    ibv_qp_cap capabilities{};
+    // A continued atomic is posted before the credit of its last step has returned: one more.
+    capabilities.max_send_wr = tx_queue_length + 1;
+    capabilities.max_send_sge = max_iov + 1;
+    capabilities.max_inline_data = *inline_data;
+    verbs::QueuePair made =
+        verbs::create_rc(provider->pd(), cq, receives->srq(), path, &capabilities, posting);
+    *inline_data = capabilities.max_inline_data;
+    return made;
+}
+
+uint32_t Iface::find_max_inline(uint32_t wanted, verbs::Posting posting) const
 {
     for (;; wanted /= 2) {
-        ibv_qp_cap capabilities{};
-        capabilities.max_send_wr = tx_queue_length + 1;
-        capabilities.max_send_sge = max_iov + 1;
-        capabilities.max_inline_data = wanted;
         try {
-            verbs::create_rc(provider->pd(), cq, receives->srq(), path, &capabilities, posting);
-            return capabilities.max_inline_data;
+            uint32_t granted = wanted;
+            create_queue_pair(&granted, posting);
+            return granted;
         } catch (const verbs::Error&) {
             if (wanted / 2 < kSmallestInline) {
                 throw;

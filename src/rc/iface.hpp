@@ -221,6 +221,8 @@ struct Iface : abi::Iface {
     // not make work requests scarce.
     void share_out();
     uint64_t add_endpoint(Endpoint* ep);
+    // For an endpoint. inline_data: bytes asked for, then as granted. Throws verbs::Error.
+    verbs::QueuePair create_queue_pair(uint32_t* inline_data, verbs::Posting posting) const;
     void remove_endpoint(uint64_t id);
     Endpoint* find_endpoint(uint64_t id) const; // NULL: gone
 
@@ -252,7 +254,7 @@ struct Iface : abi::Iface {
 
   private:
     void open_queues(const uct_iface_params_t* params);
-    uint32_t find_max_inline(uint32_t wanted, verbs::Posting posting);
+    uint32_t find_max_inline(uint32_t wanted, verbs::Posting posting) const;
     void close_events();
     void choose_path();
     void flush_rdma_writes();
