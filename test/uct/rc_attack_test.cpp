@@ -4,26 +4,14 @@
 // address tells, or that was given the address and does not keep to the protocol.
 #include "rc_stranger.hpp"
 
-#include "emu/softhca/softhca.h"
-
 #include <algorithm>
 #include <random>
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <unistd.h>
 
 namespace rc_test {
 namespace {
-
-long queue_pairs()
-{
-    auto* count = reinterpret_cast<void (*)(struct softhca_counters*)>(
-        dlsym(RTLD_DEFAULT, "softhca_counters"));
-    struct softhca_counters now;
-    count(&now);
-    return static_cast<long>(now.queue_pairs - now.queue_pairs_destroyed);
-}
 
 class Attack : public testing::Test {
   protected:

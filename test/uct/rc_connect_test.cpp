@@ -6,7 +6,6 @@
 // others.
 #include "rc_support.hpp"
 
-#include "emu/softhca/softhca.h"
 #include "rc/iface.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +16,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include <dlfcn.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -31,22 +29,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start)
 {
     return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-struct softhca_counters counters()
-{
-    static auto* count = reinterpret_cast<void (*)(struct softhca_counters*)>(
-        dlsym(RTLD_DEFAULT, "softhca_counters"));
-    struct softhca_counters result;
-    count(&result);
-    return result;
-}
-
-// Of this process, now.
-long queue_pairs()
-{
-    const struct softhca_counters now = counters();
-    return static_cast<long>(now.queue_pairs - now.queue_pairs_destroyed);
 }
 
 void send(const std::vector<Node*>& nodes, uct_ep_h ep)
@@ -284,12 +266,12 @@ TEST(DISABLED_CutOff, Messages)
     wait_until(
         nodes, [] { return false; }, 2.5);
     // All the receive buffers are there: a message for each, without the receiver's doing.
-    const uint64_t sent = counters().sends;
+    const uint64_t sent = hca_counters().sends;
     for (unsigned i = 0; i < kReceives + 64; ++i)
         ASSERT_EQ(uct_ep_am_short(good, 1, i, nullptr, 0), UCS_OK);
     usleep(20000);
-    EXPECT_GT(counters().sends - sent, kReceives - 32); // so many may wait to be posted
-    std::printf("receives: %d\n", static_cast<int>(counters().sends - sent));
+    EXPECT_GT(hca_counters().sends - sent, kReceives - 32); // so many may wait to be posted
+    std::printf("receives: %d\n", static_cast<int>(hca_counters().sends - sent));
 }
 
 TEST(Connecting, MessagesCutOffLeaveTheReceivesWhole)

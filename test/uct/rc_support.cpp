@@ -292,6 +292,12 @@ struct softhca_counters hca_counters()
     return counters;
 }
 
+long queue_pairs()
+{
+    const struct softhca_counters now = hca_counters();
+    return static_cast<long>(now.queue_pairs - now.queue_pairs_destroyed);
+}
+
 Outcome run_self(const Variables& environment, const std::vector<std::string>& arguments,
                  long locked_memory_limit)
 {

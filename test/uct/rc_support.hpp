@@ -153,6 +153,9 @@ ssize_t send_bcopy(uct_ep_h ep, uint8_t id, const std::string& data);
 // What the emulated HCA did for this program.
 struct softhca_counters hca_counters();
 
+// Queue pairs that this program has now.
+long queue_pairs();
+
 // What this program says and how it ends when it is run again, with other variables and arguments.
 struct Outcome {
     int status; // as of waitpid()
