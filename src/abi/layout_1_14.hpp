@@ -190,6 +190,8 @@ struct Layout_1_18 : Layout_1_17 {
                        MdAttrAlignment>;
 
     static constexpr size_t kPerfContextComponentAssert = 17424;
+
+    static constexpr bool kCountsAnswers = true;
 };
 
 } // namespace gdr::abi

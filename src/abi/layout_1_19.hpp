@@ -59,6 +59,8 @@ struct Layout_1_20 : Layout_1_19 {
     static constexpr size_t kPerfContextRte = 168;
     static constexpr size_t kPerfContextComponent = 17432;
     static constexpr size_t kPerfContextComponentAssert = 17456;
+
+    static constexpr bool kCountsAnswers = false;
 };
 
 struct Layout_1_21 : Layout_1_20 {

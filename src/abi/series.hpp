@@ -28,6 +28,8 @@ struct Series {
     size_t md_ops_size;
     bool protocols_v2_default; // UCP uses protocols v2 unless told otherwise
     bool invalidates_later;    // UCP takes the completion of mem_dereg after that has returned
+    bool counts_answers; // protocols v2 add a latency to each operation without a copy, for its
+                         // answer
 
     // False: a component of this name is there already.
     bool (*register_component)(const Component& component);

@@ -103,4 +103,19 @@ bool protocols_v2()
     return boolean_setting("PROTO_ENABLE", series().protocols_v2_default);
 }
 
+double told_latency(EpOperation operation, double latency)
+{
+    if (!series().counts_answers || !protocols_v2())
+        return latency;
+    switch (operation) {
+    case EpOperation::am_zcopy:
+    case EpOperation::put_zcopy:
+        return latency / 2;
+    case EpOperation::get_zcopy: // there and back, and once more
+        return latency * 2 / 3;
+    default:
+        return latency;
+    }
+}
+
 } // namespace gdr::abi

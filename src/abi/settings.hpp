@@ -4,6 +4,7 @@
 // know or to change for its host. To be called before other threads use UCX.
 #pragma once
 
+#include "abi/iface.hpp"
 #include "abi/options.hpp"
 
 #include <optional>
@@ -41,5 +42,9 @@ bool ucp_is_loading_us();
 
 // Whether UCP uses protocols v2: this series' default, or what the user says.
 bool protocols_v2();
+
+// What to tell UCP for the latency of an operation, in seconds, so that protocols v2 come to the
+// same in every series.
+double told_latency(EpOperation operation, double latency);
 
 } // namespace gdr::abi
