@@ -15,14 +15,14 @@ namespace gdr::streams {
 
 namespace {
 
-// A stream, or an event, is over when a register of the GPU has been read, which takes 1.2 us; of
-// an event for other processes the driver looks at host memory alone, but recording it takes the
-// CPU 0.75 us. On an H200 (driver 580), microseconds for copies of 8 B, 8 KiB and 64 KiB: from the
-// GPU 7.0, 7.1, 7.7 with such an event and 7.5, 7.8, 8.8 with cuStreamSynchronize; to
-// it 6.8, 7.9, 8.8 and 6.5, 8.2, 9.9, but one after the other 8% more at 8 KiB; at 1 MiB there is
-// no difference.
+// That a stream, or an event, is over the driver says when it has read a register of the GPU, which
+// takes 1.2 us; of an event for other processes it looks at host memory alone, but recording it
+// takes the CPU 0.75 us. On an H200 (driver 580), microseconds for copies of 8 B, 8 KiB and 64 KiB:
+// from the GPU 7.0, 7.1 and 7.7 with such an event, 7.5, 7.8 and 8.8 with cuStreamSynchronize; to
+// it 6.8, 7.9 and 8.8, and 6.5, 8.2 and 9.9, but one after the other 6% more with it at 8 KiB. At
+// 1 MiB both are equal.
 constexpr size_t kLeastToDevice = 32 << 10;
-constexpr size_t kMost = 1 << 20;
+constexpr size_t kMostPolled = 1 << 20;
 
 // Some 100 us; then the wait is as the context's flags have it: it yields, or blocks.
 constexpr int kMostQueries = 1000;
@@ -162,7 +162,7 @@ CUresult Stream::synchronise_copy(Direction direction, size_t bytes)
 {
     const size_t least = direction == Direction::to_device ? kLeastToDevice : 0;
     const cuda::RelaxedCapture relaxed(driver_); // once for all queries
-    if (bytes >= least && bytes <= kMost && record_arrival()) {
+    if (bytes >= least && bytes <= kMostPolled && record_arrival()) {
         CUresult result = CUDA_ERROR_NOT_READY;
         for (int i = 0; i < kMostQueries && result == CUDA_ERROR_NOT_READY; ++i)
             result = driver_.cuEventQuery(arrival_);
