@@ -108,12 +108,20 @@ class Engine::Issue {
         return true;
     }
 
-    void wait()
+    // For the one piece that there was.
+    void wait(const Place& destination, const Place& source, size_t length)
     {
         if (stream_ == nullptr)
             return;
         ended_ = true;
-        cuda::check(stream_->synchronise(), "cuStreamSynchronize");
+        const Place& host = destination.on_gpu() ? source : destination;
+        const CUresult result =
+            host.memory.pinned
+                ? stream_->synchronise_copy(destination.on_gpu() ? streams::Direction::to_device
+                                                                 : streams::Direction::from_device,
+                                            length)
+                : stream_->synchronise();
+        cuda::check(result, "cuStreamSynchronize");
     }
 
   private:
@@ -180,8 +188,9 @@ void Engine::copy_now(void* destination, const void* source, size_t length)
     if (length == 0)
         return;
     Issue issue(*this, Issue::Wait::yes);
-    issue.piece(find(driver_, destination), find(driver_, source), length);
-    issue.wait();
+    const Place to = find(driver_, destination), from = find(driver_, source);
+    issue.piece(to, from, length);
+    issue.wait(to, from, length);
 }
 
 } // namespace gdr::copy

@@ -54,13 +54,10 @@ bool receives_message(const Library& library, const Call& call, const Word* word
     return peer >= 0 && static_cast<int>(words[peer]) != library.abi->proc_null;
 }
 
-// MPI is called once; not at all where what it is to send cannot be copied. Throws cuda::Error
-// then.
+// MPI is called once.
 int make_staged(const Library& library, const Call& call, gdr_mpi_function* function, Word* words,
                 Operation& operation)
 {
-    if (call.form != Form::persistent)
-        operation.fetch();
     const int result = apply(function, call, words);
     if (result != 0)
         return result;
@@ -197,7 +194,7 @@ int make(unsigned index, gdr_mpi_function* function, Word* words)
     if (call.kind == Kind::ready || call.kind == Kind::ready_range ||
         call.kind == Kind::ready_list || call.kind == Kind::arrived)
         return call_with_partitions(*library, call, function, words);
-    return any_requests() ? call_with_requests(*library, call, function, words)
+    return any_requests() ? call_with_requests(*driver, *library, call, function, words)
                           : apply(function, call, words);
 }
 

@@ -5,6 +5,8 @@
 
 #include "streams/stream.hpp"
 
+#include "cuda/relaxed_capture.hpp"
+
 #include <cassert>
 
 #include <sys/eventfd.h>
@@ -12,6 +14,18 @@
 namespace gdr::streams {
 
 namespace {
+
+// That a stream, or an event, is over the driver says when it has read a register of the GPU, which
+// takes 1.2 us; of an event for other processes it looks at host memory alone, but recording it
+// takes the CPU 0.75 us. On an H200 (driver 580), microseconds for copies of 8 B, 8 KiB and 64 KiB:
+// from the GPU 7.0, 7.1 and 7.7 with such an event, 7.5, 7.8 and 8.8 with cuStreamSynchronize; to
+// it 6.8, 7.9 and 8.8, and 6.5, 8.2 and 9.9, but one after the other 6% more with it at 8 KiB. At
+// 1 MiB both are equal.
+constexpr size_t kLeastToDevice = 32 << 10;
+constexpr size_t kMostPolled = 1 << 20;
+
+// Some 100 us; then the wait is as the context's flags have it: it yields, or blocks.
+constexpr int kMostQueries = 1000;
 
 // On a thread of CUDA's, which must not call CUDA. The descriptor itself is passed, so nothing
 // dangles.
@@ -40,6 +54,8 @@ Stream::~Stream()
         free_ = record->next;
         delete record;
     }
+    if (arrival_ != nullptr)
+        spare_.push_back(arrival_);
     for (CUevent event : spare_) {
         if (!abandoned_)
             driver_.cuEventDestroy(event);
@@ -126,6 +142,34 @@ std::optional<Operation> Stream::take_finished()
 CUresult Stream::synchronise()
 {
     return abandoned_ ? CUDA_ERROR_CONTEXT_IS_DESTROYED : driver_.cuStreamSynchronize(stream_);
+}
+
+// False: the driver has no such events, as without CUDA IPC.
+bool Stream::record_arrival()
+{
+    if (abandoned_ || arrival_refused_)
+        return false;
+    constexpr unsigned kFlags = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    if (arrival_ == nullptr && driver_.cuEventCreate(&arrival_, kFlags) != CUDA_SUCCESS) {
+        arrival_ = nullptr;
+        arrival_refused_ = true;
+        return false;
+    }
+    return driver_.cuEventRecord(arrival_, stream_) == CUDA_SUCCESS;
+}
+
+CUresult Stream::synchronise_copy(Direction direction, size_t bytes)
+{
+    const size_t least = direction == Direction::to_device ? kLeastToDevice : 0;
+    const cuda::RelaxedCapture relaxed(driver_); // once for all queries
+    if (bytes >= least && bytes <= kMostPolled && record_arrival()) {
+        CUresult result = CUDA_ERROR_NOT_READY;
+        for (int i = 0; i < kMostQueries && result == CUDA_ERROR_NOT_READY; ++i)
+            result = driver_.cuEventQuery(arrival_);
+        if (result == CUDA_SUCCESS)
+            return result;
+    }
+    return synchronise();
 }
 
 void Stream::notify(int eventfd)

@@ -14,6 +14,8 @@
 
 namespace gdr::streams {
 
+enum class Direction { from_device, to_device };
+
 // An operation that has ended.
 struct Operation {
     uct_completion_t* completion; // may be NULL
@@ -56,6 +58,10 @@ class Stream {
     // Waits for what is in flight.
     CUresult synchronise();
 
+    // The same, sooner where this ends with a copy of so many bytes between the GPU and pinned host
+    // memory. The context must be current.
+    CUresult synchronise_copy(Direction direction, size_t bytes);
+
     // Writes to the eventfd once all that is in flight has ended; the descriptor must stay open
     // until then. Throws cuda::Error. busy() only.
     void notify(int eventfd);
@@ -74,6 +80,7 @@ class Stream {
 
     CUresult record_event(CUevent* event);
     CUresult poll();
+    bool record_arrival();
 
     const cuda::Driver& driver_;
     const CUcontext context_;
@@ -82,9 +89,11 @@ class Stream {
     Record* tail_ = nullptr;
     Record* free_ = nullptr;
     std::vector<CUevent> spare_; // events
-    uint64_t notified_ = 0;      // a notification is under way for operations up to this one
-    uint64_t marked_ = 0;        // there is an event behind operations up to this one
-    uint64_t ended_ = 0;         // operations up to this one have ended, by an event behind them
+    CUevent arrival_ = nullptr;  // of a copy, when somebody waits for one
+    bool arrival_refused_ = false;
+    uint64_t notified_ = 0; // a notification is under way for operations up to this one
+    uint64_t marked_ = 0;   // there is an event behind operations up to this one
+    uint64_t ended_ = 0;    // operations up to this one have ended, by an event behind them
     CUresult failure_ = CUDA_SUCCESS; // of the stream: all that is in flight ends with it
     bool abandoned_ = false;
 };

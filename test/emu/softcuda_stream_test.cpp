@@ -225,6 +225,27 @@ TEST_F(SoftcudaStream, FreeingWaitsForWorkUnderWay)
     opener.join();
 }
 
+TEST_F(SoftcudaStream, EventsForOtherProcessesAreEvents)
+{
+    constexpr unsigned kFlags = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    CUevent event = nullptr;
+    EXPECT_EQ(cuEventCreate(&event, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);
+    setenv("SOFTCUDA_IPC", "off", 1);
+    EXPECT_EQ(cuEventCreate(&event, kFlags), CUDA_ERROR_NOT_SUPPORTED);
+    unsetenv("SOFTCUDA_IPC");
+    ASSERT_CUDA(cuEventCreate(&event, kFlags));
+    CUstream stream = create(CU_STREAM_NON_BLOCKING);
+    close(stream);
+    ASSERT_CUDA(cuEventRecord(event, stream));
+    EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    open();
+    ASSERT_CUDA(cuEventSynchronize(event));
+    EXPECT_EQ(cuEventQuery(event), CUDA_SUCCESS);
+    CUipcEventHandle handle;
+    EXPECT_EQ(cuIpcGetEventHandle(&handle, event), CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_CUDA(cuEventDestroy(event));
+}
+
 TEST_F(SoftcudaStream, EventsMeasureTime)
 {
     CUstream stream = create(CU_STREAM_NON_BLOCKING);

@@ -3,8 +3,8 @@
 // mpi_cost host|gpu [CALLS]: one rank makes kCalls calls of each of several kinds, on host memory,
 // that need no transport; with gpu, in a process that uses one. For callgrind, which is to count
 // the instructions of the functions measured_CALL alone; with CALLS, so many of each, for strace.
-// mpi_cost staged [CALLS]: the same with one kind on GPU memory, measured_staged. Exits with 77
-// without a CUDA driver.
+// mpi_cost staged|fetched [CALLS]: the same with one kind on GPU memory, measured_staged; or one
+// that reads both its buffers. Exits with 77 without a CUDA driver.
 #include <cstdlib>
 #include <cstring>
 
@@ -54,6 +54,7 @@ MEASURE(Sendrecv, MPI_Sendrecv(out, 1, MPI_DOUBLE, MPI_PROC_NULL, 7, in, 1, MPI_
                                MPI_PROC_NULL, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE))
 MEASURE(Allreduce, MPI_Allreduce(out, in, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF))
 MEASURE(staged, MPI_Allreduce(&staged[0], &staged[1], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF))
+MEASURE(fetched, MPI_Reduce_local(&staged[0], &staged[1], 1, MPI_DOUBLE, MPI_SUM))
 MEASURE(Isend_Wait, {
     MPI_Request request;
     MPI_Isend(out, 1, MPI_DOUBLE, MPI_PROC_NULL, 7, MPI_COMM_WORLD, &request);
@@ -95,10 +96,12 @@ int main(int argc, char** argv)
     MPI_Init(&argc, &argv);
     if (argc < 2)
         return 2;
-    if (std::strcmp(argv[1], "staged") == 0) {
+    const bool fetched = std::strcmp(argv[1], "fetched") == 0;
+    if (fetched || std::strcmp(argv[1], "staged") == 0) {
         gpu::use();
         staged = static_cast<double*>(gpu::allocate(2 * sizeof(double)));
-        make({make_staged, measured_staged}, argv[2]);
+        make(fetched ? Kind{make_fetched, measured_fetched} : Kind{make_staged, measured_staged},
+             argv[2]);
         MPI_Finalize();
         return 0;
     }

@@ -201,6 +201,97 @@ TEST(Copy, PlainHostMemoryIsNotCudas)
     EXPECT_TRUE(destination.holds(1));
 }
 
+// ---- waiting
+
+// Calls of the driver by a copy_now.
+struct Calls {
+    uint64_t created = softcuda_call_count("cuEventCreate");
+    uint64_t recorded = softcuda_call_count("cuEventRecord");
+    uint64_t queries = softcuda_call_count("cuEventQuery");
+    uint64_t waits = softcuda_call_count("cuStreamSynchronize");
+
+    Calls operator-(const Calls& before) const
+    {
+        return {created - before.created, recorded - before.recorded, queries - before.queries,
+                waits - before.waits};
+    }
+};
+
+Calls calls_of(Transport& transport, Operation operation, const Buffer& destination,
+               const Buffer& source, size_t length)
+{
+    const Calls before;
+    copy(transport, operation, destination, source, length);
+    return Calls() - before;
+}
+
+constexpr uint64_t kMostQueries = 1000;
+
+TEST(Waiting, AnEventTellsOfCopiesToPinnedMemory)
+{
+    Transport transport;
+    Buffer device(Memory::device, 2 << 20), host(Memory::pinned, 2 << 20);
+    device.fill(5);
+    for (size_t length : {8, 8192, 1 << 20}) {
+        host.clear();
+        const Calls calls = calls_of(transport, Operation::get_short, host, device, length);
+        EXPECT_TRUE(host.holds(5, 0, length));
+        EXPECT_EQ(calls.recorded, 1u) << length;
+        EXPECT_GE(calls.queries, 1u);
+        EXPECT_LE(calls.queries, kMostQueries);
+        EXPECT_TRUE(calls.waits == 0 || calls.queries == kMostQueries) << calls.queries;
+        EXPECT_EQ(calls.created, length == 8 ? 1u : 0u);
+    }
+    const Calls large = calls_of(transport, Operation::get_short, host, device, 2 << 20);
+    EXPECT_TRUE(host.holds(5));
+    EXPECT_EQ(large.recorded, 0u);
+    EXPECT_EQ(large.waits, 1u);
+}
+
+TEST(Waiting, AnEventTellsOfLongerCopiesToTheDevice)
+{
+    Transport transport;
+    Buffer host(Memory::pinned, 2 << 20), device(Memory::device, 2 << 20);
+    host.fill(6);
+    for (size_t length : {8, 16 << 10, 32 << 10, 1 << 20, 2 << 20}) {
+        device.clear();
+        const Calls calls = calls_of(transport, Operation::put_short, device, host, length);
+        EXPECT_TRUE(device.holds(6, 0, length));
+        const bool by_event = length >= 32 << 10 && length <= 1 << 20;
+        EXPECT_EQ(calls.recorded, by_event ? 1u : 0u) << length;
+        if (!by_event) {
+            EXPECT_EQ(calls.waits, 1u) << length;
+        }
+    }
+}
+
+TEST(Waiting, TheStreamTellsOfOtherCopies)
+{
+    Transport transport;
+    Buffer device(Memory::device, 8192), other(Memory::device, 8192), host(Memory::host, 8192);
+    for (const Buffer* destination : {&other, &host}) {
+        const Calls calls = calls_of(transport, Operation::get_short, *destination, device, 8192);
+        EXPECT_EQ(calls.recorded, 0u);
+        EXPECT_EQ(calls.waits, 1u);
+    }
+}
+
+TEST(Waiting, NoEventForOtherProcessesWithoutIpc)
+{
+    setenv("SOFTCUDA_IPC", "off", 1);
+    Transport transport;
+    Buffer device(Memory::device, 8192), host(Memory::pinned, 8192);
+    for (uint64_t tried : {1, 0}) {
+        device.fill(static_cast<unsigned>(tried) + 7);
+        const Calls calls = calls_of(transport, Operation::get_short, host, device, 8192);
+        EXPECT_TRUE(host.holds(static_cast<unsigned>(tried) + 7));
+        EXPECT_EQ(calls.created, tried);
+        EXPECT_EQ(calls.recorded, 0u);
+        EXPECT_EQ(calls.waits, 1u);
+    }
+    unsetenv("SOFTCUDA_IPC");
+}
+
 // ---- contexts
 
 // Copies to and from memory of the context in every situation of the calling thread.

@@ -3,6 +3,7 @@
 // Events, and the operations by which streams wait for each other and for the host.
 #include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/context.hpp"
+#include "emu/softcuda/device.hpp"
 #include "emu/softcuda/work.hpp"
 
 #include <memory>
@@ -174,7 +175,7 @@ CUresult cuEventCreate(CUevent* handle, unsigned flags)
         require((flags & ~(kKnown | CU_EVENT_INTERPROCESS)) == 0);
         if ((flags & CU_EVENT_INTERPROCESS) != 0) {
             require((flags & CU_EVENT_DISABLE_TIMING) != 0);
-            throw Error{CUDA_ERROR_NOT_SUPPORTED};
+            require(sharing() != Sharing::off, CUDA_ERROR_NOT_SUPPORTED);
         }
         auto* event = new CUevent_st{current_context(), flags};
         std::lock_guard guard(events().mutex);

@@ -26,7 +26,8 @@
  *                                   has one of its own (default 0)
  *              SOFTCUDA_LAUNCH_QUEUE  operations that a stream takes: who gives it more waits until
  *                                   there is room, 0: any number (default 0)
- *              SOFTCUDA_IPC         how memory may be shared with other processes: off, legacy
+ *              SOFTCUDA_IPC         how memory may be shared with other processes: off (nor are
+ *                                   there events for them), legacy
  *                                   (cuIpcGetMemHandle), all (and file descriptors of cuMemCreate's;
  *                                   default), fabric (and its fabric handles: there is an IMEX
  *                                   channel)

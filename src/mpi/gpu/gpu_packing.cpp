@@ -21,10 +21,11 @@ constexpr uint64_t kPiece = uint64_t{4} << 20;
 
 bool pays(const Elements& elements)
 {
+    if (elements.in_one_piece())
+        return false;
     const auto count = static_cast<uint64_t>(elements.count);
     const uint64_t copies = elements.runs.size() == 1 ? 1 : elements.runs.size() * count;
-    return !elements.in_one_piece() &&
-           (copies > kFewCopies || elements.element_bytes() * count > kFewBytes);
+    return copies > kFewCopies || elements.element_bytes() * count > kFewBytes;
 }
 
 } // namespace

@@ -28,6 +28,12 @@ class ThreadStream {
     // Returns when all that was issued has ended. Throws cuda::Error.
     void wait() const { cuda::check(stream_->synchronise(), "cuStreamSynchronize"); }
 
+    // The same, where the last of it is a copy of so many bytes of pinned host memory.
+    void wait_for_copy(streams::Direction direction, size_t bytes) const
+    {
+        cuda::check(stream_->synchronise_copy(direction, bytes), "cuStreamSynchronize");
+    }
+
     // As wait(), but does not tell of errors: nothing goes on behind the back of who gives up.
     void settle() const { stream_->synchronise(); }
 

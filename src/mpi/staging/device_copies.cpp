@@ -3,6 +3,8 @@
 // One copy for each run: of rows that are apart, a two-dimensional one.
 #include "mpi/staging/device_copies.hpp"
 
+#include <utility>
+
 namespace gdr::mpi {
 
 namespace {
@@ -50,27 +52,35 @@ void issue_all(const cuda::Driver& driver, Rows to, Rows from, size_t length, si
 
 } // namespace
 
-void RowCopies::issue(Rows on_device, Rows on_host, size_t length, size_t rows, Direction direction)
+RowCopies::~RowCopies()
 {
-    const bool to_device = direction == Direction::to_device;
-    try {
-        issue_all(driver_, to_device ? on_device : on_host, to_device ? on_host : on_device, length,
-                  rows, stream_.handle());
-    } catch (...) {
-        stream_.settle();
-        throw;
-    }
+    if (on_device_ && on_device_->bytes > 0)
+        on_device_->stream.settle();
 }
 
-void copy_now(const cuda::Driver& driver, CUdevice device, const Footprint& footprint,
-              void* on_device, void* on_host, Direction direction)
+void RowCopies::issue(CUdevice device, Rows on_device, Rows on_host, size_t length, size_t rows)
 {
-    RowCopies copies(driver, device);
+    if (!on_device_ || on_device_->stream.device() != device) {
+        wait();
+        on_device_.emplace(driver_, device);
+    }
+    on_device_->bytes += length * rows;
+    const bool to_device = direction_ == Direction::to_device;
+    issue_all(cuda::plain_driver(), to_device ? on_device : on_host,
+              to_device ? on_host : on_device, length, rows, on_device_->stream.handle());
+}
+
+void RowCopies::issue(CUdevice device, const Footprint& footprint, void* on_device, void* on_host)
+{
     for (const Run& run : footprint.runs())
-        copies.issue({static_cast<char*>(on_device) + run.offset, run.stride},
-                     {static_cast<char*>(on_host) + run.offset, run.stride}, run.length, run.rows,
-                     direction);
-    copies.wait();
+        issue(device, {static_cast<char*>(on_device) + run.offset, run.stride},
+              {static_cast<char*>(on_host) + run.offset, run.stride}, run.length, run.rows);
+}
+
+void RowCopies::wait()
+{
+    if (on_device_ && on_device_->bytes > 0)
+        on_device_->stream.wait_for_copy(direction_, std::exchange(on_device_->bytes, 0));
 }
 
 } // namespace gdr::mpi

@@ -8,41 +8,55 @@
 #include "mpi/gpu/thread_stream.hpp"
 #include "mpi/library/footprint.hpp"
 
+#include <cstddef>
+#include <optional>
+
 namespace gdr::mpi {
 
-enum class Direction { from_device, to_device };
+using streams::Direction;
 
 struct Rows {
     char* first;
     ptrdiff_t stride;
 };
 
-// To be destroyed by the thread that made it, after wait(), or a failure.
+// Copies that are under way together: MPI is not to be called with any of them before wait(). To be
+// destroyed by the thread that made it; none is under way any more then.
 class RowCopies {
   public:
-    RowCopies(const cuda::Driver& driver, CUdevice device)
-        : relaxed_(driver), stream_(driver, device), driver_(cuda::plain_driver())
+    RowCopies(const cuda::Driver& driver, Direction direction)
+        : driver_(driver), direction_(direction)
     {
     }
+    RowCopies(const RowCopies&) = delete;
+    RowCopies& operator=(const RowCopies&) = delete;
+    ~RowCopies();
 
-    // Throws cuda::Error, when none is under way any more.
-    void issue(Rows on_device, Rows on_host, size_t length, size_t rows, Direction direction);
+    Direction direction() const { return direction_; }
+
+    // Waits for those on another GPU. Throw cuda::Error.
+    void issue(CUdevice device, Rows on_device, Rows on_host, size_t length, size_t rows);
+
+    // Both as addresses that offset 0 has, or would have, there.
+    void issue(CUdevice device, const Footprint& footprint, void* on_device, void* on_host);
 
     // Returns when the bytes are there. Throws cuda::Error.
-    void wait()
-    {
-        cuda::check(driver_.cuStreamSynchronize(stream_.handle()), "cuStreamSynchronize");
-    }
+    void wait();
 
   private:
-    const cuda::RelaxedCapture relaxed_; // once for all of them
-    const ThreadStream stream_;
-    const cuda::Driver& driver_;
-};
+    struct OnDevice {
+        OnDevice(const cuda::Driver& driver, CUdevice device)
+            : relaxed(driver), stream(driver, device)
+        {
+        }
+        const cuda::RelaxedCapture relaxed; // once for all of them
+        const ThreadStream stream;
+        size_t bytes = 0; // under way
+    };
 
-// Both as addresses that offset 0 has, or would have, there. Returns when the bytes are there.
-// Throws cuda::Error.
-void copy_now(const cuda::Driver& driver, CUdevice device, const Footprint& footprint,
-              void* on_device, void* on_host, Direction direction);
+    const cuda::Driver& driver_;
+    const Direction direction_;
+    std::optional<OnDevice> on_device_; // the latest
+};
 
 } // namespace gdr::mpi

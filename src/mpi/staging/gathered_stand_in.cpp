@@ -42,13 +42,20 @@ GatheredStandIn::GatheredStandIn(const cuda::Driver& driver, const Arguments& ar
     arguments.words()[side.buffer] = reinterpret_cast<Word>(memory_.data());
 }
 
-void GatheredStandIn::copy(Direction direction) const
+void GatheredStandIn::put_back() const
+{
+    RowCopies copies(*driver_, Direction::to_device);
+    copy(copies);
+    copies.wait();
+}
+
+void GatheredStandIn::copy(RowCopies& copies) const
 {
     for (const CUdevice device : devices_) {
         if (device < 0)
-            copy_by_cpu(direction);
+            copy_by_cpu(copies.direction());
         else
-            copy_on(device, direction);
+            copy_on(device, copies);
     }
     stats::statistics().add({.mpi_staged_bytes = bytes_of(pieces_)});
 }
@@ -65,14 +72,12 @@ void GatheredStandIn::for_each_piece_in(CUdevice device, Use use) const
     }
 }
 
-void GatheredStandIn::copy_on(CUdevice device, Direction direction) const
+void GatheredStandIn::copy_on(CUdevice device, RowCopies& copies) const
 {
-    RowCopies copies(*driver_, device);
     for_each_piece_in(device, [&](const Run& run, char* packed) {
-        copies.issue({buffer_ + run.offset, run.stride},
-                     {packed, static_cast<ptrdiff_t>(run.length)}, run.length, run.rows, direction);
+        copies.issue(device, {buffer_ + run.offset, run.stride},
+                     {packed, static_cast<ptrdiff_t>(run.length)}, run.length, run.rows);
     });
-    copies.wait();
 }
 
 void GatheredStandIn::copy_by_cpu(Direction direction) const

@@ -20,15 +20,16 @@ class GatheredStandIn {
     GatheredStandIn(const cuda::Driver& driver, const Arguments& arguments, const Group& group,
                     const Side& side, std::vector<Piece> pieces);
 
-    // All bytes of the pieces, and no others. Throw cuda::Error.
-    void fetch() const { copy(Direction::from_device); }
-    void put_back() const { copy(Direction::to_device); }
+    // All bytes of the pieces, and no others. Throw cuda::Error. fetch(): once the copies have
+    // ended.
+    void fetch(RowCopies& copies) const { copy(copies); }
+    void put_back() const;
 
   private:
-    void copy(Direction direction) const;
+    void copy(RowCopies& copies) const;
     template <typename Use>
     void for_each_piece_in(CUdevice device, Use use) const;
-    void copy_on(CUdevice device, Direction direction) const;
+    void copy_on(CUdevice device, RowCopies& copies) const;
     void copy_by_cpu(Direction direction) const;
 
     const cuda::Driver* driver_;

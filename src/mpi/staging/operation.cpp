@@ -78,13 +78,15 @@ bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arg
         return false;
     const Library& library = arguments.library();
     const Elements& elements = footprint.parts().front();
+    const bool gpu_direct = by_hca(arguments, side);
+    if (!gpu_direct && elements.in_one_piece())
+        return false;
     int size = 0;
     library.Type_size(arguments.type(side, 0), &size); // MPI_UNDEFINED if it is no int
     if (size <= 0 || elements.element_bytes() != static_cast<uint64_t>(size))
         return false;
     char* const buffer = static_cast<char*>(arguments.pointer(side.buffer));
-    const bool gpu_direct = by_hca(arguments, side);
-    if (gpu_direct && elements.in_one_piece()) {
+    if (elements.in_one_piece()) {
         types_.emplace_back(library, size);
         arguments.words()[side.buffer] =
             reinterpret_cast<Word>(buffer + elements.runs.front().offset);
@@ -170,34 +172,39 @@ void Operation::stage_aliased(KnownDeviceMemory& memory, const Arguments& argume
     arguments.words()[send.buffer] = arguments.words()[receive.buffer];
 }
 
+// What is sent is on its way while the rest is made ready.
 Operation::Operation(KnownDeviceMemory& memory, const Arguments& arguments)
 {
     const Call& call = arguments.call();
     const Group group(arguments);
+    RowCopies copies(memory.driver(), Direction::from_device);
+    size_t begun = 0;
+    const auto begin = [&] {
+        if (call.form != Form::persistent)
+            begun = fetch_from(begun, copies);
+    };
+    const auto stage_significant = [&](const Side& side, bool fetched, bool put_back) {
+        if (group.significant(side))
+            stage_side(memory, arguments, group, side, fetched, put_back);
+        begin();
+    };
     if (call.one_buffer()) {
-        if (!group.significant(call.send))
-            return;
         const bool sends = group.sends_from_root();
-        stage_side(memory, arguments, group, call.send, sends, !sends);
-        return;
-    }
-    const bool in_place = arguments.in_place(call.send);
-    if (call.kind == Kind::collective && arguments.aliased() && group.significant(call.send) &&
-        group.significant(call.receive)) {
+        stage_significant(call.send, sends, !sends);
+    } else if (call.kind == Kind::collective && arguments.aliased() &&
+               group.significant(call.send) && group.significant(call.receive)) {
         stage_aliased(memory, arguments, group);
-        return;
-    }
-    if (group.significant(call.send))
-        stage_side(memory, arguments, group, call.send, true, false);
-    if (call.compare.exists())
-        stage_side(memory, arguments, group, call.compare, true, false);
-    if (group.significant(call.receive)) {
+        begin();
+    } else {
+        const bool in_place = arguments.in_place(call.send);
+        stage_significant(call.send, true, false);
+        stage_significant(call.compare, true, false);
         Side receive = call.receive;
         if (in_place && (call.send.blocks == Blocks::sum || call.send.blocks == Blocks::local))
             receive.blocks = call.send.blocks; // what is sent is there
-        stage_side(memory, arguments, group, receive, in_place || receive.partial || receive.read,
-                   true);
+        stage_significant(receive, in_place || receive.partial || receive.read, true);
     }
+    copies.wait();
 }
 
 Operation::Operation(PartitionedStandIn stand_in, bool put_back)
@@ -205,12 +212,15 @@ Operation::Operation(PartitionedStandIn stand_in, bool put_back)
     add<PartitionedStandIn>(true, put_back, std::move(stand_in));
 }
 
-void Operation::fetch() const
+// From this one on; returns the number of parts.
+size_t Operation::fetch_from(size_t part, RowCopies& copies) const
 {
-    for (const std::optional<Part>& part : parts_) {
-        if (part && part->fetched)
-            std::visit([](const auto& stand_in) { stand_in.fetch(); }, part->stand_in);
+    for (; part < parts_.size() && parts_[part]; ++part) {
+        if (parts_[part]->fetched)
+            std::visit([&](const auto& stand_in) { stand_in.fetch(copies); },
+                       parts_[part]->stand_in);
     }
+    return part;
 }
 
 void Operation::put_back() const

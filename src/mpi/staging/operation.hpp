@@ -21,7 +21,7 @@ namespace gdr::mpi {
 class Operation {
   public:
     // Replaces, in the arguments, what has to be: each buffer on a GPU that the library would touch
-    // with the CPU. Throws cuda::Error, std::bad_alloc.
+    // with the CPU. Fetches, but for a persistent request. Throws cuda::Error, std::bad_alloc.
     Operation(KnownDeviceMemory& memory, const Arguments& arguments);
 
     // Of what replaces a buffer already. put_back: it is received.
@@ -29,9 +29,9 @@ class Operation {
 
     bool replaces() const { return parts_.front().has_value() || !types_.empty(); }
 
-    // What is sent, or kept where the call does not write, goes into the stand-ins: before MPI is
-    // called, and at each start of a persistent request. Throws cuda::Error.
-    void fetch() const;
+    // What is sent, or kept where the call does not write, goes into the stand-ins, and is there
+    // once the copies have ended: at each start of a persistent request. Throws cuda::Error.
+    void fetch(RowCopies& copies) const { fetch_from(0, copies); }
 
     // What was received goes back. Throws cuda::Error.
     void put_back() const;
@@ -46,6 +46,8 @@ class Operation {
         std::variant<StandIn, PackedStandIn, GatheredStandIn, PartitionedStandIn> stand_in;
         bool fetched, put_back;
     };
+
+    size_t fetch_from(size_t part, RowCopies& copies) const;
 
     template <typename What, typename... From>
     const What& add(bool fetched, bool put_back, From&&... from);

@@ -31,7 +31,8 @@ Word PackedStandIn::address() const
     return reinterpret_cast<Word>(on_gpu_.data() != nullptr ? on_gpu_.data() : on_host_.data());
 }
 
-void PackedStandIn::fetch() const
+// By kernels: it is there when this returns.
+void PackedStandIn::fetch(RowCopies&) const
 {
     if (on_gpu_.data() != nullptr)
         packing_.pack(on_gpu_.data());

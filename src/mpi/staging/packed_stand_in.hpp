@@ -8,6 +8,7 @@
 #include "mpi/gpu/device_scratch.hpp"
 #include "mpi/gpu/gpu_packing.hpp"
 #include "mpi/library/byte_type.hpp"
+#include "mpi/staging/device_copies.hpp"
 #include "mpi/staging/staging_memory.hpp"
 
 namespace gdr::mpi {
@@ -24,7 +25,7 @@ class PackedStandIn {
     Word type() const { return type_.handle(); }
 
     // All bytes of the elements, and no others. Throw cuda::Error.
-    void fetch() const;
+    void fetch(RowCopies&) const;
     void put_back() const;
 
   private:

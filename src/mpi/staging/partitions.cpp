@@ -83,11 +83,11 @@ Partitions::~Partitions()
 }
 
 // What is not received stays as it was.
-void Partitions::begin()
+void Partitions::begin(RowCopies& copies)
 {
     if (sends_)
         return;
-    stand_in_.fetch();
+    stand_in_.fetch(copies);
     const std::lock_guard lock(mutex_);
     awaited_.assign(parts_.size(), true);
 }

@@ -29,7 +29,7 @@ class Partitions {
     bool sends() const { return sends_; }
 
     // A round of the persistent request, from its start until it is complete. Throw cuda::Error.
-    void begin();
+    void begin(RowCopies& copies); // the round, once the copies have ended
     void end();
 
     // Of one partition; any thread. Others are ignored: MPI tells of that. Throw cuda::Error.
@@ -53,7 +53,7 @@ class PartitionedStandIn {
         : partitions_(std::move(partitions))
     {
     }
-    void fetch() const { partitions_->begin(); }
+    void fetch(RowCopies& copies) const { partitions_->begin(copies); }
     void put_back() const { partitions_->end(); }
 
   private:

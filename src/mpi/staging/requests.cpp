@@ -118,14 +118,16 @@ class Requests {
         }
     }
 
-    void fetch() const
+    void fetch(const cuda::Driver& driver) const
     {
+        RowCopies copies(driver, Direction::from_device);
         for (const Node& request : requests_) {
             if (request.empty())
                 continue;
             if (const auto* operation = std::get_if<Operation>(&request.mapped().operation))
-                operation->fetch();
+                operation->fetch(copies);
         }
+        copies.wait();
     }
     // By MPI. One that it refused to start has nothing to put back.
     void started()
@@ -313,8 +315,8 @@ void add_request(const Library& library, Word handle, RequestedOperation operati
     t.count();
 }
 
-int call_with_requests(const Library& library, const Call& call, gdr_mpi_function* function,
-                       Word* words)
+int call_with_requests(const cuda::Driver& driver, const Library& library, const Call& call,
+                       gdr_mpi_function* function, Word* words)
 {
     int result = 0;
     bool called = false;
@@ -331,7 +333,7 @@ int call_with_requests(const Library& library, const Call& call, gdr_mpi_functio
         Requests requests(library, array, array == nullptr ? 0 : count); // MPI complains
         const bool starts = call.kind == Kind::start || call.kind == Kind::startall;
         if (starts)
-            requests.fetch();
+            requests.fetch(driver);
         called = true;
         result = apply(function, call, words);
         if (starts && result == 0)

@@ -32,7 +32,7 @@ void collect_freed(const Library& library);
 
 // Makes one of the calls that start, complete or free requests. Returns what MPI returns, or
 // MPI_ERR_OTHER where a copy failed.
-int call_with_requests(const Library& library, const Call& call, gdr_mpi_function* function,
-                       Word* words);
+int call_with_requests(const cuda::Driver& driver, const Library& library, const Call& call,
+                       gdr_mpi_function* function, Word* words);
 
 } // namespace gdr::mpi

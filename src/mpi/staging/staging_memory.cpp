@@ -1,6 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Each thread keeps what it has used, by powers of two.
+// Each thread keeps what it has used, by powers of two. Mapped here and registered with CUDA:
+// copies of memory of cuMemHostAlloc take 0.03 to 0.2 us less on an H200, but a reset of the GPU
+// unmaps that, under MPI's hands.
 #include "mpi/staging/staging_memory.hpp"
 
 #include "abi/host.hpp"

@@ -53,10 +53,10 @@ StandIn::StandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* 
 
 // What kernels have packed the CPU brings to its places, which takes some nanoseconds for each run,
 // where a copy from the GPU takes microseconds.
-void StandIn::fetch() const
+void StandIn::fetch(RowCopies& copies) const
 {
     if (packings_.empty() || !packed(&StandIn::fetch_packed))
-        copy(footprint_, Direction::from_device);
+        issue(copies, footprint_);
 }
 
 void StandIn::put_back() const
@@ -105,7 +105,14 @@ void StandIn::put_back_packed() const
 
 void StandIn::copy(const Footprint& part, Direction direction) const
 {
-    copy_now(*driver_, device_, part, buffer_, origin(), direction);
+    RowCopies copies(*driver_, direction);
+    issue(copies, part);
+    copies.wait();
+}
+
+void StandIn::issue(RowCopies& copies, const Footprint& part) const
+{
+    copies.issue(device_, part, buffer_, origin());
     stats::statistics().add({.mpi_staged_bytes = part.bytes()});
 }
 

@@ -24,8 +24,9 @@ class StandIn {
     // What MPI gets as the buffer's address.
     Word address() const { return reinterpret_cast<Word>(origin()); }
 
-    // All bytes of the footprint, and no others. Throw cuda::Error.
-    void fetch() const;
+    // All bytes of the footprint, and no others. Throw cuda::Error. fetch(): once the copies have
+    // ended.
+    void fetch(RowCopies& copies) const;
     void put_back() const;
 
     // Of a part of it, relative to the buffer's address.
@@ -37,6 +38,7 @@ class StandIn {
     bool packed(void (StandIn::*all)() const) const;
     void fetch_packed() const;
     void put_back_packed() const;
+    void issue(RowCopies& copies, const Footprint& part) const;
     void copy(const Footprint& part, Direction direction) const;
 
     const cuda::Driver* driver_;
