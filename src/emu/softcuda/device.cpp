@@ -3,6 +3,7 @@
 // The emulated devices: enumeration, identity, and the memory file behind device addresses.
 #include "emu/softcuda/device.hpp"
 
+#include "emu/softcuda/machine.hpp"
 #include "emu/softcuda/visible_devices.hpp"
 
 #include <fcntl.h>
@@ -23,11 +24,6 @@ namespace softcuda {
 namespace {
 
 constexpr size_t kWindow = size_t{1} << 30; // of the memory file, mapped at once
-constexpr int kMostDevices = 16;
-
-/// The PCI domain of the emulated devices: none that a machine uses, so that nobody takes them for
-/// devices in sysfs.
-constexpr int kPciDomain = 0xc0da;
 
 std::vector<std::unique_ptr<Device>>& devices()
 {
@@ -236,12 +232,8 @@ size_t size_of(const char* variable, int number, const char* otherwise)
 
 CUresult open_devices()
 {
-    int count = 2;
-    if (const char* text = std::getenv("SOFTCUDA_DEVICES")) {
-        count = std::clamp(std::atoi(text), 0, kMostDevices);
-    }
     try {
-        for (const int number : visible_devices(count)) {
+        for (const int number : visible_devices(devices_of_machine())) {
             devices().push_back(std::make_unique<Device>(
                 device_count(), number, size_of("SOFTCUDA_MEMORY", number, "4G"),
                 size_of("SOFTCUDA_BAR1", number, "1T"), compute_mode_of(number),
