@@ -5,6 +5,7 @@
 #include "cuda/nvml.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <iterator>
 
 #include <dlfcn.h>
@@ -32,11 +33,25 @@ static_assert(sizeof(FieldValue) == 40);
 
 // In MB/s: of the link that the scope names, and of each on GPUs before Hopper, whose successors
 // answer 0.
-constexpr unsigned kNvlinkSpeed = 164;      // NVML_FI_DEV_NVLINK_GET_SPEED
-constexpr unsigned kNvlinkCommonSpeed = 90; // NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON
-constexpr unsigned kNvlinkCount = 91;       // NVML_FI_DEV_NVLINK_LINK_COUNT
-constexpr int kP2pByNvlink = 2;             // NVML_P2P_CAPS_INDEX_NVLINK
+constexpr unsigned kNvlinkSpeed = 164;        // NVML_FI_DEV_NVLINK_GET_SPEED
+constexpr unsigned kNvlinkCommonSpeed = 90;   // NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON
+constexpr unsigned kNvlinkCount = 91;         // NVML_FI_DEV_NVLINK_LINK_COUNT
+constexpr int kP2pRead = 0, kP2pByNvlink = 2; // NVML_P2P_CAPS_INDEX_*
 constexpr int kSuccess = 0, kEnabled = 1;
+
+struct PciInfo { // nvmlPciInfo_t
+    char legacy[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char address[32];
+};
+static_assert(sizeof(PciInfo) == 68);
+
+std::string as_sysfs_spells(const PciInfo& info)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%04x:%02x:%02x.0", info.domain, info.bus, info.device);
+    return text;
+}
 
 class Nvml {
   public:
@@ -65,11 +80,30 @@ class Nvml {
                    : nullptr;
     }
 
-    bool joined_by_nvlink(NvmlDevice one, NvmlDevice other) const
+    std::vector<std::string> pci_bus_ids() const
+    {
+        unsigned count = 0;
+        if (call<int(unsigned*)>("nvmlDeviceGetCount_v2", &count) != kSuccess)
+            return {};
+        std::vector<std::string> all;
+        for (unsigned index = 0; index < count; ++index) {
+            NvmlDevice device = nullptr;
+            PciInfo info{};
+            if (call<int(unsigned, NvmlDevice*)>("nvmlDeviceGetHandleByIndex_v2", index, &device) ==
+                    kSuccess &&
+                call<int(NvmlDevice, PciInfo*)>("nvmlDeviceGetPciInfo_v3", device, &info) ==
+                    kSuccess)
+                all.push_back(as_sysfs_spells(info));
+        }
+        return all;
+    }
+
+    // capability: kP2p...
+    bool p2p(NvmlDevice one, NvmlDevice other, int capability) const
     {
         int status = -1;
         return call<int(NvmlDevice, NvmlDevice, int, int*)>("nvmlDeviceGetP2PStatus", one, other,
-                                                            kP2pByNvlink, &status) == kSuccess &&
+                                                            capability, &status) == kSuccess &&
                status == 0;
     }
 
@@ -142,14 +176,20 @@ links(const std::vector<std::pair<std::string, std::string>>& pci_bus_ids)
         const NvmlDevice other = nvml.device(pci_bus_ids[i].second);
         if (one == nullptr || other == nullptr)
             continue;
-        const bool nvlink = nvml.joined_by_nvlink(one, other);
+        const bool nvlink = nvml.p2p(one, other, kP2pByNvlink);
         const double bandwidth =
             nvlink ? std::min(nvml.nvlink_bandwidth(one), nvml.nvlink_bandwidth(other))
                    : std::min(nvml.pcie_bandwidth(one), nvml.pcie_bandwidth(other));
         if (bandwidth > 0)
-            links[i] = Link{nvlink, bandwidth};
+            links[i] = Link{nvlink, bandwidth, nvml.p2p(one, other, kP2pRead)};
     }
     return links;
+}
+
+std::vector<std::string> pci_bus_ids_of_system()
+{
+    const Nvml nvml;
+    return nvml ? nvml.pci_bus_ids() : std::vector<std::string>();
 }
 
 } // namespace gdr::cuda

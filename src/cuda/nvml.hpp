@@ -14,11 +14,16 @@ namespace gdr::cuda {
 struct Link {
     bool nvlink;      // else PCIe
     double bandwidth; // bytes per second one way, of the wires
+    bool peers;       // whether the one reads the other's memory
 };
 
 // The link of each pair of GPUs with these PCI addresses; nothing where the library is missing or
 // does not know. Loads and initialises the library for the length of the call.
 std::vector<std::optional<Link>>
 links(const std::vector<std::pair<std::string, std::string>>& pci_bus_ids);
+
+// The PCI addresses of the system's GPUs, as sysfs spells them, those too that CUDA_VISIBLE_DEVICES
+// hides; none where the library is missing.
+std::vector<std::string> pci_bus_ids_of_system();
 
 } // namespace gdr::cuda

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,8 +37,17 @@ double bandwidth_of(const std::optional<cuda::Link>& link)
 }
 
 struct Pair {
-    const cuda::Device *one, *other;
+    const cuda::Device* one;
+    std::string other_id, other_name; // the PCI address, and what a user knows it by
 };
+
+void tell_of_no_reach(const Pair& pair)
+{
+    gdr_log(info,
+            "GPU %d and %s: no CUDA IPC, for the driver does not let them reach each other (MIG, a "
+            "virtual machine, or no path: nvidia-smi topo -p2p r)",
+            pair.one->handle, pair.other_name.c_str());
+}
 
 // Tells at the same time, for ucx-gdr info, which pairs there are and which cannot.
 std::vector<Pair> pairs_that_reach(const cuda::Driver& driver,
@@ -49,33 +59,49 @@ std::vector<Pair> pairs_that_reach(const cuda::Driver& driver,
             int reaches = 0;
             if (one.handle >= other.handle)
                 continue;
+            const Pair pair{&one, other.pci_bus_id, "GPU " + std::to_string(other.handle)};
             if (driver.cuDeviceCanAccessPeer(&reaches, one.handle, other.handle) == CUDA_SUCCESS &&
                 reaches != 0)
-                pairs.push_back({&one, &other});
+                pairs.push_back(pair);
             else
-                gdr_log(info,
-                        "GPU %d and GPU %d: no CUDA IPC, for the driver does not let them reach "
-                        "each other (MIG, a virtual machine, or no path: nvidia-smi topo -p2p r)",
-                        one.handle, other.handle);
+                tell_of_no_reach(pair);
         }
     }
     return pairs;
 }
 
-Links measure(const cuda::Driver& driver)
+// Pairs of a GPU with one that CUDA_VISIBLE_DEVICES hides from this process, but perhaps not from
+// its peers: memory of such a one opens.
+std::vector<Pair> pairs_with_hidden(const std::vector<cuda::Device>& devices)
 {
-    const std::vector<cuda::Device> devices = cuda::devices(driver);
-    const std::vector<Pair> pairs = pairs_that_reach(driver, devices);
+    std::vector<std::string> hidden = cuda::pci_bus_ids_of_system();
+    std::erase_if(hidden, [&](const std::string& id) {
+        return std::ranges::any_of(devices, [&](auto& device) { return device.pci_bus_id == id; });
+    });
+    std::vector<Pair> pairs;
+    for (const cuda::Device& one : devices) {
+        for (const std::string& id : hidden)
+            pairs.push_back({&one, id, "the hidden GPU " + id});
+    }
+    return pairs;
+}
+
+// Tells of each pair, too.
+void take_worst(Links& worst, const std::vector<Pair>& pairs)
+{
     std::vector<std::pair<std::string, std::string>> ids;
     for (const Pair& pair : pairs)
-        ids.emplace_back(pair.one->pci_bus_id, pair.other->pci_bus_id);
+        ids.emplace_back(pair.one->pci_bus_id, pair.other_id);
     const auto links = cuda::links(ids);
-    Links worst{kOneGpu, true};
     for (size_t i = 0; i < pairs.size(); ++i) {
         const auto& link = links[i];
+        if (link && !link->peers) {
+            tell_of_no_reach(pairs[i]);
+            continue;
+        }
         const double bandwidth = bandwidth_of(link);
-        gdr_log(info, "GPU %d and GPU %d: across %s, %.0f GB/s by CUDA IPC where memory opens",
-                pairs[i].one->handle, pairs[i].other->handle,
+        gdr_log(info, "GPU %d and %s: across %s, %.0f GB/s by CUDA IPC where memory opens",
+                pairs[i].one->handle, pairs[i].other_name.c_str(),
                 !link          ? "a link that NVML does not tell"
                 : link->nvlink ? "NVLink"
                                : "PCIe, for writing",
@@ -83,9 +109,19 @@ Links measure(const cuda::Driver& driver)
         worst.bandwidth = std::min(worst.bandwidth, bandwidth);
         worst.reads = worst.reads && (!link || link->nvlink);
     }
-    if (devices.size() == 1)
-        gdr_log(info, "GPU 0: CUDA IPC with processes on the same GPU; a process that sees one GPU "
-                      "(CUDA_VISIBLE_DEVICES, a container's) cannot open the memory of others");
+}
+
+Links measure(const cuda::Driver& driver)
+{
+    const std::vector<cuda::Device> devices = cuda::devices(driver);
+    std::vector<Pair> pairs = pairs_that_reach(driver, devices);
+    std::ranges::move(pairs_with_hidden(devices), std::back_inserter(pairs));
+    Links worst{kOneGpu, true};
+    take_worst(worst, pairs);
+    if (pairs.empty() && devices.size() == 1)
+        gdr_log(info,
+                "GPU 0: CUDA IPC with processes on the same GPU; the system shows no other (a "
+                "container's may be kept from it)");
     return worst;
 }
 

@@ -20,7 +20,8 @@ struct Cost {
     Links links;
 };
 
-// Between those of this process's GPUs that are joined worst; on one GPU, where it has only that.
+// Between those GPUs that are joined worst, of which this process sees one at least (its peers may
+// see others); on one GPU, where the system has only that.
 // UCP asks for one answer for all peers. The first call takes some ms.
 Links worst_links(const cuda::Driver& driver);
 

@@ -127,6 +127,50 @@ int no_devices()
     return cuInit(0) == CUDA_ERROR_NO_DEVICE ? 0 : 1;
 }
 
+int devices_named_twice()
+{
+    return cuInit(0) == CUDA_ERROR_INVALID_DEVICE ? 0 : 1;
+}
+
+// The numbers in the machine, by the PCI address, that SEEN names one after the other.
+int visible_devices()
+{
+    const std::string expected = std::getenv("SEEN");
+    int count = -1;
+    CHECK_OR_FAIL(cuInit(0) == CUDA_SUCCESS && cuDeviceGetCount(&count) == CUDA_SUCCESS);
+    std::string seen;
+    for (CUdevice device = 0; device < count; ++device) {
+        int bus = 0;
+        CUdevice found = -1;
+        CUuuid uuid;
+        size_t memory = 0;
+        char address[16];
+        CHECK_OR_FAIL(cuDeviceGetAttribute(&bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device) ==
+                      CUDA_SUCCESS);
+        CHECK_OR_FAIL(cuDeviceGetPCIBusId(address, sizeof(address), device) == CUDA_SUCCESS &&
+                      std::strtol(address + 5, nullptr, 16) == bus);
+        CHECK_OR_FAIL(cuDeviceGetByPCIBusId(&found, address) == CUDA_SUCCESS && found == device);
+        CHECK_OR_FAIL(cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS &&
+                      std::memcmp(uuid.bytes,
+                                  bus == 1   ? "00"
+                                  : bus == 2 ? "01"
+                                             : "02",
+                                  2) == 0);
+        CHECK_OR_FAIL(cuDeviceTotalMem(&memory, device) == CUDA_SUCCESS &&
+                      memory == size_t(bus) << 20); // as SOFTCUDA_MEMORY says of the machine's
+        seen += std::to_string(bus - 1);
+    }
+    CUdevice none;
+    CHECK_OR_FAIL(seen.size() == 3 ||
+                  cuDeviceGet(&none, static_cast<int>(seen.size())) == CUDA_ERROR_INVALID_DEVICE);
+    if (seen != expected) {
+        std::fprintf(stderr, "CUDA_VISIBLE_DEVICES=%s shows %s\n",
+                     std::getenv("CUDA_VISIBLE_DEVICES"), seen.c_str());
+        return 1;
+    }
+    return 0;
+}
+
 int small_memory()
 {
     CHECK_OR_FAIL(use_device_0());
@@ -369,6 +413,51 @@ TEST_F(SoftcudaProcess, BeforeInitAndWithOtherSettings)
 
 // ---- the CPU and device memory
 
+// What is expected is what NVIDIA's driver 580 answers.
+TEST_F(SoftcudaProcess, TheDevicesThatAreVisible)
+{
+    // The UUIDs, of which nothing up to the fourth digit differs.
+    const std::string zero = "GPU-3030", one = "GPU-3031", two = "GPU-3032";
+    const std::string whole = "GPU-30312073-6F66-7463-7564-612047505500";
+    const std::pair<std::string, const char*> lists[] = {
+        {"1", "1"},
+        {"2,0", "20"},
+        {"0,-1,1", "0"},
+        {"0,7,1", "0"},
+        {"0,abc,1", "0"},
+        {"0,,1", "0"},
+        {"0,", "0"},
+        {"0, 1", "01"},
+        {one, "1"},
+        {whole + ",GPU-30302073", "10"},
+        {whole + "0", "1"},
+        {two + "," + one + "," + zero, "210"},
+        {zero + ",GPU-zz," + one, "0"},
+        {zero + ",1", "0"},
+        {"0," + one, "0"},
+    };
+    for (const auto& [list, seen] : lists) {
+        EXPECT_EQ(run_as("SOFTCUDA_DEVICES=3 SOFTCUDA_MEMORY=1M,2M,3M CUDA_VISIBLE_DEVICES='" +
+                             list + "' SEEN=" + seen,
+                         "visible_devices"),
+                  0)
+            << list;
+    }
+    for (const std::string& list :
+         {std::string(), std::string("-1"), std::string("-1,0"), std::string("7,0"),
+          std::string(",0"), std::string("NoDevFiles"), std::string("GPU-"), std::string("GPU-303"),
+          "gpu-" + one.substr(4), one.substr(4) + "2073", one + "x"}) {
+        EXPECT_EQ(run_as("SOFTCUDA_DEVICES=3 CUDA_VISIBLE_DEVICES='" + list + "'", "no_devices"), 0)
+            << list;
+    }
+    for (const std::string& list : {std::string("0,0"), std::string("0,1,0"), one + "," + whole}) {
+        EXPECT_EQ(
+            run_as("SOFTCUDA_DEVICES=3 CUDA_VISIBLE_DEVICES='" + list + "'", "devices_named_twice"),
+            0)
+            << list;
+    }
+}
+
 TEST_F(SoftcudaProcess, ACpuTouchOfDeviceMemoryIsFatal)
 {
     CUdeviceptr memory = allocate(4096);
@@ -513,12 +602,56 @@ TEST_F(SoftcudaProcess, ShareableHandlesBetweenProcesses)
     EXPECT_EQ(run_as("", "shareable"), 0);
 }
 
+// As between two H100s: memory of a device that a process does not see opens, unless the two cannot
+// reach each other.
+TEST_F(SoftcudaProcess, MemoryOfADeviceThatIsNotSeen)
+{
+    EXPECT_EQ(run_as("OWNER=0 OPENER=1", "ipc"), 0);
+    EXPECT_EQ(run_as("OWNER=1,0 OPENER=0,1", "ipc"), 0);
+    EXPECT_EQ(run_as("OWNER=0 OPENER=1", "shareable"), 0);
+    EXPECT_EQ(run_as("OWNER=1,0 OPENER=0", "shareable"), 0);
+    EXPECT_EQ(run_as("SOFTCUDA_P2P=off OWNER=0 OPENER=1", "out_of_reach"), 0);
+    EXPECT_EQ(run_as("SOFTCUDA_P2P=off OWNER=1,0 OPENER=0,1", "out_of_reach"), 0);
+    EXPECT_NE(run_as("SOFTCUDA_P2P=off OWNER=1,0 OPENER=1", "out_of_reach"), 0);
+}
+
 namespace {
+
+// What the process that is called so in the environment sees, if it says so.
+void see_as(const char* who)
+{
+    if (const char* devices = std::getenv(who)) {
+        setenv("CUDA_VISIBLE_DEVICES", devices, 1);
+    }
+}
+
+int out_of_reach()
+{
+    Peer owner([](int socket) {
+        see_as("OWNER");
+        CUdeviceptr memory;
+        CUipcMemHandle handle;
+        int go = 0;
+        CHECK_OR_FAIL(use_device_0() && cuMemAlloc(&memory, 4096) == CUDA_SUCCESS);
+        CHECK_OR_FAIL(cuIpcGetMemHandle(&handle, memory) == CUDA_SUCCESS && put(socket, handle));
+        CHECK_OR_FAIL(take(socket, go));
+        return 0;
+    });
+    see_as("OPENER");
+    CUipcMemHandle handle;
+    CUdeviceptr opened = 0;
+    CHECK_OR_FAIL(take(owner.socket(), handle) && use_device_0());
+    CHECK_OR_FAIL(cuIpcOpenMemHandle(&opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ==
+                  CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+    CHECK_OR_FAIL(put(owner.socket(), 1) && owner.wait() == 0);
+    return 0;
+}
 
 int ipc()
 {
     constexpr size_t kSize = 1 << 20;
     Peer owner([](int socket) {
+        see_as("OWNER");
         CUdeviceptr memory;
         CUipcMemHandle handle;
         CHECK_OR_FAIL(use_device_0() && cuMemAlloc(&memory, kSize) == CUDA_SUCCESS);
@@ -536,6 +669,7 @@ int ipc()
         CHECK_OR_FAIL(take(socket, go)); // is killed here
         return 1;
     });
+    see_as("OPENER");
     CUipcMemHandle handle, freed;
     CUdeviceptr opened = 0, again = 0, third = 0;
     CHECK_OR_FAIL(take(owner.socket(), handle) && take(owner.socket(), freed) && use_device_0());
@@ -543,6 +677,10 @@ int ipc()
     CHECK_OR_FAIL(cuIpcOpenMemHandle(&third, freed, kFlags) == CUDA_ERROR_INVALID_VALUE);
     CHECK_OR_FAIL(cuIpcOpenMemHandle(&opened, handle, kFlags) == CUDA_SUCCESS);
     CHECK_OR_FAIL(cuIpcOpenMemHandle(&again, handle, kFlags) == CUDA_SUCCESS && again == opened);
+    int device = -1;
+    CHECK_OR_FAIL(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, opened) ==
+                      CUDA_SUCCESS &&
+                  device == 0); // that of the context, whosever the memory is
     size_t size = 0;
     unsigned char byte = 0;
     CHECK_OR_FAIL(cuMemGetAddressRange(nullptr, &size, opened) == CUDA_SUCCESS && size == kSize);
@@ -612,6 +750,7 @@ int shareable()
         return mapped ? address : 0;
     };
     Peer owner([&](int socket) {
+        see_as("OWNER");
         CUmemAllocationProp properties{};
         properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
         properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
@@ -636,6 +775,7 @@ int shareable()
         CHECK_OR_FAIL(cuMemcpyDtoH(&byte, memory, 1) == CUDA_SUCCESS && byte == 4);
         return 0;
     });
+    see_as("OPENER");
     CHECK_OR_FAIL(use_device_0());
     int fd = receive_fd(owner.socket()), dmabuf = receive_fd(owner.socket());
     CUmemGenericAllocationHandle handle = 0;
@@ -743,6 +883,8 @@ int main(int argc, char** argv)
     const std::pair<const char*, int (*)()> tasks[] = {
         {"refuse_before_init", refuse_before_init},
         {"no_devices", no_devices},
+        {"devices_named_twice", devices_named_twice},
+        {"visible_devices", visible_devices},
         {"small_memory", small_memory},
         {"small_bar1", small_bar1},
         {"slow_copies", slow_copies},
@@ -751,6 +893,7 @@ int main(int argc, char** argv)
         {"no_memops", no_memops},
         {"two_connections", two_connections},
         {"full_queue", full_queue},
+        {"out_of_reach", out_of_reach},
         {"ipc", ipc},
         {"shareable", shareable},
     };

@@ -72,8 +72,18 @@ expect "GPUs that do not reach one another" "$memory
 GPU 0 and GPU 1: no CUDA IPC, for the driver does not let them reach each other (MIG, a virtual machine, or no \
 path: nvidia-smi topo -p2p r)" "$(ipc SOFTCUDA_DEVICES=2 SOFTCUDA_P2P=off)"
 expect "one GPU" "$memory
-GPU 0: CUDA IPC with processes on the same GPU; a process that sees one GPU (CUDA_VISIBLE_DEVICES, a container's) \
-cannot open the memory of others" "$(ipc SOFTCUDA_DEVICES=1)"
+GPU 0: CUDA IPC with processes on the same GPU; the system shows no other (a container's may be kept from it)" \
+    "$(ipc SOFTCUDA_DEVICES=1)"
+expect "one GPU for each rank" "$memory
+GPU 0 and the hidden GPU c0da:01:00.0: across NVLink, 387 GB/s by CUDA IPC where memory opens
+GPU 0 and the hidden GPU c0da:03:00.0: across NVLink, 387 GB/s by CUDA IPC where memory opens" \
+    "$(ipc SOFTCUDA_DEVICES=3 CUDA_VISIBLE_DEVICES=1)"
+expect "and no NVLink" "$memory
+GPU 0 and the hidden GPU c0da:01:00.0: across PCIe, for writing, 55 GB/s by CUDA IPC where memory opens" \
+    "$(ipc SOFTCUDA_DEVICES=2 CUDA_VISIBLE_DEVICES=1 SOFTCUDA_LINK=pcie)"
+expect "and out of reach" "$memory
+GPU 0 and the hidden GPU c0da:01:00.0: no CUDA IPC, for the driver does not let them reach each other (MIG, a virtual \
+machine, or no path: nvidia-smi topo -p2p r)" "$(ipc SOFTCUDA_DEVICES=2 CUDA_VISIBLE_DEVICES=1 SOFTCUDA_P2P=off)"
 
 # What a second process opens.
 tried() {

@@ -3,6 +3,9 @@
 // The emulated devices: enumeration, identity, and the memory file behind device addresses.
 #include "emu/softcuda/device.hpp"
 
+#include "emu/softcuda/machine.hpp"
+#include "emu/softcuda/visible_devices.hpp"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -21,11 +24,6 @@ namespace softcuda {
 namespace {
 
 constexpr size_t kWindow = size_t{1} << 30; // of the memory file, mapped at once
-constexpr int kMostDevices = 16;
-
-/// The PCI domain of the emulated devices: none that a machine uses, so that nobody takes them for
-/// devices in sysfs.
-constexpr int kPciDomain = 0xc0da;
 
 std::vector<std::unique_ptr<Device>>& devices()
 {
@@ -33,50 +31,58 @@ std::vector<std::unique_ptr<Device>>& devices()
     return list;
 }
 
-/// A variable's value for a device: of several, separated by commas, its own or else the last.
-std::optional<std::string> setting(const char* variable, int ordinal)
+/// A variable's value for a device of the machine: of several, separated by commas, its own or else
+/// the last.
+std::optional<std::string> setting(const char* variable, int number)
 {
     const char* text = std::getenv(variable);
     if (text == nullptr) {
         return std::nullopt;
     }
-    for (const char* comma; ordinal > 0 && (comma = std::strchr(text, ',')) != nullptr; --ordinal) {
+    for (const char* comma; number > 0 && (comma = std::strchr(text, ',')) != nullptr; --number) {
         text = comma + 1;
     }
     return std::string(text, std::strcspn(text, ","));
 }
 
-CUcomputemode compute_mode_of(int ordinal)
+CUcomputemode compute_mode_of(int number)
 {
-    return setting("SOFTCUDA_COMPUTE_MODE", ordinal) == "exclusive"
+    return setting("SOFTCUDA_COMPUTE_MODE", number) == "exclusive"
                ? CU_COMPUTEMODE_EXCLUSIVE_PROCESS
                : CU_COMPUTEMODE_DEFAULT;
 }
 
-Device::Ordering ordering_of(int ordinal)
+Device::Ordering ordering_of(int number)
 {
-    const auto text = setting("SOFTCUDA_RDMA_ORDERING", ordinal);
+    const auto text = setting("SOFTCUDA_RDMA_ORDERING", number);
     return text == "flush"  ? Device::Ordering::by_flush
            : text == "none" ? Device::Ordering::none
                             : Device::Ordering::owner;
 }
 
-bool memops_of(int ordinal)
+bool memops_of(int number)
 {
-    return setting("SOFTCUDA_MEMOPS", ordinal) != "0";
+    return setting("SOFTCUDA_MEMOPS", number) != "0";
 }
 
 } // namespace
 
-Device::Device(int ordinal, size_t memory, size_t bar1, CUcomputemode compute_mode,
+CUuuid uuid_of(int number)
+{
+    CUuuid uuid{};
+    std::snprintf(uuid.bytes, sizeof(uuid.bytes), "%02d softcuda GPU", number);
+    return uuid;
+}
+
+Device::Device(int ordinal, int number, size_t memory, size_t bar1, CUcomputemode compute_mode,
                Ordering ordering, bool memops)
-    : ordinal_(ordinal), memory_(round_up(memory, kPage)), bar1_(bar1), compute_mode_(compute_mode),
-      ordering_(ordering), memops_(memops),
+    : ordinal_(ordinal), number_(number), memory_(round_up(memory, kPage)), bar1_(bar1),
+      compute_mode_(compute_mode), ordering_(ordering), memops_(memops),
       // Room for fragmentation and for reservations without memory behind them.
       addresses_(4 * round_up(memory, kLargePage))
 {
     char name[32];
-    std::snprintf(name, sizeof(name), "softcuda%d", ordinal);
+    std::snprintf(name, sizeof(name), "softcuda%d", number);
     fd_ = memfd_create(name, MFD_CLOEXEC);
     if (fd_ < 0) {
         throw std::bad_alloc();
@@ -87,14 +93,6 @@ size_t Device::memory_free() const
 {
     std::lock_guard guard(mutex_);
     return memory_ - used_;
-}
-
-CUuuid Device::uuid() const
-{
-    // The same in every process of a machine, as a GPU's is.
-    CUuuid uuid{};
-    std::snprintf(uuid.bytes, sizeof(uuid.bytes), "softcuda-%06d", ordinal_);
-    return uuid;
 }
 
 // A mapping for each extent would use up those that a process may have (vm.max_map_count).
@@ -208,9 +206,9 @@ void Device::give_back_bar1(size_t length)
     bar1_used_ -= length;
 }
 
-size_t size_of(const char* variable, int ordinal, const char* otherwise)
+size_t size_of(const char* variable, int number, const char* otherwise)
 {
-    const std::string text = setting(variable, ordinal).value_or(otherwise);
+    const std::string text = setting(variable, number).value_or(otherwise);
     char* end = nullptr;
     size_t value = std::strtoull(text.c_str(), &end, 0);
     switch (*end) {
@@ -232,23 +230,21 @@ size_t size_of(const char* variable, int ordinal, const char* otherwise)
     return value;
 }
 
-bool open_devices()
+CUresult open_devices()
 {
-    int count = 2;
-    if (const char* text = std::getenv("SOFTCUDA_DEVICES")) {
-        count = std::clamp(std::atoi(text), 0, kMostDevices);
-    }
     try {
-        while (device_count() < count) {
-            const int next = device_count();
+        for (const int number : visible_devices(devices_of_machine())) {
             devices().push_back(std::make_unique<Device>(
-                next, size_of("SOFTCUDA_MEMORY", next, "4G"), size_of("SOFTCUDA_BAR1", next, "1T"),
-                compute_mode_of(next), ordering_of(next), memops_of(next)));
+                device_count(), number, size_of("SOFTCUDA_MEMORY", number, "4G"),
+                size_of("SOFTCUDA_BAR1", number, "1T"), compute_mode_of(number),
+                ordering_of(number), memops_of(number)));
         }
     } catch (const std::bad_alloc&) {
         devices().clear();
+    } catch (const Error& error) {
+        return error.result;
     }
-    return device_count() > 0;
+    return devices().empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 
 int device_count()
@@ -260,6 +256,12 @@ Device& device(CUdevice ordinal)
 {
     require(ordinal >= 0 && ordinal < device_count(), CUDA_ERROR_INVALID_DEVICE);
     return *devices()[static_cast<size_t>(ordinal)];
+}
+
+Device* device_of_machine(int number)
+{
+    const auto found = std::ranges::find(devices(), number, [](auto& of) { return of->number(); });
+    return found == devices().end() ? nullptr : found->get();
 }
 
 bool peers(int one, int other)
@@ -317,7 +319,7 @@ SOFTCUDA_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice ordinal)
 {
     return api(__func__, Needs::init, [&] {
         require(uuid != nullptr);
-        *uuid = device(ordinal).uuid();
+        *uuid = uuid_of(device(ordinal).number());
     });
 }
 
@@ -326,7 +328,7 @@ SOFTCUDA_EXPORT CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice ordinal)
 {
     return api(__func__, Needs::init, [&] {
         require(uuid != nullptr);
-        *uuid = device(ordinal).uuid();
+        *uuid = uuid_of(device(ordinal).number());
     });
 }
 
@@ -334,8 +336,8 @@ CUresult cuDeviceGetPCIBusId(char* text, int length, CUdevice ordinal)
 {
     return api(__func__, Needs::init, [&] {
         require(text != nullptr && length > 0);
-        device(ordinal);
-        std::snprintf(text, static_cast<size_t>(length), "%04X:%02X:00.0", kPciDomain, ordinal + 1);
+        std::snprintf(text, static_cast<size_t>(length), "%04X:%02X:00.0", kPciDomain,
+                      device(ordinal).number() + 1);
     });
 }
 
@@ -346,7 +348,9 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* handle, const char* text)
         unsigned domain = 0, bus = 0, slot = 0, function = 0;
         require(std::sscanf(text, "%x:%x:%x.%x", &domain, &bus, &slot, &function) == 4 &&
                 domain == kPciDomain && slot == 0 && function == 0);
-        *handle = device(static_cast<int>(bus) - 1).ordinal();
+        const Device* const found = device_of_machine(static_cast<int>(bus) - 1);
+        require(found != nullptr, CUDA_ERROR_INVALID_DEVICE);
+        *handle = found->ordinal();
     });
 }
 
@@ -380,7 +384,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
             *value = kPciDomain;
             break;
         case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-            *value = ordinal + 1;
+            *value = device(ordinal).number() + 1;
             break;
         case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
             *value = 0;
@@ -396,7 +400,7 @@ CUresult cuDeviceCanAccessPeer(int* can_access, CUdevice ordinal, CUdevice peer)
 {
     return api(__func__, Needs::init, [&] {
         require(can_access != nullptr);
-        const int self = device(ordinal).ordinal(), other = device(peer).ordinal();
+        const int self = device(ordinal).number(), other = device(peer).number();
         *can_access = self != other && peers(self, other);
     });
 }

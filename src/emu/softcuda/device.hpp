@@ -33,23 +33,26 @@ struct Extent {
     std::ptrdiff_t view = 0;
 };
 
-/// One device. Thread safe.
+/// Of a device by its number in the machine: the same in every process.
+CUuuid uuid_of(int number);
+
+/// One device that the process sees (CUDA_VISIBLE_DEVICES). Thread safe.
 class Device {
   public:
     // Whether an HCA's writes are visible without a flush, and whether there is one.
     enum class Ordering { owner, by_flush, none };
 
-    Device(int ordinal, size_t memory, size_t bar1, CUcomputemode compute_mode, Ordering ordering,
-           bool memops);
+    Device(int ordinal, int number, size_t memory, size_t bar1, CUcomputemode compute_mode,
+           Ordering ordering, bool memops);
 
-    int ordinal() const { return ordinal_; }
+    int ordinal() const { return ordinal_; } // in the process
+    int number() const { return number_; }   // in the machine
     size_t memory() const { return memory_; }
     CUcomputemode compute_mode() const { return compute_mode_; }
     Ordering ordering() const { return ordering_; }
     bool memops() const { return memops_; } // whether streams write and wait for words
     size_t memory_free() const;
     AddressSpace& addresses() { return addresses_; }
-    CUuuid uuid() const;
 
     /// Takes bytes of the device, in whole pages. Throws CUDA_ERROR_OUT_OF_MEMORY.
     Extent take(size_t length);
@@ -79,6 +82,7 @@ class Device {
     void end_if_unused(TakenByOffset::iterator taken);
 
     const int ordinal_;
+    const int number_;
     const size_t memory_;
     const size_t bar1_;
     const CUcomputemode compute_mode_;
@@ -95,18 +99,23 @@ class Device {
     size_t window_left_ = 0;
 };
 
-/// The bytes that a variable says, for that device: a number with the suffix K, M, G or T.
-size_t size_of(const char* variable, int ordinal, const char* otherwise);
+/// The bytes that a variable says, for that device of the machine: a number with the suffix K, M, G
+/// or T.
+size_t size_of(const char* variable, int number, const char* otherwise);
 
-/// Creates the devices; false where there are none or no address space is left for them.
-bool open_devices();
+/// Creates the devices. Fails where the process sees none, CUDA_VISIBLE_DEVICES names one twice, or
+/// no address space is left for them.
+CUresult open_devices();
 
 int device_count();
 
 /// Throws CUDA_ERROR_INVALID_DEVICE.
 Device& device(CUdevice ordinal);
 
-/// Whether one device may reach the other's memory (SOFTCUDA_P2P).
+/// The device with this number in the machine; nullptr where the process does not see it.
+Device* device_of_machine(int number);
+
+/// Whether one device of the machine may reach the other's memory (SOFTCUDA_P2P).
 bool peers(int one, int other);
 
 /// By which of its ways memory may be shared with other processes (SOFTCUDA_IPC).

@@ -24,8 +24,8 @@ std::vector<MemoryName> name_range(uintptr_t address, size_t length)
         require(allocation.kind != Kind::pool || address == allocation.mapped_at());
         require(allocation.kind != Kind::device || current_context() != nullptr,
                 CUDA_ERROR_INVALID_CONTEXT);
-        MemoryName name =
-            name_memory(allocation.extent, allocation.device, allocation.rdma_capable);
+        MemoryName name = name_memory(allocation.extent, device(allocation.device).number(),
+                                      allocation.rdma_capable);
         uintptr_t first_page = allocation.mapped_at();
         uintptr_t start = std::max(address, first_page);
         uintptr_t end = std::min(address + length, first_page + name.length);

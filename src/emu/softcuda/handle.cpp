@@ -33,7 +33,7 @@ uint64_t inode_of(int fd)
     return fstat(fd, &status) == 0 ? status.st_ino : 0;
 }
 
-MemoryName name_memory(const Extent& extent, int device, bool rdma_capable)
+MemoryName name_memory(const Extent& extent, int device_of_machine, bool rdma_capable)
 {
     MemoryName name{};
     name.pid = getpid();
@@ -41,7 +41,7 @@ MemoryName name_memory(const Extent& extent, int device, bool rdma_capable)
     name.inode = inode_of(extent.fd);
     name.offset = extent.offset;
     name.length = extent.length;
-    name.device = device;
+    name.device = device_of_machine;
     name.rdma_capable = rdma_capable;
     return name;
 }

@@ -17,13 +17,13 @@ struct MemoryName {
     uint64_t inode; // of the file, so that a reused process id or fd is noticed
     uint64_t offset;
     uint64_t length;
-    int device;
+    int device; // its number in the machine
     int rdma_capable;
 };
 
 uint64_t inode_of(int fd);
 
-MemoryName name_memory(const Extent& extent, int device, bool rdma_capable);
+MemoryName name_memory(const Extent& extent, int device_of_machine, bool rdma_capable);
 
 /// An fd of the memory file, to be closed by the caller; -1 with errno set (ENXIO: the owner is
 /// gone).

@@ -90,7 +90,7 @@ void check_alive(const IpcHandle& handle)
 CUdeviceptr open(const IpcHandle& handle, CUcontext context)
 {
     check_alive(handle);
-    Device& on = device(handle.name.device);
+    Device& on = device(context->device); // the pointer is of this one, as with the real driver
     size_t alignment = handle.size >= kLargePage ? kLargePage : kPage;
     Allocation allocation{Kind::ipc, 0, handle.size, on.ordinal(), context};
     allocation.extent = map_memory(handle.name);
@@ -147,7 +147,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address)
         handle.token_inode = static_cast<uint32_t>(inode_of(handle.token));
         handle.size = allocation->size;
         handle.place = static_cast<uint32_t>(allocation->base >> 8);
-        handle.name = name_memory(allocation->extent, allocation->device, true);
+        handle.name = name_memory(allocation->extent, device(allocation->device).number(), true);
         std::memset(out, 0, sizeof(*out));
         std::memcpy(out, &handle, sizeof(handle));
     });
@@ -165,7 +165,8 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle in, unsigned fl
         // As with the real driver, a process cannot open its own memory.
         require(handle.name.pid != getpid(), CUDA_ERROR_INVALID_CONTEXT);
         CUcontext context = current_context();
-        require(peers(context->device, handle.name.device), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+        require(peers(device(context->device).number(), handle.name.device),
+                CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
         std::lock_guard guard(ipc().mutex);
         auto [entry, fresh] =
             ipc().opened.try_emplace(Key{context, handle.name.inode, handle.name.offset},

@@ -1,7 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // A libnvidia-ml.so.1 beside the emulated driver: of NVIDIA's management library what tells how
-// GPUs are joined. Every PCI address is a device.
+// GPUs are joined: all those of the machine, whatever CUDA_VISIBLE_DEVICES says.
+#include "emu/softcuda/machine.hpp"
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +15,12 @@ namespace {
 constexpr int kSuccess = 0, kInvalidArgument = 2, kNotSupported = 3;
 
 using Device = void*; // nvmlDevice_t: the bus number
+
+struct PciInfo { // nvmlPciInfo_t
+    char legacy[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char address[32];
+};
 
 struct FieldValue { // nvmlFieldValue_t
     unsigned field;
@@ -58,9 +66,33 @@ NVML_EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char* text, Device* devic
 {
     unsigned domain = 0, bus = 0, slot = 0;
     if (text == nullptr || device == nullptr ||
-        std::sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3 || bus == 0)
+        std::sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3 || bus == 0 ||
+        bus > static_cast<unsigned>(softcuda::devices_of_machine()))
         return kInvalidArgument;
     *device = reinterpret_cast<Device>(static_cast<size_t>(bus));
+    return kSuccess;
+}
+
+NVML_EXPORT int nvmlDeviceGetCount_v2(unsigned* count)
+{
+    *count = static_cast<unsigned>(softcuda::devices_of_machine());
+    return kSuccess;
+}
+
+NVML_EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device)
+{
+    if (device == nullptr || index >= static_cast<unsigned>(softcuda::devices_of_machine()))
+        return kInvalidArgument;
+    *device = reinterpret_cast<Device>(static_cast<size_t>(index) + 1);
+    return kSuccess;
+}
+
+NVML_EXPORT int nvmlDeviceGetPciInfo_v3(Device device, PciInfo* info)
+{
+    *info = {};
+    info->domain = softcuda::kPciDomain;
+    info->bus = static_cast<unsigned>(reinterpret_cast<size_t>(device));
+    std::snprintf(info->address, sizeof(info->address), "%08X:%02X:00.0", info->domain, info->bus);
     return kSuccess;
 }
 

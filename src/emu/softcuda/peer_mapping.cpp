@@ -46,13 +46,18 @@ class Share {
         return true;
     }
 
-    /// The same for memory that stays taken when it is freed. Another process's is not counted.
+    /// The same for memory that stays taken when it is freed. Another process's is not counted, nor
+    /// anything of a device that this one does not see.
     bool take(const MemoryName& name)
     {
-        if (!take(name.device, name.length)) {
+        Device* const on = device_of_machine(name.device);
+        if (on == nullptr) {
+            return true;
+        }
+        if (!take(on->ordinal(), name.length)) {
             return false;
         }
-        if (name.pid == getpid() && device(name.device).hold(name.offset)) {
+        if (name.pid == getpid() && on->hold(name.offset)) {
             pieces_.back().held = name.offset;
         }
         return true;
@@ -139,7 +144,7 @@ SOFTCUDA_EXPORT void* softcuda_dmabuf_map(int fd)
     }
     Share share;
     for (const MemoryName& name : names) {
-        if (name.device < device_count() && !share.take(name)) {
+        if (!share.take(name)) {
             errno = ENOMEM;
             return nullptr;
         }

@@ -75,8 +75,8 @@ CUresult initialise()
     if (state == State::ready) {
         return CUDA_SUCCESS;
     }
-    if (!open_devices()) {
-        return CUDA_ERROR_NO_DEVICE;
+    if (const CUresult result = open_devices(); result != CUDA_SUCCESS) {
+        return result;
     }
     pthread_atfork(nullptr, nullptr, [] { state = State::forked; });
     // As with the real driver: what was there before it, and so is destroyed after it, finds it

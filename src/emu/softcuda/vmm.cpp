@@ -31,6 +31,7 @@ static_assert(sizeof(FabricHandle) == 64);
 /// Memory of cuMemCreate, or imported from another process.
 struct MemoryHandle {
     CUmemAllocationProp properties;
+    int device_of_machine; // its number: an importer may not see it
     Extent extent;
     bool imported;
     unsigned references = 1; // handles given out
@@ -60,11 +61,11 @@ MemoryHandle& known(CUmemGenericAllocationHandle handle)
     return entry->second;
 }
 
-CUmemGenericAllocationHandle add(const CUmemAllocationProp& properties, const Extent& extent,
-                                 bool imported)
+CUmemGenericAllocationHandle add(const CUmemAllocationProp& properties, int device_of_machine,
+                                 const Extent& extent, bool imported)
 {
     CUmemGenericAllocationHandle handle = vmm().next_handle++;
-    vmm().handles.emplace(handle, MemoryHandle{properties, extent, imported});
+    vmm().handles.emplace(handle, MemoryHandle{properties, device_of_machine, extent, imported});
     return handle;
 }
 
@@ -93,7 +94,7 @@ void require_imex_channel()
 /// A file with the name of the memory of a handle.
 int name_in_file(const MemoryHandle& memory)
 {
-    MemoryName name[] = {name_memory(memory.extent, memory.properties.location.id,
+    MemoryName name[] = {name_memory(memory.extent, memory.device_of_machine,
                                      memory.properties.allocFlags.gpuDirectRDMACapable)};
     return create_file(FileType::vmm, kPage, name);
 }
@@ -183,9 +184,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
     return api(__func__, Needs::init, [&] {
         require(handle != nullptr && size > 0 && size % kGranularity == 0 && flags == 0);
         check_properties(properties);
-        Extent extent = device(properties->location.id).take(size);
+        Device& on = device(properties->location.id);
+        Extent extent = on.take(size);
         std::lock_guard guard(vmm().mutex);
-        *handle = add(*properties, extent, false);
+        *handle = add(*properties, on.number(), extent, false);
     });
 }
 
@@ -303,9 +305,11 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc*
             const uint32_t bit = uint32_t{1} << device(descriptions[i].location.id).ordinal();
             (descriptions[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE ? granted : withdrawn) |= bit;
         }
+        std::lock_guard guard(vmm().mutex);
         for (const Allocation& mapping : mappings(address, size)) {
+            const int owner = vmm().handles.at(mapping.vmm_handle).device_of_machine;
             for (size_t i = 0; i < count; ++i) {
-                require(peers(descriptions[i].location.id, mapping.device),
+                require(peers(device(descriptions[i].location.id).number(), owner),
                         CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
             }
             const uint32_t now = (mapping.accessible_to & ~withdrawn) | granted;
@@ -360,12 +364,13 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
         CUmemAllocationProp properties{};
         properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
         properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-        properties.location.id = names[0].device;
+        // As with the real driver; what it says of a device that is not seen is not known.
+        const Device* const seen = device_of_machine(names[0].device);
+        properties.location.id = seen != nullptr ? seen->ordinal() : 0;
         properties.requestedHandleTypes = type;
         properties.allocFlags.gpuDirectRDMACapable = names[0].rdma_capable != 0;
-        device(names[0].device);
         Extent extent = map_memory(names[0]);
         std::lock_guard guard(vmm().mutex);
-        *handle = add(properties, extent, true);
+        *handle = add(properties, names[0].device, extent, true);
     });
 }

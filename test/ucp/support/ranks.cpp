@@ -44,7 +44,7 @@ Ranks::Ranks(int count)
             sockets_.assign(static_cast<size_t>(count), -1);
             sockets_[0] = pair[1];
             rank_ = child;
-            choose_net_devices();
+            choose_devices();
             keep_apart(rank_);
             return;
         }
@@ -52,20 +52,26 @@ Ranks::Ranks(int count)
         sockets_[static_cast<size_t>(child)] = pair[0];
         processes_[static_cast<size_t>(child)] = process;
     }
-    choose_net_devices();
+    choose_devices();
 }
 
-void Ranks::choose_net_devices() const
+void Ranks::choose_devices() const
 {
-    const char* text = std::getenv("UCPTEST_NET_DEVICES");
+    choose("UCPTEST_NET_DEVICES", "UCX_NET_DEVICES");
+    choose("UCPTEST_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES");
+}
+
+void Ranks::choose(const char* lists, const char* variable) const
+{
+    const char* text = std::getenv(lists);
     if (text == nullptr)
         return;
     std::vector<std::string> devices;
     std::istringstream stream(text);
     for (std::string device; std::getline(stream, device, ';');)
         devices.push_back(device);
-    require(!devices.empty(), "UCPTEST_NET_DEVICES is empty");
-    setenv("UCX_NET_DEVICES", devices[static_cast<size_t>(rank_) % devices.size()].c_str(), 1);
+    require(!devices.empty(), std::string(lists) + " is empty");
+    setenv(variable, devices[static_cast<size_t>(rank_) % devices.size()].c_str(), 1);
 }
 
 Ranks::~Ranks()

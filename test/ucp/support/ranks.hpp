@@ -20,7 +20,7 @@ class Ranks {
   public:
     // Forks count - 1 children, before anything of UCX or CUDA is initialised. The caller is rank
     // 0; children die with it. UCPTEST_NET_DEVICES=LIST;LIST... gives rank 0, 1, ..., and again
-    // from the first, its UCX_NET_DEVICES.
+    // from the first, its UCX_NET_DEVICES, UCPTEST_VISIBLE_DEVICES its CUDA_VISIBLE_DEVICES.
     explicit Ranks(int count);
     ~Ranks();
     Ranks(const Ranks&) = delete;
@@ -47,7 +47,8 @@ class Ranks {
     int join();
 
   private:
-    void choose_net_devices() const;
+    void choose_devices() const;
+    void choose(const char* lists, const char* variable) const;
 
     int rank_ = 0;
     std::vector<int> sockets_; // by rank; -1 where there is none
