@@ -7,8 +7,11 @@
 #include "abi/settings.hpp"
 #include "abi/uct_calls.hpp"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
-#include <cstring>
+
+#include <strings.h>
 
 extern "C" {
 gdr::abi::MemoryEventBorder ucm_event_enter, ucm_event_leave;
@@ -21,11 +24,13 @@ namespace {
 std::atomic<bool> switched_off{false};
 std::atomic<bool> kept{false};
 
-// y, n or try
+// y, n or try, in any of the words that UCX takes for them.
 bool user_wants_none()
 {
     const auto setting = user_setting("RCACHE_ENABLE");
-    return setting && !setting->empty() && std::strchr("nN0", setting->front()) != nullptr;
+    return setting && std::ranges::any_of(std::array{"n", "no", "off", "0"}, [&](const char* no) {
+               return strcasecmp(setting->c_str(), no) == 0;
+           });
 }
 
 bool is_off()

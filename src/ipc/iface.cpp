@@ -18,6 +18,7 @@
 #include "streams/iface.hpp"
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace gdr::ipc {
@@ -119,14 +120,14 @@ void start(Iface& iface, const Ep& ep, const Copy& copy)
     require_accessible(memory, local, copy.length);
     const bool on_gpu = memory.kind == cuda::MemoryKind::device;
     const CUdevice device = on_gpu ? memory.device : copy.region.first_device();
-    streams::DeviceStreams& streams = iface.operations.on(device);
+    std::optional<cuda::CurrentContext> current;
+    streams::DeviceStreams& streams = iface.operations.on(device, current);
     const CUdeviceptr far = copy.region.reach(device, streams.context_id(), copy.remote);
     if (far == 0) [[unlikely]]
         return start_by_another(iface, ep, copy, device);
     const bool put = copy.direction == Direction::put;
     const CUdeviceptr to = put ? far : copy.near, from = put ? copy.near : far;
 
-    const cuda::CurrentContext current(iface.driver, streams.context());
     streams::Stream& stream = streams[stream_of(ep, copy.direction)];
     if (on_gpu) // without the driver's look at what the addresses are
         cuda::check(iface.driver.cuMemcpyDtoDAsync(to, from, copy.length, stream.handle()),

@@ -39,17 +39,33 @@ Operations::~Operations()
     close(event_fd_);
 }
 
+// nullptr: not used yet.
+DeviceStreams* Operations::known(CUdevice device) const
+{
+    const auto found =
+        std::ranges::find(devices_, device, [](auto& streams) { return streams->device(); });
+    return found == devices_.end() ? nullptr : found->get();
+}
+
 DeviceStreams& Operations::on(CUdevice device)
 {
-    auto known =
-        std::ranges::find(devices_, device, [](auto& streams) { return streams->device(); });
-    if (known == devices_.end())
+    DeviceStreams* const streams = known(device);
+    if (streams == nullptr)
         return *devices_.emplace_back(std::make_unique<DeviceStreams>(driver_, device));
-    DeviceStreams& streams = **known;
-    if (!streams.alive()) [[unlikely]] {
-        streams.for_each_busy([&](Stream& stream) { std::erase(busy_, &stream); });
-        streams.renew_after_reset(ended_);
+    if (!streams->alive()) [[unlikely]] {
+        streams->for_each_busy([&](Stream& stream) { std::erase(busy_, &stream); });
+        streams->renew_after_reset(ended_);
     }
+    return *streams;
+}
+
+DeviceStreams& Operations::on(CUdevice device, std::optional<cuda::CurrentContext>& current)
+{
+    if (DeviceStreams* const streams = known(device); streams != nullptr && streams->current())
+        [[likely]]
+        return *streams;
+    DeviceStreams& streams = on(device);
+    current.emplace(driver_, streams.context());
     return streams;
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace gdr::streams {
@@ -30,6 +31,10 @@ class Operations {
 
     // The streams on a GPU. Throws cuda::Error.
     DeviceStreams& on(CUdevice device);
+
+    // The same, with their context current to the calling thread as long as the second argument
+    // lives. One call of the driver where it is current already.
+    DeviceStreams& on(CUdevice device, std::optional<cuda::CurrentContext>& current);
 
     // Makes all that was issued on the stream since the last operation one of its own. The stream's
     // context must be current. The completion (may be NULL) is always called by progress(); an
@@ -69,6 +74,7 @@ class Operations {
         uint64_t sequence;
     };
 
+    DeviceStreams* known(CUdevice device) const;
     void mark();
     void collect_finished();
     uint64_t oldest_in_flight();

@@ -704,6 +704,50 @@ TEST_F(Ipc, IdleMemoryIsClosedBeyondTheLimit)
     memory_.leave();
 }
 
+// By bytes, not by how many regions there are; those that were given back longest ago, but none
+// that is used, however long that has been.
+TEST_F(Ipc, BeyondTheLimitTheOldestIdleMemoryIsClosed)
+{
+    constexpr size_t kSmall = 2 << 20, kLarge = 8 * kSmall, kLimit = 16 * kSmall;
+    memory_.enter(kLimit);
+    const RemoteKey oldest = owner->allocate(kLarge, 1), large = owner->allocate(kLarge, 2);
+    Region* used = memory_.acquire(driver(), oldest);
+    ASSERT_NE(used, nullptr);
+    memory_.release(memory_.acquire(driver(), large));
+    std::vector<RemoteKey> small;
+    const auto add_small = [&] {
+        small.push_back(owner->allocate(kSmall, 3));
+        memory_.release(memory_.acquire(driver(), small.back()));
+    };
+    const auto opens_anew = [&](const RemoteKey& key) {
+        openings = 0;
+        memory_.release(memory_.acquire(driver(), key));
+        return openings == 1;
+    };
+    while (small.size() < 8) // as much as may be
+        add_small();
+    EXPECT_EQ(memory_.counts().regions, 10u);
+    EXPECT_EQ(memory_.counts().idle_bytes, kLimit);
+    add_small(); // for which the large one goes
+    EXPECT_EQ(memory_.counts().regions, 10u);
+    EXPECT_EQ(memory_.counts().idle_bytes, 9 * kSmall);
+    EXPECT_EQ(first_byte(*used), 1);
+    memory_.release(used); // for which three small ones go
+    EXPECT_EQ(memory_.counts().regions, 7u);
+    EXPECT_EQ(memory_.counts().idle_bytes, kLarge + 6 * kSmall);
+    EXPECT_FALSE(opens_anew(oldest));
+    for (size_t i = 3; i < small.size(); ++i)
+        EXPECT_FALSE(opens_anew(small[i])) << i;
+    for (size_t i = 0; i < 2; ++i)
+        EXPECT_TRUE(opens_anew(small[i])) << i;
+    EXPECT_TRUE(opens_anew(large));
+    owner->free(oldest);
+    owner->free(large);
+    for (const RemoteKey& key : small)
+        owner->free(key);
+    memory_.leave();
+}
+
 TEST_F(Ipc, BeyondTheLimitSomeMemoryIsClosedAtOnce)
 {
     constexpr size_t kSize = 2 << 20;

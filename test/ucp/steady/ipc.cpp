@@ -39,7 +39,7 @@ constexpr Limit kLimits[] = {
     {"cuMemcpyDtoDAsync", 1},
     {"cuCtxGetId", 1},
     {"cuEventRecord", 1},
-    {"cuCtxGetCurrent", 2},
+    {"cuCtxGetCurrent", 1},
     {"cuCtxPushCurrent", 2},
     {"cuCtxPopCurrent", 2},
     {"cuEventQuery", kAnyNumber},
