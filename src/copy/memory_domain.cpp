@@ -276,7 +276,7 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
     try {
         const uint64_t changes = mem::Cache::changes();
         const auto memory =
-            mem::find_cuda_memory(driver_, address, keeps_host_pages_ && length != 0);
+            mem::ask_for_cuda_memory(driver_, address, keeps_host_pages_ && length != 0);
         if (!memory) {
             abi::end_registrations(address, length);
             return std::nullopt;

@@ -109,7 +109,7 @@ bool RemoteMemory::use_again(Region& region, const RemoteKey& key)
         return false;
     if (region.is(key) && !region.stale) [[likely]]
         return true;
-    release(&region);
+    end_use(region);
     return false;
 }
 
@@ -140,19 +140,24 @@ void RemoteMemory::release(Region* region)
 {
     region->idle_since.store(releases_.fetch_add(1, std::memory_order_relaxed),
                              std::memory_order_relaxed);
+    end_use(*region);
+}
+
+void RemoteMemory::end_use(Region& region)
+{
     bool last;
-    const size_t idle_now = region->end_use(&last);
+    const size_t idle_now = region.end_use(&last);
     if (!last)
         return;
     const int64_t idle = idle_bytes_ += static_cast<int64_t>(idle_now);
     const bool beyond = idle > 0 && static_cast<size_t>(idle) > limit_;
-    if (!beyond && !region->stale && !region->left_over) [[likely]]
+    if (!beyond && !region.stale && !region.left_over) [[likely]]
         return;
     const std::lock_guard guard(mutex_);
-    if (region->stale)
-        close_if_unused(*region);
-    else if (region->left_over)
-        close_left_over(region->key().owner);
+    if (region.stale)
+        close_if_unused(region);
+    else if (region.left_over)
+        close_left_over(region.key().owner);
     trim();
 }
 

@@ -50,6 +50,7 @@ class RemoteMemory {
 
     bool use(Region& region);
     bool use_again(Region& region, const RemoteKey& key);
+    void end_use(Region& region);
     Region* find_or_add(const cuda::Driver& driver, const RemoteKey& key);
     void take_out_stale(Owner& owner, const RemoteKey& key);
     bool close_if_unused(Region& region);

@@ -11,13 +11,18 @@ namespace gdr::mem {
 std::optional<cuda::Pointer> find_cuda_memory(const cuda::Driver& driver, const void* address,
                                               bool keep_host_pages)
 {
-    const auto where = reinterpret_cast<uintptr_t>(address);
-    if (host_pages::contains(where))
+    if (host_pages::contains(reinterpret_cast<uintptr_t>(address)))
         return std::nullopt;
+    return ask_for_cuda_memory(driver, address, keep_host_pages);
+}
+
+std::optional<cuda::Pointer> ask_for_cuda_memory(const cuda::Driver& driver, const void* address,
+                                                 bool keep_host_pages)
+{
     const cuda::Pointer memory = cuda::finished(driver, address);
     if (memory.kind == cuda::MemoryKind::host) {
         if (keep_host_pages && !memory.pinned)
-            host_pages::add(where);
+            host_pages::add(reinterpret_cast<uintptr_t>(address));
         return std::nullopt;
     }
     return memory;

@@ -16,4 +16,8 @@ namespace gdr::mem {
 std::optional<cuda::Pointer> find_cuda_memory(const cuda::Driver& driver, const void* address,
                                               bool keep_host_pages);
 
+// The same for an address that is in none of the known host pages.
+std::optional<cuda::Pointer> ask_for_cuda_memory(const cuda::Driver& driver, const void* address,
+                                                 bool keep_host_pages);
+
 } // namespace gdr::mem
