@@ -406,6 +406,7 @@ class Ipc : public testing::Test {
   protected:
     void SetUp() override
     {
+        ASSERT_TRUE(gdr::abi::choose_series()) << gdr::abi::why_not();
         ASSERT_NE(cuda::driver(), nullptr) << cuda::unavailable_reason();
         primary_ = std::make_unique<cuda::PrimaryContext>(driver(), 0);
         current_ = std::make_unique<cuda::CurrentContext>(driver(), primary_->handle());
