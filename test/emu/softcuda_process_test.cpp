@@ -608,8 +608,9 @@ TEST_F(SoftcudaProcess, MemoryOfADeviceThatIsNotSeen)
 {
     EXPECT_EQ(run_as("OWNER=0 OPENER=1", "ipc"), 0);
     EXPECT_EQ(run_as("OWNER=1,0 OPENER=0,1", "ipc"), 0);
-    EXPECT_EQ(run_as("OWNER=0 OPENER=1", "shareable"), 0);
-    EXPECT_EQ(run_as("OWNER=1,0 OPENER=0", "shareable"), 0);
+    EXPECT_EQ(run_as("OWNER=0 OPENER=1 LOCATION=-2", "shareable"), 0);
+    EXPECT_EQ(run_as("OWNER=1,0 OPENER=0 LOCATION=-2", "shareable"), 0);
+    EXPECT_EQ(run_as("OWNER=1,0 OPENER=0,1 LOCATION=1", "shareable"), 0);
     EXPECT_EQ(run_as("SOFTCUDA_P2P=off OWNER=0 OPENER=1", "out_of_reach"), 0);
     EXPECT_EQ(run_as("SOFTCUDA_P2P=off OWNER=1,0 OPENER=0,1", "out_of_reach"), 0);
     EXPECT_NE(run_as("SOFTCUDA_P2P=off OWNER=1,0 OPENER=1", "out_of_reach"), 0);
@@ -783,6 +784,10 @@ int shareable()
         cuMemImportFromShareableHandle(&handle, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == CUDA_SUCCESS);
     close(fd);
+    CUmemAllocationProp properties{};
+    const char* location = std::getenv("LOCATION");
+    CHECK_OR_FAIL(cuMemGetAllocationPropertiesFromHandle(&properties, handle) == CUDA_SUCCESS);
+    CHECK_OR_FAIL(properties.location.id == (location != nullptr ? std::atoi(location) : 0));
     CUdeviceptr memory = map(handle);
     unsigned char byte = 0;
     CHECK_OR_FAIL(memory != 0 && cuMemcpyDtoH(&byte, memory, 1) == CUDA_SUCCESS && byte == 3);

@@ -265,7 +265,9 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
         for (uintptr_t at = address; at < address + size; at += kGranularity) {
             require(!find(at).has_value());
         }
-        Allocation mapping{Kind::vmm, address, size, memory.properties.location.id, nullptr};
+        // Pointers to memory of a device that is not seen are of device 0.
+        const CUdevice ordinal = std::max(memory.properties.location.id, 0);
+        Allocation mapping{Kind::vmm, address, size, ordinal, nullptr};
         mapping.reserved = reserved;
         mapping.reserved_length = reserved_length;
         mapping.extent = memory.extent;
@@ -364,9 +366,9 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
         CUmemAllocationProp properties{};
         properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
         properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-        // As with the real driver; what it says of a device that is not seen is not known.
+        // As with the real driver, also of a device that is not seen.
         const Device* const seen = device_of_machine(names[0].device);
-        properties.location.id = seen != nullptr ? seen->ordinal() : 0;
+        properties.location.id = seen != nullptr ? seen->ordinal() : CU_DEVICE_INVALID;
         properties.requestedHandleTypes = type;
         properties.allocFlags.gpuDirectRDMACapable = names[0].rdma_capable != 0;
         Extent extent = map_memory(names[0]);
