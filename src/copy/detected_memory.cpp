@@ -8,6 +8,7 @@
 #include "mem/gpu_direct.hpp"
 #include "tables/by_page.hpp"
 
+#include <atomic>
 #include <utility>
 
 namespace gdr::copy::detected_memory {
@@ -22,7 +23,15 @@ struct Answer {
 
 thread_local constinit tables::ByPage<Answer, 6> last; // by the address asked about
 
-thread_local constinit tables::ByPage<uint64_t, 8> allocations; // buffer ids, by the base
+struct Allocation {
+    uint64_t buffer_id = 0;
+    uint64_t several = 0; // several_told; 0: of no mapping
+    bool operator==(const Allocation&) const = default;
+};
+
+thread_local constinit tables::ByPage<Allocation, 8> allocations; // by the base
+
+std::atomic<uint64_t> several_told{1}; // how often several mappings were told of as one
 
 bool holds(const abi::MemoryInfo& info, const void* address, size_t length)
 {
@@ -54,11 +63,15 @@ void remember(const void* address, const cuda::Pointer& memory, const abi::Memor
                                                       info};
 }
 
-bool is_news(const cuda::Pointer& memory)
+bool is_news(const cuda::Pointer& memory, const abi::MemoryInfo& info)
 {
-    if (memory.kind != cuda::MemoryKind::device || memory.context == nullptr)
+    if (memory.mapped && reinterpret_cast<uintptr_t>(info.base) + info.length > memory.end()) {
+        several_told.fetch_add(1, std::memory_order_relaxed);
         return true;
-    return std::exchange(allocations[memory.base], memory.buffer_id) != memory.buffer_id;
+    }
+    const Allocation now{memory.buffer_id,
+                         memory.mapped ? several_told.load(std::memory_order_relaxed) : 0};
+    return std::exchange(allocations[memory.base], now) != now;
 }
 
 } // namespace gdr::copy::detected_memory

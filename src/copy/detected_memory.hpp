@@ -25,7 +25,8 @@ void remember(const void* address, const cuda::Pointer& memory, const abi::Memor
               uint64_t changes);
 
 // Whether this thread was never told of this allocation, or has forgotten it: another may have been
-// there before. True for all but memory of a context.
-bool is_news(const cuda::Pointer& memory);
+// there before. Always where several of cuMemCreate's mappings are told of, and afterwards once for
+// each mapping: what lies behind the first may be another each time.
+bool is_news(const cuda::Pointer& memory, const abi::MemoryInfo& info);
 
 } // namespace gdr::copy::detected_memory

@@ -283,7 +283,7 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
         }
         const abi::MemoryInfo info = describe(*memory, address, length);
         if (length != 0) { // else nobody was asked whether he reaches it
-            if (detected_memory::is_news(*memory))
+            if (detected_memory::is_news(*memory, info))
                 end_registrations(*memory, info);
             detected_memory::remember(address, *memory, info, changes);
         }

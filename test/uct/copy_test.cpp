@@ -949,7 +949,8 @@ TEST(Domain, EndsUcpsRegistrationsOfWhatWasThereBefore)
     const Buffer managed(Memory::managed, kLength), pooled(Memory::pool, kLength);
     for (const Buffer* other : {&managed, &pooled}) {
         EXPECT_EQ(asked(other->data(), kLength), 1);
-        EXPECT_EQ(asked(other->data(), kLength), 1) << "not remembered";
+        EXPECT_EQ(asked(other->data(), kLength), 0);
+        EXPECT_EQ(asked(other->data() + (1 << 20), 100), 0);
     }
 
     // More allocations than a thread remembers addresses of, in turns.
@@ -968,6 +969,83 @@ TEST(Domain, EndsUcpsRegistrationsOfWhatWasThereBefore)
     EXPECT_EQ(asked(host, kLength), 1) << "CUDA's memory may have been there";
     EXPECT_EQ(asked(host, kLength), 0);
     munmap(host, kLength);
+}
+
+// Two mappings of cuMemCreate's side by side.
+class Mappings {
+  public:
+    static constexpr size_t kLength = size_t{2} << 20; // of each
+
+    Mappings()
+    {
+        require(cuMemAddressReserve(&start_, 2 * kLength, 0, 0, 0), "cuMemAddressReserve");
+        map(0);
+        map(1);
+    }
+    Mappings(const Mappings&) = delete;
+    Mappings& operator=(const Mappings&) = delete;
+    ~Mappings()
+    {
+        cuMemUnmap(start_, 2 * kLength);
+        cuMemAddressFree(start_, 2 * kLength);
+    }
+
+    char* operator[](size_t number) const
+    {
+        return reinterpret_cast<char*>(start_ + number * kLength);
+    }
+
+    void replace(size_t number)
+    {
+        require(cuMemUnmap(start_ + number * kLength, kLength), "cuMemUnmap");
+        map(number);
+    }
+
+  private:
+    void map(size_t number)
+    {
+        CUmemAllocationProp properties{};
+        properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+        const CUmemAccessDesc access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        const CUdeviceptr address = start_ + number * kLength;
+        CUmemGenericAllocationHandle handle = 0;
+        require(cuMemCreate(&handle, kLength, &properties, 0), "cuMemCreate");
+        require(cuMemMap(address, kLength, 0, handle, 0), "cuMemMap");
+        require(cuMemSetAccess(address, kLength, &access, 1), "cuMemSetAccess");
+        require(cuMemRelease(handle), "cuMemRelease"); // the mapping keeps it
+    }
+
+    CUdeviceptr start_ = 0;
+};
+
+TEST(Domain, EndsUcpsRegistrationsOfMappings)
+{
+    Transport transport;
+    const Current current(primary_context(0));
+    Ended ended;
+    auto asked = [&](const void* address, size_t length) {
+        ucs_memory_type_t type;
+        (void)uct_md_detect_memory_type(transport.md(), address, length, &type);
+        return ended.times(address, length);
+    };
+    Mappings mappings;
+    constexpr size_t kLength = Mappings::kLength;
+    for (size_t i : {0, 1}) {
+        EXPECT_EQ(asked(mappings[i], kLength), 1) << "never seen";
+        EXPECT_EQ(asked(mappings[i], kLength), 0);
+        EXPECT_EQ(asked(mappings[i] + 5000, 100), 0) << "another part of the same";
+    }
+    mappings.replace(1);
+    EXPECT_EQ(asked(mappings[0], kLength), 0);
+    EXPECT_EQ(asked(mappings[1], kLength), 1) << "another mapping";
+    EXPECT_EQ(asked(mappings[1], kLength), 0);
+    EXPECT_EQ(asked(mappings[0], 2 * kLength), 1);
+    EXPECT_EQ(asked(mappings[0], 2 * kLength), 1) << "the second may be another";
+    for (size_t i : {0, 1}) {
+        EXPECT_EQ(asked(mappings[i], kLength), 1) << "is registered with the other";
+        EXPECT_EQ(asked(mappings[i], kLength), 0);
+    }
 }
 
 TEST(Domain, EndsUcpsRegistrationsOfWhatWasWhereItAllocates)
