@@ -4,8 +4,8 @@
 # Device messages, small and large, go over the HCA without a copy: UCX's own table of protocols says
 # so (UCX_PROTO_INFO), and what the module counted agrees. Streams and synchronous sends are not
 # among them: UCX 1.13 has only eager protocols for those. Protocols v1 have no table: only counts.
-# And host messages are copied up to almost a fragment (8,248 bytes), and a rendezvous from soon after it;
-# puts of host memory are copied to above 2 KiB.
+# And host messages are copied up to 1 KiB, and a rendezvous after two fragments at least; puts of host memory are
+# copied up to 2 KiB.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -122,18 +122,14 @@ expect_host() {
     esac
 }
 
-case $(ucx_minor) in
-18 | 19) soon=13312 ;; # these take a rendezvous for dearer
-*) soon=9216 ;;
-esac
 if [ "$(ucx_minor)" -ge 16 ]; then # earlier ones compare differently
     tag="tagged message by ucp_tag_send\\* from host" put="ucp_put\\* from host"
     for SOFTHCA_BANDWIDTH_GBPS in 100 400; do
         echo "host memory, $SOFTHCA_BANDWIDTH_GBPS Gb/s"
-        expect_host tag "$tag" 4096 copy-in
-        expect_host tag "$tag" 8000 copy-in
-        expect_host tag "$tag" $soon rendezvous
-        expect_host tag "$tag" 16384 rendezvous
+        expect_host tag "$tag" 1024 copy-in
+        expect_host tag "$tag" 4096 "eager zero-copy"
+        expect_host tag "$tag" 12288 eager
+        expect_host tag "$tag" 32768 rendezvous
         expect_host put "$put" 1024 copy-in
         expect_host put "$put" 2048 copy-in
         expect_host put "$put" 16384 zero-copy

@@ -41,13 +41,15 @@ constexpr std::uint32_t kMaxCqe = 1u << 20;
 constexpr std::uint32_t kMaxMessage = 1u << 30;
 constexpr std::uint32_t kMtu = 4096;
 constexpr std::uint32_t kGrhSize = 40;
-constexpr std::uint32_t kSlotSize = 8192; // messages up to this size pass through a shared slot
-constexpr std::uint32_t kMaxSlots = 256;  // of one receive queue
+// Messages up to this size pass through a shared slot, larger ones take a system call. UCX's
+// transports send through buffers of this size: a full one is to cost no jump that no HCA has.
+constexpr std::uint32_t kSlotSize = 8256;
+constexpr std::uint32_t kMaxSlots = 256; // of one receive queue
 constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
 // Follows, so that the largest object may begin at any offset.
 constexpr std::size_t kArenaSlack = std::size_t{2} << 20;
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'39; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'3a; // changes with the layout
 
 struct Arena;
 
