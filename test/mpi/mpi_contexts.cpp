@@ -56,6 +56,48 @@ void call(const char* what, CUcontext context)
     failed = failed || !right || !left;
 }
 
+#ifndef OPEN_MPI // whose handles of freed communicators lead to freed memory
+CUcontext left;  // by the program
+int errors, disturbed;
+
+void look_at_thread(MPI_Comm*, int*, ...)
+{
+    const auto exchange =
+        gpu::driver<CUresult (*)(CUstreamCaptureMode*)>("cuThreadExchangeStreamCaptureMode");
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    gpu::check(exchange(&mode));
+    ++errors;
+    if (current() != left || mode != CU_STREAM_CAPTURE_MODE_GLOBAL)
+        ++disturbed;
+    gpu::check(exchange(&mode));
+}
+
+// Of a communicator of which MPI refuses to tell, before each of the two buffers is staged.
+void call_in_error(CUcontext context)
+{
+    const CUcontext primary = current();
+    auto* const values = static_cast<double*>(gpu::allocate(2 * sizeof(double)));
+    MPI_Errhandler handler;
+    MPI_Comm_create_errhandler(look_at_thread, &handler);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    const MPI_Comm freed = comm;
+    MPI_Comm_free(&comm);
+    left = context;
+    set_current(context);
+    MPI_Sendrecv(values, 1, MPI_DOUBLE, 0, 1, values + 1, 1, MPI_DOUBLE, 0, 1, freed,
+                 MPI_STATUS_IGNORE);
+    set_current(primary);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Errhandler_free(&handler);
+    gpu::free(values);
+    std::printf("an error handler: called %d times, the thread not as it was %d times\n", errors,
+                disturbed);
+    failed = failed || errors < 3 || disturbed > 0;
+}
+#endif
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -68,6 +110,9 @@ int main(int argc, char** argv)
     call("none", nullptr);
     call("one of the program's own", own);
     call("the primary context again", primary);
+#ifndef OPEN_MPI
+    call_in_error(own);
+#endif
     gpu::check(gpu::driver<CUresult (*)(CUdevice)>("cuDevicePrimaryCtxReset_v2")(0));
     gpu::use();
     call("the primary context after a reset", current());

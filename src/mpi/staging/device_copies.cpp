@@ -54,20 +54,31 @@ void issue_all(const cuda::Driver& driver, Rows to, Rows from, size_t length, si
 
 RowCopies::~RowCopies()
 {
-    if (on_device_ && on_device_->bytes > 0)
-        on_device_->stream.settle();
+    if (bytes_ == 0)
+        return;
+    try {
+        enter(device_).settle();
+    } catch (const cuda::Error&) { // the GPU was reset, which has ended them
+    }
+}
+
+const ThreadStream& RowCopies::enter(CUdevice device)
+{
+    if (!scope_ || device_ != device)
+        scope_.emplace(driver_, device);
+    device_ = device;
+    return scope_->stream;
 }
 
 void RowCopies::issue(CUdevice device, Rows on_device, Rows on_host, size_t length, size_t rows)
 {
-    if (!on_device_ || on_device_->stream.device() != device) {
+    if (device_ != device)
         wait();
-        on_device_.emplace(driver_, device);
-    }
-    on_device_->bytes += length * rows;
+    const ThreadStream& stream = enter(device);
+    bytes_ += length * rows;
     const bool to_device = direction_ == Direction::to_device;
     issue_all(cuda::plain_driver(), to_device ? on_device : on_host,
-              to_device ? on_host : on_device, length, rows, on_device_->stream.handle());
+              to_device ? on_host : on_device, length, rows, stream.handle());
 }
 
 void RowCopies::issue(CUdevice device, const Footprint& footprint, void* on_device, void* on_host)
@@ -79,8 +90,8 @@ void RowCopies::issue(CUdevice device, const Footprint& footprint, void* on_devi
 
 void RowCopies::wait()
 {
-    if (on_device_ && on_device_->bytes > 0)
-        on_device_->stream.wait_for_copy(direction_, std::exchange(on_device_->bytes, 0));
+    if (bytes_ > 0)
+        enter(device_).wait_for_copy(direction_, std::exchange(bytes_, 0));
 }
 
 } // namespace gdr::mpi

@@ -20,8 +20,9 @@ struct Rows {
     ptrdiff_t stride;
 };
 
-// Copies that are under way together: MPI is not to be called with any of them before wait(). To be
-// destroyed by the thread that made it; none is under way any more then.
+// Copies that are under way together: MPI is not to be called with any of them before wait(), nor
+// asked anything between issue() and leave(). To be destroyed by the thread that made it; none is
+// under way any more then.
 class RowCopies {
   public:
     RowCopies(const cuda::Driver& driver, Direction direction)
@@ -43,20 +44,26 @@ class RowCopies {
     // Returns when the bytes are there. Throws cuda::Error.
     void wait();
 
+    // The thread's capture mode and context are again as they were before issue(): the
+    // application's code may run. What is under way goes on.
+    void leave() { scope_.reset(); }
+
   private:
-    struct OnDevice {
-        OnDevice(const cuda::Driver& driver, CUdevice device)
-            : relaxed(driver), stream(driver, device)
+    struct Scope {
+        Scope(const cuda::Driver& driver, CUdevice device) : relaxed(driver), stream(driver, device)
         {
         }
-        const cuda::RelaxedCapture relaxed; // once for all of them
+        const cuda::RelaxedCapture relaxed; // once for several copies
         const ThreadStream stream;
-        size_t bytes = 0; // under way
     };
+
+    const ThreadStream& enter(CUdevice device);
 
     const cuda::Driver& driver_;
     const Direction direction_;
-    std::optional<OnDevice> on_device_; // the latest
+    CUdevice device_ = -1;       // the latest
+    size_t bytes_ = 0;           // under way there
+    std::optional<Scope> scope_; // there
 };
 
 } // namespace gdr::mpi

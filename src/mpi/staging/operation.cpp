@@ -184,13 +184,17 @@ Operation::Operation(KnownDeviceMemory& memory, const Arguments& arguments)
             begun = fetch_from(begun, copies);
     };
     const auto stage_significant = [&](const Side& side, bool fetched, bool put_back) {
+        copies.leave(); // MPI is asked
         if (group.significant(side))
             stage_side(memory, arguments, group, side, fetched, put_back);
         begin();
     };
     if (call.one_buffer()) {
-        const bool sends = group.sends_from_root();
-        stage_significant(call.send, sends, !sends);
+        if (group.significant(call.send)) {
+            const bool sends = group.sends_from_root();
+            stage_side(memory, arguments, group, call.send, sends, !sends);
+            begin();
+        }
     } else if (call.kind == Kind::collective && arguments.aliased() &&
                group.significant(call.send) && group.significant(call.receive)) {
         stage_aliased(memory, arguments, group);
