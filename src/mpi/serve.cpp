@@ -15,6 +15,7 @@
 #include "mpi/info/memory_kinds.hpp"
 #include "mpi/library/apply.hpp"
 #include "mpi/library/failure.hpp"
+#include "mpi/library/scope_end.hpp"
 #include "mpi/staging/attached_buffers.hpp"
 #include "mpi/staging/epochs.hpp"
 #include "mpi/staging/operation.hpp"
@@ -200,12 +201,8 @@ int make(unsigned index, gdr_mpi_function* function, Word* words)
 
 int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* depth)
 {
-    struct Inside {
-        explicit Inside(int* depth) : depth_(*depth) { depth_ = 1; }
-        ~Inside() { depth_ = 0; }
-        int& depth_;
-    };
-    const Inside inside(depth);
+    *depth = 1;
+    const ScopeEnd inside([](void* of_thread) { *static_cast<int*>(of_thread) = 0; }, depth);
     try {
         const bool had_freed = any_freed();
         const int result = make(index, function, words);

@@ -9,6 +9,7 @@
 // has grown in the second. Exits with 77 without a CUDA driver; or dies, if MPI does.
 #include <algorithm>
 #include <chrono>
+#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -159,8 +160,76 @@ Codes send_to_no_rank(const Context& c)
     return codes;
 }
 
+std::jmp_buf before_call;
+
+void jump(MPI_Comm*, int* code, ...)
+{
+    std::longjmp(before_call, *code);
+}
+
+// By an error handler that leaves the call by longjmp: whether it did.
+template <typename Call>
+bool left(const Context& c, Call call)
+{
+    MPI_Comm comm;
+    MPI_Errhandler handler, of_world;
+    MPI_Comm_dup(c.comm, &comm);
+    MPI_Comm_create_errhandler(jump, &handler);
+    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &of_world);
+    for (MPI_Comm with_it : {comm, MPI_COMM_WORLD})
+        MPI_Comm_set_errhandler(with_it, handler);
+    MPI_Errhandler_free(&handler);
+    const bool left = setjmp(before_call) != 0;
+    if (!left)
+        call(comm);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, of_world);
+    MPI_Errhandler_free(&of_world);
+    return left; // what MPI then holds of the communicator is not known: it stays
+}
+Codes must_leave(bool has_left)
+{
+    return {has_left ? MPI_SUCCESS : MPI_ERR_OTHER};
+}
+
+// MPI tells of a receive that was freed only where somebody still asks for it.
+void free_truncated(const Context& c, MPI_Comm comm)
+{
+    MPI_Request request;
+    MPI_Irecv(c.in, 1, c.few, c.previous, 3, comm, &request);
+    MPI_Request_free(&request);
+    MPI_Send(std::vector<int>(12).data(), 12, MPI_INT, c.next, 3, comm);
+    for (int i = 0; i < 1000; ++i) {
+        int found = 0;
+        MPI_Iprobe(c.previous, 4, c.comm, &found, MPI_STATUS_IGNORE);
+    }
+}
+
 const Case kMessages[] = {
     {"send_rank_thrown", send_to_no_rank},
+    {"send_rank_left",
+     [](auto& c) {
+         return must_leave(
+             left(c, [&](MPI_Comm comm) { MPI_Send(c.out, 1, c.column, ranks, 1, comm); }));
+     }},
+    {"sendrecv_few_rank_left",
+     [](auto& c) {
+         return must_leave(left(c, [&](MPI_Comm comm) {
+             MPI_Sendrecv(c.out, 1, c.few, ranks, 1, c.in, 1, c.few, ranks, 1, comm,
+                          MPI_STATUS_IGNORE);
+         }));
+     }},
+    {"allreduce_no_type_left",
+     [](auto& c) {
+         return must_leave(left(c, [&](MPI_Comm comm) {
+             MPI_Allreduce(c.out, c.in, 1, MPI_DATATYPE_NULL, MPI_SUM, comm);
+         }));
+     }},
+    {"freed_truncated_left",
+     [](auto& c) {
+         left(c, [&](MPI_Comm comm) { free_truncated(c, comm); });
+         left(c, [&](MPI_Comm comm) { free_truncated(c, comm); });
+         return Codes{};
+     }},
     {"send_count", [](auto& c) { return Codes{MPI_Send(c.out, -1, c.column, c.next, 1, c.comm)}; }},
     {"send_no_type",
      [](auto& c) { return Codes{MPI_Send(c.out, 1, MPI_DATATYPE_NULL, c.next, 1, c.comm)}; }},

@@ -420,11 +420,10 @@ std::optional<int> call_on_gpus(const Library& library, const Call& call, Word* 
     const int ranks = ranks_of(library, comm);
     if (ranks < 2)
         return std::nullopt;
-    Collective collective(arguments, algorithm, ranks);
-    if (!collective.eligible())
-        return std::nullopt;
     try {
-        if (!make(collective, Means::of(library, comm, with_nccl), call.name))
+        Collective collective(arguments, algorithm, ranks); // has ended when a handler is called
+        if (!collective.eligible() ||
+            !make(collective, Means::of(library, comm, with_nccl), call.name))
             return std::nullopt;
     } catch (const MpiError& error) {
         library.Comm_call_errhandler(comm, error.code());

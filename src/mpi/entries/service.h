@@ -25,8 +25,8 @@ struct gdr_mpi_service {
     int (*any_requests)(void);  // for calls that start, complete or free some, or are of partitions
     int (*any_in_epochs)(void); // for calls that synchronise
     // Makes the call by the MPI library's own function (PMPI_X), with what it cannot handle
-    // replaced in the arguments. Returns what MPI returns, or throws what an error handler throws;
-    // meanwhile *depth is 1. Any thread; not from within itself.
+    // replaced in the arguments. Returns what MPI returns, or is left as an error handler leaves
+    // it, by an exception or longjmp; meanwhile *depth is 1. Any thread; not from within itself.
     int (*call)(unsigned index, gdr_mpi_function* function, gdr_mpi_word* arguments, int* depth);
 };
 

@@ -4,6 +4,7 @@
 #include "abi/host.hpp"
 #include "mpi/library/apply.hpp"
 #include "mpi/library/failure.hpp"
+#include "mpi/library/scope_end.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -55,6 +56,17 @@ struct Table {
         auto request = by_handle.extract(handle);
         count();
         return request;
+    }
+
+    // By who has the turn.
+    void end_collecting()
+    {
+        {
+            const std::lock_guard guard(mutex);
+            collected = 0;
+            count();
+        }
+        collecting.unlock();
     }
 
     // Under the mutex.
@@ -273,7 +285,8 @@ void collect_freed(const Library& library)
     // A thread may know of a request that it is complete which another has just seen not to be: it
     // looks for itself before its call returns.
     Table& t = table();
-    const std::lock_guard turn(t.collecting);
+    t.collecting.lock();
+    const ScopeEnd turn([](void* table) { static_cast<Table*>(table)->end_collecting(); }, &t);
     std::vector<Freed> open;
     {
         const std::lock_guard guard(t.mutex);
@@ -294,9 +307,6 @@ void collect_freed(const Library& library)
             t.freed.push_back(std::move(freed));
         }
     }
-    const std::lock_guard guard(t.mutex);
-    t.collected = 0;
-    t.count();
 }
 
 void add_request(const Library& library, Word handle, RequestedOperation operation, bool persistent,
