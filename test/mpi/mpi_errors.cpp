@@ -376,20 +376,6 @@ const Case kMessages[] = {
          const int result = MPI_Waitany(1, &request, &index, MPI_STATUS_IGNORE);
          return Codes{result, request == MPI_REQUEST_NULL ? MPI_SUCCESS : MPI_ERR_OTHER};
      }},
-    {"irecv_truncated_any_other_goes_on",
-     [](auto& c) {
-         MPI_Request requests[2];
-         MPI_Irecv(c.in, 1, c.few, c.previous, 3, c.comm, &requests[0]);
-         MPI_Irecv(c.in + 4000, 1, c.few, c.previous, 4, c.comm, &requests[1]);
-         c.send(12, 3);
-         int index = -1;
-         Codes codes{MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE)};
-         MPI_Barrier(c.comm);
-         c.send(10, 4);
-         codes.push_back(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));
-         codes.push_back(received(c) == 10 ? MPI_SUCCESS : MPI_ERR_OTHER);
-         return codes;
-     }},
     {"recv_init_truncated",
      [](auto& c) {
          MPI_Request request;
