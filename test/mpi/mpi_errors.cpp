@@ -191,19 +191,6 @@ Codes must_leave(bool has_left)
     return {has_left ? MPI_SUCCESS : MPI_ERR_OTHER};
 }
 
-// MPI tells of a receive that was freed only where somebody still asks for it.
-void free_truncated(const Context& c, MPI_Comm comm)
-{
-    MPI_Request request;
-    MPI_Irecv(c.in, 1, c.few, c.previous, 3, comm, &request);
-    MPI_Request_free(&request);
-    MPI_Send(std::vector<int>(12).data(), 12, MPI_INT, c.next, 3, comm);
-    for (int i = 0; i < 1000; ++i) {
-        int found = 0;
-        MPI_Iprobe(c.previous, 4, c.comm, &found, MPI_STATUS_IGNORE);
-    }
-}
-
 const Case kMessages[] = {
     {"send_rank_thrown", send_to_no_rank},
     {"send_rank_left",
@@ -223,12 +210,6 @@ const Case kMessages[] = {
          return must_leave(left(c, [&](MPI_Comm comm) {
              MPI_Allreduce(c.out, c.in, 1, MPI_DATATYPE_NULL, MPI_SUM, comm);
          }));
-     }},
-    {"freed_truncated_left",
-     [](auto& c) {
-         left(c, [&](MPI_Comm comm) { free_truncated(c, comm); });
-         left(c, [&](MPI_Comm comm) { free_truncated(c, comm); });
-         return Codes{};
      }},
     {"send_count", [](auto& c) { return Codes{MPI_Send(c.out, -1, c.column, c.next, 1, c.comm)}; }},
     {"send_no_type",
