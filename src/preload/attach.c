@@ -23,14 +23,21 @@ static struct gdr_service service;          // complete before started is set
 // ucs_log_dispatch() and the beginning of ucs_global_opts, the same in all series.
 typedef void LogDispatch(const char* file, unsigned line, const char* function, unsigned level,
                          const void* component, const char* format, ...);
+typedef void LogFlush(void);
 enum { WARN = 2 }; // UCS_LOG_LEVEL_WARN
 
+// The log is standard output, which a crash loses where that is no terminal: a UCX without gdr lets
+// the CPU handle GPU memory.
 static void warn(void* libuct, const char* reason)
 {
     LogDispatch* log = (LogDispatch*)dlsym(libuct, "ucs_log_dispatch");
+    LogFlush* flush = (LogFlush*)dlsym(libuct, "ucs_log_flush");
     const unsigned* options = dlsym(libuct, "ucs_global_opts");
-    if (log && options && *options >= WARN)
-        log(__FILE__, __LINE__, "", WARN, options, "gdr: not used: %s", reason);
+    if (!log || !options || *options < WARN)
+        return;
+    log(__FILE__, __LINE__, "", WARN, options, "gdr: not used: %s", reason);
+    if (flush)
+        flush();
 }
 
 // Installed, the module is in the project's directory beside this library. Links to this library,

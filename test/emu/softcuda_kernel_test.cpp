@@ -32,7 +32,6 @@ constexpr char kPtx[] = R"(
 {
 	ret;
 }
-.entry test_unknown { ret; }
 )";
 
 struct Amounts {
@@ -233,16 +232,25 @@ TEST_F(SoftcudaKernel, KnowsTheKernelsOfTheModule)
     EXPECT_EQ(module, module_);
 }
 
+// Once in a process: each run of the test has a kernel of its own.
 TEST_F(SoftcudaKernel, SaysWhichKernelItCannotRun)
 {
+    static int runs = 0;
+    const std::string name = "test_unknown_" + std::to_string(runs++);
+    const std::string image =
+        ".version 6.0\n.target sm_70\n.entry test_nothing { ret; }\n.entry " + name + " { ret; }\n";
+    CUmodule module = nullptr;
+    CUfunction unknown = nullptr;
+    ASSERT_CUDA(cuModuleLoadData(&module, image.c_str()));
+    ASSERT_CUDA(cuModuleGetFunction(&unknown, module, name.c_str()));
     testing::internal::CaptureStderr();
     for (int i = 0; i < 2; ++i)
-        EXPECT_EQ(cuLaunchKernel(function("test_unknown"), 1, 1, 1, 1, 1, 1, 0, stream_, nullptr,
-                                 nullptr),
+        EXPECT_EQ(cuLaunchKernel(unknown, 1, 1, 1, 1, 1, 1, 0, stream_, nullptr, nullptr),
                   CUDA_ERROR_NOT_SUPPORTED);
     const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_NE(said.find("kernel test_unknown"), said.npos);
-    EXPECT_EQ(said.find('\n'), said.size() - 1) << said; // once
+    EXPECT_NE(said.find("kernel " + name), said.npos);
+    EXPECT_EQ(said.find('\n'), said.size() - 1) << said;
+    EXPECT_CUDA(cuModuleUnload(module));
 }
 
 TEST_F(SoftcudaKernel, RefusesWhatIsNoPtx)

@@ -164,5 +164,10 @@ mkdir "$work/alone"
 cp "$module" "$work/alone/libuct_gdr.so.0"
 expect "without the module behind it: one line" 1 "$(
     LD_PRELOAD=$work/alone/libuct_gdr.so.0 timeout 60 "$ucx_info" -d 2>&1 | grep -c 'WARN  gdr: not used: .*ucx-gdr/gdr_module.so is missing')"
+expect "also where the process dies next" 1 "$(
+    LD_PRELOAD=$work/alone/libuct_gdr.so.0 timeout 60 "$python" -E -c "
+import ctypes, os
+ctypes.CDLL('$ucx_lib/libucp.so.0').ucp_config_read(None, None, ctypes.byref(ctypes.c_void_p()))
+os._exit(0)" 2>&1 | grep -c 'WARN  gdr: not used: .*ucx-gdr/gdr_module.so is missing')"
 
 exit $failed

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# Something is missing: no CUDA driver, no HCA, neither, too little locked memory. What is left
+# Something is missing: no CUDA driver, no HCA, neither, our own module, too little locked memory. What is left
 # works, and what cannot be is refused with a line that says why, without a crash.
 set -u
 
@@ -97,6 +97,17 @@ else
     export LD_LIBRARY_PATH="$with_verbs"
     softhca=$top_builddir/src/emu/softhca/.libs/libsofthca.so
 fi
+
+echo "no module behind libuct_gdr.so.0: another transport works"
+alone=$(mktemp -d) || exit 99
+trap 'rm -rf "$log" "${without-}" "$alone"' EXIT
+cp "$module" "$alone/libuct_gdr.so.0"
+preload=$runtime$softhca:$alone/libuct_gdr.so.0
+refused "gdr: not used: $alone/ucx-gdr/gdr_module.so is missing" ucp_transfer --ops tag --sizes 8
+with_module=$module
+module=$alone/libuct_gdr.so.0
+UCX_TLS=gdr,tcp run ucp_transfer --ops tag,am,put,get --sizes 8,65536
+module=$with_module
 
 preload=$runtime$softhca:$module
 export SOFTHCA_MEMLOCK=enforce

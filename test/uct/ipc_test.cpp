@@ -400,7 +400,8 @@ Owner* mortal;  // killed in a test
 Owner* reborn;  // may leave
 Owner* forking; // forks, and is killed
 Owner* asked_once[2];
-Owner* foreign; // in a pid namespace of its own; nullptr without the right to make one
+Owner* untouched; // of one test alone: other memory has left no room before its own
+Owner* foreign;   // in a pid namespace of its own; nullptr without the right to make one
 
 class Ipc : public testing::Test {
   protected:
@@ -507,12 +508,12 @@ TEST_F(Ipc, StaleMemoryInUseStaysUntilItIsReleased)
 // or, a real one, at times the block that is open already.
 TEST_F(Ipc, StaleMemoryInUseIsInTheWayOfAPartOfItsBlock)
 {
-    const RemoteKey old = owner->allocate(1 << 20, 1);
+    const RemoteKey old = untouched->allocate(1 << 20, 1);
     Region* stale = memory_.acquire(driver(), old);
     ASSERT_NE(stale, nullptr);
-    owner->free(old);
-    const RemoteKey now = owner->allocate(1 << 19, 2);
-    ASSERT_EQ(now.base, old.base);
+    untouched->free(old);
+    const RemoteKey now = untouched->allocate(1 << 19, 2);
+    ASSERT_EQ(now.base, old.base); // else this shows nothing
     Region* region = memory_.acquire(driver(), now);
     if (SOFTCUDA(softcuda_calls) != nullptr) {
         EXPECT_EQ(region, nullptr);
@@ -523,7 +524,7 @@ TEST_F(Ipc, StaleMemoryInUseIsInTheWayOfAPartOfItsBlock)
     ASSERT_NE(region, nullptr);
     EXPECT_EQ(first_byte(*region), 2);
     memory_.release(region);
-    owner->free(now);
+    untouched->free(now);
 }
 
 TEST_F(Ipc, FreedMemoryDoesNotOpen)
@@ -581,7 +582,7 @@ TEST_F(Ipc, TheOwnerResetsItsDevice)
     owner->reset_device();
     const RemoteKey now = owner->allocate(1 << 20, 2);
     ASSERT_EQ(now.base, old.base); // else this shows nothing
-    Region* region = memory_.acquire(driver(), now);
+    Region* region = acquire_in_the_end(now);
     ASSERT_NE(region, nullptr);
     EXPECT_EQ(first_byte(*region), 2);
     memory_.release(region);
@@ -1190,12 +1191,13 @@ int main(int argc, char** argv)
     mortal = &second;
     reborn = &third;
     forking = &fourth;
-    static Owner fifth, sixth;
+    static Owner fifth, sixth, seventh;
     asked_once[0] = &fifth;
     asked_once[1] = &sixth;
+    untouched = &seventh;
     if (may_make_pid_namespaces()) {
-        static Owner seventh(Owner::Namespace::own);
-        foreign = &seventh;
+        static Owner eighth(Owner::Namespace::own);
+        foreign = &eighth;
     }
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();

@@ -85,17 +85,18 @@ TEST(Probe, leaves_out_a_gpu_that_could_not_be_told_of_what_arrived)
 // What one HCA takes and another refuses is taken.
 TEST(Probe, says_that_only_other_gpus_are_taken)
 {
-    constexpr CUdevice kTaken = 40, kRefused = 41, kUntried = 42;
+    static CUdevice next = 40; // what is decided is so for the whole process
+    const CUdevice taken = next++, refused = next++, untried = next++;
     verbs::Device hca("softhca0");
     verbs::ProtectionDomain pd(ibv_alloc_pd(hca.context()));
     GpuDirect one(hca, pd.get()), another(hca, pd.get());
-    one.decide(kTaken, Method::dmabuf);
-    one.decide(kRefused, Method::none);
-    EXPECT_TRUE(only_others_taken(kRefused));
-    EXPECT_FALSE(only_others_taken(kTaken));
-    EXPECT_FALSE(only_others_taken(kUntried));
-    another.decide(kRefused, Method::dmabuf);
-    EXPECT_FALSE(only_others_taken(kRefused));
+    one.decide(taken, Method::dmabuf);
+    one.decide(refused, Method::none);
+    EXPECT_TRUE(only_others_taken(refused));
+    EXPECT_FALSE(only_others_taken(taken));
+    EXPECT_FALSE(only_others_taken(untried));
+    another.decide(refused, Method::dmabuf);
+    EXPECT_FALSE(only_others_taken(refused));
 }
 
 TEST(Probe, makes_a_context_once_for_all_hcas)

@@ -184,7 +184,8 @@ int variable;
 TEST(ProcessMemory, is_variables_heap_and_the_callers_stack)
 {
     int local = 0;
-    const std::unique_ptr<char[]> block(new char[64]);
+    // Too large for the blocks that a thread keeps, which may be of another thread's heap.
+    const std::unique_ptr<char[]> block(new char[64 << 10]);
     const auto address = [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); };
     EXPECT_TRUE(in_process_memory(address(&variable)));
     EXPECT_TRUE(in_process_memory(address(&local)));
@@ -820,10 +821,10 @@ class GpuDirectTest : public testing::TestWithParam<Offer> {};
 // The emulated HCA reads its variables once, so each combination has a process of its own.
 TEST_P(GpuDirectTest, finds_what_works_and_says_why_not)
 {
-    setenv("SOFTHCA_GPU_DIRECT", GetParam().softhca_gpu_direct, 1);
     int pipe_fds[2];
     ASSERT_EQ(pipe(pipe_fds), 0);
     if (fork() == 0) {
+        setenv("SOFTHCA_GPU_DIRECT", GetParam().softhca_gpu_direct, 1);
         dup2(pipe_fds[1], STDOUT_FILENO);
         execl("/proc/self/exe", "mem_test", "--report", nullptr);
         _exit(127);
