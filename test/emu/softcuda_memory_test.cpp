@@ -132,6 +132,32 @@ TEST_F(SoftcudaMemory, CurrentContextBelongsToTheThread)
     EXPECT_EQ(seen, context_);
 }
 
+// Destroyed at the end of the thread, after what the thread has made later.
+struct CallAtEnd {
+    CUcontext context;
+    CUcontext* seen;
+    ~CallAtEnd()
+    {
+        CUcontext* volatile allocated = new CUcontext{}; // where others of the thread were
+        EXPECT_CUDA(cuCtxPushCurrent(context));
+        EXPECT_CUDA(cuCtxPopCurrent(seen));
+        EXPECT_EQ(*allocated, nullptr);
+        delete allocated;
+    }
+};
+
+TEST_F(SoftcudaMemory, AThreadThatEndsMakesAContextCurrent)
+{
+    CUcontext seen = nullptr;
+    std::thread([&] {
+        thread_local const CallAtEnd at_end{context_, &seen};
+        EXPECT_EQ(at_end.context, context_);
+        EXPECT_CUDA(cuCtxPushCurrent(context_));
+        EXPECT_CUDA(cuCtxPopCurrent(nullptr));
+    }).join();
+    EXPECT_EQ(seen, context_);
+}
+
 TEST_F(SoftcudaMemory, ADestroyedContextTakesItsMemoryAlong)
 {
     CUcontext own = nullptr, current = nullptr;
