@@ -33,7 +33,7 @@ class SoftcudaMemory : public Softcuda {
     {
         CUmemAllocationProp properties{};
         properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-        properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+        properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
         properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
         properties.allocFlags.gpuDirectRDMACapable = rdma_capable;
         CUmemGenericAllocationHandle handle = 0;
@@ -43,7 +43,7 @@ class SoftcudaMemory : public Softcuda {
     void set_access(CUdeviceptr address, size_t size)
     {
         CUmemAccessDesc access{};
-        access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+        access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
         access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         EXPECT_CUDA(cuMemSetAccess(address, size, &access, 1));
     }
@@ -448,7 +448,8 @@ TEST_F(SoftcudaMemory, ReachOfOtherDevices)
     EXPECT_EQ(cuMemcpyPeer(owned, other, range, other, 64), CUDA_ERROR_INVALID_VALUE);
 
     CUmemAccessDesc access{};
-    access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.location.id = 1;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     ASSERT_CUDA(cuMemSetAccess(range, kGranule, &access, 1));
     EXPECT_CUDA(cuMemcpyDtoD(owned, range, 64));
