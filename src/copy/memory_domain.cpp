@@ -154,32 +154,14 @@ ucs_status_t MemoryDomain::reg(void* address, size_t length, abi::Registration, 
     return UCS_OK;
 }
 
-// Pinning needs a context but, being portable, no particular one. None is created for it: where
-// there is none, nothing on a GPU could be copied yet.
-CUresult MemoryDomain::in_any_context(auto call)
-{
-    CUcontext current = nullptr;
-    cuda::check(driver_.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
-    if (current != nullptr)
-        return call();
-    for (CUdevice device = 0; device < static_cast<CUdevice>(sys_devices_.size()); ++device) {
-        if (cuda::has_primary_context(driver_, device)) {
-            cuda::PrimaryContext primary(driver_, device);
-            cuda::CurrentContext in_primary(driver_, primary.handle());
-            return call();
-        }
-    }
-    return CUDA_ERROR_INVALID_CONTEXT;
-}
-
+// Where there is no context yet nothing on a GPU could be copied.
 bool MemoryDomain::pin(void* address, size_t length)
 try {
     cuda::Pointer memory = cuda::classify(driver_, address);
     if (memory.kind != cuda::MemoryKind::host || memory.pinned)
         return false;
-    cuda::check(in_any_context([&] {
-                    return driver_.cuMemHostRegister(address, length, CU_MEMHOSTREGISTER_PORTABLE);
-                }),
+    const cuda::AnyContext context(driver_);
+    cuda::check(driver_.cuMemHostRegister(address, length, CU_MEMHOSTREGISTER_PORTABLE),
                 "cuMemHostRegister");
     return true;
 } catch (const cuda::Error& error) {
@@ -191,8 +173,8 @@ try {
 // is gone.
 void MemoryDomain::unpin(void* address)
 try {
-    cuda::check(in_any_context([&] { return driver_.cuMemHostUnregister(address); }),
-                "cuMemHostUnregister");
+    const cuda::AnyContext context(driver_);
+    cuda::check(driver_.cuMemHostUnregister(address), "cuMemHostUnregister");
 } catch (const cuda::Error& error) {
     gdr_log(debug, "%p: %s", address, error.what());
 }

@@ -62,7 +62,6 @@ class MemoryDomain final : public abi::MemoryDomain {
     abi::MemoryInfo describe(const cuda::Pointer& memory, const void* address, size_t length) const;
     bool pin(void* address, size_t length);
     void unpin(void* address);
-    CUresult in_any_context(auto call);
     CUcontext context_for_allocation();
 
     const cuda::Driver& driver_;

@@ -80,4 +80,22 @@ void CurrentContext::enter(CUcontext context)
     }
 }
 
+AnyContext::AnyContext(const Driver& driver)
+{
+    CUcontext current = nullptr;
+    check(driver.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
+    if (current != nullptr)
+        return;
+    int devices = 0;
+    check(driver.cuDeviceGetCount(&devices), "cuDeviceGetCount");
+    for (CUdevice device = 0; device < devices; ++device) {
+        if (has_primary_context(driver, device)) {
+            primary_.emplace(driver, device);
+            current_.emplace(driver, primary_->handle());
+            return;
+        }
+    }
+    throw Error(CUDA_ERROR_INVALID_CONTEXT, "no device has a primary context");
+}
+
 } // namespace gdr::cuda

@@ -66,4 +66,16 @@ class CurrentContext {
     bool pushed_ = false;
 };
 
+// For what needs a context, but no particular one, such as pinning memory for all contexts: the one
+// that is current, else a device's primary one is for the length of the scope. None is created:
+// throws Error where there is none.
+class AnyContext {
+  public:
+    explicit AnyContext(const Driver& driver);
+
+  private:
+    std::optional<PrimaryContext> primary_;
+    std::optional<CurrentContext> current_;
+};
+
 } // namespace gdr::cuda

@@ -33,7 +33,7 @@ class SoftcudaMemory : public Softcuda {
     {
         CUmemAllocationProp properties{};
         properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-        properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+        properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
         properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
         properties.allocFlags.gpuDirectRDMACapable = rdma_capable;
         CUmemGenericAllocationHandle handle = 0;
@@ -43,7 +43,7 @@ class SoftcudaMemory : public Softcuda {
     void set_access(CUdeviceptr address, size_t size)
     {
         CUmemAccessDesc access{};
-        access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+        access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
         access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         EXPECT_CUDA(cuMemSetAccess(address, size, &access, 1));
     }
@@ -129,6 +129,32 @@ TEST_F(SoftcudaMemory, CurrentContextBelongsToTheThread)
     std::thread([&] { EXPECT_CUDA(cuCtxGetCurrent(&seen)); }).join();
     EXPECT_EQ(seen, nullptr);
     EXPECT_CUDA(cuCtxGetCurrent(&seen));
+    EXPECT_EQ(seen, context_);
+}
+
+// Destroyed at the end of the thread, after what the thread has made later.
+struct CallAtEnd {
+    CUcontext context;
+    CUcontext* seen;
+    ~CallAtEnd()
+    {
+        CUcontext* volatile allocated = new CUcontext{}; // where others of the thread were
+        EXPECT_CUDA(cuCtxPushCurrent(context));
+        EXPECT_CUDA(cuCtxPopCurrent(seen));
+        EXPECT_EQ(*allocated, nullptr);
+        delete allocated;
+    }
+};
+
+TEST_F(SoftcudaMemory, AThreadThatEndsMakesAContextCurrent)
+{
+    CUcontext seen = nullptr;
+    std::thread([&] {
+        thread_local const CallAtEnd at_end{context_, &seen};
+        EXPECT_EQ(at_end.context, context_);
+        EXPECT_CUDA(cuCtxPushCurrent(context_));
+        EXPECT_CUDA(cuCtxPopCurrent(nullptr));
+    }).join();
     EXPECT_EQ(seen, context_);
 }
 
@@ -422,7 +448,8 @@ TEST_F(SoftcudaMemory, ReachOfOtherDevices)
     EXPECT_EQ(cuMemcpyPeer(owned, other, range, other, 64), CUDA_ERROR_INVALID_VALUE);
 
     CUmemAccessDesc access{};
-    access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.location.id = 1;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     ASSERT_CUDA(cuMemSetAccess(range, kGranule, &access, 1));
     EXPECT_CUDA(cuMemcpyDtoD(owned, range, 64));

@@ -564,7 +564,7 @@ TEST_F(SoftcudaProcess, DmabufOverTwoMappings)
     constexpr size_t kGranule = size_t{2} << 20;
     CUmemAllocationProp properties{};
     properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     CUdeviceptr range = 0;
     ASSERT_CUDA(cuMemAddressReserve(&range, 2 * kGranule, 0, 0, 0));
     for (int i = 0; i < 2; ++i) {
@@ -573,7 +573,9 @@ TEST_F(SoftcudaProcess, DmabufOverTwoMappings)
         ASSERT_CUDA(cuMemMap(range + i * kGranule, kGranule, 0, handle, 0));
         ASSERT_CUDA(cuMemRelease(handle));
     }
-    CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemAccessDesc access{};
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     ASSERT_CUDA(cuMemSetAccess(range, 2 * kGranule, &access, 1));
     int fd = export_dmabuf(range + kGranule - 4096, 8192);
     auto* mapped = static_cast<unsigned char*>(softcuda_dmabuf_map(fd));
@@ -759,8 +761,9 @@ int shareable()
     constexpr size_t kGranule = size_t{2} << 20;
     auto map = [](CUmemGenericAllocationHandle handle) {
         CUdeviceptr address = 0;
-        CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}},
-                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        CUmemAccessDesc access{};
+        access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         bool mapped = cuMemAddressReserve(&address, kGranule, 0, 0, 0) == CUDA_SUCCESS &&
                       cuMemMap(address, kGranule, 0, handle, 0) == CUDA_SUCCESS &&
                       cuMemSetAccess(address, kGranule, &access, 1) == CUDA_SUCCESS;
@@ -770,7 +773,7 @@ int shareable()
         see_as("OWNER");
         CUmemAllocationProp properties{};
         properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-        properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+        properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
         properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
         CUmemGenericAllocationHandle handle = 0;
         int fd = -1, go = 0;

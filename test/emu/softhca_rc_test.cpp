@@ -295,7 +295,7 @@ TEST_F(RcError, RemoteAccessIsChecked)
         },
         status, event);
     expect_failure(
-        [size](Endpoint& a, const Address& b) {
+        [](Endpoint& a, const Address& b) {
             return rdma<IBV_WR_RDMA_WRITE>(a, b.buffer + size - 63, b.rkey);
         },
         status, event);

@@ -205,7 +205,7 @@ TEST_F(Windows, PeerInvalidatesWithASend)
 TEST_F(Windows, InvalidationComesAfterTheWritesBeforeIt)
 {
     constexpr unsigned kRounds = 50;
-    Child child([this](Child::Link& link) {
+    Child child([](Child::Link& link) {
         Device own;
         std::vector<unsigned char> target(4096);
         ibv_mr* mr = ibv_reg_mr(own.pd, target.data(), target.size(),

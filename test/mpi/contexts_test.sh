@@ -2,7 +2,7 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # Staged calls of threads with any context of CUDA, or none, before and after a reset of the GPU (mpi_contexts), with
-# every MPI that is installed.
+# every MPI that is installed. What a thread has pinned is not pinned when it has ended.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -13,6 +13,7 @@ set -u
 for mpi in "${mpis[@]}"; do
     ranks "$mpi" 1 "$top_builddir/test/mpi/mpi_contexts.$mpi" && [[ $(grep -c ': right, current afterwards$' "$log") -eq 6 ]] ||
         { echo "FAILED: $mpi" && failed=1; }
+    ! grep 'could not be pinned' "$log" || { echo "FAILED: $mpi: memory of a thread that has ended is still pinned" && failed=1; }
     sed "s/^/$mpi: /" "$log"
 done
 exit $failed

@@ -2,9 +2,10 @@
 //
 // mpi_contexts: staged calls whatever context of CUDA the calling thread has, which it has
 // afterwards, too: the GPU's primary one, none, one of the program's own, the primary one that came
-// after a reset of the GPU. One rank. Exits with 1 where something is wrong, with 77 without a CUDA
-// driver.
+// after a reset of the GPU; and of threads that end without one. One rank. Exits with 1 where
+// something is wrong, with 77 without a CUDA driver.
 #include <cstdio>
+#include <thread>
 
 #include <mpi.h>
 
@@ -56,6 +57,17 @@ void call(const char* what, CUcontext context)
     failed = failed || !right || !left;
 }
 
+// Each maps and pins memory of its own, one behind the other at the same place.
+void call_in_threads_without_context()
+{
+    auto* const values = static_cast<double*>(gpu::allocate(2 * sizeof(double)));
+    for (int i = 0; i < 20; ++i)
+        std::thread([&] {
+            MPI_Allreduce(values, values + 1, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF);
+        }).join();
+    gpu::free(values);
+}
+
 #ifndef OPEN_MPI // whose handles of freed communicators lead to freed memory
 CUcontext left;  // by the program
 int errors, disturbed;
@@ -102,7 +114,8 @@ void call_in_error(CUcontext context)
 
 int main(int argc, char** argv)
 {
-    MPI_Init(&argc, &argv);
+    int provided = 0; // the threads call one after the other
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
     gpu::use();
     const CUcontext primary = current();
     const CUcontext own = own_context();
@@ -110,6 +123,7 @@ int main(int argc, char** argv)
     call("none", nullptr);
     call("one of the program's own", own);
     call("the primary context again", primary);
+    call_in_threads_without_context();
 #ifndef OPEN_MPI
     call_in_error(own);
 #endif

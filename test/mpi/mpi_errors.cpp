@@ -21,6 +21,7 @@
 
 #include <dlfcn.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "gpu.hpp"
@@ -186,6 +187,33 @@ bool left(const Context& c, Call call)
     MPI_Errhandler_free(&of_world);
     return left; // what MPI then holds of the communicator is not known: it stays
 }
+
+int ended_with;
+
+void end_thread(MPI_Comm*, int* code, ...)
+{
+    ++handled.comm;
+    ended_with = *code;
+    pthread_exit(nullptr);
+}
+
+// By an error handler that ends the thread, which leaves the call.
+Codes send_of_a_thread(const Context& c)
+{
+    MPI_Comm comm;
+    MPI_Errhandler handler;
+    MPI_Comm_dup(c.comm, &comm);
+    MPI_Comm_create_errhandler(end_thread, &handler);
+    MPI_Comm_set_errhandler(comm, handler);
+    std::thread([&] {
+        MPI_Send(c.out, 1, c.column, ranks, 1, comm);
+        ended_with = MPI_SUCCESS;
+    }).join();
+    MPI_Errhandler_free(&handler);
+    MPI_Comm_free(&comm);
+    return {ended_with};
+}
+
 Codes must_leave(bool has_left)
 {
     return {has_left ? MPI_SUCCESS : MPI_ERR_OTHER};
@@ -193,6 +221,7 @@ Codes must_leave(bool has_left)
 
 const Case kMessages[] = {
     {"send_rank_thrown", send_to_no_rank},
+    {"send_rank_thread_left", send_of_a_thread},
     {"send_rank_left",
      [](auto& c) {
          return must_leave(
@@ -1192,7 +1221,8 @@ int main(int argc, char** argv)
             return 2;
         chosen.push_back(*found);
     }
-    MPI_Init(&argc, &argv);
+    int provided = 0; // threads call one after the other
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     Context context = make_context();

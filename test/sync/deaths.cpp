@@ -432,38 +432,7 @@ class Survivor {
     static constexpr Role roles_[kPeers] = {Role::idles,    Role::idles,    Role::sleeps,
                                             Role::receives, Role::receives, Role::receives,
                                             Role::idles,    Role::receives};
-    static constexpr Situation situations_[kPeers] = {
-        {"receive of nothing", true, [](Survivor& self, Peer& peer) { self.receive(peer); }},
-        {"rendezvous that is ignored", true,
-         [](Survivor& self, Peer& peer) { self.send(peer, kLarge); }},
-        {"sends to one that sleeps", true,
-         [](Survivor& self, Peer& peer) {
-             for (int i = 0; i < kTimes; ++i)
-                 self.send(peer, kLarge);
-         }},
-        {"large sends", false,
-         [](Survivor& self, Peer& peer) {
-             for (int i = 0; i < kTimes; ++i)
-                 self.send(peer, kLarge);
-         }},
-        {"puts", false,
-         [](Survivor& self, Peer& peer) {
-             for (int i = 0; i < kTimes; ++i)
-                 self.put(peer);
-         }},
-        {"gets", false,
-         [](Survivor& self, Peer& peer) {
-             for (int i = 0; i < kTimes; ++i)
-                 self.get(peer);
-         }},
-        {"graph that receives nothing", true,
-         [](Survivor& self, Peer& peer) { self.in_a_graph(peer, [&] { self.receive(peer); }); }},
-        {"graph that sends", false, [](Survivor& self, Peer& peer) {
-             self.in_a_graph(peer, [&] {
-                 self.send(peer, kSmall);
-                 self.send(peer, kLarge);
-             });
-         }}};
+    static const Situation situations_[kPeers];
 
     Process self_;
     const int pipe_, listening_;
@@ -474,6 +443,39 @@ class Survivor {
     double longest_ = 0;
     std::vector<ucs_status_t> told_; // in the library's thread
 };
+
+constexpr Survivor::Situation Survivor::situations_[kPeers] = {
+    {"receive of nothing", true, [](Survivor& self, Peer& peer) { self.receive(peer); }},
+    {"rendezvous that is ignored", true,
+     [](Survivor& self, Peer& peer) { self.send(peer, kLarge); }},
+    {"sends to one that sleeps", true,
+     [](Survivor& self, Peer& peer) {
+         for (int i = 0; i < kTimes; ++i)
+             self.send(peer, kLarge);
+     }},
+    {"large sends", false,
+     [](Survivor& self, Peer& peer) {
+         for (int i = 0; i < kTimes; ++i)
+             self.send(peer, kLarge);
+     }},
+    {"puts", false,
+     [](Survivor& self, Peer& peer) {
+         for (int i = 0; i < kTimes; ++i)
+             self.put(peer);
+     }},
+    {"gets", false,
+     [](Survivor& self, Peer& peer) {
+         for (int i = 0; i < kTimes; ++i)
+             self.get(peer);
+     }},
+    {"graph that receives nothing", true,
+     [](Survivor& self, Peer& peer) { self.in_a_graph(peer, [&] { self.receive(peer); }); }},
+    {"graph that sends", false, [](Survivor& self, Peer& peer) {
+         self.in_a_graph(peer, [&] {
+             self.send(peer, kSmall);
+             self.send(peer, kLarge);
+         });
+     }}};
 
 int survive(int rounds, int pipe, int listening)
 {

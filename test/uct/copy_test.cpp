@@ -1006,7 +1006,7 @@ class Mappings {
     {
         CUmemAllocationProp properties{};
         properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-        properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+        properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
         const CUmemAccessDesc access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
         const CUdeviceptr address = start_ + number * kLength;
         CUmemGenericAllocationHandle handle = 0;

@@ -7,11 +7,11 @@
 #include "emu/softcuda/memory.hpp"
 #include "emu/softcuda/stream.hpp"
 
+#include <array>
 #include <map>
 #include <mutex>
 #include <set>
 #include <utility>
-#include <vector>
 
 namespace softcuda {
 
@@ -31,7 +31,24 @@ Contexts& contexts()
     return instance;
 }
 
-thread_local std::vector<CUcontext> stack;
+/// Destroyed by nobody: what ends with a thread may call CUDA, too, in whatever order.
+class Stack {
+  public:
+    bool empty() const { return size_ == 0; }
+    CUcontext back() const { return contexts_[size_ - 1]; }
+    void push_back(CUcontext context)
+    {
+        require(size_ < contexts_.size(), CUDA_ERROR_OUT_OF_MEMORY);
+        contexts_[size_++] = context;
+    }
+    void pop_back() { --size_; }
+
+  private:
+    std::array<CUcontext, 64> contexts_{};
+    size_t size_ = 0;
+};
+
+thread_local constinit Stack stack;
 
 /// Called with the lock held.
 void bring_to_life(CUcontext context)

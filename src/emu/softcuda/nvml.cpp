@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // A libnvidia-ml.so.1 beside the emulated driver: of NVIDIA's management library what tells how
-// GPUs are joined: all those of the machine, whatever CUDA_VISIBLE_DEVICES says.
+// GPUs are joined: all those of the machine, whatever CUDA_VISIBLE_DEVICES says; and what Python's
+// pynvml and UCXX cannot do without.
 #include "emu/softcuda/machine.hpp"
 
 #include <cstdio>
@@ -53,6 +54,11 @@ bool peers()
 } // namespace
 
 NVML_EXPORT int nvmlInit_v2()
+{
+    return kSuccess;
+}
+
+NVML_EXPORT int nvmlInitWithFlags(unsigned)
 {
     return kSuccess;
 }
@@ -135,4 +141,9 @@ NVML_EXPORT int nvmlDeviceGetCurrPcieLinkWidth(Device, unsigned* width)
 {
     *width = 16;
     return kSuccess;
+}
+
+NVML_EXPORT int nvmlDeviceGetMemoryInfo(Device, void*)
+{
+    return kNotSupported; // the driver knows: cuMemGetInfo
 }

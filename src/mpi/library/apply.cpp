@@ -32,6 +32,7 @@ constexpr std::array<Apply*, sizeof...(count)> applies(std::index_sequence<count
 int apply(gdr_mpi_function* function, const Call& call, const Word* words)
 {
     static constexpr auto kApplies = applies(std::make_index_sequence<kMostArguments + 1>());
+#ifdef __GLIBCXX__
     try {
         return kApplies[call.arguments](function, words);
     } catch (const abi::__forced_unwind&) { // the thread ends
@@ -39,6 +40,11 @@ int apply(gdr_mpi_function* function, const Call& call, const Word* words)
     } catch (...) {
         throw Thrown{std::current_exception()};
     }
+#else
+    // With a C++ library of the layer's own it is a foreign exception, which is no std::exception
+    // here; and with LLVM's the end of a thread must not be caught.
+    return kApplies[call.arguments](function, words);
+#endif
 }
 
 } // namespace gdr::mpi

@@ -18,7 +18,7 @@ struct Thrown {
 
 inline constexpr size_t kMostArguments = 16;
 
-// Throws Thrown.
+// Throws Thrown; with a C++ library that is not the application's what that threw, as it is.
 int apply(gdr_mpi_function* function, const Call& call, const Word* words);
 
 } // namespace gdr::mpi

@@ -108,12 +108,23 @@ class KeptMemory {
         return {static_cast<char*>(memory), size, result == CUDA_SUCCESS};
     }
 
-    // While the process ends CUDA may know nothing of it any more.
-    static void release(const Kept& memory)
+    // While the process ends CUDA may know nothing of it any more, and after a reset of the GPU it
+    // is not pinned.
+    static void release(const Kept& memory) noexcept
     {
-        if (const cuda::Driver* driver = cuda::loaded_driver(); driver != nullptr && memory.pinned)
-            driver->cuMemHostUnregister(memory.data);
+        const cuda::Driver* driver = memory.pinned ? cuda::loaded_driver() : nullptr;
+        if (driver != nullptr)
+            unpin(*driver, memory.data);
         munmap(memory.data, memory.length);
+    }
+
+    // By a thread that need not have a context.
+    static void unpin(const cuda::Driver& driver, void* memory)
+    try {
+        const cuda::AnyContext context(driver);
+        cuda::check(driver.cuMemHostUnregister(memory), "cuMemHostUnregister");
+    } catch (const cuda::Error& error) {
+        gdr_log(debug, "%p: %s", memory, error.what());
     }
 
     std::array<std::vector<Kept>, 64> by_size_;
