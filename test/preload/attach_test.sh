@@ -164,5 +164,10 @@ mkdir "$work/alone"
 cp "$module" "$work/alone/libuct_gdr.so.0"
 expect "without the module behind it: one line" 1 "$(
     LD_PRELOAD=$work/alone/libuct_gdr.so.0 timeout 60 "$ucx_info" -d 2>&1 | grep -c 'WARN  gdr: not used: .*ucx-gdr/gdr_module.so is missing')"
+mkdir "$work/alone/ucx-gdr"
+echo "no library, but some text" >"$work/alone/ucx-gdr/gdr_module.so"
+expect "with one that cannot be opened: the loader's reason" 1 "$(
+    LD_PRELOAD=$work/alone/libuct_gdr.so.0 timeout 60 "$ucx_info" -d 2>&1 |
+        grep -c 'WARN  gdr: not used: .*ucx-gdr/gdr_module.so: [a-zA-Z ]*$')"
 
 exit $failed
