@@ -17,6 +17,7 @@
 #include "mem/cuda_memory.hpp"
 #include "mem/gpu_direct.hpp"
 #include "mem/host_pages.hpp"
+#include "mem/own_pins.hpp"
 #include "mem/reach.hpp"
 #include "mem/unmap_watch.hpp"
 
@@ -163,6 +164,7 @@ try {
     const cuda::AnyContext context(driver_);
     cuda::check(driver_.cuMemHostRegister(address, length, CU_MEMHOSTREGISTER_PORTABLE),
                 "cuMemHostRegister");
+    mem::own_pins::add(cuda::buffer_id(driver_, address));
     return true;
 } catch (const cuda::Error& error) {
     gdr_log(debug, "%zu bytes at %p stay pageable: %s", length, address, error.what());

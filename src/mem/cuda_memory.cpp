@@ -5,6 +5,7 @@
 
 #include "cuda/recent.hpp"
 #include "mem/host_pages.hpp"
+#include "mem/own_pins.hpp"
 
 namespace gdr::mem {
 
@@ -21,7 +22,7 @@ std::optional<cuda::Pointer> ask_for_cuda_memory(const cuda::Driver& driver, con
 {
     const cuda::Pointer memory = cuda::finished(driver, address);
     if (memory.kind == cuda::MemoryKind::host) {
-        if (keep_host_pages && !memory.pinned)
+        if (keep_host_pages && (!memory.pinned || own_pins::contain(memory.buffer_id)))
             host_pages::add(reinterpret_cast<uintptr_t>(address));
         return std::nullopt;
     }

@@ -73,7 +73,9 @@ static Attach* open_module(void* libuct)
         *(void**)&service.look_up_memory = dlsym(module, "gdr_look_up_memory");
         *(void**)&service.iface_opens = dlsym(module, "gdr_iface_opens");
     } else {
-        warn(libuct, dlerror());
+        char reason[PATH_MAX]; // warn() looks symbols up, which ends dlerror()'s text
+        snprintf(reason, sizeof(reason), "%s", dlerror());
+        warn(libuct, reason);
     }
     return attach;
 }

@@ -169,5 +169,10 @@ expect "also where the process dies next" 1 "$(
 import ctypes, os
 ctypes.CDLL('$ucx_lib/libucp.so.0').ucp_config_read(None, None, ctypes.byref(ctypes.c_void_p()))
 os._exit(0)" 2>&1 | grep -c 'WARN  gdr: not used: .*ucx-gdr/gdr_module.so is missing')"
+mkdir "$work/alone/ucx-gdr"
+echo "no library, but some text" >"$work/alone/ucx-gdr/gdr_module.so"
+expect "with one that cannot be opened: the loader's reason" 1 "$(
+    LD_PRELOAD=$work/alone/libuct_gdr.so.0 timeout 60 "$ucx_info" -d 2>&1 |
+        grep -c 'WARN  gdr: not used: .*ucx-gdr/gdr_module.so: [a-zA-Z ]*$')"
 
 exit $failed

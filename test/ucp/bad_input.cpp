@@ -22,6 +22,7 @@
 #include "support/failure.hpp"
 #include "support/in_flight.hpp"
 #include "support/messages.hpp"
+#include "support/protocols.hpp"
 #include "support/remote_memory.hpp"
 #include "support/report.hpp"
 #include "support/worker.hpp"
@@ -191,6 +192,8 @@ bool try_foreign(MemoryKind kind, size_t number)
     if (number >= kForeignInputs)
         return true;
     const bool put = number % 2 == 0;
+    if (!put && !gets_use_the_hca()) // nobody checks: see docs/compatibility.md
+        return false;
     Connection connection(kind);
     require(connection.connect(connection.far().address()), "ucp_ep_create");
     auto exposed = std::make_unique<ExposedMemory>(connection.far(), connection.target().memory());

@@ -16,6 +16,7 @@
 
 #include "support/failure.hpp"
 #include "support/in_flight.hpp"
+#include "support/protocols.hpp"
 #include "support/remote_memory.hpp"
 #include "support/report.hpp"
 #include "support/worker.hpp"
@@ -85,17 +86,6 @@ constexpr uint64_t kFeatures = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
 constexpr size_t kLength = 64 << 10;
 constexpr size_t kOffset = 256 << 10; // in memory of its own: registrations are of whole pages
 constexpr size_t kSpace = 1 << 20;
-
-// With UCX before 1.19, protocols v2 get by active messages where endpoints report a peer's
-// failure: the peer's processor reads.
-bool gets_use_the_hca()
-{
-    unsigned major;
-    unsigned minor;
-    unsigned release;
-    ucp_get_version(&major, &minor, &release);
-    return minor < 14 || minor > 18;
-}
 
 class Test {
   public:

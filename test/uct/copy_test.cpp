@@ -858,6 +858,14 @@ TEST(Domain, TellsWhatAnAddressIs)
     EXPECT_NE(uct_md_detect_memory_type(transport.md(), stale, 100, &type), UCS_OK);
 }
 
+bool pinned(const void* address)
+{
+    unsigned type = 0;
+    return cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                 reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS &&
+           type == CU_MEMORYTYPE_HOST;
+}
+
 TEST(Domain, AsksOnceAboutHostMemory)
 {
     Transport transport;
@@ -876,10 +884,21 @@ TEST(Domain, AsksOnceAboutHostMemory)
     EXPECT_EQ(calls(memory, 8), 1u);
     EXPECT_EQ(calls(memory, 8), 0u);
 
+    // Pinned for copies it is what it was.
+    Buffer device(Memory::device, 100); // there is a context
+    uct_mem_h memh = nullptr;
+    ASSERT_EQ(uct_md_mem_reg(transport.md(), memory, kLength, UCT_MD_MEM_ACCESS_ALL, &memh),
+              UCS_OK);
+    char* registered = static_cast<char*>(memory) + kLength / 4;
+    EXPECT_TRUE(pinned(registered));
+    EXPECT_EQ(calls(registered, 8), 1u);
+    EXPECT_EQ(calls(registered, 8), 0u);
+    ASSERT_EQ(uct_md_mem_dereg(transport.md(), memh), UCS_OK);
+
     // What CUDA may do with addresses without unmapping anything.
-    Buffer pinned(Memory::pinned, 100);
-    EXPECT_EQ(calls(pinned.data(), 8), 1u);
-    EXPECT_EQ(calls(pinned.data(), 8), 1u);
+    Buffer allocated(Memory::pinned, 100);
+    EXPECT_EQ(calls(allocated.data(), 8), 1u);
+    EXPECT_EQ(calls(allocated.data(), 8), 1u);
     Buffer freed(Memory::device, 100);
     char* stale = freed.data();
     freed.free();
@@ -1083,14 +1102,6 @@ TEST(Domain, MakesTheApplicationsCopiesSynchronous)
     EXPECT_TRUE(synchronous(detected));
     copy(transport, Operation::get_short, host, copied, 100);
     EXPECT_TRUE(synchronous(copied));
-}
-
-bool pinned(const void* address)
-{
-    unsigned type = 0;
-    return cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                 reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS &&
-           type == CU_MEMORYTYPE_HOST;
 }
 
 TEST(Domain, PinsHostMemoryWhereItHelps)

@@ -4,10 +4,10 @@
 #include "transfer.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "../support/failure.hpp"
+#include "../support/protocols.hpp"
 #include "../support/report.hpp"
 
 namespace ucptest {
@@ -40,14 +40,7 @@ uint64_t random_size(Random& random)
 // Protocols v2 leave an HCA's atomics out where endpoints report a peer's failure, as these do.
 bool has_atomics()
 {
-    static const bool has = [] {
-        unsigned major;
-        unsigned minor;
-        unsigned release;
-        ucp_get_version(&major, &minor, &release);
-        const char* chosen = std::getenv("UCX_PROTO_ENABLE");
-        return chosen != nullptr ? *chosen == 'n' : minor < 16;
-    }();
+    static const bool has = !protocols_v2();
     return has;
 }
 

@@ -8,9 +8,8 @@
 #include <cstddef>
 #include <new>
 
+#include <dlfcn.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "../support/caller.hpp"
 
@@ -127,17 +126,19 @@ INTERPOSED int posix_memalign(void** result, size_t alignment, size_t size)
     return *result == nullptr ? ENOMEM : 0;
 }
 
+// libc's own, which UCX changes for its memory hooks.
 INTERPOSED void* mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset)
 {
+    static auto* const map = reinterpret_cast<decltype(&mmap)>(dlsym(RTLD_NEXT, "mmap"));
     ucptest::count();
-    return reinterpret_cast<void*>(
-        syscall(SYS_mmap, address, length, protection, flags, fd, offset));
+    return map(address, length, protection, flags, fd, offset);
 }
 
 INTERPOSED int munmap(void* address, size_t length)
 {
+    static auto* const unmap = reinterpret_cast<decltype(&munmap)>(dlsym(RTLD_NEXT, "munmap"));
     ucptest::count();
-    return static_cast<int>(syscall(SYS_munmap, address, length));
+    return unmap(address, length);
 }
 
 } // extern "C"
