@@ -65,10 +65,10 @@ compare() {
         }' "$2" "$3" || failed=1
 }
 
-# against_host WHAT PROGRAM: all of its cases in GPU memory, beside host memory without the layer.
+# against_host WHAT PROGRAM [CASE]...: these, or all of those that it lists, in GPU memory, beside host memory without the layer.
 against_host() {
-    local cases
-    mapfile -t cases < <("$2" --list)
+    local cases=("${@:3}")
+    [[ ${#cases[@]} -gt 0 ]] || mapfile -t cases < <("$2" --list)
     GDR_PRELOAD=$without_layer outcomes "$mpi" "$2" host "${cases[@]}" >"$work/host"
     GDR_PRELOAD=$with_layer outcomes "$mpi" "$2" cuda "${cases[@]}" >"$work/cuda"
     compare "$1" "$work/host" "$work/cuda"
@@ -85,6 +85,7 @@ for mpi in "${mpis[@]}"; do
         done
     fi
     c_program=$top_builddir/test/mpi/mpi_errors.$mpi
+    against_host "$mpi, a thread that ends in its error handler" "$c_program" send_rank_thread_left
     against_host "$mpi" "$c_program"
     # What returns, wherever its buffers are.
     mapfile -t living < <(awk '$3 == "dies" { dies[$1] = 1; next } { cases[++n] = $1 }

@@ -219,9 +219,12 @@ Codes must_leave(bool has_left)
     return {has_left ? MPI_SUCCESS : MPI_ERR_OTHER};
 }
 
+// The only case that needs threads. With them Open MPI 4.1.4 waits for ever in the second
+// MPI_Waitall after one of two requests had failed, so others run without.
+const Case kOfAThread = {"send_rank_thread_left", send_of_a_thread};
+
 const Case kMessages[] = {
     {"send_rank_thrown", send_to_no_rank},
-    {"send_rank_thread_left", send_of_a_thread},
     {"send_rank_left",
      [](auto& c) {
          return must_leave(
@@ -1213,16 +1216,21 @@ int main(int argc, char** argv)
     if (on_gpu)
         gpu::use();
     const bool repeats = argc > 3 && std::strcmp(argv[2], "--repeat") == 0;
+    int threads = MPI_THREAD_SINGLE;
     std::vector<Case> chosen;
     for (int i = repeats ? 4 : 2; i < argc; ++i) {
+        if (kOfAThread.name == argv[i]) {
+            chosen.push_back(kOfAThread);
+            threads = MPI_THREAD_SERIALIZED;
+            continue;
+        }
         const auto found =
             std::ranges::find_if(all, [&](const Case& one) { return one.name == argv[i]; });
         if (found == all.end())
             return 2;
         chosen.push_back(*found);
     }
-    int provided = 0; // threads call one after the other
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+    MPI_Init_thread(&argc, &argv, threads, &threads);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     Context context = make_context();
