@@ -361,13 +361,25 @@ int long_column()
     return every_call(column, 2, Where::gpu);
 }
 
+// From the first byte of an element to the last of it or of its gap.
+MPI_Aint room_of(MPI_Datatype type)
+{
+    MPI_Aint low, extent, true_extent;
+    MPI_Type_get_extent(type, &low, &extent);
+    MPI_Type_get_true_extent(type, &low, &true_extent);
+    return std::max(std::abs(extent), true_extent);
+}
+
 int random_type()
 {
+    constexpr MPI_Aint kMostBytes = 200000, kLongest = 1000000; // one element may be longer
     MPI_Datatype type = any_type(1 + below(common, 3));
-    MPI_Aint low, extent;
-    MPI_Type_get_true_extent(type, &low, &extent);
-    constexpr MPI_Aint kMostBytes = 200000;
-    const int most = static_cast<int>(std::min<MPI_Aint>(200, 1 + kMostBytes / (1 + extent)));
+    while (room_of(type) > kLongest) {
+        MPI_Type_free(&type);
+        type = any_type(1 + below(common, 3));
+    }
+    const int most =
+        static_cast<int>(std::min<MPI_Aint>(200, 1 + kMostBytes / (1 + room_of(type))));
     const int count = 1 + below(common, below(common, 3) == 0 ? most : std::min(most, 4));
     return every_call(type, count, Where::anywhere);
 }
