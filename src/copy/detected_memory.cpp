@@ -29,7 +29,7 @@ struct Allocation {
     bool operator==(const Allocation&) const = default;
 };
 
-thread_local constinit tables::ByPage<Allocation, 8> allocations; // by the base
+thread_local constinit tables::ByPage<Allocation, 7> allocations; // by the base
 
 std::atomic<uint64_t> several_told{1}; // how often several mappings were told of as one
 
@@ -45,14 +45,14 @@ bool holds(const abi::MemoryInfo& info, const void* address, size_t length)
 
 std::optional<abi::MemoryInfo> find(const void* address, size_t length)
 {
-    const Answer& known = last[reinterpret_cast<uintptr_t>(address)];
-    if (!holds(known.info, address, length) || known.changes != mem::Cache::changes() ||
-        mem::only_others_taken(known.device))
+    const Answer* known = last.find(reinterpret_cast<uintptr_t>(address));
+    if (known == nullptr || !holds(known->info, address, length) ||
+        known->changes != mem::Cache::changes() || mem::only_others_taken(known->device))
         return std::nullopt;
     const cuda::Driver* driver = cuda::driver();
-    if (driver == nullptr || !cuda::still_finished(*driver, address, known.buffer_id))
+    if (driver == nullptr || !cuda::still_finished(*driver, address, known->buffer_id))
         return std::nullopt;
-    return known.info;
+    return known->info;
 }
 
 void remember(const void* address, const cuda::Pointer& memory, const abi::MemoryInfo& info,

@@ -53,7 +53,7 @@ void tell(Cause& cause, uintptr_t address)
 constexpr unsigned kExamined = 4;
 
 // The keys that a thread told last, by the addresses that they were told for.
-thread_local tables::ByPage<RemoteKey, 6> recent;
+thread_local tables::ByPage<RemoteKey, 5> recent;
 
 bool covers(const RemoteKey& key, uintptr_t address, size_t length)
 {

@@ -23,7 +23,7 @@ struct Answer {
 
 // The last ones, by the beginning of the allocation that they are for, or by the address asked
 // about where they are for a part.
-thread_local tables::ByPage<Answer, 7> last;
+thread_local tables::ByPage<Answer, 6> last;
 
 Reach ask(uintptr_t address, size_t length)
 {
@@ -57,10 +57,10 @@ Reach reach(const cuda::Pointer& memory, uintptr_t address, size_t length)
 {
     const uint64_t changes = Cache::changes();
     for (const uintptr_t key : {memory.base, address}) {
-        const Answer& known = last[key];
-        if (known.buffer_id == memory.buffer_id && known.changes == changes &&
-            known.start <= address && address + length <= known.end)
-            return {known.staged, known.start, known.end, {}};
+        const Answer* known = last.find(key);
+        if (known != nullptr && known->buffer_id == memory.buffer_id && known->changes == changes &&
+            known->start <= address && address + length <= known->end)
+            return {known->staged, known->start, known->end, {}};
     }
     Reach found = ask(address, length);
     // The id says nothing about the mappings behind the first.
