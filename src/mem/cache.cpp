@@ -46,8 +46,8 @@ class RegionPool {
     std::vector<Region*> free_;
 };
 
-// The regions a thread used last, by cache and address: two series of 64 buffers, at distances of any
-// powers of two, have places of their own.
+// The regions a thread used last, by cache and address: two series of 64 buffers, at distances of
+// any powers of two, have places of their own.
 struct RecentRegions {
     tables::ByPage<Region*, 9> regions;
 

@@ -1,8 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A small table by the page of an address, two-way set-associative: two series of buffers that are used
-// by turns do not push each other out, wherever they lie. Of pages that share a set the last two have a
-// place. A page stands for one of its buffers, the last: each value has to tell what it is for.
+// A small table by the page of an address, two-way set-associative: two series of buffers that are
+// used by turns do not push each other out, wherever they lie. Of pages that share a set the last
+// two have a place. A page stands for one of its buffers, the last: each value has to tell what it
+// is for.
 #pragma once
 
 #include "tables/hash.hpp"

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What src/tables/by_page.hpp still knows of two series of buffers that take turns, wherever they lie.
+// What src/tables/by_page.hpp still knows of two series of buffers that take turns, wherever they
+// lie.
 #include "tables/by_page.hpp"
 
 #include <gtest/gtest.h>
