@@ -7,6 +7,12 @@
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 
+# GPUs that the processes may see: one after the other, but where everything takes four times as long.
+# shellcheck disable=SC2034 # used by those who source this
+numbers_of_gpus='1 2'
+# shellcheck disable=SC2034
+[ "${GDR_SANITIZERS:-none}" = none ] || numbers_of_gpus=2
+
 export UCX_GDR_IPC=y UCX_PROTO_ENABLE=y
 # Copies that cost nothing but their bytes are chosen at all sizes.
 export UCX_GDR_IPC_OVERHEAD=0us UCX_GDR_IPC_LATENCY=0us

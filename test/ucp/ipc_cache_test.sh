@@ -41,7 +41,7 @@ alike() {
         failed=1
     }
 }
-for devices in 1 2; do
+for devices in $numbers_of_gpus; do
     echo "$devices GPUs"
     export SOFTCUDA_DEVICES=$devices
     alike tag,put,get

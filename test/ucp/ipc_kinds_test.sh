@@ -9,7 +9,7 @@ set -u
 # shellcheck source=test/ucp/ipc.sh
 . "$top_srcdir/test/ucp/ipc.sh"
 
-for devices in 1 2; do
+for devices in $numbers_of_gpus; do
     echo "$devices GPUs"
     export SOFTCUDA_DEVICES=$devices
     ipc_kinds
