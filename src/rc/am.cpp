@@ -6,6 +6,9 @@
 #include "rc/refusal.hpp"
 #include "rc/unseen_memory.hpp"
 
+#include <cstring>
+#include <span>
+
 #include <arpa/inet.h>
 
 namespace gdr::rc {
@@ -48,23 +51,72 @@ template <Post which>
     return ep.post<which>(prepared.short_message, IBV_SEND_INLINE);
 }
 
+// pack(buffer) fills it and returns the length. The caller checked can_send(), or took one of the
+// budget, and that there is a buffer.
+template <Post which, class Pack>
+[[gnu::always_inline]] inline ucs_status_t send_buffer(Endpoint& ep, uint8_t id, const Pack& pack,
+                                                       unsigned flags)
+{
+    Iface& iface = ep.iface();
+    std::byte* buffer = iface.buffers->take();
+    const size_t length = pack(buffer);
+    iface.prepared.set_buffer(buffer, length);
+    iface.prepared.message.imm_data = immediate<which>(ep, id);
+    return post_buffer<which>(iface, ep, iface.prepared.message, flags, buffer, length);
+}
+
+// What does not fit into the work request, through a buffer; otherwise as send_inline().
+template <Post which>
+[[gnu::always_inline]] inline ucs_status_t send_copied(Endpoint& ep, uint8_t id, uint64_t header,
+                                                       const void* payload, unsigned length,
+                                                       unsigned flags)
+{
+    const auto pack = [&](std::byte* buffer) {
+        std::memcpy(buffer, &header, sizeof(header));
+        copy_into_buffer(buffer + sizeof(header), payload, length);
+        return sizeof(header) + length;
+    };
+    return send_buffer<which>(ep, id, pack, flags);
+}
+
+Limit limit_payload(size_t length)
+{
+    return limit_length(length, Iface::kMaxShort);
+}
+
 template <Payload look>
 [[gnu::cold, gnu::noinline]] ucs_status_t
 send_short_rarely(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void* payload, unsigned length)
 {
     Endpoint& ep = endpoint(tl_ep);
-    const Limit limit = limit_length(length, ep.iface().max_payload);
-    if (!can_send(ep) || exceeded(limit_id(id), limit)) {
+    const bool fits = length <= ep.iface().max_payload;
+    const Limit limit = limit_payload(length);
+    if (!can_send(ep) || (!fits && !ep.iface().buffers->any()) || exceeded(limit_id(id), limit)) {
         return refused(ep, "am_short", {limit_id(id), limit});
     }
     if (ucs_status_t status = look_at<look>(ep, payload, length); status != UCS_OK) {
         return status;
     }
-    return send_inline<Post::any>(ep, id, header, payload, length);
+    return fits
+               ? send_inline<Post::any>(ep, id, header, payload, length)
+               : send_copied<Post::any>(ep, id, header, payload, length, signalled_for_buffers(ep));
 }
 
-// What is rare is a function of its own, so that this one keeps nothing for it. A budget is a
-// window, too.
+template <Payload look>
+[[gnu::noinline]] ucs_status_t send_short_copied(uct_ep_h tl_ep, uint8_t id, uint64_t header,
+                                                 const void* payload, unsigned length)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    if (length <= ep.iface().max_payload || lacks_buffer(ep) ||
+        exceeded(limit_id(id), limit_payload(length)) || !is_seen<look>(payload) ||
+        !ep.take_alike()) [[unlikely]] {
+        return send_short_rarely<look>(tl_ep, id, header, payload, length);
+    }
+    return send_copied<Post::alike>(ep, id, header, payload, length, 0);
+}
+
+// All but what fits into a work request is a function of its own, so that this one keeps nothing
+// for it. A budget is a window, too.
 template <Payload look>
 [[gnu::always_inline]] inline ucs_status_t send_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
                                                       const void* payload, unsigned length)
@@ -72,7 +124,7 @@ template <Payload look>
     Endpoint& ep = endpoint(tl_ep);
     if (exceeded(limit_id(id), limit_length(length, ep.iface().max_payload)) ||
         !is_seen<look>(payload) || !ep.take_alike()) [[unlikely]] {
-        return send_short_rarely<look>(tl_ep, id, header, payload, length);
+        return send_short_copied<look>(tl_ep, id, header, payload, length);
     }
     return send_inline<Post::alike>(ep, id, header, payload, length);
 }
@@ -85,6 +137,7 @@ template <Payload look>
     if (!can_send(ep) || exceeded(limit_id(id), limit_pieces(ep, iovcnt))) [[unlikely]] {
         return refused(ep, "am_short_iov", {limit_id(id), limit_pieces(ep, iovcnt)});
     }
+    Iface& iface = ep.iface();
     ibv_sge sge[kMaxSge];
     unsigned sges = 0;
     size_t total = 0;
@@ -99,11 +152,22 @@ template <Payload look>
             total += iov[i].length;
         }
     }
-    if (total > ep.iface().max_inline) [[unlikely]] {
-        return refused(ep, "am_short_iov", {limit_length(total, ep.iface().max_inline)});
+    if (total <= iface.max_inline) {
+        ibv_send_wr wr = send_request(ep, id, sge, static_cast<int>(sges));
+        return ep.post(wr, IBV_SEND_INLINE);
     }
-    ibv_send_wr wr = send_request(ep, id, sge, static_cast<int>(sges));
-    return ep.post(wr, IBV_SEND_INLINE);
+    const Limit limit = limit_length(total, sizeof(uint64_t) + Iface::kMaxShort);
+    if (limit.exceeded() || !iface.buffers->any()) [[unlikely]] {
+        return refused(ep, "am_short_iov", {limit});
+    }
+    const auto pack = [&](std::byte* buffer) {
+        for (const ibv_sge& piece : std::span(sge, sges)) {
+            copy_into_buffer(buffer, reinterpret_cast<const void*>(piece.addr), piece.length);
+            buffer += piece.length;
+        }
+        return total;
+    };
+    return send_buffer<Post::any>(ep, id, pack, signalled_for_buffers(ep));
 }
 
 } // namespace
@@ -132,18 +196,14 @@ ucs_status_t ep_am_short_iov_unseen(uct_ep_h ep, uint8_t id, const uct_iov_t* io
 
 namespace {
 
-// The caller checked can_send(), or took one of the budget, and that there is a buffer.
+// As send_buffer().
 template <Post which>
 [[gnu::always_inline]] inline ssize_t
-send_buffer(Endpoint& ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
+send_packed(Endpoint& ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
 {
-    Iface& iface = ep.iface();
-    std::byte* buffer = iface.buffers->take();
-    const size_t length = pack(buffer, arg);
-    iface.prepared.set_buffer(buffer, length);
-    iface.prepared.message.imm_data = immediate<which>(ep, id);
-    const ucs_status_t status =
-        post_buffer<which>(iface, ep, iface.prepared.message, flags, buffer, length);
+    size_t length;
+    const ucs_status_t status = send_buffer<which>(
+        ep, id, [&](std::byte* buffer) { return length = pack(buffer, arg); }, flags);
     return status == UCS_OK ? static_cast<ssize_t>(length) : static_cast<ssize_t>(status);
 }
 
@@ -166,7 +226,7 @@ send_bcopy_rarely(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* ar
         }
         return refused(ep, "am_bcopy", {limit_id(id)});
     }
-    return send_buffer<Post::any>(ep, id, pack, arg, signalled_for_buffers(ep));
+    return send_packed<Post::any>(ep, id, pack, arg, signalled_for_buffers(ep));
 }
 
 } // namespace
@@ -174,11 +234,10 @@ send_bcopy_rarely(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* ar
 ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (ep.iface().buffers->scarce() || ep.buffered >= kMostBuffered || exceeded(limit_id(id)) ||
-        !ep.take_alike()) [[unlikely]] {
+    if (lacks_buffer(ep) || exceeded(limit_id(id)) || !ep.take_alike()) [[unlikely]] {
         return send_bcopy_rarely(tl_ep, id, pack, arg, flags);
     }
-    return send_buffer<Post::alike>(ep, id, pack, arg, 0);
+    return send_packed<Post::alike>(ep, id, pack, arg, 0);
 }
 
 namespace {

@@ -200,7 +200,7 @@ ucs_status_t put_region(Endpoint& ep, mem::Region& region, const void* buffer, u
         return local.status;
     if (local.region != nullptr)
         return put_region(ep, *local.region, buffer, length, remote_addr, rkey);
-    if (length <= ep.iface().max_inline)
+    if (length <= Iface::kMaxShort)
         return ep_put_short(tl_ep, buffer, length, remote_addr, rkey);
     if (length <= ep.iface().segment_size)
         return put_buffered(tl_ep, buffer, length, remote_addr, rkey);

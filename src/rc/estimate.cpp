@@ -20,12 +20,13 @@ constexpr double kLatencyPerEndpoint = 1e-9; // queue pair state fetched by the 
 constexpr double kBufferCopyBandwidth =
     5e9; // bytes/s, memcpy of a message that is not in the cache
 
-// What a put without a copy is told to take of the CPU besides its registration
-// (memory_domain.cpp): UCP weighs it against a copy at some 6 GB/s, and one of a buffer that is in
-// the caches is five times as fast. Measured on a machine with an H200, 2.30 us without a copy and
-// 1.95 with one, from 768 B to 3 KiB; with this much UCP goes over at 4 KiB. Messages without a
-// copy take 0.2 us more than with one, as much as is told of the registration.
-constexpr double kZeroCopyPut = 0.35e-6;
+// What a put or message without a copy is told to take besides its registration
+// (memory_domain.cpp), protocols v2: UCP weighs it against a copy at some 6 GB/s, and one of a
+// buffer that is in the caches is five times as fast; a short operation (up to Iface::kMaxShort)
+// needs no request of UCP either. With this much UCP goes over at 4 KiB. Measured on a machine with
+// an H200: puts of 768 B to 3 KiB take 2.30 us without a copy and 1.95 with one, messages of 2,000
+// to 4,000 B 1.10 to 1.26 of a short one.
+constexpr double kZeroCopy = 0.35e-6;
 
 // What the receiver of an eager message's fragment has to do when it is for GPU memory: a copy by
 // CUDA (6.6 us from memory that is not pinned, on an H200).
@@ -69,10 +70,13 @@ abi::PerfEstimate estimate_perf(uct_iface_h tl_iface, const abi::PerfQuery& quer
     estimate.bandwidth_dedicated = 0;
     estimate.bandwidth_shared = cost.bandwidth;
     // Protocols v2 count copies, at both ends, themselves: with them told once more, messages, puts
-    // and gets went without one from 600 bytes on.
+    // and gets went without one from 600 bytes on. A message's is told once, not with each
+    // fragment, which would have a rendezvous begin at a single one.
     if (abi::protocols_v2()) {
         if (query.operation == abi::EpOperation::put_zcopy)
-            estimate.send_pre_overhead += kZeroCopyPut;
+            estimate.send_pre_overhead += kZeroCopy;
+        if (query.operation == abi::EpOperation::am_zcopy)
+            cost.latency += kZeroCopy;
     } else if (copies_through_buffer(query.operation)) {
         estimate.bandwidth_shared = 1 / (1 / cost.bandwidth + 1 / kBufferCopyBandwidth);
     }

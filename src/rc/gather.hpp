@@ -120,6 +120,20 @@ inline unsigned signalled_for_buffers(Endpoint& ep)
     return IBV_SEND_SIGNALED;
 }
 
+// A buffer is to be had only by looking, or one that is taken is to be asked back.
+[[gnu::always_inline]] inline bool lacks_buffer(const Endpoint& ep)
+{
+    return ep.iface().buffers->scarce() || ep.buffered >= kMostBuffered;
+}
+
+// By the C library: where compilers know a limit of the length, or that the caller is cold, they
+// put "rep movs" there, which takes longer from some 100 bytes on.
+[[gnu::noinline]] inline void copy_into_buffer(std::byte* buffer, const void* data, size_t length)
+{
+    asm("" : "+r"(length));
+    std::memcpy(buffer, data, length);
+}
+
 // UCS_INPROGRESS, or the failure, after which left.buffer is back in its pool.
 template <Post which = Post::any>
 [[gnu::always_inline]] inline ucs_status_t post_tracked(Iface& iface, Endpoint& ep, ibv_send_wr& wr,

@@ -136,7 +136,7 @@ ucs_status_t iface_query(uct_iface_h tl_iface, uct_iface_attr_t* attr)
     PortCost cost = port_cost(iface.port);
     abi::begin_iface_query(&iface, attr);
 
-    attr->cap.put.max_short = iface.any_memory ? Iface::kMaxPutOfAnyMemory : iface.max_inline;
+    attr->cap.put.max_short = iface.any_memory ? Iface::kMaxPutOfAnyMemory : Iface::kMaxShort;
     attr->cap.put.max_bcopy = iface.segment_size;
     attr->cap.put.max_zcopy = iface.max_zcopy;
     attr->cap.put.opt_zcopy_align = kDefaultAlignment;
@@ -148,7 +148,7 @@ ucs_status_t iface_query(uct_iface_h tl_iface, uct_iface_attr_t* attr)
     attr->cap.get.opt_zcopy_align = kDefaultAlignment;
     attr->cap.get.align_mtu = kDefaultAlignment;
     attr->cap.get.max_iov = iface.max_iov;
-    attr->cap.am.max_short = iface.max_inline;
+    attr->cap.am.max_short = sizeof(uint64_t) + Iface::kMaxShort;
     attr->cap.am.max_bcopy = iface.segment_size;
     attr->cap.am.max_zcopy = iface.segment_size;
     attr->cap.am.opt_zcopy_align = kDefaultAlignment;

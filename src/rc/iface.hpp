@@ -132,6 +132,10 @@ struct Iface : abi::Iface {
     // The largest short put of an interface that looks at memory: one byte less than UCP's
     // protocols v1 put from registered memory.
     static constexpr size_t kMaxPutOfAnyMemory = 16383;
+    // What a short operation sends besides an active message's header, through a buffer where a
+    // work request does not hold it: UCP makes no request for it then. Longer ones are quicker
+    // without a copy.
+    static constexpr size_t kMaxShort = 4096;
 
     // Throws std::exception with the reason.
     Iface(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
@@ -147,7 +151,7 @@ struct Iface : abi::Iface {
     int tx_share = 0;     // the largest budget of an endpoint
     unsigned moderation;
     unsigned max_inline = 0;
-    unsigned max_payload = 0;   // of a short active message, besides its header
+    unsigned max_payload = 0;   // of an active message in a work request, besides its header
     const bool any_memory;      // short puts and buffered gets look what memory they are given
     const bool unseen_shorts;   // UCP may give us short operations without a look at the memory
     const bool keep_host_pages; // and may remember what is host memory

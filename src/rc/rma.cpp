@@ -40,23 +40,68 @@ ucs_status_t zcopy(uct_ep_h tl_ep, ibv_wr_opcode opcode, const char* call, const
     return status;
 }
 
+// pack(buffer) fills it and returns the length. The caller checked ready(), or took one of the
+// budget, and that there is a buffer.
+template <Post which, class Pack>
+[[gnu::always_inline]] inline ucs_status_t
+put_buffer(Endpoint& ep, const Pack& pack, uint64_t remote_addr, uct_rkey_t rkey, unsigned flags)
+{
+    Iface& iface = ep.iface();
+    std::byte* buffer = iface.buffers->take();
+    const size_t length = pack(buffer);
+    ibv_send_wr& wr = iface.prepared.write;
+    iface.prepared.set_buffer(buffer, length);
+    wr.num_sge = length > 0;
+    set_remote(wr, remote_addr, rkey);
+    return post_buffer<which>(iface, ep, wr, flags, buffer, length, memory_kind(rkey));
+}
+
+// What does not fit into the work request; otherwise as put_inline().
+template <Post which>
+[[gnu::always_inline]] inline ucs_status_t put_copied(Endpoint& ep, const void* data,
+                                                      unsigned length, uint64_t remote_addr,
+                                                      uct_rkey_t rkey, unsigned flags)
+{
+    const auto pack = [&](std::byte* buffer) {
+        copy_into_buffer(buffer, data, length);
+        return size_t{length};
+    };
+    return put_buffer<which>(ep, pack, remote_addr, rkey, flags);
+}
+
 template <Payload look>
 [[gnu::cold, gnu::noinline]] ucs_status_t put_short_rarely(uct_ep_h tl_ep, const void* buffer,
                                                            unsigned length, uint64_t remote_addr,
                                                            uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    const Limit limit = limit_length(length, ep.iface().max_inline);
-    if (!ep.ready() || limit.exceeded()) {
+    const bool fits = length <= ep.iface().max_inline;
+    const Limit limit = limit_length(length, Iface::kMaxShort);
+    if (!ep.ready() || (!fits && !ep.iface().buffers->any()) || limit.exceeded()) {
         return refused(ep, "put_short", {limit});
     }
     if (ucs_status_t status = look_at<look>(ep, buffer, length); status != UCS_OK) {
         return status;
     }
-    return put_inline<Post::any>(ep, buffer, length, remote_addr, rkey);
+    return fits ? put_inline<Post::any>(ep, buffer, length, remote_addr, rkey)
+                : put_copied<Post::any>(ep, buffer, length, remote_addr, rkey,
+                                        signalled_for_buffers(ep));
 }
 
-// What is rare is a function of its own, so that this one keeps nothing for it.
+template <Payload look>
+[[gnu::noinline]] ucs_status_t put_short_copied(uct_ep_h tl_ep, const void* buffer, unsigned length,
+                                                uint64_t remote_addr, uct_rkey_t rkey)
+{
+    Endpoint& ep = endpoint(tl_ep);
+    if (length <= ep.iface().max_inline || length > Iface::kMaxShort || lacks_buffer(ep) ||
+        !is_seen<look>(buffer) || !ep.take_alike()) [[unlikely]] {
+        return put_short_rarely<look>(tl_ep, buffer, length, remote_addr, rkey);
+    }
+    return put_copied<Post::alike>(ep, buffer, length, remote_addr, rkey, 0);
+}
+
+// All but what fits into a work request is a function of its own, so that this one keeps nothing
+// for it.
 template <Payload look>
 [[gnu::always_inline]] inline ucs_status_t put_short(uct_ep_h tl_ep, const void* buffer,
                                                      unsigned length, uint64_t remote_addr,
@@ -64,7 +109,7 @@ template <Payload look>
 {
     Endpoint& ep = endpoint(tl_ep);
     if (length > ep.iface().max_inline || !is_seen<look>(buffer) || !ep.take_alike()) [[unlikely]] {
-        return put_short_rarely<look>(tl_ep, buffer, length, remote_addr, rkey);
+        return put_short_copied<look>(tl_ep, buffer, length, remote_addr, rkey);
     }
     return put_inline<Post::alike>(ep, buffer, length, remote_addr, rkey);
 }
@@ -85,21 +130,16 @@ ucs_status_t ep_put_short_unseen(uct_ep_h ep, const void* buffer, unsigned lengt
 
 namespace {
 
-// The caller checked ready(), or took one of the budget, and that there is a buffer.
+// As put_buffer().
 template <Post which>
-[[gnu::always_inline]] inline ssize_t put_buffer(Endpoint& ep, uct_pack_callback_t pack, void* arg,
+[[gnu::always_inline]] inline ssize_t put_packed(Endpoint& ep, uct_pack_callback_t pack, void* arg,
                                                  uint64_t remote_addr, uct_rkey_t rkey,
                                                  unsigned flags)
 {
-    Iface& iface = ep.iface();
-    std::byte* buffer = iface.buffers->take();
-    const size_t length = pack(buffer, arg);
-    ibv_send_wr& wr = iface.prepared.write;
-    iface.prepared.set_buffer(buffer, length);
-    wr.num_sge = length > 0;
-    set_remote(wr, remote_addr, rkey);
-    const ucs_status_t status =
-        post_buffer<which>(iface, ep, wr, flags, buffer, length, memory_kind(rkey));
+    size_t length;
+    const ucs_status_t status = put_buffer<which>(
+        ep, [&](std::byte* buffer) { return length = pack(buffer, arg); }, remote_addr, rkey,
+        flags);
     return status == UCS_OK ? static_cast<ssize_t>(length) : static_cast<ssize_t>(status);
 }
 
@@ -110,7 +150,7 @@ template <Post which>
     if (!ep.ready() || !ep.iface().buffers->any()) {
         return ep.unavailable();
     }
-    return put_buffer<Post::any>(ep, pack, arg, remote_addr, rkey, signalled_for_buffers(ep));
+    return put_packed<Post::any>(ep, pack, arg, remote_addr, rkey, signalled_for_buffers(ep));
 }
 
 } // namespace
@@ -119,11 +159,10 @@ ssize_t ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void* arg, uint64
                      uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (ep.iface().buffers->scarce() || ep.buffered >= kMostBuffered || !ep.take_alike())
-        [[unlikely]] {
+    if (lacks_buffer(ep) || !ep.take_alike()) [[unlikely]] {
         return put_bcopy_rarely(ep, pack, arg, remote_addr, rkey);
     }
-    return put_buffer<Post::alike>(ep, pack, arg, remote_addr, rkey, 0);
+    return put_packed<Post::alike>(ep, pack, arg, remote_addr, rkey, 0);
 }
 
 ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,

@@ -4,8 +4,8 @@
 # Device messages, small and large, go over the HCA without a copy: UCX's own table of protocols says
 # so (UCX_PROTO_INFO), and what the module counted agrees. Streams and synchronous sends are not
 # among them: UCX 1.13 has only eager protocols for those. Protocols v1 have no table: only counts.
-# And host messages are copied up to 1 KiB, and a rendezvous after two fragments at least; puts of host memory are
-# copied up to 2 KiB.
+# And host messages and puts are short ones, without a request of UCP, up to 3 KiB at least; messages are a rendezvous
+# after a fragment at least.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -126,12 +126,13 @@ if [ "$(ucx_minor)" -ge 16 ]; then # earlier ones compare differently
     tag="tagged message by ucp_tag_send\\* from host" put="ucp_put\\* from host"
     for SOFTHCA_BANDWIDTH_GBPS in 100 400; do
         echo "host memory, $SOFTHCA_BANDWIDTH_GBPS Gb/s"
-        expect_host tag "$tag" 1024 copy-in
-        expect_host tag "$tag" 4096 "eager zero-copy"
-        expect_host tag "$tag" 12288 eager
+        expect_host tag "$tag" 1024 short
+        expect_host tag "$tag" 3072 short
+        expect_host tag "$tag" 4097 "eager zero-copy"
+        expect_host tag "$tag" 8192 eager
         expect_host tag "$tag" 32768 rendezvous
-        expect_host put "$put" 1024 copy-in
-        expect_host put "$put" 2048 copy-in
+        expect_host put "$put" 1024 short
+        expect_host put "$put" 3072 short
         expect_host put "$put" 16384 zero-copy
     done
 fi

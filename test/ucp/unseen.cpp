@@ -4,8 +4,9 @@
 // given to them. Whether one is taken tells UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL: nothing else is tried
 // then. The CPU must never touch what is the GPU's, which ends a program on the emulated GPU.
 //
-//   ucp_unseen taken|never      is it, for host memory, on this UCX with this environment?
-//   ucp_unseen other TLS NET    and after a context with other transports, over these devices
+//   ucp_unseen taken|never BYTES      is it, for messages of host memory, on this UCX with this
+//   environment? ucp_unseen other TLS NET          and after a context with other transports, over
+//   these devices
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -30,7 +31,6 @@ namespace ucptest {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr size_t kSize = 8;
 constexpr ucp_tag_t kTag = 0x10;
 constexpr unsigned kMany = 5000; // more than the window and the queues hold
 constexpr unsigned kAmId = 3;
@@ -38,11 +38,12 @@ constexpr const char kHeader[] = "header";
 
 using Bytes = std::vector<char>;
 
+size_t message_size = 8;
+
 Bytes bytes_of(unsigned number)
 {
-    Bytes bytes(kSize);
+    Bytes bytes(message_size, 't');
     std::memcpy(bytes.data(), &number, sizeof(number));
-    std::memcpy(bytes.data() + sizeof(number), "test", kSize - sizeof(number));
     return bytes;
 }
 
@@ -68,7 +69,7 @@ class Loop {
         require_ok(ucp_worker_set_am_recv_handler(worker_.handle(), &handler),
                    "ucp_worker_set_am_recv_handler");
         // Connected, with all lanes.
-        Memory some(MemoryKind::kHost, kSize);
+        Memory some(MemoryKind::kHost, message_size);
         tag(some);
     }
 
@@ -83,12 +84,12 @@ class Loop {
         ucs_status_ptr_t sent = UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE);
         for (int i = 0; i < 1000 && sent == UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE); ++i) {
             ucp_worker_progress(worker_.handle());
-            sent = ucp_tag_send_nbx(ep_, from, kSize, kTag, &now);
+            sent = ucp_tag_send_nbx(ep_, from, message_size, kTag, &now);
         }
         if (sent == UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE))
             return false;
         require(sent == nullptr, "a short send is neither taken nor refused");
-        Bytes received(kSize);
+        Bytes received(message_size);
         finish(receive(received.data()));
         return true;
     }
@@ -96,9 +97,9 @@ class Loop {
     Bytes tag(const Memory& from) { return tag(from.address()); }
     Bytes tag(const void* from)
     {
-        Bytes received(kSize);
+        Bytes received(message_size);
         void* wanted = receive(received.data());
-        finish(ucp_tag_send_nbx(ep_, from, kSize, kTag, &nothing_));
+        finish(ucp_tag_send_nbx(ep_, from, message_size, kTag, &nothing_));
         finish(wanted);
         return received;
     }
@@ -107,7 +108,7 @@ class Loop {
     {
         arrived_ = false;
         void* request =
-            ucp_am_send_nbx(ep_, kAmId, kHeader, sizeof(kHeader), from, kSize, &nothing_);
+            ucp_am_send_nbx(ep_, kAmId, kHeader, sizeof(kHeader), from, message_size, &nothing_);
         finish(request);
         worker_.wait([&] { return arrived_; }, "an active message");
         finish(std::exchange(am_receive_, nullptr));
@@ -116,59 +117,60 @@ class Loop {
 
     Bytes stream(const void* from)
     {
-        Bytes received(kSize);
+        Bytes received(message_size);
         size_t length = 0;
         ucp_request_param_t all = {};
         all.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
         all.flags = UCP_STREAM_RECV_FLAG_WAITALL;
-        void* wanted = ucp_stream_recv_nbx(ep_, received.data(), kSize, &length, &all);
-        finish(ucp_stream_send_nbx(ep_, from, kSize, &nothing_));
+        void* wanted = ucp_stream_recv_nbx(ep_, received.data(), message_size, &length, &all);
+        finish(ucp_stream_send_nbx(ep_, from, message_size, &nothing_));
         finish(wanted);
         return received;
     }
 
     Bytes put(const void* from)
     {
-        Memory target(MemoryKind::kHost, kSize);
+        Memory target(MemoryKind::kHost, message_size);
         const ExposedMemory exposed(worker_, target);
         const RemoteMemory remote(ep_, exposed.packed());
-        finish(ucp_put_nbx(ep_, from, kSize, remote.address(0), remote.rkey(), &nothing_));
+        finish(ucp_put_nbx(ep_, from, message_size, remote.address(0), remote.rkey(), &nothing_));
         finish(ucp_ep_flush_nbx(ep_, &nothing_));
-        Bytes received(kSize);
-        target.load(received.data(), 0, kSize);
+        Bytes received(message_size);
+        target.load(received.data(), 0, message_size);
         return received;
     }
 
     // Without progress in between, so that most have to wait.
     void tag_many(const std::function<const void*(unsigned)>& from)
     {
-        std::vector<Bytes> received(kMany, Bytes(kSize));
+        std::vector<Bytes> received(kMany, Bytes(message_size));
         std::vector<void*> requests;
         for (Bytes& bytes : received)
             requests.push_back(receive(bytes.data()));
         for (unsigned i = 0; i < kMany; ++i)
-            requests.push_back(ucp_tag_send_nbx(ep_, from(i), kSize, kTag, &nothing_));
+            requests.push_back(ucp_tag_send_nbx(ep_, from(i), message_size, kTag, &nothing_));
         for (void* request : requests)
             finish(request);
         for (unsigned i = 0; i < kMany; ++i)
-            require(std::memcmp(received[i].data(), from(i), kSize) == 0, "a message differs");
+            require(std::memcmp(received[i].data(), from(i), message_size) == 0,
+                    "a message differs");
     }
 
     // Of memory that is said to be the host's.
     ucs_status_t tag_as_host(const void* from, Bytes& received, bool behind_others)
     {
         std::vector<void*> before;
-        Bytes others(kSize);
+        Bytes others(message_size);
         for (unsigned i = 0; behind_others && i < kMany; ++i) {
             before.push_back(receive(others.data()));
-            before.push_back(ucp_tag_send_nbx(ep_, others.data(), kSize, kTag, &nothing_));
+            before.push_back(ucp_tag_send_nbx(ep_, others.data(), message_size, kTag, &nothing_));
         }
         ucp_request_param_t host = {};
         host.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
         host.memory_type = UCS_MEMORY_TYPE_HOST;
-        received.assign(kSize, 0);
+        received.assign(message_size, 0);
         void* wanted = receive(received.data());
-        const ucs_status_t status = wait(ucp_tag_send_nbx(ep_, from, kSize, kTag, &host));
+        const ucs_status_t status = wait(ucp_tag_send_nbx(ep_, from, message_size, kTag, &host));
         if (status != UCS_OK)
             ucp_request_cancel(worker_.handle(), wanted);
         (void)wait(wanted);
@@ -182,21 +184,21 @@ class Loop {
   private:
     ucs_status_t arrived(size_t header_length, void* data, size_t length, uint64_t attributes)
     {
-        arrived_ = header_length == sizeof(kHeader) && length == kSize;
-        am_data_.assign(kSize, 0);
+        arrived_ = header_length == sizeof(kHeader) && length == message_size;
+        am_data_.assign(message_size, 0);
         if (attributes & UCP_AM_RECV_ATTR_FLAG_RNDV) {
-            am_receive_ =
-                ucp_am_recv_data_nbx(worker_.handle(), data, am_data_.data(), kSize, &nothing_);
+            am_receive_ = ucp_am_recv_data_nbx(worker_.handle(), data, am_data_.data(),
+                                               message_size, &nothing_);
             return UCS_INPROGRESS;
         }
         if (arrived_)
-            std::memcpy(am_data_.data(), data, kSize);
+            std::memcpy(am_data_.data(), data, message_size);
         return UCS_OK;
     }
 
     void* receive(void* to)
     {
-        return ucp_tag_recv_nbx(worker_.handle(), to, kSize, kTag, ~ucp_tag_t{0}, &nothing_);
+        return ucp_tag_recv_nbx(worker_.handle(), to, message_size, kTag, ~ucp_tag_t{0}, &nothing_);
     }
 
     ucs_status_t wait(void* request)
@@ -233,9 +235,9 @@ void send_gpu_memory(Loop& loop, unsigned number)
 {
     for (const MemoryKind kind : {MemoryKind::kCuda, MemoryKind::kPool, MemoryKind::kVmm,
                                   MemoryKind::kSlice, MemoryKind::kManaged}) {
-        Memory gpu(kind, kSize);
+        Memory gpu(kind, message_size);
         const Bytes sent = bytes_of(number++);
-        gpu.store(0, sent.data(), kSize);
+        gpu.store(0, sent.data(), message_size);
         require(loop.tag(gpu) == sent, format("a tagged message of %s memory differs", name(kind)));
         require(loop.am(gpu.address()) == sent,
                 format("an active message of %s memory differs", name(kind)));
@@ -247,7 +249,7 @@ void send_gpu_memory(Loop& loop, unsigned number)
 
 void send_host_memory(Loop& loop, const void* from)
 {
-    const Bytes sent(static_cast<const char*>(from), static_cast<const char*>(from) + kSize);
+    const Bytes sent(static_cast<const char*>(from), static_cast<const char*>(from) + message_size);
     require(loop.tag(from) == sent && loop.am(from) == sent && loop.stream(from) == sent &&
                 loop.put(from) == sent,
             "a message of host memory differs");
@@ -289,7 +291,7 @@ class Test {
     void refused_as_such(Loop& loop)
     {
         report_.begin("GPU memory is no short send's", deadline_s());
-        const Memory gpu(MemoryKind::kCuda, kSize);
+        const Memory gpu(MemoryKind::kCuda, message_size);
         if (loop.short_is_taken(gpu.address()))
             report_.failed("a short send of GPU memory is taken");
     }
@@ -300,7 +302,7 @@ class Test {
         report_.begin("pinned memory", deadline_s());
         char* pinned = static_cast<char*>(cuda::allocate_pinned(kPage));
         std::memset(pinned, 1, kPage);
-        loop.tag_many([&](unsigned i) { return pinned + i % (kPage - kSize); });
+        loop.tag_many([&](unsigned i) { return pinned + i % (kPage - message_size); });
         expect_taken(loop, pinned, "pinned memory");
         send_host_memory(loop, pinned);
         cuda::release_pinned(pinned);
@@ -308,7 +310,7 @@ class Test {
         report_.begin("managed memory", deadline_s());
         const Memory managed(MemoryKind::kManaged, kPage);
         const auto* start = static_cast<const char*>(managed.address());
-        loop.tag_many([&](unsigned i) { return start + i % (kPage - kSize); });
+        loop.tag_many([&](unsigned i) { return start + i % (kPage - message_size); });
         expect_taken(loop, start, "managed memory");
 
         report_.begin("more pages than are remembered", deadline_s());
@@ -325,10 +327,10 @@ class Test {
     void said_to_be_of_the_host(Loop& loop)
     {
         report_.begin("GPU memory that is said to be the host's", deadline_s());
-        Memory gpu(MemoryKind::kCuda, kSize);
+        Memory gpu(MemoryKind::kCuda, message_size);
         for (unsigned i = 0; i < 6; ++i) {
             const Bytes sent = bytes_of(i);
-            gpu.store(0, sent.data(), kSize);
+            gpu.store(0, sent.data(), message_size);
             Bytes received;
             const ucs_status_t status = loop.tag_as_host(gpu.address(), received, i % 2 == 1);
             if (status == UCS_OK ? received != sent : status != UCS_ERR_INVALID_PARAM)
@@ -411,9 +413,9 @@ int run_with_other(const char* transports, const char* devices)
     if (std::strstr(transports, "gdr") != nullptr) {
         test.expect_taken(other, host, "host memory");
         for (const MemoryKind kind : {MemoryKind::kCuda, MemoryKind::kVmm}) {
-            Memory gpu(kind, kSize);
+            Memory gpu(kind, message_size);
             const Bytes sent = bytes_of(1);
-            gpu.store(0, sent.data(), kSize);
+            gpu.store(0, sent.data(), message_size);
             require(other.tag(gpu) == sent, "a message over the other transport differs");
         }
     }
@@ -432,11 +434,13 @@ int run_with_other(const char* transports, const char* devices)
 int main(int argc, char** argv)
 try {
     const std::string what = argc > 1 ? argv[1] : "";
-    if (argc == 2 && (what == "taken" || what == "never"))
+    if (argc == 3 && (what == "taken" || what == "never")) {
+        ucptest::message_size = std::stoul(argv[2]);
         return ucptest::run(what == "taken");
+    }
     if (argc == 4 && what == "other")
         return ucptest::run_with_other(argv[2], argv[3]);
-    std::fprintf(stderr, "usage: ucp_unseen taken|never|other TLS NET_DEVICES\n");
+    std::fprintf(stderr, "usage: ucp_unseen taken|never BYTES | other TLS NET_DEVICES\n");
     return EXIT_FAILURE;
 } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -8,12 +8,14 @@ set -u
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 
-run ucp_unseen taken
-run_v2 ucp_unseen taken
-UCX_MEM_EVENTS=n UCX_LOG_LEVEL=error run ucp_unseen never
-UCX_MEM_MMAP_HOOK_MODE=none UCX_LOG_LEVEL=error run ucp_unseen never
-UCX_MEMTYPE_CACHE=n run ucp_unseen never
-UCX_TLS=gdr,self run_v2 ucp_unseen never
+run ucp_unseen taken 8
+run_v2 ucp_unseen taken 8
+run ucp_unseen taken 1500
+run_v2 ucp_unseen taken 1500
+UCX_MEM_EVENTS=n UCX_LOG_LEVEL=error run ucp_unseen never 8
+UCX_MEM_MMAP_HOOK_MODE=none UCX_LOG_LEVEL=error run ucp_unseen never 8
+UCX_MEMTYPE_CACHE=n run ucp_unseen never 8
+UCX_TLS=gdr,self run_v2 ucp_unseen never 8
 run ucp_unseen other tcp,gdr lo
 run_v2 ucp_unseen other tcp,gdr lo
 run ucp_unseen other self,gdr lo

@@ -44,6 +44,21 @@ class Data : public testing::TestWithParam<bool> {
         receiver->received.clear();
     }
 
+    static std::string short_message(uint64_t header, const std::string& payload)
+    {
+        return std::string(reinterpret_cast<char*>(&header), sizeof(header)) + payload;
+    }
+
+    void expect_short(unsigned id, size_t length)
+    {
+        const std::string payload = pattern(length, id);
+        const uint64_t header = 0x0123456789abcdef + id;
+        ASSERT_EQ(
+            retry(nodes, [&] { return uct_ep_am_short(*ep, id, header, payload.data(), length); }),
+            UCS_OK);
+        expect_message(id, short_message(header, payload));
+    }
+
     // To the target's fourth byte.
     ucs_status_t put_short(const std::string& data, Buffer& target, Registered& registered)
     {
@@ -74,38 +89,51 @@ INSTANTIATE_TEST_SUITE_P(To, DataOfAnyMemory, testing::Values(false, true),
 
 TEST_P(Data, AmShort)
 {
-    size_t longest = sender.attributes().cap.am.max_short;
-    ASSERT_GE(longest, 16u);
-    for (unsigned id = 0; id < UCT_AM_ID_MAX; ++id) {
-        size_t length = id % (longest - 7);
-        std::string payload = pattern(length, id);
-        uint64_t header = 0x0123456789abcdef + id;
-        ASSERT_EQ(
-            retry(nodes, [&] { return uct_ep_am_short(*ep, id, header, payload.data(), length); }),
-            UCS_OK);
-        expect_message(id, std::string(reinterpret_cast<char*>(&header), 8) + payload);
+    const size_t longest = sender.attributes().cap.am.max_short - sizeof(uint64_t);
+    unsigned id = 0;
+    for (size_t length = 0; length <= longest; length += length < 256 ? 1 : 97) {
+        id = (id + 1) % UCT_AM_ID_MAX;
+        expect_short(id, length);
     }
-    std::string payload = pattern(longest - 8, 99);
-    ASSERT_EQ(uct_ep_am_short(*ep, 3, 0, payload.data(), payload.size()), UCS_OK);
-    expect_message(3, std::string(8, '\0') + payload);
+    expect_short(3, longest);
+}
+
+// More than there are buffers, and the caller's is its own again at once.
+TEST_P(Data, AmShortInARow)
+{
+    const size_t longest = sender.attributes().cap.am.max_short - sizeof(uint64_t);
+    constexpr unsigned kMessages = 3000;
+    for (unsigned i = 0; i < kMessages; ++i) {
+        std::string data = pattern(longest - i % 100, i);
+        ASSERT_EQ(
+            retry(nodes, [&] { return uct_ep_am_short(*ep, 5, i, data.data(), data.size()); }),
+            UCS_OK);
+        data.assign(data.size(), '?');
+    }
+    ASSERT_TRUE(wait_until(nodes, [&] { return receiver->received.size() == kMessages; }));
+    for (unsigned i = 0; i < kMessages; ++i)
+        ASSERT_TRUE(receiver->received[i].data == short_message(i, pattern(longest - i % 100, i)));
 }
 
 TEST_P(Data, AmShortIov)
 {
-    size_t pieces = sender.attributes().cap.am.max_iov;
-    std::string data = pattern(sender.attributes().cap.am.max_short, 5);
-    std::vector<uct_iov_t> iov(pieces);
-    for (size_t i = 0; i < pieces; ++i) {
-        size_t start = data.size() * i / pieces;
-        iov[i] = {data.data() + start, data.size() * (i + 1) / pieces - start, nullptr, 0, 1};
+    const size_t pieces = sender.attributes().cap.am.max_iov;
+    const size_t longest = sender.attributes().cap.am.max_short;
+    for (size_t length : {size_t{8}, size_t{64}, size_t{120}, size_t{1000}, longest}) {
+        std::string data = pattern(length, 5);
+        std::vector<uct_iov_t> iov(pieces);
+        for (size_t i = 0; i < pieces; ++i) {
+            const size_t start = length * i / pieces;
+            iov[i] = {data.data() + start, length * (i + 1) / pieces - start, nullptr, 0, 1};
+        }
+        iov[1].length = 0; // one of no length among them
+        std::string expected;
+        for (const uct_iov_t& piece : iov)
+            expected.append(static_cast<char*>(piece.buffer), piece.length);
+        ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short_iov(*ep, 7, iov.data(), iov.size()); }),
+                  UCS_OK);
+        expect_message(7, expected);
     }
-    iov[1].length = 0; // one of no length among them
-    std::string expected;
-    for (const uct_iov_t& piece : iov)
-        expected.append(static_cast<char*>(piece.buffer), piece.length);
-    ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short_iov(*ep, 7, iov.data(), iov.size()); }),
-              UCS_OK);
-    expect_message(7, expected);
 }
 
 TEST_P(Data, AmBcopy)
