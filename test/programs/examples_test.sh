@@ -87,14 +87,21 @@ outcome() {
 # ---- a program with options: over UCX's own transports, then over gdr
 
 # check PROGRAM [OPTION]...: over the transports in the array "own" on host memory, then over "gdr", where there is
-# GPU memory with that too: each outcome has to be one of UCX's own. Fails where there is none.
+# GPU memory with that too: each outcome has to be one of UCX's own. Fails where there is none. On a machine in each
+# of "states".
 check() {
     local example=("$@") state memory transports with_module
     rm -f "$work"/expected.*
     learn || return
     compgen -G "$work/expected.*" >/dev/null || { echo "not tried: $* (it fails over ${own[*]})" && return 1; }
-    for state in "${gpu_states[@]}"; do compare "$* ($state)" "$state"; done
+    for state in "${states[@]}"; do compare "$* ($state)" "$state"; done
     for memory in $memories; do compare "$* -m $memory" emulated -m "$memory"; done
+}
+
+# The same in all states of the machine.
+check_states() {
+    local states=("${gpu_states[@]}")
+    check "$@"
 }
 
 # Adds the outcomes over UCX's own transports to $work/expected.*, but for those where the example itself fails. Fails
@@ -138,7 +145,7 @@ compare() {
 }
 
 failures='failed on FIN message|^Failed to find supported device' # of the example itself
-drop="" clients=1 memories="cuda cuda-managed"
+drop="" clients=1 memories="cuda cuda-managed" states=(emulated)
 
 # ---- ucp_client_server
 
@@ -149,10 +156,10 @@ if protocols_v1; then
 fi
 own=(tcp "sm,tcp" ${verbs:+"rc_verbs,tcp"}) gdr=gdr,tcp
 for call in stream tag am; do
-    check ucp_client_server -c $call %-a %127.0.0.1 || continue
+    check_states ucp_client_server -c $call %-a %127.0.0.1 || continue
     check ucp_client_server -c $call %-a %127.0.0.1 -s 1
     check ucp_client_server -c $call %-a %127.0.0.1 -s 65536
-    check ucp_client_server -c $call %-a %127.0.0.1 -s 4194304
+    check_states ucp_client_server -c $call %-a %127.0.0.1 -s 4194304
     memories=$of_lists check ucp_client_server -c $call %-a %127.0.0.1 -v 3
     memories=$of_lists check ucp_client_server -c $call %-a %127.0.0.1 -v 7 -s 1000
     memories=$of_lists check ucp_client_server -c $call %-a %127.0.0.1 -v 3 -s 100000
@@ -168,31 +175,30 @@ done
 
 own=(tcp "sm,self" ${verbs:+"rc_verbs,ud_verbs"}) gdr=gdr
 for way in -b -w -f; do
-    check ucp_hello_world $way %-n %127.0.0.1
+    check_states ucp_hello_world $way %-n %127.0.0.1
     check ucp_hello_world $way %-n %127.0.0.1 -s 1
     check ucp_hello_world $way %-n %127.0.0.1 -s 65536
     check ucp_hello_world $way %-n %127.0.0.1 -s 4194304
 done
 check ucp_hello_world -6 %-n %::1
 # What gdr changes where there are GPUs, as docs/user-guide.md says.
-drop='/^UCX_RCACHE_ENABLE=/d' check ucp_hello_world -c %-n %127.0.0.1
+drop='/^UCX_RCACHE_ENABLE=/d' check_states ucp_hello_world -c %-n %127.0.0.1
 # sm has no error handling, and rc_verbs takes half a minute to find out. When and with which status a peer turns out
 # to be dead, and whether the transport still had the message that nobody receives any more, is its own matter: here
 # both sides have to end, and without a signal that the example did not ask for.
-own=(tcp) states=("${gpu_states[@]}") gpu_states=(emulated)
+own=(tcp)
 for failure in send recv keepalive; do
     drop='/^(ERROR|WARN|DIAG)/d; / status -[0-9]+ /d; /(finish|unable) to send UCX data message/d'
     drop+='; /^Waiting for client is terminated/d; s/^(server: status) (0|255)$/\1/'
     memories=cuda check ucp_hello_world -e $failure %-n %127.0.0.1
 done
 drop=""
-gpu_states=("${states[@]}")
 
 # ---- uct_hello_world
 
 own=(tcp@lo posix@memory ${verbs:+rc_verbs@softhca0:1}) gdr=gdr@softhca0:1
 for size in 8 16 64 1000000000; do
-    memories="" check uct_hello_world -i %-n %127.0.0.1 -s $size
+    memories="" check_states uct_hello_world -i %-n %127.0.0.1 -s $size
 done
 for size in 1 16 1000 1000000; do
     check uct_hello_world -b %-n %127.0.0.1 -s $size
