@@ -31,6 +31,26 @@ step() {
     return "$status"
 }
 
+# meanwhile LOG COMMAND...: starts it, with the processors' idle time alone; what it prints goes to LOG.
+# await LOG: waits for it, shows that, and has its status.
+declare -A started=()
+meanwhile() {
+    local log=$1
+    shift
+    mkdir -p "$(dirname "$log")"
+    {
+        chrt --idle --pid 0 "$BASHPID" || true # not everywhere
+        "$@"
+    } >"$log" 2>&1 </dev/null &
+    started[$log]=$!
+}
+await() {
+    local status=0
+    wait "${started[$1]}" || status=$?
+    cat "$1"
+    return "$status"
+}
+
 # Makes ./configure when it is missing or older than what it is made from.
 bootstrap() {
     if [[ ! -x configure || -n $(find configure.ac Makefile.am src test contrib docs \
