@@ -23,6 +23,8 @@ namespace gdr::mpi {
 namespace {
 
 constexpr size_t kSmallest = 4096;
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kLeastInHugePages = kHugePage / 4;
 
 void tell_once(CUresult result, size_t length)
 {
@@ -35,13 +37,28 @@ void tell_once(CUresult result, size_t length)
                 length, cuda::error_text(result).c_str());
 }
 
-void* map(size_t length)
+void* map_some(size_t length)
 {
     void* memory =
         mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         throw std::bad_alloc();
     return memory;
+}
+
+// Large memory is in huge pages, if the kernel has some: MPI's copies between processes look up
+// each page, and took 3 to 15 % longer from 1 MiB on (two ranks of a machine with two H200s).
+void* map(size_t length)
+{
+    if (length < kHugePage)
+        return map_some(length);
+    auto* start = static_cast<char*>(map_some(length + kHugePage));
+    const size_t before = -reinterpret_cast<uintptr_t>(start) % kHugePage;
+    if (before > 0)
+        munmap(start, before);
+    munmap(start + before + length, kHugePage - before);
+    (void)madvise(start + before, length, MADV_HUGEPAGE);
+    return start + before;
 }
 
 } // namespace
@@ -61,7 +78,8 @@ class KeptMemory {
 
     void take(StagingMemory& into, const cuda::Driver& driver, CUdevice device, size_t length)
     {
-        const size_t size = std::bit_ceil(std::max(length, kSmallest));
+        const size_t size =
+            std::bit_ceil(std::max(length, length < kLeastInHugePages ? kSmallest : kHugePage));
         std::vector<Kept>& memories = by_size_[std::countr_zero(size)];
         Kept memory;
         if (memories.empty()) {
