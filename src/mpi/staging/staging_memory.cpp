@@ -47,7 +47,7 @@ void* map_some(size_t length)
 }
 
 // Large memory is in huge pages, if the kernel has some: MPI's copies between processes look up
-// each page, and took 3 to 15 % longer from 1 MiB on (two ranks of a machine with two H200s).
+// each page, and took 5 to 10 % longer from 1 MiB on (two ranks of a machine with two H200s).
 void* map(size_t length)
 {
     if (length < kHugePage)
