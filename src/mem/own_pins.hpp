@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Which pinned host memory is the application's own, that was pinned for copies: as ordinary as
-// before, where what CUDA has allocated can be anything after it is freed.
+// Which pinned host memory is a program's own that was pinned for copies, the application's or that
+// of the MPI layer: as ordinary as before, where what CUDA has allocated can be anything after it
+// is freed.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,8 @@
 # the GPU begins with an event, and the capture mode twice; the context and the capture mode twice again to wait for what
 # is sent, as MPI is asked of what is received meanwhile; and what the buffers are, once for an allocation; where both buffers
 # are read, one copy more and nothing else), of instructions of the layer's own code (the rest
-# is MPI's and the emulated driver's), and of allocations, which are none.
+# is MPI's and the emulated driver's), and of allocations, which are none. Between two ranks nobody asks the driver about
+# the memory that stands in for the GPU's.
 set -u
 
 command -v valgrind >/dev/null || { echo "no valgrind (contrib/install-deps --test)"; exit 77; }
@@ -47,6 +48,12 @@ driver_calls() {
         awk '/^softcuda: .* driver API calls$/ { all = $2 } /^softcuda: .* cuEventQuery$/ { queries = $2 } END { print all - queries }' "$log"
 }
 
+# questions MPI CALLS: of the driver by two ranks, what memory something is.
+questions() {
+    SOFTCUDA_STATS=1 ranks "$1" 2 "$top_builddir/test/mpi/mpi_cost.$1" staged "$2" &&
+        awk '/^softcuda: .* cuPointerGetAttributes$/ { all += $2 } END { print all }' "$log"
+}
+
 # system_calls MPI CALLS: of the main thread, but for those of progress, whose number is chance.
 system_calls() {
     ranks "$1" 1 strace -o "$work/strace" "$top_builddir/test/mpi/mpi_cost.$1" gpu "$2" && wc -l <"$work/strace"
@@ -63,6 +70,9 @@ for mpi in "${mpis[@]}"; do
         echo "$mpi: $((many - few)) calls of the driver, and queries of an event, for 1,000 calls (${kind%:*})"
         ((many - few > 0 && many - few <= ${kind#*:}100)) || { echo "FAILED: $mpi: these are not 1 to ${kind#*:} each"; failed=1; }
     done
+    few=$(questions "$mpi" 100) && many=$(questions "$mpi" 1100) || failed=1
+    echo "$mpi: $((many - few)) questions what memory something is, for 1,000 calls of two ranks"
+    ((many - few > 0 && many - few <= 2100)) || { echo "FAILED: $mpi: these are not one for each rank's call"; failed=1; }
     read -r instructions allocations < <(staged_cost "$mpi")
     echo "$mpi: ${instructions:=0} instructions of the layer's code, ${allocations:=1} allocations for a staged call"
     ((instructions > 0 && instructions <= 4800)) || { echo "FAILED: $mpi: these are not 1 to 4,800"; failed=1; }

@@ -3,8 +3,9 @@
 // mpi_cost host|gpu [CALLS]: one rank makes kCalls calls of each of several kinds, on host memory,
 // that need no transport; with gpu, in a process that uses one. For callgrind, which is to count
 // the instructions of the functions measured_CALL alone; with CALLS, so many of each, for strace.
-// mpi_cost staged|fetched [CALLS]: the same with one kind on GPU memory, measured_staged; or one
-// that reads both its buffers. Exits with 77 without a CUDA driver.
+// mpi_cost staged|fetched [CALLS]: the same with one kind on GPU memory, measured_staged, which
+// goes between the ranks where there are several; or one that reads both its buffers. Exits with 77
+// without a CUDA driver.
 #include <cstdlib>
 #include <cstring>
 
@@ -53,7 +54,7 @@ MEASURE(Recv, MPI_Recv(in, 1, MPI_DOUBLE, MPI_PROC_NULL, 7, MPI_COMM_WORLD, MPI_
 MEASURE(Sendrecv, MPI_Sendrecv(out, 1, MPI_DOUBLE, MPI_PROC_NULL, 7, in, 1, MPI_DOUBLE,
                                MPI_PROC_NULL, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE))
 MEASURE(Allreduce, MPI_Allreduce(out, in, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF))
-MEASURE(staged, MPI_Allreduce(&staged[0], &staged[1], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF))
+MEASURE(staged, MPI_Allreduce(&staged[0], &staged[1], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD))
 MEASURE(fetched, MPI_Reduce_local(&staged[0], &staged[1], 1, MPI_DOUBLE, MPI_SUM))
 MEASURE(Isend_Wait, {
     MPI_Request request;

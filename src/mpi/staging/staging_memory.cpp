@@ -6,6 +6,8 @@
 #include "mpi/staging/staging_memory.hpp"
 
 #include "abi/host.hpp"
+#include "cuda/pointer.hpp"
+#include "mem/own_pins.hpp"
 #include "mpi/gpu/thread_stream.hpp"
 
 #include <algorithm>
@@ -121,7 +123,9 @@ class KeptMemory {
         const ThreadStream current(driver, device);
         void* memory = map(size);
         const CUresult result = driver.cuMemHostRegister(memory, size, CU_MEMHOSTREGISTER_PORTABLE);
-        if (result != CUDA_SUCCESS)
+        if (result == CUDA_SUCCESS)
+            mem::own_pins::add(cuda::buffer_id(driver, memory)); // so UCP asks about it once
+        else
             tell_once(result, size);
         return {static_cast<char*>(memory), size, result == CUDA_SUCCESS};
     }
