@@ -187,11 +187,13 @@ drop='/^UCX_RCACHE_ENABLE=/d' check_states ucp_hello_world -c %-n %127.0.0.1
 # to be dead, and whether the transport still had the message that nobody receives any more, is its own matter: here
 # both sides have to end, and without a signal that the example did not ask for.
 own=(tcp)
+export UCX_KEEPALIVE_INTERVAL=2s UCX_GDR_RC_TIMEOUT=200ms # else a peer's death is found out after 28 s
 for failure in send recv keepalive; do
     drop='/^(ERROR|WARN|DIAG)/d; / status -[0-9]+ /d; /(finish|unable) to send UCX data message/d'
     drop+='; /^Waiting for client is terminated/d; s/^(server: status) (0|255)$/\1/'
     memories=cuda check ucp_hello_world -e $failure %-n %127.0.0.1
 done
+unset UCX_KEEPALIVE_INTERVAL UCX_GDR_RC_TIMEOUT
 drop=""
 
 # ---- uct_hello_world
