@@ -178,6 +178,9 @@ bool gather(void* target, const SegmentList& source)
     char* to = static_cast<char*>(target);
     for (unsigned i = 0; i < source.count; ++i) {
         const Segment& from = source.segments[i];
+        if (from.length == 0) { // and may be nowhere
+            continue;
+        }
         if (!from.on_cuda()) {
             std::memcpy(to, reinterpret_cast<const void*>(from.address), from.length);
         } else if (!copy_from_device(from, to)) {
