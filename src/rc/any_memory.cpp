@@ -296,12 +296,15 @@ ucs_status_t am_zcopy_unregistered(uct_ep_h ep, uint8_t id, const void* header,
     if (exceeded(limit, limit_header(header_length))) [[unlikely]]
         return refused(sender, "am_zcopy", {limit, limit_header(header_length)});
     const auto pack = [&](std::byte* buffer) {
-        std::memcpy(buffer, header, header_length);
-        size_t length = header_length;
-        for (const uct_iov_t& part : std::span(iov, iovcnt)) {
-            std::memcpy(buffer + length, part.buffer, part.length * part.count);
-            length += part.length * part.count;
-        }
+        size_t length = 0;
+        const auto append = [&](const void* data, size_t bytes) {
+            if (bytes > 0) // else it may be nowhere
+                std::memcpy(buffer + length, data, bytes);
+            length += bytes;
+        };
+        append(header, header_length);
+        for (const uct_iov_t& part : std::span(iov, iovcnt))
+            append(part.buffer, part.length * part.count);
         return length;
     };
     const auto call = [](void* buffer, void* arg) {

@@ -43,6 +43,9 @@ void PostChain::add(const ibv_send_wr& wr)
         size_t length = 0;
         for (int i = 0; i < wr.num_sge; ++i) {
             const ibv_sge& piece = wr.sg_list[i];
+            if (piece.length == 0) { // and may be nowhere
+                continue;
+            }
             std::memcpy(data + length, reinterpret_cast<const void*>(piece.addr), piece.length);
             length += piece.length;
         }

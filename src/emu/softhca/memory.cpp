@@ -197,6 +197,9 @@ bool scatter(const SegmentList& target, const void* source, std::size_t length)
     for (unsigned i = 0; i < target.count && length > 0; ++i) {
         const Segment& to = target.segments[i];
         const std::size_t step = std::min<std::size_t>(to.length, length);
+        if (step == 0) {
+            continue;
+        }
         if (!to.on_cuda()) {
             std::memcpy(reinterpret_cast<void*>(to.address), from, step);
         } else if (!copy_to_device(to, from, step)) {
