@@ -150,6 +150,7 @@ TEST(DISABLED_Fork, TooLate)
 {
     ibv_device** list = ibv_get_device_list(nullptr);
     ibv_context* context = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
     ibv_pd* pd = ibv_alloc_pd(context);
     Pages pages;
     ASSERT_NE(ibv_reg_mr(pd, pages.data(), kLength, IBV_ACCESS_LOCAL_WRITE), nullptr);

@@ -279,8 +279,9 @@ TEST_F(Order, PendingRequestsShareDoorbells)
 // that takes several.
 TEST_F(Order, FlushInACallbackBehindPendingRequests)
 {
-    alignas(8) uint32_t word = 0;
-    Registered key(receiver, &word, sizeof(word));
+    alignas(8) uint32_t words[2] = {}; // the HCA reads and swaps 64 bits
+    uint32_t& word = words[0];
+    Registered key(receiver, words, sizeof(words));
     Endpoint back(receiver, sender);
     ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(back, 1, 0, nullptr, 0); }), UCS_OK);
     ASSERT_TRUE(wait_until(nodes, [&] { return sender.received.size() == 1; }));
