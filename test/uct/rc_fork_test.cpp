@@ -153,9 +153,15 @@ TEST(DISABLED_Fork, TooLate)
     ibv_free_device_list(list);
     ibv_pd* pd = ibv_alloc_pd(context);
     Pages pages;
-    ASSERT_NE(ibv_reg_mr(pd, pages.data(), kLength, IBV_ACCESS_LOCAL_WRITE), nullptr);
-    Node node;
-    const Child child;
+    ibv_mr* mr = ibv_reg_mr(pd, pages.data(), kLength, IBV_ACCESS_LOCAL_WRITE);
+    ASSERT_NE(mr, nullptr);
+    {
+        Node node;
+        const Child child;
+    }
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+    EXPECT_EQ(ibv_close_device(context), 0);
 }
 
 TEST(Fork, TooLateForIt)
