@@ -68,7 +68,7 @@ TEST_F(SoftcudartMemory, CopiesOfEveryKind)
     EXPECT_EQ(host[49], 0x23);
     EXPECT_EQ(host[50], bytes[50]);
     EXPECT_CUDA(cudaMemcpy(nullptr, nullptr, 0, cudaMemcpyHostToDevice));
-    EXPECT_EQ(cudaMemcpy(b, host.data(), 100, static_cast<cudaMemcpyKind>(9)),
+    EXPECT_EQ(cudaMemcpy(b, host.data(), 100, static_cast<cudaMemcpyKind>(7)),
               cudaErrorInvalidMemcpyDirection);
     EXPECT_EQ(cudaMemcpy(host.data(), bytes.data(), 100, cudaMemcpyDeviceToHost),
               cudaErrorInvalidValue);
