@@ -8,9 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <random>
 
 namespace rc_test {
@@ -239,6 +241,20 @@ class BudgetOfBuffers : public Budget {
                                             reinterpret_cast<uint64_t>(word_), key_.rkey());
                 }};
     }
+    // Short, but longer than what fits into a work request.
+    template <size_t length>
+    std::vector<std::function<ssize_t()>> short_calls()
+    {
+        return {[&] { return uct_ep_am_short(*ep_, 1, 0, word_, length); },
+                [&] {
+                    const uct_iov_t piece = {word_, length, nullptr, 0, 1};
+                    return uct_ep_am_short_iov(*ep_, 1, &piece, 1);
+                },
+                [&] {
+                    return uct_ep_put_short(*ep_, word_, length, reinterpret_cast<uint64_t>(word_),
+                                            key_.rkey());
+                }};
+    }
 };
 
 TEST_F(BudgetOfBuffers, ComeBackByTheirPayload)
@@ -254,7 +270,9 @@ TEST_F(BudgetOfBuffers, ComeBackByTheirPayload)
 
 TEST_F(BudgetOfBuffers, ComeBackWhenTheyAreScarce)
 {
-    for (const auto& call : calls<512>()) {
+    std::vector<std::function<ssize_t()>> all = calls<512>();
+    std::ranges::copy(short_calls<512>(), std::back_inserter(all));
+    for (const auto& call : all) {
         ASSERT_EQ(flush(nodes_, *ep_), UCS_OK);
         inner().settle();
         inner().to_look = iface().moderation;
