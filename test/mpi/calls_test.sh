@@ -3,7 +3,7 @@
 #
 # MPI calls over gdr on the emulated devices, with every MPI of the distribution that is installed: all on
 # host memory, then each on GPU memory, two and four ranks, small and large, and what does not die there on
-# one to five ranks with each buffer on either at random, and by three threads of a rank at the same time. A call either works, with every element checked,
+# one to five ranks with each buffer on either at random, and by four threads of a rank at the same time. A call either works, with every element checked,
 # or dies with the module's message. Prints docs/mpi.md's table; for the MPIs at hand it has to be what that
 # file says. In which way calls work (direct, staged, by a kernel), which takes a run of its own for each, is seen of some
 # at random: CALLS_TEST_SEED repeats another run.
@@ -140,7 +140,7 @@ for mpi in "${mpis[@]}"; do
     mapfile -t threaded < <(printf '%s\n' "${living[@]}" | grep -vE '[Bb]send|Buffer_|File_')
     mapfile -t freed < <(yes MPI_Request_free | head -n 40)
     for number in 2 3; do
-        for count in 16x3 20000x3; do
+        for count in 16x4 20000x4; do
             in_threads "$mpi" $number $count "${#threaded[@]} calls" "${threaded[@]}"
         done
     done

@@ -12,16 +12,17 @@
         arguments[++count] = $i
     forms = $2
     lower = "I" tolower(substr($3, 1, 1)) substr($3, 2)
-    if (forms ~ /b/) form($1, "blocking", $3, "", 1)
-    if (forms ~ /n/) form($1, "nonblocking", lower, "request", 0)
-    if (forms ~ /p/) form($1, "persistent", $3 "_init", "info request", 0)
-    if (forms ~ /r/) form($1, "nonblocking", "R" tolower(substr($3, 1, 1)) substr($3, 2), "request", 0)
-    if (forms ~ /s/) form($1, "persistent", $3, "request", 0)
-    if (forms ~ /i/) form($1, "nonblocking", "File_i" substr($3, 6), "request", 0)
-    if (forms ~ /q/) form($1, "persistent", $3 "_init", "request", 0)
+    if (forms ~ /b/) form("MPI", $1, "blocking", $3, "", 1)
+    if (forms ~ /n/) form("MPI", $1, "nonblocking", lower, "request", 0)
+    if (forms ~ /p/) form("MPI", $1, "persistent", $3 "_init", "info request", 0)
+    if (forms ~ /p/) form("MPIX", $1, "persistent", $3 "_init", "info request", 0)
+    if (forms ~ /r/) form("MPI", $1, "nonblocking", "R" tolower(substr($3, 1, 1)) substr($3, 2), "request", 0)
+    if (forms ~ /s/) form("MPI", $1, "persistent", $3, "request", 0)
+    if (forms ~ /i/) form("MPI", $1, "nonblocking", "File_i" substr($3, 6), "request", 0)
+    if (forms ~ /q/) form("MPI", $1, "persistent", $3 "_init", "request", 0)
 }
 
-function form(kind, way, name, more, with_status,    all, n, i, words, m) {
+function form(prefix, kind, way, name, more, with_status,    all, n, i, words, m) {
     n = 0
     for (i = 1; i <= count; ++i)
         if (arguments[i] != "status" || with_status)
@@ -29,21 +30,21 @@ function form(kind, way, name, more, with_status,    all, n, i, words, m) {
     m = split(more, words, " ")
     for (i = 1; i <= m; ++i)
         all[++n] = words[i]
-    call(kind, way, name, all, n, "false")
-    if (forms ~ /c/)
-        call(kind, way, name "_c", all, n, "true")
+    call(prefix, kind, way, name, all, n, "false")
+    if (forms ~ /c/ && prefix == "MPI")
+        call(prefix, kind, way, name "_c", all, n, "true")
 }
 
-function call(kind, way, name, all, n, large) {
+function call(prefix, kind, way, name, all, n, large) {
     if (what == "entries")
-        entry(kind, way, name, all, n, large)
+        entry(prefix, kind, way, name, all, n, large)
     else
         row(kind, way, name, all, n, large)
     ++index_of_call
 }
 
 # The fifth: whether the call is nothing to the module, by its service.
-function entry(kind, way, name, all, n, large,    i, typed, passed, look, bare) {
+function entry(prefix, kind, way, name, all, n, large,    i, typed, passed, look, bare) {
     for (i = 0; i < n; ++i) {
         typed = typed (i ? ", " : "") "word a" i
         passed = passed (i ? ", " : "") "a" i
@@ -56,10 +57,10 @@ function entry(kind, way, name, all, n, large,    i, typed, passed, look, bare) 
     else if (kind == "synchronise") look = "!by->any_in_epochs()"
     else if (!look) look = "!by->any_requests()"
     if (large == "true") {
-        printf "LARGE_ENTRY(%d, %s, (%s), (%s), %s, \"%s\", %d, %d, %d)\n", index_of_call, substr(name, 1, length(name) - 2),
-            typed, passed, look, narrowing(all, n), at("comm", all, n), at("root", all, n), way != "blocking"
+        printf "LARGE_ENTRY(%d, %s_%s, (%s), (%s), %s, \"%s\", %d, %d, %d)\n", index_of_call, prefix,
+            substr(name, 1, length(name) - 2), typed, passed, look, narrowing(all, n), at("comm", all, n), at("root", all, n), way != "blocking"
     } else {
-        printf "ENTRY(%d, %s, (%s), (%s), %s)\n", index_of_call, name, typed, passed, look
+        printf "ENTRY(%d, %s_%s, (%s), (%s), %s)\n", index_of_call, prefix, name, typed, passed, look
     }
 }
 

@@ -20,8 +20,8 @@ typedef gdr_mpi_function function;
 
 static const char* const names[] = {
 // without the P
-#define ENTRY(index, name, parameters, passed, is_nothing) "MPI_" #name,
-#define LARGE_ENTRY(index, name, ...) "MPI_" #name "_c",
+#define ENTRY(index, name, parameters, passed, is_nothing) #name,
+#define LARGE_ENTRY(index, name, ...) #name "_c",
 #include "mpi/entries/entries.inc"
 #undef ENTRY
 #undef LARGE_ENTRY
@@ -95,18 +95,18 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
 // What is rare is in functions of its own, so that the rest needs no stack and ends in a jump.
 #define LIST(...) __VA_ARGS__
 #define DEFINE(index, name, parameters, passed, is_nothing, instead)                               \
-    EXPORT int PMPI_##name parameters;                                                             \
-    EXPORT int MPI_##name parameters;                                                              \
+    EXPORT int P##name parameters;                                                                 \
+    EXPORT int name parameters;                                                                    \
     __attribute__((noinline, cold)) static int first_of_P##name parameters                         \
     {                                                                                              \
         const word arguments[] = {LIST passed};                                                    \
         (void)arguments;                                                                           \
-        return find_own(index, caller) ? PMPI_##name passed : instead;                             \
+        return find_own(index, caller) ? P##name passed : instead;                                 \
     }                                                                                              \
     __attribute__((noinline, cold)) static int first_of_##name parameters                          \
     {                                                                                              \
-        find_outer(index, caller, (function*)PMPI_##name);                                         \
-        return MPI_##name passed;                                                                  \
+        find_outer(index, caller, (function*)P##name);                                             \
+        return name passed;                                                                        \
     }                                                                                              \
     __attribute__((noinline)) static int look_at_##name parameters                                 \
     {                                                                                              \
@@ -117,7 +117,7 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
         word arguments[] = {LIST passed};                                                          \
         return by->call(index, to, arguments, &depth);                                             \
     }                                                                                              \
-    EXPORT int PMPI_##name parameters                                                              \
+    EXPORT int P##name parameters                                                                  \
     {                                                                                              \
         function* to = atomic_load_explicit(&own[index], memory_order_acquire);                    \
         if (__builtin_expect(!to, 0)) {                                                            \
@@ -128,7 +128,7 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
             return look_at_##name passed;                                                          \
         return ((int(*) parameters)to)passed;                                                      \
     }                                                                                              \
-    EXPORT int MPI_##name parameters                                                               \
+    EXPORT int name parameters                                                                     \
     {                                                                                              \
         function* to = atomic_load_explicit(&outer[index], memory_order_acquire);                  \
         if (__builtin_expect(!to, 0)) {                                                            \
@@ -142,7 +142,7 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
 #define LARGE_ENTRY(index, name, parameters, passed, is_nothing, narrowing, comm, root, stays)     \
     DEFINE(index, name##_c, parameters, passed, is_nothing,                                        \
            by_small_form(&(const struct gdr_mpi_large_call){narrowing, comm, root, stays}, index,  \
-                         (function*)PMPI_##name, arguments))
+                         (function*)P##name, arguments))
 #include "mpi/entries/entries.inc"
 
 // What applications ask before they pass GPU memory. Where the module does not serve the answer is

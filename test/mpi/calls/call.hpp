@@ -232,8 +232,10 @@ inline void add_forms(std::vector<Call>& to, const std::vector<Form>& forms, con
                       const Run& large)
 {
     for (const Form& form : forms) {
-        const Form large_form{form.name + "_c", form.completion};
         to.push_back({form.name, [=](int count) { small(form, count); }});
+        if (form.name.starts_with("MPIX_"))
+            continue;
+        const Form large_form{form.name + "_c", form.completion};
         to.push_back({large_form.name, [=](int count) { large(large_form, count); }});
     }
 }
