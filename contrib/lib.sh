@@ -32,23 +32,39 @@ step() {
 }
 
 # meanwhile LOG COMMAND...: starts it, with the processors' idle time alone; what it prints goes to LOG.
-# await LOG: waits for it, shows that, and has its status.
+# await LOG: waits for it, with its share of the processors from then on, shows that, and has its status.
+# It does not outlive the script, which has to set no EXIT trap of its own.
 declare -A started=()
 meanwhile() {
     local log=$1
     shift
     mkdir -p "$(dirname "$log")"
+    set -m # a process group of its own
     {
         chrt --idle --pid 0 "$BASHPID" || true # not everywhere
         "$@"
     } >"$log" 2>&1 </dev/null &
+    set +m
     started[$log]=$!
+    trap abandon EXIT
+    trap 'exit 143' TERM
+    trap 'exit 129' HUP
 }
 await() {
-    local status=0
+    local status=0 process
+    for process in $(pgrep -g "${started[$1]}"); do
+        chrt --other --pid 0 "$process" 2>/dev/null || true # it may have ended, or may not
+    done
     wait "${started[$1]}" || status=$?
+    unset "started[$1]"
     cat "$1"
     return "$status"
+}
+abandon() {
+    local group
+    for group in "${started[@]}"; do
+        kill -- -"$group" 2>/dev/null || true # it has ended
+    done
 }
 
 # Makes ./configure when it is missing or older than what it is made from.
@@ -65,7 +81,7 @@ configure_in() {
     shift
     # shellcheck disable=SC2046 # no argument contains a blank
     set -- "$@" $(contrib/install-deps --configure-args)
-    stamp="$PWD ${CXX-} $*"
+    stamp="$PWD ${CXX-} ${CXXFLAGS-} $*"
     mkdir -p "$dir"
     if [[ ! -x $dir/config.status || configure -nt $dir/config.status ||
         $(cat "$dir/configured-with" 2>/dev/null) != "$stamp" ]]; then

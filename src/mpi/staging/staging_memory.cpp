@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kSmallest = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kLeastInHugePages = kHugePage / 4;
+constexpr size_t kLeastInHugePages = kHugePage / 2; // less would be rounded up too far
 
 void tell_once(CUresult result, size_t length)
 {
