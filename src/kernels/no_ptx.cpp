@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // In the place of the compiled kernels, in a build without clang.
-#include "kernels/module.hpp"
+#include "kernels/loaded_kernels.hpp"
 
-const char* const gdr::kernels::pack_ptx = nullptr;
-const char* const gdr::kernels::reduce_ptx = nullptr;
+constinit const std::span<const gdr::kernels::PtxKernel> gdr::kernels::pack_ptx;
+constinit const std::span<const gdr::kernels::PtxKernel> gdr::kernels::reduce_ptx;

@@ -72,15 +72,9 @@ struct Packing::Words {
     }
 };
 
-Packing::Packing(Module& module, Layout layout, uint32_t most_words)
-    : module_(module), layout_(std::move(layout)), most_words_(most_words)
+Packing::Packing(LoadedKernels& kernels, Layout layout, uint32_t most_words)
+    : kernels_(kernels), layout_(std::move(layout)), most_words_(most_words)
 {
-    const std::string kind = layout_.strided() != nullptr ? "strided_" : "list_";
-    for (size_t word = 0; word < kWordSizes; ++word) {
-        const std::string name = kind + std::to_string(1 << word);
-        functions_[packing][word] = module_.function("gdr_pack_" + name);
-        functions_[unpacking][word] = module_.function("gdr_unpack_" + name);
-    }
     if (layout_.strided() == nullptr)
         upload_list();
 }
@@ -88,7 +82,7 @@ Packing::Packing(Module& module, Layout layout, uint32_t most_words)
 Packing::~Packing()
 {
     if (list_ != nullptr)
-        cuda::release(module_.driver(), list_);
+        cuda::release(kernels_.driver(), list_);
 }
 
 // Besides each block's offset and position: for every so many bytes of the packed element, about as
@@ -114,8 +108,8 @@ void Packing::upload_list()
     }
     std::fill(hint + next_hint, hint + hints, static_cast<uint32_t>(blocks.size() - 1));
 
-    const cuda::Driver& driver = module_.driver();
-    const cuda::CurrentContext current(driver, module_.context());
+    const cuda::Driver& driver = kernels_.driver();
+    const cuda::CurrentContext current(driver, kernels_.context());
     cuda::check(cuda::allocate(driver, cuda::MemoryKind::device, nullptr, bytes, &list_),
                 "cuMemAlloc");
     offsets_ = reinterpret_cast<uintptr_t>(list_);
@@ -149,31 +143,63 @@ void Packing::run(Direction direction, uintptr_t elements, uint64_t count, uint6
         throw std::out_of_range("a range that is not in the elements");
     if (from == to)
         return;
-    const StridedBlocks* strided = layout_.strided();
-    uint64_t alignment = from | to | packed | elements;
-    Call call{direction, 0, elements, 0, packed, stream};
-    const auto choose_word = [&] {
-        call.word = std::min<unsigned>(kLongestWord, std::countr_zero(alignment));
-        call.begin = from >> call.word;
-    };
-    if (strided == nullptr) {
-        alignment |= list_alignment_;
-        if (count > 1)
-            alignment |= static_cast<uint64_t>(layout_.extent());
-        choose_word();
-        return run_list(call, from >> call.word, to >> call.word);
-    }
-    StridedBlocks blocks = *strided;
-    blocks.repeat({count, layout_.extent()});
-    alignment |= static_cast<uint64_t>(blocks.offset) | blocks.length;
-    for (size_t i = 0; i < blocks.loops; ++i)
-        alignment |= static_cast<uint64_t>(blocks.loop[i].stride);
-    choose_word();
+    Call call{direction, longest_word(from | to | packed | elements, count), elements, 0, packed,
+              stream};
+    call.begin = from >> call.word;
+    if (layout_.strided() == nullptr)
+        return run_list(call, call.begin, to >> call.word);
+    const StridedBlocks blocks = strided_blocks(count);
     Words words{elements + static_cast<uint64_t>(blocks.offset)};
     words.repeat({blocks.length >> call.word, int64_t{1} << call.word});
     for (size_t i = 0; i < blocks.loops; ++i)
         words.repeat(blocks.loop[i]);
-    run_strided(call, words, from >> call.word, to >> call.word);
+    run_strided(call, words, call.begin, to >> call.word);
+}
+
+// Of all elements.
+StridedBlocks Packing::strided_blocks(uint64_t count) const
+{
+    StridedBlocks blocks = *layout_.strided();
+    blocks.repeat({count, layout_.extent()});
+    return blocks;
+}
+
+// addresses: those, and bounds of the range, or-ed.
+unsigned Packing::longest_word(uint64_t addresses, uint64_t count) const
+{
+    uint64_t alignment = addresses;
+    if (layout_.strided() == nullptr) {
+        alignment |= list_alignment_;
+        if (count > 1)
+            alignment |= static_cast<uint64_t>(layout_.extent());
+    } else {
+        const StridedBlocks blocks = strided_blocks(count);
+        alignment |= static_cast<uint64_t>(blocks.offset) | blocks.length;
+        for (size_t i = 0; i < blocks.loops; ++i)
+            alignment |= static_cast<uint64_t>(blocks.loop[i].stride);
+    }
+    return std::min<unsigned>(kLongestWord, std::countr_zero(alignment));
+}
+
+void Packing::prepare(const void* elements, uint64_t count) const
+{
+    const unsigned word =
+        longest_word(reinterpret_cast<uintptr_t>(elements) | count * layout_.size(), count);
+    function(packing, word);
+    function(unpacking, word);
+}
+
+CUfunction Packing::function(Direction direction, unsigned word) const
+{
+    std::atomic<CUfunction>& known = functions_[direction][word];
+    CUfunction function = known.load(std::memory_order_relaxed);
+    if (function == nullptr) {
+        const char* const what = direction == packing ? "gdr_pack_" : "gdr_unpack_";
+        const char* const kind = layout_.strided() != nullptr ? "strided_" : "list_";
+        function = kernels_.function(std::string(what) + kind + std::to_string(1 << word));
+        known.store(function, std::memory_order_relaxed);
+    }
+    return function;
 }
 
 void Packing::run_strided(const Call& call, const Words& words, uint64_t from, uint64_t to) const
@@ -244,16 +270,16 @@ void Packing::run_list(const Call& call, uint64_t from, uint64_t to) const
 template <typename Copy>
 void Packing::launch(const Call& call, const Copy& copy) const
 {
-    module_.launch(functions_[call.direction][call.word], copy.words, kWordsAtOnce, copy,
-                   call.stream);
+    kernels_.launch(function(call.direction, call.word), copy.words, kWordsAtOnce, copy,
+                    call.stream);
 }
 
 void Packing::copy(const Call& call, uintptr_t memory, uint64_t from, uint64_t to) const
 {
     const uintptr_t packed = call.packed_at(from);
     const bool pack = call.direction == packing;
-    cuda::check(module_.driver().cuMemcpyAsync(pack ? packed : memory, pack ? memory : packed,
-                                               (to - from) << call.word, call.stream),
+    cuda::check(kernels_.driver().cuMemcpyAsync(pack ? packed : memory, pack ? memory : packed,
+                                                (to - from) << call.word, call.stream),
                 "cuMemcpyAsync");
 }
 

@@ -31,12 +31,12 @@ const Kernel* find(Operation operation, Type type)
     return found != std::end(kKernels) ? found : nullptr;
 }
 
-CUfunction function_of(Module& module, Operation operation, Type type)
+CUfunction function_of(LoadedKernels& kernels, Operation operation, Type type)
 {
     const Kernel* kernel = find(operation, type);
     if (kernel == nullptr)
         throw std::invalid_argument("a reduction that is not defined for its type");
-    return module.function(kernel->name);
+    return kernels.function(kernel->name);
 }
 
 } // namespace
@@ -74,8 +74,8 @@ bool defined(Operation operation, Type type)
     return find(operation, type) != nullptr;
 }
 
-Reduction::Reduction(Module& module, Operation operation, Type type)
-    : module_(module), function_(function_of(module, operation, type))
+Reduction::Reduction(LoadedKernels& kernels, Operation operation, Type type)
+    : kernels_(kernels), function_(function_of(kernels, operation, type))
 {
 }
 
@@ -89,7 +89,7 @@ void Reduction::reduce(const void* first, const void* second, void* result, uint
     const ReduceArguments arguments{reinterpret_cast<uintptr_t>(first),
                                     reinterpret_cast<uintptr_t>(second),
                                     reinterpret_cast<uintptr_t>(result), count};
-    module_.launch(function_, std::min(count, kMostAtOnce), kElementsAtOnce, arguments, stream);
+    kernels_.launch(function_, std::min(count, kMostAtOnce), kElementsAtOnce, arguments, stream);
 }
 
 } // namespace gdr::kernels

@@ -3,7 +3,7 @@
 // MPI's predefined reductions by the GPU, element by element.
 #pragma once
 
-#include "kernels/module.hpp"
+#include "kernels/loaded_kernels.hpp"
 
 #include <cstddef>
 
@@ -60,12 +60,12 @@ bool defined(Operation operation, Type type);
 // nothing waited for.
 class Reduction {
   public:
-    // Loads the module of reduction kernels: may wait. module: of reduce_ptx; outlives this. Throws
+    // Loads its kernel: may wait. kernels: of reduce_ptx; outlive this. Throws
     // cuda::Error, std::runtime_error (no kernels built), std::invalid_argument (not defined).
-    Reduction(Module& module, Operation operation, Type type);
+    Reduction(LoadedKernels& kernels, Operation operation, Type type);
 
     // result[i] = first[i] op second[i], for count elements, on the stream, which is one of the
-    // module's context. All in the reach of the GPU and aligned as the type is; result may be first
+    // kernels' context. All in the reach of the GPU and aligned as the type is; result may be first
     // or second, but not overlap them otherwise. Rounding is that of one operation, and of those
     // that make up a complex product in the order re * re - im * im, re * im + im * re. Of pairs
     // with equal values the lower index is taken. min and max of a NaN: second. Throws cuda::Error.
@@ -73,7 +73,7 @@ class Reduction {
                 CUstream stream) const;
 
   private:
-    Module& module_;
+    LoadedKernels& kernels_;
     CUfunction function_;
 };
 

@@ -29,7 +29,7 @@ decltype(&cuMemcpy2DAsync) copy_2d()
 class Bench {
   public:
     explicit Bench(const Gpu& gpu, int turns)
-        : gpu_(gpu), turns_(turns), module_(gpu.driver(), gpu.context(), pack_ptx)
+        : gpu_(gpu), turns_(turns), kernels_(gpu.driver(), gpu.context(), pack_ptx)
     {
         std::printf("GB/s of packed bytes, which the GPU reads once and writes once\n\n");
         std::printf("| layout | packed MB | pack | unpack | one copy per block | cuMemcpy2DAsync | "
@@ -42,7 +42,7 @@ class Bench {
         const auto size = layout.size();
         const auto room = static_cast<size_t>(layout.extent());
         const DeviceBuffer memory(gpu_, room), packed(gpu_, size), other(gpu_, size);
-        const Packing packing(module_, std::move(layout));
+        const Packing packing(kernels_, std::move(layout));
         const double pack = rate(size, turns_, [&] {
             packing.pack(memory.address(), 1, 0, size, packed.address(), gpu_.stream());
         });
@@ -109,7 +109,7 @@ class Bench {
     {
         const DeviceBuffer memory(gpu_, 4096), packed(gpu_, 4096);
         const std::vector<Dimension> loop{{64, 32}};
-        const Packing packing(module_, Layout::strided(0, 16, loop, 2048));
+        const Packing packing(kernels_, Layout::strided(0, 16, loop, 2048));
         const auto pack = [&] {
             packing.pack(memory.address(), 1, 0, 1024, packed.address(), gpu_.stream());
         };
@@ -163,7 +163,7 @@ class Bench {
 
     const Gpu& gpu_;
     const int turns_;
-    Module module_;
+    LoadedKernels kernels_;
 };
 
 } // namespace

@@ -125,7 +125,7 @@ class PackingTest : public testing::Test {
         if (!built())
             GTEST_SKIP() << why_not_built();
         gpu_.emplace(*driver);
-        module_.emplace(*driver, gpu_->context(), pack_ptx);
+        kernels_.emplace(*driver, gpu_->context(), pack_ptx);
         RecordProperty("seed", std::to_string(seed()));
     }
 
@@ -153,7 +153,7 @@ class PackingTest : public testing::Test {
             }
         });
 
-        const Packing packing(*module_, one.layout, most_words);
+        const Packing packing(*kernels_, one.layout, most_words);
         const DeviceBuffer source(*gpu_, memory), stream(*gpu_, stale), sink(*gpu_, target);
         packing.pack(source.address() + skew - room.least, count, from, to,
                      stream.address() + margin, gpu_->stream());
@@ -170,7 +170,7 @@ class PackingTest : public testing::Test {
     }
 
     std::optional<Gpu> gpu_;
-    std::optional<Module> module_;
+    std::optional<LoadedKernels> kernels_;
 };
 
 // A function of the emulated driver alone; nullptr of a real one.
@@ -282,7 +282,7 @@ TEST_F(PackingTest, NothingIsNothing)
 
 TEST_F(PackingTest, ARangeOutsideIsRefused)
 {
-    const Packing packing(*module_, Layout::strided(0, 8, {}, 16));
+    const Packing packing(*kernels_, Layout::strided(0, 8, {}, 16));
     char any;
     EXPECT_THROW(packing.pack(&any, 2, 0, 17, &any, gpu_->stream()), std::out_of_range);
     EXPECT_THROW(packing.unpack(&any, 2, 9, 8, &any, gpu_->stream()), std::out_of_range);
@@ -325,7 +325,7 @@ TEST_F(PackingTest, AMillionBlocks)
 TEST_F(PackingTest, PinnedHostMemoryWillDo)
 {
     const auto& driver = gpu_->driver();
-    const Packing packing(*module_, Layout::strided(0, 8, std::vector<Dimension>{{4, 16}}, 64));
+    const Packing packing(*kernels_, Layout::strided(0, 8, std::vector<Dimension>{{4, 16}}, 64));
     alignas(4096) static uint64_t packed[512];
     ASSERT_EQ(driver.cuMemHostRegister(packed, sizeof(packed), 0), CUDA_SUCCESS);
     const std::vector<uint8_t> memory(64, 7);
@@ -343,7 +343,7 @@ TEST_F(PackingTest, WhatIsBehindTheBufferIsNotReached)
 {
     if (!emulated())
         GTEST_SKIP() << "a real driver";
-    const Packing packing(*module_, Layout::strided(0, 8, std::vector<Dimension>{{4, 16}}, 64));
+    const Packing packing(*kernels_, Layout::strided(0, 8, std::vector<Dimension>{{4, 16}}, 64));
     const DeviceBuffer source(*gpu_, 56), packed(*gpu_, 32);
     packing.pack(source.address(), 1, 0, 32, packed.address(), gpu_->stream());
     gpu_->wait();
@@ -355,7 +355,7 @@ TEST_F(PackingTest, HostMemoryIsNotReached)
 {
     if (!emulated())
         GTEST_SKIP() << "a real driver";
-    const Packing packing(*module_, Layout::list(std::vector<Block>{{0, 8}, {24, 16}}, 64));
+    const Packing packing(*kernels_, Layout::list(std::vector<Block>{{0, 8}, {24, 16}}, 64));
     const DeviceBuffer packed(*gpu_, 32);
     std::vector<uint64_t> heap(8);
     packing.unpack(heap.data(), 1, 0, 24, packed.address(), gpu_->stream());
@@ -368,10 +368,14 @@ TEST_F(PackingTest, ALaunchIsOneCall)
     if (!emulated())
         GTEST_SKIP() << "a real driver";
     const auto calls = softcuda<uint64_t (*)(const char*)>("softcuda_call_count");
+    const Packing vector(*kernels_, Layout::strided(0, 8, std::vector<Dimension>{{100, 16}}, 1600));
+    const Packing blocks(*kernels_, Layout::list(std::vector<Block>{{0, 8}, {24, 16}}, 64));
+    vector.prepare(nullptr, 8);
     const uint64_t loads = calls("cuModuleLoadData");
-    const Packing vector(*module_, Layout::strided(0, 8, std::vector<Dimension>{{100, 16}}, 1600));
-    const Packing blocks(*module_, Layout::list(std::vector<Block>{{0, 8}, {24, 16}}, 64));
-    EXPECT_EQ(calls("cuModuleLoadData"), loads + 1); // one for all
+    blocks.prepare(nullptr, 8);
+    EXPECT_EQ(calls("cuModuleLoadData"), loads + 2); // one for each direction
+    blocks.prepare(nullptr, 8);
+    EXPECT_EQ(calls("cuModuleLoadData"), loads + 2);
     const DeviceBuffer memory(*gpu_, 8 * 1600), packed(*gpu_, 8 * 800);
     const auto count_all = [&] {
         return softcuda<uint64_t (*)()>("softcuda_calls")() -

@@ -136,7 +136,7 @@ class ReductionTest : public testing::Test {
         if (!built())
             GTEST_SKIP() << why_not_built();
         gpu_.emplace(*driver);
-        module_.emplace(*driver, gpu_->context(), reduce_ptx);
+        kernels_.emplace(*driver, gpu_->context(), reduce_ptx);
     }
 
     template <typename Element>
@@ -164,7 +164,7 @@ class ReductionTest : public testing::Test {
             for (Element& element : *elements)
                 element = generate();
         }
-        const Reduction reduction(*module_, operation, type);
+        const Reduction reduction(*kernels_, operation, type);
         DeviceBuffer first(*gpu_, bytes(a)), second(*gpu_, bytes(b)),
             other(*gpu_, bytes(untouched));
         reduction.reduce(first.address(), second.address(), other.address(), kCount,
@@ -242,7 +242,7 @@ class ReductionTest : public testing::Test {
     Random random_{20261122};
     int checked_ = 0;
     std::optional<Gpu> gpu_;
-    std::optional<Module> module_;
+    std::optional<LoadedKernels> kernels_;
 };
 
 constexpr Operation kOperations[] = {Operation::sum,  Operation::prod,   Operation::min,
@@ -287,7 +287,7 @@ TEST_F(ReductionTest, WhatMpiDoesNotDefineIsRefused)
     EXPECT_FALSE(defined(Operation::sum, Type::two_int));
     EXPECT_FALSE(defined(Operation::sum, Type::boolean));
     EXPECT_FALSE(defined(Operation::minloc, Type::int32));
-    EXPECT_THROW(Reduction(*module_, Operation::land, Type::float64), std::invalid_argument);
+    EXPECT_THROW(Reduction(*kernels_, Operation::land, Type::float64), std::invalid_argument);
 }
 
 TEST_F(ReductionTest, OfANaNTheSecondIsTaken)
@@ -295,7 +295,7 @@ TEST_F(ReductionTest, OfANaNTheSecondIsTaken)
     const float nan = std::numeric_limits<float>::quiet_NaN();
     const std::vector<float> a{nan, 1, nan}, b{1, nan, nan};
     for (const Operation operation : {Operation::min, Operation::max}) {
-        const Reduction reduction(*module_, operation, Type::float32);
+        const Reduction reduction(*kernels_, operation, Type::float32);
         DeviceBuffer first(*gpu_, bytes(a)), second(*gpu_, bytes(b));
         reduction.reduce(first.address(), second.address(), first.address(), a.size(),
                          gpu_->stream());
@@ -307,7 +307,7 @@ TEST_F(ReductionTest, OfANaNTheSecondIsTaken)
 
 TEST_F(ReductionTest, NothingIsNothing)
 {
-    const Reduction reduction(*module_, Operation::sum, Type::int8);
+    const Reduction reduction(*kernels_, Operation::sum, Type::int8);
     reduction.reduce(nullptr, nullptr, nullptr, 0, gpu_->stream());
     gpu_->wait();
 }

@@ -80,20 +80,28 @@ bool GpuKernels::reach(const ThreadStream& stream, const cuda::Pointer& memory, 
            begin >= memory.base && end <= memory.end();
 }
 
-std::shared_ptr<const kernels::Packing> GpuKernels::packing(const Elements& elements)
+std::shared_ptr<const kernels::Packing> GpuKernels::packing(const Elements& elements,
+                                                            const void* buffer)
 {
     if (!kernels::built())
         return nullptr;
-    if (auto known = known_packing(elements))
-        return known;
-    std::list<Known> made, forgotten; // without the lock
     try {
-        made.push_front({elements.runs, elements.extent,
-                         std::make_shared<const kernels::Packing>(pack_, layout_of(elements))});
+        auto packing = known_packing(elements);
+        if (!packing)
+            packing = make_packing(elements);
+        packing->prepare(buffer, static_cast<uint64_t>(elements.count));
+        return packing;
     } catch (const std::exception& error) {
         tell_once(error);
         return nullptr;
     }
+}
+
+std::shared_ptr<const kernels::Packing> GpuKernels::make_packing(const Elements& elements)
+{
+    std::list<Known> made, forgotten; // without the lock
+    made.push_front({elements.runs, elements.extent,
+                     std::make_shared<const kernels::Packing>(pack_, layout_of(elements))});
     auto packing = made.front().packing;
     const std::lock_guard guard(mutex_);
     packings_.splice(packings_.begin(), made); // also where another thread has made the same

@@ -28,10 +28,11 @@ class GpuKernels {
     static bool reach(const ThreadStream& stream, const cuda::Pointer& memory, uintptr_t begin,
                       uintptr_t end);
 
-    // Of elements of a type, whatever their number: recognised by where their bytes are, so that it
-    // makes no difference when MPI gives a type's handle out again. nullptr in a build without
-    // kernels, and where they cannot be loaded, which is said once in UCX's log.
-    std::shared_ptr<const kernels::Packing> packing(const Elements& elements);
+    // Of elements of a type, whatever their number, and ready for these, at the buffer: recognised
+    // by where their bytes are, so that it makes no difference when MPI gives a type's handle out
+    // again. nullptr in a build without kernels, and where they cannot be loaded, which is said
+    // once in UCX's log.
+    std::shared_ptr<const kernels::Packing> packing(const Elements& elements, const void* buffer);
 
     // nullptr likewise. The operation is defined for the type.
     const kernels::Reduction* reduction(kernels::Operation operation, kernels::Type type);
@@ -48,11 +49,12 @@ class GpuKernels {
     };
 
     std::shared_ptr<const kernels::Packing> known_packing(const Elements& elements);
+    std::shared_ptr<const kernels::Packing> make_packing(const Elements& elements);
 
     CUcontext context_;
     unsigned long long context_id_;
-    kernels::Module pack_;
-    kernels::Module reduce_;
+    kernels::LoadedKernels pack_;
+    kernels::LoadedKernels reduce_;
     // What is made, or forgotten, may wait for the GPU: that is done without it.
     std::mutex mutex_;
     std::list<Known> packings_; // used last: first
