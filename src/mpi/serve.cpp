@@ -16,6 +16,7 @@
 #include "mpi/library/apply.hpp"
 #include "mpi/library/failure.hpp"
 #include "mpi/library/scope_end.hpp"
+#include "mpi/library/statuses.hpp"
 #include "mpi/staging/attached_buffers.hpp"
 #include "mpi/staging/epochs.hpp"
 #include "mpi/staging/operation.hpp"
@@ -27,6 +28,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <dlfcn.h>
@@ -59,12 +61,16 @@ bool receives_message(const Library& library, const Call& call, const Word* word
 int make_staged(const Library& library, const Call& call, gdr_mpi_function* function, Word* words,
                 Operation& operation)
 {
+    const bool complete = call.form == Form::blocking && call.kind != Kind::epoch;
+    std::optional<Statuses> status;
+    if (complete && operation.counted())
+        status.emplace(library, call, words, 1);
     const int result = apply(function, call, words);
     if (result != 0)
         return result;
     try {
-        if (call.form == Form::blocking && call.kind != Kind::epoch) {
-            operation.put_back();
+        if (complete) {
+            operation.put_back(status ? status->received(0) : 0);
             return result;
         }
         RequestedOperation begun =

@@ -4,6 +4,7 @@
 // without a mpi.h, against the mpi.h of the MPI that this is compiled with.
 #include "mpi/library/abi.hpp"
 
+#include <cstddef>
 #include <cstdio>
 #include <type_traits>
 
@@ -83,6 +84,10 @@ int main()
            static_cast<long long>(reinterpret_cast<gdr::mpi::Word>(MPI_IN_PLACE)));
     expect("MPI_STATUS_IGNORE", static_cast<long long>(kAbi.status_ignore),
            static_cast<long long>(reinterpret_cast<gdr::mpi::Word>(MPI_STATUS_IGNORE)));
+    expect("MPI_STATUSES_IGNORE", static_cast<long long>(kAbi.status_ignore),
+           static_cast<long long>(reinterpret_cast<gdr::mpi::Word>(MPI_STATUSES_IGNORE)));
+    expect("sizeof(MPI_Status)", kAbi.status.size, sizeof(MPI_Status));
+    expect("MPI_Status.MPI_ERROR", kAbi.status.error, offsetof(MPI_Status, MPI_ERROR));
     expect("sizeof(MPI_Datatype)", static_cast<long long>(kAbi.handle_size()),
            sizeof(MPI_Datatype));
     expect("sizeof(MPI_Request)", static_cast<long long>(kAbi.handle_size()), sizeof(MPI_Request));

@@ -28,7 +28,7 @@ for mpi in "${mpis[@]}"; do
         echo "$launches launches, $packed bytes packed for messages"
         if [[ $kernels != no && $number -gt 1 ]]; then
             # of each rank, in the round that is the same for every seed, the first call sends and receives as much
-            [[ $launches -gt 0 && $packed -ge $((number * 2 * 2 * 8000)) ]] || { echo "FAILED: too few bytes are packed by kernels"; failed=1; }
+            [[ $launches -gt 0 && $packed -ge $((number * 2 * 2 * 40000)) ]] || { echo "FAILED: too few bytes are packed by kernels"; failed=1; }
         elif [[ $kernels = no && $launches -ne 0 ]]; then
             echo "FAILED: kernels in a build without"
             failed=1

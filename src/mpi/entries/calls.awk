@@ -126,8 +126,8 @@ function side(which, all, n,    i, word, bare, initial, buffer, count_at, type_a
         if (bare == initial "adispls") { displs_at = i - 1; aint = "true" }
         if (bare == "displs" && counts == "true" && count_at == i - 2) displs_at = i - 1
     }
-    return sprintf("{%d, %d, %d, %d, %d, %s, %s, %s, Blocks::%s, %s, %s, %s, %s}", buffer, count_at, type_at, displs_at, peer, counts,
-                   types, aint, blocks(shape), flag(shape, "@"), flag(shape, "~"), flag(shape, "+"), flag(shape, "="))
+    return sprintf("{%d, %d, %d, %d, %d, %s, %s, %s, Blocks::%s, %s, %s, %s, %s, %s}", buffer, count_at, type_at, displs_at, peer, counts,
+                   types, aint, blocks(shape), flag(shape, "@"), flag(shape, "~"), flag(shape, "<"), flag(shape, "+"), flag(shape, "="))
 }
 
 function at(name, all, n,    i) {

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // One copy for each run: of rows that are apart, a two-dimensional one.
-#include "mpi/staging/device_copies.hpp"
+#include "mpi/gpu/device_copies.hpp"
 
 #include <utility>
 
@@ -52,6 +52,16 @@ void issue_all(const cuda::Driver& driver, Rows to, Rows from, size_t length, si
 
 } // namespace
 
+size_t number_of_copies(const Elements& elements)
+{
+    Runs runs;
+    append_repeated(runs, elements.runs, elements.count, elements.extent, 0);
+    size_t copies = 0;
+    for (const Run& run : runs)
+        copies += pitch_allows({nullptr, run.stride}, run.length) ? 1 : run.rows;
+    return copies;
+}
+
 RowCopies::~RowCopies()
 {
     if (bytes_ == 0)
@@ -86,6 +96,12 @@ void RowCopies::issue(CUdevice device, const Footprint& footprint, void* on_devi
     for (const Run& run : footprint.runs())
         issue(device, {static_cast<char*>(on_device) + run.offset, run.stride},
               {static_cast<char*>(on_host) + run.offset, run.stride}, run.length, run.rows);
+}
+
+void RowCopies::issue_packed(CUdevice device, const Run& run, void* on_device, void* packed)
+{
+    issue(device, {static_cast<char*>(on_device) + run.offset, run.stride},
+          {static_cast<char*>(packed), static_cast<ptrdiff_t>(run.length)}, run.length, run.rows);
 }
 
 void RowCopies::wait()

@@ -15,6 +15,9 @@ namespace gdr::mpi {
 
 using streams::Direction;
 
+// How many copies of CUDA's the elements are, merged where they can be.
+size_t number_of_copies(const Elements& elements);
+
 struct Rows {
     char* first;
     ptrdiff_t stride;
@@ -40,6 +43,9 @@ class RowCopies {
 
     // Both as addresses that offset 0 has, or would have, there.
     void issue(CUdevice device, const Footprint& footprint, void* on_device, void* on_host);
+
+    // In host memory one row after the other.
+    void issue_packed(CUdevice device, const Run& run, void* on_device, void* packed);
 
     // Returns when the bytes are there. Throws cuda::Error.
     void wait();

@@ -13,22 +13,23 @@ namespace gdr::mpi {
 
 class GpuPacking {
   public:
-    // Nothing where it does not pay or is not possible. elements: all on that GPU, relative to the
+    // Whether host memory has them sooner than by copies of rows.
+    static bool pays(const Elements& elements);
+
+    // Nothing where it is not possible. elements: all on that GPU, relative to the
     // buffer's address. Throws cuda::Error, std::bad_alloc.
     static std::optional<GpuPacking> make(const cuda::Driver& driver, const cuda::Pointer& memory,
                                           void* buffer, const Elements& elements);
 
-    CUdevice device() const { return device_; }
-    uint64_t element_bytes() const { return packing_->layout().size(); }
-    uint64_t bytes() const { return count_ * element_bytes(); }
+    uint64_t bytes() const { return count_ * packing_->layout().size(); }
 
-    // Return when the bytes are there. Throw cuda::Error, also where the buffer has been freed
-    // since (a kernel that wrote to it would end the context's work). packed: bytes() of the GPU's
-    // memory, or of the host's, pinned or not.
+    // All bytes, or the first: return when they are there. Throw cuda::Error, also where the buffer
+    // has been freed since (a kernel that wrote to it would end the context's work). packed: in
+    // the GPU's memory, or mapped host memory, to which a kernel writes sooner than one that packs
+    // within the GPU and a copy after it.
     void pack(void* packed) const;
-    void unpack(const void* packed) const;
-    void pack_to_host(char* packed) const;
-    void unpack_from_host(const char* packed) const;
+    void unpack(const void* packed) const { unpack(packed, bytes()); }
+    void unpack(const void* packed, uint64_t first) const;
 
   private:
     GpuPacking(const cuda::Driver& driver, CUdevice device,
@@ -36,9 +37,6 @@ class GpuPacking {
                const Elements& elements);
 
     void check_buffer(const ThreadStream& stream) const;
-
-    template <typename Move>
-    void move_pieces(Move move) const;
 
     const cuda::Driver* driver_;
     CUdevice device_;

@@ -35,11 +35,17 @@ struct Flavors {
     int keyval, create, allocate, dynamic;
 };
 
+// Of MPI_Status: its size, and the offset of MPI_ERROR. Bytes.
+struct StatusLayout {
+    size_t size, error;
+};
+
 struct Abi {
     const char* name;
     bool handles_are_ints; // else pointers
     Word in_place;
-    Word status_ignore;
+    Word status_ignore; // and MPI_STATUSES_IGNORE
+    StatusLayout status;
     Word request_null;  // 0: the address of the library's object ompi_request_null
     Word datatype_null; // 0: that of ompi_mpi_datatype_null
     Word info_null;     // 0: that of ompi_mpi_info_null
@@ -80,6 +86,7 @@ inline constexpr Abi kOpenMpi = {
     .handles_are_ints = false,
     .in_place = GDR_OPEN_MPI_IN_PLACE,
     .status_ignore = 0,
+    .status = {.size = 24, .error = 8},
     .request_null = 0,
     .datatype_null = 0,
     .info_null = 0,
@@ -123,6 +130,7 @@ inline constexpr Abi kMpich = {
     .handles_are_ints = true,
     .in_place = static_cast<Word>(GDR_MPICH_IN_PLACE),
     .status_ignore = 1,
+    .status = {.size = 20, .error = 16},
     .request_null = 0x2c000000,
     .datatype_null = 0x0c000000,
     .info_null = 0x1c000000,
@@ -167,6 +175,7 @@ inline constexpr Abi kStandardAbi = {
     .handles_are_ints = false,
     .in_place = 1,
     .status_ignore = 0,
+    .status = {.size = 32, .error = 8},
     .request_null = 0x180,
     .datatype_null = 0x200,
     .info_null = 0x130,

@@ -39,6 +39,8 @@ bool Group::significant(const Side& side) const
 {
     if (!side.exists() || arguments_.in_place(side))
         return false;
+    if (side.peer >= 0 && !side.read && arguments_.integer(side.peer) == library_.abi->proc_null)
+        return false; // MPI leaves it alone
     if (arguments_.call().root < 0)
         return true;
     const int root = arguments_.integer(arguments_.call().root);

@@ -54,6 +54,7 @@ struct Side {
     Blocks blocks;
     bool at_root; // significant there alone
     bool partial; // the call may leave some of it as it was
+    bool counted; // likewise the end, and its status tells how much was received
     bool read;    // a buffer that is written is read as well
     bool direct; // the library hands it to its transport as it is, where its bytes are in one piece
 

@@ -7,6 +7,28 @@
 
 namespace gdr::mpi {
 
+namespace {
+
+// The first bytes of an element's that is displaced by so many.
+Runs first_of(const Runs& element, intptr_t displacement, size_t bytes)
+{
+    Runs first;
+    for (Run run : element) {
+        run.offset += displacement;
+        const size_t rows = std::min(run.rows, bytes / run.length);
+        append(first, {run.offset, run.length, run.stride, rows});
+        bytes -= rows * run.length;
+        if (rows == run.rows)
+            continue;
+        const auto behind = run.stride * static_cast<ptrdiff_t>(rows);
+        append(first, {run.offset + behind, bytes, 0, 1});
+        break;
+    }
+    return first;
+}
+
+} // namespace
+
 uint64_t Elements::element_bytes() const
 {
     uint64_t bytes = 0;
@@ -82,6 +104,24 @@ Runs Footprint::runs() const
     for (const Elements& part : parts_)
         append_repeated(runs, part.runs, part.count, part.extent, 0);
     return runs;
+}
+
+Footprint Footprint::first(size_t bytes) const
+{
+    Footprint first;
+    for (const Elements& part : parts_) {
+        const size_t size = part.element_bytes();
+        const auto whole = std::min(part.count, static_cast<int64_t>(bytes / size));
+        if (whole > 0)
+            first.add(Elements{part.runs, whole, part.extent});
+        bytes -= static_cast<size_t>(whole) * size;
+        if (whole == part.count)
+            continue;
+        if (bytes > 0)
+            first.add(Elements{first_of(part.runs, whole * part.extent, bytes), 1, 0});
+        break;
+    }
+    return first;
 }
 
 bool Footprint::plain() const

@@ -46,6 +46,9 @@ class Footprint {
     // All of them one by one, merged where they follow each other.
     Runs runs() const;
 
+    // Of the bytes as MPI packs them so many, at most all.
+    Footprint first(size_t bytes) const;
+
     // Bytes in one piece that MPI libraries, too, see to be so and hand to their transport as they
     // are: of predefined types, MPI_Type_contiguous and MPI_Type_dup.
     bool plain() const;

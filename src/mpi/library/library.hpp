@@ -32,6 +32,7 @@
     FUNCTION(Comm_size, (Word comm, int* size))                                                    \
     FUNCTION(Comm_remote_size, (Word comm, int* size))                                             \
     FUNCTION(Comm_test_inter, (Word comm, int* inter))                                             \
+    FUNCTION(Get_count, (const void* status, Word type, int* count))                               \
     FUNCTION(Get_library_version, (char* text, int* length))                                       \
     FUNCTION(Group_free, (Word * group))                                                           \
     FUNCTION(Group_rank, (Word group, int* rank))                                                  \
@@ -43,6 +44,7 @@
     FUNCTION(Request_free, (Word * request))                                                       \
     FUNCTION(Request_get_status, (Word request, int* flag, Word status))                           \
     FUNCTION(Test, (Word * request, int* flag, Word status))                                       \
+    FUNCTION(Test_cancelled, (const void* status, int* cancelled))                                 \
     FUNCTION(Topo_test, (Word comm, int* status))                                                  \
     FUNCTION(Cartdim_get, (Word comm, int* dimensions))                                            \
     FUNCTION(Graph_neighbors_count, (Word comm, int rank, int* neighbours))                        \

@@ -75,8 +75,7 @@ void GatheredStandIn::for_each_piece_in(CUdevice device, Use use) const
 void GatheredStandIn::copy_on(CUdevice device, RowCopies& copies) const
 {
     for_each_piece_in(device, [&](const Run& run, char* packed) {
-        copies.issue(device, {buffer_ + run.offset, run.stride},
-                     {packed, static_cast<ptrdiff_t>(run.length)}, run.length, run.rows);
+        copies.issue_packed(device, run, buffer_, packed);
     });
 }
 

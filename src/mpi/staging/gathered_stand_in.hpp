@@ -4,7 +4,7 @@
 // in one call of MPI and has its bytes one after the other.
 #pragma once
 
-#include "mpi/staging/device_copies.hpp"
+#include "mpi/gpu/device_copies.hpp"
 #include "mpi/staging/packed_arguments.hpp"
 #include "mpi/staging/pieces.hpp"
 #include "mpi/staging/staging_memory.hpp"

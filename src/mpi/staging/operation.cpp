@@ -1,7 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/staging/operation.hpp"
 
-#include "abi/host.hpp"
 #include "mpi/gpu/device_memory.hpp"
 #include "mpi/library/failure.hpp"
 #include "mpi/library/puts.hpp"
@@ -9,6 +8,7 @@
 #include "stats/statistics.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <stdexcept>
 #include <utility>
 
@@ -20,14 +20,22 @@ namespace {
 // Staged, it is copied once before and once after. From here on it is a rendezvous without copies.
 constexpr uint64_t kDirectCollectiveFrom = 32 << 10;
 
-// MPI libraries copy such messages with the CPU.
-bool to_self(const Arguments& arguments, const Side& side)
+// MPI libraries copy such messages with the CPU: MPICH those of a communicator of one rank, and
+// MPI_Mrecv does not tell where its message comes from.
+bool may_be_to_self(const Arguments& arguments, const Side& side)
 {
     if (side.peer < 0)
-        return false;
-    int rank = 0;
-    arguments.library().Comm_rank(arguments.handle(arguments.call().comm), &rank);
-    return arguments.integer(side.peer) == rank;
+        return arguments.call().kind == Kind::message && arguments.library().pml == nullptr;
+    const Library& library = arguments.library();
+    const Word comm = arguments.handle(arguments.call().comm);
+    const int peer = arguments.integer(side.peer);
+    int own = 0;
+    if (peer == library.abi->any_source) {
+        library.Comm_size(comm, &own);
+        return own == 1;
+    }
+    library.Comm_rank(comm, &own);
+    return peer == own;
 }
 
 // Whether MPI may be told of bytes instead of the side's types: where it neither computes with the
@@ -53,25 +61,39 @@ bool by_hca(const Arguments& arguments, const Side& side)
         return false;
     if (side.peer < 0)
         return arguments.call().kind == Kind::collective;
-    return arguments.integer(side.peer) >= 0 && !to_self(arguments, side);
+    return !may_be_to_self(arguments, side);
 }
 
 } // namespace
 
 template <typename What, typename... From>
-const What& Operation::add(bool fetched, bool put_back, From&&... from)
+const What& Operation::add(Moves moves, From&&... from)
 {
     size_t place = 0;
     while (parts_[place])
         ++place;
-    parts_[place].emplace(std::in_place_type<What>, fetched, put_back, std::forward<From>(from)...);
+    parts_[place].emplace(std::in_place_type<What>, moves, std::forward<From>(from)...);
     return std::get<What>(parts_[place]->stand_in);
 }
 
-// False: neither is possible, or pays.
+// A collective call's counts stay as they are, by which the library may cut.
+void Operation::tell_of_bytes(const Arguments& arguments, const Side& side, int element,
+                              uint64_t all)
+{
+    const Library& library = arguments.library();
+    if (arguments.call().kind != Kind::collective && all <= INT_MAX) {
+        arguments.words()[side.count] = static_cast<Word>(all);
+        arguments.words()[side.type] = library.byte;
+    } else {
+        types_.emplace_back(library, element);
+        arguments.words()[side.type] = types_.back().handle();
+    }
+}
+
+// False: neither is possible.
 bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arguments,
-                                const Side& side, const cuda::Pointer& memory,
-                                const Footprint& footprint, bool fetched, bool put_back)
+                                const Side& side, const cuda::Pointer& memory, Footprint& footprint,
+                                Moves moves)
 {
     if (!may_be_bytes(arguments.call(), side) || side.counts || side.types ||
         !footprint.alike_bytes() || footprint.parts().size() != 1)
@@ -86,33 +108,24 @@ bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arg
     if (size <= 0 || elements.element_bytes() != static_cast<uint64_t>(size))
         return false;
     char* const buffer = static_cast<char*>(arguments.pointer(side.buffer));
+    tell_of_bytes(arguments, side, size, footprint.bytes());
+    replaces_ = true;
     if (elements.in_one_piece()) {
-        types_.emplace_back(library, size);
         arguments.words()[side.buffer] =
             reinterpret_cast<Word>(buffer + elements.runs.front().offset);
-        arguments.words()[side.type] = types_.back().handle();
         stats::statistics().add({.mpi_direct_bytes = footprint.bytes()});
         return true;
     }
-    try {
-        auto packing = GpuPacking::make(driver, memory, buffer, elements);
-        if (!packing)
-            return false;
-        const auto& packed =
-            add<PackedStandIn>(fetched, put_back, library, driver, std::move(*packing), gpu_direct);
-        arguments.words()[side.buffer] = packed.address();
-        arguments.words()[side.type] = packed.type();
-        return true;
-    } catch (const cuda::Error& error) { // the GPU's memory is full: copies may do
-        gdr_log(diag, "MPI_%s: kernels do not pack: %s", arguments.call().name, error.what());
-        return false;
-    }
+    arguments.words()[side.buffer] =
+        add<PackedStandIn>(moves, driver, memory, buffer, std::move(footprint), gpu_direct)
+            .address();
+    return true;
 }
 
 // Of what types relative to MPI_BOTTOM lead to, and of sparse blocks. False: it is all in one
 // memory and not sparse.
 bool Operation::gather(KnownDeviceMemory& memory, const Arguments& arguments, const Group& group,
-                       const Side& side, const Footprint& footprint, bool fetched, bool put_back)
+                       const Side& side, const Footprint& footprint, Moves moves)
 {
     void* const buffer = arguments.pointer(side.buffer);
     const bool bytes = may_be_bytes(arguments.call(), side);
@@ -123,21 +136,22 @@ bool Operation::gather(KnownDeviceMemory& memory, const Arguments& arguments, co
         return false;
     if (!bytes)
         throw std::runtime_error(kSeveralMemories);
-    add<GatheredStandIn>(fetched, put_back, memory.driver(), arguments, group, side,
-                         std::move(pieces));
+    add<GatheredStandIn>(whole(moves), memory.driver(), arguments, group, side, std::move(pieces));
     return true;
 }
 
 void Operation::stage_side(KnownDeviceMemory& memory, const Arguments& arguments,
-                           const Group& group, const Side& side, bool fetched, bool put_back)
+                           const Group& group, const Side& side, Moves moves)
 {
     Footprint footprint = group.footprint(side);
-    if (!footprint.empty() && !gather(memory, arguments, group, side, footprint, fetched, put_back))
-        stage(memory, arguments, side, std::move(footprint), fetched, put_back);
+    if (footprint.bytes() > INT_MAX) // more than a status tells
+        moves = whole(moves);
+    if (!footprint.empty() && !gather(memory, arguments, group, side, footprint, moves))
+        stage(memory, arguments, side, std::move(footprint), moves);
 }
 
 void Operation::stage(KnownDeviceMemory& memory, const Arguments& arguments, Side side,
-                      Footprint&& footprint, bool fetched, bool put_back)
+                      Footprint&& footprint, Moves moves)
 {
     if (arguments.call().kind == Kind::collective && footprint.bytes() < kDirectCollectiveFrom)
         side.direct = false;
@@ -148,15 +162,15 @@ void Operation::stage(KnownDeviceMemory& memory, const Arguments& arguments, Sid
     if (side.direct && arguments.call().window >= 0 && !hands_put_to_ucx(arguments))
         side.direct = false;
     if (side.direct && footprint.plain() && hands_to_ucx(arguments.library()) &&
-        !to_self(arguments, side)) {
+        !may_be_to_self(arguments, side)) {
         stats::statistics().add({.mpi_direct_bytes = footprint.bytes()});
         return;
     }
     const cuda::Driver& driver = memory.driver();
-    if (pass_on_or_pack(driver, arguments, side, *found, footprint, fetched, put_back))
+    if (pass_on_or_pack(driver, arguments, side, *found, footprint, moves))
         return;
     arguments.words()[side.buffer] =
-        add<StandIn>(fetched, put_back, driver, *found, buffer, std::move(footprint)).address();
+        add<StandIn>(moves, driver, *found, buffer, std::move(footprint)).address();
 }
 
 // One buffer for both, which MPI forbids: whether it finds that out is left to it.
@@ -168,7 +182,7 @@ void Operation::stage_aliased(KnownDeviceMemory& memory, const Arguments& argume
     Footprint both = group.footprint(receive);
     both.add(group.footprint(send));
     if (!both.empty())
-        stage(memory, arguments, receive, std::move(both), true, true);
+        stage(memory, arguments, receive, std::move(both), {true, PutBack::all});
     arguments.words()[send.buffer] = arguments.words()[receive.buffer];
 }
 
@@ -183,16 +197,17 @@ Operation::Operation(KnownDeviceMemory& memory, const Arguments& arguments)
         if (call.form != Form::persistent)
             begun = fetch_from(begun, copies);
     };
-    const auto stage_significant = [&](const Side& side, bool fetched, bool put_back) {
+    const auto stage_significant = [&](const Side& side, Moves moves) {
         copies.leave(); // MPI is asked
         if (group.significant(side))
-            stage_side(memory, arguments, group, side, fetched, put_back);
+            stage_side(memory, arguments, group, side, moves);
         begin();
     };
     if (call.one_buffer()) {
         if (group.significant(call.send)) {
             const bool sends = group.sends_from_root();
-            stage_side(memory, arguments, group, call.send, sends, !sends);
+            stage_side(memory, arguments, group, call.send,
+                       {sends, sends ? PutBack::none : PutBack::all});
             begin();
         }
     } else if (call.kind == Kind::collective && arguments.aliased() &&
@@ -201,41 +216,62 @@ Operation::Operation(KnownDeviceMemory& memory, const Arguments& arguments)
         begin();
     } else {
         const bool in_place = arguments.in_place(call.send);
-        stage_significant(call.send, true, false);
-        stage_significant(call.compare, true, false);
+        stage_significant(call.send, {true, PutBack::none});
+        stage_significant(call.compare, {true, PutBack::none});
         Side receive = call.receive;
         if (in_place && (call.send.blocks == Blocks::sum || call.send.blocks == Blocks::local))
             receive.blocks = call.send.blocks; // what is sent is there
-        stage_significant(receive, in_place || receive.partial || receive.read, true);
+        stage_significant(receive, {in_place || receive.partial || receive.read,
+                                    receive.counted ? PutBack::received : PutBack::all});
     }
     copies.wait();
 }
 
 Operation::Operation(PartitionedStandIn stand_in, bool put_back)
 {
-    add<PartitionedStandIn>(true, put_back, std::move(stand_in));
+    add<PartitionedStandIn>({true, put_back ? PutBack::all : PutBack::none}, std::move(stand_in));
+}
+
+bool Operation::counted() const
+{
+    return std::ranges::any_of(parts_, [](const std::optional<Part>& part) {
+        return part && part->moves.put_back == PutBack::received;
+    });
 }
 
 // From this one on; returns the number of parts.
 size_t Operation::fetch_from(size_t part, RowCopies& copies) const
 {
     for (; part < parts_.size() && parts_[part]; ++part) {
-        if (parts_[part]->fetched)
+        if (parts_[part]->moves.fetched)
             std::visit([&](const auto& stand_in) { stand_in.fetch(copies); },
                        parts_[part]->stand_in);
     }
     return part;
 }
 
-void Operation::put_back() const
+void Operation::put_back(uint64_t received) const
 {
     EachStep steps;
     for (const std::optional<Part>& part : parts_) {
-        if (part && part->put_back)
-            steps.attempt(
-                [&] { std::visit([](const auto& in) { in.put_back(); }, part->stand_in); });
+        if (part && part->moves.put_back != PutBack::none)
+            steps.attempt([&] { put_back(*part, received); });
     }
     steps.end();
+}
+
+void Operation::put_back(const Part& part, uint64_t received)
+{
+    const bool all = part.moves.put_back == PutBack::all;
+    std::visit(
+        [&](const auto& stand_in) {
+            if constexpr (requires { stand_in.put_back_first(received); }) {
+                if (!all)
+                    return stand_in.put_back_first(received);
+            }
+            stand_in.put_back();
+        },
+        part.stand_in);
 }
 
 } // namespace gdr::mpi

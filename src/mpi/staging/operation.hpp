@@ -5,6 +5,7 @@
 #pragma once
 
 #include "mpi/library/arguments.hpp"
+#include "mpi/library/byte_type.hpp"
 #include "mpi/staging/gathered_stand_in.hpp"
 #include "mpi/staging/packed_stand_in.hpp"
 #include "mpi/staging/partitions.hpp"
@@ -27,48 +28,69 @@ class Operation {
     // Of what replaces a buffer already. put_back: it is received.
     Operation(PartitionedStandIn stand_in, bool put_back);
 
-    bool replaces() const { return parts_.front().has_value() || !types_.empty(); }
+    bool replaces() const { return parts_.front().has_value() || replaces_; }
+
+    // Whether it has to be told how much was received.
+    bool counted() const;
 
     // What is sent, or kept where the call does not write, goes into the stand-ins, and is there
     // once the copies have ended: at each start of a persistent request. Throws cuda::Error.
     void fetch(RowCopies& copies) const { fetch_from(0, copies); }
 
-    // What was received goes back. Throws cuda::Error.
-    void put_back() const;
+    // What was received goes back: so many bytes of a message, if it is counted. Throws
+    // cuda::Error.
+    void put_back(uint64_t received = 0) const;
 
   private:
+    enum class PutBack : uint8_t { none, received, all };
+
+    struct Moves {
+        bool fetched;
+        PutBack put_back;
+    };
+
+    // Of what cannot be put back in part.
+    static Moves whole(Moves moves)
+    {
+        return moves.put_back == PutBack::received ? Moves{true, PutBack::all} : moves;
+    }
+
     struct Part {
         template <typename What, typename... From>
-        Part(std::in_place_type_t<What> what, bool fetched, bool put_back, From&&... from)
-            : stand_in(what, std::forward<From>(from)...), fetched(fetched), put_back(put_back)
+        Part(std::in_place_type_t<What> what, Moves moves, From&&... from)
+            : stand_in(what, std::forward<From>(from)...), moves(moves)
         {
         }
         std::variant<StandIn, PackedStandIn, GatheredStandIn, PartitionedStandIn> stand_in;
-        bool fetched, put_back;
+        Moves moves;
     };
+
+    static void put_back(const Part& part, uint64_t received);
 
     size_t fetch_from(size_t part, RowCopies& copies) const;
 
     template <typename What, typename... From>
-    const What& add(bool fetched, bool put_back, From&&... from);
+    const What& add(Moves moves, From&&... from);
 
     void stage_side(KnownDeviceMemory& memory, const Arguments& arguments, const Group& group,
-                    const Side& side, bool fetched, bool put_back);
+                    const Side& side, Moves moves);
 
     void stage(KnownDeviceMemory& memory, const Arguments& arguments, Side side,
-               Footprint&& footprint, bool fetched, bool put_back);
+               Footprint&& footprint, Moves moves);
 
     void stage_aliased(KnownDeviceMemory& memory, const Arguments& arguments, const Group& group);
 
     bool gather(KnownDeviceMemory& memory, const Arguments& arguments, const Group& group,
-                const Side& side, const Footprint& footprint, bool fetched, bool put_back);
+                const Side& side, const Footprint& footprint, Moves moves);
+
+    void tell_of_bytes(const Arguments& arguments, const Side& side, int element, uint64_t all);
 
     bool pass_on_or_pack(const cuda::Driver& driver, const Arguments& arguments, const Side& side,
-                         const cuda::Pointer& memory, const Footprint& footprint, bool fetched,
-                         bool put_back);
+                         const cuda::Pointer& memory, Footprint& footprint, Moves moves);
 
     std::array<std::optional<Part>, 3> parts_; // of what is sent, compared and received, or fewer
-    std::vector<ByteType> types_;              // of buffers that MPI gets as they are
+    std::vector<ByteType> types_;              // that MPI gets in the place of the user's
+    bool replaces_ = false;                    // an argument, if no buffer
 };
 
 } // namespace gdr::mpi

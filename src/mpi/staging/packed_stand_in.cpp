@@ -1,29 +1,41 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/staging/packed_stand_in.hpp"
 
+#include "abi/host.hpp"
 #include "stats/statistics.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace gdr::mpi {
 
 namespace {
 
-// Of a message that is shorter the HCA, or UCX, reads host memory sooner than a GPU's.
-constexpr uint64_t kFromGpu = 4096;
+// A message that is shorter is there sooner from host memory than from a GPU's.
+constexpr uint64_t kFromGpu = 64 << 10;
 
 } // namespace
 
-PackedStandIn::PackedStandIn(const Library& library, const cuda::Driver& driver, GpuPacking packing,
-                             bool by_hca)
-    : packing_(std::move(packing)), type_(library, static_cast<int>(packing_.element_bytes()))
+PackedStandIn::PackedStandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
+                             Footprint&& footprint, bool by_hca)
+    : driver_(&driver), device_(memory.device), buffer_(buffer), footprint_(std::move(footprint))
 {
-    if (!by_hca || packing_.bytes() < kFromGpu) {
-        on_host_ = StagingMemory(driver, packing_.device(), packing_.bytes());
-        return;
+    const Elements& elements = footprint_.parts().front();
+    const bool may_be_on_gpu = by_hca && footprint_.bytes() >= kFromGpu;
+    if (may_be_on_gpu || GpuPacking::pays(elements))
+        packing_ = GpuPacking::make(driver, memory, buffer, elements);
+    if (may_be_on_gpu && packing_) {
+        try {
+            const ThreadStream stream(driver, device_);
+            on_gpu_ = DeviceScratch(driver, stream, footprint_.bytes());
+            return;
+        } catch (const cuda::Error& error) { // the GPU's memory is full
+            gdr_log(diag, "MPI's data are packed in host memory: %s", error.what());
+        }
     }
-    const ThreadStream stream(driver, packing_.device());
-    on_gpu_ = DeviceScratch(driver, stream, packing_.bytes());
+    on_host_ = StagingMemory(driver, device_, footprint_.bytes());
+    if (!on_host_.mapped())
+        packing_.reset();
 }
 
 Word PackedStandIn::address() const
@@ -31,31 +43,44 @@ Word PackedStandIn::address() const
     return reinterpret_cast<Word>(on_gpu_.data() != nullptr ? on_gpu_.data() : on_host_.data());
 }
 
-// By kernels: it is there when this returns.
-void PackedStandIn::fetch(RowCopies&) const
+// By kernels it is there when this returns.
+void PackedStandIn::fetch(RowCopies& copies) const
 {
-    if (on_gpu_.data() != nullptr)
-        packing_.pack(on_gpu_.data());
+    if (packing_)
+        packing_->pack(reinterpret_cast<void*>(address()));
     else
-        packing_.pack_to_host(on_host_.data());
-    count_bytes();
+        issue(copies, footprint_);
+    count(footprint_.bytes());
 }
 
-void PackedStandIn::put_back() const
+void PackedStandIn::put_back_first(uint64_t bytes) const
 {
-    if (on_gpu_.data() != nullptr)
-        packing_.unpack(on_gpu_.data());
-    else
-        packing_.unpack_from_host(on_host_.data());
-    count_bytes();
+    bytes = std::min<uint64_t>(bytes, footprint_.bytes());
+    if (packing_) {
+        packing_->unpack(reinterpret_cast<const void*>(address()), bytes);
+    } else {
+        RowCopies copies(*driver_, Direction::to_device);
+        issue(copies, bytes == footprint_.bytes() ? footprint_ : footprint_.first(bytes));
+        copies.wait();
+    }
+    count(bytes);
 }
 
-void PackedStandIn::count_bytes() const
+void PackedStandIn::issue(RowCopies& copies, const Footprint& first) const
+{
+    char* packed = on_host_.data();
+    for (const Run& run : first.runs()) {
+        copies.issue_packed(device_, run, buffer_, packed);
+        packed += run.length * run.rows;
+    }
+}
+
+void PackedStandIn::count(uint64_t bytes) const
 {
     if (on_gpu_.data() != nullptr)
-        stats::statistics().add({.mpi_gpu_bytes = packing_.bytes()});
+        stats::statistics().add({.mpi_gpu_bytes = bytes});
     else
-        stats::statistics().add({.mpi_staged_bytes = packing_.bytes()});
+        stats::statistics().add({.mpi_staged_bytes = bytes});
 }
 
 } // namespace gdr::mpi

@@ -5,11 +5,13 @@
 #include "mpi/library/apply.hpp"
 #include "mpi/library/failure.hpp"
 #include "mpi/library/scope_end.hpp"
+#include "mpi/library/statuses.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -17,6 +19,16 @@
 namespace gdr::mpi {
 
 namespace {
+
+int integer_at(Word address, int index = 0)
+{
+    return reinterpret_cast<const int*>(address)[index];
+}
+
+bool several_statuses(const Call& call)
+{
+    return call.kind == Kind::waitall || call.kind == Kind::testall || call.kind == Kind::some;
+}
 
 struct Request {
     RequestedOperation operation;
@@ -84,26 +96,27 @@ Table& table()
     return instance;
 }
 
-void put_back(const Library& library, const RequestedOperation& operation)
+// received: bytes, of what is counted.
+void put_back(const Library& library, const RequestedOperation& operation, uint64_t received)
 {
     if (const auto* in_epoch = std::get_if<std::shared_ptr<EpochOperation>>(&operation))
         complete_by_request(library, *in_epoch);
     else
-        std::get<Operation>(operation).put_back();
+        std::get<Operation>(operation).put_back(received);
 }
 
 // Once for each start.
-void put_back(const Library& library, Request& request)
+void put_back(const Library& library, Request& request, uint64_t received)
 {
     if (std::exchange(request.started, false))
-        put_back(library, request.operation);
+        put_back(library, request.operation, received);
 }
 
 // There is no call left to fail.
-void put_back_freed(const Library& library, Request& request)
+void put_back_freed(const Library& library, Request& request, uint64_t received)
 {
     try {
-        put_back(library, request);
+        put_back(library, request, received);
     } catch (const std::exception& error) {
         gdr_log(error, "a request of MPI that was freed: a buffer on a GPU could not be copied: %s",
                 error.what());
@@ -119,6 +132,12 @@ class Requests {
         requests_.reserve(count);
         for (size_t i = 0; i < count; ++i)
             requests_.push_back(table().take(library.abi->handle_at(array, i)));
+    }
+    // Where the call is going to tell of them.
+    void ask_how_much(const Call& call, Word* words)
+    {
+        if (std::ranges::any_of(requests_, is_counted))
+            statuses_.emplace(library_, call, words, several_statuses(call) ? requests_.size() : 1);
     }
     Requests(const Requests&) = delete;
     Requests& operator=(const Requests&) = delete;
@@ -150,30 +169,31 @@ class Requests {
         }
     }
 
-    // MPI has completed it.
-    void complete(size_t index)
+    // MPI has completed it, and tells of it in this status.
+    void complete(size_t index, size_t status)
     {
-        Node& request = requests_[index];
-        if (request.empty())
-            return;
-        Node completed = is_null(index) ? std::move(request) : Node();
-        put_back(library_, completed.empty() ? request.mapped() : completed.mapped());
+        put_back_from(index, is_counted(requests_[index]) ? statuses_->received(status) : 0);
     }
     void complete_all()
     {
         EachStep steps;
         for (size_t i = 0; i < requests_.size(); ++i)
-            steps.attempt([&] { complete(i); });
+            steps.attempt([&] { complete(i, i); });
         steps.end();
     }
     // After an error MPI has freed those that are complete, but for persistent ones, which it tells
-    // of when it is asked.
-    void complete_ended()
+    // of when it is asked. status_of(index): where it tells how a request ended.
+    template <typename StatusOf>
+    void complete_ended(StatusOf status_of)
     {
         EachStep steps;
         for (size_t i = 0; i < requests_.size(); ++i) {
-            if (is_null(i) || has_ended(i))
-                steps.attempt([&] { complete(i); });
+            if (!is_null(i) && !has_ended(i))
+                continue;
+            const std::optional<size_t> status =
+                is_counted(requests_[i]) ? status_of(i) : std::nullopt;
+            const bool arrived = status && !statuses_->failed(*status);
+            steps.attempt([&] { put_back_from(i, arrived ? statuses_->received(*status) : 0); });
         }
         steps.end();
     }
@@ -181,6 +201,20 @@ class Requests {
   private:
     using Node = Table::Requests::node_type;
 
+    static bool is_counted(const Node& request)
+    {
+        const auto* operation =
+            request.empty() ? nullptr : std::get_if<Operation>(&request.mapped().operation);
+        return operation != nullptr && operation->counted();
+    }
+    void put_back_from(size_t index, uint64_t received)
+    {
+        Node& request = requests_[index];
+        if (request.empty())
+            return;
+        Node completed = is_null(index) ? std::move(request) : Node();
+        put_back(library_, completed.empty() ? request.mapped() : completed.mapped(), received);
+    }
     bool is_null(size_t index) const
     {
         return library_.abi->handle_at(array_, index) == library_.request_null;
@@ -197,17 +231,25 @@ class Requests {
     const Library& library_;
     void* array_;
     std::vector<Node> requests_;
+    std::optional<Statuses> statuses_; // where one of them is counted
 };
 
-int integer_at(Word address, int index = 0)
+// Nothing: MPI does not say how this one of several requests ended.
+std::optional<size_t> status_of(const Call& call, const Word* words, size_t request)
 {
-    return reinterpret_cast<const int*>(address)[index];
+    if (call.kind == Kind::waitall || call.kind == Kind::testall)
+        return request;
+    for (int i = 0; call.kind == Kind::some && i < integer_at(words[2]); ++i) {
+        if (integer_at(words[3], i) == static_cast<int>(request))
+            return static_cast<size_t>(i);
+    }
+    return std::nullopt;
 }
 
 void complete_what_is(const Call& call, Requests& requests, const Word* words, int result)
 {
     if (result != 0) {
-        requests.complete_ended();
+        requests.complete_ended([&](size_t request) { return status_of(call, words, request); });
         return;
     }
     switch (call.kind) {
@@ -226,16 +268,16 @@ void complete_what_is(const Call& call, Requests& requests, const Word* words, i
         break;
     case Kind::waitany:
         if (integer_at(words[2]) >= 0) // not MPI_UNDEFINED
-            requests.complete(integer_at(words[2]));
+            requests.complete(integer_at(words[2]), 0);
         break;
     case Kind::testany:
         if (integer_at(words[3]) != 0 && integer_at(words[2]) >= 0)
-            requests.complete(integer_at(words[2]));
+            requests.complete(integer_at(words[2]), 0);
         break;
     case Kind::some: {
         EachStep steps;
         for (int i = 0; i < integer_at(words[2]); ++i) // MPI_UNDEFINED is negative
-            steps.attempt([&] { requests.complete(integer_at(words[3], i)); });
+            steps.attempt([&] { requests.complete(integer_at(words[3], i), i); });
         steps.end();
         break;
     }
@@ -297,9 +339,10 @@ void collect_freed(const Library& library)
     }
     for (Freed& freed : open) {
         int done = 0;
-        library.Test(&freed.handle, &done, library.abi->status_ignore);
+        const Statuses status(library);
+        library.Test(&freed.handle, &done, status.word());
         if (done != 0) {
-            put_back_freed(library, freed.request);
+            put_back_freed(library, freed.request, status.received(0));
             if (freed.request.persistent)
                 library.Request_free(&freed.handle);
         } else {
@@ -313,10 +356,11 @@ void add_request(const Library& library, Word handle, RequestedOperation operati
                  bool own_handle)
 {
     int done = 0;
+    const Statuses status(library);
     if (!persistent && !own_handle)
-        library.Request_get_status(handle, &done, library.abi->status_ignore);
+        library.Request_get_status(handle, &done, status.word());
     if (done != 0) {
-        put_back(library, operation);
+        put_back(library, operation, status.received(0));
         return;
     }
     Table& t = table();
@@ -344,6 +388,8 @@ int call_with_requests(const cuda::Driver& driver, const Library& library, const
         const bool starts = call.kind == Kind::start || call.kind == Kind::startall;
         if (starts)
             requests.fetch(driver);
+        else
+            requests.ask_how_much(call, words);
         called = true;
         result = apply(function, call, words);
         if (starts && result == 0)

@@ -94,11 +94,12 @@ class KeptMemory {
         into.data_ = memory.data;
         into.length_ = size;
         into.pinned_ = memory.pinned;
+        into.mapped_ = memory.mapped;
     }
 
     void keep(const StagingMemory& from)
     {
-        const Kept memory = {from.data_, from.length_, from.pinned_};
+        const Kept memory = {from.data_, from.length_, from.pinned_, from.mapped_};
         try {
             if (bytes_ + memory.length <= kKeptBytes) {
                 by_size_[std::countr_zero(memory.length)].push_back(memory);
@@ -115,7 +116,7 @@ class KeptMemory {
     struct Kept {
         char* data;
         size_t length;
-        bool pinned;
+        bool pinned, mapped;
     };
 
     static Kept make(const cuda::Driver& driver, CUdevice device, size_t size)
@@ -127,7 +128,12 @@ class KeptMemory {
             mem::own_pins::add(cuda::buffer_id(driver, memory)); // so UCP asks about it once
         else
             tell_once(result, size);
-        return {static_cast<char*>(memory), size, result == CUDA_SUCCESS};
+        CUdeviceptr of_kernels = 0;
+        const bool mapped =
+            result == CUDA_SUCCESS &&
+            driver.cuMemHostGetDevicePointer(&of_kernels, memory, 0) == CUDA_SUCCESS &&
+            of_kernels == reinterpret_cast<CUdeviceptr>(memory);
+        return {static_cast<char*>(memory), size, result == CUDA_SUCCESS, mapped};
     }
 
     // While the process ends CUDA may know nothing of it any more, and after a reset of the GPU it
@@ -169,7 +175,8 @@ StagingMemory::StagingMemory(const cuda::Driver& driver, CUdevice device, size_t
 }
 
 StagingMemory::StagingMemory(StagingMemory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), length_(other.length_), pinned_(other.pinned_)
+    : data_(std::exchange(other.data_, nullptr)), length_(other.length_), pinned_(other.pinned_),
+      mapped_(other.mapped_)
 {
 }
 
@@ -178,6 +185,7 @@ StagingMemory& StagingMemory::operator=(StagingMemory&& other) noexcept
     std::swap(data_, other.data_);
     std::swap(length_, other.length_);
     std::swap(pinned_, other.pinned_);
+    std::swap(mapped_, other.mapped_);
     return *this;
 }
 

@@ -28,12 +28,16 @@ class StagingMemory {
 
     char* data() const { return data_; }
 
+    // Whether it is pinned, and GPUs' kernels have it at the same address.
+    bool mapped() const { return mapped_; }
+
   private:
     friend class KeptMemory;
 
     char* data_ = nullptr;
     size_t length_ = 0; // a power of two
     bool pinned_ = false;
+    bool mapped_ = false;
 };
 
 } // namespace gdr::mpi

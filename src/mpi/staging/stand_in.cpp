@@ -17,6 +17,8 @@ std::vector<GpuPacking> packings_of(const cuda::Driver& driver, const cuda::Poin
     std::vector<GpuPacking> packings;
     try {
         for (const Elements& part : footprint.parts()) {
+            if (!GpuPacking::pays(part))
+                return {};
             auto packing = GpuPacking::make(driver, memory, buffer, part);
             if (!packing)
                 return {};
@@ -65,11 +67,20 @@ void StandIn::put_back() const
         copy(footprint_, Direction::to_device);
 }
 
-// False: not enough memory on the GPU. What was done is done again.
-bool StandIn::packed(void (StandIn::*all)() const) const
+void StandIn::put_back_first(uint64_t bytes) const
+{
+    if (bytes >= footprint_.bytes())
+        put_back();
+    else
+        put_back(footprint_.first(bytes));
+}
+
+// False: it cannot be. What was done is done again.
+bool StandIn::packed(bool (StandIn::*all)() const) const
 {
     try {
-        (this->*all)();
+        if (!(this->*all)())
+            return false;
     } catch (const cuda::Error&) {
         return false;
     }
@@ -77,30 +88,36 @@ bool StandIn::packed(void (StandIn::*all)() const) const
     return true;
 }
 
-void StandIn::fetch_packed() const
+bool StandIn::fetch_packed() const
 {
     for (size_t i = 0; i < packings_.size(); ++i) {
         const StagingMemory packed(*driver_, device_, packings_[i].bytes());
-        packings_[i].pack_to_host(packed.data());
+        if (!packed.mapped())
+            return false;
+        packings_[i].pack(packed.data());
         const char* from = packed.data();
         for_each_run(footprint_.parts()[i], origin(), [&](char* where, size_t length) {
             std::memcpy(where, from, length);
             from += length;
         });
     }
+    return true;
 }
 
-void StandIn::put_back_packed() const
+bool StandIn::put_back_packed() const
 {
     for (size_t i = 0; i < packings_.size(); ++i) {
         const StagingMemory packed(*driver_, device_, packings_[i].bytes());
+        if (!packed.mapped())
+            return false;
         char* to = packed.data();
         for_each_run(footprint_.parts()[i], origin(), [&](const char* where, size_t length) {
             std::memcpy(to, where, length);
             to += length;
         });
-        packings_[i].unpack_from_host(packed.data());
+        packings_[i].unpack(packed.data());
     }
+    return true;
 }
 
 void StandIn::copy(const Footprint& part, Direction direction) const

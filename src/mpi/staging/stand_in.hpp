@@ -5,9 +5,9 @@
 #pragma once
 
 #include "cuda/pointer.hpp"
+#include "mpi/gpu/device_copies.hpp"
 #include "mpi/gpu/gpu_packing.hpp"
 #include "mpi/library/footprint.hpp"
-#include "mpi/staging/device_copies.hpp"
 #include "mpi/staging/staging_memory.hpp"
 
 #include <vector>
@@ -29,15 +29,18 @@ class StandIn {
     void fetch(RowCopies& copies) const;
     void put_back() const;
 
+    // Of its bytes as MPI packs them so many.
+    void put_back_first(uint64_t bytes) const;
+
     // Of a part of it, relative to the buffer's address.
     void fetch(const Footprint& part) const { copy(part, Direction::from_device); }
     void put_back(const Footprint& part) const { copy(part, Direction::to_device); }
 
   private:
     char* origin() const { return memory_.data() - footprint_.low(); }
-    bool packed(void (StandIn::*all)() const) const;
-    void fetch_packed() const;
-    void put_back_packed() const;
+    bool packed(bool (StandIn::*all)() const) const;
+    bool fetch_packed() const;
+    bool put_back_packed() const;
     void issue(RowCopies& copies, const Footprint& part) const;
     void copy(const Footprint& part, Direction direction) const;
 

@@ -107,6 +107,165 @@ inline void shorter_than_asked_for(Trial& trial)
     trial.tell_elements(statuses[1], MPI_INT);
 }
 
+inline void any_source_is_itself(Trial& trial)
+{
+    char *const out = trial.buffer(kRoom), *const in = trial.buffer(kRoom);
+    for (const int length : {10, 20000}) {
+        MPI_Request request;
+        MPI_Status status;
+        MPI_Irecv(in, length, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, world, &request);
+        MPI_Send(out, length, MPI_INT, rank, 5, world);
+        MPI_Wait(&request, &status);
+        trial.tell(status.MPI_SOURCE);
+        trial.tell_elements(status, MPI_INT);
+    }
+}
+
+struct Receipt {
+    void* in;
+    int count;
+    MPI_Datatype type;
+    int source;
+
+    void begin(MPI_Request& request) const
+    {
+        MPI_Irecv(in, count, type, source, 5, world, &request);
+    }
+};
+
+// The ways in which a program learns that it has received something.
+inline const std::vector<std::function<void(const Receipt&)>> kReceipts = {
+    [](const Receipt& r) {
+        MPI_Recv(r.in, r.count, r.type, r.source, 5, world, MPI_STATUS_IGNORE);
+    },
+    [](const Receipt& r) {
+        MPI_Status status;
+        MPI_Recv(r.in, r.count, r.type, r.source, 5, world, &status);
+    },
+    [](const Receipt& r) {
+        char nothing = 0;
+        MPI_Sendrecv(&nothing, 1, MPI_CHAR, MPI_PROC_NULL, 0, r.in, r.count, r.type, r.source, 5,
+                     world, MPI_STATUS_IGNORE);
+    },
+    [](const Receipt& r) {
+        MPI_Message message;
+        MPI_Mprobe(r.source, 5, world, &message, MPI_STATUS_IGNORE);
+        MPI_Mrecv(r.in, r.count, r.type, &message, MPI_STATUS_IGNORE);
+    },
+    [](const Receipt& r) {
+        MPI_Message message;
+        MPI_Request request;
+        MPI_Mprobe(r.source, 5, world, &message, MPI_STATUS_IGNORE);
+        MPI_Imrecv(r.in, r.count, r.type, &message, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    },
+    [](const Receipt& r) {
+        MPI_Request request;
+        r.begin(request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    },
+    [](const Receipt& r) {
+        MPI_Request request;
+        r.begin(request);
+        for (int done = 0; done == 0;)
+            MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    },
+    [](const Receipt& r) {
+        MPI_Request request;
+        r.begin(request);
+        for (int done = 0; done == 0;)
+            MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    },
+    [](const Receipt& r) {
+        MPI_Request requests[] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+        r.begin(requests[2]);
+        MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+    },
+    [](const Receipt& r) {
+        MPI_Request requests[] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+        MPI_Status statuses[2];
+        r.begin(requests[1]);
+        for (int done = 0; done == 0;)
+            MPI_Testall(2, requests, &done, statuses);
+    },
+    [](const Receipt& r) {
+        MPI_Request requests[] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+        int index;
+        r.begin(requests[1]);
+        MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+    },
+    [](const Receipt& r) {
+        MPI_Request requests[] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+        r.begin(requests[1]);
+        for (int done = 0, index; done == 0;)
+            MPI_Testany(2, requests, &index, &done, MPI_STATUS_IGNORE);
+    },
+    [](const Receipt& r) {
+        MPI_Request requests[] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+        int number, indices[2];
+        r.begin(requests[1]);
+        MPI_Waitsome(2, requests, &number, indices, MPI_STATUSES_IGNORE);
+    },
+    [](const Receipt& r) {
+        MPI_Request requests[] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+        MPI_Status statuses[2];
+        int indices[2];
+        r.begin(requests[1]);
+        for (int number = 0; number == 0;)
+            MPI_Testsome(2, requests, &number, indices, statuses);
+    },
+    [](const Receipt& r) {
+        MPI_Request request;
+        MPI_Recv_init(r.in, r.count, r.type, r.source, 5, world, &request);
+        MPI_Start(&request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Request_free(&request);
+    },
+};
+
+// Of few rows, of many, of several elements, of a pair with a gap, and without gaps; from another
+// rank, and from the own one.
+inline void shorter_in_each_way(Trial& trial)
+{
+    const Type few = vector(300, 1, 2), many = vector(5000, 1, 2), several = vector(100, 1, 2),
+               pairs = vector(200, 1, 2, MPI_SHORT_INT);
+    const struct {
+        int count;
+        MPI_Datatype type, sent;
+    } cases[] = {{1, few, MPI_INT},
+                 {1, many, MPI_INT},
+                 {30, several, MPI_INT},
+                 {1, pairs, MPI_SHORT_INT},
+                 {5000, MPI_INT, MPI_INT}};
+    for (const auto& [count, type, sent] : cases) {
+        for (const int neighbour : {1, 0}) {
+            const int to = (rank + neighbour) % ranks, from = (rank + ranks - neighbour) % ranks;
+            for (size_t i = 0; i < kReceipts.size(); ++i) {
+                char *const out = trial.buffer(8000), *const in = trial.buffer(40000);
+                const int length = i % 5 == 4 ? 0 : 137 + static_cast<int>(i);
+                MPI_Request request;
+                MPI_Isend(out, length, sent, to, 5, world, &request);
+                kReceipts[i]({in, count, type, from});
+                MPI_Wait(&request, MPI_STATUS_IGNORE);
+            }
+        }
+    }
+}
+
+inline void from_nobody(Trial& trial)
+{
+    const Type type = vector(3000, 1, 2);
+    char *const out = trial.buffer(kRoom), *const in = trial.buffer(kRoom);
+    MPI_Status status;
+    MPI_Sendrecv(out, 1, type, MPI_PROC_NULL, 5, in, 1, type, MPI_PROC_NULL, 5, world, &status);
+    trial.tell_elements(status, type);
+    MPI_Request request;
+    MPI_Irecv(in, 1, type, MPI_PROC_NULL, 5, world, &request);
+    MPI_Wait(&request, &status);
+    trial.tell_elements(status, type);
+}
+
 inline void cancelled(Trial& trial)
 {
     const Type type = vector(10000, 1, 2);
@@ -183,7 +342,10 @@ inline const Cases kMessages = {
     {"packed", 1, packed},
     {"matched_probe", 2, matched_probe},
     {"any_source", 2, any_source},
+    {"any_source_is_itself", 1, any_source_is_itself},
     {"shorter_than_asked_for", 2, shorter_than_asked_for},
+    {"shorter_in_each_way", 1, shorter_in_each_way},
+    {"from_nobody", 1, from_nobody},
     {"cancelled", 1, cancelled},
     {"various_requests", 2, various_requests},
     {"both_in_one_buffer", 1, both_in_one_buffer},
