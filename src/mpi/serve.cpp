@@ -109,6 +109,8 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
         if (may_be_on_gpu(memory, arguments, call.send) ||
             may_be_on_gpu(memory, arguments, call.receive) ||
             may_be_on_gpu(memory, arguments, call.compare)) {
+            if (const int error = check_types(arguments); error != 0)
+                return error;
             Operation operation(memory, arguments);
             if (operation.replaces())
                 return make_staged(library, call, function, replaced.data(), operation);

@@ -40,9 +40,12 @@
     FUNCTION(Pack, (const void* in, int count, Word type, void* packed, int room, int* position,   \
                     Word comm))                                                                    \
     FUNCTION(Pack_size, (int count, Word type, Word comm, int* size))                              \
+    FUNCTION(Put, (const void* from, int count, Word type, int target, intptr_t at, int to_count,  \
+                   Word to_type, Word window))                                                     \
     FUNCTION(Reduce_local, (const void* in, void* in_and_out, int count, Word type, Word op))      \
     FUNCTION(Request_free, (Word * request))                                                       \
     FUNCTION(Request_get_status, (Word request, int* flag, Word status))                           \
+    FUNCTION(Send, (const void* from, int count, Word type, int to, int tag, Word comm))           \
     FUNCTION(Test, (Word * request, int* flag, Word status))                                       \
     FUNCTION(Test_cancelled, (const void* status, int* cancelled))                                 \
     FUNCTION(Topo_test, (Word comm, int* status))                                                  \

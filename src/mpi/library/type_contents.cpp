@@ -30,6 +30,11 @@ bool is_predefined(const Combiners& made, int combiner)
 
 } // namespace
 
+bool is_predefined(const Library& library, Word type)
+{
+    return is_predefined(library.abi->combiners, Envelope(library, type).combiner);
+}
+
 TypeContents::TypeContents(const Library& library, Word type) : library_(library)
 {
     const Envelope envelope(library, type);

@@ -9,6 +9,9 @@
 
 namespace gdr::mpi {
 
+// Whether it is MPI's own, made of nothing else.
+bool is_predefined(const Library& library, Word type);
+
 class TypeContents {
   public:
     TypeContents(const Library& library, Word type);

@@ -5,6 +5,7 @@
 #include "mpi/library/failure.hpp"
 #include "mpi/library/puts.hpp"
 #include "mpi/library/transport.hpp"
+#include "mpi/library/type_contents.hpp"
 #include "stats/statistics.hpp"
 
 #include <algorithm>
@@ -45,6 +46,27 @@ bool may_be_bytes(const Call& call, const Side& side)
     return call.op < 0 && (side.direct || call.comm >= 0) && !side.bytes() && side.count >= 0;
 }
 
+// By what does nothing, as MPI answers no question about it. (Of no elements MPICH does not look at
+// the type.)
+int check_type(const Arguments& arguments, const Side& side)
+{
+    const Call& call = arguments.call();
+    if (!side.exists() || arguments.in_place(side) || side.counts || side.types ||
+        !may_be_bytes(call, side) || arguments.count(side, 0) <= 0)
+        return 0;
+    const Library& library = arguments.library();
+    const Word type = arguments.type(side, 0);
+    if (type == library.datatype_null || is_predefined(library, type))
+        return 0;
+    const void* const buffer = arguments.pointer(side.buffer);
+    const int nobody = library.abi->proc_null;
+    if (call.comm >= 0)
+        return library.Send(buffer, 1, type, nobody, 0, arguments.handle(call.comm));
+    if (call.window < 0) // MPI_Mrecv
+        return 0;
+    return library.Put(buffer, 1, type, nobody, 0, 0, library.byte, arguments.handle(call.window));
+}
+
 // Blocks of a v or w call, each in one piece, with more room between them than they take.
 bool sparse(const Side& side, const Footprint& footprint)
 {
@@ -65,6 +87,14 @@ bool by_hca(const Arguments& arguments, const Side& side)
 }
 
 } // namespace
+
+int check_types(const Arguments& arguments)
+{
+    const Call& call = arguments.call();
+    if (const int error = check_type(arguments, call.send); error != 0 || call.one_buffer())
+        return error;
+    return check_type(arguments, call.receive);
+}
 
 template <typename What, typename... From>
 const What& Operation::add(Moves moves, From&&... from)

@@ -19,6 +19,10 @@
 
 namespace gdr::mpi {
 
+// MPI is going to be told of bytes in the place of types: what it has to say of one that is not
+// committed. Returns what MPI returns, whose error handler has been called.
+int check_types(const Arguments& arguments);
+
 class Operation {
   public:
     // Replaces, in the arguments, what has to be: each buffer on a GPU that the library would touch

@@ -188,12 +188,8 @@ class Requests {
     {
         EachStep steps;
         for (size_t i = 0; i < requests_.size(); ++i) {
-            if (!is_null(i) && !has_ended(i))
-                continue;
-            const std::optional<size_t> status =
-                is_counted(requests_[i]) ? status_of(i) : std::nullopt;
-            const bool arrived = status && !statuses_->failed(*status);
-            steps.attempt([&] { put_back_from(i, arrived ? statuses_->received(*status) : 0); });
+            if (const std::optional<uint64_t> received = received_if_ended(i, status_of))
+                steps.attempt([&] { put_back_from(i, *received); });
         }
         steps.end();
     }
@@ -219,13 +215,27 @@ class Requests {
     {
         return library_.abi->handle_at(array_, index) == library_.request_null;
     }
-    bool has_ended(size_t index) const
+    bool has_ended(size_t index, const Statuses& status) const
     {
         const Node& request = requests_[index];
         int done = 0;
         if (!request.empty() && request.mapped().persistent && request.mapped().started)
-            library_.Request_get_status(request.key(), &done, library_.abi->status_ignore);
+            library_.Request_get_status(request.key(), &done, status.word());
         return done != 0;
+    }
+    // Of what failed nothing. Some libraries have completed more than they tell of.
+    template <typename StatusOf>
+    std::optional<uint64_t> received_if_ended(size_t index, StatusOf status_of) const
+    {
+        const Statuses asked(library_);
+        if (!is_null(index) && !has_ended(index, asked))
+            return std::nullopt;
+        if (!is_counted(requests_[index]))
+            return 0;
+        const std::optional<size_t> told = status_of(index);
+        if (told && !statuses_->failed(*told))
+            return statuses_->received(*told);
+        return is_null(index) ? 0 : asked.received(0);
     }
 
     const Library& library_;
