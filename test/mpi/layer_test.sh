@@ -2,7 +2,8 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # The MPI layer on the emulated devices, with every MPI that is installed: threads, 10,000 reductions in constant memory
-# (MPICH), messages that UCX does not carry, large forms also where the MPI has none, a PMPI tool in front of it and behind, and what applications ask. LAYER_TEST_SEED repeats the seed of another run.
+# (MPICH), messages that UCX does not carry, large forms also where the MPI has none, a PMPI tool in front of it and behind,
+# and what applications ask. LAYER_TEST_SEED repeats the seed of another run.
 set -u
 
 # shellcheck source=test/ucp/environment.sh

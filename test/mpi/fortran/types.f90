@@ -77,15 +77,17 @@ contains
     call exchange(made)
   end subroutine
 
+  ! From "out" and "more", which may lie in different memories, to "in".
   subroutine bottom(form)
     character, intent(in) :: form
     HANDLE(MPI_Datatype) :: sent, received
     HANDLE(MPI_Request) :: requests(2)
-    integer(MPI_ADDRESS_KIND) :: from, to
-    call MPI_Get_address(out%at, from, ierror)
-    call MPI_Get_address(in%at, to, ierror)
-    call MPI_Type_create_hindexed(1, [n], [from], MPI_INTEGER, sent, ierror)
-    call MPI_Type_create_hindexed(1, [n], [to], MPI_INTEGER, received, ierror)
+    integer(MPI_ADDRESS_KIND) :: from(2), to(1)
+    call MPI_Get_address(out%at, from(1), ierror)
+    call MPI_Get_address(more%at, from(2), ierror)
+    call MPI_Get_address(in%at, to(1), ierror)
+    call MPI_Type_create_hindexed(2, [n, n], from, MPI_INTEGER, sent, ierror)
+    call MPI_Type_create_hindexed(1, [2 * n], to, MPI_INTEGER, received, ierror)
     call MPI_Type_commit(sent, ierror)
     call MPI_Type_commit(received, ierror)
     if (form == "b") then
@@ -97,7 +99,7 @@ contains
     end if
     call MPI_Type_free(sent, ierror)
     call MPI_Type_free(received, ierror)
-    in%want(:n) = content(previous, 1, n)
+    in%want(:2 * n) = [content(previous, 1, n), of_more(previous, 1, n)]
   end subroutine
 
   ! Into "more" and from there, in two parts each.
