@@ -9,7 +9,8 @@
 # is sent, as MPI is asked of what is received meanwhile; and what the buffers are, once for an allocation; where both buffers
 # are read, one copy more and nothing else), of instructions of the layer's own code (the rest
 # is MPI's and the emulated driver's), and of allocations, which are none. Between two ranks nobody asks the driver about
-# the memory that stands in for the GPU's.
+# the memory that stands in for the GPU's. And what a message of a rank to itself takes, sent and received, as a test of the
+# message rate has them, with and without the layer and the module, by library.
 set -u
 
 command -v valgrind >/dev/null || { echo "no valgrind (contrib/install-deps --test)"; exit 77; }
@@ -18,11 +19,11 @@ command -v valgrind >/dev/null || { echo "no valgrind (contrib/install-deps --te
 # shellcheck source=test/mpi/environment.sh
 . "$top_srcdir/test/mpi/environment.sh"
 
-# count MPI host|gpu|staged: into the file callgrind, for 1,000 calls of each kind.
+# count MPI host|gpu|staged, or MPI messages host|gpu BYTES: into the file callgrind, for 1,000 calls of each kind.
 count() {
     # UCX's memory hooks change code that has run: valgrind has to look.
     ranks "$1" 1 valgrind -q --tool=callgrind --smc-check=all --compress-strings=no --toggle-collect='measured_*' \
-        --callgrind-out-file="$work/callgrind" "$top_builddir/test/mpi/mpi_cost.$1" "$2"
+        --callgrind-out-file="$work/callgrind" "$top_builddir/test/mpi/mpi_cost.$1" "${@:2}"
 }
 
 # costs MPI host|gpu: lines "CALL INSTRUCTIONS", for one call, of all that it executes.
@@ -40,6 +41,17 @@ staged_cost() {
             /^calls=/ { if (ours && allocates) allocations += substr($1, 7); getline; next }
             /^[-+*0-9]/ && ours { instructions += $2 }
             END { printf "%.0f %.0f\n", instructions / 1000, allocations / 1000 }' "$work/callgrind"
+}
+
+# message_cost MPI host|gpu BYTES: "LAYER MODULE REST", instructions of the layer's library, of the module and what preloads it,
+# and of all others, for one message.
+message_cost() {
+    UCX_TLS=self,gdr count "$1" messages "$2" "$3" &&
+        awk '/^ob=/ { whose = /libgdr_mpi/ ? "layer" : /gdr_module|libuct_gdr/ ? "module" : "rest" }
+            /^calls=/ { getline; next }
+            /^[-+*0-9]/ { instructions[whose] += $2 }
+            END { for (whose in instructions) instructions[whose] /= 1000 * 64
+                printf "%.1f %.1f %.1f\n", instructions["layer"], instructions["module"], instructions["rest"] }' "$work/callgrind"
 }
 
 # driver_calls MPI staged|fetched CALLS: but for the queries of events, whose number is chance.
@@ -88,5 +100,19 @@ for mpi in "${mpis[@]}"; do
         { printf "%s %s: %d instructions without the layer, %d more without a GPU, %d more with one\n", mpi, $1, $2, $4 - $2, $6 - $2
           if ($4 - $2 > idle || $6 - $2 > gpu) failed = 1 }
         END { exit failed || NR < 5 }' || { echo "FAILED: $mpi: the layer costs more than that"; failed=1; }
+    for bytes in 8 1024; do
+        {
+            GDR_PRELOAD='' message_cost "$mpi" host $bytes
+            SOFTCUDA_DEVICES=0 message_cost "$mpi" host $bytes
+            message_cost "$mpi" gpu $bytes
+        } | awk -v what="$mpi, a message of $bytes bytes" '
+            { layer[NR] = $1; module[NR] = $2; rest[NR] = $3; all[NR] = $1 + $2 + $3
+              printf "%s: %.1f instructions of the layer, %.1f of the module, %.1f in all %s\n", what, $1, $2, all[NR],
+                     NR == 1 ? "without both" : NR == 2 ? "with both, without a GPU" : "where the process uses a GPU" }
+            END { exit !(NR == 3 && layer[1] + module[1] == 0 && rest[1] > 0 &&
+                         layer[2] > 0 && layer[2] <= 40 && module[2] <= 1 && rest[2] <= 1.01 * rest[1] && rest[2] >= 0.99 * rest[1] &&
+                         layer[3] <= 130 && module[3] > 0 && module[3] <= 130 && all[3] - all[1] <= 650) }' ||
+            { echo "FAILED: $mpi: messages of $bytes bytes of host memory cost more than that"; failed=1; }
+    done
 done
 exit $failed

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# The MPI layer on the emulated devices, with every MPI that is installed: Fortran's three bindings, threads, 10,000
-# reductions in constant memory (MPICH), messages that UCX does not carry, large forms also where the MPI has none, a PMPI tool in front of it and behind,
+# The MPI layer on the emulated devices, with every MPI that is installed: threads, 10,000 reductions in constant memory
+# (MPICH), messages that UCX does not carry, large forms also where the MPI has none, a PMPI tool in front of it and behind,
 # and what applications ask. LAYER_TEST_SEED repeats the seed of another run.
 set -u
 
@@ -88,13 +88,6 @@ int PMPI_Get_library_version(char* text, int* length)
 END_OF_UNKNOWN
 
 for mpi in "${mpis[@]}"; do
-    if command -v "mpif90.$mpi" >/dev/null; then
-        for binding in 1 2 3; do
-            "mpif90.$mpi" -cpp -w -fallow-argument-mismatch -DBINDING=$binding "$top_srcdir/test/mpi/mpi_fortran.f90" \
-                -o "$work/fortran" "$softcuda/libcuda.so.1" || { failed=1 && continue; }
-            try "Fortran, binding $binding" "$mpi" 2 "$work/fortran"
-        done
-    fi
     # Constant memory with MPICH alone: Open MPI grows by itself.
     case $mpi in
     openmpi) rounds=0 ;;

@@ -6,6 +6,10 @@
 // mpi_cost staged|fetched [CALLS]: the same with one kind on GPU memory, measured_staged, which
 // goes between the ranks where there are several; or one that reads both its buffers. Exits with 77
 // without a CUDA driver.
+// mpi_cost messages host|gpu BYTES: one rank sends itself kCalls windows of kWindow messages of so
+// many bytes of host memory: measured_messages, as a test of the message rate does. Exits with 1
+// where other bytes arrive.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -17,6 +21,8 @@
 namespace {
 
 constexpr int kCalls = 1000; // cost_test.sh divides by it
+constexpr int kWindow = 64;  // and by this
+constexpr int kLongest = 1024;
 
 double variables[2];
 double *const out = &variables[0], *const in = &variables[1];
@@ -25,9 +31,24 @@ double* staged = nullptr; // on the GPU
 double* heap = nullptr;   // valgrind hides it: there it is a page like any other
 double* mapped = nullptr;
 
+int message_bytes = 0;
+char sent[kWindow * kLongest], received[sizeof(sent)];
+
 int send_one(const double* number)
 {
     return MPI_Send(number, 1, MPI_DOUBLE, MPI_PROC_NULL, 7, MPI_COMM_WORLD);
+}
+
+void send_window()
+{
+    MPI_Request requests[2 * kWindow];
+    for (int i = 0; i < kWindow; ++i)
+        MPI_Irecv(&received[i * message_bytes], message_bytes, MPI_BYTE, 0, 7, MPI_COMM_SELF,
+                  &requests[i]);
+    for (int i = 0; i < kWindow; ++i)
+        MPI_Isend(&sent[i * message_bytes], message_bytes, MPI_BYTE, 0, 7, MPI_COMM_SELF,
+                  &requests[kWindow + i]);
+    MPI_Waitall(2 * kWindow, requests, MPI_STATUSES_IGNORE);
 }
 
 } // namespace
@@ -56,6 +77,7 @@ MEASURE(Sendrecv, MPI_Sendrecv(out, 1, MPI_DOUBLE, MPI_PROC_NULL, 7, in, 1, MPI_
 MEASURE(Allreduce, MPI_Allreduce(out, in, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF))
 MEASURE(staged, MPI_Allreduce(&staged[0], &staged[1], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD))
 MEASURE(fetched, MPI_Reduce_local(&staged[0], &staged[1], 1, MPI_DOUBLE, MPI_SUM))
+MEASURE(messages, send_window())
 MEASURE(Isend_Wait, {
     MPI_Request request;
     MPI_Isend(out, 1, MPI_DOUBLE, MPI_PROC_NULL, 7, MPI_COMM_WORLD, &request);
@@ -80,6 +102,14 @@ constexpr Kind kKinds[] = {
     {make_Isend_Wait, measured_Isend_Wait},
 };
 
+void use(const char* processor)
+{
+    if (std::strcmp(processor, "gpu") != 0)
+        return;
+    gpu::use();
+    gpu::allocate(4096);
+}
+
 // calls: NULL where they are measured.
 void make(const Kind& kind, const char* calls)
 {
@@ -88,6 +118,17 @@ void make(const Kind& kind, const char* calls)
         kind.make(std::atoi(calls));
     else
         kind.measured();
+}
+
+// Whether all of them arrived.
+bool send_messages(const char* processor, const char* bytes)
+{
+    use(processor);
+    message_bytes = std::min(std::atoi(bytes), kLongest);
+    for (size_t i = 0; i < sizeof(sent); ++i)
+        sent[i] = static_cast<char>(i % 251);
+    make({make_messages, measured_messages}, nullptr);
+    return std::memcmp(received, sent, static_cast<size_t>(kWindow) * message_bytes) == 0;
 }
 
 } // namespace
@@ -106,10 +147,12 @@ int main(int argc, char** argv)
         MPI_Finalize();
         return 0;
     }
-    if (std::strcmp(argv[1], "gpu") == 0) {
-        gpu::use();
-        gpu::allocate(4096);
+    if (std::strcmp(argv[1], "messages") == 0) {
+        const bool right = send_messages(argv[2], argv[3]);
+        MPI_Finalize();
+        return right ? 0 : 1;
     }
+    use(argv[1]);
     heap = static_cast<double*>(std::malloc(sizeof(double)));
     mapped = static_cast<double*>(
         mmap(nullptr, sizeof(double), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));

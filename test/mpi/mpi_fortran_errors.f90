@@ -5,15 +5,6 @@
 ! mpi_fortran_errors --list names the cases.
 program mpi_fortran_errors
 #include "mpi_binding.f90"
-#if BINDING == 3
-#define DATATYPE type(MPI_Datatype)
-#define REQUEST type(MPI_Request)
-#define WINDOW type(MPI_Win)
-#else
-#define DATATYPE integer
-#define REQUEST integer
-#define WINDOW integer
-#endif
 #include "mpi_driver.f90"
   integer, parameter :: n = 8192
   integer(c_size_t), parameter :: bytes = 4 * n
@@ -30,8 +21,8 @@ program mpi_fortran_errors
   integer :: rank, ranks, previous, next, ierror, errors(3), failed, i, j
   character(24) :: name
   logical :: on_gpu
-  DATATYPE :: column, few
-  WINDOW :: window
+  HANDLE(MPI_Datatype) :: column, few
+  HANDLE(MPI_Win) :: window
 
   call get_command_argument(1, name)
   if (name == "--list") then
@@ -137,7 +128,7 @@ contains
   ! So many integers to the next rank.
   subroutine send(numbers, tag)
     integer, intent(in) :: numbers, tag
-    REQUEST :: request
+    HANDLE(MPI_Request) :: request
     call MPI_Isend(ones, numbers, MPI_INTEGER, next, tag, MPI_COMM_WORLD, request, ierror)
     call MPI_Request_free(request, ierror)
   end subroutine
@@ -145,7 +136,7 @@ contains
   ! The case of that name: its errors.
   subroutine make(name)
     character(*), intent(in) :: name
-    REQUEST :: request, requests(2)
+    HANDLE(MPI_Request) :: request, requests(2)
     integer :: at, counts(ranks), places(ranks)
     integer(MPI_ADDRESS_KIND), parameter :: nowhere = 0
     request = MPI_REQUEST_NULL

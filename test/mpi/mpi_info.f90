@@ -8,11 +8,7 @@ program mpi_info_kinds
       import; integer(c_int), value :: flags
     end function
   end interface
-#if BINDING == 3
-  type(MPI_Info) :: info
-#else
-  integer :: info
-#endif
+  HANDLE(MPI_Info) :: info
   integer, parameter :: longest = 200
   character(longest) :: kinds
   logical :: found

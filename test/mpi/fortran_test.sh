@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# MPI's calls in Fortran's three bindings (mpi_fortran), on one to four ranks, with every MPI that is installed: in host memory, in GPU memory, and
+# each rank's each buffer in either at random. FORTRAN_TEST_SEED repeats another run.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/mpi/environment.sh
+. "$top_srcdir/test/mpi/environment.sh"
+
+bindings=('' mpif.h 'use mpi' 'use mpi_f08')
+seed=${FORTRAN_TEST_SEED-$RANDOM}
+# Ranks that wait let others run.
+export MPIR_CVAR_POLLS_BEFORE_YIELD=1 OMPI_MCA_mpi_yield_when_idle=1
+
+# try MPI BINDING NUMBER host|cuda|random
+try() {
+    local what="$1, ${bindings[$2]}, $3 ranks, $4 memory, seed $seed"
+    if ranks "$1" "$3" "$work/$1.$2/mpi_fortran" "$4" "$seed" && grep -q '^[1-9][0-9]* calls$' "$log"; then
+        echo "ok: $what: $(grep '^[0-9]* calls$' "$log")"
+    else
+        echo "FAILED: $what"
+        grep -v '^call: ' "$log" | head -n 30
+        grep '^call: ' "$log" | tail -n 1
+        failed=1
+    fi
+}
+
+# compile MPI BINDING
+compile() {
+    local families=() options=()
+    "$top_builddir/test/mpi/mpi_calls.$1" --lacking | grep -qx MPI_Bcast_init && options=(-DMPIX)
+    mapfile -t families < <(printf '%s\n' "$top_srcdir"/test/mpi/fortran/*.f90 | grep -v -e _forms -e /calls.f90)
+    mkdir "$work/$1.$2"
+    "mpif90.$1" -cpp -w -fallow-argument-mismatch -ffree-line-length-none "${options[@]}" -DBINDING="$2" -I"$top_srcdir/test/mpi" \
+        -J"$work/$1.$2" "$top_srcdir/test/mpi/fortran/calls.f90" "${families[@]}" "$top_srcdir/test/mpi/mpi_fortran.f90" \
+        -o "$work/$1.$2/mpi_fortran" "$softcuda/libcuda.so.1"
+}
+
+compiled=
+for mpi in "${mpis[@]}"; do
+    command -v "mpif90.$mpi" >/dev/null || continue
+    compiled=yes
+    for binding in 1 2 3; do
+        compile "$mpi" $binding || { failed=1 && continue; }
+        try "$mpi" $binding 2 host
+        try "$mpi" $binding 2 cuda
+        for number in 1 3 4; do
+            try "$mpi" $binding $number random
+        done
+    done
+done
+[[ -n $compiled ]] || { echo "no mpif90 of an MPI (contrib/install-deps --test)"; exit 77; }
+exit $failed
