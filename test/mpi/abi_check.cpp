@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // abi_check.openmpi, abi_check.mpich: src/mpi/library/abi.hpp's constants, which the layer uses
-// without a mpi.h, against the mpi.h of the MPI that this is compiled with.
+// without a mpi.h, against the mpi.h of the MPI, or of MPI's standard ABI, that this is compiled
+// with.
 #include "mpi/library/abi.hpp"
 
 #include <cstddef>

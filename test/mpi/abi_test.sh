@@ -1,8 +1,9 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# The MPI layer's constants are those of the mpi.h of each MPI that is installed, and what it preloads has a call for
-# each of its two names.
+# The MPI layer's constants are those of the mpi.h of each MPI that is installed, and of MPI's standard ABI (mpi_abi.h, which
+# Python's package of MPICH 5 has, or that of the directory MPI_ABI_INCLUDE); and what it preloads has a call for each of its
+# two names.
 set -u
 
 failed=0
@@ -13,7 +14,24 @@ for mpi in openmpi mpich; do
     checked=$((checked + 1))
     "$program" || failed=1
 done
-[ $checked -gt 0 ] || {
+
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+python=$(python3 -c 'import sysconfig; print(sysconfig.get_path("data"))' 2>/dev/null)
+standard=0
+for directory in ${MPI_ABI_INCLUDE-} ${python:+"$python/include"}; do
+    [ -f "$directory/mpi_abi.h" ] || continue
+    standard=$((standard + 1))
+    echo "#include \"$directory/mpi_abi.h\"" >"$work/mpi.h"
+    if ${CXX-c++} -std=c++20 -I"$work" -I"$top_srcdir/src" "$top_srcdir/test/mpi/abi_check.cpp" -o "$work/abi_check"; then
+        "$work/abi_check" || failed=1
+    else
+        failed=1
+    fi
+done
+[ $standard -gt 0 ] || echo "not compared with the standard ABI: no mpi_abi.h (PyPI's mpich has one; MPI_ABI_INCLUDE is the directory where it is)"
+
+[ $((checked + standard)) -gt 0 ] || {
     echo "neither Open MPI nor MPICH (contrib/install-deps --test)"
     exit 77
 }

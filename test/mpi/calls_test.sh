@@ -3,8 +3,8 @@
 #
 # MPI calls over gdr on the emulated devices, with every MPI of the distribution that is installed: all on
 # host memory, then each on GPU memory, two and four ranks, small and large, and what does not die there on
-# one to five ranks with each buffer on either at random, and by four threads of a rank at the same time. A call either works, with every element checked,
-# or dies with the module's message. Prints docs/mpi.md's table; for the MPIs at hand it has to be what that
+# one to five ranks with each buffer on either at random, on one to four of a type with gaps, and by four threads of a rank at the same
+# time. A call either works, with every element checked, or dies with the module's message. Prints docs/mpi.md's table; for the MPIs at hand it has to be what that
 # file says. In which way calls work (direct, staged, by a kernel), which takes a run of its own for each, is seen of some
 # at random: CALLS_TEST_SEED repeats another run.
 #
@@ -16,16 +16,22 @@ set -u
 # shellcheck source=test/mpi/environment.sh
 . "$top_srcdir/test/mpi/environment.sh"
 
+# try WHAT MPI NUMBER ARGUMENT...: mpi_calls with these.
+try() {
+    local what="$2, $3 ranks, $1"
+    if calls "${@:2}"; then
+        echo "ok: $what"
+    else
+        echo "FAILED: $what"
+        head -n 30 "$log"
+        failed=1
+    fi
+}
+
 for mpi in "${mpis[@]}"; do
     for number in 2 4; do
         for count in 16 100000; do
-            if calls "$mpi" $number host $count; then
-                echo "ok: $mpi, $number ranks, all calls on $count integers of host memory"
-            else
-                echo "FAILED: $mpi, $number ranks, $count integers of host memory"
-                head -n 30 "$log"
-                failed=1
-            fi
+            try "all calls on $count integers of host memory" "$mpi" $number host $count
         done
     done
 done
@@ -75,14 +81,8 @@ ways() {
 
 # in_threads MPI NUMBER COUNTxTHREADS WHAT CALL...
 in_threads() {
-    local what="$1, $2 ranks, threads: $3 integers of host or GPU memory, $4, seed $seed"
-    if MPIR_CVAR_POLLS_BEFORE_YIELD=1 OMPI_MCA_mpi_yield_when_idle=1 calls "$1" "$2" "$seed" "$3" "${@:5}"; then
-        echo "ok: $what"
-    else
-        echo "FAILED: $what"
-        head -n 30 "$log"
-        failed=1
-    fi
+    MPIR_CVAR_POLLS_BEFORE_YIELD=1 OMPI_MCA_mpi_yield_when_idle=1 try "threads: $3 integers of host or GPU memory, $4, seed $seed" \
+        "$1" "$2" "$seed" "$3" "${@:5}"
 }
 
 written=$([[ ${1-} != --write ]] || echo yes)
@@ -125,13 +125,15 @@ for mpi in "${mpis[@]}"; do
         # MPICH copies from and to the rank's own window with the CPU.
         [[ $number -gt 1 || $mpi != mpich ]] || mapfile -t living < <(printf '%s\n' "${living[@]}" | grep -vxE 'MPI_(Put|Get|Rput|Rget)(_c)?')
         for count in 16 20000; do
-            if calls "$mpi" $number $seed $count "${living[@]}"; then
-                echo "ok: $mpi, $number ranks, ${#living[@]} calls on $count integers of host or GPU memory, seed $seed"
-            else
-                echo "FAILED: $mpi, $number ranks, $count integers of host or GPU memory, seed $seed"
-                head -n 30 "$log"
-                failed=1
-            fi
+            try "${#living[@]} calls on $count integers of host or GPU memory, seed $seed" "$mpi" $number $seed $count "${living[@]}"
+        done
+        # Of these a put to a window is one for each element.
+        [[ $number -le 4 ]] || continue
+        for count in 16 2400; do
+            try "all calls on $count integers with gaps, host" "$mpi" $number --gaps host $count
+            for where in cuda "$seed"; do
+                try "${#living[@]} calls on $count integers with gaps, $where" "$mpi" $number --gaps "$where" $count "${living[@]}"
+            done
         done
     done
 

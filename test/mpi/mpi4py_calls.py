@@ -4,7 +4,7 @@
 # Every call of mpi4py that takes a buffer, on GPU memory.
 
 """mpirun -n RANKS ucx-gdr run mpi4py_calls.py [CALL]...: passes CuPy's arrays (where there is no CuPy, bare GPU memory with
-__cuda_array_interface__) through every call of mpi4py that takes a buffer: point-to-point, collective, non-blocking,
+__cuda_array_interface__) through every call of mpi4py that takes a buffer: point-to-point, partitioned, collective, non-blocking,
 persistent, on neighbours, one-sided, packing, files. Each element is checked. Rank 0 prints a line for each call,
 "ok", "FAILED", or "lacks" where mpi4py or the MPI below does not have it, and the sums. Exits with 1 where one failed.
 """
@@ -126,13 +126,16 @@ def case(name):
 
 
 SINCE_3 = {"Send_init", "Ssend_init", "Rsend_init", "Bsend_init", "Recv_init"}
+# Open MPI 5 is an MPI 3 that has them.
+HAS_PARTITIONED = MPI.Get_version() >= (4, 0) or (MPI.get_vendor()[0] == "Open MPI" and MPI.get_vendor()[1] >= (5, 0, 0))
 
 
 def method(owner, name):
     """The method; NotImplementedError where mpi4py, or MPI by its version, does not have it."""
     found = getattr(owner, name, None)
     since_4 = name.startswith("Isendrecv") or (name.endswith("_init") and name not in SINCE_3)
-    if found is None or (since_4 and MPI.Get_version() < (4, 0)):
+    has_it = HAS_PARTITIONED if name in {"Psend_init", "Precv_init"} else not since_4 or MPI.Get_version() >= (4, 0)
+    if found is None or not has_it:
         raise NotImplementedError
     return found
 
@@ -259,6 +262,48 @@ send_and_receive("Sendrecv", lambda _: None)
 send_and_receive("Isendrecv", lambda request: request.Wait())
 replace("Sendrecv_replace", lambda _: None)
 replace("Isendrecv_replace", lambda request: request.Wait())
+
+
+# In partitions that become ready in another order.
+
+PARTITIONS = 4
+
+
+def partitioned(ready, wait=lambda receive, into: []):
+    out, into = gpu(mark(rank, PARTITIONS * COUNT)), zeros(PARTITIONS * COUNT)
+    receive = method(world, "Precv_init")(into, PARTITIONS, before, 7)
+    send = method(world, "Psend_init")(out, PARTITIONS, after, 7)
+    seen = []
+    for _ in range(2):
+        MPI.Prequest.Startall([receive, send])
+        ready(send)
+        seen = seen or wait(receive, into)
+        MPI.Request.Waitall([receive, send])
+    receive.Free()
+    send.Free()
+    return [(into, mark(before, PARTITIONS * COUNT)), *seen]
+
+
+def each_ready(send):
+    for partition in reversed(range(PARTITIONS)):
+        send.Pready(partition)
+
+
+def each_arrived(receive, into):
+    """What is there of each partition when it has arrived for the first time."""
+    seen = []
+    for partition in range(PARTITIONS):
+        while not receive.Parrived(partition):
+            pass
+        start = partition * COUNT
+        seen.append((content(into)[start : start + COUNT], mark(before, COUNT, start)))
+    return seen
+
+
+case("Psend_init, Precv_init and Pready")(lambda: partitioned(each_ready))
+case("Pready_range")(lambda: partitioned(lambda send: (send.Pready_range(2, 3), send.Pready_range(0, 1))))
+case("Pready_list")(lambda: partitioned(lambda send: send.Pready_list([3, 0, 2, 1])))
+case("Parrived")(lambda: partitioned(each_ready, each_arrived))
 
 
 @case("Send of a vector")

@@ -1,20 +1,24 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// mpi_calls host|cuda|SEED COUNT[xTHREADS] CALL...: MPI calls on COUNT integers of host or GPU
-// memory, or, with a SEED, each rank's each buffer on either at random; one after another, each
-// announced, all ranks, every element checked; with THREADS by so many of each rank at the same
-// time, which begin at different ones, and announce none; without a CALL all that this MPI has and
-// can do in host memory; of others, those are made that the layer makes of their small forms, and
-// the rest is said to be lacking. mpi_calls --list names all, --lacking those that this MPI does
-// not have. Exits with 0, with 1 when data are wrong, with 77 without a CUDA driver; or dies in the
-// MPI library, if that lets the CPU touch GPU memory.
+// mpi_calls [--gaps] host|cuda|SEED COUNT[xTHREADS] CALL...: MPI calls on COUNT integers of host or
+// GPU memory, or, with a SEED, each rank's each buffer on either at random; one after another, each
+// announced, all ranks, every element checked; with --gaps of a type with gaps, which have to stay
+// as they were, and by an operation of the program's own, where calls take such types; with THREADS
+// by so many of each rank at the same time, which begin at different ones, and announce none;
+// without a CALL all that this MPI has and can do in host memory; of others, those are made that
+// the layer makes of their small forms, and the rest is said to be lacking. mpi_calls --list names
+// all, mpi_calls [--gaps] --lacking those that this MPI does not have. Exits with 0, with 1 when
+// data are wrong, with 77 without a CUDA driver; or dies in the MPI library, if that lets the CPU
+// touch GPU memory.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <thread>
 
 #include "calls/collectives.hpp"
+#include "calls/defects.hpp"
 #include "calls/files.hpp"
+#include "calls/library.hpp"
 #include "calls/messages.hpp"
 #include "calls/one_sided.hpp"
 
@@ -30,7 +34,7 @@ void of_type(int count, const std::function<void(MPI_Datatype* type)>& make)
     MPI_Datatype type;
     make(&type);
     MPI_Type_commit(&type);
-    Buffer buffer(2 * static_cast<size_t>(count), is_sender() ? mark(rank) : 0);
+    Buffer buffer(2 * static_cast<size_t>(count), is_sender() ? mark(rank) : 0, Layout::contiguous);
     if (is_sender()) {
         MPI_Send(buffer.data(), 1, type, partner(), 7, world);
     } else {
@@ -53,8 +57,8 @@ void start_all(int count)
 {
     Buffer out(count, mark(rank)), in(count, 0);
     MPI_Request requests[2];
-    MPI_Ssend_init(out.data(), count, MPI_INT, (rank + 1) % ranks, 7, world, &requests[0]);
-    MPI_Recv_init(in.data(), count, MPI_INT, previous(), 7, world, &requests[1]);
+    MPI_Ssend_init(out.data(), count, out.type(), (rank + 1) % ranks, 7, world, &requests[0]);
+    MPI_Recv_init(in.data(), count, in.type(), previous(), 7, world, &requests[1]);
     for (int i = 0; i < 3; ++i) {
         MPI_Startall(2, requests);
         MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
@@ -64,20 +68,15 @@ void start_all(int count)
     in.expect(0, count, mark(previous()));
 }
 
-void add_integers(void* in, void* both, int* count, MPI_Datatype*)
-{
-    for (int i = 0; i < *count; ++i)
-        static_cast<int*>(both)[i] += static_cast<int*>(in)[i];
-}
-
 // Two at a time, waited for in the other order.
 void all_to_all_twice(int n)
 {
     const size_t all = static_cast<size_t>(n) * ranks;
     Buffer out(all, mark(rank)), in(all, 0), more_out(all, mark(rank + 50)), more_in(all, 0);
     MPI_Request first, second;
-    MPI_Ialltoall(out.data(), n, MPI_INT, in.data(), n, MPI_INT, world, &first);
-    MPI_Ialltoall(more_out.data(), n, MPI_INT, more_in.data(), n, MPI_INT, world, &second);
+    MPI_Ialltoall(out.data(), n, out.type(), in.data(), n, in.type(), world, &first);
+    MPI_Ialltoall(more_out.data(), n, more_out.type(), more_in.data(), n, more_in.type(), world,
+                  &second);
     MPI_Wait(&second, MPI_STATUS_IGNORE);
     MPI_Wait(&first, MPI_STATUS_IGNORE);
     for (int r = 0; r < ranks; ++r) {
@@ -159,13 +158,13 @@ void columns(int n, void (*complete)(MPI_Request*))
     MPI_Type_vector(n, 1, kColumns + 1, MPI_INT, &column);
     MPI_Type_commit(&column);
     const size_t all = static_cast<size_t>(n) * (kColumns + 1);
-    Buffer out(all, mark(rank)), in(all, 0);
+    Buffer out(all, mark(rank), Layout::contiguous), in(all, 0, Layout::contiguous);
     const int next = (rank + 1) % ranks;
     MPI_Request requests[kColumns], sends[kColumns];
     for (int i = 0; i < kColumns; ++i)
-        MPI_Irecv(static_cast<int*>(in.data()) + i, 1, column, previous(), i, world, &requests[i]);
+        MPI_Irecv(in.at(i), 1, column, previous(), i, world, &requests[i]);
     for (int i = kColumns - 1; i >= 0; --i)
-        MPI_Isend(static_cast<int*>(out.data()) + i, 1, column, next, i, world, &sends[i]);
+        MPI_Isend(out.at(i), 1, column, next, i, world, &sends[i]);
     complete(requests);
     MPI_Waitall(kColumns, sends, MPI_STATUSES_IGNORE);
     in.expect(0, all, [](size_t i) {
@@ -179,7 +178,8 @@ void columns(int n, void (*complete)(MPI_Request*))
 // complete.
 void free_requests(int n)
 {
-    Buffer out(2 * static_cast<size_t>(n), mark(rank)), in(2 * static_cast<size_t>(n), 0);
+    const size_t all = 2 * static_cast<size_t>(n);
+    Buffer out(all, mark(rank), Layout::contiguous), in(all, 0, Layout::contiguous);
     const int next = (rank + 1) % ranks;
     MPI_Datatype every_other;
     MPI_Type_vector(n, 1, 2, MPI_INT, &every_other);
@@ -194,16 +194,16 @@ void free_requests(int n)
     const auto expected = [](size_t i) {
         return (i % 2 == 0 ? mark(previous()) : 0) + static_cast<int>(i);
     };
-    in.expect(0, 2 * static_cast<size_t>(n) - 1, expected);
+    in.expect(0, all - 1, expected);
 
-    Buffer forgotten(2 * static_cast<size_t>(n), 0);
+    Buffer forgotten(all, 0, Layout::contiguous);
     MPI_Irecv(forgotten.data(), 1, every_other, previous(), 7, world, &receive);
     MPI_Request_free(&receive);
     MPI_Send(out.data(), 1, every_other, next, 7, world);
     int sent = 0, told = 0;
     MPI_Sendrecv(&sent, 1, MPI_INT, next, 8, &told, 1, MPI_INT, previous(), 8, world,
                  MPI_STATUS_IGNORE);
-    forgotten.expect(0, 2 * static_cast<size_t>(n) - 1, expected);
+    forgotten.expect(0, all - 1, expected);
     MPI_Type_free(&every_other);
 }
 
@@ -216,8 +216,8 @@ void bottom(int n)
     MPI_Get_address(out.data(), &from);
     MPI_Get_address(in.data(), &to);
     MPI_Datatype sent, received;
-    MPI_Type_create_hindexed(1, &n, &from, MPI_INT, &sent);
-    MPI_Type_create_hindexed(1, &n, &to, MPI_INT, &received);
+    MPI_Type_create_hindexed(1, &n, &from, out.type(), &sent);
+    MPI_Type_create_hindexed(1, &n, &to, in.type(), &received);
     MPI_Type_commit(&sent);
     MPI_Type_commit(&received);
     MPI_Sendrecv(MPI_BOTTOM, 1, sent, next, 7, MPI_BOTTOM, 1, received, previous(), 7, world,
@@ -235,7 +235,7 @@ const Call kOthers[] = {
          receive_by(blocking("Recv").front(), n, [n](Buffer& buffer) {
              MPI_Status status;
              MPI_Probe(partner(), 7, world, &status);
-             MPI_Recv(buffer.data(), n, MPI_INT, partner(), 7, world, MPI_STATUS_IGNORE);
+             MPI_Recv(buffer.data(), n, buffer.type(), partner(), 7, world, MPI_STATUS_IGNORE);
          });
      }},
     {"MPI_Type_contiguous",
@@ -272,21 +272,21 @@ const Call kOthers[] = {
     {"MPI_Allgather_in_place",
      [](int n) {
          Buffer all(static_cast<size_t>(n) * ranks, 7);
-         MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data(), n, MPI_INT, world);
+         MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data(), n, all.type(), world);
          all.expect(0, static_cast<size_t>(n) * ranks, 7);
      }},
     {"MPI_Allreduce_in_place",
      [](int n) {
          Buffer both(n, mark(rank));
-         MPI_Allreduce(MPI_IN_PLACE, both.data(), n, MPI_INT, MPI_SUM, world);
+         MPI_Allreduce(MPI_IN_PLACE, both.data(), n, both.type(), both.sum(), world);
          both.expect(0, n, [](size_t i) { return sum_of_marks(ranks - 1, i); });
      }},
     {"MPI_Op_create",
      [](int n) {
          Buffer out(n, mark(rank)), in(n, 0);
          MPI_Op op;
-         MPI_Op_create(add_integers, 1, &op);
-         MPI_Allreduce(out.data(), in.data(), n, MPI_INT, op, world);
+         MPI_Op_create(add, 1, &op);
+         MPI_Allreduce(out.data(), in.data(), n, in.type(), op, world);
          MPI_Op_free(&op);
          in.expect(0, n, [](size_t i) { return sum_of_marks(ranks - 1, i); });
      }},
@@ -317,23 +317,11 @@ std::vector<Call> all_calls()
     return made;
 }
 
-// MPICH 4.0, on host memory, too: MPI_Scatter_init ends the program in MPI_Wait, from four ranks
-// on; MPI_Gather_init sends few data as they were when it was called, not as they are when it is
-// started.
-bool is_defective([[maybe_unused]] const Call& call)
-{
-#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
-    return call.name.starts_with("MPI_Scatter_init") || call.name.starts_with("MPI_Gather_init");
-#else
-    return false;
-#endif
-}
-
 // Names that are no functions are rows about some that every MPI has.
 bool is_lacking(const Call& call)
 {
     const auto is_other = [&](const Call& other) { return other.name == call.name; };
-    return is_defective(call) ||
+    return is_defective(call.name, Buffer::usual_layout) ||
            (std::ranges::none_of(kOthers, is_other) && !in_library(call.name.c_str()));
 }
 
@@ -369,6 +357,11 @@ void make(const std::vector<Call>& chosen, int count, bool announces)
 int main(int argc, char** argv)
 {
     const std::vector<Call> all = all_calls();
+    if (argc > 1 && std::strcmp(argv[1], "--gaps") == 0) {
+        Buffer::usual_layout = Layout::gaps;
+        --argc;
+        ++argv;
+    }
     if (argc == 2) {
         const bool lacking = std::strcmp(argv[1], "--lacking") == 0;
         for (const Call& call : all) {
@@ -378,8 +371,8 @@ int main(int argc, char** argv)
         return 0;
     }
     if (argc < 3) {
-        std::fprintf(stderr, "usage: mpi_calls host|cuda|SEED COUNT CALL..., or mpi_calls "
-                             "--list|--lacking\n");
+        std::fprintf(stderr, "usage: mpi_calls [--gaps] host|cuda|SEED COUNT CALL..., or mpi_calls "
+                             "[--gaps] --list|--lacking\n");
         return 2;
     }
     Buffer::memory = std::strcmp(argv[1], "host") == 0   ? Buffer::Memory::host

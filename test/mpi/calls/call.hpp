@@ -18,6 +18,7 @@
 #include <mpi.h>
 
 #include "../gpu.hpp"
+#include "layout.hpp"
 
 namespace calls {
 
@@ -55,14 +56,17 @@ class Buffer {
   public:
     enum class Memory { host, gpu, random };
     static inline Memory memory = Memory::host;
+    static inline Layout usual_layout = Layout::contiguous;
     static inline thread_local std::mt19937 random;
 
-    Buffer(size_t count, int first)
-        : host_(count),
-          on_gpu_(memory == Memory::random ? random() % 2 == 0 : memory == Memory::gpu)
+    Buffer(size_t count, int first, Layout layout = usual_layout)
+        : layout_(layout), host_(count * step(layout)),
+          on_gpu_(memory == Memory::random ? random() % 2 == 0 : memory == Memory::gpu),
+          first_gap_(layout == Layout::gaps ? random() : 0)
     {
-        for (size_t i = 0; i < count; ++i)
-            host_[i] = first + static_cast<int>(i);
+        for (size_t place = 0; place < host_.size(); ++place)
+            host_[place] =
+                is_gap(place) ? gap(place) : first + static_cast<int>(place / step(layout));
         if (!on_gpu_)
             return;
         device_ = static_cast<int*>(gpu::allocate(bytes()));
@@ -76,12 +80,17 @@ class Buffer {
             gpu::free(device_);
     }
 
-    int* data() { return on_gpu_ ? device_ : host_.data(); }
+    // From which on so many elements of this type and extent are in it.
+    int* at(size_t element) { return (on_gpu_ ? device_ : host_.data()) + element * step(layout_); }
+    int* data() { return at(0); }
+    MPI_Datatype type() const { return type_of(layout_); }
+    MPI_Op sum() const { return sum_of(layout_); }
+    MPI_Aint extent() const { return calls::extent(layout_); }
 
     // The elements from at on have to be first, first + 1, ... for count, or what the rule says.
     void expect(size_t at, size_t count, const std::function<int(size_t)>& rule)
     {
-        const std::vector<int>& values = content();
+        const std::vector<int> values = content();
         for (size_t i = 0; i < count; ++i) {
             if (values[at + i] != rule(i) && wrong++ == 0)
                 std::printf("rank %d: element %zu is %d, not %d\n", rank, at + i, values[at + i],
@@ -93,18 +102,37 @@ class Buffer {
         expect(at, count, [&](size_t i) { return first + static_cast<int>(i); });
     }
 
-    const std::vector<int>& content()
+    // The elements. What is between them has to be as it was.
+    std::vector<int> content()
     {
         if (on_gpu_)
             gpu::copy(host_.data(), device_, bytes());
-        return host_;
+        std::vector<int> elements;
+        elements.reserve(host_.size() / step(layout_));
+        for (size_t place = 0; place < host_.size(); ++place) {
+            if (!is_gap(place))
+                elements.push_back(host_[place]);
+            else if (host_[place] != gap(place) && wrong++ == 0)
+                std::printf("rank %d: the gap at %zu is %d, not %d\n", rank, place, host_[place],
+                            gap(place));
+        }
+        return elements;
     }
 
   private:
     size_t bytes() const { return host_.size() * sizeof(int); }
 
+    // Other values than in other buffers' gaps.
+    bool is_gap(size_t place) const { return place % step(layout_) != lead(layout_); }
+    int gap(size_t place) const
+    {
+        return static_cast<int>(first_gap_ + static_cast<unsigned>(place));
+    }
+
+    const Layout layout_;
     std::vector<int> host_;
     const bool on_gpu_;
+    const unsigned first_gap_;
     int* device_ = nullptr;
 };
 
@@ -113,17 +141,6 @@ struct Call {
     std::string name;
     std::function<void(int count)> run;
 };
-
-// Whether the MPI library, not the layer before it, has that function.
-inline bool in_library(const char* function)
-{
-    static void* const library = [] {
-        Dl_info found;
-        dladdr(dlsym(RTLD_DEFAULT, "MPI_Get_version"), &found); // the layer has none
-        return dlopen(found.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    }();
-    return dlsym(library, function) != nullptr;
-}
 
 // Calls a function that not every MPI has. The types of the arguments are those of its parameters.
 template <class... Arguments>
@@ -209,11 +226,11 @@ struct Shares {
             offsets.push_back(Displacement<Count>{block} * count);
         }
     }
-    std::vector<Displacement<Count>> byte_offsets() const
+    std::vector<Displacement<Count>> byte_offsets(MPI_Aint extent) const
     {
         std::vector<Displacement<Count>> bytes;
         for (const auto offset : offsets)
-            bytes.push_back(offset * static_cast<Displacement<Count>>(sizeof(int)));
+            bytes.push_back(offset * static_cast<Displacement<Count>>(extent));
         return bytes;
     }
 };

@@ -22,14 +22,15 @@ struct Collectives {
     static void bcast(const Form& form, int n)
     {
         Buffer buffer(n, rank == 0 ? mark(0) : 0);
-        collective(form, buffer.data(), Count{n}, MPI_INT, 0, world);
+        collective(form, buffer.data(), Count{n}, buffer.type(), 0, world);
         buffer.expect(0, n, mark(0));
     }
 
     static void gather(const Form& form, int n)
     {
         Buffer out(n, mark(rank)), in(all(n), 0);
-        collective(form, out.data(), Count{n}, MPI_INT, in.data(), Count{n}, MPI_INT, 0, world);
+        collective(form, out.data(), Count{n}, out.type(), in.data(), Count{n}, in.type(), 0,
+                   world);
         for (int r = 0; r < ranks && rank == 0; ++r)
             in.expect(static_cast<size_t>(r) * n, n, mark(r));
     }
@@ -38,8 +39,8 @@ struct Collectives {
     {
         Buffer out(n, mark(rank)), in(all(n), 0);
         const Shares<Count> from(ranks, n, [n](int r) { return share(n, r, 0); });
-        collective(form, out.data(), from.counts[rank], MPI_INT, in.data(), from.counts.data(),
-                   from.offsets.data(), MPI_INT, 0, world);
+        collective(form, out.data(), from.counts[rank], out.type(), in.data(), from.counts.data(),
+                   from.offsets.data(), in.type(), 0, world);
         for (int r = 0; r < ranks && rank == 0; ++r)
             in.expect(from.offsets[r], from.counts[r], mark(r));
     }
@@ -47,7 +48,8 @@ struct Collectives {
     static void scatter(const Form& form, int n)
     {
         Buffer out(all(n), 5), in(n, 0);
-        collective(form, out.data(), Count{n}, MPI_INT, in.data(), Count{n}, MPI_INT, 0, world);
+        collective(form, out.data(), Count{n}, out.type(), in.data(), Count{n}, in.type(), 0,
+                   world);
         in.expect(0, n, 5 + rank * n);
     }
 
@@ -55,15 +57,15 @@ struct Collectives {
     {
         Buffer out(all(n), 5), in(n, 0);
         const Shares<Count> to(ranks, n, [n](int r) { return share(n, 0, r); });
-        collective(form, out.data(), to.counts.data(), to.offsets.data(), MPI_INT, in.data(),
-                   to.counts[rank], MPI_INT, 0, world);
+        collective(form, out.data(), to.counts.data(), to.offsets.data(), out.type(), in.data(),
+                   to.counts[rank], in.type(), 0, world);
         in.expect(0, to.counts[rank], 5 + rank * n);
     }
 
     static void allgather(const Form& form, int n)
     {
         Buffer out(n, mark(rank)), in(all(n), 0);
-        collective(form, out.data(), Count{n}, MPI_INT, in.data(), Count{n}, MPI_INT, world);
+        collective(form, out.data(), Count{n}, out.type(), in.data(), Count{n}, in.type(), world);
         for (int r = 0; r < ranks; ++r)
             in.expect(static_cast<size_t>(r) * n, n, mark(r));
     }
@@ -72,8 +74,8 @@ struct Collectives {
     {
         Buffer out(n, mark(rank)), in(all(n), 0);
         const Shares<Count> from(ranks, n, [n](int r) { return share(n, r, 0); });
-        collective(form, out.data(), from.counts[rank], MPI_INT, in.data(), from.counts.data(),
-                   from.offsets.data(), MPI_INT, world);
+        collective(form, out.data(), from.counts[rank], out.type(), in.data(), from.counts.data(),
+                   from.offsets.data(), in.type(), world);
         for (int r = 0; r < ranks; ++r)
             in.expect(from.offsets[r], from.counts[r], mark(r));
     }
@@ -81,7 +83,7 @@ struct Collectives {
     static void alltoall(const Form& form, int n)
     {
         Buffer out(all(n), mark(rank)), in(all(n), 0);
-        collective(form, out.data(), Count{n}, MPI_INT, in.data(), Count{n}, MPI_INT, world);
+        collective(form, out.data(), Count{n}, out.type(), in.data(), Count{n}, in.type(), world);
         for (int r = 0; r < ranks; ++r)
             in.expect(static_cast<size_t>(r) * n, n, mark(r) + rank * n);
     }
@@ -90,8 +92,8 @@ struct Collectives {
     {
         Buffer out(all(n), mark(rank)), in(all(n), 0);
         const Shares<Count> each(ranks, n, [n](int r) { return share(n, rank, r); });
-        collective(form, out.data(), each.counts.data(), each.offsets.data(), MPI_INT, in.data(),
-                   each.counts.data(), each.offsets.data(), MPI_INT, world);
+        collective(form, out.data(), each.counts.data(), each.offsets.data(), out.type(), in.data(),
+                   each.counts.data(), each.offsets.data(), in.type(), world);
         for (int r = 0; r < ranks; ++r)
             in.expect(each.offsets[r], each.counts[r], mark(r) + rank * n);
     }
@@ -100,8 +102,8 @@ struct Collectives {
     {
         Buffer out(all(n), mark(rank)), in(all(n), 0);
         const Shares<Count> each(ranks, n, [n](int r) { return share(n, rank, r); });
-        const auto bytes = each.byte_offsets();
-        const std::vector<MPI_Datatype> types(ranks, MPI_INT);
+        const auto bytes = each.byte_offsets(out.extent());
+        const std::vector<MPI_Datatype> types(ranks, out.type());
         collective(form, out.data(), each.counts.data(), bytes.data(), types.data(), in.data(),
                    each.counts.data(), bytes.data(), types.data(), world);
         for (int r = 0; r < ranks; ++r)
@@ -111,7 +113,7 @@ struct Collectives {
     static void reduce(const Form& form, int n)
     {
         Buffer out(n, mark(rank)), in(n, 0);
-        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, 0, world);
+        collective(form, out.data(), in.data(), Count{n}, in.type(), in.sum(), 0, world);
         if (rank == 0)
             in.expect(0, n, [](size_t i) { return sum_of_marks(ranks - 1, i); });
     }
@@ -119,21 +121,21 @@ struct Collectives {
     static void allreduce(const Form& form, int n)
     {
         Buffer out(n, mark(rank)), in(n, 0);
-        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, world);
+        collective(form, out.data(), in.data(), Count{n}, in.type(), in.sum(), world);
         in.expect(0, n, [](size_t i) { return sum_of_marks(ranks - 1, i); });
     }
 
     static void scan(const Form& form, int n)
     {
         Buffer out(n, mark(rank)), in(n, 0);
-        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, world);
+        collective(form, out.data(), in.data(), Count{n}, in.type(), in.sum(), world);
         in.expect(0, n, [](size_t i) { return sum_of_marks(rank, i); });
     }
 
     static void exscan(const Form& form, int n)
     {
         Buffer out(n, mark(rank)), in(n, 0);
-        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, world);
+        collective(form, out.data(), in.data(), Count{n}, in.type(), in.sum(), world);
         if (rank > 0)
             in.expect(0, n, [](size_t i) { return sum_of_marks(rank - 1, i); });
     }
@@ -142,7 +144,7 @@ struct Collectives {
     {
         Buffer out(all(n), mark(rank)), in(n, 0);
         const Shares<Count> to(ranks, n, [n](int r) { return share(n, 0, r); });
-        collective(form, out.data(), in.data(), to.counts.data(), MPI_INT, MPI_SUM, world);
+        collective(form, out.data(), in.data(), to.counts.data(), in.type(), in.sum(), world);
         const auto before = std::accumulate(to.counts.begin(), to.counts.begin() + rank, size_t{0});
         in.expect(0, to.counts[rank],
                   [&](size_t i) { return sum_of_marks(ranks - 1, i + before); });
@@ -151,7 +153,7 @@ struct Collectives {
     static void reduce_scatter_block(const Form& form, int n)
     {
         Buffer out(all(n), mark(rank)), in(n, 0);
-        collective(form, out.data(), in.data(), Count{n}, MPI_INT, MPI_SUM, world);
+        collective(form, out.data(), in.data(), Count{n}, in.type(), in.sum(), world);
         in.expect(0, n, [&](size_t i) {
             return sum_of_marks(ranks - 1, i + static_cast<size_t>(n) * rank);
         });
@@ -201,7 +203,8 @@ struct NeighbourCollectives {
     {
         const Neighbours row;
         Buffer out(n, mark(rank)), in(both(n), Neighbours::kBefore);
-        collective(form, out.data(), Count{n}, MPI_INT, in.data(), Count{n}, MPI_INT, row.comm());
+        collective(form, out.data(), Count{n}, out.type(), in.data(), Count{n}, in.type(),
+                   row.comm());
         Neighbours::expect(in, n, mark(rank - 1), mark(rank + 1), n, n);
     }
 
@@ -211,8 +214,8 @@ struct NeighbourCollectives {
         Buffer out(n, mark(rank)), in(both(n), Neighbours::kBefore);
         const std::vector<Count> counts(kSides, n - 1);
         const std::vector<Displacement<Count>> offsets = {0, n};
-        collective(form, out.data(), Count{n - 1}, MPI_INT, in.data(), counts.data(),
-                   offsets.data(), MPI_INT, row.comm());
+        collective(form, out.data(), Count{n - 1}, out.type(), in.data(), counts.data(),
+                   offsets.data(), in.type(), row.comm());
         Neighbours::expect(in, n, mark(rank - 1), mark(rank + 1), n - 1, n - 1);
     }
 
@@ -220,7 +223,8 @@ struct NeighbourCollectives {
     {
         const Neighbours row;
         Buffer out(both(n), mark(rank)), in(both(n), Neighbours::kBefore);
-        collective(form, out.data(), Count{n}, MPI_INT, in.data(), Count{n}, MPI_INT, row.comm());
+        collective(form, out.data(), Count{n}, out.type(), in.data(), Count{n}, in.type(),
+                   row.comm());
         Neighbours::expect(in, n, mark(rank - 1) + n, mark(rank + 1), n, n);
     }
 
@@ -229,8 +233,8 @@ struct NeighbourCollectives {
         const Neighbours row;
         Buffer out(both(n), mark(rank)), in(both(n), Neighbours::kBefore);
         const auto to = shares(n, false), from = shares(n, true);
-        collective(form, out.data(), to.counts.data(), to.offsets.data(), MPI_INT, in.data(),
-                   from.counts.data(), from.offsets.data(), MPI_INT, row.comm());
+        collective(form, out.data(), to.counts.data(), to.offsets.data(), out.type(), in.data(),
+                   from.counts.data(), from.offsets.data(), in.type(), row.comm());
         Neighbours::expect(in, n, mark(rank - 1) + n, mark(rank + 1), n - 1, n - 2);
     }
 
@@ -239,8 +243,8 @@ struct NeighbourCollectives {
         const Neighbours row;
         Buffer out(both(n), mark(rank)), in(both(n), Neighbours::kBefore);
         const auto to = shares(n, false), from = shares(n, true);
-        const std::vector<MPI_Aint> offsets = {0, n * static_cast<MPI_Aint>(sizeof(int))};
-        const std::vector<MPI_Datatype> types(kSides, MPI_INT);
+        const std::vector<MPI_Aint> offsets = {0, n * out.extent()};
+        const std::vector<MPI_Datatype> types(kSides, out.type());
         collective(form, out.data(), to.counts.data(), offsets.data(), types.data(), in.data(),
                    from.counts.data(), offsets.data(), types.data(), row.comm());
         Neighbours::expect(in, n, mark(rank - 1) + n, mark(rank + 1), n - 1, n - 2);
@@ -251,7 +255,7 @@ template <class Count>
 void reduce_local(const Form& form, int n)
 {
     Buffer in(n, mark(0)), both(n, mark(1));
-    invoke(form.name, in.data(), both.data(), Count{n}, MPI_INT, MPI_SUM);
+    invoke(form.name, in.data(), both.data(), Count{n}, in.type(), in.sum());
     both.expect(0, n, [](size_t i) { return sum_of_marks(1, i); });
 }
 

@@ -82,15 +82,17 @@ void transfer(const Form& form, const FileCall& call, const File& file, int bloc
 {
     if (!call.split) {
         if (call.at)
-            receiving(form, file.handle(), file.offset(block), buffer.data(), Count{n}, MPI_INT);
+            receiving(form, file.handle(), file.offset(block), buffer.data(), Count{n},
+                      buffer.type());
         else
-            receiving(form, file.handle(), buffer.data(), Count{n}, MPI_INT);
+            receiving(form, file.handle(), buffer.data(), Count{n}, buffer.type());
         return;
     }
     if (call.at)
-        invoke(form.name, file.handle(), file.offset(block), buffer.data(), Count{n}, MPI_INT);
+        invoke(form.name, file.handle(), file.offset(block), buffer.data(), Count{n},
+               buffer.type());
     else
-        invoke(form.name, file.handle(), buffer.data(), Count{n}, MPI_INT);
+        invoke(form.name, file.handle(), buffer.data(), Count{n}, buffer.type());
     const std::string end = form.name.substr(0, form.name.find("_begin")) + "_end";
     invoke(end, file.handle(), buffer.data(), MPI_STATUS_IGNORE);
 }

@@ -61,12 +61,12 @@ void send(const Form& form, int n)
             room.emplace(form.times() * (n + MPI_BSEND_OVERHEAD));
         if (is_ready)
             MPI_Recv(&ready, 1, MPI_INT, partner(), kReadyTag, world, MPI_STATUS_IGNORE);
-        sending(form, buffer.data(), Count{n}, MPI_INT, partner(), kTag, world);
+        sending(form, buffer.data(), Count{n}, buffer.type(), partner(), kTag, world);
         return;
     }
     std::vector<MPI_Request> requests(form.times());
     for (MPI_Request& request : requests)
-        MPI_Irecv(buffer.data(), n, MPI_INT, partner(), kTag, world, &request);
+        MPI_Irecv(buffer.data(), n, buffer.type(), partner(), kTag, world, &request);
     if (is_ready)
         MPI_Send(&ready, 1, MPI_INT, partner(), kReadyTag, world);
     MPI_Waitall(form.times(), requests.data(), MPI_STATUSES_IGNORE);
@@ -80,7 +80,7 @@ inline void receive_by(const Form& form, int n, const std::function<void(Buffer&
         return;
     Buffer buffer(n, is_sender() ? mark(rank) : 0);
     for (int i = 0; i < form.times() && is_sender(); ++i)
-        MPI_Send(buffer.data(), n, MPI_INT, partner(), kTag, world);
+        MPI_Send(buffer.data(), n, buffer.type(), partner(), kTag, world);
     if (is_sender())
         return;
     receive(buffer);
@@ -91,7 +91,7 @@ template <class Count>
 void receive(const Form& form, int n)
 {
     receive_by(form, n, [&](Buffer& buffer) {
-        receiving(form, buffer.data(), Count{n}, MPI_INT, partner(), kTag, world);
+        receiving(form, buffer.data(), Count{n}, buffer.type(), partner(), kTag, world);
     });
 }
 
@@ -101,7 +101,7 @@ void receive_matched(const Form& form, int n)
     receive_by(form, n, [&](Buffer& buffer) {
         MPI_Message message;
         MPI_Mprobe(partner(), kTag, world, &message, MPI_STATUS_IGNORE);
-        receiving(form, buffer.data(), Count{n}, MPI_INT, &message);
+        receiving(form, buffer.data(), Count{n}, buffer.type(), &message);
     });
 }
 
@@ -109,7 +109,7 @@ template <class Count>
 void send_and_receive(const Form& form, int n)
 {
     Buffer out(n, mark(rank)), in(n, 0);
-    receiving(form, out.data(), Count{n}, MPI_INT, next(), kTag, in.data(), Count{n}, MPI_INT,
+    receiving(form, out.data(), Count{n}, out.type(), next(), kTag, in.data(), Count{n}, in.type(),
               previous(), kTag, world);
     in.expect(0, n, mark(previous()));
 }
@@ -118,7 +118,7 @@ template <class Count>
 void send_and_replace(const Form& form, int n)
 {
     Buffer buffer(n, mark(rank));
-    receiving(form, buffer.data(), Count{n}, MPI_INT, next(), kTag, previous(), kTag, world);
+    receiving(form, buffer.data(), Count{n}, buffer.type(), next(), kTag, previous(), kTag, world);
     buffer.expect(0, n, mark(previous()));
 }
 
@@ -131,14 +131,14 @@ void attach(const Form& form, int n, MPI_Comm comm, Of... of)
         return;
     Buffer buffer(n, is_sender() ? mark(rank) : 0);
     if (!is_sender()) {
-        MPI_Recv(buffer.data(), n, MPI_INT, partner(), kTag, comm, MPI_STATUS_IGNORE);
+        MPI_Recv(buffer.data(), n, buffer.type(), partner(), kTag, comm, MPI_STATUS_IGNORE);
         buffer.expect(0, n, mark(partner()));
         return;
     }
-    Buffer room(static_cast<size_t>(n) + MPI_BSEND_OVERHEAD, 0);
+    Buffer room(static_cast<size_t>(n) + MPI_BSEND_OVERHEAD, 0, Layout::contiguous);
     const Count length = n * static_cast<Count>(sizeof(int)) + MPI_BSEND_OVERHEAD;
     invoke(form.name, of..., static_cast<void*>(room.data()), length);
-    MPI_Bsend(buffer.data(), n, MPI_INT, partner(), kTag, comm);
+    MPI_Bsend(buffer.data(), n, buffer.type(), partner(), kTag, comm);
     void* detached;
     Count size = 0;
     std::string detach = form.name;
@@ -184,24 +184,25 @@ void attach_to_session([[maybe_unused]] const Form& form, [[maybe_unused]] int n
 template <class Count>
 void pack(const Form& form, int n)
 {
+    Buffer in(n, mark(rank)), out(n, 0);
     int size;
-    MPI_Pack_size(n, MPI_INT, world, &size);
-    Buffer in(n, mark(rank)), packed(size / sizeof(int) + 1, 0), out(n, 0);
+    MPI_Pack_size(n, in.type(), world, &size);
+    Buffer packed(size / sizeof(int) + 1, 0, Layout::contiguous);
     const bool unpacks = form.name.find("Unpack") != std::string::npos;
     Count at = 0;
     int small_at = 0;
     for (const auto& [first, count] : {std::pair(0, n - 1), std::pair(n - 1, 1)}) {
         if (unpacks)
-            MPI_Pack(in.data() + first, count, MPI_INT, packed.data(), size, &small_at, world);
+            MPI_Pack(in.at(first), count, in.type(), packed.data(), size, &small_at, world);
         else
-            invoke(form.name, in.data() + first, Count{count}, MPI_INT, packed.data(), Count{size},
+            invoke(form.name, in.at(first), Count{count}, in.type(), packed.data(), Count{size},
                    &at, world);
     }
     at = small_at = 0;
     if (unpacks)
-        invoke(form.name, packed.data(), Count{size}, &at, out.data(), Count{n}, MPI_INT, world);
+        invoke(form.name, packed.data(), Count{size}, &at, out.data(), Count{n}, out.type(), world);
     else
-        MPI_Unpack(packed.data(), size, &small_at, out.data(), n, MPI_INT, world);
+        MPI_Unpack(packed.data(), size, &small_at, out.data(), n, out.type(), world);
     out.expect(0, n, mark(rank));
 }
 
@@ -212,20 +213,20 @@ using ExternalSize = std::conditional_t<std::is_same_v<Count, int>, MPI_Aint, MP
 template <class Count>
 void pack_external(const Form& form, int n)
 {
-    Buffer in(n, mark(rank)), packed(n, 0), out(n, 0);
+    Buffer in(n, mark(rank)), packed(n, 0, Layout::contiguous), out(n, 0);
     const bool unpacks = form.name.find("Unpack") != std::string::npos;
     const auto bytes = n * static_cast<MPI_Aint>(sizeof(int));
     const char* const external = "external32";
     ExternalSize<Count> at = 0;
     MPI_Aint small_at = 0;
     if (unpacks) {
-        MPI_Pack_external(external, in.data(), n, MPI_INT, packed.data(), bytes, &small_at);
+        MPI_Pack_external(external, in.data(), n, in.type(), packed.data(), bytes, &small_at);
         invoke(form.name, external, packed.data(), ExternalSize<Count>{bytes}, &at, out.data(),
-               Count{n}, MPI_INT);
+               Count{n}, out.type());
     } else {
-        invoke(form.name, external, in.data(), Count{n}, MPI_INT, packed.data(),
+        invoke(form.name, external, in.data(), Count{n}, in.type(), packed.data(),
                ExternalSize<Count>{bytes}, &at);
-        MPI_Unpack_external(external, packed.data(), bytes, &small_at, out.data(), n, MPI_INT);
+        MPI_Unpack_external(external, packed.data(), bytes, &small_at, out.data(), n, out.type());
     }
     packed.expect(0, n, [](size_t i) {
         return static_cast<int>(__builtin_bswap32(mark(rank) + static_cast<unsigned>(i)));
@@ -243,7 +244,7 @@ inline void partitioned(const std::string& name, int n)
     Buffer buffer(n, is_sender() ? mark(rank) : 0);
     MPI_Request request;
     invoke(init, static_cast<void*>(buffer.data()), kPartitions, MPI_Count{n / kPartitions},
-           MPI_INT, partner(), kTag, world, MPI_INFO_NULL, &request);
+           buffer.type(), partner(), kTag, world, MPI_INFO_NULL, &request);
     for (int round = 0; round < 2; ++round) {
         MPI_Start(&request);
         if (!is_sender()) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "call.hpp"
+#include "library.hpp"
 
 namespace calls {
 
@@ -27,14 +28,43 @@ struct OneSided {
 
 using Act = std::function<void(OneSided& buffers, MPI_Win window)>;
 
+// Of the window, and of what goes there and comes from there.
+struct Layouts {
+    Layout window, local;
+};
+constexpr Layouts kPredefined = {Layout::contiguous, Layout::contiguous};
+
+// MPICH has the CPU handle types with gaps at the target, whose window may be in GPU memory, and
+// has it read there what is fetched into such types.
+inline bool cpu_is_at_target()
+{
+    return Buffer::memory != Buffer::Memory::host && mpich() != Series{};
+}
+inline Layouts of_puts()
+{
+    return {cpu_is_at_target() ? Layout::contiguous : Buffer::usual_layout, Buffer::usual_layout};
+}
+inline Layouts of_gets()
+{
+    return cpu_is_at_target() ? kPredefined : Layouts{Buffer::usual_layout, Buffer::usual_layout};
+}
+
+// Over UCX Open MPI 4 writes past types with gaps at the target, in host memory, too.
+inline Layouts of_sums()
+{
+    const bool writes_past_them = open_mpi() != Series{} && open_mpi() < Series{5, 0};
+    return {writes_past_them ? Layout::contiguous : Buffer::usual_layout, Buffer::usual_layout};
+}
+
 // In an epoch of fences, or, with a request, of locks.
-inline void one_sided(const Form& form, int n, const Act& act,
+inline void one_sided(const Form& form, int n, Layouts layouts, const Act& act,
                       const std::function<void(OneSided&)>& verify)
 {
-    Buffer exposed(n, mark(rank)), origin(n, mark(rank + OneSided::kOrigin)), result(n, 0);
+    Buffer exposed(n, mark(rank), layouts.window);
+    Buffer origin(n, mark(rank + OneSided::kOrigin), layouts.local), result(n, 0, layouts.local);
     OneSided buffers{exposed, origin, result, n};
     MPI_Win window;
-    MPI_Win_create(exposed.data(), n * static_cast<MPI_Aint>(sizeof(int)), sizeof(int),
+    MPI_Win_create(exposed.data(), n * exposed.extent(), static_cast<int>(exposed.extent()),
                    MPI_INFO_NULL, world, &window);
     if (form.completion == Completion::blocking) {
         MPI_Win_fence(0, window);
@@ -56,10 +86,10 @@ template <class Count>
 void put(const Form& form, int n)
 {
     one_sided(
-        form, n,
+        form, n, of_puts(),
         [&](OneSided& b, MPI_Win window) {
-            sending(form, b.origin.data(), Count{n}, MPI_INT, next(), kAtStart, Count{n}, MPI_INT,
-                    window);
+            sending(form, b.origin.data(), Count{n}, b.origin.type(), next(), kAtStart, Count{n},
+                    b.window.type(), window);
         },
         [](OneSided& b) { b.expect_put(); });
 }
@@ -68,10 +98,10 @@ template <class Count>
 void get(const Form& form, int n)
 {
     one_sided(
-        form, n,
+        form, n, of_gets(),
         [&](OneSided& b, MPI_Win window) {
-            sending(form, b.result.data(), Count{n}, MPI_INT, next(), kAtStart, Count{n}, MPI_INT,
-                    window);
+            sending(form, b.result.data(), Count{n}, b.result.type(), next(), kAtStart, Count{n},
+                    b.window.type(), window);
         },
         [](OneSided& b) { b.expect_fetched(); });
 }
@@ -80,10 +110,10 @@ template <class Count>
 void accumulate(const Form& form, int n)
 {
     one_sided(
-        form, n,
+        form, n, of_sums(),
         [&](OneSided& b, MPI_Win window) {
-            sending(form, b.origin.data(), Count{n}, MPI_INT, next(), kAtStart, Count{n}, MPI_INT,
-                    MPI_SUM, window);
+            sending(form, b.origin.data(), Count{n}, b.origin.type(), next(), kAtStart, Count{n},
+                    b.window.type(), MPI_SUM, window);
         },
         [](OneSided& b) { b.expect_sum(); });
 }
@@ -92,10 +122,10 @@ template <class Count>
 void get_accumulate(const Form& form, int n)
 {
     one_sided(
-        form, n,
+        form, n, of_sums(),
         [&](OneSided& b, MPI_Win window) {
-            sending(form, b.origin.data(), Count{n}, MPI_INT, b.result.data(), Count{n}, MPI_INT,
-                    next(), kAtStart, Count{n}, MPI_INT, MPI_SUM, window);
+            sending(form, b.origin.data(), Count{n}, b.origin.type(), b.result.data(), Count{n},
+                    b.result.type(), next(), kAtStart, Count{n}, b.window.type(), MPI_SUM, window);
         },
         [](OneSided& b) {
             b.expect_fetched();
@@ -103,11 +133,11 @@ void get_accumulate(const Form& form, int n)
         });
 }
 
-// Of the first element alone.
+// Of the first element alone, which is of a predefined type.
 inline void fetch_and_op(int n)
 {
     one_sided(
-        blocking("Fetch_and_op").front(), n,
+        blocking("Fetch_and_op").front(), n, kPredefined,
         [](OneSided& b, MPI_Win window) {
             MPI_Fetch_and_op(b.origin.data(), b.result.data(), MPI_INT, next(), 0, MPI_SUM, window);
         },
@@ -120,9 +150,9 @@ inline void fetch_and_op(int n)
 
 inline void compare_and_swap(int n)
 {
-    Buffer expected(1, mark(next()));
+    Buffer expected(1, mark(next()), Layout::contiguous);
     one_sided(
-        blocking("Compare_and_swap").front(), n,
+        blocking("Compare_and_swap").front(), n, kPredefined,
         [&](OneSided& b, MPI_Win window) {
             MPI_Compare_and_swap(b.origin.data(), expected.data(), b.result.data(), MPI_INT, next(),
                                  0, window);
