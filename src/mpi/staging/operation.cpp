@@ -43,7 +43,8 @@ bool may_be_to_self(const Arguments& arguments, const Side& side)
 // elements nor converts them, as files and external forms can.
 bool may_be_bytes(const Call& call, const Side& side)
 {
-    return call.op < 0 && (side.direct || call.comm >= 0) && !side.bytes() && side.count >= 0;
+    return call.op < 0 && (side.direct || call.comm >= 0 || call.target >= 0) && !side.bytes() &&
+           side.count >= 0;
 }
 
 // By what does nothing, as MPI answers no question about it. (Of no elements MPICH does not look at

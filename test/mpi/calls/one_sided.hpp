@@ -34,19 +34,11 @@ struct Layouts {
 };
 constexpr Layouts kPredefined = {Layout::contiguous, Layout::contiguous};
 
-// MPICH has the CPU handle types with gaps at the target, whose window may be in GPU memory, and
-// has it read there what is fetched into such types.
-inline bool cpu_is_at_target()
+// MPICH has the CPU handle types with gaps at the target, whose window may be in GPU memory.
+inline Layouts of_puts_and_gets()
 {
-    return Buffer::memory != Buffer::Memory::host && mpich() != Series{};
-}
-inline Layouts of_puts()
-{
-    return {cpu_is_at_target() ? Layout::contiguous : Buffer::usual_layout, Buffer::usual_layout};
-}
-inline Layouts of_gets()
-{
-    return cpu_is_at_target() ? kPredefined : Layouts{Buffer::usual_layout, Buffer::usual_layout};
+    const bool cpu_is_at_target = Buffer::memory != Buffer::Memory::host && mpich() != Series{};
+    return {cpu_is_at_target ? Layout::contiguous : Buffer::usual_layout, Buffer::usual_layout};
 }
 
 // Over UCX Open MPI 4 writes past types with gaps at the target, in host memory, too.
@@ -86,7 +78,7 @@ template <class Count>
 void put(const Form& form, int n)
 {
     one_sided(
-        form, n, of_puts(),
+        form, n, of_puts_and_gets(),
         [&](OneSided& b, MPI_Win window) {
             sending(form, b.origin.data(), Count{n}, b.origin.type(), next(), kAtStart, Count{n},
                     b.window.type(), window);
@@ -98,7 +90,7 @@ template <class Count>
 void get(const Form& form, int n)
 {
     one_sided(
-        form, n, of_gets(),
+        form, n, of_puts_and_gets(),
         [&](OneSided& b, MPI_Win window) {
             sending(form, b.result.data(), Count{n}, b.result.type(), next(), kAtStart, Count{n},
                     b.window.type(), window);
