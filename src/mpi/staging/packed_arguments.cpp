@@ -51,6 +51,18 @@ PackedArguments::PackedArguments(const Arguments& arguments, const Group& group,
         std::memcpy(&handles_[i * handle_size], &handle, handle_size);
     }
     arguments.words()[side.type] = reinterpret_cast<Word>(handles_.data());
+    const Call& call = arguments.call();
+    keep_types(arguments, group, side.buffer == call.send.buffer ? call.receive : call.send);
+}
+
+void PackedArguments::keep_types(const Arguments& arguments, const Group& group, const Side& other)
+{
+    const auto* handles = static_cast<const char*>(arguments.pointer(other.type));
+    if (arguments.in_place(other) || handles == nullptr)
+        return;
+    const size_t bytes = group.blocks(other.blocks) * arguments.library().abi->handle_size();
+    other_handles_.assign(handles, handles + bytes);
+    arguments.words()[other.type] = reinterpret_cast<Word>(other_handles_.data());
 }
 
 void PackedArguments::replace_displacements(const Arguments& arguments, const Side& side)

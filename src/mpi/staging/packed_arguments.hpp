@@ -20,9 +20,12 @@ class PackedArguments {
 
   private:
     void replace_displacements(const Arguments& arguments, const Side& side);
+    // Where types are not predefined, as these, Open MPI looks at both sides' until the request is
+    // complete; its Fortran has freed the other's by then.
+    void keep_types(const Arguments& arguments, const Group& group, const Side& other);
 
     std::vector<ByteType> types_; // one, or one for each block
-    std::vector<char> handles_;
+    std::vector<char> handles_, other_handles_;
     std::vector<int64_t> displacements_;
     std::vector<int> small_displacements_;
 };
