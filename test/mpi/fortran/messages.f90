@@ -40,12 +40,6 @@ contains
     call MPI_Send_init(out%at, n, MPI_INTEGER, next, tag, MPI_COMM_WORLD, other, ierror)
   end subroutine
 
-  ! To a receive that does not name its source. What comes from the rank itself MPICH's CPU then writes.
-  subroutine send_to_unknown()
-    if (mpich .and. ranks == 1) call on_host(in)
-    call send_in_background()
-  end subroutine
-
   subroutine expect_received()
     in%want(:n) = content(previous, 1, n)
   end subroutine
@@ -113,7 +107,7 @@ contains
   subroutine receive_matched(form)
     character, intent(in) :: form
     HANDLE(MPI_Message) :: message
-    call send_to_unknown()
+    call send_in_background()
     call start_other()
     call MPI_Mprobe(previous, tag, MPI_COMM_WORLD, message, MPI_STATUS_IGNORE, ierror)
     if (form == "b") then
@@ -136,7 +130,7 @@ contains
 #else
     integer :: status(MPI_STATUS_SIZE)
 #endif
-    call send_to_unknown()
+    call send_in_background()
     call start_other()
     call MPI_Recv(in%at, n + 1, MPI_INTEGER, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, status, ierror)
     call MPI_Get_count(status, MPI_INTEGER, elements, ierror)
