@@ -34,11 +34,20 @@ struct Layouts {
 };
 constexpr Layouts kPredefined = {Layout::contiguous, Layout::contiguous};
 
-// MPICH has the CPU handle types with gaps at the target, whose window may be in GPU memory.
-inline Layouts of_puts_and_gets()
+// MPICH has the CPU handle types with gaps at the target, whose window may be in GPU memory, and
+// has it read there what is fetched into such types in host memory.
+inline bool cpu_is_at_target()
 {
-    const bool cpu_is_at_target = Buffer::memory != Buffer::Memory::host && mpich() != Series{};
-    return {cpu_is_at_target ? Layout::contiguous : Buffer::usual_layout, Buffer::usual_layout};
+    return Buffer::memory != Buffer::Memory::host && mpich() != Series{};
+}
+inline Layouts of_puts()
+{
+    return {cpu_is_at_target() ? Layout::contiguous : Buffer::usual_layout, Buffer::usual_layout};
+}
+inline Layouts of_gets()
+{
+    const bool fetched_there = cpu_is_at_target() && Buffer::memory != Buffer::Memory::gpu;
+    return fetched_there ? kPredefined : of_puts();
 }
 
 // Over UCX Open MPI 4 writes past types with gaps at the target, in host memory, too.
@@ -78,7 +87,7 @@ template <class Count>
 void put(const Form& form, int n)
 {
     one_sided(
-        form, n, of_puts_and_gets(),
+        form, n, of_puts(),
         [&](OneSided& b, MPI_Win window) {
             sending(form, b.origin.data(), Count{n}, b.origin.type(), next(), kAtStart, Count{n},
                     b.window.type(), window);
@@ -90,7 +99,7 @@ template <class Count>
 void get(const Form& form, int n)
 {
     one_sided(
-        form, n, of_puts_and_gets(),
+        form, n, of_gets(),
         [&](OneSided& b, MPI_Win window) {
             sending(form, b.result.data(), Count{n}, b.result.type(), next(), kAtStart, Count{n},
                     b.window.type(), window);
