@@ -3,8 +3,8 @@
 // mpi_types SEED ROUNDS: calls with datatypes at random, first on host memory, then on buffers that
 // are each in host or GPU memory at random: every byte has to be the same, those in the gaps, too.
 // Before them a round that does not depend on the seed: all calls in GPU memory, with a type with
-// gaps of which each message is long enough to be packed within the GPU. Exits with 0, with 1 when a
-// byte is wrong, with 77 without a CUDA driver.
+// gaps of which each message is long enough to be packed within the GPU. Exits with 0, with 1 when
+// a byte is wrong, with 77 without a CUDA driver.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
