@@ -17,6 +17,7 @@
 
 #include <mpi.h>
 
+#include "calls/library.hpp"
 #include "gpu.hpp"
 
 namespace {
@@ -251,6 +252,8 @@ const std::function<int(const Round&)> kCalls[] = {
         return r.received(statuses[0]);
     },
     [](const Round& r) {
+        if (calls::open_mpi() >= calls::Series{5, 0})
+            return 0; // of some types (seed 28939) it moves wrong bytes, in host memory, too
         MPI_Request requests[2];
         MPI_Status statuses[2];
         MPI_Recv_init(r.in, r.count, r.type, r.previous, 3, MPI_COMM_WORLD, &requests[0]);
