@@ -56,20 +56,29 @@ void GpuPacking::check_buffer(const ThreadStream& stream) const
         cuda::check(CUDA_ERROR_INVALID_VALUE, "a kernel for memory that was freed");
 }
 
-void GpuPacking::pack(void* packed) const
+// launch(stream). Nothing of it goes on behind the back of who is told of an error.
+template <typename Launch>
+void GpuPacking::run(Launch launch) const
 {
     const ThreadStream stream(*driver_, device_);
     check_buffer(stream);
-    packing_->pack(buffer_, count_, 0, bytes(), packed, stream.handle());
+    try {
+        launch(stream.handle());
+    } catch (...) {
+        stream.settle();
+        throw;
+    }
     stream.wait();
+}
+
+void GpuPacking::pack(void* packed) const
+{
+    run([&](CUstream stream) { packing_->pack(buffer_, count_, 0, bytes(), packed, stream); });
 }
 
 void GpuPacking::unpack(const void* packed, uint64_t first) const
 {
-    const ThreadStream stream(*driver_, device_);
-    check_buffer(stream);
-    packing_->unpack(buffer_, count_, 0, first, packed, stream.handle());
-    stream.wait();
+    run([&](CUstream stream) { packing_->unpack(buffer_, count_, 0, first, packed, stream); });
 }
 
 } // namespace gdr::mpi

@@ -38,6 +38,9 @@ class GpuPacking {
 
     void check_buffer(const ThreadStream& stream) const;
 
+    template <typename Launch>
+    void run(Launch launch) const;
+
     const cuda::Driver* driver_;
     CUdevice device_;
     std::shared_ptr<const kernels::Packing> packing_;

@@ -60,7 +60,10 @@ void PackedStandIn::put_back_first(uint64_t bytes) const
         packing_->unpack(reinterpret_cast<const void*>(address()), bytes);
     } else {
         RowCopies copies(*driver_, Direction::to_device);
-        issue(copies, bytes == footprint_.bytes() ? footprint_ : footprint_.first(bytes));
+        if (bytes == footprint_.bytes())
+            issue(copies, footprint_);
+        else
+            issue(copies, footprint_.first(bytes));
         copies.wait();
     }
     count(bytes);

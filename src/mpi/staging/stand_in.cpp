@@ -76,11 +76,10 @@ void StandIn::put_back_first(uint64_t bytes) const
 }
 
 // False: it cannot be. What was done is done again.
-bool StandIn::packed(bool (StandIn::*all)() const) const
+bool StandIn::packed(void (StandIn::*all)() const) const
 {
     try {
-        if (!(this->*all)())
-            return false;
+        (this->*all)();
     } catch (const cuda::Error&) {
         return false;
     }
@@ -88,12 +87,10 @@ bool StandIn::packed(bool (StandIn::*all)() const) const
     return true;
 }
 
-bool StandIn::fetch_packed() const
+void StandIn::fetch_packed() const
 {
     for (size_t i = 0; i < packings_.size(); ++i) {
-        const StagingMemory packed(*driver_, device_, packings_[i].bytes());
-        if (!packed.mapped())
-            return false;
+        const StagingMemory packed = room_for(packings_[i]);
         packings_[i].pack(packed.data());
         const char* from = packed.data();
         for_each_run(footprint_.parts()[i], origin(), [&](char* where, size_t length) {
@@ -101,15 +98,12 @@ bool StandIn::fetch_packed() const
             from += length;
         });
     }
-    return true;
 }
 
-bool StandIn::put_back_packed() const
+void StandIn::put_back_packed() const
 {
     for (size_t i = 0; i < packings_.size(); ++i) {
-        const StagingMemory packed(*driver_, device_, packings_[i].bytes());
-        if (!packed.mapped())
-            return false;
+        const StagingMemory packed = room_for(packings_[i]);
         char* to = packed.data();
         for_each_run(footprint_.parts()[i], origin(), [&](const char* where, size_t length) {
             std::memcpy(to, where, length);
@@ -117,7 +111,15 @@ bool StandIn::put_back_packed() const
         });
         packings_[i].unpack(packed.data());
     }
-    return true;
+}
+
+// In the reach of its kernels.
+StagingMemory StandIn::room_for(const GpuPacking& packing) const
+{
+    StagingMemory packed(*driver_, device_, packing.bytes());
+    if (!packed.mapped())
+        cuda::check(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "host memory for kernels");
+    return packed;
 }
 
 void StandIn::copy(const Footprint& part, Direction direction) const

@@ -38,9 +38,10 @@ class StandIn {
 
   private:
     char* origin() const { return memory_.data() - footprint_.low(); }
-    bool packed(bool (StandIn::*all)() const) const;
-    bool fetch_packed() const;
-    bool put_back_packed() const;
+    bool packed(void (StandIn::*all)() const) const;
+    void fetch_packed() const;
+    void put_back_packed() const;
+    StagingMemory room_for(const GpuPacking& packing) const;
     void issue(RowCopies& copies, const Footprint& part) const;
     void copy(const Footprint& part, Direction direction) const;
 
