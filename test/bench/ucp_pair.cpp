@@ -103,15 +103,15 @@ void* entry_of_driver(const char* name)
 }
 
 // Calls a function of the driver by the name that the current version exports.
-template <class... Parameters, class... Arguments>
-void cuda_call(const char* name, CUresult (*)(Parameters...), Arguments... arguments)
+template <class Function, class... Arguments>
+void cuda_call(const char* name, Arguments... arguments)
 {
-    const auto function = reinterpret_cast<CUresult (*)(Parameters...)>(entry_of_driver(name));
+    const auto function = reinterpret_cast<Function>(entry_of_driver(name));
     const CUresult result = function(arguments...);
     require(result == CUDA_SUCCESS, format("%s: CUDA error %d", name, static_cast<int>(result)));
 }
 #define TEXT_OF(name) #name
-#define CUDA_CALL(name, ...) cuda_call(TEXT_OF(name), &name, __VA_ARGS__)
+#define CUDA_CALL(name, ...) cuda_call<decltype(&name)>(TEXT_OF(name), __VA_ARGS__)
 
 void measure_copies(const std::vector<size_t>& sizes, size_t largest)
 {
