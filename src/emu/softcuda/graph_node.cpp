@@ -3,6 +3,8 @@
 // Adding nodes to graphs, by type. A node's arguments are looked at when it is added.
 #include "emu/softcuda/context.hpp"
 #include "emu/softcuda/graph.hpp"
+#include "emu/softcuda/library.hpp"
+#include "emu/softcuda/module.hpp"
 #include "emu/softcuda/softcuda.h"
 #include "emu/softcuda/work.hpp"
 
@@ -72,7 +74,19 @@ CUresult add_batch(const Place& place, const Parameters* batch)
                                  live_context(batch->ctx)->device));
 }
 
-/// Parameters: of any version.
+/// Parameters: of any version; since CUDA 12 a library's kernel may be named in place of a
+/// function.
+template <typename Parameters>
+LoadedKernel kernel_named_by(const Parameters& of)
+{
+    if constexpr (requires { of.kern; }) {
+        if (of.func == nullptr) {
+            return launched_kernel(reinterpret_cast<CUfunction>(of.kern), of.ctx);
+        }
+    }
+    return launched_kernel(of.func, nullptr);
+}
+
 template <typename Parameters>
 CUresult add_kernel(const Place& place, const Parameters* of)
 {
@@ -81,7 +95,7 @@ CUresult add_kernel(const Place& place, const Parameters* of)
                               {of->blockDimX, of->blockDimY, of->blockDimZ},
                               of->sharedMemBytes,
                               0};
-    return add(place, kernel(of->func, how, of->kernelParams, of->extra));
+    return add(place, launch_of(kernel_named_by(*of), how, of->kernelParams, of->extra));
 }
 
 CUresult add_event_record(const Place& place, CUevent event)

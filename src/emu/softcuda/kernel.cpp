@@ -4,6 +4,7 @@
 // place, on the memory that the device reaches.
 #include "emu/softcuda/context.hpp"
 #include "emu/softcuda/device.hpp"
+#include "emu/softcuda/library.hpp"
 #include "emu/softcuda/memory.hpp"
 #include "emu/softcuda/module.hpp"
 #include "emu/softcuda/softcuda.h"
@@ -121,10 +122,9 @@ void check_size(const softcuda_launch& launch, const KernelDeclaration& kernel)
 
 } // namespace
 
-Operation kernel(CUfunction function, const softcuda_launch& launch, void* const* values,
-                 void* const* extra)
+Operation launch_of(const LoadedKernel& kernel, const softcuda_launch& launch, void* const* values,
+                    void* const* extra)
 {
-    const LoadedKernel kernel = loaded_kernel(function);
     check_size(launch, kernel.declaration);
     softcuda_launch how = launch;
     how.device = kernel.context->device;
@@ -184,8 +184,9 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
         const softcuda_launch how{
             {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_memory, 0};
         CUstream on = resolve_stream(stream);
-        require(on->context == loaded_kernel(function).context, CUDA_ERROR_INVALID_HANDLE);
-        enqueue(on, kernel(function, how, values, extra));
+        const LoadedKernel kernel = launched_kernel(function, on->context);
+        require(on->context == kernel.context, CUDA_ERROR_INVALID_HANDLE);
+        enqueue(on, launch_of(kernel, how, values, extra));
     });
 }
 

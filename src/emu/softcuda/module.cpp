@@ -6,7 +6,6 @@
 #include "emu/softcuda/context.hpp"
 
 #include <algorithm>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,7 +13,8 @@
 struct CUmod_st {
     CUcontext context;
     uint64_t context_id;
-    std::list<CUfunc_st> functions;
+    CUlibrary library; // nullptr for a module that the program has loaded itself
+    std::vector<CUfunc_st> functions{};
 
     bool alive() const { return context->alive && context->id == context_id; }
 };
@@ -42,25 +42,40 @@ CUmod_st& find(CUmodule handle)
     return *found->second;
 }
 
+/// Called with the lock held.
+CUmodule add_module(CUcontext context, CUlibrary library,
+                    const std::vector<KernelDeclaration>& kernels)
+{
+    std::unique_ptr<CUmod_st> module(new CUmod_st{context, context->id, library});
+    for (const KernelDeclaration& kernel : kernels) {
+        module->functions.push_back({kernel, module.get()});
+    }
+    std::erase_if(modules().loaded, [](const auto& entry) { return !entry.second->alive(); });
+    CUmodule handle = module.get();
+    modules().loaded.emplace(handle, std::move(module));
+    return handle;
+}
+
 CUresult load(CUmodule* handle, const void* image)
 {
-    require(handle != nullptr && image != nullptr);
+    require(handle != nullptr);
     require_no_capture();
-    std::unique_ptr<CUmod_st> module(new CUmod_st{current_context(), current_context()->id, {}});
-    std::vector<KernelDeclaration> kernels = parse_ptx(static_cast<const char*>(image));
-    require(kernels.empty() || std::any_of(kernels.begin(), kernels.end(), can_run),
-            CUDA_ERROR_NOT_SUPPORTED);
-    for (KernelDeclaration& kernel : kernels) {
-        module->functions.push_back({std::move(kernel), module.get()});
-    }
+    const std::vector<KernelDeclaration> kernels = kernels_of(image);
     std::lock_guard guard(modules().mutex);
-    std::erase_if(modules().loaded, [](const auto& entry) { return !entry.second->alive(); });
-    *handle = module.get();
-    modules().loaded.emplace(module.get(), std::move(module));
+    *handle = add_module(current_context(), nullptr, kernels);
     return CUDA_SUCCESS;
 }
 
 } // namespace
+
+std::vector<KernelDeclaration> kernels_of(const void* image)
+{
+    require(image != nullptr);
+    std::vector<KernelDeclaration> kernels = parse_ptx(static_cast<const char*>(image));
+    require(kernels.empty() || std::any_of(kernels.begin(), kernels.end(), can_run),
+            CUDA_ERROR_NOT_SUPPORTED);
+    return kernels;
+}
 
 LoadedKernel loaded_kernel(CUfunction function)
 {
@@ -73,6 +88,35 @@ LoadedKernel loaded_kernel(CUfunction function)
         }
     }
     throw Error{CUDA_ERROR_INVALID_HANDLE};
+}
+
+CUmodule module_of(CUlibrary library, const std::vector<KernelDeclaration>& kernels,
+                   CUcontext context)
+{
+    std::lock_guard guard(modules().mutex);
+    for (const auto& [handle, module] : modules().loaded) {
+        if (module->library == library && module->context == context && module->alive()) {
+            return handle;
+        }
+    }
+    return add_module(context, library, kernels);
+}
+
+void unload_modules_of(CUlibrary library)
+{
+    std::lock_guard guard(modules().mutex);
+    std::erase_if(modules().loaded,
+                  [&](const auto& entry) { return entry.second->library == library; });
+}
+
+CUfunction function_of(CUmodule module, const std::string& name)
+{
+    std::lock_guard guard(modules().mutex);
+    auto& functions = find(module).functions;
+    auto found = std::find_if(functions.begin(), functions.end(),
+                              [&](const CUfunc_st& one) { return one.declaration.name == name; });
+    require(found != functions.end(), CUDA_ERROR_NOT_FOUND);
+    return &*found;
 }
 
 } // namespace softcuda
@@ -95,7 +139,7 @@ CUresult cuModuleUnload(CUmodule module)
     return api(__func__, Needs::context, [&] {
         require_no_capture();
         std::lock_guard guard(modules().mutex);
-        find(module);
+        require(find(module).library == nullptr, CUDA_ERROR_NOT_PERMITTED);
         modules().loaded.erase(module);
     });
 }
@@ -104,13 +148,7 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
 {
     return api(__func__, Needs::context, [&] {
         require(function != nullptr && name != nullptr);
-        std::lock_guard guard(modules().mutex);
-        auto& functions = find(module).functions;
-        auto found = std::find_if(functions.begin(), functions.end(), [&](const CUfunc_st& one) {
-            return one.declaration.name == name;
-        });
-        require(found != functions.end(), CUDA_ERROR_NOT_FOUND);
-        *function = &*found;
+        *function = function_of(module, name);
     });
 }
 
@@ -121,6 +159,22 @@ CUresult cuFuncGetModule(CUmodule* module, CUfunction function)
         loaded_kernel(function);
         *module = function->module;
     });
+}
+
+SOFTCUDA_EXPORT CUresult cuFuncGetName(const char** name, CUfunction function)
+{
+    return api(__func__, Needs::init, [&] {
+        require(name != nullptr && function != nullptr);
+        loaded_kernel(function);
+        *name = function->declaration.name.c_str();
+    });
+}
+
+SOFTCUDA_EXPORT CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset,
+                                            size_t* size)
+{
+    return api(__func__, Needs::init,
+               [&] { loaded_kernel(function).declaration.locate_parameter(index, offset, size); });
 }
 
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function)

@@ -177,6 +177,15 @@ bool compiled(const char* image)
 
 } // namespace
 
+void KernelDeclaration::locate_parameter(size_t index, size_t* offset, size_t* size) const
+{
+    require(offset != nullptr && index < parameters.size());
+    *offset = parameters[index].offset;
+    if (size != nullptr) {
+        *size = parameters[index].size;
+    }
+}
+
 std::vector<KernelDeclaration> parse_ptx(const char* image)
 {
     require(!compiled(image), CUDA_ERROR_NO_BINARY_FOR_GPU);

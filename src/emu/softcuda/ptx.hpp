@@ -21,6 +21,10 @@ struct KernelDeclaration {
     std::vector<Parameter> parameters{};
     size_t parameter_bytes = 0;
     int max_threads = 1024; // of a block
+
+    /// Where a parameter is (cuFuncGetParamInfo); size may be nullptr. Throws
+    /// CUDA_ERROR_INVALID_VALUE.
+    void locate_parameter(size_t index, size_t* offset, size_t* size) const;
 };
 
 /// The kernels of a module. Throws CUDA_ERROR_INVALID_PTX; CUDA_ERROR_NO_BINARY_FOR_GPU for code

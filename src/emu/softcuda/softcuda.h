@@ -82,9 +82,9 @@ void* softcuda_peer_map(const void* device_ptr, size_t length);
 int softcuda_unmap(void* address);
 
 /*
- * Kernels. The emulated devices run no device code. A module is loaded from PTX, of which the kernels'
- * names and parameters are read; a launch runs the host function registered under the kernel's name,
- * in the order of its stream, on one thread, once for the whole grid.
+ * Kernels. The emulated devices run no device code. A module or library is loaded from PTX, of which
+ * the kernels' names and parameters are read; a launch runs the host function registered under the
+ * kernel's name, in the order of its stream, on one thread, once for the whole grid.
  */
 
 /* A launch: sizes of the grid in blocks and of a block in threads, bytes of shared memory, and the
@@ -111,8 +111,8 @@ typedef int (*softcuda_kernel_function)(const struct softcuda_launch* launch,
                                         void* const* parameters);
 
 /* Registers the function for all kernels of a name. 0, or -1 where the name has another function.
- * Launches of a name without one are CUDA_ERROR_NOT_SUPPORTED, and so is loading a module all of whose
- * kernels are without: programs that can do without kernels notice in time. */
+ * Launches of a name without one are CUDA_ERROR_NOT_SUPPORTED, and so is loading a module or library
+ * all of whose kernels are without: programs that can do without kernels notice in time. */
 int softcuda_kernel(const char* name, softcuda_kernel_function function);
 
 /*

@@ -10,6 +10,8 @@ struct softcuda_launch;
 
 namespace softcuda {
 
+struct LoadedKernel;
+
 /// Throws CUDA_ERROR_INVALID_HANDLE.
 void require_event(CUevent event);
 
@@ -18,8 +20,8 @@ Operation event_wait(CUevent event);
 Operation host_function(CUhostFn function, void* argument);
 
 /// A launch, in the context that the kernel was loaded into; its parameters are copied.
-Operation kernel(CUfunction function, const softcuda_launch& how, void* const* values,
-                 void* const* extra);
+Operation launch_of(const LoadedKernel& kernel, const softcuda_launch& how, void* const* values,
+                    void* const* extra);
 
 /// A copy or a memset by the device of that number.
 Operation copy_3d(const CUDA_MEMCPY3D& copy, int ordinal);
