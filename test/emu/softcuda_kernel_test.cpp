@@ -257,8 +257,8 @@ TEST_F(SoftcudaKernel, RefusesWhatIsNoPtx)
 {
     const std::string head = ".version 6.0\n.target sm_70\n";
     EXPECT_CUDA(load(head));
-    EXPECT_EQ(load(""), CUDA_ERROR_INVALID_PTX);
-    EXPECT_EQ(load("a program"), CUDA_ERROR_INVALID_PTX);
+    EXPECT_EQ(load(""), CUDA_ERROR_INVALID_IMAGE);
+    EXPECT_EQ(load("a program"), CUDA_ERROR_INVALID_IMAGE);
     EXPECT_EQ(load(".version 6.0\n"), CUDA_ERROR_INVALID_PTX);
     EXPECT_EQ(load(head + ".entry a( .param .u64 )"), CUDA_ERROR_INVALID_PTX);
     EXPECT_EQ(load(head + ".entry a( .param .pred a ) { ret; }"), CUDA_ERROR_INVALID_PTX);

@@ -256,21 +256,21 @@ CUresult launch(CUgraphExec handle, CUstream stream_handle)
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph,
                                      unsigned long long flags)
 {
-    return api(__func__, Needs::init, [&] { return instantiate(executable, graph, flags); });
+    return api(__func__, Needs::context, [&] { return instantiate(executable, graph, flags); });
 }
 
 #undef cuGraphInstantiate
 SOFTCUDA_EXPORT CUresult cuGraphInstantiate(CUgraphExec* executable, CUgraph graph,
                                             CUgraphNode* node, char* log, size_t size)
 {
-    return api(__func__, Needs::init,
+    return api(__func__, Needs::context,
                [&] { return instantiate(executable, graph, node, log, size); });
 }
 
 SOFTCUDA_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec* executable, CUgraph graph,
                                                CUgraphNode* node, char* log, size_t size)
 {
-    return api(__func__, Needs::init,
+    return api(__func__, Needs::context,
                [&] { return instantiate(executable, graph, node, log, size); });
 }
 
@@ -317,7 +317,7 @@ using UpdateResult = void;
 SOFTCUDA_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec* executable, CUgraph graph,
                                                       InstantiateParameters* parameters)
 {
-    return api(__func__, Needs::init, [&] {
+    return api(__func__, Needs::context, [&] {
 #if CUDA_VERSION >= 12000
         require(parameters != nullptr);
         parameters->hErrNode_out = nullptr;

@@ -74,8 +74,7 @@ CUresult add_batch(const Place& place, const Parameters* batch)
                                  live_context(batch->ctx)->device));
 }
 
-/// Parameters: of any version; since CUDA 12 a library's kernel may be named in place of a
-/// function.
+/// Parameters: of any version; since CUDA 12 a library's kernel may be named, in its own place.
 template <typename Parameters>
 LoadedKernel kernel_named_by(const Parameters& of)
 {
@@ -84,7 +83,7 @@ LoadedKernel kernel_named_by(const Parameters& of)
             return launched_kernel(reinterpret_cast<CUfunction>(of.kern), of.ctx);
         }
     }
-    return launched_kernel(of.func, nullptr);
+    return loaded_kernel(of.func);
 }
 
 template <typename Parameters>

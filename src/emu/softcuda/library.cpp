@@ -18,7 +18,9 @@ struct CUkern_st {
 };
 
 struct CUlib_st {
-    const std::vector<softcuda::KernelDeclaration> declarations;
+    const std::vector<softcuda::KernelDeclaration> declarations{};
+    // Of its image: told where a kernel or the module is asked for, not when it is loaded.
+    const CUresult defect = CUDA_SUCCESS;
     std::vector<CUkern_st> kernels{};
 };
 
@@ -51,6 +53,14 @@ CUlib_st& find(CUlibrary handle)
     auto found = libraries().loaded.find(handle);
     require(found != libraries().loaded.end(), CUDA_ERROR_INVALID_HANDLE);
     return *found->second;
+}
+
+/// Called with the lock held.
+CUlib_st& find_sound(CUlibrary handle)
+{
+    CUlib_st& library = find(handle);
+    require(library.defect == CUDA_SUCCESS, library.defect);
+    return library;
 }
 
 /// Called with the lock held; nullptr if it is no library's.
@@ -96,10 +106,19 @@ void check_options(const LibraryOption* options, unsigned count, bool from_file)
     }
 }
 
+std::unique_ptr<CUlib_st> library_of(const void* image)
+{
+    try {
+        return std::unique_ptr<CUlib_st>(new CUlib_st{.declarations = kernels_of(image)});
+    } catch (const Error& error) {
+        return std::unique_ptr<CUlib_st>(new CUlib_st{.defect = error.result});
+    }
+}
+
 CUresult load(CUlibrary* handle, const void* image)
 {
-    require(handle != nullptr);
-    std::unique_ptr<CUlib_st> library(new CUlib_st{kernels_of(image)});
+    require(handle != nullptr && image != nullptr);
+    std::unique_ptr<CUlib_st> library = library_of(image);
     for (const KernelDeclaration& declaration : library->declarations) {
         library->kernels.push_back({declaration, library.get()});
     }
@@ -160,7 +179,6 @@ SOFTCUDA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* n
 SOFTCUDA_EXPORT CUresult cuLibraryUnload(CUlibrary library)
 {
     return api(__func__, Needs::init, [&] {
-        require(library != nullptr);
         require_no_capture();
         std::lock_guard guard(libraries().mutex);
         find(library);
@@ -174,7 +192,7 @@ SOFTCUDA_EXPORT CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library,
     return api(__func__, Needs::init, [&] {
         require(kernel != nullptr && name != nullptr);
         std::lock_guard guard(libraries().mutex);
-        auto& kernels = find(library).kernels;
+        auto& kernels = find_sound(library).kernels;
         auto found = std::find_if(kernels.begin(), kernels.end(), [&](const CUkern_st& one) {
             return one.declaration.name == name;
         });
@@ -210,7 +228,7 @@ SOFTCUDA_EXPORT CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library)
     return api(__func__, Needs::context, [&] {
         require(module != nullptr);
         std::lock_guard guard(libraries().mutex);
-        *module = module_in(current_context(), &find(library));
+        *module = module_in(current_context(), &find_sound(library));
     });
 }
 
@@ -247,6 +265,7 @@ SOFTCUDA_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, siz
                                               size_t* size)
 {
     return api(__func__, Needs::init, [&] {
+        require(kernel != nullptr);
         std::lock_guard guard(libraries().mutex);
         require_kernel(kernel).declaration.locate_parameter(index, offset, size);
     });

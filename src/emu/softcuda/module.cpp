@@ -173,8 +173,10 @@ SOFTCUDA_EXPORT CUresult cuFuncGetName(const char** name, CUfunction function)
 SOFTCUDA_EXPORT CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset,
                                             size_t* size)
 {
-    return api(__func__, Needs::init,
-               [&] { loaded_kernel(function).declaration.locate_parameter(index, offset, size); });
+    return api(__func__, Needs::init, [&] {
+        require(function != nullptr);
+        loaded_kernel(function).declaration.locate_parameter(index, offset, size);
+    });
 }
 
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function)

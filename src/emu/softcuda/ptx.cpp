@@ -190,7 +190,7 @@ std::vector<KernelDeclaration> parse_ptx(const char* image)
 {
     require(!compiled(image), CUDA_ERROR_NO_BINARY_FOR_GPU);
     Words words(image);
-    words.expect(".version");
+    require(words.skip(".version"), CUDA_ERROR_INVALID_IMAGE);
     words.take();
     words.expect(".target");
     check_target(words.take());

@@ -27,8 +27,9 @@ struct KernelDeclaration {
     void locate_parameter(size_t index, size_t* offset, size_t* size) const;
 };
 
-/// The kernels of a module. Throws CUDA_ERROR_INVALID_PTX; CUDA_ERROR_NO_BINARY_FOR_GPU for code
-/// that is compiled already, or for a device newer than the emulated ones.
+/// The kernels of a module. Throws CUDA_ERROR_INVALID_IMAGE where it does not begin as PTX does,
+/// else CUDA_ERROR_INVALID_PTX; CUDA_ERROR_NO_BINARY_FOR_GPU for code that is compiled already, or
+/// for a device newer than the emulated ones.
 std::vector<KernelDeclaration> parse_ptx(const char* image);
 
 } // namespace softcuda
