@@ -13,6 +13,10 @@ for variable in $(env | sed -n 's/^\(OMPI_MCA_[A-Za-z0-9_]*\)=.*/\1/p'); do unse
 # shellcheck source=contrib/lib.sh
 . "$top_srcdir/contrib/lib.sh"
 
+[[ ${GDR_SANITIZERS:-none} = none ]] || {
+    echo "other people's programs have no sanitizer's run-time library"
+    exit 77
+}
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 
