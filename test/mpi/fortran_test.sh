@@ -37,6 +37,7 @@ takes() {
 
 takes_large() { takes "$1" mpi_f08 'call MPI_Send(buffer, 1_MPI_COUNT_KIND, MPI_INTEGER, 0, 0, MPI_COMM_SELF)'; }
 takes_large_of_files() { takes "$1" mpi_f08 'call MPI_File_read(MPI_FILE_NULL, buffer, 1_MPI_COUNT_KIND, MPI_INTEGER, MPI_STATUS_IGNORE)'; }
+takes_logical() { takes "$1" mpi 'call MPI_Parrived(0, 0, flag, error)'; }
 
 # compile MPI BINDING
 compile() {
@@ -46,6 +47,7 @@ compile() {
         options+=(-DLARGE)
         takes_large_of_files "$1" && options+=(-DLARGE_FILES)
     fi
+    [[ $2 != 2 ]] || takes_logical "$1" || options+=(-DINTEGER_FLAG)
     mapfile -t families < <(printf '%s\n' "$top_srcdir"/test/mpi/fortran/*.f90 | grep -v -e _forms -e /calls.f90)
     mkdir "$work/$1.$2"
     "mpif90.$1" -cpp -w -fallow-argument-mismatch -ffree-line-length-none "${options[@]}" -DBINDING=$(($2 < 4 ? $2 : 3)) -I"$top_srcdir/test/mpi" \

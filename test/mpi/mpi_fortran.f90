@@ -11,6 +11,7 @@ program mpi_fortran
   use messages
   use neighbours
   use one_sided
+  use partitions
   use types
 #include "mpi_binding.f90"
 #include "mpi_driver.f90"
@@ -52,6 +53,7 @@ contains
   subroutine make_all()
     call make(message_rows())
     call make(completion_rows())
+    call make(partitioned_rows())
     call make(collective_rows())
     call make(neighbour_rows())
     call make(one_sided_rows())
