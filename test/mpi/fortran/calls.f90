@@ -41,11 +41,11 @@ module calls
 
 contains
 
-  ! Long enough for a block of so many elements for each rank.
+  ! Long enough for a block of so many elements for each rank, and for three.
   subroutine allocate_buffers(elements)
     integer, intent(in) :: elements
     integer :: length
-    length = elements * max(ranks, 2) + 1000 ! Bsend's room
+    length = elements * max(ranks, 3) + 1000 ! Bsend's room
     call allocate_buffer(out, length)
     call allocate_buffer(in, length)
     call allocate_buffer(more, length)

@@ -8,7 +8,7 @@
       call MPI_I/**/NAME(ARGUMENTS, request, ierror)
       call wait()
     case ("p")
-#ifdef MPIX
+#ifdef OPEN_MPI_4
       call MPIX_/**/NAME/**/_init(ARGUMENTS, MPI_INFO_NULL, request, ierror)
 #else
       call MPI_/**/NAME/**/_init(ARGUMENTS, MPI_INFO_NULL, request, ierror)

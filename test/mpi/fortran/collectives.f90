@@ -39,14 +39,15 @@ contains
 
   ! Counts that differ: one less for each rank.
   function decreasing()
-    integer :: decreasing(0:ranks - 1), r
+    integer(COUNT_KIND) :: decreasing(0:ranks - 1)
+    integer :: r
     decreasing = [(n - r, r = 0, ranks - 1)]
   end function
 
   subroutine bcast(form)
     character, intent(in) :: form
 #define NAME bcast
-#define ARGUMENTS out%at, n, MPI_INTEGER, ranks - 1, MPI_COMM_WORLD
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, ranks - 1, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     out%want(:n) = content(ranks - 1, 1, n)
   end subroutine
@@ -55,7 +56,7 @@ contains
     character, intent(in) :: form
     integer :: r
 #define NAME gather
-#define ARGUMENTS out%at, n, MPI_INTEGER, in%at, n, MPI_INTEGER, 0, MPI_COMM_WORLD
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, in%at, COUNT(n), MPI_INTEGER, 0, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     if (rank /= 0) return
     do r = 0, ranks - 1
@@ -65,7 +66,9 @@ contains
 
   subroutine gatherv(form)
     character, intent(in) :: form
-    integer :: counts(0:ranks - 1), offsets(0:ranks - 1), r
+    integer(COUNT_KIND) :: counts(0:ranks - 1)
+    integer(DISPLACEMENT_KIND) :: offsets(0:ranks - 1)
+    integer :: r
     counts = decreasing()
     offsets = places(ranks)
 #define NAME gatherv
@@ -73,34 +76,35 @@ contains
 #include "fortran/collective_forms.f90"
     if (rank /= 0) return
     do r = 0, ranks - 1
-      in%want(r * n + 1:r * n + counts(r)) = content(r, 1, counts(r))
+      in%want(r * n + 1:r * n + counts(r)) = content(r, 1, int(counts(r)))
     end do
   end subroutine
 
   subroutine scatter(form)
     character, intent(in) :: form
 #define NAME scatter
-#define ARGUMENTS out%at, n, MPI_INTEGER, in%at, n, MPI_INTEGER, 0, MPI_COMM_WORLD
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, in%at, COUNT(n), MPI_INTEGER, 0, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     in%want(:n) = content(0, rank * n + 1, n)
   end subroutine
 
   subroutine scatterv(form)
     character, intent(in) :: form
-    integer :: counts(0:ranks - 1), offsets(0:ranks - 1)
+    integer(COUNT_KIND) :: counts(0:ranks - 1)
+    integer(DISPLACEMENT_KIND) :: offsets(0:ranks - 1)
     counts = decreasing()
     offsets = places(ranks)
 #define NAME scatterv
 #define ARGUMENTS out%at, counts, offsets, MPI_INTEGER, in%at, counts(rank), MPI_INTEGER, 0, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
-    in%want(:counts(rank)) = content(0, rank * n + 1, counts(rank))
+    in%want(:counts(rank)) = content(0, rank * n + 1, int(counts(rank)))
   end subroutine
 
   subroutine allgather(form)
     character, intent(in) :: form
     integer :: r
 #define NAME allgather
-#define ARGUMENTS out%at, n, MPI_INTEGER, in%at, n, MPI_INTEGER, MPI_COMM_WORLD
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, in%at, COUNT(n), MPI_INTEGER, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     do r = 0, ranks - 1
       in%want(r * n + 1:r * n + n) = content(r, 1, n)
@@ -109,14 +113,16 @@ contains
 
   subroutine allgatherv(form)
     character, intent(in) :: form
-    integer :: counts(0:ranks - 1), offsets(0:ranks - 1), r
+    integer(COUNT_KIND) :: counts(0:ranks - 1)
+    integer(DISPLACEMENT_KIND) :: offsets(0:ranks - 1)
+    integer :: r
     counts = decreasing()
     offsets = places(ranks)
 #define NAME allgatherv
 #define ARGUMENTS out%at, counts(rank), MPI_INTEGER, in%at, counts, offsets, MPI_INTEGER, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     do r = 0, ranks - 1
-      in%want(r * n + 1:r * n + counts(r)) = content(r, 1, counts(r))
+      in%want(r * n + 1:r * n + counts(r)) = content(r, 1, int(counts(r)))
     end do
   end subroutine
 
@@ -124,7 +130,7 @@ contains
     character, intent(in) :: form
     integer :: r
 #define NAME alltoall
-#define ARGUMENTS out%at, n, MPI_INTEGER, in%at, n, MPI_INTEGER, MPI_COMM_WORLD
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, in%at, COUNT(n), MPI_INTEGER, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     do r = 0, ranks - 1
       in%want(r * n + 1:r * n + n) = content(r, rank * n + 1, n)
@@ -133,7 +139,9 @@ contains
 
   subroutine alltoallv(form)
     character, intent(in) :: form
-    integer :: to(0:ranks - 1), from(0:ranks - 1), offsets(0:ranks - 1), r
+    integer(COUNT_KIND) :: to(0:ranks - 1), from(0:ranks - 1)
+    integer(DISPLACEMENT_KIND) :: offsets(0:ranks - 1)
+    integer :: r
     to = n - rank - 2 * [(r, r = 0, ranks - 1)]
     from = n - 2 * rank - [(r, r = 0, ranks - 1)]
     offsets = places(ranks)
@@ -141,13 +149,15 @@ contains
 #define ARGUMENTS out%at, to, offsets, MPI_INTEGER, in%at, from, offsets, MPI_INTEGER, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     do r = 0, ranks - 1
-      in%want(r * n + 1:r * n + from(r)) = content(r, rank * n + 1, from(r))
+      in%want(r * n + 1:r * n + from(r)) = content(r, rank * n + 1, int(from(r)))
     end do
   end subroutine
 
   subroutine alltoallw(form)
     character, intent(in) :: form
-    integer :: to(0:ranks - 1), from(0:ranks - 1), offsets(0:ranks - 1), r
+    integer(COUNT_KIND) :: to(0:ranks - 1), from(0:ranks - 1)
+    integer(DISPLACEMENT_KIND) :: offsets(0:ranks - 1)
+    integer :: r
     HANDLE(MPI_Datatype) :: types(0:ranks - 1)
     to = n - rank - 2 * [(r, r = 0, ranks - 1)]
     from = n - 2 * rank - [(r, r = 0, ranks - 1)]
@@ -157,14 +167,14 @@ contains
 #define ARGUMENTS out%at, to, offsets, types, in%at, from, offsets, types, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     do r = 0, ranks - 1
-      in%want(r * n + 1:r * n + from(r)) = content(r, rank * n + 1, from(r))
+      in%want(r * n + 1:r * n + from(r)) = content(r, rank * n + 1, int(from(r)))
     end do
   end subroutine
 
   subroutine reduce(form)
     character, intent(in) :: form
 #define NAME reduce
-#define ARGUMENTS out%at, in%at, n, MPI_INTEGER, MPI_SUM, 0, MPI_COMM_WORLD
+#define ARGUMENTS out%at, in%at, COUNT(n), MPI_INTEGER, MPI_SUM, 0, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     if (rank == 0) in%want(:n) = sums(ranks - 1, 1, n)
   end subroutine
@@ -172,7 +182,7 @@ contains
   subroutine allreduce(form)
     character, intent(in) :: form
 #define NAME allreduce
-#define ARGUMENTS out%at, in%at, n, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD
+#define ARGUMENTS out%at, in%at, COUNT(n), MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     in%want(:n) = sums(ranks - 1, 1, n)
   end subroutine
@@ -180,7 +190,7 @@ contains
   subroutine scan(form)
     character, intent(in) :: form
 #define NAME scan
-#define ARGUMENTS out%at, in%at, n, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD
+#define ARGUMENTS out%at, in%at, COUNT(n), MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     in%want(:n) = sums(rank, 1, n)
   end subroutine
@@ -188,25 +198,25 @@ contains
   subroutine exscan(form)
     character, intent(in) :: form
 #define NAME exscan
-#define ARGUMENTS out%at, in%at, n, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD
+#define ARGUMENTS out%at, in%at, COUNT(n), MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     if (rank > 0) in%want(:n) = sums(rank - 1, 1, n)
   end subroutine
 
   subroutine reduce_scatter(form)
     character, intent(in) :: form
-    integer :: counts(0:ranks - 1)
+    integer(COUNT_KIND) :: counts(0:ranks - 1)
     counts = decreasing()
 #define NAME reduce_scatter
 #define ARGUMENTS out%at, in%at, counts, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
-    in%want(:counts(rank)) = sums(ranks - 1, sum(counts(:rank - 1)) + 1, counts(rank))
+    in%want(:counts(rank)) = sums(ranks - 1, int(sum(counts(:rank - 1))) + 1, int(counts(rank)))
   end subroutine
 
   subroutine reduce_scatter_block(form)
     character, intent(in) :: form
 #define NAME reduce_scatter_block
-#define ARGUMENTS out%at, in%at, n, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD
+#define ARGUMENTS out%at, in%at, COUNT(n), MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     in%want(:n) = sums(ranks - 1, rank * n + 1, n)
   end subroutine
@@ -215,7 +225,7 @@ contains
     character, intent(in) :: form
     integer :: r
 #define NAME allgather
-#define ARGUMENTS MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out%at, n, MPI_INTEGER, MPI_COMM_WORLD
+#define ARGUMENTS MPI_IN_PLACE, COUNT(0), MPI_DATATYPE_NULL, out%at, COUNT(n), MPI_INTEGER, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     do r = 0, ranks - 1
       out%want(r * n + 1:r * n + n) = content(r, r * n + 1, n)
@@ -226,7 +236,7 @@ contains
     character, intent(in) :: form
     integer :: r
 #define NAME alltoall
-#define ARGUMENTS MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out%at, n, MPI_INTEGER, MPI_COMM_WORLD
+#define ARGUMENTS MPI_IN_PLACE, COUNT(0), MPI_DATATYPE_NULL, out%at, COUNT(n), MPI_INTEGER, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     do r = 0, ranks - 1
       out%want(r * n + 1:r * n + n) = content(r, rank * n + 1, n)
@@ -236,7 +246,7 @@ contains
   subroutine allreduce_in_place(form)
     character, intent(in) :: form
 #define NAME allreduce
-#define ARGUMENTS MPI_IN_PLACE, out%at, n, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD
+#define ARGUMENTS MPI_IN_PLACE, out%at, COUNT(n), MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     out%want(:n) = sums(ranks - 1, 1, n)
   end subroutine
@@ -244,7 +254,7 @@ contains
   subroutine scan_in_place(form)
     character, intent(in) :: form
 #define NAME scan
-#define ARGUMENTS MPI_IN_PLACE, out%at, n, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD
+#define ARGUMENTS MPI_IN_PLACE, out%at, COUNT(n), MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     out%want(:n) = sums(rank, 1, n)
   end subroutine
@@ -254,11 +264,11 @@ contains
     integer :: r
     if (rank == 0) then
 #define NAME gather
-#define ARGUMENTS MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out%at, n, MPI_INTEGER, 0, MPI_COMM_WORLD
+#define ARGUMENTS MPI_IN_PLACE, COUNT(0), MPI_DATATYPE_NULL, out%at, COUNT(n), MPI_INTEGER, 0, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     else
 #define NAME gather
-#define ARGUMENTS out%at, n, MPI_INTEGER, in%at, n, MPI_INTEGER, 0, MPI_COMM_WORLD
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, in%at, COUNT(n), MPI_INTEGER, 0, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     end if
     if (rank /= 0) return
@@ -271,11 +281,11 @@ contains
     character, intent(in) :: form
     if (rank == 0) then
 #define NAME reduce
-#define ARGUMENTS MPI_IN_PLACE, out%at, n, MPI_INTEGER, MPI_SUM, 0, MPI_COMM_WORLD
+#define ARGUMENTS MPI_IN_PLACE, out%at, COUNT(n), MPI_INTEGER, MPI_SUM, 0, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     else
 #define NAME reduce
-#define ARGUMENTS out%at, in%at, n, MPI_INTEGER, MPI_SUM, 0, MPI_COMM_WORLD
+#define ARGUMENTS out%at, in%at, COUNT(n), MPI_INTEGER, MPI_SUM, 0, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     end if
     if (rank == 0) out%want(:n) = sums(ranks - 1, 1, n)
@@ -285,11 +295,11 @@ contains
     character, intent(in) :: form
     if (rank == 0) then
 #define NAME scatter
-#define ARGUMENTS out%at, n, MPI_INTEGER, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, MPI_IN_PLACE, COUNT(0), MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     else
 #define NAME scatter
-#define ARGUMENTS out%at, n, MPI_INTEGER, in%at, n, MPI_INTEGER, 0, MPI_COMM_WORLD
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, in%at, COUNT(n), MPI_INTEGER, 0, MPI_COMM_WORLD
 #include "fortran/collective_forms.f90"
     end if
     if (rank /= 0) in%want(:n) = content(0, rank * n + 1, n)

@@ -4,6 +4,10 @@
 module files
   use calls
 #include "mpi_binding.f90"
+#ifndef LARGE_FILES
+#undef COUNT_KIND
+#define COUNT_KIND kind(0)
+#endif
   private
   public :: file_rows
 
@@ -48,7 +52,7 @@ contains
   subroutine open_written_file(block)
     integer, intent(in) :: block
     call open_file(block)
-    call MPI_File_write_at_all(file, offset(rank), content(rank, 1, n), n, MPI_INTEGER, MPI_STATUS_IGNORE, ierror)
+    call MPI_File_write_at_all(file, offset(rank), content(rank, 1, n), COUNT(n), MPI_INTEGER, MPI_STATUS_IGNORE, ierror)
     call settle()
   end subroutine
 
@@ -62,7 +66,7 @@ contains
   function written()
     integer :: written(n)
     call settle()
-    call MPI_File_read_at_all(file, offset(rank), written, n, MPI_INTEGER, MPI_STATUS_IGNORE, ierror)
+    call MPI_File_read_at_all(file, offset(rank), written, COUNT(n), MPI_INTEGER, MPI_STATUS_IGNORE, ierror)
     call MPI_File_close(file, ierror)
   end function
 
@@ -92,7 +96,7 @@ contains
     call open_written_file(previous)
 #define NAME read
 #define BUFFER file, in%at
-#define ARGUMENTS file, in%at, n, MPI_INTEGER
+#define ARGUMENTS file, in%at, COUNT(n), MPI_INTEGER
 #include "fortran/file_forms.f90"
     in%want(:n) = content(previous, 1, n)
     call MPI_File_close(file, ierror)
@@ -103,7 +107,7 @@ contains
     call open_written_file(previous)
 #define NAME read_all
 #define BUFFER file, in%at
-#define ARGUMENTS file, in%at, n, MPI_INTEGER
+#define ARGUMENTS file, in%at, COUNT(n), MPI_INTEGER
 #define SPLIT
 #include "fortran/file_forms.f90"
     in%want(:n) = content(previous, 1, n)
@@ -115,7 +119,7 @@ contains
     call open_written_file(previous)
 #define NAME read_at
 #define BUFFER file, in%at
-#define ARGUMENTS file, offset(previous), in%at, n, MPI_INTEGER
+#define ARGUMENTS file, offset(previous), in%at, COUNT(n), MPI_INTEGER
 #include "fortran/file_forms.f90"
     in%want(:n) = content(previous, 1, n)
     call MPI_File_close(file, ierror)
@@ -126,7 +130,7 @@ contains
     call open_written_file(previous)
 #define NAME read_at_all
 #define BUFFER file, in%at
-#define ARGUMENTS file, offset(previous), in%at, n, MPI_INTEGER
+#define ARGUMENTS file, offset(previous), in%at, COUNT(n), MPI_INTEGER
 #define SPLIT
 #include "fortran/file_forms.f90"
     in%want(:n) = content(previous, 1, n)
@@ -138,7 +142,7 @@ contains
     call open_written_file(previous)
 #define NAME read_shared
 #define BUFFER file, in%at
-#define ARGUMENTS file, in%at, n, MPI_INTEGER
+#define ARGUMENTS file, in%at, COUNT(n), MPI_INTEGER
 #include "fortran/file_forms.f90"
     call expect_any_order(values_of(in))
     in%want(:n) = values_of(in)
@@ -150,7 +154,7 @@ contains
     call open_written_file(previous)
 #define NAME read_ordered
 #define BUFFER file, in%at
-#define ARGUMENTS file, in%at, n, MPI_INTEGER
+#define ARGUMENTS file, in%at, COUNT(n), MPI_INTEGER
 #define ORDERED
 #define SPLIT
 #include "fortran/file_forms.f90"
@@ -163,7 +167,7 @@ contains
     call open_file(rank)
 #define NAME write
 #define BUFFER file, out%at
-#define ARGUMENTS file, out%at, n, MPI_INTEGER
+#define ARGUMENTS file, out%at, COUNT(n), MPI_INTEGER
 #include "fortran/file_forms.f90"
     call expect_block(written(), rank)
   end subroutine
@@ -173,7 +177,7 @@ contains
     call open_file(rank)
 #define NAME write_all
 #define BUFFER file, out%at
-#define ARGUMENTS file, out%at, n, MPI_INTEGER
+#define ARGUMENTS file, out%at, COUNT(n), MPI_INTEGER
 #define SPLIT
 #include "fortran/file_forms.f90"
     call expect_block(written(), rank)
@@ -184,7 +188,7 @@ contains
     call open_file(rank)
 #define NAME write_at
 #define BUFFER file, out%at
-#define ARGUMENTS file, offset(rank), out%at, n, MPI_INTEGER
+#define ARGUMENTS file, offset(rank), out%at, COUNT(n), MPI_INTEGER
 #include "fortran/file_forms.f90"
     call expect_block(written(), rank)
   end subroutine
@@ -194,7 +198,7 @@ contains
     call open_file(rank)
 #define NAME write_at_all
 #define BUFFER file, out%at
-#define ARGUMENTS file, offset(rank), out%at, n, MPI_INTEGER
+#define ARGUMENTS file, offset(rank), out%at, COUNT(n), MPI_INTEGER
 #define SPLIT
 #include "fortran/file_forms.f90"
     call expect_block(written(), rank)
@@ -205,7 +209,7 @@ contains
     call open_file(rank)
 #define NAME write_shared
 #define BUFFER file, out%at
-#define ARGUMENTS file, out%at, n, MPI_INTEGER
+#define ARGUMENTS file, out%at, COUNT(n), MPI_INTEGER
 #include "fortran/file_forms.f90"
     call expect_any_order(written())
   end subroutine
@@ -215,7 +219,7 @@ contains
     call open_file(rank)
 #define NAME write_ordered
 #define BUFFER file, out%at
-#define ARGUMENTS file, out%at, n, MPI_INTEGER
+#define ARGUMENTS file, out%at, COUNT(n), MPI_INTEGER
 #define ORDERED
 #define SPLIT
 #include "fortran/file_forms.f90"

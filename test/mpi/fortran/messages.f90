@@ -9,6 +9,13 @@ module messages
 
   HANDLE(MPI_Request) :: other
 
+  ! Of a call that sends and receives.
+#ifdef OPEN_MPI_4
+  character(*), parameter :: exchange_forms = "b"
+#else
+  character(*), parameter :: exchange_forms = "bn"
+#endif
+
 contains
 
   function message_rows() result(rows)
@@ -21,9 +28,8 @@ contains
         row("Recv", "bnp", receive), &
         row("Mrecv", "bn", receive_matched), &
         row("Recv of any source", "b", receive_any), &
-        row("Sendrecv", "b", send_and_receive), &
-        row("Sendrecv_replace", "b", send_and_replace), &
-        row("Startall", "b", start_all)]
+        row("Sendrecv", exchange_forms, send_and_receive), &
+        row("Sendrecv_replace", exchange_forms, send_and_replace)]
   end function
 
   subroutine start_other()
@@ -33,11 +39,11 @@ contains
 
   ! From the previous rank.
   subroutine receive_in_background()
-    call MPI_Recv_init(in%at, n, MPI_INTEGER, previous, tag, MPI_COMM_WORLD, other, ierror)
+    call MPI_Recv_init(in%at, COUNT(n), MPI_INTEGER, previous, tag, MPI_COMM_WORLD, other, ierror)
   end subroutine
 
   subroutine send_in_background()
-    call MPI_Send_init(out%at, n, MPI_INTEGER, next, tag, MPI_COMM_WORLD, other, ierror)
+    call MPI_Send_init(out%at, COUNT(n), MPI_INTEGER, next, tag, MPI_COMM_WORLD, other, ierror)
   end subroutine
 
   subroutine expect_received()
@@ -48,7 +54,7 @@ contains
     character, intent(in) :: form
     call receive_in_background()
 #define NAME send
-#define ARGUMENTS out%at, n, MPI_INTEGER, next, tag, MPI_COMM_WORLD
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, next, tag, MPI_COMM_WORLD
 #include "fortran/message_forms.f90"
     call expect_received()
   end subroutine
@@ -57,7 +63,7 @@ contains
     character, intent(in) :: form
     call receive_in_background()
 #define NAME ssend
-#define ARGUMENTS out%at, n, MPI_INTEGER, next, tag, MPI_COMM_WORLD
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, next, tag, MPI_COMM_WORLD
 #include "fortran/message_forms.f90"
     call expect_received()
   end subroutine
@@ -66,7 +72,7 @@ contains
     character, intent(in) :: form
     call receive_in_background()
 #define NAME rsend
-#define ARGUMENTS out%at, n, MPI_INTEGER, next, tag, MPI_COMM_WORLD
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, next, tag, MPI_COMM_WORLD
 #include "fortran/message_forms.f90"
     call expect_received()
   end subroutine
@@ -74,16 +80,16 @@ contains
   ! The room is in any memory as well, and what is in it afterwards is MPI's affair.
   subroutine bsend(form)
     character, intent(in) :: form
-    integer :: length
+    integer(COUNT_KIND) :: length
 #if BINDING == 3
     type(c_ptr) :: room
 #else
     integer(MPI_ADDRESS_KIND) :: room
 #endif
     call receive_in_background()
-    call MPI_Buffer_attach(more%at, integer_bytes * size(more%at), ierror)
+    call MPI_Buffer_attach(more%at, COUNT(integer_bytes * size(more%at)), ierror)
 #define NAME bsend
-#define ARGUMENTS out%at, n, MPI_INTEGER, next, tag, MPI_COMM_WORLD
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, next, tag, MPI_COMM_WORLD
 #include "fortran/message_forms.f90"
     call MPI_Buffer_detach(room, length, ierror)
     if (length /= integer_bytes * size(more%at)) call fail("another size is detached")
@@ -98,7 +104,7 @@ contains
     character, intent(in) :: form
     call send_in_background()
 #define NAME recv
-#define ARGUMENTS in%at, n, MPI_INTEGER, previous, tag, MPI_COMM_WORLD
+#define ARGUMENTS in%at, COUNT(n), MPI_INTEGER, previous, tag, MPI_COMM_WORLD
 #define STATUS
 #include "fortran/message_forms.f90"
     call expect_received()
@@ -111,9 +117,9 @@ contains
     call start_other()
     call MPI_Mprobe(previous, tag, MPI_COMM_WORLD, message, MPI_STATUS_IGNORE, ierror)
     if (form == "b") then
-      call MPI_Mrecv(in%at, n, MPI_INTEGER, message, MPI_STATUS_IGNORE, ierror)
+      call MPI_Mrecv(in%at, COUNT(n), MPI_INTEGER, message, MPI_STATUS_IGNORE, ierror)
     else
-      call MPI_Imrecv(in%at, n, MPI_INTEGER, message, request, ierror)
+      call MPI_Imrecv(in%at, COUNT(n), MPI_INTEGER, message, request, ierror)
       call wait()
     end if
     call MPI_Wait(other, MPI_STATUS_IGNORE, ierror)
@@ -124,16 +130,12 @@ contains
   ! Fewer elements than there is room for, which the status tells.
   subroutine receive_any(form)
     character, intent(in) :: form
-    integer :: elements
-#if BINDING == 3
-    type(MPI_Status) :: status
-#else
-    integer :: status(MPI_STATUS_SIZE)
-#endif
+    integer(COUNT_KIND) :: elements
+    STATUSES(status, 1)
     call send_in_background()
     call start_other()
-    call MPI_Recv(in%at, n + 1, MPI_INTEGER, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, status, ierror)
-    call MPI_Get_count(status, MPI_INTEGER, elements, ierror)
+    call MPI_Recv(in%at, COUNT(n + 1), MPI_INTEGER, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, STATUS_AT(status, 1), ierror)
+    call MPI_Get_count(STATUS_AT(status, 1), MPI_INTEGER, elements, ierror)
     if (elements /= n) call fail("another count is received")
     call MPI_Wait(other, MPI_STATUS_IGNORE, ierror)
     call MPI_Request_free(other, ierror)
@@ -142,27 +144,17 @@ contains
 
   subroutine send_and_receive(form)
     character, intent(in) :: form
-    call MPI_Sendrecv(out%at, n, MPI_INTEGER, next, tag, in%at, n, MPI_INTEGER, previous, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE, ierror)
+#define NAME sendrecv
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, next, tag, in%at, COUNT(n), MPI_INTEGER, previous, tag, MPI_COMM_WORLD
+#include "fortran/exchange_forms.f90"
     call expect_received()
   end subroutine
 
   subroutine send_and_replace(form)
     character, intent(in) :: form
-    call MPI_Sendrecv_replace(out%at, n, MPI_INTEGER, next, tag, previous, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE, ierror)
+#define NAME sendrecv_replace
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, next, tag, previous, tag, MPI_COMM_WORLD
+#include "fortran/exchange_forms.f90"
     out%want(:n) = content(previous, 1, n)
-  end subroutine
-
-  subroutine start_all(form)
-    character, intent(in) :: form
-    HANDLE(MPI_Request) :: requests(2)
-    integer :: i
-    call MPI_Ssend_init(out%at, n, MPI_INTEGER, next, tag, MPI_COMM_WORLD, requests(1), ierror)
-    call MPI_Recv_init(in%at, n, MPI_INTEGER, previous, tag, MPI_COMM_WORLD, requests(2), ierror)
-    call MPI_Startall(2, requests, ierror)
-    call MPI_Waitall(2, requests, MPI_STATUSES_IGNORE, ierror)
-    do i = 1, 2
-      call MPI_Request_free(requests(i), ierror)
-    end do
-    call expect_received()
   end subroutine
 end module

@@ -26,7 +26,7 @@ contains
   subroutine allgather(form)
     character, intent(in) :: form
 #define NAME neighbor_allgather
-#define ARGUMENTS out%at, n, MPI_INTEGER, in%at, n, MPI_INTEGER, line
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, in%at, COUNT(n), MPI_INTEGER, line
 #include "fortran/collective_forms.f90"
     if (rank > 0) in%want(:n) = content(rank - 1, 1, n)
     if (rank < ranks - 1) in%want(n + 1:n + n) = content(rank + 1, 1, n)
@@ -34,11 +34,12 @@ contains
 
   subroutine allgatherv(form)
     character, intent(in) :: form
-    integer :: from(2), offsets(2)
+    integer(COUNT_KIND) :: from(2)
+    integer(DISPLACEMENT_KIND) :: offsets(2)
     from = n - 1
     offsets = places(2)
 #define NAME neighbor_allgatherv
-#define ARGUMENTS out%at, n - 1, MPI_INTEGER, in%at, from, offsets, MPI_INTEGER, line
+#define ARGUMENTS out%at, COUNT(n - 1), MPI_INTEGER, in%at, from, offsets, MPI_INTEGER, line
 #include "fortran/collective_forms.f90"
     if (rank > 0) in%want(:n - 1) = content(rank - 1, 1, n - 1)
     if (rank < ranks - 1) in%want(n + 1:n + n - 1) = content(rank + 1, 1, n - 1)
@@ -47,7 +48,7 @@ contains
   subroutine alltoall(form)
     character, intent(in) :: form
 #define NAME neighbor_alltoall
-#define ARGUMENTS out%at, n, MPI_INTEGER, in%at, n, MPI_INTEGER, line
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, in%at, COUNT(n), MPI_INTEGER, line
 #include "fortran/collective_forms.f90"
     if (rank > 0) in%want(:n) = content(rank - 1, n + 1, n)
     if (rank < ranks - 1) in%want(n + 1:n + n) = content(rank + 1, 1, n)
@@ -55,7 +56,8 @@ contains
 
   subroutine alltoallv(form)
     character, intent(in) :: form
-    integer :: to(2), from(2), offsets(2)
+    integer(COUNT_KIND) :: to(2), from(2)
+    integer(DISPLACEMENT_KIND) :: offsets(2)
     offsets = places(2)
     to = [n - 2, n - 1]
     from = [n - 1, n - 2]
@@ -68,7 +70,7 @@ contains
 
   subroutine alltoallw(form)
     character, intent(in) :: form
-    integer :: to(2), from(2)
+    integer(COUNT_KIND) :: to(2), from(2)
     integer(MPI_ADDRESS_KIND) :: offsets(2)
     HANDLE(MPI_Datatype) :: types(2)
     to = [n - 2, n - 1]

@@ -28,8 +28,8 @@ contains
     character, intent(in) :: form
     logical, intent(in) :: by_target
     if (mpich .and. (by_target .or. ranks == 1)) call on_host(more)
-    call MPI_Win_create(more%at, int(integer_bytes, MPI_ADDRESS_KIND) * size(more%at), integer_bytes, MPI_INFO_NULL, MPI_COMM_WORLD, &
-        window, ierror)
+    call MPI_Win_create(more%at, int(integer_bytes, MPI_ADDRESS_KIND) * size(more%at), int(integer_bytes, DISPLACEMENT_KIND), &
+        MPI_INFO_NULL, MPI_COMM_WORLD, window, ierror)
     if (form == "b") then
       call MPI_Win_fence(0, window, ierror)
     else
@@ -52,7 +52,7 @@ contains
     character, intent(in) :: form
     call begin_epoch(form, .false.)
 #define NAME put
-#define ARGUMENTS out%at, n, MPI_INTEGER, next, start, n, MPI_INTEGER
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, next, start, COUNT(n), MPI_INTEGER
 #include "fortran/one_sided_forms.f90"
     more%want(:n) = content(previous, 1, n)
   end subroutine
@@ -61,7 +61,7 @@ contains
     character, intent(in) :: form
     call begin_epoch(form, .false.)
 #define NAME get
-#define ARGUMENTS in%at, n, MPI_INTEGER, next, start, n, MPI_INTEGER
+#define ARGUMENTS in%at, COUNT(n), MPI_INTEGER, next, start, COUNT(n), MPI_INTEGER
 #include "fortran/one_sided_forms.f90"
     in%want(:n) = of_more(next, 1, n)
   end subroutine
@@ -70,7 +70,7 @@ contains
     character, intent(in) :: form
     call begin_epoch(form, .true.)
 #define NAME accumulate
-#define ARGUMENTS out%at, n, MPI_INTEGER, next, start, n, MPI_INTEGER, MPI_SUM
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, next, start, COUNT(n), MPI_INTEGER, MPI_SUM
 #include "fortran/one_sided_forms.f90"
     more%want(:n) = more%want(:n) + content(previous, 1, n)
   end subroutine
@@ -79,7 +79,7 @@ contains
     character, intent(in) :: form
     call begin_epoch(form, .true.)
 #define NAME get_accumulate
-#define ARGUMENTS out%at, n, MPI_INTEGER, in%at, n, MPI_INTEGER, next, start, n, MPI_INTEGER, MPI_SUM
+#define ARGUMENTS out%at, COUNT(n), MPI_INTEGER, in%at, COUNT(n), MPI_INTEGER, next, start, COUNT(n), MPI_INTEGER, MPI_SUM
 #include "fortran/one_sided_forms.f90"
     in%want(:n) = of_more(next, 1, n)
     more%want(:n) = more%want(:n) + content(previous, 1, n)

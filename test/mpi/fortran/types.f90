@@ -32,7 +32,8 @@ contains
     HANDLE(MPI_Datatype), intent(inout) :: every_other
     integer :: half
     call MPI_Type_commit(every_other, ierror)
-    call MPI_Sendrecv(out%at, 1, every_other, next, tag, in%at, 1, every_other, previous, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE, ierror)
+    call MPI_Sendrecv(out%at, COUNT(1), every_other, next, tag, in%at, COUNT(1), every_other, previous, tag, MPI_COMM_WORLD, &
+        MPI_STATUS_IGNORE, ierror)
     call MPI_Type_free(every_other, ierror)
     half = n / 2
     in%want(:2 * half:2) = every_second(content(previous, 1, 2 * half))
@@ -47,7 +48,7 @@ contains
   subroutine vector(form)
     character, intent(in) :: form
     HANDLE(MPI_Datatype) :: made
-    call MPI_Type_vector(n / 2, 1, 2, MPI_INTEGER, made, ierror)
+    call MPI_Type_vector(COUNT(n / 2), COUNT(1), COUNT(2), MPI_INTEGER, made, ierror)
     call exchange(made)
   end subroutine
 
@@ -55,14 +56,15 @@ contains
     character, intent(in) :: form
     HANDLE(MPI_Datatype) :: made
     integer :: i
-    call MPI_Type_indexed(n / 2, [(1, i = 1, n / 2)], [(2 * i, i = 0, n / 2 - 1)], MPI_INTEGER, made, ierror)
+    call MPI_Type_indexed(COUNT(n / 2), COUNT([(1, i = 1, n / 2)]), COUNT([(2 * i, i = 0, n / 2 - 1)]), MPI_INTEGER, made, ierror)
     call exchange(made)
   end subroutine
 
   subroutine subarray(form)
     character, intent(in) :: form
     HANDLE(MPI_Datatype) :: made
-    call MPI_Type_create_subarray(2, [2, n / 2], [1, n / 2], [0, 0], MPI_ORDER_FORTRAN, MPI_INTEGER, made, ierror)
+    call MPI_Type_create_subarray(2, [COUNT(2), COUNT(n / 2)], [COUNT(1), COUNT(n / 2)], [COUNT(0), COUNT(0)], &
+        MPI_ORDER_FORTRAN, MPI_INTEGER, made, ierror)
     call exchange(made)
   end subroutine
 
@@ -73,7 +75,7 @@ contains
     integer :: i
     offsets = [(2 * integer_bytes * i, i = 0, n / 2 - 1)]
     types = MPI_INTEGER
-    call MPI_Type_create_struct(n / 2, [(1, i = 1, n / 2)], offsets, types, made, ierror)
+    call MPI_Type_create_struct(COUNT(n / 2), COUNT([(1, i = 1, n / 2)]), offsets, types, made, ierror)
     call exchange(made)
   end subroutine
 
@@ -86,15 +88,16 @@ contains
     call MPI_Get_address(out%at, from(1), ierror)
     call MPI_Get_address(more%at, from(2), ierror)
     call MPI_Get_address(in%at, to(1), ierror)
-    call MPI_Type_create_hindexed(2, [n, n], from, MPI_INTEGER, sent, ierror)
-    call MPI_Type_create_hindexed(1, [2 * n], to, MPI_INTEGER, received, ierror)
+    call MPI_Type_create_hindexed(COUNT(2), [COUNT(n), COUNT(n)], from, MPI_INTEGER, sent, ierror)
+    call MPI_Type_create_hindexed(COUNT(1), [COUNT(2 * n)], to, MPI_INTEGER, received, ierror)
     call MPI_Type_commit(sent, ierror)
     call MPI_Type_commit(received, ierror)
     if (form == "b") then
-      call MPI_Sendrecv(MPI_BOTTOM, 1, sent, next, tag, MPI_BOTTOM, 1, received, previous, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE, ierror)
+      call MPI_Sendrecv(MPI_BOTTOM, COUNT(1), sent, next, tag, MPI_BOTTOM, COUNT(1), received, previous, tag, MPI_COMM_WORLD, &
+          MPI_STATUS_IGNORE, ierror)
     else
-      call MPI_Irecv(MPI_BOTTOM, 1, received, previous, tag, MPI_COMM_WORLD, requests(1), ierror)
-      call MPI_Isend(MPI_BOTTOM, 1, sent, next, tag, MPI_COMM_WORLD, requests(2), ierror)
+      call MPI_Irecv(MPI_BOTTOM, COUNT(1), received, previous, tag, MPI_COMM_WORLD, requests(1), ierror)
+      call MPI_Isend(MPI_BOTTOM, COUNT(1), sent, next, tag, MPI_COMM_WORLD, requests(2), ierror)
       call MPI_Waitall(2, requests, MPI_STATUSES_IGNORE, ierror)
     end if
     call MPI_Type_free(sent, ierror)
@@ -105,15 +108,16 @@ contains
   ! Into "more" and from there, in two parts each.
   subroutine pack(form)
     character, intent(in) :: form
-    integer :: position
+    integer(COUNT_KIND) :: position, length
     position = 0
-    call MPI_Pack(out%at, n - 1, MPI_INTEGER, more%at, integer_bytes * n, position, MPI_COMM_WORLD, ierror)
-    call MPI_Pack(out%at(n:), 1, MPI_INTEGER, more%at, integer_bytes * n, position, MPI_COMM_WORLD, ierror)
-    if (position /= integer_bytes * n) call fail("another size is packed")
+    length = integer_bytes * n
+    call MPI_Pack(out%at, COUNT(n - 1), MPI_INTEGER, more%at, length, position, MPI_COMM_WORLD, ierror)
+    call MPI_Pack(out%at(n:), COUNT(1), MPI_INTEGER, more%at, length, position, MPI_COMM_WORLD, ierror)
+    if (position /= length) call fail("another size is packed")
     more%want(:n) = content(rank, 1, n)
     position = 0
-    call MPI_Unpack(more%at, integer_bytes * n, position, in%at, 1, MPI_INTEGER, MPI_COMM_WORLD, ierror)
-    call MPI_Unpack(more%at, integer_bytes * n, position, in%at(2:), n - 1, MPI_INTEGER, MPI_COMM_WORLD, ierror)
+    call MPI_Unpack(more%at, length, position, in%at, COUNT(1), MPI_INTEGER, MPI_COMM_WORLD, ierror)
+    call MPI_Unpack(more%at, length, position, in%at(2:), COUNT(n - 1), MPI_INTEGER, MPI_COMM_WORLD, ierror)
     in%want(:n) = content(rank, 1, n)
   end subroutine
 
@@ -122,11 +126,11 @@ contains
     integer(MPI_ADDRESS_KIND) :: position, bytes
     bytes = integer_bytes * n
     position = 0
-    call MPI_Pack_external(external, out%at, n, MPI_INTEGER, more%at, bytes, position, ierror)
+    call MPI_Pack_external(external, out%at, COUNT(n), MPI_INTEGER, more%at, bytes, position, ierror)
     if (position /= bytes) call fail("another size is packed")
     more%want(:n) = big_endian(content(rank, 1, n))
     position = 0
-    call MPI_Unpack_external(external, more%at, bytes, position, in%at, n, MPI_INTEGER, ierror)
+    call MPI_Unpack_external(external, more%at, bytes, position, in%at, COUNT(n), MPI_INTEGER, ierror)
     in%want(:n) = content(rank, 1, n)
   end subroutine
 
@@ -141,7 +145,7 @@ contains
 
   subroutine reduce_local(form)
     character, intent(in) :: form
-    call MPI_Reduce_local(out%at, more%at, n, MPI_INTEGER, MPI_SUM, ierror)
+    call MPI_Reduce_local(out%at, more%at, COUNT(n), MPI_INTEGER, MPI_SUM, ierror)
     more%want(:n) = more%want(:n) + content(rank, 1, n)
   end subroutine
 
@@ -149,7 +153,7 @@ contains
     character, intent(in) :: form
     HANDLE(MPI_Op) :: operation
     call MPI_Op_create(add_integers, .true., operation, ierror)
-    call MPI_Allreduce(out%at, in%at, n, MPI_INTEGER, operation, MPI_COMM_WORLD, ierror)
+    call MPI_Allreduce(out%at, in%at, COUNT(n), MPI_INTEGER, operation, MPI_COMM_WORLD, ierror)
     call MPI_Op_free(operation, ierror)
     in%want(:n) = sums(ranks - 1, 1, n)
   end subroutine
@@ -177,7 +181,7 @@ contains
     character, intent(in) :: form
     integer :: i
     call set(out, [(merge(i, rank, mod(i, 4) == 1), i = 1, n)])
-    call MPI_Allreduce(out%at, in%at, n / 2, MPI_2INTEGER, MPI_MAXLOC, MPI_COMM_WORLD, ierror)
+    call MPI_Allreduce(out%at, in%at, COUNT(n / 2), MPI_2INTEGER, MPI_MAXLOC, MPI_COMM_WORLD, ierror)
     in%want(:2 * (n / 2)) = [(merge(i, merge(0, ranks - 1, mod(i, 4) == 2), mod(i, 4) == 1), i = 1, 2 * (n / 2))]
   end subroutine
 
@@ -185,7 +189,7 @@ contains
     character, intent(in) :: form
     integer :: i
     call set(out, transfer([(mod(i, 3) == 0 .and. mod(rank, 2) == 1, i = 1, n)], [0]))
-    call MPI_Allreduce(out%at, in%at, n, MPI_LOGICAL, MPI_LOR, MPI_COMM_WORLD, ierror)
+    call MPI_Allreduce(out%at, in%at, COUNT(n), MPI_LOGICAL, MPI_LOR, MPI_COMM_WORLD, ierror)
     in%want(:n) = transfer([(mod(i, 3) == 0 .and. ranks > 1, i = 1, n)], [0])
   end subroutine
 end module
