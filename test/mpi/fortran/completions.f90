@@ -1,6 +1,7 @@
 ! Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 !
-! Calls that complete requests, several at a time: each rank sends three messages to other ranks, of other tags and sizes. Forms:
+! Calls that complete requests, several at a time: each rank sends two messages to itself, which are always staged, and between these
+! one to the next rank, which MPI may be handed as it is; all of other tags and sizes, and shorter than there is room for. Forms:
 ! "n", of non-blocking requests, whose statuses are looked at, "i", the same, and the statuses are ignored, "p", of persistent ones,
 ! which are started together.
 module completions
@@ -77,8 +78,8 @@ contains
     integer :: i
     requests(none) = MPI_REQUEST_NULL
     do i = 1, messages
-#define FROM in%at(first_of(i):), COUNT(size_of(i)), MPI_INTEGER, source_of(i), tag + i, MPI_COMM_WORLD
-#define TO out%at(first_of(i):), COUNT(size_of(i)), MPI_INTEGER, mod(rank + i, ranks), tag + i, MPI_COMM_WORLD
+#define FROM in%at(first_of(i):), COUNT(n), MPI_INTEGER, source_of(i), tag + i, MPI_COMM_WORLD
+#define TO out%at(first_of(i):), COUNT(size_of(i)), MPI_INTEGER, merge(next, rank, i == 2), tag + i, MPI_COMM_WORLD
       if (form == "p") then
         call MPI_Recv_init(FROM, requests(i), ierror)
         call MPI_Send_init(TO, requests(none + i), ierror)
@@ -102,12 +103,12 @@ contains
 
   pure integer function size_of(message)
     integer, intent(in) :: message
-    size_of = n - message
+    size_of = n - none + message
   end function
 
   pure integer function source_of(message)
     integer, intent(in) :: message
-    source_of = modulo(rank - message, ranks)
+    source_of = merge(previous, rank, message == 2)
   end function
 
   ! MPI tells of that request, in that status where it is given, that it is complete: so its message is there.
@@ -301,27 +302,26 @@ contains
     end do
   end subroutine
 
-  ! A receive that nothing is sent to leaves its buffer as it was; a persistent one can be started again.
+  ! A receive that nothing is sent to, by the rank itself, leaves its buffer as it was; a persistent one can be started again.
   subroutine cancel(form)
     character, intent(in) :: form
     logical :: flag
     if (form == "p") then
-      call MPI_Recv_init(in%at, COUNT(n), MPI_INTEGER, previous, tag, MPI_COMM_WORLD, request, ierror)
+      call MPI_Recv_init(in%at, COUNT(n), MPI_INTEGER, rank, tag, MPI_COMM_WORLD, request, ierror)
       call MPI_Start(request, ierror)
     else
-      call MPI_Irecv(in%at, COUNT(n), MPI_INTEGER, previous, tag, MPI_COMM_WORLD, request, ierror)
+      call MPI_Irecv(in%at, COUNT(n), MPI_INTEGER, rank, tag, MPI_COMM_WORLD, request, ierror)
     end if
     call MPI_Cancel(request, ierror)
     call MPI_Wait(request, STATUS_AT(statuses, 1), ierror)
     call MPI_Test_cancelled(STATUS_AT(statuses, 1), flag, ierror)
     if (.not. flag) call fail("a request is not cancelled")
-    call MPI_Barrier(MPI_COMM_WORLD, ierror)
     if (form == "p") then
       call MPI_Start(request, ierror)
-      call MPI_Send(out%at, COUNT(n), MPI_INTEGER, next, tag, MPI_COMM_WORLD, ierror)
+      call MPI_Send(out%at, COUNT(n), MPI_INTEGER, rank, tag, MPI_COMM_WORLD, ierror)
       call wait()
       call MPI_Request_free(request, ierror)
-      in%want(:n) = content(previous, 1, n)
+      in%want(:n) = content(rank, 1, n)
     end if
   end subroutine
 end module

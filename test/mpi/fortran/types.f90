@@ -14,8 +14,12 @@ contains
   function type_rows() result(rows)
     type(row), allocatable :: rows(:)
     rows = [ &
+        row("Type_contiguous", "b", contiguous_pairs), &
         row("Type_vector", "b", vector), &
+        row("Type_create_hvector", "b", hvector), &
         row("Type_indexed", "b", indexed), &
+        row("Type_create_indexed_block", "b", indexed_block), &
+        row("Type_create_hindexed_block", "b", hindexed_block), &
         row("Type_create_subarray", "b", subarray), &
         row("Type_create_struct", "b", struct), &
         row("BOTTOM", "bn", bottom), &
@@ -45,10 +49,32 @@ contains
     every_second = values(::2)
   end function
 
+  ! Of integers whose extent is two.
+  subroutine contiguous_pairs(form)
+    character, intent(in) :: form
+    HANDLE(MPI_Datatype) :: made, element
+    integer(MPI_ADDRESS_KIND) :: lower, extent
+    lower = 0
+    extent = 2 * integer_bytes
+    call MPI_Type_create_resized(MPI_INTEGER, lower, extent, element, ierror)
+    call MPI_Type_contiguous(COUNT(n / 2), element, made, ierror)
+    call MPI_Type_free(element, ierror)
+    call exchange(made)
+  end subroutine
+
   subroutine vector(form)
     character, intent(in) :: form
     HANDLE(MPI_Datatype) :: made
     call MPI_Type_vector(COUNT(n / 2), COUNT(1), COUNT(2), MPI_INTEGER, made, ierror)
+    call exchange(made)
+  end subroutine
+
+  subroutine hvector(form)
+    character, intent(in) :: form
+    HANDLE(MPI_Datatype) :: made
+    integer(MPI_ADDRESS_KIND) :: stride
+    stride = 2 * integer_bytes
+    call MPI_Type_create_hvector(COUNT(n / 2), COUNT(1), stride, MPI_INTEGER, made, ierror)
     call exchange(made)
   end subroutine
 
@@ -57,6 +83,24 @@ contains
     HANDLE(MPI_Datatype) :: made
     integer :: i
     call MPI_Type_indexed(COUNT(n / 2), COUNT([(1, i = 1, n / 2)]), COUNT([(2 * i, i = 0, n / 2 - 1)]), MPI_INTEGER, made, ierror)
+    call exchange(made)
+  end subroutine
+
+  subroutine indexed_block(form)
+    character, intent(in) :: form
+    HANDLE(MPI_Datatype) :: made
+    integer :: i
+    call MPI_Type_create_indexed_block(COUNT(n / 2), COUNT(1), COUNT([(2 * i, i = 0, n / 2 - 1)]), MPI_INTEGER, made, ierror)
+    call exchange(made)
+  end subroutine
+
+  subroutine hindexed_block(form)
+    character, intent(in) :: form
+    HANDLE(MPI_Datatype) :: made
+    integer(MPI_ADDRESS_KIND) :: offsets(n / 2)
+    integer :: i
+    offsets = [(2 * integer_bytes * i, i = 0, n / 2 - 1)]
+    call MPI_Type_create_hindexed_block(COUNT(n / 2), COUNT(1), offsets, MPI_INTEGER, made, ierror)
     call exchange(made)
   end subroutine
 
