@@ -37,7 +37,13 @@ module calls
   HANDLE(MPI_Request), public :: request
   integer :: round ! a persistent operation is started twice, with other contents
 
-  public :: begin, refill, set, values_of, on_host, verify, fail, wait, start_twice, allocate_buffers, places, content, of_more, sums
+  ! Ranks that test let others run, as those that wait do.
+  interface
+    subroutine let_others_run() bind(C, name="sched_yield")
+    end subroutine
+  end interface
+
+  public :: begin, refill, set, values_of, on_host, verify, expect_there, fail, wait, let_others_run, start_twice, allocate_buffers, places, content, of_more, sums
 
 contains
 
@@ -142,6 +148,14 @@ contains
       if (wrong == 0) print '(3a, 4(i0, a))', "buffer ", name, " of rank ", rank, ": element ", i, " is ", now(i), ", not ", buf%want(i)
       wrong = wrong + 1
     end do
+  end subroutine
+
+  ! These elements of "in", as soon as MPI tells that they have been received.
+  subroutine expect_there(first, last)
+    integer, intent(in) :: first, last
+    integer :: now(size(in%want))
+    now = values_of(in)
+    if (any(now(first:last) /= in%want(first:last))) call fail("data are told of before they are there")
   end subroutine
 
   subroutine fail(what)

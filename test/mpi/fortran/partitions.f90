@@ -85,7 +85,6 @@ contains
   subroutine await(partition, length, message)
     integer, intent(in) :: partition, length
     HANDLE(MPI_Request), intent(in) :: message
-    integer :: now(size(in%want)), first, last
 #ifdef INTEGER_FLAG
     integer :: arrived
 #else
@@ -94,11 +93,9 @@ contains
     arrived = transfer(.false., arrived)
     do while (.not. transfer(arrived, .true.))
       call MPI_Parrived(message, partition, arrived, ierror)
+      if (.not. transfer(arrived, .true.)) call let_others_run()
     end do
-    first = partition * length + 1
-    last = first + length - 1
-    now = values_of(in)
-    if (any(now(first:last) /= in%want(first:last))) call fail("a partition is told of before it is there")
+    call expect_there(partition * length + 1, (partition + 1) * length)
   end subroutine
 #endif
 end module
