@@ -112,7 +112,7 @@ MappedMemory::Mapped MappedMemory::map(const void* device, const void* host, siz
 // a system call each.
 bool MappedMemory::is_plain_host(const void* host, size_t length)
 {
-    constexpr uintptr_t kPage = uintptr_t{1} << mem::host_pages::kPageShift;
+    constexpr uintptr_t kPage = uintptr_t{1} << GDR_PAGE_SHIFT;
     const auto first = reinterpret_cast<uintptr_t>(host);
     for (uintptr_t at = first; at < first + length; at = (at & ~(kPage - 1)) + kPage) {
         if (mem::host_pages::contains(at))

@@ -11,6 +11,7 @@
 namespace gdr::mem::host_pages {
 
 constinit Sets sets{};
+constinit const Sets no_sets{};
 
 namespace {
 
@@ -30,7 +31,7 @@ std::atomic<uintptr_t>& place_in(Set& set)
         if (known.load(std::memory_order_relaxed) == 0)
             return known;
     }
-    return set.pages[turn.fetch_add(1, std::memory_order_relaxed) % kWays];
+    return set.pages[turn.fetch_add(1, std::memory_order_relaxed) % GDR_PAGE_WAYS];
 }
 
 void clear(Set& set, uintptr_t first, uintptr_t last)
@@ -46,26 +47,26 @@ void clear(Set& set, uintptr_t first, uintptr_t last)
 
 void add(uintptr_t address)
 {
-    const uintptr_t page = page_of(address);
+    const uintptr_t page = gdr_page_of(address);
     if (!readable(address))
         return;
-    Set& set = set_of(page);
+    Set& set = sets[gdr_page_set_of(page)];
     if (!set.has(page))
         place_in(set).store(page, std::memory_order_relaxed);
 }
 
 void forget(uintptr_t start, size_t length)
 {
-    constexpr uintptr_t kPage = uintptr_t{1} << kPageShift;
+    constexpr uintptr_t kPage = uintptr_t{1} << GDR_PAGE_SHIFT;
     if (length == 0)
         return;
-    const uintptr_t first = page_of(start);
+    const uintptr_t first = gdr_page_of(start);
     const uintptr_t last =
-        page_of(length <= UINTPTR_MAX - start ? start + length - 1 : UINTPTR_MAX);
+        gdr_page_of(length <= UINTPTR_MAX - start ? start + length - 1 : UINTPTR_MAX);
     const uintptr_t more = (last - first) / kPage;
     if (more + 1 < std::size(sets)) {
         for (uintptr_t i = 0; i <= more; ++i)
-            clear(set_of(first + i * kPage), first + i * kPage, first + i * kPage);
+            clear(sets[gdr_page_set_of(first + i * kPage)], first + i * kPage, first + i * kPage);
     } else {
         for (Set& set : sets)
             clear(set, first, last);

@@ -12,7 +12,7 @@
 // Each short operation looks here, and UCP for each buffer: every instruction counts.
 #pragma once
 
-#include "tables/hash.hpp"
+#include "mem/page_sets.h"
 
 #include <atomic>
 #include <cstddef>
@@ -20,20 +20,10 @@
 
 namespace gdr::mem::host_pages {
 
-inline constexpr unsigned kPageShift = 12; // of the smallest pages there are; larger are several
-// 32 KiB, all of which the unmapping of a large range walks through. A buffer takes the page that
-// it starts in: 1,024 buffers at the same distance, of most distances, are all known.
-inline constexpr unsigned kSetBits = 10;
-inline constexpr unsigned kWays = 4;
-
-// A page goes by its last address, which none has that is 0.
-inline uintptr_t page_of(uintptr_t address)
-{
-    return address | ((uintptr_t{1} << kPageShift) - 1);
-}
-
+// A buffer takes the page that it starts in: 1,024 buffers at the same distance, of most distances,
+// are all known.
 struct alignas(32) Set {
-    std::atomic<uintptr_t> pages[kWays]; // 0: none
+    std::atomic<uintptr_t> pages[GDR_PAGE_WAYS]; // 0: none
 
     [[gnu::always_inline]] bool has(uintptr_t page) const
     {
@@ -44,21 +34,17 @@ struct alignas(32) Set {
         return pages[way].load(std::memory_order_relaxed) == page;
     }
 };
-static_assert(kWays == 4); // as has() counts them
-using Sets = Set[size_t{1} << kSetBits];
+static_assert(GDR_PAGE_WAYS == 4); // as has() counts them
+using Sets = Set[size_t{1} << GDR_PAGE_SET_BITS];
 extern Sets sets;
-
-template <class Of = Sets>
-auto& set_of(uintptr_t page, Of& sets = host_pages::sets)
-{
-    return sets[tables::short_fibonacci_hash<kSetBits, kPageShift>(page)];
-}
+extern const Sets
+    no_sets; // for who may not look at those: whether he may is no question of its own
 
 // Whether the page of this address is known to be ordinary host memory. Any thread.
 [[gnu::always_inline]] inline bool contains(uintptr_t address)
 {
-    const uintptr_t page = page_of(address);
-    return set_of(page).has(page);
+    const uintptr_t page = gdr_page_of(address);
+    return sets[gdr_page_set_of(page)].has(page);
 }
 
 // Remembers the page of an address that CUDA does not know, if the CPU can read it: what CUDA has

@@ -14,7 +14,7 @@
 
 // The C library's, and what sbrk(0) returns. UCX's hooks keep it, too, but have sbrk() ask the
 // kernel.
-extern "C" void* __curbrk;
+extern "C" uintptr_t __curbrk;
 
 namespace gdr::mem {
 
@@ -22,7 +22,6 @@ namespace {
 
 struct Range {
     uintptr_t start = 0, end = 0;
-    bool has(uintptr_t address) const { return address - start < end - start; }
 };
 
 // The first object that the loader names is the program. Its variables are in one segment.
@@ -60,11 +59,6 @@ uintptr_t find_heap()
     return found;
 }
 
-uintptr_t heap_end()
-{
-    return reinterpret_cast<uintptr_t>(__atomic_load_n(&__curbrk, __ATOMIC_RELAXED));
-}
-
 uintptr_t find_stack_end()
 {
     pthread_attr_t attributes;
@@ -79,18 +73,31 @@ uintptr_t find_stack_end()
 
 } // namespace
 
+const ProcessMemory& process_memory()
+{
+    static const ProcessMemory memory = [] {
+        const Range variables = find_variables();
+        return ProcessMemory{variables.start, variables.end, find_heap(), &__curbrk};
+    }();
+    return memory;
+}
+
+uintptr_t end_of_stack()
+{
+    static thread_local uintptr_t end = 0; // 0: not asked yet
+    if (end == 0)
+        end = std::max(find_stack_end(), uintptr_t{1});
+    return end;
+}
+
 bool in_process_memory(uintptr_t address)
 {
-    static const Range variables = find_variables();
-    static const uintptr_t heap = find_heap();
-    if (variables.has(address))
+    const ProcessMemory& memory = process_memory();
+    if (address >= memory.variables && address < memory.variables_end)
         return true;
-    if (address >= heap && address < heap_end())
+    if (address >= memory.heap && address < __atomic_load_n(memory.heap_end, __ATOMIC_RELAXED))
         return true;
-    static thread_local uintptr_t stack_end = 0; // 0: not asked yet
-    if (stack_end == 0)
-        stack_end = std::max(find_stack_end(), uintptr_t{1});
-    return address < stack_end &&
+    return address < end_of_stack() &&
            address >= reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
 }
 

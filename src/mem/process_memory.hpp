@@ -8,10 +8,22 @@
 
 namespace gdr::mem {
 
-// Whether an address is in the program's own variables, in the heap that sbrk() grows
-// (malloc's, of the main thread, but for large blocks) or in the used part of the calling thread's
-// stack. Without locks and system calls, but that a thread's first question reads what it needs of
-// /proc.
+// The program's own variables, and the heap that sbrk() grows (malloc's, of the main thread, but
+// for large blocks).
+struct ProcessMemory {
+    uintptr_t variables, variables_end;
+    uintptr_t heap;            // where it is not told, the last address
+    const uintptr_t* heap_end; // grows
+};
+
+// The first call reads what it needs of /proc. Any thread.
+const ProcessMemory& process_memory();
+
+// Where the stack of the calling thread ends, that is began; 1 where that is not known.
+uintptr_t end_of_stack();
+
+// Whether an address is in either, or in the used part of the calling thread's stack. Without locks
+// and system calls, but that a thread's first question reads what it needs of /proc.
 bool in_process_memory(uintptr_t address);
 
 } // namespace gdr::mem

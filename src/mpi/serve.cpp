@@ -145,8 +145,58 @@ int is_host_memory(Word buffer)
 
 int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* depth);
 
+const Word* counter(const std::atomic<size_t>& number)
+{
+    static_assert(std::atomic<size_t>::is_always_lock_free && sizeof(number) == sizeof(Word));
+    return reinterpret_cast<const Word*>(&number);
+}
+
+const Word* words_of(const mem::host_pages::Sets& sets)
+{
+    static_assert(sizeof(mem::host_pages::Set) == GDR_PAGE_WAYS * sizeof(Word));
+    return reinterpret_cast<const Word*>(&sets);
+}
+
+gdr_mpi_service service(const gdr_mpi_host_memory& host, int (*is_host_memory)(Word))
+{
+    return {.calls = static_cast<unsigned>(calls().size()),
+            .serves = serves,
+            .host = host,
+            .end_of_stack = mem::end_of_stack,
+            .is_host_memory = is_host_memory,
+            .requests = counter(number_of_requests()),
+            .partitions = counter(number_of_partitions()),
+            .in_epochs = counter(number_in_epochs()),
+            .call = call};
+}
+
+gdr_mpi_service service_with_a_look()
+{
+    const mem::ProcessMemory& process = mem::process_memory();
+    return service({.variables = process.variables,
+                    .variables_end = process.variables_end,
+                    .heap = process.heap,
+                    .heap_end = process.heap_end,
+                    .stacks = ~Word{0},
+                    .pages = words_of(mem::host_pages::sets)},
+                   is_host_memory);
+}
+
+gdr_mpi_service service_for_all()
+{
+    static constexpr Word kNone = 0;
+    return service({.variables = 0,
+                    .variables_end = 0,
+                    .heap = 0,
+                    .heap_end = &kNone,
+                    .stacks = 0,
+                    .pages = words_of(mem::host_pages::no_sets)},
+                   [](Word) { return 0; });
+}
+
 // From libgdr_mpi.so.0, once it is there.
 std::atomic<gdr_mpi_serve_type*> layer_serve{nullptr};
+std::atomic<gdr_mpi_initialising_type*> layer_initialising{nullptr};
 
 // Who passes host memory takes part in collectives between GPUs, too, and learns in any call what
 // has become of requests that were freed.
@@ -154,16 +204,8 @@ bool offer()
 {
     const bool also_host_memory =
         collectives != Collectives::library || any_collective_hints() || any_freed();
-    const auto service = [](auto* is_host_memory) {
-        return gdr_mpi_service{static_cast<unsigned>(calls().size()),
-                               serves,
-                               is_host_memory,
-                               [] { return static_cast<int>(any_requests() || any_partitions()); },
-                               [] { return static_cast<int>(any_in_epochs()); },
-                               call};
-    };
-    static const gdr_mpi_service with_a_look = service(&is_host_memory);
-    static const gdr_mpi_service for_all = service(+[](Word) { return 0; });
+    static const gdr_mpi_service with_a_look = service_with_a_look();
+    static const gdr_mpi_service for_all = service_for_all();
     gdr_mpi_serve_type* const serve = layer_serve.load();
     return serve != nullptr && serve(also_host_memory ? &for_all : &with_a_look) != 0;
 }
@@ -193,8 +235,8 @@ int make(unsigned index, gdr_mpi_function* function, Word* words)
         return result;
     }
     if (call.kind == Kind::synchronise)
-        return any_in_epochs() ? synchronise(*library, call, function, words)
-                               : apply(function, call, words);
+        return number_in_epochs() != 0 ? synchronise(*library, call, function, words)
+                                       : apply(function, call, words);
     if (call.kind == Kind::detach)
         return detach_buffer(call, function, words);
     if (call.kind == Kind::attach || call.kind == Kind::collective || call.kind == Kind::message ||
@@ -203,8 +245,8 @@ int make(unsigned index, gdr_mpi_function* function, Word* words)
     if (call.kind == Kind::ready || call.kind == Kind::ready_range ||
         call.kind == Kind::ready_list || call.kind == Kind::arrived)
         return call_with_partitions(*library, call, function, words);
-    return any_requests() ? call_with_requests(*driver, *library, call, function, words)
-                          : apply(function, call, words);
+    return number_of_requests() != 0 ? call_with_requests(*driver, *library, call, function, words)
+                                     : apply(function, call, words);
 }
 
 int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* depth)
@@ -226,7 +268,7 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* d
 
 } // namespace
 
-void serve(Collectives chosen)
+void serve(Collectives chosen, void (*device_memory_comes)())
 {
     // A library that is loaded with a part of the program is not found by the names of its
     // functions.
@@ -238,10 +280,21 @@ void serve(Collectives chosen)
         return;
     offered = true; // for good: it stays, too
     collectives = chosen;
+    tell_of_device_memory(device_memory_comes);
     layer_serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(layer, "gdr_mpi_serve"));
-    if (!offer())
+    if (offer())
+        layer_initialising =
+            reinterpret_cast<gdr_mpi_initialising_type*>(dlsym(layer, "gdr_mpi_initialising"));
+    else
         gdr_log(warn,
                 "MPI calls on GPU memory are not staged: libgdr_mpi.so.0 is of another ucx-gdr");
+}
+
+bool is_initialising()
+{
+    gdr_mpi_initialising_type* const asked = layer_initialising.load();
+    gdr_mpi_function* const function = asked != nullptr ? asked() : nullptr;
+    return function != nullptr && library_of(function) != nullptr;
 }
 
 } // namespace gdr::mpi

@@ -23,17 +23,15 @@ namespace {
 
 constexpr ucs_status_t kHostMemory = UCS_ERR_NO_ELEM; // not in the cache, that is
 
-// The pages that UCP is answered from, none until it may be: whether it may is no question of its
-// own.
-constinit mem::host_pages::Sets no_sets{};
-constinit std::atomic<const mem::host_pages::Sets*> sets{&no_sets};
+// The pages that UCP is answered from, none until it may be.
+constinit std::atomic<const mem::host_pages::Sets*> sets{&mem::host_pages::no_sets};
 
 // A function of its own, with the same arguments, so that the look before it, at the place where
 // most pages are, keeps and moves nothing for it.
 [[gnu::noinline]] int look_up_elsewhere(const void* address, size_t length, void* info,
                                         gdr_lookup* in_ucx)
 {
-    if (sets.load(std::memory_order_relaxed) == &no_sets)
+    if (sets.load(std::memory_order_relaxed) == &mem::host_pages::no_sets)
         return in_ucx(address, length, info);
     if (mem::host_pages::contains(reinterpret_cast<uintptr_t>(address)))
         return kHostMemory;
@@ -48,8 +46,8 @@ constinit std::atomic<const mem::host_pages::Sets*> sets{&no_sets};
 
 void answer_memory_lookups()
 {
-    sets.store(abi::only_cuda_is_detected() ? &mem::host_pages::sets : &no_sets,
-               std::memory_order_relaxed);
+    const bool may = abi::only_cuda_is_detected();
+    sets.store(may ? &mem::host_pages::sets : &mem::host_pages::no_sets, std::memory_order_relaxed);
 }
 
 } // namespace gdr::plugin
@@ -58,9 +56,9 @@ extern "C" [[gnu::visibility("default")]] int gdr_look_up_memory(const void* add
                                                                  void* info, gdr_lookup* in_ucx)
 {
     using namespace gdr;
-    const uintptr_t page = mem::host_pages::page_of(reinterpret_cast<uintptr_t>(address));
+    const uintptr_t page = gdr_page_of(reinterpret_cast<uintptr_t>(address));
     const mem::host_pages::Sets& sets = *plugin::sets.load(std::memory_order_relaxed);
-    if (mem::host_pages::set_of(page, sets).is(0, page)) [[likely]]
+    if (sets[gdr_page_set_of(page)].is(0, page)) [[likely]]
         return plugin::kHostMemory;
     return plugin::look_up_elsewhere(address, length, info, in_ucx);
 }

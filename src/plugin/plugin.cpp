@@ -18,6 +18,7 @@
 #include "plugin/options.hpp"
 #include "plugin/perftest_allocator.hpp"
 #include "plugin/prepare_host.hpp"
+#include "plugin/short_sends.hpp"
 #include "preload/module.h"
 #include "rc/component.hpp"
 #include "stats/statistics.hpp"
@@ -64,7 +65,7 @@ void on_use()
     });
     const mpi::Collectives collectives = options.mpi_collectives;
     if (cuda::driver() != nullptr || collectives != mpi::Collectives::library)
-        mpi::serve(collectives);
+        mpi::serve(collectives, device_memory_comes);
 }
 
 void write_statistics(const char* path)

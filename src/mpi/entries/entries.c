@@ -1,10 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // libgdr_mpi.so.0: MPI_X and PMPI_X of each call in calls.list. Until the module offers its
-// service, and so in all programs without a GPU, they lead straight to the MPI library's own.
+// service, and so in all programs on machines without a GPU, they lead straight to the MPI
+// library's own; from then on to a look at each buffer, which for host memory takes a few
+// comparisons.
 //
 // Open MPI's Fortran calls PMPI_X, MPICH's MPI_X. A tool that is behind this library gets MPI_X
 // first, and calls PMPI_X, where the work is done; one in front of it does so anyway.
+#include "mem/page_sets.h"
 #include "mpi/entries/service.h"
 #include "mpi/entries/small_form.h"
 #include "preload/objects.h"
@@ -22,14 +25,16 @@ static const char* const names[] = {
 // without the P
 #define ENTRY(index, name, parameters, passed, is_nothing) #name,
 #define LARGE_ENTRY(index, name, ...) #name "_c",
+#define INITIALISING_ENTRY(index, name, parameters, passed) #name,
 #include "mpi/entries/entries.inc"
 #undef ENTRY
 #undef LARGE_ENTRY
+#undef INITIALISING_ENTRY
 };
 enum { CALLS = sizeof(names) / sizeof(*names) };
 
 static _Atomic(function*) own[CALLS];   // the library's PMPI_X
-static _Atomic(function*) outer[CALLS]; // what MPI_X leads to: a tool's, or our PMPI_X
+static _Atomic(function*) outer[CALLS]; // what MPI_X leads to: a tool's, or PMPI_X
 static _Atomic(const struct gdr_mpi_service*) service = NULL;
 
 // The library's calls of itself, and ours of it, are not looked at again.
@@ -39,8 +44,47 @@ EXPORT int gdr_mpi_serve(const struct gdr_mpi_service* offered)
 {
     if (offered->calls != CALLS)
         return 0;
-    atomic_store(&service, offered);
+    if (!atomic_exchange(&service, offered)) {
+        for (unsigned index = 0; index < CALLS; ++index)
+            atomic_store(&outer[index], NULL); // may be the library's
+    }
     return 1;
+}
+
+// What initialises MPI as this thread does now; NULL: it does not.
+static __thread function* initialising __attribute__((tls_model("initial-exec"))) = NULL;
+
+EXPORT gdr_mpi_function* gdr_mpi_initialising(void)
+{
+    return initialising;
+}
+
+static __thread word end_of_stack __attribute__((tls_model("initial-exec"))) = 0; // 0: not asked
+
+// Whether a buffer of who has this frame, or of who called him, is in host memory.
+typedef int look(const struct gdr_mpi_service* by, word buffer, word frame);
+
+static inline int is_seen_at_once(const struct gdr_mpi_service* by, word buffer, word frame)
+{
+    const struct gdr_mpi_host_memory* host = &by->host;
+    const word page = gdr_page_of(buffer);
+    return (buffer >= host->variables && buffer < host->variables_end) ||
+           (buffer >= host->heap && buffer < __atomic_load_n(host->heap_end, __ATOMIC_RELAXED)) ||
+           (buffer >= frame && buffer < (end_of_stack & host->stacks)) ||
+           __atomic_load_n(&host->pages[gdr_page_set_of(page) * GDR_PAGE_WAYS], __ATOMIC_RELAXED) ==
+               page;
+}
+
+static int is_seen(const struct gdr_mpi_service* by, word buffer, word frame)
+{
+    if (!end_of_stack)
+        end_of_stack = by->end_of_stack();
+    return is_seen_at_once(by, buffer, frame) || by->is_host_memory(buffer);
+}
+
+static inline int any(const word* number)
+{
+    return __atomic_load_n(number, __ATOMIC_RELAXED) != 0;
 }
 
 static _Atomic(const void*) lacking[CALLS]; // whose library has no such call
@@ -65,15 +109,36 @@ __attribute__((noinline, cold)) static int lacks(unsigned index)
     return gdr_mpi_error_other(atomic_load(&lacking[index]));
 }
 
+// Of a tool that is behind this library; NULL: there is none.
+static function* find_tool(const char* name, const void* by, function* in_library)
+{
+    function* next = (function*)gdr_function_for(by, name);
+    return next && in_library &&
+                   gdr_object_of((const void*)next) != gdr_object_of((const void*)in_library)
+               ? next
+               : NULL;
+}
+
+// Passes by way of ours, served or not.
+__attribute__((noinline, cold)) static function* find_initialising(unsigned index, const void* by,
+                                                                   function* ours)
+{
+    function* tool = find_tool(names[index], by, find_own(index, by));
+    function* next = tool ? tool : ours;
+    atomic_store(&outer[index], next);
+    return next;
+}
+
+// The service may be offered meanwhile.
 __attribute__((noinline, cold)) static function* find_outer(unsigned index, const void* by,
                                                             function* ours)
 {
     function* in_library = find_own(index, by);
-    function* next = (function*)gdr_function_for(by, names[index]);
-    if (!next || !in_library ||
-        gdr_object_of((const void*)next) == gdr_object_of((const void*)in_library))
-        next = ours;
+    function* tool = find_tool(names[index], by, in_library);
+    function* next = tool ? tool : in_library ? in_library : ours;
     atomic_store(&outer[index], next);
+    if (!tool && atomic_load(&service))
+        atomic_store(&outer[index], next = ours);
     return next;
 }
 
@@ -92,9 +157,10 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
                                  arguments);
 }
 
-// What is rare is in functions of its own, so that the rest needs no stack and ends in a jump.
+// What is rare is in functions of its own, so that the rest needs no stack and ends in a jump; the
+// library's function is loaded last, so that the look has the registers that are left.
 #define LIST(...) __VA_ARGS__
-#define DEFINE(index, name, parameters, passed, is_nothing, instead)                               \
+#define DEFINE_FIRST(index, name, parameters, passed, instead)                                     \
     EXPORT int P##name parameters;                                                                 \
     EXPORT int name parameters;                                                                    \
     __attribute__((noinline, cold)) static int first_of_P##name parameters                         \
@@ -102,30 +168,11 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
         const word arguments[] = {LIST passed};                                                    \
         (void)arguments;                                                                           \
         return find_own(index, caller) ? P##name passed : instead;                                 \
-    }                                                                                              \
+    }
+#define DEFINE_OUTER(index, name, parameters, passed, find)                                        \
     __attribute__((noinline, cold)) static int first_of_##name parameters                          \
     {                                                                                              \
-        find_outer(index, caller, (function*)P##name);                                             \
-        return name passed;                                                                        \
-    }                                                                                              \
-    __attribute__((noinline)) static int look_at_##name parameters                                 \
-    {                                                                                              \
-        const struct gdr_mpi_service* by = atomic_load_explicit(&service, memory_order_acquire);   \
-        function* to = atomic_load_explicit(&own[index], memory_order_acquire);                    \
-        if (__builtin_expect(is_nothing, 1))                                                       \
-            return ((int(*) parameters)to)passed;                                                  \
-        word arguments[] = {LIST passed};                                                          \
-        return by->call(index, to, arguments, &depth);                                             \
-    }                                                                                              \
-    EXPORT int P##name parameters                                                                  \
-    {                                                                                              \
-        function* to = atomic_load_explicit(&own[index], memory_order_acquire);                    \
-        if (__builtin_expect(!to, 0)) {                                                            \
-            caller = __builtin_return_address(0);                                                  \
-            return first_of_P##name passed;                                                        \
-        }                                                                                          \
-        if (atomic_load_explicit(&service, memory_order_acquire) && !depth)                        \
-            return look_at_##name passed;                                                          \
+        function* to = find(index, caller, (function*)P##name);                                    \
         return ((int(*) parameters)to)passed;                                                      \
     }                                                                                              \
     EXPORT int name parameters                                                                     \
@@ -137,12 +184,58 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
         }                                                                                          \
         return ((int(*) parameters)to)passed;                                                      \
     }
+#define DEFINE(index, name, parameters, passed, is_nothing, instead)                               \
+    DEFINE_FIRST(index, name, parameters, passed, instead)                                         \
+    __attribute__((noinline, cold)) static int look_at_##name parameters                           \
+    {                                                                                              \
+        const struct gdr_mpi_service* by = atomic_load_explicit(&service, memory_order_acquire);   \
+        function* to = atomic_load_explicit(&own[index], memory_order_acquire);                    \
+        const word frame = (word)__builtin_dwarf_cfa();                                            \
+        look* const is_host = is_seen;                                                             \
+        (void)frame, (void)is_host;                                                                \
+        if (is_nothing)                                                                            \
+            return ((int(*) parameters)to)passed;                                                  \
+        word arguments[] = {LIST passed};                                                          \
+        return by->call(index, to, arguments, &depth);                                             \
+    }                                                                                              \
+    EXPORT int P##name parameters                                                                  \
+    {                                                                                              \
+        if (!atomic_load_explicit(&own[index], memory_order_acquire)) {                            \
+            caller = __builtin_return_address(0);                                                  \
+            return first_of_P##name passed;                                                        \
+        }                                                                                          \
+        const struct gdr_mpi_service* by = atomic_load_explicit(&service, memory_order_acquire);   \
+        const word frame = (word)__builtin_dwarf_cfa();                                            \
+        look* const is_host = is_seen_at_once;                                                     \
+        (void)frame, (void)is_host;                                                                \
+        if (__builtin_expect(by && !(is_nothing) && !depth, 0))                                    \
+            return look_at_##name passed;                                                          \
+        return ((int(*) parameters)own[index])passed;                                              \
+    }                                                                                              \
+    DEFINE_OUTER(index, name, parameters, passed, find_outer)
 #define ENTRY(index, name, parameters, passed, is_nothing)                                         \
     DEFINE(index, name, parameters, passed, is_nothing, lacks(index))
 #define LARGE_ENTRY(index, name, parameters, passed, is_nothing, narrowing, comm, root, stays)     \
     DEFINE(index, name##_c, parameters, passed, is_nothing,                                        \
            by_small_form(&(const struct gdr_mpi_large_call){narrowing, comm, root, stays}, index,  \
                          (function*)P##name, arguments))
+// Looked at by nobody, but it is told that this thread is in it.
+#define INITIALISING_ENTRY(index, name, parameters, passed)                                        \
+    DEFINE_FIRST(index, name, parameters, passed, lacks(index))                                    \
+    EXPORT int P##name parameters                                                                  \
+    {                                                                                              \
+        function* to = atomic_load_explicit(&own[index], memory_order_acquire);                    \
+        if (!to) {                                                                                 \
+            caller = __builtin_return_address(0);                                                  \
+            return first_of_P##name passed;                                                        \
+        }                                                                                          \
+        function* const before = initialising;                                                     \
+        initialising = to;                                                                         \
+        const int result = ((int(*) parameters)to)passed;                                          \
+        initialising = before;                                                                     \
+        return result;                                                                             \
+    }                                                                                              \
+    DEFINE_OUTER(index, name, parameters, passed, find_initialising)
 #include "mpi/entries/entries.inc"
 
 // What applications ask before they pass GPU memory. Where the module does not serve the answer is

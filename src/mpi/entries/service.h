@@ -15,25 +15,43 @@ extern "C" {
 typedef uintptr_t gdr_mpi_word;
 typedef void gdr_mpi_function(void);
 
+// What is host memory for sure, to be seen at once: all words of an address are looked at without
+// a call.
+struct gdr_mpi_host_memory {
+    gdr_mpi_word variables, variables_end; // of the program
+    gdr_mpi_word heap;
+    const gdr_mpi_word* heap_end;
+    gdr_mpi_word stacks;       // all ones, or 0: no stack counts
+    const gdr_mpi_word* pages; // sets as mem/page_sets.h has them, of pages that are known
+};
+
 struct gdr_mpi_service {
     unsigned calls; // how many there are
     // Whether GPU memory can be passed to the MPI library that holds this function. Any thread.
     int (*serves)(gdr_mpi_function* function);
     // Without these call() has nothing to do, and the library's function may be called at once. Any
     // thread.
+    struct gdr_mpi_host_memory host;
+    gdr_mpi_word (*end_of_stack)(void);         // of the calling thread; not 0
     int (*is_host_memory)(gdr_mpi_word buffer); // for sure; so is MPI_IN_PLACE, but not MPI_BOTTOM
-    int (*any_requests)(void);  // for calls that start, complete or free some, or are of partitions
-    int (*any_in_epochs)(void); // for calls that synchronise
+    // How many there are: for calls that start, complete or free some, or are of partitions.
+    const gdr_mpi_word *requests, *partitions;
+    const gdr_mpi_word* in_epochs; // for calls that synchronise
     // Makes the call by the MPI library's own function (PMPI_X), with what it cannot handle
     // replaced in the arguments. Returns what MPI returns, or is left as an error handler leaves
     // it, by an exception or longjmp; meanwhile *depth is 1. Any thread; not from within itself.
     int (*call)(unsigned index, gdr_mpi_function* function, gdr_mpi_word* arguments, int* depth);
 };
 
-// Of libgdr_mpi.so.0: from now on calls go to this service, which stays for good. Zero: the two do
+// Of libgdr_mpi.so.0. From now on calls go to this service, which stays for good. Zero: the two do
 // not belong together. Any thread.
 typedef int gdr_mpi_serve_type(const struct gdr_mpi_service* service);
 gdr_mpi_serve_type gdr_mpi_serve;
+
+// The MPI library's function by which this thread initialises MPI now, called by way of
+// libgdr_mpi.so.0. NULL: it does not.
+typedef gdr_mpi_function* gdr_mpi_initialising_type(void);
+gdr_mpi_initialising_type gdr_mpi_initialising;
 
 #ifdef __cplusplus
 }

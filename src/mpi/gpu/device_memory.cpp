@@ -4,7 +4,28 @@
 #include "mem/cuda_memory.hpp"
 #include "mem/unmap_watch.hpp"
 
+#include <atomic>
+
 namespace gdr::mpi {
+
+namespace {
+
+std::atomic<void (*)()> to_be_told{nullptr}; // until one has been
+
+void tell()
+{
+    if (auto* const comes = to_be_told.load(std::memory_order_acquire)) {
+        comes();
+        to_be_told.store(nullptr, std::memory_order_release);
+    }
+}
+
+} // namespace
+
+void tell_of_device_memory(void (*comes)())
+{
+    to_be_told.store(comes);
+}
 
 std::optional<cuda::Pointer> find_device_memory(const cuda::Driver& driver, const void* address)
 {
@@ -12,6 +33,8 @@ std::optional<cuda::Pointer> find_device_memory(const cuda::Driver& driver, cons
     auto memory = mem::find_cuda_memory(driver, address, keep_host_pages);
     if (memory && memory->kind != cuda::MemoryKind::device)
         memory.reset();
+    if (memory)
+        tell();
     return memory;
 }
 

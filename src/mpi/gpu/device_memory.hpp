@@ -7,6 +7,10 @@
 
 namespace gdr::mpi {
 
+// Of the first memory of a GPU that is found, before it is told: nobody gets any before a call has
+// returned; several threads may make one. To be said once, before any is looked for.
+void tell_of_device_memory(void (*comes)());
+
 // The memory of a GPU that an address belongs to; nothing for host memory, and for managed memory,
 // which the CPU can touch. Throws cuda::Error.
 std::optional<cuda::Pointer> find_device_memory(const cuda::Driver& driver, const void* address);

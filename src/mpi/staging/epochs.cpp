@@ -128,9 +128,9 @@ void complete_by_request(const Library& library, const std::shared_ptr<EpochOper
     complete(operation);
 }
 
-bool any_in_epochs()
+const std::atomic<size_t>& number_in_epochs()
 {
-    return table().size.load(std::memory_order_relaxed) != 0;
+    return table().size;
 }
 
 int synchronise(const Library& library, const Call& call, gdr_mpi_function* function, Word* words)

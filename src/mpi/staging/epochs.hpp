@@ -7,6 +7,8 @@
 
 #include "mpi/staging/operation.hpp"
 
+#include <atomic>
+#include <cstddef>
 #include <memory>
 
 namespace gdr::mpi {
@@ -21,8 +23,8 @@ std::shared_ptr<EpochOperation> add_to_epoch(const Library& library, const Call&
 // before; it is there when this returns. Throws cuda::Error.
 void complete_by_request(const Library& library, const std::shared_ptr<EpochOperation>& operation);
 
-// Whether there is any.
-bool any_in_epochs();
+// How many there are. The counter stays for good.
+const std::atomic<size_t>& number_in_epochs();
 
 // Makes one of the calls that synchronise. Returns what MPI returns, or MPI_ERR_OTHER where a copy
 // failed.

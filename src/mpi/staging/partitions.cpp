@@ -122,9 +122,9 @@ void Partitions::put_back(size_t partition)
     awaited_[partition] = false;
 }
 
-bool any_partitions()
+const std::atomic<size_t>& number_of_partitions()
 {
-    return number.load(std::memory_order_relaxed) != 0;
+    return number;
 }
 
 int init_partitions(const cuda::Driver& driver, const Arguments& arguments,

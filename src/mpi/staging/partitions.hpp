@@ -7,6 +7,8 @@
 
 #include "mpi/staging/stand_in.hpp"
 
+#include <atomic>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -60,8 +62,8 @@ class PartitionedStandIn {
     std::shared_ptr<Partitions> partitions_;
 };
 
-// Whether there are any.
-bool any_partitions();
+// How many there are. The counter stays for good.
+const std::atomic<size_t>& number_of_partitions();
 
 // MPI_Psend_init and MPI_Precv_init. Returns what MPI returns. Throws cuda::Error, std::bad_alloc,
 // before MPI is called.

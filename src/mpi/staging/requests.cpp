@@ -322,9 +322,9 @@ int free_request(const Library& library, const Call& call, gdr_mpi_function* fun
 
 } // namespace
 
-bool any_requests()
+const std::atomic<size_t>& number_of_requests()
 {
-    return table().size.load(std::memory_order_relaxed) != 0;
+    return table().size;
 }
 
 bool any_freed()

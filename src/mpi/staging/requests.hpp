@@ -9,6 +9,8 @@
 
 #include "mpi/staging/epochs.hpp"
 
+#include <atomic>
+#include <cstddef>
 #include <variant>
 
 namespace gdr::mpi {
@@ -23,8 +25,8 @@ using RequestedOperation = std::variant<Operation, std::shared_ptr<EpochOperatio
 void add_request(const Library& library, Word handle, RequestedOperation operation, bool persistent,
                  bool own_handle);
 
-// Whether there is any.
-bool any_requests();
+// How many there are. The counter stays for good.
+const std::atomic<size_t>& number_of_requests();
 
 // Whether the application has freed any that go on; puts back those that MPI has completed by now.
 bool any_freed();
