@@ -136,6 +136,14 @@ int serves(gdr_mpi_function* function)
     return static_cast<int>(cuda::loaded_driver() != nullptr && library_of(function) != nullptr);
 }
 
+std::atomic<void (*)()> calls_come{nullptr};
+
+void hears(gdr_mpi_function* function)
+{
+    if (library_of(function) != nullptr)
+        calls_come.load()();
+}
+
 int is_host_memory(Word buffer)
 {
     constexpr Word kConstants = 4096; // there is no memory at MPI_IN_PLACE and its like, in any ABI
@@ -161,6 +169,7 @@ gdr_mpi_service service(const gdr_mpi_host_memory& host, int (*is_host_memory)(W
 {
     return {.calls = static_cast<unsigned>(calls().size()),
             .serves = serves,
+            .hears = hears,
             .host = host,
             .end_of_stack = mem::end_of_stack,
             .is_host_memory = is_host_memory,
@@ -196,7 +205,6 @@ gdr_mpi_service service_for_all()
 
 // From libgdr_mpi.so.0, once it is there.
 std::atomic<gdr_mpi_serve_type*> layer_serve{nullptr};
-std::atomic<gdr_mpi_initialising_type*> layer_initialising{nullptr};
 
 // Who passes host memory takes part in collectives between GPUs, too, and learns in any call what
 // has become of requests that were freed.
@@ -268,7 +276,7 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* d
 
 } // namespace
 
-void serve(Collectives chosen, void (*device_memory_comes)())
+void serve(Collectives chosen, const Listener& listener)
 {
     // A library that is loaded with a part of the program is not found by the names of its
     // functions.
@@ -280,21 +288,12 @@ void serve(Collectives chosen, void (*device_memory_comes)())
         return;
     offered = true; // for good: it stays, too
     collectives = chosen;
-    tell_of_device_memory(device_memory_comes);
+    calls_come = listener.calls_come;
+    tell_of_device_memory(listener.device_memory_comes);
     layer_serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(layer, "gdr_mpi_serve"));
-    if (offer())
-        layer_initialising =
-            reinterpret_cast<gdr_mpi_initialising_type*>(dlsym(layer, "gdr_mpi_initialising"));
-    else
+    if (!offer())
         gdr_log(warn,
                 "MPI calls on GPU memory are not staged: libgdr_mpi.so.0 is of another ucx-gdr");
-}
-
-bool is_initialising()
-{
-    gdr_mpi_initialising_type* const asked = layer_initialising.load();
-    gdr_mpi_function* const function = asked != nullptr ? asked() : nullptr;
-    return function != nullptr && library_of(function) != nullptr;
 }
 
 } // namespace gdr::mpi

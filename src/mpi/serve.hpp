@@ -7,16 +7,16 @@
 
 namespace gdr::mpi {
 
+// What is told of calls of MPI that come by way of libgdr_mpi.so.0, in the call, before it goes on;
+// by several threads at a time, maybe, but nobody goes on before one of them has been told.
+struct Listener {
+    void (*calls_come)();          // there are such
+    void (*device_memory_comes)(); // with buffers on a GPU
+};
+
 // Calls of MPI with buffers on a GPU are served from now on, if libgdr_mpi.so.0 is in this process;
 // it may come later, and this be called again. Where there is a CUDA driver, or collective calls
-// are not the library's: then this process has to vote on them. device_memory_comes is called when
-// MPI calls bring memory of a GPU for the first time, before any of it is passed on, maybe in
-// several threads at a time, until one has returned. Any thread.
-void serve(Collectives collectives, void (*device_memory_comes)());
-
-// Whether an MPI library that is served initialises itself in this thread, as the program has asked
-// by way of libgdr_mpi.so.0: what it opens meanwhile is given the application's buffers by calls
-// that come the same way.
-bool is_initialising();
+// are not the library's: then this process has to vote on them. Any thread.
+void serve(Collectives collectives, const Listener& listener);
 
 } // namespace gdr::mpi

@@ -65,7 +65,7 @@ void on_use()
     });
     const mpi::Collectives collectives = options.mpi_collectives;
     if (cuda::driver() != nullptr || collectives != mpi::Collectives::library)
-        mpi::serve(collectives, device_memory_comes);
+        mpi::serve(collectives, listener_to_mpi);
 }
 
 void write_statistics(const char* path)

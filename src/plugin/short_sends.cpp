@@ -4,10 +4,11 @@
 // send is ever allowed.
 #include "plugin/short_sends.hpp"
 
+#include "abi/host.hpp"
 #include "abi/memory_detection.hpp"
 #include "abi/memtype_cache.hpp"
 #include "mem/unmap_watch.hpp"
-#include "mpi/serve.hpp"
+#include "mpi/library/calling_library.hpp"
 #include "preload/module.h"
 
 extern "C" {
@@ -20,16 +21,12 @@ extern "C" {
 namespace gdr::plugin {
 namespace {
 
-// Decided when the first interface is opened, and again with each that is not ours.
-enum class ShortSends {
-    not_yet,
-    among_ours,
-    without_gpu_memory, // MPI libraries', which have seen none
-    never
-};
-ShortSends short_sends = ShortSends::not_yet;
-bool device_memory_came = false;
-std::mutex mutex; // guards them
+// The interfaces that are open, or were.
+enum class Opened { none, ours, mpis, others };
+Opened opened = Opened::none; // mpis: and ours
+bool mpi_calls_come = false;
+bool device_memory_comes = false; // by these
+std::mutex mutex;                 // guards all of them
 
 // Others, as UCX 1.22's stand-ins for endpoints that are not connected yet or no longer, carry no
 // messages.
@@ -42,25 +39,30 @@ bool is_ours(const uct_iface_params_t& params)
     return std::string_view(params.mode.device.tl_name) == "gdr";
 }
 
-void decide(ShortSends decision)
+void decide()
 {
-    const bool allowed = decision != ShortSends::never;
-    if (allowed != abi::memtype_cache::looks_empty())
+    const bool allowed = opened == Opened::ours ||
+                         (opened == Opened::mpis && mpi_calls_come && !device_memory_comes);
+    if (abi::memtype_cache::created() && allowed != abi::memtype_cache::looks_empty()) {
         abi::memtype_cache::look_empty(allowed);
-    short_sends = decision;
+        gdr_log(debug, "UCP's short sends %s a look at what memory they are of",
+                allowed ? "go without" : "take");
+    }
 }
 
-ShortSends with_ours()
+Opened with_ours(bool by_ucp)
 {
+    if (opened != Opened::none || !by_ucp)
+        return opened;
     const bool safe = mem::unmaps_are_seen() && abi::only_cuda_is_detected();
-    return safe ? ShortSends::among_ours : ShortSends::never;
+    return safe ? Opened::ours : Opened::others;
 }
 
-ShortSends with_others(bool by_ucp)
+Opened with_one_of_others(bool by_ucp)
 {
-    const bool safe = short_sends != ShortSends::never && by_ucp && mpi::is_initialising() &&
-                      !device_memory_came && abi::only_cuda_is_detected();
-    return safe ? ShortSends::without_gpu_memory : ShortSends::never;
+    const bool safe = opened != Opened::others && by_ucp && mpi::is_in_mpi_library() &&
+                      abi::only_cuda_is_detected();
+    return safe ? Opened::mpis : Opened::others;
 }
 
 } // namespace
@@ -70,13 +72,20 @@ void prepare_short_sends()
     (void)abi::memtype_cache::create();
 }
 
-void device_memory_comes()
-{
-    const std::lock_guard lock(mutex);
-    device_memory_came = true;
-    if (short_sends == ShortSends::without_gpu_memory)
-        decide(ShortSends::never);
-}
+constexpr mpi::Listener listener_to_mpi = {
+    .calls_come =
+        [] {
+            const std::lock_guard lock(mutex);
+            mpi_calls_come = true;
+            decide();
+        },
+    .device_memory_comes =
+        [] {
+            const std::lock_guard lock(mutex);
+            device_memory_comes = true;
+            decide();
+        },
+};
 
 } // namespace gdr::plugin
 
@@ -88,8 +97,6 @@ extern "C" [[gnu::visibility("default")]] void gdr_iface_opens(const void* uct_p
     if (!abi::memtype_cache::created() || !is_on_device(params))
         return;
     const std::lock_guard lock(mutex);
-    if (!is_ours(params))
-        decide(with_others(by_ucp != 0));
-    else if (short_sends == ShortSends::not_yet && by_ucp)
-        decide(with_ours());
+    opened = is_ours(params) ? with_ours(by_ucp != 0) : with_one_of_others(by_ucp != 0);
+    decide();
 }

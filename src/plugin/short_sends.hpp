@@ -8,17 +8,18 @@
 // memory but CUDA's has to be told from the host's. It ends for good before an interface of another
 // transport is opened, which would be given GPU memory.
 //
-// And where every interface of others is an MPI library's, which gets its buffers by way of our MPI
-// layer: until that sees the first memory of a GPU. A program that uses none, on a machine that has
-// one, sends as fast as without us.
+// And where the others' are an MPI library's, which gets its buffers by way of our MPI layer, until
+// that sees the first memory of a GPU: who uses none on a machine that has one sends as without us.
 #pragma once
+
+#include "mpi/serve.hpp"
 
 namespace gdr::plugin {
 
 // To be called before UCX's cache of memory types is switched off.
 void prepare_short_sends();
 
-// The MPI layer's: from now on MPI libraries are given GPU memory. Any thread.
-void device_memory_comes();
+// What the MPI layer is to tell.
+extern const mpi::Listener listener_to_mpi;
 
 } // namespace gdr::plugin

@@ -56,9 +56,7 @@ function entry(prefix, kind, way, name, all, n, large,    i, typed, passed, look
     if (kind == "detach" || kind ~ /^set_|info$/) look = "0" # no look at an argument tells that it is nothing
     else if (kind == "synchronise") look = "!any(by->in_epochs)"
     else if (!look) look = "!any(by->requests) && !any(by->partitions)"
-    if (kind == "initialise") {
-        printf "INITIALISING_ENTRY(%d, %s_%s, (%s), (%s))\n", index_of_call, prefix, name, typed, passed
-    } else if (large == "true") {
+    if (large == "true") {
         printf "LARGE_ENTRY(%d, %s_%s, (%s), (%s), %s, \"%s\", %d, %d, %d)\n", index_of_call, prefix,
             substr(name, 1, length(name) - 2), typed, passed, look, narrowing(all, n), at("comm", all, n), at("root", all, n), way != "blocking"
     } else {

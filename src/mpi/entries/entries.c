@@ -25,17 +25,17 @@ static const char* const names[] = {
 // without the P
 #define ENTRY(index, name, parameters, passed, is_nothing) #name,
 #define LARGE_ENTRY(index, name, ...) #name "_c",
-#define INITIALISING_ENTRY(index, name, parameters, passed) #name,
 #include "mpi/entries/entries.inc"
 #undef ENTRY
 #undef LARGE_ENTRY
-#undef INITIALISING_ENTRY
 };
 enum { CALLS = sizeof(names) / sizeof(*names) };
 
 static _Atomic(function*) own[CALLS];   // the library's PMPI_X
 static _Atomic(function*) outer[CALLS]; // what MPI_X leads to: a tool's, or PMPI_X
 static _Atomic(const struct gdr_mpi_service*) service = NULL;
+
+static _Atomic(function*) heard = NULL; // the first that somebody else than its library called
 
 // The library's calls of itself, and ours of it, are not looked at again.
 static __thread int depth __attribute__((tls_model("initial-exec"))) = 0;
@@ -44,19 +44,14 @@ EXPORT int gdr_mpi_serve(const struct gdr_mpi_service* offered)
 {
     if (offered->calls != CALLS)
         return 0;
-    if (!atomic_exchange(&service, offered)) {
-        for (unsigned index = 0; index < CALLS; ++index)
-            atomic_store(&outer[index], NULL); // may be the library's
-    }
+    if (atomic_exchange(&service, offered))
+        return 1;
+    for (unsigned index = 0; index < CALLS; ++index)
+        atomic_store(&outer[index], NULL); // may be the library's
+    function* const known = atomic_load(&heard);
+    if (known)
+        offered->hears(known);
     return 1;
-}
-
-// What initialises MPI as this thread does now; NULL: it does not.
-static __thread function* initialising __attribute__((tls_model("initial-exec"))) = NULL;
-
-EXPORT gdr_mpi_function* gdr_mpi_initialising(void)
-{
-    return initialising;
 }
 
 static __thread word end_of_stack __attribute__((tls_model("initial-exec"))) = 0; // 0: not asked
@@ -99,6 +94,12 @@ __attribute__((noinline, cold)) static function* find_own(unsigned index, const 
     function* found = (function*)gdr_function_for(by, name);
     atomic_store(&own[index], found);
     atomic_store(&lacking[index], found == NULL ? by : NULL);
+    if (found && !atomic_load(&heard) && gdr_object_of(by) != gdr_object_of((const void*)found)) {
+        atomic_store(&heard, found);
+        const struct gdr_mpi_service* served = atomic_load(&service);
+        if (served)
+            served->hears(found);
+    }
     return found;
 }
 
@@ -109,35 +110,18 @@ __attribute__((noinline, cold)) static int lacks(unsigned index)
     return gdr_mpi_error_other(atomic_load(&lacking[index]));
 }
 
-// Of a tool that is behind this library; NULL: there is none.
-static function* find_tool(const char* name, const void* by, function* in_library)
-{
-    function* next = (function*)gdr_function_for(by, name);
-    return next && in_library &&
-                   gdr_object_of((const void*)next) != gdr_object_of((const void*)in_library)
-               ? next
-               : NULL;
-}
-
-// Passes by way of ours, served or not.
-__attribute__((noinline, cold)) static function* find_initialising(unsigned index, const void* by,
-                                                                   function* ours)
-{
-    function* tool = find_tool(names[index], by, find_own(index, by));
-    function* next = tool ? tool : ours;
-    atomic_store(&outer[index], next);
-    return next;
-}
-
-// The service may be offered meanwhile.
+// While nobody serves it leads to the library's own; the service may be offered meanwhile.
 __attribute__((noinline, cold)) static function* find_outer(unsigned index, const void* by,
                                                             function* ours)
 {
     function* in_library = find_own(index, by);
-    function* tool = find_tool(names[index], by, in_library);
-    function* next = tool ? tool : in_library ? in_library : ours;
+    function* next = (function*)gdr_function_for(by, names[index]);
+    const int is_tool = next && in_library &&
+                        gdr_object_of((const void*)next) != gdr_object_of((const void*)in_library);
+    if (!is_tool)
+        next = in_library && !atomic_load(&service) ? in_library : ours;
     atomic_store(&outer[index], next);
-    if (!tool && atomic_load(&service))
+    if (!is_tool && atomic_load(&service))
         atomic_store(&outer[index], next = ours);
     return next;
 }
@@ -160,7 +144,7 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
 // What is rare is in functions of its own, so that the rest needs no stack and ends in a jump; the
 // library's function is loaded last, so that the look has the registers that are left.
 #define LIST(...) __VA_ARGS__
-#define DEFINE_FIRST(index, name, parameters, passed, instead)                                     \
+#define DEFINE(index, name, parameters, passed, is_nothing, instead)                               \
     EXPORT int P##name parameters;                                                                 \
     EXPORT int name parameters;                                                                    \
     __attribute__((noinline, cold)) static int first_of_P##name parameters                         \
@@ -168,24 +152,12 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
         const word arguments[] = {LIST passed};                                                    \
         (void)arguments;                                                                           \
         return find_own(index, caller) ? P##name passed : instead;                                 \
-    }
-#define DEFINE_OUTER(index, name, parameters, passed, find)                                        \
+    }                                                                                              \
     __attribute__((noinline, cold)) static int first_of_##name parameters                          \
     {                                                                                              \
-        function* to = find(index, caller, (function*)P##name);                                    \
+        function* to = find_outer(index, caller, (function*)P##name);                              \
         return ((int(*) parameters)to)passed;                                                      \
     }                                                                                              \
-    EXPORT int name parameters                                                                     \
-    {                                                                                              \
-        function* to = atomic_load_explicit(&outer[index], memory_order_acquire);                  \
-        if (__builtin_expect(!to, 0)) {                                                            \
-            caller = __builtin_return_address(0);                                                  \
-            return first_of_##name passed;                                                         \
-        }                                                                                          \
-        return ((int(*) parameters)to)passed;                                                      \
-    }
-#define DEFINE(index, name, parameters, passed, is_nothing, instead)                               \
-    DEFINE_FIRST(index, name, parameters, passed, instead)                                         \
     __attribute__((noinline, cold)) static int look_at_##name parameters                           \
     {                                                                                              \
         const struct gdr_mpi_service* by = atomic_load_explicit(&service, memory_order_acquire);   \
@@ -212,30 +184,21 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
             return look_at_##name passed;                                                          \
         return ((int(*) parameters)own[index])passed;                                              \
     }                                                                                              \
-    DEFINE_OUTER(index, name, parameters, passed, find_outer)
+    EXPORT int name parameters                                                                     \
+    {                                                                                              \
+        function* to = atomic_load_explicit(&outer[index], memory_order_acquire);                  \
+        if (__builtin_expect(!to, 0)) {                                                            \
+            caller = __builtin_return_address(0);                                                  \
+            return first_of_##name passed;                                                         \
+        }                                                                                          \
+        return ((int(*) parameters)to)passed;                                                      \
+    }
 #define ENTRY(index, name, parameters, passed, is_nothing)                                         \
     DEFINE(index, name, parameters, passed, is_nothing, lacks(index))
 #define LARGE_ENTRY(index, name, parameters, passed, is_nothing, narrowing, comm, root, stays)     \
     DEFINE(index, name##_c, parameters, passed, is_nothing,                                        \
            by_small_form(&(const struct gdr_mpi_large_call){narrowing, comm, root, stays}, index,  \
                          (function*)P##name, arguments))
-// Looked at by nobody, but it is told that this thread is in it.
-#define INITIALISING_ENTRY(index, name, parameters, passed)                                        \
-    DEFINE_FIRST(index, name, parameters, passed, lacks(index))                                    \
-    EXPORT int P##name parameters                                                                  \
-    {                                                                                              \
-        function* to = atomic_load_explicit(&own[index], memory_order_acquire);                    \
-        if (!to) {                                                                                 \
-            caller = __builtin_return_address(0);                                                  \
-            return first_of_P##name passed;                                                        \
-        }                                                                                          \
-        function* const before = initialising;                                                     \
-        initialising = to;                                                                         \
-        const int result = ((int(*) parameters)to)passed;                                          \
-        initialising = before;                                                                     \
-        return result;                                                                             \
-    }                                                                                              \
-    DEFINE_OUTER(index, name, parameters, passed, find_initialising)
 #include "mpi/entries/entries.inc"
 
 // What applications ask before they pass GPU memory. Where the module does not serve the answer is

@@ -29,6 +29,9 @@ struct gdr_mpi_service {
     unsigned calls; // how many there are
     // Whether GPU memory can be passed to the MPI library that holds this function. Any thread.
     int (*serves)(gdr_mpi_function* function);
+    // Somebody else than the MPI library that holds this function has called it: what its user
+    // calls comes by way of libgdr_mpi.so.0. Any thread; maybe more than once.
+    void (*hears)(gdr_mpi_function* function);
     // Without these call() has nothing to do, and the library's function may be called at once. Any
     // thread.
     struct gdr_mpi_host_memory host;
@@ -47,11 +50,6 @@ struct gdr_mpi_service {
 // not belong together. Any thread.
 typedef int gdr_mpi_serve_type(const struct gdr_mpi_service* service);
 gdr_mpi_serve_type gdr_mpi_serve;
-
-// The MPI library's function by which this thread initialises MPI now, called by way of
-// libgdr_mpi.so.0. NULL: it does not.
-typedef gdr_mpi_function* gdr_mpi_initialising_type(void);
-gdr_mpi_initialising_type gdr_mpi_initialising;
 
 #ifdef __cplusplus
 }

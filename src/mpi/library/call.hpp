@@ -9,7 +9,6 @@
 namespace gdr::mpi {
 
 enum class Kind : uint8_t {
-    initialise, // which is never served
     collective, // all ranks of a communicator, or of a neighbourhood, take part; also Reduce_local
     message,    // point to point, to and from a file, or within the process
     epoch,      // one-sided, or split: not complete before it is synchronised, unless by a request

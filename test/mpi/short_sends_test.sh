@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# UCP's short sends in MPI programs, over transports that are not gdr's, on the emulated devices and with every MPI that
+# is installed: they go without a look at the memory until MPI calls bring memory of a GPU, whichever call is the first, and
+# never where that cannot be seen: without the layer, or with another UCX context.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/mpi/environment.sh
+. "$top_srcdir/test/mpi/environment.sh"
+
+# What the short sends do in turn, and when, by the ranks' lines in the log.
+story() {
+    sed -n -e "s/.*gdr: UCP's short sends go without a look.*/free/p" -e "s/.*gdr: UCP's short sends take a look.*/looked at/p" \
+        -e 's/^\(host\|GPU\) memory: right$/\1/p' -e 's/^own context: 0$/other/p' "$log" | paste -sd,
+}
+
+# expect WHAT MPI NUMBER STORY [ARGUMENT]...
+expect() {
+    local what="$2, $3 ranks, $UCX_TLS: $1" mpi=$2 number=$3 wanted=$4 status
+    shift 4
+    UCX_LOG_LEVEL=debug ranks "$mpi" "$number" "$top_builddir/test/mpi/mpi_short_sends.$mpi" "$@"
+    status=$?
+    if [[ $status -eq 0 && ($wanted = any || $(story) = "$wanted") ]]; then
+        echo "ok: $what"
+    else
+        echo "FAILED: $what (status $status): $(story), not $wanted"
+        grep -v 'UCX  \(DEBUG\|INFO\)' "$log" | head -n 30
+        failed=1
+    fi
+}
+
+layer=$GDR_PRELOAD
+other=$top_builddir/test/mpi/.libs/libown_ucp.so
+first=(MPI_Send MPI_Isend MPI_Ssend MPI_Rsend MPI_Bsend MPI_Send_init MPI_Sendrecv MPI_Sendrecv_replace MPI_Bcast MPI_Allreduce
+    MPI_Alltoallw MPI_Put MPI_Pack MPI_Psend_init)
+for mpi in "${mpis[@]}"; do
+    export UCX_TLS=self,gdr
+    expect "until a GPU's memory comes" "$mpi" 1 'free,host,looked at,GPU,host'
+    expect "not with another UCX context" "$mpi" 1 'free,host,looked at,other,GPU,host' "$other"
+    UCX_MEMTYPE_CACHE=n expect "not where the user decides" "$mpi" 1 'host,GPU,host'
+    UCX_TLS=gdr expect "as ever where all transports are gdr's" "$mpi" 1 'free,host,GPU,host'
+    for UCX_TLS in sm,self,gdr tcp,self,gdr all; do
+        expect "right" "$mpi" 2 any
+    done
+    UCX_TLS=sm,self,gdr
+    GDR_PRELOAD=$softhca:$module
+    expect "not without the layer" "$mpi" 2 'host,host,GPU,GPU,host,host'
+    GDR_PRELOAD=$layer
+    for call in "${first[@]}"; do
+        calls "$mpi" 2 cuda 8 "$call" && ! grep -q 'wrong' "$log" && echo "ok: $mpi: $call first" || {
+            echo "FAILED: $mpi: $call first"
+            head -n 30 "$log"
+            failed=1
+        }
+    done
+done
+exit $failed
