@@ -21,7 +21,7 @@ namespace gdr::mem {
 namespace {
 
 struct Range {
-    uintptr_t start = 0, end = 0;
+    uintptr_t start = 1, last = 0;
 };
 
 // The first object that the loader names is the program. Its variables are in one segment.
@@ -34,7 +34,7 @@ Range find_variables()
                 const ElfW(Phdr)& segment = object->dlpi_phdr[i];
                 const uintptr_t start = object->dlpi_addr + segment.p_vaddr;
                 if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) != 0)
-                    *static_cast<Range*>(to) = {start, start + segment.p_memsz};
+                    *static_cast<Range*>(to) = {start, start + segment.p_memsz - 1};
             }
             return 1;
         },
@@ -59,16 +59,18 @@ uintptr_t find_heap()
     return found;
 }
 
-uintptr_t find_stack_end()
+Stack find_stack()
 {
+    constexpr Stack kNone = {1, 1};
     pthread_attr_t attributes;
     if (pthread_getattr_np(pthread_self(), &attributes) != 0)
-        return 0;
-    void* start = nullptr;
+        return kNone;
+    void* address = nullptr;
     size_t length = 0;
-    const bool known = pthread_attr_getstack(&attributes, &start, &length) == 0;
+    const bool known = pthread_attr_getstack(&attributes, &address, &length) == 0;
     pthread_attr_destroy(&attributes);
-    return known ? reinterpret_cast<uintptr_t>(start) + length : 0;
+    const auto start = reinterpret_cast<uintptr_t>(address);
+    return known ? Stack{start, start + length} : kNone;
 }
 
 } // namespace
@@ -77,28 +79,29 @@ const ProcessMemory& process_memory()
 {
     static const ProcessMemory memory = [] {
         const Range variables = find_variables();
-        return ProcessMemory{variables.start, variables.end, find_heap(), &__curbrk};
+        return ProcessMemory{variables.start, variables.last, find_heap(), &__curbrk};
     }();
     return memory;
 }
 
-uintptr_t end_of_stack()
+Stack stack_of_thread()
 {
-    static thread_local uintptr_t end = 0; // 0: not asked yet
-    if (end == 0)
-        end = std::max(find_stack_end(), uintptr_t{1});
-    return end;
+    static thread_local Stack stack{0, 0}; // not asked for yet
+    if (stack.end == 0)
+        stack = find_stack();
+    return stack;
 }
 
 bool in_process_memory(uintptr_t address)
 {
     const ProcessMemory& memory = process_memory();
-    if (address >= memory.variables && address < memory.variables_end)
+    if (address >= memory.variables && address <= memory.variables_last)
         return true;
     if (address >= memory.heap && address < __atomic_load_n(memory.heap_end, __ATOMIC_RELAXED))
         return true;
-    return address < end_of_stack() &&
-           address >= reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+    const auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+    const Stack stack = stack_of_thread();
+    return address >= frame && address < stack.end && frame >= stack.start;
 }
 
 } // namespace gdr::mem

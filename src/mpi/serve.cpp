@@ -171,7 +171,11 @@ gdr_mpi_service service(const gdr_mpi_host_memory& host, int (*is_host_memory)(W
             .serves = serves,
             .hears = hears,
             .host = host,
-            .end_of_stack = mem::end_of_stack,
+            .stack_of_thread =
+                [] {
+                    const mem::Stack stack = mem::stack_of_thread();
+                    return gdr_mpi_stack{stack.start, stack.end};
+                },
             .is_host_memory = is_host_memory,
             .requests = counter(number_of_requests()),
             .partitions = counter(number_of_partitions()),
@@ -183,10 +187,10 @@ gdr_mpi_service service_with_a_look()
 {
     const mem::ProcessMemory& process = mem::process_memory();
     return service({.variables = process.variables,
-                    .variables_end = process.variables_end,
+                    .variables_last = process.variables_last,
                     .heap = process.heap,
                     .heap_end = process.heap_end,
-                    .stacks = ~Word{0},
+                    .any_stack = 1,
                     .pages = words_of(mem::host_pages::sets)},
                    is_host_memory);
 }
@@ -194,11 +198,11 @@ gdr_mpi_service service_with_a_look()
 gdr_mpi_service service_for_all()
 {
     static constexpr Word kNone = 0;
-    return service({.variables = 0,
-                    .variables_end = 0,
+    return service({.variables = 1,
+                    .variables_last = 0,
                     .heap = 0,
                     .heap_end = &kNone,
-                    .stacks = 0,
+                    .any_stack = 0,
                     .pages = words_of(mem::host_pages::no_sets)},
                    [](Word) { return 0; });
 }

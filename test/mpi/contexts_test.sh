@@ -11,7 +11,7 @@ set -u
 . "$top_srcdir/test/mpi/environment.sh"
 
 for mpi in "${mpis[@]}"; do
-    ranks "$mpi" 1 "$top_builddir/test/mpi/mpi_contexts.$mpi" && [[ $(grep -c ': right, current afterwards$' "$log") -eq 6 ]] ||
+    ranks "$mpi" 1 "$top_builddir/test/mpi/mpi_contexts.$mpi" && [[ $(grep -c ': right, current afterwards$' "$log") -eq 7 ]] ||
         { echo "FAILED: $mpi" && failed=1; }
     ! grep 'could not be pinned' "$log" || { echo "FAILED: $mpi: memory of a thread that has ended is still pinned" && failed=1; }
     sed "s/^/$mpi: /" "$log"

@@ -96,7 +96,7 @@ for mpi in "${mpis[@]}"; do
         failed=1
         continue
     }
-    paste -d ' ' "$work/without" "$work/idle" "$work/gpu" | awk -v mpi="$mpi" -v idle=60 -v gpu=190 '
+    paste -d ' ' "$work/without" "$work/idle" "$work/gpu" | awk -v mpi="$mpi" -v idle=60 -v gpu=60 '
         { printf "%s %s: %d instructions without the layer, %d more without a GPU, %d more with one\n", mpi, $1, $2, $4 - $2, $6 - $2
           if ($4 - $2 > idle || $6 - $2 > gpu) failed = 1 }
         END { exit failed || NR < 5 }' || { echo "FAILED: $mpi: the layer costs more than that"; failed=1; }
@@ -110,11 +110,11 @@ for mpi in "${mpis[@]}"; do
             { layer[NR] = $1; module[NR] = $2; rest[NR] = $3; all[NR] = $1 + $2 + $3
               printf "%s: %.1f instructions of the layer, %.1f of the module, %.1f in all %s\n", what, $1, $2, all[NR],
                      NR == 1 ? "without both" : NR == 2 ? "with both, without a GPU" : \
-                     NR == 3 ? "where there is a GPU that the process does not use" : "where the process uses a GPU" }
+                     NR == 3 ? "where there is a GPU that the process does not use" : "where MPI was given memory of a GPU" }
             END { exit !(NR == 4 && layer[1] + module[1] == 0 && rest[1] > 0 &&
-                         layer[2] > 0 && layer[2] <= 40 && module[2] <= 1 && rest[2] <= 1.01 * rest[1] && rest[2] >= 0.99 * rest[1] &&
-                         all[3] <= 1.01 * all[4] &&
-                         layer[4] <= 130 && module[4] > 0 && module[4] <= 130 && all[4] - all[1] <= 650) }' ||
+                         layer[2] > 0 && layer[2] <= 25 && module[2] <= 1 && rest[2] <= 1.01 * rest[1] && rest[2] >= 0.99 * rest[1] &&
+                         layer[3] > 0 && layer[3] <= 25 && module[3] <= 25 && rest[3] <= rest[1] + 35 &&
+                         layer[4] > 0 && layer[4] <= 25 && module[4] <= 50 && all[4] - all[1] <= 360) }' ||
             { echo "FAILED: $mpi: messages of $bytes bytes of host memory cost more than that"; failed=1; }
     done
 done

@@ -2,12 +2,15 @@
 //
 // mpi_contexts: staged calls whatever context of CUDA the calling thread has, which it has
 // afterwards, too: the GPU's primary one, none, one of the program's own, the primary one that came
-// after a reset of the GPU; and of threads that end without one. One rank. Exits with 1 where
-// something is wrong, with 77 without a CUDA driver.
+// after a reset of the GPU; and of threads that end without one, and on a stack of the program's
+// own, which lies below the GPU's memory as the thread's lies above it. One rank. Exits with 1
+// where something is wrong, with 77 without a CUDA driver.
 #include <cstdio>
 #include <thread>
 
 #include <mpi.h>
+#include <sys/mman.h>
+#include <ucontext.h>
 
 #include "gpu.hpp"
 
@@ -55,6 +58,23 @@ void call(const char* what, CUcontext context)
     std::printf("%s: %s, %s\n", what, right ? "right" : "WRONG",
                 left ? "current afterwards" : "NOT CURRENT AFTERWARDS");
     failed = failed || !right || !left;
+}
+
+ucontext_t of_thread, of_coroutine;
+
+void call_in_coroutine()
+{
+    constexpr size_t kStack = 1 << 20;
+    void* const stack =
+        mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    getcontext(&of_coroutine);
+    of_coroutine.uc_stack.ss_sp = stack;
+    of_coroutine.uc_stack.ss_size = kStack;
+    of_coroutine.uc_link = &of_thread;
+    makecontext(
+        &of_coroutine, [] { call("a coroutine", current()); }, 0);
+    swapcontext(&of_thread, &of_coroutine);
+    munmap(stack, kStack);
 }
 
 // Each maps and pins memory of its own, one behind the other at the same place.
@@ -124,6 +144,7 @@ int main(int argc, char** argv)
     call("one of the program's own", own);
     call("the primary context again", primary);
     call_in_threads_without_context();
+    call_in_coroutine();
 #ifndef OPEN_MPI
     call_in_error(own);
 #endif

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // mpi_cost host|gpu [CALLS]: one rank makes kCalls calls of each of several kinds, on host memory,
-// that need no transport; with gpu, in a process that uses one. For callgrind, which is to count
+// that need no transport; with gpu, in a process that has given MPI memory of one. For callgrind, which is to count
 // the instructions of the functions measured_CALL alone; with CALLS, so many of each, for strace.
 // mpi_cost staged|fetched [CALLS]: the same with one kind on GPU memory, measured_staged, which
 // goes between the ranks where there are several; or one that reads both its buffers. Exits with 77
@@ -107,7 +107,7 @@ void use(const char* processor)
     if (std::strcmp(processor, "gpu") != 0)
         return;
     gpu::use();
-    gpu::allocate(4096);
+    MPI_Send(gpu::allocate(4096), 1, MPI_DOUBLE, MPI_PROC_NULL, 7, MPI_COMM_WORLD);
 }
 
 // calls: NULL where they are measured.

@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 #include <thread>
 #include <tuple>
+#include <ucontext.h>
 #include <unistd.h>
 #include <vector>
 
@@ -206,6 +207,35 @@ TEST(ProcessMemory, is_variables_heap_and_the_callers_stack)
     EXPECT_FALSE(in_process_memory(UINTPTR_MAX));
     EXPECT_FALSE(in_process_memory(address(sbrk(0))));
     EXPECT_FALSE(in_process_memory(address(&local) - 65536)); // below the stack's used part
+}
+
+ucontext_t of_thread, of_coroutine;
+bool above_is_stack = true, own_is_stack = true;
+
+// Whose stack is below what others have mapped, as the thread's own is above it.
+TEST(ProcessMemory, is_no_stack_that_a_coroutine_runs_on)
+{
+    constexpr size_t kStack = 256 << 10;
+    static char* const mapped =
+        static_cast<char*>(mmap(nullptr, 2 * kStack, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0));
+    ASSERT_NE(mapped, MAP_FAILED);
+    getcontext(&of_coroutine);
+    of_coroutine.uc_stack.ss_sp = mapped;
+    of_coroutine.uc_stack.ss_size = kStack;
+    of_coroutine.uc_link = &of_thread;
+    makecontext(
+        &of_coroutine,
+        [] {
+            int own = 0;
+            own_is_stack = in_process_memory(reinterpret_cast<uintptr_t>(&own));
+            above_is_stack = in_process_memory(reinterpret_cast<uintptr_t>(mapped + kStack));
+        },
+        0);
+    swapcontext(&of_thread, &of_coroutine);
+    EXPECT_FALSE(own_is_stack);
+    EXPECT_FALSE(above_is_stack);
+    munmap(mapped, 2 * kStack);
 }
 
 // ---- host_pages

@@ -51,11 +51,11 @@ function entry(prefix, kind, way, name, all, n, large,    i, typed, passed, look
         bare = all[i + 1]
         sub(/[^a-z_].*/, "", bare)
         if (bare ~ /^(send|recv|compare)buf$|^buffer$/)
-            look = look (look ? " && " : "") "is_host(by, a" i ", frame)"
+            look = look (look ? " && " : "") "is_host(a" i ", frame)"
     }
     if (kind == "detach" || kind ~ /^set_|info$/) look = "0" # no look at an argument tells that it is nothing
-    else if (kind == "synchronise") look = "!any(by->in_epochs)"
-    else if (!look) look = "!any(by->requests) && !any(by->partitions)"
+    else if (kind == "synchronise") look = "!*in_epochs"
+    else if (!look) look = "!*requests && !*partitions"
     if (large == "true") {
         printf "LARGE_ENTRY(%d, %s_%s, (%s), (%s), %s, \"%s\", %d, %d, %d)\n", index_of_call, prefix,
             substr(name, 1, length(name) - 2), typed, passed, look, narrowing(all, n), at("comm", all, n), at("root", all, n), way != "blocking"

@@ -31,55 +31,75 @@ static const char* const names[] = {
 };
 enum { CALLS = sizeof(names) / sizeof(*names) };
 
-static _Atomic(function*) own[CALLS];   // the library's PMPI_X
-static _Atomic(function*) outer[CALLS]; // what MPI_X leads to: a tool's, or PMPI_X
+// Who passes a call on reads these, and host, with plain loads, which compilers make operands of
+// comparisons and jumps: each is a word, written as one, that is never invalid again.
+static function* own[CALLS];   // the library's PMPI_X
+static function* outer[CALLS]; // a tool's MPI_X, or the same
+#define LOAD(of) __atomic_load_n(&(of), __ATOMIC_ACQUIRE)
+#define STORE(to, value) __atomic_store_n(&(to), value, __ATOMIC_RELEASE)
+
 static _Atomic(const struct gdr_mpi_service*) service = NULL;
+
+// Of the service, here, so that a look at them takes no register; while there is none all memory is
+// the host's, and there are no requests.
+static struct gdr_mpi_host_memory host = {.variables = 0, .variables_last = UINTPTR_MAX};
+static const word none = 0;
+static const word *requests = &none, *partitions = &none, *in_epochs = &none;
 
 static _Atomic(function*) heard = NULL; // the first that somebody else than its library called
 
 // The library's calls of itself, and ours of it, are not looked at again.
 static __thread int depth __attribute__((tls_model("initial-exec"))) = 0;
 
+// Who looks meanwhile sees at once less than there is, but nothing else.
+static void see(const struct gdr_mpi_host_memory* offered)
+{
+    STORE(host.heap, UINTPTR_MAX);
+    STORE(host.heap_end, offered->heap_end);
+    STORE(host.heap, offered->heap);
+    STORE(host.any_stack, offered->any_stack);
+    STORE(host.pages, offered->pages);
+    STORE(host.variables_last, 0);
+    STORE(host.variables, offered->variables);
+    STORE(host.variables_last, offered->variables_last);
+}
+
 EXPORT int gdr_mpi_serve(const struct gdr_mpi_service* offered)
 {
     if (offered->calls != CALLS)
         return 0;
-    if (atomic_exchange(&service, offered))
-        return 1;
-    for (unsigned index = 0; index < CALLS; ++index)
-        atomic_store(&outer[index], NULL); // may be the library's
+    const int is_first = atomic_exchange(&service, offered) == NULL;
+    STORE(requests, offered->requests);
+    STORE(partitions, offered->partitions);
+    STORE(in_epochs, offered->in_epochs);
+    see(&offered->host);
     function* const known = atomic_load(&heard);
-    if (known)
+    if (is_first && known)
         offered->hears(known);
     return 1;
 }
 
-static __thread word end_of_stack __attribute__((tls_model("initial-exec"))) = 0; // 0: not asked
+// Of this thread; nothing of it is known where the latter is 0.
+static __thread struct gdr_mpi_stack stack __attribute__((tls_model("initial-exec"))) = {0, 0};
 
 // Whether a buffer of who has this frame, or of who called him, is in host memory.
-typedef int look(const struct gdr_mpi_service* by, word buffer, word frame);
+typedef int look(word buffer, word frame);
 
-static inline int is_seen_at_once(const struct gdr_mpi_service* by, word buffer, word frame)
+static inline int is_seen_at_once(word buffer, word frame)
 {
-    const struct gdr_mpi_host_memory* host = &by->host;
     const word page = gdr_page_of(buffer);
-    return (buffer >= host->variables && buffer < host->variables_end) ||
-           (buffer >= host->heap && buffer < __atomic_load_n(host->heap_end, __ATOMIC_RELAXED)) ||
-           (buffer >= frame && buffer < (end_of_stack & host->stacks)) ||
-           __atomic_load_n(&host->pages[gdr_page_set_of(page) * GDR_PAGE_WAYS], __ATOMIC_RELAXED) ==
-               page;
+    return (buffer >= host.variables && buffer <= host.variables_last) ||
+           (buffer >= host.heap && buffer < *host.heap_end) ||
+           (buffer >= frame && frame >= stack.start && buffer < stack.end && host.any_stack) ||
+           host.pages[gdr_page_set_of(page) * GDR_PAGE_WAYS] == page;
 }
 
-static int is_seen(const struct gdr_mpi_service* by, word buffer, word frame)
+static int is_seen(word buffer, word frame)
 {
-    if (!end_of_stack)
-        end_of_stack = by->end_of_stack();
-    return is_seen_at_once(by, buffer, frame) || by->is_host_memory(buffer);
-}
-
-static inline int any(const word* number)
-{
-    return __atomic_load_n(number, __ATOMIC_RELAXED) != 0;
+    const struct gdr_mpi_service* by = atomic_load(&service);
+    if (!stack.end)
+        stack = by->stack_of_thread();
+    return is_seen_at_once(buffer, frame) || by->is_host_memory(buffer);
 }
 
 static _Atomic(const void*) lacking[CALLS]; // whose library has no such call
@@ -92,7 +112,7 @@ __attribute__((noinline, cold)) static function* find_own(unsigned index, const 
     char name[64];
     snprintf(name, sizeof(name), "P%s", names[index]);
     function* found = (function*)gdr_function_for(by, name);
-    atomic_store(&own[index], found);
+    STORE(own[index], found);
     atomic_store(&lacking[index], found == NULL ? by : NULL);
     if (found && !atomic_load(&heard) && gdr_object_of(by) != gdr_object_of((const void*)found)) {
         atomic_store(&heard, found);
@@ -110,19 +130,14 @@ __attribute__((noinline, cold)) static int lacks(unsigned index)
     return gdr_mpi_error_other(atomic_load(&lacking[index]));
 }
 
-// While nobody serves it leads to the library's own; the service may be offered meanwhile.
-__attribute__((noinline, cold)) static function* find_outer(unsigned index, const void* by,
-                                                            function* ours)
+__attribute__((noinline, cold)) static function* find_outer(unsigned index, const void* by)
 {
     function* in_library = find_own(index, by);
     function* next = (function*)gdr_function_for(by, names[index]);
-    const int is_tool = next && in_library &&
-                        gdr_object_of((const void*)next) != gdr_object_of((const void*)in_library);
-    if (!is_tool)
-        next = in_library && !atomic_load(&service) ? in_library : ours;
-    atomic_store(&outer[index], next);
-    if (!is_tool && atomic_load(&service))
-        atomic_store(&outer[index], next = ours);
+    if (!next || !in_library ||
+        gdr_object_of((const void*)next) == gdr_object_of((const void*)in_library))
+        next = in_library;
+    STORE(outer[index], next);
     return next;
 }
 
@@ -132,18 +147,29 @@ static __thread const void* caller __attribute__((tls_model("initial-exec"))) = 
 
 // The small form stands before the large one.
 __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_large_call* call,
-                                                         unsigned index, function* ours,
+                                                         unsigned index, function* small,
                                                          const word* arguments)
 {
     const void* const by = atomic_load(&lacking[index]);
-    function* const small = atomic_load(&outer[index - 1]);
-    return gdr_mpi_by_small_form(call, by, small ? small : find_outer(index - 1, by, ours),
-                                 arguments);
+    if (!LOAD(outer[index - 1]))
+        find_outer(index - 1, by);
+    return gdr_mpi_by_small_form(call, by, small, arguments);
 }
 
 // What is rare is in functions of its own, so that the rest needs no stack and ends in a jump; the
 // library's function is loaded last, so that the look has the registers that are left.
 #define LIST(...) __VA_ARGS__
+#define PASS_ON(to, index, name, parameters, passed, is_nothing)                                   \
+    if (__builtin_expect(!to[index], 0)) {                                                         \
+        caller = __builtin_return_address(0);                                                      \
+        return first_of_##name passed;                                                             \
+    }                                                                                              \
+    const word frame = (word)__builtin_dwarf_cfa();                                                \
+    look* const is_host = is_seen_at_once;                                                         \
+    (void)frame, (void)is_host;                                                                    \
+    if (__builtin_expect(!(is_nothing) && !depth, 0))                                              \
+        return look_at_##name passed;                                                              \
+    return ((int(*) parameters)LOAD(to[index]))passed
 #define DEFINE(index, name, parameters, passed, is_nothing, instead)                               \
     EXPORT int P##name parameters;                                                                 \
     EXPORT int name parameters;                                                                    \
@@ -155,50 +181,39 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
     }                                                                                              \
     __attribute__((noinline, cold)) static int first_of_##name parameters                          \
     {                                                                                              \
-        function* to = find_outer(index, caller, (function*)P##name);                              \
-        return ((int(*) parameters)to)passed;                                                      \
+        return find_outer(index, caller) ? name passed : first_of_P##name passed;                  \
     }                                                                                              \
-    __attribute__((noinline, cold)) static int look_at_##name parameters                           \
+    __attribute__((noinline, cold)) static int look_at_P##name parameters                          \
     {                                                                                              \
-        const struct gdr_mpi_service* by = atomic_load_explicit(&service, memory_order_acquire);   \
-        function* to = atomic_load_explicit(&own[index], memory_order_acquire);                    \
+        function* to = LOAD(own[index]);                                                           \
+        const struct gdr_mpi_service* by = atomic_load(&service);                                  \
         const word frame = (word)__builtin_dwarf_cfa();                                            \
         look* const is_host = is_seen;                                                             \
         (void)frame, (void)is_host;                                                                \
-        if (is_nothing)                                                                            \
+        if (!by || (is_nothing))                                                                   \
             return ((int(*) parameters)to)passed;                                                  \
         word arguments[] = {LIST passed};                                                          \
         return by->call(index, to, arguments, &depth);                                             \
     }                                                                                              \
+    __attribute__((noinline, cold)) static int look_at_##name parameters                           \
+    {                                                                                              \
+        function* to = LOAD(outer[index]);                                                         \
+        return to == own[index] ? look_at_P##name passed : ((int(*) parameters)to)passed;          \
+    }                                                                                              \
     EXPORT int P##name parameters                                                                  \
     {                                                                                              \
-        if (!atomic_load_explicit(&own[index], memory_order_acquire)) {                            \
-            caller = __builtin_return_address(0);                                                  \
-            return first_of_P##name passed;                                                        \
-        }                                                                                          \
-        const struct gdr_mpi_service* by = atomic_load_explicit(&service, memory_order_acquire);   \
-        const word frame = (word)__builtin_dwarf_cfa();                                            \
-        look* const is_host = is_seen_at_once;                                                     \
-        (void)frame, (void)is_host;                                                                \
-        if (__builtin_expect(by && !(is_nothing) && !depth, 0))                                    \
-            return look_at_##name passed;                                                          \
-        return ((int(*) parameters)own[index])passed;                                              \
+        PASS_ON(own, index, P##name, parameters, passed, is_nothing);                              \
     }                                                                                              \
     EXPORT int name parameters                                                                     \
     {                                                                                              \
-        function* to = atomic_load_explicit(&outer[index], memory_order_acquire);                  \
-        if (__builtin_expect(!to, 0)) {                                                            \
-            caller = __builtin_return_address(0);                                                  \
-            return first_of_##name passed;                                                         \
-        }                                                                                          \
-        return ((int(*) parameters)to)passed;                                                      \
+        PASS_ON(outer, index, name, parameters, passed, is_nothing);                               \
     }
 #define ENTRY(index, name, parameters, passed, is_nothing)                                         \
     DEFINE(index, name, parameters, passed, is_nothing, lacks(index))
 #define LARGE_ENTRY(index, name, parameters, passed, is_nothing, narrowing, comm, root, stays)     \
     DEFINE(index, name##_c, parameters, passed, is_nothing,                                        \
            by_small_form(&(const struct gdr_mpi_large_call){narrowing, comm, root, stays}, index,  \
-                         (function*)P##name, arguments))
+                         (function*)name, arguments))
 #include "mpi/entries/entries.inc"
 
 // What applications ask before they pass GPU memory. Where the module does not serve the answer is

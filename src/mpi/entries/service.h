@@ -15,14 +15,18 @@ extern "C" {
 typedef uintptr_t gdr_mpi_word;
 typedef void gdr_mpi_function(void);
 
-// What is host memory for sure, to be seen at once: all words of an address are looked at without
-// a call.
+// What is host memory for sure, seen without a call.
 struct gdr_mpi_host_memory {
-    gdr_mpi_word variables, variables_end; // of the program
+    gdr_mpi_word variables, variables_last; // of the program, the latter included
     gdr_mpi_word heap;
     const gdr_mpi_word* heap_end;
-    gdr_mpi_word stacks;       // all ones, or 0: no stack counts
+    int any_stack;             // of threads, as far as it is used
     const gdr_mpi_word* pages; // sets as mem/page_sets.h has them, of pages that are known
+};
+
+// Who calls from another one, as coroutines do, has no frame in it.
+struct gdr_mpi_stack {
+    gdr_mpi_word start, end;
 };
 
 struct gdr_mpi_service {
@@ -35,7 +39,7 @@ struct gdr_mpi_service {
     // Without these call() has nothing to do, and the library's function may be called at once. Any
     // thread.
     struct gdr_mpi_host_memory host;
-    gdr_mpi_word (*end_of_stack)(void);         // of the calling thread; not 0
+    struct gdr_mpi_stack (*stack_of_thread)(void); // of the calling one; its end is not 0
     int (*is_host_memory)(gdr_mpi_word buffer); // for sure; so is MPI_IN_PLACE, but not MPI_BOTTOM
     // How many there are: for calls that start, complete or free some, or are of partitions.
     const gdr_mpi_word *requests, *partitions;
