@@ -69,8 +69,12 @@ Stack find_stack()
     size_t length = 0;
     const bool known = pthread_attr_getstack(&attributes, &address, &length) == 0;
     pthread_attr_destroy(&attributes);
-    const auto start = reinterpret_cast<uintptr_t>(address);
-    return known ? Stack{start, start + length} : kNone;
+    if (!known)
+        return kNone;
+    // Without a limit it would begin where something else is mapped now.
+    constexpr size_t kLongest = size_t{1} << 30;
+    const uintptr_t end = reinterpret_cast<uintptr_t>(address) + length;
+    return {end - std::min(length, kLongest), end};
 }
 
 } // namespace

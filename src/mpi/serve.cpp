@@ -14,6 +14,7 @@
 #include "mpi/info/collective_hint.hpp"
 #include "mpi/info/memory_kinds.hpp"
 #include "mpi/library/apply.hpp"
+#include "mpi/library/calling_library.hpp"
 #include "mpi/library/failure.hpp"
 #include "mpi/library/scope_end.hpp"
 #include "mpi/library/statuses.hpp"
@@ -39,7 +40,15 @@ namespace {
 
 Collectives collectives = Collectives::library;
 
-// A type relative to MPI_BOTTOM may lead anywhere.
+int is_host_memory(Word buffer)
+{
+    constexpr Word kConstants = 4096; // there is no memory at MPI_IN_PLACE and its like, in any ABI
+    return static_cast<int>(mem::in_process_memory(buffer) || mem::host_pages::contains(buffer) ||
+                            (buffer != 0 && buffer + kConstants < 2 * kConstants));
+}
+
+// A type relative to MPI_BOTTOM may lead anywhere, and so may one relative to an address at which
+// there is no memory.
 bool may_be_on_gpu(KnownDeviceMemory& memory, const Arguments& arguments, const Side& side)
 {
     if (!side.exists() || arguments.in_place(side))
@@ -47,7 +56,8 @@ bool may_be_on_gpu(KnownDeviceMemory& memory, const Arguments& arguments, const 
     const void* buffer = arguments.pointer(side.buffer);
     if (buffer == nullptr)
         return side.counts || arguments.count(side, 0) != 0;
-    return memory.find(buffer) != nullptr;
+    return memory.find(buffer) != nullptr ||
+           (!side.bytes() && !is_host_memory(reinterpret_cast<Word>(buffer)));
 }
 
 // By a request of its own, in which MPI keeps what it is to tell of the message.
@@ -88,6 +98,18 @@ int make_staged(const Library& library, const Call& call, gdr_mpi_function* func
     return result;
 }
 
+// Of a call that is passed on as it is.
+void look_at_buffers(const cuda::Driver& driver, const Call& call, const Word* words)
+{
+    for (const Side* side : {&call.send, &call.receive, &call.compare}) {
+        if (!side->exists() || is_host_memory(words[side->buffer]) || !device_memory_is_untold())
+            continue;
+        const auto* const buffer = reinterpret_cast<const void*>(words[side->buffer]);
+        if (!find_device_memory(driver, buffer) && !is_host_memory(words[side->buffer]))
+            tell_of_device_memory(); // where its type leads to is not known
+    }
+}
+
 int call_with_buffers(const cuda::Driver& driver, const Library& library, const Call& call,
                       gdr_mpi_function* function, Word* words)
 {
@@ -97,12 +119,16 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
         const Arguments arguments(library, call, replaced.data());
         if (arguments.no_comm())
             return apply(function, call, words);
+        if (call.kind == Kind::unstaged) {
+            look_at_buffers(driver, call, words);
+            return apply(function, call, words);
+        }
         if (call.kind == Kind::attach)
             return attach_buffer(driver, arguments, function);
         if (call.kind == Kind::partitioned)
             return init_partitions(driver, arguments, function);
         if (call.kind == Kind::window) {
-            warn_of_window(driver, arguments);
+            look_at_window(driver, arguments);
             return apply(function, call, words);
         }
         KnownDeviceMemory memory(driver);
@@ -138,17 +164,26 @@ int serves(gdr_mpi_function* function)
 
 std::atomic<void (*)()> calls_come{nullptr};
 
+// The library's own components call it as well.
 void hears(gdr_mpi_function* function)
 {
-    if (library_of(function) != nullptr)
-        calls_come.load()();
+    static std::atomic<bool> heard{false};
+    if (heard || library_of(function) == nullptr || is_in_mpi_library())
+        return;
+    calls_come.load()();
+    heard = true;
 }
 
-int is_host_memory(Word buffer)
+void passes(unsigned index, const Word* words)
 {
-    constexpr Word kConstants = 4096; // there is no memory at MPI_IN_PLACE and its like, in any ABI
-    return static_cast<int>(mem::in_process_memory(buffer) || mem::host_pages::contains(buffer) ||
-                            (buffer != 0 && buffer + kConstants < 2 * kConstants));
+    const cuda::Driver* driver = cuda::loaded_driver();
+    if (driver == nullptr || !device_memory_is_untold())
+        return;
+    try {
+        look_at_buffers(*driver, calls()[index], words);
+    } catch (const cuda::Error&) {
+        tell_of_device_memory();
+    }
 }
 
 int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* depth);
@@ -170,6 +205,7 @@ gdr_mpi_service service(const gdr_mpi_host_memory& host, int (*is_host_memory)(W
     return {.calls = static_cast<unsigned>(calls().size()),
             .serves = serves,
             .hears = hears,
+            .passes = passes,
             .host = host,
             .stack_of_thread =
                 [] {
@@ -198,9 +234,9 @@ gdr_mpi_service service_with_a_look()
 gdr_mpi_service service_for_all()
 {
     static constexpr Word kNone = 0;
-    return service({.variables = 1,
+    return service({.variables = UINTPTR_MAX,
                     .variables_last = 0,
-                    .heap = 0,
+                    .heap = UINTPTR_MAX,
                     .heap_end = &kNone,
                     .any_stack = 0,
                     .pages = words_of(mem::host_pages::no_sets)},
@@ -214,6 +250,8 @@ std::atomic<gdr_mpi_serve_type*> layer_serve{nullptr};
 // has become of requests that were freed.
 bool offer()
 {
+    static std::mutex mutex; // so that what is offered last is what was true last
+    const std::lock_guard lock(mutex);
     const bool also_host_memory =
         collectives != Collectives::library || any_collective_hints() || any_freed();
     static const gdr_mpi_service with_a_look = service_with_a_look();
@@ -252,7 +290,8 @@ int make(unsigned index, gdr_mpi_function* function, Word* words)
     if (call.kind == Kind::detach)
         return detach_buffer(call, function, words);
     if (call.kind == Kind::attach || call.kind == Kind::collective || call.kind == Kind::message ||
-        call.kind == Kind::partitioned || call.kind == Kind::window || call.kind == Kind::epoch)
+        call.kind == Kind::partitioned || call.kind == Kind::window || call.kind == Kind::epoch ||
+        call.kind == Kind::unstaged)
         return call_with_buffers(*driver, *library, call, function, words);
     if (call.kind == Kind::ready || call.kind == Kind::ready_range ||
         call.kind == Kind::ready_list || call.kind == Kind::arrived)
@@ -293,7 +332,7 @@ void serve(Collectives chosen, const Listener& listener)
     offered = true; // for good: it stays, too
     collectives = chosen;
     calls_come = listener.calls_come;
-    tell_of_device_memory(listener.device_memory_comes);
+    set_device_memory_listener(listener.device_memory_comes);
     layer_serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(layer, "gdr_mpi_serve"));
     if (!offer())
         gdr_log(warn,

@@ -50,19 +50,10 @@ void decide()
     }
 }
 
-Opened with_ours(bool by_ucp)
+bool is_decided(bool ours, bool by_ucp)
 {
-    if (opened != Opened::none || !by_ucp)
-        return opened;
-    const bool safe = mem::unmaps_are_seen() && abi::only_cuda_is_detected();
-    return safe ? Opened::ours : Opened::others;
-}
-
-Opened with_one_of_others(bool by_ucp)
-{
-    const bool safe = opened != Opened::others && by_ucp && mpi::is_in_mpi_library() &&
-                      abi::only_cuda_is_detected();
-    return safe ? Opened::mpis : Opened::others;
+    const std::lock_guard lock(mutex);
+    return opened == Opened::others || (ours && (opened != Opened::none || !by_ucp));
 }
 
 } // namespace
@@ -96,7 +87,18 @@ extern "C" [[gnu::visibility("default")]] void gdr_iface_opens(const void* uct_p
     const auto& params = *static_cast<const uct_iface_params_t*>(uct_params);
     if (!abi::memtype_cache::created() || !is_on_device(params))
         return;
+    const bool ours = is_ours(params);
+    if (is_decided(ours, by_ucp != 0))
+        return;
+    // Not while the mutex is held: who has locks of the loader's may want that.
+    const bool safe = by_ucp != 0 && abi::only_cuda_is_detected() &&
+                      (ours ? mem::unmaps_are_seen() : mpi::is_in_mpi_library());
     const std::lock_guard lock(mutex);
-    opened = is_ours(params) ? with_ours(by_ucp != 0) : with_one_of_others(by_ucp != 0);
+    if (!safe)
+        opened = Opened::others;
+    else if (!ours && opened != Opened::others)
+        opened = Opened::mpis;
+    else if (opened == Opened::none)
+        opened = Opened::ours;
     decide();
 }

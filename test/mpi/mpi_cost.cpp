@@ -1,14 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // mpi_cost host|gpu [CALLS]: one rank makes kCalls calls of each of several kinds, on host memory,
-// that need no transport; with gpu, in a process that has given MPI memory of one. For callgrind, which is to count
-// the instructions of the functions measured_CALL alone; with CALLS, so many of each, for strace.
-// mpi_cost staged|fetched [CALLS]: the same with one kind on GPU memory, measured_staged, which
-// goes between the ranks where there are several; or one that reads both its buffers. Exits with 77
-// without a CUDA driver.
-// mpi_cost messages host|gpu BYTES: one rank sends itself kCalls windows of kWindow messages of so
-// many bytes of host memory: measured_messages, as a test of the message rate does. Exits with 1
-// where other bytes arrive.
+// that need no transport; with gpu, in a process that has given MPI memory of one. For callgrind,
+// which is to count the instructions of the functions measured_CALL alone; with CALLS, so many of
+// each, for strace. mpi_cost staged|fetched [CALLS]: the same with one kind on GPU memory,
+// measured_staged, which goes between the ranks where there are several; or one that reads both its
+// buffers. Exits with 77 without a CUDA driver. mpi_cost messages host|gpu BYTES: one rank sends
+// itself kCalls windows of kWindow messages of so many bytes of host memory: measured_messages, as
+// a test of the message rate does. Exits with 1 where other bytes arrive.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

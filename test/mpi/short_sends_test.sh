@@ -14,7 +14,7 @@ set -u
 # What the short sends do in turn, and when, by the ranks' lines in the log.
 story() {
     sed -n -e "s/.*gdr: UCP's short sends go without a look.*/free/p" -e "s/.*gdr: UCP's short sends take a look.*/looked at/p" \
-        -e 's/^\(host\|GPU\) memory: right$/\1/p' -e 's/^own context: 0$/other/p' "$log" | paste -sd,
+        -e 's/^\(host\|GPU\) memory: right$/\1/p' -e 's/^own context: right$/other/p' "$log" | paste -sd,
 }
 
 # expect WHAT MPI NUMBER STORY [ARGUMENT]...
@@ -32,20 +32,48 @@ expect() {
     fi
 }
 
+# library_of MPI: that a program is linked with.
+library_of() { ldd "$top_builddir/test/mpi/mpi_short_sends.$1" | awk '/libmpi(ch)?\.so/ { print $3; exit }'; }
+
+cat >"$work/tool.c" <<'END_OF_TOOL'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <mpi.h>
+int MPI_Isend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request)
+{
+    int (*next)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*) = dlsym(RTLD_NEXT, "PMPI_Isend");
+    return next(buffer, count, type, to, tag, comm, request);
+}
+int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request* request)
+{
+    int (*next)(void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*) = dlsym(RTLD_NEXT, "PMPI_Irecv");
+    return next(buffer, count, type, from, tag, comm, request);
+}
+END_OF_TOOL
+
 layer=$GDR_PRELOAD
 other=$top_builddir/test/mpi/.libs/libown_ucp.so
 first=(MPI_Send MPI_Isend MPI_Ssend MPI_Rsend MPI_Bsend MPI_Send_init MPI_Sendrecv MPI_Sendrecv_replace MPI_Bcast MPI_Allreduce
     MPI_Alltoallw MPI_Put MPI_Pack MPI_Psend_init)
 for mpi in "${mpis[@]}"; do
+    cc=$(mpicxx_of "$mpi")
     export UCX_TLS=self,gdr
     expect "until a GPU's memory comes" "$mpi" 1 'free,host,looked at,GPU,host'
-    expect "not with another UCX context" "$mpi" 1 'free,host,looked at,other,GPU,host' "$other"
+    expect "not with another UCX context" "$mpi" 1 'free,host,looked at,other,GPU,host' own "$other"
     UCX_MEMTYPE_CACHE=n expect "not where the user decides" "$mpi" 1 'host,GPU,host'
     UCX_TLS=gdr expect "as ever where all transports are gdr's" "$mpi" 1 'free,host,GPU,host'
     for UCX_TLS in sm,self,gdr tcp,self,gdr all; do
         expect "right" "$mpi" 2 any
     done
     UCX_TLS=sm,self,gdr
+    for way in window offset callback; do
+        expect "$way" "$mpi" 2 any $way
+    done
+    OMPI_MCA_osc=pt2pt expect "window, by messages" "$mpi" 2 any window
+    OMPI_MCA_io=romio321 expect "not by the library's handle" "$mpi" 2 'host,host,GPU,GPU,host,host' handle "$(library_of "$mpi")"
+    "${cc/mpicxx/mpicc}" -shared -fPIC "$work/tool.c" -o "$work/tool.so" || failed=1
+    GDR_PRELOAD=$layer:$work/tool.so
+    expect "a tool behind the layer that does not come back" "$mpi" 2 any
     GDR_PRELOAD=$softhca:$module
     expect "not without the layer" "$mpi" 2 'host,host,GPU,GPU,host,host'
     GDR_PRELOAD=$layer

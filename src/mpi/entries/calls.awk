@@ -19,6 +19,10 @@
     if (forms ~ /r/) form("MPI", $1, "nonblocking", "R" tolower(substr($3, 1, 1)) substr($3, 2), "request", 0)
     if (forms ~ /s/) form("MPI", $1, "persistent", $3, "request", 0)
     if (forms ~ /i/) form("MPI", $1, "nonblocking", "File_i" substr($3, 6), "request", 0)
+    if (forms ~ /x/) {
+        call("MPIX", $1, "blocking", $3, arguments, count, "false")
+        call("MPIX", $1, "blocking", $3 "_c", arguments, count, "false")
+    }
     if (forms ~ /q/) form("MPI", $1, "persistent", $3 "_init", "request", 0)
 }
 

@@ -42,24 +42,23 @@ static _Atomic(const struct gdr_mpi_service*) service = NULL;
 
 // Of the service, here, so that a look at them takes no register; while there is none all memory is
 // the host's, and there are no requests.
-static struct gdr_mpi_host_memory host = {.variables = 0, .variables_last = UINTPTR_MAX};
 static const word none = 0;
+static word no_pages[GDR_PAGE_WAYS << GDR_PAGE_SET_BITS];
+static struct gdr_mpi_host_memory host = {
+    .variables = 0, .variables_last = UINTPTR_MAX, .heap_end = &none, .pages = no_pages};
 static const word *requests = &none, *partitions = &none, *in_epochs = &none;
-
-static _Atomic(function*) heard = NULL; // the first that somebody else than its library called
 
 // The library's calls of itself, and ours of it, are not looked at again.
 static __thread int depth __attribute__((tls_model("initial-exec"))) = 0;
 
-// Who looks meanwhile sees at once less than there is, but nothing else.
+// One thread at a time. Who looks meanwhile sees words of both, which never make a range that
+// neither has: a range that is none begins at the last address and ends at 0.
 static void see(const struct gdr_mpi_host_memory* offered)
 {
-    STORE(host.heap, UINTPTR_MAX);
+    STORE(host.pages, offered->pages);
     STORE(host.heap_end, offered->heap_end);
     STORE(host.heap, offered->heap);
     STORE(host.any_stack, offered->any_stack);
-    STORE(host.pages, offered->pages);
-    STORE(host.variables_last, 0);
     STORE(host.variables, offered->variables);
     STORE(host.variables_last, offered->variables_last);
 }
@@ -68,14 +67,11 @@ EXPORT int gdr_mpi_serve(const struct gdr_mpi_service* offered)
 {
     if (offered->calls != CALLS)
         return 0;
-    const int is_first = atomic_exchange(&service, offered) == NULL;
+    atomic_store(&service, offered);
     STORE(requests, offered->requests);
     STORE(partitions, offered->partitions);
     STORE(in_epochs, offered->in_epochs);
     see(&offered->host);
-    function* const known = atomic_load(&heard);
-    if (is_first && known)
-        offered->hears(known);
     return 1;
 }
 
@@ -114,12 +110,9 @@ __attribute__((noinline, cold)) static function* find_own(unsigned index, const 
     function* found = (function*)gdr_function_for(by, name);
     STORE(own[index], found);
     atomic_store(&lacking[index], found == NULL ? by : NULL);
-    if (found && !atomic_load(&heard) && gdr_object_of(by) != gdr_object_of((const void*)found)) {
-        atomic_store(&heard, found);
-        const struct gdr_mpi_service* served = atomic_load(&service);
-        if (served)
-            served->hears(found);
-    }
+    const struct gdr_mpi_service* by_service = atomic_load(&service);
+    if (found && by_service)
+        by_service->hears(found);
     return found;
 }
 
@@ -130,12 +123,14 @@ __attribute__((noinline, cold)) static int lacks(unsigned index)
     return gdr_mpi_error_other(atomic_load(&lacking[index]));
 }
 
+// NULL: the library has no such call.
 __attribute__((noinline, cold)) static function* find_outer(unsigned index, const void* by)
 {
     function* in_library = find_own(index, by);
+    if (!in_library)
+        return NULL;
     function* next = (function*)gdr_function_for(by, names[index]);
-    if (!next || !in_library ||
-        gdr_object_of((const void*)next) == gdr_object_of((const void*)in_library))
+    if (!next || gdr_object_of((const void*)next) == gdr_object_of((const void*)in_library))
         next = in_library;
     STORE(outer[index], next);
     return next;
@@ -145,14 +140,17 @@ __attribute__((noinline, cold)) static function* find_outer(unsigned index, cons
 // this library is not always a tail call.
 static __thread const void* caller __attribute__((tls_model("initial-exec"))) = NULL;
 
-// The small form stands before the large one.
+// The small form stands before the large one; ours is its PMPI_X.
 __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_large_call* call,
-                                                         unsigned index, function* small,
+                                                         unsigned index, function* ours,
                                                          const word* arguments)
 {
     const void* const by = atomic_load(&lacking[index]);
-    if (!LOAD(outer[index - 1]))
-        find_outer(index - 1, by);
+    function* small = LOAD(outer[index - 1]);
+    if (!small)
+        small = find_outer(index - 1, by);
+    if (!small || small == LOAD(own[index - 1]))
+        small = ours;
     return gdr_mpi_by_small_form(call, by, small, arguments);
 }
 
@@ -167,7 +165,7 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
     const word frame = (word)__builtin_dwarf_cfa();                                                \
     look* const is_host = is_seen_at_once;                                                         \
     (void)frame, (void)is_host;                                                                    \
-    if (__builtin_expect(!(is_nothing) && !depth, 0))                                              \
+    if (__builtin_expect(!(is_nothing), 0))                                                        \
         return look_at_##name passed;                                                              \
     return ((int(*) parameters)LOAD(to[index]))passed
 #define DEFINE(index, name, parameters, passed, is_nothing, instead)                               \
@@ -193,12 +191,21 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
         if (!by || (is_nothing))                                                                   \
             return ((int(*) parameters)to)passed;                                                  \
         word arguments[] = {LIST passed};                                                          \
-        return by->call(index, to, arguments, &depth);                                             \
+        if (!depth)                                                                                \
+            return by->call(index, to, arguments, &depth);                                         \
+        by->passes(index, arguments);                                                              \
+        return ((int(*) parameters)to)passed;                                                      \
     }                                                                                              \
     __attribute__((noinline, cold)) static int look_at_##name parameters                           \
     {                                                                                              \
         function* to = LOAD(outer[index]);                                                         \
-        return to == own[index] ? look_at_P##name passed : ((int(*) parameters)to)passed;          \
+        if (to == LOAD(own[index]))                                                                \
+            return look_at_P##name passed;                                                         \
+        const struct gdr_mpi_service* by = atomic_load(&service);                                  \
+        const word arguments[] = {LIST passed};                                                    \
+        if (by)                                                                                    \
+            by->passes(index, arguments);                                                          \
+        return ((int(*) parameters)to)passed;                                                      \
     }                                                                                              \
     EXPORT int P##name parameters                                                                  \
     {                                                                                              \
@@ -213,7 +220,7 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
 #define LARGE_ENTRY(index, name, parameters, passed, is_nothing, narrowing, comm, root, stays)     \
     DEFINE(index, name##_c, parameters, passed, is_nothing,                                        \
            by_small_form(&(const struct gdr_mpi_large_call){narrowing, comm, root, stays}, index,  \
-                         (function*)name, arguments))
+                         (function*)P##name, arguments))
 #include "mpi/entries/entries.inc"
 
 // What applications ask before they pass GPU memory. Where the module does not serve the answer is

@@ -33,9 +33,12 @@ struct gdr_mpi_service {
     unsigned calls; // how many there are
     // Whether GPU memory can be passed to the MPI library that holds this function. Any thread.
     int (*serves)(gdr_mpi_function* function);
-    // Somebody else than the MPI library that holds this function has called it: what its user
-    // calls comes by way of libgdr_mpi.so.0. Any thread; maybe more than once.
+    // A function of an MPI library is called for the first time, maybe by the library's components:
+    // else what its user calls comes by way of libgdr_mpi.so.0. Any thread.
     void (*hears)(gdr_mpi_function* function);
+    // A call is passed on as it is, to a tool that need not come back, or within one that is being
+    // made. Any thread.
+    void (*passes)(unsigned index, const gdr_mpi_word* arguments);
     // Without these call() has nothing to do, and the library's function may be called at once. Any
     // thread.
     struct gdr_mpi_host_memory host;
@@ -51,7 +54,7 @@ struct gdr_mpi_service {
 };
 
 // Of libgdr_mpi.so.0. From now on calls go to this service, which stays for good. Zero: the two do
-// not belong together. Any thread.
+// not belong together. One thread at a time.
 typedef int gdr_mpi_serve_type(const struct gdr_mpi_service* service);
 gdr_mpi_serve_type gdr_mpi_serve;
 

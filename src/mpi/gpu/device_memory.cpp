@@ -12,19 +12,24 @@ namespace {
 
 std::atomic<void (*)()> to_be_told{nullptr}; // until one has been
 
-void tell()
+} // namespace
+
+void set_device_memory_listener(void (*comes)())
+{
+    to_be_told.store(comes);
+}
+
+bool device_memory_is_untold()
+{
+    return to_be_told.load(std::memory_order_acquire) != nullptr;
+}
+
+void tell_of_device_memory()
 {
     if (auto* const comes = to_be_told.load(std::memory_order_acquire)) {
         comes();
         to_be_told.store(nullptr, std::memory_order_release);
     }
-}
-
-} // namespace
-
-void tell_of_device_memory(void (*comes)())
-{
-    to_be_told.store(comes);
 }
 
 std::optional<cuda::Pointer> find_device_memory(const cuda::Driver& driver, const void* address)
@@ -34,7 +39,7 @@ std::optional<cuda::Pointer> find_device_memory(const cuda::Driver& driver, cons
     if (memory && memory->kind != cuda::MemoryKind::device)
         memory.reset();
     if (memory)
-        tell();
+        tell_of_device_memory();
     return memory;
 }
 

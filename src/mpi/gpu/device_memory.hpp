@@ -7,9 +7,14 @@
 
 namespace gdr::mpi {
 
-// Of the first memory of a GPU that is found, before it is told: nobody gets any before a call has
-// returned; several threads may make one. To be said once, before any is looked for.
-void tell_of_device_memory(void (*comes)());
+// Who is told when MPI calls bring memory of a GPU for the first time, before anybody gets it:
+// nobody does before a call has returned; several threads may make one. To be set before any comes.
+void set_device_memory_listener(void (*comes)());
+
+// Tells, as where any is found. Whoever passes a call on without having looked at all its buffers
+// asks whether that is still to be done.
+void tell_of_device_memory();
+bool device_memory_is_untold();
 
 // The memory of a GPU that an address belongs to; nothing for host memory, and for managed memory,
 // which the CPU can touch. Throws cuda::Error.

@@ -21,13 +21,13 @@ bool applies_by_the_cpu_of_the_target(const Library& library)
 
 } // namespace
 
-void warn_of_window(const cuda::Driver& driver, const Arguments& arguments)
+void look_at_window(const cuda::Driver& driver, const Arguments& arguments)
 {
     const Call& call = arguments.call();
     const int buffer = call.send.buffer;
     const bool empty = arguments.words()[buffer + 1] == 0; // its size
-    if (empty || !applies_by_the_cpu_of_the_target(arguments.library()) ||
-        !find_device_memory(driver, arguments.pointer(buffer)))
+    if (empty || !find_device_memory(driver, arguments.pointer(buffer)) ||
+        !applies_by_the_cpu_of_the_target(arguments.library()))
         return;
     const bool dynamic = call.window >= 0;
     static std::atomic_flag told[2];

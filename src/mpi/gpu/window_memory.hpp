@@ -13,6 +13,6 @@ namespace gdr::mpi {
 // Memory is about to become a window's, by MPI_Win_create or MPI_Win_attach. Where it is a GPU's,
 // and this MPI cannot do all that MPI allows there, that is said, once, in UCX's log, with what to
 // do. Throws cuda::Error. Any thread.
-void warn_of_window(const cuda::Driver& driver, const Arguments& arguments);
+void look_at_window(const cuda::Driver& driver, const Arguments& arguments);
 
 } // namespace gdr::mpi

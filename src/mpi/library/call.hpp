@@ -21,6 +21,7 @@ enum class Kind : uint8_t {
     attach, // room for MPI_Bsend
     detach,
     window, // made of memory, or given some
+    unstaged,
     // What starts, completes or frees requests.
     wait,
     test,

@@ -12,16 +12,23 @@ namespace gdr::mpi {
 namespace {
 
 // Itself, not by what it is linked with.
-bool holds_mpi(const Dl_info& object)
+bool defines(void* handle, const char* function, const Dl_info& object)
+{
+    Dl_info holder;
+    void* const found = dlsym(handle, function);
+    return found != nullptr && dladdr(found, &holder) != 0 && holder.dli_fbase == object.dli_fbase;
+}
+
+// libgdr_mpi.so.0 has MPI's calls, too.
+bool is_mpi_library(const Dl_info& object)
 {
     void* const handle = dlopen(object.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
     if (handle == nullptr)
         return false;
-    void* const function = dlsym(handle, "PMPI_Send");
+    const bool is_one =
+        defines(handle, "PMPI_Send", object) && !defines(handle, "gdr_mpi_serve", object);
     dlclose(handle);
-    Dl_info holder;
-    return function != nullptr && dladdr(function, &holder) != 0 &&
-           holder.dli_fbase == object.dli_fbase;
+    return is_one;
 }
 
 } // namespace
@@ -36,7 +43,7 @@ bool is_in_mpi_library()
         if (dladdr(frame, &object) == 0 || object.dli_fbase == last)
             return false;
         last = object.dli_fbase;
-        return holds_mpi(object);
+        return is_mpi_library(object);
     });
 }
 
