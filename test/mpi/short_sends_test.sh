@@ -17,11 +17,13 @@ story() {
         -e 's/^\(host\|GPU\) memory: right$/\1/p' -e 's/^own context: right$/other/p' "$log" | paste -sd,
 }
 
-# expect WHAT MPI NUMBER STORY [ARGUMENT]...
+# expect WHAT MPI NUMBER STORY|any [ARGUMENT]...
 expect() {
-    local what="$2, $3 ranks, $UCX_TLS: $1" mpi=$2 number=$3 wanted=$4 status
+    local what="$2, $3 ranks, $UCX_TLS: $1" mpi=$2 number=$3 wanted=$4 level=debug status
     shift 4
-    UCX_LOG_LEVEL=debug ranks "$mpi" "$number" "$top_builddir/test/mpi/mpi_short_sends.$mpi" "$@"
+    # UCX 1.22.0 waits for itself at that level, when a window of GPU memory is made (ucs_topo_sys_device_get_name).
+    [[ $wanted != any ]] || level=warn
+    UCX_LOG_LEVEL=$level ranks "$mpi" "$number" "$top_builddir/test/mpi/mpi_short_sends.$mpi" "$@"
     status=$?
     if [[ $status -eq 0 && ($wanted = any || $(story) = "$wanted") ]]; then
         echo "ok: $what"
