@@ -47,12 +47,6 @@ int is_host_memory(Word buffer)
                             (buffer != 0 && buffer + kConstants < 2 * kConstants));
 }
 
-// Neither the host's nor CUDA's.
-bool is_no_memory(const cuda::Driver& driver, const void* buffer)
-{
-    return !is_host_memory(reinterpret_cast<Word>(buffer)) && cuda::buffer_id(driver, buffer) == 0;
-}
-
 // A type relative to MPI_BOTTOM may lead anywhere, and so may one relative to an address at which
 // there is no memory.
 bool may_be_on_gpu(KnownDeviceMemory& memory, const Arguments& arguments, const Side& side)
@@ -62,8 +56,9 @@ bool may_be_on_gpu(KnownDeviceMemory& memory, const Arguments& arguments, const 
     const void* buffer = arguments.pointer(side.buffer);
     if (buffer == nullptr)
         return side.counts || arguments.count(side, 0) != 0;
-    return memory.find(buffer) != nullptr ||
-           (!side.bytes() && is_no_memory(memory.driver(), buffer));
+    bool of_cuda = false;
+    return memory.find(buffer, &of_cuda) != nullptr ||
+           (!side.bytes() && !of_cuda && !is_host_memory(reinterpret_cast<Word>(buffer)));
 }
 
 // By a request of its own, in which MPI keeps what it is to tell of the message.
@@ -110,8 +105,10 @@ void look_at_buffers(const cuda::Driver& driver, const Call& call, const Word* w
     for (const Side* side : {&call.send, &call.receive, &call.compare}) {
         if (!side->exists() || !device_memory_is_untold())
             continue;
-        const auto* const buffer = reinterpret_cast<const void*>(words[side->buffer]);
-        if (!find_device_memory(driver, buffer) && is_no_memory(driver, buffer))
+        const Word buffer = words[side->buffer];
+        bool of_cuda = false;
+        if (!find_device_memory(driver, reinterpret_cast<const void*>(buffer), &of_cuda) &&
+            !of_cuda && !is_host_memory(buffer))
             tell_of_device_memory(); // where its type leads to is not known
     }
 }

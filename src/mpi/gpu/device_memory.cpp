@@ -32,21 +32,25 @@ void tell_of_device_memory()
     }
 }
 
-std::optional<cuda::Pointer> find_device_memory(const cuda::Driver& driver, const void* address)
+std::optional<cuda::Pointer> find_device_memory(const cuda::Driver& driver, const void* address,
+                                                bool* other)
 {
     static const bool keep_host_pages = mem::unmaps_are_seen();
-    auto memory = mem::find_cuda_memory(driver, address, keep_host_pages);
-    if (memory && memory->kind != cuda::MemoryKind::device)
+    auto memory = mem::find_cuda_memory(driver, address, keep_host_pages, other);
+    if (memory && memory->kind != cuda::MemoryKind::device) {
         memory.reset();
+        if (other != nullptr)
+            *other = true;
+    }
     if (memory)
         tell_of_device_memory();
     return memory;
 }
 
-const cuda::Pointer* KnownDeviceMemory::find(const void* address)
+const cuda::Pointer* KnownDeviceMemory::find(const void* address, bool* other)
 {
     if (reinterpret_cast<uintptr_t>(address) - latest_.base >= latest_.length) {
-        const auto found = find_device_memory(driver_, address);
+        const auto found = find_device_memory(driver_, address, other);
         if (!found)
             return nullptr;
         latest_ = *found;

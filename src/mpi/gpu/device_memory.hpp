@@ -17,8 +17,10 @@ void tell_of_device_memory();
 bool device_memory_is_untold();
 
 // The memory of a GPU that an address belongs to; nothing for host memory, and for managed memory,
-// which the CPU can touch. Throws cuda::Error.
-std::optional<cuda::Pointer> find_device_memory(const cuda::Driver& driver, const void* address);
+// which the CPU can touch. other: set where it is some that CUDA knows all the same, managed or
+// pinned. Throws cuda::Error.
+std::optional<cuda::Pointer> find_device_memory(const cuda::Driver& driver, const void* address,
+                                                bool* other = nullptr);
 
 // The same while one call of MPI has the application's buffers: of several addresses in one
 // allocation the driver is asked about the first.
@@ -29,7 +31,7 @@ class KnownDeviceMemory {
     const cuda::Driver& driver() const { return driver_; }
 
     // nullptr where there is nothing; else for as long as no other is found. Throws cuda::Error.
-    const cuda::Pointer* find(const void* address);
+    const cuda::Pointer* find(const void* address, bool* other = nullptr);
 
   private:
     const cuda::Driver& driver_;
