@@ -37,8 +37,8 @@ struct alignas(32) Set {
 static_assert(GDR_PAGE_WAYS == 4); // as has() counts them
 using Sets = Set[size_t{1} << GDR_PAGE_SET_BITS];
 extern Sets sets;
-extern const Sets
-    no_sets; // for who may not look at those: whether he may is no question of its own
+// For who may not look at those: whether he may is no question of its own.
+extern const Sets no_sets;
 
 // Whether the page of this address is known to be ordinary host memory. Any thread.
 [[gnu::always_inline]] inline bool contains(uintptr_t address)

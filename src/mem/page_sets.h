@@ -6,11 +6,10 @@
 
 #include <stdint.h>
 
-enum { GDR_PAGE_SHIFT = 12 }; // of the smallest pages there are; larger are several
-enum {
-    GDR_PAGE_SET_BITS = 10
-}; // 32 KiB, all of which the unmapping of a large range walks through
-enum { GDR_PAGE_WAYS = 4 };
+// Of the smallest pages there are; larger are several.
+enum { GDR_PAGE_SHIFT = 12 };
+// 32 KiB in all, which the unmapping of a large range walks through.
+enum { GDR_PAGE_SET_BITS = 10, GDR_PAGE_WAYS = 4 };
 
 static inline uintptr_t gdr_page_of(uintptr_t address)
 {

@@ -47,8 +47,15 @@ int is_host_memory(Word buffer)
                             (buffer != 0 && buffer + kConstants < 2 * kConstants));
 }
 
-// A type relative to MPI_BOTTOM may lead anywhere, and so may one relative to an address at which
-// there is no memory.
+// A type relative to an address at which there is no memory may lead anywhere.
+bool may_lead_to_gpu(KnownDeviceMemory& memory, const void* buffer)
+{
+    bool of_cuda = false;
+    return memory.find(buffer, &of_cuda) != nullptr ||
+           (!of_cuda && !is_host_memory(reinterpret_cast<Word>(buffer)));
+}
+
+// So may one relative to MPI_BOTTOM.
 bool may_be_on_gpu(KnownDeviceMemory& memory, const Arguments& arguments, const Side& side)
 {
     if (!side.exists() || arguments.in_place(side))
@@ -56,9 +63,7 @@ bool may_be_on_gpu(KnownDeviceMemory& memory, const Arguments& arguments, const 
     const void* buffer = arguments.pointer(side.buffer);
     if (buffer == nullptr)
         return side.counts || arguments.count(side, 0) != 0;
-    bool of_cuda = false;
-    return memory.find(buffer, &of_cuda) != nullptr ||
-           (!side.bytes() && !of_cuda && !is_host_memory(reinterpret_cast<Word>(buffer)));
+    return side.bytes() ? memory.find(buffer) != nullptr : may_lead_to_gpu(memory, buffer);
 }
 
 // By a request of its own, in which MPI keeps what it is to tell of the message.
@@ -102,14 +107,11 @@ int make_staged(const Library& library, const Call& call, gdr_mpi_function* func
 // Of a call that is passed on as it is.
 void look_at_buffers(const cuda::Driver& driver, const Call& call, const Word* words)
 {
+    KnownDeviceMemory memory(driver);
     for (const Side* side : {&call.send, &call.receive, &call.compare}) {
-        if (!side->exists() || !device_memory_is_untold())
-            continue;
-        const Word buffer = words[side->buffer];
-        bool of_cuda = false;
-        if (!find_device_memory(driver, reinterpret_cast<const void*>(buffer), &of_cuda) &&
-            !of_cuda && !is_host_memory(buffer))
-            tell_of_device_memory(); // where its type leads to is not known
+        if (side->exists() && device_memory_is_untold() &&
+            may_lead_to_gpu(memory, reinterpret_cast<const void*>(words[side->buffer])))
+            tell_of_device_memory();
     }
 }
 
@@ -180,7 +182,7 @@ void hears(gdr_mpi_function* function)
 void passes(unsigned index, const Word* words)
 {
     const cuda::Driver* driver = cuda::loaded_driver();
-    if (driver == nullptr || !device_memory_is_untold())
+    if (driver == nullptr)
         return;
     try {
         look_at_buffers(*driver, calls()[index], words);

@@ -65,6 +65,17 @@ bool exchange(uint64_t* sent, uint64_t* received, bool on_gpu)
     return tell(on_gpu ? "GPU memory" : "host memory", right);
 }
 
+// The neighbour's number, sent as one element of this type.
+uint64_t pass_on(const void* buffer, MPI_Datatype type)
+{
+    uint64_t came = 0;
+    MPI_Request request;
+    MPI_Irecv(&came, 1, MPI_UINT64_T, from(), 5, MPI_COMM_WORLD, &request);
+    MPI_Send(buffer, 1, type, to(), 5, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    return came;
+}
+
 template <class Function>
 Function* function_of(const char* library, const char* name)
 {
@@ -102,7 +113,6 @@ bool get_from_window(uint64_t* memory)
 bool send_with_offset(uint64_t* memory)
 {
     const uint64_t mine = 8000 + rank;
-    uint64_t came = 0;
     gpu::copy(memory, &mine, sizeof(mine));
     void* const nothing =
         mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -111,22 +121,10 @@ bool send_with_offset(uint64_t* memory)
     MPI_Datatype type;
     MPI_Type_create_hindexed(1, &length, &at, MPI_UINT64_T, &type);
     MPI_Type_commit(&type);
-    MPI_Request request;
-    MPI_Irecv(&came, 1, MPI_UINT64_T, from(), 5, MPI_COMM_WORLD, &request);
-    MPI_Send(nothing, 1, type, to(), 5, MPI_COMM_WORLD);
-    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    const uint64_t came = pass_on(nothing, type);
     MPI_Type_free(&type);
     munmap(nothing, 4096);
     return tell("offset", came == 8000u + from());
-}
-
-int send_in_callback(MPI_Comm, int, void* memory, void* came, void*, int*)
-{
-    MPI_Request request;
-    MPI_Irecv(came, 1, MPI_UINT64_T, from(), 5, MPI_COMM_WORLD, &request);
-    MPI_Send(memory, 1, MPI_UINT64_T, to(), 5, MPI_COMM_WORLD);
-    MPI_Wait(&request, MPI_STATUS_IGNORE);
-    return MPI_SUCCESS;
 }
 
 bool duplicate(uint64_t* memory)
@@ -136,9 +134,10 @@ bool duplicate(uint64_t* memory)
     gpu::copy(memory, &mine, sizeof(mine));
     int key = MPI_KEYVAL_INVALID;
     MPI_Comm_create_keyval(
-        [](MPI_Comm old, int key, void* extra, void* attribute, void* copy, int* flag) {
+        [](MPI_Comm, int, void* memory, void* came, void*, int* flag) {
             *flag = 0;
-            return send_in_callback(old, key, extra, attribute, copy, flag);
+            *static_cast<uint64_t*>(came) = pass_on(memory, MPI_UINT64_T);
+            return MPI_SUCCESS;
         },
         MPI_COMM_NULL_DELETE_FN, &key, memory);
     MPI_Comm_set_attr(MPI_COMM_WORLD, key, &came);

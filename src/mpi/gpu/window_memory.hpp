@@ -10,9 +10,9 @@
 
 namespace gdr::mpi {
 
-// Memory is about to become a window's, by MPI_Win_create or MPI_Win_attach. Where it is a GPU's,
-// and this MPI cannot do all that MPI allows there, that is said, once, in UCX's log, with what to
-// do. Throws cuda::Error. Any thread.
+// Memory is about to become a window's, by MPI_Win_create or MPI_Win_attach. Looks at it, as at any
+// buffer; where it is a GPU's, and this MPI cannot do all that MPI allows there, that is said,
+// once, in UCX's log, with what to do. Throws cuda::Error. Any thread.
 void look_at_window(const cuda::Driver& driver, const Arguments& arguments);
 
 } // namespace gdr::mpi
