@@ -10,17 +10,20 @@ jobs=$(nproc)
 # The builds of one source, in several directories, share their objects where there is ccache.
 if [[ -z ${CXX-} ]] && command -v ccache >/dev/null && command -v g++ >/dev/null; then
     export CXX="ccache g++" CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+    export CCACHE_SLOPPINESS=pch_defines,time_macros # objects that use a precompiled header, too
 fi
 
 fail() { echo "${0##*/}: $*" >&2; exit 1; }
 
-# step WHAT LOG COMMAND...: one line; on failure the end of the log, its name, and the status.
+# step WHAT LOG COMMAND...: one line; on failure the end of the log, its name, and the status. "SECONDS WHAT" is added
+# to the file STEP_TIMES, if that is set.
 step() {
     local what=$1 log=$2 start=$SECONDS status=0
     shift 2
     mkdir -p "$(dirname "$log")"
     printf '%-44s' "$what ..."
     "$@" >"$log" 2>&1 </dev/null || status=$?
+    [[ -z ${STEP_TIMES-} ]] || echo "$((SECONDS - start)) $what" >>"$STEP_TIMES"
     if [[ $status -eq 0 ]]; then
         echo "done ($((SECONDS - start)) s)"
     else
@@ -29,6 +32,28 @@ step() {
         echo "    the whole log: $log"
     fi
     return "$status"
+}
+
+# make_step WHAT LOG DIR ARGUMENT...: make in a build directory, as a step. On a terminal it shows how many of the files
+# that are to be made there are.
+make_step() {
+    local what=$1 log=$2 dir=$3 watch status=0
+    shift 3
+    if [[ -t 1 ]]; then
+        progress "$what ..." "$log" "$(make -C "$dir" -n "$@" 2>/dev/null | grep -c 'echo "  [A-Z]')" &
+        watch=$!
+    fi
+    step "$what" "$log" make -C "$dir" -j"$jobs" "$@" || status=$?
+    [[ ! -t 1 ]] || kill "$watch" 2>/dev/null || true
+    return "$status"
+}
+progress() {
+    sleep 1 # until the log is a new one
+    while :; do
+        printf '\r%-44s%5d/%d ' "$1" "$(grep -c '^  [A-Z]' "$2")" "$3"
+        printf '\r%-44s' "$1"
+        sleep 1
+    done
 }
 
 # meanwhile LOG COMMAND...: starts it, with the processors' idle time alone; what it prints goes to LOG.
@@ -75,12 +100,13 @@ bootstrap() {
     fi
 }
 
-# configure_in DIR [ARGUMENT]...: configures out of tree, again only when something changed.
+# configure_in DIR [ARGUMENT]...: configures out of tree, again only when something changed; with CONFIGURE_ARGS, if
+# that is set, in every build.
 configure_in() {
     local dir=$1 stamp
     shift
-    # shellcheck disable=SC2046 # no argument contains a blank
-    set -- "$@" $(contrib/install-deps --configure-args)
+    # shellcheck disable=SC2046,SC2086 # no argument contains a blank
+    set -- "$@" ${CONFIGURE_ARGS-} $(contrib/install-deps --configure-args)
     stamp="$PWD ${CXX-} ${CXXFLAGS-} $*"
     mkdir -p "$dir"
     if [[ ! -x $dir/config.status || configure -nt $dir/config.status ||
@@ -96,7 +122,7 @@ build_in() {
     step "contrib/install-deps --test" "$dir/install-deps.log" contrib/install-deps --test
     step "autoreconf" "$dir/autoreconf.log" bootstrap
     step "configure" "$dir/configure.log" configure_in "$dir"
-    step "build" "$dir/build.log" make -C "$dir" -j"$jobs" all
+    make_step "build" "$dir/build.log" "$dir" all
 }
 
 median() { sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
