@@ -28,7 +28,7 @@ gpus() {
 }
 gpu_states=(emulated "without a GPU" "no driver")
 if ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
-    skip_case "no driver" "this machine has one"
+    note "not tried: no driver (this machine has one)"
     unset "gpu_states[2]"
 fi
 
