@@ -114,14 +114,14 @@ for mpi in "${mpis[@]}"; do
         # MPICH copies from and to the rank's own window with the CPU.
         [[ $number -gt 1 || $mpi != mpich ]] || mapfile -t living < <(printf '%s\n' "${living[@]}" | grep -vxE 'MPI_(Put|Get|Rput|Rget)(_c)?')
         for count in 16 20000; do
-            try_calls "${#living[@]} calls on $count integers of host or GPU memory" "$mpi" $number $seed $count "${living[@]}"
+            try_calls "calls that work, on $count integers of host or GPU memory" "$mpi" $number $seed $count "${living[@]}"
         done
         # Of these a put to a window is one for each element.
         [[ $number -le 4 ]] || continue
         for count in 16 2400; do
             try_calls "all calls on $count integers with gaps, host" "$mpi" $number --gaps host $count
             for where in cuda "$seed"; do
-                try_calls "${#living[@]} calls on $count integers with gaps, $([[ $where = cuda ]] && echo GPU || echo host or GPU) memory" "$mpi" $number --gaps "$where" $count "${living[@]}"
+                try_calls "calls that work, on $count integers with gaps, $([[ $where = cuda ]] && echo GPU || echo host or GPU) memory" "$mpi" $number --gaps "$where" $count "${living[@]}"
             done
         done
     done
@@ -132,7 +132,7 @@ for mpi in "${mpis[@]}"; do
     mapfile -t freed < <(yes MPI_Request_free | head -n 40)
     for number in 2 3; do
         for count in 16x4 20000x4; do
-            in_threads "$mpi" $number $count "${#threaded[@]} calls" "${threaded[@]}"
+            in_threads "$mpi" $number $count "calls that work" "${threaded[@]}"
         done
     done
     in_threads "$mpi" 2 16x4 "requests that are freed" "${freed[@]}"
