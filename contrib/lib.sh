@@ -199,7 +199,7 @@ perftest_cause() { cause "$1.client" "$1.server"; }
 
 # Prints the line of the logs that most likely says why a run failed.
 cause() {
-    grep -ahE 'ERROR|FATAL|FAILED|not used|[Aa]ssert|signal|[Ff]ail|rror:' "$@" | head -n 1 | grep . || echo "no message: it hung or was killed"
+    grep -ahE '^not ok|ERROR|FATAL|FAILED|not used|[Aa]ssert|signal|[Ff]ail|rror:' "$@" | head -n 1 | grep . || echo "no message: it hung or was killed"
 }
 
 # Prints "processes gpudirect_bytes staged_bytes host_bytes" of a file of UCX_GDR_STATS, in which each

@@ -9,8 +9,7 @@ LD_LIBRARY_PATH=${LD_LIBRARY_PATH#"$softcuda"}
 LD_LIBRARY_PATH=${LD_LIBRARY_PATH#:}
 "$top_builddir/src/tools/ucx-gdr" env --emulate-hca >"$work/settings" 2>"$work/cause" || exit 99
 if grep -q "$softcuda" "$work/settings"; then
-    echo "skipped: $(sed 's/^ucx-gdr: //' "$work/cause")"
-    exit 77
+    skip_all "$(sed 's/^ucx-gdr: //' "$work/cause")"
 fi
 
 # libtool's scripts beside programs would take the emulated driver, and their run path an installed one: tests run
@@ -23,11 +22,11 @@ export LD_LIBRARY_PATH="$work/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 # each PROGRAM FILTER: these tests of a program of $programs, each in a process of its own, which shares no hardware
 # queues and no default stream with the others.
 each() {
-    timeout 60 env LD_PRELOAD="${softhca:+$softhca:}$module" "$programs/$1" --gtest_list_tests --gtest_filter="$2" >"$work/list" ||
-        failed=1
+    check "$1 lists its tests" \
+        emulated "$1" --gtest_list_tests --gtest_filter="$2" >"$work/list"
     awk '/^[^ ]/ { suite = $1 } /^ / { print suite $1 }' "$work/list" | grep -v DISABLED_ >"$work/tests"
-    [ -s "$work/tests" ] || { echo "FAILED: no tests"; failed=1; }
+    [ -s "$work/tests" ] || not_ok "$1 has tests"
     while read -r name; do
-        run "$1" --gtest_brief=1 --gtest_filter="$name" </dev/null
+        run_cases "$1" --gtest_brief=1 --gtest_filter="$name" </dev/null
     done <"$work/tests"
 }

@@ -2,6 +2,7 @@
 //
 // softcuda across the borders of a process: CPU touches, dmabuf, IPC, fork, the environment, and
 // the look-up and counting of entry points.
+#include "../tap.hpp"
 #include "softcuda_fixture.hpp"
 
 #include <fcntl.h>
@@ -920,6 +921,5 @@ int main(int argc, char** argv)
         }
         return 2;
     }
-    testing::InitGoogleTest(&argc, argv);
-    return RUN_ALL_TESTS();
+    return run_tests(argc, argv);
 }

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // The CUDA runtime on softcuda: devices, errors, contexts and what is not there.
+#include "../tap.hpp"
 #include "softcudart_fixture.hpp"
 
 #include <dlfcn.h>
@@ -372,8 +373,7 @@ int main(int argc, char** argv)
     if (const char* task = std::getenv("GDR_TEST_TASK")) {
         return std::strcmp(task, "no_devices") == 0 ? no_devices() : fork_before_use();
     }
-    testing::InitGoogleTest(&argc, argv);
-    return RUN_ALL_TESTS();
+    return run_tests(argc, argv);
 }
 
 // ---- graphs

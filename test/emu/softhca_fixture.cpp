@@ -3,6 +3,7 @@
 // What the tests of softhca share, see softhca_fixture.hpp, and their main function: it runs the
 // program once more with the library preloaded.
 #include "softhca_fixture.hpp"
+#include "../tap.hpp"
 
 #include "preload.hpp"
 
@@ -379,6 +380,5 @@ bool run_tests(const std::string& filter, const std::vector<std::string>& enviro
 int main(int argc, char** argv)
 {
     run_on_softhca(argv);
-    ::testing::InitGoogleTest(&argc, argv);
-    return RUN_ALL_TESTS();
+    return run_tests(argc, argv);
 }

@@ -3,24 +3,20 @@
 #
 # Stock programs on softhca, as they come from the distribution: libibverbs' examples, perftest, and
 # UCX with its own rc_verbs and ud_verbs on host memory. On InfiniBand and on Ethernet. Sourced by
-# those who run them, once or many times; run_programs leaves the number of failures in "failed".
+# those who run them, once or many times.
 : "${top_builddir:?}"
+# shellcheck source=test/lib.sh
+. "${top_srcdir:?}/test/lib.sh"
 # shellcheck source=test/server.sh
 . "${top_srcdir:?}/test/server.sh"
 
 for program in ibv_devinfo ibv_rc_pingpong ucx_perftest; do
-    command -v $program >/dev/null || {
-        echo "skipped: no $program (packages ibverbs-utils, ucx-utils)"
-        exit 77
-    }
+    command -v $program >/dev/null || skip_all "no $program (packages ibverbs-utils, ucx-utils)"
 done
 # shellcheck source=test/environment.sh
 . "${top_srcdir:?}/test/environment.sh"
 preload=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so
 export SOFTHCA_FABRIC="programs_$$"
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
-failed=0
 
 # Runs a server and a client of the same program; the port is put in for PORT.
 pair() { # NAME SERVER_COMMAND CLIENT_ARGUMENTS
@@ -34,11 +30,11 @@ pair() { # NAME SERVER_COMMAND CLIENT_ARGUMENTS
     status=$client_status$?
     left=$(ls /dev/shm/softhca-*-"$SOFTHCA_FABRIC".* 2>/dev/null)
     if [ $status = 00 ] && [ -z "$left" ]; then
-        echo "ok: $1"
+        ok "$1"
     else
-        echo "FAILED: $1${left:+ left behind: $left}"
-        tail -n 20 "$work/server" "$work/client"
-        failed=$((failed + 1))
+        tail -n 20 "$work/server" "$work/client" >"$work/said"
+        not_ok "$1" "$work/said"
+        note "left behind: $left"
         rm -f $left
     fi
 }
@@ -55,13 +51,13 @@ ucx() { # TLS ARGUMENTS...
 run_programs() {
     for layer in infiniband ethernet; do
         export SOFTHCA_LINK_LAYER=$layer
-        LD_PRELOAD=$preload timeout 20 ibv_devinfo -v >"$work/devinfo" 2>&1 &&
+        if LD_PRELOAD=$preload timeout 20 ibv_devinfo -v >"$work/devinfo" 2>&1 &&
             grep -q PORT_ACTIVE "$work/devinfo" &&
-            grep -qi "link_layer:.*$layer" "$work/devinfo" || {
-            echo "FAILED: $layer ibv_devinfo"
-            cat "$work/devinfo"
-            failed=$((failed + 1))
-        }
+            grep -qi "link_layer:.*$layer" "$work/devinfo"; then
+            ok "$layer ibv_devinfo"
+        else
+            not_ok "$layer ibv_devinfo" "$work/devinfo"
+        fi
         for mode in rc ud srq; do
             for run in 1 2; do
                 for events in "" -e; do

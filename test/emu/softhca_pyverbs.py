@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
-"""Runs rdma-core's own tests and compares what is skipped with a list: softhca_pyverbs_test.sh.
+"""Runs rdma-core's own tests and compares what is skipped with a list: softhca_pyverbs_test.sh. Reports in TAP all
+but those that are skipped as listed.
 
 Usage: softhca_pyverbs.py TESTS_DIRECTORY SKIPS_FILE infiniband|ethernet
 """
@@ -63,31 +64,36 @@ def main():
     tests = importlib.import_module('tests')
     unittest.defaultTestLoader.loadTestsFromModule(tests).run(result)
     skips = read_skips()
+    cases = 0
     failed = False
 
-    def fail(what, why):
-        nonlocal failed
-        failed = True
-        print(f'FAILED: {link_layer} {what}: {why}')
+    def report(what, why=None):
+        nonlocal cases, failed
+        cases += 1
+        failed = failed or why is not None
+        print(f'{"ok" if why is None else "not ok"} {cases} - {link_layer} {what}')
+        for line in (why or '').splitlines():
+            print(f'# {line}')
 
     passed = 0
     for test, (outcome, details) in sorted(result.outcomes.items()):
         listed = [where for pattern, where in skips if fnmatch.fnmatchcase(test, pattern)]
         if outcome == 'failed':
-            fail(test, details)
+            report(test, details or 'failed')
         elif outcome == 'skipped' and not listed:
-            fail(test, f'skipped, and not in {os.path.basename(skips_file)}: {details}')
+            report(test, f'skipped, and not in {os.path.basename(skips_file)}: {details}')
         elif outcome == 'passed' and any(where != 'machine' for where in listed):
-            fail(test, f'passes: {os.path.basename(skips_file)} says that it is skipped')
+            report(test, f'passes: {os.path.basename(skips_file)} says that it is skipped')
+        elif outcome == 'passed':
+            report(test)
         passed += outcome == 'passed'
     for pattern, _ in skips:
         if not any(fnmatch.fnmatchcase(test, pattern) for test in result.outcomes):
-            fail(pattern, 'no such test')
-    skipped = len(result.skipped)
+            report(pattern, 'no such test')
     if passed == 0:
-        fail('all', 'no test passed')
-    if not failed:
-        print(f'ok: {link_layer}: {passed} tests passed, {skipped} skipped as listed')
+        report('all', 'no test passed')
+    print(f'1..{cases}')
+    print(f'# {passed} tests passed, {len(result.skipped)} skipped')
     return failed
 
 

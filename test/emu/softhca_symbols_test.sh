@@ -6,16 +6,12 @@
 # libibverbs. And it needs none of them, as it is loaded first. Neither it nor softcuda
 # offers others what the C++ library's templates left in it.
 set -u
+# shellcheck source=test/lib.sh
+. "${top_srcdir:?}/test/lib.sh"
 
 softhca=$top_builddir/src/emu/softhca/.libs/libsofthca.so
 libibverbs=$(${CXX:-c++} -print-file-name=libibverbs.so)
-[ -e "$libibverbs" ] || {
-    echo "skipped: ${CXX:-c++} finds no libibverbs.so"
-    exit 77
-}
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
-failed=0
+[ -e "$libibverbs" ] || skip_all "${CXX:-c++} finds no libibverbs.so"
 
 # Those for drivers (ibv_cmd_*, ibv_copy_*, ibv_register_driver), those of numbers alone,
 # and those of objects that softhca makes none of (DMA handles, completion counters, buffers).
@@ -26,29 +22,11 @@ nm -D --defined-only "$libibverbs" | awk '$2 == "T" { sub("@.*", "", $3); print 
 nm -D --defined-only "$softhca" | awk '{ print $3 }' | sort -u >"$work/defined"
 nm -D --undefined-only "$softhca" | awk '{ sub("@.*", "", $2); print $2 }' |
     grep -E '^_?ibv_|^verbs_' >"$work/needed"
-[ "$(wc -l <"$work/verbs")" -gt 50 ] || {
-    echo "FAILED: verbs: $libibverbs does not seem to be libibverbs"
-    exit 1
-}
+check "libibverbs has its verbs" [ "$(wc -l <"$work/verbs")" -gt 50 ]
 comm -23 "$work/verbs" "$work/defined" >"$work/missing"
-if [ -s "$work/missing" ]; then
-    echo "FAILED: every verb is overridden, but for $(tr '\n' ' ' <"$work/missing")"
-    failed=1
-else
-    echo "ok: every verb is overridden"
-fi
-if [ -s "$work/needed" ]; then
-    echo "FAILED: no verb is needed, but for $(tr '\n' ' ' <"$work/needed")"
-    failed=1
-else
-    echo "ok: no verb is needed"
-fi
+expect "every verb is overridden" "" "$(cat "$work/missing")"
+expect "no verb is needed" "" "$(cat "$work/needed")"
 for library in "$softhca" "$top_builddir/src/emu/softcuda/.libs/libcuda.so.1"; do
-    if [ "$(nm -D --defined-only "$library" | grep -c ' _Z')" != 0 ]; then
-        echo "FAILED: ${library##*/} offers symbols of C++"
-        failed=1
-    else
-        echo "ok: ${library##*/} offers no symbols of C++"
-    fi
+    expect "${library##*/} offers no symbols of C++" 0 "$(nm -D --defined-only "$library" | grep -c ' _Z')"
 done
-exit $failed
+done_testing

@@ -6,21 +6,15 @@
 set -u
 # shellcheck source=test/emu/softhca_programs.sh
 . "${top_srcdir:?}/test/emu/softhca_programs.sh"
-: "${work:?}" "${failed:?}" "${preload:?}" "${top_builddir:?}"
+: "${work:?}" "${preload:?}" "${top_builddir:?}"
 
 other_user="setpriv --reuid=65534 --regid=65534 --clear-groups"
-[ "$(id -u)" = 0 ] && $other_user true 2>/dev/null || {
-    echo "skipped: to run programs as another user takes root and setpriv (package util-linux)"
-    exit 77
-}
-$other_user test -r "$top_builddir/src/emu/softhca/.libs/libsofthca.so" || {
-    echo "skipped: another user cannot read $top_builddir"
-    exit 77
-}
+[ "$(id -u)" = 0 ] && $other_user true 2>/dev/null || skip_all "to run programs as another user takes root and setpriv (package util-linux)"
+$other_user test -r "$top_builddir/src/emu/softhca/.libs/libsofthca.so" || skip_all "another user cannot read $top_builddir"
 other_fabric="env SOFTHCA_FABRIC=$SOFTHCA_FABRIC-2"
 endless="ibv_rc_pingpong -g 0 -n 1000000000"
 started=
-trap 'kill $started 2>/dev/null; rm -rf "$work"' EXIT # timeout hands it on
+at_exit 'kill $started 2>/dev/null' # timeout hands it on
 
 # start HOW COMMAND...: in the background, until it listens.
 start() {
@@ -34,16 +28,11 @@ start() {
 # processes HOW: how many of them this user sees in this fabric.
 processes() { $1 "$top_builddir/src/tools/ucx-gdr" hca 2>/dev/null | grep -c '^process .* alive$'; }
 
-expect() { # WHAT CONDITION...
+# shows NAME CONDITION...
+shows() {
     what=$1
     shift
-    if "$@"; then
-        echo "ok: $what"
-    else
-        echo "FAILED: $what"
-        cat "$work/server" "$work/client"
-        failed=1
-    fi
+    if "$@"; then ok "$what"; else not_ok "$what" "$work/server" "$work/client"; fi
 }
 
 : >"$work/client"
@@ -59,9 +48,9 @@ sees_two() {
     done
     return 1
 }
-expect "one user sees his two processes" sees_two env
-expect "another user sees his" sees_two "$other_user"
-expect "another fabric has its own" sees_two "$other_fabric"
+shows "one user sees his two processes" sees_two env
+shows "another user sees his" sees_two "$other_user"
+shows "another fabric has its own" sees_two "$other_fabric"
 
 # unreachable HOW: a client that belongs elsewhere gets an error in good time.
 unreachable() {
@@ -71,6 +60,6 @@ unreachable() {
     kill $server
     [ $status = 1 ] && grep -q 'transport retry counter exceeded' "$work/client"
 }
-expect "no connection to another user" unreachable "$other_user"
-expect "no connection to another fabric" unreachable "$other_fabric"
-[ "$failed" = 0 ]
+shows "no connection to another user" unreachable "$other_user"
+shows "no connection to another fabric" unreachable "$other_fabric"
+done_testing

@@ -2,6 +2,7 @@
 //
 // Packing and unpacking by the GPU against a loop on the CPU, on the driver that LD_LIBRARY_PATH or
 // the system gives: the emulated one, or a real GPU's.
+#include "../tap.hpp"
 #include "gpu.hpp"
 #include "kernels/packing.hpp"
 #include "some_gpu.hpp"
@@ -393,8 +394,6 @@ TEST_F(PackingTest, ALaunchIsOneCall)
 int main(int argc, char** argv)
 {
     run_on_some_gpu(argc, argv);
-    testing::InitGoogleTest(&argc, argv);
     std::printf("PACKING_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed()));
-    const int result = RUN_ALL_TESTS();
-    return result == 0 && (gdr::cuda::driver() == nullptr || !built()) ? kSkipped : result;
+    return run_tests(argc, argv);
 }

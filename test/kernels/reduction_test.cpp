@@ -2,6 +2,7 @@
 //
 // Reductions by the GPU against the CPU, bit by bit: every operation on every type that MPI defines
 // it for. On a real GPU where there is one, else on softcuda.
+#include "../tap.hpp"
 #include "gpu.hpp"
 #include "kernels/reduction.hpp"
 #include "some_gpu.hpp"
@@ -315,7 +316,5 @@ TEST_F(ReductionTest, NothingIsNothing)
 int main(int argc, char** argv)
 {
     run_on_some_gpu(argc, argv);
-    testing::InitGoogleTest(&argc, argv);
-    const int result = RUN_ALL_TESTS();
-    return result == 0 && (gdr::cuda::driver() == nullptr || !built()) ? kSkipped : result;
+    return run_tests(argc, argv);
 }

@@ -5,43 +5,37 @@
 # Python's package of MPICH 5 has, or that of the directory MPI_ABI_INCLUDE); and what it preloads has a call for each of its
 # two names.
 set -u
+# shellcheck source=test/lib.sh
+. "$top_srcdir/test/lib.sh"
 
-failed=0
 checked=0
 for mpi in openmpi mpich; do
     program=$top_builddir/test/mpi/abi_check.$mpi
     [ -x "$program" ] || continue
     checked=$((checked + 1))
-    "$program" || failed=1
+    check "$mpi" "$program"
 done
 
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
 python=$(python3 -c 'import sysconfig; print(sysconfig.get_path("data"))' 2>/dev/null)
 standard=0
 for directory in ${MPI_ABI_INCLUDE-} ${python:+"$python/include"}; do
     [ -f "$directory/mpi_abi.h" ] || continue
     standard=$((standard + 1))
     echo "#include \"$directory/mpi_abi.h\"" >"$work/mpi.h"
-    if ${CXX-c++} -std=c++20 -I"$work" -I"$top_srcdir/src" "$top_srcdir/test/mpi/abi_check.cpp" -o "$work/abi_check"; then
-        "$work/abi_check" || failed=1
-    else
-        failed=1
-    fi
+    rm -f "$work/abi_check"
+    ${CXX-c++} -std=c++20 -I"$work" -I"$top_srcdir/src" "$top_srcdir/test/mpi/abi_check.cpp" -o "$work/abi_check"
+    check "the standard ABI, $standard" "$work/abi_check"
+    note "$directory"
 done
-[ $standard -gt 0 ] || echo "not compared with the standard ABI: no mpi_abi.h (PyPI's mpich has one; MPI_ABI_INCLUDE is the directory where it is)"
+[ $standard -gt 0 ] || skip_case "the standard ABI" "no mpi_abi.h (PyPI's mpich has one; MPI_ABI_INCLUDE is the directory where it is)"
 
-[ $((checked + standard)) -gt 0 ] || {
-    echo "neither Open MPI nor MPICH (contrib/install-deps --test)"
-    exit 77
-}
+[ $((checked + standard)) -gt 0 ] || skip_all "neither Open MPI nor MPICH (contrib/install-deps --test)"
 
 # Those that would make a program believe that there is an MPI are not among them.
 exported=$(nm -D --defined-only "$top_builddir/src/mpi/entries/.libs/libgdr_mpi.so.0" | awk '{ print $3 }')
-for name in $(printf '%s\n' "$exported" | sed -n 's/^PMPI_/MPI_/p'); do
-    printf '%s\n' "$exported" | grep -qx "$name" || { echo "FAILED: P$name is there, $name is not"; failed=1; }
-done
+expect "what has the name of PMPI has the other, too" "" "$(printf '%s\n' "$exported" | sed -n 's/^PMPI_/MPI_/p' |
+    while read -r name; do printf '%s\n' "$exported" | grep -qx "$name" || echo "$name"; done)"
 for name in MPI_Init MPI_Init_thread MPI_Initialized MPI_Finalize; do
-    ! printf '%s\n' "$exported" | grep -qx "$name" || { echo "FAILED: $name is there"; failed=1; }
+    expect "$name is not there" "" "$(printf '%s\n' "$exported" | grep -x "$name")"
 done
-exit $failed
+done_testing

@@ -11,15 +11,16 @@ set -u
 . "$top_srcdir/test/mpi/environment.sh"
 
 seed=${COMPARE_TEST_SEED-$RANDOM}
+note "COMPARE_TEST_SEED=$seed"
 for mpi in "${mpis[@]}"; do
     for number in 1 2 3 4; do
         if ranks "$mpi" $number "$top_builddir/test/mpi/mpi_compare.$mpi" "$seed"; then
-            echo "ok: $mpi, $number ranks, seed $seed"
+            ok "$mpi, $number ranks"
         else
-            echo "FAILED: $mpi, $number ranks, seed $seed, in or after $(grep -x '[a-z_]*' "$log" | tail -n 1)"
-            grep -vx '[a-z_]*' "$log" | head -n 20
-            failed=1
+            grep -vx '[a-z_]*' "$log" >"$work/said"
+            not_ok "$mpi, $number ranks" "$work/said"
+            note "in or after $(grep -x '[a-z_]*' "$log" | tail -n 1)"
         fi
     done
 done
-exit $failed
+done_testing

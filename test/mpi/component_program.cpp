@@ -3,7 +3,7 @@
 // component_program LIBRARY COMPONENT [refused|6.0]: the functions that an Open MPI, or what
 // fake_open_pal.cpp makes of one, gets of the accelerator component: before CUDA is initialised,
 // with it, and in a forked child. refused: it gets none. 6.0: those of that series, beside the
-// library's own.
+// library's own. Reports in TAP.
 #include "gpu.hpp"
 #include "openmpi/series_6_0.hpp"
 
@@ -22,12 +22,13 @@ using namespace gdr::openmpi;
 
 namespace {
 
+int cases = 0;
 bool failed = false;
 Module* component = nullptr;
 
 void expect(bool condition, const char* what)
 {
-    std::printf("%s: %s\n", condition ? "ok" : "FAILED", what);
+    std::printf("%s %d - %s\n", condition ? "ok" : "not ok", ++cases, what);
     failed |= !condition;
 }
 
@@ -248,5 +249,6 @@ int main(int, char** arguments)
         devices();
         in_a_child();
     }
+    std::printf("1..%d\n", cases);
     return failed ? 1 : 0;
 }

@@ -12,12 +12,9 @@ set -u
 case ${GDR_SANITIZERS:-none} in
 none) ;;
 *)
-    echo "libraries of a test alone are not made for a sanitizer"
-    exit 77
+    skip_all "libraries of a test alone are not made for a sanitizer"
     ;;
 esac
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
 component=$top_builddir/src/openmpi/.libs/mca_accelerator_gdr.so
 options="-std=c++20 -Wall -Wextra -Werror -O2 -I$top_srcdir/src"
 export COMPONENT_TIMES=y
@@ -26,12 +23,9 @@ export COMPONENT_TIMES=y
 include=$(echo /usr/lib/*/openmpi/include)
 "$top_srcdir/test/mpi/component_layout" "$include"
 case $? in
-0) echo "ok: the headers of Open MPI in $include" ;;
-77) echo "not compared: there are no headers of an Open MPI 5.0 or 6.0" ;;
-*)
-    echo "FAILED: the headers of Open MPI in $include differ"
-    failed=1
-    ;;
+0) ok "the headers of Open MPI" ;;
+77) skip_case "the headers of Open MPI" "there are none of an Open MPI 5.0 or 6.0" ;;
+*) not_ok "the headers of Open MPI" ;;
 esac
 
 # library NAME [-DNAME=VALUE]...: with what is not given as in releases of 5.0, or 6.0.
@@ -45,21 +39,31 @@ library() {
 # shellcheck disable=SC2086
 $CXX $options $CUDA_CFLAGS "$top_srcdir/test/mpi/component_program.cpp" -o "$work/program" -ldl || exit 99
 
+# program NAME [ARGUMENT]...: its cases, with a library.
+program() {
+    section "$1"
+    name=$1
+    shift
+    "$work/program" "$work/$name.so" "$component" "$@" >"$work/said" 2>"$work/err"
+    status=$?
+    subtests "$work/said" || status="$status, but not all of its cases"
+    cat "$work/err"
+    expect "status" 0 "$status"
+    section ""
+}
 library 5.0
-"$work/program" "$work/5.0.so" "$component" || failed=1
+program 5.0
 major=6 library 6.0
-"$work/program" "$work/6.0.so" "$component" 6.0 || failed=1
+program 6.0 6.0
 
 # refused NAME TEXT: and says so, or nothing where that is empty.
 refused() {
-    "$work/program" "$work/$1.so" "$component" refused 2>"$work/err" || failed=1
+    program "$1" refused
     if { [ -n "$2" ] && grep -q "^gdr: .*mca_accelerator_gdr.so is not used: .*$2" "$work/err"; } ||
         { [ -z "$2" ] && [ ! -s "$work/err" ]; }; then
-        echo "ok: $1: ${2:-nothing is said}"
+        ok "$1: ${2:-nothing is said}"
     else
-        echo "FAILED: $1: not \"$2\":"
-        cat "$work/err"
-        failed=1
+        not_ok "$1: ${2:-nothing is said}" "$work/err"
     fi
 }
 minor=1 library 5.1
@@ -80,4 +84,4 @@ library cuda -DFAKE_CUDA
 refused cuda ""
 LD_LIBRARY_PATH=/nonexistent refused 5.0 ""
 
-exit $failed
+done_testing

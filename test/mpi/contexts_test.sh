@@ -11,9 +11,9 @@ set -u
 . "$top_srcdir/test/mpi/environment.sh"
 
 for mpi in "${mpis[@]}"; do
-    ranks "$mpi" 1 "$top_builddir/test/mpi/mpi_contexts.$mpi" && [[ $(grep -c ': right, current afterwards$' "$log") -eq 7 ]] ||
-        { echo "FAILED: $mpi" && failed=1; }
-    ! grep 'could not be pinned' "$log" || { echo "FAILED: $mpi: memory of a thread that has ended is still pinned" && failed=1; }
+    try "$mpi" "$mpi" 1 "$top_builddir/test/mpi/mpi_contexts.$mpi"
+    expect "$mpi: contexts that are right, and current afterwards" 7 "$(grep -c ': right, current afterwards$' "$log")"
+    expect "$mpi: memory of a thread that has ended is not pinned" "" "$(grep 'could not be pinned' "$log")"
     sed "s/^/$mpi: /" "$log"
 done
-exit $failed
+done_testing

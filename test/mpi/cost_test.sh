@@ -13,7 +13,7 @@
 # message rate has them, with and without the layer and the module, by library.
 set -u
 
-command -v valgrind >/dev/null || { echo "no valgrind (contrib/install-deps --test)"; exit 77; }
+command -v valgrind >/dev/null || skip_all "no valgrind (contrib/install-deps --test)"
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 # shellcheck source=test/mpi/environment.sh
@@ -73,33 +73,36 @@ system_calls() {
 
 for mpi in "${mpis[@]}"; do
     if strace -o /dev/null true 2>/dev/null; then
-        few=$(system_calls "$mpi" 100) && many=$(system_calls "$mpi" 1100) || failed=1
-        echo "$mpi: $((many - few)) system calls for 1,000 calls of each kind on host memory"
-        ((many - few < 500)) || { echo "FAILED: $mpi: these are not none"; failed=1; }
+        few=$(system_calls "$mpi" 100) && many=$(system_calls "$mpi" 1100) || few=0 many=500
+        note "$mpi: $((many - few)) system calls for 1,000 calls of each kind on host memory"
+        check "$mpi: no system calls for calls on host memory" [ $((many - few)) -lt 500 ]
     fi
     for kind in staged:14 fetched:15; do
-        few=$(driver_calls "$mpi" "${kind%:*}" 100) && many=$(driver_calls "$mpi" "${kind%:*}" 1100) || failed=1
-        echo "$mpi: $((many - few)) calls of the driver, and queries of an event, for 1,000 calls (${kind%:*})"
-        ((many - few > 0 && many - few <= ${kind#*:}100)) || { echo "FAILED: $mpi: these are not 1 to ${kind#*:} each"; failed=1; }
+        few=$(driver_calls "$mpi" "${kind%:*}" 100) && many=$(driver_calls "$mpi" "${kind%:*}" 1100) || few=0 many=0
+        note "$mpi: $((many - few)) calls of the driver, and queries of an event, for 1,000 calls (${kind%:*})"
+        check "$mpi: calls of the driver for each call (${kind%:*})" [ $((many - few)) -gt 0 ]
+        check "$mpi: ${kind#*:} of them at most (${kind%:*})" [ $((many - few)) -le "${kind#*:}100" ]
     done
-    few=$(questions "$mpi" 100) && many=$(questions "$mpi" 1100) || failed=1
-    echo "$mpi: $((many - few)) questions what memory something is, for 1,000 calls of two ranks"
-    ((many - few > 0 && many - few <= 2100)) || { echo "FAILED: $mpi: these are not one for each rank's call"; failed=1; }
+    few=$(questions "$mpi" 100) && many=$(questions "$mpi" 1100) || few=0 many=0
+    note "$mpi: $((many - few)) questions what memory something is, for 1,000 calls of two ranks"
+    check "$mpi: questions what memory something is" [ $((many - few)) -gt 0 ]
+    check "$mpi: one for each rank's call at most" [ $((many - few)) -le 2100 ]
     read -r instructions allocations < <(staged_cost "$mpi")
-    echo "$mpi: ${instructions:=0} instructions of the layer's code, ${allocations:=1} allocations for a staged call"
-    ((instructions > 0 && instructions <= 4800)) || { echo "FAILED: $mpi: these are not 1 to 4,800"; failed=1; }
-    ((allocations == 0)) || { echo "FAILED: $mpi: these are not none"; failed=1; }
+    note "$mpi: ${instructions:=0} instructions of the layer's code, ${allocations:=1} allocations for a staged call"
+    check "$mpi: a staged call has instructions of the layer's" [ "$instructions" -gt 0 ]
+    check "$mpi: 4,800 of them at most" [ "$instructions" -le 4800 ]
+    expect "$mpi: a staged call allocates nothing" 0 "$allocations"
     GDR_PRELOAD=$softhca:$module costs "$mpi" gpu >"$work/without" &&
         SOFTCUDA_DEVICES=0 costs "$mpi" host >"$work/idle" && costs "$mpi" gpu >"$work/gpu" || {
-        echo "FAILED: $mpi under callgrind"
-        head -n 30 "$log"
-        failed=1
+        not_ok "$mpi under callgrind" "$log"
         continue
     }
     paste -d ' ' "$work/without" "$work/idle" "$work/gpu" | awk -v mpi="$mpi" -v idle=60 -v gpu=60 '
         { printf "%s %s: %d instructions without the layer, %d more without a GPU, %d more with one\n", mpi, $1, $2, $4 - $2, $6 - $2
           if ($4 - $2 > idle || $6 - $2 > gpu) failed = 1 }
-        END { exit failed || NR < 5 }' || { echo "FAILED: $mpi: the layer costs more than that"; failed=1; }
+        END { exit failed || NR < 5 }' >"$work/said"
+    expect "$mpi: the layer costs 60 instructions a call at most" 0 $?
+    cat "$work/said"
     for bytes in 8 1024; do
         {
             GDR_PRELOAD='' message_cost "$mpi" host $bytes
@@ -114,8 +117,9 @@ for mpi in "${mpis[@]}"; do
             END { exit !(NR == 4 && layer[1] + module[1] == 0 && rest[1] > 0 &&
                          layer[2] > 0 && layer[2] <= 25 && module[2] <= 1 && rest[2] <= 1.01 * rest[1] && rest[2] >= 0.99 * rest[1] &&
                          layer[3] > 0 && layer[3] <= 25 && module[3] <= 25 && rest[3] <= rest[1] + 35 &&
-                         layer[4] > 0 && layer[4] <= 25 && module[4] <= 50 && all[4] - all[1] <= 360) }' ||
-            { echo "FAILED: $mpi: messages of $bytes bytes of host memory cost more than that"; failed=1; }
+                         layer[4] > 0 && layer[4] <= 25 && module[4] <= 50 && all[4] - all[1] <= 360) }' >"$work/said"
+        expect "$mpi: messages of $bytes bytes of host memory cost as little as they may" 0 $?
+        cat "$work/said"
     done
 done
-exit $failed
+done_testing

@@ -12,8 +12,8 @@ set -u
 
 export SOFTCUDA_DEVICES=4 LD_LIBRARY_PATH=$top_builddir/test/emu/softnccl/.libs:$LD_LIBRARY_PATH
 
-# try MPI host|cuda WAY: prints the status, the seconds, and how many processes are left.
-try() {
+# end MPI host|cuda WAY: prints the status, the seconds, and how many processes are left.
+end() {
     local start=$SECONDS status left
     UCX_GDR_MPI_COLL=$3 UCX_GDR_STATS=$work/statistics ranks "$1" 3 "$top_builddir/test/mpi/mpi_death.$1" "$2" 100000
     status=$?
@@ -23,18 +23,18 @@ try() {
 }
 
 for mpi in "${mpis[@]}"; do
-    read -r status seconds left < <(GDR_PRELOAD=$softhca:$module try "$mpi" host stage)
-    echo "$mpi, on host memory without the layer: status $status, $seconds s, $left processes left"
-    [[ $status != 0 && $status != never ]] || { echo "FAILED: nobody was killed"; failed=1; }
+    read -r status seconds left < <(GDR_PRELOAD=$softhca:$module end "$mpi" host stage)
+    note "$mpi, on host memory without the layer: status $status, $seconds s, $left processes left"
+    check "$mpi, on host memory without the layer: somebody is killed" [ "$status" -gt 0 ]
     for way in stage gpu nccl; do
-        found=$(try "$mpi" cuda $way)
+        found=$(end "$mpi" cuda $way)
         read -r its its_seconds its_left <<<"$found"
         if [[ $its = "$status" && $its_seconds -le $((seconds + 10)) && $its_left -le $left ]]; then
-            echo "ok: $mpi, UCX_GDR_MPI_COLL=$way: it ends so, too ($its_seconds s)"
+            ok "$mpi, UCX_GDR_MPI_COLL=$way: it ends so, too"
         else
-            echo "FAILED: $mpi, UCX_GDR_MPI_COLL=$way: status, seconds, processes left: $found"
-            failed=1
+            not_ok "$mpi, UCX_GDR_MPI_COLL=$way: it ends so, too"
         fi
+        note "status, seconds, processes left: $found"
     done
 done
-exit $failed
+done_testing

@@ -11,8 +11,7 @@
 case ${GDR_SANITIZERS:-none} in
 none) ;;
 *)
-    echo "MPI libraries are not run under a sanitizer"
-    exit 77
+    skip_all "MPI libraries are not run under a sanitizer"
     ;;
 esac
 
@@ -21,12 +20,9 @@ for mpi in openmpi mpich; do
     ! mpirun_of $mpi >/dev/null || mpis+=("$mpi")
 done
 if [[ ${#mpis[@]} -eq 0 ]]; then
-    echo "neither Open MPI nor MPICH (contrib/install-deps --test)"
-    exit 77
+    skip_all "neither Open MPI nor MPICH (contrib/install-deps --test)"
 fi
 
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
 log=$work/log # of the latest ranks
 export TMPDIR=$work
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -52,6 +48,21 @@ ranks() {
     shift 2
     : >"$log"
     timeout -k 5 "${limit-120}" "$(mpirun_of "$mpi")" -n "$number" bash "$work/rank" "$log" "$@" >>"$log" 2>&1 </dev/null
+}
+
+# try NAME MPI NUMBER PROGRAM [ARGUMENT]...: the ranks succeed.
+try() {
+    local name=$1 status
+    shift
+    ranks "$@"
+    status=$?
+    if [[ $status -eq 0 ]]; then
+        ok "$name"
+    else
+        not_ok "$name" "$log"
+        note "status $status"
+    fi
+    return $status
 }
 
 # calls MPI NUMBER host|cuda COUNT [CALL]...: mpi_calls.

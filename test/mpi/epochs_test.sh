@@ -23,14 +23,9 @@ for mpi in "${mpis[@]}"; do
     rm -f "$work/statistics"
     UCX_GDR_STATS=$work/statistics outcomes "$mpi" cuda >"$work/cuda"
     comm -13 "$work/host" "$work/cuda" >"$work/wrong"
-    if grep 'it does not end' "$work/host" || [[ -s $work/wrong ]]; then
-        echo "FAILED: $mpi:"
-        cat "$work/wrong"
-        head -n 30 "$log"
-        failed=1
-    else
-        echo "ok: $mpi; wrong in host memory, too: $(wc -l <"$work/host") ($(head -n 1 "$work/host"))"
-    fi
-    [[ $(grep -c 'mpi_staged_bytes=[1-9]' "$work/statistics") -eq 2 ]] || { echo "FAILED: $mpi: not staged by each rank" && failed=1; }
+    expect "$mpi: it ends in host memory" "" "$(grep 'it does not end' "$work/host")"
+    if [[ -s $work/wrong ]]; then not_ok "$mpi: all is there" "$work/wrong" "$log"; else ok "$mpi: all is there"; fi
+    note "wrong in host memory, too: $(wc -l <"$work/host") ($(head -n 1 "$work/host"))"
+    expect "$mpi: staged by each rank" 2 "$(grep -c 'mpi_staged_bytes=[1-9]' "$work/statistics")"
 done
-exit $failed
+done_testing

@@ -35,9 +35,10 @@ outcomes() {
 
 # compare WHAT HOST CUDA: two files of outcomes.
 compare() {
-    awk -v what="$1" '
+    local status
+    awk '
         function field(line, name) { match(line, " " name "=[^ ]*"); return substr(line, RSTART + length(name) + 2, RLENGTH - length(name) - 2) }
-        function wrong(why) { print "FAILED: " what ": " why ":\n    " host[$1, $2] "\n    " $0; failed = 1 }
+        function wrong(why) { print why ":\n    " host[$1, $2] "\n    " $0; failed = 1 }
         NR == FNR { host[$1, $2] = $0; if ($3 == "dies") dies[$1] = 1; next }
         { ++seen; given[$1, $2] = 1; if ($3 == "dies") given[$1, "rank=0"] = given[$1, "rank=1"] = 1 }
         $1 == "none" { wrong("it does not begin"); next }
@@ -58,11 +59,14 @@ compare() {
             for (key in host) {
                 split(key, name, SUBSEP)
                 if (given[key] || dies[name[1]] && given[name[1], "rank=0"] && given[name[1], "rank=1"]) continue
-                print "FAILED: " what ": no outcome of " name[1] ", " name[2]; failed = 1
+                print "no outcome of " name[1] ", " name[2]; failed = 1
             }
-            if (!failed) print "ok: " what ", " seen " outcomes"
+            print seen " outcomes"
             exit failed
-        }' "$2" "$3" || failed=1
+        }' "$2" "$3" >"$work/compared"
+    status=$?
+    if [[ $status -eq 0 ]]; then ok "$1"; else not_ok "$1" "$work/compared"; fi
+    note "$(tail -n 1 "$work/compared")"
 }
 
 # against_host WHAT PROGRAM [CASE]...: these, or all of those that it lists, in GPU memory, beside host memory without the layer.
@@ -80,7 +84,7 @@ for mpi in "${mpis[@]}"; do
     if command -v "mpif90.$mpi" >/dev/null; then
         for binding in 1 2 3; do
             "mpif90.$mpi" -cpp -w -fallow-argument-mismatch -DBINDING=$binding "$top_srcdir/test/mpi/mpi_fortran_errors.f90" \
-                -o "$work/fortran" "$softcuda/libcuda.so.1" || { failed=1 && continue; }
+                -o "$work/fortran" "$softcuda/libcuda.so.1" || { not_ok "$mpi, Fortran, binding $binding, is compiled" && continue; }
             against_host "$mpi, Fortran, binding $binding" "$work/fortran"
         done
     fi
@@ -94,7 +98,7 @@ for mpi in "${mpis[@]}"; do
     printf '%s\n' "${living[@]}" >"$work/living"
     awk 'NR == FNR { living[$1] = 1; next } living[$1]' "$work/living" "$work/host" >"$work/returns"
     SOFTCUDA_PINNED=0 outcomes "$mpi" "$c_program" cuda "${living[@]}" >"$work/pageable"
-    [[ $(grep -c 'staged in pageable memory' "$log") -eq 2 ]] || { echo "FAILED: $mpi: pageable memory is not told of once by each rank" && failed=1; }
+    expect "$mpi: pageable memory is told of once by each rank" 2 "$(grep -c 'staged in pageable memory' "$log")"
     compare "$mpi, no memory can be pinned" "$work/returns" "$work/pageable"
     UCX_GDR_MPI_COLL=gpu outcomes "$mpi" "$c_program" cuda "${living[@]}" >"$work/gpus"
     compare "$mpi, UCX_GDR_MPI_COLL=gpu" "$work/returns" "$work/gpus"
@@ -103,4 +107,4 @@ for mpi in "${mpis[@]}"; do
     mapfile -t repeatable < <(printf '%s\n' "${living[@]}" | grep -vE '^startall_one_null$|_left$')
     grows_alike "$mpi" repeated "${repeatable[@]}"
 done
-exit $failed
+done_testing

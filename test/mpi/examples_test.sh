@@ -12,7 +12,7 @@ set -u
 
 softcudart=$top_builddir/src/emu/softcudart
 export LD_LIBRARY_PATH=$softcudart:$LD_LIBRARY_PATH
-[[ -n ${CUDART_SONAME-} ]] || echo "skipped: ring (configured without cuda_runtime_api.h)"
+[[ -n ${CUDART_SONAME-} ]] || skip_case "ring" "configured without cuda_runtime_api.h"
 
 # build MPI: in $work/MPI.
 build() {
@@ -32,14 +32,12 @@ build() {
     cd - >/dev/null || exit 99
 }
 
-# expect WHAT AWK-PROGRAM: the log is such that the program succeeds.
-expect() {
+# told WHAT AWK-PROGRAM: the log is such that the program succeeds.
+told() {
     if awk "$2" "$log"; then
-        echo "ok: $1"
+        ok "$1"
     else
-        echo "FAILED: $1"
-        head -n 60 "$log"
-        failed=1
+        not_ok "$1" "$log"
     fi
 }
 
@@ -51,7 +49,7 @@ for mpi in "${mpis[@]}"; do
         status=$?
         cat "$UCX_GDR_STATS" >>"$log"
         # Two rows over each border, 50 times.
-        expect "$mpi, $number ranks, jacobi: as the serial solution, by GPUDirect" "
+        told "$mpi, $number ranks, jacobi: as the serial solution, by GPUDirect" "
             /largest difference from the serial solution: / { told = 1 }
             match(\$0, /gpudirect_bytes=[0-9]+/) { direct += substr(\$0, RSTART + 16, RLENGTH - 16) }
             END { exit !($status == 0 && told && direct >= ($number - 1) * 2 * 50 * 66 * 8) }"
@@ -60,7 +58,7 @@ for mpi in "${mpis[@]}"; do
         status=$?
         cat "$UCX_GDR_STATS" >>"$log"
         # Two numbers of 8 bytes an iteration, there and back.
-        expect "$mpi, $number ranks, cg: it converges, and MPI adds up numbers in GPU memory" "
+        told "$mpi, $number ranks, cg: it converges, and MPI adds up numbers in GPU memory" "
             match(\$0, /: [0-9]+ iterations/) { iterations = substr(\$0, RSTART + 2) + 0 }
             /residual, relative to the right side: / { told = 1 }
             match(\$0, /mpi_staged_bytes=[0-9]+/) { staged += substr(\$0, RSTART + 17, RLENGTH - 17) }
@@ -71,7 +69,7 @@ for mpi in "${mpis[@]}"; do
             status=$?
             cat "$UCX_GDR_STATS" >>"$log"
             # Each rank sends and receives 40,000 bytes as often as there are ranks.
-            expect "$mpi, $number ranks, ring: memory of cudaMalloc goes by GPUDirect" "
+            told "$mpi, $number ranks, ring: memory of cudaMalloc goes by GPUDirect" "
                 /10000 elements round $number ranks in .* ms, 0 wrong/ { told = 1 }
                 match(\$0, /gpudirect_bytes=[0-9]+/) { direct += substr(\$0, RSTART + 16, RLENGTH - 16) }
                 END { exit !($status == 0 && told && direct >= $number * $number * 40000) }"
@@ -80,10 +78,10 @@ for mpi in "${mpis[@]}"; do
 
         ranks "$mpi" $number "$work/$mpi/pair" 65536
         status=$?
-        expect "$mpi, $number ranks, pair: four sections of nine sizes" "
+        told "$mpi, $number ranks, pair: four sections of nine sizes" "
             / to / { ++sections }
             /^ +[0-9]+ / { ++lines; sane += \$2 > 0.01 && \$2 < 1e6 && \$3 > 0 && \$3 < 1e6 }
             END { exit !($status == 0 && sections == 4 && lines == 36 && sane == 36) }"
     done
 done
-exit $failed
+done_testing

@@ -17,4 +17,4 @@ footprint() { ranks "$mpi" 2 "$top_builddir/test/mpi/mpi_footprint.$mpi" "$1" 10
 for mpi in "${mpis[@]}"; do
     grows_alike "$mpi" footprint
 done
-exit $failed
+done_testing

@@ -12,20 +12,21 @@ set -u
 
 bindings=('' mpif.h 'use mpi' 'use mpi_f08' 'use mpi_f08 with large counts')
 seed=${FORTRAN_TEST_SEED-$RANDOM}
+note "FORTRAN_TEST_SEED=$seed"
 # Ranks that wait let others run.
 export MPIR_CVAR_POLLS_BEFORE_YIELD=1 OMPI_MCA_mpi_yield_when_idle=1
 export MALLOC_PERTURB_=165 # the bindings free the arrays that they convert
 
-# try MPI BINDING NUMBER host|cuda|random
-try() {
-    local what="$1, ${bindings[$2]}, $3 ranks, $4 memory, seed $seed"
+# try_binding MPI BINDING NUMBER host|cuda|random
+try_binding() {
+    local what="$1, ${bindings[$2]}, $3 ranks, $4 memory"
     if ranks "$1" "$3" "$work/$1.$2/mpi_fortran" "$4" "$seed" && grep -q '^[1-9][0-9]* calls$' "$log"; then
-        echo "ok: $what: $(grep '^[0-9]* calls$' "$log")"
+        ok "$what"
+        note "$(grep '^[0-9]* calls$' "$log")"
     else
-        echo "FAILED: $what"
-        grep -v '^call: ' "$log" | head -n 30
-        grep '^call: ' "$log" | tail -n 1
-        failed=1
+        grep -v '^call: ' "$log" >"$work/said"
+        not_ok "$what" "$work/said"
+        note "$(grep '^call: ' "$log" | tail -n 1)"
     fi
 }
 
@@ -61,13 +62,13 @@ for mpi in "${mpis[@]}"; do
     compiled=yes
     for binding in 1 2 3 4; do
         [[ $binding != 4 ]] || takes_large "$mpi" || continue
-        compile "$mpi" $binding || { failed=1 && continue; }
-        try "$mpi" $binding 2 host
-        try "$mpi" $binding 4 cuda
+        compile "$mpi" $binding || { not_ok "$mpi, ${bindings[binding]}, is compiled" && continue; }
+        try_binding "$mpi" $binding 2 host
+        try_binding "$mpi" $binding 4 cuda
         for number in 1 3 5; do
-            try "$mpi" $binding $number random
+            try_binding "$mpi" $binding $number random
         done
     done
 done
-[[ -n $compiled ]] || { echo "no mpif90 of an MPI (contrib/install-deps --test)"; exit 77; }
-exit $failed
+[[ -n $compiled ]] || skip_all "no mpif90 of an MPI (contrib/install-deps --test)"
+done_testing

@@ -12,11 +12,11 @@ most_grown() { awk '/KiB and/ { if ($3 > kib) kib = $3; if ($6 > files) files = 
 grows_alike() {
     local mpi=$1 run=$2 bare staged
     if ! GDR_PRELOAD=$softhca:$module "$run" host "${@:3}" || ! bare=$(most_grown) || ! "$run" cuda "${@:3}" || ! staged=$(most_grown); then
-        echo "FAILED: $mpi: 100,000 calls"
-        head -n 30 "$log"
-        failed=1
+        not_ok "$mpi: 100,000 calls" "$log"
         return
     fi
-    echo "$mpi: KiB and descriptors more: $bare on host memory without the layer, $staged on GPU memory with it"
-    [[ ${staged% *} -le $((${bare% *} + 2048)) && ${staged#* } -le 16 ]] || { echo "FAILED: $mpi: it grows"; failed=1; }
+    ok "$mpi: 100,000 calls"
+    note "$mpi: KiB and descriptors more: $bare on host memory without the layer, $staged on GPU memory with it"
+    check "$mpi: the memory of the process does not grow" [ "${staged% *}" -le $((${bare% *} + 2048)) ]
+    check "$mpi: nor its descriptors" [ "${staged#* }" -le 16 ]
 }

@@ -11,13 +11,7 @@ set -u
 
 for mpi in "${mpis[@]}"; do
     for number in 2 3 5; do
-        if ranks "$mpi" $number "$top_builddir/test/mpi/mpi_intercomm.$mpi"; then
-            echo "ok: $mpi, $number ranks"
-        else
-            echo "FAILED: $mpi, $number ranks"
-            head -n 30 "$log"
-            failed=1
-        fi
+        try "$mpi, $number ranks" "$mpi" $number "$top_builddir/test/mpi/mpi_intercomm.$mpi"
     done
 done
-exit $failed
+done_testing

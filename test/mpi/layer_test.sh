@@ -11,21 +11,6 @@ set -u
 # shellcheck source=test/mpi/environment.sh
 . "$top_srcdir/test/mpi/environment.sh"
 
-# try WHAT MPI NUMBER PROGRAM...: runs it, and fails without the word ok or with a status.
-try() {
-    local what="$2: $1" status
-    shift
-    ranks "$@"
-    status=$?
-    if [[ $status -eq 0 ]]; then
-        echo "ok: $what"
-    else
-        echo "FAILED: $what (status $status)"
-        head -n 30 "$log"
-        failed=1
-    fi
-}
-
 # Counts the calls of MPI_Allreduce that pass it.
 cat >"$work/tool.c" <<'END_OF_TOOL'
 #include <mpi.h>
@@ -76,9 +61,10 @@ int main(void)
 END_OF_GPUS
 
 seed=${LAYER_TEST_SEED-$RANDOM}
+note "LAYER_TEST_SEED=$seed"
 kernels=$(sed -n "s/^KERNEL_CLANG = //p" "$top_builddir/Makefile")
 # By which the layer finds an MPI whose ABI it does not know.
-cc -shared -fPIC -x c - -o "$work/libunknown.so" <<'END_OF_UNKNOWN' || failed=1
+check "libunknown.so is compiled" cc -shared -fPIC -x c - -o "$work/libunknown.so" <<'END_OF_UNKNOWN'
 int PMPI_Get_library_version(char* text, int* length);
 int PMPI_Get_library_version(char* text, int* length)
 {
@@ -93,71 +79,65 @@ for mpi in "${mpis[@]}"; do
     openmpi) rounds=0 ;;
     mpich) rounds=10000 ;;
     esac
-    try "20 exchanges of threads, and $rounds reductions" "$mpi" 2 "$top_builddir/test/mpi/mpi_threads.$mpi" 20 "$rounds"
+    try "$mpi: 20 exchanges of threads, and $rounds reductions" "$mpi" 2 "$top_builddir/test/mpi/mpi_threads.$mpi" 20 "$rounds"
     for number in 2 3; do
         rm -f "$work/statistics"
-        UCX_GDR_MPI_COLL=gpu UCX_GDR_STATS=$work/statistics try "exchanges of threads whose GPUs reduce, $number ranks" \
+        UCX_GDR_MPI_COLL=gpu UCX_GDR_STATS=$work/statistics try "$mpi: exchanges of threads whose GPUs reduce, $number ranks" \
             "$mpi" $number "$top_builddir/test/mpi/mpi_threads.$mpi" 10 0
         # 4 threads, 10 times 400,000 bytes, or nothing in a build without kernels.
         awk -v least="$([[ $kernels = no ]] || echo $((number * 4 * 10 * 400000)))" '
             match($0, /mpi_gpu_bytes=[0-9]+/) { sum += substr($0, RSTART + 14, RLENGTH - 14) }
-            END { exit !(sum >= least) }' "$work/statistics" || { echo "FAILED: not by the GPUs"; failed=1; }
+            END { exit !(sum >= least) }' "$work/statistics"
+        expect "$mpi: exchanges of threads whose GPUs reduce, $number ranks: by the GPUs" 0 $?
     done
 
     cc=$(mpicxx_of "$mpi")
-    "${cc/mpicxx/mpicc}" -shared -fPIC "$work/tool.c" -o "$work/tool.so" || failed=1
-    "${cc/mpicxx/mpicc}" "$work/query.c" -o "$work/query" || failed=1
-    "${cc/mpicxx/mpicc}" "$top_srcdir/test/mpi/mpi_large.c" -o "$work/large" || failed=1
-    "${cc/mpicxx/mpicc}" "$top_srcdir/test/mpi/mpi_partitioned.c" -ldl -o "$work/partitioned" || failed=1
+    compile() { check "$mpi: $1 is compiled" "${cc/mpicxx/mpicc}" "${@:2}"; }
+    compile tool.c -shared -fPIC "$work/tool.c" -o "$work/tool.so"
+    compile query.c "$work/query.c" -o "$work/query"
+    compile mpi_large.c "$top_srcdir/test/mpi/mpi_large.c" -o "$work/large"
+    compile mpi_partitioned.c "$top_srcdir/test/mpi/mpi_partitioned.c" -ldl -o "$work/partitioned"
     rm -f "$work/statistics"
     UCX_GDR_STATS=$work/statistics ranks "$mpi" 2 "$work/partitioned"
     case $?,$(grep -c 'mpi_staged_bytes=[1-9]' "$work/statistics" 2>/dev/null) in
-    0,2) echo "ok: $mpi: partitions of GPU memory" ;;
-    77,*) echo "skipped: $mpi: partitions of GPU memory: it has none" ;;
-    *) echo "FAILED: $mpi: partitions of GPU memory" && head -n 30 "$log" && failed=1 ;;
+    0,2) ok "$mpi: partitions of GPU memory" ;;
+    77,*) skip_case "$mpi: partitions of GPU memory" "it has none" ;;
+    *) not_ok "$mpi: partitions of GPU memory" "$log" ;;
     esac
     ranks "$mpi" 2 "$top_builddir/test/mpi/mpi_pready.$mpi" 30
     case $? in
-    0) echo "ok: $mpi: partitions of GPU memory by threads" ;;
-    77) echo "skipped: $mpi: partitions of GPU memory by threads: it has none" ;;
-    *) echo "FAILED: $mpi: partitions of GPU memory by threads" && head -n 30 "$log" && failed=1 ;;
+    0) ok "$mpi: partitions of GPU memory by threads" ;;
+    77) skip_case "$mpi: partitions of GPU memory by threads" "it has none" ;;
+    *) not_ok "$mpi: partitions of GPU memory by threads" "$log" ;;
     esac
-    for number in 2 4; do try "large forms, $number ranks" "$mpi" $number "$work/large"; done
+    for number in 2 4; do try "$mpi: large forms, $number ranks" "$mpi" $number "$work/large"; done
     mapfile -t large < <("$top_builddir/test/mpi/mpi_calls.$mpi" --lacking | grep '_c$')
     if [[ $mpi = openmpi && ${#large[@]} -gt 0 ]]; then # the layer's own, where the MPI has the small form
         for number in 2 3; do
-            try "large forms that the MPI does not have, $number ranks, seed $seed" "$mpi" $number \
+            try "$mpi: large forms that the MPI does not have, $number ranks" "$mpi" $number \
                 "$top_builddir/test/mpi/mpi_calls.$mpi" "$seed" 1000 "${large[@]}"
-            grep -q '^call: ' "$log" || { echo "FAILED: none was made"; failed=1; }
+            check "$mpi: some of them, $number ranks" grep -q '^call: ' "$log"
         done
     fi
     for preload in "$softhca:$module:$work/tool.so:$mpi_layer" "$softhca:$module:$mpi_layer:$work/tool.so"; do
-        GDR_PRELOAD=$preload try "a PMPI tool" "$mpi" 2 "$top_builddir/test/mpi/mpi_calls.$mpi" cuda 16 MPI_Allreduce
-        [[ $(grep -c 'tool: MPI_Allreduce' "$log") -eq 2 ]] || { echo "FAILED: the tool was not called once by each rank"; failed=1; }
+        GDR_PRELOAD=$preload try "$mpi: a PMPI tool" "$mpi" 2 "$top_builddir/test/mpi/mpi_calls.$mpi" cuda 16 MPI_Allreduce
+        expect "$mpi: the tool is called once by each rank" 2 "$(grep -c 'tool: MPI_Allreduce' "$log")"
     done
     if [[ $mpi == openmpi ]]; then
         # UCX is there for the window, and does not carry the messages.
-        OMPI_MCA_pml=ob1 try "messages that UCX does not carry" "$mpi" 2 "$top_builddir/test/mpi/mpi_calls.$mpi" cuda 1000 \
+        OMPI_MCA_pml=ob1 try "$mpi: messages that UCX does not carry" "$mpi" 2 "$top_builddir/test/mpi/mpi_calls.$mpi" cuda 1000 \
             MPI_Put MPI_Send MPI_Isend MPI_Sendrecv MPI_Bcast
-        [[ $(grep -c 'its layer "ob1" carries them' "$log") -eq 2 ]] || { echo "FAILED: not said once by each rank"; failed=1; }
+        expect "$mpi: each rank says so once" 2 "$(grep -c 'its layer "ob1" carries them' "$log")"
     fi
-    try "MPIX_Query_cuda_support" "$mpi" 1 "$work/query"
-    if SOFTCUDA_DEVICES=0 ranks "$mpi" 1 "$work/query"; then
-        echo "FAILED: $mpi has CUDA support without a GPU"
-        failed=1
-    fi
-    if GDR_PRELOAD=$softhca:$module:$mpi_layer:$work/libunknown.so ranks "$mpi" 1 "$work/query"; then
-        echo "FAILED: $mpi: CUDA support with an unknown ABI"
-        failed=1
-    fi
+    try "$mpi: MPIX_Query_cuda_support" "$mpi" 1 "$work/query"
+    SOFTCUDA_DEVICES=0 check "$mpi: no CUDA support without a GPU" fails ranks "$mpi" 1 "$work/query"
+    GDR_PRELOAD=$softhca:$module:$mpi_layer:$work/libunknown.so \
+        check "$mpi: no CUDA support with an unknown ABI" fails ranks "$mpi" 1 "$work/query"
     case $mpi in
-    openmpi) "${cc/mpicxx/mpicc}" -Werror -I"$top_srcdir/src/mpi/entries/ext" "$work/ext.c" -o "$work/asks" ;;
-    mpich) "${cc/mpicxx/mpicc}" -Werror "$work/gpus.c" -o "$work/asks" ;;
-    esac || failed=1
-    try "MPIX_CUDA_AWARE_SUPPORT, or MPIX_GPU_query_support" "$mpi" 1 "$work/asks"
-    if GDR_PRELOAD=$softhca:$module ranks "$mpi" 1 "$work/query"; then
-        echo "FAILED: $mpi has CUDA support without the layer"
-        failed=1
-    fi
+    openmpi) compile ext.c -Werror -I"$top_srcdir/src/mpi/entries/ext" "$work/ext.c" -o "$work/asks" ;;
+    mpich) compile gpus.c -Werror "$work/gpus.c" -o "$work/asks" ;;
+    esac
+    try "$mpi: MPIX_CUDA_AWARE_SUPPORT, or MPIX_GPU_query_support" "$mpi" 1 "$work/asks"
+    GDR_PRELOAD=$softhca:$module check "$mpi: no CUDA support without the layer" fails ranks "$mpi" 1 "$work/query"
 done
-exit $failed
+done_testing

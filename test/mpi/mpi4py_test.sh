@@ -15,22 +15,22 @@ case $("$python" -c 'import mpi4py; mpi4py.rc.initialize = False; from mpi4py im
 "Open MPI") mpi=openmpi ;;
 MPICH) mpi=mpich ;;
 *)
-    echo "no mpi4py (MPI4PY_PYTHON names a Python that has it)"
-    exit 77
+    skip_all "no mpi4py (MPI4PY_PYTHON names a Python that has it)"
     ;;
 esac
-[[ " ${mpis[*]} " = *" $mpi "* ]] || { echo "mpi4py is for $mpi, which is not installed"; exit 77; }
+[[ " ${mpis[*]} " = *" $mpi "* ]] || skip_all "mpi4py is for $mpi, which is not installed"
 
 for number in 1 2 3; do
     ranks $mpi $number "$python" "$top_srcdir/test/mpi/mpi4py_calls.py"
     status=$?
     # "94 ok, 0 failed, 23 lacking; 3 ranks, ...": of MPI 3 there are 84, without neighbours.
     if [[ $status -eq 0 ]] && awk '/ ok, 0 failed, / { told = $1 >= 84 } END { exit !told }' "$log"; then
-        echo "ok: $mpi, $number ranks: $(grep ' ok, 0 failed, ' "$log")"
+        ok "$mpi, $number ranks"
+        note "$(grep ' ok, 0 failed, ' "$log")"
     else
-        echo "FAILED: $mpi, $number ranks (status $status)"
-        grep -v '^ok' "$log" | head -n 40
-        failed=1
+        grep -v '^ok' "$log" >"$work/said"
+        not_ok "$mpi, $number ranks" "$work/said"
+        note "status $status"
     fi
 done
-exit $failed
+done_testing

@@ -12,6 +12,7 @@ set -u
 . "$top_srcdir/test/mpi/environment.sh"
 
 seed=${NCCL_TEST_SEED-$RANDOM}
+note "NCCL_TEST_SEED=$seed"
 softnccl=$top_builddir/test/emu/softnccl/.libs
 emulated=$LD_LIBRARY_PATH
 export UCX_LOG_LEVEL=warn SOFTCUDA_DEVICES=4 LD_LIBRARY_PATH=$softnccl:$LD_LIBRARY_PATH
@@ -46,20 +47,13 @@ judge() {
     if [[ $status -ne 0 || $who != "$expected" || $made -ne $ended ]] ||
         { [[ -n $message ]] && ! grep -q "$message" "$log"; } ||
         { [[ -z $message ]] && grep -q 'not made by NCCL' "$log"; }; then
-        echo "FAILED: $what: status $status, made by $who (expected $expected), $made communicators of which $ended ended"
-        head -n 30 "$log"
-        failed=1
+        not_ok "$what" "$log"
     else
-        echo "ok: $what"
+        ok "$what"
     fi
-    if sed -n 's/.*at_once=//p' "$work/nccl" 2>/dev/null | grep -qv '^[01]$'; then
-        echo "FAILED: $what: operations of NCCL at once"
-        failed=1
-    fi
-    if [[ ${5--1} -ge 0 && $broadcasts -ne $5 ]]; then
-        echo "FAILED: $what: $broadcasts broadcasts by NCCL, not $5"
-        failed=1
-    fi
+    note "status $status, made by $who (expected $expected), $made communicators of which $ended ended"
+    expect "$what: no operations of NCCL at once" "" "$(sed -n 's/.*at_once=//p' "$work/nccl" 2>/dev/null | grep -v '^[01]$')"
+    [[ ${5--1} -lt 0 ]] || expect "$what: broadcasts by NCCL" "$5" "$broadcasts"
     rm -f "$work/statistics" "$work/nccl"
 }
 
@@ -80,7 +74,7 @@ threads() {
 # every_call MPI NUMBER: those that NCCL makes, and those that it does not.
 every_call() {
     UCX_GDR_STATS=$work/statistics UCX_GDR_MPI_COLL=nccl ranks "$1" "$2" "$top_builddir/test/mpi/mpi_reductions.$1" "$seed"
-    judge "$1, $2 ranks, every call, seed $seed" $? nccl '' $(($2 < 3 ? 0 : $2))
+    judge "$1, $2 ranks, every call" $? nccl '' $(($2 < 3 ? 0 : $2))
 }
 
 # what NCCL's place is taken by: a ring of messages, where there are kernels.
@@ -102,8 +96,8 @@ for mpi in "${mpis[@]}"; do
     UCX_LOG_LEVEL=diag rounds "$mpi" 2 0 $other 'not made by NCCL: not all have it, or another version' 1 SOFTNCCL_VERSION=22000
     UCX_LOG_LEVEL=diag rounds "$mpi" 2 0 $other 'not made by NCCL: not all have it, or another version' 0 UCX_GDR_MPI_COLL=gpu
     SOFTNCCL_FAULT=async:1:4 rounds "$mpi" 3 4 nccl 'MPI_Allreduce failed on a GPU: ncclAllReduce: it has failed on another rank'
-    grep -q 'MPI_Allreduce failed on a GPU: ncclAllReduce: remote process exited' "$log" || { echo "FAILED: no reason of its own" && failed=1; }
+    check "$mpi: a reason of its own" grep -q 'MPI_Allreduce failed on a GPU: ncclAllReduce: remote process exited' "$log"
     SOFTNCCL_FAULT=stall:1:4:300 rounds "$mpi" 3 0 nccl ''
     threads "$mpi" 3
 done
-exit $failed
+done_testing

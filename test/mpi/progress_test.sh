@@ -17,12 +17,11 @@ for mpi in "${mpis[@]}"; do
         [[ $mpi-$operation != openmpi-accumulate ]] || continue
         ranks "$mpi" 2 "$top_builddir/test/mpi/mpi_progress.$mpi" $operation
         if grep -qE 'gdr: .* in MPI_(Wait|Barrier|Win_fence) of .* progressing another operation on that buffer' "$log"; then
-            echo "ok: $mpi, $operation: $(grep -aoE 'in MPI_[A-Za-z_]* of' "$log")"
+            ok "$mpi, $operation"
+            note "$(grep -aoE 'in MPI_[A-Za-z_]* of' "$log")"
         else
-            echo "FAILED: $mpi, $operation"
-            head -n 20 "$log"
-            failed=1
+            not_ok "$mpi, $operation" "$log"
         fi
     done
 done
-exit $failed
+done_testing

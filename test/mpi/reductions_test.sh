@@ -13,6 +13,7 @@ set -u
 . "$top_srcdir/test/mpi/environment.sh"
 
 seed=${REDUCTIONS_TEST_SEED-$RANDOM}
+note "REDUCTIONS_TEST_SEED=$seed"
 kernels=$(sed -n "s/^KERNEL_CLANG = //p" "$top_builddir/Makefile")
 
 cat >"$work/poor" <<'END'
@@ -23,25 +24,15 @@ END
 # bytes COUNTER: of all ranks.
 bytes() { sed "s/.* $1=\([0-9]*\).*/\1/" "$work/statistics" | awk '{ sum += $1 } END { print sum + 0 }'; }
 
-# try MPI NUMBER WAY EXPECTED [POOR [pairs]]: EXPECTED is whether GPUs reduce, POOR the rank that has none.
-try() {
-    local what="$1, $2 ranks, UCX_GDR_MPI_COLL=$3, ${5:+rank $5 without a GPU, }${6:+all of it, }seed $seed" by_gpus=no
+# try_way MPI NUMBER WAY EXPECTED [POOR [pairs]]: EXPECTED is whether GPUs reduce, POOR the rank that has none.
+try_way() {
+    local what="$1, $2 ranks, UCX_GDR_MPI_COLL=$3${5:+, rank $5 without a GPU}${6:+, all of it}" by_gpus=no
     rm -f "$work/statistics"
-    if ! UCX_GDR_STATS=$work/statistics UCX_GDR_MPI_COLL=$3 ranks "$1" "$2" bash "$work/poor" "${5:--1}" \
-        "$top_builddir/test/mpi/mpi_reductions.$1" "$seed" ${6:+"$6"}; then
-        echo "FAILED: $what"
-        head -n 30 "$log"
-        failed=1
-        return
-    fi
+    UCX_GDR_STATS=$work/statistics UCX_GDR_MPI_COLL=$3 try "$what" "$1" "$2" bash "$work/poor" "${5:--1}" \
+        "$top_builddir/test/mpi/mpi_reductions.$1" "$seed" ${6:+"$6"} || return
     [[ $(bytes mpi_gpu_bytes) -eq 0 ]] || by_gpus=yes
     [[ -z ${6-} || $(bytes mpi_staged_bytes) -eq 0 ]] || by_gpus="some of it"
-    if [[ $by_gpus = "$4" ]]; then
-        echo "ok: $what"
-    else
-        echo "FAILED: $what: reduced by GPUs: $by_gpus, not $4"
-        failed=1
-    fi
+    expect "$what: reduced by GPUs" "$4" "$by_gpus"
 }
 
 able=yes
@@ -51,13 +42,13 @@ for mpi in "${mpis[@]}"; do
     openmpi) numbers=(2 5) all=3 ;;
     mpich) numbers=(3 4) all=2 ;;
     esac
-    [[ $able = no ]] || try "$mpi" $all gpu yes '' pairs
+    [[ $able = no ]] || try_way "$mpi" $all gpu yes '' pairs
     sed -n "s/^this MPI/note: $mpi/p" "$log"
-    try "$mpi" 1 gpu no
+    try_way "$mpi" 1 gpu no
     for number in "${numbers[@]}"; do
-        try "$mpi" "$number" gpu $able
+        try_way "$mpi" "$number" gpu $able
     done
-    try "$mpi" 2 stage no
-    try "$mpi" 2 gpu no 1
+    try_way "$mpi" 2 stage no
+    try_way "$mpi" 2 gpu no 1
 done
-exit $failed
+done_testing

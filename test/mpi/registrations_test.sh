@@ -18,11 +18,10 @@ for mpi in "${mpis[@]}"; do
     counts=$(sed -n 's/.* registrations=\([0-9]*\).*/\1/p' "$work/statistics" | sort -n | paste -sd ' ')
     if [[ $(grep -c '^rank . right$' "$log") -eq 2 && $counts =~ ^[0-9]+\ [0-9]+$ ]] && ((${counts% *} >= 2 && ${counts#* } <= most)) &&
         ! grep -q 'hooks are off' "$log"; then
-        echo "ok: $mpi, $counts registrations"
+        ok "$mpi"
     else
-        echo "FAILED: $mpi, '$counts' registrations:"
-        head -n 20 "$log"
-        failed=1
+        not_ok "$mpi" "$log"
     fi
+    note "'$counts' registrations"
 done
-exit $failed
+done_testing

@@ -17,8 +17,8 @@ story() {
         -e 's/^\(host\|GPU\) memory: right$/\1/p' -e 's/^own context: right$/other/p' "$log" | paste -sd,
 }
 
-# expect WHAT MPI NUMBER STORY|any [ARGUMENT]...
-expect() {
+# tells WHAT MPI NUMBER STORY|any [ARGUMENT]...
+tells() {
     local what="$2, $3 ranks, $UCX_TLS: $1" mpi=$2 number=$3 wanted=$4 level=debug status
     shift 4
     # UCX 1.22.0 waits for itself at that level, when a window of GPU memory is made (ucs_topo_sys_device_get_name).
@@ -26,11 +26,11 @@ expect() {
     UCX_LOG_LEVEL=$level ranks "$mpi" "$number" "$top_builddir/test/mpi/mpi_short_sends.$mpi" "$@"
     status=$?
     if [[ $status -eq 0 && ($wanted = any || $(story) = "$wanted") ]]; then
-        echo "ok: $what"
+        ok "$what"
     else
-        echo "FAILED: $what (status $status): $(story), not $wanted"
-        grep -v 'UCX  \(DEBUG\|INFO\)' "$log" | head -n 30
-        failed=1
+        grep -v 'UCX  \(DEBUG\|INFO\)' "$log" >"$work/said"
+        not_ok "$what" "$work/said"
+        note "status $status: $(story), not $wanted"
     fi
 }
 
@@ -60,31 +60,31 @@ first=(MPI_Send MPI_Isend MPI_Ssend MPI_Rsend MPI_Bsend MPI_Send_init MPI_Sendre
 for mpi in "${mpis[@]}"; do
     cc=$(mpicxx_of "$mpi")
     export UCX_TLS=self,gdr
-    expect "until a GPU's memory comes" "$mpi" 1 'free,host,looked at,GPU,host'
-    expect "not with another UCX context" "$mpi" 1 'free,host,looked at,other,GPU,host' own "$other"
-    UCX_MEMTYPE_CACHE=n expect "not where the user decides" "$mpi" 1 'host,GPU,host'
-    UCX_TLS=gdr expect "as ever where all transports are gdr's" "$mpi" 1 'free,host,GPU,host'
+    tells "until a GPU's memory comes" "$mpi" 1 'free,host,looked at,GPU,host'
+    tells "not with another UCX context" "$mpi" 1 'free,host,looked at,other,GPU,host' own "$other"
+    UCX_MEMTYPE_CACHE=n tells "not where the user decides" "$mpi" 1 'host,GPU,host'
+    UCX_TLS=gdr tells "as ever where all transports are gdr's" "$mpi" 1 'free,host,GPU,host'
     for UCX_TLS in sm,self,gdr tcp,self,gdr all; do
-        expect "right" "$mpi" 2 any
+        tells "right" "$mpi" 2 any
     done
     UCX_TLS=sm,self,gdr
     for way in window offset callback; do
-        expect "$way" "$mpi" 2 any $way
+        tells "$way" "$mpi" 2 any $way
     done
-    OMPI_MCA_osc=pt2pt expect "window, by messages" "$mpi" 2 any window
-    OMPI_MCA_io=romio321 expect "not by the library's handle" "$mpi" 2 'host,host,GPU,GPU,host,host' handle "$(library_of "$mpi")"
-    "${cc/mpicxx/mpicc}" -shared -fPIC "$work/tool.c" -o "$work/tool.so" || failed=1
+    OMPI_MCA_osc=pt2pt tells "window, by messages" "$mpi" 2 any window
+    OMPI_MCA_io=romio321 tells "not by the library's handle" "$mpi" 2 'host,host,GPU,GPU,host,host' handle "$(library_of "$mpi")"
+    "${cc/mpicxx/mpicc}" -shared -fPIC "$work/tool.c" -o "$work/tool.so" || not_ok "$mpi: tool.c is compiled"
     GDR_PRELOAD=$layer:$work/tool.so
-    expect "a tool behind the layer that does not come back" "$mpi" 2 any
+    tells "a tool behind the layer that does not come back" "$mpi" 2 any
     GDR_PRELOAD=$softhca:$module
-    expect "not without the layer" "$mpi" 2 'host,host,GPU,GPU,host,host'
+    tells "not without the layer" "$mpi" 2 'host,host,GPU,GPU,host,host'
     GDR_PRELOAD=$layer
     for call in "${first[@]}"; do
-        calls "$mpi" 2 cuda 8 "$call" && ! grep -q 'wrong' "$log" && echo "ok: $mpi: $call first" || {
-            echo "FAILED: $mpi: $call first"
-            head -n 30 "$log"
-            failed=1
-        }
+        if calls "$mpi" 2 cuda 8 "$call" && ! grep -q 'wrong' "$log"; then
+            ok "$mpi: $call first"
+        else
+            not_ok "$mpi: $call first" "$log"
+        fi
     done
 done
-exit $failed
+done_testing

@@ -12,27 +12,27 @@ set -u
 . "$top_srcdir/test/mpi/environment.sh"
 
 seed=${TYPES_TEST_SEED-$RANDOM}
+note "TYPES_TEST_SEED=$seed"
 kernels=$(sed -n "s/^KERNEL_CLANG = //p" "$top_builddir/Makefile")
 for mpi in "${mpis[@]}"; do
     for number in 1 2 3; do
         rm -f "$work/statistics"
         if UCX_GDR_STATS=$work/statistics SOFTCUDA_STATS=1 ranks "$mpi" $number "$top_builddir/test/mpi/mpi_types.$mpi" "$seed" 5; then
-            echo "ok: $mpi, $number ranks, seed $seed"
+            ok "$mpi, $number ranks"
         else
-            echo "FAILED: $mpi, $number ranks, seed $seed"
-            grep -v '^softcuda' "$log" | head -n 30
-            failed=1
+            grep -v '^softcuda' "$log" >"$work/said"
+            not_ok "$mpi, $number ranks" "$work/said"
         fi
         launches=$(awk '$3 == "cuLaunchKernel" { sum += $2 } END { print sum + 0 }' "$log")
         packed=$(sed 's/.* mpi_gpu_bytes=//' "$work/statistics" | awk '{ sum += $1 } END { print sum + 0 }')
-        echo "$launches launches, $packed bytes packed for messages"
+        note "$launches launches, $packed bytes packed for messages"
         if [[ $kernels != no && $number -gt 1 ]]; then
             # of each rank, in the round that is the same for every seed, the first call sends and receives as much
-            [[ $launches -gt 0 && $packed -ge $((number * 2 * 2 * 40000)) ]] || { echo "FAILED: too few bytes are packed by kernels"; failed=1; }
-        elif [[ $kernels = no && $launches -ne 0 ]]; then
-            echo "FAILED: kernels in a build without"
-            failed=1
+            check "$mpi, $number ranks: kernels pack" [ "$launches" -gt 0 ]
+            check "$mpi, $number ranks: as many bytes as there are" [ "$packed" -ge $((number * 2 * 2 * 40000)) ]
+        elif [[ $kernels = no ]]; then
+            expect "$mpi, $number ranks: no kernels in a build without" 0 "$launches"
         fi
     done
 done
-exit $failed
+done_testing

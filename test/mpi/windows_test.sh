@@ -20,22 +20,20 @@ right() {
     rm -f "$work/statistics"
     UCX_GDR_STATS=$work/statistics limit=30 ranks "$mpi" "$count" "$top_builddir/test/mpi/mpi_windows.$mpi" 100000 "$@"
     if [[ $(grep -c '^rank . done' "$log") -ne $count ]] || grep -q '^rank . wrong' "$log"; then
-        echo "FAILED: $what:"
-        head -n 30 "$log"
-        failed=1
+        not_ok "$what" "$log"
     else
-        echo "ok: $what"
+        ok "$what"
     fi
 }
 
 # each_moved HOW COUNT: whether so many ranks moved bytes "direct" or "staged".
 each_moved() {
-    [[ $(grep -c "mpi_$1_bytes=[1-9]" "$work/statistics") -eq $2 ]] || { echo "FAILED: not $1 by each of $2 ranks" && failed=1; }
+    expect "$mpi: $1 by each of $2 ranks" "$2" "$(grep -c "mpi_$1_bytes=[1-9]" "$work/statistics")"
 }
 
 # told CALL NUMBER: how many ranks warned of what it makes.
 told() {
-    [[ $(grep -c "MPI_$1: a window in GPU memory: .*run with Open MPI" "$log") -eq $2 ]] || { echo "FAILED: not $2 warnings of MPI_$1" && failed=1; }
+    expect "$mpi: warnings of MPI_$1" "$2" "$(grep -c "MPI_$1: a window in GPU memory: .*run with Open MPI" "$log")"
 }
 
 for mpi in "${mpis[@]}"; do
@@ -54,6 +52,7 @@ done
 
 # Other layers of Open MPI for windows carry some or all of them, whether they are asked for by the environment or a file.
 if [[ " ${mpis[*]} " == *" openmpi "* ]]; then
+    mpi=openmpi
     for OMPI_MCA_osc in rdma pt2pt ^sm ucx,rdma; do
         export OMPI_MCA_osc
         right openmpi 2 "${kinds[@]}"
@@ -63,8 +62,9 @@ if [[ " ${mpis[*]} " == *" openmpi "* ]]; then
     mkdir "$work/home" "$work/home/.openmpi"
     for layers in rdma ucx; do
         echo "osc = $layers" >"$work/home/.openmpi/mca-params.conf"
+        section "mca-params.conf, $layers"
         HOME=$work/home right openmpi 2 "${kinds[@]}"
     done
     each_moved direct 2
 fi
-exit $failed
+done_testing

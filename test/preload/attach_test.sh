@@ -7,10 +7,7 @@ set -u
 
 # shellcheck source=test/tools/environment.sh
 . "$top_srcdir/test/tools/environment.sh"
-python=$(PATH=/usr/bin:/bin:$PATH command -v python3) || {
-    echo "no python3"
-    exit 77
-}
+python=$(PATH=/usr/bin:/bin:$PATH command -v python3) || skip_all "no python3"
 module=${GDR_TESTED_MODULE:-$module}
 export UCX_WARN_UNUSED_ENV_VARS=n
 unset UCX_VFS_ENABLE
@@ -31,14 +28,14 @@ printf '#include <stdio.h>\nint main(void) { puts("static"); return 0; }\n' >"$w
 if ${CC:-cc} -static "$work/static.c" -o "$work/static" 2>/dev/null; then
     expect "a static binary" static "$(with "$work/static")"
 else
-    echo "skipped: a static binary (no static libc)"
+    skip_case "a static binary" "no static libc"
 fi
 if [ "$(id -u)" = 0 ] && cp /bin/cat "$work/setuid" && chmod 4755 "$work/setuid" && chmod 755 "$work" &&
     command -v setpriv >/dev/null; then
     # The loader takes no preload with a path into such a program.
     expect "a set-uid program" "" "$(with setpriv --reuid 65534 --clear-groups --regid 65534 "$work/setuid" /proc/self/maps | grep libuct_gdr)"
 else
-    echo "skipped: a set-uid program (needs root and setpriv)"
+    skip_case "a set-uid program" "needs root and setpriv"
 fi
 
 # ---- a UCX that comes later
@@ -118,7 +115,7 @@ $both" "$(echo "$two" | grep -E '^(gdr_|none)')"
     expect "the other way round" "$both
 none" "$(echo "$two" | grep -E '^(gdr_|none)')"
 else
-    echo "skipped: other sonames, two UCX in one process (no patchelf)"
+    skip_case "other sonames, two UCX in one process" "no patchelf"
 fi
 
 expect "in time for UCX's settings" "INFO UCX_MEMTYPE_CACHE=n INFO UCX_RCACHE_ENABLE=n " "$(UCX_LOG_LEVEL=info UCX_TLS=gdr,tcp path=$work/copy ucx "$(files copy .so.0)" |
@@ -150,7 +147,7 @@ print("status", ucp.ucp_init_version(1, 13, params, None, ctypes.byref(ctypes.c_
 END
 }
 if [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
-    echo "skipped: an HCA that was not there (there is one)"
+    skip_case "an HCA that was not there" "there is one"
 else
     said='s/.*WARN  gdr: \(no HCA is used\): .*/\1/p; /^status/p'
     expect "an HCA that was not there is not used" "no HCA is used
@@ -175,4 +172,4 @@ expect "with one that cannot be opened: the loader's reason" 1 "$(
     LD_PRELOAD=$work/alone/libuct_gdr.so.0 timeout 60 "$ucx_info" -d 2>&1 |
         grep -c 'WARN  gdr: not used: .*ucx-gdr/gdr_module.so: [a-zA-Z ]*$')"
 
-exit $failed
+done_testing

@@ -13,21 +13,7 @@ for variable in $(env | sed -n 's/^\(OMPI_MCA_[A-Za-z0-9_]*\)=.*/\1/p'); do unse
 # shellcheck source=contrib/lib.sh
 . "$top_srcdir/contrib/lib.sh"
 
-[[ ${GDR_SANITIZERS:-none} = none ]] || {
-    echo "other people's programs have no sanitizer's run-time library"
-    exit 77
-}
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
-
-# ok NAME / not_ok NAME FILE...: one case; of the files, what differs is shown.
-ok() { echo "ok: $1"; }
-not_ok() {
-    echo "FAILED: $1"
-    shift
-    head -n 40 "$@" | cut -c 1-300 | sed 's/^/    /'
-    failed=1
-}
+[[ ${GDR_SANITIZERS:-none} = none ]] || skip_all "other people's programs have no sanitizer's run-time library"
 
 # Puts the machine into one of the states of "gpus": emulated GPUs, a driver without a GPU, no driver.
 without_softcuda=${LD_LIBRARY_PATH#"$softcuda"}
@@ -42,7 +28,7 @@ gpus() {
 }
 gpu_states=(emulated "without a GPU" "no driver")
 if ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
-    echo "not tried: no driver (this machine has one)"
+    note "not tried: no driver (this machine has one)"
     unset "gpu_states[2]"
 fi
 
@@ -73,7 +59,7 @@ build_examples() {
     prefix=${libucp%/lib*/*} prefix=${prefix%/lib*} # it is in lib, lib64 or lib/ARCHITECTURE
     examples=$(find_examples "$prefix" 2>"$work/log") ||
         { echo "no example programs of $libucp: $(cat "$work/log")" >"$work/why" && return 1; }
-    echo "examples of $examples, with $libucp"
+    note "examples of $examples, with $libucp"
     [[ ! -f $prefix/include/ucp/api/ucp.h ]] || ucx_headers=-I$prefix/include
     for program in ucp_client_server ucp_hello_world uct_hello_world; do
         before=()
@@ -81,9 +67,8 @@ build_examples() {
         # shellcheck disable=SC2086 # options
         cc -g "${before[@]}" -DHAVE_CUDA -I"$top_srcdir/test/programs" $CUDA_CFLAGS $ucx_headers "$examples/$program.c" \
             -o "$work/$program" -L"${libucp%/*}" -lucp -luct -lucs -ldl >"$work/log" 2>&1 || {
-            cat "$work/log"
-            echo "FAILED: $program is not compiled"
-            exit 1
+            not_ok "$program is compiled" "$work/log"
+            done_testing
         }
     done
 }

@@ -9,10 +9,7 @@ set -u
 # shellcheck source=test/programs/environment.sh
 . "$top_srcdir/test/programs/environment.sh"
 
-build_examples || {
-    cat "$work/why"
-    exit 77
-}
+build_examples || skip_all "$(cat "$work/why")"
 
 # ---- one run of a server and a client
 
@@ -86,14 +83,14 @@ outcome() {
 
 # ---- a program with options: over UCX's own transports, then over gdr
 
-# check PROGRAM [OPTION]...: over the transports in the array "own" on host memory, then over "gdr", where there is
+# alike PROGRAM [OPTION]...: over the transports in the array "own" on host memory, then over "gdr", where there is
 # GPU memory with that too: each outcome has to be one of UCX's own. Fails where there is none. On a machine in each
 # of "states".
-check() {
+alike() {
     local example=("$@") state memory transports with_module
     rm -f "$work"/expected.*
     learn || return
-    compgen -G "$work/expected.*" >/dev/null || { echo "not tried: $* (it fails over ${own[*]})" && return 1; }
+    compgen -G "$work/expected.*" >/dev/null || { skip_case "$*" "it fails over ${own[*]}" && return 1; }
     for state in "${states[@]}"; do compare "$* ($state)" "$state"; done
     for memory in $memories; do compare "$* -m $memory" emulated -m "$memory"; done
 }
@@ -101,7 +98,7 @@ check() {
 # The same in all states of the machine.
 check_states() {
     local states=("${gpu_states[@]}")
-    check "$@"
+    alike "$@"
 }
 
 # Adds the outcomes over UCX's own transports to $work/expected.*, but for those where the example itself fails. Fails
@@ -113,9 +110,9 @@ learn() {
     for transports in "${own[@]}"; do
         outcome "${example[@]}"
         ! grep -q 'status 124$' "$work/outcome" ||
-            { echo "not tried: ${example[*]} (it hangs over $transports)" && return 1; }
+            { skip_case "${example[*]}" "it hangs over $transports" && return 1; }
         ! grep -qE 'status (134|139)$' "$work/outcome" ||
-            { echo "not tried: ${example[*]} (it crashes over $transports)" && return 1; }
+            { skip_case "${example[*]}" "it crashes over $transports" && return 1; }
         grep -qE "$failures" "$work/outcome" || is_expected || mv "$work/outcome" "$(mktemp "$work/expected.XXXXXX")"
     done
 }
@@ -141,7 +138,8 @@ compare() {
         cp "$work/gdr" "$work/outcome"
     done
     diff -a "$(compgen -G "$work/expected.*" | head -n 1)" "$work/gdr" >"$work/differences"
-    not_ok "$name: < one of those over ${own[*]}, > over $gdr" "$work/differences"
+    not_ok "$name" "$work/differences"
+    note "< one of those over ${own[*]}, > over $gdr"
 }
 
 failures='failed on FIN message|^Failed to find supported device' # of the example itself
@@ -151,24 +149,24 @@ drop="" clients=1 memories="cuda cuda-managed" states=(emulated)
 
 of_lists=$memories
 if protocols_v1; then
-    echo "not tried: lists of segments of CUDA memory (the example does not name their memory, which protocols v1 need)"
+    skip_case "lists of segments of CUDA memory" "the example does not name their memory, which protocols v1 need"
     of_lists=cuda-managed
 fi
 own=(tcp "sm,tcp" ${verbs:+"rc_verbs,tcp"}) gdr=gdr,tcp
 for call in stream tag am; do
     check_states ucp_client_server -c $call %-a %127.0.0.1 || continue
-    check ucp_client_server -c $call %-a %127.0.0.1 -s 1
-    check ucp_client_server -c $call %-a %127.0.0.1 -s 65536
+    alike ucp_client_server -c $call %-a %127.0.0.1 -s 1
+    alike ucp_client_server -c $call %-a %127.0.0.1 -s 65536
     check_states ucp_client_server -c $call %-a %127.0.0.1 -s 4194304
-    memories=$of_lists check ucp_client_server -c $call %-a %127.0.0.1 -v 3
-    memories=$of_lists check ucp_client_server -c $call %-a %127.0.0.1 -v 7 -s 1000
-    memories=$of_lists check ucp_client_server -c $call %-a %127.0.0.1 -v 3 -s 100000
-    check ucp_client_server -c $call %-a %::1 -6
-    clients=3 check ucp_client_server -c $call %-a %127.0.0.1 -s 10000
+    memories=$of_lists alike ucp_client_server -c $call %-a %127.0.0.1 -v 3
+    memories=$of_lists alike ucp_client_server -c $call %-a %127.0.0.1 -v 7 -s 1000
+    memories=$of_lists alike ucp_client_server -c $call %-a %127.0.0.1 -v 3 -s 100000
+    alike ucp_client_server -c $call %-a %::1 -6
+    clients=3 alike ucp_client_server -c $call %-a %127.0.0.1 -s 10000
     # The example notes the last active message only: of several that come at once it waits for the others for ever.
     [[ $call != am ]] || continue
-    check ucp_client_server -c $call %-a %127.0.0.1 -s 4096 -i 3
-    check ucp_client_server -c $call %-a %127.0.0.1 @-l @127.0.0.1 -i 301
+    alike ucp_client_server -c $call %-a %127.0.0.1 -s 4096 -i 3
+    alike ucp_client_server -c $call %-a %127.0.0.1 @-l @127.0.0.1 -i 301
 done
 
 # ---- ucp_hello_world
@@ -176,11 +174,11 @@ done
 own=(tcp "sm,self" ${verbs:+"rc_verbs,ud_verbs"}) gdr=gdr
 for way in -b -w -f; do
     check_states ucp_hello_world $way %-n %127.0.0.1
-    check ucp_hello_world $way %-n %127.0.0.1 -s 1
-    check ucp_hello_world $way %-n %127.0.0.1 -s 65536
-    check ucp_hello_world $way %-n %127.0.0.1 -s 4194304
+    alike ucp_hello_world $way %-n %127.0.0.1 -s 1
+    alike ucp_hello_world $way %-n %127.0.0.1 -s 65536
+    alike ucp_hello_world $way %-n %127.0.0.1 -s 4194304
 done
-check ucp_hello_world -6 %-n %::1
+alike ucp_hello_world -6 %-n %::1
 # What gdr changes where there are GPUs, as docs/user-guide.md says.
 drop='/^UCX_RCACHE_ENABLE=/d' check_states ucp_hello_world -c %-n %127.0.0.1
 # sm has no error handling, and rc_verbs takes half a minute to find out. When and with which status a peer turns out
@@ -191,7 +189,7 @@ export UCX_KEEPALIVE_INTERVAL=2s UCX_GDR_RC_TIMEOUT=200ms # else a peer's death 
 for failure in send recv keepalive; do
     drop='/^(ERROR|WARN|DIAG)/d; / status -[0-9]+ /d; /(finish|unable) to send UCX data message/d'
     drop+='; /^Waiting for client is terminated/d; s/^(server: status) (0|255)$/\1/'
-    memories=cuda check ucp_hello_world -e $failure %-n %127.0.0.1
+    memories=cuda alike ucp_hello_world -e $failure %-n %127.0.0.1
 done
 unset UCX_KEEPALIVE_INTERVAL UCX_GDR_RC_TIMEOUT
 drop=""
@@ -203,7 +201,7 @@ for size in 8 16 64 1000000000; do
     memories="" check_states uct_hello_world -i %-n %127.0.0.1 -s $size
 done
 for size in 1 16 1000 1000000; do
-    check uct_hello_world -b %-n %127.0.0.1 -s $size
-    memories=cuda check uct_hello_world -z %-n %127.0.0.1 -s $size # no HCA registers managed memory
+    alike uct_hello_world -b %-n %127.0.0.1 -s $size
+    memories=cuda alike uct_hello_world -z %-n %127.0.0.1 -s $size # no HCA registers managed memory
 done
-exit $failed
+done_testing

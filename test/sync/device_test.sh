@@ -4,11 +4,11 @@
 # ugdr_device.cuh is compiled by clang, nvcc and NVRTC, those of them that are there, and its PTX has what
 # programs look for.
 set -u
+# shellcheck source=test/lib.sh
+. "$top_srcdir/test/lib.sh"
 
 source=$top_srcdir/src/sync/ugdr_device.cu
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
-failed=0 compiled=0
+compiled=0
 
 compiles() {
     name=$1
@@ -17,14 +17,13 @@ compiles() {
     status=$?
     case $status in
     0)
-        echo "ok: $name"
+        ok "$name"
         compiled=$((compiled + 1))
         ;;
-    77) echo "not there: $name" ;;
+    77) skip_case "$name" "not there" ;;
     *)
-        cat "$work/log"
-        echo "FAILED: $name (status $status)"
-        failed=1
+        not_ok "$name" "$work/log"
+        note "status $status"
         ;;
     esac
 }
@@ -34,10 +33,7 @@ if [ -e "$ptx" ]; then
     # As kernel_functions.hpp has it.
     for line in '.visible .entry ugdr_trigger(' '.visible .entry ugdr_wait(' '.visible .func ugdr_function_arrive(' \
         'ugdr_trigger_param_0[24]' 'ugdr_wait_param_0[24]' 'fence.acq_rel.sys' 'st.relaxed.sys.u32' 'ld.acquire.sys.u64'; do
-        grep -qF "$line" "$ptx" || {
-            echo "FAILED: no $line in ugdr_device.ptx"
-            failed=1
-        }
+        check "ugdr_device.ptx: $line" grep -qF "$line" "$ptx"
     done
     compiled=$((compiled + 1))
     # The other half of a compilation, the host's, sees the same header.
@@ -55,5 +51,5 @@ compiles "C, host" "${CC:-cc}" -std=c99 -fsyntax-only -Wall -Werror -x c "$top_s
 # shellcheck disable=SC2086 # flags
 compiles "C, the proposed names" "${CC:-cc}" -std=gnu99 -fsyntax-only -Wall -Wextra -Werror -I"$top_srcdir/src/sync" \
     ${UCX_CFLAGS:-} -x c "$top_srcdir/src/sync/ucx-gdr/ucp_condition.h"
-[ $failed = 0 ] || exit 1
-[ $compiled -gt 1 ] || exit 77
+[ $compiled -gt 1 ] || skip_case "another compiler than the host's" "there is none"
+done_testing

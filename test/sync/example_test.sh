@@ -28,11 +28,10 @@ example() {
     ranks "$mpi" "$count" "$work/$mpi.$name" "$@"
     status=$?
     if [[ $status = 0 ]] && awk "$condition" "$log"; then
-        echo "ok: $name $*, $mpi, $count ranks"
+        ok "$name $*, $mpi, $count ranks"
     else
-        echo "FAILED: $name $*, $mpi, $count ranks (status $status)"
-        head -n 60 "$log"
-        failed=1
+        not_ok "$name $*, $mpi, $count ranks" "$log"
+        note "status $status"
     fi
 }
 
@@ -62,4 +61,4 @@ for mpi in "${mpis[@]}"; do
     done
     unset SOFTCUDA_COPY_LATENCY_US
 done
-exit $failed
+done_testing

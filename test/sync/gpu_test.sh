@@ -7,8 +7,6 @@ set -u
 
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
 
 # shellcheck source=test/gpu.sh
 . "$top_srcdir/test/gpu.sh"
@@ -22,10 +20,11 @@ export SYNC_CUDART="${CUDART_SONAME:-}"
 
 # kernels COMPILER FILTER: with what it has made of them.
 kernels() {
-    echo "kernels: $1"
+    section "kernels by $1"
     export SYNC_KERNELS="$work/$1"
     each sync_test "${SYNC_TESTS:-$2}"
     unset SYNC_KERNELS
+    section ""
 }
 
 mkdir "$work/clang" "$work/nvcc"
@@ -33,7 +32,7 @@ if [ -e "$top_builddir/test/sync/partitions.ptx" ]; then
     cp "$top_builddir/test/sync/partitions.ptx" "$top_builddir/src/sync/ugdr_device.ptx" "$work/clang" || exit 99
     kernels clang '*'
 else
-    echo "not run with PTX: configured without clang"
+    skip_case "kernels by clang" "configured without clang"
     each sync_test "${SYNC_TESTS:-*}"
 fi
 if command -v nvcc >/dev/null; then
@@ -43,7 +42,7 @@ if command -v nvcc >/dev/null; then
     done
     kernels nvcc 'Kernels.*'
 else
-    echo "not run with nvcc's kernels: there is no nvcc"
+    skip_case "kernels by nvcc" "there is no nvcc"
 fi
 
 export UCX_GDR_RC_TIMEOUT=60ms UCX_GDR_RC_RETRY_COUNT=6 UCX_KEEPALIVE_INTERVAL=200ms # as in deaths_test.sh
@@ -51,5 +50,5 @@ run sync_deaths "${SYNC_DEATHS_ROUNDS:-2}"
 
 timeout -k 5 60 env LD_PRELOAD="${softhca:+$softhca:}$module" "$programs/sync_test" --gtest_brief=1 \
     --gtest_also_run_disabled_tests --gtest_filter='*.DISABLED_ExitWithoutDestroying' </dev/null
-[ $? = 77 ] || { echo "FAILED: ExitWithoutDestroying"; failed=1; }
-exit $failed
+expect "ExitWithoutDestroying: status" 77 $?
+done_testing

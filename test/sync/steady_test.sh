@@ -9,9 +9,10 @@ set -u
 . "$top_srcdir/test/ucp/environment.sh"
 programs=$top_builddir/test/sync
 run sync_steady 2000
-[ $failed = 0 ] || exit 1
+all_passed || done_testing
 # shellcheck source=test/ucp/system_calls.sh
 . "$top_srcdir/test/ucp/system_calls.sh"
 filter=all
 tolerance=20
 compare sync_steady 200 1000
+done_testing

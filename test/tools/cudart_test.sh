@@ -9,10 +9,7 @@ set -u
 . "$top_srcdir/test/tools/environment.sh"
 
 softcudart=$top_builddir/src/emu/softcudart
-[ -n "${CUDART_SONAME-}" ] || {
-    echo "configured without cuda_runtime_api.h"
-    exit 77
-}
+[ -n "${CUDART_SONAME-}" ] || skip_all "configured without cuda_runtime_api.h"
 unset LD_LIBRARY_PATH # "ucx-gdr run" sets what is needed
 
 cuda=${CUDA_CFLAGS#-isystem } # its include directory, or nothing
@@ -36,7 +33,7 @@ for soname in libcudart.so.11.0 libcudart.so.12 libcudart.so.13; do
     expect "$soname: every symbol has its version" "" "$(functions "$softcudart/$soname" | grep -v "@$soname\$")"
     library=$(nvidia_library $soname)
     if [ -z "$library" ]; then
-        echo "skipped: the symbols of NVIDIA's $soname (not installed)"
+        skip_case "$soname: all symbols of NVIDIA's are there" "it is not installed"
         continue
     fi
     functions "$softcudart/$soname" >"$emulated"
@@ -50,7 +47,7 @@ library=$(nvidia_library "$CUDART_SONAME")
 # shellcheck disable=SC2086 # options
 $CXX -std=c++17 ${CUDA_CFLAGS-} "$top_srcdir/test/tools/cudart_program.cpp" -o "$work/program" \
     "${library:-$softcudart/$CUDART_SONAME}" -Wl,-rpath-link,"$softcuda" -ldl || exit 99
-expect "a program linked with ${library:-the emulated library}" "$softcudart/$CUDART_SONAME
+expect "a program linked with NVIDIA's library or the emulated one" "$softcudart/$CUDART_SONAME
 all right" "$(run "$work/program")"
 expect "without GPUs" "$softcudart/$CUDART_SONAME
 cudaGetDeviceCount(&count): cudaErrorNoDevice (no device)" "$(
@@ -62,8 +59,7 @@ cudaGetDeviceCount(&count): cudaErrorNoDevice (no device)" "$(
 
 nvcc=$(PATH=$PATH:$cuda/bin command -v nvcc)
 if [ -z "$nvcc" ]; then
-    echo "skipped: kernels (no nvcc in PATH or $cuda/bin)"
-    exit $failed
+    skip_all "kernels: no nvcc in PATH or $cuda/bin"
 fi
 kernel() { # NAME shared|static
     "$nvcc" -cudart "$2" "$top_srcdir/test/tools/cudart_kernel.cu" -o "$work/$1" || exit 99
@@ -86,4 +82,4 @@ expect "and softcuda why, once" "softcuda: NVIDIA's CUDA runtime in $work/static
 (cuGetExportTable), so its calls fail with error 801: link with the shared runtime (nvcc -cudart shared), \
 of which \"ucx-gdr run\" brings its own" "$(grep '^softcuda:' "$work/static.log")"
 
-exit $failed
+done_testing

@@ -19,7 +19,7 @@ for hca in 0 1; do
     : >"$work/dev/uverbs$hca"
 done
 shown=$tool.info_test.$$
-trap 'rm -rf "$work" "$shown"' EXIT
+at_exit 'rm -f "$shown"'
 sed "s|/sys/class/infiniband_verbs|$work/verbs|; s|/sys/class/infiniband\$|$work/ib|; s|/dev/infiniband|$work/dev|" \
     "$tool" >"$shown"
 chmod +x "$shown"
@@ -119,4 +119,4 @@ rm "$work/bin/ucx_info"
 expect "it is tried without ucx_info, too" "cudaMalloc: opens" "$(tried PATH="$work/bin" | grep '^cudaMalloc')"
 expect "nothing is tried where CUDA IPC is switched off" "" "$(tried UCX_GDR_IPC=n)"
 expect "CUDA IPC is switched off" "no CUDA IPC between processes of this host: UCX_GDR_IPC=n" "$(ipc UCX_GDR_IPC=n)"
-exit $failed
+done_testing

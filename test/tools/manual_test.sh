@@ -65,4 +65,4 @@ if command -v pkg-config >/dev/null; then
     expect "pkg-config: the directory of plugins" "$libdir/ucx-gdr/plugins" "$(pc --variable=pluginsdir)"
 fi
 
-exit $failed
+done_testing

@@ -12,10 +12,7 @@ readers=
 for reader in modulecmd "${LMOD_CMD:-/usr/share/lmod/lmod/libexec/lmod}"; do
     ! command -v "$reader" >/dev/null || readers="$readers $reader"
 done
-[ -n "$readers" ] || {
-    echo "no Environment Modules (environment-modules) and no Lmod (lmod)"
-    exit 77
-}
+[ -n "$readers" ] || skip_all "no Environment Modules (environment-modules) and no Lmod (lmod)"
 for variable in $(env | sed -n 's/^\([_A-Z]*\(MODULE\|MODULES\|LMFILES\|LMOD\|_ModuleTable\)[A-Za-z0-9_]*\)=.*/\1/p'); do
     unset "$variable"
 done
@@ -57,8 +54,8 @@ for reader in $readers; do
         expect "$name: UCX knows all variables" "" "$(transports | grep 'unused env')"
         module unload ucx-gdr
         expect "$name: unloading leaves nothing" "$before" "$(environment)"
-        exit $failed
-    ) || failed=1
+        exit 0
+    ) || not_ok "$name: to the end"
     (
         export UCX_TLS=gdr,tcp OMPI_MCA_opal_common_ucx_tls=mine LD_PRELOAD="$preloaded"
         before=$(environment)
@@ -67,8 +64,8 @@ for reader in $readers; do
         expect "$name: what the user has added to" "$module:$mpi_layer:$preloaded" "$LD_PRELOAD"
         module unload ucx-gdr
         expect "$name: unloading leaves what the user has set" "$before" "$(environment)"
-        exit $failed
-    ) || failed=1
+        exit 0
+    ) || not_ok "$name: to the end"
 done
 
-exit $failed
+done_testing

@@ -8,10 +8,8 @@ set -u
 # shellcheck source=test/tools/environment.sh
 . "$top_srcdir/test/tools/environment.sh"
 
-skip() { echo "$*"; exit 77; }
-
 if [[ ${1-} != inside ]]; then
-    [[ $(id -u) -eq 0 ]] || skip "needs root, for a file system of its own"
+    [[ $(id -u) -eq 0 ]] || skip_all "needs root, for a file system of its own"
     trap - EXIT # in a mount namespace of its own what is mounted on it goes by itself
     no_mounts=3
     unshare --mount --propagation private "$BASH" -uc '
@@ -23,8 +21,8 @@ if [[ ${1-} != inside ]]; then
         done
         exec chroot "$root" "$2" inside' setup_test "$work" "$(readlink -f "$0")" $no_mounts
     status=$?
-    rmdir "$work"
-    [[ $status -ne $no_mounts ]] || skip "no right to make a mount namespace, or no overlay file systems"
+    rm "$tap_results" && rmdir "$work"
+    [[ $status -ne $no_mounts ]] || skip_all "no right to make a mount namespace, or no overlay file systems"
     exit $status
 fi
 
@@ -39,7 +37,7 @@ export HOME=$work/home
 mkdir "$HOME"
 ucs=$(ldconfig -p | awk '$1 == "libucs.so.0" { print $NF; exit }')
 directory=${ucs%/*}
-[[ -n $ucs && $(ldd "$ucx_info" | awk '$1 == "libucs.so.0" { print $3 }') == "$ucs" ]] || skip "another UCX than the loader's is in use"
+[[ -n $ucs && $(ldd "$ucx_info" | awk '$1 == "libucs.so.0" { print $3 }') == "$ucs" ]] || skip_all "another UCX than the loader's is in use"
 
 # Files and links where setup may write, with what is in them.
 files() {
@@ -225,4 +223,4 @@ if command -v setpriv >/dev/null; then
         "$(setpriv --reuid 65534 --clear-groups "$command" setup --system >/dev/null 2>&1; echo $?)"
 fi
 
-exit $failed
+done_testing

@@ -2,8 +2,10 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # What the scripts of test/ucp share: the emulated HCA, the emulated GPU and the module around a
-# program. Sourced; sets failed=1 when a program fails. A GPU or an HCA of the machine is not used.
+# program. Sourced. A GPU or an HCA of the machine is not used.
 
+# shellcheck source=test/lib.sh
+. "$top_srcdir/test/lib.sh"
 # shellcheck source=test/ucx_version.sh
 . "$top_srcdir/test/ucx_version.sh"
 
@@ -34,21 +36,29 @@ export UCX_VFS_ENABLE=n
 export SOFTHCA_FABRIC="ucp_$$" # tests that run at the same time do not meet
 export LD_LIBRARY_PATH="$softcuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
-failed=0
 
-# run PROGRAM [ARGUMENT]...: on the emulated devices, with the module.
-run() {
+# emulated PROGRAM [ARGUMENT]...: on the emulated devices, with the module.
+emulated() {
     program=$1
     shift
-    echo "$program $*"
     timeout -k 5 300 env LD_PRELOAD="$runtime${softhca:+$softhca:}$module" "$programs/$program" "$@"
-    status=$?
-    [ $status = 0 ] && return
-    echo "FAILED: $program $* (status $status)"
-    failed=1
 }
 
-# run_v2 PROGRAM [ARGUMENT]...: the same with protocols v2.
+# run PROGRAM [ARGUMENT]...: there it succeeds.
+run() {
+    echo "$*"
+    check "$*" emulated "$@"
+}
+
+# run_v2 PROGRAM [ARGUMENT]...: with protocols v2 it does.
 run_v2() {
-    UCX_PROTO_ENABLE=y run "$@"
+    UCX_PROTO_ENABLE=y check "$*, protocols v2" emulated "$@"
+}
+
+# run_cases PROGRAM [ARGUMENT]...: with GoogleTest; its cases are the script's.
+run_cases() {
+    emulated "$@" >"$work/cases" 2>&1
+    ended=$?
+    subtests "$work/cases" || ended="$ended, but not all of its cases"
+    expect "$*: status" 0 "$ended"
 }

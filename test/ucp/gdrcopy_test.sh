@@ -13,15 +13,8 @@ gdrcopy=$top_builddir/src/emu/softgdrcopy/.libs
     echo "$gdrcopy/libgdrapi.so.2 is missing: run make first"
     exit 99
 }
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
 plain_path=$LD_LIBRARY_PATH
 export SOFTGDRCOPY_STATS=1 UCX_LOG_LEVEL=info
-
-fail() {
-    echo "FAILED: $*"
-    failed=1
-}
 
 # The sum of a count over the processes.
 count() {
@@ -30,11 +23,12 @@ count() {
 
 # says TEXT: once in each process of a run.
 says() {
-    lines=$(grep -c "gdr: .*$1" "$work/out")
-    [ "$lines" = 2 ] || {
-        fail "\"$1\" is said $lines times by two processes"
-        grep "gdr: .*gdrcopy" "$work/out"
-    }
+    grep "gdr: .*gdrcopy" "$work/out" >"$work/said"
+    if [ "$(grep -c "gdr: .*$1" "$work/out")" = 2 ]; then
+        ok "each of two processes says: $1"
+    else
+        not_ok "each of two processes says: $1" "$work/said"
+    fi
 }
 
 # Messages of the sizes that eager protocols and their fragments have, from host memory and from the
@@ -47,24 +41,24 @@ run_transfer() {
 
 for proto in n y; do
     export UCX_PROTO_ENABLE=$proto UCX_RNDV_THRESH=inf
-    echo "mapped, protocols v2: $proto"
+    section "mapped, protocols v2: $proto"
     export LD_LIBRARY_PATH="$gdrcopy:$plain_path"
     run_transfer
     says "gdrcopy used"
-    [ "$(count writes)" -gt 0 ] || fail "nothing was written through gdrcopy"
-    [ "$(count pins)" -gt 0 ] || fail "nothing was mapped"
+    check "something is written through gdrcopy" [ "$(count writes)" -gt 0 ]
+    check "something is mapped" [ "$(count pins)" -gt 0 ]
 
-    echo "pins that fail, protocols v2: $proto"
+    section "pins that fail, protocols v2: $proto"
     SOFTGDRCOPY_MOST_PINS=0 run_transfer
     says "is not mapped by gdrcopy.*gdr_pin_buffer: Cannot allocate memory"
-    [ "$(count writes)" = 0 ] || fail "what is not mapped was written"
+    expect "what is not mapped is not written" 0 "$(count writes)"
 
-    echo "switched off"
+    section "switched off, protocols v2: $proto"
     UCX_GDR_COPY_GDRCOPY=n run_transfer
     says "gdrcopy not used: UCX_GDR_COPY_GDRCOPY is n"
-    [ "$(count attempts)" = 0 ] || fail "memory is mapped although it is switched off"
+    expect "no memory is mapped" 0 "$(count attempts)"
 
-    echo "without the library"
+    section "without the library, protocols v2: $proto"
     export LD_LIBRARY_PATH="$plain_path"
     run_transfer
     says "gdrcopy not used: libgdrapi.so.2: cannot open shared object file"
@@ -81,24 +75,25 @@ functions='extern "C" { int gdr_pin_buffer() { return 22; } int gdr_unpin_buffer
 int gdr_map() { return 22; } int gdr_unmap() { return 22; } int gdr_copy_to_mapping() { return 22; }
 int gdr_copy_from_mapping() { return 22; } int gdr_get_info() { return 22; }'
 if [ "${GDR_SANITIZERS:-none}" = none ]; then
-    echo "of no or another version"
+    section "a library of no version"
     library 'extern "C" void* gdr_open() { return nullptr; }'
     run_transfer
     says "gdrcopy not used: libgdrapi.so.2 has no gdr_pin_buffer: it is too old, or none of gdrcopy"
+    section "a library of another version"
     library "$functions void* gdr_open() { return (void*)1; }
         void gdr_runtime_get_version(int* major, int* minor) { *major = 3; *minor = 1; } }"
     run_transfer
     says "gdrcopy not used: libgdrapi.so.2 is of version 3.1, not 2"
-    echo "that finds no kernel module"
+    section "a library that finds no kernel module"
     library "$functions void* gdr_open() { return 0; }
         void gdr_runtime_get_version(int* major, int* minor) { *major = 2; *minor = 4; } }"
     run_transfer
     says "gdrcopy not used: libgdrapi.so.2 2.4 reaches no device memory"
-    echo "that maps nothing"
+    section "a library that maps nothing"
     library "$functions void* gdr_open() { return (void*)1; }
         void gdr_runtime_get_version(int* major, int* minor) { *major = 2; *minor = 4; } }"
     run_transfer
     says "gdrcopy used"
     says "is not mapped by gdrcopy.*gdr_pin_buffer: Invalid argument"
 fi
-exit $failed
+done_testing

@@ -11,10 +11,7 @@ set -u
 . "$top_srcdir/test/ucp/ipc.sh"
 
 for hca in /sys/class/infiniband/*; do
-    [ ! -e "$hca" ] || {
-        echo "skipped: there is an HCA, ${hca##*/}"
-        exit 77
-    }
+    [ ! -e "$hca" ] || skip_all "there is an HCA, ${hca##*/}"
 done
 says() { UCX_LOG_LEVEL=info run ucp_transfer --ops tag --kinds cuda:cuda --sizes 8 2>&1 | grep -c 'gdr: UCX_RCACHE_ENABLE=n'; }
 with_hca=$(says)
@@ -24,11 +21,10 @@ some=$(UCX_TLS=gdr,sm,self UCX_NET_DEVICES=none,softhca0:1 says)
 softhca=''
 export UCX_TLS=gdr,sm,self
 without=$(says)
-[ "$with_hca" -gt 0 ] && [ "$some" -gt 0 ] && [ "$without" = 0 ] && [ "$unused" = 0 ] || {
-    echo "FAILED: the cache is switched off $with_hca times with an HCA, $some with one of its devices, $without without one," \
-        "$unused where UCX_NET_DEVICES leaves it out"
-    failed=1
-}
+check "the cache is switched off with an HCA" [ "$with_hca" -gt 0 ]
+check "with one of its devices" [ "$some" -gt 0 ]
+check "not without one" [ "$without" = 0 ]
+check "not where UCX_NET_DEVICES leaves it out" [ "$unused" = 0 ]
 
 # alike WAYS
 alike() {
@@ -36,13 +32,11 @@ alike() {
     as_ever=$ipc
     went ucp_stale "$1" all
     # Not always the same to the byte: a message may find its receiver ready or not.
-    [ "$ipc" -ge $((as_ever * 99 / 100)) ] && [ "$as_ever" -ge 1048576 ] || {
-        echo "FAILED: $ipc bytes by IPC with the cache, $as_ever without"
-        failed=1
-    }
+    check "$1: as much by IPC with the cache" [ "$ipc" -ge $((as_ever * 99 / 100)) ]
+    check "$1: which is much" [ "$as_ever" -ge 1048576 ]
 }
 for devices in $numbers_of_gpus; do
-    echo "$devices GPUs"
+    section "$devices GPUs"
     export SOFTCUDA_DEVICES=$devices
     alike tag,put,get
     run ucp_stale typed all # found out by its keys' maker, too late for this message
@@ -50,10 +44,12 @@ for devices in $numbers_of_gpus; do
     run ucp_transfer --ranks 4 --ops $messages,put,get --kinds cuda:cuda --sizes 0,1,8,4097,65536,1048576 --window 4
     ipc_kinds
 done
+section ""
 run ucp_ipc_steady
+section "protocols v1"
 if UCX_PROTO_ENABLE=n protocols_v1; then # UCX 1.13's make the CPU read what a put sends
     export UCX_PROTO_ENABLE=n
     alike tag
     run ucp_transfer --ranks 4 --ops $messages --kinds all --sizes 8,65536,1048576
 fi
-exit $failed
+done_testing

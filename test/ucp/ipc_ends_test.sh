@@ -10,4 +10,4 @@ set -u
 . "$top_srcdir/test/ucp/ipc.sh"
 
 ipc_ends
-exit $failed
+done_testing

@@ -17,11 +17,11 @@ set -u
     programs=$top_builddir/test/uct/.libs softhca='' module=''
     each ipc_test "${IPC_TESTS:-*}"
     each fork_test '*'
-    exit $failed
-) || failed=1
+    exit 0
+) || not_ok "the classes alone: to the end"
 
 export UCX_GDR_IPC_BANDWIDTH=400g # whatever joins them: else UCP may send part of a message over the HCA
-echo "one GPU"
+section "one GPU"
 (
     CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
     export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES%%,*}"
@@ -29,15 +29,16 @@ echo "one GPU"
     ipc_kinds
     ipc_openings
     ipc_ends
-    exit $failed
-) || failed=1
+    exit 0
+) || not_ok "to the end"
 if [ "$(ls -d /dev/nvidia[0-9]* 2>/dev/null | wc -l)" -gt 1 ]; then
-    echo "several GPUs"
+    section "several GPUs"
     ipc_messages
     ipc_kinds
     ipc_openings
     ipc_ends
 else
-    echo "not run with two GPUs: there is one"
+    section ""
+    skip_case "several GPUs" "there is one"
 fi
-exit $failed
+done_testing

@@ -9,12 +9,9 @@ set -u
 # shellcheck source=test/ucp/ipc.sh
 . "$top_srcdir/test/ucp/ipc.sh"
 
-[ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null || {
-    echo "skipped: no right to have another host's name (root, and mount namespaces)"
-    exit 77
-}
+[ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null || skip_all "no right to have another host's name (root, and mount namespaces)"
 UCPTEST_APART=y by hca "another host" $large cuda:cuda
-echo "two hosts with two processes each"
+section "two hosts with two processes each"
 UCPTEST_APART=y run ucp_transfer --ranks 4 --ops $messages,put,get --kinds cuda:cuda,vmm:cuda,host:cuda \
     --sizes 8,65536,1048576
 
@@ -23,19 +20,17 @@ UCPTEST_APART=y run ucp_transfer --ranks 4 --ops $messages,put,get --kinds cuda:
 tables() {
     UCX_PROTO_INFO=y run ucp_transfer --ops tag,am,put,get --kinds cuda:cuda,host:cuda \
         --sizes 8,4096,65536,1048576 >"$work/log" 2>&1
-    grep FAILED "$work/log"
+    grep FAILED "$work/log" >&2
     sed -n 's/^\[[^]]*\] \[[^]]*\] *|/|/p' "$work/log" | sed 's/0x[0-9a-f]*//g; s/  */ /g' | sort
 }
 for switch in y n; do
+    section "together, UCX_GDR_IPC=$switch"
     UCX_GDR_IPC=$switch tables >"$work/together_$switch"
+    section "one process a host, UCX_GDR_IPC=$switch"
     UCPTEST_APART=y UCX_GDR_IPC=$switch tables >"$work/apart_$switch"
 done
-echo "one process a host: $(wc -l <"$work/apart_n") rows of UCP's tables"
-if ! diff "$work/apart_n" "$work/apart_y"; then
-    echo "FAILED: UCP's tables are not the same with CUDA IPC and without"
-    failed=1
-elif cmp -s "$work/together_n" "$work/together_y"; then
-    echo "FAILED: UCP's tables tell nothing: they are the same on one host, too"
-    failed=1
-fi
-exit $failed
+section "one process a host"
+note "$(wc -l <"$work/apart_n") rows of UCP's tables"
+check "UCP's tables are the same with CUDA IPC and without" diff "$work/apart_n" "$work/apart_y"
+check "and other ones on one host" [ "$(cmp -s "$work/together_n" "$work/together_y"; echo $?)" = 1 ]
+done_testing

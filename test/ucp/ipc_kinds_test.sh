@@ -10,8 +10,8 @@ set -u
 . "$top_srcdir/test/ucp/ipc.sh"
 
 for devices in $numbers_of_gpus; do
-    echo "$devices GPUs"
+    section "$devices GPUs"
     export SOFTCUDA_DEVICES=$devices
     ipc_kinds
 done
-exit $failed
+done_testing

@@ -10,12 +10,13 @@ set -u
 . "$top_srcdir/test/ucp/ipc.sh"
 
 for devices in $numbers_of_gpus; do
-    echo "$devices GPUs"
+    section "$devices GPUs"
     export SOFTCUDA_DEVICES=$devices
     ipc_messages
 done
+section "protocols v1"
 if UCX_PROTO_ENABLE=n protocols_v1; then
-    UCX_PROTO_ENABLE=n by ipc "protocols v1" $large cuda:cuda
+    UCX_PROTO_ENABLE=n by ipc "large messages" $large cuda:cuda
     UCX_PROTO_ENABLE=n run ucp_transfer --ranks 4 --ops $messages --kinds all --sizes 8,65536,1048576
 fi
-exit $failed
+done_testing

@@ -16,4 +16,4 @@ SOFTCUDA_IPC=fabric by ipc "fabric handles" $large fabric:fabric,vmm:fabric,fabr
 SOFTCUDA_IPC=off by hca "no CUDA IPC" $large cuda:cuda,vmm:vmm
 SOFTCUDA_P2P=off by hca "GPUs that do not reach one another" $large cuda:cuda,vmm:vmm
 SOFTCUDA_P2P=off SOFTCUDA_DEVICES=1 by ipc "one such GPU" $large cuda:cuda,vmm:vmm
-exit $failed
+done_testing

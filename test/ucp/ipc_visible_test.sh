@@ -15,15 +15,16 @@ views='0;1 1;0 0,1;1,0 1,0;0 2;2'
 [ "${GDR_SANITIZERS:-none}" = none ] || views='0;1 1,0;0' # where everything takes four times as long
 for UCPTEST_VISIBLE_DEVICES in $views; do
     export UCPTEST_VISIBLE_DEVICES
-    echo "rank 0 and rank 1 see $UCPTEST_VISIBLE_DEVICES"
+    section "rank 0 and rank 1 see $UCPTEST_VISIBLE_DEVICES"
     by ipc "memory that opens" $large cuda:cuda,slice:cuda,vmm:vmm,vmm:cuda
     by hca "memory of a pool" $large pool:pool
     run ucp_transfer --ops $messages,put,get --kinds cuda:cuda,vmm:cuda,host:cuda,pool:vmm,managed:cuda,imported:cuda \
         --sizes 8,65536,1048576
     run ucp_stale tag,put,get
 done
+section "each sees its own"
 export UCPTEST_VISIBLE_DEVICES='0;1;2'
 run ucp_transfer --ranks 3 --ops $messages,put,get --kinds cuda:cuda,vmm:cuda --sizes 0,1,8,4097,65536,1048576 --window 4
 export UCPTEST_VISIBLE_DEVICES='0;1'
 SOFTCUDA_P2P=off by hca "GPUs that do not reach one another" $large cuda:cuda,vmm:vmm
-exit $failed
+done_testing

@@ -9,4 +9,4 @@ set -u
 
 run ucp_lifetime host
 run ucp_lifetime cuda
-exit $failed
+done_testing

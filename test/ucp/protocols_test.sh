@@ -11,8 +11,6 @@ set -u
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
 
 # What the tables of $work/log say about operations whose title matches $1, a row each:
 # "FIRST LAST DESCRIPTION" for the ranges of sizes. The lines of the two processes are mixed. The title
@@ -41,7 +39,6 @@ move() {
     export UCX_GDR_STATS="$work/stats"
     run ucp_transfer --ops "$1" --kinds cuda:cuda --sizes "$2" --window 4 >"$work/log" 2>&1
     unset UCX_GDR_STATS
-    tail -n 1 "$work/log" | grep FAILED
     copies=$(counted staged_bytes)
     direct=$(counted gpudirect_bytes)
 }
@@ -50,12 +47,11 @@ counted() {
         END { print sum + 0 }' "$work/stats"
 }
 
-# expect OPERATION TITLE SIZE: moves messages, looks the protocol up, and compares what the module
+# zero_copy OPERATION TITLE SIZE: moves messages, looks the protocol up, and compares what the module
 # counted as gone by GPUDirect with what was moved.
-expect() {
+zero_copy() {
     move "$1" "$3"
     found=$(protocol "$2" "$3")
-    echo "$1, $3 bytes:$found; $direct bytes by GPUDirect, $copies copied"
     case $found in
     *pipeline* | *copy-in* | *copy-out* | *emulation* | *short*) problem="a copy is chosen" ;;
     *zero-copy*) problem= ;;
@@ -63,22 +59,19 @@ expect() {
     esac
     [ "$copies" = 0 ] || problem="data was copied"
     [ "$direct" -gt 0 ] || problem="nothing went by GPUDirect"
-    if [ -n "$problem" ]; then
-        echo "FAILED: $1, $3 bytes: $problem"
-        failed=1
-    fi
+    expect "$1, $3 bytes: zero-copy" "" "$problem"
+    note "$found; $direct bytes by GPUDirect, $copies copied"
 }
 
 # expect_v1 OPERATION SIZE: the same without a table.
 expect_v1() {
     move "$1" "$2"
-    echo "protocols v1: $1, $2 bytes: $direct bytes by GPUDirect, $copies copied"
-    if [ "$copies" != 0 ] || [ "$direct" -lt "$2" ]; then
-        echo "FAILED: protocols v1: $1, $2 bytes"
-        failed=1
-    fi
+    expect "$1, $2 bytes: nothing is copied" 0 "$copies"
+    check "$1, $2 bytes: all of it by GPUDirect" [ "$direct" -ge "$2" ]
+    note "$direct bytes by GPUDirect"
 }
 
+section "protocols v1"
 if protocols_v1; then
     for size in 8 127 4097 16384 34603008; do
         expect_v1 put $size
@@ -90,42 +83,39 @@ if protocols_v1; then
     done
 fi
 
+section "protocols v2"
 export UCX_PROTO_INFO=y UCX_PROTO_ENABLE=y
 for size in 8 65536 34603008; do
-    expect tag "rendezvous data fetch.*into cuda.*from cuda" $size
-    expect am "rendezvous data fetch.*into cuda.*from cuda" $size
-    expect put "ucp_put.*from cuda.*to cuda" $size
-    expect get "ucp_get.*into cuda.*from cuda" $size
+    zero_copy tag "rendezvous data fetch.*into cuda.*from cuda" $size
+    zero_copy am "rendezvous data fetch.*into cuda.*from cuda" $size
+    zero_copy put "ucp_put.*from cuda.*to cuda" $size
+    zero_copy get "ucp_get.*into cuda.*from cuda" $size
 done
 
 # On slow ports copies hide behind the wire, and on fast ones they are not much slower.
 for rate in 10 25 400; do
-    echo "$rate Gb/s"
+    section "$rate Gb/s"
     export SOFTHCA_BANDWIDTH_GBPS=$rate
-    expect tag "rendezvous data fetch.*into cuda.*from cuda" 1048576
-    expect put "ucp_put.*from cuda.*to cuda" 1048576
-    expect get "ucp_get.*into cuda.*from cuda" 1048576
+    zero_copy tag "rendezvous data fetch.*into cuda.*from cuda" 1048576
+    zero_copy put "ucp_put.*from cuda.*to cuda" 1048576
+    zero_copy get "ucp_get.*into cuda.*from cuda" 1048576
 done
 
 # expect_host OPERATION TITLE SIZE WORDS: from and to host memory.
 expect_host() {
     run ucp_transfer --ops "$1" --kinds host:host --sizes "$3" --window 4 >"$work/log" 2>&1
-    tail -n 1 "$work/log" | grep FAILED
     found=$(protocol "$2" "$3")
-    echo "host, $1, $3 bytes:$found"
     case $found in
-    *$4*) ;;
-    *)
-        echo "FAILED: host, $1, $3 bytes at $SOFTHCA_BANDWIDTH_GBPS Gb/s: not $4"
-        failed=1
-        ;;
+    *$4*) ok "$1, $3 bytes: $4" ;;
+    *) not_ok "$1, $3 bytes: $4" ;;
     esac
+    note "$found"
 }
 
 if [ "$(ucx_minor)" -ge 16 ]; then # earlier ones compare differently
     tag="tagged message by ucp_tag_send\\* from host" put="ucp_put\\* from host"
     for SOFTHCA_BANDWIDTH_GBPS in 100 400; do
-        echo "host memory, $SOFTHCA_BANDWIDTH_GBPS Gb/s"
+        section "host memory, $SOFTHCA_BANDWIDTH_GBPS Gb/s"
         expect_host tag "$tag" 1024 short
         expect_host tag "$tag" 3072 short
         expect_host tag "$tag" 4097 "eager zero-copy"
@@ -136,4 +126,4 @@ if [ "$(ucx_minor)" -ge 16 ]; then # earlier ones compare differently
         expect_host put "$put" 16384 zero-copy
     done
 fi
-exit $failed
+done_testing

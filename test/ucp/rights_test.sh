@@ -10,8 +10,7 @@ set -u
 
 case $(ucx_minor) in
 1[456])
-    echo "skipped: this UCX uses registrations for more than it made them for"
-    exit 77
+    skip_all "this UCX uses registrations for more than it made them for"
     ;;
 esac
 export UCX_LOG_LEVEL=fatal # failures are expected
@@ -19,4 +18,4 @@ export UCX_RNDV_THRESH=inf UCX_ZCOPY_THRESH=0
 run_v2 ucp_rights send
 run_v2 ucp_rights put
 run_v2 ucp_rights get
-exit $failed
+done_testing

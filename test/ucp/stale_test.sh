@@ -10,6 +10,7 @@ set -u
 for way in dmabuf peermem; do
     SOFTHCA_GPU_DIRECT=$way
     export SOFTHCA_GPU_DIRECT
+    section "$way"
     run ucp_stale
 done
-exit $failed
+done_testing

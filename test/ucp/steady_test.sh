@@ -13,9 +13,11 @@ export UCX_GDR_RC_KEEPALIVE_INTERVAL=50ms
 run ucp_steady 100000
 run ucp_steady 10000 host
 export UCX_RNDV_THRESH=inf
+section "without rendezvous"
 run ucp_steady 10000 host
 run_v2 ucp_steady 10000 host
 unset UCX_RNDV_THRESH
+section ""
 unset UCX_GDR_RC_KEEPALIVE_INTERVAL
 
 # Copies by CUDA IPC that cost nothing but their bytes are chosen at all sizes.
@@ -23,7 +25,7 @@ by_ipc() {
     UCX_GDR_IPC=y UCX_GDR_IPC_OVERHEAD=0us UCX_GDR_IPC_LATENCY=0us "$@"
 }
 by_ipc run ucp_ipc_steady
-[ $failed = 0 ] || exit 1
+all_passed || done_testing
 
 # shellcheck source=test/ucp/system_calls.sh
 . "$top_srcdir/test/ucp/system_calls.sh"
@@ -36,3 +38,4 @@ compare ucp_steady 10000 110000
 # while it polls, and asks at its barriers whether the other process has come.
 filter='!futex,epoll_wait,sched_yield,recvfrom'
 by_ipc compare ucp_ipc_steady 1000 11000
+done_testing

@@ -6,17 +6,11 @@
 
 case ${GDR_SANITIZERS:-none} in
 none) ;;
-*)
-    echo "system calls are not counted under a sanitizer"
-    exit 0
-    ;;
+*) skip_all "system calls are not counted under a sanitizer" ;;
 esac
-strace -o /dev/null true 2>/dev/null || {
-    echo "system calls are not counted: no strace, or it may not trace"
-    exit 0
-}
-traces=$(mktemp -d) || exit 99
-trap 'rm -rf "$traces"' EXIT
+strace -o /dev/null true 2>/dev/null || skip_all "system calls are not counted: no strace, or it may not trace"
+traces=$work/traces
+mkdir "$traces"
 
 # run_traced PROGRAM OPERATIONS: so many of each kind.
 run_traced() {
@@ -25,9 +19,9 @@ run_traced() {
         timeout 300 "$programs/$1" "$2" >"$traces/said"
     status=$?
     [ $status = 0 ] && return
-    cat "$traces/said"
-    echo "FAILED: $1 $2, traced (status $status)"
-    exit 1
+    not_ok "$1 $2, traced" "$traces/said"
+    note "status $status"
+    done_testing
 }
 
 # The system calls of the latest run that $filter lets pass (strace's -e trace): of the thread that the program names in
@@ -43,10 +37,11 @@ compare() {
     short=$(system_calls | wc -l)
     run_traced "$1" "$3"
     long=$(system_calls | wc -l)
-    echo "$1: $short system calls with $2 operations of each kind, $long with $3"
+    system_calls | sed 's/(.*//' | sort | uniq -c | sort -n | tail >"$work/system_calls"
     if [ "$short" = 0 ] || [ $((long - short)) -gt "$tolerance" ]; then
-        system_calls | sed 's/(.*//' | sort | uniq -c | sort -n | tail
-        echo "FAILED: operations make system calls"
-        exit 1
+        not_ok "$1: operations make no system calls" "$work/system_calls"
+    else
+        ok "$1: operations make no system calls"
     fi
+    note "$short with $2 operations of each kind, $long with $3"
 }

@@ -8,10 +8,7 @@ set -u
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 
-command -v ucx_info >/dev/null || {
-    echo "no ucx_info (package ucx-utils)"
-    exit 77
-}
+command -v ucx_info >/dev/null || skip_all "no ucx_info (package ucx-utils)"
 export UCX_PROTO_ENABLE=n
 
 # threshold PROTOCOL [VARIABLE=VALUE]...: for tagged messages.
@@ -23,19 +20,11 @@ threshold() {
 }
 
 zcopy=$(threshold egr/zcopy)
-echo "without a copy from $zcopy bytes on"
-[ "${zcopy:-0}" -gt 4096 ] && [ "$zcopy" -lt 8192 ] || {
-    echo "FAILED: it is not between 4 and 8 KiB"
-    failed=1
-}
+note "without a copy from $zcopy bytes on"
+check "without a copy from more than 4 KiB on" [ "${zcopy:-0}" -gt 4096 ]
+check "and from less than 8 KiB on" [ "${zcopy:-0}" -lt 8192 ]
 with=$(threshold rndv) without=$(threshold rndv SOFTCUDA_DEVICES=0)
-echo "rendezvous from $with bytes on with GPUs, from $without on without"
-[ "$with" = 8256 ] || {
-    echo "FAILED: with GPUs it is not one fragment"
-    failed=1
-}
-[ "${without:-0}" -gt 16384 ] || {
-    echo "FAILED: without GPUs it is not what UCP makes of the port alone"
-    failed=1
-}
-exit $failed
+note "rendezvous from $with bytes on with GPUs, from $without on without"
+expect "rendezvous after one fragment with GPUs" 8256 "$with"
+check "without GPUs as UCP makes of the port alone" [ "${without:-0}" -gt 16384 ]
+done_testing

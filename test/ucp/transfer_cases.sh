@@ -29,7 +29,7 @@ transfer_cases() {
         [ -z "${UCPTEST_NET_DEVICES-}" ] || # they connect over TCP
             UCPTEST_NET_DEVICES=$(echo "$UCPTEST_NET_DEVICES" | sed 's/\(;\|$\)/,lo\1/g')
         run ucp_transfer --client-server --ops $messages,put,get --kinds host:host,cuda:cuda --sizes 8,65536
-        exit $failed
-    ) || failed=1
+        exit 0
+    ) || not_ok "ucp_transfer --client-server: to the end"
     ! protocols_v1 || run_v2 ucp_transfer --ops $messages,put,get --kinds cuda:cuda --sizes 8,4097,65536
 }

@@ -13,7 +13,7 @@ ops=$messages,$rma
 kinds=cuda:cuda,host:cuda
 sizes=0,8,4097,65536,1048576
 for way in dmabuf peermem none; do
-    echo "device memory: $way"
+    section "device memory: $way"
     SOFTHCA_GPU_DIRECT=$way
     export SOFTHCA_GPU_DIRECT
     direct=$messages,$rma pool=$messages,$rma
@@ -28,10 +28,12 @@ for way in dmabuf peermem none; do
     run ucp_transfer --ops $pool --kinds pool:pool,host:pool$segments --sizes $sizes,7340032
 done
 unset SOFTHCA_GPU_DIRECT
-echo "copies by the driver, from GPU to GPU"
+section "copies by the driver, from GPU to GPU"
 SOFTHCA_DEVICE_COPY=driver run ucp_transfer --ops $ops --kinds pool:pool,vmm:vmm,pool:cuda,cuda:vmm,segments:segments --sizes 8,65536
 export SOFTHCA_LINK_LAYER=ethernet
+section "Ethernet"
 run ucp_transfer --ops $ops --kinds $kinds --sizes $sizes
 export SOFTHCA_DEVICES=2
+section "Ethernet, two HCAs"
 run ucp_transfer --ops $ops --kinds $kinds --sizes $sizes
-exit $failed
+done_testing

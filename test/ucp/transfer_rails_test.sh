@@ -23,12 +23,6 @@ transfer() {
     status=$?
 }
 
-wrong() {
-    echo "$output"
-    echo "FAILED: $1 (status $status)"
-    failed=1
-}
-
 # Prints the bytes that all processes have sent and fetched by an HCA.
 bytes_of() {
     echo "$output" | tr ' ' '\n' | sed -n "s/^bytes_$1=//p" | awk '{ sum += $1 } END { printf "%.0f", sum }'
@@ -38,25 +32,31 @@ versions="y n"
 [ "$(ucx_minor)" -lt 16 ] || versions=y
 for protocols in $versions; do
     export UCX_PROTO_ENABLE=$protocols
+    section "protocols v2: $protocols"
     run ucp_transfer --ops tag,am,put,get --kinds $kinds $sizes
-    echo "one is down for half a second"
+    section "protocols v2: $protocols, one is down for half a second"
     SOFTHCA_FAULTS="softhca1 down 500 at 20" run ucp_transfer --ops tag --kinds $kinds $sizes
 
+    section "protocols v2: $protocols"
     ops="tag am_rndv"
     [ "$(ucx_minor)" -lt 14 ] || protocols_v1 || ops="$ops put get"
     for op in $ops; do
         transfer "$op" SOFTHCA_STATS=1
         first=$(bytes_of softhca0) second=$(bytes_of softhca1)
-        echo "$op, protocols v2: $protocols: by softhca0 $first bytes, by softhca1 $second"
-        [ $status = 0 ] || wrong "$op over two rails"
-        [ $((second * 10)) -gt $((first * 8)) ] && [ $((first * 10)) -gt $((second * 8)) ] ||
-            wrong "$op is not shared between the two"
+        echo "$output"
+        expect "$op over two rails" 0 $status
+        check "$op: much of it by softhca1" [ $((second * 10)) -gt $((first * 8)) ]
+        check "$op: much of it by softhca0" [ $((first * 10)) -gt $((second * 8)) ]
+        note "by softhca0 $first bytes, by softhca1 $second"
 
         transfer "$op" SOFTHCA_FAULTS="softhca1 drop at 20" UCX_GDR_RC_TIMEOUT=30ms
-        case $output in
-        *"Endpoint timeout"*) [ $status != 0 ] && [ $status != 124 ] || wrong "$op over a rail that fails" ;;
-        *) wrong "$op over a rail that fails" ;;
+        echo "$output"
+        case $output,$status in
+        *,0 | *,124) not_ok "$op over a rail that fails" ;;
+        *"Endpoint timeout"*) ok "$op over a rail that fails" ;;
+        *) not_ok "$op over a rail that fails" ;;
         esac
+        note "status $status"
     done
 done
-exit $failed
+done_testing

@@ -13,4 +13,4 @@ run ucp_transfer --ranks 5 --window 64 --ops $ops --kinds host:host,cuda:cuda --
 run ucp_transfer --ranks 5 --ops tag,put,get --kinds cuda:cuda,managed:cuda --sizes 1048576
 atomics=atomic_add,atomic_fadd,atomic_swap,atomic_cswap,atomic_bitwise
 run ucp_transfer --ranks 5 --window 64 --ops $atomics --kinds host:host,host:cuda
-exit $failed
+done_testing

@@ -13,4 +13,4 @@ run ucp_transfer --ops tag,tag_unexpected,tag_sync --kinds all --sizes $small
 run ucp_transfer --ops tag --kinds all --sizes $large
 run ucp_transfer --ops tag_unexpected,tag_sync --kinds host:host,cuda:cuda --sizes $large
 run ucp_transfer --ops tag --kinds cuda:cuda --sizes 8,65536 --window 64 --iterations 10
-exit $failed
+done_testing

@@ -8,10 +8,7 @@ set -u
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 
-protocols_v1 || {
-    echo "skipped: this UCX uses protocols v2 by itself, in every other test"
-    exit 77
-}
+protocols_v1 || skip_all "this UCX uses protocols v2 by itself, in every other test"
 export UCX_PROTO_ENABLE=y
 sizes=0,1,8,63,4097,65536,1048576
 run ucp_transfer --ops tag,tag_unexpected,tag_sync,am,am_rndv,stream,put,get --kinds all --sizes $sizes
@@ -20,4 +17,4 @@ run ucp_transfer --ops put,get --kinds host:host,host:cuda,cuda:host,cuda:cuda -
 run ucp_transfer --ops tag,am,put,get --kinds cuda:cuda --sizes 34603008
 run ucp_transfer --ranks 5 --window 64 --ops tag,am,put --kinds cuda:cuda --sizes 8,65536
 SOFTHCA_GPU_DIRECT=none run ucp_transfer --ops put,get --kinds cuda:cuda,host:cuda --sizes $sizes
-exit $failed
+done_testing

@@ -17,10 +17,12 @@ run ucp_transfer --peer-errors --ops $ops --kinds $kinds --sizes $sizes
 run ucp_transfer --ops $ops --kinds pool:pool,vmm:vmm,pool:vmm,host:pool --sizes $sizes
 SOFTHCA_DEVICE_COPY=driver
 export SOFTHCA_DEVICE_COPY
+section "copies by the driver"
 run ucp_transfer --ops $ops --kinds $kinds,pool:vmm,pool:pool --sizes $sizes
 run ucp_transfer --wakeup --ops $ops --kinds cuda:cuda,host:cuda --sizes $sizes
 unset SOFTHCA_DEVICE_COPY
+section ""
 export UCX_TLS=gdr,tcp
 run ucp_transfer --client-server --ops $ops --kinds $kinds --sizes $sizes
 run ucp_transfer --client-server --wakeup --peer-errors --ranks 5 --ops tag,am --kinds cuda:cuda --sizes 8,65536
-exit $failed
+done_testing

@@ -21,4 +21,4 @@ run_v2 ucp_unseen other tcp,gdr lo
 run ucp_unseen other self,gdr lo
 run ucp_unseen other posix,self,gdr lo
 run ucp_unseen other tcp lo
-exit $failed
+done_testing

@@ -13,18 +13,17 @@ set -u
 export GDR_PRELOAD=$runtime$programs/.libs/libhca_defects.so:$softhca:$module
 launch=(env "LD_PRELOAD=$GDR_PRELOAD")
 
-# check WHAT LINES LOG...: so many lines say why.
-check() {
+# says WHAT LINES LOG...: so many lines say why.
+says() {
     local what=$1 lines=$2 found
     shift 2
     found=$(cat "$@" | grep -cE 'gdr: .*(no HCA|is not available|is not used|not used:)')
     if [[ $found -eq $lines ]] && [[ $lines -eq 0 || $(cat "$@" | grep -c "$expected") -eq $lines ]]; then
-        echo "ok: $what: $lines lines"
-        grep -ahm 1 -o 'gdr: .*' "$1"
+        ok "$what: $lines lines"
+        note "$(grep -ahm 1 -o 'gdr: .*' "$1")"
     else
-        echo "FAILED: $what: $found lines, expected $lines: $expected"
-        cat "$@"
-        failed=1
+        not_ok "$what: $lines lines" "$@"
+        note "$found lines, expected: $expected"
     fi
 }
 
@@ -32,59 +31,60 @@ check() {
 unusable() {
     expected=$1
     "${launch[@]}" ucx_info -d >"$log" 2>&1
-    check "ucx_info, UCX_TLS=gdr" 1 "$log"
+    says "ucx_info, UCX_TLS=gdr" 1 "$log"
     UCX_TLS=all "${launch[@]}" ucx_info -d >"$log" 2>&1
-    check "ucx_info, UCX_TLS=all" 0 "$log"
+    says "ucx_info, UCX_TLS=all" 0 "$log"
     unusable_by_ucp "$1"
 }
 
 # The same but for ucx_info, which opens UCX's own transports whatever UCX_TLS says.
 unusable_by_ucp() {
     expected=$1
-    UCX_TLS=tcp,self perftest_pair "$work/pair" 60 -t tag_lat -n 10 || { echo "FAILED: over tcp"; failed=1; }
-    check "ucx_perftest over tcp" 0 "$work"/pair.*
-    UCX_TLS=^ib perftest_pair "$work/pair" 60 -t tag_lat -n 10 || { echo "FAILED: by whatever there is"; failed=1; }
-    check "ucx_perftest over all but UCX's own InfiniBand" 0 "$work"/pair.*
-    ! perftest_pair "$work/pair" 60 -t tag_lat -n 10 || { echo "FAILED: without a transport"; failed=1; }
-    check "ucx_perftest, UCX_TLS=gdr: server and client" 2 "$work"/pair.*
+    UCX_TLS=tcp,self check "over tcp" perftest_pair "$work/pair" 60 -t tag_lat -n 10
+    says "ucx_perftest over tcp" 0 "$work"/pair.*
+    UCX_TLS=^ib check "by whatever there is" perftest_pair "$work/pair" 60 -t tag_lat -n 10
+    says "ucx_perftest over all but UCX's own InfiniBand" 0 "$work"/pair.*
+    check "not without a transport" fails perftest_pair "$work/pair" 60 -t tag_lat -n 10
+    says "ucx_perftest, UCX_TLS=gdr: server and client" 2 "$work"/pair.*
 }
 
-echo "the port is down"
+section "the port is down"
 SOFTHCA_FAULTS="down 600000 at start" unusable "softhca0:1 is down (.*cable"
+section "the port is down, Ethernet"
 SOFTHCA_FAULTS="down 600000 at start" SOFTHCA_LINK_LAYER=ethernet unusable "is its network interface up"
-echo "two ports are down"
+section "two ports are down"
 SOFTHCA_FAULTS="down 600000 at start" SOFTHCA_DEVICES=2 unusable "softhca0:1 is down .*softhca1:1 is down"
-echo "no permission"
+section "no permission"
 HCA_DEFECT=forbidden unusable "Permission denied (its file in /dev/infiniband"
-echo "no device file"
+section "no device file"
 HCA_DEFECT=absent unusable "No such file or directory (its file in /dev/infiniband"
-echo "no GID"
+section "no GID"
 HCA_DEFECT=no_gid unusable "softhca0:1 has no GID (.*network interface"
-echo "no usable GID"
+section "no usable GID"
 SOFTHCA_FAULTS="unusable 0; unusable 1" SOFTHCA_LINK_LAYER=ethernet \
     unusable "softhca0:1 has no usable GID: .*index 1 (Invalid argument), 0 (Invalid argument)"
-echo "no partition key"
+section "no partition key"
 HCA_DEFECT=no_pkey unusable "softhca0:1 has no partition key (.*subnet manager"
-echo "no shared receive queues"
+section "no shared receive queues"
 HCA_DEFECT=no_srq unusable "softhca0:1 has no shared receive queues"
-echo "64 KiB of locked memory" # with which UCX's own ud_verbs tries for ever to open
+section "64 KiB of locked memory" # with which UCX's own ud_verbs tries for ever to open
 (
     ulimit -S -l 64
     SOFTHCA_MEMLOCK=enforce unusable_by_ucp "softhca0:1 cannot be given buffers: .*ulimit -l"
-    exit $failed
-) || failed=1
-echo "iWARP"
+    exit 0
+) || not_ok "to the end"
+section "iWARP"
 HCA_DEFECT=iwarp unusable "only iWARP devices"
 
-echo "one of two ports is down"
+section "one of two ports is down"
 export SOFTHCA_FAULTS="softhca1 down 600000 at start" SOFTHCA_DEVICES=2
-perftest_pair "$work/pair" 60 -t tag_lat -n 10 || { echo "FAILED: by the other port"; failed=1; }
-check "ucx_perftest" 0 "$work"/pair.*
+check "by the other port" perftest_pair "$work/pair" 60 -t tag_lat -n 10
+says "ucx_perftest" 0 "$work"/pair.*
 
-echo "MPI, the port is down"
+section "MPI, the port is down"
 export SOFTHCA_FAULTS="down 600000 at start" SOFTHCA_DEVICES=1 expected="softhca0:1 is down"
 for mpi in "${mpis[@]}"; do
-    ! calls "$mpi" 2 host 16 MPI_Send || { echo "FAILED: $mpi runs without a transport"; failed=1; }
-    check "$mpi, two ranks" 2 "$log"
+    check "$mpi does not run without a transport" fails calls "$mpi" 2 host 16 MPI_Send
+    says "$mpi, two ranks" 2 "$log"
 done
-exit $failed
+done_testing

@@ -2,6 +2,7 @@
 //
 // Interfaces and endpoints that a forked child has inherited: CUDA does not work there. Whatever is
 // asked of them ends with an error, of which one line tells, and the parent goes on as before.
+#include "../tap.hpp"
 #include "copy_support.hpp"
 #include "ipc_owner.hpp"
 
@@ -303,6 +304,5 @@ int main(int argc, char** argv)
     setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 1);
     static copy_test::Owner first;
     copy_test::owner = &first;
-    testing::InitGoogleTest(&argc, argv);
-    return RUN_ALL_TESTS();
+    return run_tests(argc, argv);
 }

@@ -2,6 +2,7 @@
 //
 // Copies of the IPC interface between GPUs that do not reach each other: another process's memory
 // is open for its own GPU alone.
+#include "../tap.hpp"
 #include "copy_support.hpp"
 #include "ipc_owner.hpp"
 
@@ -53,6 +54,5 @@ int main(int argc, char** argv)
     setenv("SOFTCUDA_P2P", "off", 1);
     static copy_test::Owner first;
     copy_test::owner = &first;
-    testing::InitGoogleTest(&argc, argv);
-    return RUN_ALL_TESTS();
+    return run_tests(argc, argv);
 }

@@ -3,6 +3,7 @@
 // Keys of another process's memory, and what is open of it: by the classes themselves, since UCX
 // has no way to look into the cache. The owner is a process of its own, forked before CUDA is used.
 // On softcuda, or on a GPU.
+#include "../tap.hpp"
 #include "abi/host.hpp"
 #include "cuda/allocation_handle.hpp"
 #include "cuda/driver.hpp"
@@ -1199,6 +1200,5 @@ int main(int argc, char** argv)
         static Owner eighth(Owner::Namespace::own);
         foreign = &eighth;
     }
-    testing::InitGoogleTest(&argc, argv);
-    return RUN_ALL_TESTS();
+    return run_tests(argc, argv);
 }

@@ -5,11 +5,10 @@
 # (at UCP's level UCP allocates): over the HCA, and by the copy interface, which reaches its own process alone.
 # Emulated GPU and HCA.
 set -u
+# shellcheck source=test/lib.sh
+. "${top_srcdir:?}/test/lib.sh"
 
-command -v ucx_perftest >/dev/null || {
-    echo "skipped: no ucx_perftest (package ucx-utils)"
-    exit 77
-}
+command -v ucx_perftest >/dev/null || skip_all "no ucx_perftest (package ucx-utils)"
 # shellcheck source=test/environment.sh
 . "${top_srcdir:?}/test/environment.sh"
 
@@ -18,8 +17,6 @@ command -v ucx_perftest >/dev/null || {
 # shellcheck source=test/server.sh
 . "$top_srcdir/test/server.sh"
 
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
 preload=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so:$top_builddir/src/preload/.libs/libuct_gdr.so.0
 export UCX_GDR_IPC=n # the HCA is what this is about
 export LD_LIBRARY_PATH="$top_builddir/src/emu/softcuda/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -30,10 +27,9 @@ alone=
 if ucx_perftest -h 2>&1 | grep -q 'MPI mode'; then alone="-P 0"; fi
 device="-x gdr -d softhca0:1" # from UCX 1.18 on the server asks for it too
 
-failed=0
 
 # shellcheck disable=SC2086 # alone and device are lists of words
-check() { # NAME PERFTEST_ARGUMENT...
+transfer() { # NAME PERFTEST_ARGUMENT...
     name=$1
     shift
     next_port
@@ -45,47 +41,43 @@ check() { # NAME PERFTEST_ARGUMENT...
     server_status=$?
     if [ $client_status = 0 ] && [ $server_status = 0 ] && grep -q '^Final:' "$work/client" &&
         ! grep -q 'ERROR\|WARN' "$work/client" "$work/server"; then
-        echo "ok: $name"
+        ok "$name"
     else
-        echo "FAIL: $name"
-        cat "$work/server" "$work/client"
-        failed=1
+        not_ok "$name" "$work/server" "$work/client"
     fi
 }
 
-check_copy() { # NAME PERFTEST_ARGUMENT...
+copy() { # NAME PERFTEST_ARGUMENT...
     name=$1
     shift
     # shellcheck disable=SC2086 # alone is a list of words
     if env LD_PRELOAD="$preload" timeout 60 ucx_perftest $alone -l -x gdr -d cuda -n 500 -w 10 "$@" >"$work/client" 2>&1 &&
         grep -q '^Final:' "$work/client" && ! grep -q 'ERROR\|WARN' "$work/client"; then
-        echo "ok: $name"
+        ok "$name"
     else
-        echo "FAIL: $name"
-        cat "$work/client"
-        failed=1
+        not_ok "$name" "$work/client"
     fi
 }
 
-check "put of device memory" -t put_bw -D zcopy -s 65536 -n 500 -w 10 -m cuda
-check "put of host memory to device memory" -t put_bw -D zcopy -s 4096 -n 500 -w 10 -m host,cuda
-check "get into device memory" -t get -D zcopy -s 4096 -n 500 -w 10 -m cuda
-check "ping-pong of device memory" -t put_lat -D zcopy -s 8 -n 500 -w 10 -m cuda
+transfer "put of device memory" -t put_bw -D zcopy -s 65536 -n 500 -w 10 -m cuda
+transfer "put of host memory to device memory" -t put_bw -D zcopy -s 4096 -n 500 -w 10 -m host,cuda
+transfer "get into device memory" -t get -D zcopy -s 4096 -n 500 -w 10 -m cuda
+transfer "ping-pong of device memory" -t put_lat -D zcopy -s 8 -n 500 -w 10 -m cuda
 
 for memory in host,cuda cuda,host cuda; do # perftest has no short get
-    check_copy "copy by put_short, $memory" -t put_bw -D short -s 4096 -m $memory
-    check_copy "copy by put_zcopy, $memory" -t put_bw -D zcopy -s 4096 -m $memory
-    check_copy "copy by get_zcopy, $memory" -t get -D zcopy -s 4096 -m $memory
+    copy "copy by put_short, $memory" -t put_bw -D short -s 4096 -m $memory
+    copy "copy by put_zcopy, $memory" -t put_bw -D zcopy -s 4096 -m $memory
+    copy "copy by get_zcopy, $memory" -t get -D zcopy -s 4096 -m $memory
 done
 
 if [ "$(ucx_minor)" -lt 22 ]; then
-    echo "skipped: through UCX_PLUGIN_PATH alone (UCX 1.22 and later)"
+    skip_case "through UCX_PLUGIN_PATH alone" "UCX 1.22 and later"
 else
     module=$top_builddir/src/preload/.libs/libuct_gdr.so.0
     ln -s "$module" "$work/libuct_gdr.so.0"
     ln -s "$module" "$work/libucs_gdr.so.0"
     export UCX_PLUGIN_PATH="$work"
     preload=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so
-    check "through UCX_PLUGIN_PATH alone" -t put_bw -D zcopy -s 65536 -n 500 -w 10 -m cuda
+    transfer "through UCX_PLUGIN_PATH alone" -t put_bw -D zcopy -s 65536 -n 500 -w 10 -m cuda
 fi
-exit $failed
+done_testing

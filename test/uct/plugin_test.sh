@@ -4,42 +4,28 @@
 # The module as stock UCX loads it: what it exports, what it changes in its host, when it speaks, and how it
 # refuses.
 set -u
+# shellcheck source=test/lib.sh
+. "$top_srcdir/test/lib.sh"
 
-ucx_info=$(command -v ucx_info) || {
-    echo "skipped: no ucx_info (package ucx-utils)"
-    exit 77
-}
+ucx_info=$(command -v ucx_info) || skip_all "no ucx_info (package ucx-utils)"
 # shellcheck source=test/ucx_version.sh
 . "$top_srcdir/test/ucx_version.sh"
 minor=$(ucx_minor)
 module=$top_builddir/src/preload/.libs/libuct_gdr.so.0
 late=$top_builddir/test/uct/late_ucp
 fake=$top_builddir/test/uct/.libs/libfake_ucp.so
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
 
 # shellcheck source=test/environment.sh
 . "${top_srcdir:?}/test/environment.sh"
 
 cd "$work" || exit 99 # a ucx.conf is looked for here
 
-failed=0
 softcuda=$top_builddir/src/emu/softcuda/.libs
 hca=$top_builddir/src/emu/softhca/.libs/libsofthca.so:
 gpu() { # COMMAND...: with emulated GPUs
     LD_LIBRARY_PATH="$softcuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"
 }
 with() { LD_PRELOAD=$runtime$hca$module timeout 60 env "$@" 2>&1; } # and an emulated HCA
-expect() { # NAME EXPECTED ACTUAL
-    if [ "$2" = "$3" ]; then
-        echo "ok: $1"
-    else
-        echo "FAIL: $1"
-        echo "  expected: $2"
-        echo "  found:    $3"
-        failed=1
-    fi
-}
 settings() { sed -n 's/^UCX_\(MEMTYPE_CACHE\|PROTO_ENABLE\|RCACHE_ENABLE\)=/\1=/p' | sort | tr '\n' ' '; }
 
 # ---- the library
@@ -158,7 +144,7 @@ expect "without a change to the settings when UCX_TLS leaves it out" "$stock" \
     "$(gpu with UCX_TLS=^gdr "$ucx_info" -c | settings)"
 
 if [ "$minor" -lt 22 ]; then
-    echo "skipped: directories of plugins (UCX 1.22 and later; this is 1.$minor)"
+    skip_case "directories of plugins" "UCX 1.22 and later"
 else
     plugins=$top_builddir/src/preload/plugins
     mkdir late
@@ -196,4 +182,4 @@ expect "a program that opens UCP later does" 1 \
     "$(refuse "$late" | grep -c 'WARN  gdr: not used: this process mixes two UCX')"
 expect "and without refusal nothing" "loaded" "$(with "$late")"
 
-exit $failed
+done_testing

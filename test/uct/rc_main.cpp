@@ -2,6 +2,7 @@
 //
 // The program, which starts itself again on the emulated HCA.
 #include "../emu/preload.hpp"
+#include "../tap.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +11,5 @@ int main(int argc, char** argv)
     setenv("SOFTHCA_DEVICES", "2", 1);
     setenv("UCX_PROTO_ENABLE", "y", 1); // the interface as it is without the needs of protocols v1
     run_on_softhca(argv);
-    testing::InitGoogleTest(&argc, argv);
-    return RUN_ALL_TESTS();
+    return run_tests(argc, argv);
 }

@@ -2,6 +2,7 @@
 //
 // src/cuda, on the driver that LD_LIBRARY_PATH or the system gives: the emulated one, or a real
 // GPU's.
+#include "../tap.hpp"
 #include "cuda/allocation.hpp"
 #include "cuda/context.hpp"
 #include "cuda/device.hpp"
@@ -784,7 +785,5 @@ TEST_F(Cuda, SaysWhyADriverCannotExport)
 int main(int argc, char** argv)
 {
     run_on_some_gpu(argc, argv);
-    testing::InitGoogleTest(&argc, argv);
-    int result = RUN_ALL_TESTS();
-    return result == 0 && driver() == nullptr ? kSkipped : result;
+    return run_tests(argc, argv);
 }

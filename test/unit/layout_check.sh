@@ -5,15 +5,14 @@
 # compiler: layout_check.cpp holds the assertions. A tree is used as it was unpacked, not configured. That the
 # assertions can fail is verified first, with an offset made wrong in what all series share and in the tree's own.
 set -u
+# shellcheck source=test/lib.sh
+. "$top_srcdir/test/lib.sh"
 
 if [ -z "${UCX_SOURCE_TREES:-}" ]; then
-    echo "skipped: no UCX source tree; configure with --with-ucx-source=DIR (contrib/ucx-source fetches one)"
-    exit 77
+    skip_all "no UCX source tree; configure with --with-ucx-source=DIR (contrib/ucx-source fetches one)"
 fi
 
 here=$top_srcdir/test/unit
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
 
 # What UCX's configure would have made, as far as its headers ask for it.
 mkdir -p "$work/ucp/api" "$work/uct/api"
@@ -37,15 +36,13 @@ compile() {
 # shellcheck disable=SC2086 # CXX and UCX_CFLAGS are lists of words
 if ! $CXX -std=gnu++20 -w $UCX_CFLAGS -o "$work/installed" "$here/layout_public.cpp" ||
     ! "$work/installed" >"$work/installed.txt"; then
-    echo "FAIL: layout_public.cpp with the installed headers"
-    exit 1
+    not_ok "layout_public.cpp with the installed headers"
+    done_testing
 fi
 
-failed=0
 fail() {
-    echo "FAIL: $1"
-    sed -n '/error/p' "$work/log" | head -n 20
-    failed=1
+    sed -n '/error/p' "$work/log" | head -n 20 >"$work/errors"
+    not_ok "$1" "$work/errors"
 }
 
 caught() { # FIELD
@@ -54,7 +51,8 @@ caught() { # FIELD
 
 for tree in $UCX_SOURCE_TREES; do
     release=$(version_of "$tree" major).$(version_of "$tree" minor).$(version_of "$tree" patch)
-    name="UCX $release ($tree)"
+    name="UCX $release"
+    note "$name: $tree"
     minor=$(version_of "$tree" minor)
     set --
     declared="the declarations of all series"
@@ -64,25 +62,29 @@ for tree in $UCX_SOURCE_TREES; do
     fi
 
     if compile "$tree" "$@" -DLAYOUT_PERTURB -fsyntax-only "$here/layout_check.cpp"; then
-        fail "$name: an offset made wrong was not noticed"
+        fail "$name: an offset made wrong is noticed"
     elif ! caught "BaseIface::super" || { [ $# -gt 0 ] && ! caught "L::InternalOpsTable::ep_invalidate"; }; then
-        fail "$name: the headers do not compile"
+        fail "$name: the headers compile"
         continue
+    else
+        ok "$name: an offset made wrong is noticed"
     fi
 
     # UCX built with and without assertions.
     for assertions in -UENABLE_ASSERT -DENABLE_ASSERT=1; do
-        compile "$tree" "$@" "$assertions" -fsyntax-only "$here/layout_check.cpp" ||
+        if compile "$tree" "$@" "$assertions" -fsyntax-only "$here/layout_check.cpp"; then
+            ok "$name $assertions: $declared"
+        else
             fail "$name $assertions: $declared"
+        fi
     done
 
     if ! compile "$tree" -o "$work/tree" "$here/layout_public.cpp"; then
         fail "$name: layout_public.cpp"
-    elif ! "$work/tree" | diff "$work/installed.txt" - >"$work/log"; then
-        echo "FAIL: $name: public headers unlike the installed ones:"
-        cat "$work/log"
-        failed=1
+    elif "$work/tree" | diff "$work/installed.txt" - >"$work/log"; then
+        ok "$name: public headers like the installed ones"
+    else
+        not_ok "$name: public headers like the installed ones" "$work/log"
     fi
-    [ "$failed" = 1 ] || echo "ok: $name: $declared; public headers like the installed ones"
 done
-exit $failed
+done_testing

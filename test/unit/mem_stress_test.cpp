@@ -4,6 +4,7 @@
 // its last unmapping of that memory. Registrations are counterfeit and bear a stamp of what was
 // mapped when they were made; so a stale one is told exactly, and they cost nothing.
 #include "../emu/preload.hpp"
+#include "../tap.hpp"
 
 #include "mem/cache.hpp"
 #include "mem/host_pages.hpp"
@@ -187,6 +188,5 @@ int ibv_dereg_mr(ibv_mr* mr)
 int main(int argc, char** argv)
 {
     run_on_softhca(argv);
-    testing::InitGoogleTest(&argc, argv);
-    return RUN_ALL_TESTS();
+    return run_tests(argc, argv);
 }

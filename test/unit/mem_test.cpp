@@ -3,6 +3,7 @@
 // src/mem on the emulated HCA and driver: the unmap log, the choice of a registration method, and
 // the registration cache, above all that it never hands out a registration of memory that is gone.
 #include "../emu/preload.hpp"
+#include "../tap.hpp"
 
 #include "cuda/allocation.hpp"
 #include "mem/caches.hpp"
@@ -927,6 +928,5 @@ int main(int argc, char** argv)
     if (argc > 1 && std::string(argv[1]) == "--report") {
         return gdr::mem::report();
     }
-    testing::InitGoogleTest(&argc, argv);
-    return RUN_ALL_TESTS();
+    return run_tests(argc, argv);
 }

@@ -12,9 +12,6 @@
 
 #include <unistd.h>
 
-// automake's: nothing was shown, for want of a driver.
-inline constexpr int kSkipped = 77;
-
 // Starts the program again with the emulated driver in its library path, which counts as it was
 // when a process began.
 inline void restart_on_softcuda(char** argv)

@@ -2,7 +2,7 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # What the tests in the virtual machine share: the wire, and the module around a program, with
-# emulated GPUs whose memory Soft-RoCE takes. Sourced; sets failed=1 when a program fails.
+# emulated GPUs whose memory Soft-RoCE takes. Sourced.
 
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"

@@ -1,0 +1,107 @@
+# shellcheck shell=sh
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# How a test script reports: in TAP, which Automake's driver reads (docs/testing.md). Sourced before anything else.
+# The script ends with done_testing or skip_all. One that ends before has no plan, and fails.
+#
+# The name of a case is the same in each run. What differs, such as seeds, times and counts, goes to note.
+
+exec 9>&1 # results are not for the files that a script redirects its own output to
+
+# A directory for the script's files, which goes with it, after what at_exit has been told.
+work=$(mktemp -d) || exit 99
+tap_results=$work/.results # a line for each case, those of subshells too
+: >"$tap_results"
+tap_section='' tap_cleaning=''
+trap 'eval "$tap_cleaning"; rm -rf "$work"' EXIT
+
+# at_exit COMMANDS: at the end of the script.
+at_exit() { tap_cleaning="$1; $tap_cleaning"; }
+
+# section NAME: what the names of the cases that follow begin with.
+section() { tap_section=${1:+"$1: "}; }
+
+# result "ok"|"not ok" NAME
+result() {
+    echo "$1" >>"$tap_results"
+    echo "$1 $(($(wc -l <"$tap_results"))) - $tap_section$2" >&9
+}
+
+# In a name "#" would begin a directive.
+plain() { printf %s "$1" | tr '#\n' '  '; }
+
+# ok NAME, not_ok NAME [FILE]...: one case; of the files the beginning is shown.
+ok() { result ok "$(plain "$1")"; }
+not_ok() {
+    result "not ok" "$(plain "$1")"
+    shift
+    [ $# = 0 ] || head -n 60 "$@" | cut -c 1-300 | sed 's/^/#     /' >&9
+}
+
+# A case that this machine cannot run.
+skip_case() { result ok "$(plain "$1") # SKIP $(plain "$2")"; } # NAME REASON
+
+# note TEXT...: for whoever reads the log.
+note() { printf '%s\n' "$*" | sed 's/^/# /' >&9; }
+
+# check NAME COMMAND [ARGUMENT]...: it succeeds.
+check() {
+    tap_name=$1
+    shift
+    if "$@"; then
+        ok "$tap_name"
+    else
+        tap_status=$?
+        not_ok "$tap_name"
+        note "status $tap_status"
+    fi
+}
+
+# fails COMMAND [ARGUMENT]...: that it does, for check.
+fails() { ! "$@"; }
+
+expect() { # NAME EXPECTED ACTUAL
+    if [ "$2" = "$3" ]; then
+        ok "$1"
+    else
+        not_ok "$1"
+        printf '%s\n' "$2" | sed 's/^/#     expected: /' >&9
+        printf '%s\n' "$3" | sed 's/^/#     found:    /' >&9
+    fi
+}
+
+# subtests FILE: the cases that a program wrote there in TAP are the script's from now on. Fails where the program had no
+# plan, or did not keep to it.
+subtests() {
+    tap_seen=0 tap_plan=none
+    while IFS= read -r tap_line; do
+        case $tap_line in
+        "ok "* | "not ok "*)
+            result "${tap_line%% [0-9]*}" "${tap_line#* - }"
+            tap_seen=$((tap_seen + 1))
+            ;;
+        1..*) tap_plan=${tap_line#1..} ;;
+        *) printf '    %s\n' "$tap_line" ;;
+        esac
+    done <"$1"
+    [ "$tap_plan" = "$tap_seen" ]
+}
+
+all_passed() { ! grep -q not "$tap_results"; }
+
+done_testing() {
+    [ -s "$tap_results" ] || not_ok "there are cases"
+    echo "1..$(($(wc -l <"$tap_results")))" >&9
+    all_passed
+    exit
+}
+
+# skip_all REASON: all that has not been tried yet.
+skip_all() {
+    if [ -s "$tap_results" ]; then
+        skip_case "the rest" "$*"
+        done_testing
+    fi
+    echo "1..0 # SKIP $*" >&9
+    exit 77
+}
