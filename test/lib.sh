@@ -18,6 +18,9 @@ trap 'eval "$tap_cleaning"; rm -rf "$work"' EXIT
 # at_exit COMMANDS: at the end of the script.
 at_exit() { tap_cleaning="$1; $tap_cleaning"; }
 
+# Whether all is wanted, or what a landing needs (contrib/check).
+extended() { [ "${GDR_TEST_EXTENT-}" = all ]; }
+
 # section NAME: what the names of the cases that follow begin with.
 section() { tap_section=${1:+"$1: "}; }
 

@@ -13,7 +13,7 @@ set -u
 seed=${COMPARE_TEST_SEED-$RANDOM}
 note "COMPARE_TEST_SEED=$seed"
 for mpi in "${mpis[@]}"; do
-    for number in 1 2 3 4; do
+    for number in $(numbers 1 2 3 4); do
         if ranks "$mpi" $number "$top_builddir/test/mpi/mpi_compare.$mpi" "$seed"; then
             ok "$mpi, $number ranks"
         else

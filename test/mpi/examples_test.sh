@@ -43,7 +43,7 @@ told() {
 
 for mpi in "${mpis[@]}"; do
     build "$mpi"
-    for number in 2 4; do
+    for number in $(numbers 2 4); do
         export UCX_GDR_STATS=$work/$mpi.$number
         ranks "$mpi" $number "$work/$mpi/jacobi" 64 50
         status=$?

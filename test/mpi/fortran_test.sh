@@ -64,8 +64,8 @@ for mpi in "${mpis[@]}"; do
         [[ $binding != 4 ]] || takes_large "$mpi" || continue
         compile "$mpi" $binding || { not_ok "$mpi, ${bindings[binding]}, is compiled" && continue; }
         try_binding "$mpi" $binding 2 host
-        try_binding "$mpi" $binding 4 cuda
-        for number in 1 3 5; do
+        try_binding "$mpi" $binding "$(numbers 4)" cuda
+        for number in $(numbers 1 3 5); do
             try_binding "$mpi" $binding $number random
         done
     done

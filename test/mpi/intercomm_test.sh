@@ -10,7 +10,7 @@ set -u
 . "$top_srcdir/test/mpi/environment.sh"
 
 for mpi in "${mpis[@]}"; do
-    for number in 2 3 5; do
+    for number in $(numbers 2 3 5); do
         try "$mpi, $number ranks" "$mpi" $number "$top_builddir/test/mpi/mpi_intercomm.$mpi"
     done
 done

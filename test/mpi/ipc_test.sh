@@ -35,7 +35,7 @@ try_ipc() {
 
 for mpi in "${mpis[@]}"; do
     for gpus in 1 2; do
-        for number in 2 4; do
+        for number in $(numbers 2 4); do
             try_ipc y "$mpi" $number $gpus mpi_calls cuda 100000 "${calls[@]}"
         done
     done

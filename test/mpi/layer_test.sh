@@ -80,7 +80,7 @@ for mpi in "${mpis[@]}"; do
     mpich) rounds=10000 ;;
     esac
     try "$mpi: 20 exchanges of threads, and $rounds reductions" "$mpi" 2 "$top_builddir/test/mpi/mpi_threads.$mpi" 20 "$rounds"
-    for number in 2 3; do
+    for number in $(numbers 2 3); do
         rm -f "$work/statistics"
         UCX_GDR_MPI_COLL=gpu UCX_GDR_STATS=$work/statistics try "$mpi: exchanges of threads whose GPUs reduce, $number ranks" \
             "$mpi" $number "$top_builddir/test/mpi/mpi_threads.$mpi" 10 0
@@ -110,10 +110,10 @@ for mpi in "${mpis[@]}"; do
     77) skip_case "$mpi: partitions of GPU memory by threads" "it has none" ;;
     *) not_ok "$mpi: partitions of GPU memory by threads" "$log" ;;
     esac
-    for number in 2 4; do try "$mpi: large forms, $number ranks" "$mpi" $number "$work/large"; done
+    for number in $(numbers 2 4); do try "$mpi: large forms, $number ranks" "$mpi" $number "$work/large"; done
     mapfile -t large < <("$top_builddir/test/mpi/mpi_calls.$mpi" --lacking | grep '_c$')
     if [[ $mpi = openmpi && ${#large[@]} -gt 0 ]]; then # the layer's own, where the MPI has the small form
-        for number in 2 3; do
+        for number in $(numbers 2 3); do
             try "$mpi: large forms that the MPI does not have, $number ranks" "$mpi" $number \
                 "$top_builddir/test/mpi/mpi_calls.$mpi" "$seed" 1000 "${large[@]}"
             check "$mpi: some of them, $number ranks" grep -q '^call: ' "$log"

@@ -39,13 +39,13 @@ able=yes
 [[ $kernels != no ]] || able=no
 for mpi in "${mpis[@]}"; do
     case $mpi in
-    openmpi) numbers=(2 5) all=3 ;;
-    mpich) numbers=(3 4) all=2 ;;
+    openmpi) some="2 5" all=3 ;;
+    mpich) some="3 4" all=2 ;;
     esac
-    [[ $able = no ]] || try_way "$mpi" $all gpu yes '' pairs
+    [[ $able = no ]] || try_way "$mpi" "$(numbers $all)" gpu yes '' pairs
     sed -n "s/^this MPI/note: $mpi/p" "$log"
     try_way "$mpi" 1 gpu no
-    for number in "${numbers[@]}"; do
+    for number in $(numbers $some); do
         try_way "$mpi" "$number" gpu $able
     done
     try_way "$mpi" 2 stage no

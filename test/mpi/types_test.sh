@@ -15,7 +15,7 @@ seed=${TYPES_TEST_SEED-$RANDOM}
 note "TYPES_TEST_SEED=$seed"
 kernels=$(sed -n "s/^KERNEL_CLANG = //p" "$top_builddir/Makefile")
 for mpi in "${mpis[@]}"; do
-    for number in 1 2 3; do
+    for number in $(numbers 1 2 3); do
         rm -f "$work/statistics"
         if UCX_GDR_STATS=$work/statistics SOFTCUDA_STATS=1 ranks "$mpi" $number "$top_builddir/test/mpi/mpi_types.$mpi" "$seed" 5; then
             ok "$mpi, $number ranks"
