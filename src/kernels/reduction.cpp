@@ -5,6 +5,7 @@
 #include "kernels/reduce_arguments.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 namespace gdr::kernels {

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <deque>
+#include <iterator>
 #include <vector>
 
 namespace gdr::mem {

@@ -4,6 +4,7 @@
 #include "mem/host_pages.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include <sys/uio.h>
 #include <unistd.h>

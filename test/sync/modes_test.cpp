@@ -6,6 +6,7 @@
 #include "emu/softcuda/softcuda.h"
 
 #include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <string>
 

@@ -5,6 +5,7 @@
 #include "rc_stranger.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 
 #include <arpa/inet.h>

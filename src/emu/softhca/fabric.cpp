@@ -15,6 +15,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <iterator>
 #include <new>
 #include <string>
 #include <system_error>

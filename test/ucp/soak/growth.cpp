@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "../support/emulation.hpp"
 #include "../support/failure.hpp"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "../support/failure.hpp"
 #include "../support/protocols.hpp"
