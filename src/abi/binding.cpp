@@ -5,7 +5,7 @@
 
 #include "abi/libucp.hpp"
 #include "abi/ucx.hpp"
-#include "stub.hpp"
+#include "stubs/stub.hpp"
 
 #include <dlfcn.h>
 #include <link.h>
