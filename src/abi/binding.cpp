@@ -5,7 +5,7 @@
 
 #include "abi/libucp.hpp"
 #include "abi/ucx.hpp"
-#include "stub.hpp"
+#include "stubs/stub.hpp"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -118,7 +118,7 @@ std::string find_fill_options(void* libuct, void*& pointer)
         dlopen(library_of(dlsym(libuct, "ucs_log_dispatch")).c_str(), RTLD_LAZY | RTLD_NOLOAD);
     if (libucs == nullptr)
         return find(libuct, kName, pointer);
-    const std::string missing = find(libucs, kName, pointer);
+    std::string missing = find(libucs, kName, pointer);
     dlclose(libucs);
     return missing;
 }

@@ -132,7 +132,7 @@ ucs_status_t dereg_memory(uct_md_h md, uct_mem_h memh, uct_completion_t* invalid
             uct_completion_t{[](uct_completion_t* self) { delete self; }, 1, UCS_OK});
         const ucs_status_t status = domain_of(md).dereg(memh, lasting.get());
         if (status == UCS_OK) {
-            lasting.release();
+            (void)lasting.release();
             complete(invalidated, UCS_OK);
         }
         return status;

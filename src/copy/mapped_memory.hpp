@@ -21,7 +21,7 @@ namespace gdr::copy {
 class MappedMemory {
   public:
     // Stores to device memory go at some 7 GB/s: the CPU's time for more is better spent otherwise.
-    static constexpr size_t kMostPut = 64 * 1024;
+    static constexpr size_t kMostPut = size_t{64} * 1024;
 
     // NULL where there is none, and why. most_got: bytes; longer reads are left to CUDA.
     static std::unique_ptr<MappedMemory> open(const cuda::Driver& driver, size_t most_got,

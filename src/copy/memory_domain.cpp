@@ -33,7 +33,7 @@ namespace {
 // From here on CUDA copies pageable memory markedly slower than pinned memory: 14.5 against 8.3 us
 // at 64 KiB, 72 against 26 us at 1 MiB (H200). Pinning costs 34 us at 64 KiB and 21 us for each MiB
 // more.
-constexpr size_t kMinPinned = 64 * 1024;
+constexpr size_t kMinPinned = size_t{64} * 1024;
 
 // A query of the attributes of one address (H200), which is what a registration costs.
 constexpr double kRegistrationCost = 100e-9;

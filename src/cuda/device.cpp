@@ -70,6 +70,7 @@ std::vector<Device> devices(const Driver& driver)
     int count = 0;
     check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount");
     std::vector<Device> all;
+    all.reserve(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i)
         all.push_back(describe(driver, i));
     return all;

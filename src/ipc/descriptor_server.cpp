@@ -129,7 +129,8 @@ void answer(int connection, bool lacking)
     if (!patiently(connection, Clock::now() + kServerPatience, [&] {
             return send_message(connection, &answer, sizeof(answer), descriptor.get());
         }))
-        gdr_log(debug, "a descriptor of GPU memory was not sent: %s", strerror(errno));
+        gdr_log(debug, "a descriptor of GPU memory was not sent: %s",
+                std::generic_category().message(errno).c_str());
 }
 
 // In UCX's asynchronous thread.

@@ -90,6 +90,7 @@ std::vector<Pair> pairs_with_hidden(const std::vector<cuda::Device>& devices)
 void take_worst(Links& worst, const std::vector<Pair>& pairs)
 {
     std::vector<std::pair<std::string, std::string>> ids;
+    ids.reserve(pairs.size());
     for (const Pair& pair : pairs)
         ids.emplace_back(pair.one->pci_bus_id, pair.other_id);
     const auto links = cuda::links(ids);

@@ -78,7 +78,7 @@ Layout Layout::strided(int64_t offset, uint64_t block_length, std::span<const Di
     }
     if (blocks.loops > kDimensions)
         throw std::invalid_argument("a layout of too many dimensions");
-    return Layout(std::move(blocks), size, extent);
+    return Layout(blocks, size, extent);
 }
 
 Layout Layout::list(std::span<const Block> blocks, int64_t extent)

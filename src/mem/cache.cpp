@@ -172,7 +172,7 @@ Cache::Proof Cache::prove(uintptr_t address, size_t length)
     if (region == nullptr) {
         return {Proof::Outcome::refused, 0, 0, failure.cause};
     }
-    const Proof proof{Proof::Outcome::registered, region->start, region->end, failure.cause};
+    Proof proof{Proof::Outcome::registered, region->start, region->end, failure.cause};
     release(region);
     return proof;
 }

@@ -12,7 +12,7 @@
 // Each short operation looks here, and UCP for each buffer: every instruction counts.
 #pragma once
 
-#include "mem/page_sets.h"
+#include "tables/page_sets.h"
 
 #include <atomic>
 #include <cstddef>

@@ -14,6 +14,7 @@
 
 // The C library's, and what sbrk(0) returns. UCX's hooks keep it, too, but have sbrk() ask the
 // kernel.
+// NOLINTNEXTLINE(bugprone-reserved-identifier, readability-identifier-naming)
 extern "C" uintptr_t __curbrk;
 
 namespace gdr::mem {

@@ -24,7 +24,6 @@
 #include "stats/statistics.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -76,7 +75,7 @@ void write_statistics(const char* path)
                              : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     // One write, so that the lines of processes that end together do not mix.
     if (fd < 0 || write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-        std::fprintf(stderr, "gdr: UCX_GDR_STATS=%s: %s\n", path, std::strerror(errno));
+        std::fprintf(stderr, "gdr: UCX_GDR_STATS=%s: %m\n", path);
     if (fd >= 0)
         close(fd);
 }

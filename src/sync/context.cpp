@@ -103,8 +103,8 @@ void tell_memory_type(Operation& operation)
 
 // What kernels of one condition pass, and what they count in.
 struct TriggerWords {
-    TriggerWords(const cuda::Driver& driver, CUcontext context_, size_t count_)
-        : context(context_), count(count_), gates(take_words<Gates>(driver, context, count))
+    TriggerWords(const cuda::Driver& driver, CUcontext context, size_t count)
+        : context(context), count(count), gates(take_words<Gates>(driver, context, count))
     {
     }
     TriggerWords(const TriggerWords&) = delete;
@@ -116,8 +116,8 @@ struct TriggerWords {
     const Mapped<Gates> gates;
 };
 struct TriggerBlock : TriggerWords {
-    TriggerBlock(const cuda::Driver& driver, CUcontext context_, size_t count_, unsigned arrivals)
-        : TriggerWords(driver, context_, count_)
+    TriggerBlock(const cuda::Driver& driver, CUcontext context, size_t count, unsigned arrivals)
+        : TriggerWords(driver, context, count)
     {
         if (arrivals > 1) // else there is nothing to count
             arrived = take_counters(driver, context, count);

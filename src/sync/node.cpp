@@ -18,15 +18,14 @@ std::mutex& lock()
 
 } // namespace
 
-Node::Node(const cuda::Driver& driver, CUcontext context_)
-    : Node(driver, context_, take_words<Gates>(driver, context_), nullptr)
+Node::Node(const cuda::Driver& driver, CUcontext context)
+    : Node(driver, context, take_words<Gates>(driver, context), nullptr)
 {
 }
 
-Node::Node(const cuda::Driver& driver, CUcontext context_, const Mapped<Gates>& gates_,
+Node::Node(const cuda::Driver& driver, CUcontext context, const Mapped<Gates>& gates,
            std::shared_ptr<const void> owner)
-    : context(context_), abilities(current_abilities(driver)), gates(gates_),
-      owner_(std::move(owner))
+    : context(context), abilities(current_abilities(driver)), gates(gates), owner_(std::move(owner))
 {
     gates.host->trigger.reopen(UCS_OK);
     gates.host->done.open = 0;

@@ -4,7 +4,7 @@
 // header and goes through the device's own table.
 #include "verbs/library.hpp"
 
-#include "stub.hpp"
+#include "stubs/stub.hpp"
 
 #include <cerrno>
 #include <dlfcn.h>

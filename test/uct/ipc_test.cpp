@@ -1091,8 +1091,8 @@ TEST(IpcAddress, WhoIsReached)
     other.process.host ^= 1;
     other.tag ^= 1;
     EXPECT_FALSE(reaches(own, &other));
-    const uint32_t copys = 0x59504367; // a shorter address
-    EXPECT_FALSE(reaches(own, &copys));
+    const uint32_t shorter_address = 0x59504367;
+    EXPECT_FALSE(reaches(own, &shorter_address));
 }
 
 int exit_status(pid_t child)

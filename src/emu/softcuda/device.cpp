@@ -142,8 +142,9 @@ void Device::give_back(const Extent& extent)
               static_cast<off_t>(extent.length));
     if (extent.length >= kLargePage) {
         // Mapped afresh, so that the kernel drops the page tables of the old mapping.
-        mmap(extent.alias, extent.length, PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd_, static_cast<off_t>(extent.offset));
+        static_cast<void>(mmap(extent.alias, extent.length, PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd_,
+                               static_cast<off_t>(extent.offset)));
     }
     if (extent.view != 0) { // stays mapped, as the alias does
         madvise(extent.alias + extent.view, extent.length, MADV_DONTNEED);

@@ -159,6 +159,7 @@ class Launch {
     Operation waiting_for(const std::vector<Point>& points) const
     {
         std::vector<std::pair<CUstream, uint64_t>> targets;
+        targets.reserve(points.size());
         for (const Point& point : points) {
             targets.emplace_back(executable_->streams[point.stream].get(),
                                  number_ * executable_->lengths[point.stream] + point.operations);

@@ -17,7 +17,7 @@ namespace softcuda {
 
 namespace {
 
-constexpr size_t kBar1Page = 64 * 1024;
+constexpr size_t kBar1Page = size_t{64} * 1024;
 
 /// What a mapping takes of the devices, for as long as it lives.
 class Share {

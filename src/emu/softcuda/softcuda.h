@@ -14,7 +14,8 @@
  * Environment: SOFTCUDA_DEVICES     number of devices, 0 to 16 (default 2)
  *              SOFTCUDA_MEMORY      bytes of memory per device and process, suffix K, M, G or T
  *                                   (default 4G)
- *              SOFTCUDA_PINNED      bytes of host memory that a process may have pinned (default 1T)
+ *              SOFTCUDA_PINNED      bytes of host memory that a process may have pinned
+ *                                   (default 1T)
  *              SOFTCUDA_BAR1        bytes of a device that HCAs can have mapped at a time
  *                                   (default 1T)
  *              SOFTCUDA_COMPUTE_MODE  default or exclusive
@@ -28,9 +29,9 @@
  *                                   there is room, 0: any number (default 0)
  *              SOFTCUDA_IPC         how memory may be shared with other processes: off (nor are
  *                                   there events for them), legacy
- *                                   (cuIpcGetMemHandle), all (and file descriptors of cuMemCreate's;
- *                                   default), fabric (and its fabric handles: there is an IMEX
- *                                   channel)
+ *                                   (cuIpcGetMemHandle), all (and file descriptors of
+ *                                   cuMemCreate's; default), fabric (and its fabric handles: there
+ *                                   is an IMEX channel)
  *              SOFTCUDA_P2P         off: no device reaches another's memory but by copies in one
  *                                   process (default on)
  *              SOFTCUDA_LINK        what NVML tells of the link between devices: nvlink (18 of
@@ -73,8 +74,9 @@ void* softcuda_host_alias(const void* device_ptr, size_t length);
 void* softcuda_dmabuf_map(int fd);
 
 /*
- * The same by device address, as nvidia-peermem does it: softcuda_host_alias(), for as long as which
- * BAR1 is taken. NULL with errno set: EFAULT there is no alias, ENOMEM the device's BAR1 is full.
+ * The same by device address, as nvidia-peermem does it: softcuda_host_alias(), for as long as
+ * which BAR1 is taken. NULL with errno set: EFAULT there is no alias, ENOMEM the device's BAR1 is
+ * full.
  */
 void* softcuda_peer_map(const void* device_ptr, size_t length);
 
@@ -82,9 +84,9 @@ void* softcuda_peer_map(const void* device_ptr, size_t length);
 int softcuda_unmap(void* address);
 
 /*
- * Kernels. The emulated devices run no device code. A module or library is loaded from PTX, of which
- * the kernels' names and parameters are read; a launch runs the host function registered under the
- * kernel's name, in the order of its stream, on one thread, once for the whole grid.
+ * Kernels. The emulated devices run no device code. A module or library is loaded from PTX, of
+ * which the kernels' names and parameters are read; a launch runs the host function registered
+ * under the kernel's name, in the order of its stream, on one thread, once for the whole grid.
  */
 
 /* A launch: sizes of the grid in blocks and of a block in threads, bytes of shared memory, and the
@@ -102,23 +104,23 @@ struct softcuda_launch {
  * through softcuda_kernel_memory(). The function may run on any thread, and at the same time on
  * several for launches in several streams; it must not call CUDA, wait for another operation, or
  * throw.
- * Returns 0, or the CUresult with which the launch has failed, mostly 700 for memory that the device
- * cannot reach (CUDA_ERROR_ILLEGAL_ADDRESS). As with the real driver that error is then the answer of
- * all calls that use the context or wait for it, until it is destroyed or reset; unlike there, what was
- * issued before is still done.
+ * Returns 0, or the CUresult with which the launch has failed, mostly 700 for memory that the
+ * device cannot reach (CUDA_ERROR_ILLEGAL_ADDRESS). As with the real driver that error is then the
+ * answer of all calls that use the context or wait for it, until it is destroyed or reset; unlike
+ * there, what was issued before is still done.
  */
 typedef int (*softcuda_kernel_function)(const struct softcuda_launch* launch,
                                         void* const* parameters);
 
 /* Registers the function for all kernels of a name. 0, or -1 where the name has another function.
- * Launches of a name without one are CUDA_ERROR_NOT_SUPPORTED, and so is loading a module or library
- * all of whose kernels are without: programs that can do without kernels notice in time. */
+ * Launches of a name without one are CUDA_ERROR_NOT_SUPPORTED, and so is loading a module or
+ * library all of whose kernels are without: programs that can do without kernels notice in time. */
 int softcuda_kernel(const char* name, softcuda_kernel_function function);
 
 /*
  * Memory as a kernel sees it: [address, address + length) is one allocation, its bytes are in this
- * process at `bytes`. Where view is not 0 (SOFTCUDA_RDMA_ORDERING other than owner) the device reads
- * each byte at that distance from there, and what it writes has to be written to both places.
+ * process at `bytes`. Where view is not 0 (SOFTCUDA_RDMA_ORDERING other than owner) the device
+ * reads each byte at that distance from there, and what it writes has to be written to both places.
  */
 struct softcuda_range {
     uintptr_t address;

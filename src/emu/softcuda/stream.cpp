@@ -344,7 +344,7 @@ std::unique_ptr<CUstream_st> create_inner_stream()
         CUstream_st{nullptr, CU_STREAM_NON_BLOCKING, kLeastPriority, 0, false, 0});
 }
 
-void enqueue_inner(std::vector<std::pair<CUstream, Operation>> operations)
+void enqueue_inner(std::vector<std::pair<CUstream, Operation>>&& operations)
 {
     Engine& e = engine();
     std::lock_guard guard(e.mutex);

@@ -77,7 +77,7 @@ void execute(CUstream stream, Operation operation);
 std::unique_ptr<CUstream_st> create_inner_stream();
 
 /// Adds an operation to each of the streams named, which are the driver's own.
-void enqueue_inner(std::vector<std::pair<CUstream, Operation>> operations);
+void enqueue_inner(std::vector<std::pair<CUstream, Operation>>&& operations);
 
 /// Runs what may run now in the calling thread; true if everything issued to the stream is done.
 bool stream_idle(CUstream stream);

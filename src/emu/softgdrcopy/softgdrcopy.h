@@ -1,12 +1,12 @@
 /* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE. */
 /*
- * softgdrcopy, an emulated libgdrapi.so.2 for softcuda's device memory, which the CPU cannot touch at
- * its own address. It behaves as gdrcopy 2.6 does without its kernel module: memory is mapped by the
- * CUDA driver, in whole pages of one allocation, takes room in the device's BAR1, and stays reachable
- * and taken when it was freed; or as it does with the module and persistent mappings, in whole pages
- * of the GPU (64 KiB), whosever memory is in them, and not that which nvidia-peermem does not take:
- * pools, cuMemCreate without gpuDirectRDMACapable. gdr_open fails beside any other driver. What gdrapi.h declares and is
- * not here is missing.
+ * softgdrcopy, an emulated libgdrapi.so.2 for softcuda's device memory, which the CPU cannot touch
+ * at its own address. It behaves as gdrcopy 2.6 does without its kernel module: memory is mapped by
+ * the CUDA driver, in whole pages of one allocation, takes room in the device's BAR1, and stays
+ * reachable and taken when it was freed; or as it does with the module and persistent mappings, in
+ * whole pages of the GPU (64 KiB), whosever memory is in them, and not that which nvidia-peermem
+ * does not take: pools, cuMemCreate without gpuDirectRDMACapable. gdr_open fails beside any other
+ * driver. What gdrapi.h declares and is not here is missing.
  *
  * Environment (read by gdr_open):
  *     SOFTGDRCOPY_MOST_PINS  pins at a time; others fail with ENOMEM (default: no limit)

@@ -6,7 +6,6 @@
 #include "emu/softhca/clock.hpp"
 #include "emu/softhca/fabric_file.hpp"
 
-#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
@@ -204,8 +203,8 @@ int main()
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {
         std::fprintf(stderr,
-                     "ucx-gdr: no fabric \"%s\": no process of this user uses it (%s: %s)\n",
-                     config().fabric.c_str(), path.c_str(), std::strerror(errno));
+                     "ucx-gdr: no fabric \"%s\": no process of this user uses it (%s: %m)\n",
+                     config().fabric.c_str(), path.c_str());
         return 1;
     }
     const Copied<Fabric> fabric(fd, 0, 1);

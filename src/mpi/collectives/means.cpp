@@ -166,7 +166,7 @@ bool Means::in_context(Work work)
 void Means::begin_nccl_end()
 {
     if (!in_context([&] { communicator_->begin_end(); }))
-        communicator_.release(); // with CUDA
+        (void)communicator_.release(); // with CUDA
 }
 
 void Means::finish_nccl_end()

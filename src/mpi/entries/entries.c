@@ -7,10 +7,10 @@
 //
 // Open MPI's Fortran calls PMPI_X, MPICH's MPI_X. A tool that is behind this library gets MPI_X
 // first, and calls PMPI_X, where the work is done; one in front of it does so anyway.
-#include "mem/page_sets.h"
 #include "mpi/entries/service.h"
 #include "mpi/entries/small_form.h"
 #include "preload/objects.h"
+#include "tables/page_sets.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

@@ -21,7 +21,7 @@ struct gdr_mpi_host_memory {
     gdr_mpi_word heap;
     const gdr_mpi_word* heap_end;
     int any_stack;             // of threads, as far as it is used
-    const gdr_mpi_word* pages; // sets as mem/page_sets.h has them, of pages that are known
+    const gdr_mpi_word* pages; // sets as tables/page_sets.h has them, of pages that are known
 };
 
 // Who calls from another one, as coroutines do, has no frame in it.

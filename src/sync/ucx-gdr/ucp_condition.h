@@ -1,8 +1,8 @@
 /* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE. */
 /*
- * The names that were proposed for UCX itself, on libucx-gdr (ugdr.h): conditions as an attribute of
- * UCP's own operations. To be included instead of ucp/api/ucp.h, last of all headers, in programs that
- * are written for the proposal:
+ * The names that were proposed for UCX itself, on libucx-gdr (ugdr.h): conditions as an attribute
+ * of UCP's own operations. To be included instead of ucp/api/ucp.h, last of all headers, in
+ * programs that are written for the proposal:
  *
  *   ucp_request_param_t  has a member more, condition, which UCP_OP_ATTR_CONDITION says is set
  *   ucp_..._nbx          with that, the operation is libucx-gdr's, on the default context
@@ -32,56 +32,56 @@ extern "C" {
 typedef ugdr_condition_h ucp_condition_h;
 
 typedef enum {
-    UCP_CONDITION_CATEGORY_STREAM,          /* context: the stream, which waits for the operations */
-    UCP_CONDITION_CATEGORY_GRAPH,           /* context: ucp_condition_graph_t* */
-    UCP_CONDITION_CATEGORY_KERNEL_TRIGGERED /* context: ugdr_dev_condition_t*, filled in for kernels */
+    UCP_CONDITION_CATEGORY_STREAM, /* context: the stream, which waits for the operations */
+    UCP_CONDITION_CATEGORY_GRAPH,  /* context: ucp_condition_graph_t* */
+    UCP_CONDITION_CATEGORY_KERNEL_TRIGGERED /* context: ugdr_dev_condition_t*, filled in */
 } ucp_condition_category_t;
 
 /* CUDA's nodes exist only in a graph: that has to be given; the node is the answer. */
 typedef struct ucp_condition_graph {
     ugdr_cu_graph_t graph;
-    ugdr_cu_node_t  node;
+    ugdr_cu_node_t node;
 } ucp_condition_graph_t;
 
 typedef struct ucp_condition_param {
     ucp_condition_category_t category;
-    void*                    context;
+    void* context;
 } ucp_condition_param_t;
 
 /* UCP's, and the condition. */
 typedef struct ucp_conditional_param {
-    uint32_t          op_attr_mask;
-    uint32_t          flags;
-    void*             request;
+    uint32_t op_attr_mask;
+    uint32_t flags;
+    void* request;
     __typeof__(((ucp_request_param_t*)0)->cb) cb;
-    ucp_datatype_t    datatype;
-    void*             user_data;
-    void*             reply_buffer;
+    ucp_datatype_t datatype;
+    void* user_data;
+    void* reply_buffer;
     ucs_memory_type_t memory_type;
     __typeof__(((ucp_request_param_t*)0)->recv_info) recv_info;
-    ucp_mem_h         memh;
-    ucp_condition_h   condition;
+    ucp_mem_h memh;
+    ucp_condition_h condition;
 } ucp_conditional_param_t;
 
 static inline ucs_status_t ucp_create_condition(const ucp_condition_param_t* param,
-                                                ucp_condition_h*             condition_p)
+                                                ucp_condition_h* condition_p)
 {
     ugdr_condition_params_t params;
-    ugdr_condition_attr_t   attr;
-    ucs_status_t            status;
+    ugdr_condition_attr_t attr;
+    ucs_status_t status;
 
     memset(&params, 0, sizeof(params));
     params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY;
     if (param->category == UCP_CONDITION_CATEGORY_STREAM) {
         params.field_mask |= UGDR_CONDITION_PARAM_FIELD_STREAM;
         params.category = UGDR_CONDITION_STREAM;
-        params.stream   = (ugdr_cu_stream_t)param->context;
+        params.stream = (ugdr_cu_stream_t)param->context;
         return ugdr_condition_create(ugdr_context_default(), &params, condition_p);
     }
     if (param->category == UCP_CONDITION_CATEGORY_GRAPH) {
         params.field_mask |= UGDR_CONDITION_PARAM_FIELD_GRAPH;
         params.category = UGDR_CONDITION_GRAPH;
-        params.graph    = ((ucp_condition_graph_t*)param->context)->graph;
+        params.graph = ((ucp_condition_graph_t*)param->context)->graph;
         attr.field_mask = UGDR_CONDITION_ATTR_FIELD_NODES;
     } else if (param->category != UCP_CONDITION_CATEGORY_KERNEL_TRIGGERED) {
         return UCS_ERR_INVALID_PARAM;
@@ -105,7 +105,7 @@ static inline void ucp_destroy_condition(ucp_condition_h condition)
     ugdr_condition_destroy(condition);
 }
 
-/* ---- inside --------------------------------------------------------------------------------------- */
+/* ---- inside ---------------------------------------------------------------------------------- */
 
 /* UCP's requests are aligned; ours have this bit. */
 static inline ugdr_request_h ucp_conditional_request(void* request)
@@ -126,28 +126,29 @@ static inline ucp_request_param_t ucp_conditional_plain(const ucp_conditional_pa
 
     memset(&plain, 0, sizeof(plain));
     plain.op_attr_mask = param->op_attr_mask & ~UCP_OP_ATTR_CONDITION;
-    plain.flags        = param->flags;
-    plain.request      = param->request;
-    plain.cb           = param->cb;
-    plain.datatype     = param->datatype;
-    plain.user_data    = param->user_data;
+    plain.flags = param->flags;
+    plain.request = param->request;
+    plain.cb = param->cb;
+    plain.datatype = param->datatype;
+    plain.user_data = param->user_data;
     plain.reply_buffer = param->reply_buffer;
-    plain.memory_type  = param->memory_type;
-    plain.recv_info    = param->recv_info;
-    plain.memh         = param->memh;
+    plain.memory_type = param->memory_type;
+    plain.recv_info = param->recv_info;
+    plain.memh = param->memh;
     return plain;
 }
 
 static inline ugdr_op_param_t ucp_conditional_op(const ucp_conditional_param_t* param,
-                                                 const ucp_request_param_t*     plain)
+                                                 const ucp_request_param_t* plain)
 {
-    ugdr_op_param_t       op;
+    ugdr_op_param_t op;
     ugdr_condition_attr_t attr;
 
     memset(&op, 0, sizeof(op));
-    op.field_mask = UGDR_OP_PARAM_FIELD_CONDITION | UGDR_OP_PARAM_FIELD_UCP | UGDR_OP_PARAM_FIELD_FLAGS;
+    op.field_mask =
+        UGDR_OP_PARAM_FIELD_CONDITION | UGDR_OP_PARAM_FIELD_UCP | UGDR_OP_PARAM_FIELD_FLAGS;
     op.condition = param->condition;
-    op.ucp       = plain;
+    op.ucp = plain;
     attr.field_mask = UGDR_CONDITION_ATTR_FIELD_CATEGORY;
     ugdr_condition_query(param->condition, &attr);
     op.flags = attr.category == UGDR_CONDITION_STREAM ? UGDR_OP_FLAG_STREAM_WAIT : 0;
@@ -158,9 +159,9 @@ static inline ugdr_op_param_t ucp_conditional_op(const ucp_conditional_param_t* 
 #define UCP_CONDITIONAL_CALL(_param, _ours, _its)                                                  \
     const ucp_request_param_t plain = ucp_conditional_plain(_param);                               \
     if (((_param)->op_attr_mask & UCP_OP_ATTR_CONDITION) != 0) {                                   \
-        const ugdr_op_param_t op      = ucp_conditional_op(_param, &plain);                        \
-        ugdr_request_h        request = 0;                                                         \
-        const ucs_status_t    status  = _ours;                                                     \
+        const ugdr_op_param_t op = ucp_conditional_op(_param, &plain);                             \
+        ugdr_request_h request = 0;                                                                \
+        const ucs_status_t status = _ours;                                                         \
         return ucp_conditional_result(status, request);                                            \
     }                                                                                              \
     return _its
@@ -180,8 +181,7 @@ static inline ucs_status_ptr_t ucp_conditional_tag_recv_nbx(ucp_worker_h worker,
                                                             const ucp_conditional_param_t* param)
 {
     UCP_CONDITIONAL_CALL(
-        param,
-        ugdr_tag_recv(ugdr_context_default(), buffer, count, tag, tag_mask, &op, &request),
+        param, ugdr_tag_recv(ugdr_context_default(), buffer, count, tag, tag_mask, &op, &request),
         ucp_tag_recv_nbx(worker, buffer, count, tag, tag_mask, &plain));
 }
 
@@ -190,11 +190,10 @@ static inline ucs_status_ptr_t ucp_conditional_am_send_nbx(ucp_ep_h ep, unsigned
                                                            const void* buffer, size_t count,
                                                            const ucp_conditional_param_t* param)
 {
-    UCP_CONDITIONAL_CALL(
-        param,
-        ugdr_am_send(ugdr_context_default(), ep, id, header, header_length, buffer, count, &op,
-                     &request),
-        ucp_am_send_nbx(ep, id, header, header_length, buffer, count, &plain));
+    UCP_CONDITIONAL_CALL(param,
+                         ugdr_am_send(ugdr_context_default(), ep, id, header, header_length, buffer,
+                                      count, &op, &request),
+                         ucp_am_send_nbx(ep, id, header, header_length, buffer, count, &plain));
 }
 
 static inline ucs_status_ptr_t ucp_conditional_put_nbx(ucp_ep_h ep, const void* buffer,
@@ -230,15 +229,14 @@ static inline ucs_status_ptr_t ucp_conditional_atomic_op_nbx(ucp_ep_h ep, ucp_at
                                                              uint64_t remote_addr, ucp_rkey_h rkey,
                                                              const ucp_conditional_param_t* param)
 {
-    UCP_CONDITIONAL_CALL(
-        param,
-        ugdr_atomic(ugdr_context_default(), ep, opcode, buffer, count, remote_addr, rkey, &op,
-                    &request),
-        ucp_atomic_op_nbx(ep, opcode, buffer, count, remote_addr, rkey, &plain));
+    UCP_CONDITIONAL_CALL(param,
+                         ugdr_atomic(ugdr_context_default(), ep, opcode, buffer, count, remote_addr,
+                                     rkey, &op, &request),
+                         ucp_atomic_op_nbx(ep, opcode, buffer, count, remote_addr, rkey, &plain));
 }
 
-static inline ucs_status_ptr_t ucp_conditional_worker_flush_nbx(ucp_worker_h worker,
-                                                                const ucp_conditional_param_t* param)
+static inline ucs_status_ptr_t
+ucp_conditional_worker_flush_nbx(ucp_worker_h worker, const ucp_conditional_param_t* param)
 {
     UCP_CONDITIONAL_CALL(param, ugdr_worker_flush(ugdr_context_default(), &op, &request),
                          ucp_worker_flush_nbx(worker, &plain));
@@ -257,24 +255,23 @@ static inline ucs_status_ptr_t ucp_conditional_ep_close_nbx(ucp_ep_h ep,
     UCP_UNCONDITIONAL_CALL(param, ucp_ep_close_nbx(ep, &plain));
 }
 
-static inline ucs_status_ptr_t ucp_conditional_am_recv_data_nbx(ucp_worker_h worker, void* data,
-                                                                void* buffer, size_t count,
-                                                                const ucp_conditional_param_t* param)
+static inline ucs_status_ptr_t
+ucp_conditional_am_recv_data_nbx(ucp_worker_h worker, void* data, void* buffer, size_t count,
+                                 const ucp_conditional_param_t* param)
 {
     UCP_UNCONDITIONAL_CALL(param, ucp_am_recv_data_nbx(worker, data, buffer, count, &plain));
 }
 
-static inline ucs_status_ptr_t ucp_conditional_tag_send_sync_nbx(ucp_ep_h ep, const void* buffer,
-                                                                 size_t count, ucp_tag_t tag,
-                                                                 const ucp_conditional_param_t* param)
+static inline ucs_status_ptr_t
+ucp_conditional_tag_send_sync_nbx(ucp_ep_h ep, const void* buffer, size_t count, ucp_tag_t tag,
+                                  const ucp_conditional_param_t* param)
 {
     UCP_UNCONDITIONAL_CALL(param, ucp_tag_send_sync_nbx(ep, buffer, count, tag, &plain));
 }
 
-static inline ucs_status_ptr_t ucp_conditional_tag_msg_recv_nbx(ucp_worker_h worker, void* buffer,
-                                                                size_t            count,
-                                                                ucp_tag_message_h message,
-                                                                const ucp_conditional_param_t* param)
+static inline ucs_status_ptr_t
+ucp_conditional_tag_msg_recv_nbx(ucp_worker_h worker, void* buffer, size_t count,
+                                 ucp_tag_message_h message, const ucp_conditional_param_t* param)
 {
     UCP_UNCONDITIONAL_CALL(param, ucp_tag_msg_recv_nbx(worker, buffer, count, message, &plain));
 }
@@ -322,26 +319,26 @@ static inline void ucp_conditional_free(void* request)
         ucp_request_free(request);
 }
 
-#define ucp_request_param_t      ucp_conditional_param_t
-#define ucp_tag_send_nbx         ucp_conditional_tag_send_nbx
-#define ucp_tag_recv_nbx         ucp_conditional_tag_recv_nbx
-#define ucp_am_send_nbx          ucp_conditional_am_send_nbx
-#define ucp_put_nbx              ucp_conditional_put_nbx
-#define ucp_get_nbx              ucp_conditional_get_nbx
-#define ucp_ep_flush_nbx         ucp_conditional_ep_flush_nbx
-#define ucp_atomic_op_nbx        ucp_conditional_atomic_op_nbx
-#define ucp_worker_flush_nbx     ucp_conditional_worker_flush_nbx
-#define ucp_ep_close_nbx         ucp_conditional_ep_close_nbx
-#define ucp_am_recv_data_nbx     ucp_conditional_am_recv_data_nbx
-#define ucp_tag_send_sync_nbx    ucp_conditional_tag_send_sync_nbx
-#define ucp_tag_msg_recv_nbx     ucp_conditional_tag_msg_recv_nbx
-#define ucp_stream_send_nbx      ucp_conditional_stream_send_nbx
-#define ucp_stream_recv_nbx      ucp_conditional_stream_recv_nbx
+#define ucp_request_param_t ucp_conditional_param_t
+#define ucp_tag_send_nbx ucp_conditional_tag_send_nbx
+#define ucp_tag_recv_nbx ucp_conditional_tag_recv_nbx
+#define ucp_am_send_nbx ucp_conditional_am_send_nbx
+#define ucp_put_nbx ucp_conditional_put_nbx
+#define ucp_get_nbx ucp_conditional_get_nbx
+#define ucp_ep_flush_nbx ucp_conditional_ep_flush_nbx
+#define ucp_atomic_op_nbx ucp_conditional_atomic_op_nbx
+#define ucp_worker_flush_nbx ucp_conditional_worker_flush_nbx
+#define ucp_ep_close_nbx ucp_conditional_ep_close_nbx
+#define ucp_am_recv_data_nbx ucp_conditional_am_recv_data_nbx
+#define ucp_tag_send_sync_nbx ucp_conditional_tag_send_sync_nbx
+#define ucp_tag_msg_recv_nbx ucp_conditional_tag_msg_recv_nbx
+#define ucp_stream_send_nbx ucp_conditional_stream_send_nbx
+#define ucp_stream_recv_nbx ucp_conditional_stream_recv_nbx
 #define ucp_request_check_status ucp_conditional_check_status
-#define ucp_request_cancel       ucp_conditional_cancel
-#define ucp_request_free         ucp_conditional_free
+#define ucp_request_cancel ucp_conditional_cancel
+#define ucp_request_free ucp_conditional_free
 #define ucp_request_is_completed ucp_conditional_is_completed
-#define ucp_request_release      ucp_conditional_free
+#define ucp_request_release ucp_conditional_free
 
 #ifdef __cplusplus
 }

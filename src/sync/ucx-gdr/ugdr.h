@@ -1,11 +1,11 @@
 /* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE. */
 /*
  * libucx-gdr: CUDA streams, graphs and kernels trigger UCP operations and wait for them, while the
- * CPU does something else. A stream reaches a point (ugdr_condition_create), a thread of the library posts
- * the operations that hang on it (ugdr_tag_send and the others), and the stream goes on when they
- * are complete (UGDR_OP_FLAG_STREAM_WAIT, ugdr_stream_wait). In a graph the same happens at every
- * launch. On the application's own worker and endpoints of UCX 1.13 and later, whether that was
- * built with CUDA or not.
+ * CPU does something else. A stream reaches a point (ugdr_condition_create), a thread of the
+ * library posts the operations that hang on it (ugdr_tag_send and the others), and the stream goes
+ * on when they are complete (UGDR_OP_FLAG_STREAM_WAIT, ugdr_stream_wait). In a graph the same
+ * happens at every launch. On the application's own worker and endpoints of UCX 1.13 and later,
+ * whether that was built with CUDA or not.
  *
  * Threads: every function may be called from any thread at any time, but for a context that is
  * being destroyed. Callbacks run in the library's thread (UGDR_PROGRESS_CALLER: within
@@ -37,15 +37,15 @@
 extern "C" {
 #endif
 
-typedef struct ugdr_context*   ugdr_context_h;
+typedef struct ugdr_context* ugdr_context_h;
 typedef struct ugdr_condition* ugdr_condition_h;
-typedef struct ugdr_request*   ugdr_request_h;
+typedef struct ugdr_request* ugdr_request_h;
 
-typedef struct CUstream_st*    ugdr_cu_stream_t;
-typedef struct CUgraph_st*     ugdr_cu_graph_t;
+typedef struct CUstream_st* ugdr_cu_stream_t;
+typedef struct CUgraph_st* ugdr_cu_graph_t;
 typedef struct CUgraphNode_st* ugdr_cu_node_t;
 
-/* ---- context: one thread, one worker ------------------------------------------------------------ */
+/* ---- context: one thread, one worker --------------------------------------------------------- */
 
 /* Who makes progress. */
 typedef enum {
@@ -66,12 +66,12 @@ typedef void (*ugdr_error_cb_t)(void* arg, ucs_status_t status, const char* what
 
 enum ugdr_context_params_field {
     UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT = UCS_BIT(0), /* ucp_context */
-    UGDR_CONTEXT_PARAM_FIELD_WORKER      = UCS_BIT(1), /* worker */
-    UGDR_CONTEXT_PARAM_FIELD_LOCK        = UCS_BIT(2), /* lock, unlock, lock_arg */
-    UGDR_CONTEXT_PARAM_FIELD_PROGRESS    = UCS_BIT(3), /* progress */
-    UGDR_CONTEXT_PARAM_FIELD_IDLE        = UCS_BIT(4), /* idle */
-    UGDR_CONTEXT_PARAM_FIELD_CPU_SET     = UCS_BIT(5), /* cpu_set */
-    UGDR_CONTEXT_PARAM_FIELD_ERROR_CB    = UCS_BIT(6)  /* error_cb, error_arg */
+    UGDR_CONTEXT_PARAM_FIELD_WORKER = UCS_BIT(1),      /* worker */
+    UGDR_CONTEXT_PARAM_FIELD_LOCK = UCS_BIT(2),        /* lock, unlock, lock_arg */
+    UGDR_CONTEXT_PARAM_FIELD_PROGRESS = UCS_BIT(3),    /* progress */
+    UGDR_CONTEXT_PARAM_FIELD_IDLE = UCS_BIT(4),        /* idle */
+    UGDR_CONTEXT_PARAM_FIELD_CPU_SET = UCS_BIT(5),     /* cpu_set */
+    UGDR_CONTEXT_PARAM_FIELD_ERROR_CB = UCS_BIT(6)     /* error_cb, error_arg */
 };
 
 /*
@@ -93,17 +93,17 @@ enum ugdr_context_params_field {
  * the context. While nothing is under way the library does not progress a worker that it was given.
  */
 typedef struct ugdr_context_params {
-    uint64_t             field_mask;
-    ucp_context_h        ucp_context;
-    ucp_worker_h         worker;
-    ugdr_lock_cb_t       lock;
-    ugdr_lock_cb_t       unlock;
-    void*                lock_arg;
-    ugdr_progress_t      progress;
-    ugdr_idle_t          idle;
-    const ucs_cpu_set_t* cpu_set;  /* cores for the library's thread; else those of the caller */
-    ugdr_error_cb_t      error_cb; /* told of the first operation that failed */
-    void*                error_arg;
+    uint64_t field_mask;
+    ucp_context_h ucp_context;
+    ucp_worker_h worker;
+    ugdr_lock_cb_t lock;
+    ugdr_lock_cb_t unlock;
+    void* lock_arg;
+    ugdr_progress_t progress;
+    ugdr_idle_t idle;
+    const ucs_cpu_set_t* cpu_set; /* cores for the library's thread; else those of the caller */
+    ugdr_error_cb_t error_cb;     /* told of the first operation that failed */
+    void* error_arg;
 } ugdr_context_params_t;
 
 /* ucx: any function of the UCX that worker and ucp_context are of, by which the library finds it:
@@ -137,10 +137,10 @@ enum ugdr_destroy_flags {
 ucs_status_t ugdr_context_destroy(ugdr_context_h context, unsigned flags);
 
 enum ugdr_context_attr_field {
-    UGDR_CONTEXT_ATTR_FIELD_TRIGGER  = UCS_BIT(0),
+    UGDR_CONTEXT_ATTR_FIELD_TRIGGER = UCS_BIT(0),
     UGDR_CONTEXT_ATTR_FIELD_COUNTERS = UCS_BIT(1),
-    UGDR_CONTEXT_ATTR_FIELD_STATUS   = UCS_BIT(2),
-    UGDR_CONTEXT_ATTR_FIELD_WORKER   = UCS_BIT(3)
+    UGDR_CONTEXT_ATTR_FIELD_STATUS = UCS_BIT(2),
+    UGDR_CONTEXT_ATTR_FIELD_WORKER = UCS_BIT(3)
 };
 
 /* How streams tell that they have reached a point. */
@@ -161,20 +161,20 @@ typedef struct ugdr_context_counters {
 } ugdr_context_counters_t;
 
 typedef struct ugdr_context_attr {
-    uint64_t                field_mask;
-    ugdr_trigger_t          trigger; /* on the device of the current CUDA context */
+    uint64_t field_mask;
+    ugdr_trigger_t trigger; /* on the device of the current CUDA context */
     ugdr_context_counters_t counters;
-    ucs_status_t            status; /* of the first operation that failed, not by being cancelled;
-                                       UCS_OK if none */
-    ucp_worker_h            worker; /* the library's own: to be used within ugdr_call() alone, and
-                                       with UGDR_PROGRESS_CALLER by who calls ugdr_progress() */
+    ucs_status_t status; /* of the first operation that failed, not by being cancelled;
+                            UCS_OK if none */
+    ucp_worker_h worker; /* the library's own: to be used within ugdr_call() alone, and
+                            with UGDR_PROGRESS_CALLER by who calls ugdr_progress() */
 } ugdr_context_attr_t;
 
 ucs_status_t ugdr_context_query(ugdr_context_h context, ugdr_context_attr_t* attr);
 
 /* The context that the operations of ucp_condition.h are on; NULL: none. Kept until another is set:
  * to be set to NULL before it is destroyed. */
-void           ugdr_context_set_default(ugdr_context_h context);
+void ugdr_context_set_default(ugdr_context_h context);
 ugdr_context_h ugdr_context_default(void);
 
 /* UGDR_PROGRESS_CALLER: does what there is to do, and progresses the worker while operations are
@@ -186,7 +186,7 @@ unsigned ugdr_progress(ugdr_context_h context);
 ucs_status_t ugdr_worker_address(ugdr_context_h context, const ucp_address_t** address_p,
                                  size_t* length_p);
 
-/* ---- conditions: when ---------------------------------------------------------------------------- */
+/* ---- conditions: when ------------------------------------------------------------------------ */
 
 typedef enum {
     UGDR_CONDITION_STREAM, /* all that was enqueued to a stream before has run */
@@ -196,32 +196,32 @@ typedef enum {
 
 enum ugdr_condition_params_field {
     UGDR_CONDITION_PARAM_FIELD_CATEGORY = UCS_BIT(0),
-    UGDR_CONDITION_PARAM_FIELD_STREAM   = UCS_BIT(1), /* stream */
-    UGDR_CONDITION_PARAM_FIELD_GRAPH    = UCS_BIT(2), /* graph, dependencies, num_dependencies */
-    UGDR_CONDITION_PARAM_FIELD_FLAGS    = UCS_BIT(3), /* flags; STREAM, GRAPH */
-    UGDR_CONDITION_PARAM_FIELD_COUNT    = UCS_BIT(4), /* count; KERNEL */
-    UGDR_CONDITION_PARAM_FIELD_ARRIVALS = UCS_BIT(5)  /* arrivals; KERNEL */
+    UGDR_CONDITION_PARAM_FIELD_STREAM = UCS_BIT(1),  /* stream */
+    UGDR_CONDITION_PARAM_FIELD_GRAPH = UCS_BIT(2),   /* graph, dependencies, num_dependencies */
+    UGDR_CONDITION_PARAM_FIELD_FLAGS = UCS_BIT(3),   /* flags; STREAM, GRAPH */
+    UGDR_CONDITION_PARAM_FIELD_COUNT = UCS_BIT(4),   /* count; KERNEL */
+    UGDR_CONDITION_PARAM_FIELD_ARRIVALS = UCS_BIT(5) /* arrivals; KERNEL */
 };
 
 enum ugdr_condition_flags {
-    UGDR_CONDITION_FLAG_SPLIT = UCS_BIT(0), /* GRAPH: a node that triggers and one that waits, behind
-                                               it, for nodes that run in between; else one node, which
-                                               ends when the operations have */
-    UGDR_CONDITION_FLAG_WAIT  = UCS_BIT(1)  /* STREAM: and the stream waits here, until the condition
-                                               has been destroyed, or recorded again, and all operations
-                                               that were attached to it are complete */
+    UGDR_CONDITION_FLAG_SPLIT = UCS_BIT(0), /* GRAPH: a node that triggers and one that waits,
+                                               behind it, for nodes that run in between; else one
+                                               node, which ends when the operations have */
+    UGDR_CONDITION_FLAG_WAIT = UCS_BIT(1) /* STREAM: and the stream waits here, until the condition
+                                             has been destroyed, or recorded again, and all
+                                             operations that were attached to it are complete */
 };
 
 typedef struct ugdr_condition_params {
-    uint64_t                  field_mask;
+    uint64_t field_mask;
     ugdr_condition_category_t category;
-    ugdr_cu_stream_t          stream;       /* also 0, whose context has to be current */
-    ugdr_cu_graph_t           graph;        /* runs on the GPU of the current context */
-    const ugdr_cu_node_t*     dependencies; /* nodes of the graph, which the new one comes behind */
-    size_t                    num_dependencies;
-    uint64_t                  flags;
-    unsigned                  count;    /* separate triggers (partitions); 1 */
-    unsigned                  arrivals; /* calls of kernels that make one trigger; 1 */
+    ugdr_cu_stream_t stream;            /* also 0, whose context has to be current */
+    ugdr_cu_graph_t graph;              /* runs on the GPU of the current context */
+    const ugdr_cu_node_t* dependencies; /* nodes of the graph, which the new one comes behind */
+    size_t num_dependencies;
+    uint64_t flags;
+    unsigned count;    /* separate triggers (partitions); 1 */
+    unsigned arrivals; /* calls of kernels that make one trigger; 1 */
 } ugdr_condition_params_t;
 
 /*
@@ -234,9 +234,10 @@ typedef struct ugdr_condition_params {
  *
  * With UGDR_CONDITION_FLAG_WAIT the point and the wait are one call of CUDA instead of two, or one
  * node in a capture, and for all operations of the point together; they do not take
- * UGDR_OP_FLAG_STREAM_WAIT. The stream stands still until ugdr_condition_destroy() or _record() says that
- * no more are attached, so that has to follow; UGDR_DESTROY_FORCE ends the wait, too. In a capture it
- * waits for what is attached when it is launched. UCS_ERR_UNSUPPORTED where ugdr_stream_wait() is.
+ * UGDR_OP_FLAG_STREAM_WAIT. The stream stands still until ugdr_condition_destroy() or _record()
+ * says that no more are attached, so that has to follow; UGDR_DESTROY_FORCE ends the wait, too. In
+ * a capture it waits for what is attached when it is launched. UCS_ERR_UNSUPPORTED where
+ * ugdr_stream_wait() is.
  *
  * UGDR_CONDITION_GRAPH: adds a node, or two, to a graph. An operation whose condition is in a graph
  * runs once at every launch, in the order of attaching; those attached while they run take part
@@ -259,29 +260,29 @@ ucs_status_t ugdr_condition_create(ugdr_context_h context, const ugdr_condition_
                                    ugdr_condition_h* condition_p);
 
 /* STREAM: a new point, for operations attached from now on; like cuEventRecord(). With
- * UGDR_CONDITION_FLAG_WAIT the stream waits there, too, and the wait at the former point is for what
- * was attached before, also where this fails. */
+ * UGDR_CONDITION_FLAG_WAIT the stream waits there, too, and the wait at the former point is for
+ * what was attached before, also where this fails. */
 ucs_status_t ugdr_condition_record(ugdr_condition_h condition, ugdr_cu_stream_t stream);
 
 /* Attached operations keep what they need: may be called right after attaching. But a kernel's
- * condition ends, and with it its operations, once what is under way is complete: to be called after
- * the last kernel that uses it. */
+ * condition ends, and with it its operations, once what is under way is complete: to be called
+ * after the last kernel that uses it. */
 ucs_status_t ugdr_condition_destroy(ugdr_condition_h condition);
 
 enum ugdr_condition_attr_field {
-    UGDR_CONDITION_ATTR_FIELD_NODES    = UCS_BIT(0), /* trigger_node, done_node */
-    UGDR_CONDITION_ATTR_FIELD_DEVICE   = UCS_BIT(1), /* device; KERNEL, else UCS_ERR_INVALID_PARAM */
-    UGDR_CONDITION_ATTR_FIELD_CATEGORY = UCS_BIT(2)  /* category */
+    UGDR_CONDITION_ATTR_FIELD_NODES = UCS_BIT(0),   /* trigger_node, done_node */
+    UGDR_CONDITION_ATTR_FIELD_DEVICE = UCS_BIT(1),  /* device; KERNEL, else UCS_ERR_INVALID_PARAM */
+    UGDR_CONDITION_ATTR_FIELD_CATEGORY = UCS_BIT(2) /* category */
 };
 
 /* The nodes of CUDA's, to add dependencies to: trigger_node comes behind what the operations need,
  * and before done_node what has to be over with them. Equal without UGDR_CONDITION_FLAG_SPLIT. Of a
  * captured condition done_node is NULL without UGDR_CONDITION_FLAG_WAIT, of a stream's both. */
 typedef struct ugdr_condition_attr {
-    uint64_t                  field_mask;
-    ugdr_cu_node_t            trigger_node;
-    ugdr_cu_node_t            done_node;
-    ugdr_dev_condition_t      device; /* for kernels, by value */
+    uint64_t field_mask;
+    ugdr_cu_node_t trigger_node;
+    ugdr_cu_node_t done_node;
+    ugdr_dev_condition_t device; /* for kernels, by value */
     ugdr_condition_category_t category;
 } ugdr_condition_attr_t;
 
@@ -292,13 +293,13 @@ ucs_status_t ugdr_condition_query(ugdr_condition_h condition, ugdr_condition_att
  * condition has not held yet, or the stream waits. */
 ucs_status_t ugdr_stream_release(ugdr_context_h context, ugdr_cu_stream_t stream);
 
-/* ---- operations: what ---------------------------------------------------------------------------- */
+/* ---- operations: what ------------------------------------------------------------------------ */
 
 enum ugdr_op_param_field {
     UGDR_OP_PARAM_FIELD_CONDITION = UCS_BIT(0), /* condition; absent: at once */
-    UGDR_OP_PARAM_FIELD_UCP       = UCS_BIT(1), /* ucp */
-    UGDR_OP_PARAM_FIELD_FLAGS     = UCS_BIT(2), /* flags */
-    UGDR_OP_PARAM_FIELD_INDEX     = UCS_BIT(3)  /* index */
+    UGDR_OP_PARAM_FIELD_UCP = UCS_BIT(1),       /* ucp */
+    UGDR_OP_PARAM_FIELD_FLAGS = UCS_BIT(2),     /* flags */
+    UGDR_OP_PARAM_FIELD_INDEX = UCS_BIT(3)      /* index */
 };
 
 enum ugdr_op_flags {
@@ -310,22 +311,22 @@ enum ugdr_op_flags {
 };
 
 typedef struct ugdr_op_param {
-    uint64_t                   field_mask;
-    ugdr_condition_h           condition;
-    const ucp_request_param_t* ucp;   /* as UCP's functions take it, and copied. Not with a request of the
-                                         caller's nor UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL
-                                         (UCS_ERR_INVALID_PARAM), nor fields newer than UCX 1.13's
-                                         memh (UCS_ERR_UNSUPPORTED). The callback is called always, also
-                                         where UCP completes at once; request is UCP's or NULL, and not the
-                                         callback's to free */
-    uint64_t                   flags;
-    unsigned                   index; /* which of a kernel's condition's triggers; 0 */
+    uint64_t field_mask;
+    ugdr_condition_h condition;
+    const ucp_request_param_t* ucp; /* as UCP's functions take it, and copied. Not with a request of
+                                       the caller's nor UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL
+                                       (UCS_ERR_INVALID_PARAM), nor fields newer than UCX 1.13's
+                                       memh (UCS_ERR_UNSUPPORTED). The callback is called always,
+                                       also where UCP completes at once; request is UCP's or NULL,
+                                       and not the callback's to free */
+    uint64_t flags;
+    unsigned index; /* which of a kernel's condition's triggers; 0 */
 } ugdr_op_param_t;
 
 /*
  * Each returns as soon as the operation is recorded, in the state UCS_INPROGRESS: what UCP says of
- * it is the status of its request. Buffers, the AM header, rkey and endpoint have to stay until it is
- * complete. request_p may be NULL: nobody will ask; a stream can wait for it all the same. param
+ * it is the status of its request. Buffers, the AM header, rkey and endpoint have to stay until it
+ * is complete. request_p may be NULL: nobody will ask; a stream can wait for it all the same. param
  * may be NULL. UCS_ERR_INVALID_PARAM: the context has no worker, parameters that are none, or the
  * condition is another context's.
  */
@@ -353,13 +354,13 @@ ucs_status_t ugdr_worker_flush(ugdr_context_h context, const ugdr_op_param_t* pa
                                ugdr_request_h* request_p);
 
 /* Anything else, in the library's thread: start is called when the condition holds, and while it or
- * test answers UCS_INPROGRESS test again and again. test may be NULL where start never does. Neither
- * may wait for the GPU. */
+ * test answers UCS_INPROGRESS test again and again. test may be NULL where start never does.
+ * Neither may wait for the GPU. */
 typedef ucs_status_t (*ugdr_call_cb_t)(void* arg);
 ucs_status_t ugdr_call(ugdr_context_h context, ugdr_call_cb_t start, ugdr_call_cb_t test, void* arg,
                        const ugdr_op_param_t* param, ugdr_request_h* request_p);
 
-/* ---- completion ---------------------------------------------------------------------------------- */
+/* ---- completion ------------------------------------------------------------------------------ */
 
 /* UCS_INPROGRESS, or the status that it ended with. Of an operation that a graph or kernels
  * trigger UCS_INPROGRESS before its first run, and while it runs, else the status of its last run;
@@ -388,8 +389,8 @@ void ugdr_request_free(ugdr_request_h request);
  *
  * As long as a stream waits it holds one of the GPU's hardware queues, of which there are
  * CUDA_DEVICE_MAX_CONNECTIONS (environment variable of CUDA; 8 by default, at most 32). One stream
- * more that waits gets stuck behind the first, and so does a program in which that one depends on it.
- * This is warned about, and counted (crowded_waits).
+ * more that waits gets stuck behind the first, and so does a program in which that one depends on
+ * it. This is warned about, and counted (crowded_waits).
  */
 ucs_status_t ugdr_stream_wait(ugdr_context_h context, ugdr_cu_stream_t stream,
                               const ugdr_request_h* requests, size_t count);

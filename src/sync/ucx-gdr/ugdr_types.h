@@ -5,10 +5,10 @@
 
 /* A kernel condition as kernels have it, passed to them by value. */
 typedef struct ugdr_dev_condition {
-    unsigned long long* words;    /* 16 for each trigger, in host memory that the GPU reaches */
-    unsigned*           arrived;  /* one for each trigger, GPU memory; NULL where arrivals is 1 */
-    unsigned            count;    /* separate triggers */
-    unsigned            arrivals; /* of kernels' threads, that make one trigger */
+    unsigned long long* words; /* 16 for each trigger, in host memory that the GPU reaches */
+    unsigned* arrived;         /* one for each trigger, GPU memory; NULL where arrivals is 1 */
+    unsigned count;            /* separate triggers */
+    unsigned arrivals;         /* of kernels' threads, that make one trigger */
 } ugdr_dev_condition_t;
 
 #endif
