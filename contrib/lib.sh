@@ -16,14 +16,14 @@ fi
 fail() { echo "${0##*/}: $*" >&2; exit 1; }
 
 # step WHAT LOG COMMAND...: one line; on failure the end of the log, its name, and the status. "SECONDS WHAT" is added
-# to the file STEP_TIMES, if that is set.
+# to the file STEP_TIMES, if that is set, with STEP_MARK behind it.
 step() {
     local what=$1 log=$2 start=$SECONDS status=0
     shift 2
     mkdir -p "$(dirname "$log")"
     printf '%-44s' "$what ..."
     "$@" >"$log" 2>&1 </dev/null || status=$?
-    [[ -z ${STEP_TIMES-} ]] || echo "$((SECONDS - start)) $what" >>"$STEP_TIMES"
+    [[ -z ${STEP_TIMES-} ]] || echo "$((SECONDS - start)) $what${STEP_MARK-}" >>"$STEP_TIMES"
     if [[ $status -eq 0 ]]; then
         echo "done ($((SECONDS - start)) s)"
     else
