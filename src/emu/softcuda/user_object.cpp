@@ -69,7 +69,11 @@ void drop_references(CUuserObject object, uint64_t count)
 UserObjectReferences::~UserObjectReferences()
 {
     for (auto [object, count] : held_) {
-        drop_references(object, count);
+        try {
+            drop_references(object, count);
+        } catch (const Error&) {
+            // The program has released these, too, though they were not its own.
+        }
     }
 }
 

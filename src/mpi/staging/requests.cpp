@@ -208,8 +208,12 @@ class Requests {
         Node& request = requests_[index];
         if (request.empty())
             return;
-        Node completed = is_null(index) ? std::move(request) : Node();
-        put_back(library_, completed.empty() ? request.mapped() : completed.mapped(), received);
+        if (!is_null(index)) {
+            put_back(library_, request.mapped(), received);
+            return;
+        }
+        Node completed = std::move(request);
+        put_back(library_, completed.mapped(), received);
     }
     bool is_null(size_t index) const
     {
