@@ -30,8 +30,8 @@ std::vector<std::string> query_md_resources()
     static bool said = false; // UCT asks more than once
     if (names.empty() && !std::exchange(said, true)) {
         abi::log_message(abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
-                         __FILE__, __LINE__,
-                         "no HCA, so no network transport: %s" GDR_NO_HCA_HINT, reason.c_str());
+                         __FILE__, __LINE__, "no HCA, so no network transport: %s" GDR_NO_HCA_HINT,
+                         reason.c_str());
     }
     if (!names.empty() && abi::keeps_registration_cache()) {
         names.clear();
