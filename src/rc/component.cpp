@@ -2,6 +2,7 @@
 //
 // What UCT is told of the HCAs.
 #include "rc/component.hpp"
+#include "config.h"
 
 #include "abi/host.hpp"
 #include "abi/registration_cache.hpp"
@@ -29,8 +30,7 @@ std::vector<std::string> query_md_resources()
     static bool said = false; // UCT asks more than once
     if (names.empty() && !std::exchange(said, true)) {
         abi::log_message(abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
-                         __FILE__, __LINE__,
-                         "no HCA, so no network transport: %s (\"ucx-gdr run\" can emulate one)",
+                         __FILE__, __LINE__, "no HCA, so no network transport: %s" GDR_NO_HCA_HINT,
                          reason.c_str());
     }
     if (!names.empty() && abi::keeps_registration_cache()) {

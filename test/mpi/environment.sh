@@ -15,6 +15,11 @@ none) ;;
     ;;
 esac
 
+[[ ${GDR_MPI:-yes} = yes ]] || {
+    echo "this build has no MPI layer (--disable-mpi)"
+    exit 77
+}
+
 mpis=()
 for mpi in openmpi mpich; do
     ! mpirun_of $mpi >/dev/null || mpis+=("$mpi")

@@ -77,6 +77,37 @@ TEST_F(Order, AnEarlierPointsOperationsStartFirst)
     ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == 4; }));
 }
 
+// Both are armed when the first point is reached.
+TEST_F(Order, ALaterPointsOperationsDoNotStartWithAnEarlierOnes)
+{
+    CUstream work = stream();
+    auto* out = pinned<int>(2);
+    auto* in = pinned<int>(2);
+    Gate gate(work);
+    ugdr_condition_h first = point_of(at_a_, work);
+    Gate second_gate(work);
+    ugdr_condition_h second = point_of(at_a_, work);
+    for (int i = 0; i < 2; ++i) {
+        out[i] = i + 1;
+        in[i] = 0;
+        ASSERT_UCS(ugdr_tag_recv(at_b_, in + i, sizeof(int), 1, ~0ul, nullptr, nullptr));
+    }
+    const ugdr_op_param_t at_first = on(first), at_second = on(second);
+    ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, out + 0, sizeof(int), 1, &at_first, nullptr));
+    ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, out + 1, sizeof(int), 1, &at_second, nullptr));
+    gate.open();
+    ASSERT_TRUE(eventually([&] { return counters(at_a_).completed >= 1; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(counters(at_a_).triggered, 1u);
+    second_gate.open();
+    ASSERT_TRUE(eventually([&] { return counters(at_b_).completed == 2; }));
+    EXPECT_EQ(in[0], 1);
+    EXPECT_EQ(in[1], 2);
+    EXPECT_UCS(ugdr_condition_destroy(first));
+    EXPECT_UCS(ugdr_condition_destroy(second));
+    ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == 2; }));
+}
+
 TEST_F(Order, StreamsDoNotWaitForEachOther)
 {
     CUstream held = stream(), free = stream();

@@ -16,8 +16,8 @@ value() {
 
 # ---- what is set
 
-expect "the emulated HCA, the plugin and the MPI layer in LD_PRELOAD" "$softhca:$module:$mpi_layer" "$(value LD_PRELOAD)"
-expect "what the user preloads stays, behind them" "$softhca:$module:$mpi_layer:/other.so" "$(LD_PRELOAD=/other.so value LD_PRELOAD 2>/dev/null)"
+expect "the emulated HCA, the plugin and the MPI layer in LD_PRELOAD" "$softhca:$module${mpi_layer:+:$mpi_layer}" "$(value LD_PRELOAD)"
+expect "what the user preloads stays, behind them" "$softhca:$module${mpi_layer:+:$mpi_layer}:/other.so" "$(LD_PRELOAD=/other.so value LD_PRELOAD 2>/dev/null)"
 expect "UCX_GDR_TLS" gdr "$(value UCX_GDR_TLS)"
 hardware_queues() { # COMMAND [ARGUMENT]...: what it is run with
     sh -x "$tool" run --emulate-hca --emulate-gpu "$@" 2>&1 >/dev/null | sed -n 's/^+ export CUDA_DEVICE_MAX_CONNECTIONS=//p'
@@ -25,8 +25,8 @@ hardware_queues() { # COMMAND [ARGUMENT]...: what it is run with
 streams=$top_builddir/test/sync/.libs/sync_test
 expect "CUDA's settings are left to the user: each hardware queue takes time at start" "" \
     "$(value CUDA_DEVICE_MAX_CONNECTIONS)$(hardware_queues env)"
-expect "programs with libucx-gdr have hardware queues for streams that wait" 32 "$(hardware_queues "$streams" --gtest_list_tests)"
-expect "as many as the user says" 4 "$(CUDA_DEVICE_MAX_CONNECTIONS=4 hardware_queues "$streams" --gtest_list_tests)"
+[ "${GDR_SYNC:-yes}" = no ] || expect "programs with libucx-gdr have hardware queues for streams that wait" 32 "$(hardware_queues "$streams" --gtest_list_tests)"
+[ "${GDR_SYNC:-yes}" = no ] || expect "as many as the user says" 4 "$(CUDA_DEVICE_MAX_CONNECTIONS=4 hardware_queues "$streams" --gtest_list_tests)"
 expect "UCX_TLS is left to the user" "" "$(value UCX_TLS)"
 expect "UCX_TLS of the user is kept" gdr,tcp "$(UCX_TLS=gdr,tcp value UCX_TLS)"
 for default in pml=ucx osc=ucx,sm opal_common_ucx_tls=any opal_common_ucx_devices=any; do
@@ -38,14 +38,16 @@ for line in OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx,sm UCX_GDR_TLS=gdr; do
     expect "the command has $line" "$line" \
         "$("$tool" run --emulate-hca --emulate-gpu env 2>/dev/null | grep "^${line%%=*}=")"
 done
-path=OMPI_MCA_mca_base_component_path
-components=$(cd "$top_builddir/src/openmpi/.libs" && pwd -P)
-in_rank() { export OMPI_COMM_WORLD_RANK=0 && value "$@"; }
-expect "Open MPI finds our components behind its own" "SYSTEM_DEFAULT:$components:USER_DEFAULT" "$(in_rank $path)"
-expect "and behind those of the user" "/mine:$components" "$(export $path=/mine && in_rank $path)"
-expect "once" "/mine:$components" "$(export $path="/mine:$components" && in_rank $path)"
-expect "mpirun does not, which would pass them on to PMIx" "" "$(value $path)"
-expect "nor without the plugin" "" "$(in_rank $path --no-plugin)"
+if [ "${GDR_MPI:-yes}" = yes ]; then
+    path=OMPI_MCA_mca_base_component_path
+    components=$(cd "$top_builddir/src/openmpi/.libs" && pwd -P)
+    in_rank() { export OMPI_COMM_WORLD_RANK=0 && value "$@"; }
+    expect "Open MPI finds our components behind its own" "SYSTEM_DEFAULT:$components:USER_DEFAULT" "$(in_rank $path)"
+    expect "and behind those of the user" "/mine:$components" "$(export $path=/mine && in_rank $path)"
+    expect "once" "/mine:$components" "$(export $path="/mine:$components" && in_rank $path)"
+    expect "mpirun does not, which would pass them on to PMIx" "" "$(value $path)"
+    expect "nor without the plugin" "" "$(in_rank $path --no-plugin)"
+fi
 expect "without the plugin the emulated HCA alone" "$softhca" "$(value LD_PRELOAD --no-plugin)"
 expect "nor anything for Open MPI" "" "$(value OMPI_MCA_pml --no-plugin)"
 # ---- where it leads

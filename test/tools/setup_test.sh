@@ -66,7 +66,7 @@ mpi_part() { on_ranks "$1" "$work/main" "$2part.$1.so"; }
 
 mpis=()
 for mpi in openmpi:libmpi.so.40 mpich:libmpich.so.12; do
-    command -v "mpirun.${mpi%:*}" "mpicc.${mpi%:*}" >/dev/null && ldconfig -p | grep -q "${mpi#*:} " || continue
+    [[ ${GDR_MPI:-yes} = yes ]] && command -v "mpirun.${mpi%:*}" "mpicc.${mpi%:*}" >/dev/null && ldconfig -p | grep -q "${mpi#*:} " || continue
     mpis+=("${mpi%:*}")
     "mpicc.${mpi%:*}" -shared -fPIC -o "$work/part.${mpi%:*}.so" -x c - <<'END' || exit 99
 #include <mpi.h>

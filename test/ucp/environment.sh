@@ -14,7 +14,8 @@ softhca=$top_builddir/src/emu/softhca/.libs/libsofthca.so
 softcuda=$top_builddir/src/emu/softcuda/.libs
 module=$top_builddir/src/preload/.libs/libuct_gdr.so.0
 mpi_layer=$top_builddir/src/mpi/entries/.libs/libgdr_mpi.so.0
-for file in "$softhca" "$softcuda/libcuda.so.1" "$module" "$mpi_layer"; do
+[ "${GDR_MPI:-yes}" = yes ] || mpi_layer= # configure --disable-mpi
+for file in "$softhca" "$softcuda/libcuda.so.1" "$module" ${mpi_layer:+"$mpi_layer"}; do
     [ -e "$file" ] || {
         echo "$file is missing: run make first"
         exit 99

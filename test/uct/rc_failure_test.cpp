@@ -5,11 +5,13 @@
 #include "rc_support.hpp"
 
 #include "rc/endpoint.hpp"
+#include "rc/remote_key.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -98,6 +100,26 @@ TEST_F(Failure, RefusedPost)
     EXPECT_TRUE(internal.ops.empty());
     EXPECT_EQ(iface.buffers->available(), buffers);
     iface.post_send = post_send;
+}
+
+TEST(RemoteKeys, OfOthers)
+{
+    using gdr::rc::PackedRemoteKey;
+    gdr::mem::Region region;
+    region.rkey = 0x12345678;
+    region.kind = gdr::mem::MemoryKind::device;
+    PackedRemoteKey good;
+    gdr::rc::pack(region, &good);
+    uct_rkey_t key = 0;
+    ASSERT_EQ(gdr::rc::unpack(good, &key), UCS_OK);
+    EXPECT_EQ(gdr::rc::verbs_rkey(key), region.rkey);
+    EXPECT_NE(gdr::rc::memory_kind(key), 0u);
+    // The magic number, the version, the kind of memory, what is reserved: each byte of them.
+    for (size_t at = 0; at < offsetof(PackedRemoteKey, rkey); ++at) {
+        PackedRemoteKey other = good;
+        reinterpret_cast<uint8_t*>(&other)[at] ^= 0x42;
+        EXPECT_EQ(gdr::rc::unpack(other, &key), UCS_ERR_INVALID_PARAM) << at;
+    }
 }
 
 // The queue pair fails, its operations and its user are told once, and nobody else notices.

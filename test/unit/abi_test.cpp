@@ -130,6 +130,9 @@ TEST(Series, StatisticsBuildIsRefused)
     found = ucx_1_13_1();
     found.base_ep_size = 16;
     expect_refused(found, HasSubstr("1280 and 16"));
+    found = ucx_1_13_1();
+    found.base_iface_size = 1288;
+    expect_refused(found, HasSubstr("1288 and 8"));
 }
 
 TEST(Series, TwoInstallationsAreRefused)

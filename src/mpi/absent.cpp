@@ -1,0 +1,28 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The MPI layer of a build without one (--disable-mpi).
+#include "abi/host.hpp"
+#include "mpi/library/calling_library.hpp"
+#include "mpi/serve.hpp"
+
+#include <mutex>
+
+namespace gdr::mpi {
+
+void serve(Collectives collectives, const Listener&)
+{
+    static std::once_flag told;
+    if (collectives != Collectives::library)
+        std::call_once(told, [] {
+            gdr_log(warn, "UCX_GDR_MPI_COLL has no effect: this ucx-gdr was built without the MPI "
+                          "layer (configure --disable-mpi)");
+        });
+}
+
+// So that UCP looks at what MPI libraries send: nobody else does.
+bool is_in_mpi_library()
+{
+    return false;
+}
+
+} // namespace gdr::mpi
