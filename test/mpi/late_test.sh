@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# MPI programs that use CUDA late or never (mpi_late), with every MPI that is installed: they are not initialised before,
+# and have no context that they did not make, whichever transports carry their messages.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/mpi/environment.sh
+. "$top_srcdir/test/mpi/environment.sh"
+
+# late MPI WHEN
+late() {
+    if ranks "$1" 2 "$top_builddir/test/mpi/mpi_late.$1" "$2" && [[ $(grep -c '^right$' "$log") -eq 2 ]]; then
+        echo "ok: $1, UCX_TLS=$UCX_TLS: $2"
+    else
+        echo "FAILED: $1, UCX_TLS=$UCX_TLS: $2"
+        head -n 20 "$log"
+        failed=1
+    fi
+}
+
+for mpi in "${mpis[@]}"; do
+    for UCX_TLS in gdr sm,self,gdr all; do
+        for when in never fork visible second; do
+            late "$mpi" $when
+        done
+        UCX_GDR_IPC=y late "$mpi" never
+        UCX_GDR_MPI_COLL=gpu late "$mpi" never
+    done
+    for UCX_TLS in sm,self ^gdr; do
+        late "$mpi" never
+        late "$mpi" fork
+    done
+done
+exit $failed
