@@ -4,6 +4,7 @@
 #include "abi/border.hpp"
 
 #include "abi/completion.hpp"
+#include "abi/left_out.hpp"
 #include "abi/series.hpp"
 #include "abi/settings.hpp"
 
@@ -52,9 +53,12 @@ ucs_status_t query_md_resources(const Component& component, uct_md_resource_desc
                                 unsigned* count)
 {
     return guarded("query_md_resources", [&] {
-        if (void (*function)() = use)
-            function();
-        const std::vector<std::string> names = component.query_md_resources();
+        std::vector<std::string> names{component.name}; // of what stands for it
+        if (user_wants_gdr()) {
+            if (void (*function)() = use)
+                function();
+            names = component.query_md_resources();
+        }
         std::unique_ptr<uct_md_resource_desc_t, decltype(&std::free)> list(
             allocate_list<uct_md_resource_desc_t>(names.size()), std::free);
         for (size_t i = 0; i < names.size(); ++i)
@@ -69,7 +73,8 @@ ucs_status_t query_devices(const Transport& transport, uct_md_h md, TlDevice** d
                            unsigned* count)
 {
     return guarded("query_devices", [&] {
-        const std::vector<Device> found = transport.query_devices(domain_of(md));
+        const std::vector<Device> found =
+            is_left_out(md) ? left_out_devices() : transport.query_devices(domain_of(md));
         std::unique_ptr<TlDevice, decltype(&std::free)> list(allocate_list<TlDevice>(found.size()),
                                                              std::free);
         for (size_t i = 0; i < found.size(); ++i) {
@@ -89,7 +94,9 @@ ucs_status_t open_md(const Component& component, BaseMd base, const char* name,
 {
     return guarded("md_open", [&] {
         try {
-            auto domain = component.open_md(name, reinterpret_cast<const MdConfig*>(config));
+            auto domain = user_wants_gdr()
+                              ? component.open_md(name, reinterpret_cast<const MdConfig*>(config))
+                              : std::make_unique<LeftOut>();
             *md = reinterpret_cast<uct_md_h>(new Md{base, std::move(domain)});
             return UCS_OK;
         } catch (const std::exception& error) {

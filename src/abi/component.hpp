@@ -52,7 +52,8 @@ struct Component {
 bool register_component(const Component& component);
 
 // Calls function whenever UCX asks a component of ours for its memory domains, as for each context:
-// before the first time the process has us loaded, but does not use UCX. Any thread.
+// before the first time the process has us loaded, but does not use UCX. Not where UCX_TLS leaves
+// gdr out: no component has domains then. Any thread.
 void on_use(void (*function)());
 
 } // namespace gdr::abi

@@ -60,6 +60,11 @@ bool user_names_gdr()
     return names_transport(tls ? *tls : user_setting("GDR_TLS").value_or(""), "gdr");
 }
 
+bool user_wants_gdr()
+{
+    return lists_transport(user_setting("TLS").value_or("all"), "gdr");
+}
+
 bool set_default(const char* name, const char* value)
 {
     // UCX's parser for configuration files is the one way in that the environment overrides. It

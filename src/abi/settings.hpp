@@ -27,6 +27,9 @@ bool boolean_setting(const char* name, bool otherwise);
 // who does not need not.
 bool user_names_gdr();
 
+// Whether UCX_TLS leaves gdr among UCX's transports.
+bool user_wants_gdr();
+
 // Gives UCX_<name> a value as a ucx.conf would: variables of the environment, with an application's
 // own prefix too (<prefix>_UCX_<name>), go before it. For variables that UCX reads when a context
 // is made. Unlike an environment variable it is not inherited by child processes. False: UCX did

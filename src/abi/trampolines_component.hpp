@@ -4,6 +4,7 @@
 // component.
 #pragma once
 
+#include "abi/left_out.hpp"
 #include "abi/option_fields.hpp"
 #include "abi/trampolines_md.hpp"
 #include "abi/uct_calls.hpp"
@@ -95,6 +96,8 @@ template <class L, size_t index>
 ucs_status_t tl_iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                            const uct_iface_config_t* config, uct_iface_h* iface)
 {
+    if (is_left_out(md))
+        return UCS_ERR_UNSUPPORTED;
     return guarded("iface_open", [&] {
         return transport_of<L, index>(md).iface_open(md, worker, params, config, iface);
     });

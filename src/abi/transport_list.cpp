@@ -39,6 +39,12 @@ bool lists_transport(std::string_view list, std::string_view name)
     return (mentions.by_name || mentions.by_all) != mentions.negated;
 }
 
+bool excludes_transport(std::string_view list, std::string_view name)
+{
+    const Mentions mentions = find_transport(list, name);
+    return mentions.by_name && mentions.negated;
+}
+
 bool names_transport(std::string_view list, std::string_view name)
 {
     const Mentions mentions = find_transport(list, name);

@@ -11,6 +11,9 @@ namespace gdr::abi {
 // name.
 bool lists_transport(std::string_view list, std::string_view name);
 
+// Whether it leaves the transport out by its name: "^gdr".
+bool excludes_transport(std::string_view list, std::string_view name);
+
 // Whether it asks for the transport by its own name, and not only for all.
 bool names_transport(std::string_view list, std::string_view name);
 

@@ -47,9 +47,9 @@ std::optional<abi::MemoryInfo> find(const void* address, size_t length)
 {
     const Answer* known = last.find(reinterpret_cast<uintptr_t>(address));
     if (known == nullptr || !holds(known->info, address, length) ||
-        known->changes != mem::Cache::changes() || mem::only_others_taken(known->device))
+        known->changes != mem::Cache::changes() || mem::is_refused(known->device))
         return std::nullopt;
-    const cuda::Driver* driver = cuda::driver();
+    const cuda::Driver* driver = cuda::open_driver();
     if (driver == nullptr || !cuda::still_finished(*driver, address, known->buffer_id))
         return std::nullopt;
     return known->info;

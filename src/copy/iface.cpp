@@ -259,7 +259,7 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
                 kDeviceName);
         return UCS_ERR_NO_DEVICE;
     }
-    const cuda::Driver* driver = cuda::driver();
+    const cuda::Driver* driver = cuda::open_driver();
     if (driver == nullptr) {
         gdr_log(error, "copy: %s", cuda::unavailable_reason().c_str());
         return UCS_ERR_NO_DEVICE;

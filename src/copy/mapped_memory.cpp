@@ -97,7 +97,7 @@ MappedMemory::Mapped MappedMemory::map(const void* device, const void* host, siz
 {
     const auto address = reinterpret_cast<uintptr_t>(device);
     if (length == 0 || mem::host_pages::contains(address) || !is_plain_host(host, length) ||
-        cuda::loaded_driver() == nullptr) // in a forked child
+        cuda::open_driver() == nullptr) // in a forked child
         return Mapped(nullptr);
     if (!refused_.empty() && refused_.contains(cuda::buffer_id(driver_, device)))
         return Mapped(nullptr);

@@ -12,8 +12,10 @@
 #include "cuda/allocation.hpp"
 #include "cuda/device.hpp"
 #include "cuda/dmabuf.hpp"
+#include "cuda/inventory.hpp"
 #include "cuda/mapping.hpp"
 #include "mem/cache.hpp"
+#include "mem/caches.hpp"
 #include "mem/cuda_memory.hpp"
 #include "mem/gpu_direct.hpp"
 #include "mem/host_pages.hpp"
@@ -62,7 +64,7 @@ ucs_memory_type_t type_of(const cuda::Driver& driver, const cuda::Pointer& memor
                           const void* address, bool several)
 {
     const bool staged = memory.kind == cuda::MemoryKind::managed ||
-                        mem::only_others_taken(memory.device) ||
+                        mem::is_refused(memory.device) ||
                         (memory.context == nullptr && mem::peermem_in_use() &&
                          (several || !cuda::rdma_capable(driver, address)));
     return staged ? UCS_MEMORY_TYPE_CUDA_MANAGED : UCS_MEMORY_TYPE_CUDA;
@@ -120,10 +122,6 @@ abi::OptionTable md_options()
 MemoryDomain::MemoryDomain(const cuda::Driver& driver, bool pin_host)
     : driver_(driver), pin_host_(pin_host), keeps_host_pages_(mem::unmaps_are_seen())
 {
-    std::vector<cuda::Device> devices = cuda::devices(driver);
-    for (const cuda::Device& device : devices)
-        sys_devices_.push_back(abi::sys_device_of_pci(device.pci_bus_id));
-    dmabuf_ = std::ranges::all_of(devices, &cuda::Device::dmabuf);
 }
 
 abi::MdAttributes MemoryDomain::attributes() const
@@ -138,7 +136,7 @@ abi::MdAttributes MemoryDomain::attributes() const
     attributes.access_mem_types = kCudaTypes | bits(UCS_MEMORY_TYPE_HOST);
     attributes.detect_mem_types = kCudaTypes;
     attributes.alloc_mem_types = kCudaTypes;
-    attributes.dmabuf_mem_types = dmabuf_ ? bits(UCS_MEMORY_TYPE_CUDA) : 0;
+    attributes.dmabuf_mem_types = cuda::kernel_support().dmabuf ? bits(UCS_MEMORY_TYPE_CUDA) : 0;
     attributes.max_alloc = SIZE_MAX;
     attributes.max_reg = SIZE_MAX;
     attributes.reg_cost_base = kRegistrationCost;
@@ -158,6 +156,8 @@ ucs_status_t MemoryDomain::reg(void* address, size_t length, abi::Registration, 
 // Where there is no context yet nothing on a GPU could be copied.
 bool MemoryDomain::pin(void* address, size_t length)
 try {
+    if (cuda::is_untouched())
+        return false;
     cuda::Pointer memory = cuda::classify(driver_, address);
     if (memory.kind != cuda::MemoryKind::host || memory.pinned)
         return false;
@@ -204,7 +204,12 @@ ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type
         return UCS_ERR_UNSUPPORTED;
     auto kind = type == UCS_MEMORY_TYPE_CUDA ? cuda::MemoryKind::device : cuda::MemoryKind::managed;
     auto registration = std::make_unique<Registration>();
-    const CUcontext context = context_for_allocation();
+    const auto found = context_for_allocation();
+    if (!found) {
+        gdr_log(diag, "no CUDA memory of %zu bytes: the program has no CUDA context yet", *length);
+        return UCS_ERR_NO_DEVICE;
+    }
+    const CUcontext context = *found;
     registration->small = kind == cuda::MemoryKind::device && *length <= kept_block::kSize;
     if (registration->small)
         registration->address = kept_block::take(driver_, context);
@@ -219,22 +224,41 @@ ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type
         return result == CUDA_ERROR_OUT_OF_MEMORY ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;
     }
     abi::end_registrations(registration->address, *length);
+    if (registration->small && !is_told_as(type, registration->address, *length)) {
+        gdr_log(diag, "no CUDA memory of %zu bytes: no HCA takes that of this GPU", *length);
+        cuda::release(driver_, registration->address);
+        return UCS_ERR_UNSUPPORTED;
+    }
     *address = registration->address;
     *memh = registration.release();
     return UCS_OK;
 }
 
-// nullptr: the current one.
-CUcontext MemoryDomain::context_for_allocation()
+// nullptr: the current one; nothing where there is none. UCP itself allocates, to learn which
+// domain can, in programs that may never use a GPU.
+std::optional<CUcontext> MemoryDomain::context_for_allocation()
 {
+    if (cuda::is_untouched())
+        return std::nullopt;
     CUcontext current = nullptr;
     cuda::check(driver_.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
     if (current != nullptr)
         return nullptr;
-    std::lock_guard guard(mutex_);
-    if (!default_context_)
-        default_context_.emplace(driver_, 0);
-    return default_context_->handle();
+    const std::lock_guard guard(mutex_);
+    int devices = 0;
+    cuda::check(driver_.cuDeviceGetCount(&devices), "cuDeviceGetCount");
+    for (CUdevice device = 0; !default_context_ && device < devices; ++device)
+        if (cuda::has_primary_context(driver_, device))
+            default_context_.emplace(driver_, device);
+    return default_context_ ? std::optional(default_context_->handle()) : std::nullopt;
+}
+
+// UCP 1.18 and later allocate a byte to learn which domain has device memory, and abort if they are
+// told then that it is of another type.
+bool MemoryDomain::is_told_as(ucs_memory_type_t type, const void* address, size_t length)
+{
+    const auto info = query(address, std::max<size_t>(length, 1));
+    return info && info->type == type;
 }
 
 ucs_status_t MemoryDomain::free(uct_mem_h memh)
@@ -286,6 +310,16 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
     }
 }
 
+// CUDA numbers the devices that the process sees once it is initialised.
+ucs_sys_device_t MemoryDomain::sys_device_of(CUdevice device) const
+{
+    std::call_once(devices_seen_, [&] {
+        for (const cuda::Device& seen : cuda::devices(driver_))
+            sys_devices_.push_back(abi::sys_device_of_pci(seen.pci_bus_id));
+    });
+    return sys_devices_.at(device);
+}
+
 // UCP registers the range that it is told, so that has to hold all of the buffer.
 abi::MemoryInfo MemoryDomain::describe(const cuda::Pointer& memory, const void* address,
                                        size_t length) const
@@ -299,6 +333,7 @@ abi::MemoryInfo MemoryDomain::describe(const cuda::Pointer& memory, const void* 
             break;
         last = *after;
     }
+    mem::Caches::instance().learn(memory);
     ucs_memory_type_t type = type_of(driver_, memory, address, several);
     uintptr_t base = memory.base;
     uintptr_t end = last.end();
@@ -312,7 +347,7 @@ abi::MemoryInfo MemoryDomain::describe(const cuda::Pointer& memory, const void* 
     }
     return {
         .type = type,
-        .sys_device = sys_devices_.at(memory.device),
+        .sys_device = sys_device_of(memory.device),
         .base = reinterpret_cast<void*>(base),
         .length = end - base,
     };

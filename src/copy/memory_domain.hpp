@@ -42,7 +42,8 @@ class MemoryDomain final : public abi::MemoryDomain {
     ucs_status_t pack_rkey(uct_mem_h memh, void* buffer) override;
 
     // Device or managed memory, in the calling thread's current context or, when it has none, in
-    // the primary context of the first GPU, which then lives at least as long as the domain.
+    // the primary context of the first GPU that has one, which then lives at least as long as the
+    // domain. UCS_ERR_NO_DEVICE where the program has none: none is made.
     ucs_status_t alloc(size_t* length, void** address, ucs_memory_type_t type,
                        uct_mem_h* memh) override;
     ucs_status_t free(uct_mem_h memh) override;
@@ -62,14 +63,16 @@ class MemoryDomain final : public abi::MemoryDomain {
     abi::MemoryInfo describe(const cuda::Pointer& memory, const void* address, size_t length) const;
     bool pin(void* address, size_t length);
     void unpin(void* address);
-    CUcontext context_for_allocation();
+    std::optional<CUcontext> context_for_allocation();
+    bool is_told_as(ucs_memory_type_t type, const void* address, size_t length);
+    ucs_sys_device_t sys_device_of(CUdevice device) const;
 
     const cuda::Driver& driver_;
     const bool pin_host_;
-    const bool keeps_host_pages_;               // that are known to be no memory of CUDA's
-    std::vector<ucs_sys_device_t> sys_devices_; // by CUDA's ordinal
-    bool dmabuf_;                               // every GPU can export it
-    std::mutex mutex_;                          // of default_context_
+    const bool keeps_host_pages_; // that are known to be no memory of CUDA's
+    mutable std::once_flag devices_seen_;
+    mutable std::vector<ucs_sys_device_t> sys_devices_; // by CUDA's ordinal
+    std::mutex mutex_;                                  // of default_context_
     std::optional<cuda::PrimaryContext> default_context_;
 };
 

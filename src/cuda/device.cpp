@@ -33,10 +33,12 @@ std::string pci_bus_id(const Driver& driver, CUdevice device)
     return id;
 }
 
-Device describe(const Driver& driver, int ordinal)
+} // namespace
+
+Device device(const Driver& driver, CUdevice handle)
 {
     Device device{};
-    check(driver.cuDeviceGet(&device.handle, ordinal), "cuDeviceGet");
+    device.handle = handle;
     char name[128] = "";
     check(driver.cuDeviceGetName(name, sizeof(name), device.handle), "cuDeviceGetName");
     device.name = name;
@@ -63,16 +65,17 @@ Device describe(const Driver& driver, int ordinal)
     return device;
 }
 
-} // namespace
-
 std::vector<Device> devices(const Driver& driver)
 {
     int count = 0;
     check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount");
     std::vector<Device> all;
     all.reserve(static_cast<size_t>(count));
-    for (int i = 0; i < count; ++i)
-        all.push_back(describe(driver, i));
+    for (int i = 0; i < count; ++i) {
+        CUdevice handle = 0;
+        check(driver.cuDeviceGet(&handle, i), "cuDeviceGet");
+        all.push_back(device(driver, handle));
+    }
     return all;
 }
 

@@ -28,6 +28,9 @@ struct Device {
     bool flushes_rdma_writes;
 };
 
+// One of them. Creates no context. Throws Error. Any thread.
+Device device(const Driver& driver, CUdevice handle);
+
 // All devices, by ordinal. Creates no context. Throws Error. Any thread.
 std::vector<Device> devices(const Driver& driver);
 

@@ -2,6 +2,7 @@
 //
 // Finding and initialising libcuda.so.1, once in a process.
 #include "cuda/driver.hpp"
+#include "cuda/inventory.hpp"
 #include "cuda/relaxed_capture.hpp"
 
 #include <atomic>
@@ -18,11 +19,14 @@ constexpr const char* kLibrary = "libcuda.so.1";
 
 struct Loader {
     std::mutex mutex;
-    bool tried = false;
-    Driver library{}; // the driver's own functions
-    Driver table{};   // what everybody calls
+    bool loaded = false;             // the library, with all that is needed
+    std::atomic<bool> looked{false}; // open_driver()
+    bool tried = false;              // driver()
+    Driver library{};                // the driver's own functions
+    Driver table{};                  // what everybody calls
     std::string reason;
-    std::atomic<const Driver*> loaded{nullptr};
+    std::atomic<const Driver*> open{nullptr};
+    std::atomic<const Driver*> initialised{nullptr};
     std::atomic<bool> forked{false};
 };
 
@@ -112,15 +116,45 @@ void refuse_all(Driver& table)
     refuse(table.update_capture_dependencies);
 }
 
+// Whether CUDA is initialised, and what it says then.
+bool is_initialised(const Driver& driver, int* devices)
+{
+    return driver.cuDeviceGetCount(devices) == CUDA_SUCCESS;
+}
+
+// In a forked child.
+void forget()
+{
+    Loader& l = loader();
+    if (l.initialised == nullptr)
+        return; // it may use CUDA
+    l.open = nullptr;
+    l.initialised = nullptr;
+    l.forked = true;
+    refuse_all(l.library);
+    refuse_all(l.table);
+}
+
 // Empty on success.
 std::string load(Loader& l)
 {
+    if (l.loaded)
+        return {};
     void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr)
         return dlerror(); // names the file
     if (std::string missing = fill(l.library, library); !missing.empty())
         return missing;
     l.table = relax(l.library);
+    l.loaded = true;
+    pthread_atfork([] { initialised_driver(); }, nullptr, forget);
+    return {};
+}
+
+std::string initialise(Loader& l)
+{
+    if (std::string missing = load(l); !missing.empty())
+        return missing;
     if (CUresult result = l.table.cuInit(0); result != CUDA_SUCCESS)
         return "cuInit: " + error_text(l.table, result);
     int devices = 0;
@@ -128,67 +162,78 @@ std::string load(Loader& l)
         return "cuDeviceGetCount: " + error_text(l.table, result);
     if (devices == 0)
         return "the CUDA driver has no device";
-    pthread_atfork(nullptr, nullptr, [] {
-        loader().loaded = nullptr;
-        loader().forked = true;
-        refuse_all(loader().library);
-        refuse_all(loader().table);
-    });
-    l.loaded = &l.table;
+    l.open = &l.table;
+    l.initialised = &l.table;
     return {};
 }
 
+void look(Loader& l)
+{
+    const std::lock_guard guard(l.mutex);
+    if (l.looked)
+        return;
+    l.reason = load(l);
+    int devices = 0;
+    if (l.reason.empty() && !is_initialised(l.table, &devices))
+        l.reason = why_no_gpu();
+    if (l.reason.empty())
+        l.open = &l.table;
+    l.looked = true;
+}
+
 } // namespace
-
-bool driver_is_installed()
-{
-    return dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL) != nullptr;
-}
-
-const Driver* loaded_driver()
-{
-    return loader().loaded.load(std::memory_order_acquire);
-}
 
 const Driver& plain_driver()
 {
     return loader().library;
 }
 
+const Driver* open_driver()
+{
+    Loader& l = loader();
+    if (const Driver* open = l.open.load(std::memory_order_acquire)) [[likely]]
+        return open;
+    if (!l.looked.load(std::memory_order_acquire))
+        look(l);
+    return l.open.load(std::memory_order_acquire);
+}
+
+const Driver* initialised_driver()
+{
+    Loader& l = loader();
+    if (const Driver* initialised = l.initialised.load(std::memory_order_acquire))
+        return initialised;
+    const Driver* const open = l.open.load(std::memory_order_acquire);
+    int devices = 0;
+    if (open == nullptr || !is_initialised(*open, &devices))
+        return nullptr;
+    l.initialised.store(open, std::memory_order_release);
+    return open;
+}
+
+bool is_untouched()
+{
+    return initialised_driver() == nullptr && !in_forked_child();
+}
+
 const Driver* driver()
 {
-    if (const Driver* loaded = loaded_driver())
-        return loaded;
+    if (const Driver* initialised = initialised_driver())
+        return initialised;
     Loader& l = loader();
     if (l.forked)
         return nullptr;
-    std::lock_guard guard(l.mutex);
+    const std::lock_guard guard(l.mutex);
     if (!l.tried) {
         l.tried = true;
-        l.reason = load(l);
+        l.reason = initialise(l);
     }
-    return loaded_driver();
+    return l.initialised;
 }
 
 bool in_forked_child()
 {
     return loader().forked;
-}
-
-const Driver* initialised_driver()
-{
-    if (const Driver* loaded = loaded_driver())
-        return loaded;
-    static const auto device_count = [] {
-        decltype(&cuDeviceGetCount) function = nullptr;
-        if (void* library = dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD))
-            look_up(library, "cuDeviceGetCount", function);
-        return function;
-    }();
-    int devices = 0;
-    if (device_count == nullptr || device_count(&devices) != CUDA_SUCCESS)
-        return nullptr;
-    return driver();
 }
 
 std::string unavailable_reason()

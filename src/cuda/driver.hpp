@@ -119,36 +119,39 @@ struct Driver {
                                             size_t count, unsigned flags);
 };
 
-// The driver, loaded and initialised (cuInit) by the first call, with at least one device; stays
-// loaded for the life of the process. nullptr if that is not possible; the first answer is kept.
-// Does not throw. Any thread; after the first call one atomic load.
+// The driver where this process may come to use a GPU, as far as that can be told without
+// initialising CUDA: the first call loads the library and looks for a GPU (inventory.hpp). Its
+// functions answer CUDA_ERROR_NOT_INITIALIZED until somebody has called cuInit. It stays loaded for
+// the life of the process. nullptr: there is none; the first answer is kept. Does not throw. Any
+// thread; where there is one, one atomic load after the first call.
 //
-// CUDA does not survive fork: in a child of a process that had loaded the driver the answer is
+// CUDA does not survive fork: in a child of a process in which it was initialised the answer is
 // nullptr, and every function of the parent's answer returns CUDA_ERROR_NOT_INITIALIZED.
+const Driver* open_driver();
+
+// The same if somebody has initialised CUDA in this process; that is never done here. Any thread;
+// while nobody has, one call of the driver (6 to 9 ns), then as open_driver().
+const Driver* initialised_driver();
+
+// Whether nobody has initialised CUDA in this process so far: no memory is CUDA's yet. As
+// initialised_driver().
+bool is_untouched();
+
+// Initialises CUDA (cuInit), for who is asked to by the program, or is one himself: the driver,
+// with at least one device; nullptr if that is not possible; the first answer is kept. Does not
+// throw. Any thread.
 const Driver* driver();
 
-// Whether this is such a child, or one of its children.
+// Whether this is a child of a process in which CUDA was initialised, or one of its children.
 bool in_forked_child();
 
-// Why driver() returned nullptr, in one line that names the cause: what dlopen said, the symbol
-// that is missing, the error of cuInit, no device, or fork. Empty before the first call and where
-// there is a driver.
+// Why open_driver() or driver() returned nullptr, in one line that names the cause: what dlopen
+// said, the symbol that is missing, no GPU, the error of cuInit, or fork. Empty before the first
+// call and where there is a driver.
 std::string unavailable_reason();
 
-// Whether there is a driver's library to load. Loads it, but does not initialise CUDA, so that
-// children of this process can still use it; whether there is a device only driver() tells.
-bool driver_is_installed();
-
-// The driver if it has been loaded already; never loads it.
-const Driver* loaded_driver();
-
-// The functions of that driver as they are, none of which enters a RelaxedCapture: for who is in
+// The functions of the driver as they are, none of which enters a RelaxedCapture: for who is in
 // one.
 const Driver& plain_driver();
-
-// The driver if CUDA has been initialised in this process, by whomever: not initialised by this.
-// For those who have called driver_is_installed(); nullptr for good otherwise. Does not throw. Any
-// thread; while nobody has initialised CUDA one call of the driver, then as driver().
-const Driver* initialised_driver();
 
 } // namespace gdr::cuda

@@ -31,7 +31,7 @@ std::string error_text(CUresult result)
 {
     if (in_forked_child())
         return unavailable_reason();
-    const Driver* loaded = loaded_driver();
+    const Driver* loaded = open_driver();
     return loaded != nullptr ? error_text(*loaded, result) : number(result);
 }
 

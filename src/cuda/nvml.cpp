@@ -186,7 +186,7 @@ links(const std::vector<std::pair<std::string, std::string>>& pci_bus_ids)
     return links;
 }
 
-std::vector<std::string> pci_bus_ids_of_system()
+std::vector<std::string> gpus_of_nvml()
 {
     const Nvml nvml;
     return nvml ? nvml.pci_bus_ids() : std::vector<std::string>();

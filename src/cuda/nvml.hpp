@@ -24,6 +24,6 @@ links(const std::vector<std::pair<std::string, std::string>>& pci_bus_ids);
 
 // The PCI addresses of the system's GPUs, as sysfs spells them, those too that CUDA_VISIBLE_DEVICES
 // hides; none where the library is missing.
-std::vector<std::string> pci_bus_ids_of_system();
+std::vector<std::string> gpus_of_nvml();
 
 } // namespace gdr::cuda

@@ -69,6 +69,8 @@ Pointer classify(const Driver& driver, const void* address)
     Pointer pointer;
     CUresult result = driver.cuPointerGetAttributes(std::size(attributes), attributes, values,
                                                     reinterpret_cast<CUdeviceptr>(address));
+    if (result == CUDA_ERROR_NOT_INITIALIZED && is_untouched())
+        return pointer;
     if (result != CUDA_SUCCESS && !readable(address, 1))
         throw Error(result, "cuPointerGetAttributes");
     if (result != CUDA_SUCCESS || type == 0)

@@ -41,8 +41,9 @@ constexpr uintptr_t own_end(uintptr_t end)
 }
 
 // One call of the driver, 40 to 100 ns; two for memory of cuMemCreate. An address that is unknown
-// is no failure, but host memory. Where the query fails as such (a driver shutting down, as the
-// process ends) what the CPU can read is host memory; throws Error otherwise.
+// is no failure, but host memory, as all is until CUDA is initialised. Where the query fails as
+// such (a driver shutting down, as the process ends) what the CPU can read is host memory; throws
+// Error otherwise.
 Pointer classify(const Driver& driver, const void* address);
 
 // Where the mapping of device memory that holds an address begins: for memory of a pool, before the

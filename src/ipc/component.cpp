@@ -36,7 +36,7 @@ void tell_of_limits()
 
 std::vector<std::string> query_md_resources()
 {
-    if (cuda::driver() == nullptr)
+    if (cuda::open_driver() == nullptr)
         return {};
     if (!abi::boolean_setting(kSwitch, true)) {
         gdr_log(info, "no CUDA IPC between processes of this host: UCX_GDR_IPC=n");
@@ -48,7 +48,7 @@ std::vector<std::string> query_md_resources()
 
 std::unique_ptr<abi::MemoryDomain> open_md(const char*, const abi::MdConfig* config)
 {
-    const cuda::Driver* driver = cuda::driver();
+    const cuda::Driver* driver = cuda::open_driver();
     if (driver == nullptr)
         throw std::runtime_error(cuda::unavailable_reason());
     return std::make_unique<MemoryDomain>(*driver, *reinterpret_cast<const MdSettings*>(config));

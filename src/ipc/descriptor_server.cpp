@@ -117,7 +117,7 @@ void answer(int connection, bool lacking)
         return;
     Answer answer{};
     cuda::UniqueFd descriptor;
-    const cuda::Driver* driver = cuda::driver();
+    const cuda::Driver* driver = cuda::open_driver();
     try {
         if (driver != nullptr && !lacking)
             descriptor = find(*driver, question);

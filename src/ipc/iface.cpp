@@ -199,7 +199,7 @@ ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* handle)
 void ep_destroy(uct_ep_h handle)
 {
     const std::unique_ptr<Ep> ep(reinterpret_cast<Ep*>(handle));
-    if (cuda::driver() != nullptr) // in a forked child nothing is open
+    if (cuda::open_driver() != nullptr) // in a forked child nothing is open
         RemoteMemory::instance().disconnect(ep->peer);
     abi::cleanup_ep(ep.get());
 }
@@ -280,7 +280,7 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
                         const uct_iface_config_t* config, uct_iface_h* handle)
 {
     static uct_iface_ops_t ops = iface_ops();
-    const cuda::Driver* driver = cuda::driver();
+    const cuda::Driver* driver = cuda::open_driver();
     if (driver == nullptr) {
         gdr_log(error, "ipc: %s", cuda::unavailable_reason().c_str());
         return UCS_ERR_NO_DEVICE;

@@ -22,7 +22,7 @@ MemoryDomain::MemoryDomain(const cuda::Driver& driver, const MdSettings& setting
 
 MemoryDomain::~MemoryDomain()
 {
-    if (cuda::driver() != nullptr) // in a forked child nothing is open
+    if (cuda::open_driver() != nullptr) // in a forked child nothing is open
         RemoteMemory::instance().leave();
 }
 
@@ -54,7 +54,7 @@ ucs_status_t MemoryDomain::pack_rkey(uct_mem_h memh, void* buffer)
 {
     const auto* registration = static_cast<Registration*>(memh);
     RemoteKey key;
-    if (cuda::driver() != nullptr) // else this is a forked child, in which CUDA does not work
+    if (cuda::open_driver() != nullptr) // else this is a forked child, in which CUDA does not work
         key = exports_.key_of(registration->address, registration->length);
     memcpy(buffer, &key, sizeof(key));
     return UCS_OK;
@@ -70,7 +70,7 @@ ucs_status_t unpack_rkey(const void* buffer, uct_rkey_t* rkey, void** handle)
                        "damaged on its way");
         return UCS_ERR_INVALID_PARAM;
     }
-    const cuda::Driver* driver = cuda::driver();
+    const cuda::Driver* driver = cuda::initialised_driver();
     if (driver == nullptr || key.sharing == Sharing::none || key.owner == this_process().id)
         return UCS_ERR_UNREACHABLE;
     Region* region = RemoteMemory::instance().acquire(*driver, key);
@@ -83,7 +83,7 @@ ucs_status_t unpack_rkey(const void* buffer, uct_rkey_t* rkey, void** handle)
 
 void release_rkey(uct_rkey_t, void* handle)
 {
-    if (cuda::driver() != nullptr)
+    if (cuda::open_driver() != nullptr)
         RemoteMemory::instance().release(static_cast<Region*>(handle));
 }
 

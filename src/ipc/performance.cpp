@@ -6,6 +6,7 @@
 
 #include "abi/host.hpp"
 #include "cuda/device.hpp"
+#include "cuda/inventory.hpp"
 #include "cuda/nvml.hpp"
 
 #include <algorithm>
@@ -36,31 +37,41 @@ double bandwidth_of(const std::optional<cuda::Link>& link)
     return link->bandwidth * (link->nvlink ? kNvlinkShare : kPcieShare);
 }
 
+struct Gpu {
+    std::string id, name; // the PCI address, and what a user knows it by
+};
+
 struct Pair {
-    const cuda::Device* one;
-    std::string other_id, other_name; // the PCI address, and what a user knows it by
+    Gpu one, other;
 };
 
 void tell_of_no_reach(const Pair& pair)
 {
     gdr_log(info,
-            "GPU %d and %s: no CUDA IPC, for the driver does not let them reach each other (MIG, a "
+            "%s and %s: no CUDA IPC, for the driver does not let them reach each other (MIG, a "
             "virtual machine, or no path: nvidia-smi topo -p2p r)",
-            pair.one->handle, pair.other_name.c_str());
+            pair.one.name.c_str(), pair.other.name.c_str());
 }
 
-// Tells at the same time, for ucx-gdr info, which pairs there are and which cannot.
-std::vector<Pair> pairs_that_reach(const cuda::Driver& driver,
-                                   const std::vector<cuda::Device>& devices)
+// GPUs that this process sees.
+std::vector<Gpu> visible_gpus(const cuda::Driver& driver)
+{
+    std::vector<Gpu> gpus;
+    for (const cuda::Device& device : cuda::devices(driver))
+        gpus.push_back({device.pci_bus_id, "GPU " + std::to_string(device.handle)});
+    return gpus;
+}
+
+// Tells at the same time, for ucx-gdr info, which cannot. By ordinal.
+std::vector<Pair> pairs_that_reach(const cuda::Driver& driver, const std::vector<Gpu>& gpus)
 {
     std::vector<Pair> pairs;
-    for (const cuda::Device& one : devices) {
-        for (const cuda::Device& other : devices) {
+    for (size_t one = 0; one < gpus.size(); ++one) {
+        for (size_t other = one + 1; other < gpus.size(); ++other) {
             int reaches = 0;
-            if (one.handle >= other.handle)
-                continue;
-            const Pair pair{&one, other.pci_bus_id, "GPU " + std::to_string(other.handle)};
-            if (driver.cuDeviceCanAccessPeer(&reaches, one.handle, other.handle) == CUDA_SUCCESS &&
+            const Pair pair{gpus[one], gpus[other]};
+            if (driver.cuDeviceCanAccessPeer(&reaches, static_cast<CUdevice>(one),
+                                             static_cast<CUdevice>(other)) == CUDA_SUCCESS &&
                 reaches != 0)
                 pairs.push_back(pair);
             else
@@ -72,16 +83,28 @@ std::vector<Pair> pairs_that_reach(const cuda::Driver& driver,
 
 // Pairs of a GPU with one that CUDA_VISIBLE_DEVICES hides from this process, but perhaps not from
 // its peers: memory of such a one opens.
-std::vector<Pair> pairs_with_hidden(const std::vector<cuda::Device>& devices)
+std::vector<Pair> pairs_with_hidden(const std::vector<Gpu>& gpus)
 {
-    std::vector<std::string> hidden = cuda::pci_bus_ids_of_system();
+    std::vector<std::string> hidden = cuda::gpus_of_system();
     std::erase_if(hidden, [&](const std::string& id) {
-        return std::ranges::any_of(devices, [&](auto& device) { return device.pci_bus_id == id; });
+        return std::ranges::any_of(gpus, [&](const Gpu& gpu) { return gpu.id == id; });
     });
     std::vector<Pair> pairs;
-    for (const cuda::Device& one : devices) {
+    for (const Gpu& one : gpus) {
         for (const std::string& id : hidden)
-            pairs.push_back({&one, id, "the hidden GPU " + id});
+            pairs.push_back({one, {id, "the hidden GPU " + id}});
+    }
+    return pairs;
+}
+
+// While CUDA is not initialised, and so has numbered no GPU, this process may see each of them.
+std::vector<Pair> pairs_of_system()
+{
+    const std::vector<std::string> ids = cuda::gpus_of_system();
+    std::vector<Pair> pairs;
+    for (size_t one = 0; one < ids.size(); ++one) {
+        for (size_t other = one + 1; other < ids.size(); ++other)
+            pairs.push_back({{ids[one], "GPU " + ids[one]}, {ids[other], "GPU " + ids[other]}});
     }
     return pairs;
 }
@@ -92,7 +115,7 @@ void take_worst(Links& worst, const std::vector<Pair>& pairs)
     std::vector<std::pair<std::string, std::string>> ids;
     ids.reserve(pairs.size());
     for (const Pair& pair : pairs)
-        ids.emplace_back(pair.one->pci_bus_id, pair.other_id);
+        ids.emplace_back(pair.one.id, pair.other.id);
     const auto links = cuda::links(ids);
     for (size_t i = 0; i < pairs.size(); ++i) {
         const auto& link = links[i];
@@ -101,8 +124,8 @@ void take_worst(Links& worst, const std::vector<Pair>& pairs)
             continue;
         }
         const double bandwidth = bandwidth_of(link);
-        gdr_log(info, "GPU %d and %s: across %s, %.0f GB/s by CUDA IPC where memory opens",
-                pairs[i].one->handle, pairs[i].other_name.c_str(),
+        gdr_log(info, "%s and %s: across %s, %.0f GB/s by CUDA IPC where memory opens",
+                pairs[i].one.name.c_str(), pairs[i].other.name.c_str(),
                 !link          ? "a link that NVML does not tell"
                 : link->nvlink ? "NVLink"
                                : "PCIe, for writing",
@@ -114,12 +137,16 @@ void take_worst(Links& worst, const std::vector<Pair>& pairs)
 
 Links measure(const cuda::Driver& driver)
 {
-    const std::vector<cuda::Device> devices = cuda::devices(driver);
-    std::vector<Pair> pairs = pairs_that_reach(driver, devices);
-    std::ranges::move(pairs_with_hidden(devices), std::back_inserter(pairs));
     Links worst{kOneGpu, true};
+    if (cuda::initialised_driver() == nullptr) {
+        take_worst(worst, pairs_of_system());
+        return worst;
+    }
+    const std::vector<Gpu> gpus = visible_gpus(driver);
+    std::vector<Pair> pairs = pairs_that_reach(driver, gpus);
+    std::ranges::move(pairs_with_hidden(gpus), std::back_inserter(pairs));
     take_worst(worst, pairs);
-    if (pairs.empty() && devices.size() == 1)
+    if (pairs.empty() && gpus.size() == 1)
         gdr_log(info,
                 "GPU 0: CUDA IPC with processes on the same GPU; the system shows no other (a "
                 "container's may be kept from it)");

@@ -177,6 +177,18 @@ Cache::Proof Cache::prove(uintptr_t address, size_t length)
     return proof;
 }
 
+bool Cache::learn(const cuda::Pointer& memory)
+{
+    const std::lock_guard guard(lock_);
+    return registrar_->learn(memory);
+}
+
+void Cache::learn_all()
+{
+    const std::lock_guard guard(lock_);
+    registrar_->learn_all();
+}
+
 uint64_t Cache::changes()
 {
     return changes_of_device_memory.load(std::memory_order_acquire);
@@ -379,7 +391,7 @@ void Cache::Swept::release()
 // Some at a time, so that transfers wait for no more than that, and for no deregistration.
 void Cache::collect_freed()
 {
-    if (cuda::loaded_driver() == nullptr) {
+    if (cuda::open_driver() == nullptr) {
         return;
     }
     size_t left = SIZE_MAX;

@@ -50,6 +50,11 @@ class Cache {
     };
     Proof prove(uintptr_t address, size_t length);
 
+    // Whether the HCA takes memory of this GPU is found out, unless that was before. False: it
+    // could not be.
+    bool learn(const cuda::Pointer& memory);
+    void learn_all(); // of each GPU
+
     // Whether device memory was ever acquired.
     bool serves_device_memory() const { return serves_device_.load(std::memory_order_relaxed); }
 

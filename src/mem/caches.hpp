@@ -3,8 +3,11 @@
 // The registration caches of a process, one for each HCA that is open.
 #pragma once
 
+#include "cuda/pointer.hpp"
 #include "mem/alarm.hpp"
 
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <shared_mutex>
 #include <vector>
@@ -28,6 +31,9 @@ class Caches {
         return visitor(all_);
     }
 
+    // Each HCA finds out, once for each GPU, whether it takes memory as this.
+    void learn(const cuda::Pointer& memory);
+
     // Nobody tells that device memory was freed: it is time to look when as much again may have
     // been. Rings once so many bytes of it were registered.
     Alarm& alarm() { return alarm_; }
@@ -36,6 +42,7 @@ class Caches {
     mutable std::shared_mutex lock_;
     std::vector<Cache*> all_;
     Alarm alarm_{uint64_t{256} << 20};
+    std::atomic<uint64_t> learnt_{0}; // GPUs, a bit each, since the last HCA was opened
 };
 
 } // namespace gdr::mem

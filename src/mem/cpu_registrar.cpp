@@ -11,9 +11,9 @@
 
 namespace gdr::mem {
 
-Target CpuRegistrar::describe(uintptr_t address, size_t length, Access) const
+Target CpuRegistrar::describe(uintptr_t address, size_t length, Access)
 {
-    const cuda::Driver& driver = *cuda::loaded_driver();
+    const cuda::Driver& driver = *cuda::open_driver();
     const cuda::Pointer memory = cuda::classify(driver, reinterpret_cast<const void*>(address));
     cuda::finish_memops(driver, memory);
     Target target;
@@ -44,7 +44,7 @@ Registration CpuRegistrar::register_memory(Target& target, Failure* failure)
         failure->cause = "as much as may be is mapped already";
         return {};
     }
-    const cuda::Driver& driver = *cuda::loaded_driver();
+    const cuda::Driver& driver = *cuda::open_driver();
     const auto* start = reinterpret_cast<const void*>(target.start);
     const cuda::RelaxedCapture relaxed(driver);
     const cuda::CurrentContext current(driver, cuda::classify(driver, start));

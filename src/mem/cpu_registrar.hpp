@@ -20,7 +20,7 @@ class CpuRegistrar final : public Registrar {
 
     explicit CpuRegistrar(cuda::Gdrcopy& library) : library_(library) {}
 
-    Target describe(uintptr_t address, size_t length, Access access) const override;
+    Target describe(uintptr_t address, size_t length, Access access) override;
     Registration register_memory(Target& target, Failure* failure) override;
     const GpuDirect* gpu_direct() const override { return nullptr; }
 

@@ -20,6 +20,11 @@ std::optional<cuda::Pointer> find_cuda_memory(const cuda::Driver& driver, const 
 std::optional<cuda::Pointer> ask_for_cuda_memory(const cuda::Driver& driver, const void* address,
                                                  bool keep_host_pages, bool* pinned)
 {
+    if (cuda::is_untouched()) {
+        if (keep_host_pages)
+            host_pages::add(reinterpret_cast<uintptr_t>(address));
+        return std::nullopt;
+    }
     const cuda::Pointer memory = cuda::finished(driver, address);
     if (memory.kind == cuda::MemoryKind::host) {
         if (pinned != nullptr)

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Whether memory is CUDA's. The driver is asked only about what is not known to be ordinary host
-// memory.
+// memory, and no more than whether it is in use as long as nobody has initialised CUDA.
 #pragma once
 
 #include "cuda/pointer.hpp"

@@ -5,14 +5,13 @@
 
 #include "cuda/allocation.hpp"
 #include "cuda/dmabuf.hpp"
+#include "cuda/inventory.hpp"
 #include "mem/rdma_writes.hpp"
 #include "verbs/error.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <mutex>
-#include <set>
 
 namespace gdr::mem {
 namespace {
@@ -26,6 +25,11 @@ void add_cause(std::string& causes, const std::string& cause)
 
 std::atomic<bool> peermem_used = false;
 std::atomic<uint64_t> gpus_taken = 0, gpus_refused = 0; // by some HCA; a bit each
+
+uint64_t bit_of(CUdevice gpu)
+{
+    return gpu >= 0 && gpu < 64 ? uint64_t{1} << gpu : 0;
+}
 
 constexpr uintptr_t kWord = sizeof(uint64_t);
 
@@ -74,18 +78,10 @@ std::string introduce(const cuda::Device& gpu, const verbs::Device& hca)
     return "GPU " + std::to_string(gpu.handle) + " (" + gpu.name + ") with " + hca.name() + ": ";
 }
 
-// A GPU's primary context, one object for all who hold it at a time.
-std::shared_ptr<cuda::PrimaryContext> shared_context(const cuda::Driver& driver, CUdevice gpu)
+// What the kernel shows of its modules is nothing to an HCA that it does not know.
+cuda::KernelSupport support_for(const verbs::Device& hca)
 {
-    static std::mutex mutex;
-    static auto& held = *new std::map<CUdevice, std::weak_ptr<cuda::PrimaryContext>>;
-    const std::lock_guard guard(mutex);
-    std::shared_ptr<cuda::PrimaryContext> context = held[gpu].lock();
-    if (!context) {
-        context = std::make_shared<cuda::PrimaryContext>(driver, gpu);
-        held[gpu] = context;
-    }
-    return context;
+    return hca.is_known_to_kernel() ? cuda::kernel_support() : cuda::KernelSupport{true, true};
 }
 
 } // namespace
@@ -109,12 +105,11 @@ bool peermem_in_use()
     return peermem_used.load(std::memory_order_relaxed);
 }
 
-bool only_others_taken(CUdevice gpu)
+bool is_refused(CUdevice gpu)
 {
-    const uint64_t bit = gpu >= 0 && gpu < 64 ? uint64_t{1} << gpu : 0;
-    const uint64_t taken = gpus_taken.load(std::memory_order_relaxed);
-    return taken != 0 && (taken & bit) == 0 &&
-           (gpus_refused.load(std::memory_order_relaxed) & bit) != 0;
+    const uint64_t bit = bit_of(gpu);
+    return (gpus_refused.load(std::memory_order_relaxed) & bit) != 0 &&
+           (gpus_taken.load(std::memory_order_relaxed) & bit) == 0;
 }
 
 DeviceRegistration register_device_memory(const cuda::Driver& driver, const verbs::Device& hca,
@@ -137,136 +132,118 @@ DeviceRegistration register_device_memory(const cuda::Driver& driver, const verb
     return result;
 }
 
-GpuDirect::GpuDirect(const verbs::Device& hca, ibv_pd* pd)
+GpuDirect::GpuDirect(const verbs::Device& hca, ibv_pd* pd) : hca_(hca), pd_(pd)
 {
-    const cuda::Driver* driver = cuda::driver();
-    if (driver == nullptr) {
+    if (cuda::open_driver() == nullptr)
         return;
-    }
-    const std::vector<cuda::Device> gpus = cuda::devices(*driver);
-    std::set<std::string> refused; // models
-    const auto try_and_note = [&](const cuda::Device& gpu) {
-        try_gpu(*driver, gpu, hca, pd);
-        if (method(gpu.handle) == Method::none) {
-            refused.insert(gpu.name);
-        }
-    };
-    std::vector<cuda::Device> inactive;
-    for (const cuda::Device& gpu : gpus) {
-        methods_[gpu.handle] = Method::untried;
-        if (!gpu.sees_rdma_writes && !gpu.flushes_rdma_writes) {
-            decide(gpu.handle, Method::none);
-            report_.push_back(
-                introduce(gpu, hca) +
-                "no GPUDirect RDMA, device memory is staged through host memory (what "
-                "runs on the GPU does not see an HCA's writes in order, and the driver "
-                "has no flush)");
-            continue;
-        }
-        if (!gpu.sees_rdma_writes) {
-            RdmaWrites::instance().add(gpu.handle);
-        }
-        if (cuda::has_primary_context(*driver, gpu.handle)) {
-            try_and_note(gpu);
-        } else {
-            inactive.push_back(gpu);
-        }
-    }
-    for (const cuda::Device& gpu : inactive) {
-        if (!usable() && !refused.contains(gpu.name)) {
-            try_and_note(gpu);
-        }
-    }
-    std::string ignored; // the report of a GPU that was tried tells it
-    expected_ = std::ranges::any_of(gpus, [&](const cuda::Device& gpu) {
-        return method(gpu.handle) == Method::untried && gpu.dmabuf && !refused.contains(gpu.name) &&
-               hca.supports_dmabuf(pd, &ignored);
+    const cuda::KernelSupport support = support_for(hca);
+    std::string cause;
+    if (!support.dmabuf)
+        add_cause(obstacle_, "dmabuf: NVIDIA's kernel modules are not the open ones");
+    else if (!hca.supports_dmabuf(pd, &cause))
+        add_cause(obstacle_, "dmabuf: " + cause);
+    else
+        possible_ = true;
+    if (support.peermem)
+        possible_ = true;
+    else
+        add_cause(obstacle_, "peermem: the nvidia-peermem module is not loaded");
+    if (possible_)
+        obstacle_.clear();
+}
+
+std::string GpuDirect::learn(const cuda::Driver& driver, const cuda::Pointer& memory)
+{
+    if (!possible_ || method(memory.device) != Method::untried)
+        return {};
+    const cuda::Device gpu = cuda::device(driver, memory.device);
+    return learn(gpu, [&] {
+        DeviceRegistration test = register_device_memory(driver, hca_, pd_, memory.base,
+                                                         std::min(memory.length, kTestLength),
+                                                         IBV_ACCESS_LOCAL_WRITE, Method::untried);
+        std::string ignored;
+        const bool by_dmabuf = gpu.dmabuf && hca_.supports_dmabuf(pd_, &ignored);
+        if (test.method == Method::dmabuf || test.error == ENOMEM ||
+            (test.method == Method::peermem && !by_dmabuf))
+            return test;
+        const cuda::CurrentContext current(driver, memory);
+        return test_own_memory(driver);
     });
 }
 
-void GpuDirect::try_gpu(const cuda::Driver& driver, const cuda::Device& gpu,
-                        const verbs::Device& hca, ibv_pd* pd)
+std::string GpuDirect::learn(const cuda::Driver& driver, const cuda::Device& gpu)
 {
-    std::string line = introduce(gpu, hca);
-    const bool active = cuda::has_primary_context(driver, gpu.handle);
-    if (!active && !gpu.shared) {
-        report_.push_back(line + "not tried yet: its compute mode is exclusive or prohibited, and "
-                                 "nobody uses it here yet");
-        return;
-    }
-    try {
-        const auto context = shared_context(driver, gpu.handle);
-        std::string cause;
-        const Method method = try_memory(driver, context->handle(), hca, pd, &cause);
-        if (!active || context.use_count() > 1) { // it is not the application's
-            test_context_ = context;
-        }
-        if (method == Method::untried) {
-            line += "not tried yet: " + cause;
-        } else {
-            decide(gpu.handle, method);
-            line += method == Method::none
-                        ? "no GPUDirect RDMA, device memory is staged through host memory (" +
-                              cause + ")"
-                        : std::string("GPUDirect RDMA by ") + to_string(method) +
-                              (method == Method::peermem
-                                   ? ", but for memory of cuMemAllocAsync, which is staged"
-                                   : "") +
-                              (cause.empty() ? "" : " (" + cause + ")");
-        }
-    } catch (const std::exception& error) {
-        line += std::string("not tried yet: ") + error.what();
-    }
-    report_.push_back(line);
+    if (!gpu.shared && !cuda::has_primary_context(driver, gpu.handle))
+        return introduce(gpu, hca_) + "not tried: its compute mode is exclusive or prohibited, and "
+                                      "nobody uses it here";
+    return learn(gpu, [&] {
+        const cuda::PrimaryContext context(driver, gpu.handle);
+        const cuda::CurrentContext current(driver, context.handle());
+        return test_own_memory(driver);
+    });
 }
 
-// untried: that this registration fails says nothing about others.
-Method GpuDirect::try_memory(const cuda::Driver& driver, CUcontext context,
-                             const verbs::Device& hca, ibv_pd* pd, std::string* cause)
+std::string GpuDirect::learn(const cuda::Device& gpu, auto test)
 {
+    std::string line = introduce(gpu, hca_);
+    constexpr const char* kNone = "no GPUDirect RDMA, device memory is staged through host memory ";
+    if (!gpu.sees_rdma_writes && !gpu.flushes_rdma_writes) {
+        decide(gpu.handle, Method::none);
+        return line + kNone +
+               "(what runs on the GPU does not see an HCA's writes in order, and the driver has no "
+               "flush)";
+    }
+    if (!gpu.sees_rdma_writes)
+        RdmaWrites::instance().add(gpu.handle);
+    try {
+        const DeviceRegistration tried = test();
+        if (tried.method == Method::none && tried.error == ENOMEM)
+            return line + "not tried yet: " + tried.cause;
+        decide(gpu.handle, tried.method);
+        if (tried.method == Method::none)
+            return line + kNone + "(" + tried.cause + ")";
+        line += std::string("GPUDirect RDMA by ") + to_string(tried.method);
+        if (tried.method == Method::peermem)
+            line += ", but for memory of cuMemAllocAsync, which is staged";
+        return line + (tried.cause.empty() ? "" : " (" + tried.cause + ")");
+    } catch (const cuda::Error& error) {
+        return line + "not tried yet: " + error.what();
+    }
+}
+
+// In the current context.
+DeviceRegistration GpuDirect::test_own_memory(const cuda::Driver& driver) const
+{
+    DeviceRegistration test;
     void* memory = nullptr;
     const CUresult allocated =
-        cuda::allocate(driver, cuda::MemoryKind::device, context, kTestLength, &memory);
+        cuda::allocate(driver, cuda::MemoryKind::device, nullptr, kTestLength, &memory);
     if (allocated != CUDA_SUCCESS) {
-        *cause = "no device memory for a test: " + cuda::error_text(driver, allocated);
-        return Method::untried;
+        test.error = ENOMEM;
+        test.cause = "no device memory for a test: " + cuda::error_text(driver, allocated);
+        return test;
     }
-    DeviceRegistration test =
-        register_device_memory(driver, hca, pd, reinterpret_cast<uintptr_t>(memory), kTestLength,
-                               IBV_ACCESS_LOCAL_WRITE, Method::untried);
+    test = register_device_memory(driver, hca_, pd_, reinterpret_cast<uintptr_t>(memory),
+                                  kTestLength, IBV_ACCESS_LOCAL_WRITE, Method::untried);
     test.mr.reset();
     cuda::release(driver, memory);
-    *cause = test.cause;
-    return test.method == Method::none && test.error == ENOMEM ? Method::untried : test.method;
-}
-
-bool GpuDirect::usable() const
-{
-    return std::ranges::any_of(methods_, [](const auto& known) {
-        return known.second == Method::dmabuf || known.second == Method::peermem;
-    });
-}
-
-bool GpuDirect::possible() const
-{
-    return expected_ || usable();
+    return test;
 }
 
 void GpuDirect::decide(CUdevice gpu, Method method)
 {
     methods_[gpu] = method;
-    if (method != Method::untried) {
-        const uint64_t bit = gpu < 64 ? uint64_t{1} << gpu : 0;
+    if (method != Method::untried)
         (method == Method::none ? gpus_refused : gpus_taken)
-            .fetch_or(bit, std::memory_order_relaxed);
-    }
-    if (method == Method::peermem) {
+            .fetch_or(bit_of(gpu), std::memory_order_relaxed);
+    if (method == Method::peermem)
         peermem_used.store(true, std::memory_order_relaxed);
-    }
 }
 
 Method GpuDirect::method(CUdevice gpu) const
 {
+    if (!possible_)
+        return Method::none;
     auto found = methods_.find(gpu);
     return found != methods_.end() ? found->second : Method::untried;
 }

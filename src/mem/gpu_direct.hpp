@@ -9,14 +9,12 @@
 #include "verbs/device.hpp"
 
 #include <map>
-#include <memory>
 #include <string>
-#include <vector>
 
 namespace gdr::mem {
 
 enum class Method {
-    untried, // not decided yet: the first registration decides
+    untried, // not decided yet
     none,    // device memory is staged through host memory
     dmabuf,
     peermem, // ibv_reg_mr of the device address, by nvidia-peermem; memory of pools is staged
@@ -28,9 +26,9 @@ const char* to_string(Method method);
 // be staged: see cuda::rdma_capable(). Any thread.
 bool peermem_in_use();
 
-// Whether no HCA that this process opened takes memory of a GPU, though some take others'. Then
-// that GPU's can only be staged. Any thread.
-bool only_others_taken(CUdevice gpu);
+// Whether an HCA that this process opened, and that UCP was told takes device memory, does not take
+// that of this GPU, and no other HCA does. Then it can only be staged. Any thread.
+bool is_refused(CUdevice gpu);
 
 // How one range of device memory was registered, or why not.
 struct DeviceRegistration {
@@ -46,41 +44,40 @@ DeviceRegistration register_device_memory(const cuda::Driver& driver, const verb
                                           ibv_pd* pd, uintptr_t start, size_t length, int access,
                                           Method method);
 
-// The methods found for one HCA. Not thread safe.
+// The methods found for one HCA. Nothing is tried before memory of a GPU is there. Not thread safe.
 class GpuDirect {
   public:
-    // Tries a real registration on every GPU whose primary context is active. If none of these can
-    // be used, then on others until one can: of each model one, since they fare alike, and none
-    // that a context would take from its owner (compute mode). Without CUDA there are no GPUs. One
-    // that sees an HCA's writes only after a flush, and has none, is not used.
     GpuDirect(const verbs::Device& hca, ibv_pd* pd);
 
-    // Some GPU's memory can be registered, as far as is known; where none could be tried, as far as
-    // GPU and HCA tell.
-    bool possible() const;
+    // Some GPU's memory can be registered, as far as the kernel and the HCA tell; nothing is
+    // claimed, and tried, otherwise.
+    bool possible() const { return possible_; }
 
-    // To be called before memory is registered: releases the context that was made for the test. It
-    // is kept until then because the domains of all HCAs are opened one after the other, and making
-    // a context takes long.
-    void end_test() { test_context_.reset(); }
+    // Why not, where there may be GPUs.
+    const std::string& obstacle() const { return obstacle_; }
+
+    // Tries to register a piece of this memory, if its GPU was not tried before; where that is
+    // refused, of other memory of the same context, to tell a GPU from an allocation that is
+    // special. A GPU that sees an HCA's writes only after a flush, and has none, is not used.
+    // Returns what was found, as a line for the user; empty if that was known.
+    std::string learn(const cuda::Driver& driver, const cuda::Pointer& memory);
+
+    // The same with nobody's memory, in the GPU's primary context, which is made for it; but not
+    // where others could want it for themselves (compute mode).
+    std::string learn(const cuda::Driver& driver, const cuda::Device& gpu);
 
     Method method(CUdevice gpu) const;
     void decide(CUdevice gpu, Method method);
 
-    // What was found at construction, a line for each GPU tried.
-    const std::vector<std::string>& report() const { return report_; }
-
   private:
-    void try_gpu(const cuda::Driver& driver, const cuda::Device& gpu, const verbs::Device& hca,
-                 ibv_pd* pd);
-    bool usable() const; // of a GPU that was tried
-    static Method try_memory(const cuda::Driver& driver, CUcontext context,
-                             const verbs::Device& hca, ibv_pd* pd, std::string* cause);
+    std::string learn(const cuda::Device& gpu, auto test);
+    DeviceRegistration test_own_memory(const cuda::Driver& driver) const;
 
+    const verbs::Device& hca_;
+    ibv_pd* pd_;
+    bool possible_ = false;
+    std::string obstacle_;
     std::map<CUdevice, Method> methods_;
-    bool expected_ = false; // of a GPU that could not be tried
-    std::shared_ptr<cuda::PrimaryContext> test_context_;
-    std::vector<std::string> report_;
 };
 
 } // namespace gdr::mem

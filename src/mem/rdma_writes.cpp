@@ -17,7 +17,6 @@ void RdmaWrites::add(CUdevice gpu)
 {
     const std::lock_guard guard(lock_);
     unordered_.insert(gpu);
-    needed_.store(true, std::memory_order_relaxed);
 }
 
 void RdmaWrites::begin(const cuda::Driver& driver, CUdevice gpu)
@@ -30,6 +29,25 @@ void RdmaWrites::begin(const cuda::Driver& driver, CUdevice gpu)
         return;
     contexts_[count] = std::make_unique<cuda::PrimaryContext>(driver, gpu);
     count_.store(count + 1, std::memory_order_release);
+    needed_.store(true);
+    for (std::atomic<bool>* flag : watches_)
+        flag->store(true);
+}
+
+RdmaWrites::Watch::Watch(std::atomic<bool>& flag) : flag_(flag)
+{
+    RdmaWrites& writes = instance();
+    const std::lock_guard guard(writes.lock_);
+    writes.watches_.insert(&flag_);
+    if (writes.needed())
+        flag_.store(true);
+}
+
+RdmaWrites::Watch::~Watch()
+{
+    RdmaWrites& writes = instance();
+    const std::lock_guard guard(writes.lock_);
+    writes.watches_.erase(&flag_);
 }
 
 CUresult RdmaWrites::flush() const
@@ -37,7 +55,7 @@ CUresult RdmaWrites::flush() const
     const size_t count = count_.load(std::memory_order_acquire);
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; i < count; ++i) {
-        const cuda::Driver* driver = cuda::loaded_driver();
+        const cuda::Driver* driver = cuda::open_driver();
         if (driver == nullptr)
             break; // in a forked child
         const CUresult flushed = [&] {

@@ -21,15 +21,27 @@ class RdmaWrites {
   public:
     static RdmaWrites& instance();
 
-    // A GPU that needs it, found at open.
+    // A GPU that needs it.
     void add(CUdevice gpu);
 
-    // Whether flush() may ever have something to do.
-    bool needed() const { return needed_.load(std::memory_order_relaxed); }
+    // Whether flush() has something to do: not before memory of such a GPU was registered.
+    bool needed() const { return needed_.load(); }
 
     // Memory of the GPU is about to be registered. Where it needs it, its primary context is held
     // from now on. Throws cuda::Error.
     void begin(const cuda::Driver& driver, CUdevice gpu);
+
+    // Sets a flag when needed() becomes true, and at once where it is.
+    class Watch {
+      public:
+        explicit Watch(std::atomic<bool>& flag);
+        Watch(const Watch&) = delete;
+        Watch& operator=(const Watch&) = delete;
+        ~Watch();
+
+      private:
+        std::atomic<bool>& flag_;
+    };
 
     // All that was written before is visible on its GPU. CUDA_SUCCESS, or the first error.
     CUresult flush() const;
@@ -40,6 +52,7 @@ class RdmaWrites {
     std::atomic<bool> needed_{false};
     std::mutex lock_;
     std::set<CUdevice> unordered_;
+    std::set<std::atomic<bool>*> watches_;
     // Of those whose memory was registered.
     std::array<std::unique_ptr<cuda::PrimaryContext>, kMost> contexts_;
     std::atomic<size_t> count_{0};

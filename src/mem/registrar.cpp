@@ -3,6 +3,7 @@
 // Describing and registering memory.
 #include "mem/registrar.hpp"
 
+#include "abi/host.hpp"
 #include "cuda/mapping.hpp"
 #include "mem/rdma_writes.hpp"
 #include "verbs/error.hpp"
@@ -50,10 +51,10 @@ HcaRegistrar::HcaRegistrar(const verbs::Device& hca, ibv_pd* pd)
 {
 }
 
-Target HcaRegistrar::describe(uintptr_t address, size_t length, Access access) const
+Target HcaRegistrar::describe(uintptr_t address, size_t length, Access access)
 {
     Target target;
-    if (const cuda::Driver* driver = cuda::loaded_driver(); driver != nullptr) {
+    if (const cuda::Driver* driver = cuda::initialised_driver(); driver != nullptr) {
         cuda::Pointer first = cuda::classify(*driver, pointer(address));
         if (first.kind != cuda::MemoryKind::host) {
             return describe_device(first, address + length);
@@ -65,12 +66,32 @@ Target HcaRegistrar::describe(uintptr_t address, size_t length, Access access) c
     return target;
 }
 
+void HcaRegistrar::learn_all()
+{
+    const cuda::Driver* driver = cuda::initialised_driver();
+    if (driver == nullptr || !gpu_direct_.possible())
+        return;
+    for (const cuda::Device& gpu : cuda::devices(*driver))
+        gdr_log(info, "%s", gpu_direct_.learn(*driver, gpu).c_str());
+}
+
+bool HcaRegistrar::learn(const cuda::Pointer& memory)
+{
+    if (memory.kind != cuda::MemoryKind::device)
+        return true;
+    const std::string found = gpu_direct_.learn(*cuda::open_driver(), memory);
+    if (!found.empty())
+        gdr_log(info, "%s", found.c_str());
+    return gpu_direct_.method(memory.device) != Method::untried;
+}
+
 // Mappings side by side are registered together, all there are: buffers overlap their boundaries,
 // and each would make another registration. nvidia-peermem takes one allocation at a time.
-Target HcaRegistrar::describe_device(const cuda::Pointer& first, uintptr_t end) const
+Target HcaRegistrar::describe_device(const cuda::Pointer& first, uintptr_t end)
 {
-    const cuda::Driver& driver = *cuda::loaded_driver();
+    const cuda::Driver& driver = *cuda::open_driver();
     cuda::finish_memops(driver, first);
+    learn(first);
     const bool all = gpu_direct_.method(first.device) == Method::dmabuf;
     std::vector<cuda::Pointer> memory{first};
     while (const auto before = all ? cuda::mapping_before(driver, memory.back()) : std::nullopt) {
@@ -119,7 +140,6 @@ Target Registrar::narrowed(const Target& whole, uintptr_t address, size_t length
 
 Registration HcaRegistrar::register_memory(Target& target, Failure* failure)
 {
-    gpu_direct_.end_test();
     return {target.kind == MemoryKind::host ? register_host(target, failure)
                                             : register_device(target, failure),
             {}};
@@ -155,7 +175,7 @@ verbs::MemoryRegion HcaRegistrar::register_device(const Target& target, Failure*
         return nullptr;
     }
     try {
-        RdmaWrites::instance().begin(*cuda::loaded_driver(), target.gpu);
+        RdmaWrites::instance().begin(*cuda::open_driver(), target.gpu);
     } catch (const cuda::Error& error) {
         failure->error = EIO;
         failure->cause = std::string("no context to flush an HCA's writes in: ") + error.what();
@@ -163,12 +183,9 @@ verbs::MemoryRegion HcaRegistrar::register_device(const Target& target, Failure*
     }
     Method method = gpu_direct_.method(target.gpu);
     DeviceRegistration registration =
-        register_device_memory(*cuda::loaded_driver(), hca_, pd_, target.start,
+        register_device_memory(*cuda::open_driver(), hca_, pd_, target.start,
                                target.end - target.surplus - target.start, remote_access_, method);
     if (registration.mr) {
-        if (method == Method::untried) {
-            gpu_direct_.decide(target.gpu, registration.method);
-        }
         return std::move(registration.mr);
     }
     failure->error = registration.error;
@@ -183,7 +200,7 @@ verbs::MemoryRegion HcaRegistrar::register_device(const Target& target, Failure*
 
 bool Registrar::same_buffer(const Region& region, uintptr_t address, size_t length)
 {
-    return region.buffer_ids.hold(*cuda::loaded_driver(), address, length);
+    return region.buffer_ids.hold(*cuda::open_driver(), address, length);
 }
 
 } // namespace gdr::mem

@@ -42,7 +42,14 @@ class Registrar {
   public:
     virtual ~Registrar() = default;
 
-    virtual Target describe(uintptr_t address, size_t length, Access access) const = 0;
+    virtual Target describe(uintptr_t address, size_t length, Access access) = 0;
+
+    // Device memory has come: finds out whether that of its GPU can be registered, and tells the
+    // user. False: that could not be found out.
+    virtual bool learn(const cuda::Pointer&) { return true; }
+
+    // The same for all GPUs, at once.
+    virtual void learn_all() {}
 
     // Registers [target.start, target.end). Empty on failure. Memory that may only be read is
     // registered for that alone, and target.read_only is set.
@@ -67,7 +74,9 @@ class HcaRegistrar final : public Registrar {
   public:
     HcaRegistrar(const verbs::Device& hca, ibv_pd* pd);
 
-    Target describe(uintptr_t address, size_t length, Access access) const override;
+    Target describe(uintptr_t address, size_t length, Access access) override;
+    bool learn(const cuda::Pointer& memory) override;
+    void learn_all() override;
     Registration register_memory(Target& target, Failure* failure) override;
     const GpuDirect* gpu_direct() const override { return &gpu_direct_; }
 
@@ -75,7 +84,7 @@ class HcaRegistrar final : public Registrar {
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
   private:
-    Target describe_device(const cuda::Pointer& first, uintptr_t end) const;
+    Target describe_device(const cuda::Pointer& first, uintptr_t end);
     verbs::MemoryRegion register_host(Target& target, Failure* failure);
     verbs::MemoryRegion register_device(const Target& target, Failure* failure);
 

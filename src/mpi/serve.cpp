@@ -164,7 +164,7 @@ Collectives makers_of(const Library& library, const Call& call, const Word* word
 
 int serves(gdr_mpi_function* function)
 {
-    return static_cast<int>(cuda::loaded_driver() != nullptr && library_of(function) != nullptr);
+    return static_cast<int>(cuda::open_driver() != nullptr && library_of(function) != nullptr);
 }
 
 std::atomic<void (*)()> calls_come{nullptr};
@@ -181,7 +181,7 @@ void hears(gdr_mpi_function* function)
 
 void passes(unsigned index, const Word* words)
 {
-    const cuda::Driver* driver = cuda::loaded_driver();
+    const cuda::Driver* driver = cuda::open_driver();
     if (driver == nullptr)
         return;
     try {
@@ -268,7 +268,7 @@ bool offer()
 int make(unsigned index, gdr_mpi_function* function, Word* words)
 {
     const Call& call = calls()[index];
-    const cuda::Driver* driver = cuda::loaded_driver(); // not in a forked child
+    const cuda::Driver* driver = cuda::open_driver(); // not in a forked child
     const Library* library =
         driver == nullptr && collectives == Collectives::library ? nullptr : library_of(function);
     if (library == nullptr)

@@ -31,7 +31,7 @@ void* initialise()
 {
     const void* const library = __builtin_return_address(0);
     try {
-        if (!gdr::cuda::driver_is_installed() || has_own_accelerator(library))
+        if (gdr::cuda::open_driver() == nullptr || has_own_accelerator(library))
             return nullptr;
         if (const std::string why = refusal(library); !why.empty()) {
             if (warns())

@@ -22,6 +22,12 @@ const abi::OptionTable& option_table()
           "Say what happened when the program dies because its CPU touched GPU memory, as MPI\n"
           "libraries built without CUDA do in some calls. n: leave SIGSEGV and SIGBUS alone.",
           offsetof(Options, explain_cpu_faults), abi::OptionType::boolean},
+         {"PROBE", "n",
+          "Initialise CUDA when UCX starts, and try at once whether the HCAs take the memory of "
+          "each\n"
+          "GPU, as \"ucx-gdr info\" does. n: nothing is done with a GPU before the program has\n"
+          "initialised CUDA, and its HCAs are tried with the first of its memory.",
+          offsetof(Options, probe), abi::OptionType::boolean},
          {"ABI", "auto",
           "The series of UCX's plugin interface to use. \"auto\": that of the UCX in the process, "
           "if\n"

@@ -11,6 +11,7 @@ namespace gdr::plugin {
 struct Options {
     char* statistics_path;
     int explain_cpu_faults; // boolean
+    int probe;              // boolean
     char* abi;              // read by abi::choose_series(), listed here
     char* transports;       // read by prepare_host(), listed here
     mpi::Collectives mpi_collectives;

@@ -57,13 +57,15 @@ void on_use()
     static std::once_flag first;
     std::call_once(first, [] {
         process_uses_ucx = true;
+        if (options.probe)
+            (void)cuda::driver();
         report_preparation();
         answer_memory_lookups();
-        if (const cuda::Driver* driver = cuda::driver(); driver && options.explain_cpu_faults)
+        if (const cuda::Driver* driver = cuda::open_driver(); driver && options.explain_cpu_faults)
             explain_cpu_faults(*driver);
     });
     const mpi::Collectives collectives = options.mpi_collectives;
-    if (cuda::driver() != nullptr || collectives != mpi::Collectives::library)
+    if (cuda::open_driver() != nullptr || collectives != mpi::Collectives::library)
         mpi::serve(collectives, listener_to_mpi);
 }
 

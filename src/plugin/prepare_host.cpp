@@ -7,7 +7,6 @@
 #include "abi/own_cuda.hpp"
 #include "abi/registration_cache.hpp"
 #include "abi/settings.hpp"
-#include "abi/transport_list.hpp"
 #include "cuda/driver.hpp"
 #include "plugin/short_sends.hpp"
 #include "verbs/device.hpp"
@@ -78,20 +77,12 @@ bool switches_off_registration_cache(const Setting& setting)
     return setting.set == abi::switch_off_registration_cache;
 }
 
-// CUDA is not initialised by mere loading: a process that forks after that could not use it in its
-// children.
-bool gpu_can_be_used(Moment moment)
-{
-    return moment == Moment::loaded ? cuda::driver_is_installed() : cuda::driver() != nullptr;
-}
-
 } // namespace
 
 std::string prepare_host(Moment moment)
 {
     choose_transports();
-    if (!abi::lists_transport(abi::user_setting("TLS").value_or("all"), "gdr") ||
-        !gpu_can_be_used(moment))
+    if (!abi::user_wants_gdr() || cuda::open_driver() == nullptr)
         return {};
     std::vector<Setting> settings = wanted();
     std::erase_if(settings, [](const Setting& setting) {

@@ -40,7 +40,7 @@ Local look_at(Iface& iface, const void* address, size_t length)
         return local;
     local.status = abi::guarded("rc: put or get", [&] {
         const auto memory =
-            mem::ask_for_cuda_memory(*cuda::loaded_driver(), address, iface.keep_host_pages);
+            mem::ask_for_cuda_memory(*cuda::open_driver(), address, iface.keep_host_pages);
         if (!memory || memory->kind == cuda::MemoryKind::managed)
             return UCS_OK;
         uct_mem_h memh = nullptr;

@@ -7,7 +7,6 @@
 #include "abi/memtype_cache.hpp"
 #include "abi/settings.hpp"
 #include "cuda/driver.hpp"
-#include "mem/rdma_writes.hpp"
 #include "mem/unmap_watch.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/memory_domain.hpp"
@@ -238,10 +237,9 @@ ucs_status_t iface_fence(uct_iface_h tl_iface, unsigned flags)
     return UCS_OK;
 }
 
-template <bool flushes>
 unsigned iface_progress(uct_iface_h iface)
 {
-    return rc_iface(iface).progress<flushes>();
+    return rc_iface(iface).progress();
 }
 
 ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd)
@@ -303,7 +301,7 @@ const uct_iface_ops_t operations = {
     .iface_fence = iface_fence,
     .iface_progress_enable = abi::uct_base_iface_progress_enable,
     .iface_progress_disable = abi::uct_base_iface_progress_disable,
-    .iface_progress = iface_progress<false>,
+    .iface_progress = iface_progress,
     .iface_event_fd_get = iface_event_fd_get,
     .iface_event_arm = iface_event_arm,
     .iface_close = iface_close,
@@ -332,11 +330,11 @@ void refuse_gpu_memory(uct_iface_ops_t& ops)
     }
 }
 
-uct_iface_ops_t* operations_for(const Iface& iface, bool flushes)
+uct_iface_ops_t* operations_for(const Iface& iface)
 {
-    constexpr size_t any_memory = 1, unseen_shorts = 2, flushed = 4;
-    static std::array<uct_iface_ops_t, 8> tables = [] {
-        std::array<uct_iface_ops_t, 8> all;
+    constexpr size_t any_memory = 1, unseen_shorts = 2;
+    static std::array<uct_iface_ops_t, 4> tables = [] {
+        std::array<uct_iface_ops_t, 4> all;
         for (size_t i = 0; i < all.size(); ++i) {
             all[i] = operations;
             if (i & any_memory) {
@@ -345,14 +343,10 @@ uct_iface_ops_t* operations_for(const Iface& iface, bool flushes)
             if (i & unseen_shorts) {
                 refuse_gpu_memory(all[i]);
             }
-            if (i & flushed) {
-                all[i].iface_progress = iface_progress<true>;
-            }
         }
         return all;
     }();
-    return &tables[(iface.any_memory ? any_memory : 0) | (iface.unseen_shorts ? unseen_shorts : 0) |
-                   (flushes ? flushed : 0)];
+    return &tables[(iface.any_memory ? any_memory : 0) | (iface.unseen_shorts ? unseen_shorts : 0)];
 }
 
 constexpr abi::InternalOps internal_operations = {
@@ -371,7 +365,7 @@ std::string device_name(const verbs::Device& device, const verbs::Port& port)
 
 Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* params,
              const Settings& user_settings)
-    : any_memory(cuda::loaded_driver() != nullptr && !abi::protocols_v2()),
+    : any_memory(cuda::open_driver() != nullptr && !abi::protocols_v2()),
       unseen_shorts(abi::memtype_cache::looks_empty()), keep_host_pages(mem::unmaps_are_seen()),
       domain(static_cast<MemoryDomain&>(*abi::memory_domain(md_handle))), device(domain.device()),
       settings(bounded(user_settings, device.attributes())),
@@ -381,9 +375,8 @@ Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* 
         throw std::runtime_error("port " + device_name(device, port) + " is not active (" +
                                  ibv_port_state_str(port.attributes.state) + ")");
     }
-    const bool flushes = mem::RdmaWrites::instance().needed();
-    if (abi::init_iface(this, operations_for(*this, flushes), &internal_operations, md_handle,
-                        worker, params,
+    if (abi::init_iface(this, operations_for(*this), &internal_operations, md_handle, worker,
+                        params,
                         reinterpret_cast<const uct_iface_config_t*>(&user_settings)) != UCS_OK) {
         throw std::runtime_error("UCX could not initialise the interface");
     }

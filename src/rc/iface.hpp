@@ -6,6 +6,7 @@
 
 #include "abi/iface.hpp"
 #include "mem/memory_collector.hpp"
+#include "mem/rdma_writes.hpp"
 #include "rc/handshake.hpp"
 #include "rc/port_events.hpp"
 #include "rc/post_chain.hpp"
@@ -208,15 +209,14 @@ struct Iface : abi::Iface {
     std::vector<uint64_t>
         closing_endpoints; // ids, whose last work requests are still to be signalled
     mem::MemoryCollector memory_collector;
-    bool flush_failed = false; // and it was told
-    unsigned outage = 0;       // that was looked at
-    bool given_up = false;     // the HCA, or a queue of ours, is broken
+    unsigned outage = 0;   // that was looked at
+    bool given_up = false; // the HCA, or a queue of ours, is broken
     std::chrono::steady_clock::time_point next_look;
     std::unique_ptr<Handshake> handshake; // gone before what it uses
-    std::optional<PortWatch> port_watch;  // uses the handshake
+    mem::RdmaWrites::Watch rdma_writes{attention};
+    std::optional<PortWatch> port_watch; // uses the handshake
 
     // flushes: GPUs are there that see what was received only after a flush.
-    template <bool flushes>
     unsigned progress();
     ucs_status_t arm();
 
@@ -261,7 +261,6 @@ struct Iface : abi::Iface {
     uint32_t find_max_inline(uint32_t wanted, verbs::Posting posting) const;
     void close_events();
     void choose_path();
-    void flush_rdma_writes();
     void handle(const ibv_wc& wc);
     void handle_now(const ibv_wc& wc);
     void handle_error(const ibv_wc& wc);
@@ -276,9 +275,7 @@ struct Iface : abi::Iface {
     void handle_intrusion(const ibv_wc& wc);
     void handle_control(const ibv_wc& wc, uint32_t immediate);
     void handle_acceptor_send(uint64_t wr_id, ibv_wc_status status);
-    template <bool flushes>
     unsigned poll();
-    template <bool flushes>
     unsigned progress_attention();
     unsigned handle_attention();
     unsigned take_handshake_events();

@@ -59,9 +59,12 @@ MemoryDomain::MemoryDomain(const std::string& device_name)
     : device_(device_name), pd_(allocate_pd(device_)),
       cache_(device_, pd_.get(), mem::unmaps_are_seen()), accepts_managed_(!abi::protocols_v2())
 {
-    for (const std::string& line : cache_.gpu_direct().report()) {
-        gdr_log(info, "%s", line.c_str());
-    }
+    if (abi::boolean_setting("GDR_PROBE", false))
+        cache_.learn_all();
+    if (const std::string& obstacle = cache_.gpu_direct().obstacle(); !obstacle.empty())
+        gdr_log(info,
+                "GPUs with %s: no GPUDirect RDMA, device memory is staged through host memory (%s)",
+                device_.name().c_str(), obstacle.c_str());
 }
 
 MemoryDomain::~MemoryDomain()

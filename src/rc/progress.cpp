@@ -4,8 +4,8 @@
 // tried again, news of the handshake taken in.
 #include "abi/host.hpp"
 #include "cuda/driver.hpp"
-#include "mem/rdma_writes.hpp"
 #include "rc/endpoint.hpp"
+#include "rc/flushed_poll.hpp"
 #include "rc/memory_domain.hpp"
 #include "verbs/error.hpp"
 
@@ -196,16 +196,12 @@ uint64_t grant_wr_id(const Granter& granter)
     }
 }
 
-template <bool flushes>
 [[gnu::always_inline]] inline unsigned Iface::poll()
 {
     ibv_wc completions[kPollBatch];
     const int polled = poll_cq(cq, kPollBatch, completions);
     if (polled <= 0) [[unlikely]] {
         return 0;
-    }
-    if constexpr (flushes) {
-        flush_rdma_writes();
     }
     const ibv_wc* wc = completions;
     const ibv_wc* const end = wc + polled;
@@ -218,46 +214,26 @@ template <bool flushes>
     return 1; // UCT asks whether there was anything; a number would be kept for it
 }
 
-template <bool flushes>
 [[gnu::cold, gnu::noinline]] unsigned Iface::progress_attention()
 {
-    if constexpr (flushes) {
-        flush_rdma_writes(); // that backlog tells of
-    }
     const unsigned count = handle_attention();
     if (!backlog.empty()) {
         return count; // what is polled now comes after it
     }
-    return count + poll<flushes>();
+    return count + poll();
 }
 
-template <bool flushes>
 unsigned Iface::progress()
 {
     if (attention.load(std::memory_order_relaxed)) [[unlikely]] {
-        return progress_attention<flushes>();
+        return progress_attention();
     }
-    return poll<flushes>();
+    return poll();
 }
-
-template unsigned Iface::progress<false>();
-template unsigned Iface::progress<true>();
 
 void Iface::handle(const ibv_wc& wc)
 {
     handle_now(wc);
-}
-
-void Iface::flush_rdma_writes()
-{
-    const CUresult result = mem::RdmaWrites::instance().flush();
-    if (result != CUDA_SUCCESS && !std::exchange(flush_failed, true)) [[unlikely]] {
-        gdr_log(
-            error,
-            "cuFlushGPUDirectRDMAWrites failed: %s: what runs on the GPU may not see what it has "
-            "received",
-            cuda::error_text(*cuda::loaded_driver(), result).c_str());
-    }
 }
 
 void Iface::handle_intrusion(const ibv_wc& wc)
@@ -403,7 +379,10 @@ void Iface::forget_granter(uint32_t qpn)
 // ---- the handshake's news
 unsigned Iface::handle_attention()
 {
-    attention.store(false, std::memory_order_relaxed);
+    attention.store(false);
+    if (mem::RdmaWrites::instance().needed()) {
+        poll_cq = flushed_poll(poll_cq);
+    }
     unsigned count = 0;
     // Nobody else has what is being handled: callbacks may wait for more, and so may what they
     // call.

@@ -34,7 +34,7 @@ ucs_status_t look_at_unknown(Endpoint& ep, const void* payload, size_t length)
         return UCS_OK;
     return abi::guarded("rc: a short operation", [&] {
         const auto memory =
-            mem::find_cuda_memory(*cuda::loaded_driver(), payload, ep.iface().keep_host_pages);
+            mem::find_cuda_memory(*cuda::open_driver(), payload, ep.iface().keep_host_pages);
         return memory && memory->kind == cuda::MemoryKind::device ? refuse(ep, payload) : UCS_OK;
     });
 }

@@ -371,7 +371,7 @@ void Engine::release_streams(bool may_flush)
 
 void Engine::flush(CUcontext context)
 {
-    const cuda::Driver* driver = cuda::loaded_driver();
+    const cuda::Driver* driver = cuda::open_driver();
     if (driver == nullptr)
         return; // in a forked child
     try {

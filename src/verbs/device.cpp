@@ -184,6 +184,12 @@ std::string Device::pci_bus_id() const
     return is_pci ? id : std::string();
 }
 
+bool Device::is_known_to_kernel() const
+{
+    std::error_code ignored;
+    return std::filesystem::exists(context_->device->ibdev_path, ignored);
+}
+
 bool Device::supports_dmabuf(ibv_pd* pd, std::string* cause) const
 {
     errno = 0;

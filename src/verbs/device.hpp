@@ -58,6 +58,9 @@ class Device {
     // "0000:3b:00.0", empty when the device is not on a PCI bus.
     std::string pci_bus_id() const;
 
+    // Not where a library stands for it.
+    bool is_known_to_kernel() const;
+
     // Whether the kernel and the provider know dmabuf regions at all: a registration of no file
     // answers EBADF where they do. cause receives the reason where they do not.
     bool supports_dmabuf(ibv_pd* pd, std::string* cause) const;

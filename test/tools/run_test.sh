@@ -53,6 +53,12 @@ expect "nor anything for Open MPI" "" "$(value OMPI_MCA_pml --no-plugin)"
 # ---- where it leads
 
 run() { "$tool" run --emulate-hca --emulate-gpu "$@" 2>&1; }
+# Each process takes a millisecond and more: the shell, the loader twice, to learn what the command is linked with, and
+# the command.
+if strace -o /dev/null true 2>/dev/null; then
+    strace -f -e trace=execve -o "$work/processes" "$tool" run --emulate-hca --emulate-gpu /bin/true 2>/dev/null
+    expect "a command is run by four programs" 4 "$(grep -c 'execve(.*= 0$' "$work/processes")"
+fi
 devices() { run ucx_info -d | awk '/Transport: gdr$/ { getline; print $3 }' | paste -s -d ' '; }
 expect "UCX offers both halves" "cuda softhca0:1" "$(devices)"
 expect "ucx-gdr info says the UCX" "$(ldd "$ucx_info" | awk '$1 == "libuct.so.0" { print $3 }')" \

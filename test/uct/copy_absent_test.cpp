@@ -52,7 +52,7 @@ int check_absent(const char* reason)
     if (!gdr::abi::choose_series())
         return failure(gdr::abi::why_not());
     gdr::abi::register_component(gdr::copy::component());
-    if (gdr::cuda::loaded_driver() != nullptr || !gdr::cuda::unavailable_reason().empty())
+    if (gdr::cuda::initialised_driver() != nullptr || !gdr::cuda::unavailable_reason().empty())
         return failure("registering the component has looked for CUDA");
     if (!listed(0))
         return failure("gdr_cuda offers a memory domain, or is not listed");

@@ -176,7 +176,7 @@ TEST(CudaDriver, IsUnavailableInAForkedChild)
     if (child == 0) {
         const char* name = nullptr; // which the driver itself would tell
         bool as_expected =
-            driver() == nullptr && loaded_driver() == nullptr && in_forked_child() &&
+            driver() == nullptr && initialised_driver() == nullptr && in_forked_child() &&
             unavailable_reason().find("fork") != std::string::npos &&
             parents->cuGetErrorName(CUDA_SUCCESS, &name) == CUDA_ERROR_NOT_INITIALIZED;
         _exit(as_expected ? 0 : 1);
@@ -226,7 +226,7 @@ TEST(CudaDriver, IsTheSameForAllThreads)
     const Driver* seen = nullptr;
     std::thread([&] { seen = driver(); }).join();
     EXPECT_EQ(seen, driver());
-    EXPECT_EQ(seen, loaded_driver());
+    EXPECT_EQ(seen, initialised_driver());
 }
 
 TEST_F(Cuda, ErrorTexts)

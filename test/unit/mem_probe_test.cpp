@@ -1,11 +1,14 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// src/mem: which GPUs are tried for GPUDirect RDMA, and whose contexts are made for that.
+// src/mem: when GPUs are tried for GPUDirect RDMA, with what memory, and whose contexts are made
+// for that.
+#include "cuda/allocation.hpp"
 #include "mem/cache.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -38,33 +41,19 @@ bool says(const std::string& text, const std::string& line_begins, const std::st
            text.substr(line, text.find('\n', line) - line).find(words) != std::string::npos;
 }
 
-TEST(Probe, goes_on_when_the_first_gpu_cannot_be_tried)
+TEST(Probe, does_not_judge_a_gpu_without_memory_for_a_test)
 {
     const std::string full = report_with("SOFTCUDA_MEMORY=4K,4G");
     EXPECT_TRUE(says(full, "GPU 0 ", "not tried yet: no device memory")) << full;
+    EXPECT_TRUE(says(full, "0 refused", "no")) << full; // it may be taken
     EXPECT_TRUE(says(full, "GPU 1 ", "GPUDirect RDMA by dmabuf")) << full;
-    EXPECT_TRUE(says(full, "possible", "yes")) << full;
-    EXPECT_TRUE(says(full, "only others than 0 taken", "no")) << full; // it may be
 }
 
 TEST(Probe, takes_no_exclusive_gpu_from_its_owner)
 {
     const std::string one = report_with("SOFTCUDA_COMPUTE_MODE=exclusive,default");
-    EXPECT_TRUE(says(one, "GPU 0 ", "not tried yet: its compute mode")) << one;
+    EXPECT_TRUE(says(one, "GPU 0 ", "not tried: its compute mode")) << one;
     EXPECT_TRUE(says(one, "GPU 1 ", "GPUDirect RDMA by dmabuf")) << one;
-    const std::string all = report_with("SOFTCUDA_COMPUTE_MODE=exclusive");
-    EXPECT_TRUE(says(all, "GPU 1 ", "not tried yet: its compute mode")) << all;
-    EXPECT_TRUE(says(all, "possible", "yes")) << all;
-    const std::string no_dmabuf =
-        report_with("SOFTCUDA_COMPUTE_MODE=exclusive SOFTHCA_GPU_DIRECT=none");
-    EXPECT_TRUE(says(no_dmabuf, "possible", "no")) << no_dmabuf;
-}
-
-TEST(Probe, tries_one_gpu_of_a_model_that_is_refused)
-{
-    const std::string refused = report_with("SOFTHCA_GPU_DIRECT=none");
-    EXPECT_TRUE(says(refused, "GPU 0 ", "no GPUDirect RDMA")) << refused;
-    EXPECT_EQ(refused.find("GPU 1 "), std::string::npos) << refused;
 }
 
 TEST(Probe, leaves_out_a_gpu_that_could_not_be_told_of_what_arrived)
@@ -73,17 +62,13 @@ TEST(Probe, leaves_out_a_gpu_that_could_not_be_told_of_what_arrived)
     EXPECT_TRUE(says(one, "GPU 0 ", "no GPUDirect RDMA")) << one;
     EXPECT_TRUE(says(one, "GPU 0 ", "has no flush")) << one;
     EXPECT_TRUE(says(one, "GPU 1 ", "GPUDirect RDMA by dmabuf")) << one;
-    EXPECT_TRUE(says(one, "possible", "yes")) << one;
     // Its memory is staged as managed memory is: see copy/memory_domain.cpp.
-    EXPECT_TRUE(says(one, "only others than 0 taken", "yes")) << one;
-    EXPECT_TRUE(says(one, "only others than 1 taken", "no")) << one;
-    const std::string all = report_with("SOFTCUDA_RDMA_ORDERING=none");
-    EXPECT_TRUE(says(all, "possible", "no")) << all;
-    EXPECT_TRUE(says(all, "only others than 0 taken", "no")) << all;
+    EXPECT_TRUE(says(one, "0 refused", "yes")) << one;
+    EXPECT_TRUE(says(one, "1 refused", "no")) << one;
 }
 
 // What one HCA takes and another refuses is taken.
-TEST(Probe, says_that_only_other_gpus_are_taken)
+TEST(Probe, says_that_no_hca_takes_a_gpu)
 {
     static CUdevice next = 40; // what is decided is so for the whole process
     const CUdevice taken = next++, refused = next++, untried = next++;
@@ -92,41 +77,85 @@ TEST(Probe, says_that_only_other_gpus_are_taken)
     GpuDirect one(hca, pd.get()), another(hca, pd.get());
     one.decide(taken, Method::dmabuf);
     one.decide(refused, Method::none);
-    EXPECT_TRUE(only_others_taken(refused));
-    EXPECT_FALSE(only_others_taken(taken));
-    EXPECT_FALSE(only_others_taken(untried));
+    EXPECT_TRUE(is_refused(refused));
+    EXPECT_FALSE(is_refused(taken));
+    EXPECT_FALSE(is_refused(untried));
     another.decide(refused, Method::dmabuf);
-    EXPECT_FALSE(only_others_taken(refused));
+    EXPECT_FALSE(is_refused(refused));
 }
 
-TEST(Probe, makes_a_context_once_for_all_hcas)
+// Without CUDA, and without a context. In a process of its own, which nobody has initialised CUDA
+// in.
+TEST(Probe, tries_nothing_before_memory_of_a_gpu_is_there)
 {
-    const cuda::Driver* driver = cuda::driver();
-    ASSERT_NE(driver, nullptr) << cuda::unavailable_reason();
-    const auto is_active = [&] {
-        unsigned flags = 0;
-        int active = 0;
-        EXPECT_EQ(driver->cuDevicePrimaryCtxGetState(0, &flags, &active), CUDA_SUCCESS);
-        return active != 0;
-    };
-    const auto retained = reinterpret_cast<uint64_t (*)(const char*)>(
+    const std::string command =
+        "/proc/" + std::to_string(getpid()) +
+        "/exe --gtest_also_run_disabled_tests --gtest_filter=Probe.DISABLED_*";
+    EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+TEST(Probe, DISABLED_tries_nothing_before_memory_of_a_gpu_is_there)
+{
+    const auto count = reinterpret_cast<uint64_t (*)(const char*)>(
         dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "softcuda_call_count"));
-    ASSERT_FALSE(is_active());
-    const uint64_t before = retained("cuDevicePrimaryCtxRetain");
+    const auto contexts = reinterpret_cast<uint64_t (*)(int)>(
+        dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "softcuda_contexts"));
     verbs::Device hca("softhca0");
     verbs::ProtectionDomain pd(ibv_alloc_pd(hca.context()));
     Cache first(hca, pd.get(), true), second(hca, pd.get(), true);
-    EXPECT_EQ(retained("cuDevicePrimaryCtxRetain") - before, 1u);
     static char page[4096];
-    for (Cache* cache : {&first, &second}) {
-        EXPECT_TRUE(is_active());
-        Failure failure;
-        Region* region = cache->acquire(reinterpret_cast<uintptr_t>(page), sizeof(page),
-                                        Access::remote, &failure);
-        ASSERT_NE(region, nullptr) << failure.cause;
-        Cache::release(region);
-    }
-    EXPECT_FALSE(is_active());
+    const auto acquire = [&](const void* memory, MemoryKind kind) {
+        for (Cache* cache : {&first, &second}) {
+            Failure failure;
+            Region* region = cache->acquire(reinterpret_cast<uintptr_t>(memory), sizeof(page),
+                                            Access::remote, &failure);
+            ASSERT_NE(region, nullptr) << failure.cause;
+            EXPECT_EQ(region->kind, kind);
+            Cache::release(region);
+        }
+    };
+    EXPECT_TRUE(first.gpu_direct().possible());
+    acquire(page, MemoryKind::host);
+    EXPECT_EQ(count("cuInit"), 0u);
+    EXPECT_EQ(count("cuPointerGetAttributes"), 2u); // by the HCA, what it registers
+
+    const cuda::Driver* driver = cuda::driver();
+    ASSERT_NE(driver, nullptr) << cuda::unavailable_reason();
+    acquire(page + 1, MemoryKind::host);
+    EXPECT_EQ(contexts(0), 0u);
+    const cuda::PrimaryContext context(*driver, 0);
+    void* memory = nullptr;
+    ASSERT_EQ(
+        cuda::allocate(*driver, cuda::MemoryKind::device, context.handle(), sizeof(page), &memory),
+        CUDA_SUCCESS);
+    const uint64_t allocations = count("cuMemAlloc");
+    acquire(memory, MemoryKind::device);
+    EXPECT_EQ(first.gpu_direct().method(0), Method::dmabuf);
+    EXPECT_EQ(count("cuMemAlloc"), allocations); // what is there is tried
+    EXPECT_EQ(contexts(0), 1u);
+    EXPECT_EQ(contexts(1), 0u);
+    cuda::release(*driver, memory);
+}
+
+// A special allocation tells nothing of its GPU.
+TEST(Probe, tries_other_memory_where_this_is_refused)
+{
+    const cuda::Driver* driver = cuda::driver();
+    ASSERT_NE(driver, nullptr) << cuda::unavailable_reason();
+    verbs::Device hca("softhca0");
+    verbs::ProtectionDomain pd(ibv_alloc_pd(hca.context()));
+    GpuDirect gpu_direct(hca, pd.get());
+    const cuda::PrimaryContext context(*driver, 0);
+    static char page[4096];
+    cuda::Pointer refused; // host memory, in truth
+    refused.kind = cuda::MemoryKind::device;
+    refused.device = 0;
+    refused.base = reinterpret_cast<uintptr_t>(page);
+    refused.length = sizeof(page);
+    refused.context = context.handle();
+    const std::string found = gpu_direct.learn(*driver, refused);
+    EXPECT_NE(found.find("GPUDirect RDMA by dmabuf"), std::string::npos) << found;
+    EXPECT_EQ(gpu_direct.learn(*driver, refused), "") << "it is known";
 }
 
 } // namespace

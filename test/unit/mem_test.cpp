@@ -888,18 +888,15 @@ int report()
     verbs::Device device("softhca0");
     verbs::ProtectionDomain pd(ibv_alloc_pd(device.context()));
     GpuDirect gpu_direct(device, pd.get());
-    for (const std::string& line : gpu_direct.report()) {
-        std::printf("%s\n", line.c_str());
+    std::printf("possible %s\n", gpu_direct.possible() ? "yes" : "no");
+    const cuda::Driver& driver = *cuda::driver();
+    for (const cuda::Device& gpu : cuda::devices(driver)) {
+        std::printf("%s\n", gpu_direct.learn(driver, gpu).c_str());
+        std::printf("%d refused %s\n", gpu.handle, is_refused(gpu.handle) ? "yes" : "no");
     }
     std::printf("method %s\n", to_string(gpu_direct.method(0)));
-    std::printf("possible %s\n", gpu_direct.possible() ? "yes" : "no");
-    for (CUdevice gpu : {0, 1}) {
-        std::printf("only others than %d taken %s\n", gpu, only_others_taken(gpu) ? "yes" : "no");
-    }
-    gpu_direct.end_test();
 
     // UCX 1.16 asks for whole units of 16 bytes, more than this allocation has.
-    const cuda::Driver& driver = *cuda::driver();
     cuda::PrimaryContext context(driver, 0);
     void* memory = nullptr;
     cuda::allocate(driver, cuda::MemoryKind::device, context.handle(), 100, &memory);

@@ -5,6 +5,7 @@
 #include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/device.hpp"
 #include "emu/softcuda/memory.hpp"
+#include "emu/softcuda/softcuda.h"
 #include "emu/softcuda/stream.hpp"
 
 #include <array>
@@ -22,6 +23,7 @@ struct Contexts {
     std::set<CUcontext> all;
     std::map<int, CUcontext> primary;
     std::set<std::pair<CUcontext, CUcontext>> peers; // the first may access the second
+    std::map<int, uint64_t> made;                    // by the device's number in the machine
     uint64_t next_id = 1;
 };
 
@@ -54,6 +56,7 @@ thread_local constinit Stack stack;
 void bring_to_life(CUcontext context)
 {
     context->id = contexts().next_id++;
+    ++contexts().made[device(context->device).number()];
     if (context->legacy_stream == nullptr) {
         context->legacy_stream = create_legacy_stream(context);
     }
@@ -154,6 +157,13 @@ void require_no_failure(CUcontext context)
 } // namespace softcuda
 
 using namespace softcuda;
+
+SOFTCUDA_EXPORT uint64_t softcuda_contexts(int device)
+{
+    std::lock_guard guard(contexts().mutex);
+    const auto made = contexts().made.find(device);
+    return made == contexts().made.end() ? 0 : made->second;
+}
 
 // ---- primary contexts
 

@@ -141,6 +141,10 @@ uint64_t softcuda_calls(void);
  * cuMemAlloc_v2 too). 0 for a name never called. */
 uint64_t softcuda_call_count(const char* name);
 
+/* Contexts of a device of the machine, by its number there, that this process has made so far; a
+ * primary context counts each time it comes to life. */
+uint64_t softcuda_contexts(int device);
+
 /* Stream memory operations that the devices have done for this process so far, each of a batch. */
 uint64_t softcuda_memops(void);
 

@@ -381,7 +381,7 @@ bool make(Collective& collective, Means& means, const char* call)
     const bool by_ring = means.ring() && collective.for_ring();
     if (!by_nccl && !by_ring)
         return false;
-    const cuda::Driver* driver = cuda::loaded_driver();
+    const cuda::Driver* driver = cuda::open_driver();
     const bool located =
         driver != nullptr && prepared(call, [&] { return collective.locate(*driver, team); });
     if (by_nccl &&

@@ -97,7 +97,7 @@ class WithNccl {
 
 Means::Means(const Library& library, Word comm, bool with_nccl) : team_(library, comm)
 {
-    const bool driver = cuda::loaded_driver() != nullptr;
+    const bool driver = cuda::open_driver() != nullptr;
     const bool ring = driver && kernels::built() && hands_to_ucx(library);
     const nccl::Library* nccl = driver && with_nccl ? nccl::library() : nullptr;
     const int version = nccl != nullptr ? nccl->version : 0;
@@ -149,7 +149,7 @@ NcclCommunicator* Means::communicator(const cuda::Driver& driver, const ThreadSt
 template <class Work>
 bool Means::in_context(Work work)
 {
-    const cuda::Driver* driver = cuda::loaded_driver();
+    const cuda::Driver* driver = cuda::open_driver();
     if (communicator_ == nullptr || driver == nullptr)
         return true;
     try {

@@ -43,7 +43,7 @@ class KeptScratch {
         } catch (const std::bad_alloc&) {
             // No memory to remember it by.
         }
-        if (const cuda::Driver* driver = cuda::loaded_driver())
+        if (const cuda::Driver* driver = cuda::open_driver())
             cuda::release(*driver, memory.data);
     }
 

@@ -140,7 +140,7 @@ class KeptMemory {
     // is not pinned.
     static void release(const Kept& memory) noexcept
     {
-        const cuda::Driver* driver = memory.pinned ? cuda::loaded_driver() : nullptr;
+        const cuda::Driver* driver = memory.pinned ? cuda::open_driver() : nullptr;
         if (driver != nullptr)
             unpin(*driver, memory.data);
         munmap(memory.data, memory.length);

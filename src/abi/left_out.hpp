@@ -1,0 +1,27 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What stands for a component where UCX_TLS leaves gdr out: a memory domain that does nothing. With
+// none at all UCX would warn that our variables are unused, and of "^gdr" that there is no such
+// transport.
+#pragma once
+
+#include "abi/component.hpp"
+
+namespace gdr::abi {
+
+class LeftOut final : public MemoryDomain {
+  public:
+    MdAttributes attributes() const override { return {}; }
+    ucs_status_t reg(void*, size_t, Registration, uct_mem_h*) override;
+    ucs_status_t dereg(uct_mem_h, uct_completion_t*) override;
+    ucs_status_t pack_rkey(uct_mem_h, void*) override;
+};
+
+// Whether the domain is one of these. It has no interfaces.
+bool is_left_out(uct_md_h md);
+
+// One that is never opened, so that there is the transport that the user excludes by name; none
+// where he does not.
+std::vector<Device> left_out_devices();
+
+} // namespace gdr::abi
