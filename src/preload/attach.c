@@ -71,6 +71,8 @@ static Attach* open_module(void* libuct)
     Attach* attach = module ? (Attach*)dlsym(module, "gdr_attach") : NULL;
     if (attach) {
         *(void**)&service.look_up_memory = dlsym(module, "gdr_look_up_memory");
+        *(void**)&service.context_begins = dlsym(module, "gdr_context_begins");
+        *(void**)&service.context_ends = dlsym(module, "gdr_context_ends");
         *(void**)&service.iface_opens = dlsym(module, "gdr_iface_opens");
     } else {
         char reason[PATH_MAX]; // warn() looks symbols up, which ends dlerror()'s text

@@ -355,6 +355,11 @@ uct_iface_ops_t* operations_for(const Iface& iface, bool flushes)
                    (flushes ? flushed : 0)];
 }
 
+MemoryDomain& rc_domain(uct_md_h md)
+{
+    return static_cast<MemoryDomain&>(*abi::memory_domain(md));
+}
+
 constexpr abi::InternalOps internal_operations = {
     .estimate_perf = estimate_perf,
     .ep_invalidate = ep_invalidate,
@@ -371,9 +376,10 @@ std::string device_name(const verbs::Device& device, const verbs::Port& port)
 
 Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* params,
              const Settings& user_settings)
-    : any_memory(cuda::loaded_driver() != nullptr && !abi::protocols_v2()),
+    : any_memory(cuda::loaded_driver() != nullptr &&
+                 !rc_domain(md_handle).serves_protocols_v2()),
       unseen_shorts(abi::memtype_cache::looks_empty()), keep_host_pages(mem::unmaps_are_seen()),
-      domain(static_cast<MemoryDomain&>(*abi::memory_domain(md_handle))), device(domain.device()),
+      domain(rc_domain(md_handle)), device(domain.device()),
       settings(bounded(user_settings, device.attributes())),
       port(find_port(device, params->mode.device.dev_name))
 {
