@@ -48,8 +48,8 @@ exported() { nm -D --defined-only "$1" | awk '{ print $3 }' | sort | paste -s -d
 needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(lib[a-z_]*\).*/\1/p' | paste -s -d ' '; }
 served_by=$top_builddir/src/plugin/.libs/gdr_module.so
 expect "nothing is exported but the calls of UCX that it listens to, mends or answers" \
-    "ucs_config_parser_fill_opts ucs_memtype_cache_lookup ucs_rcache_region_invalidate uct_iface_open uct_query_components" "$(exported "$module")"
-expect "the module behind it exports its entry" "gdr_attach gdr_iface_opens gdr_look_up_memory" "$(exported "$served_by")"
+    "ucp_init_version ucs_config_parser_fill_opts ucs_memtype_cache_lookup ucs_rcache_region_invalidate uct_iface_open uct_query_components" "$(exported "$module")"
+expect "the module behind it exports its entry" "gdr_attach gdr_context_begins gdr_context_ends gdr_iface_opens gdr_look_up_memory" "$(exported "$served_by")"
 expect "nothing is linked but libc" libc "$(needed "$module")"
 expect "no UCX, libibverbs or CUDA is linked with the module behind it" "" \
     "$(needed "$served_by" | grep -E 'libuc[a-z]|libibverbs|libcu')"
