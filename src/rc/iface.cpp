@@ -51,7 +51,7 @@ IfaceAddress random_address()
     address.version = kWireVersion;
     address.handshake_qkey = random_number() & 0x7fffffff; // the upper half is the kernel's
     address.incarnation = random_number();
-    address.key = {{random_number(), random_number()}};
+    address.key = secrets::random_key();
     return address;
 }
 
