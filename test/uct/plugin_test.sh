@@ -87,6 +87,10 @@ if [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
     expect "with it and a GPU, and no HCA" "MEMTYPE_CACHE=n PROTO_ENABLE=$stock_proto RCACHE_ENABLE=try " \
         "$(hca='' gpu with "$ucx_info" -c | settings)"
 fi
+# Where rdma-core looks for HCAs.
+mkdir -p sysfs/class/infiniband/mlx5_0
+expect "and with one in another SYSFS_PATH" "$prepared" \
+    "$(hca='' gpu with SYSFS_PATH="$PWD/sysfs/" "$ucx_info" -c | settings)"
 expect "what the user gives stays" "MEMTYPE_CACHE=y PROTO_ENABLE=n RCACHE_ENABLE=try " \
     "$(gpu with UCX_MEMTYPE_CACHE=y UCX_PROTO_ENABLE=n UCX_RCACHE_ENABLE=try "$ucx_info" -c | settings)"
 echo "UCX_PROTO_ENABLE=n" >ucx.conf
