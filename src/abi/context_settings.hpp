@@ -1,10 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // The variables of one UCP context. A program can give a context values of its own, by
-// ucp_config_modify() or under a prefix (ucp_config_read("APP", ...) reads APP_UCX_TLS): those hold,
-// whatever the environment says. They are seen while ucp_init() makes the context, where its call
-// passes through libuct_gdr.so.0; a memory domain of ours is opened during that call, by the same
-// thread.
+// ucp_config_modify() or under a prefix (ucp_config_read("APP", ...) reads APP_UCX_TLS): those
+// hold, whatever the environment says. They are seen while ucp_init() makes the context, where its
+// call passes through libuct_gdr.so.0; a memory domain of ours is opened during that call, by the
+// same thread.
 #pragma once
 
 #include <optional>

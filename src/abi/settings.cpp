@@ -95,8 +95,8 @@ bool ucp_is_loading_us()
 bool says_no(const std::string& value)
 {
     constexpr std::array words{"n", "no", "off", "0"};
-    return std::ranges::any_of(
-        words, [&](const char* no) { return strcasecmp(value.c_str(), no) == 0; });
+    return std::ranges::any_of(words,
+                               [&](const char* no) { return strcasecmp(value.c_str(), no) == 0; });
 }
 
 bool boolean_setting(const char* name, bool otherwise)

@@ -43,12 +43,12 @@ bool set_global_option(const char* name, const char* value);
 // default comes too late for the context it is making. To be asked while the library is loaded.
 bool ucp_is_loading_us();
 
-// Whether UCP uses protocols v2 in the context that is being made: this series' default, or what the
-// user or the program says. To be asked while a memory domain is opened.
+// Whether UCP uses protocols v2 in the context that is being made: this series' default, or what
+// the user or the program says. To be asked while a memory domain is opened.
 bool protocols_v2();
 
-// What to tell UCP for the latency of an operation, in seconds, with protocols v2: so that they come
-// to the same in every series.
+// What to tell UCP for the latency of an operation, in seconds, with protocols v2: so that they
+// come to the same in every series.
 double told_latency(EpOperation operation, double latency);
 
 } // namespace gdr::abi

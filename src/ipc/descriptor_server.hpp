@@ -1,9 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // File descriptors of this process's memory, for other processes of the same user that were given a
-// key of it: a socket whose name, which everybody in the network namespace can list, follows from Process::id, served by UCX's asynchronous thread. So the owner exports only
-// what is asked for, says whether it is still the memory meant, and neither side needs the right to
-// trace the other, as taking a descriptor out of a process does.
+// key of it: a socket whose name, which everybody in the network namespace can list, follows from
+// Process::id, served by UCX's asynchronous thread. So the owner exports only what is asked for,
+// says whether it is still the memory meant, and neither side needs the right to trace the other,
+// as taking a descriptor out of a process does.
 #pragma once
 
 #include "cuda/driver.hpp"

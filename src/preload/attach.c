@@ -47,8 +47,8 @@ static int ends_with(const char* text, const char* end)
 }
 
 // Installed, the module is in the project's directory beside this library, and nowhere else: others
-// may write to directories around it. Links to this library, as in UCX's directories of modules, are
-// followed.
+// may write to directories around it. Links to this library, as in UCX's directories of modules,
+// are followed.
 static int find_module(char path[PATH_MAX])
 {
     Dl_info info;

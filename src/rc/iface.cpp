@@ -376,8 +376,7 @@ std::string device_name(const verbs::Device& device, const verbs::Port& port)
 
 Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* params,
              const Settings& user_settings)
-    : any_memory(cuda::loaded_driver() != nullptr &&
-                 !rc_domain(md_handle).serves_protocols_v2()),
+    : any_memory(cuda::loaded_driver() != nullptr && !rc_domain(md_handle).serves_protocols_v2()),
       unseen_shorts(abi::memtype_cache::looks_empty()), keep_host_pages(mem::unmaps_are_seen()),
       domain(rc_domain(md_handle)), device(domain.device()),
       settings(bounded(user_settings, device.attributes())),

@@ -58,8 +58,8 @@ class MemoryDomain final : public abi::MemoryDomain {
     mem::Cache cache_;
     std::mutex reserves_lock_;
     std::map<uint8_t, RegisteredMemory> reserves_; // by port
-    const bool serves_protocols_v2_; // of the UCP context that opened it
-    std::atomic<bool> warned_ = false; // of a failure that UCP wants to be quiet about
+    const bool serves_protocols_v2_;               // of the UCP context that opened it
+    std::atomic<bool> warned_ = false;             // of a failure that UCP wants to be quiet about
 };
 
 } // namespace gdr::rc

@@ -133,8 +133,8 @@ constexpr uint64_t kFieldsOfCondition = UGDR_OP_PARAM_FIELD_FLAGS | UGDR_OP_PARA
 constexpr uint64_t kKnownFields = UGDR_OP_PARAM_FIELD_CONDITION | UGDR_OP_PARAM_FIELD_UCP |
                                   UGDR_OP_PARAM_FIELD_FLAGS | UGDR_OP_PARAM_FIELD_INDEX;
 
-// Without a condition an operation begins at once: who has forgotten the mask would have it begin too
-// early, and not be told.
+// Without a condition an operation begins at once: who has forgotten the mask would have it begin
+// too early, and not be told.
 void require_fields(const ugdr_op_param_t& param)
 {
     require_known_fields(param.field_mask, kKnownFields, "ugdr_op_param_t");
@@ -595,9 +595,8 @@ UGDR_EXPORT ucs_status_t ugdr_request_cancel(ugdr_request_h request)
     if (operation.complete() && operation.node == nullptr)
         return UCS_OK;
     ucs_status_t cancelled = UCS_OK;
-    const ucs_status_t status = guarded(operation.engine->ucx(), [&] {
-        cancelled = operation.engine->cancel_soon(operation);
-    });
+    const ucs_status_t status = guarded(
+        operation.engine->ucx(), [&] { cancelled = operation.engine->cancel_soon(operation); });
     return status == UCS_OK ? cancelled : status;
 }
 

@@ -101,8 +101,7 @@ TEST_F(Refusals, NoHandle)
     const ucp_address_t* address = nullptr;
     size_t length = 0;
     ugdr_condition_h condition = point_of(at_a_, work);
-    EXPECT_EQ(ugdr_context_create_version(UGDR_API_MAJOR, UGDR_API_MINOR, nullptr, nullptr,
-                                          &at_a_),
+    EXPECT_EQ(ugdr_context_create_version(UGDR_API_MAJOR, UGDR_API_MINOR, nullptr, nullptr, &at_a_),
               UCS_ERR_INVALID_PARAM);
     ugdr_context_params_t params{};
     EXPECT_EQ(ugdr_context_create(&params, nullptr), UCS_ERR_INVALID_PARAM);
@@ -128,12 +127,14 @@ TEST_F(Refusals, NoHandle)
               UCS_ERR_INVALID_PARAM);
     EXPECT_EQ(ugdr_get(at_a_, to_b_, &word, 1, 0, nullptr, nullptr, nullptr),
               UCS_ERR_INVALID_PARAM);
-    EXPECT_EQ(ugdr_atomic(nullptr, to_b_, UCP_ATOMIC_OP_ADD, &word, 1, 0, nullptr, nullptr, nullptr),
-              UCS_ERR_INVALID_PARAM);
+    EXPECT_EQ(
+        ugdr_atomic(nullptr, to_b_, UCP_ATOMIC_OP_ADD, &word, 1, 0, nullptr, nullptr, nullptr),
+        UCS_ERR_INVALID_PARAM);
     EXPECT_EQ(ugdr_atomic(at_a_, to_b_, UCP_ATOMIC_OP_ADD, &word, 1, 0, nullptr, nullptr, nullptr),
               UCS_ERR_INVALID_PARAM);
     EXPECT_EQ(ugdr_ep_flush(nullptr, to_b_, nullptr, nullptr), UCS_ERR_INVALID_PARAM);
-    EXPECT_EQ(ugdr_call(nullptr, [](void*) { return UCS_OK; }, nullptr, nullptr, nullptr, nullptr),
+    EXPECT_EQ(ugdr_call(
+                  nullptr, [](void*) { return UCS_OK; }, nullptr, nullptr, nullptr, nullptr),
               UCS_ERR_INVALID_PARAM);
     EXPECT_EQ(ugdr_request_test(nullptr), UCS_ERR_INVALID_PARAM);
     EXPECT_EQ(ugdr_request_wait(nullptr), UCS_ERR_INVALID_PARAM);

@@ -56,8 +56,7 @@ TEST(IpcKeys, OfNoMemory)
             Completion completion;
             EXPECT_EQ(operation(transport->ep(), &something, 1, 8, none, &completion),
                       UCS_ERR_INVALID_PARAM);
-            ASSERT_EQ(operation(transport->ep(), nullptr, 0, 8, none, &completion),
-                      UCS_INPROGRESS);
+            ASSERT_EQ(operation(transport->ep(), nullptr, 0, 8, none, &completion), UCS_INPROGRESS);
             transport->wait(completion);
             EXPECT_EQ(completion.status, UCS_OK);
         }

@@ -126,9 +126,7 @@ TEST_P(Data, SomethingToNoMemory)
     };
     const uct_unpack_callback_t unpack_word = [](void*, const void*, size_t) {};
     const Operation operations[] = {
-        [](uct_ep_h ep) {
-            return uct_ep_put_short(ep, &word, sizeof(word), 8, UCT_INVALID_RKEY);
-        },
+        [](uct_ep_h ep) { return uct_ep_put_short(ep, &word, sizeof(word), 8, UCT_INVALID_RKEY); },
         [&](uct_ep_h ep) {
             const ssize_t sent = uct_ep_put_bcopy(ep, pack_word, nullptr, 8, UCT_INVALID_RKEY);
             return sent < 0 ? static_cast<ucs_status_t>(sent) : UCS_OK;

@@ -30,8 +30,8 @@ inline std::string fabric_path()
     return fabric_prefix() + config().fabric + "." + magic;
 }
 
-// Where the kernel lets others put files there (fs.protected_regular=0), one that was there before may
-// be anybody's, who would see and change all that the tables hold.
+// Where the kernel lets others put files there (fs.protected_regular=0), one that was there before
+// may be anybody's, who would see and change all that the tables hold.
 inline bool is_own(int fd)
 {
     struct stat status;
