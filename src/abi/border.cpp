@@ -154,6 +154,8 @@ ucs_status_t alloc_memory(uct_md_h md, size_t* length, void** address, ucs_memor
 
 ucs_status_t free_memory(uct_md_h md, uct_mem_h memh)
 {
+    if (memh == UCT_MEM_HANDLE_NULL)
+        return UCS_ERR_INVALID_PARAM;
     return guarded("mem_free", [&] { return domain_of(md).free(memh); });
 }
 
@@ -178,6 +180,8 @@ ucs_status_t export_memory(uct_md_h md, const void* address, size_t length, Dmab
 
 ucs_status_t pack_mkey(uct_md_h md, uct_mem_h memh, void* buffer)
 {
+    if (memh == UCT_MEM_HANDLE_NULL)
+        return UCS_ERR_INVALID_PARAM;
     return guarded("mkey_pack", [&] { return domain_of(md).pack_rkey(memh, buffer); });
 }
 

@@ -4,14 +4,11 @@
 // same functions, which have been alike in all series.
 #include "abi/registration_cache.hpp"
 
+#include "abi/context_settings.hpp"
 #include "abi/settings.hpp"
 #include "abi/uct_calls.hpp"
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-
-#include <strings.h>
 
 extern "C" {
 gdr::abi::MemoryEventBorder ucm_event_enter, ucm_event_leave;
@@ -23,20 +20,19 @@ namespace {
 
 std::atomic<bool> switched_off{false};
 std::atomic<bool> kept{false};
+std::atomic<bool> program_has_one{false};
 
-// y, n or try, in any of the words that UCX takes for them.
 bool user_wants_none()
 {
     const auto setting = user_setting("RCACHE_ENABLE");
-    return setting && std::ranges::any_of(std::array{"n", "no", "off", "0"}, [&](const char* no) {
-               return strcasecmp(setting->c_str(), no) == 0;
-           });
+    return setting && says_no(*setting);
 }
 
 bool is_off()
 {
     static const bool by_user = user_wants_none();
-    return by_user || switched_off.load(std::memory_order_relaxed);
+    return (by_user || switched_off.load(std::memory_order_relaxed)) &&
+           !program_has_one.load(std::memory_order_relaxed);
 }
 
 } // namespace
@@ -56,6 +52,12 @@ void keep_registration_cache()
 bool keeps_registration_cache()
 {
     return kept;
+}
+
+void look_at_context()
+{
+    if (const auto setting = context_setting("RCACHE_ENABLE"); setting && !says_no(*setting))
+        program_has_one = true;
 }
 
 void end_registrations(const void* address, size_t length)

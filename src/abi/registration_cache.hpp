@@ -16,6 +16,10 @@ bool switch_off_registration_cache(const char* name, const char* value);
 void keep_registration_cache();
 bool keeps_registration_cache();
 
+// A context is being made with variables of its own (context_settings.hpp): it may have the cache
+// although it is switched off for others.
+void look_at_context();
+
 // Other memory is at these addresses, or may be, than was when UCP registered them last: it
 // registers them anew for what it begins from now on. Registrations in use stay until they are
 // used no more. No effect where UCP has no cache. Any thread, also one that UCP registers in.

@@ -3,10 +3,12 @@
 // UCX's variables, read and set through its own parser.
 #include "abi/settings.hpp"
 
+#include "abi/context_settings.hpp"
 #include "abi/series.hpp"
 #include "abi/transport_list.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -14,6 +16,7 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -56,7 +59,7 @@ std::optional<std::string> user_setting(const char* name)
 
 bool user_names_gdr()
 {
-    const auto tls = user_setting("TLS");
+    const auto tls = context_setting("TLS");
     return names_transport(tls ? *tls : user_setting("GDR_TLS").value_or(""), "gdr");
 }
 
@@ -94,6 +97,13 @@ bool ucp_is_loading_us()
     });
 }
 
+bool says_no(const std::string& value)
+{
+    constexpr std::array words{"n", "no", "off", "0"};
+    return std::ranges::any_of(words,
+                               [&](const char* no) { return strcasecmp(value.c_str(), no) == 0; });
+}
+
 bool boolean_setting(const char* name, bool otherwise)
 {
     int value = 0;
@@ -105,12 +115,13 @@ bool boolean_setting(const char* name, bool otherwise)
 
 bool protocols_v2()
 {
-    return boolean_setting("PROTO_ENABLE", series().protocols_v2_default);
+    const auto setting = context_setting("PROTO_ENABLE");
+    return setting ? !says_no(*setting) : series().protocols_v2_default;
 }
 
 double told_latency(EpOperation operation, double latency)
 {
-    if (!series().counts_answers || !protocols_v2())
+    if (!series().counts_answers)
         return latency;
     switch (operation) {
     case EpOperation::am_zcopy:

@@ -19,6 +19,9 @@ void register_options(const OptionTable& table, void* storage);
 // What the user gave for UCX_<name>, in the environment or in a ucx.conf; nothing when he did not.
 std::optional<std::string> user_setting(const char* name);
 
+// Of a value for y or n, in any of the words that UCX takes: whether it is n.
+bool says_no(const std::string& value);
+
 // What the user gave for UCX_<name>, y or n; otherwise when he did not.
 bool boolean_setting(const char* name, bool otherwise);
 
@@ -43,11 +46,12 @@ bool set_global_option(const char* name, const char* value);
 // default comes too late for the context it is making. To be asked while the library is loaded.
 bool ucp_is_loading_us();
 
-// Whether UCP uses protocols v2: this series' default, or what the user says.
+// Whether UCP uses protocols v2 in the context that is being made: this series' default, or what
+// the user or the program says. To be asked while a memory domain is opened.
 bool protocols_v2();
 
-// What to tell UCP for the latency of an operation, in seconds, so that protocols v2 come to the
-// same in every series.
+// What to tell UCP for the latency of an operation, in seconds, with protocols v2: so that they
+// come to the same in every series.
 double told_latency(EpOperation operation, double latency);
 
 } // namespace gdr::abi

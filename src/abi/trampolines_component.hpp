@@ -69,10 +69,12 @@ ucs_status_t rkey_release(void* uct, uct_rkey_t rkey, void* handle)
     return release_mkey(component_of<L>(uct), rkey, handle);
 }
 
-inline ucs_status_t rkey_compare(void*, uct_rkey_t first, uct_rkey_t second, const void*,
+// The parameters are a mask of fields, of which there are none yet.
+inline ucs_status_t rkey_compare(void*, uct_rkey_t first, uct_rkey_t second, const void* params,
                                  int* result)
 {
-    if (result == nullptr)
+    const auto* fields = static_cast<const uint64_t*>(params);
+    if (result == nullptr || (fields != nullptr && *fields != 0))
         return UCS_ERR_INVALID_PARAM;
     *result = first < second ? -1 : first > second;
     return UCS_OK;

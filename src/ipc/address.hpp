@@ -14,7 +14,7 @@ struct [[gnu::packed]] Address {
     Process process;
 };
 
-inline constexpr uint32_t kAddressTag = 0x43504967; // "gIPC" in memory
+inline constexpr uint32_t kAddressTag = 0x32504967; // "gIP2" in memory: with kRemoteKeyVersion 2
 
 Address make_address();
 

@@ -12,7 +12,8 @@ namespace gdr::ipc {
 
 namespace {
 
-// Room for one descriptor.
+// Room for one descriptor, and not for a second in what aligns it: the system closes those for
+// which there is no room.
 union Control {
     cmsghdr header;
     char space[CMSG_SPACE(sizeof(int))];
@@ -25,9 +26,19 @@ msghdr message_of(iovec* data, Control* control)
     message.msg_iovlen = 1;
     if (control != nullptr) {
         message.msg_control = control;
-        message.msg_controllen = sizeof(*control);
+        message.msg_controllen = CMSG_LEN(sizeof(int));
     }
     return message;
+}
+
+cuda::UniqueFd descriptor_in(msghdr& message)
+{
+    const cmsghdr* header = CMSG_FIRSTHDR(&message);
+    if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+        return {};
+    int received;
+    memcpy(&received, CMSG_DATA(header), sizeof(received));
+    return cuda::UniqueFd(received);
 }
 
 } // namespace
@@ -51,17 +62,12 @@ bool receive_message(int socket, void* bytes, size_t length, cuda::UniqueFd* des
 {
     iovec data{bytes, length};
     Control control{};
-    msghdr message = message_of(&data, &control);
-    *descriptor = {};
+    msghdr message = message_of(&data, descriptor != nullptr ? &control : nullptr);
     const ssize_t size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     if (size < 0)
         return false;
-    const cmsghdr* header = CMSG_FIRSTHDR(&message);
-    if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
-        int received;
-        memcpy(&received, CMSG_DATA(header), sizeof(received));
-        *descriptor = cuda::UniqueFd(received);
-    }
+    if (descriptor != nullptr)
+        *descriptor = descriptor_in(message);
     if (size == static_cast<ssize_t>(length))
         return true;
     errno = ECONNRESET;

@@ -13,8 +13,9 @@ namespace gdr::ipc {
 // Keeps the descriptor; -1: none. False, with errno: it was not sent.
 bool send_message(int socket, const void* bytes, size_t length, int descriptor);
 
-// Waits for one of that many bytes. descriptor: what came along, or none. False, with errno: there
-// was none of this length; ECONNRESET where the other side closed, or sent one of another.
+// Waits for one of that many bytes. descriptor: the first that came along, or none; NULL: none is
+// wanted. Others are closed. False, with errno: there was none of this length; ECONNRESET where the
+// other side closed, or sent one of another.
 bool receive_message(int socket, void* bytes, size_t length, cuda::UniqueFd* descriptor);
 
 } // namespace gdr::ipc

@@ -9,6 +9,7 @@
 #include "ipc/descriptor_message.hpp"
 #include "ipc/process.hpp"
 #include "ipc/silent_owners.hpp"
+#include "secrets/siphash.hpp"
 
 #include <cerrno>
 #include <chrono>
@@ -35,6 +36,7 @@ namespace {
 struct Question {
     uint64_t base;
     uint64_t buffer_id;
+    uint64_t proof; // RemoteKey::proof
 };
 
 struct Answer {
@@ -92,6 +94,8 @@ bool is_same_user(int socket)
 cuda::UniqueFd find(const cuda::Driver& driver, const Question& question)
 {
     const auto* address = reinterpret_cast<const void*>(question.base);
+    if (question.proof != proof_of(question.base, question.buffer_id))
+        throw std::runtime_error("the key is none that this process has made");
     if (cuda::buffer_id(driver, address) != question.buffer_id)
         throw cuda::Error(CUDA_ERROR_INVALID_VALUE, "the memory was freed: buffer id");
     return cuda::AllocationHandle(driver, question.base).descriptor();
@@ -110,9 +114,8 @@ int any_descriptor()
 void answer(int connection, bool lacking)
 {
     Question question{};
-    cuda::UniqueFd unasked;
     if (!is_same_user(connection) || !patiently(connection, Clock::now() + kServerPatience, [&] {
-            return receive_message(connection, &question, sizeof(question), &unasked);
+            return receive_message(connection, &question, sizeof(question), nullptr);
         }))
         return;
     Answer answer{};
@@ -191,7 +194,7 @@ Reply ask(const RemoteKey& key, std::chrono::milliseconds patience)
         failed("connecting to the owner (has it ended, or another network namespace?)");
     if (!is_same_user(socket))
         throw std::runtime_error("the owner is another user");
-    const Question question{key.base, key.buffer_id};
+    const Question question{key.base, key.buffer_id, key.proof};
     if (!patiently(socket, end,
                    [&] { return send_message(socket, &question, sizeof(question), -1); }))
         failed("asking the owner");
@@ -227,6 +230,13 @@ SilentOwners& silent_owners()
 }
 
 } // namespace
+
+uint64_t proof_of(uint64_t base, uint64_t buffer_id)
+{
+    static const secrets::HashKey secret = secrets::random_key();
+    const uint64_t memory[] = {base, buffer_id};
+    return secrets::siphash(secret, memory, sizeof(memory));
+}
 
 void serve_descriptors()
 {

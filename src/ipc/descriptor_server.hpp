@@ -1,9 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// File descriptors of this process's memory, for other processes of the same user: a socket whose
-// name follows from Process::id, served by UCX's asynchronous thread. So the owner exports only
-// what is asked for, says whether it is still the memory meant, and neither side needs the right to
-// trace the other, as taking a descriptor out of a process does.
+// File descriptors of this process's memory, for other processes of the same user that were given a
+// key of it: a socket whose name, which everybody in the network namespace can list, follows from
+// Process::id, served by UCX's asynchronous thread. So the owner exports only what is asked for,
+// says whether it is still the memory meant, and neither side needs the right to trace the other,
+// as taking a descriptor out of a process does.
 #pragma once
 
 #include "cuda/driver.hpp"
@@ -13,6 +14,10 @@
 #include <stdexcept>
 
 namespace gdr::ipc {
+
+// What the key of an allocation holds for its owner to know it again: nobody else can make it. Any
+// thread.
+uint64_t proof_of(uint64_t base, uint64_t buffer_id);
 
 // Serves from the first call on, as long as the process lives. Throws std::runtime_error with the
 // reason when there is no socket, which may be otherwise later. Any thread.

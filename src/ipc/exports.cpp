@@ -98,6 +98,7 @@ void Exports::share(RemoteKey& key, const cuda::AllocationHandle& memory) const
             tell(no_server, key.base);
             throw;
         }
+        key.proof = proof_of(key.base, key.buffer_id);
         key.sharing = Sharing::descriptor;
         return;
     }

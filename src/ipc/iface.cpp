@@ -144,9 +144,10 @@ ucs_status_t start(const char* call, uct_ep_h handle, Direction direction, const
     return streams::guarded(call, [&] {
         Iface* iface = iface_of(handle->iface);
         const auto& ep = *reinterpret_cast<const Ep*>(handle);
-        auto& region = *reinterpret_cast<Region*>(rkey);
+        auto* region = rkey == UCT_INVALID_RKEY ? nullptr : reinterpret_cast<Region*>(rkey);
         const size_t length = iovcnt == 0 ? 0 : iov->length * iov->count;
-        if (iovcnt > 1 || (length > 0 && iov->count > 1) || !region.holds(remote, length)) {
+        const bool within = region == nullptr ? length == 0 : region->holds(remote, length);
+        if (iovcnt > 1 || (length > 0 && iov->count > 1) || !within) {
             gdr_log(error,
                     "%s: %zu bytes in %zu pieces at %#llx are not one piece of the memory "
                     "that the remote key is for",
@@ -159,7 +160,7 @@ ucs_status_t start(const char* call, uct_ep_h handle, Direction direction, const
             else
                 start(*iface, ep,
                       {direction, reinterpret_cast<CUdeviceptr>(iov->buffer), length, remote,
-                       region, completion});
+                       *region, completion});
         });
     });
 }

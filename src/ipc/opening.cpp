@@ -4,11 +4,25 @@
 #include "ipc/opening.hpp"
 
 #include "cuda/allocation_handle.hpp"
+#include "cuda/pointer.hpp"
 #include "ipc/descriptor_server.hpp"
 
 #include <bit>
+#include <stdexcept>
 
 namespace gdr::ipc {
+
+namespace {
+
+// cuMemMap() refuses more than there is, but a handle does not tell how much is behind it.
+bool reaches_end(const cuda::Driver& driver, CUdeviceptr address, uint64_t length)
+{
+    const cuda::Pointer opened = cuda::classify(driver, reinterpret_cast<void*>(address));
+    return opened.kind == cuda::MemoryKind::device && address <= opened.end() &&
+           length <= opened.end() - address;
+}
+
+} // namespace
 
 CUdeviceptr open(const cuda::Driver& driver, const RemoteKey& key, CUdevice device)
 {
@@ -17,7 +31,10 @@ CUdeviceptr open(const cuda::Driver& driver, const RemoteKey& key, CUdevice devi
         cuda::check(
             driver.cuIpcOpenMemHandle(&address, key.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
             "cuIpcOpenMemHandle");
-        return address;
+        if (reaches_end(driver, address, key.length))
+            return address;
+        driver.cuIpcCloseMemHandle(address);
+        throw std::runtime_error("its key tells more memory than there is");
     }
     if (key.sharing == Sharing::fabric)
         return cuda::map_fabric(driver, std::bit_cast<cuda::FabricHandle>(key.handle), key.length,

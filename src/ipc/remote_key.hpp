@@ -17,7 +17,7 @@ enum class Sharing : uint8_t {
 };
 
 inline constexpr uint32_t kRemoteKeyMagic = 0x49524447; // "GDRI"
-inline constexpr uint8_t kRemoteKeyVersion = 1;
+inline constexpr uint8_t kRemoteKeyVersion = 2;
 
 // The same for all memory of one allocation.
 struct [[gnu::packed]] RemoteKey {
@@ -30,6 +30,7 @@ struct [[gnu::packed]] RemoteKey {
     uint64_t base = 0;          // of the allocation, in the owner
     uint64_t length = 0;        // of the allocation, bytes
     uint64_t buffer_id = 0;     // of the allocation, in the owner
+    uint64_t proof = 0;         // Sharing::descriptor: proof_of() of the allocation
     CUipcMemHandle handle = {}; // Sharing::fabric: the bytes of a cuda::FabricHandle, as many
 };
 static_assert(sizeof(RemoteKey) <= 255, "UCP writes the length of a key into a byte");

@@ -40,23 +40,28 @@ static void warn(void* libuct, const char* reason)
         flush();
 }
 
-// Installed, the module is in the project's directory beside this library. Links to this library,
-// as in UCX's directories of modules, are followed.
+static int ends_with(const char* text, const char* end)
+{
+    const size_t length = strlen(text), of_end = strlen(end);
+    return length >= of_end && strcmp(text + length - of_end, end) == 0;
+}
+
+// Installed, the module is in the project's directory beside this library, and nowhere else: others
+// may write to directories around it. Links to this library, as in UCX's directories of modules,
+// are followed.
 static int find_module(char path[PATH_MAX])
 {
-    static const char* const names[] = {"ucx-gdr/gdr_module.so",
-                                        "../../plugin/.libs/gdr_module.so"}; // in a build tree
     Dl_info info;
     char own[PATH_MAX];
     if (!dladdr(&find_module, &info) || !realpath(info.dli_fname, own))
         return 0;
     strrchr(own, '/')[1] = '\0';
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); ++i) {
-        if (snprintf(path, PATH_MAX, "%s%s", own, names[i]) < PATH_MAX && access(path, R_OK) == 0)
-            return 1;
-    }
+    const char* name = ends_with(own, "/src/preload/.libs/") ? "../../plugin/.libs/gdr_module.so"
+                                                             : "ucx-gdr/gdr_module.so";
+    if (snprintf(path, PATH_MAX, "%s%s", own, name) < PATH_MAX && access(path, R_OK) == 0)
+        return 1;
     snprintf(path, PATH_MAX, "%.*s%s is missing: is ucx-gdr installed completely?", PATH_MAX / 2,
-             own, names[0]);
+             own, name);
     return 0;
 }
 
@@ -71,6 +76,8 @@ static Attach* open_module(void* libuct)
     Attach* attach = module ? (Attach*)dlsym(module, "gdr_attach") : NULL;
     if (attach) {
         *(void**)&service.look_up_memory = dlsym(module, "gdr_look_up_memory");
+        *(void**)&service.context_begins = dlsym(module, "gdr_context_begins");
+        *(void**)&service.context_ends = dlsym(module, "gdr_context_ends");
         *(void**)&service.iface_opens = dlsym(module, "gdr_iface_opens");
     } else {
         char reason[PATH_MAX]; // warn() looks symbols up, which ends dlerror()'s text

@@ -45,6 +45,27 @@ EXPORT int uct_query_components(void** components, unsigned* count)
     return query(components, count);
 }
 
+// A program can give a context variables of its own. Without a configuration UCP reads the
+// environment, as the module does.
+EXPORT int ucp_init_version(unsigned major, unsigned minor, const void* params, const void* config,
+                            void** context)
+{
+    const void* caller = __builtin_return_address(0);
+    int (*init)(unsigned, unsigned, const void*, const void*, void**) =
+        gdr_function_for(caller, "ucp_init_version");
+    if (!init)
+        return UNSUPPORTED;
+    gdr_print_config* print = config ? gdr_function_for(caller, "ucp_config_print") : NULL;
+    const struct gdr_service* service =
+        print ? gdr_service_for(gdr_function_for(init, "uct_component_register")) : NULL;
+    if (service)
+        service->context_begins(config, print);
+    const int status = init(major, minor, params, config, context);
+    if (service)
+        service->context_ends();
+    return status;
+}
+
 // UCX 1.16 to 1.21 forget that UCP's registration cache may be switched off: to abort a rendezvous,
 // ucp_request_memh_invalidate() has the registration invalidated in the cache, and crashes where
 // there is none.

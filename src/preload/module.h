@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,6 +31,12 @@ enum gdr_answer gdr_attach(void* libuct, enum gdr_moment moment);
 // asked. Any thread; without locks, and without system calls.
 typedef int gdr_lookup(const void* address, size_t length, void* info);
 int gdr_look_up_memory(const void* address, size_t length, void* info, gdr_lookup* in_ucx);
+
+// The calling thread makes a context of UCP in the UCX that is served, with this ucp_config_t,
+// which that UCX's ucp_config_print() prints; and has made it.
+typedef void gdr_print_config(const void* config, FILE* stream, const char* title, unsigned flags);
+void gdr_context_begins(const void* config, gdr_print_config* print);
+void gdr_context_ends(void);
 
 // An interface is about to be opened in the UCX that is served, as these uct_iface_params_t tell.
 // Any thread.

@@ -6,13 +6,16 @@
 // other transports called "gdr".
 #pragma once
 
-#include "rc/siphash.hpp"
+#include "secrets/siphash.hpp"
 #include "verbs/queue_pair.hpp"
 
 #include <bit>
 #include <cstdint>
 
 namespace gdr::rc {
+
+using secrets::HashKey;
+using secrets::siphash;
 
 static_assert(std::endian::native == std::endian::little, "the wire formats are little-endian");
 

@@ -4,6 +4,7 @@
 #include "rc/component.hpp"
 #include "config.h"
 
+#include "abi/context_settings.hpp"
 #include "abi/host.hpp"
 #include "abi/registration_cache.hpp"
 #include "abi/settings.hpp"
@@ -35,7 +36,7 @@ std::vector<std::string> query_md_resources()
     }
     if (!names.empty() && abi::keeps_registration_cache()) {
         names.clear();
-        if (!std::exchange(said, true) && !abi::user_setting("NET_DEVICES"))
+        if (!std::exchange(said, true) && !abi::context_setting("NET_DEVICES"))
             gdr_log(warn, "no HCA is used: there was none when UCP's cache of registrations was "
                           "left on, which would keep those of freed memory (set "
                           "UCX_RCACHE_ENABLE=n)");

@@ -9,6 +9,7 @@
 // preferred for its modesty.
 #include "abi/settings.hpp"
 #include "rc/iface.hpp"
+#include "rc/memory_domain.hpp"
 
 namespace gdr::rc {
 namespace {
@@ -72,7 +73,8 @@ abi::PerfEstimate estimate_perf(uct_iface_h tl_iface, const abi::PerfQuery& quer
     // Protocols v2 count copies, at both ends, themselves: with them told once more, messages, puts
     // and gets went without one from 600 bytes on. A message's is told once, not with each
     // fragment, which would have a rendezvous begin at a single one.
-    if (abi::protocols_v2()) {
+    const bool protocols_v2 = iface.domain.serves_protocols_v2();
+    if (protocols_v2) {
         if (query.operation == abi::EpOperation::put_zcopy)
             estimate.send_pre_overhead += kZeroCopy;
         if (query.operation == abi::EpOperation::am_zcopy)
@@ -80,7 +82,8 @@ abi::PerfEstimate estimate_perf(uct_iface_h tl_iface, const abi::PerfQuery& quer
     } else if (copies_through_buffer(query.operation)) {
         estimate.bandwidth_shared = 1 / (1 / cost.bandwidth + 1 / kBufferCopyBandwidth);
     }
-    estimate.latency = abi::told_latency(query.operation, cost.latency);
+    estimate.latency =
+        protocols_v2 ? abi::told_latency(query.operation, cost.latency) : cost.latency;
     estimate.latency_per_endpoint = kLatencyPerEndpoint;
     estimate.max_inflight_eps = SIZE_MAX;
     return estimate;

@@ -50,7 +50,7 @@ IfaceAddress random_address()
     address.version = kWireVersion;
     address.handshake_qkey = random_number() & 0x7fffffff; // the upper half is the kernel's
     address.incarnation = random_number();
-    address.key = {{random_number(), random_number()}};
+    address.key = secrets::random_key();
     return address;
 }
 
@@ -349,6 +349,11 @@ uct_iface_ops_t* operations_for(const Iface& iface)
     return &tables[(iface.any_memory ? any_memory : 0) | (iface.unseen_shorts ? unseen_shorts : 0)];
 }
 
+MemoryDomain& rc_domain(uct_md_h md)
+{
+    return static_cast<MemoryDomain&>(*abi::memory_domain(md));
+}
+
 constexpr abi::InternalOps internal_operations = {
     .estimate_perf = estimate_perf,
     .ep_invalidate = ep_invalidate,
@@ -365,9 +370,9 @@ std::string device_name(const verbs::Device& device, const verbs::Port& port)
 
 Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* params,
              const Settings& user_settings)
-    : any_memory(cuda::open_driver() != nullptr && !abi::protocols_v2()),
+    : any_memory(cuda::open_driver() != nullptr && !rc_domain(md_handle).serves_protocols_v2()),
       unseen_shorts(abi::memtype_cache::looks_empty()), keep_host_pages(mem::unmaps_are_seen()),
-      domain(static_cast<MemoryDomain&>(*abi::memory_domain(md_handle))), device(domain.device()),
+      domain(rc_domain(md_handle)), device(domain.device()),
       settings(bounded(user_settings, device.attributes())),
       port(find_port(device, params->mode.device.dev_name))
 {

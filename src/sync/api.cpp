@@ -53,6 +53,8 @@ ucs_status_t guarded(const Ucx& ucx, Body&& body)
         return refuse(UCS_ERR_NO_MEMORY, "out of memory");
     } catch (const std::system_error& error) {
         return refuse(UCS_ERR_NO_RESOURCE, error.what());
+    } catch (const std::exception& error) {
+        return refuse(UCS_ERR_IO_ERROR, error.what());
     }
 }
 
@@ -66,6 +68,25 @@ void require(const void* pointer, const char* what)
 {
     if (pointer == nullptr)
         throw Refusal(UCS_ERR_INVALID_PARAM, std::string(what) + " is NULL");
+}
+
+// No array has more items than addresses have room for.
+template <typename Item>
+void require_array(const Item* items, size_t count, const char* what)
+{
+    if (count > 0)
+        require(items, what);
+    if (count > PTRDIFF_MAX / sizeof(Item))
+        throw Refusal(UCS_ERR_INVALID_PARAM,
+                      std::string(what) + ": there cannot be " + std::to_string(count));
+}
+
+// Bits of a mask that this version does not know are of a later one, or were never set to zero.
+void require_known_fields(uint64_t mask, uint64_t known, const char* structure)
+{
+    if ((mask & ~known) != 0)
+        throw Refusal(UCS_ERR_INVALID_PARAM,
+                      std::string("unknown bits in field_mask of ") + structure);
 }
 
 Operation* operation_of(ugdr_request_h request)
@@ -108,8 +129,25 @@ void take_parameters(Operation& operation, const ucp_request_param_t& from)
         operation.user_tag_info = from.recv_info.tag_info;
 }
 
+constexpr uint64_t kFieldsOfCondition = UGDR_OP_PARAM_FIELD_FLAGS | UGDR_OP_PARAM_FIELD_INDEX;
 constexpr uint64_t kKnownFields = UGDR_OP_PARAM_FIELD_CONDITION | UGDR_OP_PARAM_FIELD_UCP |
                                   UGDR_OP_PARAM_FIELD_FLAGS | UGDR_OP_PARAM_FIELD_INDEX;
+
+// Without a condition an operation begins at once: who has forgotten the mask would have it begin
+// too early, and not be told.
+void require_fields(const ugdr_op_param_t& param)
+{
+    require_known_fields(param.field_mask, kKnownFields, "ugdr_op_param_t");
+    if (param.field_mask == 0)
+        throw Refusal(UCS_ERR_INVALID_PARAM,
+                      "field_mask of ugdr_op_param_t is 0: set the bits of the fields that count "
+                      "(UGDR_OP_PARAM_FIELD_CONDITION), or pass NULL for an operation without any");
+    if ((param.field_mask & kFieldsOfCondition) != 0 &&
+        (param.field_mask & UGDR_OP_PARAM_FIELD_CONDITION) == 0)
+        throw Refusal(UCS_ERR_INVALID_PARAM,
+                      "field_mask of ugdr_op_param_t has flags or index, which are of a condition, "
+                      "but not UGDR_OP_PARAM_FIELD_CONDITION");
+}
 
 // What UCP would crash at, in a thread that does not tell whose fault it is.
 void require_target(const Operation& operation)
@@ -163,8 +201,7 @@ void make(Context& context, Condition& condition, const ugdr_condition_params_t&
     case UGDR_CONDITION_GRAPH: {
         require_fields(UGDR_CONDITION_PARAM_FIELD_GRAPH, UGDR_CONDITION_PARAM_FIELD_FLAGS);
         const uint64_t flags = flags_of(UGDR_CONDITION_FLAG_SPLIT);
-        if (params.num_dependencies > 0)
-            require(params.dependencies, "dependencies");
+        require_array(params.dependencies, params.num_dependencies, "dependencies");
         context.add(condition, params.graph,
                     {params.dependencies, params.dependencies + params.num_dependencies},
                     flags != 0);
@@ -192,8 +229,8 @@ ucs_status_t submit(ugdr_context_h context, OperationKind kind, const ugdr_op_pa
         const auto has = [&](uint64_t field) {
             return param != nullptr && (param->field_mask & field) != 0;
         };
-        if (has(~kKnownFields))
-            throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in field_mask of ugdr_op_param_t");
+        if (param != nullptr)
+            require_fields(*param);
         if (kind != OperationKind::call && context->engine().settings().worker == nullptr)
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "the context has neither a worker nor a UCP context: ugdr_call() alone "
@@ -209,9 +246,6 @@ ucs_status_t submit(ugdr_context_h context, OperationKind kind, const ugdr_op_pa
         const uint64_t flags = has(UGDR_OP_PARAM_FIELD_FLAGS) ? param->flags : 0;
         if ((flags & ~uint64_t{UGDR_OP_FLAG_STREAM_WAIT}) != 0)
             throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in flags of ugdr_op_param_t");
-        if (flags != 0 && condition == nullptr)
-            throw Refusal(UCS_ERR_INVALID_PARAM,
-                          "UGDR_OP_FLAG_STREAM_WAIT without a condition: which stream?");
         if (has(UGDR_OP_PARAM_FIELD_UCP)) {
             require(param->ucp, "ucp");
             require_known(*param->ucp);
@@ -292,6 +326,10 @@ UGDR_EXPORT ucs_status_t ugdr_context_query(ugdr_context_h context, ugdr_context
 {
     return guarded(context, [&] {
         require(attr, "attr");
+        require_known_fields(attr->field_mask,
+                             UGDR_CONTEXT_ATTR_FIELD_TRIGGER | UGDR_CONTEXT_ATTR_FIELD_COUNTERS |
+                                 UGDR_CONTEXT_ATTR_FIELD_STATUS | UGDR_CONTEXT_ATTR_FIELD_WORKER,
+                             "ugdr_context_attr_t");
         Engine& engine = context->engine();
         if ((attr->field_mask & UGDR_CONTEXT_ATTR_FIELD_TRIGGER) != 0) {
             const cuda::Driver* driver = cuda::driver();
@@ -327,8 +365,12 @@ UGDR_EXPORT ugdr_context_h ugdr_context_default(void)
 
 UGDR_EXPORT unsigned ugdr_progress(ugdr_context_h context)
 {
-    Engine& engine = context->engine();
-    return engine.settings().by_caller && !in_forked_child() ? engine.progress() : 0;
+    unsigned events = 0;
+    (void)guarded(context, [&] {
+        Engine& engine = context->engine();
+        events = engine.settings().by_caller ? engine.progress() : 0;
+    });
+    return events;
 }
 
 UGDR_EXPORT ucs_status_t ugdr_worker_address(ugdr_context_h context,
@@ -386,19 +428,25 @@ UGDR_EXPORT ucs_status_t ugdr_condition_query(ugdr_condition_h condition,
 {
     if (condition == nullptr || attr == nullptr)
         return UCS_ERR_INVALID_PARAM;
-    if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_NODES) != 0) {
-        const std::lock_guard guard(condition->lock);
-        attr->trigger_node = condition->recorded.nodes.trigger;
-        attr->done_node = condition->recorded.nodes.done;
-    }
-    if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_DEVICE) != 0) {
-        if (condition->category != UGDR_CONDITION_KERNEL)
-            return UCS_ERR_INVALID_PARAM;
-        attr->device = condition->device;
-    }
-    if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_CATEGORY) != 0)
-        attr->category = condition->category;
-    return UCS_OK;
+    return guarded(condition->context->ucx(), [&] {
+        require_known_fields(attr->field_mask,
+                             UGDR_CONDITION_ATTR_FIELD_NODES | UGDR_CONDITION_ATTR_FIELD_DEVICE |
+                                 UGDR_CONDITION_ATTR_FIELD_CATEGORY,
+                             "ugdr_condition_attr_t");
+        if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_NODES) != 0) {
+            const std::lock_guard guard(condition->lock);
+            attr->trigger_node = condition->recorded.nodes.trigger;
+            attr->done_node = condition->recorded.nodes.done;
+        }
+        if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_DEVICE) != 0) {
+            if (condition->category != UGDR_CONDITION_KERNEL)
+                throw Refusal(UCS_ERR_INVALID_PARAM,
+                              "ugdr_condition_query: device is of a kernel's condition alone");
+            attr->device = condition->device;
+        }
+        if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_CATEGORY) != 0)
+            attr->category = condition->category;
+    });
 }
 
 UGDR_EXPORT ucs_status_t ugdr_stream_release(ugdr_context_h context, ugdr_cu_stream_t stream)
@@ -515,47 +563,54 @@ UGDR_EXPORT ucs_status_t ugdr_call(ugdr_context_h context, ugdr_call_cb_t start,
 
 UGDR_EXPORT ucs_status_t ugdr_request_test(ugdr_request_h request)
 {
+    if (request == nullptr)
+        return UCS_ERR_INVALID_PARAM;
     return static_cast<ucs_status_t>(operation_of(request)->status.load(std::memory_order_acquire));
 }
 
 UGDR_EXPORT ucs_status_t ugdr_request_wait(ugdr_request_h request)
 {
+    if (request == nullptr)
+        return UCS_ERR_INVALID_PARAM;
     Operation& operation = *operation_of(request);
     if (operation.complete())
         return ugdr_request_test(request);
-    if (in_forked_child())
-        return UCS_ERR_UNSUPPORTED;
     Engine& engine = *operation.engine;
-    while (!operation.complete()) {
-        if (engine.settings().by_caller)
-            engine.progress();
-        else
-            operation.status.wait(UCS_INPROGRESS, std::memory_order_acquire);
-    }
-    return ugdr_request_test(request);
+    const ucs_status_t status = guarded(engine.ucx(), [&] {
+        while (!operation.complete()) {
+            if (engine.settings().by_caller)
+                engine.progress();
+            else
+                operation.status.wait(UCS_INPROGRESS, std::memory_order_acquire);
+        }
+    });
+    return status == UCS_OK ? ugdr_request_test(request) : status;
 }
 
 UGDR_EXPORT ucs_status_t ugdr_request_cancel(ugdr_request_h request)
 {
+    if (request == nullptr)
+        return UCS_ERR_INVALID_PARAM;
     Operation& operation = *operation_of(request);
     if (operation.complete() && operation.node == nullptr)
         return UCS_OK;
-    if (in_forked_child())
-        return UCS_ERR_UNSUPPORTED;
-    return operation.engine->cancel_soon(operation);
+    ucs_status_t cancelled = UCS_OK;
+    const ucs_status_t status = guarded(
+        operation.engine->ucx(), [&] { cancelled = operation.engine->cancel_soon(operation); });
+    return status == UCS_OK ? cancelled : status;
 }
 
 UGDR_EXPORT void ugdr_request_free(ugdr_request_h request)
 {
-    operation_of(request)->let_go();
+    if (request != nullptr)
+        operation_of(request)->let_go();
 }
 
 UGDR_EXPORT ucs_status_t ugdr_stream_wait(ugdr_context_h context, ugdr_cu_stream_t stream,
                                           const ugdr_request_h* requests, size_t count)
 {
     return guarded(context, [&] {
-        if (count > 0)
-            require(requests, "requests");
+        require_array(requests, count, "requests");
         context->wait(stream, requests, count);
     });
 }

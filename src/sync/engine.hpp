@@ -58,6 +58,7 @@ class Engine {
     uint64_t unfinished() const { return unfinished_.load(std::memory_order_acquire); }
     ugdr_context_counters_t counters() const;
     ucs_status_t status() const { return static_cast<ucs_status_t>(status_.load()); }
+    const Ucx& ucx() const { return ucx_; }
     const Settings& settings() const { return is_; }
     // Gives what UCP is to be told our callbacks; the application's have been taken out.
     void prepare(Operation& operation);

@@ -107,6 +107,13 @@ bool listed_by_another()
            !std::filesystem::path(info.dli_fname).filename().string().starts_with("libibverbs.so");
 }
 
+// As rdma-core has it, which does not trust the environment of a set-user-ID program either.
+std::filesystem::path sysfs()
+{
+    const char* const chosen = secure_getenv("SYSFS_PATH");
+    return chosen != nullptr ? chosen : "/sys";
+}
+
 } // namespace
 
 std::vector<std::string> device_names(std::string* reason)
@@ -135,7 +142,7 @@ bool may_have_devices()
 {
     std::error_code none;
     return listed_by_another() ||
-           std::filesystem::directory_iterator("/sys/class/infiniband", none) !=
+           std::filesystem::directory_iterator(sysfs() / "class/infiniband", none) !=
                std::filesystem::directory_iterator();
 }
 

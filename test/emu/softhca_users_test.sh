@@ -62,4 +62,37 @@ unreachable() {
 }
 shows "no connection to another user" unreachable "$other_user"
 shows "no connection to another fabric" unreachable "$other_fabric"
+
+# A file that somebody else has put in the fabric's place. Not where the kernel refuses that by itself, in a directory
+# that everybody may write to and that is sticky.
+as_planted() {
+    next_port
+    unshare --mount --propagation private sh -c '
+        mount -t tmpfs -o mode=777 tmpfs /dev/shm || exit 77
+        env LD_PRELOAD="$1" ibv_rc_pingpong -g 0 -p "$2" &
+        for _ in $(seq 100); do
+            name=$(ls /dev/shm | grep ^softhca-) && break
+            sleep 0.05
+        done
+        kill -KILL $!
+        rm "/dev/shm/$name"
+        '"$other_user"' sh -c "umask 0; : >/dev/shm/$name"
+        timeout 20 env LD_PRELOAD="$1" ibv_devinfo -d softhca0' planted "$preload" $port >"$work/client" 2>&1
+    status=$?
+    [ $status = 77 ] || { [ $status != 0 ] && grep -q "belongs to another user" "$work/client"; }
+}
+shows "another user's file is not taken for the fabric's" as_planted
+
+# What a process leaves that is killed, the next one of that user takes away, whatever fabric it is in.
+left() { find /dev/shm -name "softhca-$(id -u)-$SOFTHCA_FABRIC-killed*" | wc -l; }
+victims=
+for number in 1 2; do
+    start "env SOFTHCA_FABRIC=$SOFTHCA_FABRIC-killed$number" $endless
+    victims="$victims $(ps -o pid= --ppid $server)"
+done
+kill -KILL $victims
+shows "the killed have left something" [ "$(left)" = 2 ]
+env LD_PRELOAD="$preload" SOFTHCA_FABRIC="$SOFTHCA_FABRIC-next" ibv_devinfo >/dev/null 2>&1
+shows "and it is gone" [ "$(left)" = 0 ]
+shows "but what is in use stays" sees_two env
 done_testing

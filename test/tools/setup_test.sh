@@ -64,6 +64,14 @@ mpi_calls() { on_ranks "$1" "$top_builddir/test/mpi/mpi_calls.$1" "$2" 1000 MPI_
 # The program itself has no MPI: a library of it has, as an extension of Python.
 mpi_part() { on_ranks "$1" "$work/main" "$2part.$1.so"; }
 
+# Another UCX, where the loader looks first.
+come() { cp -L "$directory"/libuc[pstm].so.0 "$directory/libucs_signal.so.0" /usr/local/lib; }
+# Where a program's libucs and libucp are from.
+parts() {
+    ldd "$ucx_info" | awk '/=> / { print $3 } !/=>/ && /\// { print $1 }' | grep -E '/(libucp.so.0|real-libucs.so.0|libucs.so.0)$' |
+        grep -v 'front/libucs.so.0$' | xargs -r readlink -f | sed 's|/[^/]*$||' | sort | paste -s -d ' '
+}
+
 mpis=()
 for mpi in openmpi:libmpi.so.40 mpich:libmpich.so.12; do
     [[ ${GDR_MPI:-yes} = yes ]] && command -v "mpirun.${mpi%:*}" "mpicc.${mpi%:*}" >/dev/null && ldconfig -p | grep -q "${mpi#*:} " || continue
@@ -110,6 +118,10 @@ END
 loader_conf=/etc/ld.so.conf.d/00-ucx-gdr.conf
 before=$(files)
 expect "gdr is not there by itself" no "$(found)"
+# What UCX has besides, of modules too.
+others() { "$ucx_info" -d 2>&1 | sed -n '/Transport: gdr/d; s/.*Transport: //p' | sort -u | paste -s -d ' '; }
+of_ucx=$(others)
+expect "and --status says so" "not attached to this machine's UCX" "$("$command" setup --system --status)"
 
 # The system's UCX, or one that has no modules directory to look into; then one that has.
 for kind in front modules; do
@@ -129,6 +141,7 @@ for kind in front modules; do
     case $kind in
         front)
             expect "$kind: gdr is there, with nothing set" yes "$(found)"
+            expect "$kind: and what UCX has" "$of_ucx" "$(others)"
             expect "$kind: switched off" no "$(UCX_MODULES=^gdr found)"
             for mpi in "${mpis[@]}"; do
                 expect "$kind: $mpi stages GPU memory, with nothing set" staged "$(mpi_calls "$mpi" cuda)"
@@ -161,6 +174,30 @@ for kind in front modules; do
         expect "$kind: and back" "$done_once" "$(files)"
     fi
 
+    expect "$kind: --status" 0 "$("$command" setup --system --status >/dev/null 2>&1; echo $?)"
+    if [[ $kind == front ]]; then
+        # Only the library goes: UCX starts.
+        mkdir "$work/gone"
+        mv "$installed"/libuct_gdr.so* "$work/gone"
+        expect "$kind: UCX without libuct_gdr.so.0" 0 "$("$ucx_info" -v >/dev/null 2>&1; echo $?)"
+        mv "$work"/gone/* "$installed"
+        rmdir "$work/gone"
+
+        # A UCX comes that the loader finds before: all of it is taken. It goes again, and ours is attached as before.
+        expect "$kind: a UCX comes" "/usr/local/lib /usr/local/lib" "$(come; ldconfig; parts)"
+        expect "$kind: and starts" 0 "$("$ucx_info" -v >/dev/null 2>&1; echo $?)"
+        "$command" setup --system >/dev/null 2>&1
+        expect "$kind: and is attached to" "yes /usr/local/lib /usr/local/lib" "$(found) $(parts)"
+        expect "$kind: --status tells" 1 "$("$command" setup --system --status | grep -c "^in front of libucs.so.0: gdr, and then /usr/local/lib/libucs.so.0")"
+        rm /usr/local/lib/libuc[pstm].so.0 /usr/local/lib/libucs_signal.so.0 # nobody has told ldconfig
+        expect "$kind: it goes, and the other is taken" "$(readlink -f "$directory") $(readlink -f "$directory")" "$(parts)"
+        expect "$kind: with gdr" yes "$(found)"
+        ldconfig
+        expect "$kind: and after ldconfig" "yes $(readlink -f "$directory") $(readlink -f "$directory")" "$(found) $(parts)"
+        "$command" setup --system >/dev/null 2>&1
+        expect "$kind: set up anew" "$done_once" "$(files)"
+    fi
+
     # gdr goes without a word.
     mkdir "$work/gone"
     mv "$installed"/libuct_gdr.so* "$installed"/libgdr_mpi.so* "$installed/ucx-gdr" "$work/gone"
@@ -188,6 +225,15 @@ expect "somebody else's file is an error" 1 $?
 expect "and nothing is done" "$original" "$(files)"
 rm "$directory/ucx/libuct_gdr.so.0"
 cp "$work/libucs.kept" "$(readlink -f "$ucs")"
+
+# What make uninstall leaves: no part of it.
+"$command" setup --system >/dev/null 2>&1
+make -C "$top_builddir" uninstall >"$work/uninstall.log" 2>&1
+expect "uninstalled: nothing for the loader" "" "$(ls -d /etc/ld.so.conf.d/*ucx-gdr* "$installed/ucx-gdr/front/real" 2>/dev/null)"
+expect "uninstalled: UCX is what it was" "$of_ucx" "$(others)"
+make -C "$top_builddir" install >"$work/install.log" 2>&1 || { tail "$work/install.log"; exit 99; }
+ldconfig
+before=$(files)
 
 # ---- a user
 

@@ -45,6 +45,25 @@ TEST_P(IpcCopy, OfAGpuThatDoesNotReachTheOwners)
     }
 }
 
+// A key that nobody unpacked is refused, but nothing goes to no memory.
+TEST(IpcKeys, OfNoMemory)
+{
+    const Opened opened(owner->allocate(7), primary_context(0));
+    const auto transport = opened.connect();
+    char bytes[8];
+    for (const uct_rkey_t none : {uct_rkey_t{0}, uct_rkey_t{UCT_INVALID_RKEY}}) {
+        for (const auto operation : {uct_ep_put_zcopy, uct_ep_get_zcopy}) {
+            const uct_iov_t something{bytes, sizeof(bytes), UCT_MEM_HANDLE_NULL, 0, 1};
+            Completion completion;
+            EXPECT_EQ(operation(transport->ep(), &something, 1, 8, none, &completion),
+                      UCS_ERR_INVALID_PARAM);
+            ASSERT_EQ(operation(transport->ep(), nullptr, 0, 8, none, &completion), UCS_INPROGRESS);
+            transport->wait(completion);
+            EXPECT_EQ(completion.status, UCS_OK);
+        }
+    }
+}
+
 } // namespace
 } // namespace copy_test
 

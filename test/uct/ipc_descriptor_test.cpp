@@ -15,6 +15,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -36,6 +39,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+socklen_t name_of(uint64_t owner, sockaddr_un* name)
+{
+    name->sun_family = AF_UNIX;
+    const int length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1,
+                                "ucx-gdr-ipc-%016llx", static_cast<unsigned long long>(owner));
+    return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+}
+
 // A thread in the place of an owner.
 class StandIn {
   public:
@@ -56,12 +67,9 @@ class StandIn {
         static uint64_t id = this_process().id;
         key_.owner = ++id;
         sockaddr_un name{};
-        name.sun_family = AF_UNIX;
-        const int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1,
-                                    "ucx-gdr-ipc-%016llx", static_cast<unsigned long long>(id));
+        const socklen_t length = name_of(id, &name);
         listener_ = cuda::UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-        if (bind(listener_.get(), reinterpret_cast<sockaddr*>(&name),
-                 static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length)) != 0 ||
+        if (bind(listener_.get(), reinterpret_cast<sockaddr*>(&name), length) != 0 ||
             listen(listener_.get(), SOMAXCONN) != 0)
             throw std::runtime_error("no socket");
         thread_ = std::thread([this, ways = std::move(ways)] { serve(ways); });
@@ -225,6 +233,85 @@ TEST(IpcDescriptors, AChildsChildKeepsItsFiles)
         _exit(exit_status(grandchild));
     }
     EXPECT_EQ(exit_status(child), 0);
+}
+
+size_t open_files()
+{
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+// A question with files beside it, of this many bytes; what this process answers.
+void send_with_files(size_t bytes, size_t files)
+{
+    const cuda::UniqueFd connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un name{};
+    const socklen_t length = name_of(this_process().id, &name);
+    ASSERT_EQ(connect(connection.get(), reinterpret_cast<sockaddr*>(&name), length), 0);
+    std::vector<int> stray(files, STDIN_FILENO);
+    std::vector<char> question(bytes), control(CMSG_SPACE(files * sizeof(int)));
+    iovec data{question.data(), question.size()};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(files * sizeof(int));
+    memcpy(CMSG_DATA(header), stray.data(), files * sizeof(int));
+    ASSERT_EQ(sendmsg(connection.get(), &message, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
+    char answer[200];
+    EXPECT_GE(recv(connection.get(), answer, sizeof(answer), 0), 0);
+}
+
+// Whoever asks could fill the process with files of his.
+TEST(IpcDescriptors, FilesBesideAQuestionAreNotKept)
+{
+    ASSERT_TRUE(gdr::abi::choose_series()); // whose thread serves
+    serve_descriptors();
+    send_with_files(24, 1);
+    const size_t before = open_files();
+    for (unsigned i = 0; i < 50; ++i) {
+        for (const size_t bytes : {1, 16, 24, 100}) // of a question, or not
+            send_with_files(bytes, 1 + i % 5);
+    }
+    for (unsigned i = 0; i < 1000 && open_files() > before; ++i) // the last connection closes
+        std::this_thread::sleep_for(1ms);
+    EXPECT_EQ(open_files(), before);
+}
+
+// Nor what an owner sends beside the one that was asked for.
+TEST(IpcDescriptors, OneFileComesWithAnAnswer)
+{
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    const cuda::UniqueFd sender(ends[0]), receiver(ends[1]);
+    const size_t before = open_files();
+    for (const int files : {1, 2, 3}) {
+        const char byte = 0;
+        int stray[] = {STDIN_FILENO, STDIN_FILENO, STDIN_FILENO};
+        alignas(cmsghdr) char control[CMSG_SPACE(sizeof(stray))] = {};
+        iovec data{const_cast<char*>(&byte), 1};
+        msghdr message{};
+        message.msg_iov = &data;
+        message.msg_iovlen = 1;
+        message.msg_control = control;
+        message.msg_controllen = CMSG_SPACE(files * sizeof(int));
+        cmsghdr* const header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(files * sizeof(int));
+        memcpy(CMSG_DATA(header), stray, files * sizeof(int));
+        ASSERT_EQ(sendmsg(sender.get(), &message, 0), 1);
+        char received = 1;
+        cuda::UniqueFd file;
+        EXPECT_TRUE(receive_message(receiver.get(), &received, 1, &file));
+        EXPECT_TRUE(file);
+        file = {};
+        EXPECT_EQ(open_files(), before) << files;
+    }
 }
 
 TEST(IpcSilentOwners, AreAskedAgainAfterPausesThatGrow)

@@ -9,6 +9,7 @@
 #include "cuda/driver.hpp"
 #include "emu/softcuda/softcuda.h"
 #include "ipc/address.hpp"
+#include "ipc/descriptor_server.hpp"
 #include "ipc/exports.hpp"
 #include "ipc/memory_domain.hpp"
 #include "ipc/process.hpp"
@@ -609,6 +610,54 @@ class ImexChannel {
     ImexChannel& operator=(const ImexChannel&) = delete;
     ~ImexChannel() { setenv("SOFTCUDA_IPC", "fabric", 1); }
 };
+
+// Nobody reaches beyond what was opened, whatever its key says.
+TEST_F(Ipc, AKeyOfMoreThanTheMemory)
+{
+    for (RemoteKey key : {owner->allocate(1 << 20, 7), owner->map_with_descriptor(7),
+                          owner->map_with_fabric_handle(7)}) {
+        ASSERT_NE(key.sharing, Sharing::none);
+        RemoteKey longer = key;
+        longer.length += size_t{64} << 20;
+        EXPECT_EQ(memory_.acquire(driver(), longer), nullptr) << static_cast<int>(key.sharing);
+        Region* const region = acquire_in_the_end(key);
+        ASSERT_NE(region, nullptr);
+        EXPECT_EQ(first_byte(*region), 7);
+        memory_.release(region);
+        owner->free(key);
+    }
+}
+
+// Whoever finds the owner's socket, and guesses what is where.
+TEST_F(Ipc, AKeyThatTheOwnerHasNotMade)
+{
+    const RemoteKey keys[] = {owner->map_with_descriptor(6), owner->map_with_descriptor(7)};
+    RemoteKey guessed = keys[0];
+    guessed.proof ^= 1;
+    EXPECT_THROW(ask_for_descriptor(guessed), std::runtime_error);
+    guessed.proof = keys[1].proof;
+    EXPECT_THROW(ask_for_descriptor(guessed), std::runtime_error) << "proof of other memory";
+    EXPECT_EQ(memory_.acquire(driver(), guessed), nullptr);
+    for (const RemoteKey& key : keys) {
+        EXPECT_TRUE(ask_for_descriptor(key));
+        owner->free(key);
+    }
+}
+
+TEST_F(Ipc, AKeyOfAnotherVersion)
+{
+    const RemoteKey key = owner->allocate(1 << 20, 7);
+    uct_rkey_t rkey = 0;
+    void* handle = nullptr;
+    for (const int version : {0, 1, 3, 255}) {
+        RemoteKey other = key;
+        other.version = static_cast<uint8_t>(version);
+        EXPECT_EQ(unpack_rkey(&other, &rkey, &handle), UCS_ERR_INVALID_PARAM) << version;
+    }
+    ASSERT_EQ(unpack_rkey(&key, &rkey, &handle), UCS_OK);
+    release_rkey(rkey, handle);
+    owner->free(key);
+}
 
 TEST_F(Ipc, FabricHandles)
 {

@@ -34,8 +34,8 @@ exported() { nm -D --defined-only "$1" | awk '{ print $3 }' | sort | paste -s -d
 needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(lib[a-z_]*\).*/\1/p' | paste -s -d ' '; }
 served_by=$top_builddir/src/plugin/.libs/gdr_module.so
 expect "nothing is exported but the calls of UCX that it listens to, mends or answers" \
-    "ucs_config_parser_fill_opts ucs_memtype_cache_lookup ucs_rcache_region_invalidate uct_iface_open uct_query_components" "$(exported "$module")"
-expect "the module behind it exports its entry" "gdr_attach gdr_iface_opens gdr_look_up_memory" "$(exported "$served_by")"
+    "ucp_init_version ucs_config_parser_fill_opts ucs_memtype_cache_lookup ucs_rcache_region_invalidate uct_iface_open uct_query_components" "$(exported "$module")"
+expect "the module behind it exports its entry" "gdr_attach gdr_context_begins gdr_context_ends gdr_iface_opens gdr_look_up_memory" "$(exported "$served_by")"
 expect "nothing is linked but libc" libc "$(needed "$module")"
 expect "no UCX, libibverbs or CUDA is linked with the module behind it" "" \
     "$(needed "$served_by" | grep -E 'libuc[a-z]|libibverbs|libcu')"
@@ -73,6 +73,10 @@ if [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
     expect "with it and a GPU, and no HCA" "MEMTYPE_CACHE=n PROTO_ENABLE=$stock_proto RCACHE_ENABLE=try " \
         "$(hca='' gpu with "$ucx_info" -c | settings)"
 fi
+# Where rdma-core looks for HCAs.
+mkdir -p sysfs/class/infiniband/mlx5_0
+expect "and with one in another SYSFS_PATH" "$prepared" \
+    "$(hca='' gpu with SYSFS_PATH="$PWD/sysfs/" "$ucx_info" -c | settings)"
 expect "what the user gives stays" "MEMTYPE_CACHE=y PROTO_ENABLE=n RCACHE_ENABLE=try " \
     "$(gpu with UCX_MEMTYPE_CACHE=y UCX_PROTO_ENABLE=n UCX_RCACHE_ENABLE=try "$ucx_info" -c | settings)"
 echo "UCX_PROTO_ENABLE=n" >ucx.conf

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 
 namespace rc_test {
 namespace {
@@ -86,6 +87,74 @@ struct ProtocolsV1 {
 class DataOfAnyMemory : ProtocolsV1, public Data {};
 INSTANTIATE_TEST_SUITE_P(To, DataOfAnyMemory, testing::Values(false, true),
                          [](const auto& info) { return info.param ? "Itself" : "Another"; });
+
+// Nothing goes to no memory: UCX's own transports take that.
+void expect_nothing_to_no_memory(uct_ep_h ep, const std::vector<Node*>& nodes)
+{
+    const uct_pack_callback_t pack_nothing = [](void*, void*) { return size_t{0}; };
+    const uct_unpack_callback_t unpack_nothing = [](void*, const void*, size_t) {};
+    char byte;
+    EXPECT_EQ(retry(nodes, [&] { return uct_ep_put_short(ep, &byte, 0, 0, UCT_INVALID_RKEY); }),
+              UCS_OK);
+    EXPECT_EQ(uct_ep_put_bcopy(ep, pack_nothing, nullptr, 0, UCT_INVALID_RKEY), 0);
+    EXPECT_EQ(uct_ep_put_zcopy(ep, nullptr, 0, 0, UCT_INVALID_RKEY, nullptr), UCS_OK);
+    EXPECT_EQ(uct_ep_get_short(ep, &byte, 0, 0, UCT_INVALID_RKEY), UCS_OK);
+    EXPECT_EQ(uct_ep_get_bcopy(ep, unpack_nothing, nullptr, 0, 0, UCT_INVALID_RKEY, nullptr),
+              UCS_OK);
+    EXPECT_EQ(uct_ep_get_zcopy(ep, nullptr, 0, 0, UCT_INVALID_RKEY, nullptr), UCS_OK);
+    EXPECT_EQ(flush(nodes, ep), UCS_OK);
+}
+
+TEST_P(Data, NothingToNoMemory)
+{
+    expect_nothing_to_no_memory(*ep, nodes);
+}
+
+TEST_P(DataOfAnyMemory, NothingToNoMemory)
+{
+    expect_nothing_to_no_memory(*ep, nodes);
+}
+
+// The peer's HCA refuses a key that nobody packed, and the endpoint fails.
+TEST_P(Data, SomethingToNoMemory)
+{
+    using Operation = std::function<ucs_status_t(uct_ep_h)>;
+    static uint64_t word, result;
+    const uct_pack_callback_t pack_word = [](void* to, void*) {
+        std::memcpy(to, &word, sizeof(word));
+        return sizeof(word);
+    };
+    const uct_unpack_callback_t unpack_word = [](void*, const void*, size_t) {};
+    const Operation operations[] = {
+        [](uct_ep_h ep) { return uct_ep_put_short(ep, &word, sizeof(word), 8, UCT_INVALID_RKEY); },
+        [&](uct_ep_h ep) {
+            const ssize_t sent = uct_ep_put_bcopy(ep, pack_word, nullptr, 8, UCT_INVALID_RKEY);
+            return sent < 0 ? static_cast<ucs_status_t>(sent) : UCS_OK;
+        },
+        [](uct_ep_h ep) {
+            return uct_ep_get_short(ep, &result, sizeof(result), 8, UCT_INVALID_RKEY);
+        },
+        [&](uct_ep_h ep) {
+            return uct_ep_get_bcopy(ep, unpack_word, nullptr, 8, 8, UCT_INVALID_RKEY, nullptr);
+        },
+        [](uct_ep_h ep) {
+            return uct_ep_atomic64_post(ep, UCT_ATOMIC_OP_ADD, 1, 8, UCT_INVALID_RKEY);
+        },
+        [](uct_ep_h ep) {
+            return uct_ep_atomic_cswap64(ep, 0, 1, 8, UCT_INVALID_RKEY, &result, nullptr);
+        },
+        [](uct_ep_h ep) {
+            return uct_ep_atomic32_post(ep, UCT_ATOMIC_OP_XOR, 1, 8, UCT_INVALID_RKEY);
+        },
+    };
+    for (const Operation& operation : operations) {
+        const size_t failures = sender.failures.size();
+        Endpoint failing(sender, *receiver);
+        const ucs_status_t status = retry(nodes, [&] { return operation(failing); });
+        EXPECT_TRUE(status == UCS_OK || status == UCS_INPROGRESS || UCS_STATUS_IS_ERR(status));
+        EXPECT_TRUE(wait_until(nodes, [&] { return sender.failures.size() > failures; }));
+    }
+}
 
 TEST_P(Data, AmShort)
 {

@@ -261,6 +261,24 @@ TEST(RemoteKeys, Compared)
     EXPECT_EQ(gdr::abi::rkey_compare(nullptr, 1, 2, nullptr, nullptr), UCS_ERR_INVALID_PARAM);
 }
 
+// Its parameters are a mask of fields (uct_rkey_compare_params_t), of which there are none yet.
+TEST(RemoteKeys, ComparedByNothingElse)
+{
+    const uint64_t none = 0, unknown = 1;
+    int result = 5;
+    EXPECT_EQ(gdr::abi::rkey_compare(nullptr, 2, 2, &none, &result), UCS_OK);
+    EXPECT_EQ(result, 0);
+    EXPECT_EQ(gdr::abi::rkey_compare(nullptr, 2, 2, &unknown, &result), UCS_ERR_INVALID_PARAM);
+}
+
+// Later series of UCX hand it on.
+TEST_F(Toy, NoMemoryIsRefused)
+{
+    char key[256];
+    EXPECT_EQ(gdr::abi::pack_mkey(md_, UCT_MEM_HANDLE_NULL, key), UCS_ERR_INVALID_PARAM);
+    EXPECT_EQ(gdr::abi::free_memory(md_, UCT_MEM_HANDLE_NULL), UCS_ERR_INVALID_PARAM);
+}
+
 TEST_F(Toy, Invalidation)
 {
     using L = gdr::abi::Layout_1_13;

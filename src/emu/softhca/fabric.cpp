@@ -15,6 +15,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
 #include <new>
 #include <string>
@@ -60,6 +61,27 @@ bool is_at(int fd, const std::string& path)
     struct stat opened, named;
     return fstat(fd, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
            opened.st_ino == named.st_ino;
+}
+
+// Fabrics of this user in which nobody is any more, because all were killed.
+void remove_left_over()
+{
+    const std::filesystem::path own = fabric_path();
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), none)) {
+        const std::string path = entry.path();
+        if (!path.starts_with(fabric_prefix()) || entry.path().extension() != own.extension()) {
+            continue;
+        }
+        const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0 && is_own(fd) && lock_range(fd, F_WRLCK, kTables, F_OFD_SETLK) == 0 &&
+            lock_range(fd, F_WRLCK, kPresence, F_OFD_SETLK) == 0 && is_at(fd, path)) {
+            unlink(path.c_str()); // who waits for the lock sees that it has gone
+        }
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
 }
 
 // An arena's file; null if there is no room.
@@ -200,6 +222,7 @@ void Process::open_fabric()
     const std::string path = fabric_path();
     while (!enter_fabric(path)) { // its last member has just removed it
     }
+    remove_left_over();
 }
 
 bool Process::enter_fabric(const std::string& path)
@@ -207,6 +230,10 @@ bool Process::enter_fabric(const std::string& path)
     fabric_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fabric_fd_ < 0) {
         fail(path.c_str());
+    }
+    if (!is_own(fabric_fd_)) {
+        errno = EPERM;
+        fail((path + " belongs to another user: SOFTHCA_FABRIC chooses another name").c_str());
     }
     {
         const TablesGuard guard(fabric_fd_); // nobody else enters

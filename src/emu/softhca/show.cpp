@@ -207,6 +207,10 @@ int main()
                      config().fabric.c_str(), path.c_str());
         return 1;
     }
+    if (!is_own(fd)) {
+        std::fprintf(stderr, "ucx-gdr: %s belongs to another user\n", path.c_str());
+        return 1;
+    }
     const Copied<Fabric> fabric(fd, 0, 1);
     std::vector<Member> members;
     for (const ProcessSlot& slot : fabric->processes) {

@@ -4,6 +4,8 @@
 #include "worker.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string>
 
 #include <poll.h>
 #include <sched.h>
@@ -13,10 +15,29 @@
 
 namespace ucptest {
 
-Worker::Worker(uint64_t features, bool wakeup)
+namespace {
+
+// Read with the prefix UCPTEST_PREFIX, and then given UCPTEST_CONFIG, a variable and its value.
+ucp_config_t* configuration()
 {
     ucp_config_t* config = nullptr;
-    require_ok(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
+    require_ok(ucp_config_read(std::getenv("UCPTEST_PREFIX"), nullptr, &config), "ucp_config_read");
+    if (const char* given = std::getenv("UCPTEST_CONFIG")) {
+        const std::string text = given;
+        const size_t equals = text.find('=');
+        require(equals != text.npos, "UCPTEST_CONFIG is no NAME=VALUE");
+        require_ok(ucp_config_modify(config, text.substr(0, equals).c_str(),
+                                     text.substr(equals + 1).c_str()),
+                   "ucp_config_modify");
+    }
+    return config;
+}
+
+} // namespace
+
+Worker::Worker(uint64_t features, bool wakeup)
+{
+    ucp_config_t* config = configuration();
     ucp_params_t params = {};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features = features | (wakeup ? UCP_FEATURE_WAKEUP : 0);

@@ -2,13 +2,14 @@
 //
 // SipHash as its authors define it: the message in words of 8 bytes, the last filled up with zeros
 // and the length; two rounds after each, four at the end.
-#include "rc/siphash.hpp"
+#include "secrets/siphash.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <random>
 
-namespace gdr::rc {
+namespace gdr::secrets {
 namespace {
 
 class State {
@@ -58,6 +59,16 @@ class State {
 
 } // namespace
 
+HashKey random_key()
+{
+    std::random_device device;
+    const auto word = [&] {
+        const uint64_t high = device();
+        return high << 32 | device();
+    };
+    return {{word(), word()}};
+}
+
 uint64_t siphash(const HashKey& key, const void* message, size_t length)
 {
     State state(key);
@@ -73,4 +84,4 @@ uint64_t siphash(const HashKey& key, const void* message, size_t length)
     }
 }
 
-} // namespace gdr::rc
+} // namespace gdr::secrets

@@ -7,12 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace gdr::rc {
+namespace gdr::secrets {
 
 struct [[gnu::packed]] HashKey {
     uint64_t words[2]; // the key's bytes, little-endian
 };
 
+// From the system's random numbers.
+HashKey random_key();
+
 uint64_t siphash(const HashKey& key, const void* message, size_t length);
 
-} // namespace gdr::rc
+} // namespace gdr::secrets
