@@ -327,11 +327,11 @@ typedef struct ugdr_op_param {
 
 /*
  * Each returns as soon as the operation is recorded, in the state UCS_INPROGRESS: what UCP says of
- * it is the status of its request. Buffers, the AM header, rkey and endpoint have to stay until it is
- * complete. request_p may be NULL: nobody will ask; a stream can wait for it all the same. param
+ * it is the status of its request. Buffers, the AM header, rkey and endpoint have to stay until it
+ * is complete. request_p may be NULL: nobody will ask; a stream can wait for it all the same. param
  * may be NULL: the operation begins at once. UCS_ERR_INVALID_PARAM: the context has no worker,
- * parameters that are none, the condition is another context's, field_mask is 0 (a field that was set
- * would not count), or has flags or index without a condition.
+ * parameters that are none, the condition is another context's, field_mask is 0 (a field that was
+ * set would not count), or has flags or index without a condition.
  */
 ucs_status_t ugdr_tag_send(ugdr_context_h context, ucp_ep_h ep, const void* buffer, size_t count,
                            ucp_tag_t tag, const ugdr_op_param_t* param, ugdr_request_h* request_p);
