@@ -2,7 +2,7 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # Staged calls of threads with any context of CUDA, or none, before and after a reset of the GPU (mpi_contexts), with
-# every MPI that is installed. What a thread has pinned is not pinned when it has ended.
+# every MPI that is installed, and in the last moments of threads. What a thread has pinned is not pinned when it has ended.
 set -u
 
 # shellcheck source=test/ucp/environment.sh

@@ -88,6 +88,36 @@ void call_in_threads_without_context()
     gpu::free(values);
 }
 
+// Made before the layer has anything of the thread, and so destroyed after all that it had.
+struct CallsLast {
+    double* values;
+    ~CallsLast()
+    {
+        for (int i = 0; i < 3; ++i) {
+            const double sent = 20 + i;
+            double received = 0;
+            gpu::copy(values, &sent, sizeof(sent));
+            MPI_Allreduce(values, values + 1, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF);
+            gpu::copy(&received, values + 1, sizeof(received));
+            failed = failed || received != sent;
+        }
+    }
+};
+
+// As handlers of atexit() and static destructors do, too, in the main thread.
+void call_at_the_ends_of_threads()
+{
+    auto* const values = static_cast<double*>(gpu::allocate(2 * sizeof(double)));
+    for (int i = 0; i < 20; ++i)
+        std::thread([&] {
+            gpu::use();
+            thread_local CallsLast last{values};
+            MPI_Allreduce(last.values, values + 1, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF);
+        }).join();
+    gpu::free(values);
+    std::printf("at the ends of threads: %s\n", failed ? "WRONG" : "right");
+}
+
 #ifndef OPEN_MPI // whose handles of freed communicators lead to freed memory
 CUcontext left;  // by the program
 int errors, disturbed;
@@ -144,6 +174,7 @@ int main(int argc, char** argv)
     call("one of the program's own", own);
     call("the primary context again", primary);
     call_in_threads_without_context();
+    call_at_the_ends_of_threads();
     call_in_coroutine();
 #ifndef OPEN_MPI
     call_in_error(own);

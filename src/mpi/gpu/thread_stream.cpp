@@ -68,16 +68,31 @@ class Lease {
     Streams* streams_;
 };
 
-streams::DeviceStreams& streams_of(const cuda::Driver& driver, CUdevice device)
+// Has no destructor: it can be read in the thread's last moments, when its lease has ended.
+thread_local constinit bool lease_has_ended = false;
+
+struct LeaseOfThread {
+    const Lease streams;
+    ~LeaseOfThread() { lease_has_ended = true; }
+};
+
+// own: the lease, where the thread has none any more.
+streams::DeviceStreams& streams_of(const cuda::Driver& driver, CUdevice device,
+                                   std::shared_ptr<const void>& own)
 {
-    static thread_local const Lease streams;
-    return (*streams).of(driver, device);
+    if (lease_has_ended) [[unlikely]] {
+        const auto lease = std::make_shared<const Lease>();
+        own = lease;
+        return (**lease).of(driver, device);
+    }
+    static thread_local const LeaseOfThread thread;
+    return (*thread.streams).of(driver, device);
 }
 
 } // namespace
 
 ThreadStream::ThreadStream(const cuda::Driver& driver, CUdevice device)
-    : driver_(driver), streams_(streams_of(driver, device))
+    : driver_(driver), streams_(streams_of(driver, device, lease_))
 {
     if (!streams_.current()) {
         std::vector<streams::Operation> none; // nothing is in flight between calls

@@ -8,6 +8,7 @@
 #include "cuda/context.hpp"
 #include "streams/device_streams.hpp"
 
+#include <memory>
 #include <optional>
 
 namespace gdr::mpi {
@@ -39,6 +40,7 @@ class ThreadStream {
 
   private:
     const cuda::Driver& driver_;
+    std::shared_ptr<const void> lease_; // of the streams, where the thread is at its end
     streams::DeviceStreams& streams_;
     std::optional<cuda::CurrentContext> entered_; // where it was not current
     streams::Stream* stream_;

@@ -80,21 +80,26 @@ class KeptMemory {
 
     void take(StagingMemory& into, const cuda::Driver& driver, CUdevice device, size_t length)
     {
-        const size_t size =
-            std::bit_ceil(std::max(length, length < kLeastInHugePages ? kSmallest : kHugePage));
+        const size_t size = size_for(length);
         std::vector<Kept>& memories = by_size_[std::countr_zero(size)];
-        Kept memory;
         if (memories.empty()) {
-            memory = make(driver, device, size);
+            give(into, make(driver, device, size));
         } else {
-            memory = memories.back();
+            give(into, memories.back());
             memories.pop_back();
             bytes_ -= size;
         }
-        into.data_ = memory.data;
-        into.length_ = size;
-        into.pinned_ = memory.pinned;
-        into.mapped_ = memory.mapped;
+    }
+
+    // Where nothing is kept.
+    static void take_new(StagingMemory& into, const cuda::Driver& driver, CUdevice device,
+                         size_t length)
+    {
+        give(into, make(driver, device, size_for(length)));
+    }
+    static void give_back(const StagingMemory& from)
+    {
+        release({from.data_, from.length_, from.pinned_, from.mapped_});
     }
 
     void keep(const StagingMemory& from)
@@ -118,6 +123,19 @@ class KeptMemory {
         size_t length;
         bool pinned, mapped;
     };
+
+    static size_t size_for(size_t length)
+    {
+        return std::bit_ceil(std::max(length, length < kLeastInHugePages ? kSmallest : kHugePage));
+    }
+
+    static void give(StagingMemory& into, const Kept& memory)
+    {
+        into.data_ = memory.data;
+        into.length_ = memory.length;
+        into.pinned_ = memory.pinned;
+        into.mapped_ = memory.mapped;
+    }
 
     static Kept make(const cuda::Driver& driver, CUdevice device, size_t size)
     {
@@ -161,17 +179,33 @@ class KeptMemory {
 
 namespace {
 
-KeptMemory& kept()
+// Programs make calls in a thread's last moments, too: in destructors of thread_local objects, of
+// static ones, and in handlers of atexit(). What the thread keeps has been given back then. No
+// destructor: it can be read at any time.
+thread_local constinit bool keeps_no_more = false;
+
+struct OfThread {
+    KeptMemory memory;
+    ~OfThread() { keeps_no_more = true; }
+};
+
+// nullptr: the thread keeps nothing any more.
+KeptMemory* kept()
 {
-    static thread_local KeptMemory memory;
-    return memory;
+    if (keeps_no_more)
+        return nullptr;
+    static thread_local OfThread thread;
+    return &thread.memory;
 }
 
 } // namespace
 
 StagingMemory::StagingMemory(const cuda::Driver& driver, CUdevice device, size_t length)
 {
-    kept().take(*this, driver, device, length);
+    if (KeptMemory* const memory = kept())
+        memory->take(*this, driver, device, length);
+    else
+        KeptMemory::take_new(*this, driver, device, length);
 }
 
 StagingMemory::StagingMemory(StagingMemory&& other) noexcept
@@ -191,8 +225,12 @@ StagingMemory& StagingMemory::operator=(StagingMemory&& other) noexcept
 
 StagingMemory::~StagingMemory()
 {
-    if (data_ != nullptr)
-        kept().keep(*this);
+    if (data_ == nullptr)
+        return;
+    if (KeptMemory* const memory = kept())
+        memory->keep(*this);
+    else
+        KeptMemory::give_back(*this);
 }
 
 } // namespace gdr::mpi
