@@ -69,6 +69,7 @@ class Owner {
             CUdeviceptr memory = 0;
             copy_test::require(cuMemAlloc(&memory, kSize), "cuMemAlloc");
             copy_test::require(cuMemsetD8(memory, fill, kSize), "cuMemsetD8");
+            copy_test::require(cuCtxSynchronize(), "cuCtxSynchronize"); // it may return before
             const auto key = exports.key_of(reinterpret_cast<void*>(memory), kSize);
             (void)!write(from_[1], &key, sizeof(key));
         }
