@@ -59,7 +59,7 @@ run_programs() {
             not_ok "$layer ibv_devinfo" "$work/devinfo"
         fi
         for mode in rc ud srq; do
-            for run in 1 2; do
+            for run in 1 $(! extended || echo 2); do
                 for events in "" -e; do
                     pair "$layer ibv_${mode}_pingpong $events $run" \
                         "ibv_${mode}_pingpong -p PORT -g 0 -n 500 $events" localhost
@@ -84,7 +84,7 @@ run_programs() {
                 "ib_read_lat" "ib_read_bw" "ib_read_bw -e" "ib_atomic_lat" "ib_atomic_bw" \
                 "ib_send_bw -r 64 --use-srq" "ib_send_lat -c UD" "ib_send_lat -c UD -e" \
                 "ib_send_bw -q 4" "ib_write_bw -q 4"; do
-                for post in "" --use_old_post_send; do
+                for post in "" $(! extended || echo --use_old_post_send); do
                     pair "$layer $test $post" "$test -p PORT -d softhca0 -x 0 -n 500 -F $post" \
                         localhost
                 done

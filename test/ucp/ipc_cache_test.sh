@@ -41,6 +41,7 @@ for devices in $numbers_of_gpus; do
     alike tag,put,get
     run ucp_stale typed all # found out by its keys' maker, too late for this message
     by ipc "large messages" $large cuda:cuda,slice:cuda,vmm:cuda
+    extended || continue
     run ucp_transfer --ranks 4 --ops $messages,put,get --kinds cuda:cuda --sizes 0,1,8,4097,65536,1048576 --window 4
     ipc_kinds
 done

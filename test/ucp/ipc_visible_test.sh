@@ -12,7 +12,7 @@ set -u
 
 export SOFTCUDA_DEVICES=3
 views='0;1 1;0 0,1;1,0 1,0;0 2;2'
-[ "${GDR_SANITIZERS:-none}" = none ] || views='0;1 1,0;0' # where everything takes four times as long
+extended || views='0;1 1,0;0'
 for UCPTEST_VISIBLE_DEVICES in $views; do
     export UCPTEST_VISIBLE_DEVICES
     section "rank 0 and rank 1 see $UCPTEST_VISIBLE_DEVICES"
