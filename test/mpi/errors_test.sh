@@ -82,7 +82,7 @@ repeated() { ranks "$mpi" 2 "$c_program" "$1" --repeat 100000 "${@:2}"; }
 
 for mpi in "${mpis[@]}"; do
     if command -v "mpif90.$mpi" >/dev/null; then
-        for binding in 1 2 3; do
+        for binding in $(! extended || echo 1 2) 3; do
             "mpif90.$mpi" -cpp -w -fallow-argument-mismatch -DBINDING=$binding "$top_srcdir/test/mpi/mpi_fortran_errors.f90" \
                 -o "$work/fortran" "$softcuda/libcuda.so.1" || { not_ok "$mpi, Fortran, binding $binding, is compiled" && continue; }
             against_host "$mpi, Fortran, binding $binding" "$work/fortran"
