@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "abi/left_out.hpp"
 
-#include "abi/settings.hpp"
+#include "abi/context_settings.hpp"
 #include "abi/transport_list.hpp"
 
 namespace gdr::abi {
@@ -28,7 +28,7 @@ bool is_left_out(uct_md_h md)
 
 std::vector<Device> left_out_devices()
 {
-    if (!excludes_transport(user_setting("TLS").value_or(""), "gdr"))
+    if (!excludes_transport(context_setting("TLS").value_or(""), "gdr"))
         return {};
     return {{"none", UCT_DEVICE_TYPE_ACC, UCS_SYS_DEVICE_ID_UNKNOWN}};
 }

@@ -65,7 +65,7 @@ bool user_names_gdr()
 
 bool user_wants_gdr()
 {
-    return lists_transport(user_setting("TLS").value_or("all"), "gdr");
+    return lists_transport(context_setting("TLS").value_or("all"), "gdr");
 }
 
 bool set_default(const char* name, const char* value)

@@ -10,7 +10,7 @@ set -u
 # without PART...: this build's command, as of a build without them.
 without() {
     cp "$tool" "$work/ucx-gdr"
-    sed -i "s|^here=.*|here='${tool%/*}'|" "$work/ucx-gdr"
+    sed -i "s|^src=.*|here='${tool%/*}' src='${tool%/*/*}'|" "$work/ucx-gdr"
     for part; do sed -i "s/^with_$part='.*'/with_$part='no'/" "$work/ucx-gdr"; done
 }
 said() { "$work/ucx-gdr" "$@" 2>&1 </dev/null; }
