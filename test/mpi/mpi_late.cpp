@@ -135,6 +135,8 @@ int main(int argc, char** argv)
     } else if (when == "second") {
         use(1, 1);
     }
-    MPI_Finalize();
+    // Before MPI_Finalize: MPICH's mpirun may be over before the ranks have ended.
     std::printf("right\n");
+    std::fflush(stdout);
+    MPI_Finalize();
 }
