@@ -146,6 +146,9 @@ mpirun_of() {
     compiler=$(mpicxx_of "$1") && command -v "${compiler/mpicxx/mpirun}"
 }
 
+# numbers NUMBER...: of ranks, of which a landing takes two (contrib/check).
+numbers() { if [[ ${GDR_TEST_EXTENT-} == all ]]; then echo "$@"; else echo 2; fi; }
+
 # ---- stock ucx_perftest between two processes of this machine
 
 # Prints a TCP port that nobody uses.

@@ -30,7 +30,8 @@ bool boolean_setting(const char* name, bool otherwise);
 // who does not need not.
 bool user_names_gdr();
 
-// Whether UCX_TLS leaves gdr among UCX's transports.
+// Whether UCX_TLS leaves gdr among UCX's transports: that of the context that is being made, or the
+// user's. Where it does not, no domain of ours is opened (left_out.hpp).
 bool user_wants_gdr();
 
 // Gives UCX_<name> a value as a ucx.conf would: variables of the environment, with an application's

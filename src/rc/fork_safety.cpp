@@ -3,9 +3,7 @@
 // As UCX's own transports do it, by default as well.
 #include "rc/fork_safety.hpp"
 
-#include "abi/context_settings.hpp"
 #include "abi/host.hpp"
-#include "abi/transport_list.hpp"
 #include "verbs/error.hpp"
 #include "verbs/fork.hpp"
 
@@ -34,8 +32,7 @@ void warn_at_fork()
 
 void provide_for_forks(abi::Ternary fork_init)
 {
-    if (!abi::lists_transport(abi::context_setting("TLS").value_or("all"), "gdr") ||
-        !verbs::fork_init_needed())
+    if (!verbs::fork_init_needed())
         return;
     if (fork_init == abi::Ternary::no) {
         warn_at_fork();

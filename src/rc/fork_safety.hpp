@@ -8,7 +8,8 @@
 namespace gdr::rc {
 
 // To be called before anything is registered. Throws verbs::Error where it has to be and cannot be
-// done. Who leaves gdr out of UCX_TLS is left alone: what it does concerns the whole process.
+// done. It concerns the whole process: whoever leaves gdr out of UCX_TLS is left alone, since no
+// domain is opened there.
 void provide_for_forks(abi::Ternary fork_init);
 
 } // namespace gdr::rc

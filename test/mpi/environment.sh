@@ -47,9 +47,6 @@ LD_PRELOAD=$GDR_PRELOAD exec "$@"
 END
 export GDR_PRELOAD=$softhca:$module:$mpi_layer
 
-# numbers NUMBER...: of ranks, of which a landing takes two.
-numbers() { if extended; then echo "$@"; else echo 2; fi; }
-
 # ranks MPI NUMBER PROGRAM [ARGUMENT]...: what they say is in the log. limit: seconds, 120 unless told.
 ranks() {
     local mpi=$1 number=$2
