@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
+#include <string>
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -18,22 +20,32 @@ namespace {
 constexpr const char* kLibrary = "libcuda.so.1";
 
 struct Loader {
+    constexpr Loader() = default;
+
     std::mutex mutex;
-    bool loaded = false;             // the library, with all that is needed
-    std::atomic<bool> looked{false}; // open_driver()
-    bool tried = false;              // driver()
-    Driver library{};                // the driver's own functions
-    Driver table{};                  // what everybody calls
-    std::string reason;
+    bool loaded = false;               // the library, with all that is needed
+    std::atomic<bool> looked{false};   // open_driver()
+    bool tried = false;                // driver()
+    Driver library{};                  // the driver's own functions
+    Driver table{};                    // what everybody calls
+    std::optional<std::string> reason; // unavailable_reason()
     std::atomic<const Driver*> open{nullptr};
     std::atomic<const Driver*> initialised{nullptr};
     std::atomic<bool> forked{false};
 };
 
+// Made before the program runs, so that no use asks whether it is there, and never destroyed:
+// static destructors still call CUDA.
+constinit union Lasting {
+    constexpr Lasting() : loader() {}
+    ~Lasting() {}
+
+    Loader loader;
+} lasting;
+
 Loader& loader()
 {
-    static auto& instance = *new Loader; // outlives static destructors that still call CUDA
-    return instance;
+    return lasting.loader;
 }
 
 template <typename Function>
@@ -174,9 +186,9 @@ void look(Loader& l)
         return;
     l.reason = load(l);
     int devices = 0;
-    if (l.reason.empty() && !is_initialised(l.table, &devices))
+    if (l.reason->empty() && !is_initialised(l.table, &devices))
         l.reason = why_no_gpu();
-    if (l.reason.empty())
+    if (l.reason->empty())
         l.open = &l.table;
     l.looked = true;
 }
@@ -243,7 +255,7 @@ std::string unavailable_reason()
         return "CUDA was in use before this process was forked, and does not work in a forked "
                "child";
     std::lock_guard guard(l.mutex);
-    return l.reason;
+    return l.reason.value_or("");
 }
 
 } // namespace gdr::cuda
