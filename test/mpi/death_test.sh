@@ -15,7 +15,7 @@ export SOFTCUDA_DEVICES=4 LD_LIBRARY_PATH=$top_builddir/test/emu/softnccl/.libs:
 # end MPI host|cuda WAY: prints the status, the seconds, and how many processes are left.
 end() {
     local start=$SECONDS status left
-    UCX_GDR_MPI_COLL=$3 UCX_GDR_STATS=$work/statistics ranks "$1" 3 "$top_builddir/test/mpi/mpi_death.$1" "$2" 100000
+    NCCL_COMM_BLOCKING=1 UCX_GDR_MPI_COLL=$3 UCX_GDR_STATS=$work/statistics ranks "$1" 3 "$top_builddir/test/mpi/mpi_death.$1" "$2" 100000
     status=$?
     grep -q 'all ranks are at it' "$log" || { head -n 30 "$log" >&2; echo "never began"; return; }
     left=$(grep -ls "$top_builddir/test/mpi/mpi_deat[h].$1" /proc/[0-9]*/cmdline | wc -l)

@@ -57,12 +57,16 @@ judge() {
     rm -f "$work/statistics" "$work/nccl"
 }
 
+# How NCCL is asked for its calls: blocking, as NCCL_COMM_BLOCKING has it, or by default, which pays for large ones alone. $many numbers.
+blocking() { NCCL_COMM_BLOCKING=1 "$@"; }
+large() { many=4200000 "$@"; }
+
 # rounds MPI NUMBER ROUND nccl|gpu|no MESSAGE [RANK VARIABLE=VALUE]: of ten calls that one fails, on all ranks (0: none), and
 # those after it are made by others; the latter are one rank's alone.
 rounds() {
     UCX_GDR_STATS=$work/statistics UCX_GDR_MPI_COLL=nccl ranks "$1" "$2" bash "$work/odd" "${6--1}" "${7-NONE=}" \
-        "$top_builddir/test/mpi/mpi_failures.$1" "$3"
-    judge "$1, $2 ranks${SOFTNCCL_FAULT+, SOFTNCCL_FAULT=$SOFTNCCL_FAULT}${5:+, $5}${7:+, rank $6 with $7}" $? "$4" "$5"
+        "$top_builddir/test/mpi/mpi_failures.$1" "$3" ${many-}
+    judge "$1, $2 ranks${NCCL_COMM_BLOCKING+, blocking}${many+, $many numbers}${SOFTNCCL_FAULT+, SOFTNCCL_FAULT=$SOFTNCCL_FAULT}${5:+, $5}${7:+, rank $6 with $7}" $? "$4" "$5"
 }
 
 # threads MPI NUMBER: several communicators at the same time.
@@ -77,27 +81,32 @@ every_call() {
     judge "$1, $2 ranks, every call" $? nccl '' $(($2 < 3 ? 0 : $2))
 }
 
-# what NCCL's place is taken by: a ring of messages, where there are kernels.
-other=gpu
-[[ $kernels != no ]] || other=no
+# what NCCL's place is taken by: a ring of messages, where there are kernels; and for which of some hundred KiB it leaves its place.
+other=gpu faster=gpu
+[[ $kernels != no ]] || other=no faster=nccl
 
 for mpi in "${mpis[@]}"; do
     case $mpi in
-    openmpi) every_call "$mpi" 2 ;;
-    mpich) every_call "$mpi" 4 ;;
+    openmpi) blocking every_call "$mpi" 2 ;;
+    mpich) blocking every_call "$mpi" 4 ;;
     esac
-    rounds "$mpi" 3 0 nccl ''
+    rounds "$mpi" 3 0 $faster ''
+    large rounds "$mpi" 3 0 nccl ''
+    blocking rounds "$mpi" 3 0 nccl ''
     rounds "$mpi" 2 0 no '' 1 SOFTCUDA_DEVICES=0
-    SOFTCUDA_DEVICES=1 rounds "$mpi" 2 0 $other 'not made by NCCL: ranks 0 and 1 share a GPU'
+    SOFTCUDA_DEVICES=1 blocking rounds "$mpi" 2 0 $other 'not made by NCCL: ranks 0 and 1 share a GPU'
     LD_LIBRARY_PATH=$work/none:$emulated rounds "$mpi" 2 0 $other 'not made by NCCL: .*libnccl.so.2: file too short'
     LD_LIBRARY_PATH=$work/part:$emulated rounds "$mpi" 2 0 $other 'not made by NCCL: libnccl.so.2 2.23.4 has no ncclGetUniqueId'
     SOFTNCCL_VERSION=21304 rounds "$mpi" 2 0 $other 'not made by NCCL: libnccl.so.2 is older than 2.14: 2.13.4'
-    SOFTNCCL_FAULT=init:1 rounds "$mpi" 3 0 $other 'not made by NCCL: ncclCommInitRankConfig: .*as asked for'
+    SOFTNCCL_FAULT=init:1 large rounds "$mpi" 3 0 $other 'not made by NCCL: ncclCommInitRankConfig: .*as asked for'
     UCX_LOG_LEVEL=diag rounds "$mpi" 2 0 $other 'not made by NCCL: not all have it, or another version' 1 SOFTNCCL_VERSION=22000
+    UCX_LOG_LEVEL=diag rounds "$mpi" 2 0 $other 'not made by NCCL: .* or another NCCL_COMM_BLOCKING' 1 NCCL_COMM_BLOCKING=1
     UCX_LOG_LEVEL=diag rounds "$mpi" 2 0 $other 'not made by NCCL: not all have it, or another version' 0 UCX_GDR_MPI_COLL=gpu
-    SOFTNCCL_FAULT=async:1:4 rounds "$mpi" 3 4 nccl 'MPI_Allreduce failed on a GPU: ncclAllReduce: it has failed on another rank'
-    check "$mpi: a reason of its own" grep -q 'MPI_Allreduce failed on a GPU: ncclAllReduce: remote process exited' "$log"
-    SOFTNCCL_FAULT=stall:1:4:300 rounds "$mpi" 3 0 nccl ''
-    threads "$mpi" 3
+    for mode in blocking large; do
+        SOFTNCCL_FAULT=async:1:4 $mode rounds "$mpi" 3 4 nccl 'MPI_Allreduce failed on a GPU: ncclAllReduce: it has failed on another rank'
+        check "$mpi, $mode: a reason of its own" grep -q 'MPI_Allreduce failed on a GPU: ncclAllReduce: remote process exited' "$log"
+    done
+    SOFTNCCL_FAULT=stall:1:4:300 blocking rounds "$mpi" 3 0 nccl ''
+    blocking threads "$mpi" 3
 done
 done_testing

@@ -47,7 +47,7 @@ for reader in $readers; do
             echo "OMPI_MCA_osc=ucx,sm"
             echo "OMPI_MCA_pml=ucx"
             echo "PATH=${tool%/*}:$path"
-            echo "UCX_GDR_TLS=gdr"
+            echo "UCX_GDR_TLS=gdr,sm,self"
         )" "$(environment | grep -vxF "$before")"
         expect "$name: UCX has both halves" "cuda softhca0:1" \
             "$(transports | awk '/Transport: gdr$/ { getline; print $3 }' | paste -s -d ' ')"

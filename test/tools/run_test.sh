@@ -18,7 +18,7 @@ value() {
 
 expect "the emulated HCA, the plugin and the MPI layer in LD_PRELOAD" "$softhca:$module${mpi_layer:+:$mpi_layer}" "$(value LD_PRELOAD)"
 expect "what the user preloads stays, behind them" "$softhca:$module${mpi_layer:+:$mpi_layer}:/other.so" "$(LD_PRELOAD=/other.so value LD_PRELOAD 2>/dev/null)"
-expect "UCX_GDR_TLS" gdr "$(value UCX_GDR_TLS)"
+expect "UCX_GDR_TLS" gdr,sm,self "$(value UCX_GDR_TLS)"
 hardware_queues() { # COMMAND [ARGUMENT]...: what it is run with
     sh -x "$tool" run --emulate-hca --emulate-gpu "$@" 2>&1 >/dev/null | sed -n 's/^+ export CUDA_DEVICE_MAX_CONNECTIONS=//p'
 }
@@ -34,7 +34,7 @@ for default in pml=ucx osc=ucx,sm opal_common_ucx_tls=any opal_common_ucx_device
     expect "Open MPI: $default" "${default#*=}" "$(value "$variable")"
     expect "Open MPI: ${default%=*} of the user is kept" mine "$(export "$variable=mine" && value "$variable")"
 done
-for line in OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx,sm UCX_GDR_TLS=gdr; do
+for line in OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx,sm UCX_GDR_TLS=gdr,sm,self; do
     expect "the command has $line" "$line" \
         "$("$tool" run --emulate-hca --emulate-gpu env 2>/dev/null | grep "^${line%%=*}=")"
 done

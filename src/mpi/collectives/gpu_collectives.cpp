@@ -28,9 +28,12 @@ namespace {
 // with less, staging is as fast.
 constexpr uint64_t kRingFrom = 256 << 10;
 constexpr uint64_t kRingFromBlock = 16 << 10; // of each rank
-// By NCCL a call takes some 37 us with up to 1 MiB, vote and wait included; staged, 38 us with
-// 32 KiB, 51 to 92 us with 64 KiB (NCCL 2.28.9, two H200s: docs/h200.md).
-constexpr uint64_t kNcclFrom = 64 << 10;
+// By NCCL that blocks a call takes 22 to 36 us with 64 KiB to 1 MiB, vote and wait included;
+// staged, 37 to 65 us with 64 KiB. NCCL that does not block starts a thread for each call: 60 to
+// 150 us, where a ring takes 24 to 73, up to 4 MiB (NCCL 2.28.9, two H200s: docs/h200.md).
+constexpr uint64_t kBlockingNcclFrom = 64 << 10;
+constexpr uint64_t kNcclFrom = 16 << 20;
+constexpr uint64_t kNcclWithoutRingFrom = 256 << 10;
 // The library's own Bcast is direct, and faster between two GPUs whatever its length (64 MiB: 212
 // us, NCCL 240 us). Between more it passes what it has received on when it has it all, and NCCL
 // before: that has not been measured.
@@ -109,7 +112,7 @@ class Collective {
         } else {
             element_ = static_cast<uint64_t>(size);
         }
-        return divide() && large_for_nccl(); // which is less than the ring needs
+        return divide() && large_for_nccl(kBlockingNcclFrom); // which is less than the ring needs
     }
 
     // Which means have it if it is eligible, by what is the same on all ranks. Without NCCL a Bcast
@@ -119,7 +122,14 @@ class Collective {
         return algorithm_ != Algorithm::bcast && blocks_.all() >= kRingFrom &&
                blocks_.all() / ranks_ >= kRingFromBlock;
     }
-    bool for_nccl() const { return !reduction_ || nccl_reduction(*reduction_); }
+    bool for_nccl(const Means& means) const
+    {
+        const bool ring = means.ring() && for_ring();
+        return (!reduction_ || nccl_reduction(*reduction_)) &&
+               large_for_nccl(means.nccl_blocks() ? kBlockingNcclFrom
+                              : ring              ? kNcclFrom
+                                                  : kNcclWithoutRingFrom);
+    }
 
     // Whether this rank's buffers are where its GPU can reach them. Throws cuda::Error,
     // std::bad_alloc.
@@ -201,11 +211,11 @@ class Collective {
     }
 
   private:
-    bool large_for_nccl() const
+    bool large_for_nccl(uint64_t from) const
     {
         if (algorithm_ == Algorithm::bcast)
             return ranks_ >= kNcclBcastFromRanks && blocks_.all() >= kNcclBcastFrom;
-        return blocks_.all() >= kNcclFrom;
+        return blocks_.all() >= from;
     }
 
     bool scatters() const
@@ -377,7 +387,7 @@ bool prepared(const char* call, Prepare prepare)
 bool make(Collective& collective, Means& means, const char* call)
 {
     const Team& team = means.team();
-    const bool by_nccl = means.nccl() && collective.for_nccl();
+    const bool by_nccl = means.nccl() && collective.for_nccl(means);
     const bool by_ring = means.ring() && collective.for_ring();
     if (!by_nccl && !by_ring)
         return false;

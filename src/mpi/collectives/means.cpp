@@ -100,16 +100,16 @@ Means::Means(const Library& library, Word comm, bool with_nccl) : team_(library,
     const bool driver = cuda::open_driver() != nullptr;
     const bool ring = driver && kernels::built() && hands_to_ucx(library);
     const nccl::Library* nccl = driver && with_nccl ? nccl::library() : nullptr;
-    const int version = nccl != nullptr ? nccl->version : 0;
-    std::array words{ring ? 1 : 0, version, ~version}; // both are left where all versions are one
+    const int kind = nccl != nullptr ? nccl->version * 2 + (nccl->blocks ? 1 : 0) : 0;
+    std::array words{ring ? 1 : 0, kind, ~kind}; // both are left where all are one
     team_.intersect(words);
     ring_ = words[0] != 0;
-    if (words[1] == version && words[2] == ~version)
+    if (words[1] == kind && words[2] == ~kind)
         nccl_ = nccl;
     else if (nccl != nullptr)
         gdr_log(diag,
                 "collective calls of MPI of %d ranks are not made by NCCL: not all have it, "
-                "or another version",
+                "or another version, or another NCCL_COMM_BLOCKING",
                 team_.size());
 }
 

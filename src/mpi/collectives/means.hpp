@@ -23,8 +23,9 @@ class Means {
 
     // The same answers on all ranks. Messages between GPUs, and kernels.
     bool ring() const { return ring_; }
-    // The same NCCL everywhere, that has not refused.
+    // The same NCCL everywhere, that has not refused, and whether it blocks.
     bool nccl() const { return nccl_ != nullptr; }
+    bool nccl_blocks() const { return nccl_->blocks; }
 
     // Whether this rank can take part in a call of NCCL's on that stream. Throws MpiError.
     bool nccl_serves(const ThreadStream& stream);

@@ -3,6 +3,7 @@
 
 #include "abi/host.hpp"
 
+#include <cstdlib>
 #include <string>
 
 #include <dlfcn.h>
@@ -43,6 +44,8 @@ std::string open(Library& library)
     GDR_NCCL_LOOK_UP(GetErrorString, )
     GDR_NCCL_LOOK_UP(GetLastError, )
 #undef GDR_NCCL_LOOK_UP
+    const char* const blocking = std::getenv("NCCL_COMM_BLOCKING"); // NCCL's own variable
+    library.blocks = blocking != nullptr && std::atoi(blocking) == 1;
     return {};
 }
 

@@ -11,6 +11,9 @@ namespace gdr::nccl {
 
 struct Library {
     int version; // as NCCL_VERSION_CODE: 22304 is 2.23.4
+    // Whether its calls return when they have put their work on the stream, as NCCL_COMM_BLOCKING=1
+    // has it. Else a thread that NCCL starts for each call does that.
+    bool blocks;
 #define GDR_NCCL_MEMBER(name, parameters) Result(*name) parameters;
     GDR_NCCL_FUNCTIONS(GDR_NCCL_MEMBER)
 #undef GDR_NCCL_MEMBER

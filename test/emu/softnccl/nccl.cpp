@@ -2,8 +2,8 @@
 //
 // softnccl, a libnccl.so.2 for softcuda: what src/mpi/nccl/abi.hpp declares, between processes of
 // one host, with the rules of NCCL that matter there: one rank to a GPU, communicators that do not
-// block (others it does not make), calls that are in progress until they are on the stream, and a
-// rank's failure that nobody tells the others of.
+// block (others it does not make, but with NCCL_COMM_BLOCKING=1 as NCCL does), calls that are in
+// progress until they are on the stream, and a rank's failure that nobody tells the others of.
 //
 //     SOFTNCCL_VERSION  what ncclGetVersion tells (default 22304)
 //     SOFTNCCL_FAULT    init:RANK            the rank's communicator cannot be made
@@ -19,6 +19,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <unistd.h>
@@ -52,6 +53,20 @@ struct AtEnd {
     }
 } at_end;
 
+bool blocks()
+{
+    static const char* const blocking = std::getenv("NCCL_COMM_BLOCKING");
+    return blocking != nullptr && std::strcmp(blocking, "1") == 0;
+}
+
+// What a function returns that has the communicator do something.
+Result begun(const Communicator& communicator)
+{
+    while (blocks() && communicator.state() == Result::in_progress)
+        std::this_thread::yield();
+    return blocks() ? communicator.state() : Result::in_progress;
+}
+
 // What this thread has told since ncclGroupStart: of one communicator, on one stream.
 struct Group {
     int depth = 0;
@@ -68,7 +83,7 @@ Result add(Order order, Communicator* communicator, CUstream stream)
         return Result::invalid_argument;
     if (group.depth == 0) {
         communicator->issue({order}, stream);
-        return Result::in_progress;
+        return begun(*communicator);
     }
     group.orders.push_back(order);
     group.communicator = communicator;
@@ -132,7 +147,7 @@ SOFTNCCL_EXPORT Result ncclCommInitRankConfig(Communicator** communicator, int r
         return Result::invalid_argument;
     *communicator = new Communicator(id.bytes, ranks, rank);
     ++made;
-    return Result::in_progress;
+    return begun(**communicator);
 }
 
 SOFTNCCL_EXPORT Result ncclCommGetAsyncError(Communicator* communicator, Result* result)
@@ -144,7 +159,7 @@ SOFTNCCL_EXPORT Result ncclCommGetAsyncError(Communicator* communicator, Result*
 SOFTNCCL_EXPORT Result ncclCommFinalize(Communicator* communicator)
 {
     communicator->finalize();
-    return Result::in_progress;
+    return begun(*communicator);
 }
 
 SOFTNCCL_EXPORT Result ncclCommDestroy(Communicator* communicator)
@@ -175,7 +190,7 @@ SOFTNCCL_EXPORT Result ncclGroupEnd()
     const Group all = std::move(group);
     group = {};
     all.communicator->issue(all.orders, all.stream);
-    return Result::in_progress;
+    return begun(*all.communicator);
 }
 
 SOFTNCCL_EXPORT Result ncclAllGather(const void* from, void* to, size_t count, Type type,
