@@ -37,7 +37,7 @@ class UcxGdr(AutotoolsPackage):
     def setup_run_environment(self, env):
         env.prepend_path("LD_PRELOAD", join_path(self.prefix.lib, "libgdr_mpi.so.0"))
         env.prepend_path("LD_PRELOAD", join_path(self.prefix.lib, "libuct_gdr.so.0"))
-        env.set("UCX_GDR_TLS", "gdr")
+        env.set("UCX_GDR_TLS", "gdr,sm,self")
         env.set("OMPI_MCA_pml", "ucx")
         env.set("OMPI_MCA_osc", "ucx,sm")
         env.set("OMPI_MCA_opal_common_ucx_tls", "any")
