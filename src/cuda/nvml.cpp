@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <map>
 
 #include <dlfcn.h>
 
@@ -52,6 +53,8 @@ std::string as_sysfs_spells(const PciInfo& info)
     snprintf(text, sizeof(text), "%04x:%02x:%02x.0", info.domain, info.bus, info.device);
     return text;
 }
+
+} // namespace
 
 class Nvml {
   public:
@@ -162,7 +165,8 @@ class Nvml {
     bool initialised_ = false;
 };
 
-} // namespace
+NvmlSession::NvmlSession() : nvml_(std::make_unique<const Nvml>()) {}
+NvmlSession::~NvmlSession() = default;
 
 std::vector<std::optional<Link>>
 links(const std::vector<std::pair<std::string, std::string>>& pci_bus_ids)
@@ -171,6 +175,14 @@ links(const std::vector<std::pair<std::string, std::string>>& pci_bus_ids)
     if (links.empty())
         return links;
     const Nvml nvml;
+    // Each of its links is asked about apart, and a GPU is of many pairs.
+    std::map<NvmlDevice, double> nvlinks;
+    const auto nvlink_bandwidth = [&](NvmlDevice device) {
+        const auto [found, is_new] = nvlinks.try_emplace(device);
+        if (is_new)
+            found->second = nvml.nvlink_bandwidth(device);
+        return found->second;
+    };
     for (size_t i = 0; nvml && i < links.size(); ++i) {
         const NvmlDevice one = nvml.device(pci_bus_ids[i].first);
         const NvmlDevice other = nvml.device(pci_bus_ids[i].second);
@@ -178,7 +190,7 @@ links(const std::vector<std::pair<std::string, std::string>>& pci_bus_ids)
             continue;
         const bool nvlink = nvml.p2p(one, other, kP2pByNvlink);
         const double bandwidth =
-            nvlink ? std::min(nvml.nvlink_bandwidth(one), nvml.nvlink_bandwidth(other))
+            nvlink ? std::min(nvlink_bandwidth(one), nvlink_bandwidth(other))
                    : std::min(nvml.pcie_bandwidth(one), nvml.pcie_bandwidth(other));
         if (bandwidth > 0)
             links[i] = Link{nvlink, bandwidth, nvml.p2p(one, other, kP2pRead)};

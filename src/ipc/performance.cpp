@@ -137,6 +137,7 @@ void take_worst(Links& worst, const std::vector<Pair>& pairs)
 
 Links measure(const cuda::Driver& driver)
 {
+    const cuda::NvmlSession nvml;
     Links worst{kOneGpu, true};
     if (cuda::initialised_driver() == nullptr) {
         take_worst(worst, pairs_of_system());
