@@ -3,7 +3,11 @@
 // What a memory domain without a capability answers.
 #include "abi/memory_domain.hpp"
 
+#include "abi/settings.hpp"
+
 namespace gdr::abi {
+
+MemoryDomain::MemoryDomain() : serves_protocols_v2_(protocols_v2()) {}
 
 ucs_status_t MemoryDomain::alloc(size_t*, void**, ucs_memory_type_t, uct_mem_h*)
 {

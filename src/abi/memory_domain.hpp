@@ -53,7 +53,11 @@ struct Dmabuf {
 // turn an exception into UCS_ERR_NO_MEMORY or UCS_ERR_IO_ERROR and log it, as a last resort.
 class MemoryDomain {
   public:
+    MemoryDomain();
     virtual ~MemoryDomain() = default;
+
+    // Whether the UCP context that opened it uses protocols v2.
+    bool serves_protocols_v2() const { return serves_protocols_v2_; }
 
     virtual MdAttributes attributes() const = 0;
 
@@ -77,6 +81,9 @@ class MemoryDomain {
     // A new file descriptor that the caller closes, of -1 when this memory has none. Asked for only
     // by series that know dmabuf.
     virtual Dmabuf export_dmabuf(const void* address, size_t length);
+
+  private:
+    const bool serves_protocols_v2_;
 };
 
 // The domain behind a handle of ours.

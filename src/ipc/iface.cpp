@@ -33,13 +33,28 @@ constexpr size_t kStreamsEachWay = 4;
 struct Iface : streams::Iface {
     const cuda::Driver& driver;
     Address address;
-    Cost cost;
+    const IfaceSettings settings;
+    // What GPUs are joined by takes tens of ms to find out. Protocols v1 are told once and for all.
+    const bool tells_late;
     stats::Counts counts;
     size_t endpoints = 0; // made so far
 
-    Iface(const cuda::Driver& cuda, const Cost& estimated)
-        : streams::Iface(cuda), driver(cuda), address(make_address()), cost(estimated)
+    Iface(const cuda::Driver& cuda, const IfaceSettings& set, bool late)
+        : streams::Iface(cuda), driver(cuda), address(make_address()), settings(set),
+          tells_late(late)
     {
+    }
+
+    // Before the program has initialised CUDA, and so before UCP chooses how to send GPU memory,
+    // with the best links there are.
+    Cost cost() const
+    {
+        const bool untouched = tells_late && cuda::initialised_driver() == nullptr;
+        Cost cost{settings.overhead, settings.latency,
+                  untouched ? kBestLinks : worst_links(driver)};
+        if (settings.bandwidth != abi::kAutoSize)
+            cost.links.bandwidth = static_cast<double>(settings.bandwidth);
+        return cost;
     }
 };
 
@@ -209,11 +224,11 @@ void ep_destroy(uct_ep_h handle)
 
 ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
 {
-    const Cost& cost = iface_of(handle)->cost;
+    const Cost cost = iface_of(handle)->cost();
     streams::query(iface_of(handle),
                    {.address_length = sizeof(Address),
                     .most_pieces = 1,
-                    .reads = cost.links.reads,
+                    .reads = cost.links.reads || iface_of(handle)->tells_late,
                     .cost = estimate(cost, abi::EpOperation::put_zcopy)},
                    attr);
     attr->cap.flags |= UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE;
@@ -258,7 +273,7 @@ uct_iface_ops_t iface_ops()
 constexpr abi::InternalOps kInternalOps = {
     .estimate_perf =
         [](uct_iface_h iface, const abi::PerfQuery& query) {
-            return estimate(iface_of(iface)->cost, query.operation);
+            return estimate(iface_of(iface)->cost(), query.operation);
         },
     .ep_invalidate = [](uct_ep_h) { return UCS_OK; }, // nothing has to be undone
     .ep_is_connected = [](uct_ep_h ep, const uct_device_addr_t*,
@@ -268,14 +283,6 @@ constexpr abi::InternalOps kInternalOps = {
     },
     .device_address_size = 0,
 };
-
-Cost cost_of(const IfaceSettings& settings, const cuda::Driver& driver)
-{
-    Cost cost{settings.overhead, settings.latency, worst_links(driver)};
-    if (settings.bandwidth != abi::kAutoSize)
-        cost.links.bandwidth = static_cast<double>(settings.bandwidth);
-    return cost;
-}
 
 ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                         const uct_iface_config_t* config, uct_iface_h* handle)
@@ -287,8 +294,9 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
         return UCS_ERR_NO_DEVICE;
     }
     return abi::guarded("ipc: open", [&] {
-        auto iface = std::make_unique<Iface>(
-            *driver, cost_of(*reinterpret_cast<const IfaceSettings*>(config), *driver));
+        auto iface =
+            std::make_unique<Iface>(*driver, *reinterpret_cast<const IfaceSettings*>(config),
+                                    abi::memory_domain(md)->serves_protocols_v2());
         ucs_status_t status =
             abi::init_iface(iface.get(), &ops, &kInternalOps, md, worker, params, config);
         if (status == UCS_OK)

@@ -26,6 +26,9 @@ constexpr double kNvlinkShare = 0.81;
 // Assumed, not measured between GPUs without NVLink: 55 of the 63 GB/s of PCIe 5 x16.
 constexpr double kPcieShare = 0.87;
 
+// Assumed, too: each read across PCIe waits for its answer.
+constexpr double kReadAcrossPcie = 1e9;
+
 // Assumed too: a copy within the memory of one GPU, and a link of which NVML tells nothing.
 constexpr double kOneGpu = 2000e9;
 constexpr double kUnknown = 20e9;
@@ -162,13 +165,16 @@ Links worst_links(const cuda::Driver& driver)
     return worst;
 }
 
-// UCP counts the latency of a get twice, for the request's way and for the data's.
+// UCP counts the latency of a get twice, for the request's way and for the data's. It may ask of
+// gets where it was told of them before the links were known.
 abi::PerfEstimate estimate(const Cost& cost, abi::EpOperation operation)
 {
     abi::PerfEstimate answer = {};
     answer.send_pre_overhead = cost.overhead;
     answer.latency = operation == abi::EpOperation::get_zcopy ? cost.latency / 2 : cost.latency;
-    answer.bandwidth_shared = cost.links.bandwidth;
+    answer.bandwidth_shared = operation == abi::EpOperation::get_zcopy && !cost.links.reads
+                                  ? std::min(cost.links.bandwidth, kReadAcrossPcie)
+                                  : cost.links.bandwidth;
     answer.max_inflight_eps = SIZE_MAX;
     return answer;
 }

@@ -20,6 +20,9 @@ struct Cost {
     Links links;
 };
 
+// What there is to be had, on GPUs with 18 NVLinks each.
+inline constexpr Links kBestLinks{387e9, true};
+
 // Between those GPUs that are joined worst, of which this process sees one at least (its peers may
 // see others); on one GPU, where the system has only that.
 // UCP asks for one answer for all peers. The first call takes some ms.

@@ -57,7 +57,7 @@ const mem::Region MemoryDomain::kUnregistered;
 
 MemoryDomain::MemoryDomain(const std::string& device_name)
     : device_(device_name), pd_(allocate_pd(device_)),
-      cache_(device_, pd_.get(), mem::unmaps_are_seen()), serves_protocols_v2_(abi::protocols_v2())
+      cache_(device_, pd_.get(), mem::unmaps_are_seen())
 {
     if (abi::boolean_setting("GDR_PROBE", false))
         cache_.learn_all();
@@ -101,7 +101,7 @@ abi::MdAttributes MemoryDomain::attributes() const
     attributes.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     attributes.max_reg = device_.attributes().max_mr_size;
     attributes.rkey_packed_size = sizeof(PackedRemoteKey);
-    attributes.reg_cost_base = serves_protocols_v2_ ? kZeroCopyCost : kZeroCopyCostV1;
+    attributes.reg_cost_base = serves_protocols_v2() ? kZeroCopyCost : kZeroCopyCostV1;
     return attributes;
 }
 
@@ -124,7 +124,7 @@ ucs_status_t MemoryDomain::reg(void* address, size_t length, abi::Registration a
     mem::Region* found =
         cache_.acquire(reinterpret_cast<uintptr_t>(address), length,
                        asked.local ? mem::Access::local : mem::Access::remote, &failure);
-    if (found == nullptr && failure.managed && !serves_protocols_v2_) {
+    if (found == nullptr && failure.managed && !serves_protocols_v2()) {
         *memh = unregistered();
         return UCS_OK;
     }

@@ -28,7 +28,6 @@ class MemoryDomain final : public abi::MemoryDomain {
     ibv_pd* pd() const { return pd_.get(); }
     PortEvents& port_events() { return port_events_; }
     mem::Cache& cache() { return cache_; }
-    bool serves_protocols_v2() const { return serves_protocols_v2_; }
 
     // UCX opens an interface on every port that it was told of, and gives up altogether where one
     // fails. So a port is told of only if the limit of locked memory leaves room for an interface,
@@ -58,7 +57,6 @@ class MemoryDomain final : public abi::MemoryDomain {
     mem::Cache cache_;
     std::mutex reserves_lock_;
     std::map<uint8_t, RegisteredMemory> reserves_; // by port
-    const bool serves_protocols_v2_;               // of the UCP context that opened it
     std::atomic<bool> warned_ = false;             // of a failure that UCP wants to be quiet about
 };
 

@@ -27,6 +27,16 @@ for protocols in n y; do
         SOFTCUDA_COMPUTE_MODE=exclusive run ucp_late second
     done
     export UCX_TLS=gdr
+    if [ $protocols = y ]; then # v1 are told at once how GPUs are joined
+        section "UCX_PROTO_ENABLE=$protocols, NVML"
+        for when in never peer; do
+            LD_DEBUG=files LD_DEBUG_OUTPUT=$work/$when run ucp_late $when
+        done
+        # Once to learn that there are GPUs, which emulated ones do not tell in /proc, and once what they are joined by.
+        opened() { cat "$work/$1".* | grep -c 'calling init.*/libnvidia-ml'; }
+        expect "nobody asks how GPUs are joined before one is used" 1 "$(opened never)"
+        expect "but then" 2 "$(opened peer)"
+    fi
     section "UCX_PROTO_ENABLE=$protocols, by rendezvous" # eager messages are staged by their receiver
     rm -f "$work/stats"
     UCX_GDR_STATS=$work/stats UCX_RNDV_THRESH=0 run ucp_late messages
