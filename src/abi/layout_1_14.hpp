@@ -86,6 +86,8 @@ struct Layout_1_15 : Layout_1_14 {
 
     static constexpr uint64_t kMdFlagsInvalidate = 3 << 11; // ..._RMA and ..._AMO
 
+    static constexpr bool kReadsBehindRts = false;
+
     using UctComponent = Row<ComponentCalls, ComponentRkey<>, ComponentLists<ConfigEntry>>;
     using Tl = TlOf<ConfigEntry>;
 

@@ -3,6 +3,7 @@
 // What a memory domain without a capability answers.
 #include "abi/memory_domain.hpp"
 
+#include "abi/host.hpp"
 #include "abi/settings.hpp"
 
 namespace gdr::abi {
@@ -27,6 +28,13 @@ std::optional<MemoryInfo> MemoryDomain::query(const void*, size_t)
 Dmabuf MemoryDomain::export_dmabuf(const void*, size_t)
 {
     return {};
+}
+
+ucs_status_t refuse_rkey()
+{
+    gdr_log(error, "a remote key was refused: its bytes are not those of a key of this version of "
+                   "gdr: another version packed it, or this is something else than a key");
+    return UCS_ERR_INVALID_PARAM;
 }
 
 } // namespace gdr::abi

@@ -89,4 +89,8 @@ class MemoryDomain {
 // The domain behind a handle of ours.
 MemoryDomain* memory_domain(uct_md_h md);
 
+// Of a remote key that a domain of ours does not take: says so, and returns
+// UCS_ERR_INVALID_PARAM.
+ucs_status_t refuse_rkey();
+
 } // namespace gdr::abi

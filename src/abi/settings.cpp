@@ -119,6 +119,11 @@ bool protocols_v2()
     return setting ? !says_no(*setting) : series().protocols_v2_default;
 }
 
+bool reads_behind_rts()
+{
+    return series().reads_behind_rts;
+}
+
 double told_latency(EpOperation operation, double latency)
 {
     if (!series().counts_answers)

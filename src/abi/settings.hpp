@@ -51,6 +51,13 @@ bool ucp_is_loading_us();
 // the user or the program says. To be asked while a memory domain is opened.
 bool protocols_v2();
 
+// Whether protocols v1 of this series read the beginning of a packed key behind a ready-to-send
+// that has none: where they find a memory type there that is not the host's, they ask the sender
+// for a pipeline, and end the process when plain data comes.
+bool reads_behind_rts();
+inline constexpr uint32_t kRtsId = 9;       // UCP_AM_ID_RNDV_RTS of these series
+inline constexpr size_t kReadBehindRts = 9; // bytes: the map of memory domains, the memory type
+
 // What to tell UCP for the latency of an operation, in seconds, with protocols v2: so that they
 // come to the same in every series.
 double told_latency(EpOperation operation, double latency);

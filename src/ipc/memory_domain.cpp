@@ -66,9 +66,7 @@ ucs_status_t unpack_rkey(const void* buffer, uct_rkey_t* rkey, void** handle)
     memcpy(&key, buffer, sizeof(key));
     if (key.magic != kRemoteKeyMagic || key.version != kRemoteKeyVersion ||
         key.sharing > Sharing::fabric || key.reserved != 0) {
-        gdr_log(error, "a remote key was refused: it was not packed by gdr of this version, or was "
-                       "damaged on its way");
-        return UCS_ERR_INVALID_PARAM;
+        return abi::refuse_rkey();
     }
     const cuda::Driver* driver = cuda::initialised_driver();
     if (driver == nullptr || key.sharing == Sharing::none || key.owner == this_process().id)

@@ -132,10 +132,8 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
             return attach_buffer(driver, arguments, function);
         if (call.kind == Kind::partitioned)
             return init_partitions(driver, arguments, function);
-        if (call.kind == Kind::window) {
-            look_at_window(driver, arguments);
-            return apply(function, call, words);
-        }
+        if (call.kind == Kind::window)
+            return make_window(driver, arguments, function);
         KnownDeviceMemory memory(driver);
         if (may_be_on_gpu(memory, arguments, call.send) ||
             may_be_on_gpu(memory, arguments, call.receive) ||

@@ -237,9 +237,10 @@ ucs_status_t iface_fence(uct_iface_h tl_iface, unsigned flags)
     return UCS_OK;
 }
 
+template <bool kClearsBehind>
 unsigned iface_progress(uct_iface_h iface)
 {
-    return rc_iface(iface).progress();
+    return rc_iface(iface).progress<kClearsBehind>();
 }
 
 ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd)
@@ -301,7 +302,7 @@ const uct_iface_ops_t operations = {
     .iface_fence = iface_fence,
     .iface_progress_enable = abi::uct_base_iface_progress_enable,
     .iface_progress_disable = abi::uct_base_iface_progress_disable,
-    .iface_progress = iface_progress,
+    .iface_progress = iface_progress<false>,
     .iface_event_fd_get = iface_event_fd_get,
     .iface_event_arm = iface_event_arm,
     .iface_close = iface_close,
@@ -332,9 +333,9 @@ void refuse_gpu_memory(uct_iface_ops_t& ops)
 
 uct_iface_ops_t* operations_for(const Iface& iface)
 {
-    constexpr size_t any_memory = 1, unseen_shorts = 2;
-    static std::array<uct_iface_ops_t, 4> tables = [] {
-        std::array<uct_iface_ops_t, 4> all;
+    constexpr size_t any_memory = 1, unseen_shorts = 2, clears_behind = 4;
+    static std::array<uct_iface_ops_t, 8> tables = [] {
+        std::array<uct_iface_ops_t, 8> all;
         for (size_t i = 0; i < all.size(); ++i) {
             all[i] = operations;
             if (i & any_memory) {
@@ -343,10 +344,14 @@ uct_iface_ops_t* operations_for(const Iface& iface)
             if (i & unseen_shorts) {
                 refuse_gpu_memory(all[i]);
             }
+            if (i & clears_behind) {
+                all[i].iface_progress = iface_progress<true>;
+            }
         }
         return all;
     }();
-    return &tables[(iface.any_memory ? any_memory : 0) | (iface.unseen_shorts ? unseen_shorts : 0)];
+    return &tables[(iface.any_memory ? any_memory : 0) | (iface.unseen_shorts ? unseen_shorts : 0) |
+                   (iface.clears_behind ? clears_behind : 0)];
 }
 
 MemoryDomain& rc_domain(uct_md_h md)
@@ -371,6 +376,7 @@ std::string device_name(const verbs::Device& device, const verbs::Port& port)
 Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* params,
              const Settings& user_settings)
     : any_memory(cuda::open_driver() != nullptr && !rc_domain(md_handle).serves_protocols_v2()),
+      clears_behind(any_memory && abi::reads_behind_rts()),
       unseen_shorts(abi::memtype_cache::looks_empty()), keep_host_pages(mem::unmaps_are_seen()),
       domain(rc_domain(md_handle)), device(domain.device()),
       settings(bounded(user_settings, device.attributes())),

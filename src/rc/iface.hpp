@@ -154,6 +154,7 @@ struct Iface : abi::Iface {
     unsigned max_inline = 0;
     unsigned max_payload = 0;   // of an active message in a work request, besides its header
     const bool any_memory;      // short puts and buffered gets look what memory they are given
+    const bool clears_behind;   // a ready-to-send, what UCP reads there
     const bool unseen_shorts;   // UCP may give us short operations without a look at the memory
     const bool keep_host_pages; // and may remember what is host memory
     uint32_t window;            // a power of two
@@ -216,7 +217,8 @@ struct Iface : abi::Iface {
     mem::RdmaWrites::Watch rdma_writes{attention};
     std::optional<PortWatch> port_watch; // uses the handshake
 
-    // flushes: GPUs are there that see what was received only after a flush.
+    // kClearsBehind: clears_behind.
+    template <bool kClearsBehind>
     unsigned progress();
     ucs_status_t arm();
 
@@ -262,20 +264,27 @@ struct Iface : abi::Iface {
     void close_events();
     void choose_path();
     void handle(const ibv_wc& wc);
+    template <bool kClearsBehind>
     void handle_now(const ibv_wc& wc);
     void handle_error(const ibv_wc& wc);
     void handle_other(const ibv_wc& wc);
     void handle_sent(uint64_t wr_id);
     static void end_attentively(Endpoint& ep, uint64_t wr_id, ucs_status_t status);
     void handle_other_sent(uint64_t wr_id);
+    template <bool kClearsBehind>
     void handle_message(const ibv_wc& wc);
+    template <bool kClearsBehind>
     void handle_control_message(const ibv_wc& wc);
+    template <bool kClearsBehind>
     void deliver(const ibv_wc& wc);
+    void clear_behind(const ibv_wc& wc);
     void hold_receive();
     void handle_intrusion(const ibv_wc& wc);
     void handle_control(const ibv_wc& wc, uint32_t immediate);
     void handle_acceptor_send(uint64_t wr_id, ibv_wc_status status);
+    template <bool kClearsBehind>
     unsigned poll();
+    template <bool kClearsBehind>
     unsigned progress_attention();
     unsigned handle_attention();
     unsigned take_handshake_events();

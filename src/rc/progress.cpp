@@ -3,6 +3,7 @@
 // What happens when a worker is progressed: completions are polled and handled, waiting requests
 // tried again, news of the handshake taken in.
 #include "abi/host.hpp"
+#include "abi/settings.hpp"
 #include "cuda/driver.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/flushed_poll.hpp"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <cstring>
 #include <unistd.h>
 #include <utility>
 
@@ -70,15 +72,17 @@ uint64_t grant_wr_id(const Granter& granter)
 } // namespace
 
 // ---- completions: those of messages are handled in the loop that polls them
+template <bool kClearsBehind>
 [[gnu::always_inline]] inline void Iface::handle_message(const ibv_wc& wc)
 {
     if (wc.imm_data & htonl(kControlFlags)) [[unlikely]] {
-        return handle_control_message(wc);
+        return handle_control_message<kClearsBehind>(wc);
     }
-    deliver(wc);
+    deliver<kClearsBehind>(wc);
 }
 
 // Out of the loop, which keeps nothing for it.
+template <bool kClearsBehind>
 [[gnu::noinline]] void Iface::handle_control_message(const ibv_wc& wc)
 {
     const uint32_t immediate = ntohl(wc.imm_data);
@@ -86,14 +90,19 @@ uint64_t grant_wr_id(const Granter& granter)
     if (immediate & kWindowGrant) {
         return receives->put(Receive::of(wc.wr_id));
     }
-    deliver(wc);
+    deliver<kClearsBehind>(wc);
 }
 
 // Which buffer it was is read again: kept, it would cost each poll that finds nothing.
+template <bool kClearsBehind>
 [[gnu::always_inline]] inline void Iface::deliver(const ibv_wc& wc)
 {
     const auto receive = [&wc] { return Receive::of(wc.wr_id); };
-    const abi::AmHandler& handler = am[ntohl(wc.imm_data) & kAmIdMask];
+    const uint32_t id = ntohl(wc.imm_data) & kAmIdMask;
+    if (kClearsBehind && id == abi::kRtsId) [[unlikely]] {
+        clear_behind(wc);
+    }
+    const abi::AmHandler& handler = am[id];
     ucs_status_t status =
         handler.cb(handler.arg, receive()->data(), wc.byte_len, receives->keep_flag());
     if (status == UCS_INPROGRESS) {
@@ -101,6 +110,13 @@ uint64_t grant_wr_id(const Granter& granter)
     } else {
         receives->put(receive());
     }
+}
+
+// What a longer message has left there.
+[[gnu::noinline]] void Iface::clear_behind(const ibv_wc& wc)
+{
+    std::byte* const end = Receive::of(wc.wr_id)->data() + wc.byte_len;
+    std::memset(end, 0, std::min<size_t>(abi::kReadBehindRts, segment_size - wc.byte_len));
 }
 
 [[gnu::always_inline]] inline void Iface::handle_sent(uint64_t wr_id)
@@ -186,16 +202,18 @@ uint64_t grant_wr_id(const Granter& granter)
 
 // A message is a SEND with immediate: what else consumes a receive names no handler, or a length
 // that is not the buffer's.
+template <bool kClearsBehind>
 [[gnu::always_inline]] inline void Iface::handle_now(const ibv_wc& wc)
 {
     if (wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && (wc.wc_flags & IBV_WC_WITH_IMM))
         [[likely]] {
-        handle_message(wc);
+        handle_message<kClearsBehind>(wc);
     } else {
         handle_other(wc);
     }
 }
 
+template <bool kClearsBehind>
 [[gnu::always_inline]] inline unsigned Iface::poll()
 {
     ibv_wc completions[kPollBatch];
@@ -206,7 +224,7 @@ uint64_t grant_wr_id(const Granter& granter)
     const ibv_wc* wc = completions;
     const ibv_wc* const end = wc + polled;
     do {
-        handle_now(*wc);
+        handle_now<kClearsBehind>(*wc);
     } while (++wc != end);
     if (!pending_endpoints.empty()) {
         dispatch_pending();
@@ -214,26 +232,30 @@ uint64_t grant_wr_id(const Granter& granter)
     return 1; // UCT asks whether there was anything; a number would be kept for it
 }
 
+template <bool kClearsBehind>
 [[gnu::cold, gnu::noinline]] unsigned Iface::progress_attention()
 {
     const unsigned count = handle_attention();
     if (!backlog.empty()) {
         return count; // what is polled now comes after it
     }
-    return count + poll();
+    return count + poll<kClearsBehind>();
 }
 
+template <bool kClearsBehind>
 unsigned Iface::progress()
 {
     if (attention.load(std::memory_order_relaxed)) [[unlikely]] {
-        return progress_attention();
+        return progress_attention<kClearsBehind>();
     }
-    return poll();
+    return poll<kClearsBehind>();
 }
+template unsigned Iface::progress<false>();
+template unsigned Iface::progress<true>();
 
 void Iface::handle(const ibv_wc& wc)
 {
-    handle_now(wc);
+    return clears_behind ? handle_now<true>(wc) : handle_now<false>(wc);
 }
 
 void Iface::handle_intrusion(const ibv_wc& wc)

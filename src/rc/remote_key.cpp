@@ -3,7 +3,7 @@
 // Packing and judging remote keys.
 #include "rc/remote_key.hpp"
 
-#include "abi/host.hpp"
+#include "abi/memory_domain.hpp"
 #include "rc/address.hpp"
 
 namespace gdr::rc {
@@ -17,9 +17,7 @@ ucs_status_t unpack(const PackedRemoteKey& packed, uct_rkey_t* key)
 {
     if (packed.magic != kRemoteKeyMagic || packed.version != kWireVersion ||
         packed.kind > mem::MemoryKind::device || packed.reserved != 0) {
-        gdr_log(error, "a remote key was refused: it was not packed by gdr of this version, or was "
-                       "damaged on its way");
-        return UCS_ERR_INVALID_PARAM;
+        return abi::refuse_rkey();
     }
     *key = packed.rkey | static_cast<uint64_t>(packed.kind) << 32;
     return UCS_OK;

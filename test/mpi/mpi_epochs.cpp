@@ -4,16 +4,19 @@
 // when it has synchronised the window, before it waits for the request; and neither that wait, nor
 // a synchronisation after the wait, writes the buffer again. Each way of fetching with each way of
 // synchronising; then four threads that share the window, ROUNDS times. A line "rank R wrong: CASE"
-// for each that is not so, with "done" at the end.
+// for each that is not so, with "done" at the end. And how much a rank holds for each of many
+// operations before they are synchronised.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include "gpu.hpp"
 
@@ -214,6 +217,40 @@ void several(MPI_Win window, int thread, int rounds)
     }
 }
 
+long resident_bytes()
+{
+    long pages = 0;
+    std::ifstream("/proc/self/statm").ignore(100, ' ') >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+// Eight bytes each, of which none is complete before the end.
+void many()
+{
+    constexpr int kOperations = 5000;
+    int sums[2] = {0, 0};
+    MPI_Win window;
+    MPI_Win_create(sums, sizeof(sums), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    {
+        Buffer ones;
+        ones.fill(1);
+        MPI_Win_lock(MPI_LOCK_SHARED, target, 0, window);
+        const long before = resident_bytes();
+        for (int i = 0; i < kOperations; ++i)
+            MPI_Accumulate(ones.data(), 2, MPI_INT, target, 0, 2, MPI_INT, MPI_SUM, window);
+        std::printf("rank %d holds %ld bytes an operation\n", rank,
+                    (resident_bytes() - before) / kOperations);
+        MPI_Win_unlock(target, window);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, window);
+    if (sums[0] != kOperations || sums[1] != kOperations)
+        std::printf("rank %d wrong: %d MPI_Accumulate: %d, %d\n", rank, kOperations, sums[0],
+                    sums[1]);
+    MPI_Win_unlock(rank, window);
+    MPI_Win_free(&window);
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -257,6 +294,7 @@ int main(int argc, char** argv)
     }
     MPI_Win_free(&window);
     MPI_Type_free(&column);
+    many();
     std::printf("rank %d done\n", rank);
     MPI_Finalize();
 }

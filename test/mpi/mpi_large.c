@@ -43,6 +43,42 @@ static void expect(int truth, const char* what)
     failed = 1;
 }
 
+static long resident_pages(void)
+{
+    long pages = 0;
+    FILE* file = fopen("/proc/self/statm", "r");
+    if (file && fscanf(file, "%*d %ld", &pages) != 1)
+        pages = 0;
+    if (file)
+        fclose(file);
+    return pages;
+}
+
+// Arrays of ever other contents, which MPI may read until the request is complete.
+static void is_not_kept(void)
+{
+    enum { CALLS = 20000, MOST_PAGES = 128 };
+    static int in[2 * CALLS];
+    const MPI_Count one[] = {1};
+    const MPI_Aint first[] = {0};
+    memset(in, -1, sizeof(in));
+    long before = 0;
+    for (int i = 0; i < 2 * CALLS; ++i) {
+        if (i == CALLS)
+            before = resident_pages();
+        MPI_Request request;
+        MPI_Aint place[] = {i};
+        MPI_Ialltoallv_c(&i, one, first, MPI_INT, in, one, place, MPI_INT, MPI_COMM_SELF, &request);
+        place[0] = -1;
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        expect(in[i] == i, "MPI_Ialltoallv_c to itself");
+    }
+    const long more = resident_pages() - before;
+    if (more > MOST_PAGES)
+        printf("rank %d: %d calls have made the process %ld pages larger\n", rank, CALLS, more);
+    expect(more <= MOST_PAGES, "what is kept of arrays");
+}
+
 int main(int argc, char** argv)
 {
     int ranks;
@@ -97,6 +133,8 @@ int main(int argc, char** argv)
         out[i] = i + rank;
     MPI_Reduce_scatter_c(out, &sum, one, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     expect(sum == ranks * rank + ranks * (ranks - 1) / 2, "MPI_Reduce_scatter_c");
+
+    is_not_kept();
 
     MPI_Comm ring;
     const int periodic = 1;

@@ -105,31 +105,58 @@ static int length_of(const struct gdr_mpi_large_call* call, const void* caller, 
     }
 }
 
-struct kept {
-    int length;
+// Of a request that a call has made.
+static word handle_at(const void* request, const void* caller)
+{
+    return is_open_mpi(caller) ? *(const word*)request : (word) * (const unsigned*)request;
+}
+
+struct array {
+    struct array* next; // of the same call
     int values[];
+};
+
+static void free_all(struct array* arrays)
+{
+    while (arrays != NULL) {
+        struct array* const next = arrays->next;
+        free(arrays);
+        arrays = next;
+    }
+}
+
+struct request {
+    word handle;
+    struct array* arrays; // that MPI may read until it is complete
 };
 
 static int compare(const void* a, const void* b)
 {
-    const struct kept *first = a, *second = b;
-    if (first->length != second->length)
-        return first->length < second->length ? -1 : 1;
-    return memcmp(first->values, second->values, sizeof(int) * (size_t)first->length);
+    const struct request *first = a, *second = b;
+    return first->handle == second->handle ? 0 : first->handle < second->handle ? -1 : 1;
 }
 
-// The one with that content that is kept for good; the given one is freed if it is another.
-static struct kept* keep(struct kept* array)
+// Until MPI gives the handle again, to another request: then this one has ended. Those that are
+// complete at once have one handle.
+static void keep(word handle, struct array* arrays)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     static void* tree = NULL;
+    struct request* const made = malloc(sizeof(*made));
+    if (made == NULL)
+        return; // MPI reads them
+    *made = (struct request){handle, NULL};
     pthread_mutex_lock(&mutex);
-    struct kept** const found = tsearch(array, &tree, compare);
+    struct request** const found = tsearch(made, &tree, compare);
+    struct array* ended = NULL;
+    if (found != NULL) {
+        ended = (*found)->arrays;
+        (*found)->arrays = arrays;
+    }
+    if (found == NULL || *found != made)
+        free(made);
     pthread_mutex_unlock(&mutex);
-    if (found != NULL && *found == array)
-        return array;
-    free(array);
-    return found == NULL ? NULL : *found;
+    free_all(ended);
 }
 
 static int fits(int64_t value)
@@ -137,22 +164,20 @@ static int fits(int64_t value)
     return value >= INT_MIN && value <= INT_MAX;
 }
 
-// NULL with MPI's error in *result.
-static struct kept* narrowed(const int64_t* wide, int length, const void* caller, int* result)
+// Before the others. What MPI returns.
+static int narrow(struct array** arrays, const int64_t* wide, int length, const void* caller)
 {
-    struct kept* array = malloc(sizeof(*array) + sizeof(int) * (size_t)length);
-    *result = array == NULL ? gdr_mpi_error_other(caller) : 0;
+    struct array* const array = malloc(sizeof(*array) + sizeof(int) * (size_t)length);
     if (array == NULL)
-        return NULL;
-    array->length = length;
-    for (int i = 0; i < length && *result == 0; ++i) {
+        return gdr_mpi_error_other(caller);
+    array->next = *arrays;
+    *arrays = array;
+    for (int i = 0; i < length; ++i) {
+        if (!fits(wide[i]))
+            return GDR_MPI_ERR_COUNT;
         array->values[i] = (int)wide[i];
-        *result = fits(wide[i]) ? 0 : GDR_MPI_ERR_COUNT;
     }
-    if (*result == 0)
-        return array;
-    free(array);
-    return NULL;
+    return 0;
 }
 
 int gdr_mpi_by_small_form(const struct gdr_mpi_large_call* call, const void* caller,
@@ -160,7 +185,7 @@ int gdr_mpi_by_small_form(const struct gdr_mpi_large_call* call, const void* cal
 {
     const int count = (int)strlen(call->arguments);
     word a[MOST_ARGUMENTS] = {0};
-    struct kept* arrays[MOST_ARGUMENTS] = {NULL};
+    struct array* arrays = NULL;
     int64_t* wide = NULL;
     int position = 0, result = 0;
     for (int i = 0; i < count && result == 0; ++i) {
@@ -186,19 +211,11 @@ int gdr_mpi_by_small_form(const struct gdr_mpi_large_call* call, const void* cal
                 words[i] == 0 ? -1 : length_of(call, caller, words, call->arguments[i]);
             if (length < 0)
                 break;
-            arrays[i] = narrowed((const int64_t*)words[i], length, caller, &result);
-            if (arrays[i] != NULL)
-                a[i] = (word)arrays[i]->values;
+            result = narrow(&arrays, (const int64_t*)words[i], length, caller);
+            if (result == 0)
+                a[i] = (word)arrays->values;
         }
         }
-    }
-    for (int i = 0; i < count && result == 0 && call->stays; ++i) {
-        if (arrays[i] == NULL)
-            continue;
-        struct kept* const array = keep(arrays[i]);
-        arrays[i] = NULL;
-        a[i] = array == NULL ? 0 : (word)array->values;
-        result = array == NULL ? gdr_mpi_error_other(caller) : 0;
     }
     // More words than it takes do no harm: who passes them clears them away.
     if (result == 0)
@@ -208,7 +225,9 @@ int gdr_mpi_by_small_form(const struct gdr_mpi_large_call* call, const void* cal
                                                a[9], a[10], a[11], a[12], a[13], a[14], a[15]);
     if (wide != NULL && result == 0)
         *wide = position;
-    for (int i = 0; i < count; ++i)
-        free(arrays[i]);
+    if (result == 0 && call->stays && arrays != NULL)
+        keep(handle_at((const void*)words[count - 1], caller), arrays);
+    else
+        free_all(arrays);
     return result;
 }

@@ -30,7 +30,7 @@ struct gdr_mpi_large_call {
 
 // The call by the small form. caller: whose MPI library it is. Returns what MPI returns, or
 // MPI_ERR_COUNT where a value does not fit into an int, and MPI_ERR_OTHER where memory is out. Any
-// thread. Arrays that MPI may read later are kept for good, once for each content.
+// thread. Arrays that MPI may read later are kept until it gives the request's handle again.
 int gdr_mpi_by_small_form(const struct gdr_mpi_large_call* call, const void* caller,
                           gdr_mpi_function* small, const gdr_mpi_word* arguments);
 

@@ -3,8 +3,12 @@
 
 #include "abi/host.hpp"
 #include "mpi/gpu/device_memory.hpp"
+#include "mpi/library/apply.hpp"
+#include "mpi/library/failure.hpp"
+#include "mpi/library/transport.hpp"
 
 #include <atomic>
+#include <cstdlib>
 
 namespace gdr::mpi {
 
@@ -19,17 +23,36 @@ bool applies_by_the_cpu_of_the_target(const Library& library)
     return library.pml == nullptr && supported == 0; // not Open MPI
 }
 
-} // namespace
-
-void look_at_window(const cuda::Driver& driver, const Arguments& arguments)
+// Hydra tells how many ranks it has started, in all and on this host.
+int started_ranks(const char* variable)
 {
-    const Call& call = arguments.call();
-    const int buffer = call.send.buffer;
-    const bool empty = arguments.words()[buffer + 1] == 0; // its size
-    if (empty || !find_device_memory(driver, arguments.pointer(buffer)) ||
-        !applies_by_the_cpu_of_the_target(arguments.library()))
-        return;
-    const bool dynamic = call.window >= 0;
+    const char* const number = std::getenv(variable);
+    return number != nullptr ? std::atoi(number) : -1;
+}
+
+// The other ranks' puts and gets are all made by the CPU. Where it is not known that they are of
+// this host, as with other launchers, they may be of others.
+bool no_rank_reaches(const Arguments& arguments)
+{
+    int ranks = 1;
+    arguments.library().Comm_size(arguments.handle(arguments.call().comm), &ranks);
+    const int all = started_ranks("PMI_SIZE");
+    return ranks > 1 && ranks <= all && all == started_ranks("MPI_LOCALNRANKS");
+}
+
+const char* what_dies_of_puts(bool dynamic, bool within_host)
+{
+    if (dynamic)
+        return "and all of MPI_Put and MPI_Get in dynamic windows";
+    if (within_host)
+        return "MPI_Put and MPI_Get of types with gaps there or to the rank itself, and, unless "
+               "you run with MPIR_CVAR_NOLOCAL=1, all of MPI_Put and MPI_Get within a host";
+    return "and MPI_Put and MPI_Get of types with gaps there or to the rank itself";
+}
+
+// Once for each.
+void warn(const Call& call, bool dynamic, bool within_host)
+{
     static std::atomic_flag told[2];
     if (told[dynamic].test_and_set())
         return;
@@ -38,9 +61,34 @@ void look_at_window(const cuda::Driver& driver, const Arguments& arguments)
             "MPI_Get_accumulate, MPI_Fetch_and_op and MPI_Compare_and_swap, %s, and the program "
             "dies of it: have the window in host memory for these, or run with Open MPI, or an "
             "MPI built with CUDA",
-            call.name,
-            dynamic ? "and all of MPI_Put and MPI_Get in dynamic windows"
-                    : "and MPI_Put and MPI_Get of types with gaps there or to the rank itself");
+            call.name, what_dies_of_puts(dynamic, within_host));
+}
+
+} // namespace
+
+int make_window(const cuda::Driver& driver, const Arguments& arguments, gdr_mpi_function* function)
+{
+    const Library& library = arguments.library();
+    const Call& call = arguments.call();
+    const auto make = [&] { return apply(function, call, arguments.words()); };
+    const int buffer = call.send.buffer;
+    const bool empty = arguments.words()[buffer + 1] == 0; // its size
+    if (empty || !find_device_memory(driver, arguments.pointer(buffer)) ||
+        !applies_by_the_cpu_of_the_target(library))
+        return make();
+    const bool dynamic = call.window >= 0;
+    const bool within_host = copies_within_host(library);
+    if (!dynamic && within_host && no_rank_reaches(arguments)) {
+        const int result = make(); // the other ranks are in this call
+        return result != 0 ? result
+                           : refuse(library, call, arguments.words(),
+                                    "a window in GPU memory: within a host this MPI copies with "
+                                    "the CPU, and every MPI_Put and MPI_Get of another rank would "
+                                    "end the program: run with MPIR_CVAR_NOLOCAL=1, or have the "
+                                    "window in host memory");
+    }
+    warn(call, dynamic, within_host);
+    return make();
 }
 
 } // namespace gdr::mpi

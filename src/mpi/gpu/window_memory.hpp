@@ -10,9 +10,11 @@
 
 namespace gdr::mpi {
 
-// Memory is about to become a window's, by MPI_Win_create or MPI_Win_attach. Looks at it, as at any
-// buffer; where it is a GPU's, and this MPI cannot do all that MPI allows there, that is said,
-// once, in UCX's log, with what to do. Throws cuda::Error. Any thread.
-void look_at_window(const cuda::Driver& driver, const Arguments& arguments);
+// MPI_Win_create or MPI_Win_attach. Looks at the memory, as at any buffer; where it is a GPU's, and
+// this MPI cannot do all that MPI allows there, that is said, once, in UCX's log, with what to do.
+// Where no other rank could put or get anything MPI makes the window, as it does for the others,
+// and the call fails. Returns what MPI returns, or MPI_ERR_OTHER. Throws cuda::Error, before MPI is
+// called. Any thread.
+int make_window(const cuda::Driver& driver, const Arguments& arguments, gdr_mpi_function* function);
 
 } // namespace gdr::mpi

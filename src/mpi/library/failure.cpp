@@ -9,7 +9,7 @@ namespace gdr::mpi {
 
 namespace {
 
-void call_handler(const Library& library, const Call& call, const Word* words)
+int call_handler(const Library& library, const Call& call, const Word* words)
 {
     const int code = library.abi->error_other;
     if (std::string_view(call.name).starts_with("File_")) {
@@ -21,6 +21,7 @@ void call_handler(const Library& library, const Call& call, const Word* words)
         library.Comm_call_errhandler(
             call.comm >= 0 ? library.abi->handle(words[call.comm]) : library.comm_world, code);
     }
+    return code;
 }
 
 } // namespace
@@ -29,8 +30,13 @@ int fail(const Library& library, const Call& call, const Word* words, const std:
 {
     gdr_log(error, "MPI_%s fails: a buffer on a GPU could not be copied: %s", call.name,
             error.what());
-    call_handler(library, call, words);
-    return library.abi->error_other;
+    return call_handler(library, call, words);
+}
+
+int refuse(const Library& library, const Call& call, const Word* words, const char* why)
+{
+    gdr_log(error, "MPI_%s fails: %s", call.name, why);
+    return call_handler(library, call, words);
 }
 
 } // namespace gdr::mpi

@@ -15,6 +15,9 @@ namespace gdr::mpi {
 // the call returns.
 int fail(const Library& library, const Call& call, const Word* words, const std::exception& error);
 
+// The same of what this library cannot do with GPU memory. why: with what to do.
+int refuse(const Library& library, const Call& call, const Word* words, const char* why);
+
 // Several steps of which each is to be tried, whether others fail or not.
 class EachStep {
   public:

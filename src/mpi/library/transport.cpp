@@ -29,6 +29,7 @@ constexpr const char* kPmlRemedy = "run with OMPI_MCA_pml=ucx, as ucx-gdr run do
 // Why not, and what to do; both empty if it does.
 struct Verdict {
     std::string why, remedy;
+    bool within_host = false; // alone
 };
 
 Verdict of_open_mpi(const McaComponent& pml)
@@ -62,7 +63,7 @@ Verdict of_mpich(std::string_view device)
         (module != nullptr && *module != 0 && std::string_view(module) != "ucx"))
         return {"its device is " + std::string(device), "an MPI over UCX would"};
     if (!is_set("MPIR_CVAR_NOLOCAL"))
-        return {"within a host it copies with the CPU", "run with MPIR_CVAR_NOLOCAL=1"};
+        return {"within a host it copies with the CPU", "run with MPIR_CVAR_NOLOCAL=1", true};
     return {};
 }
 
@@ -78,7 +79,7 @@ std::string_view line_of(std::string_view text, std::string_view word)
     return first < end ? text.substr(first, end - first) : std::string_view();
 }
 
-Verdict verdict(const Library& library)
+Verdict judge(const Library& library)
 {
     if (library.pml != nullptr)
         return of_open_mpi(*static_cast<const McaComponent*>(library.pml));
@@ -91,9 +92,15 @@ Verdict verdict(const Library& library)
     return {"what carries them is not known", "an Open MPI or MPICH over UCX would"};
 }
 
+const Verdict& verdict(const Library& library)
+{
+    static const Verdict kept = judge(library);
+    return kept;
+}
+
 bool decide(const Library& library)
 {
-    const Verdict no = verdict(library);
+    const Verdict& no = verdict(library);
     if (no.why.empty())
         return true;
     gdr_log(warn,
@@ -109,6 +116,11 @@ bool hands_to_ucx(const Library& library)
 {
     static const bool answer = decide(library);
     return answer;
+}
+
+bool copies_within_host(const Library& library)
+{
+    return verdict(library).within_host;
 }
 
 } // namespace gdr::mpi

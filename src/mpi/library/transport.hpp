@@ -14,4 +14,7 @@ namespace gdr::mpi {
 // The first answer is kept; a no is said then, once, in UCX's log, with what to do.
 bool hands_to_ucx(const Library& library);
 
+// Whether that is so between hosts, but within one the CPU copies, which MPIR_CVAR_NOLOCAL=1 ends.
+bool copies_within_host(const Library& library);
+
 } // namespace gdr::mpi

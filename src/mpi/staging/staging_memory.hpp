@@ -17,7 +17,7 @@ class StagingMemory {
   public:
     StagingMemory() = default;
 
-    // At least so many bytes, aligned to pages; from what the thread has kept, if it can. Where
+    // At least so many bytes, aligned to 64; from what the thread has kept, if it can. Where
     // memory cannot be pinned it is pageable, which is said once in UCX's log. CUDA is called for
     // new memory alone. Throws std::bad_alloc; cuda::Error where the GPU has no context.
     StagingMemory(const cuda::Driver& driver, CUdevice device, size_t length);

@@ -62,22 +62,27 @@ class Buffer {
     Buffer(size_t count, int first, Layout layout = usual_layout)
         : layout_(layout), host_(count * step(layout)),
           on_gpu_(memory == Memory::random ? random() % 2 == 0 : memory == Memory::gpu),
-          first_gap_(layout == Layout::gaps ? random() : 0)
+          first_(first), first_gap_(layout == Layout::gaps ? random() : 0)
     {
-        for (size_t place = 0; place < host_.size(); ++place)
-            host_[place] =
-                is_gap(place) ? gap(place) : first + static_cast<int>(place / step(layout));
-        if (!on_gpu_)
-            return;
-        device_ = static_cast<int*>(gpu::allocate(bytes()));
-        gpu::copy(device_, host_.data(), bytes());
+        if (on_gpu_)
+            device_ = static_cast<int*>(gpu::allocate(bytes()));
+        set(0);
+        all_.push_back(this);
     }
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
     ~Buffer()
     {
+        std::erase(all_, this);
         if (on_gpu_)
             gpu::free(device_);
+    }
+
+    // The thread's buffers, to what they were made with plus that.
+    static void set_all(int more)
+    {
+        for (Buffer* buffer : all_)
+            buffer->set(more);
     }
 
     // From which on so many elements of this type and extent are in it.
@@ -120,7 +125,18 @@ class Buffer {
     }
 
   private:
+    static inline thread_local std::vector<Buffer*> all_;
+
     size_t bytes() const { return host_.size() * sizeof(int); }
+
+    void set(int more)
+    {
+        for (size_t place = 0; place < host_.size(); ++place)
+            host_[place] = is_gap(place) ? gap(place)
+                                         : first_ + more + static_cast<int>(place / step(layout_));
+        if (on_gpu_)
+            gpu::copy(device_, host_.data(), bytes());
+    }
 
     // Other values than in other buffers' gaps.
     bool is_gap(size_t place) const { return place % step(layout_) != lead(layout_); }
@@ -132,6 +148,7 @@ class Buffer {
     const Layout layout_;
     std::vector<int> host_;
     const bool on_gpu_;
+    const int first_;
     const unsigned first_gap_;
     int* device_ = nullptr;
 };
@@ -157,8 +174,12 @@ struct Form {
     std::string name;
     Completion completion;
 
-    // A persistent operation is started twice.
-    int times() const { return completion == Completion::persistent ? 2 : 1; }
+    // What is added to all buffers before each start: a persistent operation has two, the first
+    // with other data.
+    std::vector<int> starts() const
+    {
+        return completion == Completion::persistent ? std::vector{7, 0} : std::vector{0};
+    }
 };
 
 // The request of an operation that is under way, or, a persistent one, inactive.
@@ -168,7 +189,8 @@ inline void complete(const Form& form, MPI_Request request)
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         return;
     }
-    for (int i = 0; i < form.times(); ++i) {
+    for (const int more : form.starts()) {
+        Buffer::set_all(more);
         MPI_Start(&request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }

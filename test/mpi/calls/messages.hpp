@@ -53,23 +53,26 @@ void send(const Form& form, int n)
     const bool is_ready = form.name.find("rsend") != std::string::npos ||
                           form.name.find("Rsend") != std::string::npos;
     int ready = 1;
+    const size_t times = form.starts().size();
     Buffer buffer(n, is_sender() ? mark(rank) : 0);
     if (is_sender()) {
         std::optional<Attached> room; // the process has but one
         if (form.name.find("bsend") != std::string::npos ||
             form.name.find("Bsend") != std::string::npos)
-            room.emplace(form.times() * (n + MPI_BSEND_OVERHEAD));
+            room.emplace(times * (n + MPI_BSEND_OVERHEAD));
         if (is_ready)
             MPI_Recv(&ready, 1, MPI_INT, partner(), kReadyTag, world, MPI_STATUS_IGNORE);
         sending(form, buffer.data(), Count{n}, buffer.type(), partner(), kTag, world);
         return;
     }
-    std::vector<MPI_Request> requests(form.times());
-    for (MPI_Request& request : requests)
-        MPI_Irecv(buffer.data(), n, buffer.type(), partner(), kTag, world, &request);
+    Buffer earlier(n, 0);
+    std::vector<MPI_Request> requests(times);
+    for (size_t i = 0; i < times; ++i)
+        MPI_Irecv((i + 1 < times ? earlier : buffer).data(), n, buffer.type(), partner(), kTag,
+                  world, &requests[i]);
     if (is_ready)
         MPI_Send(&ready, 1, MPI_INT, partner(), kReadyTag, world);
-    MPI_Waitall(form.times(), requests.data(), MPI_STATUSES_IGNORE);
+    MPI_Waitall(static_cast<int>(times), requests.data(), MPI_STATUSES_IGNORE);
     buffer.expect(0, n, mark(partner()));
 }
 
@@ -79,10 +82,13 @@ inline void receive_by(const Form& form, int n, const std::function<void(Buffer&
     if (is_alone())
         return;
     Buffer buffer(n, is_sender() ? mark(rank) : 0);
-    for (int i = 0; i < form.times() && is_sender(); ++i)
-        MPI_Send(buffer.data(), n, buffer.type(), partner(), kTag, world);
-    if (is_sender())
+    if (is_sender()) {
+        for (const int more : form.starts()) {
+            Buffer::set_all(more);
+            MPI_Send(buffer.data(), n, buffer.type(), partner(), kTag, world);
+        }
         return;
+    }
     receive(buffer);
     buffer.expect(0, n, mark(partner()));
 }

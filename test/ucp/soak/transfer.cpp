@@ -45,8 +45,8 @@ bool has_atomics()
     return has;
 }
 
-// Small messages only: a rendezvous of UCX 1.13 (protocols v1) from several pieces to managed
-// memory ends in an assertion of its own.
+// Small messages only: an active message's rendezvous of UCX 1.13 (protocols v1) from several
+// pieces to managed memory ends in an assertion of its own.
 bool scattered(const Note& offer, Random& random)
 {
     return (offer.kind == Kind::kTag || offer.kind == Kind::kAm) && offer.size <= kMostScattered &&
