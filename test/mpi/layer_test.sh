@@ -2,8 +2,7 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # The MPI layer on the emulated devices, with every MPI that is installed: threads, 10,000 reductions in constant memory
-# (MPICH), messages that UCX does not carry, large forms also where the MPI has none, a PMPI tool in front of it and behind,
-# and what applications ask. LAYER_TEST_SEED repeats the seed of another run.
+# (MPICH), messages that UCX does not carry, large forms, a PMPI tool in front of it and behind, and what applications ask.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -60,8 +59,6 @@ int main(void)
 }
 END_OF_GPUS
 
-seed=${LAYER_TEST_SEED-$RANDOM}
-note "LAYER_TEST_SEED=$seed"
 kernels=$(sed -n "s/^KERNEL_CLANG = //p" "$top_builddir/Makefile")
 # By which the layer finds an MPI whose ABI it does not know.
 check "libunknown.so is compiled" cc -shared -fPIC -x c - -o "$work/libunknown.so" <<'END_OF_UNKNOWN'
@@ -110,15 +107,14 @@ for mpi in "${mpis[@]}"; do
     77) skip_case "$mpi: partitions of GPU memory by threads" "it has none" ;;
     *) not_ok "$mpi: partitions of GPU memory by threads" "$log" ;;
     esac
-    for number in $(numbers 2 4); do try "$mpi: large forms, $number ranks" "$mpi" $number "$work/large"; done
-    mapfile -t large < <("$top_builddir/test/mpi/mpi_calls.$mpi" --lacking | grep '_c$')
-    if [[ $mpi = openmpi && ${#large[@]} -gt 0 ]]; then # the layer's own, where the MPI has the small form
-        for number in $(numbers 2 3); do
-            try "$mpi: large forms that the MPI does not have, $number ranks" "$mpi" $number \
-                "$top_builddir/test/mpi/mpi_calls.$mpi" "$seed" 1000 "${large[@]}"
-            check "$mpi: some of them, $number ranks" grep -q '^call: ' "$log"
-        done
-    fi
+    for number in $(numbers 2 4); do
+        ranks "$mpi" "$number" "$work/large"
+        case $? in
+        0) ok "$mpi: large forms, $number ranks" ;;
+        77) skip_case "$mpi: large forms, $number ranks" "it has none" ;;
+        *) not_ok "$mpi: large forms, $number ranks" "$log" ;;
+        esac
+    done
     for preload in "$softhca:$module:$work/tool.so:$mpi_layer" "$softhca:$module:$mpi_layer:$work/tool.so"; do
         GDR_PRELOAD=$preload try "$mpi: a PMPI tool" "$mpi" 2 "$top_builddir/test/mpi/mpi_calls.$mpi" cuda 16 MPI_Allreduce
         expect "$mpi: the tool is called once by each rank" 2 "$(grep -c 'tool: MPI_Allreduce' "$log")"
