@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
 typedef gdr_mpi_word word;
@@ -56,7 +56,8 @@ static struct gdr_mpi_host_memory host = {
     .variables = 0, .variables_last = UINTPTR_MAX, .heap_end = &none, .pages = no_pages};
 static const word *requests = &none, *partitions = &none, *in_epochs = &none;
 
-// The library's calls of itself, and ours of it, are not looked at again.
+// Within a call that is being made the library's calls of itself are not looked at again; those of
+// functions that it calls back are made as others.
 static __thread int depth __attribute__((tls_model("initial-exec"))) = 0;
 
 // One thread at a time. Who looks meanwhile sees words of both, which never make a range that
@@ -142,6 +143,19 @@ __attribute__((noinline, cold)) static int lacks(unsigned index)
                                                            : GDR_MPICH_ERR_OTHER;
 }
 
+// Whether the library that has this function makes the call: by itself, or by a component of Open
+// MPI's.
+__attribute__((noinline, cold)) static int is_of_library(const void* by, function* in_library)
+{
+    struct gdr_object object;
+    if (!gdr_find_object(by, &object))
+        return 0;
+    const word address = (word)in_library;
+    const char* const slash = strrchr(object.name, '/');
+    return (address >= object.start && address < object.end) ||
+           (slash && strncmp(slash, "/mca_", strlen("/mca_")) == 0);
+}
+
 // What is rare is in functions of its own, so that the rest needs no stack and ends in a jump; the
 // library's function is loaded last, so that the look has the registers that are left.
 #define LIST(...) __VA_ARGS__
@@ -177,7 +191,7 @@ __attribute__((noinline, cold)) static int lacks(unsigned index)
         if (!by || (is_nothing))                                                                   \
             return ((int(*) parameters)to)passed;                                                  \
         word arguments[] = {LIST passed};                                                          \
-        if (!depth)                                                                                \
+        if (!depth || !is_of_library(__builtin_return_address(0), to))                             \
             return by->call(index, to, arguments, &depth);                                         \
         by->passes(index, arguments);                                                              \
         return ((int(*) parameters)to)passed;                                                      \

@@ -49,7 +49,8 @@ struct gdr_mpi_service {
     const gdr_mpi_word* in_epochs; // for calls that synchronise
     // Makes the call by the MPI library's own function (PMPI_X), with what it cannot handle
     // replaced in the arguments. Returns what MPI returns, or is left as an error handler leaves
-    // it, by an exception or longjmp; meanwhile *depth is 1. Any thread; not from within itself.
+    // it, by an exception or longjmp; meanwhile *depth is one more. Any thread; from within itself
+    // by functions that MPI calls back.
     int (*call)(unsigned index, gdr_mpi_function* function, gdr_mpi_word* arguments, int* depth);
 };
 
