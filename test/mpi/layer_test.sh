@@ -31,7 +31,21 @@ int main(void)
     return support ? 0 : 3;
 }
 END_OF_QUERY
-
+# Past the layer.
+cat >"$work/handle.c" <<'END_OF_HANDLE'
+#include <dlfcn.h>
+#include <mpi.h>
+int main(void)
+{
+    Dl_info library;
+    MPI_Init(0, 0);
+    dladdr(dlsym(RTLD_DEFAULT, "MPI_Get_version"), &library);
+    int (*query)(void) = (int (*)(void))dlsym(dlopen(library.dli_fname, RTLD_NOW), "MPIX_Query_cuda_support");
+    const int support = query();
+    MPI_Finalize();
+    return support ? 3 : 0;
+}
+END_OF_HANDLE
 cat >"$work/ext.c" <<'END_OF_EXT'
 #include <mpi.h>
 #include <mpi-ext.h>
@@ -92,6 +106,7 @@ for mpi in "${mpis[@]}"; do
     compile() { check "$mpi: $1 is compiled" "${cc/mpicxx/mpicc}" "${@:2}"; }
     compile tool.c -shared -fPIC "$work/tool.c" -o "$work/tool.so"
     compile query.c "$work/query.c" -o "$work/query"
+    compile handle.c -D_GNU_SOURCE "$work/handle.c" -ldl -o "$work/handle"
     compile mpi_large.c "$top_srcdir/test/mpi/mpi_large.c" -o "$work/large"
     compile mpi_partitioned.c "$top_srcdir/test/mpi/mpi_partitioned.c" -ldl -o "$work/partitioned"
     rm -f "$work/statistics"
@@ -126,6 +141,7 @@ for mpi in "${mpis[@]}"; do
         expect "$mpi: each rank says so once" 2 "$(grep -c 'its layer "ob1" carries them' "$log")"
     fi
     try "$mpi: MPIX_Query_cuda_support" "$mpi" 1 "$work/query"
+    try "$mpi: no CUDA support by the library's handle" "$mpi" 1 "$work/handle"
     SOFTCUDA_DEVICES=0 check "$mpi: no CUDA support without a GPU" fails ranks "$mpi" 1 "$work/query"
     GDR_PRELOAD=$softhca:$module:$mpi_layer:$work/libunknown.so \
         check "$mpi: no CUDA support with an unknown ABI" fails ranks "$mpi" 1 "$work/query"

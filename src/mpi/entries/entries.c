@@ -260,10 +260,13 @@ static int query_cuda(const char* name, const void* by)
     return query ? query() : 0;
 }
 
+// MPICH answers the first question by the second. A program that asks it past this library, by its
+// handle, makes its calls past it, too.
 static int query_gpu(const char* name, const void* by, int type, int* supported)
 {
     int (*query)(int, int*) = gdr_function_for(by, name);
-    *supported = type == MPIX_GPU_SUPPORT_CUDA && is_served(by);
+    *supported = type == MPIX_GPU_SUPPORT_CUDA && is_served(by) &&
+                 !(query && is_of_library(by, (function*)query));
     return *supported || !query ? 0 : query(type, supported);
 }
 
