@@ -352,4 +352,13 @@ void serve(Collectives chosen, const Listener& listener)
                 "MPI calls on GPU memory are not staged: libgdr_mpi.so.0 is of another ucx-gdr");
 }
 
+Way way_of(const char* function)
+{
+    void* const layer = dlopen("libgdr_mpi.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    if (layer == nullptr)
+        return Way::without_layer;
+    const auto heard = reinterpret_cast<gdr_mpi_heard_type*>(dlsym(layer, "gdr_mpi_heard"));
+    return heard == nullptr || heard(function) != 0 ? Way::by_layer : Way::past_layer;
+}
+
 } // namespace gdr::mpi

@@ -241,6 +241,15 @@ __attribute__((constructor)) static void after_relocation(void)
     relocated();
 }
 
+EXPORT int gdr_mpi_heard(const char* name)
+{
+    for (unsigned i = 0; i < CALLS; ++i) {
+        if (strcmp(names[i].name + 1, name) == 0)
+            return LOAD(own[i]) != NULL;
+    }
+    return 1; // it has no entry for it
+}
+
 // What applications ask before they pass GPU memory. Where the module does not serve the answer is
 // the library's own.
 enum { MPIX_GPU_SUPPORT_CUDA = 0 };

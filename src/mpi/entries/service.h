@@ -59,6 +59,10 @@ struct gdr_mpi_service {
 typedef int gdr_mpi_serve_type(const struct gdr_mpi_service* service);
 gdr_mpi_serve_type gdr_mpi_serve;
 
+// Of libgdr_mpi.so.0. Whether a call of that name (MPI_X) has come to it. Any thread.
+typedef int gdr_mpi_heard_type(const char* name);
+gdr_mpi_heard_type gdr_mpi_heard;
+
 #ifdef __cplusplus
 }
 #endif
