@@ -19,6 +19,7 @@ namespace gdr::abi {
 namespace {
 
 std::atomic<void (*)()> use{nullptr};
+std::atomic<bool> left_out{false};
 
 MemoryDomain& domain_of(uct_md_h md)
 {
@@ -44,6 +45,11 @@ void on_use(void (*function)())
     use = function;
 }
 
+bool left_out_of_a_context()
+{
+    return left_out;
+}
+
 MemoryDomain* memory_domain(uct_md_h md)
 {
     return reinterpret_cast<Md*>(md)->domain.get();
@@ -58,6 +64,8 @@ ucs_status_t query_md_resources(const Component& component, uct_md_resource_desc
             if (void (*function)() = use)
                 function();
             names = component.query_md_resources();
+        } else {
+            left_out = true;
         }
         std::unique_ptr<uct_md_resource_desc_t, decltype(&std::free)> list(
             allocate_list<uct_md_resource_desc_t>(names.size()), std::free);

@@ -34,6 +34,9 @@ bool user_names_gdr();
 // user's. Where it does not, no domain of ours is opened (left_out.hpp).
 bool user_wants_gdr();
 
+// Whether a context was made in this process that it leaves gdr out of.
+bool left_out_of_a_context();
+
 // Gives UCX_<name> a value as a ucx.conf would: variables of the environment, with an application's
 // own prefix too (<prefix>_UCX_<name>), go before it. For variables that UCX reads when a context
 // is made. Unlike an environment variable it is not inherited by child processes. False: UCX did

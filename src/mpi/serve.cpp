@@ -305,12 +305,20 @@ int make(unsigned index, gdr_mpi_function* function, Word* words)
 
 int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* depth)
 {
-    *depth = 1;
-    const ScopeEnd inside([](void* of_thread) { *static_cast<int*>(of_thread) = 0; }, depth);
+    struct Depth {
+        int *now, former;
+    } of_thread{depth, *depth};
+    const ScopeEnd inside(
+        [](void* left) {
+            const auto& thread = *static_cast<Depth*>(left);
+            *thread.now = thread.former;
+        },
+        &of_thread);
+    ++*depth;
     try {
         const bool had_freed = any_freed();
         const int result = make(index, function, words);
-        if (any_freed())
+        if (any_freed() && of_thread.former == 0) // MPI may call back from there, too
             collect_freed(*library_of(function));
         if (any_freed() != had_freed)
             offer();
@@ -340,6 +348,15 @@ void serve(Collectives chosen, const Listener& listener)
     if (!offer())
         gdr_log(warn,
                 "MPI calls on GPU memory are not staged: libgdr_mpi.so.0 is of another ucx-gdr");
+}
+
+Way way_of(const char* function)
+{
+    void* const layer = dlopen("libgdr_mpi.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    if (layer == nullptr)
+        return Way::without_layer;
+    const auto heard = reinterpret_cast<gdr_mpi_heard_type*>(dlsym(layer, "gdr_mpi_heard"));
+    return heard == nullptr || heard(function) != 0 ? Way::by_layer : Way::past_layer;
 }
 
 } // namespace gdr::mpi

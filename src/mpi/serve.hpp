@@ -19,4 +19,10 @@ struct Listener {
 // are not the library's: then this process has to vote on them. Any thread.
 void serve(Collectives collectives, const Listener& listener);
 
+// How calls of a function of MPI's (MPI_X) have come to the MPI library: none by way of
+// libgdr_mpi.so.0, as that is not in this process, or as they go past it; or some by way of it. May
+// be asked in a signal handler, as far as the dynamic linker may.
+enum class Way { without_layer, past_layer, by_layer };
+Way way_of(const char* function);
+
 } // namespace gdr::mpi

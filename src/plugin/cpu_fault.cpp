@@ -4,6 +4,7 @@
 // under the handler that was there before. Signals that a process sent pass on to that one.
 #include "plugin/cpu_fault.hpp"
 
+#include "abi/settings.hpp"
 #include "cuda/pointer.hpp"
 
 #include <algorithm>
@@ -29,6 +30,7 @@ constexpr time_t kPatience = 2; // seconds that looking may take
 using Sigaction = int (*)(int signal, const struct sigaction* action, struct sigaction* former);
 
 const cuda::Driver* driver_of_process;
+FaultFacts facts_of_process;
 Sigaction libc_sigaction;
 struct sigaction former[std::size(kSignals)];
 
@@ -50,15 +52,33 @@ bool has_no_buffer(std::string_view call)
                        [call](std::string_view beginning) { return call.starts_with(beginning); });
 }
 
-const char* explanation(const Culprit& culprit)
+// Why UCX takes memory of a GPU for the host's, whoever passes it; nullptr: it does not.
+const char* mistake_of_ucx()
 {
-    if (!culprit.is_mpi && std::strstr(culprit.library, "/libuc") != nullptr)
-        return "UCX lets the CPU handle the operand and the result of an atomic operation: give it "
-               "host memory for these. Its protocols v1 do so with other buffers, too, where no "
-               "HCA does: set UCX_PROTO_ENABLE=y, see ucx-gdr's docs/compatibility.md.";
-    if (!culprit.is_mpi)
-        return "Copy it with CUDA, or use managed memory.";
-    if (has_no_buffer(culprit.function + std::strlen("MPI_")))
+    if (facts_of_process.memtype_cache)
+        return "UCX_MEMTYPE_CACHE is switched on: UCX takes GPU memory for the host's then, since "
+               "nothing tells that cache of it. Unset the variable.";
+    if (abi::left_out_of_a_context())
+        return "UCX uses no gdr in a context of this process: UCX_TLS, as the environment or the "
+               "program gives it, leaves gdr out. Add gdr to it, or unset it.";
+    return nullptr;
+}
+
+const char* explanation_of_mpi(const char* function)
+{
+    switch (facts_of_process.way_of(function)) {
+    case mpi::Way::without_layer:
+        return "What stages such calls, libgdr_mpi.so.0, is not in this process: start the program "
+               "by ucx-gdr run, or preload it beside libuct_gdr.so.0.";
+    case mpi::Way::past_layer:
+        return "This call is not staged, since it went past libgdr_mpi.so.0, which is preloaded: "
+               "the program has the function from the MPI library's handle (dlsym). Link the "
+               "program with MPI, look the function up by RTLD_DEFAULT, or have ucx-gdr setup "
+               "--system put the layer in front of the MPI library.";
+    case mpi::Way::by_layer:
+        break;
+    }
+    if (has_no_buffer(function + std::strlen("MPI_")))
         return "It was progressing another operation on that buffer: an earlier one of this "
                "process, or a peer's (MPI_Accumulate, say). This MPI library was built without "
                "CUDA and lets the CPU handle that operation's buffers. Give it host memory "
@@ -68,6 +88,20 @@ const char* explanation(const Culprit& culprit)
            "(or, if this one is none of them, those of an earlier or a peer's operation that the "
            "call progressed). Pass it host memory here (cuMemcpy before or after), or use an MPI "
            "library built with CUDA; ucx-gdr's docs/mpi.md lists the calls that take GPU memory.";
+}
+
+const char* explanation(const Culprit& culprit)
+{
+    const bool is_ucx = std::strstr(culprit.library, "/libuc") != nullptr;
+    if (!culprit.is_mpi && !is_ucx)
+        return "Copy it with CUDA, or use managed memory.";
+    if (const char* mistake = mistake_of_ucx())
+        return mistake;
+    if (culprit.is_mpi)
+        return explanation_of_mpi(culprit.function);
+    return "UCX lets the CPU handle the operand and the result of an atomic operation: give it "
+           "host memory for these. Its protocols v1 do so with other buffers, too, where no "
+           "HCA does: set UCX_PROTO_ENABLE=y, see ucx-gdr's docs/compatibility.md.";
 }
 
 Culprit find_culprit()
@@ -197,7 +231,7 @@ void on_fault(int signal, siginfo_t* info, void*)
 
 } // namespace
 
-void explain_cpu_faults(const cuda::Driver& driver)
+void explain_cpu_faults(const cuda::Driver& driver, const FaultFacts& facts)
 {
     static std::atomic_flag done = ATOMIC_FLAG_INIT;
     if (done.test_and_set())
@@ -208,6 +242,7 @@ void explain_cpu_faults(const cuda::Driver& driver)
     if (libc_sigaction == nullptr)
         return;
     driver_of_process = &driver;
+    facts_of_process = facts;
     void* frame;
     backtrace(&frame, 1); // loads what it needs, while that is possible
     for (int signal : kSignals)

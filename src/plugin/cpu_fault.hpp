@@ -6,10 +6,17 @@
 #pragma once
 
 #include "cuda/driver.hpp"
+#include "mpi/serve.hpp"
 
 namespace gdr::plugin {
 
+// What it looks at besides.
+struct FaultFacts {
+    mpi::Way (*way_of)(const char* function); // of a call of MPI that died
+    bool memtype_cache;                       // switched on by the user, in a UCX without CUDA
+};
+
 // From now on. Once per process; later calls do nothing.
-void explain_cpu_faults(const cuda::Driver& driver);
+void explain_cpu_faults(const cuda::Driver& driver, const FaultFacts& facts);
 
 } // namespace gdr::plugin

@@ -6,6 +6,7 @@
 #include "abi/component.hpp"
 #include "abi/host.hpp"
 #include "abi/libucp.hpp"
+#include "abi/own_cuda.hpp"
 #include "abi/settings.hpp"
 #include "abi/transport_list.hpp"
 #include "abi/ucx.hpp"
@@ -51,6 +52,13 @@ std::string& statistics_path() // UCX releases its own copy before this process 
     return *path;
 }
 
+// What the user has decided, and fails without CUDA.
+bool memtype_cache()
+{
+    const auto chosen = abi::user_setting("MEMTYPE_CACHE");
+    return chosen && !abi::says_no(*chosen) && !abi::built_with_cuda();
+}
+
 // The MPI library may come into the process later than UCX, and opens a context of its own.
 void on_use()
 {
@@ -62,7 +70,7 @@ void on_use()
         report_preparation();
         answer_memory_lookups();
         if (const cuda::Driver* driver = cuda::open_driver(); driver && options.explain_cpu_faults)
-            explain_cpu_faults(*driver);
+            explain_cpu_faults(*driver, {.way_of = mpi::way_of, .memtype_cache = memtype_cache()});
     });
     const mpi::Collectives collectives = options.mpi_collectives;
     if (cuda::open_driver() != nullptr || collectives != mpi::Collectives::library)

@@ -89,7 +89,7 @@ EXPORT void ucs_rcache_region_invalidate(void* rcache, void* region, void (*comp
 // A library that asks what memory buffers are in, and who answers. Stays for good, and so do both
 // libraries: their addresses are never somebody else's.
 struct Asker {
-    uintptr_t start, end;
+    struct gdr_object object;
     int (*answer)(const void* address, size_t length, void* info, gdr_lookup* in_ucx);
     gdr_lookup* in_ucx;
     struct Asker* next;
@@ -110,7 +110,7 @@ static struct Asker* add_asker(const void* caller)
     const struct gdr_service* service =
         gdr_service_for(gdr_function_for(caller, "uct_component_register"));
     asker->answer = service ? service->look_up_memory : ask_ucx;
-    if (!asker->in_ucx || !gdr_range_of(caller, &asker->start, &asker->end)) {
+    if (!asker->in_ucx || !gdr_find_object(caller, &asker->object)) {
         free(asker);
         return NULL;
     }
@@ -134,7 +134,8 @@ EXPORT int ucs_memtype_cache_lookup(const void* address, size_t length, void* in
 {
     const void* caller = __builtin_return_address(0);
     const struct Asker* asker = atomic_load_explicit(&askers, memory_order_acquire);
-    while (asker && ((uintptr_t)caller < asker->start || (uintptr_t)caller >= asker->end))
+    while (asker &&
+           ((uintptr_t)caller < asker->object.start || (uintptr_t)caller >= asker->object.end))
         asker = asker->next;
     return asker ? asker->answer(address, length, info, asker->in_ucx)
                  : answer_first(address, length, info, caller);

@@ -32,15 +32,15 @@ const void* gdr_object_of(const void* address)
     return map_of(address);
 }
 
-struct Range {
-    uintptr_t address; // in it
-    uintptr_t start, end;
+struct Search {
+    uintptr_t address;
+    struct gdr_object* found;
 };
 
-static int take_range(struct dl_phdr_info* object, size_t size, void* to)
+static int take_object(struct dl_phdr_info* object, size_t size, void* to)
 {
     (void)size;
-    struct Range* range = to;
+    const struct Search* search = to;
     uintptr_t start = UINTPTR_MAX, end = 0;
     for (size_t i = 0; i < object->dlpi_phnum; ++i) {
         const ElfW(Phdr)* segment = &object->dlpi_phdr[i];
@@ -52,21 +52,16 @@ static int take_range(struct dl_phdr_info* object, size_t size, void* to)
         if (first + segment->p_memsz > end)
             end = first + segment->p_memsz;
     }
-    if (range->address < start || range->address >= end)
+    if (search->address < start || search->address >= end)
         return 0;
-    range->start = start;
-    range->end = end;
+    *search->found = (struct gdr_object){start, end, object->dlpi_name};
     return 1;
 }
 
-int gdr_range_of(const void* address, uintptr_t* start, uintptr_t* end)
+int gdr_find_object(const void* address, struct gdr_object* object)
 {
-    struct Range range = {(uintptr_t)address, 0, 0};
-    if (!dl_iterate_phdr(take_range, &range))
-        return 0;
-    *start = range.start;
-    *end = range.end;
-    return 1;
+    struct Search search = {(uintptr_t)address, object};
+    return dl_iterate_phdr(take_object, &search);
 }
 
 void* gdr_open_object_of(const void* address)

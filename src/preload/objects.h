@@ -10,8 +10,13 @@
 // Where the object that holds the address is loaded. NULL: none does.
 const void* gdr_object_of(const void* address);
 
-// The range of addresses of the object that holds this one. Zero: none does.
-int gdr_range_of(const void* address, uintptr_t* start, uintptr_t* end);
+struct gdr_object {
+    uintptr_t start, end; // of its addresses
+    const char* name;     // its path, "" of the program
+};
+
+// The one that holds the address. Zero: none does.
+int gdr_find_object(const void* address, struct gdr_object* object);
 
 // One more handle of that object, for dlclose(). NULL: it is the program.
 void* gdr_open_object_of(const void* address);

@@ -79,7 +79,6 @@ int main()
     INTEGER(distributions.cyclic, MPI_DISTRIBUTE_CYCLIC);
     INTEGER(distributions.default_argument, MPI_DISTRIBUTE_DFLT_DARG);
     expect("MPI_SUCCESS", 0, MPI_SUCCESS);
-    expect("MPI_ERR_COUNT", GDR_MPI_ERR_COUNT, MPI_ERR_COUNT);
     expect("MPI_BOTTOM", 0, static_cast<long long>(reinterpret_cast<gdr::mpi::Word>(MPI_BOTTOM)));
     expect("MPI_IN_PLACE", static_cast<long long>(kAbi.in_place),
            static_cast<long long>(reinterpret_cast<gdr::mpi::Word>(MPI_IN_PLACE)));

@@ -5,11 +5,10 @@
 // announced, all ranks, every element checked; with --gaps of a type with gaps, which have to stay
 // as they were, and by an operation of the program's own, where calls take such types; with THREADS
 // by so many of each rank at the same time, which begin at different ones, and announce none;
-// without a CALL all that this MPI has and can do in host memory; of others, those are made that
-// the layer makes of their small forms, and the rest is said to be lacking. mpi_calls --list names
-// all, mpi_calls [--gaps] --lacking those that this MPI does not have. Exits with 0, with 1 when
-// data are wrong, with 77 without a CUDA driver; or dies in the MPI library, if that lets the CPU
-// touch GPU memory.
+// without a CALL all that this MPI has and can do in host memory; others are said to be lacking.
+// mpi_calls --list names all, mpi_calls [--gaps] --lacking those that this MPI does not have. Exits
+// with 0, with 1 when data are wrong, with 77 without a CUDA driver; or dies in the MPI library, if
+// that lets the CPU touch GPU memory.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -326,20 +325,11 @@ bool is_lacking(const Call& call)
            (std::ranges::none_of(kOthers, is_other) && !in_library(call.name.c_str()));
 }
 
-// Whether the layer makes it of the small form, for programs that look for the large one at run
-// time.
-bool has_small_form_alone(const Call& call)
-{
-    const std::string small = call.name.substr(0, call.name.size() - 2);
-    return call.name.ends_with("_c") && !in_library(call.name.c_str()) &&
-           in_library(small.c_str()) && dlsym(RTLD_DEFAULT, call.name.c_str()) != nullptr;
-}
-
 void make(const std::vector<Call>& chosen, int count, bool announces)
 {
     for (const Call& call : chosen) {
         MPI_Barrier(world); // where a rank dies now, it dies of this call
-        const bool lacking = is_lacking(call) && !has_small_form_alone(call);
+        const bool lacking = is_lacking(call);
         if (rank == 0 && announces)
             std::printf("%s: %s\n", lacking ? "lacking" : "call", call.name.c_str());
         std::fflush(stdout);

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The large forms of calls as mpi4py makes them: by weak references, which the MPI layer satisfies
-// where the MPI library has none. Exits with 0, or names what is wrong; 77: nobody has them.
+// The large forms of calls as mpi4py makes them: by weak references. Exits with 0, or names what is
+// wrong; 77: the MPI library has none.
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -70,10 +70,32 @@ int* gpu_memory()
     return reinterpret_cast<int*>(memory);
 }
 
+using gdr::mpi::Way;
+
+// With calls of MPI that come that way.
+template <Way way>
+void explain_with_way(bool memtype_cache)
+{
+    gdr::plugin::explain_cpu_faults(
+        *gdr::cuda::driver(),
+        {.way_of = [](const char*) { return way; }, .memtype_cache = memtype_cache});
+}
+void explain_with(Way way, bool memtype_cache = false)
+{
+    switch (way) {
+    case Way::by_layer:
+        return explain_with_way<Way::by_layer>(memtype_cache);
+    case Way::past_layer:
+        return explain_with_way<Way::past_layer>(memtype_cache);
+    case Way::without_layer:
+        return explain_with_way<Way::without_layer>(memtype_cache);
+    }
+}
+
 class CpuFaultDeathTest : public testing::TestWithParam<int> {
   protected:
     // In the process that dies of it.
-    static void explain() { gdr::plugin::explain_cpu_faults(*gdr::cuda::driver()); }
+    static void explain() { explain_with(Way::by_layer); }
     static void send() { kill(getpid(), GetParam()); }
 };
 INSTANTIATE_TEST_SUITE_P(Signals, CpuFaultDeathTest, testing::Values(SIGSEGV, SIGBUS));
@@ -148,11 +170,33 @@ TEST(CpuFaultMpiDeathTest, CallWithBuffersIsBlamedFirst)
     EXPECT_EXIT(
         {
             std::signal(SIGSEGV, SIG_DFL); // not a sanitizer's handler, nor UCX's
-            gdr::plugin::explain_cpu_faults(*gdr::cuda::driver());
+            explain_with(Way::by_layer);
             MPI_Bsend();
         },
         KilledBySignal(SIGSEGV),
         "in MPI_Bsend of .*lets the CPU handle this call's buffers .or, .* a peer's operation");
+}
+
+TEST(CpuFaultMpiDeathTest, WhatIsMissingIsBlamedBeforeMpi)
+{
+    const struct {
+        Way way;
+        bool memtype_cache;
+        const char* cause;
+    } cases[] = {
+        {Way::without_layer, false, "libgdr_mpi.so.0, is not in this process"},
+        {Way::past_layer, false, "it went past libgdr_mpi.so.0"},
+        {Way::past_layer, true, "UCX_MEMTYPE_CACHE is switched on"},
+    };
+    for (const auto& one : cases) {
+        EXPECT_EXIT(
+            {
+                std::signal(SIGSEGV, SIG_DFL);
+                explain_with(one.way, one.memtype_cache);
+                MPI_Bsend();
+            },
+            KilledBySignal(SIGSEGV), std::string("in MPI_Bsend of .*") + one.cause);
+    }
 }
 
 TEST(CpuFaultMpiDeathTest, CallWithoutBuffersProgressedAnother)
@@ -167,7 +211,7 @@ TEST(CpuFaultMpiDeathTest, CallWithoutBuffersProgressedAnother)
         EXPECT_EXIT(
             {
                 std::signal(SIGSEGV, SIG_DFL);
-                gdr::plugin::explain_cpu_faults(*gdr::cuda::driver());
+                explain_with(Way::by_layer);
                 call();
             },
             KilledBySignal(SIGSEGV),

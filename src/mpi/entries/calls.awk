@@ -41,14 +41,14 @@ function form(prefix, kind, way, name, more, with_status,    all, n, i, words, m
 
 function call(prefix, kind, way, name, all, n, large) {
     if (what == "entries")
-        entry(prefix, kind, way, name, all, n, large)
+        entry(prefix, kind, name, all, n)
     else
         row(kind, way, name, all, n, large)
     ++index_of_call
 }
 
 # The fifth: whether the call is nothing to the module, by its service.
-function entry(prefix, kind, way, name, all, n, large,    i, typed, passed, look, bare) {
+function entry(prefix, kind, name, all, n,    i, typed, passed, look, bare) {
     for (i = 0; i < n; ++i) {
         typed = typed (i ? ", " : "") "word a" i
         passed = passed (i ? ", " : "") "a" i
@@ -60,42 +60,7 @@ function entry(prefix, kind, way, name, all, n, large,    i, typed, passed, look
     if (kind == "detach" || kind ~ /^set_|info$/) look = "0" # no look at an argument tells that it is nothing
     else if (kind == "synchronise") look = "!*in_epochs"
     else if (!look) look = "!*requests && !*partitions"
-    if (large == "true") {
-        printf "LARGE_ENTRY(%d, %s_%s, (%s), (%s), %s, \"%s\", %d, %d, %d)\n", index_of_call, prefix,
-            substr(name, 1, length(name) - 2), typed, passed, look, narrowing(all, n), at("comm", all, n), at("root", all, n), way != "blocking"
-    } else {
-        printf "ENTRY(%d, %s_%s, (%s), (%s), %s)\n", index_of_call, prefix, name, typed, passed, look
-    }
-}
-
-# A gdr_mpi_argument for each argument of a large form.
-function narrowing(all, n,    i, bare, letters, shape) {
-    for (i = 1; i <= n; ++i)
-        if (all[i] ~ /^(sendbuf|recvbuf|buffer)/)
-            shape[substr(all[i], 1, 4)] = all[i]
-    for (i = 1; i <= n; ++i) {
-        bare = all[i]
-        sub(/[^a-z_].*/, "", bare)
-        if (bare ~ /^(sendcounts|sdispls)$/ || (bare == "displs" && all[i - 1] == "sendcounts")) letters = letters elements(shape["send"], 1)
-        else if (bare ~ /^(recvcounts|rdispls|displs)$/) letters = letters elements(shape["recv"], 0)
-        else if (bare ~ /^(sendcount|recvcount|count|sendbytes|recvbytes)$/) letters = letters "n"
-        else if (bare == "bytes") letters = letters "z"
-        else if (bare ~ /^[rs]position$/ && has_int_positions(all, n)) letters = letters "p"
-        else letters = letters "."
-    }
-    return letters
-}
-function has_int_positions(all, n,    i) {
-    for (i = 1; i <= n; ++i)
-        if (all[i] ~ /abytes/) return 0
-    return 1
-}
-function elements(buffer, sends) {
-    if (buffer ~ /\*in/) return "I"
-    if (buffer ~ /\*out/) return "O"
-    if (buffer ~ /\*mine/) return "L"
-    if (buffer ~ /@root/) return "R"
-    return sends ? "A" : "S"
+    printf "ENTRY(%d, %s_%s, (%s), (%s), %s)\n", index_of_call, prefix, name, typed, passed, look
 }
 
 # What stands behind an argument's name, as in "recvbuf*in~".

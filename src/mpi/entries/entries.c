@@ -7,29 +7,37 @@
 //
 // Open MPI's Fortran calls PMPI_X, MPICH's MPI_X. A tool that is behind this library gets MPI_X
 // first, and calls PMPI_X, where the work is done; one in front of it does so anyway.
+#include "mpi/entries/constants.h"
+#include "mpi/entries/names.h"
 #include "mpi/entries/service.h"
-#include "mpi/entries/small_form.h"
 #include "preload/objects.h"
 #include "tables/page_sets.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
 typedef gdr_mpi_word word;
 typedef gdr_mpi_function function;
 
-static const char* const names[] = {
-// without the P
-#define ENTRY(index, name, parameters, passed, is_nothing) #name,
-#define LARGE_ENTRY(index, name, ...) #name "_c",
+#define ENTRY(index, name, parameters, passed, is_nothing)                                         \
+    static int entry_P##name parameters;                                                           \
+    static int entry_##name parameters;                                                            \
+    static function* choose_P##name(void);                                                         \
+    static function* choose_##name(void);
 #include "mpi/entries/entries.inc"
 #undef ENTRY
-#undef LARGE_ENTRY
+static const struct gdr_mpi_name names[] = {
+#define ENTRY(index, name, parameters, passed, is_nothing)                                         \
+    {"P" #name,                                                                                    \
+     {{(function*)entry_P##name, choose_P##name}, {(function*)entry_##name, choose_##name}}},
+#include "mpi/entries/entries.inc"
+#undef ENTRY
 };
 enum { CALLS = sizeof(names) / sizeof(*names) };
+_Static_assert((size_t)CALLS <= GDR_MPI_MOST_NAMES, "too many for gdr_mpi_show_names()");
 
 // Who passes a call on reads these, and host, with plain loads, which compilers make operands of
 // comparisons and jumps: each is a word, written as one, that is never invalid again.
@@ -48,7 +56,8 @@ static struct gdr_mpi_host_memory host = {
     .variables = 0, .variables_last = UINTPTR_MAX, .heap_end = &none, .pages = no_pages};
 static const word *requests = &none, *partitions = &none, *in_epochs = &none;
 
-// The library's calls of itself, and ours of it, are not looked at again.
+// Within a call that is being made the library's calls of itself are not looked at again; those of
+// functions that it calls back are made as others.
 static __thread int depth __attribute__((tls_model("initial-exec"))) = 0;
 
 // One thread at a time. Who looks meanwhile sees words of both, which never make a range that
@@ -98,29 +107,15 @@ static int is_seen(word buffer, word frame)
     return is_seen_at_once(buffer, frame) || by->is_host_memory(buffer);
 }
 
-static _Atomic(const void*) lacking[CALLS]; // whose library has no such call
-
 // NULL: it has none.
 __attribute__((noinline, cold)) static function* find_own(unsigned index, const void* by)
 {
-    if (atomic_load(&lacking[index]))
-        return NULL;
-    char name[64];
-    snprintf(name, sizeof(name), "P%s", names[index]);
-    function* found = (function*)gdr_function_for(by, name);
+    function* found = (function*)gdr_function_for(by, names[index].name);
     STORE(own[index], found);
-    atomic_store(&lacking[index], found == NULL ? by : NULL);
     const struct gdr_mpi_service* by_service = atomic_load(&service);
     if (found && by_service)
         by_service->hears(found);
     return found;
-}
-
-// Programs that look for the call at run time find ours.
-__attribute__((noinline, cold)) static int lacks(unsigned index)
-{
-    fprintf(stderr, "gdr: the MPI library of this program has no %s\n", names[index]);
-    return gdr_mpi_error_other(atomic_load(&lacking[index]));
 }
 
 // NULL: the library has no such call.
@@ -129,7 +124,7 @@ __attribute__((noinline, cold)) static function* find_outer(unsigned index, cons
     function* in_library = find_own(index, by);
     if (!in_library)
         return NULL;
-    function* next = (function*)gdr_function_for(by, names[index]);
+    function* next = (function*)gdr_function_for(by, names[index].name + 1);
     if (!next || gdr_object_of((const void*)next) == gdr_object_of((const void*)in_library))
         next = in_library;
     STORE(outer[index], next);
@@ -140,18 +135,25 @@ __attribute__((noinline, cold)) static function* find_outer(unsigned index, cons
 // this library is not always a tail call.
 static __thread const void* caller __attribute__((tls_model("initial-exec"))) = NULL;
 
-// The small form stands before the large one; ours is its PMPI_X.
-__attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_large_call* call,
-                                                         unsigned index, function* ours,
-                                                         const word* arguments)
+// Of a library that was bound to the name before it was known what the MPI library lacks.
+__attribute__((noinline, cold)) static int lacks(unsigned index)
 {
-    const void* const by = atomic_load(&lacking[index]);
-    function* small = LOAD(outer[index - 1]);
-    if (!small)
-        small = find_outer(index - 1, by);
-    if (!small || small == LOAD(own[index - 1]))
-        small = ours;
-    return gdr_mpi_by_small_form(call, by, small, arguments);
+    fprintf(stderr, "gdr: the MPI library of this program has no %s\n", names[index].name + 1);
+    return gdr_function_for(caller, "ompi_mpi_comm_world") ? GDR_OPEN_MPI_ERR_OTHER
+                                                           : GDR_MPICH_ERR_OTHER;
+}
+
+// Whether the library that has this function makes the call: by itself, or by a component of Open
+// MPI's.
+__attribute__((noinline, cold)) static int is_of_library(const void* by, function* in_library)
+{
+    struct gdr_object object;
+    if (!gdr_find_object(by, &object))
+        return 0;
+    const word address = (word)in_library;
+    const char* const slash = strrchr(object.name, '/');
+    return (address >= object.start && address < object.end) ||
+           (slash && strncmp(slash, "/mca_", strlen("/mca_")) == 0);
 }
 
 // What is rare is in functions of its own, so that the rest needs no stack and ends in a jump; the
@@ -168,18 +170,16 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
     if (__builtin_expect(!(is_nothing), 0))                                                        \
         return look_at_##name passed;                                                              \
     return ((int(*) parameters)LOAD(to[index]))passed
-#define DEFINE(index, name, parameters, passed, is_nothing, instead)                               \
+#define ENTRY(index, name, parameters, passed, is_nothing)                                         \
     EXPORT int P##name parameters;                                                                 \
     EXPORT int name parameters;                                                                    \
     __attribute__((noinline, cold)) static int first_of_P##name parameters                         \
     {                                                                                              \
-        const word arguments[] = {LIST passed};                                                    \
-        (void)arguments;                                                                           \
-        return find_own(index, caller) ? P##name passed : instead;                                 \
+        return find_own(index, caller) ? entry_P##name passed : lacks(index);                      \
     }                                                                                              \
     __attribute__((noinline, cold)) static int first_of_##name parameters                          \
     {                                                                                              \
-        return find_outer(index, caller) ? name passed : first_of_P##name passed;                  \
+        return find_outer(index, caller) ? entry_##name passed : lacks(index);                     \
     }                                                                                              \
     __attribute__((noinline, cold)) static int look_at_P##name parameters                          \
     {                                                                                              \
@@ -191,7 +191,7 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
         if (!by || (is_nothing))                                                                   \
             return ((int(*) parameters)to)passed;                                                  \
         word arguments[] = {LIST passed};                                                          \
-        if (!depth)                                                                                \
+        if (!depth || !is_of_library(__builtin_return_address(0), to))                             \
             return by->call(index, to, arguments, &depth);                                         \
         by->passes(index, arguments);                                                              \
         return ((int(*) parameters)to)passed;                                                      \
@@ -207,21 +207,48 @@ __attribute__((noinline, cold)) static int by_small_form(const struct gdr_mpi_la
             by->passes(index, arguments);                                                          \
         return ((int(*) parameters)to)passed;                                                      \
     }                                                                                              \
-    EXPORT int P##name parameters                                                                  \
+    static int entry_P##name parameters                                                            \
     {                                                                                              \
         PASS_ON(own, index, P##name, parameters, passed, is_nothing);                              \
     }                                                                                              \
-    EXPORT int name parameters                                                                     \
+    static int entry_##name parameters                                                             \
     {                                                                                              \
         PASS_ON(outer, index, name, parameters, passed, is_nothing);                               \
+    }                                                                                              \
+    int P##name parameters __attribute__((alias("entry_P" #name)));                                \
+    int name parameters __attribute__((alias("entry_" #name)));                                    \
+    static function* choose_P##name(void)                                                          \
+    {                                                                                              \
+        return gdr_mpi_shows("P" #name) ? (function*)entry_P##name : NULL;                         \
+    }                                                                                              \
+    static function* choose_##name(void)                                                           \
+    {                                                                                              \
+        return gdr_mpi_shows("P" #name) ? (function*)entry_##name : NULL;                          \
     }
-#define ENTRY(index, name, parameters, passed, is_nothing)                                         \
-    DEFINE(index, name, parameters, passed, is_nothing, lacks(index))
-#define LARGE_ENTRY(index, name, parameters, passed, is_nothing, narrowing, comm, root, stays)     \
-    DEFINE(index, name##_c, parameters, passed, is_nothing,                                        \
-           by_small_form(&(const struct gdr_mpi_large_call){narrowing, comm, root, stays}, index,  \
-                         (function*)P##name, arguments))
 #include "mpi/entries/entries.inc"
+
+// An indirect function of this library's own: the dynamic linker chooses it when it relocates this
+// library, after all else.
+static void names_are_shown(void) {}
+static function* show_names(void)
+{
+    gdr_mpi_show_names(names, CALLS);
+    return names_are_shown;
+}
+static void relocated(void) __attribute__((ifunc("show_names")));
+__attribute__((constructor)) static void after_relocation(void)
+{
+    relocated();
+}
+
+EXPORT int gdr_mpi_heard(const char* name)
+{
+    for (unsigned i = 0; i < CALLS; ++i) {
+        if (strcmp(names[i].name + 1, name) == 0)
+            return LOAD(own[i]) != NULL;
+    }
+    return 1; // it has no entry for it
+}
 
 // What applications ask before they pass GPU memory. Where the module does not serve the answer is
 // the library's own.
@@ -242,10 +269,13 @@ static int query_cuda(const char* name, const void* by)
     return query ? query() : 0;
 }
 
+// MPICH answers the first question by the second. A program that asks it past this library, by its
+// handle, makes its calls past it, too.
 static int query_gpu(const char* name, const void* by, int type, int* supported)
 {
     int (*query)(int, int*) = gdr_function_for(by, name);
-    *supported = type == MPIX_GPU_SUPPORT_CUDA && is_served(by);
+    *supported = type == MPIX_GPU_SUPPORT_CUDA && is_served(by) &&
+                 !(query && is_of_library(by, (function*)query));
     return *supported || !query ? 0 : query(type, supported);
 }
 

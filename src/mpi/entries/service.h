@@ -49,7 +49,8 @@ struct gdr_mpi_service {
     const gdr_mpi_word* in_epochs; // for calls that synchronise
     // Makes the call by the MPI library's own function (PMPI_X), with what it cannot handle
     // replaced in the arguments. Returns what MPI returns, or is left as an error handler leaves
-    // it, by an exception or longjmp; meanwhile *depth is 1. Any thread; not from within itself.
+    // it, by an exception or longjmp; meanwhile *depth is one more. Any thread; from within itself
+    // by functions that MPI calls back.
     int (*call)(unsigned index, gdr_mpi_function* function, gdr_mpi_word* arguments, int* depth);
 };
 
@@ -57,6 +58,10 @@ struct gdr_mpi_service {
 // not belong together. One thread at a time.
 typedef int gdr_mpi_serve_type(const struct gdr_mpi_service* service);
 gdr_mpi_serve_type gdr_mpi_serve;
+
+// Of libgdr_mpi.so.0. Whether a call of that name (MPI_X) has come to it. Any thread.
+typedef int gdr_mpi_heard_type(const char* name);
+gdr_mpi_heard_type gdr_mpi_heard;
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# Programs that look for calls of newer MPIs at run time find those that their MPI library has, and no others, although the
+# MPI layer in front of it knows all: in programs that are linked with an MPI, and in those that open an extension that is, with
+# one preload for several MPIs.
+set -u
+
+# shellcheck source=test/ucp/environment.sh
+. "$top_srcdir/test/ucp/environment.sh"
+# shellcheck source=test/mpi/environment.sh
+. "$top_srcdir/test/mpi/environment.sh"
+
+nm -D --defined-only "$mpi_layer" | awk '$NF ~ /^P?MPIX?_/ && $NF !~ /MPIX_(Query|GPU)/ { print $NF }' >"$work/names"
+note "$(wc -l <"$work/names") names"
+check "the layer has names" test -s "$work/names"
+# compiled COMPILER [ARGUMENT]...
+compiled() { "$1" -D_GNU_SOURCE -Werror "$top_srcdir/test/mpi/mpi_names.c" "${@:2}"; }
+check "a program without an MPI is compiled" compiled cc -ldl -o "$work/opens"
+for mpi in "${mpis[@]}"; do
+    cc=$(mpicxx_of "$mpi")
+    cc=${cc/mpicxx/mpicc}
+    check "$mpi: an extension is compiled" compiled "$cc" -DEXTENSION -shared -fPIC -o "$work/$mpi.so"
+    check "$mpi: a program is compiled" compiled "$cc" -DLINKED -ldl -o "$work/linked.$mpi"
+    library=$(ldd "$work/$mpi.so" | awk '$1 ~ /^libmpi(ch)?\.so/ { print $1 }')
+    for way in opens linked; do
+        program=$work/opens
+        [[ $way = opens ]] || program=$work/linked.$mpi
+        for now in '' 1; do
+            LD_BIND_NOW=$now LD_PRELOAD=$module:$mpi_layer "$program" $way "$library" "$work/$mpi.so" <"$work/names" >"$log" 2>&1
+            expect "$mpi: what a program that $way it finds${now:+, bound at its start}" "0 " "$? $(cat "$log")"
+        done
+    done
+done
+done_testing
