@@ -57,7 +57,8 @@ const mem::Region MemoryDomain::kUnregistered;
 
 MemoryDomain::MemoryDomain(const std::string& device_name)
     : device_(device_name), pd_(allocate_pd(device_)),
-      cache_(device_, pd_.get(), mem::unmaps_are_seen()), serves_protocols_v2_(abi::protocols_v2())
+      cache_(device_, pd_.get(), mem::unmaps_are_seen(), true),
+      serves_protocols_v2_(abi::protocols_v2())
 {
     if (abi::boolean_setting("GDR_PROBE", false))
         cache_.learn_all();

@@ -1,0 +1,13 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// News of device memory that is freed, for the registration caches and for UCP's.
+#pragma once
+
+namespace gdr::mem {
+
+// Installs the hooks when first called, before the first registration of device memory: from then
+// on registrations end before their memory is freed. False: some of what is freed is not seen, and
+// found by looking; said once in UCX's log. CUDA must be initialised. Any thread.
+bool frees_are_told();
+
+} // namespace gdr::mem
