@@ -18,8 +18,6 @@ gdr::abi::MemoryEventDispatch ucm_event_dispatch;
 namespace gdr::abi {
 namespace {
 
-std::atomic<bool> switched_off{false};
-std::atomic<bool> kept{false};
 std::atomic<bool> program_has_one{false};
 
 bool user_wants_none()
@@ -31,28 +29,10 @@ bool user_wants_none()
 bool is_off()
 {
     static const bool by_user = user_wants_none();
-    return (by_user || switched_off.load(std::memory_order_relaxed)) &&
-           !program_has_one.load(std::memory_order_relaxed);
+    return by_user && !program_has_one.load(std::memory_order_relaxed);
 }
 
 } // namespace
-
-bool switch_off_registration_cache(const char* name, const char* value)
-{
-    const bool taken = set_default(name, value);
-    switched_off = taken;
-    return taken;
-}
-
-void keep_registration_cache()
-{
-    kept = true;
-}
-
-bool keeps_registration_cache()
-{
-    return kept;
-}
 
 void look_at_context()
 {

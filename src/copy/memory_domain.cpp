@@ -192,7 +192,7 @@ ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
     return UCS_OK;
 }
 
-ucs_status_t MemoryDomain::pack_rkey(uct_mem_h, void*)
+ucs_status_t MemoryDomain::pack_rkey(uct_mem_h, const void*, size_t, void*)
 {
     return UCS_OK;
 }

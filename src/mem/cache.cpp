@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <deque>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 namespace gdr::mem {
@@ -173,6 +174,27 @@ Region* Cache::acquire_slow(uintptr_t address, size_t length, Access access, Fai
     return region;
 }
 
+Region* Cache::current(Region* region, uintptr_t address, size_t length, Failure* failure)
+{
+    while (!region->covers(address, length) || !Registrar::same_buffer(*region, address, length)) {
+        Region* next = region->successor.load(std::memory_order_acquire);
+        if (next == nullptr) {
+            next = region->cache->acquire(address, length, region->access, failure);
+            Region* other = nullptr;
+            if (next != nullptr && !region->successor.compare_exchange_strong(
+                                       other, next, std::memory_order_acq_rel)) {
+                release(next);
+                next = other;
+            }
+        }
+        if (next == nullptr || next->kind != MemoryKind::device) {
+            return nullptr;
+        }
+        region = next;
+    }
+    return region;
+}
+
 Cache::Proof Cache::prove(uintptr_t address, size_t length)
 {
     const Lock guard(lock_);
@@ -315,12 +337,11 @@ Registration Cache::register_device(Target& target, uintptr_t address, size_t le
 
 Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, Failure* failure)
 {
-    if (watch_frees_ && target.kind == MemoryKind::device) {
-        (void)frees_are_told();
-    }
+    const bool device = target.kind == MemoryKind::device;
+    const bool frees_told = device && watch_frees_ && frees_are_told();
     const auto attempt = [&] {
-        return target.kind == MemoryKind::device ? register_device(target, address, length, failure)
-                                                 : registrar_->register_memory(target, failure);
+        return device ? register_device(target, address, length, failure)
+                      : registrar_->register_memory(target, failure);
     };
     Registration made = attempt();
     if (!made && failure->error == ENOMEM && room == Room::unused && forget_unused()) {
@@ -330,12 +351,12 @@ Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, 
         return nullptr;
     }
     registrations_.fetch_add(1, std::memory_order_relaxed);
-    if (target.kind == MemoryKind::device) {
+    if (device) {
         Caches::instance().alarm().add(target.end - target.start);
     }
 
     // That read-only memory becomes writable is not seen.
-    const bool kept = target.kind == MemoryKind::device || (keep_host_ && !target.read_only);
+    const bool kept = device || (keep_host_ && !target.read_only);
     Region* region = RegionPool::instance().take();
     region->owner_id = id_;
     region->start = target.start;
@@ -348,6 +369,8 @@ Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, 
     region->access = target.access;
     region->read_only = target.read_only;
     region->buffer_ids = target.buffer_ids;
+    region->frees_unseen = device && (!frees_told || target.in_stream_order);
+    region->cache = this;
     static_cast<Registration&>(*region) = std::move(made);
     region->valid.store(kept, std::memory_order_relaxed);
     region->references.store(kept ? 2 : 1, std::memory_order_release); // the caller's and ours
@@ -499,6 +522,9 @@ void Cache::release(Region* region)
 
 void Cache::invalidate(Region* region, Region::Notification notification)
 {
+    if (Region* successor = region->successor.exchange(nullptr, std::memory_order_acquire)) {
+        invalidate(successor, std::exchange(notification, {})); // it is what peers reach
+    }
     {
         const Lock guard(lock_);
         if (notification.call != nullptr) {
@@ -517,6 +543,9 @@ void Cache::invalidate(Region* region, Region::Notification notification)
 void Cache::destroy(Region* region)
 {
     static_cast<Registration&>(*region) = {};
+    if (Region* successor = region->successor.exchange(nullptr, std::memory_order_acquire)) {
+        release(successor);
+    }
     if (!is_host(*region)) {
         changes_of_device_memory.fetch_add(1, std::memory_order_release);
     }
