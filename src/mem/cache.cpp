@@ -348,6 +348,9 @@ Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, 
         made = attempt();
     }
     if (!made) {
+        if (failure->error == ENOMEM && room == Room::unused) {
+            ask_for_room();
+        }
         return nullptr;
     }
     registrations_.fetch_add(1, std::memory_order_relaxed);
@@ -511,6 +514,14 @@ bool Cache::forget_unused()
         }
     }
     return any;
+}
+
+// UCP gives what it keeps back when it registers next.
+void Cache::ask_for_room()
+{
+    for (const auto& [start, region] : of_device()) {
+        abi::end_registrations(reinterpret_cast<void*>(start), region->end - start);
+    }
 }
 
 void Cache::release(Region* region)

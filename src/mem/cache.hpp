@@ -118,6 +118,7 @@ class Cache {
     void forget_overlapping(uintptr_t start, uintptr_t end, const auto& is_meant);
     void forget_superseded(const Region& by);
     bool forget_unused();
+    void ask_for_room();
 
     // Goes on looking through the regions, at some of device memory, and takes out those whose
     // memory was freed: with dmabuf the GPU's driver keeps it as long as it is registered.
