@@ -9,6 +9,7 @@
 #include "abi/uct_calls.hpp"
 
 #include <atomic>
+#include <utility>
 
 extern "C" {
 gdr::abi::MemoryEventBorder ucm_event_enter, ucm_event_leave;
@@ -19,6 +20,7 @@ namespace gdr::abi {
 namespace {
 
 std::atomic<bool> program_has_one{false};
+thread_local constinit bool amid = false;
 
 bool user_wants_none()
 {
@@ -48,9 +50,16 @@ void end_registrations(const void* address, size_t length)
     event.mem_type.address = const_cast<void*>(address);
     event.mem_type.size = length;
     event.mem_type.mem_type = UCS_MEMORY_TYPE_CUDA;
+    const bool again = std::exchange(amid, true);
     ucm_event_enter();
     ucm_event_dispatch(UCM_EVENT_MEM_TYPE_FREE, &event);
     ucm_event_leave();
+    amid = again;
+}
+
+bool ends_registrations()
+{
+    return amid;
 }
 
 } // namespace gdr::abi

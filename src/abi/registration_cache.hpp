@@ -16,5 +16,6 @@ void look_at_context();
 // registers them anew for what it begins from now on. Registrations in use stay until they are
 // used no more. No effect where UCP has no cache. Any thread, also one that UCP registers in.
 void end_registrations(const void* address, size_t length);
+bool ends_registrations(); // whether the calling thread is in there
 
 } // namespace gdr::abi

@@ -109,6 +109,9 @@ Cache::Cache(std::unique_ptr<Registrar> registrar, bool keep_host, bool watch_fr
     : id_(next_cache_id()), keep_host_(keep_host), watch_frees_(watch_frees),
       registrar_(std::move(registrar)), unmaps_seen_(UnmapLog::instance().end())
 {
+    if (watch_frees_) {
+        listen_to_own_cuda();
+    }
     Caches::instance().add(*this);
 }
 
@@ -553,11 +556,12 @@ void Cache::invalidate(Region* region, Region::Notification notification)
 
 void Cache::destroy(Region* region)
 {
+    const bool registered = static_cast<bool>(static_cast<Registration&>(*region));
     static_cast<Registration&>(*region) = {};
     if (Region* successor = region->successor.exchange(nullptr, std::memory_order_acquire)) {
         release(successor);
     }
-    if (!is_host(*region)) {
+    if (registered && !is_host(*region)) {
         changes_of_device_memory.fetch_add(1, std::memory_order_release);
     }
     std::vector<Region::Notification> notifications;
