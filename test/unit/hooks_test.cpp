@@ -5,7 +5,9 @@
 #include "../emu/preload.hpp"
 #include "../tap.hpp"
 
+#include "abi/memory_events.hpp"
 #include "abi/patcher.hpp"
+#include "abi/registration_cache.hpp"
 #include "hooks/near_code.hpp"
 #include "mem_fixture.hpp"
 
@@ -25,6 +27,7 @@
 
 extern "C" {
 #include <ucm/api/ucm.h>
+void ucm_event_dispatch(ucm_event_type_t type, ucm_event_t* event);
 }
 
 namespace gdr::mem {
@@ -269,6 +272,21 @@ TEST_F(FreedTest, ucx_hears_of_it)
     ucm_unset_event_handler(UCM_EVENT_MEM_TYPE_FREE, on_free, nullptr);
     ASSERT_FALSE(freed.empty());
     EXPECT_EQ(freed.front(), (std::pair<uintptr_t, size_t>(memory, 300000)));
+}
+
+// As by a UCX that was built with CUDA.
+TEST_F(FreedTest, ucx_tells_of_it)
+{
+    static unsigned told = 0;
+    abi::watch_frees([](void*, size_t length) { told += length == 4096; });
+    ucm_event_t event{};
+    event.mem_type.address = this;
+    event.mem_type.size = 4096;
+    event.mem_type.mem_type = UCS_MEMORY_TYPE_CUDA;
+    ucm_event_dispatch(UCM_EVENT_MEM_TYPE_FREE, &event);
+    EXPECT_EQ(told, 1u);
+    abi::end_registrations(this, 4096);
+    EXPECT_EQ(told, 1u) << "what we tell is not heard";
 }
 
 TEST_F(FreedTest, what_is_not_there_fails_as_without_hooks)
