@@ -186,11 +186,13 @@ ucs_status_t export_memory(uct_md_h md, const void* address, size_t length, Dmab
     });
 }
 
-ucs_status_t pack_mkey(uct_md_h md, uct_mem_h memh, void* buffer)
+ucs_status_t pack_mkey(uct_md_h md, uct_mem_h memh, const void* address, size_t length,
+                       void* buffer)
 {
     if (memh == UCT_MEM_HANDLE_NULL)
         return UCS_ERR_INVALID_PARAM;
-    return guarded("mkey_pack", [&] { return domain_of(md).pack_rkey(memh, buffer); });
+    return guarded("mkey_pack",
+                   [&] { return domain_of(md).pack_rkey(memh, address, length, buffer); });
 }
 
 ucs_status_t unpack_mkey(const Component& component, const void* buffer, uct_rkey_t* rkey,

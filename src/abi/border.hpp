@@ -75,7 +75,8 @@ ucs_status_t alloc_memory(uct_md_h md, size_t* length, void** address, ucs_memor
 ucs_status_t free_memory(uct_md_h md, uct_mem_h memh);
 ucs_status_t query_memory(uct_md_h md, const void* address, size_t length, MemoryInfo* info);
 ucs_status_t export_memory(uct_md_h md, const void* address, size_t length, Dmabuf* dmabuf);
-ucs_status_t pack_mkey(uct_md_h md, uct_mem_h memh, void* buffer);
+ucs_status_t pack_mkey(uct_md_h md, uct_mem_h memh, const void* address, size_t length,
+                       void* buffer);
 ucs_status_t unpack_mkey(const Component& component, const void* buffer, uct_rkey_t* rkey,
                          void** handle);
 ucs_status_t release_mkey(const Component& component, uct_rkey_t rkey, void* handle);

@@ -16,7 +16,7 @@ ucs_status_t LeftOut::dereg(uct_mem_h, uct_completion_t*)
     return UCS_ERR_UNSUPPORTED;
 }
 
-ucs_status_t LeftOut::pack_rkey(uct_mem_h, void*)
+ucs_status_t LeftOut::pack_rkey(uct_mem_h, const void*, size_t, void*)
 {
     return UCS_ERR_UNSUPPORTED;
 }

@@ -14,7 +14,7 @@ class LeftOut final : public MemoryDomain {
     MdAttributes attributes() const override { return {}; }
     ucs_status_t reg(void*, size_t, Registration, uct_mem_h*) override;
     ucs_status_t dereg(uct_mem_h, uct_completion_t*) override;
-    ucs_status_t pack_rkey(uct_mem_h, void*) override;
+    ucs_status_t pack_rkey(uct_mem_h, const void*, size_t, void*) override;
 };
 
 // Whether the domain is one of these. It has no interfaces.

@@ -67,8 +67,9 @@ class MemoryDomain {
     // invalidated, when not NULL, is completed once the memory can no longer be reached remotely.
     virtual ucs_status_t dereg(uct_mem_h memh, uct_completion_t* invalidated) = 0;
 
-    // Writes rkey_packed_size bytes.
-    virtual ucs_status_t pack_rkey(uct_mem_h memh, void* buffer) = 0;
+    // Writes rkey_packed_size bytes. address: of the part that is meant, where the series tells.
+    virtual ucs_status_t pack_rkey(uct_mem_h memh, const void* address, size_t length,
+                                   void* buffer) = 0;
 
     // The defaults below are for domains that do not have the capability.
     virtual ucs_status_t alloc(size_t* length, void** address, ucs_memory_type_t type,

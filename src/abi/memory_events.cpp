@@ -3,6 +3,8 @@
 // Watching what is mapped and unmapped. libucm's interface is public and alike in all series.
 #include "abi/memory_events.hpp"
 
+#include "abi/registration_cache.hpp"
+
 extern "C" {
 #include <ucm/api/ucm.h>
 }
@@ -12,6 +14,9 @@ namespace {
 
 MappingCallback on_mapped;
 MappingCallback on_unmapped;
+MappingCallback on_freed;
+
+constexpr int kPriority = 1000; // as UCX's own registration caches
 
 void on_event(ucm_event_type_t type, ucm_event_t* event, void*)
 {
@@ -21,11 +26,16 @@ void on_event(ucm_event_type_t type, ucm_event_t* event, void*)
         on_unmapped(event->vm_unmapped.address, event->vm_unmapped.size);
 }
 
+void on_free(ucm_event_type_t, ucm_event_t* event, void*)
+{
+    if (!ends_registrations())
+        on_freed(event->mem_type.address, event->mem_type.size);
+}
+
 } // namespace
 
 bool watch_mappings(MappingCallback mapped, MappingCallback unmapped)
 {
-    constexpr int kPriority = 1000; // as UCX's own registration caches
     on_mapped = mapped;
     on_unmapped = unmapped;
     const auto watch = [](int event) {
@@ -35,6 +45,14 @@ bool watch_mappings(MappingCallback mapped, MappingCallback unmapped)
         return false;
     watch(UCM_EVENT_VM_MAPPED); // not where others' hooks tell UCX, as Open MPI's do
     return true;
+}
+
+void watch_frees(MappingCallback freed)
+{
+    on_freed = freed;
+    // It would fail where the hooks cannot be installed.
+    ucm_set_event_handler(UCM_EVENT_MEM_TYPE_FREE | UCM_EVENT_FLAG_NO_INSTALL, kPriority, on_free,
+                          nullptr);
 }
 
 } // namespace gdr::abi

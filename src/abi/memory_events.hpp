@@ -17,4 +17,9 @@ using MappingCallback = void (*)(void* address, size_t length);
 // UCX's, they tell of what is unmapped alone.
 bool watch_mappings(MappingCallback mapped, MappingCallback unmapped);
 
+// The callback, which may lock, hears of GPU memory that is about to be freed from whoever tells
+// UCX: its own hooks in the CUDA driver, where it was built with CUDA and has installed them. Not
+// of what end_registrations() tells. Once per process.
+void watch_frees(MappingCallback freed);
+
 } // namespace gdr::abi

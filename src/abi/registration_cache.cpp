@@ -9,6 +9,7 @@
 #include "abi/uct_calls.hpp"
 
 #include <atomic>
+#include <utility>
 
 extern "C" {
 gdr::abi::MemoryEventBorder ucm_event_enter, ucm_event_leave;
@@ -18,9 +19,8 @@ gdr::abi::MemoryEventDispatch ucm_event_dispatch;
 namespace gdr::abi {
 namespace {
 
-std::atomic<bool> switched_off{false};
-std::atomic<bool> kept{false};
 std::atomic<bool> program_has_one{false};
+thread_local constinit bool amid = false;
 
 bool user_wants_none()
 {
@@ -31,28 +31,10 @@ bool user_wants_none()
 bool is_off()
 {
     static const bool by_user = user_wants_none();
-    return (by_user || switched_off.load(std::memory_order_relaxed)) &&
-           !program_has_one.load(std::memory_order_relaxed);
+    return by_user && !program_has_one.load(std::memory_order_relaxed);
 }
 
 } // namespace
-
-bool switch_off_registration_cache(const char* name, const char* value)
-{
-    const bool taken = set_default(name, value);
-    switched_off = taken;
-    return taken;
-}
-
-void keep_registration_cache()
-{
-    kept = true;
-}
-
-bool keeps_registration_cache()
-{
-    return kept;
-}
 
 void look_at_context()
 {
@@ -68,9 +50,16 @@ void end_registrations(const void* address, size_t length)
     event.mem_type.address = const_cast<void*>(address);
     event.mem_type.size = length;
     event.mem_type.mem_type = UCS_MEMORY_TYPE_CUDA;
+    const bool again = std::exchange(amid, true);
     ucm_event_enter();
     ucm_event_dispatch(UCM_EVENT_MEM_TYPE_FREE, &event);
     ucm_event_leave();
+    amid = again;
+}
+
+bool ends_registrations()
+{
+    return amid;
 }
 
 } // namespace gdr::abi

@@ -146,13 +146,13 @@ ucs_status_t mem_query(uct_md_h md, const void* address, size_t length, void* me
 
 inline ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, const void*, void* buffer)
 {
-    return pack_mkey(md, memh, buffer);
+    return pack_mkey(md, memh, nullptr, 0, buffer);
 }
 
-// A part of the memory: our keys are for all of it.
-inline ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, void*, size_t, const void*, void* buffer)
+inline ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, void* address, size_t length,
+                              const void*, void* buffer)
 {
-    return pack_mkey(md, memh, buffer);
+    return pack_mkey(md, memh, address, length, buffer);
 }
 
 inline ucs_status_t detect_memory_type(uct_md_h md, const void* address, size_t length,

@@ -33,6 +33,10 @@ using MemoryTypeUpdate = void(const void* address, size_t length, ucs_memory_typ
 using MemoryTypeRemove = void(const void* address, size_t length);
 using MemoryEventBorder = void(); // around a dispatch
 using MemoryEventDispatch = void(ucm_event_type_t type, ucm_event_t* event);
+// Its last parameter asks for what undoes it.
+using PatchFunction = ucs_status_t(void* function, void* hook, const char* name, void** original,
+                                   void** restore_point);
+using ApplyPatch = ucs_status_t(void* code, void* patch, size_t length);
 using CpuClocksPerSec = double();
 
 } // namespace gdr::abi

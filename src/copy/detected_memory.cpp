@@ -5,6 +5,7 @@
 
 #include "cuda/recent.hpp"
 #include "mem/cache.hpp"
+#include "mem/freed_watch.hpp"
 #include "mem/gpu_direct.hpp"
 #include "tables/by_page.hpp"
 
@@ -65,7 +66,8 @@ void remember(const void* address, const cuda::Pointer& memory, const abi::Memor
 
 bool is_news(const cuda::Pointer& memory, const abi::MemoryInfo& info)
 {
-    if (memory.mapped && reinterpret_cast<uintptr_t>(info.base) + info.length > memory.end()) {
+    if (memory.mapped && reinterpret_cast<uintptr_t>(info.base) + info.length > memory.end() &&
+        !mem::frees_are_told_by_now()) {
         several_told.fetch_add(1, std::memory_order_relaxed);
         return true;
     }

@@ -26,7 +26,8 @@ void remember(const void* address, const cuda::Pointer& memory, const abi::Memor
 
 // Whether this thread was never told of this allocation, or has forgotten it: another may have been
 // there before. Always where several of cuMemCreate's mappings are told of, and afterwards once for
-// each mapping: what lies behind the first may be another each time.
+// each mapping, as long as nobody tells of what is unmapped: what lies behind the first may be
+// another each time.
 bool is_news(const cuda::Pointer& memory, const abi::MemoryInfo& info);
 
 } // namespace gdr::copy::detected_memory

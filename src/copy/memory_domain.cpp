@@ -91,6 +91,16 @@ void tell(const mem::Reach& reach, const void* address)
                          address, reach.limit.c_str());
 }
 
+// Told of in part, or as managed, since it cannot be registered as a whole. What UCP keeps of it
+// takes room that the next part needs, and UCP would join the parts.
+bool is_limited(const cuda::Pointer& memory, const abi::MemoryInfo& told)
+{
+    return memory.kind == cuda::MemoryKind::device && !mem::is_refused(memory.device) &&
+           (told.type != UCS_MEMORY_TYPE_CUDA ||
+            reinterpret_cast<uintptr_t>(told.base) > memory.base ||
+            reinterpret_cast<uintptr_t>(told.base) + told.length < memory.end());
+}
+
 // What UCP has registered where an allocation is may be of another, since freed.
 void end_registrations(const cuda::Pointer& memory, const abi::MemoryInfo& told)
 {
@@ -192,7 +202,7 @@ ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
     return UCS_OK;
 }
 
-ucs_status_t MemoryDomain::pack_rkey(uct_mem_h, void*)
+ucs_status_t MemoryDomain::pack_rkey(uct_mem_h, const void*, size_t, void*)
 {
     return UCS_OK;
 }
@@ -291,9 +301,11 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
         }
         const abi::MemoryInfo info = describe(*memory, address, length);
         if (length != 0) { // else nobody was asked whether he reaches it
-            if (detected_memory::is_news(*memory, info))
+            const bool limited = is_limited(*memory, info);
+            if (detected_memory::is_news(*memory, info) || limited)
                 end_registrations(*memory, info);
-            detected_memory::remember(address, *memory, info, changes);
+            if (!limited)
+                detected_memory::remember(address, *memory, info, changes);
         }
         return info;
     } catch (const cuda::Error& error) {

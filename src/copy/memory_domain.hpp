@@ -39,7 +39,7 @@ class MemoryDomain final : public abi::MemoryDomain {
     ucs_status_t dereg(uct_mem_h memh, uct_completion_t* invalidated) override;
 
     // Keys are empty: only this process can use them.
-    ucs_status_t pack_rkey(uct_mem_h memh, void* buffer) override;
+    ucs_status_t pack_rkey(uct_mem_h memh, const void*, size_t, void* buffer) override;
 
     // Device or managed memory, in the calling thread's current context or, when it has none, in
     // the primary context of the first GPU that has one, which then lives at least as long as the

@@ -24,6 +24,7 @@ struct Loader {
 
     std::mutex mutex;
     bool loaded = false;               // the library, with all that is needed
+    void* handle = nullptr;            // of the library
     std::atomic<bool> looked{false};   // open_driver()
     bool tried = false;                // driver()
     Driver library{};                  // the driver's own functions
@@ -158,6 +159,7 @@ std::string load(Loader& l)
     if (std::string missing = fill(l.library, library); !missing.empty())
         return missing;
     l.table = relax(l.library);
+    l.handle = library;
     l.loaded = true;
     pthread_atfork([] { initialised_driver(); }, nullptr, forget);
     return {};
@@ -194,6 +196,12 @@ void look(Loader& l)
 }
 
 } // namespace
+
+void* entry(const char* name)
+{
+    void* const library = open_driver() != nullptr ? loader().handle : nullptr;
+    return library != nullptr ? dlsym(library, name) : nullptr;
+}
 
 const Driver& plain_driver()
 {

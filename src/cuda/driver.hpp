@@ -150,6 +150,10 @@ bool in_forked_child();
 // call and where there is a driver.
 std::string unavailable_reason();
 
+// The entry of the driver with this name, which everybody calls; nullptr: it has none, or is not
+// open.
+void* entry(const char* name);
+
 // The functions of the driver as they are, none of which enters a RelaxedCapture: for who is in
 // one.
 const Driver& plain_driver();

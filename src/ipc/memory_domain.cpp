@@ -50,7 +50,7 @@ ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
     return UCS_OK;
 }
 
-ucs_status_t MemoryDomain::pack_rkey(uct_mem_h memh, void* buffer)
+ucs_status_t MemoryDomain::pack_rkey(uct_mem_h memh, const void*, size_t, void* buffer)
 {
     const auto* registration = static_cast<Registration*>(memh);
     RemoteKey key;

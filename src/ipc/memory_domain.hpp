@@ -26,7 +26,7 @@ class MemoryDomain final : public abi::MemoryDomain {
     ucs_status_t dereg(uct_mem_h memh, uct_completion_t* invalidated) override;
 
     // Always succeeds: the key of memory that cannot be shared says so.
-    ucs_status_t pack_rkey(uct_mem_h memh, void* buffer) override;
+    ucs_status_t pack_rkey(uct_mem_h memh, const void*, size_t, void* buffer) override;
 
   private:
     Exports exports_;

@@ -6,6 +6,7 @@
 
 #include "cuda/pointer.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -33,6 +34,15 @@ class BufferIds {
             if (at == 0 || piece.start <= address)
                 return true;
         }
+    }
+
+    // Whether any of the allocations is still there, other than those that begin in [start, end).
+    bool any_left(const cuda::Driver& driver, uintptr_t start, uintptr_t end) const
+    {
+        return std::ranges::any_of(pieces_, [&](const Piece& piece) {
+            return (piece.start < start || piece.start >= end) &&
+                   cuda::buffer_id(driver, reinterpret_cast<const void*>(piece.start)) == piece.id;
+        });
     }
 
   private:

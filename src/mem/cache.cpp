@@ -3,12 +3,15 @@
 // Finding, making and forgetting regions.
 #include "mem/cache.hpp"
 
+#include "abi/registration_cache.hpp"
 #include "mem/caches.hpp"
+#include "mem/freed_watch.hpp"
 #include "tables/by_page.hpp"
 
 #include <cerrno>
 #include <deque>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 namespace gdr::mem {
@@ -82,28 +85,47 @@ bool is_host(const Region& region)
     return region.kind == MemoryKind::host;
 }
 
+thread_local constinit unsigned locks_held = 0;
+
 } // namespace
 
-Cache::Cache(const verbs::Device& hca, ibv_pd* pd, bool keep_host)
-    : Cache(std::make_unique<HcaRegistrar>(hca, pd), keep_host)
+class Cache::Lock {
+  public:
+    explicit Lock(std::mutex& lock) : guard_(lock) { ++locks_held; }
+    ~Lock() { --locks_held; }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+  private:
+    std::lock_guard<std::mutex> guard_;
+};
+
+Cache::Cache(const verbs::Device& hca, ibv_pd* pd, bool keep_host, bool watch_frees)
+    : Cache(std::make_unique<HcaRegistrar>(hca, pd), keep_host, watch_frees)
 {
 }
 
-Cache::Cache(std::unique_ptr<Registrar> registrar, bool keep_host)
-    : id_(next_cache_id()), keep_host_(keep_host), registrar_(std::move(registrar)),
-      unmaps_seen_(UnmapLog::instance().end())
+Cache::Cache(std::unique_ptr<Registrar> registrar, bool keep_host, bool watch_frees)
+    : id_(next_cache_id()), keep_host_(keep_host), watch_frees_(watch_frees),
+      registrar_(std::move(registrar)), unmaps_seen_(UnmapLog::instance().end())
 {
+    if (watch_frees_) {
+        listen_to_own_cuda();
+    }
     Caches::instance().add(*this);
 }
 
 Cache::~Cache()
 {
     Caches::instance().remove(*this);
-    std::lock_guard guard(lock_);
+    const Lock guard(lock_);
     for (Regions& regions : regions_) {
         while (!regions.empty()) {
             forget(regions.begin());
         }
+    }
+    for (Region* region : remnants_) {
+        release(region);
     }
 }
 
@@ -139,7 +161,7 @@ Region* Cache::acquire(uintptr_t address, size_t length, Access access, Failure*
 
 Region* Cache::acquire_slow(uintptr_t address, size_t length, Access access, Failure* failure)
 {
-    std::lock_guard guard(lock_);
+    const Lock guard(lock_);
     apply_unmaps();
     Region* region = find(address, length, access);
     if (region != nullptr) {
@@ -155,9 +177,30 @@ Region* Cache::acquire_slow(uintptr_t address, size_t length, Access access, Fai
     return region;
 }
 
+Region* Cache::current(Region* region, uintptr_t address, size_t length, Failure* failure)
+{
+    while (!region->covers(address, length) || !Registrar::same_buffer(*region, address, length)) {
+        Region* next = region->successor.load(std::memory_order_acquire);
+        if (next == nullptr) {
+            next = region->cache->acquire(address, length, region->access, failure);
+            Region* other = nullptr;
+            if (next != nullptr && !region->successor.compare_exchange_strong(
+                                       other, next, std::memory_order_acq_rel)) {
+                release(next);
+                next = other;
+            }
+        }
+        if (next == nullptr || next->kind != MemoryKind::device) {
+            return nullptr;
+        }
+        region = next;
+    }
+    return region;
+}
+
 Cache::Proof Cache::prove(uintptr_t address, size_t length)
 {
-    std::lock_guard guard(lock_);
+    const Lock guard(lock_);
     apply_unmaps();
     Region* region = find(address, length, Access::remote);
     if (region != nullptr) {
@@ -179,13 +222,13 @@ Cache::Proof Cache::prove(uintptr_t address, size_t length)
 
 bool Cache::learn(const cuda::Pointer& memory)
 {
-    const std::lock_guard guard(lock_);
+    const Lock guard(lock_);
     return registrar_->learn(memory);
 }
 
 void Cache::learn_all()
 {
-    const std::lock_guard guard(lock_);
+    const Lock guard(lock_);
     registrar_->learn_all();
 }
 
@@ -196,7 +239,7 @@ uint64_t Cache::changes()
 
 void Cache::collect_unmapped()
 {
-    std::lock_guard guard(lock_);
+    const Lock guard(lock_);
     apply_unmaps();
 }
 
@@ -263,7 +306,7 @@ Registration Cache::register_device(Target& target, uintptr_t address, size_t le
                                     Failure* failure)
 {
     constexpr size_t kMostInParts = 4096; // then they are found out again
-    sweep().release();
+    end(sweep().dead);
     const uint64_t id = target.buffer_ids.first();
     const Target part = Registrar::narrowed(target, address, length);
     Registration made;
@@ -273,7 +316,7 @@ Registration Cache::register_device(Target& target, uintptr_t address, size_t le
             for (size_t seen = 0, all = of_device().size(); seen < all;) {
                 Swept swept = sweep();
                 seen += swept.seen;
-                swept.release();
+                end(swept.dead);
             }
             made = registrar_->register_memory(target, failure);
         }
@@ -297,24 +340,29 @@ Registration Cache::register_device(Target& target, uintptr_t address, size_t le
 
 Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, Failure* failure)
 {
+    const bool device = target.kind == MemoryKind::device;
+    const bool frees_told = device && watch_frees_ && frees_are_told();
     const auto attempt = [&] {
-        return target.kind == MemoryKind::device ? register_device(target, address, length, failure)
-                                                 : registrar_->register_memory(target, failure);
+        return device ? register_device(target, address, length, failure)
+                      : registrar_->register_memory(target, failure);
     };
     Registration made = attempt();
     if (!made && failure->error == ENOMEM && room == Room::unused && forget_unused()) {
         made = attempt();
     }
     if (!made) {
+        if (failure->error == ENOMEM && room == Room::unused) {
+            ask_for_room();
+        }
         return nullptr;
     }
     registrations_.fetch_add(1, std::memory_order_relaxed);
-    if (target.kind == MemoryKind::device) {
+    if (device) {
         Caches::instance().alarm().add(target.end - target.start);
     }
 
     // That read-only memory becomes writable is not seen.
-    const bool kept = target.kind == MemoryKind::device || (keep_host_ && !target.read_only);
+    const bool kept = device || (keep_host_ && !target.read_only);
     Region* region = RegionPool::instance().take();
     region->owner_id = id_;
     region->start = target.start;
@@ -327,6 +375,8 @@ Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, 
     region->access = target.access;
     region->read_only = target.read_only;
     region->buffer_ids = target.buffer_ids;
+    region->frees_unseen = device && (!frees_told || target.in_stream_order);
+    region->cache = this;
     static_cast<Registration&>(*region) = std::move(made);
     region->valid.store(kept, std::memory_order_relaxed);
     region->references.store(kept ? 2 : 1, std::memory_order_release); // the caller's and ours
@@ -361,7 +411,7 @@ Cache::Swept Cache::sweep()
     constexpr size_t kMostSteps = 1024;
     Swept swept;
     // A driver call each, of some 80 ns; a registration costs 40 us and more.
-    size_t looks = swept.dead.size();
+    size_t looks = 64;
     Regions& regions = of_device();
     for (size_t steps = std::min(kMostSteps, regions.size()); steps > 0 && looks > 0; --steps) {
         auto next = regions.upper_bound(swept_);
@@ -373,19 +423,13 @@ Cache::Swept Cache::sweep()
         if (!is_host(*next->second)) {
             --looks;
             if (!Registrar::same_buffer(*next->second)) {
-                swept.dead[swept.count++] = next->second;
+                remnants_.push_back(next->second);
                 take_out(next);
             }
         }
     }
+    swept.dead = take_remnants(0, 0);
     return swept;
-}
-
-void Cache::Swept::release()
-{
-    for (size_t i = 0; i < count; ++i) {
-        Cache::release(dead[i]);
-    }
 }
 
 // Some at a time, so that transfers wait for no more than that, and for no deregistration.
@@ -398,12 +442,64 @@ void Cache::collect_freed()
     while (left > 0) {
         Swept swept;
         {
-            std::lock_guard guard(lock_);
+            const Lock guard(lock_);
             left = std::min(left, of_device().size());
             swept = sweep();
         }
         left -= std::min(left, swept.seen);
-        swept.release();
+        end(swept.dead);
+    }
+}
+
+bool Cache::any_locked_by_this_thread()
+{
+    return locks_held > 0;
+}
+
+void Cache::end_freed(uintptr_t start, uintptr_t end)
+{
+    std::vector<Region*> dead;
+    {
+        const Lock guard(lock_);
+        Regions& regions = of_device();
+        auto region = regions.upper_bound(start);
+        while (region != regions.begin() && std::prev(region)->second->end > start) {
+            --region;
+        }
+        while (region != regions.end() && region->second->start < end) {
+            auto next = std::next(region);
+            if (!is_host(*region->second)) {
+                remnants_.push_back(region->second);
+                take_out(region);
+            }
+            region = next;
+        }
+        dead = take_remnants(start, end);
+    }
+    Cache::end(dead);
+}
+
+// Those of which nothing is left outside of [start, end), or which nobody else holds.
+std::vector<Region*> Cache::take_remnants(uintptr_t start, uintptr_t end)
+{
+    const auto stays = [&](const Region* region) {
+        return region->references.load(std::memory_order_acquire) > 1 &&
+               region->buffer_ids.any_left(*cuda::open_driver(), start, end);
+    };
+    const auto first = std::partition(remnants_.begin(), remnants_.end(), stays);
+    std::vector<Region*> dead(first, remnants_.end());
+    remnants_.erase(first, remnants_.end());
+    return dead;
+}
+
+// The CPU's mappings are not taken from who is copying.
+void Cache::end(const std::vector<Region*>& dead)
+{
+    for (Region* region : dead) {
+        abi::end_registrations(reinterpret_cast<void*>(region->start), region->end - region->start);
+        region->mr.reset();
+        changes_of_device_memory.fetch_add(1, std::memory_order_release);
+        release(region);
     }
 }
 
@@ -423,6 +519,14 @@ bool Cache::forget_unused()
     return any;
 }
 
+// UCP gives what it keeps back when it registers next.
+void Cache::ask_for_room()
+{
+    for (const auto& [start, region] : of_device()) {
+        abi::end_registrations(reinterpret_cast<void*>(start), region->end - start);
+    }
+}
+
 void Cache::release(Region* region)
 {
     if (region->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
@@ -432,8 +536,11 @@ void Cache::release(Region* region)
 
 void Cache::invalidate(Region* region, Region::Notification notification)
 {
+    if (Region* successor = region->successor.exchange(nullptr, std::memory_order_acquire)) {
+        invalidate(successor, std::exchange(notification, {})); // it is what peers reach
+    }
     {
-        std::lock_guard guard(lock_);
+        const Lock guard(lock_);
         if (notification.call != nullptr) {
             region->on_unreachable.push_back(
                 notification); // the caller's reference keeps it from destroy()
@@ -449,8 +556,12 @@ void Cache::invalidate(Region* region, Region::Notification notification)
 
 void Cache::destroy(Region* region)
 {
+    const bool registered = static_cast<bool>(static_cast<Registration&>(*region));
     static_cast<Registration&>(*region) = {};
-    if (!is_host(*region)) {
+    if (Region* successor = region->successor.exchange(nullptr, std::memory_order_acquire)) {
+        release(successor);
+    }
+    if (registered && !is_host(*region)) {
         changes_of_device_memory.fetch_add(1, std::memory_order_release);
     }
     std::vector<Region::Notification> notifications;

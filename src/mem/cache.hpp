@@ -18,15 +18,18 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace gdr::mem {
 
 // Any thread may call any member.
 class Cache {
   public:
-    // keep_host: host registrations may be kept, since unmapping is seen.
-    Cache(const verbs::Device& hca, ibv_pd* pd, bool keep_host);
-    explicit Cache(std::unique_ptr<Registrar> registrar, bool keep_host = false);
+    // keep_host: host registrations may be kept, since unmapping is seen. watch_frees: the first
+    // registration of device memory installs hooks in the driver, UCX having been chosen.
+    Cache(const verbs::Device& hca, ibv_pd* pd, bool keep_host, bool watch_frees = false);
+    explicit Cache(std::unique_ptr<Registrar> registrar, bool keep_host = false,
+                   bool watch_frees = false);
     ~Cache(); // every region must have been released
     Cache(const Cache&) = delete;
     Cache& operator=(const Cache&) = delete;
@@ -61,6 +64,11 @@ class Cache {
     // Counts what may change a proof, in any cache.
     static uint64_t changes();
 
+    // What serves [address, address + length) where the caller holds region, with frees_unseen, and
+    // may have held it for long: region itself, if that is still of the memory that is there, or
+    // another, which lives as long as region. NULL and the failure: the memory is not there.
+    static Region* current(Region* region, uintptr_t address, size_t length, Failure* failure);
+
     // Gives the reference back.
     static void release(Region* region);
 
@@ -72,7 +80,16 @@ class Cache {
     // as it is registered the system does not have it back. acquire() does no more than it needs.
     void collect_unmapped();
 
-    // The same for device memory that was freed, which nobody tells: asks about each registration.
+    // Device memory in this range is about to be freed: nobody finds its registrations again, and
+    // they end before this returns, whoever holds them, since nobody may use the memory any more.
+    // One that goes on beyond the range, over mappings of cuMemCreate that stay, ends when nobody
+    // holds it, or when the last of these is freed.
+    void end_freed(uintptr_t start, uintptr_t end);
+
+    // Whether the calling thread is in a cache: what it frees there was registered with none.
+    static bool any_locked_by_this_thread();
+
+    // The same for device memory that was freed unseen: asks about each registration.
     void collect_freed();
 
     bool of_hca() const { return registrar_->gpu_direct() != nullptr; }
@@ -101,31 +118,38 @@ class Cache {
     void forget_overlapping(uintptr_t start, uintptr_t end, const auto& is_meant);
     void forget_superseded(const Region& by);
     bool forget_unused();
+    void ask_for_room();
 
     // Goes on looking through the regions, at some of device memory, and takes out those whose
     // memory was freed: with dmabuf the GPU's driver keeps it as long as it is registered.
     struct Swept {
-        std::array<Region*, 64> dead; // to be released
-        size_t count = 0;
-        size_t seen = 0; // regions, of host memory too
-
-        void release();
+        std::vector<Region*> dead; // for end()
+        size_t seen = 0;           // regions, of host memory too
     };
     Swept sweep();
     void take_out(Regions::iterator region);
+    std::vector<Region*> take_remnants(uintptr_t start, uintptr_t end);
 
+    // The registrations of freed memory, whoever holds them; gives the references back.
+    static void end(const std::vector<Region*>& dead);
     static void destroy(Region* region); // the last reference is gone
 
     const uint64_t id_; // of this cache, never used again in the process
     const bool keep_host_;
+    const bool watch_frees_;
     const std::unique_ptr<Registrar> registrar_;
     std::atomic<uint64_t> unmaps_seen_;
     std::atomic<uint64_t> registrations_{0};
     std::atomic<bool> serves_device_{false};
 
+    // Held by its thread, whose own calls of the driver may free, too.
+    class Lock;
+
     std::mutex lock_; // taken to make and forget regions, not to find them again
     // By access: a small region that peers may reach can lie within a large one that they may not.
     std::array<Regions, 2> regions_;
+    // Taken out because memory in them was freed, with a reference each, to be ended when all is.
+    std::vector<Region*> remnants_;
     uintptr_t swept_ = 0; // the start of the last region that sweep() saw
     // First buffer ids of memory that could not be registered as a whole.
     std::set<uint64_t> in_parts_;

@@ -3,9 +3,11 @@
 // The registration caches of a process, one for each HCA that is open.
 #pragma once
 
+#include "abi/border.hpp"
 #include "cuda/pointer.hpp"
 #include "mem/alarm.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -31,11 +33,20 @@ class Caches {
         return visitor(all_);
     }
 
+    // Calls call(Cache*) for each, and logs what it throws: for who has nobody to tell.
+    void for_each(const char* what, auto call) const
+    {
+        (void)abi::guarded(what, [&] {
+            visit([&](const auto& caches) { std::ranges::for_each(caches, call); });
+            return UCS_OK;
+        });
+    }
+
     // Each HCA finds out, once for each GPU, whether it takes memory as this.
     void learn(const cuda::Pointer& memory);
 
-    // Nobody tells that device memory was freed: it is time to look when as much again may have
-    // been. Rings once so many bytes of it were registered.
+    // Not all device memory that is freed is told of: it is time to look when as much again may
+    // have been. Rings once so many bytes of it were registered.
     Alarm& alarm() { return alarm_; }
 
   private:

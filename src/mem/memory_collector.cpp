@@ -4,14 +4,12 @@
 // the number of collectors.
 #include "mem/memory_collector.hpp"
 
-#include "abi/border.hpp"
 #include "abi/host.hpp"
 #include "mem/cache.hpp"
 #include "mem/caches.hpp"
 #include "mem/unmap_log.hpp"
 #include "verbs/error.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <mutex>
 #include <stdexcept>
@@ -38,10 +36,7 @@ int alarm_fd()
 
 void for_each_cache(auto call)
 {
-    (void)abi::guarded("collecting memory", [&] {
-        Caches::instance().visit([&](const auto& caches) { std::ranges::for_each(caches, call); });
-        return UCS_OK;
-    });
+    Caches::instance().for_each("collecting memory", call);
 }
 
 void on_alarm(int fd, uint8_t, void*)

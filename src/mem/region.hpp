@@ -13,6 +13,8 @@
 
 namespace gdr::mem {
 
+class Cache;
+
 enum class MemoryKind : uint8_t { host = 0, device = 1 };
 
 // Who may touch the memory by its registration. More than what was asked for serves as well.
@@ -45,6 +47,10 @@ struct Region : Registration {
     Access access = Access::remote;
     bool read_only = false; // host memory that could be registered for reading only
     BufferIds buffer_ids;   // device: of the allocations in it
+    // Device: the memory may be freed without a word. Who uses the region again, having held it
+    // meanwhile as UCP's cache does, asks Cache::current().
+    bool frees_unseen = false;
+    Cache* cache = nullptr;
 
     // Called when the memory can no longer be reached (under the owner's lock until references is
     // 0).
@@ -53,6 +59,9 @@ struct Region : Registration {
         void* arg;
     };
     std::vector<Notification> on_unreachable;
+
+    // With a reference: what serves holders of this one, the memory of which was freed.
+    std::atomic<Region*> successor{nullptr};
 
     bool covers(uintptr_t address, size_t length) const
     {

@@ -108,6 +108,7 @@ Target HcaRegistrar::describe_device(const cuda::Pointer& first, uintptr_t end)
     Target target;
     target.kind = MemoryKind::device;
     target.managed = first.kind == cuda::MemoryKind::managed;
+    target.in_stream_order = first.context == nullptr && !first.mapped;
     target.gpu = first.device;
     target.start = memory.front().base;
     target.end = std::max(memory.back().end(), end);

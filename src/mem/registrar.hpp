@@ -29,6 +29,7 @@ struct Target {
     uintptr_t end = 0;
     size_t surplus = 0; // of it, behind the allocation: asked for, but no memory
     BufferIds buffer_ids;
+    bool in_stream_order = false; // device memory of a pool or a graph, which may free it, too
     CUdevice gpu = -1;
     bool managed = false;
     // Host: as asked for. Device: it is registered before UCP knows for what (mem/reach.hpp), as

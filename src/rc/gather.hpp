@@ -18,6 +18,9 @@ namespace gdr::rc {
 // buffers are (any_memory.cpp).
 enum class Handles { right, unseen };
 
+// Cache::current(), which tells the user of a failure.
+[[gnu::cold]] mem::Region* current_region(mem::Region* region, const void* address, size_t length);
+
 struct Gather {
     // length, when a piece has no memory handle, or, unseen, one that is not its own
     static constexpr size_t kUnregistered = SIZE_MAX;
@@ -40,13 +43,20 @@ struct Gather {
         for (size_t i = 0; i < iovcnt; ++i) {
             size_t size = iov[i].length * iov[i].count;
             if (size > 0) {
-                const auto* region = static_cast<const mem::Region*>(iov[i].memh);
+                auto* region = static_cast<mem::Region*>(iov[i].memh);
                 if (region == nullptr ||
                     (handles == Handles::unseen &&
                      !region->covers(reinterpret_cast<uintptr_t>(iov[i].buffer), size)))
                     [[unlikely]] {
                     length = kUnregistered;
                     break;
+                }
+                if (region->frees_unseen) [[unlikely]] {
+                    region = current_region(region, iov[i].buffer, size);
+                    if (region == nullptr) {
+                        length = kUnregistered;
+                        break;
+                    }
                 }
                 add(iov[i].buffer, size, region->lkey);
                 kind |= static_cast<unsigned>(region->kind);

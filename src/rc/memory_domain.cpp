@@ -7,6 +7,7 @@
 #include "abi/host.hpp"
 #include "abi/settings.hpp"
 #include "mem/unmap_watch.hpp"
+#include "rc/gather.hpp"
 #include "rc/remote_key.hpp"
 #include "stats/statistics.hpp"
 #include "verbs/error.hpp"
@@ -57,7 +58,7 @@ const mem::Region MemoryDomain::kUnregistered;
 
 MemoryDomain::MemoryDomain(const std::string& device_name)
     : device_(device_name), pd_(allocate_pd(device_)),
-      cache_(device_, pd_.get(), mem::unmaps_are_seen())
+      cache_(device_, pd_.get(), mem::unmaps_are_seen(), true)
 {
     if (abi::boolean_setting("GDR_PROBE", false))
         cache_.learn_all();
@@ -98,6 +99,8 @@ abi::MdAttributes MemoryDomain::attributes() const
     if (cache_.gpu_direct().possible()) {
         attributes.reg_mem_types |= UCS_BIT(UCS_MEMORY_TYPE_CUDA);
     }
+    // It may be in pages that can only be read, for now, and then is registered for that.
+    attributes.uncached_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     attributes.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     attributes.max_reg = device_.attributes().max_mr_size;
     attributes.rkey_packed_size = sizeof(PackedRemoteKey);
@@ -157,12 +160,22 @@ ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
     return UCS_OK;
 }
 
-ucs_status_t MemoryDomain::pack_rkey(uct_mem_h memh, void* buffer)
+ucs_status_t MemoryDomain::pack_rkey(uct_mem_h memh, const void* address, size_t length,
+                                     void* buffer)
 {
     if (memh == unregistered()) {
         return UCS_ERR_UNSUPPORTED;
     }
-    pack(*region(memh), static_cast<PackedRemoteKey*>(buffer));
+    mem::Region* packed = region(memh);
+    if (packed->frees_unseen) {
+        if (address == nullptr)
+            packed = current_region(packed, reinterpret_cast<void*>(packed->start), 1);
+        else
+            packed = current_region(packed, address, length);
+        if (packed == nullptr)
+            return UCS_ERR_IO_ERROR;
+    }
+    pack(*packed, static_cast<PackedRemoteKey*>(buffer));
     return UCS_OK;
 }
 

@@ -42,7 +42,8 @@ class MemoryDomain final : public abi::MemoryDomain {
     ucs_status_t reg(void* address, size_t length, abi::Registration asked,
                      uct_mem_h* memh) override;
     ucs_status_t dereg(uct_mem_h memh, uct_completion_t* invalidated) override;
-    ucs_status_t pack_rkey(uct_mem_h memh, void* buffer) override;
+    ucs_status_t pack_rkey(uct_mem_h memh, const void* address, size_t length,
+                           void* buffer) override;
 
     // The handle of managed memory, which no HCA registers, for UCP's protocols v1: they register
     // what they are given without asking what it is.

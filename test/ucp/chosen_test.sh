@@ -23,9 +23,9 @@ for protocols in y n; do
     UCX_PROTO_ENABLE=$other UCPTEST_CONFIG=PROTO_ENABLE=$protocols run ucp_transfer --ops put,get --kinds $kinds --sizes $sizes
 done
 
-# UCP's registration cache, which gdr switches off beside an HCA, in a context that has it nevertheless.
+# UCP's registration cache, which the user has switched off, in a context that has it nevertheless.
 section "RCACHE_ENABLE=y by the program"
-UCPTEST_CONFIG=RCACHE_ENABLE=y run ucp_stale
+UCX_RCACHE_ENABLE=n UCPTEST_CONFIG=RCACHE_ENABLE=y run ucp_stale
 
 # UCX is prepared for GPU memory by the environment's UCX_TLS: another in the context is too late, and said so.
 warning="the program gives this context UCX_TLS=gdr"

@@ -2,10 +2,14 @@
 //
 // ucp_freed: device memory is allocated, transferred and freed over and over, then no more is
 // transferred. A GPU's driver keeps what is registered by dmabuf: the application must not run out
-// of memory meanwhile, and has it all back soon after.
+// of memory meanwhile, and has it all back soon after, or, where the module is told of what is
+// freed ("at once"), before the call that frees it returns: most of the GPU's memory can then be
+// allocated, transferred and freed in each round.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include <unistd.h>
 
@@ -20,7 +24,11 @@ namespace ucptest {
 namespace {
 
 constexpr unsigned kRounds = 20;
-constexpr size_t kSize = size_t{3} << 20; // test/ucp/freed_test.sh: six fit
+constexpr size_t kSize = size_t{3} << 20;  // test/ucp/freed_test.sh: six fit
+constexpr size_t kMost = size_t{12} << 20; // of 20 MiB
+constexpr unsigned kRoundsOfMost = 4;
+constexpr MemoryKind kKinds[] = {MemoryKind::kCuda, MemoryKind::kPool, MemoryKind::kVmm,
+                                 MemoryKind::kSegments};
 constexpr auto kPatience = std::chrono::seconds(20);
 
 void transfer(Ranks& ranks, Worker& worker, Endpoints& endpoints, unsigned round)
@@ -39,6 +47,31 @@ void transfer(Ranks& ranks, Worker& worker, Endpoints& endpoints, unsigned round
     ranks.barrier(worker, "the round is over");
 }
 
+// Of what is freed nothing else is transferred.
+void transfer_most(Ranks& ranks, Worker& worker, Endpoints& endpoints, InFlight::Types types,
+                   MemoryKind kind, unsigned round)
+{
+    const int peer = 1 - ranks.rank();
+    {
+        Memory memory(kind, kMost);
+        const auto mine = pattern(seed_of({round, static_cast<uint64_t>(ranks.rank())}), 0, kSize);
+        const auto theirs = pattern(seed_of({round, static_cast<uint64_t>(peer)}), 0, kSize);
+        memory.store(0, mine.data(), kSize);
+        const auto at = [&](size_t offset) {
+            return View{memory.address(offset), kSize, ucp_dt_make_contig(1), UCS_MEMORY_TYPE_CUDA};
+        };
+        InFlight operations(worker, types);
+        operations.tag_receive(at(kMost - kSize), round, kSize);
+        operations.tag_send(endpoints.to(peer), at(0), round);
+        operations.wait(format("%s, round %u", name(kind), round));
+        ranks.barrier(worker, "the round is over");
+        std::vector<uint8_t> arrived(kSize);
+        memory.load(arrived.data(), kMost - kSize, kSize);
+        require(arrived == theirs, "other bytes have arrived");
+    }
+    ranks.barrier(worker, "all is freed");
+}
+
 // Nothing is transferred while this waits.
 bool is_free(size_t bytes)
 {
@@ -48,7 +81,7 @@ bool is_free(size_t bytes)
     return cuda::free_memory() >= bytes;
 }
 
-int run()
+int run(bool at_once)
 {
     Ranks ranks(2);
     Report report(format("rank %d", ranks.rank()));
@@ -60,6 +93,18 @@ int run()
     const size_t before = cuda::free_memory();
     for (unsigned round = 0; round < kRounds; ++round)
         transfer(ranks, worker, endpoints, round);
+    if (at_once) {
+        unsigned round = kRounds;
+        for (const auto types : {InFlight::Types::kFound, InFlight::Types::kTold}) {
+            for (const MemoryKind kind : kKinds) {
+                report.begin(format("most of the memory, %s", name(kind)), 2 * deadline_s());
+                for (unsigned i = 0; i < kRoundsOfMost; ++i)
+                    transfer_most(ranks, worker, endpoints, types, kind, ++round);
+                if (cuda::free_memory() < before)
+                    report.failed(format("%zu of %zu bytes are free", cuda::free_memory(), before));
+            }
+        }
+    }
     report.begin("freed memory", 2 * deadline_s());
     if (!is_free(before))
         report.failed(format("%zu of %zu bytes are free", cuda::free_memory(), before));
@@ -76,7 +121,8 @@ int run()
 } // namespace
 } // namespace ucptest
 
-int main()
+// ucp_freed [at_once]
+int main(int argc, char** argv)
 {
-    return ucptest::run();
+    return ucptest::run(argc > 1 && std::string(argv[1]) == "at_once");
 }

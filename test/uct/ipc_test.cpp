@@ -1193,7 +1193,7 @@ TEST_F(Ipc, AForkedChildRefuses)
     uct_mem_h memory = nullptr;
     ASSERT_EQ(domain.reg(reinterpret_cast<void*>(own), 100, {}, &memory), UCS_OK);
     RemoteKey told;
-    ASSERT_EQ(domain.pack_rkey(memory, &told), UCS_OK);
+    ASSERT_EQ(domain.pack_rkey(memory, nullptr, 0, &told), UCS_OK);
     ASSERT_EQ(told.sharing, Sharing::handle);
     uct_rkey_t rkey = 0;
     void* handle = nullptr;

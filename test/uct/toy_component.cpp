@@ -77,7 +77,7 @@ class Domain : public MemoryDomain {
         return UCS_OK;
     }
 
-    ucs_status_t pack_rkey(uct_mem_h memh, void* buffer) override
+    ucs_status_t pack_rkey(uct_mem_h memh, const void*, size_t, void* buffer) override
     {
         std::memcpy(buffer, kMagic, sizeof(kMagic));
         std::memcpy(static_cast<char*>(buffer) + sizeof(kMagic), &memh, sizeof(memh));

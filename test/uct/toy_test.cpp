@@ -275,7 +275,8 @@ TEST(RemoteKeys, ComparedByNothingElse)
 TEST_F(Toy, NoMemoryIsRefused)
 {
     char key[256];
-    EXPECT_EQ(gdr::abi::pack_mkey(md_, UCT_MEM_HANDLE_NULL, key), UCS_ERR_INVALID_PARAM);
+    EXPECT_EQ(gdr::abi::pack_mkey(md_, UCT_MEM_HANDLE_NULL, nullptr, 0, key),
+              UCS_ERR_INVALID_PARAM);
     EXPECT_EQ(gdr::abi::free_memory(md_, UCT_MEM_HANDLE_NULL), UCS_ERR_INVALID_PARAM);
 }
 

@@ -13,6 +13,8 @@
 
 extern "C" {
 #include <tools/perf/lib/libperf_int.h>
+#include <ucm/bistro/bistro.h>
+#include <ucm/bistro/bistro_int.h>
 #include <ucm/event/event.h>
 #include <ucs/config/parser.h>
 #include <ucs/debug/log.h>
@@ -131,6 +133,8 @@ struct WithFlags<void(Args...)> {
 static_assert(
     layout::same_call<MemoryTypeUpdate, WithFlags<decltype(ucs_memtype_cache_update)>::Type>,
     "parameters of MemoryTypeUpdate and ucs_memtype_cache_update");
+SAME_CALL(PatchFunction, ucm_bistro_patch);
+SAME_CALL(ApplyPatch, ucm_bistro_apply_patch);
 SAME_CALL(IfaceOpen, uct_iface_open);
 SAME_CALL(CpuClocksPerSec, ucs_get_cpu_clocks_per_sec);
 

@@ -4,6 +4,7 @@
 // first emulated GPU.
 #pragma once
 
+#include "abi/host.hpp"
 #include "cuda/context.hpp"
 #include "mem/cache.hpp"
 
@@ -26,6 +27,7 @@ class GpuCacheTest : public testing::Test {
   protected:
     void SetUp() override
     {
+        ASSERT_TRUE(abi::choose_series()) << abi::why_not();
         device_.emplace("softhca0");
         pd_.reset(ibv_alloc_pd(device_->context()));
         ASSERT_TRUE(pd_);

@@ -580,15 +580,45 @@ TEST_F(CacheTest, gives_freed_device_memory_back_when_asked_to_collect)
     cache_->collect_freed();
     EXPECT_EQ(
         std::ranges::count_if(regions, [](const Region* region) { return region->mr != nullptr; }),
-        1);
-    EXPECT_NE(used->mr, nullptr) << "is still in use";
+        0);
+    EXPECT_EQ(used->mr, nullptr) << "whoever holds it";
     Cache::release(used);
-    EXPECT_EQ(used->mr, nullptr);
     for (const void* living : {static_cast<void*>(host), kept}) {
         Cache::release(acquire(living, 1));
     }
     EXPECT_EQ(cache_->registrations(), before);
     unmap(host, 2 * kFreed * kPage);
+}
+
+TEST_F(CacheTest, serves_who_holds_what_was_freed_with_what_is_there_now)
+{
+    constexpr size_t kLength = 1 << 20;
+    void* memory = allocate(kLength);
+    const auto address = reinterpret_cast<uintptr_t>(memory);
+    Region* held = acquire(memory, 1);
+    EXPECT_TRUE(held->frees_unseen);
+    EXPECT_EQ(Cache::current(held, address, kLength, &failure_), held);
+    release(memory);
+    EXPECT_EQ(Cache::current(held, address, 1, &failure_), nullptr);
+    for (int i = 0; i < 2; ++i) {
+        ASSERT_EQ(allocate(kLength), memory) << "the emulated driver gives addresses out again";
+        Region* now = Cache::current(held, address, kLength, &failure_);
+        ASSERT_NE(now, nullptr) << failure_.cause;
+        EXPECT_NE(now, held);
+        EXPECT_NE(now->mr, nullptr);
+        EXPECT_EQ(Cache::current(held, address, 1, &failure_), now);
+        release(memory);
+        cache_->collect_freed();
+        EXPECT_EQ(now->mr, nullptr);
+    }
+    ASSERT_EQ(allocate(kLength), memory);
+    Region* last = Cache::current(held, address, kLength, &failure_);
+    bool unreachable = false;
+    cache_->invalidate(held,
+                       {[](void* called) { *static_cast<bool*>(called) = true; }, &unreachable});
+    EXPECT_TRUE(unreachable);
+    EXPECT_EQ(last->mr, nullptr) << "it is what peers have the key of";
+    release(memory);
 }
 
 TEST(Caches, ring_when_much_device_memory_was_registered)

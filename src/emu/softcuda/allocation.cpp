@@ -3,6 +3,7 @@
 // cuMemAlloc, managed memory, and host memory known to the driver.
 #include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/context.hpp"
+#include "emu/softcuda/entry.hpp"
 #include "emu/softcuda/memory.hpp"
 #include "emu/softcuda/stream.hpp"
 
@@ -134,6 +135,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* address, size_t size, unsigned flags)
     });
 }
 
+SOFTCUDA_ENTRY(cuMemFree)
 CUresult cuMemFree(CUdeviceptr address)
 {
     return api(__func__, Needs::init, [&] {

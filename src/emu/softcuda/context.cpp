@@ -4,6 +4,7 @@
 #include "emu/softcuda/context.hpp"
 #include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/device.hpp"
+#include "emu/softcuda/entry.hpp"
 #include "emu/softcuda/memory.hpp"
 #include "emu/softcuda/softcuda.h"
 #include "emu/softcuda/stream.hpp"
@@ -181,6 +182,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* handle, CUdevice ordinal)
     });
 }
 
+SOFTCUDA_ENTRY(cuDevicePrimaryCtxRelease_v2)
 SOFTCUDA_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
 {
     return api(__func__, Needs::init, [&] {
@@ -201,6 +203,7 @@ SOFTCUDA_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
     });
 }
 
+SOFTCUDA_ENTRY(cuDevicePrimaryCtxReset_v2)
 SOFTCUDA_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
 {
     return api(__func__, Needs::init, [&] {
@@ -273,6 +276,7 @@ SOFTCUDA_EXPORT CUresult cuCtxCreate_v4(CUcontext* handle, ContextParameters* pa
     });
 }
 
+SOFTCUDA_ENTRY(cuCtxDestroy)
 CUresult cuCtxDestroy(CUcontext context)
 {
     return api(__func__, Needs::init, [&] {

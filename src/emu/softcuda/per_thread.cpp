@@ -3,6 +3,7 @@
 // The entry points of programs whose default stream is each thread's own: stream 0 is
 // CU_STREAM_PER_THREAD there. cuda.h gives their names to such programs by macros; softcuda's calls
 // of the ordinary ones are what is counted.
+#include "emu/softcuda/entry.hpp"
 #include "emu/softcuda/graph.hpp"
 
 namespace softcuda {
@@ -111,6 +112,8 @@ PER_THREAD(cuMemAllocAsync_ptsz, (CUdeviceptr * address, size_t size, CUstream s
 PER_THREAD(cuMemAllocFromPoolAsync_ptsz,
            (CUdeviceptr * address, size_t size, CUmemoryPool pool, CUstream stream),
            cuMemAllocFromPoolAsync(address, size, pool, own(stream)))
+SOFTCUDA_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream);
+SOFTCUDA_ENTRY(cuMemFreeAsync_ptsz)
 PER_THREAD(cuMemFreeAsync_ptsz, (CUdeviceptr address, CUstream stream),
            cuMemFreeAsync(address, own(stream)))
 PER_THREAD(cuStreamGetPriority_ptsz, (CUstream stream, int* priority),

@@ -4,6 +4,7 @@
 // device at once.
 #include "emu/softcuda/capture.hpp"
 #include "emu/softcuda/context.hpp"
+#include "emu/softcuda/entry.hpp"
 #include "emu/softcuda/memory.hpp"
 #include "emu/softcuda/stream.hpp"
 
@@ -208,6 +209,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t size, CUmemoryPool
     });
 }
 
+SOFTCUDA_ENTRY(cuMemFreeAsync)
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 {
     return api(__func__, Needs::init, [&] {

@@ -2,6 +2,7 @@
 //
 // Virtual memory management: memory handles, address reservations, and mappings of the ones into
 // the others.
+#include "emu/softcuda/entry.hpp"
 #include "emu/softcuda/handle.hpp"
 #include "emu/softcuda/memory.hpp"
 
@@ -283,6 +284,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
     });
 }
 
+SOFTCUDA_ENTRY(cuMemUnmap)
 CUresult cuMemUnmap(CUdeviceptr address, size_t size)
 {
     return api(__func__, Needs::init, [&] {

@@ -34,6 +34,7 @@ struct Driver {
     decltype(&cuMemExportToShareableHandle) mem_export = nullptr;
     decltype(&cuMemImportFromShareableHandle) mem_import = nullptr;
     decltype(&cuMemFree) mem_free = nullptr;
+    decltype(&cuMemFreeAsync) mem_free_async = nullptr;
     decltype(&cuMemHostAlloc) mem_host_alloc = nullptr;
     decltype(&cuMemFreeHost) mem_free_host = nullptr;
     decltype(&cuPointerGetAttribute) pointer_get_attribute = nullptr;
@@ -86,6 +87,7 @@ bool open(int ordinal)
     resolve(library, "cuMemExportToShareableHandle", driver.mem_export);
     resolve(library, "cuMemImportFromShareableHandle", driver.mem_import);
     resolve(library, "cuMemFree_v2", driver.mem_free);
+    resolve(library, "cuMemFreeAsync", driver.mem_free_async);
     resolve(library, "cuPointerGetAttribute", driver.pointer_get_attribute);
     resolve(library, "cuMemGetInfo_v2", driver.mem_get_info);
     resolve(library, "cuMemcpyHtoD_v2", driver.memcpy_htod);
@@ -277,6 +279,12 @@ void unmap_side_by_side(CUdeviceptr address, size_t size)
 void release(CUdeviceptr address)
 {
     require_success(driver.mem_free(address), "cuMemFree");
+}
+
+void release_to_pool(CUdeviceptr address)
+{
+    require_success(driver.mem_free_async(address, CU_STREAM_LEGACY), "cuMemFreeAsync");
+    require_success(driver.ctx_synchronize(), "cuCtxSynchronize");
 }
 
 void* allocate_pinned(size_t size)

@@ -21,6 +21,7 @@ CUdeviceptr allocate(size_t size);
 CUdeviceptr allocate_managed(size_t size);
 CUdeviceptr allocate_from_pool(size_t size);
 void release(CUdeviceptr address);
+void release_to_pool(CUdeviceptr address);
 void* allocate_pinned(size_t size); // host memory
 void release_pinned(void* address);
 bool is_pinned(const void* address); // host memory that CUDA knows

@@ -133,6 +133,8 @@ Memory::~Memory()
         cuda::unmap_imported(device_address(address_), size_);
     else if (kind_ == MemoryKind::kSlice)
         cuda::release(device_address(address_) - kAroundSlice / 2);
+    else if (kind_ == MemoryKind::kPool)
+        cuda::release_to_pool(device_address(address_));
     else if (kind_ == MemoryKind::kSegments)
         cuda::unmap_side_by_side(device_address(address_), size_);
     else

@@ -1,0 +1,82 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Jumps in pages of their own.
+#include "hooks/near_code.hpp"
+
+#ifdef __x86_64__
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+
+#include <sys/mman.h>
+
+namespace gdr::hooks {
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr uintptr_t kReach = uintptr_t{2000} << 20; // less than 2 GiB by more than a page
+constexpr uintptr_t kStep = uintptr_t{1} << 20;
+
+bool is_near(const void* one, const void* other)
+{
+    const auto distance = reinterpret_cast<intptr_t>(one) - reinterpret_cast<intptr_t>(other);
+    return distance < static_cast<intptr_t>(kReach) && -distance < static_cast<intptr_t>(kReach);
+}
+
+// "jmp *0(%rip)" and the address behind it.
+struct [[gnu::packed]] FarJump {
+    uint8_t opcode[6] = {0xff, 0x25};
+    void* target;
+};
+
+char* page_at(uintptr_t address)
+{
+    void* const wanted = reinterpret_cast<void*>(address & ~(kPage - 1));
+    void* const page = mmap(wanted, kPage, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (page == wanted)
+        return static_cast<char*>(page);
+    if (page != MAP_FAILED)
+        munmap(page, kPage); // of a kernel that takes the address for a hint
+    return nullptr;
+}
+
+char* page_near(void* function)
+{
+    const auto centre = reinterpret_cast<uintptr_t>(function);
+    for (uintptr_t distance = kStep; distance < kReach; distance += kStep) {
+        for (const uintptr_t address : {centre - distance, centre + distance}) {
+            if (char* const page = page_at(address))
+                return page;
+        }
+    }
+    return nullptr;
+}
+
+} // namespace
+
+// Each jump has a page of its own, which is not written once it may be run.
+void* code_near(void* function, void* target)
+{
+    if (is_near(function, target))
+        return target;
+    char* const page = page_near(function);
+    if (page == nullptr)
+        return nullptr;
+    const FarJump jump{.target = target};
+    std::memcpy(page, &jump, sizeof(jump));
+    return mprotect(page, kPage, PROT_READ | PROT_EXEC) == 0 ? page : nullptr;
+}
+
+} // namespace gdr::hooks
+#else
+namespace gdr::hooks {
+
+void* code_near(void*, void* target)
+{
+    return target;
+}
+
+} // namespace gdr::hooks
+#endif

@@ -1,0 +1,99 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// One listener for the whole process.
+#include "mem/freed_watch.hpp"
+
+#include "abi/host.hpp"
+#include "abi/memory_events.hpp"
+#include "abi/own_cuda.hpp"
+#include "abi/registration_cache.hpp"
+#include "cuda/driver.hpp"
+#include "hooks/freeing_calls.hpp"
+#include "mem/cache.hpp"
+#include "mem/caches.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace gdr::mem {
+namespace {
+
+std::atomic<bool> told_by_now{false};
+
+bool has_own_cuda()
+{
+    static const bool has = abi::built_with_cuda();
+    return has;
+}
+
+void end_freed(uintptr_t start, uintptr_t end)
+{
+    Caches::instance().for_each("freeing device memory",
+                                [&](Cache* cache) { cache->end_freed(start, end); });
+}
+
+// By UCX's hook, which tells UCP, too.
+void on_freed(void* address, size_t length)
+{
+    const auto start = reinterpret_cast<uintptr_t>(address);
+    if (!Cache::any_locked_by_this_thread() && !cuda::in_forked_child())
+        end_freed(start, start + length);
+}
+
+// By ours. First UCP's registrations, so that it makes no new use of the others.
+void before_free(uintptr_t start, uintptr_t end)
+{
+    if (Cache::any_locked_by_this_thread())
+        return;
+    abi::end_registrations(reinterpret_cast<void*>(start), end - start);
+    end_freed(start, end);
+}
+
+void after_context()
+{
+    if (!Cache::any_locked_by_this_thread())
+        Caches::instance().for_each("freeing a context's memory", &Cache::collect_freed);
+}
+
+// Empty, or what is not seen. UCX's own hooks are fewer than ours, and cannot be patched again.
+std::string watch()
+{
+    if (has_own_cuda())
+        return "this UCX has hooks of its own";
+    return hooks::watch_frees({before_free, after_context});
+}
+
+} // namespace
+
+void listen_to_own_cuda()
+{
+    static const bool listening = [] {
+        if (has_own_cuda())
+            abi::watch_frees(on_freed);
+        return true;
+    }();
+    (void)listening;
+}
+
+bool frees_are_told()
+{
+    static const bool told = [] {
+        const std::string why_not = watch();
+        if (!why_not.empty())
+            gdr_log(diag,
+                    "not all device memory that is freed is seen: %s. What was communicated stays "
+                    "taken for up to a second after it is freed",
+                    why_not.c_str());
+        told_by_now = why_not.empty();
+        return why_not.empty();
+    }();
+    return told;
+}
+
+bool frees_are_told_by_now()
+{
+    return told_by_now.load(std::memory_order_acquire);
+}
+
+} // namespace gdr::mem
