@@ -17,18 +17,34 @@ check "the layer has names" test -s "$work/names"
 # compiled COMPILER [ARGUMENT]...
 compiled() { "$1" -D_GNU_SOURCE -Werror "$top_srcdir/test/mpi/mpi_names.c" "${@:2}"; }
 check "a program without an MPI is compiled" compiled cc -ldl -o "$work/opens"
+# in_front LIBRARY: a directory in which the loader finds it with the layer before it, as src/front makes it.
+in_front() {
+    local real empty=(cc -shared -nostdlib -x c /dev/null -x none)
+    real=$(PATH=$PATH:/sbin ldconfig -p | awk -v library="$1" '$1 == library { print $NF; exit }')
+    mkdir -p "$work/front/real"
+    ln -sf "$real" "$work/front/real/real-$1"
+    "${empty[@]}" -Wl,-soname,"real-$1" -o "$work/stub.so" &&
+        "${empty[@]}" -Wl,-soname,"$1" -Wl,--auxiliary,"$mpi_layer" -Wl,--enable-new-dtags -Wl,-rpath,"$work/front/real" \
+            -Wl,--no-as-needed "$work/stub.so" -o "$work/front/$1"
+}
+
 for mpi in "${mpis[@]}"; do
     cc=$(mpicxx_of "$mpi")
     cc=${cc/mpicxx/mpicc}
     check "$mpi: an extension is compiled" compiled "$cc" -DEXTENSION -shared -fPIC -o "$work/$mpi.so"
     check "$mpi: a program is compiled" compiled "$cc" -DLINKED -ldl -o "$work/linked.$mpi"
     library=$(ldd "$work/$mpi.so" | awk '$1 ~ /^libmpi(ch)?\.so/ { print $1 }')
+    check "$mpi: the layer is put in front" in_front "$library"
     for way in opens linked; do
         program=$work/opens
         [[ $way = opens ]] || program=$work/linked.$mpi
-        for now in '' 1; do
+        for now in '' yes; do
             LD_BIND_NOW=$now LD_PRELOAD=$module:$mpi_layer "$program" $way "$library" "$work/$mpi.so" <"$work/names" >"$log" 2>&1
             expect "$mpi: what a program that $way it finds${now:+, bound at its start}" "0 " "$? $(cat "$log")"
+            # What is opened is nobody else's: the extension's references alone.
+            LD_BIND_NOW=$now LD_LIBRARY_PATH=$work/front "$program" $way "$(readlink -f "$work/front/real/real-$library")" \
+                "$work/$mpi.so" <"$([[ $way = opens ]] && echo /dev/null || echo "$work/names")" >"$log" 2>&1
+            expect "$mpi: the same, not preloaded but in front${now:+, bound at its start}, $way" "0 " "$? $(cat "$log")"
         done
     done
 done
