@@ -6,8 +6,10 @@
 #ifdef __x86_64__
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
-#include <initializer_list>
+#include <fstream>
+#include <string>
 
 #include <sys/mman.h>
 
@@ -16,7 +18,6 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr uintptr_t kReach = uintptr_t{2000} << 20; // less than 2 GiB by more than a page
-constexpr uintptr_t kStep = uintptr_t{1} << 20;
 
 bool is_near(const void* one, const void* other)
 {
@@ -32,7 +33,7 @@ struct [[gnu::packed]] FarJump {
 
 char* page_at(uintptr_t address)
 {
-    void* const wanted = reinterpret_cast<void*>(address & ~(kPage - 1));
+    void* const wanted = reinterpret_cast<void*>(address);
     void* const page = mmap(wanted, kPage, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (page == wanted)
@@ -42,14 +43,21 @@ char* page_at(uintptr_t address)
     return nullptr;
 }
 
+// Behind a mapping that has room there, but for the heap, which grows.
 char* page_near(void* function)
 {
-    const auto centre = reinterpret_cast<uintptr_t>(function);
-    for (uintptr_t distance = kStep; distance < kReach; distance += kStep) {
-        for (const uintptr_t address : {centre - distance, centre + distance}) {
-            if (char* const page = page_at(address))
+    std::ifstream maps("/proc/self/maps");
+    uintptr_t behind = 0;
+    for (std::string line; std::getline(maps, line);) {
+        unsigned long start = 0, end = 0;
+        if (std::sscanf(line.c_str(), "%lx-%lx", &start, &end) != 2)
+            continue;
+        if (behind != 0 && start - behind >= kPage &&
+            is_near(function, reinterpret_cast<void*>(behind))) {
+            if (char* const page = page_at(behind))
                 return page;
         }
+        behind = line.ends_with("[heap]") ? 0 : end;
     }
     return nullptr;
 }
