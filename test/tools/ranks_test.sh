@@ -5,6 +5,8 @@
 # programs.
 set -u
 
+# shellcheck source=test/ordinary_user.sh
+. "$top_srcdir/test/ordinary_user.sh"
 # shellcheck source=test/tools/environment.sh
 . "$top_srcdir/test/tools/environment.sh"
 # shellcheck source=contrib/lib.sh

@@ -4,6 +4,8 @@
 # What "ucx-gdr run" and "ucx-gdr env" set, and where it leads.
 set -u
 
+# shellcheck source=test/ordinary_user.sh
+. "$top_srcdir/test/ordinary_user.sh"
 # shellcheck source=test/tools/environment.sh
 . "$top_srcdir/test/tools/environment.sh"
 
