@@ -15,6 +15,10 @@ fi
 
 fail() { echo "${0##*/}: $*" >&2; exit 1; }
 
+case $(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd) in
+    *[[:space:]]*) fail "the path of this source tree has a blank in it, and make cannot name such files: move it" ;;
+esac
+
 # step WHAT LOG COMMAND...: one line; on failure the end of the log, its name, and the status. "SECONDS WHAT" is added
 # to the file STEP_TIMES, if that is set, with STEP_MARK behind it.
 step() {
@@ -105,8 +109,8 @@ bootstrap() {
 configure_in() {
     local dir=$1 stamp
     shift
-    # shellcheck disable=SC2046,SC2086 # no argument contains a blank
-    set -- "$@" ${CONFIGURE_ARGS-} $(contrib/install-deps --configure-args)
+    # shellcheck disable=SC2086 # no argument contains a blank
+    set -- "$@" ${CONFIGURE_ARGS-}
     stamp="$PWD ${CXX-} ${CXXFLAGS-} $*"
     mkdir -p "$dir"
     if [[ ! -x $dir/config.status || configure -nt $dir/config.status ||

@@ -4,7 +4,7 @@
 // send to the children. The graph is made once and launched a hundred times. MPI carries the
 // addresses and nothing else.
 //
-//   mpicxx -std=c++20 -O2 -I/usr/local/cuda/include bcast.cpp -o bcast -lucx-gdr -lucp -lucs -ldl
+//   mpicxx -std=c++20 -O2 -I$CUDA_HOME/include bcast.cpp -o bcast -lucx-gdr -lucp -lucs -ldl
 //   mpirun -n 4 ucx-gdr run ./bcast [NUMBERS IN A MESSAGE]
 #include "ucp.hpp"
 

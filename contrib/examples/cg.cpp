@@ -7,7 +7,7 @@
 // the host but the residual, every tenth iteration. At the end rank 0 gathers the solution and
 // computes its residual. Exits with 0 if it is as small as was asked for.
 //
-//   mpicxx -std=c++20 -O2 -I/usr/local/cuda/include cg.cpp -o cg -ldl
+//   mpicxx -std=c++20 -O2 -I$CUDA_HOME/include cg.cpp -o cg -ldl
 //   mpirun -n 4 ucx-gdr run ./cg [N] [ITERATIONS AT MOST]
 //
 // A GPU computes by kernels, given as PTX, so that no CUDA compiler is needed. The emulated driver

@@ -5,7 +5,7 @@
 // memory into GPU memory. At the end rank 0 compares the solution with what one CPU computes. Exits
 // with 0 if they agree.
 //
-//   mpicxx -std=c++20 -O2 -I/usr/local/cuda/include jacobi.cpp -o jacobi -ldl
+//   mpicxx -std=c++20 -O2 -I$CUDA_HOME/include jacobi.cpp -o jacobi -ldl
 //   mpirun -n 4 ucx-gdr run ./jacobi [N] [SWEEPS]
 //
 // Where the driver runs no kernels the same arithmetic is done by the CPU, on copies.

@@ -4,7 +4,7 @@
 // and host to host. Each rank of the first half sends to one of the second half; of several pairs
 // the latencies are averaged and the bandwidths added up. What arrives is checked.
 //
-//   mpicxx -std=c++20 -O2 -I/usr/local/cuda/include pair.cpp -o pair -ldl
+//   mpicxx -std=c++20 -O2 -I$CUDA_HOME/include pair.cpp -o pair -ldl
 //   mpirun -n 2 ucx-gdr run ./pair [LARGEST SIZE IN BYTES]
 //
 // Latency: half of a round trip of one message; the answer goes from the receiver's memory to the

@@ -3,7 +3,7 @@
 // An array goes round all ranks, from GPU memory to GPU memory, by the CUDA runtime and MPI: two
 // buffers, a stream and events. Each rank adds its mark on the way; what comes back is checked.
 //
-//   mpicxx -O2 -I/usr/local/cuda/include ring.cpp -o ring -L/usr/local/cuda/lib64 -lcudart
+//   mpicxx -O2 -I$CUDA_HOME/include ring.cpp -o ring -L$CUDA_HOME/lib64 -lcudart
 //   mpirun -n 2 ucx-gdr run ./ring [ELEMENTS]
 //
 // With nvcc: nvcc -cudart shared, since emulated GPUs are for the shared runtime library alone.

@@ -3,7 +3,7 @@
 // Ping-pong between two GPUs in the order of their streams: a hundred rounds are enqueued ahead of
 // time, and the CPU waits once, at the end. MPI carries the addresses and nothing else.
 //
-//   mpicxx -std=c++20 -O2 -I/usr/local/cuda/include stream.cpp -o stream -lucx-gdr -lucp -lucs -ldl
+//   mpicxx -std=c++20 -O2 -I$CUDA_HOME/include stream.cpp -o stream -lucx-gdr -lucp -lucs -ldl
 //   mpirun -n 2 ucx-gdr run ./stream [NUMBERS IN A MESSAGE]
 //
 // In each round rank 0 fills a buffer of GPU memory with the round's number and sends it; rank 1

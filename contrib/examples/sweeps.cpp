@@ -5,7 +5,7 @@
 // end. MPI carries the addresses, and the solution, which rank 0 compares with what one CPU
 // computes. Exits with 0 if they agree.
 //
-//   mpicxx -std=c++20 -O2 -I/usr/local/cuda/include sweeps.cpp -o sweeps -lucx-gdr -lucp -lucs -ldl
+//   mpicxx -std=c++20 -O2 -I$CUDA_HOME/include sweeps.cpp -o sweeps -lucx-gdr -lucp -lucs -ldl
 //   mpirun -n 4 ucx-gdr run ./sweeps [N] [SWEEPS]
 //
 // Where the driver runs no kernels host functions in the graph do the same arithmetic, on copies.

@@ -5,6 +5,8 @@
 # distribution that is installed, two and four ranks.
 set -u
 
+# shellcheck source=test/ordinary_user.sh
+. "$top_srcdir/test/ordinary_user.sh"
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 # shellcheck source=test/mpi/environment.sh
@@ -76,12 +78,12 @@ for mpi in "${mpis[@]}"; do
         fi
         unset UCX_GDR_STATS
 
-        ranks "$mpi" $number "$work/$mpi/pair" 65536
+        ranks "$mpi" $number "$work/$mpi/pair" 262144
         status=$?
-        told "$mpi, $number ranks, pair: four sections of nine sizes" "
+        told "$mpi, $number ranks, pair: four sections of ten sizes" "
             / to / { ++sections }
             /^ +[0-9]+ / { ++lines; sane += \$2 > 0.01 && \$2 < 1e6 && \$3 > 0 && \$3 < 1e6 }
-            END { exit !($status == 0 && sections == 4 && lines == 36 && sane == 36) }"
+            END { exit !($status == 0 && sections == 4 && lines == 40 && sane == 40) }"
     done
 done
 done_testing

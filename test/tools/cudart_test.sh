@@ -5,6 +5,8 @@
 # with NVIDIA's library where it is installed, and what becomes of those that hold it.
 set -u
 
+# shellcheck source=test/ordinary_user.sh
+. "$top_srcdir/test/ordinary_user.sh"
 # shellcheck source=test/tools/environment.sh
 . "$top_srcdir/test/tools/environment.sh"
 

@@ -10,7 +10,7 @@ set -u
 tools=$top_builddir/src/tools
 "$tool" --help >"$work/help"
 help_options() { grep -oE -- '--[a-z-]+' "$work/help" | sort -u; }
-plain() { sed 's/\\f.//g; s/\\-/-/g; s/\\e/\\/g' "$1"; }
+without_markup() { sed 's/\\f.//g; s/\\-/-/g; s/\\e/\\/g' "$1"; }
 
 # ---- the command
 
@@ -21,14 +21,14 @@ expect "the help names every option and command that there is" "$(
         s/^if \[ "$command" = \(.*\) \].*/\1/p' "$tool" | sort
 )" "$(help_options; commands)"
 expect "so does the manual page" "" "$(for word in $(help_options; commands); do
-    plain "$tools/ucx-gdr.1" | grep -qwF -e "$word" || echo "$word"
+    without_markup "$tools/ucx-gdr.1" | grep -qwF -e "$word" || echo "$word"
 done)"
 
 # ---- variables
 
 "$tool" run --emulate-hca --emulate-gpu ucx_info -f >"$work/ucx_info" 2>&1
 shown() { sed -n "s/^UCX_$1_\([A-Z_]*\)=.*/\1/p" "$work/ucx_info" | sort -u; }
-plain "$tools/ucx-gdr.7" | sed -n 's/^UCX_GDR_\([A-Z_]*\)=.*/\1/p' | sort >"$work/page"
+without_markup "$tools/ucx-gdr.7" | sed -n 's/^UCX_GDR_\([A-Z_]*\)=.*/\1/p' | sort >"$work/page"
 expect "the page of the variables has none that UCX does not show" "" "$(shown GDR | comm -13 - "$work/page")"
 expect "UCX shows besides what each transport of its own has" "" "$(for name in $(shown GDR | comm -23 - "$work/page"); do
     shown TCP | grep -qx "${name#*_}" || echo "$name"

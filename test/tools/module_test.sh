@@ -29,7 +29,9 @@ export MODULEPATH="$work/modules"
 PATH=$(printf %s "$PATH" | tr : '\n' | awk '!seen[$0]++' | paste -s -d :) # Lmod makes that of it
 
 module() { eval "$("$reader" sh "$@" 2>"$work/err")"; }
-environment() { env | grep -E '^(LD_PRELOAD|PATH|UCX_|OMPI_MCA_)' | sort; }
+unset MANPATH LIBRARY_PATH CPATH PKG_CONFIG_PATH
+environment() { env | grep -E '^(LD_PRELOAD|PATH|UCX_|OMPI_MCA_|[A-Z_]*PATH=)' | grep -vE "^(MODULEPATH|__MODULES_.*)=" | sort; }
+configured() { sed -n "s/^set $1 {\(.*\)}\$/\1/p" "$built"; }
 transports() { LD_PRELOAD="$softhca:${LD_PRELOAD-}" ucx_info -d 2>&1; }
 preloaded=$softhca # what a user preloads
 
@@ -37,16 +39,21 @@ for reader in $readers; do
     name=$(basename "$reader")
     (
         before=$(environment)
-        path=$PATH
+        path=$PATH libraries=$LD_LIBRARY_PATH
         module load ucx-gdr
         expect "$name: nothing is said" "" "$(cat "$work/err")"
         expect "$name: the variables" "$(
+            echo "CPATH=$(configured includedir)"
+            echo "LD_LIBRARY_PATH=$(configured libdir):$libraries"
             echo "LD_PRELOAD=$module${mpi_layer:+:$mpi_layer}"
+            echo "LIBRARY_PATH=$(configured libdir)"
+            echo "MANPATH=$(configured mandir):"
             echo "OMPI_MCA_opal_common_ucx_devices=any"
             echo "OMPI_MCA_opal_common_ucx_tls=any"
             echo "OMPI_MCA_osc=ucx,sm"
             echo "OMPI_MCA_pml=ucx"
             echo "PATH=${tool%/*}:$path"
+            echo "PKG_CONFIG_PATH=$(configured libdir)/pkgconfig"
             echo "UCX_GDR_TLS=gdr,sm,self"
         )" "$(environment | grep -vxF "$before")"
         expect "$name: UCX has both halves" "cuda softhca0:1" \

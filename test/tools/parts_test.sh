@@ -31,6 +31,26 @@ expect "info has no emulated device" "" "$(said info | grep -i emulated)"
 expect "info says that there is none" 1 "$(said info | grep -c '^ *built without the emulation$')"
 expect "so does the help" 1 "$(said --help | grep -c '^This ucx-gdr was built without the emulation')"
 
+# An installation without the package of the emulation.
+without
+sed -i 's|^    softhca=.*|    softhca=/nonexistent/libsofthca.so|' "$work/ucx-gdr"
+expect "where the emulation is not installed it is not to be had" \
+    "2 ucx-gdr: --emulate-hca: the emulated HCA and GPUs are not installed (package ucx-gdr-emulation): there is no /nonexistent/libsofthca.so" \
+    "$(answer=$(said run --emulate-hca true); echo "$? $answer")"
+if [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
+    expect "run says why the HCA is not usable, and goes on" \
+        "ucx-gdr: no usable HCA, and the emulation is not installed (package ucx-gdr-emulation): no RDMA device
+fine" "$(said run echo fine | sed -n '/no usable HCA/s/: the kernel.*//; /HCA\|fine/p')"
+    expect "info says it, too" "HCA        no RDMA device" "$(said info | sed -n '/^HCA/s/:.*//p')"
+fi
+
+# What is switched off.
+without
+expect "--no-emulation" "$module${mpi_layer:+:$mpi_layer}" "$("$work/ucx-gdr" run --no-emulation printenv LD_PRELOAD 2>/dev/null)"
+expect "GDR_EMULATION=no" "$module${mpi_layer:+:$mpi_layer}" "$(GDR_EMULATION=no "$work/ucx-gdr" run printenv LD_PRELOAD 2>/dev/null)"
+expect "but for what is asked for by name" "$softhca:$module${mpi_layer:+:$mpi_layer}" \
+    "$(GDR_EMULATION=no "$work/ucx-gdr" run --emulate-hca printenv LD_PRELOAD 2>/dev/null)"
+
 without mpi
 expect "without the MPI layer none is preloaded" "$softhca:$module" \
     "$("$work/ucx-gdr" run --emulate-hca --emulate-gpu printenv LD_PRELOAD 2>/dev/null)"

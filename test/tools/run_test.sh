@@ -4,6 +4,8 @@
 # What "ucx-gdr run" and "ucx-gdr env" set, and where it leads.
 set -u
 
+# shellcheck source=test/ordinary_user.sh
+. "$top_srcdir/test/ordinary_user.sh"
 # shellcheck source=test/tools/environment.sh
 . "$top_srcdir/test/tools/environment.sh"
 
@@ -27,6 +29,19 @@ expect "CUDA's settings are left to the user: each hardware queue takes time at 
     "$(value CUDA_DEVICE_MAX_CONNECTIONS)$(hardware_queues env)"
 [ "${GDR_SYNC:-yes}" = no ] || expect "programs with libucx-gdr have hardware queues for streams that wait" 32 "$(hardware_queues "$streams" --gtest_list_tests)"
 [ "${GDR_SYNC:-yes}" = no ] || expect "as many as the user says" 4 "$(CUDA_DEVICE_MAX_CONNECTIONS=4 hardware_queues "$streams" --gtest_list_tests)"
+if [ "${GDR_SYNC:-yes}" = yes ]; then
+    sync=$(cd "$top_builddir/src/sync/.libs" && pwd)
+    echo 'int main(void) {}' >"$work/linked.c"
+    gcc "$work/linked.c" -o "$work/linked" -Wl,--no-as-needed "$sync/libucx-gdr.so.0" -Wl,--allow-shlib-undefined
+    expect "libucx-gdr is found where the loader does not know it" "0 127" "$(
+        "$tool" run --emulate-hca --emulate-gpu "$work/linked" >/dev/null 2>&1
+        found=$?
+        "$work/linked" >/dev/null 2>&1
+        echo $found $?
+    )"
+    expect "by the environment, too, behind what the user has" "/mine:$sync" \
+        "$(LD_LIBRARY_PATH=/mine value LD_LIBRARY_PATH 2>/dev/null | sed 's/.*softcudart://')"
+fi
 expect "UCX_TLS is left to the user" "" "$(value UCX_TLS)"
 expect "UCX_TLS of the user is kept" gdr,tcp "$(UCX_TLS=gdr,tcp value UCX_TLS)"
 for default in pml=ucx osc=ucx,sm opal_common_ucx_tls=any opal_common_ucx_devices=any; do

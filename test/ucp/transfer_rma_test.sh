@@ -4,6 +4,8 @@
 # Put and get between all kinds of memory, and atomics on host and device memory.
 set -u
 
+# shellcheck source=test/ordinary_user.sh
+. "$top_srcdir/test/ordinary_user.sh"
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 

@@ -19,6 +19,8 @@ class UcxGdr(AutotoolsPackage):
 
     version("0.1.0")
 
+    variant("emulation", default=False, description="Emulated HCA and GPUs, which ucx-gdr run takes where none are")
+
     depends_on("c", type="build")
     depends_on("cxx", type="build")
     depends_on("gmake", type="build")
@@ -31,7 +33,7 @@ class UcxGdr(AutotoolsPackage):
     conflicts("%gcc@:11", msg="C++20 is needed")
 
     def configure_args(self):
-        return ["--with-cuda=" + self.spec["cuda"].prefix]
+        return ["--with-cuda=" + self.spec["cuda"].prefix, *self.enable_or_disable("emulation")]
 
     # As the module file that is installed has it.
     def setup_run_environment(self, env):

@@ -171,10 +171,10 @@ Config read_environment()
     }
     if (const char* value = std::getenv("SOFTHCA_MEMLOCK")) {
         const std::string_view mode = value;
-        if (mode == "enforce" || mode == "kernel") {
+        if (mode == "enforce" || mode == "off") {
             result.memlock_enforced = mode == "enforce";
         } else {
-            complain("SOFTHCA_MEMLOCK", value, "kernel or enforce");
+            complain("SOFTHCA_MEMLOCK", value, "off or enforce");
         }
     }
     if (const char* value = std::getenv("SOFTHCA_COPY_ON_FORK")) {

@@ -11,9 +11,9 @@
 //   SOFTHCA_GPU_DIRECT=LIST     the ways in which the HCA takes device memory, out of dmabuf
 //                               (ibv_reg_dmabuf_mr) and peermem (ibv_reg_mr on a device address),
 //                               separated by a comma; "none" for neither (default dmabuf,peermem)
-//   SOFTHCA_MEMLOCK=MODE        kernel: RLIMIT_MEMLOCK limits the registered host memory, except
-//                               for a process with CAP_IPC_LOCK, as the kernel has it;
-//                               enforce: also for such a process (default kernel)
+//   SOFTHCA_MEMLOCK=MODE        enforce: RLIMIT_MEMLOCK limits the registered host memory, as with
+//                               a real HCA, also for root; off: it does not, since softhca locks
+//                               nothing (default off)
 //   SOFTHCA_COPY_ON_FORK=MODE   yes: as since Linux 5.12; no: as before, forks take registered
 //                               memory from the HCA, see fork.hpp (default yes)
 //   SOFTHCA_GRH=LIST            one value, or one for each HCA in turn, separated by commas, of

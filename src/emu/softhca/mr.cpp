@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Memory regions: registration of host memory within RLIMIT_MEMLOCK, of device memory by address
-// and of dmabufs, and their release once no peer's operation uses them.
+// Memory regions: registration of host memory, within RLIMIT_MEMLOCK if told, of device memory by
+// address and of dmabufs, and their release once no peer's operation uses them.
 #include "emu/softhca/config.hpp"
 #include "emu/softhca/copier.hpp"
 #include "emu/softhca/cuda_driver.hpp"
@@ -11,33 +11,21 @@
 #include "emu/softhca/objects.hpp"
 
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace softhca {
 namespace {
 
-bool may_lock_without_limit()
-{
-    if (config().memlock_enforced) {
-        return false;
-    }
-    __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct data[2] = {};
-    return syscall(SYS_capget, &header, data) == 0 &&
-           (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK)) != 0;
-}
-
-// Counts bytes of host memory against RLIMIT_MEMLOCK; false when there are too many.
+// Counts bytes of host memory against RLIMIT_MEMLOCK; false when there are too many. By default the
+// limit does not apply: softhca locks no memory.
 bool lock_bytes(std::atomic<std::uint64_t>& locked_bytes, std::uint64_t bytes)
 {
     const std::uint64_t total = locked_bytes.fetch_add(bytes) + bytes;
     rlimit limit;
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-        total <= limit.rlim_cur || may_lock_without_limit()) {
+    if (!config().memlock_enforced || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+        total <= limit.rlim_cur) {
         return true;
     }
     locked_bytes.fetch_sub(bytes);
