@@ -1204,17 +1204,18 @@ TEST_F(Ipc, AForkedChildRefuses)
     ASSERT_TRUE(reaches(ours, &theirs));
     const pid_t child = fork();
     if (child == 0) {
-        const bool refused =
-            domain.pack_rkey(memory, &told) == UCS_OK && told.sharing == Sharing::none &&
-            told.length == 0 && unpack_rkey(&open, &rkey, &handle) == UCS_ERR_UNREACHABLE &&
-            unpack_rkey(&closed, &rkey, &handle) == UCS_ERR_UNREACHABLE && !reaches(ours, &theirs);
+        const bool refused = domain.pack_rkey(memory, nullptr, 0, &told) == UCS_OK &&
+                             told.sharing == Sharing::none && told.length == 0 &&
+                             unpack_rkey(&open, &rkey, &handle) == UCS_ERR_UNREACHABLE &&
+                             unpack_rkey(&closed, &rkey, &handle) == UCS_ERR_UNREACHABLE &&
+                             !reaches(ours, &theirs);
         release_rkey(rkey, handle);
         domain.dereg(memory, nullptr);
         _exit(refused ? 0 : 1);
     }
     EXPECT_EQ(exit_status(child), 0);
     EXPECT_EQ(first_byte(*region), 1); // as before in the parent
-    EXPECT_EQ(domain.pack_rkey(memory, &told), UCS_OK);
+    EXPECT_EQ(domain.pack_rkey(memory, nullptr, 0, &told), UCS_OK);
     EXPECT_EQ(told.sharing, Sharing::handle);
     release_rkey(rkey, handle);
     EXPECT_EQ(domain.dereg(memory, nullptr), UCS_OK);
