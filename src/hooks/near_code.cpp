@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Jumps in pages of their own.
+// Jumps in a page of their own.
 #include "hooks/near_code.hpp"
 
 #ifdef __x86_64__
@@ -34,7 +34,7 @@ struct [[gnu::packed]] FarJump {
 char* page_at(uintptr_t address)
 {
     void* const wanted = reinterpret_cast<void*>(address);
-    void* const page = mmap(wanted, kPage, PROT_READ | PROT_WRITE,
+    void* const page = mmap(wanted, kPage, PROT_READ | PROT_WRITE | PROT_EXEC,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (page == wanted)
         return static_cast<char*>(page);
@@ -64,17 +64,24 @@ char* page_near(void* function)
 
 } // namespace
 
-// Each jump has a page of its own, which is not written once it may be run.
+// As UCX's patcher does, from a page that stays writable: what is in it may be running.
 void* code_near(void* function, void* target)
 {
+    static char* page = nullptr;
+    static size_t used = 0;
     if (is_near(function, target))
         return target;
-    char* const page = page_near(function);
+    if (page == nullptr || !is_near(function, page) || used + sizeof(FarJump) > kPage) {
+        page = page_near(function);
+        used = 0;
+    }
     if (page == nullptr)
         return nullptr;
+    void* const code = page + used;
     const FarJump jump{.target = target};
-    std::memcpy(page, &jump, sizeof(jump));
-    return mprotect(page, kPage, PROT_READ | PROT_EXEC) == 0 ? page : nullptr;
+    std::memcpy(code, &jump, sizeof(jump));
+    used += sizeof(jump);
+    return code;
 }
 
 } // namespace gdr::hooks

@@ -8,7 +8,8 @@
 namespace gdr::hooks {
 
 // Code that does what target does, near enough to a function: target itself, or a jump to it, which
-// stays for the life of the process. nullptr: no room there, or the system refuses. Any thread.
+// stays for the life of the process. nullptr: no room there, or the system refuses. One thread at a
+// time.
 void* code_near(void* function, void* target);
 
 } // namespace gdr::hooks
