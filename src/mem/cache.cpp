@@ -179,10 +179,18 @@ Region* Cache::acquire_slow(uintptr_t address, size_t length, Access access, Fai
 
 Region* Cache::current(Region* region, uintptr_t address, size_t length, Failure* failure)
 {
-    while (!region->covers(address, length) || !Registrar::same_buffer(*region, address, length)) {
+    const auto serves = [&](const Region& one) {
+        return one.covers(address, length) && !one.read_only &&
+               (one.kind == MemoryKind::host || Registrar::same_buffer(one, address, length));
+    };
+    while (!serves(*region)) {
         Region* next = region->successor.load(std::memory_order_acquire);
         if (next == nullptr) {
             next = region->cache->acquire(address, length, region->access, failure);
+            if (next != nullptr && next->read_only && region->covers(address, length)) { // still
+                release(next);
+                return region;
+            }
             Region* other = nullptr;
             if (next != nullptr && !region->successor.compare_exchange_strong(
                                        other, next, std::memory_order_acq_rel)) {
@@ -190,7 +198,7 @@ Region* Cache::current(Region* region, uintptr_t address, size_t length, Failure
                 next = other;
             }
         }
-        if (next == nullptr || next->kind != MemoryKind::device) {
+        if (next == nullptr || next->kind != region->kind) {
             return nullptr;
         }
         region = next;
@@ -375,7 +383,7 @@ Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, 
     region->access = target.access;
     region->read_only = target.read_only;
     region->buffer_ids = target.buffer_ids;
-    region->frees_unseen = device && (!frees_told || target.in_stream_order);
+    region->changes_unseen = device ? !frees_told || target.in_stream_order : target.read_only;
     region->cache = this;
     static_cast<Registration&>(*region) = std::move(made);
     region->valid.store(kept, std::memory_order_relaxed);

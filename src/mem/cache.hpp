@@ -64,9 +64,9 @@ class Cache {
     // Counts what may change a proof, in any cache.
     static uint64_t changes();
 
-    // What serves [address, address + length) where the caller holds region, with frees_unseen, and
-    // may have held it for long: region itself, if that is still of the memory that is there, or
-    // another, which lives as long as region. NULL and the failure: the memory is not there.
+    // What serves [address, address + length) where the caller holds region, with changes_unseen,
+    // and may have held it for long: region itself, if that is still of the memory that is there,
+    // or another, which lives as long as region. NULL and the failure: the memory is not there.
     static Region* current(Region* region, uintptr_t address, size_t length, Failure* failure);
 
     // Gives the reference back.

@@ -47,9 +47,9 @@ struct Region : Registration {
     Access access = Access::remote;
     bool read_only = false; // host memory that could be registered for reading only
     BufferIds buffer_ids;   // device: of the allocations in it
-    // Device: the memory may be freed without a word. Who uses the region again, having held it
-    // meanwhile as UCP's cache does, asks Cache::current().
-    bool frees_unseen = false;
+    // The memory may be freed (device), or become writable (host, read_only), without a word. Who
+    // uses the region again, having held it meanwhile as UCP's cache does, asks Cache::current().
+    bool changes_unseen = false;
     Cache* cache = nullptr;
 
     // Called when the memory can no longer be reached (under the owner's lock until references is
@@ -60,7 +60,7 @@ struct Region : Registration {
     };
     std::vector<Notification> on_unreachable;
 
-    // With a reference: what serves holders of this one, the memory of which was freed.
+    // With a reference: what serves holders of this one, the memory of which has changed.
     std::atomic<Region*> successor{nullptr};
 
     bool covers(uintptr_t address, size_t length) const

@@ -51,7 +51,7 @@ struct Gather {
                     length = kUnregistered;
                     break;
                 }
-                if (region->frees_unseen) [[unlikely]] {
+                if (region->changes_unseen) [[unlikely]] {
                     region = current_region(region, iov[i].buffer, size);
                     if (region == nullptr) {
                         length = kUnregistered;

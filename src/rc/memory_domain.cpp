@@ -99,8 +99,6 @@ abi::MdAttributes MemoryDomain::attributes() const
     if (cache_.gpu_direct().possible()) {
         attributes.reg_mem_types |= UCS_BIT(UCS_MEMORY_TYPE_CUDA);
     }
-    // It may be in pages that can only be read, for now, and then is registered for that.
-    attributes.uncached_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     attributes.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     attributes.max_reg = device_.attributes().max_mr_size;
     attributes.rkey_packed_size = sizeof(PackedRemoteKey);
@@ -167,7 +165,7 @@ ucs_status_t MemoryDomain::pack_rkey(uct_mem_h memh, const void* address, size_t
         return UCS_ERR_UNSUPPORTED;
     }
     mem::Region* packed = region(memh);
-    if (packed->frees_unseen) {
+    if (packed->changes_unseen) {
         if (address == nullptr)
             packed = current_region(packed, reinterpret_cast<void*>(packed->start), 1);
         else

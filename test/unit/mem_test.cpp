@@ -596,7 +596,7 @@ TEST_F(CacheTest, serves_who_holds_what_was_freed_with_what_is_there_now)
     void* memory = allocate(kLength);
     const auto address = reinterpret_cast<uintptr_t>(memory);
     Region* held = acquire(memory, 1);
-    EXPECT_TRUE(held->frees_unseen);
+    EXPECT_TRUE(held->changes_unseen);
     EXPECT_EQ(Cache::current(held, address, kLength, &failure_), held);
     release(memory);
     EXPECT_EQ(Cache::current(held, address, 1, &failure_), nullptr);
@@ -736,6 +736,26 @@ TEST_F(CacheTest, registers_read_only_memory_for_local_use)
         EXPECT_EQ(cache_->registrations(), i);
         Cache::release(region);
     }
+    unmap(memory, kPage);
+}
+
+// Who has held it since, as UCP's cache does, may write to it as soon as others may.
+TEST_F(CacheTest, writes_where_read_only_memory_became_writable)
+{
+    void* memory = map(kPage);
+    const auto address = reinterpret_cast<uintptr_t>(memory);
+    mprotect(memory, kPage, PROT_READ);
+    Region* held = acquire(memory, kPage);
+    EXPECT_TRUE(held->read_only);
+    EXPECT_TRUE(held->changes_unseen);
+    EXPECT_EQ(Cache::current(held, address, kPage, &failure_), held);
+    mprotect(memory, kPage, PROT_READ | PROT_WRITE);
+    Region* now = Cache::current(held, address, kPage, &failure_);
+    ASSERT_NE(now, nullptr) << failure_.cause;
+    EXPECT_NE(now, held);
+    EXPECT_FALSE(now->read_only);
+    EXPECT_EQ(Cache::current(held, address + 8, kPage - 8, &failure_), now);
+    Cache::release(held);
     unmap(memory, kPage);
 }
 
