@@ -209,7 +209,7 @@ cause() {
     grep -ahE '^not ok|ERROR|FATAL|FAILED|not used|[Aa]ssert|signal|[Ff]ail|rror:' "$@" | head -n 1 | grep . || echo "no message: it hung or was killed"
 }
 
-# Prints "processes gpudirect_bytes staged_bytes host_bytes" of a file of UCX_GDR_STATS, in which each
+# Prints "processes gpudirect_bytes staged_bytes host_bytes ipc_bytes" of a file of UCX_GDR_STATS, in which each
 # process that used the plugin left a line of words NAME=NUMBER.
 statistics_sum() {
     awk '
@@ -218,7 +218,7 @@ statistics_sum() {
             for (i = 2; i <= NF; i++) { split($i, word, "="); sum[word[1]] += word[2] }
         }
         END {
-            printf "%d %.0f %.0f %.0f\n", lines, sum["gpudirect_bytes"], sum["staged_bytes"],
-                sum["host_bytes"]
-        }' "$1" 2>/dev/null || echo 0 0 0 0
+            printf "%d %.0f %.0f %.0f %.0f\n", lines, sum["gpudirect_bytes"], sum["staged_bytes"],
+                sum["host_bytes"], sum["ipc_bytes"]
+        }' "$1" 2>/dev/null || echo 0 0 0 0 0
 }

@@ -57,6 +57,28 @@ cudaGetDeviceCount(&count): cudaErrorNoDevice (no device)" "$(
     run "$work/program" | head -n 2
 )"
 
+# ---- opened
+
+cat >"$work/opens.c" <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int count, char** arguments)
+{
+    void* runtime = dlopen(arguments[1], RTLD_NOW);
+    int devices = 0, (*get_count)(int*) = runtime ? dlsym(runtime, "cudaGetDeviceCount") : NULL;
+    int outcome = get_count ? get_count(&devices) : -1;
+    return printf("%d, %d devices\n", outcome, devices) < 0 || count != 2;
+}
+END
+gcc "$work/opens.c" -o "$work/opens" -ldl || exit 99
+expect "opened by its bare name" "0, 2 devices" "$(run "$work/opens" libcudart.so)"
+if [ -n "$library" ]; then
+    expect "NVIDIA's, by its path" "softcuda: NVIDIA's CUDA runtime in $library needs NVIDIA's driver (cuGetExportTable), \
+so its calls fail with error 801: the program opens this file by its path, or its run path (DT_RPATH) leads there before \
+the emulated runtime is found; by name alone (libcudart.so) it gets that one under \"ucx-gdr run\"" \
+        "$(run "$work/opens" "$library" | grep ^softcuda)"
+fi
+
 # ---- compiled by nvcc
 
 nvcc=$(PATH=$PATH:$cuda/bin command -v nvcc)

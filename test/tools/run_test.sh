@@ -63,6 +63,10 @@ if [ "${GDR_MPI:-yes}" = yes ]; then
     expect "mpirun does not, which would pass them on to PMIx" "" "$(value $path)"
     expect "nor without the plugin" "" "$(in_rank $path --no-plugin)"
 fi
+if command -v ibv_devinfo >/dev/null; then
+    expect "a program of libibverbs without the plugin gets no GPUs" "" \
+        "$("$tool" run --emulate-hca --no-plugin ibv_devinfo 2>&1 | grep -E '^ucx-gdr: |softhca0 failed')"
+fi
 expect "without the plugin the emulated HCA alone" "$softhca" "$(value LD_PRELOAD --no-plugin)"
 expect "nor anything for Open MPI" "" "$(value OMPI_MCA_pml --no-plugin)"
 # ---- where it leads

@@ -143,12 +143,19 @@ SOFTCUDA_EXPORT CUresult cuGetExportTable(const void**, const CUuuid*)
     return api(__func__, Needs::nothing, [&] {
         static std::atomic<bool> told{false};
         if (!told.exchange(true)) {
+            const char* slash = std::strrchr(caller, '/');
+            const bool shared =
+                std::strncmp(slash != nullptr ? slash + 1 : caller, "libcudart.so", 12) == 0;
             std::fprintf(
                 stderr,
                 "softcuda: NVIDIA's CUDA runtime in %s needs NVIDIA's driver "
-                "(cuGetExportTable), so its calls fail with error 801: link with the shared "
-                "runtime (nvcc -cudart shared), of which \"ucx-gdr run\" brings its own\n",
-                caller);
+                "(cuGetExportTable), so its calls fail with error 801: %s\n",
+                caller,
+                shared ? "the program opens this file by its path, or its run path (DT_RPATH) "
+                         "leads there before the emulated runtime is found; by name alone "
+                         "(libcudart.so) it gets that one under \"ucx-gdr run\""
+                       : "link with the shared runtime (nvcc -cudart shared), of which \"ucx-gdr "
+                         "run\" brings its own");
         }
         throw Error{CUDA_ERROR_NOT_SUPPORTED};
     });
