@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <ostream>
 #include <sys/mman.h>
@@ -51,8 +52,9 @@ class Pages {
         UnmapLog::instance().append(address(page), kPage);
         if (really) {
             void* memory = reinterpret_cast<void*>(address(page));
-            mmap(memory, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-                 0);
+            if (mmap(memory, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                     -1, 0) == MAP_FAILED)
+                std::abort();
         }
         mappings_[page].fetch_add(1, std::memory_order_relaxed);
     }
