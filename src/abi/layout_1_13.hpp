@@ -288,7 +288,9 @@ struct Layout_1_13 {
 
     static constexpr bool kProtocolsV2 = false;     // used unless the user says otherwise
     static constexpr bool kInvalidatesLater = true; // mem_dereg may complete after it returned
-    static constexpr bool kReadsBehindRts = true;   // ucp_rndv_is_put_pipeline_needed does
+    // Protocols v2 count on what their cache of registrations holds.
+    static constexpr bool kCachesSoundly = false;
+    static constexpr bool kReadsBehindRts = true; // ucp_rndv_is_put_pipeline_needed does
     // Protocols v2 count the latency of an operation without a copy once more, for the answer that
     // its end waits for.
     static constexpr bool kCountsAnswers = false;

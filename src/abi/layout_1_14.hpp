@@ -119,6 +119,8 @@ struct Layout_1_15 : Layout_1_14 {
 };
 
 struct Layout_1_16 : Layout_1_15 {
+    static constexpr bool kCachesSoundly = true;
+
     // uct_md_attr_v2_t
     struct MdAttrAlignment {
         size_t reg_alignment;

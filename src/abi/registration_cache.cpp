@@ -5,6 +5,7 @@
 #include "abi/registration_cache.hpp"
 
 #include "abi/context_settings.hpp"
+#include "abi/series.hpp"
 #include "abi/settings.hpp"
 #include "abi/uct_calls.hpp"
 
@@ -19,6 +20,8 @@ gdr::abi::MemoryEventDispatch ucm_event_dispatch;
 namespace gdr::abi {
 namespace {
 
+std::atomic<bool> switched_off{false};
+std::atomic<bool> kept{false};
 std::atomic<bool> program_has_one{false};
 thread_local constinit bool amid = false;
 
@@ -31,10 +34,33 @@ bool user_wants_none()
 bool is_off()
 {
     static const bool by_user = user_wants_none();
-    return by_user && !program_has_one.load(std::memory_order_relaxed);
+    return (by_user || switched_off.load(std::memory_order_relaxed)) &&
+           !program_has_one.load(std::memory_order_relaxed);
 }
 
 } // namespace
+
+bool registration_cache_is_sound()
+{
+    return series().caches_soundly;
+}
+
+bool switch_off_registration_cache(const char* name, const char* value)
+{
+    const bool taken = set_default(name, value);
+    switched_off = taken;
+    return taken;
+}
+
+void keep_registration_cache()
+{
+    kept = true;
+}
+
+bool keeps_registration_cache()
+{
+    return kept;
+}
 
 void look_at_context()
 {

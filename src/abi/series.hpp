@@ -28,6 +28,7 @@ struct Series {
     size_t md_ops_size;
     bool protocols_v2_default; // UCP uses protocols v2 unless told otherwise
     bool invalidates_later;    // UCP takes the completion of mem_dereg after that has returned
+    bool caches_soundly;       // registrations, with protocols v2
     bool reads_behind_rts;     // protocols v1 read a key behind a ready-to-send that has none
     bool counts_answers; // protocols v2 add a latency to each operation without a copy, for its
                          // answer

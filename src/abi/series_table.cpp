@@ -22,6 +22,7 @@ constexpr Series series_of(Version version)
         .md_ops_size = sizeof(typename L::MdOps),
         .protocols_v2_default = L::kProtocolsV2,
         .invalidates_later = L::kInvalidatesLater,
+        .caches_soundly = L::kCachesSoundly,
         .reads_behind_rts = L::kReadsBehindRts,
         .counts_answers = L::kCountsAnswers,
         .register_component = register_component<L>,

@@ -10,9 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 
+#include <dlfcn.h>
+#include <execinfo.h>
 #include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -82,6 +85,16 @@ bool set_default(const char* name, const char* value)
 bool set_global_option(const char* name, const char* value)
 {
     return ucs_global_opts_set_value(name, value) == UCS_OK;
+}
+
+bool ucp_is_loading_us()
+{
+    void* frames[64];
+    const int count = backtrace(frames, 64);
+    return std::any_of(frames, frames + count, [](void* frame) {
+        Dl_info info;
+        return dladdr(frame, &info) && info.dli_fname && std::strstr(info.dli_fname, "/libucp");
+    });
 }
 
 bool says_no(const std::string& value)

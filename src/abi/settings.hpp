@@ -46,6 +46,10 @@ bool set_default(const char* name, const char* value);
 // Sets one of UCX's global options, which it reads when it is loaded. False: UCX did not take it.
 bool set_global_option(const char* name, const char* value);
 
+// Whether UCP is loading this library now, having read its configuration: what is then given as a
+// default comes too late for the context it is making. To be asked while the library is loaded.
+bool ucp_is_loading_us();
+
 // Whether UCP uses protocols v2 in the context that is being made: this series' default, or what
 // the user or the program says. To be asked while a memory domain is opened.
 bool protocols_v2();

@@ -19,8 +19,6 @@ constinit Listener listener{};
 // What the driver's functions did before they were patched.
 struct Original {
     CUresult (*free)(CUdeviceptr address);
-    CUresult (*free_async)(CUdeviceptr address, CUstream stream);
-    CUresult (*free_async_per_thread)(CUdeviceptr address, CUstream stream);
     CUresult (*unmap)(CUdeviceptr address, size_t length);
     CUresult (*destroy_context)(CUcontext context);
     CUresult (*release_primary)(CUdevice device);
@@ -58,18 +56,6 @@ CUresult free_memory(CUdeviceptr address)
 {
     tell_of_allocation(address);
     return original.free(address);
-}
-
-CUresult free_async(CUdeviceptr address, CUstream stream)
-{
-    tell_of_allocation(address);
-    return original.free_async(address, stream);
-}
-
-CUresult free_async_per_thread(CUdeviceptr address, CUstream stream)
-{
-    tell_of_allocation(address);
-    return original.free_async_per_thread(address, stream);
 }
 
 CUresult unmap(CUdeviceptr address, size_t length)
@@ -139,8 +125,6 @@ std::string watch_frees(const Listener& told)
     std::string failure;
     for (const Patch& each :
          {patch("cuMemFree_v2", free_memory, original.free),
-          patch("cuMemFreeAsync", free_async, original.free_async),
-          patch("cuMemFreeAsync_ptsz", free_async_per_thread, original.free_async_per_thread),
           patch("cuMemUnmap", unmap, original.unmap),
           patch("cuCtxDestroy_v2", destroy_context, original.destroy_context),
           patch("cuDevicePrimaryCtxRelease_v2", release_primary, original.release_primary),

@@ -21,8 +21,9 @@ struct Listener {
 // listener hears of all memory that is freed by these calls. Otherwise what keeps some of it from
 // being seen; what can be patched is patched nevertheless.
 //
-// Not seen are frees inside the driver: by the nodes of a graph, and what other processes do with
-// memory that they share.
+// Not seen are frees in the order of a stream, which may come long after the call and behind a
+// transfer that the stream waits for; frees inside the driver, by the nodes of a graph; and what
+// other processes do with memory that they share.
 std::string watch_frees(const Listener& listener);
 
 } // namespace gdr::hooks

@@ -117,7 +117,7 @@ class Service {
             gdr_log(warn, "not used: %s", refusal_.c_str());
         if (refusal_.empty() && wanted_ && moment == GDR_UCX_STARTS &&
             !std::exchange(prepared_, true))
-            prepare_host(Moment::ucx_starts);
+            (void)prepare_host(Moment::ucx_starts); // which is never too late
     }
 
     // Each path once.
@@ -145,7 +145,9 @@ class Service {
         registered_ = true;
         if (moment == GDR_UCX_PRESENT_UNHEARD) {
             prepared_ = true;
-            prepare_host(Moment::loaded);
+            refusal_ = prepare_host(Moment::loaded);
+            if (!refusal_.empty())
+                return;
         }
         // False: this library is in the process already, from another path.
         if (!abi::register_component(copy::component()))

@@ -5,25 +5,51 @@
 
 #include "abi/host.hpp"
 #include "abi/own_cuda.hpp"
+#include "abi/registration_cache.hpp"
 #include "abi/settings.hpp"
 #include "cuda/driver.hpp"
 #include "plugin/short_sends.hpp"
+#include "verbs/device.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace gdr::plugin {
 namespace {
 
-constexpr const char* kMemtypeCache = "MEMTYPE_CACHE";
-constexpr const char* kReason =
-    "what this cache misses counts as host memory, and nothing fills it but a UCX with CUDA, with "
-    "the allocations that it sees";
-
-enum class State { unchanged, off, not_taken };
-State memtype_cache = State::unchanged;
+struct Setting {
+    const char* name; // without UCX_
+    const char* value;
+    const char* reason;
+    bool (*set)(const char* name, const char* value);
+    bool taken = false;
+};
 
 // A global option is in force at once; as a default it is also what ucx_info -c shows.
 bool set_global_and_default(const char* name, const char* value)
 {
     return abi::set_global_option(name, value) && abi::set_default(name, value);
+}
+
+std::vector<Setting> wanted()
+{
+    std::vector<Setting> settings = {
+        {"MEMTYPE_CACHE", "n",
+         "what this cache misses counts as host memory, and nothing fills it but a UCX with CUDA, "
+         "with the allocations that it sees",
+         set_global_and_default}};
+    if (!abi::registration_cache_is_sound())
+        settings.push_back({"RCACHE_ENABLE", "n",
+                            "protocols v2 of this UCX release registrations that are in use",
+                            abi::switch_off_registration_cache});
+    return settings;
+}
+
+std::vector<Setting>& changed()
+{
+    static std::vector<Setting> settings;
+    return settings;
 }
 
 // A UCX with CUDA of its own needs gdr beside its transports, and programs may ask it for those.
@@ -37,26 +63,58 @@ void choose_transports()
                 transports->c_str());
 }
 
+// An HCA's device has a port's number: "mlx5_0:1". What may be a pattern, or leave others out, is
+// taken for one.
+bool user_names_no_hca()
+{
+    const auto devices = abi::user_setting("NET_DEVICES");
+    return devices && !devices->empty() && devices->find_first_of(":*?[^") == std::string::npos &&
+           devices->find("all") == std::string::npos;
+}
+
+bool switches_off_registration_cache(const Setting& setting)
+{
+    return setting.set == abi::switch_off_registration_cache;
+}
+
 } // namespace
 
-void prepare_host(Moment moment)
+std::string prepare_host(Moment moment)
 {
     choose_transports();
     if (!abi::user_wants_gdr() || cuda::open_driver() == nullptr)
-        return;
+        return {};
+    std::vector<Setting> settings = wanted();
+    std::erase_if(settings, [](const Setting& setting) {
+        return abi::user_setting(setting.name).has_value();
+    });
+    if ((!verbs::may_have_devices() || user_names_no_hca()) &&
+        std::erase_if(settings, switches_off_registration_cache) > 0)
+        abi::keep_registration_cache();
+    const auto default_only = std::ranges::find_if(settings, switches_off_registration_cache);
+    if (default_only != settings.end() && moment == Moment::loaded && abi::ucp_is_loading_us())
+        return std::string("UCX loaded it after reading its configuration, too late for UCX_") +
+               default_only->name + "=" + default_only->value +
+               ": set that, or link libuct_gdr.so.0 as libucs_gdr.so.0 too into its directory, so "
+               "that UCX loads it earlier (" +
+               default_only->reason + ")";
     if (moment == Moment::ucx_starts)
         prepare_short_sends();
-    if (!abi::user_setting(kMemtypeCache))
-        memtype_cache = set_global_and_default(kMemtypeCache, "n") ? State::off : State::not_taken;
+    for (Setting& setting : settings)
+        setting.taken = setting.set(setting.name, setting.value);
+    changed() = std::move(settings);
+    return {};
 }
 
 void report_preparation()
 {
-    if (memtype_cache == State::off)
-        gdr_log(info, "UCX_%s=n: %s", kMemtypeCache, kReason);
-    if (memtype_cache == State::not_taken)
-        gdr_log(warn, "UCX did not take UCX_%s=n, set it in the environment: %s", kMemtypeCache,
-                kReason);
+    for (const Setting& setting : changed()) {
+        if (setting.taken)
+            gdr_log(info, "UCX_%s=%s: %s", setting.name, setting.value, setting.reason);
+        else
+            gdr_log(warn, "UCX did not take UCX_%s=%s, set it in the environment: %s", setting.name,
+                    setting.value, setting.reason);
+    }
 }
 
 } // namespace gdr::plugin

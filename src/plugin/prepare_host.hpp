@@ -1,10 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Settings of the UCX around us: UCX_MEMTYPE_CACHE, without which device memory is not recognised,
-// and UCX_TLS, which UCX_GDR_TLS chooses where UCX was built without CUDA. Neither is changed where
-// the user has set it, be it in the environment or in a ucx.conf, nor the first where UCX_TLS
-// leaves gdr out or no GPU can be used.
+// Settings of the UCX around us without which device memory is not recognised or not handled. None
+// is changed that the user has set, be it in the environment or in a ucx.conf, and none where
+// UCX_TLS leaves gdr out or no GPU can be used; UCP's cache of registrations is left on where there
+// is no HCA, or UCX_NET_DEVICES names none. And UCX_TLS, which UCX_GDR_TLS chooses where the user
+// has not and UCX was built without CUDA.
 #pragma once
+
+#include <string>
 
 namespace gdr::plugin {
 
@@ -13,13 +16,15 @@ enum class Moment {
     ucx_starts // UCX is about to read its configuration
 };
 
-// To be called once. The settings hold for this process: they are not in the environment of its
-// children. An application whose variables have a prefix of their own (ucp_config_read("APP", ...):
-// APP_UCX_*) can override them.
-void prepare_host(Moment moment);
+// To be called once, before UCX reads its configuration. The settings hold for this process: they
+// are not in the environment of its children. An application whose variables have a prefix of their
+// own (ucp_config_read("APP", ...): APP_UCX_*) can override them.
+//
+// Not empty: why the host cannot be prepared and the plugin must not be used; nothing was changed.
+std::string prepare_host(Moment moment);
 
-// One INFO line for a setting that was changed, naming the variable and the reason; a warning for
-// one that UCX did not take.
+// One INFO line for each setting that was changed, naming the variable and the reason; a warning
+// for one that UCX did not take.
 void report_preparation();
 
 } // namespace gdr::plugin

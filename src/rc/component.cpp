@@ -4,7 +4,9 @@
 #include "rc/component.hpp"
 #include "config.h"
 
+#include "abi/context_settings.hpp"
 #include "abi/host.hpp"
+#include "abi/registration_cache.hpp"
 #include "abi/settings.hpp"
 #include "rc/fork_safety.hpp"
 #include "rc/hca_search.hpp"
@@ -31,6 +33,13 @@ std::vector<std::string> query_md_resources()
         abi::log_message(abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
                          __FILE__, __LINE__, "no HCA, so no network transport: %s" GDR_NO_HCA_HINT,
                          reason.c_str());
+    }
+    if (!names.empty() && abi::keeps_registration_cache()) {
+        names.clear();
+        if (!std::exchange(said, true) && !abi::context_setting("NET_DEVICES"))
+            gdr_log(warn, "no HCA is used: there was none when UCP's cache of registrations was "
+                          "left on, which would keep those of freed memory (set "
+                          "UCX_RCACHE_ENABLE=n)");
     }
     std::erase_if(names, [](const std::string& name) {
         if (name.size() > kLongestName) {

@@ -8,8 +8,12 @@
 
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
+
+#include <dlfcn.h>
 
 namespace gdr::verbs {
 namespace {
@@ -94,6 +98,22 @@ const char* hint(int error)
     }
 }
 
+// An emulated HCA, which stands before libibverbs.
+bool listed_by_another()
+{
+    const void* const list = dlsym(RTLD_DEFAULT, "ibv_get_device_list");
+    Dl_info info;
+    return list != nullptr && dladdr(list, &info) != 0 &&
+           !std::filesystem::path(info.dli_fname).filename().string().starts_with("libibverbs.so");
+}
+
+// As rdma-core has it, which does not trust the environment of a set-user-ID program either.
+std::filesystem::path sysfs()
+{
+    const char* const chosen = secure_getenv("SYSFS_PATH");
+    return chosen != nullptr ? chosen : "/sys";
+}
+
 } // namespace
 
 std::vector<std::string> device_names(std::string* reason)
@@ -116,6 +136,14 @@ std::vector<std::string> device_names(std::string* reason)
         }
     }
     return names;
+}
+
+bool may_have_devices()
+{
+    std::error_code none;
+    return listed_by_another() ||
+           std::filesystem::directory_iterator(sysfs() / "class/infiniband", none) !=
+               std::filesystem::directory_iterator();
 }
 
 double Port::bandwidth() const

@@ -15,6 +15,10 @@ namespace gdr::verbs {
 // says which.
 std::vector<std::string> device_names(std::string* reason = nullptr);
 
+// Whether the kernel knows RDMA devices, of whatever kind, or a library stands for some: without a
+// look at them, and without libibverbs in the process.
+bool may_have_devices();
+
 // The bit of a port's speed. XDR's needs more than the 8 bits of active_speed: an rdma-core that
 // knows it has it in active_speed_ex. 0 there: the kernel, or libibverbs, does not tell.
 template <class Attributes> // ibv_port_attr

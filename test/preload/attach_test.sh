@@ -118,7 +118,11 @@ else
     skip_case "other sonames, two UCX in one process" "no patchelf"
 fi
 
-expect "in time for UCX's settings" "INFO UCX_MEMTYPE_CACHE=n " "$(UCX_LOG_LEVEL=info UCX_TLS=gdr,tcp path=$work/copy ucx "$(files copy .so.0)" |
+# shellcheck source=test/ucx_version.sh
+. "$top_srcdir/test/ucx_version.sh"
+cache='' # UCP's, of registrations
+[ "$(ucx_minor)" -ge 16 ] || cache="INFO UCX_RCACHE_ENABLE=n "
+expect "in time for UCX's settings" "INFO UCX_MEMTYPE_CACHE=n $cache" "$(UCX_LOG_LEVEL=info UCX_TLS=gdr,tcp path=$work/copy ucx "$(files copy .so.0)" |
     sed -n 's/.*UCX  \(INFO\|WARN\)  gdr: \(UCX_[A-Z_]*=[a-z]\): .*/\1 \2/p' | sort | tr '\n' ' ')"
 expect "before UCP reads its configuration" "UCX_TLS=gdr" \
     "$(UCX_GDR_TLS=gdr path=$work/copy ucx --settings "$(files copy .so.0)" | grep '^UCX_TLS=')"
@@ -134,6 +138,28 @@ sys.argv = ["open_ucx", "$(files copy .so.0)"]
 runpy.run_path("$top_srcdir/test/preload/open_ucx.py")
 END
 )"
+
+# What the kernel does not show comes after UCP's cache of registrations was left on.
+late_hca() {
+    timeout 60 env "$@" UCX_TLS=gdr,tcp UCX_VFS_ENABLE=n LD_LIBRARY_PATH="$softcuda" "$python" - <<END 2>&1
+import ctypes
+ucp = ctypes.CDLL("$ucx_lib/libucp.so.0")
+ctypes.CDLL("$module")
+ctypes.CDLL("$softhca", ctypes.RTLD_GLOBAL)
+params = (ctypes.c_uint64 * 512)(1, 1)  # ucp_params_t: features alone, UCP_FEATURE_TAG
+print("status", ucp.ucp_init_version(1, 13, params, None, ctypes.byref(ctypes.c_void_p())))
+END
+}
+if [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
+    skip_case "an HCA that was not there" "there is one"
+elif [ -z "$cache" ]; then
+    skip_case "an HCA that was not there" "UCX 1.16 and later"
+else
+    said='s/.*WARN  gdr: \(no HCA is used\): .*/\1/p; /^status/p'
+    expect "an HCA that was not there is not used" "no HCA is used
+status 0" "$(late_hca | sed -n "$said")"
+    expect "but where the user has switched the cache off" "status 0" "$(late_hca UCX_RCACHE_ENABLE=n | sed -n "$said")"
+fi
 
 # ---- a module that is not there
 

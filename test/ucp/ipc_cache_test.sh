@@ -1,8 +1,8 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# Where there is no HCA nobody tells UCP's cache of registrations of GPU memory that is freed but gdr, when it is asked about
-# what is there now: as much goes by CUDA IPC as without the cache, and all of it is right.
+# Where there is no HCA, and from UCX 1.16 on, UCP keeps its cache of registrations, which nobody tells of GPU memory that is freed but gdr, when it
+# is asked about what is there now: as much goes by CUDA IPC as without the cache, and all of it is right.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -13,9 +13,22 @@ set -u
 for hca in /sys/class/infiniband/*; do
     [ ! -e "$hca" ] || skip_all "there is an HCA, ${hca##*/}"
 done
+says() { UCX_LOG_LEVEL=info run ucp_transfer --ops tag --kinds cuda:cuda --sizes 8 2>&1 | grep -c 'gdr: UCX_RCACHE_ENABLE=n'; }
+with_hca=$(says)
+unused=$(UCX_TLS=gdr,sm,self UCX_NET_DEVICES=none says)
+some=$(UCX_TLS=gdr,sm,self UCX_NET_DEVICES=none,softhca0:1 says)
 # shellcheck disable=SC2034 # of environment.sh
 softhca=''
 export UCX_TLS=gdr,sm,self
+without=$(says)
+if [ "$(ucx_minor)" -lt 16 ]; then
+    check "the cache is switched off with an HCA" [ "$with_hca" -gt 0 ]
+    check "with one of its devices" [ "$some" -gt 0 ]
+    check "not without one" [ "$without" = 0 ]
+    check "not where UCX_NET_DEVICES leaves it out" [ "$unused" = 0 ]
+else
+    expect "the cache stays on with an HCA" 0 "$with_hca"
+fi
 
 # alike WAYS
 alike() {

@@ -57,7 +57,9 @@ expect "the environment of children is as it was" "" "$(with sh -c 'env | grep ^
 stock_proto=y
 [ "$minor" -ge 16 ] || stock_proto=n
 stock="MEMTYPE_CACHE=try PROTO_ENABLE=$stock_proto RCACHE_ENABLE=try "
-prepared="MEMTYPE_CACHE=n PROTO_ENABLE=$stock_proto RCACHE_ENABLE=try "
+cache=try # UCP's, of registrations
+[ "$minor" -ge 16 ] || cache=n
+prepared="MEMTYPE_CACHE=n PROTO_ENABLE=$stock_proto RCACHE_ENABLE=$cache "
 expect "UCX without the module" "$stock" "$("$ucx_info" -c | settings)"
 expect "UCX with it and a GPU" "$prepared" "$(gpu with "$ucx_info" -c | settings)"
 # shellcheck disable=SC2097,SC2098 # for gpu's command, not for gpu
@@ -69,10 +71,18 @@ if ! ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
     LD_PRELOAD=$runtime$module everything | sed '/^# *gdr/,/^$/d; /GDR/d' >with
     expect "no other variable has another value" "$(grep ^UCX_ without)" "$(grep ^UCX_ with)"
 fi
-expect "what the user gives stays" "MEMTYPE_CACHE=y PROTO_ENABLE=n RCACHE_ENABLE=n " \
-    "$(gpu with UCX_MEMTYPE_CACHE=y UCX_PROTO_ENABLE=n UCX_RCACHE_ENABLE=n "$ucx_info" -c | settings)"
+if [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
+    expect "with it and a GPU, and no HCA" "MEMTYPE_CACHE=n PROTO_ENABLE=$stock_proto RCACHE_ENABLE=try " \
+        "$(hca='' gpu with "$ucx_info" -c | settings)"
+fi
+# Where rdma-core looks for HCAs.
+mkdir -p sysfs/class/infiniband/mlx5_0
+expect "and with one in another SYSFS_PATH" "$prepared" \
+    "$(hca='' gpu with SYSFS_PATH="$PWD/sysfs/" "$ucx_info" -c | settings)"
+expect "what the user gives stays" "MEMTYPE_CACHE=y PROTO_ENABLE=n RCACHE_ENABLE=try " \
+    "$(gpu with UCX_MEMTYPE_CACHE=y UCX_PROTO_ENABLE=n UCX_RCACHE_ENABLE=try "$ucx_info" -c | settings)"
 echo "UCX_PROTO_ENABLE=n" >ucx.conf
-expect "also when it is given in a ucx.conf" "MEMTYPE_CACHE=n PROTO_ENABLE=n RCACHE_ENABLE=try " \
+expect "also when it is given in a ucx.conf" "MEMTYPE_CACHE=n PROTO_ENABLE=n RCACHE_ENABLE=$cache " \
     "$(gpu with "$ucx_info" -c | settings)"
 echo "UCX_TLS=tcp" >ucx.conf
 expect "UCX_TLS in a ucx.conf leaves gdr out" "$stock" "$(gpu with "$ucx_info" -c | settings)"
@@ -98,7 +108,8 @@ expect "but not in one that has CUDA" all "$(tls of_own gpu with UCX_GDR_TLS=gdr
 expect "which has gdr all the same" "$prepared" "$(of_own gpu with UCX_GDR_TLS=gdr "$ucx_info" -c | settings)"
 
 said() { sed -n 's/.*UCX  \(INFO\|WARN\)  gdr: \(UCX_[A-Z_]*=[a-z]\): .*/\1 \2/p' | sort | tr '\n' ' '; }
-expect "one line for the change" "INFO UCX_MEMTYPE_CACHE=n " \
+expect "one line for each change" \
+    "INFO UCX_MEMTYPE_CACHE=n $([ $cache = try ] || echo "INFO UCX_RCACHE_ENABLE=n ")" \
     "$(gpu with UCX_LOG_LEVEL=info "$ucx_info" -d | said)"
 expect "none at the default level" "" "$(gpu with "$ucx_info" -d | grep 'UCX  INFO')"
 expect "CUDA is not started in a process that does not use UCX" 0 \

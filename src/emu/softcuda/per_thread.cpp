@@ -112,8 +112,6 @@ PER_THREAD(cuMemAllocAsync_ptsz, (CUdeviceptr * address, size_t size, CUstream s
 PER_THREAD(cuMemAllocFromPoolAsync_ptsz,
            (CUdeviceptr * address, size_t size, CUmemoryPool pool, CUstream stream),
            cuMemAllocFromPoolAsync(address, size, pool, own(stream)))
-SOFTCUDA_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream);
-SOFTCUDA_ENTRY(cuMemFreeAsync_ptsz)
 PER_THREAD(cuMemFreeAsync_ptsz, (CUdeviceptr address, CUstream stream),
            cuMemFreeAsync(address, own(stream)))
 PER_THREAD(cuStreamGetPriority_ptsz, (CUstream stream, int* priority),

@@ -209,7 +209,6 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t size, CUmemoryPool
     });
 }
 
-SOFTCUDA_ENTRY(cuMemFreeAsync)
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 {
     return api(__func__, Needs::init, [&] {
