@@ -356,12 +356,14 @@ TEST_F(FreedTest, many_threads)
                 const CUdeviceptr memory = allocate(1 << 16);
                 Failure failure;
                 Region* region = cache_->acquire(memory, 1 << 16, Access::remote, &failure);
-                if (round % 2 == 0)
+                if (round % 2 == 0) {
                     Cache::release(region);
+                    release(memory);
+                    continue;
+                }
                 release(memory);
-                wrong += region->owner_id != 0 && round % 2 != 0 && region->mr != nullptr;
-                if (round % 2 != 0)
-                    Cache::release(region);
+                wrong += region->mr != nullptr;
+                Cache::release(region);
             }
         });
     }
@@ -373,6 +375,9 @@ TEST_F(FreedTest, many_threads)
 // CUDA does not work there, but says so; a lock that another thread held is never released.
 TEST_F(FreedTest, a_forked_child_is_not_stopped)
 {
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "a child of several threads may hang in the thread sanitizer";
+#endif
     const CUdeviceptr memory = allocate(1);
     Cache::release(acquire(memory, 1));
     std::atomic<bool> over{false};
