@@ -88,10 +88,12 @@ std::string prepare_host(Moment moment)
     std::erase_if(settings, [](const Setting& setting) {
         return abi::user_setting(setting.name).has_value();
     });
-    if ((!verbs::may_have_devices() || user_names_no_hca()) &&
-        std::erase_if(settings, switches_off_registration_cache) > 0)
+    auto default_only = std::ranges::find_if(settings, switches_off_registration_cache);
+    if (default_only != settings.end() && (!verbs::may_have_devices() || user_names_no_hca())) {
+        settings.erase(default_only);
+        default_only = settings.end();
         abi::keep_registration_cache();
-    const auto default_only = std::ranges::find_if(settings, switches_off_registration_cache);
+    }
     if (default_only != settings.end() && moment == Moment::loaded && abi::ucp_is_loading_us())
         return std::string("UCX loaded it after reading its configuration, too late for UCX_") +
                default_only->name + "=" + default_only->value +

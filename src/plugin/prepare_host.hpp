@@ -2,9 +2,9 @@
 //
 // Settings of the UCX around us without which device memory is not recognised or not handled. None
 // is changed that the user has set, be it in the environment or in a ucx.conf, and none where
-// UCX_TLS leaves gdr out or no GPU can be used; UCP's cache of registrations is left on where there
-// is no HCA, or UCX_NET_DEVICES names none. And UCX_TLS, which UCX_GDR_TLS chooses where the user
-// has not and UCX was built without CUDA.
+// UCX_TLS leaves gdr out or no GPU can be used; UCP's cache of registrations is left on where that
+// is sound, where there is no HCA, or where UCX_NET_DEVICES names none. And UCX_TLS, which
+// UCX_GDR_TLS chooses where the user has not and UCX was built without CUDA.
 #pragma once
 
 #include <string>

@@ -10,6 +10,19 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+// A file or directory of the build.
+inline std::string built(const char* path)
+{
+    const char* build = std::getenv("top_builddir");
+    return std::string(build == nullptr ? "." : build) + path;
+}
+
+// What the program executes from now on, itself anew for example, finds the emulated GPUs.
+inline void find_softcuda()
+{
+    setenv("LD_LIBRARY_PATH", built("/src/emu/softcuda/.libs").c_str(), 1);
+}
+
 // Unless softhca is there already: executes the program anew with it, behind the runtimes of
 // sanitizers, which insist on being first, and in a fabric of its own if the environment names
 // none. Returns when nothing was to do; a program that cannot be executed so ends with 99.
@@ -17,9 +30,7 @@ inline void run_on_softhca(char** argv)
 {
     if (dlsym(RTLD_DEFAULT, "softhca_counters") != nullptr)
         return;
-    const char* build = std::getenv("top_builddir");
-    std::string preload =
-        std::string(build == nullptr ? "." : build) + "/src/emu/softhca/.libs/libsofthca.so";
+    std::string preload = built("/src/emu/softhca/.libs/libsofthca.so");
     Dl_info own; // a runtime may be linked into the program
     dladdr(reinterpret_cast<void*>(&run_on_softhca), &own);
     for (const char* name : {"__ubsan_handle_builtin_unreachable", "__asan_init", "__tsan_init"}) {

@@ -410,9 +410,7 @@ TEST_F(FreedTest, a_forked_child_is_not_stopped)
 
 int main(int argc, char** argv)
 {
-    const char* build = std::getenv("top_builddir");
-    setenv("LD_LIBRARY_PATH",
-           (std::string(build == nullptr ? "." : build) + "/src/emu/softcuda/.libs").c_str(), 1);
+    find_softcuda();
     run_on_softhca(argv);
     return run_tests(argc, argv);
 }

@@ -967,9 +967,7 @@ int report()
 
 int main(int argc, char** argv)
 {
-    const char* build = std::getenv("top_builddir");
-    setenv("LD_LIBRARY_PATH",
-           (std::string(build == nullptr ? "." : build) + "/src/emu/softcuda/.libs").c_str(), 1);
+    find_softcuda();
     setenv("SOFTCUDA_BAR1", "1G", 1);
     run_on_softhca(argv);
     if (argc > 1 && std::string(argv[1]) == "--report") {
