@@ -11,8 +11,9 @@
 #include <system_error>
 
 namespace gdr::abi {
+namespace {
 
-bool built_with_cuda()
+bool find_module()
 {
     namespace fs = std::filesystem;
     const fs::path modules = fs::path(library_of(ucx().base_iface_class)).parent_path() / "ucx";
@@ -21,6 +22,14 @@ bool built_with_cuda()
     return std::any_of(first, fs::directory_iterator(), [](const fs::directory_entry& entry) {
         return entry.path().filename().string().starts_with("libuct_cuda.so");
     });
+}
+
+} // namespace
+
+bool built_with_cuda()
+{
+    static const bool found = find_module();
+    return found;
 }
 
 } // namespace gdr::abi

@@ -21,12 +21,6 @@ namespace {
 
 std::atomic<bool> told_by_now{false};
 
-bool has_own_cuda()
-{
-    static const bool has = abi::built_with_cuda();
-    return has;
-}
-
 void end_freed(uintptr_t start, uintptr_t end)
 {
     Caches::instance().for_each("freeing device memory",
@@ -59,7 +53,7 @@ void after_context()
 // Empty, or what is not seen. UCX's own hooks are fewer than ours, and cannot be patched again.
 std::string watch()
 {
-    if (has_own_cuda())
+    if (abi::built_with_cuda())
         return "this UCX has hooks of its own";
     return hooks::watch_frees({before_free, after_context});
 }
@@ -69,7 +63,7 @@ std::string watch()
 void listen_to_own_cuda()
 {
     static const bool listening = [] {
-        if (has_own_cuda())
+        if (abi::built_with_cuda())
             abi::watch_frees(on_freed);
         return true;
     }();
