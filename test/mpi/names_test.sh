@@ -14,6 +14,15 @@ set -u
 nm -D --defined-only "$mpi_layer" | awk '$NF ~ /^P?MPIX?_/ && $NF !~ /MPIX_(Query|GPU)/ { print $NF }' >"$work/names"
 note "$(wc -l <"$work/names") names"
 check "the layer has names" test -s "$work/names"
+for compiler in gcc clang; do
+    command -v $compiler >/dev/null || continue
+    for optimisation in -O0 -O2; do
+        $compiler $optimisation -fPIC -fvisibility=hidden -D_GNU_SOURCE -I"$top_srcdir/src" -c \
+            "$top_srcdir/src/mpi/entries/names.c" -o "$work/names.o"
+        expect "$compiler $optimisation: what runs while the layer is relocated calls nothing by name" "dl_iterate_phdr mprotect sysconf" \
+            "$(nm -u "$work/names.o" | awk '$2 !~ /^_(DYNAMIC|GLOBAL_OFFSET_TABLE_)$/ { print $2 }' | sort | paste -sd ' ')"
+    done
+done
 # compiled COMPILER [ARGUMENT]...
 compiled() { "$1" -D_GNU_SOURCE -Werror "$top_srcdir/test/mpi/mpi_names.c" "${@:2}"; }
 check "a program without an MPI is compiled" compiled cc -ldl -o "$work/opens"

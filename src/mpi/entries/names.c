@@ -10,7 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// By addresses that are there once data is relocated: calls by name may not be bound yet.
+// By addresses that are there once data is relocated: calls by name may not be bound yet. Nor may
+// those be that a compiler makes of initializers.
 static struct {
     int (*iterate)(int (*)(struct dl_phdr_info*, size_t, void*), void*);
     int (*protect)(void*, size_t, int);
@@ -33,7 +34,8 @@ static const void* at(ElfW(Addr) base, ElfW(Addr) address)
 
 static struct object object_of(ElfW(Addr) base, const ElfW(Dyn) * entry)
 {
-    struct object object = {NULL, NULL, NULL, NULL};
+    struct object object;
+    object.symbols = NULL, object.strings = NULL, object.gnu_hash = NULL, object.hash = NULL;
     for (; entry && entry->d_tag != DT_NULL; ++entry) {
         switch (entry->d_tag) {
         case DT_SYMTAB:
@@ -131,7 +133,8 @@ static int take_library(struct dl_phdr_info* info, size_t size, void* to)
 
 static struct libraries mpi_libraries(void)
 {
-    struct libraries libraries = {.count = 0};
+    struct libraries libraries;
+    libraries.count = 0;
     libc.iterate(take_library, &libraries);
     return libraries;
 }
@@ -212,7 +215,7 @@ static uint16_t* place_of(uint16_t* numbers, uintptr_t function)
 
 static void make_indirect(void)
 {
-    uint16_t numbers[PLACES] = {0};
+    static uint16_t numbers[PLACES]; // of this library: for one on the stack compilers call memset
     for (size_t i = 0; i < 2 * own.count; ++i)
         *place_of(numbers, (uintptr_t)symbol_of(i)->function) = (uint16_t)(i + 1);
     ElfW(Sym)* const symbols = (ElfW(Sym)*)own.object.symbols;
