@@ -5,8 +5,8 @@
 
 namespace gdr::abi {
 
-// True: a module with CUDA transports lies where UCX looks for its modules first. None is opened, and
-// the directory is read once.
+// True: a module with CUDA transports lies where UCX looks for its modules first. None is opened,
+// and the directory is read once.
 bool built_with_cuda();
 
 } // namespace gdr::abi
