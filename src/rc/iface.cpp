@@ -89,9 +89,10 @@ verbs::GidEntry find_gid(ibv_pd* pd, const verbs::Port& port, unsigned long inde
     std::string reason;
     auto chosen = verbs::choose_gid(pd, port, given ? std::optional(index) : std::nullopt, &reason);
     if (!chosen) {
-        throw std::runtime_error(
-            "the port has " + reason +
-            (given ? " (UCX_GDR_RC_GID_INDEX)" : " (is its network interface configured?)"));
+        if (given) {
+            throw UnmetSetting("the port has " + reason + " (UCX_GDR_RC_GID_INDEX)");
+        }
+        throw std::runtime_error("the port has " + reason);
     }
     return *chosen;
 }
@@ -141,7 +142,7 @@ ucs_status_t iface_query(uct_iface_h tl_iface, uct_iface_attr_t* attr)
     attr->cap.put.opt_zcopy_align = kDefaultAlignment;
     attr->cap.put.align_mtu = kDefaultAlignment;
     attr->cap.put.max_iov = iface.max_iov;
-    attr->cap.get.max_short = iface.max_inline;
+    attr->cap.get.max_short = iface.settings.max_inline;
     attr->cap.get.max_bcopy = iface.segment_size;
     attr->cap.get.max_zcopy = iface.max_zcopy;
     attr->cap.get.opt_zcopy_align = kDefaultAlignment;
@@ -450,7 +451,7 @@ void Iface::choose_path()
         }
     }
     if (!found) {
-        throw std::runtime_error("the port's table has no partition key UCX_GDR_RC_PKEY asks for");
+        throw UnmetSetting("the port's table has no partition key UCX_GDR_RC_PKEY asks for");
     }
 
     device_address.tag = kAddressTag;
@@ -507,7 +508,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
     provider.emplace(pd, settings, device_name(device, port));
     const unsigned most_receives = settings.rx_queue_length;
     const unsigned first_receives =
-        std::clamp(window, ReceiveQueue::kShortest, most_receives); // of one peer
+        std::min(std::max(window, ReceiveQueue::kShortest), most_receives); // of one peer
     // Libraries round up to a power of two, most after adding one: all that comes of it is used.
     const unsigned others = most_receives + kGrantRoom;
     const unsigned most =
@@ -515,7 +516,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
                  static_cast<unsigned>(limits.max_cqe));
     tx_most = static_cast<int>(most - others);
     const unsigned first = std::min(first_receives + kGrantRoom + tx_queue_length, most);
-    completions.emplace(*provider, channel.get(), first, most);
+    completions.emplace(*provider, channel.get(), first, most, device.resizes_completion_queues());
     cq = completions->cq();
     poll_cq = provider->poll_cq();
     completions->take(kGrantRoom);
@@ -526,8 +527,11 @@ void Iface::open_queues(const uct_iface_params_t* params)
     // How much fits into a work request is only known from a queue pair.
     provider->choose_posting([this](verbs::Posting posting) {
         max_inline = find_max_inline(static_cast<uint32_t>(settings.max_inline), posting);
-        max_payload = max_inline - static_cast<unsigned>(sizeof(prepared.header));
     });
+    if (max_inline > 0) {
+        inline_end = max_inline + 1;
+        payload_end = inline_end - static_cast<unsigned>(sizeof(prepared.header));
+    }
     post_at_once = provider->post_send();
     post_send = post_at_once;
     chain.emplace(max_iov + 1, max_inline);
@@ -546,6 +550,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
     setup.cq = cq;
     setup.srq = receives->srq();
     setup.path = path;
+    setup.remote_access = device.remote_access();
     setup.device = device_address;
     setup.iface = random_address();
     setup.iface.segment_size = segment_size;
@@ -565,23 +570,24 @@ verbs::QueuePair Iface::create_queue_pair(uint32_t* inline_data, verbs::Posting 
     capabilities.max_send_wr = tx_queue_length + 1;
     capabilities.max_send_sge = max_iov + 1;
     capabilities.max_inline_data = *inline_data;
-    verbs::QueuePair made =
-        verbs::create_rc(provider->pd(), cq, receives->srq(), path, &capabilities, posting);
+    verbs::QueuePair made = verbs::create_rc(provider->pd(), cq, receives->srq(), path,
+                                             device.remote_access(), &capabilities, posting);
     *inline_data = capabilities.max_inline_data;
     return made;
 }
 
 uint32_t Iface::find_max_inline(uint32_t wanted, verbs::Posting posting) const
 {
-    for (;; wanted /= 2) {
+    while (true) {
         try {
             uint32_t granted = wanted;
             create_queue_pair(&granted, posting);
-            return granted;
+            return granted < kSmallestInline ? 0 : granted;
         } catch (const verbs::Error&) {
-            if (wanted / 2 < kSmallestInline) {
+            if (wanted == 0) {
                 throw;
             }
+            wanted = wanted / 2 < kSmallestInline ? 0 : wanted / 2;
         }
     }
 }
@@ -634,6 +640,9 @@ void Iface::remove_endpoint(uint64_t id)
     share_out();
 }
 
+// UCX gives a worker up for an interface that it cannot open on a port that it was told of. It was
+// not told of those without what try_queues() needs; whatever else there is costs the worker this
+// HCA, unless the user asked for it.
 ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                         const uct_iface_config_t* config, uct_iface_h* iface)
 {
@@ -642,25 +651,26 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
         return UCS_ERR_INVALID_PARAM;
     }
     try {
-        auto* opened = new Iface(md, worker, params, *reinterpret_cast<const Settings*>(config));
-        opened->domain.has_served = true;
-        *iface = &opened->super;
+        *iface =
+            &(new Iface(md, worker, params, *reinterpret_cast<const Settings*>(config)))->super;
         return UCS_OK;
     } catch (const std::bad_alloc&) {
         return UCS_ERR_NO_MEMORY;
-    } catch (const verbs::Error& error) {
-        const auto& domain = static_cast<const MemoryDomain&>(*abi::memory_domain(md));
-        if (error.error_number() != ENOMEM || !locked_memory_is_limited() || !domain.has_served) {
+    } catch (const UnmetSetting& error) {
+        return not_opened(error);
+    } catch (const std::exception& error) {
+        if (!rc_domain(md).has_offered) {
             return not_opened(error);
         }
-        abi::log_message(abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
-                         __FILE__, __LINE__,
-                         "a worker has to do without %s, the process's workers before it took the "
-                         "locked memory: %s",
-                         params->mode.device.dev_name, error.what());
+        const auto* failed_call = dynamic_cast<const verbs::Error*>(&error);
+        const bool lacks_memory = failed_call != nullptr && failed_call->error_number() == ENOMEM &&
+                                  locked_memory_is_limited();
+        abi::log_message(
+            abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag, __FILE__, __LINE__,
+            "a worker has to do without %s%s: %s", params->mode.device.dev_name,
+            lacks_memory ? ", the process's workers before it took the locked memory" : "",
+            error.what());
         return open_stand_in(md, worker, params, config, iface);
-    } catch (const std::exception& error) {
-        return not_opened(error);
     }
 }
 

@@ -10,9 +10,9 @@
 
 namespace gdr::verbs {
 
-// Names of the HCAs of this machine that speak InfiniBand or RoCE (iWARP devices are left out), in
-// the order of libibverbs. Empty without hardware, drivers or permission; reason, if not NULL, then
-// says which.
+// Names of the HCAs of this machine that speak InfiniBand or RoCE (those of other transports are
+// left out), in the order of libibverbs. Empty without hardware, drivers or permission; reason, if
+// not NULL, then says which.
 std::vector<std::string> device_names(std::string* reason = nullptr);
 
 // Whether the kernel knows RDMA devices, of whatever kind, or a library stands for some: without a
@@ -54,6 +54,15 @@ class Device {
     ibv_context* context() const { return context_.get(); }
     const ibv_device_attr& attributes() const { return attributes_; }
     const std::vector<Port>& ports() const { return ports_; }
+
+    // What queue pairs and regions may allow peers: WRITE, READ, and atomics where the HCA has
+    // them. mlx5's driver refuses queue pairs that ask for atomics that are not there.
+    int remote_access() const;
+
+    // Whether ibv_resize_cq can be tried on a completion queue that is to live on. bnxt_re's
+    // library frees the queue where its kernel driver resizes none, mlx4's fails in some releases,
+    // qedr's did nothing: only what is known to be good, by its vendor.
+    bool resizes_completion_queues() const;
 
     // "0000:3b:00.0", empty when the device is not on a PCI bus.
     std::string pci_bus_id() const;
