@@ -39,9 +39,8 @@ printf '#!/bin/sh\nshift\nexec %s "$@"\n' "$work/on_b" >"$work/agent"
 # The second rank in gdr-b, the first here.
 printf '#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exec %s "$@"\nexec "$@"\n' "$work/on_b" >"$work/contained"
 # An HCA in gdr-a.
-tool_here=$tool.containers_test.$$
-at_exit 'rm -f "$tool_here"'
-sed "s|^sys_ib=.*|sys_ib=$work/\$(uname -n)|; s|/sys/class/infiniband_verbs|$work/verbs|; s|/dev/infiniband|$work/dev|" \
+tool_here=$work/ucx-gdr
+sed "s|^src=.*|here='${tool%/*}' src='${tool%/*/*}'|; s|^sys_ib=.*|sys_ib=$work/\$(uname -n)|; s|/sys/class/infiniband_verbs|$work/verbs|; s|/dev/infiniband|$work/dev|" \
     "$tool" >"$tool_here"
 chmod +x "$work/on_b" "$work/agent" "$work/contained" "$tool_here"
 mkdir -p "$work/gdr-a/mlx5_0/ports/1" "$work/verbs/uverbs0" "$work/dev"
