@@ -60,7 +60,7 @@ run=("$tool_here" run --emulate-gpu)
 lacks="no usable HCA, and none is emulated in a job"
 rest="no RDMA device. To run without one: --no-emulation"
 expect "two hosts are there" $'gdr-a\ngdr-b' \
-    "$(timeout 60 "$mpirun" --mca plm_rsh_agent "$work/agent" -H gdr-a,gdr-b uname -n 2>&1 </dev/null | sort)"
+    "$(timeout 60 "$mpirun" --mca plm_rsh_agent "$work/agent" -H gdr-a,gdr-b uname -n 2>/dev/null </dev/null | sort)"
 expect "two hosts, one without an HCA: the job ends with the reason" "1
 ucx-gdr: gdr-b: $lacks that spans hosts: $rest" "$(job -H gdr-a,gdr-b "${run[@]}" sleep 30)"
 expect "with two ranks each it is said once" 1 "$(job -H gdr-a:2,gdr-b:2 "${run[@]}" sleep 30 | grep -c "$lacks")"
