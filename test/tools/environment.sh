@@ -14,3 +14,5 @@ ucx_info=$(command -v ucx_info) || skip_all "no ucx_info (package ucx-utils)"
 # shellcheck disable=SC2034 # used by those who source this
 tool=$top_builddir/src/tools/ucx-gdr
 
+# The lines of "ucx-gdr info" as they are before it folds them.
+unfold() { awk '/^             [^ ]/ { sub(/^ +/, " "); line = line $0; next } NR > 1 { print line } { line = $0 } END { print line }'; }

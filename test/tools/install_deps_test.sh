@@ -19,7 +19,10 @@ sed "s|/usr/local/cuda|$work/none|; s|CUDA_HOME\"} \(.*\) /usr |CUDA_HOME\"} \1 
 chmod +x "$work/tree/contrib/install-deps"
 cat >"$work/bin/apt-get" <<'END_OF_FILE'
 #!/bin/sh
-echo "apt-get $*" >>"$calls"
+case $* in
+    *--print-uris*) printf "'http://mirror/%s' %s 1000000 SHA256:0\\n" libgtest-dev libgtest-dev.deb libgmock-dev libgmock-dev.deb ;;
+    *) echo "apt-get $*" >>"$calls" ;;
+esac
 END_OF_FILE
 cat >"$work/bin/apt-cache" <<'END_OF_FILE'
 #!/bin/sh
@@ -64,6 +67,10 @@ END_OF_FILE
 install_deps
 expect "what is missing is installed, after the headers" "0 apt-get update -q
 apt-get install -q -y --no-install-recommends libgtest-dev libgmock-dev" "$status $(cat "$calls")"
+said "how much is to be downloaded" "installing: libgtest-dev libgmock-dev (2.0 MB to download)"
+(cd "$work/tree" && contrib/install-deps --dry-run) >"$work/said" 2>&1
+said "without installing, too" "to install: libgtest-dev libgmock-dev (2.0 MB to download)"
+install_deps
 said "the user is told where they are" "export CUDA_HOME=$cache"
 expect "programs can be linked there as with a toolkit" libcudart.so.13 "$(readlink "$cache/lib64/libcudart.so")"
 expect "a second run has the headers" "present: cuda.h: $cache/include" "$(install_deps && grep cuda.h "$work/said")"

@@ -34,6 +34,12 @@ expect "UCX shows besides what each transport of its own has" "" "$(for name in 
     shown TCP | grep -qx "${name#*_}" || echo "$name"
 done)"
 
+# The page of a library's functions is where its header is: in the packages for development.
+expect "Debian's package of the headers has ugdr(3)" "libuct-gdr-dev.install:usr/share/man/man3" \
+    "$(cd "$top_srcdir/contrib/debian" && grep -E 'man3|share/man$' -- *.install)"
+expect "so has that of RPM" "%files devel" "$(awk '/^%files/ { part = $0 } /man3/ { print part }' \
+    "$top_srcdir/contrib/packages/ucx-gdr.spec.in")"
+
 # ---- completion
 
 if bash=$(command -v bash); then

@@ -82,7 +82,7 @@ devices() { run ucx_info -d | awk '/Transport: gdr$/ { getline; print $3 }' | pa
 expect "UCX offers both halves" "cuda softhca0:1" "$(devices)"
 expect "ucx-gdr info says the UCX" "$(ldd "$ucx_info" | awk '$1 == "libuct.so.0" { print $3 }')" \
     "$("$tool" info --emulate-hca --emulate-gpu 2>&1 | sed -n 's/^UCX .*, //p')"
-told() { PATH=$1 "$tool" info --emulate-hca --emulate-gpu 2>&1 | sed -n "s/^$2  *//p"; }
+told() { PATH=$1 "$tool" info --emulate-hca --emulate-gpu 2>&1 | unfold | sed -n "s/^$2  *//p"; }
 library=$(ldd "$ucx_info" | awk '$1 == "libucp.so.0" { print $3 }')
 version=$("$ucx_info" -v | sed -n 's/^# .*ersion[: ]*//p' | head -n 1)
 mkdir "$work/other" "$work/none" "$work/own"
