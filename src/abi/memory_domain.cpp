@@ -4,11 +4,16 @@
 #include "abi/memory_domain.hpp"
 
 #include "abi/host.hpp"
+#include "abi/processor_puts.hpp"
 #include "abi/settings.hpp"
 
 namespace gdr::abi {
 
-MemoryDomain::MemoryDomain() : serves_protocols_v2_(protocols_v2()) {}
+MemoryDomain::MemoryDomain() : serves_protocols_v2_(protocols_v2())
+{
+    if (!serves_protocols_v2_)
+        look_for_processor_puts();
+}
 
 ucs_status_t MemoryDomain::alloc(size_t*, void**, ucs_memory_type_t, uct_mem_h*)
 {

@@ -50,6 +50,13 @@ for mpi in "${mpis[@]}"; do
     told Win_attach $warnings
 done
 
+# Among UCX's own transports within a host, as ucx-gdr run gives them, protocols v1 copy with the processor.
+for mpi in "${mpis[@]}"; do
+    for protocols in n y; do
+        UCX_PROTO_ENABLE=$protocols UCX_TLS=gdr,sm,self OMPI_MCA_osc=ucx,sm right "$mpi" 2 "${kinds[@]}"
+    done
+done
+
 # Other layers of Open MPI for windows carry some or all of them, whether they are asked for by the environment or a file.
 if [[ " ${mpis[*]} " == *" openmpi "* ]]; then
     mpi=openmpi

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/library/puts.hpp"
 
+#include "abi/processor_puts.hpp"
 #include "mpi/library/transport.hpp"
 
 #include <string_view>
@@ -76,7 +77,7 @@ bool hands_put_to_ucx(const Arguments& arguments)
 {
     const Library& library = arguments.library();
     const Word window = arguments.handle(arguments.call().window);
-    if (!hands_to_ucx(library) || window == library.win_null)
+    if (!hands_to_ucx(library) || window == library.win_null || abi::processor_may_put())
         return false;
     const int flavor = flavor_of(library, window);
     if (library.pml != nullptr) // Open MPI
