@@ -5,6 +5,8 @@
 
 #include "verbs/gid.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace gdr::rc {
@@ -59,6 +61,14 @@ const char* unreachable_reason(const DeviceAddress& local, uint32_t segment_size
         return "both ports are limited members of the partition";
     }
     return same_subnet(*device, local) ? nullptr : "the ports are on different InfiniBand subnets";
+}
+
+uint32_t allowed_window(uint32_t wanted, const IfaceAddress& iface)
+{
+    if (iface.window == 0) {
+        return wanted;
+    }
+    return std::min(wanted, std::bit_floor(std::max<uint32_t>(iface.window, kSmallestWindow)));
 }
 
 verbs::Destination destination(const DeviceAddress& local, const DeviceAddress& peer)

@@ -91,8 +91,6 @@ std::string obstacle(MemoryDomain& md, const verbs::Port& port)
     const std::string state = ibv_port_state_str(port.attributes.state);
     switch (port.attributes.state) {
     case IBV_PORT_ACTIVE:
-        if (device.attributes().max_srq == 0)
-            return "has no shared receive queues";
         if (reason = try_queues(device, md.pd(), port); !reason.empty())
             return reason;
         if (!verbs::choose_gid(md.pd(), port, std::nullopt, &reason))
