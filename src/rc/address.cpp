@@ -6,6 +6,8 @@
 #include "verbs/gid.hpp"
 #include "verbs/pkey.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace gdr::rc {
@@ -59,6 +61,14 @@ const char* unreachable_reason(const DeviceAddress& local, uint32_t segment_size
                "(set that in the subnet manager, or choose another partition by UCX_GDR_RC_PKEY)";
     }
     return same_subnet(*device, local) ? nullptr : "the ports are on different InfiniBand subnets";
+}
+
+uint32_t allowed_window(uint32_t wanted, const IfaceAddress& iface)
+{
+    if (iface.window == 0) {
+        return wanted;
+    }
+    return std::min(wanted, std::bit_floor(std::max<uint32_t>(iface.window, kSmallestWindow)));
 }
 
 verbs::Destination destination(const DeviceAddress& local, const DeviceAddress& peer)

@@ -21,6 +21,7 @@ static_assert(std::endian::native == std::endian::little, "the wire formats are 
 
 inline constexpr uint8_t kAddressTag = 0xc5;
 inline constexpr uint8_t kWireVersion = 3;
+inline constexpr uint32_t kSmallestWindow = 4; // of messages
 
 enum class Link : uint8_t { infiniband = 0, roce_v1 = 1, roce_v2 = 2 };
 
@@ -39,7 +40,7 @@ static_assert(sizeof(DeviceAddress) <= 31, "UCP's address format");
 struct [[gnu::packed]] IfaceAddress {
     uint8_t tag;
     uint8_t version;
-    uint16_t reserved;
+    uint16_t window;         // messages that a peer may send before it is granted more; 0: any
     uint32_t handshake_qpn;  // UD
     uint32_t handshake_qkey; // random: the HCA drops other datagrams
     uint64_t incarnation;    // random: tells this interface from earlier ones with the same number
@@ -53,6 +54,9 @@ static_assert(sizeof(IfaceAddress) <= 63, "UCP's address format");
 // further than its tag.
 const char* unreachable_reason(const DeviceAddress& local, uint32_t segment_size,
                                const DeviceAddress* device, const IfaceAddress* iface);
+
+// The window of an endpoint to that interface, where wanted is the largest. Powers of two.
+uint32_t allowed_window(uint32_t wanted, const IfaceAddress& iface);
 
 // Where the peer's queue pairs are reached from here.
 verbs::Destination destination(const DeviceAddress& local, const DeviceAddress& peer);

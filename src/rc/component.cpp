@@ -85,8 +85,6 @@ std::string obstacle(MemoryDomain& md, const verbs::Port& port)
         if (!port.ethernet && device.sysfs().manages_switches())
             return "leads to the NVSwitches of this machine, which are managed by it, and to no "
                    "other machine (SW_MNG in its vital product data or node description)";
-        if (device.attributes().max_srq == 0)
-            return "has no shared receive queues";
         if (reason = try_queues(device, md.pd(), port); !reason.empty())
             return reason;
         if (!verbs::choose_gid(md.pd(), port, std::nullopt, &reason))

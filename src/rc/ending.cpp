@@ -8,7 +8,8 @@
 namespace gdr::rc {
 namespace {
 
-// Soft-RoCE of Linux 6.1 does not say when a queue pair is done with its SRQ.
+// Soft-RoCE of Linux 6.1 does not say when a queue pair is done with its SRQ; that a queue pair's
+// own receives have come back is not seen by a program that does not poll.
 constexpr auto kPatience = std::chrono::seconds(1);
 
 } // namespace
@@ -22,7 +23,7 @@ void EndingQueuePairs::end(verbs::QueuePair qp)
     verbs::to_error(key);
 }
 
-void EndingQueuePairs::last_wqe_reached(ibv_qp* qp)
+void EndingQueuePairs::receives_done(ibv_qp* qp)
 {
     if (auto found = ending_.find(qp); found != ending_.end()) {
         reached(found);

@@ -1,10 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The end of queue pairs that receive from the interface's SRQ. Such a one is moved to the error
-// state and destroyed only when the HCA has said that it uses no more receives, and the interface
-// has taken its last completions: what was received is delivered, what broke off gives its receive
-// back. It is the interface's thread that destroys it, which so is the only one to touch its
-// completion queue.
+// The end of queue pairs. Such a one is moved to the error state and destroyed only when the HCA
+// uses no more receives, and the interface has taken its last completions: what was received is
+// delivered, what broke off gives its receive back. It is the interface's thread that destroys it,
+// which so is the only one to touch its completion queue.
 #pragma once
 
 #include "verbs/queue_pair.hpp"
@@ -30,10 +29,11 @@ class EndingQueuePairs {
 
     void end(verbs::QueuePair qp);
 
-    // The HCA says so. Of any queue pair of the interface.
-    void last_wqe_reached(ibv_qp* qp);
+    // It uses no more of them: of an SRQ's the HCA says so, of its own the last has come back. Of
+    // any queue pair of the interface.
+    void receives_done(ibv_qp* qp);
 
-    // HCAs that do not say it have to be believed after a while.
+    // Where nobody says it, it has to be believed after a while.
     void expire();
 
     void gone() { --draining_; } // one of those that were to be drained

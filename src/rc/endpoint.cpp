@@ -17,7 +17,8 @@
 namespace gdr::rc {
 
 Endpoint::Endpoint(Iface& interface, const DeviceAddress& device, const IfaceAddress& address)
-    : window(interface.window), to_look(interface.moderation), peer_device(device), peer(address)
+    : window(allowed_window(interface.window, address)), to_look(interface.moderation),
+      half_window_mask(window / 2 - 1), peer_device(device), peer(address)
 {
     if (abi::init_ep(this, &interface) != UCS_OK) {
         throw std::runtime_error("UCX could not initialise an endpoint");
@@ -36,8 +37,7 @@ Endpoint::~Endpoint()
     }
     if (has_outstanding()) {
         verbs::to_error(qp);
-        interface.save_completions();
-        owned_qp.reset(); // from here on the HCA touches no buffer of ours
+        interface.destroy(std::move(owned_qp)); // from here on the HCA touches no buffer of ours
     }
     if (qp != nullptr) {
         interface.handshake->disconnect(id, std::move(owned_qp));
@@ -54,7 +54,10 @@ void Endpoint::connect()
     try {
         ops = SendOps(interface.tx_queue_length);
         uint32_t inline_data = interface.max_inline;
-        owned_qp = interface.create_queue_pair(&inline_data, interface.provider->posting());
+        verbs::QueuePair made =
+            interface.create_queue_pair(&inline_data, interface.provider->posting());
+        interface.receive_queues->supply(made.get(), Receiver::endpoint);
+        owned_qp = std::move(made);
         owned_qp->qp_context = this;
         interface.endpoint_by_qpn[owned_qp->qp_num] = this;
         interface.share_out();
@@ -83,7 +86,7 @@ bool Endpoint::replenish()
         return false;
     }
     // Of each half of the window the last message asks for a grant.
-    const unsigned alike = window > 0 ? (window - 1) & interface.half_window_mask : 0;
+    const unsigned alike = window > 0 ? (window - 1) & half_window_mask : 0;
     const bool signalled_next = to_look == 1 || interface.tx_available <= interface.tx_scarce;
     budget = std::min(std::min(room, interface.tx_share), static_cast<int>(alike));
     budget = std::min(budget, static_cast<int>(to_look) - 1);

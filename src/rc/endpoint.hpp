@@ -85,6 +85,7 @@ struct Endpoint : abi::Ep {
 
     // ---- the rest
     uint64_t id;
+    unsigned half_window_mask;
     unsigned read_modify_writes = 0;         // atomics that are emulated, under way
     SequenceNumber flushed = 0;              // last work request before the last flush, its marker
     unsigned waiting_read_modify_writes = 0; // of these, without a work request of their own

@@ -149,6 +149,11 @@ void Handshake::gone()
     tasks_.post([this] { ending_.gone(); });
 }
 
+void Handshake::receives_done(ibv_qp* qp)
+{
+    tasks_.post([this, qp] { ending_.receives_done(qp); });
+}
+
 void Handshake::publish(HandshakeEvent event)
 {
     {
@@ -276,8 +281,9 @@ void Handshake::expire(uint64_t id, Connection& connection)
     }
     if (connection.full) {
         return fail(id, UCS_ERR_UNREACHABLE,
-                    "the peer has as many connections as it takes (its "
-                    "UCX_GDR_RC_MAX_ACCEPTED and UCX_GDR_RC_MAX_ACCEPTED_OF_PEER)");
+                    "the peer has as many connections as it takes (its log names the limit: "
+                    "UCX_GDR_RC_MAX_ACCEPTED, UCX_GDR_RC_MAX_ACCEPTED_OF_PEER or "
+                    "UCX_GDR_RC_RX_QUEUE_LEN)");
     }
     end(acceptors_.remove_all(connection.iface.incarnation));
     fail(id, UCS_ERR_ENDPOINT_TIMEOUT,
@@ -415,6 +421,9 @@ void Handshake::handle_request(const Packet& packet)
         if (const char* limit = acceptors_.full(name.peer, ending_.size())) {
             return refuse(packet, RejectReason::too_many, limit);
         }
+        if (setup_.receives->full()) {
+            return refuse(packet, RejectReason::too_many, "UCX_GDR_RC_RX_QUEUE_LEN");
+        }
         acceptor = accept(packet);
     }
     if (acceptor != nullptr) {
@@ -434,9 +443,14 @@ const Acceptor* Handshake::accept(const Packet& packet)
         ibv_qp_cap capabilities{};
         capabilities.max_send_wr = kAcceptorSends;
         capabilities.max_send_sge = 1;
-        acceptor.qp = verbs::create_rc(setup_.pd, setup_.cq, setup_.srq, setup_.path,
+        setup_.receives->ask_for(capabilities, Receiver::acceptor);
+        acceptor.qp = verbs::create_rc(setup_.pd, setup_.cq, setup_.receives->srq(), setup_.path,
                                        setup_.remote_access, &capabilities);
-    } catch (const verbs::Error& error) {
+        setup_.receives->supply(acceptor.qp.get(), Receiver::acceptor);
+    } catch (const std::exception& error) {
+        if (acceptor.qp) {
+            ending_.end(std::move(acceptor.qp));
+        }
         refuse(packet, RejectReason::no_resources, error.what());
         return nullptr;
     }

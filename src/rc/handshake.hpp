@@ -10,6 +10,7 @@
 #include "rc/acceptors.hpp"
 #include "rc/ending.hpp"
 #include "rc/handshake_channel.hpp"
+#include "rc/receives.hpp"
 #include "rc/settings.hpp"
 
 #include <atomic>
@@ -48,8 +49,8 @@ struct HandshakeEvent {
 struct HandshakeSetup {
     ibv_context* context;
     ibv_pd* pd;
-    ibv_cq* cq;   // of acceptors
-    ibv_srq* srq; // of acceptors
+    ibv_cq* cq;              // of acceptors
+    ReceiveQueues* receives; // of acceptors
     verbs::Path path;
     int remote_access; // of acceptors
     DeviceAddress device;
@@ -91,6 +92,9 @@ class Handshake {
 
     // The interface is broken: its acceptors end, and there are no new ones.
     void give_up();
+
+    // Of a queue pair that ends, or is going to, the last receive has come back.
+    void receives_done(ibv_qp* qp);
 
     std::vector<HandshakeEvent> take_events();
     void gone();

@@ -10,7 +10,9 @@
 #include "mem/unmap_watch.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/memory_domain.hpp"
+#include "rc/own_receive_queues.hpp"
 #include "rc/registered_memory.hpp"
+#include "rc/shared_receive_queue.hpp"
 #include "rc/stand_in.hpp"
 #include "verbs/error.hpp"
 #include "verbs/gid.hpp"
@@ -389,7 +391,8 @@ Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* 
       clears_behind(any_memory && abi::reads_behind_rts()),
       unseen_shorts(abi::memtype_cache::looks_empty()), keep_host_pages(mem::unmaps_are_seen()),
       domain(rc_domain(md_handle)), device(domain.device()),
-      settings(bounded(user_settings, device.attributes())),
+      shares_receives(SharedReceiveQueue::possible(domain.pd(), device.attributes())),
+      settings(bounded(user_settings, device.attributes(), shares_receives)),
       port(find_port(device, params->mode.device.dev_name))
 {
     if (!port.active()) {
@@ -483,8 +486,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
                            : 0;
     }
     segment_size = static_cast<uint32_t>(settings.segment_size);
-    window = settings.window;
-    half_window_mask = window / 2 - 1;
+    window = static_cast<uint32_t>(settings.window);
     tx_queue_length = settings.tx_queue_length;
     moderation = std::min(settings.moderation, tx_queue_length / 4);
     max_iov = std::min(static_cast<unsigned>(limits.max_sge), kMaxSge) - 1;
@@ -507,23 +509,25 @@ void Iface::open_queues(const uct_iface_params_t* params)
         max_zcopy = std::min(max_zcopy, segment_size * pieces);
     }
     provider.emplace(pd, settings, device_name(device, port));
-    const unsigned most_receives = settings.rx_queue_length;
-    const unsigned first_receives =
-        std::min(std::max(window, ReceiveQueue::kShortest), most_receives); // of one peer
-    // Libraries round up to a power of two, most after adding one: all that comes of it is used.
-    const unsigned others = most_receives + kGrantRoom;
-    const unsigned most =
-        std::min(std::bit_ceil(others + std::max(kSendRoom, tx_queue_length) + 1) - 1,
-                 static_cast<unsigned>(limits.max_cqe));
-    tx_most = static_cast<int>(most - others);
-    const unsigned first = std::min(first_receives + kGrantRoom + tx_queue_length, most);
-    completions.emplace(*provider, channel.get(), first, most, device.resizes_completion_queues());
+    auto most_receives = static_cast<unsigned>(settings.rx_queue_length);
+    const unsigned first_receives = // of one peer
+        std::min(std::max(window, SharedReceiveQueue::kShortest), most_receives);
+    create_completion_queue(first_receives, &most_receives);
     cq = completions->cq();
     poll_cq = provider->poll_cq();
     completions->take(kGrantRoom);
-    share_out();
-    receives.emplace(provider->pd(), *completions, first_receives, most_receives, segment_size,
-                     headroom, alignment, align_offset);
+    const ReceiveLayout layout(segment_size, headroom, alignment, align_offset);
+    if (shares_receives) {
+        share_out();
+        receive_queues = std::make_unique<SharedReceiveQueue>(
+            provider->pd(), receives, *completions, layout, first_receives, most_receives);
+    } else {
+        completions->take(most_receives);
+        share_out();
+        receive_queues =
+            std::make_unique<OwnReceiveQueues>(pd, receives, layout, window, most_receives);
+        tell_memory(layout.stride());
+    }
 
     // How much fits into a work request is only known from a queue pair.
     provider->choose_posting([this](verbs::Posting posting) {
@@ -549,19 +553,61 @@ void Iface::open_queues(const uct_iface_params_t* params)
     setup.context = device.context();
     setup.pd = pd;
     setup.cq = cq;
-    setup.srq = receives->srq();
+    setup.receives = receive_queues.get();
     setup.path = path;
     setup.remote_access = device.remote_access();
     setup.device = device_address;
     setup.iface = random_address();
     setup.iface.segment_size = segment_size;
+    setup.iface.window = static_cast<uint16_t>(shares_receives ? 0 : window);
     setup.max_rd_atomic = static_cast<unsigned>(limits.max_qp_init_rd_atom);
     setup.max_dest_rd_atomic = static_cast<unsigned>(limits.max_qp_rd_atom);
     setup.mtu = static_cast<ibv_mtu>(device_address.mtu);
     setup.settings = &settings;
     handshake = std::make_unique<Handshake>(setup, attention, wakeup_fd);
-    port_watch.emplace(domain.port_events(), port.number, PortWatch::Queues{cq, receives->srq()},
-                       attention, wakeup_fd, handshake->ending());
+    port_watch.emplace(domain.port_events(), port.number,
+                       PortWatch::Queues{cq, receive_queues->srq()}, attention, wakeup_fd,
+                       handshake->ending());
+}
+
+void Iface::create_completion_queue(unsigned first_receives, unsigned* most_receives)
+{
+    const auto largest = static_cast<unsigned>(device.attributes().max_cqe);
+    for (;; *most_receives /= 2) {
+        // Libraries round up to a power of two, most after adding one: all that comes of it is
+        // used.
+        const unsigned others = *most_receives + kGrantRoom;
+        const unsigned most =
+            std::min(std::bit_ceil(others + std::max(kSendRoom, tx_queue_length) + 1) - 1, largest);
+        tx_most = static_cast<int>(most - others);
+        const unsigned first = std::min(first_receives + kGrantRoom + tx_queue_length, most);
+        try {
+            return static_cast<void>(
+                completions.emplace(*provider, channel.get(), first, most,
+                                    shares_receives && device.resizes_completion_queues()));
+        } catch (const verbs::Error& error) {
+            if (shares_receives || error.error_number() != ENOMEM ||
+                *most_receives / 2 < OwnReceiveQueues::fewest_work_requests(window)) {
+                throw;
+            }
+            gdr_log(warn,
+                    "%s: no completion queue for %u receives, half of them are tried: raise the "
+                    "limit of locked memory (ulimit -l) or lower UCX_GDR_RC_RX_QUEUE_LEN",
+                    device.name().c_str(), *most_receives);
+        }
+    }
+}
+
+// Once for each HCA.
+void Iface::tell_memory(size_t buffer) const
+{
+    if (!domain.told_receives.exchange(true)) {
+        const unsigned buffers = OwnReceiveQueues::length(Receiver::acceptor, window);
+        gdr_log(info,
+                "%s has no shared receive queues: each connection of a peer takes %u receive "
+                "buffers, %.1f MB (less with a lower UCX_GDR_RC_WINDOW)",
+                device.name().c_str(), buffers, static_cast<double>(buffers * buffer) * 1e-6);
+    }
 }
 
 verbs::QueuePair Iface::create_queue_pair(uint32_t* inline_data, verbs::Posting posting) const
@@ -571,7 +617,8 @@ verbs::QueuePair Iface::create_queue_pair(uint32_t* inline_data, verbs::Posting 
     capabilities.max_send_wr = tx_queue_length + 1;
     capabilities.max_send_sge = max_iov + 1;
     capabilities.max_inline_data = *inline_data;
-    verbs::QueuePair made = verbs::create_rc(provider->pd(), cq, receives->srq(), path,
+    receive_queues->ask_for(capabilities, Receiver::endpoint);
+    verbs::QueuePair made = verbs::create_rc(provider->pd(), cq, receive_queues->srq(), path,
                                              device.remote_access(), &capabilities, posting);
     *inline_data = capabilities.max_inline_data;
     return made;

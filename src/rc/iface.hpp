@@ -7,13 +7,14 @@
 #include "abi/iface.hpp"
 #include "mem/memory_collector.hpp"
 #include "mem/rdma_writes.hpp"
+#include "rc/completion_room.hpp"
 #include "rc/handshake.hpp"
 #include "rc/port_events.hpp"
 #include "rc/post_chain.hpp"
 #include "rc/provider.hpp"
 #include "rc/reachability.hpp"
 #include "rc/read_modify_write.hpp"
-#include "rc/receive_queue.hpp"
+#include "rc/receives.hpp"
 #include "rc/send_buffers.hpp"
 #include "rc/send_queue.hpp"
 #include "rc/settings.hpp"
@@ -56,7 +57,7 @@ struct Granter {
     bool failed = false;
 };
 
-// Work request ids: a receive's is an address (receive_queue.hpp); a send's has kSendBit and names
+// Work request ids: a receive's is an address (receives.hpp); a send's has kSendBit and names
 // endpoint, by its slot and the generation of that, and, in its highest bits, which wrap around,
 // sequence number; an acceptor's has kAcceptorBit too and names its queue pair in the place of the
 // generation, of the slot that is no endpoint's.
@@ -161,7 +162,6 @@ struct Iface : abi::Iface {
     const bool unseen_shorts;   // UCP may give us short operations without a look at the memory
     const bool keep_host_pages; // and may remember what is host memory
     uint32_t window;            // a power of two
-    uint32_t half_window_mask;
     uint32_t segment_size;
     ibv_cq* cq = nullptr;
     verbs::PollCq poll_cq = nullptr;     // of cq
@@ -170,7 +170,7 @@ struct Iface : abi::Iface {
     PreparedRequests prepared;
     std::optional<Provider> provider; // gone after what is made with it
     std::optional<SendBuffers> buffers;
-    std::optional<ReceiveQueue> receives;
+    Receives receives;
     std::optional<WordsUnderWay> words; // of emulated atomics
     struct {
         uint64_t bytes[2]; // by mem::MemoryKind: device if either side's memory is
@@ -182,6 +182,7 @@ struct Iface : abi::Iface {
     std::optional<PostChain> chain;
     MemoryDomain& domain;
     const verbs::Device& device;
+    const bool shares_receives; // the HCA makes shared receive queues
     const Settings settings;
     const verbs::Port port;
     verbs::Path path{};
@@ -196,10 +197,11 @@ struct Iface : abi::Iface {
     int event_fd = -1;  // epoll over the completion channel and wakeup_fd
     verbs::CompletionChannel channel;
     std::optional<CompletionRoom> completions; // the owner of cq
-    int tx_room = 0;                           // taken of it for endpoints' work requests
-    int tx_most = 0;                           // can be
-    std::vector<ibv_wc> backlog;               // polled, not yet handled
-    std::vector<ibv_wc> spare_backlog;         // empty: its storage is what matters
+    std::unique_ptr<ReceiveQueues> receive_queues;
+    int tx_room = 0;                   // taken of it for endpoints' work requests
+    int tx_most = 0;                   // can be
+    std::vector<ibv_wc> backlog;       // polled, not yet handled
+    std::vector<ibv_wc> spare_backlog; // empty: its storage is what matters
     struct Slot {
         Endpoint* endpoint = nullptr;
         uint64_t name = 0; // its work requests' ids, less the number; without kSendBit while the
@@ -255,9 +257,12 @@ struct Iface : abi::Iface {
     // look at all that is rare.
     static void handle_sent_attentively(Endpoint& ep, uint64_t wr_id, ucs_status_t status);
 
-    // Polls all there is, before a queue pair is destroyed: the HCA's library would drop its
-    // completions.
+    // Polls all there is.
     void save_completions();
+
+    // Destroys a queue pair when all there is has been polled: the HCA's library would drop its
+    // completions.
+    void destroy(verbs::QueuePair qp);
 
     // Asks for the completion of the last work requests of an endpoint that is destroyed or failed,
     // as soon as that is possible.
@@ -265,6 +270,9 @@ struct Iface : abi::Iface {
 
   private:
     void open_queues(const uct_iface_params_t* params);
+    // Of receives as many as there is room for, down to what a connection takes.
+    void create_completion_queue(unsigned first_receives, unsigned* most_receives);
+    void tell_memory(size_t buffer) const;
     uint32_t find_max_inline(uint32_t wanted, verbs::Posting posting) const;
     void close_events();
     void choose_path(const void* worker);

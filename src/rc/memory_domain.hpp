@@ -37,6 +37,7 @@ class MemoryDomain final : public abi::MemoryDomain {
 
     // UCX was told of ports, and opens interfaces on them.
     std::atomic<bool> has_offered{false};
+    std::atomic<bool> told_receives{false}; // what connections take, where none are shared
 
     abi::MdAttributes attributes() const override;
     ucs_status_t reg(void* address, size_t length, abi::Registration asked,

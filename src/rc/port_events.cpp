@@ -133,7 +133,9 @@ void PortEvents::last_wqe_reached(ibv_qp* qp)
 {
     std::lock_guard guard(lock_);
     for (PortWatch* watch : watches_) {
-        watch->ending_.last_wqe_reached(qp);
+        if (watch->queues_.srq != nullptr) { // else it is early, if it comes
+            watch->ending_.receives_done(qp);
+        }
     }
 }
 

@@ -88,7 +88,7 @@ template <bool kClearsBehind>
     const uint32_t immediate = ntohl(wc.imm_data);
     handle_control(wc, immediate);
     if (immediate & kWindowGrant) {
-        return receives->put(Receive::of(wc.wr_id));
+        return receives.put(Receive::of(wc.wr_id));
     }
     deliver<kClearsBehind>(wc);
 }
@@ -104,11 +104,11 @@ template <bool kClearsBehind>
     }
     const abi::AmHandler& handler = am[id];
     ucs_status_t status =
-        handler.cb(handler.arg, receive()->data(), wc.byte_len, receives->keep_flag());
+        handler.cb(handler.arg, receive()->data(), wc.byte_len, receives.keep_flag());
     if (status == UCS_INPROGRESS) {
         hold_receive();
     } else {
-        receives->put(receive());
+        receives.put(receive());
     }
 }
 
@@ -184,7 +184,7 @@ template <bool kClearsBehind>
 // Out of the loop: its address is not kept at hand there.
 [[gnu::noinline]] void Iface::hold_receive()
 {
-    receives->hold();
+    receives.hold();
 }
 
 // Of anything but a message.
@@ -195,7 +195,7 @@ template <bool kClearsBehind>
     } else if (wc.wr_id & kSendBit) [[likely]] {
         handle_sent(wc.wr_id);
     } else {
-        receives->put(Receive::of(wc.wr_id));
+        receives.put(Receive::of(wc.wr_id));
         handle_intrusion(wc);
     }
 }
@@ -276,13 +276,16 @@ void Iface::handle_intrusion(const ibv_wc& wc)
 {
     ucs_status_t status = to_status(wc.status);
     if (!(wc.wr_id & kSendBit)) {
-        // One that broke off comes back when its queue pair ends. Else it is the HCA's own trouble
-        // (length, protection); the sender is told by its HCA.
+        // When its queue pair ends, it comes back. Else it is the HCA's own trouble (length,
+        // protection); the sender is told by its HCA.
         if (wc.status != IBV_WC_WR_FLUSH_ERR) {
             gdr_log(error, "%s failed to receive a message: %s (%s)", device.name().c_str(),
                     ibv_wc_status_str(wc.status), verbs::completion_cause(wc.status));
         }
-        return receives->put(Receive::of(wc.wr_id));
+        if (ibv_qp* emptied = receive_queues->take_unfilled(wc); emptied != nullptr) {
+            handshake->receives_done(emptied);
+        }
+        return;
     }
     if (wc.wr_id & kAcceptorBit) {
         return handle_acceptor_send(wc.wr_id, wc.status);
@@ -324,7 +327,7 @@ void Iface::handle_control(const ibv_wc& wc, uint32_t immediate)
 {
     if (immediate & kWindowGrant) {
         if (auto found = endpoint_by_qpn.find(wc.qp_num); found != endpoint_by_qpn.end()) {
-            found->second->window += window / 2;
+            found->second->window += found->second->half_window_mask + 1;
         }
         return;
     }
@@ -459,7 +462,7 @@ void Iface::handle_event(HandshakeEvent& event)
         break;
     case HandshakeEvent::Kind::accepted:
         granters.insert_or_assign(event.qp->qp_num, Granter{event.qp, event.acceptor});
-        receives->grow(granters.size() * window);
+        receive_queues->grow(granters.size() * window);
         break;
     case HandshakeEvent::Kind::ending:
         handle_ending(std::move(event.ended));
@@ -467,14 +470,19 @@ void Iface::handle_event(HandshakeEvent& event)
     }
 }
 
-// No more receives are used by the queue pair: what it received is in the CQ. The HCA's library
-// would drop that with the queue pair.
+// No more receives are used by the queue pair: what it received is in the CQ.
 void Iface::handle_ending(verbs::QueuePair qp)
 {
-    save_completions();
-    forget_granter(qp->qp_num);
-    qp.reset();
+    const uint32_t number = qp->qp_num;
+    destroy(std::move(qp));
+    forget_granter(number);
     handshake->gone();
+}
+
+void Iface::destroy(verbs::QueuePair qp)
+{
+    save_completions();
+    receive_queues->forget(qp.get());
 }
 
 // ---- endpoints that end

@@ -4,8 +4,10 @@
 #include "rc/settings.hpp"
 
 #include "abi/host.hpp"
+#include "rc/address.hpp"
+#include "rc/own_receive_queues.hpp"
 #include "rc/reachability.hpp"
-#include "rc/receive_queue.hpp"
+#include "rc/shared_receive_queue.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -20,8 +22,9 @@ constexpr unsigned kSmallestTxQueue = 8;
 constexpr unsigned kLargestTxQueue = 1 << 14; // sequence numbers have 16 bits
 constexpr unsigned kSmallestTxBuffers = 8;
 constexpr unsigned kLargestTxBuffers = 1 << 16;
-constexpr unsigned kSmallestWindow = 4;
-constexpr unsigned kLargestWindow = 1 << 14;
+constexpr unsigned long kLargestWindow = 1 << 14;
+constexpr unsigned long kWindow = 512, kOwnWindow = 64; // without a shared receive queue
+constexpr unsigned long kRxQueue = 4096, kOwnRxQueue = 32768;
 constexpr size_t kSmallestSegment = 8192; // UCP's worker address; half of the largest short put
 constexpr size_t kLargestSegment = 1 << 20;
 constexpr size_t kLargestInline = 1024;
@@ -52,22 +55,52 @@ unsigned at_most(int limit, unsigned value)
     return std::min(static_cast<unsigned>(limit), value);
 }
 
+// The same, of what is auto.
+void bound(const char* name, unsigned long& value, unsigned long automatic, unsigned long low,
+           unsigned long high)
+{
+    if (value == abi::kAuto) {
+        value = std::max(std::min(automatic, high), low);
+    }
+    bound(name, value, low, high);
+}
+
+// The receives of an interface, where all queue pairs have the same.
+void bound_shared(Settings& settings, const ibv_device_attr& limits)
+{
+    bound("WINDOW", settings.window, kWindow, kSmallestWindow, kLargestWindow);
+    bound("RX_QUEUE_LEN", settings.rx_queue_length, kRxQueue, SharedReceiveQueue::kShortest,
+          at_most(limits.max_srq_wr, static_cast<unsigned>(limits.max_cqe) / 2));
+}
+
+// Where each queue pair has its own.
+void bound_own(Settings& settings, const ibv_device_attr& limits)
+{
+    constexpr auto fewest = OwnReceiveQueues::work_requests(Receiver::acceptor, 0);
+    const auto longest = static_cast<unsigned>(limits.max_qp_wr);
+    bound("WINDOW", settings.window, kOwnWindow, kSmallestWindow,
+          std::min<unsigned long>(kLargestWindow,
+                                  std::bit_floor(longest > fewest ? longest - fewest : 1)));
+    const auto window = std::bit_ceil(static_cast<unsigned>(settings.window));
+    bound("RX_QUEUE_LEN", settings.rx_queue_length, kOwnRxQueue,
+          OwnReceiveQueues::fewest_work_requests(window),
+          static_cast<unsigned>(limits.max_cqe) / 2);
+}
+
 } // namespace
 
-Settings bounded(const Settings& given, const ibv_device_attr& limits)
+Settings bounded(const Settings& given, const ibv_device_attr& limits, bool shared_receives)
 {
     Settings settings = given;
     bound("TX_QUEUE_LEN", settings.tx_queue_length, kSmallestTxQueue,
           std::bit_floor(at_most(limits.max_qp_wr - 1, kLargestTxQueue)));
     settings.tx_queue_length = std::bit_ceil(settings.tx_queue_length);
     bound("TX_BUFFERS", settings.tx_buffers, kSmallestTxBuffers, kLargestTxBuffers);
-    bound("RX_QUEUE_LEN", settings.rx_queue_length, ReceiveQueue::kShortest,
-          at_most(limits.max_srq_wr, static_cast<unsigned>(limits.max_cqe) / 2));
     bound("SEG_SIZE", settings.segment_size, kSmallestSegment, kLargestSegment);
+    shared_receives ? bound_shared(settings, limits) : bound_own(settings, limits);
+    settings.window = std::bit_ceil(settings.window);
     settings.max_inline = std::clamp(settings.max_inline, kSmallestInline, kLargestInline);
     bound("TX_MODERATION", settings.moderation, 1u, kLargestTxQueue / 4);
-    bound("WINDOW", settings.window, kSmallestWindow, kLargestWindow);
-    settings.window = std::bit_ceil(settings.window);
     bound("TIMEOUT", settings.timeout, 0.0, kLargestTimeout);
     bound("RETRY_COUNT", settings.retry_count, 0u, 7u);
     bound("RNR_TIMEOUT", settings.rnr_timeout, 0.0, kLargestRnrTimeout);
@@ -112,13 +145,15 @@ const abi::OptionTable& iface_options()
              "of locked\n"
              "memory (ulimit -l) is too small.",
              offsetof(Settings, tx_buffers), OptionType::unsigned_int},
-            {"RX_QUEUE_LEN", "4096",
-             "Receive buffers of SEG_SIZE bytes per interface, shared by all its endpoints, at "
-             "most. There are\n"
-             "WINDOW of them at first; they are doubled as peers connect or messages are kept, as "
-             "far as the\n"
-             "limit of locked memory (ulimit -l) allows.",
-             offsetof(Settings, rx_queue_length), OptionType::unsigned_int},
+            {"RX_QUEUE_LEN", "auto",
+             "Receive buffers of SEG_SIZE bytes per interface, at most. auto: 4096, shared by all "
+             "its endpoints.\n"
+             "There are WINDOW of them at first; they are doubled as peers connect or messages are "
+             "kept, as far\n"
+             "as the limit of locked memory (ulimit -l) allows. HCAs without shared receive "
+             "queues: 32768, of which\n"
+             "each connection of a peer takes WINDOW + 16; further ones wait until some go.",
+             offsetof(Settings, rx_queue_length), OptionType::auto_ulong},
             {"SEG_SIZE", "8256",
              "Size of one send or receive buffer in bytes: the largest message sent through a "
              "buffer.\n"
@@ -132,11 +167,14 @@ const abi::OptionTable& iface_options()
              "Work requests of an endpoint per signalled completion; at most a quarter of "
              "TX_QUEUE_LEN.",
              offsetof(Settings, moderation), OptionType::unsigned_int},
-            {"WINDOW", "512",
+            {"WINDOW", "auto",
              "Active messages that an endpoint may send before the receiver has confirmed that it "
              "read\n"
-             "them, so that a slow receiver is not flooded. Rounded up to a power of two.",
-             offsetof(Settings, window), OptionType::unsigned_int},
+             "them, so that a slow receiver is not flooded. Rounded up to a power of two. auto: "
+             "512, with HCAs\n"
+             "without shared receive queues 64. To such an HCA an endpoint sends no more than what "
+             "its peer allows.",
+             offsetof(Settings, window), OptionType::auto_ulong},
             {"TIMEOUT", "1s",
              "How long the HCA waits for an acknowledgement before it sends again. Rounded up to\n"
              "4.096 us times a power of two.",

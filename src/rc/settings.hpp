@@ -14,14 +14,14 @@ namespace gdr::rc {
 // Filled by UCX; layout described by iface_options().
 struct Settings {
     abi::IfaceConfig base;
-    unsigned tx_queue_length; // work requests per endpoint
-    unsigned tx_buffers;      // buffers for bcopy, per interface
-    unsigned rx_queue_length; // receive buffers, per interface
-    size_t segment_size;      // bytes
-    size_t max_inline;        // bytes
-    unsigned moderation;      // work requests per signalled completion
-    unsigned window;          // active messages per endpoint without the receiver's grant
-    double timeout;           // seconds
+    unsigned tx_queue_length;      // work requests per endpoint
+    unsigned tx_buffers;           // buffers for bcopy, per interface
+    unsigned long rx_queue_length; // receive buffers, per interface; abi::kAuto: by their queues
+    size_t segment_size;           // bytes
+    size_t max_inline;             // bytes
+    unsigned moderation;           // work requests per signalled completion
+    unsigned long window; // active messages per endpoint without the receiver's grant; abi::kAuto
+    double timeout;       // seconds
     unsigned retry_count;
     double rnr_timeout; // seconds
     unsigned rnr_retry_count;
@@ -59,8 +59,8 @@ inline constexpr size_t kSmallestInline = 16; // an active message's header and 
 
 // As they are used: values that make no sense, or that the device does not allow, are replaced by
 // the nearest possible ones, with one warning each; lengths that have to be powers of two are
-// rounded up.
-Settings bounded(const Settings& settings, const ibv_device_attr& limits);
+// rounded up. shared_receives: the HCA makes shared receive queues.
+Settings bounded(const Settings& settings, const ibv_device_attr& limits, bool shared_receives);
 
 // The queue pairs' local ACK timeout: the smallest e with 4.096 us * 2^e >= settings.timeout.
 uint8_t ack_timeout(const Settings& settings);

@@ -102,7 +102,7 @@ void receive_one(Loop& it, FuzzedDataProvider& input)
         send ? static_cast<uint32_t>(data.size()) : input.ConsumeIntegral<uint32_t>();
 
     it.node.received.clear();
-    if (!fuzz::receive(it.iface.receives->srq(), it.iface.cq, data.data(), data.size(),
+    if (!fuzz::receive(it.iface.receive_queues->srq(), it.iface.cq, data.data(), data.size(),
                        completion)) {
         return;
     }

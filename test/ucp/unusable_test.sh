@@ -65,8 +65,6 @@ SOFTHCA_FAULTS="unusable 0; unusable 1" SOFTHCA_LINK_LAYER=ethernet \
     unusable "softhca0:1 has no usable GID: .*index 1 (Invalid argument), 0 (Invalid argument)"
 section "no partition key"
 SOFTHCA_PROFILE=softhca,pkeys=0 unusable "softhca0:1 has no partition key (.*subnet manager"
-section "no shared receive queues"
-SOFTHCA_PROFILE=e810 unusable "softhca0:1 has no shared receive queues"
 section "64 KiB of locked memory" # with which UCX's own ud_verbs tries for ever to open
 (
     ulimit -S -l 64

@@ -79,10 +79,10 @@ TEST_F(Ending, DrainsOnceWhenTheHcaSaysSo)
     verbs::QueuePair owned = make(), other = make();
     ibv_qp* qp = owned.get();
     ending.end(std::move(owned));
-    ending.last_wqe_reached(other.get()); // not one of those that end
+    ending.receives_done(other.get()); // not one of those that end
     EXPECT_TRUE(drained.empty());
     for (int again = 0; again < 2; ++again)
-        ending.last_wqe_reached(qp);
+        ending.receives_done(qp);
     EXPECT_EQ(times_drained(qp), 1);
     sleep_until(ending.next());
     ending.expire();
@@ -94,7 +94,7 @@ TEST_F(Ending, DrainsOnceWhenTheHcaSaysSo)
     destroy_drained();
     EXPECT_EQ(ending.size(), 0u);
     EXPECT_EQ(hca_counters().queue_pairs_destroyed, before + 1);
-    ending.last_wqe_reached(qp);
+    ending.receives_done(qp);
     EXPECT_TRUE(drained.empty());
 }
 
@@ -123,7 +123,7 @@ TEST_F(Ending, TellsQueuePairsAtOneAddressApart)
     ibv_qp* qp = owned.get();
     ending.end(std::move(owned));
     const auto first = ending.next();
-    ending.last_wqe_reached(qp);
+    ending.receives_done(qp);
     destroy_drained();
 
     std::vector<verbs::QueuePair> others; // until one has the address
