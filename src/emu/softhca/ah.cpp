@@ -18,11 +18,11 @@ namespace {
 
 // The way back along the route of a datagram, and the GID it was for: from a GRH, or from an IPv4
 // header in the last 20 bytes of that area.
-ibv_gid read_route(const ibv_grh& grh, ibv_global_route& back)
+ibv_gid read_route(const ibv_grh& grh, bool ethernet, ibv_global_route& back)
 {
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(&grh);
     back.hop_limit = 0xff;
-    if (config().ethernet && bytes[0] >> 4 != 6) {
+    if (ethernet && bytes[0] >> 4 != 6) {
         ibv_gid destination = {};
         back.dgid.raw[10] = back.dgid.raw[11] = destination.raw[10] = destination.raw[11] = 0xff;
         back.traffic_class = bytes[20 + 1];
@@ -44,7 +44,8 @@ std::unordered_set<std::uint64_t> handles;
 
 bool softhca::is_valid_address(unsigned device, const ibv_ah_attr& attributes)
 {
-    const bool must_be_global = config().ethernet || config().grh_required[device];
+    const Profile& profile = profile_of(device);
+    const bool must_be_global = profile.ethernet || profile.grh_required;
     return attributes.port_num == 1 && (attributes.is_global || !must_be_global) &&
            (!attributes.is_global || attributes.grh.sgid_index < kGids);
 }
@@ -59,11 +60,17 @@ extern "C" {
 
 ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
 {
-    if (is_stale(pd->context) || !is_valid_address(context_of(pd->context).device, *attributes)) {
+    const unsigned device = context_of(pd->context).device;
+    const AddressHandles handled = profile_of(device).address_handles;
+    if (handled != AddressHandles::made) {
+        errno = handled == AddressHandles::refused ? EOPNOTSUPP : 0;
+        return nullptr;
+    }
+    if (is_stale(pd->context) || !is_valid_address(device, *attributes)) {
         errno = EINVAL;
         return nullptr;
     }
-    if (const int error = resolve(context_of(pd->context).device, *attributes)) {
+    if (const int error = resolve(device, *attributes)) {
         errno = error;
         return nullptr;
     }
@@ -94,15 +101,16 @@ int ibv_destroy_ah(ibv_ah* ah)
 int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh,
                         ibv_ah_attr* attributes)
 {
+    const bool ethernet = profile_of(context_of(context).device).ethernet;
     *attributes = {};
     attributes->dlid = wc->slid;
-    attributes->sl = config().ethernet ? 0 : wc->sl;
+    attributes->sl = ethernet ? 0 : wc->sl;
     attributes->src_path_bits = wc->dlid_path_bits;
     attributes->port_num = port;
     if ((wc->wc_flags & IBV_WC_GRH) == 0) {
         return 0;
     }
-    const ibv_gid destination = read_route(*grh, attributes->grh);
+    const ibv_gid destination = read_route(*grh, ethernet, attributes->grh);
     attributes->is_global = 1;
     for (unsigned index = 0; index < kGids; ++index) {
         const ibv_gid own = port_gid(context_of(context).device, index);

@@ -34,14 +34,21 @@ bool is_fabric_name(std::string_view name)
     return true;
 }
 
+// Sets a key in the profiles of this HCA and all further ones; false when the value is unknown.
+bool set_all(Config& result, unsigned device, std::string_view key, std::string_view value)
+{
+    return std::all_of(result.profiles.begin() + device, result.profiles.end(),
+                       [&](Profile& profile) { return set(profile, key, value); });
+}
+
 struct Word {
     std::string_view name;
-    bool& flag;
+    std::string_view key; // of a profile
 };
 
-// Sets the flags whose words are in the comma separated list, and clears the others; false when a
-// word is unknown.
-bool parse_words(std::string_view list, std::initializer_list<Word> words)
+// Sets the keys whose words are in the comma separated list to yes, and the others to no, in all
+// profiles; false when a word is unknown.
+bool parse_words(std::string_view list, std::initializer_list<Word> words, Config& result)
 {
     unsigned seen = 0;
     while (true) {
@@ -60,29 +67,52 @@ bool parse_words(std::string_view list, std::initializer_list<Word> words)
         list.remove_prefix(comma + 1);
     }
     for (const Word& word : words) {
-        word.flag = (seen & 1) != 0;
+        set_all(result, 0, word.key, (seen & 1) != 0 ? "yes" : "no");
         seen >>= 1;
     }
     return true;
 }
 
-// Sets for every port whether it requires a GRH; false when a word is unknown.
-bool parse_grh(std::string_view list, std::array<bool, kMaxDevices>& required)
+// One value, or one for each HCA in turn, of which the last is that of all further ones: calls
+// take(HCA, value) for each value. Returns their number, 0 when one is not taken or they are too
+// many.
+template <class Take>
+unsigned parse_list(std::string_view list, char separator, const Take& take)
 {
-    for (unsigned count = 0; count < kMaxDevices; ++count) {
-        const std::size_t comma = list.find(',');
-        const std::string_view word = list.substr(0, comma);
-        if (word != "optional" && word != "required") {
-            break;
+    for (unsigned device = 0; device < kMaxDevices; ++device) {
+        const std::size_t end = list.find(separator);
+        if (!take(device, list.substr(0, end))) {
+            return 0;
         }
-        std::fill(required.begin() + count, required.end(), word == "required");
-        if (comma == std::string_view::npos) {
-            return true;
+        if (end == std::string_view::npos) {
+            return device + 1;
         }
-        list.remove_prefix(comma + 1);
+        list.remove_prefix(end + 1);
     }
-    required.fill(false);
-    return false;
+    return 0;
+}
+
+// Reads the profiles; as many HCAs as they are.
+void read_profiles(const char* value, Config& result)
+{
+    std::string wrong;
+    const auto take = [&](unsigned device, std::string_view list) {
+        Profile profile;
+        if (!list.empty()) {
+            wrong = apply(profile, list);
+            profile.text = list;
+        }
+        std::fill(result.profiles.begin() + device, result.profiles.end(), profile);
+        return wrong.empty();
+    };
+    result.devices = parse_list(value, ';', take);
+    if (result.devices == 0) {
+        complain("SOFTHCA_PROFILE", value,
+                 wrong.empty() ? "up to 8 profiles, separated by semicolons"
+                               : ("another word than " + wrong).c_str());
+        result.devices = 1;
+        result.profiles.fill({});
+    }
 }
 
 // Sets a field of every port from a list of numbers, 0 or in [least, most]; false when it is none.
@@ -137,6 +167,9 @@ Config read_environment()
             complain("SOFTHCA_FABRIC", value, "up to 64 letters, digits, '.', '_' or '-'");
         }
     }
+    if (const char* value = std::getenv("SOFTHCA_PROFILE")) {
+        read_profiles(value, result);
+    }
     if (const char* value = std::getenv("SOFTHCA_DEVICES")) {
         char* end = nullptr;
         const unsigned long number = std::strtoul(value, &end, 10);
@@ -147,23 +180,20 @@ Config read_environment()
         }
     }
     if (const char* value = std::getenv("SOFTHCA_LINK_LAYER")) {
-        const std::string_view layer = value;
-        if (layer == "ethernet" || layer == "infiniband") {
-            result.ethernet = layer == "ethernet";
-        } else {
+        if (!set_all(result, 0, "link_layer", value)) {
             complain("SOFTHCA_LINK_LAYER", value, "infiniband or ethernet");
         }
     }
     if (const char* value = std::getenv("SOFTHCA_GPU_DIRECT")) {
-        if (!parse_words(value, {{"dmabuf", result.dmabuf}, {"peermem", result.peermem}})) {
+        if (!parse_words(value, {{"dmabuf", "dmabuf"}, {"peermem", "peermem"}}, result)) {
             complain("SOFTHCA_GPU_DIRECT", value, "dmabuf, peermem, dmabuf,peermem or none");
         }
     }
     if (const char* value = std::getenv("SOFTHCA_EXTENDED")) {
-        if (!parse_words(value, {{"thread_domain", result.thread_domain},
-                                 {"cq", result.extended_cq},
-                                 {"wr", result.wr_functions},
-                                 {"resize_cq", result.resize_cq}})) {
+        if (!parse_words(
+                value,
+                {{"thread_domain", "td"}, {"cq", "cqx"}, {"wr", "wr"}, {"resize_cq", "resize_cq"}},
+                result)) {
             complain("SOFTHCA_EXTENDED", value,
                      "thread_domain, cq, wr, resize_cq, several of them separated by commas, or "
                      "none");
@@ -186,7 +216,12 @@ Config read_environment()
         }
     }
     if (const char* value = std::getenv("SOFTHCA_GRH")) {
-        if (!parse_grh(value, result.grh_required)) {
+        const auto take = [&result](unsigned device, std::string_view word) {
+            return set_all(result, device, "grh", word);
+        };
+        const auto before = result.profiles;
+        if (parse_list(value, ',', take) == 0) {
+            result.profiles = before;
             complain("SOFTHCA_GRH", value,
                      "optional or required, of up to 8 HCAs, separated by "
                      "commas");

@@ -7,6 +7,10 @@
 //                               letters, digits, '.', '_' and '-', 64 at most (default "default";
 //                               with rules in SOFTHCA_FAULTS one for those who have the same rules)
 //   SOFTHCA_DEVICES=N           number of HCAs, 1 to 8, named softhca0, softhca1, ... (default 1)
+//   SOFTHCA_PROFILE=LIST        what kind of HCA it is, see profile.hpp; several, for each HCA in
+//                               turn, separated by semicolons, of which the last is that of all
+//                               further ones (default softhca). SOFTHCA_LINK_LAYER,
+//                               _GPU_DIRECT, _GRH and _EXTENDED overrule it
 //   SOFTHCA_LINK_LAYER=LAYER    infiniband or ethernet, RoCE v2 (default infiniband)
 //   SOFTHCA_GPU_DIRECT=LIST     the ways in which the HCA takes device memory, out of dmabuf
 //                               (ibv_reg_dmabuf_mr) and peermem (ibv_reg_mr on a device address),
@@ -17,10 +21,9 @@
 //   SOFTHCA_COPY_ON_FORK=MODE   yes: as since Linux 5.12; no: as before, forks take registered
 //                               memory from the HCA, see fork.hpp (default yes)
 //   SOFTHCA_GRH=LIST            one value, or one for each HCA in turn, separated by commas, of
-//   which
-//                               the last is that of all further ones: optional, or required as by
-//                               an InfiniBand VF, whose port tells so, takes no address without a
-//                               GRH and is reached by none (default optional)
+//                               which the last is that of all further ones: optional, or required
+//                               as by an InfiniBand VF, whose port tells so, takes no address
+//                               without a GRH and is reached by none (default optional)
 //   SOFTHCA_EXTENDED=LIST       the verbs that not all HCAs have and this one offers, out of
 //                               thread_domain (ibv_alloc_td, ibv_alloc_parent_domain), cq
 //                               (ibv_create_cq_ex), wr (ibv_wr_*) and resize_cq (ibv_resize_cq),
@@ -40,7 +43,7 @@
 //   SOFTHCA_MESSAGE_RATE=LIST   messages that a port sends in a second, at most
 #pragma once
 
-#include "emu/softhca/layout.hpp"
+#include "emu/softhca/profile.hpp"
 
 #include <array>
 #include <string>
@@ -57,23 +60,21 @@ struct PortSettings {
 struct Config {
     std::string fabric;
     unsigned devices = 1;
-    bool ethernet = false;
-    bool dmabuf = true;
-    bool peermem = true;
-    bool thread_domain = true;
-    bool extended_cq = true;
-    bool wr_functions = true;
-    bool resize_cq = true;
     bool memlock_enforced = false;
     bool copy_on_fork = true;
     bool copy_by_driver = false;
     bool copy_staged = false;
     bool on_programs_processors = false;
     bool stats = false;
-    std::array<bool, kMaxDevices> grh_required{};
+    std::array<Profile, kMaxDevices> profiles;
     std::array<PortSettings, kMaxDevices> ports;
 };
 
 const Config& config();
+
+inline const Profile& profile_of(unsigned device)
+{
+    return config().profiles[device];
+}
 
 } // namespace softhca

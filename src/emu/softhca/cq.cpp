@@ -14,6 +14,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace softhca {
@@ -371,7 +373,8 @@ extern "C" {
 ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
                       int comp_vector)
 {
-    if (is_stale(context) || cqe < 1 || static_cast<std::uint32_t>(cqe) > kMaxCqe ||
+    if (is_stale(context) || cqe < 1 ||
+        static_cast<std::uint32_t>(cqe) > profile_of(context_of(context).device).max_cqe ||
         comp_vector < 0 || comp_vector >= context->num_comp_vectors) {
         errno = EINVAL;
         return nullptr;
@@ -433,11 +436,23 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
 
 int ibv_resize_cq(ibv_cq* base, int cqe)
 {
-    if (!config().resize_cq) {
-        return EOPNOTSUPP;
+    const Profile& profile = profile_of(context_of(base->context).device);
+    const int sign = profile.negative_errno ? -1 : 1;
+    switch (profile.resize_cq) {
+    case ResizeCq::works:
+        break;
+    case ResizeCq::is_missing:
+        return sign * EOPNOTSUPP;
+    case ResizeCq::faults:
+        return sign * EFAULT;
+    case ResizeCq::frees_ring: // and goes on writing there, and frees it again with the CQ
+        object_of<Cq>(base).has_lost_ring = true;
+        return sign * EOPNOTSUPP;
+    case ResizeCq::does_nothing:
+        return 0;
     }
-    if (is_stale(base->context) || cqe < 1 || static_cast<std::uint32_t>(cqe) > kMaxCqe) {
-        return EINVAL;
+    if (is_stale(base->context) || cqe < 1 || static_cast<std::uint32_t>(cqe) > profile.max_cqe) {
+        return sign * EINVAL;
     }
     Cq& cq = object_of<Cq>(base);
     Process& self = *context_of(base->context).process;
@@ -449,7 +464,7 @@ int ibv_resize_cq(ibv_cq* base, int cqe)
     try {
         ring = create_ring(self, entries, bytes);
     } catch (const std::bad_alloc&) {
-        return ENOMEM;
+        return sign * ENOMEM;
     }
     std::uint64_t former;
     cq.poll_lock.lock();
@@ -477,7 +492,7 @@ int ibv_resize_cq(ibv_cq* base, int cqe)
     }
     cq.poll_lock.unlock();
     self.release(former, bytes);
-    return former == ring ? EINVAL : 0;
+    return former == ring ? sign * EINVAL : 0;
 }
 
 int ibv_destroy_cq(ibv_cq* base)
@@ -488,6 +503,12 @@ int ibv_destroy_cq(ibv_cq* base)
     Cq& cq = object_of<Cq>(base);
     if (cq.children.load() != 0) {
         return EBUSY;
+    }
+    if (cq.has_lost_ring) {
+        std::fputs("softhca: a completion queue's memory is freed twice: this HCA's ibv_resize_cq "
+                   "freed it, too\n",
+                   stderr);
+        std::abort();
     }
     Process& self = *context_of(base->context).process;
     CqShared& shared = self.arena().cq(cq.index);

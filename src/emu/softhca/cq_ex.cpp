@@ -2,6 +2,7 @@
 //
 // Extended completion queues: one completion at a time is polled and its fields are read by
 // functions.
+#include "emu/softhca/config.hpp"
 #include "emu/softhca/cq.hpp"
 #include "emu/softhca/ops.hpp"
 
@@ -79,7 +80,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init)
         errno = EOPNOTSUPP;
         return nullptr;
     }
-    if (!is_valid(*init) || init->cqe > kMaxCqe) {
+    if (!is_valid(*init) || init->cqe > profile_of(context_of(context).device).max_cqe) {
         errno = EINVAL;
         return nullptr;
     }

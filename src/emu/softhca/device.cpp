@@ -32,14 +32,26 @@ struct Device {
     unsigned char padding[512];
 };
 
+ibv_node_type node_type(ibv_transport_type transport)
+{
+    switch (transport) {
+    case IBV_TRANSPORT_IB:
+        return IBV_NODE_CA;
+    case IBV_TRANSPORT_IWARP:
+        return IBV_NODE_RNIC;
+    default:
+        return IBV_NODE_UNSPECIFIED;
+    }
+}
+
 Device* devices()
 {
     static Device* const list = [] {
         static Device all[kMaxDevices];
         for (unsigned i = 0; i < config().devices; ++i) {
             ibv_device& device = all[i].base;
-            device.node_type = IBV_NODE_CA;
-            device.transport_type = IBV_TRANSPORT_IB;
+            device.transport_type = profile_of(i).transport;
+            device.node_type = node_type(device.transport_type);
             std::snprintf(device.name, sizeof device.name, "softhca%u", i);
             std::snprintf(device.dev_name, sizeof device.dev_name, "softhca%u", i);
             std::snprintf(device.dev_path, sizeof device.dev_path,
@@ -57,8 +69,7 @@ unsigned index_of(const ibv_device* device)
     return static_cast<unsigned>(reinterpret_cast<const Device*>(device) - devices());
 }
 
-// No vendor's: a locally administered identifier, with which the GUIDs begin, too.
-constexpr std::uint32_t kVendorId = 0x020000;
+constexpr std::uint32_t kGuidVendor = 0x020000; // no vendor's: locally administered
 
 // Tells the fabrics of different users and names apart.
 std::uint32_t fabric_hash()
@@ -70,37 +81,52 @@ std::uint32_t fabric_hash()
     return hash;
 }
 
+ibv_atomic_cap atomic_cap(Atomics atomics)
+{
+    return atomics == Atomics::hca    ? IBV_ATOMIC_HCA
+           : atomics == Atomics::glob ? IBV_ATOMIC_GLOB
+                                      : IBV_ATOMIC_NONE;
+}
+
+// Limits are ints in verbs, and never too large for them here.
+int number(std::uint32_t limit)
+{
+    return static_cast<int>(limit);
+}
+
 void fill_device(unsigned device, ibv_device_attr& attr)
 {
+    const Profile& profile = profile_of(device);
     attr = {};
-    std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s", PACKAGE_VERSION);
+    std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s %.40s", PACKAGE_VERSION,
+                  profile.text.c_str());
     attr.node_guid = device_guid(device);
     attr.sys_image_guid = device_guid(device);
     attr.max_mr_size = ~0ull;
     attr.page_size_cap = 4096;
-    attr.vendor_id = kVendorId;
-    attr.vendor_part_id = 1;
+    attr.vendor_id = profile.vendor;
+    attr.vendor_part_id = profile.part;
     attr.max_qp = kMaxQps;
-    attr.max_qp_wr = kMaxQueueDepth;
+    attr.max_qp_wr = number(profile.max_qp_wr);
     attr.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_PORT_ACTIVE_EVENT |
                             IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD |
                             IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
-    attr.max_sge = kMaxSge;
-    attr.max_sge_rd = kMaxSge;
+    attr.max_sge = number(profile.max_sge);
+    attr.max_sge_rd = number(profile.max_sge);
     attr.max_cq = kMaxCqs;
-    attr.max_cqe = kMaxCqe;
+    attr.max_cqe = number(profile.max_cqe);
     attr.max_mr = attr.max_mw = kMaxMrs; // of both together
     attr.max_pd = 1 << 20;
-    attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = kMaxRdAtomic;
+    attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = number(profile.rd_atom);
     attr.max_res_rd_atom = attr.max_qp_rd_atom * attr.max_qp;
-    attr.atomic_cap = IBV_ATOMIC_HCA;
+    attr.atomic_cap = atomic_cap(profile.atomics);
     attr.max_mcast_grp = attr.max_mcast_qp_attach = kMaxMulticastMembers;
     attr.max_total_mcast_qp_attach = kMaxMulticastMembers;
     attr.max_ah = 1 << 20;
-    attr.max_srq = kMaxSrqs;
-    attr.max_srq_wr = kMaxQueueDepth;
-    attr.max_srq_sge = kMaxSge;
-    attr.max_pkeys = 1;
+    attr.max_srq = number(profile.max_srq);
+    attr.max_srq_wr = profile.max_srq == 0 ? 0 : number(profile.max_srq_wr);
+    attr.max_srq_sge = profile.max_srq == 0 ? 0 : number(profile.max_sge);
+    attr.max_pkeys = static_cast<std::uint16_t>(profile.pkeys.size());
     attr.local_ca_ack_delay = 15;
     attr.phys_port_cnt = 1;
 }
@@ -119,8 +145,18 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     return 0;
 }
 
-// Width and speed that make up the modelled bandwidth; 200 Gb/s where none do.
-void fill_speed(double gbps, ibv_port_attr& port)
+// active_speed has 8 bits and active_speed_ex, in later headers, the rest of them.
+void set_speed(std::uint32_t speed, auto& port)
+{
+    port.active_speed = static_cast<std::uint8_t>(std::min<std::uint32_t>(speed, 128)); // NDR
+    if constexpr (requires { port.active_speed_ex; }) {
+        port.active_speed_ex = speed;
+    }
+}
+
+// Width and speed that make up the modelled bandwidth; 200 Gb/s where none do. Those of a profile
+// in their place.
+void fill_speed(double gbps, const Profile& profile, ibv_port_attr& port)
 {
     constexpr struct {
         double gbps;
@@ -139,6 +175,12 @@ void fill_speed(double gbps, ibv_port_attr& port)
             port.active_speed = entry.speed;
         }
     }
+    if (profile.width != 0) {
+        port.active_width = static_cast<std::uint8_t>(profile.width);
+    }
+    if (profile.speed != 0) {
+        set_speed(profile.speed, port);
+    }
 }
 
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std::size_t size)
@@ -147,20 +189,21 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std
         return EINVAL;
     }
     ibv_port_attr full = {};
+    const Profile& profile = profile_of(context_of(context).device);
     const bool down = is_down(*context_of(context).process, context_of(context).device);
     full.state = down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
     full.max_mtu = full.active_mtu = IBV_MTU_4096;
-    full.gid_tbl_len = kGids;
-    full.max_msg_sz = kMaxMessage;
-    full.pkey_tbl_len = 1;
+    full.gid_tbl_len = number(profile.gid_tbl_len);
+    full.max_msg_sz = profile.max_msg_sz;
+    full.pkey_tbl_len = static_cast<std::uint16_t>(profile.pkeys.size());
     full.lid = port_lid(context_of(context).device);
-    full.sm_lid = config().ethernet ? 0 : 1;
+    full.sm_lid = profile.ethernet ? 0 : 1;
     full.max_vl_num = 1;
     full.subnet_timeout = 18;
-    fill_speed(config().ports[context_of(context).device].bandwidth_gbps, full);
+    fill_speed(config().ports[context_of(context).device].bandwidth_gbps, profile, full);
     full.phys_state = down ? 2 : 5; // polling, link up
-    full.flags = config().grh_required[context_of(context).device] ? IBV_QPF_GRH_REQUIRED : 0;
-    full.link_layer = config().ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
+    full.flags = profile.grh_required ? IBV_QPF_GRH_REQUIRED : 0;
+    full.link_layer = profile.ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
     std::memset(static_cast<void*>(attr), 0, size);
     std::memcpy(static_cast<void*>(attr), &full, std::min(size, sizeof full));
     return 0;
@@ -181,20 +224,23 @@ ibv_context* open(ibv_device* device)
         context->close();
         throw std::bad_alloc();
     }
-    arena.port_lid[context->device] = port_lid(context->device);
+    const Profile& profile = profile_of(context->device);
+    std::snprintf(arena.profiles[context->device], sizeof arena.profiles[0], "%s",
+                  profile.text.c_str());
+    arena.port_lid[context->device] = profile.isolated ? kNoLid : port_lid(context->device);
     arena.ports[context->device] = port_model(context->device);
     for (unsigned i = 0; i < kGids; ++i) {
-        const ibv_gid gid = port_gid(context->device, i);
+        const ibv_gid gid = profile.isolated ? ibv_gid{} : port_gid(context->device, i);
         std::memcpy(arena.gids[context->device][i], gid.raw, sizeof gid.raw);
     }
     verbs_context& verbs = context->verbs;
     verbs.query_port = query_port;
     verbs.query_device_ex = query_device_ex;
     verbs.create_qp_ex = create_qp_ex;
-    if (config().extended_cq) {
+    if (profile.extended_cq) {
         verbs.create_cq_ex = create_cq_ex;
     }
-    if (config().thread_domain) {
+    if (profile.thread_domain) {
         verbs.alloc_td = alloc_td;
         verbs.dealloc_td = dealloc_td;
         verbs.alloc_parent_domain = alloc_parent_domain;
@@ -220,26 +266,36 @@ ibv_context* open(ibv_device* device)
     return &context.release()->verbs.context;
 }
 
+// Of any index of the table.
+ibv_gid gid_or_none(unsigned device, unsigned index)
+{
+    return index < kGids ? port_gid(device, index) : ibv_gid{};
+}
+
 } // namespace
 
 std::uint64_t device_guid(unsigned device)
 {
-    return htobe64(std::uint64_t{kVendorId} << 40 | std::uint64_t{fabric_hash()} << 16 |
+    return htobe64(std::uint64_t{kGuidVendor} << 40 | std::uint64_t{fabric_hash()} << 16 |
                    (device + 1));
 }
 
 std::uint16_t port_lid(unsigned device)
 {
-    return config().ethernet ? 0 : static_cast<std::uint16_t>(device + 1);
+    return profile_of(device).ethernet ? 0 : static_cast<std::uint16_t>(device + 1);
 }
 
 ibv_gid port_gid(unsigned device, unsigned index)
 {
+    const GidOfProfile& chosen = profile_of(device).gids[index];
+    if (!chosen.is_own) {
+        return chosen.gid;
+    }
     ibv_gid gid = {};
     if (index == 0) {
         gid.global.subnet_prefix = htobe64(0xfe80'0000'0000'0000ull);
         gid.global.interface_id = device_guid(device);
-    } else if (index == 1 && config().ethernet) {
+    } else if (index == 1 && profile_of(device).ethernet) {
         const std::uint32_t address =
             htonl(10u << 24 | (fabric_hash() & 0xffff) << 8 | (device + 1));
         gid.raw[10] = gid.raw[11] = 0xff;
@@ -333,21 +389,23 @@ int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_att
 
 int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid)
 {
-    if (port != 1 || index < 0 || index >= static_cast<int>(kGids)) {
+    const unsigned device = context_of(context).device;
+    if (port != 1 || index < 0 || index >= number(profile_of(device).gid_tbl_len)) {
         errno = EINVAL;
         return -1;
     }
-    *gid = port_gid(context_of(context).device, static_cast<unsigned>(index));
+    *gid = gid_or_none(device, static_cast<unsigned>(index));
     return 0;
 }
 
 int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
                       ibv_gid_entry* entry, std::uint32_t flags, std::size_t size)
 {
-    if (port != 1 || index >= kGids || flags != 0 || size < sizeof *entry) {
+    const Profile& profile = profile_of(context_of(context).device);
+    if (port != 1 || index >= profile.gid_tbl_len || flags != 0 || size < sizeof *entry) {
         return EINVAL;
     }
-    const ibv_gid gid = port_gid(context_of(context).device, index);
+    const ibv_gid gid = gid_or_none(context_of(context).device, index);
     if (gid.global.interface_id == 0 && gid.global.subnet_prefix == 0) {
         return ENODATA;
     }
@@ -355,7 +413,7 @@ int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t in
     entry->gid = gid;
     entry->gid_index = index;
     entry->port_num = port;
-    entry->gid_type = config().ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
+    entry->gid_type = profile.ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
     return 0;
 }
 
@@ -363,7 +421,7 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
                              std::uint32_t flags, std::size_t size)
 {
     std::size_t found = 0;
-    for (unsigned index = 0; index < kGids; ++index) {
+    for (unsigned index = 0; index < profile_of(context_of(context).device).gid_tbl_len; ++index) {
         ibv_gid_entry entry;
         const int error = _ibv_query_gid_ex(context, 1, index, &entry, flags, size);
         if (error == ENODATA) {
@@ -377,23 +435,26 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
     return static_cast<ssize_t>(found);
 }
 
-int ibv_query_pkey(ibv_context*, std::uint8_t port, int index, __be16* pkey)
+int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index, __be16* pkey)
 {
-    if (port != 1 || index != 0) {
+    const auto& pkeys = profile_of(context_of(context).device).pkeys;
+    if (port != 1 || index < 0 || static_cast<std::size_t>(index) >= pkeys.size()) {
         errno = EINVAL;
         return -1;
     }
-    *pkey = htons(kPkey);
+    *pkey = htons(pkeys[static_cast<std::size_t>(index)]);
     return 0;
 }
 
-int ibv_get_pkey_index(ibv_context*, std::uint8_t port, __be16 pkey)
+int ibv_get_pkey_index(ibv_context* context, std::uint8_t port, __be16 pkey)
 {
-    if (port != 1 || pkey != htons(kPkey)) {
+    const auto& pkeys = profile_of(context_of(context).device).pkeys;
+    const auto found = std::find(pkeys.begin(), pkeys.end(), ntohs(pkey));
+    if (port != 1 || found == pkeys.end()) {
         errno = EINVAL;
         return -1;
     }
-    return 0;
+    return static_cast<int>(found - pkeys.begin());
 }
 
 } // extern "C"

@@ -9,8 +9,7 @@
 
 namespace softhca {
 
-constexpr unsigned kGids = 4;           // entries of the GID table
-constexpr std::uint16_t kPkey = 0xffff; // the default partition, full member
+constexpr unsigned kGids = 4; // entries of the GID table, but for empty ones
 
 std::uint64_t device_guid(unsigned device); // in network byte order
 // All zero for an entry that is not in use.

@@ -17,7 +17,7 @@ namespace softhca {
 
 bool is_port(const Arena& arena, unsigned device, std::uint16_t lid, const std::uint8_t* gid)
 {
-    if (lid != 0 && lid == arena.port_lid[device] && !config().grh_required[device]) {
+    if (lid != 0 && lid == arena.port_lid[device] && !profile_of(device).grh_required) {
         return true;
     }
     for (const auto& own : arena.gids[device]) {

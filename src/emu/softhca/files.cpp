@@ -1,15 +1,19 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The device nodes /dev/infiniband/softhcaN, which programs look at before they trust a device:
-// stat() finds a character device there, access() allows it. Every other path goes on to libc.
+// Files that programs look at before they trust a device. Of the device nodes
+// /dev/infiniband/softhcaN stat() finds a character device, access() allows it. The vital product
+// data of the PCI function, /sys/class/infiniband/softhcaN/device/vpd, opens where the profile has
+// any. Every other path goes on to libc.
 #include "emu/softhca/config.hpp"
 
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -17,19 +21,46 @@
 
 namespace {
 
-constexpr std::string_view kPrefix = "/dev/infiniband/softhca";
-
-// The number of the device a path is the node of; -1: of none.
-int device_of(const char* path)
+// The number of the device between these two parts of a path; -1: they are not there.
+int device_of(const char* path, std::string_view before = "/dev/infiniband/softhca",
+              std::string_view behind = "")
 {
-    if (path == nullptr || std::strncmp(path, kPrefix.data(), kPrefix.size()) != 0) {
+    if (path == nullptr || std::strncmp(path, before.data(), before.size()) != 0) {
         return -1;
     }
-    const char* digit = path + kPrefix.size();
+    const char* digit = path + before.size();
     const unsigned number = static_cast<unsigned>(*digit - '0');
-    return digit[0] != '\0' && digit[1] == '\0' && number < softhca::config().devices
+    return digit[0] != '\0' && digit + 1 == behind && number < softhca::config().devices
                ? static_cast<int>(number)
                : -1;
+}
+
+// A name, and a read-only area with one vendor's field.
+std::string vital_product_data(const std::string& field)
+{
+    constexpr std::string_view name = "softhca";
+    const auto resource = [](char tag, std::string_view bytes) {
+        return std::string{tag, static_cast<char>(bytes.size()), '\0'}.append(bytes);
+    };
+    const std::string fields = std::string("V0") + static_cast<char>(field.size()) + field;
+    return resource('\x82', name) + resource('\x90', fields) + '\x78';
+}
+
+// A descriptor of the file; -1: the path is none of these.
+int open_vpd(const char* path)
+{
+    const int device = device_of(path, "/sys/class/infiniband/softhca", "/device/vpd");
+    if (device < 0 || softhca::profile_of(static_cast<unsigned>(device)).vpd.empty()) {
+        return -1;
+    }
+    const std::string data =
+        vital_product_data(softhca::profile_of(static_cast<unsigned>(device)).vpd);
+    const int fd = memfd_create("softhca-vpd", MFD_CLOEXEC);
+    if (fd >= 0 && pwrite(fd, data.data(), data.size(), 0) != static_cast<ssize_t>(data.size())) {
+        close(fd);
+        return -1;
+    }
+    return fd;
 }
 
 template <class Stat>
@@ -91,6 +122,21 @@ int access(const char* path, int mode)
 {
     static const auto real = next<int (*)(const char*, int)>("access");
     return device_of(path) >= 0 && (mode & X_OK) == 0 ? 0 : real(path, mode);
+}
+
+// A mode is passed on also where the program gave none: libc looks at it only if it creates a file.
+int open_file(const char* path, int flags, mode_t mode) __asm__("open");
+int open_file(const char* path, int flags, mode_t mode)
+{
+    static const auto real = next<int (*)(const char*, int, mode_t)>("open");
+    const int fd = open_vpd(path);
+    return fd >= 0 ? fd : real(path, flags, mode);
+}
+
+int open_file64(const char* path, int flags, mode_t mode) __asm__("open64");
+int open_file64(const char* path, int flags, mode_t mode)
+{
+    return open_file(path, flags | O_LARGEFILE, mode);
 }
 
 } // extern "C"

@@ -35,11 +35,11 @@ constexpr unsigned kMaxMrs = 1u << 17;
 constexpr unsigned kMaxContexts = 1024; // open at the same time in one process
 constexpr unsigned kMaxSge = 30;
 constexpr std::uint32_t kMaxInline = 1024;
-constexpr std::uint8_t kMaxRdAtomic = 16;
 constexpr std::uint32_t kMaxQueueDepth = 32768;
 constexpr std::uint32_t kMaxCqe = 1u << 20;
 constexpr std::uint32_t kMaxMessage = 1u << 30;
 constexpr std::uint32_t kMtu = 4096;
+constexpr std::uint16_t kNoLid = 0xffff; // of a port that nothing is to reach
 constexpr std::uint32_t kGrhSize = 40;
 // Messages up to this size pass through a shared slot, larger ones take a system call. UCX's
 // transports send through buffers of this size: a full one is to cost no jump that no HCA has.
@@ -49,7 +49,7 @@ constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
 // Follows, so that the largest object may begin at any offset.
 constexpr std::size_t kArenaSlack = std::size_t{2} << 20;
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'3a; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'3b; // changes with the layout
 
 struct Arena;
 
@@ -418,6 +418,7 @@ struct Arena {
     std::int32_t pid;
     std::uint32_t port_lid[kMaxDevices];
     std::uint8_t gids[kMaxDevices][4][16];
+    char profiles[kMaxDevices][64]; // for show.cpp
     PortModel ports[kMaxDevices];
     alignas(64) std::atomic<std::uint32_t> doorbell; // wakes the agent, which sleeps on it
     // How many operations each process has in progress directly on this process's memory.

@@ -32,6 +32,12 @@ bool lock_bytes(std::atomic<std::uint64_t>& locked_bytes, std::uint64_t bytes)
     return false;
 }
 
+// Whether the HCA has registrations with and without relaxed ordering, or with it only.
+bool is_ordering_possible(unsigned device, unsigned access)
+{
+    return !profile_of(device).relaxed_only || (access & IBV_ACCESS_RELAXED_ORDERING) != 0;
+}
+
 bool is_valid_access(unsigned access)
 {
     const unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -92,7 +98,7 @@ ibv_mr* register_peer(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::size
                       std::uint64_t iova, unsigned access)
 {
     const std::uint64_t address = reinterpret_cast<std::uint64_t>(start);
-    if (!config().peermem || !is_peer_capable(address, length)) {
+    if (!profile_of(context_of(pd->context).device).peermem || !is_peer_capable(address, length)) {
         errno = EFAULT;
         return nullptr;
     }
@@ -121,6 +127,10 @@ ibv_mr* register_peer(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::size
 ibv_mr* register_memory(ibv_pd* pd, void* start, std::size_t length, std::uint64_t iova,
                         unsigned access)
 {
+    if (!is_ordering_possible(context_of(pd->context).device, access)) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
     if ((access & IBV_ACCESS_ZERO_BASED) != 0) {
         iova = 0;
     }
@@ -181,7 +191,8 @@ ibv_mr* register_memory(ibv_pd* pd, void* start, std::size_t length, std::uint64
 ibv_mr* register_dmabuf(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
                         int fd, unsigned access)
 {
-    if (!config().dmabuf) {
+    const unsigned device = context_of(pd->context).device;
+    if (!profile_of(device).dmabuf || !is_ordering_possible(device, access)) {
         errno = EOPNOTSUPP;
         return nullptr;
     }

@@ -22,7 +22,8 @@ bool is_member(const MulticastMember& entry, Token token, std::uint32_t qp_numbe
 int check_group(const ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid)
 {
     const bool is_group =
-        is_multicast(gid->raw) && (config().ethernet || (lid >= 0xc000 && lid != 0xffff));
+        is_multicast(gid->raw) &&
+        (profile_of(context_of(qp->context).device).ethernet || (lid >= 0xc000 && lid != 0xffff));
     return is_stale(qp->context) || qp->qp_type != IBV_QPT_UD || !is_group ? EINVAL : 0;
 }
 

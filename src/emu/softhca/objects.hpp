@@ -94,6 +94,7 @@ struct Cq {
     std::atomic<bool> is_deferring{false};
     std::uint32_t events_delivered = 0;
     std::uint32_t async_delivered = 0;
+    bool has_lost_ring = false; // ResizeCq::frees_ring
     std::atomic<unsigned> children{0};
 };
 

@@ -23,8 +23,9 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes);
 
-// Whether QPs of this type have these IBV_QP_EX_WITH_*, and the ibv_wr_* functions for them all.
-bool are_send_ops_known(ibv_qp_type type, std::uint64_t ops);
+// Whether a device's QPs of this type have these IBV_QP_EX_WITH_*, and the ibv_wr_* functions for
+// them all.
+bool are_send_ops_known(unsigned device, ibv_qp_type type, std::uint64_t ops);
 void set_send_ops(ibv_qp_ex& qp);
 
 } // namespace softhca

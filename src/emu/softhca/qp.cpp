@@ -2,6 +2,7 @@
 //
 // Queue pairs: creation, the state machine with its attribute masks, query and destruction.
 #include "emu/softhca/channel.hpp"
+#include "emu/softhca/config.hpp"
 #include "emu/softhca/cq.hpp"
 #include "emu/softhca/engine.hpp"
 #include "emu/softhca/faults.hpp"
@@ -81,15 +82,16 @@ bool is_allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask)
 
 bool is_valid(unsigned device, const ibv_qp_attr& attributes, int mask)
 {
+    const Profile& profile = profile_of(device);
     return ((mask & IBV_QP_PORT) == 0 || attributes.port_num == 1) &&
-           ((mask & IBV_QP_PKEY_INDEX) == 0 || attributes.pkey_index == 0) &&
+           ((mask & IBV_QP_PKEY_INDEX) == 0 || attributes.pkey_index < profile.pkeys.size()) &&
            ((mask & IBV_QP_TIMEOUT) == 0 || attributes.timeout < 32) &&
            ((mask & IBV_QP_RETRY_CNT) == 0 || attributes.retry_cnt < 8) &&
            ((mask & IBV_QP_RNR_RETRY) == 0 || attributes.rnr_retry < 8) &&
            ((mask & IBV_QP_MIN_RNR_TIMER) == 0 || attributes.min_rnr_timer < 32) &&
-           ((mask & IBV_QP_MAX_QP_RD_ATOMIC) == 0 || attributes.max_rd_atomic <= kMaxRdAtomic) &&
+           ((mask & IBV_QP_MAX_QP_RD_ATOMIC) == 0 || attributes.max_rd_atomic <= profile.rd_atom) &&
            ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) == 0 ||
-            attributes.max_dest_rd_atomic <= kMaxRdAtomic) &&
+            attributes.max_dest_rd_atomic <= profile.rd_atom) &&
            ((mask & IBV_QP_AV) == 0 || is_valid_address(device, attributes.ah_attr)) &&
            ((mask & IBV_QP_PATH_MTU) == 0 ||
             (attributes.path_mtu >= IBV_MTU_256 && attributes.path_mtu <= IBV_MTU_4096));
@@ -159,23 +161,61 @@ void reset(Process& self, Qp& qp, QpShared& shared)
     shared.write_status.store(0);
 }
 
-int check_capabilities(const ibv_qp_init_attr& init)
+// Cuts down what the HCA grants less of than asked for.
+int check_capabilities(const Profile& profile, ibv_qp_init_attr& init)
 {
-    if (init.qp_type != IBV_QPT_RC && init.qp_type != IBV_QPT_UD) {
+    const bool has_type =
+        (init.qp_type == IBV_QPT_RC && profile.rc) || (init.qp_type == IBV_QPT_UD && profile.ud);
+    if (!has_type) {
         return EOPNOTSUPP;
     }
-    const ibv_qp_cap& cap = init.cap;
-    if (init.send_cq == nullptr || init.recv_cq == nullptr || cap.max_send_wr > kMaxQueueDepth ||
-        cap.max_recv_wr > kMaxQueueDepth || cap.max_send_sge > kMaxSge ||
-        cap.max_recv_sge > kMaxSge || cap.max_inline_data > kMaxInline) {
+    ibv_qp_cap& cap = init.cap;
+    if (profile.grants_less_inline) {
+        cap.max_inline_data = std::min(cap.max_inline_data, profile.max_inline);
+    }
+    if (init.send_cq == nullptr || init.recv_cq == nullptr || cap.max_send_wr > profile.max_qp_wr ||
+        cap.max_recv_wr > profile.max_qp_wr || cap.max_send_sge > profile.max_sge ||
+        cap.max_recv_sge > profile.max_sge || cap.max_inline_data > profile.max_inline) {
         return EINVAL;
+    }
+    return 0;
+}
+
+int check_address(unsigned device, const ibv_qp_attr& attributes, int mask)
+{
+    if ((mask & IBV_QP_AV) == 0) {
+        return 0;
+    }
+    const ibv_ah_attr& address = attributes.ah_attr;
+    if (address.is_global && address.grh.sgid_index < kGids &&
+        profile_of(device).gids[address.grh.sgid_index].is_foreign) {
+        return ENODEV;
+    }
+    return resolve(device, address);
+}
+
+// A queue pair may not allow atomics, or to no avail.
+int check_atomics(const Profile& profile, ibv_qp_attr& attributes, int mask)
+{
+    if ((mask & IBV_QP_ACCESS_FLAGS) == 0 ||
+        (attributes.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC) == 0) {
+        return 0;
+    }
+    if (profile.atomics == Atomics::refused) {
+        return EOPNOTSUPP;
+    }
+    if (profile.atomics == Atomics::none) {
+        attributes.qp_access_flags &= ~static_cast<unsigned>(IBV_ACCESS_REMOTE_ATOMIC);
     }
     return 0;
 }
 
 ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
 {
-    if (const int error = is_stale(pd->context) ? EINVAL : check_capabilities(init)) {
+    if (const int error =
+            is_stale(pd->context)
+                ? EINVAL
+                : check_capabilities(profile_of(context_of(pd->context).device), init)) {
         errno = error;
         return nullptr;
     }
@@ -292,7 +332,7 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
 
 } // namespace
 
-ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* extended)
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* extended)
 {
     const std::uint32_t mask = extended->comp_mask;
     const std::uint32_t known =
@@ -300,7 +340,8 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* extended)
     const bool has_send_ops = (mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     if ((mask & ~known) != 0 || (mask & IBV_QP_INIT_ATTR_PD) == 0 ||
         ((mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && extended->create_flags != 0) ||
-        (has_send_ops && !are_send_ops_known(extended->qp_type, extended->send_ops_flags))) {
+        (has_send_ops && !are_send_ops_known(context_of(context).device, extended->qp_type,
+                                             extended->send_ops_flags))) {
         errno = EOPNOTSUPP;
         return nullptr;
     }
@@ -351,7 +392,7 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init)
     return create(pd, *init);
 }
 
-int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask)
+int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* given, int mask)
 {
     if (is_stale(base->context)) {
         return EINVAL;
@@ -360,28 +401,30 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask)
     const OneThreadGuard one_thread(qp.one_thread, "QP");
     Process& self = *context_of(base->context).process;
     QpShared& shared = self.arena().qp(qp.index);
+    ibv_qp_attr attributes = *given;
     modify_slowly(shared.device);
-    if ((mask & IBV_QP_AV) != 0) {
-        if (const int error = resolve(shared.device, attributes->ah_attr)) {
-            return error;
-        }
+    if (const int error = check_address(shared.device, attributes, mask)) {
+        return error;
+    }
+    if (const int error = check_atomics(profile_of(shared.device), attributes, mask)) {
+        return error;
     }
     ibv_qp_state from, to;
     {
         const SharedGuard guard(shared.lock, self.token());
         from = state_of(shared);
-        if ((mask & IBV_QP_CUR_STATE) != 0 && attributes->cur_qp_state != from) {
+        if ((mask & IBV_QP_CUR_STATE) != 0 && attributes.cur_qp_state != from) {
             return EINVAL;
         }
-        to = (mask & IBV_QP_STATE) != 0 ? attributes->qp_state : from;
+        to = (mask & IBV_QP_STATE) != 0 ? attributes.qp_state : from;
         if (!is_allowed(base->qp_type, from, to, mask) ||
-            !is_valid(shared.device, *attributes, mask)) {
+            !is_valid(shared.device, attributes, mask)) {
             return EINVAL;
         }
         if ((mask & IBV_QP_AV) != 0 || to == IBV_QPS_SQD) {
             settle_send_queue(self, qp.index);
         }
-        apply(qp, shared, *attributes, mask);
+        apply(qp, shared, attributes, mask);
         if (to == IBV_QPS_RESET) {
             settle_send_queue(self, qp.index);
             reset(self, qp, shared);
@@ -403,7 +446,7 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask)
     } else if (to == IBV_QPS_RTS && from == IBV_QPS_SQD) {
         run_send_queue(self, self.arena(), qp.index);
     } else if (to == IBV_QPS_SQD && (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 &&
-               attributes->en_sqd_async_notify != 0) {
+               attributes.en_sqd_async_notify != 0) {
         // What had begun has ended: there is nothing to wait for.
         raise_event(self, self.arena(), shared.events, IBV_EVENT_SQ_DRAINED, qp.index,
                     base->qp_num);

@@ -221,7 +221,7 @@ void wr_abort(ibv_qp_ex* qp)
 
 } // namespace
 
-bool are_send_ops_known(ibv_qp_type type, std::uint64_t ops)
+bool are_send_ops_known(unsigned device, ibv_qp_type type, std::uint64_t ops)
 {
     constexpr std::uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
     constexpr std::uint64_t rc = ud | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |
@@ -229,7 +229,7 @@ bool are_send_ops_known(ibv_qp_type type, std::uint64_t ops)
                                  IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
                                  IBV_QP_EX_WITH_BIND_MW;
-    return config().wr_functions && (ops & ~(type == IBV_QPT_UD ? ud : rc)) == 0;
+    return profile_of(device).wr_functions && (ops & ~(type == IBV_QPT_UD ? ud : rc)) == 0;
 }
 
 void set_send_ops(ibv_qp_ex& qp)

@@ -4,6 +4,7 @@
 #include "emu/softhca/receive.hpp"
 
 #include "emu/softhca/channel.hpp"
+#include "emu/softhca/config.hpp"
 #include "emu/softhca/cq.hpp"
 #include "emu/softhca/window.hpp"
 
@@ -344,7 +345,7 @@ void set_error_state(Process& self, Arena& owner, QpShared& qp)
             }
         }
     }
-    if (was_working && qp.has_srq) {
+    if (was_working && qp.has_srq && profile_of(qp.device).last_wqe) {
         raise_event(self, owner, qp.events, IBV_EVENT_QP_LAST_WQE_REACHED, index_of(owner, qp),
                     qp.number);
     }

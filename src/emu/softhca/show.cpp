@@ -100,6 +100,9 @@ void print_port(const Fabric& fabric, const Arena& arena, unsigned device)
     if (!ethernet) {
         std::printf(" lid %u", arena.port_lid[device]);
     }
+    if (std::strcmp(arena.profiles[device], "softhca") != 0) {
+        std::printf(" profile %.63s", arena.profiles[device]);
+    }
     for (const auto& gid : arena.gids[device]) {
         char text[INET6_ADDRSTRLEN];
         if (std::memcmp(gid, none, sizeof none) != 0 &&

@@ -2,6 +2,7 @@
 //
 // Shared receive queues.
 #include "emu/softhca/channel.hpp"
+#include "emu/softhca/config.hpp"
 #include "emu/softhca/engine.hpp"
 #include "emu/softhca/ops.hpp"
 #include "emu/softhca/receive.hpp"
@@ -31,8 +32,13 @@ extern "C" {
 ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes)
 {
     const ibv_srq_attr& wanted = attributes->attr;
-    if (is_stale(pd->context) || wanted.max_wr == 0 || wanted.max_wr > kMaxQueueDepth ||
-        wanted.max_sge > kMaxSge) {
+    const Profile& profile = profile_of(context_of(pd->context).device);
+    if (profile.max_srq == 0) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    if (is_stale(pd->context) || profile.refuses_srq || wanted.max_wr == 0 ||
+        wanted.max_wr > profile.max_srq_wr || wanted.max_sge > profile.max_sge) {
         errno = EINVAL;
         return nullptr;
     }

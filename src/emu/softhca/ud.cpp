@@ -40,12 +40,12 @@ void put16(std::uint8_t* to, std::size_t value)
     to[1] = static_cast<std::uint8_t>(value);
 }
 
-void build_grh(std::uint8_t* grh, const ibv_global_route& route, const std::uint8_t* source_gid,
-               std::size_t payload)
+void build_grh(std::uint8_t* grh, bool ethernet, const ibv_global_route& route,
+               const std::uint8_t* source_gid, std::size_t payload)
 {
     std::memset(grh, 0, kGrhSize);
     const std::size_t transport = payload + 8 + 12 + 4; // DETH, BTH, ICRC
-    if (config().ethernet && is_ipv4(route.dgid.raw)) {
+    if (ethernet && is_ipv4(route.dgid.raw)) {
         std::uint8_t* ip = grh + 20;
         ip[0] = 0x45;
         ip[1] = route.traffic_class;
@@ -61,8 +61,8 @@ void build_grh(std::uint8_t* grh, const ibv_global_route& route, const std::uint
     const std::uint32_t first =
         htonl(6u << 28 | std::uint32_t{route.traffic_class} << 20 | (route.flow_label & 0xfffff));
     std::memcpy(grh, &first, sizeof first);
-    put16(grh + 4, transport + (config().ethernet ? 8 : 0));
-    grh[6] = config().ethernet ? 17 : 0x1b; // UDP, or InfiniBand's own
+    put16(grh + 4, transport + (ethernet ? 8 : 0));
+    grh[6] = ethernet ? 17 : 0x1b; // UDP, or InfiniBand's own
     grh[7] = route.hop_limit;
     std::memcpy(grh + 8, source_gid, 16);
     std::memcpy(grh + 24, route.dgid.raw, 16);
@@ -70,9 +70,9 @@ void build_grh(std::uint8_t* grh, const ibv_global_route& route, const std::uint
 
 // On RoCE the receiver learns from it what the header area holds: bit 3 says UDP, then 1 IPv6 or
 // 2 IPv4, as the HCAs that UCX knows have it.
-std::uint8_t service_level(const ibv_ah_attr& ah)
+std::uint8_t service_level(bool ethernet, const ibv_ah_attr& ah)
 {
-    if (!config().ethernet) {
+    if (!ethernet) {
         return ah.sl;
     }
     return is_ipv4(ah.grh.dgid.raw) ? 0xa : 0x9;
@@ -112,9 +112,11 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wir
         return Outcome::finished(IBV_WC_LOC_QP_OP_ERR); // it has been overwritten or destroyed
     }
     const ibv_ah_attr& ah = reinterpret_cast<const Ah*>(wr.remote_address)->attributes;
+    const bool ethernet = profile_of(qp.device).ethernet;
     std::uint8_t grh[kGrhSize] = {};
     if (ah.is_global) {
-        build_grh(grh, ah.grh, self.arena().gids[qp.device][ah.grh.sgid_index & 3], wr.length);
+        build_grh(grh, ethernet, ah.grh, self.arena().gids[qp.device][ah.grh.sgid_index & 3],
+                  wr.length);
     }
     const bool with_immediate = wr.opcode == IBV_WR_SEND_WITH_IMM;
     const Arrival arrival = {
@@ -126,7 +128,7 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wir
         .solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0,
         .source_qp = qp.number,
         .source_lid = qp.port_lid,
-        .service_level = service_level(ah),
+        .service_level = service_level(ethernet, ah),
     };
     const bool is_sent = !qp.dropped.load() && !is_down(self, qp.device);
     // The queue pair of this number, if it takes the datagram, and its arena.
@@ -152,8 +154,7 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wir
     const auto address = self.find_qp(wr.remote_qpn);
     QpShared* target = address ? find(*address, wr.remote_qpn, arena) : nullptr;
     if (target == nullptr ||
-        !is_port(*arena, target->device,
-                 config().ethernet || ah.is_global ? std::uint16_t{0} : ah.dlid,
+        !is_port(*arena, target->device, ethernet || ah.is_global ? std::uint16_t{0} : ah.dlid,
                  ah.is_global ? ah.grh.dgid.raw : no_gid)) {
         wire.send_nowhere(wr.length);
         return Outcome::finished(IBV_WC_SUCCESS);

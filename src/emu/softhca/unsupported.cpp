@@ -5,6 +5,7 @@
 #include "emu/softhca/verbs_abi.hpp"
 
 #include "emu/softhca/config.hpp"
+#include "emu/softhca/objects.hpp"
 
 #include <cerrno>
 #include <cstddef>
@@ -95,9 +96,9 @@ int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, std::uint8_t*, std::
 }
 
 // Private to libibverbs, but imported by some programs. Types: 0 InfiniBand or RoCE v1, 1 RoCE v2.
-int ibv_query_gid_type(ibv_context*, std::uint8_t, unsigned, int* type)
+int ibv_query_gid_type(ibv_context* context, std::uint8_t, unsigned, int* type)
 {
-    *type = softhca::config().ethernet ? 1 : 0;
+    *type = softhca::profile_of(softhca::context_of(context).device).ethernet ? 1 : 0;
     return 0;
 }
 
