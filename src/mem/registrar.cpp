@@ -43,11 +43,7 @@ constexpr uintptr_t kGpuPage = 64 << 10; // of what is mapped through BAR1
 } // namespace
 
 HcaRegistrar::HcaRegistrar(const verbs::Device& hca, ibv_pd* pd)
-    : hca_(hca), pd_(pd),
-      remote_access_(
-          kRemoteAccess |
-          (hca.attributes().atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0)),
-      gpu_direct_(hca, pd)
+    : hca_(hca), pd_(pd), remote_access_(hca.remote_access()), gpu_direct_(hca, pd)
 {
 }
 

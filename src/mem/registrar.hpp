@@ -81,9 +81,6 @@ class HcaRegistrar final : public Registrar {
     Registration register_memory(Target& target, Failure* failure) override;
     const GpuDirect* gpu_direct() const override { return &gpu_direct_; }
 
-    static constexpr int kRemoteAccess =
-        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-
   private:
     Target describe_device(const cuda::Pointer& first, uintptr_t end);
     verbs::MemoryRegion register_host(Target& target, Failure* failure);

@@ -79,6 +79,14 @@ template <Post which>
     return send_buffer<which>(ep, id, pack, flags);
 }
 
+// As a Limit, that of a payload that goes inside its work request.
+struct InlinePayload {
+    unsigned length;
+    unsigned end;
+
+    bool exceeded() const { return length >= end; }
+};
+
 Limit limit_payload(size_t length)
 {
     return limit_length(length, Iface::kMaxShort);
@@ -89,7 +97,7 @@ template <Payload look>
 send_short_rarely(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void* payload, unsigned length)
 {
     Endpoint& ep = endpoint(tl_ep);
-    const bool fits = length <= ep.iface().max_payload;
+    const bool fits = length < ep.iface().payload_end;
     const Limit limit = limit_payload(length);
     if (!can_send(ep) || (!fits && !ep.iface().buffers->any()) || exceeded(limit_id(id), limit)) {
         return refused(ep, "am_short", {limit_id(id), limit});
@@ -107,7 +115,7 @@ template <Payload look>
                                                  const void* payload, unsigned length)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (length <= ep.iface().max_payload || lacks_buffer(ep) ||
+    if (length < ep.iface().payload_end || lacks_buffer(ep) ||
         exceeded(limit_id(id), limit_payload(length)) || !is_seen<look>(payload) ||
         !ep.take_alike()) [[unlikely]] {
         return send_short_rarely<look>(tl_ep, id, header, payload, length);
@@ -122,7 +130,7 @@ template <Payload look>
                                                       const void* payload, unsigned length)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (exceeded(limit_id(id), limit_length(length, ep.iface().max_payload)) ||
+    if (exceeded(limit_id(id), InlinePayload{length, ep.iface().payload_end}) ||
         !is_seen<look>(payload) || !ep.take_alike()) [[unlikely]] {
         return send_short_copied<look>(tl_ep, id, header, payload, length);
     }
@@ -152,7 +160,7 @@ template <Payload look>
             total += iov[i].length;
         }
     }
-    if (total <= iface.max_inline) {
+    if (total < iface.inline_end) {
         ibv_send_wr wr = send_request(ep, id, sge, static_cast<int>(sges));
         return ep.post(wr, IBV_SEND_INLINE);
     }

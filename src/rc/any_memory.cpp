@@ -247,7 +247,7 @@ ucs_status_t ep_put_short_any(uct_ep_h tl_ep, const void* buffer, unsigned lengt
                               uint64_t remote_addr, uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (length > ep.iface().max_inline || !is_known_host_memory(buffer) || !ep.take_alike())
+    if (length >= ep.iface().inline_end || !is_known_host_memory(buffer) || !ep.take_alike())
         [[unlikely]]
         return put_short_otherwise(tl_ep, buffer, length, remote_addr, rkey);
     return put_inline<Post::alike>(ep, buffer, length, remote_addr, rkey);

@@ -12,9 +12,12 @@
 namespace gdr::rc {
 
 CompletionRoom::CompletionRoom(Provider& provider, ibv_comp_channel* channel, unsigned first,
-                               unsigned most)
-    : most_(most), cq_(provider.create_cq(std::max(first / 2, 1u), channel))
+                               unsigned most, bool may_resize)
+    : most_(most), cq_(provider.create_cq(may_resize ? std::max(first / 2, 1u) : most, channel))
 {
+    if (!may_resize) {
+        return;
+    }
     // Whether the HCA resizes any is known only from one.
     if (int error = ibv_resize_cq(cq_.get(), static_cast<int>(first)); error != 0) {
         gdr_log(diag, "%s: ibv_resize_cq: %s: the completion queue has %u entries from the start",

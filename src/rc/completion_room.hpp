@@ -16,8 +16,9 @@ class Provider;
 class CompletionRoom {
   public:
     // No entry is taken; first can be, and most after the HCA has resized the queue. One that
-    // resizes none gets the most at once. Throws verbs::Error.
-    CompletionRoom(Provider& provider, ibv_comp_channel* channel, unsigned first, unsigned most);
+    // resizes none, or may not be asked to, gets the most at once. Throws verbs::Error.
+    CompletionRoom(Provider& provider, ibv_comp_channel* channel, unsigned first, unsigned most,
+                   bool may_resize);
 
     ibv_cq* cq() const { return cq_.get(); }
 

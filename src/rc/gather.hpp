@@ -162,7 +162,7 @@ template <Post which>
                                                        size_t length, unsigned remote_kind = 0)
 {
     iface.count(remote_kind, length);
-    if (length > iface.max_inline) [[likely]] {
+    if (length >= iface.inline_end) [[likely]] {
         ep.buffered += length;
         const uint64_t wr_id = ep.next_wr_id();
         ep.set_buffer(wr_id, buffer);

@@ -434,8 +434,8 @@ const Acceptor* Handshake::accept(const Packet& packet)
         ibv_qp_cap capabilities{};
         capabilities.max_send_wr = kAcceptorSends;
         capabilities.max_send_sge = 1;
-        acceptor.qp =
-            verbs::create_rc(setup_.pd, setup_.cq, setup_.srq, setup_.path, &capabilities);
+        acceptor.qp = verbs::create_rc(setup_.pd, setup_.cq, setup_.srq, setup_.path,
+                                       setup_.remote_access, &capabilities);
     } catch (const verbs::Error& error) {
         refuse(packet, RejectReason::no_resources, error.what());
         return nullptr;

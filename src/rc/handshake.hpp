@@ -51,6 +51,7 @@ struct HandshakeSetup {
     ibv_cq* cq;   // of acceptors
     ibv_srq* srq; // of acceptors
     verbs::Path path;
+    int remote_access; // of acceptors
     DeviceAddress device;
     IfaceAddress iface;          // but for the channel's queue pair
     unsigned max_rd_atomic;      // of the device, as initiator

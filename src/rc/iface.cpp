@@ -141,7 +141,7 @@ ucs_status_t iface_query(uct_iface_h tl_iface, uct_iface_attr_t* attr)
     attr->cap.put.opt_zcopy_align = kDefaultAlignment;
     attr->cap.put.align_mtu = kDefaultAlignment;
     attr->cap.put.max_iov = iface.max_iov;
-    attr->cap.get.max_short = iface.max_inline;
+    attr->cap.get.max_short = iface.settings.max_inline;
     attr->cap.get.max_bcopy = iface.segment_size;
     attr->cap.get.max_zcopy = iface.max_zcopy;
     attr->cap.get.opt_zcopy_align = kDefaultAlignment;
@@ -507,7 +507,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
     provider.emplace(pd, settings, device_name(device, port));
     const unsigned most_receives = settings.rx_queue_length;
     const unsigned first_receives =
-        std::clamp(window, ReceiveQueue::kShortest, most_receives); // of one peer
+        std::min(std::max(window, ReceiveQueue::kShortest), most_receives); // of one peer
     // Libraries round up to a power of two, most after adding one: all that comes of it is used.
     const unsigned others = most_receives + kGrantRoom;
     const unsigned most =
@@ -515,7 +515,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
                  static_cast<unsigned>(limits.max_cqe));
     tx_most = static_cast<int>(most - others);
     const unsigned first = std::min(first_receives + kGrantRoom + tx_queue_length, most);
-    completions.emplace(*provider, channel.get(), first, most);
+    completions.emplace(*provider, channel.get(), first, most, device.resizes_completion_queues());
     cq = completions->cq();
     poll_cq = provider->poll_cq();
     completions->take(kGrantRoom);
@@ -526,8 +526,11 @@ void Iface::open_queues(const uct_iface_params_t* params)
     // How much fits into a work request is only known from a queue pair.
     provider->choose_posting([this](verbs::Posting posting) {
         max_inline = find_max_inline(static_cast<uint32_t>(settings.max_inline), posting);
-        max_payload = max_inline - static_cast<unsigned>(sizeof(prepared.header));
     });
+    if (max_inline > 0) {
+        inline_end = max_inline + 1;
+        payload_end = inline_end - static_cast<unsigned>(sizeof(prepared.header));
+    }
     post_at_once = provider->post_send();
     post_send = post_at_once;
     chain.emplace(max_iov + 1, max_inline);
@@ -546,6 +549,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
     setup.cq = cq;
     setup.srq = receives->srq();
     setup.path = path;
+    setup.remote_access = device.remote_access();
     setup.device = device_address;
     setup.iface = random_address();
     setup.iface.segment_size = segment_size;
@@ -565,23 +569,24 @@ verbs::QueuePair Iface::create_queue_pair(uint32_t* inline_data, verbs::Posting 
     capabilities.max_send_wr = tx_queue_length + 1;
     capabilities.max_send_sge = max_iov + 1;
     capabilities.max_inline_data = *inline_data;
-    verbs::QueuePair made =
-        verbs::create_rc(provider->pd(), cq, receives->srq(), path, &capabilities, posting);
+    verbs::QueuePair made = verbs::create_rc(provider->pd(), cq, receives->srq(), path,
+                                             device.remote_access(), &capabilities, posting);
     *inline_data = capabilities.max_inline_data;
     return made;
 }
 
 uint32_t Iface::find_max_inline(uint32_t wanted, verbs::Posting posting) const
 {
-    for (;; wanted /= 2) {
+    while (true) {
         try {
             uint32_t granted = wanted;
             create_queue_pair(&granted, posting);
-            return granted;
+            return granted < kSmallestInline ? 0 : granted;
         } catch (const verbs::Error&) {
-            if (wanted / 2 < kSmallestInline) {
+            if (wanted == 0) {
                 throw;
             }
+            wanted = wanted / 2 < kSmallestInline ? 0 : wanted / 2;
         }
     }
 }

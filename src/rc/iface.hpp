@@ -151,8 +151,10 @@ struct Iface : abi::Iface {
     int tx_scarce = 0;    // up to this every work request is signalled
     int tx_share = 0;     // the largest budget of an endpoint
     unsigned moderation;
-    unsigned max_inline = 0;
-    unsigned max_payload = 0;   // of an active message in a work request, besides its header
+    // What is shorter goes inside its work request: data, and an active message's besides its
+    // header. 0 where the HCA takes none, not even nothing.
+    unsigned inline_end = 0;
+    unsigned payload_end = 0;
     const bool any_memory;      // short puts and buffered gets look what memory they are given
     const bool clears_behind;   // a ready-to-send, what UCP reads there
     const bool unseen_shorts;   // UCP may give us short operations without a look at the memory
@@ -184,6 +186,7 @@ struct Iface : abi::Iface {
     verbs::Path path{};
     DeviceAddress device_address{};
     size_t headroom;
+    unsigned max_inline = 0; // as granted to a queue pair; 0: none
     unsigned tx_queue_length;
     unsigned max_iov;
     size_t max_zcopy;

@@ -75,7 +75,7 @@ template <Payload look>
                                                            uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    const bool fits = length <= ep.iface().max_inline;
+    const bool fits = length < ep.iface().inline_end;
     const Limit limit = limit_length(length, Iface::kMaxShort);
     if (!ep.ready() || (!fits && !ep.iface().buffers->any()) || limit.exceeded()) {
         return refused(ep, "put_short", {limit});
@@ -93,7 +93,7 @@ template <Payload look>
                                                 uint64_t remote_addr, uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (length <= ep.iface().max_inline || length > Iface::kMaxShort || lacks_buffer(ep) ||
+    if (length < ep.iface().inline_end || length > Iface::kMaxShort || lacks_buffer(ep) ||
         !is_seen<look>(buffer) || !ep.take_alike()) [[unlikely]] {
         return put_short_rarely<look>(tl_ep, buffer, length, remote_addr, rkey);
     }
@@ -108,7 +108,8 @@ template <Payload look>
                                                      uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (length > ep.iface().max_inline || !is_seen<look>(buffer) || !ep.take_alike()) [[unlikely]] {
+    if (length >= ep.iface().inline_end || !is_seen<look>(buffer) || !ep.take_alike())
+        [[unlikely]] {
         return put_short_copied<look>(tl_ep, buffer, length, remote_addr, rkey);
     }
     return put_inline<Post::alike>(ep, buffer, length, remote_addr, rkey);
@@ -215,9 +216,10 @@ ucs_status_t ep_get_short(uct_ep_h tl_ep, void* result, unsigned length, uint64_
 {
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
-    if (length - 1 >= iface.max_inline) [[unlikely]] { // nothing, or too much
-        return length == 0 ? UCS_OK
-                           : refused(ep, "get_short", {limit_length(length, iface.max_inline)});
+    if (length - 1 >= iface.settings.max_inline) [[unlikely]] { // nothing, or too much
+        return length == 0
+                   ? UCS_OK
+                   : refused(ep, "get_short", {limit_length(length, iface.settings.max_inline)});
     }
     if (!ep.ready() || !iface.buffers->any()) [[unlikely]] {
         return ep.unavailable();

@@ -36,6 +36,7 @@ template <typename T>
 void bound(const char* name, T& value, T low, T high)
 {
     T given = value;
+    low = std::min(low, high); // a device may allow less than is reasonable
     value = value >= low ? std::min(value, high) : low; // not a number is low, too
     if (!(given == value)) {
         std::ostringstream line;

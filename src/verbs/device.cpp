@@ -179,6 +179,33 @@ Device::Device(const std::string& name) : name_(name)
     }
 }
 
+int Device::remote_access() const
+{
+    constexpr int always =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    return attributes_.atomic_cap == IBV_ATOMIC_NONE ? always : always | IBV_ACCESS_REMOTE_ATOMIC;
+}
+
+bool Device::resizes_completion_queues() const
+{
+    constexpr uint32_t kMellanox = 0x2c9, kIntelOmniPath = 0x1175, kSoftRoce = 0xffffff,
+                       kEarlySoftRoce = 0, kSofthca = 0x020000;
+    // Mellanox's parts before Connect-IB, and those of five digits, are mthca's and mlx4's.
+    constexpr uint32_t kConnectIb = 4113, kFirstOld = 23108, kLastOld = 26488;
+    const uint32_t part = attributes_.vendor_part_id;
+    switch (attributes_.vendor_id) {
+    case kMellanox:
+        return part >= kConnectIb && (part < kFirstOld || part > kLastOld);
+    case kIntelOmniPath:
+    case kSoftRoce:
+    case kEarlySoftRoce:
+    case kSofthca:
+        return true;
+    default:
+        return false;
+    }
+}
+
 std::string Device::pci_bus_id() const
 {
     char link[PATH_MAX];

@@ -55,6 +55,15 @@ class Device {
     const ibv_device_attr& attributes() const { return attributes_; }
     const std::vector<Port>& ports() const { return ports_; }
 
+    // What queue pairs and regions may allow peers: WRITE, READ, and atomics where the HCA has
+    // them. mlx5's driver refuses queue pairs that ask for atomics that are not there.
+    int remote_access() const;
+
+    // Whether ibv_resize_cq can be tried on a completion queue that is to live on. bnxt_re's
+    // library frees the queue where its kernel driver resizes none, mlx4's fails in some releases,
+    // qedr's did nothing: only what is known to be good, by its vendor.
+    bool resizes_completion_queues() const;
+
     // "0000:3b:00.0", empty when the device is not on a PCI bus.
     std::string pci_bus_id() const;
 

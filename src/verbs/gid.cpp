@@ -31,7 +31,7 @@ int try_gid(ibv_pd* pd, const Port& port, const GidEntry& entry)
         path, {port.attributes.lid, entry.gid, port.ethernet || port.grh_required()});
     errno = 0;
     const AddressHandle handle(ibv_create_ah(pd, &vector));
-    return handle ? 0 : errno;
+    return handle ? 0 : errno != 0 ? errno : EOPNOTSUPP; // hns leaves it as it was
 }
 
 // Every GID of the port that is not zero.

@@ -90,7 +90,7 @@ ibv_ah_attr address_vector(const Path& path, const Destination& destination)
     return vector;
 }
 
-QueuePair create_rc(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, const Path& path,
+QueuePair create_rc(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, const Path& path, int remote_access,
                     ibv_qp_cap* capabilities, Posting posting)
 {
     QueuePair qp = create(pd, cq, srq, IBV_QPT_RC, capabilities, posting);
@@ -98,8 +98,7 @@ QueuePair create_rc(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, const Path& path,
     attributes.qp_state = IBV_QPS_INIT;
     attributes.pkey_index = path.pkey_index;
     attributes.port_num = path.port;
-    attributes.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    attributes.qp_access_flags = static_cast<unsigned>(remote_access);
     modify(qp.get(), attributes,
            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
     return qp;

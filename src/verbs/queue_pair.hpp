@@ -42,9 +42,9 @@ struct RcAttributes {
 // How work requests are posted to a queue pair (posting.hpp).
 enum class Posting { by_lists, by_functions };
 
-// In state INIT, remote write, read and atomic allowed. capabilities: asked for, then as granted.
+// In state INIT. remote_access: Device::remote_access(). capabilities: asked for, then as granted.
 // Throws Error.
-QueuePair create_rc(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, const Path& path,
+QueuePair create_rc(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, const Path& path, int remote_access,
                     ibv_qp_cap* capabilities, Posting posting = Posting::by_lists);
 
 // INIT to RTS. Returns 0 or an errno; failed, if not NULL, names the step.

@@ -25,7 +25,8 @@ class Ending : public testing::Test {
         capabilities.max_send_wr = capabilities.max_send_sge = 1;
         verbs::Path path{};
         path.port = 1;
-        return verbs::create_rc(pd_.get(), cq_.get(), srq_.get(), path, &capabilities);
+        return verbs::create_rc(pd_.get(), cq_.get(), srq_.get(), path, device_.remote_access(),
+                                &capabilities);
     }
     static ibv_qp_state state(ibv_qp* qp)
     {

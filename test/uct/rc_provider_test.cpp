@@ -111,5 +111,21 @@ TEST(Provider, WorksInEveryWay)
     }
 }
 
+// Those whose queue pairs take no data inside a work request, however they say so, or refuse to
+// allow the atomics that they lack; those that must not be asked to resize a completion queue. Less
+// what needs atomics.
+TEST(Provider, WorksOnHcasWithLess)
+{
+    for (const char* profile : {"hfi1", "softhca,inline=refuse,max_inline=0,atomics=refused",
+                                "softhca,inline=grant_less,max_inline=12", "thor"}) {
+        const Outcome outcome = run_self(
+            {{"SOFTHCA_PROFILE", profile},
+             {"SOFTHCA_FABRIC", "rc_less-" + std::to_string(getpid())}},
+            {"--gtest_filter=*Data.*:Order.*-Order.FlushInACallbackBehindPendingRequests"});
+        EXPECT_EQ(outcome.status, 0) << profile << ": " << outcome.text;
+        EXPECT_EQ(outcome.text.find("[  PASSED  ] 0 tests"), std::string::npos) << outcome.text;
+    }
+}
+
 } // namespace
 } // namespace rc_test

@@ -123,7 +123,8 @@ class Stranger {
         capabilities.max_send_wr = kSlots;
         capabilities.max_recv_wr = 1;
         capabilities.max_send_sge = capabilities.max_recv_sge = 1;
-        rc_ = verbs::create_rc(pd_.get(), cq_.get(), nullptr, path_, &capabilities);
+        rc_ = verbs::create_rc(pd_.get(), cq_.get(), nullptr, path_, device_.remote_access(),
+                               &capabilities);
         Packet request = packet(to, PacketType::request, connection);
         request.qpn = rc_->qp_num;
         request.psn = 1;
