@@ -14,6 +14,7 @@
 #include "rc/memory_domain.hpp"
 #include "rc/remote_key.hpp"
 #include "rc/settings.hpp"
+#include "rc/trial.hpp"
 #include "verbs/error.hpp"
 #include "verbs/gid.hpp"
 
@@ -92,9 +93,10 @@ std::string obstacle(MemoryDomain& md, const verbs::Port& port)
     case IBV_PORT_ACTIVE:
         if (device.attributes().max_srq == 0)
             return "has no shared receive queues";
+        if (reason = try_queues(device, md.pd(), port); !reason.empty())
+            return reason;
         if (!verbs::choose_gid(md.pd(), port, std::nullopt, &reason))
-            return "has " + reason +
-                   " (RoCE in a container: the HCA's network interface has to be in it)";
+            return "has " + reason;
         if (!port.ethernet && !has_pkey(device, port))
             return "has no partition key (is a subnet manager running?)";
         try {
@@ -128,6 +130,7 @@ std::vector<abi::Device> query_devices(abi::MemoryDomain& md)
             unusable += (unusable.empty() ? "" : "; ") + name + " " + why_not;
     }
     hca_search().looked_at(device.name(), !devices.empty(), unusable);
+    domain.has_offered = !devices.empty();
     return devices;
 }
 

@@ -33,16 +33,22 @@ HandshakeChannel::HandshakeChannel(ibv_context* context, ibv_pd* pd, const verbs
     if (!cq_) {
         throw verbs::Error("ibv_create_cq for the handshake", errno);
     }
+    ibv_qp_cap granted = capabilities();
+    qp_ = verbs::create_ud(pd, cq_.get(), path, qkey, &granted);
+    post_receives();
+    if (int error = ibv_req_notify_cq(cq_.get(), 0); error != 0) {
+        throw verbs::Error("ibv_req_notify_cq for the handshake", error);
+    }
+}
+
+ibv_qp_cap HandshakeChannel::capabilities()
+{
     ibv_qp_cap capabilities{};
     capabilities.max_send_wr = kSends;
     capabilities.max_recv_wr = kReceives;
     capabilities.max_send_sge = 1;
     capabilities.max_recv_sge = 2;
-    qp_ = verbs::create_ud(pd, cq_.get(), path, qkey, &capabilities);
-    post_receives();
-    if (int error = ibv_req_notify_cq(cq_.get(), 0); error != 0) {
-        throw verbs::Error("ibv_req_notify_cq for the handshake", error);
-    }
+    return capabilities;
 }
 
 void HandshakeChannel::post_receives()

@@ -20,6 +20,9 @@ class HandshakeChannel {
     HandshakeChannel(ibv_context* context, ibv_pd* pd, const verbs::Path& path, uint32_t qkey,
                      AsyncTasks& tasks);
 
+    // Of its queue pair.
+    static ibv_qp_cap capabilities();
+
     uint32_t qpn() const { return qp_->qp_num; }
     int fd() const { return channel_->fd; } // readable: receive() may have something
 

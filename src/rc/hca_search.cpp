@@ -36,7 +36,9 @@ void HcaSearch::looked_at(const std::string& name, bool usable, const std::strin
         gdr_log(diag, "not used: %s", all.c_str());
     if (!any_usable_ && !all.empty() && !std::exchange(said_, true)) {
         abi::log_message(abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
-                         __FILE__, __LINE__, "no HCA can be used, so no network transport: %s",
+                         __FILE__, __LINE__,
+                         "no HCA can be used, so no network transport: %s (UCX's other transports, "
+                         "such as tcp, serve if UCX_TLS has them)",
                          all.c_str());
     }
 }

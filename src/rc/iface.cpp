@@ -89,9 +89,10 @@ verbs::GidEntry find_gid(ibv_pd* pd, const verbs::Port& port, unsigned long inde
     std::string reason;
     auto chosen = verbs::choose_gid(pd, port, given ? std::optional(index) : std::nullopt, &reason);
     if (!chosen) {
-        throw std::runtime_error(
-            "the port has " + reason +
-            (given ? " (UCX_GDR_RC_GID_INDEX)" : " (is its network interface configured?)"));
+        if (given) {
+            throw UnmetSetting("the port has " + reason + " (UCX_GDR_RC_GID_INDEX)");
+        }
+        throw std::runtime_error("the port has " + reason);
     }
     return *chosen;
 }
@@ -450,7 +451,7 @@ void Iface::choose_path()
         }
     }
     if (!found) {
-        throw std::runtime_error("the port's table has no partition key UCX_GDR_RC_PKEY asks for");
+        throw UnmetSetting("the port's table has no partition key UCX_GDR_RC_PKEY asks for");
     }
 
     device_address.tag = kAddressTag;
@@ -639,6 +640,9 @@ void Iface::remove_endpoint(uint64_t id)
     share_out();
 }
 
+// UCX gives a worker up for an interface that it cannot open on a port that it was told of. It was
+// not told of those without what try_queues() needs; whatever else there is costs the worker this
+// HCA, unless the user asked for it.
 ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                         const uct_iface_config_t* config, uct_iface_h* iface)
 {
@@ -647,25 +651,26 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
         return UCS_ERR_INVALID_PARAM;
     }
     try {
-        auto* opened = new Iface(md, worker, params, *reinterpret_cast<const Settings*>(config));
-        opened->domain.has_served = true;
-        *iface = &opened->super;
+        *iface =
+            &(new Iface(md, worker, params, *reinterpret_cast<const Settings*>(config)))->super;
         return UCS_OK;
     } catch (const std::bad_alloc&) {
         return UCS_ERR_NO_MEMORY;
-    } catch (const verbs::Error& error) {
-        const auto& domain = static_cast<const MemoryDomain&>(*abi::memory_domain(md));
-        if (error.error_number() != ENOMEM || !locked_memory_is_limited() || !domain.has_served) {
+    } catch (const UnmetSetting& error) {
+        return not_opened(error);
+    } catch (const std::exception& error) {
+        if (!rc_domain(md).has_offered) {
             return not_opened(error);
         }
-        abi::log_message(abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
-                         __FILE__, __LINE__,
-                         "a worker has to do without %s, the process's workers before it took the "
-                         "locked memory: %s",
-                         params->mode.device.dev_name, error.what());
+        const auto* failed_call = dynamic_cast<const verbs::Error*>(&error);
+        const bool lacks_memory = failed_call != nullptr && failed_call->error_number() == ENOMEM &&
+                                  locked_memory_is_limited();
+        abi::log_message(
+            abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag, __FILE__, __LINE__,
+            "a worker has to do without %s%s: %s", params->mode.device.dev_name,
+            lacks_memory ? ", the process's workers before it took the locked memory" : "",
+            error.what());
         return open_stand_in(md, worker, params, config, iface);
-    } catch (const std::exception& error) {
-        return not_opened(error);
     }
 }
 

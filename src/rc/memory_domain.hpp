@@ -35,8 +35,8 @@ class MemoryDomain final : public abi::MemoryDomain {
     void reserve(const verbs::Port& port);
     void take_reserve(const verbs::Port& port);
 
-    // An interface was opened, and UCX may open more of them without asking again.
-    std::atomic<bool> has_served{false};
+    // UCX was told of ports, and opens interfaces on them.
+    std::atomic<bool> has_offered{false};
 
     abi::MdAttributes attributes() const override;
     ucs_status_t reg(void* address, size_t length, abi::Registration asked,

@@ -29,7 +29,7 @@ bool Provider::take(abi::Ternary wanted, const char* what,
         return true;
     } catch (const verbs::Error& error) {
         if (wanted == abi::Ternary::yes) {
-            throw;
+            throw UnmetSetting(std::string("no ") + what + ": " + error.what());
         }
         gdr_log(diag, "%s: no %s: %s", device_.c_str(), what, error.what());
         return false;

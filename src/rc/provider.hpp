@@ -27,7 +27,7 @@ namespace gdr::rc {
 
 class Provider {
   public:
-    // Throws verbs::Error where a setting demands what is not offered, as all calls below.
+    // Throws UnmetSetting where a setting demands what is not offered, as all calls below.
     Provider(ibv_pd* pd, const Settings& settings, std::string device);
 
     verbs::CompletionQueue create_cq(unsigned entries, ibv_comp_channel* channel);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <infiniband/verbs.h>
+#include <stdexcept>
 
 namespace gdr::rc {
 
@@ -47,6 +48,11 @@ struct MdSettings {
 };
 
 const abi::OptionTable& md_options();
+
+// One of them asks for what the HCA has not got.
+struct UnmetSetting : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
 
 inline constexpr size_t kSmallestInline = 16; // an active message's header and something behind it
 

@@ -2,7 +2,8 @@
 //
 // An interface that does nothing and reaches nobody. UCX opens an interface on each port for each
 // worker, and gives the worker up where one fails: a worker for which too little locked memory is
-// left gets this one, and its other transports.
+// left, or whose HCA refuses what it did not when it was looked at (trial.hpp), gets this one, and
+// its other transports.
 #pragma once
 
 #include "abi/iface.hpp"

@@ -114,23 +114,45 @@ std::filesystem::path sysfs()
     return chosen != nullptr ? chosen : "/sys";
 }
 
+// What a device of no use to us is.
+const char* strange_transport(ibv_transport_type type)
+{
+    switch (type) {
+    case IBV_TRANSPORT_IWARP:
+        return "speaks iWARP, which has no UD queue pairs, and gdr connects by them";
+    case IBV_TRANSPORT_USNIC:
+    case IBV_TRANSPORT_USNIC_UDP:
+        return "is a usNIC, which has no RC queue pairs";
+    case IBV_TRANSPORT_UNSPECIFIED:
+        return "is of a transport of its own, without RC queue pairs, as AWS EFA is (for that, "
+               "UCX_TLS=srd of UCX 1.19 or later, or libfabric)";
+    default:
+        return "is of an unknown transport type";
+    }
+}
+
 } // namespace
 
 std::vector<std::string> device_names(std::string* reason)
 {
     DeviceList list;
     std::vector<std::string> names;
+    std::string strange;
 
     for (int i = 0; i < list.count; ++i) {
         if (list.devices[i]->transport_type == IBV_TRANSPORT_IB) {
             names.emplace_back(ibv_get_device_name(list.devices[i]));
+        } else {
+            strange += (strange.empty() ? "" : "; ") +
+                       std::string(ibv_get_device_name(list.devices[i])) + " " +
+                       strange_transport(list.devices[i]->transport_type);
         }
     }
     if (names.empty() && reason != nullptr) {
         if (!list.obstacle.empty()) {
             *reason = list.obstacle;
         } else if (list.count > 0) {
-            *reason = "there are only iWARP devices, and connecting needs UD queue pairs";
+            *reason = strange;
         } else {
             *reason = "libibverbs finds no RDMA device";
         }

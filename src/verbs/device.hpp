@@ -10,9 +10,9 @@
 
 namespace gdr::verbs {
 
-// Names of the HCAs of this machine that speak InfiniBand or RoCE (iWARP devices are left out), in
-// the order of libibverbs. Empty without hardware, drivers or permission; reason, if not NULL, then
-// says which.
+// Names of the HCAs of this machine that speak InfiniBand or RoCE (those of other transports are
+// left out), in the order of libibverbs. Empty without hardware, drivers or permission; reason, if
+// not NULL, then says which.
 std::vector<std::string> device_names(std::string* reason = nullptr);
 
 // Whether the kernel knows RDMA devices, of whatever kind, or a library stands for some: without a

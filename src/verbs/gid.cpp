@@ -80,17 +80,22 @@ std::optional<GidEntry> choose_gid(ibv_pd* pd, const Port& port, std::optional<u
         return port.ethernet && rank(a) > rank(b);
     });
     std::string refused;
+    bool unsupported = false;
     for (const GidEntry& entry : gids) {
         const int error = try_gid(pd, port, entry);
         if (error == 0) {
             return entry;
         }
+        unsupported = error == EOPNOTSUPP;
         refused += (refused.empty() ? "" : ", ") + std::to_string(entry.index) + " (" +
                    errno_text(error) + ")";
     }
     *reason = gids.empty()
                   ? index ? "no GID of index " + std::to_string(*index) : "no GID"
                   : "no usable GID: no address handle can be made with that of index " + refused;
+    if (!index && !unsupported) {
+        *reason += " (RoCE in a container: the HCA's network interface has to be in it)";
+    }
     return std::nullopt;
 }
 

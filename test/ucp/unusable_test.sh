@@ -59,14 +59,14 @@ HCA_DEFECT=forbidden unusable "Permission denied (its file in /dev/infiniband"
 section "no device file"
 HCA_DEFECT=absent unusable "No such file or directory (its file in /dev/infiniband"
 section "no GID"
-HCA_DEFECT=no_gid unusable "softhca0:1 has no GID (.*network interface"
+SOFTHCA_PROFILE=softhca,gids=none unusable "softhca0:1 has no GID (.*network interface"
 section "no usable GID"
 SOFTHCA_FAULTS="unusable 0; unusable 1" SOFTHCA_LINK_LAYER=ethernet \
     unusable "softhca0:1 has no usable GID: .*index 1 (Invalid argument), 0 (Invalid argument)"
 section "no partition key"
-HCA_DEFECT=no_pkey unusable "softhca0:1 has no partition key (.*subnet manager"
+SOFTHCA_PROFILE=softhca,pkeys=0 unusable "softhca0:1 has no partition key (.*subnet manager"
 section "no shared receive queues"
-HCA_DEFECT=no_srq unusable "softhca0:1 has no shared receive queues"
+SOFTHCA_PROFILE=e810 unusable "softhca0:1 has no shared receive queues"
 section "64 KiB of locked memory" # with which UCX's own ud_verbs tries for ever to open
 (
     ulimit -S -l 64
@@ -74,7 +74,7 @@ section "64 KiB of locked memory" # with which UCX's own ud_verbs tries for ever
     exit 0
 ) || not_ok "to the end"
 section "iWARP"
-HCA_DEFECT=iwarp unusable "only iWARP devices"
+SOFTHCA_PROFILE=iwarp unusable "softhca0 speaks iWARP"
 
 section "one of two ports is down"
 export SOFTHCA_FAULTS="softhca1 down 600000 at start" SOFTHCA_DEVICES=2

@@ -1,0 +1,16 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Whether a port can have an interface. UCX opens one on each port that it was told of, for each
+// worker, and gives the worker up where one fails: what HCAs may lack is tried before.
+#pragma once
+
+#include "verbs/device.hpp"
+
+#include <string>
+
+namespace gdr::rc {
+
+// Why it cannot, after "PORT "; empty if it can.
+std::string try_queues(const verbs::Device& device, ibv_pd* pd, const verbs::Port& port);
+
+} // namespace gdr::rc
