@@ -123,9 +123,9 @@ TEST(Profile, DISABLED_Thor)
     EXPECT_EQ(ibv_query_port(device.context, 1, &port), 0);
     EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
     const auto resize_and_destroy = [] {
-        Device childs; // EXPECT_DEATH forks
+        Device opened; // by the child that EXPECT_DEATH forks
         int cqe;
-        try_resize(childs, cqe);
+        try_resize(opened, cqe);
     };
     EXPECT_DEATH(resize_and_destroy(), "freed twice");
     ibv_cq* cq = ibv_create_cq(device.context, 8, nullptr, nullptr, 0);
