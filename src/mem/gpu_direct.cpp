@@ -81,7 +81,7 @@ std::string introduce(const cuda::Device& gpu, const verbs::Device& hca)
 // What the kernel shows of its modules is nothing to an HCA that it does not know.
 cuda::KernelSupport support_for(const verbs::Device& hca)
 {
-    return hca.is_known_to_kernel() ? cuda::kernel_support() : cuda::KernelSupport{true, true};
+    return hca.sysfs().exists() ? cuda::kernel_support() : cuda::KernelSupport{true, true};
 }
 
 } // namespace

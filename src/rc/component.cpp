@@ -119,7 +119,7 @@ std::vector<abi::Device> query_devices(abi::MemoryDomain& md)
 {
     MemoryDomain& domain = static_cast<MemoryDomain&>(md);
     const verbs::Device& device = domain.device();
-    ucs_sys_device_t sys_device = abi::sys_device_of_pci(device.pci_bus_id());
+    ucs_sys_device_t sys_device = abi::sys_device_of_pci(device.sysfs().pci_bus_id());
     std::vector<abi::Device> devices;
     std::string unusable;
     for (const verbs::Port& port : device.ports()) {

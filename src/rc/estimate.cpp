@@ -51,7 +51,7 @@ PortCost port_cost(const verbs::Port& port)
     double mtu = 128 << port.attributes.active_mtu; // enum ibv_mtu: 256 is 1
     double headers = port.ethernet ? kRoceHeaders : kInfinibandHeaders;
     return {kOverhead, port.ethernet ? kRoceLatency : kInfinibandLatency,
-            port.bandwidth() * mtu / (mtu + headers)};
+            port.bandwidth * mtu / (mtu + headers)};
 }
 
 abi::PerfEstimate estimate_perf(uct_iface_h tl_iface, const abi::PerfQuery& query)

@@ -5,11 +5,10 @@
 
 #include "verbs/error.hpp"
 #include "verbs/library.hpp"
+#include "verbs/speed.hpp"
 
 #include <cerrno>
-#include <climits>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -38,49 +37,6 @@ struct DeviceList {
     ibv_device** devices = nullptr;
     std::string obstacle; // to having a list
 };
-
-// Gb/s of one lane, after 8b/10b or 64b/66b encoding, by the bit of active_speed().
-double lane_rate(unsigned active_speed)
-{
-    switch (active_speed) {
-    case 1: // SDR
-        return 2.0;
-    case 2: // DDR
-        return 4.0;
-    case 4: // QDR
-        return 8.0;
-    case 8: // FDR10
-        return 10.3125 * 64 / 66;
-    case 16: // FDR
-        return 14.0625 * 64 / 66;
-    case 32: // EDR
-        return 25.78125 * 64 / 66;
-    case 64: // HDR
-        return 50.0;
-    case 128: // NDR
-        return 100.0;
-    case 256: // XDR
-        return 200.0;
-    default:
-        return 2.0;
-    }
-}
-
-unsigned lanes(unsigned active_width)
-{
-    switch (active_width) {
-    case 2:
-        return 4;
-    case 4:
-        return 8;
-    case 8:
-        return 12;
-    case 16:
-        return 2;
-    default:
-        return 1;
-    }
-}
 
 // What makes opening a device fail.
 const char* hint(int error)
@@ -168,11 +124,6 @@ bool may_have_devices()
                std::filesystem::directory_iterator();
 }
 
-double Port::bandwidth() const
-{
-    return lane_rate(active_speed(attributes)) * lanes(attributes.active_width) * 1e9 / 8;
-}
-
 Device::Device(const std::string& name) : name_(name)
 {
     DeviceList list;
@@ -191,12 +142,15 @@ Device::Device(const std::string& name) : name_(name)
     if (int error = ibv_query_device(context_.get(), &attributes_); error != 0) {
         throw Error("ibv_query_device on " + name, error);
     }
+    sysfs_ = Sysfs(context_->device->ibdev_path);
     for (unsigned number = 1; number <= attributes_.phys_port_cnt; ++number) {
-        Port port{static_cast<uint8_t>(number), {}, false};
+        Port port{static_cast<uint8_t>(number), {}, false, 0};
         if (int error = ibv_query_port(context_.get(), port.number, &port.attributes); error != 0) {
             throw Error("ibv_query_port(" + std::to_string(number) + ") on " + name, error);
         }
         port.ethernet = port.attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
+        port.bandwidth = data_rate(active_speed(port.attributes), port.attributes.active_width,
+                                   sysfs_.rate(number));
         ports_.push_back(port);
     }
 }
@@ -226,24 +180,6 @@ bool Device::resizes_completion_queues() const
     default:
         return false;
     }
-}
-
-std::string Device::pci_bus_id() const
-{
-    char link[PATH_MAX];
-    std::string path = std::string(context_->device->ibdev_path) + "/device";
-    if (realpath(path.c_str(), link) == nullptr) {
-        return {};
-    }
-    std::string id = std::strrchr(link, '/') + 1;
-    bool is_pci = id.size() == 12 && id[4] == ':' && id[7] == ':' && id[10] == '.';
-    return is_pci ? id : std::string();
-}
-
-bool Device::is_known_to_kernel() const
-{
-    std::error_code ignored;
-    return std::filesystem::exists(context_->device->ibdev_path, ignored);
 }
 
 bool Device::supports_dmabuf(ibv_pd* pd, std::string* cause) const

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "verbs/handles.hpp"
+#include "verbs/sysfs.hpp"
 
 #include <string>
 #include <vector>
@@ -19,29 +20,15 @@ std::vector<std::string> device_names(std::string* reason = nullptr);
 // look at them, and without libibverbs in the process.
 bool may_have_devices();
 
-// The bit of a port's speed. XDR's needs more than the 8 bits of active_speed: an rdma-core that
-// knows it has it in active_speed_ex. 0 there: the kernel, or libibverbs, does not tell.
-template <class Attributes> // ibv_port_attr
-unsigned active_speed(const Attributes& attributes)
-{
-    if constexpr (requires { attributes.active_speed_ex; }) {
-        if (attributes.active_speed_ex != 0) {
-            return attributes.active_speed_ex;
-        }
-    }
-    return attributes.active_speed;
-}
-
 struct Port {
     uint8_t number;
     ibv_port_attr attributes;
     bool ethernet;
+    double bandwidth; // data rate after encoding, bytes per second
 
     // InfiniBand VFs: it is addressed by GID too, each address handle has a GRH.
     bool grh_required() const { return (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0; }
     bool active() const { return attributes.state == IBV_PORT_ACTIVE; }
-    // Data rate of the port after encoding, bytes per second, from its speed and width.
-    double bandwidth() const;
 };
 
 // One opened HCA. Immutable after construction: may be read by any thread.
@@ -64,11 +51,8 @@ class Device {
     // qedr's did nothing: only what is known to be good, by its vendor.
     bool resizes_completion_queues() const;
 
-    // "0000:3b:00.0", empty when the device is not on a PCI bus.
-    std::string pci_bus_id() const;
-
-    // Not where a library stands for it.
-    bool is_known_to_kernel() const;
+    // Of an HCA that a library stands for nothing is there.
+    const Sysfs& sysfs() const { return sysfs_; }
 
     // Whether the kernel and the provider know dmabuf regions at all: a registration of no file
     // answers EBADF where they do. cause receives the reason where they do not.
@@ -77,6 +61,7 @@ class Device {
   private:
     std::string name_;
     Context context_;
+    Sysfs sysfs_;
     ibv_device_attr attributes_{};
     std::vector<Port> ports_;
 };

@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
+#include <net/if.h>
 #include <vector>
 
 namespace gdr::verbs {
@@ -34,26 +35,81 @@ int try_gid(ibv_pd* pd, const Port& port, const GidEntry& entry)
     return handle ? 0 : errno != 0 ? errno : EOPNOTSUPP; // hns leaves it as it was
 }
 
+// One by one. Of a library, or a kernel, that knows no types of GIDs each is told as RoCE v1.
+std::vector<ibv_gid_entry> query_each(ibv_context* context, const Port& port)
+{
+    std::vector<ibv_gid_entry> entries;
+    bool typed = true;
+    for (int index = 0; index < port.attributes.gid_tbl_len; ++index) {
+        ibv_gid_entry entry{};
+        entry.gid_index = static_cast<uint32_t>(index);
+        int error = EOPNOTSUPP;
+        if (typed) {
+            error = ibv_query_gid_ex(context, port.number, index, &entry, 0);
+            typed = error == 0 || error == ENODATA;
+        }
+        if (error != 0 && error != ENODATA) {
+            error = ibv_query_gid(context, port.number, index, &entry.gid);
+        }
+        if (error == 0) {
+            entries.push_back(entry);
+        }
+    }
+    return entries;
+}
+
+// At once, where libibverbs can: a table has 255 entries, and a machine 8 HCAs.
+std::vector<ibv_gid_entry> query_table(ibv_context* context, const Port& port)
+{
+    std::vector<ibv_gid_entry> entries(static_cast<size_t>(port.attributes.gid_tbl_len));
+    const ssize_t count = ibv_query_gid_table(context, entries.data(), entries.size(), 0);
+    if (count < 0) {
+        return query_each(context, port);
+    }
+    entries.resize(static_cast<size_t>(count));
+    std::erase_if(entries, [&](const auto& entry) { return entry.port_num != port.number; });
+    return entries;
+}
+
 // Every GID of the port that is not zero.
 std::vector<GidEntry> query_gids(ibv_context* context, const Port& port)
 {
     static constexpr ibv_gid zero{};
-    std::vector<GidEntry> entries;
-    for (int index = 0; index < port.attributes.gid_tbl_len; ++index) {
-        ibv_gid_entry entry{};
-        GidType type = port.ethernet ? GidType::roce_v1 : GidType::infiniband;
-        if (ibv_query_gid_ex(context, port.number, index, &entry, 0) == 0) {
-            if (entry.gid_type == IBV_GID_TYPE_ROCE_V2) {
-                type = GidType::roce_v2;
-            }
-        } else if (ibv_query_gid(context, port.number, index, &entry.gid) != 0) {
-            continue; // an empty slot of the table, or a device that knows no GID types
-        }
+    std::vector<GidEntry> gids;
+    for (const ibv_gid_entry& entry : query_table(context, port)) {
+        const GidType type = !port.ethernet                           ? GidType::infiniband
+                             : entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? GidType::roce_v2
+                                                                      : GidType::roce_v1;
         if (std::memcmp(&entry.gid, &zero, sizeof(zero)) != 0) {
-            entries.push_back({index, entry.gid, type});
+            gids.push_back(
+                {static_cast<int>(entry.gid_index), entry.gid, type, entry.ndev_ifindex});
         }
     }
-    return entries;
+    return gids;
+}
+
+// Gives back those that belong to network interfaces of other network namespaces, whose GIDs the
+// table shows, too: a queue pair takes none of them. The reason, empty if there are none; nothing
+// is known, and done, where the kernel does not show the interfaces.
+std::string leave_out_foreign(std::vector<GidEntry>& gids, const Sysfs& sysfs, const Port& port)
+{
+    std::string foreign;
+    if (!port.ethernet || !sysfs.shows_interfaces(port.number)) {
+        return foreign;
+    }
+    std::erase_if(gids, [&](GidEntry& entry) {
+        const std::string name = sysfs.interface(port.number, entry.index);
+        const unsigned here = name.empty() ? 0 : if_nametoindex(name.c_str());
+        if (here != 0 && (entry.interface == 0 || entry.interface == here)) {
+            entry.interface = here;
+            return false;
+        }
+        foreign += (foreign.empty() ? "that of index " : ", that of index ") +
+                   std::to_string(entry.index) + " belongs to " +
+                   (name.empty() ? "no interface that is up" : name);
+        return true;
+    });
+    return foreign;
 }
 
 } // namespace
@@ -76,6 +132,8 @@ std::optional<GidEntry> choose_gid(ibv_pd* pd, const Port& port, std::optional<u
     std::erase_if(gids, [&](const GidEntry& entry) {
         return index && static_cast<unsigned long>(entry.index) != *index;
     });
+    const std::string foreign =
+        leave_out_foreign(gids, Sysfs(pd->context->device->ibdev_path), port);
     std::stable_sort(gids.begin(), gids.end(), [&](const GidEntry& a, const GidEntry& b) {
         return port.ethernet && rank(a) > rank(b);
     });
@@ -90,9 +148,13 @@ std::optional<GidEntry> choose_gid(ibv_pd* pd, const Port& port, std::optional<u
         refused += (refused.empty() ? "" : ", ") + std::to_string(entry.index) + " (" +
                    errno_text(error) + ")";
     }
-    *reason = gids.empty()
-                  ? index ? "no GID of index " + std::to_string(*index) : "no GID"
-                  : "no usable GID: no address handle can be made with that of index " + refused;
+    if (!gids.empty()) {
+        *reason = "no usable GID: no address handle can be made with that of index " + refused;
+    } else if (!foreign.empty()) {
+        *reason = "no GID of this network namespace (" + foreign + ")";
+    } else {
+        *reason = index ? "no GID of index " + std::to_string(*index) : "no GID";
+    }
     if (!index && !unsupported) {
         *reason += " (RoCE in a container: the HCA's network interface has to be in it)";
     }

@@ -16,6 +16,7 @@ struct GidEntry {
     int index;
     ibv_gid gid;
     GidType type;
+    unsigned interface; // RoCE: the network interface that it belongs to; 0: unknown
 
     bool is_link_local() const;                                         // fe80::/10
     uint64_t subnet_prefix() const { return gid.global.subnet_prefix; } // network byte order

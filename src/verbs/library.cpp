@@ -52,6 +52,7 @@
 // These a libibverbs may lack: they came with rdma-core 32, 34 and 35.
 #define GDR_LATE_FUNCTIONS(FUNCTION)                                                               \
     FUNCTION(_ibv_query_gid_ex, "IBVERBS_1.11", no_gid_type)                                       \
+    FUNCTION(_ibv_query_gid_table, "IBVERBS_1.11", no_gid_table)                                   \
     FUNCTION(ibv_reg_dmabuf_mr, "IBVERBS_1.12", no_dmabuf)                                         \
     FUNCTION(ibv_is_fork_initialized, "IBVERBS_1.13", no_fork_status)
 
@@ -65,6 +66,11 @@ namespace {
 int no_gid_type(ibv_context*, uint32_t, uint32_t, ibv_gid_entry*, uint32_t, size_t)
 {
     return EOPNOTSUPP;
+}
+
+ssize_t no_gid_table(ibv_context*, ibv_gid_entry*, size_t, uint32_t, size_t)
+{
+    return -EOPNOTSUPP;
 }
 
 ibv_mr* no_dmabuf(ibv_pd*, uint64_t, size_t, uint64_t, int, int)

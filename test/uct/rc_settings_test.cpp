@@ -3,8 +3,6 @@
 // UCX_GDR_RC_* with any value, a RoCE port, too little locked memory: works or says what is wrong.
 #include "rc_support.hpp"
 
-#include "verbs/device.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -111,21 +109,6 @@ TEST(DISABLED_Child, OpensAnInterface)
     Endpoint ep(node, node);
     ASSERT_EQ(retry({&node}, [&] { return uct_ep_am_short(ep, 1, 0, nullptr, 0); }), UCS_OK);
     ASSERT_TRUE(wait_until({&node}, [&] { return node.received_count == 1; }));
-}
-
-// XDR does not fit into what told the speed until then.
-TEST(Environment, SpeedOfAPort)
-{
-    struct {
-        uint8_t active_speed;
-        uint32_t active_speed_ex;
-    } xdr{128, 256}, untold{128, 0};
-    struct {
-        uint8_t active_speed;
-    } older{64};
-    EXPECT_EQ(gdr::verbs::active_speed(xdr), 256u);
-    EXPECT_EQ(gdr::verbs::active_speed(untold), 128u);
-    EXPECT_EQ(gdr::verbs::active_speed(older), 64u);
 }
 
 TEST(Environment, LockedMemory)
