@@ -4,13 +4,12 @@
 #include "rc/address.hpp"
 
 #include "verbs/gid.hpp"
+#include "verbs/pkey.hpp"
 
 #include <cstring>
 
 namespace gdr::rc {
 namespace {
-
-constexpr uint16_t kPkeyMembershipBit = 0x8000;
 
 bool same_subnet(const DeviceAddress& a, const DeviceAddress& b)
 {
@@ -52,11 +51,12 @@ const char* unreachable_reason(const DeviceAddress& local, uint32_t segment_size
                    ? nullptr
                    : "one RoCE port is addressed by IPv4, the other by IPv6 (UCX_GDR_RC_GID_INDEX)";
     }
-    if (((device->pkey ^ local.pkey) & ~kPkeyMembershipBit & 0xffff) != 0) {
+    if (((device->pkey ^ local.pkey) & verbs::kPartition) != 0) {
         return "the ports use different partition keys (UCX_GDR_RC_PKEY)";
     }
-    if (((device->pkey | local.pkey) & kPkeyMembershipBit) == 0) {
-        return "both ports are limited members of the partition";
+    if (((device->pkey | local.pkey) & verbs::kFullMember) == 0) {
+        return "both ports are limited members of the partition, and one has to be a full member "
+               "(set that in the subnet manager, or choose another partition by UCX_GDR_RC_PKEY)";
     }
     return same_subnet(*device, local) ? nullptr : "the ports are on different InfiniBand subnets";
 }

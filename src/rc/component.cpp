@@ -17,6 +17,7 @@
 #include "rc/trial.hpp"
 #include "verbs/error.hpp"
 #include "verbs/gid.hpp"
+#include "verbs/pkey.hpp"
 
 #include <utility>
 
@@ -73,16 +74,6 @@ ucs_status_t unpack_rkey(const void* buffer, uct_rkey_t* rkey, void** handle)
 
 void release_rkey(uct_rkey_t, void*) {}
 
-bool has_pkey(const verbs::Device& device, const verbs::Port& port)
-{
-    uint16_t pkey = 0;
-    for (int index = 0; pkey == 0 && index < port.attributes.pkey_tbl_len; ++index) {
-        if (ibv_query_pkey(device.context(), port.number, index, &pkey) != 0)
-            pkey = 0;
-    }
-    return pkey != 0;
-}
-
 // Why a port cannot be used; empty if it can.
 std::string obstacle(MemoryDomain& md, const verbs::Port& port)
 {
@@ -91,13 +82,16 @@ std::string obstacle(MemoryDomain& md, const verbs::Port& port)
     const std::string state = ibv_port_state_str(port.attributes.state);
     switch (port.attributes.state) {
     case IBV_PORT_ACTIVE:
+        if (!port.ethernet && device.sysfs().manages_switches())
+            return "leads to the NVSwitches of this machine, which are managed by it, and to no "
+                   "other machine (SW_MNG in its vital product data or node description)";
         if (device.attributes().max_srq == 0)
             return "has no shared receive queues";
         if (reason = try_queues(device, md.pd(), port); !reason.empty())
             return reason;
         if (!verbs::choose_gid(md.pd(), port, std::nullopt, &reason))
             return "has " + reason;
-        if (!port.ethernet && !has_pkey(device, port))
+        if (!port.ethernet && !verbs::choose_pkey(device.context(), port, std::nullopt))
             return "has no partition key (is a subnet manager running?)";
         try {
             md.reserve(port);

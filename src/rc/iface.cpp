@@ -14,6 +14,7 @@
 #include "rc/stand_in.hpp"
 #include "verbs/error.hpp"
 #include "verbs/gid.hpp"
+#include "verbs/pkey.hpp"
 
 #include <algorithm>
 #include <array>
@@ -33,7 +34,6 @@ constexpr size_t kLargestMessage = size_t{1} << 30;
 constexpr size_t kDefaultAlignment = 64; // a cache line
 constexpr unsigned kSendRoom = 3072;     // the fewest work requests that all endpoints may have
 constexpr uint16_t kDefaultPkey = 0xffff;
-constexpr uint16_t kPkeyMask = 0x7fff;
 constexpr uint8_t kHopLimit = 64;
 
 uint64_t random_number()
@@ -93,6 +93,16 @@ verbs::GidEntry find_gid(ibv_pd* pd, const verbs::Port& port, unsigned long inde
             throw UnmetSetting("the port has " + reason + " (UCX_GDR_RC_GID_INDEX)");
         }
         throw std::runtime_error("the port has " + reason);
+    }
+    return *chosen;
+}
+
+verbs::Pkey find_pkey(ibv_context* context, const verbs::Port& port, unsigned long partition)
+{
+    const auto chosen = verbs::choose_pkey(
+        context, port, partition != abi::kAuto ? std::optional(partition) : std::nullopt);
+    if (!chosen) {
+        throw UnmetSetting("the port's table has no partition key UCX_GDR_RC_PKEY asks for");
     }
     return *chosen;
 }
@@ -206,11 +216,10 @@ ucs_status_t iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t* address)
 int iface_is_reachable(const uct_iface_h tl_iface, const uct_device_addr_t* device_address,
                        const uct_iface_addr_t* iface_address)
 {
-    const Iface& iface = rc_iface(tl_iface);
-    const char* reason = unreachable_reason(iface.device_address, iface.segment_size,
-                                            reinterpret_cast<const DeviceAddress*>(device_address),
-                                            reinterpret_cast<const IfaceAddress*>(iface_address));
-    return reason == nullptr;
+    Iface& iface = rc_iface(tl_iface);
+    return iface.reachability->reaches(iface.handshake->address(),
+                                       reinterpret_cast<const DeviceAddress*>(device_address),
+                                       reinterpret_cast<const IfaceAddress*>(iface_address));
 }
 
 ucs_status_t iface_flush(uct_iface_h tl_iface, unsigned flags, uct_completion_t* comp)
@@ -393,7 +402,7 @@ Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* 
         throw std::runtime_error("UCX could not initialise the interface");
     }
     try {
-        choose_path();
+        choose_path(worker);
         open_queues(params);
     } catch (...) {
         port_watch.reset();
@@ -428,9 +437,8 @@ Iface::~Iface()
     abi::cleanup_iface(this);
 }
 
-void Iface::choose_path()
+void Iface::choose_path(const void* worker)
 {
-    ibv_context* context = device.context();
     path.port = port.number;
     path.service_level = static_cast<uint8_t>(settings.service_level);
     path.traffic_class = static_cast<uint8_t>(settings.traffic_class);
@@ -439,20 +447,11 @@ void Iface::choose_path()
     verbs::GidEntry gid = find_gid(domain.pd(), port, settings.gid_index);
     path.gid_index = static_cast<uint8_t>(gid.index);
 
-    uint16_t pkey = kDefaultPkey;
-    bool found = port.ethernet; // RoCE has the default key only
-    for (int index = 0; !found && index < port.attributes.pkey_tbl_len; ++index) {
-        uint16_t big_endian = 0;
-        if (ibv_query_pkey(context, port.number, index, &big_endian) == 0 && big_endian != 0) {
-            pkey = __builtin_bswap16(big_endian);
-            found =
-                settings.pkey == abi::kAuto || (pkey & kPkeyMask) == (settings.pkey & kPkeyMask);
-            path.pkey_index = static_cast<uint16_t>(index);
-        }
+    verbs::Pkey pkey{0, kDefaultPkey}; // RoCE has no other
+    if (!port.ethernet) {
+        pkey = find_pkey(device.context(), port, settings.pkey);
     }
-    if (!found) {
-        throw UnmetSetting("the port's table has no partition key UCX_GDR_RC_PKEY asks for");
-    }
+    path.pkey_index = pkey.index;
 
     device_address.tag = kAddressTag;
     device_address.version = kWireVersion;
@@ -462,9 +461,11 @@ void Iface::choose_path()
     device_address.mtu =
         static_cast<uint8_t>(to_mtu(settings.path_mtu, port.attributes.active_mtu));
     device_address.lid = port.attributes.lid;
-    device_address.pkey = pkey;
+    device_address.pkey = pkey.value;
     std::memcpy(device_address.gid, gid.gid.raw, sizeof(device_address.gid));
     device_address.grh_required = port.grh_required();
+    reachability.emplace(device_name(device, port), device_address, gid,
+                         static_cast<RouteCheck>(settings.reachability), worker);
 }
 
 void Iface::open_queues(const uct_iface_params_t* params)

@@ -11,6 +11,7 @@
 #include "rc/port_events.hpp"
 #include "rc/post_chain.hpp"
 #include "rc/provider.hpp"
+#include "rc/reachability.hpp"
 #include "rc/read_modify_write.hpp"
 #include "rc/receive_queue.hpp"
 #include "rc/send_buffers.hpp"
@@ -185,6 +186,7 @@ struct Iface : abi::Iface {
     const verbs::Port port;
     verbs::Path path{};
     DeviceAddress device_address{};
+    std::optional<Reachability> reachability;
     size_t headroom;
     unsigned max_inline = 0; // as granted to a queue pair; 0: none
     unsigned tx_queue_length;
@@ -265,7 +267,7 @@ struct Iface : abi::Iface {
     void open_queues(const uct_iface_params_t* params);
     uint32_t find_max_inline(uint32_t wanted, verbs::Posting posting) const;
     void close_events();
-    void choose_path();
+    void choose_path(const void* worker);
     void handle(const ibv_wc& wc);
     template <bool kClearsBehind>
     void handle_now(const ibv_wc& wc);

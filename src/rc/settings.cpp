@@ -4,6 +4,7 @@
 #include "rc/settings.hpp"
 
 #include "abi/host.hpp"
+#include "rc/reachability.hpp"
 #include "rc/receive_queue.hpp"
 
 #include <algorithm>
@@ -179,8 +180,8 @@ const abi::OptionTable& iface_options()
              offsetof(Settings, service_level), OptionType::unsigned_int},
             {"PKEY", "auto",
              "InfiniBand partition key without its membership bit (0-0x7fff). auto: the first of "
-             "the port's\n"
-             "table.",
+             "which the\n"
+             "port is a full member, else the first.",
              offsetof(Settings, pkey), OptionType::auto_ulong},
             {"PATH_MTU", "auto",
              "Path MTU in bytes: 256, 512, 1024, 2048 or 4096. auto: the smaller of both ports' "
@@ -201,6 +202,11 @@ const abi::OptionTable& iface_options()
              "operations\n"
              "in use alone. try: where the HCA's library offers them.",
              offsetof(Settings, wr_functions), OptionType::ternary},
+            {"REACHABILITY", "route",
+             "Which RoCE peers count as reachable. route: to which the kernel has a route by the "
+             "port's network\n"
+             "interface; all: those whose addresses are of the same kind.",
+             offsetof(Settings, reachability), OptionType::choice, kRouteCheckNames},
         },
         sizeof(Settings),
     };

@@ -32,11 +32,12 @@ struct Settings {
     unsigned long gid_index; // abi::kAuto: by rank, verbs::choose_gid()
     unsigned traffic_class;
     unsigned service_level;
-    unsigned long pkey;     // value, 15 bits; abi::kAuto: the first of the table
+    unsigned long pkey;     // value, 15 bits; abi::kAuto: any, verbs::choose_pkey()
     unsigned long path_mtu; // bytes; abi::kAuto: as large as both ports allow
     abi::Ternary thread_domain;
     abi::Ternary single_threaded_cq;
     abi::Ternary wr_functions;
+    unsigned reachability; // RouteCheck
 };
 
 const abi::OptionTable& iface_options();

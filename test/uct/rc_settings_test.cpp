@@ -86,6 +86,9 @@ TEST(Addresses, SegmentSize)
     EXPECT_TRUE(node.reaches(same.address()));
     EXPECT_FALSE(node.reaches(larger.address()));
     EXPECT_FALSE(larger.reaches(node.address()));
+    Node other;
+    EXPECT_FALSE(other.reaches(larger.address()));
+    EXPECT_TRUE(other.reaches(same.address())) << "which has the same port";
     EXPECT_THROW(Endpoint(node, larger), std::runtime_error);
     EXPECT_THROW(Endpoint(larger, node), std::runtime_error);
 }

@@ -57,7 +57,7 @@ Device* devices()
             std::snprintf(device.dev_path, sizeof device.dev_path,
                           "/sys/class/infiniband_verbs/softhca%u", i);
             std::snprintf(device.ibdev_path, sizeof device.ibdev_path,
-                          "/sys/class/infiniband/softhca%u", i);
+                          "%s/class/infiniband/softhca%u", sysfs_path(), i);
         }
         return all;
     }();
@@ -273,6 +273,13 @@ ibv_gid gid_or_none(unsigned device, unsigned index)
 }
 
 } // namespace
+
+// As rdma-core, so that a program, or a test, finds a directory of the HCA's where it puts one.
+const char* sysfs_path()
+{
+    const char* const chosen = secure_getenv("SYSFS_PATH");
+    return chosen != nullptr ? chosen : "/sys";
+}
 
 std::uint64_t device_guid(unsigned device)
 {

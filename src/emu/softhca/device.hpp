@@ -11,6 +11,7 @@ namespace softhca {
 
 constexpr unsigned kGids = 4; // entries of the GID table, but for empty ones
 
+const char* sysfs_path();
 std::uint64_t device_guid(unsigned device); // in network byte order
 // All zero for an entry that is not in use.
 ibv_gid port_gid(unsigned device, unsigned index);

@@ -5,6 +5,7 @@
 #include "emu/softhca/verbs_abi.hpp"
 
 #include "emu/softhca/config.hpp"
+#include "emu/softhca/device.hpp"
 #include "emu/softhca/objects.hpp"
 
 #include <cerrno>
@@ -102,7 +103,7 @@ int ibv_query_gid_type(ibv_context* context, std::uint8_t, unsigned, int* type)
     return 0;
 }
 
-// The emulated devices have no directory in sysfs.
+// The emulated devices have no files in sysfs.
 int ibv_read_sysfs_file(const char*, const char*, char*, std::size_t)
 {
     errno = ENOENT;
@@ -115,7 +116,7 @@ int ibv_read_ibdev_sysfs_file(char*, std::size_t, ibv_device*, const char*, ...)
 }
 const char* ibv_get_sysfs_path()
 {
-    return "/sys";
+    return softhca::sysfs_path();
 }
 
 } // extern "C"

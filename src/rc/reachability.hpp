@@ -1,0 +1,54 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Which peers an interface reaches. UCP asks about each address of a peer before it chooses lanes,
+// and drops what is not reached without a word: the reason is told here.
+#pragma once
+
+#include "rc/address.hpp"
+#include "verbs/gid.hpp"
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace gdr::rc {
+
+enum class RouteCheck : unsigned { route, all }; // UCX_GDR_RC_REACHABILITY
+inline constexpr const char* kRouteCheckNames[] = {"route", "all", nullptr};
+
+class Reachability {
+  public:
+    // Of the port with this name, address and GID. Interfaces of one worker are asked about the
+    // same peers.
+    Reachability(std::string port, const DeviceAddress& local, const verbs::GidEntry& gid,
+                 RouteCheck check, const void* worker);
+    ~Reachability();
+    Reachability(const Reachability&) = delete;
+    Reachability& operator=(const Reachability&) = delete;
+
+    // own: the interface's. The first time that a peer's port comes the kernel may be asked, and
+    // why it is not reached is told. Neither is on the data path.
+    bool reaches(const IfaceAddress& own, const DeviceAddress* device, const IfaceAddress* iface);
+
+  private:
+    using PeerPort = std::array<std::byte, sizeof(DeviceAddress)>;
+
+    struct Judgement {
+        std::optional<bool> has_route; // nothing: not asked for yet
+        bool told = false;             // why it is not reached
+    };
+
+    bool has_route(const DeviceAddress& device) const;
+    void tell(const DeviceAddress& device, const std::string& reason);
+
+    const std::string port_;
+    const DeviceAddress local_;
+    const verbs::GidEntry gid_;
+    const RouteCheck check_;
+    const void* const worker_;
+    std::map<PeerPort, Judgement> judged_;
+};
+
+} // namespace gdr::rc
