@@ -9,7 +9,8 @@
 
 namespace gdr::cuda {
 
-DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t length)
+DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t length,
+                           DmabufMapping mapping)
 {
     // CUDA takes whole pages only; the driver backs an allocation that ends within a page with all
     // of it.
@@ -31,7 +32,8 @@ DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t len
         int fd = -1;
         const auto get = [&] {
             return driver.cuMemGetHandleForAddressRange(&fd, exported.base, exported.length,
-                                                        CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+                                                        CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+                                                        static_cast<unsigned long long>(mapping));
         };
         CUresult result = get();
         // Of a pool's memory the driver exports only what begins where the pool's mapping does.

@@ -22,13 +22,18 @@ struct DmabufExport {
         CUDA_SUCCESS; // why there is none; CUDA_ERROR_NOT_SUPPORTED: the driver is too old
 };
 
+// On a machine whose CPU and GPUs are joined by C2C (GB200) an export is mapped by that link unless
+// it is asked to be by PCIe, which CUDA 12.8 came with; else there is one mapping.
+enum class DmabufMapping : unsigned long long { usual = 0, pcie = 1 };
+
 // Exports the pages that hold [address, address + length), and of a pool's memory all before them,
 // about 20 us whatever the length.
 // Refused, with CUDA_ERROR_INVALID_VALUE, for managed and host memory and for ranges that leave the
 // allocation. The fd may be closed once memory has been registered with it. It keeps naming the
 // pages, not the address: after the allocation has been freed it says nothing about what is at the
 // address.
-DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t length);
+DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t length,
+                           DmabufMapping mapping = DmabufMapping::usual);
 
 // Whether a device's memory can be exported, by its attribute and by exporting a page of it: empty
 // if so, else one line that names the cause. Memory is allocated in the device's primary context.

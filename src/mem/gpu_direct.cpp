@@ -33,16 +33,22 @@ uint64_t bit_of(CUdevice gpu)
 
 constexpr uintptr_t kWord = sizeof(uint64_t);
 
-bool try_dmabuf(const cuda::Driver& driver, ibv_pd* pd, uintptr_t start, size_t length, int access,
-                DeviceRegistration& result)
+enum class Attempt { succeeded, not_exported, refused };
+
+// By a method that is one of dmabuf's.
+Attempt try_dmabuf(const cuda::Driver& driver, ibv_pd* pd, uintptr_t start, size_t length,
+                   int access, Method method, DeviceRegistration& result)
 {
+    const bool by_pcie = method == Method::dmabuf_by_pcie;
+    const std::string name = by_pcie ? "dmabuf over PCIe: " : "dmabuf: ";
     cuda::DmabufExport exported =
-        cuda::export_dmabuf(driver, reinterpret_cast<void*>(start), length);
+        cuda::export_dmabuf(driver, reinterpret_cast<void*>(start), length,
+                            by_pcie ? cuda::DmabufMapping::pcie : cuda::DmabufMapping::usual);
     if (exported.result != CUDA_SUCCESS) {
         result.error = EOPNOTSUPP;
-        add_cause(result.cause, "dmabuf: the CUDA driver does not export this memory: " +
+        add_cause(result.cause, name + "the CUDA driver does not export this memory: " +
                                     cuda::error_text(driver, exported.result));
-        return false;
+        return Attempt::not_exported;
     }
     // The pages may hold more than this memory, which is nobody's business. Its last word is whole,
     // for an atomic on a part of it: CUDA gives each allocation whole units of 256 bytes and more.
@@ -51,11 +57,30 @@ bool try_dmabuf(const cuda::Driver& driver, ibv_pd* pd, uintptr_t start, size_t 
                                       exported.fd.get(), access));
     if (!result.mr) {
         result.error = errno;
-        add_cause(result.cause, "dmabuf: ibv_reg_dmabuf_mr: " + verbs::errno_text(result.error));
-        return false;
+        add_cause(result.cause, name + "ibv_reg_dmabuf_mr: " + verbs::errno_text(result.error));
+        return Attempt::refused;
     }
-    result.method = Method::dmabuf;
-    return true;
+    result.method = method;
+    return Attempt::succeeded;
+}
+
+// How drivers say that they cannot use a mapping.
+bool is_of_the_mapping(int error)
+{
+    return error == verbs::kKernelNotSupported || error == EOPNOTSUPP || error == EIO;
+}
+
+// Whichever mapping works.
+bool try_dmabufs(const cuda::Driver& driver, ibv_pd* pd, uintptr_t start, size_t length, int access,
+                 DeviceRegistration& result)
+{
+    const auto attempt = [&](Method method) {
+        return try_dmabuf(driver, pd, start, length, access, method, result);
+    };
+    const Attempt usual = attempt(Method::dmabuf);
+    return usual == Attempt::succeeded ||
+           (usual == Attempt::refused && is_of_the_mapping(result.error) &&
+            attempt(Method::dmabuf_by_pcie) == Attempt::succeeded);
 }
 
 bool try_peermem(ibv_pd* pd, uintptr_t start, size_t length, int access, DeviceRegistration& result)
@@ -91,6 +116,8 @@ const char* to_string(Method method)
     switch (method) {
     case Method::dmabuf:
         return "dmabuf";
+    case Method::dmabuf_by_pcie:
+        return "dmabuf over PCIe";
     case Method::peermem:
         return "peermem";
     case Method::none:
@@ -117,12 +144,16 @@ DeviceRegistration register_device_memory(const cuda::Driver& driver, const verb
                                           Method method)
 {
     DeviceRegistration result;
-    if (method == Method::dmabuf || method == Method::untried) {
+    if (is_dmabuf(method)) {
+        try_dmabuf(driver, pd, start, length, access, method, result);
+        return result;
+    }
+    if (method == Method::untried) {
         std::string cause;
-        if (method == Method::untried && !hca.supports_dmabuf(pd, &cause)) {
+        if (!hca.supports_dmabuf(pd, &cause)) {
             result.error = EOPNOTSUPP;
             add_cause(result.cause, "dmabuf: " + cause);
-        } else if (try_dmabuf(driver, pd, start, length, access, result)) {
+        } else if (try_dmabufs(driver, pd, start, length, access, result)) {
             return result;
         }
     }
@@ -163,7 +194,7 @@ std::string GpuDirect::learn(const cuda::Driver& driver, const cuda::Pointer& me
                                                          IBV_ACCESS_LOCAL_WRITE, Method::untried);
         std::string ignored;
         const bool by_dmabuf = gpu.dmabuf && hca_.supports_dmabuf(pd_, &ignored);
-        if (test.method == Method::dmabuf || test.error == ENOMEM ||
+        if (is_dmabuf(test.method) || test.error == ENOMEM ||
             (test.method == Method::peermem && !by_dmabuf))
             return test;
         const cuda::CurrentContext current(driver, memory);

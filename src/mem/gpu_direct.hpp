@@ -17,10 +17,16 @@ enum class Method {
     untried, // not decided yet
     none,    // device memory is staged through host memory
     dmabuf,
+    dmabuf_by_pcie, // the HCA takes no other mapping of it: cuda::DmabufMapping
     peermem, // ibv_reg_mr of the device address, by nvidia-peermem; memory of pools is staged
 };
 
 const char* to_string(Method method);
+
+inline bool is_dmabuf(Method method)
+{
+    return method == Method::dmabuf || method == Method::dmabuf_by_pcie;
+}
 
 // Whether an HCA that this process opened takes device memory by peermem. Then some of it can only
 // be staged: see cuda::rdma_capable(). Any thread.

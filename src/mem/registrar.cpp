@@ -88,7 +88,7 @@ Target HcaRegistrar::describe_device(const cuda::Pointer& first, uintptr_t end)
     const cuda::Driver& driver = *cuda::open_driver();
     cuda::finish_memops(driver, first);
     learn(first);
-    const bool all = gpu_direct_.method(first.device) == Method::dmabuf;
+    const bool all = is_dmabuf(gpu_direct_.method(first.device));
     std::vector<cuda::Pointer> memory{first};
     while (const auto before = all ? cuda::mapping_before(driver, memory.back()) : std::nullopt) {
         memory.push_back(*before);

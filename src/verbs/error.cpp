@@ -10,6 +10,9 @@ namespace gdr::verbs {
 
 std::string errno_text(int error_number)
 {
+    if (error_number == kKernelNotSupported) {
+        return "not supported (errno 524)";
+    }
     return std::generic_category().message(error_number);
 }
 

@@ -21,8 +21,11 @@ class Error : public std::runtime_error {
     int error_number_;
 };
 
-// strerror, thread-safe.
+// strerror, thread-safe; it knows the kernel's ENOTSUPP, too.
 std::string errno_text(int error_number);
+
+// ENOTSUPP, which is for the kernel's own use and comes from drivers all the same.
+inline constexpr int kKernelNotSupported = 524;
 
 // What a work completion's status means to a user, and what usually causes it.
 const char* completion_cause(int wc_status);

@@ -28,6 +28,9 @@ for way in dmabuf peermem none; do
     run ucp_transfer --ops $pool --kinds pool:pool,host:pool$segments --sizes $sizes,7340032
 done
 unset SOFTHCA_GPU_DIRECT
+section "dmabuf over PCIe alone, of GPUs that are joined by C2C"
+SOFTCUDA_CPU_LINK=c2c SOFTHCA_PROFILE=dmabuf=pcie,peermem=no \
+    run ucp_transfer --ops $ops --kinds cuda:cuda --sizes $sizes
 section "copies by the driver, from GPU to GPU"
 SOFTHCA_DEVICE_COPY=driver run ucp_transfer --ops $ops --kinds pool:pool,vmm:vmm,pool:cuda,cuda:vmm,segments:segments --sizes 8,65536
 export SOFTHCA_LINK_LAYER=ethernet

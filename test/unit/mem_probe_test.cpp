@@ -67,6 +67,23 @@ TEST(Probe, leaves_out_a_gpu_that_could_not_be_told_of_what_arrived)
     EXPECT_TRUE(says(one, "1 refused", "no")) << one;
 }
 
+// On a machine whose CPU and GPUs are joined by C2C, mlx5 takes what CUDA exports unless asked
+// otherwise, other HCAs a mapping by PCIe alone. The report registers memory afterwards.
+TEST(Probe, tries_the_mapping_by_pcie_where_the_other_one_is_refused)
+{
+    const std::string gb200 = report_with("SOFTCUDA_CPU_LINK=c2c SOFTHCA_PROFILE=peermem=no");
+    EXPECT_TRUE(says(gb200, "GPU 0 ", "GPUDirect RDMA by dmabuf")) << gb200;
+    EXPECT_FALSE(says(gb200, "GPU 0 ", "PCIe")) << gb200;
+    const std::string other =
+        report_with("SOFTCUDA_CPU_LINK=c2c SOFTHCA_PROFILE=dmabuf=pcie,peermem=no");
+    EXPECT_TRUE(says(other, "GPU 0 ", "GPUDirect RDMA by dmabuf over PCIe")) << other;
+    EXPECT_TRUE(says(other, "GPU 0 ", "not supported (errno 524)")) << other;
+    EXPECT_TRUE(says(other, "surplus", "registered")) << other;
+    const std::string usual = report_with("SOFTHCA_PROFILE=dmabuf=pcie,peermem=no");
+    EXPECT_TRUE(says(usual, "GPU 0 ", "GPUDirect RDMA by dmabuf")) << usual;
+    EXPECT_FALSE(says(usual, "GPU 0 ", "over PCIe")) << usual;
+}
+
 // What one HCA takes and another refuses is taken.
 TEST(Probe, says_that_no_hca_takes_a_gpu)
 {

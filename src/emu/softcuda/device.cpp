@@ -271,6 +271,11 @@ bool peers(int one, int other)
     return one == other || setting("SOFTCUDA_P2P", 0) != "off";
 }
 
+bool has_c2c()
+{
+    return setting("SOFTCUDA_CPU_LINK", 0) == "c2c";
+}
+
 Sharing sharing()
 {
     const auto text = setting("SOFTCUDA_IPC", 0);

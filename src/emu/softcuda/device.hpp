@@ -118,6 +118,9 @@ Device* device_of_machine(int number);
 /// Whether one device of the machine may reach the other's memory (SOFTCUDA_P2P).
 bool peers(int one, int other);
 
+/// Whether the devices are joined to the CPU by C2C, as a GB200's (SOFTCUDA_CPU_LINK).
+bool has_c2c();
+
 /// By which of its ways memory may be shared with other processes (SOFTCUDA_IPC).
 enum class Sharing { off, legacy, all, fabric };
 Sharing sharing();

@@ -47,13 +47,14 @@ CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, size_t
 {
     return api(__func__, Needs::init, [&] {
         require(handle != nullptr && type == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
-        constexpr unsigned long long kPcieBar = 1; // CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE
-        require(flags != kPcieBar, CUDA_ERROR_NOT_SUPPORTED);
-        require(flags == 0);
+        constexpr unsigned long long kByPcie = 1; // CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE
+        require(flags == 0 || flags == kByPcie);
+        require(flags == 0 || has_c2c(), CUDA_ERROR_NOT_SUPPORTED);
         require(length > 0 && address % kPage == 0 && length % kPage == 0);
         require_no_capture();
         std::vector<MemoryName> names = name_range(address, length);
-        int fd = create_file(FileType::dmabuf, length, names);
+        const bool by_c2c = has_c2c() && flags == 0;
+        int fd = create_file(by_c2c ? FileType::c2c_dmabuf : FileType::dmabuf, length, names);
         std::memcpy(handle, &fd, sizeof(fd));
     });
 }

@@ -88,7 +88,7 @@ void unmap_memory(const Extent& extent)
 
 int create_file(FileType type, size_t size, std::span<const MemoryName> names)
 {
-    int fd = memfd_create(type == FileType::dmabuf ? "softcuda-dmabuf" : "softcuda-handle",
+    int fd = memfd_create(type == FileType::vmm ? "softcuda-handle" : "softcuda-dmabuf",
                           MFD_CLOEXEC | MFD_ALLOW_SEALING);
     require(fd >= 0, CUDA_ERROR_OPERATING_SYSTEM);
     Header header{type, names.size()};

@@ -34,7 +34,11 @@ int open_memory(const MemoryName& name);
 Extent map_memory(const MemoryName& name);
 void unmap_memory(const Extent& extent);
 
-enum class FileType : uint64_t { dmabuf = 0x6475'6d62'7566'0001, vmm = 0x6475'6d62'7566'0002 };
+enum class FileType : uint64_t {
+    dmabuf = 0x6475'6d62'7566'0001,
+    vmm = 0x6475'6d62'7566'0002,
+    c2c_dmabuf = 0x6475'6d62'7566'0003, // mapped by the link between CPU and GPU, not by PCIe
+};
 
 /// A new file of `size` bytes that holds names and can be mapped for writing by nobody. Throws
 /// CUDA_ERROR_OPERATING_SYSTEM.

@@ -131,9 +131,15 @@ void* map_all(const std::vector<MemoryName>& names, size_t length)
 
 using namespace softcuda;
 
+SOFTCUDA_EXPORT int softcuda_dmabuf_is_c2c(int fd)
+{
+    return !read_file(fd, FileType::c2c_dmabuf).empty();
+}
+
 SOFTCUDA_EXPORT void* softcuda_dmabuf_map(int fd)
 {
-    std::vector<MemoryName> names = read_file(fd, FileType::dmabuf);
+    std::vector<MemoryName> names =
+        read_file(fd, softcuda_dmabuf_is_c2c(fd) ? FileType::c2c_dmabuf : FileType::dmabuf);
     size_t length = 0;
     for (const MemoryName& name : names) {
         length += name.length;

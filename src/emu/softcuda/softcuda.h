@@ -36,6 +36,8 @@
  *                                   process (default on)
  *              SOFTCUDA_LINK        what NVML tells of the link between devices: nvlink (18 of
  *                                   26.5 GB/s; default) or pcie (16 lanes of the 5th generation)
+ *              SOFTCUDA_CPU_LINK    pcie or c2c (as a GB200's): dmabufs are C2C mappings then,
+ *                                   unless CUDA is asked for one by PCIe (default pcie)
  *              SOFTCUDA_COPY_LATENCY_US  microseconds by which each copy and memset is delayed
  *                                   (default 0)
  *              SOFTCUDA_STATS       1: print the number of calls per function to stderr at exit
@@ -72,6 +74,9 @@ void* softcuda_host_alias(const void* device_ptr, size_t length);
  * is full, else what mmap(2) said.
  */
 void* softcuda_dmabuf_map(int fd);
+
+/* Whether it is a softcuda dmabuf that is mapped by C2C, not by PCIe, which not every HCA takes. */
+int softcuda_dmabuf_is_c2c(int fd);
 
 /*
  * The same by device address, as nvidia-peermem does it: softcuda_host_alias(), for as long as

@@ -35,6 +35,7 @@ Function find_in_softcuda(const char* name, std::atomic<Function>& found)
 
 using MapPeer = void* (*)(const void*, std::size_t);
 using MapDmabuf = void* (*)(int);
+using IsC2c = int (*)(int);
 using Unmap = int (*)(void*);
 
 // What is left of a list, as the kernel takes it.
@@ -82,6 +83,13 @@ void* map_dmabuf(int fd, std::size_t size)
     }
     void* mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return mapping == MAP_FAILED ? nullptr : mapping;
+}
+
+bool is_c2c_dmabuf(int fd)
+{
+    static std::atomic<IsC2c> found{nullptr};
+    const IsC2c is_c2c = find_in_softcuda("softcuda_dmabuf_is_c2c", found);
+    return is_c2c != nullptr && is_c2c(fd) != 0;
 }
 
 void* map_peer(const void* address, std::size_t length)

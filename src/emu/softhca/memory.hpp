@@ -60,6 +60,7 @@ void* map_peer(const void* address, std::size_t length);
 // All memory behind a dmabuf of `size` bytes, mapped until unmap(); null with errno set. Softcuda's
 // are mapped by softcuda, any other file by mmap, which a GPU's refuse.
 void* map_dmabuf(int fd, std::size_t size);
+bool is_c2c_dmabuf(int fd); // one of softcuda's
 
 void unmap(void* mapping, std::size_t size);
 

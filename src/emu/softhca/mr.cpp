@@ -192,13 +192,19 @@ ibv_mr* register_dmabuf(ibv_pd* pd, std::uint64_t offset, std::size_t length, st
                         int fd, unsigned access)
 {
     const unsigned device = context_of(pd->context).device;
-    if (!profile_of(device).dmabuf || !is_ordering_possible(device, access)) {
+    const Dmabuf taken = profile_of(device).dmabuf;
+    if (taken == Dmabuf::none || !is_ordering_possible(device, access)) {
         errno = EOPNOTSUPP;
         return nullptr;
     }
     struct stat status;
     if (fstat(fd, &status) != 0) {
         return nullptr; // EBADF
+    }
+    if (taken == Dmabuf::by_pcie && is_c2c_dmabuf(fd)) {
+        constexpr int kNotSupported = 524; // the kernel's ENOTSUPP, which no header has
+        errno = kNotSupported;
+        return nullptr;
     }
     const std::uint64_t size = static_cast<std::uint64_t>(status.st_size);
     if (is_stale(pd->context) || !is_valid_access(access) || length == 0 || offset > size ||

@@ -66,6 +66,8 @@ struct Word {
 
 // The values that a key may have, by its type or, where that is not enough, by its words.
 constexpr Word<bool> kYesNo[] = {{"yes", true}, {"no", false}};
+constexpr Word<Dmabuf> kDmabuf[] = {
+    {"yes", Dmabuf::any}, {"pcie", Dmabuf::by_pcie}, {"no", Dmabuf::none}};
 constexpr Word<bool> kRefuseGrant[] = {{"refuse", false}, {"grant_less", true}};
 constexpr Word<bool> kAnyOnly[] = {{"any", false}, {"only", true}};
 constexpr Word<bool> kYesEinval[] = {{"yes", false}, {"einval", true}};
@@ -205,7 +207,7 @@ constexpr Key kKeys[] = {
     {"max_cqe", take_number<&Profile::max_cqe, kMaxCqe>},
     {"rd_atom", take_number<&Profile::rd_atom, 255>},
     {"max_msg_sz", take_number<&Profile::max_msg_sz, kMaxMessage>},
-    {"dmabuf", take_word<&Profile::dmabuf, kYesNo>},
+    {"dmabuf", take_word<&Profile::dmabuf, kDmabuf>},
     {"peermem", take_word<&Profile::peermem, kYesNo>},
     {"relaxed", take_word<&Profile::relaxed_only, kAnyOnly>},
     {"resize_cq", take_word<&Profile::resize_cq, kResizeCq>},

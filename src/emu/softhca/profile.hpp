@@ -18,6 +18,7 @@ namespace softhca {
 
 enum class AddressHandles { made, refused, silently_refused };
 enum class Atomics { hca, glob, none, refused }; // the last: queue pairs that allow them are, too
+enum class Dmabuf { any, by_pcie, none };        // by_pcie: none that is mapped by C2C
 enum class ResizeCq { works, is_missing, faults, frees_ring, does_nothing };
 
 struct GidOfProfile {
@@ -47,7 +48,7 @@ struct Profile {
     std::uint32_t max_cqe = kMaxCqe;
     std::uint32_t rd_atom = 16;
     std::uint32_t max_msg_sz = kMaxMessage;
-    bool dmabuf = true;
+    Dmabuf dmabuf = Dmabuf::any;
     bool peermem = true;
     bool relaxed_only = false; // registrations without relaxed ordering are refused
     ResizeCq resize_cq = ResizeCq::works;
