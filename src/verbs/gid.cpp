@@ -58,10 +58,11 @@ std::vector<ibv_gid_entry> query_each(ibv_context* context, const Port& port)
     return entries;
 }
 
-// At once, where libibverbs can: a table has 255 entries, and a machine 8 HCAs.
+// At once, where libibverbs can: a table has 255 entries, and a machine 8 HCAs. Those of all ports
+// come, which are two at most.
 std::vector<ibv_gid_entry> query_table(ibv_context* context, const Port& port)
 {
-    std::vector<ibv_gid_entry> entries(static_cast<size_t>(port.attributes.gid_tbl_len));
+    std::vector<ibv_gid_entry> entries(2 * static_cast<size_t>(port.attributes.gid_tbl_len));
     const ssize_t count = ibv_query_gid_table(context, entries.data(), entries.size(), 0);
     if (count < 0) {
         return query_each(context, port);

@@ -30,6 +30,7 @@ using gdr::verbs::choose_pkey;
 // What the functions below tell.
 struct Hca {
     std::map<unsigned, ibv_gid_entry> gids; // by index
+    std::vector<ibv_gid_entry> of_other_port;
     std::vector<uint16_t> pkeys;
     bool has_table = true; // ibv_query_gid_table
     bool has_types = true; // ibv_query_gid_ex
@@ -95,6 +96,17 @@ TEST_F(Tables, TheWholeTableOfGidsIsAskedForAtOnce)
     EXPECT_EQ(chosen(), -1);
     EXPECT_TRUE(reason.starts_with("no GID (")) << reason;
     EXPECT_EQ(hca.calls, 2u);
+}
+
+TEST_F(Tables, ThatOfTheOtherPortComesWithIt)
+{
+    for (unsigned index = 0; index < 255; ++index)
+        have(index, gid("fe80::1"));
+    hca.of_other_port.assign(255, gid("::ffff:10.0.0.1"));
+    for (ibv_gid_entry& entry : hca.of_other_port)
+        entry.port_num = 2;
+    EXPECT_EQ(chosen(), 0);
+    EXPECT_EQ(hca.calls, 1u);
 }
 
 TEST_F(Tables, WithoutThatEachIndexIsAskedForOnce)
@@ -228,11 +240,14 @@ ssize_t _ibv_query_gid_table(ibv_context*, ibv_gid_entry* entries, size_t count,
     ++hca.calls;
     if (!hca.has_table)
         return -EOPNOTSUPP;
-    if (hca.gids.size() > count)
+    const size_t number = hca.gids.size() + hca.of_other_port.size();
+    if (number > count)
         return -EINVAL;
+    for (const ibv_gid_entry& entry : hca.of_other_port)
+        *entries++ = entry;
     for (const auto& [index, entry] : hca.gids)
         *entries++ = entry;
-    return static_cast<ssize_t>(hca.gids.size());
+    return static_cast<ssize_t>(number);
 }
 
 int ibv_query_pkey(ibv_context*, uint8_t, int index, __be16* pkey)
