@@ -12,6 +12,7 @@
 #include "rc/send_queue.hpp"
 #include "verbs/handles.hpp"
 
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -90,6 +91,12 @@ struct Endpoint : abi::Ep {
     unsigned waiting_read_modify_writes = 0; // of these, without a work request of their own
     unsigned awaited_read_modify_writes = 0; // of these, whose end or result somebody waits for
     unsigned flushes = 0; // ever waited for: tells which atomics a flush came after
+    unsigned fences = 0;  // ever
+    struct ReadSince {
+        uct_rkey_t rkey = UCT_INVALID_RKEY;
+        unsigned fences = 0; // so many had come
+    };
+    std::array<ReadSince, 4> read_since{}; // of relaxed_writes.cpp: memory that was read
     bool fenced =
         false;         // emulated atomics from before a fence are under way: nothing else may start
     bool held = false; // new operations wait: as holds(), but while those that pend are tried again
@@ -273,6 +280,14 @@ struct Endpoint : abi::Ep {
 
     // What is posted from now on waits for what was posted until now.
     void fence();
+
+    // What is posted next does for reads and atomics.
+    void wait_for_reads()
+    {
+        settle();
+        fence_next = true;
+        to_look = 1;
+    }
 
     // It has come to its end.
     void finish_read_modify_write(const ReadModifyWrite& rmw);

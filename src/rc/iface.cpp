@@ -11,10 +11,12 @@
 #include "rc/endpoint.hpp"
 #include "rc/memory_domain.hpp"
 #include "rc/registered_memory.hpp"
+#include "rc/relaxed_writes.hpp"
 #include "rc/stand_in.hpp"
 #include "verbs/error.hpp"
 #include "verbs/gid.hpp"
 #include "verbs/pkey.hpp"
+#include "verbs/relaxed_ordering.hpp"
 
 #include <algorithm>
 #include <array>
@@ -404,6 +406,9 @@ Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* 
     try {
         choose_path(worker);
         open_queues(params);
+        if (verbs::has_relaxed_ordering_alone(domain.pd())) {
+            read_before_writes(*this);
+        }
     } catch (...) {
         port_watch.reset();
         handshake.reset();

@@ -156,6 +156,7 @@ struct Iface : abi::Iface {
     // header. 0 where the HCA takes none, not even nothing.
     unsigned inline_end = 0;
     unsigned payload_end = 0;
+    uct_iface_ops_t own_operations{}; // where others stand before them: relaxed_writes.cpp
     const bool any_memory;      // short puts and buffered gets look what memory they are given
     const bool clears_behind;   // a ready-to-send, what UCP reads there
     const bool unseen_shorts;   // UCP may give us short operations without a look at the memory

@@ -226,6 +226,14 @@ const abi::OptionTable& md_options()
              "is sent and received afterwards, with it children lack the memory that is "
              "registered.",
              offsetof(MdSettings, fork_init), abi::OptionType::ternary},
+            {"RELAXED_ORDERING", "auto",
+             "What this side reads from peers, as in a rendezvous, the HCA writes with relaxed "
+             "ordering of PCIe.\n"
+             "Memory that peers read from or write to is registered twice then. auto: host memory, "
+             "where the CPU is\n"
+             "known to gain and locked memory is not limited; y: GPU memory, too.",
+             offsetof(MdSettings, relaxed_ordering), abi::OptionType::choice,
+             kRelaxedOrderingNames},
         },
         sizeof(MdSettings),
     };

@@ -64,6 +64,7 @@ no_ud="softhca0:1 has no UD queue pairs.*: Operation not supported"
 used azure_vf
 used thor
 used hfi1
+used relaxed_only
 left_out hip08 "$no_ud"
 left_out efa "softhca0 is of a transport of its own.*UCX_TLS=srd"
 left_out qedr "$no_ud"
@@ -85,7 +86,6 @@ if extended; then
     left_out mana "softhca0:1 has no shared receive queues"
     left_out pvrdma "softhca0:1 has no shared receive queues: ibv_create_srq.*: Invalid argument"
     left_out iwarp "softhca0 speaks iWARP"
-    left_out relaxed_only "softhca0:1 .*: Operation not supported"
     left_out softhca,rc=no "softhca0:1 has no RC queue pairs"
     left_out softhca,ah=silent "softhca0:1 has no usable GID.*(Operation not supported)"
 
