@@ -3,6 +3,7 @@
 // Opening, describing and closing an RC interface.
 #include "rc/iface.hpp"
 
+#include "abi/border.hpp"
 #include "abi/host.hpp"
 #include "abi/memtype_cache.hpp"
 #include "abi/settings.hpp"
@@ -219,9 +220,14 @@ int iface_is_reachable(const uct_iface_h tl_iface, const uct_device_addr_t* devi
                        const uct_iface_addr_t* iface_address)
 {
     Iface& iface = rc_iface(tl_iface);
-    return iface.reachability->reaches(iface.handshake->address(),
-                                       reinterpret_cast<const DeviceAddress*>(device_address),
-                                       reinterpret_cast<const IfaceAddress*>(iface_address));
+    return abi::guarded("rc: iface_is_reachable", [&] {
+               return iface.reachability->reaches(
+                          iface.handshake->address(),
+                          reinterpret_cast<const DeviceAddress*>(device_address),
+                          reinterpret_cast<const IfaceAddress*>(iface_address))
+                          ? UCS_OK
+                          : UCS_ERR_UNREACHABLE;
+           }) == UCS_OK;
 }
 
 ucs_status_t iface_flush(uct_iface_h tl_iface, unsigned flags, uct_completion_t* comp)
