@@ -397,7 +397,7 @@ Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* 
       clears_behind(any_memory && abi::reads_behind_rts()),
       unseen_shorts(abi::memtype_cache::looks_empty()), keep_host_pages(mem::unmaps_are_seen()),
       domain(rc_domain(md_handle)), device(domain.device()),
-      shares_receives(SharedReceiveQueue::possible(domain.pd(), device.attributes())),
+      shares_receives(domain.shares_receives()),
       settings(bounded(user_settings, device.attributes(), shares_receives)),
       port(find_port(device, params->mode.device.dev_name))
 {

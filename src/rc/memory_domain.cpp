@@ -9,6 +9,7 @@
 #include "mem/unmap_watch.hpp"
 #include "rc/gather.hpp"
 #include "rc/remote_key.hpp"
+#include "rc/shared_receive_queue.hpp"
 #include "stats/statistics.hpp"
 #include "verbs/error.hpp"
 
@@ -71,6 +72,14 @@ MemoryDomain::MemoryDomain(const std::string& device_name)
 MemoryDomain::~MemoryDomain()
 {
     stats::statistics().add({.registrations = cache_.registrations()});
+}
+
+bool MemoryDomain::shares_receives()
+{
+    std::call_once(receives_tried_, [this] {
+        shares_receives_ = SharedReceiveQueue::possible(pd_.get(), device_.attributes());
+    });
+    return shares_receives_;
 }
 
 void MemoryDomain::reserve(const verbs::Port& port)

@@ -35,6 +35,9 @@ class MemoryDomain final : public abi::MemoryDomain {
     void reserve(const verbs::Port& port);
     void take_reserve(const verbs::Port& port);
 
+    // Whether the HCA makes shared receive queues. Tried once.
+    bool shares_receives();
+
     // UCX was told of ports, and opens interfaces on them.
     std::atomic<bool> has_offered{false};
     std::atomic<bool> told_receives{false}; // what connections take, where none are shared
@@ -57,6 +60,8 @@ class MemoryDomain final : public abi::MemoryDomain {
     const verbs::ProtectionDomain pd_;
     PortEvents port_events_{device_};
     mem::Cache cache_;
+    std::once_flag receives_tried_;
+    bool shares_receives_ = false;
     std::mutex reserves_lock_;
     std::map<uint8_t, RegisteredMemory> reserves_; // by port
     std::atomic<bool> warned_ = false;             // of a failure that UCP wants to be quiet about
