@@ -122,9 +122,9 @@ abi::OptionTable md_options()
         .options = {{"PIN_HOST", "y",
                      "Pin (cuMemHostRegister) host memory of 64 KiB and more that is registered "
                      "for copies\n"
-                     "to and from GPUs, as staging buffers are. Copies run at up to three times "
-                     "the speed\n"
-                     "then. n: for applications that pin the same memory themselves after UCX did.",
+                     "to and from GPUs, as staging buffers are. Copies are up to three times as "
+                     "fast then.\n"
+                     "n: for applications that pin the same memory themselves after UCX did.",
                      offsetof(MdConfig, pin_host), abi::OptionType::boolean}},
         .size = sizeof(MdConfig)};
 }

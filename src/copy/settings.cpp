@@ -10,14 +10,14 @@ abi::OptionTable iface_options()
     return {.name = "gdr CUDA copy",
             .prefix = "GDR_COPY_",
             .options = {{"GDRCOPY", "y",
-                         "Copy small messages to and from GPU memory by the CPU, through gdrcopy "
+                         "Copy small messages to and from GPU memory with the CPU, through gdrcopy "
                          "(libgdrapi.so.2),\n"
                          "where it is installed. n: CUDA copies them.",
                          offsetof(Settings, gdrcopy), abi::OptionType::boolean},
                         {"GDRCOPY_MAX_GET", "256",
                          "Bytes up to which the CPU reads GPU memory through gdrcopy, which is "
                          "slow: CUDA copies\n"
-                         "longer ones.",
+                         "longer ones. 0: all.",
                          offsetof(Settings, gdrcopy_max_get), abi::OptionType::memory_size}},
             .size = sizeof(Settings)};
 }

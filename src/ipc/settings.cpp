@@ -20,14 +20,14 @@ abi::OptionTable md_options()
               offsetof(MdSettings, enabled), abi::OptionType::boolean},
              {"IPC_CACHE_SIZE", "32g",
               "How much memory of other processes of this host stays open while it is not in use.\n"
-              "What is open is not returned to its GPU when its owner frees it; opening it again\n"
+              "A GPU does not get back what is open when its owner frees it. Opening memory again\n"
               "takes 250 us.",
               offsetof(MdSettings, cache_size), abi::OptionType::memory_size}},
         .size = sizeof(MdSettings)};
 }
 
-// The times were measured between two NVIDIA H200 joined by NVLink (docs/h200.md): from the call to
-// its end seen, 6.9 us for 8 bytes and 7.1 us for 64 KiB.
+// The times were measured between two NVIDIA H200 joined by NVLink (docs/results/cuda-ipc.md): from
+// the call to its end seen, 6.9 us for 8 bytes and 7.1 us for 64 KiB.
 abi::OptionTable iface_options()
 {
     return {

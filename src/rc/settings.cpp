@@ -139,20 +139,21 @@ const abi::OptionTable& iface_options()
              "Work requests that may be outstanding on one endpoint. Rounded up to a power of two.",
              offsetof(Settings, tx_queue_length), OptionType::unsigned_int},
             {"TX_BUFFERS", "512",
-             "Registered buffers of SEG_SIZE bytes per interface, from which buffered (bcopy) "
-             "sends, reads\n"
-             "and atomic results are served. Halved until they can be registered when the limit "
-             "of locked\n"
-             "memory (ulimit -l) is too small.",
+             "Registered buffers of SEG_SIZE bytes per interface, for buffered (bcopy) sends, "
+             "reads and results\n"
+             "of atomic operations. Where the limit of locked memory (ulimit -l) is too small they "
+             "are halved, down\n"
+             "to 32, until they can be registered.",
              offsetof(Settings, tx_buffers), OptionType::unsigned_int},
             {"RX_QUEUE_LEN", "auto",
-             "Receive buffers of SEG_SIZE bytes per interface, at most. auto: 4096, shared by all "
-             "its endpoints.\n"
-             "There are WINDOW of them at first; they are doubled as peers connect or messages are "
-             "kept, as far\n"
-             "as the limit of locked memory (ulimit -l) allows. HCAs without shared receive "
-             "queues: 32768, of which\n"
-             "each connection of a peer takes WINDOW + 16; further ones wait until some go.",
+             "Receive buffers of SEG_SIZE bytes per interface, at most. auto: 4096, which all its "
+             "endpoints share.\n"
+             "An interface begins with WINDOW of them, and doubles them as peers connect or "
+             "messages are kept, as far\n"
+             "as the limit of locked memory (ulimit -l) allows. With HCAs without shared receive "
+             "queues auto is\n"
+             "32768, of which each connection of a peer takes WINDOW + 16. More connections wait "
+             "until some go.",
              offsetof(Settings, rx_queue_length), OptionType::auto_ulong},
             {"SEG_SIZE", "8256",
              "Size of one send or receive buffer in bytes: the largest message sent through a "
@@ -170,20 +171,21 @@ const abi::OptionTable& iface_options()
             {"WINDOW", "auto",
              "Active messages that an endpoint may send before the receiver has confirmed that it "
              "read\n"
-             "them, so that a slow receiver is not flooded. Rounded up to a power of two. auto: "
-             "512, with HCAs\n"
-             "without shared receive queues 64. To such an HCA an endpoint sends no more than what "
-             "its peer allows.",
+             "them, so that they do not flood a slow receiver. Rounded up to a power of two. auto: "
+             "512; 64 with\n"
+             "HCAs without shared receive queues. To such an HCA an endpoint sends no more than "
+             "its peer's WINDOW.",
              offsetof(Settings, window), OptionType::auto_ulong},
             {"TIMEOUT", "1s",
              "How long the HCA waits for an acknowledgement before it sends again. Rounded up to\n"
              "4.096 us times a power of two.",
              offsetof(Settings, timeout), OptionType::duration},
             {"RETRY_COUNT", "6",
-             "How often the HCA sends again before the endpoint fails (0-7). That is after about\n"
-             "TIMEOUT x (RETRY_COUNT + 1), 7.5 s by default: so long an outage of the network may "
-             "last, and so\n"
-             "late a dead peer is noticed. To Soft-RoCE, 7 means for ever.",
+             "How often the HCA sends again before the endpoint fails (0-7). It fails after about\n"
+             "TIMEOUT x (RETRY_COUNT + 1), 7.5 s by default. An outage of the network may last "
+             "that "
+             "long, and a\n"
+             "dead peer is noticed that late. For Soft-RoCE, 7 means for ever.",
              offsetof(Settings, retry_count), OptionType::unsigned_int},
             {"RNR_TIMEOUT", "1ms",
              "How long a sender is told to wait when no receive buffer is posted (0.01-491 ms).",
@@ -195,9 +197,10 @@ const abi::OptionTable& iface_options()
             {"CONNECT_TIMEOUT", "8s", "How long to try to connect an endpoint before it fails.",
              offsetof(Settings, connect_timeout), OptionType::duration},
             {"KEEPALIVE_INTERVAL", "10s",
-             "How often a peer is asked whether a connection that it made to us is still there. "
-             "Three times\n"
-             "without an answer, and it is given back. No program has to poll for it.",
+             "How often an interface asks a peer whether a connection that the peer made is still "
+             "there. After\n"
+             "three questions without an answer the connection is given back. No program has to "
+             "poll for it.",
              offsetof(Settings, keepalive_interval), OptionType::duration},
             {"MAX_ACCEPTED", "auto",
              "Connections that peers may make to one interface; further ones wait until some go. "
@@ -208,9 +211,9 @@ const abi::OptionTable& iface_options()
              "Connections that one interface of a peer may make to one interface.",
              offsetof(Settings, max_accepted_of_peer), OptionType::unsigned_int},
             {"GID_INDEX", "auto",
-             "Index in the port's GID table. auto: on InfiniBand 0; on RoCE version 2 before 1, an "
-             "IPv4\n"
-             "address before a global IPv6 one before a link-local one.",
+             "Index in the port's GID table. auto: 0 on InfiniBand. On RoCE version 2 goes before "
+             "1, then IPv4\n"
+             "before global IPv6 before link-local addresses.",
              offsetof(Settings, gid_index), OptionType::auto_ulong},
             {"TRAFFIC_CLASS", "0", "Traffic class of RoCE packets: DSCP times 4 (0-255).",
              offsetof(Settings, traffic_class), OptionType::unsigned_int},
@@ -241,9 +244,9 @@ const abi::OptionTable& iface_options()
              "in use alone. try: where the HCA's library offers them.",
              offsetof(Settings, wr_functions), OptionType::ternary},
             {"REACHABILITY", "route",
-             "Which RoCE peers count as reachable. route: to which the kernel has a route by the "
-             "port's network\n"
-             "interface; all: those whose addresses are of the same kind.",
+             "Which RoCE peers count as reachable. route: those to which the kernel has a route by "
+             "the port's\n"
+             "network interface. all: those whose addresses are of the same kind.",
              offsetof(Settings, reachability), OptionType::choice, kRouteCheckNames},
         },
         sizeof(Settings),
@@ -258,11 +261,11 @@ const abi::OptionTable& md_options()
         "GDR_RC_",
         {
             {"FORK_INIT", "try",
-             "Call ibv_fork_init() where the kernel is older than Linux 5.12: without it a fork "
-             "may spoil "
-             "data that\n"
-             "is sent and received afterwards, with it children lack the memory that is "
-             "registered.",
+             "Call ibv_fork_init() where the kernel is older than Linux 5.12. Without it a fork "
+             "may spoil data\n"
+             "that is sent and received afterwards. With it children lack the memory that is "
+             "registered. y: without\n"
+             "success gdr does not use the HCA. n: never.",
              offsetof(MdSettings, fork_init), abi::OptionType::ternary},
         },
         sizeof(MdSettings),

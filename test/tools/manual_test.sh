@@ -1,7 +1,8 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# The manual pages, the shells' completion and ucx-gdr.pc say what the command and the module know.
+# The manual pages, the reference's page of variables, the shells' completion and ucx-gdr.pc say what the command and the
+# module know.
 set -u
 
 # shellcheck source=test/tools/environment.sh
@@ -33,6 +34,18 @@ expect "the page of the variables has none that UCX does not show" "" "$(shown G
 expect "UCX shows besides what each transport of its own has" "" "$(for name in $(shown GDR | comm -23 - "$work/page"); do
     shown TCP | grep -qx "${name#*_}" || echo "$name"
 done)"
+
+# The reference: what UCX reads is made of the same tables; the others are those that the sources read.
+reference=$top_srcdir/docs/reference/variables.md
+expect "the reference has the variables of UCX with their help (make variables-page)" \
+    "$("$top_builddir/src/plugin/variables" --markdown)" \
+    "$(sed -n '/^<!-- generated/,/^<!-- end of what/p' "$reference" | sed '1d;$d')"
+expect "and all others that are read" "$({
+    grep -rhoE '"SOFT(HCA|CUDA|GDRCOPY)_[A-Z0-9_]+"' "$top_srcdir/src/emu"
+    grep -rhoE 'getenv\("(GDR|UGDR)_[A-Z_]+"' "$top_srcdir/src"
+    grep -oE '\$\{GDR_[A-Z_]+' "$top_srcdir/src/tools/ucx-gdr.in"
+} | grep -oE '(SOFT|GDR|UGDR)[A-Z_]*_[A-Z0-9_]+' | sort -u)" "$(
+    sed -n 's/^### //p' "$reference" | grep -v '^UCX_' | sort)"
 
 # The page of a library's functions is where its header is: in the packages for development.
 expect "Debian's package of the headers has ugdr(3)" "libuct-gdr-dev.install:usr/share/man/man3" \
