@@ -17,7 +17,7 @@ abi::OptionTable iface_options()
                         {"GDRCOPY_MAX_GET", "256",
                          "Bytes up to which the CPU reads GPU memory through gdrcopy, which is "
                          "slow: CUDA copies\n"
-                         "longer ones. 0: all.",
+                         "longer ones. 0: the CPU reads none.",
                          offsetof(Settings, gdrcopy_max_get), abi::OptionType::memory_size}},
             .size = sizeof(Settings)};
 }
