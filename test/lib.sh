@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# How a test script reports: in TAP, which Automake's driver reads (docs/testing.md). Sourced before anything else.
+# How a test script reports: in TAP, which Automake's driver reads (docs/developers/testing.md). Sourced before anything else.
 # The script ends with done_testing or skip_all. One that ends before has no plan, and fails.
 #
 # The name of a case is the same in each run. What differs, such as seeds, times and counts, goes to note.

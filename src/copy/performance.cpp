@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Costs measured through this interface on one NVIDIA H200; docs/design.md has the table.
+// Costs measured through this interface on one NVIDIA H200; docs/results/gpus.md has the table.
 //
 // SHORT and ZCOPY take the same time. Managed memory resident on the device is copied as device
 // memory is.

@@ -83,11 +83,12 @@ const char* explanation_of_mpi(const char* function)
                "process, or a peer's (MPI_Accumulate, say). This MPI library was built without "
                "CUDA and lets the CPU handle that operation's buffers. Give it host memory "
                "(cuMemcpy before or after), or use an MPI library built with CUDA; ucx-gdr's "
-               "docs/mpi.md lists the calls that take GPU memory.";
+               "docs/reference/mpi-calls.md lists the calls that take GPU memory.";
     return "This MPI library was built without CUDA and lets the CPU handle this call's buffers "
            "(or, if this one is none of them, those of an earlier or a peer's operation that the "
            "call progressed). Pass it host memory here (cuMemcpy before or after), or use an MPI "
-           "library built with CUDA; ucx-gdr's docs/mpi.md lists the calls that take GPU memory.";
+           "library built with CUDA; ucx-gdr's docs/reference/mpi-calls.md lists the calls that "
+           "take GPU memory.";
 }
 
 const char* explanation(const Culprit& culprit)
@@ -101,7 +102,7 @@ const char* explanation(const Culprit& culprit)
         return explanation_of_mpi(culprit.function);
     return "UCX lets the CPU handle the operand and the result of an atomic operation: give it "
            "host memory for these. Its protocols v1 do so with other buffers, too, where no "
-           "HCA does: set UCX_PROTO_ENABLE=y, see ucx-gdr's docs/compatibility.md.";
+           "HCA does: set UCX_PROTO_ENABLE=y, see ucx-gdr's docs/reference/compatibility.md.";
 }
 
 Culprit find_culprit()

@@ -224,8 +224,8 @@ send_bcopy_rarely(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* ar
         // UCP's question whether the peer lives must be asked also when the peer keeps the window
         // shut; here it may be dead. Where nothing at all can be posted, the completions that are
         // due tell, or the next question. UCP is not told to try again: it would stay at this
-        // endpoint, and read its memory later if it fails meanwhile (docs/compatibility.md, Known
-        // defects).
+        // endpoint, and read its memory later if it fails meanwhile
+        // (docs/developers/defects.md).
         if (flags & UCT_SEND_FLAG_PEER_CHECK) {
             const ucs_status_t status = ep_check(tl_ep, 0, nullptr);
             if (status == UCS_OK || status == UCS_ERR_NO_RESOURCE) {

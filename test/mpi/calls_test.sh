@@ -4,11 +4,11 @@
 # MPI calls over gdr on the emulated devices, with every MPI of the distribution that is installed: all on
 # host memory, then each on GPU memory, two and four ranks, small and large, and what does not die there on
 # one to five ranks with each buffer on either at random, on one to four of a type with gaps, and by four threads of a rank at the same
-# time. A landing has two ranks alone. A call either works, with every element checked, or dies with the module's message. Prints docs/mpi.md's table; for the MPIs at hand it has to be what that
+# time. A landing has two ranks alone. A call either works, with every element checked, or dies with the module's message. Prints the table of docs/reference/mpi-calls-full.md; for the MPIs at hand it has to be what that
 # file says. In which way calls work (direct, staged, by a kernel), which takes a run of its own for each, is seen of some
 # at random: CALLS_TEST_SEED repeats another run.
 #
-# --write: puts the table into docs/mpi.md, with the ways of all calls.
+# --write: puts the table into that page, with the ways of all calls.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -145,8 +145,8 @@ done
 
 if [[ -n $written ]]; then
     sed -i -e "/^<!-- table -->$/,/^<!-- end of the table -->$/{/^|/d}" \
-        -e "/^<!-- table -->$/r $work/table" "$top_srcdir/docs/mpi.md"
+        -e "/^<!-- table -->$/r $work/table" "$top_srcdir/docs/reference/mpi-calls-full.md"
 elif [[ ${#mpis[@]} -eq 2 ]]; then # else: test/mpi/calls_test.sh --write
-    check "the table is that of docs/mpi.md" diff <(if extended; then table; else table_of_two; fi) "$work/table"
+    check "the table is that of docs/reference/mpi-calls-full.md" diff <(if extended; then table; else table_of_two; fi) "$work/table"
 fi
 done_testing

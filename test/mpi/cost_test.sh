@@ -2,7 +2,7 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # What the MPI layer adds to a call whose buffers are in host memory, in instructions by callgrind, with every MPI that
-# is installed: where the process has no GPU, and where it uses one. Prints docs/performance.md's figures, and holds
+# is installed: where the process has no GPU, and where it uses one. Prints docs/results/mpi.md's figures, and holds
 # them below a bound; system calls, which callgrind does not count, it is to have none. And what one MPI_Allreduce of a
 # number in GPU memory takes: of calls of the CUDA driver (two copies, each with a look at the context, the wait, which from
 # the GPU begins with an event, and the capture mode twice; the context and the capture mode twice again to wait for what

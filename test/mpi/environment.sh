@@ -2,7 +2,7 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # What the scripts that run MPI programs share, on the emulated devices and in the machine: the MPIs at
-# hand, how a program is started on several ranks, and docs/mpi.md's table. Sourced after
+# hand, how a program is started on several ranks, and docs/reference/mpi-calls-full.md's table. Sourced after
 # test/ucp/environment.sh or test/vm/environment.sh.
 
 # shellcheck source=contrib/lib.sh
@@ -81,7 +81,7 @@ calls() {
 explained() { grep -q 'gdr: .*the CPU touched GPU memory .* in MPI_' "$log"; }
 
 # The document's table: the text of a call's outcome by MPI and size, e.g. "works (4 ranks: message)".
-table() { sed -n '/^<!-- table -->$/,/^<!-- end of the table -->$/p' "$top_srcdir/docs/mpi.md" | grep '^|'; }
+table() { sed -n '/^<!-- table -->$/,/^<!-- end of the table -->$/p' "$top_srcdir/docs/reference/mpi-calls-full.md" | grep '^|'; }
 
 # documented MPI NUMBER SIZE works|message: the calls that do (directly or staged), on so many ranks, by the
 # table.

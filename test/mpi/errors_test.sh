@@ -103,7 +103,7 @@ for mpi in "${mpis[@]}"; do
     UCX_GDR_MPI_COLL=gpu outcomes "$mpi" "$c_program" cuda "${living[@]}" >"$work/gpus"
     compare "$mpi, UCX_GDR_MPI_COLL=gpu" "$work/returns" "$work/gpus"
     # Open MPI waits for ever for a request that was never started, where another one used its memory before.
-    # What a call that is left by longjmp had in hand is lost, as docs/mpi.md tells.
+    # What a call that is left by longjmp had in hand is lost, as docs/explanation/mpi-layer.md tells.
     mapfile -t repeatable < <(printf '%s\n' "${living[@]}" | grep -vE '^startall_one_null$|_left$')
     grows_alike "$mpi" repeated "${repeatable[@]}"
 done

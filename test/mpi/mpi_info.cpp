@@ -61,7 +61,7 @@ void memory_kinds(const std::string& directory)
 {
     const std::string all = "system,mpi,cuda,cuda:device,cuda:host,cuda:managed";
 #ifdef MPICH_VERSION
-    const std::string of_windows = "system,mpi,cuda:host"; // see docs/mpi.md
+    const std::string of_windows = "system,mpi,cuda:host"; // see docs/reference/mpi-calls.md
 #else
     const std::string of_windows = all;
 #endif

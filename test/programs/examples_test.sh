@@ -180,7 +180,7 @@ for way in -b -w -f; do
     alike ucp_hello_world $way %-n %127.0.0.1 -s 4194304
 done
 alike ucp_hello_world -6 %-n %::1
-# What gdr changes where there are GPUs, as docs/user-guide.md says.
+# What gdr changes where there are GPUs, as docs/explanation/loading.md says.
 drop='/^UCX_RCACHE_ENABLE=/d' check_states ucp_hello_world -c %-n %127.0.0.1
 # sm has no error handling, and rc_verbs takes half a minute to find out. When and with which status a peer turns out
 # to be dead, and whether the transport still had the message that nobody receives any more, is its own matter: here

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# A gallery of wrong set-ups: for each the line that its user sees, which docs/troubleshooting.md explains.
+# A gallery of wrong set-ups: for each the line that its user sees, which docs/howto/troubleshooting.md explains.
 set -u
 
 # shellcheck source=test/ordinary_user.sh
@@ -12,7 +12,7 @@ set -u
 . "$top_srcdir/contrib/lib.sh"
 unset UCX_NET_DEVICES UCX_MODULES GDR_EMULATION FI_PROVIDER
 cd "$work" || exit 99 # a ucx.conf is looked for here
-pages=$top_srcdir/docs/troubleshooting.md
+pages=$top_srcdir/docs/howto/troubleshooting.md
 
 # seen SETUP LINE COMMAND [ARGUMENT]...: the command says LINE, and the page has it.
 seen() {
@@ -21,7 +21,7 @@ seen() {
     timeout -k 5 60 "$@" >"$work/said" 2>&1 </dev/null
     status=$?
     unfold <"$work/said" | if grep -qF -e "$line"; then ok "$setup"; else not_ok "$setup" "$work/said"; fi
-    check "$setup: docs/troubleshooting.md has it" grep -qF -e "$line" "$pages"
+    check "$setup: docs/howto/troubleshooting.md has it" grep -qF -e "$line" "$pages"
 }
 told=("$tool" info --emulate-hca --emulate-gpu)
 # The ucx-gdr of another machine, as sed makes it.

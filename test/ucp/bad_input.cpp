@@ -192,7 +192,7 @@ bool try_foreign(MemoryKind kind, size_t number)
     if (number >= kForeignInputs)
         return true;
     const bool put = number % 2 == 0;
-    if (!put && !gets_use_the_hca()) // nobody checks: see docs/compatibility.md
+    if (!put && !gets_use_the_hca()) // nobody checks: see docs/developers/defects.md
         return false;
     Connection connection(kind);
     require(connection.connect(connection.far().address()), "ucp_ep_create");

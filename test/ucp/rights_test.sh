@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# What peers can do to host memory that UCP registered for this side's use alone: docs/security.md says
+# What peers can do to host memory that UCP registered for this side's use alone: docs/reference/security.md says
 # where it does.
 set -u
 

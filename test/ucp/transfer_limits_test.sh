@@ -18,7 +18,7 @@ run_v2 ucp_transfer --ops $ops --kinds slice:slice,host:slice --sizes 8,65536,10
 export SOFTCUDA_BAR1=512K
 section "512 KiB of BAR1"
 # UCX 1.18 and later stage through 512 MiB of GPU memory too, and do not go on where that cannot be registered:
-# docs/compatibility.md.
+# docs/developers/defects.md.
 [ "$(ucx_minor)" -lt 18 ] || export UCX_RNDV_FRAG_MEM_TYPES=host
 run ucp_transfer --ops tag --kinds cuda:cuda,slice:slice,host:cuda --sizes 8,65536,1048576
 run_v2 ucp_transfer --ops $ops --kinds cuda:cuda,slice:slice,host:cuda --sizes 8,65536,1048576

@@ -2,7 +2,7 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # Protocols v2 where they have to be asked for (UCX_PROTO_ENABLE=y, before UCX 1.16), as far as UCX has
-# them there: docs/compatibility.md lists what breaks in those of 1.13.
+# them there: docs/developers/defects.md lists what breaks in those of 1.13.
 set -u
 
 # shellcheck source=test/ucp/environment.sh

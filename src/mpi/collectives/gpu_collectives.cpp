@@ -30,7 +30,7 @@ constexpr uint64_t kRingFrom = 256 << 10;
 constexpr uint64_t kRingFromBlock = 16 << 10; // of each rank
 // By NCCL that blocks a call takes 22 to 36 us with 64 KiB to 1 MiB, vote and wait included;
 // staged, 37 to 65 us with 64 KiB. NCCL that does not block starts a thread for each call: 60 to
-// 150 us, where a ring takes 24 to 73, up to 4 MiB (NCCL 2.28.9, two H200s: docs/h200.md).
+// 150 us, where a ring takes 24 to 73, up to 4 MiB (NCCL 2.28.9, two H200s: docs/results/mpi.md).
 constexpr uint64_t kBlockingNcclFrom = 64 << 10;
 constexpr uint64_t kNcclFrom = 16 << 20;
 constexpr uint64_t kNcclWithoutRingFrom = 256 << 10;

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Calls that versions of the MPIs make wrong in host memory, too: docs/mpi.md says more of them.
+// Calls that versions of the MPIs make wrong in host memory, too: docs/developers/defects.md says
+// more of them.
 #pragma once
 
 #include "layout.hpp"
