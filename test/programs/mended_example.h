@@ -1,11 +1,11 @@
 /* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
  *
  * Included before UCX's example ucp_client_server: its races, decided
- * (docs/developers/defects.md). That of 1.13 closes its endpoint as soon as its messages are sent, and UCP
- * drops what the receiver of a stream has not read by then: here the client closes when there is a
- * file that says that the server has received everything. Those of 1.15 and later register the
- * client's active message handler when the server's answer may have come already: here before the
- * first message. */
+ * (docs/developers/defects.md). That of 1.13 closes its endpoint as soon as its messages are sent,
+ * and UCP drops what the receiver of a stream has not read by then: here the client closes when
+ * there is a file that says that the server has received everything. Those of 1.15 and later
+ * register the client's active message handler when the server's answer may have come already: here
+ * before the first message. */
 #include <stdlib.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>

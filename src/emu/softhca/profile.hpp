@@ -2,7 +2,8 @@
 //
 // What kind of HCA a device is: which verbs it has, and how much of each. A profile is a list of
 // names and of keys with values, such as "thor,max_sge=4": a name stands for the list in its row of
-// the table in profile.cpp, and what comes later overrules. docs/reference/emulation.md explains the keys.
+// the table in profile.cpp, and what comes later overrules. docs/reference/emulation.md explains
+// the keys.
 #pragma once
 
 #include "emu/softhca/device.hpp"
