@@ -242,7 +242,8 @@ std::string GpuDirect::learn(const cuda::Device& gpu, auto test)
     }
 }
 
-// In the current context.
+// In the current context, whose end frees the memory: to free it here would be to wait for all that
+// the GPU has to do, which may be waiting for this thread (libucx-gdr's).
 DeviceRegistration GpuDirect::test_own_memory(const cuda::Driver& driver) const
 {
     DeviceRegistration test;
@@ -257,7 +258,6 @@ DeviceRegistration GpuDirect::test_own_memory(const cuda::Driver& driver) const
     test = register_device_memory(driver, hca_, pd_, reinterpret_cast<uintptr_t>(memory),
                                   kTestLength, IBV_ACCESS_LOCAL_WRITE, Method::untried);
     test.mr.reset();
-    cuda::release(driver, memory);
     return test;
 }
 

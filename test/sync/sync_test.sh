@@ -59,6 +59,10 @@ says "choose UGDR_PROGRESS_CALLER and call ugdr_progress()"
 section "without memory operations"
 SOFTCUDA_MEMOPS=0 run_cases sync_test --gtest_brief=1 --gtest_filter='Kernels.*'
 
+# The library's thread finds that out while streams and kernels wait for it.
+section "an HCA that takes no GPU memory"
+SOFTHCA_GPU_DIRECT=none run_cases sync_test --gtest_brief=1 --gtest_filter='Kernels.Partitions*'
+
 section "a short queue of launches"
 SOFTCUDA_LAUNCH_QUEUE=100 run_cases sync_test --gtest_brief=1 --gtest_filter='FullQueue.*'
 
