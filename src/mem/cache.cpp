@@ -101,7 +101,7 @@ class Cache::Lock {
 };
 
 Cache::Cache(const verbs::Device& hca, ibv_pd* pd, bool keep_host, bool watch_frees)
-    : Cache(std::make_unique<HcaRegistrar>(hca, pd), keep_host, watch_frees)
+    : Cache(std::make_unique<HcaRegistrar>(hca, pd, Relaxed{}), keep_host, watch_frees)
 {
 }
 
@@ -376,7 +376,7 @@ Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, 
     region->start = target.start;
     region->end = target.end;
     if (made.mr) {
-        region->lkey = made.mr->lkey;
+        region->lkey = made.relaxed ? made.relaxed->lkey : made.mr->lkey;
         region->rkey = made.mr->rkey;
     }
     region->kind = target.kind;
@@ -506,6 +506,7 @@ void Cache::end(const std::vector<Region*>& dead)
     for (Region* region : dead) {
         abi::end_registrations(reinterpret_cast<void*>(region->start), region->end - region->start);
         region->mr.reset();
+        region->relaxed.reset();
         changes_of_device_memory.fetch_add(1, std::memory_order_release);
         release(region);
     }

@@ -8,6 +8,7 @@
 #include "cuda/inventory.hpp"
 #include "mem/rdma_writes.hpp"
 #include "verbs/error.hpp"
+#include "verbs/relaxed_ordering.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -53,8 +54,10 @@ Attempt try_dmabuf(const cuda::Driver& driver, ibv_pd* pd, uintptr_t start, size
     // The pages may hold more than this memory, which is nobody's business. Its last word is whole,
     // for an atomic on a part of it: CUDA gives each allocation whole units of 256 bytes and more.
     const uintptr_t end = (start + length + kWord - 1) & ~(kWord - 1);
-    result.mr.reset(ibv_reg_dmabuf_mr(pd, start - exported.base, end - start, start,
-                                      exported.fd.get(), access));
+    result.mr = verbs::register_memory(pd, access, [&](int flags) {
+        return ibv_reg_dmabuf_mr(pd, start - exported.base, end - start, start, exported.fd.get(),
+                                 flags);
+    });
     if (!result.mr) {
         result.error = errno;
         add_cause(result.cause, name + "ibv_reg_dmabuf_mr: " + verbs::errno_text(result.error));
@@ -85,7 +88,9 @@ bool try_dmabufs(const cuda::Driver& driver, ibv_pd* pd, uintptr_t start, size_t
 
 bool try_peermem(ibv_pd* pd, uintptr_t start, size_t length, int access, DeviceRegistration& result)
 {
-    result.mr.reset(ibv_reg_mr(pd, reinterpret_cast<void*>(start), length, access));
+    result.mr = verbs::register_memory(pd, access, [&](int flags) {
+        return ibv_reg_mr(pd, reinterpret_cast<void*>(start), length, flags);
+    });
     if (!result.mr) {
         result.error = errno;
         add_cause(result.cause,

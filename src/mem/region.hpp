@@ -23,10 +23,13 @@ enum class Access : uint8_t {
     remote = 1, // peers too, by reads, writes and atomics
 };
 
-// What a registrar makes: one of the two.
+// What a registrar makes: one of the first two. relaxed: where it pays, the same memory once more,
+// with relaxed ordering of PCIe and for this side's transfers alone, whose end a completion tells.
+// Peers never have its key: they may put a flag behind data.
 struct Registration {
     verbs::MemoryRegion mr;
     cuda::CpuMapping mapping;
+    verbs::MemoryRegion relaxed{};
 
     explicit operator bool() const { return mr != nullptr || mapping; }
 };

@@ -7,6 +7,7 @@
 #include "cuda/mapping.hpp"
 #include "mem/rdma_writes.hpp"
 #include "verbs/error.hpp"
+#include "verbs/relaxed_ordering.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -39,11 +40,13 @@ std::string locked_memory_limit()
 
 constexpr size_t kLargestSurplus = 64;
 constexpr uintptr_t kGpuPage = 64 << 10; // of what is mapped through BAR1
+constexpr int kRelaxedAccess = verbs::kRelaxedOrdering | int{IBV_ACCESS_LOCAL_WRITE};
 
 } // namespace
 
-HcaRegistrar::HcaRegistrar(const verbs::Device& hca, ibv_pd* pd)
-    : hca_(hca), pd_(pd), remote_access_(hca.remote_access()), gpu_direct_(hca, pd)
+HcaRegistrar::HcaRegistrar(const verbs::Device& hca, ibv_pd* pd, Relaxed relaxed)
+    : hca_(hca), pd_(pd), remote_access_(hca.remote_access()), relaxed_(relaxed),
+      gpu_direct_(hca, pd)
 {
 }
 
@@ -137,53 +140,66 @@ Target Registrar::narrowed(const Target& whole, uintptr_t address, size_t length
 
 Registration HcaRegistrar::register_memory(Target& target, Failure* failure)
 {
-    return {target.kind == MemoryKind::host ? register_host(target, failure)
-                                            : register_device(target, failure),
-            {}};
+    return target.kind == MemoryKind::host ? register_host(target, failure)
+                                           : register_device(target, failure);
 }
 
-verbs::MemoryRegion HcaRegistrar::register_host(Target& target, Failure* failure)
+Registration HcaRegistrar::register_host(Target& target, Failure* failure)
 {
     const auto attempt = [&](int access) {
-        return verbs::MemoryRegion(ibv_reg_mr(pd_, reinterpret_cast<void*>(target.start),
-                                              target.end - target.start, access));
+        return verbs::register_memory(pd_, access, [&](int flags) {
+            return ibv_reg_mr(pd_, reinterpret_cast<void*>(target.start),
+                              target.end - target.start, flags);
+        });
     };
     const bool local = target.access == Access::local;
-    verbs::MemoryRegion mr = attempt(local ? IBV_ACCESS_LOCAL_WRITE : remote_access_);
-    if (!mr && errno == EFAULT) {
-        mr = attempt(local ? 0 : IBV_ACCESS_REMOTE_READ);
-        target.read_only = mr != nullptr;
+    Registration made;
+    made.mr = attempt(!local          ? remote_access_
+                      : relaxed_.host ? kRelaxedAccess
+                                      : int{IBV_ACCESS_LOCAL_WRITE});
+    if (!made.mr && errno == EFAULT) {
+        made.mr = attempt(local ? 0 : IBV_ACCESS_REMOTE_READ);
+        target.read_only = made.mr != nullptr;
+    } else if (made.mr && !local && relaxed_.host && !verbs::has_relaxed_ordering_alone(pd_)) {
+        made.relaxed = attempt(kRelaxedAccess);
     }
-    if (!mr) {
+    if (!made.mr) {
         failure->error = errno;
         failure->cause = "ibv_reg_mr of host memory on " + hca_.name() + ": " +
                          verbs::errno_text(failure->error) +
                          (failure->error == ENOMEM ? locked_memory_limit() : "");
     }
-    return mr;
+    return made;
 }
 
-verbs::MemoryRegion HcaRegistrar::register_device(const Target& target, Failure* failure)
+Registration HcaRegistrar::register_device(const Target& target, Failure* failure)
 {
     if (target.managed) {
         failure->unsupported = true;
         failure->managed = true;
         failure->cause = "CUDA managed memory cannot be registered with an HCA";
-        return nullptr;
+        return {};
     }
     try {
         RdmaWrites::instance().begin(*cuda::open_driver(), target.gpu);
     } catch (const cuda::Error& error) {
         failure->error = EIO;
         failure->cause = std::string("no context to flush an HCA's writes in: ") + error.what();
-        return nullptr;
+        return {};
     }
     Method method = gpu_direct_.method(target.gpu);
-    DeviceRegistration registration =
-        register_device_memory(*cuda::open_driver(), hca_, pd_, target.start,
-                               target.end - target.surplus - target.start, remote_access_, method);
+    const auto attempt = [&](int access) {
+        return register_device_memory(*cuda::open_driver(), hca_, pd_, target.start,
+                                      target.end - target.surplus - target.start, access, method);
+    };
+    DeviceRegistration registration = attempt(remote_access_);
     if (registration.mr) {
-        return std::move(registration.mr);
+        Registration made;
+        made.mr = std::move(registration.mr);
+        if (relaxed_.device && !verbs::has_relaxed_ordering_alone(pd_)) {
+            made.relaxed = attempt(kRelaxedAccess).mr;
+        }
+        return made;
     }
     failure->error = registration.error;
     failure->unsupported = method == Method::none;
@@ -192,7 +208,7 @@ verbs::MemoryRegion HcaRegistrar::register_device(const Target& target, Failure*
         (method == Method::none ? "no GPUDirect RDMA" : registration.cause) +
         (registration.error == ENOMEM ? " (the GPU's BAR1 aperture or the HCA's tables are full)"
                                       : "");
-    return nullptr;
+    return {};
 }
 
 bool Registrar::same_buffer(const Region& region, uintptr_t address, size_t length)

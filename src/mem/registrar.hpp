@@ -70,10 +70,16 @@ class Registrar {
     }
 };
 
+// Which memory is registered with relaxed ordering, too (Registration::relaxed).
+struct Relaxed {
+    bool host = false;
+    bool device = false;
+};
+
 // With an HCA.
 class HcaRegistrar final : public Registrar {
   public:
-    HcaRegistrar(const verbs::Device& hca, ibv_pd* pd);
+    HcaRegistrar(const verbs::Device& hca, ibv_pd* pd, Relaxed relaxed);
 
     Target describe(uintptr_t address, size_t length, Access access) override;
     bool learn(const cuda::Pointer& memory) override;
@@ -83,12 +89,13 @@ class HcaRegistrar final : public Registrar {
 
   private:
     Target describe_device(const cuda::Pointer& first, uintptr_t end);
-    verbs::MemoryRegion register_host(Target& target, Failure* failure);
-    verbs::MemoryRegion register_device(const Target& target, Failure* failure);
+    Registration register_host(Target& target, Failure* failure);
+    Registration register_device(const Target& target, Failure* failure);
 
     const verbs::Device& hca_;
     ibv_pd* pd_;
     const int remote_access_;
+    const Relaxed relaxed_;
     GpuDirect gpu_direct_;
 };
 

@@ -58,8 +58,9 @@ std::vector<std::string> query_md_resources()
 std::unique_ptr<abi::MemoryDomain> open_md(const char* name, const abi::MdConfig* config)
 {
     try {
-        provide_for_forks(reinterpret_cast<const MdSettings*>(config)->fork_init);
-        return std::make_unique<MemoryDomain>(name);
+        const auto& settings = *reinterpret_cast<const MdSettings*>(config);
+        provide_for_forks(settings.fork_init);
+        return std::make_unique<MemoryDomain>(name, settings);
     } catch (...) { // whoever asked for the domain tells why
         hca_search().looked_at(name, false, "");
         throw;

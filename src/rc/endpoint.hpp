@@ -9,6 +9,7 @@
 #include "abi/iface.hpp"
 #include "rc/address.hpp"
 #include "rc/iface.hpp"
+#include "rc/relaxed_writes.hpp"
 #include "rc/send_queue.hpp"
 #include "verbs/handles.hpp"
 
@@ -120,6 +121,7 @@ struct Endpoint : abi::Ep {
         uct_completion_t* completion;
     };
     std::vector<FlushWaiter> flush_waiters;
+    LastReads last_reads{};
     verbs::QueuePair owned_qp;
     DeviceAddress peer_device;
     IfaceAddress peer;
@@ -274,6 +276,14 @@ struct Endpoint : abi::Ep {
 
     // What is posted from now on waits for what was posted until now.
     void fence();
+
+    // What is posted next does for reads and atomics.
+    void wait_for_reads()
+    {
+        settle();
+        fence_next = true;
+        to_look = 1;
+    }
 
     // It has come to its end.
     void finish_read_modify_write(const ReadModifyWrite& rmw);

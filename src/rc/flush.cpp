@@ -100,9 +100,7 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
 // for: by the HCA, and by us where an atomic takes several work requests.
 void Endpoint::fence()
 {
-    settle();
-    fence_next = true;
-    to_look = 1;
+    wait_for_reads();
     if (read_modify_writes > 0) {
         fenced = true;
         hold();

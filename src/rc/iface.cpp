@@ -13,11 +13,13 @@
 #include "rc/memory_domain.hpp"
 #include "rc/own_receive_queues.hpp"
 #include "rc/registered_memory.hpp"
+#include "rc/relaxed_writes.hpp"
 #include "rc/shared_receive_queue.hpp"
 #include "rc/stand_in.hpp"
 #include "verbs/error.hpp"
 #include "verbs/gid.hpp"
 #include "verbs/pkey.hpp"
+#include "verbs/relaxed_ordering.hpp"
 
 #include <algorithm>
 #include <array>
@@ -413,6 +415,9 @@ Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* 
     try {
         choose_path(worker);
         open_queues(params);
+        if (verbs::has_relaxed_ordering_alone(domain.pd())) {
+            read_before_writes(*this);
+        }
     } catch (...) {
         port_watch.reset();
         handshake.reset();

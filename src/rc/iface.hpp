@@ -15,6 +15,7 @@
 #include "rc/reachability.hpp"
 #include "rc/read_modify_write.hpp"
 #include "rc/receives.hpp"
+#include "rc/relaxed_writes.hpp"
 #include "rc/send_buffers.hpp"
 #include "rc/send_queue.hpp"
 #include "rc/settings.hpp"
@@ -180,6 +181,7 @@ struct Iface : abi::Iface {
     // ---- the rest
     verbs::PostSend post_at_once = nullptr;
     std::optional<PostChain> chain;
+    std::unique_ptr<ReadsBeforeWrites> reads_before_writes; // where the HCA needs them
     MemoryDomain& domain;
     const verbs::Device& device;
     const bool shares_receives; // the HCA makes shared receive queues

@@ -12,6 +12,7 @@
 #include "rc/shared_receive_queue.hpp"
 #include "stats/statistics.hpp"
 #include "verbs/error.hpp"
+#include "verbs/relaxed_ordering.hpp"
 
 #include <cerrno>
 
@@ -43,6 +44,22 @@ ibv_pd* allocate_pd(const verbs::Device& device)
     return pd;
 }
 
+// What is registered twice takes room twice. By itself that is taken of host memory that may be
+// locked without limit, and never in a GPU's BAR1 aperture; and an emulated HCA, which is not a PCI
+// device, writes by other means.
+mem::Relaxed relaxed(const MdSettings& settings, const verbs::Device& device)
+{
+    switch (static_cast<RelaxedOrdering>(settings.relaxed_ordering)) {
+    case RelaxedOrdering::yes:
+        return {.host = true, .device = true};
+    case RelaxedOrdering::no:
+        return {};
+    default:
+        return {.host = !locked_memory_is_limited() && !device.sysfs().pci_bus_id().empty() &&
+                        verbs::gains_by_relaxed_ordering()};
+    }
+}
+
 uct_mem_h unregistered()
 {
     return const_cast<mem::Region*>(&MemoryDomain::kUnregistered);
@@ -57,9 +74,10 @@ mem::Region* region(uct_mem_h memh)
 
 const mem::Region MemoryDomain::kUnregistered;
 
-MemoryDomain::MemoryDomain(const std::string& device_name)
+MemoryDomain::MemoryDomain(const std::string& device_name, const MdSettings& settings)
     : device_(device_name), pd_(allocate_pd(device_)),
-      cache_(device_, pd_.get(), mem::unmaps_are_seen(), true)
+      cache_(std::make_unique<mem::HcaRegistrar>(device_, pd_.get(), relaxed(settings, device_)),
+             mem::unmaps_are_seen(), true)
 {
     if (abi::boolean_setting("GDR_PROBE", false))
         cache_.learn_all();

@@ -8,6 +8,7 @@
 #include "mem/cache.hpp"
 #include "rc/port_events.hpp"
 #include "rc/registered_memory.hpp"
+#include "rc/settings.hpp"
 #include "verbs/device.hpp"
 
 #include <atomic>
@@ -21,7 +22,7 @@ namespace gdr::rc {
 class MemoryDomain final : public abi::MemoryDomain {
   public:
     // Throws verbs::Error.
-    explicit MemoryDomain(const std::string& device_name);
+    MemoryDomain(const std::string& device_name, const MdSettings& settings);
     ~MemoryDomain() override;
 
     const verbs::Device& device() const { return device_; }

@@ -267,6 +267,14 @@ const abi::OptionTable& md_options()
              "registered. y: without\n"
              "success gdr does not use the HCA. n: never.",
              offsetof(MdSettings, fork_init), abi::OptionType::ternary},
+            {"RELAXED_ORDERING", "auto",
+             "What this side reads from peers, as in a rendezvous, the HCA writes with relaxed "
+             "ordering of PCIe.\n"
+             "Memory that peers read from or write to is registered twice then. auto: host memory, "
+             "where the CPU is\n"
+             "known to gain and locked memory is not limited; y: GPU memory, too.",
+             offsetof(MdSettings, relaxed_ordering), abi::OptionType::choice,
+             kRelaxedOrderingNames},
         },
         sizeof(MdSettings),
     };

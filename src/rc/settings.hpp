@@ -42,10 +42,15 @@ struct Settings {
 
 const abi::OptionTable& iface_options();
 
+// Registrations with relaxed ordering of PCIe.
+enum class RelaxedOrdering : unsigned { automatic, yes, no };
+inline constexpr const char* kRelaxedOrderingNames[] = {"auto", "y", "n", nullptr};
+
 // Of a memory domain.
 struct MdSettings {
     abi::MdConfig base;
     abi::Ternary fork_init;
+    unsigned relaxed_ordering; // RelaxedOrdering
 };
 
 const abi::OptionTable& md_options();

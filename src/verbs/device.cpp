@@ -5,6 +5,7 @@
 
 #include "verbs/error.hpp"
 #include "verbs/library.hpp"
+#include "verbs/relaxed_ordering.hpp"
 #include "verbs/speed.hpp"
 
 #include <cerrno>
@@ -184,9 +185,16 @@ bool Device::resizes_completion_queues() const
 
 bool Device::supports_dmabuf(ibv_pd* pd, std::string* cause) const
 {
-    errno = 0;
-    ibv_mr* mr = ibv_reg_dmabuf_mr(pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE);
-    int error = errno;
+    constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE;
+    ibv_mr* mr = nullptr;
+    int error = EOPNOTSUPP;
+    for (const int access : {kAccess, kAccess | kRelaxedOrdering}) {
+        if (mr == nullptr && is_unsupported(error)) {
+            errno = 0;
+            mr = ibv_reg_dmabuf_mr(pd, 0, 4096, 0, -1, access);
+            error = errno;
+        }
+    }
     if (mr != nullptr) { // a device that takes any file proves nothing
         ibv_dereg_mr(mr);
         *cause = "ibv_reg_dmabuf_mr accepted an invalid file";

@@ -57,6 +57,7 @@ extern "C" void softhca_counters(struct softhca_counters* counters)
     counters->registrations = registered.host.load();
     counters->registrations_peer = registered.peer.load();
     counters->registrations_dmabuf = registered.dmabuf.load();
+    counters->registrations_relaxed = registered.relaxed.load();
     counters->deregistrations = registered.released.load();
     counters->completions = process->completions.load();
     counters->system_calls = move_system_calls();
@@ -97,6 +98,7 @@ void softhca::print_counters()
         {"bytes_to_device", counters.bytes_to_device},
         {"registrations",
          counters.registrations + counters.registrations_peer + counters.registrations_dmabuf},
+        {"registrations_relaxed", counters.registrations_relaxed},
         {"deregistrations", counters.deregistrations},
         {"system_calls", counters.system_calls},
         {"queue_pairs", counters.queue_pairs},

@@ -56,7 +56,7 @@ class IndexPool {
 
 // What this process has registered.
 struct Registrations {
-    std::atomic<std::uint64_t> host{0}, peer{0}, dmabuf{0}, released{0};
+    std::atomic<std::uint64_t> host{0}, peer{0}, dmabuf{0}, relaxed{0}, released{0};
     std::atomic<std::uint64_t> locked_bytes{0}; // host memory, as RLIMIT_MEMLOCK counts it
 };
 

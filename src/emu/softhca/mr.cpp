@@ -71,6 +71,9 @@ ibv_mr* publish(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::uint64_t i
     region.key.store(key, std::memory_order_release);
     mr->base = {pd->context, pd, start, length, index, key, key};
     object_of<Pd>(pd).children.fetch_add(1);
+    if ((access & IBV_ACCESS_RELAXED_ORDERING) != 0) {
+        process.registrations.relaxed.fetch_add(1, std::memory_order_relaxed);
+    }
     return &mr.release()->base;
 }
 

@@ -39,6 +39,7 @@ struct softhca_counters {
                                       IBV_CREATE_CQ_ATTR_SINGLE_THREADED */
     uint64_t batches;              /* of the doorbells: calls of ibv_wr_complete */
     uint64_t extended_completions; /* of the completions: polled by ibv_start_poll, ibv_next_poll */
+    uint64_t registrations_relaxed; /* of the registrations of every kind: with relaxed ordering */
 };
 
 /* Any thread, any time; every field is filled in, all zero before a device was opened. */
