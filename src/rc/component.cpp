@@ -19,6 +19,9 @@
 #include "verbs/gid.hpp"
 #include "verbs/pkey.hpp"
 
+#include <map>
+#include <mutex>
+#include <string>
 #include <utility>
 
 namespace gdr::rc {
@@ -75,6 +78,19 @@ ucs_status_t unpack_rkey(const void* buffer, uct_rkey_t* rkey, void** handle)
 
 void release_rkey(uct_rkey_t, void*) {}
 
+// A process looks at its HCAs several times, and root reads the vital product data of a PCI function
+// word by word, each by the function's firmware: once is enough.
+bool manages_switches(const verbs::Device& device)
+{
+    static std::mutex lock;
+    static auto& known = *new std::map<std::string, bool>;
+    const std::lock_guard guard(lock);
+    const auto [answer, is_new] = known.try_emplace(device.name());
+    if (is_new)
+        answer->second = device.sysfs().manages_switches();
+    return answer->second;
+}
+
 // Why a port cannot be used; empty if it can.
 std::string obstacle(MemoryDomain& md, const verbs::Port& port)
 {
@@ -83,7 +99,7 @@ std::string obstacle(MemoryDomain& md, const verbs::Port& port)
     const std::string state = ibv_port_state_str(port.attributes.state);
     switch (port.attributes.state) {
     case IBV_PORT_ACTIVE:
-        if (!port.ethernet && device.sysfs().manages_switches())
+        if (!port.ethernet && manages_switches(device))
             return "leads to the NVSwitches of this machine, which are managed by it, and to no "
                    "other machine (SW_MNG in its vital product data or node description)";
         if (reason = try_queues(device, md.pd(), port); !reason.empty())
