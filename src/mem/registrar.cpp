@@ -148,8 +148,8 @@ Registration HcaRegistrar::register_host(Target& target, Failure* failure)
 {
     const auto attempt = [&](int access) {
         return verbs::register_memory(pd_, access, [&](int flags) {
-            return ibv_reg_mr(pd_, reinterpret_cast<void*>(target.start),
-                              target.end - target.start, flags);
+            return ibv_reg_mr(pd_, reinterpret_cast<void*>(target.start), target.end - target.start,
+                              flags);
         });
     };
     const bool local = target.access == Access::local;

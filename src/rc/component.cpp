@@ -78,8 +78,8 @@ ucs_status_t unpack_rkey(const void* buffer, uct_rkey_t* rkey, void** handle)
 
 void release_rkey(uct_rkey_t, void*) {}
 
-// A process looks at its HCAs several times, and root reads the vital product data of a PCI function
-// word by word, each by the function's firmware: once is enough.
+// A process looks at its HCAs several times, and root reads the vital product data of a PCI
+// function word by word, each by the function's firmware: once is enough.
 bool manages_switches(const verbs::Device& device)
 {
     static std::mutex lock;

@@ -102,6 +102,16 @@ verbs::GidEntry find_gid(ibv_pd* pd, const verbs::Port& port, unsigned long inde
     return *chosen;
 }
 
+// The kernel gives each queue pair of a bond a link, and each RoCE connection an UDP port, by which
+// switches choose its way. UCX's own transports double the paths of a fast port, too: one queue
+// pair does not fill it.
+unsigned usual_paths(const verbs::Device& device, const verbs::Port& port, int gid_index)
+{
+    constexpr double kFast = 400e9 / 8;
+    const unsigned links = port.ethernet ? device.sysfs().links(port.number, gid_index) : 1;
+    return std::min(kMostPaths, links == 1 && port.bandwidth >= kFast ? 2 : links);
+}
+
 verbs::Pkey find_pkey(ibv_context* context, const verbs::Port& port, unsigned long partition)
 {
     const auto chosen = verbs::choose_pkey(
@@ -202,6 +212,7 @@ ucs_status_t iface_query(uct_iface_h tl_iface, uct_iface_attr_t* attr)
     attr->latency.c = cost.latency;
     attr->latency.m = 1e-9;
     attr->priority = 0;
+    attr->dev_num_paths = iface.paths;
     return UCS_OK;
 }
 
@@ -460,6 +471,8 @@ void Iface::choose_path(const void* worker)
 
     verbs::GidEntry gid = find_gid(domain.pd(), port, settings.gid_index);
     path.gid_index = static_cast<uint8_t>(gid.index);
+    paths = settings.num_paths != abi::kAuto ? static_cast<unsigned>(settings.num_paths)
+                                             : usual_paths(device, port, path.gid_index);
 
     verbs::Pkey pkey{0, kDefaultPkey}; // RoCE has no other
     if (!port.ethernet) {

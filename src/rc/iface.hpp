@@ -188,6 +188,7 @@ struct Iface : abi::Iface {
     const Settings settings;
     const verbs::Port port;
     verbs::Path path{};
+    unsigned paths = 1; // that UCP may make lanes of
     DeviceAddress device_address{};
     std::optional<Reachability> reachability;
     size_t headroom;

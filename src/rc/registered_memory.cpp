@@ -36,8 +36,8 @@ RegisteredMemory::RegisteredMemory(ibv_pd* pd, size_t size)
     (void)madvise(data, size,
                   MADV_HUGEPAGE); // a hint: without it the buffers only cost more TLB entries
     constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE; // the macro mixes it with another enumeration
-    mr_ = verbs::register_memory(
-        pd, kAccess, [&](int access) { return ibv_reg_mr(pd, data, size, access); });
+    mr_ = verbs::register_memory(pd, kAccess,
+                                 [&](int access) { return ibv_reg_mr(pd, data, size, access); });
     if (!mr_) {
         int error = errno;
         throw verbs::Error(

@@ -66,8 +66,8 @@ template <auto operation, size_t address>
 struct BehindRead;
 
 // The argument number `address` after the endpoint is the remote address, the next the key.
-template <class Result, class... Arguments, Result (*uct_iface_ops_t::*operation)(uct_ep_h, Arguments...),
-          size_t address>
+template <class Result, class... Arguments,
+          Result (*uct_iface_ops_t::*operation)(uct_ep_h, Arguments...), size_t address>
 struct BehindRead<operation, address> {
     static Result call(uct_ep_h tl_ep, Arguments... arguments)
     {
@@ -96,7 +96,8 @@ Iface& interface_of(uct_iface_h iface)
 template <auto operation>
 struct Noted;
 
-template <class Object, class... Arguments, ucs_status_t (*uct_iface_ops_t::*operation)(Object, Arguments...)>
+template <class Object, class... Arguments,
+          ucs_status_t (*uct_iface_ops_t::*operation)(Object, Arguments...)>
 struct Noted<operation> {
     static ucs_status_t call(Object object, Arguments... arguments)
     {

@@ -113,6 +113,9 @@ Settings bounded(const Settings& given, const ibv_device_attr& limits, bool shar
     }
     bound("TRAFFIC_CLASS", settings.traffic_class, 0u, 255u);
     bound("SL", settings.service_level, 0u, 15u);
+    if (settings.num_paths != abi::kAuto) {
+        bound("NUM_PATHS", settings.num_paths, 1ul, static_cast<unsigned long>(kMostPaths));
+    }
     return settings;
 }
 
@@ -248,6 +251,13 @@ const abi::OptionTable& iface_options()
              "the port's\n"
              "network interface. all: those whose addresses are of the same kind.",
              offsetof(Settings, reachability), OptionType::choice, kRouteCheckNames},
+            {"NUM_PATHS", "auto",
+             "Paths of a port, each with a queue pair of its own: UCP spreads large transfers over "
+             "them, up to\n"
+             "UCX_MAX_RNDV_RAILS. auto: the links of a bond, 2 for ports of 400 Gb/s and more, "
+             "else 1. Networks\n"
+             "that choose a way for each connection (ECMP) may want more (1-16).",
+             offsetof(Settings, num_paths), OptionType::auto_ulong},
         },
         sizeof(Settings),
     };

@@ -37,7 +37,8 @@ struct Settings {
     abi::Ternary thread_domain;
     abi::Ternary single_threaded_cq;
     abi::Ternary wr_functions;
-    unsigned reachability; // RouteCheck
+    unsigned reachability;   // RouteCheck
+    unsigned long num_paths; // abi::kAuto: by the port
 };
 
 const abi::OptionTable& iface_options();
@@ -60,6 +61,7 @@ struct UnmetSetting : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+inline constexpr unsigned kMostPaths = 16;    // UCP has no more lanes
 inline constexpr size_t kSmallestInline = 16; // an active message's header and something behind it
 
 // As they are used: values that make no sense, or that the device does not allow, are replaced by

@@ -3,8 +3,11 @@
 // Reading sysfs.
 #include "verbs/sysfs.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fcntl.h>
+#include <iterator>
+#include <sstream>
 #include <string_view>
 #include <unistd.h>
 
@@ -74,6 +77,22 @@ std::string Sysfs::interface(unsigned number, int gid_index) const
 {
     const std::string text = read(port(number) / "gid_attrs/ndevs" / std::to_string(gid_index));
     return text.substr(0, text.find('\n'));
+}
+
+unsigned Sysfs::links(unsigned number, int gid_index) const
+{
+    const std::string name = interface(number, gid_index);
+    if (name.empty()) {
+        return 1;
+    }
+    const auto bond = directory_.parent_path().parent_path() / "net" / name / "bonding";
+    if (read(bond / "mode").starts_with("active-backup")) {
+        return 1;
+    }
+    std::istringstream links(read(bond / "slaves")); // "ens1f0 ens1f1"
+    const auto count = std::distance(std::istream_iterator<std::string>(links),
+                                     std::istream_iterator<std::string>());
+    return std::max(1u, static_cast<unsigned>(count));
 }
 
 bool Sysfs::manages_switches() const

@@ -31,6 +31,10 @@ class Sysfs {
     // That of a GID; empty: it has none that is up.
     std::string interface(unsigned port, int gid_index) const;
 
+    // How many links a GID's network interface spreads its packets over: those of a bond that uses
+    // all of them at once; 1: of no such bond.
+    unsigned links(unsigned port, int gid_index) const;
+
     // Whether it is the way to the NVSwitches of this machine, by which they are managed, and not
     // to other machines. Only root can read the first place that tells.
     bool manages_switches() const;

@@ -2,8 +2,8 @@
 //
 // ucp_relaxed host|cuda some|none: two workers exchange messages without a copy, and put, get and
 // add to each other's memory. Each of the two memories then has some registrations with relaxed
-// ordering of PCIe, or none, and no peer can write by one of these. What the transport has registered
-// for itself has none.
+// ordering of PCIe, or none, and no peer can write by one of these. What the transport has
+// registered for itself has none.
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>

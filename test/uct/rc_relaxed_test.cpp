@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// HCAs that have registrations with relaxed ordering of PCIe alone: what is written after a fence or
-// a flush waits for a read of the same memory.
+// HCAs that have registrations with relaxed ordering of PCIe alone: what is written after a fence
+// or a flush waits for a read of the same memory.
 #include "rc_support.hpp"
 
 #include <gtest/gtest.h>
@@ -97,9 +97,9 @@ TEST_F(Relaxed, DISABLED_ReadsOnceForEachOrderAndKey)
 TEST_F(Relaxed, DISABLED_ReadsNothingForNothing)
 {
     fence();
-    EXPECT_EQ(uct_ep_put_short(ep, nullptr, 0, reinterpret_cast<uint64_t>(words[1] + 512),
-                               second.rkey()),
-              UCS_OK);
+    EXPECT_EQ(
+        uct_ep_put_short(ep, nullptr, 0, reinterpret_cast<uint64_t>(words[1] + 512), second.rkey()),
+        UCS_OK);
     EXPECT_EQ(uct_ep_put_zcopy(ep, nullptr, 0, 0, UCT_INVALID_RKEY, nullptr), UCS_OK);
     EXPECT_EQ(flush(nodes, ep), UCS_OK);
     EXPECT_EQ(reads(), 0u);

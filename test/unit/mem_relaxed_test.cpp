@@ -21,7 +21,8 @@ constexpr size_t kLength = 1 << 20;
 struct softhca_counters counted()
 {
     struct softhca_counters counters = {};
-    reinterpret_cast<decltype(&softhca_counters)>(dlsym(RTLD_DEFAULT, "softhca_counters"))(&counters);
+    reinterpret_cast<decltype(&softhca_counters)>(dlsym(RTLD_DEFAULT, "softhca_counters"))(
+        &counters);
     return counters;
 }
 
@@ -32,9 +33,9 @@ class RelaxedTest : public GpuCacheTest {
         GpuCacheTest::SetUp();
         host_ = mmap(nullptr, kLength, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         ASSERT_NE(host_, MAP_FAILED);
-        ASSERT_EQ(cuda::allocate(*driver_, cuda::MemoryKind::device, context_->handle(), kLength,
-                                 &gpu_),
-                  CUDA_SUCCESS);
+        ASSERT_EQ(
+            cuda::allocate(*driver_, cuda::MemoryKind::device, context_->handle(), kLength, &gpu_),
+            CUDA_SUCCESS);
     }
 
     void TearDown() override

@@ -124,6 +124,21 @@ TEST_F(SysfsTest, InterfacesOfGids)
     EXPECT_EQ(sysfs.interface(1, 4), "") << "cannot be read";
 }
 
+TEST_F(SysfsTest, LinksOfBonds)
+{
+    tree.write("class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/3", "bond0\n");
+    EXPECT_EQ(sysfs.links(1, 3), 1u) << "no bond";
+    tree.write("class/net/bond0/bonding/slaves", "ens1f0 ens1f1\n");
+    tree.write("class/net/bond0/bonding/mode", "802.3ad 4\n");
+    EXPECT_EQ(sysfs.links(1, 3), 2u);
+    EXPECT_EQ(sysfs.links(1, 4), 1u) << "a GID of nothing";
+    tree.write("class/net/bond0/bonding/mode", "active-backup 1\n");
+    EXPECT_EQ(sysfs.links(1, 3), 1u) << "one at a time";
+    tree.write("class/net/bond0/bonding/mode", "802.3ad 4\n");
+    tree.write("class/net/bond0/bonding/slaves", "\n");
+    EXPECT_EQ(sysfs.links(1, 3), 1u) << "none yet";
+}
+
 // Vital product data as an NVSwitch's management port has them: the name of the product, and the
 // vendor's own fields.
 TEST_F(SysfsTest, ManagementOfSwitchesIsInTheVpd)
