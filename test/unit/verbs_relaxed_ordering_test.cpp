@@ -13,7 +13,6 @@
 namespace verbs_test {
 namespace {
 
-using gdr::verbs::kRelaxedOrdering;
 
 struct Cpu {
     const char* vendor;
