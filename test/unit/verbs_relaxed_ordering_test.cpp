@@ -13,7 +13,6 @@
 namespace verbs_test {
 namespace {
 
-
 struct Cpu {
     const char* vendor;
     int family;
