@@ -344,13 +344,31 @@ bool same_on_gpu(size_t call, MPI_Datatype type, int count, Where where)
     return false;
 }
 
+// Whether the MPI itself moves these elements in host memory as it packs and unpacks them. Open MPI
+// 5.0.7 over UCX does not with some types (seed 2362).
+bool moves_what_it_packs(MPI_Datatype type, int count)
+{
+    Buffer out(type, count, false, 1), moved(type, count, false, 2),
+        unpacked(type, count, false, 2);
+    kCalls[0]({type, count, out.data(), moved.data()});
+    kCalls[std::size(kCalls) - 1]({type, count, out.data(), unpacked.data()});
+    const int same = moved.bytes() == unpacked.bytes() ? 1 : 0;
+    int all = 0;
+    MPI_Allreduce(&same, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return all != 0;
+}
+
 // How many calls were wrong. Frees the type.
 int every_call(MPI_Datatype type, int count, Where where)
 {
     int wrong = 0;
     MPI_Type_commit(&type);
-    for (size_t call = 0; call < std::size(kCalls); ++call)
-        wrong += same_on_gpu(call, type, count, where) ? 0 : 1;
+    if (calls::open_mpi() >= calls::Series{5, 0} && !moves_what_it_packs(type, count)) {
+        std::printf("rank %d: the MPI moves a type wrong in host memory, left out\n", rank);
+    } else {
+        for (size_t call = 0; call < std::size(kCalls); ++call)
+            wrong += same_on_gpu(call, type, count, where) ? 0 : 1;
+    }
     MPI_Type_free(&type);
     return wrong;
 }
