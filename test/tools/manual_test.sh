@@ -23,6 +23,9 @@ expect "the help names every option and command that there is" "$(
 expect "so does the manual page" "" "$(for word in $(help_options; commands); do
     without_markup "$tools/ucx-gdr.1" | grep -qwF -e "$word" || echo "$word"
 done)"
+without_markup "$tools/ucx-gdr.1" | sed -n 's/^\.B //p' >"$work/tags"
+expect "where each stands alone in front of what it does" "" \
+    "$(grep -vE '^(--[a-z-]+|ucx-gdr( [a-z]+)?( (--[a-z|-]+|\[[A-Z]+\]\.\.\.|\[[a-z|-]+\]|[A-Z]+|\|))*)$' "$work/tags")"
 
 # ---- variables
 
@@ -34,8 +37,8 @@ expect "UCX shows besides what each transport of its own has" "" "$(for name in 
     shown TCP | grep -qx "${name#*_}" || echo "$name"
 done)"
 
-# The page of a library's functions is where its header is: in the packages for development.
-expect "Debian's package of the headers has ugdr(3)" "libuct-gdr-dev.install:usr/share/man/man3" \
+# The pages of a library's functions are where its header is: in the packages for development.
+expect "Debian's package of the headers has the functions' pages" "libuct-gdr-dev.install:usr/share/man/man3" \
     "$(cd "$top_srcdir/contrib/debian" && grep -E 'man3|share/man$' -- *.install)"
 expect "so has that of RPM" "%files devel" "$(awk '/^%files/ { part = $0 } /man3/ { print part }' \
     "$top_srcdir/contrib/packages/ucx-gdr.spec.in")"
