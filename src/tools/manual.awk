@@ -1,7 +1,8 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# Makes the manual page of the command from its --help: the lines of "Usage:", each a command and, after three
-# blanks, what it does; options; paragraphs. "version" is the package's.
+# Makes the manual page of the command from its --help: the lines of "Usage:", each a command and, after two blanks or
+# more, what it does; options; paragraphs. "version" is the package's. (help2man knows no
+# descriptions of commands, and everybody who builds would need it: the help tells of the parts that a build lacks.)
 
 BEGIN {
     print ".TH UCX\\-GDR 1 \"\" \"ucx\\-gdr " version "\""
@@ -15,7 +16,7 @@ BEGIN {
 }
 
 function entry(line, end) {
-    end = match(line, /   +/) ? RSTART : length(line) + 1
+    end = match(line, /  +/) ? RSTART : length(line) + 1
     print ".TP\n.B " substr(line, 1, end - 1)
     if (RSTART)
         print substr(line, RSTART + RLENGTH)

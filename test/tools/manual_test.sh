@@ -24,6 +24,9 @@ expect "the help names every option and command that there is" "$(
 expect "so does the manual page" "" "$(for word in $(help_options; commands); do
     without_markup "$tools/ucx-gdr.1" | grep -qwF -e "$word" || echo "$word"
 done)"
+without_markup "$tools/ucx-gdr.1" | sed -n 's/^\.B //p' >"$work/tags"
+expect "where each stands alone in front of what it does" "" \
+    "$(grep -vE '^(--[a-z-]+|ucx-gdr( [a-z]+)?( (--[a-z|-]+|\[[A-Z]+\]\.\.\.|\[[a-z|-]+\]|[A-Z]+|\|))*)$' "$work/tags")"
 
 # ---- variables
 
@@ -47,8 +50,8 @@ expect "and all others that are read" "$({
 } | grep -oE '(SOFT|GDR|UGDR)[A-Z_]*_[A-Z0-9_]+' | sort -u)" "$(
     sed -n 's/^### //p' "$reference" | grep -v '^UCX_' | sort)"
 
-# The page of a library's functions is where its header is: in the packages for development.
-expect "Debian's package of the headers has ugdr(3)" "libuct-gdr-dev.install:usr/share/man/man3" \
+# The pages of a library's functions are where its header is: in the packages for development.
+expect "Debian's package of the headers has the functions' pages" "libuct-gdr-dev.install:usr/share/man/man3" \
     "$(cd "$top_srcdir/contrib/debian" && grep -E 'man3|share/man$' -- *.install)"
 expect "so has that of RPM" "%files devel" "$(awk '/^%files/ { part = $0 } /man3/ { print part }' \
     "$top_srcdir/contrib/packages/ucx-gdr.spec.in")"

@@ -1,19 +1,20 @@
 /* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE. */
-/*
- * The names that were proposed for UCX itself, on libucx-gdr (ugdr.h): conditions as an attribute
- * of UCP's own operations. To be included instead of ucp/api/ucp.h, last of all headers, in
- * programs that are written for the proposal:
+/** @file
+ * Conditions as an attribute of UCP's own operations.
  *
- *   ucp_request_param_t  has a member more, condition, which UCP_OP_ATTR_CONDITION says is set
- *   ucp_..._nbx          with that, the operation is libucx-gdr's, on the default context
- *                        (ugdr_context_set_default()), whose worker has to be the endpoint's; else
- *                        UCP's as ever. Those that libucx-gdr has none of answer
- *                        UCS_ERR_UNSUPPORTED to a condition
- *   ucp_request_...      check_status, is_completed, cancel, free and release know requests of both
- *                        kinds
+ * These are the names that were proposed for UCX itself, on libucx-gdr (ugdr.h). To be included
+ * instead of ucp/api/ucp.h, last of all headers, in programs that are written for the proposal:
+ *
+ * - ucp_request_param_t has a member more, condition, which UCP_OP_ATTR_CONDITION says is set.
+ * - ucp_..._nbx: with that, the operation is libucx-gdr's, on the default context
+ *   (ugdr_context_set_default()), whose worker has to be the endpoint's; else UCP's as ever. Those
+ *   that libucx-gdr has none of answer UCS_ERR_UNSUPPORTED to a condition.
+ * - ucp_request_...: check_status, is_completed, cancel, free and release know requests of both
+ *   kinds.
  *
  * All are macros and inline functions: what is linked is libucx-gdr and UCP. Other programs better
- * use ugdr.h, which says what happens when. Fields newer than UCX 1.13's memh are not there.
+ * use ugdr.h, which says what happens when, and what errors there are. Fields newer than UCX 1.13's
+ * memh are not there.
  */
 #ifndef UCP_CONDITION_H
 #define UCP_CONDITION_H
@@ -31,21 +32,27 @@ extern "C" {
 
 typedef ugdr_condition_h ucp_condition_h;
 
+/** @defgroup ucp_conditions Conditions of UCP's operations
+ * @{ */
+
+/** When a condition holds. */
 typedef enum {
-    UCP_CONDITION_CATEGORY_STREAM, /* context: the stream, which waits for the operations */
-    UCP_CONDITION_CATEGORY_GRAPH,  /* context: ucp_condition_graph_t* */
-    UCP_CONDITION_CATEGORY_KERNEL_TRIGGERED /* context: ugdr_dev_condition_t*, filled in */
+    UCP_CONDITION_CATEGORY_STREAM, /**< context: the stream, which waits for the operations */
+    UCP_CONDITION_CATEGORY_GRAPH,  /**< context: a #ucp_condition_graph_t */
+    UCP_CONDITION_CATEGORY_KERNEL_TRIGGERED /**< context: a #ugdr_dev_condition_t, filled in */
 } ucp_condition_category_t;
 
-/* CUDA's nodes exist only in a graph: that has to be given; the node is the answer. */
+/** A graph, and its node. CUDA's nodes exist only in a graph: that has to be given; the node is the
+ * answer. */
 typedef struct ucp_condition_graph {
     ugdr_cu_graph_t graph;
     ugdr_cu_node_t node;
 } ucp_condition_graph_t;
 
+/** What a condition is. */
 typedef struct ucp_condition_param {
     ucp_condition_category_t category;
-    void* context;
+    void* context; /**< as category says */
 } ucp_condition_param_t;
 
 /* UCP's, and the condition. */
@@ -63,6 +70,7 @@ typedef struct ucp_conditional_param {
     ucp_condition_h condition;
 } ucp_conditional_param_t;
 
+/** Creates a condition on the default context. */
 static inline ucs_status_t ucp_create_condition(const ucp_condition_param_t* param,
                                                 ucp_condition_h* condition_p)
 {
@@ -100,10 +108,13 @@ static inline ucs_status_t ucp_create_condition(const ucp_condition_param_t* par
     return UCS_OK;
 }
 
+/** Destroys a condition. */
 static inline void ucp_destroy_condition(ucp_condition_h condition)
 {
     ugdr_condition_destroy(condition);
 }
+
+/** @} */
 
 /* ---- inside ---------------------------------------------------------------------------------- */
 

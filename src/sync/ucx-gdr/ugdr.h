@@ -1,29 +1,34 @@
 /* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE. */
-/*
- * libucx-gdr: CUDA streams, graphs and kernels trigger UCP operations and wait for them, while the
- * CPU does something else. A stream reaches a point (ugdr_condition_create), a thread of the
- * library posts the operations that hang on it (ugdr_tag_send and the others), and the stream goes
- * on when they are complete (UGDR_OP_FLAG_STREAM_WAIT, ugdr_stream_wait). In a graph the same
- * happens at every launch. On the application's own worker and endpoints of UCX 1.13 and later,
- * whether that was built with CUDA or not.
+/** @file
+ * CUDA streams, graphs and kernels trigger UCP operations and wait for them.
  *
- * Threads: every function may be called from any thread at any time, but for a context that is
- * being destroyed. Callbacks run in the library's thread (UGDR_PROGRESS_CALLER: within
- * ugdr_progress()), and may call nothing of this library but ugdr_request_test(), _cancel() and
- * _free(). What enqueues to a stream that is full waits for it, as CUDA's own calls do; threads
- * that use other streams do not.
- *
- * Errors: a function that refuses says why in one line of UCX's log (UCX_LOG_LEVEL), once for each
- * kind of refusal. A handle that is NULL is refused with UCS_ERR_INVALID_PARAM alone, and by a
- * function without a status silently; a handle that was destroyed or freed is not recognised, and
- * must not be given. UCS_ERR_UNSUPPORTED is what everything answers in a forked child of a process
- * that had a context.
- *
- * Environment: UGDR_SPIN_US: microseconds that the library's thread spins after the last event
- * before it gives its core away (200); see ugdr_idle_t.
+ * The CPU does something else meanwhile. A stream reaches a point (ugdr_condition_create()), a
+ * thread of the library posts the operations that hang on it (ugdr_tag_send() and the others), and
+ * the stream goes on when they are complete (#UGDR_OP_FLAG_STREAM_WAIT, ugdr_stream_wait()). In a
+ * graph the same happens at every launch. libucx-gdr works on the application's own worker and
+ * endpoints of UCX 1.13 and later, whether that was built with CUDA or not.
  *
  * Neither cuda.h nor the CUDA runtime's headers are needed: cudaStream_t and CUstream are
- * ugdr_cu_stream_t, graphs and their nodes ugdr_cu_graph_t and ugdr_cu_node_t.
+ * ugdr_cu_stream_t, graphs and their nodes ugdr_cu_graph_t and ugdr_cu_node_t. To be compiled with
+ * `$(pkg-config --cflags --libs libucx-gdr) -lucp -lucs`.
+ *
+ * @par Threads
+ * Every function may be called from any thread at any time, but for a context that is being
+ * destroyed. Callbacks run in the library's thread (#UGDR_PROGRESS_CALLER: within ugdr_progress()),
+ * and may call nothing of this library but ugdr_request_test(), ugdr_request_cancel() and
+ * ugdr_request_free(). A call that enqueues to a stream that is full waits for it, as CUDA's own
+ * calls do; threads that use other streams do not.
+ *
+ * @par Errors
+ * A function that refuses says why in one line of UCX's log (UCX_LOG_LEVEL), once for each kind of
+ * refusal. A handle that is NULL is refused without that line: with UCS_ERR_INVALID_PARAM, where
+ * the function has a status. A handle that was destroyed or freed is not recognised, and must not
+ * be given. Every function answers UCS_ERR_UNSUPPORTED in a forked child of a process that had a
+ * context.
+ *
+ * @par Environment
+ * UGDR_SPIN_US: microseconds that the library's thread spins after the last event before it gives
+ * its core away (200); see ugdr_context_create().
  */
 #ifndef UGDR_H
 #define UGDR_H
@@ -47,55 +52,55 @@ typedef struct CUstream_st* ugdr_cu_stream_t;
 typedef struct CUgraph_st* ugdr_cu_graph_t;
 typedef struct CUgraphNode_st* ugdr_cu_node_t;
 
-/* ---- context: one thread, one worker --------------------------------------------------------- */
+/** @defgroup ugdr_contexts Contexts: one thread, one worker
+ * @{ */
 
-/* Who makes progress. */
+/** Who makes progress. */
 typedef enum {
-    UGDR_PROGRESS_THREAD, /* a thread of the library; the default */
-    UGDR_PROGRESS_CALLER  /* whoever calls ugdr_progress(), one thread at a time */
+    UGDR_PROGRESS_THREAD, /**< a thread of the library; the default */
+    UGDR_PROGRESS_CALLER  /**< whoever calls ugdr_progress(), one thread at a time */
 } ugdr_progress_t;
 
-/* What the library's thread does while nothing happens. It sleeps, until the next call of the
+/** What the library's thread does while nothing happens. It sleeps, until the next call of the
  * library, only where nothing is under way. */
 typedef enum {
-    UGDR_IDLE_ADAPTIVE, /* spins for UGDR_SPIN_US, then yields between looks; the default */
-    UGDR_IDLE_SPIN,     /* spins for ever: the shortest latency, a core for itself */
-    UGDR_IDLE_YIELD     /* yields between looks: for machines with fewer cores than threads */
+    UGDR_IDLE_ADAPTIVE, /**< spins for UGDR_SPIN_US, then yields between looks; the default */
+    UGDR_IDLE_SPIN,     /**< spins for ever: the shortest latency, a core for itself */
+    UGDR_IDLE_YIELD     /**< yields between looks: for machines with fewer cores than threads */
 } ugdr_idle_t;
 
+/** Takes or releases the lock. */
 typedef void (*ugdr_lock_cb_t)(void* arg);
+/** Tells of the first operation that failed. */
 typedef void (*ugdr_error_cb_t)(void* arg, ucs_status_t status, const char* what);
 
+/** Fields of #ugdr_context_params_t that are set. */
 enum ugdr_context_params_field {
-    UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT = UCS_BIT(0), /* ucp_context */
-    UGDR_CONTEXT_PARAM_FIELD_WORKER = UCS_BIT(1),      /* worker */
-    UGDR_CONTEXT_PARAM_FIELD_LOCK = UCS_BIT(2),        /* lock, unlock, lock_arg */
-    UGDR_CONTEXT_PARAM_FIELD_PROGRESS = UCS_BIT(3),    /* progress */
-    UGDR_CONTEXT_PARAM_FIELD_IDLE = UCS_BIT(4),        /* idle */
-    UGDR_CONTEXT_PARAM_FIELD_CPU_SET = UCS_BIT(5),     /* cpu_set */
-    UGDR_CONTEXT_PARAM_FIELD_ERROR_CB = UCS_BIT(6)     /* error_cb, error_arg */
+    UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT = UCS_BIT(0), /**< ucp_context */
+    UGDR_CONTEXT_PARAM_FIELD_WORKER = UCS_BIT(1),      /**< worker */
+    UGDR_CONTEXT_PARAM_FIELD_LOCK = UCS_BIT(2),        /**< lock, unlock, lock_arg */
+    UGDR_CONTEXT_PARAM_FIELD_PROGRESS = UCS_BIT(3),    /**< progress */
+    UGDR_CONTEXT_PARAM_FIELD_IDLE = UCS_BIT(4),        /**< idle */
+    UGDR_CONTEXT_PARAM_FIELD_CPU_SET = UCS_BIT(5),     /**< cpu_set */
+    UGDR_CONTEXT_PARAM_FIELD_ERROR_CB = UCS_BIT(6)     /**< error_cb, error_arg */
 };
 
-/*
- * Which worker the operations use:
+/** Which worker the operations use, and how.
  *
- *   worker, made with UCS_THREAD_MODE_MULTI       nothing else is needed
- *   worker, made with UCS_THREAD_MODE_SERIALIZED  lock and unlock: the application's own lock,
- *                                                 which it holds around each use of the worker.
- *                                                 Callbacks run with it held; whoever holds it may
- *                                                 not call ugdr_request_wait()
- *   worker of any mode, UGDR_PROGRESS_CALLER      the thread that uses the worker progresses both
- *   ucp_context alone                             a worker of the library's own; unless
- *                                                 UGDR_PROGRESS_CALLER is chosen the context must
- *                                                 have been made with mt_workers_shared. See
- *                                                 ugdr_worker_address()
- *   neither                                       ugdr_call() alone
+ * - worker, made with UCS_THREAD_MODE_MULTI: nothing else is needed.
+ * - worker, made with UCS_THREAD_MODE_SERIALIZED: lock and unlock, the application's own lock,
+ *   which it holds around each use of the worker. Callbacks run with it held; whoever holds it may
+ *   not call ugdr_request_wait().
+ * - worker of any mode, #UGDR_PROGRESS_CALLER: the thread that uses the worker progresses both.
+ * - ucp_context alone: a worker of the library's own; unless #UGDR_PROGRESS_CALLER is chosen the
+ *   context must have been made with mt_workers_shared. See ugdr_worker_address().
+ * - neither: ugdr_call() alone.
  *
  * Others are UCS_ERR_UNSUPPORTED. The worker, its endpoints and the UCP context have to outlive
  * the context. While nothing is under way the library does not progress a worker that it was given.
  */
 typedef struct ugdr_context_params {
-    uint64_t field_mask;
+    uint64_t field_mask; /**< of #ugdr_context_params_field */
     ucp_context_h ucp_context;
     ucp_worker_h worker;
     ugdr_lock_cb_t lock;
@@ -103,20 +108,29 @@ typedef struct ugdr_context_params {
     void* lock_arg;
     ugdr_progress_t progress;
     ugdr_idle_t idle;
-    const ucs_cpu_set_t* cpu_set; /* cores for the library's thread; else those of the caller */
-    ugdr_error_cb_t error_cb;     /* told of the first operation that failed */
+    const ucs_cpu_set_t* cpu_set; /**< cores for the library's thread; else those of the caller */
+    ugdr_error_cb_t error_cb;
     void* error_arg;
 } ugdr_context_params_t;
 
-/* ucx: any function of the UCX that worker and ucp_context are of, by which the library finds it:
- * there may be several in a process. NULL: the only one. UCS_ERR_UNSUPPORTED: none, or a library of
- * another UGDR_API_MAJOR, or of a lower UGDR_API_MINOR while that is 0. */
+/** Any function of a UCX, by which the library finds that. */
 typedef void (*ugdr_ucx_function_t)(void);
+
+/** Creates a context for one of several UCX in a process.
+ *
+ * @param api_major, api_minor UGDR_API_MAJOR and UGDR_API_MINOR
+ * @param ucx any function of the UCX that worker and ucp_context are of; NULL: the only UCX
+ * @retval UCS_ERR_UNSUPPORTED there is no UCX, or the library is of another UGDR_API_MAJOR, or of a
+ *     lower UGDR_API_MINOR while that is 0
+ */
 ucs_status_t ugdr_context_create_version(unsigned api_major, unsigned api_minor,
                                          ugdr_ucx_function_t ucx,
                                          const ugdr_context_params_t* params,
                                          ugdr_context_h* context_p);
 
+/** Creates a context for the UCX that the caller is linked with.
+ *
+ * An inline function: ugdr_context_create_version() with the header's version and that UCX. */
 static inline ucs_status_t ugdr_context_create(const ugdr_context_params_t* params,
                                                ugdr_context_h* context_p)
 {
@@ -124,283 +138,387 @@ static inline ucs_status_t ugdr_context_create(const ugdr_context_params_t* para
                                        (ugdr_ucx_function_t)ucp_get_version, params, context_p);
 }
 
+/** Flags of ugdr_context_destroy(). */
 enum ugdr_destroy_flags {
-    UGDR_DESTROY_FORCE = UCS_BIT(0) /* whatever is under way is cancelled, and streams go on */
+    UGDR_DESTROY_FORCE = UCS_BIT(0) /**< whatever is under way is cancelled, and streams go on */
 };
 
-/*
- * UCS_ERR_BUSY while operations are not complete, streams wait, or a graph or an executable made
- * of one holds a condition; CUDA tells of their end somewhat later than it returns from destroying
- * them. With UGDR_DESTROY_FORCE every operation that is not complete ends with UCS_ERR_CANCELED and
+/** Destroys a context.
+ *
+ * With #UGDR_DESTROY_FORCE every operation that is not complete ends with UCS_ERR_CANCELED and
  * every stream that waits goes on, those that will launch such a graph included; buffers of
  * operations that UCP had begun have to stay until the worker is destroyed. Conditions and requests
  * of the context may be freed afterwards, and nothing else. Makes no call of CUDA.
+ *
+ * @param flags of #ugdr_destroy_flags
+ * @retval UCS_ERR_BUSY operations are not complete, streams wait, or a graph or an executable made
+ *     of one holds a condition; CUDA tells of their end somewhat later than it returns from
+ *     destroying them
  */
 ucs_status_t ugdr_context_destroy(ugdr_context_h context, unsigned flags);
 
+/** Fields of #ugdr_context_attr_t that are asked for. */
 enum ugdr_context_attr_field {
-    UGDR_CONTEXT_ATTR_FIELD_TRIGGER = UCS_BIT(0),
-    UGDR_CONTEXT_ATTR_FIELD_COUNTERS = UCS_BIT(1),
-    UGDR_CONTEXT_ATTR_FIELD_STATUS = UCS_BIT(2),
-    UGDR_CONTEXT_ATTR_FIELD_WORKER = UCS_BIT(3)
+    UGDR_CONTEXT_ATTR_FIELD_TRIGGER = UCS_BIT(0),  /**< trigger */
+    UGDR_CONTEXT_ATTR_FIELD_COUNTERS = UCS_BIT(1), /**< counters */
+    UGDR_CONTEXT_ATTR_FIELD_STATUS = UCS_BIT(2),   /**< status */
+    UGDR_CONTEXT_ATTR_FIELD_WORKER = UCS_BIT(3)    /**< worker */
 };
 
-/* How streams tell that they have reached a point. */
+/** How streams tell that they have reached a point. */
 typedef enum {
-    UGDR_TRIGGER_MEMOPS,         /* stream memory operations: 64-bit words in host memory */
-    UGDR_TRIGGER_HOST_FUNCTIONS, /* cuLaunchHostFunc, where there are none; streams cannot wait */
-    UGDR_TRIGGER_NONE            /* no CUDA, or no context is current */
+    UGDR_TRIGGER_MEMOPS,         /**< stream memory operations: 64-bit words in host memory */
+    UGDR_TRIGGER_HOST_FUNCTIONS, /**< cuLaunchHostFunc, where there are none; streams cannot wait */
+    UGDR_TRIGGER_NONE            /**< no CUDA, or no context is current */
 } ugdr_trigger_t;
 
+/** What a context has done. */
 typedef struct ugdr_context_counters {
-    uint64_t triggered;     /* operations whose condition held */
-    uint64_t posted;        /* given to UCP, or whose function was called */
-    uint64_t completed;     /* ended, well or not */
-    uint64_t failed;        /* of these not well, cancelled ones included */
-    uint64_t flushes;       /* of GPUDirect writes, before a stream was released */
-    uint64_t crowded_waits; /* waits of streams, with as many others waiting as there are hardware
+    uint64_t triggered;     /**< operations whose condition held */
+    uint64_t posted;        /**< given to UCP, or whose function was called */
+    uint64_t completed;     /**< ended, well or not */
+    uint64_t failed;        /**< of these not well, cancelled ones included */
+    uint64_t flushes;       /**< of GPUDirect writes, before a stream was released */
+    uint64_t crowded_waits; /**< waits of streams, with as many others waiting as there are hardware
                                queues (CUDA_DEVICE_MAX_CONNECTIONS) */
 } ugdr_context_counters_t;
 
+/** What ugdr_context_query() tells. */
 typedef struct ugdr_context_attr {
-    uint64_t field_mask;
-    ugdr_trigger_t trigger; /* on the device of the current CUDA context */
+    uint64_t field_mask;    /**< of #ugdr_context_attr_field */
+    ugdr_trigger_t trigger; /**< on the device of the current CUDA context */
     ugdr_context_counters_t counters;
-    ucs_status_t status; /* of the first operation that failed, not by being cancelled;
+    ucs_status_t status; /**< of the first operation that failed, not by being cancelled;
                             UCS_OK if none */
-    ucp_worker_h worker; /* the library's own: to be used within ugdr_call() alone, and
+    ucp_worker_h worker; /**< the library's own: to be used within ugdr_call() alone, and
                             with UGDR_PROGRESS_CALLER by who calls ugdr_progress() */
 } ugdr_context_attr_t;
 
+/** Tells what a context does and has done. */
 ucs_status_t ugdr_context_query(ugdr_context_h context, ugdr_context_attr_t* attr);
 
-/* The context that the operations of ucp_condition.h are on; NULL: none. Kept until another is set:
- * to be set to NULL before it is destroyed. */
+/** Sets the default context, which the operations of ucp_condition.h are on.
+ *
+ * It is kept until another is set: set NULL before it is destroyed.
+ *
+ * @param context NULL: none
+ */
 void ugdr_context_set_default(ugdr_context_h context);
+
+/** Tells the default context.
+ *
+ * @return the context; NULL: none
+ */
 ugdr_context_h ugdr_context_default(void);
 
-/* UGDR_PROGRESS_CALLER: does what there is to do, and progresses the worker while operations are
- * under way. How many events it met. With the library's thread: 0, it does the same. */
+/** Does what there is to do, and progresses the worker while operations are under way.
+ *
+ * For #UGDR_PROGRESS_CALLER: otherwise the library's thread does the same.
+ *
+ * @return how many events it met; 0 with the library's thread
+ */
 unsigned ugdr_progress(ugdr_context_h context);
 
-/* The address of the library's own worker; belongs to the context. Endpoints of it are made and
- * closed in a function for ugdr_call(), with the worker that ugdr_context_query() tells. */
+/** Tells the address of the library's own worker.
+ *
+ * Endpoints of it are made and closed in a function for ugdr_call(), with the worker that
+ * ugdr_context_query() tells.
+ *
+ * @param address_p the address, which belongs to the context
+ */
 ucs_status_t ugdr_worker_address(ugdr_context_h context, const ucp_address_t** address_p,
                                  size_t* length_p);
 
-/* ---- conditions: when ------------------------------------------------------------------------ */
+/** @} */
 
+/** @defgroup ugdr_conditions Conditions: when
+ * @{ */
+
+/** When a condition holds. */
 typedef enum {
-    UGDR_CONDITION_STREAM, /* all that was enqueued to a stream before has run */
-    UGDR_CONDITION_GRAPH,  /* a node of a graph is reached; at every launch */
-    UGDR_CONDITION_KERNEL  /* a kernel says so; each time it does */
+    UGDR_CONDITION_STREAM, /**< all that was enqueued to a stream before has run */
+    UGDR_CONDITION_GRAPH,  /**< a node of a graph is reached; at every launch */
+    UGDR_CONDITION_KERNEL  /**< a kernel says so; each time it does */
 } ugdr_condition_category_t;
 
+/** Fields of #ugdr_condition_params_t that are set. */
 enum ugdr_condition_params_field {
-    UGDR_CONDITION_PARAM_FIELD_CATEGORY = UCS_BIT(0),
-    UGDR_CONDITION_PARAM_FIELD_STREAM = UCS_BIT(1),  /* stream */
-    UGDR_CONDITION_PARAM_FIELD_GRAPH = UCS_BIT(2),   /* graph, dependencies, num_dependencies */
-    UGDR_CONDITION_PARAM_FIELD_FLAGS = UCS_BIT(3),   /* flags; STREAM, GRAPH */
-    UGDR_CONDITION_PARAM_FIELD_COUNT = UCS_BIT(4),   /* count; KERNEL */
-    UGDR_CONDITION_PARAM_FIELD_ARRIVALS = UCS_BIT(5) /* arrivals; KERNEL */
+    UGDR_CONDITION_PARAM_FIELD_CATEGORY = UCS_BIT(0), /**< category */
+    UGDR_CONDITION_PARAM_FIELD_STREAM = UCS_BIT(1),   /**< stream */
+    UGDR_CONDITION_PARAM_FIELD_GRAPH = UCS_BIT(2),    /**< graph, dependencies, num_dependencies */
+    UGDR_CONDITION_PARAM_FIELD_FLAGS = UCS_BIT(3),    /**< flags; STREAM, GRAPH */
+    UGDR_CONDITION_PARAM_FIELD_COUNT = UCS_BIT(4),    /**< count; KERNEL */
+    UGDR_CONDITION_PARAM_FIELD_ARRIVALS = UCS_BIT(5)  /**< arrivals; KERNEL */
 };
 
+/** Flags of a condition. */
 enum ugdr_condition_flags {
-    UGDR_CONDITION_FLAG_SPLIT = UCS_BIT(0), /* GRAPH: a node that triggers and one that waits,
-                                               behind it, for nodes that run in between; else one
-                                               node, which ends when the operations have */
-    UGDR_CONDITION_FLAG_WAIT = UCS_BIT(1) /* STREAM: and the stream waits here, until the condition
-                                             has been destroyed, or recorded again, and all
-                                             operations that were attached to it are complete */
+    /** GRAPH: a node that triggers and one that waits, behind it, for nodes that run in between;
+     * else one node, which ends when the operations have. */
+    UGDR_CONDITION_FLAG_SPLIT = UCS_BIT(0),
+    /** STREAM: and the stream waits here, until the condition has been destroyed, or recorded
+     * again, and all operations that were attached to it are complete. */
+    UGDR_CONDITION_FLAG_WAIT = UCS_BIT(1)
 };
 
+/** What a condition is. */
 typedef struct ugdr_condition_params {
-    uint64_t field_mask;
+    uint64_t field_mask; /**< of #ugdr_condition_params_field */
     ugdr_condition_category_t category;
-    ugdr_cu_stream_t stream;            /* also 0, whose context has to be current */
-    ugdr_cu_graph_t graph;              /* runs on the GPU of the current context */
-    const ugdr_cu_node_t* dependencies; /* nodes of the graph, which the new one comes behind */
+    ugdr_cu_stream_t stream;            /**< also 0, whose context has to be current */
+    ugdr_cu_graph_t graph;              /**< runs on the GPU of the current context */
+    const ugdr_cu_node_t* dependencies; /**< nodes of the graph, which the new one comes behind */
     size_t num_dependencies;
-    uint64_t flags;
-    unsigned count;    /* separate triggers (partitions); 1 */
-    unsigned arrivals; /* calls of kernels that make one trigger; 1 */
+    uint64_t flags;    /**< of #ugdr_condition_flags */
+    unsigned count;    /**< separate triggers (partitions); 1 */
+    unsigned arrivals; /**< calls of kernels that make one trigger; 1 */
 } ugdr_condition_params_t;
 
-/*
- * UGDR_CONDITION_STREAM: the point of the stream is that of this call: one call of CUDA. Any number
- * of operations may be attached, now or later; if the condition holds already they start at once.
- * Operations of one stream start in the order of their points, those of one point as they were
- * attached. A stream that is being captured gets a node in the graph instead, which triggers, with
- * no wait; UGDR_OP_FLAG_STREAM_WAIT, ugdr_stream_wait() and ugdr_stream_wait_all() on it add nodes
- * that wait.
+/** Creates a condition, to which operations can be attached.
  *
- * With UGDR_CONDITION_FLAG_WAIT the point and the wait are one call of CUDA instead of two, or one
+ * #UGDR_CONDITION_STREAM: the point of the stream is that of this call: one call of CUDA. Any
+ * number of operations may be attached, now or later; if the condition holds already they start at
+ * once. Operations of one stream start in the order of their points, those of one point as they
+ * were attached. A stream that is being captured gets a node in the graph instead, which triggers,
+ * with no wait; #UGDR_OP_FLAG_STREAM_WAIT, ugdr_stream_wait() and ugdr_stream_wait_all() on it add
+ * nodes that wait.
+ *
+ * With #UGDR_CONDITION_FLAG_WAIT the point and the wait are one call of CUDA instead of two, or one
  * node in a capture, and for all operations of the point together; they do not take
- * UGDR_OP_FLAG_STREAM_WAIT. The stream stands still until ugdr_condition_destroy() or _record()
- * says that no more are attached, so that has to follow; UGDR_DESTROY_FORCE ends the wait, too. In
- * a capture it waits for what is attached when it is launched. UCS_ERR_UNSUPPORTED where
- * ugdr_stream_wait() is.
+ * #UGDR_OP_FLAG_STREAM_WAIT. The stream stands still until ugdr_condition_destroy() or
+ * ugdr_condition_record() says that no more are attached, so that has to follow;
+ * #UGDR_DESTROY_FORCE ends the wait, too. In a capture it waits for what is attached when it is
+ * launched.
  *
- * UGDR_CONDITION_GRAPH: adds a node, or two, to a graph. An operation whose condition is in a graph
- * runs once at every launch, in the order of attaching; those attached while they run take part
- * from the next time on. The node is not passed again before they are complete: a launch that comes
- * too early waits there. Executables and clones of a graph share its conditions, and their launches
- * must not overlap; without stream memory operations, launches are counted, and no launch waits.
- * A condition belongs to its graph, and ends, as its operations do, with the last of graph, clones
- * and executables. Waits in graphs hold hardware queues as those of streams do
+ * #UGDR_CONDITION_GRAPH: adds a node, or two, to a graph. An operation whose condition is in a
+ * graph runs once at every launch, in the order of attaching; those attached while they run take
+ * part from the next time on. The node is not passed again before they are complete: a launch that
+ * comes too early waits there. Executables and clones of a graph share its conditions, and their
+ * launches must not overlap; without stream memory operations, launches are counted, and no launch
+ * waits. A condition belongs to its graph, and ends, as its operations do, with the last of graph,
+ * clones and executables. Waits in graphs hold hardware queues as those of streams do
  * (ugdr_stream_wait()), and nobody counts them.
  *
- * UGDR_CONDITION_KERNEL: kernels on the GPU of the current context trigger, and wait, by the
+ * #UGDR_CONDITION_KERNEL: kernels on the GPU of the current context trigger, and wait, by the
  * functions of ugdr_device.cuh, or the ready ones of LIBDIR/ucx-gdr/ugdr_device.ptx. Each trigger
  * has operations of its own, which run once each time, in the order of attaching. More than one
  * arrival takes memory of the GPU: create such conditions before streams wait.
  *
- * UCS_ERR_UNSUPPORTED: no CUDA, or too old a driver for graphs. UCS_ERR_INVALID_PARAM: CUDA does
- * not know the stream, the graph or a node, or the capture has been invalidated.
+ * @retval UCS_ERR_UNSUPPORTED there is no CUDA, the driver is too old for graphs, or, with
+ *     #UGDR_CONDITION_FLAG_WAIT, streams cannot wait (ugdr_stream_wait())
+ * @retval UCS_ERR_INVALID_PARAM CUDA does not know the stream, the graph or a node, or the capture
+ *     has been invalidated
  */
 ucs_status_t ugdr_condition_create(ugdr_context_h context, const ugdr_condition_params_t* params,
                                    ugdr_condition_h* condition_p);
 
-/* STREAM: a new point, for operations attached from now on; like cuEventRecord(). With
- * UGDR_CONDITION_FLAG_WAIT the stream waits there, too, and the wait at the former point is for
- * what was attached before, also where this fails. */
+/** Moves a stream's condition to a new point, for operations attached from now on.
+ *
+ * Like cuEventRecord(). With #UGDR_CONDITION_FLAG_WAIT the stream waits there, too, and the wait at
+ * the former point is for what was attached before, also where this fails. */
 ucs_status_t ugdr_condition_record(ugdr_condition_h condition, ugdr_cu_stream_t stream);
 
-/* Attached operations keep what they need: may be called right after attaching. But a kernel's
+/** Destroys a condition.
+ *
+ * Attached operations keep what they need: this may be called right after attaching. But a kernel's
  * condition ends, and with it its operations, once what is under way is complete: to be called
  * after the last kernel that uses it. */
 ucs_status_t ugdr_condition_destroy(ugdr_condition_h condition);
 
+/** Fields of #ugdr_condition_attr_t that are asked for. */
 enum ugdr_condition_attr_field {
-    UGDR_CONDITION_ATTR_FIELD_NODES = UCS_BIT(0),   /* trigger_node, done_node */
-    UGDR_CONDITION_ATTR_FIELD_DEVICE = UCS_BIT(1),  /* device; KERNEL, else UCS_ERR_INVALID_PARAM */
-    UGDR_CONDITION_ATTR_FIELD_CATEGORY = UCS_BIT(2) /* category */
+    UGDR_CONDITION_ATTR_FIELD_NODES = UCS_BIT(0), /**< trigger_node, done_node */
+    UGDR_CONDITION_ATTR_FIELD_DEVICE =
+        UCS_BIT(1), /**< device; KERNEL, else UCS_ERR_INVALID_PARAM */
+    UGDR_CONDITION_ATTR_FIELD_CATEGORY = UCS_BIT(2) /**< category */
 };
 
-/* The nodes of CUDA's, to add dependencies to: trigger_node comes behind what the operations need,
- * and before done_node what has to be over with them. Equal without UGDR_CONDITION_FLAG_SPLIT. Of a
- * captured condition done_node is NULL without UGDR_CONDITION_FLAG_WAIT, of a stream's both. */
+/** What ugdr_condition_query() tells.
+ *
+ * The nodes of CUDA's are there to add dependencies to: trigger_node comes behind what the
+ * operations need, and before done_node what has to be over with them. They are equal without
+ * #UGDR_CONDITION_FLAG_SPLIT. Of a captured condition done_node is NULL without
+ * #UGDR_CONDITION_FLAG_WAIT, of a stream's both. */
 typedef struct ugdr_condition_attr {
-    uint64_t field_mask;
+    uint64_t field_mask; /**< of #ugdr_condition_attr_field */
     ugdr_cu_node_t trigger_node;
     ugdr_cu_node_t done_node;
-    ugdr_dev_condition_t device; /* for kernels, by value */
+    ugdr_dev_condition_t device; /**< for kernels, by value */
     ugdr_condition_category_t category;
 } ugdr_condition_attr_t;
 
+/** Tells what a condition is. */
 ucs_status_t ugdr_condition_query(ugdr_condition_h condition, ugdr_condition_attr_t* attr);
 
-/* The library forgets the stream. To be called before a stream is destroyed where the driver is
- * older than CUDA 12, which has no cuStreamGetId(); later ones need no call. UCS_ERR_BUSY: a
- * condition has not held yet, or the stream waits. */
+/** Makes the library forget a stream.
+ *
+ * To be called before a stream is destroyed where the driver is older than CUDA 12, which has no
+ * cuStreamGetId(); later ones need no call.
+ *
+ * @retval UCS_ERR_BUSY a condition has not held yet, or the stream waits
+ */
 ucs_status_t ugdr_stream_release(ugdr_context_h context, ugdr_cu_stream_t stream);
 
-/* ---- operations: what ------------------------------------------------------------------------ */
+/** @} */
 
+/** @defgroup ugdr_operations Operations: what
+ *
+ * Each function returns as soon as the operation is recorded, in the state UCS_INPROGRESS: what UCP
+ * says of it is the status of its request. Buffers, the AM header, rkey and endpoint have to stay
+ * until it is complete. request_p may be NULL: nobody will ask; a stream can wait for it all the
+ * same. param may be NULL: the operation begins at once.
+ *
+ * @retval UCS_ERR_INVALID_PARAM the context has no worker, parameters that are none, the condition
+ *     is another context's, field_mask is 0 (a field that was set would not count), or has flags or
+ *     index without a condition
+ *
+ * @{ */
+
+/** Fields of #ugdr_op_param_t that are set. */
 enum ugdr_op_param_field {
-    UGDR_OP_PARAM_FIELD_CONDITION = UCS_BIT(0), /* condition; absent: at once */
-    UGDR_OP_PARAM_FIELD_UCP = UCS_BIT(1),       /* ucp */
-    UGDR_OP_PARAM_FIELD_FLAGS = UCS_BIT(2),     /* flags */
-    UGDR_OP_PARAM_FIELD_INDEX = UCS_BIT(3)      /* index */
+    UGDR_OP_PARAM_FIELD_CONDITION = UCS_BIT(0), /**< condition; absent: at once */
+    UGDR_OP_PARAM_FIELD_UCP = UCS_BIT(1),       /**< ucp */
+    UGDR_OP_PARAM_FIELD_FLAGS = UCS_BIT(2),     /**< flags */
+    UGDR_OP_PARAM_FIELD_INDEX = UCS_BIT(3)      /**< index */
 };
 
+/** Flags of an operation. */
 enum ugdr_op_flags {
-    UGDR_OP_FLAG_STREAM_WAIT = UCS_BIT(0) /* the condition's stream waits here for completion: one
+    UGDR_OP_FLAG_STREAM_WAIT = UCS_BIT(0) /**< the condition's stream waits here for completion: one
                                              call of CUDA. Where CUDA refuses it the operation is
                                              cancelled, unless it has begun. Of a condition of
                                              CU_STREAM_PER_THREAD by the same thread alone
                                              (UCS_ERR_INVALID_PARAM) */
 };
 
+/** When an operation begins, and how. */
 typedef struct ugdr_op_param {
-    uint64_t field_mask;
+    uint64_t field_mask; /**< of #ugdr_op_param_field */
     ugdr_condition_h condition;
-    const ucp_request_param_t* ucp; /* as UCP's functions take it, and copied. Not with a request of
-                                       the caller's nor UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL
+    const ucp_request_param_t* ucp; /**< as UCP's functions take it, and copied. Not with a request
+                                       of the caller's nor UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL
                                        (UCS_ERR_INVALID_PARAM), nor fields newer than UCX 1.13's
                                        memh (UCS_ERR_UNSUPPORTED). The callback is called always,
                                        also where UCP completes at once; request is UCP's or NULL,
                                        and not the callback's to free */
-    uint64_t flags;
-    unsigned index; /* which of a kernel's condition's triggers; 0 */
+    uint64_t flags;                 /**< of #ugdr_op_flags */
+    unsigned index;                 /**< which of a kernel's condition's triggers; 0 */
 } ugdr_op_param_t;
 
-/*
- * Each returns as soon as the operation is recorded, in the state UCS_INPROGRESS: what UCP says of
- * it is the status of its request. Buffers, the AM header, rkey and endpoint have to stay until it
- * is complete. request_p may be NULL: nobody will ask; a stream can wait for it all the same. param
- * may be NULL: the operation begins at once. UCS_ERR_INVALID_PARAM: the context has no worker,
- * parameters that are none, the condition is another context's, field_mask is 0 (a field that was
- * set would not count), or has flags or index without a condition.
- */
+/** Sends a message with a tag, as ucp_tag_send_nbx() does. */
 ucs_status_t ugdr_tag_send(ugdr_context_h context, ucp_ep_h ep, const void* buffer, size_t count,
                            ucp_tag_t tag, const ugdr_op_param_t* param, ugdr_request_h* request_p);
-/* What was received: recv_info.tag_info of the UCP parameters, valid at completion. */
+
+/** Receives a message by its tag, as ucp_tag_recv_nbx() does.
+ *
+ * What was received: recv_info.tag_info of the UCP parameters, valid at completion. */
 ucs_status_t ugdr_tag_recv(ugdr_context_h context, void* buffer, size_t count, ucp_tag_t tag,
                            ucp_tag_t tag_mask, const ugdr_op_param_t* param,
                            ugdr_request_h* request_p);
+
+/** Sends an active message, as ucp_am_send_nbx() does. */
 ucs_status_t ugdr_am_send(ugdr_context_h context, ucp_ep_h ep, unsigned id, const void* header,
                           size_t header_length, const void* buffer, size_t count,
                           const ugdr_op_param_t* param, ugdr_request_h* request_p);
+
+/** Writes to a peer's memory, as ucp_put_nbx() does. */
 ucs_status_t ugdr_put(ugdr_context_h context, ucp_ep_h ep, const void* buffer, size_t count,
                       uint64_t remote_addr, ucp_rkey_h rkey, const ugdr_op_param_t* param,
                       ugdr_request_h* request_p);
+
+/** Reads a peer's memory, as ucp_get_nbx() does. */
 ucs_status_t ugdr_get(ugdr_context_h context, ucp_ep_h ep, void* buffer, size_t count,
                       uint64_t remote_addr, ucp_rkey_h rkey, const ugdr_op_param_t* param,
                       ugdr_request_h* request_p);
+
+/** Changes a peer's memory atomically, as ucp_atomic_op_nbx() does. */
 ucs_status_t ugdr_atomic(ugdr_context_h context, ucp_ep_h ep, ucp_atomic_op_t opcode,
                          const void* buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                          const ugdr_op_param_t* param, ugdr_request_h* request_p);
+
+/** Flushes an endpoint, as ucp_ep_flush_nbx() does. */
 ucs_status_t ugdr_ep_flush(ugdr_context_h context, ucp_ep_h ep, const ugdr_op_param_t* param,
                            ugdr_request_h* request_p);
+
+/** Flushes the worker, as ucp_worker_flush_nbx() does. */
 ucs_status_t ugdr_worker_flush(ugdr_context_h context, const ugdr_op_param_t* param,
                                ugdr_request_h* request_p);
 
-/* Anything else, in the library's thread: start is called when the condition holds, and while it or
- * test answers UCS_INPROGRESS test again and again. test may be NULL where start never does.
- * Neither may wait for the GPU. */
+/** Begins an operation of the application's own, or tests it. May not wait for the GPU. */
 typedef ucs_status_t (*ugdr_call_cb_t)(void* arg);
+
+/** Calls functions of the application's own in the library's thread.
+ *
+ * The context needs no worker for that.
+ *
+ * @param start is called when the condition holds
+ * @param test is called again and again while it or start answers UCS_INPROGRESS; may be NULL where
+ *     start never does
+ */
 ucs_status_t ugdr_call(ugdr_context_h context, ugdr_call_cb_t start, ugdr_call_cb_t test, void* arg,
                        const ugdr_op_param_t* param, ugdr_request_h* request_p);
 
-/* ---- completion ------------------------------------------------------------------------------ */
+/** @} */
 
-/* UCS_INPROGRESS, or the status that it ended with. Of an operation that a graph or kernels
- * trigger UCS_INPROGRESS before its first run, and while it runs, else the status of its last run;
- * UCS_ERR_CANCELED if it never ran and its condition has ended. */
+/** @defgroup ugdr_completion Completion
+ * @{ */
+
+/** Tells the status of an operation.
+ *
+ * @return UCS_INPROGRESS, or the status that it ended with. Of an operation that a graph or kernels
+ *     trigger UCS_INPROGRESS before its first run, and while it runs, else the status of its last
+ *     run; UCS_ERR_CANCELED if it never ran and its condition has ended
+ */
 ucs_status_t ugdr_request_test(ugdr_request_h request);
 
-/* The calling thread waits until that is not UCS_INPROGRESS; with UGDR_PROGRESS_CALLER it makes
- * progress. The status. */
+/** Waits in the calling thread while an operation is in progress.
+ *
+ * With #UGDR_PROGRESS_CALLER it makes progress.
+ *
+ * @return as ugdr_request_test()
+ */
 ucs_status_t ugdr_request_wait(ugdr_request_h request);
 
-/* UCS_OK: an operation whose condition has not held ends with UCS_ERR_CANCELED, a receive under
- * way is cancelled if that is still possible; one that is complete stays as it is. UCS_ERR_BUSY:
- * another that is under way cannot be cancelled. In a graph always UCS_OK: the operation takes part
- * no more; a receive under way is cancelled, others end as they do. */
+/** Cancels an operation.
+ *
+ * @retval UCS_OK an operation whose condition has not held ends with UCS_ERR_CANCELED, a receive
+ *     under way is cancelled if that is still possible; one that is complete stays as it is. In a
+ *     graph always: the operation takes part no more; a receive under way is cancelled, others end
+ *     as they do
+ * @retval UCS_ERR_BUSY another that is under way cannot be cancelled
+ */
 ucs_status_t ugdr_request_cancel(ugdr_request_h request);
 
-/* May be in progress: what it is needed for goes on. */
+/** Frees a request.
+ *
+ * It may be in progress: what it is needed for goes on. */
 void ugdr_request_free(ugdr_request_h request);
 
-/*
- * The stream waits here until all these are complete, whatever their status: one call of CUDA for
- * any number. The requests may be freed at once. UCS_ERR_UNSUPPORTED: no stream memory operations,
- * or the GPU neither sees nor flushes what HCAs write. A stream that is being captured gets a node
- * that waits at every launch, for operations of the same capture; those of others have to be
- * complete, and operations in graphs cannot be waited for elsewhere (UCS_ERR_INVALID_PARAM).
+/** Makes a stream wait until operations are complete, whatever their status.
+ *
+ * One call of CUDA for any number. The requests may be freed at once. A stream that is being
+ * captured gets a node that waits at every launch, for operations of the same capture.
  *
  * As long as a stream waits it holds one of the GPU's hardware queues, of which there are
  * CUDA_DEVICE_MAX_CONNECTIONS (environment variable of CUDA; 8 by default, at most 32). One stream
  * more that waits gets stuck behind the first, and so does a program in which that one depends on
- * it. This is warned about, and counted (crowded_waits).
+ * it. This is warned about, and counted (crowded_waits of ugdr_context_query()).
+ *
+ * @retval UCS_ERR_UNSUPPORTED there are no stream memory operations, or the GPU neither sees nor
+ *     flushes what HCAs write
+ * @retval UCS_ERR_INVALID_PARAM an operation is in a graph, and the stream is not of the same
+ *     capture; or the stream is being captured, and an operation of none or of another is not
+ *     complete
  */
 ucs_status_t ugdr_stream_wait(ugdr_context_h context, ugdr_cu_stream_t stream,
                               const ugdr_request_h* requests, size_t count);
 
-/* The same for all operations attached so far to conditions on this stream; in a capture, to those
- * captured with it. */
+/** Makes a stream wait for all operations attached so far to conditions on it.
+ *
+ * As ugdr_stream_wait(); in a capture, for those captured with it. */
 ucs_status_t ugdr_stream_wait_all(ugdr_context_h context, ugdr_cu_stream_t stream);
+
+/** @} */
 
 #ifdef __cplusplus
 }

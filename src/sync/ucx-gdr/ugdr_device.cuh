@@ -1,10 +1,11 @@
 /* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE. */
-/*
- * Kernels trigger operations of libucx-gdr, and wait for them: the device's side of
- * UGDR_CONDITION_KERNEL (ugdr.h). For nvcc, NVRTC and clang, GPUs from Volta on, without any other
- * header; and for a host's C++ compiler, where a thread stands for a GPU's. A condition is what
- * ugdr_condition_query() gives for UGDR_CONDITION_ATTR_FIELD_DEVICE; triggers are numbered from 0
- * to count - 1.
+/** @file
+ * Kernels trigger operations of libucx-gdr, and wait for them.
+ *
+ * The device's side of #UGDR_CONDITION_KERNEL (ugdr.h). For nvcc, NVRTC and clang, GPUs from Volta
+ * on, without any other header; and for a host's C++ compiler, where a thread stands for a GPU's. A
+ * condition is what ugdr_condition_query() gives for #UGDR_CONDITION_ATTR_FIELD_DEVICE; triggers
+ * are numbered from 0 to count - 1.
  *
  * A trigger starts the operations attached to it. It is over when they are complete; the next one
  * waits until then. A wait in the kernel that triggers stands still where the grid does not fit on
@@ -91,15 +92,23 @@ UGDR_DEVICE bool over(const ugdr_dev_condition_t& condition, unsigned index,
 
 } // namespace ugdr_detail
 
-/* Whether the operations of the last trigger are complete; also where there was none. */
+/** @defgroup ugdr_device Triggers
+ * @{ */
+
+/** Tells whether the operations of the last trigger are complete.
+ *
+ * @return whether they are; true also where there was none
+ */
 UGDR_DEVICE bool ugdr_dev_test(const ugdr_dev_condition_t& condition, unsigned index = 0)
 {
     unsigned long long word;
     return ugdr_detail::over(condition, index, word);
 }
 
-/* Waits for that. A ucs_status_t: UCS_OK (0), or that of an operation that failed in the last
- * round. */
+/** Waits until the operations of the last trigger are complete.
+ *
+ * @return a ucs_status_t: UCS_OK (0), or that of an operation that failed in the last round
+ */
 UGDR_DEVICE int ugdr_dev_wait(const ugdr_dev_condition_t& condition, unsigned index = 0)
 {
     unsigned long long word;
@@ -108,26 +117,31 @@ UGDR_DEVICE int ugdr_dev_wait(const ugdr_dev_condition_t& condition, unsigned in
     return static_cast<int>((word & 1) != 0 ? word : word >> 32) >> 1;
 }
 
-/* Triggers. What the caller has written, or has seen written by others, is sent along. For who
- * knows that the operations of the last trigger are complete: nothing was triggered yet, or
- * ugdr_dev_wait() or ugdr_dev_test() said so since, here or in a kernel before. Where they are not,
- * this trigger is lost. It does not look at host memory, which takes a GPU as long as half an
- * exchange. */
+/** Triggers where the operations of the last trigger are known to be complete.
+ *
+ * What the caller has written, or has seen written by others, is sent along. The caller has to know
+ * that those operations are complete: nothing was triggered yet, or ugdr_dev_wait() or
+ * ugdr_dev_test() said so since, here or in a kernel before. Where they are not, this trigger is
+ * lost. It does not look at host memory, which takes a GPU as long as half an exchange. */
 UGDR_DEVICE void ugdr_dev_trigger_waited(const ugdr_dev_condition_t& condition, unsigned index = 0)
 {
     ugdr_detail::pass(reinterpret_cast<unsigned*>(condition.words + index * ugdr_detail::kWords));
 }
 
-/* The same after having waited for the operations of the last trigger. Two threads that trigger the
- * same at a time are the caller's error: see ugdr_dev_arrive(). */
+/** Waits for the operations of the last trigger, and triggers.
+ *
+ * As ugdr_dev_wait() and ugdr_dev_trigger_waited(). Two threads that trigger the same at a time are
+ * the caller's error: see ugdr_dev_arrive(). */
 UGDR_DEVICE void ugdr_dev_trigger(const ugdr_dev_condition_t& condition, unsigned index = 0)
 {
     ugdr_dev_wait(condition, index);
     ugdr_dev_trigger_waited(condition, index);
 }
 
-/* One of `arrivals` calls, from as many threads as may be, the last of which triggers. Those for
- * the next trigger come after all for this one. */
+/** Arrives: the last of several calls triggers.
+ *
+ * One of as many calls as the condition has arrivals, from as many threads as may be. Those for the
+ * next trigger come after all for this one. */
 UGDR_DEVICE void ugdr_dev_arrive(const ugdr_dev_condition_t& condition, unsigned index = 0)
 {
     if (condition.arrived == nullptr ||
@@ -138,7 +152,9 @@ UGDR_DEVICE void ugdr_dev_arrive(const ugdr_dev_condition_t& condition, unsigned
 
 #if defined(__CUDACC__) || defined(__CUDA__)
 
-/* One arrival of a whole block, all of whose threads call it. */
+/** Arrives once for a whole block, all of whose threads call it.
+ *
+ * Otherwise as ugdr_dev_arrive(). Not for a host's compiler. */
 UGDR_DEVICE void ugdr_dev_arrive_block(const ugdr_dev_condition_t& condition, unsigned index = 0)
 {
     unsigned x, y, z;
@@ -151,5 +167,7 @@ UGDR_DEVICE void ugdr_dev_arrive_block(const ugdr_dev_condition_t& condition, un
 }
 
 #endif
+
+/** @} */
 
 #endif
