@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// SipHash as its authors define it: the message in words of 8 bytes, the last filled up with zeros
-// and the length; two rounds after each, four at the end.
+// SipHash as its authors define it: the message is split into words of 8 bytes, and the last word
+// is filled up with zeros and the length. Two rounds follow each word, four the end.
 #include "secrets/siphash.hpp"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class State {
     }
 
   private:
-    // Adds b to a and mixes the sum into b, turned by some bits.
+    // Adds b to a, rotates b and mixes the sum into it.
     static void mix(uint64_t& a, uint64_t& b, int turn)
     {
         a += b;

@@ -85,7 +85,7 @@ std::string Statistics::line() const
 
 Statistics& statistics()
 {
-    // Never destroyed: interfaces may be closed by static destructors that run after ours.
+    // Never destroyed: static destructors that run after ours may close interfaces.
     alignas(Statistics) static std::byte storage[sizeof(Statistics)];
     static auto* const instance = new (storage) Statistics;
     return *instance;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Life and death of the streams on one GPU.
+// Creation and destruction of the streams on one GPU.
 
 #include "streams/device_streams.hpp"
 
@@ -20,7 +20,7 @@ DeviceStreams::~DeviceStreams()
             current.emplace(driver_, context_->handle());
         else
             abandon();
-    } catch (const cuda::Error&) { // a driver older than CUDA 12 does not say that it is gone
+    } catch (const cuda::Error&) { // before CUDA 12 alive() cannot tell that the context is gone
         abandon();
     }
     streams_.clear();

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Our streams on one GPU, made as they are first used. They live in the GPU's primary context,
-// which is retained: it cannot be destroyed under us as one of the application's own contexts can,
-// except by a device reset.
+// Our streams on one GPU, each created at its first use. They live in the GPU's primary context,
+// which we retain: unlike a context of the application's own, only a device reset can destroy it
+// under us.
 #pragma once
 
 #include "cuda/context.hpp"
@@ -25,13 +25,16 @@ class DeviceStreams {
     CUdevice device() const { return device_; }
     CUcontext context() const { return context_->handle(); }
 
-    // Unlike the handle, never that of another context; 0 with a driver older than CUDA 12.
+    // Unlike the handle, it is never reused for another context. 0 with a driver older than CUDA
+    // 12.
     unsigned long long context_id() const { return context_id_; }
 
-    // Whether the context is the calling thread's current one, and alive; known from CUDA 12 on.
+    // Whether the context is alive and the calling thread's current one; always false before CUDA
+    // 12.
     bool current() const { return cuda::is_current(driver_, context_id_); }
 
-    // Any small number is a stream. The context must be current. Throws cuda::Error.
+    // Creates the stream at its first use; streams are numbered from 0. The context must be
+    // current. Throws cuda::Error.
     Stream& operator[](size_t number);
 
     template <class Function>
@@ -43,11 +46,11 @@ class DeviceStreams {
         }
     }
 
-    // Whether the context is still there; known from CUDA 12 on.
+    // Whether the context still exists; always true before CUDA 12.
     bool alive() const;
 
-    // Destroys the streams if a device reset has destroyed their context (noticed from CUDA 12 on).
-    // What was in flight on them is appended to lost, with an error. Throws cuda::Error.
+    // Destroys the streams if a device reset has destroyed their context (detected from CUDA 12
+    // on). Appends the operations that were in flight to lost, with an error. Throws cuda::Error.
     void renew_after_reset(std::vector<Operation>& lost);
 
   private:

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// UCT's calls that concern all of an interface's operations. An endpoint has none of its own.
+// UCT calls that concern all operations of an interface. An endpoint has none of its own.
 
 #include "streams/iface.hpp"
 
@@ -12,8 +12,8 @@ namespace {
 
 constexpr unsigned kProgress = UCT_PROGRESS_SEND | UCT_PROGRESS_RECV;
 
-// Calls of progress that find nothing until the worker makes no more: to be called at each copy
-// again costs more than some of them do.
+// Idle progress calls before the worker stops calling progress: registering it again at each copy
+// would cost more than some idle calls do.
 constexpr unsigned kIdleCalls = 4096;
 
 Iface* iface_of(uct_iface_h handle)
@@ -47,7 +47,7 @@ unsigned progress(uct_iface_h handle)
     return 0;
 }
 
-// No call is ever refused for want of resources, so there is nothing to wait for.
+// No call ever fails with UCS_ERR_NO_RESOURCE, so nothing ever has to wait.
 ucs_status_t pending_add(uct_ep_h, uct_pending_req_t*, unsigned)
 {
     return UCS_ERR_BUSY;
@@ -89,14 +89,14 @@ ucs_status_t event_arm(uct_iface_h iface, unsigned)
                         [&] { return iface_of(iface)->operations.arm() ? UCS_OK : UCS_ERR_BUSY; });
 }
 
-// A peer is this process, or nothing is told of one that has died: UCP learns that from the lane of
-// active messages.
+// The peer is this process, or the transport cannot see that it has died: UCP learns that from its
+// active-message lane.
 ucs_status_t ep_check(uct_ep_h, unsigned, uct_completion_t*)
 {
     return UCS_OK;
 }
 
-// Of length 0.
+// The device address has length 0.
 ucs_status_t get_device_address(uct_iface_h, uct_device_addr_t*)
 {
     return UCS_OK;

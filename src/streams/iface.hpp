@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The interface whose operations run on streams, and those calls of UCT that are the same for all
-// such interfaces.
+// The interface whose operations run on CUDA streams, and the UCT calls that all such interfaces
+// share.
 #pragma once
 
 #include "abi/border.hpp"
@@ -14,19 +14,19 @@ namespace gdr::streams {
 
 struct Iface : abi::Iface {
     Operations operations;
-    std::atomic<unsigned> progress_wanted{0}; // UCX's asynchronous thread may ask for it
-    unsigned idle_calls = 0;                  // of progress, since the last operation ended
-    bool resting = false;                     // the worker was told not to call it
+    std::atomic<unsigned> progress_wanted{0}; // UCX's async thread may change it
+    unsigned idle_calls = 0;                  // progress calls since the last operation ended
+    bool resting = false;                     // the worker no longer calls progress
 
     explicit Iface(const cuda::Driver& driver) : operations(driver) {}
 };
 
-// Sets pending, flush, fence, progress, wake-up, a check of endpoints that finds nothing, and a
-// device address of length 0. The rest is the transport's.
+// Sets the calls for pending, flush, fence, progress, wake-up, endpoint check (finds nothing) and
+// device address (length 0). The transport sets the rest.
 void set_operations(uct_iface_ops_t& ops);
 
-// What the interface tells of itself: zero-copy puts, and gets where it reads, of any length, and
-// the cost of one. The rest is the transport's.
+// Interface attributes that depend on the transport. The interface offers zero-copy puts of any
+// length, and gets if reads is set.
 struct Description {
     size_t address_length;
     size_t most_pieces;
@@ -35,7 +35,8 @@ struct Description {
 };
 void query(Iface* iface, const Description& description, uct_iface_attr_t* attr);
 
-// As abi::guarded(). In a forked child, where no call of CUDA works, one line in all tells of it.
+// Like abi::guarded(). In a forked child, where no CUDA call works, only the first failure is
+// logged.
 template <class Body>
 ucs_status_t guarded(const char* call, Body body) noexcept
 {
@@ -51,8 +52,8 @@ ucs_status_t guarded(const char* call, Body body) noexcept
     });
 }
 
-// UCS_INPROGRESS, after start() has added to the interface's operations. The worker calls an
-// interface that has some, and for some thousand calls after the last.
+// Calls start(), which adds to the interface's operations, and returns UCS_INPROGRESS. Makes the
+// worker call the interface's progress again if it had stopped.
 template <class Start>
 ucs_status_t started(Iface* iface, Start start)
 {
@@ -64,7 +65,7 @@ ucs_status_t started(Iface* iface, Start start)
     return UCS_INPROGRESS;
 }
 
-// Ends the interface's part in progress, before it is closed.
+// Unregisters the interface's progress; to be called before the interface is closed.
 void stop_progress(Iface* iface);
 
 } // namespace gdr::streams

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Collecting what has ended, in whichever order the streams end it.
+// Completes operations in the order in which the streams finish them.
 
 #include "streams/operations.hpp"
 
@@ -35,11 +35,11 @@ Operations::Operations(const cuda::Driver& driver)
 
 Operations::~Operations()
 {
-    devices_.clear(); // no notification is under way from here on
+    devices_.clear(); // waits for notifications that are under way
     close(event_fd_);
 }
 
-// nullptr: not used yet.
+// nullptr: the device has not been used yet.
 DeviceStreams* Operations::known(CUdevice device) const
 {
     const auto found =
@@ -79,7 +79,7 @@ void Operations::add_together(Stream& stream, uct_completion_t* completion)
 {
     const bool idle = !stream.busy();
     if (idle)
-        busy_.reserve(busy_.size() + 1); // before there is something that must not be lost
+        busy_.reserve(busy_.size() + 1); // may throw, so it comes before the operation is added
     stream.add(completion, ++sequence_);
     if (idle)
         busy_.push_back(&stream);
@@ -183,7 +183,7 @@ void Operations::fence()
 bool Operations::arm()
 {
     eventfd_t wake_ups;
-    if (!cuda::in_forked_child()) // they are its parent's, which may sleep
+    if (!cuda::in_forked_child()) // the parent, which may sleep, shares the eventfd
         eventfd_read(event_fd_, &wake_ups);
     mark();
     bool sleep = ended_.empty();

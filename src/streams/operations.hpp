@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What one interface has under way on streams of our own, on any number of GPUs, and its
-// completion.
+// The operations of one interface that are in flight on our streams, on any number of GPUs, and
+// their completions.
 #pragma once
 
 #include "abi/base.hpp"
@@ -16,55 +16,55 @@
 
 namespace gdr::streams {
 
-// A line about a copy that failed; in a forked child, where all do, about the first alone.
+// Logs a failed copy. In a forked child, where every copy fails, it logs only the first.
 void tell_of_failure(CUresult result);
 
-// One thread at a time. There is no limit to operations in flight.
+// Used by one thread at a time. The number of operations in flight is unlimited.
 class Operations {
   public:
     explicit Operations(const cuda::Driver& driver);
     Operations(const Operations&) = delete;
     Operations& operator=(const Operations&) = delete;
 
-    // Waits for what is in flight; completions are not called.
+    // Waits for the operations in flight without calling their completions.
     ~Operations();
 
     // The streams on a GPU. Throws cuda::Error.
     DeviceStreams& on(CUdevice device);
 
     // The same, with their context current to the calling thread as long as the second argument
-    // lives. One call of the driver where it is current already.
+    // lives. Costs one driver call if the context is current already.
     DeviceStreams& on(CUdevice device, std::optional<cuda::CurrentContext>& current);
 
-    // Makes all that was issued on the stream since the last operation one of its own. The stream's
-    // context must be current. The completion (may be NULL) is always called by progress(); an
-    // operation that fails ends with UCS_ERR_IO_ERROR and a line in the log.
+    // Everything issued on the stream since its last operation becomes one operation. The stream's
+    // context must be current. progress() always calls the completion (may be NULL); a failed
+    // operation ends with UCS_ERR_IO_ERROR and a line in the log.
     void add(Stream& stream, uct_completion_t* completion);
 
-    // The same for many small ones: those that are added between two calls of progress() share an
-    // event, and their completions come together.
+    // The same for many small operations: those added between two calls of progress() share one
+    // event, so their completions are called together.
     void add_together(Stream& stream, uct_completion_t* completion);
 
-    // One that has ended already.
+    // Adds an operation that has already ended.
     void add_ended(uct_completion_t* completion);
 
-    // Completes what has ended. Returns the number of operations.
+    // Completes the operations that have ended and returns their number.
     unsigned progress();
 
-    // Whether there is anything for progress() to complete, now or later.
+    // Whether progress() has anything to complete, now or later.
     bool busy() const { return in_flight_ > 0; }
 
-    // UCS_OK when nothing is in flight. Else UCS_INPROGRESS, and completion (may be NULL) is called
-    // by progress() when all that is in flight now has ended.
+    // UCS_OK if nothing is in flight. Else UCS_INPROGRESS, and progress() calls the completion (may
+    // be NULL) when everything in flight now has ended.
     ucs_status_t flush(uct_completion_t* completion);
 
-    // Waits until all that is in flight has ended, so that whatever starts later comes after it.
-    // The completions remain to be called by progress().
+    // Waits until everything in flight has ended, so that it is ordered before whatever starts
+    // later. progress() still has to call the completions.
     void fence();
 
-    // False: there are operations for progress() to complete. True: event_fd() becomes readable
-    // when those now in flight on any one stream have ended. While nothing sleeps, waking up costs
-    // nothing.
+    // False: progress() has operations to complete. True: event_fd() becomes readable when the
+    // operations now in flight on any one stream have ended. Wake-up costs nothing while nobody is
+    // armed.
     bool arm();
     int event_fd() const { return event_fd_; }
 
@@ -82,11 +82,11 @@ class Operations {
 
     const cuda::Driver& driver_;
     int event_fd_;
-    std::vector<std::unique_ptr<DeviceStreams>> devices_; // in use; one for each GPU
+    std::vector<std::unique_ptr<DeviceStreams>> devices_; // one for each GPU in use
     std::vector<Stream*> busy_;                           // with operations in flight
-    bool marked_ = true;                                  // each of them
+    bool marked_ = true;                                  // every busy stream is
     std::vector<Operation> ended_;                        // completions not called yet
-    std::vector<Operation> ending_;                       // those of them that progress() is at
+    std::vector<Operation> ending_; // the ended operations that progress() is completing
     std::deque<Flush> flushes_;
     uint64_t sequence_ = 0; // of the newest operation
     uint64_t in_flight_ = 0;

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Operations end with the first event behind them. Records and their events are reused: in the
-// steady state nothing is allocated.
+// An operation ends with the first event behind it. Records and their events are reused, so the
+// steady state allocates nothing.
 
 #include "streams/stream.hpp"
 
@@ -15,19 +15,20 @@ namespace gdr::streams {
 
 namespace {
 
-// That a stream, or an event, is over the driver says when it has read a register of the GPU, which
-// takes 1.2 us; of an event for other processes it looks at host memory alone, but recording it
-// takes the CPU 0.75 us. On an H200 (driver 580), microseconds for copies of 8 B, 8 KiB and 64 KiB:
-// from the GPU 7.0, 7.1 and 7.7 with such an event, 7.5, 7.8 and 8.8 with cuStreamSynchronize; to
-// it 6.8, 7.9 and 8.8, and 6.5, 8.2 and 9.9, but one after the other 6% more with it at 8 KiB. At
-// 1 MiB both are equal.
+// The driver reads a GPU register to see that a stream or an ordinary event is over, which takes
+// 1.2 us. For an interprocess event it reads only host memory, but recording one takes 0.75 us of
+// CPU time. On an H200 (driver 580), microseconds for copies of 8 B, 8 KiB and 64 KiB: from the GPU
+// 7.0, 7.1 and 7.7 with an interprocess event, 7.5, 7.8 and 8.8 with cuStreamSynchronize; to the
+// GPU 6.8, 7.9 and 8.8, and 6.5, 8.2 and 9.9, but back-to-back copies of 8 KiB take 6% longer with
+// the event. At 1 MiB both are equal.
 constexpr size_t kLeastToDevice = 32 << 10;
 constexpr size_t kMostPolled = 1 << 20;
 
-// Some 100 us; then the wait is as the context's flags have it: it yields, or blocks.
+// About 100 us of polling. After that cuStreamSynchronize waits as the context's flags say: it
+// yields or blocks.
 constexpr int kMostQueries = 1000;
 
-// On a thread of CUDA's, which must not call CUDA. The descriptor itself is passed, so nothing
+// Runs on a CUDA thread, which must not call CUDA. It gets the descriptor by value, so nothing
 // dangles.
 void signal_eventfd(void* eventfd)
 {
@@ -102,7 +103,7 @@ void Stream::mark()
     }
 }
 
-// Of the oldest operation, by the first event behind it.
+// Polls the oldest operation by the first event behind it.
 CUresult Stream::poll()
 {
     assert(busy());
@@ -144,7 +145,7 @@ CUresult Stream::synchronise()
     return abandoned_ ? CUDA_ERROR_CONTEXT_IS_DESTROYED : driver_.cuStreamSynchronize(stream_);
 }
 
-// False: the driver has no such events, as without CUDA IPC.
+// Returns false if the driver has no interprocess events, as on systems without CUDA IPC.
 bool Stream::record_arrival()
 {
     if (abandoned_ || arrival_refused_)

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A CUDA stream of our own with the operations in flight on it, oldest first. The stream is
-// non-blocking: the legacy stream would wait for the application's kernels, and for ever if one of
-// them waits for us.
+// A CUDA stream of our own and the operations in flight on it, oldest first. The stream is
+// non-blocking: a stream that synchronises with the legacy stream would wait for the application's
+// kernels, and would deadlock if one of them waits for us.
 #pragma once
 
 #include "abi/base.hpp"
@@ -23,8 +23,8 @@ struct Operation {
     CUresult result;
 };
 
-// One thread at a time. The context in which it was made must be current in every call that can
-// throw and in the destructor.
+// Used by one thread at a time. The context in which it was created must be current in the
+// destructor and in every call that can throw.
 class Stream {
   public:
     // context: the current one. Throws cuda::Error.
@@ -32,42 +32,42 @@ class Stream {
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
-    // Waits for what is in flight; completions are not called.
+    // Waits for the operations in flight without calling their completions.
     ~Stream();
 
     CUstream handle() const { return stream_; }
     CUcontext context() const { return context_; }
 
-    // Makes all that was issued on the stream since the last call one operation. Its end is not
-    // seen before the next mark(). sequence: positive and greater than that of the operation
+    // Everything issued on the stream since the last call becomes one operation. Its end is seen
+    // only after the next mark(). sequence is positive and greater than that of the operation
     // before. Allocates only when more operations are in flight than ever before.
     void add(uct_completion_t* completion, uint64_t sequence);
 
-    // Puts one event behind all operations that have none behind them yet, if there are any. Where
-    // CUDA refuses it, it waits for them, and they end with its error.
+    // Records one event behind all operations that have none behind them yet, if there are any. If
+    // CUDA refuses the event, it waits for the operations, which then end with CUDA's error.
     void mark();
     bool marked() const { return head_ == nullptr || marked_ >= tail_->sequence; }
 
     bool busy() const { return head_ != nullptr; }
     uint64_t oldest() const { return head_->sequence; }        // busy() only
-    bool finished() { return poll() != CUDA_ERROR_NOT_READY; } // the oldest; busy() only
+    bool finished() { return poll() != CUDA_ERROR_NOT_READY; } // the oldest operation; busy() only
 
-    // The oldest operation if it has ended.
+    // Removes and returns the oldest operation if it has ended.
     std::optional<Operation> take_finished();
 
-    // Waits for what is in flight.
+    // Waits for everything in flight.
     CUresult synchronise();
 
-    // The same, sooner where this ends with a copy of so many bytes between the GPU and pinned host
-    // memory. The context must be current.
+    // The same, but faster if the last work on the stream is a copy of so many bytes between the
+    // GPU and pinned host memory. The context must be current.
     CUresult synchronise_copy(Direction direction, size_t bytes);
 
-    // Writes to the eventfd once all that is in flight has ended; the descriptor must stay open
+    // Writes to the eventfd once everything in flight has ended; the descriptor must stay open
     // until then. Throws cuda::Error. busy() only.
     void notify(int eventfd);
 
-    // The context is gone and took the stream along: what is in flight ends with an error, and CUDA
-    // is not called any more.
+    // To be called when the context, and the stream with it, is gone: everything in flight ends
+    // with an error, and CUDA is not called any more.
     void abandon();
 
   private:
@@ -75,7 +75,7 @@ class Stream {
         Record* next;
         uct_completion_t* completion;
         uint64_t sequence;
-        CUevent event; // behind this operation and those before it; NULL: none is right behind it
+        CUevent event; // behind this operation and all before it; NULL: none directly behind it
     };
 
     CUresult record_event(CUevent* event);
@@ -89,12 +89,12 @@ class Stream {
     Record* tail_ = nullptr;
     Record* free_ = nullptr;
     std::vector<CUevent> spare_; // events
-    CUevent arrival_ = nullptr;  // of a copy, when somebody waits for one
+    CUevent arrival_ = nullptr;  // recorded behind a copy that somebody waits for
     bool arrival_refused_ = false;
-    uint64_t notified_ = 0; // a notification is under way for operations up to this one
-    uint64_t marked_ = 0;   // there is an event behind operations up to this one
-    uint64_t ended_ = 0;    // operations up to this one have ended, by an event behind them
-    CUresult failure_ = CUDA_SUCCESS; // of the stream: all that is in flight ends with it
+    uint64_t notified_ = 0;           // a notification is under way for operations up to this one
+    uint64_t marked_ = 0;             // an event is behind operations up to this one
+    uint64_t ended_ = 0;              // an event has shown the end of operations up to this one
+    CUresult failure_ = CUDA_SUCCESS; // everything in flight ends with it
     bool abandoned_ = false;
 };
 

@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A small table by the page of an address, two-way set-associative: two series of buffers that are
-// used by turns do not push each other out, wherever they lie. Of pages that share a set the last
-// two have a place. A page stands for one of its buffers, the last: each value has to tell what it
-// is for.
+// A small table indexed by the page of an address, two-way set-associative: two buffers that are
+// used alternately do not evict each other, wherever they lie. A set keeps the last two pages that
+// were added. A page holds only the value of the last buffer used in it, so each value has to say
+// which buffer it is for.
 #pragma once
 
 #include "tables/hash.hpp"
@@ -13,11 +13,11 @@
 
 namespace gdr::tables {
 
-// Of 2^set_bits sets.
+// The table has 2^set_bits sets.
 template <class Value, unsigned set_bits>
 class ByPage {
   public:
-    // NULL where the page has no place.
+    // NULL: the page is not in the table.
     [[gnu::always_inline]] Value* find(uintptr_t address)
     {
         Set& set = set_of(address);
@@ -27,7 +27,7 @@ class ByPage {
         return set.pages[1] == page ? &set.values[1] : nullptr;
     }
 
-    // A page that has no place gets one, with an empty value.
+    // Adds the page with an empty value if it is not in the table.
     [[gnu::always_inline]] Value& operator[](uintptr_t address)
     {
         Value* known = find(address);
@@ -38,11 +38,11 @@ class ByPage {
     static constexpr unsigned kPageShift = 12;
 
     struct Set {
-        uintptr_t pages[2] = {}; // 0: none
+        uintptr_t pages[2] = {}; // 0: empty
         Value values[2] = {};
     };
 
-    // A page goes by its last address, which none has that is 0.
+    // A page is represented by its last address, which is never 0.
     static uintptr_t page_of(uintptr_t address)
     {
         return address | ((uintptr_t{1} << kPageShift) - 1);

@@ -1,13 +1,14 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Places in small tables.
+// Hashing for small tables.
 #pragma once
 
 #include <cstdint>
 
 namespace gdr::tables {
 
-// Of so many bits: what is hashed, addresses and pages, often lies at distances of a power of two.
+// Returns a hash of so many bits. It spreads values that lie at distances of a power of two, as
+// addresses and pages often do.
 template <unsigned bits>
 constexpr uint64_t fibonacci_hash(uint64_t value)
 {
