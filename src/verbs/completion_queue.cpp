@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Making completion queues; polling an extended one.
+// Creation of completion queues, and polling an extended one.
 #include "verbs/completion_queue.hpp"
 
 #include "verbs/error.hpp"
@@ -37,7 +37,7 @@ CompletionQueue create_single_threaded_cq(ibv_context* context, unsigned entries
 
 int poll_extended(ibv_cq* cq, int most, ibv_wc* completions)
 {
-    auto* extended = reinterpret_cast<ibv_cq_ex*>(cq); // as ibv_cq_ex_to_cq has it
+    auto* extended = reinterpret_cast<ibv_cq_ex*>(cq); // as ibv_cq_ex_to_cq casts it
     ibv_poll_cq_attr attributes{};
     if (ibv_start_poll(extended, &attributes) != 0) {
         return 0;

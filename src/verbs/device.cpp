@@ -36,10 +36,10 @@ struct DeviceList {
 
     int count = 0;
     ibv_device** devices = nullptr;
-    std::string obstacle; // to having a list
+    std::string obstacle; // why there is no list
 };
 
-// What makes opening a device fail.
+// What the user can do if a device cannot be opened.
 const char* hint(int error)
 {
     switch (error) {
@@ -55,7 +55,8 @@ const char* hint(int error)
     }
 }
 
-// An emulated HCA, which stands before libibverbs.
+// Whether a preloaded library, such as an emulated HCA, provides the device list instead of
+// libibverbs.
 bool listed_by_another()
 {
     const void* const list = dlsym(RTLD_DEFAULT, "ibv_get_device_list");
@@ -64,14 +65,14 @@ bool listed_by_another()
            !std::filesystem::path(info.dli_fname).filename().string().starts_with("libibverbs.so");
 }
 
-// As rdma-core has it, which does not trust the environment of a set-user-ID program either.
+// Like rdma-core, ignores the environment of a set-user-ID program.
 std::filesystem::path sysfs()
 {
     const char* const chosen = secure_getenv("SYSFS_PATH");
     return chosen != nullptr ? chosen : "/sys";
 }
 
-// What a device of no use to us is.
+// Why gdr cannot use a device.
 const char* strange_transport(ibv_transport_type type)
 {
     switch (type) {
@@ -167,7 +168,7 @@ bool Device::resizes_completion_queues() const
 {
     constexpr uint32_t kMellanox = 0x2c9, kIntelOmniPath = 0x1175, kSoftRoce = 0xffffff,
                        kEarlySoftRoce = 0, kSofthca = 0x020000;
-    // Mellanox's parts before Connect-IB, and those of five digits, are mthca's and mlx4's.
+    // mthca and mlx4 drive Mellanox parts before Connect-IB and those with five digits.
     constexpr uint32_t kConnectIb = 4113, kFirstOld = 23108, kLastOld = 26488;
     const uint32_t part = attributes_.vendor_part_id;
     switch (attributes_.vendor_id) {
@@ -195,7 +196,7 @@ bool Device::supports_dmabuf(ibv_pd* pd, std::string* cause) const
             error = errno;
         }
     }
-    if (mr != nullptr) { // a device that takes any file proves nothing
+    if (mr != nullptr) { // a device that accepts any file proves nothing
         ibv_dereg_mr(mr);
         *cause = "ibv_reg_dmabuf_mr accepted an invalid file";
         return false;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// An HCA: found by name, opened, with its attributes and those of its ports.
+// An HCA, opened by name, with its attributes and those of its ports.
 #pragma once
 
 #include "verbs/handles.hpp"
@@ -11,13 +11,13 @@
 
 namespace gdr::verbs {
 
-// Names of the HCAs of this machine that speak InfiniBand or RoCE (those of other transports are
-// left out), in the order of libibverbs. Empty without hardware, drivers or permission; reason, if
-// not NULL, then says which.
+// Names of the machine's InfiniBand and RoCE devices, in the order of libibverbs; devices of other
+// transports are left out. Empty if hardware, drivers or permissions are missing; reason, if not
+// NULL, then says which.
 std::vector<std::string> device_names(std::string* reason = nullptr);
 
-// Whether the kernel knows RDMA devices, of whatever kind, or a library stands for some: without a
-// look at them, and without libibverbs in the process.
+// Whether the kernel knows RDMA devices of any kind, or a preloaded library provides some. It
+// neither opens a device nor loads libibverbs.
 bool may_have_devices();
 
 struct Port {
@@ -26,12 +26,12 @@ struct Port {
     bool ethernet;
     double bandwidth; // data rate after encoding, bytes per second
 
-    // InfiniBand VFs: it is addressed by GID too, each address handle has a GRH.
+    // InfiniBand VFs are addressed by GID too, so each address handle needs a GRH.
     bool grh_required() const { return (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0; }
     bool active() const { return attributes.state == IBV_PORT_ACTIVE; }
 };
 
-// One opened HCA. Immutable after construction: may be read by any thread.
+// One opened HCA. Immutable after construction: any thread may read it.
 class Device {
   public:
     // Throws Error.
@@ -42,20 +42,20 @@ class Device {
     const ibv_device_attr& attributes() const { return attributes_; }
     const std::vector<Port>& ports() const { return ports_; }
 
-    // What queue pairs and regions may allow peers: WRITE, READ, and atomics where the HCA has
-    // them. mlx5's driver refuses queue pairs that ask for atomics that are not there.
+    // Access that queue pairs and regions may grant to peers: WRITE, READ, and atomics if the HCA
+    // has them. mlx5's driver refuses queue pairs that ask for missing atomics.
     int remote_access() const;
 
-    // Whether ibv_resize_cq can be tried on a completion queue that is to live on. bnxt_re's
-    // library frees the queue where its kernel driver resizes none, mlx4's fails in some releases,
-    // qedr's did nothing: only what is known to be good, by its vendor.
+    // Whether ibv_resize_cq can be tried on a completion queue that must survive a failure.
+    // bnxt_re's library frees the queue if its kernel driver cannot resize it, mlx4's fails in some
+    // releases, and qedr's did nothing. So only vendors known to be good are allowed.
     bool resizes_completion_queues() const;
 
-    // Of an HCA that a library stands for nothing is there.
+    // Nothing exists there for an HCA that a preloaded library provides.
     const Sysfs& sysfs() const { return sysfs_; }
 
-    // Whether the kernel and the provider know dmabuf regions at all: a registration of no file
-    // answers EBADF where they do. cause receives the reason where they do not.
+    // Whether the kernel and the provider support dmabuf regions at all: registering an invalid
+    // file fails with EBADF if they do. If not, cause receives the reason.
     bool supports_dmabuf(ibv_pd* pd, std::string* cause) const;
 
   private:

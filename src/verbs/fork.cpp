@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What libibverbs knows of forks.
+// Fork support of libibverbs.
 #include "verbs/fork.hpp"
 
 #include "verbs/library.hpp"

@@ -24,7 +24,7 @@ int rank(const GidEntry& entry)
     return (entry.type == GidType::roce_v2 ? 3 : 0) + address;
 }
 
-// 0 or an errno.
+// Returns 0 or an errno.
 int try_gid(ibv_pd* pd, const Port& port, const GidEntry& entry)
 {
     const Path path{port.number, static_cast<uint8_t>(entry.index), 0, 0, kAnyHopLimit, 0};
@@ -32,10 +32,11 @@ int try_gid(ibv_pd* pd, const Port& port, const GidEntry& entry)
         path, {port.attributes.lid, entry.gid, port.ethernet || port.grh_required()});
     errno = 0;
     const AddressHandle handle(ibv_create_ah(pd, &vector));
-    return handle ? 0 : errno != 0 ? errno : EOPNOTSUPP; // hns leaves it as it was
+    return handle ? 0 : errno != 0 ? errno : EOPNOTSUPP; // hns does not set errno
 }
 
-// One by one. Of a library, or a kernel, that knows no types of GIDs each is told as RoCE v1.
+// Reads the table one entry at a time. If the library or the kernel does not know GID types, every
+// entry counts as RoCE v1.
 std::vector<ibv_gid_entry> query_each(ibv_context* context, const Port& port)
 {
     std::vector<ibv_gid_entry> entries;
@@ -58,8 +59,8 @@ std::vector<ibv_gid_entry> query_each(ibv_context* context, const Port& port)
     return entries;
 }
 
-// At once, where libibverbs can: a table has 255 entries, and a machine 8 HCAs. Those of all ports
-// come, which are two at most.
+// Reads the whole table in one call if libibverbs can: a table has 255 entries, and a machine 8
+// HCAs. The call returns the entries of all ports, of which there are at most two.
 std::vector<ibv_gid_entry> query_table(ibv_context* context, const Port& port)
 {
     std::vector<ibv_gid_entry> entries(2 * static_cast<size_t>(port.attributes.gid_tbl_len));
@@ -89,9 +90,9 @@ std::vector<GidEntry> query_gids(ibv_context* context, const Port& port)
     return gids;
 }
 
-// Gives back those that belong to network interfaces of other network namespaces, whose GIDs the
-// table shows, too: a queue pair takes none of them. The reason, empty if there are none; nothing
-// is known, and done, where the kernel does not show the interfaces.
+// Removes the GIDs of network interfaces in other network namespaces: the table shows them, but
+// queue pairs cannot use them. Returns the reason, or empty if it removed none. It removes none if
+// the kernel does not show the interfaces.
 std::string leave_out_foreign(std::vector<GidEntry>& gids, const Sysfs& sysfs, const Port& port)
 {
     std::string foreign;

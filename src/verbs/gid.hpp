@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The table of GIDs of a port, and the choice of the one that addresses it.
+// The GID table of a port, and the choice of the GID that addresses it.
 #pragma once
 
 #include "verbs/device.hpp"
@@ -16,16 +16,17 @@ struct GidEntry {
     int index;
     ibv_gid gid;
     GidType type;
-    unsigned interface; // RoCE: the network interface that it belongs to; 0: unknown
+    unsigned interface; // RoCE: the network interface of the GID; 0: unknown
 
     bool is_link_local() const;                                         // fe80::/10
     uint64_t subnet_prefix() const { return gid.global.subnet_prefix; } // network byte order
 };
 
-// The best one with which the kernel makes an address handle from the port to itself; of this
-// index, if one is given. InfiniBand: the lowest index. RoCE: version 2 before 1 (routable, the one
-// switches are configured for), then an IPv4 address, then a global IPv6 one, then a link-local
-// one; the lowest index among equals. Nothing if there is none: reason then says why, "no GID".
+// Chooses the best GID with which the kernel can make an address handle from the port to itself;
+// only the given index, if there is one. InfiniBand: the lowest index. RoCE: version 2 before 1 (it
+// is routable, and switches are configured for it), then an IPv4 address, then a global IPv6 one,
+// then a link-local one; the lowest index among equals. If there is none, reason receives the
+// cause, for example "no GID".
 std::optional<GidEntry> choose_gid(ibv_pd* pd, const Port& port, std::optional<unsigned long> index,
                                    std::string* reason);
 

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Verbs objects as owning pointers: destroyed in reverse order of their making, never twice.
+// Owning pointers to verbs objects.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Every function of libibverbs that this project uses. What posts and polls is inline in its
-// header and goes through the device's own table.
+// Every libibverbs function that this project uses. Functions that post and poll are inline in the
+// libibverbs header and call through the device's own table.
 #include "verbs/library.hpp"
 
 #include "stubs/stub.hpp"
@@ -11,7 +11,7 @@
 #include <infiniband/verbs.h>
 #include <link.h>
 
-// With the version of each that the header declares.
+// Each with the symbol version that the header declares.
 #define GDR_FUNCTIONS(FUNCTION)                                                                    \
     FUNCTION(ibv_ack_async_event, "IBVERBS_1.1")                                                   \
     FUNCTION(ibv_ack_cq_events, "IBVERBS_1.1")                                                     \
@@ -49,7 +49,7 @@
     FUNCTION(ibv_resize_cq, "IBVERBS_1.1")                                                         \
     FUNCTION(ibv_wc_status_str, "IBVERBS_1.1")
 
-// These a libibverbs may lack: they came with rdma-core 32, 34 and 35.
+// A libibverbs may lack these: they came with rdma-core 32, 34 and 35.
 #define GDR_LATE_FUNCTIONS(FUNCTION)                                                               \
     FUNCTION(_ibv_query_gid_ex, "IBVERBS_1.11", no_gid_type)                                       \
     FUNCTION(_ibv_query_gid_table, "IBVERBS_1.11", no_gid_table)                                   \
@@ -88,7 +88,7 @@ struct Function {
     const char* name;
     const char* version;
     void** pointer;
-    void* instead; // NULL: it has to be there
+    void* instead; // NULL: the function is required
 };
 
 #define GDR_ENTRY(name, version) {#name, version, &gdr_pointer_##name, nullptr},
@@ -104,7 +104,8 @@ bool is_in(void* library, void* address)
            map == library;
 }
 
-// As a linker would: what is preloaded, an emulated HCA, stands before libibverbs.
+// Searches like the dynamic linker: a preloaded library, such as an emulated HCA, comes before
+// libibverbs.
 void* find(void* library, const Function& function)
 {
     void* first = dlsym(RTLD_DEFAULT, function.name);

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The table of partition keys of an InfiniBand port, and the choice of the one that is used.
+// The partition key table of an InfiniBand port, and the choice of a key from it.
 #pragma once
 
 #include "verbs/device.hpp"
@@ -10,7 +10,7 @@
 
 namespace gdr::verbs {
 
-inline constexpr uint16_t kFullMember = 0x8000; // a limited member reaches full ones alone
+inline constexpr uint16_t kFullMember = 0x8000; // a limited member reaches only full members
 inline constexpr uint16_t kPartition = 0x7fff;
 
 struct Pkey {
@@ -18,8 +18,8 @@ struct Pkey {
     uint16_t value; // with its membership bit
 };
 
-// The first full member of the table, where there is none the first limited one; of this partition,
-// if one is given, without its membership bit. Nothing if there is none.
+// Chooses the first full member of the table, or the first limited member if there is no full one.
+// partition, if given, limits the choice; its membership bit is ignored.
 std::optional<Pkey> choose_pkey(ibv_context* context, const Port& port,
                                 std::optional<unsigned long> partition);
 

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Work requests told to the HCA's library by function calls.
+// Posts work requests by the ibv_wr_* functions.
 #include "verbs/posting.hpp"
 
 #include <cerrno>
@@ -44,7 +44,7 @@ void set_inline_data(ibv_qp_ex* qp, const ibv_send_wr& wr)
     ibv_wr_set_inline_data_list(qp, static_cast<size_t>(wr.num_sge), pieces);
 }
 
-// Also of a work request without any: it is this call that finishes it.
+// Work requests without data need this call too: it finishes the request.
 void set_data(ibv_qp_ex* qp, const ibv_send_wr& wr)
 {
     if (wr.num_sge > 0 && (wr.send_flags & IBV_SEND_INLINE) != 0) {
@@ -60,7 +60,7 @@ void set_data(ibv_qp_ex* qp, const ibv_send_wr& wr)
 
 int post_by_functions(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** refused)
 {
-    auto* extended = reinterpret_cast<ibv_qp_ex*>(qp); // as create_rc() has seen
+    auto* extended = reinterpret_cast<ibv_qp_ex*>(qp); // create_rc() has checked the cast
     *refused = wr;
     ibv_wr_start(extended);
     for (; wr != nullptr; wr = wr->next) {

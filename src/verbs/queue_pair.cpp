@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Creating queue pairs and moving them through their states.
+// Creation of queue pairs and their state transitions.
 #include "verbs/queue_pair.hpp"
 
 #include "verbs/error.hpp"
@@ -41,7 +41,7 @@ QueuePair create(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, ibv_qp_type type, ibv_qp_
                     errno);
     }
     if (by_functions && static_cast<void*>(ibv_qp_to_qp_ex(qp.get())) != qp.get()) {
-        throw Error("ibv_qp_to_qp_ex", EOPNOTSUPP); // post_by_functions() does without it
+        throw Error("ibv_qp_to_qp_ex", EOPNOTSUPP); // post_by_functions() only casts
     }
     *capabilities = init.cap;
     return qp;
@@ -158,14 +158,14 @@ void to_error(ibv_qp* qp)
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_ERR;
     (void)ibv_modify_qp(qp, &attributes,
-                        IBV_QP_STATE); // fails only where the state is beyond ERR already
+                        IBV_QP_STATE); // fails only if the QP is beyond ERR already
 }
 
 void to_reset(ibv_qp* qp)
 {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_RESET;
-    (void)ibv_modify_qp(qp, &attributes, IBV_QP_STATE); // fails only where the HCA is gone
+    (void)ibv_modify_qp(qp, &attributes, IBV_QP_STATE); // fails only if the HCA is gone
 }
 
 } // namespace gdr::verbs

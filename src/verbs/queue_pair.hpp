@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Queue pairs: creation and the way through their states.
+// Queue pairs: creation and state transitions.
 #pragma once
 
 #include "verbs/handles.hpp"
@@ -9,14 +9,14 @@
 
 namespace gdr::verbs {
 
-// Where a queue pair of another HCA is reached.
+// Address of a queue pair on another HCA.
 struct Destination {
     uint16_t lid; // InfiniBand
     ibv_gid gid;  // RoCE, and InfiniBand across subnets
     bool global;  // send a GRH
 };
 
-// How a queue pair of this HCA leaves its port. Constant for an interface.
+// How the packets of a queue pair leave this HCA. Constant for an interface.
 struct Path {
     uint8_t port;
     uint8_t gid_index;
@@ -42,27 +42,27 @@ struct RcAttributes {
 // How work requests are posted to a queue pair (posting.hpp).
 enum class Posting { by_lists, by_functions };
 
-// In state INIT. remote_access: Device::remote_access(). capabilities: asked for, then as granted.
-// Throws Error.
+// Creates a queue pair in state INIT. remote_access: Device::remote_access(). capabilities: in:
+// requested, out: granted. Throws Error.
 QueuePair create_rc(ibv_pd* pd, ibv_cq* cq, ibv_srq* srq, const Path& path, int remote_access,
                     ibv_qp_cap* capabilities, Posting posting = Posting::by_lists);
 
-// INIT to RTS. Returns 0 or an errno; failed, if not NULL, names the step.
+// Moves the queue pair from INIT to RTS. Returns 0 or an errno; failed names the step.
 int connect_rc(ibv_qp* qp, const Path& path, const Destination& destination,
                const RcAttributes& attributes, const char** failed);
 
-// In state RTS. Throws Error.
+// Creates a queue pair in state RTS. Throws Error.
 QueuePair create_ud(ibv_pd* pd, ibv_cq* cq, const Path& path, uint32_t qkey,
                     ibv_qp_cap* capabilities);
 
-// The same queue pair once more, from whatever state it is in. What was posted is forgotten, and
-// what of it had completed and was not polled. Throws Error.
+// Resets the queue pair from any state and moves it to RTS again. Posted requests, and completions
+// that were not polled yet, are lost. Throws Error.
 void restart_ud(ibv_qp* qp, const Path& path, uint32_t qkey);
 
 // Everything outstanding completes with a flush error.
 void to_error(ibv_qp* qp);
 
-// Everything outstanding is forgotten: the HCA touches none of its buffers any more.
+// Everything outstanding is dropped: the HCA does not touch its buffers any more.
 void to_reset(ibv_qp* qp);
 
 ibv_ah_attr address_vector(const Path& path, const Destination& destination);

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Which CPUs gain, and which HCAs have nothing else.
+// Which CPUs gain from relaxed ordering, and which HCAs have no other registrations.
 #include "verbs/relaxed_ordering.hpp"
 
 #include <fstream>
@@ -11,7 +11,7 @@
 namespace gdr::verbs {
 namespace {
 
-// "cpu family\t: 25": the name ends where blanks begin.
+// The line is "cpu family\t: 25", with the name ending at the first blank before the colon.
 bool is_field(const std::string& line, const std::string& name, std::string* value)
 {
     const size_t colon = line.find(':');
@@ -29,7 +29,7 @@ struct Names {
     std::set<std::string> names;
 };
 
-// HCAs, not contexts: an HCA is asked once, however often it is opened.
+// By HCA, not by context: each HCA is asked once, however often it is opened.
 Names& relaxed_alone()
 {
     static auto& all = *new Names;

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Relaxed ordering of PCIe, a property of registrations: an HCA's writes to such memory may
-// overtake its other writes on the bus. Its completions do not overtake them.
+// PCIe relaxed ordering is a property of registrations: an HCA's writes to such memory may overtake
+// its other writes on the bus. Its completions do not overtake them.
 #pragma once
 
 #include "verbs/handles.hpp"
@@ -11,24 +11,25 @@
 
 namespace gdr::verbs {
 
-// Whether this machine's CPU takes such writes faster: AMD's EPYC, and Intel's Xeons from Sapphire
-// Rapids to Emerald Rapids.
+// Whether this machine's CPU takes relaxed writes faster: AMD's EPYC, and Intel's Xeons from
+// Sapphire Rapids to Emerald Rapids.
 bool gains_by_relaxed_ordering(const std::filesystem::path& cpuinfo = "/proc/cpuinfo");
 
 inline constexpr int kRelaxedOrdering = IBV_ACCESS_RELAXED_ORDERING;
 
-// How HCAs say that they have no such registrations.
+// Whether the error says that the HCA does not have registrations of this ordering.
 inline bool is_unsupported(int error)
 {
     return error == EINVAL || error == EOPNOTSUPP;
 }
 
-// HCAs that have no registrations but with relaxed ordering, as far as this process has found.
+// HCAs known to this process to support only registrations with relaxed ordering.
 bool has_relaxed_ordering_alone(const ibv_pd* pd);
 void note_relaxed_ordering_alone(const ibv_pd* pd);
 
-// What make(access), which calls ibv_reg_mr or the like, returns: with the ordering that access
-// asks for, or the other one where the HCA has not got it. On failure errno is the first one's.
+// Returns the region from make(access), which calls ibv_reg_mr or the like, with the ordering that
+// access asks for, or with the other ordering if the HCA lacks it. On failure errno is that of the
+// first attempt.
 MemoryRegion register_memory(const ibv_pd* pd, int access, const auto& make)
 {
     if (has_relaxed_ordering_alone(pd)) {

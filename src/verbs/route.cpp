@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Asking the kernel, by netlink.
+// Asks the kernel by netlink.
 #include "verbs/route.hpp"
 
 #include <cerrno>
@@ -42,16 +42,17 @@ Question question(const GidEntry& from, const ibv_gid& to)
     result.header.nlmsg_flags = NLM_F_REQUEST;
     result.route.rtm_family = ipv4 ? AF_INET : AF_INET6;
     result.route.rtm_dst_len = result.route.rtm_src_len = static_cast<unsigned char>(length * 8);
-    // Without it the kernel takes an IPv4 address that no route leads to by this interface for a
-    // neighbour's.
+    // Without this flag the kernel treats an IPv4 address that has no route by this interface as a
+    // neighbour.
     result.route.rtm_flags = ipv4 ? RTM_F_FIB_MATCH : 0;
     result.add(RTA_DST, to.raw + offset, length);
-    result.add(RTA_SRC, from.gid.raw + offset, length); // rules may choose routes by it
+    result.add(RTA_SRC, from.gid.raw + offset, length); // policy rules may choose routes by source
     result.add(RTA_OIF, &from.interface, sizeof(from.interface));
     return result;
 }
 
-// The kernel prefers routes by the interface that is asked for; of IPv6 it tells others, too.
+// The kernel prefers routes by the requested interface, but for IPv6 it may return one by another
+// interface.
 bool leads_elsewhere(const nlmsghdr& answer, unsigned interface)
 {
     const auto* route = static_cast<const rtmsg*>(NLMSG_DATA(&answer));
@@ -62,7 +63,7 @@ bool leads_elsewhere(const nlmsghdr& answer, unsigned interface)
             return std::memcmp(RTA_DATA(attribute), &interface, sizeof(interface)) != 0;
         }
     }
-    return false; // several next hops, by that interface
+    return false; // several next hops by the requested interface
 }
 
 Route ask(const Question& question, unsigned interface)

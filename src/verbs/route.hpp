@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Routes of RoCE: those that Linux has for its network interfaces.
+// RoCE routes: the Linux routes of the HCA's network interface.
 #pragma once
 
 #include "verbs/gid.hpp"
@@ -9,8 +9,8 @@ namespace gdr::verbs {
 
 enum class Route { unknown, exists, none };
 
-// Whether the kernel has a route from the address of a GID, by the network interface that it
-// belongs to, to that of another. Link-local addresses have none, and need none.
+// Whether the kernel has a route from one GID's address to the other's by the first GID's network
+// interface. Link-local addresses have and need none.
 Route find_route(const GidEntry& from, const ibv_gid& to);
 
 } // namespace gdr::verbs

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Speeds and widths of InfiniBand, which RoCE ports are told in, too.
+// InfiniBand speeds and widths; RoCE ports report them too.
 #include "verbs/speed.hpp"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace gdr::verbs {
 namespace {
 
-constexpr unsigned kNdr = 128; // so the kernel tells all that is faster, where it has 8 bits
+constexpr unsigned kNdr = 128; // in 8 bits the kernel also reports all faster speeds so
 constexpr double kEdrLane = 25.78125 * 64 / 66;
 constexpr double kXdrLane = 200.0;
 
@@ -50,12 +50,12 @@ unsigned lanes(unsigned active_width)
         return 12;
     case 16:
         return 2;
-    default: // and what nobody tells
+    default: // also the width of ports that report none
         return 4;
     }
 }
 
-// UCX chooses between ports by their rates: an unknown one is not taken for the slowest.
+// UCX chooses between ports by their rates, so an unknown rate must not count as the slowest.
 double guessed_lane_rate(unsigned speed)
 {
     return speed > kNdr ? kXdrLane : kEdrLane;

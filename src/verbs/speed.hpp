@@ -5,8 +5,8 @@
 
 namespace gdr::verbs {
 
-// The bit of a port's speed. XDR's needs more than the 8 bits of active_speed: an rdma-core that
-// knows it has it in active_speed_ex. 0 there: the kernel, or libibverbs, does not tell.
+// The bit of a port's speed. XDR does not fit the 8 bits of active_speed: newer rdma-core releases
+// have active_speed_ex for it. 0 there: the kernel or libibverbs does not report the speed.
 template <class Attributes> // ibv_port_attr
 unsigned active_speed(const Attributes& attributes)
 {
@@ -18,9 +18,9 @@ unsigned active_speed(const Attributes& attributes)
     return attributes.active_speed;
 }
 
-// Data rate after encoding, bytes per second, by active_speed() and the bit of the width, and by
-// the Gb/s that sysfs shows (0: none), where the verbs tell no speed or the fastest that 8 bits
-// hold.
+// Data rate after encoding, in bytes per second. speed: active_speed(). width: the bit of the
+// width. shown: the Gb/s that sysfs shows (0: none), used if the verbs report no speed or the
+// fastest that 8 bits hold.
 double data_rate(unsigned speed, unsigned width, double shown);
 
 } // namespace gdr::verbs

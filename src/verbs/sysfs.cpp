@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kSwitchManagement = "SW_MNG";
 
-// Empty where it cannot be read. By open(2), as an emulated HCA knows that its files are asked for.
+// Empty if the file cannot be read. Uses open(2), which an emulated HCA intercepts.
 std::string read(const std::filesystem::path& file)
 {
     std::string text;
@@ -62,7 +62,7 @@ std::string Sysfs::pci_bus_id() const
 double Sysfs::rate(unsigned number) const
 {
     const std::string text = read(port(number) / "rate"); // "800 Gb/sec (4X XDR)"
-    // So the kernel calls speeds that it does not know.
+    // The kernel shows unknown speeds as SDR.
     const bool known = text.find(" SDR)") == std::string::npos;
     return known ? std::strtod(text.c_str(), nullptr) : 0;
 }

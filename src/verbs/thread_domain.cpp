@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Making a thread domain and the parent domain that joins it with a protection domain.
+// Creates a thread domain and the parent domain that joins it with a protection domain.
 #include "verbs/thread_domain.hpp"
 
 #include "verbs/error.hpp"

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A protection domain once more, for objects that one thread at a time uses: the HCA's library
-// takes no locks for them, and may give them a doorbell of their own.
+// A second handle of a protection domain for objects that one thread at a time uses: the provider
+// library takes no locks for them, and may give them a doorbell of their own.
 #pragma once
 
 #include "verbs/handles.hpp"
@@ -10,11 +10,12 @@ namespace gdr::verbs {
 
 class ThreadDomain {
   public:
-    // Throws Error: many libraries know none, and others have only so many doorbells.
+    // Throws Error: many libraries support no thread domains, and others have a limited number of
+    // doorbells.
     explicit ThreadDomain(ibv_pd* protection);
 
-    // Gone after what is made with it. No call that names one of these objects, that which destroys
-    // it included, may be made while another is.
+    // Must outlive the objects created with it. While a call uses one of these objects, no other
+    // call may use any of them; that includes the calls that destroy them.
     ibv_pd* pd() const { return parent_.get(); }
 
   private:
