@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Allocating and freeing CUDA memory in the context it belongs to.
+// Allocates and frees CUDA memory in the context that it belongs to.
 #include "cuda/allocation.hpp"
 #include "cuda/context.hpp"
 

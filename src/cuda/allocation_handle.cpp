@@ -1,13 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Export, import, and the steps of a mapping, undone in turn where one fails.
+// Export and import of allocations. A mapping that fails half-way is undone.
 #include "cuda/allocation_handle.hpp"
 
 namespace gdr::cuda {
 
 namespace {
 
-constexpr auto kFabric = static_cast<CUmemAllocationHandleType>(8); // named by CUDA 12.3
+constexpr auto kFabric = static_cast<CUmemAllocationHandleType>(8); // CUDA 12.3 named it
 
 CUdeviceptr map_shared(const Driver& driver, void* shared, CUmemAllocationHandleType type,
                        size_t length, CUdevice device)
@@ -33,7 +33,7 @@ CUdeviceptr map_shared(const Driver& driver, void* shared, CUmemAllocationHandle
         if (result != CUDA_SUCCESS)
             driver.cuMemAddressFree(address, length);
     }
-    driver.cuMemRelease(handle); // a mapping holds the memory
+    driver.cuMemRelease(handle); // the mapping keeps the memory
     check(result, step);
     return address;
 }

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Memory of cuMemCreate as other processes get it: by a file descriptor or by a fabric handle, and
-// mapped from one. Any thread, whatever it has as current context.
+// Exports memory of cuMemCreate to other processes by a file descriptor or a fabric handle, and
+// maps memory from either. Any thread, whatever its current context.
 #pragma once
 
 #include "cuda/driver.hpp"
@@ -11,13 +11,13 @@
 
 namespace gdr::cuda {
 
-// Bytes that any process of the same IMEX domain may import, on this host or another: CUDA 12.3's
-// CUmemFabricHandle.
+// CUDA 12.3's CUmemFabricHandle: bytes that any process of the same IMEX domain can import, on this
+// host or another.
 struct FabricHandle {
     char data[64];
 };
 
-// The allocation behind a mapped address, held.
+// Holds a reference to the allocation behind a mapped address.
 class AllocationHandle {
   public:
     AllocationHandle(const Driver& driver, CUdeviceptr address); // throws Error
@@ -25,13 +25,13 @@ class AllocationHandle {
     AllocationHandle& operator=(const AllocationHandle&) = delete;
     ~AllocationHandle() { driver_.cuMemRelease(handle_); }
 
-    // Which of the two the application asked for when it made the memory.
+    // Handle types that the application requested when it created the memory.
     bool has_descriptor() const;
     bool has_fabric() const;
 
-    // A new descriptor. Throws Error.
+    // Returns a new descriptor. Throws Error.
     UniqueFd descriptor() const;
-    // Throws Error: where this process may use no IMEX channel, for one.
+    // Throws Error, for example if this process may not use an IMEX channel.
     FabricHandle fabric() const;
 
   private:
@@ -41,11 +41,12 @@ class AllocationHandle {
     CUmemGenericAllocationHandle handle_ = 0;
 };
 
-// The first length bytes of the memory behind one of them, mapped for one GPU. Throws Error.
+// Maps the first length bytes of the memory behind a descriptor or a handle for one GPU. Throws
+// Error.
 CUdeviceptr map_descriptor(const Driver& driver, int descriptor, size_t length, CUdevice device);
 CUdeviceptr map_fabric(const Driver& driver, FabricHandle fabric, size_t length, CUdevice device);
 
-// What map_descriptor() or map_fabric() returned, with the same length.
+// Unmaps what map_descriptor() or map_fabric() returned for the same length.
 void unmap(const Driver& driver, CUdeviceptr address, size_t length);
 
 } // namespace gdr::cuda

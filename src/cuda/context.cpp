@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Contexts are made current by push and pop, which leave the application's own stack as it was.
+// Contexts become current by push and pop, which preserve the application's own stack.
 #include "cuda/context.hpp"
 
 namespace gdr::cuda {
@@ -9,7 +9,7 @@ namespace {
 
 bool current_is_on(const Driver& driver, CUdevice device)
 {
-    CUdevice current = -1; // without a current context the query fails
+    CUdevice current = -1; // stays without a current context
     return driver.cuCtxGetDevice(&current) == CUDA_SUCCESS && current == device;
 }
 
@@ -21,7 +21,8 @@ PrimaryContext::PrimaryContext(const Driver& driver, CUdevice device)
     check(driver_.cuDevicePrimaryCtxRetain(&handle_, device_), "cuDevicePrimaryCtxRetain");
 }
 
-// Fails after a device reset and while the process ends, when there is nothing left to release.
+// The release fails after a device reset and while the process exits, but then nothing is left to
+// release.
 PrimaryContext::~PrimaryContext()
 {
     driver_.cuDevicePrimaryCtxRelease(device_);

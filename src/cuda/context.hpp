@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Contexts: holding a device's primary one, and making one current for the length of a scope.
+// Retains a device's primary context, and makes a context current within a scope.
 #pragma once
 
 #include "cuda/pointer.hpp"
@@ -9,9 +9,8 @@
 
 namespace gdr::cuda {
 
-// A device's primary context, retained: it exists for as long as this object does, unless the
-// application resets the device. Creating one that nobody else holds takes some 100 ms and memory
-// of the device.
+// A device's primary context, retained: it exists as long as this object, unless the application
+// resets the device. Creating one that nobody else holds takes about 100 ms and some device memory.
 class PrimaryContext {
   public:
     PrimaryContext(const Driver& driver, CUdevice device); // throws Error
@@ -28,30 +27,30 @@ class PrimaryContext {
     CUcontext handle_ = nullptr;
 };
 
-// Whether somebody in the process holds the device's primary context. Not, too, where the driver
-// does not answer.
+// Whether anybody in the process holds the device's primary context. False if the driver does not
+// answer.
 bool has_primary_context(const Driver& driver, CUdevice device);
 
-// Of a context, unlike its handle never that of another one in the process. 0: there is no such
-// context (any more), or the driver, older than CUDA 12, gives contexts no identity.
+// The context's id, which, unlike its handle, is never reused in the process. 0: the context no
+// longer exists, or the driver is older than CUDA 12 and has no ids.
 unsigned long long context_id(const Driver& driver, CUcontext context);
 
-// Whether the calling thread's current context is the one with this identity, which is alive then.
-// One query; not, too, where the identity is 0.
+// Whether the calling thread's current context has this id; it is alive then. Costs one query.
+// False if the id is 0.
 bool is_current(const Driver& driver, unsigned long long context_id);
 
-// Makes a context current to the calling thread; at the end of the scope what was current before is
-// current again, also if that was none. Costs one query (10 ns) where the context is current
-// already. To be destroyed by the thread that made it, in the reverse order of making.
+// Makes a context current to the calling thread and restores the previous state, which may be no
+// context, at the end of the scope. Costs one query (10 ns) if the context is current already. The
+// thread that created the object must destroy it, in reverse order of creation.
 class CurrentContext {
   public:
     // Throws Error if the context has been destroyed.
     CurrentContext(const Driver& driver, CUcontext context);
 
-    // The context that owns the memory. Memory without an owner (of a pool, of cuMemCreate) is
-    // accessible to all contexts of its device: the one that is current if it is on that device,
-    // else the primary one, which is retained for the scope. Nothing is changed for host memory
-    // that is not pinned.
+    // Makes the context that owns the memory current. Memory without an owner (of a pool or
+    // cuMemCreate) is accessible from all contexts of its device, so the current context stays if
+    // it is on that device; otherwise the primary one is retained and current for the scope.
+    // Unpinned host memory changes nothing.
     CurrentContext(const Driver& driver, const Pointer& memory);
 
     CurrentContext(const CurrentContext&) = delete;
@@ -66,9 +65,9 @@ class CurrentContext {
     bool pushed_ = false;
 };
 
-// For what needs a context, but no particular one, such as pinning memory for all contexts: the one
-// that is current, else a device's primary one is for the length of the scope. None is created:
-// throws Error where there is none.
+// For calls that need any context, such as pinning memory for all contexts: keeps the current
+// context, or makes the primary context of some device current for the scope. Never creates a
+// context: throws Error if there is none.
 class AnyContext {
   public:
     explicit AnyContext(const Driver& driver);

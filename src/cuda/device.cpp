@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Enumeration of the CUDA devices.
+// Enumerates the CUDA devices.
 #include "cuda/device.hpp"
 
 #include <cctype>
@@ -47,7 +47,7 @@ Device device(const Driver& driver, CUdevice handle)
     check(driver.cuDeviceGetUuid(&uuid, device.handle), "cuDeviceGetUuid");
     device.uuid = uuid_text(uuid);
     check(driver.cuDeviceTotalMem(&device.memory, device.handle), "cuDeviceTotalMem");
-    // Attributes that a driver of before CUDA 11.7 does not know mean that it cannot do it.
+    // Drivers before CUDA 11.7 do not know some attributes; such a driver lacks the feature.
     auto optional = [&](CUdevice_attribute which) {
         int value = 0;
         return driver.cuDeviceGetAttribute(&value, which, device.handle) == CUDA_SUCCESS ? value

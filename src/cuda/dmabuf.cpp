@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Export of device memory as a dmabuf.
+// Exports device memory as a dmabuf.
 #include "cuda/dmabuf.hpp"
 #include "cuda/allocation.hpp"
 #include "cuda/context.hpp"
@@ -12,8 +12,8 @@ namespace gdr::cuda {
 DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t length,
                            DmabufMapping mapping)
 {
-    // CUDA takes whole pages only; the driver backs an allocation that ends within a page with all
-    // of it.
+    // CUDA exports only whole pages. The driver backs an allocation that ends within a page with
+    // the whole page.
     static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     DmabufExport exported;
     auto start = reinterpret_cast<uintptr_t>(address);
@@ -24,7 +24,7 @@ DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t len
         return exported;
     }
     try {
-        // The export of cuMemAlloc memory is refused without a current context.
+        // Exporting cuMemAlloc memory fails without a current context.
         Pointer memory = classify(driver, address);
         if (memory.kind == MemoryKind::host)
             throw Error(CUDA_ERROR_INVALID_VALUE, "host memory");
@@ -36,7 +36,8 @@ DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t len
                                                         static_cast<unsigned long long>(mapping));
         };
         CUresult result = get();
-        // Of a pool's memory the driver exports only what begins where the pool's mapping does.
+        // For pool memory the driver exports only ranges that begin at the start of the pool's
+        // mapping.
         if (result == CUDA_ERROR_INVALID_VALUE && memory.kind == MemoryKind::device &&
             memory.context == nullptr) {
             const uintptr_t begin = std::min(mapping_base(driver, address), exported.base);

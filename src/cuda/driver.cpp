@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Finding and initialising libcuda.so.1, once in a process.
+// Finds and initialises libcuda.so.1, once per process.
 #include "cuda/driver.hpp"
 #include "cuda/inventory.hpp"
 #include "cuda/relaxed_capture.hpp"
@@ -23,20 +23,20 @@ struct Loader {
     constexpr Loader() = default;
 
     std::mutex mutex;
-    bool loaded = false;               // the library, with all that is needed
-    void* handle = nullptr;            // of the library
-    std::atomic<bool> looked{false};   // open_driver()
-    bool tried = false;                // driver()
+    bool loaded = false;               // library and table are filled in
+    void* handle = nullptr;            // from dlopen
+    std::atomic<bool> looked{false};   // open_driver() has run
+    bool tried = false;                // driver() has run
     Driver library{};                  // the driver's own functions
-    Driver table{};                    // what everybody calls
-    std::optional<std::string> reason; // unavailable_reason()
+    Driver table{};                    // the functions that callers use
+    std::optional<std::string> reason; // for unavailable_reason()
     std::atomic<const Driver*> open{nullptr};
     std::atomic<const Driver*> initialised{nullptr};
     std::atomic<bool> forked{false};
 };
 
-// Made before the program runs, so that no use asks whether it is there, and never destroyed:
-// static destructors still call CUDA.
+// Constructed before the program runs, so that no caller has to check for it. Never destroyed,
+// because static destructors still call CUDA.
 constinit union Lasting {
     constexpr Lasting() : loader() {}
     ~Lasting() {}
@@ -56,7 +56,7 @@ bool look_up(void* library, const char* symbol, Function& function)
     return function != nullptr;
 }
 
-// A function of the driver, called in the scope of a RelaxedCapture.
+// Calls a driver function in the scope of a RelaxedCapture.
 template <auto Driver::*function>
 struct Relaxed;
 template <typename... Arguments, CUresult (*Driver::*function)(Arguments...)>
@@ -69,10 +69,10 @@ struct Relaxed<function> {
     }
 };
 
-// Empty on success.
+// Returns the error, empty on success.
 std::string fill(Driver& table, void* library)
 {
-// The argument's macros are expanded before it becomes a string: "cuMemAlloc_v2".
+// The preprocessor expands the argument's macros before it becomes a string: "cuMemAlloc_v2".
 #define GDR_CUDA_NAME(function) #function
 #define GDR_CUDA_LOOK_UP(function)                                                                 \
     if (!look_up(library, GDR_CUDA_NAME(function), table.function))                                \
@@ -113,8 +113,8 @@ void refuse(CUresult (*&function)(Arguments...))
     function = [](Arguments...) { return CUDA_ERROR_NOT_INITIALIZED; };
 }
 
-// No function of the driver is called by way of the table any more, and who goes on by it is told
-// so: no use of it has to ask whether this is a forked child.
+// From now on every function in the table returns CUDA_ERROR_NOT_INITIALIZED, so callers need not
+// check whether they run in a forked child.
 void refuse_all(Driver& table)
 {
 #define GDR_CUDA_REFUSE(function) refuse(table.function);
@@ -129,18 +129,18 @@ void refuse_all(Driver& table)
     refuse(table.update_capture_dependencies);
 }
 
-// Whether CUDA is initialised, and what it says then.
+// Whether CUDA is initialised; if so, sets devices.
 bool is_initialised(const Driver& driver, int* devices)
 {
     return driver.cuDeviceGetCount(devices) == CUDA_SUCCESS;
 }
 
-// In a forked child.
+// Runs in a forked child.
 void forget()
 {
     Loader& l = loader();
     if (l.initialised == nullptr)
-        return; // it may use CUDA
+        return; // the child may use CUDA
     l.open = nullptr;
     l.initialised = nullptr;
     l.forked = true;
@@ -148,7 +148,7 @@ void forget()
     refuse_all(l.table);
 }
 
-// Empty on success.
+// Returns the error, empty on success.
 std::string load(Loader& l)
 {
     if (l.loaded)

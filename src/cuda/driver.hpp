@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The CUDA driver, libcuda.so.1, found at run time: nothing here links to it, so that the module
-// loads where there is none. Members have the names and types that cuda.h gives the functions;
-// cuda.h renames most functions to the version that was compiled against (cuMemAlloc is
-// cuMemAlloc_v2), and exactly that entry point is looked up, whatever newer ones the driver has.
+// The CUDA driver, libcuda.so.1, opened at run time: the module does not link to it, so it loads on
+// machines without the driver. Members have the names and types of the functions in cuda.h. cuda.h
+// renames most functions to the version that was compiled against (cuMemAlloc is cuMemAlloc_v2),
+// and exactly that entry point is looked up, even if the driver has newer ones.
 #pragma once
 
 #include "cuda/error.hpp"
@@ -12,8 +12,8 @@
 
 #include <string>
 
-// Every function that is used; a driver without one of them is not used at all. These touch nothing
-// that a capture of streams depends on, in no mode.
+// Every function that is used. A driver that lacks one of them is not used at all. Stream capture
+// permits these functions in every mode.
 #define GDR_CUDA_HARMLESS_FUNCTIONS(FUNCTION)                                                      \
     FUNCTION(cuCtxGetCurrent)                                                                      \
     FUNCTION(cuCtxGetDevice)                                                                       \
@@ -37,8 +37,8 @@
     FUNCTION(cuStreamIsCapturing)                                                                  \
     FUNCTION(cuThreadExchangeStreamCaptureMode)
 
-// These, or some of them, a capture under way in any thread may prohibit: they run in the scope of
-// a RelaxedCapture.
+// A capture in any thread may prohibit these functions, so they run in the scope of a
+// RelaxedCapture.
 #define GDR_CUDA_RELAXED_FUNCTIONS(FUNCTION)                                                       \
     FUNCTION(cuDevicePrimaryCtxRelease)                                                            \
     FUNCTION(cuDevicePrimaryCtxRetain)                                                             \
@@ -80,8 +80,8 @@
     FUNCTION(cuStreamDestroy)                                                                      \
     FUNCTION(cuStreamSynchronize)
 
-// Stream memory operations on words of 64 bits, and nodes of graphs with their user objects, which
-// a driver of before CUDA 11.7 has not all of.
+// Stream memory operations on 64-bit words, and graph nodes with their user objects. Drivers before
+// CUDA 11.7 lack some of them.
 #define GDR_CUDA_OPTIONAL_FUNCTIONS(FUNCTION)                                                      \
     FUNCTION(cuGraphAddBatchMemOpNode)                                                             \
     FUNCTION(cuGraphAddHostNode)                                                                   \
@@ -103,7 +103,7 @@ struct Driver {
 #define GDR_CUDA_MEMBER(function) decltype(&::function) function;
     GDR_CUDA_FUNCTIONS(GDR_CUDA_MEMBER)
 
-    // Functions that a driver may lack; nullptr then.
+    // nullptr: the driver lacks the function.
     GDR_CUDA_OPTIONAL_FUNCTIONS(GDR_CUDA_MEMBER)
 #undef GDR_CUDA_MEMBER
     decltype(&::cuMemGetHandleForAddressRange) cuMemGetHandleForAddressRange; // CUDA 11.7; relaxed
@@ -111,51 +111,49 @@ struct Driver {
     CUresult (*cuCtxGetId)(CUcontext context, unsigned long long* id);        // CUDA 12.0
     CUresult (*cuStreamGetId)(CUstream stream, unsigned long long* id);       // CUDA 12.0
 
-    // cuStreamGetCaptureInfo_v2 and cuStreamUpdateCaptureDependencies of CUDA 11.3: later headers
-    // give their names to functions with data of edges.
+    // cuStreamGetCaptureInfo_v2 and cuStreamUpdateCaptureDependencies of CUDA 11.3. Later headers
+    // use these names for functions that take edge data.
     CUresult (*capture_info)(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
                              CUgraph* graph, const CUgraphNode** dependencies, size_t* count);
     CUresult (*update_capture_dependencies)(CUstream stream, CUgraphNode* dependencies,
                                             size_t count, unsigned flags);
 };
 
-// The driver where this process may come to use a GPU, as far as that can be told without
-// initialising CUDA: the first call loads the library and looks for a GPU (inventory.hpp). Its
-// functions answer CUDA_ERROR_NOT_INITIALIZED until somebody has called cuInit. It stays loaded for
-// the life of the process. nullptr: there is none; the first answer is kept. Does not throw. Any
-// thread; where there is one, one atomic load after the first call.
+// The driver, if this process may come to use a GPU, as far as that can be told without
+// initialising CUDA: the first call loads the library and looks for a GPU (inventory.hpp). The
+// functions return CUDA_ERROR_NOT_INITIALIZED until somebody calls cuInit. The library stays loaded
+// for the life of the process. nullptr: there is no driver; the first answer is kept. Does not
+// throw. Any thread. If there is a driver, later calls cost one atomic load.
 //
-// CUDA does not survive fork: in a child of a process in which it was initialised the answer is
-// nullptr, and every function of the parent's answer returns CUDA_ERROR_NOT_INITIALIZED.
+// CUDA does not survive fork: in a child of a process that had initialised CUDA this returns
+// nullptr, and every function of the parent's table returns CUDA_ERROR_NOT_INITIALIZED.
 const Driver* open_driver();
 
-// The same if somebody has initialised CUDA in this process; that is never done here. Any thread;
-// while nobody has, one call of the driver (6 to 9 ns), then as open_driver().
+// The same, but only if somebody has initialised CUDA in this process; this function never does.
+// Any thread. Costs one driver call (6 to 9 ns) until somebody has, then one atomic load.
 const Driver* initialised_driver();
 
-// Whether nobody has initialised CUDA in this process so far: no memory is CUDA's yet. As
-// initialised_driver().
+// Whether nobody has initialised CUDA in this process so far, so that no memory can be CUDA's yet.
+// Costs as much as initialised_driver().
 bool is_untouched();
 
-// Initialises CUDA (cuInit), for who is asked to by the program, or is one himself: the driver,
-// with at least one device; nullptr if that is not possible; the first answer is kept. Does not
-// throw. Any thread.
+// Initialises CUDA (cuInit), for programs and for callers whose program asked for CUDA. Returns a
+// driver with at least one device, or nullptr; the first answer is kept. Does not throw. Any
+// thread.
 const Driver* driver();
 
-// Whether this is a child of a process in which CUDA was initialised, or one of its children.
+// Whether this process descends by fork from one that had initialised CUDA.
 bool in_forked_child();
 
-// Why open_driver() or driver() returned nullptr, in one line that names the cause: what dlopen
-// said, the symbol that is missing, no GPU, the error of cuInit, or fork. Empty before the first
-// call and where there is a driver.
+// Why open_driver() or driver() returned nullptr, in one line: the error of dlopen, the missing
+// symbol, no GPU, the error of cuInit, or fork. Empty before the first call and if there is a
+// driver.
 std::string unavailable_reason();
 
-// The entry of the driver with this name, which everybody calls; nullptr: it has none, or is not
-// open.
+// The driver's exported function of this name; nullptr: there is none, or no driver is open.
 void* entry(const char* name);
 
-// The functions of the driver as they are, none of which enters a RelaxedCapture: for who is in
-// one.
+// The driver's functions without a RelaxedCapture around them, for callers that are in one.
 const Driver& plain_driver();
 
 } // namespace gdr::cuda

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// CUDA's result codes as text, by the driver's own tables.
+// Texts of CUDA results, from the driver's own tables.
 #include "cuda/error.hpp"
 #include "cuda/driver.hpp"
 

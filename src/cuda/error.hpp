@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// CUDA's result codes as text and as exceptions. Any thread.
+// CUDA results as text and as exceptions. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -12,13 +12,14 @@ namespace gdr::cuda {
 
 struct Driver;
 
-// "CUDA_ERROR_INVALID_VALUE (invalid argument)"; "CUresult 1" for codes that the driver does not
-// know, and without a driver.
+// "CUDA_ERROR_INVALID_VALUE (invalid argument)", or "CUresult 1" if the driver does not know the
+// code.
 std::string error_text(const Driver& driver, CUresult result);
-// By the driver that is loaded; in a forked child, that CUDA does not work there.
+// The same with the loaded driver, or the bare number without one. In a forked child the text says
+// that CUDA does not work there.
 std::string error_text(CUresult result);
 
-// A call that failed; what() is "<call>: <error_text>".
+// A failed call; what() is "<call>: <error_text>".
 class Error : public std::runtime_error {
   public:
     Error(CUresult result, const char* call);

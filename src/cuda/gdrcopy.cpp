@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Finding libgdrapi.so.2, and pinning and mapping through it.
+// Opens libgdrapi.so.2, and pins and maps memory through it.
 #include "cuda/gdrcopy.hpp"
 
 #include <system_error>
@@ -58,7 +58,8 @@ std::string Gdrcopy::open()
     look_up("gdr_copy_to_mapping", functions_.gdr_copy_to_mapping);
     look_up("gdr_copy_from_mapping", functions_.gdr_copy_from_mapping);
     look_up("gdr_runtime_get_version", functions_.gdr_runtime_get_version);
-    // The older one, of the same beginning, knows the kernel module alone.
+    // gdr_get_info fills in the first fields of the same structure and supports only the kernel
+    // module.
     const char* const still_missing = missing;
     if (look_up("gdr_get_info_v2", functions_.gdr_get_info) ||
         look_up("gdr_get_info", functions_.gdr_get_info))
@@ -80,7 +81,7 @@ std::string Gdrcopy::open()
     return {};
 }
 
-// Never destroyed: mappings are given back until the process ends.
+// Never destroyed, because mappings may be released until the process ends.
 Gdrcopy* Gdrcopy::instance(std::string* why_not)
 {
     static Gdrcopy& library = *new Gdrcopy;
@@ -89,8 +90,8 @@ Gdrcopy* Gdrcopy::instance(std::string* why_not)
     return obstacle.empty() ? &library : nullptr;
 }
 
-// The kernel module maps whole pages of the GPU, aligned like these, whosever memory is in them;
-// the CUDA driver only what is in pages of one allocation.
+// The kernel module maps whole GPU pages, whoever owns the memory in them. The CUDA driver maps
+// only pages that belong to one allocation, so smaller pages are tried next.
 CpuMapping Gdrcopy::map(uintptr_t start, size_t length, std::string* cause)
 {
     constexpr uintptr_t kGpuPage = 64 << 10;
@@ -117,7 +118,7 @@ std::string Gdrcopy::map_pages(uintptr_t start, size_t length, CpuMapping* mappi
         return failure("gdr_get_info", error);
     }
     void* mapped = nullptr;
-    const size_t size = start + length - info.va; // it begins where a page does
+    const size_t size = start + length - info.va; // the mapping begins at a page boundary
     if (int error = functions_.gdr_map(gdr_, handle, &mapped, size); error != 0) {
         functions_.gdr_unpin_buffer(gdr_, handle);
         return failure("gdr_map", error);
@@ -131,7 +132,7 @@ std::string Gdrcopy::map_pages(uintptr_t start, size_t length, CpuMapping* mappi
     return {};
 }
 
-// Nothing can be done where it fails: the memory stays taken then.
+// If this fails, the memory stays pinned.
 void Gdrcopy::unmap(const CpuMapping& mapping)
 {
     const std::lock_guard guard(mutex_);

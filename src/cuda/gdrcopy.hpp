@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Device memory as the CPU reaches it: through gdrcopy's library, libgdrapi.so.2, which maps it by
-// its kernel module or by the CUDA driver, and is used where it is installed.
+// Access of the CPU to device memory through gdrcopy's library, libgdrapi.so.2, if it is installed.
+// The library maps the memory by its kernel module or by the CUDA driver.
 #pragma once
 
 #include <atomic>
@@ -15,9 +15,9 @@ namespace gdr::cuda {
 
 class Gdrcopy;
 
-// A mapping of device memory. The memory stays reachable by it, and taken, also when it was freed,
-// or not (by the mode of gdrcopy's kernel module: then touching it is fatal): whoever uses it has
-// to know that the memory still is what was mapped.
+// A mapping of device memory. After the memory is freed, the mapping either keeps it pinned and
+// reachable, or touching it is fatal, depending on the mode of gdrcopy's kernel module. So the user
+// of the mapping must know that the memory is still the one that was mapped.
 class CpuMapping {
   public:
     CpuMapping() = default;
@@ -31,9 +31,9 @@ class CpuMapping {
 
     explicit operator bool() const { return library_ != nullptr; }
 
-    // [address, address + length) of device memory has to be in what was mapped, the other range is
-    // host memory. Both return when the bytes are there: for what the GPU is told to do afterwards,
-    // not for what it is at already. Any thread, no lock, no system call, no call of the driver.
+    // [address, address + length) must lie within the mapped device memory; the other range is host
+    // memory. Both return when the bytes are there: GPU work that starts afterwards sees them,
+    // running work may not. Any thread; no lock, system call or driver call.
     void write(uintptr_t address, const void* from, size_t length) const;
     void read(void* to, uintptr_t address, size_t length) const;
 
@@ -53,37 +53,37 @@ class CpuMapping {
 
     Gdrcopy* library_ = nullptr;
     unsigned long handle_ = 0;
-    char* mapped_ = nullptr; // what device address start_ is for the CPU
+    char* mapped_ = nullptr; // CPU address of device address start_
     uintptr_t start_ = 0;
     size_t length_ = 0;
 };
 
-// The library, opened. Any thread.
+// The opened library. Any thread.
 class Gdrcopy {
   public:
-    // Opened by the first call, for the life of the process; NULL where that is not possible, and
-    // why, in one line: what dlopen said, the function that is missing, or that the library finds
-    // neither of its ways. The CUDA driver has to be initialised.
+    // The first call opens the library for the life of the process. NULL if that fails, with the
+    // cause in one line: the error of dlopen, the missing function, or that neither way of mapping
+    // is available. CUDA must be initialised.
     static Gdrcopy* instance(std::string* why_not);
 
     // "2.6"
     const std::string& version() const { return version_; }
 
-    // Maps device memory. Empty on failure, with its cause. To be called in a context of its GPU,
-    // and in the scope of a RelaxedCapture.
+    // Maps device memory. On failure the mapping is empty and cause is set. Must be called in a
+    // context of the GPU and in the scope of a RelaxedCapture.
     CpuMapping map(uintptr_t start, size_t length, std::string* cause);
 
-    // At this time, of all that were made and not given back.
+    // The number of mappings that exist now.
     unsigned mappings() const { return mappings_; }
 
   private:
     friend class CpuMapping;
 
-    // What gdrapi.h, gdrcopy's header, declares.
+    // Declarations from gdrcopy's header, gdrapi.h.
     struct Handle { // gdr_mh_t
         unsigned long h;
     };
-    struct Info { // gdr_info_v2_t, of which the first fields are what older versions have
+    struct Info { // gdr_info_v2_t; older versions have its first fields
         uint64_t va;
         uint64_t mapped_size;
         uint32_t page_size;
@@ -113,7 +113,7 @@ class Gdrcopy {
     Functions functions_ = {};
     void* gdr_ = nullptr;
     std::string version_;
-    std::mutex mutex_; // the library keeps a list of its own without one
+    std::mutex mutex_; // the library's own list has no lock
     std::atomic<unsigned> mappings_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Looking around.
+// Looks for GPUs and kernel modules.
 #include "cuda/inventory.hpp"
 
 #include "cuda/nvml.hpp"
@@ -33,7 +33,7 @@ std::vector<std::string> gpus_of_kernel(const std::string& root)
     return ids;
 }
 
-// The variable's list ends at the first entry that is no device.
+// CUDA stops reading the variable's list at the first entry that is no device.
 bool all_are_hidden()
 {
     const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -52,7 +52,7 @@ std::string why_no_gpu()
 {
     if (all_are_hidden())
         return "CUDA_VISIBLE_DEVICES hides every device";
-    // The kernel's answer costs nothing; to initialise NVML takes 10 ms (H200, driver 580).
+    // The kernel's answer costs nothing, while initialising NVML takes 10 ms (H200, driver 580).
     if (gpus_of_kernel("").empty() && gpus_of_nvml().empty())
         return "no device: neither NVML (libnvidia-ml.so.1) nor /proc/driver/nvidia/gpus shows a "
                "GPU";

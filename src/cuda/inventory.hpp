@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What can be told of the GPUs of this machine without initialising CUDA: by NVIDIA's management
-// library, and by what its kernel modules show in /proc and /sys.
+// Facts about this machine's GPUs that need no initialised CUDA: from NVIDIA's management library,
+// and from /proc and /sys.
 #pragma once
 
 #include <string>
@@ -9,20 +9,20 @@
 
 namespace gdr::cuda {
 
-// The PCI addresses of the system's GPUs, as sysfs spells them, including those that
-// CUDA_VISIBLE_DEVICES hides. root: of /proc, for tests.
+// The PCI addresses of the system's GPUs, as sysfs spells them, including GPUs that
+// CUDA_VISIBLE_DEVICES hides. root: replaces "/" in tests.
 std::vector<std::string> gpus_of_system(const std::string& root = "");
 
-// Why this process can use none, in a line; empty where it may.
+// Why this process can use no GPU, in one line; empty if it may.
 std::string why_no_gpu();
 
-// How NVIDIA's kernel modules let HCAs at a GPU's memory, as far as they show it.
+// Which methods NVIDIA's kernel modules support for RDMA to GPU memory, as far as they show it.
 struct KernelSupport {
-    bool dmabuf;  // the open ones alone export it
-    bool peermem; // nvidia-peermem, or its forerunner, is loaded
+    bool dmabuf;  // only the open modules export it
+    bool peermem; // nvidia-peermem or its predecessor is loaded
 };
 
-// Both where nothing is shown: in a sandbox, or with emulated GPUs.
+// Both are true if the system shows nothing: in a sandbox, or with emulated GPUs.
 KernelSupport kernel_support(const std::string& root = "");
 
 } // namespace gdr::cuda

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// From a mapping to its neighbours.
+// Finds the neighbours of a mapping.
 #include "cuda/mapping.hpp"
 
 namespace gdr::cuda {

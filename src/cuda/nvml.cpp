@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The few functions of NVML, declared here: its header comes with a toolkit that is not needed
-// otherwise.
+// The few NVML functions that are used are declared here, because NVML's header comes with a
+// toolkit that nothing else needs.
 #include "cuda/nvml.hpp"
 
 #include <algorithm>
@@ -32,8 +32,8 @@ struct FieldValue { // nvmlFieldValue_t
 };
 static_assert(sizeof(FieldValue) == 40);
 
-// In MB/s: of the link that the scope names, and of each on GPUs before Hopper, whose successors
-// answer 0.
+// Speeds in MB/s: of the link in scope, and the common speed of the links on GPUs before Hopper.
+// Newer GPUs return 0 for the common speed.
 constexpr unsigned kNvlinkSpeed = 164;        // NVML_FI_DEV_NVLINK_GET_SPEED
 constexpr unsigned kNvlinkCommonSpeed = 90;   // NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON
 constexpr unsigned kNvlinkCount = 91;         // NVML_FI_DEV_NVLINK_LINK_COUNT
@@ -110,7 +110,7 @@ class Nvml {
                status == 0;
     }
 
-    // Of all that are up together.
+    // The sum of all links that are up.
     double nvlink_bandwidth(NvmlDevice device) const
     {
         double megabytes = 0;
@@ -140,7 +140,7 @@ class Nvml {
     }
 
   private:
-    // 0: not told.
+    // 0: NVML does not report it.
     unsigned field(NvmlDevice device, unsigned number, unsigned scope = 0) const
     {
         FieldValue value{};
@@ -153,7 +153,7 @@ class Nvml {
                    : 0;
     }
 
-    // -1: there is no such function.
+    // -1: the function does not exist.
     template <class Signature, class... Arguments>
     int call(const char* name, Arguments... arguments) const
     {
@@ -175,7 +175,7 @@ links(const std::vector<std::pair<std::string, std::string>>& pci_bus_ids)
     if (links.empty())
         return links;
     const Nvml nvml;
-    // Each of its links is asked about apart, and a GPU is of many pairs.
+    // Each link takes a query of its own, and a GPU is in many pairs.
     std::map<NvmlDevice, double> nvlinks;
     const auto nvlink_bandwidth = [&](NvmlDevice device) {
         const auto [found, is_new] = nvlinks.try_emplace(device);

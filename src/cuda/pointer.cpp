@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Classification by one query of several attributes.
+// Classifies an address with one query of several attributes.
 #include "cuda/pointer.hpp"
 #include "cuda/readable.hpp"
 
@@ -10,11 +10,11 @@ namespace gdr::cuda {
 
 namespace {
 
-// For memory of cuMemCreate the range attributes tell the whole reservation, of which the address's
-// own mapping, with its own buffer id, is a part, and which may have holes.
+// For memory of cuMemCreate the range attributes return the whole reservation, which may have
+// holes. The mapping that contains the address is a part of it and has its own buffer id.
 void find_mapping(const Driver& driver, const void* address, CUdeviceptr& base, size_t& length)
 {
-    // Their names came with CUDA 11.8.
+    // CUDA 11.8 named these attributes.
     constexpr auto kMappingSize = static_cast<CUpointer_attribute>(18);
     constexpr auto kMappingBase = static_cast<CUpointer_attribute>(19);
     CUpointer_attribute attributes[] = {kMappingBase, kMappingSize};

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What memory an address belongs to. Any thread; no current context is needed.
+// Finds out what memory an address belongs to. Any thread; needs no current context.
 #pragma once
 
 #include "cuda/driver.hpp"
@@ -11,57 +11,58 @@
 namespace gdr::cuda {
 
 enum class MemoryKind {
-    host,    // all that is neither of the others, also addresses of nothing at all
-    device,  // of a GPU: cuMemAlloc, cuMemAllocAsync, cuMemCreate, another process' by IPC
+    host,    // everything else, even addresses of nothing at all
+    device,  // on a GPU: cuMemAlloc, cuMemAllocAsync, cuMemCreate, or opened by IPC
     managed, // cuMemAllocManaged
 };
 
 struct Pointer {
     MemoryKind kind = MemoryKind::host;
     bool pinned = false;    // host memory that CUDA knows: cuMemHostAlloc, cuMemHostRegister
-    CUdevice device = -1;   // -1 for host memory that is not pinned, as the rest is 0 for it
-    uint64_t buffer_id = 0; // of the allocation; not used again in the process once that is freed
-    uintptr_t base = 0;     // of the allocation; of cuMemCreate memory, of the mapping
+    CUdevice device = -1;   // -1 for unpinned host memory; the other members are 0 for it
+    uint64_t buffer_id = 0; // of the allocation; never reused in the process
+    uintptr_t base = 0;     // of the allocation, or of the mapping of cuMemCreate memory
     size_t length = 0;      // of the same, in bytes
     bool mapped = false;    // memory of cuMemCreate: see mapping.hpp
-    uintptr_t reserved = 0; // mapped: the addresses that were reserved, which may have holes
+    uintptr_t reserved = 0; // mapped: the reserved address range, which may have holes
     size_t reserved_length = 0;
-    CUcontext context = nullptr; // that owns it; nullptr for memory of a pool and of cuMemCreate
+    CUcontext context = nullptr; // the owner; nullptr for memory of a pool or of cuMemCreate
     bool sync_memops = false;    // see finish_memops()
 
     uintptr_t end() const { return base + length; }
 };
 
-// Up to where an allocation that ends there has its memory to itself: CUDA begins each at a
-// multiple of 256 bytes. UCP 1.16 and 1.17 ask for whole blocks of 16, and so for more than was
-// allocated.
+// The end of the memory that belongs to an allocation alone: CUDA begins each allocation at a
+// multiple of 256 bytes. UCP 1.16 and 1.17 round requests up to blocks of 16 bytes and thus exceed
+// the allocation.
 constexpr uintptr_t own_end(uintptr_t end)
 {
     return (end + 255) & ~uintptr_t{255};
 }
 
-// One call of the driver, 40 to 100 ns; two for memory of cuMemCreate. An address that is unknown
-// is no failure, but host memory, as all is until CUDA is initialised. Where the query fails as
-// such (a driver shutting down, as the process ends) what the CPU can read is host memory; throws
+// Costs one driver call, 40 to 100 ns, or two for memory of cuMemCreate. An unknown address counts
+// as host memory, as all memory does until CUDA is initialised. If the query itself fails (the
+// driver shuts down while the process exits), memory that the CPU can read is host memory; throws
 // Error otherwise.
 Pointer classify(const Driver& driver, const void* address);
 
-// Where the mapping of device memory that holds an address begins: for memory of a pool, before the
-// allocation. Throws Error.
+// The beginning of the mapping that holds an address of device memory. For pool memory it lies
+// before the allocation. Throws Error.
 uintptr_t mapping_base(const Driver& driver, const void* address);
 
-// Whether nvidia-peermem takes device memory: that of cuMemAlloc, and of cuMemCreate where the
-// application asked for it (gpuDirectRDMACapable), not that of pools. One call of the driver.
+// Whether nvidia-peermem accepts device memory: it accepts memory of cuMemAlloc, and of cuMemCreate
+// if the application asked for it (gpuDirectRDMACapable), but not of pools. Costs one driver call.
 // Throws Error.
 bool rdma_capable(const Driver& driver, const void* address);
 
-// A synchronous copy from pageable memory returns before its bytes are in device memory: CUDA's own
+// A synchronous copy from pageable memory returns before its bytes are in device memory. CUDA's own
 // streams wait for them, but neither our streams nor an HCA do (on an H200, 298 of 300 copies of 1
-// MiB were read too early). To be called before memory is read by those: makes such copies, the
-// last one included, wait for their bytes, by CU_POINTER_ATTRIBUTE_SYNC_MEMOPS. One call of the
-// driver for each allocation, none once it is set. Only for memory that a context owns; for that of
-// a pool the attribute has no effect, that of cuMemCreate has none: there the application has to
-// synchronise itself. While a capture forbids it even in relaxed mode it is left to the next time.
+// MiB were read too early). Call this before those read memory: by CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
+// it makes such copies, including the last one, wait for their bytes. Costs one driver call per
+// allocation, none once it is set. Works only for memory that a context owns: the attribute has no
+// effect on pool memory, and memory of cuMemCreate does not have it, so there the application must
+// synchronise itself. If a capture forbids the call even in relaxed mode, it is left to the next
+// time.
 inline void finish_memops(const Driver& driver, const Pointer& memory)
 {
     if (memory.kind != MemoryKind::device || memory.context == nullptr || memory.sync_memops)
@@ -73,9 +74,9 @@ inline void finish_memops(const Driver& driver, const Pointer& memory)
         check(result, "cuPointerSetAttribute(SYNC_MEMOPS)");
 }
 
-// Pointer::buffer_id alone: 0 for memory that CUDA does not know, and where the query fails. The
-// cheapest query there is: the plural form of one attribute, as the singular one takes its error
-// path, seven times as long, on ordinary memory.
+// Pointer::buffer_id alone: 0 for memory that CUDA does not know, and if the query fails. This is
+// the cheapest query: for ordinary memory the singular form takes its error path, which is seven
+// times slower than the plural form with one attribute.
 inline uint64_t buffer_id(const Driver& driver, const void* address)
 {
     unsigned long long id = 0;
@@ -86,8 +87,8 @@ inline uint64_t buffer_id(const Driver& driver, const void* address)
     return result == CUDA_SUCCESS ? id : 0;
 }
 
-// Whether it is host memory that CUDA knows, as Pointer::pinned tells. One call of the driver;
-// false where that fails.
+// Whether it is host memory that CUDA knows, like Pointer::pinned. Costs one driver call; false if
+// it fails.
 inline bool is_pinned(const Driver& driver, const void* address)
 {
     unsigned type = 0, managed = 0;

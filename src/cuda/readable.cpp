@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Careful access by process_vm_readv on this very process, which answers EFAULT for a bad address.
+// Reads by process_vm_readv on this process, which returns EFAULT for a bad address.
 #include "cuda/readable.hpp"
 
 #include <cerrno>

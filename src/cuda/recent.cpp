@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What a thread knows by itself.
+// Answers that a thread caches.
 #include "cuda/recent.hpp"
 #include "tables/by_page.hpp"
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kAMoment = 500; // cycles
 
-// Where there is no such clock it is a moment later each time.
+// Without such a clock each call is a moment later.
 uint64_t now()
 {
 #ifdef __x86_64__
@@ -36,7 +36,7 @@ bool a_moment_ago(const Seen& seen, uint64_t buffer_id)
 }
 
 struct Recent {
-    Seen seen; // finished last
+    Seen seen; // the last one that was known to be finished
     tables::ByPage<Pointer, 4> pointers;
 };
 thread_local constinit Recent recent{};

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Exchanging the thread's capture mode, once for scopes within each other.
+// Exchanges the thread's capture mode once for nested scopes.
 #include "cuda/relaxed_capture.hpp"
 
 namespace gdr::cuda {
@@ -11,7 +11,7 @@ thread_local bool relaxed = false;
 
 } // namespace
 
-// A driver that refuses this refuses what comes next too, which then tells.
+// If the driver refuses this call, the next call fails too and reports it.
 RelaxedCapture::RelaxedCapture(const Driver& driver) : driver_(driver), outermost_(!relaxed)
 {
     if (outermost_)

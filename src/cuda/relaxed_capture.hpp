@@ -1,18 +1,18 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Calls of the driver while somebody captures a stream into a graph. In the mode that frameworks
-// capture in, any thread's call that the capture cannot see (an allocation, a query of an event)
-// is refused and spoils the capture, unless that thread has said that it knows what it does. We
-// do: nothing of ours is part of the application's order.
+// Driver calls while somebody captures a stream into a graph. In the capture mode of most
+// frameworks CUDA refuses calls of any thread that the capture cannot see (an allocation, an event
+// query), and the capture becomes invalid, unless the thread has switched to relaxed mode. We may
+// do that, because none of our calls is part of the application's order.
 #pragma once
 
 #include "cuda/driver.hpp"
 
 namespace gdr::cuda {
 
-// The calling thread's capture mode is CU_STREAM_CAPTURE_MODE_RELAXED as long as this lives. Costs
-// two calls of the driver; none within the scope of another. No code of the application may run in
-// its scope. To be destroyed by the thread that made it, in the reverse order of making.
+// Sets the calling thread's capture mode to CU_STREAM_CAPTURE_MODE_RELAXED as long as it lives.
+// Costs two driver calls; none within another such scope. No code of the application may run in its
+// scope. The thread that created the object must destroy it, in reverse order of creation.
 class RelaxedCapture {
   public:
     explicit RelaxedCapture(const Driver& driver);
@@ -23,7 +23,7 @@ class RelaxedCapture {
   private:
     const Driver& driver_;
     bool outermost_;
-    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; // of the thread before
+    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; // the thread's previous mode
 };
 
 } // namespace gdr::cuda
