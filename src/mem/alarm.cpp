@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Counting, and the eventfd.
+// The counter and the eventfd.
 #include "mem/alarm.hpp"
 
 #include <cerrno>

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Wakes somebody who looks after something, once enough of it has come together.
+// Writes to an eventfd once enough of something has accumulated.
 #pragma once
 
 #include <atomic>
@@ -8,13 +8,13 @@
 
 namespace gdr::mem {
 
-// Any thread, any context: no lock, no allocation, and errno stays the caller's.
+// Any thread, any context: takes no lock, allocates nothing, and keeps the caller's errno.
 class Alarm {
   public:
     explicit constexpr Alarm(uint64_t enough) : enough_(enough) {}
 
-    // The eventfd that is written to when enough was added since hush(). It must be nonblocking,
-    // and stay open as long as the process lives; -1: none. Hushes.
+    // Sets the eventfd that is written to once enough was added since hush(); -1: none. It must be
+    // nonblocking and stay open until the process ends. Also hushes the alarm.
     void set(int eventfd);
 
     void add(uint64_t amount);

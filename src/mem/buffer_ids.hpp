@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Which allocations a range of device memory is made of. CUDA numbers allocations and never uses a
-// number again: what has another number now is other memory at the same address.
+// The allocations that a range of device memory consists of. CUDA numbers allocations and never
+// reuses a number, so a different number means different memory at the same address.
 #pragma once
 
 #include "cuda/pointer.hpp"
@@ -15,13 +15,13 @@ namespace gdr::mem {
 
 class BufferIds {
   public:
-    // From start on, which is behind all that were added before, it is this allocation.
+    // The allocation id begins at start, which is behind all that were added before.
     void add(uintptr_t start, uint64_t id) { pieces_.push_back({start, id}); }
 
     uint64_t first() const { return pieces_.front().id; }
 
-    // Whether memory within the range is still of the same allocations. One call of the driver for
-    // each that [address, address + length) touches.
+    // Whether the memory is still of the same allocations. Costs one driver call for each
+    // allocation that [address, address + length) touches.
     bool hold(const cuda::Driver& driver, uintptr_t address, size_t length) const
     {
         size_t at = pieces_.size() - 1;
@@ -36,7 +36,7 @@ class BufferIds {
         }
     }
 
-    // Whether any of the allocations is still there, other than those that begin in [start, end).
+    // Whether any of the allocations still exists, apart from those that begin in [start, end).
     bool any_left(const cuda::Driver& driver, uintptr_t start, uintptr_t end) const
     {
         return std::ranges::any_of(pieces_, [&](const Piece& piece) {

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Finding, making and forgetting regions.
+// Finds, makes and forgets regions.
 #include "mem/cache.hpp"
 
 #include "abi/registration_cache.hpp"
@@ -17,7 +17,7 @@
 namespace gdr::mem {
 namespace {
 
-// Storage of regions, for the life of the process.
+// Storage of regions for the life of the process.
 class RegionPool {
   public:
     static RegionPool& instance()
@@ -50,8 +50,8 @@ class RegionPool {
     std::vector<Region*> free_;
 };
 
-// The regions a thread used last, by cache and address: two series of 64 buffers, at distances of
-// any powers of two, have places of their own.
+// The regions that a thread used last, by cache and address. Two sets of 64 buffers at distances of
+// any powers of two do not evict each other.
 struct RecentRegions {
     tables::ByPage<Region*, 9> regions;
 
@@ -67,7 +67,7 @@ uint64_t next_cache_id()
 
 std::atomic<uint64_t> changes_of_device_memory{0};
 
-// A reference, unless the region has none: then it is nobody's.
+// Takes a reference unless the region has none: then the pool owns it.
 bool try_reference(Region& region)
 {
     uint32_t references = region.references.load(std::memory_order_relaxed);
@@ -129,11 +129,11 @@ Cache::~Cache()
     }
 }
 
-// Whoever acquires memory that was unmapped before, by him or by somebody he heard from, must not
-// get what was registered before that. He finds the unmapping counted in the log's end. If the
-// cache's position is this end too, all that was unmapped was forgotten before the position moved
-// there: so the position is read first (acquire, where apply_unmaps() releases), and what is valid
-// after it. Elsewise the log is read, under the lock.
+// Whoever acquires memory that was unmapped before, by itself or by a thread that it synchronised
+// with, must not get a registration of the old memory. It sees the unmapping counted in the log's
+// end. If the cache's position equals this end, everything unmapped was forgotten before the
+// position moved there. So the position is read first (acquire, paired with the release in
+// apply_unmaps()), and valid after it. Otherwise the log is read under the lock.
 bool Cache::usable(const Region& region, uintptr_t address, size_t length, Access access) const
 {
     const uint64_t position = unmaps_seen_.load(std::memory_order_acquire);
@@ -272,7 +272,7 @@ Region* Cache::find_in(Regions& regions, uintptr_t address, size_t length)
         return nullptr;
     }
     if (region->kind == MemoryKind::device && !Registrar::same_buffer(*region, address, length)) {
-        forget(found); // the memory was freed, and the address given out again
+        forget(found); // the memory was freed and the address reused
         return nullptr;
     }
     return region;
@@ -309,11 +309,12 @@ void Cache::forget_overlapping(uintptr_t start, uintptr_t end, const auto& is_me
     }
 }
 
-// As a whole, so that it is done once; else what is asked for, as long as the memory lives.
+// Registers the whole memory, so that it happens only once. If that fails, registers the requested
+// part, and only parts as long as the memory lives.
 Registration Cache::register_device(Target& target, uintptr_t address, size_t length,
                                     Failure* failure)
 {
-    constexpr size_t kMostInParts = 4096; // then they are found out again
+    constexpr size_t kMostInParts = 4096; // the set is cleared when it is full
     end(sweep().dead);
     const uint64_t id = target.buffer_ids.first();
     const Target part = Registrar::narrowed(target, address, length);
@@ -369,7 +370,7 @@ Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, 
         Caches::instance().alarm().add(target.end - target.start);
     }
 
-    // That read-only memory becomes writable is not seen.
+    // The cache would not see read-only memory become writable.
     const bool kept = device || (keep_host_ && !target.read_only);
     Region* region = RegionPool::instance().take();
     region->owner_id = id_;
@@ -395,7 +396,7 @@ Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, 
     return region;
 }
 
-// What lies within the new region and grants no more, and what was registered for other memory that
+// Forgets regions that lie within the new one and grant no more, and regions of other memory that
 // was here before.
 void Cache::forget_superseded(const Region& by)
 {
@@ -411,14 +412,14 @@ void Cache::apply_unmaps()
     const uint64_t position = UnmapLog::instance().read(
         unmaps_seen_.load(std::memory_order_relaxed),
         [this](UnmapLog::Range range) { forget_overlapping(range.start, range.end, is_host); });
-    unmaps_seen_.store(position, std::memory_order_release); // after what was forgotten
+    unmaps_seen_.store(position, std::memory_order_release); // after the regions were forgotten
 }
 
 Cache::Swept Cache::sweep()
 {
     constexpr size_t kMostSteps = 1024;
     Swept swept;
-    // A driver call each, of some 80 ns; a registration costs 40 us and more.
+    // Each look costs a driver call of about 80 ns; a registration costs at least 40 us.
     size_t looks = 64;
     Regions& regions = of_device();
     for (size_t steps = std::min(kMostSteps, regions.size()); steps > 0 && looks > 0; --steps) {
@@ -440,7 +441,7 @@ Cache::Swept Cache::sweep()
     return swept;
 }
 
-// Some at a time, so that transfers wait for no more than that, and for no deregistration.
+// Works in small batches, so that transfers wait for one batch only and for no deregistration.
 void Cache::collect_freed()
 {
     if (cuda::open_driver() == nullptr) {
@@ -487,7 +488,7 @@ void Cache::end_freed(uintptr_t start, uintptr_t end)
     Cache::end(dead);
 }
 
-// Those of which nothing is left outside of [start, end), or which nobody else holds.
+// Returns regions with nothing left outside [start, end), and regions that nobody else holds.
 std::vector<Region*> Cache::take_remnants(uintptr_t start, uintptr_t end)
 {
     const auto stays = [&](const Region* region) {
@@ -500,7 +501,7 @@ std::vector<Region*> Cache::take_remnants(uintptr_t start, uintptr_t end)
     return dead;
 }
 
-// The CPU's mappings are not taken from who is copying.
+// Keeps the CPU's mappings, because somebody may be copying through them.
 void Cache::end(const std::vector<Region*>& dead)
 {
     for (Region* region : dead) {
@@ -528,7 +529,7 @@ bool Cache::forget_unused()
     return any;
 }
 
-// UCP gives what it keeps back when it registers next.
+// UCP releases what it keeps at its next registration.
 void Cache::ask_for_room()
 {
     for (const auto& [start, region] : of_device()) {
@@ -546,13 +547,13 @@ void Cache::release(Region* region)
 void Cache::invalidate(Region* region, Region::Notification notification)
 {
     if (Region* successor = region->successor.exchange(nullptr, std::memory_order_acquire)) {
-        invalidate(successor, std::exchange(notification, {})); // it is what peers reach
+        invalidate(successor, std::exchange(notification, {})); // peers access that one
     }
     {
         const Lock guard(lock_);
         if (notification.call != nullptr) {
             region->on_unreachable.push_back(
-                notification); // the caller's reference keeps it from destroy()
+                notification); // the caller's reference keeps the region from destroy()
         }
         Regions& regions = of(region->access);
         if (auto found = regions.find(region->start);

@@ -1,12 +1,12 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The registration cache of one HCA, or of the CPU for device memory: a registration is made once,
-// found again for as long as the memory is the same, and never used after. Host memory is watched
-// through UnmapLog; device memory is compared by CUDA's buffer id each time it is found.
+// The registration cache of one HCA, or of the CPU for device memory. It registers memory once,
+// finds the registration again as long as the memory is the same, and never uses it afterwards.
+// UnmapLog reports unmapped host memory; device memory is checked by CUDA's buffer id at each use.
 //
-// Finding a region again takes no lock: each thread remembers the regions it used last, and a
-// region's storage is never returned to the system, so a remembered pointer can be examined
-// whatever became of it.
+// Finding a region again takes no lock: each thread remembers the regions that it used last. The
+// storage of a region never returns to the system, so a thread may examine a remembered pointer
+// whatever became of the region.
 #pragma once
 
 #include "mem/registrar.hpp"
@@ -25,8 +25,8 @@ namespace gdr::mem {
 // Any thread may call any member.
 class Cache {
   public:
-    // keep_host: host registrations may be kept, since unmapping is seen. watch_frees: the first
-    // registration of device memory installs hooks in the driver, UCX having been chosen.
+    // keep_host: host registrations may be kept because unmapping is seen. watch_frees: the first
+    // registration of device memory installs hooks in the driver; by then UCX is known.
     Cache(const verbs::Device& hca, ibv_pd* pd, bool keep_host, bool watch_frees = false);
     explicit Cache(std::unique_ptr<Registrar> registrar, bool keep_host = false,
                    bool watch_frees = false);
@@ -34,12 +34,12 @@ class Cache {
     Cache(const Cache&) = delete;
     Cache& operator=(const Cache&) = delete;
 
-    // A region that covers [address, address + length) and grants the access, with a reference for
-    // the caller; NULL and the failure otherwise.
+    // Returns a region that covers [address, address + length) and grants the access, with a
+    // reference for the caller; NULL and the failure otherwise.
     Region* acquire(uintptr_t address, size_t length, Access access, Failure* failure);
 
-    // Whether device memory can be registered, found out by doing so: it stays registered, as long
-    // as nothing else needs the room. What others may need is not given up for it.
+    // Registers device memory to find out whether that is possible. It stays registered until
+    // something else needs the room. Gives up no registration that others may need.
     struct Proof {
         enum class Outcome {
             not_asked, // the HCA takes no memory of this GPU
@@ -47,68 +47,71 @@ class Cache {
             refused,
         };
         Outcome outcome = Outcome::not_asked;
-        uintptr_t start = 0; // of what is registered
+        uintptr_t start = 0; // the registered range
         uintptr_t end = 0;
-        std::string limit; // why it is not all, if that was tried
+        std::string limit; // why the range is not the whole memory; empty if that was not tried
     };
     Proof prove(uintptr_t address, size_t length);
 
-    // Whether the HCA takes memory of this GPU is found out, unless that was before. False: it
-    // could not be.
+    // Finds out whether the HCA takes memory of this GPU, unless it is known. False: it could not
+    // be found out.
     bool learn(const cuda::Pointer& memory);
-    void learn_all(); // of each GPU
+    void learn_all(); // the same for every GPU
 
     // Whether device memory was ever acquired.
     bool serves_device_memory() const { return serves_device_.load(std::memory_order_relaxed); }
 
-    // Counts what may change a proof, in any cache.
+    // A counter of events, in any cache, that may change a proof.
     static uint64_t changes();
 
-    // What serves [address, address + length) where the caller holds region, with changes_unseen,
-    // and may have held it for long: region itself, if that is still of the memory that is there,
-    // or another, which lives as long as region. NULL and the failure: the memory is not there.
+    // Returns the region to use for [address, address + length) if the caller has held region,
+    // which has changes_unseen, for a while: region itself if the memory is still the same,
+    // otherwise another region, which lives as long as region. NULL and the failure: the memory is
+    // gone.
     static Region* current(Region* region, uintptr_t address, size_t length, Failure* failure);
 
-    // Gives the reference back.
+    // Returns the caller's reference.
     static void release(Region* region);
 
-    // release(), and nobody finds the region again; notification, if it has a call, is called once
-    // the HCA no longer lets anybody at the memory by it: with the last reference.
+    // Like release(), but nobody finds the region again. If notification has a call, it is called
+    // once peers can no longer access the memory through this registration: when the last reference
+    // is gone.
     void invalidate(Region* region, Region::Notification notification);
 
-    // Deregisters what is registered of host memory that was unmapped, unless it is in use: as long
-    // as it is registered the system does not have it back. acquire() does no more than it needs.
+    // Deregisters unmapped host memory unless it is in use. The system gets the memory back only
+    // then; acquire() deregisters no more than it needs.
     void collect_unmapped();
 
-    // Device memory in this range is about to be freed: nobody finds its registrations again, and
-    // they end before this returns, whoever holds them, since nobody may use the memory any more.
-    // One that goes on beyond the range, over mappings of cuMemCreate that stay, ends when nobody
-    // holds it, or when the last of these is freed.
+    // To be called before device memory in this range is freed. Nobody finds its registrations
+    // again, and they end before this returns, whoever holds them, because nobody may use the
+    // memory any more. A registration that extends beyond the range, over mappings of cuMemCreate
+    // that stay, ends when nobody holds it or when the last of these mappings is freed.
     void end_freed(uintptr_t start, uintptr_t end);
 
-    // Whether the calling thread is in a cache: what it frees there was registered with none.
+    // Whether the calling thread holds the lock of a cache. Memory that it frees then was never
+    // registered.
     static bool any_locked_by_this_thread();
 
-    // The same for device memory that was freed unseen: asks about each registration.
+    // The same for device memory that was freed unseen: checks each registration.
     void collect_freed();
 
     bool of_hca() const { return registrar_->gpu_direct() != nullptr; }
-    const GpuDirect& gpu_direct() const { return *registrar_->gpu_direct(); } // of an HCA's
+    const GpuDirect& gpu_direct() const { return *registrar_->gpu_direct(); } // only if of_hca()
     uint64_t registrations() const { return registrations_.load(std::memory_order_relaxed); }
 
   private:
     bool usable(const Region& region, uintptr_t address, size_t length, Access access) const;
     Region* acquire_slow(uintptr_t address, size_t length, Access access, Failure* failure);
 
-    // Valid ones, by start. They may overlap, as buffers do in the pages that they share, but none
-    // lies within another: so of those that begin before an address the last reaches farthest.
+    // Valid regions, by start. They may overlap, as buffers that share a page do, but none lies
+    // within another: so the last region that begins before an address reaches farthest.
     using Regions = std::map<uintptr_t, Region*>;
 
-    // With lock_ held.
+    // The caller holds lock_.
     void apply_unmaps();
     Region* find(uintptr_t address, size_t length, Access access);
     Region* find_in(Regions& regions, uintptr_t address, size_t length);
-    enum class Room { free, unused }; // what a registration may take
+    enum class Room { free, unused }; // room to take: free, or of unused regions too
     Region* make(Target target, uintptr_t address, size_t length, Room room, Failure* failure);
     Registration register_device(Target& target, uintptr_t address, size_t length,
                                  Failure* failure);
@@ -120,21 +123,22 @@ class Cache {
     bool forget_unused();
     void ask_for_room();
 
-    // Goes on looking through the regions, at some of device memory, and takes out those whose
-    // memory was freed: with dmabuf the GPU's driver keeps it as long as it is registered.
+    // Continues a walk over the regions, checks some of device memory, and takes out those whose
+    // memory was freed: with dmabuf the GPU's driver keeps freed memory as long as it is
+    // registered.
     struct Swept {
-        std::vector<Region*> dead; // for end()
-        size_t seen = 0;           // regions, of host memory too
+        std::vector<Region*> dead; // to be passed to end()
+        size_t seen = 0;           // regions seen, including host memory
     };
     Swept sweep();
     void take_out(Regions::iterator region);
     std::vector<Region*> take_remnants(uintptr_t start, uintptr_t end);
 
-    // The registrations of freed memory, whoever holds them; gives the references back.
+    // Deregisters freed memory, whoever holds the regions, and releases the regions.
     static void end(const std::vector<Region*>& dead);
-    static void destroy(Region* region); // the last reference is gone
+    static void destroy(Region* region); // after the last reference
 
-    const uint64_t id_; // of this cache, never used again in the process
+    const uint64_t id_; // never reused in the process
     const bool keep_host_;
     const bool watch_frees_;
     const std::unique_ptr<Registrar> registrar_;
@@ -142,15 +146,17 @@ class Cache {
     std::atomic<uint64_t> registrations_{0};
     std::atomic<bool> serves_device_{false};
 
-    // Held by its thread, whose own calls of the driver may free, too.
+    // Marks the thread as holding lock_, because its own driver calls may free memory.
     class Lock;
 
     std::mutex lock_; // taken to make and forget regions, not to find them again
-    // By access: a small region that peers may reach can lie within a large one that they may not.
+    // By access: a small region that peers may access can lie within a large one that they may not
+    // access.
     std::array<Regions, 2> regions_;
-    // Taken out because memory in them was freed, with a reference each, to be ended when all is.
+    // Taken out because some of their memory was freed; each holds a reference and ends when all
+    // its memory is freed.
     std::vector<Region*> remnants_;
-    uintptr_t swept_ = 0; // the start of the last region that sweep() saw
+    uintptr_t swept_ = 0; // start of the last region that sweep() saw
     // First buffer ids of memory that could not be registered as a whole.
     std::set<uint64_t> in_parts_;
 };

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Registering and leaving.
+// Adds and removes caches.
 #include "mem/caches.hpp"
 
 #include "mem/cache.hpp"
@@ -31,7 +31,7 @@ void Caches::learn(const cuda::Pointer& memory)
     const uint64_t bit = uint64_t{1} << (memory.device & 63);
     if ((learnt_.load(std::memory_order_relaxed) & bit) != 0)
         return;
-    std::shared_lock guard(lock_); // nobody is added meanwhile
+    std::shared_lock guard(lock_); // nobody adds a cache meanwhile
     bool all = true;
     for (Cache* cache : all_)
         all = cache->learn(memory) && all;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The registration caches of a process, one for each HCA that is open.
+// The registration caches of a process, one for each open HCA.
 #pragma once
 
 #include "abi/border.hpp"
@@ -24,16 +24,16 @@ class Caches {
     static Caches& instance();
 
     void add(Cache& cache);
-    void remove(Cache& cache); // waits for those who visit it
+    void remove(Cache& cache); // waits for visitors
 
-    // Calls visit(const std::vector<Cache*>&) while none comes or goes.
+    // Calls visitor(const std::vector<Cache*>&) while no cache is added or removed.
     auto visit(auto visitor) const
     {
         std::shared_lock guard(lock_);
         return visitor(all_);
     }
 
-    // Calls call(Cache*) for each, and logs what it throws: for who has nobody to tell.
+    // Calls call(Cache*) for each cache and logs exceptions, for callers that cannot report them.
     void for_each(const char* what, auto call) const
     {
         (void)abi::guarded(what, [&] {
@@ -42,18 +42,18 @@ class Caches {
         });
     }
 
-    // Each HCA finds out, once for each GPU, whether it takes memory as this.
+    // Every HCA finds out, once per GPU, whether it takes memory of this GPU.
     void learn(const cuda::Pointer& memory);
 
-    // Not all device memory that is freed is told of: it is time to look when as much again may
-    // have been. Rings once so many bytes of it were registered.
+    // Not every free of device memory is reported, so somebody must look for freed memory. The
+    // alarm rings once so many bytes were registered, since as much may have been freed.
     Alarm& alarm() { return alarm_; }
 
   private:
     mutable std::shared_mutex lock_;
     std::vector<Cache*> all_;
     Alarm alarm_{uint64_t{256} << 20};
-    std::atomic<uint64_t> learnt_{0}; // GPUs, a bit each, since the last HCA was opened
+    std::atomic<uint64_t> learnt_{0}; // one bit per GPU, since the last HCA was opened
 };
 
 } // namespace gdr::mem

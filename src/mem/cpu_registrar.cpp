@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Windows of device memory. Whatever is the matter with one counts as unsupported: nothing else is
-// given up for it, and it is not tried in parts.
+// Maps windows of device memory. Every failure counts as unsupported: the cache then gives up
+// nothing else for the window and does not try parts.
 #include "mem/cpu_registrar.hpp"
 
 #include "cuda/context.hpp"

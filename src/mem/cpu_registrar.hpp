@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Mapping device memory for the CPU: windows of it, since what is mapped takes room in the GPU's
-// BAR1 aperture and, mapped by the CUDA driver, a file descriptor.
+// Maps device memory for the CPU. It maps windows, because a mapping takes room in the GPU's BAR1
+// aperture and, if the CUDA driver maps, a file descriptor.
 #pragma once
 
 #include "cuda/gdrcopy.hpp"
@@ -11,11 +11,11 @@ namespace gdr::mem {
 
 class CpuRegistrar final : public Registrar {
   public:
-    // Of device memory, aligned likewise; a buffer that crosses one's end has several of them.
+    // Windows are aligned to their size; a buffer that crosses the end of one has several.
     static constexpr size_t kWindow = size_t{2} << 20;
 
-    // At a time, in the process: 256 MiB and 128 descriptors. More memory is not mapped then, as
-    // taking turns would cost more than mappings save.
+    // At a time in the process: 256 MiB and 128 descriptors. More memory is not mapped, because
+    // replacing windows would cost more than mappings save.
     static constexpr unsigned kMostWindows = 128;
 
     explicit CpuRegistrar(cuda::Gdrcopy& library) : library_(library) {}

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The pages that are known, then the driver.
+// Looks in the table of host pages, then asks the driver.
 #include "mem/cuda_memory.hpp"
 
 #include "cuda/recent.hpp"

@@ -27,7 +27,7 @@ void end_freed(uintptr_t start, uintptr_t end)
                                 [&](Cache* cache) { cache->end_freed(start, end); });
 }
 
-// By UCX's hook, which tells UCP, too.
+// Called by UCX's hook, which also tells UCP.
 void on_freed(void* address, size_t length)
 {
     const auto start = reinterpret_cast<uintptr_t>(address);
@@ -35,7 +35,8 @@ void on_freed(void* address, size_t length)
         end_freed(start, start + length);
 }
 
-// By ours. First UCP's registrations, so that it makes no new use of the others.
+// Called by our hook. It ends UCP's registrations first, so that UCP makes no new use of the
+// others.
 void before_free(uintptr_t start, uintptr_t end)
 {
     if (Cache::any_locked_by_this_thread())
@@ -50,7 +51,8 @@ void after_context()
         Caches::instance().for_each("freeing a context's memory", &Cache::collect_freed);
 }
 
-// Empty, or what is not seen. UCX's own hooks are fewer than ours, and cannot be patched again.
+// Returns why some frees are not seen, or empty. A UCX built with CUDA has fewer hooks than we
+// install, and they cannot be patched again.
 std::string watch()
 {
     if (abi::built_with_cuda())

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Trying out registrations of device memory.
+// Tries to register device memory.
 #include "mem/gpu_direct.hpp"
 
 #include "cuda/allocation.hpp"
@@ -25,7 +25,7 @@ void add_cause(std::string& causes, const std::string& cause)
 }
 
 std::atomic<bool> peermem_used = false;
-std::atomic<uint64_t> gpus_taken = 0, gpus_refused = 0; // by some HCA; a bit each
+std::atomic<uint64_t> gpus_taken = 0, gpus_refused = 0; // by some HCA; one bit per GPU
 
 uint64_t bit_of(CUdevice gpu)
 {
@@ -36,7 +36,7 @@ constexpr uintptr_t kWord = sizeof(uint64_t);
 
 enum class Attempt { succeeded, not_exported, refused };
 
-// By a method that is one of dmabuf's.
+// Tries one of the two dmabuf methods.
 Attempt try_dmabuf(const cuda::Driver& driver, ibv_pd* pd, uintptr_t start, size_t length,
                    int access, Method method, DeviceRegistration& result)
 {
@@ -51,8 +51,9 @@ Attempt try_dmabuf(const cuda::Driver& driver, ibv_pd* pd, uintptr_t start, size
                                     cuda::error_text(driver, exported.result));
         return Attempt::not_exported;
     }
-    // The pages may hold more than this memory, which is nobody's business. Its last word is whole,
-    // for an atomic on a part of it: CUDA gives each allocation whole units of 256 bytes and more.
+    // The pages may hold other memory too, which must not be registered. The last word is
+    // registered as a whole, for an atomic on a part of it: CUDA allocates in units of at least 256
+    // bytes.
     const uintptr_t end = (start + length + kWord - 1) & ~(kWord - 1);
     result.mr = verbs::register_memory(pd, access, [&](int flags) {
         return ibv_reg_dmabuf_mr(pd, start - exported.base, end - start, start, exported.fd.get(),
@@ -67,13 +68,13 @@ Attempt try_dmabuf(const cuda::Driver& driver, ibv_pd* pd, uintptr_t start, size
     return Attempt::succeeded;
 }
 
-// How drivers say that they cannot use a mapping.
+// Whether the error says that the driver cannot use this mapping.
 bool is_of_the_mapping(int error)
 {
     return error == verbs::kKernelNotSupported || error == EOPNOTSUPP || error == EIO;
 }
 
-// Whichever mapping works.
+// Tries both mappings.
 bool try_dmabufs(const cuda::Driver& driver, ibv_pd* pd, uintptr_t start, size_t length, int access,
                  DeviceRegistration& result)
 {
@@ -102,13 +103,13 @@ bool try_peermem(ibv_pd* pd, uintptr_t start, size_t length, int access, DeviceR
     return true;
 }
 
-// How a line of the report begins.
+// The beginning of a report line.
 std::string introduce(const cuda::Device& gpu, const verbs::Device& hca)
 {
     return "GPU " + std::to_string(gpu.handle) + " (" + gpu.name + ") with " + hca.name() + ": ";
 }
 
-// What the kernel shows of its modules is nothing to an HCA that it does not know.
+// An HCA that the kernel does not know does not need the kernel's modules.
 cuda::KernelSupport support_for(const verbs::Device& hca)
 {
     return hca.sysfs().exists() ? cuda::kernel_support() : cuda::KernelSupport{true, true};
@@ -247,8 +248,8 @@ std::string GpuDirect::learn(const cuda::Device& gpu, auto test)
     }
 }
 
-// In the current context, whose end frees the memory: to free it here would be to wait for all that
-// the GPU has to do, which may be waiting for this thread (libucx-gdr's).
+// Allocates in the current context and leaves the memory to it: freeing it here would wait for all
+// work on the GPU, which may be waiting for this thread (libucx-gdr).
 DeviceRegistration GpuDirect::test_own_memory(const cuda::Driver& driver) const
 {
     DeviceRegistration test;

@@ -17,8 +17,8 @@ enum class Method {
     untried, // not decided yet
     none,    // device memory is staged through host memory
     dmabuf,
-    dmabuf_by_pcie, // the HCA takes no other mapping of it: cuda::DmabufMapping
-    peermem, // ibv_reg_mr of the device address, by nvidia-peermem; memory of pools is staged
+    dmabuf_by_pcie, // the HCA accepts only the PCIe mapping: cuda::DmabufMapping
+    peermem,        // ibv_reg_mr of the device address by nvidia-peermem; pool memory is staged
 };
 
 const char* to_string(Method method);
@@ -28,48 +28,48 @@ inline bool is_dmabuf(Method method)
     return method == Method::dmabuf || method == Method::dmabuf_by_pcie;
 }
 
-// Whether an HCA that this process opened takes device memory by peermem. Then some of it can only
-// be staged: see cuda::rdma_capable(). Any thread.
+// Whether an HCA that this process opened uses peermem for device memory. Then some device memory
+// can only be staged: see cuda::rdma_capable(). Any thread.
 bool peermem_in_use();
 
-// Whether an HCA that this process opened, and that UCP was told takes device memory, does not take
-// that of this GPU, and no other HCA does. Then it can only be staged. Any thread.
+// Whether an open HCA that claimed device memory to UCP refuses memory of this GPU and no other HCA
+// takes it. Then it can only be staged. Any thread.
 bool is_refused(CUdevice gpu);
 
-// How one range of device memory was registered, or why not.
+// How a range of device memory was registered, or why not.
 struct DeviceRegistration {
     verbs::MemoryRegion mr;
     Method method = Method::none;
     int error = 0;     // errno of the last attempt
-    std::string cause; // of every attempt: "dmabuf: ...; peermem: ..."
+    std::string cause; // of each attempt: "dmabuf: ...; peermem: ..."
 };
 
-// Registers [start, start + length) of device memory by the given method; untried: by whichever
-// works, dmabuf first.
+// Registers [start, start + length) of device memory by the given method; untried: by the first
+// that works, dmabuf before peermem.
 DeviceRegistration register_device_memory(const cuda::Driver& driver, const verbs::Device& hca,
                                           ibv_pd* pd, uintptr_t start, size_t length, int access,
                                           Method method);
 
-// The methods found for one HCA. Nothing is tried before memory of a GPU is there. Not thread safe.
+// The methods found for one HCA. Tries nothing before there is memory of a GPU. Not thread safe.
 class GpuDirect {
   public:
     GpuDirect(const verbs::Device& hca, ibv_pd* pd);
 
-    // Some GPU's memory can be registered, as far as the kernel and the HCA tell; nothing is
-    // claimed, and tried, otherwise.
+    // Whether kernel and HCA suggest that memory of some GPU can be registered. If not, the HCA
+    // claims no device memory to UCP and tries none.
     bool possible() const { return possible_; }
 
-    // Why not, where there may be GPUs.
+    // Why not, if there may be GPUs.
     const std::string& obstacle() const { return obstacle_; }
 
-    // Tries to register a piece of this memory, if its GPU was not tried before; where that is
-    // refused, of other memory of the same context, to tell a GPU from an allocation that is
-    // special. A GPU that sees an HCA's writes only after a flush, and has none, is not used.
-    // Returns what was found, as a line for the user; empty if that was known.
+    // Tries to register a piece of this memory, if its GPU was not tried before. If that fails,
+    // tries other memory of the same context, to distinguish a GPU without support from a special
+    // allocation. Does not use a GPU that sees an HCA's writes only after a flush and has no flush.
+    // Returns the result as a line for the user; empty if it was known.
     std::string learn(const cuda::Driver& driver, const cuda::Pointer& memory);
 
-    // The same with nobody's memory, in the GPU's primary context, which is made for it; but not
-    // where others could want it for themselves (compute mode).
+    // The same with memory of its own in the GPU's primary context, which it creates. Does nothing
+    // if the compute mode gives the GPU to one process and this process does not use it.
     std::string learn(const cuda::Driver& driver, const cuda::Device& gpu);
 
     Method method(CUdevice gpu) const;

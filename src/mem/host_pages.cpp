@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Filling and clearing the table. Threads that write the same word leave one's page in it, or none.
+// Fills and clears the table. If threads write the same word, it holds the page of one of them or
+// none.
 #include "mem/host_pages.hpp"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ bool readable(uintptr_t address)
     return process_vm_readv(getpid(), &target, 1, &source, 1, 0) == 1;
 }
 
-// Where a page goes: what is there already is not moved.
+// The entry for a new page; pages in the set keep their entries.
 std::atomic<uintptr_t>& place_in(Set& set)
 {
     static constinit std::atomic<unsigned> turn{0};

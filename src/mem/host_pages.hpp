@@ -1,15 +1,14 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Pages lately seen to be ordinary host memory, so that CUDA need not be asked about them again. A
-// page cannot become CUDA's without being unmapped and mapped anew, of which unmap_watch tells,
-// provided that it was the program's own memory: readable by the CPU, and not known to CUDA.
+// Pages recently seen to be ordinary host memory, so that CUDA need not be asked about them again.
+// A page of the program's own memory (readable by the CPU and unknown to CUDA) becomes CUDA's only
+// if it is unmapped and mapped anew, and unmap_watch reports both.
 //
-// One four-way set-associative table for the process, of words that each tell of themselves alone,
-// so that there is no lock, and nothing to bring up to date before a look. A word is only ever
-// written with a page that the caller of add() holds, or cleared: nobody can bring back what
-// another thread has just seen unmapped.
+// The process has one four-way set-associative table. Each word is self-contained, so a lookup
+// needs no lock and no update first. A word is only written with a page that the caller of add()
+// holds, or cleared: nobody can bring back a page that another thread has just seen unmapped.
 //
-// Each short operation looks here, and UCP for each buffer: every instruction counts.
+// Each short operation looks here, and UCP does for each buffer, so every instruction counts.
 #pragma once
 
 #include "tables/page_sets.h"
@@ -20,10 +19,10 @@
 
 namespace gdr::mem::host_pages {
 
-// A buffer takes the page that it starts in: 1,024 buffers at the same distance, of most distances,
-// are all known.
+// A buffer takes the entry of the page that it starts in. 1,024 buffers at equal distances, for
+// most distances, fit together.
 struct alignas(32) Set {
-    std::atomic<uintptr_t> pages[GDR_PAGE_WAYS]; // 0: none
+    std::atomic<uintptr_t> pages[GDR_PAGE_WAYS]; // 0: empty
 
     [[gnu::always_inline]] bool has(uintptr_t page) const
     {
@@ -34,10 +33,10 @@ struct alignas(32) Set {
         return pages[way].load(std::memory_order_relaxed) == page;
     }
 };
-static_assert(GDR_PAGE_WAYS == 4); // as has() counts them
+static_assert(GDR_PAGE_WAYS == 4); // has() lists them
 using Sets = Set[size_t{1} << GDR_PAGE_SET_BITS];
 extern Sets sets;
-// For who may not look at those: whether he may is no question of its own.
+// For callers that may not use the table: they need no extra branch.
 extern const Sets no_sets;
 
 // Whether the page of this address is known to be ordinary host memory. Any thread.
@@ -47,13 +46,13 @@ extern const Sets no_sets;
     return sets[gdr_page_set_of(page)].has(page);
 }
 
-// Remembers the page of an address that CUDA does not know, if the CPU can read it: what CUDA has
-// freed, but keeps reserved, can be given out again without a word. The caller sees to it that the
-// page stays mapped until this returns. One system call. Any thread.
+// Remembers the page of an address that CUDA does not know, if the CPU can read it: addresses that
+// CUDA has freed but keeps reserved can be allocated again without any event. The caller keeps the
+// page mapped until this returns. Costs one system call. Any thread.
 void add(uintptr_t address);
 
-// The range is about to be unmapped, or has just been mapped. Any thread, any context: no lock, no
-// allocation.
+// To be called when the range is about to be unmapped or has just been mapped. Any thread, any
+// context: takes no lock and allocates nothing.
 void forget(uintptr_t start, size_t length);
 
 } // namespace gdr::mem::host_pages

@@ -1,7 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// One eventfd, which the log of unmapped memory and the caches write to, and one timer, whatever
-// the number of collectors.
+// All collectors share one timer and one eventfd, which the unmap log and the caches write to.
 #include "mem/memory_collector.hpp"
 
 #include "abi/host.hpp"
@@ -21,11 +20,11 @@ namespace {
 
 constexpr double kPeriod = 1; // seconds
 
-std::mutex mutex; // of what follows; adding and removing wait for the handlers
+std::mutex mutex; // for the variables below; adding and removing wait for the handlers
 unsigned collectors = 0;
 int timer = 0;
 
-// Open until the process ends, since threads may be about to write to it.
+// Stays open until the process ends, because threads may be about to write to it.
 int alarm_fd()
 {
     static const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -43,7 +42,7 @@ void on_alarm(int fd, uint8_t, void*)
 {
     uint64_t count;
     (void)!read(fd, &count, sizeof(count)); // nonblocking: a stale event reads nothing
-    UnmapLog::instance().alarm().hush();    // what comes from here on rings again
+    UnmapLog::instance().alarm().hush();    // before collecting: later unmaps ring again
     for_each_cache(&Cache::collect_unmapped);
     Alarm& registered = Caches::instance().alarm();
     if (registered.has_rung()) {

@@ -1,14 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Gives back to the system and to the GPUs what the process unmapped and freed while it was
-// registered, also when nothing is transferred for long.
+// Returns registered memory that the process has unmapped or freed to the system and the GPUs, even
+// if nothing is transferred for a long time.
 #pragma once
 
 namespace gdr::mem {
 
-// As long as one lives, UCX's asynchronous thread makes the caches collect: what was unmapped and
-// what was registered since, where that is much, at once, and every second memory of GPUs that was
-// freed.
+// As long as a collector lives, UCX's async thread makes the caches collect: at once when much was
+// unmapped or registered, and every second for freed GPU memory.
 class MemoryCollector {
   public:
     MemoryCollector(); // throws std::exception

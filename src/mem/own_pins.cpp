@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Nothing is removed: a number is not used again.
+// Ids are never removed, because CUDA does not reuse them.
 #include "mem/own_pins.hpp"
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Which pinned host memory is a program's own that was pinned for copies, the application's or that
-// of the MPI layer: as ordinary as before, where what CUDA has allocated can be anything after it
+// The program's own host memory that was pinned for copies, by the application or by the MPI layer.
+// It counts as ordinary host memory, while memory that CUDA allocated can become anything after it
 // is freed.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace gdr::mem::own_pins {
 
-// By the Pointer::buffer_id that it has as long as it is pinned; nothing for 0. The last few
-// hundred are known: more only cost questions. Any thread.
+// Identified by the Pointer::buffer_id that it has as long as it is pinned; 0 is ignored. Only the
+// last few hundred are remembered: a forgotten one only costs driver calls. Any thread.
 void add(uint64_t buffer_id);
 bool contain(uint64_t buffer_id);
 

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Three ranges: of the process two, of which the second grows, and of each thread one.
+// Two ranges of the process, of which the second grows, and one of each thread.
 #include "mem/process_memory.hpp"
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 #include <link.h>
 #include <pthread.h>
 
-// The C library's, and what sbrk(0) returns. UCX's hooks keep it, too, but have sbrk() ask the
-// kernel.
+// The C library's variable, which sbrk(0) returns. UCX's hooks keep it up to date, but their sbrk()
+// asks the kernel.
 // NOLINTNEXTLINE(bugprone-reserved-identifier, readability-identifier-naming)
 extern "C" uintptr_t __curbrk;
 
@@ -25,7 +25,7 @@ struct Range {
     uintptr_t start = 1, last = 0;
 };
 
-// The first object that the loader names is the program. Its variables are in one segment.
+// The loader names the program first. Its variables are in one segment.
 Range find_variables()
 {
     Range variables;
@@ -43,7 +43,7 @@ Range find_variables()
     return variables;
 }
 
-// Where the kernel lets the heap begin; where it does not tell, there is none for us.
+// The beginning of the heap; if the kernel does not show it, the heap counts as empty.
 uintptr_t find_heap()
 {
     uintptr_t found = UINTPTR_MAX;
@@ -72,7 +72,7 @@ Stack find_stack()
     pthread_attr_destroy(&attributes);
     if (!known)
         return kNone;
-    // Without a limit it would begin where something else is mapped now.
+    // Without a limit the stack would seem to begin in memory that is mapped for something else.
     constexpr size_t kLongest = size_t{1} << 30;
     const uintptr_t end = reinterpret_cast<uintptr_t>(address) + length;
     return {end - std::min(length, kLongest), end};
@@ -91,7 +91,7 @@ const ProcessMemory& process_memory()
 
 Stack stack_of_thread()
 {
-    static thread_local Stack stack{0, 0}; // not asked for yet
+    static thread_local Stack stack{0, 0}; // 0: not looked up yet
     if (stack.end == 0)
         stack = find_stack();
     return stack;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Flushing by the CUDA driver, in the GPUs' primary contexts.
+// Flushes by the CUDA driver, in the GPUs' primary contexts.
 #include "mem/rdma_writes.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace gdr::mem {
 
 RdmaWrites& RdmaWrites::instance()
 {
-    static auto& instance = *new RdmaWrites; // the driver goes before static objects do
+    static auto& instance = *new RdmaWrites; // never destroyed: the driver ends first
     return instance;
 }
 

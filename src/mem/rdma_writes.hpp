@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What HCAs have written to GPUs that see it only after a flush
-// (CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE). Where a completion tells that data are there, they are
-// flushed before anybody learns of it: work that runs on the GPU already may be waiting for no more
-// than that news. One for the process: news of one HCA's writes may come by another.
+// Flushes HCA writes on GPUs that see them only after a flush
+// (CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE). If a completion says that data have arrived, they are
+// flushed before anybody learns of it, because running GPU work may be waiting for that news. One
+// instance per process, because news of one HCA's writes may come through another HCA.
 #pragma once
 
 #include "cuda/context.hpp"
@@ -21,17 +21,17 @@ class RdmaWrites {
   public:
     static RdmaWrites& instance();
 
-    // A GPU that needs it.
+    // Adds a GPU that needs flushes.
     void add(CUdevice gpu);
 
-    // Whether flush() has something to do: not before memory of such a GPU was registered.
+    // Whether flush() has anything to do; false until memory of such a GPU is registered.
     bool needed() const { return needed_.load(); }
 
-    // Memory of the GPU is about to be registered. Where it needs it, its primary context is held
-    // from now on. Throws cuda::Error.
+    // To be called before memory of the GPU is registered. If the GPU needs flushes, its primary
+    // context is held from now on. Throws cuda::Error.
     void begin(const cuda::Driver& driver, CUdevice gpu);
 
-    // Sets a flag when needed() becomes true, and at once where it is.
+    // Sets a flag when needed() becomes true, or at once if it is.
     class Watch {
       public:
         explicit Watch(std::atomic<bool>& flag);
@@ -43,7 +43,7 @@ class RdmaWrites {
         std::atomic<bool>& flag_;
     };
 
-    // All that was written before is visible on its GPU. CUDA_SUCCESS, or the first error.
+    // Makes all earlier writes visible on their GPUs. Returns CUDA_SUCCESS or the first error.
     CUresult flush() const;
 
   private:
@@ -53,7 +53,7 @@ class RdmaWrites {
     std::mutex lock_;
     std::set<CUdevice> unordered_;
     std::set<std::atomic<bool>*> watches_;
-    // Of those whose memory was registered.
+    // For GPUs whose memory was registered.
     std::array<std::unique_ptr<cuda::PrimaryContext>, kMost> contexts_;
     std::atomic<size_t> count_{0};
 };

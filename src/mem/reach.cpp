@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Asking the caches, and remembering the answer for as long as their registrations stay.
+// Asks the caches and remembers the answer as long as their registrations stay.
 #include "mem/reach.hpp"
 
 #include "mem/cache.hpp"
@@ -15,14 +15,14 @@ namespace {
 // What a thread found out.
 struct Answer {
     uint64_t buffer_id = 0;
-    uint64_t changes = 0; // Cache::changes() before it was found out
+    uint64_t changes = 0; // Cache::changes() before the question
     bool staged = false;
-    uintptr_t start = 0; // it holds for
+    uintptr_t start = 0; // the range of the answer
     uintptr_t end = 0;
 };
 
-// The last ones, by the beginning of the allocation that they are for, or by the address asked
-// about where they are for a part.
+// The last answers, by the beginning of their allocation, or by the address asked about if the
+// answer is for a part.
 thread_local tables::ByPage<Answer, 6> last;
 
 Reach ask(uintptr_t address, size_t length)
@@ -63,7 +63,7 @@ Reach reach(const cuda::Pointer& memory, uintptr_t address, size_t length)
             return {known->staged, known->start, known->end, {}};
     }
     Reach found = ask(address, length);
-    // The id says nothing about the mappings behind the first.
+    // The buffer id says nothing about the mappings after the first.
     if (address + length <= memory.end()) {
         const bool all = found.start <= memory.base && memory.end() <= found.end;
         last[all ? memory.base : address] = {memory.buffer_id, changes, found.staged, found.start,

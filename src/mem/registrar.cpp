@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Describing and registering memory.
+// Describes and registers memory.
 #include "mem/registrar.hpp"
 
 #include "abi/host.hpp"
@@ -39,7 +39,7 @@ std::string locked_memory_limit()
 }
 
 constexpr size_t kLargestSurplus = 64;
-constexpr uintptr_t kGpuPage = 64 << 10; // of what is mapped through BAR1
+constexpr uintptr_t kGpuPage = 64 << 10; // granularity of BAR1 mappings
 constexpr int kRelaxedAccess = verbs::kRelaxedOrdering | int{IBV_ACCESS_LOCAL_WRITE};
 
 } // namespace
@@ -84,8 +84,8 @@ bool HcaRegistrar::learn(const cuda::Pointer& memory)
     return gpu_direct_.method(memory.device) != Method::untried;
 }
 
-// Mappings side by side are registered together, all there are: buffers overlap their boundaries,
-// and each would make another registration. nvidia-peermem takes one allocation at a time.
+// Registers all adjacent mappings together, because buffers cross their boundaries and would each
+// need another registration. nvidia-peermem takes one allocation at a time.
 Target HcaRegistrar::describe_device(const cuda::Pointer& first, uintptr_t end)
 {
     const cuda::Driver& driver = *cuda::open_driver();
@@ -116,7 +116,7 @@ Target HcaRegistrar::describe_device(const cuda::Pointer& first, uintptr_t end)
     }
     if (const size_t behind = target.end - memory.back().end(); behind > 0) {
         const uint64_t last = cuda::buffer_id(driver, pointer(target.end - 1));
-        // UCX 1.16 asks for whole units of 16 bytes where an allocation ends within one.
+        // UCX 1.16 asks for whole units of 16 bytes even if an allocation ends within one.
         if (last == 0 && behind < kLargestSurplus) {
             target.surplus = behind;
         } else {

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Registering memory, with one HCA or for the CPU: what kind of memory an address is, which range
-// around it is worth a registration, and how it is made.
+// Registers memory with one HCA or for the CPU: finds out the kind of memory at an address and the
+// range around it that is worth a registration, and makes the registration.
 #pragma once
 
 #include "mem/gpu_direct.hpp"
@@ -11,9 +11,9 @@
 
 namespace gdr::mem {
 
-// Why memory could not be registered. unsupported: this memory can never be (managed memory, a GPU
-// without GPUDirect RDMA); otherwise error is an errno and trying again may help. managed: the CPU
-// reaches it.
+// Why memory could not be registered. unsupported: this memory can never be registered (managed
+// memory, a GPU without GPUDirect RDMA); otherwise error is an errno and another try may succeed.
+// managed: the CPU can access the memory.
 struct Failure {
     bool unsupported = false;
     bool managed = false;
@@ -21,48 +21,49 @@ struct Failure {
     std::string cause;
 };
 
-// What an address range is, before it is registered.
+// Description of an address range before it is registered.
 struct Target {
     MemoryKind kind = MemoryKind::host;
-    // Host: whole pages; device: the whole allocation, or several, or a part.
+    // Host: whole pages; device: one or several whole allocations, or a part.
     uintptr_t start = 0;
     uintptr_t end = 0;
-    size_t surplus = 0; // of it, behind the allocation: asked for, but no memory
+    size_t surplus = 0; // bytes at the end that were requested but lie behind the allocation
     BufferIds buffer_ids;
-    bool in_stream_order = false; // device memory of a pool or a graph, which may free it, too
+    bool in_stream_order = false; // device memory of a pool or a graph, which may free it too
     CUdevice gpu = -1;
     bool managed = false;
-    // Host: as asked for. Device: it is registered before UCP knows for what (mem/reach.hpp), as
-    // a whole, and once, for it takes room in the GPU's BAR1 aperture.
+    // Host: as requested. Device: always remote, because the memory is registered before UCP says
+    // for what (mem/reach.hpp), as a whole, and only once: it takes room in the GPU's BAR1
+    // aperture.
     Access access = Access::remote;
-    bool read_only = false; // host memory that may not be written: told by register_memory()
+    bool read_only = false; // host memory without write permission; register_memory() sets it
 };
 
-// Not thread safe: a cache calls it under its lock, same_buffer() excepted.
+// Not thread safe: a cache calls it under its lock, except same_buffer().
 class Registrar {
   public:
     virtual ~Registrar() = default;
 
     virtual Target describe(uintptr_t address, size_t length, Access access) = 0;
 
-    // Device memory has come: finds out whether that of its GPU can be registered, and tells the
-    // user. False: that could not be found out.
+    // To be called when device memory appears: finds out whether memory of its GPU can be
+    // registered and tells the user. False: that could not be found out.
     virtual bool learn(const cuda::Pointer&) { return true; }
 
-    // The same for all GPUs, at once.
+    // The same for all GPUs at once.
     virtual void learn_all() {}
 
-    // Registers [target.start, target.end). Empty on failure. Memory that may only be read is
-    // registered for that alone, and target.read_only is set.
+    // Registers [target.start, target.end). Empty on failure. Read-only memory is registered for
+    // reading, and target.read_only is set.
     virtual Registration register_memory(Target& target, Failure* failure) = 0;
 
-    // How the HCA reaches GPUs; NULL: registrations are not with an HCA.
+    // How the HCA accesses GPUs; NULL: not a registrar of an HCA.
     virtual const GpuDirect* gpu_direct() const = 0;
 
-    // Of described device memory what a buffer needs, in whole pages of the GPU.
+    // Narrows described device memory to what a buffer needs, in whole GPU pages.
     static Target narrowed(const Target& whole, uintptr_t address, size_t length);
 
-    // Whether device memory within a region, or all of it, is still that which was registered.
+    // Whether device memory within a region, or all of it, is still the memory that was registered.
     static bool same_buffer(const Region& region, uintptr_t address, size_t length);
     static bool same_buffer(const Region& region)
     {
@@ -70,13 +71,13 @@ class Registrar {
     }
 };
 
-// Which memory is registered with relaxed ordering, too (Registration::relaxed).
+// Which memory is also registered with relaxed ordering (Registration::relaxed).
 struct Relaxed {
     bool host = false;
     bool device = false;
 };
 
-// With an HCA.
+// Registers with an HCA.
 class HcaRegistrar final : public Registrar {
   public:
     HcaRegistrar(const verbs::Device& hca, ibv_pd* pd, Relaxed relaxed);

@@ -1,13 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A ring of entries of two words. No word tells of anything but itself, so none of the orders of
-// memory matters here but that of each word.
+// A ring of entries of two words. Each word is self-contained, so memory order between words does
+// not matter.
 #include "mem/unmap_log.hpp"
 
 namespace gdr::mem {
 namespace {
 
-constexpr unsigned kPageShift = 12; // of the smallest pages there are
+constexpr unsigned kPageShift = 12; // the smallest page size there is
 constexpr unsigned kTurnBits = 20;
 constexpr uint64_t kTurnMask = (uint64_t{1} << kTurnBits) - 1;
 constexpr uint64_t kLastPage = UINT64_MAX >> kTurnBits; // no address is so high

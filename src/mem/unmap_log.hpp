@@ -1,11 +1,11 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A process-wide record of address ranges that were unmapped. Written inside munmap and free, so
-// without locks or allocation; read by registration caches and others, each at its own pace.
+// A process-wide log of unmapped address ranges. munmap and free write to it, so it takes no locks
+// and allocates nothing. Registration caches and other readers each read it at their own pace.
 //
-// What readers rely on: an append() that happened before a read() is heeded by it, whatever other
-// threads are amid. A range is appended before it is unmapped, so one whose append() is not over is
-// still mapped, and what is known of it still true.
+// Readers rely on this: a read() sees every append() that happened before it, whatever other
+// threads are doing. A range is appended before it is unmapped, so a range whose append() has not
+// returned is still mapped, and what is known about it is still true.
 #pragma once
 
 #include "mem/alarm.hpp"
@@ -29,16 +29,16 @@ class UnmapLog {
     // Any thread, any context.
     void append(uintptr_t start, size_t length);
 
-    // Rings when much was unmapped: for a reader that looks for others, whatever they do.
+    // Rings when much was unmapped, for a reader on another thread.
     Alarm& alarm() { return alarm_; }
 
-    // How many ranges were ever appended, or are being. One load. As long as it is what read()
-    // returned there is nothing to read.
+    // How many ranges were appended or are being appended. Costs one load. While it equals the last
+    // result of read(), there is nothing to read.
     uint64_t end() const { return end_.load(std::memory_order_acquire); }
 
-    // Calls forget with each range appended since position, or with all there is if some were
-    // overwritten. Returns the position to read on from: a range that another thread is appending
-    // holds it back, and those behind that are told again.
+    // Calls forget with each range appended since position, or with the whole address space if some
+    // entries were overwritten. Returns the position to continue from: it stays at a range that
+    // another thread is appending, and the ranges after that are reported again.
     template <class Forget>
     uint64_t read(uint64_t position, Forget&& forget) const
     {
@@ -68,13 +68,13 @@ class UnmapLog {
   private:
     static constexpr uint64_t kCapacity = 16384;
 
-    // What rings the alarm: so many bytes unmapped, or a quarter of the ring written.
+    // The alarm rings after so many unmapped bytes, or when a quarter of the ring was written.
     static constexpr uint64_t kAlarm = 1 << 20;
     static constexpr uint64_t kAlarmPerRange = kAlarm / (kCapacity / 4);
 
-    // Either word holds, besides a page, in which turn around the ring it was written, and is never
-    // replaced by that of an earlier turn: a thread that was stopped amid an append() for so long
-    // that the ring went round spoils nothing.
+    // Each word holds a page and the turn around the ring in which it was written. A word is never
+    // replaced by one of an earlier turn: a thread that was stopped within append() while the ring
+    // went round spoils nothing.
     struct Entry {
         std::atomic<uint64_t> first{0}; // page
         std::atomic<uint64_t> last{0};  // page + 1

@@ -18,8 +18,8 @@ void on_unmapped(void* address, size_t length)
     UnmapLog::instance().append(start, length);
 }
 
-// Some unmap without a word: allocators that make the system call themselves, the runtimes of
-// sanitizers among them. What CUDA maps in their place is seen, by UCX's own hooks.
+// Some allocators unmap without an event, because they make the system call themselves (sanitizer
+// runtimes, for example). UCX's own hooks see what CUDA maps in place of that memory.
 void on_mapped(void* address, size_t length)
 {
     host_pages::forget(reinterpret_cast<uintptr_t>(address), length);

@@ -1,12 +1,12 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// UCX's news of unmapped memory, for UnmapLog and host_pages.
+// Passes UCX's events of unmapped memory to UnmapLog and host_pages.
 #pragma once
 
 namespace gdr::mem {
 
-// Installs the watch when first called. False: UCX's hooks are off, nothing is told, and what is
-// known of host memory cannot be kept; said once in UCX's log. Any thread.
+// Installs the watch at the first call. False: UCX's hooks are off, so there are no events, and
+// nothing known about host memory may be kept; UCX's log says so once. Any thread.
 bool unmaps_are_seen();
 
 } // namespace gdr::mem
