@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Making and comparing addresses.
+// Creates and compares addresses.
 
 #include "copy/address.hpp"
 

@@ -34,7 +34,7 @@ std::unique_ptr<abi::MemoryDomain> open_md(const char*, const abi::MdConfig* con
     return std::make_unique<MemoryDomain>(*driver, ours->pin_host != 0);
 }
 
-// Keys are empty.
+// Remote keys are empty.
 ucs_status_t unpack_rkey(const void*, uct_rkey_t* rkey, void** handle)
 {
     *rkey = 0;

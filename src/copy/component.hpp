@@ -1,9 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // The component gdr_cuda: the CUDA memory domain and the copy interface on it. Registering it does
-// not touch CUDA; asking for its memory domains, as ucp_init and ucx_info do, loads and initialises
-// the driver, since only that tells whether there is a GPU. Contexts are not created before memory
-// is copied or allocated.
+// not touch CUDA. Querying its memory domains, as ucp_init and ucx_info do, loads the driver but
+// does not initialise CUDA. No context is created before memory is copied or allocated.
 #pragma once
 
 #include "abi/component.hpp"

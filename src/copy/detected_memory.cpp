@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A small table of each thread's.
+// A small table for each thread.
 #include "copy/detected_memory.hpp"
 
 #include "cuda/recent.hpp"
@@ -19,20 +19,20 @@ struct Answer {
     uint64_t buffer_id = 0;
     uint64_t changes = 0;
     CUdevice device = -1;
-    abi::MemoryInfo info; // of nothing: no address is in it
+    abi::MemoryInfo info; // empty: no address is in it
 };
 
-thread_local constinit tables::ByPage<Answer, 6> last; // by the address asked about
+thread_local constinit tables::ByPage<Answer, 6> last; // by the address of the query
 
 struct Allocation {
     uint64_t buffer_id = 0;
-    uint64_t several = 0; // several_told; 0: of no mapping
+    uint64_t several = 0; // several_told; 0: not a mapping
     bool operator==(const Allocation&) const = default;
 };
 
 thread_local constinit tables::ByPage<Allocation, 7> allocations; // by the base
 
-std::atomic<uint64_t> several_told{1}; // how often several mappings were told of as one
+std::atomic<uint64_t> several_told{1}; // how often several mappings were reported as one
 
 bool holds(const abi::MemoryInfo& info, const void* address, size_t length)
 {

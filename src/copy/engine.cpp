@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Choosing the way of each piece of a copy.
+// Chooses how each piece of a copy is done.
 
 #include "copy/engine.hpp"
 
@@ -22,8 +22,8 @@ struct Place {
 
     bool on_gpu() const { return memory.kind != cuda::MemoryKind::host; }
 
-    // Memory of a pool or of cuMemCreate: streams of other GPUs may copy it only where the
-    // application has given them access. What a context owns any stream copies.
+    // Memory of a pool or of cuMemCreate: streams of other GPUs can copy it only if the application
+    // has given them access. Any stream can copy memory that a context owns.
     bool bound() const
     {
         return memory.kind == cuda::MemoryKind::device && memory.context == nullptr;
@@ -35,8 +35,8 @@ Place find(const cuda::Driver& driver, const void* address)
     return {static_cast<char*>(const_cast<void*>(address)), cuda::finished(driver, address)};
 }
 
-// Streams of a GPU: one for each direction, so that copies both ways overlap, and one that the
-// synchronous copies have for themselves.
+// The streams of a GPU: one for each direction, so that copies in both directions overlap, and one
+// for synchronous copies alone.
 enum class Route { to_device, from_device, within_devices, synchronous };
 
 Route route_of(const Place& destination, const Place& source)
@@ -55,7 +55,7 @@ Route route_of(const Place& destination, const Place& source)
     throw std::runtime_error(text);
 }
 
-// Pinned memory is known to CUDA, and thus accessible; any other address has to be tried.
+// Pinned memory is known to CUDA and thus accessible; any other address must be tried.
 void require_accessible(const Place& place, size_t length)
 {
     if (!place.on_gpu() && !place.memory.pinned && !cuda::readable(place.address, length))
@@ -64,15 +64,16 @@ void require_accessible(const Place& place, size_t length)
 
 } // namespace
 
-// The pieces of one copy on their way to CUDA. All go to the stream that the first of them chooses,
-// so that one event stands for the whole.
+// The pieces of one copy as they are given to CUDA. All go to the stream that the first piece
+// chooses, so that one event covers the whole copy.
 class Engine::Issue {
   public:
     enum class Wait { no, yes };
 
     Issue(Engine& engine, Wait wait) : engine_(engine), wait_(wait), relaxed_(engine.driver_) {}
 
-    // What was issued before a failure must not touch the caller's memory after the call.
+    // After a failure the pieces issued before must not touch the caller's memory once the call
+    // returns.
     ~Issue()
     {
         if (stream_ != nullptr && !ended_)
@@ -98,7 +99,7 @@ class Engine::Issue {
         }
     }
 
-    // False when the CPU has done all there was to do.
+    // Returns false if the CPU has done everything.
     bool add(uct_completion_t* completion)
     {
         if (stream_ == nullptr)
@@ -108,7 +109,7 @@ class Engine::Issue {
         return true;
     }
 
-    // For the one piece that there was.
+    // Waits for the only piece of the copy.
     void wait(const Place& destination, const Place& source, size_t length)
     {
         if (stream_ == nullptr)
@@ -161,7 +162,7 @@ class Engine::Issue {
     const cuda::RelaxedCapture relaxed_;
     std::optional<cuda::CurrentContext> current_;
     streams::Stream* stream_ = nullptr;
-    bool ended_ = false; // an operation, or waited for
+    bool ended_ = false; // turned into an operation, or waited for
 };
 
 void Engine::start(Direction direction, std::span<const uct_iov_t> iov, void* remote,

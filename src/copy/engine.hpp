@@ -1,11 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Copies between any two addresses of this process, of host, CUDA or managed memory, on any GPU and
-// of whatever context. What the caller has as current context does not matter and is not changed:
-// copies run on streams in the GPU's primary context, which reaches the memory of the others as
-// fast.
+// Copies between any two addresses of this process: host, CUDA or managed memory, on any GPU and of
+// any context. The caller's current context does not matter and stays as it is: copies run on
+// streams in the GPU's primary context, which accesses memory of other contexts as fast.
 //
-// A copy between two plain host addresses is made by the CPU at once. All others are CUDA's.
+// The CPU copies between two plain host addresses at once. CUDA makes all other copies.
 #pragma once
 
 #include "abi/base.hpp"
@@ -19,10 +18,10 @@ namespace gdr::copy {
 
 enum class Direction { put, get }; // from or to the caller's iov
 
-// One thread at a time. A copy that cannot be started or, in copy_now(), fails, throws
-// std::exception with CUDA's or the kernel's reason: an address that is neither live CUDA memory
-// nor accessible to the CPU, as freed device memory is; a failed GPU; no memory. None of it goes on
-// after the call then.
+// Used by one thread at a time. If a copy cannot be started or, in copy_now(), fails, the call
+// throws std::exception with CUDA's or the kernel's reason: an address that is neither live CUDA
+// memory nor accessible to the CPU, as freed device memory is; a failed GPU; no memory. No part of
+// the copy continues after the call then.
 class Engine {
   public:
     Engine(const cuda::Driver& driver, streams::Operations& operations)
@@ -32,8 +31,8 @@ class Engine {
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    // Starts a copy between the concatenated iov and remote, as one of the operations, for length 0
-    // too.
+    // Starts a copy between the concatenated iov and remote as one of the operations, even for
+    // length 0.
     void start(Direction direction, std::span<const uct_iov_t> iov, void* remote,
                uct_completion_t* completion);
 

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Careful copies by process_vm_readv on this very process, which answers EFAULT for a bad address
-// on either side.
+// Copies by process_vm_readv on this process, which returns EFAULT for a bad address on either
+// side.
 
 #include "copy/host_memory.hpp"
 

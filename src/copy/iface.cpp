@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The calls of UCT on the copy interface and its endpoints. An interface reaches itself alone, and
-// an endpoint has no state: both sides of each copy are addresses of this process.
+// UCT calls of the copy interface and its endpoints. An interface reaches only itself, and an
+// endpoint has no state: both sides of each copy are addresses of this process.
 
 #include "copy/iface.hpp"
 
@@ -22,12 +22,12 @@ namespace gdr::copy {
 namespace {
 
 constexpr char kDeviceName[] = "cuda";
-constexpr size_t kMaxIov = 16; // any number would do; callers keep arrays of this length
+constexpr size_t kMaxIov = 16; // no limit of ours; callers keep arrays of this length
 
 struct Iface : streams::Iface {
     Engine engine;
-    std::unique_ptr<MappedMemory> mapped; // NULL: there is none
-    stats::Counts by_cpu;                 // copies through it
+    std::unique_ptr<MappedMemory> mapped; // NULL: gdrcopy is not used
+    stats::Counts by_cpu;                 // copies through mapped
     Address address;
 
     Iface(const cuda::Driver& driver, std::unique_ptr<MappedMemory> mapped_memory,
@@ -77,7 +77,7 @@ ucs_status_t get_short(uct_ep_h ep, void* buffer, unsigned length, uint64_t remo
     });
 }
 
-// Short operations where device memory is mapped.
+// Short operations if device memory can be mapped.
 
 ucs_status_t count_by_cpu(Iface& iface, size_t length)
 {
@@ -229,7 +229,7 @@ constexpr abi::InternalOps kInternalOps = {
     .device_address_size = 0,
 };
 
-// Says once what becomes of small copies.
+// Logs once whether gdrcopy makes small copies.
 std::unique_ptr<MappedMemory> open_mapped(const cuda::Driver& driver, const Settings& settings)
 {
     std::string why_not = "UCX_GDR_COPY_GDRCOPY is n";
@@ -251,7 +251,7 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
 {
     static uct_iface_ops_t ops = iface_ops();
     static uct_iface_ops_t mapped_ops = mapped_iface_ops();
-    // UCX's perftest names the device and does not say so in the field mask, up to 1.15.
+    // Up to 1.15, UCX's perftest names the device without setting the field mask.
     if ((params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE) == 0)
         return UCS_ERR_INVALID_PARAM;
     if (strcmp(params->mode.device.dev_name, kDeviceName) != 0) {
@@ -276,7 +276,7 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
     });
 }
 
-// Any GPU's memory is reached through the one device; which GPU is known only with the address.
+// One device serves the memory of all GPUs; only the address tells which GPU it is.
 std::vector<abi::Device> query_devices(abi::MemoryDomain&)
 {
     return {{kDeviceName, UCT_DEVICE_TYPE_ACC, UCS_SYS_DEVICE_ID_UNKNOWN}};

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The copy interface: transport gdr on device cuda. UCP puts to and gets from CUDA memory of its
-// own process with it wherever the HCA cannot reach that memory or a protocol wants the data in
-// host memory.
+// The copy interface: transport gdr on device cuda. UCP uses it to put to and get from CUDA memory
+// of its own process if the HCA cannot access that memory, or if a protocol wants the data in host
+// memory.
 #pragma once
 
 #include "abi/component.hpp"

@@ -20,7 +20,7 @@ struct Block {
 constinit std::mutex mutex;
 constinit Block kept;
 
-// Not with its context gone. With the lock held.
+// False after its context is gone. The caller holds the lock.
 bool lives(const cuda::Driver& driver)
 {
     return kept.address != nullptr && cuda::buffer_id(driver, kept.address) == kept.buffer_id;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Which of two addresses is what, and the mapping between.
+// Classifies the two addresses and maps the device memory.
 #include "copy/mapped_memory.hpp"
 
 #include "abi/host.hpp"
@@ -32,7 +32,7 @@ std::shared_ptr<mem::Cache> shared_cache(cuda::Gdrcopy& library)
 
 } // namespace
 
-// A region for the length of a copy.
+// Holds a region for the length of a copy.
 class MappedMemory::Mapped {
   public:
     explicit Mapped(mem::Region* region) : region_(region) {}
@@ -108,8 +108,7 @@ MappedMemory::Mapped MappedMemory::map(const void* device, const void* host, siz
     return Mapped(region);
 }
 
-// All of it is in pages that are known to be readable; those that become known now are found out by
-// a system call each.
+// Whether all pages are known to be readable host memory. Unknown pages cost a system call each.
 bool MappedMemory::is_plain_host(const void* host, size_t length)
 {
     constexpr uintptr_t kPage = uintptr_t{1} << GDR_PAGE_SHIFT;
@@ -126,7 +125,7 @@ bool MappedMemory::is_plain_host(const void* host, size_t length)
 
 void MappedMemory::refuse(const void* device, const std::string& cause)
 {
-    constexpr size_t kMostRefused = 4096; // then they are found out again
+    constexpr size_t kMostRefused = 4096; // the set is cleared when it is full
     const uint64_t id = cuda::buffer_id(driver_, device);
     if (id == 0)
         return;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The domain's calls. A memory handle is a Registration, or kNothing where there is nothing to
+// Calls of the memory domain. A memory handle is a Registration, or &nothing if there is nothing to
 // undo.
 
 #include "copy/memory_domain.hpp"
@@ -32,22 +32,22 @@ namespace gdr::copy {
 
 namespace {
 
-// From here on CUDA copies pageable memory markedly slower than pinned memory: 14.5 against 8.3 us
-// at 64 KiB, 72 against 26 us at 1 MiB (H200). Pinning costs 34 us at 64 KiB and 21 us for each MiB
-// more.
+// From this length on CUDA copies pageable memory much slower than pinned memory: 14.5 against 8.3
+// us at 64 KiB, 72 against 26 us at 1 MiB (H200). Pinning costs 34 us at 64 KiB and 21 us for each
+// further MiB.
 constexpr size_t kMinPinned = size_t{64} * 1024;
 
-// A query of the attributes of one address (H200), which is what a registration costs.
+// The cost of a registration is a query of the attributes of one address (H200).
 constexpr double kRegistrationCost = 100e-9;
 
-// Pinning 1 MiB of host memory and undoing it: 110 us (H200); unpinned, copies take as much longer
-// than is told of them. Protocols v2 since UCX 1.18 would send large messages from host memory to
-// host memory of one host through fragments in GPU memory, were it not told; where they stage by
-// buffers that they keep it does not count.
-constexpr double kPinningCost = 0.1e-9; // a byte
+// Pinning and unpinning 1 MiB of host memory costs 110 us (H200); without pinning, copies take
+// longer than estimated by as much. Without this cost, protocols v2 since UCX 1.18 would send large
+// messages between host buffers of one host through fragments in GPU memory. It does not matter for
+// staging through buffers that UCP keeps.
+constexpr double kPinningCost = 0.1e-9; // seconds per byte
 
 struct Registration {
-    void* address = nullptr; // of pinned host memory, or of allocated CUDA memory
+    void* address = nullptr; // of pinned host memory or allocated CUDA memory
     bool small = false;      // a block that may be kept
 };
 
@@ -58,8 +58,8 @@ constexpr uint64_t bits(auto... types)
     return ((uint64_t{1} << types) | ...);
 }
 
-// Device memory that an HCA in use does not take is staged as managed memory is. nvidia-peermem
-// takes what is made for it, and one allocation at a time.
+// Device memory that no HCA in use takes is staged like managed memory. nvidia-peermem takes only
+// memory that was created for it, and one allocation at a time.
 ucs_memory_type_t type_of(const cuda::Driver& driver, const cuda::Pointer& memory,
                           const void* address, bool several)
 {
@@ -70,7 +70,7 @@ ucs_memory_type_t type_of(const cuda::Driver& driver, const cuda::Pointer& memor
     return staged ? UCS_MEMORY_TYPE_CUDA_MANAGED : UCS_MEMORY_TYPE_CUDA;
 }
 
-// Once, with what is known of it: that copies go another way than expected is no failure.
+// Warns once, because a slower path is no failure.
 void tell(const mem::Reach& reach, const void* address)
 {
     static std::atomic<bool> told_of_parts{false}, told_of_staging{false};
@@ -91,8 +91,9 @@ void tell(const mem::Reach& reach, const void* address)
                          address, reach.limit.c_str());
 }
 
-// Told of in part, or as managed, since it cannot be registered as a whole. What UCP keeps of it
-// takes room that the next part needs, and UCP would join the parts.
+// Whether the memory cannot be registered as a whole, so that UCP was told of a part or of managed
+// memory. Registrations that UCP keeps take room that the next part needs, and UCP would join the
+// parts.
 bool is_limited(const cuda::Pointer& memory, const abi::MemoryInfo& told)
 {
     return memory.kind == cuda::MemoryKind::device && !mem::is_refused(memory.device) &&
@@ -101,7 +102,7 @@ bool is_limited(const cuda::Pointer& memory, const abi::MemoryInfo& told)
             reinterpret_cast<uintptr_t>(told.base) + told.length < memory.end());
 }
 
-// What UCP has registered where an allocation is may be of another, since freed.
+// UCP's registrations at an allocation's address may be of earlier, freed memory.
 void end_registrations(const cuda::Pointer& memory, const abi::MemoryInfo& told)
 {
     const auto base = reinterpret_cast<uintptr_t>(told.base);
@@ -140,8 +141,8 @@ abi::MdAttributes MemoryDomain::attributes() const
     attributes.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_ALLOC;
     attributes.memtype_copy = true;
     attributes.reg_mem_types = kCudaTypes | bits(UCS_MEMORY_TYPE_HOST);
-    // Pinned pages that the heap gives out again would spoil the application's copies: CUDA fails
-    // one from or to memory of which a part is pinned.
+    // Pinned pages that the heap gives out again would break the application's copies: CUDA fails a
+    // copy from or to memory that is partly pinned.
     attributes.uncached_mem_types = bits(UCS_MEMORY_TYPE_HOST);
     attributes.access_mem_types = kCudaTypes | bits(UCS_MEMORY_TYPE_HOST);
     attributes.detect_mem_types = kCudaTypes;
@@ -163,7 +164,7 @@ ucs_status_t MemoryDomain::reg(void* address, size_t length, abi::Registration, 
     return UCS_OK;
 }
 
-// Where there is no context yet nothing on a GPU could be copied.
+// Without a context there is nothing on a GPU to copy.
 bool MemoryDomain::pin(void* address, size_t length)
 try {
     if (cuda::is_untouched())
@@ -181,8 +182,8 @@ try {
     return false;
 }
 
-// Fails where the context that pinned it was destroyed, which unpinned it, and so when the driver
-// is gone.
+// Fails if the context that pinned the memory was destroyed, which unpinned it, or if the driver is
+// gone.
 void MemoryDomain::unpin(void* address)
 try {
     const cuda::AnyContext context(driver_);
@@ -193,7 +194,7 @@ try {
 
 ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
 {
-    if (invalidated != nullptr) // nobody else could reach the memory
+    if (invalidated != nullptr) // no peer can access the memory
         return UCS_ERR_UNSUPPORTED;
     if (memh != &nothing) {
         std::unique_ptr<Registration> registration(static_cast<Registration*>(memh));
@@ -245,8 +246,8 @@ ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type
     return UCS_OK;
 }
 
-// nullptr: the current one; nothing where there is none. UCP itself allocates, to learn which
-// domain can, in programs that may never use a GPU.
+// nullptr: the current context; nothing: there is none. UCP itself allocates, to learn which domain
+// can, even in programs that never use a GPU.
 std::optional<CUcontext> MemoryDomain::context_for_allocation()
 {
     if (cuda::is_untouched())
@@ -264,8 +265,8 @@ std::optional<CUcontext> MemoryDomain::context_for_allocation()
     return default_context_ ? std::optional(default_context_->handle()) : std::nullopt;
 }
 
-// UCP 1.18 and later allocate a byte to learn which domain has device memory, and abort if they are
-// told then that it is of another type.
+// UCP 1.18 and later allocate a byte to learn which domain has device memory, and abort if the
+// memory is then reported with another type.
 bool MemoryDomain::is_told_as(ucs_memory_type_t type, const void* address, size_t length)
 {
     const auto info = query(address, std::max<size_t>(length, 1));
@@ -291,7 +292,7 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
         return known;
     if (mem::host_pages::contains(reinterpret_cast<uintptr_t>(address)))
         return std::nullopt;
-    // No bytes may be anywhere, also where the next allocation will be.
+    // Zero bytes may lie anywhere, even where the next allocation will be.
     try {
         const uint64_t changes = mem::Cache::changes();
         const auto memory =
@@ -301,7 +302,7 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
             return std::nullopt;
         }
         const abi::MemoryInfo info = describe(*memory, address, length);
-        if (length != 0) { // else nobody was asked whether he reaches it
+        if (length != 0) { // else no HCA was asked
             const bool limited = is_limited(*memory, info);
             if (detected_memory::is_news(*memory, info) || limited)
                 end_registrations(*memory, info);
@@ -333,7 +334,7 @@ ucs_sys_device_t MemoryDomain::sys_device_of(CUdevice device) const
     return sys_devices_.at(device);
 }
 
-// UCP registers the range that it is told, so that has to hold all of the buffer.
+// UCP registers the range that it is told, so the range must hold the whole buffer.
 abi::MemoryInfo MemoryDomain::describe(const cuda::Pointer& memory, const void* address,
                                        size_t length) const
 {

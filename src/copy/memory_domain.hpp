@@ -31,31 +31,31 @@ class MemoryDomain final : public abi::MemoryDomain {
     abi::MdAttributes attributes() const override;
 
     // Device and managed memory need nothing: the copy endpoint reaches all of it. Host memory is
-    // pinned where that makes copies faster. That is an improvement only: memory that cannot be
-    // pinned (by whom it is pinned already, read-only, before the process has a CUDA context)
-    // registers all the same.
+    // pinned if that makes copies faster. That is only an improvement: registration also succeeds
+    // for memory that cannot be pinned (already pinned, read-only, or the process has no CUDA
+    // context yet).
     ucs_status_t reg(void* address, size_t length, abi::Registration asked,
                      uct_mem_h* memh) override;
     ucs_status_t dereg(uct_mem_h memh, uct_completion_t* invalidated) override;
 
-    // Keys are empty: only this process can use them.
+    // Remote keys are empty: only this process can use them.
     ucs_status_t pack_rkey(uct_mem_h memh, const void*, size_t, void* buffer) override;
 
-    // Device or managed memory, in the calling thread's current context or, when it has none, in
-    // the primary context of the first GPU that has one, which then lives at least as long as the
-    // domain. UCS_ERR_NO_DEVICE where the program has none: none is made.
+    // Allocates device or managed memory in the calling thread's current context or, without one,
+    // in the primary context of the first GPU that has one, which then lives at least as long as
+    // the domain. UCS_ERR_NO_DEVICE if the program has no context: none is created.
     ucs_status_t alloc(size_t* length, void** address, ucs_memory_type_t type,
                        uct_mem_h* memh) override;
     ucs_status_t free(uct_mem_h memh) override;
 
-    // One call of the driver, and another when an allocation is seen for the first time
-    // (cuda::finish_memops): UCP asks here before anything reads the memory. None for host memory
-    // that was asked about before. UCP takes every failure for "host memory", which its CPU then
-    // touches: memory that cannot be asked about and that the CPU cannot read is told to be managed
-    // memory, which UCP leaves to the copy interface, where the failure becomes the operation's.
+    // Costs one driver call, and another when an allocation is seen for the first time
+    // (cuda::finish_memops): UCP asks here before anything reads the memory. Known host memory
+    // costs none. UCP takes every failure for "host memory", which its CPU then touches. So memory
+    // that CUDA cannot classify and the CPU cannot read is reported as managed memory: UCP leaves
+    // it to the copy interface, where the failure becomes the operation's.
     //
-    // Ends what UCP has registered at this place, unless the thread was told of the allocation
-    // before: its cache learns from nobody else that device memory was freed.
+    // Ends UCP's registrations at this place unless the thread was told of the allocation before:
+    // UCP's cache does not learn otherwise that device memory was freed.
     std::optional<abi::MemoryInfo> query(const void* address, size_t length) override;
     abi::Dmabuf export_dmabuf(const void* address, size_t length) override;
 
@@ -69,10 +69,10 @@ class MemoryDomain final : public abi::MemoryDomain {
 
     const cuda::Driver& driver_;
     const bool pin_host_;
-    const bool keeps_host_pages_; // that are known to be no memory of CUDA's
+    const bool keeps_host_pages_; // pages known to be no CUDA memory
     mutable std::once_flag devices_seen_;
     mutable std::vector<ucs_sys_device_t> sys_devices_; // by CUDA's ordinal
-    std::mutex mutex_;                                  // of default_context_
+    std::mutex mutex_;                                  // for default_context_
     std::optional<cuda::PrimaryContext> default_context_;
 };
 

@@ -2,8 +2,8 @@
 //
 // Costs measured through this interface on one NVIDIA H200; docs/results/gpus.md has the table.
 //
-// SHORT and ZCOPY take the same time. Managed memory resident on the device is copied as device
-// memory is.
+// SHORT and ZCOPY take the same time. Managed memory resident on the device is copied as fast as
+// device memory.
 
 #include "copy/performance.hpp"
 
@@ -17,26 +17,26 @@ constexpr double kMicrosecond = 1e-6;
 constexpr double kGigabyte = 1e9;
 
 struct Cost {
-    double whole;     // seconds that a copy takes apart from its bytes
-    double posting;   // the part of them that posting it keeps the CPU busy
+    double whole;     // seconds of a copy without its bytes
+    double posting;   // the part of whole during which posting keeps the CPU busy
     double bandwidth; // bytes per second
 };
 
-// SHORT serves UCP's bounce buffers, which are not pinned for CUDA, in fragments of some 8 KiB: the
-// line through the times of 4 KiB and 64 KiB.
+// SHORT serves UCP's bounce buffers, which are not pinned for CUDA, in fragments of about 8 KiB:
+// the line goes through the times of 4 KiB and 64 KiB.
 constexpr Cost kPageableToDevice = {6.6 * kMicrosecond, 6.6 * kMicrosecond, 7.6 * kGigabyte};
 constexpr Cost kDeviceToPageable = {8.6 * kMicrosecond, 8.6 * kMicrosecond, 11 * kGigabyte};
 
-// The same by the CPU, through gdrcopy: what UCX tells of its own transport over it, not measured
-// here. The CPU reads device memory in the smallest messages only, and UCP asks for one line for
-// all sizes: a read is told to be CUDA's.
+// The same by the CPU through gdrcopy, with the numbers of UCX's own gdrcopy transport, not
+// measured here. The CPU reads device memory only for the smallest messages, and UCP asks for one
+// line for all sizes, so reads keep CUDA's cost.
 constexpr Cost kMappedToDevice = {0.4 * kMicrosecond, 0.4 * kMicrosecond, 6.9 * kGigabyte};
 
-// ZCOPY serves the fragments of a staged message, 512 KiB each by default, in buffers that are
-// pinned. What is fixed is that of small copies: were it less, UCP would stage small messages that
-// CUDA IPC or the HCA could take. The rate is below that of such a fragment (36 GB/s) and of long
-// copies (55 GB/s), because UCP counts what is fixed in a fragment's cost once for the whole
-// message, and would believe that staging a large message beats sending it directly.
+// ZCOPY serves the fragments of a staged message, 512 KiB each by default, in pinned buffers. The
+// fixed part is that of small copies: if it were less, UCP would stage small messages that CUDA IPC
+// or the HCA could take. The rate is below that of such a fragment (36 GB/s) and of long copies (55
+// GB/s), because UCP counts a fragment's fixed part once for the whole message, and would believe
+// that staging a large message beats sending it directly.
 constexpr Cost kPinnedToDevice = {6.8 * kMicrosecond, 1.2 * kMicrosecond, 24 * kGigabyte};
 constexpr Cost kDeviceToPinned = {6.3 * kMicrosecond, 1.3 * kMicrosecond, 24 * kGigabyte};
 

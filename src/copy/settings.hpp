@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What the user can set of the copy interface: UCX_GDR_COPY_*.
+// The user's settings of the copy interface: UCX_GDR_COPY_*.
 #pragma once
 
 #include "abi/options.hpp"
