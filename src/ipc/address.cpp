@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Judging addresses.
+// Compares addresses.
 #include "ipc/address.hpp"
 
 #include "abi/host.hpp"

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The thread.
+// The thread that closes regions.
 #include "ipc/closer.hpp"
 
 #include <utility>
@@ -12,7 +12,7 @@ namespace gdr::ipc {
 
 namespace {
 
-// The thread takes none of the application's signals.
+// Blocks all signals in the new thread, so that it takes none of the application's.
 std::thread start(auto work)
 {
     sigset_t all, before;
@@ -38,10 +38,10 @@ void Closer::add(Region::Owned region)
     if (std::exchange(working_, true))
         return;
     if (thread_.joinable())
-        thread_.join(); // it has ended, or is about to without the lock
+        thread_.join(); // it has ended or is about to, without the lock
     try {
         thread_ = start([this] { work(); });
-    } catch (const std::exception&) { // no more threads: with the next, or in finish()
+    } catch (const std::exception&) { // no more threads: closed with the next region or in finish()
         working_ = false;
     }
 }

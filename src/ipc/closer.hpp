@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Closing takes as long as the longest kernel that is running, which may itself wait for a message
-// of ours: it has a thread of its own, which is there only while there is something to close.
+// Closing memory takes as long as the longest running kernel, which may itself wait for one of our
+// messages. So a thread closes memory; it exists only while there is something to close.
 #pragma once
 
 #include "ipc/region.hpp"
@@ -17,13 +17,13 @@ namespace gdr::ipc {
 // Any thread.
 class Closer {
   public:
-    // Closes the region, later.
+    // Closes the region later.
     void add(Region::Owned region);
 
-    // Returns when all that was added has been closed.
+    // Returns when everything that was added is closed.
     void finish();
 
-    // The same, if that does not take longer than this.
+    // The same, but waits no longer than limit.
     void wait_for(std::chrono::milliseconds limit);
 
   private:

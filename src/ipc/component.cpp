@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kName[] = "gdr_ipc"; // of the component and of its memory domain
 
-// For ucx-gdr info too. UCT asks more than once.
+// ucx-gdr info shows these lines too. UCT asks more than once, so they are logged once.
 void tell_of_limits()
 {
     static std::atomic<bool> told{false};

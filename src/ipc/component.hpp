@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The component gdr_ipc: CUDA IPC between processes of one host. It has a memory domain of its own
-// so that UCP can leave it out for single buffers.
+// The component gdr_ipc: CUDA IPC between processes of one host. It has its own memory domain so
+// that UCP can leave it out for single buffers.
 #pragma once
 
 #include "abi/component.hpp"

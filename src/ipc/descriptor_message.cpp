@@ -12,8 +12,8 @@ namespace gdr::ipc {
 
 namespace {
 
-// Room for one descriptor, and not for a second in what aligns it: the system closes those for
-// which there is no room.
+// Has room for one descriptor, without alignment padding that would hold a second: the kernel
+// closes descriptors for which there is no room.
 union Control {
     cmsghdr header;
     char space[CMSG_SPACE(sizeof(int))];

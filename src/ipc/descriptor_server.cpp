@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// One question and one answer for each connection.
+// Each connection carries one question and one answer.
 #include "ipc/descriptor_server.hpp"
 
 #include "abi/host.hpp"
@@ -40,20 +40,20 @@ struct Question {
 };
 
 struct Answer {
-    char why_not[119]; // empty: a descriptor comes along
-    bool again;        // the owner has no descriptors left
+    char why_not[119]; // empty: a descriptor is attached
+    bool again;        // the owner is out of descriptors
 };
 
 using Clock = SilentOwners::Clock;
 
 constexpr std::chrono::milliseconds kServerPatience{
-    100}; // the question was sent with the connection
+    100}; // the question is sent right after connect()
 
 socklen_t socket_name(uint64_t owner, sockaddr_un* name)
 {
     *name = {};
     name->sun_family = AF_UNIX;
-    // Abstract: it leaves no file behind.
+    // An abstract name leaves no file behind.
     const int length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1,
                                 "ucx-gdr-ipc-%016llx", static_cast<unsigned long long>(owner));
     return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
@@ -66,8 +66,9 @@ void set_patience(int socket, std::chrono::milliseconds patience)
     setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
-// call() on a socket: whether it succeeded, with errno; EAGAIN when it has not until then. The
-// system ends calls that have a limit at each signal, whatever SA_RESTART says.
+// Repeats call() on a socket until it succeeds or end is reached, and returns whether it succeeded,
+// with errno (EAGAIN at the end). Signals interrupt socket calls that have a timeout, even with
+// SA_RESTART.
 bool patiently(int socket, Clock::time_point end, auto call)
 {
     do {
@@ -101,9 +102,9 @@ cuda::UniqueFd find(const cuda::Driver& driver, const Question& question)
     return cuda::AllocationHandle(driver, question.base).descriptor();
 }
 
-// Closed to have one for a connection where there are no more: else nobody would tell those who
-// wait, and the listener would be ready all the time. Of UCX's asynchronous thread, after the
-// first.
+// A reserve descriptor that is closed to accept a connection when none are left: otherwise nobody
+// would answer those who wait, and the listener would stay readable. After the first use it belongs
+// to UCX's async thread.
 constinit int spare = -1;
 
 int any_descriptor()
@@ -136,7 +137,7 @@ void answer(int connection, bool lacking)
                 std::generic_category().message(errno).c_str());
 }
 
-// In UCX's asynchronous thread.
+// Runs in UCX's async thread.
 void on_connection(int listener, uint8_t, void*)
 {
     const auto next = [&] {
@@ -168,7 +169,8 @@ cuda::UniqueFd listen_as(uint64_t owner)
 
 [[noreturn]] void failed(const char* step)
 {
-    // Not in time, or it closed without a word, as it does where the question comes late.
+    // The owner was too slow, or closed the connection silently, as it does if the question comes
+    // late.
     if (errno == EAGAIN || errno == EPIPE || errno == ECONNRESET)
         throw NoAnswer(std::string(step) + ": it does not answer, and is asked again later");
     throw std::system_error(errno, std::generic_category(), step);
@@ -216,7 +218,7 @@ cuda::UniqueFd descriptor_of(Reply reply)
     }
     if (answer.why_not[0] != '\0')
         throw std::runtime_error(std::string("the owner refuses: ") + answer.why_not);
-    if (!reply.descriptor) { // which the system drops where there may be no more
+    if (!reply.descriptor) { // the kernel drops it if there are none left
         errno = EMFILE;
         failed("the owner's descriptor");
     }
@@ -254,14 +256,14 @@ void serve_descriptors()
         spare = any_descriptor();
     if (abi::async_add_fd(listener.get(), on_connection, nullptr) != UCS_OK)
         throw std::runtime_error("UCX's asynchronous thread takes no socket");
-    // A child's would take connections to a parent that has ended, and never answer.
+    // A child's copy would accept connections to a parent that has ended, and never answer.
     static const int closed_by_child = pthread_atfork(nullptr, nullptr, [] {
-        if (listening >= 0) // not so in a child of a child
+        if (listening >= 0) // false in a child of a child
             close(std::exchange(listening, -1));
     });
     if (closed_by_child == 0)
         listening = listener.get();
-    listener.release(); // for as long as the process lives
+    listener.release(); // stays open for the life of the process
     served = id;
 }
 

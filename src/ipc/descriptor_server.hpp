@@ -1,10 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// File descriptors of this process's memory, for other processes of the same user that were given a
-// key of it: a socket whose name, which everybody in the network namespace can list, follows from
-// Process::id, served by UCX's asynchronous thread. So the owner exports only what is asked for,
-// says whether it is still the memory meant, and neither side needs the right to trace the other,
-// as taking a descriptor out of a process does.
+// Gives file descriptors of this process's memory to other processes of the same user that have a
+// key of it. UCX's async thread serves a socket. Its name follows from Process::id, and everybody
+// in the network namespace can list it. So the owner exports only memory that a peer asks for, and
+// says whether it is still the same memory; and neither side needs ptrace rights, as taking a
+// descriptor out of a process would.
 #pragma once
 
 #include "cuda/driver.hpp"
@@ -15,25 +15,25 @@
 
 namespace gdr::ipc {
 
-// What the key of an allocation holds for its owner to know it again: nobody else can make it. Any
-// thread.
+// A hash in the key of an allocation that only its owner can compute, so that the owner recognises
+// its keys. Any thread.
 uint64_t proof_of(uint64_t base, uint64_t buffer_id);
 
-// Serves from the first call on, as long as the process lives. Throws std::runtime_error with the
-// reason when there is no socket, which may be otherwise later. Any thread.
+// Starts the server at the first call, for the life of the process. Throws std::runtime_error with
+// the reason if there is no socket; a later call may succeed. Any thread.
 void serve_descriptors();
 
-// The owner has not answered. It is asked again some time later (silent_owners.hpp).
+// The owner has not answered. It may be asked again some time later (silent_owners.hpp).
 class NoAnswer : public std::runtime_error {
     using runtime_error::runtime_error;
 };
 
-// Whether it has not answered, and is not to be asked now. Any thread.
+// Whether the owner has not answered and must not be asked now. Any thread.
 bool is_silent(uint64_t owner);
 
-// A new descriptor of the allocation that the key names, from its owner. Throws NoAnswer, at once
-// where the owner has not answered just before; std::system_error where a call of the system
-// failed; another std::exception when the owner has the memory no more. Any thread.
+// Asks the owner for a new descriptor of the allocation that the key names. Throws NoAnswer, at
+// once if the owner recently failed to answer; std::system_error if a system call failed; another
+// std::exception if the owner no longer has the memory. Any thread.
 cuda::UniqueFd ask_for_descriptor(const RemoteKey& key);
 
 } // namespace gdr::ipc

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Which handle each kind of memory has.
+// Chooses the handle for each kind of memory.
 #include "ipc/exports.hpp"
 
 #include "abi/host.hpp"
@@ -18,7 +18,8 @@ namespace gdr::ipc {
 
 namespace {
 
-// Why others cannot open memory. Told once: what the user can do depends on the cause alone.
+// Why other processes cannot open memory. Logged once per cause, because what the user can do
+// depends only on the cause.
 struct Cause {
     const char* text;
     std::atomic<bool> told{false};
@@ -48,11 +49,11 @@ void tell(Cause& cause, uintptr_t address)
             static_cast<unsigned long long>(address), cause.text);
 }
 
-// Keys for each new one. With four, those of freed memory stay fewer than the others, where memory
-// comes and goes.
+// Old keys examined for each new key. With four, keys of freed memory stay fewer than the others
+// while memory comes and goes.
 constexpr unsigned kExamined = 4;
 
-// The keys that a thread told last, by the addresses that they were told for.
+// The keys that a thread returned last, by the address asked about.
 thread_local tables::ByPage<RemoteKey, 5> recent;
 
 bool covers(const RemoteKey& key, uintptr_t address, size_t length)
@@ -88,7 +89,7 @@ RemoteKey Exports::make(const cuda::Pointer& memory) const
     return key;
 }
 
-// A descriptor needs nothing beside the two processes: it comes first.
+// A descriptor needs nothing besides the two processes, so it comes first.
 void Exports::share(RemoteKey& key, const cuda::AllocationHandle& memory) const
 {
     if (memory.has_descriptor()) {
@@ -125,7 +126,8 @@ RemoteKey Exports::key_of(const void* address, size_t length)
     return known;
 }
 
-// Of a few, from where it ended: freed memory is told by nobody. With the lock held.
+// Examines a few keys, continuing after the last one, because nothing reports freed memory. The
+// caller holds the lock.
 void Exports::forget_freed()
 {
     for (unsigned i = 0; i < kExamined; ++i) {
@@ -151,7 +153,7 @@ try {
     const cuda::Pointer memory = cuda::classify(driver_, address);
     const bool all = memory.kind == cuda::MemoryKind::device &&
                      reinterpret_cast<uintptr_t>(address) + length <= cuda::own_end(memory.end());
-    if (!all) { // or registered as what was there before: nobody says which part it is of what is
+    if (!all) { // or the registration is of memory that was here before: CUDA cannot tell
         if (memory.mapped)
             tell(several_mappings, reinterpret_cast<uintptr_t>(address));
         abi::end_registrations(address, length);
@@ -168,7 +170,7 @@ try {
     pause_.end();
     forget_freed();
     return keys_[memory.base] = key;
-} catch (const std::runtime_error& error) { // tried again
+} catch (const std::runtime_error& error) { // retried later
     gdr_log(debug, "%p is not shared with other processes: %s", address, error.what());
     return {};
 }

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The keys of this process's allocations. Each is made once, when memory of the allocation is
-// first told to a peer, and kept as long as the memory is there, and little longer.
+// The keys of this process's allocations. A key is made once, when memory of the allocation is
+// first packed for a peer, and kept until shortly after the memory is freed.
 #pragma once
 
 #include "cuda/allocation_handle.hpp"
@@ -19,12 +19,12 @@ class Exports {
   public:
     explicit Exports(const cuda::Driver& driver) : driver_(driver) {}
 
-    // The key of the allocation that holds [address, address + length), of Sharing::none where
-    // others cannot open it; why is told in the log, once for each cause. Of memory that the
-    // calling thread has told before: one query of the driver, of the buffer id alone, and no lock.
+    // The key of the allocation that holds [address, address + length), of Sharing::none if others
+    // cannot open it; the log gives each cause once. For memory that the calling thread has asked
+    // about before it costs one driver query, of the buffer id, and no lock.
     RemoteKey key_of(const void* address, size_t length);
 
-    // The keys that are kept.
+    // The number of keys that are kept.
     size_t count();
 
   private:
@@ -37,7 +37,7 @@ class Exports {
     std::mutex mutex_;
     std::map<uintptr_t, RemoteKey> keys_; // by base
     uintptr_t next_examined_ = 0;         // base
-    Pause pause_;                         // while none can be made
+    Pause pause_;                         // while no key can be made
 };
 
 } // namespace gdr::ipc

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The calls of UCT on the IPC interface and its endpoints. Copies run on streams of the local
-// buffer's GPU, which reaches the other's memory through a mapping: the other's GPU has no context
-// of this process.
+// UCT calls of the IPC interface and its endpoints. Copies run on streams of the local buffer's
+// GPU, which accesses the remote memory through a mapping: this process has no context on the
+// remote GPU.
 
 #include "ipc/iface.hpp"
 
@@ -27,17 +27,17 @@ namespace {
 
 constexpr char kDeviceName[] = "ipc";
 
-// Copies from and to different peers run beside each other, on as many streams each way.
+// Copies from and to different peers run in parallel, on this many streams in each direction.
 constexpr size_t kStreamsEachWay = 4;
 
 struct Iface : streams::Iface {
     const cuda::Driver& driver;
     Address address;
     const IfaceSettings settings;
-    // What GPUs are joined by takes tens of ms to find out. Protocols v1 are told once and for all.
+    // Finding out how GPUs are linked takes tens of ms. Protocols v1 read the cost only once.
     const bool tells_late;
     stats::Counts counts;
-    size_t endpoints = 0; // made so far
+    size_t endpoints = 0; // created so far
 
     Iface(const cuda::Driver& cuda, const IfaceSettings& set, bool late)
         : streams::Iface(cuda), driver(cuda), address(make_address()), settings(set),
@@ -45,8 +45,8 @@ struct Iface : streams::Iface {
     {
     }
 
-    // Before the program has initialised CUDA, and so before UCP chooses how to send GPU memory,
-    // with the best links there are.
+    // Until the program has initialised CUDA, and thus before UCP chooses how to send GPU memory,
+    // assumes the best links.
     Cost cost() const
     {
         const bool untouched = tells_late && cuda::initialised_driver() == nullptr;
@@ -72,7 +72,7 @@ Iface* iface_of(uct_iface_h handle)
 
 enum class Direction { put, get };
 
-// UCP's bounce buffers come here, too, pinned or not.
+// UCP's bounce buffers come here too, pinned or not.
 void require_accessible(const cuda::Pointer& memory, const void* local, size_t length)
 {
     if (memory.kind == cuda::MemoryKind::host && !memory.pinned && !cuda::readable(local, length))
@@ -102,8 +102,8 @@ size_t stream_of(const Ep& ep, Direction direction)
     return 2 * ep.stream + (direction == Direction::put ? 1 : 0);
 }
 
-// By another GPU of this process, for which the peer's memory is open while it does not open for
-// the local buffer's: one that it cannot reach, or where something is in the way.
+// Copies by another GPU of this process for which the peer's memory is open. Needed if it does not
+// open for the local buffer's GPU, which cannot access it or failed to open it.
 void start_by_another(Iface& iface, const Ep& ep, const Copy& copy, CUdevice device)
 {
     const CUdevice other = copy.region.first_device();
@@ -116,7 +116,7 @@ void start_by_another(Iface& iface, const Ep& ep, const Copy& copy, CUdevice dev
         throw std::runtime_error("the peer's memory does not open for any GPU any more");
     const cuda::CurrentContext current(iface.driver, streams.context());
     streams::Stream& stream = streams[stream_of(ep, copy.direction)];
-    // Names both contexts: memory of pools and of cuMemCreate is copied by its own GPU alone.
+    // Names both contexts, because only its own GPU can copy memory of pools and of cuMemCreate.
     const CUresult result =
         copy.direction == Direction::put
             ? iface.driver.cuMemcpyPeerAsync(far, streams.context(), copy.near, near_context,
@@ -144,7 +144,7 @@ void start(Iface& iface, const Ep& ep, const Copy& copy)
     const CUdeviceptr to = put ? far : copy.near, from = put ? copy.near : far;
 
     streams::Stream& stream = streams[stream_of(ep, copy.direction)];
-    if (on_gpu) // without the driver's look at what the addresses are
+    if (on_gpu) // saves the driver's classification of both addresses
         cuda::check(iface.driver.cuMemcpyDtoDAsync(to, from, copy.length, stream.handle()),
                     "cuMemcpyDtoDAsync");
     else
@@ -275,7 +275,7 @@ constexpr abi::InternalOps kInternalOps = {
         [](uct_iface_h iface, const abi::PerfQuery& query) {
             return estimate(iface_of(iface)->cost(), query.operation);
         },
-    .ep_invalidate = [](uct_ep_h) { return UCS_OK; }, // nothing has to be undone
+    .ep_invalidate = [](uct_ep_h) { return UCS_OK; }, // nothing to undo
     .ep_is_connected = [](uct_ep_h ep, const uct_device_addr_t*,
                           const uct_iface_addr_t* address) -> bool {
         return is_reachable(ep->iface, nullptr, address) &&

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Registrations are only remembered; a key unpacked is a Region.
+// A registration only remembers its range; an unpacked key is a Region.
 #include "ipc/memory_domain.hpp"
 
 #include "abi/completion.hpp"

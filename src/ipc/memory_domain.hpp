@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The memory domain of CUDA IPC: what UCP asks it for is keys by which peers open memory.
+// The memory domain of CUDA IPC: gives UCP the keys by which peers open memory.
 #pragma once
 
 #include "abi/memory_domain.hpp"
@@ -17,12 +17,12 @@ class MemoryDomain final : public abi::MemoryDomain {
 
     abi::MdAttributes attributes() const override;
 
-    // No call of the driver: UCP registers for each message, where its cache is off, and needs keys
-    // for few of them.
+    // Makes no driver call: with its cache off, UCP registers memory for each message but needs few
+    // of the keys.
     ucs_status_t reg(void* address, size_t length, abi::Registration asked,
                      uct_mem_h* memh) override;
 
-    // What peers have opened they reach for as long as they have it open, as with UCX's own.
+    // Peers can access memory as long as they have it open, as with UCX's own CUDA IPC.
     ucs_status_t dereg(uct_mem_h memh, uct_completion_t* invalidated) override;
 
     // Always succeeds: the key of memory that cannot be shared says so.
@@ -32,8 +32,8 @@ class MemoryDomain final : public abi::MemoryDomain {
     Exports exports_;
 };
 
-// UCS_ERR_UNREACHABLE for memory that does not open here: UCP then leaves this transport out for
-// it. UCS_ERR_INVALID_PARAM for what is no key of ours.
+// UCS_ERR_UNREACHABLE for memory that does not open here: UCP then does not use this transport for
+// it. UCS_ERR_INVALID_PARAM if it is not one of our keys.
 ucs_status_t unpack_rkey(const void* buffer, uct_rkey_t* rkey, void** handle);
 void release_rkey(uct_rkey_t rkey, void* handle);
 

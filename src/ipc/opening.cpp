@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The calls for each way of sharing.
+// The driver calls for each way of sharing.
 #include "ipc/opening.hpp"
 
 #include "cuda/allocation_handle.hpp"
@@ -14,7 +14,8 @@ namespace gdr::ipc {
 
 namespace {
 
-// cuMemMap() refuses more than there is, but a handle does not tell how much is behind it.
+// cuMemMap() refuses a length beyond the allocation, but an IPC handle does not say how long the
+// memory behind it is.
 bool reaches_end(const cuda::Driver& driver, CUdeviceptr address, uint64_t length)
 {
     const cuda::Pointer opened = cuda::classify(driver, reinterpret_cast<void*>(address));

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Another process's allocation at an address of this one.
+// Maps another process's allocation into this process.
 #pragma once
 
 #include "cuda/driver.hpp"
@@ -8,11 +8,12 @@
 
 namespace gdr::ipc {
 
-// Where a GPU of this process reaches the allocation, in its primary context, which must be
-// current. Takes some 250 us. Throws std::exception with the reason when it does not open.
+// Opens the allocation for a GPU of this process and returns its address. The GPU's primary context
+// must be current. Takes about 250 us. Throws std::exception with the reason if the memory does not
+// open.
 CUdeviceptr open(const cuda::Driver& driver, const RemoteKey& key, CUdevice device);
 
-// The end of that, in the same context. Waits for kernels of this process that are running.
+// Closes the allocation in the same context. Waits for running kernels of this process.
 void close(const cuda::Driver& driver, const RemoteKey& key, CUdeviceptr address);
 
 } // namespace gdr::ipc

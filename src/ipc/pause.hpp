@@ -1,16 +1,17 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What does not work now is tried again, but not for each message: after 1, 3, 7, ... 1023 of them.
+// Spaces out retries of something that fails: it is tried again after 1, 3, 7, ... 1023 calls
+// instead of at each message.
 #pragma once
 
 #include <algorithm>
 
 namespace gdr::ipc {
 
-// One thread at a time.
+// Used by one thread at a time.
 class Pause {
   public:
-    // Whether this call is one of those to be left out.
+    // Whether to skip this call.
     bool lasts()
     {
         const bool lasts = left_ > 0;
@@ -18,7 +19,7 @@ class Pause {
         return lasts;
     }
 
-    // It did not work, again; it works.
+    // begin(): it failed (again). end(): it works.
     void begin() { left_ = length_ = std::min(2 * length_ + 1, kLongest); }
     void end() { left_ = length_ = 0; }
 

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Figures that were measured were so between two NVIDIA H200 with 18 NVLinks each. The others are
-// assumptions, and say so.
+// Measured figures come from two NVIDIA H200 with 18 NVLinks each. The others are assumptions, and
+// say so.
 #include "ipc/performance.hpp"
 
 #include "abi/host.hpp"
@@ -20,16 +20,16 @@ namespace gdr::ipc {
 
 namespace {
 
-// Measured: the same copy of 64 MiB runs at 387 of NVLink's 478 GB/s.
+// Measured: a copy of 64 MiB runs at 387 of NVLink's 478 GB/s.
 constexpr double kNvlinkShare = 0.81;
 
 // Assumed, not measured between GPUs without NVLink: 55 of the 63 GB/s of PCIe 5 x16.
 constexpr double kPcieShare = 0.87;
 
-// Assumed, too: each read across PCIe waits for its answer.
+// Also assumed: each read across PCIe waits for its answer.
 constexpr double kReadAcrossPcie = 1e9;
 
-// Assumed too: a copy within the memory of one GPU, and a link of which NVML tells nothing.
+// Also assumed: a copy within the memory of one GPU, and a link unknown to NVML.
 constexpr double kOneGpu = 2000e9;
 constexpr double kUnknown = 20e9;
 
@@ -41,7 +41,7 @@ double bandwidth_of(const std::optional<cuda::Link>& link)
 }
 
 struct Gpu {
-    std::string id, name; // the PCI address, and what a user knows it by
+    std::string id, name; // the PCI address, and a name for the user
 };
 
 struct Pair {
@@ -56,7 +56,7 @@ void tell_of_no_reach(const Pair& pair)
             pair.one.name.c_str(), pair.other.name.c_str());
 }
 
-// GPUs that this process sees.
+// The GPUs that this process sees.
 std::vector<Gpu> visible_gpus(const cuda::Driver& driver)
 {
     std::vector<Gpu> gpus;
@@ -65,7 +65,8 @@ std::vector<Gpu> visible_gpus(const cuda::Driver& driver)
     return gpus;
 }
 
-// Tells at the same time, for ucx-gdr info, which cannot. By ordinal.
+// Logs the pairs that cannot reach each other, for ucx-gdr info, which cannot find out itself.
+// Devices are numbered by ordinal.
 std::vector<Pair> pairs_that_reach(const cuda::Driver& driver, const std::vector<Gpu>& gpus)
 {
     std::vector<Pair> pairs;
@@ -84,8 +85,8 @@ std::vector<Pair> pairs_that_reach(const cuda::Driver& driver, const std::vector
     return pairs;
 }
 
-// Pairs of a GPU with one that CUDA_VISIBLE_DEVICES hides from this process, but perhaps not from
-// its peers: memory of such a one opens.
+// Pairs with a GPU that CUDA_VISIBLE_DEVICES hides from this process but perhaps not from its
+// peers: memory of a hidden GPU can be opened.
 std::vector<Pair> pairs_with_hidden(const std::vector<Gpu>& gpus)
 {
     std::vector<std::string> hidden = cuda::gpus_of_system();
@@ -100,7 +101,7 @@ std::vector<Pair> pairs_with_hidden(const std::vector<Gpu>& gpus)
     return pairs;
 }
 
-// While CUDA is not initialised, and so has numbered no GPU, this process may see each of them.
+// Until CUDA is initialised and has numbered the GPUs, this process may see any of them.
 std::vector<Pair> pairs_of_system()
 {
     const std::vector<std::string> ids = cuda::gpus_of_system();
@@ -112,7 +113,7 @@ std::vector<Pair> pairs_of_system()
     return pairs;
 }
 
-// Tells of each pair, too.
+// Also logs each pair.
 void take_worst(Links& worst, const std::vector<Pair>& pairs)
 {
     std::vector<std::pair<std::string, std::string>> ids;
@@ -161,12 +162,12 @@ Links measure(const cuda::Driver& driver)
 
 Links worst_links(const cuda::Driver& driver)
 {
-    static const Links worst = measure(driver); // of the machine
+    static const Links worst = measure(driver); // of the whole machine
     return worst;
 }
 
-// UCP counts the latency of a get twice, for the request's way and for the data's. It may ask of
-// gets where it was told of them before the links were known.
+// UCP counts the latency of a get twice, for the request and for the data. It may ask about gets if
+// the interface offered them before the links were known.
 abi::PerfEstimate estimate(const Cost& cost, abi::EpOperation operation)
 {
     abi::PerfEstimate answer = {};

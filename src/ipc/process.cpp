@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What the kernel says of the system and of namespaces.
+// Reads the kernel's identity of the system and of namespaces.
 #include "ipc/process.hpp"
 
 #include <atomic>
@@ -47,7 +47,7 @@ uint64_t random_id()
 
 } // namespace
 
-// No system call once it is known: keys are unpacked for each message.
+// Makes no system call once the result is known, because keys are unpacked for each message.
 Process this_process()
 {
     static std::mutex mutex;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Opening once for each GPU, and closing.
+// Opens memory once for each GPU, and closes it.
 #include "ipc/region.hpp"
 
 #include "abi/host.hpp"
@@ -30,7 +30,7 @@ bool has_result(const std::exception& error, CUresult result)
     return of_cuda != nullptr && of_cuda->result() == result;
 }
 
-// Memory of the GPU, of the system, or file descriptors.
+// Whether the error is a lack of GPU memory, host memory or file descriptors, which may end.
 bool lacks_what_may_come_back(const std::exception& error)
 {
     if (const auto* const of_system = dynamic_cast<const std::system_error*>(&error)) {
@@ -56,7 +56,7 @@ class Storage {
         const std::lock_guard guard(mutex_);
         if (free_.empty()) {
             static const int devices = count_devices(driver);
-            free_.reserve(all_.size() + 1); // give() does not throw
+            free_.reserve(all_.size() + 1); // so that give() does not throw
             return &all_.emplace_back(driver, devices);
         }
         Region* region = free_.back();
@@ -86,7 +86,7 @@ Region::Owned Region::make(const cuda::Driver& driver, const RemoteKey& key)
     region->left_over = false;
     region->opened_ = false;
     region->pause_.end();
-    region->uses_.store(1, std::memory_order_release); // last: from here on it can be tried
+    region->uses_.store(1, std::memory_order_release); // last: from here on others can use it
     return region;
 }
 
@@ -148,7 +148,7 @@ bool Region::try_use(size_t* no_longer_idle)
 
 size_t Region::end_use(bool* last)
 {
-    const size_t all = bytes(); // of whose it is until the end
+    const size_t all = bytes(); // read before the region may be reused
     uint32_t uses = uses_.load(std::memory_order_relaxed), after;
     do {
         *last = uses == 1;
@@ -193,15 +193,15 @@ CUdeviceptr Region::open(CUdevice device)
         const cuda::PrimaryContext primary(driver_, device);
         const unsigned long long context_id = cuda::context_id(driver_, primary.handle());
         if (opening.base != kNotOpen && opening.context_id == context_id)
-            return opening.base; // by another thread
-        opening.base = kNotOpen; // what a device reset has closed
+            return opening.base; // opened by another thread
+        opening.base = kNotOpen; // a device reset has closed it
         opening.context_id.store(context_id, std::memory_order_release);
         const cuda::CurrentContext current(driver_, primary.handle());
         opening.base.store(ipc::open(driver_, key_, device), std::memory_order_release);
         opened_ = true;
         pause_.end();
     } catch (const std::exception& error) {
-        // CUDA opens no other memory of the same block at the same place beside it.
+        // CUDA opens no second allocation in the same block at the same place.
         collides_ = has_result(error, CUDA_ERROR_ALREADY_MAPPED);
         if (collides_)
             return kNotOpen;

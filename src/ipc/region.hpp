@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// One allocation of another process, opened for each GPU of this one that copies from or to it.
+// An allocation of another process, opened for each GPU of this process that copies from or to it.
 #pragma once
 
 #include "cuda/context.hpp"
@@ -14,8 +14,8 @@
 
 namespace gdr::ipc {
 
-// Any thread. The storage of a region whose memory was closed serves others later, and is never
-// returned to the system: a pointer that a thread remembers can be tried whatever became of it.
+// Any thread. The storage of a closed region is reused and never returned to the system, so a
+// thread may try a remembered pointer whatever became of the region.
 class Region {
   public:
     // Closes the memory and keeps the storage.
@@ -24,7 +24,7 @@ class Region {
     };
     using Owned = std::unique_ptr<Region, End>;
 
-    // With one use.
+    // The new region has one use.
     static Owned make(const cuda::Driver& driver, const RemoteKey& key);
 
     Region(const cuda::Driver& driver, int devices);
@@ -33,10 +33,10 @@ class Region {
 
     const RemoteKey& key() const { return key_; }
 
-    // Where a GPU reaches the byte at an address of the owner; 0 when it does not open, of which a
-    // line in the log tells once. context_id: of the GPU's primary context (cuda::context_id()),
-    // with which what was open has gone after a device reset. Opens it where it is not; no call of
-    // the driver and no lock where it is, or is known not to.
+    // Address at which a GPU accesses a byte of the owner's memory; 0 if it does not open, which is
+    // logged once. context_id: of the GPU's primary context (cuda::context_id()); after a device
+    // reset it differs, and what was open is gone. Opens the memory if necessary. Makes no driver
+    // call and takes no lock if the memory is open or known not to open.
     CUdeviceptr reach(CUdevice device, unsigned long long context_id, uint64_t address)
     {
         const Opening& opening = openings_[device];
@@ -53,55 +53,55 @@ class Region {
                address - key_.base <= key_.length - length;
     }
 
-    // A GPU for which it is open; -1: none.
+    // A GPU for which the memory is open; -1: none.
     CUdevice first_device() const;
 
-    // Opens it for a GPU where it is not. Whether it is open.
+    // Opens the memory for a GPU if necessary. Returns whether it is open.
     bool open_for(CUdevice device);
 
-    // Whether that failed for memory that was there before and is still open in this process: once
-    // that is closed it can be tried again.
+    // Whether opening failed because earlier memory at the same place is still open in this
+    // process. Once that is closed, opening can be retried.
     bool collides() const { return collides_; }
 
-    // Tries it again, but not for each message.
+    // Makes later calls retry less often.
     void put_off();
 
-    // What the key says of the allocation, and another: whether both are of the same one.
+    // Whether both keys are of the same allocation.
     bool is(const RemoteKey& other) const;
 
-    // Uses are counted. Without any it is idle, and then so many bytes are that were not, or the
-    // other way round: none of what was never open. Memory is mapped in pages of 2 MiB: less of it
-    // is not returned to its owner either.
-    bool try_use(size_t* no_longer_idle);           // false: it is closed, or about to be
-    size_t end_use(bool* last);                     // the bytes that are idle now
-    bool is_idle() const { return uses_ == kIdle; } // and its bytes
+    // Uses are counted. A region without uses is idle if it was ever open. The results are the
+    // bytes that become idle or stop being idle. At least 2 MiB count, because memory is mapped in
+    // pages of that size and its owner does not get back less.
+    bool try_use(size_t* no_longer_idle);           // false: it is closed or about to be
+    size_t end_use(bool* last);                     // returns the bytes that become idle
+    bool is_idle() const { return uses_ == kIdle; } // and its bytes count as idle
 
-    // Whether nobody uses it; then nobody will.
+    // Whether nobody uses the region; from then on nobody can.
     bool claim(size_t* no_longer_idle);
 
-    // Set where the owner has other memory at the same addresses.
+    // Set when the owner has other memory at the same addresses.
     std::atomic<bool> stale{false};
 
-    // Set where the last endpoint to the owner has gone while it was used.
+    // Set when the last endpoint to the owner is gone while the region is used.
     std::atomic<bool> left_over{false};
 
-    // When it was last given back, in the count of such events.
+    // When the region was last released, as a count of releases.
     std::atomic<uint64_t> idle_since{0};
 
   private:
     static constexpr CUdeviceptr kNotOpen = 0;
     static constexpr CUdeviceptr kRefused = 1; // no mapping begins there
     static constexpr uint32_t kClaimed = UINT32_MAX;
-    static constexpr uint32_t kIdle = 1u << 31; // no uses, and bytes that are idle
+    static constexpr uint32_t kIdle = 1u << 31; // no uses, and its bytes count as idle
 
     struct Opening {
         std::atomic<CUdeviceptr> base{kNotOpen};
-        std::atomic<unsigned long long> context_id{0}; // for which this is so
-        bool told = false;                             // that it does not open
+        std::atomic<unsigned long long> context_id{0}; // the context of base
+        bool told = false;                             // logged that it does not open
     };
 
     size_t bytes() const { return std::max<size_t>(key_.length, size_t{2} << 20); }
-    bool is_to_wait(); // with what this message asks for
+    bool is_to_wait(); // skip this attempt
     CUdeviceptr open(CUdevice device);
     void tell(CUdevice device, const std::exception& error);
     void close();
@@ -113,8 +113,8 @@ class Region {
     std::unique_ptr<Opening[]> openings_; // by GPU
     std::mutex opening_;
     std::atomic<bool> collides_{false};
-    std::atomic<bool> opened_{false}; // at any time
-    Pause pause_;                     // between two tries while something is in the way
+    std::atomic<bool> opened_{false}; // at any time in the past
+    Pause pause_;                     // between two attempts while something is lacking
 };
 
 } // namespace gdr::ipc

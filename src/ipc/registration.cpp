@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A thread's spare registrations, until it ends.
+// Each thread keeps spare registrations until it ends.
 #include "ipc/registration.hpp"
 
 #include <array>
@@ -10,7 +10,7 @@ namespace gdr::ipc {
 
 namespace {
 
-// Has no destructor: memory may be deregistered in the thread after its spares have gone.
+// Has no destructor: a thread may deregister memory after its spares are gone.
 struct Spares {
     std::array<Registration*, 64> all;
     size_t count;

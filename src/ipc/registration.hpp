@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What is remembered of registered memory. Where its cache is off UCP registers each buffer of each
-// message: in the steady state nothing is allocated.
+// What is remembered of registered memory. With its cache off, UCP registers each buffer of each
+// message, so the steady state allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@ struct Registration {
     size_t length; // bytes
 };
 
-// Any thread may give up what another made. No lock: a thread keeps some of what it gives up.
+// Any thread may give up a registration that another made. No lock: a thread keeps some of those
+// that it gives up.
 Registration* make_registration(const void* address, size_t length);
 void give_up(Registration* registration);
 

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What a process tells others of memory that they may open.
+// What a process tells others about memory that they may open.
 #pragma once
 
 #include <cuda.h>
@@ -10,9 +10,9 @@
 namespace gdr::ipc {
 
 enum class Sharing : uint8_t {
-    none,       // this memory cannot be opened by others
+    none,       // other processes cannot open this memory
     handle,     // of cuMemAlloc, by the handle of cuIpcGetMemHandle
-    descriptor, // of cuMemCreate, by a file descriptor that the owner gives who asks for it
+    descriptor, // of cuMemCreate, by a file descriptor that the owner gives on request
     fabric,     // of cuMemCreate, by a fabric handle
 };
 
@@ -31,7 +31,7 @@ struct [[gnu::packed]] RemoteKey {
     uint64_t length = 0;        // of the allocation, bytes
     uint64_t buffer_id = 0;     // of the allocation, in the owner
     uint64_t proof = 0;         // Sharing::descriptor: proof_of() of the allocation
-    CUipcMemHandle handle = {}; // Sharing::fabric: the bytes of a cuda::FabricHandle, as many
+    CUipcMemHandle handle = {}; // Sharing::fabric: the bytes of a cuda::FabricHandle, of equal size
 };
 static_assert(sizeof(RemoteKey) <= 255, "UCP writes the length of a key into a byte");
 

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Which regions there are, and which of them go.
+// Keeps the regions, and chooses which to close.
 #include "ipc/remote_memory.hpp"
 
 #include <algorithm>
@@ -11,11 +11,11 @@ namespace gdr::ipc {
 
 namespace {
 
-// For memory that was freed, and is open yet where other memory of its owner's now is: closing
-// takes 20 us, but as long as any kernel that runs.
+// How long to wait for earlier memory that is still open where the owner now has other memory:
+// closing takes 20 us, but lasts as long as any running kernel.
 constexpr std::chrono::milliseconds kPatience{10};
 
-// A GPU that this process uses, best the one that the calling thread uses; -1: none.
+// A GPU that this process uses, preferably the calling thread's; -1: none.
 CUdevice device_in_use(const cuda::Driver& driver)
 {
     CUdevice device;
@@ -32,8 +32,8 @@ CUdevice device_in_use(const cuda::Driver& driver)
     return -1;
 }
 
-// The regions that a thread had last, by their keys. Whether they are still what they were is
-// known only to who uses them.
+// The regions that a thread used last, by key. Only a user of a region knows whether it is still
+// the same.
 thread_local std::array<Region*, 64> recent;
 
 Region*& remembered(const RemoteKey& key)
@@ -88,11 +88,11 @@ void RemoteMemory::disconnect(uint64_t id)
     if (--owner.endpoints > 0)
         return;
     for (auto& [base, region] : owner.regions)
-        region->left_over = true; // before it is tried: who uses it now closes it then
+        region->left_over = true; // before the attempt: a current user then closes it
     close_left_over(id);
 }
 
-// False where it is being closed.
+// False: it is being closed.
 bool RemoteMemory::use(Region& region)
 {
     size_t no_longer_idle;
@@ -102,7 +102,7 @@ bool RemoteMemory::use(Region& region)
     return true;
 }
 
-// Only who uses a region may look at its key: until then its storage may become another's.
+// Only a user of a region may read its key: otherwise its storage may become another region's.
 bool RemoteMemory::use_again(Region& region, const RemoteKey& key)
 {
     if (!use(region))
@@ -113,7 +113,7 @@ bool RemoteMemory::use_again(Region& region, const RemoteKey& key)
     return false;
 }
 
-// A region that does not open stays too, as one that is known not to.
+// A region that does not open stays too, so that this is known.
 Region* RemoteMemory::acquire(const cuda::Driver& driver, const RemoteKey& key)
 {
     Region*& region = remembered(key);
@@ -181,7 +181,7 @@ Region* RemoteMemory::find_or_add(const cuda::Driver& driver, const RemoteKey& k
     return region.release();
 }
 
-// What lies where the new allocation does was freed. With the lock held, as what follows.
+// Memory that overlaps the new allocation was freed. The caller holds the lock, here and below.
 void RemoteMemory::take_out_stale(Owner& owner, const RemoteKey& key)
 {
     auto at = owner.regions.upper_bound(key.base);
@@ -194,12 +194,12 @@ void RemoteMemory::take_out_stale(Owner& owner, const RemoteKey& key)
             continue;
         }
         at = owner.regions.erase(at);
-        region.stale = true; // before it is tried: who uses it now closes it then
+        region.stale = true; // before the attempt: a current user then closes it
         close_if_unused(region);
     }
 }
 
-// Of a region that is not among its owner's, or is taken out next.
+// The region is not in its owner's table, or the caller removes it next.
 bool RemoteMemory::close_if_unused(Region& region)
 {
     size_t no_longer_idle;
@@ -226,7 +226,8 @@ void RemoteMemory::close_left_over(uint64_t id)
         owners_.erase(owner);
 }
 
-// Those that have been idle longest, some at once: to look at all takes long.
+// Closes the regions that have been idle longest, several at once, because looking at all takes
+// long.
 void RemoteMemory::trim()
 {
     const size_t limit = limit_;

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The allocations of other processes that this one has opened. They stay open while nobody uses
-// them, as long as their owner is connected and the limit allows: opening takes longer than most
-// copies. What is open keeps its owner's memory from being returned when that is freed.
+// The allocations of other processes that this process has opened. They stay open while nobody uses
+// them, as long as their owner is connected and the limit allows, because opening takes longer than
+// most copies. Memory that is open here does not return to the system when its owner frees it.
 #pragma once
 
 #include "ipc/closer.hpp"
@@ -15,24 +15,24 @@
 
 namespace gdr::ipc {
 
-// Any thread. One for the process: keys are unpacked by no memory domain in particular. UCP unpacks
-// and releases one for each rendezvous: a key that the calling thread had before takes no lock, no
-// allocation, no system call and no call of the driver.
+// Any thread. One instance per process, because no particular memory domain unpacks a key. UCP
+// unpacks and releases a key for each rendezvous: a key that the calling thread had before takes no
+// lock and makes no allocation, system call or driver call.
 class RemoteMemory {
   public:
     static RemoteMemory& instance();
 
-    // Memory domains that are open. The last to leave closes everything that is not used.
+    // Counts open memory domains. The last to leave closes everything that is not used.
     void enter(size_t limit);
     void leave();
 
-    // Endpoints to a process. With the last of them what nobody uses of its memory is closed, and
-    // what is used when it is released.
+    // Counts endpoints to a process. When the last one goes, its unused memory is closed, and used
+    // memory is closed at its release.
     void connect(uint64_t owner);
     void disconnect(uint64_t owner);
 
-    // The region of a key, opened for a GPU of this process, to be released; nullptr where it does
-    // not open. A region of other memory at the same addresses is stale and will be closed.
+    // The region of a key, opened for a GPU of this process, to be released; nullptr if it does not
+    // open. A region of other memory at the same addresses becomes stale and will be closed.
     Region* acquire(const cuda::Driver& driver, const RemoteKey& key);
     void release(Region* region);
 
@@ -60,9 +60,9 @@ class RemoteMemory {
 
     std::mutex mutex_;
     std::unordered_map<uint64_t, Owner> owners_; // by Process::id
-    size_t regions_ = 0;                         // open, the stale ones too
+    size_t regions_ = 0;                         // open, including stale ones
     unsigned domains_ = 0;
-    std::atomic<int64_t> idle_bytes_{0}; // while a region changes hands less than none
+    std::atomic<int64_t> idle_bytes_{0}; // negative for a moment while a region changes hands
     std::atomic<uint64_t> releases_{0};
     std::atomic<size_t> limit_{SIZE_MAX};
     Closer closer_;

@@ -27,7 +27,7 @@ abi::OptionTable md_options()
 }
 
 // The times were measured between two NVIDIA H200 joined by NVLink (docs/results/cuda-ipc.md): from
-// the call to its end seen, 6.9 us for 8 bytes and 7.1 us for 64 KiB.
+// the call until its end is seen, 6.9 us for 8 bytes and 7.1 us for 64 KiB.
 abi::OptionTable iface_options()
 {
     return {

@@ -7,7 +7,7 @@
 
 namespace gdr::ipc {
 
-// Asked for before there is a memory domain, too: query_md_resources().
+// Also read before there is a memory domain: query_md_resources().
 inline constexpr char kSwitch[] = "GDR_IPC";
 
 struct MdSettings {

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Pauses of 1 to 64 s.
+// Pauses last 1 to 64 s.
 #include "ipc/silent_owners.hpp"
 
 #include <algorithm>
@@ -35,13 +35,13 @@ void SilentOwners::answered(uint64_t owner)
 void SilentOwners::did_not_answer(uint64_t owner, Clock::time_point now)
 {
     const std::lock_guard guard(mutex_);
-    // Those that nobody asks any more.
+    // Forgets owners that nobody asks any more.
     std::erase_if(silences_, [&](const auto& other) {
         return other.first != owner && other.second.end + kLongestPause < now;
     });
     const auto [silence, first] =
         silences_.try_emplace(owner, Silence{kFirstPause, now + kFirstPause});
-    if (first || now < silence->second.end) // told by another thread that waited as well
+    if (first || now < silence->second.end) // reported by another thread that waited too
         return;
     silence->second.pause = std::min(2 * silence->second.pause, kLongestPause);
     silence->second.end = now + silence->second.pause;

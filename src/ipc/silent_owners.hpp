@@ -1,8 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Processes that did not answer when they were asked for a descriptor, as one that is stopped.
-// Messages wait for an answer: an owner is asked again after a pause, which grows, and then hardly
-// waited for.
+// Processes that did not answer a request for a descriptor, such as stopped ones. Messages wait for
+// an answer, so an owner is asked again only after a growing pause, and then with little patience.
 #pragma once
 
 #include <chrono>
@@ -17,12 +16,12 @@ class SilentOwners {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // How long an answer may take. None: the owner is not to be asked now.
+    // How long to wait for an answer. Zero: do not ask the owner now.
     std::chrono::milliseconds patience(uint64_t owner, Clock::time_point now);
 
     void answered(uint64_t owner);
 
-    // Threads that have waited at the same time make one pause.
+    // Threads that waited at the same time start only one pause.
     void did_not_answer(uint64_t owner, Clock::time_point now);
 
   private:
