@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Finding, adding and removing acceptors.
+// Finds, adds and removes acceptors.
 #include "rc/acceptors.hpp"
 
 #include <utility>

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The queue pairs that an interface made for its peers' endpoints. There are so many in all and of
-// one peer at most, and peers are asked now and then whether they are still there: what a killed
-// process left behind goes.
+// The queue pairs that an interface made for its peers' endpoints. Their number is limited, in all
+// and for each peer. Peers are asked from time to time whether they still exist, so that what a
+// killed process left behind is removed.
 #pragma once
 
 #include "rc/address.hpp"
@@ -25,18 +25,18 @@ struct Acceptor {
     verbs::QueuePair qp;
     AcceptorName name;
     uint32_t psn;
-    // of the peer: where it is asked
+    // of the peer: where to send questions
     DeviceAddress device;
     uint32_t handshake_qpn;
     uint32_t handshake_qkey;
-    unsigned unanswered = 0; // questions
+    unsigned unanswered = 0; // questions in a row
 };
 
 class Acceptors {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // limit: in all. interval: between questions.
+    // limit: of all acceptors. interval: between questions to a peer.
     Acceptors(size_t limit, size_t limit_of_peer, Clock::duration interval)
         : limit_(limit), limit_of_peer_(limit_of_peer), interval_(interval)
     {
@@ -45,18 +45,19 @@ class Acceptors {
     // NULL: there is none of that name.
     Acceptor* find(const AcceptorName& name);
 
-    // Whether the peer may have one more, while so many others end. The limit that speaks against
-    // it, or NULL.
+    // Returns the variable of the limit that forbids another acceptor for the peer while so many
+    // others are ending, or NULL if it is allowed.
     const char* full(uint64_t peer, size_t ending) const;
 
     const Acceptor* add(Acceptor acceptor);
 
-    // The queue pairs of those that go.
+    // Return the queue pairs of the removed acceptors.
     std::vector<verbs::QueuePair> remove(const AcceptorName& name);
     std::vector<verbs::QueuePair> remove_all(uint64_t peer);
     std::vector<verbs::QueuePair> remove_all();
 
-    // Takes the next acceptor whose peer it is time to ask; NULL: none. Each is due again later.
+    // Takes the next acceptor whose peer is due to be asked, and schedules its next question; NULL:
+    // none is due.
     Acceptor* next_question();
     Clock::time_point next() const
     {
@@ -66,7 +67,7 @@ class Acceptors {
   private:
     struct Question {
         Clock::time_point due;
-        AcceptorName name; // may be gone
+        AcceptorName name; // may be removed already
     };
 
     const size_t limit_;
@@ -74,7 +75,7 @@ class Acceptors {
     const Clock::duration interval_;
     size_t count_ = 0;
     std::unordered_map<uint64_t, std::unordered_map<uint64_t, Acceptor>> by_peer_;
-    std::list<Question> questions_; // in their order: all have the same interval
+    std::list<Question> questions_; // in the order of due: all have the same interval
 };
 
 } // namespace gdr::rc

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Judging a peer's address.
+// Compares a peer's address with ours.
 #include "rc/address.hpp"
 
 #include "verbs/gid.hpp"

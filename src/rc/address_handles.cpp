@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Making, keeping and forgetting address handles.
+// Creates, keeps and forgets address handles.
 #include "rc/address_handles.hpp"
 
 #include "abi/host.hpp"
@@ -30,7 +30,7 @@ void AddressHandles::finish()
         std::lock_guard guard(lock_);
         closing_ = true;
     }
-    resolvers_.clear(); // waits
+    resolvers_.clear(); // waits for the threads
 }
 
 ibv_ah* AddressHandles::find(const verbs::Destination& destination)
@@ -65,7 +65,7 @@ void AddressHandles::with(const verbs::Destination& destination, User user)
 AddressHandles::Entries::iterator AddressHandles::add(const verbs::Destination& destination)
 {
     if (entries_.size() >= kMost) {
-        // One that is being made is asked for again: its result would find nobody.
+        // An address that is being resolved stays, because its result needs the entry.
         auto last = std::find_if(uses_.rbegin(), uses_.rend(),
                                  [&](const auto& used) { return !entries_.at(used).resolving; });
         if (last != uses_.rend()) {
@@ -95,7 +95,7 @@ void AddressHandles::resolve(const verbs::Destination& destination)
 
 void AddressHandles::resolver()
 {
-    sigset_t all; // the application's signals are not for this thread
+    sigset_t all; // this thread takes none of the application's signals
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
     std::unique_lock guard(lock_);

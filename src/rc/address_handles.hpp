@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Address handles of an interface's peers. Making one asks the kernel, which on RoCE looks for the
-// neighbour and may take a second to find none: that is done in threads that end when there is
-// nothing to do. An address that does not resolve is not tried again for a while.
+// Address handles of an interface's peers. Creating one asks the kernel, which on RoCE resolves the
+// neighbour and may take a second to find none. So threads create the handles, and end when nothing
+// is left to do. An address that does not resolve is retried only after a while.
 #pragma once
 
 #include "rc/async_tasks.hpp"
@@ -20,10 +20,10 @@
 
 namespace gdr::rc {
 
-// For UCX's asynchronous thread alone.
+// Used only by UCX's async thread.
 class AddressHandles {
   public:
-    static constexpr size_t kMost = 1024; // the least recently used goes
+    static constexpr size_t kMost = 1024; // the least recently used is evicted
 
     AddressHandles(ibv_pd* pd, const verbs::Path& path, AsyncTasks& tasks)
         : pd_(pd), path_(path), tasks_(tasks)
@@ -31,14 +31,14 @@ class AddressHandles {
     }
     ~AddressHandles() { finish(); }
 
-    // Makes no more; waits for what the kernel is asked. The results are tasks.
+    // Starts no new resolution and waits for those under way. Their results are posted as tasks.
     void finish();
 
-    // NULL: not made yet. Allocates nothing.
+    // NULL: not created yet. Allocates nothing.
     ibv_ah* find(const verbs::Destination& destination);
 
-    // Runs user with the handle, at once or when it is made; never, if it cannot be made, or too
-    // many wait. Handles remain valid while fewer than kMost others are used.
+    // Calls user with the handle, at once or when it is created; never if it cannot be created or
+    // if too many callers wait. A handle remains valid until kMost other addresses have been used.
     using User = std::function<void(ibv_ah*)>;
     void with(const verbs::Destination& destination, User user);
 
@@ -57,7 +57,7 @@ class AddressHandles {
         bool resolving = false;
         std::vector<User> waiting;
         Clock::time_point next_try{};
-        Clock::duration patience{}; // after the next failure
+        Clock::duration patience{}; // before the retry after the next failure
         std::list<verbs::Destination>::iterator use;
     };
     using Entries = std::map<verbs::Destination, Entry, ByAddress>;
@@ -71,11 +71,11 @@ class AddressHandles {
     const verbs::Path path_;
     AsyncTasks& tasks_;
     Entries entries_;
-    std::list<verbs::Destination> uses_; // latest first
+    std::list<verbs::Destination> uses_; // most recent first
 
-    std::mutex lock_; // of what the resolvers share
+    std::mutex lock_; // for what the resolver threads share
     std::deque<verbs::Destination> unresolved_;
-    unsigned resolving_ = 0; // threads
+    unsigned resolving_ = 0; // number of threads
     bool closing_ = false;
 
     std::vector<std::future<void>> resolvers_;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Active messages: SEND with immediate, whose immediate data names the handler.
+// Active messages are SENDs with immediate; the immediate data name the handler.
 #include "rc/endpoint.hpp"
 #include "rc/gather.hpp"
 #include "rc/refusal.hpp"
@@ -19,7 +19,7 @@ bool can_send(Endpoint& ep)
     return ep.ready() && ep.window > 0;
 }
 
-// Takes one message off the window.
+// Takes one message from the window.
 template <Post which>
 uint32_t immediate(Endpoint& ep, uint8_t id)
 {
@@ -38,7 +38,8 @@ ibv_send_wr send_request(Endpoint& ep, uint8_t id, ibv_sge* sge, int sges)
     return wr;
 }
 
-// The caller checked can_send(), or took one of the budget, and what is limited, and has looked.
+// The caller has checked can_send(), or taken a work request from the budget. It has also checked
+// the limits and the memory of the payload.
 template <Post which>
 [[gnu::always_inline]] inline ucs_status_t send_inline(Endpoint& ep, uint8_t id, uint64_t header,
                                                        const void* payload, unsigned length)
@@ -51,8 +52,8 @@ template <Post which>
     return ep.post<which>(prepared.short_message, IBV_SEND_INLINE);
 }
 
-// pack(buffer) fills it and returns the length. The caller checked can_send(), or took one of the
-// budget, and that there is a buffer.
+// pack(buffer) fills the buffer and returns the length. The caller has checked can_send(), or taken
+// a work request from the budget, and that a buffer is free.
 template <Post which, class Pack>
 [[gnu::always_inline]] inline ucs_status_t send_buffer(Endpoint& ep, uint8_t id, const Pack& pack,
                                                        unsigned flags)
@@ -65,7 +66,8 @@ template <Post which, class Pack>
     return post_buffer<which>(iface, ep, iface.prepared.message, flags, buffer, length);
 }
 
-// What does not fit into the work request, through a buffer; otherwise as send_inline().
+// Sends a message that does not fit into the work request through a buffer. Otherwise like
+// send_inline().
 template <Post which>
 [[gnu::always_inline]] inline ucs_status_t send_copied(Endpoint& ep, uint8_t id, uint64_t header,
                                                        const void* payload, unsigned length,
@@ -79,7 +81,7 @@ template <Post which>
     return send_buffer<which>(ep, id, pack, flags);
 }
 
-// As a Limit, that of a payload that goes inside its work request.
+// A Limit for a payload that goes inside its work request.
 struct InlinePayload {
     unsigned length;
     unsigned end;
@@ -123,8 +125,8 @@ template <Payload look>
     return send_copied<Post::alike>(ep, id, header, payload, length, 0);
 }
 
-// All but what fits into a work request is a function of its own, so that this one keeps nothing
-// for it. A budget is a window, too.
+// Everything but messages that fit into a work request is in a function of its own, so that this
+// one saves no registers for it. The budget never exceeds the window.
 template <Payload look>
 [[gnu::always_inline]] inline ucs_status_t send_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
                                                       const void* payload, unsigned length)
@@ -204,7 +206,7 @@ ucs_status_t ep_am_short_iov_unseen(uct_ep_h ep, uint8_t id, const uct_iov_t* io
 
 namespace {
 
-// As send_buffer().
+// Like send_buffer().
 template <Post which>
 [[gnu::always_inline]] inline ssize_t
 send_packed(Endpoint& ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
@@ -221,11 +223,10 @@ send_bcopy_rarely(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* ar
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
     if (!can_send(ep) || !iface.buffers->any() || exceeded(limit_id(id))) [[unlikely]] {
-        // UCP's question whether the peer lives must be asked also when the peer keeps the window
-        // shut; here it may be dead. Where nothing at all can be posted, the completions that are
-        // due tell, or the next question. UCP is not told to try again: it would stay at this
-        // endpoint, and read its memory later if it fails meanwhile
-        // (docs/developers/defects.md).
+        // UCP's keepalive must be sent even while the peer keeps the window shut, because it may be
+        // dead. If nothing can be posted, completions that are due or the next keepalive will tell.
+        // Do not make UCP try again: it would keep a reference to this endpoint, and read its
+        // memory later if the endpoint fails meanwhile (docs/developers/defects.md).
         if (flags & UCT_SEND_FLAG_PEER_CHECK) {
             const ucs_status_t status = ep_check(tl_ep, 0, nullptr);
             if (status == UCS_OK || status == UCS_ERR_NO_RESOURCE) {

@@ -1,12 +1,12 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Put and get of buffers that nobody has looked at. UCP's protocols v1 ask of no local buffer
-// whether it is GPU memory: up to 16 KiB they give it to the short put, or have it written by the
-// CPU at the end of a buffered get (the buffer is what the callback is called with). So these two
-// look themselves, and take GPU memory the zero-copy way.
+// Put and get of buffers whose memory type nobody has checked. UCP's protocols v1 do not ask
+// whether a local buffer is GPU memory: up to 16 KiB they pass it to the short put, or let the CPU
+// write it at the end of a buffered get (the buffer is the callback's argument). So these two
+// operations check themselves, and use zero-copy for GPU memory.
 //
-// And v1 ask for zero-copy of memory that no HCA registers, managed memory that is: in lists of
-// segments, without a registration, and in large puts and gets. The CPU reaches it, so it passes
+// Protocols v1 also use zero-copy for managed memory, which no HCA registers: in segment lists,
+// without a registration, and in large puts and gets. The CPU can access this memory, so it goes
 // through the interface's buffers.
 #include "abi/border.hpp"
 #include "abi/completion.hpp"
@@ -24,8 +24,8 @@ namespace gdr::rc {
 namespace {
 
 struct Local {
-    mem::Region* region = nullptr; // of GPU memory; nullptr for memory that the CPU reaches
-    ucs_status_t status = UCS_OK;  // why GPU memory could not be registered, or told from other
+    mem::Region* region = nullptr; // of GPU memory; nullptr: the CPU can access the memory
+    ucs_status_t status = UCS_OK;  // why GPU memory could not be detected or registered
 };
 
 [[gnu::always_inline]] inline bool is_known_host_memory(const void* address)
@@ -69,7 +69,7 @@ size_t pack_piece(void* buffer, void* arg)
     return piece.length;
 }
 
-// What takes several buffers gets all of them at once or none.
+// An operation that takes several buffers gets all of them at once or none.
 size_t pieces(const Iface& iface, size_t length)
 {
     return (length + iface.segment_size - 1) / iface.segment_size;
@@ -83,7 +83,7 @@ bool has_room(Endpoint& ep, size_t count)
     return !ep.needs_several;
 }
 
-// Calls function with the offset and length of each piece, as long as it succeeds.
+// Calls function with the offset and length of each piece until a call fails.
 ucs_status_t for_each_piece(const Iface& iface, size_t length, auto function)
 {
     for (size_t done = 0; done < length; done += iface.segment_size) {
@@ -108,7 +108,8 @@ ucs_status_t put_buffered(uct_ep_h tl_ep, const void* buffer, size_t length, uin
     });
 }
 
-// What does not fit into a buffer, in one work request: a second one would take as long again.
+// Sends what does not fit into one buffer in one work request: a second work request would take as
+// long again.
 ucs_status_t put_of_two_buffers(Endpoint& ep, const void* data, size_t length, uint64_t remote_addr,
                                 uct_rkey_t rkey)
 {
@@ -141,7 +142,7 @@ ucs_status_t put_of_two_buffers(Endpoint& ep, const void* data, size_t length, u
     return UCS_OK;
 }
 
-// The last piece completes after all others, and fails where one of them does.
+// The last piece completes after all others, and fails if one of them fails.
 ucs_status_t get_buffered(uct_ep_h tl_ep, void* buffer, size_t length, uint64_t remote_addr,
                           uct_rkey_t rkey, uct_completion_t* comp)
 {
@@ -158,7 +159,7 @@ ucs_status_t get_buffered(uct_ep_h tl_ep, void* buffer, size_t length, uint64_t 
     return status == UCS_OK ? UCS_INPROGRESS : status;
 }
 
-// Such memory passes through the buffers in one piece only. UCS_OK, or why not.
+// Unregistered memory goes through the buffers in one piece only. Returns UCS_OK or the error.
 ucs_status_t check_unregistered(Endpoint& ep, const char* call, const uct_iov_t* iov, size_t iovcnt)
 {
     const Limit pieces{"the number of pieces, one of them not registered,", iovcnt, 1};
@@ -185,7 +186,7 @@ ucs_status_t put_region(Endpoint& ep, mem::Region& region, const void* buffer, u
     return ep.iface().wait_for(ep, ep.posted());
 }
 
-// All but the shortest way, which keeps nothing for it.
+// Everything but the fast path, which saves no registers for it.
 [[gnu::noinline]] ucs_status_t put_short_otherwise(uct_ep_h tl_ep, const void* buffer,
                                                    unsigned length, uint64_t remote_addr,
                                                    uct_rkey_t rkey)
@@ -298,7 +299,7 @@ ucs_status_t am_zcopy_unregistered(uct_ep_h ep, uint8_t id, const void* header,
     const auto pack = [&](std::byte* buffer) {
         size_t length = 0;
         const auto append = [&](const void* data, size_t bytes) {
-            if (bytes > 0) // else it may be nowhere
+            if (bytes > 0) // else its address may be invalid
                 std::memcpy(buffer + length, data, bytes);
             length += bytes;
         };

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Handing over work through a queue and a descriptor that wakes the asynchronous thread.
+// A queue of tasks and a descriptor that wakes UCX's async thread.
 #include "rc/async_tasks.hpp"
 
 #include "abi/host.hpp"
@@ -69,7 +69,7 @@ void AsyncTasks::run()
 void AsyncTasks::on_readable(int fd, unsigned char, void* self)
 {
     uint64_t count;
-    (void)!read(fd, &count, sizeof(count)); // before the queue is looked at
+    (void)!read(fd, &count, sizeof(count)); // before the queue is read
     static_cast<AsyncTasks*>(self)->run();
 }
 

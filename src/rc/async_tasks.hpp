@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Work for UCX's asynchronous thread, in order.
+// Runs tasks in UCX's async thread, in order.
 #pragma once
 
 #include <functional>
@@ -22,10 +22,10 @@ class AsyncTasks {
     // From any thread.
     void post(Task task);
 
-    // No task is left to the asynchronous thread from here on; run() runs them.
+    // From now on the async thread runs no more tasks; run() does.
     void detach();
 
-    // What has been posted.
+    // Runs the tasks that have been posted.
     void run();
 
   private:
@@ -33,7 +33,7 @@ class AsyncTasks {
 
     int fd_; // eventfd
     bool attached_ = true;
-    std::mutex lock_; // of what follows, never held while a task runs
+    std::mutex lock_; // for the queue; never held while a task runs
     std::vector<Task> tasks_;
 };
 

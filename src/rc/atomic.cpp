@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Atomics. Verbs offers fetch-and-add and compare-and-swap of 64 bits; the other operations, and
-// those of 32 bits, are emulated (read_modify_write.hpp). UCP only uses a transport that has all of
-// them, and its own emulation would touch device memory with the CPU.
+// those of 32 bits, are emulated (read_modify_write.hpp). UCP uses a transport only if it has all
+// of them, and UCP's own emulation would touch device memory with the CPU.
 #include "rc/gather.hpp"
 #include "rc/read_modify_write.hpp"
 #include "rc/refusal.hpp"
@@ -54,7 +54,7 @@ bool is_native(const Atomic& atomic)
            (atomic.operation == UCT_ATOMIC_OP_ADD || atomic.operation == UCT_ATOMIC_OP_CSWAP);
 }
 
-// One that the HCA has would overtake those under way on its word, and make them fail.
+// A native atomic would overtake emulated ones under way on its word and make them fail.
 bool word_is_under_way(Endpoint& ep, const Atomic& atomic)
 {
     return ep.read_modify_writes > 0 && ep.iface().words->find(RemoteWord(ep, atomic)) != nullptr;
@@ -71,7 +71,7 @@ ucs_status_t start(uct_ep_h tl_ep, const Atomic& atomic)
                                                                : read_modify_write(ep, atomic);
 }
 
-// The operations that may be fetched, or posted, in the order of their numbers.
+// The operations that can be fetched or posted, in the order of their numbers.
 constexpr unsigned kLastFetched = UCT_ATOMIC_OP_SWAP;
 constexpr unsigned kLastPosted = UCT_ATOMIC_OP_XOR;
 
@@ -106,7 +106,7 @@ ucs_status_t fetch(uct_ep_h ep, unsigned opcode, T value, T* result, uint64_t re
                       .completion = comp});
 }
 
-// Complete for UCT once it is on its way.
+// Complete for UCT as soon as it is posted.
 template <typename T>
 ucs_status_t post(uct_ep_h ep, unsigned opcode, T value, uint64_t remote_addr, uct_rkey_t rkey)
 {

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Making and resizing an interface's completion queue.
+// Creates and resizes an interface's completion queue.
 #include "rc/completion_room.hpp"
 
 #include "abi/host.hpp"
@@ -18,7 +18,7 @@ CompletionRoom::CompletionRoom(Provider& provider, ibv_comp_channel* channel, un
     if (!may_resize) {
         return;
     }
-    // Whether the HCA resizes any is known only from one.
+    // Only a real queue shows whether the HCA can resize it.
     if (int error = ibv_resize_cq(cq_.get(), static_cast<int>(first)); error != 0) {
         gdr_log(diag, "%s: ibv_resize_cq: %s: the completion queue has %u entries from the start",
                 ibv_get_device_name(cq_->context->device), verbs::errno_text(error).c_str(), most);

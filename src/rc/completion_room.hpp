@@ -1,9 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The completion queue of an interface. Each receive and each work request that is outstanding has
-// an entry of it, taken before it can be posted: it never overflows. The HCA writes to all entries
-// in turn, and few of them stay in the caches: so there are few at first, and more as they are
-// needed.
+// The completion queue of an interface. Each outstanding receive and work request takes an entry
+// before it is posted, so the queue never overflows. The HCA writes to all entries in turn, and
+// caches hold only few of them, so the queue starts small and grows as needed.
 #pragma once
 
 #include "verbs/handles.hpp"
@@ -15,18 +14,19 @@ class Provider;
 // Worker thread only.
 class CompletionRoom {
   public:
-    // No entry is taken; first can be, and most after the HCA has resized the queue. One that
-    // resizes none, or may not be asked to, gets the most at once. Throws verbs::Error.
+    // At first no entry is taken. Up to first can be taken at once, and up to most after the HCA
+    // has resized the queue. If the HCA cannot resize, or may_resize is false, the queue gets most
+    // entries at once. Throws verbs::Error.
     CompletionRoom(Provider& provider, ibv_comp_channel* channel, unsigned first, unsigned most,
                    bool may_resize);
 
     ibv_cq* cq() const { return cq_.get(); }
 
-    // False: there are not so many more, and none is taken. What cannot be had is told once, and
-    // never tried again.
+    // False: not enough entries, and none is taken. A failed resize is logged once and never
+    // retried.
     bool take(unsigned count);
 
-    // So many of the most can still be taken.
+    // Entries that can still be taken, after resizing if necessary.
     unsigned left() const { return most_ - taken_; }
 
     void give_back(unsigned count) { taken_ -= count; }

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What UCT is told of the HCAs.
+// What UCT is told about the HCAs.
 #include "rc/component.hpp"
 #include "config.h"
 
@@ -64,7 +64,7 @@ std::unique_ptr<abi::MemoryDomain> open_md(const char* name, const abi::MdConfig
         const auto& settings = *reinterpret_cast<const MdSettings*>(config);
         provide_for_forks(settings.fork_init);
         return std::make_unique<MemoryDomain>(name, settings);
-    } catch (...) { // whoever asked for the domain tells why
+    } catch (...) { // the caller of open_md reports the reason
         hca_search().looked_at(name, false, "");
         throw;
     }
@@ -78,8 +78,8 @@ ucs_status_t unpack_rkey(const void* buffer, uct_rkey_t* rkey, void** handle)
 
 void release_rkey(uct_rkey_t, void*) {}
 
-// A process looks at its HCAs several times, and root reads the vital product data of a PCI
-// function word by word, each by the function's firmware: once is enough.
+// Caches the result. A process looks at its HCAs several times, and root reads the vital product
+// data of a PCI function word by word from its firmware.
 bool manages_switches(const verbs::Device& device)
 {
     static std::mutex lock;

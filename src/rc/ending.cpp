@@ -8,8 +8,8 @@
 namespace gdr::rc {
 namespace {
 
-// Soft-RoCE of Linux 6.1 does not say when a queue pair is done with its SRQ; that a queue pair's
-// own receives have come back is not seen by a program that does not poll.
+// Soft-RoCE of Linux 6.1 does not report when a queue pair is done with its SRQ. And a program that
+// does not poll never sees the last receive of a queue pair that has its own.
 constexpr auto kPatience = std::chrono::seconds(1);
 
 } // namespace
@@ -42,7 +42,7 @@ void EndingQueuePairs::expire()
 {
     for (auto now = Clock::now(); next() <= now; deadlines_.pop_front()) {
         auto [deadline, qp] = deadlines_.front();
-        // Another one may have the address of one that is gone.
+        // Another queue pair may have the address of a destroyed one.
         if (auto found = ending_.find(qp);
             found != ending_.end() && found->second.deadline == deadline) {
             reached(found);

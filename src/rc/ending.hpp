@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The end of queue pairs. Such a one is moved to the error state and destroyed only when the HCA
-// uses no more receives, and the interface has taken its last completions: what was received is
-// delivered, what broke off gives its receive back. It is the interface's thread that destroys it,
-// which so is the only one to touch its completion queue.
+// The end of queue pairs. A queue pair is moved to the error state, and destroyed only when the HCA
+// uses no more of its receives and the interface has polled its last completions. So received
+// messages are delivered, and interrupted receives come back. The interface's thread destroys it,
+// and thus remains the only thread that touches the completion queue.
 #pragma once
 
 #include "verbs/queue_pair.hpp"
@@ -20,8 +20,8 @@ class EndingQueuePairs {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // drain: the completions of this queue pair are all in the CQ. It is to be destroyed when they
-    // have been polled, and gone() called. Runs in the caller of the functions below.
+    // drain: called when all completions of the queue pair are in the CQ. The receiver must destroy
+    // it after polling them, and then call gone(). It runs in the caller of the functions below.
     explicit EndingQueuePairs(std::function<void(verbs::QueuePair)> drain)
         : drain_(std::move(drain))
     {
@@ -29,14 +29,14 @@ class EndingQueuePairs {
 
     void end(verbs::QueuePair qp);
 
-    // It uses no more of them: of an SRQ's the HCA says so, of its own the last has come back. Of
-    // any queue pair of the interface.
+    // To be called for any queue pair of the interface that uses no more receives: the HCA reports
+    // it for an SRQ, and its own last receive has come back otherwise.
     void receives_done(ibv_qp* qp);
 
-    // Where nobody says it, it has to be believed after a while.
+    // Assumes after a while that the receives are done, for HCAs that do not report it.
     void expire();
 
-    void gone() { --draining_; } // one of those that were to be drained
+    void gone() { --draining_; } // a drained queue pair was destroyed
 
     size_t size() const { return ending_.size() + draining_; }
     Clock::time_point next() const // when expire() has something to do

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The life of an endpoint: made and connected, completing its operations, failing, destroyed.
+// The life of an endpoint: creation, connection, completion of its operations, failure,
+// destruction.
 #include "rc/endpoint.hpp"
 
 #include "abi/host.hpp"
@@ -37,7 +38,7 @@ Endpoint::~Endpoint()
     }
     if (has_outstanding()) {
         verbs::to_error(qp);
-        interface.destroy(std::move(owned_qp)); // from here on the HCA touches no buffer of ours
+        interface.destroy(std::move(owned_qp)); // from here on the HCA touches none of our buffers
     }
     if (qp != nullptr) {
         interface.handshake->disconnect(id, std::move(owned_qp));
@@ -74,7 +75,7 @@ void Endpoint::connect()
 void Endpoint::on_connected()
 {
     connected = true;
-    iface().add_pending(this); // what waited for this
+    iface().add_pending(this); // requests that waited for the connection
 }
 
 bool Endpoint::replenish()
@@ -85,7 +86,7 @@ bool Endpoint::replenish()
     if (room <= 0 || interface.tx_available <= 0) {
         return false;
     }
-    // Of each half of the window the last message asks for a grant.
+    // The last message of each half of the window requests a grant.
     const unsigned alike = window > 0 ? (window - 1) & half_window_mask : 0;
     const bool signalled_next = to_look == 1 || interface.tx_available <= interface.tx_scarce;
     budget = std::min(std::min(room, interface.tx_share), static_cast<int>(alike));
@@ -132,7 +133,7 @@ ucs_status_t Endpoint::post_refused(int error, int& left)
 {
     gdr_log(error, "posting on %s failed: %s", iface().device.name().c_str(),
             verbs::errno_text(error).c_str());
-    if (signalled == posted()) { // no completion of it comes, and which was the one before is lost
+    if (signalled == posted()) { // it has no completion, and the one before it is unknown
         signalled = completed;
     }
     last_wr_id -= kNextNumber;
@@ -150,7 +151,7 @@ ucs_status_t Endpoint::op_refused(int error, int& left)
     return post_refused(error, left);
 }
 
-// The numbers stay given: what tells that all before them is flushed comes after them.
+// The sequence numbers stay used: the completion that shows all of them flushed comes after them.
 void Endpoint::chain_refused(int error, SequenceNumber first)
 {
     gdr_log(error, "posting on %s failed: %s", iface().device.name().c_str(),
@@ -168,17 +169,17 @@ void Endpoint::close_queue(ucs_status_t status)
     settle();
     failure = status;
     needs_attention();
-    iface().add_pending(this); // they learn it when they are tried again
+    iface().add_pending(this); // the requests see the error when they are retried
     if (connected) {
         verbs::to_error(qp);
-        iface().finish(*this); // what was done before has no completion of its own
+        iface().finish(*this); // earlier work requests may have no completion of their own
     }
 }
 
 void Endpoint::fail(ucs_status_t status)
 {
     if (failure != UCS_OK) {
-        return; // told already
+        return; // reported already
     }
     Iface& interface = iface();
     close_queue(status);
@@ -189,10 +190,10 @@ void Endpoint::fail(ucs_status_t status)
 void Endpoint::abandon(ucs_status_t status)
 {
     iface().post_chain();
-    if (connected) { // else the asynchronous thread may be about to connect it
+    if (connected) { // else the async thread may be about to connect it
         verbs::to_reset(qp);
     }
-    connected = false; // nothing is posted any more, not to learn what completed either
+    connected = false; // from now on nothing is posted, not even a flush marker
     signalled = posted();
     fail(status);
     purge(failure);
@@ -245,7 +246,7 @@ ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep)
 
 bool ep_is_connected(uct_ep_h ep, const uct_device_addr_t*, const uct_iface_addr_t* iface)
 {
-    const IfaceAddress& peer = endpoint(ep).peer; // no two are alike
+    const IfaceAddress& peer = endpoint(ep).peer; // every interface has a different one
     return iface != nullptr && std::memcmp(iface, &peer.tag, sizeof(peer.tag)) == 0 &&
            std::memcmp(iface, &peer, sizeof(peer)) == 0;
 }
@@ -256,7 +257,7 @@ void ep_destroy(uct_ep_h tl_ep)
     bool somebody_waits =
         !ep.flush_waiters.empty() || ep.ops.any_of_the_user() || ep.awaited_read_modify_writes > 0;
     if (ep.failure == UCS_OK && ep.has_outstanding() && !somebody_waits) {
-        // Short and buffered operations are complete for the user: they must still arrive.
+        // Short and buffered operations are complete for the user, but must still arrive.
         ep.closing = true;
         ep.needs_attention();
         ep.iface().finish(ep);

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// An endpoint: a queue pair to a peer's interface, connected when it is first used, and the
-// operations UCT asks of it. Declared here, defined by kind of operation in am.cpp, rma.cpp,
-// atomic.cpp, flush.cpp and pending.cpp.
+// An endpoint: a queue pair to a peer's interface, connected at its first use, and UCT's operations
+// on it. They are declared here and defined in am.cpp, rma.cpp, atomic.cpp, flush.cpp and
+// pending.cpp.
 #pragma once
 
 #include "abi/completion.hpp"
@@ -27,7 +27,7 @@ class PendingQueue {
     void push_front(uct_pending_req_t* request);
     uct_pending_req_t* pop_front();
 
-    // A fence came when the request was the last one.
+    // A fence was issued after the last request.
     void fence() { link(tail_).fence_follows = true; }
     static bool fence_follows(uct_pending_req_t* request) { return link(request).fence_follows; }
 
@@ -47,12 +47,12 @@ class PendingQueue {
 
 struct ReadModifyWrite;
 
-// Of the payload in an endpoint's buffers that nobody has asked back: the buffers that come back
-// are used next, and so few enough that they stay in the processor's own caches.
+// Most bytes in an endpoint's buffers before one of them is signalled. Returned buffers are used
+// next, and these few stay in the CPU's own caches.
 inline constexpr size_t kMostBuffered = 32 << 10;
 
-// Which work request it may be: one of the budget, where the caller knows that there is one, or the
-// single one, too.
+// Which work request is posted: one that the caller has taken from the budget, or one from the
+// budget or the single one.
 enum class Post { alike, any };
 
 struct Endpoint : abi::Ep {
@@ -64,59 +64,58 @@ struct Endpoint : abi::Ep {
         return *static_cast<Iface*>(static_cast<abi::BaseIface*>(static_cast<void*>(super.iface)));
     }
 
-    // ---- the data path's state, first
+    // ---- data path state, first
     ibv_qp* qp = nullptr;     // NULL: nobody has used the endpoint
-    uint64_t last_wr_id;      // of the last work request posted
-    int budget = 0;           // work requests that may be posted at once, all alike, and messages,
-                              // too: replenish() has looked
+    uint64_t last_wr_id;      // of the last posted work request
+    int budget = 0;           // plain work requests, also messages, that may be posted unchecked
     unsigned window;          // active messages that may be sent
-    int single = 0;           // 1: one work request may be posted that differs; the budget is 0
-    unsigned extra_flags = 0; // of it, IBV_SEND_*
-    uint32_t extra_immediate = 0; // of it, if it is a message
+    int single = 0;           // 1: one special work request may be posted; the budget is 0
+    unsigned extra_flags = 0; // IBV_SEND_* of the single one
+    uint32_t extra_immediate = 0; // of the single one, if it is a message
     SequenceNumber completed = 0; // last work request known complete
-    SequenceNumber signalled = 0; // last work request whose completion was asked for
-    size_t buffered = 0;          // bytes in buffers since one of these was last signalled
+    SequenceNumber signalled = 0; // last signalled work request
+    size_t buffered = 0;          // bytes in buffers since one of them was signalled
     SendOps ops;
-    unsigned to_look;        // work requests besides the budget until one is to be signalled
-    bool fence_next = false; // the next work request comes after a fence
-    // 0: nothing is to be done at a completion but its operations.
-    static constexpr uint8_t kCompleting = 1; // these are being done
-    static constexpr uint8_t kAttention = 2;  // something rare is, too, or was
+    unsigned to_look;        // work requests, not counting the budget, until one is signalled
+    bool fence_next = false; // the next work request must wait for earlier reads
+    // 0: a completion only has to finish its operations.
+    static constexpr uint8_t kCompleting = 1; // their callbacks are being called
+    static constexpr uint8_t kAttention = 2;  // something rare must be done too, or was
     uint8_t attention = 0;
 
     // ---- the rest
     uint64_t id;
     unsigned half_window_mask;
-    unsigned read_modify_writes = 0;         // atomics that are emulated, under way
-    SequenceNumber flushed = 0;              // last work request before the last flush, its marker
-    unsigned waiting_read_modify_writes = 0; // of these, without a work request of their own
-    unsigned awaited_read_modify_writes = 0; // of these, whose end or result somebody waits for
-    unsigned flushes = 0; // ever waited for: tells which atomics a flush came after
+    unsigned read_modify_writes = 0; // emulated atomics under way
+    SequenceNumber flushed = 0;      // last work request before the last flush, or its marker
+    unsigned waiting_read_modify_writes = 0; // of these, those without a work request of their own
+    unsigned awaited_read_modify_writes = 0; // of these, those that somebody waits for
+    unsigned flushes = 0; // flushes so far; tells which atomics a flush came after
     bool fenced =
         false;         // emulated atomics from before a fence are under way: nothing else may start
-    bool held = false; // new operations wait: as holds(), but while those that pend are tried again
+    bool held = false; // new operations wait: like holds(), but false during a retry
     bool connected = false;
     bool needs_several =
-        false;            // what was refused last takes more work requests or buffers than one
-    bool closing = false; // destroyed by the user; goes once a completion finds it done
+        false;            // the last refused operation needs more than one work request or buffer
+    bool closing = false; // destroyed by the user; deleted when a completion finds it done
     ucs_status_t failure = UCS_OK;
     struct {                  // the last short operation that was refused for its memory
-        const void* payload;  // of the GPU; NULL: none was
-        SequenceNumber after; // the last work request then
-        bool insisted;        // UCP came back with it, though nothing else is lacking
+        const void* payload;  // in GPU memory; NULL: none
+        SequenceNumber after; // the last work request at that time
+        bool insisted;        // UCP retried it although nothing else is lacking
     } refused_short{};
-    struct {                    // at the last look while the port was down
+    struct {                    // state at the last check while the port was down
         SequenceNumber posted;  // last work request
-        SequenceNumber awaited; // last one whose completion was asked for
+        SequenceNumber awaited; // last signalled one
     } seen{};
     PendingQueue pending;
     bool in_pending_list = false;
     Endpoint* pending_before = nullptr; // in the interface's list
     Endpoint* pending_after = nullptr;
     struct FlushWaiter {
-        SequenceNumber number; // last work request posted before
+        SequenceNumber number; // last work request posted before the flush
         bool reached;          // it has completed
-        unsigned atomics;      // emulated ones from before, still under way
+        unsigned atomics;      // emulated atomics from before the flush that are still under way
         unsigned flush;        // its own number
         uct_completion_t* completion;
     };
@@ -126,7 +125,7 @@ struct Endpoint : abi::Ep {
     DeviceAddress peer_device;
     IfaceAddress peer;
 
-    // The last work request posted.
+    // The last posted work request.
     SequenceNumber posted() const { return number_of(last_wr_id); }
 
     bool has_outstanding() const { return posted() != completed; }
@@ -138,7 +137,7 @@ struct Endpoint : abi::Ep {
         return static_cast<SequenceNumber>(posted() - signalled);
     }
 
-    // New operations wait: for the requests that pend, or for what came before a fence.
+    // New operations must wait for pending requests, or for what came before a fence.
     bool holds() const { return fenced || !pending.empty(); }
     void hold()
     {
@@ -147,7 +146,7 @@ struct Endpoint : abi::Ep {
     }
     void let_go() { held = holds(); }
 
-    // Work requests that may be posted, the budget included.
+    // Work requests that may be posted, including the budget.
     int credits() const
     {
         const unsigned taken =
@@ -163,16 +162,15 @@ struct Endpoint : abi::Ep {
         return budget > 0 || single > 0 || (credits() > 0 && iface().tx_available > 0);
     }
 
-    // The same; the operation then is within the budget, or the single one.
+    // The same, and makes sure that the operation is within the budget or is the single one.
     bool ready() { return budget > 0 || replenish(); }
 
-    // A budget of as many work requests as are alike: before one that is signalled for its number,
-    // fenced, asks for a window, or cannot be a message, that is; such a one is single. False: none
-    // can be posted. The budget is 0 before.
+    // Refills the budget, which must be 0, with the plain work requests that come before the next
+    // special one. Special work requests are single: those that are signalled for their number, are
+    // fenced, request a window, or cannot be a message. False: nothing can be posted.
     bool replenish();
 
-    // Takes one work request of the budget, if there is one: the look and the count are one
-    // instruction.
+    // Takes one work request from the budget, if there is one. Check and count are one instruction.
     [[gnu::always_inline]] bool take_alike()
     {
         if (--budget < 0) [[unlikely]] {
@@ -182,11 +180,11 @@ struct Endpoint : abi::Ep {
         return true;
     }
 
-    // Takes the rest of the budget back, so that all counts are of what is posted.
+    // Returns the rest of the budget, so that all counts are of posted work requests.
     void settle();
 
-    // Whether the request that is refused waits for nothing, but is a short operation of GPU
-    // memory: UCP takes that for host memory, so the next time the refusal is final.
+    // Whether the refused operation lacks no resources, but is a short operation on GPU memory that
+    // UCP takes for host memory. The next refusal is final.
     bool insists_on_short()
     {
         if (refused_short.payload == nullptr || refused_short.after != posted()) {
@@ -195,24 +193,24 @@ struct Endpoint : abi::Ep {
         return !std::exchange(refused_short.insisted, true);
     }
 
-    // Why not: UCS_ERR_NO_RESOURCE, or the error the endpoint failed with.
+    // Why nothing can be posted: UCS_ERR_NO_RESOURCE, or the error that the endpoint failed with.
     ucs_status_t unavailable()
     {
         use();
         return failure != UCS_OK ? failure : UCS_ERR_NO_RESOURCE;
     }
 
-    // Somebody needs the connection: the first who does has it made.
+    // The first user of the connection creates it.
     void use()
     {
         if (qp == nullptr && failure == UCS_OK) {
             connect();
         }
     }
-    void connect(); // makes the queue pair, and asks the peer for its partner
+    void connect(); // creates the queue pair, and asks the peer for its own
 
-    // Numbers and posts one work request; UCS_OK or the status of the failure. The caller checked
-    // ready(), or took one that is alike from the budget. wr.next is NULL.
+    // Numbers and posts one work request; UCS_OK or the status of the failure. The caller has
+    // checked ready(), or taken a work request from the budget. wr.next is NULL.
     template <Post which = Post::any>
     ucs_status_t post(ibv_send_wr& wr, unsigned flags)
     {
@@ -224,8 +222,9 @@ struct Endpoint : abi::Ep {
         return UCS_OK;
     }
 
-    // The same, with ops.next() to be done when it has completed, whose wr_id is next_wr_id(). It
-    // is there before, so that nothing is kept over the call.
+    // The same, with an operation in ops.next() that ends when the work request completes; its
+    // wr_id is next_wr_id(). The operation is filled in before, so that nothing is kept in
+    // registers over the call.
     template <Post which = Post::any, ucs_status_t posted_status = UCS_OK>
     [[gnu::always_inline]] ucs_status_t post_with_op(Iface& interface, uint64_t wr_id,
                                                      ibv_send_wr& wr, unsigned flags)
@@ -239,18 +238,19 @@ struct Endpoint : abi::Ep {
     }
     uint64_t next_wr_id() const { return last_wr_id + kNextNumber; }
 
-    // Posts one that is signalled, outside the budget: the caller checked can_post(), continues an
-    // operation of its own whose work request has just completed, or has closed the queue.
+    // Posts a signalled work request outside the budget. The caller has checked can_post(), or
+    // continues an operation of its own whose work request has just completed, or has closed the
+    // queue.
     ucs_status_t post_signalled(ibv_send_wr& wr);
 
-    // The last work request posted leaves this to do, which is ops.next().
+    // The operation, ops.next(), ends when the last posted work request completes.
     void remember(SendOp& op)
     {
         op.wr_id = last_wr_id;
         ops.push();
     }
 
-    // The work request posted next leaves a buffer that goes back.
+    // The completion of the next work request returns this buffer.
     void set_buffer(uint64_t wr_id, std::byte* buffer)
     {
         SendOp& op = ops.next();
@@ -274,10 +274,10 @@ struct Endpoint : abi::Ep {
         abi::complete(op.completion, status);
     }
 
-    // What is posted from now on waits for what was posted until now.
+    // Work requests posted from now on wait for those posted until now.
     void fence();
 
-    // What is posted next does for reads and atomics.
+    // The next work request waits for earlier reads and atomics.
     void wait_for_reads()
     {
         settle();
@@ -285,32 +285,32 @@ struct Endpoint : abi::Ep {
         to_look = 1;
     }
 
-    // It has come to its end.
+    // An emulated atomic has ended.
     void finish_read_modify_write(const ReadModifyWrite& rmw);
 
-    // left: where it was taken from.
+    // left: budget or single, from which the work request was taken.
     [[gnu::cold]] ucs_status_t post_refused(int error, int& left);
 
-    // What was noted of it is no more to be done; its buffer is back in its pool.
+    // The same for a work request with an operation: drops the operation and returns its buffer.
     [[gnu::cold]] ucs_status_t op_refused(int error, int& left);
 
-    // So was what had been posted in a chain, from this number on. Fails the endpoint.
+    // The same for a chain, from this number on. Fails the endpoint.
     void chain_refused(int error, SequenceNumber first);
     ucs_status_t post_flush_marker();        // a signalled work request that writes nothing
-    void expect_flush_after(unsigned count); // work requests; 0: nothing is known
+    void expect_flush_after(unsigned count); // count: of work requests; 0: unknown
 
     void on_connected();
     void
-    close_queue(ucs_status_t status);  // nothing more can be posted; what is outstanding is flushed
-    void fail(ucs_status_t status);    // close_queue(), and the user is told from progress
-    void abandon(ucs_status_t status); // fail(), and what is outstanding does not wait for the HCA
-    void purge(ucs_status_t status);   // completes what is outstanding; the queue pair is gone
+    close_queue(ucs_status_t status); // nothing more can be posted; outstanding work is flushed
+    void fail(ucs_status_t status);   // close_queue(), and progress reports the failure to the user
+    void abandon(ucs_status_t status); // fail(), and outstanding work does not wait for the HCA
+    void purge(ucs_status_t status);   // completes outstanding work; the queue pair is gone
     void notify_flush_waiters(ucs_status_t status);
 
     // Callbacks of its operations are being called.
     bool completing() const { return (attention & kCompleting) != 0; }
 
-    // It has failed, is closing, or has a waiter more.
+    // The endpoint has failed, is closing, or has a new flush waiter.
     void needs_attention() { attention |= kAttention; }
     void update_attention()
     {
@@ -330,7 +330,7 @@ struct Endpoint : abi::Ep {
         }
     }
 
-    // The errno.
+    // Returns the errno.
     template <Post which>
     [[gnu::always_inline]] int try_post(Iface& interface, uint64_t wr_id, ibv_send_wr& wr,
                                         unsigned flags)
@@ -372,7 +372,7 @@ ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* arg, 
 ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,
                           uct_rkey_t rkey, uct_completion_t* comp);
 
-// The same for callers who do not ask what memory their buffers are (any_memory.cpp).
+// The same for callers that do not check the memory type of their buffers (any_memory.cpp).
 ucs_status_t ep_put_short_any(uct_ep_h ep, const void* buffer, unsigned length,
                               uint64_t remote_addr, uct_rkey_t rkey);
 ucs_status_t ep_get_bcopy_any(uct_ep_h ep, uct_unpack_callback_t unpack, void* arg, size_t length,
@@ -385,7 +385,7 @@ ucs_status_t ep_am_zcopy_any(uct_ep_h ep, uint8_t id, const void* header, unsign
                              const uct_iov_t* iov, size_t iovcnt, unsigned flags,
                              uct_completion_t* comp);
 
-// What of that memory no HCA registers, through the interface's buffers.
+// The same for memory that no HCA registers, through the interface's buffers.
 ucs_status_t put_zcopy_unregistered(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
                                     uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
 ucs_status_t get_zcopy_unregistered(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
@@ -394,7 +394,7 @@ ucs_status_t am_zcopy_unregistered(uct_ep_h ep, uint8_t id, const void* header,
                                    unsigned header_length, const uct_iov_t* iov, size_t iovcnt,
                                    unsigned flags);
 
-// The same for callers who have not looked, and do so when GPU memory is refused
+// The same for callers that have not checked the memory type, and do so when GPU memory is refused
 // (unseen_memory.hpp).
 ucs_status_t ep_am_short_unseen(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
                                 unsigned length);

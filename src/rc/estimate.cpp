@@ -1,12 +1,12 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What UCP's protocol selection is told about an operation's cost.
+// Cost estimates for UCP's protocol selection.
 //
 // Sources: bandwidth is the port's data rate less packet headers at the path MTU. Latency and
 // overhead are typical of ConnectX HCAs as their vendors and users publish them (0.6 us port to
-// port on InfiniBand, one more lookup on RoCE; a work request costs under 100 ns of CPU); no HCA
-// was at hand to measure them. UCX's own transports claim the same order, so that neither is
-// preferred for its modesty.
+// port on InfiniBand, one more lookup on RoCE; a work request costs under 100 ns of CPU). No HCA
+// was at hand to measure them. UCX's own transports claim values of the same order, so UCP prefers
+// neither for its claims.
 #include "abi/settings.hpp"
 #include "rc/iface.hpp"
 #include "rc/memory_domain.hpp"
@@ -17,20 +17,20 @@ namespace {
 constexpr double kOverhead = 75e-9;
 constexpr double kInfinibandLatency = 600e-9;
 constexpr double kRoceLatency = 850e-9;
-constexpr double kLatencyPerEndpoint = 1e-9; // queue pair state fetched by the HCA, amortised
+constexpr double kLatencyPerEndpoint = 1e-9; // the HCA fetches queue pair state, amortised
 constexpr double kBufferCopyBandwidth =
     5e9; // bytes/s, memcpy of a message that is not in the cache
 
-// What a put or message without a copy is told to take besides its registration
-// (memory_domain.cpp), protocols v2: UCP weighs it against a copy at some 6 GB/s, and one of a
-// buffer that is in the caches is five times as fast; a short operation (up to Iface::kMaxShort)
-// needs no request of UCP either. With this much UCP goes over at 4 KiB. Measured on a machine with
-// an H200: puts of 768 B to 3 KiB take 2.30 us without a copy and 1.95 with one, messages of 2,000
-// to 4,000 B 1.10 to 1.26 of a short one.
+// The estimated cost of a zero-copy put or message besides its registration (memory_domain.cpp),
+// for protocols v2. UCP weighs it against a copy at about 6 GB/s, but a buffer in the caches is
+// copied five times as fast, and a short operation (up to Iface::kMaxShort) needs no UCP request
+// either. With this value UCP switches at 4 KiB. Measured on a machine with an H200: puts of 768 B
+// to 3 KiB take 2.30 us without a copy and 1.95 with one, messages of 2,000 to 4,000 B 1.10 to 1.26
+// of a short one.
 constexpr double kZeroCopy = 0.35e-6;
 
-// What the receiver of an eager message's fragment has to do when it is for GPU memory: a copy by
-// CUDA (6.6 us from memory that is not pinned, on an H200).
+// What the receiver does with each fragment of an eager message for GPU memory: a copy by CUDA (6.6
+// us from unpinned memory, on an H200).
 constexpr double kFragmentToGpu = 6.6e-6;
 
 // Bytes of headers and checksums around each packet's payload.
@@ -60,19 +60,18 @@ abi::PerfEstimate estimate_perf(uct_iface_h tl_iface, const abi::PerfQuery& quer
     PortCost cost = port_cost(iface.port);
     abi::PerfEstimate estimate{};
     estimate.send_pre_overhead = cost.overhead;
-    // Protocols v1 ask for this alone, as the cost of each fragment, and find with it one threshold
-    // of rendezvous for messages of all memories: where there are GPUs, the smallest that they
-    // have, one fragment. Between it and the one they would have otherwise, a message of host
-    // memory takes up to 1.65 of the time of eager fragments, one of GPU memory a fifth to a
-    // quarter.
+    // Protocols v1 use only this value, as the cost of each fragment, and derive from it one
+    // rendezvous threshold for messages of all memory types: with GPUs the smallest possible, one
+    // fragment. Between it and the threshold without GPUs, a message of host memory takes up to
+    // 1.65 times as long as eager fragments, and one of GPU memory a fifth to a quarter.
     estimate.send_post_overhead =
         iface.any_memory && query.operation == abi::EpOperation::am_zcopy ? kFragmentToGpu : 0;
     estimate.recv_overhead = cost.overhead;
     estimate.bandwidth_dedicated = 0;
     estimate.bandwidth_shared = cost.bandwidth;
-    // Protocols v2 count copies, at both ends, themselves: with them told once more, messages, puts
-    // and gets went without one from 600 bytes on. A message's is told once, not with each
-    // fragment, which would have a rendezvous begin at a single one.
+    // Protocols v2 count copies at both ends themselves. With copies in our estimate too, UCP used
+    // zero-copy for messages, puts and gets from 600 bytes on. The cost of a message is counted
+    // once, not per fragment, which would make rendezvous begin at a single fragment.
     const bool protocols_v2 = iface.domain.serves_protocols_v2();
     if (protocols_v2) {
         if (query.operation == abi::EpOperation::put_zcopy)

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Completion and order of what was posted: flush, fence, check, cancellation.
+// Completion and order of posted operations: flush, fence, check, cancellation.
 #include "abi/completion.hpp"
 #include "abi/host.hpp"
 #include "rc/endpoint.hpp"
@@ -11,7 +11,7 @@
 
 namespace gdr::rc {
 
-// An RDMA WRITE of nothing: touches no memory, needs no key, completes after all before it.
+// An empty RDMA WRITE: touches no memory, needs no key, completes after everything before it.
 ucs_status_t Endpoint::post_flush_marker()
 {
     ibv_send_wr wr;
@@ -24,8 +24,8 @@ ucs_status_t Endpoint::post_flush_marker()
     return post_signalled(wr);
 }
 
-// Programs flush after as many operations as the last time: a put, or an epoch's puts. The last of
-// them is signalled, and the flush then needs no marker.
+// Programs tend to flush after as many operations as the last time: a put, or the puts of an epoch.
+// So the last of these is signalled, and the flush needs no marker.
 void Endpoint::expect_flush_after(unsigned count)
 {
     settle();
@@ -37,7 +37,7 @@ void Endpoint::expect_flush_after(unsigned count)
 
 void Endpoint::notify_flush_waiters(ucs_status_t status)
 {
-    // A waiter added by a completion called here comes later in the list or in the next round.
+    // A completion called here may add a waiter; it comes later in the list or in the next round.
     for (size_t i = 0; i < flush_waiters.size();) {
         FlushWaiter& waiter = flush_waiters[i];
         waiter.reached = waiter.reached || not_after(waiter.number, completed);
@@ -71,8 +71,8 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
     if ((flags & UCT_FLUSH_FLAG_CANCEL) && ep.failure == UCS_OK) {
         ep.close_queue(UCS_ERR_CANCELED);
     }
-    // Behind what waits already; the waiting request that is being tried again finds the endpoint's
-    // resources returned.
+    // A flush goes behind pending requests. A pending request that is being retried has its
+    // resources back.
     if (ep.failure == UCS_OK && !ep.pending.empty() && ep.credits() <= 0) {
         return UCS_ERR_NO_RESOURCE;
     }
@@ -96,8 +96,8 @@ ucs_status_t ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
     return UCS_INPROGRESS;
 }
 
-// RC keeps the order of writes and sends; only reads and atomics before the fence must be waited
-// for: by the HCA, and by us where an atomic takes several work requests.
+// RC keeps writes and sends in order. Only reads and atomics before the fence must be waited for:
+// the HCA does so, and we do if an atomic takes several work requests.
 void Endpoint::fence()
 {
     wait_for_reads();
@@ -107,8 +107,8 @@ void Endpoint::fence()
     }
 }
 
-// Behind what is posted, since a request that is being tried again may be who asks, and behind what
-// pends.
+// The fence goes behind posted work requests, because a pending request that is being retried may
+// issue it, and behind the pending requests.
 ucs_status_t ep_fence(uct_ep_h tl_ep, unsigned)
 {
     Endpoint& ep = endpoint(tl_ep);
@@ -126,12 +126,12 @@ ucs_status_t ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t* comp)
         return UCS_ERR_INVALID_PARAM;
     }
     Endpoint& ep = endpoint(tl_ep);
-    ep.use(); // a peer that nobody is connected to does not answer
+    ep.use(); // a peer answers only over a connection
     bool answer_is_due = ep.has_outstanding() && ep.unsignalled() == 0;
     if (ep.failure != UCS_OK || !ep.connected || answer_is_due) {
         return ep.failure;
     }
-    // What is held back may be waiting for the very peer that is in question: the marker is not.
+    // Held operations may be waiting for the very peer that is checked, so the marker is not held.
     ep.held = false;
     ucs_status_t status = ep.can_post() ? ep.post_flush_marker() : UCS_ERR_NO_RESOURCE;
     if (ep.holds()) {

@@ -1,14 +1,14 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Taking completions where GPUs see what an HCA has written only after a flush
-// (mem/rdma_writes.hpp): it is done before anybody learns of them.
+// Polls completions if GPUs see an HCA's writes only after a flush (mem/rdma_writes.hpp). The flush
+// comes before anybody learns of the completions.
 #pragma once
 
 #include "verbs/completion_queue.hpp"
 
 namespace gdr::rc {
 
-// Polls as the given function does.
+// Like poll, with a flush.
 verbs::PollCq flushed_poll(verbs::PollCq poll);
 
 } // namespace gdr::rc

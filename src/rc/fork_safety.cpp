@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// As UCX's own transports do it, by default as well.
+// Acts as UCX's own transports do, with the same default.
 #include "rc/fork_safety.hpp"
 
 #include "abi/host.hpp"

@@ -1,15 +1,15 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What UCX_GDR_RC_FORK_INIT says about forks of this process.
+// Handles forks of this process as UCX_GDR_RC_FORK_INIT says.
 #pragma once
 
 #include "abi/options.hpp"
 
 namespace gdr::rc {
 
-// To be called before anything is registered. Throws verbs::Error where it has to be and cannot be
-// done. It concerns the whole process: whoever leaves gdr out of UCX_TLS is left alone, since no
-// domain is opened there.
+// To be called before anything is registered. Throws verbs::Error if ibv_fork_init() is required
+// and fails. It affects the whole process, but not processes that leave gdr out of UCX_TLS, because
+// they open no domain.
 void provide_for_forks(abi::Ternary fork_init);
 
 } // namespace gdr::rc

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Registrations that UCP kept while their memory may have been freed.
+// Checks registrations that UCP kept while their memory may have been freed.
 #include "rc/gather.hpp"
 
 #include "abi/host.hpp"

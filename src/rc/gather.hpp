@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The pieces that operations are put together from: UCT's scatter list as verbs', and posting with
-// something left to do at completion.
+// Building blocks of operations: UCT's scatter list as verbs', and posting with an operation that
+// ends at the completion.
 #pragma once
 
 #include "abi/completion.hpp"
@@ -14,15 +14,15 @@
 
 namespace gdr::rc {
 
-// Of the pieces of a list: what UCT promises, or what callers give who do not ask what memory their
-// buffers are (any_memory.cpp).
+// Whether the memory handles of a list's pieces are as UCT promises, or come from callers that do
+// not check the memory type of their buffers (any_memory.cpp).
 enum class Handles { right, unseen };
 
-// Cache::current(), which tells the user of a failure.
+// Cache::current() with a log line on failure.
 [[gnu::cold]] mem::Region* current_region(mem::Region* region, const void* address, size_t length);
 
 struct Gather {
-    // length, when a piece has no memory handle, or, unseen, one that is not its own
+    // the value of length if a piece has no memory handle or, unseen, another buffer's
     static constexpr size_t kUnregistered = SIZE_MAX;
 
     ibv_sge sge[kMaxSge];
@@ -35,7 +35,7 @@ struct Gather {
         length += size;
     }
 
-    // Entries of no length are left out. Returns the kind of memory: device if any entry is.
+    // Skips entries of length 0. Returns the kind of memory: device if any entry is.
     template <Handles handles>
     [[gnu::always_inline]] unsigned add(const uct_iov_t* iov, size_t iovcnt)
     {
@@ -84,7 +84,7 @@ inline ibv_send_wr rdma_request(ibv_wr_opcode opcode, ibv_sge* sge, int sges, ui
     return wr;
 }
 
-// The caller checked ready(), or took one of the budget, and the length.
+// The caller has checked the length, and ready() or taken a work request from the budget.
 template <Post which>
 [[gnu::always_inline]] inline ucs_status_t
 put_inline(Endpoint& ep, const void* buffer, unsigned length, uint64_t remote_addr, uct_rkey_t rkey)
@@ -99,10 +99,10 @@ put_inline(Endpoint& ep, const void* buffer, unsigned length, uint64_t remote_ad
     return ep.post<which>(prepared.short_write, IBV_SEND_INLINE);
 }
 
-// A list that is longer than this many bytes, or has a piece without a memory handle.
+// Logs that the list is longer than most bytes, or has a piece without a memory handle.
 [[gnu::cold]] ucs_status_t refused(const Gather& gather, const char* call, size_t most);
 
-// ---- what is left to do
+// ---- ends of operations
 inline void finish_zcopy(Endpoint& ep, const SendOp& op, ucs_status_t status)
 {
     if (op.buffer != nullptr) {
@@ -112,7 +112,8 @@ inline void finish_zcopy(Endpoint& ep, const SendOp& op, ucs_status_t status)
 }
 
 // ---- posting
-// What takes a buffer while these are scarce is signalled, and what somebody waits for.
+// A work request is signalled if somebody waits for it, or if it takes a buffer while buffers are
+// scarce.
 inline unsigned signalled_for(const uct_completion_t* completion)
 {
     return completion != nullptr ? IBV_SEND_SIGNALED : 0;
@@ -130,15 +131,15 @@ inline unsigned signalled_for_buffers(Endpoint& ep)
     return IBV_SEND_SIGNALED;
 }
 
-// A buffer is to be had only by looking, or one that is taken is to be asked back.
+// Buffers are scarce, or this endpoint must signal a work request to get some back.
 [[gnu::always_inline]] inline bool lacks_buffer(const Endpoint& ep)
 {
     return ep.iface().buffers->scarce() || ep.buffered >= kMostBuffered;
 }
 
-// By the C library: where compilers know a limit of the length, or that the caller is cold, they
-// put "rep movs" there, which takes longer from some 100 bytes on. data may be NULL when there is
-// none of it, as an HCA without inline data makes it come: C2y allows memcpy that.
+// Calls the C library: if compilers know a limit of the length, or that the caller is cold, they
+// emit "rep movs", which is slower from about 100 bytes on. data may be NULL if length is 0, as
+// with an HCA without inline data: C2y allows that for memcpy.
 [[gnu::noinline]] __attribute__((no_sanitize("nonnull-attribute"))) inline void
 copy_into_buffer(std::byte* buffer, const void* data, size_t length)
 {
@@ -146,7 +147,7 @@ copy_into_buffer(std::byte* buffer, const void* data, size_t length)
     std::memcpy(buffer, data, length);
 }
 
-// UCS_INPROGRESS, or the failure, after which left.buffer is back in its pool.
+// UCS_INPROGRESS, or the failure; then left.buffer is back in its pool.
 template <Post which = Post::any>
 [[gnu::always_inline]] inline ucs_status_t post_tracked(Iface& iface, Endpoint& ep, ibv_send_wr& wr,
                                                         unsigned flags, SendOp left)
@@ -156,8 +157,8 @@ template <Post which = Post::any>
     return ep.post_with_op<which, UCS_INPROGRESS>(iface, left.wr_id, wr, flags);
 }
 
-// A buffer that holds all of the message: small enough for the work request it is free again at
-// once.
+// The buffer holds the whole message. If the message fits into the work request, the buffer is free
+// again at once.
 template <Post which>
 [[gnu::always_inline]] inline ucs_status_t post_buffer(Iface& iface, Endpoint& ep, ibv_send_wr& wr,
                                                        unsigned flags, std::byte* buffer,
@@ -175,8 +176,8 @@ template <Post which>
     return status;
 }
 
-// Into a buffer, from which it is unpacked. The caller checked ready(), or took one of the budget,
-// the length, and that there is a buffer.
+// Reads into a buffer, from which the data is unpacked. The caller has checked the length, that a
+// buffer is free, and ready() or taken a work request from the budget.
 template <Post which>
 [[gnu::always_inline]] inline ucs_status_t
 post_get(Endpoint& ep, unsigned flags, uct_unpack_callback_t unpack, void* arg, size_t length,

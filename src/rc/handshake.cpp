@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The handshake's protocol: requests and farewells repeated until answered, answers repeated for
-// repeated requests. Nothing that does not prove to come from somebody who was given the acceptor's
-// address is answered.
+// The handshake protocol: requests and farewells are repeated until answered, and each repeated
+// request is answered again. Packets are answered only if they prove that the sender was given the
+// acceptor's address.
 #include "rc/handshake.hpp"
 
 #include "abi/host.hpp"
@@ -22,9 +22,9 @@ using namespace std::chrono_literals;
 
 constexpr auto kFirstInterval = 50ms;
 constexpr auto kLongestInterval = 800ms;
-constexpr auto kFarewellPatience = 5s; // beyond it the peer's questions find nobody
-constexpr unsigned kUnanswered = 3;    // questions to a peer that is believed to be there
-// What one turn does at most: the asynchronous thread is everybody's, whoever floods us.
+constexpr auto kFarewellPatience = 5s; // after that the peer's questions get no answer
+constexpr unsigned kUnanswered = 3;    // questions to a live peer that may stay unanswered
+// The most work of one turn: everybody shares the async thread, even if somebody floods us.
 constexpr unsigned kPacketsPerTurn = 64;
 constexpr unsigned kQuestionsPerTurn = 64;
 constexpr auto kNextTurn = 1ms;
@@ -38,7 +38,7 @@ std::chrono::steady_clock::duration to_duration(double seconds)
         std::chrono::duration<double>(seconds));
 }
 
-// InfiniBand's code of the shortest RNR delay that is at least this long.
+// InfiniBand's code of the shortest RNR delay that is at least so long.
 uint8_t rnr_timer(double seconds)
 {
     static constexpr double milliseconds[] = {
@@ -87,7 +87,7 @@ Handshake::~Handshake()
     abi::async_remove_fd(timer_fd_);
     abi::async_remove_fd(channel_.fd());
     tasks_.detach();
-    tasks_.run(); // farewells, above all
+    tasks_.run(); // farewells above all
     channel_.stop_resolving();
     tasks_.run();
     channel_.drain();
@@ -106,7 +106,7 @@ void Handshake::connect(uint64_t id, ibv_qp* qp, const DeviceAddress& device,
 
 void Handshake::disconnect(uint64_t id, verbs::QueuePair qp)
 {
-    // std::function holds nothing that cannot be copied.
+    // std::function needs copyable captures.
     tasks_.post([this, id, raw = qp.release()] {
         leave(id, verbs::QueuePair(raw));
         arm_timer();
@@ -163,7 +163,7 @@ void Handshake::publish(HandshakeEvent event)
     call_attention(attention_, wakeup_fd_);
 }
 
-// ---- turns of the asynchronous thread
+// ---- turns of the async thread
 void Handshake::on_readable(int, unsigned char, void* self)
 {
     static_cast<Handshake*>(self)->receive();
@@ -181,7 +181,7 @@ void Handshake::receive()
             handle(*packet);
         }
         more_ = true;
-        channel_.pause(); // or it would go on at once
+        channel_.pause(); // or the descriptor would stay readable
     } catch (const std::exception& error) {
         gdr_log(error, "%s: no further endpoints can be connected", error.what());
     }
@@ -256,7 +256,7 @@ void Handshake::leave(uint64_t id, verbs::QueuePair qp)
     }
     auto found = connections_.find(id);
     if (found == connections_.end()) {
-        return; // it failed
+        return; // it failed before
     }
     Connection& connection = found->second;
     connection.state = Connection::State::leaving;
@@ -344,23 +344,23 @@ void Handshake::handle_reply(uint64_t id, Connection& connection, const Packet& 
 void Handshake::handle_reject(uint64_t id, Connection& connection, const Packet& packet)
 {
     if (packet.reason == RejectReason::too_many) {
-        connection.full = true; // some may go
+        connection.full = true; // some may end soon
         return;
     }
     fail(id, UCS_ERR_UNREACHABLE, "the peer could not make a queue pair for us (its log says why)");
 }
 
-// ---- what comes
+// ---- received packets
 void Handshake::handle(const Packet& packet)
 {
     if (packet.target != setup_.iface.incarnation) {
-        return; // meant for an interface that had our queue pair number before
+        return; // meant for an earlier interface with our queue pair number
     }
     bool to_acceptor = packet.type == PacketType::request || packet.type == PacketType::farewell ||
                        packet.type == PacketType::confirmation;
     auto found = to_acceptor ? connections_.end() : connections_.find(packet.connection);
     if (!to_acceptor && found == connections_.end()) {
-        return; // a repeated answer, or a question for an endpoint that is gone
+        return; // a repeated answer, or a question for a destroyed endpoint
     }
     const HashKey& key = to_acceptor ? setup_.iface.key : found->second.iface.key;
     if (packet.proof != proof(packet, key) ||
@@ -375,8 +375,8 @@ void Handshake::handle(const Packet& packet)
     using State = Connection::State;
     switch (packet.type) {
     case PacketType::request:
-        // First, since on RoCE a queue pair is not connected to a neighbour that does not resolve,
-        // either, and the kernel is as long in finding out.
+        // Resolve the address first: on RoCE connecting a queue pair to an unresolvable neighbour
+        // blocks in the kernel just as long.
         return channel_.when_resolved(destination(setup_.device, packet.device),
                                       [this, packet] { handle_request(packet); });
     case PacketType::farewell:
@@ -517,11 +517,11 @@ void Handshake::answer(const Packet& to, PacketType type, RejectReason reason,
         answer.qpn = acceptor->qp->qp_num;
         answer.psn = acceptor->psn;
     }
-    // Not sent or lost: the peer repeats its request.
+    // If it is lost, the peer repeats its request.
     send(answer, setup_.iface.key, to.device, to.handshake_qpn, to.handshake_qkey);
 }
 
-// ---- both
+// ---- both sides
 int Handshake::connect_qp(ibv_qp* qp, const DeviceAddress& peer, const Packet& packet,
                           uint32_t local_psn, const char** failed)
 {

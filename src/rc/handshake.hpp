@@ -1,10 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Connecting to an interface: an endpoint's queue pair is paired with a queue pair that the other
-// interface makes for it, by request and reply over the UD channel. All of it, with every call of
-// the kernel that waits for the network, is done in UCX's asynchronous thread, so a peer that
-// computes and does not poll is connected too, and no other thread waits. The interface's thread
-// learns the outcome from take_events().
+// Connecting to an interface. The other interface makes a queue pair for an endpoint's queue pair,
+// by request and reply over the UD channel. UCX's async thread does all of it, including kernel
+// calls that wait for the network: so a peer that computes and does not poll is connected too, and
+// no other thread waits. The interface's thread learns the outcome from take_events().
 #pragma once
 
 #include "rc/acceptors.hpp"
@@ -34,7 +33,7 @@ struct HandshakeEvent {
         connected, // connection
         failed,    // connection, status, reason
         accepted,  // acceptor, qp: receives from now on
-        ending,    // ended: destroy it when the CQ has been polled, and call Handshake::gone()
+        ending,    // ended: destroy it when the CQ has been polled, then call Handshake::gone()
     };
     Kind kind;
     uint64_t connection = 0;
@@ -45,16 +44,16 @@ struct HandshakeEvent {
     verbs::QueuePair ended{};
 };
 
-// What the handshake needs to know of the interface it serves.
+// What the handshake needs to know of its interface.
 struct HandshakeSetup {
     ibv_context* context;
     ibv_pd* pd;
-    ibv_cq* cq;              // of acceptors
-    ReceiveQueues* receives; // of acceptors
+    ibv_cq* cq;              // for acceptors
+    ReceiveQueues* receives; // for acceptors
     verbs::Path path;
     int remote_access; // of acceptors
     DeviceAddress device;
-    IfaceAddress iface;          // but for the channel's queue pair
+    IfaceAddress iface;          // without the channel's queue pair number
     unsigned max_rd_atomic;      // of the device, as initiator
     unsigned max_dest_rd_atomic; // of the device, as responder
     ibv_mtu mtu;                 // largest to use
@@ -73,27 +72,27 @@ class Handshake {
 
     EndingQueuePairs& ending() { return ending_; }
 
-    // The calls below are the interface's thread's. None waits for the kernel.
+    // Only the interface's thread makes the calls below. None waits for the kernel.
 
-    // qp (in INIT) is to be connected; it must stay until the event has been taken or disconnect()
+    // Connects qp, which is in INIT. It must exist until the event has been taken or disconnect()
     // was called.
     void connect(uint64_t connection, ibv_qp* qp, const DeviceAddress& device,
                  const IfaceAddress& iface);
 
-    // The endpoint goes away: forgets the connection, tells the peer and brings qp to its end.
-    // NULL: it has come to it.
+    // The endpoint is destroyed: forgets the connection, tells the peer and ends qp. NULL: the
+    // queue pair is destroyed already.
     void disconnect(uint64_t connection, verbs::QueuePair qp);
 
     // The peer is known dead: its acceptors end.
     void peer_failed(uint64_t peer);
 
-    // So does one that cannot send to its peer, or whose peer does not keep to the protocol.
+    // Ends an acceptor that cannot send to its peer, or whose peer violates the protocol.
     void acceptor_failed(const AcceptorName& acceptor);
 
-    // The interface is broken: its acceptors end, and there are no new ones.
+    // The interface is broken: its acceptors end, and it accepts no new ones.
     void give_up();
 
-    // Of a queue pair that ends, or is going to, the last receive has come back.
+    // The last receive of a queue pair that is ending, or about to, has come back.
     void receives_done(ibv_qp* qp);
 
     std::vector<HandshakeEvent> take_events();
@@ -102,7 +101,7 @@ class Handshake {
   private:
     using Clock = std::chrono::steady_clock;
 
-    // An endpoint's.
+    // The connection of an endpoint.
     struct Connection {
         enum class State { connecting, connected, leaving };
         State state = State::connecting;
@@ -113,13 +112,13 @@ class Handshake {
         Clock::time_point deadline;
         Clock::time_point next; // in agenda_, unless connected
         Clock::duration interval;
-        bool full = false; // the peer's answer was that it has too many
+        bool full = false; // the peer answered that it has too many
     };
 
     static void on_readable(int id, unsigned char events, void* self);
     static void on_timer(int id, unsigned char events, void* self);
 
-    // All in the asynchronous thread.
+    // All in the async thread.
     void begin(uint64_t id, ibv_qp* qp, const DeviceAddress& device, const IfaceAddress& iface);
     void leave(uint64_t id, verbs::QueuePair qp);
     void receive();
@@ -157,7 +156,7 @@ class Handshake {
     HandshakeChannel channel_;
     EndingQueuePairs ending_;
     int timer_fd_;
-    std::random_device random_; // finding out what the CPU has takes long in a virtual machine
+    std::random_device random_; // slow to create in a virtual machine: it probes the CPU
     bool more_ = false;         // packets wait for the next turn
     bool given_up_ = false;
     std::unordered_map<uint64_t, Connection> connections_;
@@ -166,7 +165,7 @@ class Handshake {
     bool told_of_strangers_ = false;
     Clock::time_point next_complaint_{};
 
-    std::mutex lock_; // of what follows
+    std::mutex lock_; // for the events
     std::vector<HandshakeEvent> events_;
 };
 

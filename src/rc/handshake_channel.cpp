@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Sending and receiving handshake packets.
+// Sends and receives handshake packets.
 #include "rc/handshake_channel.hpp"
 
 #include "abi/host.hpp"
@@ -15,7 +15,7 @@
 namespace gdr::rc {
 namespace {
 
-constexpr size_t kMostWaiting = 1 << 16; // more are lost: what matters is repeated
+constexpr size_t kMostWaiting = 1 << 16; // further packets are dropped; important ones are repeated
 constexpr auto kDrainPatience = std::chrono::milliseconds(100);
 
 } // namespace
@@ -58,8 +58,8 @@ void HandshakeChannel::post_receives()
     }
 }
 
-// Whatever comes fits: a datagram that does not would be an error of the queue pair. What is longer
-// than a packet is none, so all share the room for the rest.
+// Any datagram fits, because one that does not fit would put the queue pair into the error state. A
+// datagram longer than a packet is ignored, so all receives share the room for the rest.
 void HandshakeChannel::post_receive(unsigned index)
 {
     ibv_sge pieces[] = {
@@ -123,7 +123,7 @@ void HandshakeChannel::post_send(const Outgoing& outgoing, ibv_ah* handle)
     wr.wr.ud.remote_qkey = outgoing.qkey;
     ibv_send_wr* refused;
     if (ibv_post_send(qp_.get(), &wr, &refused) != 0) {
-        return; // as if it were lost
+        return; // like a lost packet
     }
     next_send_ = (next_send_ + 1) % kSends;
     ++sends_in_flight_;
@@ -135,7 +135,7 @@ std::optional<Packet> HandshakeChannel::poll()
     while (ibv_poll_cq(cq_.get(), 1, &wc) > 0) {
         if (wc.status != IBV_WC_SUCCESS) {
             restart(wc);
-            return std::nullopt; // it is others' turn, should that be all it does
+            return std::nullopt; // lets others run, in case it fails again and again
         }
         if (wc.wr_id >= kReceives) {
             --sends_in_flight_;
@@ -153,7 +153,7 @@ std::optional<Packet> HandshakeChannel::poll()
     return std::nullopt;
 }
 
-// What was under way is lost, and repeated by whom it matters to.
+// Packets under way are lost; whoever needs them repeats them.
 void HandshakeChannel::restart(const ibv_wc& failure)
 {
     abi::log_message(
@@ -175,7 +175,7 @@ std::optional<Packet> HandshakeChannel::receive()
     if (auto packet = poll()) {
         return packet;
     }
-    // Events are consumed and notification is asked for before the last look, so none is missed.
+    // Consume events and request the notification before the last poll, so that none is missed.
     pause();
     if (int error = ibv_req_notify_cq(cq_.get(), 0); error != 0) {
         throw verbs::Error("ibv_req_notify_cq for the handshake", error);

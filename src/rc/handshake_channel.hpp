@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // The UD queue pair over which interfaces exchange handshake packets: small datagrams that may be
-// lost, duplicated or come from anybody. It is set up anew when it fails.
+// lost or duplicated, or come from anybody. It is restarted when it fails.
 #pragma once
 
 #include "rc/address_handles.hpp"
@@ -13,7 +13,7 @@
 
 namespace gdr::rc {
 
-// For UCX's asynchronous thread alone.
+// Used only by UCX's async thread.
 class HandshakeChannel {
   public:
     // Throws verbs::Error.
@@ -24,26 +24,26 @@ class HandshakeChannel {
     static ibv_qp_cap capabilities();
 
     uint32_t qpn() const { return qp_->qp_num; }
-    int fd() const { return channel_->fd; } // readable: receive() may have something
+    int fd() const { return channel_->fd; } // readable: receive() may return a packet
 
-    // Best effort: when the address is resolved and a buffer is free.
+    // Best effort: sends when the address is resolved and a buffer is free.
     void send(const Packet& packet, const verbs::Destination& destination, uint32_t qpn,
               uint32_t qkey);
 
-    // Runs task when the address is resolved; not, if it does not resolve.
+    // Runs task when the address is resolved; never if it does not resolve.
     void when_resolved(const verbs::Destination& destination, AsyncTasks::Task task);
 
-    // The next packet that has the right size, magic and version; nothing when there is none. Arms
-    // the channel's fd again before it returns nothing.
+    // The next packet with the right size, magic and version; nothing if there is none. Arms fd()
+    // again before it returns nothing.
     std::optional<Packet> receive();
 
-    // The channel's fd is not readable until receive() has armed it again.
+    // fd() is not readable until receive() has armed it again.
     void pause();
 
-    // No address is resolved any more; waits for those that are being.
+    // Resolves no further addresses and waits for those under way.
     void stop_resolving() { handles_.finish(); }
 
-    // Waits, not long, until the HCA has sent what was to be sent.
+    // Waits a short time until the HCA has sent everything.
     void drain();
 
   private:
@@ -70,7 +70,8 @@ class HandshakeChannel {
     std::optional<Packet> poll();
     std::byte* slot(unsigned index) const { return memory_.data() + index * kSlot; }
 
-    // kReceives slots, then kSends slots, then room for the rest of any datagram that is no packet.
+    // kReceives slots, then kSends slots, then room for the rest of any datagram that is not a
+    // packet.
     RegisteredMemory memory_;
     const verbs::Path path_;
     const uint32_t qkey_;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Keeping account of the HCAs, and saying what was wrong with all of them.
+// Collects why HCAs cannot be used, and logs the reasons.
 #include "rc/hca_search.hpp"
 
 #include "abi/host.hpp"
@@ -25,8 +25,8 @@ void HcaSearch::looked_at(const std::string& name, bool usable, const std::strin
     reasons_[name] = unusable;
     if (reasons_.size() < expected_)
         return;
-    // The last one. A single port without a cable is common and concerns nobody; none that works
-    // does.
+    // This was the last HCA. A single port without a cable is common and harmless; no usable port
+    // at all is not.
     std::string all;
     for (const auto& [hca, reason] : reasons_) {
         if (!reason.empty())

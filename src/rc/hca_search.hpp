@@ -1,8 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Whether any HCA can be used. UCX opens the HCAs one after another and drops those without a
-// usable port; when it has dropped them all it only says that there is no transport. Here it is
-// said why.
+// usable port. When all are dropped it only says that there is no transport; this class says why.
 #pragma once
 
 #include <map>
@@ -14,10 +13,10 @@ namespace gdr::rc {
 
 class HcaSearch {
   public:
-    // UCX is told of these HCAs.
+    // UCX is told about these HCAs.
     void begin(const std::vector<std::string>& names);
-    // One has been opened. unusable: why each of its ports that cannot be used cannot; empty too
-    // where it has been told already.
+    // An HCA has been opened. unusable: why some of its ports cannot be used; empty also if that
+    // was logged before.
     void looked_at(const std::string& name, bool usable, const std::string& unusable);
 
   private:

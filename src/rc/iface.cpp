@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Opening, describing and closing an RC interface.
+// Opens, describes and closes an RC interface.
 #include "rc/iface.hpp"
 
 #include "abi/border.hpp"
@@ -47,13 +47,13 @@ uint64_t random_number()
     return uint64_t{device()} << 32 | device();
 }
 
-// What tells this interface from all others, and nobody can guess.
+// An address that distinguishes this interface from all others and cannot be guessed.
 IfaceAddress random_address()
 {
     IfaceAddress address{};
     address.tag = kAddressTag;
     address.version = kWireVersion;
-    address.handshake_qkey = random_number() & 0x7fffffff; // the upper half is the kernel's
+    address.handshake_qkey = random_number() & 0x7fffffff; // the kernel owns the upper half
     address.incarnation = random_number();
     address.key = secrets::random_key();
     return address;
@@ -102,9 +102,9 @@ verbs::GidEntry find_gid(ibv_pd* pd, const verbs::Port& port, unsigned long inde
     return *chosen;
 }
 
-// The kernel gives each queue pair of a bond a link, and each RoCE connection an UDP port, by which
-// switches choose its way. UCX's own transports double the paths of a fast port, too: one queue
-// pair does not fill it.
+// The kernel assigns each queue pair of a bond to a link, and gives each RoCE connection a UDP port
+// by which switches choose its path. Like UCX's own transports, a fast port gets two paths, because
+// one queue pair does not fill it.
 unsigned usual_paths(const verbs::Device& device, const verbs::Port& port, int gid_index)
 {
     constexpr double kFast = 400e9 / 8;
@@ -122,8 +122,8 @@ verbs::Pkey find_pkey(ibv_context* context, const verbs::Port& port, unsigned lo
     return *chosen;
 }
 
-// What is wrong with the parameters of an interface; NULL if nothing is. The offset may be larger
-// than the alignment: UCP's is, with small alignments.
+// What is wrong with the parameters of an interface; NULL if nothing is. The offset may exceed the
+// alignment, as UCP's does with small alignments.
 const char* unusable(const uct_iface_params_t& params)
 {
     bool aligned = params.field_mask & UCT_IFACE_PARAM_FIELD_AM_ALIGNMENT;
@@ -252,7 +252,7 @@ ucs_status_t iface_flush(uct_iface_h tl_iface, unsigned flags, uct_completion_t*
     for (const Iface::Slot& slot : rc_iface(tl_iface).slots) {
         if (slot.endpoint != nullptr && slot.endpoint->failure == UCS_OK &&
             ep_flush(&slot.endpoint->super, flags, nullptr) != UCS_OK) {
-            result = UCS_INPROGRESS; // or no resources for the marker yet: called again, it goes on
+            result = UCS_INPROGRESS; // or the marker has no resources yet: the next call continues
         }
     }
     return result;
@@ -352,7 +352,7 @@ void work_on_any_memory(uct_iface_ops_t& ops)
     ops.ep_am_zcopy = ep_am_zcopy_any;
 }
 
-// A short put that works on any memory refuses none.
+// A short put for any memory refuses none.
 void refuse_gpu_memory(uct_iface_ops_t& ops)
 {
     ops.ep_am_short = ep_am_short_unseen;
@@ -527,14 +527,14 @@ void Iface::open_queues(const uct_iface_params_t* params)
     prepared.buffer.lkey = buffers->lkey();
     words.emplace(buffers->available());
     if (any_memory) {
-        // What has to pass through buffers, all at once, must find enough of them. Up to half of
-        // them may be in use by work requests whose completion nobody has asked for.
+        // Transfers that take several buffers at once must find enough. Up to half of the buffers
+        // may be in use by work requests that nobody has signalled.
         size_t pieces = std::min<size_t>(buffers->available(), tx_queue_length) / 4;
         max_zcopy = std::min(max_zcopy, segment_size * pieces);
     }
     provider.emplace(pd, settings, device_name(device, port));
     auto most_receives = static_cast<unsigned>(settings.rx_queue_length);
-    const unsigned first_receives = // of one peer
+    const unsigned first_receives = // for one peer
         std::min(std::max(window, SharedReceiveQueue::kShortest), most_receives);
     create_completion_queue(first_receives, &most_receives);
     cq = completions->cq();
@@ -553,7 +553,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
         tell_memory(layout.stride());
     }
 
-    // How much fits into a work request is only known from a queue pair.
+    // Only a queue pair shows how much fits into a work request.
     provider->choose_posting([this](verbs::Posting posting) {
         max_inline = find_max_inline(static_cast<uint32_t>(settings.max_inline), posting);
     });
@@ -598,8 +598,7 @@ void Iface::create_completion_queue(unsigned first_receives, unsigned* most_rece
 {
     const auto largest = static_cast<unsigned>(device.attributes().max_cqe);
     for (;; *most_receives /= 2) {
-        // Libraries round up to a power of two, most after adding one: all that comes of it is
-        // used.
+        // Libraries round up to a power of two, most of them after adding one: use all of it.
         const unsigned others = *most_receives + kGrantRoom;
         const unsigned most =
             std::min(std::bit_ceil(others + std::max(kSendRoom, tx_queue_length) + 1) - 1, largest);
@@ -622,7 +621,7 @@ void Iface::create_completion_queue(unsigned first_receives, unsigned* most_rece
     }
 }
 
-// Once for each HCA.
+// Logged once for each HCA.
 void Iface::tell_memory(size_t buffer) const
 {
     if (!domain.told_receives.exchange(true)) {
@@ -637,7 +636,8 @@ void Iface::tell_memory(size_t buffer) const
 verbs::QueuePair Iface::create_queue_pair(uint32_t* inline_data, verbs::Posting posting) const
 {
     ibv_qp_cap capabilities{};
-    // A continued atomic is posted before the credit of its last step has returned: one more.
+    // One more, because an emulated atomic posts its next step before the credit of the last has
+    // returned.
     capabilities.max_send_wr = tx_queue_length + 1;
     capabilities.max_send_sge = max_iov + 1;
     capabilities.max_inline_data = *inline_data;
@@ -712,9 +712,9 @@ void Iface::remove_endpoint(uint64_t id)
     share_out();
 }
 
-// UCX gives a worker up for an interface that it cannot open on a port that it was told of. It was
-// not told of those without what try_queues() needs; whatever else there is costs the worker this
-// HCA, unless the user asked for it.
+// If UCX cannot open an interface on a port that it was told about, it gives up the whole worker.
+// It is not told about ports that fail try_queues(). Any other failure costs the worker only this
+// HCA, unless a setting of the user is the cause.
 ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                         const uct_iface_config_t* config, uct_iface_h* iface)
 {

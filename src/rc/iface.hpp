@@ -33,7 +33,7 @@ namespace gdr::rc {
 struct Endpoint;
 class MemoryDomain;
 
-// The connected endpoints that have requests waiting, in the order of their turns. Linked through
+// The connected endpoints with pending requests, in the order of their turns. Linked through
 // Endpoint.
 class PendingEndpoints {
   public:
@@ -41,7 +41,7 @@ class PendingEndpoints {
     size_t size() const { return size_; }
     Endpoint* front() const { return head_; }
     void push_back(Endpoint* ep);
-    void remove(Endpoint* ep); // if it is in it
+    void remove(Endpoint* ep); // if it is in the list
 
   private:
     Endpoint* head_ = nullptr;
@@ -49,7 +49,7 @@ class PendingEndpoints {
     size_t size_ = 0;
 };
 
-// What the interface's thread does with an acceptor's queue pair: grants its peer windows.
+// How the interface's thread uses an acceptor's queue pair: it grants windows to the peer.
 struct Granter {
     ibv_qp* qp;
     AcceptorName name;
@@ -58,10 +58,10 @@ struct Granter {
     bool failed = false;
 };
 
-// Work request ids: a receive's is an address (receives.hpp); a send's has kSendBit and names
-// endpoint, by its slot and the generation of that, and, in its highest bits, which wrap around,
-// sequence number; an acceptor's has kAcceptorBit too and names its queue pair in the place of the
-// generation, of the slot that is no endpoint's.
+// Work request ids. A receive's id is an address (receives.hpp). A send's id has kSendBit and names
+// the endpoint, by its slot and the slot's generation; its highest bits are the sequence number,
+// which wraps around. An acceptor's id also has kAcceptorBit: the queue pair number replaces the
+// generation, and the slot is the one that belongs to no endpoint.
 inline constexpr uint64_t kSendBit = 1;
 inline constexpr uint64_t kAcceptorBit = 2;
 inline constexpr unsigned kIdShift = 2;
@@ -77,7 +77,7 @@ inline uint32_t slot_of(uint64_t wr_id)
 {
     return wr_id >> kIdShift & ((1u << kSlotBits) - 1);
 }
-// Of an endpoint's first work request, less one.
+// The id before an endpoint's first work request.
 inline uint64_t wr_id_of(uint64_t id)
 {
     return id << kIdShift | kSendBit;
@@ -87,15 +87,15 @@ inline SequenceNumber number_of(uint64_t wr_id)
     return static_cast<SequenceNumber>(wr_id >> kNumberShift);
 }
 
-inline constexpr unsigned kMaxSge = 5;      // they make the entries of a send queue longer
+inline constexpr unsigned kMaxSge = 5;      // more would lengthen the entries of a send queue
 inline constexpr size_t kMaxHeader = 256;   // of a zero-copy active message
 inline constexpr unsigned kGrantRoom = 128; // of the completion queue, for window grants alone
 
-// The work requests of short and of buffered operations, but for what differs from one to the next.
-// The HCA's library has read them, and what they point to, when a post returns.
+// The work requests of short and buffered operations, apart from what differs between them. The
+// provider library has read them, and what they point to, when a post returns.
 struct PreparedRequests {
     uint64_t header = 0; // of a short active message
-    // Of it, the header and the payload, which may be empty.
+    // Its header and payload; the payload may be empty.
     ibv_sge parts[2]{{reinterpret_cast<uintptr_t>(&header), sizeof(header), 0}, {}};
     ibv_send_wr short_message{};
     ibv_sge written{};
@@ -133,12 +133,12 @@ struct PreparedRequests {
 };
 
 struct Iface : abi::Iface {
-    // The largest short put of an interface that looks at memory: one byte less than UCP's
-    // protocols v1 put from registered memory.
+    // The largest short put of an interface that checks the memory type: one byte less than the
+    // size from which UCP's protocols v1 put from registered memory.
     static constexpr size_t kMaxPutOfAnyMemory = 16383;
-    // What a short operation sends besides an active message's header, through a buffer where a
-    // work request does not hold it: UCP makes no request for it then. Longer ones are quicker
-    // without a copy.
+    // The largest payload of a short operation, without an active message's header. It goes through
+    // a buffer if it does not fit into a work request: UCP then makes no request. Longer ones are
+    // faster without a copy.
     static constexpr size_t kMaxShort = 4096;
 
     // Throws std::exception with the reason.
@@ -146,30 +146,29 @@ struct Iface : abi::Iface {
           const Settings& settings);
     ~Iface();
 
-    // ---- the data path's state
+    // ---- data path state
     std::atomic<bool> attention{
         false};           // the handshake, backlog or an endpoint has something rare to do
-    int tx_available = 0; // work requests that the completion queue has room for; grants may
-                          // take it down to -kGrantRoom
-    int tx_scarce = 0;    // up to this every work request is signalled
+    int tx_available = 0; // free entries of the completion queue; grants may take kGrantRoom more
+    int tx_scarce = 0;    // up to this value every work request is signalled
     int tx_share = 0;     // the largest budget of an endpoint
     unsigned moderation;
-    // What is shorter goes inside its work request: data, and an active message's besides its
-    // header. 0 where the HCA takes none, not even nothing.
+    // Data shorter than inline_end goes inside its work request, and so does an active message's
+    // payload shorter than payload_end. 0: the HCA has no inline data, not even empty ones.
     unsigned inline_end = 0;
     unsigned payload_end = 0;
-    const bool any_memory;      // short puts and buffered gets look what memory they are given
-    const bool clears_behind;   // a ready-to-send, what UCP reads there
-    const bool unseen_shorts;   // UCP may give us short operations without a look at the memory
-    const bool keep_host_pages; // and may remember what is host memory
+    const bool any_memory;      // short puts and buffered gets check the memory type
+    const bool clears_behind;   // clears what UCP reads behind a ready-to-send
+    const bool unseen_shorts;   // UCP may pass short operations without checking the memory type
+    const bool keep_host_pages; // host memory may be remembered
     uint32_t window;            // a power of two
     uint32_t segment_size;
     ibv_cq* cq = nullptr;
     verbs::PollCq poll_cq = nullptr;     // of cq
     verbs::PostSend post_send = nullptr; // to endpoints' queue pairs: at once, or in a chain
-    ibv_send_wr* refused = nullptr;      // by post_send: the one there was
+    ibv_send_wr* refused = nullptr;      // the work request that post_send refused
     PreparedRequests prepared;
-    std::optional<Provider> provider; // gone after what is made with it
+    std::optional<Provider> provider; // destroyed after what is made with it
     std::optional<SendBuffers> buffers;
     Receives receives;
     std::optional<WordsUnderWay> words; // of emulated atomics
@@ -181,14 +180,14 @@ struct Iface : abi::Iface {
     // ---- the rest
     verbs::PostSend post_at_once = nullptr;
     std::optional<PostChain> chain;
-    std::unique_ptr<ReadsBeforeWrites> reads_before_writes; // where the HCA needs them
+    std::unique_ptr<ReadsBeforeWrites> reads_before_writes; // if the HCA needs them
     MemoryDomain& domain;
     const verbs::Device& device;
-    const bool shares_receives; // the HCA makes shared receive queues
+    const bool shares_receives; // the HCA has shared receive queues
     const Settings settings;
     const verbs::Port port;
     verbs::Path path{};
-    unsigned paths = 1; // that UCP may make lanes of
+    unsigned paths = 1; // of which UCP may make lanes
     DeviceAddress device_address{};
     std::optional<Reachability> reachability;
     size_t headroom;
@@ -201,29 +200,28 @@ struct Iface : abi::Iface {
     verbs::CompletionChannel channel;
     std::optional<CompletionRoom> completions; // the owner of cq
     std::unique_ptr<ReceiveQueues> receive_queues;
-    int tx_room = 0;                   // taken of it for endpoints' work requests
-    int tx_most = 0;                   // can be
+    int tx_room = 0;                   // entries taken for endpoints' work requests
+    int tx_most = 0;                   // largest possible tx_room
     std::vector<ibv_wc> backlog;       // polled, not yet handled
-    std::vector<ibv_wc> spare_backlog; // empty: its storage is what matters
+    std::vector<ibv_wc> spare_backlog; // empty, kept for its storage
     struct Slot {
         Endpoint* endpoint = nullptr;
-        uint64_t name = 0; // its work requests' ids, less the number; without kSendBit while the
-                           // slot is free, and of the generation to come
+        uint64_t name = 0; // its wr_ids without the number; while free: the next, no kSendBit
     };
-    std::vector<Slot> slots = std::vector<Slot>(1); // the first is nobody's
+    std::vector<Slot> slots = std::vector<Slot>(1); // the first belongs to no endpoint
     std::vector<uint32_t> free_slots;
     std::unordered_map<uint32_t, Endpoint*> endpoint_by_qpn;
     std::unordered_map<uint32_t, Granter> granters; // by queue pair number
-    std::vector<Granter*> ungranted; // grants are due that the completion queue had no room for
+    std::vector<Granter*> ungranted; // grants are due, but the completion queue had no room
     PendingEndpoints pending_endpoints;
     std::vector<uint64_t> failed_endpoints; // ids, to be reported
     std::vector<uint64_t>
-        closing_endpoints; // ids, whose last work requests are still to be signalled
+        closing_endpoints; // ids whose last work requests are still to be signalled
     mem::MemoryCollector memory_collector;
-    unsigned outage = 0;   // that was looked at
-    bool given_up = false; // the HCA, or a queue of ours, is broken
+    unsigned outage = 0;   // the outage that was handled last
+    bool given_up = false; // the HCA or one of our queues is broken
     std::chrono::steady_clock::time_point next_look;
-    std::unique_ptr<Handshake> handshake; // gone before what it uses
+    std::unique_ptr<Handshake> handshake; // destroyed before what it uses
     mem::RdmaWrites::Watch rdma_writes{attention};
     std::optional<PortWatch> port_watch; // uses the handshake
 
@@ -232,15 +230,15 @@ struct Iface : abi::Iface {
     unsigned progress();
     ucs_status_t arm();
 
-    // Of the room for work requests: it grows with the endpoints that have queue pairs. Where it
-    // does not hold all their queues, what they have a budget for, which counts as posted, shall
-    // not make work requests scarce.
+    // Divides the room for work requests, which grows with the number of endpoints that have queue
+    // pairs. If it does not hold all their queues, their budgets, which count as posted, must not
+    // make work requests scarce.
     void share_out();
     uint64_t add_endpoint(Endpoint* ep);
-    // For an endpoint. inline_data: bytes asked for, then as granted. Throws verbs::Error.
+    // For an endpoint. inline_data: bytes, in: requested, out: granted. Throws verbs::Error.
     verbs::QueuePair create_queue_pair(uint32_t* inline_data, verbs::Posting posting) const;
     void remove_endpoint(uint64_t id);
-    Endpoint* find_endpoint(uint64_t id) const; // NULL: gone
+    Endpoint* find_endpoint(uint64_t id) const; // NULL: destroyed
 
     void add_pending(Endpoint* ep);
     void count(unsigned kind, size_t bytes)
@@ -249,31 +247,30 @@ struct Iface : abi::Iface {
         ++traffic.operations[kind];
     }
 
-    // Polls until the endpoint's work request has completed; everything polled waits in backlog, so
-    // nobody is called back. The status of the completion.
+    // Polls until the endpoint's work request has completed and returns the completion's status.
+    // All completions go to backlog, so no callback is called.
     ucs_status_t wait_for(const Endpoint& ep, uint16_t number);
 
-    // Posts what has been collected, before somebody waits for it, or its queue pair is closed.
+    // Posts the collected chain, before somebody waits for it or its queue pair is closed.
     void post_chain() { chain->post(post_at_once); }
 
-    // Work requests of the endpoint up to this one have completed, it itself with status. With a
-    // look at all that is rare.
+    // Work requests of the endpoint up to this one have completed, this one with status. Also
+    // handles everything rare.
     static void handle_sent_attentively(Endpoint& ep, uint64_t wr_id, ucs_status_t status);
 
-    // Polls all there is.
+    // Polls all completions into the backlog.
     void save_completions();
 
-    // Destroys a queue pair when all there is has been polled: the HCA's library would drop its
-    // completions.
+    // Destroys a queue pair after saving all completions: the provider library would drop those of
+    // the queue pair.
     void destroy(verbs::QueuePair qp);
 
-    // Asks for the completion of the last work requests of an endpoint that is destroyed or failed,
-    // as soon as that is possible.
+    // Signals the last work requests of a destroyed or failed endpoint as soon as possible.
     void finish(Endpoint& ep);
 
   private:
     void open_queues(const uct_iface_params_t* params);
-    // Of receives as many as there is room for, down to what a connection takes.
+    // Sized for as many receives as possible, down to those of one connection.
     void create_completion_queue(unsigned first_receives, unsigned* most_receives);
     void tell_memory(size_t buffer) const;
     uint32_t find_max_inline(uint32_t wanted, verbs::Posting posting) const;
@@ -321,7 +318,7 @@ struct Iface : abi::Iface {
 
 inline Endpoint* Iface::find_endpoint(uint64_t id) const
 {
-    const Slot& slot = slots[slot_of(wr_id_of(id))]; // ids are made by add_endpoint() alone
+    const Slot& slot = slots[slot_of(wr_id_of(id))]; // only add_endpoint() makes ids
     return slot.name == wr_id_of(id) ? slot.endpoint : nullptr;
 }
 
@@ -330,13 +327,13 @@ inline Iface& rc_iface(uct_iface_h iface)
     return *static_cast<Iface*>(reinterpret_cast<abi::Iface*>(iface));
 }
 
-// The name UCP knows the device by: "mlx5_0:1".
+// The name by which UCP knows the device: "mlx5_0:1".
 std::string device_name(const verbs::Device& device, const verbs::Port& port);
 
 ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                         const uct_iface_config_t* config, uct_iface_h* iface);
 
-// What UCP's protocol selection is told; the sources of the numbers are in estimate.cpp.
+// For UCP's protocol selection; estimate.cpp names the sources of the numbers.
 abi::PerfEstimate estimate_perf(uct_iface_h iface, const abi::PerfQuery& query);
 struct PortCost {
     double overhead;  // seconds of CPU per operation

@@ -19,20 +19,20 @@
 namespace gdr::rc {
 namespace {
 
-// What UCP adds to the cost of each operation without a copy: the registration found again, about a
-// CUDA attribute query (75-95 ns on an H200) and the look-up around it, and what else such an
-// operation has and a buffered one has not, a request and its completion. For a tagged message of
-// 1 KiB these are 1,000 instructions in UCX 1.13 and here together.
+// UCP adds this to the cost of each zero-copy operation. It covers finding the registration again
+// (a CUDA attribute query, 75-95 ns on an H200, and a look-up), and the request and its completion,
+// which a buffered operation does not need. For a tagged message of 1 KiB these take 1,000
+// instructions in UCX 1.13 and here together.
 constexpr double kZeroCopyCost = 200e-9;
 
-// The same for protocols v1, which look at it for eager messages alone, and weigh it against a copy
-// at some 6 GB/s while nothing is sent. A buffer that is used again and again is in the caches, and
-// a message in them is copied five times as fast: with a copy one of 4 KiB costs less, one of 8 KiB
-// as much. This much puts the threshold between the two for ports of 100 Gb/s and more.
+// The same for protocols v1, which use it only for eager messages and weigh it against a copy at
+// about 6 GB/s during which nothing is sent. A buffer in repeated use is in the caches, and a copy
+// is then five times as fast: for messages of 4 KiB a copy is cheaper, at 8 KiB both are equal.
+// This value puts the threshold between the two for ports of 100 Gb/s and more.
 constexpr double kZeroCopyCostV1 = 650e-9;
 
-// Of locked memory, for one interface: the fewest buffers that it opens with take 1.4 MiB, the rest
-// is for its queues, which the HCA's library locks.
+// Locked memory of one interface: the smallest set of buffers takes 1.4 MiB; the rest is for its
+// queues, which the provider library locks.
 constexpr size_t kReserve = size_t{2} << 20;
 
 ibv_pd* allocate_pd(const verbs::Device& device)
@@ -44,9 +44,9 @@ ibv_pd* allocate_pd(const verbs::Device& device)
     return pd;
 }
 
-// What is registered twice takes room twice. By itself that is taken of host memory that may be
-// locked without limit, and never in a GPU's BAR1 aperture; and an emulated HCA, which is not a PCI
-// device, writes by other means.
+// A second registration needs room again. By default it is used only for host memory without a
+// limit of locked memory, and never in a GPU's BAR1 aperture. An emulated HCA, which is not a PCI
+// device, does not write by PCIe.
 mem::Relaxed relaxed(const MdSettings& settings, const verbs::Device& device)
 {
     switch (static_cast<RelaxedOrdering>(settings.relaxed_ordering)) {
@@ -133,9 +133,9 @@ abi::MdAttributes MemoryDomain::attributes() const
     return attributes;
 }
 
-// UCP wants every failure of a transfer's registration hidden, and then fails the transfer without
-// its cause (1.13) or aborts (1.16). So the first is told. What is unsupported UCP takes another
-// way.
+// UCP asks to hide every failure to register memory for a transfer, and then fails the transfer
+// without a cause (1.13) or aborts (1.16). So the first failure is logged as a warning. Unsupported
+// memory is no failure: UCP uses another path.
 abi::LogLevel MemoryDomain::failure_level(const mem::Failure& failure, bool hide)
 {
     if (!hide) {

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The memory domain of one HCA: its protection domain, and the registrations made with it.
+// The memory domain of one HCA: its protection domain and the registrations made with it.
 #pragma once
 
 #include "abi/host.hpp"
@@ -30,18 +30,18 @@ class MemoryDomain final : public abi::MemoryDomain {
     PortEvents& port_events() { return port_events_; }
     mem::Cache& cache() { return cache_; }
 
-    // UCX opens an interface on every port that it was told of, and gives up altogether where one
-    // fails. So a port is told of only if the limit of locked memory leaves room for an interface,
-    // and that is kept until it is opened. Throws verbs::Error.
+    // UCX opens an interface on every port that it was told about, and gives up altogether if one
+    // fails. So a port is offered only if the limit of locked memory leaves room for an interface,
+    // and this room is kept until the interface is opened. Throws verbs::Error.
     void reserve(const verbs::Port& port);
     void take_reserve(const verbs::Port& port);
 
-    // Whether the HCA makes shared receive queues. Tried once.
+    // Whether the HCA has shared receive queues. Tried once.
     bool shares_receives();
 
-    // UCX was told of ports, and opens interfaces on them.
+    // UCX was told about ports, and opens interfaces on them.
     std::atomic<bool> has_offered{false};
-    std::atomic<bool> told_receives{false}; // what connections take, where none are shared
+    std::atomic<bool> told_receives{false}; // logged what a connection takes, without an SRQ
 
     abi::MdAttributes attributes() const override;
     ucs_status_t reg(void* address, size_t length, abi::Registration asked,
@@ -51,7 +51,7 @@ class MemoryDomain final : public abi::MemoryDomain {
                            void* buffer) override;
 
     // The handle of managed memory, which no HCA registers, for UCP's protocols v1: they register
-    // what they are given without asking what it is.
+    // memory without asking for its type.
     static const mem::Region kUnregistered;
 
   private:
@@ -65,7 +65,7 @@ class MemoryDomain final : public abi::MemoryDomain {
     bool shares_receives_ = false;
     std::mutex reserves_lock_;
     std::map<uint8_t, RegisteredMemory> reserves_; // by port
-    std::atomic<bool> warned_ = false;             // of a failure that UCP wants to be quiet about
+    std::atomic<bool> warned_ = false;             // of a failure that UCP wants hidden
 };
 
 } // namespace gdr::rc

@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Work that is not ended by the HCA. That of a port that is down should be: an HCA's own retries
-// end it; but Soft-RoCE (Linux 6.1) can forget a queue pair whose packet finds no route while a
-// retry is due, for ever. What outlasts the retries is ended here; and all of it where the HCA has
-// said that it, or a queue that all share, is broken.
+// Ends work that the HCA does not end. While a port is down the HCA's own retries should end it,
+// but Soft-RoCE (Linux 6.1) can forget a queue pair for ever if its packet finds no route while a
+// retry is due. So work that outlasts the retries is ended here. If the HCA reports that it or a
+// shared queue is broken, all work is ended.
 #include "abi/host.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/memory_domain.hpp"
@@ -13,7 +13,7 @@
 namespace gdr::rc {
 namespace {
 
-constexpr double kPatience = 1.5; // times the HCA's own retries
+constexpr double kPatience = 1.5; // times the duration of the HCA's own retries
 
 } // namespace
 
@@ -26,7 +26,7 @@ unsigned Iface::look_at_port()
         return 0;
     }
     const std::chrono::duration<double> patience(kPatience * retries_last(settings));
-    // What the HCA has ended is not forgotten, however late it is polled.
+    // Completions of the HCA count, however late they are polled.
     unsigned count = 0;
     for (ibv_wc wc; poll_cq(cq, 1, &wc) > 0; ++count) {
         handle(wc);
@@ -45,8 +45,8 @@ unsigned Iface::look_at_port()
             ep->fail(UCS_ERR_ENDPOINT_TIMEOUT);
             continue;
         }
-        // What was posted in the outage shall tell its fate. From before it, what asked for no
-        // completion may have arrived long ago: an idle connection outlives an outage.
+        // Work posted during the outage must complete or fail. Unsignalled work from before may
+        // have arrived long ago: an idle connection survives an outage.
         bool in_outage = !first && ep->posted() != ep->seen.posted;
         if (in_outage && ep->unsignalled() > 0 && ep->can_post() &&
             ep->post_flush_marker() != UCS_OK) {
@@ -67,20 +67,20 @@ unsigned Iface::give_up()
     }
     handshake->give_up();
     unsigned count = 0;
-    for (size_t i = 0; i < slots.size(); ++i) { // callbacks may make endpoints, and destroy them
+    for (size_t i = 0; i < slots.size(); ++i) { // callbacks may create and destroy endpoints
         Endpoint* ep = slots[i].endpoint;
         if (ep == nullptr || (ep->failure != UCS_OK && !ep->has_outstanding())) {
             continue;
         }
         ++count;
-        if (ep->completing()) { // by a callback of its own, whose caller still counts
+        if (ep->completing()) { // its own callback is running, and the caller still counts
             given_up = false;
             attention.store(true, std::memory_order_relaxed);
             continue;
         }
         const bool goes = ep->failure != UCS_OK && ep->closing;
         ep->abandon(UCS_ERR_IO_ERROR);
-        if (goes) { // with its completions, it was thought
+        if (goes) { // it was to be deleted at its completions
             failed_endpoints.push_back(ep->id);
         }
     }

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The receives of queue pairs, from before they are connected until the last one has come back.
+// The receives of a queue pair, from before it is connected until the last one has come back.
 #include "rc/own_receive_queues.hpp"
 
 #include "abi/host.hpp"
@@ -13,8 +13,8 @@
 namespace gdr::rc {
 namespace {
 
-// Of the receive that is posted behind all others of a queue pair in the error state: it completes
-// after them. No other's id is 0.
+// The id of the receive that is posted behind all others of a queue pair in the error state: it
+// completes after them. No other id is 0.
 constexpr uint64_t kLast = 0;
 
 void post_last(ibv_qp* qp)
@@ -22,7 +22,7 @@ void post_last(ibv_qp* qp)
     ibv_recv_wr last{};
     last.wr_id = kLast;
     ibv_recv_wr* refused;
-    (void)ibv_post_recv(qp, &last, &refused); // refused: the queue pair is given its time
+    (void)ibv_post_recv(qp, &last, &refused); // if refused, the queue pair ends by timeout
 }
 
 } // namespace
@@ -113,11 +113,11 @@ ibv_recv_wr* OwnReceiveQueues::post(ibv_recv_wr* list)
     return nullptr;
 }
 
-// The queue pair is in the error state, and so come all of its receives.
+// The queue pair is in the error state, so all of its receives come back.
 ibv_qp* OwnReceiveQueues::take_unfilled(const ibv_wc& wc)
 {
     if (wc.wr_id == kLast) {
-        receives_.post_free(); // those before it count, too
+        receives_.post_free(); // receives before it count too
         const std::lock_guard guard(lock_);
         auto found = queues_.find(wc.qp_num);
         return found != queues_.end() ? found->second->qp : nullptr;

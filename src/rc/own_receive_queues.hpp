@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A receive queue for each queue pair, where the HCA makes no shared one. An acceptor's has as many
-// buffers as its peer may fill at once, which peers are told with the address. UCP may keep none of
-// them, since no other buffer takes its place. An endpoint receives nothing but grants, which have
-// no data.
+// A receive queue for each queue pair, for HCAs without shared receive queues. An acceptor's queue
+// has as many buffers as its peer may fill at once; the address tells peers this number. UCP may
+// keep none of the buffers, because no other buffer takes its place. An endpoint receives only
+// grants, which have no data.
 #pragma once
 
 #include "rc/receives.hpp"
@@ -20,29 +20,29 @@ struct OwnReceiveQueue {
     RegisteredMemory memory;
     std::unique_ptr<Receive[]> receives;
     unsigned count;
-    unsigned back = 0;               // came back for good
+    unsigned back = 0;               // came back and stay
     bool ending = false;             // nothing more is posted
     ibv_recv_wr* again = nullptr;    // being posted
-    OwnReceiveQueue* next = nullptr; // of those that post
+    OwnReceiveQueue* next = nullptr; // in the list of queues that post
 };
 
 class OwnReceiveQueues final : public ReceiveQueues {
     static constexpr unsigned kBatch = 16;
 
   public:
-    // Receives of a queue pair. A batch of them may wait to be posted; of the grants that a window
-    // asks for, two are under way at most.
+    // Receives of a queue pair. A batch of them may wait to be posted; at most two window grants
+    // are under way to an endpoint.
     static constexpr unsigned length(Receiver receiver, unsigned window)
     {
         return (receiver == Receiver::acceptor ? window : 2) + kBatch;
     }
-    // What tells that the last one has come back is one more.
+    // One more for the receive that shows that the last has come back.
     static constexpr unsigned work_requests(Receiver receiver, unsigned window)
     {
         return length(receiver, window) + 1;
     }
 
-    // Of a connection each way.
+    // For a connection in each direction.
     static constexpr unsigned fewest_work_requests(unsigned window)
     {
         return work_requests(Receiver::acceptor, window) +
@@ -70,14 +70,15 @@ class OwnReceiveQueues final : public ReceiveQueues {
     const ReceiveLayout layout_;
     const unsigned window_;
     const unsigned most_;
-    const RegisteredMemory no_data_; // one buffer, of all that endpoints receive
+    const RegisteredMemory no_data_; // one buffer for everything that endpoints receive
 
-    mutable std::mutex lock_; // of what follows
+    mutable std::mutex lock_; // for the members below
     unsigned taken_ = 0;
     std::unordered_map<uint32_t, std::unique_ptr<OwnReceiveQueue>> queues_; // by queue pair number
 
-    // Of queue pairs that are gone, until all of their receives have come back. Those that an HCA
-    // forgets, because it broke or the queue pair was destroyed amid its work, never do.
+    // Of destroyed queue pairs, until all of their receives have come back. Receives never come
+    // back if the HCA forgets them, because it broke or the queue pair was destroyed during its
+    // work.
     std::unordered_map<OwnReceiveQueue*, std::unique_ptr<OwnReceiveQueue>> gone_;
 };
 

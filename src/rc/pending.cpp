@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Requests that found no resources wait here and are tried again, in order, when some return. While
-// any wait, the endpoint shows no resources to new operations, which so cannot overtake them. What
-// they post, they post together.
+// Requests that found no resources wait here and are retried, in order, when some return. While any
+// wait, the endpoint offers no resources to new operations, so these cannot overtake them. The work
+// requests of a retry are posted together.
 #include "rc/endpoint.hpp"
 
 #include <utility>
@@ -59,7 +59,8 @@ void PendingEndpoints::remove(Endpoint* ep)
     --size_;
 }
 
-// One that is not connected has nothing to give: it comes when it is, or has failed.
+// An endpoint that is not connected has no resources: it is added when it is connected or has
+// failed.
 void Iface::add_pending(Endpoint* ep)
 {
     bool may_go_on = ep->connected || ep->failure != UCS_OK;
@@ -78,8 +79,8 @@ void Iface::dispatch_pending()
 
 void Iface::try_pending_again()
 {
-    // Endpoints that still wait afterwards go to the end: with scarce common resources each gets
-    // its turn.
+    // Endpoints that still wait afterwards go to the end, so that each gets its turn when shared
+    // resources are scarce.
     PendingEndpoints& list = pending_endpoints;
     for (size_t remaining = list.size(); remaining > 0 && !list.empty(); --remaining) {
         Endpoint* ep = list.front();
@@ -93,20 +94,20 @@ void Iface::try_pending_again()
                 ep->refused_short.payload = nullptr;
             }
             ucs_status_t status = request->func(request);
-            ep = find_endpoint(id); // the request may have ended it
+            ep = find_endpoint(id); // the request may have destroyed it
             if (ep == nullptr) {
                 break;
             }
             if (status != UCS_OK) {
                 ep->pending.push_front(request);
-                // In progress: a part is posted, more is to come.
+                // In progress: a part is posted, more follows.
                 blocked = status != UCS_INPROGRESS && !(ep->can_post() && ep->insists_on_short());
             } else if (fence_follows) {
                 ep->fence();
             }
         }
         if (ep == nullptr || !ep->in_pending_list) {
-            continue; // destroyed or purged, and so out of the list already
+            continue; // destroyed or purged, and thus out of the list already
         }
         list.remove(ep);
         if (!ep->pending.empty()) {
@@ -121,11 +122,11 @@ ucs_status_t ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t* request, unsigned
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
     if (ep.failure != UCS_OK) {
-        return UCS_ERR_BUSY; // trying again tells the error
+        return UCS_ERR_BUSY; // a retry shows the error
     }
     if (ep.can_post() && ep.window > 0 && iface.buffers->any() && !ep.needs_several) {
         (void)ep.insists_on_short();
-        return UCS_ERR_BUSY; // resources returned meanwhile
+        return UCS_ERR_BUSY; // resources have returned meanwhile
     }
     ep.use();
     ep.pending.push_back(request);
@@ -138,7 +139,7 @@ void ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t callback, voi
 {
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
-    bool fenced = false; // what comes now comes after those fences too
+    bool fenced = false; // later operations come after those fences too
     while (!ep.pending.empty()) {
         uct_pending_req_t* request = ep.pending.pop_front();
         fenced = fenced || PendingQueue::fence_follows(request);

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Reading the events, and reminding of ports that are down.
+// Reads the events, and reminds watches of ports that are down.
 #include "rc/port_events.hpp"
 
 #include "abi/host.hpp"
@@ -133,7 +133,7 @@ void PortEvents::last_wqe_reached(ibv_qp* qp)
 {
     std::lock_guard guard(lock_);
     for (PortWatch* watch : watches_) {
-        if (watch->queues_.srq != nullptr) { // else it is early, if it comes
+        if (watch->queues_.srq != nullptr) { // else the event, if any, comes too early
             watch->ending_.receives_done(qp);
         }
     }

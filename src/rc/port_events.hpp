@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What an HCA tells by asynchronous events of its ports, of queue pairs that end and of what is
-// broken, and who wants to know it.
+// The asynchronous events of an HCA, about its ports, ending queue pairs and broken queues, and
+// their listeners.
 #pragma once
 
 #include "rc/attention.hpp"
@@ -16,8 +16,8 @@ namespace gdr::rc {
 
 class PortWatch;
 
-// The asynchronous events of an opened HCA, read in UCX's asynchronous thread while anybody
-// watches a port.
+// The asynchronous events of an opened HCA, read by UCX's async thread while anybody watches a
+// port.
 class PortEvents {
   public:
     explicit PortEvents(const verbs::Device& device) : device_(device) {}
@@ -37,25 +37,24 @@ class PortEvents {
     void has_broken(const ibv_async_event& event);
 
     const verbs::Device& device_;
-    std::mutex registration_; // of watches, which waits for the callbacks
-    std::mutex lock_;         // of what the callbacks use
+    std::mutex registration_; // for adding and removing watches, which waits for the callbacks
+    std::mutex lock_;         // for what the callbacks use
     std::vector<PortWatch*> watches_;
     unsigned outages_ = 0;
     int timer_fd_ = -1;
 };
 
-// An interface's view of its port, of its queue pairs' ends, and of its own.
+// An interface's view of its port and of the queues that it depends on.
 class PortWatch {
   public:
-    // The queues that all of the interface's connections share.
+    // The queues that all connections of the interface share.
     struct Queues {
         const ibv_cq* cq;
         const ibv_srq* srq;
     };
 
-    // attention is set, and the eventfd written to, when the port changes its state, several times
-    // a second while it is down, and when the HCA or one of the queues breaks. Throws
-    // std::exception.
+    // Sets attention and writes to the eventfd when the port changes its state, several times a
+    // second while it is down, and when the HCA or one of the queues breaks. Throws std::exception.
     PortWatch(PortEvents& events, uint8_t port, Queues queues, std::atomic<bool>& attention,
               int wakeup_fd, EndingQueuePairs& ending)
         : events_(events), port_(port), queues_(queues), attention_(attention),
@@ -67,10 +66,10 @@ class PortWatch {
     PortWatch(const PortWatch&) = delete;
     PortWatch& operator=(const PortWatch&) = delete;
 
-    // The number of the present outage; 0: the port is up. For any thread.
+    // The number of the present outage; 0: the port is up. Any thread.
     unsigned outage() const { return outage_.load(std::memory_order_relaxed); }
 
-    // The HCA, or one of the queues, works no more, and will not. For any thread.
+    // The HCA or one of the queues is broken for good. Any thread.
     bool broken() const { return broken_.load(std::memory_order_relaxed); }
 
   private:

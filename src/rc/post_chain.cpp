@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Copying work requests, and posting the copies.
+// Copies work requests, and posts the copies.
 #include "rc/post_chain.hpp"
 
 #include "rc/endpoint.hpp"
@@ -43,7 +43,7 @@ void PostChain::add(const ibv_send_wr& wr)
         size_t length = 0;
         for (int i = 0; i < wr.num_sge; ++i) {
             const ibv_sge& piece = wr.sg_list[i];
-            if (piece.length == 0) { // and may be nowhere
+            if (piece.length == 0) { // its address may be invalid
                 continue;
             }
             std::memcpy(data + length, reinterpret_cast<const void*>(piece.addr), piece.length);

@@ -1,8 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Work requests that are posted together, with one ring of the doorbell: those of the requests that
-// waited for resources. They are copied, with the data that goes inside them: to who posted them
-// they are posted.
+// Collects work requests, those of retried pending requests, to post them together with one
+// doorbell. It copies them with their inline data, so callers may treat them as posted.
 #pragma once
 
 #include "verbs/posting.hpp"
@@ -14,17 +13,17 @@ namespace gdr::rc {
 
 struct Endpoint;
 
-// Worker thread only. Of one queue pair at a time.
+// Worker thread only. Holds work requests of one queue pair at a time.
 class PostChain {
   public:
-    // For work requests of up to so many pieces and bytes inside.
+    // For work requests of up to so many pieces and inline bytes.
     PostChain(unsigned most_pieces, size_t max_inline);
 
-    // As ibv_post_send: of an endpoint's queue pair, whose qp_context is the endpoint. What is
-    // refused then fails the endpoint when the chain is posted.
+    // Like ibv_post_send, for an endpoint's queue pair, whose qp_context is the endpoint. If
+    // posting the chain fails later, the endpoint fails.
     static int collect(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** refused);
 
-    // Posts what there is.
+    // Posts the chain.
     void post(verbs::PostSend post_send)
     {
         if (count_ > 0) {

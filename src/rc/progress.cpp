@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What happens when a worker is progressed: completions are polled and handled, waiting requests
-// tried again, news of the handshake taken in.
+// Worker progress: polls and handles completions, retries pending requests, takes events of the
+// handshake.
 #include "abi/host.hpp"
 #include "abi/settings.hpp"
 #include "cuda/driver.hpp"
@@ -42,7 +42,7 @@ ucs_status_t to_status(ibv_wc_status status)
     }
 }
 
-// Whether they differ in the number alone.
+// Whether both ids are of the same endpoint: only their numbers differ.
 bool alike(uint64_t wr_id, uint64_t other)
 {
     return (wr_id ^ other) << (64 - kNumberShift) == 0;
@@ -52,13 +52,13 @@ uint64_t grant_wr_id(const Granter& granter)
     return kSendBit | kAcceptorBit | uint64_t{granter.qp->qp_num} << kGenerationShift;
 }
 
-// ---- of an endpoint's work requests up to this one, which have completed
+// ---- an endpoint's work requests up to this one have completed
 [[gnu::always_inline]] inline void finish_up_to(Endpoint& ep, uint64_t wr_id, ucs_status_t status)
 {
-    // They are alike: what is left is the distance of the numbers.
+    // Both ids are of the same endpoint, so the difference is that of the numbers.
     while (!ep.ops.empty() && static_cast<int64_t>(wr_id - ep.ops.front().wr_id) >= 0) {
-        // What comes before a failed work request has succeeded, says InfiniBand. Soft-RoCE reports
-        // one that finds no route before READs whose data has not come.
+        // InfiniBand says that everything before a failed work request has succeeded. But Soft-RoCE
+        // reports one that finds no route before READs whose data has not arrived.
         ep.finish(ep.ops.pop(), status);
     }
 }
@@ -71,7 +71,7 @@ uint64_t grant_wr_id(const Granter& granter)
 
 } // namespace
 
-// ---- completions: those of messages are handled in the loop that polls them
+// ---- completions: the polling loop handles those of messages itself
 template <bool kClearsBehind>
 [[gnu::always_inline]] inline void Iface::handle_message(const ibv_wc& wc)
 {
@@ -81,7 +81,7 @@ template <bool kClearsBehind>
     deliver<kClearsBehind>(wc);
 }
 
-// Out of the loop, which keeps nothing for it.
+// Outside the loop, which saves no registers for it.
 template <bool kClearsBehind>
 [[gnu::noinline]] void Iface::handle_control_message(const ibv_wc& wc)
 {
@@ -93,7 +93,7 @@ template <bool kClearsBehind>
     deliver<kClearsBehind>(wc);
 }
 
-// Which buffer it was is read again: kept, it would cost each poll that finds nothing.
+// The buffer is computed again: keeping it would cost every poll that finds nothing.
 template <bool kClearsBehind>
 [[gnu::always_inline]] inline void Iface::deliver(const ibv_wc& wc)
 {
@@ -112,7 +112,7 @@ template <bool kClearsBehind>
     }
 }
 
-// What a longer message has left there.
+// Clears what a longer message has left there.
 [[gnu::noinline]] void Iface::clear_behind(const ibv_wc& wc)
 {
     std::byte* const end = Receive::of(wc.wr_id)->data() + wc.byte_len;
@@ -131,14 +131,14 @@ template <bool kClearsBehind>
     }
     ep.attention = Endpoint::kCompleting;
     finish_up_to(ep, wr_id, UCS_OK);
-    if (ep.attention != Endpoint::kCompleting) [[unlikely]] { // a callback has seen to that
+    if (ep.attention != Endpoint::kCompleting) [[unlikely]] { // a callback has changed it
         return end_attentively(ep, wr_id, UCS_OK);
     }
     count_up_to(ep, wr_id);
     ep.attention = 0;
 }
 
-// Of an acceptor, or of an endpoint that was destroyed before, whose credits are back.
+// The completion of an acceptor, or of a destroyed endpoint, whose credits are back.
 [[gnu::cold, gnu::noinline]] void Iface::handle_other_sent(uint64_t wr_id)
 {
     if (wr_id & kAcceptorBit) {
@@ -153,7 +153,7 @@ template <bool kClearsBehind>
         ep.attention |= Endpoint::kCompleting;
         finish_up_to(ep, wr_id, status);
         end_attentively(ep, wr_id, status);
-    } else if (ep.closing) { // the report of a later one came before this one's
+    } else if (ep.closing) { // a later completion was reported before this one
         finish_closing(ep);
     }
 }
@@ -171,7 +171,7 @@ template <bool kClearsBehind>
     }
 }
 
-// Whose last work requests it was perhaps.
+// This may have been its last work request.
 [[gnu::noinline]] void Iface::finish_closing(Endpoint& ep)
 {
     if (!ep.has_outstanding() || ep.failure != UCS_OK) {
@@ -181,13 +181,13 @@ template <bool kClearsBehind>
     }
 }
 
-// Out of the loop: its address is not kept at hand there.
+// Outside the loop, which does not keep its address in a register.
 [[gnu::noinline]] void Iface::hold_receive()
 {
     receives.hold();
 }
 
-// Of anything but a message.
+// Handles any completion but a message.
 [[gnu::noinline]] void Iface::handle_other(const ibv_wc& wc)
 {
     if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
@@ -200,8 +200,8 @@ template <bool kClearsBehind>
     }
 }
 
-// A message is a SEND with immediate: what else consumes a receive names no handler, or a length
-// that is not the buffer's.
+// A message is a SEND with immediate. Anything else that consumes a receive names no handler, or a
+// length that is not the buffer's.
 template <bool kClearsBehind>
 [[gnu::always_inline]] inline void Iface::handle_now(const ibv_wc& wc)
 {
@@ -229,7 +229,7 @@ template <bool kClearsBehind>
     if (!pending_endpoints.empty()) {
         dispatch_pending();
     }
-    return 1; // UCT asks whether there was anything; a number would be kept for it
+    return 1; // UCT only asks whether there was anything; a count would take a register
 }
 
 template <bool kClearsBehind>
@@ -237,7 +237,7 @@ template <bool kClearsBehind>
 {
     const unsigned count = handle_attention();
     if (!backlog.empty()) {
-        return count; // what is polled now comes after it
+        return count; // completions polled now come after it
     }
     return count + poll<kClearsBehind>();
 }
@@ -276,8 +276,8 @@ void Iface::handle_intrusion(const ibv_wc& wc)
 {
     ucs_status_t status = to_status(wc.status);
     if (!(wc.wr_id & kSendBit)) {
-        // When its queue pair ends, it comes back. Else it is the HCA's own trouble (length,
-        // protection); the sender is told by its HCA.
+        // The receive comes back when its queue pair ends. Otherwise it is the HCA's own problem
+        // (length, protection), and the sender's HCA reports it to the sender.
         if (wc.status != IBV_WC_WR_FLUSH_ERR) {
             gdr_log(error, "%s failed to receive a message: %s (%s)", device.name().c_str(),
                     ibv_wc_status_str(wc.status), verbs::completion_cause(wc.status));
@@ -296,8 +296,8 @@ void Iface::handle_intrusion(const ibv_wc& wc)
     }
     Endpoint* ep = slot.endpoint;
     if (ep->failure == UCS_OK) {
-        // The first to know: the flushed work requests that follow say nothing new.
-        // That a peer is gone is for the handler to judge, which UCP always is.
+        // The first failure; the flushed work requests that follow say nothing new.
+        // If the peer is gone, the error handler decides what that means; UCP always has one.
         auto level = err_handler != nullptr && status == UCS_ERR_ENDPOINT_TIMEOUT
                          ? abi::LogLevel::diag
                          : abi::LogLevel::error;
@@ -317,7 +317,7 @@ Granter* Iface::find_granter(uint32_t qpn)
 {
     auto found = granters.find(qpn);
     if (found == granters.end()) {
-        take_handshake_events(); // it may just have been made
+        take_handshake_events(); // it may just have been accepted
         found = granters.find(qpn);
     }
     return found != granters.end() ? &found->second : nullptr;
@@ -339,12 +339,11 @@ void Iface::handle_control(const ibv_wc& wc, uint32_t immediate)
 
 void Iface::grant(Granter& granter)
 {
-    // A peer has at most two requests open, one for each half of its window: the send queue holds
-    // them.
+    // A peer has at most two open requests, one for each half of its window, so the send queue has
+    // room for them.
     while (granter.due > 0 && !granter.failed) {
         if (tx_available <= -static_cast<int>(kGrantRoom)) {
-            ungranted.push_back(
-                &granter); // there are grants in flight: the next to complete makes room
+            ungranted.push_back(&granter); // grants are in flight: the next completion makes room
             return;
         }
         ibv_send_wr wr{};
@@ -401,7 +400,7 @@ void Iface::forget_granter(uint32_t qpn)
     }
 }
 
-// ---- the handshake's news
+// ---- handshake events
 unsigned Iface::handle_attention()
 {
     attention.store(false);
@@ -409,7 +408,7 @@ unsigned Iface::handle_attention()
         poll_cq = flushed_poll(poll_cq);
     }
     unsigned count = 0;
-    // Nobody else has what is being handled: callbacks may wait for more, and so may what they
+    // Detach what is being handled: callbacks may wait for more completions, and so may what they
     // call.
     std::vector<ibv_wc> handled = std::exchange(spare_backlog, {});
     handled.swap(backlog);
@@ -470,7 +469,7 @@ void Iface::handle_event(HandshakeEvent& event)
     }
 }
 
-// No more receives are used by the queue pair: what it received is in the CQ.
+// The queue pair uses no more receives: what it received is in the CQ.
 void Iface::handle_ending(verbs::QueuePair qp)
 {
     const uint32_t number = qp->qp_num;
@@ -501,8 +500,7 @@ void Iface::finish(Endpoint& ep)
         return; // a completion is on its way: end_attentively() comes back here
     }
     if (tx_available > 0) {
-        (void)ep
-            .post_flush_marker(); // refused, the endpoint has failed and goes at the next progress
+        (void)ep.post_flush_marker(); // if refused, the endpoint has failed and ends soon
     } else {
         closing_endpoints.push_back(ep.id);
         attention.store(true, std::memory_order_relaxed);
@@ -551,13 +549,13 @@ ucs_status_t Iface::arm()
     if (events > 0) {
         ibv_ack_cq_events(cq, events);
     }
-    uint64_t calls; // before the flag is looked at, which was set before them
+    uint64_t calls; // read it before the flag, which was set before it was written
     (void)!read(wakeup_fd, &calls, sizeof(calls));
     if (int error = ibv_req_notify_cq(cq, 0); error != 0) {
         gdr_log(error, "ibv_req_notify_cq failed: %s", verbs::errno_text(error).c_str());
         return UCS_ERR_IO_ERROR;
     }
-    // What came before the notification was asked for raises no event.
+    // Completions from before the request raise no event.
     ibv_wc wc;
     if (poll_cq(cq, 1, &wc) > 0) {
         backlog.push_back(wc);
@@ -575,7 +573,7 @@ ucs_status_t Iface::wait_for(const Endpoint& ep, uint16_t number)
             if (port_watch->broken()) {
                 return UCS_ERR_IO_ERROR;
             }
-            continue; // ends with the HCA's own timeout at the latest
+            continue; // ends at the latest with the HCA's own timeout
         }
         backlog.push_back(wc);
         attention.store(true, std::memory_order_relaxed);

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Trying what an HCA's library may offer.
+// Tries what a provider library may offer.
 #include "rc/provider.hpp"
 
 #include "abi/host.hpp"

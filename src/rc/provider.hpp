@@ -1,16 +1,16 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What an interface uses of what HCAs' libraries offer beyond the verbs that all have: a thread
-// domain, a completion queue for one thread, the ibv_wr_* functions. Decided when it is opened.
+// Provider features beyond the common verbs that an interface uses: a thread domain, a completion
+// queue for one thread, the ibv_wr_* functions. The choice is made when the interface is opened.
 //
-// All three rest on who uses an object. The interface's thread (UCX lets several threads use an
-// interface, one at a time) alone posts, polls, resizes and asks for notification, and it alone
-// destroys or resets queue pairs of the completion queue: those that end are handed over to it
-// (EndingQueuePairs). UCX's asynchronous thread makes queue pairs for peers and moves any through
-// their states, which touches neither completion queue nor SRQ. It moves an endpoint's queue pair
-// before the interface's thread has been told that it is connected, and after that thread has given
-// it away. A peer's, which it brings to the error state while the interface's thread may post a
-// window grant, is outside the thread domain.
+// All three depend on which thread uses an object. Only the interface's thread posts, polls,
+// resizes and requests notification (UCX lets several threads use an interface, one at a time), and
+// only it destroys or resets queue pairs of the completion queue: ending ones are handed over to it
+// (EndingQueuePairs). UCX's async thread makes queue pairs for peers and changes the state of any,
+// which touches neither completion queue nor SRQ. It changes an endpoint's queue pair before the
+// interface's thread learns that it is connected, and after that thread has given it up. A peer's
+// queue pair, which it may move to the error state while the interface's thread posts a window
+// grant, is outside the thread domain.
 #pragma once
 
 #include "rc/settings.hpp"
@@ -27,16 +27,17 @@ namespace gdr::rc {
 
 class Provider {
   public:
-    // Throws UnmetSetting where a setting demands what is not offered, as all calls below.
+    // This and all calls below throw UnmetSetting if a setting demands a feature that is not
+    // offered.
     Provider(ibv_pd* pd, const Settings& settings, std::string device);
 
     verbs::CompletionQueue create_cq(unsigned entries, ibv_comp_channel* channel);
-    verbs::PollCq poll_cq() const { return poll_cq_; } // of the last one
+    verbs::PollCq poll_cq() const { return poll_cq_; } // for the queue created last
 
-    // For the SRQ, and for queue pairs that the interface's thread alone uses.
+    // For the SRQ, and for queue pairs that only the interface's thread uses.
     ibv_pd* pd() const { return thread_domain_ ? thread_domain_->pd() : pd_; }
 
-    // probe makes a queue pair for a way of posting, or throws.
+    // probe creates a queue pair for a way of posting, or throws.
     void choose_posting(const std::function<void(verbs::Posting)>& probe);
     verbs::Posting posting() const { return posting_; }
     verbs::PostSend post_send() const;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Judging peers' ports, once each.
+// Judges the ports of peers, each once.
 #include "rc/reachability.hpp"
 
 #include "abi/host.hpp"
@@ -17,8 +17,8 @@
 namespace gdr::rc {
 namespace {
 
-// Of the process. One of several HCAs that does not reach a peer is common and concerns nobody;
-// none that does is what the user has to know.
+// Shared by the process. One of several HCAs that does not reach a peer is common and harmless; the
+// user must know if none reaches it.
 struct Peers {
     std::mutex lock;
     std::vector<const Reachability*> judges; // of all interfaces

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Which peers an interface reaches. UCP asks about each address of a peer before it chooses lanes,
-// and drops what is not reached without a word: the reason is told here.
+// and silently drops addresses that are not reached. So the reason is logged here.
 #pragma once
 
 #include "rc/address.hpp"
@@ -20,7 +20,7 @@ inline constexpr const char* kRouteCheckNames[] = {"route", "all", nullptr};
 
 class Reachability {
   public:
-    // Of the port with this name, address and GID. Interfaces of one worker are asked about the
+    // For the port with this name, address and GID. UCP asks the interfaces of one worker about the
     // same peers.
     Reachability(std::string port, const DeviceAddress& local, const verbs::GidEntry& gid,
                  RouteCheck check, const void* worker);
@@ -28,16 +28,16 @@ class Reachability {
     Reachability(const Reachability&) = delete;
     Reachability& operator=(const Reachability&) = delete;
 
-    // own: the interface's. The first time that a peer's port comes the kernel may be asked, and
-    // why it is not reached is told. Neither is on the data path.
+    // own: the interface's address. The first question about a peer's port may ask the kernel, and
+    // logs why the port is not reached. Neither is on the data path.
     bool reaches(const IfaceAddress& own, const DeviceAddress* device, const IfaceAddress* iface);
 
   private:
     using PeerPort = std::array<std::byte, sizeof(DeviceAddress)>;
 
     struct Judgement {
-        std::optional<bool> has_route; // nothing: not asked for yet
-        bool told = false;             // why it is not reached
+        std::optional<bool> has_route; // nothing: not asked yet
+        bool told = false;             // logged why it is not reached
     };
 
     bool has_route(const DeviceAddress& device) const;

@@ -10,7 +10,7 @@
 namespace gdr::rc {
 namespace {
 
-// Where the operand is in the word.
+// The position of the operand in the word.
 uint64_t mask(const Atomic& atomic)
 {
     return atomic.size == sizeof(uint32_t) ? UINT32_MAX : UINT64_MAX;
@@ -53,7 +53,7 @@ uint64_t apply(const Atomic& atomic, uint64_t word)
     return (word & ~(mask(atomic) << shift(atomic))) | (changed & mask(atomic)) << shift(atomic);
 }
 
-// One after the other, those from first on and before end.
+// Applies the operations from first to before end, one after another.
 uint64_t apply(const ReadModifyWrite* first, const ReadModifyWrite* end, uint64_t word)
 {
     for (const ReadModifyWrite* rmw = first; rmw != end; rmw = rmw->later) {
@@ -78,7 +78,7 @@ ucs_status_t post(Endpoint& ep, ReadModifyWrite& first, ibv_send_wr& wr)
     return status;
 }
 
-// Both are for all that are there.
+// Both serve all operations that are waiting on the word.
 ucs_status_t post_read(Endpoint& ep, ReadModifyWrite& first)
 {
     first.head.covered = first.head.last;
@@ -106,7 +106,7 @@ ucs_status_t post_swap(Endpoint& ep, ReadModifyWrite& first)
     return post(ep, first, wr);
 }
 
-// Those from first on and before end, the first of which saw this word.
+// Completes the operations from first to before end; the first of them saw this word.
 void complete(Endpoint& ep, ReadModifyWrite* first, const ReadModifyWrite* end, uint64_t word,
               ucs_status_t status)
 {
@@ -130,13 +130,13 @@ void go_on(Endpoint& ep, const SendOp& op, ucs_status_t status)
 {
     auto* first = reinterpret_cast<ReadModifyWrite*>(op.buffer);
     const auto head = first->head;
-    ReadModifyWrite* left = first; // is not done yet
+    ReadModifyWrite* left = first; // the first operation that is not done yet
     if (status == UCS_OK) {
-        // What a work request found is of no use to who came after it was posted: a peer may have
-        // told them of what happened since.
+        // The result of a work request must not serve operations that came after it was posted: a
+        // peer may have told their callers about later changes.
         ReadModifyWrite* uncovered = head.covered->later;
         bool swapped = head.swap_posted && head.found == head.expected;
-        bool unchanged = apply(first, uncovered, head.found) == head.found; // a mismatch, say
+        bool unchanged = apply(first, uncovered, head.found) == head.found; // such as a mismatch
         if (swapped || unchanged) {
             left = uncovered;
         }
@@ -146,14 +146,14 @@ void go_on(Endpoint& ep, const SendOp& op, ucs_status_t status)
     link = head.other;
     if (status == UCS_OK && left != nullptr) {
         left->head = head;
-        // Who was successful does not swap at once again, though it knows the value: it would get
-        // ahead of other initiators for ever.
+        // After a success do not swap again at once although the value is known: this endpoint
+        // would stay ahead of other initiators for ever.
         status = left == first ? post_swap(ep, *left) : post_read(ep, *left);
         if (status == UCS_OK) {
             link = left;
         }
     }
-    // Last, since callbacks may post for the same word and destroy the endpoint.
+    // Last, because callbacks may post for the same word and destroy the endpoint.
     complete(ep, first, left, head.found, UCS_OK);
     if (status != UCS_OK) {
         complete(ep, left, nullptr, 0, status);
@@ -172,7 +172,7 @@ ucs_status_t read_modify_write(Endpoint& ep, const Atomic& atomic)
     if (first != nullptr) {
         first->head.last->later = rmw;
         first->head.last = rmw;
-        // Else one endpoint could take all buffers, and keep them until a peer that is gone is
+        // Otherwise one endpoint could take all buffers, and keep them until a dead peer is
         // noticed.
         rmw->waited = true;
         ep.settle();

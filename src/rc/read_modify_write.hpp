@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Atomics that the HCA has not, under way. Each is made of compare-and-swaps of the aligned 64 bits
-// around its operand. Those of one endpoint on one such word would make each other's fail; so one
-// compare-and-swap is under way for a word, and what comes meanwhile goes together with the next.
+// Emulated atomics under way. Each is made of compare-and-swaps of the aligned 64 bits around its
+// operand. Operations of one endpoint on the same word would make each other fail, so only one
+// compare-and-swap is under way for a word, and operations that come meanwhile share the next one.
 #pragma once
 
 #include "tables/hash.hpp"
@@ -20,7 +20,7 @@ namespace gdr::rc {
 
 struct Endpoint;
 
-// What UCT asks for.
+// The operation that UCT requests.
 struct Atomic {
     uct_atomic_op_t operation;
     uint64_t operand;
@@ -34,7 +34,7 @@ struct Atomic {
     bool awaited() const { return result != nullptr || completion != nullptr; }
 };
 
-// 64 bits of a peer's memory, as they are reached through one endpoint.
+// 64 bits of a peer's memory, accessed through one endpoint.
 struct RemoteWord {
     const Endpoint* ep;
     uct_rkey_t rkey;
@@ -50,27 +50,27 @@ struct RemoteWord {
 // One operation. Lives in a send buffer.
 struct ReadModifyWrite {
     Atomic atomic;
-    unsigned flushes; // of the endpoint, before
+    unsigned flushes; // of the endpoint, before this operation
     RemoteWord word;
     ReadModifyWrite* later = nullptr; // the next one on the word
     bool waited = false;              // came after others, and took a credit of its endpoint
 
-    struct { // of the first one on the word:
+    struct { // valid in the first one on the word:
         ReadModifyWrite* last;
-        ReadModifyWrite* covered; // last one that the work request under way was posted for
-        bool swap_posted;         // which is a compare-and-swap, else a READ
-        uint64_t expected;        // by it
-        uint64_t found;           // the HCA writes it
+        ReadModifyWrite* covered; // last operation that the current work request serves
+        bool swap_posted;         // whether that is a compare-and-swap, else a READ
+        uint64_t expected;        // by the compare-and-swap
+        uint64_t found;           // written by the HCA
         ReadModifyWrite* other;   // first one on another word
     } head{};
 };
 
-// The words that operations are under way on, of all endpoints of an interface. Worker thread only.
+// The words with operations under way, for all endpoints of an interface. Worker thread only.
 class WordsUnderWay {
   public:
     explicit WordsUnderWay(size_t most) : firsts_(std::bit_ceil(most)) {}
 
-    // The first operation on the word; where there is none, the NULL to put it in place of.
+    // The first operation on the word; if there is none, the NULL link to store it in.
     ReadModifyWrite*& find(const RemoteWord& word)
     {
         uint64_t hash =
@@ -87,8 +87,8 @@ class WordsUnderWay {
     std::vector<ReadModifyWrite*> firsts_;
 };
 
-// UCS_INPROGRESS, or why it could not begin. The caller checked ready() and that there is a
-// buffer.
+// UCS_INPROGRESS, or why it could not begin. The caller has checked ready() and that a buffer is
+// free.
 ucs_status_t read_modify_write(Endpoint& ep, const Atomic& atomic);
 
 } // namespace gdr::rc

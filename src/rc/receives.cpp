@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Laying out, holding and releasing receive buffers.
+// Lays out, holds and releases receive buffers.
 #include "rc/receives.hpp"
 
 namespace gdr::rc {

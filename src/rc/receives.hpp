@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The receive buffers of an interface. A buffer belongs to the HCA (posted), to us (free, posted
-// again in batches) or to UCP, which may keep a message without copying it (held) as long as enough
-// buffers remain for the peers. Which queues they are posted to depends on the HCA.
+// The receive buffers of an interface. A buffer belongs to the HCA (posted), to us (free, reposted
+// in batches) or to UCP, which may keep a message without copying it (held) as long as enough
+// buffers remain for the peers. The HCA decides which queues they are posted to.
 #pragma once
 
 #include "verbs/handles.hpp"
@@ -20,19 +20,19 @@ class Receives;
 struct OwnReceiveQueue;
 
 // One receive buffer. UCP sees, from lower to higher addresses: a pointer to recv_desc, headroom,
-// data. A cache line: with many of them each one that is touched may be a miss.
+// data. It is one cache line, because with many buffers each access may be a cache miss.
 struct alignas(64) Receive {
-    uct_recv_desc_t recv_desc; // first: UCP hands it back to release it
+    uct_recv_desc_t recv_desc; // first: UCP returns it to release the buffer
     union {
-        Receives* owner;        // to release it to
-        OwnReceiveQueue* queue; // that it is always posted to
+        Receives* owner;        // to which it is released
+        OwnReceiveQueue* queue; // to which it is always posted
     };
     ibv_recv_wr wr;
     ibv_sge sge;
 
     std::byte* data() const { return reinterpret_cast<std::byte*>(sge.addr); }
 
-    // The work request's id is its address: it is what a buffer that is put back is linked by.
+    // The work request's id is its address, because free buffers are linked by it.
     uint64_t id() const { return reinterpret_cast<uintptr_t>(&wr); }
     static Receive* of(uint64_t wr_id);
 };
@@ -42,15 +42,15 @@ inline Receive* Receive::of(uint64_t wr_id)
 }
 static_assert(sizeof(Receive) == 64);
 
-// How a buffer is laid out: data of segment_size bytes behind headroom bytes, aligned to alignment
-// at align_offset bytes from its start.
+// The layout of a buffer: segment_size bytes of data behind headroom bytes, aligned to alignment at
+// align_offset bytes from the start of the data.
 class ReceiveLayout {
   public:
     ReceiveLayout(size_t segment_size, size_t headroom, size_t alignment, size_t align_offset);
 
     size_t stride() const { return stride_; } // bytes of a buffer
     void place(Receive& receive, std::byte* buffer, uint32_t lkey) const;
-    void let_keep(Receive& receive) const; // UCP may; touches the buffer
+    void let_keep(Receive& receive) const; // allows UCP to keep it; touches the buffer
 
   private:
     uint32_t segment_size_;
@@ -59,34 +59,35 @@ class ReceiveLayout {
     size_t stride_;
 };
 
-// Who receives by a queue pair: an endpoint its window's grants, an acceptor its peer's messages.
+// Who receives through a queue pair: an endpoint receives window grants, an acceptor the peer's
+// messages.
 enum class Receiver { endpoint, acceptor };
 
-// The receive queues of an interface: a shared one, or one of each queue pair.
+// The receive queues of an interface: a shared one, or one for each queue pair.
 class ReceiveQueues {
   public:
     virtual ~ReceiveQueues() = default;
 
-    // Of all queue pairs; NULL: each has its own.
+    // For all queue pairs; NULL: each has its own.
     virtual ibv_srq* srq() const { return nullptr; }
 
-    // For any thread: what a queue pair is to be made with, and its receives, before it is
+    // Any thread: attributes for creating a queue pair, and its receives, to be posted before it is
     // connected. Throws verbs::Error.
     virtual void ask_for(ibv_qp_cap&, Receiver) const {}
     virtual void supply(ibv_qp*, Receiver) {}
     // Another acceptor cannot be supplied.
     virtual bool full() const { return false; }
 
-    // The rest is for the interface's thread.
+    // The calls below are for the interface's thread.
 
-    // Posts a list of receives; what is returned was refused.
+    // Posts a list of receives; returns those that were refused.
     virtual ibv_recv_wr* post(ibv_recv_wr* list) = 0;
 
     // Peers may fill so many at once.
     virtual void grow(size_t) {}
 
-    // A receive completed without a message. The queue pair whose last one it was, if that is known
-    // from it; else NULL.
+    // A receive completed without a message. Returns the queue pair if this shows that its last
+    // receive has come back; else NULL.
     virtual ibv_qp* take_unfilled(const ibv_wc& wc) = 0;
 
     // The queue pair is about to be destroyed.
@@ -96,16 +97,16 @@ class ReceiveQueues {
 // Worker thread only.
 class Receives {
   public:
-    // Where they are posted, so many at a time at least; whether UCP may keep any.
+    // The queues that receives are posted to, at least batch at a time; whether UCP may keep any.
     void open(ReceiveQueues& queues, unsigned batch, bool may_be_kept);
 
-    // They are free, and posted.
+    // Adds free receives and posts them.
     void add(Receive* receives, unsigned count);
 
     // UCT_CB_PARAM_FLAG_DESC while UCP may keep buffers, else 0: it then copies.
     unsigned keep_flag() const { return keep_flag_; }
 
-    // The message is consumed. Posts what is free, when that is worth a call.
+    // The message is consumed. Posts the free receives if that is worth a call.
     void put(Receive* receive)
     {
         if (add_free(receive)) [[unlikely]] {
@@ -113,7 +114,7 @@ class Receives {
         }
     }
 
-    // UCP kept it and will release it through recv_desc.
+    // UCP has kept it and will release it through recv_desc.
     void hold();
 
     [[gnu::cold]] void post_free();
@@ -128,8 +129,8 @@ class Receives {
     }
 
     ReceiveQueues* queues_ = nullptr;
-    ibv_recv_wr* free_ = nullptr; // a list as the HCA's library takes it
-    int more_free_ = 0;           // may become free before they are posted
+    ibv_recv_wr* free_ = nullptr; // linked as verbs posts it
+    int more_free_ = 0;           // how many more may become free before they are posted
     int batch_ = 1;
     unsigned length_ = 0; // all that were added
     unsigned held_ = 0;

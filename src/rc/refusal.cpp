@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Telling what is wrong with a call.
+// Logs what is wrong with a call.
 #include "rc/refusal.hpp"
 
 #include "abi/host.hpp"

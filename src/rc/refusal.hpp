@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Calls with arguments that the interface does not take. They are refused with the status that
-// UCX's own transports give, as they are when there are no resources; the endpoint goes on.
+// Calls with arguments that the interface does not accept. They fail with the status of UCX's own
+// transports, as calls without resources do; the endpoint remains usable.
 #pragma once
 
 #include "rc/endpoint.hpp"
@@ -10,7 +10,7 @@
 
 namespace gdr::rc {
 
-// What one argument of a call may be.
+// The limit of one argument of a call.
 struct Limit {
     const char* what;
     size_t given;
@@ -19,7 +19,7 @@ struct Limit {
     bool exceeded() const { return given > most; }
 };
 
-// One branch for all of them. They are made anew for refused(): kept, they would cost their stores.
+// One branch for all limits. refused() gets new ones, because keeping these would cost stores.
 inline bool exceeded(const auto&... limits)
 {
     return (static_cast<unsigned>(limits.exceeded()) | ...) != 0;
@@ -46,8 +46,7 @@ inline Limit limit_misalignment(uint64_t remote_addr, size_t size)
     return {"the remote address modulo the operand's size", remote_addr % size, 0};
 }
 
-// Why a call does nothing: the first limit that is exceeded, which is told, or what unavailable()
-// says.
+// Why a call does nothing: logs the first limit that is exceeded, or else returns unavailable().
 [[gnu::cold]] ucs_status_t refused(Endpoint& ep, const char* call,
                                    std::initializer_list<Limit> limits);
 

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Mapping and registering an interface's own buffers.
+// Maps and registers an interface's own buffers.
 #include "rc/registered_memory.hpp"
 
 #include "abi/host.hpp"
@@ -34,7 +34,7 @@ RegisteredMemory::RegisteredMemory(ibv_pd* pd, size_t size)
     }
     data_ = {static_cast<std::byte*>(data), Unmap{size}};
     (void)madvise(data, size,
-                  MADV_HUGEPAGE); // a hint: without it the buffers only cost more TLB entries
+                  MADV_HUGEPAGE); // a hint: without it the buffers only take more TLB entries
     constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE; // the macro mixes it with another enumeration
     mr_ = verbs::register_memory(pd, kAccess,
                                  [&](int access) { return ibv_reg_mr(pd, data, size, access); });
@@ -58,7 +58,7 @@ RegisteredMemory RegisteredMemory::for_as_many(ibv_pd* pd, size_t piece, unsigne
             if (*count == wanted) {
                 return memory;
             }
-            // Not all that is left: the user's memory has to be registered, too.
+            // Leave half of it, because the user's memory must be registered too.
             *count = std::max(*count / 2, fewest);
             gdr_log(warn,
                     "only %u of %u %s can be registered: raise the limit of locked memory "

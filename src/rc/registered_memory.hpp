@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Host memory that an interface's own buffers live in: mapped and registered once.
+// Host memory for an interface's own buffers, mapped and registered once.
 #pragma once
 
 #include "verbs/handles.hpp"
@@ -10,19 +10,19 @@
 
 namespace gdr::rc {
 
-// Whether the process may lock so many bytes only (RLIMIT_MEMLOCK).
+// Whether the process has a limit of locked memory (RLIMIT_MEMLOCK).
 bool locked_memory_is_limited();
 
 class RegisteredMemory {
   public:
     RegisteredMemory() = default;
 
-    // Zeroed, page aligned; transparent huge pages are asked for. Throws verbs::Error.
+    // Zeroed, page aligned; asks for transparent huge pages. Throws verbs::Error.
     RegisteredMemory(ibv_pd* pd, size_t size);
 
-    // Room for *count pieces of so many bytes, halved as long as the limit of locked memory
-    // demands, down to fewest; *count then tells. what and variable say what they are, and who
-    // wants so many, in the warning. Throws verbs::Error.
+    // Room for *count pieces of so many bytes. *count is halved as the limit of locked memory
+    // demands, down to fewest. For the warning, what names the pieces and variable the setting that
+    // asked for them. Throws verbs::Error.
     static RegisteredMemory for_as_many(ibv_pd* pd, size_t piece, unsigned fewest, unsigned* count,
                                         const char* what, const char* variable);
 
@@ -35,7 +35,7 @@ class RegisteredMemory {
         void operator()(std::byte* data) const;
     };
     std::unique_ptr<std::byte, Unmap> data_;
-    verbs::MemoryRegion mr_; // after data_: deregistered before the memory goes
+    verbs::MemoryRegion mr_; // after data_: deregistered before the memory is unmapped
 };
 
 } // namespace gdr::rc

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Reading before the operations that write.
+// Reads before operations that write.
 #include "rc/relaxed_writes.hpp"
 
 #include "rc/gather.hpp"
@@ -11,7 +11,7 @@
 namespace gdr::rc {
 namespace {
 
-// The read, and room for the operation behind it.
+// Posts the read if there is also room for the operation behind it.
 ucs_status_t read_byte(Endpoint& ep, uint64_t remote_addr, uct_rkey_t rkey)
 {
     Iface& iface = ep.iface();
@@ -47,7 +47,7 @@ ucs_status_t read_after_order(Endpoint& ep, uint64_t remote_addr, uct_rkey_t rke
     return status;
 }
 
-// Nothing is written where an operation has no bytes; its address may be beyond the memory.
+// An operation without bytes writes nothing, and its address may be outside the memory.
 bool writes_nothing(const void*, unsigned length)
 {
     return length == 0;
@@ -65,7 +65,7 @@ bool writes_nothing(auto, auto)
 template <auto operation, size_t address>
 struct BehindRead;
 
-// The argument number `address` after the endpoint is the remote address, the next the key.
+// Argument number `address` after the endpoint is the remote address, the next one the key.
 template <class Result, class... Arguments,
           Result (*uct_iface_ops_t::*operation)(uct_ep_h, Arguments...), size_t address>
 struct BehindRead<operation, address> {

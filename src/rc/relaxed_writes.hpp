@@ -1,10 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Order between hosts whose HCAs have no registrations but with relaxed ordering of PCIe: what a
-// peer writes may overtake what it has written before, on the peer's bus, in spite of a fence or a
-// flush, which say only that the HCA has it. A read of the same memory does not overtake writes. So
-// the first operation after a fence or a flush that writes waits for a read of the memory that it
-// is for, once for each remote key.
+// Order between hosts whose HCAs have only registrations with PCIe relaxed ordering: a peer's write
+// may overtake its earlier writes on the target's bus, in spite of a fence or flush, which only say
+// that the HCA has the data. A read of the same memory does not overtake writes. So the first
+// writing operation after a fence or flush waits for a read of its target memory, once for each
+// remote key.
 #pragma once
 
 #include "abi/iface.hpp"
@@ -15,20 +15,20 @@ namespace gdr::rc {
 
 struct Iface;
 
-// Of an interface.
+// State of an interface.
 struct ReadsBeforeWrites {
-    uct_iface_ops_t operations{}; // as they were
-    unsigned orders = 0;          // fences and flushes, of all endpoints
+    uct_iface_ops_t operations{}; // the original ones
+    unsigned orders = 0;          // fences and flushes of all endpoints
 };
 
-// Of an endpoint: the remote keys that were read by last, and how many orders there had been.
+// State of an endpoint: a remote key that was read by, and the number of orders at that time.
 struct LastRead {
     uct_rkey_t rkey = UCT_INVALID_RKEY;
     unsigned orders = 0;
 };
 using LastReads = std::array<LastRead, 4>;
 
-// Puts this before the interface's operations.
+// Inserts the reads before the interface's operations.
 void read_before_writes(Iface& iface);
 
 } // namespace gdr::rc

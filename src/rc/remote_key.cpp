@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Packing and judging remote keys.
+// Packs and checks remote keys.
 #include "rc/remote_key.hpp"
 
 #include "abi/memory_domain.hpp"

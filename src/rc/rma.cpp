@@ -8,9 +8,9 @@
 namespace gdr::rc {
 namespace {
 
-// WRITE or READ of registered memory. Protocols v1 of UCX 1.14 and 1.15 do not even ask for a
-// registration of managed memory, and pass the handle of whatever the request was used for before:
-// otherwise does what is not registered.
+// WRITE or READ of registered memory. Protocols v1 of UCX 1.14 and 1.15 do not register managed
+// memory at all, and pass the handle of whatever the request was used for before. otherwise handles
+// unregistered memory.
 template <Handles handles, auto otherwise>
 ucs_status_t zcopy(uct_ep_h tl_ep, ibv_wr_opcode opcode, const char* call, const uct_iov_t* iov,
                    size_t iovcnt, uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
@@ -40,8 +40,8 @@ ucs_status_t zcopy(uct_ep_h tl_ep, ibv_wr_opcode opcode, const char* call, const
     return status;
 }
 
-// pack(buffer) fills it and returns the length. The caller checked ready(), or took one of the
-// budget, and that there is a buffer.
+// pack(buffer) fills the buffer and returns the length. The caller has checked that a buffer is
+// free, and ready() or taken a work request from the budget.
 template <Post which, class Pack>
 [[gnu::always_inline]] inline ucs_status_t
 put_buffer(Endpoint& ep, const Pack& pack, uint64_t remote_addr, uct_rkey_t rkey, unsigned flags)
@@ -56,7 +56,7 @@ put_buffer(Endpoint& ep, const Pack& pack, uint64_t remote_addr, uct_rkey_t rkey
     return post_buffer<which>(iface, ep, wr, flags, buffer, length, memory_kind(rkey));
 }
 
-// What does not fit into the work request; otherwise as put_inline().
+// For data that does not fit into the work request. Otherwise like put_inline().
 template <Post which>
 [[gnu::always_inline]] inline ucs_status_t put_copied(Endpoint& ep, const void* data,
                                                       unsigned length, uint64_t remote_addr,
@@ -100,8 +100,8 @@ template <Payload look>
     return put_copied<Post::alike>(ep, buffer, length, remote_addr, rkey, 0);
 }
 
-// All but what fits into a work request is a function of its own, so that this one keeps nothing
-// for it.
+// Everything but data that fits into a work request is in a function of its own, so that this one
+// saves no registers for it.
 template <Payload look>
 [[gnu::always_inline]] inline ucs_status_t put_short(uct_ep_h tl_ep, const void* buffer,
                                                      unsigned length, uint64_t remote_addr,
@@ -131,7 +131,7 @@ ucs_status_t ep_put_short_unseen(uct_ep_h ep, const void* buffer, unsigned lengt
 
 namespace {
 
-// As put_buffer().
+// Like put_buffer().
 template <Post which>
 [[gnu::always_inline]] inline ssize_t put_packed(Endpoint& ep, uct_pack_callback_t pack, void* arg,
                                                  uint64_t remote_addr, uct_rkey_t rkey,
@@ -210,7 +210,7 @@ ucs_status_t ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* ar
                                length, remote_addr, rkey, comp);
 }
 
-// UCT's short get returns with the data: it waits for one round trip, without calling anybody back.
+// UCT's short get returns with the data: it waits for one round trip, without calling any callback.
 ucs_status_t ep_get_short(uct_ep_h tl_ep, void* result, unsigned length, uint64_t remote_addr,
                           uct_rkey_t rkey)
 {

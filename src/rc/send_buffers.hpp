@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The pool of registered buffers that buffered (bcopy) operations of an interface pass through.
-// Of fixed size, made at open: taking and returning a buffer is a push or pop of a free list.
+// The pool of registered buffers for buffered (bcopy) operations of an interface. It has a fixed
+// size and is made at open: taking and returning a buffer is a pop or push of a free list.
 #pragma once
 
 #include "rc/registered_memory.hpp"
@@ -14,7 +14,7 @@ namespace gdr::rc {
 // Worker thread only.
 class SendBuffers {
   public:
-    // count buffers of size bytes each, aligned to cache lines; halved until they can be
+    // count buffers of size bytes each, aligned to cache lines; count is halved until they can be
     // registered. Throws verbs::Error.
     SendBuffers(ibv_pd* pd, unsigned count, size_t size)
         : memory_(RegisteredMemory::for_as_many(pd, stride(size), std::min(count, kFewest), &count,
@@ -29,12 +29,12 @@ class SendBuffers {
         }
     }
 
-    // There are any().
+    // Requires any().
     std::byte* take() { return *--top_; }
 
     void put(std::byte* buffer) { *top_++ = buffer; }
 
-    // A number tells as much as the address.
+    // A buffer's number identifies it, like its address.
     uint32_t number_of(const std::byte* buffer) const
     {
         return static_cast<uint32_t>(static_cast<size_t>(buffer - memory_.data()) / stride_);
@@ -53,9 +53,9 @@ class SendBuffers {
 
     RegisteredMemory memory_;
     size_t stride_;
-    std::unique_ptr<std::byte*[]> free_; // the one put back last is taken first
+    std::unique_ptr<std::byte*[]> free_; // the last returned is taken first
     std::byte** top_ = nullptr;          // the place after the last
-    std::byte** half_ = nullptr;         // where it is with half of them
+    std::byte** half_ = nullptr;         // top_ when half of them are free
 };
 
 } // namespace gdr::rc

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What an endpoint has to do when its work requests complete. Work requests are numbered; only
-// those that leave something to do have an entry, in a ring as long as the send queue.
+// The operations that an endpoint ends when its work requests complete. Work requests are numbered.
+// Only those with an operation have an entry, in a ring as long as the send queue.
 #pragma once
 
 extern "C" {
@@ -28,11 +28,12 @@ inline bool not_after(SequenceNumber a, SequenceNumber b)
 struct SendOp {
     // The most frequent ones have no handler.
     enum class Kind : uint32_t {
-        buffer, // goes back, and there is no more
-        get,    // is unpacked from the buffer
+        buffer, // only returns the buffer
+        get,    // unpacks the data from the buffer
         other,
     };
-    // status: UCS_OK, or why the work request did not complete. op is good until the handler posts.
+    // status: UCS_OK, or why the work request did not complete. op is valid until the handler
+    // posts.
     using Handler = void (*)(Endpoint& ep, const SendOp& op, ucs_status_t status);
 
     Kind kind = Kind::other;
@@ -44,12 +45,12 @@ struct SendOp {
     uct_completion_t* completion = nullptr; // may be NULL
     std::byte* buffer = nullptr;            // from the interface's pool, or NULL
     void* result = nullptr;                 // destination of a get or of an atomic's result
-    uint64_t wr_id = 0;                     // its work request's
+    uint64_t wr_id = 0;                     // of its work request
 };
 
 class SendOps {
   public:
-    SendOps() = default; // for none
+    SendOps() = default; // holds none
     explicit SendOps(unsigned capacity)
         : places_(std::make_unique<Place[]>(capacity + 1)), last_(&places_[capacity]),
           head_(&places_[0]), tail_(head_)
@@ -66,15 +67,14 @@ class SendOps {
     SendOp& next() { return tail_->op; } // to be filled, then pushed
     void push() { tail_ = tail_->after; }
 
-    // What was pushed last is not to be done.
+    // Drops the operation that was pushed last.
     const SendOp& take_back()
     {
         tail_ = tail_ == &places_[0] ? last_ : tail_ - 1;
         return tail_->op;
     }
 
-    // Whether one of them has something of the user's: a completion that is waited for, or a place
-    // for data.
+    // Whether an operation still concerns the user: it has a completion, or a place for data.
     bool any_of_the_user() const
     {
         for (const Place* place = head_; place != tail_; place = place->after) {
@@ -89,13 +89,12 @@ class SendOps {
     }
 
   private:
-    // Linked: each operation goes to the next place, and a number would have to be multiplied.
+    // Linked, because an index would cost a multiplication.
     struct Place {
         SendOp op;
         Place* after = nullptr;
     };
-    std::unique_ptr<Place[]> places_; // one more than operations: where they all are, too, head_
-                                      // is not tail_
+    std::unique_ptr<Place[]> places_; // one more, so that a full ring does not look empty
     Place* last_ = nullptr;
     Place* head_ = nullptr;
     Place* tail_ = nullptr;

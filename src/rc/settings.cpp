@@ -40,8 +40,8 @@ template <typename T>
 void bound(const char* name, T& value, T low, T high)
 {
     T given = value;
-    low = std::min(low, high); // a device may allow less than is reasonable
-    value = value >= low ? std::min(value, high) : low; // not a number is low, too
+    low = std::min(low, high); // a device may allow less than the low bound
+    value = value >= low ? std::min(value, high) : low; // NaN becomes low too
     if (!(given == value)) {
         std::ostringstream line;
         line << "UCX_GDR_RC_" << name << ": " << given << " is not possible, " << value
@@ -55,7 +55,7 @@ unsigned at_most(int limit, unsigned value)
     return std::min(static_cast<unsigned>(limit), value);
 }
 
-// The same, of what is auto.
+// The same for a value that may be auto.
 void bound(const char* name, unsigned long& value, unsigned long automatic, unsigned long low,
            unsigned long high)
 {
@@ -65,7 +65,7 @@ void bound(const char* name, unsigned long& value, unsigned long automatic, unsi
     bound(name, value, low, high);
 }
 
-// The receives of an interface, where all queue pairs have the same.
+// The receives of an interface with a shared receive queue.
 void bound_shared(Settings& settings, const ibv_device_attr& limits)
 {
     bound("WINDOW", settings.window, kWindow, kSmallestWindow, kLargestWindow);
@@ -73,7 +73,7 @@ void bound_shared(Settings& settings, const ibv_device_attr& limits)
           at_most(limits.max_srq_wr, static_cast<unsigned>(limits.max_cqe) / 2));
 }
 
-// Where each queue pair has its own.
+// The receives of an interface whose queue pairs have their own.
 void bound_own(Settings& settings, const ibv_device_attr& limits)
 {
     constexpr auto fewest = OwnReceiveQueues::work_requests(Receiver::acceptor, 0);

@@ -11,7 +11,7 @@
 
 namespace gdr::rc {
 
-// Filled by UCX; layout described by iface_options().
+// UCX fills it as iface_options() describes.
 struct Settings {
     abi::IfaceConfig base;
     unsigned tx_queue_length;      // work requests per endpoint
@@ -20,7 +20,7 @@ struct Settings {
     size_t segment_size;           // bytes
     size_t max_inline;             // bytes
     unsigned moderation;           // work requests per signalled completion
-    unsigned long window; // active messages per endpoint without the receiver's grant; abi::kAuto
+    unsigned long window; // active messages per endpoint before the receiver's grant; abi::kAuto
     double timeout;       // seconds
     unsigned retry_count;
     double rnr_timeout; // seconds
@@ -29,25 +29,25 @@ struct Settings {
     double keepalive_interval;  // seconds
     unsigned long max_accepted; // connections of peers, in all
     unsigned max_accepted_of_peer;
-    unsigned long gid_index; // abi::kAuto: by rank, verbs::choose_gid()
+    unsigned long gid_index; // abi::kAuto: chosen by verbs::choose_gid()
     unsigned traffic_class;
     unsigned service_level;
-    unsigned long pkey;     // value, 15 bits; abi::kAuto: any, verbs::choose_pkey()
+    unsigned long pkey;     // 15 bits; abi::kAuto: chosen by verbs::choose_pkey()
     unsigned long path_mtu; // bytes; abi::kAuto: as large as both ports allow
     abi::Ternary thread_domain;
     abi::Ternary single_threaded_cq;
     abi::Ternary wr_functions;
     unsigned reachability;   // RouteCheck
-    unsigned long num_paths; // abi::kAuto: by the port
+    unsigned long num_paths; // abi::kAuto: depends on the port
 };
 
 const abi::OptionTable& iface_options();
 
-// Registrations with relaxed ordering of PCIe.
+// Registrations with PCIe relaxed ordering.
 enum class RelaxedOrdering : unsigned { automatic, yes, no };
 inline constexpr const char* kRelaxedOrderingNames[] = {"auto", "y", "n", nullptr};
 
-// Of a memory domain.
+// Settings of a memory domain.
 struct MdSettings {
     abi::MdConfig base;
     abi::Ternary fork_init;
@@ -56,17 +56,17 @@ struct MdSettings {
 
 const abi::OptionTable& md_options();
 
-// One of them asks for what the HCA has not got.
+// A setting demands what the HCA does not have.
 struct UnmetSetting : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
 inline constexpr unsigned kMostPaths = 16;    // UCP has no more lanes
-inline constexpr size_t kSmallestInline = 16; // an active message's header and something behind it
+inline constexpr size_t kSmallestInline = 16; // an active message's header and some payload
 
-// As they are used: values that make no sense, or that the device does not allow, are replaced by
-// the nearest possible ones, with one warning each; lengths that have to be powers of two are
-// rounded up. shared_receives: the HCA makes shared receive queues.
+// The settings in effect: impossible values are replaced by the nearest possible ones, with one
+// warning each, and lengths that must be powers of two are rounded up. shared_receives: the HCA has
+// shared receive queues.
 Settings bounded(const Settings& settings, const ibv_device_attr& limits, bool shared_receives);
 
 // The queue pairs' local ACK timeout: the smallest e with 4.096 us * 2^e >= settings.timeout.

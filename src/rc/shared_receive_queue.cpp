@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Making and enlarging a shared receive queue.
+// Creates and enlarges a shared receive queue.
 #include "rc/shared_receive_queue.hpp"
 
 #include "abi/host.hpp"
@@ -52,7 +52,7 @@ SharedReceiveQueue::SharedReceiveQueue(ibv_pd* pd, Receives& receives, Completio
 
 void SharedReceiveQueue::add(RegisteredMemory memory, unsigned count)
 {
-    // clang 14, with which the fuzzers are built, makes no aggregate in place.
+    // clang 14, which builds the fuzzers, cannot construct an aggregate in place.
     Part& part = parts_.emplace_back(Part{std::move(memory), std::make_unique<Receive[]>(count)});
     for (unsigned i = 0; i < count; ++i) {
         layout_.place(part.receives[i], part.memory.data() + i * layout_.stride(),
@@ -95,7 +95,7 @@ ibv_recv_wr* SharedReceiveQueue::post(ibv_recv_wr* list)
     return refused;
 }
 
-// One that broke off comes back when its queue pair ends.
+// A receive that broke off comes back when its queue pair ends.
 ibv_qp* SharedReceiveQueue::take_unfilled(const ibv_wc& wc)
 {
     receives_.put(Receive::of(wc.wr_id));

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // One receive queue for all queue pairs of an interface. It has as many buffers as the peers may
-// fill at once, and more while UCP keeps many: the HCA fills all in turn, and fewer stay in the
-// caches.
+// fill at once, and more while UCP keeps many. It has no more than that, because the HCA fills all
+// in turn, and few stay in the caches.
 #pragma once
 
 #include "rc/completion_room.hpp"
@@ -20,19 +20,20 @@ class SharedReceiveQueue final : public ReceiveQueues {
   public:
     static constexpr unsigned kShortest = 4 * kBatch;
 
-    // Whether the HCA makes any: some tell of limits and make none.
+    // Whether the HCA can create one: some report limits but create none.
     static bool possible(ibv_pd* pd, const ibv_device_attr& limits);
 
-    // length buffers, and most at most. Halves length until the buffers can be registered; there
-    // are no more then. Throws verbs::Error.
+    // length buffers at first, and at most `most`. Halves length until the buffers can be
+    // registered; then it never grows. Throws verbs::Error.
     SharedReceiveQueue(ibv_pd* pd, Receives& receives, CompletionRoom& completions,
                        const ReceiveLayout& layout, unsigned length, unsigned most);
 
     ibv_srq* srq() const override { return srq_.get(); }
     ibv_recv_wr* post(ibv_recv_wr* list) override;
 
-    // Doubles the buffers until there are so many, or the most. What cannot be registered, or has
-    // no room in the completion queue, is never tried again; it is told once.
+    // Doubles the buffers until there are `wanted` of them, or the most. If buffers cannot be
+    // registered, or the completion queue has no room for them, this is logged once and never
+    // retried.
     void grow(size_t wanted) override;
 
     ibv_qp* take_unfilled(const ibv_wc& wc) override;

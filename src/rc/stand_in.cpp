@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The few calls that UCX makes on it.
+// The few calls that UCX makes on the interface.
 #include "rc/stand_in.hpp"
 
 #include "rc/address.hpp"
@@ -18,18 +18,18 @@ StandIn* stand_in(uct_iface_h iface)
     return reinterpret_cast<StandIn*>(iface);
 }
 
-// Neither active messages nor anything else that UCP makes a lane for.
+// Offers neither active messages nor anything else for which UCP makes a lane.
 ucs_status_t query(uct_iface_h iface, uct_iface_attr_t* attr)
 {
     abi::begin_iface_query(stand_in(iface), attr);
     attr->cap.flags = UCT_IFACE_FLAG_CONNECT_TO_IFACE;
     attr->device_addr_len = sizeof(DeviceAddress);
     attr->iface_addr_len = sizeof(IfaceAddress);
-    attr->bandwidth.shared = 1; // UCP takes no address with less
+    attr->bandwidth.shared = 1; // UCP ignores addresses with less
     return UCS_OK;
 }
 
-// Without the tag by which peers know ours.
+// Without the tag by which peers recognise our addresses.
 ucs_status_t get_device_address(uct_iface_h, uct_device_addr_t* address)
 {
     std::memset(address, 0, sizeof(DeviceAddress));
@@ -53,7 +53,7 @@ uct_iface_ops_t* operations()
     static uct_iface_ops_t table = [] {
         uct_iface_ops_t ops{};
         ops.ep_create = [](const uct_ep_params_t*, uct_ep_h*) { return UCS_ERR_UNREACHABLE; };
-        // UCT wants these three to be there.
+        // UCT requires these three.
         ops.ep_flush = [](uct_ep_h, unsigned, uct_completion_t*) { return UCS_OK; };
         ops.ep_fence = [](uct_ep_h, unsigned) { return UCS_OK; };
         ops.ep_destroy = [](uct_ep_h) {};

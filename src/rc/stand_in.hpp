@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // An interface that does nothing and reaches nobody. UCX opens an interface on each port for each
-// worker, and gives the worker up where one fails: a worker for which too little locked memory is
-// left, or whose HCA refuses what it did not when it was looked at (trial.hpp), gets this one, and
-// its other transports.
+// worker, and gives up the worker if one fails. If too little locked memory is left for a worker,
+// or the HCA refuses what it accepted in try_queues() (trial.hpp), the worker gets this interface
+// and keeps its other transports.
 #pragma once
 
 #include "abi/iface.hpp"

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Making one of each kind of queue.
+// Creates one queue of each kind.
 #include "rc/trial.hpp"
 
 #include "rc/handshake_channel.hpp"
@@ -10,7 +10,7 @@
 namespace gdr::rc {
 namespace {
 
-constexpr uint32_t kQkey = 1; // nobody is told
+constexpr uint32_t kQkey = 1; // never sent to anybody
 
 } // namespace
 

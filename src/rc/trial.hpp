@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Whether a port can have an interface. UCX opens one on each port that it was told of, for each
-// worker, and gives the worker up where one fails: what HCAs may lack is tried before.
+// Whether a port can have an interface. UCX opens one on each port that it was told about, for each
+// worker, and gives up the worker if one fails. So features that HCAs may lack are tried before.
 #pragma once
 
 #include "verbs/device.hpp"

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Looking, and refusing.
+// Checks the payload, and refuses GPU memory.
 #include "rc/unseen_memory.hpp"
 
 #include "abi/border.hpp"
