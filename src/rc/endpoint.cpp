@@ -57,7 +57,7 @@ void Endpoint::connect()
         uint32_t inline_data = interface.max_inline;
         verbs::QueuePair made =
             interface.create_queue_pair(&inline_data, interface.provider->posting());
-        interface.receive_queues->supply(made.get(), Receiver::endpoint);
+        interface.receive_queues->supply(made.get(), Side::active);
         owned_qp = std::move(made);
         owned_qp->qp_context = this;
         interface.endpoint_by_qpn[owned_qp->qp_num] = this;

@@ -2,7 +2,7 @@
 //
 // The handshake protocol: requests and farewells are repeated until answered, and each repeated
 // request is answered again. Packets are answered only if they prove that the sender was given the
-// acceptor's address.
+// passive side's address.
 #include "rc/handshake.hpp"
 
 #include "abi/host.hpp"
@@ -29,7 +29,7 @@ constexpr unsigned kPacketsPerTurn = 64;
 constexpr unsigned kQuestionsPerTurn = 64;
 constexpr auto kNextTurn = 1ms;
 constexpr auto kComplaintInterval = 1s;
-constexpr unsigned kAcceptorSends = 16;
+constexpr unsigned kAcceptedSends = 16;
 constexpr uint32_t kPsnMask = 0xffffff;
 
 std::chrono::steady_clock::duration to_duration(double seconds)
@@ -64,8 +64,8 @@ Handshake::Handshake(const HandshakeSetup& setup, std::atomic<bool>& attention, 
           publish(std::move(event));
       }),
       timer_fd_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
-      acceptors_(setup.settings->max_accepted, setup.settings->max_accepted_of_peer,
-                 to_duration(setup.settings->keepalive_interval))
+      accepted_(setup.settings->max_accepted, setup.settings->max_accepted_of_peer,
+                to_duration(setup.settings->keepalive_interval))
 {
     setup_.iface.handshake_qpn = channel_.qpn();
     if (timer_fd_ < 0) {
@@ -116,15 +116,15 @@ void Handshake::disconnect(uint64_t id, verbs::QueuePair qp)
 void Handshake::peer_failed(uint64_t peer)
 {
     tasks_.post([this, peer] {
-        end(acceptors_.remove_all(peer));
+        end(accepted_.remove_all(peer));
         arm_timer();
     });
 }
 
-void Handshake::acceptor_failed(const AcceptorName& name)
+void Handshake::accepted_failed(const ConnectionName& name)
 {
     tasks_.post([this, name] {
-        end(acceptors_.remove(name));
+        end(accepted_.remove(name));
         arm_timer();
     });
 }
@@ -133,7 +133,7 @@ void Handshake::give_up()
 {
     tasks_.post([this] {
         given_up_ = true;
-        end(acceptors_.remove_all());
+        end(accepted_.remove_all());
         arm_timer();
     });
 }
@@ -213,12 +213,12 @@ void Handshake::keep_appointments()
         }
     }
     ending_.expire();
-    ask_acceptors();
+    ask_peers();
 }
 
 void Handshake::arm_timer()
 {
-    auto next = std::min(acceptors_.next(), ending_.next());
+    auto next = std::min(accepted_.next(), ending_.next());
     if (!agenda_.empty()) {
         next = std::min(next, agenda_.begin()->first);
     }
@@ -235,7 +235,7 @@ void Handshake::arm_timer()
     timerfd_settime(timer_fd_, 0, &spec, nullptr);
 }
 
-// ---- the initiator
+// ---- the active side
 void Handshake::begin(uint64_t id, ibv_qp* qp, const DeviceAddress& device,
                       const IfaceAddress& iface)
 {
@@ -285,7 +285,7 @@ void Handshake::expire(uint64_t id, Connection& connection)
                     "UCX_GDR_RC_MAX_ACCEPTED, UCX_GDR_RC_MAX_ACCEPTED_OF_PEER or "
                     "UCX_GDR_RC_RX_QUEUE_LEN)");
     }
-    end(acceptors_.remove_all(connection.iface.incarnation));
+    end(accepted_.remove_all(connection.iface.incarnation));
     fail(id, UCS_ERR_ENDPOINT_TIMEOUT,
          "the peer did not answer the connection request within UCX_GDR_RC_CONNECT_TIMEOUT (is its "
          "process still there, and is the fabric between the ports up?)");
@@ -356,13 +356,14 @@ void Handshake::handle(const Packet& packet)
     if (packet.target != setup_.iface.incarnation) {
         return; // meant for an earlier interface with our queue pair number
     }
-    bool to_acceptor = packet.type == PacketType::request || packet.type == PacketType::farewell ||
-                       packet.type == PacketType::confirmation;
-    auto found = to_acceptor ? connections_.end() : connections_.find(packet.connection);
-    if (!to_acceptor && found == connections_.end()) {
+    bool to_passive_side = packet.type == PacketType::request ||
+                           packet.type == PacketType::farewell ||
+                           packet.type == PacketType::confirmation;
+    auto found = to_passive_side ? connections_.end() : connections_.find(packet.connection);
+    if (!to_passive_side && found == connections_.end()) {
         return; // a repeated answer, or a question for a destroyed endpoint
     }
-    const HashKey& key = to_acceptor ? setup_.iface.key : found->second.iface.key;
+    const HashKey& key = to_passive_side ? setup_.iface.key : found->second.iface.key;
     if (packet.proof != proof(packet, key) ||
         unreachable_reason(setup_.device, setup_.iface.segment_size, &packet.device, nullptr) !=
             nullptr) {
@@ -382,8 +383,8 @@ void Handshake::handle(const Packet& packet)
     case PacketType::farewell:
         return handle_farewell(packet);
     case PacketType::confirmation:
-        if (Acceptor* acceptor = acceptors_.find({packet.source, packet.connection})) {
-            acceptor->unanswered = 0;
+        if (AcceptedConnection* accepted = accepted_.find({packet.source, packet.connection})) {
+            accepted->unanswered = 0;
         }
         return;
     case PacketType::reply:
@@ -409,63 +410,63 @@ void Handshake::handle(const Packet& packet)
     }
 }
 
-// ---- the acceptor
+// ---- the passive side
 void Handshake::handle_request(const Packet& packet)
 {
-    AcceptorName name{packet.source, packet.connection};
-    const Acceptor* acceptor = acceptors_.find(name);
-    if (acceptor == nullptr) {
+    ConnectionName name{packet.source, packet.connection};
+    const AcceptedConnection* accepted = accepted_.find(name);
+    if (accepted == nullptr) {
         if (given_up_) {
             return refuse(packet, RejectReason::no_resources, "this interface is broken");
         }
-        if (const char* limit = acceptors_.full(name.peer, ending_.size())) {
+        if (const char* limit = accepted_.full(name.peer, ending_.size())) {
             return refuse(packet, RejectReason::too_many, limit);
         }
         if (setup_.receives->full()) {
             return refuse(packet, RejectReason::too_many, "UCX_GDR_RC_RX_QUEUE_LEN");
         }
-        acceptor = accept(packet);
+        accepted = accept(packet);
     }
-    if (acceptor != nullptr) {
-        answer(packet, PacketType::reply, RejectReason::none, acceptor);
+    if (accepted != nullptr) {
+        answer(packet, PacketType::reply, RejectReason::none, accepted);
     }
 }
 
-const Acceptor* Handshake::accept(const Packet& packet)
+const AcceptedConnection* Handshake::accept(const Packet& packet)
 {
-    Acceptor acceptor{};
-    acceptor.name = {packet.source, packet.connection};
-    acceptor.psn = random_() & kPsnMask;
-    acceptor.device = packet.device;
-    acceptor.handshake_qpn = packet.handshake_qpn;
-    acceptor.handshake_qkey = packet.handshake_qkey;
+    AcceptedConnection accepted{};
+    accepted.name = {packet.source, packet.connection};
+    accepted.psn = random_() & kPsnMask;
+    accepted.device = packet.device;
+    accepted.handshake_qpn = packet.handshake_qpn;
+    accepted.handshake_qkey = packet.handshake_qkey;
     try {
         ibv_qp_cap capabilities{};
-        capabilities.max_send_wr = kAcceptorSends;
+        capabilities.max_send_wr = kAcceptedSends;
         capabilities.max_send_sge = 1;
-        setup_.receives->ask_for(capabilities, Receiver::acceptor);
-        acceptor.qp = verbs::create_rc(setup_.pd, setup_.cq, setup_.receives->srq(), setup_.path,
+        setup_.receives->ask_for(capabilities, Side::passive);
+        accepted.qp = verbs::create_rc(setup_.pd, setup_.cq, setup_.receives->srq(), setup_.path,
                                        setup_.remote_access, &capabilities);
-        setup_.receives->supply(acceptor.qp.get(), Receiver::acceptor);
+        setup_.receives->supply(accepted.qp.get(), Side::passive);
     } catch (const std::exception& error) {
-        if (acceptor.qp) {
-            ending_.end(std::move(acceptor.qp));
+        if (accepted.qp) {
+            ending_.end(std::move(accepted.qp));
         }
         refuse(packet, RejectReason::no_resources, error.what());
         return nullptr;
     }
     const char* step;
-    if (int error = connect_qp(acceptor.qp.get(), packet.device, packet, acceptor.psn, &step);
+    if (int error = connect_qp(accepted.qp.get(), packet.device, packet, accepted.psn, &step);
         error != 0) {
-        ending_.end(std::move(acceptor.qp));
+        ending_.end(std::move(accepted.qp));
         refuse(packet, RejectReason::no_resources,
                std::string("ibv_modify_qp to ") + step + ": " + verbs::errno_text(error));
         return nullptr;
     }
     HandshakeEvent event{HandshakeEvent::Kind::accepted};
-    event.acceptor = acceptor.name;
-    event.qp = acceptor.qp.get();
-    const Acceptor* added = acceptors_.add(std::move(acceptor));
+    event.name = accepted.name;
+    event.qp = accepted.qp.get();
+    const AcceptedConnection* added = accepted_.add(std::move(accepted));
     publish(std::move(event));
     return added;
 }
@@ -481,7 +482,7 @@ void Handshake::refuse(const Packet& packet, RejectReason reason, const std::str
 
 void Handshake::handle_farewell(const Packet& packet)
 {
-    end(acceptors_.remove({packet.source, packet.connection}));
+    end(accepted_.remove({packet.source, packet.connection}));
     answer(packet, PacketType::farewell_heard);
 }
 
@@ -492,30 +493,30 @@ void Handshake::end(std::vector<verbs::QueuePair> qps)
     }
 }
 
-void Handshake::ask_acceptors()
+void Handshake::ask_peers()
 {
     for (unsigned i = 0; i < kQuestionsPerTurn; ++i) {
-        Acceptor* acceptor = acceptors_.next_question();
-        if (acceptor == nullptr) {
+        AcceptedConnection* accepted = accepted_.next_question();
+        if (accepted == nullptr) {
             return;
         }
-        if (acceptor->unanswered++ == kUnanswered) {
-            end(acceptors_.remove(acceptor->name));
+        if (accepted->unanswered++ == kUnanswered) {
+            end(accepted_.remove(accepted->name));
             continue;
         }
-        send(packet(PacketType::question, acceptor->name.peer, acceptor->name.connection),
-             setup_.iface.key, acceptor->device, acceptor->handshake_qpn, acceptor->handshake_qkey);
+        send(packet(PacketType::question, accepted->name.peer, accepted->name.connection),
+             setup_.iface.key, accepted->device, accepted->handshake_qpn, accepted->handshake_qkey);
     }
 }
 
 void Handshake::answer(const Packet& to, PacketType type, RejectReason reason,
-                       const Acceptor* acceptor)
+                       const AcceptedConnection* accepted)
 {
     Packet answer = packet(type, to.source, to.connection);
     answer.reason = reason;
-    if (acceptor != nullptr) {
-        answer.qpn = acceptor->qp->qp_num;
-        answer.psn = acceptor->psn;
+    if (accepted != nullptr) {
+        answer.qpn = accepted->qp->qp_num;
+        answer.psn = accepted->psn;
     }
     // If it is lost, the peer repeats its request.
     send(answer, setup_.iface.key, to.device, to.handshake_qpn, to.handshake_qkey);

@@ -6,7 +6,7 @@
 // no other thread waits. The interface's thread learns the outcome from take_events().
 #pragma once
 
-#include "rc/acceptors.hpp"
+#include "rc/accepted_connections.hpp"
 #include "rc/ending.hpp"
 #include "rc/handshake_channel.hpp"
 #include "rc/receives.hpp"
@@ -32,14 +32,14 @@ struct HandshakeEvent {
     enum class Kind {
         connected, // connection
         failed,    // connection, status, reason
-        accepted,  // acceptor, qp: receives from now on
+        accepted,  // name, qp: receives from now on
         ending,    // ended: destroy it when the CQ has been polled, then call Handshake::gone()
     };
     Kind kind;
     uint64_t connection = 0;
     ucs_status_t status = UCS_OK;
     std::string reason{};
-    AcceptorName acceptor{};
+    ConnectionName name{};
     ibv_qp* qp = nullptr;
     verbs::QueuePair ended{};
 };
@@ -48,10 +48,10 @@ struct HandshakeEvent {
 struct HandshakeSetup {
     ibv_context* context;
     ibv_pd* pd;
-    ibv_cq* cq;              // for acceptors
-    ReceiveQueues* receives; // for acceptors
+    ibv_cq* cq;              // of accepted connections
+    ReceiveQueues* receives; // of accepted connections
     verbs::Path path;
-    int remote_access; // of acceptors
+    int remote_access; // of accepted connections
     DeviceAddress device;
     IfaceAddress iface;          // without the channel's queue pair number
     unsigned max_rd_atomic;      // of the device, as initiator
@@ -83,13 +83,14 @@ class Handshake {
     // queue pair is destroyed already.
     void disconnect(uint64_t connection, verbs::QueuePair qp);
 
-    // The peer is known dead: its acceptors end.
+    // The peer is known dead: the connections accepted from it end.
     void peer_failed(uint64_t peer);
 
-    // Ends an acceptor that cannot send to its peer, or whose peer violates the protocol.
-    void acceptor_failed(const AcceptorName& acceptor);
+    // Ends an accepted connection that cannot send to its peer, or whose peer violates the
+    // protocol.
+    void accepted_failed(const ConnectionName& name);
 
-    // The interface is broken: its acceptors end, and it accepts no new ones.
+    // The interface is broken: the connections that it accepted end, and it accepts no new ones.
     void give_up();
 
     // The last receive of a queue pair that is ending, or about to, has come back.
@@ -128,10 +129,10 @@ class Handshake {
     void handle_farewell(const Packet& packet);
     void handle_reply(uint64_t id, Connection& connection, const Packet& packet);
     void handle_reject(uint64_t id, Connection& connection, const Packet& packet);
-    const Acceptor* accept(const Packet& packet);
+    const AcceptedConnection* accept(const Packet& packet);
     void refuse(const Packet& packet, RejectReason reason, const std::string& why);
     void end(std::vector<verbs::QueuePair> qps);
-    void ask_acceptors();
+    void ask_peers();
     int connect_qp(ibv_qp* qp, const DeviceAddress& peer, const Packet& packet, uint32_t local_psn,
                    const char** failed);
     void fail(uint64_t connection, ucs_status_t status, std::string reason);
@@ -141,7 +142,7 @@ class Handshake {
     void schedule(uint64_t id, Connection& connection, Clock::time_point next);
     void forget(uint64_t id);
     void answer(const Packet& to, PacketType type, RejectReason reason = RejectReason::none,
-                const Acceptor* acceptor = nullptr);
+                const AcceptedConnection* accepted = nullptr);
     Packet packet(PacketType type, uint64_t target, uint64_t connection) const;
     void send(Packet packet, const HashKey& key, const DeviceAddress& device, uint32_t qpn,
               uint32_t qkey);
@@ -161,7 +162,7 @@ class Handshake {
     bool given_up_ = false;
     std::unordered_map<uint64_t, Connection> connections_;
     std::set<std::pair<Clock::time_point, uint64_t>> agenda_; // of connections
-    Acceptors acceptors_;
+    AcceptedConnections accepted_;
     bool told_of_strangers_ = false;
     Clock::time_point next_complaint_{};
 

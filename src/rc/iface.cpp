@@ -625,7 +625,7 @@ void Iface::create_completion_queue(unsigned first_receives, unsigned* most_rece
 void Iface::tell_memory(size_t buffer) const
 {
     if (!domain.told_receives.exchange(true)) {
-        const unsigned buffers = OwnReceiveQueues::length(Receiver::acceptor, window);
+        const unsigned buffers = OwnReceiveQueues::length(Side::passive, window);
         gdr_log(info,
                 "%s has no shared receive queues: each connection of a peer takes %u receive "
                 "buffers, %.1f MB (less with a lower UCX_GDR_RC_WINDOW)",
@@ -641,7 +641,7 @@ verbs::QueuePair Iface::create_queue_pair(uint32_t* inline_data, verbs::Posting 
     capabilities.max_send_wr = tx_queue_length + 1;
     capabilities.max_send_sge = max_iov + 1;
     capabilities.max_inline_data = *inline_data;
-    receive_queues->ask_for(capabilities, Receiver::endpoint);
+    receive_queues->ask_for(capabilities, Side::active);
     verbs::QueuePair made = verbs::create_rc(provider->pd(), cq, receive_queues->srq(), path,
                                              device.remote_access(), &capabilities, posting);
     *inline_data = capabilities.max_inline_data;

@@ -49,10 +49,10 @@ class PendingEndpoints {
     size_t size_ = 0;
 };
 
-// How the interface's thread uses an acceptor's queue pair: it grants windows to the peer.
+// How the interface's thread uses an accepted queue pair: it grants windows to the peer.
 struct Granter {
     ibv_qp* qp;
-    AcceptorName name;
+    ConnectionName name;
     unsigned due = 0;
     unsigned in_flight = 0;
     bool failed = false;
@@ -60,17 +60,17 @@ struct Granter {
 
 // Work request ids. A receive's id is an address (receives.hpp). A send's id has kSendBit and names
 // the endpoint, by its slot and the slot's generation; its highest bits are the sequence number,
-// which wraps around. An acceptor's id also has kAcceptorBit: the queue pair number replaces the
-// generation, and the slot is the one that belongs to no endpoint.
+// which wraps around. The id of an accepted queue pair's send also has kAcceptedBit: the queue pair
+// number replaces the generation, and the slot is the one that belongs to no endpoint.
 inline constexpr uint64_t kSendBit = 1;
-inline constexpr uint64_t kAcceptorBit = 2;
+inline constexpr uint64_t kAcceptedBit = 2;
 inline constexpr unsigned kIdShift = 2;
 inline constexpr unsigned kSlotBits = 20;
 inline constexpr unsigned kGenerationBits = 26;
 inline constexpr unsigned kGenerationShift = kIdShift + kSlotBits;
 inline constexpr unsigned kNumberShift = 48;
 inline constexpr uint64_t kNextNumber = uint64_t{1} << kNumberShift;
-static_assert(alignof(ibv_recv_wr) > (kSendBit | kAcceptorBit));
+static_assert(alignof(ibv_recv_wr) > (kSendBit | kAcceptedBit));
 static_assert(kGenerationShift + kGenerationBits <= kNumberShift);
 
 inline uint32_t slot_of(uint64_t wr_id)
@@ -294,7 +294,7 @@ struct Iface : abi::Iface {
     void hold_receive();
     void handle_intrusion(const ibv_wc& wc);
     void handle_control(const ibv_wc& wc, uint32_t immediate);
-    void handle_acceptor_send(uint64_t wr_id, ibv_wc_status status);
+    void handle_grant_sent(uint64_t wr_id, ibv_wc_status status);
     template <bool kClearsBehind>
     unsigned poll();
     template <bool kClearsBehind>

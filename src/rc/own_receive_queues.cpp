@@ -35,31 +35,31 @@ OwnReceiveQueues::OwnReceiveQueues(ibv_pd* pd, Receives& receives, const Receive
     receives_.open(*this, kBatch, false);
 }
 
-void OwnReceiveQueues::ask_for(ibv_qp_cap& capabilities, Receiver receiver) const
+void OwnReceiveQueues::ask_for(ibv_qp_cap& capabilities, Side side) const
 {
-    capabilities.max_recv_wr = work_requests(receiver, window_);
+    capabilities.max_recv_wr = work_requests(side, window_);
     capabilities.max_recv_sge = 1;
 }
 
 bool OwnReceiveQueues::full() const
 {
     const std::lock_guard guard(lock_);
-    return taken_ + work_requests(Receiver::acceptor, window_) > most_;
+    return taken_ + work_requests(Side::passive, window_) > most_;
 }
 
-void OwnReceiveQueues::supply(ibv_qp* qp, Receiver receiver)
+void OwnReceiveQueues::supply(ibv_qp* qp, Side side)
 {
-    const unsigned count = length(receiver, window_);
+    const unsigned count = length(side, window_);
     auto queue = std::make_unique<OwnReceiveQueue>();
     queue->qp = qp;
     queue->count = count;
     queue->receives = std::make_unique<Receive[]>(count);
-    if (receiver == Receiver::acceptor) {
+    if (side == Side::passive) {
         queue->memory = RegisteredMemory(pd_, count * layout_.stride());
     }
     for (unsigned i = 0; i < count; ++i) {
         Receive& receive = queue->receives[i];
-        if (receiver == Receiver::acceptor) {
+        if (side == Side::passive) {
             layout_.place(receive, queue->memory.data() + i * layout_.stride(),
                           queue->memory.lkey());
         } else {

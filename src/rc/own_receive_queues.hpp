@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A receive queue for each queue pair, for HCAs without shared receive queues. An acceptor's queue
-// has as many buffers as its peer may fill at once; the address tells peers this number. UCP may
-// keep none of the buffers, because no other buffer takes its place. An endpoint receives only
-// grants, which have no data.
+// A receive queue for each queue pair, for HCAs without shared receive queues. An accepted
+// connection's queue has as many buffers as its peer may fill at once; the address tells peers this
+// number. UCP may keep none of the buffers, because no other buffer takes its place. An endpoint
+// receives only grants, which have no data.
 #pragma once
 
 #include "rc/receives.hpp"
@@ -32,21 +32,20 @@ class OwnReceiveQueues final : public ReceiveQueues {
   public:
     // Receives of a queue pair. A batch of them may wait to be posted; at most two window grants
     // are under way to an endpoint.
-    static constexpr unsigned length(Receiver receiver, unsigned window)
+    static constexpr unsigned length(Side side, unsigned window)
     {
-        return (receiver == Receiver::acceptor ? window : 2) + kBatch;
+        return (side == Side::passive ? window : 2) + kBatch;
     }
     // One more for the receive that shows that the last has come back.
-    static constexpr unsigned work_requests(Receiver receiver, unsigned window)
+    static constexpr unsigned work_requests(Side side, unsigned window)
     {
-        return length(receiver, window) + 1;
+        return length(side, window) + 1;
     }
 
     // For a connection in each direction.
     static constexpr unsigned fewest_work_requests(unsigned window)
     {
-        return work_requests(Receiver::acceptor, window) +
-               work_requests(Receiver::endpoint, window);
+        return work_requests(Side::passive, window) + work_requests(Side::active, window);
     }
 
     // most: work requests of all queue pairs together; the completion queue has room for them.
@@ -54,8 +53,8 @@ class OwnReceiveQueues final : public ReceiveQueues {
     OwnReceiveQueues(ibv_pd* pd, Receives& receives, const ReceiveLayout& layout, unsigned window,
                      unsigned most);
 
-    void ask_for(ibv_qp_cap& capabilities, Receiver receiver) const override;
-    void supply(ibv_qp* qp, Receiver receiver) override;
+    void ask_for(ibv_qp_cap& capabilities, Side side) const override;
+    void supply(ibv_qp* qp, Side side) override;
     bool full() const override;
 
     ibv_recv_wr* post(ibv_recv_wr* list) override;

@@ -49,7 +49,7 @@ bool alike(uint64_t wr_id, uint64_t other)
 }
 uint64_t grant_wr_id(const Granter& granter)
 {
-    return kSendBit | kAcceptorBit | uint64_t{granter.qp->qp_num} << kGenerationShift;
+    return kSendBit | kAcceptedBit | uint64_t{granter.qp->qp_num} << kGenerationShift;
 }
 
 // ---- an endpoint's work requests up to this one have completed
@@ -138,11 +138,11 @@ template <bool kClearsBehind>
     ep.attention = 0;
 }
 
-// The completion of an acceptor, or of a destroyed endpoint, whose credits are back.
+// The completion of a window grant, or of a destroyed endpoint, whose credits are back.
 [[gnu::cold, gnu::noinline]] void Iface::handle_other_sent(uint64_t wr_id)
 {
-    if (wr_id & kAcceptorBit) {
-        handle_acceptor_send(wr_id, IBV_WC_SUCCESS);
+    if (wr_id & kAcceptedBit) {
+        handle_grant_sent(wr_id, IBV_WC_SUCCESS);
     }
 }
 
@@ -268,7 +268,7 @@ void Iface::handle_intrusion(const ibv_wc& wc)
     } else if (Granter* granter = find_granter(wc.qp_num);
                granter != nullptr && !std::exchange(granter->failed, true)) {
         gdr_log(error, "%s", kIntrusion);
-        handshake->acceptor_failed(granter->name);
+        handshake->accepted_failed(granter->name);
     }
 }
 
@@ -287,8 +287,8 @@ void Iface::handle_intrusion(const ibv_wc& wc)
         }
         return;
     }
-    if (wc.wr_id & kAcceptorBit) {
-        return handle_acceptor_send(wc.wr_id, wc.status);
+    if (wc.wr_id & kAcceptedBit) {
+        return handle_grant_sent(wc.wr_id, wc.status);
     }
     const Slot& slot = slots[slot_of(wc.wr_id)];
     if (!alike(slot.name, wc.wr_id)) {
@@ -312,7 +312,7 @@ void Iface::handle_intrusion(const ibv_wc& wc)
     handle_sent_attentively(*ep, wc.wr_id, status);
 }
 
-// ---- windows and acceptors
+// ---- windows and accepted connections
 Granter* Iface::find_granter(uint32_t qpn)
 {
     auto found = granters.find(qpn);
@@ -356,7 +356,7 @@ void Iface::grant(Granter& granter)
             gdr_log(error, "ibv_post_send of a window grant failed: %s",
                     verbs::errno_text(error).c_str());
             granter.failed = true;
-            handshake->acceptor_failed(granter.name);
+            handshake->accepted_failed(granter.name);
             return;
         }
         --granter.due;
@@ -365,7 +365,7 @@ void Iface::grant(Granter& granter)
     }
 }
 
-void Iface::handle_acceptor_send(uint64_t wr_id, ibv_wc_status status)
+void Iface::handle_grant_sent(uint64_t wr_id, ibv_wc_status status)
 {
     auto found = granters.find(static_cast<uint32_t>(wr_id >> kGenerationShift));
     if (found == granters.end()) {
@@ -378,7 +378,7 @@ void Iface::handle_acceptor_send(uint64_t wr_id, ibv_wc_status status)
         granter.failed = true;
         gdr_log(diag, "a peer could not be granted a window: %s: %s", ibv_wc_status_str(status),
                 verbs::completion_cause(status));
-        handshake->acceptor_failed(granter.name);
+        handshake->accepted_failed(granter.name);
     }
     grant_next();
 }
@@ -460,7 +460,7 @@ void Iface::handle_event(HandshakeEvent& event)
         }
         break;
     case HandshakeEvent::Kind::accepted:
-        granters.insert_or_assign(event.qp->qp_num, Granter{event.qp, event.acceptor});
+        granters.insert_or_assign(event.qp->qp_num, Granter{event.qp, event.name});
         receive_queues->grow(granters.size() * window);
         break;
     case HandshakeEvent::Kind::ending:

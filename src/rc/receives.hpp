@@ -59,9 +59,9 @@ class ReceiveLayout {
     size_t stride_;
 };
 
-// Who receives through a queue pair: an endpoint receives window grants, an acceptor the peer's
-// messages.
-enum class Receiver { endpoint, acceptor };
+// The side of a connection: the active side, an endpoint, receives window grants, the passive side
+// the peer's messages.
+enum class Side { active, passive };
 
 // The receive queues of an interface: a shared one, or one for each queue pair.
 class ReceiveQueues {
@@ -73,9 +73,9 @@ class ReceiveQueues {
 
     // Any thread: attributes for creating a queue pair, and its receives, to be posted before it is
     // connected. Throws verbs::Error.
-    virtual void ask_for(ibv_qp_cap&, Receiver) const {}
-    virtual void supply(ibv_qp*, Receiver) {}
-    // Another acceptor cannot be supplied.
+    virtual void ask_for(ibv_qp_cap&, Side) const {}
+    virtual void supply(ibv_qp*, Side) {}
+    // Another passive side cannot be supplied.
     virtual bool full() const { return false; }
 
     // The calls below are for the interface's thread.

@@ -76,7 +76,7 @@ void bound_shared(Settings& settings, const ibv_device_attr& limits)
 // The receives of an interface whose queue pairs have their own.
 void bound_own(Settings& settings, const ibv_device_attr& limits)
 {
-    constexpr auto fewest = OwnReceiveQueues::work_requests(Receiver::acceptor, 0);
+    constexpr auto fewest = OwnReceiveQueues::work_requests(Side::passive, 0);
     const auto longest = static_cast<unsigned>(limits.max_qp_wr);
     bound("WINDOW", settings.window, kOwnWindow, kSmallestWindow,
           std::min<unsigned long>(kLargestWindow,

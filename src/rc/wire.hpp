@@ -24,15 +24,16 @@ constexpr uint32_t immediate_of(uint8_t id)
     return std::endian::native == std::endian::little ? uint32_t{id} << 24 : id;
 }
 
-// The initiator connects an endpoint; the acceptor is the interface whose address it was given.
+// The active side connects an endpoint; the passive side is the interface whose address it was
+// given.
 enum class PacketType : uint8_t {
-    request = 1,        // initiator: connect my queue pair
-    reply = 2,          // acceptor: to this one of mine
-    reject = 3,         // acceptor: not possible; see reason
-    farewell = 4,       // initiator: my queue pair is gone
-    farewell_heard = 5, // acceptor
-    question = 6,       // acceptor: is your queue pair still there?
-    confirmation = 7,   // initiator: it is
+    request = 1,        // active side: connect my queue pair
+    reply = 2,          // passive side: to this one of mine
+    reject = 3,         // passive side: not possible; see reason
+    farewell = 4,       // active side: my queue pair is gone
+    farewell_heard = 5, // passive side
+    question = 6,       // passive side: is your queue pair still there?
+    confirmation = 7,   // active side: it is
 };
 
 enum class RejectReason : uint8_t {
@@ -51,13 +52,13 @@ struct [[gnu::packed]] Packet {
     uint8_t max_dest_rd_atomic; // reads and atomics that the sender serves at once
     uint64_t source;            // incarnation of the sending interface
     uint64_t target;            // incarnation of the intended interface
-    uint64_t connection;        // the initiator's name for the connection
+    uint64_t connection;        // the active side's name for the connection
     uint32_t qpn;               // RC queue pair of the sender
     uint32_t psn;               // its first packet's sequence number
     uint32_t handshake_qpn;     // of the sender: where an answer goes
     uint32_t handshake_qkey;
     DeviceAddress device; // of the sender
-    uint64_t proof;       // hash of all before it with the acceptor's key, which the sender knows
+    uint64_t proof; // hash of all before it with the passive side's key, which the sender knows
 };
 static_assert(sizeof(Packet) == 81);
 

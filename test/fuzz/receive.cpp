@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // What peers that were given the address make arrive in the CQ of an interface: any opcode,
-// immediate data, length and status, on an endpoint's queue pair, an acceptor's, or one that is
+// immediate data, length and status, on an endpoint's queue pair, an accepted one, or one that is
 // gone.
 #include "target.hpp"
 #include "wire.hpp"
@@ -30,7 +30,7 @@ struct Loop {
     std::optional<rc_test::Endpoint> ep;
 
     ibv_qp* endpoint_qp() { return endpoint(*ep).qp; }
-    ibv_qp* acceptor_qp()
+    ibv_qp* accepted_qp()
     {
         return iface.granters.empty() ? nullptr : iface.granters.begin()->second.qp;
     }
@@ -79,7 +79,7 @@ Loop& loop()
 
 void receive_one(Loop& it, FuzzedDataProvider& input)
 {
-    ibv_qp* const qps[] = {it.endpoint_qp(), it.acceptor_qp(), nullptr};
+    ibv_qp* const qps[] = {it.endpoint_qp(), it.accepted_qp(), nullptr};
     ibv_qp* const qp = qps[input.ConsumeIntegralInRange(0, 2)];
     ibv_wc completion{};
     completion.qp_num = qp != nullptr ? qp->qp_num : input.ConsumeIntegral<uint32_t>();
@@ -134,7 +134,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size)
     if (!it.whole()) {
         it.connect();
     }
-    while (input.remaining_bytes() > 0 && it.acceptor_qp() != nullptr) {
+    while (input.remaining_bytes() > 0 && it.accepted_qp() != nullptr) {
         it.node.hold_buffers = input.ConsumeBool();
         receive_one(it, input);
     }

@@ -144,7 +144,7 @@ TEST_P(Receives, AreWhatPeersSend)
 {
     const long before = queue_pairs();
     stranger.connect(address, 1);
-    ASSERT_EQ(queue_pairs(), before + 2); // its own, and the acceptor
+    ASSERT_EQ(queue_pairs(), before + 2); // its own, and the accepted one
     ASSERT_EQ(stranger.post(IBV_WR_SEND_WITH_IMM, htonl(3), 8), IBV_WC_SUCCESS);
     ASSERT_TRUE(wait_until({&node}, [&] { return node.received_count == 1; }));
     switch (GetParam()) {

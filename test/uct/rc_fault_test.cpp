@@ -189,7 +189,7 @@ TEST(Faults, BrokenHca)
     EXPECT_EQ(end_with("softhca1 device_fatal at 1", "Exchange", "softhca1 has failed"), "told");
 }
 
-TEST(Faults, BrokenAcceptor)
+TEST(Faults, BrokenAcceptedConnection)
 {
     EXPECT_EQ(end_with("softhca1 cq_err at 30", "Accepted", "softhca1:1: CQ error: "), "told");
     EXPECT_EQ(

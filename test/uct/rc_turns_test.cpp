@@ -4,7 +4,7 @@
 // turns itself.
 #include "rc_stranger.hpp"
 
-#include "rc/acceptors.hpp"
+#include "rc/accepted_connections.hpp"
 #include "rc/address_handles.hpp"
 
 #include <algorithm>
@@ -126,27 +126,27 @@ TEST(Turn, KeepsTheAddressHandlesUsedLast)
 
 TEST(Turn, AcceptsSoManyOfAPeer)
 {
-    Acceptors acceptors(5, 3, 1s);
+    AcceptedConnections connections(5, 3, 1s);
     const auto add = [&](uint64_t peer, uint64_t connection) {
-        Acceptor acceptor{};
-        acceptor.name = {peer, connection};
-        acceptors.add(std::move(acceptor));
+        AcceptedConnection accepted{};
+        accepted.name = {peer, connection};
+        connections.add(std::move(accepted));
     };
     for (uint64_t connection = 0; connection < 3; ++connection) {
-        EXPECT_EQ(acceptors.full(1, 0), nullptr);
+        EXPECT_EQ(connections.full(1, 0), nullptr);
         add(1, connection);
     }
-    EXPECT_STREQ(acceptors.full(1, 0), "UCX_GDR_RC_MAX_ACCEPTED_OF_PEER");
-    EXPECT_EQ(acceptors.full(2, 1), nullptr) << "another peer's";
-    EXPECT_STREQ(acceptors.full(2, 2), "UCX_GDR_RC_MAX_ACCEPTED") << "those that end count";
-    acceptors.remove({1, 0});
-    EXPECT_EQ(acceptors.full(1, 0), nullptr);
+    EXPECT_STREQ(connections.full(1, 0), "UCX_GDR_RC_MAX_ACCEPTED_OF_PEER");
+    EXPECT_EQ(connections.full(2, 1), nullptr) << "another peer's";
+    EXPECT_STREQ(connections.full(2, 2), "UCX_GDR_RC_MAX_ACCEPTED") << "those that end count";
+    connections.remove({1, 0});
+    EXPECT_EQ(connections.full(1, 0), nullptr);
     add(1, 3);
     add(2, 0);
     add(2, 1);
-    EXPECT_STREQ(acceptors.full(3, 0), "UCX_GDR_RC_MAX_ACCEPTED");
-    acceptors.remove_all(1);
-    EXPECT_EQ(acceptors.full(1, 0), nullptr);
+    EXPECT_STREQ(connections.full(3, 0), "UCX_GDR_RC_MAX_ACCEPTED");
+    connections.remove_all(1);
+    EXPECT_EQ(connections.full(1, 0), nullptr);
 }
 
 } // namespace

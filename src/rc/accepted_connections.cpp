@@ -1,13 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Finds, adds and removes acceptors.
-#include "rc/acceptors.hpp"
+// Finds, adds and removes accepted connections.
+#include "rc/accepted_connections.hpp"
 
 #include <utility>
 
 namespace gdr::rc {
 
-Acceptor* Acceptors::find(const AcceptorName& name)
+AcceptedConnection* AcceptedConnections::find(const ConnectionName& name)
 {
     auto peer = by_peer_.find(name.peer);
     if (peer == by_peer_.end()) {
@@ -17,7 +17,7 @@ Acceptor* Acceptors::find(const AcceptorName& name)
     return found != peer->second.end() ? &found->second : nullptr;
 }
 
-const char* Acceptors::full(uint64_t peer, size_t ending) const
+const char* AcceptedConnections::full(uint64_t peer, size_t ending) const
 {
     if (count_ + ending >= limit_) {
         return "UCX_GDR_RC_MAX_ACCEPTED";
@@ -27,19 +27,19 @@ const char* Acceptors::full(uint64_t peer, size_t ending) const
     return peer_is_full ? "UCX_GDR_RC_MAX_ACCEPTED_OF_PEER" : nullptr;
 }
 
-const Acceptor* Acceptors::add(Acceptor acceptor)
+const AcceptedConnection* AcceptedConnections::add(AcceptedConnection accepted)
 {
-    AcceptorName name = acceptor.name;
+    ConnectionName name = accepted.name;
     questions_.push_back({Clock::now() + interval_, name});
     ++count_;
-    return &by_peer_[name.peer].emplace(name.connection, std::move(acceptor)).first->second;
+    return &by_peer_[name.peer].emplace(name.connection, std::move(accepted)).first->second;
 }
 
-std::vector<verbs::QueuePair> Acceptors::remove(const AcceptorName& name)
+std::vector<verbs::QueuePair> AcceptedConnections::remove(const ConnectionName& name)
 {
     std::vector<verbs::QueuePair> removed;
-    if (Acceptor* acceptor = find(name); acceptor != nullptr) {
-        removed.push_back(std::move(acceptor->qp));
+    if (AcceptedConnection* accepted = find(name); accepted != nullptr) {
+        removed.push_back(std::move(accepted->qp));
         --count_;
         auto peer = by_peer_.find(name.peer);
         peer->second.erase(name.connection);
@@ -50,38 +50,38 @@ std::vector<verbs::QueuePair> Acceptors::remove(const AcceptorName& name)
     return removed;
 }
 
-std::vector<verbs::QueuePair> Acceptors::remove_all(uint64_t peer)
+std::vector<verbs::QueuePair> AcceptedConnections::remove_all(uint64_t peer)
 {
     std::vector<verbs::QueuePair> removed;
-    if (auto acceptors = by_peer_.extract(peer)) {
-        for (auto& [connection, acceptor] : acceptors.mapped()) {
-            removed.push_back(std::move(acceptor.qp));
+    if (auto connections = by_peer_.extract(peer)) {
+        for (auto& [connection, accepted] : connections.mapped()) {
+            removed.push_back(std::move(accepted.qp));
         }
         count_ -= removed.size();
     }
     return removed;
 }
 
-std::vector<verbs::QueuePair> Acceptors::remove_all()
+std::vector<verbs::QueuePair> AcceptedConnections::remove_all()
 {
     std::vector<verbs::QueuePair> removed;
-    for (auto& [peer, acceptors] : std::exchange(by_peer_, {})) {
-        for (auto& [connection, acceptor] : acceptors) {
-            removed.push_back(std::move(acceptor.qp));
+    for (auto& [peer, connections] : std::exchange(by_peer_, {})) {
+        for (auto& [connection, accepted] : connections) {
+            removed.push_back(std::move(accepted.qp));
         }
     }
     count_ = 0;
     return removed;
 }
 
-Acceptor* Acceptors::next_question()
+AcceptedConnection* AcceptedConnections::next_question()
 {
     for (auto now = Clock::now(); next() <= now;) {
-        Acceptor* acceptor = find(questions_.front().name);
-        if (acceptor != nullptr) {
+        AcceptedConnection* accepted = find(questions_.front().name);
+        if (accepted != nullptr) {
             questions_.front().due = now + interval_;
             questions_.splice(questions_.end(), questions_, questions_.begin());
-            return acceptor;
+            return accepted;
         }
         questions_.pop_front();
     }
