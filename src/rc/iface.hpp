@@ -49,8 +49,8 @@ class PendingEndpoints {
     size_t size_ = 0;
 };
 
-// How the interface's thread uses an accepted queue pair: it grants windows to the peer.
-struct Granter {
+// The window grants of an accepted queue pair, which the interface's thread sends to the peer.
+struct WindowCredit {
     ibv_qp* qp;
     ConnectionName name;
     unsigned due = 0;
@@ -211,8 +211,8 @@ struct Iface : abi::Iface {
     std::vector<Slot> slots = std::vector<Slot>(1); // the first belongs to no endpoint
     std::vector<uint32_t> free_slots;
     std::unordered_map<uint32_t, Endpoint*> endpoint_by_qpn;
-    std::unordered_map<uint32_t, Granter> granters; // by queue pair number
-    std::vector<Granter*> ungranted; // grants are due, but the completion queue had no room
+    std::unordered_map<uint32_t, WindowCredit> window_credits; // by queue pair number
+    std::vector<WindowCredit*> waiting_credits;                // for room in the completion queue
     PendingEndpoints pending_endpoints;
     std::vector<uint64_t> failed_endpoints; // ids, to be reported
     std::vector<uint64_t>
@@ -302,10 +302,10 @@ struct Iface : abi::Iface {
     unsigned handle_attention();
     unsigned take_handshake_events();
     void handle_event(HandshakeEvent& event);
-    void grant(Granter& granter);
+    void grant(WindowCredit& credit);
     void grant_next();
-    Granter* find_granter(uint32_t qpn);
-    void forget_granter(uint32_t qpn);
+    WindowCredit* find_window_credit(uint32_t qpn);
+    void forget_window_credit(uint32_t qpn);
     void handle_ending(verbs::QueuePair qp);
     void dispatch_pending();
     void try_pending_again();

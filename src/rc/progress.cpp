@@ -47,9 +47,9 @@ bool alike(uint64_t wr_id, uint64_t other)
 {
     return (wr_id ^ other) << (64 - kNumberShift) == 0;
 }
-uint64_t grant_wr_id(const Granter& granter)
+uint64_t grant_wr_id(const WindowCredit& credit)
 {
-    return kSendBit | kAcceptedBit | uint64_t{granter.qp->qp_num} << kGenerationShift;
+    return kSendBit | kAcceptedBit | uint64_t{credit.qp->qp_num} << kGenerationShift;
 }
 
 // ---- an endpoint's work requests up to this one have completed
@@ -265,10 +265,10 @@ void Iface::handle_intrusion(const ibv_wc& wc)
             gdr_log(error, "%s", kIntrusion);
             found->second->fail(UCS_ERR_CONNECTION_RESET);
         }
-    } else if (Granter* granter = find_granter(wc.qp_num);
-               granter != nullptr && !std::exchange(granter->failed, true)) {
+    } else if (WindowCredit* credit = find_window_credit(wc.qp_num);
+               credit != nullptr && !std::exchange(credit->failed, true)) {
         gdr_log(error, "%s", kIntrusion);
-        handshake->accepted_failed(granter->name);
+        handshake->accepted_failed(credit->name);
     }
 }
 
@@ -313,14 +313,14 @@ void Iface::handle_intrusion(const ibv_wc& wc)
 }
 
 // ---- windows and accepted connections
-Granter* Iface::find_granter(uint32_t qpn)
+WindowCredit* Iface::find_window_credit(uint32_t qpn)
 {
-    auto found = granters.find(qpn);
-    if (found == granters.end()) {
+    auto found = window_credits.find(qpn);
+    if (found == window_credits.end()) {
         take_handshake_events(); // it may just have been accepted
-        found = granters.find(qpn);
+        found = window_credits.find(qpn);
     }
-    return found != granters.end() ? &found->second : nullptr;
+    return found != window_credits.end() ? &found->second : nullptr;
 }
 
 void Iface::handle_control(const ibv_wc& wc, uint32_t immediate)
@@ -331,71 +331,71 @@ void Iface::handle_control(const ibv_wc& wc, uint32_t immediate)
         }
         return;
     }
-    if (Granter* granter = find_granter(wc.qp_num); granter != nullptr) {
-        ++granter->due;
-        grant(*granter);
+    if (WindowCredit* credit = find_window_credit(wc.qp_num); credit != nullptr) {
+        ++credit->due;
+        grant(*credit);
     }
 }
 
-void Iface::grant(Granter& granter)
+void Iface::grant(WindowCredit& credit)
 {
     // A peer has at most two open requests, one for each half of its window, so the send queue has
     // room for them.
-    while (granter.due > 0 && !granter.failed) {
+    while (credit.due > 0 && !credit.failed) {
         if (tx_available <= -static_cast<int>(kGrantRoom)) {
-            ungranted.push_back(&granter); // grants are in flight: the next completion makes room
+            waiting_credits.push_back(&credit); // the next completion of a grant makes room
             return;
         }
         ibv_send_wr wr{};
-        wr.wr_id = grant_wr_id(granter);
+        wr.wr_id = grant_wr_id(credit);
         wr.opcode = IBV_WR_SEND_WITH_IMM;
         wr.send_flags = IBV_SEND_SIGNALED;
         wr.imm_data = htonl(kWindowGrant);
         ibv_send_wr* refused;
-        if (int error = ibv_post_send(granter.qp, &wr, &refused); error != 0) {
+        if (int error = ibv_post_send(credit.qp, &wr, &refused); error != 0) {
             gdr_log(error, "ibv_post_send of a window grant failed: %s",
                     verbs::errno_text(error).c_str());
-            granter.failed = true;
-            handshake->accepted_failed(granter.name);
+            credit.failed = true;
+            handshake->accepted_failed(credit.name);
             return;
         }
-        --granter.due;
-        ++granter.in_flight;
+        --credit.due;
+        ++credit.in_flight;
         --tx_available;
     }
 }
 
 void Iface::handle_grant_sent(uint64_t wr_id, ibv_wc_status status)
 {
-    auto found = granters.find(static_cast<uint32_t>(wr_id >> kGenerationShift));
-    if (found == granters.end()) {
+    auto found = window_credits.find(static_cast<uint32_t>(wr_id >> kGenerationShift));
+    if (found == window_credits.end()) {
         return; // gone, its credits are back
     }
-    Granter& granter = found->second;
-    --granter.in_flight;
+    WindowCredit& credit = found->second;
+    --credit.in_flight;
     ++tx_available;
-    if (status != IBV_WC_SUCCESS && !granter.failed) {
-        granter.failed = true;
+    if (status != IBV_WC_SUCCESS && !credit.failed) {
+        credit.failed = true;
         gdr_log(diag, "a peer could not be granted a window: %s: %s", ibv_wc_status_str(status),
                 verbs::completion_cause(status));
-        handshake->accepted_failed(granter.name);
+        handshake->accepted_failed(credit.name);
     }
     grant_next();
 }
 
 void Iface::grant_next()
 {
-    for (Granter* granter : std::exchange(ungranted, {})) {
-        grant(*granter);
+    for (WindowCredit* credit : std::exchange(waiting_credits, {})) {
+        grant(*credit);
     }
 }
 
-void Iface::forget_granter(uint32_t qpn)
+void Iface::forget_window_credit(uint32_t qpn)
 {
-    if (auto found = granters.find(qpn); found != granters.end()) {
+    if (auto found = window_credits.find(qpn); found != window_credits.end()) {
         tx_available += static_cast<int>(found->second.in_flight);
-        std::erase(ungranted, &found->second);
-        granters.erase(found);
+        std::erase(waiting_credits, &found->second);
+        window_credits.erase(found);
         grant_next();
     }
 }
@@ -460,8 +460,8 @@ void Iface::handle_event(HandshakeEvent& event)
         }
         break;
     case HandshakeEvent::Kind::accepted:
-        granters.insert_or_assign(event.qp->qp_num, Granter{event.qp, event.name});
-        receive_queues->grow(granters.size() * window);
+        window_credits.insert_or_assign(event.qp->qp_num, WindowCredit{event.qp, event.name});
+        receive_queues->grow(window_credits.size() * window);
         break;
     case HandshakeEvent::Kind::ending:
         handle_ending(std::move(event.ended));
@@ -474,7 +474,7 @@ void Iface::handle_ending(verbs::QueuePair qp)
 {
     const uint32_t number = qp->qp_num;
     destroy(std::move(qp));
-    forget_granter(number);
+    forget_window_credit(number);
     handshake->gone();
 }
 

@@ -88,8 +88,8 @@ class Target {
                              "an answer to somebody without the address");
             }
         }
-        for (const auto& [qpn, granter] : granters()) {
-            fuzz::expect(granter.name.peer != kStranger,
+        for (const auto& [qpn, credit] : window_credits()) {
+            fuzz::expect(credit.name.peer != kStranger,
                          "a queue pair for somebody without the address");
         }
     }
@@ -151,14 +151,14 @@ class Target {
             packet.proof = proof(packet, address_.key);
         }
         deliver(&packet, sizeof(packet), source);
-        fuzz::expect(granters().size() <= static_cast<unsigned>(std::atoi(kMostAccepted)),
+        fuzz::expect(window_credits().size() <= static_cast<unsigned>(std::atoi(kMostAccepted)),
                      "more is accepted than allowed");
     }
 
     // One for each connection that was accepted.
-    const std::unordered_map<uint32_t, Granter>& granters()
+    const std::unordered_map<uint32_t, WindowCredit>& window_credits()
     {
-        return rc_iface(node_.iface()).granters;
+        return rc_iface(node_.iface()).window_credits;
     }
 
     // From the peer, which knows our address.
@@ -185,7 +185,7 @@ class Target {
             fuzz::pass(kPatience);
             turn();
         }
-        fuzz::expect(granters().empty(), "what is of no use any more is kept");
+        fuzz::expect(window_credits().empty(), "what is of no use any more is kept");
         node_.failures.clear();
     }
 

@@ -32,12 +32,12 @@ struct Loop {
     ibv_qp* endpoint_qp() { return endpoint(*ep).qp; }
     ibv_qp* accepted_qp()
     {
-        return iface.granters.empty() ? nullptr : iface.granters.begin()->second.qp;
+        return iface.window_credits.empty() ? nullptr : iface.window_credits.begin()->second.qp;
     }
     bool whole()
     {
         return ep && endpoint(*ep).failure == UCS_OK && endpoint(*ep).connected &&
-               iface.granters.size() == 1 && !iface.granters.begin()->second.failed;
+               iface.window_credits.size() == 1 && !iface.window_credits.begin()->second.failed;
     }
 
     // The handshake's datagrams reach whom they are for; all else that is sent ends here.
