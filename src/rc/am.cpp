@@ -24,7 +24,7 @@ template <Post which>
 uint32_t immediate(Endpoint& ep, uint8_t id)
 {
     --ep.window;
-    return which == Post::alike ? immediate_of(id) : immediate_of(id) | ep.extra_immediate;
+    return which == Post::budgeted ? immediate_of(id) : immediate_of(id) | ep.extra_immediate;
 }
 
 ibv_send_wr send_request(Endpoint& ep, uint8_t id, ibv_sge* sge, int sges)
@@ -119,10 +119,10 @@ template <Payload look>
     Endpoint& ep = endpoint(tl_ep);
     if (length < ep.iface().payload_end || lacks_buffer(ep) ||
         exceeded(limit_id(id), limit_payload(length)) || !is_seen<look>(payload) ||
-        !ep.take_alike()) [[unlikely]] {
+        !ep.take_budgeted()) [[unlikely]] {
         return send_short_rarely<look>(tl_ep, id, header, payload, length);
     }
-    return send_copied<Post::alike>(ep, id, header, payload, length, 0);
+    return send_copied<Post::budgeted>(ep, id, header, payload, length, 0);
 }
 
 // Everything but messages that fit into a work request is in a function of its own, so that this
@@ -133,10 +133,10 @@ template <Payload look>
 {
     Endpoint& ep = endpoint(tl_ep);
     if (exceeded(limit_id(id), InlinePayload{length, ep.iface().payload_end}) ||
-        !is_seen<look>(payload) || !ep.take_alike()) [[unlikely]] {
+        !is_seen<look>(payload) || !ep.take_budgeted()) [[unlikely]] {
         return send_short_copied<look>(tl_ep, id, header, payload, length);
     }
-    return send_inline<Post::alike>(ep, id, header, payload, length);
+    return send_inline<Post::budgeted>(ep, id, header, payload, length);
 }
 
 template <Payload look>
@@ -243,10 +243,10 @@ send_bcopy_rarely(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* ar
 ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (lacks_buffer(ep) || exceeded(limit_id(id)) || !ep.take_alike()) [[unlikely]] {
+    if (lacks_buffer(ep) || exceeded(limit_id(id)) || !ep.take_budgeted()) [[unlikely]] {
         return send_bcopy_rarely(tl_ep, id, pack, arg, flags);
     }
-    return send_packed<Post::alike>(ep, id, pack, arg, 0);
+    return send_packed<Post::budgeted>(ep, id, pack, arg, 0);
 }
 
 namespace {

@@ -248,10 +248,10 @@ ucs_status_t ep_put_short_any(uct_ep_h tl_ep, const void* buffer, unsigned lengt
                               uint64_t remote_addr, uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (length >= ep.iface().inline_end || !is_known_host_memory(buffer) || !ep.take_alike())
+    if (length >= ep.iface().inline_end || !is_known_host_memory(buffer) || !ep.take_budgeted())
         [[unlikely]]
         return put_short_otherwise(tl_ep, buffer, length, remote_addr, rkey);
-    return put_inline<Post::alike>(ep, buffer, length, remote_addr, rkey);
+    return put_inline<Post::budgeted>(ep, buffer, length, remote_addr, rkey);
 }
 
 ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* arg,
@@ -261,10 +261,10 @@ ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void
     Endpoint& ep = endpoint(tl_ep);
     const Iface& iface = ep.iface();
     if (!is_known_host_memory(arg) || length - 1 >= iface.segment_size || comp == nullptr ||
-        !iface.buffers->any() || !ep.take_alike()) [[unlikely]]
+        !iface.buffers->any() || !ep.take_budgeted()) [[unlikely]]
         return get_bcopy_rarely(tl_ep, unpack, arg, length, remote_addr, rkey, comp);
-    return post_get<Post::alike>(ep, IBV_SEND_SIGNALED, unpack, arg, length, remote_addr, rkey,
-                                 comp);
+    return post_get<Post::budgeted>(ep, IBV_SEND_SIGNALED, unpack, arg, length, remote_addr, rkey,
+                                    comp);
 }
 
 ucs_status_t put_zcopy_unregistered(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,

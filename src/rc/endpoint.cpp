@@ -87,9 +87,9 @@ bool Endpoint::replenish()
         return false;
     }
     // The last message of each half of the window requests a grant.
-    const unsigned alike = window > 0 ? (window - 1) & half_window_mask : 0;
+    const unsigned plain = window > 0 ? (window - 1) & half_window_mask : 0;
     const bool signalled_next = to_look == 1 || interface.tx_available <= interface.tx_scarce;
-    budget = std::min(std::min(room, interface.tx_share), static_cast<int>(alike));
+    budget = std::min(std::min(room, interface.tx_share), static_cast<int>(plain));
     budget = std::min(budget, static_cast<int>(to_look) - 1);
     budget = std::max(std::min(budget, interface.tx_available - interface.tx_scarce), 0);
     if (budget == 0) {
@@ -97,7 +97,7 @@ bool Endpoint::replenish()
         extra_flags = !signalled_next ? 0
                       : fence_next    ? IBV_SEND_SIGNALED | IBV_SEND_FENCE
                                       : IBV_SEND_SIGNALED;
-        extra_immediate = window > 0 && alike == 0 ? htonl(kWindowRequest) : 0;
+        extra_immediate = window > 0 && plain == 0 ? htonl(kWindowRequest) : 0;
     }
     interface.tx_available -= budget + single;
     to_look -= static_cast<unsigned>(budget + single);

@@ -53,7 +53,7 @@ inline constexpr size_t kMostBuffered = 32 << 10;
 
 // Which work request is posted: one that the caller has taken from the budget, or one from the
 // budget or the single one.
-enum class Post { alike, any };
+enum class Post { budgeted, any };
 
 struct Endpoint : abi::Ep {
     Endpoint(Iface& iface, const DeviceAddress& device, const IfaceAddress& address);
@@ -171,7 +171,7 @@ struct Endpoint : abi::Ep {
     bool replenish();
 
     // Takes one work request from the budget, if there is one. Check and count are one instruction.
-    [[gnu::always_inline]] bool take_alike()
+    [[gnu::always_inline]] bool take_budgeted()
     {
         if (--budget < 0) [[unlikely]] {
             budget = 0;
@@ -214,7 +214,7 @@ struct Endpoint : abi::Ep {
     template <Post which = Post::any>
     ucs_status_t post(ibv_send_wr& wr, unsigned flags)
     {
-        int& left = take_any<which>();
+        int& left = take<which>();
         if (int error = try_post<which>(iface(), next_wr_id(), wr, flags); error != 0)
             [[unlikely]] {
             return post_refused(error, left);
@@ -229,7 +229,7 @@ struct Endpoint : abi::Ep {
     [[gnu::always_inline]] ucs_status_t post_with_op(Iface& interface, uint64_t wr_id,
                                                      ibv_send_wr& wr, unsigned flags)
     {
-        int& left = take_any<which>();
+        int& left = take<which>();
         ops.push();
         if (int error = try_post<which>(interface, wr_id, wr, flags); error != 0) [[unlikely]] {
             return op_refused(error, left);
@@ -319,9 +319,9 @@ struct Endpoint : abi::Ep {
 
   private:
     template <Post which>
-    int& take_any()
+    int& take()
     {
-        if constexpr (which == Post::alike) {
+        if constexpr (which == Post::budgeted) {
             return budget; // taken already
         } else {
             int& left = budget > 0 ? budget : single;
@@ -337,7 +337,7 @@ struct Endpoint : abi::Ep {
     {
         last_wr_id = wr_id;
         wr.wr_id = wr_id;
-        wr.send_flags = which == Post::alike ? flags : flags | extra_flags;
+        wr.send_flags = which == Post::budgeted ? flags : flags | extra_flags;
         if (flags & IBV_SEND_SIGNALED) {
             signalled = posted();
         }

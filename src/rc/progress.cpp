@@ -43,7 +43,7 @@ ucs_status_t to_status(ibv_wc_status status)
 }
 
 // Whether both ids are of the same endpoint: only their numbers differ.
-bool alike(uint64_t wr_id, uint64_t other)
+bool same_endpoint(uint64_t wr_id, uint64_t other)
 {
     return (wr_id ^ other) << (64 - kNumberShift) == 0;
 }
@@ -122,7 +122,7 @@ template <bool kClearsBehind>
 [[gnu::always_inline]] inline void Iface::handle_sent(uint64_t wr_id)
 {
     const Slot& slot = slots[slot_of(wr_id)];
-    if (!alike(slot.name, wr_id)) [[unlikely]] {
+    if (!same_endpoint(slot.name, wr_id)) [[unlikely]] {
         return handle_other_sent(wr_id);
     }
     Endpoint& ep = *slot.endpoint;
@@ -291,7 +291,7 @@ void Iface::handle_intrusion(const ibv_wc& wc)
         return handle_grant_sent(wc.wr_id, wc.status);
     }
     const Slot& slot = slots[slot_of(wc.wr_id)];
-    if (!alike(slot.name, wc.wr_id)) {
+    if (!same_endpoint(slot.name, wc.wr_id)) {
         return; // destroyed before, its credits are back
     }
     Endpoint* ep = slot.endpoint;
@@ -577,7 +577,7 @@ ucs_status_t Iface::wait_for(const Endpoint& ep, uint16_t number)
         }
         backlog.push_back(wc);
         attention.store(true, std::memory_order_relaxed);
-        if (alike(ep.last_wr_id, wc.wr_id) &&
+        if (same_endpoint(ep.last_wr_id, wc.wr_id) &&
             (wc.status != IBV_WC_SUCCESS || not_after(number, number_of(wc.wr_id)))) {
             return to_status(wc.status);
         }

@@ -94,10 +94,10 @@ template <Payload look>
 {
     Endpoint& ep = endpoint(tl_ep);
     if (length < ep.iface().inline_end || length > Iface::kMaxShort || lacks_buffer(ep) ||
-        !is_seen<look>(buffer) || !ep.take_alike()) [[unlikely]] {
+        !is_seen<look>(buffer) || !ep.take_budgeted()) [[unlikely]] {
         return put_short_rarely<look>(tl_ep, buffer, length, remote_addr, rkey);
     }
-    return put_copied<Post::alike>(ep, buffer, length, remote_addr, rkey, 0);
+    return put_copied<Post::budgeted>(ep, buffer, length, remote_addr, rkey, 0);
 }
 
 // Everything but data that fits into a work request is in a function of its own, so that this one
@@ -108,11 +108,11 @@ template <Payload look>
                                                      uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (length >= ep.iface().inline_end || !is_seen<look>(buffer) || !ep.take_alike())
+    if (length >= ep.iface().inline_end || !is_seen<look>(buffer) || !ep.take_budgeted())
         [[unlikely]] {
         return put_short_copied<look>(tl_ep, buffer, length, remote_addr, rkey);
     }
-    return put_inline<Post::alike>(ep, buffer, length, remote_addr, rkey);
+    return put_inline<Post::budgeted>(ep, buffer, length, remote_addr, rkey);
 }
 
 } // namespace
@@ -160,10 +160,10 @@ ssize_t ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void* arg, uint64
                      uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (lacks_buffer(ep) || !ep.take_alike()) [[unlikely]] {
+    if (lacks_buffer(ep) || !ep.take_budgeted()) [[unlikely]] {
         return put_bcopy_rarely(ep, pack, arg, remote_addr, rkey);
     }
-    return put_packed<Post::alike>(ep, pack, arg, remote_addr, rkey, 0);
+    return put_packed<Post::budgeted>(ep, pack, arg, remote_addr, rkey, 0);
 }
 
 ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,

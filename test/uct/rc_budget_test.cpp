@@ -124,11 +124,11 @@ TEST_F(Budget, TheLastOfTheRoomCanBePosted)
 
 TEST_F(Budget, ComesBackWhenPostingIsRefused)
 {
-    for (const bool alike : {true, false}) {
+    for (const bool budgeted : {true, false}) {
         inner().settle();
-        inner().to_look = alike ? kModeration : 1;
+        inner().to_look = budgeted ? kModeration : 1;
         ASSERT_TRUE(inner().ready());
-        ASSERT_EQ(inner().budget > 0, alike);
+        ASSERT_EQ(inner().budget > 0, budgeted);
         const auto post_send = std::exchange(
             iface().post_send, +[](ibv_qp*, ibv_send_wr*, ibv_send_wr**) { return ENOMEM; });
         EXPECT_EQ(put_short(), UCS_ERR_IO_ERROR);
