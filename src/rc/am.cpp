@@ -276,7 +276,7 @@ send_zcopy(uct_ep_h tl_ep, uint8_t id, const void* header, unsigned header_lengt
         if (buffer != nullptr) {
             iface.buffers->put(buffer);
         }
-        if (handles == Handles::unseen && gather.length == Gather::kUnregistered) {
+        if (handles == Handles::unchecked && gather.length == Gather::kUnregistered) {
             return am_zcopy_unregistered(tl_ep, id, header, header_length, iov, iovcnt, flags);
         }
         return refused(gather, "am_zcopy", iface.segment_size);
@@ -298,14 +298,14 @@ ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned h
                          const uct_iov_t* iov, size_t iovcnt, unsigned flags,
                          uct_completion_t* comp)
 {
-    return send_zcopy<Handles::right>(ep, id, header, header_length, iov, iovcnt, flags, comp);
+    return send_zcopy<Handles::trusted>(ep, id, header, header_length, iov, iovcnt, flags, comp);
 }
 
 ucs_status_t ep_am_zcopy_any(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,
                              const uct_iov_t* iov, size_t iovcnt, unsigned flags,
                              uct_completion_t* comp)
 {
-    return send_zcopy<Handles::unseen>(ep, id, header, header_length, iov, iovcnt, flags, comp);
+    return send_zcopy<Handles::unchecked>(ep, id, header, header_length, iov, iovcnt, flags, comp);
 }
 
 } // namespace gdr::rc

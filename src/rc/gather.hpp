@@ -16,13 +16,13 @@ namespace gdr::rc {
 
 // Whether the memory handles of a list's pieces are as UCT promises, or come from callers that do
 // not check the memory type of their buffers (any_memory.cpp).
-enum class Handles { right, unseen };
+enum class Handles { trusted, unchecked };
 
 // Cache::current() with a log line on failure.
 [[gnu::cold]] mem::Region* current_region(mem::Region* region, const void* address, size_t length);
 
 struct Gather {
-    // the value of length if a piece has no memory handle or, unseen, another buffer's
+    // the value of length if a piece has no memory handle or, unchecked, another buffer's
     static constexpr size_t kUnregistered = SIZE_MAX;
 
     ibv_sge sge[kMaxSge];
@@ -45,7 +45,7 @@ struct Gather {
             if (size > 0) {
                 auto* region = static_cast<mem::Region*>(iov[i].memh);
                 if (region == nullptr ||
-                    (handles == Handles::unseen &&
+                    (handles == Handles::unchecked &&
                      !region->covers(reinterpret_cast<uintptr_t>(iov[i].buffer), size)))
                     [[unlikely]] {
                     length = kUnregistered;

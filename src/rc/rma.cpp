@@ -23,7 +23,7 @@ ucs_status_t zcopy(uct_ep_h tl_ep, ibv_wr_opcode opcode, const char* call, const
     unsigned kind = gather.add<handles>(iov, iovcnt);
     size_t max_zcopy = ep.iface().max_zcopy;
     if (gather.length - 1 >= max_zcopy) [[unlikely]] { // nothing, or too much
-        if (handles == Handles::unseen && gather.length == Gather::kUnregistered) {
+        if (handles == Handles::unchecked && gather.length == Gather::kUnregistered) {
             return otherwise(tl_ep, iov, iovcnt, remote_addr, rkey, comp);
         }
         return gather.length == 0 ? UCS_OK : refused(gather, call, max_zcopy);
@@ -169,29 +169,29 @@ ssize_t ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void* arg, uint64
 ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,
                           uct_rkey_t rkey, uct_completion_t* comp)
 {
-    return zcopy<Handles::right, put_zcopy_unregistered>(ep, IBV_WR_RDMA_WRITE, "put_zcopy", iov,
-                                                         iovcnt, remote_addr, rkey, comp);
+    return zcopy<Handles::trusted, put_zcopy_unregistered>(ep, IBV_WR_RDMA_WRITE, "put_zcopy", iov,
+                                                           iovcnt, remote_addr, rkey, comp);
 }
 
 ucs_status_t ep_put_zcopy_any(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
                               uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
 {
-    return zcopy<Handles::unseen, put_zcopy_unregistered>(ep, IBV_WR_RDMA_WRITE, "put_zcopy", iov,
-                                                          iovcnt, remote_addr, rkey, comp);
+    return zcopy<Handles::unchecked, put_zcopy_unregistered>(ep, IBV_WR_RDMA_WRITE, "put_zcopy",
+                                                             iov, iovcnt, remote_addr, rkey, comp);
 }
 
 ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,
                           uct_rkey_t rkey, uct_completion_t* comp)
 {
-    return zcopy<Handles::right, get_zcopy_unregistered>(ep, IBV_WR_RDMA_READ, "get_zcopy", iov,
-                                                         iovcnt, remote_addr, rkey, comp);
+    return zcopy<Handles::trusted, get_zcopy_unregistered>(ep, IBV_WR_RDMA_READ, "get_zcopy", iov,
+                                                           iovcnt, remote_addr, rkey, comp);
 }
 
 ucs_status_t ep_get_zcopy_any(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
                               uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
 {
-    return zcopy<Handles::unseen, get_zcopy_unregistered>(ep, IBV_WR_RDMA_READ, "get_zcopy", iov,
-                                                          iovcnt, remote_addr, rkey, comp);
+    return zcopy<Handles::unchecked, get_zcopy_unregistered>(ep, IBV_WR_RDMA_READ, "get_zcopy", iov,
+                                                             iovcnt, remote_addr, rkey, comp);
 }
 
 ucs_status_t ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void* arg, size_t length,
