@@ -96,7 +96,7 @@ Limit limit_payload(size_t length)
 
 template <Payload look>
 [[gnu::cold, gnu::noinline]] ucs_status_t
-send_short_rarely(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void* payload, unsigned length)
+send_short_slow(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void* payload, unsigned length)
 {
     Endpoint& ep = endpoint(tl_ep);
     const bool fits = length < ep.iface().payload_end;
@@ -120,7 +120,7 @@ template <Payload look>
     if (length < ep.iface().payload_end || lacks_buffer(ep) ||
         exceeded(limit_id(id), limit_payload(length)) || !is_seen<look>(payload) ||
         !ep.take_budgeted()) [[unlikely]] {
-        return send_short_rarely<look>(tl_ep, id, header, payload, length);
+        return send_short_slow<look>(tl_ep, id, header, payload, length);
     }
     return send_copied<Post::budgeted>(ep, id, header, payload, length, 0);
 }
@@ -218,7 +218,7 @@ send_packed(Endpoint& ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsig
 }
 
 [[gnu::cold, gnu::noinline]] ssize_t
-send_bcopy_rarely(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
+send_bcopy_slow(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags)
 {
     Endpoint& ep = endpoint(tl_ep);
     Iface& iface = ep.iface();
@@ -244,7 +244,7 @@ ssize_t ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack, void* 
 {
     Endpoint& ep = endpoint(tl_ep);
     if (lacks_buffer(ep) || exceeded(limit_id(id)) || !ep.take_budgeted()) [[unlikely]] {
-        return send_bcopy_rarely(tl_ep, id, pack, arg, flags);
+        return send_bcopy_slow(tl_ep, id, pack, arg, flags);
     }
     return send_packed<Post::budgeted>(ep, id, pack, arg, 0);
 }

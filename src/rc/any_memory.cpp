@@ -208,10 +208,10 @@ ucs_status_t put_region(Endpoint& ep, mem::Region& region, const void* buffer, u
     return put_of_two_buffers(ep, buffer, length, remote_addr, rkey);
 }
 
-[[gnu::cold, gnu::noinline]] ucs_status_t get_bcopy_rarely(uct_ep_h tl_ep,
-                                                           uct_unpack_callback_t unpack, void* arg,
-                                                           size_t length, uint64_t remote_addr,
-                                                           uct_rkey_t rkey, uct_completion_t* comp)
+[[gnu::cold, gnu::noinline]] ucs_status_t get_bcopy_slow(uct_ep_h tl_ep,
+                                                         uct_unpack_callback_t unpack, void* arg,
+                                                         size_t length, uint64_t remote_addr,
+                                                         uct_rkey_t rkey, uct_completion_t* comp)
 {
     Endpoint& ep = endpoint(tl_ep);
     if (length == 0)
@@ -262,7 +262,7 @@ ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void
     const Iface& iface = ep.iface();
     if (!is_known_host_memory(arg) || length - 1 >= iface.segment_size || comp == nullptr ||
         !iface.buffers->any() || !ep.take_budgeted()) [[unlikely]]
-        return get_bcopy_rarely(tl_ep, unpack, arg, length, remote_addr, rkey, comp);
+        return get_bcopy_slow(tl_ep, unpack, arg, length, remote_addr, rkey, comp);
     return post_get<Post::budgeted>(ep, IBV_SEND_SIGNALED, unpack, arg, length, remote_addr, rkey,
                                     comp);
 }

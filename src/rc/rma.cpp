@@ -70,9 +70,9 @@ template <Post which>
 }
 
 template <Payload look>
-[[gnu::cold, gnu::noinline]] ucs_status_t put_short_rarely(uct_ep_h tl_ep, const void* buffer,
-                                                           unsigned length, uint64_t remote_addr,
-                                                           uct_rkey_t rkey)
+[[gnu::cold, gnu::noinline]] ucs_status_t put_short_slow(uct_ep_h tl_ep, const void* buffer,
+                                                         unsigned length, uint64_t remote_addr,
+                                                         uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
     const bool fits = length < ep.iface().inline_end;
@@ -95,7 +95,7 @@ template <Payload look>
     Endpoint& ep = endpoint(tl_ep);
     if (length < ep.iface().inline_end || length > Iface::kMaxShort || lacks_buffer(ep) ||
         !is_seen<look>(buffer) || !ep.take_budgeted()) [[unlikely]] {
-        return put_short_rarely<look>(tl_ep, buffer, length, remote_addr, rkey);
+        return put_short_slow<look>(tl_ep, buffer, length, remote_addr, rkey);
     }
     return put_copied<Post::budgeted>(ep, buffer, length, remote_addr, rkey, 0);
 }
@@ -144,9 +144,9 @@ template <Post which>
     return status == UCS_OK ? static_cast<ssize_t>(length) : static_cast<ssize_t>(status);
 }
 
-[[gnu::cold, gnu::noinline]] ssize_t put_bcopy_rarely(Endpoint& ep, uct_pack_callback_t pack,
-                                                      void* arg, uint64_t remote_addr,
-                                                      uct_rkey_t rkey)
+[[gnu::cold, gnu::noinline]] ssize_t put_bcopy_slow(Endpoint& ep, uct_pack_callback_t pack,
+                                                    void* arg, uint64_t remote_addr,
+                                                    uct_rkey_t rkey)
 {
     if (!ep.ready() || !ep.iface().buffers->any()) {
         return ep.unavailable();
@@ -161,7 +161,7 @@ ssize_t ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void* arg, uint64
 {
     Endpoint& ep = endpoint(tl_ep);
     if (lacks_buffer(ep) || !ep.take_budgeted()) [[unlikely]] {
-        return put_bcopy_rarely(ep, pack, arg, remote_addr, rkey);
+        return put_bcopy_slow(ep, pack, arg, remote_addr, rkey);
     }
     return put_packed<Post::budgeted>(ep, pack, arg, remote_addr, rkey, 0);
 }
