@@ -9,13 +9,13 @@
 #include "abi/settings.hpp"
 #include "cuda/driver.hpp"
 #include "mem/unmap_watch.hpp"
+#include "rc/dummy_iface.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/memory_domain.hpp"
 #include "rc/own_receive_queues.hpp"
 #include "rc/registered_memory.hpp"
 #include "rc/relaxed_writes.hpp"
 #include "rc/shared_receive_queue.hpp"
-#include "rc/stand_in.hpp"
 #include "verbs/error.hpp"
 #include "verbs/gid.hpp"
 #include "verbs/pkey.hpp"
@@ -742,7 +742,7 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
             "a worker has to do without %s%s: %s", params->mode.device.dev_name,
             lacks_memory ? ", the process's workers before it took the locked memory" : "",
             error.what());
-        return open_stand_in(md, worker, params, config, iface);
+        return open_dummy_iface(md, worker, params, config, iface);
     }
 }
 

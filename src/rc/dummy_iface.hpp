@@ -10,7 +10,7 @@
 
 namespace gdr::rc {
 
-ucs_status_t open_stand_in(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
-                           const uct_iface_config_t* config, uct_iface_h* iface);
+ucs_status_t open_dummy_iface(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
+                              const uct_iface_config_t* config, uct_iface_h* iface);
 
 } // namespace gdr::rc

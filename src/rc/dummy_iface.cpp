@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // The few calls that UCX makes on the interface.
-#include "rc/stand_in.hpp"
+#include "rc/dummy_iface.hpp"
 
 #include "rc/address.hpp"
 
@@ -11,17 +11,17 @@
 namespace gdr::rc {
 namespace {
 
-struct StandIn : abi::Iface {};
+struct DummyIface : abi::Iface {};
 
-StandIn* stand_in(uct_iface_h iface)
+DummyIface* dummy_iface(uct_iface_h iface)
 {
-    return reinterpret_cast<StandIn*>(iface);
+    return reinterpret_cast<DummyIface*>(iface);
 }
 
 // Offers neither active messages nor anything else for which UCP makes a lane.
 ucs_status_t query(uct_iface_h iface, uct_iface_attr_t* attr)
 {
-    abi::begin_iface_query(stand_in(iface), attr);
+    abi::begin_iface_query(dummy_iface(iface), attr);
     attr->cap.flags = UCT_IFACE_FLAG_CONNECT_TO_IFACE;
     attr->device_addr_len = sizeof(DeviceAddress);
     attr->iface_addr_len = sizeof(IfaceAddress);
@@ -44,8 +44,8 @@ ucs_status_t get_address(uct_iface_h, uct_iface_addr_t* address)
 
 void close(uct_iface_h iface)
 {
-    abi::cleanup_iface(stand_in(iface));
-    delete stand_in(iface);
+    abi::cleanup_iface(dummy_iface(iface));
+    delete dummy_iface(iface);
 }
 
 uct_iface_ops_t* operations()
@@ -85,10 +85,10 @@ constexpr abi::InternalOps internal_operations = {
 
 } // namespace
 
-ucs_status_t open_stand_in(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
-                           const uct_iface_config_t* config, uct_iface_h* iface)
+ucs_status_t open_dummy_iface(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
+                              const uct_iface_config_t* config, uct_iface_h* iface)
 {
-    auto opened = std::make_unique<StandIn>();
+    auto opened = std::make_unique<DummyIface>();
     const ucs_status_t status = abi::init_iface(opened.get(), operations(), &internal_operations,
                                                 md, worker, params, config);
     if (status == UCS_OK)
