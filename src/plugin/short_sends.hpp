@@ -2,7 +2,7 @@
 //
 // UCP's short sends, which take no look at the memory of their payload, where they are safe: our
 // transport looks itself, and gives GPU memory back to UCP, which then looks, too
-// (rc/unseen_memory.hpp).
+// (rc/untyped_memory.hpp).
 //
 // That is where every interface of the process's UCX is ours, as long as unmapping is seen and no
 // memory but CUDA's has to be told from the host's. It ends for good before an interface of another

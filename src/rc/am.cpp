@@ -4,7 +4,7 @@
 #include "rc/endpoint.hpp"
 #include "rc/gather.hpp"
 #include "rc/refusal.hpp"
-#include "rc/unseen_memory.hpp"
+#include "rc/untyped_memory.hpp"
 
 #include <cstring>
 #include <span>
@@ -94,7 +94,7 @@ Limit limit_payload(size_t length)
     return limit_length(length, Iface::kMaxShort);
 }
 
-template <Payload look>
+template <Payload kind>
 [[gnu::cold, gnu::noinline]] ucs_status_t
 send_short_slow(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void* payload, unsigned length)
 {
@@ -104,7 +104,7 @@ send_short_slow(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void* payload
     if (!can_send(ep) || (!fits && !ep.iface().buffers->any()) || exceeded(limit_id(id), limit)) {
         return refused(ep, "am_short", {limit_id(id), limit});
     }
-    if (ucs_status_t status = look_at<look>(ep, payload, length); status != UCS_OK) {
+    if (ucs_status_t status = check_memory<kind>(ep, payload, length); status != UCS_OK) {
         return status;
     }
     return fits
@@ -112,34 +112,34 @@ send_short_slow(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void* payload
                : send_copied<Post::any>(ep, id, header, payload, length, signalled_for_buffers(ep));
 }
 
-template <Payload look>
+template <Payload kind>
 [[gnu::noinline]] ucs_status_t send_short_copied(uct_ep_h tl_ep, uint8_t id, uint64_t header,
                                                  const void* payload, unsigned length)
 {
     Endpoint& ep = endpoint(tl_ep);
     if (length < ep.iface().payload_end || lacks_buffer(ep) ||
-        exceeded(limit_id(id), limit_payload(length)) || !is_seen<look>(payload) ||
+        exceeded(limit_id(id), limit_payload(length)) || !is_host<kind>(payload) ||
         !ep.take_budgeted()) [[unlikely]] {
-        return send_short_slow<look>(tl_ep, id, header, payload, length);
+        return send_short_slow<kind>(tl_ep, id, header, payload, length);
     }
     return send_copied<Post::budgeted>(ep, id, header, payload, length, 0);
 }
 
 // Everything but messages that fit into a work request is in a function of its own, so that this
 // one saves no registers for it. The budget never exceeds the window.
-template <Payload look>
+template <Payload kind>
 [[gnu::always_inline]] inline ucs_status_t send_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
                                                       const void* payload, unsigned length)
 {
     Endpoint& ep = endpoint(tl_ep);
     if (exceeded(limit_id(id), InlinePayload{length, ep.iface().payload_end}) ||
-        !is_seen<look>(payload) || !ep.take_budgeted()) [[unlikely]] {
-        return send_short_copied<look>(tl_ep, id, header, payload, length);
+        !is_host<kind>(payload) || !ep.take_budgeted()) [[unlikely]] {
+        return send_short_copied<kind>(tl_ep, id, header, payload, length);
     }
     return send_inline<Post::budgeted>(ep, id, header, payload, length);
 }
 
-template <Payload look>
+template <Payload kind>
 [[gnu::always_inline]] inline ucs_status_t send_short_iov(uct_ep_h tl_ep, uint8_t id,
                                                           const uct_iov_t* iov, size_t iovcnt)
 {
@@ -153,7 +153,7 @@ template <Payload look>
     size_t total = 0;
     for (size_t i = 0; i < iovcnt; ++i) {
         if (iov[i].length > 0) {
-            if (ucs_status_t status = look_at<look>(ep, iov[i].buffer, iov[i].length);
+            if (ucs_status_t status = check_memory<kind>(ep, iov[i].buffer, iov[i].length);
                 status != UCS_OK) [[unlikely]] {
                 return status;
             }
@@ -185,23 +185,23 @@ template <Payload look>
 ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
                          unsigned length)
 {
-    return send_short<Payload::seen>(ep, id, header, payload, length);
+    return send_short<Payload::typed>(ep, id, header, payload, length);
 }
 
-ucs_status_t ep_am_short_unseen(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
-                                unsigned length)
+ucs_status_t ep_am_short_untyped(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
+                                 unsigned length)
 {
-    return send_short<Payload::unseen>(ep, id, header, payload, length);
+    return send_short<Payload::untyped>(ep, id, header, payload, length);
 }
 
 ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt)
 {
-    return send_short_iov<Payload::seen>(ep, id, iov, iovcnt);
+    return send_short_iov<Payload::typed>(ep, id, iov, iovcnt);
 }
 
-ucs_status_t ep_am_short_iov_unseen(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt)
+ucs_status_t ep_am_short_iov_untyped(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt)
 {
-    return send_short_iov<Payload::unseen>(ep, id, iov, iovcnt);
+    return send_short_iov<Payload::untyped>(ep, id, iov, iovcnt);
 }
 
 namespace {

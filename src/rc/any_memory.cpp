@@ -33,7 +33,7 @@ struct Local {
     return mem::host_pages::contains(reinterpret_cast<uintptr_t>(address));
 }
 
-Local look_at(Iface& iface, const void* address, size_t length)
+Local detect(Iface& iface, const void* address, size_t length)
 {
     Local local;
     if (is_known_host_memory(address))
@@ -196,7 +196,7 @@ ucs_status_t put_region(Endpoint& ep, mem::Region& region, const void* buffer, u
         return refused(ep, "put_short", {limit_length(length, Iface::kMaxPutOfAnyMemory)});
     if (length == 0)
         return ep_put_short(tl_ep, buffer, length, remote_addr, rkey);
-    const Local local = look_at(ep.iface(), buffer, length);
+    const Local local = detect(ep.iface(), buffer, length);
     if (local.status != UCS_OK)
         return local.status;
     if (local.region != nullptr)
@@ -219,7 +219,7 @@ ucs_status_t put_region(Endpoint& ep, mem::Region& region, const void* buffer, u
     const Limit limit = limit_length(length, ep.iface().segment_size);
     if (!ep.ready() || limit.exceeded())
         return refused(ep, "get_bcopy", {limit});
-    const Local local = look_at(ep.iface(), arg, length);
+    const Local local = detect(ep.iface(), arg, length);
     if (local.status != UCS_OK)
         return local.status;
     if (local.region == nullptr)

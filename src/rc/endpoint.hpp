@@ -395,12 +395,12 @@ ucs_status_t am_zcopy_unregistered(uct_ep_h ep, uint8_t id, const void* header,
                                    unsigned flags);
 
 // The same for callers that have not checked the memory type, and do so when GPU memory is refused
-// (unseen_memory.hpp).
-ucs_status_t ep_am_short_unseen(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
-                                unsigned length);
-ucs_status_t ep_am_short_iov_unseen(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt);
-ucs_status_t ep_put_short_unseen(uct_ep_h ep, const void* buffer, unsigned length,
-                                 uint64_t remote_addr, uct_rkey_t rkey);
+// (untyped_memory.hpp).
+ucs_status_t ep_am_short_untyped(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
+                                 unsigned length);
+ucs_status_t ep_am_short_iov_untyped(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt);
+ucs_status_t ep_put_short_untyped(uct_ep_h ep, const void* buffer, unsigned length,
+                                  uint64_t remote_addr, uct_rkey_t rkey);
 
 ucs_status_t ep_atomic_cswap64(uct_ep_h ep, uint64_t compare, uint64_t swap, uint64_t remote_addr,
                                uct_rkey_t rkey, uint64_t* result, uct_completion_t* comp);

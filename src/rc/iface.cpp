@@ -355,16 +355,16 @@ void work_on_any_memory(uct_iface_ops_t& ops)
 // A short put for any memory refuses none.
 void refuse_gpu_memory(uct_iface_ops_t& ops)
 {
-    ops.ep_am_short = ep_am_short_unseen;
-    ops.ep_am_short_iov = ep_am_short_iov_unseen;
+    ops.ep_am_short = ep_am_short_untyped;
+    ops.ep_am_short_iov = ep_am_short_iov_untyped;
     if (ops.ep_put_short == ep_put_short) {
-        ops.ep_put_short = ep_put_short_unseen;
+        ops.ep_put_short = ep_put_short_untyped;
     }
 }
 
 uct_iface_ops_t* operations_for(const Iface& iface)
 {
-    constexpr size_t any_memory = 1, unseen_shorts = 2, clears_behind = 4;
+    constexpr size_t any_memory = 1, untyped_shorts = 2, clears_behind = 4;
     static std::array<uct_iface_ops_t, 8> tables = [] {
         std::array<uct_iface_ops_t, 8> all;
         for (size_t i = 0; i < all.size(); ++i) {
@@ -372,7 +372,7 @@ uct_iface_ops_t* operations_for(const Iface& iface)
             if (i & any_memory) {
                 work_on_any_memory(all[i]);
             }
-            if (i & unseen_shorts) {
+            if (i & untyped_shorts) {
                 refuse_gpu_memory(all[i]);
             }
             if (i & clears_behind) {
@@ -381,7 +381,8 @@ uct_iface_ops_t* operations_for(const Iface& iface)
         }
         return all;
     }();
-    return &tables[(iface.any_memory ? any_memory : 0) | (iface.unseen_shorts ? unseen_shorts : 0) |
+    return &tables[(iface.any_memory ? any_memory : 0) |
+                   (iface.untyped_shorts ? untyped_shorts : 0) |
                    (iface.clears_behind ? clears_behind : 0)];
 }
 
@@ -408,7 +409,7 @@ Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* 
              const Settings& user_settings)
     : any_memory(cuda::open_driver() != nullptr && !rc_domain(md_handle).serves_protocols_v2()),
       clears_behind(any_memory && abi::reads_behind_rts()),
-      unseen_shorts(abi::memtype_cache::looks_empty()), keep_host_pages(mem::unmaps_are_seen()),
+      untyped_shorts(abi::memtype_cache::looks_empty()), keep_host_pages(mem::unmaps_are_seen()),
       domain(rc_domain(md_handle)), device(domain.device()),
       shares_receives(domain.shares_receives()),
       settings(bounded(user_settings, device.attributes(), shares_receives)),

@@ -159,7 +159,7 @@ struct Iface : abi::Iface {
     unsigned payload_end = 0;
     const bool any_memory;      // short puts and buffered gets check the memory type
     const bool clears_behind;   // clears what UCP reads behind a ready-to-send
-    const bool unseen_shorts;   // UCP may pass short operations without checking the memory type
+    const bool untyped_shorts;  // UCP may pass short operations without checking the memory type
     const bool keep_host_pages; // host memory may be remembered
     uint32_t window;            // a power of two
     uint32_t segment_size;

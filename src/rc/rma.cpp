@@ -3,7 +3,7 @@
 // Remote memory access: RDMA WRITE and READ.
 #include "rc/gather.hpp"
 #include "rc/refusal.hpp"
-#include "rc/unseen_memory.hpp"
+#include "rc/untyped_memory.hpp"
 
 namespace gdr::rc {
 namespace {
@@ -69,7 +69,7 @@ template <Post which>
     return put_buffer<which>(ep, pack, remote_addr, rkey, flags);
 }
 
-template <Payload look>
+template <Payload kind>
 [[gnu::cold, gnu::noinline]] ucs_status_t put_short_slow(uct_ep_h tl_ep, const void* buffer,
                                                          unsigned length, uint64_t remote_addr,
                                                          uct_rkey_t rkey)
@@ -80,7 +80,7 @@ template <Payload look>
     if (!ep.ready() || (!fits && !ep.iface().buffers->any()) || limit.exceeded()) {
         return refused(ep, "put_short", {limit});
     }
-    if (ucs_status_t status = look_at<look>(ep, buffer, length); status != UCS_OK) {
+    if (ucs_status_t status = check_memory<kind>(ep, buffer, length); status != UCS_OK) {
         return status;
     }
     return fits ? put_inline<Post::any>(ep, buffer, length, remote_addr, rkey)
@@ -88,29 +88,29 @@ template <Payload look>
                                         signalled_for_buffers(ep));
 }
 
-template <Payload look>
+template <Payload kind>
 [[gnu::noinline]] ucs_status_t put_short_copied(uct_ep_h tl_ep, const void* buffer, unsigned length,
                                                 uint64_t remote_addr, uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
     if (length < ep.iface().inline_end || length > Iface::kMaxShort || lacks_buffer(ep) ||
-        !is_seen<look>(buffer) || !ep.take_budgeted()) [[unlikely]] {
-        return put_short_slow<look>(tl_ep, buffer, length, remote_addr, rkey);
+        !is_host<kind>(buffer) || !ep.take_budgeted()) [[unlikely]] {
+        return put_short_slow<kind>(tl_ep, buffer, length, remote_addr, rkey);
     }
     return put_copied<Post::budgeted>(ep, buffer, length, remote_addr, rkey, 0);
 }
 
 // Everything but data that fits into a work request is in a function of its own, so that this one
 // saves no registers for it.
-template <Payload look>
+template <Payload kind>
 [[gnu::always_inline]] inline ucs_status_t put_short(uct_ep_h tl_ep, const void* buffer,
                                                      unsigned length, uint64_t remote_addr,
                                                      uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (length >= ep.iface().inline_end || !is_seen<look>(buffer) || !ep.take_budgeted())
+    if (length >= ep.iface().inline_end || !is_host<kind>(buffer) || !ep.take_budgeted())
         [[unlikely]] {
-        return put_short_copied<look>(tl_ep, buffer, length, remote_addr, rkey);
+        return put_short_copied<kind>(tl_ep, buffer, length, remote_addr, rkey);
     }
     return put_inline<Post::budgeted>(ep, buffer, length, remote_addr, rkey);
 }
@@ -120,13 +120,13 @@ template <Payload look>
 ucs_status_t ep_put_short(uct_ep_h ep, const void* buffer, unsigned length, uint64_t remote_addr,
                           uct_rkey_t rkey)
 {
-    return put_short<Payload::seen>(ep, buffer, length, remote_addr, rkey);
+    return put_short<Payload::typed>(ep, buffer, length, remote_addr, rkey);
 }
 
-ucs_status_t ep_put_short_unseen(uct_ep_h ep, const void* buffer, unsigned length,
-                                 uint64_t remote_addr, uct_rkey_t rkey)
+ucs_status_t ep_put_short_untyped(uct_ep_h ep, const void* buffer, unsigned length,
+                                  uint64_t remote_addr, uct_rkey_t rkey)
 {
-    return put_short<Payload::unseen>(ep, buffer, length, remote_addr, rkey);
+    return put_short<Payload::untyped>(ep, buffer, length, remote_addr, rkey);
 }
 
 namespace {

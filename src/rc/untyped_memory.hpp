@@ -14,25 +14,27 @@
 
 namespace gdr::rc {
 
-enum class Payload { seen, unseen };
+// typed: UCP has detected that the payload is host memory.
+enum class Payload { typed, untyped };
 
 // Asks the driver about unknown memory; ordinary memory is known from then on. UCS_OK, or why the
 // CPU must not read it.
-[[gnu::cold, gnu::noinline]] ucs_status_t look_at_unknown(Endpoint& ep, const void* payload,
-                                                          size_t length);
+[[gnu::cold, gnu::noinline]] ucs_status_t check_unknown_memory(Endpoint& ep, const void* payload,
+                                                               size_t length);
 
 template <Payload payload>
-[[gnu::always_inline]] inline bool is_seen(const void* address)
+[[gnu::always_inline]] inline bool is_host(const void* address)
 {
-    return payload == Payload::seen ||
+    return payload == Payload::typed ||
            mem::host_pages::contains(reinterpret_cast<uintptr_t>(address));
 }
 
 // The caller has checked ready(): an operation that cannot be posted is refused for that alone.
 template <Payload payload>
-[[gnu::always_inline]] inline ucs_status_t look_at(Endpoint& ep, const void* address, size_t length)
+[[gnu::always_inline]] inline ucs_status_t check_memory(Endpoint& ep, const void* address,
+                                                        size_t length)
 {
-    return is_seen<payload>(address) ? UCS_OK : look_at_unknown(ep, address, length);
+    return is_host<payload>(address) ? UCS_OK : check_unknown_memory(ep, address, length);
 }
 
 } // namespace gdr::rc

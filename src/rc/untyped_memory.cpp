@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Checks the payload, and refuses GPU memory.
-#include "rc/unseen_memory.hpp"
+#include "rc/untyped_memory.hpp"
 
 #include "abi/border.hpp"
 #include "abi/host.hpp"
@@ -28,7 +28,7 @@ ucs_status_t refuse(Endpoint& ep, const void* payload)
 
 } // namespace
 
-ucs_status_t look_at_unknown(Endpoint& ep, const void* payload, size_t length)
+ucs_status_t check_unknown_memory(Endpoint& ep, const void* payload, size_t length)
 {
     if (length == 0)
         return UCS_OK;
