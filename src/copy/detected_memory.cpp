@@ -26,13 +26,13 @@ thread_local constinit tables::ByPage<Answer, 6> last; // by the address of the 
 
 struct Allocation {
     uint64_t buffer_id = 0;
-    uint64_t several = 0; // several_told; 0: not a mapping
+    uint64_t several = 0; // several_reported; 0: not a mapping
     bool operator==(const Allocation&) const = default;
 };
 
 thread_local constinit tables::ByPage<Allocation, 7> allocations; // by the base
 
-std::atomic<uint64_t> several_told{1}; // how often several mappings were reported as one
+std::atomic<uint64_t> several_reported{1}; // how often several mappings were reported as one
 
 bool holds(const abi::MemoryInfo& info, const void* address, size_t length)
 {
@@ -67,12 +67,12 @@ void remember(const void* address, const cuda::Pointer& memory, const abi::Memor
 bool is_news(const cuda::Pointer& memory, const abi::MemoryInfo& info)
 {
     if (memory.mapped && reinterpret_cast<uintptr_t>(info.base) + info.length > memory.end() &&
-        !mem::frees_are_told_by_now()) {
-        several_told.fetch_add(1, std::memory_order_relaxed);
+        !mem::frees_are_reported_by_now()) {
+        several_reported.fetch_add(1, std::memory_order_relaxed);
         return true;
     }
     const Allocation now{memory.buffer_id,
-                         memory.mapped ? several_told.load(std::memory_order_relaxed) : 0};
+                         memory.mapped ? several_reported.load(std::memory_order_relaxed) : 0};
     return std::exchange(allocations[memory.base], now) != now;
 }
 

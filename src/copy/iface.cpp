@@ -236,8 +236,8 @@ std::unique_ptr<MappedMemory> open_mapped(const cuda::Driver& driver, const Sett
     std::unique_ptr<MappedMemory> mapped;
     if (settings.gdrcopy != 0)
         mapped = MappedMemory::open(driver, settings.gdrcopy_max_get, &why_not);
-    static std::atomic<bool> told{false};
-    if (!told.exchange(true)) {
+    static std::atomic<bool> logged{false};
+    if (!logged.exchange(true)) {
         if (mapped)
             gdr_log(info, "gdrcopy used: small copies to and from GPU memory are the CPU's");
         else

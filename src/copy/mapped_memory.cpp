@@ -132,8 +132,8 @@ void MappedMemory::refuse(const void* device, const std::string& cause)
     if (refused_.size() >= kMostRefused)
         refused_.clear();
     refused_.insert(id);
-    static std::atomic<bool> told{false};
-    abi::log_message(told.exchange(true) ? abi::LogLevel::debug : abi::LogLevel::info, __FILE__,
+    static std::atomic<bool> logged{false};
+    abi::log_message(logged.exchange(true) ? abi::LogLevel::debug : abi::LogLevel::info, __FILE__,
                      __LINE__,
                      "GPU memory at %p is not mapped by gdrcopy, so small copies to and from it "
                      "take CUDA's way, which is slower: %s",

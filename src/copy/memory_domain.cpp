@@ -71,13 +71,13 @@ ucs_memory_type_t type_of(const cuda::Driver& driver, const cuda::Pointer& memor
 }
 
 // Warns once, because a slower path is no failure.
-void tell(const mem::Reach& reach, const void* address)
+void log_limit(const mem::Reach& reach, const void* address)
 {
-    static std::atomic<bool> told_of_parts{false}, told_of_staging{false};
+    static std::atomic<bool> logged_parts{false}, logged_staging{false};
     if (reach.limit.empty())
         return;
-    const bool told = (reach.staged ? told_of_staging : told_of_parts).exchange(true);
-    const abi::LogLevel level = told ? abi::LogLevel::diag : abi::LogLevel::warn;
+    const bool logged = (reach.staged ? logged_staging : logged_parts).exchange(true);
+    const abi::LogLevel level = logged ? abi::LogLevel::diag : abi::LogLevel::warn;
     if (reach.staged)
         abi::log_message(level, __FILE__, __LINE__,
                          "GPU memory at %p is staged through host memory, which is slower: %s. Use "
@@ -94,20 +94,20 @@ void tell(const mem::Reach& reach, const void* address)
 // Whether the memory cannot be registered as a whole, so that UCP was told of a part or of managed
 // memory. Registrations that UCP keeps take room that the next part needs, and UCP would join the
 // parts.
-bool is_limited(const cuda::Pointer& memory, const abi::MemoryInfo& told)
+bool is_limited(const cuda::Pointer& memory, const abi::MemoryInfo& reported)
 {
     return memory.kind == cuda::MemoryKind::device && !mem::is_refused(memory.device) &&
-           (told.type != UCS_MEMORY_TYPE_CUDA ||
-            reinterpret_cast<uintptr_t>(told.base) > memory.base ||
-            reinterpret_cast<uintptr_t>(told.base) + told.length < memory.end());
+           (reported.type != UCS_MEMORY_TYPE_CUDA ||
+            reinterpret_cast<uintptr_t>(reported.base) > memory.base ||
+            reinterpret_cast<uintptr_t>(reported.base) + reported.length < memory.end());
 }
 
 // UCP's registrations at an allocation's address may be of earlier, freed memory.
-void end_registrations(const cuda::Pointer& memory, const abi::MemoryInfo& told)
+void end_registrations(const cuda::Pointer& memory, const abi::MemoryInfo& reported)
 {
-    const auto base = reinterpret_cast<uintptr_t>(told.base);
+    const auto base = reinterpret_cast<uintptr_t>(reported.base);
     const uintptr_t start = std::min(base, memory.base);
-    const uintptr_t end = std::max(base + told.length, memory.end());
+    const uintptr_t end = std::max(base + reported.length, memory.end());
     abi::end_registrations(reinterpret_cast<void*>(start), end - start);
 }
 
@@ -235,7 +235,7 @@ ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type
         return result == CUDA_ERROR_OUT_OF_MEMORY ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;
     }
     abi::end_registrations(registration->address, *length);
-    if (registration->small && !is_told_as(type, registration->address, *length)) {
+    if (registration->small && !is_reported_as(type, registration->address, *length)) {
         gdr_log(diag, "no CUDA memory of %zu bytes: no HCA takes that of this GPU", *length);
         if (!kept_block::keep(driver_, registration->address))
             cuda::release(driver_, registration->address);
@@ -267,7 +267,7 @@ std::optional<CUcontext> MemoryDomain::context_for_allocation()
 
 // UCP 1.18 and later allocate a byte to learn which domain has device memory, and abort if the
 // memory is then reported with another type.
-bool MemoryDomain::is_told_as(ucs_memory_type_t type, const void* address, size_t length)
+bool MemoryDomain::is_reported_as(ucs_memory_type_t type, const void* address, size_t length)
 {
     const auto info = query(address, std::max<size_t>(length, 1));
     return info && info->type == type;
@@ -311,10 +311,10 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
         }
         return info;
     } catch (const cuda::Error& error) {
-        static std::atomic<bool> told{false};
-        abi::log_message(told.exchange(true) ? abi::LogLevel::diag : abi::LogLevel::warn, __FILE__,
-                         __LINE__, "CUDA does not say what the memory at %p is: %s", address,
-                         error.what());
+        static std::atomic<bool> logged{false};
+        abi::log_message(logged.exchange(true) ? abi::LogLevel::diag : abi::LogLevel::warn,
+                         __FILE__, __LINE__, "CUDA does not say what the memory at %p is: %s",
+                         address, error.what());
         return abi::MemoryInfo{
             .type = UCS_MEMORY_TYPE_CUDA_MANAGED,
             .sys_device = UCS_SYS_DEVICE_ID_UNKNOWN,
@@ -353,7 +353,7 @@ abi::MemoryInfo MemoryDomain::describe(const cuda::Pointer& memory, const void* 
     uintptr_t end = last.end();
     if (type == UCS_MEMORY_TYPE_CUDA && length > 0) {
         const mem::Reach reach = mem::reach(memory, reinterpret_cast<uintptr_t>(address), length);
-        tell(reach, address);
+        log_limit(reach, address);
         if (reach.staged)
             type = UCS_MEMORY_TYPE_CUDA_MANAGED;
         base = std::max(base, reach.start);

@@ -64,7 +64,7 @@ class MemoryDomain final : public abi::MemoryDomain {
     bool pin(void* address, size_t length);
     void unpin(void* address);
     std::optional<CUcontext> context_for_allocation();
-    bool is_told_as(ucs_memory_type_t type, const void* address, size_t length);
+    bool is_reported_as(ucs_memory_type_t type, const void* address, size_t length);
     ucs_sys_device_t sys_device_of(CUdevice device) const;
 
     const cuda::Driver& driver_;

@@ -14,10 +14,10 @@ namespace gdr::ipc {
 
 namespace {
 
-void tell_of_namespaces(const Process& other)
+void log_namespaces(const Process& other)
 {
-    static std::atomic<bool> told{false};
-    if (!told.exchange(true))
+    static std::atomic<bool> logged{false};
+    if (!logged.exchange(true))
         gdr_log(info,
                 "no CUDA IPC with process %u of this host, which has another pid namespace: CUDA "
                 "opens its memory only where both have the same one, as containers have that are "
@@ -48,7 +48,7 @@ bool reaches(const Address& own, const void* address)
         own.process.pid != static_cast<uint32_t>(getpid()))
         return false;
     if (other.pid_namespace != own.process.pid_namespace) {
-        tell_of_namespaces(other);
+        log_namespaces(other);
         return false;
     }
     return true;

@@ -20,10 +20,10 @@ namespace {
 constexpr char kName[] = "gdr_ipc"; // of the component and of its memory domain
 
 // ucx-gdr info shows these lines too. UCT asks more than once, so they are logged once.
-void tell_of_limits()
+void log_limits()
 {
-    static std::atomic<bool> told{false};
-    if (told.exchange(true))
+    static std::atomic<bool> logged{false};
+    if (logged.exchange(true))
         return;
     gdr_log(info, "CUDA IPC is tried with memory of cudaMalloc, and of cuMemCreate with POSIX "
                   "file descriptors or fabric handles; not with that of pools (cudaMallocAsync, "
@@ -42,7 +42,7 @@ std::vector<std::string> query_md_resources()
         gdr_log(info, "no CUDA IPC between processes of this host: UCX_GDR_IPC=n");
         return {};
     }
-    tell_of_limits();
+    log_limits();
     return {kName};
 }
 

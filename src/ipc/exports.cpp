@@ -22,7 +22,7 @@ namespace {
 // depends only on the cause.
 struct Cause {
     const char* text;
-    std::atomic<bool> told{false};
+    std::atomic<bool> logged{false};
 };
 
 Cause refused{"cuIpcGetMemHandle refuses it (memory that came from another process, a GPU or a "
@@ -40,9 +40,9 @@ Cause no_server{"this process has no socket to give file descriptors to others b
                 "its limit of open files, ulimit -n?)"};
 Cause several_mappings{"it lies in several mappings of cuMemCreate's memory"};
 
-void tell(Cause& cause, uintptr_t address)
+void log_cause(Cause& cause, uintptr_t address)
 {
-    if (cause.told.load(std::memory_order_relaxed) || cause.told.exchange(true))
+    if (cause.logged.load(std::memory_order_relaxed) || cause.logged.exchange(true))
         return;
     gdr_log(info,
             "GPU memory at %#llx cannot be opened by other processes and goes over the HCA: %s",
@@ -80,9 +80,9 @@ RemoteKey Exports::make(const cuda::Pointer& memory) const
         if (result == CUDA_SUCCESS)
             key.sharing = Sharing::handle;
         else
-            tell(refused, memory.base);
+            log_cause(refused, memory.base);
     } else if (!memory.mapped) {
-        tell(of_pool, memory.base);
+        log_cause(of_pool, memory.base);
     } else {
         share(key, cuda::AllocationHandle(driver_, base));
     }
@@ -96,7 +96,7 @@ void Exports::share(RemoteKey& key, const cuda::AllocationHandle& memory) const
         try {
             serve_descriptors();
         } catch (const std::runtime_error&) {
-            tell(no_server, key.base);
+            log_cause(no_server, key.base);
             throw;
         }
         key.proof = proof_of(key.base, key.buffer_id);
@@ -104,7 +104,7 @@ void Exports::share(RemoteKey& key, const cuda::AllocationHandle& memory) const
         return;
     }
     if (!memory.has_fabric()) {
-        tell(no_handle_type, key.base);
+        log_cause(no_handle_type, key.base);
         return;
     }
     try {
@@ -112,7 +112,7 @@ void Exports::share(RemoteKey& key, const cuda::AllocationHandle& memory) const
         key.sharing = Sharing::fabric;
     } catch (const cuda::Error& error) {
         gdr_log(debug, "%#llx: %s", static_cast<unsigned long long>(key.base), error.what());
-        tell(no_fabric, key.base);
+        log_cause(no_fabric, key.base);
     }
 }
 
@@ -155,7 +155,7 @@ try {
                      reinterpret_cast<uintptr_t>(address) + length <= cuda::own_end(memory.end());
     if (!all) { // or the registration is of memory that was here before: CUDA cannot tell
         if (memory.mapped)
-            tell(several_mappings, reinterpret_cast<uintptr_t>(address));
+            log_cause(several_mappings, reinterpret_cast<uintptr_t>(address));
         abi::end_registrations(address, length);
         return {};
     }

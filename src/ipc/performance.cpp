@@ -48,7 +48,7 @@ struct Pair {
     Gpu one, other;
 };
 
-void tell_of_no_reach(const Pair& pair)
+void log_no_access(const Pair& pair)
 {
     gdr_log(info,
             "%s and %s: no CUDA IPC, for the driver does not let them reach each other (MIG, a "
@@ -79,7 +79,7 @@ std::vector<Pair> pairs_that_reach(const cuda::Driver& driver, const std::vector
                 reaches != 0)
                 pairs.push_back(pair);
             else
-                tell_of_no_reach(pair);
+                log_no_access(pair);
         }
     }
     return pairs;
@@ -124,7 +124,7 @@ void take_worst(Links& worst, const std::vector<Pair>& pairs)
     for (size_t i = 0; i < pairs.size(); ++i) {
         const auto& link = links[i];
         if (link && !link->peers) {
-            tell_of_no_reach(pairs[i]);
+            log_no_access(pairs[i]);
             continue;
         }
         const double bandwidth = bandwidth_of(link);

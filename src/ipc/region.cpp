@@ -104,7 +104,7 @@ Region::Region(const cuda::Driver& driver, int devices)
 void Region::close()
 {
     for (CUdevice device = 0; device < devices_; ++device) {
-        openings_[device].told = false;
+        openings_[device].logged = false;
         const CUdeviceptr base = openings_[device].base.exchange(kNotOpen);
         if (base == kNotOpen || base == kRefused)
             continue;
@@ -209,7 +209,7 @@ CUdeviceptr Region::open(CUdevice device)
             pause_.begin();
         else if (dynamic_cast<const NoAnswer*>(&error) == nullptr)
             opening.base = kRefused;
-        tell(device, error);
+        log_refused(device, error);
     }
     return opening.base;
 }
@@ -220,9 +220,9 @@ void Region::put_off()
     pause_.begin();
 }
 
-void Region::tell(CUdevice device, const std::exception& error)
+void Region::log_refused(CUdevice device, const std::exception& error)
 {
-    if (std::exchange(openings_[device].told, true))
+    if (std::exchange(openings_[device].logged, true))
         return;
     gdr_log(info,
             "%llu bytes of GPU memory of process %u do not open for GPU %d and go over the HCA: %s",

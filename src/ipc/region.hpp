@@ -97,13 +97,13 @@ class Region {
     struct Opening {
         std::atomic<CUdeviceptr> base{kNotOpen};
         std::atomic<unsigned long long> context_id{0}; // the context of base
-        bool told = false;                             // logged that it does not open
+        bool logged = false;                           // that it does not open
     };
 
     size_t bytes() const { return std::max<size_t>(key_.length, size_t{2} << 20); }
     bool is_to_wait(); // skip this attempt
     CUdeviceptr open(CUdevice device);
-    void tell(CUdevice device, const std::exception& error);
+    void log_refused(CUdevice device, const std::exception& error);
     void close();
 
     const cuda::Driver& driver_;

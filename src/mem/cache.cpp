@@ -350,7 +350,7 @@ Registration Cache::register_device(Target& target, uintptr_t address, size_t le
 Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, Failure* failure)
 {
     const bool device = target.kind == MemoryKind::device;
-    const bool frees_told = device && watch_frees_ && frees_are_told();
+    const bool frees_reported = device && watch_frees_ && frees_are_reported();
     const auto attempt = [&] {
         return device ? register_device(target, address, length, failure)
                       : registrar_->register_memory(target, failure);
@@ -384,7 +384,7 @@ Region* Cache::make(Target target, uintptr_t address, size_t length, Room room, 
     region->access = target.access;
     region->read_only = target.read_only;
     region->buffer_ids = target.buffer_ids;
-    region->changes_unseen = device ? !frees_told || target.in_stream_order : target.read_only;
+    region->changes_unseen = device ? !frees_reported || target.in_stream_order : target.read_only;
     region->cache = this;
     static_cast<Registration&>(*region) = std::move(made);
     region->valid.store(kept, std::memory_order_relaxed);

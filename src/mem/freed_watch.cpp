@@ -19,7 +19,7 @@
 namespace gdr::mem {
 namespace {
 
-std::atomic<bool> told_by_now{false};
+std::atomic<bool> reported_by_now{false};
 
 void end_freed(uintptr_t start, uintptr_t end)
 {
@@ -72,24 +72,24 @@ void listen_to_own_cuda()
     (void)listening;
 }
 
-bool frees_are_told()
+bool frees_are_reported()
 {
-    static const bool told = [] {
+    static const bool reported = [] {
         const std::string why_not = watch();
         if (!why_not.empty())
             gdr_log(diag,
                     "not all device memory that is freed is seen: %s. What was communicated stays "
                     "taken for up to a second after it is freed",
                     why_not.c_str());
-        told_by_now = why_not.empty();
+        reported_by_now = why_not.empty();
         return why_not.empty();
     }();
-    return told;
+    return reported;
 }
 
-bool frees_are_told_by_now()
+bool frees_are_reported_by_now()
 {
-    return told_by_now.load(std::memory_order_acquire);
+    return reported_by_now.load(std::memory_order_acquire);
 }
 
 } // namespace gdr::mem

@@ -12,9 +12,9 @@ void listen_to_own_cuda();
 // Installs our hooks at the first call, before the first registration of device memory. From then
 // on registrations end before their memory is freed. False: some frees are not seen, so freed
 // memory must be searched for; UCX's log says so once. CUDA must be initialised. Any thread.
-bool frees_are_told();
+bool frees_are_reported();
 
-// The same, but false until somebody has called frees_are_told().
-bool frees_are_told_by_now();
+// The same, but false until somebody has called frees_are_reported().
+bool frees_are_reported_by_now();
 
 } // namespace gdr::mem

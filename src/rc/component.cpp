@@ -33,15 +33,15 @@ std::vector<std::string> query_md_resources()
 {
     std::string reason;
     std::vector<std::string> names = verbs::device_names(&reason);
-    static bool said = false; // UCT asks more than once
-    if (names.empty() && !std::exchange(said, true)) {
+    static bool logged = false; // UCT asks more than once
+    if (names.empty() && !std::exchange(logged, true)) {
         abi::log_message(abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
                          __FILE__, __LINE__, "no HCA, so no network transport: %s" GDR_NO_HCA_HINT,
                          reason.c_str());
     }
     if (!names.empty() && abi::keeps_registration_cache()) {
         names.clear();
-        if (!std::exchange(said, true) && !abi::context_setting("NET_DEVICES"))
+        if (!std::exchange(logged, true) && !abi::context_setting("NET_DEVICES"))
             gdr_log(warn, "no HCA is used: there was none when UCP's cache of registrations was "
                           "left on, which would keep those of freed memory (set "
                           "UCX_RCACHE_ENABLE=n)");

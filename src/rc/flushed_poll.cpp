@@ -11,9 +11,9 @@ namespace {
 
 void flush()
 {
-    static std::atomic<bool> told{false};
+    static std::atomic<bool> logged{false};
     const CUresult result = mem::RdmaWrites::instance().flush();
-    if (result != CUDA_SUCCESS && !told.exchange(true)) [[unlikely]]
+    if (result != CUDA_SUCCESS && !logged.exchange(true)) [[unlikely]]
         gdr_log(
             error,
             "cuFlushGPUDirectRDMAWrites failed: %s: what runs on the GPU may not see what it has "

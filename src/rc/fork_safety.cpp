@@ -16,8 +16,8 @@ namespace {
 
 void warn()
 {
-    static std::atomic<bool> said = false;
-    if (!said.exchange(true))
+    static std::atomic<bool> logged = false;
+    if (!logged.exchange(true))
         gdr_log(warn,
                 "this process forks, which ibv_fork_init() was not called for, or failed: what is "
                 "sent and received from now on may be wrong (UCX_GDR_RC_FORK_INIT, or Linux 5.12)");

@@ -267,9 +267,9 @@ void Handshake::leave(uint64_t id, verbs::QueuePair qp)
 
 void Handshake::repeat(uint64_t id, Connection& connection)
 {
-    speak(id, connection,
-          connection.state == Connection::State::leaving ? PacketType::farewell
-                                                         : PacketType::request);
+    send_packet(id, connection,
+                connection.state == Connection::State::leaving ? PacketType::farewell
+                                                               : PacketType::request);
     schedule(id, connection, std::min(Clock::now() + connection.interval, connection.deadline));
     connection.interval = std::min<Clock::duration>(connection.interval * 2, kLongestInterval);
 }
@@ -291,14 +291,14 @@ void Handshake::expire(uint64_t id, Connection& connection)
          "process still there, and is the fabric between the ports up?)");
 }
 
-void Handshake::speak(uint64_t id, Connection& connection, PacketType type)
+void Handshake::send_packet(uint64_t id, Connection& connection, PacketType type)
 {
-    Packet said = packet(type, connection.iface.incarnation, id);
+    Packet sent = packet(type, connection.iface.incarnation, id);
     if (type == PacketType::request) {
-        said.qpn = connection.qp->qp_num;
-        said.psn = connection.psn;
+        sent.qpn = connection.qp->qp_num;
+        sent.psn = connection.psn;
     }
-    send(said, connection.iface.key, connection.device, connection.iface.handshake_qpn,
+    send(sent, connection.iface.key, connection.device, connection.iface.handshake_qpn,
          connection.iface.handshake_qkey);
 }
 
@@ -367,7 +367,7 @@ void Handshake::handle(const Packet& packet)
     if (packet.proof != proof(packet, key) ||
         unreachable_reason(setup_.device, setup_.iface.segment_size, &packet.device, nullptr) !=
             nullptr) {
-        if (!std::exchange(told_of_strangers_, true)) {
+        if (!std::exchange(logged_strangers_, true)) {
             gdr_log(diag, "packets of the handshake from somebody who was not given our address "
                           "are ignored");
         }
@@ -404,7 +404,7 @@ void Handshake::handle(const Packet& packet)
         return;
     case PacketType::question:
         if (found->second.state != State::leaving) {
-            speak(found->first, found->second, PacketType::confirmation);
+            send_packet(found->first, found->second, PacketType::confirmation);
         }
         return;
     }

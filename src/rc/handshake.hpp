@@ -136,7 +136,7 @@ class Handshake {
     int connect_qp(ibv_qp* qp, const DeviceAddress& peer, const Packet& packet, uint32_t local_psn,
                    const char** failed);
     void fail(uint64_t connection, ucs_status_t status, std::string reason);
-    void speak(uint64_t id, Connection& connection, PacketType type);
+    void send_packet(uint64_t id, Connection& connection, PacketType type);
     void repeat(uint64_t id, Connection& connection);
     void expire(uint64_t id, Connection& connection);
     void schedule(uint64_t id, Connection& connection, Clock::time_point next);
@@ -163,7 +163,7 @@ class Handshake {
     std::unordered_map<uint64_t, Connection> connections_;
     std::set<std::pair<Clock::time_point, uint64_t>> agenda_; // of connections
     AcceptedConnections accepted_;
-    bool told_of_strangers_ = false;
+    bool logged_strangers_ = false;
     Clock::time_point next_complaint_{};
 
     std::mutex lock_; // for the events

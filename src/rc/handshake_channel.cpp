@@ -157,7 +157,7 @@ std::optional<Packet> HandshakeChannel::poll()
 void HandshakeChannel::restart(const ibv_wc& failure)
 {
     abi::log_message(
-        std::exchange(told_of_failure_, true) ? abi::LogLevel::diag : abi::LogLevel::warn, __FILE__,
+        std::exchange(logged_failure_, true) ? abi::LogLevel::diag : abi::LogLevel::warn, __FILE__,
         __LINE__, "the handshake's queue pair on %s has failed and is set up anew: %s (%s)",
         ibv_get_device_name(qp_->context->device), ibv_wc_status_str(failure.status),
         verbs::completion_cause(failure.status));

@@ -81,7 +81,7 @@ class HandshakeChannel {
     verbs::QueuePair qp_;
     unsigned next_send_ = 0;
     unsigned sends_in_flight_ = 0;
-    bool told_of_failure_ = false;
+    bool logged_failure_ = false;
     std::deque<Outgoing> waiting_; // for a buffer
 };
 

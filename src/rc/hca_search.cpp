@@ -34,7 +34,7 @@ void HcaSearch::looked_at(const std::string& name, bool usable, const std::strin
     }
     if (any_usable_ && !all.empty())
         gdr_log(diag, "not used: %s", all.c_str());
-    if (!any_usable_ && !all.empty() && !std::exchange(said_, true)) {
+    if (!any_usable_ && !all.empty() && !std::exchange(logged_, true)) {
         abi::log_message(abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
                          __FILE__, __LINE__,
                          "no HCA can be used, so no network transport: %s (UCX's other transports, "

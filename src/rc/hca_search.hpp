@@ -23,7 +23,7 @@ class HcaSearch {
     std::mutex mutex_;
     size_t expected_ = 0;
     bool any_usable_ = false;
-    bool said_ = false;                          // by this process
+    bool logged_ = false;                        // by this process
     std::map<std::string, std::string> reasons_; // by HCA
 };
 

@@ -551,7 +551,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
         share_out();
         receive_queues =
             std::make_unique<OwnReceiveQueues>(pd, receives, layout, window, most_receives);
-        tell_memory(layout.stride());
+        log_receive_memory(layout.stride());
     }
 
     // Only a queue pair shows how much fits into a work request.
@@ -623,9 +623,9 @@ void Iface::create_completion_queue(unsigned first_receives, unsigned* most_rece
 }
 
 // Logged once for each HCA.
-void Iface::tell_memory(size_t buffer) const
+void Iface::log_receive_memory(size_t buffer) const
 {
-    if (!domain.told_receives.exchange(true)) {
+    if (!domain.logged_receives.exchange(true)) {
         const unsigned buffers = OwnReceiveQueues::length(Side::passive, window);
         gdr_log(info,
                 "%s has no shared receive queues: each connection of a peer takes %u receive "

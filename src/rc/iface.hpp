@@ -272,7 +272,7 @@ struct Iface : abi::Iface {
     void open_queues(const uct_iface_params_t* params);
     // Sized for as many receives as possible, down to those of one connection.
     void create_completion_queue(unsigned first_receives, unsigned* most_receives);
-    void tell_memory(size_t buffer) const;
+    void log_receive_memory(size_t buffer) const;
     uint32_t find_max_inline(uint32_t wanted, verbs::Posting posting) const;
     void close_events();
     void choose_path(const void* worker);

@@ -41,7 +41,7 @@ class MemoryDomain final : public abi::MemoryDomain {
 
     // UCX was told about ports, and opens interfaces on them.
     std::atomic<bool> has_offered{false};
-    std::atomic<bool> told_receives{false}; // logged what a connection takes, without an SRQ
+    std::atomic<bool> logged_receives{false}; // what a connection takes, without an SRQ
 
     abi::MdAttributes attributes() const override;
     ucs_status_t reg(void* address, size_t length, abi::Registration asked,

@@ -23,7 +23,7 @@ struct Peers {
     std::mutex lock;
     std::vector<const Reachability*> judges; // of all interfaces
     bool any_reached = false;
-    bool said = false;
+    bool logged = false;
 };
 
 Peers& peers()
@@ -78,8 +78,8 @@ bool Reachability::reaches(const IfaceAddress& own, const DeviceAddress* device,
         peers().any_reached = peers().any_reached || !itself; // MPI libraries begin with themselves
         return true;
     }
-    if (!std::exchange(judgement.told, true))
-        tell(*device, reason != nullptr ? reason : no_route(gid_));
+    if (!std::exchange(judgement.logged, true))
+        log_unreachable(*device, reason != nullptr ? reason : no_route(gid_));
     return false;
 }
 
@@ -93,15 +93,15 @@ bool Reachability::has_route(const DeviceAddress& device) const
 }
 
 // UCP asks one interface after another about all addresses of a peer.
-void Reachability::tell(const DeviceAddress& device, const std::string& reason)
+void Reachability::log_unreachable(const DeviceAddress& device, const std::string& reason)
 {
     Peers& all = peers();
     const bool every_one_was_asked =
         std::ranges::all_of(all.judges, [this](const Reachability* judge) {
             return judge->worker_ != worker_ || judge->judged_.size() == judged_.size();
         });
-    const bool matters = !all.any_reached && !all.said && every_one_was_asked;
-    all.said = all.said || matters;
+    const bool matters = !all.any_reached && !all.logged && every_one_was_asked;
+    all.logged = all.logged || matters;
     ibv_gid gid;
     std::copy_n(device.gid, sizeof(gid.raw), gid.raw);
     abi::log_message(matters && abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,

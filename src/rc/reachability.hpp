@@ -37,11 +37,11 @@ class Reachability {
 
     struct Judgement {
         std::optional<bool> has_route; // nothing: not asked yet
-        bool told = false;             // logged why it is not reached
+        bool logged = false;           // why it is not reached
     };
 
     bool has_route(const DeviceAddress& device) const;
-    void tell(const DeviceAddress& device, const std::string& reason);
+    void log_unreachable(const DeviceAddress& device, const std::string& reason);
 
     const std::string port_;
     const DeviceAddress local_;

@@ -19,10 +19,10 @@
 
 namespace gdr::streams {
 
-void tell_of_failure(CUresult result)
+void log_failure(CUresult result)
 {
-    static std::atomic<bool> told{false};
-    if (!cuda::in_forked_child() || !told.exchange(true))
+    static std::atomic<bool> logged{false};
+    if (!cuda::in_forked_child() || !logged.exchange(true))
         gdr_log(error, "a copy failed: %s", cuda::error_text(result).c_str());
 }
 
@@ -98,7 +98,7 @@ void Operations::end(const Operation& operation)
     --in_flight_;
     ucs_status_t status = UCS_OK;
     if (operation.result != CUDA_SUCCESS) {
-        tell_of_failure(operation.result);
+        log_failure(operation.result);
         status = UCS_ERR_IO_ERROR;
     }
     abi::complete(operation.completion, status);

@@ -17,7 +17,7 @@
 namespace gdr::streams {
 
 // Logs a failed copy. In a forked child, where every copy fails, it logs only the first.
-void tell_of_failure(CUresult result);
+void log_failure(CUresult result);
 
 // Used by one thread at a time. The number of operations in flight is unlimited.
 class Operations {
