@@ -64,7 +64,7 @@ void remember(const void* address, const cuda::Pointer& memory, const abi::Memor
                                                       info};
 }
 
-bool is_news(const cuda::Pointer& memory, const abi::MemoryInfo& info)
+bool is_unknown(const cuda::Pointer& memory, const abi::MemoryInfo& info)
 {
     if (memory.mapped && reinterpret_cast<uintptr_t>(info.base) + info.length > memory.end() &&
         !mem::frees_are_reported_by_now()) {

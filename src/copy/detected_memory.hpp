@@ -27,6 +27,6 @@ void remember(const void* address, const cuda::Pointer& memory, const abi::Memor
 // have been there before. If frees are not reported, always true for answers that span several
 // mappings of cuMemCreate, and afterwards once for each mapping, because the memory behind the
 // first mapping may be different each time.
-bool is_news(const cuda::Pointer& memory, const abi::MemoryInfo& info);
+bool is_unknown(const cuda::Pointer& memory, const abi::MemoryInfo& info);
 
 } // namespace gdr::copy::detected_memory

@@ -304,7 +304,7 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
         const abi::MemoryInfo info = describe(*memory, address, length);
         if (length != 0) { // else no HCA was asked
             const bool limited = is_limited(*memory, info);
-            if (detected_memory::is_news(*memory, info) || limited)
+            if (detected_memory::is_unknown(*memory, info) || limited)
                 end_registrations(*memory, info);
             if (!limited)
                 detected_memory::remember(address, *memory, info, changes);
