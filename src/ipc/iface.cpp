@@ -35,13 +35,13 @@ struct Iface : streams::Iface {
     Address address;
     const IfaceSettings settings;
     // Finding out how GPUs are linked takes tens of ms. Protocols v1 read the cost only once.
-    const bool tells_late;
+    const bool protocols_v2;
     stats::Counts counts;
     size_t endpoints = 0; // created so far
 
-    Iface(const cuda::Driver& cuda, const IfaceSettings& set, bool late)
+    Iface(const cuda::Driver& cuda, const IfaceSettings& set, bool v2)
         : streams::Iface(cuda), driver(cuda), address(make_address()), settings(set),
-          tells_late(late)
+          protocols_v2(v2)
     {
     }
 
@@ -49,7 +49,7 @@ struct Iface : streams::Iface {
     // assumes the best links.
     Cost cost() const
     {
-        const bool untouched = tells_late && cuda::initialised_driver() == nullptr;
+        const bool untouched = protocols_v2 && cuda::initialised_driver() == nullptr;
         Cost cost{settings.overhead, settings.latency,
                   untouched ? kBestLinks : worst_links(driver)};
         if (settings.bandwidth != abi::kAutoSize)
@@ -228,7 +228,7 @@ ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
     streams::query(iface_of(handle),
                    {.address_length = sizeof(Address),
                     .most_pieces = 1,
-                    .reads = cost.links.reads || iface_of(handle)->tells_late,
+                    .reads = cost.links.reads || iface_of(handle)->protocols_v2,
                     .cost = estimate(cost, abi::EpOperation::put_zcopy)},
                    attr);
     attr->cap.flags |= UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE;

@@ -31,7 +31,7 @@ bool has_result(const std::exception& error, CUresult result)
 }
 
 // Whether the error is a lack of GPU memory, host memory or file descriptors, which may end.
-bool lacks_what_may_come_back(const std::exception& error)
+bool is_shortage(const std::exception& error)
 {
     if (const auto* const of_system = dynamic_cast<const std::system_error*>(&error)) {
         const std::errc lacking[] = {std::errc::too_many_files_open,
@@ -205,7 +205,7 @@ CUdeviceptr Region::open(CUdevice device)
         collides_ = has_result(error, CUDA_ERROR_ALREADY_MAPPED);
         if (collides_)
             return kNotOpen;
-        if (lacks_what_may_come_back(error))
+        if (is_shortage(error))
             pause_.begin();
         else if (dynamic_cast<const NoAnswer*>(&error) == nullptr)
             opening.base = kRefused;
