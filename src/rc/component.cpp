@@ -65,7 +65,7 @@ std::unique_ptr<abi::MemoryDomain> open_md(const char* name, const abi::MdConfig
         provide_for_forks(settings.fork_init);
         return std::make_unique<MemoryDomain>(name, settings);
     } catch (...) { // the caller of open_md reports the reason
-        hca_search().looked_at(name, false, "");
+        hca_search().record(name, false, "");
         throw;
     }
 }
@@ -138,7 +138,7 @@ std::vector<abi::Device> query_devices(abi::MemoryDomain& md)
         else
             unusable += (unusable.empty() ? "" : "; ") + name + " " + why_not;
     }
-    hca_search().looked_at(device.name(), !devices.empty(), unusable);
+    hca_search().record(device.name(), !devices.empty(), unusable);
     domain.has_offered = !devices.empty();
     return devices;
 }

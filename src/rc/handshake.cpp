@@ -196,15 +196,15 @@ void Handshake::on_timer(int fd, unsigned char, void* arg)
     if (self.more_) {
         self.receive();
     }
-    self.keep_appointments();
+    self.run_timers();
     self.arm_timer();
 }
 
-void Handshake::keep_appointments()
+void Handshake::run_timers()
 {
     auto now = Clock::now();
-    while (!agenda_.empty() && agenda_.begin()->first <= now) {
-        uint64_t id = agenda_.begin()->second;
+    while (!timers_.empty() && timers_.begin()->first <= now) {
+        uint64_t id = timers_.begin()->second;
         Connection& connection = connections_.at(id);
         if (now >= connection.deadline) {
             expire(id, connection);
@@ -219,8 +219,8 @@ void Handshake::keep_appointments()
 void Handshake::arm_timer()
 {
     auto next = std::min(accepted_.next(), ending_.next());
-    if (!agenda_.empty()) {
-        next = std::min(next, agenda_.begin()->first);
+    if (!timers_.empty()) {
+        next = std::min(next, timers_.begin()->first);
     }
     if (more_) {
         next = std::min(next, Clock::now() + kNextTurn);
@@ -304,15 +304,15 @@ void Handshake::send_packet(uint64_t id, Connection& connection, PacketType type
 
 void Handshake::schedule(uint64_t id, Connection& connection, Clock::time_point next)
 {
-    agenda_.erase({connection.next, id});
+    timers_.erase({connection.next, id});
     connection.next = next;
-    agenda_.emplace(next, id);
+    timers_.emplace(next, id);
 }
 
 void Handshake::forget(uint64_t id)
 {
     auto found = connections_.find(id);
-    agenda_.erase({found->second.next, id});
+    timers_.erase({found->second.next, id});
     connections_.erase(found);
 }
 
@@ -335,7 +335,7 @@ void Handshake::handle_reply(uint64_t id, Connection& connection, const Packet& 
                     std::string("ibv_modify_qp to ") + step + ": " + verbs::errno_text(error));
     }
     connection.state = Connection::State::connected;
-    agenda_.erase({connection.next, id});
+    timers_.erase({connection.next, id});
     HandshakeEvent event{HandshakeEvent::Kind::connected};
     event.connection = id;
     publish(std::move(event));

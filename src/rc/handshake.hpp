@@ -111,7 +111,7 @@ class Handshake {
         DeviceAddress device;
         IfaceAddress iface;
         Clock::time_point deadline;
-        Clock::time_point next; // in agenda_, unless connected
+        Clock::time_point next; // in timers_, unless connected
         Clock::duration interval;
         bool full = false; // the peer answered that it has too many
     };
@@ -123,7 +123,7 @@ class Handshake {
     void begin(uint64_t id, ibv_qp* qp, const DeviceAddress& device, const IfaceAddress& iface);
     void leave(uint64_t id, verbs::QueuePair qp);
     void receive();
-    void keep_appointments();
+    void run_timers();
     void handle(const Packet& packet);
     void handle_request(const Packet& packet);
     void handle_farewell(const Packet& packet);
@@ -161,7 +161,7 @@ class Handshake {
     bool more_ = false;         // packets wait for the next turn
     bool given_up_ = false;
     std::unordered_map<uint64_t, Connection> connections_;
-    std::set<std::pair<Clock::time_point, uint64_t>> agenda_; // of connections
+    std::set<std::pair<Clock::time_point, uint64_t>> timers_; // of connections
     AcceptedConnections accepted_;
     bool logged_strangers_ = false;
     Clock::time_point next_complaint_{};

@@ -18,7 +18,7 @@ void HcaSearch::begin(const std::vector<std::string>& names)
     reasons_.clear();
 }
 
-void HcaSearch::looked_at(const std::string& name, bool usable, const std::string& unusable)
+void HcaSearch::record(const std::string& name, bool usable, const std::string& unusable)
 {
     const std::lock_guard guard(mutex_);
     any_usable_ = any_usable_ || usable;

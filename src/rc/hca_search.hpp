@@ -17,7 +17,7 @@ class HcaSearch {
     void begin(const std::vector<std::string>& names);
     // An HCA has been opened. unusable: why some of its ports cannot be used; empty also if that
     // was logged before.
-    void looked_at(const std::string& name, bool usable, const std::string& unusable);
+    void record(const std::string& name, bool usable, const std::string& unusable);
 
   private:
     std::mutex mutex_;

@@ -256,7 +256,7 @@ struct Iface : abi::Iface {
 
     // Work requests of the endpoint up to this one have completed, this one with status. Also
     // handles everything rare.
-    static void handle_sent_attentively(Endpoint& ep, uint64_t wr_id, ucs_status_t status);
+    static void handle_sent_slow(Endpoint& ep, uint64_t wr_id, ucs_status_t status);
 
     // Polls all completions into the backlog.
     void save_completions();
@@ -282,7 +282,7 @@ struct Iface : abi::Iface {
     void handle_error(const ibv_wc& wc);
     void handle_other(const ibv_wc& wc);
     void handle_sent(uint64_t wr_id);
-    static void end_attentively(Endpoint& ep, uint64_t wr_id, ucs_status_t status);
+    static void handle_sent_end(Endpoint& ep, uint64_t wr_id, ucs_status_t status);
     void handle_other_sent(uint64_t wr_id);
     template <bool kClearsBehind>
     void handle_message(const ibv_wc& wc);

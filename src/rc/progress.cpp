@@ -127,12 +127,12 @@ template <bool kClearsBehind>
     }
     Endpoint& ep = *slot.endpoint;
     if (ep.attention != 0) [[unlikely]] {
-        return handle_sent_attentively(ep, wr_id, UCS_OK);
+        return handle_sent_slow(ep, wr_id, UCS_OK);
     }
     ep.attention = Endpoint::kCompleting;
     finish_up_to(ep, wr_id, UCS_OK);
     if (ep.attention != Endpoint::kCompleting) [[unlikely]] { // a callback has changed it
-        return end_attentively(ep, wr_id, UCS_OK);
+        return handle_sent_end(ep, wr_id, UCS_OK);
     }
     count_up_to(ep, wr_id);
     ep.attention = 0;
@@ -146,19 +146,19 @@ template <bool kClearsBehind>
     }
 }
 
-[[gnu::cold, gnu::noinline]] void Iface::handle_sent_attentively(Endpoint& ep, uint64_t wr_id,
-                                                                 ucs_status_t status)
+[[gnu::cold, gnu::noinline]] void Iface::handle_sent_slow(Endpoint& ep, uint64_t wr_id,
+                                                          ucs_status_t status)
 {
     if (ep.failure == UCS_OK || !not_after(number_of(wr_id), ep.completed)) {
         ep.attention |= Endpoint::kCompleting;
         finish_up_to(ep, wr_id, status);
-        end_attentively(ep, wr_id, status);
+        handle_sent_end(ep, wr_id, status);
     } else if (ep.closing) { // a later completion was reported before this one
         finish_closing(ep);
     }
 }
 
-[[gnu::cold, gnu::noinline]] void Iface::end_attentively(Endpoint& ep, uint64_t wr_id,
+[[gnu::cold, gnu::noinline]] void Iface::handle_sent_end(Endpoint& ep, uint64_t wr_id,
                                                          ucs_status_t status)
 {
     count_up_to(ep, wr_id);
@@ -309,7 +309,7 @@ void Iface::handle_intrusion(const ibv_wc& wc)
         }
         ep->fail(status);
     }
-    handle_sent_attentively(*ep, wc.wr_id, status);
+    handle_sent_slow(*ep, wc.wr_id, status);
 }
 
 // ---- windows and accepted connections
@@ -497,7 +497,7 @@ void Iface::save_completions()
 void Iface::finish(Endpoint& ep)
 {
     if (ep.unsignalled() == 0 || (ep.failure == UCS_OK && ep.credits() <= 0)) {
-        return; // a completion is on its way: end_attentively() comes back here
+        return; // a completion is on its way: handle_sent_end() comes back here
     }
     if (tx_available > 0) {
         (void)ep.post_flush_marker(); // if refused, the endpoint has failed and ends soon

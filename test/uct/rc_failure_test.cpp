@@ -77,7 +77,7 @@ TEST_F(Failure, ReportedOutOfOrder)
     ASSERT_GE(send_bcopy(ep, 5, "no route"), 0);
     const uint64_t sent = internal.last_wr_id;
     internal.fail(UCS_ERR_IO_ERROR);
-    gdr::rc::Iface::handle_sent_attentively(internal, sent, UCS_ERR_IO_ERROR);
+    gdr::rc::Iface::handle_sent_slow(internal, sent, UCS_ERR_IO_ERROR);
     EXPECT_TRUE(read.done());
     EXPECT_EQ(read.status, UCS_ERR_IO_ERROR);
 
