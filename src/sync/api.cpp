@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The functions of ugdr.h: exceptions end here, as a status and a line of UCX's log.
+// The functions of ugdr.h. Exceptions end here: each becomes a status and a line in UCX's log.
 #include "sync/log.hpp"
 #include "sync/process.hpp"
 #include "sync/refusal.hpp"
@@ -70,7 +70,7 @@ void require(const void* pointer, const char* what)
         throw Refusal(UCS_ERR_INVALID_PARAM, std::string(what) + " is NULL");
 }
 
-// No array has more items than addresses have room for.
+// An array cannot have more items than the address space has room for.
 template <typename Item>
 void require_array(const Item* items, size_t count, const char* what)
 {
@@ -81,7 +81,7 @@ void require_array(const Item* items, size_t count, const char* what)
                       std::string(what) + ": there cannot be " + std::to_string(count));
 }
 
-// Bits of a mask that this version does not know are of a later one, or were never set to zero.
+// Unknown bits of a mask come from a later version, or the caller has not initialized the mask.
 void require_known_fields(uint64_t mask, uint64_t known, const char* structure)
 {
     if ((mask & ~known) != 0)
@@ -121,7 +121,7 @@ void require_known(const ucp_request_param_t& param)
 void take_parameters(Operation& operation, const ucp_request_param_t& from)
 {
     const auto has = [&](uint32_t field) { return (from.op_attr_mask & field) != 0; };
-    operation.param = from; // all that is known is in the structure since UCX 1.13
+    operation.param = from; // the structure has had all known fields since UCX 1.13
     if (has(UCP_OP_ATTR_FIELD_CALLBACK))
         operation.user_callback = from.cb;
     operation.user_data = has(UCP_OP_ATTR_FIELD_USER_DATA) ? from.user_data : nullptr;
@@ -133,8 +133,8 @@ constexpr uint64_t kFieldsOfCondition = UGDR_OP_PARAM_FIELD_FLAGS | UGDR_OP_PARA
 constexpr uint64_t kKnownFields = UGDR_OP_PARAM_FIELD_CONDITION | UGDR_OP_PARAM_FIELD_UCP |
                                   UGDR_OP_PARAM_FIELD_FLAGS | UGDR_OP_PARAM_FIELD_INDEX;
 
-// Without a condition an operation begins at once: who has forgotten the mask would have it begin
-// too early, and not be told.
+// Without a condition an operation starts at once. A caller that forgets the mask would get an
+// early start and no error.
 void require_fields(const ugdr_op_param_t& param)
 {
     require_known_fields(param.field_mask, kKnownFields, "ugdr_op_param_t");
@@ -149,7 +149,7 @@ void require_fields(const ugdr_op_param_t& param)
                       "but not UGDR_OP_PARAM_FIELD_CONDITION");
 }
 
-// What UCP would crash at, in a thread that does not tell whose fault it is.
+// UCP would crash on these, in a thread that does not show which call was at fault.
 void require_target(const Operation& operation)
 {
     switch (operation.kind) {
@@ -220,7 +220,7 @@ void make(Context& context, Condition& condition, const ugdr_condition_params_t&
     throw Refusal(UCS_ERR_INVALID_PARAM, "ugdr_condition_create: unknown category");
 }
 
-// describe(operation): sets what it is to do.
+// describe(operation) sets the operation's arguments.
 template <typename Describe>
 ucs_status_t submit(ugdr_context_h context, OperationKind kind, const ugdr_op_param_t* param,
                     ugdr_request_h* request_p, Describe&& describe)
@@ -282,7 +282,7 @@ UGDR_EXPORT ucs_status_t ugdr_context_create_version(unsigned api_major, unsigne
         return UCS_ERR_INVALID_PARAM;
     Ucx ucx{};
     const std::string missing = find_ucx(reinterpret_cast<const void*>(function), ucx);
-    if (!missing.empty()) { // and so nothing to log with
+    if (!missing.empty()) { // there is no UCX to log with
         std::fprintf(stderr, "ugdr: %s\n", missing.c_str());
         return UCS_ERR_UNSUPPORTED;
     }

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Choosing the worker and who makes progress; handing operations and waits to the engine.
+// Chooses the worker and who makes progress, and hands operations and waits to the engine.
 #include "sync/context.hpp"
 
 #include "cuda/context.hpp"
@@ -46,7 +46,7 @@ constexpr uint64_t kKnownFields = UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT |
 constexpr const char* kWaitsByItself =
     "UGDR_OP_FLAG_STREAM_WAIT: the condition waits for its operations by itself";
 
-// That what is waited for is seen by who waits.
+// A stream may wait only if it then sees what HCAs have written.
 void require_waits(const Abilities& abilities)
 {
     if (!abilities.memops)
@@ -76,17 +76,18 @@ void require_this_thread(CUstream handle, uint64_t thread)
                       "stream (CU_STREAM_PER_THREAD), which that thread alone can have wait");
 }
 
-// Held while a captured stream is looked for and given something, which comes behind what it was
-// given before, by any context of this library. No call of CUDA under it waits for a stream.
+// Held while a thread looks up the place of a capture and adds to the graph, so that contexts of
+// this library add to a capture one after the other. No CUDA call under this lock waits for a
+// stream.
 std::mutex& capturing()
 {
     static auto& mutex = *new std::mutex;
     return mutex;
 }
 
-// Of one that runs again and again UCX would ask CUDA each time. What is not known to be host
-// memory it still does ask for: memory may come to be between now and then, and of that of GPUs
-// UCX wants to know more.
+// UCX would ask CUDA for the type at every run of a repeated operation, so host memory is declared
+// once. Other memory keeps UCX's detection: the address may be allocated or freed between runs, and
+// for GPU memory UCX wants more than the type.
 void tell_memory_type(Operation& operation)
 {
     ucp_request_param_t& param = operation.param;
@@ -101,7 +102,7 @@ void tell_memory_type(Operation& operation)
     param.memory_type = UCS_MEMORY_TYPE_HOST;
 }
 
-// What kernels of one condition pass, and what they count in.
+// The words of one kernel condition: its gates and its arrival counters.
 struct TriggerWords {
     TriggerWords(const cuda::Driver& driver, CUcontext context, size_t count)
         : context(context), count(count), gates(take_words<Gates>(driver, context, count))
@@ -119,7 +120,7 @@ struct TriggerBlock : TriggerWords {
     TriggerBlock(const cuda::Driver& driver, CUcontext context, size_t count, unsigned arrivals)
         : TriggerWords(driver, context, count)
     {
-        if (arrivals > 1) // else there is nothing to count
+        if (arrivals > 1) // one arrival needs no counter
             arrived = take_counters(driver, context, count);
     }
     ~TriggerBlock()
@@ -259,7 +260,8 @@ void Context::record(Condition& condition, CUstream handle)
     const cuda::Driver& driver = require_driver();
     const std::lock_guard recording(condition.recording);
     {
-        // Before anything waits for room in a stream that waits for this.
+        // Closes the previous wait first: the wait that is enqueued below may need room in a stream
+        // that the previous one blocks.
         const std::lock_guard guard(condition.lock);
         condition.recorded.wait.reset();
     }
@@ -374,8 +376,8 @@ void Context::add_triggers(Condition& condition, unsigned count, unsigned arriva
     }
 }
 
-// A wait in a capture, for operations of the same one; those that are complete and do not run again
-// need none.
+// Adds a wait to a capture, for operations of the same capture. Operations that are complete and do
+// not run again need no wait.
 void Context::add_wait(const cuda::Driver& driver, const Place& place,
                        const ugdr_request_h* requests, size_t count, bool all)
 {
@@ -447,11 +449,12 @@ void Context::submit(Operation& operation, Condition* condition, unsigned index,
     operation.stream = at.stream->held().release();
     operation.point = at.point;
     operation.joins = at.wait.get();
-    engine_->submit_new(&operation.start_command); // before the wait that it joins can be closed
+    engine_->submit_new(&operation.start_command); // before anybody can close the wait that it
+                                                   // joins
     recorded.unlock();
     if (!wait)
         return;
-    // Behind it: the stream may be full, and go on when this operation ends.
+    // The engine gets the operation first: the stream may be full until this operation ends.
     const HeldStream stream = waiting->stream->held();
     const auto request = reinterpret_cast<ugdr_request_h>(&operation);
     try {
@@ -463,7 +466,7 @@ void Context::submit(Operation& operation, Condition* condition, unsigned index,
     }
 }
 
-// An operation of a node; the wait, which may be refused, comes behind it.
+// Attaches an operation to a node. The wait comes after it and may be refused.
 void Context::submit_to(Node& node, Operation& operation, bool wait)
 {
     std::unique_lock<std::mutex> guard;
@@ -496,7 +499,8 @@ void Context::submit_to(Node& node, Operation& operation, bool wait)
     }
 }
 
-// Of one that the engine has got, and the caller is told that it has not: lets go for both.
+// Cancels an operation that the engine already has. submit() in api.cpp then lets go twice, as if
+// the engine had no hold on it.
 void Context::take_back(Operation& operation)
 {
     operation.hold();
@@ -518,8 +522,8 @@ void Context::warn_of_a_crowd(const Stream& stream)
     }
 }
 
-// What may fail comes first, memory that runs out included: once CUDA has been told the stream
-// waits, until the engine lets it go on.
+// Everything that can fail comes before CUDA is told, even allocations: from then on the stream
+// waits until the engine releases it.
 void Context::enqueue(HeldWait wait, CUstream handle, const ugdr_request_h* requests, size_t count)
 {
     Stream& stream = *wait->stream;

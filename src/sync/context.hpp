@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A context as the application has it: its streams, its engine, and who makes that progress.
+// The application's context: its streams, its engine, and the thread that makes progress.
 #pragma once
 
 #include "sync/engine.hpp"
@@ -13,28 +13,30 @@
 
 namespace gdr::sync {
 
-// Where a condition is: a point of a stream, or a node of a graph.
+// Where a condition was recorded: a point of a stream, or a node of a graph.
 struct Recorded {
     CUstream handle = nullptr;
-    uint64_t thread = 0; // whose it is
+    uint64_t thread = 0; // of a per-thread stream (thread_of())
     HeldStream stream{};
     uint64_t point = 0;
-    OpenWait wait{}; // ends behind the operations
-    HeldNode node{}; // instead
+    OpenWait wait{}; // is over after the operations
+    HeldNode node{}; // a node of a graph; then stream is empty
     GraphNodes nodes{};
 };
 
-// A point of a stream, a node of a graph, or what kernels trigger.
+// A point of a stream, a node of a graph, or the triggers of kernels.
 struct Condition {
     ugdr_condition_category_t category{};
-    bool waits = false;            // for its operations: of a stream
-    std::vector<Node*> triggers{}; // held; kernels'
-    ugdr_dev_condition_t device{}; // theirs, too
+    bool waits = false;            // a stream's condition waits for its operations
+    std::vector<Node*> triggers{}; // of a kernel's condition; held
+    ugdr_dev_condition_t device{}; // of a kernel's condition
 
-    // One thread records it at a time, also while it waits for room in the stream: a wait that the
-    // next one has not ended yet could be why there is none. Taken before all other locks.
+    // One thread at a time records the condition, even while it waits for room in the stream: the
+    // previous wait, which recording closes, may be the reason why there is none. Taken before all
+    // other locks.
     std::mutex recording;
-    // A stream's is recorded again while other threads attach to it. Held for no call of CUDA.
+    // Protects `recorded`: a stream's condition can be recorded again while other threads attach
+    // operations. No CUDA call is made under it.
     std::mutex lock;
     Recorded recorded;
 
@@ -54,29 +56,28 @@ class Context {
     const Ucx& ucx() const { return ucx_; }
     Engine& engine() { return *engine_; }
 
-    // Ends the thread, for good. False: it did not come to its end within the time.
+    // Ends the thread, for good. Returns false if the thread did not end in time.
     bool stop(std::chrono::milliseconds limit);
 
-    // Ends everything that is under way, after stop(). Whether UCP still has operations: then the
-    // context must not be destroyed.
+    // Ends everything that is under way, after stop(). Returns whether UCP still has operations;
+    // then the context must not be destroyed.
     bool abandon() { return engine_->abandon(); }
 
-    // Destroys the own worker, after stop().
+    // Destroys the library's own worker, after stop().
     void close_worker();
 
     // ---- for the functions of the API; throw Refusal and cuda::Error
 
     void record(Condition& condition, CUstream handle);
-    // split: a node that triggers and one that waits.
+    // split: adds two nodes to the graph, one that triggers and one that waits.
     void add(Condition& condition, CUgraph graph, std::vector<CUgraphNode> dependencies,
              bool split);
-    // For kernels of the current context.
+    // Adds triggers for kernels of the current context.
     void add_triggers(Condition& condition, unsigned count, unsigned arrivals);
     void release_stream(CUstream handle);
 
-    // Records the operation, which the engine holds from then on. wait: the condition's stream
-    // waits here.
-    // index: which of the condition's triggers.
+    // Hands the operation to the engine, which holds it from then on. wait: the condition's stream
+    // waits here. index: which of the condition's triggers starts it.
     void submit(Operation& operation, Condition* condition, unsigned index, bool wait);
 
     void wait(CUstream handle, const ugdr_request_h* requests, size_t count);
@@ -90,7 +91,7 @@ class Context {
     Engine::Settings choose(const ugdr_context_params_t& params);
     ucp_worker_h create_worker(ucp_context_h ucp_context, bool by_caller);
     void require_thread_mode(ucp_worker_h worker, bool by_caller, bool lock);
-    // Throws Refusal where it would wait, and nothing can.
+    // Throws Refusal if the node is to wait and the GPU's streams or graphs cannot.
     HeldNode make_node(const cuda::Driver& driver, const Place& place, bool triggers, bool waits);
     GraphNodes add_node(const cuda::Driver& driver, const Place& place, Node& node, bool split);
     void add_wait(const cuda::Driver& driver, const Place& place, const ugdr_request_h* requests,
@@ -98,7 +99,7 @@ class Context {
     void submit_to(Node& node, Operation& operation, bool wait);
     void take_back(Operation& operation);
     void warn_of_a_crowd(const Stream& stream);
-    // With the stream's lock.
+    // The caller holds the stream's lock.
     void enqueue(HeldWait wait, CUstream handle, const ugdr_request_h* requests, size_t count);
     void begin(HeldWait wait, uint64_t number);
 
@@ -110,8 +111,8 @@ class Context {
     std::unique_ptr<Engine> engine_;
     std::unique_ptr<Proxy> proxy_;
 
-    // The engine takes none of the locks: they are between the threads of the application. Those
-    // of streams have one each (Stream::enqueueing), and the table has its own.
+    // The engine takes none of the locks; they order threads of the application. Each stream has
+    // one (Stream::enqueueing), and the table has one.
     Streams streams_;
     std::atomic<uint64_t> crowded_waits_{0};
 };

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Waking a thread that sleeps because there is nothing to do. Ringing costs no system call unless
-// it does sleep.
+// Wakes a thread that sleeps because there is nothing to do. Ringing costs a system call only if
+// the thread sleeps.
 #pragma once
 
 #include <atomic>
@@ -12,15 +12,15 @@ class Doorbell {
   public:
     Doorbell* next = nullptr; // in the pool
 
-    // Any thread, after it has brought what there is to do.
+    // Any thread calls this, after it has published the work.
     void ring()
     {
         if (asleep_.exchange(0) != 0)
             asleep_.notify_one();
     }
 
-    // The one thread: until somebody rings. Returns at once if there is something to do: asked
-    // after those who ring from now on know that somebody sleeps.
+    // The one thread sleeps here until somebody rings. It announces its sleep before it asks
+    // whether there is something to do, so that no ring is lost.
     template <typename Condition>
     void sleep_unless(Condition&& something_to_do)
     {

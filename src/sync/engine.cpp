@@ -23,12 +23,13 @@ unsigned Engine::progress()
         return 0;
     if (is_.lock != nullptr)
         is_.lock(is_.lock_arg);
-    unsigned events = handle_commands(); // what triggers were found for is among them
+    // First: a trigger that was just found may be for an operation that is still in the inbox.
+    unsigned events = handle_commands();
     events += begin_rounds();
     events += look_at_streams();
     if (is_.worker != nullptr && (outstanding_ > 0 || is_.own)) {
         events += ucx_.ucp_worker_progress(is_.worker);
-        events += handle_commands(); // what that has brought to its end
+        events += handle_commands(); // the completions of that progress
     }
     events += test_calls();
     if (is_.unlock != nullptr)
@@ -49,7 +50,7 @@ unsigned Engine::handle_commands()
 {
     unsigned count = 0;
     for (Command* command = inbox_.take(); command != nullptr; ++count) {
-        Command* next = command->next; // what is handled may be used again
+        Command* next = command->next; // handling the command may recycle it
         Operation* operation = command->operation;
         switch (command->kind) {
         case Command::Kind::start:
@@ -90,8 +91,8 @@ unsigned Engine::handle_commands()
 
 // ---- conditions
 
-// Behind those of its own point and of earlier ones: look_at_streams() starts it, also where its
-// point has been reached already.
+// Inserts the operation after those of its own and of earlier points. look_at_streams() starts it,
+// even if the stream has already reached its point.
 void Engine::arm(Operation& operation)
 {
     Stream* stream = operation.stream;
@@ -132,7 +133,7 @@ unsigned Engine::look_at_streams()
         }
         Stream* stream = watched_[i].stream;
         const uint64_t reached = stream->words.host->reached.load(std::memory_order_acquire);
-        stream->hold(); // its last operation may end with its start
+        stream->hold(); // its last operation may end when it starts
         while (stream->armed != nullptr && stream->armed->point <= reached) {
             Operation* operation = stream->armed;
             stream->armed = operation->next_armed;
@@ -172,7 +173,7 @@ void Engine::start(Operation& operation)
         }
         return;
     }
-    ++outstanding_; // also while it is posted: a callback may come before UCP's function returns
+    ++outstanding_; // before the post: the callback may come before UCP's function returns
     const ucs_status_ptr_t request = post(operation);
     if (UCS_PTR_IS_PTR(request)) {
         operation.ucp_request = request;
@@ -212,7 +213,7 @@ void Engine::finish(Operation& operation, ucs_status_t status)
         return;
     }
     unlink(operation);
-    unfinished_.fetch_sub(1, std::memory_order_release); // before anybody can know
+    unfinished_.fetch_sub(1, std::memory_order_release); // before anybody can see the status
     operation.status.store(status, std::memory_order_release);
     operation.status.notify_all();
     for (Wait* wait : operation.waits)
@@ -223,7 +224,7 @@ void Engine::finish(Operation& operation, ucs_status_t status)
     operation.let_go();
 }
 
-// The application's own callback, with what UCP would tell it.
+// Calls the application's callback with the arguments that UCP would pass.
 void Engine::tell(Operation& operation, ucs_status_t status)
 {
     if (operation.kind == OperationKind::tag_recv) {
@@ -341,8 +342,8 @@ void Engine::complete_one(Wait& wait)
     }
 }
 
-// A stream's waits end in its order, and the word tells the last that is over. What the HCA has
-// written is there first.
+// A stream's waits end in its order; the released word tells the last one that is over. Data that
+// the HCA has written must be visible before that.
 void Engine::release_streams(bool may_flush)
 {
     for (Stream* stream : freed_) {
@@ -354,10 +355,10 @@ void Engine::release_streams(bool may_flush)
             number = end->number;
         stream->waiting = end;
         if (number == 0)
-            continue; // an earlier one is not over
+            continue; // an earlier wait is not over
         if (may_flush && !stream->abilities.sees_writes)
             flush(stream->name.context);
-        unfinished_.fetch_sub(count, std::memory_order_release); // before anybody can know
+        unfinished_.fetch_sub(count, std::memory_order_release); // before anybody can see the word
         stream->words.host->released.store(number, std::memory_order_release);
         while (over != end) {
             Wait* next = over->next;
@@ -424,7 +425,8 @@ void Engine::unlink(Operation& operation)
     }
 }
 
-// Whether UCP still has it, or a thread that UCP has told of its end, and that tells this engine.
+// Returns whether UCP, or a thread that UCP has called back, still uses the operation and this
+// engine.
 bool Engine::abandon(Operation& operation)
 {
     Phase phase = Phase::started;

@@ -21,8 +21,8 @@ class Engine {
   public:
     struct Settings {
         ucp_worker_h worker = nullptr; // may be missing
-        bool own = false; // it is the library's own: progressed also while nothing is under way
-        bool by_caller = false;        // progress() is called by the application
+        bool own = false; // the library's own worker, progressed even while nothing is under way
+        bool by_caller = false;        // the application calls progress()
         ugdr_lock_cb_t lock = nullptr; // around each use of the worker; may be missing
         ugdr_lock_cb_t unlock = nullptr;
         void* lock_arg = nullptr;
@@ -42,17 +42,17 @@ class Engine {
 
     void submit(Command* command)
     {
-        Doorbell& bell = doorbell; // who has got the command may destroy this
+        Doorbell& bell = doorbell; // whoever handles the command may destroy this engine
         inbox_.push(command);
         bell.ring();
     }
-    // Of an operation or a wait: counted until it is over.
+    // The command of a new operation or wait, which counts until it is over.
     void submit_new(Command* command)
     {
         unfinished_.fetch_add(1, std::memory_order_relaxed);
         submit(command);
     }
-    // UCS_ERR_BUSY: it is under way and cannot be cancelled.
+    // UCS_ERR_BUSY: the operation is under way and cannot be cancelled.
     ucs_status_t cancel_soon(Operation& operation);
     // Operations that are not complete and waits that are not over.
     uint64_t unfinished() const { return unfinished_.load(std::memory_order_acquire); }
@@ -60,30 +60,31 @@ class Engine {
     ucs_status_t status() const { return static_cast<ucs_status_t>(status_.load()); }
     const Ucx& ucx() const { return ucx_; }
     const Settings& settings() const { return is_; }
-    // Gives what UCP is to be told our callbacks; the application's have been taken out.
+    // Puts our callbacks into the parameters for UCP; the application's have been taken out.
     void prepare(Operation& operation);
 
-    // Of a pool, since it is rung last: at worst it wakes somebody else, for nothing.
+    // From a pool, since submit() rings it last: a stale ring at worst wakes another engine for
+    // nothing.
     Doorbell& doorbell;
 
     // ---- the one thread
 
-    // One look at everything, triggers first: how many events there were.
+    // Looks at everything once, triggers first. Returns the number of events.
     unsigned progress();
 
-    // Whether operations wait for their conditions or for their ends.
+    // Whether operations wait for their conditions or for their completion.
     bool under_way() const { return watched_.size() + outstanding_ > 0 || calls_ != nullptr; }
     // Whether a GPU may trigger something at any time.
     bool armed() const { return !triggers_.empty(); }
     bool has_news() const { return !inbox_.empty(); }
 
-    // Ends everything at once. Whether UCP still has operations: then the engine must not go away.
+    // Ends everything at once. Returns whether UCP still has operations; then the engine must stay.
     bool abandon();
 
   private:
     struct Count {
         std::atomic<uint64_t> value{0};
-        // There is one writer. Who sees the count sees what was done before.
+        // There is one writer. A reader that sees the count also sees what the writer did before.
         void operator++()
         {
             value.store(value.load(std::memory_order_relaxed) + 1, std::memory_order_release);
@@ -142,19 +143,19 @@ class Engine {
     const Settings is_;
 
     Handover<Command> inbox_;
-    std::vector<WatchedStream> watched_; // as they came: a stream may be another's successor
+    std::vector<WatchedStream> watched_; // in order: a stream may depend on another
     std::vector<WatchedNode> looks_;     // at nodes without a round, in no order
     std::vector<Wait*> open_waits_;      // in no order
-    std::vector<Stream*> freed_;         // with a wait that is over, to be told
+    std::vector<Stream*> freed_;         // with a wait that is over and not yet released
     Stream nowhere_;                     // of operations without a condition
     std::vector<Stream*> busy_;          // with operations that are not complete
-    Operation* calls_ = nullptr;         // functions of the user's under way
+    Operation* calls_ = nullptr;         // functions of the application under way
     size_t outstanding_ = 0;             // operations that UCP has
     uint64_t nodes_ = 0;                 // that there have been
-    std::vector<Node*> triggers_; // nodes that trigger operations, in the order of their coming
-    std::vector<Node*> waiters_;  // other nodes
-    std::vector<Node*> rounds_;   // triggered, not begun
-    std::vector<Node*> opened_;   // whose wait is over, to be told
+    std::vector<Node*> triggers_;        // nodes that trigger operations, in order of creation
+    std::vector<Node*> waiters_;         // other nodes
+    std::vector<Node*> rounds_;          // triggered, not begun
+    std::vector<Node*> opened_;          // whose gate is to be opened
 
     std::atomic<uint64_t> unfinished_{0};
     Count triggered_, posted_, completed_, failed_, flushes_;

@@ -1,17 +1,17 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Handing objects from any thread to one, without a lock and without an allocation.
+// Hands objects from any thread to one thread, without locks and allocations.
 #pragma once
 
 #include <atomic>
 
 namespace gdr::sync {
 
-// Links through Node::next, which belongs to the list from push() until take().
+// Links objects through Node::next, which belongs to the list from push() until take().
 template <typename Node>
 class Handover {
   public:
-    // Any thread. What the caller wrote before is seen by who takes the node.
+    // Any thread. The thread that takes the node sees what the caller wrote before.
     void push(Node* node)
     {
         Node* first = last_.load(std::memory_order_relaxed);

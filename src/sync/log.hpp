@@ -9,7 +9,7 @@
 
 namespace gdr::sync {
 
-// One line; the same text is said once in the life of the process. Any thread.
+// Logs one line. A process logs the same text only once. Any thread.
 void log_once(const Ucx& ucx, ucs_log_level_t level, const std::string& message);
 
 } // namespace gdr::sync

@@ -9,7 +9,7 @@
 namespace gdr::sync {
 namespace {
 
-// Between the end of a node and that of its engine.
+// The end of a node and the end of its engine may race.
 std::mutex& lock()
 {
     static auto& mutex = *new std::mutex;

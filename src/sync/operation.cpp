@@ -67,7 +67,7 @@ HeldWait Wait::take(Stream& stream, size_t operations)
 {
     HeldWait wait(Pool<Wait>::instance().take());
     wait->holds_.store(1, std::memory_order_relaxed);
-    wait->operations.reserve(std::max<size_t>(operations, 1)); // also for another use of it
+    wait->operations.reserve(std::max<size_t>(operations, 1)); // kept when the wait is reused
     wait->stream = stream.held();
     wait->all = false;
     wait->open = false;

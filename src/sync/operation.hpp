@@ -1,8 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What an application has asked for: an operation, or a stream to wait for some. Both are taken
-// from a pool by the application's thread, handed to the engine, and go back when nobody needs
-// them.
+// What an application has asked for: an operation, or a stream's wait for some. The application's
+// thread takes both from a pool and hands them to the engine. They go back when nobody needs them.
 #pragma once
 
 #include "sync/stream.hpp"
@@ -21,7 +20,7 @@ struct Operation;
 struct Wait;
 using HeldWait = std::unique_ptr<Wait, LetGo>;
 
-// News for the engine.
+// A message to the engine.
 struct Command {
     enum class Kind : uint8_t { start, cancel, finished, wait, wait_closed, node, node_ended };
 
@@ -46,11 +45,12 @@ enum class OperationKind : uint8_t {
 
 const char* name_of(OperationKind kind);
 
-// How far it is. Who changes it from waiting or from started decides what becomes of it.
+// The state of an operation. The thread that changes it from waiting or from started decides what
+// happens to the operation.
 enum class Phase : uint8_t {
     waiting,   // for its condition
-    cancelled, // before it held
-    started,   // UCP has it, or a function of the user's runs
+    cancelled, // before its condition held
+    started,   // UCP has it, or a function of the application runs
     finished,  // UCP is done with it
     abandoned  // UCP has it, and nobody waits for that any more
 };
@@ -77,18 +77,18 @@ struct Operation {
     ugdr_call_cb_t start = nullptr;
     ugdr_call_cb_t test = nullptr;
     void* argument = nullptr;
-    ucp_request_param_t param{}; // as UCP gets it: with our callback
+    ucp_request_param_t param{}; // as UCP gets it, with our callback
     decltype(ucp_request_param_t::cb) user_callback{};
     void* user_data = nullptr;
     ucp_tag_recv_info_t tag_info{}; // of a receive
     ucp_tag_recv_info_t* user_tag_info = nullptr;
 
-    Stream* stream = nullptr; // its condition's, nullptr if there is none
+    Stream* stream = nullptr; // of its condition; nullptr if there is none
     uint64_t point = 0;
-    Wait* joins = nullptr; // an open one, which is over after it
-    Node* node = nullptr;  // held; instead: runs once at each of its rounds
+    Wait* joins = nullptr; // an open wait, which is over after this operation
+    Node* node = nullptr;  // held; the operation runs once in each of its rounds
 
-    // The engine's.
+    // For the engine's thread alone.
     Engine* engine = nullptr;
     void* ucp_request = nullptr;
     Operation* next_armed = nullptr;
@@ -97,14 +97,14 @@ struct Operation {
     Operation* next_call = nullptr;
     std::vector<Wait*> waits; // keeps its room from one use to the next
 
-    // The engine's, of a node's operation.
-    std::vector<Node*> awaited_by; // that do not trigger it
+    // The same, for an operation of a node.
+    std::vector<Node*> awaited_by; // nodes that wait for it
     uint64_t runs = 0;             // that are over
     bool under_way = false;
-    bool leaving = false; // when this run is over
+    bool leaving = false; // retires when this run is over
     bool retired = false; // does not run any more
 
-    // Anybody's.
+    // For all threads.
     std::atomic<Phase> phase{Phase::waiting};
     std::atomic<bool> cancelling{false};
     std::atomic<int> status{UCS_OK};
@@ -117,7 +117,7 @@ struct Operation {
     void hold() { holds_.fetch_add(1, std::memory_order_relaxed); }
     void let_go();
 
-    // From the pool, held once by the caller and once by the engine.
+    // From the pool. The caller and the engine hold it once each.
     static Operation* take(OperationKind kind);
 
   private:
@@ -132,19 +132,20 @@ struct Wait {
     Wait* next = nullptr; // in the pool, and in its stream
     HeldStream stream{};
     uint64_t number = 0;                // of the stream's waits, once CUDA has been told
-    bool all = false;                   // that the stream has, instead of these:
+    bool all = false;                   // waits for all that the stream has, instead of these:
     std::vector<Operation*> operations; // held
-    bool open = false;                  // operations are still attached to its condition
-    Engine* engine = nullptr;           // of an open one, that is there until it is over
-    size_t remaining = 0;               // not complete; being open counts as one
+    bool open = false;                  // operations can still be attached to its condition
+    Engine* engine = nullptr;           // of an open one; exists until it is over
+    size_t remaining = 0;               // operations that are not complete; being open counts as
+                                        // one
     Command command, closed_command;
 
-    std::atomic<bool> over{false}; // who closes it afterwards has nobody to tell
+    std::atomic<bool> over{false}; // a later close() must not touch the engine
 
-    // An open one, once: nothing more is attached to its condition, which lets go.
+    // The condition of an open wait calls it once and lets go: it attaches nothing more.
     void close();
 
-    // The engine and an open one's condition hold it.
+    // The engine and, for an open one, its condition hold it.
     void hold() { holds_.fetch_add(1, std::memory_order_relaxed); }
     void let_go();
 

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Objects that are used again and again: in the steady state nothing is allocated. One pool for
-// each type in a process, which never gives memory back: there is as much as was in use at once.
+// A pool of objects that are reused: in the steady state nothing is allocated. A process has one
+// pool for each type. A pool never frees memory; it holds as many objects as were in use at once.
 #pragma once
 
 #include "sync/handover.hpp"
@@ -20,7 +20,7 @@ class Pool {
         return instance;
     }
 
-    // Any thread; shares a lock with others that take.
+    // Any thread. Threads that take share a lock.
     Node* take()
     {
         const std::lock_guard guard(lock_);

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The engine's calls of UCP, and UCP's of it.
+// The engine's calls to UCP, and UCP's callbacks.
 #include "sync/engine.hpp"
 
 namespace gdr::sync {
@@ -70,7 +70,7 @@ void Engine::prepare(Operation& operation)
     }
     operation.param.cb.recv = received;
     operation.param.op_attr_mask &= ~UCP_OP_ATTR_FIELD_RECV_INFO;
-    // Of a receive that is complete at once some releases do not tell what was received.
+    // Some UCX releases do not report what a receive got if it completes at once.
     operation.param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
 }
 

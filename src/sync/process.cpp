@@ -19,7 +19,7 @@ Process& process()
     return instance;
 }
 
-// A thread that is in a function of the application's, or waits for its lock, may not come back.
+// A thread may not come back from a function of the application, or from the wait for its lock.
 void stop_all()
 {
     constexpr auto kPatience = std::chrono::seconds(1);
@@ -40,7 +40,7 @@ bool in_forked_child()
 
 void enter(Context& context)
 {
-    // Registered when UCX is there already: before its end.
+    // Registered after UCX's own handlers, so that it runs before UCX ends.
     static const bool once = [] {
         std::atexit(stop_all);
         pthread_atfork(nullptr, nullptr, [] {

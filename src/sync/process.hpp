@@ -7,14 +7,15 @@
 
 namespace gdr::sync {
 
-// In a child of a process that had a context: its thread is not there, and CUDA does not work.
+// Whether this is a child of a process that had a context: the library's thread is missing, and
+// CUDA does not work.
 bool in_forked_child();
 
-// From now on the context's thread is stopped when the process ends. The driver and UCX may be gone
-// then: nothing else is done.
+// From now on the context's thread is stopped when the process ends. Nothing else is done then: the
+// driver and UCX may be gone.
 void enter(Context& context);
 
-// It is about to be destroyed.
+// The context is about to be destroyed.
 void leave(Context& context);
 
 } // namespace gdr::sync

@@ -17,9 +17,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr long kDefaultSpin = 200; // microseconds
-constexpr unsigned kTurns = 16;    // from one look at the clock to the next
+constexpr unsigned kTurns = 16;    // between two looks at the clock
 constexpr auto kNap = std::chrono::microseconds(50);
-constexpr auto kPatience = std::chrono::milliseconds(10); // before naps, where a GPU may trigger
+constexpr auto kPatience = std::chrono::milliseconds(10); // before naps, if a GPU may trigger
 
 std::chrono::microseconds configured_spin()
 {
@@ -42,7 +42,7 @@ Proxy::Proxy(Engine& engine, ugdr_idle_t idle, const ucs_cpu_set_t* cores)
     : engine_(engine), idle_(idle), spin_(configured_spin())
 {
     sigset_t all, old;
-    sigfillset(&all); // the program's signals are not for this thread
+    sigfillset(&all); // this thread does not handle the program's signals
     pthread_sigmask(SIG_BLOCK, &all, &old);
     const int error = pthread_create(
         &thread_, nullptr,
@@ -80,7 +80,7 @@ void Proxy::run()
             idle = 0;
             continue;
         }
-        // The clock costs as much as a look at everything: it is not asked each time.
+        // Reading the clock costs as much as looking at everything, so it is not read each time.
         if (idle++ % kTurns == 0) {
             const auto now = Clock::now();
             if (idle == 1)
@@ -91,7 +91,7 @@ void Proxy::run()
     }
 }
 
-// Nothing has happened in the last round.
+// Called when nothing has happened in the last round.
 void Proxy::rest(Clock::duration idle_for)
 {
     const bool spins = idle_ == UGDR_IDLE_SPIN || (idle_ == UGDR_IDLE_ADAPTIVE && idle_for < spin_);
@@ -101,7 +101,8 @@ void Proxy::rest(Clock::duration idle_for)
         sched_yield();
     else if (engine_.armed() && (idle_ == UGDR_IDLE_YIELD || idle_for < kPatience))
         sched_yield();
-    else if (engine_.armed() || engine_.settings().own) // other processes' operations may need it
+    else if (engine_.armed() || engine_.settings().own) // other processes' operations may need its
+                                                        // progress
         usleep(kNap.count());
     else
         engine_.doorbell.sleep_unless([this] { return engine_.has_news() || stop_; });

@@ -19,8 +19,8 @@ class Proxy {
     Proxy(const Proxy&) = delete;
     Proxy& operator=(const Proxy&) = delete;
 
-    // Ends the thread once its round is over. False: it has not within the time; then it must not
-    // be destroyed, nor the engine.
+    // Ends the thread once its round is over. Returns false if it has not ended in time; then
+    // neither it nor the engine may be destroyed.
     bool stop(std::chrono::milliseconds limit);
 
   private:

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What the application is told when the library does not do what it asks for: thrown inside, turned
-// into a status and a line of the log at the border (api.cpp).
+// Why the library refuses a call. It is thrown inside and becomes a status and a log line in
+// api.cpp.
 #pragma once
 
 #include <stdexcept>

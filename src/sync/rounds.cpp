@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The engine's part in graphs: at every launch the operations of a node run once, a round; its gate
-// opens again when all of them are ready for the next.
+// The engine's part in graphs. A round: at every launch the operations of a node run once. The
+// node's gate opens again when all of them are ready for the next launch.
 #include "sync/engine.hpp"
 
 #include "sync/node.hpp"
@@ -17,7 +17,7 @@ void Engine::take(Node& node)
         triggers_.push_back(&node);
     else
         waiters_.push_back(&node);
-    // Nothing is allocated later.
+    // Later calls do not allocate.
     rounds_.reserve(triggers_.size());
     looks_.reserve(triggers_.size());
     opened_.reserve(triggers_.size() + waiters_.size());
@@ -59,10 +59,10 @@ void Engine::attach(Operation& operation)
         retire(operation);
 }
 
-// What was attached to a node before it was triggered is in the inbox, or has been taken from it.
-// Who has been seen saw its predecessors go: those are there at the next look. So looks go on until
-// one finds nothing; then all that comes before what has been found has been found, and the order
-// is that of the launches, in these that of the nodes.
+// Operations that were attached to a node before its trigger are in the inbox or have been taken
+// from it. A node that has triggered was preceded by others whose triggers the next look sees, so
+// the looks go on until one finds nothing. Then nothing that comes before a found node is missing,
+// and the nodes are sorted by launch and within a launch by creation.
 bool Engine::find_rounds()
 {
     rounds_.clear();
@@ -80,7 +80,7 @@ bool Engine::find_rounds()
             looks_.pop_back();
         }
     } while (rounds_.size() > found);
-    // Insertion: there are few, and std::stable_sort allocates.
+    // Insertion sort: there are few, and std::stable_sort allocates.
     for (size_t i = 1; i < rounds_.size(); ++i) {
         for (size_t k = i; k > 0 && comes_before(*rounds_[k], *rounds_[k - 1]); --k)
             std::swap(rounds_[k], rounds_[k - 1]);
@@ -109,7 +109,7 @@ unsigned Engine::begin_rounds()
     return static_cast<unsigned>(rounds_.size());
 }
 
-// Of an operation of a node: its run is over.
+// A run of an operation of a node is over.
 void Engine::end_run(Operation& operation, ucs_status_t status)
 {
     Node& node = *operation.node;
@@ -149,7 +149,7 @@ void Engine::end_of_one(Node& node)
     end_round(node);
 }
 
-// Its trigger may come again.
+// The node may be triggered again.
 void Engine::end_round(Node& node)
 {
     node.running = false;
@@ -159,7 +159,7 @@ void Engine::end_round(Node& node)
         looks_.push_back(node.watch());
 }
 
-// What HCAs have written is there before those who wait go on.
+// Data that HCAs have written must be visible before the waiting GPU work goes on.
 void Engine::open_gates(bool may_flush)
 {
     for (Node* node : opened_) {
@@ -175,14 +175,14 @@ void Engine::open_gates(bool may_flush)
     }
 }
 
-// The operation does not run any more.
+// The operation will not run again.
 void Engine::retire(Operation& operation)
 {
     operation.retired = true;
     for (Node* waiter : operation.awaited_by)
         forget(*waiter, operation);
     operation.awaited_by.clear();
-    unfinished_.fetch_sub(1, std::memory_order_release); // before anybody can know
+    unfinished_.fetch_sub(1, std::memory_order_release); // before anybody can see the status
     int never_ran = UCS_INPROGRESS;
     operation.status.compare_exchange_strong(never_ran, UCS_ERR_CANCELED);
     operation.status.notify_all();
@@ -190,7 +190,7 @@ void Engine::retire(Operation& operation)
     operation.let_go();
 }
 
-// The waiter waits for the others alone; where there are none, not any more.
+// The waiter waits for its other operations only; if there are none, its gate stays open.
 void Engine::forget(Node& waiter, Operation& operation)
 {
     const bool waits_for_it = operation.runs <= waiter.rounds;
@@ -216,7 +216,7 @@ void Engine::cancel_for_good(Operation& operation)
     retire(operation);
 }
 
-// Nobody triggers the node any more. What it has triggered comes to its end.
+// Nothing triggers the node any more. What it has triggered still completes.
 void Engine::end(Node& node)
 {
     node.ended = true;
@@ -228,8 +228,7 @@ void Engine::retire(Node& node)
 {
     node.retired = true;
     if (node.one_gate)
-        node.gates.host->trigger.abandon(
-            UCS_ERR_CANCELED); // none that comes too late waits for ever
+        node.gates.host->trigger.abandon(UCS_ERR_CANCELED); // a late launch must not wait forever
     while (!node.operations.empty()) {
         Operation& operation = *node.operations.back();
         node.operations.pop_back();
@@ -261,7 +260,7 @@ bool Engine::abandon_nodes()
         retire(*waiters_.back());
     while (!triggers_.empty()) {
         Node& node = *triggers_.back();
-        node.ended = false; // it is retired here
+        node.ended = false; // so that end_round() does not retire it too
         while (!node.operations.empty()) {
             Operation& operation = *node.operations.back();
             operation.leaving = true;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Streams by name, and the calls of CUDA by which they trigger and wait.
+// Streams by name, and the CUDA calls by which they trigger and wait.
 #include "sync/stream.hpp"
 
 #include "cuda/context.hpp"
@@ -11,7 +11,7 @@
 namespace gdr::sync {
 namespace {
 
-// Where streams have no ids, 0: handles alone tell them apart.
+// 0 if the driver has no ids; then handles alone tell streams apart.
 unsigned long long id_of(const cuda::Driver& driver, CUstream handle)
 {
     unsigned long long id = 0;
@@ -27,9 +27,9 @@ StreamName name_of(const cuda::Driver& driver, CUstream handle)
     return {context_of(driver, handle), handle, own ? &this_thread : nullptr};
 }
 
-// Those of the process, of all contexts of this library.
+// The streams of the process, of all contexts of this library.
 struct All {
-    std::mutex lock; // held for no call of CUDA; no other is taken under it
+    std::mutex lock; // no CUDA call is made and no other lock taken under it
     std::multimap<StreamName, const Stream*> streams;
 };
 
@@ -58,7 +58,7 @@ HeldStream make_stream(const cuda::Driver& driver, const StreamName& name, unsig
 
 Abilities abilities_of(const cuda::Driver& driver, CUdevice device)
 {
-    // What a driver does not know it has not.
+    // A driver does not know attributes that it does not support.
     const auto attribute = [&](CUdevice_attribute which) {
         int value = 0;
         return driver.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
@@ -100,7 +100,7 @@ void Stream::mark(const cuda::Driver& driver, CUstream handle, NextNumber& point
                                                 CU_STREAM_WRITE_VALUE_DEFAULT),
                     "cuStreamWriteValue64");
     } else {
-        // The functions of a stream run in its order, so each counts one.
+        // A stream runs its functions in order, so each counts one.
         const auto reach = [](void* reached) {
             static_cast<std::atomic<uint64_t>*>(reached)->fetch_add(1, std::memory_order_release);
         };
@@ -151,7 +151,7 @@ bool Stream::idle() const
     return words.host->reached.load(std::memory_order_acquire) >= points && !waits_now();
 }
 
-// Words that the GPU may still write to are nobody else's.
+// Words that the GPU may still write to must not be given to another stream.
 void Stream::let_go()
 {
     if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1)
@@ -197,7 +197,7 @@ LockedStream Streams::lock(const cuda::Driver& driver, CUstream handle)
         if (stream == nullptr)
             stream = known_or(name, id, make_stream(driver, name, id));
         std::unique_lock enqueueing(stream->enqueueing);
-        if (known_or(name, id, nullptr) == stream) // has not been released meanwhile
+        if (known_or(name, id, nullptr) == stream) // not released meanwhile
             return {std::move(stream), std::move(enqueueing)};
     }
 }
@@ -206,7 +206,7 @@ HeldStream Streams::known_or(const StreamName& name, unsigned long long id, Held
 {
     const std::lock_guard guard(lock_);
     auto found = known_.find(name);
-    // A handle that names another stream now: the former has been destroyed.
+    // The handle names another stream now: the old one has been destroyed.
     if (found != known_.end() && found->second->id != id) {
         known_.erase(found);
         found = known_.end();

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A CUDA stream in use: how it tells that it has reached a point, and how it is made to wait.
+// A CUDA stream in use: how it reports that it has reached a point, and how it is made to wait.
 #pragma once
 
 #include "sync/words.hpp"
@@ -16,9 +16,9 @@ struct Wait;
 
 // What a GPU's streams can do.
 struct Abilities {
-    bool memops = false;         // write and wait for words
-    bool sees_writes = false;    // what HCAs write is there for what runs already
-    bool flushes_writes = false; // or can be brought there
+    bool memops = false;         // stream memory operations: write and wait for words
+    bool sees_writes = false;    // running work sees what HCAs write
+    bool flushes_writes = false; // a flush makes it see them
 };
 
 Abilities abilities_of(const cuda::Driver& driver, CUdevice device);
@@ -26,7 +26,7 @@ Abilities abilities_of(const cuda::Driver& driver, CUdevice device);
 // Of the device of the current context.
 Abilities current_abilities(const cuda::Driver& driver);
 
-// The context of a stream. Throws Refusal for one that CUDA does not know.
+// The context of a stream. Throws Refusal if CUDA does not know the stream.
 CUcontext context_of(const cuda::Driver& driver, CUstream handle);
 
 struct LetGo {
@@ -35,8 +35,8 @@ struct LetGo {
 struct Stream;
 using HeldStream = std::unique_ptr<Stream, LetGo>;
 
-// The next of the numbers that a stream gives to what is enqueued. Others see it as given from the
-// beginning; it is taken back if it is not kept.
+// The next number that a stream gives to what is enqueued. Others see it as given at once; the
+// destructor takes it back unless keep() was called.
 class NextNumber {
   public:
     explicit NextNumber(std::atomic<uint64_t>& given) : given_(given), number_(++given) {}
@@ -57,52 +57,51 @@ class NextNumber {
     bool kept_ = false;
 };
 
-// Of a handle that names another stream in each thread: which thread this is, of all that there
-// have been. Else 0.
+// CU_STREAM_PER_THREAD names another stream in each thread. For it, the number of this thread since
+// the start of the process; 0 for other handles.
 uint64_t thread_of(CUstream handle);
 
 // A handle names one stream at a time.
 struct StreamName {
     CUcontext context = nullptr;
     CUstream handle = nullptr;
-    const void* thread = nullptr; // of a per-thread default stream where there is no id
-    // clang-tidy 14 takes the 0 with which the compiler compares for one of ours.
+    const void* thread = nullptr; // of a per-thread default stream
+    // clang-tidy 14 takes the 0 in the compiler's comparison for one of ours.
     auto operator<=>(const StreamName&) const = default; // NOLINT(modernize-use-nullptr)
 };
 
 struct Stream {
     StreamName name;
-    unsigned long long id = 0; // handles are used again; 0: CUDA has none
+    unsigned long long id = 0; // handles are reused; 0: the driver has no ids
     Abilities abilities;
     Mapped<StreamWords> words;
 
-    // Held while something is enqueued and the engine is told of it: what is enqueued to a stream
-    // has to be numbered, and known to the engine, in the same order. CUDA may let who enqueues
-    // wait, until this stream goes on, which other threads may have to bring about: what they need
-    // for that they find without this lock.
+    // Held while something is enqueued and the engine is told: the order of enqueueing, of numbers
+    // and of commands must be the same. CUDA may block the enqueueing thread until this stream goes
+    // on, which may depend on other threads, so nothing that those need is under this lock.
     std::mutex enqueueing;
 
     // Given out so far, under that lock.
     std::atomic<uint64_t> points{0};
     std::atomic<uint64_t> waits{0};
 
-    // The engine's.
-    Operation* armed = nullptr;      // whose point is to come, in the order of points
-    Operation* last_armed = nullptr; //
-    Operation* live = nullptr;       // attached and not complete
-    size_t busy_index = 0;           // in the engine's list of those with such
-    Wait* waiting = nullptr;         // in the order of their numbers
+    // For the engine's thread alone.
+    Operation* armed = nullptr; // whose point is to come, in the order of points
+    Operation* last_armed = nullptr;
+    Operation* live = nullptr; // attached and not complete
+    size_t busy_index = 0;     // in the engine's list of streams with live operations
+    Wait* waiting = nullptr;   // in the order of their numbers
     Wait* last_waiting = nullptr;
-    bool freed = false; // is in the engine's list of those to be released
+    bool freed = false; // is in the engine's list of streams to release
 
-    // Enqueue a point, a wait, or both, in one call of CUDA where there is one for it. handle: this
-    // stream; numbers: of its points, of its waits. Throw cuda::Error.
+    // Enqueue a point, a wait, or both, in one CUDA call if the driver has it. handle: this stream.
+    // The numbers are of its points and of its waits. Throw cuda::Error.
     void mark(const cuda::Driver& driver, CUstream handle, NextNumber& point);
     void wait(const cuda::Driver& driver, CUstream handle, NextNumber& wait);
     void mark_and_wait(const cuda::Driver& driver, CUstream handle, NextNumber& point,
                        NextNumber& wait);
 
-    // The GPU has done what it was given; what it waits for has been released.
+    // Whether the GPU has reached all its points and all its waits have been released.
     bool idle() const;
     bool waits_now() const;
 
@@ -119,11 +118,11 @@ struct Stream {
     std::atomic<unsigned> holds_{1};
 };
 
-// Streams of the same CUDA context, this one excepted, that wait, or are about to: for any context
-// of this library, since all of them share the hardware queues of the GPU.
+// The number of other streams of the same CUDA context that wait or are about to. It counts all
+// contexts of this library, since they share the hardware queues of the GPU.
 unsigned others_waiting(const Stream& stream);
 
-// A stream that nobody else enqueues to, nor forgets.
+// A stream that no other thread enqueues to or forgets meanwhile.
 struct LockedStream {
     HeldStream stream;
     std::unique_lock<std::mutex> enqueueing;
@@ -132,18 +131,18 @@ struct LockedStream {
 // The streams of a context of this library. Any thread.
 class Streams {
   public:
-    // The stream that a handle names now, which is not being captured. Throws Refusal for one that
-    // CUDA does not know, cuda::Error.
+    // The stream that a handle names now; it must not be captured. Throws Refusal if CUDA does not
+    // know it, cuda::Error.
     LockedStream lock(const cuda::Driver& driver, CUstream handle);
 
-    // Forgets it, if it is idle; true if so or if it was not known.
+    // Forgets the stream if it is idle. Returns true if so, or if it was not known.
     bool release(const cuda::Driver& driver, CUstream handle);
 
   private:
-    // The one that is known; where there is none the other, which is known from then on.
+    // Returns the known stream of that name. If there is none, it stores and returns `other`.
     HeldStream known_or(const StreamName& name, unsigned long long id, HeldStream other);
 
-    std::mutex lock_; // held for no call of CUDA
+    std::mutex lock_; // no CUDA call is made under it
     std::map<StreamName, HeldStream> known_;
 };
 

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Looking for a UCX among the libraries of the process.
+// Looks for a UCX among the libraries of the process.
 #include "sync/ucx.hpp"
 
 #include <set>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* kOfLibucp = "ucp_worker_progress";
 
-// The library that holds an address, or "" for the program itself: there a linked function may have
-// its address, though it is a library's.
+// The library that holds an address, or "" for the program itself. A linked program may hold the
+// address of a library's function.
 std::string library_of(const void* address)
 {
     Dl_info info;
@@ -34,7 +34,7 @@ std::set<std::string> all_libucp()
             void* library = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
             if (library == nullptr)
                 return 0;
-            // Also libraries that are only linked with it find the function.
+            // dlsym() also finds the function through libraries that only link with libucp.
             if (const std::string path = library_of(dlsym(library, kOfLibucp)); !path.empty())
                 static_cast<std::set<std::string>*>(found)->insert(path);
             dlclose(library);
@@ -78,7 +78,7 @@ std::string find_ucx(const void* function, Ucx& ucx)
                    "given";
         path = *paths.begin();
     }
-    // Stays open: its functions are called as long as there are contexts.
+    // The library stays open: its functions are called as long as there are contexts.
     void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
     return library != nullptr ? fill(library, ucx) : dlerror();
 }

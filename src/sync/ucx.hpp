@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // The UCX that an application uses: its public functions, found in the process at run time, so that
-// the library works with whatever UCX that is.
+// the library works with any UCX.
 #pragma once
 
 #include <string>
@@ -42,8 +42,8 @@ struct Ucx {
     ucs_global_opts_t* global_opts;
 };
 
-// The UCX that a function is of; nullptr: the only one in the process. Fills ucx; else why not, in
-// one line.
+// Finds the UCX that has the function; nullptr: the only UCX in the process. Fills ucx or returns
+// why it cannot, in one line.
 std::string find_ucx(const void* function, Ucx& ucx);
 
 } // namespace gdr::sync

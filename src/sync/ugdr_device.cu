@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// ugdr_device.cuh as PTX, for programs that use the driver API without a compiler for GPUs: kernels
-// of one thread, and functions to link with.
+// ugdr_device.cuh as PTX, for programs that use the driver API without a GPU compiler: kernels of
+// one thread, and functions to link with.
 #include <ucx-gdr/ugdr_device.cuh>
 
 #define UGDR_KERNEL extern "C" __attribute__((global)) void
@@ -12,7 +12,7 @@ UGDR_KERNEL ugdr_trigger(ugdr_dev_condition_t condition, unsigned index)
     ugdr_dev_trigger(condition, index);
 }
 
-// status: where the status goes; may be 0.
+// status: where the status goes; may be nullptr.
 UGDR_KERNEL ugdr_wait(ugdr_dev_condition_t condition, unsigned index, int* status)
 {
     const int result = ugdr_dev_wait(condition, index);

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Pages of words, for each CUDA context its own: registrations end with their context.
+// Pages of words. Each CUDA context has its own, since a registration ends with its context.
 #include "sync/words.hpp"
 
 #include "cuda/context.hpp"
@@ -16,7 +16,7 @@
 namespace gdr::sync {
 namespace {
 
-constexpr size_t kPage = 16 << 10; // of 128 streams, or as much as is asked for at once
+constexpr size_t kPage = 16 << 10; // words of 128 streams; more if one request is larger
 
 template <typename Piece>
 struct Spare {
@@ -24,7 +24,7 @@ struct Spare {
     std::vector<Piece> pieces;
 };
 
-// Held for no call of CUDA: words come back from its threads, too.
+// No CUDA call is made under it: CUDA's threads give words back, too.
 std::mutex& lock()
 {
     static auto& mutex = *new std::mutex;
@@ -38,13 +38,13 @@ Spare<Piece>& spare_of(CUcontext context, size_t count)
     return all[{context, count}];
 }
 
-// make(): some more, where there are none.
+// make() allocates more when there are no spare pieces.
 template <typename Piece, typename Make>
 Piece take(const cuda::Driver& driver, CUcontext context, size_t count, Make&& make)
 {
     const unsigned long long id = cuda::context_id(driver, context);
     std::unique_lock guard(lock());
-    Spare<Piece>& spare = spare_of<Piece>(context, count); // stays where it is
+    Spare<Piece>& spare = spare_of<Piece>(context, count); // a map keeps its elements in place
     if (spare.id != id)
         spare = {id, {}};
     while (spare.pieces.empty()) {
@@ -64,7 +64,7 @@ void give_back(CUcontext context, const Piece& piece, size_t count)
 {
     const std::lock_guard guard(lock());
     if (Spare<Piece>& spare = spare_of<Piece>(context, count); spare.id == piece.context_id)
-        spare.pieces.push_back(piece); // else they have ended with their context
+        spare.pieces.push_back(piece); // otherwise they have ended with their context
 }
 
 template <typename Words>
@@ -75,7 +75,7 @@ std::vector<Mapped<Words>> make_page(const cuda::Driver& driver, size_t count)
     void* page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         throw std::bad_alloc();
-    madvise(page, size, MADV_DONTFORK); // a child's copy would be of no use
+    madvise(page, size, MADV_DONTFORK); // a child has no use for a copy
     CUdeviceptr device = 0;
     if (const CUresult result = driver.cuMemHostRegister(
             page, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
@@ -90,8 +90,8 @@ std::vector<Mapped<Words>> make_page(const cuda::Driver& driver, size_t count)
     return made;
 }
 
-// By a stream of its own. The legacy one refuses, and spoils the capture, while a stream that waits
-// for it is captured.
+// Uses a stream of its own: while a blocking stream is captured, a copy on the legacy stream fails
+// and invalidates the capture.
 void set_to_zero(const cuda::Driver& driver, CUdeviceptr memory, size_t bytes)
 {
     const std::vector<char> zeros(bytes);
