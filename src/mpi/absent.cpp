@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The MPI layer of a build without one (--disable-mpi).
+// The MPI layer of a build without it (--disable-mpi).
 #include "abi/host.hpp"
 #include "mpi/library/calling_library.hpp"
 #include "mpi/serve.hpp"
@@ -19,7 +19,7 @@ void serve(Collectives collectives, const Listener&)
         });
 }
 
-// So that UCP looks at what MPI libraries send: nobody else does.
+// Without the layer nobody else looks at the buffers of MPI calls, so UCP must.
 bool is_in_mpi_library()
 {
     return false;
@@ -27,7 +27,7 @@ bool is_in_mpi_library()
 
 Way way_of(const char*)
 {
-    return Way::by_layer; // there is none to be missed
+    return Way::by_layer; // no layer can be missing
 }
 
 } // namespace gdr::mpi

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A call whose buffers are all in host memory costs a look at each of them.
+// If all buffers of a call are in host memory, the call costs a look at each of them.
 #include "mpi/serve.hpp"
 
 #include "abi/host.hpp"
@@ -42,12 +42,12 @@ Collectives collectives = Collectives::library;
 
 int is_host_memory(Word buffer)
 {
-    constexpr Word kConstants = 4096; // there is no memory at MPI_IN_PLACE and its like, in any ABI
+    constexpr Word kConstants = 4096; // no ABI has memory at MPI_IN_PLACE and the other constants
     return static_cast<int>(mem::in_process_memory(buffer) || mem::host_pages::contains(buffer) ||
                             (buffer != 0 && buffer + kConstants < 2 * kConstants));
 }
 
-// A type relative to an address at which there is no memory may lead anywhere.
+// A type that is relative to an address without memory may lead anywhere.
 bool may_lead_to_gpu(KnownDeviceMemory& memory, const void* buffer)
 {
     bool of_cuda = false;
@@ -55,7 +55,7 @@ bool may_lead_to_gpu(KnownDeviceMemory& memory, const void* buffer)
            (!of_cuda && !is_host_memory(reinterpret_cast<Word>(buffer)));
 }
 
-// So may one relative to MPI_BOTTOM.
+// A type relative to MPI_BOTTOM may also lead to GPU memory.
 bool may_be_on_gpu(KnownDeviceMemory& memory, const Arguments& arguments, const Side& side)
 {
     if (!side.exists() || arguments.in_place(side))
@@ -66,14 +66,14 @@ bool may_be_on_gpu(KnownDeviceMemory& memory, const Arguments& arguments, const 
     return side.bytes() ? memory.find(buffer) != nullptr : may_lead_to_gpu(memory, buffer);
 }
 
-// By a request of its own, in which MPI keeps what it is to tell of the message.
+// Whether the request belongs to a receive, so that MPI keeps the message's status in it.
 bool receives_message(const Library& library, const Call& call, const Word* words)
 {
     const int8_t peer = call.receive.peer;
     return peer >= 0 && static_cast<int>(words[peer]) != library.abi->proc_null;
 }
 
-// MPI is called once.
+// Calls MPI exactly once.
 int make_staged(const Library& library, const Call& call, gdr_mpi_function* function, Word* words,
                 Operation& operation)
 {
@@ -104,7 +104,7 @@ int make_staged(const Library& library, const Call& call, gdr_mpi_function* func
     return result;
 }
 
-// Of a call that is passed on as it is.
+// For a call that is passed on unchanged.
 void look_at_buffers(const cuda::Driver& driver, const Call& call, const Word* words)
 {
     KnownDeviceMemory memory(driver);
@@ -150,7 +150,7 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
     return apply(function, call, words);
 }
 
-// Who makes a call; not the library where the ranks vote on it.
+// Who makes a call. Not the MPI library if the ranks vote on it.
 Collectives makers_of(const Library& library, const Call& call, const Word* words)
 {
     if (call.kind != Kind::collective || call.comm < 0)
@@ -167,7 +167,7 @@ int serves(gdr_mpi_function* function)
 
 std::atomic<void (*)()> calls_come{nullptr};
 
-// The library's own components call it as well.
+// The MPI library's own components call this as well.
 void hears(gdr_mpi_function* function)
 {
     static std::atomic<bool> heard{false};
@@ -246,14 +246,14 @@ gdr_mpi_service service_for_all()
                    [](Word) { return 0; });
 }
 
-// From libgdr_mpi.so.0, once it is there.
+// From libgdr_mpi.so.0, once that is loaded.
 std::atomic<gdr_mpi_serve_type*> layer_serve{nullptr};
 
-// Who passes host memory takes part in collectives between GPUs, too, and learns in any call what
-// has become of requests that were freed.
+// Calls with host memory also have to come here if they may take part in collectives between GPUs,
+// or if requests have been freed: any call may find out what has become of those.
 bool offer()
 {
-    static std::mutex mutex; // so that what is offered last is what was true last
+    static std::mutex mutex; // the last offer must be the current state
     const std::lock_guard lock(mutex);
     const bool also_host_memory =
         collectives != Collectives::library || any_collective_hints() || any_freed();
@@ -266,7 +266,7 @@ bool offer()
 int make(unsigned index, gdr_mpi_function* function, Word* words)
 {
     const Call& call = calls()[index];
-    const cuda::Driver* driver = cuda::open_driver(); // not in a forked child
+    const cuda::Driver* driver = cuda::open_driver(); // NULL in a forked child
     const Library* library =
         driver == nullptr && collectives == Collectives::library ? nullptr : library_of(function);
     if (library == nullptr)
@@ -332,15 +332,15 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* d
 
 void serve(Collectives chosen, const Listener& listener)
 {
-    // A library that is loaded with a part of the program is not found by the names of its
-    // functions.
+    // dlsym() by the name of a function does not find a library that was loaded as a dependency of
+    // a part of the program.
     static std::mutex mutex;
     const std::lock_guard lock(mutex);
     static bool offered = false;
     void* const layer = offered ? nullptr : dlopen("libgdr_mpi.so.0", RTLD_LAZY | RTLD_NOLOAD);
     if (layer == nullptr)
         return;
-    offered = true; // for good: it stays, too
+    offered = true; // for good: libgdr_mpi.so.0 stays loaded, too
     collectives = chosen;
     calls_come = listener.calls_come;
     set_device_memory_listener(listener.device_memory_comes);

@@ -7,21 +7,21 @@
 
 namespace gdr::mpi {
 
-// What is told of calls of MPI that come by way of libgdr_mpi.so.0, in the call, before it goes on;
-// by several threads at a time, maybe, but nobody goes on before one of them has been told.
+// Learns of MPI calls that come through libgdr_mpi.so.0, before each call goes on. Several threads
+// may report at once; none goes on before one of them has.
 struct Listener {
-    void (*calls_come)();          // there are such
-    void (*device_memory_comes)(); // with buffers on a GPU
+    void (*calls_come)();          // the first call
+    void (*device_memory_comes)(); // the first call with a buffer on a GPU
 };
 
-// Calls of MPI with buffers on a GPU are served from now on, if libgdr_mpi.so.0 is in this process;
-// it may come later, and this be called again. Where there is a CUDA driver, or collective calls
-// are not the library's: then this process has to vote on them. Any thread.
+// From now on the layer serves MPI calls with buffers on a GPU, if libgdr_mpi.so.0 is in this
+// process. If it is loaded later, call this again. To be called if there is a CUDA driver, or if
+// `collectives` is not Collectives::library: then this process has to vote. Any thread.
 void serve(Collectives collectives, const Listener& listener);
 
-// How calls of a function of MPI's (MPI_X) have come to the MPI library: none by way of
-// libgdr_mpi.so.0, as that is not in this process, or as they go past it; or some by way of it. May
-// be asked in a signal handler, as far as the dynamic linker may.
+// How calls of an MPI function (MPI_X) have reached the MPI library: all past libgdr_mpi.so.0,
+// because that is not in this process or they bypass it; or some through it. A signal handler may
+// ask this as far as it may use the dynamic linker.
 enum class Way { without_layer, past_layer, by_layer };
 Way way_of(const char* function);
 

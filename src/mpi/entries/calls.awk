@@ -1,6 +1,6 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# calls.list's forms of calls: with -v what=entries the entries of what is preloaded, in C; with -v what=table the
+# Generates from calls.list: with -v what=entries the C entries of the preloaded library; with -v what=table the
 # module's table, in the same order.
 
 /^#/ || !NF { next }
@@ -47,7 +47,7 @@ function call(prefix, kind, way, name, all, n, large) {
     ++index_of_call
 }
 
-# The fifth: whether the call is nothing to the module, by its service.
+# The fifth argument of ENTRY: whether the module's service has nothing to do for the call.
 function entry(prefix, kind, name, all, n,    i, typed, passed, look, bare) {
     for (i = 0; i < n; ++i) {
         typed = typed (i ? ", " : "") "word a" i
@@ -57,20 +57,20 @@ function entry(prefix, kind, name, all, n,    i, typed, passed, look, bare) {
         if (bare ~ /^(send|recv|compare)buf$|^buffer$/)
             look = look (look ? " && " : "") "is_host(a" i ", frame)"
     }
-    if (kind == "detach" || kind ~ /^set_|info$/) look = "0" # no look at an argument tells that it is nothing
+    if (kind == "detach" || kind ~ /^set_|info$/) look = "0" # no argument shows that there is nothing to do
     else if (kind == "synchronise") look = "!*in_epochs"
     else if (!look) look = "!*requests && !*partitions"
     printf "ENTRY(%d, %s_%s, (%s), (%s), %s)\n", index_of_call, prefix, name, typed, passed, look
 }
 
-# What stands behind an argument's name, as in "recvbuf*in~".
+# The part behind the * of an argument, as in "recvbuf*in~".
 function blocks(word) {
     return match(word, /\*[a-z]+/) ? substr(word, RSTART + 1, RLENGTH - 1) : "one"
 }
 function flag(word, character) { return index(word, character) ? "true" : "false" }
 
-# side("send", ...): the buffer, its count, type and displacements. Where these have no side in their name they are of
-# both; displs are of the side with several counts.
+# side("send", ...): a buffer with its count, type and displacements. Arguments without a side in their name belong to
+# both sides; displs belongs to the side with several counts.
 function side(which, all, n,    i, word, bare, initial, buffer, count_at, type_at, displs_at, peer, counts, types, aint, shape) {
     buffer = count_at = type_at = displs_at = peer = -1
     counts = types = aint = "false"

@@ -1,12 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// libgdr_mpi.so.0: MPI_X and PMPI_X of each call in calls.list. Until the module offers its
+// libgdr_mpi.so.0: MPI_X and PMPI_X for each call in calls.list. Until the module offers its
 // service, and so in all programs on machines without a GPU, they lead straight to the MPI
-// library's own; from then on to a look at each buffer, which for host memory takes a few
-// comparisons.
+// library's functions. From then on they look at each buffer first, which takes a few comparisons
+// for host memory.
 //
-// Open MPI's Fortran calls PMPI_X, MPICH's MPI_X. A tool that is behind this library gets MPI_X
-// first, and calls PMPI_X, where the work is done; one in front of it does so anyway.
+// Open MPI's Fortran bindings call PMPI_X, MPICH's call MPI_X. A profiling tool that is loaded
+// after this library gets MPI_X first and then calls PMPI_X, which does the work; a tool loaded
+// before it does so anyway.
 #include "mpi/entries/constants.h"
 #include "mpi/entries/names.h"
 #include "mpi/entries/service.h"
@@ -39,8 +40,8 @@ static const struct gdr_mpi_name names[] = {
 enum { CALLS = sizeof(names) / sizeof(*names) };
 _Static_assert((size_t)CALLS <= GDR_MPI_MOST_NAMES, "too many for gdr_mpi_show_names()");
 
-// Who passes a call on reads these, and host, with plain loads, which compilers make operands of
-// comparisons and jumps: each is a word, written as one, that is never invalid again.
+// The entries read these, and `host`, with plain loads, which compilers fold into comparisons and
+// jumps. Each is one word, stored at once, that never becomes invalid again.
 static function* own[CALLS];   // the library's PMPI_X
 static function* outer[CALLS]; // a tool's MPI_X, or the same
 #define LOAD(of) __atomic_load_n(&(of), __ATOMIC_ACQUIRE)
@@ -48,20 +49,20 @@ static function* outer[CALLS]; // a tool's MPI_X, or the same
 
 static _Atomic(const struct gdr_mpi_service*) service = NULL;
 
-// Of the service, here, so that a look at them takes no register; while there is none all memory is
-// the host's, and there are no requests.
+// Copies of the service's fields, so that a look at them takes no register. Without a service all
+// memory is host memory, and there are no requests.
 static const word none = 0;
 static word no_pages[GDR_PAGE_WAYS << GDR_PAGE_SET_BITS];
 static struct gdr_mpi_host_memory host = {
     .variables = 0, .variables_last = UINTPTR_MAX, .heap_end = &none, .pages = no_pages};
 static const word *requests = &none, *partitions = &none, *in_epochs = &none;
 
-// Within a call that is being made the library's calls of itself are not looked at again; those of
-// functions that it calls back are made as others.
+// The MPI library's own calls during a call are not looked at again; calls that its callbacks make
+// are handled as others.
 static __thread int depth __attribute__((tls_model("initial-exec"))) = 0;
 
-// One thread at a time. Who looks meanwhile sees words of both, which never make a range that
-// neither has: a range that is none begins at the last address and ends at 0.
+// One thread at a time. Other threads may read a mixture of old and new words, which never forms a
+// range that neither has: an empty range begins at the last address and ends at 0.
 static void see(const struct gdr_mpi_host_memory* offered)
 {
     STORE(host.pages, offered->pages);
@@ -84,10 +85,11 @@ EXPORT int gdr_mpi_serve(const struct gdr_mpi_service* offered)
     return 1;
 }
 
-// Of this thread; nothing of it is known where the latter is 0.
+// Of this thread; unknown while its end is 0.
 static __thread struct gdr_mpi_stack stack __attribute__((tls_model("initial-exec"))) = {0, 0};
 
-// Whether a buffer of who has this frame, or of who called him, is in host memory.
+// Whether a buffer of the caller, or of callers above it, is in host memory. frame: the entry's
+// frame.
 typedef int look(word buffer, word frame);
 
 static inline int is_seen_at_once(word buffer, word frame)
@@ -107,7 +109,7 @@ static int is_seen(word buffer, word frame)
     return is_seen_at_once(buffer, frame) || by->is_host_memory(buffer);
 }
 
-// NULL: it has none.
+// NULL: the library has no such function.
 __attribute__((noinline, cold)) static function* find_own(unsigned index, const void* by)
 {
     function* found = (function*)gdr_function_for(by, names[index].name);
@@ -131,11 +133,10 @@ __attribute__((noinline, cold)) static function* find_outer(unsigned index, cons
     return next;
 }
 
-// Whose call it is, for those who look functions up: what follows a call from another function of
-// this library is not always a tail call.
+// The caller, for the lookups: calls within this library are not always tail calls.
 static __thread const void* caller __attribute__((tls_model("initial-exec"))) = NULL;
 
-// Of a library that was bound to the name before it was known what the MPI library lacks.
+// A caller bound the name before it was known that the MPI library lacks it.
 __attribute__((noinline, cold)) static int lacks(unsigned index)
 {
     fprintf(stderr, "gdr: the MPI library of this program has no %s\n", names[index].name + 1);
@@ -143,8 +144,8 @@ __attribute__((noinline, cold)) static int lacks(unsigned index)
                                                            : GDR_MPICH_ERR_OTHER;
 }
 
-// Whether the library that has this function makes the call: by itself, or by a component of Open
-// MPI's.
+// Whether the MPI library of this function makes the call, itself or through a component of Open
+// MPI.
 __attribute__((noinline, cold)) static int is_of_library(const void* by, function* in_library)
 {
     struct gdr_object object;
@@ -156,8 +157,8 @@ __attribute__((noinline, cold)) static int is_of_library(const void* by, functio
            (slash && strncmp(slash, "/mca_", strlen("/mca_")) == 0);
 }
 
-// What is rare is in functions of its own, so that the rest needs no stack and ends in a jump; the
-// library's function is loaded last, so that the look has the registers that are left.
+// Rare cases are functions of their own, so that the rest needs no stack and ends in a jump. The
+// library's function is loaded last, so that the look can use the remaining registers.
 #define LIST(...) __VA_ARGS__
 #define PASS_ON(to, index, name, parameters, passed, is_nothing)                                   \
     if (__builtin_expect(!to[index], 0)) {                                                         \
@@ -227,8 +228,8 @@ __attribute__((noinline, cold)) static int is_of_library(const void* by, functio
     }
 #include "mpi/entries/entries.inc"
 
-// An indirect function of this library's own: the dynamic linker chooses it when it relocates this
-// library, after all else.
+// An indirect function in this library itself: the dynamic linker resolves it when it relocates
+// this library, after everything else.
 static void names_are_shown(void) {}
 static function* show_names(void)
 {
@@ -247,10 +248,10 @@ EXPORT int gdr_mpi_heard(const char* name)
         if (strcmp(names[i].name + 1, name) == 0)
             return LOAD(own[i]) != NULL;
     }
-    return 1; // it has no entry for it
+    return 1; // there is no entry for it
 }
 
-// What applications ask before they pass GPU memory. Where the module does not serve the answer is
+// What applications ask before they pass GPU memory. If the module does not serve, the answer is
 // the library's own.
 enum { MPIX_GPU_SUPPORT_CUDA = 0 };
 
@@ -269,8 +270,8 @@ static int query_cuda(const char* name, const void* by)
     return query ? query() : 0;
 }
 
-// MPICH answers the first question by the second. A program that asks it past this library, by its
-// handle, makes its calls past it, too.
+// MPICH answers MPIX_Query_cuda_support by calling MPIX_GPU_query_support. A program that asks
+// MPICH through its handle bypasses this library with its calls, too.
 static int query_gpu(const char* name, const void* by, int type, int* supported)
 {
     int (*query)(int, int*) = gdr_function_for(by, name);

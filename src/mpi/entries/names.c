@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// This library's symbol table is written to, in memory.
+// This library's symbol table, in memory, is written to.
 #include "mpi/entries/names.h"
 
 #include <elf.h>
@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// By addresses that are there once data is relocated: calls by name may not be bound yet. Nor may
-// those be that a compiler makes of initializers.
+// Called through addresses that are valid once data is relocated: calls by name may not be bound
+// yet. This also holds for calls that compilers generate for initializers.
 static struct {
     int (*iterate)(int (*)(struct dl_phdr_info*, size_t, void*), void*);
     int (*protect)(void*, size_t, int);
@@ -23,10 +23,10 @@ struct object {
     const ElfW(Sym) * symbols;
     const char* strings;
     const uint32_t* gnu_hash;
-    const uint32_t* hash; // whose second word is the number of symbols
+    const uint32_t* hash; // the second word is the number of symbols
 };
 
-// glibc writes addresses into the dynamic sections that it can write to.
+// glibc replaces offsets by addresses in dynamic sections that it can write to.
 static const void* at(ElfW(Addr) base, ElfW(Addr) address)
 {
     return (const void*)(address < base ? base + address : address);
@@ -64,7 +64,7 @@ static int same(const char* a, const char* b)
     return *a == *b;
 }
 
-// In the table that GNU's linkers make.
+// Searches the hash table that GNU linkers make.
 static const ElfW(Sym) * find_by_gnu_hash(const struct object* object, const char* name)
 {
     enum { BITS = 8 * sizeof(ElfW(Addr)) };
@@ -91,7 +91,7 @@ static const ElfW(Sym) * find_by_gnu_hash(const struct object* object, const cha
     return NULL;
 }
 
-// NULL: it does not define it.
+// NULL: the object does not define it.
 static const ElfW(Sym) * find(const struct object* object, const char* name)
 {
     if (!object->symbols || !object->strings)
@@ -106,7 +106,7 @@ static const ElfW(Sym) * find(const struct object* object, const char* name)
     return NULL;
 }
 
-// An MPI library is known by a function that this library does not have.
+// An MPI library defines a function that this library lacks.
 struct libraries {
     struct object found[2];
     size_t count;
@@ -166,7 +166,7 @@ static int take_own(struct dl_phdr_info* info, size_t size, void* unused)
     return 1;
 }
 
-// Linkers put the names behind the symbols, both among what is only read. Zero: it fails.
+// Linkers put the strings after the symbols, both in read-only pages. Returns zero on failure.
 static int protect_symbols(int protection)
 {
     const uintptr_t symbols = (uintptr_t)own.object.symbols;
@@ -178,7 +178,7 @@ static int protect_symbols(int protection)
 
 static void hide(const char* name)
 {
-    // One word: another thread that looks it up now finds it as it was, or not at all.
+    // One word: another thread that looks the name up now finds it unchanged or not at all.
     ElfW(Sym)* const symbol = (ElfW(Sym)*)find(&own.object, name);
     __atomic_store_n(&symbol->st_name, 0, __ATOMIC_RELAXED);
 }
@@ -196,7 +196,7 @@ static void hide_what_lacks(const struct libraries* libraries)
     protect_symbols(PROT_READ);
 }
 
-// By the addresses of functions: to look the names up would take longer, in each process.
+// Finds symbols by the functions' addresses: name lookups would take longer, in each process.
 enum { PLACES = 4 * GDR_MPI_MOST_NAMES };
 
 static const struct gdr_mpi_symbol* symbol_of(size_t i)
@@ -204,7 +204,7 @@ static const struct gdr_mpi_symbol* symbol_of(size_t i)
     return &own.names[i / 2].symbols[i % 2];
 }
 
-// Where the function's number, from 1 on, is in the table or is to be put.
+// The entry with the function's number, counted from 1, or the free entry for it.
 static uint16_t* place_of(uint16_t* numbers, uintptr_t function)
 {
     size_t i = function / 16 % PLACES;
@@ -215,7 +215,7 @@ static uint16_t* place_of(uint16_t* numbers, uintptr_t function)
 
 static void make_indirect(void)
 {
-    static uint16_t numbers[PLACES]; // of this library: for one on the stack compilers call memset
+    static uint16_t numbers[PLACES]; // static: compilers call memset for an array on the stack
     for (size_t i = 0; i < 2 * own.count; ++i)
         *place_of(numbers, (uintptr_t)symbol_of(i)->function) = (uint16_t)(i + 1);
     ElfW(Sym)* const symbols = (ElfW(Sym)*)own.object.symbols;
@@ -242,7 +242,7 @@ void gdr_mpi_show_names(const struct gdr_mpi_name* names, size_t count)
     }
 }
 
-// What the library lacks is taken away as soon as it is there, so that dlsym() says so.
+// Names that the library lacks are hidden as soon as it is loaded, so that dlsym() fails for them.
 int gdr_mpi_shows(const char* name)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// MPI_Comm_spawn. MPI libraries give its processes the environment of mpirun, in which nothing is
-// of what "mpirun ucx-gdr run ./program" sets: they would speak other transports than their
-// parents. So they are started by env with these variables, which ucx-gdr run names.
+// MPI_Comm_spawn. MPI libraries give spawned processes the environment of mpirun, which lacks what
+// "mpirun ucx-gdr run ./program" sets: they would use other transports than their parents. So env
+// starts them with these variables, which ucx-gdr run names.
 #include "mpi/entries/service.h"
 #include "preload/objects.h"
 
@@ -12,10 +12,10 @@
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
-typedef gdr_mpi_word word; // of handles, and what only MPI looks at
+typedef gdr_mpi_word word; // handles, and values that only MPI looks at
 
-// A command and its arguments (NULL: none) as those of env. Ends with NULL; free() it, and its
-// first "variables" elements.
+// A command and its arguments (NULL: none) as arguments of env. Ends with NULL. The caller frees it
+// and its first "variables" elements.
 struct wrapped {
     char** argv;
     size_t variables;
@@ -28,7 +28,7 @@ static void unwrap(struct wrapped wrapped)
     free(wrapped.argv);
 }
 
-// No argv: it stays as it is.
+// No argv in the result: the command stays as it is.
 static struct wrapped wrap(const char* command, char* const* argv)
 {
     const struct wrapped none = {NULL, 0};
@@ -63,7 +63,7 @@ static struct wrapped wrap(const char* command, char* const* argv)
     return wrapped;
 }
 
-// Commands and their arguments are there at the root alone.
+// Only the root has the commands and their arguments.
 static int is_root(const void* by, int root, word comm)
 {
     int rank = -1;
@@ -71,7 +71,7 @@ static int is_root(const void* by, int root, word comm)
     return comm_rank && comm_rank(comm, &rank) == 0 && rank == root;
 }
 
-// The name's function; whether that is a tool's, which calls PMPI_Comm_spawn.
+// The next function of that name. is_tool: it belongs to a tool, which calls PMPI_Comm_spawn.
 static gdr_mpi_function* next(const void* by, const char* name, const char* own, int* is_tool)
 {
     gdr_mpi_function* const found = (gdr_mpi_function*)gdr_function_for(by, name);

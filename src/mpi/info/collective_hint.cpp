@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The hint is an attribute of the communicator: a pointer into the names that it can have.
+// The hint is an attribute of the communicator: a pointer into the array of possible names.
 #include "mpi/info/collective_hint.hpp"
 
 #include "abi/host.hpp"
@@ -34,7 +34,7 @@ int nothing_to_free(Word, int, void*, void*)
     return 0;
 }
 
-// Empty: MPI gives none, which its error handler was told.
+// Empty: MPI has no keyval to give; its error handler has been called.
 std::optional<int> attribute(const Library& library)
 {
     static const std::optional<int> keyval = [&library]() -> std::optional<int> {
@@ -46,7 +46,7 @@ std::optional<int> attribute(const Library& library)
     return keyval;
 }
 
-// nullptr: nothing is kept from now on.
+// name nullptr: removes the hint.
 int keep(const Library& library, Word comm, const char* const* name)
 {
     const auto keyval = attribute(library);
@@ -70,7 +70,7 @@ const char* const* kept(const Library& library, Word comm)
     return static_cast<const char* const*>(hint);
 }
 
-// What the call's info says; nullptr: nothing, which a warning tells of where it is not known.
+// The hint in the call's info; nullptr: none. An unknown hint causes a warning.
 const char* const* hint_of(const Library& library, const Call& call, Word info)
 {
     if (info == library.info_null)
@@ -88,7 +88,8 @@ const char* const* hint_of(const Library& library, const Call& call, Word info)
     return nullptr;
 }
 
-// A communicator that has another hint for a while, though an error handler throws.
+// Gives a communicator another hint for a while. The destructor restores it, even if an error
+// handler throws.
 class OtherHint {
   public:
     OtherHint(const Library& library, Word comm, const char* const* own, const char* const* other)
@@ -108,9 +109,9 @@ class OtherHint {
     const int result_;
 };
 
-// MPI copies the attributes that the communicator has when the call is made, and with the
-// non-blocking one it is only later that the new one can be given any: so it has, meanwhile, what
-// the new one is to have. Hints of the new one are those of its info alone.
+// MPI copies the attributes that the communicator has at the time of the call, and the non-blocking
+// call makes the new communicator only later. So the old communicator has the new one's hint
+// meanwhile. The new communicator gets its hints from its info alone.
 int duplicate(const Library& library, const Call& call, gdr_mpi_function* function, Word* words,
               const char* const* hint)
 {

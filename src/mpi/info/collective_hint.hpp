@@ -1,9 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The info key gdr_mpi_coll of a communicator: "gpu" has its large collective calls made by the
-// GPUs, "nccl" by NCCL, "stage" by the library, whatever UCX_GDR_MPI_COLL is. A key of the layer's
-// own, which all ranks have to give alike: MPI's mpi_assert_memory_alloc_kinds tells of the calling
-// process alone, and a rank that asserts nothing would not take part in what the others then do.
+// The info key gdr_mpi_coll of a communicator: with "gpu" the GPUs make its large collective calls,
+// with "nccl" NCCL does, with "stage" the MPI library, whatever UCX_GDR_MPI_COLL is. The key is the
+// layer's own, and all ranks have to give it alike. MPI's mpi_assert_memory_alloc_kinds only tells
+// of the calling process, and a rank that asserts nothing would not take part in what the others
+// then do.
 #pragma once
 
 #include "mpi/library/call.hpp"
@@ -17,10 +18,10 @@ namespace gdr::mpi {
 // thread.
 int set_info(const Library& library, const Call& call, gdr_mpi_function* function, Word* words);
 
-// Whether any communicator of this process has asked for its GPUs, or NCCL.
+// Whether any communicator of this process has asked for GPUs or NCCL.
 bool any_collective_hints();
 
-// Who is to make the communicator's calls: by its hint, or else otherwise.
+// Who makes the communicator's calls: its hint says so, or else `otherwise`.
 Collectives hinted_collectives(const Library& library, Word comm, Collectives otherwise);
 
 } // namespace gdr::mpi

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A key of an info object, by the call that the library has: MPI_Info_get, which MPI 4 has
-// deprecated, is not in all that came later.
+// The value of a key in an info object. MPI 4 has deprecated MPI_Info_get, and not all later
+// libraries have it, so this uses whichever call the library has.
 #pragma once
 
 #include "mpi/library/library.hpp"
@@ -15,7 +15,7 @@ class InfoValue {
   public:
     static constexpr size_t kLongest = 255; // Open MPI's MPI_MAX_INFO_VAL, the smallest of all
 
-    // A longer value is cut off.
+    // A longer value is truncated.
     InfoValue(const Library& library, Word info, const char* key)
     {
         int found = 0, room = static_cast<int>(text_.size());

@@ -17,7 +17,7 @@ constexpr const char* kKey = "mpi_memory_alloc_kinds";
 
 constexpr std::string_view kKinds[] = {"system",      "mpi",       "cuda",
                                        "cuda:device", "cuda:host", "cuda:managed"};
-// MPICH applies accumulate operations by the CPU of the target, to whatever memory the window is.
+// In MPICH the target's CPU applies accumulate operations, whatever memory the window has.
 constexpr std::string_view kKindsOfMpichWindows[] = {"system", "mpi", "cuda:host"};
 
 std::span<const std::string_view> kinds_of(const Library& library, const Call& call)

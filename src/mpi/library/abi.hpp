@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What differs between the binary interfaces of MPI libraries, declared here by hand, since no
-// mpi.h is used: a test compares it with the mpi.h of each MPI that is installed. Of Open MPI 4 to
-// 6, of MPICH 4 and 5 and its family (libmpi.so.12: Intel MPI, MVAPICH, Cray MPICH), and of
-// MPI 5.0's standard ABI (libmpi_abi.so).
+// What differs between the binary interfaces of MPI libraries. It is declared here by hand, since
+// no mpi.h is used; a test compares it with the mpi.h of each installed MPI. The interfaces are
+// those of Open MPI 4 to 6, of MPICH 4 and 5 and its family (libmpi.so.12: Intel MPI, MVAPICH, Cray
+// MPICH), and MPI 5.0's standard ABI (libmpi_abi.so).
 #pragma once
 
 #include "mpi/entries/constants.h"
@@ -18,11 +18,11 @@ namespace gdr::mpi {
 
 using Word = gdr_mpi_word;
 
-// How a derived type was made, as MPI_Type_get_envelope tells it.
+// How a derived type was made, as MPI_Type_get_envelope reports it.
 struct Combiners {
     int named, dup, contiguous, vector, hvector, indexed, hindexed, indexed_block, hindexed_block,
         structure, subarray, darray, resized,
-        f90; // the last: the first of F90_REAL, F90_COMPLEX, F90_INTEGER
+        f90; // the first of F90_REAL, F90_COMPLEX, F90_INTEGER, the last combiners
 };
 
 // How MPI_Type_create_darray divides a dimension.
@@ -35,14 +35,14 @@ struct Flavors {
     int keyval, create, allocate, dynamic;
 };
 
-// Of MPI_Status: its size, and the offset of MPI_ERROR. Bytes.
+// Size of MPI_Status, and offset of MPI_ERROR, in bytes.
 struct StatusLayout {
     size_t size, error;
 };
 
 struct Abi {
     const char* name;
-    bool handles_are_ints; // else pointers
+    bool handles_are_ints; // otherwise pointers
     Word in_place;
     Word status_ignore; // and MPI_STATUSES_IGNORE
     StatusLayout status;
@@ -56,7 +56,7 @@ struct Abi {
     Word comm_null;     // 0: that of ompi_mpi_comm_null
     Word errors_return; // 0: that of ompi_mpi_errors_return
     Word win_null;      // 0: that of ompi_mpi_win_null
-    // In the order of kernels::Operation. 0: ompi_mpi_op_sum, ...
+    // In the order of kernels::Operation. 0: the addresses of ompi_mpi_op_sum, ...
     std::array<Word, 12> operations;
     int any_source, proc_null, root, undefined;
     int error_other; // MPI_ERR_OTHER

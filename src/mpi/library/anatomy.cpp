@@ -11,7 +11,7 @@ namespace gdr::mpi {
 
 namespace {
 
-// Takes one type apart, and those it is made of.
+// Takes a type apart, and the types that it is made of.
 class Dissection {
   public:
     explicit Dissection(const Library& library) : library_(library), made_(library.abi->combiners)
@@ -20,7 +20,7 @@ class Dissection {
 
     bool plain = true;
     bool gap_in_pair = false;
-    bool named = true; // by MPI
+    bool named = true; // predefined by MPI
 
     Runs element(Word type)
     {
@@ -104,7 +104,7 @@ class Dissection {
         const auto count = static_cast<size_t>(numbers[0]);
         const bool equal = how == made_.indexed_block || how == made_.hindexed_block;
         const bool in_bytes = how == made_.hindexed || how == made_.hindexed_block;
-        const size_t first = equal ? 2 : 1 + count; // displacement, unless that is an address
+        const size_t first = equal ? 2 : 1 + count; // displacement, if not an address
         Runs runs;
         for (size_t i = 0; i < count; ++i)
             append_repeated(runs, old, numbers[equal ? 1 : 1 + i], extent,
@@ -112,7 +112,7 @@ class Dissection {
         return runs;
     }
 
-    // From the dimension that varies fastest.
+    // Starts with the dimension that varies fastest.
     Runs subarray(const TypeContents& in)
     {
         const std::vector<int64_t>& numbers = in.integers();
@@ -133,7 +133,7 @@ class Dissection {
         return runs;
     }
 
-    // Blocks of each dimension are dealt to its processes in turn.
+    // Each dimension deals its blocks to its processes in turn.
     Runs distributed_array(const TypeContents& in)
     {
         const std::vector<int64_t>& numbers = in.integers();
@@ -143,7 +143,7 @@ class Dissection {
         const int64_t* blocks = kinds + dimensions;
         const int64_t* processes = blocks + dimensions;
         const bool last_is_fastest = numbers.back() == library_.abi->order_c;
-        std::vector<int64_t> places(dimensions); // of the process, whose last varies fastest
+        std::vector<int64_t> places(dimensions); // of the process; the last one varies fastest
         for (size_t i = dimensions, rank = static_cast<size_t>(numbers[1]); i-- > 0;) {
             places[i] = static_cast<int64_t>(rank) % processes[i];
             rank /= static_cast<size_t>(processes[i]);
@@ -186,11 +186,11 @@ class Dissection {
     const Combiners& made_;
 };
 
-// The type with a name of MPI's own, and without a gap, that the thread has used last: its handle
-// is never another's.
+// The last type that the thread has used that is predefined and has no gap: its handle is never
+// reused.
 struct Named {
     Word type;
-    Run bytes; // no rows: none yet
+    Run bytes; // no rows: no type yet
     intptr_t extent;
 };
 thread_local constinit Named latest{};

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Which bytes a datatype is, by how it was made.
+// Which bytes a datatype covers, derived from how it was made.
 #pragma once
 
 #include "mpi/library/library.hpp"
@@ -9,13 +9,13 @@
 namespace gdr::mpi {
 
 struct Anatomy {
-    Runs runs; // of one element, no byte in a gap, in the order in which MPI packs them
+    Runs runs; // of one element, without gaps, in the order in which MPI packs them
     intptr_t extent;
-    bool plain;       // of predefined types, MPI_Type_contiguous and MPI_Type_dup alone
-    bool gap_in_pair; // within a predefined one: MPI_SHORT_INT
+    bool plain;       // only predefined types, MPI_Type_contiguous and MPI_Type_dup
+    bool gap_in_pair; // a predefined type has a gap: MPI_SHORT_INT
 };
 
-// Throws std::bad_alloc; std::runtime_error for a type of which MPI tells nothing.
+// Throws std::bad_alloc; std::runtime_error if MPI does not tell how the type was made.
 Anatomy anatomy_of(const Library& library, Word type);
 
 } // namespace gdr::mpi

@@ -41,8 +41,8 @@ int apply(gdr_mpi_function* function, const Call& call, const Word* words)
         throw Thrown{std::current_exception()};
     }
 #else
-    // With a C++ library of the layer's own it is a foreign exception, which is no std::exception
-    // here; and with LLVM's the end of a thread must not be caught.
+    // If the layer has a C++ library of its own, the exception is foreign and no std::exception
+    // here. With LLVM's library the end of a thread must not be caught.
     return kApplies[call.arguments](function, words);
 #endif
 }

@@ -40,7 +40,7 @@ bool Group::significant(const Side& side) const
     if (!side.exists() || arguments_.in_place(side))
         return false;
     if (side.peer >= 0 && !side.read && arguments_.integer(side.peer) == library_.abi->proc_null)
-        return false; // MPI leaves it alone
+        return false; // MPI does not touch it
     if (arguments_.call().root < 0)
         return true;
     const int root = arguments_.integer(arguments_.call().root);
@@ -97,14 +97,14 @@ int Group::blocks(Blocks what) const
     return 1;
 }
 
-// Of what a side of packed bytes is packed from, or unpacked to: at most so many.
+// An upper limit for the packed bytes of the other side's elements.
 int64_t Group::packed_size(const Side& side) const
 {
     const Call& call = arguments_.call();
     const Side& elements = side.buffer == call.send.buffer ? call.receive : call.send;
     const int64_t count = arguments_.count(elements, 0);
     if (count < 0 || arguments_.type(elements, 0) == library_.datatype_null)
-        return 0; // MPI complains
+        return 0; // MPI will report the error
     int size = 0;
     if (call.large || call.comm < 0 || // an external form
         library_.Pack_size(static_cast<int>(count), arguments_.type(elements, 0),

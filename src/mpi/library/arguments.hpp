@@ -24,7 +24,7 @@ class Arguments {
     int integer(int at) const { return static_cast<int>(words_[at]); }
     Word handle(int at) const { return library_.abi->handle(words_[at]); }
 
-    // MPI_COMM_NULL: what is asked about it is an error of its own.
+    // MPI_COMM_NULL: queries on it would raise errors of their own.
     bool no_comm() const { return call_.comm >= 0 && handle(call_.comm) == library_.comm_null; }
 
     // MPI_IN_PLACE.
@@ -33,7 +33,7 @@ class Arguments {
         return side.exists() && words_[side.buffer] == library_.abi->in_place;
     }
 
-    // Whether one buffer is sent from and received into. MPI_BOTTOM tells nothing of where.
+    // Whether the call sends from and receives into the same buffer. Unknown for MPI_BOTTOM: false.
     bool aliased() const
     {
         return call_.send.exists() && call_.receive.exists() && !call_.one_buffer() &&
@@ -41,7 +41,7 @@ class Arguments {
                words_[call_.send.buffer] != 0;
     }
 
-    // Of arrays that are NULL, about which MPI complains: nothing, MPI_DATATYPE_NULL, and 0.
+    // For arrays that are NULL, which MPI rejects: 0, MPI_DATATYPE_NULL, and 0.
     int64_t count(const Side& side, int block) const
     {
         if (side.count < 0)
@@ -56,7 +56,7 @@ class Arguments {
         return pointer(side.type) == nullptr ? library_.datatype_null
                                              : library_.abi->handle_at(pointer(side.type), block);
     }
-    // In extents of the type; in bytes where each block has its type.
+    // In extents of the type; in bytes if each block has its own type.
     int64_t displacement(const Side& side, int block) const
     {
         return element(side.displacements, true, call_.large || side.addresses, block);
@@ -79,15 +79,15 @@ class Arguments {
     Word* words_;
 };
 
-// Who takes part in a collective call, seen from this rank; in all others, this rank alone.
+// The processes of a collective call, seen from this rank; for all other calls, this rank alone.
 class Group {
   public:
     explicit Group(const Arguments& arguments);
 
-    // Whether the side's buffer means anything at this rank.
+    // Whether the side's buffer is significant at this rank.
     bool significant(const Side& side) const;
 
-    // Of a buffer that the root sends and others receive.
+    // For a buffer that the root sends and others receive.
     bool sends_from_root() const;
 
     Footprint footprint(const Side& side) const;
@@ -96,7 +96,7 @@ class Group {
     int blocks(Blocks what) const;
 
   private:
-    // Of the communicator, asked when it matters.
+    // Properties of the communicator, queried when needed.
     bool inter() const;
     int rank() const;
     int size() const;
@@ -106,7 +106,7 @@ class Group {
 
     const Arguments& arguments_;
     const Library& library_;
-    Word comm_ = 0; // none: this rank alone
+    Word comm_ = 0; // 0: this rank alone
 };
 
 } // namespace gdr::mpi

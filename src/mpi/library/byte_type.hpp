@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A datatype of so many bytes in one piece, in the place of a user's type of that size; with an
-// offset they are so many bytes behind the address that MPI is told.
+// A datatype of contiguous bytes that replaces a user's type of that size. With an offset the bytes
+// begin there, relative to the address that MPI gets.
 #pragma once
 
 #include "mpi/library/library.hpp"
@@ -16,7 +16,7 @@ class ByteType {
     {
         if (offset == 0)
             library.Type_contiguous(size, library.byte, &handle_);
-        else // its extent is the size
+        else // the extent is the size
             library.Type_create_hindexed(1, &size, &offset, library.byte, &handle_);
         library.Type_commit(&handle_);
     }
@@ -30,7 +30,7 @@ class ByteType {
         std::swap(handle_, other.handle_);
         return *this;
     }
-    ~ByteType() // what MPI does with it still goes on
+    ~ByteType() // pending operations of MPI continue with it
     {
         if (library_ != nullptr)
             library_->Type_free(&handle_);

@@ -9,23 +9,23 @@
 namespace gdr::mpi {
 
 enum class Kind : uint8_t {
-    collective, // all ranks of a communicator, or of a neighbourhood, take part; also Reduce_local
+    collective, // all ranks of a communicator or neighbourhood take part; also Reduce_local
     message,    // point to point, to and from a file, or within the process
-    epoch,      // one-sided, or split: not complete before it is synchronised, unless by a request
+    epoch,      // one-sided or split: complete when synchronised, or by a request
     synchronise,
-    partitioned, // point to point, from start to completion in parts
+    partitioned, // point to point; parts become ready between start and completion
     ready,
     ready_range,
     ready_list,
     arrived,
     attach, // room for MPI_Bsend
     detach,
-    window, // made of memory, or given some
+    window, // made from memory, or given some
     unstaged,
-    // What starts, completes or frees requests.
+    // Calls that start, complete or free requests.
     wait,
     test,
-    status, // asks, and leaves the request
+    status, // asks, and keeps the request
     waitall,
     testall,
     waitany,
@@ -35,7 +35,7 @@ enum class Kind : uint8_t {
     startall,
     free,
     get_info,
-    set_info, // of a communicator, or of one that it makes
+    set_info, // of a communicator, or of one that the call makes
     set_name, // of a type
 };
 
@@ -44,20 +44,20 @@ enum class Form : uint8_t { blocking, nonblocking, persistent };
 // How many times its count a buffer holds: see calls.list.
 enum class Blocks : uint8_t { one, size, local, in, out, sum, mine };
 
-// A buffer and what tells of it: positions among the arguments, -1 where there is none.
+// A buffer and its description: positions among the arguments, -1 if there is none.
 struct Side {
     int8_t buffer, count;
     int8_t type;          // -2: bytes
-    int8_t displacements; // of bytes: the position of the first
-    int8_t peer;          // the rank that it goes to, or comes from
-    bool counts, types;   // these are arrays
+    int8_t displacements; // for bytes: the position of the first
+    int8_t peer;          // the rank that it goes to or comes from
+    bool counts, types;   // whether these are arrays
     bool addresses;       // displacements, or sizes, are MPI_Aint in the small form, too
     Blocks blocks;
-    bool at_root; // significant there alone
-    bool partial; // the call may leave some of it as it was
-    bool counted; // likewise the end, and its status tells how much was received
-    bool read;    // a buffer that is written is read as well
-    bool direct; // the library hands it to its transport as it is, where its bytes are in one piece
+    bool at_root; // significant at the root alone
+    bool partial; // the call may leave some of it unchanged
+    bool counted; // the call may leave its end unchanged; the status tells how much was received
+    bool read;    // a written buffer is read as well
+    bool direct;  // the library hands it to its transport unchanged if its bytes are contiguous
 
     bool bytes() const { return type == -2; }
     bool exists() const { return buffer >= 0; }
@@ -67,10 +67,10 @@ struct Call {
     const char* name; // without MPI_
     Kind kind;
     Form form;
-    bool large; // MPI_Count for int
+    bool large; // MPI_Count instead of int
     uint8_t arguments;
-    Side send, receive; // of what goes both ways, the same buffer
-    Side compare;       // which is read as well
+    Side send, receive; // the same buffer if data go both ways
+    Side compare;       // also read
     int8_t root, comm, request, op;
     int8_t target; // rank in a window
     int8_t window; // or file

@@ -11,7 +11,7 @@ namespace gdr::mpi {
 
 namespace {
 
-// Itself, not by what it is linked with.
+// Whether the object itself defines it, not a library that it is linked with.
 bool defines(void* handle, const char* function, const Dl_info& object)
 {
     Dl_info holder;
@@ -19,7 +19,7 @@ bool defines(void* handle, const char* function, const Dl_info& object)
     return found != nullptr && dladdr(found, &holder) != 0 && holder.dli_fbase == object.dli_fbase;
 }
 
-// libgdr_mpi.so.0 has MPI's calls, too.
+// libgdr_mpi.so.0 defines MPI's calls, too.
 bool is_mpi_library(const Dl_info& object)
 {
     void* const handle = dlopen(object.dli_fname, RTLD_LAZY | RTLD_NOLOAD);

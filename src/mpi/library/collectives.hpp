@@ -8,7 +8,7 @@ namespace gdr::mpi {
 // The library, staged; or the GPUs, see collectives/gpu_collectives.hpp.
 enum class Collectives : unsigned { library, gpu, nccl };
 
-// What the user calls them, in that order, in UCX_GDR_MPI_COLL and the info key gdr_mpi_coll.
+// Their names, in that order, in UCX_GDR_MPI_COLL and the info key gdr_mpi_coll.
 inline constexpr const char* kCollectivesNames[] = {"stage", "gpu", "nccl", nullptr};
 
 } // namespace gdr::mpi

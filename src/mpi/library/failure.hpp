@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Errors that are the layer's own, told as MPI tells its own.
+// Errors of the layer itself, reported as MPI reports its own.
 #pragma once
 
 #include "mpi/library/call.hpp"
@@ -10,15 +10,15 @@
 
 namespace gdr::mpi {
 
-// Says it in UCX's log and calls the error handler of the call's communicator, window or file, for
-// calls that complete requests that of MPI_COMM_WORLD. What this returns, MPI_ERR_OTHER, is what
-// the call returns.
+// Logs the error in UCX's log and calls the error handler of the call's communicator, window or
+// file; for calls that complete requests, the handler of MPI_COMM_WORLD. The call returns what this
+// returns, MPI_ERR_OTHER.
 int fail(const Library& library, const Call& call, const Word* words, const std::exception& error);
 
-// The same of what this library cannot do with GPU memory. why: with what to do.
+// The same, for what this library cannot do with GPU memory. why: with what to do.
 int refuse(const Library& library, const Call& call, const Word* words, const char* why);
 
-// Several steps of which each is to be tried, whether others fail or not.
+// Runs several steps, each even if others fail.
 class EachStep {
   public:
     template <typename Step>
@@ -32,7 +32,7 @@ class EachStep {
         }
     }
 
-    // Throws what the first failure was.
+    // Throws the first failure.
     void end() const
     {
         if (first_)

@@ -9,7 +9,7 @@ namespace gdr::mpi {
 
 namespace {
 
-// The first bytes of an element's that is displaced by so many.
+// The first bytes of an element with this displacement.
 Runs first_of(const Runs& element, intptr_t displacement, size_t bytes)
 {
     Runs first;

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Which bytes of a buffer its count and datatype are: those that are to be copied, and no others,
-// as others may be those of another operation or of a kernel.
+// The bytes of a buffer that its count and datatype cover. Only those may be copied: others may
+// belong to another operation or to a kernel.
 #pragma once
 
 #include "mpi/library/library.hpp"
@@ -12,10 +12,9 @@
 
 namespace gdr::mpi {
 
-// Equal elements at equal distances, each of these runs, which are in the order in which MPI packs
-// them.
+// Equal elements at equal distances. Each has these runs, in the order in which MPI packs them.
 struct Elements {
-    Runs runs; // of the first, relative to the buffer's address; not empty
+    Runs runs; // of the first element, relative to the buffer's address; not empty
     int64_t count;
     intptr_t extent; // bytes from one to the next
 
@@ -24,14 +23,14 @@ struct Elements {
     uint64_t element_bytes() const;
     bool in_one_piece() const;
 
-    // The first byte's offset, and the offset behind the last.
+    // The offset of the first byte, and that after the last.
     intptr_t low() const;
     intptr_t high() const;
 };
 
 class Footprint {
   public:
-    // Adds count elements of a type whose first is displaced by so many bytes.
+    // Adds count elements of a type; the first one has this displacement in bytes.
     void add(const Library& library, Word type, int64_t count, intptr_t displacement);
 
     void add_bytes(intptr_t first, int64_t length);
@@ -43,21 +42,21 @@ class Footprint {
     // What was added, in that order.
     const SmallVector<Elements>& parts() const { return parts_; }
 
-    // All of them one by one, merged where they follow each other.
+    // All of them one by one; adjacent ones are merged.
     Runs runs() const;
 
-    // Of the bytes as MPI packs them so many, at most all.
+    // The part of the first `bytes` packed bytes, at most all.
     Footprint first(size_t bytes) const;
 
-    // Bytes in one piece that MPI libraries, too, see to be so and hand to their transport as they
-    // are: of predefined types, MPI_Type_contiguous and MPI_Type_dup.
+    // Contiguous bytes that MPI libraries recognise as such and hand to their transport unchanged:
+    // only predefined types, MPI_Type_contiguous and MPI_Type_dup.
     bool plain() const;
 
-    // Whether MPI may be told of as many bytes instead. MPICH (4.0.2) does not receive them as
-    // pairs that have a gap.
+    // Whether MPI may get the same number of bytes instead. MPICH (4.0.2) does not receive bytes as
+    // pairs with a gap.
     bool alike_bytes() const { return !gap_in_pair_; }
 
-    // As of elements. Not if it is empty.
+    // As in Elements. The footprint must not be empty.
     intptr_t low() const { return low_; }
     intptr_t high() const { return high_; }
     size_t bytes() const { return bytes_; }

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Recognising the library by its soname and symbols.
+// Recognises the library by its soname and symbols.
 #include "mpi/library/library.hpp"
 
 #include "abi/host.hpp"
@@ -66,7 +66,7 @@ const Library* open(gdr_mpi_function* function)
     look_up(handle, "PMPIX_GPU_query_support", library.GPU_query_support);
     look_up(handle, "mca_base_var_find", library.mca_base_var_find);
     look_up(handle, "mca_base_var_get_value", library.mca_base_var_get_value);
-    // A program may have a copy of an object (by a relocation), which is the library's as well
+    // A program may have a copy of an object (by a relocation), which the library uses as well
     // then.
     const auto object_or = [handle](Word value, const char* name) {
         if (value != 0)

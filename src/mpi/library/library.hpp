@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The MPI library of the process: its ABI, and those of its functions that the layer needs for
-// itself. Handles are passed as words.
+// The MPI library of the process: its ABI, and those of its functions that the layer itself needs.
+// Handles are passed as words.
 #pragma once
 
 #include "mpi/library/abi.hpp"
@@ -84,26 +84,26 @@ struct Library {
     GDR_MPI_FUNCTIONS(GDR_MPI_MEMBER)
 #undef GDR_MPI_MEMBER
 
-    // One of the two is not NULL.
+    // At least one of the two is not NULL.
     int (*Info_get_string)(Word info, const char* key, int* room, char* value, int* found);
     int (*Info_get)(Word info, const char* key, int longest, char* value, int* found);
 
-    // Open MPI's own, of its parameters; NULL in others.
+    // Open MPI's own, for its parameters; NULL in others.
     int (*mca_base_var_find)(const char* project, const char* framework, const char* component,
                              const char* name);
     int (*mca_base_var_get_value)(int variable, const void* value, int* source, const char** file);
 
-    // MPI 4's, or MPI 3's MPI_Type_size_x, which is the same: of types of 2 GiB and more, too.
+    // MPI 4's, or MPI 3's equivalent MPI_Type_size_x. They also handle types of 2 GiB and more.
     int (*Type_size_c)(Word type, int64_t* size);
 
-    // MPICH's own, of 4; NULL in others. The other question there is, MPIX_Query_cuda_support, it
-    // answers by what is preloaded.
+    // MPICH 4's own; NULL in others. MPICH answers MPIX_Query_cuda_support by the preloaded
+    // function.
     int (*GPU_query_support)(int type, int* supported);
 
     // NULL in a library without MPI-IO.
     int (*File_call_errhandler)(Word file, int code);
 
-    // Of MPI 4, NULL in older libraries: the small forms fail for types that were made by a large
+    // MPI 4's, NULL in older libraries. The small forms fail for types that were made by a large
     // one.
     int (*Type_get_envelope_c)(Word type, int64_t* integers, int64_t* addresses, int64_t* counts,
                                int64_t* types, int* combiner);
@@ -112,8 +112,8 @@ struct Library {
                                void* type_handles);
 };
 
-// The library that holds one of its functions; nullptr, said once in UCX's log, where its ABI is
-// not known. Any thread; the first answer is kept.
+// The library that holds this function; nullptr if its ABI is unknown, which is logged once. Any
+// thread; the first answer is kept.
 const Library* library_of(gdr_mpi_function* function);
 
 } // namespace gdr::mpi

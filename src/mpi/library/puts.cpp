@@ -19,8 +19,9 @@ int flavor_of(const Library& library, Word window)
     return found != 0 ? *flavor : 0;
 }
 
-// The layers among which Open MPI chooses one for each window, by the environment or a file; empty:
-// all it has, or this is not known. MPI_T would tell it, too, but for that opens all components.
+// The osc components that the environment or a file allows; Open MPI chooses one of them for each
+// window. Empty: all that it has, or unknown. MPI_T would tell it, too, but opens all components
+// for that.
 std::string_view window_layers(const Library& library)
 {
     if (library.mca_base_var_find == nullptr || library.mca_base_var_get_value == nullptr)
@@ -33,9 +34,9 @@ std::string_view window_layers(const Library& library)
     return *layers;
 }
 
-// Beside UCX's, Open MPI has a layer for shared memory, which it prefers where all ranks are on one
-// host; it takes no other windows than allocated ones. Of further layers it tells nobody which
-// carries what.
+// Besides UCX's, Open MPI has a component for shared memory, which it prefers if all ranks are on
+// one host; that one takes only allocated windows. Open MPI does not tell which of further
+// components carries what.
 bool open_mpi_hands_to_ucx(const Library& library, int flavor)
 {
     const Flavors& flavors = library.abi->flavors;
@@ -57,14 +58,14 @@ bool is_own_rank(const Library& library, Word window, int target)
     return rank == target;
 }
 
-// What is at the target: "target disp count datatype" follow each other.
+// The data at the target: the arguments "target disp count datatype" follow each other.
 bool is_plain_at_target(const Arguments& arguments)
 {
     const Call& call = arguments.call();
     const Word type = arguments.handle(call.target + 3);
     const int64_t count = call.large ? static_cast<int64_t>(arguments.words()[call.target + 2])
                                      : arguments.integer(call.target + 2);
-    if (type == arguments.library().datatype_null || count < 0) // MPI complains
+    if (type == arguments.library().datatype_null || count < 0) // MPI will report the error
         return false;
     Footprint footprint;
     footprint.add(arguments.library(), type, count, 0);

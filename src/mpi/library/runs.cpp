@@ -5,7 +5,8 @@ namespace gdr::mpi {
 
 namespace {
 
-// A run that so many times follows itself at this distance, as one; false: it cannot be told so.
+// Merges `count` repetitions of a run at this distance into one run; false: one run cannot express
+// them.
 bool repeat(Run& run, int64_t count, intptr_t distance)
 {
     const auto times = static_cast<size_t>(count);

@@ -10,7 +10,7 @@
 
 namespace gdr::mpi {
 
-// Rows of the same length, the same stride apart. Offsets are relative to the buffer's address.
+// Rows of the same length, with the same stride. Offsets are relative to the buffer's address.
 struct Run {
     intptr_t offset;
     size_t length;
@@ -25,10 +25,10 @@ struct Run {
 
 using Runs = SmallVector<Run>;
 
-// At the end; where it follows what is there, as one with that.
+// Appends a run; merges it with the last one if they are adjacent.
 void append(Runs& runs, const Run& run);
 
-// Equal elements, the first displaced by so many bytes, and so many from one to the next.
+// Appends equal elements, the first one displaced by `at` bytes, each next one by `extent` more.
 void append_repeated(Runs& runs, const Runs& element, int64_t count, intptr_t extent, intptr_t at);
 
 } // namespace gdr::mpi

@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What ends with a scope also where an error handler of the application leaves it by longjmp, which
-// runs no destructors. But before it leaves a frame glibc's longjmp calls what is registered there
-// for the end of the thread, by pthread_cleanup_push as it is without exceptions: by the functions
-// that pthread.h has declared for it once, and does no longer.
+// A function that runs at the end of a scope even if an error handler of the application leaves the
+// scope by longjmp, which runs no destructors. glibc's longjmp calls the thread's cleanup handlers
+// of a frame before it leaves the frame. These are registered by the functions behind
+// pthread_cleanup_push without exceptions, which pthread.h no longer declares.
 #pragma once
 
 #include <utility>
@@ -18,8 +18,8 @@ void _pthread_cleanup_pop(struct _pthread_cleanup_buffer* buffer, int execute);
 
 namespace gdr::mpi {
 
-// To be destroyed in the reverse order of making; a variable of a function, as the frame it is in
-// is what tells that it was left.
+// Must be a local variable, since its frame tells whether the scope was left. Destroy in reverse
+// order.
 class ScopeEnd {
   public:
     ScopeEnd(void (*end)(void*), void* argument) : end_(end), argument_(argument)
@@ -31,7 +31,7 @@ class ScopeEnd {
     ~ScopeEnd() { _pthread_cleanup_pop(&buffer_, 1); }
 
   private:
-    // As a thread ends both glibc and the destructor call it.
+    // At the end of a thread both glibc and the destructor call it.
     static void once(void* of)
     {
         auto& scope = *static_cast<ScopeEnd*>(of);

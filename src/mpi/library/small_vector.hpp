@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// As std::vector, but one element is in the object itself: most have no other, and take no memory
-// of the heap.
+// Like std::vector, but holds one element in the object itself: most vectors have no more, and so
+// take no memory from the heap.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class SmallVector {
     bool operator==(const SmallVector& other) const { return std::ranges::equal(*this, other); }
 
   private:
-    std::optional<T> one_; // the only one; of several, what was
+    std::optional<T> one_; // the only element; with several it is moved from
     std::vector<T> many_;
 };
 

@@ -14,7 +14,7 @@ namespace gdr::mpi {
 
 namespace {
 
-// The beginning of each component of Open MPI, of which MCA's has been the same since Open MPI 1.7.
+// The beginning of each component of Open MPI; MCA has not changed it since Open MPI 1.7.
 struct McaComponent {
     int mca_version[3];
     char project[16];
@@ -26,10 +26,10 @@ struct McaComponent {
 
 constexpr const char* kPmlRemedy = "run with OMPI_MCA_pml=ucx, as ucx-gdr run does";
 
-// Why not, and what to do; both empty if it does.
+// Why the library does not hand messages to UCX, and what to do; both empty if it does.
 struct Verdict {
     std::string why, remedy;
-    bool within_host = false; // alone
+    bool within_host = false; // only within a host
 };
 
 Verdict of_open_mpi(const McaComponent& pml)
@@ -67,7 +67,7 @@ Verdict of_mpich(std::string_view device)
     return {};
 }
 
-// What follows a word in MPI_Get_library_version's text, to the end of the line.
+// The rest of the line after a word in the text of MPI_Get_library_version.
 std::string_view line_of(std::string_view text, std::string_view word)
 {
     const size_t at = text.find(word);

@@ -74,7 +74,8 @@ bool TypeContents::predefined() const
     return is_predefined(library_.abi->combiners, combiner_);
 }
 
-// The counts to the places that they have in the small form: among the integers, or the addresses.
+// Moves the counts to the places that they have in the small form: among the integers or the
+// addresses.
 void TypeContents::take_large(const std::vector<int64_t>& counts)
 {
     const Combiners& made = library_.abi->combiners;

@@ -9,7 +9,7 @@
 
 namespace gdr::mpi {
 
-// Whether it is MPI's own, made of nothing else.
+// Whether MPI defines the type itself.
 bool is_predefined(const Library& library, Word type);
 
 class TypeContents {
@@ -20,9 +20,9 @@ class TypeContents {
     ~TypeContents();
 
     int combiner() const { return combiner_; }
-    bool predefined() const; // of nothing else
+    bool predefined() const; // by MPI itself
 
-    // What MPI_Type_get_contents tells, in the order of the standard; also of a type that was made
+    // What MPI_Type_get_contents tells, in the order of the standard, also for a type that was made
     // by a constructor of large counts.
     const std::vector<int64_t>& integers() const { return integers_; }
     const std::vector<intptr_t>& addresses() const { return addresses_; }

@@ -7,7 +7,7 @@ namespace gdr::mpi {
 
 namespace {
 
-// A copy that may be packed: what it is made of need not be committed.
+// A copy that can be packed: the types that a type is made of need not be committed.
 class CommittedCopy {
   public:
     CommittedCopy(const Library& library, Word type) : library_(library)
@@ -41,7 +41,7 @@ Runs runs_by_packing(const Library& library, Word type)
         packed(static_cast<size_t>(size));
     std::vector<intptr_t> offsets(packed.size());
     void* const buffer = reinterpret_cast<void*>(reinterpret_cast<intptr_t>(bytes.data()) - lower);
-    for (int shift = 0; (extent - 1) >> shift > 0 || shift == 0; shift += 8) { // digits of 256
+    for (int shift = 0; (extent - 1) >> shift > 0 || shift == 0; shift += 8) { // digits of base 256
         for (intptr_t i = 0; i < extent; ++i)
             bytes[static_cast<size_t>(i)] = static_cast<unsigned char>(i >> shift);
         int position = 0;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Which bytes a datatype is, where it is not known how it was made.
+// The bytes that a datatype covers, if it is unknown how it was made.
 #pragma once
 
 #include "mpi/library/library.hpp"
@@ -8,9 +8,9 @@
 
 namespace gdr::mpi {
 
-// In the order of packing: MPI packs bytes that are numbered. Takes memory for all between the
-// type's first byte and its last. Throws std::bad_alloc; std::runtime_error if MPI_Pack adds
-// something of its own, or does not take so much.
+// In packing order: lets MPI pack numbered bytes. Needs memory for the whole range between the
+// type's first and last byte. Throws std::bad_alloc; std::runtime_error if MPI_Pack adds bytes of
+// its own or if the type is too large.
 Runs runs_by_packing(const Library& library, Word type);
 
 } // namespace gdr::mpi
