@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Bytes of a buffer that belong to each rank, one rank's behind the other's.
+// The bytes of a buffer that belong to each rank, in rank order.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class BlocksOfRanks {
     uint64_t begin(int rank) const { return rank == 0 ? 0 : ends_[rank - 1]; }
     uint64_t length(int rank) const { return ends_[rank] - begin(rank); }
     uint64_t longest() const;
-    bool equal() const; // all of the same length
+    bool equal() const; // all have the same length
 
   private:
     std::vector<uint64_t> ends_;

@@ -1,13 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Messages of no bytes with a tag of their own.
+// Empty messages with a tag of their own.
 #include "mpi/collectives/failure_notices.hpp"
 
 namespace gdr::mpi {
 
 namespace {
 
-constexpr int kTag = 1; // not that of the team's other messages
+constexpr int kTag = 1; // differs from that of the team's other messages
 
 } // namespace
 

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// By which a rank whose part of something has failed tells the others of its team, who would wait
-// for it for ever. One for a team at a time.
+// A rank whose part has failed notifies the others of its team, which would otherwise wait for it
+// forever. One object for a team at a time.
 #pragma once
 
 #include "mpi/collectives/team.hpp"
@@ -15,19 +15,19 @@ class FailureNotices {
     FailureNotices(const FailureNotices&) = delete;
     FailureNotices& operator=(const FailureNotices&) = delete;
 
-    // Whether another rank has told of a failure. Lets MPI make progress. Throws MpiError.
+    // Whether another rank has reported a failure. Lets MPI make progress. Throws MpiError.
     bool arrived();
 
-    // To all others; waits for none of them. Throws MpiError.
+    // Sends to all others and waits for none of them. Throws MpiError.
     void send() const;
 
-    // Before the team's end, and MPI's: none are received any more.
+    // To be called before the team and MPI end: no notices are received any more.
     void stop();
 
   private:
     const Team& team_;
     const Library& library_;
-    Word request_ = 0; // of the receive that waits for the first
+    Word request_ = 0; // of the receive that waits for the first notice
     bool arrived_ = false;
 };
 

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Whether a buffer is on a GPU is known to its rank alone: so ranks vote, in each call that is
+// Only its own rank knows whether a buffer is on a GPU, so the ranks vote in each call that is
 // large enough.
 #include "mpi/collectives/gpu_collectives.hpp"
 
@@ -24,19 +24,19 @@ namespace gdr::mpi {
 
 namespace {
 
-// Bytes, of all ranks together. A vote takes some microseconds, and so does each message of a ring:
-// with less, staging is as fast.
+// Bytes of all ranks together. A vote takes some microseconds, and so does each message of a ring:
+// below this, staging is as fast.
 constexpr uint64_t kRingFrom = 256 << 10;
 constexpr uint64_t kRingFromBlock = 16 << 10; // of each rank
-// By NCCL that blocks a call takes 22 to 36 us with 64 KiB to 1 MiB, vote and wait included;
-// staged, 37 to 65 us with 64 KiB. NCCL that does not block starts a thread for each call: 60 to
-// 150 us, where a ring takes 24 to 73, up to 4 MiB (NCCL 2.28.9, two H200s: docs/results/mpi.md).
+// A call of blocking NCCL takes 22 to 36 us with 64 KiB to 1 MiB, including vote and wait; staged,
+// it takes 37 to 65 us with 64 KiB. Non-blocking NCCL starts a thread for each call: 60 to 150 us,
+// where a ring takes 24 to 73 us, up to 4 MiB (NCCL 2.28.9, two H200s: docs/results/mpi.md).
 constexpr uint64_t kBlockingNcclFrom = 64 << 10;
 constexpr uint64_t kNcclFrom = 16 << 20;
 constexpr uint64_t kNcclWithoutRingFrom = 256 << 10;
-// The library's own Bcast is direct, and faster between two GPUs whatever its length (64 MiB: 212
-// us, NCCL 240 us). Between more it passes what it has received on when it has it all, and NCCL
-// before: that has not been measured.
+// The library's own Bcast is direct, and between two GPUs it is faster at any length (64 MiB: 212
+// us, NCCL 240 us). With more GPUs it forwards data only when all have arrived, and NCCL earlier:
+// not measured yet.
 constexpr uint64_t kNcclBcastFrom = 16 << 20;
 constexpr int kNcclBcastFromRanks = 3;
 
@@ -73,9 +73,9 @@ Algorithm algorithm_of(const Call& call)
     return found == std::end(kAlgorithms) ? Algorithm::none : found->second;
 }
 
-// NCCL's kernels wait for those of other ranks: where threads of a process have some at the same
-// time, for several communicators, they could wait for each other in a circle. So there are those
-// of one thread; another's call is made without NCCL, on all ranks.
+// NCCL's kernels wait for those of other ranks. If several threads of a process ran them for
+// different communicators, they could deadlock. So only one thread does at a time; all ranks make
+// another thread's call without NCCL.
 std::mutex& nccl_turn()
 {
     static auto& mutex = *new std::mutex;
@@ -91,13 +91,15 @@ class Collective {
     {
     }
 
-    // By what is the same on all ranks alone: whether their means are to be found out.
+    // Whether to find out which means the ranks have. Depends only on what is the same on all
+    // ranks.
     bool eligible()
     {
         const Side& side = call_.receive;
         if (arguments_.type(side, 0) == library_.datatype_null)
             return false;
-        int64_t size = 0; // ranks may tell of the same bytes by one long element, or many short
+        int64_t size = 0; // ranks may describe the same bytes by one long element or by many short
+                          // ones
         library_.Type_size_c(arguments_.type(side, 0), &size);
         if (size <= 0)
             return false;
@@ -112,11 +114,11 @@ class Collective {
         } else {
             element_ = static_cast<uint64_t>(size);
         }
-        return divide() && large_for_nccl(kBlockingNcclFrom); // which is less than the ring needs
+        return divide() && large_for_nccl(kBlockingNcclFrom); // the lowest of all limits
     }
 
-    // Which means have it if it is eligible, by what is the same on all ranks. Without NCCL a Bcast
-    // is the library's.
+    // Which means may make an eligible call. Depends only on what is the same on all ranks. Without
+    // NCCL the library makes a Bcast.
     bool for_ring() const
     {
         return algorithm_ != Algorithm::bcast && blocks_.all() >= kRingFrom &&
@@ -131,12 +133,11 @@ class Collective {
                                                   : kNcclWithoutRingFrom);
     }
 
-    // Whether this rank's buffers are where its GPU can reach them. Throws cuda::Error,
-    // std::bad_alloc.
+    // Whether this rank's GPU can access its buffers. Throws cuda::Error, std::bad_alloc.
     bool locate(const cuda::Driver& driver, const Team& team)
     {
         const int root = call_.root < 0 ? team.rank() : arguments_.integer(call_.root);
-        at_root_ = root == team.rank() || algorithm_ == Algorithm::bcast; // who has a result
+        at_root_ = root == team.rank() || algorithm_ == Algorithm::bcast; // this rank has a result
         in_place_ = arguments_.in_place(call_.send);
         const uint64_t own = blocks_.length(team.rank());
         if (algorithm_ == Algorithm::allgather)
@@ -152,8 +153,8 @@ class Collective {
         return true;
     }
 
-    // After locate(): whether this rank has what it takes. Throw cuda::Error, std::bad_alloc,
-    // MpiError.
+    // To be called after locate(): whether this rank can take part. Throw cuda::Error,
+    // std::bad_alloc, MpiError.
     bool prepare_for_ring()
     {
         if (turn_.owns_lock())
@@ -180,7 +181,7 @@ class Collective {
         return true;
     }
 
-    // If all ranks are prepared. Throw MpiError, cuda::Error, nccl::Error.
+    // To be called if all ranks are prepared. Throw MpiError, cuda::Error, nccl::Error.
     void run(const Team& team)
     {
         const Ring ring(team, *stream_);
@@ -191,12 +192,12 @@ class Collective {
                 exchange(ring, team, in(), out());
         } catch (...) {
             stream_->settle();
-            scratch_.forget(); // messages under way still use it
+            scratch_.forget(); // pending messages still use it
             throw;
         }
         count();
     }
-    // False, on all ranks: NCCL cannot.
+    // False, on all ranks: NCCL cannot make the call.
     bool run(Means& means)
     {
         NcclCommunicator* nccl = means.communicator(*driver_, *stream_);
@@ -241,7 +242,7 @@ class Collective {
 
     void count() const { stats::statistics().add({.mpi_gpu_bytes = blocks_.all()}); }
 
-    // Elements of each rank's block. False: an argument that MPI is to complain about.
+    // Divides the elements into a block for each rank. False: MPI will reject an argument.
     bool divide()
     {
         if (call_.root >= 0 &&
@@ -260,7 +261,7 @@ class Collective {
         return true;
     }
 
-    // A buffer that this rank has: on the GPU of the others, in one piece.
+    // Checks a buffer that this rank has: it must be contiguous, and on the same GPU as the others.
     void use(const cuda::Driver& driver, const Side& side, uint64_t bytes)
     {
         if (bytes == 0 || !possible_)
@@ -286,7 +287,7 @@ class Collective {
     void reduce(const Ring& ring, const Team& team, const char* in, char* out)
     {
         const uint64_t begin = blocks_.begin(team.rank());
-        // Where the last step receives: a result that goes elsewhere later.
+        // Where the last step receives. The result may go elsewhere later.
         char* const own = scratch_.data() + (ranks_ % 2) * blocks_.longest();
         char* const result =
             algorithm_ == Algorithm::allreduce || (algorithm_ == Algorithm::reduce && at_root_)
@@ -325,7 +326,7 @@ class Collective {
         } else if (algorithm_ == Algorithm::reduce) {
             nccl.reduce(*stream_, reduction, in, out, blocks_.all(), element_,
                         arguments_.integer(call_.root));
-        } else if (in_place_) { // the result is where others' blocks are
+        } else if (in_place_) { // the result overlaps other ranks' blocks
             nccl.reduce_scatter(*stream_, reduction, in, scratch_.data(), blocks_, element_);
             stream_->copy(out, scratch_.data(), blocks_.length(team.rank()));
         } else {
@@ -369,7 +370,7 @@ class Collective {
     std::unique_lock<std::mutex> turn_{nccl_turn(), std::defer_lock};
 };
 
-// prepare(): may throw what CUDA does.
+// prepare() may throw CUDA's errors.
 template <class Prepare>
 bool prepared(const char* call, Prepare prepare)
 {
@@ -383,7 +384,7 @@ bool prepared(const char* call, Prepare prepare)
     }
 }
 
-// False, on all ranks: it is to be made as every other call.
+// False, on all ranks: the call is made like any other.
 bool make(Collective& collective, Means& means, const char* call)
 {
     const Team& team = means.team();
@@ -431,7 +432,7 @@ std::optional<int> call_on_gpus(const Library& library, const Call& call, Word* 
     if (ranks < 2)
         return std::nullopt;
     try {
-        Collective collective(arguments, algorithm, ranks); // has ended when a handler is called
+        Collective collective(arguments, algorithm, ranks); // ends before a handler is called
         if (!collective.eligible() ||
             !make(collective, Means::of(library, comm, with_nccl), call.name))
             return std::nullopt;

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Means are an attribute of the application's communicator. MPI_COMM_SELF has one as well, whose
-// end is the first thing that MPI_Finalize does: what has to be done while MPI and CUDA still work.
+// Means are an attribute of the application's communicator. MPI_COMM_SELF also has one:
+// MPI_Finalize deletes it first, which ends NCCL's communicators while MPI and CUDA still work.
 #include "mpi/collectives/means.hpp"
 
 #include "abi/host.hpp"
@@ -23,7 +23,7 @@ int do_not_copy(Word, int, void*, void*, void*, int* copied)
     return 0;
 }
 
-// The world's ends within MPI_Finalize, which frees what there is.
+// The attribute of MPI_COMM_WORLD is deleted within MPI_Finalize, which frees everything.
 int forget(Word comm, int, void* means, void* library)
 {
     std::unique_ptr<Means> ended(static_cast<Means*>(means));
@@ -46,12 +46,12 @@ int key(const Library& library)
     return keyval;
 }
 
-// Those that have a communicator of NCCL's.
+// The means that have an NCCL communicator.
 class WithNccl {
   public:
     static WithNccl& all()
     {
-        static auto& instance = *new WithNccl; // outlives static destructors that still call MPI
+        static auto& instance = *new WithNccl; // static destructors may still call MPI
         return instance;
     }
 
@@ -101,7 +101,7 @@ Means::Means(const Library& library, Word comm, bool with_nccl) : team_(library,
     const bool ring = driver && kernels::built() && hands_to_ucx(library);
     const nccl::Library* nccl = driver && with_nccl ? nccl::library() : nullptr;
     const int kind = nccl != nullptr ? nccl->version * 2 + (nccl->blocks ? 1 : 0) : 0;
-    std::array words{ring ? 1 : 0, kind, ~kind}; // both are left where all are one
+    std::array words{ring ? 1 : 0, kind, ~kind}; // both are kept if all have one kind
     team_.intersect(words);
     ring_ = words[0] != 0;
     if (words[1] == kind && words[2] == ~kind)
@@ -144,8 +144,8 @@ NcclCommunicator* Means::communicator(const cuda::Driver& driver, const ThreadSt
     return communicator_.get();
 }
 
-// Work on the communicator, with its GPU's context current; nothing in a forked child, where there
-// is no driver. False: there is no such context any more.
+// Works on the communicator with its GPU's context current. Does nothing in a forked child, which
+// has no driver. Returns false if that context is gone.
 template <class Work>
 bool Means::in_context(Work work)
 {
@@ -166,7 +166,7 @@ bool Means::in_context(Work work)
 void Means::begin_nccl_end()
 {
     if (!in_context([&] { communicator_->begin_end(); }))
-        (void)communicator_.release(); // with CUDA
+        (void)communicator_.release(); // CUDA has ended it
 }
 
 void Means::finish_nccl_end()

@@ -61,7 +61,7 @@ std::optional<nccl::Operation> operation_of(kernels::Operation operation)
     }
 }
 
-// There may be many communicators.
+// Once, since there may be many communicators.
 void tell_once(const Team& team, const std::string& cause)
 {
     static std::atomic_flag told = ATOMIC_FLAG_INIT;
@@ -70,7 +70,7 @@ void tell_once(const Team& team, const std::string& cause)
                 cause.c_str());
 }
 
-// Two ranks on the same; -1 where there are none.
+// Two ranks on the same GPU; -1 if there are none.
 std::pair<int, int> sharing(const std::vector<Gpu>& gpus)
 {
     for (size_t rank = 0; rank < gpus.size(); ++rank) {
@@ -101,7 +101,7 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::make(const nccl::Library& nc
     Gpu gpu = {};
     CUuuid uuid;
     static_assert(sizeof(uuid) == sizeof(gpu));
-    // Of the GPU, where it is divided into instances, too: NCCL takes one rank of each.
+    // The UUID of the GPU even if it is divided into instances: NCCL takes one rank for each GPU.
     if (driver.cuDeviceGetUuid(&uuid, stream.device()) == CUDA_SUCCESS)
         std::copy_n(uuid.bytes, sizeof(uuid), gpu.begin());
     if (const auto [one, other] = sharing(team.gather(gpu)); one >= 0) {
@@ -143,7 +143,7 @@ NcclCommunicator::NcclCommunicator(const nccl::Library& nccl, const Team& team,
     cuda::check(driver.cuEventCreate(&done_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
 }
 
-// Its end is to follow either way. Throws MpiError.
+// The caller must end the communicator in either case. Throws MpiError.
 bool NcclCommunicator::start(const nccl::UniqueId& id)
 {
     constexpr const char* kFunction = "ncclCommInitRankConfig";
@@ -169,7 +169,7 @@ bool NcclCommunicator::serves(const ThreadStream& stream)
            stream.context_id() == context_id_;
 }
 
-// How far NCCL is on this rank. Throws nccl::Error where another has failed.
+// NCCL's state on this rank. Throws nccl::Error if another rank has failed.
 Result NcclCommunicator::state(const char* function)
 {
     if (notices_.arrived())
@@ -179,12 +179,12 @@ Result NcclCommunicator::state(const char* function)
     return result;
 }
 
-// Until NCCL has done what it was told to do, which may be issuing work on a stream.
+// Waits until NCCL has finished the call, which may include issuing work on a stream.
 void NcclCommunicator::settle(Result result, const char* function)
 {
     while (result == Result::in_progress) {
         result = state(function);
-        sched_yield(); // a thread of NCCL's is at it
+        sched_yield(); // a thread of NCCL works on it
     }
     nccl_.check(result, function);
 }
@@ -200,7 +200,7 @@ void NcclCommunicator::wait(const ThreadStream& stream, const char* function)
     cuda::check(result, "cuEventQuery");
 }
 
-// issue(): calls NCCL, and returns its result.
+// issue() calls NCCL and returns its result.
 template <class Issue>
 void NcclCommunicator::run(const ThreadStream& stream, const char* function, Issue issue)
 {

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// NCCL's communicator of a team: one GPU of each rank, and no two ranks' the same.
+// A team's NCCL communicator: each rank has one GPU, and no two ranks have the same.
 #pragma once
 
 #include "cuda/driver.hpp"
@@ -15,22 +15,22 @@
 
 namespace gdr::mpi {
 
-// A reduction as NCCL has it.
+// A reduction in NCCL's terms.
 struct NcclReduction {
     nccl::Type type;
     nccl::Operation operation;
 };
 
-// Nothing where NCCL has none: logical and bitwise operations, MINLOC and MAXLOC, complex numbers,
-// integers of 16 bits.
+// Nothing if NCCL lacks the reduction: logical and bitwise operations, MINLOC and MAXLOC, complex
+// numbers, 16-bit integers.
 std::optional<NcclReduction> nccl_reduction(const PredefinedReduction& reduction);
 
-// One call at a time. It does not block in NCCL: while it waits MPI makes progress, and failures,
-// its own and those that others tell of, end it.
+// Makes one call at a time. It does not block in NCCL: while it waits, MPI makes progress, and a
+// failure on this rank or reported by another ends the wait.
 class NcclCommunicator {
   public:
-    // Collective, with the GPUs of the streams; nullptr on all ranks, said once in UCX's log, where
-    // it is not possible. The team and the library have to outlive it. Throws MpiError,
+    // Collective, with the GPUs of the streams. Returns nullptr on all ranks if it is not possible,
+    // which is logged once. The team and the library have to outlive it. Throws MpiError,
     // cuda::Error.
     static std::unique_ptr<NcclCommunicator> make(const nccl::Library& nccl, const Team& team,
                                                   const cuda::Driver& driver,
@@ -41,13 +41,14 @@ class NcclCommunicator {
     NcclCommunicator(const NcclCommunicator&) = delete;
     NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-    // Whether this rank can take part in a call on that stream: it is that of the communicator's
+    // Whether this rank can take part in a call on that stream: it belongs to the communicator's
     // GPU, and nothing has failed so far. Throws MpiError.
     bool serves(const ThreadStream& stream);
 
-    // All ranks call the same one, on a stream that it serves. Bytes; in and out may be the same,
-    // but for alltoall(), and do not overlap otherwise. When they return it is done. They throw
-    // nccl::Error, MpiError, cuda::Error, and then the communicator is of no more use on any rank.
+    // All ranks make the same call, on a stream for which serves() is true. Sizes are in bytes. in
+    // and out may be the same except in alltoall(), and must not overlap otherwise. The call is
+    // complete on return. They throw nccl::Error, MpiError, cuda::Error; after that the
+    // communicator is unusable on all ranks.
     void allgather(const ThreadStream& stream, const char* mine, char* all, uint64_t each);
     void allreduce(const ThreadStream& stream, NcclReduction reduction, const char* in, char* out,
                    uint64_t bytes, uint64_t element);
@@ -59,8 +60,8 @@ class NcclCommunicator {
     void reduce_scatter(const ThreadStream& stream, NcclReduction reduction, const char* in,
                         char* out, const BlocksOfRanks& blocks, uint64_t element);
 
-    // Its end, in two parts, since other communicators' ends may be told in another order on other
-    // ranks: all ranks call both. It may have failed.
+    // Ends the communicator, in two steps, since other ranks may end other communicators in another
+    // order. All ranks call both, also after a failure.
     void begin_end();
     void finish_end();
 
@@ -80,7 +81,7 @@ class NcclCommunicator {
     const CUcontext context_;
     const unsigned long long context_id_;
     FailureNotices notices_;
-    nccl::Communicator* communicator_ = nullptr; // not after a failure
+    nccl::Communicator* communicator_ = nullptr; // nullptr after a failure
     nccl::Result ending_ = nccl::Result::success;
     CUevent done_ = nullptr;
 };

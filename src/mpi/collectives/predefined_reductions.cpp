@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Types by the names that MPI gives them, which all libraries share; operations have none. What is
-// permitted is MPI 4.0's section "Predefined Reduction Operations".
+// Types are recognised by their names, which all MPI libraries share; operations have no names.
+// Which operations are permitted is in MPI 4.0's section "Predefined Reduction Operations".
 #include "mpi/collectives/predefined_reductions.hpp"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ enum class Class {
 struct Named {
     std::string_view name;
     Class kind;
-    Type pair = Type::two_int; // of a pair
+    Type pair = Type::two_int; // if the class is pair
 };
 
 constexpr Named kTypes[] = {
@@ -126,7 +126,7 @@ std::optional<Type> type_of(const Named& named, intptr_t extent)
     return named.pair;
 }
 
-// Fewer than the kernels have for the type.
+// MPI permits fewer operations than the kernels have for the type.
 bool permitted(Operation operation, Class kind)
 {
     const bool logical =
@@ -155,7 +155,7 @@ int combiner_of(const Library& library, Word type)
 
 std::optional<Named> named(const Library& library, Word type)
 {
-    constexpr size_t kLongestName = 512; // of any library's MPI_MAX_OBJECT_NAME
+    constexpr size_t kLongestName = 512; // at least MPI_MAX_OBJECT_NAME of any library
     std::array<char, kLongestName> name{};
     int length = 0;
     if (library.Type_get_name(type, name.data(), &length) != 0)
@@ -164,7 +164,7 @@ std::optional<Named> named(const Library& library, Word type)
     return found != std::end(kTypes) ? std::optional(*found) : std::nullopt;
 }
 
-// Those of MPI_Type_create_f90_real, ...: predefined types without a name.
+// The types of MPI_Type_create_f90_real, ...: predefined types without a name.
 std::optional<Named> unnamed(const Library& library, int combiner)
 {
     constexpr Class kKinds[] = {Class::real, Class::complex, Class::other_integer};
@@ -174,11 +174,11 @@ std::optional<Named> unnamed(const Library& library, int combiner)
     return Named{{}, kKinds[which]};
 }
 
-// Of Fortran's LOGICAL. The kernels write 1; MPI writes what its Fortran compiler does, which is -1
-// with some.
+// Whether Fortran's LOGICAL stores true as 1. The kernels write 1; MPI writes what its Fortran
+// compiler does, which is -1 with some.
 bool true_is_one(const Library& library, Word type)
 {
-    const int64_t one = 1; // of as many bytes as there are
+    const int64_t one = 1; // long enough for any LOGICAL
     int64_t result = 0;
     const Word lor = library.operations[static_cast<size_t>(Operation::lor)];
     return library.Reduce_local(&one, &result, 1, type, lor) == 0 && result == 1;
@@ -207,7 +207,7 @@ std::optional<Meaning> meaning_of(const Library& library, Word type)
     return Meaning{found->kind, *result};
 }
 
-// Of predefined types that have been given other names, by their handles.
+// The meanings, by handle, of predefined types that the application has renamed.
 struct Renamed {
     std::mutex mutex;
     std::map<Word, std::optional<Meaning>> meanings;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// MPI's predefined operations and types as the kernels have them.
+// MPI's predefined operations and types in the kernels' terms.
 #pragma once
 
 #include "kernels/reduction.hpp"
@@ -15,13 +15,13 @@ struct PredefinedReduction {
     kernels::Type type;
 };
 
-// Nothing for operations of the user's, for derived types, for types without a kernel (those of
-// long double; 16 bytes or 2 of a number), and where MPI does not define the operation for the
-// type. The answer is the same on all ranks, as the handles' meanings are.
+// Nothing for user-defined operations, for derived types, for types without a kernel (long double;
+// 16 or 2 bytes for a number), and if MPI does not define the operation for the type. The answer is
+// the same on all ranks, since the handles mean the same.
 std::optional<PredefinedReduction> predefined_reduction(const Library& library, Word op, Word type);
 
-// The application is about to give the type another name, on this rank, by which it would not be
-// known any more. Any thread.
+// The application is about to rename the type on this rank, so that its name would not identify it
+// any more. Any thread.
 void keep_meaning(const Library& library, Word type);
 
 } // namespace gdr::mpi

@@ -8,8 +8,8 @@ namespace gdr::mpi {
 
 namespace {
 
-// A kernel of a piece and the wait for it take some 10 us, in which the next is under way: 25 us of
-// a link of 400 Gb/s.
+// The kernel for a piece and the wait for it take some 10 us, while the next piece is under way: 25
+// us on a link of 400 Gb/s.
 constexpr uint64_t kPiece = uint64_t{1} << 20;
 
 // piece(offset, length)
@@ -40,9 +40,9 @@ std::vector<Word> Ring::receive(char* to, uint64_t bytes, int from) const
     return requests;
 }
 
-// In each step a rank receives a block's sum from the rank before, adds its own part, and sends it
-// to the next in the step that follows: block rank - 2 first, its own at last. A half of the
-// scratch receives while the other is sent.
+// In each step a rank receives a block's partial sum from the previous rank, adds its own part, and
+// sends the sum to the next rank in the following step. It starts with block rank - 2 and ends with
+// its own. One half of the scratch receives while the other is sent.
 void Ring::reduce_scatter(const kernels::Reduction& reduction, uint64_t element,
                           const BlocksOfRanks& blocks, const char* in, char* result,
                           char* scratch) const
@@ -51,7 +51,7 @@ void Ring::reduce_scatter(const kernels::Reduction& reduction, uint64_t element,
     const int first = team_.previous();
     const std::vector<Word> beginning =
         send(in + blocks.begin(first), blocks.length(first), team_.next());
-    std::array<std::vector<Word>, 2> sent; // of each half
+    std::array<std::vector<Word>, 2> sent; // from each half
     for (int step = 0; step <= last; ++step) {
         const int half = step % 2;
         const int block = (team_.rank() + 2 * ranks - 2 - step) % ranks;

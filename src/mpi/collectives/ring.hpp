@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Collective algorithms between GPUs: messages between neighbours in a ring, by which each rank
-// sends and receives no more bytes than any algorithm has to, in pieces, so that one is reduced or
-// passed on while the next arrives. All buffers are on the GPU of the stream.
+// Collective algorithms between GPUs: messages between neighbours in a ring. Each rank sends and
+// receives the minimum number of bytes. Messages go in pieces, so that one is reduced or forwarded
+// while the next arrives. All buffers are on the stream's GPU.
 #pragma once
 
 #include "cuda/driver.hpp"
@@ -24,20 +24,21 @@ class Ring {
     // Scratch that reduce_scatter() needs, in bytes.
     static uint64_t scratch_for(const BlocksOfRanks& blocks) { return 2 * blocks.longest(); }
 
-    // The sum (or whatever the reduction makes) of all ranks' block of this rank, at `result`:
-    // where that is in `in`, or nowhere in it. element: bytes. All functions: throw MpiError,
-    // cuda::Error, and leave messages under way, then.
+    // Puts the sum (or other reduction) of all ranks' parts of this rank's block at `result`.
+    // `result` is the block's place in `in`, or does not overlap `in`. element: bytes. All
+    // functions throw MpiError, cuda::Error, and then leave messages under way.
     void reduce_scatter(const kernels::Reduction& reduction, uint64_t element,
                         const BlocksOfRanks& blocks, const char* in, char* result,
                         char* scratch) const;
 
-    // Each rank has its own block there before, and all afterwards.
+    // Before, each rank has its own block in place; afterwards, all of them.
     void allgather(const BlocksOfRanks& blocks, char* all) const;
 
-    // The root receives the others' blocks; these send theirs, which are at `mine`.
+    // The root receives the others' blocks; they send theirs, which are at `mine`.
     void gather(const BlocksOfRanks& blocks, int root, const char* mine, char* all) const;
 
-    // Block i of `in` goes to rank i, which has it as this rank's block. The two do not overlap.
+    // Block i of `in` goes to rank i, which stores it as this rank's block. The two must not
+    // overlap.
     void alltoall(uint64_t block, const char* in, char* out) const;
 
   private:

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The communicator is split off, not duplicated: that would run the callbacks of the application's
-// attributes.
+// The communicator is split, not duplicated: MPI_Comm_dup would run the callbacks of the
+// application's attributes.
 #include "mpi/collectives/team.hpp"
 
 #include "kernels/reduction.hpp"

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The ranks of a communicator that do collective calls on their GPUs: over a communicator of their
-// own, so that nothing matches the application's messages.
+// The ranks of a communicator that make collective calls on their GPUs. They have a communicator of
+// their own, so that their messages cannot match the application's.
 #pragma once
 
 #include "mpi/library/library.hpp"
@@ -13,7 +13,7 @@
 
 namespace gdr::mpi {
 
-// A call of MPI failed; its error class or code.
+// An MPI call failed; `code` is its error class or code.
 class MpiError : public std::exception {
   public:
     explicit MpiError(int code) : code_(code) {}
@@ -33,8 +33,8 @@ inline void check_mpi(int result)
 // All functions throw MpiError.
 class Team {
   public:
-    // Of an intra-communicator: collective. If it fails, the library has called the communicator's
-    // error handler.
+    // From an intra-communicator; collective. If it fails, the library has called the
+    // communicator's error handler.
     Team(const Library& library, Word comm);
     Team(const Team&) = delete;
     Team& operator=(const Team&) = delete;
@@ -50,7 +50,7 @@ class Team {
     // Collective: the bits that are set in the words of all ranks.
     void intersect(std::span<int> words) const;
 
-    // Collective: what each rank has, one behind the other.
+    // Collective: the values of all ranks, in rank order.
     template <class Value>
     std::vector<Value> gather(const Value& mine) const
     {
@@ -59,7 +59,7 @@ class Team {
         return values;
     }
 
-    // Collective: the first rank's.
+    // Collective: the first rank's data go to all.
     void broadcast(void* data, size_t bytes) const;
 
     // Messages of at most INT_MAX bytes, which arrive in the order of sending.
@@ -71,7 +71,7 @@ class Team {
     const Library& library() const { return library_; }
     Word comm() const { return comm_; }
 
-    // Frees its communicator: collective.
+    // Frees the team's communicator: collective.
     void end();
 
   private:

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// One copy for each run: of rows that are apart, a two-dimensional one.
+// One copy for each run. If its rows are apart, the copy is two-dimensional.
 #include "mpi/gpu/device_copies.hpp"
 
 #include <utility>

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Copies of rows, and of footprints, between a GPU's memory and host memory, on the calling
-// thread's stream. Any thread.
+// Copies of rows, and of footprints, between GPU memory and host memory, on the calling thread's
+// stream. Any thread.
 #pragma once
 
 #include "cuda/relaxed_capture.hpp"
@@ -15,7 +15,7 @@ namespace gdr::mpi {
 
 using streams::Direction;
 
-// How many copies of CUDA's the elements are, merged where they can be.
+// How many CUDA copies the elements take, after merging.
 size_t number_of_copies(const Elements& elements);
 
 struct Rows {
@@ -23,9 +23,9 @@ struct Rows {
     ptrdiff_t stride;
 };
 
-// Copies that are under way together: MPI is not to be called with any of them before wait(), nor
-// asked anything between issue() and leave(). To be destroyed by the thread that made it; none is
-// under way any more then.
+// Copies that are under way together. Before wait(), do not call MPI with any of their memory;
+// between issue() and leave(), do not query MPI at all. The thread that made it destroys it, which
+// waits for the copies.
 class RowCopies {
   public:
     RowCopies(const cuda::Driver& driver, Direction direction)
@@ -38,20 +38,20 @@ class RowCopies {
 
     Direction direction() const { return direction_; }
 
-    // Waits for those on another GPU. Throw cuda::Error.
+    // Waits first for copies on another GPU. Throw cuda::Error.
     void issue(CUdevice device, Rows on_device, Rows on_host, size_t length, size_t rows);
 
-    // Both as addresses that offset 0 has, or would have, there.
+    // Both addresses are those that offset 0 has, or would have, there.
     void issue(CUdevice device, const Footprint& footprint, void* on_device, void* on_host);
 
-    // In host memory one row after the other.
+    // In host memory the rows are contiguous.
     void issue_packed(CUdevice device, const Run& run, void* on_device, void* packed);
 
     // Returns when the bytes are there. Throws cuda::Error.
     void wait();
 
-    // The thread's capture mode and context are again as they were before issue(): the
-    // application's code may run. What is under way goes on.
+    // Restores the thread's capture mode and context as before issue(), so that code of the
+    // application may run. Copies continue.
     void leave() { scope_.reset(); }
 
   private:

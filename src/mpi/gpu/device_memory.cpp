@@ -10,7 +10,7 @@ namespace gdr::mpi {
 
 namespace {
 
-std::atomic<void (*)()> to_be_told{nullptr}; // until one has been
+std::atomic<void (*)()> to_be_told{nullptr}; // until it has been called
 
 } // namespace
 

@@ -41,7 +41,7 @@ class KeptScratch {
                 return;
             }
         } catch (const std::bad_alloc&) {
-            // No memory to remember it by.
+            // There is no memory to remember it by.
         }
         if (const cuda::Driver* driver = cuda::open_driver())
             cuda::release(*driver, memory.data);

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Memory of a GPU for packed data, and for parts of results: kept for the next call, also because
-// the HCA has it registered by then.
+// GPU memory for packed data and for parts of results. It is kept for the next call, also because
+// it is registered with the HCA by then.
 #pragma once
 
 #include "mpi/gpu/thread_stream.hpp"
@@ -10,14 +10,14 @@
 
 namespace gdr::mpi {
 
-// At most so much is kept in a process while nobody uses it.
+// A process keeps at most this much unused scratch.
 inline constexpr size_t kKeptScratchBytes = size_t{256} << 20;
 
 class DeviceScratch {
   public:
     DeviceScratch() = default;
 
-    // At least so many bytes in the primary context of the stream's GPU. Throws cuda::Error.
+    // At least `length` bytes in the primary context of the stream's GPU. Throws cuda::Error.
     DeviceScratch(const cuda::Driver& driver, const ThreadStream& stream, size_t length);
 
     DeviceScratch(DeviceScratch&& other) noexcept;
@@ -28,7 +28,7 @@ class DeviceScratch {
 
     char* data() const { return memory_.data; }
 
-    // It is not given back: something that cannot be stopped still uses it.
+    // Leaks the memory: something that cannot be stopped still uses it.
     void forget() { memory_ = {}; }
 
   private:
@@ -36,7 +36,7 @@ class DeviceScratch {
 
     struct Memory {
         CUdevice device = -1;
-        unsigned long long context_id = 0; // with whose end it ends
+        unsigned long long context_id = 0; // the memory ends with this context
         char* data = nullptr;
         size_t length = 0; // a power of two
     };

@@ -22,7 +22,7 @@ void tell_once(const std::exception& error)
                 error.what());
 }
 
-// Equal runs at equal distances are one more loop.
+// Whether the runs are equal and at equal distances, so that one more loop expresses them.
 bool regular(const Runs& runs)
 {
     for (size_t i = 1; i < runs.size(); ++i) {
@@ -65,7 +65,7 @@ GpuKernels& GpuKernels::of(const cuda::Driver& driver, const ThreadStream& strea
     static auto& all = *new std::map<CUdevice, GpuKernels*>; // CUDA may end before the process
     const std::lock_guard guard(mutex);
     GpuKernels*& kernels = all[stream.device()];
-    // Those of a context that has ended went with it.
+    // Kernels of a context that has ended went with it.
     if (kernels == nullptr || kernels->context_ != stream.context() ||
         kernels->context_id_ != stream.context_id())
         kernels = new GpuKernels(driver, stream);
@@ -99,12 +99,12 @@ std::shared_ptr<const kernels::Packing> GpuKernels::packing(const Elements& elem
 
 std::shared_ptr<const kernels::Packing> GpuKernels::make_packing(const Elements& elements)
 {
-    std::list<Known> made, forgotten; // without the lock
+    std::list<Known> made, forgotten; // destroyed after the lock is released
     made.push_front({elements.runs, elements.extent,
                      std::make_shared<const kernels::Packing>(pack_, layout_of(elements))});
     auto packing = made.front().packing;
     const std::lock_guard guard(mutex_);
-    packings_.splice(packings_.begin(), made); // also where another thread has made the same
+    packings_.splice(packings_.begin(), made); // also if another thread has made the same one
     if (packings_.size() > kMostPackings)
         forgotten.splice(forgotten.begin(), packings_, std::prev(packings_.end()));
     return packing;

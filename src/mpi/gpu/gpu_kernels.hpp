@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What the MPI layer has made ready on a GPU to be run there: packings of the types that were used
-// last, and reductions. Loaded by the first call that needs them. Any thread.
+// The MPI layer's kernels on a GPU: packings of the types used last, and reductions. The first call
+// that needs them loads them. Any thread.
 #pragma once
 
 #include "cuda/pointer.hpp"
@@ -20,21 +20,20 @@ namespace gdr::mpi {
 
 class GpuKernels {
   public:
-    // Those of the stream's GPU, for good.
+    // The kernels of the stream's GPU, which stay forever.
     static GpuKernels& of(const cuda::Driver& driver, const ThreadStream& stream);
 
-    // Whether a kernel in the GPU's primary context can touch these addresses: they are all in one
-    // allocation, and no other context's.
+    // Whether a kernel in the GPU's primary context can access these addresses: one allocation must
+    // hold them all, and it must not belong to another context.
     static bool reach(const ThreadStream& stream, const cuda::Pointer& memory, uintptr_t begin,
                       uintptr_t end);
 
-    // Of elements of a type, whatever their number, and ready for these, at the buffer: recognised
-    // by where their bytes are, so that it makes no difference when MPI gives a type's handle out
-    // again. nullptr in a build without kernels, and where they cannot be loaded, which is said
-    // once in UCX's log.
+    // A packing for elements of a type, prepared for this count and buffer. Packings are recognised
+    // by the location of their bytes, not by the type's handle, which MPI may reuse. nullptr in a
+    // build without kernels, and if they cannot be loaded, which is logged once.
     std::shared_ptr<const kernels::Packing> packing(const Elements& elements, const void* buffer);
 
-    // nullptr likewise. The operation is defined for the type.
+    // nullptr in the same cases. The operation must be defined for the type.
     const kernels::Reduction* reduction(kernels::Operation operation, kernels::Type type);
 
     GpuKernels(const cuda::Driver& driver, const ThreadStream& stream);
@@ -55,9 +54,9 @@ class GpuKernels {
     unsigned long long context_id_;
     kernels::LoadedKernels pack_;
     kernels::LoadedKernels reduce_;
-    // What is made, or forgotten, may wait for the GPU: that is done without it.
+    // Not held while packings are made or destroyed, which may wait for the GPU.
     std::mutex mutex_;
-    std::list<Known> packings_; // used last: first
+    std::list<Known> packings_; // most recently used first
     std::map<std::pair<kernels::Operation, kernels::Type>, kernels::Reduction> reductions_;
 };
 

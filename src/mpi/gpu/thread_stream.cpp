@@ -10,8 +10,8 @@ namespace gdr::mpi {
 
 namespace {
 
-// A thread's, on the GPUs it has used. When the thread ends the next takes them over: destroying
-// streams would call CUDA while the process ends.
+// A thread's streams on the GPUs that it has used. When the thread ends, the next thread takes them
+// over: destroying streams would call CUDA while the process ends.
 class Streams {
   public:
     streams::DeviceStreams& of(const cuda::Driver& driver, CUdevice device)
@@ -68,7 +68,8 @@ class Lease {
     Streams* streams_;
 };
 
-// Has no destructor: it can be read in the thread's last moments, when its lease has ended.
+// Has no destructor, so that it can be read at the very end of the thread, after its lease has
+// ended.
 thread_local constinit bool lease_has_ended = false;
 
 struct LeaseOfThread {
@@ -76,7 +77,7 @@ struct LeaseOfThread {
     ~LeaseOfThread() { lease_has_ended = true; }
 };
 
-// own: the lease, where the thread has none any more.
+// own: receives the lease if the thread has none any more.
 streams::DeviceStreams& streams_of(const cuda::Driver& driver, CUdevice device,
                                    std::shared_ptr<const void>& own)
 {
@@ -95,7 +96,7 @@ ThreadStream::ThreadStream(const cuda::Driver& driver, CUdevice device)
     : driver_(driver), streams_(streams_of(driver, device, lease_))
 {
     if (!streams_.current()) {
-        std::vector<streams::Operation> none; // nothing is in flight between calls
+        std::vector<streams::Operation> none; // no copies are in flight between calls
         streams_.renew_after_reset(none);
         entered_.emplace(driver, streams_.context());
     }

@@ -30,8 +30,8 @@ int started_ranks(const char* variable)
     return number != nullptr ? std::atoi(number) : -1;
 }
 
-// The other ranks' puts and gets are all made by the CPU. Where it is not known that they are of
-// this host, as with other launchers, they may be of others.
+// Whether the CPU makes all puts and gets of other ranks. False if it is unknown whether the ranks
+// are on this host, as with other launchers.
 bool no_rank_reaches(const Arguments& arguments)
 {
     int ranks = 1;
@@ -50,7 +50,7 @@ const char* what_dies_of_puts(bool dynamic, bool within_host)
     return "and MPI_Put and MPI_Get of types with gaps there or to the rank itself";
 }
 
-// Once for each.
+// Once for each kind of window.
 void warn(const Call& call, bool dynamic, bool within_host)
 {
     static std::atomic_flag told[2];

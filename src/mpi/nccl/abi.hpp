@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// As much of NCCL's binary interface as the layer uses, declared here by hand, since no nccl.h is
-// used: a test compares it with the nccl.h that is installed. It has been the same since NCCL 2.14.
+// The part of NCCL's binary interface that the layer uses. It is declared here by hand, since no
+// nccl.h is used; a test compares it with the installed nccl.h. It has not changed since NCCL 2.14.
 #pragma once
 
 #include <climits>
@@ -11,7 +11,7 @@
 
 namespace gdr::nccl {
 
-inline constexpr int kOldest = 21400; // 2.14.0: the first with communicators that do not block
+inline constexpr int kOldest = 21400; // 2.14.0, the first with non-blocking communicators
 
 enum class Result : int { // ncclResult_t
     success = 0,
@@ -46,13 +46,13 @@ struct UniqueId { // ncclUniqueId
     char bytes[128];
 };
 
-// ncclConfig_t of NCCL 2.14: later ones are longer, and take what they miss as not set.
+// ncclConfig_t of NCCL 2.14. Later ones are longer; NCCL takes missing fields as not set.
 struct Config {
     size_t size = sizeof(Config);
     unsigned magic = 0xcafebeef;
     unsigned version = kOldest;
     int blocking = 0;
-    int cga_cluster_size = INT_MIN; // not set: of 2.17, here in the place of padding
+    int cga_cluster_size = INT_MIN; // not set; of 2.17, fills padding here
 };
 
 struct Communicator; // ncclComm

@@ -30,7 +30,7 @@ std::string open(Library& library)
         function = reinterpret_cast<Function>(dlsym(handle, name));
         return function != nullptr;
     };
-    // The version first: an old library lacks functions because it is old.
+    // The version comes first: an old library lacks functions because it is old.
     if (!look_up("ncclGetVersion", library.GetVersion) ||
         library.GetVersion(&library.version) != Result::success)
         return std::string(kFile) + " does not tell its version";

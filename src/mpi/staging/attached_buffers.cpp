@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// MPI hands out what it was given, by which the buffer of the application is found.
+// MPI returns the memory that it was given; the table finds the application's buffer by it.
 #include "mpi/staging/attached_buffers.hpp"
 
 #include "mpi/gpu/device_memory.hpp"
@@ -29,7 +29,7 @@ struct Table {
 
 Table& table()
 {
-    static auto& instance = *new Table; // outlives static destructors that still call MPI
+    static auto& instance = *new Table; // static destructors may still call MPI
     return instance;
 }
 

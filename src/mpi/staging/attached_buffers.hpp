@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// MPI_Buffer_attach with a buffer on a GPU: MPI, whose CPU copies what is sent by MPI_Bsend into
-// it, gets host memory of the same size, and the application its own buffer back when it detaches.
-// Any thread.
+// MPI_Buffer_attach with a buffer on a GPU. MPI's CPU copies MPI_Bsend's messages into the buffer,
+// so it gets host memory of the same size. The application gets its own buffer back when it
+// detaches. Any thread.
 #pragma once
 
 #include "cuda/driver.hpp"
@@ -10,7 +10,7 @@
 
 namespace gdr::mpi {
 
-// Make the call, and return what MPI returns. Attaching throws cuda::Error and std::bad_alloc,
+// Make the call and return what MPI returns. attach_buffer() throws cuda::Error and std::bad_alloc
 // before MPI is called.
 int attach_buffer(const cuda::Driver& driver, const Arguments& arguments,
                   gdr_mpi_function* function);

@@ -18,14 +18,14 @@
 
 namespace gdr::mpi {
 
-// Of several threads that synchronise a window each waits for what the others put back.
+// If several threads synchronise a window, each waits until the others have put their data back.
 struct EpochOperation {
     Word window;
     int target;
     Operation operation;
-    bool before_its_data; // its request may complete before them
+    bool before_its_data; // the request may complete before the data are there
     std::once_flag put_back{};
-    // In the table, under its mutex; none once it is complete.
+    // In the table, under its mutex; empty once the operation is complete.
     std::optional<std::list<std::shared_ptr<EpochOperation>>::iterator> place{};
 };
 
@@ -43,7 +43,7 @@ struct Table {
 
 Table& table()
 {
-    static auto& instance = *new Table; // outlives static destructors that still call MPI
+    static auto& instance = *new Table; // static destructors may still call MPI
     return instance;
 }
 
@@ -52,20 +52,22 @@ int target_of(const Call& call, const Word* words)
     return call.target < 0 ? kEveryTarget : static_cast<int>(words[call.target]);
 }
 
-// In MPI_Win_free alone by its address.
+// MPI_Win_free alone gets the address of the handle.
 Word window_of(const Abi& abi, const Call& call, const Word* words)
 {
     return call.window < 0 ? abi.handle_at(reinterpret_cast<void*>(words[0]), 0)
                            : abi.handle(words[call.window]);
 }
 
-// MPICH (4.0) has put and get of types with gaps made by messages, and forgets the request.
+// MPICH (4.0) makes puts and gets of types with gaps by messages, and the request does not wait for
+// those.
 bool completes_early(const Library& library, const Call& call)
 {
     return library.pml == nullptr && call.form == Form::nonblocking && call.op < 0;
 }
 
-// What has been begun by now: what other threads begin while MPI is called may not be complete.
+// The operations begun so far. Those that other threads begin during the MPI call may not be
+// complete.
 std::vector<Shared> begun(Word window, int target)
 {
     Table& t = table();
@@ -93,7 +95,7 @@ void forget(const Shared& pending)
     t.size.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// A copy that failed is not tried again: the memory may be another's by then.
+// A failed copy is not tried again: the memory may belong to something else by then.
 void complete(const Shared& operation)
 {
     EachStep steps;

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Operations that are complete when their window is synchronised, or their file's split operation
-// is ended: by that, or by the wait on their request before. Any thread; no lock is held while MPI
-// or CUDA is called.
+// Operations that are complete when their window is synchronised or their file's split operation is
+// ended. That completes them here, or an earlier wait on their request does. Any thread; no lock is
+// held while MPI or CUDA is called.
 #pragma once
 
 #include "mpi/staging/operation.hpp"
@@ -19,14 +19,14 @@ struct EpochOperation;
 std::shared_ptr<EpochOperation> add_to_epoch(const Library& library, const Call& call,
                                              const Word* words, Operation operation);
 
-// MPI has completed its request. What was received is put back once, by this or what synchronises
-// before; it is there when this returns. Throws cuda::Error.
+// MPI has completed the request. This or an earlier synchronisation puts received data back, once.
+// The data are there on return. Throws cuda::Error.
 void complete_by_request(const Library& library, const std::shared_ptr<EpochOperation>& operation);
 
-// How many there are. The counter stays for good.
+// The number of operations. The counter stays forever.
 const std::atomic<size_t>& number_in_epochs();
 
-// Makes one of the calls that synchronise. Returns what MPI returns, or MPI_ERR_OTHER where a copy
+// Makes one of the calls that synchronise. Returns what MPI returns, or MPI_ERR_OTHER if a copy
 // failed.
 int synchronise(const Library& library, const Call& call, gdr_mpi_function* function, Word* words);
 

@@ -19,7 +19,7 @@ size_t bytes_of(const std::vector<Piece>& pieces)
     return bytes;
 }
 
-// In host memory, which is none: -1.
+// -1 stands for host memory.
 std::vector<CUdevice> devices_of(const std::vector<Piece>& pieces)
 {
     std::vector<CUdevice> devices;

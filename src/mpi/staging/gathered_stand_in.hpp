@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A buffer that lies in several memories, or is mostly gaps, with host memory that stands in for it
-// in one call of MPI and has its bytes one after the other.
+// A buffer that lies in several memories, or is mostly gaps. Its stand-in for one MPI call is host
+// memory that holds its bytes contiguously.
 #pragma once
 
 #include "mpi/gpu/device_copies.hpp"
@@ -15,13 +15,13 @@ namespace gdr::mpi {
 
 class GatheredStandIn {
   public:
-    // Replaces the side in the arguments. pieces: of its footprint, some on a GPU. Throws
+    // Replaces the side in the arguments. pieces: those of its footprint, some on a GPU. Throws
     // cuda::Error, std::bad_alloc; std::runtime_error as PackedArguments.
     GatheredStandIn(const cuda::Driver& driver, const Arguments& arguments, const Group& group,
                     const Side& side, std::vector<Piece> pieces);
 
-    // All bytes of the pieces, and no others. Throw cuda::Error. fetch(): once the copies have
-    // ended.
+    // All bytes of the pieces, and no others. fetch() is complete once the copies have ended. Throw
+    // cuda::Error.
     void fetch(RowCopies& copies) const { copy(copies); }
     void put_back() const;
 
@@ -35,7 +35,7 @@ class GatheredStandIn {
     const cuda::Driver* driver_;
     char* buffer_;
     std::vector<Piece> pieces_;
-    std::vector<CUdevice> devices_; // of these
+    std::vector<CUdevice> devices_; // of the pieces
     StagingMemory memory_;
     PackedArguments told_;
 };

@@ -17,12 +17,13 @@ namespace gdr::mpi {
 
 namespace {
 
-// UCX receives what is shorter eagerly, by a copy of CUDA's: on each rank that a broadcast passes.
-// Staged, it is copied once before and once after. From here on it is a rendezvous without copies.
+// UCX receives shorter messages eagerly, by a CUDA copy on each rank that a broadcast passes.
+// Staged, there is one copy before and one after. From this size on UCX uses a rendezvous without
+// copies.
 constexpr uint64_t kDirectCollectiveFrom = 32 << 10;
 
-// MPI libraries copy such messages with the CPU: MPICH those of a communicator of one rank, and
-// MPI_Mrecv does not tell where its message comes from.
+// Whether the message may be to this rank, or MPICH's communicator may have one rank: the CPU
+// copies such messages. MPI_Mrecv does not tell where its message comes from.
 bool may_be_to_self(const Arguments& arguments, const Side& side)
 {
     if (side.peer < 0)
@@ -39,16 +40,16 @@ bool may_be_to_self(const Arguments& arguments, const Side& side)
     return peer == own;
 }
 
-// Whether MPI may be told of bytes instead of the side's types: where it neither computes with the
-// elements nor converts them, as files and external forms can.
+// Whether MPI may get bytes instead of the side's types. It must neither compute with the elements
+// nor convert them, as files and external forms can.
 bool may_be_bytes(const Call& call, const Side& side)
 {
     return call.op < 0 && (side.direct || call.comm >= 0 || call.target >= 0) && !side.bytes() &&
            side.count >= 0;
 }
 
-// By what does nothing, as MPI answers no question about it. (Of no elements MPICH does not look at
-// the type.)
+// Lets a call that does nothing check the type, since MPI has no query for it. (MPICH does not look
+// at the type of zero elements.)
 int check_type(const Arguments& arguments, const Side& side)
 {
     const Call& call = arguments.call();
@@ -68,7 +69,7 @@ int check_type(const Arguments& arguments, const Side& side)
     return library.Put(buffer, 1, type, nobody, 0, 0, library.byte, arguments.handle(call.window));
 }
 
-// Blocks of a v or w call, each in one piece, with more room between them than they take.
+// Contiguous blocks of a v or w call with more room between them than they take.
 bool sparse(const Side& side, const Footprint& footprint)
 {
     return side.counts && side.displacements >= 0 &&
@@ -76,8 +77,8 @@ bool sparse(const Side& side, const Footprint& footprint)
            static_cast<size_t>(footprint.high() - footprint.low()) > 2 * footprint.bytes();
 }
 
-// Whether the HCA alone reads or writes the buffer, if MPI sees it to be in one piece. Not where
-// the peer may be this rank, whose messages are copied with the CPU.
+// Whether only the HCA reads or writes the buffer, if MPI sees that it is contiguous. False if the
+// peer may be this rank: the CPU copies those messages.
 bool by_hca(const Arguments& arguments, const Side& side)
 {
     if (!side.direct || !hands_to_ucx(arguments.library()))
@@ -107,7 +108,7 @@ const What& Operation::add(Moves moves, From&&... from)
     return std::get<What>(parts_[place]->stand_in);
 }
 
-// A collective call's counts stay as they are, by which the library may cut.
+// The counts of a collective call stay, since the library may split the data by them.
 void Operation::tell_of_bytes(const Arguments& arguments, const Side& side, int element,
                               uint64_t all)
 {
@@ -135,7 +136,7 @@ bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arg
     if (!gpu_direct && elements.in_one_piece())
         return false;
     int size = 0;
-    library.Type_size(arguments.type(side, 0), &size); // MPI_UNDEFINED if it is no int
+    library.Type_size(arguments.type(side, 0), &size); // MPI_UNDEFINED if it does not fit an int
     if (size <= 0 || elements.element_bytes() != static_cast<uint64_t>(size))
         return false;
     char* const buffer = static_cast<char*>(arguments.pointer(side.buffer));
@@ -153,8 +154,8 @@ bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arg
     return true;
 }
 
-// Of what types relative to MPI_BOTTOM lead to, and of sparse blocks. False: it is all in one
-// memory and not sparse.
+// Gathers what types relative to MPI_BOTTOM lead to, and sparse blocks. False: all is in one memory
+// and not sparse.
 bool Operation::gather(KnownDeviceMemory& memory, const Arguments& arguments, const Group& group,
                        const Side& side, const Footprint& footprint, Moves moves)
 {
@@ -204,7 +205,7 @@ void Operation::stage(KnownDeviceMemory& memory, const Arguments& arguments, Sid
         add<StandIn>(moves, driver, *found, buffer, std::move(footprint)).address();
 }
 
-// One buffer for both, which MPI forbids: whether it finds that out is left to it.
+// MPI forbids one buffer for both, but it is up to MPI to detect that.
 void Operation::stage_aliased(KnownDeviceMemory& memory, const Arguments& arguments,
                               const Group& group)
 {
@@ -217,7 +218,7 @@ void Operation::stage_aliased(KnownDeviceMemory& memory, const Arguments& argume
     arguments.words()[send.buffer] = arguments.words()[receive.buffer];
 }
 
-// What is sent is on its way while the rest is made ready.
+// Copies of the send buffer are under way while the rest is prepared.
 Operation::Operation(KnownDeviceMemory& memory, const Arguments& arguments)
 {
     const Call& call = arguments.call();
@@ -229,7 +230,7 @@ Operation::Operation(KnownDeviceMemory& memory, const Arguments& arguments)
             begun = fetch_from(begun, copies);
     };
     const auto stage_significant = [&](const Side& side, Moves moves) {
-        copies.leave(); // MPI is asked
+        copies.leave(); // before MPI is queried
         if (group.significant(side))
             stage_side(memory, arguments, group, side, moves);
         begin();
@@ -251,7 +252,7 @@ Operation::Operation(KnownDeviceMemory& memory, const Arguments& arguments)
         stage_significant(call.compare, {true, PutBack::none});
         Side receive = call.receive;
         if (in_place && (call.send.blocks == Blocks::sum || call.send.blocks == Blocks::local))
-            receive.blocks = call.send.blocks; // what is sent is there
+            receive.blocks = call.send.blocks; // the data to send are there
         stage_significant(receive, {in_place || receive.partial || receive.read,
                                     receive.counted ? PutBack::received : PutBack::all});
     }
@@ -270,7 +271,7 @@ bool Operation::counted() const
     });
 }
 
-// From this one on; returns the number of parts.
+// From this part on. Returns the number of parts.
 size_t Operation::fetch_from(size_t part, RowCopies& copies) const
 {
     for (; part < parts_.size() && parts_[part]; ++part) {

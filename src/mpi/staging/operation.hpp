@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What one call of MPI has staged: from the call until it is complete, of a persistent request
-// until that is freed.
+// What one MPI call has staged: from the call until it is complete; for a persistent request, until
+// that is freed.
 #pragma once
 
 #include "mpi/library/arguments.hpp"
@@ -19,29 +19,30 @@
 
 namespace gdr::mpi {
 
-// MPI is going to be told of bytes in the place of types: what it has to say of one that is not
-// committed. Returns what MPI returns, whose error handler has been called.
+// Checks the types that MPI will not see, since it gets bytes instead: MPI reports one that is not
+// committed. Returns what MPI returns; its error handler has been called.
 int check_types(const Arguments& arguments);
 
 class Operation {
   public:
-    // Replaces, in the arguments, what has to be: each buffer on a GPU that the library would touch
-    // with the CPU. Fetches, but for a persistent request. Throws cuda::Error, std::bad_alloc.
+    // Replaces, in the arguments, each buffer on a GPU that the library would access with the CPU.
+    // Fetches the data, except for a persistent request. Throws cuda::Error, std::bad_alloc.
     Operation(KnownDeviceMemory& memory, const Arguments& arguments);
 
-    // Of what replaces a buffer already. put_back: it is received.
+    // For a stand-in that exists already. put_back: the call receives into it.
     Operation(PartitionedStandIn stand_in, bool put_back);
 
     bool replaces() const { return parts_.front().has_value() || replaces_; }
 
-    // Whether it has to be told how much was received.
+    // Whether put_back() needs the number of received bytes.
     bool counted() const;
 
-    // What is sent, or kept where the call does not write, goes into the stand-ins, and is there
-    // once the copies have ended: at each start of a persistent request. Throws cuda::Error.
+    // Copies what is sent, and what a receive may leave unchanged, to the stand-ins; complete once
+    // the copies have ended. To be called at each start of a persistent request. Throws
+    // cuda::Error.
     void fetch(RowCopies& copies) const { fetch_from(0, copies); }
 
-    // What was received goes back: so many bytes of a message, if it is counted. Throws
+    // Copies received data back: the first `received` bytes of a message, if counted(). Throws
     // cuda::Error.
     void put_back(uint64_t received = 0) const;
 
@@ -53,7 +54,7 @@ class Operation {
         PutBack put_back;
     };
 
-    // Of what cannot be put back in part.
+    // For a stand-in that cannot be put back in part.
     static Moves whole(Moves moves)
     {
         return moves.put_back == PutBack::received ? Moves{true, PutBack::all} : moves;
@@ -92,9 +93,9 @@ class Operation {
     bool pass_on_or_pack(const cuda::Driver& driver, const Arguments& arguments, const Side& side,
                          const cuda::Pointer& memory, Footprint& footprint, Moves moves);
 
-    std::array<std::optional<Part>, 3> parts_; // of what is sent, compared and received, or fewer
-    std::vector<ByteType> types_;              // that MPI gets in the place of the user's
-    bool replaces_ = false;                    // an argument, if no buffer
+    std::array<std::optional<Part>, 3> parts_; // send, compare and receive, or fewer
+    std::vector<ByteType> types_;              // which MPI gets instead of the user's
+    bool replaces_ = false;                    // an argument, if not a buffer
 };
 
 } // namespace gdr::mpi

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What MPI is told of a buffer that is replaced by its bytes without the gaps: types of as many
-// bytes, and displacements at which block follows block. What is further away than an int can tell
-// is told by the type, where each block has its own.
+// The arguments that describe a buffer replaced by its packed bytes: types of as many bytes, and
+// displacements at which block follows block. A displacement that does not fit an int goes into the
+// type, if each block has its own.
 #pragma once
 
 #include "mpi/library/arguments.hpp"
@@ -14,14 +14,14 @@ namespace gdr::mpi {
 
 class PackedArguments {
   public:
-    // Replaces them in the arguments, until this is destroyed. Throws std::bad_alloc;
-    // std::runtime_error where they cannot be told, and nothing is replaced then.
+    // Replaces the arguments until this is destroyed. Throws std::bad_alloc; std::runtime_error if
+    // they cannot express it, and then nothing is replaced.
     PackedArguments(const Arguments& arguments, const Group& group, const Side& side);
 
   private:
     void replace_displacements(const Arguments& arguments, const Side& side);
-    // Where types are not predefined, as these, Open MPI looks at both sides' until the request is
-    // complete; its Fortran has freed the other's by then.
+    // If types are not predefined, as here, Open MPI looks at both sides' types until the request
+    // is complete; by then its Fortran bindings have freed the other side's array.
     void keep_types(const Arguments& arguments, const Group& group, const Side& other);
 
     std::vector<ByteType> types_; // one, or one for each block

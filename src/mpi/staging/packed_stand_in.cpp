@@ -11,7 +11,7 @@ namespace gdr::mpi {
 
 namespace {
 
-// A message that is shorter is there sooner from host memory than from a GPU's.
+// A shorter message arrives sooner from host memory than from GPU memory.
 constexpr uint64_t kFromGpu = 64 << 10;
 
 } // namespace
@@ -43,7 +43,7 @@ Word PackedStandIn::address() const
     return reinterpret_cast<Word>(on_gpu_.data() != nullptr ? on_gpu_.data() : on_host_.data());
 }
 
-// By kernels it is there when this returns.
+// Kernels have finished when this returns.
 void PackedStandIn::fetch(RowCopies& copies) const
 {
     if (packing_)

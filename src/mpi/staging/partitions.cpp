@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Threads may be about the same request at once, also while another waits for it: so it is found by
-// a table of its own, out of which none is taken.
+// Several threads may use the same request at once, even while another waits for it. So the request
+// is found in a table of its own, from which none is taken out.
 #include "mpi/staging/partitions.hpp"
 
 #include "abi/host.hpp"
@@ -22,7 +22,7 @@ namespace {
 
 enum { kBuffer, kNumber, kCount, kType }; // arguments of MPI_Psend_init and MPI_Precv_init
 
-std::atomic<size_t> number{0}; // of all that there are
+std::atomic<size_t> number{0}; // of all partitioned requests
 
 struct Table {
     std::mutex mutex;
@@ -44,7 +44,7 @@ struct Table {
 
 Table& table()
 {
-    static auto& instance = *new Table; // outlives static destructors that still call MPI
+    static auto& instance = *new Table; // static destructors may still call MPI
     return instance;
 }
 
@@ -82,7 +82,7 @@ Partitions::~Partitions()
     --number;
 }
 
-// What is not received stays as it was.
+// Bytes that are not received must keep their old contents.
 void Partitions::begin(RowCopies& copies)
 {
     if (sends_)
@@ -165,7 +165,7 @@ int init_partitions(const cuda::Driver& driver, const Arguments& arguments,
             library.abi->handle_at(reinterpret_cast<void*>(words[call.request]), 0);
         table().put(request, partitions);
         add_request(library, request, std::move(operation), true, true);
-    } catch (const std::exception& error) { // MPI is called once
+    } catch (const std::exception& error) { // MPI must not be called twice
         return fail(library, call, words, error);
     }
     return result;

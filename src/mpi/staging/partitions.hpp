@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Partitioned communication with a buffer on a GPU: a partition is copied when the application says
-// that it is ready, and put back when MPI says that it has arrived; those not asked for when the
-// request is complete.
+// Partitioned communication with a buffer on a GPU. A partition is copied when the application
+// marks it ready, and put back when MPI reports that it has arrived. Partitions that nobody asked
+// for are put back when the request is complete.
 #pragma once
 
 #include "mpi/staging/stand_in.hpp"
@@ -20,7 +20,7 @@ struct Call;
 
 class Partitions {
   public:
-    // Of MPI_Psend_init or MPI_Precv_init. Throws cuda::Error, std::bad_alloc.
+    // For MPI_Psend_init or MPI_Precv_init. Throws cuda::Error, std::bad_alloc.
     Partitions(const cuda::Driver& driver, const cuda::Pointer& memory, const Arguments& arguments,
                Footprint whole, std::vector<Footprint> parts);
     ~Partitions();
@@ -31,10 +31,10 @@ class Partitions {
     bool sends() const { return sends_; }
 
     // A round of the persistent request, from its start until it is complete. Throw cuda::Error.
-    void begin(RowCopies& copies); // the round, once the copies have ended
+    void begin(RowCopies& copies); // the round begins once the copies have ended
     void end();
 
-    // Of one partition; any thread. Others are ignored: MPI tells of that. Throw cuda::Error.
+    // For one partition; any thread. Invalid ones are ignored: MPI reports them. Throw cuda::Error.
     void ready(int partition);
     void arrived(int partition);
 
@@ -45,10 +45,10 @@ class Partitions {
     std::vector<Footprint> parts_;
     bool sends_;
     std::mutex mutex_;
-    std::vector<bool> awaited_; // received in this round, and not yet put back
+    std::vector<bool> awaited_; // in this round, and not yet put back
 };
 
-// As a part of an operation.
+// The partitions as a part of an operation.
 class PartitionedStandIn {
   public:
     explicit PartitionedStandIn(std::shared_ptr<Partitions> partitions)
@@ -62,16 +62,16 @@ class PartitionedStandIn {
     std::shared_ptr<Partitions> partitions_;
 };
 
-// How many there are. The counter stays for good.
+// The number of partitioned requests. The counter stays forever.
 const std::atomic<size_t>& number_of_partitions();
 
-// MPI_Psend_init and MPI_Precv_init. Returns what MPI returns. Throws cuda::Error, std::bad_alloc,
+// MPI_Psend_init and MPI_Precv_init. Returns what MPI returns. Throws cuda::Error, std::bad_alloc
 // before MPI is called.
 int init_partitions(const cuda::Driver& driver, const Arguments& arguments,
                     gdr_mpi_function* function);
 
-// MPI_Pready, Pready_range, Pready_list and Parrived. Return what MPI returns, or MPI_ERR_OTHER
-// where a copy failed. Any thread.
+// MPI_Pready, Pready_range, Pready_list and Parrived. Return what MPI returns, or MPI_ERR_OTHER if
+// a copy failed. Any thread.
 int call_with_partitions(const Library& library, const Call& call, gdr_mpi_function* function,
                          Word* words);
 

@@ -9,7 +9,7 @@ namespace gdr::mpi {
 
 namespace {
 
-constexpr uintptr_t kPage = 4096; // is host memory as a whole, or not at all
+constexpr uintptr_t kPage = 4096; // a page is host memory as a whole, or not at all
 
 class Cutting {
   public:
@@ -20,7 +20,7 @@ class Cutting {
 
     std::vector<Piece> pieces;
 
-    // A row.
+    // Adds a row.
     void add(intptr_t offset, size_t length)
     {
         while (length > 0) {

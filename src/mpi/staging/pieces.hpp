@@ -21,7 +21,7 @@ struct Piece {
 std::vector<Piece> pieces_of(KnownDeviceMemory& memory, const void* buffer,
                              const Footprint& footprint);
 
-// Where a call takes no such type.
+// The error of calls that do not take such a type.
 inline constexpr const char* kSeveralMemories =
     "its datatype leads to host and GPU memory, or to several allocations; give it one buffer";
 

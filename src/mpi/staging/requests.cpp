@@ -33,25 +33,25 @@ bool several_statuses(const Call& call)
 struct Request {
     RequestedOperation operation;
     bool persistent;
-    bool started; // and not yet seen to be complete
+    bool started; // and not yet known to be complete
 };
 
-struct Freed { // by the application, while it goes on
+struct Freed { // freed by the application, while it is active
     Word handle;
     Request request;
 };
 
-// Those under way that no call is about: a call takes its own out, as MPI may give a handle away
-// anew as soon as it has completed the request, before the call has come back.
+// The active requests that no call works on. A call takes its own out, since MPI may reuse a handle
+// as soon as it has completed the request, before the call returns.
 struct Table {
     using Requests = std::unordered_map<Word, Request>;
 
     std::mutex mutex;
     Requests by_handle;
     std::vector<Freed> freed;
-    std::mutex collecting;             // of one thread at a time
-    size_t collected = 0;              // of freed, which it has taken out
-    std::atomic<size_t> size{0};       // of both
+    std::mutex collecting;             // one thread at a time
+    size_t collected = 0;              // freed requests that this thread has taken out
+    std::atomic<size_t> size{0};       // of by_handle and freed
     std::atomic<size_t> freed_size{0}; // of freed
 
     void put(Requests::node_type request)
@@ -70,7 +70,7 @@ struct Table {
         return request;
     }
 
-    // By who has the turn.
+    // Called by the thread that collects.
     void end_collecting()
     {
         {
@@ -92,11 +92,11 @@ struct Table {
 
 Table& table()
 {
-    static auto& instance = *new Table; // outlives static destructors that still call MPI
+    static auto& instance = *new Table; // static destructors may still call MPI
     return instance;
 }
 
-// received: bytes, of what is counted.
+// received: bytes, if the operation is counted().
 void put_back(const Library& library, const RequestedOperation& operation, uint64_t received)
 {
     if (const auto* in_epoch = std::get_if<std::shared_ptr<EpochOperation>>(&operation))
@@ -112,7 +112,7 @@ void put_back(const Library& library, Request& request, uint64_t received)
         put_back(library, request.operation, received);
 }
 
-// There is no call left to fail.
+// There is no call left that could fail.
 void put_back_freed(const Library& library, Request& request, uint64_t received)
 {
     try {
@@ -123,8 +123,8 @@ void put_back_freed(const Library& library, Request& request, uint64_t received)
     }
 }
 
-// The requests of one call, taken out of the table for as long as it lasts. Those that go on, or
-// are persistent, return to it.
+// The requests of one call, taken out of the table while it lasts. Those that stay active, or are
+// persistent, return to the table.
 class Requests {
   public:
     Requests(const Library& library, void* array, size_t count) : library_(library), array_(array)
@@ -133,7 +133,7 @@ class Requests {
         for (size_t i = 0; i < count; ++i)
             requests_.push_back(table().take(library.abi->handle_at(array, i)));
     }
-    // Where the call is going to tell of them.
+    // Provides the statuses in which the call will report lengths.
     void ask_how_much(const Call& call, Word* words)
     {
         if (std::ranges::any_of(requests_, is_counted))
@@ -160,7 +160,7 @@ class Requests {
         }
         copies.wait();
     }
-    // By MPI. One that it refused to start has nothing to put back.
+    // MPI has started them. A request that it refused to start has nothing to put back.
     void started()
     {
         for (Node& request : requests_) {
@@ -169,7 +169,7 @@ class Requests {
         }
     }
 
-    // MPI has completed it, and tells of it in this status.
+    // MPI has completed the request and reports it in this status.
     void complete(size_t index, size_t status)
     {
         put_back_from(index, is_counted(requests_[index]) ? statuses_->received(status) : 0);
@@ -181,8 +181,8 @@ class Requests {
             steps.attempt([&] { complete(i, i); });
         steps.end();
     }
-    // After an error MPI has freed those that are complete, but for persistent ones, which it tells
-    // of when it is asked. status_of(index): where it tells how a request ended.
+    // After an error MPI has freed the requests that are complete, but not persistent ones, whose
+    // state has to be queried. status_of(index): which status reports how a request ended.
     template <typename StatusOf>
     void complete_ended(StatusOf status_of)
     {
@@ -227,7 +227,7 @@ class Requests {
             library_.Request_get_status(request.key(), &done, status.word());
         return done != 0;
     }
-    // Of what failed nothing. Some libraries have completed more than they tell of.
+    // 0 for a failed request. Some libraries have completed more than they report.
     template <typename StatusOf>
     std::optional<uint64_t> received_if_ended(size_t index, StatusOf status_of) const
     {
@@ -245,10 +245,10 @@ class Requests {
     const Library& library_;
     void* array_;
     std::vector<Node> requests_;
-    std::optional<Statuses> statuses_; // where one of them is counted
+    std::optional<Statuses> statuses_; // if one of them is counted
 };
 
-// Nothing: MPI does not say how this one of several requests ended.
+// Nothing: MPI does not report how this one of several requests ended.
 std::optional<size_t> status_of(const Call& call, const Word* words, size_t request)
 {
     if (call.kind == Kind::waitall || call.kind == Kind::testall)
@@ -300,7 +300,7 @@ void complete_what_is(const Call& call, Requests& requests, const Word* words, i
     }
 }
 
-// What goes on keeps its stand-ins: the request is freed later.
+// An active request keeps its stand-ins and is freed later.
 int free_request(const Library& library, const Call& call, gdr_mpi_function* function, Word* words)
 {
     void* const place = reinterpret_cast<void*>(words[0]);
@@ -310,7 +310,8 @@ int free_request(const Library& library, const Call& call, gdr_mpi_function* fun
     auto request = t.take(library.abi->handle_at(place, 0));
     if (request.empty() || !request.mapped().started)
         return apply(function, call, words);
-    // MPI forbids it of these, and what it fetches is there when the window is synchronised.
+    // MPI forbids freeing these. What the operation fetches is there when the window is
+    // synchronised.
     if (std::holds_alternative<std::shared_ptr<EpochOperation>>(request.mapped().operation)) {
         const int result = apply(function, call, words);
         if (result != 0)
@@ -338,8 +339,8 @@ bool any_freed()
 
 void collect_freed(const Library& library)
 {
-    // A thread may know of a request that it is complete which another has just seen not to be: it
-    // looks for itself before its call returns.
+    // Another thread may have just seen a request incomplete that this thread knows to be complete.
+    // So each thread looks itself before its call returns.
     Table& t = table();
     t.collecting.lock();
     const ScopeEnd turn([](void* table) { static_cast<Table*>(table)->end_collecting(); }, &t);

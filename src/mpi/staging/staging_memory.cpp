@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Each thread keeps what it has used, by powers of two. What is smaller than a page is a piece of a
-// block, which is pinned as a whole: an epoch may hold many thousands. Mapped here and registered
-// with CUDA: copies of memory of cuMemHostAlloc take 0.03 to 0.2 us less on an H200, but a reset of
-// the GPU unmaps that, under MPI's hands.
+// Each thread keeps what it has used, by powers of two. Memory smaller than a page is a piece of a
+// block, which is pinned as a whole: an epoch may hold many thousands. The memory is mapped here
+// and registered with CUDA. Copies with cuMemHostAlloc's memory take 0.03 to 0.2 us less on an
+// H200, but a GPU reset unmaps that memory while MPI uses it.
 #include "mpi/staging/staging_memory.hpp"
 
 #include "abi/host.hpp"
@@ -61,9 +61,9 @@ char* map_aligned(size_t length, size_t alignment)
     return start + before;
 }
 
-// Large memory is in huge pages, if the kernel has some: MPI's copies between processes look up
-// each page, and took 5 to 10 % longer from 1 MiB on (two ranks of a machine with two H200s).
-// Blocks are aligned to their size.
+// Large memory uses huge pages if the kernel has some: MPI's copies between processes look up each
+// page, and took 5 to 10 % longer from 1 MiB on (two ranks on a machine with two H200s). Blocks are
+// aligned to their size.
 void* map(size_t length)
 {
     if (length < kBlock)
@@ -104,7 +104,7 @@ class KeptMemory {
         bytes_ -= size;
     }
 
-    // Where nothing is kept.
+    // For a thread that keeps nothing.
     static void take_new(StagingMemory& into, const cuda::Driver& driver, CUdevice device,
                          size_t length)
     {
@@ -125,7 +125,7 @@ class KeptMemory {
                 return;
             }
         } catch (const std::bad_alloc&) {
-            // No memory to remember it by.
+            // There is no memory to remember it by.
         }
         release(memory);
     }
@@ -137,10 +137,10 @@ class KeptMemory {
         bool pinned, mapped;
     };
 
-    // At its start, in the place of the first piece.
+    // At the block's start, instead of the first piece.
     struct Block {
         Kept memory;
-        std::atomic<size_t> pieces; // that somebody uses or keeps
+        std::atomic<size_t> pieces; // pieces in use or kept
 
         static Block& of(const char* piece)
         {
@@ -191,8 +191,8 @@ class KeptMemory {
         return {static_cast<char*>(memory), size, result == CUDA_SUCCESS, mapped};
     }
 
-    // While the process ends CUDA may know nothing of it any more, and after a reset of the GPU it
-    // is not pinned.
+    // At the end of the process CUDA may have forgotten the memory, and after a GPU reset it is not
+    // pinned.
     static void release(const Kept& memory) noexcept
     {
         if (memory.length >= kPage)
@@ -209,7 +209,7 @@ class KeptMemory {
         munmap(memory.data, memory.length);
     }
 
-    // By a thread that need not have a context.
+    // The calling thread need not have a context.
     static void unpin(const cuda::Driver& driver, void* memory)
     try {
         const cuda::AnyContext context(driver);
@@ -224,9 +224,9 @@ class KeptMemory {
 
 namespace {
 
-// Programs make calls in a thread's last moments, too: in destructors of thread_local objects, of
-// static ones, and in handlers of atexit(). What the thread keeps has been given back then. No
-// destructor: it can be read at any time.
+// Programs also call MPI at the very end of a thread: in destructors of thread_local or static
+// objects, and in atexit() handlers. By then the thread has given back what it kept. This has no
+// destructor, so it can be read at any time.
 thread_local constinit bool keeps_no_more = false;
 
 struct OfThread {

@@ -10,7 +10,7 @@ namespace gdr::mpi {
 
 namespace {
 
-// None, if it is not all of them.
+// Packings of all parts, or none.
 std::vector<GpuPacking> packings_of(const cuda::Driver& driver, const cuda::Pointer& memory,
                                     void* buffer, const Footprint& footprint)
 {
@@ -53,7 +53,7 @@ StandIn::StandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* 
 {
 }
 
-// What kernels have packed the CPU brings to its places, which takes some nanoseconds for each run,
+// The CPU copies what kernels have packed to its places. This takes some nanoseconds for each run,
 // where a copy from the GPU takes microseconds.
 void StandIn::fetch(RowCopies& copies) const
 {
@@ -75,7 +75,7 @@ void StandIn::put_back_first(uint64_t bytes) const
         put_back(footprint_.first(bytes));
 }
 
-// False: it cannot be. What was done is done again.
+// False: packing failed, and the caller copies everything again.
 bool StandIn::packed(void (StandIn::*all)() const) const
 {
     try {
@@ -113,7 +113,7 @@ void StandIn::put_back_packed() const
     }
 }
 
-// In the reach of its kernels.
+// Host memory that kernels can access.
 StagingMemory StandIn::room_for(const GpuPacking& packing) const
 {
     StagingMemory packed(*driver_, device_, packing.bytes());

@@ -1,7 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A buffer on a GPU with host memory that stands in for it in one call of MPI, laid out as the
-// buffer is.
+// A buffer on a GPU. Its stand-in for one MPI call is host memory that is laid out like the buffer.
 #pragma once
 
 #include "cuda/pointer.hpp"
@@ -16,7 +15,7 @@ namespace gdr::mpi {
 
 class StandIn {
   public:
-    // footprint: not empty, and on the GPU, relative to the buffer's address. Throws cuda::Error,
+    // footprint: not empty, on the GPU, relative to the buffer's address. Throws cuda::Error,
     // std::bad_alloc.
     StandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
             Footprint&& footprint);
@@ -24,15 +23,15 @@ class StandIn {
     // What MPI gets as the buffer's address.
     Word address() const { return reinterpret_cast<Word>(origin()); }
 
-    // All bytes of the footprint, and no others. Throw cuda::Error. fetch(): once the copies have
-    // ended.
+    // All bytes of the footprint, and no others. fetch() is complete once the copies have ended.
+    // Throw cuda::Error.
     void fetch(RowCopies& copies) const;
     void put_back() const;
 
-    // Of its bytes as MPI packs them so many.
+    // The first bytes in MPI's packing order.
     void put_back_first(uint64_t bytes) const;
 
-    // Of a part of it, relative to the buffer's address.
+    // A part of the footprint, relative to the buffer's address.
     void fetch(const Footprint& part) const { copy(part, Direction::from_device); }
     void put_back(const Footprint& part) const { copy(part, Direction::to_device); }
 
@@ -49,7 +48,7 @@ class StandIn {
     CUdevice device_;
     void* buffer_;
     Footprint footprint_;
-    std::vector<GpuPacking> packings_; // of each of its parts; or none: copies, one for each run
+    std::vector<GpuPacking> packings_; // one for each part; empty: copies, one for each run
     StagingMemory memory_;
 };
 
