@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The structures of UCX's plugin ABI that every UCX series from 1.13 on lays out alike. UCX does
-// not install their header; the layout check (test/unit/layout_check) compares each of them with a
-// UCX source tree. Everything that differs between series stays inside src/abi/series_*.
+// The structures of UCX's plugin ABI that have the same layout in every UCX series from 1.13 on.
+// UCX does not install their header; the layout check (test/unit/layout_check) compares each of
+// them with a UCX source tree. What differs between series is in src/abi/layout_*.
 #pragma once
 
 extern "C" {
@@ -37,7 +37,7 @@ struct TlDevice {
     ucs_sys_device_t sys_device;
 };
 
-// uct_base_iface_t: what every UCT interface starts with. Initialised by init_iface() alone.
+// uct_base_iface_t: the beginning of every UCT interface. Only init_iface() initialises it.
 struct BaseIface {
     uct_iface_t super;
     const void* internal_ops; // uct_iface_internal_ops_t of the running series
@@ -59,7 +59,7 @@ struct BaseIface {
     } config;
 };
 
-// uct_base_ep_t: what every UCT endpoint starts with. Initialised by init_ep() alone.
+// uct_base_ep_t: the beginning of every UCT endpoint. Only init_ep() initialises it.
 struct BaseEp {
     uct_ep_t super;
 };

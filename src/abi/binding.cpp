@@ -97,8 +97,8 @@ bool is_in_program(const void* address)
            *map->l_name == '\0';
 }
 
-// Where UCX itself sees it: a program that is linked with UCX may hold the variable (a copy
-// relocation), or stand for the function.
+// The address that UCX itself sees: a program that is linked with UCX may hold the variable (a copy
+// relocation) or the function's address.
 template <class Pointer>
 std::string find_address(void* libuct, const char* name, Pointer& pointer)
 {
@@ -109,8 +109,9 @@ std::string find_address(void* libuct, const char* name, Pointer& pointer)
     return {};
 }
 
-// libucs's own. Where a libucs without functions is in front of it (src/front), libuct finds
-// libuct_gdr.so.0's first, which goes on to the UCX of its caller: the module has none.
+// libucs's own function. If a libucs without functions is in front of it (src/front), libuct finds
+// the one of libuct_gdr.so.0 first, which forwards to the UCX of its caller; the module is not
+// linked with any.
 std::string find_fill_options(void* libuct, void*& pointer)
 {
     constexpr const char* kName = "ucs_config_parser_fill_opts";

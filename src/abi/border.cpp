@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Calls of UCT, handed on to the component, its memory domains and its transports.
+// UCT's calls, forwarded to the component, its memory domains and its transports.
 #include "abi/border.hpp"
 
 #include "abi/completion.hpp"
@@ -26,7 +26,7 @@ MemoryDomain& domain_of(uct_md_h md)
     return *memory_domain(md);
 }
 
-// A domain that cannot be opened is tried again by every UCP context; the reason is told once.
+// Every UCP context tries to open such a domain again; the reason is logged once.
 void report_md_failure(const std::string& name, const char* reason)
 {
     static std::mutex mutex;
@@ -59,7 +59,7 @@ ucs_status_t query_md_resources(const Component& component, uct_md_resource_desc
                                 unsigned* count)
 {
     return guarded("query_md_resources", [&] {
-        std::vector<std::string> names{component.name}; // of what stands for it
+        std::vector<std::string> names{component.name}; // of the domain that replaces it
         if (user_wants_gdr()) {
             if (void (*function)() = use)
                 function();
@@ -142,7 +142,7 @@ ucs_status_t dereg_memory(uct_md_h md, uct_mem_h memh, uct_completion_t* invalid
     return guarded("mem_dereg", [&] {
         if (invalidated == nullptr || series().invalidates_later)
             return domain_of(md).dereg(memh, invalidated);
-        // UCP keeps its completion on the stack until this returns, and not longer.
+        // UCP keeps its completion on the stack, where it exists only until this returns.
         auto lasting = std::make_unique<uct_completion_t>(
             uct_completion_t{[](uct_completion_t* self) { delete self; }, 1, UCS_OK});
         const ucs_status_t status = domain_of(md).dereg(memh, lasting.get());

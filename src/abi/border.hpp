@@ -17,7 +17,8 @@
 
 namespace gdr::abi {
 
-// The result of body; an exception becomes an error and one line naming the call.
+// Returns the result of body. An exception becomes an error and one log line with the name of the
+// call.
 template <class Body>
 ucs_status_t guarded(const char* call, Body body) noexcept
 {
@@ -32,12 +33,12 @@ ucs_status_t guarded(const char* call, Body body) noexcept
     }
 }
 
-// What a uct_md_h of ours points to.
+// A uct_md_h of ours points to this.
 struct Md : BaseMd {
     std::unique_ptr<MemoryDomain> domain;
 };
 
-// Lists for UCT, which releases them with free(). An empty one is NULL.
+// Lists for UCT, which releases them with free(). An empty list is NULL.
 template <class Item>
 Item* allocate_list(size_t count)
 {
@@ -49,7 +50,7 @@ Item* allocate_list(size_t count)
     return static_cast<Item*>(list);
 }
 
-// A name into an array of UCX's.
+// Copies a name into an array of UCX.
 template <size_t size>
 void copy_name(char (&to)[size], const std::string& from)
 {
@@ -58,7 +59,7 @@ void copy_name(char (&to)[size], const std::string& from)
     std::memcpy(to, from.c_str(), from.size() + 1);
 }
 
-// Called by UCT, by way of a series' trampolines.
+// UCT calls these through a series' trampolines.
 ucs_status_t query_md_resources(const Component& component, uct_md_resource_desc_t** resources,
                                 unsigned* count);
 ucs_status_t query_devices(const Transport& transport, uct_md_h md, TlDevice** devices,

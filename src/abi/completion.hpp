@@ -1,13 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Calling UCT's completions.
+// Calls UCT's completions.
 #pragma once
 
 #include "abi/base.hpp"
 
 namespace gdr::abi {
 
-// One of the operations that completion (may be NULL) counts has ended.
+// An operation that completion counts has ended; completion may be NULL.
 inline void complete(uct_completion_t* completion, ucs_status_t status)
 {
     if (completion == nullptr)

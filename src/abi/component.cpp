@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Registration of a component in the running series' layout.
+// Registers a component in the running series' layout.
 #include "abi/component.hpp"
 
 #include "abi/series.hpp"

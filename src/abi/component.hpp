@@ -34,11 +34,11 @@ struct Component {
     // Names of the memory domains that can be opened now, each at most 15 characters. May be empty.
     std::vector<std::string> (*query_md_resources)();
 
-    // Throws std::exception with the reason when the domain cannot be opened.
+    // Throws std::exception with the reason if the domain cannot be opened.
     std::unique_ptr<MemoryDomain> (*open_md)(const char* name, const MdConfig* config);
 
-    // UCS_ERR_INVALID_PARAM for a buffer that is not ours. Only rkey_packed_size bytes are known to
-    // be readable. handle is passed back to release_rkey.
+    // Returns UCS_ERR_INVALID_PARAM for a buffer that is not ours. Only rkey_packed_size bytes may
+    // be read. handle is passed back to release_rkey.
     ucs_status_t (*unpack_rkey)(const void* buffer, uct_rkey_t* rkey, void** handle);
     void (*release_rkey)(uct_rkey_t rkey, void* handle);
 
@@ -46,14 +46,14 @@ struct Component {
     std::vector<Transport> transports;
 };
 
-// Hands the component to UCT in the running series' layout. It stays registered for the life of the
-// process. False, and nothing done, when a component of this name is registered already.
+// Registers the component with UCT in the running series' layout, for the life of the process.
+// Returns false, and does nothing, if a component of this name is registered already.
 // choose_series() must have returned true.
 bool register_component(const Component& component);
 
-// Calls function whenever UCX asks a component of ours for its memory domains, as for each context:
-// before the first time the process has us loaded, but does not use UCX. Not where UCX_TLS leaves
-// gdr out: no component has domains then. Any thread.
+// Calls function whenever UCX asks a component of ours for its memory domains, as it does for each
+// context. Before the first call the process has loaded us but does not use UCX. Not called if
+// UCX_TLS leaves gdr out: then no component has domains. Any thread.
 void on_use(void (*function)());
 
 } // namespace gdr::abi

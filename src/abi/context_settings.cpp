@@ -16,7 +16,7 @@ extern "C" {
 namespace gdr::abi {
 namespace {
 
-thread_local std::string printed; // of the context being made; empty: none is
+thread_local std::string printed; // of the context that is being made; empty: there is none
 
 std::string print(const void* config, PrintConfig* print_config)
 {

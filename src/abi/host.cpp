@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The logger, the asynchronous thread and the topology of the UCX around us.
+// The logger, the asynchronous thread and the topology of the UCX in this process.
 #include "abi/host.hpp"
 
 #include "abi/uct_calls.hpp"
@@ -38,8 +38,8 @@ ucs_log_level_t ucs_level(LogLevel level)
     return UCS_LOG_LEVEL_DEBUG;
 }
 
-// Event handlers without an async context run in UCX's one asynchronous thread with no lock held;
-// the mode chooses that thread.
+// UCX's asynchronous thread runs event handlers without an async context, with no lock held. The
+// mode chooses that thread.
 constexpr ucs_async_mode_t kAsyncMode = UCS_ASYNC_MODE_THREAD_SPINLOCK;
 
 } // namespace

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What we use of the UCX process around us besides the transport interface: its version and series,
+// What we use of the UCX in this process besides the transport interface: its version and series,
 // its logger, its asynchronous thread, its device topology. Its settings are in settings.hpp.
 #pragma once
 
@@ -13,30 +13,30 @@ extern "C" {
 
 namespace gdr::abi {
 
-// Chooses the series of the UCX in this process. False: unknown version or a layout that does not
-// match; why_not() then holds one line with the reason and what the user can do. Nothing else in
-// this directory may be called in that case, log() excepted. Asked again it looks again until it is
-// true.
+// Chooses the series of the UCX in this process. Returns false if the version is unknown or the
+// layout does not match; then why_not() gives the reason and what the user can do, in one line, and
+// nothing else in this directory may be called except gdr_log(). A later call tries again until it
+// has returned true.
 bool choose_series();
 const std::string& why_not();
 
 enum class LogLevel { error, warn, diag, info, debug };
 
-// Through UCX's logger, under the level the user set (UCX_LOG_LEVEL).
+// Logs through UCX's logger, subject to the user's level (UCX_LOG_LEVEL).
 [[gnu::format(printf, 4, 5)]] void log_message(LogLevel level, const char* file, unsigned line,
                                                const char* format, ...);
 bool log_enabled(LogLevel level);
 
-// Calls from UCX's asynchronous thread, serialised with one another. remove() returns after a
-// running callback has ended; it must not be called from a callback and the caller must hold no
-// lock that one takes.
+// Callbacks run in UCX's asynchronous thread, one at a time. remove() returns after a running
+// callback has ended. It must not be called from a callback, and the caller must hold no lock that
+// a callback takes.
 using AsyncCallback = void (*)(int id, uint8_t events, void* arg);    // ucs_async_event_cb_t
 ucs_status_t async_add_fd(int fd, AsyncCallback callback, void* arg); // readable
 void async_remove_fd(int fd);
 ucs_status_t async_add_timer(double interval_seconds, AsyncCallback callback, void* arg, int* id);
 void async_remove_timer(int id);
 
-// UCS_SYS_DEVICE_ID_UNKNOWN when the topology does not know it. bus_id as "0000:3b:00.0".
+// UCS_SYS_DEVICE_ID_UNKNOWN if the topology does not know it. bus_id as "0000:3b:00.0".
 ucs_sys_device_t sys_device_of_pci(const std::string& bus_id);
 
 } // namespace gdr::abi

@@ -33,8 +33,8 @@ ucs_status_t init_class(ucs_class_t& type, void* self,
     return status;
 }
 
-// An error that nobody handles ends the process, as it does with UCX's own transports: the peers
-// would wait for it without end.
+// An unhandled error ends the process, as with UCX's own transports: the peers would wait for it
+// forever.
 ucs_log_level_t failure_log_level(const Iface& iface, ucs_status_t handled, ucs_status_t status)
 {
     if (handled != UCS_OK)

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Interfaces and endpoints: what our transports derive from, and the few internal operations of UCT
-// whose signatures change between series, in a form that does not.
+// Interfaces and endpoints: the bases of our transports, and the few internal operations of UCT
+// whose signatures change between series, in a form that does not change.
 #pragma once
 
 #include "abi/base.hpp"
@@ -21,10 +21,10 @@ enum class EpOperation {
     get_zcopy,
     atomic_post,
     atomic_fetch,
-    other, // an operation we do not have (tag offload, a newer series' additions)
+    other, // an operation that we lack (tag offload, later series' additions)
 };
 
-// A question of UCP's protocol selection.
+// A query of UCP's protocol selection.
 struct PerfQuery {
     EpOperation operation;
     ucs_memory_type_t local_memory_type;
@@ -45,19 +45,19 @@ struct PerfEstimate {
     size_t max_inflight_eps;
 };
 
-// The internal operations of a transport. Static storage; every pointer set.
+// The internal operations of a transport. In static storage; every pointer is set.
 struct InternalOps {
     PerfEstimate (*estimate_perf)(uct_iface_h iface, const PerfQuery& query);
     ucs_status_t (*ep_invalidate)(uct_ep_h ep);
 
-    // Whether the endpoint leads to the interface with these addresses (NULL: not given).
+    // Whether the endpoint is connected to the interface with these addresses (NULL: not given).
     bool (*ep_is_connected)(uct_ep_h ep, const uct_device_addr_t* device,
                             const uct_iface_addr_t* iface);
 
     size_t device_address_size; // bytes, at most 31; 0: there is none
 };
 
-// Standard layout up to and including internal: UCX reads it as uct_base_iface_t. Derived classes
+// Standard layout up to and including `internal`: UCX reads it as uct_base_iface_t. Derived classes
 // add members, never virtual functions.
 struct Iface : BaseIface {
     const InternalOps* internal;
@@ -76,8 +76,8 @@ void cleanup_iface(Iface* iface);
 ucs_status_t init_ep(Ep* ep, Iface* iface);
 void cleanup_ep(Ep* ep);
 
-// Clears every field of the running series' uct_iface_attr_t and sets the base values; transports
-// then set the fields of 1.13 that differ from zero. flags the build's headers may not know:
+// Clears all fields of the running series' uct_iface_attr_t and sets the base values. Transports
+// then set the fields of 1.13 that are not zero. Headers of older series lack this flag:
 void begin_iface_query(Iface* iface, uct_iface_attr_t* attr);
 inline constexpr uint64_t kIfaceFlagInterNode = uint64_t{1} << 54; // read by 1.18 and later
 

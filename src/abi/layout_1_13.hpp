@@ -1,13 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The plugin ABI of UCX 1.13: every structure that we fill in or read and that is not laid out
-// alike in all series, with the enumeration values we use. Nothing here is taken from the UCX
-// headers of the build, which may be those of another series; only types that no series changed
-// are. The layout check (test/unit/layout_check.cpp) compares each line with a UCX source tree.
+// The plugin ABI of UCX 1.13: every structure that we fill or read and whose layout is not the same
+// in all series, with the enumeration values that we use. Nothing here comes from the UCX headers
+// of the build, which may belong to another series, except types that no series changed. The layout
+// check (test/unit/layout_check.cpp) compares each line with a UCX source tree.
 //
-// A series is a structure that derives from the one before it and declares anew only what changed.
-// Structures in which later series put something between are rows of parts, so that a part is
-// declared once. The tables of functions point to structures that change by void*.
+// A series is a structure that derives from the previous one and redeclares only what changed.
+// Structures into which later series insert members are rows of parts, so that a part is declared
+// once. The tables of functions use void* for structures that change.
 #pragma once
 
 #include "abi/base.hpp"
@@ -16,7 +16,7 @@
 
 namespace gdr::abi {
 
-// Parts one after the other: the ABI lays base classes out like members.
+// Parts one after the other: the ABI lays out base classes like members.
 template <class... Parts>
 struct Row : Parts... {
 };
@@ -63,7 +63,7 @@ struct Layout_1_13 {
 
     // ---- memory domain (uct/api/uct.h, uct/api/v2/uct_v2.h, uct/base/uct_md.h)
 
-    // uct_md_attr_t. UCT does not clear it: every field has to be set.
+    // uct_md_attr_t. UCT does not clear it, so every field has to be set.
     struct MdAttr {
         struct {
             uint64_t max_alloc;
@@ -80,8 +80,8 @@ struct Layout_1_13 {
         ucs_cpu_set_t local_cpus;
     };
 
-    // Flags of uct_md_attr that the series' public header lacks: which go along with
-    // UCT_MD_FLAG_INVALIDATE, and which mark a domain that copies between memory types.
+    // Flags of uct_md_attr that the series' public header lacks: those that accompany
+    // UCT_MD_FLAG_INVALIDATE, and the one of a domain that copies between memory types.
     static constexpr uint64_t kMdFlagsInvalidate = 0;
     static constexpr uint64_t kMdFlagMemtypeCopy = 0;
 
@@ -103,8 +103,8 @@ struct Layout_1_13 {
 
     static constexpr unsigned kMemFlagHideErrors = 1 << 3;
 
-    // UCP uses a registration for what it asked for, and not for more: either it keeps none, or it
-    // looks at the access when it uses one again.
+    // UCP uses a registration only for the access that it asked for: it either keeps no
+    // registrations, or checks the access when it reuses one.
     static constexpr bool kHeedsAccess = true;
 
     // uct_md_mem_dereg_params_t
@@ -123,7 +123,7 @@ struct Layout_1_13 {
 
     static constexpr unsigned kDeregFlagInvalidate = 1 << 0;
 
-    // uct_md_ops_t. UCT calls most of them without asking whether they are there: none may be NULL.
+    // uct_md_ops_t. UCT calls most of them without checking: none may be NULL.
     struct MdQuery {
         void (*close)(uct_md_h md);
         ucs_status_t (*query)(uct_md_h md, void* attr); // MdAttr
@@ -286,13 +286,13 @@ struct Layout_1_13 {
     static constexpr size_t kPerfContextComponentAssert = 17152;
     static constexpr size_t kPerfRteGroupIndex = 8; // offset of group_index in ucx_perf_rte_t
 
-    static constexpr bool kProtocolsV2 = false;     // used unless the user says otherwise
-    static constexpr bool kInvalidatesLater = true; // mem_dereg may complete after it returned
-    // Protocols v2 count on what their cache of registrations holds.
+    static constexpr bool kProtocolsV2 = false;     // the default
+    static constexpr bool kInvalidatesLater = true; // mem_dereg may complete after it has returned
+    // Whether protocols v2 keep track of the registrations in their cache that are in use.
     static constexpr bool kCachesSoundly = false;
-    static constexpr bool kReadsBehindRts = true; // ucp_rndv_is_put_pipeline_needed does
-    // Protocols v2 count the latency of an operation without a copy once more, for the answer that
-    // its end waits for.
+    static constexpr bool kReadsBehindRts = true; // in ucp_rndv_is_put_pipeline_needed
+    // Protocols v2 add a latency to an operation without a copy, for the answer that its end waits
+    // for.
     static constexpr bool kCountsAnswers = false;
 };
 

@@ -52,7 +52,7 @@ struct Layout_1_14 : Layout_1_13 {
 
     static constexpr uint64_t kRegFlags = 1 << 0; // in its field_mask
 
-    static constexpr bool kHeedsAccess = false; // what its cache holds is used for everything
+    static constexpr bool kHeedsAccess = false; // UCP uses cached registrations for every access
 
     // uct_md_ops_t
     struct MdAttach {

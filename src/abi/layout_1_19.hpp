@@ -95,7 +95,7 @@ struct Layout_1_22 : Layout_1_21 {
 
     // ucs_memory_info_t
     struct MemoryFlags {
-        uint8_t mem_flags = 1 << 0; // that default: memory domains can register it
+        uint8_t mem_flags = 1 << 0; // the default: memory domains can register it
     };
     using LookedUp = Row<Memory, MemoryFlags>;
 

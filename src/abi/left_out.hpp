@@ -1,8 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What stands for a component where UCX_TLS leaves gdr out: a memory domain that does nothing. With
-// none at all UCX would warn that our variables are unused, and of "^gdr" that there is no such
-// transport.
+// Replaces a component if UCX_TLS leaves gdr out: a memory domain that does nothing. Without it UCX
+// would warn that our variables are unused, and for "^gdr" that there is no such transport.
 #pragma once
 
 #include "abi/component.hpp"
@@ -20,8 +19,8 @@ class LeftOut final : public MemoryDomain {
 // Whether the domain is one of these. It has no interfaces.
 bool is_left_out(uct_md_h md);
 
-// One that is never opened, so that there is the transport that the user excludes by name; none
-// where he does not.
+// A device that is never opened, so that the transport exists that the user excludes by name; none
+// if the user does not.
 std::vector<Device> left_out_devices();
 
 } // namespace gdr::abi

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The search for libucp. Which of several belongs to a libuct is told by what it is linked with.
+// The search for libucp. If there are several, the one that is linked with this libuct belongs to
+// it.
 #include "abi/libucp.hpp"
 
 #include <filesystem>
@@ -28,7 +29,7 @@ std::vector<std::string> loaded_libraries()
     return paths;
 }
 
-// Whatever their names end with.
+// Whatever their suffix.
 std::vector<std::string> installed_beside(const std::filesystem::path& uct)
 {
     std::vector<std::string> paths;
@@ -54,7 +55,7 @@ std::string library_of(const void* address)
     return info.dli_fname;
 }
 
-// Whether the library tells a version itself, and that of the UCX which libuct belongs to.
+// Whether the library itself reports a version, and belongs to the UCX of this libuct.
 bool Libucp::accept(const char* path, int flags, void* libuct)
 {
     constexpr const char* kOfLibuct = "uct_component_register";
@@ -71,7 +72,7 @@ bool Libucp::accept(const char* path, int flags, void* libuct)
 
 Libucp::Libucp(void* libuct, const std::string& uct_path)
 {
-    // The one that everybody finds first, so that no other library is touched.
+    // First the one that all lookups find, so that no other library is touched.
     if (const void* global = dlsym(RTLD_DEFAULT, kVersion);
         global && accept(library_of(global).c_str(), RTLD_NOLOAD, libuct))
         return;

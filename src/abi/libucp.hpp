@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The libucp of a UCX, which alone tells the version: the one of the process or, while there is
-// none, the one installed beside libuct, which is let go again.
+// The libucp of a UCX, which alone reports the version: the one in the process or, if there is none
+// yet, the one installed beside libuct, which is closed again.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ std::string library_of(const void* address);
 
 class Libucp {
   public:
-    // By a handle of libuct and its path. Throws std::runtime_error when there is none.
+    // From a handle of libuct and its path. Throws std::runtime_error if there is none.
     Libucp(void* libuct, const std::string& uct_path);
     Libucp(const Libucp&) = delete;
     Libucp& operator=(const Libucp&) = delete;

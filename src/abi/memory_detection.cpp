@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// By name: opening all memory domains to ask them would be a heavy way, and change what they do.
+// Components are recognised by name: opening all memory domains to ask them would be slow, and
+// would change what they do.
 #include "abi/memory_detection.hpp"
 
 extern "C" {
@@ -14,8 +15,8 @@ extern "C" {
 namespace gdr::abi {
 namespace {
 
-// All components of UCX 1.13 to 1.22, but those of ROCm, Level Zero and Gaudi. Ours and NVIDIA's
-// GDRCopy begin with kOurs.
+// All components of UCX 1.13 to 1.22, except those of ROCm, Level Zero and Gaudi. The names of ours
+// and of NVIDIA's GDRCopy begin with kOurs.
 constexpr std::string_view kOurs = "gdr_";
 constexpr std::string_view kKnown[] = {"cma",  "cuda_cpy", "cuda_ipc", "gga",  "ib",
                                        "knem", "posix",    "rdmacm",   "self", "sysv",

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What a memory domain without a capability answers.
+// The answers of a memory domain without a capability.
 #include "abi/memory_domain.hpp"
 
 #include "abi/host.hpp"

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A memory domain as this project writes one: a class with the calls UCT makes, free of any series'
-// signatures. src/abi wraps it into the running series' uct_md_t.
+// A memory domain as this project writes one: a class with the calls that UCT makes, independent of
+// any series' signatures. src/abi wraps it in the running series' uct_md_t.
 #pragma once
 
 #include "abi/base.hpp"
@@ -17,11 +17,11 @@ struct MdAttributes {
     uint64_t flags = 0;        // UCT_MD_FLAG_* of UCX 1.13
     bool memtype_copy = false; // its transport copies between memory types
     uint64_t reg_mem_types = 0;
-    uint64_t uncached_mem_types = 0; // of these: not kept by UCP when the user has unmapped them
+    uint64_t uncached_mem_types = 0; // of these, UCP must not keep them after the user unmaps them
     uint64_t alloc_mem_types = 0;
-    uint64_t access_mem_types = 0; // the CPU, or the copy endpoint, may touch them
+    uint64_t access_mem_types = 0; // the CPU, or the copy endpoint, may access them
     uint64_t detect_mem_types = 0;
-    uint64_t dmabuf_mem_types = 0; // types that can be exported as dmabuf by mem_query
+    uint64_t dmabuf_mem_types = 0; // types that mem_query can export as dmabuf
     uint64_t max_alloc = 0;        // bytes
     size_t max_reg = 0;            // bytes
     size_t rkey_packed_size = 0;   // bytes, at most 255
@@ -29,7 +29,7 @@ struct MdAttributes {
     double reg_cost_per_byte = 0;  // seconds per byte
 };
 
-// What a domain knows of one address.
+// What a domain knows about an address.
 struct MemoryInfo {
     ucs_memory_type_t type = UCS_MEMORY_TYPE_HOST;
     ucs_sys_device_t sys_device = UCS_SYS_DEVICE_ID_UNKNOWN;
@@ -37,10 +37,10 @@ struct MemoryInfo {
     size_t length = 0;    // of the whole allocation, bytes
 };
 
-// What the caller says of memory that he has registered.
+// The caller's wishes for a registration.
 struct Registration {
-    bool hide_errors = false; // he can do without it and asks for no message
-    bool local = false;       // transfers of this side alone use it: no peer need reach it
+    bool hide_errors = false; // do not log errors: the caller can do without it
+    bool local = false;       // only local transfers use it: peers need not access it
 };
 
 struct Dmabuf {
@@ -48,9 +48,9 @@ struct Dmabuf {
     size_t offset = 0; // of the address in it, bytes
 };
 
-// Destroyed when UCT closes the domain. UCT calls it from any thread that holds the domain; the
-// calls on one domain may come from several threads at once. No call may throw: the trampolines
-// turn an exception into UCS_ERR_NO_MEMORY or UCS_ERR_IO_ERROR and log it, as a last resort.
+// Destroyed when UCT closes the domain. UCT calls it from any thread that holds the domain, and
+// several threads may call one domain at once. No call may throw: as a last resort, the trampolines
+// turn an exception into UCS_ERR_NO_MEMORY or UCS_ERR_IO_ERROR and log it.
 class MemoryDomain {
   public:
     MemoryDomain();
@@ -61,13 +61,13 @@ class MemoryDomain {
 
     virtual MdAttributes attributes() const = 0;
 
-    // Memory described by [address, address + length); memh is never NULL on success.
+    // Registers [address, address + length). memh is never NULL on success.
     virtual ucs_status_t reg(void* address, size_t length, Registration asked, uct_mem_h* memh) = 0;
 
-    // invalidated, when not NULL, is completed once the memory can no longer be reached remotely.
+    // invalidated, if not NULL, is completed once peers can no longer access the memory.
     virtual ucs_status_t dereg(uct_mem_h memh, uct_completion_t* invalidated) = 0;
 
-    // Writes rkey_packed_size bytes. address: of the part that is meant, where the series tells.
+    // Writes rkey_packed_size bytes. address: of the part that is meant, if the series passes it.
     virtual ucs_status_t pack_rkey(uct_mem_h memh, const void* address, size_t length,
                                    void* buffer) = 0;
 
@@ -76,11 +76,11 @@ class MemoryDomain {
                                uct_mem_h* memh);
     virtual ucs_status_t free(uct_mem_h memh);
 
-    // Nothing when the address is none of this domain's detectable types.
+    // Nothing if the address is of no type that this domain detects.
     virtual std::optional<MemoryInfo> query(const void* address, size_t length);
 
-    // A new file descriptor that the caller closes, of -1 when this memory has none. Asked for only
-    // by series that know dmabuf.
+    // A new file descriptor that the caller closes, or -1 if this memory has none. Only series that
+    // know dmabuf ask for it.
     virtual Dmabuf export_dmabuf(const void* address, size_t length);
 
   private:
@@ -90,7 +90,7 @@ class MemoryDomain {
 // The domain behind a handle of ours.
 MemoryDomain* memory_domain(uct_md_h md);
 
-// Of a remote key that a domain of ours does not take: says so, and returns
+// For a remote key that a domain of ours does not accept: logs it and returns
 // UCS_ERR_INVALID_PARAM.
 ucs_status_t refuse_rkey();
 

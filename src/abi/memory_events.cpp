@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Watching what is mapped and unmapped. libucm's interface is public and alike in all series.
+// Watches what is mapped and unmapped. libucm's interface is public and the same in all series.
 #include "abi/memory_events.hpp"
 
 #include "abi/registration_cache.hpp"
@@ -16,7 +16,7 @@ MappingCallback on_mapped;
 MappingCallback on_unmapped;
 MappingCallback on_freed;
 
-constexpr int kPriority = 1000; // as UCX's own registration caches
+constexpr int kPriority = 1000; // as in UCX's own registration caches
 
 void on_event(ucm_event_type_t type, ucm_event_t* event, void*)
 {
@@ -43,14 +43,14 @@ bool watch_mappings(MappingCallback mapped, MappingCallback unmapped)
     };
     if (!watch(UCM_EVENT_VM_UNMAPPED))
         return false;
-    watch(UCM_EVENT_VM_MAPPED); // not where others' hooks tell UCX, as Open MPI's do
+    watch(UCM_EVENT_VM_MAPPED); // fails if other hooks inform UCX, as Open MPI's do
     return true;
 }
 
 void watch_frees(MappingCallback freed)
 {
     on_freed = freed;
-    // It would fail where the hooks cannot be installed.
+    // Without this flag it would fail if the hooks cannot be installed.
     ucm_set_event_handler(UCM_EVENT_MEM_TYPE_FREE | UCM_EVENT_FLAG_NO_INSTALL, kPriority, on_free,
                           nullptr);
 }

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// By handle: a UCX without these is served all the same.
+// Looks functions up by handle: a UCX without them is served, too.
 #include "abi/memtype_cache.hpp"
 
 #include "abi/uct_calls.hpp"
@@ -18,7 +18,7 @@ constexpr size_t kGranularity = 16; // of the cache
 alignas(kGranularity) constexpr char kEntry[kGranularity] = {};
 
 MemoryTypeUpdate* update = nullptr;
-MemoryTypeRemove* remove = nullptr; // NULL: not created
+MemoryTypeRemove* remove = nullptr; // NULL: create() has not succeeded
 constinit std::atomic<bool> taken_out{false};
 
 template <class Function>

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Turns a table of options into a series' table of configuration fields. The functions that parse
-// and print a value are UCX's own and the same in all series; the structure that lists them is not.
+// Turns a table of options into a series' table of configuration fields. UCX's own functions parse
+// and print a value and are the same in all series; the structure that lists them is not.
 #pragma once
 
 #include "abi/options.hpp"
@@ -16,7 +16,7 @@ extern "C" {
 
 namespace gdr::abi {
 
-// For what the values of a field consist of: ours are scalars.
+// Later series can describe the parts of a field's value; our values are scalars.
 template <class Parser>
 void set_doc(Parser& parser)
 {
@@ -87,7 +87,7 @@ Parser parser_of(const Option& option)
     throw std::logic_error("an option without a type");
 }
 
-// With the terminating field. base, when not NULL, is the table of the structure that this one
+// Includes the terminating field. base, if not NULL, is the table of the structure that this one
 // starts with.
 template <class Field>
 std::vector<Field> fields_of(const OptionTable& table, ucs_config_field_t* base)

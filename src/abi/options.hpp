@@ -35,10 +35,10 @@ struct Option {
     const char* const* names = nullptr; // choice: NULL-terminated
 };
 
-// A configuration structure: for an interface it must start with IfaceConfig, for a memory domain
-// with MdConfig.
+// A configuration structure. It must start with IfaceConfig for an interface, with MdConfig for a
+// memory domain.
 struct OptionTable {
-    const char* name;   // shown as heading by ucx_info -f
+    const char* name;   // heading in ucx_info -f
     const char* prefix; // "GDR_RC_": variables are UCX_GDR_RC_*
     std::vector<Option> options;
     size_t size; // sizeof the structure

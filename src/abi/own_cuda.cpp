@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// By the name of a file: to ask UCX for its components would open its modules, and CUDA with them.
+// Recognised by the name of a file: asking UCX for its components would open its modules, and CUDA
+// with them.
 #include "abi/own_cuda.hpp"
 
 #include "abi/libucp.hpp"

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// By handle: a UCX without the patcher is served all the same.
+// Looks functions up by handle: a UCX without the patcher is served, too.
 #include "abi/patcher.hpp"
 
 #include "abi/settings.hpp"
@@ -25,8 +25,8 @@ Function* find(const char* name)
     return reinterpret_cast<Function*>(dlsym(ucx().libuct, name));
 }
 
-// "jmp", with the distance from its own end: what patchers write over the beginning of a function,
-// and what UCX's does not take apart.
+// A relative "jmp", which patchers write over the beginning of a function and which UCX's patcher
+// cannot relocate.
 struct [[gnu::packed]] Jump {
     uint8_t opcode;
     int32_t distance;
@@ -35,7 +35,8 @@ struct [[gnu::packed]] Jump {
 #ifdef __x86_64__
 constexpr uint8_t kJump = 0xe9;
 
-// Another's jump is led to hook instead, by one store. False: there is none, or hook is too far.
+// Redirects the jump of another patcher to hook, by one store. False: there is none, or hook is too
+// far.
 bool redirect(void* function, void* hook, void** original)
 {
     Jump jump;

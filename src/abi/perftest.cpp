@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The way into ucx_perftest.
+// Access to ucx_perftest.
 #include "abi/perftest.hpp"
 
 #include "abi/series.hpp"

@@ -1,14 +1,14 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// ucx_perftest's tables of memory allocators: one slot for each memory type, filled by whoever
-// knows how to allocate it (ucx_perftest -m cuda).
+// ucx_perftest's table of memory allocators: one slot for each memory type, filled by whoever can
+// allocate that type (ucx_perftest -m cuda).
 #pragma once
 
 #include "abi/base.hpp"
 
 namespace gdr::abi {
 
-// ucx_perf_allocator_t, the same in all series. The context is ucx_perf_context_t, memory is
+// ucx_perf_allocator_t, the same in all series. The context is a ucx_perf_context_t, memory a
 // uct_allocated_memory_t.
 struct PerftestAllocator {
     ucs_memory_type_t mem_type;
@@ -30,11 +30,10 @@ struct PerftestMemory {
     uct_mem_h memh;
 };
 
-// Puts the allocator into its slot. False: this process is no ucx_perftest.
+// Puts the allocator into its slot. False: this process is not ucx_perftest.
 bool set_perftest_allocator(const PerftestAllocator& allocator);
 
-// Of the test that a context describes: the rank of this process, and the memory domain (NULL: a
-// UCP test).
+// For a test's context: the rank of this process, and the memory domain (NULL: a UCP test).
 unsigned perftest_rank(const void* context);
 uct_md_h perftest_md(const void* context);
 

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The event that a UCX with CUDA sends from its hook of cuMemFree. libucm's modules send it by the
-// same functions, which have been alike in all series.
+// Sends the event that a UCX with CUDA sends from its hook of cuMemFree. libucm's modules send it
+// with the same functions, which are the same in all series.
 #include "abi/registration_cache.hpp"
 
 #include "abi/context_settings.hpp"
@@ -72,7 +72,7 @@ void end_registrations(const void* address, size_t length)
 {
     if (length == 0 || is_off())
         return;
-    ucm_event_t event = {}; // of later series, more of mem_type
+    ucm_event_t event = {}; // later series have more in mem_type
     event.mem_type.address = const_cast<void*>(address);
     event.mem_type.size = length;
     event.mem_type.mem_type = UCS_MEMORY_TYPE_CUDA;

@@ -1,33 +1,32 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// UCP's cache of registrations, which finds them by their addresses. Hooks of UCX's tell it of
-// memory that is unmapped; of GPU memory that is freed nobody does but who notices.
+// UCP's registration cache, which finds registrations by address. UCX's hooks report unmapped
+// memory to it; freed GPU memory is reported only by code that detects it.
 #pragma once
 
 #include <cstddef>
 
 namespace gdr::abi {
 
-// Whether protocols v2 of this series go well with it: those of UCX 1.13 to 1.15, which are not
-// used unless the user says so, release registrations that are in use.
+// Whether protocols v2 of this series work correctly with the cache. Those of UCX 1.13 to 1.15,
+// which are off by default, release registrations that are in use.
 bool registration_cache_is_sound();
 
-// set_default() of what switches it off.
+// set_default() for the variable that disables the cache.
 bool switch_off_registration_cache(const char* name, const char* value);
 
-// UCP is going to have it, in a process that uses no HCA: to be called where it is not switched
-// off.
+// UCP will have the cache, in a process that uses no HCA. To be called if it is not disabled.
 void keep_registration_cache();
 bool keeps_registration_cache();
 
-// A context is being made with variables of its own (context_settings.hpp): it may have the cache
-// although it is switched off for others.
+// A context with variables of its own is being made (context_settings.hpp): it may have the cache
+// although it is disabled for others.
 void look_at_context();
 
-// Other memory is at these addresses, or may be, than was when UCP registered them last: it
-// registers them anew for what it begins from now on. Registrations in use stay until they are
-// used no more. No effect where UCP has no cache. Any thread, also one that UCP registers in.
+// Other memory is, or may be, at these addresses than when UCP last registered them. UCP registers
+// them anew for operations that begin from now on. Registrations stay while they are in use. No
+// effect if UCP has no cache. Any thread, even one in which UCP is registering memory.
 void end_registrations(const void* address, size_t length);
-bool ends_registrations(); // whether the calling thread is in there
+bool ends_registrations(); // whether the calling thread is in it
 
 } // namespace gdr::abi

@@ -37,7 +37,7 @@ std::string sizes(size_t iface, size_t ep)
     return std::to_string(iface) + " and " + std::to_string(ep);
 }
 
-// The user's word for the series, "1.22" of "force:1.22".
+// The series that the user forces, "1.22" in "force:1.22".
 Choice choose_forced(std::string_view value)
 {
     constexpr std::string_view kForce = "force:";
@@ -126,7 +126,7 @@ Choice choose(const Found& found)
 
 bool choose_series()
 {
-    if (!choice.series) // what is chosen stays
+    if (!choice.series) // a choice is final
         choice = choose_here();
     return choice.series != nullptr;
 }

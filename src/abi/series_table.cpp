@@ -1,7 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// All series, oldest first. A further one is a layout that derives from the newest, and a line
-// here.
+// All series, oldest first. A new series is a layout that derives from the newest, and a line here.
 #include "abi/layout_1_19.hpp"
 #include "abi/series.hpp"
 #include "abi/trampolines_process.hpp"

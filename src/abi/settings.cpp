@@ -28,7 +28,7 @@ extern "C" {
 namespace gdr::abi {
 namespace {
 
-// No user gives this value, so it means that none was given.
+// A default that no user gives, so it means that the variable is not set.
 constexpr const char* kUnset = "\x01";
 
 void read_or_throw(const OptionTable& table, void* storage, bool listed)
@@ -70,8 +70,8 @@ bool user_wants_gdr()
 
 bool set_default(const char* name, const char* value)
 {
-    // UCX's parser for configuration files is the one way in that the environment overrides. It
-    // opens a directory and a file name.
+    // The parser for configuration files is the only way to set a value that the environment
+    // overrides. It opens a directory and a file name.
     const int fd = memfd_create("ucx.conf", MFD_CLOEXEC);
     if (fd < 0)
         return false;

@@ -69,7 +69,7 @@ ucs_status_t rkey_release(void* uct, uct_rkey_t rkey, void* handle)
     return release_mkey(component_of<L>(uct), rkey, handle);
 }
 
-// The parameters are a mask of fields, of which there are none yet.
+// The parameters are a mask of fields; none are defined yet.
 inline ucs_status_t rkey_compare(void*, uct_rkey_t first, uct_rkey_t second, const void* params,
                                  int* result)
 {
@@ -80,8 +80,7 @@ inline ucs_status_t rkey_compare(void*, uct_rkey_t first, uct_rkey_t second, con
     return UCS_OK;
 }
 
-// UCT does not tell a transport's calls which transport they are for: each has functions of its
-// own.
+// UCT does not pass the transport to these calls, so each transport has functions of its own.
 template <class L, size_t index>
 const Transport& transport_of(uct_md_h md)
 {
@@ -117,8 +116,8 @@ typename L::ConfigEntry config_entry(const OptionTable& table,
     return entry;
 }
 
-// UCX's ucs_container_of() asks a null pointer for the member, which is undefined where it is a
-// base class's.
+// UCX's ucs_container_of() uses a null pointer to the member, which is undefined for a member of a
+// base class.
 template <class L>
 const typename L::UctComponent* listed_component(const ucs_list_link_t* link)
 {
@@ -166,7 +165,7 @@ bool register_component(const Component& component)
         return false;
     assert(component.transports.size() <= kMaxTransports);
 
-    auto* registered = new Registered<L>{}; // UCT has no way to take a component out again
+    auto* registered = new Registered<L>{}; // UCT cannot unregister a component
     registered->component = &component;
     registered->md_fields = fields_of<typename L::ConfigField>(component.md_options, nullptr);
 

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// UCT's internal operations on interfaces and endpoints, in any series' layout, handed on to a
+// UCT's internal operations on interfaces and endpoints, in any series' layout, forwarded to a
 // transport's InternalOps.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace gdr::abi {
 
-// What we do not have, whatever its parameters are.
+// For operations that we lack, whatever their parameters are.
 template <class... Args>
 ucs_status_t unsupported(Args...)
 {
@@ -55,7 +55,7 @@ EpOperation operation_of(typename L::EpOp operation)
     return EpOperation::other;
 }
 
-// What the caller left out must not be read.
+// Fields that the caller left out must not be read.
 template <class L>
 PerfQuery query_of(const typename L::PerfAttr& attr)
 {
@@ -100,7 +100,7 @@ ucs_status_t estimate_perf(uct_iface_h iface, void* perf_attr)
         if (asked(L::kPerfAttrMaxInflightEps))
             attr->max_inflight_eps = estimate.max_inflight_eps;
         if constexpr (requires { attr->flags; }) {
-            if (asked(L::kPerfAttrFlags)) // sending does not wait for what is received
+            if (asked(L::kPerfAttrFlags)) // sending does not wait for received data
                 attr->flags = 0;
         }
         return UCS_OK;
@@ -112,14 +112,14 @@ inline ucs_status_t invalidate(uct_ep_h ep)
     return guarded("ep_invalidate", [&] { return operations_of(ep->iface).ep_invalidate(ep); });
 }
 
-template <class Params> // unsigned flags, or a pointer; neither says anything yet
+template <class Params> // unsigned flags, or a pointer; neither is defined yet
 ucs_status_t ep_invalidate(uct_ep_h ep, Params)
 {
     return invalidate(ep);
 }
 
-// An address by which an interface of this process is reached is one of the same device when the
-// device's part is the same.
+// Whether an address by which this interface can reach a peer is of the same device: then the
+// device's part is equal.
 inline bool is_same_device(uct_iface_h iface, const uct_device_addr_t* address)
 {
     std::array<std::byte, 64> own{};
@@ -156,7 +156,7 @@ int ep_is_connected(uct_ep_h ep, const typename L::ConnectedParams* params)
         given(L::kConnectedIfaceAddr) ? params->iface_addr : nullptr);
 }
 
-// None of the capabilities that a series asks for here; nothing of what belongs to one.
+// The series query capabilities here that we lack: all answers are zero.
 template <class L>
 ucs_status_t iface_query_v2(uct_iface_h, void* iface_attr)
 {

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// UCT's operations on memory domains, in any series' layout, handed on to a MemoryDomain.
+// UCT's operations on memory domains, in any series' layout, forwarded to a MemoryDomain.
 #pragma once
 
 #include "abi/trampolines_iface.hpp"
@@ -20,7 +20,7 @@ uint64_t md_flags(const MdAttributes& attributes)
     return flags;
 }
 
-// Into the structure that holds the limits and memory types.
+// attr: the structure that holds the limits and memory types.
 template <class L, class Attr>
 void set_capabilities(const MdAttributes& attributes, Attr* attr)
 {
@@ -45,7 +45,7 @@ ucs_status_t md_query(uct_md_h md, void* md_attr)
         *attr = {};
         set_capabilities<L>(attributes, &attr->cap);
     } else {
-        const uint64_t asked = attr->field_mask; // for all; UCT looks at it once more
+        const uint64_t asked = attr->field_mask; // UCT reads it again
         *attr = {};
         attr->field_mask = asked;
         set_capabilities<L>(attributes, attr);
@@ -67,14 +67,14 @@ inline ucs_status_t mem_alloc(uct_md_h md, size_t* length, void** address, ucs_m
     return alloc_memory(md, length, address, type, memh);
 }
 
-// UCP names a device for memory of its own use only, and a process has its current one.
+// UCP names a device only for memory of its own; we use the process's current device.
 inline ucs_status_t mem_alloc(uct_md_h md, size_t* length, void** address, ucs_memory_type_t type,
                               ucs_sys_device_t, unsigned, const char*, uct_mem_h* memh)
 {
     return alloc_memory(md, length, address, type, memh);
 }
 
-// UCP names no access at all where memory is mapped for whatever follows.
+// UCP names no access if memory is mapped for any later use.
 template <class L>
 Registration registration(uint64_t flags)
 {
@@ -129,7 +129,7 @@ ucs_status_t mem_query(uct_md_h md, const void* address, size_t length, void* me
     if (asked(L::kMemAttrAllocLength))
         attr->alloc_length = info.length;
     if constexpr (requires { attr->dmabuf_fd; }) {
-        // Who asks for the file gets it of the whole allocation, which is what he registers.
+        // A caller that asks for the file registers the whole allocation, so the file is of that.
         if (asked(L::kMemAttrDmabufFd)) {
             Dmabuf dmabuf;
             const ucs_status_t exported = export_memory(md, info.base, info.length, &dmabuf);

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// UCX's parser of variables, its answer to what memory is, and ucx_perftest's context, in any
+// UCX's parser of variables, its structure for memory types, and ucx_perftest's context, in any
 // series' layout.
 #pragma once
 
@@ -66,7 +66,7 @@ unsigned perftest_rank(const void* context)
         value_at<void*>(context, L::kPerfContextRteGroup));
 }
 
-// The memory domain follows its component, which tells where.
+// The memory domain follows its component, whose offset depends on the build.
 template <class L>
 uct_md_h perftest_md(const void* context)
 {

@@ -8,7 +8,7 @@ namespace gdr::abi {
 namespace {
 
 struct Mentions {
-    bool negated; // the list names what is not wanted
+    bool negated; // the list names unwanted transports
     bool by_name = false;
     bool by_all = false;
 };

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Functions which libuct, libucs and libucm export and whose declarations UCX does not install:
-// their types, the same in all series. Whoever calls one declares it with its type; the layout
-// check compares the types with a UCX source tree.
+// Types of functions that libuct, libucs and libucm export and whose declarations UCX does not
+// install; they are the same in all series. A caller declares the function with its type. The
+// layout check compares the types with a UCX source tree.
 #pragma once
 
 #include "abi/base.hpp"
@@ -27,13 +27,13 @@ using IfaceOpen = ucs_status_t(uct_md_h md, uct_worker_h worker, const uct_iface
                                const uct_iface_config_t* config, uct_iface_h* iface);
 using InvalidateRegion = void(void* rcache, void* region, void (*completed)(void*), void* argument);
 using MemoryTypeLookup = ucs_status_t(const void* address, size_t length, void* info);
-// The flags are of 1.22: before, there is a parameter less.
+// UCX 1.22 added the flags; earlier series have one parameter less.
 using MemoryTypeUpdate = void(const void* address, size_t length, ucs_memory_type_t type,
                               ucs_sys_device_t sys_device, uint8_t flags);
 using MemoryTypeRemove = void(const void* address, size_t length);
 using MemoryEventBorder = void(); // around a dispatch
 using MemoryEventDispatch = void(ucm_event_type_t type, ucm_event_t* event);
-// Its last parameter asks for what undoes it.
+// The last parameter returns what is needed to undo the patch.
 using PatchFunction = ucs_status_t(void* function, void* hook, const char* name, void** original,
                                    void** restore_point);
 using ApplyPatch = ucs_status_t(void* code, void* patch, size_t length);

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The UCX that is served: the one way to those of its symbols whose address matters, and to its
-// libraries. The functions of UCX that this project calls are called by their names; in the module
-// binding.cpp leads them to that UCX, test programs are linked with theirs.
+// The UCX that is served: the only access to symbols of it whose address matters, and to its
+// libraries. Functions of UCX are called by their names; in the module binding.cpp leads them to
+// that UCX, and test programs are linked with theirs.
 #pragma once
 
 #include "abi/base.hpp"
@@ -17,7 +17,7 @@ extern "C" {
 namespace gdr::abi {
 
 struct Ucx {
-    void* libuct; // a handle, for dlsym(): also for libucs and libucm
+    void* libuct; // a handle for dlsym(), also for libucs and libucm
     ucs_global_opts_t* global_opts;
     ucs_list_link_t* option_tables;    // ucs_config_global_list
     ucs_list_link_t* components;       // uct_components_list

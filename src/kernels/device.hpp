@@ -1,12 +1,11 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What a kernel's source is written in, so that one source is compiled twice: by clang to PTX, for
-// GPUs, and by the host's compiler, for the emulated ones. A kernel has one parameter, a structure
-// passed by value; it reads and writes memory by address through load() and store(), which the
-// emulation checks, and its threads are numbered through the whole grid. No barriers and no shared
-// memory.
+// The language of the kernels' sources, so that each is compiled twice: by clang to PTX for GPUs,
+// and by the host's compiler for the emulated ones. A kernel has one parameter, a structure passed
+// by value. It accesses memory by address through load() and store(), which the emulation checks.
+// Its threads are numbered through the whole grid. There are no barriers and no shared memory.
 //
-// The file that includes it for a host defines how memory is reached and what becomes of kernels
+// A host file that includes this defines how memory is accessed and what becomes of kernels
 // (src/emu/softcuda/own_kernels.cpp).
 #pragma once
 
@@ -25,7 +24,7 @@ namespace gdr::kernels {
 // Threads of a block, in every launch.
 constexpr unsigned kBlockThreads = 256;
 
-// A thread's number, and how many there are.
+// A thread's number, and the number of threads.
 struct Thread {
     uint64_t index;
     uint64_t count;
@@ -52,7 +51,7 @@ GDR_DEVICE Thread this_thread()
     return {uint64_t{block} * kBlockThreads + within, uint64_t{blocks} * kBlockThreads};
 }
 
-// Global memory: the compiler sees where the address comes from, and needs no generic access.
+// Global memory: the address space tells the compiler that it needs no generic access.
 template <typename Value>
 using Global = __attribute__((address_space(1))) Value;
 

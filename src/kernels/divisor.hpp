@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Division by a number that a whole launch has in common: a multiplication and a shift, where a
+// Division by a number that is the same in a whole launch: a multiplication and a shift, where a
 // GPU's division takes some dozens of instructions.
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace gdr::kernels {
 
 // Dividends and divisors are less than 2^31. With p = 31 + ceil(log2(divisor)) the factor is
-// ceil(2^p / divisor), which has 32 bits, and dividend * factor / 2^p, rounded down, is exact.
+// ceil(2^p / divisor), which fits 32 bits, and dividend * factor / 2^p, rounded down, is exact.
 struct Divisor {
     uint32_t divisor;
     uint32_t factor; // 0: the divisor is 1

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Layouts in their simplest form: equal memory, equal description.
+// Layouts are normalised: equal memory has an equal description.
 #include "kernels/layout.hpp"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::vector<Block> merge(std::span<const Block> blocks)
     return merged;
 }
 
-// More than one block.
+// There must be more than one block.
 bool regular(std::span<const Block> blocks)
 {
     const int64_t stride = blocks[1].offset - blocks[0].offset;

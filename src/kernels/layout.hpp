@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Where the bytes of an element lie in memory, as datatypes of MPI have it: nested loops over
-// blocks of one length, or a list of blocks. In packed form the blocks follow each other without
-// gaps, and so do elements. Distances are in bytes, and may be negative.
+// Where the bytes of an element lie in memory, as in MPI's datatypes: nested loops over blocks of
+// one length, or a list of blocks. In packed form, blocks and elements follow each other without
+// gaps. Distances are in bytes and may be negative.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@ struct StridedBlocks {
     size_t loops = 0;
     std::array<Dimension, kMostLoops> loop{};
 
-    // Adds a loop around, merged with what is there where that leaves no gap. Throws
-    // std::invalid_argument where there are four.
+    // Adds an outer loop. Merges it with the outermost one if that leaves no gap. Throws
+    // std::invalid_argument if there are four already.
     void repeat(Dimension around);
 };
 
@@ -43,19 +43,19 @@ class Layout {
   public:
     static constexpr size_t kDimensions = 3;
 
-    // dimensions: at most 3, the innermost first; std::invalid_argument for more that cannot be
-    // merged. extent: from one element to the next.
+    // dimensions: at most 3, the innermost first; throws std::invalid_argument if more remain after
+    // merging. extent: from one element to the next.
     static Layout strided(int64_t offset, uint64_t block_length,
                           std::span<const Dimension> dimensions, int64_t extent);
 
-    // Blocks in the order of packing. Neighbours without a gap are merged, and a list of equal
-    // blocks at equal distances becomes a loop. std::length_error for 2^32 blocks.
+    // Blocks in the order of packing. Adjacent blocks are merged, and a list of equal blocks at
+    // equal distances becomes a loop. Throws std::length_error for 2^32 blocks or more.
     static Layout list(std::span<const Block> blocks, int64_t extent);
 
     uint64_t size() const { return size_; } // of a packed element, bytes
     int64_t extent() const { return extent_; }
 
-    // nullptr: it is a list.
+    // nullptr: the layout is a list.
     const StridedBlocks* strided() const { return std::get_if<StridedBlocks>(&blocks_); }
     std::span<const Block> list() const { return std::get<std::vector<Block>>(blocks_); }
 

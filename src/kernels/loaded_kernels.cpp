@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The PTX is part of the library, as the build has compiled it.
+// The build has compiled the PTX into the library.
 #include "kernels/loaded_kernels.hpp"
 #include "cuda/context.hpp"
 #include "kernels/device.hpp"
@@ -28,7 +28,7 @@ LoadedKernels::LoadedKernels(const cuda::Driver& driver, CUcontext context,
 {
 }
 
-// Fails where the context has ended, and took the modules along.
+// Fails if the context has ended; then its modules are gone, too.
 LoadedKernels::~LoadedKernels()
 {
     if (loaded_.empty())
@@ -70,7 +70,7 @@ CUfunction LoadedKernels::function(std::string_view name)
 void LoadedKernels::launch(CUfunction kernel, uint64_t items, uint32_t at_once,
                            const void* arguments, CUstream stream) const
 {
-    // Few items are spread over many multiprocessors, rather than done several by a thread.
+    // A few items are spread over many multiprocessors instead of giving each thread several.
     constexpr uint64_t kEnoughBlocks = 512;
     const auto blocks_for = [&](uint64_t per_thread) {
         const uint64_t per_block = kBlockThreads * per_thread;

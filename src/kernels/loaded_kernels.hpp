@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The kernels of this library in a context: compiled at build time to PTX, which the driver
-// compiles for the GPU when a kernel is loaded.
+// The kernels of this library in a context. The build compiles them to PTX, and the driver compiles
+// that for the GPU when it loads a kernel.
 #pragma once
 
 #include "cuda/driver.hpp"
@@ -24,7 +24,7 @@ struct PtxKernel {
 extern const std::span<const PtxKernel> pack_ptx;
 extern const std::span<const PtxKernel> reduce_ptx;
 
-// Whether this build has kernels; if not, why in one line.
+// Whether this build has kernels; if not, why_not_built() gives the reason in one line.
 bool built();
 std::string why_not_built();
 
@@ -39,14 +39,14 @@ class LoadedKernels {
     const cuda::Driver& driver() const { return driver_; }
     CUcontext context() const { return context_; }
 
-    // The first call for a name loads that kernel, which takes some 30 ms where the driver has not
+    // The first call for a name loads that kernel. This takes some 30 ms if the driver has not
     // compiled it before (it keeps the result on disk), and may wait for work in the context.
     // Throws cuda::Error, and std::runtime_error in a build without kernels.
     CUfunction function(std::string_view name);
 
-    // Launches a kernel whose one parameter is `arguments`, by as many threads as make `items` with
-    // `at_once` each. Throws cuda::Error. Calls CUDA once; the context must be current unless it is
-    // a stream's own.
+    // Launches a kernel whose one parameter is `arguments`, with enough threads to process `items`
+    // if each takes `at_once`. Throws cuda::Error. Calls CUDA once. The context must be current,
+    // unless the stream belongs to it.
     template <typename Arguments>
     void launch(CUfunction kernel, uint64_t items, uint32_t at_once, const Arguments& arguments,
                 CUstream stream) const

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// In the place of the compiled kernels, in a build without clang.
+// Replaces the compiled kernels in a build without clang.
 #include "kernels/loaded_kernels.hpp"
 
 constinit const std::span<const gdr::kernels::PtxKernel> gdr::kernels::pack_ptx;

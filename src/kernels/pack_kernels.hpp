@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Packing: words of 1 to 16 bytes go from where a layout has them to consecutive addresses, or
-// back, a word each by as many threads as there are words (some per thread). Neighbouring threads
-// have neighbouring words of the packed side.
+// Packing: words of 1 to 16 bytes are copied from their places in a layout to consecutive
+// addresses, or back. Each thread copies one word, or some. Neighbouring threads have neighbouring
+// words of the packed side.
 #pragma once
 
 #include "kernels/pack_arguments.hpp"
@@ -45,7 +45,7 @@ GDR_DEVICE uint64_t address_of_word(const ListCopy& copy, uint32_t word)
     const uint64_t hint = copy.hints + (byte >> copy.hint_shift) * sizeof(uint32_t);
     auto low = load<uint32_t>(hint);
     auto high = load<uint32_t>(hint + sizeof(uint32_t));
-    while (low < high) { // the last block that does not begin behind the byte
+    while (low < high) { // finds the last block that begins at the byte or before it
         const uint32_t middle = (low + high + 1) / 2;
         if (load<uint64_t>(copy.positions + uint64_t{middle} * 8) <= byte)
             low = middle;

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Ranges of elements become launches: the loops of a layout in words, the digits with which a
-// launch begins, and pieces where a number does not fit into 31 bits.
+// Splits ranges of elements into launches: the loops of a layout in words, the digits of a launch's
+// first word, and several launches if a number exceeds 31 bits.
 #include "kernels/packing.hpp"
 #include "cuda/allocation.hpp"
 #include "cuda/context.hpp"
@@ -24,8 +24,9 @@ uint64_t distance(uint64_t index, int64_t stride)
     return index * static_cast<uint64_t>(stride);
 }
 
-// Copies to the GPU on a stream of its own, and waits: the legacy stream would wait for the
-// application's kernels, and a copy from pageable memory may be under way when its call returns.
+// Copies to the GPU on a stream of its own, and waits. The legacy stream would wait for the
+// application's kernels, and a copy from pageable memory may still be under way when the call
+// returns.
 CUresult upload(const cuda::Driver& driver, uint64_t to, const void* from, size_t bytes)
 {
     CUstream stream = nullptr;
@@ -40,12 +41,12 @@ CUresult upload(const cuda::Driver& driver, uint64_t to, const void* from, size_
 
 } // namespace
 
-// What all launches of a call have in common. Indices of words count from the first element on.
+// What all launches of a call share. Indices of words count from the first element.
 struct Packing::Call {
     Direction direction;
     unsigned word; // logarithm of its size
     uintptr_t elements;
-    uint64_t begin; // of the range; this word is at `packed`
+    uint64_t begin; // first word of the range; it is at `packed`
     uintptr_t packed;
     CUstream stream;
 
@@ -85,8 +86,9 @@ Packing::~Packing()
         cuda::release(kernels_.driver(), list_);
 }
 
-// Besides each block's offset and position: for every so many bytes of the packed element, about as
-// many as a block has, the block in which they begin. A thread has few blocks left to search.
+// The list holds each block's offset and position, and hints: for every 2^hint_shift packed bytes,
+// about the average length of a block, the block in which they begin. So a thread has few blocks to
+// search.
 void Packing::upload_list()
 {
     const std::span<const Block> blocks = layout_.list();
@@ -156,7 +158,7 @@ void Packing::run(Direction direction, uintptr_t elements, uint64_t count, uint6
     run_strided(call, words, call.begin, to >> call.word);
 }
 
-// Of all elements.
+// For all elements.
 StridedBlocks Packing::strided_blocks(uint64_t count) const
 {
     StridedBlocks blocks = *layout_.strided();
@@ -164,7 +166,7 @@ StridedBlocks Packing::strided_blocks(uint64_t count) const
     return blocks;
 }
 
-// addresses: those, and bounds of the range, or-ed.
+// addresses: the addresses, and the bounds of the range, or-ed.
 unsigned Packing::longest_word(uint64_t addresses, uint64_t count) const
 {
     uint64_t alignment = addresses;
@@ -206,7 +208,7 @@ void Packing::run_strided(const Call& call, const Words& words, uint64_t from, u
 {
     if (words.consecutive(int64_t{1} << call.word))
         return copy(call, words.memory + ((from - words.first) << call.word), from, to);
-    uint64_t within = 1; // words of one turn of the outermost loop
+    uint64_t within = 1; // words of one iteration of the outermost loop
     bool small = true;
     for (const Dimension& loop : words.inner()) {
         within *= loop.count;

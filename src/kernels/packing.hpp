@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Packing and unpacking of elements by the GPU: one launch, whatever the number of blocks.
+// Packs and unpacks elements on the GPU: one launch, whatever the number of blocks.
 #pragma once
 
 #include "kernels/layout.hpp"
@@ -11,15 +11,15 @@
 
 namespace gdr::kernels {
 
-// A layout, made ready in a context. All calls but construction, prepare() and destruction: any
-// thread, no lock, no allocation, nothing waited for, one launch (more beyond 2^30 words). Where
-// there are no gaps it is a cuMemcpyAsync instead. Kernels that nothing was prepared for are loaded
-// when they are needed first.
+// A layout, prepared in a context. All calls except construction, prepare() and destruction work in
+// any thread without locks, allocations or waits, with one launch (more beyond 2^30 words). If
+// there are no gaps they call cuMemcpyAsync instead. Kernels that were not prepared are loaded at
+// their first use.
 class Packing {
   public:
-    // Copies a list of blocks to the GPU: may wait, must not be called while work is waited for
-    // elsewhere (in a progress function). kernels: of pack_ptx; outlive this. Throws cuda::Error.
-    // most_words: of a launch, at most 2^30; smaller in tests alone.
+    // Copies a list of blocks to the GPU. This may wait, so do not call it from a progress
+    // function, on which other work may depend. kernels: of pack_ptx; must outlive this. Throws
+    // cuda::Error. most_words: the limit of a launch, at most 2^30; smaller only in tests.
     Packing(LoadedKernels& kernels, Layout layout, uint32_t most_words = uint32_t{1} << 30);
     Packing(const Packing&) = delete;
     Packing& operator=(const Packing&) = delete;
@@ -27,17 +27,17 @@ class Packing {
 
     const Layout& layout() const { return layout_; }
 
-    // Loads the kernels for all of count elements there, packed at a multiple of 16: may wait
-    // likewise. Any thread. Throws cuda::Error, std::runtime_error (no kernels built).
+    // Loads the kernels for all of count elements, packed at a multiple of 16; may also wait. Any
+    // thread. Throws cuda::Error, std::runtime_error (no kernels built).
     void prepare(const void* elements, uint64_t count) const;
 
-    // Bytes [from, to) of count elements in packed form: from memory, where the first element is at
-    // `elements`, to `packed`, which receives byte `from` first; or back, when what is between the
-    // blocks is not touched. 0 <= from <= to <= count * layout().size(). Both buffers have to be in
-    // the reach of the GPU: its own, a peer's, managed or pinned memory. Fastest where the length
-    // of blocks, their distances, the addresses and `from` and `to` are multiples of 16 or 8 bytes:
-    // words are as long as all of these allow. The stream is one of the kernels' context. Throws
-    // cuda::Error; std::out_of_range for a range that is not in the elements.
+    // pack() copies bytes [from, to) of the packed form of count elements from memory, where the
+    // first element is at `elements`, to `packed`, which receives byte `from` first. unpack()
+    // copies them back and does not touch the gaps. 0 <= from <= to <= count * layout().size(). The
+    // GPU must be able to access both buffers: its own memory, a peer's, managed or pinned memory.
+    // It is fastest if block lengths, distances, addresses, `from` and `to` are multiples of 16 or
+    // 8 bytes: these limit the length of words. The stream belongs to the kernels' context. Throws
+    // cuda::Error; std::out_of_range for a range outside the elements.
     void pack(const void* elements, uint64_t count, uint64_t from, uint64_t to, void* packed,
               CUstream stream) const;
     void unpack(void* elements, uint64_t count, uint64_t from, uint64_t to, const void* packed,
@@ -68,7 +68,7 @@ class Packing {
     const uint32_t most_words_;
     mutable Functions functions_{}; // those loaded so far
 
-    // Of a list, on the GPU, in one allocation.
+    // A list, on the GPU, in one allocation.
     void* list_ = nullptr;
     uint64_t offsets_ = 0; // addresses of its parts
     uint64_t positions_ = 0;

@@ -1,7 +1,7 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# PTX as a table in C++ of its kernels: each with what the file says outside of all kernels, so that it is a module of
-# its own. NAME.ptx becomes gdr::kernels::NAME_ptx.
+# Turns PTX into a C++ table of its kernels. Each gets the parts of the file outside of all kernels, so that it is a
+# module of its own. NAME.ptx becomes gdr::kernels::NAME_ptx.
 
 /^(\.visible )?\.entry / { inside = 1; names[++count] = $0; sub(/.*\.entry /, "", names[count]); sub(/\(.*/, "", names[count]) }
 { if (inside) text[count] = text[count] $0 "\n"; else shared = shared $0 "\n" }

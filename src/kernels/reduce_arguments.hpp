@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Which reductions there are, and what their kernels are given.
+// The reductions, and the parameters of their kernels.
 #pragma once
 
 #include "kernels/device.hpp"
@@ -50,7 +50,7 @@
 
 namespace gdr::kernels {
 
-// Elements that a thread has under way at a time.
+// Elements that a thread reduces at a time.
 constexpr uint32_t kElementsAtOnce = 4;
 
 struct ReduceArguments {

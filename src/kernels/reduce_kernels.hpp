@@ -38,7 +38,7 @@ using T_short_int = Pair<int16_t>;
 using T_two_float = Pair<float, float>;
 using T_two_double = Pair<double, double>;
 
-// Integers are added and multiplied without a sign: overflow wraps around, as it does on CPUs.
+// Integers are added and multiplied as unsigned: overflow wraps around, as it does on CPUs.
 template <typename Value>
 GDR_DEVICE Value add(Value a, Value b)
 {

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// From operations and types to the names of kernels.
+// Maps operations and types to the names of kernels.
 #include "kernels/reduction.hpp"
 #include "kernels/reduce_arguments.hpp"
 
@@ -83,7 +83,7 @@ Reduction::Reduction(LoadedKernels& kernels, Operation operation, Type type)
 void Reduction::reduce(const void* first, const void* second, void* result, uint64_t count,
                        CUstream stream) const
 {
-    // Blocks of a grid are fewer than 2^31; the kernel's threads go round for what is beyond.
+    // A grid has fewer than 2^31 blocks; beyond this, the kernel's threads loop.
     constexpr uint64_t kMostAtOnce = uint64_t{1} << 38;
     if (count == 0)
         return;
