@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# The environment of stock programs in tests. Sourced first; sets "runtime", the beginning of
-# LD_PRELOAD: what programs without sanitizers need to load libraries built with them.
+# The environment of stock programs in tests. To be sourced first. Sets "runtime", the beginning of LD_PRELOAD: programs
+# without sanitizers need it to load libraries built with them.
 
 runtime=
 case ${GDR_SANITIZERS:-none} in
@@ -10,8 +10,8 @@ case ${GDR_SANITIZERS:-none} in
 *undefined*) runtime=$(${CXX:-c++} -print-file-name=libubsan.so): ;;
 *thread*) runtime=$(${CXX:-c++} -print-file-name=libtsan.so): ;;
 esac
-# UCX keeps what it allocates at its start until the process ends.
+# UCX keeps memory from its start until the process ends.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 
-# The settings of whoever runs the tests are not part of them.
+# The tests must not depend on the caller's settings.
 for variable in $(env | sed -n 's/^\(UCX_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$variable"; done

@@ -1,27 +1,27 @@
 # shellcheck shell=sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# How a test script reports: in TAP, which Automake's driver reads (docs/developers/testing.md). Sourced before anything else.
-# The script ends with done_testing or skip_all. One that ends before has no plan, and fails.
+# How a test script reports: in TAP, which Automake's driver reads (docs/developers/testing.md). To be sourced before
+# anything else. The script ends with done_testing or skip_all. One that ends earlier has no plan, and fails.
 #
 # The name of a case is the same in each run. What differs, such as seeds, times and counts, goes to note.
 
-exec 9>&1 # results are not for the files that a script redirects its own output to
+exec 9>&1 # results must not go to files to which a script redirects its output
 
-# A directory for the script's files, which goes with it, after what at_exit has been told.
+# The script's directory, removed at the end, after the commands of at_exit.
 work=$(mktemp -d) || exit 99
-tap_results=$work/.results # a line for each case, those of subshells too
+tap_results=$work/.results # a line for each case, also from subshells
 : >"$tap_results"
 tap_section='' tap_cleaning=''
 trap 'eval "$tap_cleaning"; rm -rf "$work"' EXIT
 
-# at_exit COMMANDS: at the end of the script.
+# at_exit COMMANDS: runs them at the end of the script.
 at_exit() { tap_cleaning="$1; $tap_cleaning"; }
 
-# Whether all is wanted, or what a landing needs (contrib/check).
+# Whether to run everything, or only what a landing needs (contrib/check).
 extended() { [ "${GDR_TEST_EXTENT-}" = all ]; }
 
-# section NAME: what the names of the cases that follow begin with.
+# section NAME: a prefix for the names of the following cases.
 section() { tap_section=${1:+"$1: "}; }
 
 # result "ok"|"not ok" NAME
@@ -30,10 +30,10 @@ result() {
     echo "$1 $(($(wc -l <"$tap_results"))) - $tap_section$2" >&9
 }
 
-# In a name "#" would begin a directive.
+# "#" in a name would begin a directive.
 plain() { printf %s "$1" | tr '#\n' '  '; }
 
-# ok NAME, not_ok NAME [FILE]...: one case; of the files the beginning is shown.
+# ok NAME, not_ok NAME [FILE]...: one case; not_ok shows the beginning of the files.
 ok() { result ok "$(plain "$1")"; }
 not_ok() {
     result "not ok" "$(plain "$1")"
@@ -44,10 +44,10 @@ not_ok() {
 # A case that this machine cannot run.
 skip_case() { result ok "$(plain "$1") # SKIP $(plain "$2")"; } # NAME REASON
 
-# note TEXT...: for whoever reads the log.
+# note TEXT...: writes to the log for its readers.
 note() { printf '%s\n' "$*" | sed 's/^/# /' >&9; }
 
-# check NAME COMMAND [ARGUMENT]...: it succeeds.
+# check NAME COMMAND [ARGUMENT]...: a case that passes if the command succeeds.
 check() {
     tap_name=$1
     shift
@@ -60,7 +60,7 @@ check() {
     fi
 }
 
-# fails COMMAND [ARGUMENT]...: that it does, for check.
+# fails COMMAND [ARGUMENT]...: succeeds if the command fails, for check.
 fails() { ! "$@"; }
 
 expect() { # NAME EXPECTED ACTUAL
@@ -73,8 +73,8 @@ expect() { # NAME EXPECTED ACTUAL
     fi
 }
 
-# subtests FILE: the cases that a program wrote there in TAP are the script's from now on. Fails where the program had no
-# plan, or did not keep to it.
+# subtests FILE: adopts the cases that a program wrote there in TAP. Fails if the program had no plan, or did not keep
+# to it.
 subtests() {
     tap_seen=0 tap_plan=none
     while IFS= read -r tap_line; do
@@ -99,7 +99,7 @@ done_testing() {
     exit
 }
 
-# skip_all REASON: all that has not been tried yet.
+# skip_all REASON: skips everything that has not been tried yet.
 skip_all() {
     if [ -s "$tap_results" ]; then
         skip_case "the rest" "$*"

@@ -1,12 +1,12 @@
 # shellcheck shell=sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# Servers of test programs, for their clients on this machine. Sourced; "preload" and the directory
-# "work" are set when serve is called.
+# Servers of test programs, for their clients on this machine. To be sourced; "preload" and the directory "work" must be
+# set when serve is called.
 
 port=$((20000 + $$ % 12000)) # below those that systems give to clients
 
-# The next port at which nobody listens: tests that run at the same time do not meet.
+# The next port on which nobody listens, so that concurrent tests do not collide.
 next_port() {
     port=$((port + 1))
     while listening; do port=$((port + 1)); done
@@ -14,8 +14,8 @@ next_port() {
 
 listening() { grep -qi ":$(printf %04x "$port") [0:]* 0A" /proc/net/tcp /proc/net/tcp6; }
 
-# serve COMMAND...: in the background, its process id in "server"; returns when it listens at the
-# port, or after ten seconds.
+# serve COMMAND...: starts it in the background, with its process id in "server"; returns when it listens on the port,
+# or after ten seconds.
 serve() {
     env LD_PRELOAD="$preload" "$@" >"$work/server" 2>&1 &
     server=$!

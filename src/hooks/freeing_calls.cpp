@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The hooks, and the table of what is patched.
+// The hooks, and the table of patched functions.
 #include "hooks/freeing_calls.hpp"
 
 #include "abi/patcher.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 constinit Listener listener{};
 
-// What the driver's functions did before they were patched.
+// The driver's functions as they were before the patch.
 struct Original {
     CUresult (*free)(CUdeviceptr address);
     CUresult (*unmap)(CUdeviceptr address, size_t length);
@@ -26,7 +26,7 @@ struct Original {
 };
 constinit Original original{};
 
-// In a forked child nothing is done: locks may be held by threads that are not there.
+// Does nothing in a forked child: threads that are not there may hold locks.
 void tell_of_range(CUdeviceptr address, size_t length)
 {
     if (!cuda::in_forked_child())
@@ -71,7 +71,7 @@ CUresult destroy_context(CUcontext context)
     return result;
 }
 
-// Others may have retained it.
+// Others may still retain the context.
 CUresult release_primary(CUdevice device)
 {
     const CUresult result = original.release_primary(device);

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Hooks in the CUDA driver's calls that free memory, installed by UCX's patcher: what a UCX built
-// with CUDA has, and a stock one lacks. Programs come through them whichever runtime they use:
-// cuGetProcAddress returns the functions that are patched.
+// Hooks in the CUDA driver's calls that free memory, installed with UCX's patcher. A UCX built with
+// CUDA has such hooks, a stock one does not. Programs pass through them whichever runtime they use:
+// cuGetProcAddress returns the patched functions.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace gdr::hooks {
 
-// Called by the thread that calls the driver, which may be any, and also this module's own. May
+// Called by the thread that calls the driver, which may be any thread, this module's included. May
 // lock and call the driver.
 struct Listener {
-    void (*before_free)(uintptr_t start, uintptr_t end); // memory that is about to go
-    void (*after_context)(); // a context is gone, and with it all memory that it owned
+    void (*before_free)(uintptr_t start, uintptr_t end); // memory that is about to be freed
+    void (*after_context)(); // a context is gone, with all memory that it owned
 };
 
-// Once in a process, when CUDA is initialised; the hooks stay installed. Empty: from now on the
-// listener hears of all memory that is freed by these calls. Otherwise what keeps some of it from
-// being seen; what can be patched is patched nevertheless.
+// Once in a process, when CUDA is initialised; the hooks stay installed. An empty result: from now
+// on the listener learns of all memory that these calls free. Otherwise the result says why some
+// frees are missed; what can be patched is patched nevertheless.
 //
-// Not seen are frees in the order of a stream, which may come long after the call and behind a
-// transfer that the stream waits for; frees inside the driver, by the nodes of a graph; and what
-// other processes do with memory that they share.
+// The hooks do not see stream-ordered frees, which may happen long after the call and behind a
+// transfer that the stream waits for; frees inside the driver, by nodes of a graph; and what other
+// processes do with shared memory.
 std::string watch_frees(const Listener& listener);
 
 } // namespace gdr::hooks

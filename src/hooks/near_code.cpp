@@ -17,7 +17,7 @@ namespace gdr::hooks {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr uintptr_t kReach = uintptr_t{2000} << 20; // less than 2 GiB by more than a page
+constexpr uintptr_t kReach = uintptr_t{2000} << 20; // 2 GiB less more than a page
 
 bool is_near(const void* one, const void* other)
 {
@@ -25,7 +25,7 @@ bool is_near(const void* one, const void* other)
     return distance < static_cast<intptr_t>(kReach) && -distance < static_cast<intptr_t>(kReach);
 }
 
-// "jmp *0(%rip)" and the address behind it.
+// "jmp *0(%rip)" and the address after it.
 struct [[gnu::packed]] FarJump {
     uint8_t opcode[6] = {0xff, 0x25};
     void* target;
@@ -39,11 +39,11 @@ char* page_at(uintptr_t address)
     if (page == wanted)
         return static_cast<char*>(page);
     if (page != MAP_FAILED)
-        munmap(page, kPage); // of a kernel that takes the address for a hint
+        munmap(page, kPage); // a kernel that takes the address as a hint
     return nullptr;
 }
 
-// Behind a mapping that has room there, but for the heap, which grows.
+// Takes a page after a mapping with free space, but not after the heap, which grows.
 char* page_near(void* function)
 {
     std::ifstream maps("/proc/self/maps");
@@ -64,7 +64,7 @@ char* page_near(void* function)
 
 } // namespace
 
-// As UCX's patcher does, from a page that stays writable: what is in it may be running.
+// As UCX's patcher does, but from a page that stays writable, since its code may be running.
 void* code_near(void* function, void* target)
 {
     static char* page = nullptr;

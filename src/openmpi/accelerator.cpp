@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Open MPI makes streams and events in MPI_Init, hundreds of them, whether or not a GPU is ever
-// used: they are CUDA's only from their first use on.
+// Open MPI makes hundreds of streams and events in MPI_Init, even if a GPU is never used. CUDA
+// streams and events are made at their first use.
 #include "openmpi/accelerator.hpp"
 
 #include "cuda/context.hpp"
@@ -21,10 +21,11 @@ namespace gdr::openmpi {
 
 namespace {
 
-// Where a thread has no context: that of the latest buffer.
+// The GPU of the latest buffer, for a thread without a context.
 std::atomic<CUdevice> latest_device{kNoDevice};
 
-// work(driver), where there is CUDA, else without; what it throws is told, and kError.
+// Runs work(driver) if there is CUDA; otherwise returns `without`. An exception is printed and
+// becomes kError.
 template <typename Work>
 int with_cuda(const char* what, int without, const Work& work)
 {
@@ -40,8 +41,8 @@ int with_cuda(const char* what, int without, const Work& work)
     }
 }
 
-// A context for what belongs to no buffer: for kNoDevice the one that is current, else the primary
-// one.
+// A context for calls without a buffer: for kNoDevice the current one if there is one, otherwise
+// the device's primary context.
 class AnyContext {
   public:
     AnyContext(const cuda::Driver& driver, int device)
@@ -168,7 +169,7 @@ int host_unregister(int device, void* address)
 {
     return with_cuda("host_unregister", kError, [&](const cuda::Driver& driver) {
         if (!cuda::classify(driver, address).pinned)
-            return kBadParameter; // it was not registered: CUDA was not in use then
+            return kBadParameter; // not registered: CUDA was not in use then
         const AnyContext context(driver, device);
         cuda::check(driver.cuMemHostUnregister(address), "cuMemHostUnregister");
         return kSuccess;
@@ -245,7 +246,7 @@ int mem_copy_async(int to_device, int from_device, void* to, const void* from, s
     });
 }
 
-// On a stream that has not been used yet nothing is waited for.
+// There is nothing to wait for on a stream that has not been used yet.
 int record_event(int, Event* event, Stream* stream)
 {
     if (stream->stream == nullptr)
@@ -276,7 +277,7 @@ int query_event(int, Event* event)
     });
 }
 
-// ---- what Open MPI 6 has for streams
+// ---- streams in Open MPI 6
 
 int mem_copy_now(int to_device, int from_device, void* to, const void* from, size_t length, Stream*,
                  TransferType type)

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// mca_accelerator_gdr.so: an Open MPI that was built without CUDA opens it as a component of its
-// own, and finds it by this name of the structure. It is not called "cuda": by that name Open MPI
-// would tell programs that all calls take GPU memory, where its reductions do not.
+// mca_accelerator_gdr.so: an Open MPI that was built without CUDA opens it as one of its
+// components, and finds it by the name of this structure. It is not called "cuda": then Open MPI
+// would tell programs that all calls take GPU memory, which its reductions do not.
 #include "cuda/driver.hpp"
 #include "openmpi/accelerator.hpp"
 #include "openmpi/library.hpp"
@@ -18,15 +18,15 @@ namespace {
 
 using namespace gdr::openmpi;
 
-// One process of a job's on each host does.
+// Only one process of a job warns on each host.
 bool warns()
 {
     const char* const rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
     return rank == nullptr || std::string_view(rank) == "0";
 }
 
-// Who returns nullptr is left out: the library then takes its "null" component, as without us. Two
-// that do not would end MPI_Init.
+// A component that returns nullptr is left out: the library then uses its "null" component, as
+// without us. If two components returned a module, MPI_Init would fail.
 void* initialise()
 {
     const void* const library = __builtin_return_address(0);

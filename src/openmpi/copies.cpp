@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// On a stream for each GPU, which threads share: made by the first copy, and anew after a reset of
-// the GPU.
+// Copies on one stream for each GPU, which threads share. The first copy makes it; so does the
+// first after a reset of the GPU.
 #include "openmpi/copies.hpp"
 
 #include "cuda/context.hpp"
@@ -41,7 +41,7 @@ class DeviceStream {
     const cuda::Driver& driver_;
     const cuda::PrimaryContext context_;
     const unsigned long long context_id_;
-    // Goes with the context: destroying it would call CUDA while the process ends.
+    // Ends with the context: destroying it would call CUDA while the process ends.
     CUstream stream_ = nullptr;
 };
 

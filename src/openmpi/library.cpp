@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// By the symbols of libopen-pal, whatever its path, name and scope.
+// Recognises Open MPI by the symbols of libopen-pal, whatever its path, name and scope.
 #include "openmpi/library.hpp"
 
 #include <memory>
@@ -27,7 +27,7 @@ Handle open_object_of(const void* code)
 
 struct Variable {
     const void* address = nullptr;
-    size_t size = 0; // as its symbol tells
+    size_t size = 0; // from its symbol
 };
 
 Variable variable(const Handle& library, const char* name)
@@ -52,7 +52,7 @@ bool is_of(const McaComponent& component, int major, int minor)
            component.mca_project_minor_version == minor;
 }
 
-// The components that have been opened as files.
+// Looks for other accelerator components that have been opened as files.
 int finds_other_component(dl_phdr_info* object, size_t, void* found)
 {
     constexpr std::string_view kPrefix = "mca_accelerator_";

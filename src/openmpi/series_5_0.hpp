@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What an accelerator component of Open MPI 5.0 shares with its library (the framework's
-// interface 1.0, MCA 2.1), with members named as there. Internal to Open MPI, and other in its next
-// series: test/mpi/component_check.cpp compares it with the headers of an Open MPI. Of a build
-// without --enable-debug, whose objects have more members.
+// The structures that an accelerator component of Open MPI 5.0 shares with its library (the
+// framework's interface 1.0, MCA 2.1), with the members' original names. They are internal to Open
+// MPI and differ in its next series; test/mpi/component_check.cpp compares them with the headers of
+// an Open MPI. The objects of a build with --enable-debug have more members.
 #pragma once
 
 #include <cstddef>
@@ -54,15 +54,15 @@ struct McaComponentData {
     char reserved[32];
 };
 
-// Objects are made by malloc(), and freed by who drops the last reference, after the destructors of
-// their class.
+// Objects are allocated with malloc(). Whoever drops the last reference frees them, after the
+// destructors of their class.
 struct Object;
 struct Class {
     const char* cls_name;
     Class* cls_parent;
     void (*cls_construct)(Object*);
     void (*cls_destruct)(Object*);
-    int cls_initialized; // the epoch in which it was
+    int cls_initialized; // the epoch of its initialisation
     int cls_depth;
     void (**cls_construct_array)(Object*); // both end with nullptr
     void (**cls_destruct_array)(Object*);
@@ -92,8 +92,8 @@ struct PciAttributes {
 
 enum TransferType { kUnspecified, kHostToHost, kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
-// opal_accelerator_base_module_t. Devices are ordinals, or kNoDevice; what is returned is a Result,
-// but by check_addr: a positive number for device memory, 0 for host memory.
+// opal_accelerator_base_module_t. Devices are ordinals or kNoDevice. Calls return a Result, except
+// check_addr: a positive number for device memory, 0 for host memory.
 struct Module {
     int (*check_addr)(const void* address, int* device, uint64_t* flags);
     int (*create_stream)(int device, Stream** stream);
@@ -121,7 +121,7 @@ struct Module {
 struct Component {
     McaComponent base_version;
     McaComponentData base_data;
-    void* (*accelerator_init)(); // the module of the series
+    void* (*accelerator_init)(); // returns the module of the series
     void (*accelerator_finalize)(void* module);
 };
 

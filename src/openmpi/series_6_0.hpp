@@ -11,8 +11,8 @@ namespace gdr::openmpi {
 inline constexpr int kMajor6 = 6;
 inline constexpr int kMinor6 = 0;
 
-// opal_accelerator_base_module_t. What is not filled in here is the null component's own: streams
-// and events, on which nothing is ever under way, and nothing for other processes.
+// opal_accelerator_base_module_t. Members that are not set here are the null component's own:
+// streams and events on which nothing is ever under way, and IPC that is not supported.
 struct Module6 {
     using Null = void (*)();
 

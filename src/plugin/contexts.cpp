@@ -13,7 +13,7 @@
 namespace gdr::plugin {
 namespace {
 
-// UCX is prepared once, by the environment's word, before it reads any variable for a program.
+// UCX is prepared once, with the environment's value, before it reads any variable for a program.
 void compare_transports()
 {
     const std::string here = abi::context_setting("TLS").value_or("all");

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A handler of SIGSEGV and SIGBUS that looks, speaks, and lets the fault happen again
-// under the handler that was there before. Signals that a process sent pass on to that one.
+// A handler of SIGSEGV and SIGBUS that examines the fault, explains it, and lets it happen again
+// under the previous handler. Signals that a process sent are passed on to that handler.
 #include "plugin/cpu_fault.hpp"
 
 #include "abi/settings.hpp"
@@ -25,7 +25,7 @@ namespace gdr::plugin {
 namespace {
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS};
-constexpr time_t kPatience = 2; // seconds that looking may take
+constexpr time_t kPatience = 2; // seconds that the examination may take
 
 using Sigaction = int (*)(int signal, const struct sigaction* action, struct sigaction* former);
 
@@ -41,8 +41,8 @@ struct Culprit {
     bool is_mpi = false;
 };
 
-// Whether a call of MPI, named without MPI_, has no message buffer of its own: what is handled in
-// it belongs to other operations, which it progresses.
+// Whether a call of MPI, named without MPI_, has no message buffer of its own: then it was
+// progressing another operation.
 bool has_no_buffer(std::string_view call)
 {
     static constexpr std::string_view beginnings[] = {
@@ -52,7 +52,7 @@ bool has_no_buffer(std::string_view call)
                        [call](std::string_view beginning) { return call.starts_with(beginning); });
 }
 
-// Why UCX takes memory of a GPU for the host's, whoever passes it; nullptr: it does not.
+// Why UCX takes GPU memory for host memory, whoever passes it; nullptr: it does not.
 const char* mistake_of_ucx()
 {
     if (facts_of_process.memtype_cache)
@@ -111,7 +111,7 @@ Culprit find_culprit()
     const int count = backtrace(frames, std::size(frames));
     Culprit culprit;
     bool found = false;
-    // Of the frame before, which is MPI where this one is our layer.
+    // The library of the previous frame, which is MPI if this frame is our layer.
     const char* inner = culprit.library;
     for (int i = 0; i < count; ++i) {
         Dl_info info;
@@ -124,7 +124,7 @@ Culprit find_culprit()
             continue;
         const std::string_view name = info.dli_sname;
         const bool is_mpi = name.starts_with("MPI_") || name.starts_with("PMPI_");
-        // The first two frames are this file's, the third the kernel's return from the handler.
+        // The first two frames are in this file; the third is the kernel's return from the handler.
         if (is_mpi || (!found && i > 2))
             culprit = {info.dli_sname + (name.starts_with("PMPI_") ? 1 : 0), library, is_mpi};
         found |= i > 2;
@@ -171,8 +171,8 @@ void restore(int signal)
     libc_sigaction(signal, &former_of(signal), nullptr);
 }
 
-// While it lives: when the driver does not answer, because the fault interrupted the driver itself,
-// the former handler gets the signal after a while.
+// Limits the time while it exists: if the fault interrupted the driver itself, the driver may not
+// answer, and then the previous handler gets the signal.
 class TimeLimit {
   public:
     explicit TimeLimit(int signal)
@@ -199,8 +199,8 @@ class TimeLimit {
     bool is_set_;
 };
 
-// The signal once more, for whoever was there before, as if nobody else had been: its handler runs,
-// or the process dies of it, before this returns. Then the place is taken again.
+// Sends the signal again to the previous handler, as if this one did not exist: that handler runs,
+// or the process dies, before this returns. Then this handler is installed again.
 void pass_on(int signal, siginfo_t* info)
 {
     restore(signal);
@@ -209,7 +209,7 @@ void pass_on(int signal, siginfo_t* info)
     install(signal);
 }
 
-// Returning executes the faulting instruction once more.
+// Returning executes the faulting instruction again.
 void on_fault(int signal, siginfo_t* info, void*)
 {
     if (info->si_code <= 0) { // sent by a process, not a fault
@@ -226,7 +226,7 @@ void on_fault(int signal, siginfo_t* info, void*)
         if (memory.kind == cuda::MemoryKind::device)
             say(info->si_addr, memory);
     } catch (...) {
-        // A driver that does not know any more has nothing to explain.
+        // The driver may not know anything any more; then there is nothing to explain.
     }
 }
 
@@ -237,7 +237,7 @@ void explain_cpu_faults(const cuda::Driver& driver, const FaultFacts& facts)
     static std::atomic_flag done = ATOMIC_FLAG_INIT;
     if (done.test_and_set())
         return;
-    // UCX has a sigaction of its own, which keeps others from handling faults.
+    // libc's function, since UCX's own sigaction keeps others from handling faults.
     void* libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     libc_sigaction = libc ? reinterpret_cast<Sigaction>(dlsym(libc, "sigaction")) : nullptr;
     if (libc_sigaction == nullptr)
@@ -245,7 +245,7 @@ void explain_cpu_faults(const cuda::Driver& driver, const FaultFacts& facts)
     driver_of_process = &driver;
     facts_of_process = facts;
     void* frame;
-    backtrace(&frame, 1); // loads what it needs, while that is possible
+    backtrace(&frame, 1); // loads its libraries now, while that is possible
     for (int signal : kSignals)
         install(signal);
 }

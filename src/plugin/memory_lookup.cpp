@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// UCP asks libucs's memory type cache about each buffer that is sent or received, and its memory
-// domains where that is switched off. The library that is preloaded is asked instead, and asks
-// here: most host memory is known, and so is most device memory, once a domain was asked.
+// For each buffer that is sent or received, UCP asks libucs's memory type cache, and its memory
+// domains if that is disabled. The preloaded library intercepts the query and calls this: most host
+// memory is known here, and so is most device memory once a domain has been asked.
 #include "plugin/memory_lookup.hpp"
 
 #include "abi/memory_detection.hpp"
@@ -21,13 +21,13 @@ extern "C" {
 namespace gdr::plugin {
 namespace {
 
-constexpr ucs_status_t kHostMemory = UCS_ERR_NO_ELEM; // not in the cache, that is
+constexpr ucs_status_t kHostMemory = UCS_ERR_NO_ELEM; // "not in the cache"
 
-// The pages that UCP is answered from, none until it may be.
+// The pages that UCP is answered from; no_sets until that is allowed.
 constinit std::atomic<const mem::host_pages::Sets*> sets{&mem::host_pages::no_sets};
 
-// A function of its own, with the same arguments, so that the look before it, at the place where
-// most pages are, keeps and moves nothing for it.
+// A separate function with the same arguments, so that the fast check before it, which finds most
+// pages, saves and moves no registers for it.
 [[gnu::noinline]] int look_up_elsewhere(const void* address, size_t length, void* info,
                                         gdr_lookup* in_ucx)
 {

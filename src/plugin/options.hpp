@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// UCX_GDR_*: what concerns the process and no device.
+// UCX_GDR_*: options of the process, independent of devices.
 #pragma once
 
 #include "abi/options.hpp"

@@ -15,7 +15,7 @@
 namespace gdr::plugin {
 namespace {
 
-// Made by init() and kept: the program's buffers live in it until it exits.
+// init() makes it, and it stays: the program's buffers live in it until it exits.
 std::optional<cuda::PrimaryContext>& test_context()
 {
     static auto* const context = new std::optional<cuda::PrimaryContext>;

@@ -5,7 +5,7 @@
 
 namespace gdr::plugin {
 
-// Gives ucx_perftest its allocators; in any other program it does nothing. Touches no CUDA yet.
+// Gives ucx_perftest its allocators; does nothing in other programs. Does not call CUDA yet.
 void provide_perftest_allocators();
 
 } // namespace gdr::plugin

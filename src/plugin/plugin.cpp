@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The plugin's entry and exit: what happens when a process has a UCX, in whichever way it came, and
-// when that process ends. Nothing is said, and no device is looked for, before UCX is used.
+// The plugin's entry and exit: what it does when a process has a UCX, however that was loaded, and
+// when the process ends. It logs nothing and looks for no device before UCX is used.
 #include "abi/binding.hpp"
 #include "abi/component.hpp"
 #include "abi/host.hpp"
@@ -46,20 +46,21 @@ Options options;
 
 bool process_uses_ucx = false;
 
-std::string& statistics_path() // UCX releases its own copy before this process has ended
+std::string& statistics_path() // UCX releases its own copy before the process ends
 {
     static auto* const path = new std::string;
     return *path;
 }
 
-// What the user has decided, and fails without CUDA.
+// Whether the user has enabled the cache, which is wrong in a UCX without CUDA.
 bool memtype_cache()
 {
     const auto chosen = abi::user_setting("MEMTYPE_CACHE");
     return chosen && !abi::says_no(*chosen) && !abi::built_with_cuda();
 }
 
-// The MPI library may come into the process later than UCX, and opens a context of its own.
+// Runs for each context: the MPI library may be loaded after UCX, and then opens a context of its
+// own.
 void on_use()
 {
     static std::once_flag first;
@@ -90,7 +91,7 @@ void write_statistics(const char* path)
         close(fd);
 }
 
-// Of one UCX, and whether it is given: one that is refused leaves the place to the next.
+// What one UCX gets, or why it is refused. If it is refused, the next UCX may be served.
 class Service {
   public:
     explicit Service(void* libuct) : libuct_(libuct)
@@ -117,10 +118,10 @@ class Service {
             gdr_log(warn, "not used: %s", refusal_.c_str());
         if (refusal_.empty() && wanted_ && moment == GDR_UCX_STARTS &&
             !std::exchange(prepared_, true))
-            (void)prepare_host(Moment::ucx_starts); // which is never too late
+            (void)prepare_host(Moment::ucx_starts); // it is never too late at this moment
     }
 
-    // Each path once.
+    // Logs each path once.
     void refuse(void* other)
     {
         const std::string path = path_of(other);
@@ -164,14 +165,14 @@ class Service {
 
     void* libuct_;
     std::string refusal_; // why not
-    bool wanted_ = false; // by the user, as UCX_MODULES tells
+    bool wanted_ = false; // UCX_MODULES admits gdr
     bool registered_ = false;
     bool prepared_ = false;
     bool told_ = false;
     std::set<std::string> others_;
 };
 
-// UCX may be gone by then: nothing of it is used.
+// Uses nothing of UCX, which may be gone by then.
 [[gnu::destructor]] void end()
 {
     if (process_uses_ucx && !statistics_path().empty() && stats::statistics().worth_a_line())
@@ -184,8 +185,8 @@ class Service {
 extern "C" [[gnu::visibility("default")]] gdr_answer gdr_attach(void* libuct, gdr_moment moment)
 {
     using gdr::plugin::Service;
-    // For good: UCX cannot forget a component. The module is bound to the last; those before it
-    // were refused.
+    // Stays forever: UCX cannot unregister a component. The module is bound to the last service;
+    // those before it were refused.
     static auto* const services = new std::list<Service>;
     try {
         auto service = std::ranges::find(*services, libuct, &Service::libuct);

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The settings, and why.
+// The settings, with their reasons.
 #include "plugin/prepare_host.hpp"
 
 #include "abi/host.hpp"
@@ -26,7 +26,7 @@ struct Setting {
     bool taken = false;
 };
 
-// A global option is in force at once; as a default it is also what ucx_info -c shows.
+// A global option takes effect at once; setting the default as well makes ucx_info -c show it.
 bool set_global_and_default(const char* name, const char* value)
 {
     return abi::set_global_option(name, value) && abi::set_default(name, value);
@@ -52,7 +52,7 @@ std::vector<Setting>& changed()
     return settings;
 }
 
-// A UCX with CUDA of its own needs gdr beside its transports, and programs may ask it for those.
+// A UCX with CUDA needs gdr beside its own transports, and programs may ask it for those.
 void choose_transports()
 {
     const auto transports = abi::user_setting("GDR_TLS");
@@ -63,8 +63,8 @@ void choose_transports()
                 transports->c_str());
 }
 
-// An HCA's device has a port's number: "mlx5_0:1". What may be a pattern, or leave others out, is
-// taken for one.
+// The device name of an HCA contains a port number: "mlx5_0:1". A list that may be a pattern, or
+// that excludes devices, counts as naming one.
 bool user_names_no_hca()
 {
     const auto devices = abi::user_setting("NET_DEVICES");

@@ -1,10 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Settings of the UCX around us without which device memory is not recognised or not handled. None
-// is changed that the user has set, be it in the environment or in a ucx.conf, and none where
-// UCX_TLS leaves gdr out or no GPU can be used; UCP's cache of registrations is left on where that
-// is sound, where there is no HCA, or where UCX_NET_DEVICES names none. And UCX_TLS, which
-// UCX_GDR_TLS chooses where the user has not and UCX was built without CUDA.
+// Settings of the UCX in this process without which it does not recognise or handle device memory.
+// This changes no setting that the user has made, in the environment or in a ucx.conf, and nothing
+// if UCX_TLS leaves gdr out or no GPU can be used. UCP's registration cache stays enabled if that
+// is sound, if there is no HCA, or if UCX_NET_DEVICES names none. UCX_GDR_TLS sets UCX_TLS if the
+// user has not and UCX was built without CUDA.
 #pragma once
 
 #include <string>
@@ -16,15 +16,16 @@ enum class Moment {
     ucx_starts // UCX is about to read its configuration
 };
 
-// To be called once, before UCX reads its configuration. The settings hold for this process: they
-// are not in the environment of its children. An application whose variables have a prefix of their
-// own (ucp_config_read("APP", ...): APP_UCX_*) can override them.
+// To be called once, before UCX reads its configuration. The settings hold for this process; child
+// processes do not inherit them. An application whose variables have a prefix of their own
+// (ucp_config_read("APP", ...): APP_UCX_*) can override them.
 //
-// Not empty: why the host cannot be prepared and the plugin must not be used; nothing was changed.
+// A non-empty result says why the process cannot be prepared and the plugin must not be used; then
+// nothing was changed.
 std::string prepare_host(Moment moment);
 
-// One INFO line for each setting that was changed, naming the variable and the reason; a warning
-// for one that UCX did not take.
+// Logs an INFO line for each changed setting, with the variable and the reason, and a warning for a
+// setting that UCX did not accept.
 void report_preparation();
 
 } // namespace gdr::plugin

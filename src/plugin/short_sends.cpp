@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Heard of by the library that is preloaded: where UCP's calls do not pass through that, no short
-// send is ever allowed.
+// The preloaded library reports the interfaces. If UCP's calls do not pass through it, short sends
+// are never allowed.
 #include "plugin/short_sends.hpp"
 
 #include "abi/host.hpp"
@@ -21,15 +21,15 @@ extern "C" {
 namespace gdr::plugin {
 namespace {
 
-// The interfaces that are open, or were.
+// The interfaces that are open, or have been.
 enum class Opened { none, ours, mpis, others };
 Opened opened = Opened::none; // mpis: and ours
 bool mpi_calls_come = false;
-bool device_memory_comes = false; // by these
-std::mutex mutex;                 // guards all of them
+bool device_memory_comes = false; // in those calls
+std::mutex mutex;                 // protects all of them
 
-// Others, as UCX 1.22's stand-ins for endpoints that are not connected yet or no longer, carry no
-// messages.
+// Other interfaces carry no messages, such as UCX 1.22's placeholders for endpoints that are not
+// connected.
 bool is_on_device(const uct_iface_params_t& params)
 {
     return (params.open_mode & UCT_IFACE_OPEN_MODE_DEVICE) != 0;
@@ -90,7 +90,7 @@ extern "C" [[gnu::visibility("default")]] void gdr_iface_opens(const void* uct_p
     const bool ours = is_ours(params);
     if (is_decided(ours, by_ucp != 0))
         return;
-    // Not while the mutex is held: who has locks of the loader's may want that.
+    // Not under the mutex: a thread that holds locks of the loader may want it.
     const bool safe = by_ucp != 0 && abi::only_cuda_is_detected() &&
                       (ours ? mem::unmaps_are_seen() : mpi::is_in_mpi_library());
     const std::lock_guard lock(mutex);

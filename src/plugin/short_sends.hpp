@@ -1,25 +1,26 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// UCP's short sends, which take no look at the memory of their payload, where they are safe: our
-// transport looks itself, and gives GPU memory back to UCP, which then looks, too
+// Allows UCP's short sends, which do not check the memory type of their payload, if that is safe:
+// our transport checks the payload itself and returns GPU memory to UCP, which then checks, too
 // (rc/untyped_memory.hpp).
 //
-// That is where every interface of the process's UCX is ours, as long as unmapping is seen and no
-// memory but CUDA's has to be told from the host's. It ends for good before an interface of another
-// transport is opened, which would be given GPU memory.
+// It is safe while every interface of the process's UCX is ours, unmapping is detected, and no
+// memory type but CUDA's exists besides host memory. It ends forever before another transport's
+// interface is opened, which would get GPU memory.
 //
-// And where the others' are an MPI library's, which gets its buffers by way of our MPI layer, until
-// that sees the first memory of a GPU: who uses none on a machine that has one sends as without us.
+// It is also safe if the other interfaces belong to an MPI library whose buffers come through our
+// MPI layer, until the layer sees GPU memory for the first time. So programs that do not use the
+// GPU of their machine send as fast as without gdr.
 #pragma once
 
 #include "mpi/serve.hpp"
 
 namespace gdr::plugin {
 
-// To be called before UCX's cache of memory types is switched off.
+// To be called before UCX's memory type cache is disabled.
 void prepare_short_sends();
 
-// What the MPI layer is to tell.
+// Receives the events of the MPI layer.
 extern const mpi::Listener listener_to_mpi;
 
 } // namespace gdr::plugin

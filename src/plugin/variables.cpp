@@ -1,8 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Prints the manual page of the variables, from the tables that UCX shows with ucx_info -f; with
-// --markdown what docs/reference/variables.md has of them. Run while ucx-gdr is built, and not
-// installed.
+// Prints the manual page of the variables, from the tables that ucx_info -f shows; with --markdown
+// the text for docs/reference/variables.md. It runs while ucx-gdr is built, and is not installed.
 #include "config.h"
 #include "copy/memory_domain.hpp"
 #include "copy/settings.hpp"
@@ -17,7 +16,7 @@
 
 namespace {
 
-// What troff would take for a request or an escape.
+// Escapes what troff would take for a request or an escape.
 std::string escaped(const char* text)
 {
     std::string result;

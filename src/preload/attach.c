@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Finds the module beside this library, opens it and hands it the UCX that was found.
+// Finds the module beside this library, opens it and passes it the UCX that was found.
 #include "preload/attach.h"
 
 #include "preload/objects.h"
@@ -17,7 +17,7 @@
 
 typedef enum gdr_answer Attach(void* libuct, enum gdr_moment moment);
 
-static _Atomic(const void*) started = NULL; // the UCX of which there is no more to tell
+static _Atomic(const void*) started = NULL; // the UCX about which the module knows everything
 static struct gdr_service service;          // complete before started is set
 
 // ucs_log_dispatch() and the beginning of ucs_global_opts, the same in all series.
@@ -26,8 +26,8 @@ typedef void LogDispatch(const char* file, unsigned line, const char* function, 
 typedef void LogFlush(void);
 enum { WARN = 2 }; // UCS_LOG_LEVEL_WARN
 
-// The log is standard output, which a crash loses where that is no terminal: a UCX without gdr lets
-// the CPU handle GPU memory.
+// Flushes the log: standard output, if it is no terminal, loses it in a crash, and a UCX without
+// gdr lets the CPU access GPU memory.
 static void warn(void* libuct, const char* reason)
 {
     LogDispatch* log = (LogDispatch*)dlsym(libuct, "ucs_log_dispatch");
@@ -46,9 +46,9 @@ static int ends_with(const char* text, const char* end)
     return length >= of_end && strcmp(text + length - of_end, end) == 0;
 }
 
-// Installed, the module is in the project's directory beside this library, and nowhere else: others
-// may write to directories around it. Links to this library, as in UCX's directories of modules,
-// are followed.
+// An installed module is in the project's directory beside this library, and nowhere else: others
+// may be able to write to directories around it. Links to this library, as in UCX's directories of
+// modules, are followed.
 static int find_module(char path[PATH_MAX])
 {
     Dl_info info;

@@ -5,7 +5,7 @@
 
 #include "preload/module.h"
 
-// Tells the module of a UCX, by an address in its libuct.
+// Reports a UCX to the module, by an address in its libuct.
 void gdr_found_ucx(const void* in_libuct, enum gdr_moment moment);
 
 // What else the module does for the UCX that it serves: see module.h.
@@ -16,5 +16,5 @@ struct gdr_service {
     void (*iface_opens)(const void* params, int by_ucp);
 };
 
-// Where the module serves this UCX, and it has started; else NULL.
+// NULL unless the module serves this UCX and that has started.
 const struct gdr_service* gdr_service_for(const void* in_libuct);

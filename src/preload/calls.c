@@ -1,8 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The calls by which a UCX shows that it is there: its libraries call one another by name, so what
-// is preloaded is called first, also where that UCX was opened later, by its path and locally. Each
-// call goes on to the UCX of its caller. Who has no UCX pays for the loading of this library alone.
+// The calls that show the presence of a UCX. UCX's libraries call one another by name, so the
+// preloaded library is called first, even if that UCX was opened later, by path and locally. Each
+// call is forwarded to the UCX of its caller. A process without UCX only pays for loading this
+// library.
 #include "preload/attach.h"
 #include "preload/objects.h"
 
@@ -15,7 +16,7 @@
 
 enum { UNSUPPORTED = -22 }; // UCS_ERR_UNSUPPORTED
 
-// The number and meaning of the arguments after the second differ between series: all are passed
+// The number and meaning of the arguments after the second differ between series, so all are passed
 // on.
 EXPORT int ucs_config_parser_fill_opts(void* options, void* table, const char* prefix,
                                        const void* fourth, uintptr_t fifth)
@@ -25,7 +26,8 @@ EXPORT int ucs_config_parser_fill_opts(void* options, void* table, const char* p
         gdr_function_for(caller, "ucs_config_parser_fill_opts");
     if (!fill)
         return UNSUPPORTED;
-    // Not libucs, which reads some while it is being loaded, and the rest of its UCX is not there.
+    // Not for calls of libucs: it reads some variables while it is being loaded, and the rest of
+    // its UCX is missing.
     if (gdr_object_of(caller) != gdr_object_of(fill)) {
         const void* in_libuct = gdr_function_for(caller, "uct_component_register");
         if (in_libuct && gdr_function_for(in_libuct, "ucs_config_parser_fill_opts") == fill)
@@ -34,7 +36,7 @@ EXPORT int ucs_config_parser_fill_opts(void* options, void* table, const char* p
     return fill(options, table, prefix, fourth, fifth);
 }
 
-// A program of UCT asks for its components before it has any variable read.
+// A UCT program queries the components before any variables are read for it.
 EXPORT int uct_query_components(void** components, unsigned* count)
 {
     int (*query)(void**, unsigned*) =
@@ -66,14 +68,14 @@ EXPORT int ucp_init_version(unsigned major, unsigned minor, const void* params, 
     return status;
 }
 
-// UCX 1.16 to 1.21 forget that UCP's registration cache may be switched off: to abort a rendezvous,
-// ucp_request_memh_invalidate() has the registration invalidated in the cache, and crashes where
-// there is none.
+// UCX 1.16 to 1.21 do not expect UCP's registration cache to be disabled: to abort a rendezvous,
+// ucp_request_memh_invalidate() invalidates the registration in the cache, and crashes if there is
+// none.
 //
-// Without a cache the registration is the request's own, and UCP releases it in its next statement:
-// the memory domain is told to invalidate it then. UCP completes the request from its progress,
-// after that. What other requests have registered with the HCA together with it stays within the
-// peer's reach until they end.
+// Without a cache the registration belongs to the request, and UCP releases it in its next
+// statement, which tells the memory domain to invalidate it. UCP completes the request afterwards,
+// from its progress. Registrations with the HCA that other requests share stay accessible to the
+// peer until those requests end.
 EXPORT void ucs_rcache_region_invalidate(void* rcache, void* region, void (*completed)(void*),
                                          void* argument)
 {
@@ -86,8 +88,8 @@ EXPORT void ucs_rcache_region_invalidate(void* rcache, void* region, void (*comp
     invalidate(rcache, region, completed, argument);
 }
 
-// A library that asks what memory buffers are in, and who answers. Stays for good, and so do both
-// libraries: their addresses are never somebody else's.
+// A library that queries memory types, and the function that answers it. Entries stay forever, and
+// so do both libraries, so their addresses are never reused.
 struct Asker {
     struct gdr_object object;
     int (*answer)(const void* address, size_t length, void* info, gdr_lookup* in_ucx);
@@ -129,7 +131,7 @@ __attribute__((noinline, cold)) static int answer_first(const void* address, siz
     return asker ? asker->answer(address, length, info, asker->in_ucx) : UNSUPPORTED;
 }
 
-// UCP asks about each buffer; where the module serves that UCX, it knows most host memory itself.
+// UCP queries each buffer. If the module serves that UCX, it knows most host memory itself.
 EXPORT int ucs_memtype_cache_lookup(const void* address, size_t length, void* info)
 {
     const void* caller = __builtin_return_address(0);
@@ -141,7 +143,7 @@ EXPORT int ucs_memtype_cache_lookup(const void* address, size_t length, void* in
                  : answer_first(address, length, info, caller);
 }
 
-// What UCP may do without a look at the memory depends on the transports it has.
+// Which operations UCP may use without checking the memory type depends on its transports.
 EXPORT int uct_iface_open(void* md, void* worker, const void* params, const void* config,
                           void** iface)
 {

@@ -16,7 +16,7 @@ static struct link_map* map_of(const void* address)
     return address && dladdr1(address, &info, (void**)&map, RTLD_DL_LINKMAP) ? map : NULL;
 }
 
-// By the name under which it is in the process, whether or not that file is still there.
+// By the name under which it was loaded, whether or not that file still exists.
 static void* open_map(const struct link_map* map)
 {
     return map && *map->l_name ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
@@ -77,13 +77,13 @@ static const char* strings_of(const struct link_map* map)
             strings = entry->d_un.d_ptr;
     }
     if (strings &&
-        strings < map->l_addr) // as in the file: the kernel's own object is not written to
+        strings < map->l_addr) // as in the file: the kernel's own object is not relocated
         strings += map->l_addr;
     return (const char*)strings;
 }
 
-// Who is linked with a library by which this one is in front of another (src/front) finds ours
-// first: then what that library needs besides is asked.
+// A caller that is linked with a front library (src/front) finds this library first. Then the other
+// libraries that the front library needs are asked.
 static void* function_behind_us(const struct link_map* object, const char* name, int depth)
 {
     const char* strings = strings_of(object);
@@ -108,7 +108,7 @@ static void* function_behind_us(const struct link_map* object, const char* name,
 void* gdr_function_for(const void* caller, const char* name)
 {
     enum { DEPTH = 8 };                      // libraries that need each other
-    void* function = dlsym(RTLD_NEXT, name); // what is global comes first for everybody
+    void* function = dlsym(RTLD_NEXT, name); // global symbols come first for every caller
     void* object = function ? NULL : gdr_open_object_of(caller);
     if (object) {
         function = dlsym(object, name);
@@ -129,7 +129,7 @@ static const char* soname_of(const struct link_map* map)
     return "";
 }
 
-// A handle initialises what it is of, so none is made of libraries that have nothing to do with it.
+// dlopen() initialises a library, so handles are made only for libraries that may be libuct.
 static int may_be_libuct(const struct link_map* map)
 {
     const char* slash = strrchr(map->l_name, '/');

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A function of a library that is found at run time: a stub of its name that jumps to where its
-// pointer leads, which is what the linker makes for a call into a library, and costs the same. The
-// stubs are the module's alone (hidden): nobody else's call comes here.
+// A stub for a function of a library that is found at run time: it jumps through a pointer. A
+// linker makes the same for a call into a library, and it costs the same. The stubs are hidden, so
+// only the module calls them.
 #pragma once
 
 #if defined(__x86_64__)

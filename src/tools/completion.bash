@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# Completion of ucx-gdr's arguments for bash: what its --help lists.
+# Completion of ucx-gdr's arguments for bash, from its --help.
 
 _ucx_gdr() {
     local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]-} help usage i words

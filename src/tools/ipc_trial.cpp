@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// ipc-trial, for "ucx-gdr info": whether a second process opens GPU memory of each kind, for each
-// pair of GPUs, and finds the bytes in it. Prints a line for each kind and outcome.
+// ipc-trial, for "ucx-gdr info": tries whether a second process can open GPU memory of each kind,
+// for each pair of GPUs, and finds the right bytes in it. Prints a line for each kind and outcome.
 #include "cuda/allocation_handle.hpp"
 #include "cuda/context.hpp"
 #include "cuda/driver.hpp"
@@ -44,11 +44,11 @@ constexpr struct {
     {Kind::pool, "pools (cudaMallocAsync)"},
 };
 
-// What memory is opened by; a descriptor comes beside it.
+// How to open the memory. A descriptor is passed beside it.
 struct Offer {
     Kind kind;
     unsigned char fill;
-    CUdevice device; // for which it is opened
+    CUdevice device; // the GPU for which it is opened
     char bytes[64];  // a CUipcMemHandle or a cuda::FabricHandle
 };
 
@@ -58,7 +58,7 @@ struct Answer {
 
 // ---- the memory
 
-// Functions of the driver that nothing but this uses.
+// Functions of the driver that only this program uses.
 template <class Function>
 Function look_up(const char* name, Function)
 {
@@ -70,7 +70,7 @@ Function look_up(const char* name, Function)
 }
 #define LOOK_UP(function) look_up(#function, &::function)
 
-// On the GPU of the current context.
+// Memory on the GPU of the current context.
 class Memory {
   public:
     Memory(const Driver& driver, Kind kind, CUdevice device) : driver_(driver), kind_(kind)
@@ -211,7 +211,7 @@ void serve(int socket)
 
 // ---- the first one
 
-using Pair = std::pair<CUdevice, CUdevice>; // the memory's GPU, and the one it is opened for
+using Pair = std::pair<CUdevice, CUdevice>; // the memory's GPU, and the GPU for which it is opened
 
 std::string ask(int socket, const Offer& offer, const UniqueFd& descriptor)
 {
@@ -222,7 +222,7 @@ std::string ask(int socket, const Offer& offer, const UniqueFd& descriptor)
     return answer.why_not;
 }
 
-// Of each pair, empty where it opens.
+// The outcome for each pair; empty if it opens.
 std::map<Pair, std::string> try_kind(const Driver& driver, int socket, Kind kind, int devices)
 {
     std::map<Pair, std::string> outcomes;
@@ -247,7 +247,7 @@ std::map<Pair, std::string> try_kind(const Driver& driver, int socket, Kind kind
     return outcomes;
 }
 
-// "within each GPU", "between GPUs", or which.
+// "within each GPU", "between GPUs", or a list of pairs.
 std::string names(const std::vector<Pair>& pairs, int devices)
 {
     size_t within = 0;
@@ -285,7 +285,7 @@ int run()
         return 1;
     }
     alarm(kPatience);
-    const pid_t second = fork(); // before CUDA is used, which does not survive it
+    const pid_t second = fork(); // before CUDA is used, which does not survive fork()
     if (second == 0) {
         ::close(pair[0]);
         alarm(kPatience);
@@ -299,7 +299,7 @@ int run()
         printf("not tried: %s\n", gdr::cuda::unavailable_reason().c_str());
         return 1;
     }
-    setvbuf(stdout, nullptr, _IOLBF, 0); // what was found out is told, whatever becomes of the rest
+    setvbuf(stdout, nullptr, _IOLBF, 0); // results so far are shown even if a later trial dies
     for (const auto& [kind, name] : kKinds)
         print(name, try_kind(*driver, pair[0], kind, devices), devices);
     ::close(pair[0]);

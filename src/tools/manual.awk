@@ -1,8 +1,8 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# Makes the manual page of the command from its --help: the lines of "Usage:", each a command and, after two blanks or
-# more, what it does; options; paragraphs. "version" is the package's. (help2man knows no
-# descriptions of commands, and everybody who builds would need it: the help tells of the parts that a build lacks.)
+# Makes the manual page of the command from its --help: the lines of "Usage:" (a command and, after two blanks or more,
+# what it does), the options, and the paragraphs. "version" is the package's. help2man is not used: it does not know
+# descriptions of commands, and every build would need it, since the help depends on the parts that are built.
 
 BEGIN {
     print ".TH UCX\\-GDR 1 \"\" \"ucx\\-gdr " version "\""

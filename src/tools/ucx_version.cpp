@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// ucx-version, for "ucx-gdr info": loads each libucp it is given, as programs do that name it so,
-// until one can tell, and prints "UCX VERSION LIBUCT": its version, and the file of the libuct that
-// came with it.
+// ucx-version, for "ucx-gdr info": loads the libucp files that it is given, as programs that name
+// them do, until one reports its version. Prints "UCX VERSION LIBUCT": the version, and the file of
+// the libuct that came with it.
 #include <cstdio>
 
 #include <dlfcn.h>
