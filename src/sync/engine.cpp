@@ -21,19 +21,19 @@ unsigned Engine::progress()
 {
     if (!has_work())
         return 0;
-    if (is_.lock != nullptr)
-        is_.lock(is_.lock_arg);
+    if (settings_.lock != nullptr)
+        settings_.lock(settings_.lock_arg);
     // First: a trigger that was just found may be for an operation that is still in the inbox.
     unsigned events = handle_commands();
     events += begin_rounds();
     events += look_at_streams();
-    if (is_.worker != nullptr && (outstanding_ > 0 || is_.own)) {
-        events += ucx_.ucp_worker_progress(is_.worker);
+    if (settings_.worker != nullptr && (outstanding_ > 0 || settings_.own)) {
+        events += ucx_.ucp_worker_progress(settings_.worker);
         events += handle_commands(); // the completions of that progress
     }
     events += test_calls();
-    if (is_.unlock != nullptr)
-        is_.unlock(is_.lock_arg);
+    if (settings_.unlock != nullptr)
+        settings_.unlock(settings_.lock_arg);
     release_streams(true);
     open_gates(true);
     return events;
@@ -41,7 +41,7 @@ unsigned Engine::progress()
 
 bool Engine::has_work()
 {
-    return find_rounds() || outstanding_ > 0 || calls_ != nullptr || is_.own || has_news() ||
+    return find_rounds() || outstanding_ > 0 || calls_ != nullptr || settings_.own || has_news() ||
            std::any_of(watched_.begin(), watched_.end(),
                        [](const WatchedStream& stream) { return stream.triggered(); });
 }
@@ -246,9 +246,9 @@ void Engine::fail(const Operation& operation, ucs_status_t status)
     status_ = status;
     const std::string what =
         std::string(name_of(operation.kind)) + " failed: " + ucx_.ucs_status_string(status);
-    log_once(ucx_, is_.error != nullptr ? UCS_LOG_LEVEL_DIAG : UCS_LOG_LEVEL_ERROR, what);
-    if (is_.error != nullptr)
-        is_.error(is_.error_arg, status, what.c_str());
+    log_once(ucx_, settings_.error != nullptr ? UCS_LOG_LEVEL_DIAG : UCS_LOG_LEVEL_ERROR, what);
+    if (settings_.error != nullptr)
+        settings_.error(settings_.error_arg, status, what.c_str());
 }
 
 ucs_status_t Engine::cancel_soon(Operation& operation)
@@ -289,7 +289,7 @@ void Engine::cancel(Operation& operation)
                 finish(operation, UCS_ERR_CANCELED);
             }
         } else if (operation.phase == Phase::started && operation.ucp_request != nullptr) {
-            ucx_.ucp_request_cancel(is_.worker, operation.ucp_request);
+            ucx_.ucp_request_cancel(settings_.worker, operation.ucp_request);
         }
     }
     operation.let_go();
@@ -443,14 +443,14 @@ bool Engine::abandon(Operation& operation)
     const bool receive = operation.kind == OperationKind::tag_recv;
     finish(operation, UCS_ERR_CANCELED);
     if (receive)
-        ucx_.ucp_request_cancel(is_.worker, request);
+        ucx_.ucp_request_cancel(settings_.worker, request);
     return true;
 }
 
 bool Engine::abandon()
 {
-    if (is_.lock != nullptr)
-        is_.lock(is_.lock_arg);
+    if (settings_.lock != nullptr)
+        settings_.lock(settings_.lock_arg);
     handle_commands();
     calls_ = nullptr;
     watched_.clear();
@@ -460,8 +460,8 @@ bool Engine::abandon()
     for (Wait* wait : open_waits_)
         complete_one(*wait);
     open_waits_.clear();
-    if (is_.unlock != nullptr)
-        is_.unlock(is_.lock_arg);
+    if (settings_.unlock != nullptr)
+        settings_.unlock(settings_.lock_arg);
     release_streams(false);
     return ucp_has_some;
 }

@@ -31,7 +31,7 @@ class Engine {
     };
 
     Engine(const Ucx& ucx, const Settings& settings)
-        : doorbell(*Pool<Doorbell>::instance().take()), ucx_(ucx), is_(settings)
+        : doorbell(*Pool<Doorbell>::instance().take()), ucx_(ucx), settings_(settings)
     {
     }
     ~Engine() { Pool<Doorbell>::instance().give_back(&doorbell); }
@@ -59,7 +59,7 @@ class Engine {
     ugdr_context_counters_t counters() const;
     ucs_status_t status() const { return static_cast<ucs_status_t>(status_.load()); }
     const Ucx& ucx() const { return ucx_; }
-    const Settings& settings() const { return is_; }
+    const Settings& settings() const { return settings_; }
     // Puts our callbacks into the parameters for UCP; the application's have been taken out.
     void prepare(Operation& operation);
 
@@ -140,7 +140,7 @@ class Engine {
                          void* operation);
 
     const Ucx ucx_;
-    const Settings is_;
+    const Settings settings_;
 
     Handover<Command> inbox_;
     std::vector<WatchedStream> watched_; // in order: a stream may depend on another

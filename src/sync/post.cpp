@@ -11,7 +11,8 @@ ucs_status_ptr_t Engine::post(Operation& o)
     case OperationKind::tag_send:
         return ucx_.ucp_tag_send_nbx(o.ep, o.buffer, o.count, o.tag, &o.param);
     case OperationKind::tag_recv:
-        return ucx_.ucp_tag_recv_nbx(is_.worker, o.buffer, o.count, o.tag, o.tag_mask, &o.param);
+        return ucx_.ucp_tag_recv_nbx(settings_.worker, o.buffer, o.count, o.tag, o.tag_mask,
+                                     &o.param);
     case OperationKind::am_send:
         return ucx_.ucp_am_send_nbx(o.ep, o.am_id, o.header, o.header_length, o.buffer, o.count,
                                     &o.param);
@@ -24,7 +25,7 @@ ucs_status_ptr_t Engine::post(Operation& o)
     case OperationKind::ep_flush:
         return ucx_.ucp_ep_flush_nbx(o.ep, &o.param);
     case OperationKind::worker_flush:
-        return ucx_.ucp_worker_flush_nbx(is_.worker, &o.param);
+        return ucx_.ucp_worker_flush_nbx(settings_.worker, &o.param);
     case OperationKind::call:
         break;
     }
