@@ -2,7 +2,7 @@
 //
 // The MPI layer of a build without it (--disable-mpi).
 #include "abi/host.hpp"
-#include "mpi/library/calling_library.hpp"
+#include "mpi/interface/calling_library.hpp"
 #include "mpi/serve.hpp"
 
 #include <mutex>

@@ -3,7 +3,7 @@
 // The MPI layer's entry in the module.
 #pragma once
 
-#include "mpi/library/collectives.hpp"
+#include "mpi/interface/collectives.hpp"
 
 namespace gdr::mpi {
 

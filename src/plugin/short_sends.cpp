@@ -8,7 +8,7 @@
 #include "abi/memory_detection.hpp"
 #include "abi/memtype_cache.hpp"
 #include "mem/unmap_watch.hpp"
-#include "mpi/library/calling_library.hpp"
+#include "mpi/interface/calling_library.hpp"
 #include "preload/module.h"
 
 extern "C" {

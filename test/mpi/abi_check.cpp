@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// abi_check.openmpi, abi_check.mpich: src/mpi/library/abi.hpp's constants, which the layer uses
+// abi_check.openmpi, abi_check.mpich: src/mpi/interface/abi.hpp's constants, which the layer uses
 // without a mpi.h, against the mpi.h of the MPI, or of MPI's standard ABI, that this is compiled
 // with.
-#include "mpi/library/abi.hpp"
+#include "mpi/interface/abi.hpp"
 
 #include <cstddef>
 #include <cstdio>
@@ -36,7 +36,7 @@ void expect(const char* name, long long declared, long long real)
 {
     if (declared == real)
         return;
-    std::printf("FAILED: %s: %s is %lld in mpi.h, %lld in src/mpi/library/abi.hpp\n", kAbi.name,
+    std::printf("FAILED: %s: %s is %lld in mpi.h, %lld in src/mpi/interface/abi.hpp\n", kAbi.name,
                 name, real, declared);
     failed = 1;
 }

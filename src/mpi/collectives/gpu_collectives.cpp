@@ -11,7 +11,7 @@
 #include "mpi/gpu/device_memory.hpp"
 #include "mpi/gpu/device_scratch.hpp"
 #include "mpi/gpu/gpu_kernels.hpp"
-#include "mpi/library/arguments.hpp"
+#include "mpi/interface/arguments.hpp"
 #include "stats/statistics.hpp"
 
 #include <algorithm>

@@ -4,8 +4,8 @@
 // library's own algorithm on host memory.
 #pragma once
 
-#include "mpi/library/call.hpp"
-#include "mpi/library/library.hpp"
+#include "mpi/interface/call.hpp"
+#include "mpi/interface/library.hpp"
 
 #include <optional>
 

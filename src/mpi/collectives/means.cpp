@@ -6,7 +6,7 @@
 
 #include "abi/host.hpp"
 #include "kernels/reduction.hpp"
-#include "mpi/library/transport.hpp"
+#include "mpi/interface/transport.hpp"
 
 #include <algorithm>
 #include <array>

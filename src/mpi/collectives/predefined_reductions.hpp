@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/reduction.hpp"
-#include "mpi/library/library.hpp"
+#include "mpi/interface/library.hpp"
 
 #include <optional>
 

@@ -4,7 +4,7 @@
 // their own, so that their messages cannot match the application's.
 #pragma once
 
-#include "mpi/library/library.hpp"
+#include "mpi/interface/library.hpp"
 
 #include <cstddef>
 #include <exception>

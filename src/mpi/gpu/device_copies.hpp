@@ -6,7 +6,7 @@
 
 #include "cuda/relaxed_capture.hpp"
 #include "mpi/gpu/thread_stream.hpp"
-#include "mpi/library/footprint.hpp"
+#include "mpi/interface/footprint.hpp"
 
 #include <cstddef>
 #include <optional>

@@ -8,7 +8,7 @@
 #include "kernels/packing.hpp"
 #include "kernels/reduction.hpp"
 #include "mpi/gpu/thread_stream.hpp"
-#include "mpi/library/footprint.hpp"
+#include "mpi/interface/footprint.hpp"
 
 #include <list>
 #include <map>

@@ -3,9 +3,9 @@
 
 #include "abi/host.hpp"
 #include "mpi/gpu/device_memory.hpp"
-#include "mpi/library/apply.hpp"
-#include "mpi/library/failure.hpp"
-#include "mpi/library/transport.hpp"
+#include "mpi/interface/apply.hpp"
+#include "mpi/interface/failure.hpp"
+#include "mpi/interface/transport.hpp"
 
 #include <atomic>
 #include <cstdlib>

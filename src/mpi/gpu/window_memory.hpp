@@ -6,7 +6,7 @@
 #pragma once
 
 #include "cuda/driver.hpp"
-#include "mpi/library/arguments.hpp"
+#include "mpi/interface/arguments.hpp"
 
 namespace gdr::mpi {
 

@@ -4,7 +4,7 @@
 #include "mpi/staging/attached_buffers.hpp"
 
 #include "mpi/gpu/device_memory.hpp"
-#include "mpi/library/apply.hpp"
+#include "mpi/interface/apply.hpp"
 #include "mpi/staging/stand_in.hpp"
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 #include "mpi/staging/epochs.hpp"
 
 #include "abi/host.hpp"
-#include "mpi/library/apply.hpp"
-#include "mpi/library/failure.hpp"
+#include "mpi/interface/apply.hpp"
+#include "mpi/interface/failure.hpp"
 
 #include <algorithm>
 #include <atomic>

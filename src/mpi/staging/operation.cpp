@@ -2,10 +2,10 @@
 #include "mpi/staging/operation.hpp"
 
 #include "mpi/gpu/device_memory.hpp"
-#include "mpi/library/failure.hpp"
-#include "mpi/library/puts.hpp"
-#include "mpi/library/transport.hpp"
-#include "mpi/library/type_contents.hpp"
+#include "mpi/interface/failure.hpp"
+#include "mpi/interface/puts.hpp"
+#include "mpi/interface/transport.hpp"
+#include "mpi/interface/type_contents.hpp"
 #include "stats/statistics.hpp"
 
 #include <algorithm>

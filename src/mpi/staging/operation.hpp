@@ -4,8 +4,8 @@
 // that is freed.
 #pragma once
 
-#include "mpi/library/arguments.hpp"
-#include "mpi/library/byte_type.hpp"
+#include "mpi/interface/arguments.hpp"
+#include "mpi/interface/byte_type.hpp"
 #include "mpi/staging/gathered_stand_in.hpp"
 #include "mpi/staging/packed_stand_in.hpp"
 #include "mpi/staging/partitions.hpp"

@@ -5,8 +5,8 @@
 // type, if each block has its own.
 #pragma once
 
-#include "mpi/library/arguments.hpp"
-#include "mpi/library/byte_type.hpp"
+#include "mpi/interface/arguments.hpp"
+#include "mpi/interface/byte_type.hpp"
 
 #include <vector>
 

@@ -5,8 +5,8 @@
 #include "mpi/staging/partitions.hpp"
 
 #include "abi/host.hpp"
-#include "mpi/library/apply.hpp"
-#include "mpi/library/failure.hpp"
+#include "mpi/interface/apply.hpp"
+#include "mpi/interface/failure.hpp"
 #include "mpi/staging/pieces.hpp"
 #include "mpi/staging/requests.hpp"
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "mpi/gpu/device_memory.hpp"
-#include "mpi/library/footprint.hpp"
+#include "mpi/interface/footprint.hpp"
 
 #include <vector>
 

@@ -2,10 +2,10 @@
 #include "mpi/staging/requests.hpp"
 
 #include "abi/host.hpp"
-#include "mpi/library/apply.hpp"
-#include "mpi/library/failure.hpp"
-#include "mpi/library/scope_end.hpp"
-#include "mpi/library/statuses.hpp"
+#include "mpi/interface/apply.hpp"
+#include "mpi/interface/failure.hpp"
+#include "mpi/interface/scope_end.hpp"
+#include "mpi/interface/statuses.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -6,7 +6,7 @@
 #include "cuda/pointer.hpp"
 #include "mpi/gpu/device_copies.hpp"
 #include "mpi/gpu/gpu_packing.hpp"
-#include "mpi/library/footprint.hpp"
+#include "mpi/interface/footprint.hpp"
 #include "mpi/staging/staging_memory.hpp"
 
 #include <vector>

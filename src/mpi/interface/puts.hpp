@@ -1,0 +1,14 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Whether a put or a get of GPU memory goes to UCX unchanged. MPI libraries also have ways in which
+// the CPU copies: shared memory, and messages to the target.
+#pragma once
+
+#include "mpi/interface/arguments.hpp"
+
+namespace gdr::mpi {
+
+// For a call with a window. False if unknown.
+bool hands_put_to_ucx(const Arguments& arguments);
+
+} // namespace gdr::mpi
