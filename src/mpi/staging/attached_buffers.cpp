@@ -5,7 +5,7 @@
 
 #include "mpi/gpu/device_memory.hpp"
 #include "mpi/interface/apply.hpp"
-#include "mpi/staging/stand_in.hpp"
+#include "mpi/staging/shadow_buffer.hpp"
 
 #include <cstddef>
 #include <map>
@@ -44,16 +44,16 @@ int attach_buffer(const cuda::Driver& driver, const Arguments& arguments,
     if (length <= 0 || !find_device_memory(driver, buffer))
         return apply(function, arguments.call(), arguments.words());
     std::unique_ptr<std::byte[]> memory(new std::byte[static_cast<size_t>(length)]);
-    void* const stand_in = memory.get();
+    void* const shadow = memory.get();
     {
         const std::lock_guard guard(table().mutex);
-        table().by_memory.emplace(stand_in, Attached{std::move(memory), buffer});
+        table().by_memory.emplace(shadow, Attached{std::move(memory), buffer});
     }
-    arguments.words()[side.buffer] = reinterpret_cast<Word>(stand_in);
+    arguments.words()[side.buffer] = reinterpret_cast<Word>(shadow);
     const int result = apply(function, arguments.call(), arguments.words());
     if (result != 0) {
         const std::lock_guard guard(table().mutex);
-        table().by_memory.erase(stand_in);
+        table().by_memory.erase(shadow);
     }
     return result;
 }

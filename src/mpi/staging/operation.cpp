@@ -105,7 +105,7 @@ const What& Operation::add(Moves moves, From&&... from)
     while (parts_[place])
         ++place;
     parts_[place].emplace(std::in_place_type<What>, moves, std::forward<From>(from)...);
-    return std::get<What>(parts_[place]->stand_in);
+    return std::get<What>(parts_[place]->shadow);
 }
 
 // The counts of a collective call stay, since the library may split the data by them.
@@ -149,7 +149,7 @@ bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arg
         return true;
     }
     arguments.words()[side.buffer] =
-        add<PackedStandIn>(moves, driver, memory, buffer, std::move(footprint), gpu_direct)
+        add<PackedShadow>(moves, driver, memory, buffer, std::move(footprint), gpu_direct)
             .address();
     return true;
 }
@@ -168,7 +168,7 @@ bool Operation::gather(KnownDeviceMemory& memory, const Arguments& arguments, co
         return false;
     if (!bytes)
         throw std::runtime_error(kSeveralMemories);
-    add<GatheredStandIn>(whole(moves), memory.driver(), arguments, group, side, std::move(pieces));
+    add<GatheredShadow>(whole(moves), memory.driver(), arguments, group, side, std::move(pieces));
     return true;
 }
 
@@ -202,7 +202,7 @@ void Operation::stage(KnownDeviceMemory& memory, const Arguments& arguments, Sid
     if (pass_on_or_pack(driver, arguments, side, *found, footprint, moves))
         return;
     arguments.words()[side.buffer] =
-        add<StandIn>(moves, driver, *found, buffer, std::move(footprint)).address();
+        add<ShadowBuffer>(moves, driver, *found, buffer, std::move(footprint)).address();
 }
 
 // MPI forbids one buffer for both, but it is up to MPI to detect that.
@@ -259,9 +259,9 @@ Operation::Operation(KnownDeviceMemory& memory, const Arguments& arguments)
     copies.wait();
 }
 
-Operation::Operation(PartitionedStandIn stand_in, bool put_back)
+Operation::Operation(PartitionedShadow shadow, bool put_back)
 {
-    add<PartitionedStandIn>({true, put_back ? PutBack::all : PutBack::none}, std::move(stand_in));
+    add<PartitionedShadow>({true, put_back ? PutBack::all : PutBack::none}, std::move(shadow));
 }
 
 bool Operation::counted() const
@@ -276,8 +276,7 @@ size_t Operation::fetch_from(size_t part, RowCopies& copies) const
 {
     for (; part < parts_.size() && parts_[part]; ++part) {
         if (parts_[part]->moves.fetched)
-            std::visit([&](const auto& stand_in) { stand_in.fetch(copies); },
-                       parts_[part]->stand_in);
+            std::visit([&](const auto& shadow) { shadow.fetch(copies); }, parts_[part]->shadow);
     }
     return part;
 }
@@ -296,14 +295,14 @@ void Operation::put_back(const Part& part, uint64_t received)
 {
     const bool all = part.moves.put_back == PutBack::all;
     std::visit(
-        [&](const auto& stand_in) {
-            if constexpr (requires { stand_in.put_back_first(received); }) {
+        [&](const auto& shadow) {
+            if constexpr (requires { shadow.put_back_first(received); }) {
                 if (!all)
-                    return stand_in.put_back_first(received);
+                    return shadow.put_back_first(received);
             }
-            stand_in.put_back();
+            shadow.put_back();
         },
-        part.stand_in);
+        part.shadow);
 }
 
 } // namespace gdr::mpi

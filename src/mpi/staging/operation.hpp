@@ -6,10 +6,10 @@
 
 #include "mpi/interface/arguments.hpp"
 #include "mpi/interface/byte_type.hpp"
-#include "mpi/staging/gathered_stand_in.hpp"
-#include "mpi/staging/packed_stand_in.hpp"
+#include "mpi/staging/gathered_shadow.hpp"
+#include "mpi/staging/packed_shadow.hpp"
 #include "mpi/staging/partitions.hpp"
-#include "mpi/staging/stand_in.hpp"
+#include "mpi/staging/shadow_buffer.hpp"
 
 #include <array>
 #include <optional>
@@ -29,16 +29,16 @@ class Operation {
     // Fetches the data, except for a persistent request. Throws cuda::Error, std::bad_alloc.
     Operation(KnownDeviceMemory& memory, const Arguments& arguments);
 
-    // For a stand-in that exists already. put_back: the call receives into it.
-    Operation(PartitionedStandIn stand_in, bool put_back);
+    // For a shadow buffer that exists already. put_back: the call receives into it.
+    Operation(PartitionedShadow shadow, bool put_back);
 
     bool replaces() const { return parts_.front().has_value() || replaces_; }
 
     // Whether put_back() needs the number of received bytes.
     bool counted() const;
 
-    // Copies what is sent, and what a receive may leave unchanged, to the stand-ins; complete once
-    // the copies have ended. To be called at each start of a persistent request. Throws
+    // Copies what is sent, and what a receive may leave unchanged, to the shadow buffers; complete
+    // once the copies have ended. To be called at each start of a persistent request. Throws
     // cuda::Error.
     void fetch(RowCopies& copies) const { fetch_from(0, copies); }
 
@@ -54,7 +54,7 @@ class Operation {
         PutBack put_back;
     };
 
-    // For a stand-in that cannot be put back in part.
+    // For a shadow buffer that cannot be put back in part.
     static Moves whole(Moves moves)
     {
         return moves.put_back == PutBack::received ? Moves{true, PutBack::all} : moves;
@@ -63,10 +63,10 @@ class Operation {
     struct Part {
         template <typename What, typename... From>
         Part(std::in_place_type_t<What> what, Moves moves, From&&... from)
-            : stand_in(what, std::forward<From>(from)...), moves(moves)
+            : shadow(what, std::forward<From>(from)...), moves(moves)
         {
         }
-        std::variant<StandIn, PackedStandIn, GatheredStandIn, PartitionedStandIn> stand_in;
+        std::variant<ShadowBuffer, PackedShadow, GatheredShadow, PartitionedShadow> shadow;
         Moves moves;
     };
 

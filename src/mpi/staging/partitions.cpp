@@ -71,7 +71,7 @@ void tell_ready(const Call& call, Partitions& partitions, const Word* words)
 
 Partitions::Partitions(const cuda::Driver& driver, const cuda::Pointer& memory,
                        const Arguments& arguments, Footprint whole, std::vector<Footprint> parts)
-    : stand_in_(driver, memory, arguments.pointer(kBuffer), std::move(whole)),
+    : shadow_(driver, memory, arguments.pointer(kBuffer), std::move(whole)),
       parts_(std::move(parts)), sends_(arguments.call().send.exists()), awaited_(parts_.size())
 {
     ++number;
@@ -87,7 +87,7 @@ void Partitions::begin(RowCopies& copies)
 {
     if (sends_)
         return;
-    stand_in_.fetch(copies);
+    shadow_.fetch(copies);
     const std::lock_guard lock(mutex_);
     awaited_.assign(parts_.size(), true);
 }
@@ -104,7 +104,7 @@ void Partitions::end()
 void Partitions::ready(int partition)
 {
     if (partition >= 0 && static_cast<size_t>(partition) < parts_.size())
-        stand_in_.fetch(parts_[static_cast<size_t>(partition)]);
+        shadow_.fetch(parts_[static_cast<size_t>(partition)]);
 }
 
 void Partitions::arrived(int partition)
@@ -118,7 +118,7 @@ void Partitions::put_back(size_t partition)
 {
     if (!awaited_[partition])
         return;
-    stand_in_.put_back(parts_[partition]);
+    shadow_.put_back(parts_[partition]);
     awaited_[partition] = false;
 }
 
@@ -155,7 +155,7 @@ int init_partitions(const cuda::Driver& driver, const Arguments& arguments,
         footprints[static_cast<size_t>(i)].add(library, type, count, i * count * extent);
     auto partitions = std::make_shared<Partitions>(driver, *memory, arguments, std::move(whole),
                                                    std::move(footprints));
-    Operation operation(PartitionedStandIn{partitions}, !partitions->sends());
+    Operation operation(PartitionedShadow{partitions}, !partitions->sends());
     words[kBuffer] = partitions->address();
     const int result = apply(function, call, words);
     if (result != 0)

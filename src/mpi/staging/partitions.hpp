@@ -5,7 +5,7 @@
 // for are put back when the request is complete.
 #pragma once
 
-#include "mpi/staging/stand_in.hpp"
+#include "mpi/staging/shadow_buffer.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -27,7 +27,7 @@ class Partitions {
     Partitions(const Partitions&) = delete;
     Partitions& operator=(const Partitions&) = delete;
 
-    Word address() const { return stand_in_.address(); }
+    Word address() const { return shadow_.address(); }
     bool sends() const { return sends_; }
 
     // A round of the persistent request, from its start until it is complete. Throw cuda::Error.
@@ -41,7 +41,7 @@ class Partitions {
   private:
     void put_back(size_t partition); // under the mutex
 
-    StandIn stand_in_;
+    ShadowBuffer shadow_;
     std::vector<Footprint> parts_;
     bool sends_;
     std::mutex mutex_;
@@ -49,9 +49,9 @@ class Partitions {
 };
 
 // The partitions as a part of an operation.
-class PartitionedStandIn {
+class PartitionedShadow {
   public:
-    explicit PartitionedStandIn(std::shared_ptr<Partitions> partitions)
+    explicit PartitionedShadow(std::shared_ptr<Partitions> partitions)
         : partitions_(std::move(partitions))
     {
     }

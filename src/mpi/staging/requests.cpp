@@ -300,7 +300,7 @@ void complete_what_is(const Call& call, Requests& requests, const Word* words, i
     }
 }
 
-// An active request keeps its stand-ins and is freed later.
+// An active request keeps its shadow buffers and is freed later.
 int free_request(const Library& library, const Call& call, gdr_mpi_function* function, Word* words)
 {
     void* const place = reinterpret_cast<void*>(words[0]);

@@ -1,5 +1,5 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
-#include "mpi/staging/stand_in.hpp"
+#include "mpi/staging/shadow_buffer.hpp"
 
 #include "stats/statistics.hpp"
 
@@ -45,8 +45,8 @@ void for_each_run(const Elements& elements, char* origin, Copy copy)
 
 } // namespace
 
-StandIn::StandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
-                 Footprint&& footprint)
+ShadowBuffer::ShadowBuffer(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
+                           Footprint&& footprint)
     : driver_(&driver), device_(memory.device), buffer_(buffer), footprint_(std::move(footprint)),
       packings_(packings_of(driver, memory, buffer, footprint_)),
       memory_(driver, device_, static_cast<size_t>(footprint_.high() - footprint_.low()))
@@ -55,19 +55,19 @@ StandIn::StandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* 
 
 // The CPU copies what kernels have packed to its places. This takes some nanoseconds for each run,
 // where a copy from the GPU takes microseconds.
-void StandIn::fetch(RowCopies& copies) const
+void ShadowBuffer::fetch(RowCopies& copies) const
 {
-    if (packings_.empty() || !packed(&StandIn::fetch_packed))
+    if (packings_.empty() || !packed(&ShadowBuffer::fetch_packed))
         issue(copies, footprint_);
 }
 
-void StandIn::put_back() const
+void ShadowBuffer::put_back() const
 {
-    if (packings_.empty() || !packed(&StandIn::put_back_packed))
+    if (packings_.empty() || !packed(&ShadowBuffer::put_back_packed))
         copy(footprint_, Direction::to_device);
 }
 
-void StandIn::put_back_first(uint64_t bytes) const
+void ShadowBuffer::put_back_first(uint64_t bytes) const
 {
     if (bytes >= footprint_.bytes())
         put_back();
@@ -76,7 +76,7 @@ void StandIn::put_back_first(uint64_t bytes) const
 }
 
 // False: packing failed, and the caller copies everything again.
-bool StandIn::packed(void (StandIn::*all)() const) const
+bool ShadowBuffer::packed(void (ShadowBuffer::*all)() const) const
 {
     try {
         (this->*all)();
@@ -87,7 +87,7 @@ bool StandIn::packed(void (StandIn::*all)() const) const
     return true;
 }
 
-void StandIn::fetch_packed() const
+void ShadowBuffer::fetch_packed() const
 {
     for (size_t i = 0; i < packings_.size(); ++i) {
         const StagingMemory packed = room_for(packings_[i]);
@@ -100,7 +100,7 @@ void StandIn::fetch_packed() const
     }
 }
 
-void StandIn::put_back_packed() const
+void ShadowBuffer::put_back_packed() const
 {
     for (size_t i = 0; i < packings_.size(); ++i) {
         const StagingMemory packed = room_for(packings_[i]);
@@ -114,7 +114,7 @@ void StandIn::put_back_packed() const
 }
 
 // Host memory that kernels can access.
-StagingMemory StandIn::room_for(const GpuPacking& packing) const
+StagingMemory ShadowBuffer::room_for(const GpuPacking& packing) const
 {
     StagingMemory packed(*driver_, device_, packing.bytes());
     if (!packed.mapped())
@@ -122,14 +122,14 @@ StagingMemory StandIn::room_for(const GpuPacking& packing) const
     return packed;
 }
 
-void StandIn::copy(const Footprint& part, Direction direction) const
+void ShadowBuffer::copy(const Footprint& part, Direction direction) const
 {
     RowCopies copies(*driver_, direction);
     issue(copies, part);
     copies.wait();
 }
 
-void StandIn::issue(RowCopies& copies, const Footprint& part) const
+void ShadowBuffer::issue(RowCopies& copies, const Footprint& part) const
 {
     copies.issue(device_, part, buffer_, origin());
     stats::statistics().add({.mpi_staged_bytes = part.bytes()});

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A buffer on a GPU. Its stand-in for one MPI call is host memory that is laid out like the buffer.
+// A buffer on a GPU. Its shadow buffer for one MPI call is host memory that is laid out like the
+// buffer.
 #pragma once
 
 #include "cuda/pointer.hpp"
@@ -13,12 +14,12 @@
 
 namespace gdr::mpi {
 
-class StandIn {
+class ShadowBuffer {
   public:
     // footprint: not empty, on the GPU, relative to the buffer's address. Throws cuda::Error,
     // std::bad_alloc.
-    StandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
-            Footprint&& footprint);
+    ShadowBuffer(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
+                 Footprint&& footprint);
 
     // What MPI gets as the buffer's address.
     Word address() const { return reinterpret_cast<Word>(origin()); }
@@ -37,7 +38,7 @@ class StandIn {
 
   private:
     char* origin() const { return memory_.data() - footprint_.low(); }
-    bool packed(void (StandIn::*all)() const) const;
+    bool packed(void (ShadowBuffer::*all)() const) const;
     void fetch_packed() const;
     void put_back_packed() const;
     StagingMemory room_for(const GpuPacking& packing) const;

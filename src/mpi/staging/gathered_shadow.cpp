@@ -1,5 +1,5 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
-#include "mpi/staging/gathered_stand_in.hpp"
+#include "mpi/staging/gathered_shadow.hpp"
 
 #include "stats/statistics.hpp"
 
@@ -32,8 +32,8 @@ std::vector<CUdevice> devices_of(const std::vector<Piece>& pieces)
 
 } // namespace
 
-GatheredStandIn::GatheredStandIn(const cuda::Driver& driver, const Arguments& arguments,
-                                 const Group& group, const Side& side, std::vector<Piece> pieces)
+GatheredShadow::GatheredShadow(const cuda::Driver& driver, const Arguments& arguments,
+                               const Group& group, const Side& side, std::vector<Piece> pieces)
     : driver_(&driver), buffer_(static_cast<char*>(arguments.pointer(side.buffer))),
       pieces_(std::move(pieces)), devices_(devices_of(pieces_)),
       memory_(driver, *std::ranges::max_element(devices_), bytes_of(pieces_)),
@@ -42,14 +42,14 @@ GatheredStandIn::GatheredStandIn(const cuda::Driver& driver, const Arguments& ar
     arguments.words()[side.buffer] = reinterpret_cast<Word>(memory_.data());
 }
 
-void GatheredStandIn::put_back() const
+void GatheredShadow::put_back() const
 {
     RowCopies copies(*driver_, Direction::to_device);
     copy(copies);
     copies.wait();
 }
 
-void GatheredStandIn::copy(RowCopies& copies) const
+void GatheredShadow::copy(RowCopies& copies) const
 {
     for (const CUdevice device : devices_) {
         if (device < 0)
@@ -62,7 +62,7 @@ void GatheredStandIn::copy(RowCopies& copies) const
 
 // use(run, packed) for each piece in that memory.
 template <typename Use>
-void GatheredStandIn::for_each_piece_in(CUdevice device, Use use) const
+void GatheredShadow::for_each_piece_in(CUdevice device, Use use) const
 {
     char* packed = memory_.data();
     for (const Piece& piece : pieces_) {
@@ -72,14 +72,14 @@ void GatheredStandIn::for_each_piece_in(CUdevice device, Use use) const
     }
 }
 
-void GatheredStandIn::copy_on(CUdevice device, RowCopies& copies) const
+void GatheredShadow::copy_on(CUdevice device, RowCopies& copies) const
 {
     for_each_piece_in(device, [&](const Run& run, char* packed) {
         copies.issue_packed(device, run, buffer_, packed);
     });
 }
 
-void GatheredStandIn::copy_by_cpu(Direction direction) const
+void GatheredShadow::copy_by_cpu(Direction direction) const
 {
     for_each_piece_in(-1, [&](const Run& run, char* packed) {
         char* place = buffer_ + run.offset;

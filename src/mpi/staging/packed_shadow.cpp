@@ -1,5 +1,5 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
-#include "mpi/staging/packed_stand_in.hpp"
+#include "mpi/staging/packed_shadow.hpp"
 
 #include "abi/host.hpp"
 #include "stats/statistics.hpp"
@@ -16,8 +16,8 @@ constexpr uint64_t kFromGpu = 64 << 10;
 
 } // namespace
 
-PackedStandIn::PackedStandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
-                             Footprint&& footprint, bool by_hca)
+PackedShadow::PackedShadow(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
+                           Footprint&& footprint, bool by_hca)
     : driver_(&driver), device_(memory.device), buffer_(buffer), footprint_(std::move(footprint))
 {
     const Elements& elements = footprint_.parts().front();
@@ -38,13 +38,13 @@ PackedStandIn::PackedStandIn(const cuda::Driver& driver, const cuda::Pointer& me
         packing_.reset();
 }
 
-Word PackedStandIn::address() const
+Word PackedShadow::address() const
 {
     return reinterpret_cast<Word>(on_gpu_.data() != nullptr ? on_gpu_.data() : on_host_.data());
 }
 
 // Kernels have finished when this returns.
-void PackedStandIn::fetch(RowCopies& copies) const
+void PackedShadow::fetch(RowCopies& copies) const
 {
     if (packing_)
         packing_->pack(reinterpret_cast<void*>(address()));
@@ -53,7 +53,7 @@ void PackedStandIn::fetch(RowCopies& copies) const
     count(footprint_.bytes());
 }
 
-void PackedStandIn::put_back_first(uint64_t bytes) const
+void PackedShadow::put_back_first(uint64_t bytes) const
 {
     bytes = std::min<uint64_t>(bytes, footprint_.bytes());
     if (packing_) {
@@ -69,7 +69,7 @@ void PackedStandIn::put_back_first(uint64_t bytes) const
     count(bytes);
 }
 
-void PackedStandIn::issue(RowCopies& copies, const Footprint& first) const
+void PackedShadow::issue(RowCopies& copies, const Footprint& first) const
 {
     char* packed = on_host_.data();
     for (const Run& run : first.runs()) {
@@ -78,7 +78,7 @@ void PackedStandIn::issue(RowCopies& copies, const Footprint& first) const
     }
 }
 
-void PackedStandIn::count(uint64_t bytes) const
+void PackedShadow::count(uint64_t bytes) const
 {
     if (on_gpu_.data() != nullptr)
         stats::statistics().add({.mpi_gpu_bytes = bytes});

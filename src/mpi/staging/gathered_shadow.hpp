@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A buffer that lies in several memories, or is mostly gaps. Its stand-in for one MPI call is host
-// memory that holds its bytes contiguously.
+// A buffer that lies in several memories, or is mostly gaps. Its shadow buffer for one MPI call is
+// host memory that holds its bytes contiguously.
 #pragma once
 
 #include "mpi/gpu/device_copies.hpp"
@@ -13,12 +13,12 @@
 
 namespace gdr::mpi {
 
-class GatheredStandIn {
+class GatheredShadow {
   public:
     // Replaces the side in the arguments. pieces: those of its footprint, some on a GPU. Throws
     // cuda::Error, std::bad_alloc; std::runtime_error as PackedArguments.
-    GatheredStandIn(const cuda::Driver& driver, const Arguments& arguments, const Group& group,
-                    const Side& side, std::vector<Piece> pieces);
+    GatheredShadow(const cuda::Driver& driver, const Arguments& arguments, const Group& group,
+                   const Side& side, std::vector<Piece> pieces);
 
     // All bytes of the pieces, and no others. fetch() is complete once the copies have ended. Throw
     // cuda::Error.

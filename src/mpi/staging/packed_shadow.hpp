@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A buffer on a GPU that is not contiguous. Its stand-in for one MPI call holds its bytes without
-// the gaps.
+// A buffer on a GPU that is not contiguous. Its shadow buffer for one MPI call holds its bytes
+// without the gaps.
 #pragma once
 
 #include "mpi/gpu/device_copies.hpp"
@@ -13,12 +13,12 @@
 
 namespace gdr::mpi {
 
-class PackedStandIn {
+class PackedShadow {
   public:
     // footprint: of one part, relative to the buffer. by_hca: only the HCA reads or writes the
-    // stand-in, so it can be on the GPU. Throws cuda::Error, std::bad_alloc.
-    PackedStandIn(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
-                  Footprint&& footprint, bool by_hca);
+    // shadow buffer, so it can be on the GPU. Throws cuda::Error, std::bad_alloc.
+    PackedShadow(const cuda::Driver& driver, const cuda::Pointer& memory, void* buffer,
+                 Footprint&& footprint, bool by_hca);
 
     // What MPI gets as the buffer's address.
     Word address() const;
