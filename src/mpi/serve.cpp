@@ -160,7 +160,7 @@ Collectives makers_of(const Library& library, const Call& call, const Word* word
                : collectives;
 }
 
-int serves(gdr_mpi_function* function)
+int enabled(gdr_mpi_function* function)
 {
     return static_cast<int>(cuda::open_driver() != nullptr && library_of(function) != nullptr);
 }
@@ -168,7 +168,7 @@ int serves(gdr_mpi_function* function)
 std::atomic<void (*)()> calls_come{nullptr};
 
 // The MPI library's own components call this as well.
-void hears(gdr_mpi_function* function)
+void first_called(gdr_mpi_function* function)
 {
     static std::atomic<bool> heard{false};
     if (heard || library_of(function) == nullptr || is_in_mpi_library())
@@ -177,7 +177,7 @@ void hears(gdr_mpi_function* function)
     heard = true;
 }
 
-void passes(unsigned index, const Word* words)
+void forwarded(unsigned index, const Word* words)
 {
     const cuda::Driver* driver = cuda::open_driver();
     if (driver == nullptr)
@@ -206,9 +206,9 @@ const Word* words_of(const mem::host_pages::Sets& sets)
 gdr_mpi_service service(const gdr_mpi_host_memory& host, int (*is_host_memory)(Word))
 {
     return {.calls = static_cast<unsigned>(calls().size()),
-            .serves = serves,
-            .hears = hears,
-            .passes = passes,
+            .enabled = enabled,
+            .first_called = first_called,
+            .forwarded = forwarded,
             .host = host,
             .stack_of_thread =
                 [] {

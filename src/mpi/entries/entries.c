@@ -116,7 +116,7 @@ __attribute__((noinline, cold)) static function* find_own(unsigned index, const 
     STORE(own[index], found);
     const struct gdr_mpi_service* by_service = atomic_load(&service);
     if (found && by_service)
-        by_service->hears(found);
+        by_service->first_called(found);
     return found;
 }
 
@@ -194,7 +194,7 @@ __attribute__((noinline, cold)) static int is_of_library(const void* by, functio
         word arguments[] = {LIST passed};                                                          \
         if (!depth || !is_of_library(__builtin_return_address(0), to))                             \
             return by->call(index, to, arguments, &depth);                                         \
-        by->passes(index, arguments);                                                              \
+        by->forwarded(index, arguments);                                                           \
         return ((int(*) parameters)to)passed;                                                      \
     }                                                                                              \
     __attribute__((noinline, cold)) static int look_at_##name parameters                           \
@@ -205,7 +205,7 @@ __attribute__((noinline, cold)) static int is_of_library(const void* by, functio
         const struct gdr_mpi_service* by = atomic_load(&service);                                  \
         const word arguments[] = {LIST passed};                                                    \
         if (by)                                                                                    \
-            by->passes(index, arguments);                                                          \
+            by->forwarded(index, arguments);                                                       \
         return ((int(*) parameters)to)passed;                                                      \
     }                                                                                              \
     static int entry_P##name parameters                                                            \
@@ -259,7 +259,7 @@ static int is_served(const void* by)
 {
     const struct gdr_mpi_service* offered = atomic_load(&service);
     function* in_library = (function*)gdr_function_for(by, "PMPI_Get_library_version");
-    return offered && in_library && offered->serves(in_library);
+    return offered && in_library && offered->enabled(in_library);
 }
 
 static int query_cuda(const char* name, const void* by)

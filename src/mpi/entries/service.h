@@ -32,13 +32,13 @@ struct gdr_mpi_stack {
 struct gdr_mpi_service {
     unsigned calls; // the number of calls
     // Whether GPU memory can be passed to the MPI library that holds this function. Any thread.
-    int (*serves)(gdr_mpi_function* function);
+    int (*enabled)(gdr_mpi_function* function);
     // A function of an MPI library is called for the first time, possibly by the library's
     // components. If not by those, the program's calls come through libgdr_mpi.so.0. Any thread.
-    void (*hears)(gdr_mpi_function* function);
+    void (*first_called)(gdr_mpi_function* function);
     // A call is passed on unchanged, to a tool that need not come back, or within another call. Any
     // thread.
-    void (*passes)(unsigned index, const gdr_mpi_word* arguments);
+    void (*forwarded)(unsigned index, const gdr_mpi_word* arguments);
     // If these show that call() has nothing to do, the library's function may be called at once.
     // Any thread.
     struct gdr_mpi_host_memory host;
