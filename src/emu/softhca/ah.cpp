@@ -5,6 +5,7 @@
 #include "emu/softhca/device.hpp"
 #include "emu/softhca/faults.hpp"
 #include "emu/softhca/objects.hpp"
+#include "emu/softhca/ops.hpp"
 
 #include <cstring>
 #include <mutex>
@@ -12,8 +13,7 @@
 
 #include <arpa/inet.h>
 
-using namespace softhca;
-
+namespace softhca {
 namespace {
 
 // The way back along the route of a datagram, and the GID it was for: from a GRH, or from an IPv4
@@ -42,7 +42,7 @@ std::unordered_set<std::uint64_t> handles;
 
 } // namespace
 
-bool softhca::is_valid_address(unsigned device, const ibv_ah_attr& attributes)
+bool is_valid_address(unsigned device, const ibv_ah_attr& attributes)
 {
     const Profile& profile = profile_of(device);
     const bool must_be_global = profile.ethernet || profile.grh_required;
@@ -50,15 +50,13 @@ bool softhca::is_valid_address(unsigned device, const ibv_ah_attr& attributes)
            (!attributes.is_global || attributes.grh.sgid_index < kGids);
 }
 
-bool softhca::is_address_handle(std::uint64_t address)
+bool is_address_handle(std::uint64_t address)
 {
     const std::lock_guard<std::mutex> guard(handles_mutex);
     return handles.count(address) != 0;
 }
 
-extern "C" {
-
-ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
+ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
 {
     const unsigned device = context_of(pd->context).device;
     const AddressHandles handled = profile_of(device).address_handles;
@@ -87,7 +85,7 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
     return &ah->base;
 }
 
-int ibv_destroy_ah(ibv_ah* ah)
+int destroy_ah(ibv_ah* ah)
 {
     object_of<Pd>(ah->pd).children.fetch_sub(1);
     {
@@ -98,8 +96,8 @@ int ibv_destroy_ah(ibv_ah* ah)
     return 0;
 }
 
-int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh,
-                        ibv_ah_attr* attributes)
+int init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh,
+                    ibv_ah_attr* attributes)
 {
     const bool ethernet = profile_of(context_of(context).device).ethernet;
     *attributes = {};
@@ -123,13 +121,13 @@ int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv
     return -1;
 }
 
-ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port)
+ibv_ah* create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port)
 {
     ibv_ah_attr attributes;
-    if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attributes) != 0) {
+    if (init_ah_from_wc(pd->context, port, wc, grh, &attributes) != 0) {
         return nullptr;
     }
-    return ibv_create_ah(pd, &attributes);
+    return create_ah(pd, &attributes);
 }
 
-} // extern "C"
+} // namespace softhca

@@ -5,6 +5,7 @@
 #include "emu/softhca/channel.hpp"
 
 #include "emu/softhca/cq.hpp"
+#include "emu/softhca/ops.hpp"
 
 #include <array>
 #include <map>
@@ -164,13 +165,7 @@ void set_srq(std::uint32_t index, Srq* srq)
     set_object(srqs, index, srq);
 }
 
-} // namespace softhca
-
-using namespace softhca;
-
-extern "C" {
-
-ibv_comp_channel* ibv_create_comp_channel(ibv_context* context)
+ibv_comp_channel* create_comp_channel(ibv_context* context)
 {
     if (is_stale(context)) {
         errno = EINVAL;
@@ -193,7 +188,7 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context)
     return &channel->base;
 }
 
-int ibv_destroy_comp_channel(ibv_comp_channel* base)
+int destroy_comp_channel(ibv_comp_channel* base)
 {
     Channel& channel = object_of<Channel>(base);
     pthread_mutex_lock(&base->context->mutex);
@@ -210,7 +205,7 @@ int ibv_destroy_comp_channel(ibv_comp_channel* base)
     return 0;
 }
 
-int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context)
+int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context)
 {
     CqNotice notice;
     while (read_record(channel->fd, notice)) {
@@ -229,12 +224,12 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context)
     return -1;
 }
 
-void ibv_ack_cq_events(ibv_cq* cq, unsigned events)
+void ack_cq_events(ibv_cq* cq, unsigned events)
 {
     acknowledge(cq->mutex, cq->cond, cq->comp_events_completed, events);
 }
 
-int ibv_get_async_event(ibv_context* context, ibv_async_event* event)
+int get_async_event(ibv_context* context, ibv_async_event* event)
 {
     AsyncNotice notice;
     while (read_record(context->async_fd, notice)) {
@@ -245,7 +240,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event)
     return -1;
 }
 
-void ibv_ack_async_event(ibv_async_event* event)
+void ack_async_event(ibv_async_event* event)
 {
     switch (event->event_type) {
     case IBV_EVENT_CQ_ERR:
@@ -270,4 +265,4 @@ void ibv_ack_async_event(ibv_async_event* event)
     }
 }
 
-} // extern "C"
+} // namespace softhca

@@ -341,10 +341,6 @@ void purge_cq(Process& self, Cq& object, std::uint32_t qp_index)
     cq.taken.store(taken);
 }
 
-} // namespace softhca
-
-using namespace softhca;
-
 namespace {
 
 // Entries of a ring: those asked for, and some for deferred writes.
@@ -368,10 +364,8 @@ std::uint64_t create_ring(Process& self, std::uint32_t entries, std::size_t& byt
 
 } // namespace
 
-extern "C" {
-
-ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
-                      int comp_vector)
+ibv_cq* create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
+                  int comp_vector)
 {
     if (is_stale(context) || cqe < 1 ||
         static_cast<std::uint32_t>(cqe) > profile_of(context_of(context).device).max_cqe ||
@@ -434,7 +428,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
     return &cq.release()->base;
 }
 
-int ibv_resize_cq(ibv_cq* base, int cqe)
+int resize_cq(ibv_cq* base, int cqe)
 {
     const Profile& profile = profile_of(context_of(base->context).device);
     const int sign = profile.negative_errno ? -1 : 1;
@@ -495,7 +489,7 @@ int ibv_resize_cq(ibv_cq* base, int cqe)
     return former == ring ? sign * EINVAL : 0;
 }
 
-int ibv_destroy_cq(ibv_cq* base)
+int destroy_cq(ibv_cq* base)
 {
     if (is_stale(base->context)) {
         return 0;
@@ -535,4 +529,4 @@ int ibv_destroy_cq(ibv_cq* base)
     return 0;
 }
 
-} // extern "C"
+} // namespace softhca

@@ -9,6 +9,7 @@
 #include "emu/softhca/faults.hpp"
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/ops.hpp"
+#include "emu/softhca/verbs/extended.hpp"
 #include "emu/softhca/wire.hpp"
 
 #include <algorithm>

@@ -214,14 +214,7 @@ void unwatch_forks(Mr& mr)
     forks().regions.erase(&mr);
 }
 
-} // namespace softhca
-
-using namespace softhca;
-
-#pragma GCC visibility push(default) // not all are declared by verbs.h
-extern "C" {
-
-int ibv_fork_init()
+int fork_init()
 {
     if (!forks_part_memory()) {
         return 0;
@@ -234,17 +227,17 @@ int ibv_fork_init()
     return 0;
 }
 
-int ibv_dontfork_range(void* start, std::size_t length)
+int dontfork_range(void* start, std::size_t length)
 {
     return forks_part_memory() ? keep_from_children(start, length) : 0;
 }
 
-int ibv_dofork_range(void* start, std::size_t length)
+int dofork_range(void* start, std::size_t length)
 {
     return forks_part_memory() ? give_to_children(start, length) : 0;
 }
 
-ibv_fork_status ibv_is_fork_initialized()
+ibv_fork_status is_fork_initialized()
 {
     if (!forks_part_memory()) {
         return IBV_FORK_UNNEEDED;
@@ -253,5 +246,4 @@ ibv_fork_status ibv_is_fork_initialized()
     return forks().initialized ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
 }
 
-} // extern "C"
-#pragma GCC visibility pop
+} // namespace softhca

@@ -24,4 +24,10 @@ int give_to_children(void* start, std::size_t length);
 void watch_forks(Mr& mr);
 void unwatch_forks(Mr& mr);
 
+// As the verbs of these names.
+int fork_init();
+int dontfork_range(void* start, std::size_t length);
+int dofork_range(void* start, std::size_t length);
+ibv_fork_status is_fork_initialized();
+
 } // namespace softhca

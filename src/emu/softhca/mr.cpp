@@ -9,6 +9,7 @@
 #include "emu/softhca/fork.hpp"
 #include "emu/softhca/memory.hpp"
 #include "emu/softhca/objects.hpp"
+#include "emu/softhca/ops.hpp"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -127,6 +128,8 @@ ibv_mr* register_peer(ibv_pd* pd, std::unique_ptr<Mr> mr, void* start, std::size
     return result;
 }
 
+} // namespace
+
 ibv_mr* register_memory(ibv_pd* pd, void* start, std::size_t length, std::uint64_t iova,
                         unsigned access)
 {
@@ -244,39 +247,7 @@ ibv_mr* register_dmabuf(ibv_pd* pd, std::uint64_t offset, std::size_t length, st
     return result;
 }
 
-} // namespace
-
-} // namespace softhca
-
-using namespace softhca;
-
-extern "C" {
-
-ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access)
-{
-    return register_memory(pd, address, length, reinterpret_cast<std::uint64_t>(address),
-                           static_cast<unsigned>(access));
-}
-
-ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
-                        int access)
-{
-    return register_memory(pd, address, length, iova, static_cast<unsigned>(access));
-}
-
-ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
-                         unsigned access)
-{
-    return register_memory(pd, address, length, iova, access);
-}
-
-ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
-                          int fd, int access)
-{
-    return register_dmabuf(pd, offset, length, iova, fd, static_cast<unsigned>(access));
-}
-
-int ibv_dereg_mr(ibv_mr* mr)
+int deregister(ibv_mr* mr)
 {
     if (is_stale(mr->context)) {
         return 0;
@@ -310,4 +281,4 @@ int ibv_dereg_mr(ibv_mr* mr)
     return 0;
 }
 
-} // extern "C"
+} // namespace softhca

@@ -4,6 +4,7 @@
 #include "emu/softhca/multicast.hpp"
 
 #include "emu/softhca/config.hpp"
+#include "emu/softhca/ops.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -53,13 +54,7 @@ bool is_attached(Process& self, std::uint32_t qp_number)
                        });
 }
 
-} // namespace softhca
-
-using namespace softhca;
-
-extern "C" {
-
-int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid)
+int attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid)
 {
     if (const int error = check_group(qp, gid, lid)) {
         return error;
@@ -84,7 +79,7 @@ int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid)
     return 0;
 }
 
-int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid)
+int detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid)
 {
     if (const int error = check_group(qp, gid, lid)) {
         return error;
@@ -100,4 +95,4 @@ int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid)
     return EINVAL;
 }
 
-} // extern "C"
+} // namespace softhca

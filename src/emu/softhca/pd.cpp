@@ -51,7 +51,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* i
         errno = EINVAL;
         return nullptr;
     }
-    ibv_pd* base = ibv_alloc_pd(context);
+    ibv_pd* base = alloc_pd(context);
     if (base == nullptr) {
         return nullptr;
     }
@@ -66,13 +66,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* i
     return base;
 }
 
-} // namespace softhca
-
-using namespace softhca;
-
-extern "C" {
-
-ibv_pd* ibv_alloc_pd(ibv_context* context)
+ibv_pd* alloc_pd(ibv_context* context)
 {
     static std::atomic<std::uint32_t> next_id{1};
     if (is_stale(context)) {
@@ -90,7 +84,7 @@ ibv_pd* ibv_alloc_pd(ibv_context* context)
     return &pd->base;
 }
 
-int ibv_dealloc_pd(ibv_pd* base)
+int dealloc_pd(ibv_pd* base)
 {
     Pd& pd = object_of<Pd>(base);
     if (pd.children.load() != 0) {
@@ -107,4 +101,4 @@ int ibv_dealloc_pd(ibv_pd* base)
     return 0;
 }
 
-} // extern "C"
+} // namespace softhca

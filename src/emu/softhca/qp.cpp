@@ -210,7 +210,9 @@ int check_atomics(const Profile& profile, ibv_qp_attr& attributes, int mask)
     return 0;
 }
 
-ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
+} // namespace
+
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init)
 {
     if (const int error =
             is_stale(pd->context)
@@ -330,31 +332,6 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& init)
     return &qp.release()->base;
 }
 
-} // namespace
-
-ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* extended)
-{
-    const std::uint32_t mask = extended->comp_mask;
-    const std::uint32_t known =
-        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    const bool has_send_ops = (mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-    if ((mask & ~known) != 0 || (mask & IBV_QP_INIT_ATTR_PD) == 0 ||
-        ((mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && extended->create_flags != 0) ||
-        (has_send_ops && !are_send_ops_known(context_of(context).device, extended->qp_type,
-                                             extended->send_ops_flags))) {
-        errno = EOPNOTSUPP;
-        return nullptr;
-    }
-    ibv_qp_init_attr init = {};
-    std::memcpy(&init, extended, sizeof init); // begins with the same fields, by design of verbs
-    ibv_qp* qp = create(extended->pd, init);
-    if (qp != nullptr && has_send_ops) {
-        set_send_ops(object_of<Qp>(qp).extended);
-    }
-    extended->cap = init.cap;
-    return qp;
-}
-
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad)
 {
     const OneThreadGuard one_thread(object_of<Qp>(qp).one_thread, "QP");
@@ -381,18 +358,7 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad)
     return error;
 }
 
-} // namespace softhca
-
-using namespace softhca;
-
-extern "C" {
-
-ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init)
-{
-    return create(pd, *init);
-}
-
-int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* given, int mask)
+int modify_qp(ibv_qp* base, ibv_qp_attr* given, int mask)
 {
     if (is_stale(base->context)) {
         return EINVAL;
@@ -454,7 +420,7 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* given, int mask)
     return 0;
 }
 
-int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init)
+int query_qp(ibv_qp* base, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init)
 {
     if (is_stale(base->context)) {
         return EINVAL;
@@ -491,7 +457,7 @@ int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attributes, int, ibv_qp_init_attr* i
     return 0;
 }
 
-int ibv_destroy_qp(ibv_qp* base)
+int destroy_qp(ibv_qp* base)
 {
     if (is_stale(base->context)) {
         return 0;
@@ -531,4 +497,4 @@ int ibv_destroy_qp(ibv_qp* base)
     return 0;
 }
 
-} // extern "C"
+} // namespace softhca

@@ -3,11 +3,11 @@
 // Changing a memory region in place: its keys stay.
 #include "emu/softhca/memory.hpp"
 #include "emu/softhca/objects.hpp"
+#include "emu/softhca/ops.hpp"
 
 #include <utility>
 
-using namespace softhca;
-
+namespace softhca {
 namespace {
 
 int failed(int error, int result)
@@ -41,8 +41,7 @@ void swap_memory(Mr& mr, MrShared& region, Mr& other, MrShared& other_region)
 
 } // namespace
 
-extern "C" int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, std::size_t length,
-                            int access)
+int rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, std::size_t length, int access)
 {
     const bool new_memory = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
     const bool new_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
@@ -62,7 +61,7 @@ extern "C" int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, 
         void* const start = new_memory ? address : base->addr;
         const std::uint64_t iova =
             new_memory ? reinterpret_cast<std::uint64_t>(address) : region.extent.iova;
-        other = ibv_reg_mr_iova2(base->pd, start, new_memory ? length : base->length, iova, wanted);
+        other = register_memory(base->pd, start, new_memory ? length : base->length, iova, wanted);
         if (other == nullptr) {
             return failed(errno, IBV_REREG_MR_ERR_CMD);
         }
@@ -89,7 +88,9 @@ extern "C" int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* address, 
         region.key.store(key, std::memory_order_release);
     }
     if (other != nullptr) {
-        ibv_dereg_mr(other);
+        deregister(other);
     }
     return is_bound ? failed(EBUSY, IBV_REREG_MR_ERR_INPUT) : 0;
 }
+
+} // namespace softhca

@@ -23,13 +23,7 @@ int post_srq_recv(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad)
     return error;
 }
 
-} // namespace softhca
-
-using namespace softhca;
-
-extern "C" {
-
-ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes)
+ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes)
 {
     const ibv_srq_attr& wanted = attributes->attr;
     const Profile& profile = profile_of(context_of(pd->context).device);
@@ -73,7 +67,7 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes)
     return &srq.release()->base;
 }
 
-int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attributes, int mask)
+int modify_srq(ibv_srq* base, ibv_srq_attr* attributes, int mask)
 {
     if ((mask & IBV_SRQ_MAX_WR) != 0) {
         return EOPNOTSUPP;
@@ -103,7 +97,7 @@ int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attributes, int mask)
     return 0;
 }
 
-int ibv_query_srq(ibv_srq* base, ibv_srq_attr* attributes)
+int query_srq(ibv_srq* base, ibv_srq_attr* attributes)
 {
     if (is_stale(base->context)) {
         return EINVAL;
@@ -117,7 +111,7 @@ int ibv_query_srq(ibv_srq* base, ibv_srq_attr* attributes)
     return 0;
 }
 
-int ibv_destroy_srq(ibv_srq* base)
+int destroy_srq(ibv_srq* base)
 {
     if (is_stale(base->context)) {
         return 0;
@@ -136,4 +130,4 @@ int ibv_destroy_srq(ibv_srq* base)
     return 0;
 }
 
-} // extern "C"
+} // namespace softhca

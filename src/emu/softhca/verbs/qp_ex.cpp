@@ -5,6 +5,9 @@
 #include "emu/softhca/config.hpp"
 #include "emu/softhca/engine.hpp"
 #include "emu/softhca/ops.hpp"
+#include "emu/softhca/verbs/extended.hpp"
+
+#include <cstring>
 
 namespace softhca {
 namespace {
@@ -219,8 +222,8 @@ void wr_abort(ibv_qp_ex* qp)
     finish(qp);
 }
 
-} // namespace
-
+// Whether a device's QPs of this type have these IBV_QP_EX_WITH_*, and the ibv_wr_* functions for
+// them all.
 bool are_send_ops_known(unsigned device, ibv_qp_type type, std::uint64_t ops)
 {
     constexpr std::uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
@@ -252,6 +255,31 @@ void set_send_ops(ibv_qp_ex& qp)
     qp.wr_start = wr_start;
     qp.wr_complete = wr_complete;
     qp.wr_abort = wr_abort;
+}
+
+} // namespace
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* extended)
+{
+    const std::uint32_t mask = extended->comp_mask;
+    const std::uint32_t known =
+        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    const bool has_send_ops = (mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+    if ((mask & ~known) != 0 || (mask & IBV_QP_INIT_ATTR_PD) == 0 ||
+        ((mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && extended->create_flags != 0) ||
+        (has_send_ops && !are_send_ops_known(context_of(context).device, extended->qp_type,
+                                             extended->send_ops_flags))) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    ibv_qp_init_attr init = {};
+    std::memcpy(&init, extended, sizeof init); // begins with the same fields, by design of verbs
+    ibv_qp* qp = create_qp(extended->pd, init);
+    if (qp != nullptr && has_send_ops) {
+        set_send_ops(object_of<Qp>(qp).extended);
+    }
+    extended->cap = init.cap;
+    return qp;
 }
 
 } // namespace softhca

@@ -5,6 +5,7 @@
 #include "emu/softhca/config.hpp"
 #include "emu/softhca/cq.hpp"
 #include "emu/softhca/ops.hpp"
+#include "emu/softhca/verbs/extended.hpp"
 
 namespace softhca {
 namespace {
@@ -84,8 +85,8 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init)
         errno = EINVAL;
         return nullptr;
     }
-    ibv_cq* cq = ibv_create_cq(context, static_cast<int>(init->cqe), init->cq_context,
-                               init->channel, static_cast<int>(init->comp_vector));
+    ibv_cq* cq = create_cq(context, static_cast<int>(init->cqe), init->cq_context, init->channel,
+                           static_cast<int>(init->comp_vector));
     if (cq == nullptr) {
         return nullptr;
     }
