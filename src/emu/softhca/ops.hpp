@@ -11,6 +11,11 @@
 
 namespace softhca {
 
+struct Context;
+
+Context& open_context(unsigned device); // throws std::system_error, std::bad_alloc
+void close_context(Context& context);
+
 ibv_pd* alloc_pd(ibv_context* context);
 int dealloc_pd(ibv_pd* pd);
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attributes);
