@@ -134,6 +134,16 @@ void push_cqe(Process& self, Arena& owner, std::uint32_t index, bool solicited, 
     }
 }
 
+// Whether there may be something for take_completions(), which yields the processor when called in
+// vain for long: for whoever looks at many queues and sees himself to it that others run.
+inline bool has_entries(const Cq& cq, const CqShared& shared)
+{
+    const std::uint64_t head = shared.head.load(std::memory_order_relaxed);
+    return cq.ring.load(std::memory_order_relaxed)[head & cq.mask].sequence.load(
+               std::memory_order_acquire) == static_cast<std::uint32_t>(head + 1) ||
+           cq.is_deferring.load(std::memory_order_relaxed);
+}
+
 // ibv_poll_cq, by whoever may poll.
 int take_completions(Cq& cq, int count, ibv_wc* wc);
 

@@ -285,6 +285,10 @@ struct RqShared {
     alignas(64) FreeStack free_slots;
 };
 
+// The opcode of a work request that does nothing but complete in its turn, as libmlx5's users post;
+// no verb has a name for it.
+constexpr ibv_wr_opcode kNop = IBV_WR_DRIVER1;
+
 // A work request as it waits in a send queue: followed by Sge[num_sge] or by inline_length bytes.
 struct SendWqe {
     std::uint64_t wr_id;

@@ -52,6 +52,8 @@ Outcome SendQueue::execute(const WorkRequest& wr)
         return write_with_immediate(wr);
     case IBV_WR_RDMA_READ:
         return read(wr);
+    case kNop:
+        return Outcome::finished(IBV_WC_SUCCESS);
     default:
         return atomic(wr);
     }

@@ -33,6 +33,8 @@ int check(const ibv_qp& qp, const QpShared& shared, const ibv_send_wr& wr)
         return ud ? EINVAL : 0;
     case IBV_WR_BIND_MW:
         return ud ? EINVAL : check_bind(qp, wr);
+    case kNop:
+        return ud ? EINVAL : 0;
     default:
         return EOPNOTSUPP;
     }

@@ -1,0 +1,148 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The thread, see adapter.hpp.
+#include "emu/softmlx5/adapter.hpp"
+
+#include "emu/softhca/thread.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace softmlx5 {
+namespace {
+
+constexpr long kPause = 5'000; // ns, the longer the longer there has been nothing to do
+constexpr unsigned kLooksBeforePause = 50, kLooksBeforeLongerPause = 4096, kLongestPause = 5;
+constexpr unsigned kEventInterval = 64; // looks
+
+void pause(long nanoseconds)
+{
+    const timespec duration = {0, nanoseconds};
+    nanosleep(&duration, nullptr);
+}
+
+// The thread runs for a moment and often: at once when its pause is over, though programs that poll
+// have all processors. Since Linux 6.12 the shortest time slice sees to that, before short pauses
+// do.
+void take_precedence()
+{
+    prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+    // The kernel's struct sched_attr, whose header and libc's exclude each other.
+    struct {
+        std::uint32_t size, policy;
+        std::uint64_t flags;
+        std::int32_t nice;
+        std::uint32_t priority;
+        std::uint64_t runtime, deadline, period; // ns
+    } attributes = {};
+    attributes.size = sizeof attributes;
+    attributes.policy = SCHED_OTHER;
+    attributes.nice = getpriority(PRIO_PROCESS, 0);
+    attributes.runtime = 100'000;
+    syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+std::atomic<Adapter*> current{nullptr};
+
+} // namespace
+
+Adapter& Adapter::instance()
+{
+    static std::mutex mutex;
+    const std::lock_guard<std::mutex> guard(mutex);
+    Adapter* adapter = current.load();
+    if (adapter == nullptr) {
+        adapter = new Adapter; // lives as long as the process: its thread may run at exit
+        current.store(adapter);
+        static const int registered = [] {
+            // What was posted last is done like the rest.
+            std::atexit([] {
+                if (current.load() != nullptr) {
+                    const Guard last;
+                    last->look();
+                }
+            });
+            return pthread_atfork([] { Adapter::instance().mutex_.lock(); },
+                                  [] { Adapter::instance().mutex_.unlock(); },
+                                  [] { current.store(nullptr); });
+        }();
+        static_cast<void>(registered);
+    }
+    return *adapter;
+}
+
+Adapter::Guard::Guard() : adapter_(instance())
+{
+    adapter_.commands_.fetch_add(1);
+    adapter_.mutex_.lock();
+}
+
+Adapter::Guard::~Guard()
+{
+    adapter_.mutex_.unlock();
+    adapter_.commands_.fetch_sub(1);
+}
+
+void Adapter::add(Context& context)
+{
+    contexts_.push_back(&context);
+    if (!started_) {
+        started_ = true;
+        softhca::start_thread([this] { run(); });
+    }
+}
+
+void Adapter::remove(Context& context)
+{
+    context.qps.for_each([this](Qp& qp) { remove(qp); });
+    std::erase(contexts_, &context);
+}
+
+bool Adapter::look()
+{
+    bool some = false;
+    const auto all = [this](auto objects, auto visit) {
+        for (Context* context : contexts_) {
+            (context->*objects).for_each(visit);
+        }
+    };
+    all(&Context::qps, [](Qp& qp) { qp.look(); });
+    all(&Context::srqs, [&](Srq& srq) { some |= srq.take_posted(); });
+    all(&Context::qps, [&](Qp& qp) { some |= qp.take_receives(); });
+    all(&Context::qps, [&](Qp& qp) { some |= qp.take_sends(*this); });
+    all(&Context::cqs, [&](Cq& cq) {
+        some |= cq.collect(*this);
+        cq.notify();
+    });
+    return some;
+}
+
+void Adapter::run()
+{
+    take_precedence();
+    unsigned in_vain = 0;
+    for (unsigned looks = 0;; ++looks) {
+        {
+            const std::lock_guard<std::mutex> guard(mutex_);
+            in_vain = look() ? 0 : in_vain + 1;
+            if (looks % kEventInterval == 0) {
+                for (Context* context : contexts_) {
+                    context->take_events();
+                }
+            }
+        }
+        if (in_vain > kLooksBeforePause || commands_.load() != 0) {
+            pause(kPause << std::min(in_vain / kLooksBeforeLongerPause, kLongestPause));
+        }
+    }
+}
+
+} // namespace softmlx5

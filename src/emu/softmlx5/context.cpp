@@ -1,0 +1,89 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Open devices, see context.hpp.
+#include "emu/softmlx5/context.hpp"
+
+#include "emu/softhca/channel.hpp"
+#include "emu/softhca/ops.hpp"
+#include "emu/softmlx5/adapter.hpp"
+
+#include <system_error>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace softmlx5 {
+
+Mr::~Mr()
+{
+    softhca::deregister(&hca);
+}
+
+Context::Context(Adapter& own, unsigned device)
+    : adapter(own), hca(softhca::open_context(device)), async(std::make_shared<AsyncChannel>())
+{
+    fcntl(hca.async.read_fd, F_SETFL, O_NONBLOCK);
+    if (const int error = async->open()) {
+        softhca::close_context(hca);
+        throw std::system_error(error, std::generic_category());
+    }
+    adapter.add(*this);
+}
+
+Context::~Context()
+{
+    adapter.look();
+    adapter.remove(*this);
+    qps = {};
+    srqs = {};
+    cqs = {};
+    mrs = {};
+    pds = {};
+    softhca::close_context(hca);
+}
+
+void Context::take_events()
+{
+    softhca::AsyncNotice notice;
+    while (read(hca.async.read_fd, &notice, sizeof notice) == sizeof notice) {
+        softhca::Arena& arena = hca.process->arena();
+        std::uint64_t element = notice.object;
+        switch (notice.type) {
+        case IBV_EVENT_SRQ_ERR:
+        case IBV_EVENT_SRQ_LIMIT_REACHED: {
+            Srq* srq = srqs.find(notice.object);
+            if (srq == nullptr ||
+                arena.recv_queue(softhca::kMaxQps + notice.object).generation != notice.identity) {
+                continue;
+            }
+            srq->count_event();
+            element = srq->user_handle();
+            break;
+        }
+        case IBV_EVENT_QP_FATAL:
+        case IBV_EVENT_QP_REQ_ERR:
+        case IBV_EVENT_QP_ACCESS_ERR:
+        case IBV_EVENT_QP_LAST_WQE_REACHED:
+        case IBV_EVENT_SQ_DRAINED: {
+            Qp* qp = qps.find(notice.object);
+            if (qp == nullptr || qp->hca().qp_num != notice.identity) {
+                continue;
+            }
+            qp->count_event();
+            element = qp->user_handle();
+            break;
+        }
+        case IBV_EVENT_CQ_ERR:
+            if (Cq* cq = cqs.find(notice.object);
+                cq != nullptr && arena.cq(notice.object).generation == notice.identity) {
+                cq->report_overrun();
+            }
+            continue;
+        default:
+            break;
+        }
+        async->write({element, notice.type, 0});
+    }
+}
+
+} // namespace softmlx5

@@ -1,0 +1,73 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// An open device and its objects, by the handles that the kernel's interface has for them: the
+// indices of softhca's. All of it under the adapter's lock.
+#pragma once
+
+#include "emu/softhca/objects.hpp"
+#include "emu/softmlx5/qp.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+namespace softmlx5 {
+
+class Adapter;
+
+template <class Object>
+class Handles {
+  public:
+    Object* find(std::uint32_t handle)
+    {
+        const auto found = objects_.find(handle);
+        return found == objects_.end() ? nullptr : found->second.get();
+    }
+    void add(std::uint32_t handle, std::unique_ptr<Object> object)
+    {
+        objects_[handle] = std::move(object);
+    }
+    void remove(std::uint32_t handle) { objects_.erase(handle); }
+    template <class Visit>
+    void for_each(Visit visit)
+    {
+        for (const auto& [handle, object] : objects_) {
+            visit(*object);
+        }
+    }
+
+  private:
+    std::map<std::uint32_t, std::unique_ptr<Object>> objects_;
+};
+
+struct Mr {
+    explicit Mr(ibv_mr& region) : hca(region) {}
+    ~Mr();
+    Mr(const Mr&) = delete;
+    Mr& operator=(const Mr&) = delete;
+
+    ibv_mr& hca;
+};
+
+struct Context {
+    Context(Adapter& adapter, unsigned device); // throws std::system_error, std::bad_alloc
+    ~Context();
+    Context(const Context&) = delete;
+    Context& operator=(const Context&) = delete;
+
+    // Passes on softhca's events, to the objects that they name.
+    void take_events();
+
+    Adapter& adapter;
+    softhca::Context& hca;
+    std::shared_ptr<AsyncChannel> async;
+    std::uint32_t doorbell_pages = 0; // handed out
+    // The last go first.
+    Handles<Pd> pds;
+    Handles<Mr> mrs;
+    Handles<Cq> cqs;
+    Handles<Srq> srqs;
+    Handles<Qp> qps;
+};
+
+} // namespace softmlx5

@@ -1,0 +1,112 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Commands about completion queues and their channels.
+#include "emu/softhca/ops.hpp"
+#include "emu/softmlx5/command.hpp"
+
+#include <bit>
+#include <cerrno>
+
+namespace softmlx5 {
+namespace {
+
+struct Wanted {
+    CqRequest request;
+    std::uint32_t vector;
+    int channel_fd;
+};
+
+int create(Context& context, Wanted& wanted, Command& command, ib_uverbs_create_cq_resp& answer)
+{
+    wanted.request.memory = command.driver_request<mlx5_ib_create_cq>();
+    const mlx5_ib_create_cq& memory = wanted.request.memory;
+    const std::uint32_t cqe = wanted.request.cqe;
+    if (memory.cqe_comp_en != 0 || (memory.flags & MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS) != 0) {
+        return EOPNOTSUPP;
+    }
+    std::shared_ptr<CompletionChannel> channel;
+    if (wanted.channel_fd >= 0) {
+        channel = find_channel(wanted.channel_fd);
+        if (channel == nullptr) {
+            return EBADF;
+        }
+    }
+    if (cqe == 0 || cqe >= softhca::kMaxCqe || memory.buf_addr == 0 || memory.db_addr == 0 ||
+        (memory.cqe_size != 64 && memory.cqe_size != 128)) {
+        return EINVAL;
+    }
+    ibv_cq* cq =
+        softhca::create_cq(&context.hca.verbs.context, static_cast<int>(std::bit_ceil(cqe + 1)),
+                           nullptr, nullptr, static_cast<int>(wanted.vector));
+    if (cq == nullptr) {
+        return errno;
+    }
+    context.cqs.add(cq->handle,
+                    std::make_unique<Cq>(*cq, wanted.request, std::move(channel), context.async));
+    answer = {cq->handle, cqe, {}};
+    command.driver_answer(mlx5_ib_create_cq_resp{cq->handle, 0});
+    return 0;
+}
+
+} // namespace
+
+int create_comp_channel(Context&, Command& command)
+{
+    auto channel = std::make_shared<CompletionChannel>();
+    if (const int error = channel->open()) {
+        return error;
+    }
+    command.answer(
+        ib_uverbs_create_comp_channel_resp{static_cast<std::uint32_t>(channel->read_fd())});
+    keep_channel(std::move(channel));
+    return 0;
+}
+
+int create_cq(Context& context, Command& command)
+{
+    const auto request = command.request<ib_uverbs_create_cq>();
+    Wanted wanted = {
+        {request.user_handle, request.cqe, false, {}}, request.comp_vector, request.comp_channel};
+    ib_uverbs_create_cq_resp answer = {};
+    const int error = create(context, wanted, command, answer);
+    command.answer(answer);
+    return error;
+}
+
+int create_cq_ex(Context& context, Command& command)
+{
+    const auto request = command.request<ib_uverbs_ex_create_cq>();
+    const std::uint32_t known =
+        IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
+    if (request.comp_mask != 0 || (request.flags & ~known) != 0) {
+        return EOPNOTSUPP;
+    }
+    Wanted wanted = {{request.user_handle,
+                      request.cqe,
+                      (request.flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN) != 0,
+                      {}},
+                     request.comp_vector,
+                     request.comp_channel};
+    ib_uverbs_ex_create_cq_resp answer = {};
+    answer.response_length = sizeof answer;
+    const int error = create(context, wanted, command, answer.base);
+    command.answer(answer);
+    return error;
+}
+
+int destroy_cq(Context& context, Command& command)
+{
+    const auto handle = command.request<ib_uverbs_destroy_cq>().cq_handle;
+    Cq* cq = context.cqs.find(handle);
+    if (cq == nullptr) {
+        return EINVAL;
+    }
+    if (softhca::object_of<softhca::Cq>(&cq->hca()).children.load() != 0) {
+        return EBUSY;
+    }
+    command.answer(cq->end());
+    context.cqs.remove(handle);
+    return 0;
+}
+
+} // namespace softmlx5

@@ -1,0 +1,70 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Commands about protection domains and memory regions.
+#include "emu/softhca/ops.hpp"
+#include "emu/softmlx5/command.hpp"
+
+#include <cerrno>
+
+namespace softmlx5 {
+
+int alloc_pd(Context& context, Command& command)
+{
+    ibv_pd* pd = softhca::alloc_pd(&context.hca.verbs.context);
+    if (pd == nullptr) {
+        return errno;
+    }
+    context.pds.add(pd->handle, std::make_unique<Pd>(*pd));
+    ib_uverbs_alloc_pd_resp answer = {};
+    answer.pd_handle = pd->handle;
+    command.answer(answer);
+    command.driver_answer(mlx5_ib_alloc_pd_resp{pd->handle});
+    return 0;
+}
+
+int dealloc_pd(Context& context, Command& command)
+{
+    const auto handle = command.request<ib_uverbs_dealloc_pd>().pd_handle;
+    Pd* pd = context.pds.find(handle);
+    if (pd == nullptr) {
+        return EINVAL;
+    }
+    if (pd->is_used()) {
+        return EBUSY;
+    }
+    context.pds.remove(handle);
+    return 0;
+}
+
+int reg_mr(Context& context, Command& command)
+{
+    const auto request = command.request<ib_uverbs_reg_mr>();
+    Pd* pd = context.pds.find(request.pd_handle);
+    if (pd == nullptr) {
+        return EINVAL;
+    }
+    ibv_mr* mr = softhca::register_memory(&pd->hca(), reinterpret_cast<void*>(request.start),
+                                          request.length, request.hca_va, request.access_flags);
+    if (mr == nullptr) {
+        return errno;
+    }
+    context.mrs.add(mr->handle, std::make_unique<Mr>(*mr));
+    ib_uverbs_reg_mr_resp answer = {};
+    answer.mr_handle = mr->handle;
+    answer.lkey = mr->lkey;
+    answer.rkey = mr->rkey;
+    command.answer(answer);
+    return 0;
+}
+
+int dereg_mr(Context& context, Command& command)
+{
+    const auto handle = command.request<ib_uverbs_dereg_mr>().mr_handle;
+    if (context.mrs.find(handle) == nullptr) {
+        return EINVAL;
+    }
+    context.mrs.remove(handle);
+    return 0;
+}
+
+} // namespace softmlx5

@@ -1,0 +1,205 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Methods, see methods.hpp. What has an older structure of its own comes by INVOKE_WRITE and is
+// told by number; the rest has attributes.
+#include "emu/softmlx5/methods.hpp"
+
+#include "emu/softhca/ops.hpp"
+#include "emu/softmlx5/command.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include <unistd.h>
+
+namespace softmlx5 {
+namespace {
+
+ib_uverbs_attr* find(ib_uverbs_ioctl_hdr& header, unsigned id)
+{
+    for (unsigned i = 0; i < header.num_attrs; ++i) {
+        if (header.attrs[i].attr_id == id) {
+            return &header.attrs[i];
+        }
+    }
+    return nullptr;
+}
+
+// Short inputs stand in the attribute itself.
+Command::In input(ib_uverbs_ioctl_hdr& header, unsigned id)
+{
+    const ib_uverbs_attr* attribute = find(header, id);
+    if (attribute == nullptr) {
+        return {};
+    }
+    const bool is_short = attribute->len <= sizeof attribute->data;
+    return {is_short ? &attribute->data : reinterpret_cast<const void*>(attribute->data),
+            attribute->len};
+}
+
+Command::Out output(ib_uverbs_ioctl_hdr& header, unsigned id)
+{
+    ib_uverbs_attr* attribute = find(header, id);
+    if (attribute == nullptr) {
+        return {};
+    }
+    attribute->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
+    return {reinterpret_cast<void*>(attribute->data), attribute->len};
+}
+
+template <class Value>
+Value value(ib_uverbs_ioctl_hdr& header, unsigned id)
+{
+    Value result = {};
+    const Command::In from = input(header, id);
+    if (from.length != 0) {
+        std::memcpy(&result, from.start, std::min(from.length, sizeof result));
+    }
+    return result;
+}
+
+template <class Value>
+void answer(ib_uverbs_ioctl_hdr& header, unsigned id, const Value& value)
+{
+    const Command::Out to = output(header, id);
+    std::memcpy(to.start, &value, std::min(to.length, sizeof value));
+}
+
+// An object's handle, which both sides write into the attribute.
+std::uint32_t handle(ib_uverbs_ioctl_hdr& header, unsigned id)
+{
+    const ib_uverbs_attr* attribute = find(header, id);
+    return attribute == nullptr ? softhca::kNone : static_cast<std::uint32_t>(attribute->data);
+}
+void answer_handle(ib_uverbs_ioctl_hdr& header, unsigned id, std::uint64_t value)
+{
+    if (ib_uverbs_attr* attribute = find(header, id)) {
+        attribute->data = value;
+    }
+}
+
+constexpr struct {
+    unsigned number;
+    bool extended;
+    int (*execute)(Context& context, Command& command);
+} kCommands[] = {
+    {IB_USER_VERBS_CMD_GET_CONTEXT, false, get_context},
+    {IB_USER_VERBS_CMD_QUERY_DEVICE, false, query_device},
+    {IB_USER_VERBS_CMD_QUERY_DEVICE, true, query_device_ex},
+    {IB_USER_VERBS_CMD_QUERY_PORT, false, query_port},
+    {IB_USER_VERBS_CMD_ALLOC_PD, false, alloc_pd},
+    {IB_USER_VERBS_CMD_DEALLOC_PD, false, dealloc_pd},
+    {IB_USER_VERBS_CMD_REG_MR, false, reg_mr},
+    {IB_USER_VERBS_CMD_DEREG_MR, false, dereg_mr},
+    {IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, false, create_comp_channel},
+    {IB_USER_VERBS_CMD_CREATE_CQ, false, create_cq},
+    {IB_USER_VERBS_CMD_CREATE_CQ, true, create_cq_ex},
+    {IB_USER_VERBS_CMD_DESTROY_CQ, false, destroy_cq},
+    {IB_USER_VERBS_CMD_CREATE_SRQ, false, create_srq},
+    {IB_USER_VERBS_CMD_CREATE_XSRQ, false, create_xsrq},
+    {IB_USER_VERBS_CMD_MODIFY_SRQ, false, modify_srq},
+    {IB_USER_VERBS_CMD_QUERY_SRQ, false, query_srq},
+    {IB_USER_VERBS_CMD_DESTROY_SRQ, false, destroy_srq},
+    {IB_USER_VERBS_CMD_CREATE_QP, false, create_qp},
+    {IB_USER_VERBS_CMD_CREATE_QP, true, create_qp_ex},
+    {IB_USER_VERBS_CMD_MODIFY_QP, false, modify_qp},
+    {IB_USER_VERBS_CMD_MODIFY_QP, true, modify_qp_ex},
+    {IB_USER_VERBS_CMD_QUERY_QP, false, query_qp},
+    {IB_USER_VERBS_CMD_DESTROY_QP, false, destroy_qp},
+    {IB_USER_VERBS_CMD_ATTACH_MCAST, false, attach_mcast},
+    {IB_USER_VERBS_CMD_DETACH_MCAST, false, detach_mcast},
+};
+
+bool is_write(const ib_uverbs_ioctl_hdr& header)
+{
+    return header.object_id == UVERBS_OBJECT_DEVICE &&
+           header.method_id == UVERBS_METHOD_INVOKE_WRITE;
+}
+
+int write(Context* context, ib_uverbs_ioctl_hdr& header)
+{
+    const auto number = value<std::uint32_t>(header, UVERBS_ATTR_WRITE_CMD);
+    Command command = {input(header, UVERBS_ATTR_CORE_IN), input(header, UVERBS_ATTR_UHW_IN),
+                       output(header, UVERBS_ATTR_CORE_OUT), output(header, UVERBS_ATTR_UHW_OUT)};
+    for (const auto& known : kCommands) {
+        if (known.number == (number & IB_USER_VERBS_CMD_COMMAND_MASK) &&
+            known.extended == ((number & IB_USER_VERBS_CMD_FLAG_EXTENDED) != 0)) {
+            // The trial that libibverbs makes comes before all else.
+            const bool is_trial = known.execute == query_device && command.out.length == 0;
+            return is_trial             ? ENOSPC
+                   : context == nullptr ? EINVAL
+                                        : known.execute(*context, command);
+        }
+    }
+    return EOPNOTSUPP;
+}
+
+// A page that doorbells are rung in: libmlx5 writes there, and nobody looks.
+int alloc_doorbell_page(Context& context, ib_uverbs_ioctl_hdr& header)
+{
+    constexpr std::uint64_t apart = 1 << 20; // in the device file
+    constexpr std::uint32_t most = 1 << 15;
+    if (context.doorbell_pages == most) {
+        return ENOMEM;
+    }
+    const std::uint32_t page = ++context.doorbell_pages;
+    answer_handle(header, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, page);
+    answer(header, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, page * apart);
+    answer(header, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH,
+           static_cast<std::uint32_t>(sysconf(_SC_PAGESIZE)));
+    answer(header, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, page);
+    return 0;
+}
+
+int reg_dmabuf_mr(Context& context, ib_uverbs_ioctl_hdr& header)
+{
+    Pd* pd = context.pds.find(handle(header, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE));
+    if (pd == nullptr) {
+        return EINVAL;
+    }
+    const ib_uverbs_attr* fd = find(header, UVERBS_ATTR_REG_DMABUF_MR_FD);
+    ibv_mr* mr = softhca::register_dmabuf(
+        &pd->hca(), value<std::uint64_t>(header, UVERBS_ATTR_REG_DMABUF_MR_OFFSET),
+        value<std::uint64_t>(header, UVERBS_ATTR_REG_DMABUF_MR_LENGTH),
+        value<std::uint64_t>(header, UVERBS_ATTR_REG_DMABUF_MR_IOVA),
+        fd == nullptr ? -1 : static_cast<int>(fd->data),
+        value<std::uint32_t>(header, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS));
+    if (mr == nullptr) {
+        return errno;
+    }
+    context.mrs.add(mr->handle, std::make_unique<Mr>(*mr));
+    answer_handle(header, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, mr->handle);
+    answer(header, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, mr->lkey);
+    answer(header, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, mr->rkey);
+    return 0;
+}
+
+} // namespace
+
+bool asks_for_context(const ib_uverbs_ioctl_hdr& header)
+{
+    auto& given = const_cast<ib_uverbs_ioctl_hdr&>(header);
+    return is_write(header) &&
+           value<std::uint32_t>(given, UVERBS_ATTR_WRITE_CMD) == IB_USER_VERBS_CMD_GET_CONTEXT;
+}
+
+int execute(Context* context, ib_uverbs_ioctl_hdr& header)
+{
+    if (is_write(header)) {
+        return write(context, header);
+    }
+    if (context == nullptr) {
+        return EPROTONOSUPPORT;
+    }
+    if (header.object_id == UVERBS_OBJECT_MR && header.method_id == UVERBS_METHOD_REG_DMABUF_MR) {
+        return reg_dmabuf_mr(*context, header);
+    }
+    if (header.object_id == MLX5_IB_OBJECT_UAR) {
+        return header.method_id == MLX5_IB_METHOD_UAR_OBJ_ALLOC
+                   ? alloc_doorbell_page(*context, header)
+                   : 0; // the page stays
+    }
+    return EPROTONOSUPPORT;
+}
+
+} // namespace softmlx5

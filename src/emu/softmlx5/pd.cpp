@@ -1,0 +1,71 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Protection domains, see pd.hpp.
+#include "emu/softmlx5/pd.hpp"
+
+#include "emu/softhca/objects.hpp"
+#include "emu/softhca/ops.hpp"
+
+#include <cstring>
+
+#include <endian.h>
+
+namespace softmlx5 {
+namespace {
+
+ibv_ah_attr attributes_of(const mlx5_wqe_av& address, bool is_long)
+{
+    constexpr std::uint32_t kHasRoute = 1u << 30;
+    ibv_ah_attr attributes = {};
+    attributes.port_num = 1;
+    attributes.dlid = be16toh(address.rlid);
+    attributes.sl = address.stat_rate_sl & 0xf;
+    attributes.src_path_bits = address.fl_mlid & 0x7f;
+    const std::uint32_t route = is_long ? be32toh(address.grh_gid_fl) : 0;
+    if ((route & kHasRoute) != 0) {
+        attributes.is_global = 1;
+        attributes.grh.flow_label = route & 0xfffff;
+        attributes.grh.sgid_index = static_cast<std::uint8_t>(route >> 20 & 0xff);
+        attributes.grh.hop_limit = address.hop_limit;
+        attributes.grh.traffic_class = address.tclass;
+        std::memcpy(attributes.grh.dgid.raw, address.rgid, sizeof address.rgid);
+    }
+    return attributes;
+}
+
+} // namespace
+
+Pd::~Pd()
+{
+    for (const auto& [key, handle] : handles_) {
+        softhca::destroy_ah(handle);
+    }
+    softhca::dealloc_pd(&hca_);
+}
+
+bool Pd::is_used() const
+{
+    return softhca::object_of<softhca::Pd>(&hca_).children.load() > handles_.size();
+}
+
+ibv_ah* Pd::address_handle(const mlx5_wqe_av& address, bool is_long)
+{
+    constexpr std::size_t kWithoutRoute = 4;
+    Key key = {};
+    std::memcpy(key.data(),
+                reinterpret_cast<const std::uint8_t*>(&address) +
+                    offsetof(mlx5_wqe_av, stat_rate_sl),
+                is_long ? key.size() : kWithoutRoute);
+    const auto found = handles_.find(key);
+    if (found != handles_.end()) {
+        return found->second;
+    }
+    ibv_ah_attr attributes = attributes_of(address, is_long);
+    ibv_ah* handle = softhca::create_ah(&hca_, &attributes);
+    if (handle != nullptr) {
+        handles_.emplace(key, handle);
+    }
+    return handle;
+}
+
+} // namespace softmlx5

@@ -1,0 +1,266 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Commands about queue pairs.
+#include "emu/softhca/multicast.hpp"
+#include "emu/softhca/ops.hpp"
+#include "emu/softmlx5/adapter.hpp"
+#include "emu/softmlx5/command.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace softmlx5 {
+namespace {
+
+// Both forms of the request have the same fields here.
+template <class Request>
+int create(Context& context, const Request& request, Command& command,
+           ib_uverbs_create_qp_resp& answer)
+{
+    const auto memory = command.driver_request<mlx5_ib_create_qp>();
+    constexpr std::uint32_t harmless = MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_BFREG_INDEX |
+                                       MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_UAR_PAGE_INDEX;
+    if ((memory.flags & ~harmless) != 0 ||
+        (request.qp_type != IBV_QPT_RC && request.qp_type != IBV_QPT_UD)) {
+        return EOPNOTSUPP;
+    }
+    Pd* pd = context.pds.find(request.pd_handle);
+    Cq* send_cq = context.cqs.find(request.send_cq_handle);
+    Cq* recv_cq = context.cqs.find(request.recv_cq_handle);
+    Srq* srq = request.is_srq != 0 ? context.srqs.find(request.srq_handle) : nullptr;
+    const std::uint32_t rq_count = memory.rq_wqe_count, sq_count = memory.sq_wqe_count;
+    if (pd == nullptr || send_cq == nullptr || recv_cq == nullptr ||
+        (request.is_srq != 0 && srq == nullptr) || memory.buf_addr == 0 || memory.db_addr == 0 ||
+        (rq_count & (rq_count - 1)) != 0 || (sq_count & (sq_count - 1)) != 0 ||
+        memory.rq_wqe_shift > 16) {
+        return EINVAL;
+    }
+    ibv_qp_init_attr init = {};
+    init.send_cq = &send_cq->hca();
+    init.recv_cq = &recv_cq->hca();
+    init.srq = srq == nullptr ? nullptr : &srq->hca();
+    init.qp_type = static_cast<ibv_qp_type>(request.qp_type);
+    // As many as the rings can hold, of the pieces that fit into one request.
+    init.cap.max_send_wr = sq_count;
+    init.cap.max_recv_wr = rq_count;
+    init.cap.max_send_sge = softhca::kMaxSge;
+    init.cap.max_recv_sge = rq_count == 0 ? 0 : softhca::kMaxSge;
+    ibv_qp* qp = softhca::create_qp(&pd->hca(), init);
+    if (qp == nullptr) {
+        return errno;
+    }
+    try {
+        auto made = std::make_unique<Qp>(*qp, request.user_handle, memory, *pd, *send_cq);
+        context.adapter.add(*made);
+        context.qps.add(qp->handle, std::move(made));
+    } catch (const std::system_error& error) {
+        softhca::destroy_qp(qp);
+        return error.code().value();
+    }
+    answer.qp_handle = qp->handle;
+    answer.qpn = qp->qp_num;
+    answer.max_send_wr = request.max_send_wr;
+    answer.max_recv_wr = request.max_recv_wr;
+    answer.max_send_sge = request.max_send_sge;
+    answer.max_recv_sge = request.max_recv_sge;
+    answer.max_inline_data = request.max_inline_data;
+    mlx5_ib_create_qp_resp driver = {};
+    driver.bfreg_index = memory.bfreg_index;
+    command.driver_answer(driver);
+    return 0;
+}
+
+ibv_ah_attr address_of(const ib_uverbs_qp_dest& from)
+{
+    ibv_ah_attr to = {};
+    std::memcpy(to.grh.dgid.raw, from.dgid, sizeof from.dgid);
+    to.grh.flow_label = from.flow_label;
+    to.grh.sgid_index = from.sgid_index;
+    to.grh.hop_limit = from.hop_limit;
+    to.grh.traffic_class = from.traffic_class;
+    to.dlid = from.dlid;
+    to.sl = from.sl;
+    to.src_path_bits = from.src_path_bits;
+    to.static_rate = from.static_rate;
+    to.is_global = from.is_global;
+    to.port_num = from.port_num;
+    return to;
+}
+
+ib_uverbs_qp_dest destination_of(const ibv_ah_attr& from)
+{
+    ib_uverbs_qp_dest to = {};
+    std::memcpy(to.dgid, from.grh.dgid.raw, sizeof to.dgid);
+    to.flow_label = from.grh.flow_label;
+    to.sgid_index = from.grh.sgid_index;
+    to.hop_limit = from.grh.hop_limit;
+    to.traffic_class = from.grh.traffic_class;
+    to.dlid = from.dlid;
+    to.sl = from.sl;
+    to.src_path_bits = from.src_path_bits;
+    to.static_rate = from.static_rate;
+    to.is_global = from.is_global;
+    to.port_num = from.port_num;
+    return to;
+}
+
+int modify(Context& context, const ib_uverbs_modify_qp& request)
+{
+    Qp* qp = context.qps.find(request.qp_handle);
+    if (qp == nullptr) {
+        return EINVAL;
+    }
+    ibv_qp_attr attributes = {};
+    attributes.qp_state = static_cast<ibv_qp_state>(request.qp_state);
+    attributes.cur_qp_state = static_cast<ibv_qp_state>(request.cur_qp_state);
+    attributes.path_mtu = static_cast<ibv_mtu>(request.path_mtu);
+    attributes.path_mig_state = static_cast<ibv_mig_state>(request.path_mig_state);
+    attributes.qkey = request.qkey;
+    attributes.rq_psn = request.rq_psn;
+    attributes.sq_psn = request.sq_psn;
+    attributes.dest_qp_num = request.dest_qp_num;
+    attributes.qp_access_flags = request.qp_access_flags;
+    attributes.ah_attr = address_of(request.dest);
+    attributes.pkey_index = request.pkey_index;
+    attributes.en_sqd_async_notify = request.en_sqd_async_notify;
+    attributes.max_rd_atomic = request.max_rd_atomic;
+    attributes.max_dest_rd_atomic = request.max_dest_rd_atomic;
+    attributes.min_rnr_timer = request.min_rnr_timer;
+    attributes.port_num = request.port_num;
+    attributes.timeout = request.timeout;
+    attributes.retry_cnt = request.retry_cnt;
+    attributes.rnr_retry = request.rnr_retry;
+    // What was posted before comes before.
+    context.adapter.look();
+    return qp->modify(attributes, static_cast<int>(request.attr_mask));
+}
+
+int change_group(Context& context, Command& command,
+                 int (*change)(ibv_qp*, const ibv_gid*, std::uint16_t))
+{
+    const auto request = command.request<ib_uverbs_attach_mcast>();
+    Qp* qp = context.qps.find(request.qp_handle);
+    if (qp == nullptr) {
+        return EINVAL;
+    }
+    ibv_gid gid;
+    std::memcpy(gid.raw, request.gid, sizeof gid.raw);
+    return change(&qp->hca(), &gid, request.mlid);
+}
+
+} // namespace
+
+int create_qp(Context& context, Command& command)
+{
+    ib_uverbs_create_qp_resp answer = {};
+    const int error = create(context, command.request<ib_uverbs_create_qp>(), command, answer);
+    command.answer(answer);
+    return error;
+}
+
+int create_qp_ex(Context& context, Command& command)
+{
+    const auto request = command.request<ib_uverbs_ex_create_qp>();
+    if (request.comp_mask != 0 || request.create_flags != 0) {
+        return EOPNOTSUPP;
+    }
+    ib_uverbs_ex_create_qp_resp answer = {};
+    answer.response_length = sizeof answer;
+    const int error = create(context, request, command, answer.base);
+    command.answer(answer);
+    return error;
+}
+
+int modify_qp(Context& context, Command& command)
+{
+    return modify(context, command.request<ib_uverbs_modify_qp>());
+}
+
+int modify_qp_ex(Context& context, Command& command)
+{
+    const auto request = command.request<ib_uverbs_ex_modify_qp>();
+    if ((request.base.attr_mask & IBV_QP_RATE_LIMIT) != 0) {
+        return EOPNOTSUPP;
+    }
+    const int error = modify(context, request.base);
+    ib_uverbs_ex_modify_qp_resp answer = {};
+    answer.response_length = sizeof answer;
+    command.answer(answer);
+    return error;
+}
+
+int query_qp(Context& context, Command& command)
+{
+    Qp* qp = context.qps.find(command.request<ib_uverbs_query_qp>().qp_handle);
+    if (qp == nullptr) {
+        return EINVAL;
+    }
+    ibv_qp_attr from;
+    ibv_qp_init_attr init;
+    const int error = softhca::query_qp(&qp->hca(), &from, 0, &init);
+    ib_uverbs_query_qp_resp to = {};
+    to.dest = destination_of(from.ah_attr);
+    to.max_send_wr = from.cap.max_send_wr;
+    to.max_recv_wr = from.cap.max_recv_wr;
+    to.max_send_sge = from.cap.max_send_sge;
+    to.max_recv_sge = from.cap.max_recv_sge;
+    to.max_inline_data = from.cap.max_inline_data;
+    to.qkey = from.qkey;
+    to.rq_psn = from.rq_psn;
+    to.sq_psn = from.sq_psn;
+    to.dest_qp_num = from.dest_qp_num;
+    to.qp_access_flags = from.qp_access_flags;
+    to.pkey_index = from.pkey_index;
+    to.qp_state = static_cast<std::uint8_t>(from.qp_state);
+    to.cur_qp_state = static_cast<std::uint8_t>(from.cur_qp_state);
+    to.path_mtu = static_cast<std::uint8_t>(from.path_mtu);
+    to.path_mig_state = static_cast<std::uint8_t>(from.path_mig_state);
+    to.max_rd_atomic = from.max_rd_atomic;
+    to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+    to.min_rnr_timer = from.min_rnr_timer;
+    to.port_num = from.port_num;
+    to.timeout = from.timeout;
+    to.retry_cnt = from.retry_cnt;
+    to.rnr_retry = from.rnr_retry;
+    to.sq_sig_all = static_cast<std::uint8_t>(init.sq_sig_all);
+    command.answer(to);
+    return error;
+}
+
+int destroy_qp(Context& context, Command& command)
+{
+    const auto handle = command.request<ib_uverbs_destroy_qp>().qp_handle;
+    Qp* qp = context.qps.find(handle);
+    if (qp == nullptr) {
+        return EINVAL;
+    }
+    if (softhca::is_attached(*context.hca.process, qp->hca().qp_num)) {
+        return EBUSY;
+    }
+    context.adapter.look(); // what was posted last is still sent
+    const unsigned unread = context.async->take_back([qp](const auto& event) {
+        const auto type = static_cast<ibv_event_type>(event.event_type);
+        const bool is_about_qp = type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
+                                 type == IBV_EVENT_QP_ACCESS_ERR ||
+                                 type == IBV_EVENT_QP_LAST_WQE_REACHED ||
+                                 type == IBV_EVENT_SQ_DRAINED;
+        return is_about_qp && event.element == qp->user_handle();
+    });
+    command.answer(ib_uverbs_destroy_qp_resp{qp->events() - unread});
+    context.adapter.remove(*qp);
+    context.qps.remove(handle);
+    return 0;
+}
+
+int attach_mcast(Context& context, Command& command)
+{
+    return change_group(context, command, softhca::attach_mcast);
+}
+
+int detach_mcast(Context& context, Command& command)
+{
+    return change_group(context, command, softhca::detach_mcast);
+}
+
+} // namespace softmlx5

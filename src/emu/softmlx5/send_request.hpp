@@ -1,0 +1,46 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// A send work request as libmlx5 or a program of its own writes it (WQE), read into one of
+// softhca's.
+#pragma once
+
+#include "emu/softhca/layout.hpp"
+#include "emu/softmlx5/pd.hpp"
+#include "emu/softmlx5/ring.hpp"
+
+#include <cstdint>
+
+namespace softmlx5 {
+
+// A send work request's wr_id at softhca: what its completion has to tell.
+struct RequestId {
+    std::uint16_t counter; // of the ring's blocks
+    std::uint8_t opcode;
+
+    RequestId(std::uint16_t block, std::uint8_t code) : counter(block), opcode(code) {}
+    explicit RequestId(std::uint64_t id)
+        : counter(static_cast<std::uint16_t>(id)), opcode(static_cast<std::uint8_t>(id >> 16))
+    {
+    }
+    std::uint64_t value() const { return std::uint64_t{opcode} << 16 | counter; }
+};
+
+struct SendRequest {
+    ibv_send_wr wr;
+    ibv_sge sge[softhca::kMaxSge];
+    std::uint16_t blocks; // that it takes in the ring
+    std::uint8_t opcode;
+
+    // Reads the request at this counter. Inline data is left in the ring, which `ring_key` covers.
+    // Null, or what is wrong with it.
+    const char* read(const SendRing& ring, std::uint16_t counter, std::uint32_t qp_number,
+                     ibv_qp_type type, std::uint32_t ring_key, Pd& pd);
+
+  private:
+    const char* read_operation(const Wqe& wqe, std::size_t& offset, ibv_qp_type type, Pd& pd);
+    const char* read_data(const Wqe& wqe, std::size_t offset, std::size_t end,
+                          std::uint32_t ring_key);
+    bool add(std::uint64_t address, std::uint32_t length, std::uint32_t key);
+};
+
+} // namespace softmlx5

@@ -1,0 +1,112 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Commands about shared receive queues.
+#include "emu/softhca/ops.hpp"
+#include "emu/softmlx5/command.hpp"
+
+#include <cerrno>
+
+namespace softmlx5 {
+namespace {
+
+struct Wanted {
+    std::uint64_t user_handle;
+    std::uint32_t pd, max_wr, max_sge, limit;
+};
+
+int create(Context& context, const Wanted& wanted, Command& command)
+{
+    const auto memory = command.driver_request<mlx5_ib_create_srq>();
+    Pd* pd = context.pds.find(wanted.pd);
+    if (pd == nullptr || memory.buf_addr == 0 || memory.db_addr == 0) {
+        return EINVAL;
+    }
+    if ((memory.flags & MLX5_SRQ_FLAG_SIGNATURE) != 0) {
+        return EOPNOTSUPP;
+    }
+    ibv_srq_init_attr init = {};
+    init.attr = {wanted.max_wr, wanted.max_sge, wanted.limit};
+    ibv_srq* srq = softhca::create_srq(&pd->hca(), &init);
+    if (srq == nullptr) {
+        return errno;
+    }
+    context.srqs.add(srq->handle,
+                     std::make_unique<Srq>(*srq, wanted.user_handle, memory, wanted.max_sge));
+    ib_uverbs_create_srq_resp answer = {};
+    answer.srq_handle = answer.srqn = srq->handle;
+    answer.max_wr = wanted.max_wr;
+    answer.max_sge = wanted.max_sge;
+    command.answer(answer);
+    command.driver_answer(mlx5_ib_create_srq_resp{srq->handle, 0});
+    return 0;
+}
+
+} // namespace
+
+int create_srq(Context& context, Command& command)
+{
+    const auto request = command.request<ib_uverbs_create_srq>();
+    return create(context,
+                  {request.user_handle, request.pd_handle, request.max_wr, request.max_sge,
+                   request.srq_limit},
+                  command);
+}
+
+int create_xsrq(Context& context, Command& command)
+{
+    const auto request = command.request<ib_uverbs_create_xsrq>();
+    if (request.srq_type != IBV_SRQT_BASIC) {
+        return EOPNOTSUPP;
+    }
+    return create(context,
+                  {request.user_handle, request.pd_handle, request.max_wr, request.max_sge,
+                   request.srq_limit},
+                  command);
+}
+
+int modify_srq(Context& context, Command& command)
+{
+    const auto request = command.request<ib_uverbs_modify_srq>();
+    Srq* srq = context.srqs.find(request.srq_handle);
+    if (srq == nullptr) {
+        return EINVAL;
+    }
+    srq->take_posted();
+    ibv_srq_attr attributes = {request.max_wr, 0, request.srq_limit};
+    return softhca::modify_srq(&srq->hca(), &attributes, static_cast<int>(request.attr_mask));
+}
+
+int query_srq(Context& context, Command& command)
+{
+    Srq* srq = context.srqs.find(command.request<ib_uverbs_query_srq>().srq_handle);
+    ibv_srq_attr attributes;
+    if (srq == nullptr) {
+        return EINVAL;
+    }
+    const int error = softhca::query_srq(&srq->hca(), &attributes);
+    command.answer(
+        ib_uverbs_query_srq_resp{attributes.max_wr, attributes.max_sge, attributes.srq_limit, 0});
+    return error;
+}
+
+int destroy_srq(Context& context, Command& command)
+{
+    const auto handle = command.request<ib_uverbs_destroy_srq>().srq_handle;
+    Srq* srq = context.srqs.find(handle);
+    if (srq == nullptr) {
+        return EINVAL;
+    }
+    if (softhca::object_of<softhca::Srq>(&srq->hca()).children.load() != 0) {
+        return EBUSY;
+    }
+    const unsigned unread = context.async->take_back([srq](const auto& event) {
+        return (event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED ||
+                event.event_type == IBV_EVENT_SRQ_ERR) &&
+               event.element == srq->user_handle();
+    });
+    command.answer(ib_uverbs_destroy_srq_resp{srq->events() - unread});
+    context.srqs.remove(handle);
+    return 0;
+}
+
+} // namespace softmlx5
