@@ -49,7 +49,7 @@ constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
 // Follows, so that the largest object may begin at any offset.
 constexpr std::size_t kArenaSlack = std::size_t{2} << 20;
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'3b; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'3c; // changes with the layout
 
 struct Arena;
 
@@ -285,9 +285,15 @@ struct RqShared {
     alignas(64) FreeStack free_slots;
 };
 
-// The opcode of a work request that does nothing but complete in its turn, as libmlx5's users post;
-// no verb has a name for it.
+// Work requests that verbs have no name for. One does nothing but complete in its turn; the other
+// says whom those behind it are for, in a DC initiator: remote_addr is an address handle, imm_data
+// the number of the target, compare_add the target's key.
 constexpr ibv_wr_opcode kNop = IBV_WR_DRIVER1;
+constexpr auto kConnect = static_cast<ibv_wr_opcode>(IBV_WR_DRIVER1 + 1);
+
+// Dynamically connected queue pairs: initiators, which are reliably connected to one target after
+// the other, and targets, which serve all initiators that have their key.
+constexpr auto kDci = static_cast<ibv_qp_type>(0xf0), kDct = static_cast<ibv_qp_type>(0xf1);
 
 // A work request as it waits in a send queue: followed by Sge[num_sge] or by inline_length bytes.
 struct SendWqe {
@@ -329,6 +335,7 @@ struct QpShared {
     std::uint16_t epoch;       // changes when the QP is created, reset or destroyed
     std::uint16_t port_lid;
     std::uint32_t pd;
+    std::atomic<std::uint64_t> dc_key; // a target's, or that of an initiator's present one
     std::atomic<std::uint32_t> access;
     std::atomic<std::uint32_t> qkey;
     std::uint32_t send_cq;

@@ -162,6 +162,9 @@ T& object_of(Base* base)
 // Whether addresses of this kind can be used on this link layer.
 bool is_valid_address(unsigned device, const ibv_ah_attr& attributes);
 
+// Where a queue pair's requests go; the caller has its lock.
+void set_address(QpShared& shared, const ibv_ah_attr& address);
+
 // Whether an address is that of an address handle of this process.
 bool is_address_handle(std::uint64_t address);
 

@@ -7,6 +7,7 @@
 #include "emu/softhca/channel.hpp"
 #include "emu/softhca/cuda_memory.hpp"
 #include "emu/softhca/faults.hpp"
+#include "emu/softhca/objects.hpp"
 #include "emu/softhca/ud.hpp"
 #include "emu/softhca/window.hpp"
 
@@ -16,9 +17,10 @@ namespace {
 bool is_connected(const QpShared& peer, const QpShared& qp)
 {
     const std::uint8_t state = peer.state.load(std::memory_order_acquire);
-    return peer.number == qp.destination && peer.destination == qp.number &&
-           peer.type == IBV_QPT_RC && !peer.dropped.load(std::memory_order_relaxed) &&
-           state >= IBV_QPS_RTR && state <= IBV_QPS_SQE;
+    return peer.number == qp.destination &&
+           (peer.destination == qp.number ? peer.type == IBV_QPT_RC : is_dc_target(peer, qp)) &&
+           !peer.dropped.load(std::memory_order_relaxed) && state >= IBV_QPS_RTR &&
+           state <= IBV_QPS_SQE;
 }
 
 } // namespace
@@ -32,11 +34,8 @@ Outcome SendQueue::execute(const WorkRequest& wr)
     if (qp_.type == IBV_QPT_UD) {
         return execute_ud(self_, qp_, wr, wire_);
     }
-    if (wr.opcode == IBV_WR_BIND_MW) {
-        return bind(wr);
-    }
-    if (wr.opcode == IBV_WR_LOCAL_INV) {
-        return invalidate(wr);
+    if (wr.opcode >= IBV_WR_LOCAL_INV && wr.opcode != IBV_WR_SEND_WITH_INV) {
+        return execute_locally(wr);
     }
     if (!find_peer()) {
         return Outcome::wait(Wait::unreachable);
@@ -52,11 +51,35 @@ Outcome SendQueue::execute(const WorkRequest& wr)
         return write_with_immediate(wr);
     case IBV_WR_RDMA_READ:
         return read(wr);
-    case kNop:
-        return Outcome::finished(IBV_WC_SUCCESS);
     default:
         return atomic(wr);
     }
+}
+
+Outcome SendQueue::execute_locally(const WorkRequest& wr)
+{
+    switch (wr.opcode) {
+    case IBV_WR_BIND_MW:
+        return bind(wr);
+    case IBV_WR_LOCAL_INV:
+        return invalidate(wr);
+    case kConnect:
+        return connect(wr);
+    default: // kNop
+        return Outcome::finished(IBV_WC_SUCCESS);
+    }
+}
+
+Outcome SendQueue::connect(const WorkRequest& wr)
+{
+    if (!own_ || !is_address_handle(wr.remote_address)) { // it has been overwritten or destroyed
+        return Outcome::finished(IBV_WC_LOC_QP_OP_ERR);
+    }
+    set_address(qp_, reinterpret_cast<const Ah*>(wr.remote_address)->attributes);
+    qp_.destination = wr.immediate & 0xffffff;
+    qp_.dc_key = wr.compare_add;
+    qp_.direct_writes = ~0u; // a target does not tell apart whose WRITEs it would be left
+    return Outcome::finished(IBV_WC_SUCCESS);
 }
 
 bool SendQueue::find_peer()
@@ -117,6 +140,9 @@ Outcome SendQueue::outcome_of(Moved moved)
 
 Outcome SendQueue::refused(ibv_wc_status status, ibv_event_type event)
 {
+    if (peer_->type == kDct) { // which goes on for others
+        return Outcome::finished(status);
+    }
     set_error_state(self_, *remote_, *peer_);
     raise_event(self_, *remote_, peer_->events, event, qp_.peer_index, peer_->number);
     return Outcome::finished(status);

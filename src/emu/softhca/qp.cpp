@@ -54,6 +54,16 @@ constexpr Transition kTransitions[] = {
          IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
     {IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_RTS, 0,
      IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
+    {kDci, IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT, IBV_QP_ACCESS_FLAGS},
+    {kDci, IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+    {kDci, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX | IBV_QP_AV},
+    {kDci, IBV_QPS_RTR, IBV_QPS_RTS,
+     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+     IBV_QP_SQ_PSN | IBV_QP_CUR_STATE},
+    {kDci, IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE},
+    {kDct, IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+    {kDct, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_MIN_RNR_TIMER,
+     IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
     {IBV_QPT_UD, IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0},
     {IBV_QPT_UD, IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
     {IBV_QPT_UD, IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
@@ -122,12 +132,7 @@ void apply(Qp& qp, QpShared& shared, const ibv_qp_attr& from, int mask)
     take(IBV_QP_DEST_QPN, shared.destination, from.dest_qp_num & 0xffffff);
     if ((mask & IBV_QP_AV) != 0) {
         to.ah_attr = from.ah_attr;
-        shared.destination_lid = from.ah_attr.is_global ? 0 : from.ah_attr.dlid;
-        std::memset(shared.destination_gid, 0, sizeof shared.destination_gid);
-        if (from.ah_attr.is_global) {
-            std::memcpy(shared.destination_gid, from.ah_attr.grh.dgid.raw, 16);
-        }
-        shared.peer_token = 0;
+        set_address(shared, from.ah_attr);
     }
 }
 
@@ -164,8 +169,9 @@ void reset(Process& self, Qp& qp, QpShared& shared)
 // Cuts down what the HCA grants less of than asked for.
 int check_capabilities(const Profile& profile, ibv_qp_init_attr& init)
 {
-    const bool has_type =
-        (init.qp_type == IBV_QPT_RC && profile.rc) || (init.qp_type == IBV_QPT_UD && profile.ud);
+    const bool is_dc = init.qp_type == kDci || init.qp_type == kDct;
+    const bool has_type = is_dc || (init.qp_type == IBV_QPT_RC && profile.rc) ||
+                          (init.qp_type == IBV_QPT_UD && profile.ud);
     if (!has_type) {
         return EOPNOTSUPP;
     }
@@ -212,7 +218,17 @@ int check_atomics(const Profile& profile, ibv_qp_attr& attributes, int mask)
 
 } // namespace
 
-ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init)
+void set_address(QpShared& shared, const ibv_ah_attr& address)
+{
+    shared.destination_lid = address.is_global ? 0 : address.dlid;
+    std::memset(shared.destination_gid, 0, sizeof shared.destination_gid);
+    if (address.is_global) {
+        std::memcpy(shared.destination_gid, address.grh.dgid.raw, 16);
+    }
+    shared.peer_token = 0;
+}
+
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init, std::uint64_t dc_key)
 {
     if (const int error =
             is_stale(pd->context)
@@ -278,6 +294,10 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init)
         shared.has_srq = init.srq != nullptr;
         shared.pd = object_of<Pd>(pd).id;
         shared.access = shared.qkey = shared.destination = 0;
+        shared.dc_key = dc_key;
+        shared.max_dest_rd_atomic =
+            init.qp_type == kDct ? static_cast<std::uint8_t>(profile_of(context.device).rd_atom)
+                                 : 0;
         shared.port_lid = static_cast<std::uint16_t>(self.arena().port_lid[context.device]);
         shared.peer_token = 0;
         shared.send_cq = object_of<Cq>(init.send_cq).index;

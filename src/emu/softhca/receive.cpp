@@ -101,7 +101,8 @@ std::uint64_t in_order(QpShared& qp, std::uint64_t ready)
 bool Receiver::connected() const
 {
     const std::uint8_t state = qp_.state.load(std::memory_order_relaxed);
-    return qp_.number == sender_.destination && qp_.destination == sender_.number &&
+    return qp_.number == sender_.destination &&
+           (qp_.destination == sender_.number || is_dc_target(qp_, sender_)) &&
            state >= IBV_QPS_RTR && state <= IBV_QPS_SQE;
 }
 

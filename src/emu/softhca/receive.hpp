@@ -40,6 +40,12 @@ struct Delivery {
 // Length of a receive WQE whose scatter list is not covered by its keys.
 constexpr std::uint32_t kBadBuffer = ~0u;
 
+// Whether an initiator may use a DC target; the caller knows that it means this number.
+inline bool is_dc_target(const QpShared& qp, const QpShared& initiator)
+{
+    return qp.type == kDct && initiator.type == kDci && qp.dc_key == initiator.dc_key;
+}
+
 class Receiver {
   public:
     // Copier: buffers may be memory that only the CUDA driver can copy.

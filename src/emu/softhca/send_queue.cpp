@@ -197,7 +197,8 @@ void SendQueue::run()
         Outcome outcome = Outcome::finished(IBV_WC_WR_FLUSH_ERR);
         if (!is_failed()) {
             // A binding copies nothing, and waits for all who have access.
-            const bool copies = role_ == Role::copier && wr.opcode != IBV_WR_BIND_MW;
+            const bool copies =
+                role_ == Role::copier && wr.opcode != IBV_WR_BIND_MW && wr.opcode != kConnect;
             outcome = copies ? execute_unlocked(wr) : execute(wr);
         }
         if (outcome.wait_for == Wait::copier) {
@@ -229,7 +230,7 @@ void SendQueue::finish(const WorkRequest& wr, ibv_wc_status status)
     }
     complete(wr, status);
     if (status != IBV_WC_SUCCESS) {
-        if (qp_.type == IBV_QPT_RC) {
+        if (qp_.type != IBV_QPT_UD) {
             fail();
         } else if (qp_.state.load() == IBV_QPS_RTS) {
             qp_.state.store(IBV_QPS_SQE);

@@ -107,6 +107,9 @@ class SendQueue {
     }
     // The responder refuses: its QP fails too, as a NAK makes it.
     Outcome refused(ibv_wc_status status, ibv_event_type event);
+    // What concerns no peer.
+    Outcome execute_locally(const WorkRequest& wr);
+    Outcome connect(const WorkRequest& wr);
     Outcome send(const WorkRequest& wr);
     Outcome judge(Delivered result);
     // The responder's region of an RDMA operation; zero bytes need none.

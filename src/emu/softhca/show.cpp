@@ -148,10 +148,12 @@ void print_qp(const QpShared& qp, const Fabric& fabric, int arena_fd)
                 unsigned{qp.device},
                 qp.type == IBV_QPT_RC   ? "RC"
                 : qp.type == IBV_QPT_UD ? "UD"
+                : qp.type == kDci       ? "DCI"
+                : qp.type == kDct       ? "DCT"
                                         : "?",
                 state_name(qp.state.load()));
     const std::uint32_t peer = qp.destination.load();
-    if (qp.type == IBV_QPT_RC && peer != 0) {
+    if (qp.type != IBV_QPT_UD && peer != 0) {
         const std::uint64_t entry = fabric.qp_numbers[peer & 0xffff].load();
         const ProcessSlot& owner = fabric.processes[(entry >> 32) & 0xff];
         std::printf(" peer %u", peer);

@@ -11,7 +11,7 @@ int check(const ibv_qp& qp, const QpShared& shared, const ibv_send_wr& wr)
 {
     const bool ud = shared.type == IBV_QPT_UD;
     const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
-    switch (wr.opcode) {
+    switch (unsigned{wr.opcode}) { // and those without a name
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
         break;
@@ -35,6 +35,8 @@ int check(const ibv_qp& qp, const QpShared& shared, const ibv_send_wr& wr)
         return ud ? EINVAL : check_bind(qp, wr);
     case kNop:
         return ud ? EINVAL : 0;
+    case kConnect:
+        return shared.type == kDci ? 0 : EINVAL;
     default:
         return EOPNOTSUPP;
     }
