@@ -14,7 +14,7 @@ grep -q 'Transport: rc_mlx5' "$work/transports" || {
     grep -q 'Transport: rc_verbs' "$work/transports" || not_ok "UCX finds the device" "$work/transports"
     skip_all "this UCX has no mlx5 transports"
 }
-expect "UCX has its transports for it" "rc_mlx5 rc_verbs ud_mlx5 ud_verbs" \
+expect "UCX has its transports for it" "dc_mlx5 rc_mlx5 rc_verbs ud_mlx5 ud_verbs" \
     "$(sed -n 's/.*Transport: \(\(rc\|ud\|dc\)_.*\)/\1/p' "$work/transports" | sort | paste -s -d ' ')"
 
 # ucx TLS ARGUMENTS: by these transports alone.
@@ -35,6 +35,12 @@ done
 for test in "ucp_put_lat" "ucp_put_bw -s 8192" "ucp_get -s 65536" "ucp_fadd" "ucp_cswap" "ucp_swap" "stream_bw -s 4096" \
     "tag_lat -E sleep"; do
     ucx rc_x,self "-t $test"
+done
+
+ucx dc_x "-t am_lat -x dc_mlx5 -d mlx5_0:1"
+ucx dc_x "-t put_bw -D zcopy -s 4096 -x dc_mlx5 -d mlx5_0:1"
+for test in "tag_lat" "tag_bw -s 100000" "ucp_put_lat" "ucp_get -s 65536" "ucp_fadd" "ucp_cswap"; do
+    ucx dc_x,self "-t $test"
 done
 
 # ---- gdr

@@ -4,6 +4,7 @@
 #include "emu/softhca/ops.hpp"
 #include "emu/softmlx5/command.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 
@@ -35,8 +36,10 @@ int create(Context& context, Wanted& wanted, Command& command, ib_uverbs_create_
         (memory.cqe_size != 64 && memory.cqe_size != 128)) {
         return EINVAL;
     }
+    // With room for what programs are not told of.
     ibv_cq* cq =
-        softhca::create_cq(&context.hca.verbs.context, static_cast<int>(std::bit_ceil(cqe + 1)),
+        softhca::create_cq(&context.hca.verbs.context,
+                           static_cast<int>(std::min(2 * std::bit_ceil(cqe + 1), softhca::kMaxCqe)),
                            nullptr, nullptr, static_cast<int>(wanted.vector));
     if (cq == nullptr) {
         return errno;

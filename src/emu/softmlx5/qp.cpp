@@ -62,6 +62,7 @@ int Qp::modify(ibv_qp_attr& attributes, int mask)
         state_ = attributes.qp_state;
         if (state_ == IBV_QPS_RESET) { // libmlx5 clears the record afterwards
             receives_taken_ = sends_taken_ = sends_noted_ = 0;
+            target_ = {};
         }
     }
     return error;
@@ -110,10 +111,10 @@ bool Qp::take_sends(Adapter& adapter)
         while (count < most && sends_taken_ != sends_noted_ && wrong == nullptr) {
             SendRequest& request = requests[count];
             wrong = request.read(ring_, sends_taken_, hca_.qp_num, hca_.qp_type, ring_memory_->lkey,
-                                 pd_);
+                                 pd_, target_);
             if (wrong == nullptr) {
                 if (count > 0) {
-                    requests[count - 1].wr.next = &request.wr;
+                    requests[count - 1].wr.next = request.first();
                 }
                 ++count;
             }
@@ -121,9 +122,9 @@ bool Qp::take_sends(Adapter& adapter)
         }
         ibv_send_wr* bad = nullptr;
         if (count > 0) {
-            if (const int error = softhca::post_send(&hca_, &requests[0].wr, &bad)) {
+            if (const int error = softhca::post_send(&hca_, requests[0].first(), &bad)) {
                 for (unsigned i = 0; i < count; ++i) {
-                    if (&requests[i].wr == bad) {
+                    if (bad == &requests[i].wr || bad == &requests[i].connect) {
                         fail(adapter, requests[i], std::strerror(error));
                     }
                 }

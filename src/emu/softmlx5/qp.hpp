@@ -48,6 +48,7 @@ class Qp {
     Pd& pd_;
     Cq& send_cq_;
     ibv_qp_state state_ = IBV_QPS_RESET; // that the program brought it into
+    DcTarget target_;                    // of the latest request
     std::uint16_t receives_taken_ = 0, sends_taken_ = 0, sends_noted_ = 0;
     std::uint32_t events_ = 0;
 };

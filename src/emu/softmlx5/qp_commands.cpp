@@ -6,6 +6,7 @@
 #include "emu/softmlx5/adapter.hpp"
 #include "emu/softmlx5/command.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -21,8 +22,11 @@ int create(Context& context, const Request& request, Command& command,
     const auto memory = command.driver_request<mlx5_ib_create_qp>();
     constexpr std::uint32_t harmless = MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_BFREG_INDEX |
                                        MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_UAR_PAGE_INDEX;
-    if ((memory.flags & ~harmless) != 0 ||
-        (request.qp_type != IBV_QPT_RC && request.qp_type != IBV_QPT_UD)) {
+    const std::uint32_t dc = memory.flags & (MLX5_QP_FLAG_TYPE_DCI | MLX5_QP_FLAG_TYPE_DCT);
+    const bool is_target = dc == MLX5_QP_FLAG_TYPE_DCT;
+    if ((memory.flags & ~(harmless | dc)) != 0 ||
+        (dc == 0 ? request.qp_type != IBV_QPT_RC && request.qp_type != IBV_QPT_UD
+                 : request.qp_type != IBV_QPT_DRIVER)) {
         return EOPNOTSUPP;
     }
     Pd* pd = context.pds.find(request.pd_handle);
@@ -31,7 +35,9 @@ int create(Context& context, const Request& request, Command& command,
     Srq* srq = request.is_srq != 0 ? context.srqs.find(request.srq_handle) : nullptr;
     const std::uint32_t rq_count = memory.rq_wqe_count, sq_count = memory.sq_wqe_count;
     if (pd == nullptr || send_cq == nullptr || recv_cq == nullptr ||
-        (request.is_srq != 0 && srq == nullptr) || memory.buf_addr == 0 || memory.db_addr == 0 ||
+        (request.is_srq != 0 && srq == nullptr) ||
+        (is_target ? srq == nullptr || rq_count + sq_count != 0
+                   : memory.buf_addr == 0 || memory.db_addr == 0) ||
         (rq_count & (rq_count - 1)) != 0 || (sq_count & (sq_count - 1)) != 0 ||
         memory.rq_wqe_shift > 16) {
         return EINVAL;
@@ -40,13 +46,16 @@ int create(Context& context, const Request& request, Command& command,
     init.send_cq = &send_cq->hca();
     init.recv_cq = &recv_cq->hca();
     init.srq = srq == nullptr ? nullptr : &srq->hca();
-    init.qp_type = static_cast<ibv_qp_type>(request.qp_type);
+    init.qp_type = is_target ? softhca::kDct
+                   : dc != 0 ? softhca::kDci
+                             : static_cast<ibv_qp_type>(request.qp_type);
     // As many as the rings can hold, of the pieces that fit into one request.
-    init.cap.max_send_wr = sq_count;
+    // In a DC initiator another target is one more request.
+    init.cap.max_send_wr = std::min(sq_count * (dc != 0 ? 2 : 1), softhca::kMaxQueueDepth);
     init.cap.max_recv_wr = rq_count;
     init.cap.max_send_sge = softhca::kMaxSge;
     init.cap.max_recv_sge = rq_count == 0 ? 0 : softhca::kMaxSge;
-    ibv_qp* qp = softhca::create_qp(&pd->hca(), init);
+    ibv_qp* qp = softhca::create_qp(&pd->hca(), init, is_target ? memory.access_key : 0);
     if (qp == nullptr) {
         return errno;
     }
@@ -105,7 +114,7 @@ ib_uverbs_qp_dest destination_of(const ibv_ah_attr& from)
     return to;
 }
 
-int modify(Context& context, const ib_uverbs_modify_qp& request)
+int modify(Context& context, const ib_uverbs_modify_qp& request, Command& command)
 {
     Qp* qp = context.qps.find(request.qp_handle);
     if (qp == nullptr) {
@@ -133,7 +142,12 @@ int modify(Context& context, const ib_uverbs_modify_qp& request)
     attributes.rnr_retry = request.rnr_retry;
     // What was posted before comes before.
     context.adapter.look();
-    return qp->modify(attributes, static_cast<int>(request.attr_mask));
+    const int error = qp->modify(attributes, static_cast<int>(request.attr_mask));
+    mlx5_ib_modify_qp_resp driver = {};
+    driver.response_length = sizeof driver;
+    driver.dctn = qp->hca().qp_num;
+    command.driver_answer(driver);
+    return error;
 }
 
 int change_group(Context& context, Command& command,
@@ -174,7 +188,7 @@ int create_qp_ex(Context& context, Command& command)
 
 int modify_qp(Context& context, Command& command)
 {
-    return modify(context, command.request<ib_uverbs_modify_qp>());
+    return modify(context, command.request<ib_uverbs_modify_qp>(), command);
 }
 
 int modify_qp_ex(Context& context, Command& command)
@@ -183,7 +197,7 @@ int modify_qp_ex(Context& context, Command& command)
     if ((request.base.attr_mask & IBV_QP_RATE_LIMIT) != 0) {
         return EOPNOTSUPP;
     }
-    const int error = modify(context, request.base);
+    const int error = modify(context, request.base, command);
     ib_uverbs_ex_modify_qp_resp answer = {};
     answer.response_length = sizeof answer;
     command.answer(answer);

@@ -41,7 +41,7 @@ const ibv_wr_opcode* opcode_of(std::uint8_t opcode)
 } // namespace
 
 const char* SendRequest::read(const SendRing& ring, std::uint16_t counter, std::uint32_t qp_number,
-                              ibv_qp_type type, std::uint32_t ring_key, Pd& pd)
+                              ibv_qp_type type, std::uint32_t ring_key, Pd& pd, DcTarget& target)
 {
     const Wqe wqe(ring, counter);
     const auto control = wqe.at<mlx5_wqe_ctrl_seg>(0);
@@ -50,7 +50,8 @@ const char* SendRequest::read(const SendRing& ring, std::uint16_t counter, std::
     opcode = static_cast<std::uint8_t>(first);
     blocks = static_cast<std::uint16_t>(
         std::max<std::size_t>((bytes + MLX5_SEND_WQE_BB - 1) / MLX5_SEND_WQE_BB, 1));
-    wr = {};
+    wr = connect = {};
+    connects = false;
     wr.wr_id = RequestId(counter, opcode).value();
     wr.sg_list = sge;
     if (bytes == 0 || static_cast<std::uint16_t>(first >> 8) != counter ||
@@ -74,32 +75,58 @@ const char* SendRequest::read(const SendRing& ring, std::uint16_t counter, std::
         return nullptr;
     }
     std::size_t offset = sizeof control;
-    const char* const wrong = read_operation(wqe, offset, type, pd);
-    return wrong != nullptr ? wrong : read_data(wqe, offset, bytes, ring_key);
+    if (type != IBV_QPT_RC) {
+        if (const char* const wrong = read_address(wqe, offset, type, pd, target)) {
+            return wrong;
+        }
+    }
+    if (type != IBV_QPT_UD) {
+        read_operation(wqe, offset);
+    }
+    return read_data(wqe, offset, bytes, ring_key);
 }
 
-const char* SendRequest::read_operation(const Wqe& wqe, std::size_t& offset, ibv_qp_type type,
-                                        Pd& pd)
+const char* SendRequest::read_address(const Wqe& wqe, std::size_t& offset, ibv_qp_type type, Pd& pd,
+                                      DcTarget& target)
 {
-    if (type == IBV_QPT_UD) {
-        const auto address = wqe.at<mlx5_wqe_av>(offset);
-        const std::uint32_t destination = be32toh(address.dqp_dct);
-        const bool is_long = (destination & MLX5_EXTENDED_UD_AV) != 0;
-        offset += is_long ? sizeof address : kShortAddress;
-        wr.wr.ud = {pd.address_handle(address, is_long), destination & 0xffffff,
-                    be32toh(address.key.qkey.qkey)};
-        return wr.wr.ud.ah == nullptr ? "has an address that the port does not take" : nullptr;
+    const auto address = wqe.at<mlx5_wqe_av>(offset);
+    const std::uint32_t destination = be32toh(address.dqp_dct);
+    const bool is_long = (destination & MLX5_EXTENDED_UD_AV) != 0;
+    offset += is_long ? sizeof address : kShortAddress;
+    ibv_ah* const handle = pd.address_handle(address, is_long);
+    if (handle == nullptr) {
+        return "has an address that the port does not take";
     }
+    if (type == IBV_QPT_UD) {
+        wr.wr.ud = {handle, destination & 0xffffff, be32toh(address.key.qkey.qkey)};
+        return nullptr;
+    }
+    const DcTarget wanted = {handle, destination & 0xffffff, be64toh(address.key.dc_key)};
+    if (wanted != target) {
+        connects = true;
+        connect.wr_id = RequestId::kOwn;
+        connect.next = &wr;
+        connect.opcode = softhca::kConnect;
+        connect.imm_data = wanted.number;
+        connect.wr.atomic.remote_addr = reinterpret_cast<std::uint64_t>(handle);
+        connect.wr.atomic.compare_add = wanted.key;
+        target = wanted;
+    }
+    return nullptr;
+}
+
+void SendRequest::read_operation(const Wqe& wqe, std::size_t& offset)
+{
     if (wr.opcode == IBV_WR_SEND || wr.opcode == IBV_WR_SEND_WITH_IMM ||
         wr.opcode == IBV_WR_SEND_WITH_INV) {
-        return nullptr;
+        return;
     }
     const auto remote = wqe.at<mlx5_wqe_raddr_seg>(offset);
     offset += sizeof remote;
     if (wr.opcode != IBV_WR_ATOMIC_CMP_AND_SWP && wr.opcode != IBV_WR_ATOMIC_FETCH_AND_ADD) {
         wr.wr.rdma.remote_addr = be64toh(remote.raddr);
         wr.wr.rdma.rkey = be32toh(remote.rkey);
-        return nullptr;
+        return;
     }
     const auto operands = wqe.at<mlx5_wqe_atomic_seg>(offset);
     offset += sizeof operands;
@@ -108,7 +135,6 @@ const char* SendRequest::read_operation(const Wqe& wqe, std::size_t& offset, ibv
     const bool adds = wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     wr.wr.atomic.compare_add = be64toh(adds ? operands.swap_add : operands.compare);
     wr.wr.atomic.swap = be64toh(operands.swap_add);
-    return nullptr;
 }
 
 const char* SendRequest::read_data(const Wqe& wqe, std::size_t offset, std::size_t end,

@@ -23,21 +23,38 @@ struct RequestId {
     {
     }
     std::uint64_t value() const { return std::uint64_t{opcode} << 16 | counter; }
+
+    // Of one that no program has posted, and none is told of.
+    static constexpr std::uint64_t kOwn = std::uint64_t{1} << 63;
+};
+
+// Whom a DC initiator's requests are for.
+struct DcTarget {
+    ibv_ah* address = nullptr;
+    std::uint32_t number = 0;
+    std::uint64_t key = 0;
+
+    bool operator==(const DcTarget&) const = default;
 };
 
 struct SendRequest {
     ibv_send_wr wr;
+    ibv_send_wr connect; // of a DC initiator, to come before
+    bool connects;       // to another target than the one before
     ibv_sge sge[softhca::kMaxSge];
     std::uint16_t blocks; // that it takes in the ring
     std::uint8_t opcode;
 
     // Reads the request at this counter. Inline data is left in the ring, which `ring_key` covers.
-    // Null, or what is wrong with it.
+    // `target` is that of the request before, and becomes this one's. Null, or what is wrong.
     const char* read(const SendRing& ring, std::uint16_t counter, std::uint32_t qp_number,
-                     ibv_qp_type type, std::uint32_t ring_key, Pd& pd);
+                     ibv_qp_type type, std::uint32_t ring_key, Pd& pd, DcTarget& target);
+    ibv_send_wr* first() { return connects ? &connect : &wr; }
 
   private:
-    const char* read_operation(const Wqe& wqe, std::size_t& offset, ibv_qp_type type, Pd& pd);
+    const char* read_address(const Wqe& wqe, std::size_t& offset, ibv_qp_type type, Pd& pd,
+                             DcTarget& target);
+    void read_operation(const Wqe& wqe, std::size_t& offset);
     const char* read_data(const Wqe& wqe, std::size_t offset, std::size_t end,
                           std::uint32_t ring_key);
     bool add(std::uint64_t address, std::uint32_t length, std::uint32_t key);
