@@ -97,6 +97,10 @@ int destroy_qp(Context& context, Command& command);
 int attach_mcast(Context& context, Command& command);
 int detach_mcast(Context& context, Command& command);
 
+// Whether the adapter reaches the memory of a queue and of its record, as a thread of the process:
+// 0 or an errno. What lies on a GPU it does not.
+int check_queue(std::uint64_t queue, std::size_t bytes, std::uint64_t record);
+
 // The completion channel with this descriptor; null: there is none.
 std::shared_ptr<CompletionChannel> find_channel(int fd);
 void keep_channel(std::shared_ptr<CompletionChannel> channel);

@@ -32,15 +32,18 @@ int create(Context& context, Wanted& wanted, Command& command, ib_uverbs_create_
             return EBADF;
         }
     }
-    if (cqe == 0 || cqe >= softhca::kMaxCqe || memory.buf_addr == 0 || memory.db_addr == 0 ||
-        (memory.cqe_size != 64 && memory.cqe_size != 128)) {
+    if (cqe == 0 || cqe >= softhca::kMaxCqe || (memory.cqe_size != 64 && memory.cqe_size != 128)) {
         return EINVAL;
     }
+    const std::uint32_t entries = std::bit_ceil(cqe + 1);
+    if (const int error =
+            check_queue(memory.buf_addr, std::size_t{entries} * memory.cqe_size, memory.db_addr)) {
+        return error;
+    }
     // With room for what programs are not told of.
-    ibv_cq* cq =
-        softhca::create_cq(&context.hca.verbs.context,
-                           static_cast<int>(std::min(2 * std::bit_ceil(cqe + 1), softhca::kMaxCqe)),
-                           nullptr, nullptr, static_cast<int>(wanted.vector));
+    ibv_cq* cq = softhca::create_cq(&context.hca.verbs.context,
+                                    static_cast<int>(std::min(2 * entries, softhca::kMaxCqe)),
+                                    nullptr, nullptr, static_cast<int>(wanted.vector));
     if (cq == nullptr) {
         return errno;
     }

@@ -1,12 +1,27 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Commands about protection domains and memory regions.
+#include "emu/softhca/memory.hpp"
 #include "emu/softhca/ops.hpp"
 #include "emu/softmlx5/command.hpp"
 
 #include <cerrno>
 
 namespace softmlx5 {
+
+int check_queue(std::uint64_t queue, std::size_t bytes, std::uint64_t record)
+{
+    constexpr std::size_t record_bytes = 8;
+    const auto is_aligned = [](std::uint64_t address, std::uint64_t unit) {
+        return address != 0 && address % unit == 0;
+    };
+    if (!is_aligned(queue, MLX5_SEND_WQE_BB) || !is_aligned(record, record_bytes)) {
+        return EINVAL;
+    }
+    const int error = softhca::populate(reinterpret_cast<void*>(queue), bytes, true);
+    return error != 0 ? error
+                      : softhca::populate(reinterpret_cast<void*>(record), record_bytes, true);
+}
 
 int alloc_pd(Context& context, Command& command)
 {

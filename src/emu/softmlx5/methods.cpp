@@ -15,7 +15,8 @@
 namespace softmlx5 {
 namespace {
 
-ib_uverbs_attr* find(ib_uverbs_ioctl_hdr& header, unsigned id)
+template <class Header>
+auto find(Header& header, unsigned id) -> decltype(&header.attrs[0])
 {
     for (unsigned i = 0; i < header.num_attrs; ++i) {
         if (header.attrs[i].attr_id == id) {
@@ -26,7 +27,7 @@ ib_uverbs_attr* find(ib_uverbs_ioctl_hdr& header, unsigned id)
 }
 
 // Short inputs stand in the attribute itself.
-Command::In input(ib_uverbs_ioctl_hdr& header, unsigned id)
+Command::In input(const ib_uverbs_ioctl_hdr& header, unsigned id)
 {
     const ib_uverbs_attr* attribute = find(header, id);
     if (attribute == nullptr) {
@@ -48,7 +49,7 @@ Command::Out output(ib_uverbs_ioctl_hdr& header, unsigned id)
 }
 
 template <class Value>
-Value value(ib_uverbs_ioctl_hdr& header, unsigned id)
+Value value(const ib_uverbs_ioctl_hdr& header, unsigned id)
 {
     Value result = {};
     const Command::In from = input(header, id);
@@ -66,7 +67,7 @@ void answer(ib_uverbs_ioctl_hdr& header, unsigned id, const Value& value)
 }
 
 // An object's handle, which both sides write into the attribute.
-std::uint32_t handle(ib_uverbs_ioctl_hdr& header, unsigned id)
+std::uint32_t handle(const ib_uverbs_ioctl_hdr& header, unsigned id)
 {
     const ib_uverbs_attr* attribute = find(header, id);
     return attribute == nullptr ? softhca::kNone : static_cast<std::uint32_t>(attribute->data);
@@ -178,9 +179,8 @@ int reg_dmabuf_mr(Context& context, ib_uverbs_ioctl_hdr& header)
 
 bool asks_for_context(const ib_uverbs_ioctl_hdr& header)
 {
-    auto& given = const_cast<ib_uverbs_ioctl_hdr&>(header);
     return is_write(header) &&
-           value<std::uint32_t>(given, UVERBS_ATTR_WRITE_CMD) == IB_USER_VERBS_CMD_GET_CONTEXT;
+           value<std::uint32_t>(header, UVERBS_ATTR_WRITE_CMD) == IB_USER_VERBS_CMD_GET_CONTEXT;
 }
 
 int execute(Context* context, ib_uverbs_ioctl_hdr& header)

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <system_error>
 
 namespace softmlx5 {
@@ -89,7 +88,8 @@ bool Qp::take_receives()
         ibv_recv_wr* bad;
         if (const int error = softhca::post_recv(&hca_, &receive.wr, &bad)) {
             std::fprintf(stderr, "softmlx5: QP 0x%x fails: its receive %u cannot be posted: %s\n",
-                         hca_.qp_num, receives_taken_, std::strerror(error));
+                         hca_.qp_num, receives_taken_,
+                         std::generic_category().message(error).c_str());
             ibv_qp_attr attributes = {};
             attributes.qp_state = IBV_QPS_ERR;
             modify(attributes, IBV_QP_STATE);
@@ -125,7 +125,7 @@ bool Qp::take_sends(Adapter& adapter)
             if (const int error = softhca::post_send(&hca_, requests[0].first(), &bad)) {
                 for (unsigned i = 0; i < count; ++i) {
                     if (bad == &requests[i].wr || bad == &requests[i].connect) {
-                        fail(adapter, requests[i], std::strerror(error));
+                        fail(adapter, requests[i], std::generic_category().message(error).c_str());
                     }
                 }
             }

@@ -36,11 +36,17 @@ int create(Context& context, const Request& request, Command& command,
     const std::uint32_t rq_count = memory.rq_wqe_count, sq_count = memory.sq_wqe_count;
     if (pd == nullptr || send_cq == nullptr || recv_cq == nullptr ||
         (request.is_srq != 0 && srq == nullptr) ||
-        (is_target ? srq == nullptr || rq_count + sq_count != 0
-                   : memory.buf_addr == 0 || memory.db_addr == 0) ||
+        (is_target && (srq == nullptr || rq_count + sq_count != 0)) ||
         (rq_count & (rq_count - 1)) != 0 || (sq_count & (sq_count - 1)) != 0 ||
         memory.rq_wqe_shift > 16) {
         return EINVAL;
+    }
+    if (!is_target) {
+        const std::size_t bytes = (std::size_t{rq_count} << memory.rq_wqe_shift) +
+                                  std::size_t{sq_count} * MLX5_SEND_WQE_BB;
+        if (const int error = check_queue(memory.buf_addr, bytes, memory.db_addr)) {
+            return error;
+        }
     }
     ibv_qp_init_attr init = {};
     init.send_cq = &send_cq->hca();

@@ -10,18 +10,21 @@
 #include <atomic>
 #include <bit>
 #include <cstdio>
-#include <cstring>
+#include <system_error>
 
 namespace softmlx5 {
 
-// libmlx5 and the kernel agree on the stride by the number of pieces alone.
+std::size_t Srq::stride(std::uint32_t max_sge)
+{
+    return std::bit_ceil(std::max<std::size_t>(
+        sizeof(mlx5_wqe_srq_next_seg) + max_sge * sizeof(mlx5_wqe_data_seg), 32));
+}
+
 Srq::Srq(ibv_srq& hca, std::uint64_t user_handle, const mlx5_ib_create_srq& memory,
          std::uint32_t max_sge)
     : hca_(hca), user_handle_(user_handle),
       requests_(reinterpret_cast<const std::uint8_t*>(memory.buf_addr)),
-      record_(reinterpret_cast<std::uint32_t*>(memory.db_addr)),
-      stride_(static_cast<std::uint32_t>(std::bit_ceil(std::max<std::size_t>(
-          sizeof(mlx5_wqe_srq_next_seg) + max_sge * sizeof(mlx5_wqe_data_seg), 32))))
+      record_(reinterpret_cast<std::uint32_t*>(memory.db_addr)), stride_(stride(max_sge))
 {
 }
 
@@ -36,14 +39,14 @@ bool Srq::take_posted()
         be32toh(std::atomic_ref(*record_).load(std::memory_order_acquire)));
     const bool some = taken_ != posted && !failed_;
     while (taken_ != posted && !failed_) {
-        const std::uint8_t* const request = requests_ + std::size_t{next_} * stride_;
+        const std::uint8_t* const request = requests_ + next_ * stride_;
         RecvRequest receive(next_, request + sizeof(mlx5_wqe_srq_next_seg), request + stride_);
         ibv_recv_wr* bad;
         if (const int error = softhca::post_srq_recv(&hca_, &receive.wr, &bad)) {
             std::fprintf(stderr,
                          "softmlx5: SRQ %u takes no more receives: number %u cannot be posted: "
                          "%s\n",
-                         hca_.handle, next_, std::strerror(error));
+                         hca_.handle, next_, std::generic_category().message(error).c_str());
             failed_ = true;
         }
         next_ = be16toh(reinterpret_cast<const mlx5_wqe_srq_next_seg*>(request)->next_wqe_index);

@@ -18,6 +18,10 @@ class Srq {
     Srq(const Srq&) = delete;
     Srq& operator=(const Srq&) = delete;
 
+    // Bytes from one request to the next: libmlx5 and the kernel agree on it by the number of
+    // pieces.
+    static std::size_t stride(std::uint32_t max_sge);
+
     ibv_srq& hca() { return hca_; }
     std::uint64_t user_handle() const { return user_handle_; }
     void count_event() { ++events_; }
@@ -31,7 +35,7 @@ class Srq {
     const std::uint64_t user_handle_;
     const std::uint8_t* const requests_;
     std::uint32_t* const record_;
-    const std::uint32_t stride_;
+    const std::size_t stride_;
     std::uint16_t next_ = 0; // its index
     std::uint16_t taken_ = 0;
     bool failed_ = false;

@@ -4,6 +4,7 @@
 #include "emu/softhca/ops.hpp"
 #include "emu/softmlx5/command.hpp"
 
+#include <bit>
 #include <cerrno>
 
 namespace softmlx5 {
@@ -18,8 +19,13 @@ int create(Context& context, const Wanted& wanted, Command& command)
 {
     const auto memory = command.driver_request<mlx5_ib_create_srq>();
     Pd* pd = context.pds.find(wanted.pd);
-    if (pd == nullptr || memory.buf_addr == 0 || memory.db_addr == 0) {
+    if (pd == nullptr || wanted.max_wr == 0 || wanted.max_wr > softhca::kMaxQueueDepth ||
+        wanted.max_sge > softhca::kMaxSge) {
         return EINVAL;
+    }
+    const std::size_t bytes = std::bit_ceil(wanted.max_wr + 1) * Srq::stride(wanted.max_sge);
+    if (const int error = check_queue(memory.buf_addr, bytes, memory.db_addr)) {
+        return error;
     }
     if ((memory.flags & MLX5_SRQ_FLAG_SIGNATURE) != 0) {
         return EOPNOTSUPP;

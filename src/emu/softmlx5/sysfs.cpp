@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <system_error>
 
 #include <endian.h>
 #include <fcntl.h>
@@ -78,7 +79,7 @@ class Tree {
             std::string name = "/dev/shm/" + prefix() + "XXXXXX";
             if (mkdtemp(name.data()) == nullptr) {
                 std::fprintf(stderr, "softmlx5: no device is shown: cannot create %s: %s\n",
-                             name.c_str(), std::strerror(errno));
+                             name.c_str(), std::generic_category().message(errno).c_str());
                 return;
             }
             root_ = name;
