@@ -159,8 +159,8 @@ Moved move(const SegmentList& source, int source_pid, const SegmentList& target,
     }
     if (source_pid == 0 && target_pid == 0) {
         return for_each_piece(source, target, [](const Segment& from, const Segment& to) {
-            std::memmove(reinterpret_cast<void*>(to.address),
-                         reinterpret_cast<const void*>(from.address), from.length);
+            copy_own(reinterpret_cast<void*>(to.address),
+                     reinterpret_cast<const void*>(from.address), from.length);
             return Moved::done;
         });
     }
@@ -190,7 +190,7 @@ bool gather(void* target, const SegmentList& source)
             continue;
         }
         if (!from.on_cuda()) {
-            std::memcpy(to, reinterpret_cast<const void*>(from.address), from.length);
+            copy_own(to, reinterpret_cast<const void*>(from.address), from.length);
         } else if (!copy_from_device(from, to)) {
             return false;
         }
@@ -209,7 +209,7 @@ bool scatter(const SegmentList& target, const void* source, std::size_t length)
             continue;
         }
         if (!to.on_cuda()) {
-            std::memcpy(reinterpret_cast<void*>(to.address), from, step);
+            copy_own(reinterpret_cast<void*>(to.address), from, step);
         } else if (!copy_to_device(to, from, step)) {
             return false;
         }

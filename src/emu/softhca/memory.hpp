@@ -86,6 +86,10 @@ inline const MrShared* find_region(Arena& arena, std::uint32_t key, std::uint64_
     return &region;
 }
 
+// Copies between host memory of this process; each library with this engine has its own way. In
+// softhca the program's thread does it, in which it may fail like any other access.
+void copy_own(void* to, const void* from, std::size_t length);
+
 enum class Moved { done, fault, gone };
 
 // Copies source.bytes bytes. One side may belong to another process: its id, else 0. Memory that

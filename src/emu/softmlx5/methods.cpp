@@ -4,6 +4,7 @@
 // told by number; the rest has attributes.
 #include "emu/softmlx5/methods.hpp"
 
+#include "emu/softhca/device.hpp"
 #include "emu/softhca/ops.hpp"
 #include "emu/softmlx5/command.hpp"
 
@@ -152,6 +153,61 @@ int alloc_doorbell_page(Context& context, ib_uverbs_ioctl_hdr& header)
     return 0;
 }
 
+ib_uverbs_gid_entry gid_entry(const Context& context, std::uint32_t index)
+{
+    const ibv_gid gid = softhca::port_gid(context.hca.device, index);
+    ib_uverbs_gid_entry entry = {};
+    std::memcpy(entry.gid, gid.raw, sizeof gid.raw);
+    entry.gid_index = index;
+    entry.port_num = 1;
+    entry.gid_type = IBV_GID_TYPE_IB;
+    return entry;
+}
+
+bool is_empty(const ib_uverbs_gid_entry& entry)
+{
+    return entry.gid[0] == 0 && entry.gid[1] == 0;
+}
+
+int query_gid_entry(Context& context, ib_uverbs_ioctl_hdr& header)
+{
+    const auto index = value<std::uint32_t>(header, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
+    if (value<std::uint32_t>(header, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS) != 0 ||
+        value<std::uint32_t>(header, UVERBS_ATTR_QUERY_GID_ENTRY_PORT) != 1 ||
+        index >= softhca::kGids) {
+        return EINVAL;
+    }
+    const ib_uverbs_gid_entry entry = gid_entry(context, index);
+    if (is_empty(entry)) {
+        return ENODATA;
+    }
+    answer(header, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, entry);
+    return 0;
+}
+
+int query_gid_table(Context& context, ib_uverbs_ioctl_hdr& header)
+{
+    const auto size = value<std::uint64_t>(header, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE);
+    const Command::Out to = output(header, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES);
+    if (value<std::uint32_t>(header, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS) != 0 ||
+        size < sizeof(ib_uverbs_gid_entry)) {
+        return EINVAL;
+    }
+    std::uint64_t found = 0;
+    for (std::uint32_t index = 0; index < softhca::kGids; ++index) {
+        const ib_uverbs_gid_entry entry = gid_entry(context, index);
+        if (is_empty(entry)) {
+            continue;
+        }
+        if ((found + 1) * size > to.length) {
+            return EINVAL;
+        }
+        std::memcpy(static_cast<char*>(to.start) + found++ * size, &entry, sizeof entry);
+    }
+    answer(header, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, found);
+    return 0;
+}
+
 int reg_dmabuf_mr(Context& context, ib_uverbs_ioctl_hdr& header)
 {
     Pd* pd = context.pds.find(handle(header, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE));
@@ -175,6 +231,23 @@ int reg_dmabuf_mr(Context& context, ib_uverbs_ioctl_hdr& header)
     return 0;
 }
 
+// It stays.
+int free_doorbell_page(Context&, ib_uverbs_ioctl_hdr&)
+{
+    return 0;
+}
+
+constexpr struct {
+    unsigned object, method;
+    int (*execute)(Context& context, ib_uverbs_ioctl_hdr& header);
+} kMethods[] = {
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, query_gid_entry},
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, query_gid_table},
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR, reg_dmabuf_mr},
+    {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, alloc_doorbell_page},
+    {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, free_doorbell_page},
+};
+
 } // namespace
 
 bool asks_for_context(const ib_uverbs_ioctl_hdr& header)
@@ -191,13 +264,10 @@ int execute(Context* context, ib_uverbs_ioctl_hdr& header)
     if (context == nullptr) {
         return EPROTONOSUPPORT;
     }
-    if (header.object_id == UVERBS_OBJECT_MR && header.method_id == UVERBS_METHOD_REG_DMABUF_MR) {
-        return reg_dmabuf_mr(*context, header);
-    }
-    if (header.object_id == MLX5_IB_OBJECT_UAR) {
-        return header.method_id == MLX5_IB_METHOD_UAR_OBJ_ALLOC
-                   ? alloc_doorbell_page(*context, header)
-                   : 0; // the page stays
+    for (const auto& known : kMethods) {
+        if (known.object == header.object_id && known.method == header.method_id) {
+            return known.execute(*context, header);
+        }
     }
     return EPROTONOSUPPORT;
 }

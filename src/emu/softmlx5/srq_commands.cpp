@@ -4,6 +4,7 @@
 #include "emu/softhca/ops.hpp"
 #include "emu/softmlx5/command.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 
@@ -19,7 +20,7 @@ int create(Context& context, const Wanted& wanted, Command& command)
 {
     const auto memory = command.driver_request<mlx5_ib_create_srq>();
     Pd* pd = context.pds.find(wanted.pd);
-    if (pd == nullptr || wanted.max_wr == 0 || wanted.max_wr > softhca::kMaxQueueDepth ||
+    if (pd == nullptr || wanted.max_wr > softhca::kMaxQueueDepth ||
         wanted.max_sge > softhca::kMaxSge) {
         return EINVAL;
     }
@@ -31,7 +32,7 @@ int create(Context& context, const Wanted& wanted, Command& command)
         return EOPNOTSUPP;
     }
     ibv_srq_init_attr init = {};
-    init.attr = {wanted.max_wr, wanted.max_sge, wanted.limit};
+    init.attr = {std::max(wanted.max_wr, 1u), wanted.max_sge, wanted.limit};
     ibv_srq* srq = softhca::create_srq(&pd->hca(), &init);
     if (srq == nullptr) {
         return errno;
