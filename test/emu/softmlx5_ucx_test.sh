@@ -42,6 +42,7 @@ ucx dc_x "-t put_bw -D zcopy -s 4096 -x dc_mlx5 -d mlx5_0:1"
 for test in "tag_lat" "tag_bw -s 100000" "ucp_put_lat" "ucp_get -s 65536" "ucp_fadd" "ucp_cswap"; do
     ucx dc_x,self "-t $test"
 done
+ucx dc_x,self "-t tag_bw -s 8 -n 3000" # UCX's flow control answers where a message came from
 
 # ---- gdr
 

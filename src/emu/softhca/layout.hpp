@@ -49,7 +49,7 @@ constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
 // Follows, so that the largest object may begin at any offset.
 constexpr std::size_t kArenaSlack = std::size_t{2} << 20;
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'3c; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'3d; // changes with the layout
 
 struct Arena;
 
@@ -359,6 +359,7 @@ struct QpShared {
     std::uint32_t max_send_sge;
     std::uint32_t max_inline;
     std::uint32_t sq_mask;
+    std::uint16_t told_lid; // what receivers are told of a SEND's origin; 0, but of DC initiators
     std::uint32_t sq_stride;
     std::uint64_t sq_ring;       // offset in the arena
     std::uint32_t writes_issued; // deferred WRITEs

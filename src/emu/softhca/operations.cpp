@@ -170,6 +170,7 @@ Outcome SendQueue::send(const WorkRequest& wr)
         .immediate = wr.immediate,
         .length = wr.length,
         .solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0,
+        .source_lid = qp_.told_lid,
     };
     if (is_for_copier(source)) {
         return Outcome::wait(Wait::copier);

@@ -309,6 +309,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init, std::uint64_t dc_key)
         shared.max_inline = init.cap.max_inline_data;
         shared.sq_mask = entries - 1;
         shared.sq_stride = stride;
+        shared.told_lid = init.qp_type == kDci ? shared.port_lid : std::uint16_t{0};
         shared.sq_ring = qp->sq_offset;
         shared.sq_head = shared.sq_next = shared.sq_tail = 0;
         shared.posted = 0;

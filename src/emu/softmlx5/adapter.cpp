@@ -19,8 +19,10 @@
 namespace softmlx5 {
 namespace {
 
-constexpr long kPause = 5'000; // ns, the longer the longer there has been nothing to do
-constexpr unsigned kLooksBeforePause = 50, kLooksBeforeLongerPause = 4096, kLongestPause = 5;
+// The longer the longer there has been nothing to do. Shorter ones would take so much of a processor
+// that programs which poll have to share the others.
+constexpr long kPause = 20'000; // ns
+constexpr unsigned kLooksBeforePause = 50, kLooksBeforeLongerPause = 4096, kLongestPause = 3;
 constexpr unsigned kEventInterval = 64; // looks
 
 void pause(long nanoseconds)
