@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
-"""Runs rdma-core's own tests and compares what is skipped with a list: softhca_pyverbs_test.sh. Reports in TAP all
-but those that are skipped as listed.
+"""Runs rdma-core's own tests and compares what is skipped with a list: softhca_pyverbs_test.sh,
+softmlx5_pyverbs_test.sh. Reports in TAP all but those that are skipped as listed.
 
 Usage: softhca_pyverbs.py TESTS_DIRECTORY SKIPS_FILE infiniband|ethernet
 """
@@ -53,8 +53,8 @@ def read_skips():
             if not fields or fields[0].startswith('#'):
                 continue
             pattern, where, _ = fields
-            assert where in ('always', 'infiniband', 'ethernet', 'machine'), line
-            if where in ('always', 'machine', link_layer):
+            assert where in ('always', 'infiniband', 'ethernet', 'machine', 'fails'), line
+            if where in ('always', 'machine', 'fails', link_layer):
                 skips.append((pattern, where))
     return skips
 
@@ -78,8 +78,10 @@ def main():
     passed = 0
     for test, (outcome, details) in sorted(result.outcomes.items()):
         listed = [where for pattern, where in skips if fnmatch.fnmatchcase(test, pattern)]
-        if outcome == 'failed':
+        if outcome == 'failed' and 'fails' not in listed:
             report(test, details or 'failed')
+        elif outcome == 'failed':
+            continue
         elif outcome == 'skipped' and not listed:
             report(test, f'skipped, and not in {os.path.basename(skips_file)}: {details}')
         elif outcome == 'passed' and any(where != 'machine' for where in listed):

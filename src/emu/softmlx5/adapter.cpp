@@ -19,8 +19,8 @@
 namespace softmlx5 {
 namespace {
 
-// The longer the longer there has been nothing to do. Shorter ones would take so much of a processor
-// that programs which poll have to share the others.
+// The longer the longer there has been nothing to do. Shorter ones would take so much of a
+// processor that programs which poll have to share the others.
 constexpr long kPause = 20'000; // ns
 constexpr unsigned kLooksBeforePause = 50, kLooksBeforeLongerPause = 4096, kLongestPause = 3;
 constexpr unsigned kEventInterval = 64; // looks

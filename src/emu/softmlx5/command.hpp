@@ -75,6 +75,7 @@ int query_port(Context& context, Command& command);
 int alloc_pd(Context& context, Command& command);
 int dealloc_pd(Context& context, Command& command);
 int reg_mr(Context& context, Command& command);
+int rereg_mr(Context& context, Command& command);
 int dereg_mr(Context& context, Command& command);
 
 int create_comp_channel(Context& context, Command& command);

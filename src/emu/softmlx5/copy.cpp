@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// How the adapter copies in its process, see softhca's memory.hpp. Memory that is registered may have
-// been unmapped: an adapter still has its pages, and nobody sees what it does to them. UCX ends so, as
-// its cache of registrations keeps them longer than its pools keep the memory.
+// How the adapter copies in its process, see softhca's memory.hpp. Memory that is registered may
+// have been unmapped: an adapter still has its pages, and nobody sees what it does to them. UCX
+// ends so, as its cache of registrations keeps them longer than its pools keep the memory.
 #include "emu/softhca/memory.hpp"
 
 #include <sys/uio.h>

@@ -228,10 +228,12 @@ int ioctl(int fd, unsigned long request, ...) noexcept
     va_start(arguments, request);
     void* argument = va_arg(arguments, void*);
     va_end(arguments);
-    if (request != RDMA_VERBS_IOCTL || !device_of(fd)) {
+    if (request != RDMA_VERBS_IOCTL) {
         return real(fd, request, argument);
     }
-    const int error = execute(fd, *static_cast<ib_uverbs_ioctl_hdr*>(argument));
+    // Others are duplicates, by which programs share a device with another process.
+    const int error =
+        device_of(fd) ? execute(fd, *static_cast<ib_uverbs_ioctl_hdr*>(argument)) : EOPNOTSUPP;
     if (error == 0) {
         return 0;
     }

@@ -72,6 +72,29 @@ int reg_mr(Context& context, Command& command)
     return 0;
 }
 
+int rereg_mr(Context& context, Command& command)
+{
+    const auto request = command.request<ib_uverbs_rereg_mr>();
+    Mr* mr = context.mrs.find(request.mr_handle);
+    Pd* pd = context.pds.find(request.pd_handle);
+    const bool changes_pd = (request.flags & IBV_REREG_MR_CHANGE_PD) != 0;
+    if (mr == nullptr || (changes_pd && pd == nullptr) ||
+        ((request.flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 &&
+         request.start != request.hca_va)) {
+        return EINVAL;
+    }
+    if (softhca::rereg_mr(&mr->hca, static_cast<int>(request.flags),
+                          changes_pd ? &pd->hca() : nullptr, reinterpret_cast<void*>(request.start),
+                          request.length, static_cast<int>(request.access_flags)) != 0) {
+        return errno;
+    }
+    ib_uverbs_rereg_mr_resp answer = {};
+    answer.lkey = mr->hca.lkey;
+    answer.rkey = mr->hca.rkey;
+    command.answer(answer);
+    return 0;
+}
+
 int dereg_mr(Context& context, Command& command)
 {
     const auto handle = command.request<ib_uverbs_dereg_mr>().mr_handle;

@@ -92,6 +92,7 @@ constexpr struct {
     {IB_USER_VERBS_CMD_ALLOC_PD, false, alloc_pd},
     {IB_USER_VERBS_CMD_DEALLOC_PD, false, dealloc_pd},
     {IB_USER_VERBS_CMD_REG_MR, false, reg_mr},
+    {IB_USER_VERBS_CMD_REREG_MR, false, rereg_mr},
     {IB_USER_VERBS_CMD_DEREG_MR, false, dereg_mr},
     {IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, false, create_comp_channel},
     {IB_USER_VERBS_CMD_CREATE_CQ, false, create_cq},
