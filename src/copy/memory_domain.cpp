@@ -237,8 +237,7 @@ ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type
     abi::end_registrations(registration->address, *length);
     if (registration->small && !is_reported_as(type, registration->address, *length)) {
         gdr_log(diag, "no CUDA memory of %zu bytes: no HCA takes that of this GPU", *length);
-        if (!kept_block::keep(driver_, registration->address))
-            cuda::release(driver_, registration->address);
+        free(registration.release());
         return UCS_ERR_UNSUPPORTED;
     }
     *address = registration->address;

@@ -100,8 +100,9 @@ class Cache::Lock {
     std::lock_guard<std::mutex> guard_;
 };
 
-Cache::Cache(const verbs::Device& hca, ibv_pd* pd, bool keep_host, bool watch_frees)
-    : Cache(std::make_unique<HcaRegistrar>(hca, pd, Relaxed{}), keep_host, watch_frees)
+Cache::Cache(const verbs::Device& hca, ibv_pd* pd, bool keep_host, bool watch_frees,
+             Relaxed relaxed)
+    : Cache(std::make_unique<HcaRegistrar>(hca, pd, relaxed), keep_host, watch_frees)
 {
 }
 

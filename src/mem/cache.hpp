@@ -27,7 +27,8 @@ class Cache {
   public:
     // keep_host: host registrations may be kept because unmapping is seen. watch_frees: the first
     // registration of device memory installs hooks in the driver; by then UCX is known.
-    Cache(const verbs::Device& hca, ibv_pd* pd, bool keep_host, bool watch_frees = false);
+    Cache(const verbs::Device& hca, ibv_pd* pd, bool keep_host, bool watch_frees = false,
+          Relaxed relaxed = {});
     explicit Cache(std::unique_ptr<Registrar> registrar, bool keep_host = false,
                    bool watch_frees = false);
     ~Cache(); // every region must have been released

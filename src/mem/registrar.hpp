@@ -80,7 +80,7 @@ struct Relaxed {
 // Registers with an HCA.
 class HcaRegistrar final : public Registrar {
   public:
-    HcaRegistrar(const verbs::Device& hca, ibv_pd* pd, Relaxed relaxed);
+    HcaRegistrar(const verbs::Device& hca, ibv_pd* pd, Relaxed relaxed = {});
 
     Target describe(uintptr_t address, size_t length, Access access) override;
     bool learn(const cuda::Pointer& memory) override;

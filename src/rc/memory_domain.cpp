@@ -44,6 +44,13 @@ ibv_pd* allocate_pd(const verbs::Device& device)
     return pd;
 }
 
+// Read once: a process opens a memory domain for each HCA and context.
+bool cpu_gains()
+{
+    static const bool gains = verbs::gains_by_relaxed_ordering();
+    return gains;
+}
+
 // A second registration needs room again. By default it is used only for host memory without a
 // limit of locked memory, and never in a GPU's BAR1 aperture. An emulated HCA, which is not a PCI
 // device, does not write by PCIe.
@@ -56,7 +63,7 @@ mem::Relaxed relaxed(const MdSettings& settings, const verbs::Device& device)
         return {};
     default:
         return {.host = !locked_memory_is_limited() && !device.sysfs().pci_bus_id().empty() &&
-                        verbs::gains_by_relaxed_ordering()};
+                        cpu_gains()};
     }
 }
 
@@ -76,8 +83,7 @@ const mem::Region MemoryDomain::kUnregistered;
 
 MemoryDomain::MemoryDomain(const std::string& device_name, const MdSettings& settings)
     : device_(device_name), pd_(allocate_pd(device_)),
-      cache_(std::make_unique<mem::HcaRegistrar>(device_, pd_.get(), relaxed(settings, device_)),
-             mem::unmaps_are_seen(), true)
+      cache_(device_, pd_.get(), mem::unmaps_are_seen(), true, relaxed(settings, device_))
 {
     if (abi::boolean_setting("GDR_PROBE", false))
         cache_.learn_all();

@@ -9,11 +9,11 @@ set -u
 . "$top_srcdir/test/tools/environment.sh"
 # shellcheck source=contrib/lib.sh
 . "$top_srcdir/contrib/lib.sh"
-[[ ! -e /sys/class/infiniband ]] || skip_all "this machine has an HCA"
+# shellcheck source=test/tools/slurm.sh
+. "$top_srcdir/test/tools/slurm.sh"
 for program in munged slurmctld slurmd srun sbatch; do
     PATH=$PATH:/usr/sbin command -v $program >/dev/null || skip_all "no $program (packages munge, slurmctld, slurmd, slurm-client)"
 done
-for variable in $(compgen -e | grep -E '^(SLURM|FLUX|PMI|PMIX|PALS)|^OMPI_|^MPI_LOCAL|^GDR_EMULATION'); do unset "$variable"; done
 [[ $(id -u) -eq 0 ]] || skip_all "slurmd has to be root"
 PATH=$PATH:/usr/sbin
 
@@ -66,8 +66,6 @@ for ((i = 0; i < 300; i++)); do [[ $(sinfo -h -t idle -o %D 2>/dev/null) == 2 ]]
 
 # task NUMBER ARGUMENT...: tasks on this host.
 task() { timeout -k 5 120 srun --overcommit -w "$host" -N 1 --chdir=/tmp -n "$@"; }
-run=("$tool" run --emulate-gpu)
-said() { "$@" 2>&1 >/dev/null | sed -n 's/^ucx-gdr: //p' | sed 's/: no RDMA device.*//' | sort; }
 
 for mpi in $(srun --mpi=list 2>&1 | grep -oxE '[[:space:]]*(none|pmi2|pmix)' | sort); do
     section "--mpi=$mpi"

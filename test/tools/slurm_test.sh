@@ -9,12 +9,10 @@ set -u
 . "$top_srcdir/test/ordinary_user.sh"
 # shellcheck source=test/tools/environment.sh
 . "$top_srcdir/test/tools/environment.sh"
-[[ ! -e /sys/class/infiniband ]] || skip_all "this machine has an HCA"
+# shellcheck source=test/tools/slurm.sh
+. "$top_srcdir/test/tools/slurm.sh"
 
-for variable in $(compgen -e | grep -E '^(SLURM|FLUX|PMI|PMIX|PALS)|^OMPI_|^MPI_LOCAL|^GDR_EMULATION'); do unset "$variable"; done
 srun=$top_srcdir/test/tools/srun
-run=("$tool" run --emulate-gpu)
-said() { "$@" 2>&1 >/dev/null | sed -n 's/^ucx-gdr: //p' | sed 's/: no RDMA device.*//' | sort; }
 
 for mpi in none pmi2 pmix; do
     section "--mpi=$mpi"

@@ -81,13 +81,9 @@ class Connection {
         return ucp_ep_create(near_.handle(), &params, &ep_) == UCS_OK;
     }
 
-    void progress_for(InFlight& operations, std::chrono::milliseconds limit)
+    bool complete(InFlight& operations, std::chrono::milliseconds limit)
     {
-        const auto until = Clock::now() + limit;
-        while (operations.outstanding() > 0 && Clock::now() < until) {
-            ucp_worker_progress(near_.handle());
-            ucp_worker_progress(far_.handle());
-        }
+        return complete_between(operations, near_, far_, limit);
     }
 
     // Closes by force; what was outstanding must then complete.
@@ -95,10 +91,9 @@ class Connection {
     {
         InFlight closing(near_);
         closing.close(ep_, true);
-        progress_for(closing, std::chrono::seconds(deadline_s()));
-        require(closing.outstanding() == 0, "closing the endpoint does not complete");
-        progress_for(operations, std::chrono::seconds(deadline_s()));
-        require(operations.outstanding() == 0, "operations of a closed endpoint do not complete");
+        const std::chrono::seconds deadline(deadline_s());
+        require(complete(closing, deadline), "closing the endpoint does not complete");
+        require(complete(operations, deadline), "operations of a closed endpoint do not complete");
     }
 
     Worker& near() { return near_; }
@@ -152,7 +147,7 @@ bool try_address(MemoryKind kind, size_t number)
         return false;
     InFlight operations(connection.near());
     operations.tag_send(connection.ep(), connection.source().view(0), 1);
-    connection.progress_for(operations, kPatience);
+    connection.complete(operations, kPatience);
     connection.close(operations);
     return false;
 }
@@ -172,7 +167,7 @@ bool try_rkey(MemoryKind kind, size_t number)
         operations.put(connection.ep(), connection.source().view(0),
                        reinterpret_cast<uint64_t>(connection.target().address(0)), rkey);
         operations.flush(connection.ep());
-        connection.progress_for(operations, std::chrono::seconds(2));
+        connection.complete(operations, std::chrono::seconds(2));
         connection.close(operations);
         ucp_rkey_destroy(rkey);
     } else {
@@ -219,7 +214,7 @@ bool try_foreign(MemoryKind kind, size_t number)
     else
         operations.get(connection.ep(), connection.source().view(0), address, remote.rkey());
     operations.flush(connection.ep());
-    connection.progress_for(operations, std::chrono::seconds(deadline_s()));
+    connection.complete(operations, std::chrono::seconds(deadline_s()));
     const bool stale = number / 2 == 3; // a cache may keep the registration, and then it is valid
     if (!stale && operations.status() == UCS_OK && connection.error() == UCS_OK)
         throw Failure(format("a %s outside the memory succeeded", put ? "put" : "get"));

@@ -37,15 +37,10 @@ ucp_ep_h connect(Worker& from, Worker& to, bool peer_errors)
     return ep;
 }
 
-// Progresses both workers, by polling, until the operations on one of them are complete.
 void complete(InFlight& operations, Worker& own, Worker& other, const char* what)
 {
-    const auto until = Clock::now() + std::chrono::seconds(deadline_s());
-    while (operations.outstanding() > 0 && Clock::now() < until) {
-        ucp_worker_progress(own.handle());
-        ucp_worker_progress(other.handle());
-    }
-    require(operations.outstanding() == 0, format("%s: timed out", what));
+    require(complete_between(operations, own, other, std::chrono::seconds(deadline_s())),
+            format("%s: timed out", what));
     operations.wait(what);
 }
 

@@ -122,12 +122,8 @@ class Test {
 
     void finish(InFlight& operations, const char* what)
     {
-        const auto until = Clock::now() + std::chrono::seconds(deadline_s());
-        while (operations.outstanding() > 0 && Clock::now() < until) {
-            ucp_worker_progress(user_.handle());
-            ucp_worker_progress(peer_.handle());
-        }
-        require(operations.outstanding() == 0, std::string(what) + " does not complete");
+        require(complete_between(operations, user_, peer_, std::chrono::seconds(deadline_s())),
+                std::string(what) + " does not complete");
         require_ok(operations.status(), what);
     }
 

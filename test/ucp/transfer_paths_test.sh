@@ -31,21 +31,26 @@ expect "of 400 Gb/s" 2 "$(SOFTHCA_PROFILE=speed=ndr paths)"
 ) >"$work/bond"
 expect "of a bond of two links, and of one with a link in reserve" "2 1" "$(tr '\n' ' ' <"$work/bond" | sed 's/ $//')"
 
-# counted PATHS NAME: transfers over so many paths; prints the sum of a counter of all processes.
-counted() {
+# transfers PATHS: over so many paths.
+transfers() {
     UCX_GDR_RC_NUM_PATHS=$1 SOFTHCA_STATS=1 emulated ucp_transfer --ops tag,am_rndv,put,get --kinds cuda:cuda,host:cuda,host:host \
-        --sizes 1048576,8388609 >"$work/transfer" 2>&1 || return
-    tr ' ' '\n' <"$work/transfer" | sed -n "s/^$2=//p" | awk '{ sum += $1 } END { printf "%.0f", sum }'
+        --sizes 1048576,8388609 >"$work/paths.$1" 2>&1
+}
+
+# counted PATHS NAME: the sum of a counter of all processes then.
+counted() {
+    tr ' ' '\n' <"$work/paths.$1" | sed -n "s/^$2=//p" | awk '{ sum += $1 } END { printf "%.0f", sum }'
 }
 
 export UCX_MAX_RMA_RAILS=2 UCX_WARN_UNUSED_ENV_VARS=n
 for protocols in n y; do
     export UCX_PROTO_ENABLE=$protocols
     section "two paths, protocols v2: $protocols"
-    one=$(counted 1 queue_pairs)
-    two=$(counted 2 queue_pairs)
-    expect "a queue pair more on both sides" 4 "$((two - one))"
-    sed 's/^/# /' "$work/transfer"
+    for number in 1 2; do
+        check "transfers, paths: $number" transfers $number
+        sed 's/^/# /' "$work/paths.$number"
+    done
+    expect "a queue pair more on both sides" 4 "$(($(counted 2 queue_pairs) - $(counted 1 queue_pairs)))"
     # Protocols v1 split what they read in as many pieces either way.
     if [ $protocols = y ]; then
         check "each path reads" [ $((2 * $(counted 2 reads))) -ge $((3 * $(counted 1 reads))) ]

@@ -333,9 +333,9 @@ class FreeingRegistrar final : public Registrar {
 
 TEST_F(FreedTest, a_cache_may_free_amid_its_work)
 {
-    cache_.emplace(std::make_unique<FreeingRegistrar>(
-                       std::make_unique<HcaRegistrar>(*device_, pd_.get(), Relaxed{})),
-                   true, true);
+    cache_.emplace(
+        std::make_unique<FreeingRegistrar>(std::make_unique<HcaRegistrar>(*device_, pd_.get())),
+        true, true);
     for (int i = 0; i < 3; ++i) {
         const CUdeviceptr memory = allocate(1 << 20);
         Region* region = acquire(memory, 1);

@@ -48,7 +48,7 @@ class RelaxedTest : public GpuCacheTest {
     void use(Relaxed relaxed)
     {
         cache_.reset();
-        cache_.emplace(std::make_unique<HcaRegistrar>(*device_, pd_.get(), relaxed), true);
+        cache_.emplace(*device_, pd_.get(), true, false, relaxed);
     }
 
     // How many registrations are made of it, all and relaxed.

@@ -229,6 +229,17 @@ bool InFlight::wait_for(std::chrono::milliseconds limit)
     return worker_.wait_for([this] { return outstanding_ == 0; }, limit);
 }
 
+bool complete_between(InFlight& operations, Worker& one, Worker& other,
+                      std::chrono::milliseconds limit)
+{
+    const auto until = Clock::now() + limit;
+    while (operations.outstanding() > 0 && Clock::now() < until) {
+        ucp_worker_progress(one.handle());
+        ucp_worker_progress(other.handle());
+    }
+    return operations.outstanding() == 0;
+}
+
 void InFlight::cancel()
 {
     for (Operation& operation : operations_)

@@ -85,4 +85,9 @@ class InFlight {
     std::string error_;
 };
 
+// Progresses two workers of this process, by polling, until operations of one of them are complete,
+// with whatever status; whether they were before the deadline.
+bool complete_between(InFlight& operations, Worker& one, Worker& other,
+                      std::chrono::milliseconds limit);
+
 } // namespace ucptest
