@@ -118,7 +118,7 @@ bool Cq::collect(Adapter& adapter)
 void Cq::translate(Adapter& adapter, const ibv_wc& wc)
 {
     const Qp* qp = adapter.find_qp(wc.qp_num);
-    if (qp == nullptr || wc.wr_id == RequestId::kOwn) { // or it is just being destroyed
+    if (qp == nullptr || wc.wr_id == RequestId::kInternal) { // or it is just being destroyed
         return;
     }
     const std::uint8_t syndrome = syndrome_of(wc.status);

@@ -104,7 +104,7 @@ const char* SendRequest::read_address(const Wqe& wqe, std::size_t& offset, ibv_q
     const DcTarget wanted = {handle, destination & 0xffffff, be64toh(address.key.dc_key)};
     if (wanted != target) {
         connects = true;
-        connect.wr_id = RequestId::kOwn;
+        connect.wr_id = RequestId::kInternal;
         connect.next = &wr;
         connect.opcode = softhca::kConnect;
         connect.imm_data = wanted.number;

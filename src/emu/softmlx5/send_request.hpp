@@ -24,8 +24,8 @@ struct RequestId {
     }
     std::uint64_t value() const { return std::uint64_t{opcode} << 16 | counter; }
 
-    // Of one that no program has posted, and none is told of.
-    static constexpr std::uint64_t kOwn = std::uint64_t{1} << 63;
+    // A request that the adapter posts for itself; no program hears of it.
+    static constexpr std::uint64_t kInternal = std::uint64_t{1} << 63;
 };
 
 // Whom a DC initiator's requests are for.
