@@ -379,6 +379,6 @@ bool run_tests(const std::string& filter, const std::vector<std::string>& enviro
 
 int main(int argc, char** argv)
 {
-    run_on_softhca(argv);
+    run_on_emulated_hca(argv);
     return run_tests(argc, argv);
 }

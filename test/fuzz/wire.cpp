@@ -249,7 +249,7 @@ void asynchronous_turns()
 void start(char** argv)
 {
     setenv("SOFTHCA_DEVICES", "1", 1);
-    run_on_softhca(argv);
+    run_on_emulated_hca(argv);
 }
 
 } // namespace fuzz

@@ -14,7 +14,7 @@ limit=60
 for mpi in "${mpis[@]}"; do
     for number in 1 2; do
         program=$top_builddir/test/mpi/mpi_callbacks.$mpi
-        GDR_PRELOAD=$softhca:$module try "$mpi: host memory without the layer, $number ranks" $mpi $number "$program" host
+        GDR_PRELOAD=$emulated_hca:$module try "$mpi: host memory without the layer, $number ranks" $mpi $number "$program" host
         for by in stage gpu; do
             UCX_GDR_MPI_COLL=$by try "$mpi: $by, $number ranks" $mpi $number "$program" cuda
         done

@@ -92,7 +92,7 @@ for mpi in "${mpis[@]}"; do
     check "$mpi: a staged call has instructions of the layer's" [ "$instructions" -gt 0 ]
     check "$mpi: 4,800 of them at most" [ "$instructions" -le 4800 ]
     expect "$mpi: a staged call allocates nothing" 0 "$allocations"
-    GDR_PRELOAD=$softhca:$module costs "$mpi" gpu >"$work/without" &&
+    GDR_PRELOAD=$emulated_hca:$module costs "$mpi" gpu >"$work/without" &&
         SOFTCUDA_DEVICES=0 costs "$mpi" host >"$work/idle" && costs "$mpi" gpu >"$work/gpu" || {
         not_ok "$mpi under callgrind" "$log"
         continue

@@ -23,7 +23,7 @@ end() {
 }
 
 for mpi in "${mpis[@]}"; do
-    read -r status seconds left < <(GDR_PRELOAD=$softhca:$module end "$mpi" host stage)
+    read -r status seconds left < <(GDR_PRELOAD=$emulated_hca:$module end "$mpi" host stage)
     note "$mpi, on host memory without the layer: status $status, $seconds s, $left processes left"
     check "$mpi, on host memory without the layer: somebody is killed" [ "$status" -gt 0 ]
     for way in stage gpu nccl; do

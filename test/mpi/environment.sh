@@ -45,7 +45,7 @@ IFS=';' read -r -a devices <<<"${UCPTEST_NET_DEVICES-}"
 [[ ${#devices[@]} -eq 0 ]] || export UCX_NET_DEVICES=${devices[rank % ${#devices[@]}]}
 LD_PRELOAD=$GDR_PRELOAD exec "$@"
 END
-export GDR_PRELOAD=$softhca:$module:$mpi_layer
+export GDR_PRELOAD=$emulated_hca:$module:$mpi_layer
 
 # ranks MPI NUMBER PROGRAM [ARGUMENT]...: what they say is in the log. limit: seconds, 120 unless told.
 ranks() {

@@ -22,7 +22,7 @@ outcomes() {
 held() { sed -n 's/^rank . holds \(.*\) bytes.*/\1/p' "$log" | sort -n | tail -n 1; }
 
 for mpi in "${mpis[@]}"; do
-    GDR_PRELOAD=$softhca:$module outcomes "$mpi" host >"$work/host"
+    GDR_PRELOAD=$emulated_hca:$module outcomes "$mpi" host >"$work/host"
     bare=$(held)
     rm -f "$work/statistics"
     UCX_GDR_STATS=$work/statistics outcomes "$mpi" cuda >"$work/cuda"

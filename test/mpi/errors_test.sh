@@ -15,7 +15,7 @@ set -u
 # shellcheck source=test/mpi/growth.sh
 . "$top_srcdir/test/mpi/growth.sh"
 
-without_layer=$softhca:$module
+without_layer=$emulated_hca:$module
 with_layer=$GDR_PRELOAD
 
 # outcomes MPI PROGRAM host|cuda CASE...: the program's lines, or "CASE rank=any dies": those behind that are run anew.

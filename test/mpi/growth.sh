@@ -11,7 +11,7 @@ most_grown() { awk '/KiB and/ { if ($3 > kib) kib = $3; if ($6 > files) files = 
 # grows_alike MPI RUN [ARGUMENT]...: RUN host|cuda [ARGUMENT]... makes the calls.
 grows_alike() {
     local mpi=$1 run=$2 bare staged
-    if ! GDR_PRELOAD=$softhca:$module "$run" host "${@:3}" || ! bare=$(most_grown) || ! "$run" cuda "${@:3}" || ! staged=$(most_grown); then
+    if ! GDR_PRELOAD=$emulated_hca:$module "$run" host "${@:3}" || ! bare=$(most_grown) || ! "$run" cuda "${@:3}" || ! staged=$(most_grown); then
         not_ok "$mpi: 100,000 calls" "$log"
         return
     fi

@@ -25,7 +25,7 @@ for mpi in "${mpis[@]}"; do
 
     # Without a GPU, and without the layer, MPI's answer is its own.
     SOFTCUDA_DEVICES=0 try "$mpi, without a GPU" "$mpi" 1 "$top_builddir/test/mpi/mpi_info.$mpi" --own
-    GDR_PRELOAD=$softhca:$module try "$mpi, without the layer" "$mpi" 1 "$top_builddir/test/mpi/mpi_info.$mpi" --own
+    GDR_PRELOAD=$emulated_hca:$module try "$mpi, without the layer" "$mpi" 1 "$top_builddir/test/mpi/mpi_info.$mpi" --own
     command -v "mpif90.$mpi" >/dev/null || continue
     for binding in 1 2 3; do
         "mpif90.$mpi" -cpp -w -fallow-argument-mismatch -DBINDING=$binding "$top_srcdir/test/mpi/mpi_info.f90" -o "$work/info" \

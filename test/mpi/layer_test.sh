@@ -130,7 +130,7 @@ for mpi in "${mpis[@]}"; do
         *) not_ok "$mpi: large forms, $number ranks" "$log" ;;
         esac
     done
-    for preload in "$softhca:$module:$work/tool.so:$mpi_layer" "$softhca:$module:$mpi_layer:$work/tool.so"; do
+    for preload in "$emulated_hca:$module:$work/tool.so:$mpi_layer" "$emulated_hca:$module:$mpi_layer:$work/tool.so"; do
         GDR_PRELOAD=$preload try "$mpi: a PMPI tool" "$mpi" 2 "$top_builddir/test/mpi/mpi_calls.$mpi" cuda 16 MPI_Allreduce
         expect "$mpi: the tool is called once by each rank" 2 "$(grep -c 'tool: MPI_Allreduce' "$log")"
     done
@@ -143,13 +143,13 @@ for mpi in "${mpis[@]}"; do
     try "$mpi: MPIX_Query_cuda_support" "$mpi" 1 "$work/query"
     try "$mpi: no CUDA support by the library's handle" "$mpi" 1 "$work/handle"
     SOFTCUDA_DEVICES=0 check "$mpi: no CUDA support without a GPU" fails ranks "$mpi" 1 "$work/query"
-    GDR_PRELOAD=$softhca:$module:$mpi_layer:$work/libunknown.so \
+    GDR_PRELOAD=$emulated_hca:$module:$mpi_layer:$work/libunknown.so \
         check "$mpi: no CUDA support with an unknown ABI" fails ranks "$mpi" 1 "$work/query"
     case $mpi in
     openmpi) compile ext.c -Werror -I"$top_srcdir/src/mpi/entries/ext" "$work/ext.c" -o "$work/asks" ;;
     mpich) compile gpus.c -Werror "$work/gpus.c" -o "$work/asks" ;;
     esac
     try "$mpi: MPIX_CUDA_AWARE_SUPPORT, or MPIX_GPU_query_support" "$mpi" 1 "$work/asks"
-    GDR_PRELOAD=$softhca:$module check "$mpi: no CUDA support without the layer" fails ranks "$mpi" 1 "$work/query"
+    GDR_PRELOAD=$emulated_hca:$module check "$mpi: no CUDA support without the layer" fails ranks "$mpi" 1 "$work/query"
 done
 done_testing

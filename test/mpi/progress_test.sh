@@ -23,7 +23,7 @@ dies() {
 
 for mpi in "${mpis[@]}"; do
     # The MPI layer stages what is received here.
-    GDR_PRELOAD=$softhca:$module dies "$mpi" receive 'What stages such calls, libgdr_mpi.so.0, is not in this process'
+    GDR_PRELOAD=$emulated_hca:$module dies "$mpi" receive 'What stages such calls, libgdr_mpi.so.0, is not in this process'
     [[ $mpi == openmpi ]] || dies "$mpi" accumulate 'progressing another operation on that buffer'
 done
 done_testing

@@ -76,7 +76,7 @@ for mpi in "${mpis[@]}"; do
     "${cc/mpicxx/mpicc}" -shared -fPIC "$work/tool.c" -o "$work/tool.so" || not_ok "$mpi: tool.c is compiled"
     GDR_PRELOAD=$layer:$work/tool.so
     tells "a tool behind the layer that does not come back" "$mpi" 2 any
-    GDR_PRELOAD=$softhca:$module
+    GDR_PRELOAD=$emulated_hca:$module
     tells "not without the layer" "$mpi" 2 'host,host,GPU,GPU,host,host'
     GDR_PRELOAD=$layer
     for call in "${first[@]}"; do

@@ -52,7 +52,7 @@ ucx_copy() {
     done
 }
 files() { echo "$work/$1/libucs$2,$work/$1/libuct$2,$work/$1/libucp$2"; }
-ucx() { timeout -k 5 60 env LD_PRELOAD="$softhca:$module" LD_LIBRARY_PATH="${path-}:$softcuda" "$python" "$top_srcdir/test/preload/open_ucx.py" "$@" 2>&1; }
+ucx() { timeout -k 5 60 env LD_PRELOAD="$emulated_hca:$module" LD_LIBRARY_PATH="${path-}:$softcuda" "$python" "$top_srcdir/test/preload/open_ucx.py" "$@" 2>&1; }
 both="gdr_cuda gdr_rc gdr_ipc"
 
 expect "opened by path, locally" "$both" "$(ucx "$ucx_lib/libucs.so.0,$ucx_lib/libuct.so.0,$ucx_lib/libucp.so.0")"
@@ -131,7 +131,7 @@ expect "a list of modules without it too" none "$(UCX_MODULES=ib path=$work/copy
 expect "a program linked with UCX" 0 "$(UCX_MODULES=^gdr with "$ucx_info" -d | grep -c gdr)"
 expect "opened by the program before its UCX" "$both" "$(
     path=$work/copy
-    timeout 60 env LD_PRELOAD="$softhca" LD_LIBRARY_PATH="$path:$softcuda" "$python" - <<END 2>&1
+    timeout 60 env LD_PRELOAD="$emulated_hca" LD_LIBRARY_PATH="$path:$softcuda" "$python" - <<END 2>&1
 import ctypes, runpy, sys
 ctypes.CDLL("$module")
 sys.argv = ["open_ucx", "$(files copy .so.0)"]
@@ -145,7 +145,7 @@ late_hca() {
 import ctypes
 ucp = ctypes.CDLL("$ucx_lib/libucp.so.0")
 ctypes.CDLL("$module")
-ctypes.CDLL("$softhca", ctypes.RTLD_GLOBAL)
+ctypes.CDLL("$emulated_hca", ctypes.RTLD_GLOBAL)
 params = (ctypes.c_uint64 * 512)(1, 1)  # ucp_params_t: features alone, UCP_FEATURE_TAG
 print("status", ucp.ucp_init_version(1, 13, params, None, ctypes.byref(ctypes.c_void_p())))
 END

@@ -33,7 +33,7 @@ if ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
 fi
 
 # "y" where UCX has a transport of its own for the HCA: that of some distributions has none.
-verbs=$(LD_PRELOAD=$runtime$softhca ucx_info -d 2>/dev/null | sed -n "s/.*Transport: rc_verbs$/y/p" | head -n 1)
+verbs=$(LD_PRELOAD=$runtime$emulated_hca ucx_info -d 2>/dev/null | sed -n "s/.*Transport: rc_verbs$/y/p" | head -n 1)
 
 # ---- UCX's example programs, of the release in use
 

@@ -19,7 +19,7 @@ start() {
     local file=$1 program=$2 uct=() tls=$transports
     shift 2
     [[ $program != uct_* ]] || uct=(-t "${tls%@*}" -d "${tls#*@}") tls=all
-    UCX_TLS=$tls LD_PRELOAD=$runtime$softhca$with_module exec \
+    UCX_TLS=$tls LD_PRELOAD=$runtime$emulated_hca$with_module exec \
         timeout -k 2 60 stdbuf -oL -eL "$work/$program" "${uct[@]}" "$@" >"$file" 2>&1 </dev/null
 }
 
@@ -197,7 +197,7 @@ drop=""
 
 # ---- uct_hello_world
 
-own=(tcp@lo posix@memory ${verbs:+rc_verbs@softhca0:1}) gdr=gdr@softhca0:1
+own=(tcp@lo posix@memory ${verbs:+rc_verbs@${hca_name}0:1}) gdr=gdr@${hca_name}0:1
 for size in 8 16 64 1000000000; do
     memories="" check_states uct_hello_world -i %-n %127.0.0.1 -s $size
 done

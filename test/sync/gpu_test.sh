@@ -48,7 +48,7 @@ fi
 export UCX_GDR_RC_TIMEOUT=60ms UCX_GDR_RC_RETRY_COUNT=6 UCX_KEEPALIVE_INTERVAL=200ms # as in deaths_test.sh
 run sync_deaths "${SYNC_DEATHS_ROUNDS:-2}"
 
-timeout -k 5 60 env LD_PRELOAD="${softhca:+$softhca:}$module" "$programs/sync_test" --gtest_brief=1 \
+timeout -k 5 60 env LD_PRELOAD="${emulated_hca:+$emulated_hca:}$module" "$programs/sync_test" --gtest_brief=1 \
     --gtest_also_run_disabled_tests --gtest_filter='*.DISABLED_ExitWithoutDestroying' </dev/null
 expect "ExitWithoutDestroying: status" 77 $?
 done_testing

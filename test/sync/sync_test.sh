@@ -23,7 +23,7 @@ expected=0
 special() {
     name=$1
     shift
-    timeout -k 5 300 env "$@" LD_PRELOAD="$runtime$softhca:$module" "$programs/sync_test" --gtest_brief=1 \
+    timeout -k 5 300 env "$@" LD_PRELOAD="$runtime$emulated_hca:$module" "$programs/sync_test" --gtest_brief=1 \
         --gtest_also_run_disabled_tests --gtest_filter="*.DISABLED_$name" >"$work/log" 2>&1
     status=$?
     expect "$name${1:+, }$*: status" $expected $status

@@ -26,7 +26,7 @@ chmod +x "$shown"
 
 # The lines of the HCAs, and of the module about them.
 hcas() {
-    env SOFTHCA_DEVICES=2 LD_PRELOAD="$softhca" "$@" "$shown" info --emulate-gpu 2>&1 | unfold |
+    env SOFTHCA_DEVICES=2 LD_PRELOAD="$emulated_hca" "$@" "$shown" info --emulate-gpu 2>&1 | unfold |
         sed -n 's/^HCA  *//p; s/^ *gdr: \(not used: .*\)/\1/p; s/^ *gdr: \(no HCA can be used\).*/\1/p'
 }
 
@@ -45,7 +45,7 @@ expect "one that the system shows as down" \
 
 # What the module says of gdrcopy.
 gdrcopy() {
-    env LD_PRELOAD="$softhca" "$@" "$shown" info --emulate-gpu 2>&1 | unfold | sed -n 's/^ *gdr: \(gdrcopy .*\)/\1/p'
+    env LD_PRELOAD="$emulated_hca" "$@" "$shown" info --emulate-gpu 2>&1 | unfold | sed -n 's/^ *gdr: \(gdrcopy .*\)/\1/p'
 }
 expect "gdrcopy is missing" \
     "gdrcopy not used: libgdrapi.so.2: cannot open shared object file: No such file or directory" "$(gdrcopy env)"
@@ -56,7 +56,7 @@ expect "it is switched off" "gdrcopy not used: UCX_GDR_COPY_GDRCOPY is n" "$(gdr
 # What the module says of CUDA IPC: each pair of GPUs, and what cannot. What it adds in a container,
 # which a test may run in, is left out.
 ipc() {
-    env UCX_GDR_IPC=y "$@" LD_PRELOAD="$softhca" "$shown" info --emulate-gpu 2>&1 | unfold |
+    env UCX_GDR_IPC=y "$@" LD_PRELOAD="$emulated_hca" "$shown" info --emulate-gpu 2>&1 | unfold |
         sed -n '/processes of this container/d; /CUDA IPC/s/^ *gdr: //p'
 }
 memory="CUDA IPC is tried with memory of cudaMalloc, and of cuMemCreate with POSIX file descriptors or fabric handles; \
@@ -87,7 +87,7 @@ machine, or no path: nvidia-smi topo -p2p r)" "$(ipc SOFTCUDA_DEVICES=2 CUDA_VIS
 
 # What a second process opens.
 tried() {
-    env UCX_GDR_IPC=y SOFTCUDA_DEVICES=2 "$@" LD_PRELOAD="$softhca" "$shown" info --emulate-gpu 2>&1 | unfold |
+    env UCX_GDR_IPC=y SOFTCUDA_DEVICES=2 "$@" LD_PRELOAD="$emulated_hca" "$shown" info --emulate-gpu 2>&1 | unfold |
         sed -n 's/ ([^()]*)$//; /^CUDA IPC  *tried/,/^[^ ]/s/^ *memory of //p'
 }
 pools="pools (cudaMallocAsync): does not open: cuIpcGetMemHandle: CUDA_ERROR_INVALID_VALUE"

@@ -26,7 +26,7 @@ expect "so does the manual page" "" "$(for word in $(help_options; commands); do
 done)"
 without_markup "$tools/ucx-gdr.1" | sed -n 's/^\.B //p' >"$work/tags"
 expect "where each stands alone in front of what it does" "" \
-    "$(grep -vE '^(--[a-z-]+|ucx-gdr( [a-z]+)?( (--[a-z|-]+|\[[A-Z]+\]\.\.\.|\[[a-z|-]+\]|[A-Z]+|\|))*)$' "$work/tags")"
+    "$(grep -vE '^(--[a-z-]+(=[a-z0-9]+)?|ucx-gdr( [a-z]+)?( (--[a-z|-]+|\[[A-Z]+\]\.\.\.|\[[a-z|-]+\]|[A-Z]+|\|))*)$' "$work/tags")"
 
 # ---- variables
 

@@ -32,8 +32,8 @@ module() { eval "$("$reader" sh "$@" 2>"$work/err")"; }
 unset MANPATH LIBRARY_PATH CPATH PKG_CONFIG_PATH
 environment() { env | grep -E '^(LD_PRELOAD|PATH|UCX_|OMPI_MCA_|[A-Z_]*PATH=)' | grep -vE "^(MODULEPATH|__MODULES_.*)=" | sort; }
 configured() { sed -n "s/^set $1 {\(.*\)}\$/\1/p" "$built"; }
-transports() { LD_PRELOAD="$softhca:${LD_PRELOAD-}" ucx_info -d 2>&1; }
-preloaded=$softhca # what a user preloads
+transports() { LD_PRELOAD="$emulated_hca:${LD_PRELOAD-}" ucx_info -d 2>&1; }
+preloaded=$emulated_hca # what a user preloads
 
 for reader in $readers; do
     name=$(basename "$reader")

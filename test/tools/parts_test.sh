@@ -48,11 +48,11 @@ fi
 without
 expect "--no-emulation" "$module${mpi_layer:+:$mpi_layer}" "$("$work/ucx-gdr" run --no-emulation printenv LD_PRELOAD 2>/dev/null)"
 expect "GDR_EMULATION=no" "$module${mpi_layer:+:$mpi_layer}" "$(GDR_EMULATION=no "$work/ucx-gdr" run printenv LD_PRELOAD 2>/dev/null)"
-expect "but for what is asked for by name" "$softhca:$module${mpi_layer:+:$mpi_layer}" \
+expect "but for what is asked for by name" "$emulated_hca:$module${mpi_layer:+:$mpi_layer}" \
     "$(GDR_EMULATION=no "$work/ucx-gdr" run --emulate-hca printenv LD_PRELOAD 2>/dev/null)"
 
 without mpi
-expect "without the MPI layer none is preloaded" "$softhca:$module" \
+expect "without the MPI layer none is preloaded" "$emulated_hca:$module" \
     "$("$work/ucx-gdr" run --emulate-hca --emulate-gpu printenv LD_PRELOAD 2>/dev/null)"
 expect "and nothing is told to Open MPI of components" "" \
     "$(OMPI_COMM_WORLD_RANK=0 "$work/ucx-gdr" env --emulate-hca --emulate-gpu | grep component_path)"

@@ -18,8 +18,8 @@ value() {
 
 # ---- what is set
 
-expect "the emulated HCA, the plugin and the MPI layer in LD_PRELOAD" "$softhca:$module${mpi_layer:+:$mpi_layer}" "$(value LD_PRELOAD)"
-expect "what the user preloads stays, behind them" "$softhca:$module${mpi_layer:+:$mpi_layer}:/other.so" "$(LD_PRELOAD=/other.so value LD_PRELOAD 2>/dev/null)"
+expect "the emulated HCA, the plugin and the MPI layer in LD_PRELOAD" "$emulated_hca:$module${mpi_layer:+:$mpi_layer}" "$(value LD_PRELOAD)"
+expect "what the user preloads stays, behind them" "$emulated_hca:$module${mpi_layer:+:$mpi_layer}:/other.so" "$(LD_PRELOAD=/other.so value LD_PRELOAD 2>/dev/null)"
 expect "UCX_GDR_TLS" gdr,sm,self "$(value UCX_GDR_TLS)"
 hardware_queues() { # COMMAND [ARGUMENT]...: what it is run with
     sh -x "$tool" run --emulate-hca --emulate-gpu "$@" 2>&1 >/dev/null | sed -n 's/^+ export CUDA_DEVICE_MAX_CONNECTIONS=//p'
@@ -67,7 +67,7 @@ if command -v ibv_devinfo >/dev/null; then
     expect "a program of libibverbs without the plugin gets no GPUs" "" \
         "$("$tool" run --emulate-hca --no-plugin ibv_devinfo 2>&1 | grep -E '^ucx-gdr: |softhca0 failed')"
 fi
-expect "without the plugin the emulated HCA alone" "$softhca" "$(value LD_PRELOAD --no-plugin)"
+expect "without the plugin the emulated HCA alone" "$emulated_hca" "$(value LD_PRELOAD --no-plugin)"
 expect "nor anything for Open MPI" "" "$(value OMPI_MCA_pml --no-plugin)"
 # ---- where it leads
 

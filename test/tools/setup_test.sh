@@ -44,7 +44,7 @@ files() {
     find /etc/ld.so.conf.d "$directory/ucx" "$installed/ucx-gdr" "$HOME" ! -type d -printf '%p %l ' -exec cksum {} \; 2>&1 | sort
 }
 # Nothing is preloaded but the emulated HCA.
-found() { LD_PRELOAD=$softhca "$ucx_info" -d 2>&1 | grep -q "Transport: gdr" && echo yes || echo no; }
+found() { LD_PRELOAD=$emulated_hca "$ucx_info" -d 2>&1 | grep -q "Transport: gdr" && echo yes || echo no; }
 # on_ranks MPI PROGRAM [ARGUMENT]...: "staged", "ok" or what it says. Likewise, and the emulated GPU.
 on_ranks() {
     local mpi=$1
@@ -53,7 +53,7 @@ on_ranks() {
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
         OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx OMPI_MCA_opal_common_ucx_tls=any OMPI_MCA_opal_common_ucx_devices=any \
         UCX_TLS=${UCX_TLS-gdr} UCX_GDR_STATS=$work/statistics TMPDIR=/tmp timeout -k 5 60 "mpirun.$mpi" -n 2 \
-        env LD_PRELOAD="$softhca${preload-}" LD_LIBRARY_PATH="$softcuda:$work" "$@" >"$work/log" 2>&1 || {
+        env LD_PRELOAD="$emulated_hca${preload-}" LD_LIBRARY_PATH="$softcuda:$work" "$@" >"$work/log" 2>&1 || {
         head -n 5 "$work/log"
         return
     }

@@ -85,7 +85,7 @@ eval "\$($tool env --emulate-hca --emulate-gpu)"
 srun --overcommit -n 2 env
 END
 timeout -k 5 60 sbatch --wait -w "$host" -N 1 --overcommit --chdir=/tmp --output="$work/batch.out" "$work/batch" >/dev/null 2>&1
-expect "what it evaluates reaches its steps" 2 "$(grep -c "^LD_PRELOAD=$softhca:$module" "$work/batch.out")"
+expect "what it evaluates reaches its steps" 2 "$(grep -c "^LD_PRELOAD=$emulated_hca:$module" "$work/batch.out")"
 
 # What starts the ranks of an MPI without its mpirun.
 section "MPI without mpirun"

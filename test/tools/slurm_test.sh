@@ -33,10 +33,10 @@ done
 
 section ""
 expect "--export=NONE leaves a step with what ucx-gdr run sets there" 2 \
-    "$("$srun" -n 2 --export=NONE "${run[@]}" --emulate-hca env 2>/dev/null | grep -c "^LD_PRELOAD=$softhca:$module")"
+    "$("$srun" -n 2 --export=NONE "${run[@]}" --emulate-hca env 2>/dev/null | grep -c "^LD_PRELOAD=$emulated_hca:$module")"
 expect "what a batch script evaluates reaches its steps" 2 "$(
     eval "$(SLURM_JOB_NUM_NODES=1 "$tool" env --emulate-hca --emulate-gpu)"
-    "$srun" -n 2 env | grep -c "^LD_PRELOAD=$softhca:$module"
+    "$srun" -n 2 env | grep -c "^LD_PRELOAD=$emulated_hca:$module"
 )"
 export SLURM_JOB_NUM_NODES=2 SLURM_NNODES=2 SLURM_JOB_ID=1
 expect "a step on one node of two emulates" "emulated HCA, because" "$(said "$srun" -n 2 "${run[@]}" true)"

@@ -63,7 +63,7 @@ void ucp_get_version(unsigned *major, unsigned *minor, unsigned *release) { *maj
 END_OF_FILE
 gcc -shared -fPIC -o other/libversion.so version.c other/libuct.so.0 -Wl,--allow-shlib-undefined
 seen "an unknown UCX" "is not supported by this ucx-gdr, which knows UCX 1.13 to" env \
-    "LD_LIBRARY_PATH=$work/other:$LD_LIBRARY_PATH" "LD_PRELOAD=$work/other/libversion.so:$softhca:$module" "$ucx_info" -d
+    "LD_LIBRARY_PATH=$work/other:$LD_LIBRARY_PATH" "LD_PRELOAD=$work/other/libversion.so:$emulated_hca:$module" "$ucx_info" -d
 for mpi in "mpirun (Open MPI) 5.0.7|Open MPI 5.0.7" "HYDRA build details:|MPICH 4.2.1 (ch4:ucx)" "orted of a kind|unknown"; do
     mkdir -p "mpi"
     printf '#!/bin/sh\necho "%s"\n' "${mpi%|*}" >mpi/mpirun
@@ -81,7 +81,7 @@ if mpirun=$(mpirun_of openmpi) && [[ -x $top_builddir/test/mpi/mpi_progress.open
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
     seen "the layer for MPI is not preloaded" "What stages such calls, libgdr_mpi.so.0, is not in this process" \
         env TMPDIR="$work" "$mpirun" -n 2 -x OMPI_MCA_pml=ucx -x OMPI_MCA_osc=ucx -x OMPI_MCA_opal_common_ucx_tls=any \
-        -x OMPI_MCA_opal_common_ucx_devices=any -x UCX_TLS=gdr -x LD_LIBRARY_PATH -x LD_PRELOAD="$softhca:$module" \
+        -x OMPI_MCA_opal_common_ucx_devices=any -x UCX_TLS=gdr -x LD_LIBRARY_PATH -x LD_PRELOAD="$emulated_hca:$module" \
         "$top_builddir/test/mpi/mpi_progress.openmpi" receive
 else
     skip_case "the layer for MPI is not preloaded" "no test/mpi/mpi_progress.openmpi"

@@ -56,7 +56,7 @@ else
     preload=$runtime$module
     refused "no HCA" ucp_transfer --ops tag --kinds cuda:cuda --sizes 8
     section "no HCA, but TCP: device memory is copied"
-    softhca=
+    emulated_hca=
     operations=tag,am
     if protocols_v1; then # which emulate put and get with the CPU
         UCX_TLS=gdr,tcp timeout -k 5 300 env LD_PRELOAD="$runtime$module" \
@@ -78,10 +78,10 @@ else
     refused "no HCA.*: .*libibverbs.so.1: file too short (install libibverbs1" ucp_transfer --ops tag --sizes 8
     section "no libibverbs, but TCP: device memory is copied"
     UCX_TLS=gdr,tcp run ucp_transfer --ops $operations --kinds cuda:cuda --sizes 8,65536
-    softhca=$top_builddir/src/emu/softhca/.libs/libsofthca.so
+    . "$top_srcdir/test/emulated_hca.sh"
     section "no libibverbs, but the emulated HCA"
     run ucp_transfer --ops tag --kinds cuda:cuda --sizes 8,65536
-    softhca=
+    emulated_hca=
     # without_function NAME: a libibverbs that calls it by another name.
     without_function() {
         sed "s/$1/$(echo "$1" | tr v x)/g" "$(${CXX:-c++} -print-file-name=libibverbs.so)" >"$without/libibverbs.so.1"
@@ -93,20 +93,20 @@ else
     without_function ibv_port_state_str
     refused "no HCA.*: libibverbs.so.1 has no ibv_port_state_str of version IBVERBS_1.1" ucp_transfer --ops tag --sizes 8
     export LD_LIBRARY_PATH="$with_verbs"
-    softhca=$top_builddir/src/emu/softhca/.libs/libsofthca.so
+    . "$top_srcdir/test/emulated_hca.sh"
 fi
 
 section "no module behind libuct_gdr.so.0: another transport works"
 mkdir "$alone"
 cp "$module" "$alone/libuct_gdr.so.0"
-preload=$runtime$softhca:$alone/libuct_gdr.so.0
+preload=$runtime$emulated_hca:$alone/libuct_gdr.so.0
 refused "gdr: not used: $alone/ucx-gdr/gdr_module.so is missing" ucp_transfer --ops tag --sizes 8
 with_module=$module
 module=$alone/libuct_gdr.so.0
 UCX_TLS=gdr,tcp run ucp_transfer --ops tag,am,put,get --sizes 8,65536
 module=$with_module
 
-preload=$runtime$softhca:$module
+preload=$runtime$emulated_hca:$module
 export SOFTHCA_MEMLOCK=enforce
 section "too little locked memory for a message"
 # shellcheck disable=SC3045 # every sh in use has it

@@ -10,12 +10,13 @@
 . "$top_srcdir/test/ucx_version.sh"
 
 programs=$top_builddir/test/ucp
-softhca=$top_builddir/src/emu/softhca/.libs/libsofthca.so
+# shellcheck source=test/emulated_hca.sh
+. "$top_srcdir/test/emulated_hca.sh"
 softcuda=$top_builddir/src/emu/softcuda/.libs
 module=$top_builddir/src/preload/.libs/libuct_gdr.so.0
 mpi_layer=$top_builddir/src/mpi/entries/.libs/libgdr_mpi.so.0
 [ "${GDR_MPI:-yes}" = yes ] || mpi_layer= # configure --disable-mpi
-for file in "$softhca" "$softcuda/libcuda.so.1" "$module" ${mpi_layer:+"$mpi_layer"}; do
+for file in "$emulated_hca" "$softcuda/libcuda.so.1" "$module" ${mpi_layer:+"$mpi_layer"}; do
     [ -e "$file" ] || {
         echo "$file is missing: run make first"
         exit 99
@@ -42,7 +43,7 @@ export LD_LIBRARY_PATH="$softcuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 emulated() {
     program=$1
     shift
-    timeout -k 5 300 env LD_PRELOAD="$runtime${softhca:+$softhca:}$module" "$programs/$program" "$@"
+    timeout -k 5 300 env LD_PRELOAD="$runtime${emulated_hca:+$emulated_hca:}$module" "$programs/$program" "$@"
 }
 
 # run PROGRAM [ARGUMENT]...: there it succeeds.

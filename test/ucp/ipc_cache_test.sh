@@ -16,9 +16,9 @@ done
 says() { UCX_LOG_LEVEL=info run ucp_transfer --ops tag --kinds cuda:cuda --sizes 8 2>&1 | grep -c 'gdr: UCX_RCACHE_ENABLE=n'; }
 with_hca=$(says)
 unused=$(UCX_TLS=gdr,sm,self UCX_NET_DEVICES=none says)
-some=$(UCX_TLS=gdr,sm,self UCX_NET_DEVICES=none,softhca0:1 says)
+some=$(UCX_TLS=gdr,sm,self UCX_NET_DEVICES=none,${hca_name}0:1 says)
 # shellcheck disable=SC2034 # of environment.sh
-softhca=''
+emulated_hca=''
 export UCX_TLS=gdr,sm,self
 without=$(says)
 if [ "$(ucx_minor)" -lt 16 ]; then

@@ -14,7 +14,7 @@ set -u
 
 # The classes alone: without an HCA and without the module.
 (
-    programs=$top_builddir/test/uct/.libs softhca='' module=''
+    programs=$top_builddir/test/uct/.libs emulated_hca='' module=''
     each ipc_test "${IPC_TESTS:-*}"
     each fork_test '*'
     exit 0

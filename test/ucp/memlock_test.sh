@@ -16,10 +16,10 @@ export SOFTHCA_MEMLOCK=enforce
 workers() {
     (
         ulimit -S -l "$1" || exit 99
-        timeout -k 5 300 env LD_PRELOAD="$runtime$softhca:$module" "$programs/ucp_workers" "$2"
+        timeout -k 5 300 env LD_PRELOAD="$runtime$emulated_hca:$module" "$programs/ucp_workers" "$2"
     ) >"$log" 2>&1
     status=$?
-    without=$(grep -c 'gdr: a worker has to do without softhca0:1.*ulimit -l' "$log")
+    without=$(grep -c "gdr: a worker has to do without ${hca_name}0:1.*ulimit -l" "$log")
     name="$1 KiB, $2 workers: $3 without the HCA"
     if as_expected "$2" "$3"; then ok "$name"; else not_ok "$name" "$log"; fi
     note "status $status, $without without the HCA"

@@ -12,7 +12,7 @@ set -u
 . "$top_srcdir/contrib/lib.sh"
 command -v ucx_perftest >/dev/null || skip_all "no ucx_perftest (package ucx-utils)"
 
-launch=(env "LD_PRELOAD=$runtime$softhca:$module")
+launch=(env "LD_PRELOAD=$runtime$emulated_hca:$module")
 messages=tag,am,stream
 sizes=0,1,8,63,4097,65536
 

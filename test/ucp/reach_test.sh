@@ -73,7 +73,7 @@ belongs() { # HCA INDEX INTERFACE
 section "a sub-function with an XDR port"
 hca=$SYSFS_PATH/class/infiniband/softhca0 place=$SYSFS_PATH/devices/pci0000:3a/0000:3b:00.0/mlx5_core.sf.4
 described() {
-    env LD_PRELOAD="$runtime$softhca:$module" ucx_info -d >"$log" 2>&1 && sed -n '/Memory domain: softhca0/,/latency/p' "$log" |
+    env LD_PRELOAD="$runtime$emulated_hca:$module" ucx_info -d >"$log" 2>&1 && sed -n '/Memory domain: softhca0/,/latency/p' "$log" |
         grep -E "$1"
 }
 bandwidth() { described bandwidth | sed 's/[^0-9]*\([0-9]*\).*/\1/' | head -n 1; }

@@ -15,7 +15,7 @@ mkdir "$traces"
 # run_traced PROGRAM OPERATIONS: so many of each kind.
 run_traced() {
     rm -f "$traces"/*
-    strace -ff -e "trace=$filter" -o "$traces/of" env LD_PRELOAD="$softhca:$module" \
+    strace -ff -e "trace=$filter" -o "$traces/of" env LD_PRELOAD="$emulated_hca:$module" \
         timeout 300 "$programs/$1" "$2" >"$traces/said"
     status=$?
     [ $status = 0 ] && return

@@ -15,7 +15,7 @@ export UCX_PROTO_ENABLE=n
 threshold() {
     protocol=$1
     shift
-    env LD_PRELOAD="$runtime${softhca:+$softhca:}$module" "$@" ucx_info -e -u t 2>/dev/null |
+    env LD_PRELOAD="$runtime${emulated_hca:+$emulated_hca:}$module" "$@" ucx_info -e -u t 2>/dev/null |
         sed -n "s,.* tag_send: .*\.\.\([0-9]*\)\.\.<$protocol>.*,\1,p"
 }
 

@@ -8,8 +8,8 @@ set -u
 . "$top_srcdir/test/ucp/environment.sh"
 
 paths() {
-    env LD_PRELOAD="$runtime$softhca:$module" ucx_info -d 2>/dev/null |
-        sed -n '/Device: softhca0:1/,/num paths/s/.*num paths: //p' | head -n 1
+    env LD_PRELOAD="$runtime$emulated_hca:$module" ucx_info -d 2>/dev/null |
+        sed -n "/Device: ${hca_name}0:1/,/num paths/s/.*num paths: //p" | head -n 1
 }
 
 section "paths of a port"

@@ -18,7 +18,7 @@ sizes="--sizes 1048576,8388609"
 transfer() {
     op=$1
     shift
-    output=$(timeout -k 5 60 env "$@" LD_PRELOAD="$runtime${softhca:+$softhca:}$module" \
+    output=$(timeout -k 5 60 env "$@" LD_PRELOAD="$runtime${emulated_hca:+$emulated_hca:}$module" \
         "$programs/ucp_transfer" --ops "$op" --kinds cuda:cuda $sizes --iterations 4 2>&1)
     status=$?
 }

@@ -10,7 +10,7 @@ set -u
 # shellcheck source=test/mpi/environment.sh
 . "$top_srcdir/test/mpi/environment.sh"
 
-export GDR_PRELOAD=$runtime$programs/.libs/libhca_defects.so:$softhca:$module
+export GDR_PRELOAD=$runtime$programs/.libs/libhca_defects.so:$emulated_hca:$module
 launch=(env "LD_PRELOAD=$GDR_PRELOAD")
 
 # says WHAT LINES LOG...: so many lines say why.

@@ -86,6 +86,7 @@ TEST(Completions, HaveRoomForAllThatIsOutstanding)
     EXPECT_EQ(sent, kPeers * kQueue) << "each endpoint has its whole queue";
     EXPECT_GT(received, kPeers * (kWindow - 1) / 2);
     const size_t handled = node.received_count;
+    finish_posted();
     internal(node).save_completions();
     const size_t outstanding = internal(node).backlog.size();
     EXPECT_GE(outstanding, sent + received - 32 * kPeers) << "these were in the queue";

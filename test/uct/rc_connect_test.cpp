@@ -388,6 +388,7 @@ TEST(Connecting, SlowVerbsDoNotStallTheApplication)
 
 TEST(Connecting, NeighbourThatDoesNotResolveStallsNobody)
 {
+    ONLY_ON_SOFTHCA("softmlx5 emulates no Ethernet");
     run_with_faults("UnresolvedNeighbour", "softhca0 unresolved 1 4000000",
                     {{"SOFTHCA_LINK_LAYER", "ethernet"}});
 }
@@ -428,6 +429,7 @@ TEST(Connecting, PortsThatRequireAGrh)
 // The best GID is one that the kernel does not use.
 TEST(Connecting, UnusableGidsAreNotChosen)
 {
+    ONLY_ON_SOFTHCA("softmlx5 emulates no Ethernet");
     run_on_ports("AllReachAll", {{"SOFTHCA_FAULTS", "softhca0 unusable 1; softhca1 unusable 1"},
                                  {"SOFTHCA_LINK_LAYER", "ethernet"}});
 }

@@ -56,7 +56,7 @@ class Ending : public testing::Test {
         std::this_thread::sleep_until(time);
     }
 
-    const verbs::Device device_{"softhca0"};
+    const verbs::Device device_{emulated_hca(0)};
     const verbs::ProtectionDomain pd_{ibv_alloc_pd(device_.context())};
     const verbs::CompletionQueue cq_{ibv_create_cq(device_.context(), 16, nullptr, nullptr, 0)};
     const verbs::SharedReceiveQueue srq_{make_srq()};

@@ -175,26 +175,28 @@ TEST(Faults, BrokenHca)
 {
     for (const char* at : {"1", "30", "61"})
         EXPECT_EQ(end_with(std::string("softhca0 device_fatal at ") + at, "Exchange",
-                           "softhca0 has failed (local catastrophic error)"),
+                           emulated_hca(0) + " has failed (local catastrophic error)"),
                   "told");
     for (const char* at : {"30", "61"}) {
-        EXPECT_EQ(
-            end_with(std::string("softhca0 cq_err at ") + at, "Exchange", "softhca0:1: CQ error: "),
-            "told");
+        EXPECT_EQ(end_with(std::string("softhca0 cq_err at ") + at, "Exchange",
+                           emulated_hca(0) + ":1: CQ error: "),
+                  "told");
         EXPECT_EQ(end_with(std::string("softhca0 srq_err at ") + at, "Exchange",
-                           "softhca0:1: SRQ catastrophic error: "),
+                           emulated_hca(0) + ":1: SRQ catastrophic error: "),
                   "told");
     }
     // Of who receives: the sender's HCA does not notice.
-    EXPECT_EQ(end_with("softhca1 device_fatal at 1", "Exchange", "softhca1 has failed"), "told");
+    EXPECT_EQ(end_with("softhca1 device_fatal at 1", "Exchange", emulated_hca(1) + " has failed"),
+              "told");
 }
 
 TEST(Faults, BrokenAcceptedConnection)
 {
-    EXPECT_EQ(end_with("softhca1 cq_err at 30", "Accepted", "softhca1:1: CQ error: "), "told");
-    EXPECT_EQ(
-        end_with("softhca1 srq_err at 30", "Accepted", "softhca1:1: SRQ catastrophic error: "),
-        "told");
+    EXPECT_EQ(end_with("softhca1 cq_err at 30", "Accepted", emulated_hca(1) + ":1: CQ error: "),
+              "told");
+    EXPECT_EQ(end_with("softhca1 srq_err at 30", "Accepted",
+                       emulated_hca(1) + ":1: SRQ catastrophic error: "),
+              "told");
 }
 
 // The queue pair of the handshake is one that others can bring into the error state.

@@ -267,6 +267,7 @@ class Fence : public testing::Test {
         second.start();
         ASSERT_TRUE(wait_until(nodes, [&] { return first.done.done() && second.done.done(); }));
         ASSERT_EQ(flush(nodes, handle), UCS_OK);
+        finish_posted();
         while (receiver.progress() != 0) {
         }
         if (!before.several) {

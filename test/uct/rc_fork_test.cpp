@@ -132,6 +132,7 @@ TEST(DISABLED_Fork, WithADomain)
 // Each time said once, and only where it matters.
 TEST(Fork, IsWarnedOfWhereItMayDoHarm)
 {
+    ONLY_ON_SOFTHCA("softmlx5 does not answer whether the kernel copies registered pages on fork");
     const auto warnings = [](const Variables& variables) {
         const Outcome outcome = run("WithADomain", variables);
         EXPECT_EQ(outcome.status, 0) << outcome.text;
@@ -166,6 +167,7 @@ TEST(DISABLED_Fork, TooLate)
 
 TEST(Fork, TooLateForIt)
 {
+    ONLY_ON_SOFTHCA("softmlx5 does not answer whether the kernel copies registered pages on fork");
     const Outcome tried = run("TooLate", {{"SOFTHCA_COPY_ON_FORK", "no"}});
     EXPECT_EQ(tried.status, 0) << tried.text;
     EXPECT_NE(tried.text.find(kWarning), std::string::npos) << tried.text;

@@ -10,6 +10,6 @@ int main(int argc, char** argv)
 {
     setenv("SOFTHCA_DEVICES", "2", 1);
     setenv("UCX_PROTO_ENABLE", "y", 1); // the interface as it is without the needs of protocols v1
-    run_on_softhca(argv);
+    run_on_emulated_hca(argv);
     return run_tests(argc, argv);
 }

@@ -286,8 +286,10 @@ TEST_F(Order, FlushInACallbackBehindPendingRequests)
     ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(back, 1, 0, nullptr, 0); }), UCS_OK);
     ASSERT_TRUE(wait_until(nodes, [&] { return sender.received.size() == 1; }));
     Waiting late([&] { return uct_ep_am_short(ep, 1, 1, nullptr, 0); });
-    while (uct_ep_am_short(ep, 0, 0, nullptr, 0) == UCS_OK)
+    while (uct_ep_am_short(ep, 0, 0, nullptr, 0) == UCS_OK) {
+        finish_posted();
         sender.progress(); // the window closes: the receiver is not progressed
+    }
     ASSERT_EQ(uct_ep_atomic32_post(ep, UCT_ATOMIC_OP_ADD, 1, reinterpret_cast<uint64_t>(&word),
                                    key.rkey()),
               UCS_OK);
@@ -405,7 +407,9 @@ TEST_F(Order, ShortGetBesideAFailure)
         ASSERT_EQ(got, source);
         usleep(10000);
     }
-    EXPECT_GT(hca_counters().completions, completions + 1) << "that of the put came, too";
+    if (!on_softmlx5()) { // which counts what nobody has polled
+        EXPECT_GT(hca_counters().completions, completions + 1) << "that of the put came, too";
+    }
     EXPECT_TRUE(wait_until(nodes, [&] { return !sender.failures.empty(); }));
 }
 
@@ -432,7 +436,11 @@ TEST_F(Order, MessagesAroundShortGets)
                                key.rkey());
         send_one();
     };
-    ASSERT_TRUE(wait_until(nodes, [&] { return sender.received.size() == kMessages; }));
+    ASSERT_TRUE(wait_until(nodes, [&] {
+        if (sender.received.size() == sent)
+            send_one(); // neither had room
+        return sender.received.size() == kMessages;
+    }));
     for (uint64_t i = 0; i < kMessages; ++i)
         ASSERT_EQ(*reinterpret_cast<const uint64_t*>(sender.received[i].data.data()), i);
 }
@@ -445,6 +453,7 @@ TEST_F(Order, ArmedBehindAMessage)
     }));
     ASSERT_EQ(uct_ep_am_short(ep, 1, 1, nullptr, 0), UCS_OK);
     ASSERT_EQ(flush({&sender}, ep), UCS_OK);
+    finish_posted();
     EXPECT_EQ(uct_iface_event_arm(receiver.iface(), UCT_EVENT_RECV), UCS_ERR_BUSY);
     EXPECT_TRUE(wait_until(nodes, [&] { return receiver.received.size() == 1; }));
 }

@@ -54,6 +54,7 @@ Variables switched(unsigned ways, const char* on)
 
 TEST(Provider, TakesWhatIsNotSwitchedOff)
 {
+    ONLY_ON_SOFTHCA("what an HCA's library may offer; libmlx5 is what it is");
     for (unsigned ways = 0; ways <= kAll; ++ways) {
         EXPECT_EQ(taken(switched(ways, "try")), ways);
         EXPECT_EQ(taken(switched(ways, "y")), ways);
@@ -88,6 +89,7 @@ Variables offering(unsigned ways)
 
 TEST(Provider, TakesWhatIsOffered)
 {
+    ONLY_ON_SOFTHCA("what an HCA's library may offer; libmlx5 is what it is");
     for (unsigned ways = 0; ways <= kAll; ++ways) {
         const Outcome outcome =
             run_self(offering(ways), {"--gtest_filter=DISABLED_Provider.TakesWhatIsOffered",
@@ -99,6 +101,7 @@ TEST(Provider, TakesWhatIsOffered)
 
 TEST(Provider, WorksInEveryWay)
 {
+    ONLY_ON_SOFTHCA("what an HCA's library may offer; libmlx5 is what it is");
     for (unsigned ways : {0u, 2u, 4u, kAll}) { // the other tests have the thread domain
         Variables environment = offering(kAll);
         for (const auto& [variable, value] : switched(ways, "y"))
@@ -116,6 +119,7 @@ TEST(Provider, WorksInEveryWay)
 // what needs atomics.
 TEST(Provider, WorksOnHcasWithLess)
 {
+    ONLY_ON_SOFTHCA("what an HCA's library may offer; libmlx5 is what it is");
     for (const char* profile : {"hfi1", "softhca,inline=refuse,max_inline=0,atomics=refused",
                                 "softhca,inline=grant_less,max_inline=12", "thor"}) {
         const Outcome outcome = run_self(

@@ -95,6 +95,7 @@ TEST(Addresses, SegmentSize)
 
 TEST(Environment, RoCE)
 {
+    ONLY_ON_SOFTHCA("softmlx5 emulates no Ethernet");
     Outcome outcome = run_self(
         {{"SOFTHCA_LINK_LAYER", "ethernet"},
          {"SOFTHCA_FABRIC", "rc_test-roce-" + std::to_string(getpid())}},

@@ -31,7 +31,7 @@ T parse(const std::vector<char>& bytes)
 // A UD queue pair and, when it is connected, an RC one, on an HCA of its own.
 class Stranger {
   public:
-    Stranger() : device_("softhca1"), pd_(ibv_alloc_pd(device_.context()))
+    Stranger() : device_(emulated_hca(1)), pd_(ibv_alloc_pd(device_.context()))
     {
         cq_.reset(ibv_create_cq(device_.context(), 1024, nullptr, nullptr, 0));
         mr_.reset(ibv_reg_mr(pd_.get(), memory_, sizeof(memory_), IBV_ACCESS_LOCAL_WRITE));

@@ -116,7 +116,7 @@ ucs_status_t Node::try_to_open(uint64_t open_mode, uint64_t fields, size_t am_al
     params.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE | fields;
     params.open_mode = open_mode;
     params.mode.device.tl_name = kTransport;
-    params.mode.device.dev_name = kDevice;
+    params.mode.device.dev_name = kDevice.c_str();
     params.am_alignment = am_alignment;
     params.am_align_offset = am_align_offset;
     uct_iface_h iface;

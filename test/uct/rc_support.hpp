@@ -4,6 +4,7 @@
 // calls on emulated HCAs, registered buffers, and what arrived.
 #pragma once
 
+#include "../emu/preload.hpp"
 #include "copy_support.hpp"
 #include "emu/softhca/softhca.h"
 
@@ -21,8 +22,8 @@ using copy_test::Completion;
 using copy_test::Memory;
 using copy_test::require;
 
-inline constexpr char kDevice[] = "softhca0:1";
-inline constexpr char kOtherDevice[] = "softhca1:1";
+inline const std::string kDevice = emulated_hca(0) + ":1";
+inline const std::string kOtherDevice = emulated_hca(1) + ":1";
 
 using Variables = std::vector<std::pair<std::string, std::string>>; // UCX_GDR_RC_<first>=<second>
 
@@ -152,6 +153,12 @@ ssize_t send_bcopy(uct_ep_h ep, uint8_t id, const std::string& data);
 
 // What the emulated HCA did for this program.
 struct softhca_counters hca_counters();
+
+// The emulated HCA does all that was posted; what has arrived can be polled.
+inline void finish_posted()
+{
+    (void)hca_counters();
+}
 
 // Queue pairs that this program has now.
 long queue_pairs();

@@ -92,7 +92,7 @@ TEST(Turn, HandlesSoManyDatagrams)
 
 TEST(Turn, KeepsTheAddressHandlesUsedLast)
 {
-    verbs::Device device(std::string("softhca0"));
+    verbs::Device device(emulated_hca(0));
     verbs::ProtectionDomain pd(ibv_alloc_pd(device.context()));
     verbs::Path path{};
     path.port = 1;

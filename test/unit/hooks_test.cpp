@@ -411,6 +411,6 @@ TEST_F(FreedTest, a_forked_child_is_not_stopped)
 int main(int argc, char** argv)
 {
     find_softcuda();
-    run_on_softhca(argv);
+    run_on_emulated_hca(argv);
     return run_tests(argc, argv);
 }

@@ -4,6 +4,8 @@
 // first emulated GPU.
 #pragma once
 
+#include "../emu/preload.hpp"
+
 #include "abi/host.hpp"
 #include "cuda/context.hpp"
 #include "mem/cache.hpp"
@@ -28,7 +30,7 @@ class GpuCacheTest : public testing::Test {
     void SetUp() override
     {
         ASSERT_TRUE(abi::choose_series()) << abi::why_not();
-        device_.emplace("softhca0");
+        device_.emplace(emulated_hca(0));
         pd_.reset(ibv_alloc_pd(device_->context()));
         ASSERT_TRUE(pd_);
         driver_ = cuda::driver();

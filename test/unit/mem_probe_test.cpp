@@ -2,6 +2,8 @@
 //
 // src/mem: when GPUs are tried for GPUDirect RDMA, with what memory, and whose contexts are made
 // for that.
+#include "../emu/preload.hpp"
+
 #include "cuda/allocation.hpp"
 #include "mem/cache.hpp"
 
@@ -89,7 +91,7 @@ TEST(Probe, says_that_no_hca_takes_a_gpu)
 {
     static CUdevice next = 40; // what is decided is so for the whole process
     const CUdevice taken = next++, refused = next++, untried = next++;
-    verbs::Device hca("softhca0");
+    verbs::Device hca(emulated_hca(0));
     verbs::ProtectionDomain pd(ibv_alloc_pd(hca.context()));
     GpuDirect one(hca, pd.get()), another(hca, pd.get());
     one.decide(taken, Method::dmabuf);
@@ -117,7 +119,7 @@ TEST(Probe, DISABLED_tries_nothing_before_memory_of_a_gpu_is_there)
         dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "softcuda_call_count"));
     const auto contexts = reinterpret_cast<uint64_t (*)(int)>(
         dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "softcuda_contexts"));
-    verbs::Device hca("softhca0");
+    verbs::Device hca(emulated_hca(0));
     verbs::ProtectionDomain pd(ibv_alloc_pd(hca.context()));
     Cache first(hca, pd.get(), true), second(hca, pd.get(), true);
     static char page[4096];
@@ -159,7 +161,7 @@ TEST(Probe, tries_other_memory_where_this_is_refused)
 {
     const cuda::Driver* driver = cuda::driver();
     ASSERT_NE(driver, nullptr) << cuda::unavailable_reason();
-    verbs::Device hca("softhca0");
+    verbs::Device hca(emulated_hca(0));
     verbs::ProtectionDomain pd(ibv_alloc_pd(hca.context()));
     GpuDirect gpu_direct(hca, pd.get());
     const cuda::PrimaryContext context(*driver, 0);

@@ -117,7 +117,7 @@ class MemStressTest : public testing::TestWithParam<Load> {
 
 TEST_P(MemStressTest, what_was_unmapped_is_registered_anew)
 {
-    const verbs::Device device("softhca0");
+    const verbs::Device device(emulated_hca(0));
     const verbs::ProtectionDomain pd(ibv_alloc_pd(device.context()));
     Cache cache(device, pd.get(), true);
     Pages pages(kThreads);
@@ -189,6 +189,6 @@ int ibv_dereg_mr(ibv_mr* mr)
 
 int main(int argc, char** argv)
 {
-    run_on_softhca(argv);
+    run_on_emulated_hca(argv);
     return run_tests(argc, argv);
 }

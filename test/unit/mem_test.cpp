@@ -935,7 +935,7 @@ INSTANTIATE_TEST_SUITE_P(Offers, GpuDirectTest,
 
 int report()
 {
-    verbs::Device device("softhca0");
+    verbs::Device device(emulated_hca(0));
     verbs::ProtectionDomain pd(ibv_alloc_pd(device.context()));
     GpuDirect gpu_direct(device, pd.get());
     std::printf("possible %s\n", gpu_direct.possible() ? "yes" : "no");
@@ -969,7 +969,7 @@ int main(int argc, char** argv)
 {
     find_softcuda();
     setenv("SOFTCUDA_BAR1", "1G", 1);
-    run_on_softhca(argv);
+    run_on_emulated_hca(argv);
     if (argc > 1 && std::string(argv[1]) == "--report") {
         return gdr::mem::report();
     }

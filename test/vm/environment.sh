@@ -9,7 +9,7 @@
 # shellcheck source=test/vm/wire.sh
 . "$top_srcdir/test/vm/wire.sh"
 
-softhca=$top_builddir/test/vm/.libs/libsoftpeermem.so # takes softhca's place in run()
+emulated_hca=$top_builddir/test/vm/.libs/libsoftpeermem.so # takes softhca's place in run()
 export UCPTEST_DEADLINE=120                           # nothing is fast here
 
 # Where processes that poll have both processors, packets are handled late. A READ that is repeated without

@@ -53,6 +53,7 @@ extern "C" void softhca_counters(struct softhca_counters* counters)
     if (process == nullptr) {
         return;
     }
+    do_posted();
     const Registrations& registered = process->registrations;
     counters->registrations = registered.host.load();
     counters->registrations_peer = registered.peer.load();

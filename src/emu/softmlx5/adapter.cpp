@@ -3,6 +3,7 @@
 // The thread, see adapter.hpp.
 #include "emu/softmlx5/adapter.hpp"
 
+#include "emu/softhca/counters.hpp"
 #include "emu/softhca/thread.hpp"
 
 #include <algorithm>
@@ -65,13 +66,7 @@ Adapter& Adapter::instance()
         adapter = new Adapter; // lives as long as the process: its thread may run at exit
         current.store(adapter);
         static const int registered = [] {
-            // What was posted last is done like the rest.
-            std::atexit([] {
-                if (current.load() != nullptr) {
-                    const Guard last;
-                    last->look();
-                }
-            });
+            std::atexit(softhca::do_posted); // what was posted last, too
             return pthread_atfork([] { Adapter::instance().mutex_.lock(); },
                                   [] { Adapter::instance().mutex_.unlock(); },
                                   [] { current.store(nullptr); });
@@ -148,3 +143,12 @@ void Adapter::run()
 }
 
 } // namespace softmlx5
+
+void softhca::do_posted()
+{
+    if (softmlx5::current.load() != nullptr) {
+        const softmlx5::Adapter::Guard guard;
+        while (guard->look()) {
+        }
+    }
+}

@@ -81,6 +81,7 @@ int dereg_mr(Context& context, Command& command);
 int create_comp_channel(Context& context, Command& command);
 int create_cq(Context& context, Command& command);
 int create_cq_ex(Context& context, Command& command);
+int resize_cq(Context& context, Command& command);
 int destroy_cq(Context& context, Command& command);
 
 int create_srq(Context& context, Command& command);
@@ -101,6 +102,7 @@ int detach_mcast(Context& context, Command& command);
 // Whether the adapter reaches the memory of a queue and of its record, as a thread of the process:
 // 0 or an errno. What lies on a GPU it does not.
 int check_queue(std::uint64_t queue, std::size_t bytes, std::uint64_t record);
+int check_ring(std::uint64_t ring, std::size_t bytes); // without a record
 
 // The completion channel with this descriptor; null: there is none.
 std::shared_ptr<CompletionChannel> find_channel(int fd);

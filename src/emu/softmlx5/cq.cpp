@@ -147,10 +147,14 @@ void Cq::translate(Adapter& adapter, const ibv_wc& wc)
     append(entry, response_opcode(wc));
 }
 
+std::uint32_t Cq::unpolled() const
+{
+    return (produced_ - be32toh(std::atomic_ref(record_[kPolled]).load())) & kCounter;
+}
+
 void Cq::append(mlx5_cqe64& entry, std::uint8_t opcode, std::uint8_t syndrome)
 {
-    const std::uint32_t polled = be32toh(std::atomic_ref(record_[kPolled]).load());
-    if (!ignores_overrun_ && ((produced_ - polled) & kCounter) >= entries_) {
+    if (!ignores_overrun_ && unpolled() >= entries_) {
         report_overrun();
     }
     if (overrun_) {
@@ -173,6 +177,15 @@ void Cq::append(mlx5_cqe64& entry, std::uint8_t opcode, std::uint8_t syndrome)
     std::atomic_ref(*reinterpret_cast<std::uint32_t*>(end - sizeof last))
         .store(last, std::memory_order_release);
     ++produced_;
+}
+
+void Cq::resize(const mlx5_ib_resize_cq& memory, std::uint32_t entries)
+{
+    mlx5_cqe64 entry = {};
+    append(entry, MLX5_CQE_RESIZE_CQ); // the last one in the former ring
+    ring_ = reinterpret_cast<std::uint8_t*>(memory.buf_addr);
+    entry_size_ = memory.cqe_size;
+    entries_ = entries;
 }
 
 void Cq::report_overrun()

@@ -47,6 +47,11 @@ class Cq {
     // An entry is lost, and nothing comes any more.
     void report_overrun();
 
+    // Entries that the program has not polled, as far as it has said.
+    std::uint32_t unpolled() const;
+    // Moves to this ring of so many entries; what the former still has is copied by libmlx5.
+    void resize(const mlx5_ib_resize_cq& memory, std::uint32_t entries);
+
     // How many events were read, as libibverbs awaits their acknowledgement; none come any more.
     ib_uverbs_destroy_cq_resp end();
 
@@ -55,10 +60,9 @@ class Cq {
 
     ibv_cq& hca_;
     const std::uint64_t user_handle_;
-    std::uint8_t* const ring_;
+    std::uint8_t* ring_;
     std::uint32_t* const record_; // big-endian: polled up to, armed from
-    const std::uint32_t entry_size_;
-    std::uint32_t entries_;
+    std::uint32_t entry_size_, entries_;
     const bool ignores_overrun_;
     std::shared_ptr<CompletionChannel> channel_; // null: none
     std::shared_ptr<AsyncChannel> async_;

@@ -17,6 +17,17 @@ struct Wanted {
     int channel_fd;
 };
 
+// softhca's queue has room for what programs are not told of.
+int entries_of_hca(std::uint32_t entries)
+{
+    return static_cast<int>(std::min(2 * entries, softhca::kMaxCqe));
+}
+
+bool is_size(std::uint32_t cqe, std::uint32_t entry_size)
+{
+    return cqe != 0 && cqe < softhca::kMaxCqe && (entry_size == 64 || entry_size == 128);
+}
+
 int create(Context& context, Wanted& wanted, Command& command, ib_uverbs_create_cq_resp& answer)
 {
     wanted.request.memory = command.driver_request<mlx5_ib_create_cq>();
@@ -32,7 +43,7 @@ int create(Context& context, Wanted& wanted, Command& command, ib_uverbs_create_
             return EBADF;
         }
     }
-    if (cqe == 0 || cqe >= softhca::kMaxCqe || (memory.cqe_size != 64 && memory.cqe_size != 128)) {
+    if (!is_size(cqe, memory.cqe_size)) {
         return EINVAL;
     }
     const std::uint32_t entries = std::bit_ceil(cqe + 1);
@@ -40,10 +51,8 @@ int create(Context& context, Wanted& wanted, Command& command, ib_uverbs_create_
             check_queue(memory.buf_addr, std::size_t{entries} * memory.cqe_size, memory.db_addr)) {
         return error;
     }
-    // With room for what programs are not told of.
-    ibv_cq* cq = softhca::create_cq(&context.hca.verbs.context,
-                                    static_cast<int>(std::min(2 * entries, softhca::kMaxCqe)),
-                                    nullptr, nullptr, static_cast<int>(wanted.vector));
+    ibv_cq* cq = softhca::create_cq(&context.hca.verbs.context, entries_of_hca(entries), nullptr,
+                                    nullptr, static_cast<int>(wanted.vector));
     if (cq == nullptr) {
         return errno;
     }
@@ -98,6 +107,33 @@ int create_cq_ex(Context& context, Command& command)
     const int error = create(context, wanted, command, answer.base);
     command.answer(answer);
     return error;
+}
+
+int resize_cq(Context& context, Command& command)
+{
+    const auto request = command.request<ib_uverbs_resize_cq>();
+    const auto memory = command.driver_request<mlx5_ib_resize_cq>();
+    Cq* cq = context.cqs.find(request.cq_handle);
+    if (cq == nullptr || !is_size(request.cqe, memory.cqe_size)) {
+        return EINVAL;
+    }
+    const std::uint32_t entries = std::bit_ceil(request.cqe + 1);
+    if (const int error = check_ring(memory.buf_addr, std::size_t{entries} * memory.cqe_size)) {
+        return error;
+    }
+    while (cq->collect(context.adapter)) {
+    }
+    if (cq->unpolled() >= entries) {
+        return EINVAL;
+    }
+    if (const int error = softhca::resize_cq(&cq->hca(), entries_of_hca(entries))) {
+        return error;
+    }
+    cq->resize(memory, entries);
+    ib_uverbs_resize_cq_resp answer = {};
+    answer.cqe = request.cqe;
+    command.answer(answer);
+    return 0;
 }
 
 int destroy_cq(Context& context, Command& command)

@@ -9,18 +9,28 @@
 
 namespace softmlx5 {
 
+namespace {
+
+// Memory that the program writes and reads, at a multiple of unit.
+int check(std::uint64_t address, std::size_t bytes, std::uint64_t unit)
+{
+    return address == 0 || address % unit != 0
+               ? EINVAL
+               : softhca::populate(reinterpret_cast<void*>(address), bytes, true);
+}
+
+} // namespace
+
+int check_ring(std::uint64_t ring, std::size_t bytes)
+{
+    return check(ring, bytes, MLX5_SEND_WQE_BB);
+}
+
 int check_queue(std::uint64_t queue, std::size_t bytes, std::uint64_t record)
 {
     constexpr std::size_t record_bytes = 8;
-    const auto is_aligned = [](std::uint64_t address, std::uint64_t unit) {
-        return address != 0 && address % unit == 0;
-    };
-    if (!is_aligned(queue, MLX5_SEND_WQE_BB) || !is_aligned(record, record_bytes)) {
-        return EINVAL;
-    }
-    const int error = softhca::populate(reinterpret_cast<void*>(queue), bytes, true);
-    return error != 0 ? error
-                      : softhca::populate(reinterpret_cast<void*>(record), record_bytes, true);
+    const int error = check_ring(queue, bytes);
+    return error != 0 ? error : check(record, record_bytes, record_bytes);
 }
 
 int alloc_pd(Context& context, Command& command)

@@ -97,6 +97,7 @@ constexpr struct {
     {IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, false, create_comp_channel},
     {IB_USER_VERBS_CMD_CREATE_CQ, false, create_cq},
     {IB_USER_VERBS_CMD_CREATE_CQ, true, create_cq_ex},
+    {IB_USER_VERBS_CMD_RESIZE_CQ, false, resize_cq},
     {IB_USER_VERBS_CMD_DESTROY_CQ, false, destroy_cq},
     {IB_USER_VERBS_CMD_CREATE_SRQ, false, create_srq},
     {IB_USER_VERBS_CMD_CREATE_XSRQ, false, create_xsrq},
@@ -117,6 +118,31 @@ bool is_write(const ib_uverbs_ioctl_hdr& header)
 {
     return header.object_id == UVERBS_OBJECT_DEVICE &&
            header.method_id == UVERBS_METHOD_INVOKE_WRITE;
+}
+
+// Unlike the older command this one says that relaxed ordering and its like may be asked for; the
+// descriptor of events comes by a method of its own.
+int get_context_by_attributes(Context& context, ib_uverbs_ioctl_hdr& header)
+{
+    ib_uverbs_get_context_resp answered = {};
+    Command command = {{},
+                       input(header, UVERBS_ATTR_UHW_IN),
+                       {&answered, sizeof answered},
+                       output(header, UVERBS_ATTR_UHW_OUT)};
+    if (const int error = get_context(context, command)) {
+        return error;
+    }
+    answer(header, UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, answered.num_comp_vectors);
+    answer(header, UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT,
+           std::uint64_t{IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS});
+    return 0;
+}
+
+int alloc_async_events(Context& context, ib_uverbs_ioctl_hdr& header)
+{
+    answer_handle(header, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE,
+                  static_cast<std::uint64_t>(context.async->read_fd()));
+    return 0;
 }
 
 int write(Context* context, ib_uverbs_ioctl_hdr& header)
@@ -242,6 +268,8 @@ constexpr struct {
     unsigned object, method;
     int (*execute)(Context& context, ib_uverbs_ioctl_hdr& header);
 } kMethods[] = {
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, get_context_by_attributes},
+    {UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, alloc_async_events},
     {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, query_gid_entry},
     {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, query_gid_table},
     {UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR, reg_dmabuf_mr},
@@ -253,8 +281,10 @@ constexpr struct {
 
 bool asks_for_context(const ib_uverbs_ioctl_hdr& header)
 {
-    return is_write(header) &&
-           value<std::uint32_t>(header, UVERBS_ATTR_WRITE_CMD) == IB_USER_VERBS_CMD_GET_CONTEXT;
+    return is_write(header) ? value<std::uint32_t>(header, UVERBS_ATTR_WRITE_CMD) ==
+                                  IB_USER_VERBS_CMD_GET_CONTEXT
+                            : header.object_id == UVERBS_OBJECT_DEVICE &&
+                                  header.method_id == UVERBS_METHOD_GET_CONTEXT;
 }
 
 int execute(Context* context, ib_uverbs_ioctl_hdr& header)

@@ -2,8 +2,11 @@
 //
 // The verbs that programs find in the place of libibverbs' own. Those of a device are in
 // device.cpp, those that only name something in names.cpp.
+#include "emu/softhca/counters.hpp"
 #include "emu/softhca/fork.hpp"
 #include "emu/softhca/ops.hpp"
+
+void softhca::do_posted() {}
 
 #pragma GCC visibility push(default) // not all are declared by verbs.h
 extern "C" {
