@@ -36,7 +36,8 @@ void async_remove_fd(int fd);
 ucs_status_t async_add_timer(double interval_seconds, AsyncCallback callback, void* arg, int* id);
 void async_remove_timer(int id);
 
-// UCS_SYS_DEVICE_ID_UNKNOWN if the topology does not know it. bus_id as "0000:3b:00.0".
+// UCS_SYS_DEVICE_ID_UNKNOWN if the topology does not know it, or /sys does not show it. bus_id as
+// "0000:3b:00.0".
 ucs_sys_device_t sys_device_of_pci(const std::string& bus_id);
 
 } // namespace gdr::abi

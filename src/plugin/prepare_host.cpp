@@ -52,9 +52,12 @@ std::vector<Setting>& changed()
     return settings;
 }
 
-// A UCX with CUDA needs gdr beside its own transports, and programs may ask it for those.
+// A UCX with CUDA needs gdr beside its own transports, and programs may ask it for those. Without an
+// HCA gdr is no way to other hosts: UCX's own transports are needed then.
 void choose_transports()
 {
+    if (!verbs::may_have_devices())
+        return;
     const auto transports = abi::user_setting("GDR_TLS");
     if (!transports || transports->empty() || abi::user_setting("TLS") || abi::built_with_cuda())
         return;
@@ -81,9 +84,9 @@ bool switches_off_registration_cache(const Setting& setting)
 
 std::string prepare_host(Moment moment)
 {
-    choose_transports();
     if (!abi::user_wants_gdr() || cuda::open_driver() == nullptr)
         return {};
+    choose_transports();
     std::vector<Setting> settings = wanted();
     std::erase_if(settings, [](const Setting& setting) {
         return abi::user_setting(setting.name).has_value();

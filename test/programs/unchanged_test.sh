@@ -119,6 +119,18 @@ for kind in "${gpu_states[@]:1}"; do
     programs
 done
 
+# ---- "ucx-gdr run" where there is nothing to run on, which names transports: UCX's own choice as ever
+
+cat >"$work/without_words" <<'END' # the command's own, that there is nothing
+#!/bin/bash
+set -o pipefail
+{ "$GDR_TOOL" run --no-emulation "$@" 2>&1 >&3 | sed '/^ucx-gdr: no usable /d' >&2; } 3>&1
+END
+chmod +x "$work/without_words"
+with=(env "GDR_TOOL=$top_builddir/src/tools/ucx-gdr" "$work/without_words")
+state="ucx-gdr run, no GPU and no HCA"
+choices
+
 # ---- "ucx-gdr run", on the emulated HCA: UCX's own transports as ever, and all of them together
 
 gpus "without a GPU"

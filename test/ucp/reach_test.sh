@@ -13,6 +13,7 @@ fi
 
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
+! on_softmlx5 || skip_all "its /sys is made for softhca"
 
 if [ -n "${REACH_NAMESPACE-}" ]; then
     ip link set lo up

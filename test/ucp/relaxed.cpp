@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include <dlfcn.h>
 #include <infiniband/verbs.h>
 
 #include "support/cuda.hpp"
 #include "support/failure.hpp"
 #include "support/in_flight.hpp"
+#include "support/next_verbs.hpp"
 #include "support/protocols.hpp"
 #include "support/remote_memory.hpp"
 #include "support/report.hpp"
@@ -41,12 +41,6 @@ ibv_mr* noted(ibv_mr* mr, uintptr_t start, size_t length, unsigned access)
     return mr;
 }
 
-template <typename Function>
-Function* next(const char* name)
-{
-    return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
-
 } // namespace
 } // namespace ucptest
 
@@ -56,7 +50,7 @@ extern "C" {
 [[gnu::visibility("default")]] ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length,
                                                         uint64_t iova, unsigned access)
 {
-    static const auto real = ucptest::next<decltype(ibv_reg_mr_iova2)>("ibv_reg_mr_iova2");
+    static const auto real = ucptest::next_verb<decltype(ibv_reg_mr_iova2)>("ibv_reg_mr_iova2");
     return ucptest::noted(real(pd, address, length, iova, access),
                           reinterpret_cast<uintptr_t>(address), length, access);
 }
@@ -64,7 +58,7 @@ extern "C" {
 [[gnu::visibility("default")]] ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length,
                                                          uint64_t iova, int fd, int access)
 {
-    static const auto real = ucptest::next<decltype(ibv_reg_dmabuf_mr)>("ibv_reg_dmabuf_mr");
+    static const auto real = ucptest::next_verb<decltype(ibv_reg_dmabuf_mr)>("ibv_reg_dmabuf_mr");
     return ucptest::noted(real(pd, offset, length, iova, fd, access), iova, length,
                           static_cast<unsigned>(access));
 }

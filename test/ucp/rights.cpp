@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include <dlfcn.h>
 #include <infiniband/verbs.h>
 
 #include "support/failure.hpp"
 #include "support/in_flight.hpp"
+#include "support/next_verbs.hpp"
 #include "support/protocols.hpp"
 #include "support/remote_memory.hpp"
 #include "support/report.hpp"
@@ -61,8 +61,7 @@ extern "C" {
 [[gnu::visibility("default")]] ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length,
                                                   int access)
 {
-    static const auto next =
-        reinterpret_cast<decltype(&ibv_reg_mr)>(dlsym(RTLD_NEXT, "ibv_reg_mr"));
+    static const auto next = ucptest::next_verb<decltype(ibv_reg_mr)>("ibv_reg_mr");
     ibv_mr* mr = next(pd, address, length, access);
     ucptest::note(mr);
     return mr;
@@ -71,8 +70,7 @@ extern "C" {
 [[gnu::visibility("default")]] ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length,
                                                         uint64_t iova, unsigned access)
 {
-    static const auto next =
-        reinterpret_cast<decltype(&ibv_reg_mr_iova2)>(dlsym(RTLD_NEXT, "ibv_reg_mr_iova2"));
+    static const auto next = ucptest::next_verb<decltype(ibv_reg_mr_iova2)>("ibv_reg_mr_iova2");
     ibv_mr* mr = next(pd, address, length, iova, access);
     ucptest::note(mr);
     return mr;

@@ -33,6 +33,7 @@ SOFTCUDA_CPU_LINK=c2c SOFTHCA_PROFILE=dmabuf=pcie,peermem=no \
     run ucp_transfer --ops $ops --kinds cuda:cuda --sizes $sizes
 section "copies by the driver, from GPU to GPU"
 SOFTHCA_DEVICE_COPY=driver run ucp_transfer --ops $ops --kinds pool:pool,vmm:vmm,pool:cuda,cuda:vmm,segments:segments --sizes 8,65536
+! on_softmlx5 || skip_all "softmlx5 emulates no Ethernet"
 export SOFTHCA_LINK_LAYER=ethernet
 section "Ethernet"
 run ucp_transfer --ops $ops --kinds $kinds --sizes $sizes

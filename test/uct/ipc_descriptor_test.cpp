@@ -279,7 +279,7 @@ TEST(IpcDescriptors, FilesBesideAQuestionAreNotKept)
     }
     for (unsigned i = 0; i < 1000 && open_files() > before; ++i) // the last connection closes
         std::this_thread::sleep_for(1ms);
-    EXPECT_EQ(open_files(), before);
+    EXPECT_LE(open_files(), before);
 }
 
 // Nor what an owner sends beside the one that was asked for.

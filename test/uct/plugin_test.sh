@@ -92,7 +92,9 @@ expect "UCX_TLS names gdr" "$prepared" "$(gpu with UCX_TLS=gdr,tcp "$ucx_info" -
 
 tls() { "$@" "$ucx_info" -c | sed -n 's/^UCX_TLS=//p'; }
 expect "UCX_GDR_TLS is what UCX_TLS is by default" gdr "$(tls gpu with UCX_GDR_TLS=gdr)"
-expect "also without a GPU" gdr "$(tls with UCX_GDR_TLS=gdr)"
+ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1' || expect "not without a GPU" all "$(tls with UCX_GDR_TLS=gdr)"
+[ -n "$(ls /sys/class/infiniband 2>/dev/null)" ] ||
+    expect "not without an HCA" all "$(hca='' tls gpu with UCX_GDR_TLS=gdr)"
 expect "not where the user has set that" tcp,self "$(tls gpu with UCX_GDR_TLS=gdr UCX_TLS=tcp,self)"
 echo "UCX_TLS=tcp" >ucx.conf
 expect "nor in a ucx.conf" tcp "$(tls gpu with UCX_GDR_TLS=gdr)"

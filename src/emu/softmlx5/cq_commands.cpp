@@ -72,7 +72,7 @@ int create_comp_channel(Context&, Command& command)
         return error;
     }
     command.answer(
-        ib_uverbs_create_comp_channel_resp{static_cast<std::uint32_t>(channel->read_fd())});
+        ib_uverbs_create_comp_channel_resp{static_cast<std::uint32_t>(channel->give_read_fd())});
     keep_channel(std::move(channel));
     return 0;
 }

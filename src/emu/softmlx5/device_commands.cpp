@@ -63,7 +63,7 @@ int get_context(Context& context, Command& command)
     }
     const softhca::Profile& profile = softhca::profile_of(context.hca.device);
     ib_uverbs_get_context_resp answer = {};
-    answer.async_fd = static_cast<std::uint32_t>(context.async->read_fd());
+    answer.async_fd = static_cast<std::uint32_t>(context.async->give_read_fd());
     answer.num_comp_vectors = 1;
     command.answer(answer);
     mlx5_ib_alloc_ucontext_resp driver = {};

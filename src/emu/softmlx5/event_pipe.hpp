@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The pipe behind a descriptor by which a program learns of events. The program has the reading end
-// and closes it.
+// The pipe behind a descriptor by which a program learns of events. The program closes the reading
+// end once it has been given it.
 #pragma once
 
 #include <cerrno>
@@ -24,6 +24,9 @@ class EventPipe {
         if (write_fd_ >= 0) {
             close(write_fd_);
         }
+        if (read_fd_ >= 0 && !given_) {
+            close(read_fd_);
+        }
     }
 
     // 0 or an errno.
@@ -38,6 +41,11 @@ class EventPipe {
         return fcntl(write_fd_, F_SETFL, O_NONBLOCK) == 0 ? 0 : errno;
     }
     int read_fd() const { return read_fd_; }
+    int give_read_fd()
+    {
+        given_ = true;
+        return read_fd_;
+    }
 
     // A full pipe drops it; nobody reads there.
     void write(const Record& record)
@@ -72,6 +80,7 @@ class EventPipe {
 
   private:
     int read_fd_ = -1, write_fd_ = -1;
+    bool given_ = false;
 };
 
 } // namespace softmlx5

@@ -141,7 +141,7 @@ int get_context_by_attributes(Context& context, ib_uverbs_ioctl_hdr& header)
 int alloc_async_events(Context& context, ib_uverbs_ioctl_hdr& header)
 {
     answer_handle(header, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE,
-                  static_cast<std::uint64_t>(context.async->read_fd()));
+                  static_cast<std::uint64_t>(context.async->give_read_fd()));
     return 0;
 }
 
