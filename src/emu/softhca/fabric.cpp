@@ -190,7 +190,8 @@ void Process::leave_at_exit()
     if (process == nullptr) {
         return;
     }
-    // Of two that leave at once neither must take the other for one that stays.
+    // If two processes leave at once and both still held their locks, each would take the other for
+    // a member that stays, and the file would remain. So each first gives up its own lock.
     const int fd = process->fabric_fd_;
     lock_range(fd, F_UNLCK, kPresence, F_OFD_SETLK);
     const std::string path = fabric_path();

@@ -74,7 +74,8 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init)
 {
     const std::uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     const bool has_flags = (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
-    // There is no clock behind completions, and a CQ that is overrun says so.
+    // Refused: fields that these completions lack, such as timestamps, and
+    // IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN, since this CQ always reports an overrun.
     if ((init->wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0 ||
         (init->comp_mask & ~known) != 0 ||
         (has_flags && (init->flags & ~IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0)) {
