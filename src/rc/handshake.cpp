@@ -8,6 +8,7 @@
 #include "abi/host.hpp"
 #include "rc/attention.hpp"
 #include "verbs/error.hpp"
+#include "verbs/gid.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -364,12 +365,18 @@ void Handshake::handle(const Packet& packet)
         return; // a repeated answer, or a question for a destroyed endpoint
     }
     const HashKey& key = to_passive_side ? setup_.iface.key : found->second.iface.key;
-    if (packet.proof != proof(packet, key) ||
-        unreachable_reason(setup_.device, setup_.iface.segment_size, &packet.device, nullptr) !=
-            nullptr) {
-        if (!std::exchange(logged_strangers_, true)) {
-            gdr_log(diag, "packets of the handshake from somebody who was not given our address "
-                          "are ignored");
+    const char* const refusal =
+        packet.proof != proof(packet, key)
+            ? "it does not prove that its sender was given our address"
+            : unreachable_reason(setup_.device, setup_.iface.segment_size, &packet.device, nullptr);
+    if (refusal != nullptr) {
+        if (!std::exchange(logged_ignored_, true)) {
+            ibv_gid gid;
+            std::copy_n(packet.device.gid, sizeof(gid.raw), gid.raw);
+            gdr_log(diag,
+                    "a packet of the handshake, which names GID %s as its sender's, is ignored: %s "
+                    "(further ones are ignored silently)",
+                    verbs::to_string(gid).c_str(), refusal);
         }
         return;
     }

@@ -163,7 +163,7 @@ class Handshake {
     std::unordered_map<uint64_t, Connection> connections_;
     std::set<std::pair<Clock::time_point, uint64_t>> timers_; // of connections
     AcceptedConnections accepted_;
-    bool logged_strangers_ = false;
+    bool logged_ignored_ = false;
     Clock::time_point next_complaint_{};
 
     std::mutex lock_; // for the events
