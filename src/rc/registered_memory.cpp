@@ -61,8 +61,8 @@ RegisteredMemory RegisteredMemory::for_as_many(ibv_pd* pd, size_t piece, unsigne
             // Leave half of it, because the user's memory must be registered too.
             *count = std::max(*count / 2, fewest);
             gdr_log(warn,
-                    "only %u of %u %s can be registered: raise the limit of locked memory "
-                    "(ulimit -l) or lower %s",
+                    "only %u of %u %s can be registered within the limit of locked memory: raise "
+                    "it (ulimit -l) or lower %s",
                     *count, wanted, what, variable);
             memory = RegisteredMemory();
             return RegisteredMemory(pd, piece * *count);

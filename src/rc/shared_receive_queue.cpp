@@ -75,10 +75,11 @@ void SharedReceiveQueue::grow(size_t wanted)
             add(RegisteredMemory(pd_, count * layout_.stride()), count);
         } catch (const std::exception& error) {
             completions_.give_back(count);
-            gdr_log(warn,
-                    "only %u of %u receive buffers can be registered: raise the limit of locked "
-                    "memory (ulimit -l) or lower UCX_GDR_RC_RX_QUEUE_LEN: %s",
-                    length_, most_, error.what());
+            gdr_log(
+                warn,
+                "only %u of %u receive buffers can be registered: %s. With these many peers are "
+                "served more slowly; UCX_GDR_RC_RX_QUEUE_LEN=%u asks for no more",
+                length_, most_, error.what(), length_);
             most_ = length_;
         }
     }
