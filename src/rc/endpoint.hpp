@@ -223,8 +223,8 @@ struct Endpoint : abi::Ep {
     }
 
     // The same, with an operation in ops.next() that ends when the work request completes; its
-    // wr_id is next_wr_id(). The operation is filled in before, so that nothing is kept in
-    // registers over the call.
+    // wr_id is next_wr_id(). The caller fills in the operation before it calls this: the compiler
+    // then need not save the operation's values across the call that posts.
     template <Post which = Post::any, ucs_status_t posted_status = UCS_OK>
     [[gnu::always_inline]] ucs_status_t post_with_op(Iface& interface, uint64_t wr_id,
                                                      ibv_send_wr& wr, unsigned flags)
