@@ -4,6 +4,8 @@
 
 #include "streams/device_streams.hpp"
 
+#include <algorithm>
+
 namespace gdr::streams {
 
 DeviceStreams::DeviceStreams(const cuda::Driver& driver, CUdevice device)
@@ -40,6 +42,11 @@ Stream& DeviceStreams::operator[](size_t number)
     if (!stream)
         stream = std::make_unique<Stream>(driver_, context_->handle());
     return *stream;
+}
+
+bool DeviceStreams::owns(const Stream& stream) const
+{
+    return std::ranges::any_of(streams_, [&](auto& own) { return own.get() == &stream; });
 }
 
 bool DeviceStreams::alive() const

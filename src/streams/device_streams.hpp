@@ -46,6 +46,8 @@ class DeviceStreams {
         }
     }
 
+    bool owns(const Stream& stream) const;
+
     // Whether the context still exists; always true before CUDA 12.
     bool alive() const;
 

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// UCT calls that concern all operations of an interface. An endpoint has none of its own.
+// UCT calls that concern all operations of an interface. Endpoints keep no operations of their own,
+// so a call for an endpoint is answered for its interface.
 
 #include "streams/iface.hpp"
 

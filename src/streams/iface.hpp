@@ -46,7 +46,7 @@ ucs_status_t guarded(const char* call, Body body) noexcept
         } catch (const cuda::Error& error) {
             if (!cuda::in_forked_child())
                 throw;
-            log_failure(error.result());
+            log_failure_in_child();
             return UCS_ERR_IO_ERROR;
         }
     });

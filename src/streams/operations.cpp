@@ -19,11 +19,35 @@
 
 namespace gdr::streams {
 
-void log_failure(CUresult result)
+namespace {
+
+// A failed context fails every later copy for the same cause.
+bool is_logged(CUresult result)
+{
+    static std::atomic<CUresult> logged{CUDA_SUCCESS};
+    return logged.exchange(result) == result;
+}
+
+void log_failure(CUresult result, CUdevice device)
+{
+    if (cuda::in_forked_child())
+        return log_failure_in_child();
+    if (!is_logged(result))
+        gdr_log(
+            error,
+            "a copy on GPU %d failed, and its operation ends with an error: %s. CUDA also tells "
+            "so of an earlier kernel or copy of the program in this context (compute-sanitizer "
+            "finds it). Further copies that fail so are not reported",
+            device, cuda::error_text(result).c_str());
+}
+
+} // namespace
+
+void log_failure_in_child()
 {
     static std::atomic<bool> logged{false};
-    if (!cuda::in_forked_child() || !logged.exchange(true))
-        gdr_log(error, "a copy failed: %s", cuda::error_text(result).c_str());
+    if (!logged.exchange(true))
+        gdr_log(error, "copies of GPU memory fail: %s", cuda::unavailable_reason().c_str());
 }
 
 Operations::Operations(const cuda::Driver& driver)
@@ -47,13 +71,22 @@ DeviceStreams* Operations::known(CUdevice device) const
     return found == devices_.end() ? nullptr : found->get();
 }
 
+CUdevice Operations::device_of(const Stream& stream) const
+{
+    return (*std::ranges::find_if(devices_, [&](auto& streams) { return streams->owns(stream); }))
+        ->device();
+}
+
 DeviceStreams& Operations::on(CUdevice device)
 {
     DeviceStreams* const streams = known(device);
     if (streams == nullptr)
         return *devices_.emplace_back(std::make_unique<DeviceStreams>(driver_, device));
     if (!streams->alive()) [[unlikely]] {
-        streams->for_each_busy([&](Stream& stream) { std::erase(busy_, &stream); });
+        streams->for_each_busy([&](Stream& stream) {
+            log_failure(CUDA_ERROR_CONTEXT_IS_DESTROYED, device);
+            std::erase(busy_, &stream);
+        });
         streams->renew_after_reset(ended_);
     }
     return *streams;
@@ -96,12 +129,8 @@ void Operations::add_ended(uct_completion_t* completion)
 void Operations::end(const Operation& operation)
 {
     --in_flight_;
-    ucs_status_t status = UCS_OK;
-    if (operation.result != CUDA_SUCCESS) {
-        log_failure(operation.result);
-        status = UCS_ERR_IO_ERROR;
-    }
-    abi::complete(operation.completion, status);
+    abi::complete(operation.completion,
+                  operation.result == CUDA_SUCCESS ? UCS_OK : UCS_ERR_IO_ERROR);
 }
 
 void Operations::mark()
@@ -126,8 +155,11 @@ void Operations::collect_finished()
     mark();
     for (size_t i = 0; i < busy_.size();) {
         Stream& stream = *busy_[i];
-        while (std::optional<Operation> operation = stream.take_finished())
+        while (std::optional<Operation> operation = stream.take_finished()) {
+            if (operation->result != CUDA_SUCCESS) [[unlikely]]
+                log_failure(operation->result, device_of(stream));
             ended_.push_back(*operation);
+        }
         if (stream.busy()) [[likely]]
             ++i;
         else

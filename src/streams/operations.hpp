@@ -16,8 +16,8 @@
 
 namespace gdr::streams {
 
-// Logs a failed copy. In a forked child, where every copy fails, it logs only the first.
-void log_failure(CUresult result);
+// Logs once that copies fail in a forked child, as they all do.
+void log_failure_in_child();
 
 // Used by one thread at a time. The number of operations in flight is unlimited.
 class Operations {
@@ -38,7 +38,7 @@ class Operations {
 
     // Everything issued on the stream since its last operation becomes one operation. The stream's
     // context must be current. progress() always calls the completion (may be NULL); a failed
-    // operation ends with UCS_ERR_IO_ERROR and a line in the log.
+    // operation ends with UCS_ERR_IO_ERROR; the log has a line for each new cause.
     void add(Stream& stream, uct_completion_t* completion);
 
     // The same for many small operations: those added between two calls of progress() share one
@@ -75,6 +75,7 @@ class Operations {
     };
 
     DeviceStreams* known(CUdevice device) const;
+    CUdevice device_of(const Stream& stream) const;
     void mark();
     void collect_finished();
     uint64_t oldest_in_flight();

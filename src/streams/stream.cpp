@@ -145,7 +145,8 @@ CUresult Stream::synchronise()
     return abandoned_ ? CUDA_ERROR_CONTEXT_IS_DESTROYED : driver_.cuStreamSynchronize(stream_);
 }
 
-// Returns false if the driver has no interprocess events, as on systems without CUDA IPC.
+// Returns whether the event is behind the copy. It is not if the stream is abandoned, if the driver
+// makes no interprocess events (as on systems without CUDA IPC), or if CUDA does not record it.
 bool Stream::record_arrival()
 {
     if (abandoned_ || arrival_refused_)
