@@ -78,8 +78,9 @@ bool frees_are_reported()
         const std::string why_not = watch();
         if (!why_not.empty())
             gdr_log(diag,
-                    "not all device memory that is freed is seen: %s. What was communicated stays "
-                    "taken for up to a second after it is freed",
+                    "not all device memory that is freed is seen: %s. The GPU gets memory that was "
+                    "sent or received back up to a second after the program frees it; if an "
+                    "allocation fails meanwhile, repeat it after a second",
                     why_not.c_str());
         reported_by_now = why_not.empty();
         return why_not.empty();
