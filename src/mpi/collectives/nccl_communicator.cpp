@@ -312,8 +312,10 @@ void NcclCommunicator::finish_end()
             nccl_.CommDestroy(std::exchange(communicator_, nullptr));
         }
     } catch (const std::exception& error) {
-        gdr_log(diag, "NCCL's communicator of %d ranks is not ended in order: %s", team_.size(),
-                error.what());
+        gdr_log(diag,
+                "ending NCCL's communicator of %d ranks failed, so it is aborted: %s. Calls that "
+                "have returned are complete; NCCL_DEBUG=WARN shows NCCL's reason",
+                team_.size(), error.what());
         abort();
     }
     driver_.cuEventDestroy(done_);

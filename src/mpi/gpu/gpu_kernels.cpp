@@ -17,8 +17,9 @@ void tell_once(const std::exception& error)
     static std::atomic_flag told = ATOMIC_FLAG_INIT;
     if (!told.test_and_set())
         gdr_log(warn,
-                "MPI calls on GPU memory do without kernels, and are slower where data have gaps: "
-                "%s",
+                "a kernel for MPI calls on GPU memory cannot be used: %s. Calls that need it are "
+                "staged through host memory: same result, slower. If CUDA did not load it, try a "
+                "newer driver; data without gaps need no packing",
                 error.what());
 }
 
