@@ -32,13 +32,17 @@ void log_failure(CUresult result, CUdevice device)
 {
     if (cuda::in_forked_child())
         return log_failure_in_child();
-    if (!is_logged(result))
-        gdr_log(
-            error,
-            "a copy on GPU %d failed, and its operation ends with an error: %s. CUDA also tells "
-            "so of an earlier kernel or copy of the program in this context (compute-sanitizer "
-            "finds it). Further copies that fail so are not reported",
-            device, cuda::error_text(result).c_str());
+    if (is_logged(result))
+        return;
+    const char* const cause =
+        result == CUDA_ERROR_CONTEXT_IS_DESTROYED
+            ? "The GPU was reset (cudaDeviceReset) while the copy was in flight"
+            : "An earlier kernel or copy of the program in this context may be the cause: "
+              "compute-sanitizer finds it";
+    gdr_log(error,
+            "a copy on GPU %d failed, and its operation ends with an error: %s. %s. Further copies "
+            "that fail so are not reported",
+            device, cuda::error_text(result).c_str(), cause);
 }
 
 } // namespace

@@ -368,6 +368,30 @@ TEST(Contexts, DeviceReset)
     EXPECT_EQ(uct_iface_flush(transport.iface(), 0, nullptr), UCS_OK);
 }
 
+// A GPU that is reset takes the copies in flight along.
+TEST(Contexts, FailedCopiesAreLoggedOnce)
+{
+    Transport transport;
+    Buffer host(Memory::pinned, 5000);
+    uct_iov_t iov = piece(host.data(), 5000);
+    testing::internal::CaptureStdout();
+    for (int round = 0; round < 3; ++round) {
+        Buffer device(Memory::device, 5000, primary_context(1));
+        Completion lost(20);
+        for (int i = 0; i < 20; ++i)
+            ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &lost),
+                      UCS_INPROGRESS);
+        require(cuDevicePrimaryCtxReset(1), "cuDevicePrimaryCtxReset");
+        device.forget();
+        Buffer again(Memory::device, 5000, primary_context(1));
+        copy(transport, Operation::put_zcopy, again, host, 5000);
+        transport.wait(lost);
+    }
+    const std::string log = testing::internal::GetCapturedStdout();
+    const size_t first = log.find("a copy on GPU 1 failed");
+    EXPECT_TRUE(first == log.npos || log.find("a copy on GPU", first + 1) == log.npos) << log;
+}
+
 // ---- order and amount
 
 TEST(Flight, ManyCopiesAndNothingAllocatedInTheSteadyState)
