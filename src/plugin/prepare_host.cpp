@@ -52,8 +52,8 @@ std::vector<Setting>& changed()
     return settings;
 }
 
-// A UCX with CUDA needs gdr beside its own transports, and programs may ask it for those. Without an
-// HCA gdr is no way to other hosts: UCX's own transports are needed then.
+// A UCX with CUDA needs gdr beside its own transports, and programs may ask it for those. Without
+// an HCA gdr is no way to other hosts: UCX's own transports are needed then.
 void choose_transports()
 {
     if (!verbs::may_have_devices())

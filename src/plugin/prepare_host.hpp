@@ -1,10 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Settings of the UCX in this process without which it does not recognise or handle device memory.
-// This changes no setting that the user has made, in the environment or in a ucx.conf. UCX_GDR_TLS
-// sets UCX_TLS if the user has not and UCX was built without CUDA, whether or not there is a GPU.
-// Nothing else changes if UCX_TLS leaves gdr out or no GPU can be used. UCP's registration cache
-// stays enabled if that is sound, if there is no HCA, or if UCX_NET_DEVICES names none.
+// This changes no setting that the user has made, in the environment or in a ucx.conf, and nothing
+// if UCX_TLS leaves gdr out or no GPU can be used. UCX_GDR_TLS sets UCX_TLS if the user has not,
+// UCX was built without CUDA and there is an HCA. UCP's registration cache stays enabled if that is
+// sound, if there is no HCA, or if UCX_NET_DEVICES names none.
 #pragma once
 
 #include <string>

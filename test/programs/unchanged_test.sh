@@ -3,7 +3,7 @@
 #
 # Where no GPU is, the module changes nothing: UCX's settings but for our own, its devices and protocols, what
 # programs say and how they end are what they are without it. Loaded by hand, with no driver and with a driver that
-# has no GPU, and by "ucx-gdr run" where UCX_TLS is set: else that chooses the transports, without a GPU too.
+# has no GPU, and by "ucx-gdr run".
 # shellcheck disable=SC2034 # "with" and "without" are used by name
 set -u
 
