@@ -86,17 +86,20 @@ void async_remove_timer(int id)
     ucs_async_remove_handler(id, 1);
 }
 
+ucs_sys_device_t sys_device_of_gpu(const std::string& bus_id)
+{
+    unsigned domain, bus, slot, function;
+    char place[64] = "";
+    if (std::sscanf(bus_id.c_str(), "%x:%x:%x.%x", &domain, &bus, &slot, &function) == 4)
+        std::snprintf(place, sizeof place, "/sys/bus/pci/devices/%04x:%02x:%02x.%x", domain, bus,
+                      slot, function);
+    return access(place, F_OK) == 0 ? sys_device_of_pci(bus_id) : UCS_SYS_DEVICE_ID_UNKNOWN;
+}
+
 ucs_sys_device_t sys_device_of_pci(const std::string& bus_id)
 {
     unsigned domain, bus, slot, function;
     if (std::sscanf(bus_id.c_str(), "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
-        return UCS_SYS_DEVICE_ID_UNKNOWN;
-    // UCP ends the process if it cannot find the way between two devices, and looks there for it. A
-    // GPU may be missing there: in some containers and virtual machines.
-    char place[64];
-    std::snprintf(place, sizeof place, "/sys/bus/pci/devices/%04x:%02x:%02x.%x", domain, bus, slot,
-                  function);
-    if (access(place, F_OK) != 0)
         return UCS_SYS_DEVICE_ID_UNKNOWN;
     const ucs_sys_bus_id_t id{static_cast<uint16_t>(domain), static_cast<uint8_t>(bus),
                               static_cast<uint8_t>(slot), static_cast<uint8_t>(function)};

@@ -36,9 +36,13 @@ void async_remove_fd(int fd);
 ucs_status_t async_add_timer(double interval_seconds, AsyncCallback callback, void* arg, int* id);
 void async_remove_timer(int id);
 
-// UCS_SYS_DEVICE_ID_UNKNOWN if the topology does not know it, or /sys does not show it. bus_id as
-// "0000:3b:00.0".
+// UCS_SYS_DEVICE_ID_UNKNOWN if the topology does not know it. bus_id as "0000:3b:00.0".
 ucs_sys_device_t sys_device_of_pci(const std::string& bus_id);
+
+// The same, and UCS_SYS_DEVICE_ID_UNKNOWN if /sys does not show it, as in some containers and
+// virtual machines: UCP looks there for the way from a GPU to an HCA, and ends the process if it
+// does not find it.
+ucs_sys_device_t sys_device_of_gpu(const std::string& bus_id);
 
 } // namespace gdr::abi
 

@@ -328,7 +328,7 @@ ucs_sys_device_t MemoryDomain::sys_device_of(CUdevice device) const
 {
     std::call_once(devices_seen_, [&] {
         for (const cuda::Device& seen : cuda::devices(driver_))
-            sys_devices_.push_back(abi::sys_device_of_pci(seen.pci_bus_id));
+            sys_devices_.push_back(abi::sys_device_of_gpu(seen.pci_bus_id));
     });
     return sys_devices_.at(device);
 }
