@@ -32,7 +32,8 @@ for mpi in "${mpis[@]}"; do
     done
     for profile in "${left_out[@]}"; do
         export SOFTHCA_PROFILE=$profile UCX_TLS=gdr,tcp,self
-        [[ $mpi = mpich ]] && ! extended || try "$profile is left out, $mpi, host memory" "$mpi" 4 "$program" host 1000 "${all[@]}"
+        # MPICH 4.0.2 over tcp stands still in MPI_Finalize now and then, without ucx-gdr too.
+        [[ $mpi = mpich ]] || try "$profile is left out, $mpi, host memory" "$mpi" 4 "$program" host 1000 "${all[@]}"
     done
     export UCX_TLS=gdr
 done
