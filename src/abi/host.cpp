@@ -8,6 +8,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <optional>
 
 #include <unistd.h>
 
@@ -43,6 +44,30 @@ ucs_log_level_t ucs_level(LogLevel level)
 // UCX's asynchronous thread runs event handlers without an async context, with no lock held. The
 // mode chooses that thread.
 constexpr ucs_async_mode_t kAsyncMode = UCS_ASYNC_MODE_THREAD_SPINLOCK;
+
+std::optional<ucs_sys_bus_id_t> parse_bus_id(const std::string& text)
+{
+    unsigned domain, bus, slot, function;
+    if (std::sscanf(text.c_str(), "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
+        return std::nullopt;
+    return ucs_sys_bus_id_t{static_cast<uint16_t>(domain), static_cast<uint8_t>(bus),
+                            static_cast<uint8_t>(slot), static_cast<uint8_t>(function)};
+}
+
+bool is_in_sys(const ucs_sys_bus_id_t& id)
+{
+    char place[64];
+    std::snprintf(place, sizeof place, "/sys/bus/pci/devices/%04x:%02x:%02x.%x", id.domain, id.bus,
+                  id.slot, id.function);
+    return access(place, F_OK) == 0;
+}
+
+ucs_sys_device_t find_sys_device(const ucs_sys_bus_id_t& id)
+{
+    ucs_sys_device_t device;
+    return ucs_topo_find_device_by_bus_id(&id, &device) == UCS_OK ? device
+                                                                  : UCS_SYS_DEVICE_ID_UNKNOWN;
+}
 
 } // namespace
 
@@ -86,27 +111,16 @@ void async_remove_timer(int id)
     ucs_async_remove_handler(id, 1);
 }
 
-ucs_sys_device_t sys_device_of_gpu(const std::string& bus_id)
-{
-    unsigned domain, bus, slot, function;
-    char place[64] = "";
-    if (std::sscanf(bus_id.c_str(), "%x:%x:%x.%x", &domain, &bus, &slot, &function) == 4)
-        std::snprintf(place, sizeof place, "/sys/bus/pci/devices/%04x:%02x:%02x.%x", domain, bus,
-                      slot, function);
-    return access(place, F_OK) == 0 ? sys_device_of_pci(bus_id) : UCS_SYS_DEVICE_ID_UNKNOWN;
-}
-
 ucs_sys_device_t sys_device_of_pci(const std::string& bus_id)
 {
-    unsigned domain, bus, slot, function;
-    if (std::sscanf(bus_id.c_str(), "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
-        return UCS_SYS_DEVICE_ID_UNKNOWN;
-    const ucs_sys_bus_id_t id{static_cast<uint16_t>(domain), static_cast<uint8_t>(bus),
-                              static_cast<uint8_t>(slot), static_cast<uint8_t>(function)};
-    ucs_sys_device_t device;
-    if (ucs_topo_find_device_by_bus_id(&id, &device) != UCS_OK)
-        return UCS_SYS_DEVICE_ID_UNKNOWN;
-    return device;
+    const auto id = parse_bus_id(bus_id);
+    return id ? find_sys_device(*id) : UCS_SYS_DEVICE_ID_UNKNOWN;
+}
+
+ucs_sys_device_t sys_device_of_gpu(const std::string& bus_id)
+{
+    const auto id = parse_bus_id(bus_id);
+    return id && is_in_sys(*id) ? find_sys_device(*id) : UCS_SYS_DEVICE_ID_UNKNOWN;
 }
 
 } // namespace gdr::abi

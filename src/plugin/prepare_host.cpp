@@ -56,10 +56,9 @@ std::vector<Setting>& changed()
 // an HCA gdr is no way to other hosts: UCX's own transports are needed then.
 void choose_transports()
 {
-    if (!verbs::may_have_devices())
-        return;
     const auto transports = abi::user_setting("GDR_TLS");
-    if (!transports || transports->empty() || abi::user_setting("TLS") || abi::built_with_cuda())
+    if (!transports || transports->empty() || abi::user_setting("TLS") || abi::built_with_cuda() ||
+        !verbs::may_have_devices())
         return;
     if (!abi::set_default("TLS", transports->c_str()))
         gdr_log(warn, "UCX did not take UCX_TLS=%s from UCX_GDR_TLS: set UCX_TLS",

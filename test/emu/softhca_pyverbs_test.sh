@@ -7,29 +7,16 @@
 set -u
 # shellcheck source=test/lib.sh
 . "${top_srcdir:?}/test/lib.sh"
-
-tests=
-for directory in /usr/share/doc/rdma-core*/tests /usr/share/doc/packages/rdma-core*/tests; do
-    [ ! -d "$directory" ] || tests=$directory
-done
-[ -n "$tests" ] || skip_all "no rdma-core/tests under /usr/share/doc (package python3-pyverbs)"
-python=
-for candidate in python3 /usr/bin/python3; do
-    [ -n "$python" ] || ! $candidate -c 'import pyverbs.device' 2>/dev/null || python=$candidate
-done
-[ -n "$python" ] || skip_all "no python3 with pyverbs (package python3-pyverbs)"
-
 # shellcheck source=test/environment.sh
 . "${top_srcdir:?}/test/environment.sh"
-cp -r "$tests" "$work/tests" && find "$work/tests" -name '*.gz' -exec gunzip {} + || exit 99
+# shellcheck source=test/emu/pyverbs.sh
+. "$top_srcdir/test/emu/pyverbs.sh"
 
+export SOFTHCA_FABRIC=pyverbs_$$
 for layer in infiniband ethernet; do
-    SOFTHCA_FABRIC=pyverbs_$$ SOFTHCA_LINK_LAYER=$layer \
-        LD_PRELOAD=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so \
-        timeout 120 "$python" "$top_srcdir/test/emu/softhca_pyverbs.py" "$work/tests" \
-        "$top_srcdir/test/emu/softhca_pyverbs_skips" $layer >"$work/said" 2>&1
-    status=$?
-    subtests "$work/said" || status="$status, but not all of the cases"
+    export SOFTHCA_LINK_LAYER=$layer
+    pyverbs_suite "$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so" \
+        "$top_srcdir/test/emu/softhca_pyverbs_skips" $layer 120
     expect "$layer: status" 0 "$status"
 done
 done_testing

@@ -86,39 +86,52 @@ int create(Context& context, const Request& request, Command& command,
     return 0;
 }
 
-ibv_ah_attr address_of(const ib_uverbs_qp_dest& from)
+// Calls copy(a field of the request or the answer, the same of verbs) for each. Wire and Attributes
+// are the structures of either command, const if they are copied from.
+template <class Wire, class Attributes, class Copy>
+void for_each_address_field(Wire& wire, Attributes& address, Copy copy)
 {
-    ibv_ah_attr to = {};
-    std::memcpy(to.grh.dgid.raw, from.dgid, sizeof from.dgid);
-    to.grh.flow_label = from.flow_label;
-    to.grh.sgid_index = from.sgid_index;
-    to.grh.hop_limit = from.hop_limit;
-    to.grh.traffic_class = from.traffic_class;
-    to.dlid = from.dlid;
-    to.sl = from.sl;
-    to.src_path_bits = from.src_path_bits;
-    to.static_rate = from.static_rate;
-    to.is_global = from.is_global;
-    to.port_num = from.port_num;
-    return to;
+    copy(wire.flow_label, address.grh.flow_label);
+    copy(wire.sgid_index, address.grh.sgid_index);
+    copy(wire.hop_limit, address.grh.hop_limit);
+    copy(wire.traffic_class, address.grh.traffic_class);
+    copy(wire.dlid, address.dlid);
+    copy(wire.sl, address.sl);
+    copy(wire.src_path_bits, address.src_path_bits);
+    copy(wire.static_rate, address.static_rate);
+    copy(wire.is_global, address.is_global);
+    copy(wire.port_num, address.port_num);
 }
 
-ib_uverbs_qp_dest destination_of(const ibv_ah_attr& from)
+template <class Wire, class Attributes, class Copy>
+void for_each_field(Wire& wire, Attributes& attributes, Copy copy)
 {
-    ib_uverbs_qp_dest to = {};
-    std::memcpy(to.dgid, from.grh.dgid.raw, sizeof to.dgid);
-    to.flow_label = from.grh.flow_label;
-    to.sgid_index = from.grh.sgid_index;
-    to.hop_limit = from.grh.hop_limit;
-    to.traffic_class = from.grh.traffic_class;
-    to.dlid = from.dlid;
-    to.sl = from.sl;
-    to.src_path_bits = from.src_path_bits;
-    to.static_rate = from.static_rate;
-    to.is_global = from.is_global;
-    to.port_num = from.port_num;
-    return to;
+    copy(wire.qp_state, attributes.qp_state);
+    copy(wire.cur_qp_state, attributes.cur_qp_state);
+    copy(wire.path_mtu, attributes.path_mtu);
+    copy(wire.path_mig_state, attributes.path_mig_state);
+    copy(wire.qkey, attributes.qkey);
+    copy(wire.rq_psn, attributes.rq_psn);
+    copy(wire.sq_psn, attributes.sq_psn);
+    copy(wire.dest_qp_num, attributes.dest_qp_num);
+    copy(wire.qp_access_flags, attributes.qp_access_flags);
+    copy(wire.pkey_index, attributes.pkey_index);
+    copy(wire.max_rd_atomic, attributes.max_rd_atomic);
+    copy(wire.max_dest_rd_atomic, attributes.max_dest_rd_atomic);
+    copy(wire.min_rnr_timer, attributes.min_rnr_timer);
+    copy(wire.port_num, attributes.port_num);
+    copy(wire.timeout, attributes.timeout);
+    copy(wire.retry_cnt, attributes.retry_cnt);
+    copy(wire.rnr_retry, attributes.rnr_retry);
+    for_each_address_field(wire.dest, attributes.ah_attr, copy);
 }
+
+constexpr auto to_verbs = []<class To>(const auto& wire, To& attribute) {
+    attribute = static_cast<To>(wire);
+};
+constexpr auto to_wire = []<class To>(To& wire, const auto& attribute) {
+    wire = static_cast<To>(attribute);
+};
 
 int modify(Context& context, const ib_uverbs_modify_qp& request, Command& command)
 {
@@ -127,25 +140,9 @@ int modify(Context& context, const ib_uverbs_modify_qp& request, Command& comman
         return EINVAL;
     }
     ibv_qp_attr attributes = {};
-    attributes.qp_state = static_cast<ibv_qp_state>(request.qp_state);
-    attributes.cur_qp_state = static_cast<ibv_qp_state>(request.cur_qp_state);
-    attributes.path_mtu = static_cast<ibv_mtu>(request.path_mtu);
-    attributes.path_mig_state = static_cast<ibv_mig_state>(request.path_mig_state);
-    attributes.qkey = request.qkey;
-    attributes.rq_psn = request.rq_psn;
-    attributes.sq_psn = request.sq_psn;
-    attributes.dest_qp_num = request.dest_qp_num;
-    attributes.qp_access_flags = request.qp_access_flags;
-    attributes.ah_attr = address_of(request.dest);
-    attributes.pkey_index = request.pkey_index;
+    for_each_field(request, attributes, to_verbs);
+    std::memcpy(attributes.ah_attr.grh.dgid.raw, request.dest.dgid, sizeof request.dest.dgid);
     attributes.en_sqd_async_notify = request.en_sqd_async_notify;
-    attributes.max_rd_atomic = request.max_rd_atomic;
-    attributes.max_dest_rd_atomic = request.max_dest_rd_atomic;
-    attributes.min_rnr_timer = request.min_rnr_timer;
-    attributes.port_num = request.port_num;
-    attributes.timeout = request.timeout;
-    attributes.retry_cnt = request.retry_cnt;
-    attributes.rnr_retry = request.rnr_retry;
     // What was posted before comes before.
     context.adapter.look();
     const int error = qp->modify(attributes, static_cast<int>(request.attr_mask));
@@ -220,29 +217,13 @@ int query_qp(Context& context, Command& command)
     ibv_qp_init_attr init;
     const int error = softhca::query_qp(&qp->hca(), &from, 0, &init);
     ib_uverbs_query_qp_resp to = {};
-    to.dest = destination_of(from.ah_attr);
+    for_each_field(to, from, to_wire);
+    std::memcpy(to.dest.dgid, from.ah_attr.grh.dgid.raw, sizeof to.dest.dgid);
     to.max_send_wr = from.cap.max_send_wr;
     to.max_recv_wr = from.cap.max_recv_wr;
     to.max_send_sge = from.cap.max_send_sge;
     to.max_recv_sge = from.cap.max_recv_sge;
     to.max_inline_data = from.cap.max_inline_data;
-    to.qkey = from.qkey;
-    to.rq_psn = from.rq_psn;
-    to.sq_psn = from.sq_psn;
-    to.dest_qp_num = from.dest_qp_num;
-    to.qp_access_flags = from.qp_access_flags;
-    to.pkey_index = from.pkey_index;
-    to.qp_state = static_cast<std::uint8_t>(from.qp_state);
-    to.cur_qp_state = static_cast<std::uint8_t>(from.cur_qp_state);
-    to.path_mtu = static_cast<std::uint8_t>(from.path_mtu);
-    to.path_mig_state = static_cast<std::uint8_t>(from.path_mig_state);
-    to.max_rd_atomic = from.max_rd_atomic;
-    to.max_dest_rd_atomic = from.max_dest_rd_atomic;
-    to.min_rnr_timer = from.min_rnr_timer;
-    to.port_num = from.port_num;
-    to.timeout = from.timeout;
-    to.retry_cnt = from.retry_cnt;
-    to.rnr_retry = from.rnr_retry;
     to.sq_sig_all = static_cast<std::uint8_t>(init.sq_sig_all);
     command.answer(to);
     return error;

@@ -11,20 +11,17 @@
 namespace softmlx5 {
 namespace {
 
-struct Wanted {
-    std::uint64_t user_handle;
-    std::uint32_t pd, max_wr, max_sge, limit;
-};
-
-int create(Context& context, const Wanted& wanted, Command& command)
+// Both forms of the request have the same fields here.
+template <class Request>
+int create(Context& context, const Request& request, Command& command)
 {
     const auto memory = command.driver_request<mlx5_ib_create_srq>();
-    Pd* pd = context.pds.find(wanted.pd);
-    if (pd == nullptr || wanted.max_wr > softhca::kMaxQueueDepth ||
-        wanted.max_sge > softhca::kMaxSge) {
+    Pd* pd = context.pds.find(request.pd_handle);
+    if (pd == nullptr || request.max_wr > softhca::kMaxQueueDepth ||
+        request.max_sge > softhca::kMaxSge) {
         return EINVAL;
     }
-    const std::size_t bytes = std::bit_ceil(wanted.max_wr + 1) * Srq::stride(wanted.max_sge);
+    const std::size_t bytes = std::bit_ceil(request.max_wr + 1) * Srq::stride(request.max_sge);
     if (const int error = check_queue(memory.buf_addr, bytes, memory.db_addr)) {
         return error;
     }
@@ -32,17 +29,17 @@ int create(Context& context, const Wanted& wanted, Command& command)
         return EOPNOTSUPP;
     }
     ibv_srq_init_attr init = {};
-    init.attr = {std::max(wanted.max_wr, 1u), wanted.max_sge, wanted.limit};
+    init.attr = {std::max(request.max_wr, 1u), request.max_sge, request.srq_limit};
     ibv_srq* srq = softhca::create_srq(&pd->hca(), &init);
     if (srq == nullptr) {
         return errno;
     }
     context.srqs.add(srq->handle,
-                     std::make_unique<Srq>(*srq, wanted.user_handle, memory, wanted.max_sge));
+                     std::make_unique<Srq>(*srq, request.user_handle, memory, request.max_sge));
     ib_uverbs_create_srq_resp answer = {};
     answer.srq_handle = answer.srqn = srq->handle;
-    answer.max_wr = wanted.max_wr;
-    answer.max_sge = wanted.max_sge;
+    answer.max_wr = request.max_wr;
+    answer.max_sge = request.max_sge;
     command.answer(answer);
     command.driver_answer(mlx5_ib_create_srq_resp{srq->handle, 0});
     return 0;
@@ -52,11 +49,7 @@ int create(Context& context, const Wanted& wanted, Command& command)
 
 int create_srq(Context& context, Command& command)
 {
-    const auto request = command.request<ib_uverbs_create_srq>();
-    return create(context,
-                  {request.user_handle, request.pd_handle, request.max_wr, request.max_sge,
-                   request.srq_limit},
-                  command);
+    return create(context, command.request<ib_uverbs_create_srq>(), command);
 }
 
 int create_xsrq(Context& context, Command& command)
@@ -65,10 +58,7 @@ int create_xsrq(Context& context, Command& command)
     if (request.srq_type != IBV_SRQT_BASIC) {
         return EOPNOTSUPP;
     }
-    return create(context,
-                  {request.user_handle, request.pd_handle, request.max_wr, request.max_sge,
-                   request.srq_limit},
-                  command);
+    return create(context, request, command);
 }
 
 int modify_srq(Context& context, Command& command)

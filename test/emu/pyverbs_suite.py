@@ -3,7 +3,7 @@
 """Runs rdma-core's own tests and compares what is skipped with a list: softhca_pyverbs_test.sh,
 softmlx5_pyverbs_test.sh. Reports in TAP all but those that are skipped as listed.
 
-Usage: softhca_pyverbs.py TESTS_DIRECTORY SKIPS_FILE infiniband|ethernet
+Usage: pyverbs_suite.py TESTS_DIRECTORY SKIPS_FILE infiniband|ethernet
 """
 import fnmatch
 import importlib
