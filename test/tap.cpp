@@ -15,8 +15,9 @@ namespace {
 std::string reason(const testing::TestResult& result)
 {
     std::string text;
-    for (int i = 0; i < result.total_part_count(); ++i)
+    for (int i = 0; i < result.total_part_count(); ++i) {
         text += std::string(" ") + result.GetTestPartResult(i).message();
+    }
     std::replace(text.begin(), text.end(), '\n', ' ');
     return text;
 }
@@ -40,8 +41,9 @@ class Tap : public testing::EmptyTestEventListener {
     // A child that a test forked has results of its own, which are not the program's.
     void print(const std::string& line) const
     {
-        if (getpid() != process_)
+        if (getpid() != process_) {
             return;
+        }
         std::printf("%s\n", line.c_str());
         std::fflush(stdout);
     }

@@ -52,8 +52,9 @@ int main(int argc, char** argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     const long numbers = argc > 1 ? std::atol(argv[1]) : 1024;
-    if (numbers < 1)
+    if (numbers < 1) {
         gpu::fail("usage", "bcast [NUMBERS IN A MESSAGE]");
+    }
     gpu::choose();
 
     const size_t count = static_cast<size_t>(numbers), bytes = count * sizeof(int);
@@ -74,8 +75,9 @@ int main(int argc, char** argv)
         received.push_back(step.node);
     }
     for (int child : {2 * rank + 1, 2 * rank + 2}) {
-        if (child >= ranks)
+        if (child >= ranks) {
             continue;
+        }
         ucp_ep_h ep = ucp::connect(worker, child);
         const Step step = add_step(context, graph, received);
         const ugdr_op_param_t param = on(step);
@@ -91,13 +93,15 @@ int main(int argc, char** argv)
     GPU_CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
     int wrong = 0;
     for (int round = 1; round <= kRounds; ++round) {
-        if (rank == 0)
+        if (rank == 0) {
             GPU_CALL(cuMemsetD32Async, reinterpret_cast<CUdeviceptr>(buffer.data()),
                      static_cast<unsigned>(round), count, stream);
+        }
         GPU_CALL(cuGraphLaunch, executable, stream);
         GPU_CALL(cuStreamSynchronize, stream);
-        for (int number : buffer.get(count))
+        for (int number : buffer.get(count)) {
             wrong += number != round;
+        }
     }
     GPU_CALL(cuGraphExecDestroy, executable);
     std::printf("rank %d: %d rounds of %ld numbers, %d wrong\n", rank, kRounds, numbers, wrong);

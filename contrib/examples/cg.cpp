@@ -168,8 +168,9 @@ class Arithmetic {
     {
         CUmodule module;
         const CUresult result = GPU_TRY(cuModuleLoadData, &module, kernels().c_str());
-        if (result == CUDA_ERROR_NOT_SUPPORTED)
+        if (result == CUDA_ERROR_NOT_SUPPORTED) {
             return;
+        }
         gpu::check(result, "cuModuleLoadData");
         GPU_CALL(cuModuleGetFunction, &apply_, module, "apply");
         GPU_CALL(cuModuleGetFunction, &dot_, module, "dot");
@@ -203,8 +204,9 @@ class Arithmetic {
         } else {
             const std::vector<double> a = x.get(block_.size()), b = y.get(block_.size());
             double sum = 0;
-            for (size_t i = block_.stride(); i < block_.stride() + block_.inner(); ++i)
+            for (size_t i = block_.stride(); i < block_.stride() + block_.inner(); ++i) {
                 sum += a[i] * b[i];
+            }
             result.set({sum});
         }
     }
@@ -223,8 +225,9 @@ class Arithmetic {
             const double factor = sign * numerator.get(1)[0] / denominator.get(1)[0];
             const std::vector<double> a = x.get(block_.size()), b = y.get(block_.size());
             std::vector<double> result = z.get(block_.size());
-            for (size_t i = block_.stride(); i < block_.stride() + block_.inner(); ++i)
+            for (size_t i = block_.stride(); i < block_.stride() + block_.inner(); ++i) {
                 result[i] = a[i] + factor * b[i];
+            }
             z.set(result);
         }
     }
@@ -258,17 +261,20 @@ void add_up(Vector& number)
 std::vector<double> right_side(const Block& block, double value)
 {
     std::vector<double> result(block.size());
-    for (unsigned row = 1; row <= block.rows; ++row)
-        for (unsigned column = 1; column <= block.columns; ++column)
+    for (unsigned row = 1; row <= block.rows; ++row) {
+        for (unsigned column = 1; column <= block.columns; ++column) {
             result[row * block.stride() + column] = value;
+        }
+    }
     return result;
 }
 
 double norm(const std::vector<double>& values)
 {
     double sum = 0;
-    for (double value : values)
+    for (double value : values) {
         sum += value * value;
+    }
     return std::sqrt(sum);
 }
 
@@ -306,8 +312,9 @@ int main(int argc, char** argv)
         add_up(*squared);
         gpu.combine(direction, residual, 1, *squared, *squared_before, direction);
         constexpr double kSafety = 0.1; // what is computed on the way differs from the residual
-        if (iterations % 10 == 9)
+        if (iterations % 10 == 9) {
             done = squared->get(1)[0] <= std::pow(kSafety * kTolerance, 2) * first;
+        }
     }
     seconds += MPI_Wtime();
 
@@ -329,13 +336,15 @@ int main(int argc, char** argv)
     }
     MPI_Finalize();
 
-    for (size_t i = square.size() - square.stride(); i < square.size(); ++i)
+    for (size_t i = square.size() - square.stride(); i < square.size(); ++i) {
         all[i] = 0; // the border below
+    }
     const std::vector<double> right = right_side(square, problem.source());
     std::vector<double> difference(square.size());
     apply_by_cpu(square, all.data(), difference.data());
-    for (size_t i = 0; i < difference.size(); ++i)
+    for (size_t i = 0; i < difference.size(); ++i) {
         difference[i] -= right[i];
+    }
     const double relative = norm(difference) / norm(right);
     std::printf("%d x %d points by %s on %d ranks: %d iterations, %.3f ms each\n", problem.n,
                 problem.n, gpu.by_kernels() ? "kernels" : "CPU", problem.ranks, iterations,

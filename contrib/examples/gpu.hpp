@@ -28,15 +28,17 @@ Function symbol(const char* name)
 {
     static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
     void* function = driver == nullptr ? nullptr : dlsym(driver, name);
-    if (function == nullptr)
+    if (function == nullptr) {
         fail(name, dlerror());
+    }
     return reinterpret_cast<Function>(function);
 }
 
 inline void check(CUresult result, const char* what)
 {
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         return;
+    }
     const char* text = "unknown error";
     symbol<decltype(&cuGetErrorString)>("cuGetErrorString")(result, &text);
     fail(what, text);
@@ -59,8 +61,9 @@ inline void choose()
 
     GPU_CALL(cuInit, 0);
     GPU_CALL(cuDeviceGetCount, &count);
-    if (count == 0)
+    if (count == 0) {
         fail("cuDeviceGetCount", "there is no GPU");
+    }
     CUdevice device;
     CUcontext context;
     GPU_CALL(cuDeviceGet, &device, rank_on_host % count);

@@ -28,10 +28,11 @@ class Memory {
   public:
     Memory(bool on_gpu, size_t size)
     {
-        if (on_gpu)
+        if (on_gpu) {
             gpu_ = std::make_unique<gpu::Buffer<char>>(size);
-        else
+        } else {
             host_.resize(size);
+        }
     }
     char* data() { return gpu_ ? gpu_->data() : host_.data(); }
 
@@ -39,10 +40,11 @@ class Memory {
     void fill(char value, size_t bytes)
     {
         const std::vector<char> values(bytes, value);
-        if (gpu_)
+        if (gpu_) {
             gpu_->set(values);
-        else
+        } else {
             std::copy(values.begin(), values.end(), host_.begin());
+        }
     }
     bool holds(char value, size_t bytes) const
     {
@@ -98,10 +100,11 @@ double bandwidth(char* data, int size, int repetitions)
     return size * kWindow / time(repetitions, [&] {
                for (MPI_Request& request : requests) {
                    char* message = data + (&request - requests) * size;
-                   if (sends)
+                   if (sends) {
                        MPI_Isend(message, size, MPI_CHAR, peer, 1, MPI_COMM_WORLD, &request);
-                   else
+                   } else {
                        MPI_Irecv(message, size, MPI_CHAR, peer, 1, MPI_COMM_WORLD, &request);
+                   }
                }
                MPI_Waitall(kWindow, requests, MPI_STATUSES_IGNORE);
                sends ? receive(&answer, 1) : send(&answer, 1);
@@ -119,9 +122,10 @@ double sum_of_ranks(double mine)
 int section(bool from_gpu, bool to_gpu, int largest)
 {
     const auto name = [](bool on_gpu) { return on_gpu ? "GPU" : "host"; };
-    if (rank == 0)
+    if (rank == 0) {
         std::printf("\n%s to %s\n%10s %14s %18s\n", name(from_gpu), name(to_gpu), "bytes",
                     "latency [us]", "bandwidth [MB/s]");
+    }
     Memory memory(sends ? from_gpu : to_gpu, static_cast<size_t>(largest) * kWindow);
     int wrong = 0;
     for (int size = 1; size <= largest; size *= 4) {
@@ -134,8 +138,9 @@ int section(bool from_gpu, bool to_gpu, int largest)
         memory.fill(sends ? mark : '-', window);
         const double rate = sum_of_ranks(bandwidth(memory.data(), size, repetitions)) / 2;
         wrong += !memory.holds(mark, window);
-        if (rank == 0)
+        if (rank == 0) {
             std::printf("%10d %14.2f %18.4f\n", size, seconds * 1e6, rate / 1e6);
+        }
     }
     return wrong;
 }
@@ -148,19 +153,22 @@ int main(int argc, char** argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     const int largest = argc > 1 ? std::atoi(argv[1]) : 4 << 20;
-    if (ranks % 2 != 0 || largest < 1 || largest > 1 << 24)
+    if (ranks % 2 != 0 || largest < 1 || largest > 1 << 24) {
         gpu::fail("usage", "pair [LARGEST SIZE, at most 16 MiB], on an even number of ranks");
+    }
     sends = rank < ranks / 2;
     peer = (rank + ranks / 2) % ranks;
     gpu::choose();
 
     int wrong = 0;
     for (const auto& [from_gpu, to_gpu] :
-         {std::pair(true, true), {false, true}, {true, false}, {false, false}})
+         {std::pair(true, true), {false, true}, {true, false}, {false, false}}) {
         wrong += section(from_gpu, to_gpu, largest);
+    }
     const double all_wrong = sum_of_ranks(wrong);
-    if (rank == 0 && all_wrong > 0)
+    if (rank == 0 && all_wrong > 0) {
         std::printf("FAILED: %.0f buffers did not hold what was sent\n", all_wrong);
+    }
     MPI_Finalize();
     return rank == 0 && all_wrong > 0 ? 1 : 0;
 }

@@ -124,8 +124,9 @@ class Kernel {
     {
         CUmodule module;
         const CUresult result = GPU_TRY(cuModuleLoadData, &module, sweep_kernel().c_str());
-        if (result == CUDA_ERROR_NOT_SUPPORTED)
+        if (result == CUDA_ERROR_NOT_SUPPORTED) {
             return;
+        }
         gpu::check(result, "cuModuleLoadData");
         GPU_CALL(cuModuleGetFunction, &kernel_, module, "sweep");
     }
@@ -150,8 +151,9 @@ class Kernel {
 inline int times(int argc, char** argv, int otherwise, const char* usage)
 {
     const int times = argc > 2 ? std::atoi(argv[2]) : otherwise;
-    if (times < 1)
+    if (times < 1) {
         gpu::fail("usage", usage);
+    }
     return times;
 }
 
@@ -163,8 +165,9 @@ class Problem {
     {
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
         MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-        if (n < ranks || n > 65535)
+        if (n < ranks || n > 65535) {
             gpu::fail("usage", "N is from the number of ranks to 65535");
+        }
     }
 
     Block block() const { return block_of(rank); }
@@ -194,8 +197,9 @@ class Problem {
         }
         MPI_Gatherv(own.data() + square.stride(), counts[static_cast<size_t>(rank)], MPI_DOUBLE,
                     solution.data(), counts.data(), places.data(), MPI_DOUBLE, 0, MPI_COMM_WORLD);
-        if (rank > 0)
+        if (rank > 0) {
             return 0;
+        }
         std::vector<double> expected(square.size()), before(square.size());
         for (int i = 0; i < sweeps; ++i) {
             std::swap(before, expected);

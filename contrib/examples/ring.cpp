@@ -52,8 +52,9 @@ int main(int argc, char** argv)
     CHECK(cudaEventCreate(&start));
     CHECK(cudaEventCreate(&end));
 
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
         host[i] = rank * count + i;
+    }
     CHECK(cudaEventRecord(start, stream));
     CHECK(cudaMemcpyAsync(mine, host, size, cudaMemcpyHostToDevice, stream));
     for (int step = 0; step < ranks; ++step) {
@@ -69,14 +70,16 @@ int main(int argc, char** argv)
     CHECK(cudaEventSynchronize(end));
 
     int wrong = 0, all_wrong = 0;
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
         wrong += host[i] != (i < ranks ? -1 : rank * count + i);
+    }
     float milliseconds;
     CHECK(cudaEventElapsedTime(&milliseconds, start, end));
     MPI_Reduce(&wrong, &all_wrong, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
-    if (rank == 0)
+    if (rank == 0) {
         std::printf("%d elements round %d ranks in %.3f ms, %d wrong\n", count, ranks, milliseconds,
                     all_wrong);
+    }
 
     CHECK(cudaEventDestroy(start));
     CHECK(cudaEventDestroy(end));

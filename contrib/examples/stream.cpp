@@ -65,8 +65,9 @@ int main(int argc, char** argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     const long numbers = argc > 1 ? std::atol(argv[1]) : 1024;
-    if (ranks != 2 || numbers < 1)
+    if (ranks != 2 || numbers < 1) {
         gpu::fail("usage", "stream [NUMBERS IN A MESSAGE], on two ranks");
+    }
     gpu::choose();
 
     const size_t count = static_cast<size_t>(numbers), bytes = count * sizeof(int);

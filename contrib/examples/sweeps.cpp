@@ -26,10 +26,12 @@ class Solver {
           host_in_(block_.size()), host_out_(block_.size()), worker_(ucp::create_worker()),
           context_(worker_)
     {
-        if (problem.above() != MPI_PROC_NULL)
+        if (problem.above() != MPI_PROC_NULL) {
             above_ = ucp::connect(worker_, problem.above());
-        if (problem.below() != MPI_PROC_NULL)
+        }
+        if (problem.below() != MPI_PROC_NULL) {
             below_ = ucp::connect(worker_, problem.below());
+        }
         GPU_CALL(cuStreamCreate, &stream_, CU_STREAM_NON_BLOCKING);
     }
     ~Solver() { GPU_CALL(cuGraphExecDestroy, graph_); }
@@ -97,8 +99,9 @@ class Solver {
         std::vector<ugdr_request_h> requests;
         const auto exchange = [&](ucp_ep_h ep, double* own, ucp_tag_t to, double* theirs,
                                   ucp_tag_t from) {
-            if (ep == nullptr)
+            if (ep == nullptr) {
                 return;
+            }
             ugdr_request_h received, sent;
             ucp::check(
                 ugdr_tag_recv(context_, theirs, bytes, from, ~ucp_tag_t{0}, &there, &received),
@@ -113,8 +116,9 @@ class Solver {
         exchange(below_, last, down, last + block_.stride(), up);
         ucp::check(ugdr_stream_wait(context_, stream_, requests.data(), requests.size()),
                    "ugdr_stream_wait");
-        for (ugdr_request_h request : requests)
+        for (ugdr_request_h request : requests) {
             ugdr_request_free(request);
+        }
     }
 
     const Block block_;

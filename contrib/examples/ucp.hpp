@@ -13,8 +13,9 @@ namespace ucp {
 
 inline void check(ucs_status_t status, const char* what)
 {
-    if (status != UCS_OK)
+    if (status != UCS_OK) {
         gpu::fail(what, ucs_status_string(status));
+    }
 }
 
 // For tagged messages, by any thread: libucx-gdr's uses it beside the program's.

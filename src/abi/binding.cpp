@@ -103,8 +103,9 @@ template <class Pointer>
 std::string find_address(void* libuct, const char* name, Pointer& pointer)
 {
     void* global = dlsym(RTLD_DEFAULT, name);
-    if (!is_in_program(global))
+    if (!is_in_program(global)) {
         return find(libuct, name, pointer);
+    }
     pointer = reinterpret_cast<Pointer>(global);
     return {};
 }
@@ -117,8 +118,9 @@ std::string find_fill_options(void* libuct, void*& pointer)
     constexpr const char* kName = "ucs_config_parser_fill_opts";
     void* const libucs =
         dlopen(library_of(dlsym(libuct, "ucs_log_dispatch")).c_str(), RTLD_LAZY | RTLD_NOLOAD);
-    if (libucs == nullptr)
+    if (libucs == nullptr) {
         return find(libuct, kName, pointer);
+    }
     std::string missing = find(libucs, kName, pointer);
     dlclose(libucs);
     return missing;
@@ -129,8 +131,9 @@ std::string find_fill_options(void* libuct, void*& pointer)
 std::string bind(void* libuct)
 {
     std::string missing;
-    for (const Function& function : kFunctions)
+    for (const Function& function : kFunctions) {
         missing += missing.empty() ? find(libuct, function.name, *function.pointer) : "";
+    }
 
     Ucx found{};
     found.libuct = libuct;
@@ -142,8 +145,9 @@ std::string bind(void* libuct)
           find_address(libuct, "uct_base_iface_t_class", found.base_iface_class),
           find_address(libuct, "uct_base_ep_t_class", found.base_ep_class),
           find_address(libuct, "ucs_config_sscanf_table", found.sscanf_table),
-          find_fill_options(libuct, found.fill_options)})
+          find_fill_options(libuct, found.fill_options)}) {
         missing += missing.empty() ? name : "";
+    }
     bound = found;
     return missing;
 }

@@ -61,16 +61,18 @@ ucs_status_t query_md_resources(const Component& component, uct_md_resource_desc
     return guarded("query_md_resources", [&] {
         std::vector<std::string> names{component.name}; // of the domain that replaces it
         if (user_wants_gdr()) {
-            if (void (*function)() = use)
+            if (void (*function)() = use) {
                 function();
+            }
             names = component.query_md_resources();
         } else {
             left_out = true;
         }
         std::unique_ptr<uct_md_resource_desc_t, decltype(&std::free)> list(
             allocate_list<uct_md_resource_desc_t>(names.size()), std::free);
-        for (size_t i = 0; i < names.size(); ++i)
+        for (size_t i = 0; i < names.size(); ++i) {
             copy_name(list.get()[i].md_name, names[i]);
+        }
         *count = static_cast<unsigned>(names.size());
         *resources = list.release();
         return UCS_OK;
@@ -140,8 +142,9 @@ ucs_status_t reg_memory(uct_md_h md, void* address, size_t length, Registration 
 ucs_status_t dereg_memory(uct_md_h md, uct_mem_h memh, uct_completion_t* invalidated)
 {
     return guarded("mem_dereg", [&] {
-        if (invalidated == nullptr || series().invalidates_later)
+        if (invalidated == nullptr || series().invalidates_later) {
             return domain_of(md).dereg(memh, invalidated);
+        }
         // UCP keeps its completion on the stack, where it exists only until this returns.
         auto lasting = std::make_unique<uct_completion_t>(
             uct_completion_t{[](uct_completion_t* self) { delete self; }, 1, UCS_OK});
@@ -162,8 +165,9 @@ ucs_status_t alloc_memory(uct_md_h md, size_t* length, void** address, ucs_memor
 
 ucs_status_t free_memory(uct_md_h md, uct_mem_h memh)
 {
-    if (memh == UCT_MEM_HANDLE_NULL)
+    if (memh == UCT_MEM_HANDLE_NULL) {
         return UCS_ERR_INVALID_PARAM;
+    }
     return guarded("mem_free", [&] { return domain_of(md).free(memh); });
 }
 
@@ -171,8 +175,9 @@ ucs_status_t query_memory(uct_md_h md, const void* address, size_t length, Memor
 {
     return guarded("mem_query", [&] {
         const std::optional<MemoryInfo> found = domain_of(md).query(address, length);
-        if (!found)
+        if (!found) {
             return UCS_ERR_INVALID_ADDR;
+        }
         *info = *found;
         return UCS_OK;
     });
@@ -189,8 +194,9 @@ ucs_status_t export_memory(uct_md_h md, const void* address, size_t length, Dmab
 ucs_status_t pack_mkey(uct_md_h md, uct_mem_h memh, const void* address, size_t length,
                        void* buffer)
 {
-    if (memh == UCT_MEM_HANDLE_NULL)
+    if (memh == UCT_MEM_HANDLE_NULL) {
         return UCS_ERR_INVALID_PARAM;
+    }
     return guarded("mkey_pack",
                    [&] { return domain_of(md).pack_rkey(memh, address, length, buffer); });
 }

@@ -42,11 +42,13 @@ struct Md : BaseMd {
 template <class Item>
 Item* allocate_list(size_t count)
 {
-    if (count == 0)
+    if (count == 0) {
         return nullptr;
+    }
     void* list = std::calloc(count, sizeof(Item));
-    if (!list)
+    if (!list) {
         throw std::bad_alloc();
+    }
     return static_cast<Item*>(list);
 }
 
@@ -54,8 +56,9 @@ Item* allocate_list(size_t count)
 template <size_t size>
 void copy_name(char (&to)[size], const std::string& from)
 {
-    if (from.size() >= size)
+    if (from.size() >= size) {
         throw std::length_error("the name " + from + " is too long for UCX");
+    }
     std::memcpy(to, from.c_str(), from.size() + 1);
 }
 

@@ -23,8 +23,9 @@ std::string print(const void* config, PrintConfig* print_config)
     char* text = nullptr;
     size_t length = 0;
     std::FILE* const stream = open_memstream(&text, &length);
-    if (stream == nullptr)
+    if (stream == nullptr) {
         return {};
+    }
     print_config(config, stream, "", UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_HIDDEN);
     std::fclose(stream);
     const std::unique_ptr<char, decltype(&std::free)> owner(text, std::free);
@@ -47,8 +48,9 @@ std::optional<std::string> context_setting(const char* name)
 {
     const std::string start = std::string("\nUCX_") + name + "=";
     const size_t at = printed.find(start);
-    if (at == std::string::npos)
+    if (at == std::string::npos) {
         return user_setting(name);
+    }
     const size_t first = at + start.size();
     return printed.substr(first, printed.find('\n', first) - first);
 }

@@ -48,8 +48,9 @@ constexpr ucs_async_mode_t kAsyncMode = UCS_ASYNC_MODE_THREAD_SPINLOCK;
 std::optional<ucs_sys_bus_id_t> parse_bus_id(const std::string& text)
 {
     unsigned domain, bus, slot, function;
-    if (std::sscanf(text.c_str(), "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
+    if (std::sscanf(text.c_str(), "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4) {
         return std::nullopt;
+    }
     return ucs_sys_bus_id_t{static_cast<uint16_t>(domain), static_cast<uint8_t>(bus),
                             static_cast<uint8_t>(slot), static_cast<uint8_t>(function)};
 }
@@ -78,8 +79,9 @@ bool log_enabled(LogLevel level)
 
 void log_message(LogLevel level, const char* file, unsigned line, const char* format, ...)
 {
-    if (!log_enabled(level))
+    if (!log_enabled(level)) {
         return;
+    }
     char message[1024];
     va_list arguments;
     va_start(arguments, format);

@@ -28,8 +28,9 @@ ucs_status_t init_class(ucs_class_t& type, void* self,
 {
     int initialised = 1;
     const ucs_status_t status = init(self, &type, &initialised, args...);
-    if (status != UCS_OK)
+    if (status != UCS_OK) {
         ucs_class_call_cleanup_chain(&type, self, initialised);
+    }
     return status;
 }
 
@@ -37,10 +38,12 @@ ucs_status_t init_class(ucs_class_t& type, void* self,
 // forever.
 ucs_log_level_t failure_log_level(const Iface& iface, ucs_status_t handled, ucs_status_t status)
 {
-    if (handled != UCS_OK)
+    if (handled != UCS_OK) {
         return UCS_LOG_LEVEL_FATAL;
-    if (status == UCS_ERR_ENDPOINT_TIMEOUT || status == UCS_ERR_CONNECTION_RESET)
+    }
+    if (status == UCS_ERR_ENDPOINT_TIMEOUT || status == UCS_ERR_CONNECTION_RESET) {
         return static_cast<ucs_log_level_t>(iface.config.failure_level);
+    }
     return UCS_LOG_LEVEL_ERROR;
 }
 
@@ -80,10 +83,11 @@ ucs_status_t handle_ep_error(Iface* iface, Ep* ep, ucs_status_t status)
     const ucs_status_t handled = uct_iface_handle_ep_err(&iface->super, &ep->super, status);
     const ucs_log_level_t level = failure_log_level(*iface, handled, status);
     ucs_log_component_config_t* log = &ucx().global_opts->log_component;
-    if (level <= log->log_level)
+    if (level <= log->log_level) {
         ucs_log_dispatch(__FILE__, __LINE__, __func__, level, log, "endpoint %p failed: %s%s",
                          static_cast<void*>(ep), ucs_status_string(status),
                          handled == UCS_OK ? "" : " (no error handler)");
+    }
     return handled;
 }
 

@@ -28,8 +28,9 @@ bool is_left_out(uct_md_h md)
 
 std::vector<Device> left_out_devices()
 {
-    if (!excludes_transport(context_setting("TLS").value_or(""), "gdr"))
+    if (!excludes_transport(context_setting("TLS").value_or(""), "gdr")) {
         return {};
+    }
     return {{"none", UCT_DEVICE_TYPE_ACC, UCS_SYS_DEVICE_ID_UNKNOWN}};
 }
 

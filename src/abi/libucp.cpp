@@ -21,8 +21,9 @@ std::vector<std::string> loaded_libraries()
     std::vector<std::string> paths;
     dl_iterate_phdr(
         [](dl_phdr_info* info, size_t, void* list) {
-            if (*info->dlpi_name)
+            if (*info->dlpi_name) {
                 static_cast<std::vector<std::string>*>(list)->push_back(info->dlpi_name);
+            }
             return 0;
         },
         &paths);
@@ -34,13 +35,15 @@ std::vector<std::string> installed_beside(const std::filesystem::path& uct)
 {
     std::vector<std::string> paths;
     std::string name = uct.filename();
-    if (name.starts_with("libuct"))
+    if (name.starts_with("libuct")) {
         paths.push_back(uct.parent_path() / name.replace(0, 6, "libucp"));
+    }
     std::error_code unreadable;
     for (const auto& entry : std::filesystem::directory_iterator(uct.parent_path(), unreadable)) {
         const std::string other = entry.path().filename();
-        if (other.starts_with("libucp") && other.find(".so") != std::string::npos)
+        if (other.starts_with("libucp") && other.find(".so") != std::string::npos) {
             paths.push_back(entry.path());
+        }
     }
     return paths;
 }
@@ -50,8 +53,9 @@ std::vector<std::string> installed_beside(const std::filesystem::path& uct)
 std::string library_of(const void* address)
 {
     Dl_info info;
-    if (!dladdr(address, &info) || !info.dli_fname)
+    if (!dladdr(address, &info) || !info.dli_fname) {
         throw std::runtime_error("dladdr() does not know the library of UCX");
+    }
     return info.dli_fname;
 }
 
@@ -60,11 +64,13 @@ bool Libucp::accept(const char* path, int flags, void* libuct)
 {
     constexpr const char* kOfLibuct = "uct_component_register";
     handle_ = dlopen(path, RTLD_LAZY | RTLD_LOCAL | flags);
-    if (!handle_)
+    if (!handle_) {
         return false;
+    }
     get_version = reinterpret_cast<decltype(get_version)>(dlsym(handle_, kVersion));
-    if (get_version && dlsym(handle_, kOfLibuct) == dlsym(libuct, kOfLibuct))
+    if (get_version && dlsym(handle_, kOfLibuct) == dlsym(libuct, kOfLibuct)) {
         return true;
+    }
     dlclose(handle_);
     handle_ = nullptr;
     return false;
@@ -74,14 +80,19 @@ Libucp::Libucp(void* libuct, const std::string& uct_path)
 {
     // First the one that all lookups find, so that no other library is touched.
     if (const void* global = dlsym(RTLD_DEFAULT, kVersion);
-        global && accept(library_of(global).c_str(), RTLD_NOLOAD, libuct))
+        global && accept(library_of(global).c_str(), RTLD_NOLOAD, libuct)) {
         return;
-    for (const std::string& path : loaded_libraries())
-        if (accept(path.c_str(), RTLD_NOLOAD, libuct))
+    }
+    for (const std::string& path : loaded_libraries()) {
+        if (accept(path.c_str(), RTLD_NOLOAD, libuct)) {
             return;
-    for (const std::string& path : installed_beside(uct_path))
-        if (accept(path.c_str(), 0, libuct))
+        }
+    }
+    for (const std::string& path : installed_beside(uct_path)) {
+        if (accept(path.c_str(), 0, libuct)) {
             return;
+        }
+    }
     throw std::runtime_error("no libucp beside " + uct_path +
                              " that could tell its version; install UCX completely");
 }

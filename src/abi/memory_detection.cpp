@@ -26,8 +26,9 @@ bool is_known(uct_component_h component)
 {
     uct_component_attr_t attributes{};
     attributes.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME;
-    if (uct_component_query(component, &attributes) != UCS_OK)
+    if (uct_component_query(component, &attributes) != UCS_OK) {
         return false;
+    }
     const std::string_view name = attributes.name;
     return name.starts_with(kOurs) || std::ranges::find(kKnown, name) != std::end(kKnown);
 }
@@ -38,8 +39,9 @@ bool only_cuda_is_detected()
 {
     uct_component_h* components = nullptr;
     unsigned count = 0;
-    if (uct_query_components(&components, &count) != UCS_OK)
+    if (uct_query_components(&components, &count) != UCS_OK) {
         return false;
+    }
     const bool known = std::all_of(components, components + count, is_known);
     uct_release_component_list(components);
     return known;

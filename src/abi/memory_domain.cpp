@@ -11,8 +11,9 @@ namespace gdr::abi {
 
 MemoryDomain::MemoryDomain() : serves_protocols_v2_(protocols_v2())
 {
-    if (!serves_protocols_v2_)
+    if (!serves_protocols_v2_) {
         look_for_processor_puts();
+    }
 }
 
 ucs_status_t MemoryDomain::alloc(size_t*, void**, ucs_memory_type_t, uct_mem_h*)

@@ -20,16 +20,18 @@ constexpr int kPriority = 1000; // as in UCX's own registration caches
 
 void on_event(ucm_event_type_t type, ucm_event_t* event, void*)
 {
-    if (type == UCM_EVENT_VM_MAPPED)
+    if (type == UCM_EVENT_VM_MAPPED) {
         on_mapped(event->vm_mapped.address, event->vm_mapped.size);
-    else
+    } else {
         on_unmapped(event->vm_unmapped.address, event->vm_unmapped.size);
+    }
 }
 
 void on_free(ucm_event_type_t, ucm_event_t* event, void*)
 {
-    if (!ends_registrations())
+    if (!ends_registrations()) {
         on_freed(event->mem_type.address, event->mem_type.size);
+    }
 }
 
 } // namespace
@@ -41,8 +43,9 @@ bool watch_mappings(MappingCallback mapped, MappingCallback unmapped)
     const auto watch = [](int event) {
         return ucm_set_event_handler(event, kPriority, on_event, nullptr) == UCS_OK;
     };
-    if (!watch(UCM_EVENT_VM_UNMAPPED))
+    if (!watch(UCM_EVENT_VM_UNMAPPED)) {
         return false;
+    }
     watch(UCM_EVENT_VM_MAPPED); // fails if other hooks inform UCX, as Open MPI's do
     return true;
 }

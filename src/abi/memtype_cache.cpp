@@ -36,8 +36,9 @@ bool create()
     auto* const found = find<MemoryTypeRemove>("ucs_memtype_cache_remove");
     alignas(64) char info[256]; // ucs_memory_info_t of any series
     if (lookup == nullptr || update == nullptr || found == nullptr ||
-        lookup(kEntry, sizeof(kEntry), info) != UCS_ERR_NO_ELEM)
+        lookup(kEntry, sizeof(kEntry), info) != UCS_ERR_NO_ELEM) {
         return false;
+    }
     remove = found;
     look_empty(false);
     return true;
@@ -56,10 +57,11 @@ bool looks_empty()
 void look_empty(bool empty)
 {
     taken_out.store(empty);
-    if (empty)
+    if (empty) {
         remove(kEntry, sizeof(kEntry));
-    else
+    } else {
         update(kEntry, sizeof(kEntry), UCS_MEMORY_TYPE_CUDA, UCS_SYS_DEVICE_ID_UNKNOWN, 0);
+    }
 }
 
 } // namespace gdr::abi::memtype_cache

@@ -20,8 +20,9 @@ namespace gdr::abi {
 template <class Parser>
 void set_doc(Parser& parser)
 {
-    if constexpr (requires { parser.doc; })
+    if constexpr (requires { parser.doc; }) {
         parser.doc = [](void*, const void*) {};
+    }
 }
 
 // Parser has the members read, write, clone, release, help, arg, and in later series doc.
@@ -104,9 +105,10 @@ std::vector<Field> fields_of(const OptionTable& table, ucs_config_field_t* base)
         set_doc(super.parser);
         fields.push_back(super);
     }
-    for (const Option& option : table.options)
+    for (const Option& option : table.options) {
         fields.push_back({option.name, option.default_value, option.doc, option.offset,
                           parser_of<Parser>(option)});
+    }
     fields.push_back({});
     return fields;
 }

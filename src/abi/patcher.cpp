@@ -44,8 +44,9 @@ bool redirect(void* function, void* hook, void** original)
     auto* const end = static_cast<char*>(function) + sizeof(jump);
     const ptrdiff_t distance = static_cast<char*>(hook) - end;
     auto* const apply = find<ApplyPatch>("ucm_bistro_apply_patch");
-    if (jump.opcode != kJump || apply == nullptr || distance != static_cast<int32_t>(distance))
+    if (jump.opcode != kJump || apply == nullptr || distance != static_cast<int32_t>(distance)) {
         return false;
+    }
     *original = end + jump.distance;
     jump.distance = static_cast<int32_t>(distance);
     return apply(static_cast<char*>(function) + sizeof(jump.opcode), &jump.distance,
@@ -62,11 +63,13 @@ bool redirect(void*, void*, void**)
 
 std::string patch_function(void* function, void* hook, const char* name, void** original)
 {
-    if (redirect(function, hook, original))
+    if (redirect(function, hook, original)) {
         return {};
+    }
     auto* const patch = find<PatchFunction>("ucm_bistro_patch");
-    if (patch == nullptr)
+    if (patch == nullptr) {
         return "this UCX exports no ucm_bistro_patch";
+    }
     const ucs_status_t status = patch(function, hook, name, original, nullptr);
     return status == UCS_OK ? std::string()
                             : std::string("UCX's patcher: ") + ucs_status_string(status);

@@ -13,8 +13,9 @@ bool set_perftest_allocator(const PerftestAllocator& allocator)
 {
     auto** slots =
         static_cast<const PerftestAllocator**>(dlsym(RTLD_DEFAULT, "ucx_perf_mem_type_allocators"));
-    if (!slots)
+    if (!slots) {
         return false;
+    }
     slots[allocator.mem_type] = &allocator;
     return true;
 }

@@ -20,8 +20,9 @@ void look_for_processor_puts()
     constexpr std::array transports{"self", "sm", "shm", "mm", "posix", "sysv", "xpmem"};
     const std::string list = context_setting("TLS").value_or("all");
     if (std::ranges::any_of(transports,
-                            [&](const char* name) { return lists_transport(list, name); }))
+                            [&](const char* name) { return lists_transport(list, name); })) {
         may_put.store(true, std::memory_order_relaxed);
+    }
 }
 
 bool processor_may_put()

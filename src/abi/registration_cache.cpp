@@ -64,14 +64,16 @@ bool keeps_registration_cache()
 
 void look_at_context()
 {
-    if (const auto setting = context_setting("RCACHE_ENABLE"); setting && !says_no(*setting))
+    if (const auto setting = context_setting("RCACHE_ENABLE"); setting && !says_no(*setting)) {
         program_has_one = true;
+    }
 }
 
 void end_registrations(const void* address, size_t length)
 {
-    if (length == 0 || is_off())
+    if (length == 0 || is_off()) {
         return;
+    }
     ucm_event_t event = {}; // later series have more in mem_type
     event.mem_type.address = const_cast<void*>(address);
     event.mem_type.size = length;

@@ -46,9 +46,11 @@ Choice choose_forced(std::string_view value)
         const char* end = value.data() + value.size();
         const auto major = std::from_chars(value.data() + kForce.size(), end, version.major);
         if (major.ptr != end && *major.ptr == '.' &&
-            std::from_chars(major.ptr + 1, end, version.minor).ptr == end)
-            if (const Series* series = find(version))
+            std::from_chars(major.ptr + 1, end, version.minor).ptr == end) {
+            if (const Series* series = find(version)) {
                 return {series, {}};
+            }
+        }
     }
     return {nullptr, "UCX_GDR_ABI=" + std::string(value) +
                          " is neither auto nor force:VERSION of UCX " + supported()};
@@ -73,8 +75,9 @@ Found look_around()
     found.uct_path = library_of(ucx().base_iface_class);
     found.base_iface_size = ucx().base_iface_class->size;
     found.base_ep_size = ucx().base_ep_class->size;
-    if (const char* value = std::getenv("UCX_GDR_ABI"))
+    if (const char* value = std::getenv("UCX_GDR_ABI")) {
         found.override = value;
+    }
 
     const Libucp ucp(ucx().libuct, found.uct_path);
     unsigned release;
@@ -99,35 +102,40 @@ Choice choice{};
 
 Choice choose(const Found& found)
 {
-    if (!found.override.empty() && found.override != "auto")
+    if (!found.override.empty() && found.override != "auto") {
         return choose_forced(found.override);
+    }
 
     const std::string where = "UCX " + found.version_text + " (" + found.uct_path + ")";
-    if (directory(resolved(found.uct_path)) != directory(resolved(found.ucp_path)))
+    if (directory(resolved(found.uct_path)) != directory(resolved(found.ucp_path))) {
         return {nullptr, "this process mixes two UCX installations, " + found.uct_path + " and " +
                              found.ucp_path +
                              "; put the directory of one of them first in LD_LIBRARY_PATH"};
+    }
 
     const Series* series = find(found.version);
-    if (!series)
+    if (!series) {
         return {nullptr, where + " is not supported by this ucx-gdr, which knows UCX " +
                              supported() +
                              "; use one of these or a newer ucx-gdr (UCX_GDR_ABI=force:" +
                              text(all_series().back().version) + " tries it at your own risk)"};
+    }
     if (found.base_iface_size != series->base_iface_size ||
-        found.base_ep_size != series->base_ep_size)
+        found.base_ep_size != series->base_ep_size) {
         return {nullptr, where + " lays out its interfaces differently (" +
                              sizes(found.base_iface_size, found.base_ep_size) +
                              " bytes instead of " +
                              sizes(series->base_iface_size, series->base_ep_size) +
                              "); use a UCX built without --enable-stats"};
+    }
     return {series, {}};
 }
 
 bool choose_series()
 {
-    if (!choice.series) // a choice is final
+    if (!choice.series) { // a choice is final
         choice = choose_here();
+    }
     return choice.series != nullptr;
 }
 

@@ -34,9 +34,10 @@ constexpr const char* kUnset = "\x01";
 void read_or_throw(const OptionTable& table, void* storage, bool listed)
 {
     const ucs_status_t status = series().read_options(table, storage, listed);
-    if (status != UCS_OK)
+    if (status != UCS_OK) {
         throw std::runtime_error(std::string("reading the variables of ") + table.name + ": " +
                                  ucs_status_string(status));
+    }
 }
 
 } // namespace
@@ -52,8 +53,9 @@ std::optional<std::string> user_setting(const char* name)
     const OptionTable table{name, "", {{name, kUnset, "", 0, OptionType::string}}, sizeof(value)};
     read_or_throw(table, &value, false);
     const std::unique_ptr<char, decltype(&std::free)> owner(value, std::free);
-    if (!value || std::string(value) == kUnset)
+    if (!value || std::string(value) == kUnset) {
         return std::nullopt;
+    }
     return value;
 }
 
@@ -73,11 +75,13 @@ bool set_default(const char* name, const char* value)
     // The parser for configuration files is the only way to set a value that the environment
     // overrides. It opens a directory and a file name.
     const int fd = memfd_create("ucx.conf", MFD_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
         return false;
+    }
     const std::string line = std::string("UCX_") + name + "=" + value + "\n";
-    if (write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size()))
+    if (write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size())) {
         ucs_config_parse_config_file("/proc/self/fd", std::to_string(fd).c_str(), 1);
+    }
     close(fd);
     return user_setting(name) == value;
 }
@@ -126,8 +130,9 @@ bool reads_behind_rts()
 
 double told_latency(EpOperation operation, double latency)
 {
-    if (!series().counts_answers)
+    if (!series().counts_answers) {
         return latency;
+    }
     switch (operation) {
     case EpOperation::am_zcopy:
     case EpOperation::put_zcopy:

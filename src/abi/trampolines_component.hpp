@@ -74,8 +74,9 @@ inline ucs_status_t rkey_compare(void*, uct_rkey_t first, uct_rkey_t second, con
                                  int* result)
 {
     const auto* fields = static_cast<const uint64_t*>(params);
-    if (result == nullptr || (fields != nullptr && *fields != 0))
+    if (result == nullptr || (fields != nullptr && *fields != 0)) {
         return UCS_ERR_INVALID_PARAM;
+    }
     *result = first < second ? -1 : first > second;
     return UCS_OK;
 }
@@ -97,8 +98,9 @@ template <class L, size_t index>
 ucs_status_t tl_iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                            const uct_iface_config_t* config, uct_iface_h* iface)
 {
-    if (is_left_out(md))
+    if (is_left_out(md)) {
         return UCS_ERR_UNSUPPORTED;
+    }
     return guarded("iface_open", [&] {
         return transport_of<L, index>(md).iface_open(md, worker, params, config, iface);
     });
@@ -134,8 +136,9 @@ bool is_registered(const char* name)
     for (ucs_list_link_t* link = ucx().components->next; link != ucx().components;
          link = link->next) {
         const auto* uct = listed_component<L>(link);
-        if (std::strcmp(uct->name, name) == 0)
+        if (std::strcmp(uct->name, name) == 0) {
             return true;
+        }
     }
     return false;
 }
@@ -149,8 +152,9 @@ void set_calls(typename L::UctComponent& uct)
     uct.rkey_unpack = rkey_unpack<L>;
     uct.rkey_ptr = unsupported;
     uct.rkey_release = rkey_release<L>;
-    if constexpr (requires { uct.rkey_compare; })
+    if constexpr (requires { uct.rkey_compare; }) {
         uct.rkey_compare = rkey_compare;
+    }
     uct.md_vfs_init = [](uct_md_h) {};
 }
 
@@ -161,8 +165,9 @@ bool register_component(const Component& component)
     static constexpr std::array kIfaceOpen{tl_iface_open<L, 0>, tl_iface_open<L, 1>};
     static_assert(kQueryDevices.size() == kMaxTransports && kIfaceOpen.size() == kMaxTransports);
 
-    if (is_registered<L>(component.name))
+    if (is_registered<L>(component.name)) {
         return false;
+    }
     assert(component.transports.size() <= kMaxTransports);
 
     auto* registered = new Registered<L>{}; // UCT cannot unregister a component

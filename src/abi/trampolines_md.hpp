@@ -13,10 +13,12 @@ template <class L>
 uint64_t md_flags(const MdAttributes& attributes)
 {
     uint64_t flags = attributes.flags;
-    if (flags & kMdFlagInvalidate)
+    if (flags & kMdFlagInvalidate) {
         flags |= L::kMdFlagsInvalidate;
-    if (attributes.memtype_copy)
+    }
+    if (attributes.memtype_copy) {
         flags |= L::kMdFlagMemtypeCopy;
+    }
     return flags;
 }
 
@@ -38,8 +40,9 @@ ucs_status_t md_query(uct_md_h md, void* md_attr)
 {
     MdAttributes attributes;
     const ucs_status_t status = query_md(md, &attributes);
-    if (status != UCS_OK)
+    if (status != UCS_OK) {
         return status;
+    }
     auto* attr = static_cast<typename L::MdAttr*>(md_attr);
     if constexpr (requires { attr->cap; }) {
         *attr = {};
@@ -52,8 +55,9 @@ ucs_status_t md_query(uct_md_h md, void* md_attr)
         attr->dmabuf_mem_types = attributes.dmabuf_mem_types;
         attr->cache_mem_types = attributes.reg_mem_types & ~attributes.uncached_mem_types;
     }
-    if constexpr (requires { attr->reg_alignment; })
+    if constexpr (requires { attr->reg_alignment; }) {
         attr->reg_alignment = 1;
+    }
     attr->reg_cost = {attributes.reg_cost_base, attributes.reg_cost_per_byte};
     attr->rkey_packed_size = attributes.rkey_packed_size;
     std::memset(&attr->local_cpus, 0xff,
@@ -102,12 +106,14 @@ ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, const void* reg_
 template <class L>
 ucs_status_t mem_dereg(uct_md_h md, const typename L::DeregParams* params)
 {
-    if (!(params->field_mask & L::kDeregMemh) || !params->memh)
+    if (!(params->field_mask & L::kDeregMemh) || !params->memh) {
         return UCS_ERR_INVALID_PARAM;
+    }
     const bool invalidate =
         (params->field_mask & L::kDeregFlags) && (params->flags & L::kDeregFlagInvalidate);
-    if (invalidate && (!(params->field_mask & L::kDeregCompletion) || !params->comp))
+    if (invalidate && (!(params->field_mask & L::kDeregCompletion) || !params->comp)) {
         return UCS_ERR_INVALID_PARAM;
+    }
     return dereg_memory(md, params->memh, invalidate ? params->comp : nullptr);
 }
 
@@ -116,29 +122,36 @@ ucs_status_t mem_query(uct_md_h md, const void* address, size_t length, void* me
 {
     MemoryInfo info;
     const ucs_status_t status = query_memory(md, address, length, &info);
-    if (status != UCS_OK)
+    if (status != UCS_OK) {
         return status;
+    }
     auto* attr = static_cast<typename L::MemAttr*>(mem_attr);
     const auto asked = [&](uint64_t field) { return (attr->field_mask & field) != 0; };
-    if (asked(L::kMemAttrMemType))
+    if (asked(L::kMemAttrMemType)) {
         attr->mem_type = info.type;
-    if (asked(L::kMemAttrSysDev))
+    }
+    if (asked(L::kMemAttrSysDev)) {
         attr->sys_dev = info.sys_device;
-    if (asked(L::kMemAttrBaseAddress))
+    }
+    if (asked(L::kMemAttrBaseAddress)) {
         attr->base_address = info.base;
-    if (asked(L::kMemAttrAllocLength))
+    }
+    if (asked(L::kMemAttrAllocLength)) {
         attr->alloc_length = info.length;
+    }
     if constexpr (requires { attr->dmabuf_fd; }) {
         // A caller that asks for the file registers the whole allocation, so the file is of that.
         if (asked(L::kMemAttrDmabufFd)) {
             Dmabuf dmabuf;
             const ucs_status_t exported = export_memory(md, info.base, info.length, &dmabuf);
-            if (exported != UCS_OK)
+            if (exported != UCS_OK) {
                 return exported;
+            }
             attr->dmabuf_fd = dmabuf.fd;
-            if (asked(L::kMemAttrDmabufOffset))
+            if (asked(L::kMemAttrDmabufOffset)) {
                 attr->dmabuf_offset = dmabuf.offset + (static_cast<const char*>(address) -
                                                        static_cast<const char*>(info.base));
+            }
         }
     }
     return UCS_OK;
@@ -160,8 +173,9 @@ inline ucs_status_t detect_memory_type(uct_md_h md, const void* address, size_t 
 {
     MemoryInfo info;
     const ucs_status_t status = query_memory(md, address, length, &info);
-    if (status == UCS_OK)
+    if (status == UCS_OK) {
         *type = info.type;
+    }
     return status;
 }
 
@@ -179,15 +193,19 @@ constexpr typename L::MdOps make_md_ops()
     ops.mem_query = mem_query<L>;
     ops.detect_memory_type = detect_memory_type;
     ops.mkey_pack = mkey_pack;
-    if constexpr (requires { ops.mem_attach; })
+    if constexpr (requires { ops.mem_attach; }) {
         ops.mem_attach = unsupported;
-    if constexpr (requires { ops.is_sockaddr_accessible; })
+    }
+    if constexpr (requires { ops.is_sockaddr_accessible; }) {
         ops.is_sockaddr_accessible = [](uct_md_h, const ucs_sock_addr_t*,
                                         uct_sockaddr_accessibility_t) { return 0; };
-    if constexpr (requires { ops.mem_elem_pack; })
+    }
+    if constexpr (requires { ops.mem_elem_pack; }) {
         ops.mem_elem_pack = unsupported;
-    if constexpr (requires { ops.mem_elem_release; })
+    }
+    if constexpr (requires { ops.mem_elem_release; }) {
         ops.mem_elem_release = [](uct_md_h, void*) {};
+    }
     return ops;
 }
 

@@ -13,10 +13,11 @@ template <class L>
 ucs_status_t fill_options(typename L::ConfigEntry& entry, void* storage)
 {
     auto* fill = reinterpret_cast<typename L::FillOptions*>(ucx().fill_options);
-    if constexpr (std::is_invocable_v<typename L::FillOptions, void*, void*, const char*, int>)
+    if constexpr (std::is_invocable_v<typename L::FillOptions, void*, void*, const char*, int>) {
         return fill(storage, &entry, UCS_DEFAULT_ENV_PREFIX, 0);
-    else
+    } else {
         return fill(storage, entry.table, UCS_DEFAULT_ENV_PREFIX, entry.prefix, 0);
+    }
 }
 
 template <class L>
@@ -74,8 +75,9 @@ uct_md_h perftest_md(const void* context)
         const auto* candidate = value_at<const void*>(context, offset);
         for (const ucs_list_link_t* link = ucx().components->next; link != ucx().components;
              link = link->next) {
-            if (candidate == listed_component<L>(link))
+            if (candidate == listed_component<L>(link)) {
                 return value_at<uct_md_h>(context, offset + sizeof(candidate));
+            }
         }
     }
     return nullptr;

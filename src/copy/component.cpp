@@ -19,8 +19,9 @@ constexpr char kName[] = "gdr_cuda"; // of the component and of its memory domai
 
 std::vector<std::string> query_md_resources()
 {
-    if (cuda::open_driver() != nullptr)
+    if (cuda::open_driver() != nullptr) {
         return {kName};
+    }
     gdr_log(info, "no CUDA memory domain: %s", cuda::unavailable_reason().c_str());
     return {};
 }
@@ -28,8 +29,9 @@ std::vector<std::string> query_md_resources()
 std::unique_ptr<abi::MemoryDomain> open_md(const char*, const abi::MdConfig* config)
 {
     const cuda::Driver* driver = cuda::open_driver();
-    if (driver == nullptr)
+    if (driver == nullptr) {
         throw std::runtime_error(cuda::unavailable_reason());
+    }
     auto* ours = reinterpret_cast<const MdConfig*>(config);
     return std::make_unique<MemoryDomain>(*driver, ours->pin_host != 0);
 }

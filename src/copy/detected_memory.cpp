@@ -48,20 +48,23 @@ std::optional<abi::MemoryInfo> find(const void* address, size_t length)
 {
     const Answer* known = last.find(reinterpret_cast<uintptr_t>(address));
     if (known == nullptr || !holds(known->info, address, length) ||
-        known->changes != mem::Cache::changes() || mem::is_refused(known->device))
+        known->changes != mem::Cache::changes() || mem::is_refused(known->device)) {
         return std::nullopt;
+    }
     const cuda::Driver* driver = cuda::open_driver();
-    if (driver == nullptr || !cuda::still_finished(*driver, address, known->buffer_id))
+    if (driver == nullptr || !cuda::still_finished(*driver, address, known->buffer_id)) {
         return std::nullopt;
+    }
     return known->info;
 }
 
 void remember(const void* address, const cuda::Pointer& memory, const abi::MemoryInfo& info,
               uint64_t changes)
 {
-    if (memory.context != nullptr && info.type == UCS_MEMORY_TYPE_CUDA)
+    if (memory.context != nullptr && info.type == UCS_MEMORY_TYPE_CUDA) {
         last[reinterpret_cast<uintptr_t>(address)] = {memory.buffer_id, changes, memory.device,
                                                       info};
+    }
 }
 
 bool is_unknown(const cuda::Pointer& memory, const abi::MemoryInfo& info)

@@ -41,8 +41,9 @@ enum class Route { to_device, from_device, within_devices, synchronous };
 
 Route route_of(const Place& destination, const Place& source)
 {
-    if (destination.on_gpu() && source.on_gpu())
+    if (destination.on_gpu() && source.on_gpu()) {
         return Route::within_devices;
+    }
     return destination.on_gpu() ? Route::to_device : Route::from_device;
 }
 
@@ -58,8 +59,9 @@ Route route_of(const Place& destination, const Place& source)
 // Pinned memory is known to CUDA and thus accessible; any other address must be tried.
 void require_accessible(const Place& place, size_t length)
 {
-    if (!place.on_gpu() && !place.memory.pinned && !cuda::readable(place.address, length))
+    if (!place.on_gpu() && !place.memory.pinned && !cuda::readable(place.address, length)) {
         throw_inaccessible(place, length);
+    }
 }
 
 } // namespace
@@ -76,22 +78,25 @@ class Engine::Issue {
     // returns.
     ~Issue()
     {
-        if (stream_ != nullptr && !ended_)
+        if (stream_ != nullptr && !ended_) {
             stream_->synchronise();
+        }
     }
 
     void piece(const Place& destination, const Place& source, size_t length)
     {
         if (!destination.on_gpu() && !source.on_gpu()) {
-            if (!copy_host(destination.address, source.address, length))
+            if (!copy_host(destination.address, source.address, length)) {
                 throw_inaccessible(cuda::readable(source.address, length) ? destination : source,
                                    length);
+            }
             return;
         }
         require_accessible(destination, length);
         require_accessible(source, length);
-        if (stream_ == nullptr)
+        if (stream_ == nullptr) {
             choose_stream(destination, source);
+        }
         start(destination, source, length);
         if (destination.on_gpu() != source.on_gpu()) {
             ++engine_.counts_.staged_ops;
@@ -102,8 +107,9 @@ class Engine::Issue {
     // Returns false if the CPU has done everything.
     bool add(uct_completion_t* completion)
     {
-        if (stream_ == nullptr)
+        if (stream_ == nullptr) {
             return false;
+        }
         engine_.operations_.add(*stream_, completion);
         ended_ = true;
         return true;
@@ -112,8 +118,9 @@ class Engine::Issue {
     // Waits for the only piece of the copy.
     void wait(const Place& destination, const Place& source, size_t length)
     {
-        if (stream_ == nullptr)
+        if (stream_ == nullptr) {
             return;
+        }
         ended_ = true;
         const Place& host = destination.on_gpu() ? source : destination;
         const CUresult result =
@@ -172,22 +179,25 @@ void Engine::start(Direction direction, std::span<const uct_iov_t> iov, void* re
     std::optional<Place> far;
     for (const uct_iov_t& entry : iov) {
         for (unsigned i = 0; entry.length > 0 && i < entry.count; ++i) {
-            if (!far)
+            if (!far) {
                 far = find(driver_, remote);
+            }
             Place near = find(driver_, static_cast<char*>(entry.buffer) + i * entry.stride);
             bool put = direction == Direction::put;
             issue.piece(put ? *far : near, put ? near : *far, entry.length);
             far->address += entry.length;
         }
     }
-    if (!issue.add(completion))
+    if (!issue.add(completion)) {
         operations_.add_ended(completion);
+    }
 }
 
 void Engine::copy_now(void* destination, const void* source, size_t length)
 {
-    if (length == 0)
+    if (length == 0) {
         return;
+    }
     Issue issue(*this, Issue::Wait::yes);
     const Place to = find(driver_, destination), from = find(driver_, source);
     issue.piece(to, from, length);

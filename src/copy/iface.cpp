@@ -92,8 +92,9 @@ ucs_status_t put_short_mapped(uct_ep_h ep, const void* buffer, unsigned length, 
     return streams::guarded("copy: put_short", [&] {
         Iface& iface = *iface_of(ep->iface);
         auto* device = reinterpret_cast<void*>(remote);
-        if (iface.mapped->put(device, buffer, length))
+        if (iface.mapped->put(device, buffer, length)) {
             return count_by_cpu(iface, length);
+        }
         iface.engine.copy_now(device, buffer, length);
         return UCS_OK;
     });
@@ -105,8 +106,9 @@ ucs_status_t get_short_mapped(uct_ep_h ep, void* buffer, unsigned length, uint64
     return streams::guarded("copy: get_short", [&] {
         Iface& iface = *iface_of(ep->iface);
         const auto* device = reinterpret_cast<const void*>(remote);
-        if (iface.mapped->get(buffer, device, length))
+        if (iface.mapped->get(buffer, device, length)) {
             return count_by_cpu(iface, length);
+        }
         iface.engine.copy_now(buffer, device, length);
         return UCS_OK;
     });
@@ -131,14 +133,17 @@ ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_
 ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* handle)
 {
     constexpr uint64_t kNeeded = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_IFACE_ADDR;
-    if ((params->field_mask & kNeeded) != kNeeded)
+    if ((params->field_mask & kNeeded) != kNeeded) {
         return UCS_ERR_INVALID_PARAM;
+    }
     Iface* iface = iface_of(params->iface);
-    if (!same_address(iface->address, params->iface_addr))
+    if (!same_address(iface->address, params->iface_addr)) {
         return UCS_ERR_UNREACHABLE;
+    }
     auto* ep = new (std::nothrow) Ep;
-    if (ep == nullptr)
+    if (ep == nullptr) {
         return UCS_ERR_NO_MEMORY;
+    }
     if (ucs_status_t status = abi::init_ep(ep, iface); status != UCS_OK) {
         delete ep;
         return status;
@@ -234,14 +239,16 @@ std::unique_ptr<MappedMemory> open_mapped(const cuda::Driver& driver, const Sett
 {
     std::string why_not = "UCX_GDR_COPY_GDRCOPY is n";
     std::unique_ptr<MappedMemory> mapped;
-    if (settings.gdrcopy != 0)
+    if (settings.gdrcopy != 0) {
         mapped = MappedMemory::open(driver, settings.gdrcopy_max_get, &why_not);
+    }
     static std::atomic<bool> logged{false};
     if (!logged.exchange(true)) {
-        if (mapped)
+        if (mapped) {
             gdr_log(info, "gdrcopy used: small copies to and from GPU memory are the CPU's");
-        else
+        } else {
             gdr_log(info, "gdrcopy not used: %s", why_not.c_str());
+        }
     }
     return mapped;
 }
@@ -252,8 +259,9 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
     static uct_iface_ops_t ops = iface_ops();
     static uct_iface_ops_t mapped_ops = mapped_iface_ops();
     // Up to 1.15, UCX's perftest names the device without setting the field mask.
-    if ((params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE) == 0)
+    if ((params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE) == 0) {
         return UCS_ERR_INVALID_PARAM;
+    }
     if (strcmp(params->mode.device.dev_name, kDeviceName) != 0) {
         gdr_log(error, "copy: no device %s: the only one is %s", params->mode.device.dev_name,
                 kDeviceName);
@@ -270,8 +278,9 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
             make_address());
         ucs_status_t status = abi::init_iface(iface.get(), iface->mapped ? &mapped_ops : &ops,
                                               &kInternalOps, md, worker, params, config);
-        if (status == UCS_OK)
+        if (status == UCS_OK) {
             *handle = &iface.release()->super;
+        }
         return status;
     });
 }

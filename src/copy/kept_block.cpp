@@ -30,22 +30,26 @@ bool lives(const cuda::Driver& driver)
 
 void* take(const cuda::Driver& driver, CUcontext context)
 {
-    if (context == nullptr && driver.cuCtxGetCurrent(&context) != CUDA_SUCCESS)
+    if (context == nullptr && driver.cuCtxGetCurrent(&context) != CUDA_SUCCESS) {
         return nullptr;
+    }
     const std::lock_guard guard(mutex);
-    if (kept.context != context || !lives(driver))
+    if (kept.context != context || !lives(driver)) {
         return nullptr;
+    }
     return std::exchange(kept.address, nullptr);
 }
 
 bool keep(const cuda::Driver& driver, void* address)
 try {
     const cuda::Pointer memory = cuda::classify(driver, address);
-    if (memory.kind != cuda::MemoryKind::device || memory.context == nullptr)
+    if (memory.kind != cuda::MemoryKind::device || memory.context == nullptr) {
         return false;
+    }
     const std::lock_guard guard(mutex);
-    if (lives(driver))
+    if (lives(driver)) {
         return false;
+    }
     kept = {address, memory.buffer_id, memory.context};
     return true;
 } catch (const cuda::Error&) {

@@ -40,8 +40,9 @@ class MappedMemory::Mapped {
     Mapped& operator=(const Mapped&) = delete;
     ~Mapped()
     {
-        if (region_ != nullptr)
+        if (region_ != nullptr) {
             mem::Cache::release(region_);
+        }
     }
 
     explicit operator bool() const { return region_ != nullptr; }
@@ -55,8 +56,9 @@ std::unique_ptr<MappedMemory> MappedMemory::open(const cuda::Driver& driver, siz
                                                  std::string* why_not)
 {
     cuda::Gdrcopy* library = cuda::Gdrcopy::instance(why_not);
-    if (library == nullptr)
+    if (library == nullptr) {
         return nullptr;
+    }
     if (!mem::unmaps_are_seen()) {
         *why_not = "UCX's memory hooks are off (UCX_MEM_EVENTS), without which nothing is known of "
                    "host memory";
@@ -73,22 +75,26 @@ std::unique_ptr<MappedMemory> MappedMemory::open(const cuda::Driver& driver, siz
 
 bool MappedMemory::put(void* device, const void* host, size_t length)
 {
-    if (length > kMostPut)
+    if (length > kMostPut) {
         return false;
+    }
     const Mapped mapped = map(device, host, length);
-    if (!mapped)
+    if (!mapped) {
         return false;
+    }
     mapped->write(reinterpret_cast<uintptr_t>(device), host, length);
     return true;
 }
 
 bool MappedMemory::get(void* host, const void* device, size_t length)
 {
-    if (length > most_got_)
+    if (length > most_got_) {
         return false;
+    }
     const Mapped mapped = map(device, host, length);
-    if (!mapped)
+    if (!mapped) {
         return false;
+    }
     mapped->read(host, reinterpret_cast<uintptr_t>(device), length);
     return true;
 }
@@ -97,14 +103,17 @@ MappedMemory::Mapped MappedMemory::map(const void* device, const void* host, siz
 {
     const auto address = reinterpret_cast<uintptr_t>(device);
     if (length == 0 || mem::host_pages::contains(address) || !is_plain_host(host, length) ||
-        cuda::open_driver() == nullptr) // in a forked child
+        cuda::open_driver() == nullptr) { // in a forked child
         return Mapped(nullptr);
-    if (!refused_.empty() && refused_.contains(cuda::buffer_id(driver_, device)))
+    }
+    if (!refused_.empty() && refused_.contains(cuda::buffer_id(driver_, device))) {
         return Mapped(nullptr);
+    }
     mem::Failure failure;
     mem::Region* region = cache_->acquire(address, length, mem::Access::remote, &failure);
-    if (region == nullptr)
+    if (region == nullptr) {
         refuse(device, failure.cause);
+    }
     return Mapped(region);
 }
 
@@ -114,11 +123,13 @@ bool MappedMemory::is_plain_host(const void* host, size_t length)
     constexpr uintptr_t kPage = uintptr_t{1} << GDR_PAGE_SHIFT;
     const auto first = reinterpret_cast<uintptr_t>(host);
     for (uintptr_t at = first; at < first + length; at = (at & ~(kPage - 1)) + kPage) {
-        if (mem::host_pages::contains(at))
+        if (mem::host_pages::contains(at)) {
             continue;
+        }
         mem::find_cuda_memory(driver_, reinterpret_cast<const void*>(at), true);
-        if (!mem::host_pages::contains(at))
+        if (!mem::host_pages::contains(at)) {
             return false;
+        }
     }
     return true;
 }
@@ -127,10 +138,12 @@ void MappedMemory::refuse(const void* device, const std::string& cause)
 {
     constexpr size_t kMostRefused = 4096; // the set is cleared when it is full
     const uint64_t id = cuda::buffer_id(driver_, device);
-    if (id == 0)
+    if (id == 0) {
         return;
-    if (refused_.size() >= kMostRefused)
+    }
+    if (refused_.size() >= kMostRefused) {
         refused_.clear();
+    }
     refused_.insert(id);
     static std::atomic<bool> logged{false};
     abi::log_message(logged.exchange(true) ? abi::LogLevel::debug : abi::LogLevel::info, __FILE__,

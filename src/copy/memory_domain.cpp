@@ -74,21 +74,23 @@ ucs_memory_type_t type_of(const cuda::Driver& driver, const cuda::Pointer& memor
 void log_limit(const mem::Reach& reach, const void* address)
 {
     static std::atomic<bool> logged_parts{false}, logged_staging{false};
-    if (reach.limit.empty())
+    if (reach.limit.empty()) {
         return;
+    }
     const bool logged = (reach.staged ? logged_staging : logged_parts).exchange(true);
     const abi::LogLevel level = logged ? abi::LogLevel::diag : abi::LogLevel::warn;
-    if (reach.staged)
+    if (reach.staged) {
         abi::log_message(level, __FILE__, __LINE__,
                          "GPU memory at %p is staged through host memory, which is slower: %s. Use "
                          "memory that this process has allocated, and fewer or smaller buffers "
                          "where the BAR1 aperture is full",
                          address, reach.limit.c_str());
-    else
+    } else {
         abi::log_message(level, __FILE__, __LINE__,
                          "GPU memory at %p is not registered as a whole, but in parts as they are "
                          "used: %s. Use fewer or smaller allocations, or a larger BAR1 aperture",
                          address, reach.limit.c_str());
+    }
 }
 
 // Whether the memory cannot be registered as a whole, so that UCP was told of a part or of managed
@@ -157,21 +159,24 @@ abi::MdAttributes MemoryDomain::attributes() const
 
 ucs_status_t MemoryDomain::reg(void* address, size_t length, abi::Registration, uct_mem_h* memh)
 {
-    if (pin_host_ && length >= kMinPinned && pin(address, length))
+    if (pin_host_ && length >= kMinPinned && pin(address, length)) {
         *memh = new Registration{address};
-    else
+    } else {
         *memh = &nothing;
+    }
     return UCS_OK;
 }
 
 // Without a context there is nothing on a GPU to copy.
 bool MemoryDomain::pin(void* address, size_t length)
 try {
-    if (cuda::is_untouched())
+    if (cuda::is_untouched()) {
         return false;
+    }
     cuda::Pointer memory = cuda::classify(driver_, address);
-    if (memory.kind != cuda::MemoryKind::host || memory.pinned)
+    if (memory.kind != cuda::MemoryKind::host || memory.pinned) {
         return false;
+    }
     const cuda::AnyContext context(driver_);
     cuda::check(driver_.cuMemHostRegister(address, length, CU_MEMHOSTREGISTER_PORTABLE),
                 "cuMemHostRegister");
@@ -194,8 +199,9 @@ try {
 
 ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
 {
-    if (invalidated != nullptr) // no peer can access the memory
+    if (invalidated != nullptr) { // no peer can access the memory
         return UCS_ERR_UNSUPPORTED;
+    }
     if (memh != &nothing) {
         std::unique_ptr<Registration> registration(static_cast<Registration*>(memh));
         unpin(registration->address);
@@ -211,8 +217,9 @@ ucs_status_t MemoryDomain::pack_rkey(uct_mem_h, const void*, size_t, void*)
 ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type_t type,
                                  uct_mem_h* memh)
 {
-    if (type != UCS_MEMORY_TYPE_CUDA && type != UCS_MEMORY_TYPE_CUDA_MANAGED)
+    if (type != UCS_MEMORY_TYPE_CUDA && type != UCS_MEMORY_TYPE_CUDA_MANAGED) {
         return UCS_ERR_UNSUPPORTED;
+    }
     auto kind = type == UCS_MEMORY_TYPE_CUDA ? cuda::MemoryKind::device : cuda::MemoryKind::managed;
     auto registration = std::make_unique<Registration>();
     const auto found = context_for_allocation();
@@ -222,13 +229,15 @@ ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type
     }
     const CUcontext context = *found;
     registration->small = kind == cuda::MemoryKind::device && *length <= kept_block::kSize;
-    if (registration->small)
+    if (registration->small) {
         registration->address = kept_block::take(driver_, context);
+    }
     CUresult result = CUDA_SUCCESS;
-    if (registration->address == nullptr)
+    if (registration->address == nullptr) {
         result = cuda::allocate(driver_, kind, context,
                                 registration->small ? kept_block::kSize : *length,
                                 &registration->address);
+    }
     if (result != CUDA_SUCCESS) {
         gdr_log(error, "cannot allocate %zu bytes of CUDA memory: %s", *length,
                 cuda::error_text(result).c_str());
@@ -249,18 +258,22 @@ ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type
 // can, even in programs that never use a GPU.
 std::optional<CUcontext> MemoryDomain::context_for_allocation()
 {
-    if (cuda::is_untouched())
+    if (cuda::is_untouched()) {
         return std::nullopt;
+    }
     CUcontext current = nullptr;
     cuda::check(driver_.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
-    if (current != nullptr)
+    if (current != nullptr) {
         return nullptr;
+    }
     const std::lock_guard guard(mutex_);
     int devices = 0;
     cuda::check(driver_.cuDeviceGetCount(&devices), "cuDeviceGetCount");
-    for (CUdevice device = 0; !default_context_ && device < devices; ++device)
-        if (cuda::has_primary_context(driver_, device))
+    for (CUdevice device = 0; !default_context_ && device < devices; ++device) {
+        if (cuda::has_primary_context(driver_, device)) {
             default_context_.emplace(driver_, device);
+        }
+    }
     return default_context_ ? std::optional(default_context_->handle()) : std::nullopt;
 }
 
@@ -275,11 +288,13 @@ bool MemoryDomain::is_reported_as(ucs_memory_type_t type, const void* address, s
 ucs_status_t MemoryDomain::free(uct_mem_h memh)
 {
     std::unique_ptr<Registration> registration(static_cast<Registration*>(memh));
-    if (registration->small && kept_block::keep(driver_, registration->address))
+    if (registration->small && kept_block::keep(driver_, registration->address)) {
         return UCS_OK;
+    }
     CUresult result = cuda::release(driver_, registration->address);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         return UCS_OK;
+    }
     gdr_log(error, "cannot free CUDA memory at %p: %s", registration->address,
             cuda::error_text(result).c_str());
     return UCS_ERR_IO_ERROR;
@@ -287,10 +302,12 @@ ucs_status_t MemoryDomain::free(uct_mem_h memh)
 
 std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t length)
 {
-    if (const auto known = detected_memory::find(address, length))
+    if (const auto known = detected_memory::find(address, length)) {
         return known;
-    if (mem::host_pages::contains(reinterpret_cast<uintptr_t>(address)))
+    }
+    if (mem::host_pages::contains(reinterpret_cast<uintptr_t>(address))) {
         return std::nullopt;
+    }
     // Zero bytes may lie anywhere, even where the next allocation will be.
     try {
         const uint64_t changes = mem::Cache::changes();
@@ -303,10 +320,12 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
         const abi::MemoryInfo info = describe(*memory, address, length);
         if (length != 0) { // else no HCA was asked
             const bool limited = is_limited(*memory, info);
-            if (detected_memory::is_unknown(*memory, info) || limited)
+            if (detected_memory::is_unknown(*memory, info) || limited) {
                 end_registrations(*memory, info);
-            if (!limited)
+            }
+            if (!limited) {
                 detected_memory::remember(address, *memory, info, changes);
+            }
         }
         return info;
     } catch (const cuda::Error& error) {
@@ -327,8 +346,9 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
 ucs_sys_device_t MemoryDomain::sys_device_of(CUdevice device) const
 {
     std::call_once(devices_seen_, [&] {
-        for (const cuda::Device& seen : cuda::devices(driver_))
+        for (const cuda::Device& seen : cuda::devices(driver_)) {
             sys_devices_.push_back(abi::sys_device_of_gpu(seen.pci_bus_id));
+        }
     });
     return sys_devices_.at(device);
 }
@@ -342,8 +362,9 @@ abi::MemoryInfo MemoryDomain::describe(const cuda::Pointer& memory, const void* 
     cuda::Pointer last = memory;
     while (last.end() < wanted) {
         const std::optional<cuda::Pointer> after = cuda::mapping_after(driver_, last);
-        if (!after)
+        if (!after) {
             break;
+        }
         last = *after;
     }
     mem::Caches::instance().learn(memory);
@@ -353,8 +374,9 @@ abi::MemoryInfo MemoryDomain::describe(const cuda::Pointer& memory, const void* 
     if (type == UCS_MEMORY_TYPE_CUDA && length > 0) {
         const mem::Reach reach = mem::reach(memory, reinterpret_cast<uintptr_t>(address), length);
         log_limit(reach, address);
-        if (reach.staged)
+        if (reach.staged) {
             type = UCS_MEMORY_TYPE_CUDA_MANAGED;
+        }
         base = std::max(base, reach.start);
         end = std::min(end, reach.end);
     }

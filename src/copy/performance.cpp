@@ -59,8 +59,9 @@ bool is_short(abi::EpOperation operation)
 
 abi::PerfEstimate estimate(const abi::PerfQuery& query, bool mapped)
 {
-    if (query.operation == abi::EpOperation::other)
+    if (query.operation == abi::EpOperation::other) {
         return typical_estimate();
+    }
     bool local_host = query.local_memory_type == UCS_MEMORY_TYPE_HOST;
     bool remote_host = query.remote_memory_type == UCS_MEMORY_TYPE_HOST;
     bool synchronous = is_short(query.operation);
@@ -70,12 +71,13 @@ abi::PerfEstimate estimate(const abi::PerfQuery& query, bool mapped)
         cost = kHostToHost;
     } else if (local_host || remote_host) {
         bool to_device = local_host != is_fetch(query.operation);
-        if (mapped && query.operation == abi::EpOperation::put_short && local_host)
+        if (mapped && query.operation == abi::EpOperation::put_short && local_host) {
             cost = kMappedToDevice;
-        else if (synchronous)
+        } else if (synchronous) {
             cost = to_device ? kPageableToDevice : kDeviceToPageable;
-        else
+        } else {
             cost = to_device ? kPinnedToDevice : kDeviceToPinned;
+        }
     }
 
     abi::PerfEstimate answer = {};

@@ -27,11 +27,13 @@ CUdeviceptr map_shared(const Driver& driver, void* shared, CUmemAllocationHandle
             access.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
             access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
             result = driver.cuMemSetAccess(address, length, &access, 1);
-            if (result != CUDA_SUCCESS)
+            if (result != CUDA_SUCCESS) {
                 driver.cuMemUnmap(address, length);
+            }
         }
-        if (result != CUDA_SUCCESS)
+        if (result != CUDA_SUCCESS) {
             driver.cuMemAddressFree(address, length);
+        }
     }
     driver.cuMemRelease(handle); // the mapping keeps the memory
     check(result, step);
@@ -93,8 +95,9 @@ CUdeviceptr map_fabric(const Driver& driver, FabricHandle fabric, size_t length,
 
 void unmap(const Driver& driver, CUdeviceptr address, size_t length)
 {
-    if (driver.cuMemUnmap(address, length) == CUDA_SUCCESS)
+    if (driver.cuMemUnmap(address, length) == CUDA_SUCCESS) {
         driver.cuMemAddressFree(address, length);
+    }
 }
 
 } // namespace gdr::cuda

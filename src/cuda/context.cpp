@@ -39,8 +39,9 @@ bool has_primary_context(const Driver& driver, CUdevice device)
 unsigned long long context_id(const Driver& driver, CUcontext context)
 {
     unsigned long long id = 0;
-    if (driver.cuCtxGetId != nullptr && driver.cuCtxGetId(context, &id) != CUDA_SUCCESS)
+    if (driver.cuCtxGetId != nullptr && driver.cuCtxGetId(context, &id) != CUDA_SUCCESS) {
         return 0;
+    }
     return id;
 }
 
@@ -67,8 +68,9 @@ CurrentContext::CurrentContext(const Driver& driver, const Pointer& memory) : dr
 CurrentContext::~CurrentContext()
 {
     CUcontext ignored;
-    if (pushed_)
+    if (pushed_) {
         driver_.cuCtxPopCurrent(&ignored);
+    }
 }
 
 void CurrentContext::enter(CUcontext context)
@@ -85,8 +87,9 @@ AnyContext::AnyContext(const Driver& driver)
 {
     CUcontext current = nullptr;
     check(driver.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
-    if (current != nullptr)
+    if (current != nullptr) {
         return;
+    }
     int devices = 0;
     check(driver.cuDeviceGetCount(&devices), "cuDeviceGetCount");
     for (CUdevice device = 0; device < devices; ++device) {

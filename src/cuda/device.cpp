@@ -17,8 +17,9 @@ std::string uuid_text(const CUuuid& uuid)
         char digits[3];
         std::snprintf(digits, sizeof(digits), "%02x", static_cast<unsigned char>(uuid.bytes[i]));
         text += digits;
-        if (i == 3 || i == 5 || i == 7 || i == 9)
+        if (i == 3 || i == 5 || i == 7 || i == 9) {
             text += '-';
+        }
     }
     return text;
 }
@@ -28,8 +29,9 @@ std::string pci_bus_id(const Driver& driver, CUdevice device)
     char text[32] = "";
     check(driver.cuDeviceGetPCIBusId(text, sizeof(text), device), "cuDeviceGetPCIBusId");
     std::string id = text;
-    for (char& c : id)
+    for (char& c : id) {
         c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
     return id;
 }
 

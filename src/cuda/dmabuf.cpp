@@ -26,8 +26,9 @@ DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t len
     try {
         // Exporting cuMemAlloc memory fails without a current context.
         Pointer memory = classify(driver, address);
-        if (memory.kind == MemoryKind::host)
+        if (memory.kind == MemoryKind::host) {
             throw Error(CUDA_ERROR_INVALID_VALUE, "host memory");
+        }
         CurrentContext current(driver, memory);
         int fd = -1;
         const auto get = [&] {
@@ -55,17 +56,19 @@ DmabufExport export_dmabuf(const Driver& driver, const void* address, size_t len
 
 std::string why_no_dmabuf(const Driver& driver, CUdevice device)
 {
-    if (driver.cuMemGetHandleForAddressRange == nullptr)
+    if (driver.cuMemGetHandleForAddressRange == nullptr) {
         return "the CUDA driver cannot export dmabufs: it has no cuMemGetHandleForAddressRange "
                "(CUDA 11.7)";
+    }
     try {
         int supported = 0;
         check(
             driver.cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, device),
             "cuDeviceGetAttribute(DMA_BUF_SUPPORTED)");
-        if (supported == 0)
+        if (supported == 0) {
             return "the GPU cannot export dmabufs (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0): "
                    "this needs NVIDIA's open kernel modules and Linux 5.12";
+        }
         constexpr size_t kLength = 65536;
         PrimaryContext context(driver, device);
         void* memory = nullptr;

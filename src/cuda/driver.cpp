@@ -100,10 +100,12 @@ Driver relax(const Driver& library)
 #define GDR_CUDA_RELAX(function) table.function = Relaxed<&Driver::function>::call;
     GDR_CUDA_RELAXED_FUNCTIONS(GDR_CUDA_RELAX)
 #undef GDR_CUDA_RELAX
-    if (library.cuMemGetHandleForAddressRange != nullptr)
+    if (library.cuMemGetHandleForAddressRange != nullptr) {
         table.cuMemGetHandleForAddressRange = Relaxed<&Driver::cuMemGetHandleForAddressRange>::call;
-    if (library.cuFlushGPUDirectRDMAWrites != nullptr)
+    }
+    if (library.cuFlushGPUDirectRDMAWrites != nullptr) {
         table.cuFlushGPUDirectRDMAWrites = Relaxed<&Driver::cuFlushGPUDirectRDMAWrites>::call;
+    }
     return table;
 }
 
@@ -139,8 +141,9 @@ bool is_initialised(const Driver& driver, int* devices)
 void forget()
 {
     Loader& l = loader();
-    if (l.initialised == nullptr)
+    if (l.initialised == nullptr) {
         return; // the child may use CUDA
+    }
     l.open = nullptr;
     l.initialised = nullptr;
     l.forked = true;
@@ -151,13 +154,16 @@ void forget()
 // Returns the error, empty on success.
 std::string load(Loader& l)
 {
-    if (l.loaded)
+    if (l.loaded) {
         return {};
+    }
     void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr)
+    if (library == nullptr) {
         return dlerror(); // names the file
-    if (std::string missing = fill(l.library, library); !missing.empty())
+    }
+    if (std::string missing = fill(l.library, library); !missing.empty()) {
         return missing;
+    }
     l.table = relax(l.library);
     l.handle = library;
     l.loaded = true;
@@ -167,15 +173,19 @@ std::string load(Loader& l)
 
 std::string initialise(Loader& l)
 {
-    if (std::string missing = load(l); !missing.empty())
+    if (std::string missing = load(l); !missing.empty()) {
         return missing;
-    if (CUresult result = l.table.cuInit(0); result != CUDA_SUCCESS)
+    }
+    if (CUresult result = l.table.cuInit(0); result != CUDA_SUCCESS) {
         return "cuInit: " + error_text(l.table, result);
+    }
     int devices = 0;
-    if (CUresult result = l.table.cuDeviceGetCount(&devices); result != CUDA_SUCCESS)
+    if (CUresult result = l.table.cuDeviceGetCount(&devices); result != CUDA_SUCCESS) {
         return "cuDeviceGetCount: " + error_text(l.table, result);
-    if (devices == 0)
+    }
+    if (devices == 0) {
         return "the CUDA driver has no device";
+    }
     l.open = &l.table;
     l.initialised = &l.table;
     return {};
@@ -184,14 +194,17 @@ std::string initialise(Loader& l)
 void look(Loader& l)
 {
     const std::lock_guard guard(l.mutex);
-    if (l.looked)
+    if (l.looked) {
         return;
+    }
     l.reason = load(l);
     int devices = 0;
-    if (l.reason->empty() && !is_initialised(l.table, &devices))
+    if (l.reason->empty() && !is_initialised(l.table, &devices)) {
         l.reason = why_no_gpu();
-    if (l.reason->empty())
+    }
+    if (l.reason->empty()) {
         l.open = &l.table;
+    }
     l.looked = true;
 }
 
@@ -211,22 +224,26 @@ const Driver& plain_driver()
 const Driver* open_driver()
 {
     Loader& l = loader();
-    if (const Driver* open = l.open.load(std::memory_order_acquire)) [[likely]]
+    if (const Driver* open = l.open.load(std::memory_order_acquire)) [[likely]] {
         return open;
-    if (!l.looked.load(std::memory_order_acquire))
+    }
+    if (!l.looked.load(std::memory_order_acquire)) {
         look(l);
+    }
     return l.open.load(std::memory_order_acquire);
 }
 
 const Driver* initialised_driver()
 {
     Loader& l = loader();
-    if (const Driver* initialised = l.initialised.load(std::memory_order_acquire))
+    if (const Driver* initialised = l.initialised.load(std::memory_order_acquire)) {
         return initialised;
+    }
     const Driver* const open = l.open.load(std::memory_order_acquire);
     int devices = 0;
-    if (open == nullptr || !is_initialised(*open, &devices))
+    if (open == nullptr || !is_initialised(*open, &devices)) {
         return nullptr;
+    }
     l.initialised.store(open, std::memory_order_release);
     return open;
 }
@@ -238,11 +255,13 @@ bool is_untouched()
 
 const Driver* driver()
 {
-    if (const Driver* initialised = initialised_driver())
+    if (const Driver* initialised = initialised_driver()) {
         return initialised;
+    }
     Loader& l = loader();
-    if (l.forked)
+    if (l.forked) {
         return nullptr;
+    }
     const std::lock_guard guard(l.mutex);
     if (!l.tried) {
         l.tried = true;
@@ -259,9 +278,10 @@ bool in_forked_child()
 std::string unavailable_reason()
 {
     Loader& l = loader();
-    if (l.forked)
+    if (l.forked) {
         return "CUDA was in use before this process was forked, and does not work in a forked "
                "child";
+    }
     std::lock_guard guard(l.mutex);
     return l.reason.value_or("");
 }

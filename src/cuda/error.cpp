@@ -19,18 +19,21 @@ std::string error_text(const Driver& driver, CUresult result)
 {
     const char* name = nullptr;
     const char* description = nullptr;
-    if (driver.cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr)
+    if (driver.cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr) {
         return number(result);
+    }
     std::string text = name;
-    if (driver.cuGetErrorString(result, &description) == CUDA_SUCCESS && description != nullptr)
+    if (driver.cuGetErrorString(result, &description) == CUDA_SUCCESS && description != nullptr) {
         text.append(" (").append(description).append(")");
+    }
     return text;
 }
 
 std::string error_text(CUresult result)
 {
-    if (in_forked_child())
+    if (in_forked_child()) {
         return unavailable_reason();
+    }
     const Driver* loaded = open_driver();
     return loaded != nullptr ? error_text(*loaded, result) : number(result);
 }

@@ -32,8 +32,9 @@ class Error : public std::runtime_error {
 // Throws Error unless result is CUDA_SUCCESS. call: the name of the function.
 inline void check(CUresult result, const char* call)
 {
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
         throw Error(result, call);
+    }
 }
 
 } // namespace gdr::cuda

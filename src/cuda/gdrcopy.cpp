@@ -24,8 +24,9 @@ std::string failure(const char* call, int error)
 
 CpuMapping::~CpuMapping()
 {
-    if (library_ != nullptr)
+    if (library_ != nullptr) {
         library_->unmap(*this);
+    }
 }
 
 void CpuMapping::write(uintptr_t address, const void* from, size_t length) const
@@ -41,13 +42,15 @@ void CpuMapping::read(void* to, uintptr_t address, size_t length) const
 std::string Gdrcopy::open()
 {
     void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr)
+    if (library == nullptr) {
         return dlerror(); // names the file
+    }
     const char* missing = nullptr;
     const auto look_up = [&]<class Function>(const char* name, Function& function) {
         function = reinterpret_cast<Function>(dlsym(library, name));
-        if (function == nullptr && missing == nullptr)
+        if (function == nullptr && missing == nullptr) {
             missing = name;
+        }
         return function != nullptr;
     };
     look_up("gdr_open", functions_.gdr_open);
@@ -62,22 +65,26 @@ std::string Gdrcopy::open()
     // module.
     const char* const still_missing = missing;
     if (look_up("gdr_get_info_v2", functions_.gdr_get_info) ||
-        look_up("gdr_get_info", functions_.gdr_get_info))
+        look_up("gdr_get_info", functions_.gdr_get_info)) {
         missing = still_missing;
-    if (missing != nullptr)
+    }
+    if (missing != nullptr) {
         return std::string(kLibrary) + " has no " + missing + ": it is too old, or none of gdrcopy";
+    }
     int major = 0;
     int minor = 0;
     functions_.gdr_runtime_get_version(&major, &minor);
     version_ = std::to_string(major) + "." + std::to_string(minor);
-    if (major != kMajor)
+    if (major != kMajor) {
         return std::string(kLibrary) + " is of version " + version_ + ", not 2";
+    }
     gdr_ = functions_.gdr_open();
-    if (gdr_ == nullptr)
+    if (gdr_ == nullptr) {
         return std::string(kLibrary) + " " + version_ +
                " reaches no device memory (gdr_open): it needs its kernel module (is gdrdrv "
                "loaded, and /dev/gdrdrv accessible?), or, from 2.6 on, a CUDA driver of 13.3 or "
                "later";
+    }
     return {};
 }
 
@@ -101,8 +108,9 @@ CpuMapping Gdrcopy::map(uintptr_t start, size_t length, std::string* cause)
         const uintptr_t first = start & ~(page - 1);
         const uintptr_t end = (start + length + page - 1) & ~(page - 1);
         *cause = map_pages(first, end - first, &mapping);
-        if (cause->empty())
+        if (cause->empty()) {
             break;
+        }
     }
     return mapping;
 }
@@ -110,8 +118,9 @@ CpuMapping Gdrcopy::map(uintptr_t start, size_t length, std::string* cause)
 std::string Gdrcopy::map_pages(uintptr_t start, size_t length, CpuMapping* mapping)
 {
     Handle handle;
-    if (int error = functions_.gdr_pin_buffer(gdr_, start, length, 0, 0, &handle); error != 0)
+    if (int error = functions_.gdr_pin_buffer(gdr_, start, length, 0, 0, &handle); error != 0) {
         return failure("gdr_pin_buffer", error);
+    }
     Info info = {};
     if (int error = functions_.gdr_get_info(gdr_, handle, &info); error != 0) {
         functions_.gdr_unpin_buffer(gdr_, handle);

@@ -27,8 +27,9 @@ std::vector<std::string> gpus_of_kernel(const std::string& root)
     std::error_code ignored;
     std::vector<std::string> ids;
     for (const auto& gpu :
-         std::filesystem::directory_iterator(root + "/proc/driver/nvidia/gpus", ignored))
+         std::filesystem::directory_iterator(root + "/proc/driver/nvidia/gpus", ignored)) {
         ids.push_back(gpu.path().filename());
+    }
     std::ranges::sort(ids);
     return ids;
 }
@@ -50,12 +51,14 @@ std::vector<std::string> gpus_of_system(const std::string& root)
 
 std::string why_no_gpu()
 {
-    if (all_are_hidden())
+    if (all_are_hidden()) {
         return "CUDA_VISIBLE_DEVICES hides every device";
+    }
     // The kernel's answer costs nothing, while initialising NVML takes 10 ms (H200, driver 580).
-    if (gpus_of_kernel("").empty() && gpus_of_nvml().empty())
+    if (gpus_of_kernel("").empty() && gpus_of_nvml().empty()) {
         return "no device: neither NVML (libnvidia-ml.so.1) nor /proc/driver/nvidia/gpus shows a "
                "GPU";
+    }
     return {};
 }
 
@@ -63,8 +66,9 @@ KernelSupport kernel_support(const std::string& root)
 {
     std::ifstream file(root + "/proc/driver/nvidia/version");
     const std::string version(std::istreambuf_iterator<char>(file), {});
-    if (version.empty())
+    if (version.empty()) {
         return {true, true};
+    }
     return {version.find("Open Kernel Module") != std::string::npos,
             exists(root + "/sys/module/nvidia_peermem") ||
                 exists(root + "/sys/module/nv_peer_mem")};

@@ -9,11 +9,13 @@ namespace {
 
 std::optional<Pointer> mapping_at(const Driver& driver, const Pointer& other, uintptr_t address)
 {
-    if (!other.mapped || address - other.reserved >= other.reserved_length)
+    if (!other.mapped || address - other.reserved >= other.reserved_length) {
         return std::nullopt;
+    }
     Pointer found = classify(driver, reinterpret_cast<const void*>(address));
-    if (!found.mapped || found.device != other.device)
+    if (!found.mapped || found.device != other.device) {
         return std::nullopt;
+    }
     return found;
 }
 

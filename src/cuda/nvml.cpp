@@ -66,10 +66,12 @@ class Nvml {
     Nvml& operator=(const Nvml&) = delete;
     ~Nvml()
     {
-        if (initialised_)
+        if (initialised_) {
             call<int()>("nvmlShutdown");
-        if (library_ != nullptr)
+        }
+        if (library_ != nullptr) {
             dlclose(library_);
+        }
     }
 
     explicit operator bool() const { return initialised_; }
@@ -86,8 +88,9 @@ class Nvml {
     std::vector<std::string> pci_bus_ids() const
     {
         unsigned count = 0;
-        if (call<int(unsigned*)>("nvmlDeviceGetCount_v2", &count) != kSuccess)
+        if (call<int(unsigned*)>("nvmlDeviceGetCount_v2", &count) != kSuccess) {
             return {};
+        }
         std::vector<std::string> all;
         for (unsigned index = 0; index < count; ++index) {
             NvmlDevice device = nullptr;
@@ -95,8 +98,9 @@ class Nvml {
             if (call<int(unsigned, NvmlDevice*)>("nvmlDeviceGetHandleByIndex_v2", index, &device) ==
                     kSuccess &&
                 call<int(NvmlDevice, PciInfo*)>("nvmlDeviceGetPciInfo_v3", device, &info) ==
-                    kSuccess)
+                    kSuccess) {
                 all.push_back(as_sysfs_spells(info));
+            }
         }
         return all;
     }
@@ -119,8 +123,9 @@ class Nvml {
             int state = 0;
             if (call<int(NvmlDevice, unsigned, int*)>("nvmlDeviceGetNvLinkState", device, link,
                                                       &state) != kSuccess ||
-                state != kEnabled)
+                state != kEnabled) {
                 continue;
+            }
             const unsigned own = field(device, kNvlinkSpeed, link);
             megabytes += own != 0 ? own : field(device, kNvlinkCommonSpeed);
         }
@@ -133,8 +138,9 @@ class Nvml {
         if (call<int(NvmlDevice, unsigned*)>("nvmlDeviceGetMaxPcieLinkGeneration", device,
                                              &generation) != kSuccess ||
             call<int(NvmlDevice, unsigned*)>("nvmlDeviceGetCurrPcieLinkWidth", device, &width) !=
-                kSuccess)
+                kSuccess) {
             return 0;
+        }
         constexpr double kLane[] = {0, 0.25e9, 0.5e9, 0.985e9, 1.969e9, 3.938e9, 7.563e9};
         return width * kLane[std::min<size_t>(generation, std::size(kLane) - 1)];
     }
@@ -172,28 +178,32 @@ std::vector<std::optional<Link>>
 links(const std::vector<std::pair<std::string, std::string>>& pci_bus_ids)
 {
     std::vector<std::optional<Link>> links(pci_bus_ids.size());
-    if (links.empty())
+    if (links.empty()) {
         return links;
+    }
     const Nvml nvml;
     // Each link takes a query of its own, and a GPU is in many pairs.
     std::map<NvmlDevice, double> nvlinks;
     const auto nvlink_bandwidth = [&](NvmlDevice device) {
         const auto [found, is_new] = nvlinks.try_emplace(device);
-        if (is_new)
+        if (is_new) {
             found->second = nvml.nvlink_bandwidth(device);
+        }
         return found->second;
     };
     for (size_t i = 0; nvml && i < links.size(); ++i) {
         const NvmlDevice one = nvml.device(pci_bus_ids[i].first);
         const NvmlDevice other = nvml.device(pci_bus_ids[i].second);
-        if (one == nullptr || other == nullptr)
+        if (one == nullptr || other == nullptr) {
             continue;
+        }
         const bool nvlink = nvml.p2p(one, other, kP2pByNvlink);
         const double bandwidth =
             nvlink ? std::min(nvlink_bandwidth(one), nvlink_bandwidth(other))
                    : std::min(nvml.pcie_bandwidth(one), nvml.pcie_bandwidth(other));
-        if (bandwidth > 0)
+        if (bandwidth > 0) {
             links[i] = Link{nvlink, bandwidth, nvml.p2p(one, other, kP2pRead)};
+        }
     }
     return links;
 }

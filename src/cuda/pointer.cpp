@@ -69,18 +69,22 @@ Pointer classify(const Driver& driver, const void* address)
     Pointer pointer;
     CUresult result = driver.cuPointerGetAttributes(std::size(attributes), attributes, values,
                                                     reinterpret_cast<CUdeviceptr>(address));
-    if (result == CUDA_ERROR_NOT_INITIALIZED && is_untouched())
+    if (result == CUDA_ERROR_NOT_INITIALIZED && is_untouched()) {
         return pointer;
-    if (result != CUDA_SUCCESS && !readable(address, 1))
+    }
+    if (result != CUDA_SUCCESS && !readable(address, 1)) {
         throw Error(result, "cuPointerGetAttributes");
-    if (result != CUDA_SUCCESS || type == 0)
+    }
+    if (result != CUDA_SUCCESS || type == 0) {
         return pointer;
-    if (managed != 0)
+    }
+    if (managed != 0) {
         pointer.kind = MemoryKind::managed;
-    else if (type == CU_MEMORYTYPE_HOST)
+    } else if (type == CU_MEMORYTYPE_HOST) {
         pointer.pinned = true;
-    else
+    } else {
         pointer.kind = MemoryKind::device;
+    }
     if (pointer.kind == MemoryKind::device && context == nullptr && pool == nullptr) {
         pointer.mapped = true;
         pointer.reserved = base;

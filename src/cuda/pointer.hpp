@@ -65,13 +65,15 @@ bool rdma_capable(const Driver& driver, const void* address);
 // time.
 inline void finish_memops(const Driver& driver, const Pointer& memory)
 {
-    if (memory.kind != MemoryKind::device || memory.context == nullptr || memory.sync_memops)
+    if (memory.kind != MemoryKind::device || memory.context == nullptr || memory.sync_memops) {
         return;
+    }
     unsigned on = 1;
     CUresult result =
         driver.cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, memory.base);
-    if (result != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    if (result != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) {
         check(result, "cuPointerSetAttribute(SYNC_MEMOPS)");
+    }
 }
 
 // Pointer::buffer_id alone: 0 for memory that CUDA does not know, and if the query fails. This is

@@ -43,8 +43,9 @@ thread_local constinit Recent recent{};
 
 bool still_finished(Seen& seen, const Driver& driver, const void* address, uint64_t buffer_id)
 {
-    if (a_moment_ago(seen, buffer_id))
+    if (a_moment_ago(seen, buffer_id)) {
         return true;
+    }
     unsigned long long id = 0;
     int sync_memops = 0;
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID,
@@ -52,8 +53,9 @@ bool still_finished(Seen& seen, const Driver& driver, const void* address, uint6
     void* values[] = {&id, &sync_memops};
     if (driver.cuPointerGetAttributes(2, attributes, values,
                                       reinterpret_cast<CUdeviceptr>(address)) != CUDA_SUCCESS ||
-        id != buffer_id || sync_memops == 0)
+        id != buffer_id || sync_memops == 0) {
         return false;
+    }
     seen = {buffer_id, now()};
     return true;
 }
@@ -76,12 +78,14 @@ Pointer finished(const Driver& driver, const void* address)
     Recent& mine = recent;
     Pointer& known = mine.pointers[at];
     if (at - known.base < known.length &&
-        still_finished(mine.seen, driver, address, known.buffer_id))
+        still_finished(mine.seen, driver, address, known.buffer_id)) {
         return known;
+    }
     const Pointer memory = classify(driver, address);
     finish_memops(driver, memory);
-    if (memory.kind == MemoryKind::device && memory.context != nullptr)
+    if (memory.kind == MemoryKind::device && memory.context != nullptr) {
         known = memory;
+    }
     return memory;
 }
 

@@ -14,8 +14,9 @@ thread_local bool relaxed = false;
 // If the driver refuses this call, the next call fails too and reports it.
 RelaxedCapture::RelaxedCapture(const Driver& driver) : driver_(driver), outermost_(!relaxed)
 {
-    if (outermost_)
+    if (outermost_) {
         relaxed = outermost_ = driver_.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
+    }
 }
 
 RelaxedCapture::~RelaxedCapture()

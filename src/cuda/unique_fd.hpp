@@ -21,8 +21,9 @@ class UniqueFd {
     }
     ~UniqueFd()
     {
-        if (fd_ >= 0)
+        if (fd_ >= 0) {
             close(fd_);
+        }
     }
 
     int get() const { return fd_; }

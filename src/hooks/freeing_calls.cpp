@@ -29,27 +29,32 @@ constinit Original original{};
 // Does nothing in a forked child: threads that are not there may hold locks.
 void tell_of_range(CUdeviceptr address, size_t length)
 {
-    if (!cuda::in_forked_child())
+    if (!cuda::in_forked_child()) {
         listener.before_free(address, address + length);
+    }
 }
 
 void tell_of_allocation(CUdeviceptr address)
 {
-    if (address == 0 || cuda::in_forked_child())
+    if (address == 0 || cuda::in_forked_child()) {
         return;
+    }
     CUdeviceptr base = 0;
     size_t length = 0;
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
                                         CU_POINTER_ATTRIBUTE_RANGE_SIZE};
     void* values[] = {&base, &length};
-    if (cuda::plain_driver().cuPointerGetAttributes(2, attributes, values, address) == CUDA_SUCCESS)
+    if (cuda::plain_driver().cuPointerGetAttributes(2, attributes, values, address) ==
+        CUDA_SUCCESS) {
         tell_of_range(base, length);
+    }
 }
 
 void tell_of_context()
 {
-    if (!cuda::in_forked_child())
+    if (!cuda::in_forked_child()) {
         listener.after_context();
+    }
 }
 
 CUresult free_memory(CUdeviceptr address)
@@ -78,8 +83,9 @@ CUresult release_primary(CUdevice device)
     unsigned flags = 0;
     int active = 0;
     if (cuda::plain_driver().cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS ||
-        active == 0)
+        active == 0) {
         tell_of_context();
+    }
     return result;
 }
 
@@ -106,8 +112,9 @@ Patch patch(const char* name, Function* hook, Function*& before)
 std::string apply(const Patch& patch)
 {
     void* const function = cuda::entry(patch.name);
-    if (function == nullptr)
+    if (function == nullptr) {
         return {};
+    }
     void* const hook = code_near(function, patch.hook);
     const std::string failure =
         hook == nullptr ? "no memory for code near the driver"
@@ -119,8 +126,9 @@ std::string apply(const Patch& patch)
 
 std::string watch_frees(const Listener& told)
 {
-    if (!abi::user_allows_patches())
+    if (!abi::user_allows_patches()) {
         return "UCX_MEM_CUDA_HOOK_MODE is not bistro";
+    }
     listener = told;
     std::string failure;
     for (const Patch& each :

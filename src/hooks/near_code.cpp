@@ -36,10 +36,12 @@ char* page_at(uintptr_t address)
     void* const wanted = reinterpret_cast<void*>(address);
     void* const page = mmap(wanted, kPage, PROT_READ | PROT_WRITE | PROT_EXEC,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (page == wanted)
+    if (page == wanted) {
         return static_cast<char*>(page);
-    if (page != MAP_FAILED)
+    }
+    if (page != MAP_FAILED) {
         munmap(page, kPage); // a kernel that takes the address as a hint
+    }
     return nullptr;
 }
 
@@ -50,12 +52,14 @@ char* page_near(void* function)
     uintptr_t behind = 0;
     for (std::string line; std::getline(maps, line);) {
         unsigned long start = 0, end = 0;
-        if (std::sscanf(line.c_str(), "%lx-%lx", &start, &end) != 2)
+        if (std::sscanf(line.c_str(), "%lx-%lx", &start, &end) != 2) {
             continue;
+        }
         if (behind != 0 && start - behind >= kPage &&
             is_near(function, reinterpret_cast<void*>(behind))) {
-            if (char* const page = page_at(behind))
+            if (char* const page = page_at(behind)) {
                 return page;
+            }
         }
         behind = line.ends_with("[heap]") ? 0 : end;
     }
@@ -69,14 +73,16 @@ void* code_near(void* function, void* target)
 {
     static char* page = nullptr;
     static size_t used = 0;
-    if (is_near(function, target))
+    if (is_near(function, target)) {
         return target;
+    }
     if (page == nullptr || !is_near(function, page) || used + sizeof(FarJump) > kPage) {
         page = page_near(function);
         used = 0;
     }
-    if (page == nullptr)
+    if (page == nullptr) {
         return nullptr;
+    }
     void* const code = page + used;
     const FarJump jump{.target = target};
     std::memcpy(code, &jump, sizeof(jump));

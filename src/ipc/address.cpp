@@ -17,12 +17,13 @@ namespace {
 void log_namespaces(const Process& other)
 {
     static std::atomic<bool> logged{false};
-    if (!logged.exchange(true))
+    if (!logged.exchange(true)) {
         gdr_log(info,
                 "no CUDA IPC with process %u of this host, which has another pid namespace: CUDA "
                 "opens its memory only where both have the same one, as containers have that are "
                 "started with --pid=host or --pid=container:<name>",
                 other.pid);
+    }
 }
 
 } // namespace
@@ -41,12 +42,14 @@ Process process_of(const void* address)
 
 bool reaches(const Address& own, const void* address)
 {
-    if (address == nullptr || memcmp(address, &own.tag, sizeof(own.tag)) != 0)
+    if (address == nullptr || memcmp(address, &own.tag, sizeof(own.tag)) != 0) {
         return false;
+    }
     const Process other = process_of(address);
     if (other.host != own.process.host || other.id == own.process.id ||
-        own.process.pid != static_cast<uint32_t>(getpid()))
+        own.process.pid != static_cast<uint32_t>(getpid())) {
         return false;
+    }
     if (other.pid_namespace != own.process.pid_namespace) {
         log_namespaces(other);
         return false;

@@ -35,10 +35,12 @@ void Closer::add(Region::Owned region)
 {
     const std::lock_guard guard(mutex_);
     regions_.push_back(std::move(region));
-    if (std::exchange(working_, true))
+    if (std::exchange(working_, true)) {
         return;
-    if (thread_.joinable())
+    }
+    if (thread_.joinable()) {
         thread_.join(); // it has ended or is about to, without the lock
+    }
     try {
         thread_ = start([this] { work(); });
     } catch (const std::exception&) { // no more threads: closed with the next region or in finish()
@@ -73,8 +75,9 @@ void Closer::finish()
         const std::lock_guard guard(mutex_);
         thread.swap(thread_);
     }
-    if (thread.joinable())
+    if (thread.joinable()) {
         thread.join();
+    }
     const std::lock_guard guard(mutex_);
     regions_.clear();
 }

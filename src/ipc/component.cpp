@@ -23,21 +23,24 @@ constexpr char kName[] = "gdr_ipc"; // of the component and of its memory domain
 void log_limits()
 {
     static std::atomic<bool> logged{false};
-    if (logged.exchange(true))
+    if (logged.exchange(true)) {
         return;
+    }
     gdr_log(info, "CUDA IPC is tried with memory of cudaMalloc, and of cuMemCreate with POSIX "
                   "file descriptors or fabric handles; not with that of pools (cudaMallocAsync, "
                   "RMM's async resource, PyTorch with backend:cudaMallocAsync) and PyTorch's "
                   "expandable_segments");
-    if (!in_first_pid_namespace())
+    if (!in_first_pid_namespace()) {
         gdr_log(info, "CUDA IPC reaches the processes of this container alone, which has a pid "
                       "namespace of its own (--pid=host, or --pid=container:<name> for others')");
+    }
 }
 
 std::vector<std::string> query_md_resources()
 {
-    if (cuda::open_driver() == nullptr)
+    if (cuda::open_driver() == nullptr) {
         return {};
+    }
     if (!abi::boolean_setting(kSwitch, true)) {
         gdr_log(info, "no CUDA IPC between processes of this host: UCX_GDR_IPC=n");
         return {};
@@ -49,8 +52,9 @@ std::vector<std::string> query_md_resources()
 std::unique_ptr<abi::MemoryDomain> open_md(const char*, const abi::MdConfig* config)
 {
     const cuda::Driver* driver = cuda::open_driver();
-    if (driver == nullptr)
+    if (driver == nullptr) {
         throw std::runtime_error(cuda::unavailable_reason());
+    }
     return std::make_unique<MemoryDomain>(*driver, *reinterpret_cast<const MdSettings*>(config));
 }
 

@@ -34,8 +34,9 @@ msghdr message_of(iovec* data, Control* control)
 cuda::UniqueFd descriptor_in(msghdr& message)
 {
     const cmsghdr* header = CMSG_FIRSTHDR(&message);
-    if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+    if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
         return {};
+    }
     int received;
     memcpy(&received, CMSG_DATA(header), sizeof(received));
     return cuda::UniqueFd(received);
@@ -64,12 +65,15 @@ bool receive_message(int socket, void* bytes, size_t length, cuda::UniqueFd* des
     Control control{};
     msghdr message = message_of(&data, descriptor != nullptr ? &control : nullptr);
     const ssize_t size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    if (size < 0)
+    if (size < 0) {
         return false;
-    if (descriptor != nullptr)
+    }
+    if (descriptor != nullptr) {
         *descriptor = descriptor_in(message);
-    if (size == static_cast<ssize_t>(length))
+    }
+    if (size == static_cast<ssize_t>(length)) {
         return true;
+    }
     errno = ECONNRESET;
     return false;
 }

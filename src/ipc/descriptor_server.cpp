@@ -78,8 +78,9 @@ bool patiently(int socket, Clock::time_point end, auto call)
             return false;
         }
         set_patience(socket, left);
-        if (call())
+        if (call()) {
             return true;
+        }
     } while (errno == EINTR);
     return false;
 }
@@ -95,10 +96,12 @@ bool is_same_user(int socket)
 cuda::UniqueFd find(const cuda::Driver& driver, const Question& question)
 {
     const auto* address = reinterpret_cast<const void*>(question.base);
-    if (question.proof != proof_of(question.base, question.buffer_id))
+    if (question.proof != proof_of(question.base, question.buffer_id)) {
         throw std::runtime_error("the key is none that this process has made");
-    if (cuda::buffer_id(driver, address) != question.buffer_id)
+    }
+    if (cuda::buffer_id(driver, address) != question.buffer_id) {
         throw cuda::Error(CUDA_ERROR_INVALID_VALUE, "the memory was freed: buffer id");
+    }
     return cuda::AllocationHandle(driver, question.base).descriptor();
 }
 
@@ -117,14 +120,16 @@ void answer(int connection, bool lacking)
     Question question{};
     if (!is_same_user(connection) || !patiently(connection, Clock::now() + kServerPatience, [&] {
             return receive_message(connection, &question, sizeof(question), nullptr);
-        }))
+        })) {
         return;
+    }
     Answer answer{};
     cuda::UniqueFd descriptor;
     const cuda::Driver* driver = cuda::open_driver();
     try {
-        if (driver != nullptr && !lacking)
+        if (driver != nullptr && !lacking) {
             descriptor = find(*driver, question);
+        }
     } catch (const std::exception& error) {
         snprintf(answer.why_not, sizeof(answer.why_not), "%s", error.what());
         lacking = !cuda::UniqueFd(any_descriptor());
@@ -132,9 +137,10 @@ void answer(int connection, bool lacking)
     answer.again = lacking;
     if (!patiently(connection, Clock::now() + kServerPatience, [&] {
             return send_message(connection, &answer, sizeof(answer), descriptor.get());
-        }))
+        })) {
         gdr_log(debug, "a descriptor of GPU memory was not sent: %s",
                 std::generic_category().message(errno).c_str());
+    }
 }
 
 // Runs in UCX's async thread.
@@ -149,11 +155,13 @@ void on_connection(int listener, uint8_t, void*)
         close(std::exchange(spare, -1));
         connection = next();
     }
-    if (connection)
+    if (connection) {
         answer(connection.get(), lacking);
+    }
     connection = {};
-    if (spare < 0)
+    if (spare < 0) {
         spare = any_descriptor();
+    }
 }
 
 cuda::UniqueFd listen_as(uint64_t owner)
@@ -162,8 +170,9 @@ cuda::UniqueFd listen_as(uint64_t owner)
     sockaddr_un name;
     const socklen_t length = socket_name(owner, &name);
     if (!listener || bind(listener.get(), reinterpret_cast<sockaddr*>(&name), length) != 0 ||
-        listen(listener.get(), SOMAXCONN) != 0)
+        listen(listener.get(), SOMAXCONN) != 0) {
         return {};
+    }
     return listener;
 }
 
@@ -171,8 +180,9 @@ cuda::UniqueFd listen_as(uint64_t owner)
 {
     // The owner was too slow, or closed the connection silently, as it does if the question comes
     // late.
-    if (errno == EAGAIN || errno == EPIPE || errno == ECONNRESET)
+    if (errno == EAGAIN || errno == EPIPE || errno == ECONNRESET) {
         throw NoAnswer(std::string(step) + ": it does not answer, and is asked again later");
+    }
     throw std::system_error(errno, std::generic_category(), step);
 }
 
@@ -185,26 +195,31 @@ Reply ask(const RemoteKey& key, std::chrono::milliseconds patience)
 {
     const Clock::time_point end = Clock::now() + patience;
     const cuda::UniqueFd connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    if (!connection)
+    if (!connection) {
         failed("socket");
+    }
     const int socket = connection.get();
     sockaddr_un name;
     const socklen_t length = socket_name(key.owner, &name);
     if (!patiently(socket, end, [&] {
             return connect(socket, reinterpret_cast<sockaddr*>(&name), length) == 0;
-        }))
+        })) {
         failed("connecting to the owner (has it ended, or another network namespace?)");
-    if (!is_same_user(socket))
+    }
+    if (!is_same_user(socket)) {
         throw std::runtime_error("the owner is another user");
+    }
     const Question question{key.base, key.buffer_id, key.proof};
     if (!patiently(socket, end,
-                   [&] { return send_message(socket, &question, sizeof(question), -1); }))
+                   [&] { return send_message(socket, &question, sizeof(question), -1); })) {
         failed("asking the owner");
+    }
     Reply reply;
     if (!patiently(socket, end, [&] {
             return receive_message(socket, &reply.answer, sizeof(reply.answer), &reply.descriptor);
-        }))
+        })) {
         failed("the owner's answer");
+    }
     return reply;
 }
 
@@ -216,8 +231,9 @@ cuda::UniqueFd descriptor_of(Reply reply)
         errno = EMFILE;
         failed("the owner");
     }
-    if (answer.why_not[0] != '\0')
+    if (answer.why_not[0] != '\0') {
         throw std::runtime_error(std::string("the owner refuses: ") + answer.why_not);
+    }
     if (!reply.descriptor) { // the kernel drops it if there are none left
         errno = EMFILE;
         failed("the owner's descriptor");
@@ -247,22 +263,28 @@ void serve_descriptors()
     static int listening = -1;
     const std::lock_guard guard(mutex);
     const uint64_t id = this_process().id;
-    if (served == id)
+    if (served == id) {
         return;
+    }
     cuda::UniqueFd listener = listen_as(id);
-    if (!listener)
+    if (!listener) {
         failed("a socket to give descriptors by");
-    if (spare < 0)
+    }
+    if (spare < 0) {
         spare = any_descriptor();
-    if (abi::async_add_fd(listener.get(), on_connection, nullptr) != UCS_OK)
+    }
+    if (abi::async_add_fd(listener.get(), on_connection, nullptr) != UCS_OK) {
         throw std::runtime_error("UCX's asynchronous thread takes no socket");
+    }
     // A child's copy would accept connections to a parent that has ended, and never answer.
     static const int closed_by_child = pthread_atfork(nullptr, nullptr, [] {
-        if (listening >= 0) // false in a child of a child
+        if (listening >= 0) { // false in a child of a child
             close(std::exchange(listening, -1));
+        }
     });
-    if (closed_by_child == 0)
+    if (closed_by_child == 0) {
         listening = listener.get();
+    }
     listener.release(); // stays open for the life of the process
     served = id;
 }
@@ -275,8 +297,9 @@ bool is_silent(uint64_t owner)
 cuda::UniqueFd ask_for_descriptor(const RemoteKey& key)
 {
     const auto patience = silent_owners().patience(key.owner, Clock::now());
-    if (patience.count() == 0)
+    if (patience.count() == 0) {
         throw NoAnswer("the owner has not answered, and is asked again later");
+    }
     try {
         Reply reply = ask(key, patience);
         silent_owners().answered(key.owner);

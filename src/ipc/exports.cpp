@@ -42,8 +42,9 @@ Cause several_mappings{"it lies in several mappings of cuMemCreate's memory"};
 
 void log_cause(Cause& cause, uintptr_t address)
 {
-    if (cause.logged.load(std::memory_order_relaxed) || cause.logged.exchange(true))
+    if (cause.logged.load(std::memory_order_relaxed) || cause.logged.exchange(true)) {
         return;
+    }
     gdr_log(info,
             "GPU memory at %#llx cannot be opened by other processes and goes over the HCA: %s",
             static_cast<unsigned long long>(address), cause.text);
@@ -77,10 +78,11 @@ RemoteKey Exports::make(const cuda::Pointer& memory) const
     if (memory.context != nullptr) {
         const cuda::CurrentContext current(driver_, memory);
         const CUresult result = driver_.cuIpcGetMemHandle(&key.handle, base);
-        if (result == CUDA_SUCCESS)
+        if (result == CUDA_SUCCESS) {
             key.sharing = Sharing::handle;
-        else
+        } else {
             log_cause(refused, memory.base);
+        }
     } else if (!memory.mapped) {
         log_cause(of_pool, memory.base);
     } else {
@@ -121,8 +123,9 @@ RemoteKey Exports::key_of(const void* address, size_t length)
     const auto start = reinterpret_cast<uintptr_t>(address);
     RemoteKey& known = recent[start];
     if (!covers(known, start, length) || !cuda::still_there(driver_, address, known.buffer_id))
-        [[unlikely]]
+        [[unlikely]] {
         known = find_or_make(address, length);
+    }
     return known;
 }
 
@@ -137,8 +140,9 @@ void Exports::forget_freed()
             return;
         }
         next_examined_ = at->first + 1;
-        if (cuda::buffer_id(driver_, reinterpret_cast<void*>(at->first)) != at->second.buffer_id)
+        if (cuda::buffer_id(driver_, reinterpret_cast<void*>(at->first)) != at->second.buffer_id) {
             keys_.erase(at);
+        }
     }
 }
 
@@ -154,17 +158,20 @@ try {
     const bool all = memory.kind == cuda::MemoryKind::device &&
                      reinterpret_cast<uintptr_t>(address) + length <= cuda::own_end(memory.end());
     if (!all) { // or the registration is of memory that was here before: CUDA cannot tell
-        if (memory.mapped)
+        if (memory.mapped) {
             log_cause(several_mappings, reinterpret_cast<uintptr_t>(address));
+        }
         abi::end_registrations(address, length);
         return {};
     }
     const std::lock_guard guard(mutex_);
     if (const auto known = keys_.find(memory.base);
-        known != keys_.end() && known->second.buffer_id == memory.buffer_id)
+        known != keys_.end() && known->second.buffer_id == memory.buffer_id) {
         return known->second;
-    if (pause_.lasts())
+    }
+    if (pause_.lasts()) {
         return {};
+    }
     pause_.begin(); // until it is made
     const RemoteKey key = make(memory);
     pause_.end();

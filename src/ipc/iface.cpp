@@ -52,8 +52,9 @@ struct Iface : streams::Iface {
         const bool untouched = protocols_v2 && cuda::initialised_driver() == nullptr;
         Cost cost{settings.overhead, settings.latency,
                   untouched ? kBestLinks : worst_links(driver)};
-        if (settings.bandwidth != abi::kAutoSize)
+        if (settings.bandwidth != abi::kAutoSize) {
             cost.links.bandwidth = static_cast<double>(settings.bandwidth);
+        }
         return cost;
     }
 };
@@ -75,9 +76,10 @@ enum class Direction { put, get };
 // UCP's bounce buffers come here too, pinned or not.
 void require_accessible(const cuda::Pointer& memory, const void* local, size_t length)
 {
-    if (memory.kind == cuda::MemoryKind::host && !memory.pinned && !cuda::readable(local, length))
+    if (memory.kind == cuda::MemoryKind::host && !memory.pinned && !cuda::readable(local, length)) {
         throw std::runtime_error("the local buffer is neither live CUDA memory nor accessible to "
                                  "the CPU");
+    }
 }
 
 // A copy whose local side is known.
@@ -107,13 +109,15 @@ size_t stream_of(const Ep& ep, Direction direction)
 void start_by_another(Iface& iface, const Ep& ep, const Copy& copy, CUdevice device)
 {
     const CUdevice other = copy.region.first_device();
-    if (other < 0 || other == device)
+    if (other < 0 || other == device) {
         throw std::runtime_error("the peer's memory does not open for this GPU");
+    }
     const CUcontext near_context = iface.operations.on(device).context();
     streams::DeviceStreams& streams = iface.operations.on(other);
     const CUdeviceptr far = copy.region.reach(other, streams.context_id(), copy.remote);
-    if (far == 0)
+    if (far == 0) {
         throw std::runtime_error("the peer's memory does not open for any GPU any more");
+    }
     const cuda::CurrentContext current(iface.driver, streams.context());
     streams::Stream& stream = streams[stream_of(ep, copy.direction)];
     // Names both contexts, because only its own GPU can copy memory of pools and of cuMemCreate.
@@ -138,18 +142,20 @@ void start(Iface& iface, const Ep& ep, const Copy& copy)
     std::optional<cuda::CurrentContext> current;
     streams::DeviceStreams& streams = iface.operations.on(device, current);
     const CUdeviceptr far = copy.region.reach(device, streams.context_id(), copy.remote);
-    if (far == 0) [[unlikely]]
+    if (far == 0) [[unlikely]] {
         return start_by_another(iface, ep, copy, device);
+    }
     const bool put = copy.direction == Direction::put;
     const CUdeviceptr to = put ? far : copy.near, from = put ? copy.near : far;
 
     streams::Stream& stream = streams[stream_of(ep, copy.direction)];
-    if (on_gpu) // saves the driver's classification of both addresses
+    if (on_gpu) { // saves the driver's classification of both addresses
         cuda::check(iface.driver.cuMemcpyDtoDAsync(to, from, copy.length, stream.handle()),
                     "cuMemcpyDtoDAsync");
-    else
+    } else {
         cuda::check(iface.driver.cuMemcpyAsync(to, from, copy.length, stream.handle()),
                     "cuMemcpyAsync");
+    }
     issued(iface, copy, stream);
 }
 
@@ -170,12 +176,13 @@ ucs_status_t start(const char* call, uct_ep_h handle, Direction direction, const
             return UCS_ERR_INVALID_PARAM;
         }
         return streams::started(iface, [&] {
-            if (length == 0)
+            if (length == 0) {
                 iface->operations.add_ended(completion);
-            else
+            } else {
                 start(*iface, ep,
                       {direction, reinterpret_cast<CUdeviceptr>(iov->buffer), length, remote,
                        *region, completion});
+            }
         });
     });
 }
@@ -195,17 +202,20 @@ ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_
 ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* handle)
 {
     constexpr uint64_t kNeeded = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_IFACE_ADDR;
-    if ((params->field_mask & kNeeded) != kNeeded)
+    if ((params->field_mask & kNeeded) != kNeeded) {
         return UCS_ERR_INVALID_PARAM;
+    }
     return abi::guarded("ipc: ep_create", [&] {
         Iface* iface = iface_of(params->iface);
-        if (!reaches(iface->address, params->iface_addr))
+        if (!reaches(iface->address, params->iface_addr)) {
             return UCS_ERR_UNREACHABLE;
+        }
         auto ep = std::make_unique<Ep>();
         ep->peer = process_of(params->iface_addr).id;
         ep->stream = iface->endpoints++ % kStreamsEachWay;
-        if (ucs_status_t status = abi::init_ep(ep.get(), iface); status != UCS_OK)
+        if (ucs_status_t status = abi::init_ep(ep.get(), iface); status != UCS_OK) {
             return status;
+        }
         RemoteMemory::instance().connect(ep->peer);
         *handle = &ep.release()->super;
         return UCS_OK;
@@ -215,8 +225,9 @@ ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* handle)
 void ep_destroy(uct_ep_h handle)
 {
     const std::unique_ptr<Ep> ep(reinterpret_cast<Ep*>(handle));
-    if (cuda::open_driver() != nullptr) // in a forked child nothing is open
+    if (cuda::open_driver() != nullptr) { // in a forked child nothing is open
         RemoteMemory::instance().disconnect(ep->peer);
+    }
     abi::cleanup_ep(ep.get());
 }
 
@@ -299,8 +310,9 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
                                     abi::memory_domain(md)->serves_protocols_v2());
         ucs_status_t status =
             abi::init_iface(iface.get(), &ops, &kInternalOps, md, worker, params, config);
-        if (status == UCS_OK)
+        if (status == UCS_OK) {
             *handle = &iface.release()->super;
+        }
         return status;
     });
 }

@@ -22,8 +22,9 @@ MemoryDomain::MemoryDomain(const cuda::Driver& driver, const MdSettings& setting
 
 MemoryDomain::~MemoryDomain()
 {
-    if (cuda::open_driver() != nullptr) // in a forked child nothing is open
+    if (cuda::open_driver() != nullptr) { // in a forked child nothing is open
         RemoteMemory::instance().leave();
+    }
 }
 
 abi::MdAttributes MemoryDomain::attributes() const
@@ -54,8 +55,10 @@ ucs_status_t MemoryDomain::pack_rkey(uct_mem_h memh, const void*, size_t, void* 
 {
     const auto* registration = static_cast<Registration*>(memh);
     RemoteKey key;
-    if (cuda::open_driver() != nullptr) // else this is a forked child, in which CUDA does not work
+    if (cuda::open_driver() !=
+        nullptr) { // else this is a forked child, in which CUDA does not work
         key = exports_.key_of(registration->address, registration->length);
+    }
     memcpy(buffer, &key, sizeof(key));
     return UCS_OK;
 }
@@ -69,11 +72,13 @@ ucs_status_t unpack_rkey(const void* buffer, uct_rkey_t* rkey, void** handle)
         return abi::refuse_rkey();
     }
     const cuda::Driver* driver = cuda::initialised_driver();
-    if (driver == nullptr || key.sharing == Sharing::none || key.owner == this_process().id)
+    if (driver == nullptr || key.sharing == Sharing::none || key.owner == this_process().id) {
         return UCS_ERR_UNREACHABLE;
+    }
     Region* region = RemoteMemory::instance().acquire(*driver, key);
-    if (region == nullptr)
+    if (region == nullptr) {
         return UCS_ERR_UNREACHABLE;
+    }
     *handle = region;
     *rkey = reinterpret_cast<uct_rkey_t>(region);
     return UCS_OK;
@@ -81,8 +86,9 @@ ucs_status_t unpack_rkey(const void* buffer, uct_rkey_t* rkey, void** handle)
 
 void release_rkey(uct_rkey_t, void* handle)
 {
-    if (cuda::open_driver() != nullptr)
+    if (cuda::open_driver() != nullptr) {
         RemoteMemory::instance().release(static_cast<Region*>(handle));
+    }
 }
 
 } // namespace gdr::ipc

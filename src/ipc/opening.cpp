@@ -32,24 +32,27 @@ CUdeviceptr open(const cuda::Driver& driver, const RemoteKey& key, CUdevice devi
         cuda::check(
             driver.cuIpcOpenMemHandle(&address, key.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
             "cuIpcOpenMemHandle");
-        if (reaches_end(driver, address, key.length))
+        if (reaches_end(driver, address, key.length)) {
             return address;
+        }
         driver.cuIpcCloseMemHandle(address);
         throw std::runtime_error("its key tells more memory than there is");
     }
-    if (key.sharing == Sharing::fabric)
+    if (key.sharing == Sharing::fabric) {
         return cuda::map_fabric(driver, std::bit_cast<cuda::FabricHandle>(key.handle), key.length,
                                 device);
+    }
     const cuda::UniqueFd descriptor = ask_for_descriptor(key);
     return cuda::map_descriptor(driver, descriptor.get(), key.length, device);
 }
 
 void close(const cuda::Driver& driver, const RemoteKey& key, CUdeviceptr address)
 {
-    if (key.sharing == Sharing::handle)
+    if (key.sharing == Sharing::handle) {
         driver.cuIpcCloseMemHandle(address);
-    else
+    } else {
         cuda::unmap(driver, address, key.length);
+    }
 }
 
 } // namespace gdr::ipc

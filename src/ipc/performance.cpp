@@ -35,8 +35,9 @@ constexpr double kUnknown = 20e9;
 
 double bandwidth_of(const std::optional<cuda::Link>& link)
 {
-    if (!link)
+    if (!link) {
         return kUnknown;
+    }
     return link->bandwidth * (link->nvlink ? kNvlinkShare : kPcieShare);
 }
 
@@ -60,8 +61,9 @@ void log_no_access(const Pair& pair)
 std::vector<Gpu> visible_gpus(const cuda::Driver& driver)
 {
     std::vector<Gpu> gpus;
-    for (const cuda::Device& device : cuda::devices(driver))
+    for (const cuda::Device& device : cuda::devices(driver)) {
         gpus.push_back({device.pci_bus_id, "GPU " + std::to_string(device.handle)});
+    }
     return gpus;
 }
 
@@ -76,10 +78,11 @@ std::vector<Pair> pairs_that_reach(const cuda::Driver& driver, const std::vector
             const Pair pair{gpus[one], gpus[other]};
             if (driver.cuDeviceCanAccessPeer(&reaches, static_cast<CUdevice>(one),
                                              static_cast<CUdevice>(other)) == CUDA_SUCCESS &&
-                reaches != 0)
+                reaches != 0) {
                 pairs.push_back(pair);
-            else
+            } else {
                 log_no_access(pair);
+            }
         }
     }
     return pairs;
@@ -95,8 +98,9 @@ std::vector<Pair> pairs_with_hidden(const std::vector<Gpu>& gpus)
     });
     std::vector<Pair> pairs;
     for (const Gpu& one : gpus) {
-        for (const std::string& id : hidden)
+        for (const std::string& id : hidden) {
             pairs.push_back({one, {id, "the hidden GPU " + id}});
+        }
     }
     return pairs;
 }
@@ -107,8 +111,9 @@ std::vector<Pair> pairs_of_system()
     const std::vector<std::string> ids = cuda::gpus_of_system();
     std::vector<Pair> pairs;
     for (size_t one = 0; one < ids.size(); ++one) {
-        for (size_t other = one + 1; other < ids.size(); ++other)
+        for (size_t other = one + 1; other < ids.size(); ++other) {
             pairs.push_back({{ids[one], "GPU " + ids[one]}, {ids[other], "GPU " + ids[other]}});
+        }
     }
     return pairs;
 }
@@ -118,8 +123,9 @@ void take_worst(Links& worst, const std::vector<Pair>& pairs)
 {
     std::vector<std::pair<std::string, std::string>> ids;
     ids.reserve(pairs.size());
-    for (const Pair& pair : pairs)
+    for (const Pair& pair : pairs) {
         ids.emplace_back(pair.one.id, pair.other.id);
+    }
     const auto links = cuda::links(ids);
     for (size_t i = 0; i < pairs.size(); ++i) {
         const auto& link = links[i];
@@ -151,10 +157,11 @@ Links measure(const cuda::Driver& driver)
     std::vector<Pair> pairs = pairs_that_reach(driver, gpus);
     std::ranges::move(pairs_with_hidden(gpus), std::back_inserter(pairs));
     take_worst(worst, pairs);
-    if (pairs.empty() && gpus.size() == 1)
+    if (pairs.empty() && gpus.size() == 1) {
         gdr_log(info,
                 "GPU 0: CUDA IPC with processes on the same GPU; the system shows no other (a "
                 "container's may be kept from it)");
+    }
     return worst;
 }
 

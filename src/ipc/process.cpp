@@ -27,8 +27,9 @@ uint64_t host_id()
         name = host;
     }
     uint64_t id = 14695981039346656037u; // FNV-1a: the same in every process, unlike std::hash
-    for (const char c : name)
+    for (const char c : name) {
         id = (id ^ static_cast<unsigned char>(c)) * 1099511628211u;
+    }
     return id;
 }
 
@@ -55,11 +56,13 @@ Process this_process()
     static std::atomic<bool> known{false};
     static const int forgotten_by_child =
         pthread_atfork(nullptr, nullptr, [] { known.store(false, std::memory_order_relaxed); });
-    if (known.load(std::memory_order_acquire) && forgotten_by_child == 0) [[likely]]
+    if (known.load(std::memory_order_acquire) && forgotten_by_child == 0) [[likely]] {
         return process;
+    }
     const std::lock_guard guard(mutex);
-    if (const auto pid = static_cast<uint32_t>(getpid()); process.pid != pid)
+    if (const auto pid = static_cast<uint32_t>(getpid()); process.pid != pid) {
         process = {host_id(), inode_of("/proc/self/ns/pid"), random_id(), pid};
+    }
     known.store(true, std::memory_order_release);
     return process;
 }

@@ -106,12 +106,14 @@ void Region::close()
     for (CUdevice device = 0; device < devices_; ++device) {
         openings_[device].logged = false;
         const CUdeviceptr base = openings_[device].base.exchange(kNotOpen);
-        if (base == kNotOpen || base == kRefused)
+        if (base == kNotOpen || base == kRefused) {
             continue;
+        }
         try {
             const cuda::PrimaryContext primary(driver_, device);
-            if (cuda::context_id(driver_, primary.handle()) != openings_[device].context_id)
+            if (cuda::context_id(driver_, primary.handle()) != openings_[device].context_id) {
                 continue; // a device reset has closed it
+            }
             const cuda::CurrentContext current(driver_, primary.handle());
             ipc::close(driver_, key_, base);
         } catch (const cuda::Error& error) {
@@ -123,8 +125,9 @@ void Region::close()
 CUdevice Region::first_device() const
 {
     for (CUdevice device = 0; device < devices_; ++device) {
-        if (const CUdeviceptr base = openings_[device].base; base != kNotOpen && base != kRefused)
+        if (const CUdeviceptr base = openings_[device].base; base != kNotOpen && base != kRefused) {
             return device;
+        }
     }
     return -1;
 }
@@ -172,8 +175,9 @@ bool Region::claim(size_t* no_longer_idle)
 bool Region::open_for(CUdevice device)
 {
     CUdeviceptr base = openings_[device].base.load(std::memory_order_acquire);
-    if (base == kNotOpen)
+    if (base == kNotOpen) {
         base = open(device);
+    }
     return base != kNotOpen && base != kRefused;
 }
 
@@ -187,13 +191,15 @@ CUdeviceptr Region::open(CUdevice device)
     Opening& opening = openings_[device];
     const std::lock_guard guard(opening_);
     collides_ = false;
-    if (opening.base == kNotOpen && is_to_wait())
+    if (opening.base == kNotOpen && is_to_wait()) {
         return kNotOpen;
+    }
     try {
         const cuda::PrimaryContext primary(driver_, device);
         const unsigned long long context_id = cuda::context_id(driver_, primary.handle());
-        if (opening.base != kNotOpen && opening.context_id == context_id)
+        if (opening.base != kNotOpen && opening.context_id == context_id) {
             return opening.base; // opened by another thread
+        }
         opening.base = kNotOpen; // a device reset has closed it
         opening.context_id.store(context_id, std::memory_order_release);
         const cuda::CurrentContext current(driver_, primary.handle());
@@ -203,12 +209,14 @@ CUdeviceptr Region::open(CUdevice device)
     } catch (const std::exception& error) {
         // CUDA opens no second allocation in the same block at the same place.
         collides_ = has_result(error, CUDA_ERROR_ALREADY_MAPPED);
-        if (collides_)
+        if (collides_) {
             return kNotOpen;
-        if (is_shortage(error))
+        }
+        if (is_shortage(error)) {
             pause_.begin();
-        else if (dynamic_cast<const NoAnswer*>(&error) == nullptr)
+        } else if (dynamic_cast<const NoAnswer*>(&error) == nullptr) {
             opening.base = kRefused;
+        }
         log_refused(device, error);
     }
     return opening.base;
@@ -222,8 +230,9 @@ void Region::put_off()
 
 void Region::log_refused(CUdevice device, const std::exception& error)
 {
-    if (std::exchange(openings_[device].logged, true))
+    if (std::exchange(openings_[device].logged, true)) {
         return;
+    }
     gdr_log(info,
             "%llu bytes of GPU memory of process %u do not open for GPU %d and go over the HCA: %s",
             static_cast<unsigned long long>(key_.length), key_.pid, device, error.what());

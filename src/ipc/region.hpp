@@ -42,8 +42,9 @@ class Region {
         const Opening& opening = openings_[device];
         const bool same = opening.context_id.load(std::memory_order_acquire) == context_id;
         CUdeviceptr base = same ? opening.base.load(std::memory_order_acquire) : kNotOpen;
-        if (base == kNotOpen) [[unlikely]]
+        if (base == kNotOpen) [[unlikely]] {
             base = open(device);
+        }
         return base == kNotOpen || base == kRefused ? 0 : base + (address - key_.base);
     }
 

@@ -22,8 +22,9 @@ struct End {
     ~End()
     {
         spares.ended = true;
-        while (spares.count > 0)
+        while (spares.count > 0) {
             delete spares.all[--spares.count];
+        }
     }
 };
 
@@ -31,8 +32,9 @@ struct End {
 
 Registration* make_registration(const void* address, size_t length)
 {
-    if (spares.count == 0)
+    if (spares.count == 0) {
         return new Registration{address, length};
+    }
     Registration* registration = spares.all[--spares.count];
     *registration = {address, length};
     return registration;
@@ -41,10 +43,11 @@ Registration* make_registration(const void* address, size_t length)
 void give_up(Registration* registration)
 {
     thread_local const End end;
-    if (spares.count == spares.all.size() || spares.ended)
+    if (spares.count == spares.all.size() || spares.ended) {
         delete registration;
-    else
+    } else {
         spares.all[spares.count++] = registration;
+    }
 }
 
 } // namespace gdr::ipc

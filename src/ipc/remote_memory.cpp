@@ -21,13 +21,15 @@ CUdevice device_in_use(const cuda::Driver& driver)
     CUdevice device;
     CUcontext current = nullptr;
     if (driver.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != nullptr &&
-        driver.cuCtxGetDevice(&device) == CUDA_SUCCESS)
+        driver.cuCtxGetDevice(&device) == CUDA_SUCCESS) {
         return device;
+    }
     int devices = 0;
     cuda::check(driver.cuDeviceGetCount(&devices), "cuDeviceGetCount");
     for (device = 0; device < devices; ++device) {
-        if (cuda::has_primary_context(driver, device))
+        if (cuda::has_primary_context(driver, device)) {
             return device;
+        }
     }
     return -1;
 }
@@ -60,10 +62,12 @@ void RemoteMemory::leave()
 {
     {
         const std::lock_guard guard(mutex_);
-        if (--domains_ > 0)
+        if (--domains_ > 0) {
             return;
-        for (auto& [id, owner] : owners_)
+        }
+        for (auto& [id, owner] : owners_) {
             close_unused(owner);
+        }
         std::erase_if(owners_, [](const auto& owner) {
             return owner.second.regions.empty() && owner.second.endpoints == 0;
         });
@@ -76,8 +80,9 @@ void RemoteMemory::connect(uint64_t owner)
     const std::lock_guard guard(mutex_);
     Owner& known = owners_[owner];
     if (known.endpoints++ == 0) {
-        for (auto& [base, region] : known.regions)
+        for (auto& [base, region] : known.regions) {
             region->left_over = false;
+        }
     }
 }
 
@@ -85,10 +90,12 @@ void RemoteMemory::disconnect(uint64_t id)
 {
     const std::lock_guard guard(mutex_);
     Owner& owner = owners_.at(id);
-    if (--owner.endpoints > 0)
+    if (--owner.endpoints > 0) {
         return;
-    for (auto& [base, region] : owner.regions)
+    }
+    for (auto& [base, region] : owner.regions) {
         region->left_over = true; // before the attempt: a current user then closes it
+    }
     close_left_over(id);
 }
 
@@ -96,8 +103,9 @@ void RemoteMemory::disconnect(uint64_t id)
 bool RemoteMemory::use(Region& region)
 {
     size_t no_longer_idle;
-    if (!region.try_use(&no_longer_idle))
+    if (!region.try_use(&no_longer_idle)) {
         return false;
+    }
     idle_bytes_ -= static_cast<int64_t>(no_longer_idle);
     return true;
 }
@@ -105,10 +113,12 @@ bool RemoteMemory::use(Region& region)
 // Only a user of a region may read its key: otherwise its storage may become another region's.
 bool RemoteMemory::use_again(Region& region, const RemoteKey& key)
 {
-    if (!use(region))
+    if (!use(region)) {
         return false;
-    if (region.is(key) && !region.stale) [[likely]]
+    }
+    if (region.is(key) && !region.stale) [[likely]] {
         return true;
+    }
     end_use(region);
     return false;
 }
@@ -117,18 +127,22 @@ bool RemoteMemory::use_again(Region& region, const RemoteKey& key)
 Region* RemoteMemory::acquire(const cuda::Driver& driver, const RemoteKey& key)
 {
     Region*& region = remembered(key);
-    if (region == nullptr || !use_again(*region, key)) [[unlikely]]
+    if (region == nullptr || !use_again(*region, key)) [[unlikely]] {
         region = find_or_add(driver, key);
+    }
     Region* const found = region;
-    if (found->first_device() >= 0) [[likely]]
+    if (found->first_device() >= 0) [[likely]] {
         return found;
+    }
     if (const CUdevice device = device_in_use(driver); device >= 0) {
-        if (found->open_for(device))
+        if (found->open_for(device)) {
             return found;
+        }
         if (found->collides()) {
             closer_.wait_for(kPatience);
-            if (found->open_for(device))
+            if (found->open_for(device)) {
                 return found;
+            }
             found->put_off();
         }
     }
@@ -147,17 +161,20 @@ void RemoteMemory::end_use(Region& region)
 {
     bool last;
     const size_t idle_now = region.end_use(&last);
-    if (!last)
+    if (!last) {
         return;
+    }
     const int64_t idle = idle_bytes_ += static_cast<int64_t>(idle_now);
     const bool beyond = idle > 0 && static_cast<size_t>(idle) > limit_;
-    if (!beyond && !region.stale && !region.left_over) [[likely]]
+    if (!beyond && !region.stale && !region.left_over) [[likely]] {
         return;
+    }
     const std::lock_guard guard(mutex_);
-    if (region.stale)
+    if (region.stale) {
         close_if_unused(region);
-    else if (region.left_over)
+    } else if (region.left_over) {
         close_left_over(region.key().owner);
+    }
     trim();
 }
 
@@ -172,8 +189,9 @@ Region* RemoteMemory::find_or_add(const cuda::Driver& driver, const RemoteKey& k
     const std::lock_guard guard(mutex_);
     Owner& owner = owners_[key.owner];
     const auto known = owner.regions.find(key.base);
-    if (known != owner.regions.end() && known->second->is(key) && use(*known->second))
+    if (known != owner.regions.end() && known->second->is(key) && use(*known->second)) {
         return known->second;
+    }
     take_out_stale(owner, key);
     Region::Owned region = Region::make(driver, key);
     owner.regions.emplace(key.base, region.get());
@@ -185,8 +203,9 @@ Region* RemoteMemory::find_or_add(const cuda::Driver& driver, const RemoteKey& k
 void RemoteMemory::take_out_stale(Owner& owner, const RemoteKey& key)
 {
     auto at = owner.regions.upper_bound(key.base);
-    if (at != owner.regions.begin())
+    if (at != owner.regions.begin()) {
         --at;
+    }
     while (at != owner.regions.end() && at->first < key.base + key.length) {
         Region& region = *at->second;
         if (at->first + region.key().length <= key.base) {
@@ -203,8 +222,9 @@ void RemoteMemory::take_out_stale(Owner& owner, const RemoteKey& key)
 bool RemoteMemory::close_if_unused(Region& region)
 {
     size_t no_longer_idle;
-    if (!region.claim(&no_longer_idle))
+    if (!region.claim(&no_longer_idle)) {
         return false;
+    }
     idle_bytes_ -= static_cast<int64_t>(no_longer_idle);
     --regions_;
     closer_.add(Region::Owned(&region));
@@ -219,11 +239,13 @@ void RemoteMemory::close_unused(Owner& owner)
 void RemoteMemory::close_left_over(uint64_t id)
 {
     const auto owner = owners_.find(id);
-    if (owner == owners_.end() || owner->second.endpoints > 0)
+    if (owner == owners_.end() || owner->second.endpoints > 0) {
         return;
+    }
     close_unused(owner->second);
-    if (owner->second.regions.empty())
+    if (owner->second.regions.empty()) {
         owners_.erase(owner);
+    }
 }
 
 // Closes the regions that have been idle longest, several at once, because looking at all takes
@@ -235,24 +257,28 @@ void RemoteMemory::trim()
         const int64_t idle = idle_bytes_;
         return idle > 0 && static_cast<size_t>(idle) > bytes;
     };
-    if (!is_beyond(limit))
+    if (!is_beyond(limit)) {
         return;
+    }
     std::vector<std::pair<uint64_t, Region*>> unused;
     for (auto& [id, owner] : owners_) {
         for (auto& [base, region] : owner.regions) {
-            if (region->is_idle())
+            if (region->is_idle()) {
                 unused.emplace_back(region->idle_since, region);
+            }
         }
     }
     std::ranges::sort(unused);
     for (auto at = unused.begin(); at != unused.end() && is_beyond(limit - limit / 8); ++at) {
         const auto owner = owners_.find(at->second->key().owner);
         const uint64_t base = at->second->key().base;
-        if (!close_if_unused(*at->second))
+        if (!close_if_unused(*at->second)) {
             continue;
+        }
         owner->second.regions.erase(base);
-        if (owner->second.regions.empty() && owner->second.endpoints == 0)
+        if (owner->second.regions.empty() && owner->second.endpoints == 0) {
             owners_.erase(owner);
+        }
     }
 }
 

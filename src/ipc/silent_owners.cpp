@@ -21,8 +21,9 @@ std::chrono::milliseconds SilentOwners::patience(uint64_t owner, Clock::time_poi
 {
     const std::lock_guard guard(mutex_);
     const auto silence = silences_.find(owner);
-    if (silence == silences_.end())
+    if (silence == silences_.end()) {
         return kPatience;
+    }
     return now < silence->second.end ? 0ms : kPatienceAgain;
 }
 
@@ -41,8 +42,9 @@ void SilentOwners::did_not_answer(uint64_t owner, Clock::time_point now)
     });
     const auto [silence, first] =
         silences_.try_emplace(owner, Silence{kFirstPause, now + kFirstPause});
-    if (first || now < silence->second.end) // reported by another thread that waited too
+    if (first || now < silence->second.end) { // reported by another thread that waited too
         return;
+    }
     silence->second.pause = std::min(2 * silence->second.pause, kLongestPause);
     silence->second.end = now + silence->second.pause;
 }

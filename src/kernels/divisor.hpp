@@ -17,8 +17,9 @@ struct Divisor {
 
     static Divisor of(uint32_t divisor)
     {
-        if (divisor == 1)
+        if (divisor == 1) {
             return {1, 0, 0};
+        }
         const auto log2 = static_cast<uint32_t>(32 - __builtin_clz(divisor - 1));
         const uint64_t power = uint64_t{1} << (31 + log2);
         return {divisor, static_cast<uint32_t>((power + divisor - 1) / divisor), log2 - 1};

@@ -31,26 +31,31 @@ LoadedKernels::LoadedKernels(const cuda::Driver& driver, CUcontext context,
 // Fails if the context has ended; then its modules are gone, too.
 LoadedKernels::~LoadedKernels()
 {
-    if (loaded_.empty())
+    if (loaded_.empty()) {
         return;
+    }
     try {
         const cuda::CurrentContext current(driver_, context_);
-        for (const auto& [name, kernel] : loaded_)
+        for (const auto& [name, kernel] : loaded_) {
             driver_.cuModuleUnload(kernel.module);
+        }
     } catch (const cuda::Error&) {
     }
 }
 
 CUfunction LoadedKernels::function(std::string_view name)
 {
-    if (ptx_.empty())
+    if (ptx_.empty()) {
         throw std::runtime_error(why_not_built());
+    }
     const std::lock_guard guard(mutex_);
-    if (const auto known = loaded_.find(name); known != loaded_.end())
+    if (const auto known = loaded_.find(name); known != loaded_.end()) {
         return known->second.function;
+    }
     const auto kernel = std::ranges::find(ptx_, name, &PtxKernel::name);
-    if (kernel == ptx_.end())
+    if (kernel == ptx_.end()) {
         cuda::check(CUDA_ERROR_NOT_FOUND, "a kernel of this library");
+    }
     const cuda::CurrentContext current(driver_, context_);
     Loaded& loaded = loaded_[kernel->name];
     try {
@@ -59,8 +64,9 @@ CUfunction LoadedKernels::function(std::string_view name)
             driver_.cuModuleGetFunction(&loaded.function, loaded.module, kernel->name.data()),
             "cuModuleGetFunction");
     } catch (...) {
-        if (loaded.module != nullptr)
+        if (loaded.module != nullptr) {
             driver_.cuModuleUnload(loaded.module);
+        }
         loaded_.erase(kernel->name);
         throw;
     }

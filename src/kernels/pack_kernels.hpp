@@ -47,10 +47,11 @@ GDR_DEVICE uint64_t address_of_word(const ListCopy& copy, uint32_t word)
     auto high = load<uint32_t>(hint + sizeof(uint32_t));
     while (low < high) { // finds the last block that begins at the byte or before it
         const uint32_t middle = (low + high + 1) / 2;
-        if (load<uint64_t>(copy.positions + uint64_t{middle} * 8) <= byte)
+        if (load<uint64_t>(copy.positions + uint64_t{middle} * 8) <= byte) {
             low = middle;
-        else
+        } else {
             high = middle - 1;
+        }
     }
     const auto offset = load<int64_t>(copy.offsets + uint64_t{low} * 8);
     const auto position = load<uint64_t>(copy.positions + uint64_t{low} * 8);
@@ -86,8 +87,9 @@ GDR_DEVICE void copy_words(const Copy& copy, Thread thread)
         }
         GDR_UNROLL
         for (uint32_t k = 0; k < kWordsAtOnce; ++k) {
-            if (first + k * thread.count < copy.words)
+            if (first + k * thread.count < copy.words) {
                 store<Word>(to[k], words[k]);
+            }
         }
     }
 }

@@ -31,8 +31,9 @@ CUresult upload(const cuda::Driver& driver, uint64_t to, const void* from, size_
 {
     CUstream stream = nullptr;
     CUresult result = driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
         return result;
+    }
     result = driver.cuMemcpyAsync(to, reinterpret_cast<uintptr_t>(from), bytes, stream);
     const CUresult waited = driver.cuStreamSynchronize(stream);
     driver.cuStreamDestroy(stream);
@@ -62,8 +63,9 @@ struct Packing::Words {
 
     void repeat(Dimension around)
     {
-        if (around.count != 1)
+        if (around.count != 1) {
             loop[loops++] = around;
+        }
     }
     const Dimension& outermost() const { return loop[loops - 1]; }
     std::span<const Dimension> inner() const { return {loop.data(), loops - 1}; }
@@ -76,14 +78,16 @@ struct Packing::Words {
 Packing::Packing(LoadedKernels& kernels, Layout layout, uint32_t most_words)
     : kernels_(kernels), layout_(std::move(layout)), most_words_(most_words)
 {
-    if (layout_.strided() == nullptr)
+    if (layout_.strided() == nullptr) {
         upload_list();
+    }
 }
 
 Packing::~Packing()
 {
-    if (list_ != nullptr)
+    if (list_ != nullptr) {
         cuda::release(kernels_.driver(), list_);
+    }
 }
 
 // The list holds each block's offset and position, and hints: for every 2^hint_shift packed bytes,
@@ -105,8 +109,9 @@ void Packing::upload_list()
         positions[i] = position;
         list_alignment_ |= host[i] | blocks[i].length;
         position += blocks[i].length;
-        for (; next_hint << hint_shift_ < position; ++next_hint)
+        for (; next_hint << hint_shift_ < position; ++next_hint) {
             hint[next_hint] = static_cast<uint32_t>(i);
+        }
     }
     std::fill(hint + next_hint, hint + hints, static_cast<uint32_t>(blocks.size() - 1));
 
@@ -141,20 +146,24 @@ void Packing::run(Direction direction, uintptr_t elements, uint64_t count, uint6
                   uint64_t to, uintptr_t packed, CUstream stream) const
 {
     uint64_t size = 0;
-    if (__builtin_mul_overflow(count, layout_.size(), &size) || from > to || to > size)
+    if (__builtin_mul_overflow(count, layout_.size(), &size) || from > to || to > size) {
         throw std::out_of_range("a range that is not in the elements");
-    if (from == to)
+    }
+    if (from == to) {
         return;
+    }
     Call call{direction, longest_word(from | to | packed | elements, count), elements, 0, packed,
               stream};
     call.begin = from >> call.word;
-    if (layout_.strided() == nullptr)
+    if (layout_.strided() == nullptr) {
         return run_list(call, call.begin, to >> call.word);
+    }
     const StridedBlocks blocks = strided_blocks(count);
     Words words{elements + static_cast<uint64_t>(blocks.offset)};
     words.repeat({blocks.length >> call.word, int64_t{1} << call.word});
-    for (size_t i = 0; i < blocks.loops; ++i)
+    for (size_t i = 0; i < blocks.loops; ++i) {
         words.repeat(blocks.loop[i]);
+    }
     run_strided(call, words, call.begin, to >> call.word);
 }
 
@@ -172,13 +181,15 @@ unsigned Packing::longest_word(uint64_t addresses, uint64_t count) const
     uint64_t alignment = addresses;
     if (layout_.strided() == nullptr) {
         alignment |= list_alignment_;
-        if (count > 1)
+        if (count > 1) {
             alignment |= static_cast<uint64_t>(layout_.extent());
+        }
     } else {
         const StridedBlocks blocks = strided_blocks(count);
         alignment |= static_cast<uint64_t>(blocks.offset) | blocks.length;
-        for (size_t i = 0; i < blocks.loops; ++i)
+        for (size_t i = 0; i < blocks.loops; ++i) {
             alignment |= static_cast<uint64_t>(blocks.loop[i].stride);
+        }
     }
     return std::min<unsigned>(kLongestWord, std::countr_zero(alignment));
 }
@@ -206,8 +217,9 @@ CUfunction Packing::function(Direction direction, unsigned word) const
 
 void Packing::run_strided(const Call& call, const Words& words, uint64_t from, uint64_t to) const
 {
-    if (words.consecutive(int64_t{1} << call.word))
+    if (words.consecutive(int64_t{1} << call.word)) {
         return copy(call, words.memory + ((from - words.first) << call.word), from, to);
+    }
     uint64_t within = 1; // words of one iteration of the outermost loop
     bool small = true;
     for (const Dimension& loop : words.inner()) {
@@ -256,8 +268,9 @@ void Packing::run_list(const Call& call, uint64_t from, uint64_t to) const
         copy.memory = call.elements + distance(index, layout_.extent());
         copy.packed = call.packed_at(from);
         copy.words = static_cast<uint32_t>(std::min<uint64_t>(end - from, most_words_));
-        if (small)
+        if (small) {
             copy.element = Divisor::of(static_cast<uint32_t>(element));
+        }
         copy.start = from % element;
         copy.extent = layout_.extent();
         copy.offsets = offsets_;

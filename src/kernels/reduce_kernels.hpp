@@ -139,15 +139,17 @@ GDR_DEVICE void reduce(const ReduceArguments& arguments, Thread thread)
         GDR_UNROLL
         for (uint32_t k = 0; k < kElementsAtOnce; ++k) {
             const uint64_t i = first + k * thread.count;
-            if (i < count)
+            if (i < count) {
                 results[k] = Op::apply(load<Value>(arguments.first + i * sizeof(Value)),
                                        load<Value>(arguments.second + i * sizeof(Value)));
+            }
         }
         GDR_UNROLL
         for (uint32_t k = 0; k < kElementsAtOnce; ++k) {
             const uint64_t i = first + k * thread.count;
-            if (i < count)
+            if (i < count) {
                 store<Value>(arguments.result + i * sizeof(Value), results[k]);
+            }
         }
     }
 }

@@ -35,8 +35,9 @@ const Kernel* find(Operation operation, Type type)
 CUfunction function_of(LoadedKernels& kernels, Operation operation, Type type)
 {
     const Kernel* kernel = find(operation, type);
-    if (kernel == nullptr)
+    if (kernel == nullptr) {
         throw std::invalid_argument("a reduction that is not defined for its type");
+    }
     return kernels.function(kernel->name);
 }
 
@@ -85,8 +86,9 @@ void Reduction::reduce(const void* first, const void* second, void* result, uint
 {
     // A grid has fewer than 2^31 blocks; beyond this, the kernel's threads loop.
     constexpr uint64_t kMostAtOnce = uint64_t{1} << 38;
-    if (count == 0)
+    if (count == 0) {
         return;
+    }
     const ReduceArguments arguments{reinterpret_cast<uintptr_t>(first),
                                     reinterpret_cast<uintptr_t>(second),
                                     reinterpret_cast<uintptr_t>(result), count};

@@ -25,14 +25,17 @@ class BufferIds {
     bool hold(const cuda::Driver& driver, uintptr_t address, size_t length) const
     {
         size_t at = pieces_.size() - 1;
-        while (at > 0 && pieces_[at].start >= address + length)
+        while (at > 0 && pieces_[at].start >= address + length) {
             --at;
+        }
         for (;; --at) {
             const Piece& piece = pieces_[at];
-            if (cuda::buffer_id(driver, reinterpret_cast<const void*>(piece.start)) != piece.id)
+            if (cuda::buffer_id(driver, reinterpret_cast<const void*>(piece.start)) != piece.id) {
                 return false;
-            if (at == 0 || piece.start <= address)
+            }
+            if (at == 0 || piece.start <= address) {
                 return true;
+            }
         }
     }
 

@@ -29,14 +29,17 @@ void Caches::remove(Cache& cache)
 void Caches::learn(const cuda::Pointer& memory)
 {
     const uint64_t bit = uint64_t{1} << (memory.device & 63);
-    if ((learnt_.load(std::memory_order_relaxed) & bit) != 0)
+    if ((learnt_.load(std::memory_order_relaxed) & bit) != 0) {
         return;
+    }
     std::shared_lock guard(lock_); // nobody adds a cache meanwhile
     bool all = true;
-    for (Cache* cache : all_)
+    for (Cache* cache : all_) {
         all = cache->learn(memory) && all;
-    if (all)
+    }
+    if (all) {
         learnt_.fetch_or(bit, std::memory_order_relaxed);
+    }
 }
 
 } // namespace gdr::mem

@@ -17,8 +17,9 @@ Target CpuRegistrar::describe(uintptr_t address, size_t length, Access)
     const cuda::Pointer memory = cuda::classify(driver, reinterpret_cast<const void*>(address));
     cuda::finish_memops(driver, memory);
     Target target;
-    if (memory.kind == cuda::MemoryKind::host)
+    if (memory.kind == cuda::MemoryKind::host) {
         return target;
+    }
     target.kind = MemoryKind::device;
     target.managed = memory.kind == cuda::MemoryKind::managed;
     target.gpu = memory.device;

@@ -171,28 +171,33 @@ DeviceRegistration register_device_memory(const cuda::Driver& driver, const verb
 
 GpuDirect::GpuDirect(const verbs::Device& hca, ibv_pd* pd) : hca_(hca), pd_(pd)
 {
-    if (cuda::open_driver() == nullptr)
+    if (cuda::open_driver() == nullptr) {
         return;
+    }
     const cuda::KernelSupport support = support_for(hca);
     std::string cause;
-    if (!support.dmabuf)
+    if (!support.dmabuf) {
         add_cause(obstacle_, "dmabuf: NVIDIA's kernel modules are not the open ones");
-    else if (!hca.supports_dmabuf(pd, &cause))
+    } else if (!hca.supports_dmabuf(pd, &cause)) {
         add_cause(obstacle_, "dmabuf: " + cause);
-    else
+    } else {
         possible_ = true;
-    if (support.peermem)
+    }
+    if (support.peermem) {
         possible_ = true;
-    else
+    } else {
         add_cause(obstacle_, "peermem: the nvidia-peermem module is not loaded");
-    if (possible_)
+    }
+    if (possible_) {
         obstacle_.clear();
+    }
 }
 
 std::string GpuDirect::learn(const cuda::Driver& driver, const cuda::Pointer& memory)
 {
-    if (!possible_ || method(memory.device) != Method::untried)
+    if (!possible_ || method(memory.device) != Method::untried) {
         return {};
+    }
     const cuda::Device gpu = cuda::device(driver, memory.device);
     return learn(gpu, [&] {
         DeviceRegistration test = register_device_memory(driver, hca_, pd_, memory.base,
@@ -201,8 +206,9 @@ std::string GpuDirect::learn(const cuda::Driver& driver, const cuda::Pointer& me
         std::string ignored;
         const bool by_dmabuf = gpu.dmabuf && hca_.supports_dmabuf(pd_, &ignored);
         if (is_dmabuf(test.method) || test.error == ENOMEM ||
-            (test.method == Method::peermem && !by_dmabuf))
+            (test.method == Method::peermem && !by_dmabuf)) {
             return test;
+        }
         const cuda::CurrentContext current(driver, memory);
         return test_own_memory(driver);
     });
@@ -210,9 +216,10 @@ std::string GpuDirect::learn(const cuda::Driver& driver, const cuda::Pointer& me
 
 std::string GpuDirect::learn(const cuda::Driver& driver, const cuda::Device& gpu)
 {
-    if (!gpu.shared && !cuda::has_primary_context(driver, gpu.handle))
+    if (!gpu.shared && !cuda::has_primary_context(driver, gpu.handle)) {
         return introduce(gpu, hca_) + "not tried: its compute mode is exclusive or prohibited, and "
                                       "nobody uses it here";
+    }
     return learn(gpu, [&] {
         const cuda::PrimaryContext context(driver, gpu.handle);
         const cuda::CurrentContext current(driver, context.handle());
@@ -230,18 +237,22 @@ std::string GpuDirect::learn(const cuda::Device& gpu, auto test)
                "(what runs on the GPU does not see an HCA's writes in order, and the driver has no "
                "flush)";
     }
-    if (!gpu.sees_rdma_writes)
+    if (!gpu.sees_rdma_writes) {
         RdmaWrites::instance().add(gpu.handle);
+    }
     try {
         const DeviceRegistration tried = test();
-        if (tried.method == Method::none && tried.error == ENOMEM)
+        if (tried.method == Method::none && tried.error == ENOMEM) {
             return line + "not tried yet: " + tried.cause;
+        }
         decide(gpu.handle, tried.method);
-        if (tried.method == Method::none)
+        if (tried.method == Method::none) {
             return line + kNone + "(" + tried.cause + ")";
+        }
         line += std::string("GPUDirect RDMA by ") + to_string(tried.method);
-        if (tried.method == Method::peermem)
+        if (tried.method == Method::peermem) {
             line += ", but for memory of cuMemAllocAsync, which is staged";
+        }
         return line + (tried.cause.empty() ? "" : " (" + tried.cause + ")");
     } catch (const cuda::Error& error) {
         return line + "not tried yet: " + error.what();
@@ -270,17 +281,20 @@ DeviceRegistration GpuDirect::test_own_memory(const cuda::Driver& driver) const
 void GpuDirect::decide(CUdevice gpu, Method method)
 {
     methods_[gpu] = method;
-    if (method != Method::untried)
+    if (method != Method::untried) {
         (method == Method::none ? gpus_refused : gpus_taken)
             .fetch_or(bit_of(gpu), std::memory_order_relaxed);
-    if (method == Method::peermem)
+    }
+    if (method == Method::peermem) {
         peermem_used.store(true, std::memory_order_relaxed);
+    }
 }
 
 Method GpuDirect::method(CUdevice gpu) const
 {
-    if (!possible_)
+    if (!possible_) {
         return Method::none;
+    }
     auto found = methods_.find(gpu);
     return found != methods_.end() ? found->second : Method::untried;
 }

@@ -30,8 +30,9 @@ std::atomic<uintptr_t>& place_in(Set& set)
 {
     static constinit std::atomic<unsigned> turn{0};
     for (std::atomic<uintptr_t>& known : set.pages) {
-        if (known.load(std::memory_order_relaxed) == 0)
+        if (known.load(std::memory_order_relaxed) == 0) {
             return known;
+        }
     }
     return set.pages[turn.fetch_add(1, std::memory_order_relaxed) % GDR_PAGE_WAYS];
 }
@@ -40,8 +41,9 @@ void clear(Set& set, uintptr_t first, uintptr_t last)
 {
     for (std::atomic<uintptr_t>& known : set.pages) {
         const uintptr_t page = known.load(std::memory_order_relaxed);
-        if (page >= first && page <= last)
+        if (page >= first && page <= last) {
             known.store(0, std::memory_order_relaxed);
+        }
     }
 }
 
@@ -50,28 +52,33 @@ void clear(Set& set, uintptr_t first, uintptr_t last)
 void add(uintptr_t address)
 {
     const uintptr_t page = gdr_page_of(address);
-    if (!readable(address))
+    if (!readable(address)) {
         return;
+    }
     Set& set = sets[gdr_page_set_of(page)];
-    if (!set.has(page))
+    if (!set.has(page)) {
         place_in(set).store(page, std::memory_order_relaxed);
+    }
 }
 
 void forget(uintptr_t start, size_t length)
 {
     constexpr uintptr_t kPage = uintptr_t{1} << GDR_PAGE_SHIFT;
-    if (length == 0)
+    if (length == 0) {
         return;
+    }
     const uintptr_t first = gdr_page_of(start);
     const uintptr_t last =
         gdr_page_of(length <= UINTPTR_MAX - start ? start + length - 1 : UINTPTR_MAX);
     const uintptr_t more = (last - first) / kPage;
     if (more + 1 < std::size(sets)) {
-        for (uintptr_t i = 0; i <= more; ++i)
+        for (uintptr_t i = 0; i <= more; ++i) {
             clear(sets[gdr_page_set_of(first + i * kPage)], first + i * kPage, first + i * kPage);
+        }
     } else {
-        for (Set& set : sets)
+        for (Set& set : sets) {
             clear(set, first, last);
+        }
     }
 }
 

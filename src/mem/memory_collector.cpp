@@ -28,8 +28,9 @@ int timer = 0;
 int alarm_fd()
 {
     static const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
         throw verbs::Error("eventfd for unmapped memory", errno);
+    }
     return fd;
 }
 
@@ -62,9 +63,10 @@ MemoryCollector::MemoryCollector()
 {
     std::lock_guard guard(mutex);
     if (collectors == 0) {
-        if (abi::async_add_fd(alarm_fd(), on_alarm, nullptr) != UCS_OK)
+        if (abi::async_add_fd(alarm_fd(), on_alarm, nullptr) != UCS_OK) {
             throw std::runtime_error("UCX's asynchronous thread does not take the news of unmapped "
                                      "memory");
+        }
         if (abi::async_add_timer(kPeriod, on_timer, nullptr, &timer) != UCS_OK) {
             abi::async_remove_fd(alarm_fd());
             throw std::runtime_error("UCX's asynchronous thread does not look for freed memory");

@@ -34,8 +34,9 @@ Range find_variables()
             for (size_t i = 0; i < object->dlpi_phnum; ++i) {
                 const ElfW(Phdr)& segment = object->dlpi_phdr[i];
                 const uintptr_t start = object->dlpi_addr + segment.p_vaddr;
-                if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) != 0)
+                if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) != 0) {
                     *static_cast<Range*>(to) = {start, start + segment.p_memsz - 1};
+                }
             }
             return 1;
         },
@@ -48,13 +49,15 @@ uintptr_t find_heap()
 {
     uintptr_t found = UINTPTR_MAX;
     std::FILE* file = std::fopen("/proc/self/maps", "re");
-    if (file == nullptr)
+    if (file == nullptr) {
         return found;
+    }
     char line[512];
     while (found == UINTPTR_MAX && std::fgets(line, sizeof(line), file) != nullptr) {
         uintptr_t start = 0;
-        if (std::strstr(line, "[heap]") != nullptr && std::sscanf(line, "%" SCNxPTR, &start) == 1)
+        if (std::strstr(line, "[heap]") != nullptr && std::sscanf(line, "%" SCNxPTR, &start) == 1) {
             found = start;
+        }
     }
     std::fclose(file);
     return found;
@@ -64,14 +67,16 @@ Stack find_stack()
 {
     constexpr Stack kNone = {1, 1};
     pthread_attr_t attributes;
-    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) {
         return kNone;
+    }
     void* address = nullptr;
     size_t length = 0;
     const bool known = pthread_attr_getstack(&attributes, &address, &length) == 0;
     pthread_attr_destroy(&attributes);
-    if (!known)
+    if (!known) {
         return kNone;
+    }
     // Without a limit the stack would seem to begin in memory that is mapped for something else.
     constexpr size_t kLongest = size_t{1} << 30;
     const uintptr_t end = reinterpret_cast<uintptr_t>(address) + length;
@@ -92,18 +97,21 @@ const ProcessMemory& process_memory()
 Stack stack_of_thread()
 {
     static thread_local Stack stack{0, 0}; // 0: not looked up yet
-    if (stack.end == 0)
+    if (stack.end == 0) {
         stack = find_stack();
+    }
     return stack;
 }
 
 bool in_process_memory(uintptr_t address)
 {
     const ProcessMemory& memory = process_memory();
-    if (address >= memory.variables && address <= memory.variables_last)
+    if (address >= memory.variables && address <= memory.variables_last) {
         return true;
-    if (address >= memory.heap && address < __atomic_load_n(memory.heap_end, __ATOMIC_RELAXED))
+    }
+    if (address >= memory.heap && address < __atomic_load_n(memory.heap_end, __ATOMIC_RELAXED)) {
         return true;
+    }
     const auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
     const Stack stack = stack_of_thread();
     return address >= frame && address < stack.end && frame >= stack.start;

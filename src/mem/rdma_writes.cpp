@@ -25,13 +25,15 @@ void RdmaWrites::begin(const cuda::Driver& driver, CUdevice gpu)
     const size_t count = count_.load(std::memory_order_relaxed);
     const auto is_of_gpu = [gpu](const auto& context) { return context->device() == gpu; };
     if (!unordered_.contains(gpu) || count == kMost ||
-        std::any_of(contexts_.begin(), contexts_.begin() + count, is_of_gpu))
+        std::any_of(contexts_.begin(), contexts_.begin() + count, is_of_gpu)) {
         return;
+    }
     contexts_[count] = std::make_unique<cuda::PrimaryContext>(driver, gpu);
     count_.store(count + 1, std::memory_order_release);
     needed_.store(true);
-    for (std::atomic<bool>* flag : watches_)
+    for (std::atomic<bool>* flag : watches_) {
         flag->store(true);
+    }
 }
 
 RdmaWrites::Watch::Watch(std::atomic<bool>& flag) : flag_(flag)
@@ -39,8 +41,9 @@ RdmaWrites::Watch::Watch(std::atomic<bool>& flag) : flag_(flag)
     RdmaWrites& writes = instance();
     const std::lock_guard guard(writes.lock_);
     writes.watches_.insert(&flag_);
-    if (writes.needed())
+    if (writes.needed()) {
         flag_.store(true);
+    }
 }
 
 RdmaWrites::Watch::~Watch()
@@ -56,8 +59,9 @@ CUresult RdmaWrites::flush() const
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; i < count; ++i) {
         const cuda::Driver* driver = cuda::open_driver();
-        if (driver == nullptr)
+        if (driver == nullptr) {
             break; // in a forked child
+        }
         const CUresult flushed = [&] {
             try {
                 const cuda::CurrentContext current(*driver, contexts_[i]->handle());

@@ -33,13 +33,16 @@ Reach ask(uintptr_t address, size_t length)
             return cache->of_hca() && cache->serves_device_memory();
         });
         for (Cache* cache : caches) {
-            if (!cache->of_hca() || (any_used && !cache->serves_device_memory()))
+            if (!cache->of_hca() || (any_used && !cache->serves_device_memory())) {
                 continue;
+            }
             const Cache::Proof proof = cache->prove(address, length);
-            if (proof.outcome == Cache::Proof::Outcome::not_asked)
+            if (proof.outcome == Cache::Proof::Outcome::not_asked) {
                 continue;
-            if (!proof.limit.empty())
+            }
+            if (!proof.limit.empty()) {
                 result.limit = proof.limit;
+            }
             if (proof.outcome == Cache::Proof::Outcome::refused) {
                 result = {true, address, address + length, proof.limit};
                 break;
@@ -59,8 +62,9 @@ Reach reach(const cuda::Pointer& memory, uintptr_t address, size_t length)
     for (const uintptr_t key : {memory.base, address}) {
         const Answer* known = last.find(key);
         if (known != nullptr && known->buffer_id == memory.buffer_id && known->changes == changes &&
-            known->start <= address && address + length <= known->end)
+            known->start <= address && address + length <= known->end) {
             return {known->staged, known->start, known->end, {}};
+        }
     }
     Reach found = ask(address, length);
     // The buffer id says nothing about the mappings after the first.

@@ -68,19 +68,23 @@ Target HcaRegistrar::describe(uintptr_t address, size_t length, Access access)
 void HcaRegistrar::learn_all()
 {
     const cuda::Driver* driver = cuda::initialised_driver();
-    if (driver == nullptr || !gpu_direct_.possible())
+    if (driver == nullptr || !gpu_direct_.possible()) {
         return;
-    for (const cuda::Device& gpu : cuda::devices(*driver))
+    }
+    for (const cuda::Device& gpu : cuda::devices(*driver)) {
         gdr_log(info, "%s", gpu_direct_.learn(*driver, gpu).c_str());
+    }
 }
 
 bool HcaRegistrar::learn(const cuda::Pointer& memory)
 {
-    if (memory.kind != cuda::MemoryKind::device)
+    if (memory.kind != cuda::MemoryKind::device) {
         return true;
+    }
     const std::string found = gpu_direct_.learn(*cuda::open_driver(), memory);
-    if (!found.empty())
+    if (!found.empty()) {
         gdr_log(info, "%s", found.c_str());
+    }
     return gpu_direct_.method(memory.device) != Method::untried;
 }
 

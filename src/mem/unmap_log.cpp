@@ -59,10 +59,12 @@ UnmapLog::State UnmapLog::look_up(uint64_t number, Range* range) const
     const uint64_t turn = (number / kCapacity + 1) & kTurnMask;
     const uint64_t first = entry.first.load(std::memory_order_relaxed);
     const uint64_t last = entry.last.load(std::memory_order_relaxed);
-    if (turns_since(turn, first) > 0 || turns_since(turn, last) > 0)
+    if (turns_since(turn, first) > 0 || turns_since(turn, last) > 0) {
         return State::overwritten;
-    if (turns_since(turn, first) < 0 || turns_since(turn, last) < 0)
+    }
+    if (turns_since(turn, first) < 0 || turns_since(turn, last) < 0) {
         return State::being_written;
+    }
     *range = {page_of(first) << kPageShift, page_of(last) << kPageShift};
     return State::written;
 }

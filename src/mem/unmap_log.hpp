@@ -60,8 +60,9 @@ class UnmapLog {
                 break;
             }
         }
-        if (lost)
+        if (lost) {
             forget(Range{0, UINTPTR_MAX});
+        }
         return reached;
     }
 

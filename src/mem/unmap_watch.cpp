@@ -31,10 +31,11 @@ bool unmaps_are_seen()
 {
     static const bool seen = [] {
         bool installed = abi::watch_mappings(on_mapped, on_unmapped);
-        if (!installed)
+        if (!installed) {
             gdr_log(warn,
                     "UCX's memory hooks are off: host memory is registered anew for each transfer, "
                     "which is slow (is UCX_MEM_EVENTS=n set?)");
+        }
         return installed;
     }();
     return seen;

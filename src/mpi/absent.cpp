@@ -12,11 +12,12 @@ namespace gdr::mpi {
 void serve(Collectives collectives, const Listener&)
 {
     static std::once_flag told;
-    if (collectives != Collectives::library)
+    if (collectives != Collectives::library) {
         std::call_once(told, [] {
             gdr_log(warn, "UCX_GDR_MPI_COLL has no effect: this ucx-gdr was built without the MPI "
                           "layer (configure --disable-mpi)");
         });
+    }
 }
 
 // Without the layer nobody else looks at the buffers of MPI calls, so UCP must.

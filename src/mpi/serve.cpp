@@ -58,11 +58,13 @@ bool may_lead_to_gpu(KnownDeviceMemory& memory, const void* buffer)
 // A type relative to MPI_BOTTOM may also lead to GPU memory.
 bool may_be_on_gpu(KnownDeviceMemory& memory, const Arguments& arguments, const Side& side)
 {
-    if (!side.exists() || arguments.in_place(side))
+    if (!side.exists() || arguments.in_place(side)) {
         return false;
+    }
     const void* buffer = arguments.pointer(side.buffer);
-    if (buffer == nullptr)
+    if (buffer == nullptr) {
         return side.counts || arguments.count(side, 0) != 0;
+    }
     return side.bytes() ? memory.find(buffer) != nullptr : may_lead_to_gpu(memory, buffer);
 }
 
@@ -79,11 +81,13 @@ int make_staged(const Library& library, const Call& call, gdr_mpi_function* func
 {
     const bool complete = call.form == Form::blocking && call.kind != Kind::epoch;
     std::optional<Statuses> status;
-    if (complete && operation.counted())
+    if (complete && operation.counted()) {
         status.emplace(library, call, words, 1);
+    }
     const int result = apply(function, call, words);
-    if (result != 0)
+    if (result != 0) {
         return result;
+    }
     try {
         if (complete) {
             operation.put_back(status ? status->received(0) : 0);
@@ -93,11 +97,12 @@ int make_staged(const Library& library, const Call& call, gdr_mpi_function* func
             call.kind == Kind::epoch
                 ? RequestedOperation(add_to_epoch(library, call, words, std::move(operation)))
                 : RequestedOperation(std::move(operation));
-        if (call.form != Form::blocking)
+        if (call.form != Form::blocking) {
             add_request(library,
                         library.abi->handle_at(reinterpret_cast<void*>(words[call.request]), 0),
                         std::move(begun), call.form == Form::persistent,
                         receives_message(library, call, words));
+        }
     } catch (const std::exception& error) {
         return fail(library, call, words, error);
     }
@@ -110,8 +115,9 @@ void look_at_buffers(const cuda::Driver& driver, const Call& call, const Word* w
     KnownDeviceMemory memory(driver);
     for (const Side* side : {&call.send, &call.receive, &call.compare}) {
         if (side->exists() && device_memory_is_untold() &&
-            may_lead_to_gpu(memory, reinterpret_cast<const void*>(words[side->buffer])))
+            may_lead_to_gpu(memory, reinterpret_cast<const void*>(words[side->buffer]))) {
             tell_of_device_memory();
+        }
     }
 }
 
@@ -122,27 +128,33 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
     std::copy_n(words, call.arguments, replaced.begin());
     try {
         const Arguments arguments(library, call, replaced.data());
-        if (arguments.no_comm())
+        if (arguments.no_comm()) {
             return apply(function, call, words);
+        }
         if (call.kind == Kind::unstaged) {
             look_at_buffers(driver, call, words);
             return apply(function, call, words);
         }
-        if (call.kind == Kind::attach)
+        if (call.kind == Kind::attach) {
             return attach_buffer(driver, arguments, function);
-        if (call.kind == Kind::partitioned)
+        }
+        if (call.kind == Kind::partitioned) {
             return init_partitions(driver, arguments, function);
-        if (call.kind == Kind::window)
+        }
+        if (call.kind == Kind::window) {
             return make_window(driver, arguments, function);
+        }
         KnownDeviceMemory memory(driver);
         if (may_be_on_gpu(memory, arguments, call.send) ||
             may_be_on_gpu(memory, arguments, call.receive) ||
             may_be_on_gpu(memory, arguments, call.compare)) {
-            if (const int error = check_types(arguments); error != 0)
+            if (const int error = check_types(arguments); error != 0) {
                 return error;
+            }
             Operation operation(memory, arguments);
-            if (operation.replaces())
+            if (operation.replaces()) {
                 return make_staged(library, call, function, replaced.data(), operation);
+            }
         }
     } catch (const std::exception& error) {
         return fail(library, call, words, error);
@@ -153,8 +165,9 @@ int call_with_buffers(const cuda::Driver& driver, const Library& library, const 
 // Who makes a call. Not the MPI library if the ranks vote on it.
 Collectives makers_of(const Library& library, const Call& call, const Word* words)
 {
-    if (call.kind != Kind::collective || call.comm < 0)
+    if (call.kind != Kind::collective || call.comm < 0) {
         return Collectives::library;
+    }
     return any_collective_hints()
                ? hinted_collectives(library, library.abi->handle(words[call.comm]), collectives)
                : collectives;
@@ -171,8 +184,9 @@ std::atomic<void (*)()> calls_come{nullptr};
 void first_called(gdr_mpi_function* function)
 {
     static std::atomic<bool> heard{false};
-    if (heard || library_of(function) == nullptr || is_in_mpi_library())
+    if (heard || library_of(function) == nullptr || is_in_mpi_library()) {
         return;
+    }
     calls_come.load()();
     heard = true;
 }
@@ -180,8 +194,9 @@ void first_called(gdr_mpi_function* function)
 void forwarded(unsigned index, const Word* words)
 {
     const cuda::Driver* driver = cuda::open_driver();
-    if (driver == nullptr)
+    if (driver == nullptr) {
         return;
+    }
     try {
         look_at_buffers(*driver, calls()[index], words);
     } catch (const cuda::Error&) {
@@ -269,36 +284,45 @@ int make(unsigned index, gdr_mpi_function* function, Word* words)
     const cuda::Driver* driver = cuda::open_driver(); // NULL in a forked child
     const Library* library =
         driver == nullptr && collectives == Collectives::library ? nullptr : library_of(function);
-    if (library == nullptr)
+    if (library == nullptr) {
         return apply(function, call, words);
+    }
     if (const Collectives by = makers_of(*library, call, words); by != Collectives::library) {
         if (const std::optional<int> result =
-                call_on_gpus(*library, call, words, by == Collectives::nccl))
+                call_on_gpus(*library, call, words, by == Collectives::nccl)) {
             return *result;
+        }
     }
-    if (call.kind == Kind::set_name)
+    if (call.kind == Kind::set_name) {
         keep_meaning(*library, library->abi->handle(words[0]));
-    if (driver == nullptr || call.kind == Kind::set_name)
+    }
+    if (driver == nullptr || call.kind == Kind::set_name) {
         return apply(function, call, words);
-    if (call.kind == Kind::get_info)
+    }
+    if (call.kind == Kind::get_info) {
         return get_info(*library, call, function, words);
+    }
     if (call.kind == Kind::set_info) {
         const int result = set_info(*library, call, function, words);
         offer();
         return result;
     }
-    if (call.kind == Kind::synchronise)
+    if (call.kind == Kind::synchronise) {
         return number_in_epochs() != 0 ? synchronise(*library, call, function, words)
                                        : apply(function, call, words);
-    if (call.kind == Kind::detach)
+    }
+    if (call.kind == Kind::detach) {
         return detach_buffer(call, function, words);
+    }
     if (call.kind == Kind::attach || call.kind == Kind::collective || call.kind == Kind::message ||
         call.kind == Kind::partitioned || call.kind == Kind::window || call.kind == Kind::epoch ||
-        call.kind == Kind::unstaged)
+        call.kind == Kind::unstaged) {
         return call_with_buffers(*driver, *library, call, function, words);
+    }
     if (call.kind == Kind::ready || call.kind == Kind::ready_range ||
-        call.kind == Kind::ready_list || call.kind == Kind::arrived)
+        call.kind == Kind::ready_list || call.kind == Kind::arrived) {
         return call_with_partitions(*library, call, function, words);
+    }
     return number_of_requests() != 0 ? call_with_requests(*driver, *library, call, function, words)
                                      : apply(function, call, words);
 }
@@ -318,10 +342,12 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* d
     try {
         const bool had_freed = any_freed();
         const int result = make(index, function, words);
-        if (any_freed() && of_thread.former == 0) // MPI may call back from there, too
+        if (any_freed() && of_thread.former == 0) { // MPI may call back from there, too
             collect_freed(*library_of(function));
-        if (any_freed() != had_freed)
+        }
+        if (any_freed() != had_freed) {
             offer();
+        }
         return result;
     } catch (const Thrown& thrown) {
         std::rethrow_exception(thrown.exception);
@@ -338,23 +364,26 @@ void serve(Collectives chosen, const Listener& listener)
     const std::lock_guard lock(mutex);
     static bool offered = false;
     void* const layer = offered ? nullptr : dlopen("libgdr_mpi.so.0", RTLD_LAZY | RTLD_NOLOAD);
-    if (layer == nullptr)
+    if (layer == nullptr) {
         return;
+    }
     offered = true; // for good: libgdr_mpi.so.0 stays loaded, too
     collectives = chosen;
     calls_come = listener.calls_come;
     set_device_memory_listener(listener.device_memory_comes);
     layer_serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(layer, "gdr_mpi_serve"));
-    if (!offer())
+    if (!offer()) {
         gdr_log(warn,
                 "MPI calls on GPU memory are not staged: libgdr_mpi.so.0 is of another ucx-gdr");
+    }
 }
 
 Way way_of(const char* function)
 {
     void* const layer = dlopen("libgdr_mpi.so.0", RTLD_LAZY | RTLD_NOLOAD);
-    if (layer == nullptr)
+    if (layer == nullptr) {
         return Way::without_layer;
+    }
     const auto heard = reinterpret_cast<gdr_mpi_heard_type*>(dlsym(layer, "gdr_mpi_heard"));
     return heard == nullptr || heard(function) != 0 ? Way::by_layer : Way::past_layer;
 }

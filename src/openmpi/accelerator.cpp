@@ -30,8 +30,9 @@ template <typename Work>
 int with_cuda(const char* what, int without, const Work& work)
 {
     const cuda::Driver* const driver = cuda::initialised_driver();
-    if (driver == nullptr)
+    if (driver == nullptr) {
         return without;
+    }
     try {
         return work(*driver);
     } catch (const std::exception& error) {
@@ -49,8 +50,9 @@ class AnyContext {
     {
         CUcontext current = nullptr;
         cuda::check(driver.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
-        if (device == kNoDevice && current == nullptr)
+        if (device == kNoDevice && current == nullptr) {
             device = latest_device;
+        }
         if (device != kNoDevice) {
             primary_.emplace(driver, device);
             current_.emplace(driver, primary_->handle());
@@ -81,8 +83,9 @@ int check_addr(const void* address, int* device, uint64_t* flags)
     *flags = 0;
     return with_cuda("check_addr", 0, [&](const cuda::Driver& driver) {
         const auto memory = find_device_memory(driver, address);
-        if (!memory)
+        if (!memory) {
             return 0;
+        }
         latest_device.store(memory->device, std::memory_order_relaxed);
         *device = memory->device;
         return 1;
@@ -126,8 +129,9 @@ int mem_alloc(int device, void** address, size_t length)
 
 int mem_release(int, void* address)
 {
-    if (address == nullptr)
+    if (address == nullptr) {
         return kSuccess;
+    }
     return with_cuda("mem_release", kError, [&](const cuda::Driver& driver) {
         const cuda::CurrentContext context(driver, cuda::classify(driver, address));
         cuda::check(driver.cuMemFree(reinterpret_cast<CUdeviceptr>(address)), "cuMemFree");
@@ -139,8 +143,9 @@ int get_address_range(int, const void* address, void** base, size_t* length)
 {
     return with_cuda("get_address_range", kError, [&](const cuda::Driver& driver) {
         const auto memory = find_device_memory(driver, address);
-        if (!memory)
+        if (!memory) {
             return kBadParameter;
+        }
         *base = reinterpret_cast<void*>(memory->base);
         *length = memory->length;
         return kSuccess;
@@ -168,8 +173,9 @@ int host_register(int device, void* address, size_t length)
 int host_unregister(int device, void* address)
 {
     return with_cuda("host_unregister", kError, [&](const cuda::Driver& driver) {
-        if (!cuda::classify(driver, address).pinned)
+        if (!cuda::classify(driver, address).pinned) {
             return kBadParameter; // not registered: CUDA was not in use then
+        }
         const AnyContext context(driver, device);
         cuda::check(driver.cuMemHostUnregister(address), "cuMemHostUnregister");
         return kSuccess;
@@ -182,16 +188,18 @@ void destroy_stream(Object* object)
 {
     auto* const stream = reinterpret_cast<Stream*>(object);
     const cuda::Driver* const driver = cuda::initialised_driver();
-    if (stream->stream != nullptr && driver != nullptr)
+    if (stream->stream != nullptr && driver != nullptr) {
         driver->cuStreamDestroy(static_cast<CUstream>(stream->stream));
+    }
 }
 
 void destroy_event(Object* object)
 {
     auto* const event = reinterpret_cast<Event*>(object);
     const cuda::Driver* const driver = cuda::initialised_driver();
-    if (event->event != nullptr && driver != nullptr)
+    if (event->event != nullptr && driver != nullptr) {
         driver->cuEventDestroy(static_cast<CUevent>(event->event));
+    }
 }
 
 template <typename Made, void (*destroy)(Object*)>
@@ -209,8 +217,9 @@ int make(Made** made)
                               .cls_destruct_array = destruct,
                               .cls_sizeof = sizeof(Made)};
     *made = static_cast<Made*>(std::calloc(1, sizeof(Made)));
-    if (*made == nullptr)
+    if (*made == nullptr) {
         return kOutOfResource;
+    }
     (*made)->super = {&its_class, 1};
     return kSuccess;
 }
@@ -228,8 +237,9 @@ int create_event(int, Event** event)
 int mem_copy_async(int to_device, int from_device, void* to, const void* from, size_t length,
                    Stream* stream, TransferType type)
 {
-    if (cuda::initialised_driver() == nullptr)
+    if (cuda::initialised_driver() == nullptr) {
         return mem_copy(to_device, from_device, to, from, length, type);
+    }
     return with_cuda("mem_copy_async", kError, [&](const cuda::Driver& driver) {
         if (stream->stream == nullptr) {
             const AnyContext context(driver, kNoDevice);
@@ -249,8 +259,9 @@ int mem_copy_async(int to_device, int from_device, void* to, const void* from, s
 // There is nothing to wait for on a stream that has not been used yet.
 int record_event(int, Event* event, Stream* stream)
 {
-    if (stream->stream == nullptr)
+    if (stream->stream == nullptr) {
         return kSuccess;
+    }
     return with_cuda("record_event", kError, [&](const cuda::Driver& driver) {
         auto* const on = static_cast<CUstream>(stream->stream);
         const cuda::CurrentContext context(driver, context_of(driver, on));
@@ -266,12 +277,14 @@ int record_event(int, Event* event, Stream* stream)
 
 int query_event(int, Event* event)
 {
-    if (event->event == nullptr)
+    if (event->event == nullptr) {
         return kSuccess;
+    }
     return with_cuda("query_event", kError, [&](const cuda::Driver& driver) {
         const CUresult result = driver.cuEventQuery(static_cast<CUevent>(event->event));
-        if (result == CUDA_ERROR_NOT_READY)
+        if (result == CUDA_ERROR_NOT_READY) {
             return kResourceBusy;
+        }
         cuda::check(result, "cuEventQuery");
         return kSuccess;
     });
@@ -326,8 +339,9 @@ int get_device_pci_attr(int device, PciAttributes* attributes)
         char id[32];
         unsigned domain = 0, bus = 0, slot = 0, function = 0;
         cuda::check(driver.cuDeviceGetPCIBusId(id, sizeof(id), device), "cuDeviceGetPCIBusId");
-        if (std::sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
+        if (std::sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4) {
             return kError;
+        }
         *attributes = {static_cast<uint16_t>(domain), static_cast<uint8_t>(bus),
                        static_cast<uint8_t>(slot), static_cast<uint8_t>(function)};
         return kSuccess;

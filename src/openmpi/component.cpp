@@ -31,20 +31,23 @@ void* initialise()
 {
     const void* const library = __builtin_return_address(0);
     try {
-        if (gdr::cuda::open_driver() == nullptr || has_own_accelerator(library))
+        if (gdr::cuda::open_driver() == nullptr || has_own_accelerator(library)) {
             return nullptr;
+        }
         if (const std::string why = refusal(library); !why.empty()) {
-            if (warns())
+            if (warns()) {
                 std::fprintf(stderr,
                              "gdr: pid %d: mca_accelerator_gdr.so is not used: the library that "
                              "opened it %s. MPI calls on "
                              "GPU memory are left to libgdr_mpi.so.0; to be rid of this line, set "
                              "OMPI_MCA_accelerator=null\n",
                              getpid(), why.c_str());
+            }
             return nullptr;
         }
-        if (const Module6* const null = null_module_6(library))
+        if (const Module6* const null = null_module_6(library)) {
             return &module_6(*null);
+        }
     } catch (const std::exception& error) {
         std::fprintf(stderr, "gdr: pid %d: mca_accelerator_gdr.so is not used: %s\n", getpid(),
                      error.what());

@@ -51,8 +51,9 @@ std::shared_ptr<const DeviceStream> stream_of(const cuda::Driver& driver, CUdevi
     static auto& streams = *new std::map<CUdevice, std::shared_ptr<const DeviceStream>>;
     const std::lock_guard guard(mutex);
     std::shared_ptr<const DeviceStream>& stream = streams[device];
-    if (!stream || !stream->alive())
+    if (!stream || !stream->alive()) {
         stream = std::make_shared<const DeviceStream>(driver, device);
+    }
     return stream;
 }
 
@@ -60,26 +61,31 @@ std::shared_ptr<const DeviceStream> stream_of(const cuda::Driver& driver, CUdevi
 
 std::optional<cuda::Pointer> find_device_memory(const cuda::Driver& driver, const void* address)
 {
-    if (address == nullptr || mem::in_process_memory(reinterpret_cast<uintptr_t>(address)))
+    if (address == nullptr || mem::in_process_memory(reinterpret_cast<uintptr_t>(address))) {
         return {};
+    }
     const cuda::Pointer memory = cuda::classify(driver, address);
-    if (memory.kind != cuda::MemoryKind::device)
+    if (memory.kind != cuda::MemoryKind::device) {
         return {};
+    }
     cuda::finish_memops(driver, memory);
     return memory;
 }
 
 void copy(const cuda::Driver& driver, void* to, const void* from, size_t length)
 {
-    if (length == 0)
+    if (length == 0) {
         return;
+    }
     auto memory = find_device_memory(driver, from);
-    if (!memory)
+    if (!memory) {
         memory = find_device_memory(driver, to);
-    if (memory)
+    }
+    if (memory) {
         stream_of(driver, memory->device)->copy(to, from, length);
-    else
+    } else {
         std::memcpy(to, from, length);
+    }
 }
 
 void move(const cuda::Driver& driver, void* to, const void* from, size_t length)

@@ -36,8 +36,9 @@ Variable variable(const Handle& library, const char* name)
     Dl_info info;
     void* entry = nullptr;
     if (address == nullptr || dladdr1(address, &info, &entry, RTLD_DL_SYMENT) == 0 ||
-        entry == nullptr)
+        entry == nullptr) {
         return {};
+    }
     return {address, static_cast<const ElfW(Sym)*>(entry)->st_size};
 }
 
@@ -74,17 +75,19 @@ std::string refusal(const void* code)
     const Variable stream = variable(library, "opal_accelerator_stream_t_class");
     const Variable event = variable(library, "opal_accelerator_event_t_class");
     if (null.size < sizeof(Component) || stream.size != sizeof(Class) ||
-        event.size != sizeof(Class))
+        event.size != sizeof(Class)) {
         return "does not show which Open MPI it is";
+    }
     const McaComponent& component = static_cast<const Component*>(null.address)->base_version;
     const bool is_5 = is_of(component, kMajor, kMinor);
-    if (!is_5 && !is_of(component, kMajor6, kMinor6))
+    if (!is_5 && !is_of(component, kMajor6, kMinor6)) {
         return "is of Open MPI " +
                text(component.mca_project_major_version, component.mca_project_minor_version,
                     component.mca_project_release_version) +
                ", and what is known is 5.0 and 6.0";
+    }
     if (component.mca_major_version != 2 || component.mca_minor_version != 1 ||
-        component.mca_type_major_version != 1 || component.mca_type_minor_version != 0)
+        component.mca_type_major_version != 1 || component.mca_type_minor_version != 0) {
         return "has another component interface (MCA " +
                text(component.mca_major_version, component.mca_minor_version,
                     component.mca_release_version) +
@@ -92,14 +95,17 @@ std::string refusal(const void* code)
                text(component.mca_type_major_version, component.mca_type_minor_version,
                     component.mca_type_release_version) +
                ')';
+    }
     if (module.size != (is_5 ? sizeof(Module) : sizeof(Module6)) ||
         selected.size != sizeof(Component) ||
         static_cast<const Class*>(stream.address)->cls_sizeof != sizeof(Stream) ||
-        static_cast<const Class*>(event.address)->cls_sizeof != sizeof(Event))
+        static_cast<const Class*>(event.address)->cls_sizeof != sizeof(Event)) {
         return "was built with another layout than what is known of Open MPI 5.0 and 6.0 "
                "(--enable-debug?)";
-    if (!is_5 && variable(library, "opal_accelerator_null_module").size != sizeof(Module6))
+    }
+    if (!is_5 && variable(library, "opal_accelerator_null_module").size != sizeof(Module6)) {
         return "does not show its null module";
+    }
     return {};
 }
 
@@ -118,8 +124,9 @@ bool has_own_accelerator(const void* code)
     const Handle library = open_object_of(code);
     for (const char* linked : {"mca_accelerator_cuda_component", "mca_accelerator_rocm_component",
                                "mca_accelerator_ze_component"}) {
-        if (variable(library, linked).address != nullptr)
+        if (variable(library, linked).address != nullptr) {
             return true;
+        }
     }
     bool found = false;
     dl_iterate_phdr(finds_other_component, &found);

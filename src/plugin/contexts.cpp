@@ -18,12 +18,13 @@ void compare_transports()
 {
     const std::string here = abi::context_setting("TLS").value_or("all");
     const std::string prepared_for = abi::user_setting("TLS").value_or("all");
-    if (abi::names_transport(here, "gdr") && !abi::lists_transport(prepared_for, "gdr"))
+    if (abi::names_transport(here, "gdr") && !abi::lists_transport(prepared_for, "gdr")) {
         gdr_log(warn,
                 "the program gives this context UCX_TLS=%s, but UCX was prepared for UCX_TLS=%s of "
                 "the environment, which leaves gdr out: it may take GPU memory for host memory "
                 "(unset UCX_TLS there, or add gdr to it)",
                 here.c_str(), prepared_for.c_str());
+    }
 }
 
 } // namespace

@@ -55,12 +55,14 @@ bool has_no_buffer(std::string_view call)
 // Why UCX takes GPU memory for host memory, whoever passes it; nullptr: it does not.
 const char* mistake_of_ucx()
 {
-    if (facts_of_process.memtype_cache)
+    if (facts_of_process.memtype_cache) {
         return "UCX_MEMTYPE_CACHE is switched on: UCX takes GPU memory for the host's then, since "
                "nothing tells that cache of it. Unset the variable.";
-    if (abi::left_out_of_a_context())
+    }
+    if (abi::left_out_of_a_context()) {
         return "UCX uses no gdr in a context of this process: UCX_TLS, as the environment or the "
                "program gives it, leaves gdr out. Add gdr to it, or unset it.";
+    }
     return nullptr;
 }
 
@@ -78,12 +80,13 @@ const char* explanation_of_mpi(const char* function)
     case mpi::Way::by_layer:
         break;
     }
-    if (has_no_buffer(function + std::strlen("MPI_")))
+    if (has_no_buffer(function + std::strlen("MPI_"))) {
         return "It was progressing another operation on that buffer: an earlier one of this "
                "process, or a peer's (MPI_Accumulate, say). This MPI library was built without "
                "CUDA and lets the CPU handle that operation's buffers. Give it host memory "
                "(cuMemcpy before or after), or use an MPI library built with CUDA; ucx-gdr's "
                "docs/reference/mpi-calls.md lists the calls that take GPU memory.";
+    }
     return "This MPI library was built without CUDA and lets the CPU handle this call's buffers "
            "(or, if this one is none of them, those of an earlier or a peer's operation that the "
            "call progressed). Pass it host memory here (cuMemcpy before or after), or use an MPI "
@@ -94,12 +97,15 @@ const char* explanation_of_mpi(const char* function)
 const char* explanation(const Culprit& culprit)
 {
     const bool is_ucx = std::strstr(culprit.library, "/libuc") != nullptr;
-    if (!culprit.is_mpi && !is_ucx)
+    if (!culprit.is_mpi && !is_ucx) {
         return "Copy it with CUDA, or use managed memory.";
-    if (const char* mistake = mistake_of_ucx())
+    }
+    if (const char* mistake = mistake_of_ucx()) {
         return mistake;
-    if (culprit.is_mpi)
+    }
+    if (culprit.is_mpi) {
         return explanation_of_mpi(culprit.function);
+    }
     return "UCX lets the CPU handle the operand and the result of an atomic operation: give it "
            "host memory for these. Its protocols v1 do so with other buffers, too, where no "
            "HCA does: set UCX_PROTO_ENABLE=y, see ucx-gdr's docs/reference/compatibility.md.";
@@ -115,21 +121,25 @@ Culprit find_culprit()
     const char* inner = culprit.library;
     for (int i = 0; i < count; ++i) {
         Dl_info info;
-        if (dladdr(frames[i], &info) == 0)
+        if (dladdr(frames[i], &info) == 0) {
             continue;
+        }
         const char* const library =
             std::strstr(info.dli_fname, "/libgdr_mpi.so") != nullptr ? inner : info.dli_fname;
         inner = info.dli_fname;
-        if (info.dli_sname == nullptr)
+        if (info.dli_sname == nullptr) {
             continue;
+        }
         const std::string_view name = info.dli_sname;
         const bool is_mpi = name.starts_with("MPI_") || name.starts_with("PMPI_");
         // The first two frames are in this file; the third is the kernel's return from the handler.
-        if (is_mpi || (!found && i > 2))
+        if (is_mpi || (!found && i > 2)) {
             culprit = {info.dli_sname + (name.starts_with("PMPI_") ? 1 : 0), library, is_mpi};
+        }
         found |= i > 2;
-        if (is_mpi)
+        if (is_mpi) {
             break;
+        }
     }
     return culprit;
 }
@@ -162,8 +172,9 @@ void install(int signal)
     action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
     struct sigaction replaced = {};
     libc_sigaction(signal, &action, &replaced);
-    if (replaced.sa_sigaction != on_fault) // another thread was faster
+    if (replaced.sa_sigaction != on_fault) { // another thread was faster
         former_of(signal) = replaced;
+    }
 }
 
 void restore(int signal)
@@ -183,15 +194,17 @@ class TimeLimit {
         itimerspec time = {};
         time.it_value.tv_sec = kPatience;
         is_set_ = timer_create(CLOCK_MONOTONIC, &event, &timer_) == 0;
-        if (is_set_)
+        if (is_set_) {
             timer_settime(timer_, 0, &time, nullptr);
+        }
     }
     TimeLimit(const TimeLimit&) = delete;
     TimeLimit& operator=(const TimeLimit&) = delete;
     ~TimeLimit()
     {
-        if (is_set_)
+        if (is_set_) {
             timer_delete(timer_);
+        }
     }
 
   private:
@@ -204,8 +217,9 @@ class TimeLimit {
 void pass_on(int signal, siginfo_t* info)
 {
     restore(signal);
-    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal, info) != 0)
+    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal, info) != 0) {
         raise(signal);
+    }
     install(signal);
 }
 
@@ -218,13 +232,15 @@ void on_fault(int signal, siginfo_t* info, void*)
     }
     static std::atomic_flag busy = ATOMIC_FLAG_INIT;
     restore(signal);
-    if (busy.test_and_set())
+    if (busy.test_and_set()) {
         return;
+    }
     const TimeLimit limit(signal);
     try {
         const cuda::Pointer memory = cuda::classify(*driver_of_process, info->si_addr);
-        if (memory.kind == cuda::MemoryKind::device)
+        if (memory.kind == cuda::MemoryKind::device) {
             say(info->si_addr, memory);
+        }
     } catch (...) {
         // The driver may not know anything any more; then there is nothing to explain.
     }
@@ -235,19 +251,22 @@ void on_fault(int signal, siginfo_t* info, void*)
 void explain_cpu_faults(const cuda::Driver& driver, const FaultFacts& facts)
 {
     static std::atomic_flag done = ATOMIC_FLAG_INIT;
-    if (done.test_and_set())
+    if (done.test_and_set()) {
         return;
+    }
     // libc's function, since UCX's own sigaction keeps others from handling faults.
     void* libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     libc_sigaction = libc ? reinterpret_cast<Sigaction>(dlsym(libc, "sigaction")) : nullptr;
-    if (libc_sigaction == nullptr)
+    if (libc_sigaction == nullptr) {
         return;
+    }
     driver_of_process = &driver;
     facts_of_process = facts;
     void* frame;
     backtrace(&frame, 1); // loads its libraries now, while that is possible
-    for (int signal : kSignals)
+    for (int signal : kSignals) {
         install(signal);
+    }
 }
 
 } // namespace gdr::plugin

@@ -31,10 +31,12 @@ constinit std::atomic<const mem::host_pages::Sets*> sets{&mem::host_pages::no_se
 [[gnu::noinline]] int look_up_elsewhere(const void* address, size_t length, void* info,
                                         gdr_lookup* in_ucx)
 {
-    if (sets.load(std::memory_order_relaxed) == &mem::host_pages::no_sets)
+    if (sets.load(std::memory_order_relaxed) == &mem::host_pages::no_sets) {
         return in_ucx(address, length, info);
-    if (mem::host_pages::contains(reinterpret_cast<uintptr_t>(address)))
+    }
+    if (mem::host_pages::contains(reinterpret_cast<uintptr_t>(address))) {
         return kHostMemory;
+    }
     if (const auto known = copy::detected_memory::find(address, length)) {
         abi::series().tell_memory(*known, info);
         return UCS_OK;
@@ -58,7 +60,8 @@ extern "C" [[gnu::visibility("default")]] int gdr_look_up_memory(const void* add
     using namespace gdr;
     const uintptr_t page = gdr_page_of(reinterpret_cast<uintptr_t>(address));
     const mem::host_pages::Sets& sets = *plugin::sets.load(std::memory_order_relaxed);
-    if (sets[gdr_page_set_of(page)].is(0, page)) [[likely]]
+    if (sets[gdr_page_set_of(page)].is(0, page)) [[likely]] {
         return plugin::kHostMemory;
+    }
     return plugin::look_up_elsewhere(address, length, info, in_ucx);
 }

@@ -29,8 +29,9 @@ void log_failure(const char* call, CUresult result)
 
 ucs_status_t init(void* perf)
 {
-    if (test_context())
+    if (test_context()) {
         return UCS_OK;
+    }
     const cuda::Driver* driver = cuda::driver();
     if (!driver) {
         gdr_log(error, "no CUDA memory: %s", cuda::unavailable_reason().c_str());
@@ -93,11 +94,13 @@ void free_registered(const void*, void* allocated)
 {
     const auto* memory = static_cast<const abi::PerftestMemory*>(allocated);
     const ucs_status_t status = uct_md_mem_dereg(memory->md, memory->memh);
-    if (status != UCS_OK)
+    if (status != UCS_OK) {
         gdr_log(error, "deregistering CUDA memory: %s", ucs_status_string(status));
+    }
     const CUresult result = cuda::release(*cuda::driver(), memory->address);
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
         log_failure("freeing CUDA memory", result);
+    }
 }
 
 // Returns when the bytes are there.
@@ -107,10 +110,12 @@ void copy(void* to, ucs_memory_type_t, const void* from, ucs_memory_type_t, size
     const cuda::CurrentContext current(driver, test_context()->handle());
     CUresult result = driver.cuMemcpy(reinterpret_cast<CUdeviceptr>(to),
                                       reinterpret_cast<CUdeviceptr>(from), count);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         result = driver.cuStreamSynchronize(nullptr);
-    if (result != CUDA_SUCCESS)
+    }
+    if (result != CUDA_SUCCESS) {
         log_failure("copying CUDA memory", result);
+    }
 }
 
 void* fill(void* to, int value, size_t count)
@@ -119,10 +124,12 @@ void* fill(void* to, int value, size_t count)
     const cuda::CurrentContext current(driver, test_context()->handle());
     CUresult result = driver.cuMemsetD8(reinterpret_cast<CUdeviceptr>(to),
                                         static_cast<unsigned char>(value), count);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         result = driver.cuStreamSynchronize(nullptr);
-    if (result != CUDA_SUCCESS)
+    }
+    if (result != CUDA_SUCCESS) {
         log_failure("filling CUDA memory", result);
+    }
     return to;
 }
 

@@ -66,16 +66,20 @@ void on_use()
     static std::once_flag first;
     std::call_once(first, [] {
         process_uses_ucx = true;
-        if (options.probe)
+        if (options.probe) {
             (void)cuda::driver();
+        }
         report_preparation();
         answer_memory_lookups();
-        if (const cuda::Driver* driver = cuda::open_driver(); driver && options.explain_cpu_faults)
+        if (const cuda::Driver* driver = cuda::open_driver();
+            driver && options.explain_cpu_faults) {
             explain_cpu_faults(*driver, {.way_of = mpi::way_of, .memtype_cache = memtype_cache()});
+        }
     });
     const mpi::Collectives collectives = options.mpi_collectives;
-    if (cuda::open_driver() != nullptr || collectives != mpi::Collectives::library)
+    if (cuda::open_driver() != nullptr || collectives != mpi::Collectives::library) {
         mpi::serve(collectives, listener_to_mpi);
+    }
 }
 
 void write_statistics(const char* path)
@@ -85,10 +89,12 @@ void write_statistics(const char* path)
     const int fd = to_stderr ? dup(STDERR_FILENO)
                              : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     // One write, so that the lines of processes that end together do not mix.
-    if (fd < 0 || write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    if (fd < 0 || write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
         std::fprintf(stderr, "gdr: UCX_GDR_STATS=%s: %m\n", path);
-    if (fd >= 0)
+    }
+    if (fd >= 0) {
         close(fd);
+    }
 }
 
 // What one UCX gets, or why it is refused. If it is refused, the next UCX may be served.
@@ -97,12 +103,13 @@ class Service {
     explicit Service(void* libuct) : libuct_(libuct)
     {
         refusal_ = abi::bind(libuct);
-        if (!refusal_.empty())
+        if (!refusal_.empty()) {
             refusal_ = "UCX (" + path_of(libuct) + ") has no " + refusal_;
-        else if (!abi::choose_series())
+        } else if (!abi::choose_series()) {
             refusal_ = abi::why_not();
-        else
+        } else {
             wanted_ = abi::lists_transport(abi::user_setting("MODULES").value_or("all"), "gdr");
+        }
     }
 
     void* libuct() const { return libuct_; }
@@ -110,29 +117,35 @@ class Service {
 
     void begin(gdr_moment moment)
     {
-        if (refusal_.empty() && wanted_ && !registered_)
+        if (refusal_.empty() && wanted_ && !registered_) {
             register_components(moment);
-        if (moment == GDR_UCX_PRESENT)
+        }
+        if (moment == GDR_UCX_PRESENT) {
             return;
-        if (!refusal_.empty() && !std::exchange(told_, true))
+        }
+        if (!refusal_.empty() && !std::exchange(told_, true)) {
             gdr_log(warn, "not used: %s", refusal_.c_str());
+        }
         if (refusal_.empty() && wanted_ && moment == GDR_UCX_STARTS &&
-            !std::exchange(prepared_, true))
+            !std::exchange(prepared_, true)) {
             (void)prepare_host(Moment::ucx_starts); // it is never too late at this moment
+        }
     }
 
     // Logs each path once.
     void refuse(void* other)
     {
         const std::string path = path_of(other);
-        if (!wanted_ || !others_.insert(path).second)
+        if (!wanted_ || !others_.insert(path).second) {
             return;
+        }
         constexpr const char* kFormat = "not used with the UCX of %s: this process has another, of "
                                         "%s, which came first; one process, one UCX with gdr";
-        if (abi::user_names_gdr())
+        if (abi::user_names_gdr()) {
             gdr_log(warn, kFormat, path.c_str(), path_of(libuct_).c_str());
-        else
+        } else {
             gdr_log(diag, kFormat, path.c_str(), path_of(libuct_).c_str());
+        }
     }
 
   private:
@@ -147,17 +160,20 @@ class Service {
         if (moment == GDR_UCX_PRESENT_UNHEARD) {
             prepared_ = true;
             refusal_ = prepare_host(Moment::loaded);
-            if (!refusal_.empty())
+            if (!refusal_.empty()) {
                 return;
+            }
         }
         // False: this library is in the process already, from another path.
-        if (!abi::register_component(copy::component()))
+        if (!abi::register_component(copy::component())) {
             return;
+        }
         abi::register_component(rc::component());
         abi::register_component(ipc::component());
         abi::register_options(option_table(), &options);
-        if (options.statistics_path)
+        if (options.statistics_path) {
             statistics_path() = options.statistics_path;
+        }
         provide_perftest_allocators();
         abi::on_use(on_use);
         pthread_atfork(nullptr, nullptr, [] { stats::statistics().begin_anew(); });
@@ -175,8 +191,9 @@ class Service {
 // Uses nothing of UCX, which may be gone by then.
 [[gnu::destructor]] void end()
 {
-    if (process_uses_ucx && !statistics_path().empty() && stats::statistics().worth_a_line())
+    if (process_uses_ucx && !statistics_path().empty() && stats::statistics().worth_a_line()) {
         write_statistics(statistics_path().c_str());
+    }
 }
 
 } // namespace
@@ -190,14 +207,16 @@ extern "C" [[gnu::visibility("default")]] gdr_answer gdr_attach(void* libuct, gd
     static auto* const services = new std::list<Service>;
     try {
         auto service = std::ranges::find(*services, libuct, &Service::libuct);
-        if (service == services->end() && (services->empty() || services->back().refused()))
+        if (service == services->end() && (services->empty() || services->back().refused())) {
             service = services->emplace(services->end(), libuct);
+        }
         if (service != services->end()) {
             service->begin(moment);
             return service->refused() ? GDR_REFUSED : GDR_SERVED;
         }
-        if (moment != GDR_UCX_PRESENT)
+        if (moment != GDR_UCX_PRESENT) {
             services->back().refuse(libuct);
+        }
     } catch (const std::exception& error) {
         gdr_log(error, "not used: %s", error.what());
     }

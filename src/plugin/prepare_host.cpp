@@ -39,10 +39,11 @@ std::vector<Setting> wanted()
          "what this cache misses counts as host memory, and nothing fills it but a UCX with CUDA, "
          "with the allocations that it sees",
          set_global_and_default}};
-    if (!abi::registration_cache_is_sound())
+    if (!abi::registration_cache_is_sound()) {
         settings.push_back({"RCACHE_ENABLE", "n",
                             "protocols v2 of this UCX release registrations that are in use",
                             abi::switch_off_registration_cache});
+    }
     return settings;
 }
 
@@ -58,11 +59,13 @@ void choose_transports()
 {
     const auto transports = abi::user_setting("GDR_TLS");
     if (!transports || transports->empty() || abi::user_setting("TLS") || abi::built_with_cuda() ||
-        !verbs::may_have_devices())
+        !verbs::may_have_devices()) {
         return;
-    if (!abi::set_default("TLS", transports->c_str()))
+    }
+    if (!abi::set_default("TLS", transports->c_str())) {
         gdr_log(warn, "UCX did not take UCX_TLS=%s from UCX_GDR_TLS: set UCX_TLS",
                 transports->c_str());
+    }
 }
 
 // The device name of an HCA contains a port number: "mlx5_0:1". A list that may be a pattern, or
@@ -83,8 +86,9 @@ bool switches_off_registration_cache(const Setting& setting)
 
 std::string prepare_host(Moment moment)
 {
-    if (!abi::user_wants_gdr() || cuda::open_driver() == nullptr)
+    if (!abi::user_wants_gdr() || cuda::open_driver() == nullptr) {
         return {};
+    }
     choose_transports();
     std::vector<Setting> settings = wanted();
     std::erase_if(settings, [](const Setting& setting) {
@@ -96,16 +100,19 @@ std::string prepare_host(Moment moment)
         default_only = settings.end();
         abi::keep_registration_cache();
     }
-    if (default_only != settings.end() && moment == Moment::loaded && abi::ucp_is_loading_us())
+    if (default_only != settings.end() && moment == Moment::loaded && abi::ucp_is_loading_us()) {
         return std::string("UCX loaded it after reading its configuration, too late for UCX_") +
                default_only->name + "=" + default_only->value +
                ": set that, or link libuct_gdr.so.0 as libucs_gdr.so.0 too into its directory, so "
                "that UCX loads it earlier (" +
                default_only->reason + ")";
-    if (moment == Moment::ucx_starts)
+    }
+    if (moment == Moment::ucx_starts) {
         prepare_short_sends();
-    for (Setting& setting : settings)
+    }
+    for (Setting& setting : settings) {
         setting.taken = setting.set(setting.name, setting.value);
+    }
     changed() = std::move(settings);
     return {};
 }
@@ -113,11 +120,12 @@ std::string prepare_host(Moment moment)
 void report_preparation()
 {
     for (const Setting& setting : changed()) {
-        if (setting.taken)
+        if (setting.taken) {
             gdr_log(info, "UCX_%s=%s: %s", setting.name, setting.value, setting.reason);
-        else
+        } else {
             gdr_log(warn, "UCX did not take UCX_%s=%s, set it in the environment: %s", setting.name,
                     setting.value, setting.reason);
+        }
     }
 }
 

@@ -85,20 +85,23 @@ extern "C" [[gnu::visibility("default")]] void gdr_iface_opens(const void* uct_p
     using namespace gdr;
     using namespace gdr::plugin;
     const auto& params = *static_cast<const uct_iface_params_t*>(uct_params);
-    if (!abi::memtype_cache::created() || !is_on_device(params))
+    if (!abi::memtype_cache::created() || !is_on_device(params)) {
         return;
+    }
     const bool ours = is_ours(params);
-    if (is_decided(ours, by_ucp != 0))
+    if (is_decided(ours, by_ucp != 0)) {
         return;
+    }
     // Not under the mutex: a thread that holds locks of the loader may want it.
     const bool safe = by_ucp != 0 && abi::only_cuda_is_detected() &&
                       (ours ? mem::unmaps_are_seen() : mpi::is_in_mpi_library());
     const std::lock_guard lock(mutex);
-    if (!safe)
+    if (!safe) {
         opened = Opened::others;
-    else if (!ours && opened != Opened::others)
+    } else if (!ours && opened != Opened::others) {
         opened = Opened::mpis;
-    else if (opened == Opened::none)
+    } else if (opened == Opened::none) {
         opened = Opened::ours;
+    }
     decide();
 }

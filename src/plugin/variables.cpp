@@ -21,13 +21,16 @@ std::string escaped(const char* text)
 {
     std::string result;
     for (bool at_start = true; *text; at_start = *text++ == '\n') {
-        if (at_start && (*text == '.' || *text == '\''))
+        if (at_start && (*text == '.' || *text == '\'')) {
             result += "\\&";
-        if (*text == '\\' || *text == '-')
+        }
+        if (*text == '\\' || *text == '-') {
             result += '\\';
+        }
         result += *text;
-        if (*text == '\\')
+        if (*text == '\\') {
             result += 'e';
+        }
     }
     return result;
 }
@@ -35,9 +38,10 @@ std::string escaped(const char* text)
 void print_manual(const gdr::abi::OptionTable& table)
 {
     std::printf(".SS %s\n", escaped(table.name).c_str());
-    for (const gdr::abi::Option& option : table.options)
+    for (const gdr::abi::Option& option : table.options) {
         std::printf(".TP\n\\fBUCX_%s%s\\fR=%s\n%s\n", table.prefix, option.name,
                     escaped(option.default_value).c_str(), escaped(option.doc).c_str());
+    }
 }
 
 std::string values(const gdr::abi::Option& option)
@@ -58,8 +62,9 @@ std::string values(const gdr::abi::Option& option)
         return "times, as in 10ms, 1s";
     case OptionType::choice: {
         std::string all;
-        for (const char* const* name = option.names; *name; ++name)
+        for (const char* const* name = option.names; *name; ++name) {
             all += (all.empty() ? "" : ", ") + std::string(*name);
+        }
         return all;
     }
     default:

@@ -33,11 +33,13 @@ static void warn(void* libuct, const char* reason)
     LogDispatch* log = (LogDispatch*)dlsym(libuct, "ucs_log_dispatch");
     LogFlush* flush = (LogFlush*)dlsym(libuct, "ucs_log_flush");
     const unsigned* options = dlsym(libuct, "ucs_global_opts");
-    if (!log || !options || *options < WARN)
+    if (!log || !options || *options < WARN) {
         return;
+    }
     log(__FILE__, __LINE__, "", WARN, options, "gdr: not used: %s", reason);
-    if (flush)
+    if (flush) {
         flush();
+    }
 }
 
 static int ends_with(const char* text, const char* end)
@@ -53,13 +55,15 @@ static int find_module(char path[PATH_MAX])
 {
     Dl_info info;
     char own[PATH_MAX];
-    if (!dladdr(&find_module, &info) || !realpath(info.dli_fname, own))
+    if (!dladdr(&find_module, &info) || !realpath(info.dli_fname, own)) {
         return 0;
+    }
     strrchr(own, '/')[1] = '\0';
     const char* name = ends_with(own, "/src/preload/.libs/") ? "../../plugin/.libs/gdr_module.so"
                                                              : "ucx-gdr/gdr_module.so";
-    if (snprintf(path, PATH_MAX, "%s%s", own, name) < PATH_MAX && access(path, R_OK) == 0)
+    if (snprintf(path, PATH_MAX, "%s%s", own, name) < PATH_MAX && access(path, R_OK) == 0) {
         return 1;
+    }
     snprintf(path, PATH_MAX, "%.*s%s is missing: is ucx-gdr installed completely?", PATH_MAX / 2,
              own, name);
     return 0;
@@ -94,8 +98,9 @@ void gdr_found_ucx(const void* in_libuct, enum gdr_moment moment)
     static int tried = 0;
     static Attach* attach = NULL;
 
-    if (gdr_object_of(in_libuct) == atomic_load(&started))
+    if (gdr_object_of(in_libuct) == atomic_load(&started)) {
         return;
+    }
     pthread_mutex_lock(&mutex);
     if (!busy) {
         busy = 1;
@@ -105,10 +110,12 @@ void gdr_found_ucx(const void* in_libuct, enum gdr_moment moment)
             attach = open_module(libuct);
         }
         const enum gdr_answer answer = libuct && attach ? attach(libuct, moment) : GDR_OTHER;
-        if (answer == GDR_SERVED && moment == GDR_UCX_STARTS)
+        if (answer == GDR_SERVED && moment == GDR_UCX_STARTS) {
             atomic_store(&started, gdr_object_of(in_libuct));
-        if (libuct && answer == GDR_OTHER)
+        }
+        if (libuct && answer == GDR_OTHER) {
             dlclose(libuct);
+        }
         busy = 0;
     }
     pthread_mutex_unlock(&mutex);

@@ -24,14 +24,16 @@ EXPORT int ucs_config_parser_fill_opts(void* options, void* table, const char* p
     const void* caller = __builtin_return_address(0);
     int (*fill)(void*, void*, const char*, const void*, uintptr_t) =
         gdr_function_for(caller, "ucs_config_parser_fill_opts");
-    if (!fill)
+    if (!fill) {
         return UNSUPPORTED;
+    }
     // Not for calls of libucs: it reads some variables while it is being loaded, and the rest of
     // its UCX is missing.
     if (gdr_object_of(caller) != gdr_object_of(fill)) {
         const void* in_libuct = gdr_function_for(caller, "uct_component_register");
-        if (in_libuct && gdr_function_for(in_libuct, "ucs_config_parser_fill_opts") == fill)
+        if (in_libuct && gdr_function_for(in_libuct, "ucs_config_parser_fill_opts") == fill) {
             gdr_found_ucx(in_libuct, GDR_UCX_STARTS);
+        }
     }
     return fill(options, table, prefix, fourth, fifth);
 }
@@ -41,8 +43,9 @@ EXPORT int uct_query_components(void** components, unsigned* count)
 {
     int (*query)(void**, unsigned*) =
         gdr_function_for(__builtin_return_address(0), "uct_query_components");
-    if (!query)
+    if (!query) {
         return UNSUPPORTED;
+    }
     gdr_found_ucx(query, GDR_UCX_STARTS);
     return query(components, count);
 }
@@ -55,16 +58,19 @@ EXPORT int ucp_init_version(unsigned major, unsigned minor, const void* params, 
     const void* caller = __builtin_return_address(0);
     int (*init)(unsigned, unsigned, const void*, const void*, void**) =
         gdr_function_for(caller, "ucp_init_version");
-    if (!init)
+    if (!init) {
         return UNSUPPORTED;
+    }
     gdr_print_config* print = config ? gdr_function_for(caller, "ucp_config_print") : NULL;
     const struct gdr_service* service =
         print ? gdr_service_for(gdr_function_for(init, "uct_component_register")) : NULL;
-    if (service)
+    if (service) {
         service->context_begins(config, print);
+    }
     const int status = init(major, minor, params, config, context);
-    if (service)
+    if (service) {
         service->context_ends();
+    }
     return status;
 }
 
@@ -106,8 +112,9 @@ static int ask_ucx(const void* address, size_t length, void* info, gdr_lookup* i
 static struct Asker* add_asker(const void* caller)
 {
     struct Asker* asker = calloc(1, sizeof(*asker));
-    if (!asker)
+    if (!asker) {
         return NULL;
+    }
     asker->in_ucx = gdr_function_for(caller, "ucs_memtype_cache_lookup");
     const struct gdr_service* service =
         gdr_service_for(gdr_function_for(caller, "uct_component_register"));
@@ -137,8 +144,9 @@ EXPORT int ucs_memtype_cache_lookup(const void* address, size_t length, void* in
     const void* caller = __builtin_return_address(0);
     const struct Asker* asker = atomic_load_explicit(&askers, memory_order_acquire);
     while (asker &&
-           ((uintptr_t)caller < asker->object.start || (uintptr_t)caller >= asker->object.end))
+           ((uintptr_t)caller < asker->object.start || (uintptr_t)caller >= asker->object.end)) {
         asker = asker->next;
+    }
     return asker ? asker->answer(address, length, info, asker->in_ucx)
                  : answer_first(address, length, info, caller);
 }
@@ -150,8 +158,9 @@ EXPORT int uct_iface_open(void* md, void* worker, const void* params, const void
     const void* caller = __builtin_return_address(0);
     int (*open)(void*, void*, const void*, const void*, void**) =
         gdr_function_for(caller, "uct_iface_open");
-    if (!open)
+    if (!open) {
         return UNSUPPORTED;
+    }
     const struct gdr_service* service = gdr_service_for(open);
     if (service) {
         const void* in_ucp = gdr_function_for(caller, "ucp_worker_create");
@@ -163,8 +172,9 @@ EXPORT int uct_iface_open(void* md, void* worker, const void* params, const void
 __attribute__((constructor)) static void look_for_ucx(void)
 {
     const void* in_libuct = gdr_libuct_loaded_last();
-    if (!in_libuct)
+    if (!in_libuct) {
         gdr_come_to_the_front();
-    else
+    } else {
         gdr_found_ucx(in_libuct, gdr_is_in_front() ? GDR_UCX_PRESENT : GDR_UCX_PRESENT_UNHEARD);
+    }
 }

@@ -45,15 +45,19 @@ static int take_object(struct dl_phdr_info* object, size_t size, void* to)
     for (size_t i = 0; i < object->dlpi_phnum; ++i) {
         const ElfW(Phdr)* segment = &object->dlpi_phdr[i];
         const uintptr_t first = object->dlpi_addr + segment->p_vaddr;
-        if (segment->p_type != PT_LOAD)
+        if (segment->p_type != PT_LOAD) {
             continue;
-        if (first < start)
+        }
+        if (first < start) {
             start = first;
-        if (first + segment->p_memsz > end)
+        }
+        if (first + segment->p_memsz > end) {
             end = first + segment->p_memsz;
+        }
     }
-    if (search->address < start || search->address >= end)
+    if (search->address < start || search->address >= end) {
         return 0;
+    }
     *search->found = (struct gdr_object){start, end, object->dlpi_name};
     return 1;
 }
@@ -73,12 +77,14 @@ static const char* strings_of(const struct link_map* map)
 {
     ElfW(Addr) strings = 0;
     for (const ElfW(Dyn)* entry = map->l_ld; entry && entry->d_tag != DT_NULL; ++entry) {
-        if (entry->d_tag == DT_STRTAB)
+        if (entry->d_tag == DT_STRTAB) {
             strings = entry->d_un.d_ptr;
+        }
     }
     if (strings &&
-        strings < map->l_addr) // as in the file: the kernel's own object is not relocated
+        strings < map->l_addr) { // as in the file: the kernel's own object is not relocated
         strings += map->l_addr;
+    }
     return (const char*)strings;
 }
 
@@ -93,13 +99,15 @@ static void* function_behind_us(const struct link_map* object, const char* name,
         void* needed = entry->d_tag == DT_NEEDED
                            ? dlopen(strings + entry->d_un.d_val, RTLD_LAZY | RTLD_NOLOAD)
                            : NULL;
-        if (!needed)
+        if (!needed) {
             continue;
+        }
         struct link_map* map;
         const int known = dlinfo(needed, RTLD_DI_LINKMAP, &map) == 0 && map != map_of(&is_ours);
         function = known ? dlsym(needed, name) : NULL;
-        if (function && is_ours(function))
+        if (function && is_ours(function)) {
             function = function_behind_us(map, name, depth - 1);
+        }
         dlclose(needed);
     }
     return function;
@@ -112,8 +120,9 @@ void* gdr_function_for(const void* caller, const char* name)
     void* object = function ? NULL : gdr_open_object_of(caller);
     if (object) {
         function = dlsym(object, name);
-        if (function && is_ours(function))
+        if (function && is_ours(function)) {
             function = function_behind_us(map_of(caller), name, DEPTH);
+        }
         dlclose(object);
     }
     return function && !is_ours(function) ? function : NULL;
@@ -123,8 +132,9 @@ static const char* soname_of(const struct link_map* map)
 {
     const char* strings = strings_of(map);
     for (const ElfW(Dyn)* entry = map->l_ld; strings && entry->d_tag != DT_NULL; ++entry) {
-        if (entry->d_tag == DT_SONAME)
+        if (entry->d_tag == DT_SONAME) {
             return strings + entry->d_un.d_val;
+        }
     }
     return "";
 }
@@ -141,15 +151,18 @@ const void* gdr_libuct_loaded_last(void)
 {
     const void* found = NULL;
     struct link_map* map = map_of(&is_ours);
-    while (map->l_prev)
+    while (map->l_prev) {
         map = map->l_prev;
+    }
     for (; map; map = map->l_next) {
         void* library = may_be_libuct(map) ? open_map(map) : NULL;
-        if (!library)
+        if (!library) {
             continue;
+        }
         const void* function = dlsym(library, "uct_component_register");
-        if (function && map_of(function) == map)
+        if (function && map_of(function) == map) {
             found = function;
+        }
         dlclose(library);
     }
     return found;
@@ -165,6 +178,7 @@ int gdr_is_in_front(void)
 
 void gdr_come_to_the_front(void)
 {
-    if (!gdr_is_in_front())
+    if (!gdr_is_in_front()) {
         dlopen(map_of(&is_ours)->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
+    }
 }

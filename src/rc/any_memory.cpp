@@ -36,13 +36,15 @@ struct Local {
 Local detect(Iface& iface, const void* address, size_t length)
 {
     Local local;
-    if (is_known_host_memory(address))
+    if (is_known_host_memory(address)) {
         return local;
+    }
     local.status = abi::guarded("rc: put or get", [&] {
         const auto memory =
             mem::ask_for_cuda_memory(*cuda::open_driver(), address, iface.keep_host_pages);
-        if (!memory || memory->kind == cuda::MemoryKind::managed)
+        if (!memory || memory->kind == cuda::MemoryKind::managed) {
             return UCS_OK;
+        }
         uct_mem_h memh = nullptr;
         const ucs_status_t status =
             iface.domain.reg(const_cast<void*>(address), length, {.hide_errors = true}, &memh);
@@ -89,8 +91,9 @@ ucs_status_t for_each_piece(const Iface& iface, size_t length, auto function)
     for (size_t done = 0; done < length; done += iface.segment_size) {
         const ucs_status_t status =
             function(done, std::min<size_t>(length - done, iface.segment_size));
-        if (UCS_STATUS_IS_ERR(status))
+        if (UCS_STATUS_IS_ERR(status)) {
             return status;
+        }
     }
     return UCS_OK;
 }
@@ -99,8 +102,9 @@ ucs_status_t put_buffered(uct_ep_h tl_ep, const void* buffer, size_t length, uin
                           uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (!has_room(ep, pieces(ep.iface(), length))) [[unlikely]]
+    if (!has_room(ep, pieces(ep.iface(), length))) [[unlikely]] {
         return ep.unavailable();
+    }
     return for_each_piece(ep.iface(), length, [&](size_t done, size_t size) {
         Piece piece{static_cast<const std::byte*>(buffer) + done, size};
         const ssize_t sent = ep_put_bcopy(tl_ep, pack_piece, &piece, remote_addr + done, rkey);
@@ -113,8 +117,9 @@ ucs_status_t put_buffered(uct_ep_h tl_ep, const void* buffer, size_t length, uin
 ucs_status_t put_of_two_buffers(Endpoint& ep, const void* data, size_t length, uint64_t remote_addr,
                                 uct_rkey_t rkey)
 {
-    if (!has_room(ep, 2) || !ep.ready()) [[unlikely]]
+    if (!has_room(ep, 2) || !ep.ready()) [[unlikely]] {
         return ep.unavailable();
+    }
     SendBuffers& buffers = *ep.iface().buffers;
     std::byte* const first = buffers.take();
     std::byte* const second = buffers.take();
@@ -147,8 +152,9 @@ ucs_status_t get_buffered(uct_ep_h tl_ep, void* buffer, size_t length, uint64_t 
                           uct_rkey_t rkey, uct_completion_t* comp)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (!has_room(ep, pieces(ep.iface(), length))) [[unlikely]]
+    if (!has_room(ep, pieces(ep.iface(), length))) [[unlikely]] {
         return ep.unavailable();
+    }
     const auto unpack = [](void* to, const void* from, size_t size) {
         std::memcpy(to, from, size);
     };
@@ -192,19 +198,25 @@ ucs_status_t put_region(Endpoint& ep, mem::Region& region, const void* buffer, u
                                                    uct_rkey_t rkey)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (!ep.ready() || exceeded(limit_length(length, Iface::kMaxPutOfAnyMemory))) [[unlikely]]
+    if (!ep.ready() || exceeded(limit_length(length, Iface::kMaxPutOfAnyMemory))) [[unlikely]] {
         return refused(ep, "put_short", {limit_length(length, Iface::kMaxPutOfAnyMemory)});
-    if (length == 0)
+    }
+    if (length == 0) {
         return ep_put_short(tl_ep, buffer, length, remote_addr, rkey);
+    }
     const Local local = detect(ep.iface(), buffer, length);
-    if (local.status != UCS_OK)
+    if (local.status != UCS_OK) {
         return local.status;
-    if (local.region != nullptr)
+    }
+    if (local.region != nullptr) {
         return put_region(ep, *local.region, buffer, length, remote_addr, rkey);
-    if (length <= Iface::kMaxShort)
+    }
+    if (length <= Iface::kMaxShort) {
         return ep_put_short(tl_ep, buffer, length, remote_addr, rkey);
-    if (length <= ep.iface().segment_size)
+    }
+    if (length <= ep.iface().segment_size) {
         return put_buffered(tl_ep, buffer, length, remote_addr, rkey);
+    }
     return put_of_two_buffers(ep, buffer, length, remote_addr, rkey);
 }
 
@@ -214,16 +226,20 @@ ucs_status_t put_region(Endpoint& ep, mem::Region& region, const void* buffer, u
                                                          uct_rkey_t rkey, uct_completion_t* comp)
 {
     Endpoint& ep = endpoint(tl_ep);
-    if (length == 0)
+    if (length == 0) {
         return UCS_OK;
+    }
     const Limit limit = limit_length(length, ep.iface().segment_size);
-    if (!ep.ready() || limit.exceeded())
+    if (!ep.ready() || limit.exceeded()) {
         return refused(ep, "get_bcopy", {limit});
+    }
     const Local local = detect(ep.iface(), arg, length);
-    if (local.status != UCS_OK)
+    if (local.status != UCS_OK) {
         return local.status;
-    if (local.region == nullptr)
+    }
+    if (local.region == nullptr) {
         return ep_get_bcopy(tl_ep, unpack, arg, length, remote_addr, rkey, comp);
+    }
     ibv_sge sge{reinterpret_cast<uintptr_t>(arg), static_cast<uint32_t>(length),
                 local.region->lkey};
     ibv_send_wr wr = rdma_request(IBV_WR_RDMA_READ, &sge, 1, remote_addr, rkey);
@@ -235,10 +251,11 @@ ucs_status_t put_region(Endpoint& ep, mem::Region& region, const void* buffer, u
                     .completion = comp,
                     .result = local.region};
     const ucs_status_t status = post_tracked(ep.iface(), ep, wr, signalled_for(comp), op);
-    if (status == UCS_INPROGRESS)
+    if (status == UCS_INPROGRESS) {
         ep.iface().count(static_cast<unsigned>(mem::MemoryKind::device), length);
-    else
+    } else {
         release_region(op);
+    }
     return status;
 }
 
@@ -249,8 +266,9 @@ ucs_status_t ep_put_short_any(uct_ep_h tl_ep, const void* buffer, unsigned lengt
 {
     Endpoint& ep = endpoint(tl_ep);
     if (length >= ep.iface().inline_end || !is_known_host_memory(buffer) || !ep.take_budgeted())
-        [[unlikely]]
+        [[unlikely]] {
         return put_short_otherwise(tl_ep, buffer, length, remote_addr, rkey);
+    }
     return put_inline<Post::budgeted>(ep, buffer, length, remote_addr, rkey);
 }
 
@@ -261,8 +279,9 @@ ucs_status_t ep_get_bcopy_any(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void
     Endpoint& ep = endpoint(tl_ep);
     const Iface& iface = ep.iface();
     if (!is_known_host_memory(arg) || length - 1 >= iface.segment_size || comp == nullptr ||
-        !iface.buffers->any() || !ep.take_budgeted()) [[unlikely]]
+        !iface.buffers->any() || !ep.take_budgeted()) [[unlikely]] {
         return get_bcopy_slow(tl_ep, unpack, arg, length, remote_addr, rkey, comp);
+    }
     return post_get<Post::budgeted>(ep, IBV_SEND_SIGNALED, unpack, arg, length, remote_addr, rkey,
                                     comp);
 }
@@ -271,8 +290,9 @@ ucs_status_t put_zcopy_unregistered(uct_ep_h ep, const uct_iov_t* iov, size_t io
                                     uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t*)
 {
     const ucs_status_t status = check_unregistered(endpoint(ep), "put_zcopy", iov, iovcnt);
-    if (status != UCS_OK) [[unlikely]]
+    if (status != UCS_OK) [[unlikely]] {
         return status;
+    }
     return put_buffered(ep, iov->buffer, iov->length * iov->count, remote_addr, rkey);
 }
 
@@ -280,8 +300,9 @@ ucs_status_t get_zcopy_unregistered(uct_ep_h ep, const uct_iov_t* iov, size_t io
                                     uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp)
 {
     const ucs_status_t status = check_unregistered(endpoint(ep), "get_zcopy", iov, iovcnt);
-    if (status != UCS_OK) [[unlikely]]
+    if (status != UCS_OK) [[unlikely]] {
         return status;
+    }
     return get_buffered(ep, iov->buffer, iov->length * iov->count, remote_addr, rkey, comp);
 }
 
@@ -290,22 +311,26 @@ ucs_status_t am_zcopy_unregistered(uct_ep_h ep, uint8_t id, const void* header,
                                    unsigned flags)
 {
     size_t whole = header_length;
-    for (const uct_iov_t& part : std::span(iov, iovcnt))
+    for (const uct_iov_t& part : std::span(iov, iovcnt)) {
         whole += part.length * part.count;
+    }
     Endpoint& sender = endpoint(ep);
     const Limit limit = limit_length(whole, sender.iface().segment_size);
-    if (exceeded(limit, limit_header(header_length))) [[unlikely]]
+    if (exceeded(limit, limit_header(header_length))) [[unlikely]] {
         return refused(sender, "am_zcopy", {limit, limit_header(header_length)});
+    }
     const auto pack = [&](std::byte* buffer) {
         size_t length = 0;
         const auto append = [&](const void* data, size_t bytes) {
-            if (bytes > 0) // else its address may be invalid
+            if (bytes > 0) { // else its address may be invalid
                 std::memcpy(buffer + length, data, bytes);
+            }
             length += bytes;
         };
         append(header, header_length);
-        for (const uct_iov_t& part : std::span(iov, iovcnt))
+        for (const uct_iov_t& part : std::span(iov, iovcnt)) {
             append(part.buffer, part.length * part.count);
+        }
         return length;
     };
     const auto call = [](void* buffer, void* arg) {

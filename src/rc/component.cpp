@@ -41,10 +41,11 @@ std::vector<std::string> query_md_resources()
     }
     if (!names.empty() && abi::keeps_registration_cache()) {
         names.clear();
-        if (!std::exchange(logged, true) && !abi::context_setting("NET_DEVICES"))
+        if (!std::exchange(logged, true) && !abi::context_setting("NET_DEVICES")) {
             gdr_log(warn, "no HCA is used: there was none when UCP's cache of registrations was "
                           "left on, which would keep those of freed memory (set "
                           "UCX_RCACHE_ENABLE=n)");
+        }
     }
     std::erase_if(names, [](const std::string& name) {
         if (name.size() > kLongestName) {
@@ -86,8 +87,9 @@ bool manages_switches(const verbs::Device& device)
     static auto& known = *new std::map<std::string, bool>;
     const std::lock_guard guard(lock);
     const auto [answer, is_new] = known.try_emplace(device.name());
-    if (is_new)
+    if (is_new) {
         answer->second = device.sysfs().manages_switches();
+    }
     return answer->second;
 }
 
@@ -99,15 +101,19 @@ std::string obstacle(MemoryDomain& md, const verbs::Port& port)
     const std::string state = ibv_port_state_str(port.attributes.state);
     switch (port.attributes.state) {
     case IBV_PORT_ACTIVE:
-        if (!port.ethernet && manages_switches(device))
+        if (!port.ethernet && manages_switches(device)) {
             return "leads to the NVSwitches of this machine, which are managed by it, and to no "
                    "other machine (SW_MNG in its vital product data or node description)";
-        if (reason = try_queues(device, md.pd(), port); !reason.empty())
+        }
+        if (reason = try_queues(device, md.pd(), port); !reason.empty()) {
             return reason;
-        if (!verbs::choose_gid(md.pd(), port, std::nullopt, &reason))
+        }
+        if (!verbs::choose_gid(md.pd(), port, std::nullopt, &reason)) {
             return "has " + reason;
-        if (!port.ethernet && !verbs::choose_pkey(device.context(), port, std::nullopt))
+        }
+        if (!port.ethernet && !verbs::choose_pkey(device.context(), port, std::nullopt)) {
             return "has no partition key (is a subnet manager running?)";
+        }
         try {
             md.reserve(port);
         } catch (const verbs::Error& error) {
@@ -133,10 +139,11 @@ std::vector<abi::Device> query_devices(abi::MemoryDomain& md)
     std::string unusable;
     for (const verbs::Port& port : device.ports()) {
         const std::string name = device_name(device, port), why_not = obstacle(domain, port);
-        if (why_not.empty())
+        if (why_not.empty()) {
             devices.push_back({name, UCT_DEVICE_TYPE_NET, sys_device});
-        else
+        } else {
             unusable += (unusable.empty() ? "" : "; ") + name + " " + why_not;
+        }
     }
     hca_search().record(device.name(), !devices.empty(), unusable);
     domain.has_offered = !devices.empty();

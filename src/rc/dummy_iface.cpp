@@ -91,8 +91,9 @@ ucs_status_t open_dummy_iface(uct_md_h md, uct_worker_h worker, const uct_iface_
     auto opened = std::make_unique<DummyIface>();
     const ucs_status_t status = abi::init_iface(opened.get(), operations(), &internal_operations,
                                                 md, worker, params, config);
-    if (status == UCS_OK)
+    if (status == UCS_OK) {
         *iface = &opened.release()->super;
+    }
     return status;
 }
 

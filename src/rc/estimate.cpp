@@ -74,10 +74,12 @@ abi::PerfEstimate estimate_perf(uct_iface_h tl_iface, const abi::PerfQuery& quer
     // once, not per fragment, which would make rendezvous begin at a single fragment.
     const bool protocols_v2 = iface.domain.serves_protocols_v2();
     if (protocols_v2) {
-        if (query.operation == abi::EpOperation::put_zcopy)
+        if (query.operation == abi::EpOperation::put_zcopy) {
             estimate.send_pre_overhead += kZeroCopy;
-        if (query.operation == abi::EpOperation::am_zcopy)
+        }
+        if (query.operation == abi::EpOperation::am_zcopy) {
             cost.latency += kZeroCopy;
+        }
     } else if (copies_through_buffer(query.operation)) {
         estimate.bandwidth_shared = 1 / (1 / cost.bandwidth + 1 / kBufferCopyBandwidth);
     }

@@ -13,27 +13,30 @@ void flush()
 {
     static std::atomic<bool> logged{false};
     const CUresult result = mem::RdmaWrites::instance().flush();
-    if (result != CUDA_SUCCESS && !logged.exchange(true)) [[unlikely]]
+    if (result != CUDA_SUCCESS && !logged.exchange(true)) [[unlikely]] {
         gdr_log(
             error,
             "cuFlushGPUDirectRDMAWrites failed: %s: what runs on the GPU may not see what it has "
             "received",
             cuda::error_text(*cuda::open_driver(), result).c_str());
+    }
 }
 
 int poll_lists(ibv_cq* cq, int most, ibv_wc* completions)
 {
     const int polled = cq->context->ops.poll_cq(cq, most, completions);
-    if (polled > 0)
+    if (polled > 0) {
         flush();
+    }
     return polled;
 }
 
 int poll_extended(ibv_cq* cq, int most, ibv_wc* completions)
 {
     const int polled = verbs::poll_extended(cq, most, completions);
-    if (polled > 0)
+    if (polled > 0) {
         flush();
+    }
     return polled;
 }
 

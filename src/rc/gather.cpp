@@ -13,9 +13,10 @@ mem::Region* current_region(mem::Region* region, const void* address, size_t len
     mem::Failure failure;
     mem::Region* const current =
         mem::Cache::current(region, reinterpret_cast<uintptr_t>(address), length, &failure);
-    if (current == nullptr)
+    if (current == nullptr) {
         gdr_log(error, "GPU memory of %zu bytes at %p, which was registered, is not there: %s",
                 length, address, failure.cause.empty() ? "it was freed" : failure.cause.c_str());
+    }
     return current;
 }
 

@@ -23,17 +23,20 @@ void HcaSearch::record(const std::string& name, bool usable, const std::string& 
     const std::lock_guard guard(mutex_);
     any_usable_ = any_usable_ || usable;
     reasons_[name] = unusable;
-    if (reasons_.size() < expected_)
+    if (reasons_.size() < expected_) {
         return;
+    }
     // This was the last HCA. A single port without a cable is common and harmless; no usable port
     // at all is not.
     std::string all;
     for (const auto& [hca, reason] : reasons_) {
-        if (!reason.empty())
+        if (!reason.empty()) {
             all += (all.empty() ? "" : "; ") + reason;
+        }
     }
-    if (any_usable_ && !all.empty())
+    if (any_usable_ && !all.empty()) {
         gdr_log(diag, "not used: %s", all.c_str());
+    }
     if (!any_usable_ && !all.empty() && !std::exchange(logged_, true)) {
         abi::log_message(abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
                          __FILE__, __LINE__,

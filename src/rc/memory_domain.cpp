@@ -85,12 +85,14 @@ MemoryDomain::MemoryDomain(const std::string& device_name, const MdSettings& set
     : device_(device_name), pd_(allocate_pd(device_)),
       cache_(device_, pd_.get(), mem::unmaps_are_seen(), true, relaxed(settings, device_))
 {
-    if (abi::boolean_setting("GDR_PROBE", false))
+    if (abi::boolean_setting("GDR_PROBE", false)) {
         cache_.learn_all();
-    if (const std::string& obstacle = cache_.gpu_direct().obstacle(); !obstacle.empty())
+    }
+    if (const std::string& obstacle = cache_.gpu_direct().obstacle(); !obstacle.empty()) {
         gdr_log(info,
                 "GPUs with %s: no GPUDirect RDMA, device memory is staged through host memory (%s)",
                 device_.name().c_str(), obstacle.c_str());
+    }
 }
 
 MemoryDomain::~MemoryDomain()
@@ -199,12 +201,14 @@ ucs_status_t MemoryDomain::pack_rkey(uct_mem_h memh, const void* address, size_t
     }
     mem::Region* packed = region(memh);
     if (packed->changes_unseen) {
-        if (address == nullptr)
+        if (address == nullptr) {
             packed = current_region(packed, reinterpret_cast<void*>(packed->start), 1);
-        else
+        } else {
             packed = current_region(packed, address, length);
-        if (packed == nullptr)
+        }
+        if (packed == nullptr) {
             return UCS_ERR_IO_ERROR;
+        }
     }
     pack(*packed, static_cast<PackedRemoteKey*>(buffer));
     return UCS_OK;

@@ -67,26 +67,30 @@ bool Reachability::reaches(const IfaceAddress& own, const DeviceAddress* device,
                            const IfaceAddress* iface)
 {
     const char* const reason = unreachable_reason(local_, own.segment_size, device, iface);
-    if (device == nullptr || !is_ours(*device, iface))
+    if (device == nullptr || !is_ours(*device, iface)) {
         return reason == nullptr;
+    }
     const std::lock_guard guard(peers().lock);
     Judgement& judgement = judged_[std::bit_cast<PeerPort>(*device)];
-    if (reason == nullptr && !judgement.has_route)
+    if (reason == nullptr && !judgement.has_route) {
         judgement.has_route = has_route(*device);
+    }
     if (reason == nullptr && *judgement.has_route) {
         const bool itself = iface != nullptr && iface->incarnation == own.incarnation;
         peers().any_reached = peers().any_reached || !itself; // MPI libraries begin with themselves
         return true;
     }
-    if (!std::exchange(judgement.logged, true))
+    if (!std::exchange(judgement.logged, true)) {
         log_unreachable(*device, reason != nullptr ? reason : no_route(gid_));
+    }
     return false;
 }
 
 bool Reachability::has_route(const DeviceAddress& device) const
 {
-    if (check_ == RouteCheck::all || local_.link == Link::infiniband)
+    if (check_ == RouteCheck::all || local_.link == Link::infiniband) {
         return true;
+    }
     ibv_gid peer;
     std::copy_n(device.gid, sizeof(peer.raw), peer.raw);
     return verbs::find_route(gid_, peer) != verbs::Route::none;

@@ -30,8 +30,9 @@ ucs_status_t refuse(Endpoint& ep, const void* payload)
 
 ucs_status_t check_unknown_memory(Endpoint& ep, const void* payload, size_t length)
 {
-    if (length == 0)
+    if (length == 0) {
         return UCS_OK;
+    }
     return abi::guarded("rc: a short operation", [&] {
         const auto memory =
             mem::find_cuda_memory(*cuda::open_driver(), payload, ep.iface().keep_host_pages);

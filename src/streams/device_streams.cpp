@@ -18,10 +18,11 @@ DeviceStreams::~DeviceStreams()
 {
     std::optional<cuda::CurrentContext> current;
     try {
-        if (alive())
+        if (alive()) {
             current.emplace(driver_, context_->handle());
-        else
+        } else {
             abandon();
+        }
     } catch (const cuda::Error&) { // before CUDA 12 alive() cannot tell that the context is gone
         abandon();
     }
@@ -36,11 +37,13 @@ void DeviceStreams::enter_context()
 
 Stream& DeviceStreams::operator[](size_t number)
 {
-    if (number >= streams_.size())
+    if (number >= streams_.size()) {
         streams_.resize(number + 1);
+    }
     std::unique_ptr<Stream>& stream = streams_[number];
-    if (!stream)
+    if (!stream) {
         stream = std::make_unique<Stream>(driver_, context_->handle());
+    }
     return *stream;
 }
 
@@ -57,19 +60,22 @@ bool DeviceStreams::alive() const
 void DeviceStreams::abandon()
 {
     for (auto& stream : streams_) {
-        if (stream)
+        if (stream) {
             stream->abandon();
+        }
     }
 }
 
 void DeviceStreams::renew_after_reset(std::vector<Operation>& lost)
 {
-    if (alive())
+    if (alive()) {
         return;
+    }
     abandon();
     for_each_busy([&](Stream& stream) {
-        while (std::optional<Operation> operation = stream.take_finished())
+        while (std::optional<Operation> operation = stream.take_finished()) {
             lost.push_back(*operation);
+        }
     });
     streams_.clear();
     enter_context();

@@ -41,8 +41,9 @@ class DeviceStreams {
     void for_each_busy(Function function)
     {
         for (auto& stream : streams_) {
-            if (stream && stream->busy())
+            if (stream && stream->busy()) {
                 function(*stream);
+            }
         }
     }
 

@@ -44,8 +44,9 @@ ucs_status_t guarded(const char* call, Body body) noexcept
         try {
             return body();
         } catch (const cuda::Error& error) {
-            if (!cuda::in_forked_child())
+            if (!cuda::in_forked_child()) {
                 throw;
+            }
             log_failure_in_child();
             return UCS_ERR_IO_ERROR;
         }

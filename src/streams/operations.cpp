@@ -30,10 +30,12 @@ bool is_logged(CUresult result)
 
 void log_failure(CUresult result, CUdevice device)
 {
-    if (cuda::in_forked_child())
+    if (cuda::in_forked_child()) {
         return log_failure_in_child();
-    if (is_logged(result))
+    }
+    if (is_logged(result)) {
         return;
+    }
     const char* const cause =
         result == CUDA_ERROR_CONTEXT_IS_DESTROYED
             ? "The GPU was reset (cudaDeviceReset) while the copy was in flight"
@@ -50,15 +52,17 @@ void log_failure(CUresult result, CUdevice device)
 void log_failure_in_child()
 {
     static std::atomic<bool> logged{false};
-    if (!logged.exchange(true))
+    if (!logged.exchange(true)) {
         gdr_log(error, "copies of GPU memory fail: %s", cuda::unavailable_reason().c_str());
+    }
 }
 
 Operations::Operations(const cuda::Driver& driver)
     : driver_(driver), event_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))
 {
-    if (event_fd_ < 0)
+    if (event_fd_ < 0) {
         throw std::system_error(errno, std::generic_category(), "eventfd");
+    }
 }
 
 Operations::~Operations()
@@ -84,8 +88,9 @@ CUdevice Operations::device_of(const Stream& stream) const
 DeviceStreams& Operations::on(CUdevice device)
 {
     DeviceStreams* const streams = known(device);
-    if (streams == nullptr)
+    if (streams == nullptr) {
         return *devices_.emplace_back(std::make_unique<DeviceStreams>(driver_, device));
+    }
     if (!streams->alive()) [[unlikely]] {
         streams->for_each_busy([&](Stream& stream) {
             log_failure(CUDA_ERROR_CONTEXT_IS_DESTROYED, device);
@@ -99,8 +104,9 @@ DeviceStreams& Operations::on(CUdevice device)
 DeviceStreams& Operations::on(CUdevice device, std::optional<cuda::CurrentContext>& current)
 {
     if (DeviceStreams* const streams = known(device); streams != nullptr && streams->current())
-        [[likely]]
+        [[likely]] {
         return *streams;
+    }
     DeviceStreams& streams = on(device);
     current.emplace(driver_, streams.context());
     return streams;
@@ -115,11 +121,13 @@ void Operations::add(Stream& stream, uct_completion_t* completion)
 void Operations::add_together(Stream& stream, uct_completion_t* completion)
 {
     const bool idle = !stream.busy();
-    if (idle)
+    if (idle) {
         busy_.reserve(busy_.size() + 1); // may throw, so it comes before the operation is added
+    }
     stream.add(completion, ++sequence_);
-    if (idle)
+    if (idle) {
         busy_.push_back(&stream);
+    }
     ++in_flight_;
     marked_ = false;
 }
@@ -139,11 +147,13 @@ void Operations::end(const Operation& operation)
 
 void Operations::mark()
 {
-    if (std::exchange(marked_, true)) [[likely]]
+    if (std::exchange(marked_, true)) [[likely]] {
         return;
+    }
     for (Stream* stream : busy_) {
-        if (stream->marked())
+        if (stream->marked()) {
             continue;
+        }
         try {
             const cuda::CurrentContext current(driver_, stream->context());
             stream->mark();
@@ -160,28 +170,33 @@ void Operations::collect_finished()
     for (size_t i = 0; i < busy_.size();) {
         Stream& stream = *busy_[i];
         while (std::optional<Operation> operation = stream.take_finished()) {
-            if (operation->result != CUDA_SUCCESS) [[unlikely]]
+            if (operation->result != CUDA_SUCCESS) [[unlikely]] {
                 log_failure(operation->result, device_of(stream));
+            }
             ended_.push_back(*operation);
         }
-        if (stream.busy()) [[likely]]
+        if (stream.busy()) [[likely]] {
             ++i;
-        else
+        } else {
             busy_.erase(busy_.begin() + static_cast<ptrdiff_t>(i));
+        }
     }
 }
 
 unsigned Operations::progress()
 {
-    if (in_flight_ == 0)
+    if (in_flight_ == 0) {
         return 0;
+    }
     collect_finished();
-    if (ended_.empty()) [[likely]]
+    if (ended_.empty()) [[likely]] {
         return 0;
+    }
     ending_.swap(ended_); // completions may start operations
     const auto count = static_cast<unsigned>(ending_.size());
-    for (const Operation& operation : ending_)
+    for (const Operation& operation : ending_) {
         end(operation);
+    }
     ending_.clear();
     while (!flushes_.empty() && oldest_in_flight() > flushes_.front().sequence) {
         uct_completion_t* completion = flushes_.front().completion;
@@ -194,37 +209,44 @@ unsigned Operations::progress()
 uint64_t Operations::oldest_in_flight()
 {
     uint64_t oldest = UINT64_MAX;
-    for (const Operation& operation : ended_)
+    for (const Operation& operation : ended_) {
         oldest = std::min(oldest, operation.sequence);
-    for (const Stream* stream : busy_)
+    }
+    for (const Stream* stream : busy_) {
         oldest = std::min(oldest, stream->oldest());
+    }
     return oldest;
 }
 
 ucs_status_t Operations::flush(uct_completion_t* completion)
 {
-    if (in_flight_ == 0)
+    if (in_flight_ == 0) {
         return UCS_OK;
-    if (completion != nullptr)
+    }
+    if (completion != nullptr) {
         flushes_.push_back({completion, sequence_});
+    }
     return UCS_INPROGRESS;
 }
 
 void Operations::fence()
 {
-    for (Stream* stream : busy_)
+    for (Stream* stream : busy_) {
         stream->synchronise();
+    }
 }
 
 bool Operations::arm()
 {
     eventfd_t wake_ups;
-    if (!cuda::in_forked_child()) // the parent, which may sleep, shares the eventfd
+    if (!cuda::in_forked_child()) { // the parent, which may sleep, shares the eventfd
         eventfd_read(event_fd_, &wake_ups);
+    }
     mark();
     bool sleep = ended_.empty();
-    for (Stream* stream : busy_)
+    for (Stream* stream : busy_) {
         sleep = sleep && !stream->finished();
+    }
     if (sleep) {
         for (Stream* stream : busy_) {
             cuda::CurrentContext current(driver_, stream->context());

@@ -47,31 +47,36 @@ Stream::~Stream()
     synchronise();
     while (Record* record = head_) {
         head_ = record->next;
-        if (record->event != nullptr)
+        if (record->event != nullptr) {
             spare_.push_back(record->event);
+        }
         delete record;
     }
     while (Record* record = free_) {
         free_ = record->next;
         delete record;
     }
-    if (arrival_ != nullptr)
+    if (arrival_ != nullptr) {
         spare_.push_back(arrival_);
-    for (CUevent event : spare_) {
-        if (!abandoned_)
-            driver_.cuEventDestroy(event);
     }
-    if (!abandoned_)
+    for (CUevent event : spare_) {
+        if (!abandoned_) {
+            driver_.cuEventDestroy(event);
+        }
+    }
+    if (!abandoned_) {
         driver_.cuStreamDestroy(stream_);
+    }
 }
 
 void Stream::add(uct_completion_t* completion, uint64_t sequence)
 {
     Record* record = free_;
-    if (record != nullptr)
+    if (record != nullptr) {
         free_ = record->next;
-    else
+    } else {
         record = new Record;
+    }
     *record = {nullptr, completion, sequence, nullptr};
     (busy() ? tail_->next : head_) = record;
     tail_ = record;
@@ -81,8 +86,9 @@ CUresult Stream::record_event(CUevent* event)
 {
     if (spare_.empty()) {
         const CUresult result = driver_.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
-        if (result != CUDA_SUCCESS)
+        if (result != CUDA_SUCCESS) {
             return result;
+        }
     } else {
         *event = spare_.back();
         spare_.pop_back();
@@ -92,11 +98,13 @@ CUresult Stream::record_event(CUevent* event)
 
 void Stream::mark()
 {
-    if (marked())
+    if (marked()) {
         return;
+    }
     marked_ = tail_->sequence;
-    if (abandoned_)
+    if (abandoned_) {
         return;
+    }
     if (const CUresult result = record_event(&tail_->event); result != CUDA_SUCCESS) {
         driver_.cuStreamSynchronize(stream_);
         failure_ = result;
@@ -107,36 +115,44 @@ void Stream::mark()
 CUresult Stream::poll()
 {
     assert(busy());
-    if (failure_ != CUDA_SUCCESS)
+    if (failure_ != CUDA_SUCCESS) {
         return failure_;
-    if (head_->sequence <= ended_)
+    }
+    if (head_->sequence <= ended_) {
         return CUDA_SUCCESS;
-    if (head_->sequence > marked_)
+    }
+    if (head_->sequence > marked_) {
         return CUDA_ERROR_NOT_READY;
+    }
     const Record* behind = head_;
-    while (behind->event == nullptr)
+    while (behind->event == nullptr) {
         behind = behind->next;
+    }
     const CUresult result = driver_.cuEventQuery(behind->event);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         ended_ = behind->sequence;
-    else if (result != CUDA_ERROR_NOT_READY && behind != head_)
+    } else if (result != CUDA_ERROR_NOT_READY && behind != head_) {
         failure_ = result;
+    }
     return result;
 }
 
 std::optional<Operation> Stream::take_finished()
 {
-    if (!busy())
+    if (!busy()) {
         return std::nullopt;
+    }
     CUresult result = poll();
-    if (result == CUDA_ERROR_NOT_READY)
+    if (result == CUDA_ERROR_NOT_READY) {
         return std::nullopt;
+    }
     Record* record = head_;
     head_ = record->next;
     record->next = free_;
     free_ = record;
-    if (record->event != nullptr)
+    if (record->event != nullptr) {
         spare_.push_back(record->event);
+    }
     return Operation{record->completion, record->sequence, result};
 }
 
@@ -149,8 +165,9 @@ CUresult Stream::synchronise()
 // makes no interprocess events (as on systems without CUDA IPC), or if CUDA does not record it.
 bool Stream::record_arrival()
 {
-    if (abandoned_ || arrival_refused_)
+    if (abandoned_ || arrival_refused_) {
         return false;
+    }
     constexpr unsigned kFlags = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
     if (arrival_ == nullptr && driver_.cuEventCreate(&arrival_, kFlags) != CUDA_SUCCESS) {
         arrival_ = nullptr;
@@ -166,10 +183,12 @@ CUresult Stream::synchronise_copy(Direction direction, size_t bytes)
     const cuda::RelaxedCapture relaxed(driver_); // once for all queries
     if (bytes >= least && bytes <= kMostPolled && record_arrival()) {
         CUresult result = CUDA_ERROR_NOT_READY;
-        for (int i = 0; i < kMostQueries && result == CUDA_ERROR_NOT_READY; ++i)
+        for (int i = 0; i < kMostQueries && result == CUDA_ERROR_NOT_READY; ++i) {
             result = driver_.cuEventQuery(arrival_);
-        if (result == CUDA_SUCCESS)
+        }
+        if (result == CUDA_SUCCESS) {
             return result;
+        }
     }
     return synchronise();
 }
@@ -177,8 +196,9 @@ CUresult Stream::synchronise_copy(Direction direction, size_t bytes)
 void Stream::notify(int eventfd)
 {
     assert(busy());
-    if (notified_ >= head_->sequence)
+    if (notified_ >= head_->sequence) {
         return;
+    }
     auto* argument = reinterpret_cast<void*>(static_cast<intptr_t>(eventfd));
     cuda::check(driver_.cuLaunchHostFunc(stream_, signal_eventfd, argument), "cuLaunchHostFunc");
     notified_ = tail_->sequence;

@@ -36,8 +36,9 @@ ucs_status_t status_of(CUresult result)
 template <typename Body>
 ucs_status_t guarded(const Ucx& ucx, Body&& body)
 {
-    if (in_forked_child())
+    if (in_forked_child()) {
         return UCS_ERR_UNSUPPORTED;
+    }
     const auto refuse = [&](ucs_status_t status, const char* cause) {
         log_once(ucx, status == UCS_ERR_BUSY ? UCS_LOG_LEVEL_DIAG : UCS_LOG_LEVEL_ERROR, cause);
         return status;
@@ -66,27 +67,31 @@ ucs_status_t guarded(ugdr_context_h context, Body&& body)
 
 void require(const void* pointer, const char* what)
 {
-    if (pointer == nullptr)
+    if (pointer == nullptr) {
         throw Refusal(UCS_ERR_INVALID_PARAM, std::string(what) + " is NULL");
+    }
 }
 
 // An array cannot have more items than the address space has room for.
 template <typename Item>
 void require_array(const Item* items, size_t count, const char* what)
 {
-    if (count > 0)
+    if (count > 0) {
         require(items, what);
-    if (count > PTRDIFF_MAX / sizeof(Item))
+    }
+    if (count > PTRDIFF_MAX / sizeof(Item)) {
         throw Refusal(UCS_ERR_INVALID_PARAM,
                       std::string(what) + ": there cannot be " + std::to_string(count));
+    }
 }
 
 // Unknown bits of a mask come from a later version, or the caller has not initialized the mask.
 void require_known_fields(uint64_t mask, uint64_t known, const char* structure)
 {
-    if ((mask & ~known) != 0)
+    if ((mask & ~known) != 0) {
         throw Refusal(UCS_ERR_INVALID_PARAM,
                       std::string("unknown bits in field_mask of ") + structure);
+    }
 }
 
 Operation* operation_of(ugdr_request_h request)
@@ -104,12 +109,14 @@ constexpr uint32_t kKnownAttributes =
 
 void require_known(const ucp_request_param_t& param)
 {
-    if ((param.op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST) != 0)
+    if ((param.op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST) != 0) {
         throw Refusal(UCS_ERR_INVALID_PARAM,
                       "UCP_OP_ATTR_FIELD_REQUEST: the operation's request is the library's own");
-    if ((param.op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) != 0)
+    }
+    if ((param.op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) != 0) {
         throw Refusal(UCS_ERR_INVALID_PARAM,
                       "UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL: operations are complete later");
+    }
     if ((param.op_attr_mask & ~kKnownAttributes) != 0) {
         char mask[16];
         std::snprintf(mask, sizeof(mask), "0x%x", param.op_attr_mask & ~kKnownAttributes);
@@ -122,11 +129,13 @@ void take_parameters(Operation& operation, const ucp_request_param_t& from)
 {
     const auto has = [&](uint32_t field) { return (from.op_attr_mask & field) != 0; };
     operation.param = from; // the structure has had all known fields since UCX 1.13
-    if (has(UCP_OP_ATTR_FIELD_CALLBACK))
+    if (has(UCP_OP_ATTR_FIELD_CALLBACK)) {
         operation.user_callback = from.cb;
+    }
     operation.user_data = has(UCP_OP_ATTR_FIELD_USER_DATA) ? from.user_data : nullptr;
-    if (operation.kind == OperationKind::tag_recv && has(UCP_OP_ATTR_FIELD_RECV_INFO))
+    if (operation.kind == OperationKind::tag_recv && has(UCP_OP_ATTR_FIELD_RECV_INFO)) {
         operation.user_tag_info = from.recv_info.tag_info;
+    }
 }
 
 constexpr uint64_t kFieldsOfCondition = UGDR_OP_PARAM_FIELD_FLAGS | UGDR_OP_PARAM_FIELD_INDEX;
@@ -138,15 +147,17 @@ constexpr uint64_t kKnownFields = UGDR_OP_PARAM_FIELD_CONDITION | UGDR_OP_PARAM_
 void require_fields(const ugdr_op_param_t& param)
 {
     require_known_fields(param.field_mask, kKnownFields, "ugdr_op_param_t");
-    if (param.field_mask == 0)
+    if (param.field_mask == 0) {
         throw Refusal(UCS_ERR_INVALID_PARAM,
                       "field_mask of ugdr_op_param_t is 0: set the bits of the fields that count "
                       "(UGDR_OP_PARAM_FIELD_CONDITION), or pass NULL for an operation without any");
+    }
     if ((param.field_mask & kFieldsOfCondition) != 0 &&
-        (param.field_mask & UGDR_OP_PARAM_FIELD_CONDITION) == 0)
+        (param.field_mask & UGDR_OP_PARAM_FIELD_CONDITION) == 0) {
         throw Refusal(UCS_ERR_INVALID_PARAM,
                       "field_mask of ugdr_op_param_t has flags or index, which are of a condition, "
                       "but not UGDR_OP_PARAM_FIELD_CONDITION");
+    }
 }
 
 // UCP would crash on these, in a thread that does not show which call was at fault.
@@ -179,15 +190,17 @@ void make(Context& context, Condition& condition, const ugdr_condition_params_t&
     const auto require_fields = [&](uint64_t needed, uint64_t possible) {
         needed |= UGDR_CONDITION_PARAM_FIELD_CATEGORY;
         if ((params.field_mask & needed) != needed ||
-            (params.field_mask & ~(needed | possible)) != 0)
+            (params.field_mask & ~(needed | possible)) != 0) {
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "ugdr_condition_create: field_mask does not fit the category");
+        }
     };
     const auto flags_of = [&](uint64_t possible) {
         const uint64_t flags = has(UGDR_CONDITION_PARAM_FIELD_FLAGS) ? params.flags : 0;
-        if ((flags & ~possible) != 0)
+        if ((flags & ~possible) != 0) {
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "bits in flags of ugdr_condition_params_t that the category has not");
+        }
         return flags;
     };
     require_fields(0, ~uint64_t{0});
@@ -211,8 +224,9 @@ void make(Context& context, Condition& condition, const ugdr_condition_params_t&
         require_fields(0, UGDR_CONDITION_PARAM_FIELD_COUNT | UGDR_CONDITION_PARAM_FIELD_ARRIVALS);
         const unsigned count = has(UGDR_CONDITION_PARAM_FIELD_COUNT) ? params.count : 1;
         const unsigned arrivals = has(UGDR_CONDITION_PARAM_FIELD_ARRIVALS) ? params.arrivals : 1;
-        if (count == 0 || arrivals == 0)
+        if (count == 0 || arrivals == 0) {
             throw Refusal(UCS_ERR_INVALID_PARAM, "count and arrivals: at least 1");
+        }
         context.add_triggers(condition, count, arrivals);
         return;
     }
@@ -229,30 +243,35 @@ ucs_status_t submit(ugdr_context_h context, OperationKind kind, const ugdr_op_pa
         const auto has = [&](uint64_t field) {
             return param != nullptr && (param->field_mask & field) != 0;
         };
-        if (param != nullptr)
+        if (param != nullptr) {
             require_fields(*param);
-        if (kind != OperationKind::call && context->engine().settings().worker == nullptr)
+        }
+        if (kind != OperationKind::call && context->engine().settings().worker == nullptr) {
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "the context has neither a worker nor a UCP context: ugdr_call() alone "
                           "is possible");
+        }
         const ugdr_condition_h condition =
             has(UGDR_OP_PARAM_FIELD_CONDITION) ? param->condition : nullptr;
         if (has(UGDR_OP_PARAM_FIELD_CONDITION)) {
             require(condition, "condition");
-            if (condition->context != context)
+            if (condition->context != context) {
                 throw Refusal(UCS_ERR_INVALID_PARAM, "the condition is another context's");
+            }
         }
         const unsigned index = has(UGDR_OP_PARAM_FIELD_INDEX) ? param->index : 0;
         const uint64_t flags = has(UGDR_OP_PARAM_FIELD_FLAGS) ? param->flags : 0;
-        if ((flags & ~uint64_t{UGDR_OP_FLAG_STREAM_WAIT}) != 0)
+        if ((flags & ~uint64_t{UGDR_OP_FLAG_STREAM_WAIT}) != 0) {
             throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in flags of ugdr_op_param_t");
+        }
         if (has(UGDR_OP_PARAM_FIELD_UCP)) {
             require(param->ucp, "ucp");
             require_known(*param->ucp);
         }
         Operation* operation = Operation::take(kind);
-        if (has(UGDR_OP_PARAM_FIELD_UCP))
+        if (has(UGDR_OP_PARAM_FIELD_UCP)) {
             take_parameters(*operation, *param->ucp);
+        }
         describe(*operation);
         try {
             require_target(*operation);
@@ -262,10 +281,11 @@ ucs_status_t submit(ugdr_context_h context, OperationKind kind, const ugdr_op_pa
             operation->let_go();
             throw;
         }
-        if (request_p != nullptr)
+        if (request_p != nullptr) {
             *request_p = reinterpret_cast<ugdr_request_h>(operation);
-        else
+        } else {
             operation->let_go();
+        }
     });
 }
 
@@ -278,8 +298,9 @@ UGDR_EXPORT ucs_status_t ugdr_context_create_version(unsigned api_major, unsigne
                                                      const ugdr_context_params_t* params,
                                                      ugdr_context_h* context_p)
 {
-    if (params == nullptr || context_p == nullptr)
+    if (params == nullptr || context_p == nullptr) {
         return UCS_ERR_INVALID_PARAM;
+    }
     Ucx ucx{};
     const std::string missing = find_ucx(reinterpret_cast<const void*>(function), ucx);
     if (!missing.empty()) { // there is no UCX to log with
@@ -287,12 +308,13 @@ UGDR_EXPORT ucs_status_t ugdr_context_create_version(unsigned api_major, unsigne
         return UCS_ERR_UNSUPPORTED;
     }
     return guarded(ucx, [&] {
-        if (api_major != UGDR_API_MAJOR || api_minor > UGDR_API_MINOR)
+        if (api_major != UGDR_API_MAJOR || api_minor > UGDR_API_MINOR) {
             throw Refusal(UCS_ERR_UNSUPPORTED,
                           "the program was compiled for version " + std::to_string(api_major) +
                               "." + std::to_string(api_minor) + " of libucx-gdr, this is " +
                               std::to_string(UGDR_API_MAJOR) + "." +
                               std::to_string(UGDR_API_MINOR));
+        }
         auto context = std::make_unique<ugdr_context>(ucx, *params);
         enter(*context);
         *context_p = context.release();
@@ -303,22 +325,25 @@ UGDR_EXPORT ucs_status_t ugdr_context_destroy(ugdr_context_h context, unsigned f
 {
     bool gone = true;
     const ucs_status_t status = guarded(context, [&] {
-        if ((flags & ~unsigned{UGDR_DESTROY_FORCE}) != 0)
+        if ((flags & ~unsigned{UGDR_DESTROY_FORCE}) != 0) {
             throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in flags of ugdr_context_destroy");
+        }
         const bool force = (flags & UGDR_DESTROY_FORCE) != 0;
-        if (!force && context->engine().unfinished() > 0)
+        if (!force && context->engine().unfinished() > 0) {
             throw Refusal(UCS_ERR_BUSY,
                           "ugdr_context_destroy: operations are not complete, streams "
                           "wait, or graphs hold conditions "
                           "(UGDR_DESTROY_FORCE ends them)");
+        }
         leave(*context);
         while (!context->stop(std::chrono::seconds(1))) {
         }
         gone = !context->abandon();
         context->close_worker();
     });
-    if (status == UCS_OK && gone)
+    if (status == UCS_OK && gone) {
         delete context;
+    }
     return status;
 }
 
@@ -334,20 +359,23 @@ UGDR_EXPORT ucs_status_t ugdr_context_query(ugdr_context_h context, ugdr_context
         if ((attr->field_mask & UGDR_CONTEXT_ATTR_FIELD_TRIGGER) != 0) {
             const cuda::Driver* driver = cuda::driver();
             CUdevice device = -1;
-            if (driver == nullptr || driver->cuCtxGetDevice(&device) != CUDA_SUCCESS)
+            if (driver == nullptr || driver->cuCtxGetDevice(&device) != CUDA_SUCCESS) {
                 attr->trigger = UGDR_TRIGGER_NONE;
-            else
+            } else {
                 attr->trigger = abilities_of(*driver, device).memops ? UGDR_TRIGGER_MEMOPS
                                                                      : UGDR_TRIGGER_HOST_FUNCTIONS;
+            }
         }
         if ((attr->field_mask & UGDR_CONTEXT_ATTR_FIELD_COUNTERS) != 0) {
             attr->counters = engine.counters();
             attr->counters.crowded_waits = context->crowded_waits();
         }
-        if ((attr->field_mask & UGDR_CONTEXT_ATTR_FIELD_STATUS) != 0)
+        if ((attr->field_mask & UGDR_CONTEXT_ATTR_FIELD_STATUS) != 0) {
             attr->status = engine.status();
-        if ((attr->field_mask & UGDR_CONTEXT_ATTR_FIELD_WORKER) != 0)
+        }
+        if ((attr->field_mask & UGDR_CONTEXT_ATTR_FIELD_WORKER) != 0) {
             attr->worker = engine.settings().own ? engine.settings().worker : nullptr;
+        }
     });
 }
 
@@ -379,9 +407,10 @@ UGDR_EXPORT ucs_status_t ugdr_worker_address(ugdr_context_h context,
     return guarded(context, [&] {
         require(address_p, "address_p");
         require(length_p, "length_p");
-        if (context->address() == nullptr)
+        if (context->address() == nullptr) {
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "ugdr_worker_address: the library has no worker of its own");
+        }
         *address_p = context->address();
         *length_p = context->address_length();
     });
@@ -405,20 +434,23 @@ UGDR_EXPORT ucs_status_t ugdr_condition_create(ugdr_context_h context,
 
 UGDR_EXPORT ucs_status_t ugdr_condition_record(ugdr_condition_h condition, ugdr_cu_stream_t stream)
 {
-    if (condition == nullptr)
+    if (condition == nullptr) {
         return UCS_ERR_INVALID_PARAM;
+    }
     return guarded(condition->context->ucx(), [&] {
-        if (condition->category != UGDR_CONDITION_STREAM)
+        if (condition->category != UGDR_CONDITION_STREAM) {
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "ugdr_condition_record: the condition is none of a stream");
+        }
         condition->context->record(*condition, stream);
     });
 }
 
 UGDR_EXPORT ucs_status_t ugdr_condition_destroy(ugdr_condition_h condition)
 {
-    if (in_forked_child())
+    if (in_forked_child()) {
         return UCS_ERR_UNSUPPORTED;
+    }
     delete condition;
     return UCS_OK;
 }
@@ -426,8 +458,9 @@ UGDR_EXPORT ucs_status_t ugdr_condition_destroy(ugdr_condition_h condition)
 UGDR_EXPORT ucs_status_t ugdr_condition_query(ugdr_condition_h condition,
                                               ugdr_condition_attr_t* attr)
 {
-    if (condition == nullptr || attr == nullptr)
+    if (condition == nullptr || attr == nullptr) {
         return UCS_ERR_INVALID_PARAM;
+    }
     return guarded(condition->context->ucx(), [&] {
         require_known_fields(attr->field_mask,
                              UGDR_CONDITION_ATTR_FIELD_NODES | UGDR_CONDITION_ATTR_FIELD_DEVICE |
@@ -439,13 +472,15 @@ UGDR_EXPORT ucs_status_t ugdr_condition_query(ugdr_condition_h condition,
             attr->done_node = condition->recorded.nodes.done;
         }
         if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_DEVICE) != 0) {
-            if (condition->category != UGDR_CONDITION_KERNEL)
+            if (condition->category != UGDR_CONDITION_KERNEL) {
                 throw Refusal(UCS_ERR_INVALID_PARAM,
                               "ugdr_condition_query: device is of a kernel's condition alone");
+            }
             attr->device = condition->device;
         }
-        if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_CATEGORY) != 0)
+        if ((attr->field_mask & UGDR_CONDITION_ATTR_FIELD_CATEGORY) != 0) {
             attr->category = condition->category;
+        }
     });
 }
 
@@ -563,25 +598,29 @@ UGDR_EXPORT ucs_status_t ugdr_call(ugdr_context_h context, ugdr_call_cb_t start,
 
 UGDR_EXPORT ucs_status_t ugdr_request_test(ugdr_request_h request)
 {
-    if (request == nullptr)
+    if (request == nullptr) {
         return UCS_ERR_INVALID_PARAM;
+    }
     return static_cast<ucs_status_t>(operation_of(request)->status.load(std::memory_order_acquire));
 }
 
 UGDR_EXPORT ucs_status_t ugdr_request_wait(ugdr_request_h request)
 {
-    if (request == nullptr)
+    if (request == nullptr) {
         return UCS_ERR_INVALID_PARAM;
+    }
     Operation& operation = *operation_of(request);
-    if (operation.complete())
+    if (operation.complete()) {
         return ugdr_request_test(request);
+    }
     Engine& engine = *operation.engine;
     const ucs_status_t status = guarded(engine.ucx(), [&] {
         while (!operation.complete()) {
-            if (engine.settings().by_caller)
+            if (engine.settings().by_caller) {
                 engine.progress();
-            else
+            } else {
                 operation.status.wait(UCS_INPROGRESS, std::memory_order_acquire);
+            }
         }
     });
     return status == UCS_OK ? ugdr_request_test(request) : status;
@@ -589,11 +628,13 @@ UGDR_EXPORT ucs_status_t ugdr_request_wait(ugdr_request_h request)
 
 UGDR_EXPORT ucs_status_t ugdr_request_cancel(ugdr_request_h request)
 {
-    if (request == nullptr)
+    if (request == nullptr) {
         return UCS_ERR_INVALID_PARAM;
+    }
     Operation& operation = *operation_of(request);
-    if (operation.complete() && operation.node == nullptr)
+    if (operation.complete() && operation.node == nullptr) {
         return UCS_OK;
+    }
     ucs_status_t cancelled = UCS_OK;
     const ucs_status_t status = guarded(
         operation.engine->ucx(), [&] { cancelled = operation.engine->cancel_soon(operation); });
@@ -602,8 +643,9 @@ UGDR_EXPORT ucs_status_t ugdr_request_cancel(ugdr_request_h request)
 
 UGDR_EXPORT void ugdr_request_free(ugdr_request_h request)
 {
-    if (request != nullptr)
+    if (request != nullptr) {
         operation_of(request)->let_go();
+    }
 }
 
 UGDR_EXPORT ucs_status_t ugdr_stream_wait(ugdr_context_h context, ugdr_cu_stream_t stream,

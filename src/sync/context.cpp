@@ -18,8 +18,9 @@ namespace {
 const cuda::Driver& require_driver()
 {
     const cuda::Driver* driver = cuda::driver();
-    if (driver == nullptr)
+    if (driver == nullptr) {
         throw Refusal(UCS_ERR_UNSUPPORTED, "no CUDA: " + cuda::unavailable_reason());
+    }
     return *driver;
 }
 
@@ -49,31 +50,35 @@ constexpr const char* kWaitsByItself =
 // A stream may wait only if it then sees what HCAs have written.
 void require_waits(const Abilities& abilities)
 {
-    if (!abilities.memops)
+    if (!abilities.memops) {
         throw Refusal(UCS_ERR_UNSUPPORTED,
                       "streams of this GPU cannot wait: its driver has no stream memory operations "
                       "(before CUDA 12: option NVreg_EnableStreamMemOPs=1)");
-    if (!abilities.sees_writes && !abilities.flushes_writes)
+    }
+    if (!abilities.sees_writes && !abilities.flushes_writes) {
         throw Refusal(
             UCS_ERR_UNSUPPORTED,
             "streams of this GPU cannot wait: it does not see what an HCA writes while it "
             "runs, and has no flush");
+    }
 }
 
 void require_waits(const Node& node)
 {
     require_waits(node.abilities);
-    if (node.by_host_functions)
+    if (node.by_host_functions) {
         throw Refusal(UCS_ERR_UNSUPPORTED, "graphs cannot wait: the driver has no nodes of memory "
                                            "operations (before CUDA 11.7)");
+    }
 }
 
 void require_this_thread(CUstream handle, uint64_t thread)
 {
-    if (thread_of(handle) != thread)
+    if (thread_of(handle) != thread) {
         throw Refusal(UCS_ERR_INVALID_PARAM,
                       "UGDR_OP_FLAG_STREAM_WAIT: the condition is of another thread's default "
                       "stream (CU_STREAM_PER_THREAD), which that thread alone can have wait");
+    }
 }
 
 // Held while a thread looks up the place of a capture and adds to the graph, so that contexts of
@@ -94,10 +99,12 @@ void tell_memory_type(Operation& operation)
     const bool contiguous = (param.op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) == 0 ||
                             (param.datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_CONTIG;
     if (operation.buffer == nullptr || !contiguous ||
-        (param.op_attr_mask & (UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH)) != 0)
+        (param.op_attr_mask & (UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH)) != 0) {
         return;
-    if (!cuda::is_pinned(require_driver(), operation.buffer))
+    }
+    if (!cuda::is_pinned(require_driver(), operation.buffer)) {
         return;
+    }
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     param.memory_type = UCS_MEMORY_TYPE_HOST;
 }
@@ -120,13 +127,15 @@ struct TriggerBlock : TriggerWords {
     TriggerBlock(const cuda::Driver& driver, CUcontext context, size_t count, unsigned arrivals)
         : TriggerWords(driver, context, count)
     {
-        if (arrivals > 1) // one arrival needs no counter
+        if (arrivals > 1) { // one arrival needs no counter
             arrived = take_counters(driver, context, count);
+        }
     }
     ~TriggerBlock()
     {
-        if (arrived.device != 0)
+        if (arrived.device != 0) {
             give_counters_back(context, arrived, count);
+        }
     }
 
     Counters arrived;
@@ -141,9 +150,10 @@ Context::Context(const Ucx& ucx, const ugdr_context_params_t& params)
     const bool cores = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_CPU_SET) != 0;
     try {
         engine_ = std::make_unique<Engine>(ucx_, choose(params));
-        if (!engine_->settings().by_caller)
+        if (!engine_->settings().by_caller) {
             proxy_ = std::make_unique<Proxy>(*engine_, idle ? params.idle : UGDR_IDLE_ADAPTIVE,
                                              cores ? params.cpu_set : nullptr);
+        }
     } catch (...) {
         close_worker();
         throw;
@@ -153,11 +163,13 @@ Context::Context(const Ucx& ucx, const ugdr_context_params_t& params)
 Engine::Settings Context::choose(const ugdr_context_params_t& params)
 {
     const auto has = [&](uint64_t field) { return (params.field_mask & field) != 0; };
-    if (has(~kKnownFields))
+    if (has(~kKnownFields)) {
         throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in field_mask of ugdr_context_params_t");
+    }
     if (has(UGDR_CONTEXT_PARAM_FIELD_IDLE) && params.idle != UGDR_IDLE_ADAPTIVE &&
-        params.idle != UGDR_IDLE_SPIN && params.idle != UGDR_IDLE_YIELD)
+        params.idle != UGDR_IDLE_SPIN && params.idle != UGDR_IDLE_YIELD) {
         throw Refusal(UCS_ERR_INVALID_PARAM, "unknown value of ugdr_idle_t");
+    }
     Engine::Settings settings;
     settings.by_caller =
         has(UGDR_CONTEXT_PARAM_FIELD_PROGRESS) && params.progress == UGDR_PROGRESS_CALLER;
@@ -166,8 +178,9 @@ Engine::Settings Context::choose(const ugdr_context_params_t& params)
         settings.error_arg = params.error_arg;
     }
     const bool lock = has(UGDR_CONTEXT_PARAM_FIELD_LOCK);
-    if (lock && (params.lock == nullptr || params.unlock == nullptr))
+    if (lock && (params.lock == nullptr || params.unlock == nullptr)) {
         throw Refusal(UCS_ERR_INVALID_PARAM, "lock and unlock are needed, both");
+    }
     if (has(UGDR_CONTEXT_PARAM_FIELD_WORKER)) {
         require_thread_mode(params.worker, settings.by_caller, lock);
         settings.worker = params.worker;
@@ -187,11 +200,13 @@ void Context::require_thread_mode(ucp_worker_h worker, bool by_caller, bool lock
 {
     ucp_worker_attr_t attr{};
     attr.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE;
-    if (worker == nullptr || ucx_.ucp_worker_query(worker, &attr) != UCS_OK)
+    if (worker == nullptr || ucx_.ucp_worker_query(worker, &attr) != UCS_OK) {
         throw Refusal(UCS_ERR_INVALID_PARAM, "UCP does not know the worker");
+    }
     if (by_caller || attr.thread_mode == UCS_THREAD_MODE_MULTI ||
-        (attr.thread_mode == UCS_THREAD_MODE_SERIALIZED && lock))
+        (attr.thread_mode == UCS_THREAD_MODE_SERIALIZED && lock)) {
         return;
+    }
     throw Refusal(
         UCS_ERR_UNSUPPORTED,
         std::string("the worker's thread mode is ") +
@@ -207,20 +222,23 @@ ucp_worker_h Context::create_worker(ucp_context_h ucp_context, bool by_caller)
 {
     ucp_context_attr_t attr{};
     attr.field_mask = UCP_ATTR_FIELD_THREAD_MODE;
-    if (ucp_context == nullptr || ucx_.ucp_context_query(ucp_context, &attr) != UCS_OK)
+    if (ucp_context == nullptr || ucx_.ucp_context_query(ucp_context, &attr) != UCS_OK) {
         throw Refusal(UCS_ERR_INVALID_PARAM, "UCP does not know the context");
-    if (!by_caller && attr.thread_mode != UCS_THREAD_MODE_MULTI)
+    }
+    if (!by_caller && attr.thread_mode != UCS_THREAD_MODE_MULTI) {
         throw Refusal(
             UCS_ERR_UNSUPPORTED,
             "the UCP context was made without mt_workers_shared, and the library's worker "
             "would share it with the application's in another thread: set that, or choose "
             "UGDR_PROGRESS_CALLER");
+    }
     ucp_worker_params_t params{};
     params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
     ucs_status_t status = ucx_.ucp_worker_create(ucp_context, &params, &own_worker_);
-    if (status == UCS_OK)
+    if (status == UCS_OK) {
         status = ucx_.ucp_worker_get_address(own_worker_, &address_, &address_length_);
+    }
     if (status != UCS_OK) {
         close_worker();
         throw Refusal(status,
@@ -231,18 +249,21 @@ ucp_worker_h Context::create_worker(ucp_context_h ucp_context, bool by_caller)
 
 void Context::close_worker()
 {
-    if (address_ != nullptr)
+    if (address_ != nullptr) {
         ucx_.ucp_worker_release_address(own_worker_, address_);
-    if (own_worker_ != nullptr)
+    }
+    if (own_worker_ != nullptr) {
         ucx_.ucp_worker_destroy(own_worker_);
+    }
     address_ = nullptr;
     own_worker_ = nullptr;
 }
 
 bool Context::stop(std::chrono::milliseconds limit)
 {
-    if (proxy_ != nullptr && !proxy_->stop(limit))
+    if (proxy_ != nullptr && !proxy_->stop(limit)) {
         return false;
+    }
     proxy_.reset();
     return true;
 }
@@ -251,8 +272,9 @@ bool Context::stop(std::chrono::milliseconds limit)
 
 Condition::~Condition()
 {
-    for (Node* trigger : triggers)
+    for (Node* trigger : triggers) {
         trigger->end();
+    }
 }
 
 void Context::record(Condition& condition, CUstream handle)
@@ -311,8 +333,9 @@ HeldNode Context::make_node(const cuda::Driver& driver, const Place& place, bool
     node->triggers = triggers;
     node->waits = waits;
     node->by_host_functions = !node->abilities.memops || driver.cuGraphAddBatchMemOpNode == nullptr;
-    if (waits)
+    if (waits) {
         require_waits(*node);
+    }
     return node;
 }
 
@@ -333,9 +356,10 @@ void Context::add(Condition& condition, CUgraph graph, std::vector<CUgraphNode> 
     place.graph = graph;
     place.dependencies = std::move(dependencies);
     cuda::check(driver.cuCtxGetCurrent(&place.context), "cuCtxGetCurrent");
-    if (place.context == nullptr)
+    if (place.context == nullptr) {
         throw Refusal(UCS_ERR_INVALID_PARAM,
                       "UGDR_CONDITION_GRAPH: no CUDA context is current to the calling thread");
+    }
     Recorded& recorded = condition.recorded;
     recorded.node = make_node(driver, place, true, true);
     recorded.nodes = add_node(driver, place, *recorded.node, split);
@@ -348,14 +372,16 @@ void Context::add_triggers(Condition& condition, unsigned count, unsigned arriva
     const cuda::Driver& driver = require_driver();
     CUcontext context = nullptr;
     cuda::check(driver.cuCtxGetCurrent(&context), "cuCtxGetCurrent");
-    if (context == nullptr)
+    if (context == nullptr) {
         throw Refusal(UCS_ERR_INVALID_PARAM,
                       "UGDR_CONDITION_KERNEL: no CUDA context is current to the calling thread");
+    }
     if (const Abilities abilities = current_abilities(driver);
-        !abilities.sees_writes && !abilities.flushes_writes)
+        !abilities.sees_writes && !abilities.flushes_writes) {
         throw Refusal(UCS_ERR_UNSUPPORTED,
                       "UGDR_CONDITION_KERNEL: kernels of this GPU do not see what an HCA writes "
                       "while they run, and it has no flush");
+    }
     const auto block = std::make_shared<const TriggerBlock>(driver, context, count, arrivals);
     condition.device.words =
         reinterpret_cast<unsigned long long*>(static_cast<uintptr_t>(block->gates.device));
@@ -384,10 +410,11 @@ void Context::add_wait(const cuda::Driver& driver, const Place& place,
     for (size_t i = 0; i < count; ++i) {
         const Operation& operation = *operation_of(requests[i]);
         if (operation.node != nullptr ? operation.node->capture != place.capture
-                                      : !operation.complete())
+                                      : !operation.complete()) {
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "a stream that is being captured can wait for operations of the same "
                           "capture alone: others do not run again when the graph does");
+        }
     }
     const HeldNode node = make_node(driver, place, false, true);
     node->waits_for_all = all;
@@ -403,9 +430,10 @@ void Context::add_wait(const cuda::Driver& driver, const Place& place,
 
 void Context::release_stream(CUstream handle)
 {
-    if (!streams_.release(require_driver(), handle))
+    if (!streams_.release(require_driver(), handle)) {
         throw Refusal(UCS_ERR_BUSY, "ugdr_stream_release: a condition of the stream has not held "
                                     "yet, or it waits");
+    }
 }
 
 // ---- operations
@@ -414,18 +442,20 @@ void Context::submit(Operation& operation, Condition* condition, unsigned index,
 {
     const size_t triggers =
         condition == nullptr || condition->triggers.empty() ? 1 : condition->triggers.size();
-    if (index >= triggers)
+    if (index >= triggers) {
         throw Refusal(UCS_ERR_INVALID_PARAM, "index: the condition has no such trigger");
+    }
     engine_->prepare(operation);
     if (condition == nullptr) {
         engine_->submit_new(&operation.start_command);
         return;
     }
     if (condition->category == UGDR_CONDITION_KERNEL) {
-        if (wait)
+        if (wait) {
             throw Refusal(
                 UCS_ERR_INVALID_PARAM,
                 "UGDR_OP_FLAG_STREAM_WAIT: a kernel's condition is waited for by kernels");
+        }
         submit_to(*condition->triggers[index], operation, false);
         return;
     }
@@ -439,8 +469,9 @@ void Context::submit(Operation& operation, Condition* condition, unsigned index,
     }
     HeldWait waiting;
     if (wait) {
-        if (condition->waits)
+        if (condition->waits) {
             throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
+        }
         require_this_thread(at.handle, at.thread);
         require_waits(at.stream->abilities);
         waiting = Wait::take(*at.stream, 1);
@@ -452,8 +483,9 @@ void Context::submit(Operation& operation, Condition* condition, unsigned index,
     engine_->submit_new(&operation.start_command); // before anybody can close the wait that it
                                                    // joins
     recorded.unlock();
-    if (!wait)
+    if (!wait) {
         return;
+    }
     // The engine gets the operation first: the stream may be full until this operation ends.
     const HeldStream stream = waiting->stream->held();
     const auto request = reinterpret_cast<ugdr_request_h>(&operation);
@@ -471,25 +503,28 @@ void Context::submit_to(Node& node, Operation& operation, bool wait)
 {
     std::unique_lock<std::mutex> guard;
     Place place;
-    if (wait && node.waits)
+    if (wait && node.waits) {
         throw Refusal(UCS_ERR_INVALID_PARAM, kWaitsByItself);
+    }
     if (wait) {
         require_this_thread(node.handle, node.thread);
         if (node.capture != 0 && is_captured(require_driver(), node.handle)) {
             guard = std::unique_lock(capturing());
             place = captured_place(require_driver(), node.handle);
         }
-        if (place.capture == 0 || place.capture != node.capture)
+        if (place.capture == 0 || place.capture != node.capture) {
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "UGDR_OP_FLAG_STREAM_WAIT: the condition is none of a stream that is "
                           "still being captured");
+        }
         require_waits(node);
     }
     tell_memory_type(operation);
     operation.node = node.held().release();
     engine_->submit_new(&operation.start_command);
-    if (!wait)
+    if (!wait) {
         return;
+    }
     const auto request = reinterpret_cast<ugdr_request_h>(&operation);
     try {
         add_wait(require_driver(), place, &request, 1, false);
@@ -546,8 +581,9 @@ void Context::begin(HeldWait wait, uint64_t number)
 void Context::wait(CUstream handle, const ugdr_request_h* requests, size_t count)
 {
     for (size_t i = 0; i < count; ++i) {
-        if (requests[i] == nullptr || operation_of(requests[i])->engine != engine_.get())
+        if (requests[i] == nullptr || operation_of(requests[i])->engine != engine_.get()) {
             throw Refusal(UCS_ERR_INVALID_PARAM, "ugdr_stream_wait: a request of another context");
+        }
     }
     const cuda::Driver& driver = require_driver();
     if (is_captured(driver, handle)) {
@@ -556,11 +592,12 @@ void Context::wait(CUstream handle, const ugdr_request_h* requests, size_t count
         return;
     }
     for (size_t i = 0; i < count; ++i) {
-        if (operation_of(requests[i])->node != nullptr)
+        if (operation_of(requests[i])->node != nullptr) {
             throw Refusal(
                 UCS_ERR_INVALID_PARAM,
                 "ugdr_stream_wait: the operation runs at each launch of a graph, and only "
                 "within that can be waited for");
+        }
     }
     const LockedStream locked = streams_.lock(driver, handle);
     require_waits(locked.stream->abilities);

@@ -15,8 +15,9 @@ class Doorbell {
     // Any thread calls this, after it has published the work.
     void ring()
     {
-        if (asleep_.exchange(0) != 0)
+        if (asleep_.exchange(0) != 0) {
             asleep_.notify_one();
+        }
     }
 
     // The one thread sleeps here until somebody rings. It announces its sleep before it asks
@@ -25,8 +26,9 @@ class Doorbell {
     void sleep_unless(Condition&& something_to_do)
     {
         asleep_.exchange(1);
-        if (!something_to_do())
+        if (!something_to_do()) {
             asleep_.wait(1);
+        }
         asleep_.exchange(0);
     }
 

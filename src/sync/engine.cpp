@@ -19,10 +19,12 @@ ugdr_context_counters_t Engine::counters() const
 
 unsigned Engine::progress()
 {
-    if (!has_work())
+    if (!has_work()) {
         return 0;
-    if (settings_.lock != nullptr)
+    }
+    if (settings_.lock != nullptr) {
         settings_.lock(settings_.lock_arg);
+    }
     // First: a trigger that was just found may be for an operation that is still in the inbox.
     unsigned events = handle_commands();
     events += begin_rounds();
@@ -32,8 +34,9 @@ unsigned Engine::progress()
         events += handle_commands(); // the completions of that progress
     }
     events += test_calls();
-    if (settings_.unlock != nullptr)
+    if (settings_.unlock != nullptr) {
         settings_.unlock(settings_.lock_arg);
+    }
     release_streams(true);
     open_gates(true);
     return events;
@@ -58,8 +61,9 @@ unsigned Engine::handle_commands()
                 attach(*operation);
                 break;
             }
-            if (operation->joins != nullptr)
+            if (operation->joins != nullptr) {
                 await(*operation->joins, *operation);
+            }
             link(*operation);
             arm(*operation);
             break;
@@ -108,12 +112,14 @@ void Engine::arm(Operation& operation)
         stream->last_armed = stream->last_armed->next_armed = &operation;
     } else {
         Operation** place = &stream->armed;
-        while ((*place)->point <= operation.point)
+        while ((*place)->point <= operation.point) {
             place = &(*place)->next_armed;
+        }
         operation.next_armed = *place;
         *place = &operation;
-        if (place == &stream->armed)
+        if (place == &stream->armed) {
             watch_of(*stream).point = operation.point;
+        }
     }
 }
 
@@ -203,11 +209,13 @@ unsigned Engine::test_calls()
 void Engine::finish(Operation& operation, ucs_status_t status)
 {
     tell(operation, status);
-    if (operation.ucp_request != nullptr)
+    if (operation.ucp_request != nullptr) {
         ucx_.ucp_request_free(std::exchange(operation.ucp_request, nullptr));
+    }
     ++completed_;
-    if (status != UCS_OK)
+    if (status != UCS_OK) {
         fail(operation, status);
+    }
     if (operation.node != nullptr) {
         end_run(operation, status);
         return;
@@ -216,11 +224,13 @@ void Engine::finish(Operation& operation, ucs_status_t status)
     unfinished_.fetch_sub(1, std::memory_order_release); // before anybody can see the status
     operation.status.store(status, std::memory_order_release);
     operation.status.notify_all();
-    for (Wait* wait : operation.waits)
+    for (Wait* wait : operation.waits) {
         complete_one(*wait);
+    }
     operation.waits.clear();
-    if (operation.stream != nullptr)
+    if (operation.stream != nullptr) {
         operation.stream->let_go();
+    }
     operation.let_go();
 }
 
@@ -228,11 +238,13 @@ void Engine::finish(Operation& operation, ucs_status_t status)
 void Engine::tell(Operation& operation, ucs_status_t status)
 {
     if (operation.kind == OperationKind::tag_recv) {
-        if (operation.user_tag_info != nullptr && status == UCS_OK)
+        if (operation.user_tag_info != nullptr && status == UCS_OK) {
             *operation.user_tag_info = operation.tag_info;
-        if (operation.user_callback.recv != nullptr)
+        }
+        if (operation.user_callback.recv != nullptr) {
             operation.user_callback.recv(operation.ucp_request, status, &operation.tag_info,
                                          operation.user_data);
+        }
     } else if (operation.user_callback.send != nullptr) {
         operation.user_callback.send(operation.ucp_request, status, operation.user_data);
     }
@@ -241,14 +253,16 @@ void Engine::tell(Operation& operation, ucs_status_t status)
 void Engine::fail(const Operation& operation, ucs_status_t status)
 {
     ++failed_;
-    if (status == UCS_ERR_CANCELED || status_ != UCS_OK)
+    if (status == UCS_ERR_CANCELED || status_ != UCS_OK) {
         return;
+    }
     status_ = status;
     const std::string what =
         std::string(name_of(operation.kind)) + " failed: " + ucx_.ucs_status_string(status);
     log_once(ucx_, settings_.error != nullptr ? UCS_LOG_LEVEL_DIAG : UCS_LOG_LEVEL_ERROR, what);
-    if (settings_.error != nullptr)
+    if (settings_.error != nullptr) {
         settings_.error(settings_.error_arg, status, what.c_str());
+    }
 }
 
 ucs_status_t Engine::cancel_soon(Operation& operation)
@@ -256,8 +270,9 @@ ucs_status_t Engine::cancel_soon(Operation& operation)
     Phase phase = Phase::waiting;
     if (operation.node == nullptr &&
         !operation.phase.compare_exchange_strong(phase, Phase::cancelled) &&
-        phase != Phase::cancelled && operation.kind != OperationKind::tag_recv)
+        phase != Phase::cancelled && operation.kind != OperationKind::tag_recv) {
         return operation.complete() ? UCS_OK : UCS_ERR_BUSY;
+    }
     if (!operation.cancelling.exchange(true)) {
         operation.hold();
         submit(&operation.cancel_command);
@@ -280,8 +295,9 @@ void Engine::cancel(Operation& operation)
             }
             if (*place != nullptr) {
                 *place = operation.next_armed;
-                if (stream->last_armed == &operation)
+                if (stream->last_armed == &operation) {
                     stream->last_armed = before;
+                }
                 if (stream->armed == nullptr) {
                     std::erase_if(watched_,
                                   [&](const WatchedStream& one) { return one.stream == stream; });
@@ -308,19 +324,22 @@ void Engine::begin(Wait& wait)
     }
     if (wait.all) {
         for (Operation* operation = stream->live; operation != nullptr;
-             operation = operation->next_live)
+             operation = operation->next_live) {
             await(wait, *operation);
+        }
     }
     for (Operation* operation : wait.operations) {
-        if (!operation->complete())
+        if (!operation->complete()) {
             await(wait, *operation);
+        }
         operation->let_go();
     }
     wait.operations.clear();
-    if (stream->waiting == nullptr)
+    if (stream->waiting == nullptr) {
         stream->waiting = &wait;
-    else
+    } else {
         stream->last_waiting->next = &wait;
+    }
     stream->last_waiting = &wait;
     if (wait.remaining == 0) {
         wait.remaining = 1;
@@ -351,13 +370,16 @@ void Engine::release_streams(bool may_flush)
         uint64_t number = 0, count = 0;
         Wait* over = stream->waiting;
         Wait* end = over;
-        for (; end != nullptr && end->remaining == 0; end = end->next, ++count)
+        for (; end != nullptr && end->remaining == 0; end = end->next, ++count) {
             number = end->number;
+        }
         stream->waiting = end;
-        if (number == 0)
+        if (number == 0) {
             continue; // an earlier wait is not over
-        if (may_flush && !stream->abilities.sees_writes)
+        }
+        if (may_flush && !stream->abilities.sees_writes) {
             flush(stream->name.context);
+        }
         unfinished_.fetch_sub(count, std::memory_order_release); // before anybody can see the word
         stream->words.host->released.store(number, std::memory_order_release);
         while (over != end) {
@@ -373,8 +395,9 @@ void Engine::release_streams(bool may_flush)
 void Engine::flush(CUcontext context)
 {
     const cuda::Driver* driver = cuda::open_driver();
-    if (driver == nullptr)
+    if (driver == nullptr) {
         return; // in a forked child
+    }
     try {
         const cuda::CurrentContext current(*driver, context);
         cuda::check(
@@ -412,12 +435,14 @@ void Engine::link(Operation& operation)
 void Engine::unlink(Operation& operation)
 {
     Stream& home = home_of(operation);
-    if (operation.next_live != nullptr)
+    if (operation.next_live != nullptr) {
         operation.next_live->previous_live = operation.previous_live;
-    if (operation.previous_live != nullptr)
+    }
+    if (operation.previous_live != nullptr) {
         operation.previous_live->next_live = operation.next_live;
-    else
+    } else {
         home.live = operation.next_live;
+    }
     if (home.live == nullptr) {
         busy_[home.busy_index] = busy_.back();
         busy_[home.busy_index]->busy_index = home.busy_index;
@@ -433,8 +458,9 @@ bool Engine::abandon(Operation& operation)
     if (operation.kind == OperationKind::call ||
         !operation.phase.compare_exchange_strong(phase, Phase::abandoned)) {
         const bool told = phase == Phase::finished;
-        if (told)
+        if (told) {
             operation.hold(); // for good
+        }
         finish(operation, told ? operation.ucp_status : UCS_ERR_CANCELED);
         return told;
     }
@@ -442,26 +468,31 @@ bool Engine::abandon(Operation& operation)
     void* request = std::exchange(operation.ucp_request, nullptr);
     const bool receive = operation.kind == OperationKind::tag_recv;
     finish(operation, UCS_ERR_CANCELED);
-    if (receive)
+    if (receive) {
         ucx_.ucp_request_cancel(settings_.worker, request);
+    }
     return true;
 }
 
 bool Engine::abandon()
 {
-    if (settings_.lock != nullptr)
+    if (settings_.lock != nullptr) {
         settings_.lock(settings_.lock_arg);
+    }
     handle_commands();
     calls_ = nullptr;
     watched_.clear();
     bool ucp_has_some = abandon_nodes();
-    while (!busy_.empty())
+    while (!busy_.empty()) {
         ucp_has_some |= abandon(*busy_.back()->live);
-    for (Wait* wait : open_waits_)
+    }
+    for (Wait* wait : open_waits_) {
         complete_one(*wait);
+    }
     open_waits_.clear();
-    if (settings_.unlock != nullptr)
+    if (settings_.unlock != nullptr) {
         settings_.unlock(settings_.lock_arg);
+    }
     release_streams(false);
     return ucp_has_some;
 }

@@ -14,9 +14,10 @@ namespace {
 void require_graphs(const cuda::Driver& driver)
 {
     if (driver.cuUserObjectCreate == nullptr || driver.cuGraphRetainUserObject == nullptr ||
-        driver.capture_info == nullptr)
+        driver.capture_info == nullptr) {
         throw Refusal(UCS_ERR_UNSUPPORTED,
                       "operations in graphs need a driver of CUDA 11.3 or later");
+    }
 }
 
 class Batch {
@@ -127,9 +128,10 @@ Place captured_place(const cuda::Driver& driver, CUstream handle)
     cuuint64_t id = 0;
     cuda::check(driver.capture_info(handle, &status, &id, &place.graph, &dependencies, &count),
                 "cuStreamGetCaptureInfo_v2");
-    if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
         throw Refusal(UCS_ERR_INVALID_PARAM,
                       "the capture of the stream is over or has been invalidated");
+    }
     place.dependencies.assign(dependencies, dependencies + count);
     place.context = context_of(driver, handle);
     place.capture = id;

@@ -26,8 +26,9 @@ class Handover {
     // All that was pushed, linked in the order of pushing; nullptr if there is nothing.
     Node* take()
     {
-        if (empty())
+        if (empty()) {
             return nullptr;
+        }
         Node* taken = last_.exchange(nullptr, std::memory_order_acq_rel);
         Node* ordered = nullptr;
         while (taken != nullptr) {

@@ -43,19 +43,22 @@ void Node::end()
 {
     {
         const std::lock_guard guard(lock());
-        if (engine_ != nullptr)
+        if (engine_ != nullptr) {
             engine_->submit(&ended_command);
+        }
     }
     let_go();
 }
 
 void Node::let_go()
 {
-    if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1) {
         return;
+    }
     new (gates.host) Gates{};
-    if (owner_ == nullptr)
+    if (owner_ == nullptr) {
         give_words_back(context, gates);
+    }
     delete this;
 }
 

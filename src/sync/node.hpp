@@ -57,8 +57,9 @@ struct Node {
     // Where its next trigger shows, given the rounds that have begun.
     WatchedNode watch()
     {
-        if (by_host_functions)
+        if (by_host_functions) {
             return {&calls, static_cast<uint32_t>(rounds), this};
+        }
         return {&gates.host->trigger.open, Gate::passable(status), this};
     }
     bool triggered() { return watch().triggered(); }

@@ -59,8 +59,9 @@ Operation* Operation::take(OperationKind kind)
 
 void Operation::let_go()
 {
-    if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
         Pool<Operation>::instance().give_back(this);
+    }
 }
 
 HeldWait Wait::take(Stream& stream, size_t operations)
@@ -79,15 +80,17 @@ HeldWait Wait::take(Stream& stream, size_t operations)
 
 void Wait::close()
 {
-    if (!over.load(std::memory_order_acquire))
+    if (!over.load(std::memory_order_acquire)) {
         engine->submit(&closed_command);
+    }
     let_go();
 }
 
 void Wait::let_go()
 {
-    if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1) {
         return;
+    }
     stream.reset();
     Pool<Wait>::instance().give_back(this);
 }

@@ -24,10 +24,12 @@ class Pool {
     Node* take()
     {
         const std::lock_guard guard(lock_);
-        if (spare_ == nullptr)
+        if (spare_ == nullptr) {
             spare_ = returned_.take();
-        if (spare_ == nullptr)
+        }
+        if (spare_ == nullptr) {
             grow();
+        }
         Node* node = spare_;
         spare_ = node->next;
         return node;

@@ -55,8 +55,9 @@ void Engine::received(void* request, ucs_status_t status, const ucp_tag_recv_inf
                       void* operation)
 {
     auto& receive = *static_cast<Operation*>(operation);
-    if (status == UCS_OK)
+    if (status == UCS_OK) {
         receive.tag_info = *info;
+    }
     finished(receive, request, status);
 }
 

@@ -23,11 +23,13 @@ Process& process()
 void stop_all()
 {
     constexpr auto kPatience = std::chrono::seconds(1);
-    if (in_forked_child())
+    if (in_forked_child()) {
         return;
+    }
     const std::lock_guard guard(process().lock);
-    for (Context* context : process().contexts)
+    for (Context* context : process().contexts) {
         context->stop(kPatience);
+    }
     process().contexts.clear();
 }
 
@@ -44,8 +46,9 @@ void enter(Context& context)
     static const bool once = [] {
         std::atexit(stop_all);
         pthread_atfork(nullptr, nullptr, [] {
-            if (!process().contexts.empty())
+            if (!process().contexts.empty()) {
                 process().forked = true;
+            }
         });
         return true;
     }();

@@ -52,13 +52,15 @@ Proxy::Proxy(Engine& engine, ugdr_idle_t idle, const ucs_cpu_set_t* cores)
         },
         this);
     pthread_sigmask(SIG_SETMASK, &old, nullptr);
-    if (error != 0)
+    if (error != 0) {
         throw std::system_error(error, std::generic_category(), "pthread_create");
+    }
     pthread_setname_np(thread_, "ucx-gdr");
     static_assert(sizeof(ucs_cpu_set_t) == sizeof(cpu_set_t));
-    if (cores != nullptr)
+    if (cores != nullptr) {
         pthread_setaffinity_np(thread_, sizeof(cpu_set_t),
                                reinterpret_cast<const cpu_set_t*>(cores));
+    }
 }
 
 bool Proxy::stop(std::chrono::milliseconds limit)
@@ -83,8 +85,9 @@ void Proxy::run()
         // Reading the clock costs as much as looking at everything, so it is not read each time.
         if (idle++ % kTurns == 0) {
             const auto now = Clock::now();
-            if (idle == 1)
+            if (idle == 1) {
                 last_event = now;
+            }
             idle_for = now - last_event;
         }
         rest(idle_for);
@@ -95,17 +98,19 @@ void Proxy::run()
 void Proxy::rest(Clock::duration idle_for)
 {
     const bool spins = idle_ == UGDR_IDLE_SPIN || (idle_ == UGDR_IDLE_ADAPTIVE && idle_for < spin_);
-    if (spins)
+    if (spins) {
         pause();
-    else if (engine_.under_way())
+    } else if (engine_.under_way()) {
         sched_yield();
-    else if (engine_.armed() && (idle_ == UGDR_IDLE_YIELD || idle_for < kPatience))
+    } else if (engine_.armed() && (idle_ == UGDR_IDLE_YIELD || idle_for < kPatience)) {
         sched_yield();
-    else if (engine_.armed() || engine_.settings().own) // other processes' operations may need its
-                                                        // progress
+    } else if (engine_.armed() ||
+               engine_.settings().own) { // other processes' operations may need its
+                                         // progress
         usleep(kNap.count());
-    else
+    } else {
         engine_.doorbell.sleep_unless([this] { return engine_.has_news() || stop_; });
+    }
 }
 
 } // namespace gdr::sync

@@ -13,10 +13,11 @@ namespace gdr::sync {
 void Engine::take(Node& node)
 {
     node.number = ++nodes_;
-    if (node.triggers)
+    if (node.triggers) {
         triggers_.push_back(&node);
-    else
+    } else {
         waiters_.push_back(&node);
+    }
     // Later calls do not allocate.
     rounds_.reserve(triggers_.size());
     looks_.reserve(triggers_.size());
@@ -26,8 +27,9 @@ void Engine::take(Node& node)
         return;
     }
     for (Operation* operation : node.awaited) {
-        if (!operation->retired)
+        if (!operation->retired) {
             await(node, *operation);
+        }
         operation->let_go();
     }
     node.awaited.clear();
@@ -35,14 +37,16 @@ void Engine::take(Node& node)
         for (const Node* other : triggers_) {
             if (other->capture == node.capture && other->handle == node.handle &&
                 other->thread == node.thread) {
-                for (Operation* operation : other->operations)
+                for (Operation* operation : other->operations) {
                     await(node, *operation);
+                }
             }
         }
     }
     node.remaining = node.operations.size();
-    if (node.operations.empty())
+    if (node.operations.empty()) {
         node.gates.host->done.abandon(UCS_ERR_CANCELED);
+    }
 }
 
 void Engine::await(Node& node, Operation& operation)
@@ -53,10 +57,11 @@ void Engine::await(Node& node, Operation& operation)
 
 void Engine::attach(Operation& operation)
 {
-    if (!operation.node->retired)
+    if (!operation.node->retired) {
         operation.node->operations.push_back(&operation);
-    else
+    } else {
         retire(operation);
+    }
 }
 
 // Operations that were attached to a node before its trigger are in the inbox or have been taken
@@ -82,8 +87,9 @@ bool Engine::find_rounds()
     } while (rounds_.size() > found);
     // Insertion sort: there are few, and std::stable_sort allocates.
     for (size_t i = 1; i < rounds_.size(); ++i) {
-        for (size_t k = i; k > 0 && comes_before(*rounds_[k], *rounds_[k - 1]); --k)
+        for (size_t k = i; k > 0 && comes_before(*rounds_[k], *rounds_[k - 1]); --k) {
             std::swap(rounds_[k], rounds_[k - 1]);
+        }
     }
     return !rounds_.empty();
 }
@@ -118,10 +124,12 @@ void Engine::end_run(Operation& operation, ucs_status_t status)
     operation.phase.store(Phase::waiting, std::memory_order_relaxed);
     operation.status.store(status, std::memory_order_release);
     operation.status.notify_all();
-    if (status != UCS_OK)
+    if (status != UCS_OK) {
         node.status = status;
-    for (Node* waiter : operation.awaited_by)
+    }
+    for (Node* waiter : operation.awaited_by) {
         end_of_one(*waiter);
+    }
     if (operation.leaving) {
         std::erase(node.operations, &operation);
         retire(operation);
@@ -131,8 +139,9 @@ void Engine::end_run(Operation& operation, ucs_status_t status)
 
 void Engine::end_of_one(Node& node)
 {
-    if (--node.remaining > 0)
+    if (--node.remaining > 0) {
         return;
+    }
     if (!node.triggers) {
         ++node.rounds;
         node.remaining = node.operations.size();
@@ -144,8 +153,9 @@ void Engine::end_of_one(Node& node)
         return;
     }
     node.gates.host->trigger.reopen(node.status);
-    if (node.waits)
+    if (node.waits) {
         opened_.push_back(&node);
+    }
     end_round(node);
 }
 
@@ -153,25 +163,28 @@ void Engine::end_of_one(Node& node)
 void Engine::end_round(Node& node)
 {
     node.running = false;
-    if (node.ended)
+    if (node.ended) {
         retire(node);
-    else
+    } else {
         looks_.push_back(node.watch());
+    }
 }
 
 // Data that HCAs have written must be visible before the waiting GPU work goes on.
 void Engine::open_gates(bool may_flush)
 {
     for (Node* node : opened_) {
-        if (may_flush && !node->abilities.sees_writes)
+        if (may_flush && !node->abilities.sees_writes) {
             flush(node->context);
+        }
         (node->one_gate ? node->gates.host->trigger : node->gates.host->done).reopen(node->status);
     }
     while (!opened_.empty()) {
         Node& node = *opened_.back();
         opened_.pop_back();
-        if (node.one_gate)
+        if (node.one_gate) {
             end_round(node);
+        }
     }
 }
 
@@ -179,8 +192,9 @@ void Engine::open_gates(bool may_flush)
 void Engine::retire(Operation& operation)
 {
     operation.retired = true;
-    for (Node* waiter : operation.awaited_by)
+    for (Node* waiter : operation.awaited_by) {
         forget(*waiter, operation);
+    }
     operation.awaited_by.clear();
     unfinished_.fetch_sub(1, std::memory_order_release); // before anybody can see the status
     int never_ran = UCS_INPROGRESS;
@@ -195,20 +209,23 @@ void Engine::forget(Node& waiter, Operation& operation)
 {
     const bool waits_for_it = operation.runs <= waiter.rounds;
     std::erase(waiter.operations, &operation);
-    if (waiter.operations.empty())
+    if (waiter.operations.empty()) {
         waiter.gates.host->done.abandon(UCS_ERR_CANCELED);
-    else if (waits_for_it)
+    } else if (waits_for_it) {
         end_of_one(waiter);
+    }
 }
 
 void Engine::cancel_for_good(Operation& operation)
 {
-    if (operation.retired)
+    if (operation.retired) {
         return;
+    }
     if (operation.under_way) {
         operation.leaving = true;
-        if (operation.kind == OperationKind::tag_recv && operation.ucp_request != nullptr)
+        if (operation.kind == OperationKind::tag_recv && operation.ucp_request != nullptr) {
             ucx_.ucp_request_cancel(settings_.worker, operation.ucp_request);
+        }
         return;
     }
     std::erase(operation.node->operations, &operation);
@@ -220,22 +237,25 @@ void Engine::cancel_for_good(Operation& operation)
 void Engine::end(Node& node)
 {
     node.ended = true;
-    if (!node.running && !(node.triggers && node.triggered()))
+    if (!node.running && !(node.triggers && node.triggered())) {
         retire(node);
+    }
 }
 
 void Engine::retire(Node& node)
 {
     node.retired = true;
-    if (node.one_gate)
+    if (node.one_gate) {
         node.gates.host->trigger.abandon(UCS_ERR_CANCELED); // a late launch must not wait forever
+    }
     while (!node.operations.empty()) {
         Operation& operation = *node.operations.back();
         node.operations.pop_back();
-        if (node.triggers)
+        if (node.triggers) {
             retire(operation);
-        else
+        } else {
             std::erase(operation.awaited_by, &node);
+        }
     }
     std::erase(node.triggers ? triggers_ : waiters_, &node);
     std::erase(opened_, &node);
@@ -256,8 +276,9 @@ bool Engine::abandon_nodes()
     }
     rounds_.clear();
     opened_.clear();
-    while (!waiters_.empty())
+    while (!waiters_.empty()) {
         retire(*waiters_.back());
+    }
     while (!triggers_.empty()) {
         Node& node = *triggers_.back();
         node.ended = false; // so that end_round() does not retire it too

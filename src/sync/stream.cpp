@@ -15,8 +15,9 @@ namespace {
 unsigned long long id_of(const cuda::Driver& driver, CUstream handle)
 {
     unsigned long long id = 0;
-    if (driver.cuStreamGetId != nullptr)
+    if (driver.cuStreamGetId != nullptr) {
         cuda::check(driver.cuStreamGetId(handle, &id), "cuStreamGetId");
+    }
     return id;
 }
 
@@ -79,9 +80,10 @@ Abilities abilities_of(const cuda::Driver& driver, CUdevice device)
 CUcontext context_of(const cuda::Driver& driver, CUstream handle)
 {
     CUcontext context = nullptr;
-    if (const CUresult result = driver.cuStreamGetCtx(handle, &context); result != CUDA_SUCCESS)
+    if (const CUresult result = driver.cuStreamGetCtx(handle, &context); result != CUDA_SUCCESS) {
         throw Refusal(UCS_ERR_INVALID_PARAM, "CUDA does not know the stream: cuStreamGetCtx: " +
                                                  cuda::error_text(driver, result));
+    }
     return context;
 }
 
@@ -154,14 +156,16 @@ bool Stream::idle() const
 // Words that the GPU may still write to must not be given to another stream.
 void Stream::let_go()
 {
-    if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1) {
         return;
+    }
     {
         const std::lock_guard guard(all().lock);
         std::erase_if(all().streams, [&](const auto& one) { return one.second == this; });
     }
-    if (idle())
+    if (idle()) {
         give_words_back(name.context, words);
+    }
     delete this;
 }
 
@@ -173,8 +177,9 @@ unsigned others_waiting(const Stream& stream)
     const StreamName* counted = &stream.name;
     for (auto one = streams.lower_bound({stream.name.context, nullptr, nullptr});
          one != streams.end() && one->first.context == stream.name.context; ++one) {
-        if (one->first == stream.name || one->first == *counted || !one->second->waits_now())
+        if (one->first == stream.name || one->first == *counted || !one->second->waits_now()) {
             continue;
+        }
         counted = &one->first;
         ++count;
     }
@@ -194,11 +199,13 @@ LockedStream Streams::lock(const cuda::Driver& driver, CUstream handle)
     const unsigned long long id = id_of(driver, handle);
     for (;;) {
         HeldStream stream = known_or(name, id, nullptr);
-        if (stream == nullptr)
+        if (stream == nullptr) {
             stream = known_or(name, id, make_stream(driver, name, id));
+        }
         std::unique_lock enqueueing(stream->enqueueing);
-        if (known_or(name, id, nullptr) == stream) // not released meanwhile
+        if (known_or(name, id, nullptr) == stream) { // not released meanwhile
             return {std::move(stream), std::move(enqueueing)};
+        }
     }
 }
 
@@ -212,8 +219,9 @@ HeldStream Streams::known_or(const StreamName& name, unsigned long long id, Held
         found = known_.end();
     }
     if (found == known_.end()) {
-        if (other == nullptr)
+        if (other == nullptr) {
             return nullptr;
+        }
         found = known_.emplace(name, std::move(other)).first;
     }
     return found->second->held();
@@ -224,12 +232,14 @@ bool Streams::release(const cuda::Driver& driver, CUstream handle)
     const StreamName name = name_of(driver, handle);
     const std::lock_guard guard(lock_);
     const auto found = known_.find(name);
-    if (found == known_.end())
+    if (found == known_.end()) {
         return true;
+    }
     const HeldStream stream = found->second->held();
     const std::unique_lock enqueueing(stream->enqueueing, std::try_to_lock);
-    if (!enqueueing.owns_lock() || !stream->idle())
+    if (!enqueueing.owns_lock() || !stream->idle()) {
         return false;
+    }
     known_.erase(found);
     return true;
 }

@@ -44,8 +44,9 @@ class NextNumber {
     NextNumber& operator=(const NextNumber&) = delete;
     ~NextNumber()
     {
-        if (!kept_)
+        if (!kept_) {
             --given_;
+        }
     }
 
     operator uint64_t() const { return number_; }

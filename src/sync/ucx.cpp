@@ -20,8 +20,9 @@ std::string library_of(const void* address)
     Dl_info info;
     link_map* map = nullptr;
     if (address == nullptr ||
-        dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0)
+        dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) {
         return {};
+    }
     return map->l_name;
 }
 
@@ -32,11 +33,13 @@ std::set<std::string> all_libucp()
     dl_iterate_phdr(
         [](dl_phdr_info* info, size_t, void* found) {
             void* library = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
-            if (library == nullptr)
+            if (library == nullptr) {
                 return 0;
+            }
             // dlsym() also finds the function through libraries that only link with libucp.
-            if (const std::string path = library_of(dlsym(library, kOfLibucp)); !path.empty())
+            if (const std::string path = library_of(dlsym(library, kOfLibucp)); !path.empty()) {
                 static_cast<std::set<std::string>*>(found)->insert(path);
+            }
             dlclose(library);
             return 0;
         },
@@ -54,10 +57,12 @@ std::string fill(void* library, Ucx& ucx)
 #undef GDR_SYNC_LOOK_UP
     // A program that is linked with libucs may hold the variable itself (a copy relocation).
     void* options = dlsym(RTLD_DEFAULT, "ucs_global_opts");
-    if (options == nullptr || !library_of(options).empty())
+    if (options == nullptr || !library_of(options).empty()) {
         options = dlsym(library, "ucs_global_opts");
-    if (options == nullptr)
+    }
+    if (options == nullptr) {
         return "this UCX has no ucs_global_opts";
+    }
     ucx.global_opts = static_cast<ucs_global_opts_t*>(options);
     return {};
 }
@@ -67,15 +72,18 @@ std::string fill(void* library, Ucx& ucx)
 std::string find_ucx(const void* function, Ucx& ucx)
 {
     std::string path = library_of(function);
-    if (path.empty())
+    if (path.empty()) {
         path = library_of(dlsym(RTLD_DEFAULT, kOfLibucp));
+    }
     if (path.empty()) {
         const auto paths = all_libucp();
-        if (paths.empty())
+        if (paths.empty()) {
             return "no libucp has been loaded";
-        if (paths.size() > 1)
+        }
+        if (paths.size() > 1) {
             return "there are several libucp in this process: a function of one of them has to be "
                    "given";
+        }
         path = *paths.begin();
     }
     // The library stays open: its functions are called as long as there are contexts.

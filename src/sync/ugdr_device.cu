@@ -16,8 +16,9 @@ UGDR_KERNEL ugdr_trigger(ugdr_dev_condition_t condition, unsigned index)
 UGDR_KERNEL ugdr_wait(ugdr_dev_condition_t condition, unsigned index, int* status)
 {
     const int result = ugdr_dev_wait(condition, index);
-    if (status != nullptr)
+    if (status != nullptr) {
         *status = result;
+    }
 }
 
 UGDR_FUNCTION void ugdr_function_trigger(const ugdr_dev_condition_t* condition, unsigned index)

@@ -45,8 +45,9 @@ Piece take(const cuda::Driver& driver, CUcontext context, size_t count, Make&& m
     const unsigned long long id = cuda::context_id(driver, context);
     std::unique_lock guard(lock());
     Spare<Piece>& spare = spare_of<Piece>(context, count); // a map keeps its elements in place
-    if (spare.id != id)
+    if (spare.id != id) {
         spare = {id, {}};
+    }
     while (spare.pieces.empty()) {
         guard.unlock();
         const std::vector<Piece> more = make();
@@ -63,8 +64,9 @@ template <typename Piece>
 void give_back(CUcontext context, const Piece& piece, size_t count)
 {
     const std::lock_guard guard(lock());
-    if (Spare<Piece>& spare = spare_of<Piece>(context, count); spare.id == piece.context_id)
+    if (Spare<Piece>& spare = spare_of<Piece>(context, count); spare.id == piece.context_id) {
         spare.pieces.push_back(piece); // otherwise they have ended with their context
+    }
 }
 
 template <typename Words>
@@ -73,8 +75,9 @@ std::vector<Mapped<Words>> make_page(const cuda::Driver& driver, size_t count)
     static_assert(sizeof(Words) == 2 * kSecondWord);
     const size_t block = count * sizeof(Words), size = std::max(block, kPage);
     void* page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
+    if (page == MAP_FAILED) {
         throw std::bad_alloc();
+    }
     madvise(page, size, MADV_DONTFORK); // a child has no use for a copy
     CUdeviceptr device = 0;
     if (const CUresult result = driver.cuMemHostRegister(
@@ -85,8 +88,9 @@ std::vector<Mapped<Words>> make_page(const cuda::Driver& driver, size_t count)
     }
     cuda::check(driver.cuMemHostGetDevicePointer(&device, page, 0), "cuMemHostGetDevicePointer");
     std::vector<Mapped<Words>> made;
-    for (size_t at = 0; at + block <= size; at += block)
+    for (size_t at = 0; at + block <= size; at += block) {
         made.push_back({new (static_cast<char*>(page) + at) Words[count]{}, device + at, 0});
+    }
     return made;
 }
 
@@ -99,8 +103,9 @@ void set_to_zero(const cuda::Driver& driver, CUdeviceptr memory, size_t bytes)
     cuda::check(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     CUresult result =
         driver.cuMemcpyAsync(memory, reinterpret_cast<CUdeviceptr>(zeros.data()), bytes, stream);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         result = driver.cuStreamSynchronize(stream);
+    }
     driver.cuStreamDestroy(stream);
     cuda::check(result, "cuMemcpyAsync");
 }

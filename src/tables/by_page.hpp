@@ -22,8 +22,9 @@ class ByPage {
     {
         Set& set = set_of(address);
         const uintptr_t page = page_of(address);
-        if (set.pages[0] == page)
+        if (set.pages[0] == page) {
             return &set.values[0];
+        }
         return set.pages[1] == page ? &set.values[1] : nullptr;
     }
 
@@ -50,10 +51,11 @@ class ByPage {
 
     Set& set_of(uintptr_t address)
     {
-        if constexpr (set_bits == 0)
+        if constexpr (set_bits == 0) {
             return sets_[0];
-        else
+        } else {
             return sets_[fibonacci_hash<set_bits>(address >> kPageShift)];
+        }
     }
 
     [[gnu::noinline]] Value& take(uintptr_t address)

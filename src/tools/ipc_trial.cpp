@@ -64,8 +64,9 @@ Function look_up(const char* name, Function)
 {
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     auto function = reinterpret_cast<Function>(dlsym(library, name));
-    if (function == nullptr)
+    if (function == nullptr) {
         throw std::runtime_error(std::string("the driver has no ") + name);
+    }
     return function;
 }
 #define LOOK_UP(function) look_up(#function, &::function)
@@ -75,21 +76,23 @@ class Memory {
   public:
     Memory(const Driver& driver, Kind kind, CUdevice device) : driver_(driver), kind_(kind)
     {
-        if (kind == Kind::handle)
+        if (kind == Kind::handle) {
             check(driver.cuMemAlloc(&address_, kSize), "cuMemAlloc");
-        else if (kind == Kind::pool)
+        } else if (kind == Kind::pool) {
             check(LOOK_UP(cuMemAllocAsync)(&address_, kSize, CU_STREAM_LEGACY), "cuMemAllocAsync");
-        else
+        } else {
             create(device);
+        }
     }
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
     ~Memory()
     {
-        if (is_mapped())
+        if (is_mapped()) {
             gdr::cuda::unmap(driver_, address_, length_);
-        else
+        } else {
             driver_.cuMemFree(address_);
+        }
     }
 
     CUdeviceptr address() const { return address_; }
@@ -100,10 +103,11 @@ class Memory {
     {
         if (is_mapped()) {
             const gdr::cuda::AllocationHandle allocation(driver_, address_);
-            if (kind_ == Kind::descriptor)
+            if (kind_ == Kind::descriptor) {
                 descriptor = allocation.descriptor();
-            else
+            } else {
                 put(offer, allocation.fabric());
+            }
             return;
         }
         CUipcMemHandle handle;
@@ -130,8 +134,9 @@ class Memory {
         CUmemGenericAllocationHandle handle = 0;
         check(LOOK_UP(cuMemCreate)(&handle, kSize, &properties, 0), "cuMemCreate");
         CUresult result = driver_.cuMemAddressReserve(&address_, kSize, 0, 0, 0);
-        if (result == CUDA_SUCCESS)
+        if (result == CUDA_SUCCESS) {
             result = driver_.cuMemMap(address_, kSize, 0, handle, 0);
+        }
         driver_.cuMemRelease(handle);
         check(result, "cuMemMap");
         length_ = kSize;
@@ -139,8 +144,9 @@ class Memory {
         access.location = properties.location;
         access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         result = driver_.cuMemSetAccess(address_, kSize, &access, 1);
-        if (result != CUDA_SUCCESS)
+        if (result != CUDA_SUCCESS) {
             gdr::cuda::unmap(driver_, address_, kSize);
+        }
         check(result, "cuMemSetAccess");
     }
 
@@ -154,8 +160,9 @@ class Memory {
 
 CUdeviceptr open(const Driver& driver, const Offer& offer, int descriptor)
 {
-    if (offer.kind == Kind::descriptor)
+    if (offer.kind == Kind::descriptor) {
         return gdr::cuda::map_descriptor(driver, descriptor, kSize, offer.device);
+    }
     if (offer.kind == Kind::fabric) {
         gdr::cuda::FabricHandle fabric;
         memcpy(&fabric, offer.bytes, sizeof(fabric));
@@ -171,10 +178,11 @@ CUdeviceptr open(const Driver& driver, const Offer& offer, int descriptor)
 
 void close(const Driver& driver, const Offer& offer, CUdeviceptr address)
 {
-    if (offer.kind == Kind::handle || offer.kind == Kind::pool)
+    if (offer.kind == Kind::handle || offer.kind == Kind::pool) {
         driver.cuIpcCloseMemHandle(address);
-    else
+    } else {
         gdr::cuda::unmap(driver, address, kSize);
+    }
 }
 
 void try_it(const Driver& driver, const Offer& offer, int descriptor)
@@ -187,8 +195,9 @@ void try_it(const Driver& driver, const Offer& offer, int descriptor)
         driver.cuMemcpy(reinterpret_cast<CUdeviceptr>(&byte), address + kSize - 1, 1);
     close(driver, offer, address);
     check(result, "cuMemcpy");
-    if (byte != offer.fill)
+    if (byte != offer.fill) {
         throw std::runtime_error("it opens, and holds other bytes");
+    }
 }
 
 void serve(int socket)
@@ -198,8 +207,9 @@ void serve(int socket)
     for (UniqueFd descriptor; receive_message(socket, &offer, sizeof(offer), &descriptor);) {
         std::string why_not = driver == nullptr ? gdr::cuda::unavailable_reason() : "";
         try {
-            if (driver != nullptr)
+            if (driver != nullptr) {
                 try_it(*driver, offer, descriptor.get());
+            }
         } catch (const std::exception& error) {
             why_not = error.what();
         }
@@ -217,8 +227,9 @@ std::string ask(int socket, const Offer& offer, const UniqueFd& descriptor)
 {
     Answer answer{};
     if (!send_message(socket, &offer, sizeof(offer), descriptor.get()) ||
-        recv(socket, &answer, sizeof(answer), 0) != sizeof(answer))
+        recv(socket, &answer, sizeof(answer), 0) != sizeof(answer)) {
         return "the second process has died of it";
+    }
     return answer.why_not;
 }
 
@@ -237,11 +248,13 @@ std::map<Pair, std::string> try_kind(const Driver& driver, int socket, Kind kind
             check(driver.cuStreamSynchronize(CU_STREAM_LEGACY), "cuStreamSynchronize");
             UniqueFd descriptor;
             memory.offer(offer, descriptor);
-            for (offer.device = 0; offer.device < devices; ++offer.device)
+            for (offer.device = 0; offer.device < devices; ++offer.device) {
                 outcomes[{one, offer.device}] = ask(socket, offer, descriptor);
+            }
         } catch (const std::exception& error) {
-            for (CUdevice other = 0; other < devices; ++other)
+            for (CUdevice other = 0; other < devices; ++other) {
                 outcomes[{one, other}] = error.what();
+            }
         }
     }
     return outcomes;
@@ -251,25 +264,30 @@ std::map<Pair, std::string> try_kind(const Driver& driver, int socket, Kind kind
 std::string names(const std::vector<Pair>& pairs, int devices)
 {
     size_t within = 0;
-    for (const auto& [one, other] : pairs)
+    for (const auto& [one, other] : pairs) {
         within += one == other;
+    }
     const auto all = static_cast<size_t>(devices);
-    if (within == all && pairs.size() == all)
+    if (within == all && pairs.size() == all) {
         return "within each GPU";
-    if (within == 0 && pairs.size() == all * (all - 1))
+    }
+    if (within == 0 && pairs.size() == all * (all - 1)) {
         return "between GPUs";
+    }
     std::string text;
-    for (const auto& [one, other] : pairs)
+    for (const auto& [one, other] : pairs) {
         text += (text.empty() ? "of GPU " : ", ") + std::to_string(one) + " for " +
                 std::to_string(other);
+    }
     return text;
 }
 
 void print(const char* kind, const std::map<Pair, std::string>& outcomes, int devices)
 {
     std::map<std::string, std::vector<Pair>> pairs;
-    for (const auto& [pair, outcome] : outcomes)
+    for (const auto& [pair, outcome] : outcomes) {
         pairs[outcome].push_back(pair);
+    }
     for (const auto& [outcome, some] : pairs) {
         const std::string which = pairs.size() > 1 ? " " + names(some, devices) : "";
         printf("memory of %s%s: %s%s\n", kind, which.c_str(),
@@ -300,8 +318,9 @@ int run()
         return 1;
     }
     setvbuf(stdout, nullptr, _IOLBF, 0); // results so far are shown even if a later trial dies
-    for (const auto& [kind, name] : kKinds)
+    for (const auto& [kind, name] : kKinds) {
         print(name, try_kind(*driver, pair[0], kind, devices), devices);
+    }
     ::close(pair[0]);
     waitpid(second, nullptr, 0);
     return 0;

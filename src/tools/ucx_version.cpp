@@ -36,8 +36,9 @@ bool tell(const char* name)
 int main(int count, char** names)
 {
     for (int i = 1; i < count; ++i) {
-        if (tell(names[i]))
+        if (tell(names[i])) {
             return 0;
+        }
     }
     return 1;
 }

@@ -73,8 +73,9 @@ class Pair {
     void complete()
     {
         for (void* request : under_way_) {
-            while (ucp_request_check_status(request) == UCS_INPROGRESS)
+            while (ucp_request_check_status(request) == UCS_INPROGRESS) {
                 ucp_worker_progress(worker_.handle());
+            }
             require_ok(ucp_request_check_status(request), "a UCP operation");
             ucp_request_free(request);
         }
@@ -85,10 +86,11 @@ class Pair {
     void ping_pong(size_t size)
     {
         for (const int sender : {0, 1}) {
-            if (ranks_.rank() == sender)
+            if (ranks_.rank() == sender) {
                 send(size);
-            else
+            } else {
                 receive(size);
+            }
             complete();
         }
     }
@@ -98,10 +100,12 @@ class Pair {
 
     void start(ucs_status_ptr_t request)
     {
-        if (UCS_PTR_IS_ERR(request))
+        if (UCS_PTR_IS_ERR(request)) {
             require_ok(UCS_PTR_STATUS(request), "a UCP operation");
-        if (request != nullptr)
+        }
+        if (request != nullptr) {
             under_way_.push_back(request);
+        }
     }
 
     Ranks& ranks_;

@@ -13,8 +13,9 @@ inline void keep_to_own_processor(int rank)
     cpu_set_t given;
     sched_getaffinity(0, sizeof(given), &given);
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-        if (!CPU_ISSET(cpu, &given) || rank-- > 0)
+        if (!CPU_ISSET(cpu, &given) || rank-- > 0) {
             continue;
+        }
         cpu_set_t own;
         CPU_ZERO(&own);
         CPU_SET(cpu, &own);

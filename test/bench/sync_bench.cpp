@@ -67,8 +67,9 @@ Function symbol(const char* name)
 {
     static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
     void* function = driver == nullptr ? nullptr : dlsym(driver, name);
-    if (function == nullptr)
+    if (function == nullptr) {
         fail(name, dlerror());
+    }
     return reinterpret_cast<Function>(function);
 }
 
@@ -84,8 +85,9 @@ Function symbol(const char* name)
 
 void check(ucs_status_t status, const char* what)
 {
-    if (status != UCS_OK)
+    if (status != UCS_OK) {
         fail(what, ucs_status_string(status));
+    }
 }
 
 double microseconds(Clock::duration time)
@@ -107,8 +109,9 @@ void report(const std::string& name, std::vector<double> samples)
         const double limit = std::exp2(bin / 4.0);
         const auto end = static_cast<size_t>(
             std::lower_bound(samples.begin(), samples.end(), limit) - samples.begin());
-        if (end > begin)
+        if (end > begin) {
             std::printf("<%g:%zu,", limit, end - begin);
+        }
         begin = end;
     }
     std::printf("\n");
@@ -156,10 +159,12 @@ CUfunction kernel(const char* image, const char* name)
     CUmodule module;
     CUfunction function;
     const CUresult result = load(&module, image);
-    if (result == CUDA_ERROR_NOT_SUPPORTED)
+    if (result == CUDA_ERROR_NOT_SUPPORTED) {
         return nullptr;
-    if (result != CUDA_SUCCESS)
+    }
+    if (result != CUDA_SUCCESS) {
         fail("cuModuleLoadData", "CUresult " + std::to_string(result));
+    }
     CU(cuModuleGetFunction, &function, module, name);
     return function;
 }
@@ -183,8 +188,9 @@ struct Side {
         CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
         CU(cuMemAlloc, &work, 4096);
         spin = kernel(kKernels, "spin");
-        if (spin != nullptr)
+        if (spin != nullptr) {
             nothing = kernel(kKernels, "nothing");
+        }
         if (spin != nullptr && !options.ptx.empty()) {
             std::ifstream in(options.ptx);
             const std::string image(std::istreambuf_iterator<char>(in), {});
@@ -229,17 +235,19 @@ struct Side {
     }
     void close_sync()
     {
-        while (ugdr_context_destroy(sync, 0) == UCS_ERR_BUSY)
+        while (ugdr_context_destroy(sync, 0) == UCS_ERR_BUSY) {
             sched_yield();
+        }
     }
 
     // A little something for the GPU to do: a kernel, or, where there are none, what comes near.
     void launch()
     {
-        if (nothing != nullptr)
+        if (nothing != nullptr) {
             ::launch(nothing, stream, {});
-        else
+        } else {
             CU(cuMemsetD32Async, work, 1, 64, stream);
+        }
     }
     CUgraphNode add_work(CUgraph graph, const std::vector<CUgraphNode>& behind)
     {
@@ -265,12 +273,15 @@ struct Side {
 
     void complete(void* request)
     {
-        if (request == nullptr)
+        if (request == nullptr) {
             return;
-        if (UCS_PTR_IS_ERR(request))
+        }
+        if (UCS_PTR_IS_ERR(request)) {
             check(UCS_PTR_STATUS(request), "a message");
-        while (ucp_request_check_status(request) == UCS_INPROGRESS)
+        }
+        while (ucp_request_check_status(request) == UCS_INPROGRESS) {
             ucp_worker_progress(worker);
+        }
         ucp_request_free(request);
     }
     void send(size_t size)
@@ -326,8 +337,9 @@ using Times = std::vector<Clock::time_point>;
 void by_cpu(Side& side, bool first, size_t size, int rounds, Times& times)
 {
     for (int i = 0; i < rounds; ++i) {
-        if (!first)
+        if (!first) {
             side.receive(size);
+        }
         side.launch();
         side.synchronize();
         side.send(size);
@@ -347,19 +359,22 @@ struct Rounds {
         tell.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
         tell.user_data = this;
         tell.cb.recv = [](void*, ucs_status_t status, const ucp_tag_recv_info_t*, void* data) {
-            if (status == UCS_ERR_CANCELED)
+            if (status == UCS_ERR_CANCELED) {
                 return;
+            }
             check(status, "a receive");
             auto& to = *static_cast<Rounds*>(data);
-            if (to.times != nullptr)
+            if (to.times != nullptr) {
                 to.times->push_back(Clock::now());
+            }
             to.over.fetch_add(1);
         };
     }
     void wait_for_room(int begun) const
     {
-        while (begun - over > kAhead)
+        while (begun - over > kAhead) {
             sched_yield();
+        }
     }
 
     Times* times;
@@ -394,8 +409,9 @@ void by_conditions(Side& side, bool first, size_t size, int rounds, Times& times
         side.launch();
         ugdr_condition_h point = point_of(side, flags);
         send(point);
-        if (first || i + 1 < rounds)
+        if (first || i + 1 < rounds) {
             receive(point);
+        }
         ugdr_condition_destroy(point);
     }
     side.synchronize();
@@ -466,12 +482,14 @@ void by_kernel(Side& side, bool first, size_t size, int rounds, Times& times)
 {
     Rounds seen(first ? &times : nullptr);
     const ByKernels both(side, size, {}, seen.tell);
-    if (!first)
+    if (!first) {
         side.receive(size);
+    }
     for (int i = 0; i < rounds; ++i) {
         seen.wait_for_room(i);
-        if (first || i + 1 < rounds)
+        if (first || i + 1 < rounds) {
             both.enqueue();
+        }
     }
     if (!first) { // nothing comes any more
         ugdr_condition_h point = point_of(side);
@@ -493,20 +511,23 @@ void pingpong(const char* name, Way way, bool sync, Side& a, Side& b, size_t siz
     std::barrier both(2);
     const auto run = [&](Side& side, bool first) {
         CU(cuCtxSetCurrent, side.context);
-        if (sync)
+        if (sync) {
             side.open_sync();
+        }
         both.arrive_and_wait();
         way(side, first, size, rounds + warm_up, times);
         both.arrive_and_wait();
-        if (sync)
+        if (sync) {
             side.close_sync();
+        }
     };
     std::thread other([&] { run(b, false); });
     run(a, true);
     other.join();
     std::vector<double> halves;
-    for (size_t i = static_cast<size_t>(warm_up); i < times.size(); ++i)
+    for (size_t i = static_cast<size_t>(warm_up); i < times.size(); ++i) {
         halves.push_back(microseconds(times[i] - times[i - 1]) / 2);
+    }
     report(std::string("pingpong ") + name + " " + std::to_string(size), halves);
 }
 
@@ -557,10 +578,11 @@ void trigger(const char* name, Trigger way, Side& side, int rounds)
         const CUdeviceptr out = stores ? stored.device : 0;
         const bool bare = way == Trigger::bare || way == Trigger::bare_kernel;
         const bool by_word = bare || way == Trigger::store;
-        if (way == Trigger::kernel || way == Trigger::bare_kernel || stores)
+        if (way == Trigger::kernel || way == Trigger::bare_kernel || stores) {
             launch(side.spin, side.stream, {&gate.device, &i, &out});
-        else
+        } else {
             CU(cuStreamWaitValue64, side.stream, gate.device, i, CU_STREAM_WAIT_VALUE_GEQ);
+        }
         if (way == Trigger::function) {
             CU(cuLaunchHostFunc, side.stream, Seen::note, &seen);
         } else if (bare) {
@@ -603,8 +625,9 @@ bool host_may_trigger()
 // The CPU stands for a kernel.
 void trigger_by_host(Side& side, int rounds)
 {
-    if (!host_may_trigger())
+    if (!host_may_trigger()) {
         return;
+    }
     ugdr_condition_params_t params{};
     params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY;
     params.category = UGDR_CONDITION_KERNEL;
@@ -719,10 +742,11 @@ CUgraphExec make_graph(Graph way, Side& side, const ByKernels* kernels, int time
                 continue;
             }
             side.launch();
-            if (way == Graph::batch)
+            if (way == Graph::batch) {
                 attach(point_of(side, UGDR_CONDITION_FLAG_WAIT), 0);
-            else
+            } else {
                 attach(point_of(side), UGDR_OP_FLAG_STREAM_WAIT);
+            }
         }
         CU(cuLaunchHostFunc, side.stream, Bell::ring_it, &bell);
         CU(cuStreamEndCapture, side.stream, &graph);
@@ -756,8 +780,9 @@ void graph(const char* name, Graph way, Side& a, Side& b, int rounds)
         side.open_sync();
         Bell bell;
         std::optional<ByKernels> kernels;
-        if (way == Graph::kernel)
+        if (way == Graph::kernel) {
             kernels.emplace(side, 8, known_memory(side), known_memory(side));
+        }
         CUgraphExec executable = make_graph(way, side, kernels ? &*kernels : nullptr, kTimes, bell);
         for (int i = -3; i < rounds; ++i) {
             both.arrive_and_wait();
@@ -794,8 +819,9 @@ void graph(const char* name, Graph way, Side& a, Side& b, int rounds)
 // What the kernels do, by threads: the CPU's and the messages' share.
 void exchanges_by_host(Side& a, Side& b, int rounds)
 {
-    if (!host_may_trigger())
+    if (!host_may_trigger()) {
         return;
+    }
     std::vector<double> times;
     std::barrier both(2);
     const auto run = [&](Side& side, bool first) {
@@ -807,8 +833,9 @@ void exchanges_by_host(Side& a, Side& b, int rounds)
             for (int i = -rounds / 10; i < rounds; ++i) {
                 const auto begin = Clock::now();
                 kernels.exchange_by_host();
-                if (first && i >= 0)
+                if (first && i >= 0) {
                     times.push_back(microseconds(Clock::now() - begin));
+                }
             }
         }
         side.close_sync();
@@ -852,8 +879,9 @@ CUgraph kernels_alone(Side& side, CUdeviceptr gate, int times)
     condition.words = reinterpret_cast<unsigned long long*>(gate);
     condition.count = condition.arrivals = 1;
     CU(cuStreamBeginCapture, side.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-    for (int i = 0; i < times; ++i)
+    for (int i = 0; i < times; ++i) {
         launch(side.exchange, side.stream, {&condition});
+    }
     CUgraph graph;
     CU(cuStreamEndCapture, side.stream, &graph);
     return graph;
@@ -874,8 +902,9 @@ void bare_graph(const char* name, bool kernels, Side& side, int rounds)
     std::atomic<bool> over{false};
     std::thread answers([&] {
         while (!over) {
-            if (gate.load() != kOpen)
+            if (gate.load() != kOpen) {
                 gate.store(kOpen);
+            }
         }
     });
     std::vector<double> iterations;
@@ -883,8 +912,9 @@ void bare_graph(const char* name, bool kernels, Side& side, int rounds)
         const auto begin = Clock::now();
         CU(cuGraphLaunch, executable, side.stream);
         side.synchronize();
-        if (i >= 0)
+        if (i >= 0) {
             iterations.push_back(microseconds(Clock::now() - begin) / kTimes);
+        }
     }
     over = true;
     answers.join();
@@ -903,13 +933,15 @@ void enqueue(Side& side, int operations, int rounds)
         const auto begin = Clock::now();
         ugdr_condition_h point = point_of(side);
         const ugdr_op_param_t param = on(point, 0);
-        for (ugdr_request_h& request : requests)
+        for (ugdr_request_h& request : requests) {
             check(ugdr_call(side.sync, nothing, nullptr, nullptr, &param, &request), "ugdr_call");
+        }
         check(ugdr_stream_wait(side.sync, side.stream, requests.data(), requests.size()),
               "ugdr_stream_wait");
         ugdr_condition_destroy(point);
-        for (ugdr_request_h request : requests)
+        for (ugdr_request_h request : requests) {
             ugdr_request_free(request);
+        }
         times.push_back(microseconds(Clock::now() - begin));
         side.synchronize();
     }
@@ -956,20 +988,22 @@ Options parse(int argc, char** argv)
             options.device = true;
             continue;
         }
-        if (option == "--gpus")
+        if (option == "--gpus") {
             options.gpus = std::atoi(value);
-        else if (option == "--rounds")
+        } else if (option == "--rounds") {
             options.rounds = std::atoi(value);
-        else if (option == "--largest")
+        } else if (option == "--largest") {
             options.largest = std::strtoull(value, nullptr, 0);
-        else if (option == "--ptx")
+        } else if (option == "--ptx") {
             options.ptx = value;
-        else
+        } else {
             fail("unknown option", option);
+        }
         ++i;
     }
-    if (options.gpus < 1 || options.rounds < 1 || options.largest < 8)
+    if (options.gpus < 1 || options.rounds < 1 || options.largest < 8) {
         fail("options", "numbers above 0, and messages of 8 bytes at least");
+    }
     return options;
 }
 
@@ -987,20 +1021,23 @@ int main(int argc, char** argv)
         pingpong("cpu", by_cpu, false, a, b, size, options.rounds);
         pingpong("stream", by_stream, true, a, b, size, options.rounds);
         pingpong("batch", by_batch, true, a, b, size, options.rounds);
-        if (kernels)
+        if (kernels) {
             pingpong("kernel", by_kernel, true, a, b, size, options.rounds);
+        }
     }
     const int launches = std::max(options.rounds / 10, 5);
     graph("captured", Graph::captured, a, b, launches);
     graph("batch", Graph::batch, a, b, launches);
     graph("explicit", Graph::explicitly, a, b, launches);
-    if (kernels)
+    if (kernels) {
         graph("kernel", Graph::kernel, a, b, launches);
+    }
     CU(cuCtxSetCurrent, a.context);
     exchanges_by_host(a, b, options.rounds);
     bare_graph("bare", false, a, launches);
-    if (kernels)
+    if (kernels) {
         bare_graph("bare kernel", true, a, launches);
+    }
     a.open_sync();
     trigger("stream", Trigger::stream, a, options.rounds);
     trigger("bare", Trigger::bare, a, options.rounds);
@@ -1012,8 +1049,9 @@ int main(int argc, char** argv)
         trigger("after", Trigger::after, a, options.rounds);
     }
     trigger("function", Trigger::function, a, options.rounds);
-    for (int operations : {1, 10, 100})
+    for (int operations : {1, 10, 100}) {
         enqueue(a, operations, options.rounds);
+    }
     enqueue_batch(a, options.rounds);
     enqueue_event(a, options.rounds);
     a.close_sync();

@@ -44,11 +44,13 @@ double seconds_since(Clock::time_point start)
 template <class Call>
 double seconds_of(size_t count, Call call)
 {
-    for (size_t i = 0; i < count / 10 + 2; ++i)
+    for (size_t i = 0; i < count / 10 + 2; ++i) {
         call();
+    }
     const auto start = Clock::now();
-    for (size_t i = 0; i < count; ++i)
+    for (size_t i = 0; i < count; ++i) {
         call();
+    }
     return seconds_since(start) / static_cast<double>(count);
 }
 
@@ -67,8 +69,9 @@ void measure(Ranks& ranks, Pair& pair, const std::string& test, size_t size)
         latency = seconds_of(count, [&] { pair.ping_pong(size); }) / 2;
         // A window in one direction, and a short answer.
         window = seconds_of(count / kWindow + 2, [&] {
-            for (size_t i = 0; i < kWindow; ++i)
+            for (size_t i = 0; i < kWindow; ++i) {
                 ranks.rank() == 0 ? pair.send(size) : pair.receive(size);
+            }
             pair.complete();
             ranks.rank() == 0 ? pair.receive(0) : pair.send(0);
             pair.complete();
@@ -77,18 +80,21 @@ void measure(Ranks& ranks, Pair& pair, const std::string& test, size_t size)
         const bool put = test == "put";
         require(put || test == "get", kUsage);
         const auto all = [&](size_t number) {
-            for (size_t i = 0; i < number; ++i)
+            for (size_t i = 0; i < number; ++i) {
                 put ? pair.put(size) : pair.get(size);
-            if (put)
+            }
+            if (put) {
                 pair.flush();
+            }
             pair.complete();
         };
         latency = seconds_of(count, [&] { all(1); });
         window = seconds_of(count / kWindow + 2, [&] { all(kWindow); });
     }
     ranks.barrier(pair.worker(), "the end of a test");
-    if (ranks.rank() == 0)
+    if (ranks.rank() == 0) {
         tell(test, size, latency, window);
+    }
 }
 
 // ---- the limit
@@ -128,16 +134,18 @@ void measure_copies(const std::vector<size_t>& sizes, size_t largest)
         CUDA_CALL(cuMemAlloc, &memory[i], largest);
     }
     CUDA_CALL(cuCtxSetCurrent, contexts[0]);
-    if (contexts[0] != contexts[1])
+    if (contexts[0] != contexts[1]) {
         CUDA_CALL(cuCtxEnablePeerAccess, contexts[1], 0U);
+    }
     CUstream stream = nullptr;
     CUevent event = nullptr;
     CUDA_CALL(cuStreamCreate, &stream, static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
     CUDA_CALL(cuEventCreate, &event, static_cast<unsigned>(CU_EVENT_DISABLE_TIMING));
     const auto query = reinterpret_cast<decltype(&cuEventQuery)>(entry_of_driver("cuEventQuery"));
     const auto copies = [&](size_t number, size_t size) {
-        for (size_t i = 0; i < number; ++i)
+        for (size_t i = 0; i < number; ++i) {
             CUDA_CALL(cuMemcpyDtoDAsync, memory[1], memory[0], size, stream);
+        }
         CUDA_CALL(cuEventRecord, event, stream);
         while (query(event) == CUDA_ERROR_NOT_READY) {
         }
@@ -154,8 +162,9 @@ void measure_copies(const std::vector<size_t>& sizes, size_t largest)
 int run(const std::vector<std::string>& tests, const std::vector<size_t>& sizes)
 {
     size_t largest = 1;
-    for (const size_t size : sizes)
+    for (const size_t size : sizes) {
         largest = std::max(largest, size);
+    }
     if (tests == std::vector<std::string>{"copy"}) {
         measure_copies(sizes, largest);
         return EXIT_SUCCESS;
@@ -168,8 +177,9 @@ int run(const std::vector<std::string>& tests, const std::vector<size_t>& sizes)
         const Memory near(MemoryKind::kCuda, largest), far(MemoryKind::kCuda, largest);
         Pair pair(ranks, near, far, Pair::MemoryType::kTold);
         for (const std::string& test : tests) {
-            for (const size_t size : sizes)
+            for (const size_t size : sizes) {
                 measure(ranks, pair, test, size);
+            }
         }
         pair.close();
     }

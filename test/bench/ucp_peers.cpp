@@ -43,10 +43,12 @@ Memory memory()
     Memory result{};
     std::ifstream status("/proc/self/status");
     for (std::string line; std::getline(status, line);) {
-        if (line.starts_with("RssAnon:"))
+        if (line.starts_with("RssAnon:")) {
             result.anonymous_kib = std::stol(line.substr(8));
-        if (line.starts_with("RssShmem:"))
+        }
+        if (line.starts_with("RssShmem:")) {
             result.shared_kib = std::stol(line.substr(9));
+        }
     }
     return result;
 }
@@ -92,8 +94,9 @@ class Side {
         const double latency = seconds_since(start) / static_cast<double>(messages) / 2;
 
         start = Clock::now();
-        for (uint64_t i = 0; i < messages; ++i)
+        for (uint64_t i = 0; i < messages; ++i) {
             send(endpoints_[i % endpoints], kData, 0);
+        }
         flush();
         ranks_.receive(1, worker_, "the server has all");
         const double streaming = seconds_since(start);
@@ -144,11 +147,13 @@ class Side {
         params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
         params.address = reinterpret_cast<const ucp_address_t*>(server.data());
         endpoints_.resize(endpoints);
-        for (ucp_ep_h& ep : endpoints_)
+        for (ucp_ep_h& ep : endpoints_) {
             require_ok(ucp_ep_create(worker_.handle(), &params, &ep), "ucp_ep_create");
+        }
         const uint64_t before = received_;
-        for (ucp_ep_h ep : endpoints_)
+        for (ucp_ep_h ep : endpoints_) {
             send(ep, kPing, UCP_AM_SEND_FLAG_REPLY);
+        }
         worker_.wait([&] { return received_ - before == endpoints; }, "connections");
     }
 
@@ -157,8 +162,9 @@ class Side {
         for (uint64_t i = 0; i < count; ++i) {
             const uint64_t before = received_;
             send(endpoints_[i % endpoints_.size()], kPing, UCP_AM_SEND_FLAG_REPLY);
-            while (received_ == before)
+            while (received_ == before) {
                 ucp_worker_progress(worker_.handle());
+            }
         }
     }
 
@@ -170,18 +176,21 @@ class Side {
         param.cb.send = [](void* request, ucs_status_t, void*) { ucp_request_free(request); };
         const ucs_status_ptr_t request =
             ucp_am_send_nbx(ep, id, nullptr, 0, data_, sizeof(data_), &param);
-        if (UCS_PTR_IS_ERR(request))
+        if (UCS_PTR_IS_ERR(request)) {
             require_ok(UCS_PTR_STATUS(request), "ucp_am_send_nbx");
+        }
     }
 
     void flush()
     {
         const ucp_request_param_t param = {};
         const ucs_status_ptr_t request = ucp_worker_flush_nbx(worker_.handle(), &param);
-        if (request == nullptr)
+        if (request == nullptr) {
             return;
-        while (ucp_request_check_status(request) == UCS_INPROGRESS)
+        }
+        while (ucp_request_check_status(request) == UCS_INPROGRESS) {
             ucp_worker_progress(worker_.handle());
+        }
         ucp_request_free(request);
     }
 
@@ -209,10 +218,11 @@ int main(int argc, char** argv)
     Report report(format("rank %d", ranks.rank()));
     report.begin("endpoints", 600);
     Side side(ranks);
-    if (ranks.rank() == 0)
+    if (ranks.rank() == 0) {
         side.measure(endpoints, messages);
-    else
+    } else {
         side.serve(messages);
+    }
     report.end();
     std::_Exit(0); // the other side closes nothing either: that is not what is measured
 }

@@ -38,8 +38,9 @@ size_t operations(size_t size)
 template <class Call>
 double median_us(size_t count, Call call)
 {
-    for (size_t i = 0; i < count / 10 + 1; ++i)
+    for (size_t i = 0; i < count / 10 + 1; ++i) {
         call();
+    }
     std::vector<double> times(count);
     for (double& time : times) {
         const auto start = Clock::now();
@@ -65,8 +66,9 @@ std::unique_ptr<Pair> make_pair(Ranks& ranks, const Memory& near, const Memory& 
         }
     }
     auto pair = std::make_unique<Pair>(ranks, near, far, Pair::MemoryType::kDetected);
-    for (const std::string& name : names)
+    for (const std::string& name : names) {
         unsetenv(name.c_str());
+    }
     return pair;
 }
 
@@ -103,19 +105,22 @@ int run(Test test, MemoryKind kind, int rounds, const std::vector<size_t>& sizes
     const size_t largest = *std::max_element(sizes.begin(), sizes.end());
     const Memory near(kind, largest), far(kind, largest);
     std::vector<std::unique_ptr<Pair>> pairs;
-    for (const std::string& configuration : configurations)
+    for (const std::string& configuration : configurations) {
         pairs.push_back(make_pair(ranks, near, far, configuration));
+    }
     for (int round = 0; round < rounds; ++round) {
         for (const size_t size : sizes) {
             for (size_t i = 0; i < pairs.size(); ++i) {
                 const double latency = measure(ranks, *pairs[i], test, size);
-                if (ranks.rank() == 0)
+                if (ranks.rank() == 0) {
                     std::printf("%d %zu %zu %.3f\n", round, size, i, latency);
+                }
             }
         }
     }
-    for (const auto& pair : pairs)
+    for (const auto& pair : pairs) {
         pair->close();
+    }
     pairs.clear();
     report.end();
     return ranks.join();

@@ -13,16 +13,18 @@ inline std::vector<std::string> words_of(const std::string& list, char separator
 {
     std::vector<std::string> words;
     std::istringstream stream(list);
-    for (std::string word; std::getline(stream, word, separator);)
+    for (std::string word; std::getline(stream, word, separator);) {
         words.push_back(word);
+    }
     return words;
 }
 
 inline std::vector<size_t> sizes_of(const std::string& list)
 {
     std::vector<size_t> sizes;
-    for (const std::string& word : words_of(list, ','))
+    for (const std::string& word : words_of(list, ',')) {
         sizes.push_back(std::stoul(word));
+    }
     return sizes;
 }
 

@@ -47,8 +47,9 @@ inline std::string emulated_hca(int number)
 // none. Returns when nothing was to do; a program that cannot be executed so ends with 99.
 inline void run_on_emulated_hca(char** argv)
 {
-    if (dlsym(RTLD_DEFAULT, "softhca_counters") != nullptr)
+    if (dlsym(RTLD_DEFAULT, "softhca_counters") != nullptr) {
         return;
+    }
     std::string preload = built(on_softmlx5() ? "/src/emu/softmlx5/.libs/libsoftmlx5.so"
                                               : "/src/emu/softhca/.libs/libsofthca.so");
     Dl_info own; // a runtime may be linked into the program
@@ -56,8 +57,9 @@ inline void run_on_emulated_hca(char** argv)
     for (const char* name : {"__ubsan_handle_builtin_unreachable", "__asan_init", "__tsan_init"}) {
         Dl_info info;
         void* symbol = dlsym(RTLD_DEFAULT, name);
-        if (symbol != nullptr && dladdr(symbol, &info) != 0 && info.dli_fbase != own.dli_fbase)
+        if (symbol != nullptr && dladdr(symbol, &info) != 0 && info.dli_fbase != own.dli_fbase) {
             preload = std::string(info.dli_fname) + ":" + preload;
+        }
     }
     if (std::getenv("GDR_TEST_HCA_PRELOADED") != nullptr) {
         std::fprintf(stderr, "cannot preload %s\n", preload.c_str());

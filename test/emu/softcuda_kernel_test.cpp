@@ -47,8 +47,9 @@ char* device_bytes(const softcuda_launch* launch, uint64_t address)
 {
     softcuda_range range{};
     const auto* wanted = reinterpret_cast<const void*>(address);
-    if (softcuda_kernel_memory(launch, wanted, &range) != 0)
+    if (softcuda_kernel_memory(launch, wanted, &range) != 0) {
         return nullptr;
+    }
     EXPECT_EQ(range.view, 0);
     return range.bytes + (address - range.address);
 }
@@ -63,10 +64,12 @@ int add(const softcuda_launch* launch, void* const* parameters)
     std::memcpy(&most, parameters[1], sizeof(most));
     std::memcpy(&amounts, parameters[2], sizeof(amounts));
     auto* words = reinterpret_cast<uint32_t*>(device_bytes(launch, address));
-    if (words == nullptr)
+    if (words == nullptr) {
         return kIllegalAddress;
-    for (uint32_t i = 0; i < launch->grid[0] * launch->block[0] && i < most; ++i)
+    }
+    for (uint32_t i = 0; i < launch->grid[0] * launch->block[0] && i < most; ++i) {
         words[i] += amounts.amount;
+    }
     return 0;
 }
 
@@ -244,9 +247,10 @@ TEST_F(SoftcudaKernel, SaysWhichKernelItCannotRun)
     ASSERT_CUDA(cuModuleLoadData(&module, image.c_str()));
     ASSERT_CUDA(cuModuleGetFunction(&unknown, module, name.c_str()));
     testing::internal::CaptureStderr();
-    for (int i = 0; i < 2; ++i)
+    for (int i = 0; i < 2; ++i) {
         EXPECT_EQ(cuLaunchKernel(unknown, 1, 1, 1, 1, 1, 1, 0, stream_, nullptr, nullptr),
                   CUDA_ERROR_NOT_SUPPORTED);
+    }
     const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_NE(said.find("kernel " + name), said.npos);
     EXPECT_EQ(said.find('\n'), said.size() - 1) << said;

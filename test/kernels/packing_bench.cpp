@@ -81,9 +81,10 @@ class Bench {
             std::vector<Block> inner = std::move(blocks);
             blocks.clear();
             for (uint64_t i = 0; i < loop.count; ++i) {
-                for (const Block& block : inner)
+                for (const Block& block : inner) {
                     blocks.push_back(
                         {block.offset + static_cast<int64_t>(i) * loop.stride, block.length});
+                }
             }
             extent = loop.count * static_cast<uint64_t>(loop.stride);
         }
@@ -136,8 +137,9 @@ class Bench {
         once();
         gpu_.wait();
         const auto start = Clock::now();
-        for (int i = 0; i < turns; ++i)
+        for (int i = 0; i < turns; ++i) {
             once();
+        }
         gpu_.wait();
         const std::chrono::duration<double, std::nano> time = Clock::now() - start;
         return static_cast<double>(bytes) * turns / time.count();

@@ -60,9 +60,10 @@ Case strided(int64_t offset, uint64_t length, std::vector<Dimension> loops, int6
         std::vector<Block> inner = std::move(blocks);
         blocks.clear();
         for (uint64_t i = 0; i < loop.count; ++i) {
-            for (const Block& block : inner)
+            for (const Block& block : inner) {
                 blocks.push_back(
                     {block.offset + static_cast<int64_t>(i) * loop.stride, block.length});
+            }
         }
     }
     return {Layout::strided(offset, length, loops, extent), {std::move(blocks), extent}};
@@ -80,8 +81,9 @@ struct Room {
 
     Room(const Description& plain, uint64_t count)
     {
-        if (plain.blocks.empty())
+        if (plain.blocks.empty()) {
             return;
+        }
         least = std::numeric_limits<int64_t>::max();
         most = std::numeric_limits<int64_t>::min();
         for (uint64_t element : {uint64_t{0}, count - 1}) {
@@ -102,9 +104,10 @@ void for_each_byte(const Description& plain, uint64_t count, Visit visit)
     uint64_t position = 0;
     for (uint64_t element = 0; element < count; ++element) {
         for (const Block& block : plain.blocks) {
-            for (uint64_t i = 0; i < block.length; ++i)
+            for (uint64_t i = 0; i < block.length; ++i) {
                 visit(position++, static_cast<int64_t>(element) * plain.extent + block.offset +
                                       static_cast<int64_t>(i));
+            }
         }
     }
 }
@@ -121,10 +124,12 @@ class PackingTest : public testing::Test {
     void SetUp() override
     {
         const gdr::cuda::Driver* driver = gdr::cuda::driver();
-        if (driver == nullptr)
+        if (driver == nullptr) {
             GTEST_SKIP() << "no CUDA driver: " << gdr::cuda::unavailable_reason();
-        if (!built())
+        }
+        if (!built()) {
             GTEST_SKIP() << why_not_built();
+        }
         gpu_.emplace(*driver);
         kernels_.emplace(*driver, gpu_->context(), pack_ptx);
         RecordProperty("seed", std::to_string(seed()));
@@ -197,8 +202,9 @@ Case random_strided(Random& random)
         loop.stride =
             static_cast<int64_t>(span + unit * (random() % 2 ? between(random, 0, 5) : 0));
         span = static_cast<uint64_t>(loop.stride) * loop.count;
-        if (random() % 4 == 0)
+        if (random() % 4 == 0) {
             loop.stride = -loop.stride;
+        }
     }
     const auto offset = static_cast<int64_t>(unit * between(random, 0, 10)) - 30;
     auto extent = static_cast<int64_t>(span + unit * between(random, 0, 3));
@@ -224,8 +230,9 @@ Case random_list(Random& random)
 
 TEST_F(PackingTest, VectorsOfAllWordSizes)
 {
-    for (uint64_t length : {1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 100})
+    for (uint64_t length : {1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 100}) {
         check_all(strided(0, length, {{1000, static_cast<int64_t>(3 * length)}}, 5));
+    }
 }
 
 TEST_F(PackingTest, WhatHasNoGapsIsCopied)
@@ -299,14 +306,16 @@ TEST_F(PackingTest, RandomLayouts)
         const uint64_t count = between(random, 1, 9);
         const uint64_t size = count * one.layout.size();
         uint64_t from = between(random, 0, size), to = between(random, 0, size);
-        if (from > to)
+        if (from > to) {
             std::swap(from, to);
+        }
         check_all(one, count);
         check(one, count, from, to, random() % 2 ? between(random, 0, 15) : 0);
         // The same in pieces as large numbers make them necessary.
         check(one, count, from, to, 0, static_cast<uint32_t>(between(random, 1, 100)));
-        if (HasFailure())
+        if (HasFailure()) {
             break;
+        }
     }
 }
 
@@ -342,8 +351,9 @@ TEST_F(PackingTest, PinnedHostMemoryWillDo)
 // The emulated GPU sees each access: what would be luck on a real one, which knows pages, fails.
 TEST_F(PackingTest, WhatIsBehindTheBufferIsNotReached)
 {
-    if (!emulated())
+    if (!emulated()) {
         GTEST_SKIP() << "a real driver";
+    }
     const Packing packing(*kernels_, Layout::strided(0, 8, std::vector<Dimension>{{4, 16}}, 64));
     const DeviceBuffer source(*gpu_, 56), packed(*gpu_, 32);
     packing.pack(source.address(), 1, 0, 32, packed.address(), gpu_->stream());
@@ -354,8 +364,9 @@ TEST_F(PackingTest, WhatIsBehindTheBufferIsNotReached)
 
 TEST_F(PackingTest, HostMemoryIsNotReached)
 {
-    if (!emulated())
+    if (!emulated()) {
         GTEST_SKIP() << "a real driver";
+    }
     const Packing packing(*kernels_, Layout::list(std::vector<Block>{{0, 8}, {24, 16}}, 64));
     const DeviceBuffer packed(*gpu_, 32);
     std::vector<uint64_t> heap(8);
@@ -366,8 +377,9 @@ TEST_F(PackingTest, HostMemoryIsNotReached)
 // In the steady state CUDA is called once, whatever the number of blocks: counted by the emulation.
 TEST_F(PackingTest, ALaunchIsOneCall)
 {
-    if (!emulated())
+    if (!emulated()) {
         GTEST_SKIP() << "a real driver";
+    }
     const auto calls = softcuda<uint64_t (*)(const char*)>("softcuda_call_count");
     const Packing vector(*kernels_, Layout::strided(0, 8, std::vector<Dimension>{{100, 16}}, 1600));
     const Packing blocks(*kernels_, Layout::list(std::vector<Block>{{0, 8}, {24, 16}}, 64));

@@ -55,8 +55,9 @@ Value some(Random& random)
                                  std::numeric_limits<Value>::max(),
                                  std::numeric_limits<Value>::denorm_min(),
                                  -std::numeric_limits<Value>::min() / 2};
-        if (random() % 10 == 0)
+        if (random() % 10 == 0) {
             return special[random() % std::size(special)];
+        }
         const auto mantissa = static_cast<Value>(static_cast<int64_t>(random()));
         return std::ldexp(mantissa, static_cast<int>(random() % 60) - 90);
     }
@@ -77,15 +78,17 @@ Value expected(Operation operation, Value a, Value b)
     constexpr bool integral = std::is_integral_v<Value>;
     switch (operation) {
     case Operation::sum:
-        if constexpr (integral)
+        if constexpr (integral) {
             return static_cast<Value>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
-        else
+        } else {
             return a + b;
+        }
     case Operation::prod:
-        if constexpr (integral)
+        if constexpr (integral) {
             return static_cast<Value>(static_cast<Unsigned>(a) * static_cast<Unsigned>(b));
-        else
+        } else {
             return a * b;
+        }
     case Operation::min:
         return a < b ? a : b;
     case Operation::max:
@@ -100,10 +103,12 @@ Value expected(Operation operation, Value a, Value b)
         break;
     }
     if constexpr (integral) {
-        if (operation == Operation::band)
+        if (operation == Operation::band) {
             return static_cast<Value>(a & b);
-        if (operation == Operation::bor)
+        }
+        if (operation == Operation::bor) {
             return static_cast<Value>(a | b);
+        }
         return static_cast<Value>(a ^ b);
     }
     throw std::logic_error("not for this type");
@@ -112,8 +117,9 @@ Value expected(Operation operation, Value a, Value b)
 template <typename Complex>
 Complex expected_complex(Operation operation, Complex a, Complex b)
 {
-    if (operation == Operation::sum)
+    if (operation == Operation::sum) {
         return {a.re + b.re, a.im + b.im};
+    }
     return {rounded(a.re * b.re) - rounded(a.im * b.im),
             rounded(a.re * b.im) + rounded(a.im * b.re)};
 }
@@ -122,8 +128,9 @@ template <typename Value, typename Index>
 Located<Value, Index> expected_location(Operation operation, Located<Value, Index> a,
                                         Located<Value, Index> b)
 {
-    if (a.value == b.value)
+    if (a.value == b.value) {
         return {a.value, std::min(a.index, b.index)};
+    }
     const bool first = (a.value < b.value) == (operation == Operation::minloc);
     return first ? a : b;
 }
@@ -133,10 +140,12 @@ class ReductionTest : public testing::Test {
     void SetUp() override
     {
         const gdr::cuda::Driver* driver = gdr::cuda::driver();
-        if (driver == nullptr)
+        if (driver == nullptr) {
             GTEST_SKIP() << "no CUDA driver: " << gdr::cuda::unavailable_reason();
-        if (!built())
+        }
+        if (!built()) {
             GTEST_SKIP() << why_not_built();
+        }
         gpu_.emplace(*driver);
         kernels_.emplace(*driver, gpu_->context(), reduce_ptx);
     }
@@ -163,8 +172,9 @@ class ReductionTest : public testing::Test {
         ASSERT_EQ(size_of(type), sizeof(Element));
         std::vector<Element> a(kCount), b(kCount), untouched(kCount + 1);
         for (std::vector<Element>* elements : {&a, &b, &untouched}) {
-            for (Element& element : *elements)
+            for (Element& element : *elements) {
                 element = generate();
+            }
         }
         const Reduction reduction(*kernels_, operation, type);
         DeviceBuffer first(*gpu_, bytes(a)), second(*gpu_, bytes(b)),
@@ -195,8 +205,9 @@ class ReductionTest : public testing::Test {
     template <typename Value>
     void check_values(Operation operation, Type type)
     {
-        if (!defined(operation, type))
+        if (!defined(operation, type)) {
             return;
+        }
         check<Value>(
             operation, type, [this] { return some<Value>(random_); },
             [&](Value a, Value b) { return expected<Value>(operation, a, b); }, same_bits<Value>);
@@ -205,8 +216,9 @@ class ReductionTest : public testing::Test {
     template <typename Complex, typename Real>
     void check_complex(Operation operation, Type type)
     {
-        if (!defined(operation, type))
+        if (!defined(operation, type)) {
             return;
+        }
         check<Complex>(
             operation, type,
             [this] {
@@ -220,8 +232,9 @@ class ReductionTest : public testing::Test {
     template <typename Value, typename Index = int>
     void check_location(Operation operation, Type type)
     {
-        if (!defined(operation, type))
+        if (!defined(operation, type)) {
             return;
+        }
         using Element = Located<Value, Index>;
         check<Element>(
             operation, type,

@@ -26,16 +26,18 @@ int failed = 0;
 template <typename Value>
 gdr::mpi::Word word(Value value)
 {
-    if constexpr (std::is_pointer_v<Value>)
+    if constexpr (std::is_pointer_v<Value>) {
         return reinterpret_cast<gdr::mpi::Word>(value);
-    else
+    } else {
         return kAbi.handle(static_cast<gdr::mpi::Word>(value));
+    }
 }
 
 void expect(const char* name, long long declared, long long real)
 {
-    if (declared == real)
+    if (declared == real) {
         return;
+    }
     std::printf("FAILED: %s: %s is %lld in mpi.h, %lld in src/mpi/interface/abi.hpp\n", kAbi.name,
                 name, real, declared);
     failed = 1;
@@ -93,40 +95,51 @@ int main()
     expect("sizeof(MPI_Request)", static_cast<long long>(kAbi.handle_size()), sizeof(MPI_Request));
     expect("sizeof(MPI_Count)", sizeof(int64_t), sizeof(MPI_Count));
     expect("sizeof(MPI_Aint)", sizeof(intptr_t), sizeof(MPI_Aint));
-    if (kAbi.request_null != 0) // else the address of an object
+    if (kAbi.request_null != 0) { // else the address of an object
         expect("MPI_REQUEST_NULL", static_cast<long long>(kAbi.request_null),
                static_cast<long long>(word(MPI_REQUEST_NULL)));
-    if (kAbi.byte != 0)
+    }
+    if (kAbi.byte != 0) {
         expect("MPI_BYTE", static_cast<long long>(kAbi.byte),
                static_cast<long long>(word(MPI_BYTE)));
-    if (kAbi.integer != 0)
+    }
+    if (kAbi.integer != 0) {
         expect("MPI_INT", static_cast<long long>(kAbi.integer),
                static_cast<long long>(word(MPI_INT)));
-    if (kAbi.comm_world != 0)
+    }
+    if (kAbi.comm_world != 0) {
         expect("MPI_COMM_WORLD", static_cast<long long>(kAbi.comm_world),
                static_cast<long long>(word(MPI_COMM_WORLD)));
-    if (kAbi.comm_self != 0)
+    }
+    if (kAbi.comm_self != 0) {
         expect("MPI_COMM_SELF", static_cast<long long>(kAbi.comm_self),
                static_cast<long long>(word(MPI_COMM_SELF)));
-    if (kAbi.comm_null != 0)
+    }
+    if (kAbi.comm_null != 0) {
         expect("MPI_COMM_NULL", static_cast<long long>(kAbi.comm_null),
                static_cast<long long>(word(MPI_COMM_NULL)));
-    if (kAbi.errors_return != 0)
+    }
+    if (kAbi.errors_return != 0) {
         expect("MPI_ERRORS_RETURN", static_cast<long long>(kAbi.errors_return),
                static_cast<long long>(word(MPI_ERRORS_RETURN)));
-    if (kAbi.win_null != 0)
+    }
+    if (kAbi.win_null != 0) {
         expect("MPI_WIN_NULL", static_cast<long long>(kAbi.win_null),
                static_cast<long long>(word(MPI_WIN_NULL)));
+    }
     const MPI_Op operations[] = {MPI_SUM,  MPI_PROD, MPI_MIN, MPI_MAX,  MPI_LAND,   MPI_LOR,
                                  MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
-    for (size_t i = 0; i < kAbi.operations.size() && kAbi.operations[0] != 0; ++i)
+    for (size_t i = 0; i < kAbi.operations.size() && kAbi.operations[0] != 0; ++i) {
         expect("an MPI_Op", static_cast<long long>(kAbi.operations[i]),
                static_cast<long long>(word(operations[i])));
-    if (kAbi.info_null != 0)
+    }
+    if (kAbi.info_null != 0) {
         expect("MPI_INFO_NULL", static_cast<long long>(kAbi.info_null),
                static_cast<long long>(word(MPI_INFO_NULL)));
-    if (kAbi.datatype_null != 0)
+    }
+    if (kAbi.datatype_null != 0) {
         expect("MPI_DATATYPE_NULL", static_cast<long long>(kAbi.datatype_null),
                static_cast<long long>(word(MPI_DATATYPE_NULL)));
+    }
     return failed;
 }

@@ -46,8 +46,9 @@ double nanoseconds(const void* address)
     double least = 1e9;
     for (int round = 0; round < 200; ++round) {
         const auto start = Clock::now();
-        for (int call = 0; call < 1000; ++call)
+        for (int call = 0; call < 1000; ++call) {
             kind(address);
+        }
         least = std::min(
             least, std::chrono::duration<double, std::nano>(Clock::now() - start).count() / 1000);
     }
@@ -58,15 +59,17 @@ void expect_cheap(const void* address, const char* what)
 {
     const double time = nanoseconds(address);
     std::printf("%s: %.1f ns\n", what, time);
-    if (std::getenv("COMPONENT_TIMES") != nullptr)
+    if (std::getenv("COMPONENT_TIMES") != nullptr) {
         expect(time <= 30, what);
+    }
 }
 
 // As OBJ_RELEASE of the last reference.
 void release(Object* object)
 {
-    for (auto* destruct = object->obj_class->cls_destruct_array; *destruct != nullptr; ++destruct)
+    for (auto* destruct = object->obj_class->cls_destruct_array; *destruct != nullptr; ++destruct) {
         (*destruct)(object);
+    }
     std::free(object);
 }
 
@@ -169,8 +172,9 @@ void streams(Stream* stream, Event* event)
                component->record_event(kNoDevice, event, stream) == kSuccess,
            "copies on a stream");
     int result = kResourceBusy;
-    while (result == kResourceBusy)
+    while (result == kResourceBusy) {
         result = component->query_event(kNoDevice, event);
+    }
     expect(result == kSuccess && back == host, "which the event tells the end of");
     component->mem_release(kNoDevice, allocated);
     release(&event->super);
@@ -193,8 +197,9 @@ void in_a_child()
     void* allocated = nullptr;
     component->mem_alloc(kNoDevice, &allocated, 4096);
     const pid_t child = fork();
-    if (child == 0)
+    if (child == 0) {
         _exit(kind(allocated) == 0 ? 0 : 1);
+    }
     int status = 1;
     waitpid(child, &status, 0);
     expect(status == 0, "in a forked child, where CUDA does not work, all is host memory");
@@ -229,8 +234,9 @@ void module_of_6(void* library, const Module6& functions)
 int main(int, char** arguments)
 {
     void* const library = dlopen(arguments[1], RTLD_NOW);
-    if (library == nullptr)
+    if (library == nullptr) {
         return std::fprintf(stderr, "%s\n", dlerror()), 99;
+    }
     component =
         reinterpret_cast<Module* (*)(const char*)>(dlsym(library, "fake_select"))(arguments[2]);
     const std::string_view mode = arguments[3] != nullptr ? arguments[3] : "";

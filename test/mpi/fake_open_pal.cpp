@@ -19,8 +19,9 @@ constexpr McaComponent component(const char (&name)[5])
     made.mca_project_major_version = FAKE_MAJOR;
     made.mca_project_minor_version = FAKE_MINOR;
     made.mca_type_major_version = 1;
-    for (int i = 0; i < 5; ++i)
+    for (int i = 0; i < 5; ++i) {
         made.mca_component_name[i] = name[i];
+    }
     return made;
 }
 

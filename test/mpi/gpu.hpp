@@ -57,11 +57,13 @@ inline bool emulated()
 inline void use(int device = 0)
 {
     int gpus = 0;
-    if (!exists())
+    if (!exists()) {
         std::exit(77);
+    }
     check(driver<CUresult (*)(int*)>("cuDeviceGetCount")(&gpus));
-    if (gpus == 0)
+    if (gpus == 0) {
         std::exit(77);
+    }
     CUcontext context;
     check(driver<CUresult (*)(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&context,
                                                                                  device % gpus));
@@ -72,8 +74,9 @@ inline void use(int device = 0)
 inline int rank_in_job()
 {
     for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
-        if (const char* rank = std::getenv(variable))
+        if (const char* rank = std::getenv(variable)) {
             return std::atoi(rank);
+        }
     }
     return 0;
 }
@@ -135,8 +138,9 @@ class Bytes {
   public:
     Bytes(std::vector<char> bytes, bool on_gpu) : bytes_(std::move(bytes))
     {
-        if (!on_gpu)
+        if (!on_gpu) {
             return;
+        }
         device_ = allocate(bytes_.size() + 1); // no memory is of no bytes
         copy(device_, bytes_.data(), bytes_.size());
     }
@@ -144,8 +148,9 @@ class Bytes {
     Bytes& operator=(const Bytes&) = delete;
     ~Bytes()
     {
-        if (device_ != nullptr)
+        if (device_ != nullptr) {
             free(device_);
+        }
     }
 
     void* data() { return device_ != nullptr ? device_ : bytes_.data(); }
@@ -153,8 +158,9 @@ class Bytes {
     // As they are now.
     const std::vector<char>& bytes()
     {
-        if (device_ != nullptr)
+        if (device_ != nullptr) {
             copy(bytes_.data(), device_, bytes_.size());
+        }
         return bytes_;
     }
 

@@ -21,8 +21,9 @@ class Growth {
     {
         Growth half;
         for (int round = 0; round < rounds; ++round) {
-            if (round == rounds / 2)
+            if (round == rounds / 2) {
                 half = now();
+            }
             call();
         }
         const Growth end = now();
@@ -39,13 +40,15 @@ class Growth {
         bool queues = false; // of the emulated HCA
         for (std::string line; std::getline(maps, line);) {
             long kib;
-            if (std::isupper(line[0]) == 0) // a mapping; what follows of it has a name
+            if (std::isupper(line[0]) == 0) { // a mapping; what follows of it has a name
                 queues = line.find("/memfd:softhca") != line.npos;
-            else if (!queues && std::sscanf(line.c_str(), "Rss: %ld", &kib) == 1)
+            } else if (!queues && std::sscanf(line.c_str(), "Rss: %ld", &kib) == 1) {
                 sizes.kib_ += kib;
+            }
         }
-        if (sizes.kib_ == 0)
+        if (sizes.kib_ == 0) {
             std::exit(1);
+        }
         sizes.descriptors_ =
             std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
         return sizes;

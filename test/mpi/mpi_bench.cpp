@@ -34,11 +34,12 @@ class Buffer {
     Buffer(size_t bytes, bool on_gpu) : on_gpu_(on_gpu)
     {
         void* data = nullptr;
-        if (on_gpu)
+        if (on_gpu) {
             data = gpu::allocate(bytes);
-        else
+        } else {
             gpu::check(gpu::driver<CUresult (*)(void**, size_t, unsigned)>("cuMemHostAlloc")(
                 &data, bytes, 0));
+        }
         data_ = static_cast<char*>(data);
         const std::vector<char> zeros(bytes, 0);
         gpu::copy(data_, zeros.data(), bytes);
@@ -47,10 +48,11 @@ class Buffer {
     Buffer& operator=(const Buffer&) = delete;
     ~Buffer()
     {
-        if (on_gpu_)
+        if (on_gpu_) {
             gpu::free(data_);
-        else
+        } else {
             gpu::driver<CUresult (*)(void*)>("cuMemFreeHost")(data_);
+        }
     }
     char* data() const { return data_; }
 
@@ -82,14 +84,16 @@ void measure(const char* call, size_t bytes, const std::vector<Way>& ways)
     for (int series = 0; series < all; ++series) {
         for (size_t way = 0; way < ways.size(); ++way) {
             const bool once = ways[way].once;
-            if (once && series > 0)
+            if (once && series > 0) {
                 continue;
+            }
             for (int i = once ? kSeries - 1 : -kNotTimed; i < kSeries; ++i) {
                 MPI_Barrier(MPI_COMM_WORLD);
                 const double begin = MPI_Wtime();
                 ways[way].run();
-                if (i >= 0)
+                if (i >= 0) {
                     times[way].push_back((MPI_Wtime() - begin) * 1e6);
+                }
             }
         }
     }
@@ -99,8 +103,9 @@ void measure(const char* call, size_t bytes, const std::vector<Way>& ways)
         std::nth_element(of_way.begin(), middle, of_way.end());
         double median = *middle, longest = 0;
         MPI_Reduce(&median, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-        if (rank == 0)
+        if (rank == 0) {
             std::printf("%s %zu %s %.3f\n", call, bytes, ways[way].name.c_str(), longest);
+        }
     }
     std::fflush(stdout);
 }
@@ -141,20 +146,23 @@ void collectives(const std::vector<std::string>& ways, size_t bytes)
         hand_to(room, true);
     for (const Collective& call : calls) {
         const auto by_hand = [&] {
-            if (call.out > 0)
+            if (call.out > 0) {
                 gpu::copy(hand_out.data(), hand_from.data(), call.out);
+            }
             call.run(hand_out.data(), hand_in.data());
-            if (call.in > 0)
+            if (call.in > 0) {
                 gpu::copy(hand_to.data(), hand_in.data(), call.in);
+            }
         };
         std::vector<Way> chosen;
         for (const std::string& way : ways) {
-            if (way == "host")
+            if (way == "host") {
                 chosen.push_back({way, [&] { call.run(host_out.data(), host_in.data()); }});
-            else if (way == "device")
+            } else if (way == "device") {
                 chosen.push_back({way, [&] { call.run(out.data(), in.data()); }});
-            else
+            } else {
                 chosen.push_back({way, by_hand});
+            }
         }
         measure(call.name, bytes, chosen);
     }
@@ -175,8 +183,9 @@ void copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, s
 
 void copy_blocks(char* to, size_t to_pitch, const char* from, size_t from_pitch, size_t blocks)
 {
-    for (size_t i = 0; i < blocks; ++i)
+    for (size_t i = 0; i < blocks; ++i) {
         gpu::copy(to + i * to_pitch, from + i * from_pitch, sizeof(double));
+    }
 }
 
 void vector(const std::vector<std::string>& ways, int blocks)
@@ -199,12 +208,13 @@ void vector(const std::vector<std::string>& ways, int blocks)
     };
     std::vector<Way> chosen;
     for (const std::string& way : ways) {
-        if (way == "device")
+        if (way == "device") {
             chosen.push_back({way, [&] { exchange(out.data(), in.data(), 1, type); }});
-        else if (way == "rows")
+        } else if (way == "rows") {
             chosen.push_back({way, [&] { packed(copy_rows); }});
-        else
+        } else {
             chosen.push_back({way, [&] { packed(copy_blocks); }, true});
+        }
     }
     measure("vector", rows * sizeof(double), chosen);
     MPI_Type_free(&type);
@@ -228,8 +238,9 @@ std::vector<std::string> words_of(const char* list)
 {
     std::vector<std::string> words;
     std::istringstream stream(list);
-    for (std::string word; std::getline(stream, word, ',');)
+    for (std::string word; std::getline(stream, word, ',');) {
         words.push_back(word);
+    }
     return words;
 }
 
@@ -237,8 +248,9 @@ std::vector<std::string> words_of(const char* list)
 
 int main(int argc, char** argv)
 {
-    if (argc < 3)
+    if (argc < 3) {
         return 2;
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -247,8 +259,9 @@ int main(int argc, char** argv)
     if (argc > 3) {
         vector(words_of(argv[1]), std::atoi(argv[3]));
     } else {
-        for (const std::string& size : words_of(argv[2]))
+        for (const std::string& size : words_of(argv[2])) {
             collectives(words_of(argv[1]), std::stoull(size));
+        }
     }
     MPI_Finalize();
     return correct ? 0 : 1;

@@ -23,8 +23,9 @@ int rank, ranks, failed;
 std::vector<int> numbers(int first)
 {
     std::vector<int> all(kCount);
-    for (int i = 0; i < kCount; ++i)
+    for (int i = 0; i < kCount; ++i) {
         all[i] = first + i;
+    }
     return all;
 }
 
@@ -48,10 +49,12 @@ class Array {
         std::vector<int> found(kCount);
         move(found.data(), memory_);
         int wrong = 0;
-        for (int i = 0; i < kCount; ++i)
+        for (int i = 0; i < kCount; ++i) {
             wrong += found[i] != times * (first + i);
-        if (wrong == 0)
+        }
+        if (wrong == 0) {
             return;
+        }
         std::printf("rank %d: %s: %d elements are wrong\n", rank, where, wrong);
         failed = 1;
     }
@@ -102,8 +105,9 @@ struct Message {
 
 int query(void* message, MPI_Status* status)
 {
-    if (message != nullptr)
+    if (message != nullptr) {
         static_cast<Message*>(message)->wait("a request's query function");
+    }
     reduce("a request's query function", MPI_COMM_SELF);
     MPI_Status_set_elements(status, MPI_INT, 0);
     MPI_Status_set_cancelled(status, 0);
@@ -148,8 +152,9 @@ int ask_once(void* extra, MPI_Status*)
 int ask_until_complete(int count, void** extra, double, MPI_Status*)
 {
     for (int i = 0; i < count; ++i) {
-        while (!static_cast<Polled*>(extra[i])->completed)
+        while (!static_cast<Polled*>(extra[i])->completed) {
             ask_once(extra[i], nullptr);
+        }
     }
     return MPI_SUCCESS;
 }
@@ -160,8 +165,9 @@ void poll()
                           MPI_Grequest_cancel_function*, int (*)(void*, MPI_Status*),
                           int (*)(int, void**, double, MPI_Status*), void*, MPI_Request*);
     const auto start = reinterpret_cast<Start>(dlsym(RTLD_DEFAULT, "MPIX_Grequest_start"));
-    if (start == nullptr)
+    if (start == nullptr) {
         return;
+    }
     Polled polled;
     // Freed before it is complete: the layer asks for it whenever a call ends.
     Array out(3), in(0);
@@ -243,8 +249,9 @@ void handle_error()
 void add(void* in, void* inout, int* count, MPI_Datatype*)
 {
     reduce("a reduction", MPI_COMM_SELF);
-    for (int i = 0; i < *count; ++i)
+    for (int i = 0; i < *count; ++i) {
         static_cast<int*>(inout)[i] += static_cast<const int*>(in)[i];
+    }
 }
 
 void reduce_by_own()
@@ -262,8 +269,9 @@ void reduce_by_own()
 int main(int argc, char** argv)
 {
     on_gpu = argc > 1 && std::strcmp(argv[1], "cuda") == 0;
-    if (on_gpu)
+    if (on_gpu) {
         gpu::use(gpu::rank_in_job());
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);

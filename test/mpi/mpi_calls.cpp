@@ -29,8 +29,9 @@ namespace {
 // The first count elements, or, of a type with gaps, every other one.
 void of_type(int count, const std::function<void(MPI_Datatype* type)>& make)
 {
-    if (is_alone())
+    if (is_alone()) {
         return;
+    }
     MPI_Datatype type;
     make(&type);
     MPI_Type_commit(&type);
@@ -89,21 +90,24 @@ constexpr int kColumns = 3;
 
 void wait_any(MPI_Request* requests)
 {
-    for (int i = 0, index; i < kColumns; ++i)
+    for (int i = 0, index; i < kColumns; ++i) {
         MPI_Waitany(kColumns, requests, &index, MPI_STATUS_IGNORE);
+    }
 }
 
 void wait_some(MPI_Request* requests)
 {
     int indices[kColumns];
-    for (int done = 0, some; done < kColumns; done += some)
+    for (int done = 0, some; done < kColumns; done += some) {
         MPI_Waitsome(kColumns, requests, &some, indices, MPI_STATUSES_IGNORE);
+    }
 }
 
 void test_all(MPI_Request* requests)
 {
-    for (int done = 0; done == 0;)
+    for (int done = 0; done == 0;) {
         MPI_Testall(kColumns, requests, &done, MPI_STATUSES_IGNORE);
+    }
 }
 
 void test_any(MPI_Request* requests)
@@ -118,18 +122,20 @@ void test_any(MPI_Request* requests)
 // MPI 4.1's, of which MPI sees the requests to be complete and leaves them.
 void status_of_all(MPI_Request* requests)
 {
-    for (int done = 0; done == 0;)
+    for (int done = 0; done == 0;) {
         invoke("MPI_Request_get_status_all", kColumns, static_cast<const MPI_Request*>(requests),
                &done, MPI_STATUSES_IGNORE);
+    }
 }
 
 // One by one, as what has been seen is seen again.
 void status_of_any(MPI_Request* requests)
 {
     for (int i = 0; i < kColumns; ++i) {
-        for (int done = 0, index; done == 0;)
+        for (int done = 0, index; done == 0;) {
             invoke("MPI_Request_get_status_any", 1, static_cast<const MPI_Request*>(&requests[i]),
                    &index, &done, MPI_STATUS_IGNORE);
+        }
     }
 }
 
@@ -161,10 +167,12 @@ void columns(int n, void (*complete)(MPI_Request*))
     Buffer out(all, mark(rank), Layout::contiguous), in(all, 0, Layout::contiguous);
     const int next = (rank + 1) % ranks;
     MPI_Request requests[kColumns], sends[kColumns];
-    for (int i = 0; i < kColumns; ++i)
+    for (int i = 0; i < kColumns; ++i) {
         MPI_Irecv(in.at(i), 1, column, previous(), i, world, &requests[i]);
-    for (int i = kColumns - 1; i >= 0; --i)
+    }
+    for (int i = kColumns - 1; i >= 0; --i) {
         MPI_Isend(out.at(i), 1, column, next, i, world, &sends[i]);
+    }
     complete(requests);
     MPI_Waitall(kColumns, sends, MPI_STATUSES_IGNORE);
     in.expect(0, all, [](size_t i) {
@@ -246,8 +254,9 @@ const Call kOthers[] = {
      [](int n) {
          of_type(n, [n](MPI_Datatype* t) {
              std::vector<int> lengths(n, 1), offsets(n);
-             for (int i = 0; i < n; ++i)
+             for (int i = 0; i < n; ++i) {
                  offsets[i] = 2 * i;
+             }
              MPI_Type_indexed(n, lengths.data(), offsets.data(), MPI_INT, t);
          });
      }},
@@ -256,8 +265,9 @@ const Call kOthers[] = {
          of_type(n, [n](MPI_Datatype* t) {
              std::vector<int> lengths(n, 1);
              std::vector<MPI_Aint> offsets(n);
-             for (int i = 0; i < n; ++i)
+             for (int i = 0; i < n; ++i) {
                  offsets[i] = 2 * i * static_cast<MPI_Aint>(sizeof(int));
+             }
              const std::vector<MPI_Datatype> types(n, MPI_INT);
              MPI_Type_create_struct(n, lengths.data(), offsets.data(), types.data(), t);
          });
@@ -310,8 +320,9 @@ std::vector<Call> all_calls()
 {
     std::vector<Call> made;
     for (const std::vector<Call>& some :
-         {message_calls(), collective_calls(), one_sided_calls(), file_calls()})
+         {message_calls(), collective_calls(), one_sided_calls(), file_calls()}) {
         made.insert(made.end(), some.begin(), some.end());
+    }
     made.insert(made.end(), std::begin(kStatuses), std::end(kStatuses));
     made.insert(made.end(), std::begin(kOthers), std::end(kOthers));
     return made;
@@ -330,16 +341,19 @@ void make(const std::vector<Call>& chosen, int count, bool announces)
     for (const Call& call : chosen) {
         MPI_Barrier(world); // where a rank dies now, it dies of this call
         const bool lacking = is_lacking(call);
-        if (rank == 0 && announces)
+        if (rank == 0 && announces) {
             std::printf("%s: %s\n", lacking ? "lacking" : "call", call.name.c_str());
+        }
         std::fflush(stdout);
-        if (lacking)
+        if (lacking) {
             continue;
+        }
         const int before = wrong;
         call.run(count);
-        if (wrong != before)
+        if (wrong != before) {
             std::printf("rank %d: FAILED %s: %d elements are wrong\n", rank, call.name.c_str(),
                         wrong - before);
+        }
     }
 }
 
@@ -356,8 +370,9 @@ int main(int argc, char** argv)
     if (argc == 2) {
         const bool lacking = std::strcmp(argv[1], "--lacking") == 0;
         for (const Call& call : all) {
-            if (!lacking || is_lacking(call))
+            if (!lacking || is_lacking(call)) {
                 std::puts(call.name.c_str());
+            }
         }
         return 0;
     }
@@ -369,15 +384,17 @@ int main(int argc, char** argv)
     Buffer::memory = std::strcmp(argv[1], "host") == 0   ? Buffer::Memory::host
                      : std::strcmp(argv[1], "cuda") == 0 ? Buffer::Memory::gpu
                                                          : Buffer::Memory::random;
-    if (Buffer::memory != Buffer::Memory::host)
+    if (Buffer::memory != Buffer::Memory::host) {
         gpu::use(gpu::rank_in_job());
+    }
     const int count = std::atoi(argv[2]);
     const char* const by = std::strchr(argv[2], 'x');
     const int threads = by == nullptr ? 1 : std::atoi(by + 1);
     std::vector<Call> chosen;
-    if (argc == 3)
+    if (argc == 3) {
         std::ranges::copy_if(all, std::back_inserter(chosen),
                              [](const Call& call) { return !is_lacking(call); });
+    }
     for (int i = 3; i < argc; ++i) {
         const auto call = std::ranges::find(all, argv[i], &Call::name);
         if (call == all.end()) {
@@ -389,21 +406,24 @@ int main(int argc, char** argv)
     int provided = 0;
     MPI_Init_thread(&argc, &argv, threads == 1 ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE,
                     &provided);
-    if (threads > 1 && provided != MPI_THREAD_MULTIPLE)
+    if (threads > 1 && provided != MPI_THREAD_MULTIPLE) {
         return 77;
+    }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     std::vector<MPI_Comm> comms(static_cast<size_t>(threads), MPI_COMM_WORLD);
     if (threads > 1) {
-        for (MPI_Comm& own : comms)
+        for (MPI_Comm& own : comms) {
             MPI_Comm_dup(MPI_COMM_WORLD, &own);
+        }
     }
     std::atomic<int> all_wrong{0};
     const auto work = [&](int number) {
         thread = number;
         world = comms[number];
-        if (Buffer::memory != Buffer::Memory::host)
+        if (Buffer::memory != Buffer::Memory::host) {
             gpu::use(gpu::rank_in_job());
+        }
         Buffer::random.seed(
             static_cast<unsigned>(std::atoi(argv[1]) * 1000 + rank * threads + number));
         std::vector<Call> own = chosen;
@@ -412,11 +432,13 @@ int main(int argc, char** argv)
         all_wrong += wrong;
     };
     std::vector<std::thread> others;
-    for (int number = 1; number < threads; ++number)
+    for (int number = 1; number < threads; ++number) {
         others.emplace_back(work, number);
+    }
     work(0);
-    for (std::thread& other : others)
+    for (std::thread& other : others) {
         other.join();
+    }
     MPI_Finalize();
     return all_wrong == 0 ? 0 : 1;
 }

@@ -29,15 +29,17 @@ bool same(const char* name, const Trial& host, const Trial& trial)
     if (!same) {
         std::printf("rank %d: FAILED: %s, buffers %s: told", compare::rank, name,
                     trial.places().c_str());
-        for (size_t i = 0; i < host.told().size(); ++i)
+        for (size_t i = 0; i < host.told().size(); ++i) {
             std::printf(" %ld/%ld", host.told()[i], trial.told()[i]);
+        }
         std::puts("");
     }
     for (size_t i = 0; i < host.buffers(); ++i) {
         const std::vector<char> expected = host.bytes(i), bytes = trial.bytes(i);
         const auto wrong = std::ranges::mismatch(expected, bytes);
-        if (wrong.in1 == expected.end())
+        if (wrong.in1 == expected.end()) {
             continue;
+        }
         std::printf("rank %d: FAILED: %s, buffers %s: buffer %zu differs from byte %td on\n",
                     compare::rank, name, trial.places().c_str(), i, wrong.in1 - expected.begin());
         same = false;
@@ -59,8 +61,9 @@ bool succeeds(const Case& tried, std::mt19937& random)
 
 int main(int argc, char** argv)
 {
-    if (argc < 2)
+    if (argc < 2) {
         return 2;
+    }
     gpu::use(gpu::rank_in_job());
     MPI_Init(&argc, &argv);
     MPI_Comm_dup(MPI_COMM_WORLD, &compare::world);
@@ -74,10 +77,12 @@ int main(int argc, char** argv)
           &compare::kOneSided, &compare::kFiles}) {
         for (const Case& tried : *cases) {
             if (compare::ranks < tried.fewest_ranks ||
-                (!chosen.empty() && std::ranges::find(chosen, tried.name) == chosen.end()))
+                (!chosen.empty() && std::ranges::find(chosen, tried.name) == chosen.end())) {
                 continue;
-            if (compare::rank == 0)
+            }
+            if (compare::rank == 0) {
                 std::printf("%s\n", tried.name);
+            }
             std::fflush(stdout);
             wrong += succeeds(tried, random) ? 0 : 1;
         }

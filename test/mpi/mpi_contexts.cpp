@@ -48,8 +48,9 @@ void call(const char* what, CUcontext context)
     auto* const values = static_cast<double*>(gpu::allocate(2 * sizeof(kSent)));
     gpu::copy(values, kSent, sizeof(kSent));
     set_current(context);
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
         MPI_Allreduce(values, values + 2, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF);
+    }
     const bool left = current() == context;
     set_current(primary);
     gpu::copy(received, values + 2, sizeof(received));
@@ -81,10 +82,11 @@ void call_in_coroutine()
 void call_in_threads_without_context()
 {
     auto* const values = static_cast<double*>(gpu::allocate(2 * sizeof(double)));
-    for (int i = 0; i < 20; ++i)
+    for (int i = 0; i < 20; ++i) {
         std::thread([&] {
             MPI_Allreduce(values, values + 1, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF);
         }).join();
+    }
     gpu::free(values);
 }
 
@@ -108,12 +110,13 @@ struct CallsLast {
 void call_at_the_ends_of_threads()
 {
     auto* const values = static_cast<double*>(gpu::allocate(2 * sizeof(double)));
-    for (int i = 0; i < 20; ++i)
+    for (int i = 0; i < 20; ++i) {
         std::thread([&] {
             gpu::use();
             thread_local CallsLast last{values};
             MPI_Allreduce(last.values, values + 1, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF);
         }).join();
+    }
     gpu::free(values);
     std::printf("at the ends of threads: %s\n", failed ? "WRONG" : "right");
 }
@@ -129,8 +132,9 @@ void look_at_thread(MPI_Comm*, int*, ...)
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     gpu::check(exchange(&mode));
     ++errors;
-    if (current() != left || mode != CU_STREAM_CAPTURE_MODE_GLOBAL)
+    if (current() != left || mode != CU_STREAM_CAPTURE_MODE_GLOBAL) {
         ++disturbed;
+    }
     gpu::check(exchange(&mode));
 }
 

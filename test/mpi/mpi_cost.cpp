@@ -41,12 +41,14 @@ int send_one(const double* number)
 void send_window()
 {
     MPI_Request requests[2 * kWindow];
-    for (int i = 0; i < kWindow; ++i)
+    for (int i = 0; i < kWindow; ++i) {
         MPI_Irecv(&received[i * message_bytes], message_bytes, MPI_BYTE, 0, 7, MPI_COMM_SELF,
                   &requests[i]);
-    for (int i = 0; i < kWindow; ++i)
+    }
+    for (int i = 0; i < kWindow; ++i) {
         MPI_Isend(&sent[i * message_bytes], message_bytes, MPI_BYTE, 0, 7, MPI_COMM_SELF,
                   &requests[kWindow + i]);
+    }
     MPI_Waitall(2 * kWindow, requests, MPI_STATUSES_IGNORE);
 }
 
@@ -103,8 +105,9 @@ constexpr Kind kKinds[] = {
 
 void use(const char* processor)
 {
-    if (std::strcmp(processor, "gpu") != 0)
+    if (std::strcmp(processor, "gpu") != 0) {
         return;
+    }
     gpu::use();
     MPI_Send(gpu::allocate(4096), 1, MPI_DOUBLE, MPI_PROC_NULL, 7, MPI_COMM_WORLD);
 }
@@ -113,10 +116,11 @@ void use(const char* processor)
 void make(const Kind& kind, const char* calls)
 {
     kind.make(1); // what is looked up once
-    if (calls != nullptr)
+    if (calls != nullptr) {
         kind.make(std::atoi(calls));
-    else
+    } else {
         kind.measured();
+    }
 }
 
 // Whether all of them arrived.
@@ -124,8 +128,9 @@ bool send_messages(const char* processor, const char* bytes)
 {
     use(processor);
     message_bytes = std::min(std::atoi(bytes), kLongest);
-    for (size_t i = 0; i < sizeof(sent); ++i)
+    for (size_t i = 0; i < sizeof(sent); ++i) {
         sent[i] = static_cast<char>(i % 251);
+    }
     make({make_messages, measured_messages}, nullptr);
     return std::memcmp(received, sent, static_cast<size_t>(kWindow) * message_bytes) == 0;
 }
@@ -135,8 +140,9 @@ bool send_messages(const char* processor, const char* bytes)
 int main(int argc, char** argv)
 {
     MPI_Init(&argc, &argv);
-    if (argc < 2)
+    if (argc < 2) {
         return 2;
+    }
     const bool fetched = std::strcmp(argv[1], "fetched") == 0;
     if (fetched || std::strcmp(argv[1], "staged") == 0) {
         gpu::use();
@@ -155,8 +161,9 @@ int main(int argc, char** argv)
     heap = static_cast<double*>(std::malloc(sizeof(double)));
     mapped = static_cast<double*>(
         mmap(nullptr, sizeof(double), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    for (const Kind& kind : kKinds)
+    for (const Kind& kind : kKinds) {
         make(kind, argv[2]);
+    }
     std::free(heap);
     MPI_Finalize();
     return 0;

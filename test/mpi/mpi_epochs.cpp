@@ -55,11 +55,13 @@ class Buffer {
                : static_cast<void>(std::memcpy(values.data(), data_, kBytes));
         int differ = 0, first = -1;
         for (int i = 0; i < 2 * kCount; ++i) {
-            if (values[i] != rule(i) && differ++ == 0)
+            if (values[i] != rule(i) && differ++ == 0) {
                 first = i;
+            }
         }
-        if (differ == 0)
+        if (differ == 0) {
             return;
+        }
         std::printf("rank %d wrong: %s: %s\n", rank, current.c_str(), what);
         std::printf("    %d differ, the first is element %d: %d, not %d\n", differ, first,
                     values[first], rule(first));
@@ -191,8 +193,9 @@ void wait_first(const Fetch& fetch, const Epoch& epoch, MPI_Win window, int from
 void several(MPI_Win window, int thread, int rounds)
 {
     constexpr int kFetched = std::size(kFetches);
-    if (on_gpu)
+    if (on_gpu) {
         gpu::use(rank);
+    }
     Buffer zeros, to[kFetched];
     zeros.fill(0);
     for (int round = 0; round < rounds; ++round) {
@@ -212,8 +215,9 @@ void several(MPI_Win window, int thread, int rounds)
         }
         MPI_Waitall(kFetched, requests, MPI_STATUSES_IGNORE);
         current = "threads";
-        for (Buffer& buffer : to)
+        for (Buffer& buffer : to) {
             buffer.expect_all("written by the waits", kOverwritten);
+        }
     }
 }
 
@@ -236,17 +240,19 @@ void many()
         ones.fill(1);
         MPI_Win_lock(MPI_LOCK_SHARED, target, 0, window);
         const long before = resident_bytes();
-        for (int i = 0; i < kOperations; ++i)
+        for (int i = 0; i < kOperations; ++i) {
             MPI_Accumulate(ones.data(), 2, MPI_INT, target, 0, 2, MPI_INT, MPI_SUM, window);
+        }
         std::printf("rank %d holds %ld bytes an operation\n", rank,
                     (resident_bytes() - before) / kOperations);
         MPI_Win_unlock(target, window);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, window);
-    if (sums[0] != kOperations || sums[1] != kOperations)
+    if (sums[0] != kOperations || sums[1] != kOperations) {
         std::printf("rank %d wrong: %d MPI_Accumulate: %d, %d\n", rank, kOperations, sums[0],
                     sums[1]);
+    }
     MPI_Win_unlock(rank, window);
     MPI_Win_free(&window);
 }
@@ -261,13 +267,15 @@ int main(int argc, char** argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     target = (rank + 1) % ranks;
     on_gpu = std::strcmp(argv[1], "cuda") == 0;
-    if (on_gpu)
+    if (on_gpu) {
         gpu::use(rank);
+    }
     MPI_Type_vector(kCount, 1, 2, MPI_INT, &column);
     MPI_Type_commit(&column);
     std::vector<int> numbers(kCount + kThreads);
-    for (int i = 0; i < kCount + kThreads; ++i)
+    for (int i = 0; i < kCount + kThreads; ++i) {
         numbers[i] = 10000 * rank + i;
+    }
     MPI_Win window;
     MPI_Win_create(numbers.data(), numbers.size() * sizeof(int), sizeof(int), MPI_INFO_NULL,
                    MPI_COMM_WORLD, &window);
@@ -286,10 +294,12 @@ int main(int argc, char** argv)
     if (provided == MPI_THREAD_MULTIPLE) {
         MPI_Win_lock_all(0, window);
         std::vector<std::thread> threads;
-        for (int i = 0; i < kThreads; ++i)
+        for (int i = 0; i < kThreads; ++i) {
             threads.emplace_back(several, window, i, std::atoi(argv[2]));
-        for (std::thread& thread : threads)
+        }
+        for (std::thread& thread : threads) {
             thread.join();
+        }
         MPI_Win_unlock_all(window);
     }
     MPI_Win_free(&window);

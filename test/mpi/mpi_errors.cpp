@@ -37,27 +37,31 @@ int rank, ranks;
 // Memory that is of nobody when it is freed.
 int* allocate()
 {
-    if (on_gpu)
+    if (on_gpu) {
         return static_cast<int*>(gpu::allocate(kBytes));
+    }
     void* memory =
         mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    if (memory == MAP_FAILED) {
         std::exit(1);
+    }
     return static_cast<int*>(memory);
 }
 void release(int* memory)
 {
-    if (on_gpu)
+    if (on_gpu) {
         gpu::free(memory);
-    else
+    } else {
         munmap(memory, kBytes);
+    }
 }
 void copy(int* to, const int* from)
 {
-    if (on_gpu)
+    if (on_gpu) {
         gpu::copy(to, from, kBytes);
-    else
+    } else {
         std::memcpy(to, from, kBytes);
+    }
 }
 int* filled(int value)
 {
@@ -177,12 +181,14 @@ bool left(const Context& c, Call call)
     MPI_Comm_dup(c.comm, &comm);
     MPI_Comm_create_errhandler(jump, &handler);
     MPI_Comm_get_errhandler(MPI_COMM_WORLD, &of_world);
-    for (MPI_Comm with_it : {comm, MPI_COMM_WORLD})
+    for (MPI_Comm with_it : {comm, MPI_COMM_WORLD}) {
         MPI_Comm_set_errhandler(with_it, handler);
+    }
     MPI_Errhandler_free(&handler);
     const bool left = setjmp(before_call) != 0;
-    if (!left)
+    if (!left) {
         call(comm);
+    }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, of_world);
     MPI_Errhandler_free(&of_world);
     return left; // what MPI then holds of the communicator is not known: it stays
@@ -333,8 +339,9 @@ const Case kMessages[] = {
          MPI_Irecv(c.in, 1, c.few, c.previous, 3, c.comm, &request);
          c.send(12, 3);
          int done = 0, result = MPI_SUCCESS;
-         while (done == 0 && result == MPI_SUCCESS)
+         while (done == 0 && result == MPI_SUCCESS) {
              result = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+         }
          return Codes{result, request == MPI_REQUEST_NULL ? MPI_SUCCESS : MPI_ERR_OTHER};
      }},
     {"irecv_truncated_all",
@@ -348,8 +355,9 @@ const Case kMessages[] = {
          Codes codes{MPI_Waitall(2, requests, statuses)};
          // What is still under way after an error, if anything.
          codes.push_back(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
-         if (codes[0] != MPI_SUCCESS)
+         if (codes[0] != MPI_SUCCESS) {
              codes.push_back(statuses[0].MPI_ERROR);
+         }
          return codes;
      }},
     {"irecv_truncated_some",
@@ -569,8 +577,9 @@ const Case kEnds[] = {
          MPI_Irecv(c.in + 4000, 1, c.few, c.previous, 62, c.comm, &request);
          c.send(10, 62);
          Codes codes;
-         for (int done = 0; done == 0;)
+         for (int done = 0; done == 0;) {
              codes = {MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE)};
+         }
          codes.push_back(received(c) == 10 ? MPI_SUCCESS : MPI_ERR_OTHER);
          const std::vector<int> fives(kCount, 5);
          copy(c.in, fives.data());
@@ -850,8 +859,9 @@ std::vector<Case> one_sided_cases()
     std::vector<Case> cases;
     for (const OneSidedCall& call : kOneSidedCalls) {
         for (const OneSidedFault& fault : kOneSidedFaults) {
-            if ((fault.of_several && call.single) || (fault.of_operations && !call.operates))
+            if ((fault.of_several && call.single) || (fault.of_operations && !call.operates)) {
                 continue;
+            }
             cases.push_back(
                 {std::string(call.name) + "_" + fault.name, [&](const Context& c) {
                      OneSided arguments{.rank = c.next,
@@ -894,8 +904,9 @@ const Case kOneSided[] = {
          MPI_Request request;
          Codes codes{MPI_Rget(c.in, 1, c.column, c.next, 0, 1, c.column, c.window, &request)};
          codes.push_back(MPI_Request_free(&request));
-         if (request != MPI_REQUEST_NULL)
+         if (request != MPI_REQUEST_NULL) {
              codes.push_back(MPI_Wait(&request, MPI_STATUS_IGNORE));
+         }
          codes.push_back(MPI_Win_flush(c.next, c.window));
          return codes;
      }},
@@ -927,8 +938,9 @@ const Case kOneSided[] = {
     {"fence_in_locks", // what was begun before is not complete by it, but by the flush
      [](auto& c) {
          std::vector<int> values(kCount);
-         if (rank == 0) // MPICH's target answers when it is in MPI
+         if (rank == 0) { // MPICH's target answers when it is in MPI
              std::this_thread::sleep_for(std::chrono::milliseconds(20));
+         }
          Codes codes{MPI_Get(c.in, 1, c.few, c.next, kUnwritten, 1, c.few, c.window),
                      MPI_Win_fence(0, c.window), MPI_Win_flush(c.next, c.window)};
          copy(values.data(), c.in);
@@ -1064,13 +1076,15 @@ const Case kFreed[] = {
          gpu::Bytes out(ones, on_gpu), in(std::vector<char>(kLong, 2), on_gpu);
          std::vector<void*> taken;
          for (size_t size = size_t{1} << 32; on_gpu && size >= 65536; size /= 2) {
-             while (void* memory = gpu::try_to_allocate(size))
+             while (void* memory = gpu::try_to_allocate(size)) {
                  taken.push_back(memory);
+             }
          }
          Codes codes{MPI_Sendrecv(out.data(), 1, column, c.next, 8, in.data(), 1, column,
                                   c.previous, 8, c.comm, MPI_STATUS_IGNORE)};
-         for (void* memory : taken)
+         for (void* memory : taken) {
              gpu::free(memory);
+         }
          const auto received = static_cast<size_t>(std::ranges::count(in.bytes(), 1));
          codes.push_back(received == kLong / 2 ? MPI_SUCCESS : MPI_ERR_OTHER);
          MPI_Type_free(&column);
@@ -1115,8 +1129,9 @@ Context make_context()
     MPI_Win_create_errhandler(count_window, &windows);
     MPI_File_create_errhandler(count_file, &files);
     MPI_Comm_dup(MPI_COMM_WORLD, &c.comm);
-    for (MPI_Comm comm : {c.comm, MPI_COMM_WORLD, MPI_COMM_SELF})
+    for (MPI_Comm comm : {c.comm, MPI_COMM_WORLD, MPI_COMM_SELF}) {
         MPI_Comm_set_errhandler(comm, handler);
+    }
     MPI_File_set_errhandler(MPI_FILE_NULL, files); // of files that are opened from now on
     c.previous = (rank + ranks - 1) % ranks;
     c.next = (rank + 1) % ranks;
@@ -1165,8 +1180,9 @@ void try_case(const Case& tried, Context& c)
     copy(c.out, out.data());
     copy(c.in, in.data());
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0)
+    if (rank == 0) {
         std::printf("case: %s\n", tried.name.c_str());
+    }
     std::fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD); // it is known by which case a rank dies
     handled = {};
@@ -1179,10 +1195,12 @@ void try_case(const Case& tried, Context& c)
         classes += (classes.empty() ? "" : ",") + std::to_string(of);
     }
     std::string changed;
-    if (!holds(c.out, 1))
+    if (!holds(c.out, 1)) {
         changed += "+out";
-    if (!holds(c.in, 2))
+    }
+    if (!holds(c.in, 2)) {
         changed += "+in";
+    }
     std::printf("%s rank=%d classes=%s handlers=%d,%d,%d,%d,%d changed=%s then=%s\n",
                 tried.name.c_str(), rank, classes.c_str(), now.comm, now.world, now.self,
                 now.window, now.file, changed.empty() ? "none" : changed.c_str(),
@@ -1194,8 +1212,9 @@ void repeat(const std::vector<Case>& cases, const Context& c, int calls)
 {
     const int each = static_cast<int>(cases.size());
     Growth::print(rank, calls / each, each, [&] {
-        for (const Case& one : cases)
+        for (const Case& one : cases) {
             one.run(c);
+        }
         MPI_Barrier(MPI_COMM_WORLD); // a rank's messages do not wait in another's memory
     });
 }
@@ -1206,15 +1225,18 @@ int main(int argc, char** argv)
 {
     const std::vector<Case> all = all_cases();
     if (argc == 2 && std::strcmp(argv[1], "--list") == 0) {
-        for (const Case& one : all)
+        for (const Case& one : all) {
             std::puts(one.name.c_str());
+        }
         return 0;
     }
-    if (argc < 2)
+    if (argc < 2) {
         return 2;
+    }
     on_gpu = std::strcmp(argv[1], "cuda") == 0;
-    if (on_gpu)
+    if (on_gpu) {
         gpu::use();
+    }
     const bool repeats = argc > 3 && std::strcmp(argv[2], "--repeat") == 0;
     int threads = MPI_THREAD_SINGLE;
     std::vector<Case> chosen;
@@ -1226,19 +1248,22 @@ int main(int argc, char** argv)
         }
         const auto found =
             std::ranges::find_if(all, [&](const Case& one) { return one.name == argv[i]; });
-        if (found == all.end())
+        if (found == all.end()) {
             return 2;
+        }
         chosen.push_back(*found);
     }
     MPI_Init_thread(&argc, &argv, threads, &threads);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     Context context = make_context();
-    if (repeats)
+    if (repeats) {
         repeat(chosen, context, std::atoi(argv[3]));
-    else
-        for (const Case& one : chosen.empty() ? all : chosen)
+    } else {
+        for (const Case& one : chosen.empty() ? all : chosen) {
             try_case(one, context);
+        }
+    }
     // MPI_Finalize comes before their ends.
     MPI_Request left[2];
     MPI_Recv_init(context.in, 1, context.few, context.previous, 70, context.comm, &left[0]);

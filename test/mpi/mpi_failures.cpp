@@ -16,8 +16,9 @@
 
 int main(int argc, char** argv)
 {
-    if (argc < 2)
+    if (argc < 2) {
         return 2;
+    }
     const int failing = std::atoi(argv[1]);
     MPI_Init(&argc, &argv);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -25,18 +26,20 @@ int main(int argc, char** argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     const bool has_gpu = gpu::exists();
-    if (has_gpu)
+    if (has_gpu) {
         gpu::use(rank);
+    }
     const int count = argc > 2 ? std::atoi(argv[2]) : 200000;
     const size_t bytes = static_cast<size_t>(count) * sizeof(int);
     std::vector<int> numbers(bytes / sizeof(int)), host_in(numbers), host_out(numbers);
     void* const in = has_gpu ? gpu::allocate(bytes) : host_in.data();
     void* const out = has_gpu ? gpu::allocate(bytes) : host_out.data();
     const auto copy = [&](void* to, const void* from) {
-        if (has_gpu)
+        if (has_gpu) {
             gpu::copy(to, from, bytes);
-        else
+        } else {
             std::memcpy(to, from, bytes);
+        }
     };
     for (int round = 1; round <= 10; ++round) {
         std::fill(numbers.begin(), numbers.end(), round + rank);

@@ -28,8 +28,9 @@ int* allocate(int count)
 
 void expect(bool success, int result)
 {
-    if (success != (result == MPI_SUCCESS) && wrong++ == 0)
+    if (success != (result == MPI_SUCCESS) && wrong++ == 0) {
         std::printf("rank %d: a call returned %d\n", rank, result);
+    }
 }
 
 class Calls {
@@ -76,8 +77,9 @@ class Calls {
         // One of which nothing is left to be done when it is tested.
         MPI_Request request;
         expect(true, MPI_Isend(out_, 1, MPI_INT, MPI_PROC_NULL, 7, MPI_COMM_WORLD, &request));
-        for (int done = 0; done == 0;)
+        for (int done = 0; done == 0;) {
             expect(true, MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+        }
     }
 
     // 7.
@@ -133,11 +135,13 @@ class Calls {
 
 int main(int argc, char** argv)
 {
-    if (argc != 3)
+    if (argc != 3) {
         return 2;
+    }
     on_gpu = std::strcmp(argv[1], "cuda") == 0;
-    if (on_gpu)
+    if (on_gpu) {
         gpu::use();
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);

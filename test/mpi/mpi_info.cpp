@@ -21,8 +21,9 @@ int rank, ranks, failed;
 
 [[gnu::format(printf, 2, 3)]] void expect(bool good, const char* what, ...)
 {
-    if (good)
+    if (good) {
         return;
+    }
     va_list arguments;
     va_start(arguments, what);
     std::printf("FAILED: rank %d: ", rank);
@@ -212,10 +213,12 @@ int hints()
 #endif
     expect(MPI_Comm_dup_with_info(MPI_COMM_NULL, gpu, &copy) != MPI_SUCCESS,
            "a copy of MPI_COMM_NULL");
-    for (MPI_Comm* made : {&comm, &other})
+    for (MPI_Comm* made : {&comm, &other}) {
         MPI_Comm_free(made);
-    for (MPI_Info* info : {&gpu, &stage, &nonsense})
+    }
+    for (MPI_Info* info : {&gpu, &stage, &nonsense}) {
         MPI_Info_free(info);
+    }
     return by_gpus;
 }
 
@@ -223,8 +226,9 @@ int hints()
 
 int main(int argc, char** argv)
 {
-    if (argc != 2)
+    if (argc != 2) {
         return 2;
+    }
     const std::string argument = argv[1];
     if (argument == "--own") {
         MPI_Init(&argc, &argv);
@@ -238,15 +242,17 @@ int main(int argc, char** argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    for (MPI_Comm comm : {MPI_COMM_WORLD, MPI_COMM_SELF})
+    for (MPI_Comm comm : {MPI_COMM_WORLD, MPI_COMM_SELF}) {
         MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    }
     memory_kinds(argument);
     use_memory("cuda:device", device_memory);
     use_memory("cuda:host", pinned_memory);
     use_memory("cuda:managed", managed_memory);
     const int by_gpus = hints();
     MPI_Finalize();
-    if (failed == 0)
+    if (failed == 0) {
         std::printf("rank %d: ok, %d calls by the GPUs\n", rank, by_gpus);
+    }
     return failed;
 }

@@ -69,8 +69,9 @@ const Call kCalls[] = {
 std::vector<char> filled(char of)
 {
     std::vector<char> bytes(sizeof(int) * (kCount + 5) * static_cast<size_t>(ranks) * ranks);
-    for (size_t i = 0; i < bytes.size(); ++i)
+    for (size_t i = 0; i < bytes.size(); ++i) {
         bytes[i] = static_cast<char>(of + static_cast<char>(i * 7 / 5));
+    }
     return bytes;
 }
 
@@ -88,8 +89,9 @@ std::vector<char> outcome(const Call& call, bool root_is_even, bool on_gpu)
     }
     buffers.lengths.assign(static_cast<size_t>(own_size), kCount * other_size); // alike on both
     const bool with_root = (rank % 2 == 0) == root_is_even;
-    if (with_root)
+    if (with_root) {
         buffers.root = rank < 2 ? MPI_ROOT : MPI_PROC_NULL;
+    }
     call.make(buffers);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     std::vector<char> bytes = in.bytes();
@@ -126,8 +128,9 @@ int main(int argc, char** argv)
     MPI_Comm_remote_size(others, &other_size);
     bool good = true;
     for (const Call& call : kCalls) {
-        for (const bool root_is_even : {true, false})
+        for (const bool root_is_even : {true, false}) {
             good = right(call, root_is_even) && good;
+        }
     }
     MPI_Comm_free(&others);
     MPI_Comm_free(&own);

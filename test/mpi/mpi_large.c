@@ -37,8 +37,9 @@ static int failed = 0, rank;
 
 static void expect(int truth, const char* what)
 {
-    if (truth)
+    if (truth) {
         return;
+    }
     printf("rank %d: %s is wrong\n", rank, what);
     failed = 1;
 }
@@ -47,10 +48,12 @@ static long resident_pages(void)
 {
     long pages = 0;
     FILE* file = fopen("/proc/self/statm", "r");
-    if (file && fscanf(file, "%*d %ld", &pages) != 1)
+    if (file && fscanf(file, "%*d %ld", &pages) != 1) {
         pages = 0;
-    if (file)
+    }
+    if (file) {
         fclose(file);
+    }
     return pages;
 }
 
@@ -64,8 +67,9 @@ static void is_not_kept(void)
     memset(in, -1, sizeof(in));
     long before = 0;
     for (int i = 0; i < 2 * CALLS; ++i) {
-        if (i == CALLS)
+        if (i == CALLS) {
             before = resident_pages();
+        }
         MPI_Request request;
         MPI_Aint place[] = {i};
         MPI_Ialltoallv_c(&i, one, first, MPI_INT, in, one, place, MPI_INT, MPI_COMM_SELF, &request);
@@ -74,8 +78,9 @@ static void is_not_kept(void)
         expect(in[i] == i, "MPI_Ialltoallv_c to itself");
     }
     const long more = resident_pages() - before;
-    if (more > MOST_PAGES)
+    if (more > MOST_PAGES) {
         printf("rank %d: %d calls have made the process %ld pages larger\n", rank, CALLS, more);
+    }
     expect(more <= MOST_PAGES, "what is kept of arrays");
 }
 
@@ -114,23 +119,27 @@ int main(int argc, char** argv)
     }
     memset(in, -1, sizeof(in));
     MPI_Allgatherv_c(&mine, 1, MPI_INT, in, one, reverse, MPI_INT, MPI_COMM_WORLD);
-    for (int i = 0; i < ranks; ++i)
+    for (int i = 0; i < ranks; ++i) {
         expect(in[ranks - 1 - i] == 100 + i, "MPI_Allgatherv_c");
+    }
     memset(in, -1, sizeof(in));
     // Not significant elsewhere than at the root: not to be looked at.
     MPI_Gatherv_c(&mine, 1, MPI_INT, in, rank == 0 ? one : (MPI_Count*)8,
                   rank == 0 ? reverse : (MPI_Aint*)8, MPI_INT, 0, MPI_COMM_WORLD);
-    for (int i = 0; i < ranks && rank == 0; ++i)
+    for (int i = 0; i < ranks && rank == 0; ++i) {
         expect(in[ranks - 1 - i] == 100 + i, "MPI_Gatherv_c");
+    }
     memset(in, -1, sizeof(in));
     MPI_Ialltoallv_c(out, one, reverse, MPI_INT, in, one, reverse, MPI_INT, MPI_COMM_WORLD,
                      &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    for (int i = 0; i < ranks; ++i)
+    for (int i = 0; i < ranks; ++i) {
         expect(in[ranks - 1 - i] == 100 * i + rank, "MPI_Ialltoallv_c");
+    }
     int sum = -1;
-    for (int i = 0; i < ranks; ++i)
+    for (int i = 0; i < ranks; ++i) {
         out[i] = i + rank;
+    }
     MPI_Reduce_scatter_c(out, &sum, one, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     expect(sum == ranks * rank + ranks * (ranks - 1) / 2, "MPI_Reduce_scatter_c");
 
@@ -144,8 +153,9 @@ int main(int argc, char** argv)
     MPI_Neighbor_alltoallv_c(to, one, (MPI_Aint[]){0, 1}, MPI_INT, in, one, (MPI_Aint[]){1, 0},
                              MPI_INT, ring);
     // Of two ranks each is both neighbours of the other, and which message is which is not said.
-    if (ranks > 2)
+    if (ranks > 2) {
         expect(in[1] == 10 * last + 1 && in[0] == 10 * next, "MPI_Neighbor_alltoallv_c");
+    }
 
     MPI_Count position = 4;
     memset(in, -1, sizeof(in));

@@ -33,8 +33,9 @@ constexpr int kNumbers = 100000;
 
 void require(bool condition, const char* what)
 {
-    if (!condition)
+    if (!condition) {
         fail(what);
+    }
 }
 
 int rank_of_this()
@@ -61,12 +62,14 @@ void call(bool on_gpu)
         void* const from = on_gpu ? gpu::allocate(length) : mine.data();
         void* const to = on_gpu ? gpu::allocate(length) : all.data();
         const auto received = [&] {
-            if (on_gpu)
+            if (on_gpu) {
                 gpu::copy(all.data(), to, length);
+            }
             return all;
         };
-        if (on_gpu)
+        if (on_gpu) {
             gpu::copy(from, mine.data(), length);
+        }
         MPI_Allreduce(from, to, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         require(received() == std::vector<int>(count, size * (size - 1) / 2), "MPI_Allreduce");
         MPI_Sendrecv(from, count, MPI_INT, next, 0, to, count, MPI_INT, last, 0, MPI_COMM_WORLD,

@@ -49,16 +49,18 @@ static int wrong = 0;
 
 static void expect(int shown, const void* in_library, const char* name, const char* how)
 {
-    if (shown == (in_library != NULL))
+    if (shown == (in_library != NULL)) {
         return;
+    }
     printf("%s, %s: %s\n", name, how, shown ? "found" : "not found");
     wrong = 1;
 }
 
 static void compare(const struct reference* reference, void* library, const char* how)
 {
-    for (; reference->name; ++reference)
+    for (; reference->name; ++reference) {
         expect(reference->function != NULL, dlsym(library, reference->name), reference->name, how);
+    }
 }
 
 static int is_the_layer(const void* function)

@@ -29,8 +29,9 @@ static int wrong_elements(unsigned long long memory, int first, int last, int st
 {
     int found[LENGTH], wrong = 0;
     load(found, memory, sizeof(found));
-    for (int i = first; i < last; ++i)
+    for (int i = first; i < last; ++i) {
         wrong += found[i] != (i % step == 0 ? value(round, i) : -1);
+    }
     return wrong;
 }
 
@@ -38,8 +39,9 @@ static void fill(unsigned long long memory, int partition, int step, int round)
 {
     int values[2 * COUNT];
     const int length = step * COUNT, first = partition * length;
-    for (int i = 0; i < length; ++i)
+    for (int i = 0; i < length; ++i) {
         values[i] = value(round, first + i);
+    }
     store(memory + sizeof(int) * first, values, sizeof(int) * length);
 }
 
@@ -49,31 +51,36 @@ static int rounds(unsigned long long memory, MPI_Datatype type, int step, int ra
     int list[] = {3, 1}, length = step * COUNT;
     int wrong = 0;
     MPI_Request request;
-    if (rank == 0)
+    if (rank == 0) {
         MPI_Psend_init((void*)memory, PARTITIONS, COUNT, type, 1, 7, MPI_COMM_WORLD, MPI_INFO_NULL,
                        &request);
-    else
+    } else {
         MPI_Precv_init((void*)memory, PARTITIONS, COUNT, type, 0, 7, MPI_COMM_WORLD, MPI_INFO_NULL,
                        &request);
+    }
     for (int round = 0; round < 3; ++round) {
-        for (int i = 0; i < LENGTH; ++i)
+        for (int i = 0; i < LENGTH; ++i) {
             empty[i] = -1;
+        }
         store(memory, empty, sizeof(empty));
         MPI_Start(&request);
         if (rank == 0) {
-            for (int i = 0; i < PARTITIONS; ++i)
+            for (int i = 0; i < PARTITIONS; ++i) {
                 fill(memory, i, step, round);
+            }
             if (round == 0) {
-                for (int i = PARTITIONS; i-- > 0;)
+                for (int i = PARTITIONS; i-- > 0;) {
                     MPI_Pready(i, request);
+                }
             } else {
                 MPI_Pready_list(2, list, request);
                 MPI_Pready_range(0, 0, request);
                 MPI_Pready_range(2, 2, request);
             }
         } else if (round < 2) { // else by its completion alone
-            for (int arrived = 0; !arrived;)
+            for (int arrived = 0; !arrived;) {
                 MPI_Parrived(request, 2, &arrived);
+            }
             wrong += wrong_elements(memory, 2 * length, 3 * length, step, round);
             const int own = 5; // what has arrived is the application's
             store(memory + sizeof(int) * 2 * length, &own, sizeof(own));
@@ -104,8 +111,9 @@ int main(void)
     unsigned long long memory;
     int rank, wrong;
     MPI_Datatype every_other;
-    if (init(0) || retain(&context, 0) || set(context) || alloc(&memory, sizeof(int) * LENGTH))
+    if (init(0) || retain(&context, 0) || set(context) || alloc(&memory, sizeof(int) * LENGTH)) {
         return 2;
+    }
     MPI_Init(0, 0);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &every_other);
@@ -113,8 +121,9 @@ int main(void)
     wrong = rounds(memory, MPI_INT, 1, rank);
     wrong += rounds(memory, every_other, 2, rank);
     MPI_Finalize();
-    if (wrong)
+    if (wrong) {
         printf("rank %d: FAILED: %d elements are wrong\n", rank, wrong);
+    }
     return wrong != 0;
 }
 #endif

@@ -26,8 +26,9 @@ using Bytes = std::vector<uint8_t>;
 Bytes payload(size_t size, int rank, int round)
 {
     Bytes bytes(size);
-    for (size_t i = 0; i < size; ++i)
+    for (size_t i = 0; i < size; ++i) {
         bytes[i] = static_cast<uint8_t>(1 + i * 131 + (i >> 8) + rank * 64 + round * 7);
+    }
     return bytes;
 }
 
@@ -59,11 +60,13 @@ void play(int rank, MemoryKind kind, size_t size)
     const int partner = 1 - rank;
     for (int round = 0; round < kRounds; ++round) {
         const Bytes mine = payload(size, rank, round), theirs = payload(size, partner, round);
-        if (rank == 0)
+        if (rank == 0) {
             send(memory, mine, partner);
+        }
         receive(memory, theirs, partner);
-        if (rank == 1)
+        if (rank == 1) {
             send(memory, mine, partner);
+        }
     }
 }
 
@@ -75,8 +78,9 @@ void play_all(int rank)
     ucptest::require(ucptest::cuda::available(0), "no CUDA driver with a device");
     for (const MemoryKind first : kKinds) {
         for (const MemoryKind second : kKinds) {
-            for (const size_t size : kSizes)
+            for (const size_t size : kSizes) {
                 play(rank, rank == 0 ? first : second, size);
+            }
         }
     }
 }

@@ -40,8 +40,9 @@ std::vector<int> content(int round, int partition)
 std::vector<int> shuffled(int round, int thread)
 {
     std::vector<int> partitions;
-    for (int i = 0; i < kEach; ++i)
+    for (int i = 0; i < kEach; ++i) {
         partitions.push_back(i * kThreads + thread);
+    }
     std::ranges::shuffle(partitions,
                          std::mt19937(static_cast<unsigned>(kThreads * round + thread)));
     return partitions;
@@ -61,12 +62,14 @@ void receive(MPI_Request request, int round, int thread)
 {
     gpu::use();
     for (int partition : shuffled(round, thread)) {
-        for (int arrived = 0; arrived == 0;)
+        for (int arrived = 0; arrived == 0;) {
             MPI_Parrived(request, partition, &arrived);
+        }
         std::vector<int> values(kCount);
         gpu::copy(values.data(), memory + partition * kCount, kCount * sizeof(int));
-        if (values != content(round, partition) && wrong++ == 0)
+        if (values != content(round, partition) && wrong++ == 0) {
             std::printf("round %d: partition %d begins with %d\n", round, partition, values[0]);
+        }
     }
 }
 
@@ -80,25 +83,29 @@ int main(int argc, char** argv)
     gpu::use();
     memory = static_cast<int*>(gpu::allocate(kPartitions * kCount * sizeof(int)));
     MPI_Request request;
-    if (rank == 0)
+    if (rank == 0) {
         MPI_Psend_init(memory, kPartitions, kCount, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_INFO_NULL,
                        &request);
-    else
+    } else {
         MPI_Precv_init(memory, kPartitions, kCount, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_INFO_NULL,
                        &request);
+    }
     for (int round = 0; round < std::atoi(argv[1]) && provided == MPI_THREAD_MULTIPLE; ++round) {
         MPI_Start(&request);
         std::vector<std::thread> threads;
-        for (int thread = 0; thread < kThreads; ++thread)
+        for (int thread = 0; thread < kThreads; ++thread) {
             threads.emplace_back(rank == 0 ? send : receive, request, round, thread);
-        for (std::thread& thread : threads)
+        }
+        for (std::thread& thread : threads) {
             thread.join();
+        }
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
     MPI_Request_free(&request);
     MPI_Finalize();
-    if (provided != MPI_THREAD_MULTIPLE)
+    if (provided != MPI_THREAD_MULTIPLE) {
         return 77;
+    }
     return wrong == 0 ? 0 : 1;
 }
 #endif

@@ -28,11 +28,13 @@ void receive(int rank)
     MPI_Datatype every_other;
     MPI_Type_vector(kCount, 1, 2, MPI_INT, &every_other);
     MPI_Type_commit(&every_other);
-    if (rank == 1)
+    if (rank == 1) {
         MPI_Irecv(gpu_memory(), 1, every_other, 0, 7, MPI_COMM_WORLD, &request);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0)
+    if (rank == 0) {
         MPI_Send(data.data(), kCount, MPI_INT, 1, 7, MPI_COMM_WORLD);
+    }
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
@@ -43,8 +45,9 @@ void accumulate(int rank)
     MPI_Win_create(rank == 1 ? gpu_memory() : data.data(), kCount * sizeof(int), sizeof(int),
                    MPI_INFO_NULL, MPI_COMM_WORLD, &window);
     MPI_Win_fence(0, window);
-    if (rank == 0)
+    if (rank == 0) {
         MPI_Accumulate(data.data(), kCount, MPI_INT, 1, 0, kCount, MPI_INT, MPI_SUM, window);
+    }
     MPI_Win_fence(0, window);
 }
 

@@ -172,8 +172,9 @@ void find_types()
         MPI_Type_create_f90_complex(digits, MPI_UNDEFINED, &all.back().type);
     }
     for (Type& type : all) {
-        if (type.type != MPI_DATATYPE_NULL)
+        if (type.type != MPI_DATATYPE_NULL) {
             MPI_Type_size(type.type, &type.size);
+        }
         if (type.size > 0) {
             MPI_Aint low, extent;
             MPI_Type_get_extent(type.type, &low, &extent);
@@ -247,10 +248,12 @@ bool equal_numbers(const char* a, const char* b)
 bool Type::same(const char* a, const char* b) const
 {
     const int value = value_size(), second = second_at();
-    if (kind == Kind::complex && value == sizeof(float))
+    if (kind == Kind::complex && value == sizeof(float)) {
         return equal_numbers<float>(a, b) && equal_numbers<float>(a + second, b + second);
-    if (kind == Kind::complex && value == sizeof(double))
+    }
+    if (kind == Kind::complex && value == sizeof(double)) {
         return equal_numbers<double>(a, b) && equal_numbers<double>(a + second, b + second);
+    }
     return std::memcmp(a, b, static_cast<size_t>(value)) == 0 &&
            (value == size ||
             std::memcmp(a + second, b + second, static_cast<size_t>(size - value)) == 0);
@@ -321,16 +324,18 @@ const Function kMoves[] = {
 std::vector<char> values(const Type& type, int count)
 {
     std::vector<char> bytes(static_cast<size_t>(count * type.extent));
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
         type.set(bytes.data() + i * type.extent, static_cast<int>(own() % 3));
+    }
     return bytes;
 }
 
 bool same(const Type& type, const std::vector<char>& a, const std::vector<char>& b, int count)
 {
     for (int i = 0; i < count; ++i) {
-        if (!type.same(a.data() + i * type.extent, b.data() + i * type.extent))
+        if (!type.same(a.data() + i * type.extent, b.data() + i * type.extent)) {
             return false;
+        }
     }
     return true;
 }
@@ -359,8 +364,9 @@ int compare(const Function& call, const Type& type, const Op& op, bool mixed, bo
     // What MPI_IN_PLACE leaves in the blocks of other ranks is not defined.
     const int defined = scatters && in_place ? count - count / 2 : all;
     if (error_class(result) == error_class(expected) && out.bytes() == host_out.bytes() &&
-        same(type, in.bytes(), host_in.bytes(), defined))
+        same(type, in.bytes(), host_in.bytes(), defined)) {
         return 0;
+    }
     std::printf("rank %d of %d: FAILED: %s %s of %d bytes, %d elements each%s\n", rank, ranks,
                 op.name, type.name, type.size, count, in_place ? ", in place" : "");
     return 1;
@@ -372,8 +378,9 @@ int every_pair(bool by_gpu_alone)
     for (const Op& op : kOps) {
         for (const Type& type : types) {
             if (std::ranges::find(op.kinds, type.kind) == op.kinds.end() ||
-                (by_gpu_alone && !type.by_gpu))
+                (by_gpu_alone && !type.by_gpu)) {
                 continue;
+            }
             const size_t which = common() % std::size(kReductions);
             wrong += compare(kReductions[which], type, op, false, which >= 2);
         }
@@ -385,12 +392,15 @@ int every_call(bool mixed)
 {
     int wrong = 0;
     for (const Type& type : types) {
-        if (type.type != MPI_DOUBLE && type.type != MPI_INT)
+        if (type.type != MPI_DOUBLE && type.type != MPI_INT) {
             continue;
-        for (size_t which = 0; which < std::size(kReductions); ++which)
+        }
+        for (size_t which = 0; which < std::size(kReductions); ++which) {
             wrong += compare(kReductions[which], type, kOps[0], mixed, which >= 2);
-        for (const Function& move : kMoves)
+        }
+        for (const Function& move : kMoves) {
             wrong += compare(move, type, {"moved", MPI_OP_NULL, {}}, mixed, false);
+        }
     }
     return wrong;
 }
@@ -401,8 +411,9 @@ int long_bcast()
     constexpr size_t kBytes = 17 << 20;
     gpu::Bytes bytes(std::vector<char>(kBytes, static_cast<char>(rank)), has_gpu);
     MPI_Bcast(bytes.data(), kBytes, MPI_CHAR, ranks - 1, comm);
-    if (std::ranges::count(bytes.bytes(), static_cast<char>(ranks - 1)) == kBytes)
+    if (std::ranges::count(bytes.bytes(), static_cast<char>(ranks - 1)) == kBytes) {
         return 0;
+    }
     std::printf("rank %d of %d: FAILED: a long Bcast\n", rank, ranks);
     return 1;
 }
@@ -412,25 +423,29 @@ int long_bcast()
 int main(int argc, char** argv)
 {
     const bool pairs = argc == 3 && std::strcmp(argv[2], "pairs") == 0;
-    if (argc != 2 && !pairs)
+    if (argc != 2 && !pairs) {
         return 2;
+    }
     has_gpu = gpu::exists();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (has_gpu)
+    if (has_gpu) {
         gpu::use(rank);
+    }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); // not every MPI reduces all
     find_types();
-    if (rank == 0)
+    if (rank == 0) {
         MPI_Type_set_name(MPI_INT, "ours"); // on one rank: the type is what it was
+    }
     const auto seed = static_cast<unsigned>(std::atoi(argv[1]));
     own.seed(1000 * seed + static_cast<unsigned>(rank));
     comm = MPI_COMM_WORLD;
     MPI_Comm_size(comm, &ranks);
     common.seed(seed);
     int wrong = every_pair(pairs);
-    if (!pairs)
+    if (!pairs) {
         wrong += every_call(true) + long_bcast();
+    }
     for (int half = 0; half < 2 && !pairs; ++half) { // the ranks in the reverse order; then halves
         MPI_Comm_split(MPI_COMM_WORLD, half * (rank % 2), -rank, &comm);
         MPI_Comm_rank(comm, &rank);

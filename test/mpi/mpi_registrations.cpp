@@ -28,10 +28,11 @@ bool exchange(int rank, char* memory, char byte)
     bool right = true;
     for (int i = 0; i < kMessages; ++i, ++byte) {
         std::memset(memory, rank == 0 ? byte : 0, kBytes);
-        if (rank == 0)
+        if (rank == 0) {
             MPI_Send(memory, kBytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
-        else
+        } else {
             MPI_Recv(memory, kBytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
         right = right && memory[0] == byte && std::memcmp(memory, memory + 1, kBytes - 1) == 0;
     }
     return right;
@@ -49,8 +50,9 @@ int main(int argc, char** argv)
     char* memory = nullptr;
     for (const int fixed : {0, MAP_FIXED}) {
         memory = map(memory, fixed);
-        if (memory == nullptr)
+        if (memory == nullptr) {
             return 1;
+        }
         right = exchange(rank, memory, fixed ? 7 : 1) && right;
         munmap(memory, kBytes);
     }

@@ -92,8 +92,9 @@ void call_by_handle(const char* library)
     const std::string name = std::string(directory == nullptr ? "/tmp" : directory) + "/file";
     MPI_File file;
     if (MPI_File_open(MPI_COMM_WORLD, name.c_str(), MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL,
-                      &file) == MPI_SUCCESS)
+                      &file) == MPI_SUCCESS) {
         MPI_File_close(&file);
+    }
 }
 
 bool get_from_window(uint64_t* memory)
@@ -166,20 +167,25 @@ int main(int argc, char** argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     const std::string way = argc > 1 ? argv[1] : "";
-    if (way == "handle")
+    if (way == "handle") {
         call_by_handle(argv[2]);
+    }
     uint64_t sent = 0, received = 0;
     bool right = exchange(&sent, &received, false);
     gpu::use();
     auto* const memory = static_cast<uint64_t*>(gpu::allocate(2 * sizeof(uint64_t)));
-    if (way == "own")
+    if (way == "own") {
         right = send_by(argv[2], memory) && right;
-    if (way == "window")
+    }
+    if (way == "window") {
         right = get_from_window(memory) && right;
-    if (way == "offset")
+    }
+    if (way == "offset") {
         right = send_with_offset(memory) && right;
-    if (way == "callback")
+    }
+    if (way == "callback") {
         right = duplicate(memory) && right;
+    }
     right = exchange(&memory[0], &memory[1], true) && right;
     right = exchange(&sent, &received, false) && right;
     gpu::free(memory);

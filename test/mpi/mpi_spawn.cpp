@@ -28,14 +28,17 @@ bool exchange(MPI_Comm peer, int with, bool on_gpu, bool is_child)
 int is_child_of(MPI_Comm parent, int argc, char** argv)
 {
     const bool on_gpu = argc > 1 && std::strcmp(argv[1], "cuda") == 0;
-    if (on_gpu)
+    if (on_gpu) {
         gpu::use();
+    }
     int ranks = 0, wrong = 0;
     MPI_Comm_remote_size(parent, &ranks);
-    for (int i = 0; i < ranks; ++i)
+    for (int i = 0; i < ranks; ++i) {
         wrong += exchange(parent, i, on_gpu, true) ? 0 : 1;
-    if (wrong == 0 && argc > 2 && std::strcmp(argv[2], "a b=c") != 0)
+    }
+    if (wrong == 0 && argc > 2 && std::strcmp(argv[2], "a b=c") != 0) {
         wrong = 1;
+    }
     MPI_Comm_disconnect(&parent);
     MPI_Finalize();
     return wrong;
@@ -48,12 +51,14 @@ int main(int argc, char** argv)
     MPI_Init(&argc, &argv);
     MPI_Comm parent;
     MPI_Comm_get_parent(&parent);
-    if (parent != MPI_COMM_NULL)
+    if (parent != MPI_COMM_NULL) {
         return is_child_of(parent, argc, argv);
+    }
     std::string memory = argc > 1 ? argv[1] : "host", text = "a b=c";
     const bool on_gpu = memory == "cuda";
-    if (on_gpu)
+    if (on_gpu) {
         gpu::use();
+    }
     char* with_arguments[] = {memory.data(), text.data(), nullptr};
     char* with_one[] = {memory.data(), nullptr};
     char* commands[] = {argv[0], argv[0]};
@@ -64,14 +69,16 @@ int main(int argc, char** argv)
     MPI_Comm children;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (MPI_Comm_spawn(argv[0], with_arguments, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
-                       MPI_ERRCODES_IGNORE) != MPI_SUCCESS)
+                       MPI_ERRCODES_IGNORE) != MPI_SUCCESS) {
         return 77;
+    }
     wrong += exchange(children, 0, on_gpu, false) ? 0 : 1;
     MPI_Comm_disconnect(&children);
     MPI_Comm_spawn_multiple(2, commands, arguments, one, infos, 0, MPI_COMM_WORLD, &children,
                             MPI_ERRCODES_IGNORE);
-    for (int i = 0; i < 2; ++i)
+    for (int i = 0; i < 2; ++i) {
         wrong += exchange(children, i, on_gpu, false) ? 0 : 1;
+    }
     MPI_Comm_disconnect(&children);
     if (!on_gpu) { // that is what no arguments tell it
         MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,

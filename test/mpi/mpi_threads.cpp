@@ -57,19 +57,22 @@ void work(int thread, int exchanges, MPI_Comm comm)
         set(in, std::vector<int>(2 * kCount, -1));
         MPI_Allreduce(out, in, kCount, MPI_INT, MPI_MAX, comm);
         const std::vector<int> reduced = get(in, kCount);
-        for (int value : reduced)
+        for (int value : reduced) {
             wrong += value != mine - rank + ranks - 1;
+        }
         set(many_out, std::vector<int>(kMany, mine));
         MPI_Allreduce(many_out, many_in, kMany, MPI_INT, MPI_SUM, comm);
-        for (int value : get(many_in, kMany))
+        for (int value : get(many_in, kMany)) {
             wrong += value != (mine - rank) * ranks + ranks * (ranks - 1) / 2;
+        }
         MPI_Request requests[2];
         MPI_Irecv(in + 1, 1, column, (rank + ranks - 1) % ranks, thread, comm, &requests[0]);
         MPI_Isend(out, 1, column, (rank + 1) % ranks, thread, comm, &requests[1]);
         MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
         const std::vector<int> received = get(in, 2 * kCount - 1);
-        for (int i = 1; i < 2 * kCount - 1; i += 2)
+        for (int i = 1; i < 2 * kCount - 1; i += 2) {
             wrong += received[i] != mine - rank + (rank + ranks - 1) % ranks;
+        }
     }
     MPI_Type_free(&column);
 }
@@ -88,8 +91,9 @@ void read_window(int thread, int rounds, MPI_Win window)
         MPI_Get(in, 1, column, target, thread, kCount, MPI_INT, window);
         MPI_Win_flush(target, window);
         const std::vector<int> received = get(in, 2 * kCount);
-        for (int i = 0; i < kCount; ++i)
+        for (int i = 0; i < kCount; ++i) {
             wrong += received[2 * i] != 10000 * target + thread + i;
+        }
     }
     MPI_Type_free(&column);
 }
@@ -101,8 +105,9 @@ class Scattered {
     explicit Scattered(int index)
     {
         std::vector<int> places(kCount);
-        for (int i = 0; i < kCount; ++i)
+        for (int i = 0; i < kCount; ++i) {
             places[i] = 4 * i + ((index + 1) >> (i % 7) & 1);
+        }
         MPI_Type_create_indexed_block(kCount, 1, places.data(), MPI_INT, &type_);
         MPI_Type_commit(&type_);
     }
@@ -115,8 +120,9 @@ class Scattered {
         std::vector<int> packed(kCount);
         int position = 0;
         MPI_Pack(from, 1, type_, packed.data(), kCount * sizeof(int), &position, MPI_COMM_SELF);
-        for (int value : packed)
+        for (int value : packed) {
             wrong += value != 7;
+        }
     }
 
   private:
@@ -132,8 +138,9 @@ void pack_while_a_stream_waits()
     constexpr int kKnown = 64;
     int* const from = allocate(4 * kCount + 1);
     set(from, std::vector<int>(4 * kCount + 1, 7));
-    for (int i = 0; i < kKnown; ++i)
+    for (int i = 0; i < kKnown; ++i) {
         Scattered(i).pack(from);
+    }
     const Scattered known(kKnown - 1), another(kKnown);
     gpu::WaitingStream stream;
     std::thread first([&] {
@@ -160,18 +167,21 @@ template <class Work>
 void in_threads(Work work)
 {
     std::vector<std::thread> threads;
-    for (int i = 0; i < kThreads; ++i)
+    for (int i = 0; i < kThreads; ++i) {
         threads.emplace_back(work, i);
-    for (std::thread& thread : threads)
+    }
+    for (std::thread& thread : threads) {
         thread.join();
+    }
 }
 
 long resident_pages()
 {
     long size = 0, resident = 0;
     FILE* file = std::fopen("/proc/self/statm", "r");
-    if (file == nullptr || std::fscanf(file, "%ld %ld", &size, &resident) != 2)
+    if (file == nullptr || std::fscanf(file, "%ld %ld", &size, &resident) != 2) {
         std::exit(1);
+    }
     std::fclose(file);
     return resident;
 }
@@ -180,20 +190,23 @@ long resident_pages()
 // grows by 800 bytes for each MPI_Iallreduce, on host memory and without us.)
 void stay_small(int rounds)
 {
-    if (rounds == 0)
+    if (rounds == 0) {
         return;
+    }
     int *out = allocate(kCount), *in = allocate(kCount);
     set(out, std::vector<int>(kCount, 1));
     long between = 0;
     for (int round = 0; round < rounds; ++round) {
-        if (round == rounds / 2)
+        if (round == rounds / 2) {
             between = resident_pages();
+        }
         MPI_Allreduce(out, in, kCount, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     }
     const long grown = resident_pages() - between;
     std::printf("rank %d: %ld pages more after %d reductions\n", rank, grown, rounds - rounds / 2);
-    if (grown > 64)
+    if (grown > 64) {
         ++wrong;
+    }
 }
 
 } // namespace
@@ -208,12 +221,14 @@ int main(int argc, char** argv)
     if (provided == MPI_THREAD_MULTIPLE) {
         const int exchanges = std::atoi(argv[1]);
         MPI_Comm comms[kThreads];
-        for (MPI_Comm& comm : comms)
+        for (MPI_Comm& comm : comms) {
             MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        }
         in_threads([&](int thread) { work(thread, exchanges, comms[thread]); });
         std::vector<int> numbers(kCount + kThreads);
-        for (int i = 0; i < kCount + kThreads; ++i)
+        for (int i = 0; i < kCount + kThreads; ++i) {
             numbers[i] = 10000 * rank + i;
+        }
         MPI_Win window;
         MPI_Win_create(numbers.data(), numbers.size() * sizeof(int), sizeof(int), MPI_INFO_NULL,
                        MPI_COMM_WORLD, &window);
@@ -221,13 +236,15 @@ int main(int argc, char** argv)
         in_threads([&](int thread) { read_window(thread, 10 * exchanges, window); });
         MPI_Win_unlock_all(window);
         MPI_Win_free(&window);
-        if (gpu::emulated())
+        if (gpu::emulated()) {
             pack_while_a_stream_waits();
+        }
     }
     stay_small(std::atoi(argv[2]));
     std::printf("rank %d: %d wrong\n", rank, wrong.load());
     MPI_Finalize();
-    if (wrong != 0)
+    if (wrong != 0) {
         return 1;
+    }
     return provided == MPI_THREAD_MULTIPLE ? 0 : 77;
 }

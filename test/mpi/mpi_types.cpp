@@ -40,11 +40,13 @@ MPI_Datatype any_large_type(int count, int length, int stride, MPI_Datatype old)
     MPI_Type_get_extent(old, &low, &extent);
     const std::vector<MPI_Count> lengths(static_cast<size_t>(count), length);
     std::vector<MPI_Count> places;
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
         places.push_back(i * stride);
+    }
     std::vector<MPI_Count> addresses;
-    for (const MPI_Count place : places)
+    for (const MPI_Count place : places) {
         addresses.push_back(place * extent + (place > 0 ? 3 : 0));
+    }
     const std::vector<MPI_Datatype> types(static_cast<size_t>(count), old);
     const MPI_Count whole[] = {count + 2, 4}, part[] = {count, 2}, start[] = {1, 2};
     const int kinds[] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK}, processes[] = {2, 2};
@@ -183,8 +185,9 @@ class Buffer {
         const MPI_Aint end = true_low + true_extent + std::max<MPI_Aint>(0, last);
         std::vector<char> bytes(static_cast<size_t>(std::max<MPI_Aint>(0, end) - first_));
         std::mt19937 random(seed);
-        for (char& byte : bytes)
+        for (char& byte : bytes) {
             byte = static_cast<char>(random());
+        }
         bytes_.emplace(std::move(bytes), on_gpu);
     }
 
@@ -223,8 +226,9 @@ void sum(void* in, void* both, int* count, MPI_Datatype*)
     MPI_Pack(in, *count, summed_type, a.data(), bytes, &at, MPI_COMM_SELF);
     at = 0;
     MPI_Pack(both, *count, summed_type, b.data(), bytes, &at, MPI_COMM_SELF);
-    for (size_t i = 0; i < a.size(); ++i)
+    for (size_t i = 0; i < a.size(); ++i) {
         b[i] = static_cast<unsigned char>(a[i] + b[i]);
+    }
     at = 0;
     MPI_Unpack(b.data(), bytes, &at, both, *count, summed_type, MPI_COMM_SELF);
 }
@@ -252,8 +256,9 @@ const std::function<int(const Round&)> kCalls[] = {
         return r.received(statuses[0]);
     },
     [](const Round& r) {
-        if (calls::open_mpi() >= calls::Series{5, 0})
+        if (calls::open_mpi() >= calls::Series{5, 0}) {
             return 0; // of some types (seed 28939) it moves wrong bytes, in host memory, too
+        }
         MPI_Request requests[2];
         MPI_Status statuses[2];
         MPI_Recv_init(r.in, r.count, r.type, r.previous, 3, MPI_COMM_WORLD, &requests[0]);
@@ -334,8 +339,9 @@ bool same_on_gpu(size_t call, MPI_Datatype type, int count, Where where)
     MPI_Barrier(MPI_COMM_WORLD); // MPI_ANY_SOURCE
     const int result = kCalls[call]({type, count, out.data(), in.data()});
     MPI_Barrier(MPI_COMM_WORLD);
-    if (result == expected && out.bytes() == host_out.bytes() && in.bytes() == host_in.bytes())
+    if (result == expected && out.bytes() == host_out.bytes() && in.bytes() == host_in.bytes()) {
         return true;
+    }
     int size;
     MPI_Type_size(type, &size);
     std::printf("rank %d: FAILED: call %zu, %d elements of %d bytes, from %s to %s: %d, not %d\n",
@@ -366,8 +372,9 @@ int every_call(MPI_Datatype type, int count, Where where)
     if (calls::open_mpi() >= calls::Series{5, 0} && !moves_what_it_packs(type, count)) {
         std::printf("rank %d: the MPI moves a type wrong in host memory, left out\n", rank);
     } else {
-        for (size_t call = 0; call < std::size(kCalls); ++call)
+        for (size_t call = 0; call < std::size(kCalls); ++call) {
             wrong += same_on_gpu(call, type, count, where) ? 0 : 1;
+        }
     }
     MPI_Type_free(&type);
     return wrong;
@@ -408,8 +415,9 @@ int random_type()
 
 int main(int argc, char** argv)
 {
-    if (argc != 3)
+    if (argc != 3) {
         return 2;
+    }
     gpu::use(gpu::rank_in_job());
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -418,8 +426,9 @@ int main(int argc, char** argv)
     common.seed(seed);
     own.seed(1000 * seed + static_cast<unsigned>(rank));
     int wrong = long_column();
-    for (int round = 0; round < std::atoi(argv[2]); ++round)
+    for (int round = 0; round < std::atoi(argv[2]); ++round) {
         wrong += random_type();
+    }
     std::printf("rank %d: %d wrong\n", rank, wrong);
     MPI_Finalize();
     return wrong == 0 ? 0 : 1;

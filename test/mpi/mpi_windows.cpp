@@ -90,11 +90,13 @@ class Transfers {
     {
         const int to = own ? rank : (rank + 1) % ranks,
                   from = own ? rank : (rank + ranks - 1) % ranks;
-        for (int i = 0; i < most; ++i)
+        for (int i = 0; i < most; ++i) {
             window.memory[i] = exposed(rank, i);
+        }
         std::vector<int> values(shape.count);
-        for (int i = 0; i < shape.count; ++i)
+        for (int i = 0; i < shape.count; ++i) {
             values[i] = sent(rank, i);
+        }
         gpu::copy(gpu_, values.data(), values.size() * sizeof(int));
         MPI_Datatype type;
         MPI_Type_vector(shape.count, 1, shape.stride, MPI_INT, &type);
@@ -126,12 +128,14 @@ class Transfers {
         }
         MPI_Win_unlock_all(window.handle);
         gpu::copy(values.data(), gpu_, values.size() * sizeof(int));
-        for (int i = 0; i < shape.count; ++i)
+        for (int i = 0; i < shape.count; ++i) {
             wrong += values[i] != (put ? sent(rank, i) : exposed(to, i * shape.stride));
-        if (wrong != 0)
+        }
+        if (wrong != 0) {
             std::printf("rank %d wrong: MPI_Win_%s, MPI_%s%s, %s, %s: %d\n", rank, name_,
                         request ? "R" : "", put ? "put" : "get", own ? "own" : "the next one's",
                         shape.name, wrong);
+        }
     }
 
   private:
@@ -190,13 +194,15 @@ int main(int argc, char** argv)
                 for (const bool put : {false, true}) {
                     transfers.run(window, shape, own, put, false);
                     // Open MPI 4.1.4 fails in dynamic ones, in host memory, too.
-                    if (window.starts[0] == 0)
+                    if (window.starts[0] == 0) {
                         transfers.run(window, shape, own, put, true);
+                    }
                 }
             }
         }
-        if (window.starts[0] != 0)
+        if (window.starts[0] != 0) {
             MPI_Win_detach(window.handle, window.memory);
+        }
         MPI_Win_free(&window.handle);
     }
     std::printf("rank %d done\n", rank);

@@ -122,8 +122,9 @@ TEST_F(Batches, RecordedAgain)
         }
     }
     ASSERT_UCS(ugdr_condition_destroy(point));
-    for (CUstream one : streams)
+    for (CUstream one : streams) {
         ASSERT_TRUE(goes_on(one));
+    }
     EXPECT_EQ(counters(at_b_).completed, 2u * kRounds);
 }
 
@@ -150,10 +151,12 @@ TEST_F(Batches, PingPong)
         EXPECT_UCS(ugdr_condition_destroy(ping));
         EXPECT_UCS(ugdr_condition_destroy(pong));
     }
-    for (CUstream one : streams)
+    for (CUstream one : streams) {
         ASSERT_TRUE(goes_on(one));
-    for (int i = 0; i < 2 * kRounds; ++i)
+    }
+    for (int i = 0; i < 2 * kRounds; ++i) {
         ASSERT_EQ(words[i], i / 2 + 1);
+    }
 }
 
 // One node, which triggers and ends when the operations have, at every launch.
@@ -188,8 +191,9 @@ TEST_F(Batches, Captured)
         ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == unsigned(i); }));
     }
     // Launches ahead of the messages, none of which is lost.
-    for (int i = 0; i < kLaunches; ++i)
+    for (int i = 0; i < kLaunches; ++i) {
         ASSERT_CUDA(cuGraphLaunch(executable, work));
+    }
     std::vector<int> out(kLaunches);
     for (int i = 0; i < kLaunches; ++i) {
         out[size_t(i)] = 1000 + i;
@@ -208,8 +212,9 @@ TEST_F(Batches, MemoryOperationsOfAnExchange)
 {
     const auto done = SOFTCUDA(softcuda_memops);
     const auto calls = SOFTCUDA(softcuda_call_count);
-    if (done == nullptr)
+    if (done == nullptr) {
         GTEST_SKIP() << "the real driver does not count them";
+    }
     CUstream work = stream();
     const auto nothing = [](void*) { return UCS_OK; };
     const auto attach = [&](ugdr_condition_h point, uint64_t flags = 0) {
@@ -273,8 +278,9 @@ TEST_F(Batches, Cancelled)
     ugdr_request_h requests[3];
     Gate gate(work);
     ugdr_condition_h point = waiting_point(at_b_, work);
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
         receive(point, &in[i], ucp_tag_t(i), &requests[i]);
+    }
     EXPECT_UCS(ugdr_request_cancel(requests[0]));
     EXPECT_EQ(ugdr_request_wait(requests[0]), UCS_ERR_CANCELED);
     gate.open();
@@ -286,8 +292,9 @@ TEST_F(Batches, Cancelled)
     answer(&out, 2);
     EXPECT_TRUE(goes_on(work));
     EXPECT_EQ(in[2], out);
-    for (ugdr_request_h request : requests)
+    for (ugdr_request_h request : requests) {
         ugdr_request_free(request);
+    }
 }
 
 TEST_F(Batches, CancelledInAGraph)
@@ -305,8 +312,9 @@ TEST_F(Batches, CancelledInAGraph)
     EXPECT_TRUE(stands_still(work));
     EXPECT_UCS(ugdr_request_cancel(received));
     ASSERT_TRUE(goes_on(work));
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
         ASSERT_CUDA(cuGraphLaunch(executable, work)); // nothing to wait for
+    }
     ASSERT_TRUE(goes_on(work));
     EXPECT_EQ(counters(at_b_).posted, 1u);
     ugdr_request_free(received);
@@ -322,13 +330,15 @@ TEST_F(Batches, NeverDestroyed)
     ugdr_request_h requests[2];
     Gate gate(streams[2]);
     ugdr_condition_h points[3];
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
         points[i] = waiting_point(at_b_, streams[i]);
+    }
     receive(points[0], &in[0], 1, &requests[0]);
     receive(points[2], &in[1], 1, &requests[1]);
     ASSERT_TRUE(eventually([&] { return counters(at_b_).posted == 1; }));
-    for (CUstream one : streams)
+    for (CUstream one : streams) {
         EXPECT_TRUE(stands_still(one));
+    }
     EXPECT_EQ(ugdr_context_destroy(at_b_, 0), UCS_ERR_BUSY);
     EXPECT_UCS(ugdr_context_destroy(at_b_, UGDR_DESTROY_FORCE));
     at_b_ = nullptr;
@@ -340,8 +350,9 @@ TEST_F(Batches, NeverDestroyed)
         EXPECT_EQ(ugdr_request_test(request), UCS_ERR_CANCELED);
         ugdr_request_free(request);
     }
-    for (ugdr_condition_h point : points)
+    for (ugdr_condition_h point : points) {
         EXPECT_UCS(ugdr_condition_destroy(point)); // after the context
+    }
 }
 
 TEST_F(Batches, ForcedWhileAGraphWaits)
@@ -358,8 +369,9 @@ TEST_F(Batches, ForcedWhileAGraphWaits)
     EXPECT_UCS(ugdr_context_destroy(at_b_, UGDR_DESTROY_FORCE));
     at_b_ = nullptr;
     ASSERT_TRUE(goes_on(work));
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
         ASSERT_CUDA(cuGraphLaunch(executable, work));
+    }
     ASSERT_TRUE(goes_on(work));
     EXPECT_CUDA(cuGraphExecDestroy(executable));
 }

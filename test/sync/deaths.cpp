@@ -44,14 +44,16 @@ constexpr int kTimes = 20;
 
 void check(ucs_status_t status, const char* what)
 {
-    if (status != UCS_OK)
+    if (status != UCS_OK) {
         fail(std::string(what) + ": " + ucs_status_string(status));
+    }
 }
 
 void check(CUresult result, const char* what)
 {
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
         fail(std::string(what) + ": CUresult " + std::to_string(result));
+    }
 }
 
 #define CALL(function, ...) check(function(__VA_ARGS__), #function)
@@ -110,18 +112,21 @@ void send_bytes(int fd, const std::string& bytes)
 {
     const size_t size = bytes.size();
     if (write(fd, &size, sizeof(size)) != static_cast<ssize_t>(sizeof(size)) ||
-        write(fd, bytes.data(), size) != static_cast<ssize_t>(size))
+        write(fd, bytes.data(), size) != static_cast<ssize_t>(size)) {
         fail("write to the other process");
+    }
 }
 
 std::string receive_bytes(int fd)
 {
     size_t size = 0;
-    if (recv(fd, &size, sizeof(size), MSG_WAITALL) != static_cast<ssize_t>(sizeof(size)))
+    if (recv(fd, &size, sizeof(size), MSG_WAITALL) != static_cast<ssize_t>(sizeof(size))) {
         fail("the other process is gone");
+    }
     std::string bytes(size, '\0');
-    if (recv(fd, bytes.data(), size, MSG_WAITALL) != static_cast<ssize_t>(size))
+    if (recv(fd, bytes.data(), size, MSG_WAITALL) != static_cast<ssize_t>(size)) {
         fail("the other process is gone");
+    }
     return bytes;
 }
 
@@ -140,8 +145,9 @@ sockaddr_un meeting_place(pid_t server)
     Process self(UCS_THREAD_MODE_SINGLE);
     const sockaddr_un place = meeting_place(server);
     const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (connect(fd, reinterpret_cast<const sockaddr*>(&place), sizeof(place)) != 0)
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&place), sizeof(place)) != 0) {
         fail("the survivor is not there");
+    }
     static char memory[kLarge];
     ucp_mem_map_params_t params{};
     params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
@@ -163,10 +169,12 @@ sockaddr_un meeting_place(pid_t server)
         receive_bytes(fd), [](void*, ucp_ep_h, ucs_status_t) {}, nullptr);
     ucp_request_param_t plain{};
     const auto complete = [&](void* request) {
-        while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS)
+        while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) {
             ucp_worker_progress(self.worker);
-        if (UCS_PTR_IS_PTR(request))
+        }
+        if (UCS_PTR_IS_PTR(request)) {
             ucp_request_free(request);
+        }
     };
     const auto receive = [&] {
         complete(ucp_tag_recv_nbx(self.worker, memory, sizeof(memory), tag, ~0ul, &plain));
@@ -174,8 +182,9 @@ sockaddr_un meeting_place(pid_t server)
     receive();
     complete(ucp_tag_send_nbx(ep, memory, 1, tag, &plain));
     for (;;) {
-        if (role == Role::sleeps)
+        if (role == Role::sleeps) {
             pause();
+        }
         if (role == Role::idles) {
             ucp_worker_progress(self.worker);
             continue;
@@ -226,22 +235,28 @@ class Survivor {
         in_one_ = number % 2 == 1;
         std::vector<std::unique_ptr<Peer>> peers;
         for (int i = 0; i < kPeers; ++i) {
-            if (write(pipe_, "f", 1) != 1)
+            if (write(pipe_, "f", 1) != 1) {
                 fail("the server is gone");
+            }
         }
-        for (int i = 0; i < kPeers; ++i)
-            peers.push_back(meet(roles_[i]));
-        for (int i = 0; i < kPeers; ++i)
-            situations_[i].begin(*this, *peers[static_cast<size_t>(i)]);
-        std::this_thread::sleep_for(std::chrono::milliseconds(number % 7));
-        for (const auto& peer : peers)
-            kill(peer->process, SIGKILL);
         for (int i = 0; i < kPeers; ++i) {
-            if (!goes_on(*peers[static_cast<size_t>(i)], situations_[i]))
-                return false;
+            peers.push_back(meet(roles_[i]));
         }
-        for (const auto& peer : peers)
+        for (int i = 0; i < kPeers; ++i) {
+            situations_[i].begin(*this, *peers[static_cast<size_t>(i)]);
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(number % 7));
+        for (const auto& peer : peers) {
+            kill(peer->process, SIGKILL);
+        }
+        for (int i = 0; i < kPeers; ++i) {
+            if (!goes_on(*peers[static_cast<size_t>(i)], situations_[i])) {
+                return false;
+            }
+        }
+        for (const auto& peer : peers) {
             part_from(*peer);
+        }
         return true;
     }
 
@@ -249,8 +264,9 @@ class Survivor {
     {
         for (const auto& [name, statuses] : outcomes_) {
             std::printf("%-30s", name.c_str());
-            for (const auto& [status, count] : statuses)
+            for (const auto& [status, count] : statuses) {
                 std::printf("  %s: %d", ucs_status_string(status), count);
+            }
             std::printf("\n");
         }
         std::printf("longest wait after a death: %.2f s\n", longest_);
@@ -260,8 +276,9 @@ class Survivor {
     {
         const auto until = Clock::now() + kDeadline;
         while (ugdr_context_destroy(sync_, 0) == UCS_ERR_BUSY) {
-            if (Clock::now() > until)
+            if (Clock::now() > until) {
                 fail("the context stays busy");
+            }
             std::this_thread::yield();
         }
     }
@@ -272,8 +289,9 @@ class Survivor {
         ugdr_context_attr_t attr{};
         attr.field_mask = UGDR_CONTEXT_ATTR_FIELD_STATUS;
         CALL(ugdr_context_query, sync_, &attr);
-        if (told_.size() == 1 && told_[0] != UCS_OK && attr.status == told_[0])
+        if (told_.size() == 1 && told_[0] != UCS_OK && attr.status == told_[0]) {
             return true;
+        }
         std::printf("FAILED: told of %zu failures, the context of \"%s\"\n", told_.size(),
                     ucs_status_string(attr.status));
         return false;
@@ -319,8 +337,9 @@ class Survivor {
     static void lost(void* argument, ucp_ep_h, ucs_status_t)
     {
         auto& peer = *static_cast<Peer*>(argument);
-        if (peer.receives != nullptr)
+        if (peer.receives != nullptr) {
             ugdr_request_cancel(peer.receives);
+        }
         peer.lost = true;
     }
 
@@ -386,8 +405,9 @@ class Survivor {
         CALL(cuStreamEndCapture, peer.stream, &graph);
         CALL(cuGraphInstantiateWithFlags, &peer.executable, graph, 0ull);
         CALL(cuGraphDestroy, graph);
-        for (int i = 0; i < kTimes; ++i)
+        for (int i = 0; i < kTimes; ++i) {
             CALL(cuGraphLaunch, peer.executable, peer.stream);
+        }
     }
 
     bool goes_on(Peer& peer, const Situation& situation)
@@ -405,27 +425,32 @@ class Survivor {
         longest_ = std::max(longest_, std::chrono::duration<double>(Clock::now() - began).count());
         const ucs_status_t status = ugdr_request_test(peer.requests.back());
         ++outcomes_[situation.name][status];
-        if (status != UCS_INPROGRESS && (status != UCS_OK || !situation.hopeless))
+        if (status != UCS_INPROGRESS && (status != UCS_OK || !situation.hopeless)) {
             return true;
+        }
         std::printf("FAILED: %s: %s\n", situation.name, ucs_status_string(status));
         return false;
     }
 
     void part_from(Peer& peer)
     {
-        if (peer.executable != nullptr)
+        if (peer.executable != nullptr) {
             CALL(cuGraphExecDestroy, peer.executable);
+        }
         ucp_rkey_destroy(peer.rkey);
         ucp_request_param_t param{};
         param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
         param.flags = UCP_EP_CLOSE_FLAG_FORCE;
         void* request = ucp_ep_close_nbx(peer.ep, &param);
-        while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS)
+        while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) {
             ucp_worker_progress(self_.worker);
-        if (UCS_PTR_IS_PTR(request))
+        }
+        if (UCS_PTR_IS_PTR(request)) {
             ucp_request_free(request);
-        for (ugdr_request_h one : peer.requests)
+        }
+        for (ugdr_request_h one : peer.requests) {
             ugdr_request_free(one);
+        }
         CALL(cuStreamDestroy, peer.stream);
     }
 
@@ -450,23 +475,27 @@ constexpr Survivor::Situation Survivor::situations_[kPeers] = {
      [](Survivor& self, Peer& peer) { self.send(peer, kLarge); }},
     {"sends to one that sleeps", true,
      [](Survivor& self, Peer& peer) {
-         for (int i = 0; i < kTimes; ++i)
+         for (int i = 0; i < kTimes; ++i) {
              self.send(peer, kLarge);
+         }
      }},
     {"large sends", false,
      [](Survivor& self, Peer& peer) {
-         for (int i = 0; i < kTimes; ++i)
+         for (int i = 0; i < kTimes; ++i) {
              self.send(peer, kLarge);
+         }
      }},
     {"puts", false,
      [](Survivor& self, Peer& peer) {
-         for (int i = 0; i < kTimes; ++i)
+         for (int i = 0; i < kTimes; ++i) {
              self.put(peer);
+         }
      }},
     {"gets", false,
      [](Survivor& self, Peer& peer) {
-         for (int i = 0; i < kTimes; ++i)
+         for (int i = 0; i < kTimes; ++i) {
              self.get(peer);
+         }
      }},
     {"graph that receives nothing", true,
      [](Survivor& self, Peer& peer) { self.in_a_graph(peer, [&] { self.receive(peer); }); }},
@@ -481,12 +510,14 @@ int survive(int rounds, int pipe, int listening)
 {
     Survivor survivor(pipe, listening);
     for (int i = 0; i < rounds; ++i) {
-        if (!survivor.round(i))
+        if (!survivor.round(i)) {
             std::_Exit(1);
+        }
     }
     survivor.report();
-    if (!survivor.told_once())
+    if (!survivor.told_once()) {
         std::_Exit(1);
+    }
     survivor.close();
     std::printf("%d peers killed, every stream went on\n", rounds * kPeers);
     std::fflush(stdout);
@@ -499,15 +530,17 @@ int main(int argc, char** argv)
 {
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
     const int rounds = argc == 2 ? std::atoi(argv[1]) : 0;
-    if (rounds < 1)
+    if (rounds < 1) {
         fail("usage: sync_deaths ROUNDS");
+    }
     const pid_t server = getpid();
     const sockaddr_un place = meeting_place(server);
     const int listening = socket(AF_UNIX, SOCK_STREAM, 0);
     int pipes[2];
     if (bind(listening, reinterpret_cast<const sockaddr*>(&place), sizeof(place)) != 0 ||
-        listen(listening, kPeers) != 0 || pipe(pipes) != 0)
+        listen(listening, kPeers) != 0 || pipe(pipes) != 0) {
         fail("no sockets");
+    }
     const pid_t survivor = fork();
     if (survivor == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -526,7 +559,8 @@ int main(int argc, char** argv)
         }
     }
     int status = 0;
-    if (waitpid(survivor, &status, 0) != survivor || status != 0)
+    if (waitpid(survivor, &status, 0) != survivor || status != 0) {
         fail("the survivor has not survived");
+    }
     return 0;
 }

@@ -51,23 +51,26 @@ TEST_F(Endings, CancelledInTheMiddle)
     Gate gate(work);
     ugdr_condition_h point = point_of(at_a_, work);
     const ugdr_op_param_t param = on(point);
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
         ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, out + i, sizeof(int), 1, &param, &requests[i]));
+    }
     EXPECT_UCS(ugdr_request_cancel(requests[1]));
     EXPECT_EQ(ugdr_request_wait(requests[1]), UCS_ERR_CANCELED);
     EXPECT_UCS(ugdr_request_cancel(requests[2])); // the last one: another takes its place
     EXPECT_EQ(ugdr_request_wait(requests[2]), UCS_ERR_CANCELED);
     ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, out + 3, sizeof(int), 1, &param, &requests[3]));
-    for (int& word : in)
+    for (int& word : in) {
         ASSERT_UCS(ugdr_tag_recv(at_b_, &word, sizeof(int), 1, ~0ul, nullptr, nullptr));
+    }
     gate.open();
     EXPECT_EQ(ugdr_request_wait(requests[0]), UCS_OK);
     EXPECT_EQ(ugdr_request_wait(requests[3]), UCS_OK);
     ASSERT_TRUE(eventually([&] { return counters(at_b_).completed == 2; }));
     EXPECT_EQ(in[0], 0);
     EXPECT_EQ(in[1], 3);
-    for (ugdr_request_h request : requests)
+    for (ugdr_request_h request : requests) {
         ugdr_request_free(request);
+    }
     EXPECT_UCS(ugdr_condition_destroy(point));
     ASSERT_UCS(ugdr_tag_send(at_a_, to_b_, out, sizeof(int), 1, nullptr, nullptr));
     ASSERT_TRUE(eventually([&] { return counters(at_b_).completed == 3; }));
@@ -93,8 +96,9 @@ TEST_F(Endings, AReceiveUnderWayIsCancelled)
 // begun.
 TEST_F(Endings, AWaitThatCudaRefuses)
 {
-    if (SOFTCUDA(softcuda_calls) == nullptr)
+    if (SOFTCUDA(softcuda_calls) == nullptr) {
         GTEST_SKIP() << "the real driver need not know that";
+    }
     CUstream work = stream();
     int in = 0;
     ugdr_condition_h point = point_of(at_b_, work);
@@ -172,8 +176,9 @@ TEST_F(Endings, ForcedWhileUcpSends)
     ucp_request_param_t plain{};
     complete({a_->worker, b_->worker},
              ucp_tag_recv_nbx(b_->worker, in.data(), kSize, 1, ~0ul, &plain));
-    for (int i = 0; i < 1000; ++i)
+    for (int i = 0; i < 1000; ++i) {
         ucp_worker_progress(a_->worker); // what UCP tells of it now is nobody's any more
+    }
 }
 
 TEST_F(Endings, AFailureIsToldOnceAndStreamsGoOn)
@@ -195,8 +200,9 @@ TEST_F(Endings, AFailureIsToldOnceAndStreamsGoOn)
     ugdr_condition_h point = point_of(context, work);
     const ugdr_op_param_t param = on(point, UGDR_OP_FLAG_STREAM_WAIT);
     for (const ugdr_call_cb_t bad : {ugdr_call_cb_t([](void*) { return UCS_ERR_IO_ERROR; }),
-                                     ugdr_call_cb_t([](void*) { return UCS_ERR_NO_MEMORY; })})
+                                     ugdr_call_cb_t([](void*) { return UCS_ERR_NO_MEMORY; })}) {
         ASSERT_UCS(ugdr_call(context, bad, nullptr, nullptr, &param, nullptr));
+    }
     EXPECT_UCS(ugdr_condition_destroy(point));
     EXPECT_CUDA(cuStreamSynchronize(work));
     EXPECT_EQ(told.times, 1);

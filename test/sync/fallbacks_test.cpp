@@ -34,8 +34,9 @@ TEST_F(Sides, DISABLED_HostFunctionsTriggerWhereThereAreNoMemops)
     EXPECT_EQ(counters(at_a_).posted, 0u);
     gate.open();
     ASSERT_TRUE(eventually([&] { return counters(at_b_).completed == 20; }));
-    for (int i = 0; i < 20; ++i)
+    for (int i = 0; i < 20; ++i) {
         EXPECT_EQ(in[i], i);
+    }
     ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == 20; }));
 }
 
@@ -46,8 +47,9 @@ TEST_F(Persistent, DISABLED_HostFunctionsTriggerInGraphs)
     constexpr int kLaunches = 20;
     CUstream work = stream();
     int out = 3, in[kLaunches] = {};
-    for (int& word : in)
+    for (int& word : in) {
         ASSERT_UCS(ugdr_tag_recv(at_b_, &word, sizeof(int), 1, ~0ul, nullptr, nullptr));
+    }
     CUgraph captured = nullptr;
     CUgraphExec executable = nullptr;
     ASSERT_CUDA(cuStreamBeginCapture(work, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -67,12 +69,14 @@ TEST_F(Persistent, DISABLED_HostFunctionsTriggerInGraphs)
     ASSERT_CUDA(cuGraphGetNodes(captured, nullptr, &nodes));
     EXPECT_EQ(nodes, 1u);
     ASSERT_CUDA(cuGraphInstantiateWithFlags(&executable, captured, 0));
-    for (int i = 0; i < kLaunches; ++i)
+    for (int i = 0; i < kLaunches; ++i) {
         ASSERT_CUDA(cuGraphLaunch(executable, work));
+    }
     ASSERT_CUDA(cuStreamSynchronize(work));
     ASSERT_TRUE(eventually([&] { return counters(at_b_).completed == kLaunches; }));
-    for (int word : in)
+    for (int word : in) {
         EXPECT_EQ(word, 3);
+    }
     ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == kLaunches; }));
     EXPECT_UCS(ugdr_request_test(request));
     ugdr_request_free(request);
@@ -126,8 +130,9 @@ TEST_F(Persistent, DISABLED_NothingIsLeftOfWhatFailsHalfWay)
             params.category = UGDR_CONDITION_STREAM;
             params.stream = work;
             ugdr_condition_h point = nullptr;
-            if (ugdr_condition_create(at_a_, &params, &point) != UCS_OK)
+            if (ugdr_condition_create(at_a_, &params, &point) != UCS_OK) {
                 break;
+            }
             const ugdr_op_param_t waiting = on(point, UGDR_OP_FLAG_STREAM_WAIT);
             const ucs_status_t status = ugdr_call(
                 at_a_,
@@ -138,8 +143,9 @@ TEST_F(Persistent, DISABLED_NothingIsLeftOfWhatFailsHalfWay)
                 nullptr, &calls, &waiting, nullptr);
             ASSERT_UCS(ugdr_condition_destroy(point));
             half_way = status != UCS_OK;
-            if (half_way)
+            if (half_way) {
                 break;
+            }
         }
         ASSERT_CUDA(cuStreamEndCapture(work, &captured));
         ASSERT_CUDA(cuGraphInstantiateWithFlags(&executable, captured, 0));

@@ -45,8 +45,9 @@ inline bool eventually(const std::function<bool()>& condition)
 {
     const auto until = std::chrono::steady_clock::now() + kDeadline;
     while (!condition()) {
-        if (std::chrono::steady_clock::now() > until)
+        if (std::chrono::steady_clock::now() > until) {
             return false;
+        }
         std::this_thread::yield();
     }
     return true;
@@ -113,8 +114,9 @@ inline void complete(std::initializer_list<ucp_worker_h> workers, void* request)
         return;
     }
     EXPECT_TRUE(eventually([&] {
-        for (ucp_worker_h worker : workers)
+        for (ucp_worker_h worker : workers) {
             ucp_worker_progress(worker);
+        }
         return ucp_request_check_status(request) != UCS_INPROGRESS;
     }));
     ucp_request_free(request);
@@ -163,8 +165,9 @@ inline ugdr_condition_h point_of(ugdr_context_h context, CUstream stream,
 {
     ugdr_condition_params_t params{};
     params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_STREAM;
-    if (flags != 0)
+    if (flags != 0) {
         params.field_mask |= UGDR_CONDITION_PARAM_FIELD_FLAGS;
+    }
     params.category = UGDR_CONDITION_STREAM;
     params.stream = stream;
     params.flags = flags;
@@ -298,8 +301,9 @@ class Sides : public Cuda {
     void stop_application()
     {
         stopping_ = true;
-        if (application_.joinable())
+        if (application_.joinable()) {
             application_.join();
+        }
     }
 
     static void exchange(Worker& from, Worker& to, ucp_ep_h ep)

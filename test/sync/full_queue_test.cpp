@@ -17,15 +17,18 @@ class FullQueue : public Sides {
   protected:
     void SetUp() override
     {
-        if (SOFTCUDA(softcuda_calls) != nullptr && std::getenv("SOFTCUDA_LAUNCH_QUEUE") == nullptr)
+        if (SOFTCUDA(softcuda_calls) != nullptr &&
+            std::getenv("SOFTCUDA_LAUNCH_QUEUE") == nullptr) {
             GTEST_SKIP() << "streams of the emulated driver take any number of operations";
+        }
         Sides::SetUp();
         full_ = stream();
     }
     void TearDown() override
     {
-        if (!IsSkipped())
+        if (!IsSkipped()) {
             Sides::TearDown();
+        }
     }
 
     static ucs_status_t release(void* released)
@@ -57,8 +60,9 @@ class FullQueue : public Sides {
         ASSERT_UCS(ugdr_stream_wait(at_a_, full_, &held, 1));
         ugdr_request_free(held);
         filling_ = async([this, enqueue] {
-            for (; enqueued_ < kMany; ++enqueued_)
+            for (; enqueued_ < kMany; ++enqueued_) {
                 enqueue();
+            }
         });
         for (int before = -1; before != enqueued_;) {
             before = enqueued_;
@@ -146,8 +150,9 @@ TEST_F(FullQueue, ThreadsRecordOneWaitingCondition)
     ugdr_condition_h waiting = point_of(at_a_, full_, UCS_OK, UGDR_CONDITION_FLAG_WAIT);
     fill([&] { EXPECT_UCS(ugdr_condition_destroy(point_of(at_a_, full_))); });
     const auto record = [&] {
-        for (int i = 0; i < 100; ++i)
+        for (int i = 0; i < 100; ++i) {
             EXPECT_UCS(ugdr_condition_record(waiting, full_));
+        }
     };
     std::atomic<bool> recorded{false};
     const auto recording = async([&] {
@@ -160,8 +165,9 @@ TEST_F(FullQueue, ThreadsRecordOneWaitingCondition)
     released_ = true;
     EXPECT_TRUE(eventually([&] { return recorded.load(); }))
         << "threads that record one condition stop each other";
-    while (!recorded && recording.wait_for(kLongEnough) != std::future_status::ready)
+    while (!recorded && recording.wait_for(kLongEnough) != std::future_status::ready) {
         EXPECT_UCS(ugdr_condition_record(waiting, stream()));
+    }
     EXPECT_UCS(ugdr_condition_destroy(waiting));
     expect_end(recording);
 }

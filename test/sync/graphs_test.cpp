@@ -119,15 +119,17 @@ TEST_F(Graphs, AConditionHoldsOnceAtEveryLaunch)
     std::this_thread::sleep_for(kLongEnough);
     EXPECT_EQ(ugdr_request_test(sent), UCS_INPROGRESS);
     EXPECT_EQ(counters(at_a_).triggered, 0u);
-    for (int i = 0; i < kLaunches; ++i)
+    for (int i = 0; i < kLaunches; ++i) {
         ASSERT_CUDA(cuGraphLaunch(executable, work));
+    }
     ASSERT_CUDA(cuStreamSynchronize(work));
     EXPECT_EQ(late, 0);
     EXPECT_EQ(ugdr_request_wait(sent), UCS_OK);
     EXPECT_EQ(counters(at_a_).triggered, static_cast<uint64_t>(kLaunches));
     ASSERT_TRUE(eventually([&] { return counters(at_b_).completed == kLaunches; }));
-    for (int i = 0; i < kLaunches; ++i)
+    for (int i = 0; i < kLaunches; ++i) {
         ASSERT_EQ(in[i], i + 1);
+    }
     EXPECT_EQ(ugdr_context_destroy(at_a_, 0), UCS_ERR_BUSY); // the executable holds it
     destroy(executable);
     ASSERT_TRUE(eventually([&] { return ugdr_context_destroy(at_a_, 0) == UCS_OK; }));
@@ -194,8 +196,9 @@ TEST_F(Graphs, Broadcast)
     ASSERT_UCS(ugdr_tag_recv(at_b_, buffer, kSize, 1, ~0ul, &at_receive, nullptr));
     ASSERT_UCS(ugdr_tag_send(at_b_, to_a_, buffer, kSize, 2, &at_left, nullptr));
     ASSERT_UCS(ugdr_tag_send(at_b_, to_a_, buffer, kSize, 3, &at_right, nullptr));
-    for (ugdr_condition_h condition : {receive, to_left, to_right})
+    for (ugdr_condition_h condition : {receive, to_left, to_right}) {
         ASSERT_UCS(ugdr_condition_destroy(condition));
+    }
     CUgraphExec executable = instantiate(made);
     for (int round = 1; round <= 20; ++round) {
         std::memset(out.data(), round, kSize);
@@ -243,16 +246,19 @@ TEST_F(Graphs, CapturedPingPong)
     destroy(ping);
     destroy(pong);
     for (int i = 0; i < kLaunches; ++i) {
-        for (int side : {0, 1})
+        for (int side : {0, 1}) {
             ASSERT_CUDA(cuGraphLaunch(executables[side], streams[side]));
+        }
     }
-    for (CUstream one : streams)
+    for (CUstream one : streams) {
         ASSERT_CUDA(cuStreamSynchronize(one));
+    }
     EXPECT_EQ(wrong, 0);
     EXPECT_EQ(words[0], kLaunches);
     EXPECT_EQ(counters(at_a_).completed, 2u * kLaunches);
-    for (CUgraphExec executable : executables)
+    for (CUgraphExec executable : executables) {
         destroy(executable);
+    }
 }
 
 // No wait: a launch that comes before the operations of the last are complete waits at the
@@ -283,14 +289,16 @@ void Graphs::follow_one_another(int launches, int points)
     CUgraph captured = end(work);
     CUgraphExec executable = instantiate(captured);
     destroy(captured);
-    for (int i = 0; i < launches; ++i)
+    for (int i = 0; i < launches; ++i) {
         ASSERT_CUDA(cuGraphLaunch(executable, work));
+    }
     ASSERT_CUDA(cuStreamSynchronize(work));
     const size_t all = size_t(launches) * points;
     ASSERT_TRUE(eventually([&] { return counters(at_a_).completed == all; }));
     ASSERT_EQ(order.size(), all);
-    for (size_t i = 0; i < all; ++i)
+    for (size_t i = 0; i < all; ++i) {
         ASSERT_EQ(order[i], int(i % points));
+    }
     destroy(executable);
 }
 
@@ -356,8 +364,9 @@ TEST_F(Graphs, WaitsInACapture)
     begin(work);
     ugdr_condition_h point = point_of(at_b_, work);
     const ugdr_op_param_t param = on(point);
-    for (int i = 0; i < kMessages; ++i)
+    for (int i = 0; i < kMessages; ++i) {
         ASSERT_UCS(ugdr_tag_recv(at_b_, in + i, sizeof(int), i, ~0ul, &param, &requests[i]));
+    }
     ASSERT_UCS(ugdr_condition_destroy(point));
     EXPECT_EQ(ugdr_stream_wait(at_b_, work, &foreign, 1), UCS_ERR_INVALID_PARAM);
     EXPECT_EQ(ugdr_stream_wait(at_b_, work, &under_way, 1), UCS_ERR_INVALID_PARAM);
@@ -387,10 +396,12 @@ TEST_F(Graphs, WaitsInACapture)
     }
     EXPECT_UCS(ugdr_request_cancel(under_way));
     EXPECT_EQ(ugdr_request_wait(under_way), UCS_ERR_CANCELED);
-    for (ugdr_request_h request : requests)
+    for (ugdr_request_h request : requests) {
         ugdr_request_free(request);
-    for (ugdr_request_h request : {foreign, under_way, complete})
+    }
+    for (ugdr_request_h request : {foreign, under_way, complete}) {
         ugdr_request_free(request);
+    }
     destroy(executable);
 }
 
@@ -469,8 +480,9 @@ TEST_F(Graphs, Cancelled)
     CUgraphExec executable = instantiate(captured);
     destroy(captured);
     const auto send = [&](int times) {
-        for (int i = 0; i < times; ++i)
+        for (int i = 0; i < times; ++i) {
             EXPECT_UCS(ugdr_tag_send(at_a_, to_b_, &out, sizeof(int), 1, nullptr, nullptr));
+        }
     };
     ASSERT_CUDA(cuGraphLaunch(executable, work));
     send(2);
@@ -487,8 +499,9 @@ TEST_F(Graphs, Cancelled)
     EXPECT_UCS(ugdr_request_cancel(second)); // under way, and the graph waits for it
     ASSERT_CUDA(cuStreamSynchronize(work));
     EXPECT_EQ(ugdr_request_wait(second), UCS_ERR_CANCELED);
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
         ASSERT_CUDA(cuGraphLaunch(executable, work)); // with nothing left to wait for
+    }
     ASSERT_CUDA(cuStreamSynchronize(work));
     EXPECT_EQ(counters(at_b_).triggered, 4u);
     ugdr_request_free(first);
@@ -542,8 +555,9 @@ TEST_F(Graphs, ForcedWhileAGraphWaits)
     ASSERT_CUDA(cuStreamSynchronize(work));
     EXPECT_EQ(ugdr_request_test(received), UCS_ERR_CANCELED);
     ugdr_request_free(received);
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
         ASSERT_CUDA(cuGraphLaunch(executable, work));
+    }
     ASSERT_CUDA(cuStreamSynchronize(work));
     destroy(executable);
     destroy(captured);
@@ -569,8 +583,9 @@ TEST_F(Graphs, ForcedDuringACapture)
     CUgraph captured = end(work);
     CUgraphExec executable = instantiate(captured);
     destroy(captured);
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
         ASSERT_CUDA(cuGraphLaunch(executable, work));
+    }
     ASSERT_CUDA(cuStreamSynchronize(work));
     destroy(executable);
 }
@@ -580,21 +595,24 @@ TEST_F(Graphs, ForcedDuringACapture)
 // pinned; our transport does, for a short send.
 TEST_F(Graphs, LaunchesNeedNoCallsOfCuda)
 {
-    if (SOFTCUDA(softcuda_calls) == nullptr)
+    if (SOFTCUDA(softcuda_calls) == nullptr) {
         GTEST_SKIP() << "the real driver does not count its calls";
+    }
     constexpr int kIterations = 100;
     CUstream streams[] = {stream(), stream()};
     auto* words = pinned<int>(2);
     CUgraphExec executables[2];
     begin(streams[0]);
-    for (int i = 0; i < kIterations; ++i)
+    for (int i = 0; i < kIterations; ++i) {
         send(at_a_, to_b_, streams[0], words, sizeof(int));
+    }
     CUgraph captured = end(streams[0]);
     executables[0] = instantiate(captured);
     destroy(captured);
     begin(streams[1]);
-    for (int i = 0; i < kIterations; ++i)
+    for (int i = 0; i < kIterations; ++i) {
         receive(at_b_, streams[1], words + 1, sizeof(int));
+    }
     captured = end(streams[1]);
     executables[1] = instantiate(captured);
     destroy(captured);
@@ -602,17 +620,20 @@ TEST_F(Graphs, LaunchesNeedNoCallsOfCuda)
     const auto questions = [] { return SOFTCUDA(softcuda_call_count)("cuPointerGetAttributes"); };
     for (int round = 1; round <= 3; ++round) {
         const uint64_t calls_before = calls(), questions_before = questions();
-        for (int side : {0, 1})
+        for (int side : {0, 1}) {
             ASSERT_CUDA(cuGraphLaunch(executables[side], streams[side]));
+        }
         ASSERT_TRUE(eventually([&] { return counters(at_b_).completed == round * 100u; }));
         const uint64_t asked = questions() - questions_before;
         EXPECT_LE(asked, uint64_t{kIterations});
         EXPECT_EQ(calls() - calls_before - asked, 2u);
-        for (CUstream one : streams)
+        for (CUstream one : streams) {
             ASSERT_CUDA(cuStreamSynchronize(one));
+        }
     }
-    for (CUgraphExec executable : executables)
+    for (CUgraphExec executable : executables) {
         destroy(executable);
+    }
 }
 
 TEST_F(Graphs, WhatIsRefused)

@@ -23,8 +23,9 @@ template <typename Value>
 Value* on_host(const softcuda_launch* launch, Value* memory)
 {
     softcuda_range range;
-    if (memory == nullptr || SOFTCUDA(softcuda_kernel_memory)(launch, memory, &range) != 0)
+    if (memory == nullptr || SOFTCUDA(softcuda_kernel_memory)(launch, memory, &range) != 0) {
         return memory;
+    }
     return reinterpret_cast<Value*>(range.bytes +
                                     (reinterpret_cast<uintptr_t>(memory) - range.address));
 }
@@ -52,27 +53,30 @@ inline int run_wait(const softcuda_launch* launch, void* const* parameters)
 {
     const int status =
         ugdr_dev_wait(condition_of(launch, parameters), parameter<unsigned>(parameters, 1));
-    if (int* to = on_host(launch, parameter<int*>(parameters, 2)); to != nullptr)
+    if (int* to = on_host(launch, parameter<int*>(parameters, 2)); to != nullptr) {
         *to = status;
+    }
     return 0;
 }
 
 inline int run_produce(const softcuda_launch* launch, void* const* parameters)
 {
-    for (unsigned block = 0; block < launch->grid[0]; ++block)
+    for (unsigned block = 0; block < launch->grid[0]; ++block) {
         produce({block, 0, 1}, condition_of(launch, parameters),
                 on_host(launch, parameter<int*>(parameters, 1)), parameter<unsigned>(parameters, 2),
                 parameter<unsigned>(parameters, 3), parameter<int>(parameters, 4));
+    }
     return 0;
 }
 
 inline int run_consume(const softcuda_launch* launch, void* const* parameters)
 {
-    for (unsigned block = 0; block < launch->grid[0]; ++block)
+    for (unsigned block = 0; block < launch->grid[0]; ++block) {
         consume({block, 0, 1}, condition_of(launch, parameters),
                 on_host(launch, parameter<const int*>(parameters, 1)),
                 parameter<unsigned>(parameters, 2), parameter<int>(parameters, 3),
                 on_host(launch, parameter<int*>(parameters, 4)));
+    }
     return 0;
 }
 
@@ -128,8 +132,9 @@ inline CUfunction kernel(const std::string& file, const char* name)
     } else {
         for (const char* kind : {".ptx", ".fatbin"}) {
             std::ifstream in(std::getenv("SYNC_KERNELS") + ("/" + file + kind), std::ios::binary);
-            if (in)
+            if (in) {
                 image.assign(std::istreambuf_iterator<char>(in), {});
+            }
         }
     }
     CUmodule module = nullptr;
@@ -144,8 +149,9 @@ inline void launch(CUfunction kernel, unsigned blocks, unsigned threads, CUstrea
                    std::initializer_list<const void*> parameters)
 {
     std::vector<void*> all;
-    for (const void* one : parameters)
+    for (const void* one : parameters) {
         all.push_back(const_cast<void*>(one));
+    }
     EXPECT_CUDA(
         cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, all.data(), nullptr));
 }

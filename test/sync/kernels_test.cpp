@@ -85,12 +85,14 @@ TEST_F(Kernels, EndsTogetherWithItsOperation)
     const ucp_request_param_t plain{};
     complete({a_->worker, b.worker}, ucp_tag_send_nbx(to_it, &out, sizeof(out), 5, &plain));
     const auto arrived = std::chrono::steady_clock::now() + kLongEnough;
-    while (in == 0 || std::chrono::steady_clock::now() < arrived)
+    while (in == 0 || std::chrono::steady_clock::now() < arrived) {
         ucp_worker_progress(b.worker);
+    }
     EXPECT_EQ(counters(context).completed, 0u);
     ASSERT_UCS(ugdr_condition_destroy(point));
-    for (int i = 0; i < 10; ++i)
+    for (int i = 0; i < 10; ++i) {
         ugdr_progress(context);
+    }
     EXPECT_EQ(counters(context).completed, 1u);
     EXPECT_UCS(ugdr_context_destroy(context, 0));
     close(a_->worker, b.worker, to_it);
@@ -113,8 +115,9 @@ TEST_F(Kernels, PartitionsInAnyOrder)
     const ugdr_dev_condition_t to = device(sends), from = device(receives);
     std::thread receiver([&] {
         for (int round = 1; round <= kRounds; ++round) {
-            for (unsigned i = 0; i < kPartitions; ++i)
+            for (unsigned i = 0; i < kPartitions; ++i) {
                 ugdr_dev_trigger(from, i);
+            }
             for (unsigned i = 0; i < kPartitions; ++i) {
                 EXPECT_EQ(ugdr_dev_wait(from, i), UCS_OK);
                 EXPECT_EQ(in[i], round * 100 + int(i));
@@ -122,8 +125,9 @@ TEST_F(Kernels, PartitionsInAnyOrder)
         }
     });
     std::vector<unsigned> order(kPartitions);
-    for (unsigned i = 0; i < kPartitions; ++i)
+    for (unsigned i = 0; i < kPartitions; ++i) {
         order[i] = i;
+    }
     std::mt19937 random(1);
     for (int round = 1; round <= kRounds; ++round) {
         std::shuffle(order.begin(), order.end(), random);
@@ -134,8 +138,9 @@ TEST_F(Kernels, PartitionsInAnyOrder)
         }
     }
     receiver.join();
-    for (unsigned i = 0; i < kPartitions; ++i)
+    for (unsigned i = 0; i < kPartitions; ++i) {
         EXPECT_EQ(ugdr_dev_wait(to, i), UCS_OK);
+    }
     EXPECT_EQ(counters(at_a_).completed, uint64_t{kPartitions * kRounds});
     destroy(at_a_, sends);
     destroy(at_b_, receives);
@@ -144,8 +149,9 @@ TEST_F(Kernels, PartitionsInAnyOrder)
 // Many threads write a piece each; the last one to arrive triggers.
 TEST_F(Kernels, ArrivalsOfManyThreads)
 {
-    if (SOFTCUDA(softcuda_host_alias) == nullptr)
+    if (SOFTCUDA(softcuda_host_alias) == nullptr) {
         GTEST_SKIP() << "threads cannot count in a real GPU's memory";
+    }
     constexpr int kThreads = 8, kRounds = 200;
     ugdr_condition_h arrivals = condition(at_a_, 2, kThreads);
     ugdr_dev_condition_t on_device = device(arrivals);
@@ -165,8 +171,9 @@ TEST_F(Kernels, ArrivalsOfManyThreads)
         [](void* argument) {
             auto& here = *static_cast<Piece*>(argument);
             const int round = ++*here.calls;
-            for (int number : here.of_each)
+            for (int number : here.of_each) {
                 *here.wrong += number != round;
+            }
             return UCS_OK;
         },
         nullptr, &piece, &param, nullptr));
@@ -176,13 +183,15 @@ TEST_F(Kernels, ArrivalsOfManyThreads)
             for (int round = 1; round <= kRounds; ++round) {
                 piece.of_each[t] = round;
                 ugdr_dev_arrive(on_device, 1);
-                while (calls < round || !ugdr_dev_test(on_device, 1))
+                while (calls < round || !ugdr_dev_test(on_device, 1)) {
                     std::this_thread::yield();
+                }
             }
         });
     }
-    for (std::thread& thread : threads)
+    for (std::thread& thread : threads) {
         thread.join();
+    }
     EXPECT_EQ(calls, kRounds);
     EXPECT_EQ(wrong, 0);
     EXPECT_EQ(counters(at_a_).triggered, uint64_t{kRounds});
@@ -256,8 +265,9 @@ TEST_F(Kernels, ForcedWhileAKernelWaits)
     EXPECT_UCS(ugdr_context_destroy(at_b_, UGDR_DESTROY_FORCE));
     at_b_ = nullptr;
     kernel.join();
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
         ugdr_dev_trigger(on_device);
+    }
     EXPECT_UCS(ugdr_condition_destroy(made));
 }
 
@@ -290,8 +300,9 @@ TEST_F(Kernels, MadeDuringACapture)
         // As many as no other test has: memory is taken anew.
         ugdr_condition_h made = condition(at_a_, kind == CU_STREAM_DEFAULT ? 301 : 302, 2);
         EXPECT_CUDA(cuStreamEndCapture(work, &captured));
-        if (made != nullptr)
+        if (made != nullptr) {
             destroy(at_a_, made);
+        }
         if (captured != nullptr) {
             EXPECT_CUDA(cuGraphDestroy(captured));
         }
@@ -302,8 +313,9 @@ TEST_F(Kernels, MadeDuringACapture)
 // In a stream, in a captured graph and in one that is made by hand.
 TEST_F(Kernels, InStreamsAndGraphs)
 {
-    if (!have_kernels())
+    if (!have_kernels()) {
         GTEST_SKIP() << kNoKernels;
+    }
     const CUfunction trigger = kernel("ugdr_device", "ugdr_trigger"),
                      wait = kernel("ugdr_device", "ugdr_wait");
     CUstream work = stream();
@@ -353,8 +365,9 @@ TEST_F(Kernels, InStreamsAndGraphs)
     for (CUgraph graph : {captured, by_hand}) {
         CUgraphExec executable = nullptr;
         ASSERT_CUDA(cuGraphInstantiateWithFlags(&executable, graph, 0));
-        for (int i = 0; i < 5; ++i)
+        for (int i = 0; i < 5; ++i) {
             expect([&] { EXPECT_CUDA(cuGraphLaunch(executable, work)); });
+        }
         ASSERT_CUDA(cuGraphExecDestroy(executable));
         ASSERT_CUDA(cuGraphDestroy(graph));
     }
@@ -384,14 +397,16 @@ void Kernels::partitions(const Memory& memory, bool graph)
     }
     const ugdr_dev_condition_t sending = device(sends), receiving = device(receives);
     const auto produce_all = [&] {
-        for (int round = 1; round <= kRounds; ++round)
+        for (int round = 1; round <= kRounds; ++round) {
             launch(producer, kPartitions * kBlocks, kThreads, from,
                    {&sending, &memory.out, &kLength, &kBlocks, &round});
+        }
     };
     const auto consume_all = [&] {
-        for (int round = 1; round <= kRounds; ++round)
+        for (int round = 1; round <= kRounds; ++round) {
             launch(consumer, kPartitions, kThreads, to,
                    {&receiving, &memory.in, &kLength, &round, &wrong});
+        }
     };
     if (graph) {
         const auto captured = [](CUstream stream, const std::function<void()>& enqueue) {
@@ -431,41 +446,47 @@ void Kernels::partitions(const Memory& memory, bool graph)
 
 TEST_F(Kernels, PartitionsInHostMemory)
 {
-    if (!have_kernels())
+    if (!have_kernels()) {
         GTEST_SKIP() << kNoKernels;
+    }
     constexpr size_t kAll = size_t{kPartitions} * kLength;
     partitions({context_, context_, pinned<int>(kAll), pinned<int>(kAll)}, false);
 }
 
 TEST_F(Kernels, PartitionsInGpuMemory)
 {
-    if (!have_kernels())
+    if (!have_kernels()) {
         GTEST_SKIP() << kNoKernels;
+    }
     constexpr size_t kAll = size_t{kPartitions} * kLength;
     partitions({context_, context_, on_gpu<int>(kAll), on_gpu<int>(kAll)}, false);
 }
 
 TEST_F(Kernels, PartitionsInGraphs)
 {
-    if (!have_kernels())
+    if (!have_kernels()) {
         GTEST_SKIP() << kNoKernels;
+    }
     constexpr size_t kAll = size_t{kPartitions} * kLength;
     partitions({context_, context_, on_gpu<int>(kAll), on_gpu<int>(kAll)}, true);
 }
 
 TEST_F(Kernels, PartitionsFromOneGpuToAnother)
 {
-    if (!have_kernels())
+    if (!have_kernels()) {
         GTEST_SKIP() << kNoKernels;
+    }
     CUcontext other = second_gpu();
-    if (other == nullptr)
+    if (other == nullptr) {
         GTEST_SKIP() << "there is one GPU";
+    }
     constexpr size_t kAll = size_t{kPartitions} * kLength;
     int* out = on_gpu<int>(kAll);
     ASSERT_CUDA(cuCtxSetCurrent(other));
     int* in = on_gpu<int>(kAll);
-    for (bool graph : {false, true})
+    for (bool graph : {false, true}) {
         partitions({context_, other, out, in}, graph);
+    }
 }
 
 } // namespace

@@ -23,10 +23,12 @@ bool of_the_library(void* caller)
 
 [[gnu::noinline]] void* operator new(size_t size)
 {
-    if (left >= 0 && of_the_library(__builtin_return_address(0)) && left-- == 0)
+    if (left >= 0 && of_the_library(__builtin_return_address(0)) && left-- == 0) {
         throw std::bad_alloc();
-    if (void* memory = std::malloc(size))
+    }
+    if (void* memory = std::malloc(size)) {
         return memory;
+    }
     throw std::bad_alloc();
 }
 
@@ -107,8 +109,9 @@ TEST_F(Memory, AConditionThatWaits)
                         [&] { return ugdr_condition_record(points.back(), second); }) != UCS_OK;
     }
     EXPECT_EQ(refused, kRefused);
-    for (ugdr_condition_h point : points)
+    for (ugdr_condition_h point : points) {
         EXPECT_UCS(ugdr_condition_destroy(point));
+    }
     EXPECT_TRUE(goes_on(first));
     EXPECT_TRUE(goes_on(second));
 }

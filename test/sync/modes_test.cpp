@@ -169,8 +169,9 @@ TEST_F(Modes, SerializedWithALock)
         ucp_worker_progress(a.worker);
         ucp_worker_progress(b.worker);
     };
-    for (int i = 0; i < 10; ++i)
+    for (int i = 0; i < 10; ++i) {
         ping(at_a, ep, at_b, stream(), application);
+    }
     EXPECT_GT(lock_of_a.uses, 0);
     EXPECT_UCS(ugdr_context_destroy(at_a, 0));
     EXPECT_UCS(ugdr_context_destroy(at_b, 0));
@@ -204,8 +205,9 @@ struct Connecting {
     {
         auto& c = *static_cast<Connecting*>(self);
         const ucs_status_t status = ucp_request_check_status(c.closing);
-        if (status != UCS_INPROGRESS)
+        if (status != UCS_INPROGRESS) {
             ucp_request_free(c.closing);
+        }
         return status;
     }
 };
@@ -232,8 +234,9 @@ TEST_F(Modes, WorkerOfTheLibrary)
     ASSERT_UCS(ugdr_call(at_a, Connecting::connect, nullptr, &connecting, nullptr, &request));
     ASSERT_UCS(ugdr_request_wait(request));
     ugdr_request_free(request);
-    for (int i = 0; i < 10; ++i)
+    for (int i = 0; i < 10; ++i) {
         ping(at_a, connecting.ep, at_b, stream(), [] {});
+    }
     ASSERT_UCS(
         ugdr_call(at_a, Connecting::close, Connecting::closed, &connecting, nullptr, &request));
     ASSERT_UCS(ugdr_request_wait(request));
@@ -296,8 +299,9 @@ TEST_F(Modes, WhatIsRefused)
     EXPECT_EQ(ugdr_worker_flush(context, &param, nullptr), UCS_ERR_INVALID_PARAM);
     param = on(nullptr, 1u << 20);
     EXPECT_EQ(ugdr_worker_flush(context, &param, nullptr), UCS_ERR_INVALID_PARAM);
-    if (SOFTCUDA(softcuda_calls) != nullptr) // a real driver believes what it is given
+    if (SOFTCUDA(softcuda_calls) != nullptr) { // a real driver believes what it is given
         point_of(context, reinterpret_cast<CUstream>(&param), UCS_ERR_INVALID_PARAM);
+    }
 
     // Another stream's condition is no part of a capture, and that none the worse for it.
     CUgraph graph = nullptr;
@@ -328,8 +332,9 @@ TEST_F(Modes, WhatIsRefused)
 TEST_F(Modes, AGpuThatIsReset)
 {
     const CUcontext first = second_gpu();
-    if (first == nullptr)
+    if (first == nullptr) {
         GTEST_SKIP() << "there is one GPU";
+    }
     ugdr_context_params_t params{};
     ugdr_context_h context = create(params);
     ASSERT_CUDA(cuCtxSetCurrent(first));

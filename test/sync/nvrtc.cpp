@@ -12,8 +12,10 @@
 int main(int argc, char** argv)
 {
     void* library = nullptr;
-    for (const char* name : {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"})
+    for (const char* name :
+         {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"}) {
         library = library != nullptr ? library : dlopen(name, RTLD_NOW);
+    }
     if (library == nullptr || argc != 3) {
         std::fprintf(stderr, "no NVRTC: %s\n", dlerror());
         return 77;
@@ -33,8 +35,9 @@ int main(int argc, char** argv)
     const std::string include = std::string("--include-path=") + argv[2];
     const char* const options[] = {include.c_str(), "--std=c++17"};
     Program program = nullptr;
-    if (create(&program, text.c_str(), argv[1], 0, nullptr, nullptr) != 0)
+    if (create(&program, text.c_str(), argv[1], 0, nullptr, nullptr) != 0) {
         return 1;
+    }
     const int result = compile(program, 2, options);
     size_t size = 0;
     log_size(program, &size);

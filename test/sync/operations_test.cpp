@@ -30,8 +30,9 @@ class OfMemory : public Sides {
     void* allocate(Space space, size_t size)
     {
         CUdeviceptr memory = 0;
-        if (space == Space::host)
+        if (space == Space::host) {
             return pinned<char>(size);
+        }
         if (space == Space::device) {
             EXPECT_CUDA(cuMemAlloc(&memory, size));
         } else {
@@ -114,10 +115,12 @@ TEST_P(Operations, StartsWhenTheStreamGetsThereAndIsOverBehindTheWait)
     ucp_mem_h memh = nullptr;
     ucp_rkey_h rkey = nullptr;
     AmTarget am{b_->worker, target};
-    if (kind == Kind::put || kind == Kind::flush)
+    if (kind == Kind::put || kind == Kind::flush) {
         rkey = map(*b_, to_b_, target, size, &memh);
-    if (kind == Kind::get)
+    }
+    if (kind == Kind::get) {
         rkey = map(*b_, to_b_, source, size, &memh);
+    }
     if (kind == Kind::am) {
         ucp_am_handler_param_t handler{};
         handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
@@ -127,8 +130,9 @@ TEST_P(Operations, StartsWhenTheStreamGetsThereAndIsOverBehindTheWait)
         handler.arg = &am;
         ASSERT_UCS(ucp_worker_set_am_recv_handler(b_->worker, &handler));
     }
-    if (kind != Kind::tag) // nothing of libucx-gdr's is under way at the other side
+    if (kind != Kind::tag) { // nothing of libucx-gdr's is under way at the other side
         start_application();
+    }
 
     Gate gate(sender);
     copy(source, expected, size, sender);
@@ -204,8 +208,9 @@ TEST_P(Atomics, AddAndFetch)
 {
     unsigned major = 0, minor = 0, release = 0;
     ucp_get_version(&major, &minor, &release);
-    if (GetParam() == Space::managed && minor > 15)
+    if (GetParam() == Space::managed && minor > 15) {
         GTEST_SKIP() << "UCX's protocols v2 have no atomics on memory that no HCA takes";
+    }
     CUstream work = stream();
     const uint64_t first = 40;
     void* target = allocate(GetParam(), 8);

@@ -42,8 +42,9 @@ TEST_F(Order, SendsOfOneStreamArriveAsEnqueued)
     gate.open();
     ASSERT_CUDA(cuStreamSynchronize(work));
     ASSERT_TRUE(eventually([&] { return counters(at_b_).completed == kMessages; }));
-    for (int i = 0; i < kMessages; ++i)
+    for (int i = 0; i < kMessages; ++i) {
         ASSERT_EQ(in[i], i);
+    }
 }
 
 // Attached to an earlier point after a later one has got its own.
@@ -165,8 +166,9 @@ TEST_F(Order, AWaitIsOverNotBeforeItsOwnOperations)
 // One memory operation for the point, one for the wait.
 TEST_F(Order, AHundredOperationsCostTwoCalls)
 {
-    if (SOFTCUDA(softcuda_call_count) == nullptr)
+    if (SOFTCUDA(softcuda_call_count) == nullptr) {
         GTEST_SKIP() << "the real driver does not count its calls";
+    }
     constexpr int kMessages = 100;
     CUstream work = stream();
     auto* out = pinned<int>(kMessages);
@@ -181,8 +183,9 @@ TEST_F(Order, AHundredOperationsCostTwoCalls)
         }
         EXPECT_UCS(ugdr_stream_wait(at_a_, work, requests, kMessages));
         EXPECT_UCS(ugdr_condition_destroy(point));
-        for (ugdr_request_h request : requests)
+        for (ugdr_request_h request : requests) {
             ugdr_request_free(request);
+        }
     };
     send_all(); // the stream is known afterwards
     ASSERT_CUDA(cuStreamSynchronize(work));
@@ -274,11 +277,13 @@ TEST_F(Order, ManyThreads)
             EXPECT_CUDA(cuStreamDestroy(work));
         });
     }
-    for (std::thread& thread : threads)
+    for (std::thread& thread : threads) {
         thread.join();
+    }
     ASSERT_TRUE(eventually([&] { return counters(at_b_).completed == kThreads * kMessages; }));
-    for (int i = 0; i < kThreads * kMessages; ++i)
+    for (int i = 0; i < kThreads * kMessages; ++i) {
         ASSERT_EQ(in[i], i);
+    }
 }
 
 // More than a GPU ever has hardware queues: those that are too many are counted, and stuck only
@@ -301,8 +306,9 @@ TEST_F(Order, MoreWaitingStreamsThanHardwareQueues)
     for (int i = 0; i < kStreams; ++i) {
         streams.push_back(stream());
         messages.push_back(2 * i + i % 2);
-        if (i % 3 == 0)
+        if (i % 3 == 0) {
             messages.push_back(2 * i + 1 - i % 2);
+        }
     }
     for (int i : messages) {
         CUstream work = streams[static_cast<size_t>(i / 2)];
@@ -318,14 +324,17 @@ TEST_F(Order, MoreWaitingStreamsThanHardwareQueues)
         ugdr_request_free(request);
     }
     std::reverse(messages.begin(), messages.end());
-    for (int i : messages)
+    for (int i : messages) {
         ASSERT_UCS(ugdr_tag_send(ways[i % 2].sender, ways[i % 2].ep, out + i, sizeof(int),
                                  static_cast<ucp_tag_t>(i), nullptr, nullptr));
-    for (CUstream work : streams)
+    }
+    for (CUstream work : streams) {
         ASSERT_CUDA(cuStreamSynchronize(work));
+    }
     EXPECT_EQ(copy_of(arrived, 2 * kStreams), expected);
-    for (ugdr_context_h context : {at_a_, at_b_})
+    for (ugdr_context_h context : {at_a_, at_b_}) {
         ASSERT_TRUE(eventually([&] { return counters(context).completed == messages.size(); }));
+    }
 }
 
 // Streams that come and go, with handles that are used again.

@@ -43,8 +43,9 @@ UGDR_DEVICE void produce(const Block& block, const ugdr_dev_condition_t& sends, 
     const unsigned partition =
         (block.number / blocks * 7 + static_cast<unsigned>(round)) % sends.count;
     const unsigned piece = length / blocks, within = block.number % blocks;
-    if (block.thread == 0)
+    if (block.thread == 0) {
         ugdr_dev_wait(sends, partition); // it is being sent no more
+    }
     block.sync();
     for (unsigned i = block.thread; i < piece; i += block.threads) {
         const unsigned at = partition * length + within * piece + i;
@@ -60,8 +61,9 @@ UGDR_DEVICE void consume(const Block& block, const ugdr_dev_condition_t& receive
 {
     if (block.thread == 0) {
         ugdr_dev_trigger(receives, block.number);
-        if (ugdr_dev_wait(receives, block.number) != 0)
+        if (ugdr_dev_wait(receives, block.number) != 0) {
             wrong[block.number] = -1;
+        }
     }
     block.sync();
     int different = 0;
@@ -69,8 +71,9 @@ UGDR_DEVICE void consume(const Block& block, const ugdr_dev_condition_t& receive
         const unsigned at = block.number * length + i;
         different += *static_cast<const volatile int*>(data + at) != number_at(at, round) ? 1 : 0;
     }
-    if (different != 0)
+    if (different != 0) {
         wrong[block.number] = different;
+    }
 }
 
 } // namespace synctest

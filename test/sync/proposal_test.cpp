@@ -113,10 +113,12 @@ TEST_F(Proposal, GraphBroadcast)
     requests[1] = ucp_tag_send_nbx(to_b_, &buffer, sizeof(int), 2, &param);
     param.condition = conditions[2];
     requests[2] = ucp_tag_send_nbx(to_b_, &buffer, sizeof(int), 3, &param);
-    for (void* request : requests)
+    for (void* request : requests) {
         ucp_request_free(request);
-    for (ucp_condition_h condition : conditions)
+    }
+    for (ucp_condition_h condition : conditions) {
         ucp_destroy_condition(condition);
+    }
     CUgraphExec executable = nullptr;
     ASSERT_CUDA(cuGraphInstantiateWithFlags(&executable, graph, 0));
     ASSERT_CUDA(cuGraphDestroy(graph));
@@ -158,8 +160,9 @@ TEST_F(Proposal, EveryFunctionOfUcp)
           ucp_stream_recv_nbx(to_b_, &byte, 1, &length, &param),
           ucp_tag_send_sync_nbx(to_b_, &byte, 1, 1, &param),
           ucp_tag_msg_recv_nbx(a_->worker, &byte, 1, nullptr, &param),
-          ucp_am_recv_data_nbx(a_->worker, nullptr, &byte, 1, &param)})
+          ucp_am_recv_data_nbx(a_->worker, nullptr, &byte, 1, &param)}) {
         EXPECT_EQ(answer, UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED));
+    }
     ucp_destroy_condition(condition);
     const ucp_request_param_t plain{};
     synctest::complete({a_->worker, b_->worker}, ucp_ep_flush_nbx(to_b_, &plain));

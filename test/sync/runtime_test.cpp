@@ -24,15 +24,17 @@ class Runtime : public Persistent, public testing::WithParamInterface<cudaStream
         const char* name = std::getenv("SYNC_CUDART");
         const bool named = name != nullptr && *name != '\0'; // dlopen("") is the program
         library_ = named ? dlopen(name, RTLD_NOW) : nullptr;
-        if (library_ == nullptr)
+        if (library_ == nullptr) {
             GTEST_SKIP() << "no CUDA runtime: " << (named ? dlerror() : "SYNC_CUDART is not set");
+        }
         Persistent::SetUp();
         EXPECT_RUNTIME(cudaSetDevice, 0);
     }
     void TearDown() override
     {
-        if (library_ != nullptr)
+        if (library_ != nullptr) {
             Persistent::TearDown();
+        }
     }
 
     cudaStream_t create_stream()

@@ -32,8 +32,9 @@ Lock the_real_lock()
 {
     static std::atomic<Lock> found{nullptr}; // not a guarded variable: that would take a lock
     Lock lock = found;
-    if (lock == nullptr)
+    if (lock == nullptr) {
         found = lock = reinterpret_cast<Lock>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+    }
     return lock;
 }
 
@@ -41,8 +42,9 @@ Lock the_real_lock()
 
 extern "C" __attribute__((visibility("default"))) int pthread_mutex_lock(pthread_mutex_t* mutex)
 {
-    if (in_the_librarys_thread)
+    if (in_the_librarys_thread) {
         ++locks;
+    }
     return the_real_lock()(mutex);
 }
 
@@ -168,8 +170,9 @@ int main(int argc, char** argv)
     uint64_t allocations = 0;
     bool there = false;
     for (int i = 0; ucptest::caller_name(i) != nullptr; ++i) {
-        if (std::strncmp(ucptest::caller_name(i), "libucx-gdr.so", 13) != 0)
+        if (std::strncmp(ucptest::caller_name(i), "libucx-gdr.so", 13) != 0) {
             continue;
+        }
         there = true;
         allocations += ucptest::allocations(i);
     }
@@ -191,8 +194,9 @@ int main(int argc, char** argv)
                     static_cast<unsigned long long>(conditions));
         return 1;
     }
-    if (locks != 0)
+    if (locks != 0) {
         std::printf("FAILED: the library's thread took locks\n");
+    }
     std::fflush(stdout);
     std::_Exit(locks == 0 ? 0 : 1);
 }

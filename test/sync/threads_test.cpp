@@ -41,23 +41,27 @@ TEST_F(Threads, AConditionIsRecordedAndAttachedTo)
     for (const uint64_t flags : {uint64_t{0}, uint64_t{UGDR_CONDITION_FLAG_WAIT}}) {
         constexpr int kTimes = 50000;
         CUstream ahead = stream(), behind = stream();
-        for (int i = 0; i < kTimes; ++i) // its points are none of the other's
+        for (int i = 0; i < kTimes; ++i) { // its points are none of the other's
             ASSERT_UCS(ugdr_condition_destroy(point_of(at_a_, ahead)));
+        }
         ugdr_condition_h point = point_of(at_a_, ahead, UCS_OK, flags);
         std::atomic<bool> stopping{false};
         std::atomic<int> recorded{0}, done{0};
         std::thread recording = thread([&] {
-            for (; !stopping; ++recorded)
+            for (; !stopping; ++recorded) {
                 EXPECT_UCS(ugdr_condition_record(point, recorded % 2 == 0 ? behind : ahead));
+            }
         });
         int attached = 0;
-        for (; attached < kTimes || recorded < kTimes / 10; ++attached)
+        for (; attached < kTimes || recorded < kTimes / 10; ++attached) {
             EXPECT_UCS(attach(point, done));
+        }
         stopping = true;
         recording.join();
         EXPECT_UCS(ugdr_condition_destroy(point));
-        for (CUstream one : {ahead, behind})
+        for (CUstream one : {ahead, behind}) {
             ASSERT_TRUE(eventually([&] { return cuStreamQuery(one) == CUDA_SUCCESS; }));
+        }
         ASSERT_TRUE(eventually([&] { return done == attached; }));
     }
 }
@@ -186,8 +190,9 @@ TEST_F(Threads, TwoContextsInOneCapture)
         const auto add = [&](ugdr_context_h context) {
             for (++ready; ready < 2;) {
             }
-            for (int node = 0; node < kNodes; ++node)
+            for (int node = 0; node < kNodes; ++node) {
                 EXPECT_UCS(ugdr_condition_destroy(point_of(context, work)));
+            }
         };
         std::thread other = thread([&] { add(at_a_); });
         add(at_b_);

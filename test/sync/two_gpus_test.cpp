@@ -16,8 +16,9 @@ class TwoGpus : public Persistent {
     {
         Persistent::SetUp();
         other_ = second_gpu();
-        if (other_ == nullptr)
+        if (other_ == nullptr) {
             GTEST_SKIP() << "there is one GPU";
+        }
         make(one_, context_);
         make(two_, other_);
     }
@@ -72,8 +73,9 @@ class TwoGpus : public Persistent {
         ASSERT_CUDA(cuCtxSetCurrent(end.context));
         ASSERT_CUDA(cuStreamSynchronize(end.stream));
         const std::vector<int> kept = copy_of(end.kept, kCount * kRounds);
-        for (size_t i = 0; i < kept.size(); ++i)
+        for (size_t i = 0; i < kept.size(); ++i) {
             ASSERT_EQ(kept[i], sign * static_cast<int>(i / kCount + 1)) << i;
+        }
         ASSERT_CUDA(cuMemsetD8(address_of(end.kept), 0, kept.size() * sizeof(int)));
     }
 

@@ -141,10 +141,12 @@ bool try_address(MemoryKind kind, size_t number)
 {
     Connection connection(kind);
     const Bytes good = connection.far().address();
-    if (number >= inputs(good))
+    if (number >= inputs(good)) {
         return true;
-    if (!connection.connect(spoil(good, number)))
+    }
+    if (!connection.connect(spoil(good, number))) {
         return false;
+    }
     InFlight operations(connection.near());
     operations.tag_send(connection.ep(), connection.source().view(0), 1);
     connection.complete(operations, kPatience);
@@ -157,8 +159,9 @@ bool try_rkey(MemoryKind kind, size_t number)
     Connection connection(kind);
     ExposedMemory exposed(connection.far(), connection.target().memory());
     const Bytes good = exposed.packed_rkey();
-    if (number >= inputs(good))
+    if (number >= inputs(good)) {
         return true;
+    }
     require(connection.connect(connection.far().address()), "ucp_ep_create");
     const Bytes bad = spoil(good, number);
     ucp_rkey_h rkey = nullptr;
@@ -174,8 +177,9 @@ bool try_rkey(MemoryKind kind, size_t number)
         InFlight operations(connection.near());
         connection.close(operations);
     }
-    if (const auto wrong = connection.outside().difference(3))
+    if (const auto wrong = connection.outside().difference(3)) {
         throw Failure("memory that was never exposed has changed: " + *wrong);
+    }
     return false;
 }
 
@@ -184,11 +188,13 @@ bool try_rkey(MemoryKind kind, size_t number)
 bool try_foreign(MemoryKind kind, size_t number)
 {
     constexpr size_t kForeignInputs = 8;
-    if (number >= kForeignInputs)
+    if (number >= kForeignInputs) {
         return true;
+    }
     const bool put = number % 2 == 0;
-    if (!put && !gets_use_the_hca()) // nobody checks: see docs/developers/defects.md
+    if (!put && !gets_use_the_hca()) { // nobody checks: see docs/developers/defects.md
         return false;
+    }
     Connection connection(kind);
     require(connection.connect(connection.far().address()), "ucp_ep_create");
     auto exposed = std::make_unique<ExposedMemory>(connection.far(), connection.target().memory());
@@ -209,18 +215,21 @@ bool try_foreign(MemoryKind kind, size_t number)
         break;
     }
     InFlight operations(connection.near());
-    if (put)
+    if (put) {
         operations.put(connection.ep(), connection.source().view(0), address, remote.rkey());
-    else
+    } else {
         operations.get(connection.ep(), connection.source().view(0), address, remote.rkey());
+    }
     operations.flush(connection.ep());
     connection.complete(operations, std::chrono::seconds(deadline_s()));
     const bool stale = number / 2 == 3; // a cache may keep the registration, and then it is valid
-    if (!stale && operations.status() == UCS_OK && connection.error() == UCS_OK)
+    if (!stale && operations.status() == UCS_OK && connection.error() == UCS_OK) {
         throw Failure(format("a %s outside the memory succeeded", put ? "put" : "get"));
+    }
     connection.close(operations);
-    if (const auto wrong = connection.outside().difference(3))
+    if (const auto wrong = connection.outside().difference(3)) {
         throw Failure("memory that was never exposed has changed: " + *wrong);
+    }
     return false;
 }
 
@@ -237,16 +246,19 @@ constexpr Kind kKinds[] = {
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     Report report(kind.name);
-    if (memory != MemoryKind::kHost && !cuda::available(0))
+    if (memory != MemoryKind::kHost && !cuda::available(0)) {
         throw Failure("no CUDA driver");
+    }
     Worker warm_up(kFeatures, false); // loads all libraries
     remember_libraries();
-    for (int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE})
+    for (int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE}) {
         std::signal(signal, on_crash);
+    }
     for (;; ++progress->next) {
         report.begin(format("%s, input %zu", kind.name, progress->next), 4 * deadline_s());
-        if (kind.attempt(memory, progress->next))
+        if (kind.attempt(memory, progress->next)) {
             break;
+        }
     }
     report.end();
     progress->harmless = true;
@@ -263,12 +275,14 @@ unsigned run_all(const Kind& kind, MemoryKind memory)
         const size_t before = progress->next;
         progress->culprit[0] = '\0';
         const pid_t process = fork();
-        if (process == 0)
+        if (process == 0) {
             child(kind, memory);
+        }
         int status = 0;
         waitpid(process, &status, 0);
-        if (progress->harmless)
+        if (progress->harmless) {
             break;
+        }
         const std::string culprit = progress->culprit;
         if (WIFSIGNALED(status) && !culprit.empty() && !culprit.starts_with(kModule)) {
             ++by_ucx;
@@ -280,8 +294,9 @@ unsigned run_all(const Kind& kind, MemoryKind memory)
                          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
                          culprit.empty() ? "" : " in ", culprit.c_str());
         }
-        if (progress->next == before && before == 0 && culprit.empty())
+        if (progress->next == before && before == 0 && culprit.empty()) {
             break; // it does not even start
+        }
         ++progress->next;
     }
     std::printf("%s, %s: %zu inputs, %u ended elsewhere, %u failed\n", kind.name, name(memory),
@@ -296,8 +311,9 @@ int run(MemoryKind memory)
     require(shared != MAP_FAILED, "mmap");
     progress = static_cast<Progress*>(shared);
     unsigned failed = 0;
-    for (const Kind& kind : kKinds)
+    for (const Kind& kind : kKinds) {
         failed += run_all(kind, memory);
+    }
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

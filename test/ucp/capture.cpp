@@ -91,8 +91,9 @@ class Capturing {
     void join()
     {
         stop_ = true;
-        if (thread_.joinable())
+        if (thread_.joinable()) {
             thread_.join();
+        }
     }
 
     void run()
@@ -165,15 +166,17 @@ class Test {
                      "a first capture");
         ranks_.barrier(worker_, "both capture");
         for (bool more = true; more;) {
-            for (unsigned round = 0; round < kRounds; ++round)
+            for (unsigned round = 0; round < kRounds; ++round) {
                 exchange(out, in);
+            }
             const bool mine = capturing.captures() < kCaptures && !capturing.failed();
             more = ranks_.sum(mine, worker_, "captures") > 0;
         }
         captures_ += capturing.captures();
         capturing.finish();
-        if (const auto wrong = in.difference(size + static_cast<uint64_t>(peer_)))
+        if (const auto wrong = in.difference(size + static_cast<uint64_t>(peer_))) {
             throw Failure(*wrong);
+        }
         ranks_.barrier(worker_, "the case is over");
     }
 
@@ -203,8 +206,9 @@ int run()
 {
     Ranks ranks(2);
     Report report(format("rank %d", ranks.rank()));
-    if (!cuda::available(ranks.rank()))
+    if (!cuda::available(ranks.rank())) {
         return skip_without_cuda(ranks.rank());
+    }
     report.begin("start", 2 * deadline_s());
     Test test(ranks);
     for (const auto& [mode, mode_name] : kModes) {
@@ -221,8 +225,9 @@ int run()
     const uint64_t captures = ranks.sum(test.captures(), test.worker(), "results");
     test.close();
     report.end();
-    if (ranks.rank() != 0)
+    if (ranks.rank() != 0) {
         return EXIT_SUCCESS;
+    }
     std::printf("%u cases, %llu captures, all good\n", report.cases() - 2,
                 static_cast<unsigned long long>(captures));
     return ranks.join() > 0 ? EXIT_FAILURE : EXIT_SUCCESS;

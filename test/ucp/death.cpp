@@ -62,38 +62,44 @@ struct Stage {
     }
     void send(Messages& messages, ucp_tag_t tag)
     {
-        for (size_t index = 0; index < messages.count(); ++index)
+        for (size_t index = 0; index < messages.count(); ++index) {
             operations.tag_send(peer(), messages.view(index), tag + index);
+        }
     }
     void receive(Messages& messages, ucp_tag_t tag)
     {
-        for (size_t index = 0; index < messages.count(); ++index)
+        for (size_t index = 0; index < messages.count(); ++index) {
             operations.tag_receive(messages.view(index), tag + index, messages.size());
+        }
     }
     [[noreturn]] void wait_for_death()
     {
-        for (;;)
+        for (;;) {
             ucp_worker_progress(worker.handle());
+        }
     }
     [[noreturn]] void sleep_until_death()
     {
-        for (;;)
+        for (;;) {
             pause(); // a process that makes no progress, as one in a long computation
+        }
     }
     void lose_peer()
     {
-        if (cut == nullptr)
+        if (cut == nullptr) {
             kill(ranks.process(1), SIGKILL);
-        else
+        } else {
             command(cut);
+        }
     }
 };
 
 // Connected, nothing in flight.
 void idle(Stage& stage)
 {
-    if (!stage.survivor())
+    if (!stage.survivor()) {
         stage.wait_for_death();
+    }
     stage.lose_peer();
 }
 
@@ -135,8 +141,9 @@ void peer_receives(Stage& stage)
 // The survivor's rendezvous messages are never matched.
 void peer_ignores_rendezvous(Stage& stage)
 {
-    if (!stage.survivor())
+    if (!stage.survivor()) {
         stage.wait_for_death();
+    }
     Messages& messages = stage.buffer(kLarge, 4);
     stage.send(messages, 1);
     stage.worker.wait_for([] { return false; }, std::chrono::milliseconds(20));
@@ -146,8 +153,9 @@ void peer_ignores_rendezvous(Stage& stage)
 // More small messages than the peer, which makes no progress, has room for.
 void peer_is_flooded(Stage& stage)
 {
-    if (!stage.survivor())
+    if (!stage.survivor()) {
         stage.sleep_until_death();
+    }
     Messages& messages = stage.buffer(kSmall, 10000);
     stage.send(messages, 1);
     stage.worker.wait_for([] { return false; }, std::chrono::milliseconds(100));
@@ -160,17 +168,19 @@ void one_sided(Stage& stage, bool put)
     ExposedMemory exposed(stage.worker, messages.memory());
     const auto packed =
         stage.ranks.exchange([&](int) { return exposed.packed(); }, stage.worker, "remote memory");
-    if (!stage.survivor())
+    if (!stage.survivor()) {
         stage.wait_for_death();
+    }
     RemoteMemory remote(stage.peer(), packed.at(1));
     const auto start_all = [&] {
         for (size_t index = 0; index < messages.count(); ++index) {
-            if (put)
+            if (put) {
                 stage.operations.put(stage.peer(), messages.view(index), remote.address(0),
                                      remote.rkey());
-            else
+            } else {
                 stage.operations.get(stage.peer(), messages.view(index), remote.address(0),
                                      remote.rkey());
+            }
         }
         stage.operations.flush(stage.peer());
     };
@@ -208,9 +218,10 @@ constexpr Scenario kScenarios[] = {{"idle", idle},
 void aftermath(Stage& stage)
 {
     const auto killed = Clock::now();
-    if (!stage.worker.wait_for([&] { return stage.endpoints.error(1) != UCS_OK; }, kNotice))
+    if (!stage.worker.wait_for([&] { return stage.endpoints.error(1) != UCS_OK; }, kNotice)) {
         throw Failure(format("the error handler was not called, %zu operations outstanding",
                              stage.operations.outstanding()));
+    }
     const auto took = std::chrono::duration<double>(Clock::now() - killed).count();
     std::printf("  %s after %.2f s\n", ucs_status_string(stage.endpoints.error(1)), took);
     InFlight closing(stage.worker);
@@ -227,8 +238,9 @@ int play(const Scenario& scenario, MemoryKind kind, const char* cut)
 {
     Ranks ranks(2);
     Report report(format("rank %d", ranks.rank()));
-    if (kind != MemoryKind::kHost && !cuda::available(ranks.rank()))
+    if (kind != MemoryKind::kHost && !cuda::available(ranks.rank())) {
         throw Failure("no CUDA driver");
+    }
     report.begin(format("%s, %s", scenario.name, name(kind)), 3 * deadline_s());
     Worker worker(kFeatures, false);
     Endpoints endpoints(ranks, worker, Endpoints::Connect::kWorkerAddress, true);
@@ -251,8 +263,9 @@ int talk(MemoryKind kind)
 {
     Ranks ranks(2);
     Report report(format("rank %d", ranks.rank()));
-    if (kind != MemoryKind::kHost && !cuda::available(ranks.rank()))
+    if (kind != MemoryKind::kHost && !cuda::available(ranks.rank())) {
         throw Failure("no CUDA driver");
+    }
     report.begin(format("a new pair, %s", name(kind)), 3 * deadline_s());
     Worker worker(kFeatures, false);
     Endpoints endpoints(ranks, worker, Endpoints::Connect::kWorkerAddress, true);
@@ -267,8 +280,9 @@ int talk(MemoryKind kind)
         operations.tag_send(endpoints.to(peer), out.view(index), index);
     }
     operations.wait("messages");
-    if (const auto wrong = in.difference(seed_of({7, static_cast<uint64_t>(peer)})))
+    if (const auto wrong = in.difference(seed_of({7, static_cast<uint64_t>(peer)}))) {
         report.failed(*wrong);
+    }
     endpoints.close();
     report.end();
     return ranks.join() + static_cast<int>(report.failures());
@@ -292,16 +306,18 @@ int run(MemoryKind kind, const Wire& wire)
     // How often UCX asks whether an idle peer is alive; its own default is 20 s.
     setenv("UCX_KEEPALIVE_INTERVAL", "1s", 0);
     if (kind != MemoryKind::kHost &&
-        !in_a_process([] { return cuda::available(0) ? EXIT_SUCCESS : EXIT_FAILURE; }))
+        !in_a_process([] { return cuda::available(0) ? EXIT_SUCCESS : EXIT_FAILURE; })) {
         return skip_without_cuda(0);
+    }
     unsigned cases = 0;
     unsigned failed = 0;
     for (const Scenario& scenario : kScenarios) {
         std::printf("%s\n", scenario.name);
         ++cases;
         failed += !in_a_process([&] { return play(scenario, kind, wire.cut); });
-        if (wire.mend != nullptr)
+        if (wire.mend != nullptr) {
             command(wire.mend);
+        }
         ++cases;
         failed += !in_a_process([&] { return talk(kind); });
     }

@@ -47,8 +47,9 @@ class Test {
             operations.tag_send(endpoints_.to(peer), out.view(0), tag_);
             operations.wait("the exchange");
             ++tag_;
-            if (const auto wrong = in.difference(size + static_cast<uint64_t>(peer)))
+            if (const auto wrong = in.difference(size + static_cast<uint64_t>(peer))) {
                 throw Failure(*wrong);
+            }
             ranks_.barrier(worker_, "both are done");
         }
     }
@@ -62,8 +63,9 @@ class Test {
         params.address = device_.address(0);
         params.length = device_.size();
         ucp_mem_h handle = nullptr;
-        if (ucp_mem_map(worker_.context(), &params, &handle) != UCS_OK)
+        if (ucp_mem_map(worker_.context(), &params, &handle) != UCS_OK) {
             return;
+        }
         ucp_mem_attr_t attributes = {};
         attributes.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE;
         require_ok(ucp_mem_query(handle, &attributes), "ucp_mem_query");
@@ -89,11 +91,13 @@ Test* test; // never destroyed: the process ends in its use
 void at_the_end()
 {
     try {
-        if (test == nullptr)
+        if (test == nullptr) {
             return;
+        }
         test->exchange("at the end", MemoryKind::kHost);
-        if (Emulation().has_driver()) // another driver may go later
+        if (Emulation().has_driver()) { // another driver may go later
             test->map_device_memory();
+        }
         test->end();
     } catch (const std::exception& error) {
         std::printf("rank %d: %s\n", ranks->rank(), error.what());
@@ -109,8 +113,9 @@ int run()
 {
     std::atexit(at_the_end); // before there is a driver, so it is called after the driver's own
     ranks = new Ranks(2);
-    if (!cuda::available(ranks->rank()))
+    if (!cuda::available(ranks->rank())) {
         return skip_without_cuda(ranks->rank());
+    }
     test = new Test(*ranks);
     test->exchange("before", MemoryKind::kCuda);
     test->exchange("before", MemoryKind::kHost);

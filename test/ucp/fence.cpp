@@ -61,8 +61,9 @@ class Test {
         bool good = true;
         {
             RemoteMemory remote(ep, exposed_.packed());
-            for (const char* state : {"connecting", "connected"})
+            for (const char* state : {"connecting", "connected"}) {
                 good = pair(ep, remote, before, after, state) && good;
+            }
         }
         InFlight closing(near_);
         closing.close(ep, false);
@@ -88,11 +89,12 @@ class Test {
         const bool good = (!sees(before) || places[0].seen == kInitial) &&
                           (!sees(after) || places[1].seen == between) &&
                           left == left_by(after, between);
-        if (!good)
+        if (!good) {
             std::printf("%s, fence, %s, %s: saw %llu and %llu, left %llu\n", before.name,
                         after.name, state, static_cast<unsigned long long>(places[0].seen),
                         static_cast<unsigned long long>(places[1].seen),
                         static_cast<unsigned long long>(left));
+        }
         return good;
     }
 
@@ -160,12 +162,14 @@ int main()
     Test test;
     unsigned cases = 0;
     unsigned failed = 0;
-    for (unsigned round = 0; round < kRounds; ++round)
-        for (const Step& before : kSteps)
+    for (unsigned round = 0; round < kRounds; ++round) {
+        for (const Step& before : kSteps) {
             for (const Step& after : kSteps) {
                 ++cases;
                 failed += !test.run(before, after);
             }
+        }
+    }
     std::printf("%u cases, %u failed\n", cases, failed);
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -76,8 +76,9 @@ void transfer_most(Ranks& ranks, Worker& worker, Endpoints& endpoints, InFlight:
 bool is_free(size_t bytes)
 {
     const auto until = std::chrono::steady_clock::now() + kPatience;
-    while (cuda::free_memory() < bytes && std::chrono::steady_clock::now() < until)
+    while (cuda::free_memory() < bytes && std::chrono::steady_clock::now() < until) {
         usleep(10000);
+    }
     return cuda::free_memory() >= bytes;
 }
 
@@ -85,35 +86,41 @@ int run(bool at_once)
 {
     Ranks ranks(2);
     Report report(format("rank %d", ranks.rank()));
-    if (!cuda::available(ranks.rank()))
+    if (!cuda::available(ranks.rank())) {
         return skip_without_cuda(ranks.rank());
+    }
     report.begin("transfers", 2 * deadline_s());
     Worker worker(UCP_FEATURE_TAG, false);
     Endpoints endpoints(ranks, worker, Endpoints::Connect::kWorkerAddress, false);
     const size_t before = cuda::free_memory();
-    for (unsigned round = 0; round < kRounds; ++round)
+    for (unsigned round = 0; round < kRounds; ++round) {
         transfer(ranks, worker, endpoints, round);
+    }
     if (at_once) {
         unsigned round = kRounds;
         for (const auto types : {InFlight::Types::kFound, InFlight::Types::kTold}) {
             for (const MemoryKind kind : kKinds) {
                 report.begin(format("most of the memory, %s", name(kind)), 2 * deadline_s());
-                for (unsigned i = 0; i < kRoundsOfMost; ++i)
+                for (unsigned i = 0; i < kRoundsOfMost; ++i) {
                     transfer_most(ranks, worker, endpoints, types, kind, ++round);
-                if (cuda::free_memory() < before)
+                }
+                if (cuda::free_memory() < before) {
                     report.failed(format("%zu of %zu bytes are free", cuda::free_memory(), before));
+                }
             }
         }
     }
     report.begin("freed memory", 2 * deadline_s());
-    if (!is_free(before))
+    if (!is_free(before)) {
         report.failed(format("%zu of %zu bytes are free", cuda::free_memory(), before));
+    }
     report.begin("end", 2 * deadline_s());
     const uint64_t failures = ranks.sum(report.failures(), worker, "results");
     endpoints.close();
     report.end();
-    if (ranks.rank() != 0)
+    if (ranks.rank() != 0) {
         return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
     std::printf("%u rounds, %llu failed\n", kRounds, static_cast<unsigned long long>(failures));
     return ranks.join() > 0 || failures > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

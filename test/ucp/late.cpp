@@ -63,8 +63,9 @@ uint64_t contexts(int device)
 uint64_t contexts()
 {
     uint64_t sum = 0;
-    for (int device = 0; device < 16; ++device)
+    for (int device = 0; device < 16; ++device) {
         sum += contexts(device);
+    }
     return sum;
 }
 
@@ -176,8 +177,9 @@ class Pair {
         params.flags = UCP_MEM_MAP_ALLOCATE;
         params.memory_type = UCS_MEMORY_TYPE_CUDA;
         ucp_mem_h memory = nullptr;
-        if (ucp_mem_map(sender_.context(), &params, &memory) != UCS_OK)
+        if (ucp_mem_map(sender_.context(), &params, &memory) != UCS_OK) {
             return false;
+        }
         require_ok(ucp_mem_unmap(sender_.context(), memory), "ucp_mem_unmap");
         return true;
     }
@@ -187,8 +189,9 @@ class Pair {
   private:
     void finish(void* request)
     {
-        if (request == nullptr)
+        if (request == nullptr) {
             return;
+        }
         require(!UCS_PTR_IS_ERR(request), "an operation failed");
         sender_.wait(
             [&] {
@@ -309,8 +312,9 @@ int run_with_peer()
     void* const memory = mine_on_gpu ? gpu::allocate(kLargest) : host.data();
     const ucp_request_param_t nothing = {};
     const auto finish = [&](void* request) {
-        if (request == nullptr)
+        if (request == nullptr) {
             return;
+        }
         require(!UCS_PTR_IS_ERR(request), "an operation failed");
         worker.wait([&] { return ucp_request_check_status(request) != UCS_INPROGRESS; },
                     "a transfer");
@@ -333,8 +337,9 @@ int run_with_peer()
             finish(ucp_tag_send_nbx(ep, memory, size, kTag, &nothing));
         }
     }
-    if (!mine_on_gpu)
+    if (!mine_on_gpu) {
         require_untouched();
+    }
     endpoints.close();
     report.end();
     return ranks.join() + static_cast<int>(report.failures()) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -346,8 +351,9 @@ int run(const std::string& what)
     report.begin("host memory", deadline_s());
     Pair pair;
     transfer_host_memory(pair);
-    if (what == "unloaded")
+    if (what == "unloaded") {
         require(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) == nullptr, "libcuda.so.1 is there");
+    }
     require(!pair.allocates_gpu_memory(), "GPU memory is allocated in no context");
     require_untouched();
     report.begin("CUDA", deadline_s());
@@ -356,24 +362,27 @@ int run(const std::string& what)
         transfer_host_memory(pair);
         require_untouched();
     } else if (what != "never" && what != "unloaded") {
-        if (what == "visible")
+        if (what == "visible") {
             use_visible();
-        else
+        } else {
             gpu::initialise();
+        }
         require(what == "visible" || !pair.allocates_gpu_memory(),
                 "GPU memory is allocated in no context");
-        if (what == "context")
+        if (what == "context") {
             gpu::make_own_context(0);
-        else if (what != "visible")
+        } else if (what != "visible") {
             gpu::use(what == "second" ? 1 : 0);
+        }
         transfer_host_memory(pair);
         require(contexts() == 1, "there is a context that the program did not make");
         require(pair.allocates_gpu_memory(), "no GPU memory is allocated");
         transfer_gpu_memory(pair);
         const bool second = what == "second" || what == "visible";
         require(contexts(second ? 0 : 1) == 0, "a GPU that is not used has a context");
-        if (what != "context") // copies are made in the primary one of a GPU that is used
+        if (what != "context") { // copies are made in the primary one of a GPU that is used
             require(contexts() == 1, "there is a context that the program did not make");
+        }
     }
     pair.close();
     report.end();

@@ -59,8 +59,9 @@ void exchange(Worker& from, Worker& to, ucp_ep_h ep, MemoryKind kind, size_t siz
     }
     complete(sends, from, to, "sends");
     complete(receives, to, from, "receives");
-    if (const auto wrong = in.difference(seed))
+    if (const auto wrong = in.difference(seed)) {
         report.failed(*wrong);
+    }
 }
 
 void close(Worker& own, Worker& other, ucp_ep_h ep, bool force)
@@ -100,17 +101,21 @@ void many_endpoints(MemoryKind kind, Report& report)
         Worker a(kFeatures, false);
         std::vector<std::unique_ptr<Worker>> others;
         std::vector<ucp_ep_h> endpoints;
-        for (unsigned at = 0; at < 4; ++at)
+        for (unsigned at = 0; at < 4; ++at) {
             others.push_back(std::make_unique<Worker>(kFeatures, false));
+        }
         for (unsigned round = 0; round < 3; ++round) {
-            for (unsigned at = 0; at < kEndpoints; ++at)
+            for (unsigned at = 0; at < kEndpoints; ++at) {
                 endpoints.push_back(connect(a, *others[at % others.size()], peer_errors));
+            }
             // Some are used at once, some later, some never.
-            for (unsigned at = 0; at < kEndpoints; at += 3)
+            for (unsigned at = 0; at < kEndpoints; at += 3) {
                 exchange(a, *others[at % others.size()], endpoints[at], kind, 1000 + at,
                          round * kEndpoints + at + 1, report);
-            for (unsigned at = 0; at < kEndpoints; ++at)
+            }
+            for (unsigned at = 0; at < kEndpoints; ++at) {
                 close(a, *others[at % others.size()], endpoints[at], peer_errors && at % 2 == 0);
+            }
             endpoints.clear();
         }
     }
@@ -170,10 +175,12 @@ void cycles(MemoryKind kind, Report& report)
             threads = count("/proc/self/task");
         }
     }
-    if (count("/proc/self/fd") > descriptors)
+    if (count("/proc/self/fd") > descriptors) {
         report.failed(format("%ld descriptors more", count("/proc/self/fd") - descriptors));
-    if (count("/proc/self/task") > threads)
+    }
+    if (count("/proc/self/task") > threads) {
         report.failed(format("%ld threads more", count("/proc/self/task") - threads));
+    }
 }
 
 // Memory that UCP allocates.
@@ -195,9 +202,10 @@ void allocated_by_ucp(MemoryKind kind, Report& report)
         attributes.field_mask =
             UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH | UCP_MEM_ATTR_FIELD_MEM_TYPE;
         require_ok(ucp_mem_query(handle, &attributes), "ucp_mem_query");
-        if (attributes.mem_type != ucs_type(kind) || attributes.length < length)
+        if (attributes.mem_type != ucs_type(kind) || attributes.length < length) {
             report.failed(format("%zu bytes of memory type %d", attributes.length,
                                  static_cast<int>(attributes.mem_type)));
+        }
         void* packed = nullptr;
         size_t packed_length = 0;
         require_ok(ucp_rkey_pack(b.context(), handle, &packed, &packed_length), "ucp_rkey_pack");
@@ -216,8 +224,9 @@ void allocated_by_ucp(MemoryKind kind, Report& report)
         operations.get(ep, back.view(0), remote, rkey);
         operations.flush(ep);
         complete(operations, a, b, "get");
-        if (const auto wrong = back.difference(length))
+        if (const auto wrong = back.difference(length)) {
             report.failed(*wrong);
+        }
         ucp_rkey_destroy(rkey);
         require_ok(ucp_mem_unmap(b.context(), handle), "ucp_mem_unmap");
     }
@@ -245,16 +254,18 @@ void mapped_again(MemoryKind kind, Report& report)
     operations.put(ep, source.view(0), remote.address(offset), remote.rkey());
     operations.flush(ep);
     complete(operations, a, b, "put");
-    if (const auto wrong = target.difference(3))
+    if (const auto wrong = target.difference(3)) {
         report.failed(*wrong);
+    }
     close(a, b, ep, false);
 }
 
 int run(MemoryKind kind)
 {
     Report report("ucp_lifetime");
-    if (kind != MemoryKind::kHost && !cuda::available(0))
+    if (kind != MemoryKind::kHost && !cuda::available(0)) {
         return skip_without_cuda(0);
+    }
     const struct {
         const char* name;
         void (*run)(MemoryKind, Report&);

@@ -79,11 +79,13 @@ class Test {
   private:
     void finish(void* request)
     {
-        if (request == nullptr)
+        if (request == nullptr) {
             return;
+        }
         require(!UCS_PTR_IS_ERR(request), "an operation failed");
-        while (ucp_request_check_status(request) == UCS_INPROGRESS)
+        while (ucp_request_check_status(request) == UCS_INPROGRESS) {
             ucp_worker_progress(worker_.handle());
+        }
         require_ok(ucp_request_check_status(request), "a transfer");
         ucp_request_free(request);
     }
@@ -104,11 +106,13 @@ void* map(void* where = nullptr)
 int run(bool known)
 {
     Report report("ucp_lookup");
-    if (!cuda::available(0))
+    if (!cuda::available(0)) {
         return skip_without_cuda(0);
+    }
     const auto expect = [&](bool expected, bool seen, const char* what) {
-        if (seen != expected)
+        if (seen != expected) {
             report.failed(format("%s is %s for host memory", what, seen ? "taken" : "not taken"));
+        }
     };
     report.begin("host memory", deadline_s());
     Test test;
@@ -138,23 +142,28 @@ int run(bool known)
         test.transfer(to, device.address());
         expect(false, taken_for_host(device.address()), name(kind));
         const bool seen = known_as_device(device.address(), kSize);
-        if (seen != (kind == MemoryKind::kCuda))
+        if (seen != (kind == MemoryKind::kCuda)) {
             report.failed(format("%s is %sknown as device memory", name(kind), seen ? "" : "not "));
+        }
     }
     report.begin("device memory whose size is no multiple of 16", deadline_s());
     for (const size_t size : {size_t{8}, kSize - 1}) {
         Memory device(MemoryKind::kCuda, size);
         const size_t blocks = (size + 15) / 16 * 16; // what UCP 1.16 and 1.17 ask for
-        for (int i = 0; i < 2; ++i) // 1.16 registers the blocks, anew, after it has asked
+        for (int i = 0; i < 2; ++i) { // 1.16 registers the blocks, anew, after it has asked
             test.transfer(device.address(), to, size);
+        }
         const Emulation emulation;
         const uint64_t calls = emulation.cuda_calls();
-        if (!known_as_device(device.address(), size, blocks))
+        if (!known_as_device(device.address(), size, blocks)) {
             report.failed(format("%zu bytes of %zu are not known", blocks, size));
-        if (emulation.cuda_calls() - calls > 1)
+        }
+        if (emulation.cuda_calls() - calls > 1) {
             report.failed("the driver is asked more than once");
-        if (known_as_device(device.address(), size, size + 256))
+        }
+        if (known_as_device(device.address(), size, size + 256)) {
             report.failed("memory behind it is taken for it");
+        }
     }
     report.begin("device memory where freed device memory was", deadline_s());
     void* address = nullptr;
@@ -162,30 +171,37 @@ int run(bool known)
         Memory first(MemoryKind::kCuda, kLarge);
         address = first.address();
         test.transfer(address, to);
-        if (!known_as_device(address, kLarge))
+        if (!known_as_device(address, kLarge)) {
             report.failed("memory that was sent is not known");
+        }
     }
-    if (known_as_device(address, kSize))
+    if (known_as_device(address, kSize)) {
         report.failed("memory that was freed is known");
+    }
     {
         Memory second(MemoryKind::kCuda, kLarge / 2);
         require(second.address() == address, "the address was not given out again");
         test.transfer(second.address(kPage), to); // all of it is in order now for transfers
-        if (known_as_device(address, kLarge)) // UCX 1.16 and later have asked about its start, too
+        if (known_as_device(address,
+                            kLarge)) { // UCX 1.16 and later have asked about its start, too
             report.failed("what was told of freed memory is told of that behind it");
+        }
         test.transfer(address, to);
-        if (!known_as_device(address, kLarge / 2) || known_as_device(address, kLarge))
+        if (!known_as_device(address, kLarge / 2) || known_as_device(address, kLarge)) {
             report.failed("memory at an address that was given out again is not known");
+        }
     }
     report.begin("managed memory where freed memory was", deadline_s());
     auto* freed = static_cast<char*>(std::malloc(kLarge));
-    for (size_t page = 0; page < kLarge; page += kPage)
+    for (size_t page = 0; page < kLarge; page += kPage) {
         test.transfer(freed + page, to);
+    }
     std::free(freed);
     Memory managed(MemoryKind::kManaged, kLarge);
     bool any = false;
-    for (size_t page = 0; page < kLarge; page += kPage)
+    for (size_t page = 0; page < kLarge; page += kPage) {
         any = any || taken_for_host(managed.address(page));
+    }
     expect(false, any, "managed memory");
     report.begin("end", deadline_s());
     munmap(to, kPage);

@@ -36,8 +36,9 @@ std::vector<Relaxed> registrations;
 ibv_mr* noted(ibv_mr* mr, uintptr_t start, size_t length, unsigned access)
 {
     const std::lock_guard guard(lock);
-    if (mr != nullptr && (access & IBV_ACCESS_RELAXED_ORDERING) != 0)
+    if (mr != nullptr && (access & IBV_ACCESS_RELAXED_ORDERING) != 0) {
         registrations.push_back({start, start + length, access});
+    }
     return mr;
 }
 
@@ -169,8 +170,9 @@ class Test {
             found[1] = found[1] || peers;
         }
         require(expected || registrations.empty(), "there are some");
-        for (const bool any : found)
+        for (const bool any : found) {
             require(any == expected, "there are none");
+        }
     }
 
     Worker user_{kFeatures, false};

@@ -36,9 +36,10 @@ std::vector<Registration> registrations;
 void note(const ibv_mr* mr)
 {
     const std::lock_guard guard(lock);
-    if (mr)
+    if (mr) {
         registrations.push_back({reinterpret_cast<uintptr_t>(mr->addr),
                                  reinterpret_cast<uintptr_t>(mr->addr) + mr->length, mr->rkey});
+    }
 }
 
 // Of the last registration that covers the memory.
@@ -46,9 +47,11 @@ std::optional<uint32_t> key_of(const void* address, size_t length)
 {
     const std::lock_guard guard(lock);
     const auto start = reinterpret_cast<uintptr_t>(address);
-    for (auto it = registrations.rbegin(); it != registrations.rend(); ++it)
-        if (it->start <= start && start + length <= it->end)
+    for (auto it = registrations.rbegin(); it != registrations.rend(); ++it) {
+        if (it->start <= start && start + length <= it->end) {
             return it->rkey;
+        }
+    }
     return std::nullopt;
 }
 
@@ -91,17 +94,20 @@ class Test {
     {
         const std::vector<char> bytes(kLength, 'v');
         own_.store(kOffset, bytes.data(), kLength);
-        if (use == "get" && !gets_use_the_hca())
+        if (use == "get" && !gets_use_the_hca()) {
             return;
-        if (use == "send")
+        }
+        if (use == "send") {
             send();
-        else
+        } else {
             reach(use == "put");
+        }
         const auto key = key_of(own_.address(kOffset), kLength);
         require(key.has_value(), "the memory was not registered");
         attack(*key, true);
-        if (gets_use_the_hca())
+        if (gets_use_the_hca()) {
             attack(*key, false);
+        }
         std::vector<char> left(kLength);
         own_.load(left.data(), kOffset, kLength);
         require(left == bytes, "the memory has changed");
@@ -167,10 +173,11 @@ class Test {
             const ExposedMemory exposed(peer_, peers_);
             const RemoteMemory remote(ep, exposed.packed());
             InFlight operations(user_);
-            if (put)
+            if (put) {
                 operations.put(ep, view(own_), remote.address(kOffset), remote.rkey());
-            else
+            } else {
                 operations.get(ep, view(own_), remote.address(kOffset), remote.rkey());
+            }
             operations.flush(ep);
             finish(operations, "the transfer");
             require_ok(operations.status(), "the transfer");
@@ -186,11 +193,12 @@ class Test {
         const auto known = key_of(window_.address(), kSpace);
         require(known.has_value(), "the window was not registered");
         bool forged = false;
-        for (size_t i = 0; i + sizeof(key) <= packed.size(); ++i)
+        for (size_t i = 0; i + sizeof(key) <= packed.size(); ++i) {
             if (std::memcmp(&packed[i], &*known, sizeof(key)) == 0) {
                 std::memcpy(&packed[i], &key, sizeof(key));
                 forged = true;
             }
+        }
         require(forged, "the packed key does not hold the HCA's");
 
         const ucp_ep_h ep = connect(peer_, user_);
@@ -198,10 +206,11 @@ class Test {
         require_ok(ucp_ep_rkey_unpack(ep, packed.data(), &rkey), "ucp_ep_rkey_unpack");
         InFlight operations(peer_);
         const auto target = reinterpret_cast<uint64_t>(own_.address(kOffset));
-        if (put)
+        if (put) {
             operations.put(ep, view(peers_), target, rkey);
-        else
+        } else {
             operations.get(ep, view(peers_), target, rkey);
+        }
         operations.flush(ep);
         finish(operations, "the attack");
         require(operations.status() != UCS_OK || error_ != UCS_OK,

@@ -87,15 +87,19 @@ class Test {
     {
         for (unsigned turn = 0; turn < kTurns; ++turn) {
             for (const Step& step : kSteps) {
-                if (by_hca && !step.by_hca)
+                if (by_hca && !step.by_hca) {
                     continue;
+                }
                 std::vector<std::unique_ptr<Messages>> buffers;
-                for (unsigned i = 0; i < 2 * step.buffers; ++i)
+                for (unsigned i = 0; i < 2 * step.buffers; ++i) {
                     buffers.push_back(std::make_unique<Messages>(step.kind, step.size, 1, false));
-                for (unsigned i = 0; i < step.buffers; ++i)
+                }
+                for (unsigned i = 0; i < step.buffers; ++i) {
                     transfer(way, *buffers[2 * i], *buffers[2 * i + 1], ++transfers_);
-                for (const auto& buffer : buffers)
+                }
+                for (const auto& buffer : buffers) {
                     note(*buffer);
+                }
             }
         }
     }
@@ -108,8 +112,9 @@ class Test {
         {
             const ExposedMemory exposed(worker_, memory);
         }
-        if (cuda::is_pinned(memory.address()))
+        if (cuda::is_pinned(memory.address())) {
             report_.failed("host memory that is unmapped stays pinned");
+        }
     }
 
     unsigned reused() const { return reused_; }
@@ -166,10 +171,12 @@ class Test {
         operations.flush(endpoints_.to(peer_));
         operations.wait(format("round %u", round));
         ranks_.barrier(worker_, "all is flushed");
-        if (const auto wrong = near.difference(to_far ? mine : theirs))
+        if (const auto wrong = near.difference(to_far ? mine : theirs)) {
             report_.failed(format("round %u, near side: %s", round, wrong->c_str()));
-        if (const auto wrong = far.difference(to_far ? theirs : mine))
+        }
+        if (const auto wrong = far.difference(to_far ? theirs : mine)) {
             report_.failed(format("round %u, far side: %s", round, wrong->c_str()));
+        }
         ranks_.barrier(worker_, "the round is over");
     }
 
@@ -191,15 +198,17 @@ int run(const std::string& ways, bool by_hca)
     setenv("UCX_ZCOPY_THRESH", "0", 0);
     Ranks ranks(2);
     Report report(format("rank %d", ranks.rank()));
-    if (!cuda::available(ranks.rank()))
+    if (!cuda::available(ranks.rank())) {
         return skip_without_cuda(ranks.rank());
+    }
     report.begin("start", 2 * deadline_s());
     Test test(ranks, report);
     report.begin("host memory", 2 * deadline_s());
     test.unmap_host_memory();
     for (const auto& [way, name] : kWays) {
-        if (ways.find(name) == std::string::npos)
+        if (ways.find(name) == std::string::npos) {
             continue;
+        }
         for (size_t size : kSizes) {
             report.begin(format("%s %zu bytes", name, size), 2 * deadline_s());
             test.run(way, size);
@@ -213,15 +222,17 @@ int run(const std::string& ways, bool by_hca)
     const uint64_t overlapping = ranks.sum(test.overlapping(), test.worker(), "other places");
     test.close();
     report.end();
-    if (ranks.rank() != 0)
+    if (ranks.rank() != 0) {
         return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
     std::printf("%u cases, %llu failed; %llu buffers at an address used before, %llu at a place "
                 "that others had a part of\n",
                 report.cases() - 2, static_cast<unsigned long long>(failures),
                 static_cast<unsigned long long>(reused),
                 static_cast<unsigned long long>(overlapping));
-    if (ranks.join() > 0 || failures > 0)
+    if (ranks.join() > 0 || failures > 0) {
         return EXIT_FAILURE;
+    }
     if (reused == 0 || overlapping == 0) {
         std::printf("skipped: the driver never used an address again\n");
         return kSkip;

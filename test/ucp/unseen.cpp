@@ -86,8 +86,9 @@ class Loop {
             ucp_worker_progress(worker_.handle());
             sent = ucp_tag_send_nbx(ep_, from, message_size, kTag, &now);
         }
-        if (sent == UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE))
+        if (sent == UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE)) {
             return false;
+        }
         require(sent == nullptr, "a short send is neither taken nor refused");
         Bytes received(message_size);
         finish(receive(received.data()));
@@ -145,15 +146,19 @@ class Loop {
     {
         std::vector<Bytes> received(kMany, Bytes(message_size));
         std::vector<void*> requests;
-        for (Bytes& bytes : received)
+        for (Bytes& bytes : received) {
             requests.push_back(receive(bytes.data()));
-        for (unsigned i = 0; i < kMany; ++i)
+        }
+        for (unsigned i = 0; i < kMany; ++i) {
             requests.push_back(ucp_tag_send_nbx(ep_, from(i), message_size, kTag, &nothing_));
-        for (void* request : requests)
+        }
+        for (void* request : requests) {
             finish(request);
-        for (unsigned i = 0; i < kMany; ++i)
+        }
+        for (unsigned i = 0; i < kMany; ++i) {
             require(std::memcmp(received[i].data(), from(i), message_size) == 0,
                     "a message differs");
+        }
     }
 
     // Of memory that is said to be the host's.
@@ -171,11 +176,13 @@ class Loop {
         received.assign(message_size, 0);
         void* wanted = receive(received.data());
         const ucs_status_t status = wait(ucp_tag_send_nbx(ep_, from, message_size, kTag, &host));
-        if (status != UCS_OK)
+        if (status != UCS_OK) {
             ucp_request_cancel(worker_.handle(), wanted);
+        }
         (void)wait(wanted);
-        for (void* request : before)
+        for (void* request : before) {
             finish(request);
+        }
         return status;
     }
 
@@ -191,8 +198,9 @@ class Loop {
                                                message_size, &nothing_);
             return UCS_INPROGRESS;
         }
-        if (arrived_)
+        if (arrived_) {
             std::memcpy(am_data_.data(), data, message_size);
+        }
         return UCS_OK;
     }
 
@@ -203,10 +211,12 @@ class Loop {
 
     ucs_status_t wait(void* request)
     {
-        if (request == nullptr)
+        if (request == nullptr) {
             return UCS_OK;
-        if (UCS_PTR_IS_ERR(request))
+        }
+        if (UCS_PTR_IS_ERR(request)) {
             return UCS_PTR_STATUS(request);
+        }
         worker_.wait([&] { return ucp_request_check_status(request) != UCS_INPROGRESS; },
                      "a request");
         const ucs_status_t status = ucp_request_check_status(request);
@@ -263,9 +273,10 @@ class Test {
 
     void expect_taken(Loop& loop, const void* from, const char* what)
     {
-        if (loop.short_is_taken(from) != taken_)
+        if (loop.short_is_taken(from) != taken_) {
             report_.failed(
                 format("a short send of %s is %s", what, taken_ ? "not taken" : "taken"));
+        }
     }
 
     void never_taken_from_now_on() { taken_ = false; }
@@ -292,8 +303,9 @@ class Test {
     {
         report_.begin("GPU memory is no short send's", deadline_s());
         const Memory gpu(MemoryKind::kCuda, message_size);
-        if (loop.short_is_taken(gpu.address()))
+        if (loop.short_is_taken(gpu.address())) {
             report_.failed("a short send of GPU memory is taken");
+        }
     }
 
     // Pages that are never remembered, or not for long, wait like any other.
@@ -316,10 +328,12 @@ class Test {
         report_.begin("more pages than are remembered", deadline_s());
         constexpr size_t kPages = 4 * kMany;
         auto* pages = static_cast<char*>(map(kPages * kPage));
-        for (size_t i = 0; i < kPages; ++i)
+        for (size_t i = 0; i < kPages; ++i) {
             std::memcpy(pages + i * kPage, &i, sizeof(i));
-        for (size_t first = 0; first < kPages; first += kMany)
+        }
+        for (size_t first = 0; first < kPages; first += kMany) {
             loop.tag_many([&](unsigned i) { return pages + (first + i) * kPage; });
+        }
         munmap(pages, kPages * kPage);
     }
 
@@ -333,8 +347,9 @@ class Test {
             gpu.store(0, sent.data(), message_size);
             Bytes received;
             const ucs_status_t status = loop.tag_as_host(gpu.address(), received, i % 2 == 1);
-            if (status == UCS_OK ? received != sent : status != UCS_ERR_INVALID_PARAM)
+            if (status == UCS_OK ? received != sent : status != UCS_ERR_INVALID_PARAM) {
                 report_.failed(format("it ends with: %s", ucs_status_string(status)));
+            }
         }
         send_gpu_memory(loop, 1);
     }
@@ -343,7 +358,7 @@ class Test {
     {
         report_.begin("several threads", 4 * deadline_s());
         std::vector<std::thread> all;
-        for (unsigned thread = 0; thread < 4; ++thread)
+        for (unsigned thread = 0; thread < 4; ++thread) {
             all.emplace_back([this, thread] {
                 cuda::attach_thread();
                 Loop loop;
@@ -359,8 +374,10 @@ class Test {
                 munmap(host, kPage);
                 loop.close();
             });
-        for (std::thread& thread : all)
+        }
+        for (std::thread& thread : all) {
             thread.join();
+        }
     }
 
     int end()
@@ -378,16 +395,18 @@ class Test {
 int run(bool taken)
 {
     Test test(taken);
-    if (!cuda::available(0))
+    if (!cuda::available(0)) {
         return skip_without_cuda(0);
+    }
     test.report().begin("start", deadline_s());
     Loop loop;
     test.alternately(loop);
     test.refused_as_such(loop);
     test.host_memory_of_all_kinds(loop);
     test.threads();
-    if (taken)
+    if (taken) {
         test.said_to_be_of_the_host(loop);
+    }
     test.report().begin("end", deadline_s());
     loop.close();
     return test.end();
@@ -397,8 +416,9 @@ int run(bool taken)
 int run_with_other(const char* transports, const char* devices)
 {
     Test test(true);
-    if (!cuda::available(0))
+    if (!cuda::available(0)) {
         return skip_without_cuda(0);
+    }
     test.report().begin("before another transport", deadline_s());
     Loop loop;
     void* host = map(kPage);
@@ -438,8 +458,9 @@ try {
         ucptest::message_size = std::stoul(argv[2]);
         return ucptest::run(what == "taken");
     }
-    if (argc == 4 && what == "other")
+    if (argc == 4 && what == "other") {
         return ucptest::run_with_other(argv[2], argv[3]);
+    }
     std::fprintf(stderr, "usage: ucp_unseen taken|never BYTES | other TLS NET_DEVICES\n");
     return EXIT_FAILURE;
 } catch (const std::exception& error) {

@@ -40,8 +40,9 @@ class Workers {
     }
     ~Workers()
     {
-        for (ucp_worker_h worker : workers_)
+        for (ucp_worker_h worker : workers_) {
             ucp_worker_destroy(worker);
+        }
         ucp_cleanup(context_);
     }
     Workers(const Workers&) = delete;
@@ -49,8 +50,9 @@ class Workers {
 
     void send_around()
     {
-        for (size_t i = 0; i < workers_.size(); ++i)
+        for (size_t i = 0; i < workers_.size(); ++i) {
             send(workers_[i], workers_[(i + 1) % workers_.size()], static_cast<char>('a' + i));
+        }
     }
 
   private:
@@ -77,12 +79,15 @@ class Workers {
 
     void wait(ucs_status_ptr_t request, const std::string& call)
     {
-        if (!UCS_PTR_IS_PTR(request))
+        if (!UCS_PTR_IS_PTR(request)) {
             return require_ok(UCS_PTR_RAW_STATUS(request), call);
+        }
         const auto until = Clock::now() + std::chrono::seconds(deadline_s());
-        while (ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < until)
-            for (ucp_worker_h worker : workers_)
+        while (ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < until) {
+            for (ucp_worker_h worker : workers_) {
                 ucp_worker_progress(worker);
+            }
+        }
         require_ok(ucp_request_check_status(request), call);
         ucp_request_free(request);
     }

@@ -24,22 +24,26 @@ int main(int, char** argv)
     }
     uct_component_h* components;
     unsigned count;
-    if (uct_query_components(&components, &count) != UCS_OK)
+    if (uct_query_components(&components, &count) != UCS_OK) {
         return 1;
+    }
     for (unsigned i = 0; i < count; ++i) {
         uct_component_attr_t attr{};
         attr.field_mask =
             UCT_COMPONENT_ATTR_FIELD_NAME | UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
-        if (uct_component_query(components[i], &attr) == UCS_OK)
+        if (uct_component_query(components[i], &attr) == UCS_OK) {
             std::puts(attr.name);
+        }
     }
     uct_release_component_list(components);
     char setting[16];
-    if (ucs_global_opts_get_value("MEMTYPE_CACHE", setting, sizeof(setting)) != UCS_OK)
+    if (ucs_global_opts_get_value("MEMTYPE_CACHE", setting, sizeof(setting)) != UCS_OK) {
         return 1;
+    }
     std::printf("UCX_MEMTYPE_CACHE=%s\n", setting);
     std::fflush(stdout);
-    if (const pid_t child = fork(); child > 0)
+    if (const pid_t child = fork(); child > 0) {
         waitpid(child, nullptr, 0);
+    }
     return 0;
 }

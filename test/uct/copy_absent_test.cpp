@@ -33,15 +33,17 @@ bool listed(unsigned domains)
     uct_component_h* components;
     unsigned count;
     bool found = false;
-    if (uct_query_components(&components, &count) != UCS_OK)
+    if (uct_query_components(&components, &count) != UCS_OK) {
         return false;
+    }
     for (unsigned i = 0; i < count; ++i) {
         uct_component_attr_t attr = {};
         attr.field_mask =
             UCT_COMPONENT_ATTR_FIELD_NAME | UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
         if (uct_component_query(components[i], &attr) == UCS_OK &&
-            strcmp(attr.name, "gdr_cuda") == 0)
+            strcmp(attr.name, "gdr_cuda") == 0) {
             found = attr.md_resource_count == domains;
+        }
     }
     uct_release_component_list(components);
     return found;
@@ -49,16 +51,20 @@ bool listed(unsigned domains)
 
 int check_absent(const char* reason)
 {
-    if (!gdr::abi::choose_series())
+    if (!gdr::abi::choose_series()) {
         return failure(gdr::abi::why_not());
+    }
     gdr::abi::register_component(gdr::copy::component());
-    if (gdr::cuda::initialised_driver() != nullptr || !gdr::cuda::unavailable_reason().empty())
+    if (gdr::cuda::initialised_driver() != nullptr || !gdr::cuda::unavailable_reason().empty()) {
         return failure("registering the component has looked for CUDA");
-    if (!listed(0))
+    }
+    if (!listed(0)) {
         return failure("gdr_cuda offers a memory domain, or is not listed");
+    }
     std::string told = gdr::cuda::unavailable_reason();
-    if (told.find(reason) == std::string::npos)
+    if (told.find(reason) == std::string::npos) {
         return failure("the reason is \"" + told + "\", which does not say " + reason);
+    }
     return 0;
 }
 
@@ -77,8 +83,9 @@ int no_device()
         std::string(build != nullptr ? build : ".") + "/src/emu/softcuda/.libs/libcuda.so.1";
     setenv("SOFTCUDA_DEVICES", "0", 1);
     // The name libcuda.so.1 means the one that is loaded already.
-    if (dlopen(softcuda.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr)
+    if (dlopen(softcuda.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
         return failure(dlerror());
+    }
     return check_absent("device");
 }
 
@@ -86,8 +93,9 @@ int in_child(int (*test)())
 {
     fflush(stdout);
     pid_t child = fork();
-    if (child == 0)
+    if (child == 0) {
         exit(test());
+    }
     int status = 0;
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status)

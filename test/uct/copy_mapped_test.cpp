@@ -148,8 +148,9 @@ TEST(Mapped, MoreWindowsThanMayBe)
             EXPECT_TRUE(buffer->holds(1, 0, 64));
         }
     };
-    for (unsigned i = 0; i < kMost + 10; ++i)
+    for (unsigned i = 0; i < kMost + 10; ++i) {
         buffers.push_back(std::make_unique<Buffer>(Memory::device, kWindow / 16));
+    }
     put_in_all();
     EXPECT_EQ(softgdrcopy_pins() - softgdrcopy_unpins(), kMost);
     const uint64_t attempts = softgdrcopy_attempts();
@@ -176,8 +177,9 @@ TEST(Mapped, FreedMemoryIsGivenBack)
     }
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (softgdrcopy_pins() - softgdrcopy_unpins() > pinned &&
-           std::chrono::steady_clock::now() < end)
+           std::chrono::steady_clock::now() < end) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
     EXPECT_EQ(softgdrcopy_pins() - softgdrcopy_unpins(), pinned);
 }
 
@@ -257,8 +259,9 @@ TEST(Mapped, CostsWhatUcpIsTold)
     const Transport with;
     EXPECT_LT(told_overhead(with, L::kEpOpPutShort), 1e-6);
     EXPECT_GT(told_overhead(without, L::kEpOpPutShort), 5e-6);
-    for (const L::EpOp same : {L::kEpOpGetShort, L::kEpOpPutZcopy, L::kEpOpGetZcopy})
+    for (const L::EpOp same : {L::kEpOpGetShort, L::kEpOpPutZcopy, L::kEpOpGetZcopy}) {
         EXPECT_EQ(told_overhead(with, same), told_overhead(without, same));
+    }
 }
 
 bool by_kernel_module()
@@ -275,16 +278,18 @@ TEST(Mapped, Neighbours)
     Transport transport;
     Buffer host(Memory::host, kLength);
     std::vector<std::unique_ptr<Buffer>> devices;
-    for (unsigned i = 0; i < kBuffers; ++i)
+    for (unsigned i = 0; i < kBuffers; ++i) {
         devices.push_back(std::make_unique<Buffer>(Memory::device, kLength));
+    }
     const uint64_t writes = softgdrcopy_writes();
     for (unsigned i = 0; i < kBuffers; ++i) {
         host.fill(i);
         put(transport, devices[i]->address(), host.data(), kLength);
     }
     EXPECT_EQ(softgdrcopy_writes() - writes, kBuffers);
-    for (unsigned i = 0; i < kBuffers; ++i)
+    for (unsigned i = 0; i < kBuffers; ++i) {
         EXPECT_TRUE(devices[i]->holds(i)) << i;
+    }
 }
 
 // Which the kernel module does not map; the driver does what it can export.
@@ -304,8 +309,9 @@ TEST(Mapped, MemoryOfAPool)
 
 TEST(Mapped, TheSameByTheKernelModule)
 {
-    if (by_kernel_module())
+    if (by_kernel_module()) {
         GTEST_SKIP() << "the others are";
+    }
     char self[4096] = "";
     ASSERT_GT(readlink("/proc/self/exe", self, sizeof(self) - 1), 0);
     const std::string command = std::string("SOFTGDRCOPY_BACKEND=gdrdrv ") + self;

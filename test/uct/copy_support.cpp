@@ -39,14 +39,16 @@ constexpr char kGuardByte = 0x5a;
 
 void require(ucs_status_t status, const char* call)
 {
-    if (status != UCS_OK)
+    if (status != UCS_OK) {
         throw std::runtime_error(std::string(call) + ": " + ucs_status_string(status));
+    }
 }
 
 void require(CUresult result, const char* call)
 {
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
         throw std::runtime_error(std::string(call) + ": CUresult " + std::to_string(result));
+    }
 }
 
 uct_component_h find_component()
@@ -56,8 +58,9 @@ uct_component_h find_component()
 
 uct_component_h find_component(const gdr::abi::Component& component)
 {
-    if (!gdr::abi::choose_series())
+    if (!gdr::abi::choose_series()) {
         throw std::runtime_error(gdr::abi::why_not());
+    }
     gdr::abi::register_component(component); // once
     uct_component_h* components;
     unsigned count;
@@ -68,8 +71,9 @@ uct_component_h find_component(const gdr::abi::Component& component)
         attr.field_mask =
             UCT_COMPONENT_ATTR_FIELD_NAME | UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
         require(uct_component_query(components[i], &attr), "uct_component_query");
-        if (strcmp(attr.name, component.name) == 0 && attr.md_resource_count > 0)
+        if (strcmp(attr.name, component.name) == 0 && attr.md_resource_count > 0) {
             found = components[i];
+        }
     }
     uct_release_component_list(components);
     return found;
@@ -90,9 +94,10 @@ Transport::Transport(const gdr::abi::Component& component, const std::string& de
 Transport::Transport(const gdr::abi::Component& component, const std::string& device)
 {
     uct_component_h handle = find_component(component);
-    if (handle == nullptr)
+    if (handle == nullptr) {
         throw std::runtime_error(std::string("no component ") + component.name +
                                  " with a memory domain");
+    }
     uct_md_config_t* config;
     require(uct_md_config_read(handle, nullptr, nullptr, &config), "uct_md_config_read");
     ucs_status_t status = uct_md_open(handle, component.name, config, &md_);
@@ -133,16 +138,21 @@ void Transport::open_iface(const std::string& device)
 
 Transport::~Transport()
 {
-    if (ep_ != nullptr)
+    if (ep_ != nullptr) {
         uct_ep_destroy(ep_);
-    if (iface_ != nullptr)
+    }
+    if (iface_ != nullptr) {
         uct_iface_close(iface_);
-    if (worker_ != nullptr)
+    }
+    if (worker_ != nullptr) {
         uct_worker_destroy(worker_);
-    if (async_ != nullptr)
+    }
+    if (async_ != nullptr) {
         ucs_async_context_destroy(async_);
-    if (md_ != nullptr)
+    }
+    if (md_ != nullptr) {
         uct_md_close(md_);
+    }
 }
 
 std::vector<char> Transport::address() const
@@ -156,10 +166,11 @@ std::vector<char> Transport::address() const
 void Transport::progress()
 {
     const auto version = gdr::abi::series().version;
-    if (version.major == UCP_API_MAJOR && version.minor == UCP_API_MINOR)
+    if (version.major == UCP_API_MAJOR && version.minor == UCP_API_MINOR) {
         uct_worker_progress(worker_);
-    else
+    } else {
         uct_iface_progress(iface_);
+    }
 }
 
 void Transport::wait(const uct_completion_t& completion)
@@ -167,8 +178,9 @@ void Transport::wait(const uct_completion_t& completion)
     auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (completion.count > 0) {
         progress();
-        if (std::chrono::steady_clock::now() > deadline)
+        if (std::chrono::steady_clock::now() > deadline) {
             throw std::runtime_error("a copy did not complete");
+        }
     }
 }
 
@@ -245,45 +257,50 @@ Buffer::~Buffer()
 
 void Buffer::free()
 {
-    if (start_ == nullptr)
+    if (start_ == nullptr) {
         return;
+    }
     Current current(context_);
-    if (memory_ == Memory::host)
+    if (memory_ == Memory::host) {
         ::free(start_);
-    else if (memory_ == Memory::pinned)
+    } else if (memory_ == Memory::pinned) {
         require(cuMemFreeHost(start_), "cuMemFreeHost");
-    else
+    } else {
         require(cuMemFree(reinterpret_cast<CUdeviceptr>(start_)), "cuMemFree");
+    }
     start_ = nullptr;
 }
 
 void Buffer::write(const std::vector<char>& bytes)
 {
     Current current(context_);
-    if (memory_ == Memory::device || memory_ == Memory::pool)
+    if (memory_ == Memory::device || memory_ == Memory::pool) {
         require(cuMemcpyHtoD(reinterpret_cast<CUdeviceptr>(start_), bytes.data(), bytes.size()),
                 "cuMemcpyHtoD");
-    else
+    } else {
         memcpy(start_, bytes.data(), bytes.size());
+    }
 }
 
 std::vector<char> Buffer::read() const
 {
     Current current(context_);
     std::vector<char> bytes(length_ + 2 * kGuard);
-    if (memory_ == Memory::device || memory_ == Memory::pool)
+    if (memory_ == Memory::device || memory_ == Memory::pool) {
         require(cuMemcpyDtoH(bytes.data(), reinterpret_cast<CUdeviceptr>(start_), bytes.size()),
                 "cuMemcpyDtoH");
-    else
+    } else {
         memcpy(bytes.data(), start_, bytes.size());
+    }
     return bytes;
 }
 
 void Buffer::fill(unsigned seed)
 {
     std::vector<char> bytes(length_ + 2 * kGuard, kGuardByte);
-    for (size_t i = 0; i < length_; ++i)
+    for (size_t i = 0; i < length_; ++i) {
         bytes[kGuard + i] = byte_at(seed, i);
+    }
     write(bytes);
 }
 
@@ -296,12 +313,14 @@ bool Buffer::holds(unsigned seed, size_t offset, size_t length, size_t from) con
 {
     std::vector<char> bytes = read();
     for (size_t i = 0; i < kGuard; ++i) {
-        if (bytes[i] != kGuardByte || bytes[kGuard + length_ + i] != kGuardByte)
+        if (bytes[i] != kGuardByte || bytes[kGuard + length_ + i] != kGuardByte) {
             return false;
+        }
     }
     for (size_t i = 0; i < length; ++i) {
-        if (bytes[kGuard + offset + i] != byte_at(seed, from + i))
+        if (bytes[kGuard + offset + i] != byte_at(seed, from + i)) {
             return false;
+        }
     }
     return true;
 }

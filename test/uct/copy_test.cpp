@@ -166,8 +166,9 @@ TEST(Copy, StridedIov)
     ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, destination.address(), 0, &completion),
               UCS_INPROGRESS);
     transport.wait(completion);
-    for (size_t i = 0; i < 3; ++i)
+    for (size_t i = 0; i < 3; ++i) {
         EXPECT_TRUE(destination.holds(4, 100 * i, 100, 400 * i));
+    }
 }
 
 TEST(Copy, NothingToCopyCompletesFromProgress)
@@ -378,9 +379,10 @@ TEST(Contexts, FailedCopiesAreLoggedOnce)
     for (int round = 0; round < 3; ++round) {
         Buffer device(Memory::device, 5000, primary_context(1));
         Completion lost(20);
-        for (int i = 0; i < 20; ++i)
+        for (int i = 0; i < 20; ++i) {
             ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &lost),
                       UCS_INPROGRESS);
+        }
         require(cuDevicePrimaryCtxReset(1), "cuDevicePrimaryCtxReset");
         device.forget();
         Buffer again(Memory::device, 5000, primary_context(1));
@@ -467,8 +469,9 @@ TEST(Flight, FenceOrdersStreams)
     host.fill(2);
     Completion completion(12);
     uct_iov_t iov = piece(host.data(), 4096);
-    for (int i = 0; i < 10; ++i) // 2 ms
+    for (int i = 0; i < 10; ++i) { // 2 ms
         uct_ep_put_zcopy(transport.ep(), &iov, 1, elsewhere.address(), 0, &completion);
+    }
     uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &completion);
     ASSERT_EQ(uct_ep_fence(transport.ep(), 0), UCS_OK);
     iov = piece(back.data(), 4096);
@@ -534,13 +537,15 @@ TEST(Flight, IsProgressedUntilSomeTimeAfterTheLastCopy)
     uct_iface_progress_enable(iface, kAll);
     const auto calls_in_idle_rounds = [&] {
         const unsigned before = progress_calls;
-        for (int i = 0; i < 1000; ++i)
+        for (int i = 0; i < 1000; ++i) {
             uct_worker_progress(transport.worker());
+        }
         return progress_calls - before;
     };
     const auto rest = [&] {
-        for (int i = 0; i < 5; ++i)
+        for (int i = 0; i < 5; ++i) {
             calls_in_idle_rounds();
+        }
     };
     EXPECT_GT(calls_in_idle_rounds(), 0u);
     rest();
@@ -579,8 +584,9 @@ TEST(Flight, ClosingWaitsForCopies)
     {
         Transport transport;
         uct_iov_t iov = piece(host.data(), 4096);
-        for (int i = 0; i < 10; ++i)
+        for (int i = 0; i < 10; ++i) {
             uct_ep_put_zcopy(transport.ep(), &iov, 1, elsewhere.address(), 0, &never);
+        }
         ASSERT_EQ(uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &never),
                   UCS_INPROGRESS);
     }
@@ -613,10 +619,11 @@ TEST(Wakeup, SleeperIsWokenByItsCopy)
                   UCS_INPROGRESS);
         while (!completion.done()) {
             ucs_status_t armed = uct_iface_event_arm(transport.iface(), kEvents);
-            if (armed == UCS_OK)
+            if (armed == UCS_OK) {
                 ASSERT_TRUE(wakes_up(fd, 10000));
-            else
+            } else {
                 ASSERT_EQ(armed, UCS_ERR_BUSY);
+            }
             uct_iface_progress(transport.iface());
         }
     }
@@ -650,8 +657,9 @@ TEST(Wakeup, NotificationsAreNotRepeated)
     for (int attempt = 0; !armed_twice && attempt < 100; ++attempt) {
         Completion completion(10);
         uct_iov_t iov = piece(host.data(), kLength);
-        for (int i = 0; i < 10; ++i)
+        for (int i = 0; i < 10; ++i) {
             uct_ep_put_zcopy(transport.ep(), &iov, 1, device.address(), 0, &completion);
+        }
         uint64_t before = softcuda_call_count("cuLaunchHostFunc");
         armed_twice = uct_iface_event_arm(transport.iface(), UCT_EVENT_SEND_COMP) == UCS_OK &&
                       uct_iface_event_arm(transport.iface(), UCT_EVENT_SEND_COMP) == UCS_OK;
@@ -814,8 +822,9 @@ TEST(Interface, EstimatesAreThoseOfACopy)
             EXPECT_LE(fixed(estimate), 10e-6);
         }
         for (EpOperation operation : {EpOperation::put_zcopy, EpOperation::get_zcopy}) {
-            if (local == remote)
+            if (local == remote) {
                 continue;
+            }
             gdr::abi::PerfEstimate estimate = cost(operation, local, remote);
             EXPECT_NEAR(fixed(estimate) + 4096 / estimate.bandwidth_shared, 6.6e-6, 0.5e-6)
                 << "of a small copy";
@@ -951,8 +960,9 @@ class Ended {
         const auto start = static_cast<const char*>(address);
         int count = 0;
         for (const auto& [first, size] : std::exchange(told_, {})) {
-            if (start < first || start + length > first + size)
+            if (start < first || start + length > first + size) {
                 return -1;
+            }
             ++count;
         }
         return count;
@@ -998,12 +1008,14 @@ TEST(Domain, EndsUcpsRegistrationsOfWhatWasThereBefore)
 
     // More allocations than a thread remembers addresses of, in turns.
     std::vector<std::unique_ptr<Buffer>> many;
-    for (unsigned i = 0; i < 100; ++i)
+    for (unsigned i = 0; i < 100; ++i) {
         many.push_back(std::make_unique<Buffer>(Memory::device, 100));
+    }
     int told = 0;
     for (unsigned turn = 0; turn < 11; ++turn) {
-        for (const auto& each : many)
+        for (const auto& each : many) {
             told += turn > 0 ? asked(each->data(), 100) : asked(each->data(), 100) - 1;
+        }
     }
     EXPECT_LT(told, 500) << "of 1000";
 

@@ -37,8 +37,9 @@ struct Outcome {
 Outcome in_child(const std::function<int()>& body)
 {
     int ends[2];
-    if (pipe(ends) != 0)
+    if (pipe(ends) != 0) {
         throw std::runtime_error("pipe");
+    }
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
@@ -59,8 +60,9 @@ Outcome in_child(const std::function<int()>& body)
     close(ends[1]);
     Outcome outcome{};
     char bytes[4096];
-    for (ssize_t got; (got = read(ends[0], bytes, sizeof(bytes))) > 0;)
+    for (ssize_t got; (got = read(ends[0], bytes, sizeof(bytes))) > 0;) {
         outcome.text.append(bytes, static_cast<size_t>(got));
+    }
     close(ends[0]);
     int status = 0;
     waitpid(child, &status, 0);
@@ -71,8 +73,9 @@ Outcome in_child(const std::function<int()>& body)
 size_t times(const std::string& text, const std::string& part)
 {
     size_t count = 0;
-    for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at)
+    for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) {
         ++count;
+    }
     return count;
 }
 
@@ -106,10 +109,11 @@ class Fork : public testing::TestWithParam<const char*> {
         local_.emplace(Memory::device, kLength, primary_context(0));
         host_.emplace(Memory::host, kLength);
         remote_.emplace(Memory::device, kLength, primary_context(0));
-        if (strcmp(GetParam(), "copy") == 0)
+        if (strcmp(GetParam(), "copy") == 0) {
             make_copy();
-        else
+        } else {
             make_ipc();
+        }
     }
     void TearDown() override
     {
@@ -166,22 +170,25 @@ TEST_P(Fork, OperationsOfAChildFailAndAreToldOnce)
         for (unsigned round = 0; round < 3; ++round) {
             for (const Buffer* local : {&*local_, &*host_}) {
                 if (copier_.put(*local, &completion) != UCS_ERR_IO_ERROR ||
-                    copier_.get(*local, &completion) != UCS_ERR_IO_ERROR)
+                    copier_.get(*local, &completion) != UCS_ERR_IO_ERROR) {
                     return 1;
+                }
             }
             char some[8] = {};
             if (copier_.has_short &&
                 (uct_ep_put_short(copier_.transport->ep(), some, 8, copier_.remote, copier_.rkey) !=
                      UCS_ERR_IO_ERROR ||
                  uct_ep_get_short(copier_.transport->ep(), some, 8, copier_.remote, copier_.rkey) !=
-                     UCS_ERR_IO_ERROR))
+                     UCS_ERR_IO_ERROR)) {
                 return 2;
+            }
         }
         // Nothing of it is under way.
         if (uct_iface_flush(copier_.transport->iface(), 0, nullptr) != UCS_OK ||
             uct_ep_flush(copier_.transport->ep(), 0, nullptr) != UCS_OK ||
-            uct_ep_fence(copier_.transport->ep(), 0) != UCS_OK)
+            uct_ep_fence(copier_.transport->ep(), 0) != UCS_OK) {
             return 3;
+        }
         copier_.transport->progress();
         return completion.done() ? 4 : 0; // who is told by the return value is not told again
     });
@@ -198,13 +205,15 @@ TEST_P(Fork, WhatWasUnderWayFailsInTheChildAlone)
     exchange();
     Buffer back(Memory::device, kLength, primary_context(0));
     Completion completion(kOperations), flushed;
-    for (unsigned i = 0; i < kOperations; ++i)
+    for (unsigned i = 0; i < kOperations; ++i) {
         ASSERT_EQ(copier_.get(back, &completion), UCS_INPROGRESS);
+    }
     ASSERT_EQ(uct_iface_flush(copier_.transport->iface(), 0, &flushed), UCS_INPROGRESS);
     const Outcome outcome = in_child([&] {
         copier_.transport->wait(completion);
-        if (completion.status != UCS_ERR_IO_ERROR)
+        if (completion.status != UCS_ERR_IO_ERROR) {
             return 1;
+        }
         copier_.transport->wait(flushed);
         return uct_iface_flush(copier_.transport->iface(), 0, nullptr) == UCS_OK ? 0 : 2;
     });
@@ -233,8 +242,9 @@ TEST_P(Fork, AChildDoesNotTakeTheParentsWakeUp)
     }
     const Outcome outcome = in_child([&] {
         for (const ucs_status_t expected : {UCS_ERR_BUSY, UCS_OK}) {
-            if (uct_iface_event_arm(copier_.transport->iface(), UCT_EVENT_SEND_COMP) != expected)
+            if (uct_iface_event_arm(copier_.transport->iface(), UCT_EVENT_SEND_COMP) != expected) {
                 return 1;
+            }
             copier_.transport->wait(completion);
         }
         return 0;

@@ -70,8 +70,9 @@ class StandIn {
         const socklen_t length = name_of(id, &name);
         listener_ = cuda::UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
         if (bind(listener_.get(), reinterpret_cast<sockaddr*>(&name), length) != 0 ||
-            listen(listener_.get(), SOMAXCONN) != 0)
+            listen(listener_.get(), SOMAXCONN) != 0) {
             throw std::runtime_error("no socket");
+        }
         thread_ = std::thread([this, ways = std::move(ways)] { serve(ways); });
     }
     StandIn(const StandIn&) = delete;
@@ -92,16 +93,18 @@ class StandIn {
         sigemptyset(&alarm);
         sigaddset(&alarm, SIGALRM);
         pthread_sigmask(SIG_BLOCK, &alarm, nullptr);
-        for (const Way way : ways)
+        for (const Way way : ways) {
             serve(cuda::UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)), way);
+        }
     }
 
     static void serve(const cuda::UniqueFd& connection, Way way)
     {
         char question[100];
         if (way == Way::hang_up || recv(connection.get(), question, sizeof(question), 0) <= 0 ||
-            way == Way::hang_up_when_asked)
+            way == Way::hang_up_when_asked) {
             return;
+        }
         char answer[120] = "";
         size_t length = sizeof(answer);
         cuda::UniqueFd descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -188,8 +191,9 @@ TEST(IpcDescriptors, WhoHangsUpIsAskedAgain)
         EXPECT_THROW(ask_for_descriptor(owner.key()), NoAnswer);
     }
     std::this_thread::sleep_for(1100ms);
-    for (const StandIn& owner : owners)
+    for (const StandIn& owner : owners) {
         EXPECT_TRUE(ask_for_descriptor(owner.key()));
+    }
 }
 
 TEST(IpcDescriptors, WhoRefusesHasAnswered)
@@ -223,8 +227,9 @@ TEST(IpcDescriptors, AChildsChildKeepsItsFiles)
     const pid_t child = fork();
     if (child == 0) {
         std::vector<int> files(100);
-        for (int& file : files)
+        for (int& file : files) {
             file = open("/dev/null", O_RDONLY);
+        }
         const pid_t grandchild = fork();
         if (grandchild == 0) {
             const auto is_open = [](int file) { return fcntl(file, F_GETFD) >= 0; };
@@ -274,11 +279,13 @@ TEST(IpcDescriptors, FilesBesideAQuestionAreNotKept)
     send_with_files(24, 1);
     const size_t before = open_files();
     for (unsigned i = 0; i < 50; ++i) {
-        for (const size_t bytes : {1, 16, 24, 100}) // of a question, or not
+        for (const size_t bytes : {1, 16, 24, 100}) { // of a question, or not
             send_with_files(bytes, 1 + i % 5);
+        }
     }
-    for (unsigned i = 0; i < 1000 && open_files() > before; ++i) // the last connection closes
+    for (unsigned i = 0; i < 1000 && open_files() > before; ++i) { // the last connection closes
         std::this_thread::sleep_for(1ms);
+    }
     EXPECT_LE(open_files(), before);
 }
 
@@ -344,8 +351,9 @@ TEST(IpcSilentOwners, ThreadsThatWaitedForTheSameAnswerMakeOnePause)
     SilentOwners owners;
     SilentOwners::Clock::time_point now{};
     for (const std::chrono::seconds pause : {1s, 2s, 4s}) {
-        for (unsigned thread = 0; thread < 8; ++thread)
+        for (unsigned thread = 0; thread < 8; ++thread) {
             owners.did_not_answer(kSilent, now + 1ms * thread);
+        }
         now += pause;
         EXPECT_EQ(owners.patience(kSilent, now - 1ms), 0ms);
         EXPECT_EQ(owners.patience(kSilent, now), 100ms);

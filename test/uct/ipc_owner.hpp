@@ -31,8 +31,9 @@ class Owner {
 
     Owner()
     {
-        if (pipe(from_) != 0 || pipe(to_) != 0)
+        if (pipe(from_) != 0 || pipe(to_) != 0) {
             throw std::runtime_error("pipe");
+        }
         pid_ = fork();
         if (pid_ == 0) {
             close(to_[1]);
@@ -53,8 +54,9 @@ class Owner {
     gdr::ipc::RemoteKey allocate(unsigned char fill)
     {
         gdr::ipc::RemoteKey key;
-        if (write(to_[1], &fill, 1) != 1 || read(from_[0], &key, sizeof(key)) != sizeof(key))
+        if (write(to_[1], &fill, 1) != 1 || read(from_[0], &key, sizeof(key)) != sizeof(key)) {
             throw std::runtime_error("the owner has gone");
+        }
         return key;
     }
 

@@ -57,8 +57,9 @@ uint64_t allocations = 0;
 [[gnu::noinline]] void* operator new(size_t size)
 {
     allocations += counting;
-    if (void* memory = malloc(size))
+    if (void* memory = malloc(size)) {
         return memory;
+    }
     throw std::bad_alloc();
 }
 
@@ -165,16 +166,18 @@ class Owner {
     explicit Owner(Namespace pids = Namespace::ours, Life life = Life::one)
     {
         int pair[2];
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
             throw std::runtime_error("socketpair");
+        }
         pid_ = fork();
         socket_ = pair[pid_ == 0];
         close(pair[pid_ != 0]);
         if (pid_ == 0) {
-            if (life == Life::many)
+            if (life == Life::many) {
                 serve_again_and_again();
-            else if (pids == Namespace::ours || moved_to_own_namespace())
+            } else if (pids == Namespace::ours || moved_to_own_namespace()) {
                 serve();
+            }
             _exit(0);
         }
     }
@@ -182,8 +185,9 @@ class Owner {
 
     void kill()
     {
-        if (pid_ <= 0)
+        if (pid_ <= 0) {
             return;
+        }
         ::kill(pid_, SIGKILL);
         waitpid(pid_, nullptr, 0);
         close(socket_);
@@ -262,8 +266,9 @@ class Owner {
 
     void ask(const Question& question)
     {
-        if (write(socket_, &question, sizeof(question)) != sizeof(question))
+        if (write(socket_, &question, sizeof(question)) != sizeof(question)) {
             throw std::runtime_error("the owner has gone");
+        }
         if (question.request == Request::free || question.request == Request::unmap ||
             question.request == Request::reset_device ||
             question.request == Request::limit_descriptors) {
@@ -273,16 +278,18 @@ class Owner {
     }
     void take(void* to, size_t length)
     {
-        if (recv(socket_, to, length, MSG_WAITALL) != static_cast<ssize_t>(length))
+        if (recv(socket_, to, length, MSG_WAITALL) != static_cast<ssize_t>(length)) {
             throw std::runtime_error("the owner has gone");
+        }
     }
 
     // As a container: with a /proc of its own, too, without which CUDA does not work there. A
     // process is moved to a pid namespace by being forked into it: true in that child alone.
     static bool moved_to_own_namespace()
     {
-        if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0 || fork() != 0)
+        if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0 || fork() != 0) {
             return false;
+        }
         mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
         mount("proc", "/proc", "proc", 0, nullptr);
         return true;
@@ -295,16 +302,19 @@ class Owner {
         while (pid != 0) {
             int status = 0;
             waitpid(pid, &status, 0);
-            if (WEXITSTATUS(status) != kLeft)
+            if (WEXITSTATUS(status) != kLeft) {
                 return;
+            }
             pid_t next = 0;
             for (unsigned tries = 0; next != pid && tries < 200; ++tries) {
-                if (next != 0) // another process was faster
+                if (next != 0) { // another process was faster
                     end(next);
+                }
                 make_next_pid(pid);
                 next = fork();
-                if (next == 0)
+                if (next == 0) {
                     break;
+                }
             }
             if (next == 0) {
                 pid = 0;
@@ -366,8 +376,9 @@ class Owner {
                 pid_t child = fork();
                 if (child == 0) {
                     close(socket_);
-                    for (;;)
+                    for (;;) {
                         pause();
+                    }
                 }
                 (void)!write(socket_, &child, sizeof(child));
                 continue;
@@ -443,8 +454,9 @@ class Ipc : public testing::Test {
 Region* acquire_in_the_end(const RemoteKey& key)
 {
     Region* region = nullptr;
-    for (unsigned i = 0; region == nullptr && i < 100; ++i)
+    for (unsigned i = 0; region == nullptr && i < 100; ++i) {
         region = RemoteMemory::instance().acquire(driver(), key);
+    }
     return region;
 }
 
@@ -522,8 +534,9 @@ TEST_F(Ipc, StaleMemoryInUseIsInTheWayOfAPartOfItsBlock)
         EXPECT_EQ(region, nullptr);
     }
     memory_.release(stale); // which closes it
-    if (region == nullptr)
+    if (region == nullptr) {
         region = acquire_in_the_end(now);
+    }
     ASSERT_NE(region, nullptr);
     EXPECT_EQ(first_byte(*region), 2);
     memory_.release(region);
@@ -562,8 +575,9 @@ TEST_F(Ipc, AnotherProcessWithTheSamePid)
     ASSERT_NE(stale, nullptr);
     EXPECT_EQ(first_byte(*stale), 1);
     memory_.release(stale);
-    if (!reborn->leave())
+    if (!reborn->leave()) {
         GTEST_SKIP() << "no right to choose the pid of a process, or others took it";
+    }
     const RemoteKey now = reborn->allocate(4 << 20, 2);
     ASSERT_EQ(now.pid, old.pid);
     ASSERT_EQ(now.base, old.base);
@@ -616,8 +630,9 @@ class ImexChannel {
 TEST_F(Ipc, AKeyOfMoreThanTheMemory)
 {
     std::vector<RemoteKey> keys = {owner->allocate(1 << 20, 7), owner->map_with_descriptor(7)};
-    if (no_fabric_handles().empty())
+    if (no_fabric_handles().empty()) {
         keys.push_back(owner->map_with_fabric_handle(7));
+    }
     for (const RemoteKey& key : keys) {
         ASSERT_NE(key.sharing, Sharing::none);
         RemoteKey longer = key;
@@ -664,8 +679,9 @@ TEST_F(Ipc, AKeyOfAnotherVersion)
 
 TEST_F(Ipc, FabricHandles)
 {
-    if (const std::string why_not = no_fabric_handles(); !why_not.empty())
+    if (const std::string why_not = no_fabric_handles(); !why_not.empty()) {
         GTEST_SKIP() << "no IMEX channel: " << why_not;
+    }
     const RemoteKey key = owner->map_with_fabric_handle(4);
     ASSERT_EQ(key.sharing, Sharing::fabric);
     Region* region = memory_.acquire(driver(), key);
@@ -681,8 +697,9 @@ TEST_F(Ipc, FabricHandles)
 
 TEST_F(Ipc, FabricHandlesWithoutAnImexChannel)
 {
-    if (SOFTCUDA(softcuda_calls) == nullptr)
+    if (SOFTCUDA(softcuda_calls) == nullptr) {
         GTEST_SKIP() << "a real GPU: channels do not come and go";
+    }
     const RemoteKey key = owner->map_with_fabric_handle(4);
     const CUdeviceptr own = map_with(kFabric);
     const auto* const address = reinterpret_cast<void*>(own);
@@ -754,8 +771,9 @@ TEST_F(Ipc, IdleMemoryIsClosedBeyondTheLimit)
         EXPECT_EQ(first_byte(*region), i);
         memory_.release(region);
     }
-    for (const RemoteKey& key : keys)
+    for (const RemoteKey& key : keys) {
         owner->free(key);
+    }
     memory_.leave();
 }
 
@@ -779,8 +797,9 @@ TEST_F(Ipc, BeyondTheLimitTheOldestIdleMemoryIsClosed)
         memory_.release(memory_.acquire(driver(), key));
         return openings == 1;
     };
-    while (small.size() < 8) // as much as may be
+    while (small.size() < 8) { // as much as may be
         add_small();
+    }
     EXPECT_EQ(memory_.counts().regions, 10u);
     EXPECT_EQ(memory_.counts().idle_bytes, kLimit);
     add_small(); // for which the large one goes
@@ -791,15 +810,18 @@ TEST_F(Ipc, BeyondTheLimitTheOldestIdleMemoryIsClosed)
     EXPECT_EQ(memory_.counts().regions, 7u);
     EXPECT_EQ(memory_.counts().idle_bytes, kLarge + 6 * kSmall);
     EXPECT_FALSE(opens_anew(oldest));
-    for (size_t i = 3; i < small.size(); ++i)
+    for (size_t i = 3; i < small.size(); ++i) {
         EXPECT_FALSE(opens_anew(small[i])) << i;
-    for (size_t i = 0; i < 2; ++i)
+    }
+    for (size_t i = 0; i < 2; ++i) {
         EXPECT_TRUE(opens_anew(small[i])) << i;
+    }
     EXPECT_TRUE(opens_anew(large));
     owner->free(oldest);
     owner->free(large);
-    for (const RemoteKey& key : small)
+    for (const RemoteKey& key : small) {
         owner->free(key);
+    }
     memory_.leave();
 }
 
@@ -820,8 +842,9 @@ TEST_F(Ipc, BeyondTheLimitSomeMemoryIsClosedAtOnce)
     }
     EXPECT_LE(closings, kRegions / 3);
     EXPECT_GE(before, kLimit * 7 / 8);
-    for (const RemoteKey& key : keys)
+    for (const RemoteKey& key : keys) {
         owner->free(key);
+    }
     memory_.leave();
 }
 
@@ -831,13 +854,16 @@ TEST_F(Ipc, WhatDoesNotOpenClosesNothing)
     memory_.enter(2 * kSize);
     const RemoteKey open = owner->allocate(kSize, 1);
     std::vector<RemoteKey> freed(5);
-    for (RemoteKey& key : freed)
+    for (RemoteKey& key : freed) {
         key = owner->allocate(kSize, 2);
-    for (const RemoteKey& key : freed)
+    }
+    for (const RemoteKey& key : freed) {
         owner->free(key);
+    }
     memory_.release(memory_.acquire(driver(), open));
-    for (const RemoteKey& key : freed)
+    for (const RemoteKey& key : freed) {
         EXPECT_EQ(memory_.acquire(driver(), key), nullptr);
+    }
     EXPECT_EQ(memory_.counts().regions, 1 + freed.size());
     EXPECT_EQ(memory_.counts().idle_bytes, kSize);
     openings = 0;
@@ -864,8 +890,9 @@ TEST_F(Ipc, TenThousandRegions)
         EXPECT_EQ(first_byte(*region), static_cast<uint8_t>(i));
         memory_.release(region);
     }
-    for (const RemoteKey& key : keys)
+    for (const RemoteKey& key : keys) {
         owner->free(key);
+    }
 }
 
 TEST_F(Ipc, WhatDidNotOpenForWantOfMemoryIsTriedAgain)
@@ -874,14 +901,16 @@ TEST_F(Ipc, WhatDidNotOpenForWantOfMemoryIsTriedAgain)
     memory_is_short = true;
     openings = 0;
     constexpr unsigned kMessages = 1000;
-    for (unsigned i = 0; i < kMessages; ++i)
+    for (unsigned i = 0; i < kMessages; ++i) {
         EXPECT_EQ(memory_.acquire(driver(), key), nullptr);
+    }
     EXPECT_GE(openings, 2u);
     EXPECT_LE(openings, 10u); // not for each message
     memory_is_short = false;
     Region* region = nullptr;
-    for (unsigned i = 0; region == nullptr && i <= kMessages; ++i)
+    for (unsigned i = 0; region == nullptr && i <= kMessages; ++i) {
         region = memory_.acquire(driver(), key);
+    }
     ASSERT_NE(region, nullptr);
     EXPECT_EQ(first_byte(*region), 9);
     memory_.release(region);
@@ -894,8 +923,9 @@ TEST_F(Ipc, WhatDidNotOpenForWantOfDescriptorsIsTriedAgain)
     ASSERT_EQ(key.sharing, Sharing::descriptor);
     for (const size_t more : {0, 1}) { // no socket; a socket, but no descriptor beside it
         set_descriptors_left(more);
-        for (unsigned i = 0; i < 4; ++i)
+        for (unsigned i = 0; i < 4; ++i) {
             EXPECT_EQ(memory_.acquire(driver(), key), nullptr) << more;
+        }
         set_descriptors_left(SIZE_MAX);
     }
     Region* const region = acquire_in_the_end(key);
@@ -912,8 +942,9 @@ TEST_F(Ipc, WhatItsOwnerHadNoDescriptorsForIsTriedAgain)
         Owner& lacking = *asked_once[more];
         const RemoteKey key = lacking.map_with_descriptor(6);
         lacking.limit_descriptors(more);
-        for (unsigned i = 0; i < 4; ++i)
+        for (unsigned i = 0; i < 4; ++i) {
             EXPECT_EQ(memory_.acquire(driver(), key), nullptr) << more;
+        }
         lacking.limit_descriptors(SIZE_MAX);
         Region* const region = acquire_in_the_end(key);
         ASSERT_NE(region, nullptr) << more;
@@ -932,13 +963,15 @@ TEST_F(Ipc, MemoryToldWithoutDescriptorsIsSharedLater)
     const uint64_t tries = calls_of("cuMemRetainAllocationHandle");
     set_descriptors_left(0);
     constexpr unsigned kMessages = 1000;
-    for (unsigned i = 0; i < kMessages; ++i)
+    for (unsigned i = 0; i < kMessages; ++i) {
         EXPECT_EQ(sharing(), Sharing::none);
+    }
     EXPECT_LE(calls_of("cuMemRetainAllocationHandle") - tries, 10u); // not for each message
     set_descriptors_left(SIZE_MAX);
     Sharing now = Sharing::none;
-    for (unsigned i = 0; now == Sharing::none && i <= kMessages; ++i)
+    for (unsigned i = 0; now == Sharing::none && i <= kMessages; ++i) {
         now = sharing();
+    }
     EXPECT_EQ(now, Sharing::descriptor);
     cuda::unmap(driver(), own, kPage);
 }
@@ -960,8 +993,9 @@ TEST_F(Ipc, AnOwnerThatWasStoppedIsAskedAgain)
     const auto limit = Clock::now() + std::chrono::seconds(10);
     for (unsigned i = 0; i < 2; ++i) {
         Region* region = nullptr;
-        while ((region = memory_.acquire(driver(), keys[i])) == nullptr && Clock::now() < limit)
+        while ((region = memory_.acquire(driver(), keys[i])) == nullptr && Clock::now() < limit) {
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
         ASSERT_NE(region, nullptr) << i;
         EXPECT_EQ(first_byte(*region), 6 + i);
         memory_.release(region);
@@ -1021,8 +1055,9 @@ TEST_F(Ipc, TheSameMemoryAgainCostsNothing)
     counting = true;
     bool right = true;
     constexpr unsigned kMessages = 1000;
-    for (unsigned i = 0; i < kMessages; ++i)
+    for (unsigned i = 0; i < kMessages; ++i) {
         right = message(i) && right;
+    }
     counting = false;
     EXPECT_TRUE(right);
     if (counted) {
@@ -1043,13 +1078,15 @@ TEST_F(Ipc, KeysOfFreedMemoryAreForgotten)
     };
     const auto allocate = [](size_t number) {
         std::vector<CUdeviceptr> addresses(number);
-        for (CUdeviceptr& address : addresses)
+        for (CUdeviceptr& address : addresses) {
             cuda::check(cuMemAlloc(&address, 4096), "cuMemAlloc");
+        }
         return addresses;
     };
     const std::vector<CUdeviceptr> kept = allocate(100), passing = allocate(10'000);
-    for (const CUdeviceptr address : kept)
+    for (const CUdeviceptr address : kept) {
         tell(address);
+    }
     size_t most = 0;
     for (const CUdeviceptr address : passing) {
         EXPECT_EQ(tell(address).base, address);
@@ -1059,13 +1096,15 @@ TEST_F(Ipc, KeysOfFreedMemoryAreForgotten)
     EXPECT_LE(most, 2 * kept.size());
     const uint64_t made = calls_of("cuIpcGetMemHandle");
     std::thread another([&] { // remembers none
-        for (const CUdeviceptr address : kept)
+        for (const CUdeviceptr address : kept) {
             EXPECT_EQ(tell(address).base, address);
+        }
     });
     another.join();
     EXPECT_EQ(calls_of("cuIpcGetMemHandle"), made);
-    for (const CUdeviceptr address : kept)
+    for (const CUdeviceptr address : kept) {
         cuMemFree(address);
+    }
 }
 
 TEST_F(Ipc, ThreadsShareRegionsThatComeAndGo)
@@ -1074,8 +1113,9 @@ TEST_F(Ipc, ThreadsShareRegionsThatComeAndGo)
     constexpr size_t kSize = 4 << 20;
     memory_.enter(3 * kSize);
     std::vector<RemoteKey> keys;
-    for (uint8_t i = 0; i < kRegions; ++i)
+    for (uint8_t i = 0; i < kRegions; ++i) {
         keys.push_back(owner->allocate(kSize, i));
+    }
     std::atomic<unsigned> wrong = 0;
     std::vector<std::thread> threads;
     for (unsigned thread = 0; thread < kThreads; ++thread) {
@@ -1085,28 +1125,33 @@ TEST_F(Ipc, ThreadsShareRegionsThatComeAndGo)
                 const unsigned index = (i * (thread + 1) / 3) % kRegions;
                 Region* region = memory_.acquire(driver(), keys[index]);
                 if (region == nullptr || !region->is(keys[index]) ||
-                    (i % 16 == 0 && first_byte(*region) != index))
+                    (i % 16 == 0 && first_byte(*region) != index)) {
                     ++wrong;
-                if (region != nullptr)
+                }
+                if (region != nullptr) {
                     memory_.release(region);
+                }
             }
         });
     }
-    for (std::thread& thread : threads)
+    for (std::thread& thread : threads) {
         thread.join();
+    }
     EXPECT_EQ(wrong, 0u);
     EXPECT_LE(memory_.counts().idle_bytes, 3 * kSize);
     EXPECT_EQ(memory_.counts().regions * kSize, memory_.counts().idle_bytes);
-    for (const RemoteKey& key : keys)
+    for (const RemoteKey& key : keys) {
         owner->free(key);
+    }
     memory_.leave();
 }
 
 // Real drivers may open it; UCP does not get there, as the addresses tell the namespaces apart.
 TEST_F(Ipc, MemoryOfAnotherPidNamespaceDoesNotOpen)
 {
-    if (foreign == nullptr)
+    if (foreign == nullptr) {
         GTEST_SKIP() << "no right to make a pid namespace";
+    }
     RemoteKey key;
     try {
         key = foreign->allocate(4 << 20, 1);
@@ -1158,8 +1203,9 @@ TEST_F(Ipc, AForkedChildIsAnotherProcess)
 {
     const Process parent = this_process();
     const pid_t child = fork();
-    if (child == 0)
+    if (child == 0) {
         _exit(this_process().id != parent.id ? 0 : 1);
+    }
     EXPECT_EQ(exit_status(child), 0);
     EXPECT_EQ(this_process().id, parent.id);
 }
@@ -1228,8 +1274,9 @@ TEST_F(Ipc, AForkedChildRefuses)
 bool may_make_pid_namespaces()
 {
     const pid_t child = fork();
-    if (child == 0)
+    if (child == 0) {
         _exit(unshare(CLONE_NEWPID | CLONE_NEWNS) == 0 ? 0 : 1);
+    }
     int status = 1;
     waitpid(child, &status, 0);
     return status == 0;

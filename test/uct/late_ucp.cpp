@@ -16,8 +16,9 @@ int main()
         return 1;
     }
     void* config;
-    if (read(nullptr, nullptr, &config) != 0)
+    if (read(nullptr, nullptr, &config) != 0) {
         return 1;
+    }
     std::puts("loaded");
     return 0;
 }

@@ -53,10 +53,11 @@ template <typename T>
 ucs_status_t post(uct_ep_h ep, uct_atomic_op_t operation, T operand, uint64_t address,
                   uct_rkey_t rkey)
 {
-    if constexpr (sizeof(T) == 4)
+    if constexpr (sizeof(T) == 4) {
         return uct_ep_atomic32_post(ep, operation, operand, address, rkey);
-    else
+    } else {
         return uct_ep_atomic64_post(ep, operation, operand, address, rkey);
+    }
 }
 
 class Atomic : public testing::Test {
@@ -191,8 +192,9 @@ TEST_F(Atomic, Contention)
                             : uct_ep_atomic64_post(ep, UCT_ATOMIC_OP_XOR, 1ull << (40 + i),
                                                    reinterpret_cast<uint64_t>(&whole),
                                                    whole_key.rkey());
-                    if (status != UCS_OK)
+                    if (status != UCS_OK) {
                         break;
+                    }
                     ++count;
                 }
             }
@@ -222,7 +224,7 @@ TEST_F(Atomic, FlushWaitsForAllSteps)
                     }),
               UCS_OK);
     for (uint32_t round = 1; round <= 300; ++round) {
-        for (uint32_t& word : words)
+        for (uint32_t& word : words) {
             ASSERT_EQ(retry(nodes,
                             [&] {
                                 return uct_ep_atomic32_post(first, UCT_ATOMIC_OP_ADD, 1,
@@ -230,27 +232,31 @@ TEST_F(Atomic, FlushWaitsForAllSteps)
                                                             key.rkey());
                             }),
                       UCS_OK);
+        }
         Completion done;
         uint32_t seen[4] = {};
         ucs_status_t status =
             retry(nodes, [&] { return uct_ep_flush(first, UCT_FLUSH_FLAG_LOCAL, &done); });
         ASSERT_EQ(status, UCS_INPROGRESS);
-        for (unsigned puts = 0; puts < round % 5; ++puts)
+        for (unsigned puts = 0; puts < round % 5; ++puts) {
             (void)uct_ep_put_short(first, "y", 1, reinterpret_cast<uint64_t>(&byte),
                                    byte_key.rkey());
+        }
         ASSERT_TRUE(wait_until(
             nodes,
             [&] {
-                if (!done.done())
+                if (!done.done()) {
                     (void)uct_ep_put_short(first, "x", 1, reinterpret_cast<uint64_t>(&byte),
                                            byte_key.rkey());
+                }
                 return done.done();
             },
             20))
             << "round " << round;
         memcpy(seen, words, sizeof(words));
-        for (uint32_t word : seen)
+        for (uint32_t word : seen) {
             ASSERT_EQ(word, round);
+        }
     }
 }
 
@@ -260,7 +266,7 @@ TEST_F(Atomic, FlushCompletesBehindUnsignalledOperations)
     alignas(8) uint32_t words[4] = {};
     Registered key(target, words, sizeof(words));
     for (unsigned round = 0; round < 200; ++round) {
-        for (uint32_t& word : words)
+        for (uint32_t& word : words) {
             ASSERT_EQ(retry(nodes,
                             [&] {
                                 return uct_ep_atomic32_post(first, UCT_ATOMIC_OP_ADD, 1,
@@ -268,11 +274,13 @@ TEST_F(Atomic, FlushCompletesBehindUnsignalledOperations)
                                                             key.rkey());
                             }),
                       UCS_OK);
+        }
         Completion done;
         ASSERT_EQ(retry(nodes, [&] { return uct_ep_flush(first, UCT_FLUSH_FLAG_LOCAL, &done); }),
                   UCS_INPROGRESS);
-        for (unsigned i = 0; i < round % 7; ++i)
+        for (unsigned i = 0; i < round % 7; ++i) {
             a.progress();
+        }
         uint64_t zero = 0;
         (void)uct_ep_put_short(first, &zero, 0, reinterpret_cast<uint64_t>(words), key.rkey());
         ASSERT_TRUE(wait_until(

@@ -77,16 +77,18 @@ TEST_F(Attack, Datagrams)
             Packet packet = stranger.packet(address, static_cast<PacketType>(random() % 10), i % 7);
             packet.reason = static_cast<RejectReason>(random() % 4);
             packet.qpn = random();
-            for (unsigned changes = random() % 3; changes > 0; --changes)
+            for (unsigned changes = random() % 3; changes > 0; --changes) {
                 reinterpret_cast<unsigned char*>(&packet)[random() % offsetof(Packet, proof)] =
                     static_cast<unsigned char>(random());
+            }
             packet.proof = proof(packet, secret.key);
             std::memcpy(data, &packet, sizeof(packet));
             length = sizeof(packet);
         }
         stranger.send(address, data, length, secret.handshake_qkey);
-        if (i % 32 == 0)
+        if (i % 32 == 0) {
             node.progress();
+        }
     }
     EXPECT_LT(queue_pairs() - before, 8192 / 2 + 1); // as many as are accepted at most
     expect_working();
@@ -131,8 +133,9 @@ TEST_F(Attack, LongDatagrams)
 {
     std::vector<char> data(4096, 'x');
     testing::internal::CaptureStdout();
-    for (size_t length : {217, 1024, 4096})
+    for (size_t length : {217, 1024, 4096}) {
         stranger.send(address, data.data(), length, secret.handshake_qkey);
+    }
     expect_working();
     EXPECT_EQ(testing::internal::GetCapturedStdout().find("set up anew"), std::string::npos);
 }
@@ -155,14 +158,16 @@ TEST_P(Receives, AreWhatPeersSend)
         stranger.post(IBV_WR_RDMA_WRITE_WITH_IMM, htonl(5), 0);
         break;
     default: // asks for windows and does not take them
-        for (unsigned i = 0; i < 40; ++i)
+        for (unsigned i = 0; i < 40; ++i) {
             stranger.post(IBV_WR_SEND_WITH_IMM, htonl(kWindowRequest | 6), 0);
+        }
     }
     EXPECT_TRUE(wait_until(
         {&node}, [&] { return queue_pairs() == before + 1; }, 5))
         << "the connection is kept";
-    for (const Message& message : node.received)
+    for (const Message& message : node.received) {
         EXPECT_TRUE(message.id == 3 || message.id == 6) << message.id;
+    }
     expect_working();
 }
 

@@ -46,8 +46,9 @@ class Budget : public testing::Test {
     uint64_t signalled_by(int calls, Call call)
     {
         const uint64_t before = hca_counters().signaled;
-        for (int i = 0; i < calls; ++i)
+        for (int i = 0; i < calls; ++i) {
             EXPECT_GE(call(), 0) << i;
+        }
         return hca_counters().signaled - before;
     }
 
@@ -173,8 +174,9 @@ TEST_F(Budget, AllOfTheQueueLeaveSomethingToDo)
     while (uct_ep_get_bcopy(
                *ep_, [](void* arg, const void*, size_t) { ++*static_cast<size_t*>(arg); },
                &unpacked, 8, reinterpret_cast<uint64_t>(word_), key_.rkey(),
-               &awaited) == UCS_INPROGRESS)
+               &awaited) == UCS_INPROGRESS) {
         ++posted;
+    }
     EXPECT_EQ(posted, kQueue);
     EXPECT_TRUE(wait_until(
         nodes_, [&] { return unpacked == posted; }, 5));
@@ -206,8 +208,9 @@ TEST_F(BudgetOfAnyMemory, GetsTakeNoBufferThatIsNotThere)
             word_ + 8, 8, reinterpret_cast<uint64_t>(word_), key_.rkey(), &all);
     };
     std::memcpy(word_, "of peers", 8);
-    for (unsigned i = 0; i < kFewBuffers; ++i)
+    for (unsigned i = 0; i < kFewBuffers; ++i) {
         EXPECT_EQ(get(), UCS_INPROGRESS) << i;
+    }
     ASSERT_GT(inner().budget, 0);
     EXPECT_EQ(get(), UCS_ERR_NO_RESOURCE);
     EXPECT_TRUE(wait_until(

@@ -39,10 +39,11 @@ void connect(const std::vector<Node*>& nodes, uct_ep_h ep)
 TEST(Completions, FewAtFirst)
 {
     Node node;
-    if (resizes())
+    if (resizes()) {
         EXPECT_LE(entries(node), 1023u);
-    else
+    } else {
         EXPECT_EQ(entries(node), 8191u);
+    }
 }
 
 // All receives filled and every send queue full of signalled work requests, while nobody polls.
@@ -73,8 +74,9 @@ TEST(Completions, HaveRoomForAllThatIsOutstanding)
     for (size_t i = 0; i < kPeers; ++i) {
         Node& peer = *peers[i];
         Registered key(peer, &target, sizeof(target));
-        while (uct_ep_put_short(*to[i], &target, 8, uintptr_t(&target), key.rkey()) == UCS_OK)
+        while (uct_ep_put_short(*to[i], &target, 8, uintptr_t(&target), key.rkey()) == UCS_OK) {
             ++sent;
+        }
         for (unsigned quiet = 0; quiet < 1000; ++quiet) {
             while (uct_ep_am_short(*from[i], 1, 0, nullptr, 0) == UCS_OK) {
                 ++received;
@@ -112,18 +114,22 @@ TEST(Completions, ManyEndpoints)
     uint64_t target = 0;
     Registered key(receiver, &target, sizeof(target));
     size_t posted = 0;
-    for (auto& ep : eps)
-        while (uct_ep_put_short(*ep, &target, 8, uintptr_t(&target), key.rkey()) == UCS_OK)
+    for (auto& ep : eps) {
+        while (uct_ep_put_short(*ep, &target, 8, uintptr_t(&target), key.rkey()) == UCS_OK) {
             ++posted;
+        }
+    }
     EXPECT_GT(posted, 3072u);
     usleep(100000);
     internal(sender).save_completions();
     EXPECT_EQ(internal(sender).backlog.size(), posted);
     EXPECT_LE(posted, entries(sender));
     const size_t before = receiver.received_count;
-    for (size_t i = 0; i < kMessages; ++i)
-        for (auto& ep : eps)
+    for (size_t i = 0; i < kMessages; ++i) {
+        for (auto& ep : eps) {
             ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(*ep, 1, i, nullptr, 0); }), UCS_OK);
+        }
+    }
     EXPECT_TRUE(wait_until(
         nodes, [&] { return receiver.received_count - before == kEndpoints * kMessages; }));
     EXPECT_TRUE(sender.failures.empty());

@@ -138,19 +138,22 @@ TEST_F(FirstUse, ByARequestThatWaits)
 TEST_F(FirstUse, LeavesTheRoomToOthers)
 {
     std::vector<std::unique_ptr<Endpoint>> unused;
-    for (unsigned i = 0; i < 1000; ++i)
+    for (unsigned i = 0; i < 1000; ++i) {
         unused.push_back(std::make_unique<Endpoint>(node, peer, Connect::when_used));
+    }
     Endpoint ep(node, peer);
     send(nodes, ep);
     ASSERT_EQ(flush(nodes, ep), UCS_OK);
     unsigned at_once = 0;
-    while (uct_ep_put_short(ep, "", 0, 0, 0) == UCS_OK && at_once < 10000)
+    while (uct_ep_put_short(ep, "", 0, 0, 0) == UCS_OK && at_once < 10000) {
         ++at_once;
+    }
     unused.clear();
     ASSERT_EQ(flush(nodes, ep), UCS_OK);
     unsigned alone = 0;
-    while (uct_ep_put_short(ep, "", 0, 0, 0) == UCS_OK && alone < 10000)
+    while (uct_ep_put_short(ep, "", 0, 0, 0) == UCS_OK && alone < 10000) {
         ++alone;
+    }
     ASSERT_EQ(flush(nodes, ep), UCS_OK);
     EXPECT_EQ(at_once, alone);
 }
@@ -169,8 +172,9 @@ std::string to_hex(const std::vector<char>& bytes)
 std::vector<char> from_hex(const std::string& text)
 {
     std::vector<char> bytes;
-    for (size_t i = 0; i + 1 < text.size(); i += 2)
+    for (size_t i = 0; i + 1 < text.size(); i += 2) {
         bytes.push_back(static_cast<char>(std::stoul(text.substr(i, 2), nullptr, 16)));
+    }
     return bytes;
 }
 
@@ -181,10 +185,12 @@ TEST(Connecting, ClosedEndpointsLeaveNoQueuePairs)
     const std::vector<Node*> nodes{&sender, &receiver};
     const long before = queue_pairs();
     std::vector<std::unique_ptr<Endpoint>> eps;
-    for (unsigned i = 0; i < 1000; ++i)
+    for (unsigned i = 0; i < 1000; ++i) {
         eps.push_back(std::make_unique<Endpoint>(sender, receiver));
-    for (const auto& ep : eps)
+    }
+    for (const auto& ep : eps) {
         send(nodes, *ep);
+    }
     ASSERT_TRUE(wait_until(nodes, [&] { return receiver.received_count == eps.size(); }));
     eps.clear();
     wait_until(
@@ -267,8 +273,9 @@ TEST(DISABLED_CutOff, Messages)
         nodes, [] { return false; }, 2.5);
     // All the receive buffers are there: a message for each, without the receiver's doing.
     const uint64_t sent = hca_counters().sends;
-    for (unsigned i = 0; i < kReceives + 64; ++i)
+    for (unsigned i = 0; i < kReceives + 64; ++i) {
         ASSERT_EQ(uct_ep_am_short(good, 1, i, nullptr, 0), UCS_OK);
+    }
     usleep(20000);
     EXPECT_GT(hca_counters().sends - sent, kReceives - 32); // so many may wait to be posted
     std::printf("receives: %d\n", static_cast<int>(hca_counters().sends - sent));
@@ -277,8 +284,9 @@ TEST(DISABLED_CutOff, Messages)
 TEST(Connecting, MessagesCutOffLeaveTheReceivesWhole)
 {
     std::string rules;
-    for (unsigned i = 0; i < kCutOff; ++i)
+    for (unsigned i = 0; i < kCutOff; ++i) {
         rules += "softhca0 qp " + std::to_string(3 + i) + " cut at 1;";
+    }
     const Outcome outcome = run_self(
         {{"SOFTHCA_FAULTS", rules}, {"SOFTHCA_FABRIC", "rc_cut-" + std::to_string(getpid())}},
         {"--gtest_filter=DISABLED_CutOff.Messages", "--gtest_also_run_disabled_tests"});
@@ -304,8 +312,9 @@ class Longest {
         struct Measure {
             ~Measure()
             {
-                if (waits() != before)
+                if (waits() != before) {
                     seconds = std::max(seconds, seconds_since(start));
+                }
             }
             double& seconds;
             long before = waits();
@@ -321,17 +330,20 @@ TEST(DISABLED_Stalls, SlowModify)
 {
     Node sender, receiver;
     std::vector<std::unique_ptr<Endpoint>> eps;
-    for (unsigned i = 0; i < 300; ++i)
+    for (unsigned i = 0; i < 300; ++i) {
         eps.push_back(std::make_unique<Endpoint>(sender, receiver));
+    }
     Longest progress;
     std::vector<bool> sent(eps.size());
     const auto start = Clock::now();
     while (receiver.received_count < eps.size() && seconds_since(start) < 60) {
         progress([&] { sender.progress(); });
         progress([&] { receiver.progress(); });
-        for (size_t i = 0; i < eps.size(); ++i)
-            if (!sent[i])
+        for (size_t i = 0; i < eps.size(); ++i) {
+            if (!sent[i]) {
                 sent[i] = uct_ep_am_short(*eps[i], 1, i, nullptr, 0) == UCS_OK;
+            }
+        }
     }
     const double all = seconds_since(start);
     EXPECT_EQ(receiver.received_count, eps.size());
@@ -422,8 +434,9 @@ TEST(DISABLED_Ports, AllReachAll)
 // As the ports of InfiniBand VFs: neither they nor their peers can do without.
 TEST(Connecting, PortsThatRequireAGrh)
 {
-    for (const char* ports : {"required", "required,optional", "optional,required"})
+    for (const char* ports : {"required", "required,optional", "optional,required"}) {
         run_on_ports("AllReachAll", {{"SOFTHCA_GRH", ports}});
+    }
 }
 
 // The best GID is one that the kernel does not use.
@@ -455,16 +468,19 @@ TEST(Connecting, UnconnectedEndpointsAreNotAsked)
         ASSERT_EQ(uct_ep_pending_add(*eps.back(), &request, 0), UCS_OK);
     }
     Endpoint self(node, node);
-    for (unsigned i = 0; i < 1000; ++i)
+    for (unsigned i = 0; i < 1000; ++i) {
         send({&node}, self);
+    }
     ASSERT_TRUE(wait_until({&node}, [&] { return node.received_count == 1000; }));
     unsigned asked = 0;
-    for (const Request& request : requests)
+    for (const Request& request : requests) {
         asked += request.asked;
+    }
     EXPECT_EQ(asked, 0u);
-    for (const auto& ep : eps)
+    for (const auto& ep : eps) {
         uct_ep_pending_purge(
             *ep, [](uct_pending_req_t*, void*) {}, nullptr);
+    }
 }
 
 // ---- sleeping

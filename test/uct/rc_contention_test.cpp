@@ -57,8 +57,9 @@ class Contention : public testing::Test {
         ASSERT_TRUE(wait_until(nodes, [&] {
             while (posted < kAtomics) {
                 ucs_status_t status = atomic(posted);
-                if (status == UCS_ERR_NO_RESOURCE)
+                if (status == UCS_ERR_NO_RESOURCE) {
                     break;
+                }
                 EXPECT_TRUE(status == UCS_OK || status == UCS_INPROGRESS);
                 ++posted;
             }
@@ -92,8 +93,9 @@ TEST_F(Contention, OfOneEndpointTakesFewRequests)
                                     whole_key.rkey());
     });
     uint64_t expected = 0;
-    for (unsigned i = 0; i < kAtomics; ++i)
+    for (unsigned i = 0; i < kAtomics; ++i) {
         expected ^= uint64_t{1} << i % 64;
+    }
     EXPECT_EQ(whole, expected);
     whole = 0;
     expect_few("with others that the HCA has", [&](unsigned i) {
@@ -142,8 +144,9 @@ TEST_F(Contention, OfSeveralInitiators)
     uct_ep_h eps[3] = {first, second, third};
     std::vector<Fetch<uint32_t>> fetched[3];
     unsigned posted[3] = {};
-    for (auto& fetches : fetched)
+    for (auto& fetches : fetched) {
         fetches = std::vector<Fetch<uint32_t>>(kEach);
+    }
     const uint64_t before = requests();
     ASSERT_TRUE(wait_until(nodes, [&] {
         for (unsigned i = 0; i < 3; ++i) {
@@ -152,8 +155,9 @@ TEST_F(Contention, OfSeveralInitiators)
                 ucs_status_t status =
                     uct_ep_atomic32_fetch(eps[i], UCT_ATOMIC_OP_ADD, 1, &fetch.old, half(0),
                                           half_key.rkey(), &fetch.done);
-                if (status != UCS_INPROGRESS)
+                if (status != UCS_INPROGRESS) {
                     break;
+                }
                 ++posted[i];
             }
             (void)uct_ep_atomic32_post(eps[i], UCT_ATOMIC_OP_XOR, 1u << i, half(1),
@@ -161,8 +165,9 @@ TEST_F(Contention, OfSeveralInitiators)
         }
         return posted[0] + posted[1] + posted[2] == 3 * kEach;
     }));
-    for (uct_ep_h ep : eps)
+    for (uct_ep_h ep : eps) {
         ASSERT_EQ(flush(nodes, ep), UCS_OK);
+    }
     EXPECT_LE(requests() - before, 3 * 3 * kEach);
     std::vector<uint32_t> all;
     for (const auto& fetches : fetched) {
@@ -174,8 +179,9 @@ TEST_F(Contention, OfSeveralInitiators)
         EXPECT_TRUE(std::is_sorted(all.end() - kEach, all.end()));
     }
     std::sort(all.begin(), all.end());
-    for (unsigned i = 0; i < 3 * kEach; ++i)
+    for (unsigned i = 0; i < 3 * kEach; ++i) {
         ASSERT_EQ(all[i], i);
+    }
     EXPECT_EQ(halves[0], 3 * kEach);
     EXPECT_LT(halves[1], 8u);
 }
@@ -233,11 +239,13 @@ TEST_F(Contention, OfCallbacks)
         return std::all_of(chains, chains + 3, [](const Again& chain) { return chain.left == 0; });
     }));
     std::vector<uint32_t> all;
-    for (const Again& chain : chains)
+    for (const Again& chain : chains) {
         all.insert(all.end(), chain.seen.begin(), chain.seen.end());
+    }
     std::sort(all.begin(), all.end());
-    for (unsigned i = 0; i < all.size(); ++i)
+    for (unsigned i = 0; i < all.size(); ++i) {
         ASSERT_EQ(all[i], i);
+    }
     EXPECT_EQ(flush(nodes, first), UCS_OK);
 }
 
@@ -249,8 +257,9 @@ TEST_F(Contention, FlushEndsThoughMoreFollow)
             return uct_ep_atomic32_post(first, UCT_ATOMIC_OP_ADD, 1, half(0), half_key.rkey());
         };
         halves[0] = 0;
-        for (unsigned i = 0; i < 10; ++i)
+        for (unsigned i = 0; i < 10; ++i) {
             ASSERT_EQ(add(), UCS_OK);
+        }
         Completion done;
         ASSERT_EQ(uct_ep_flush(first, UCT_FLUSH_FLAG_LOCAL, &done), UCS_INPROGRESS);
         ASSERT_TRUE(wait_until(
@@ -277,10 +286,11 @@ TEST_F(Contention, AllFailTogether)
             ASSERT_EQ(flush(nodes, ep), UCS_OK);
             uct_rkey_t key = destroyed ? half_key.rkey() : half_key.rkey() ^ 0x00ffff00;
             ASSERT_EQ(uct_ep_atomic32_post(ep, UCT_ATOMIC_OP_ADD, 1, half(1), key), UCS_OK);
-            for (Fetch<uint32_t>& fetch : fetched)
+            for (Fetch<uint32_t>& fetch : fetched) {
                 ASSERT_EQ(uct_ep_atomic32_fetch(ep, UCT_ATOMIC_OP_ADD, 1, &fetch.old, half(0), key,
                                                 &fetch.done),
                           UCS_INPROGRESS);
+            }
             if (!destroyed) {
                 ASSERT_TRUE(wait_until(nodes, [&] { return fetched.back().done.done(); }));
             }
@@ -305,8 +315,9 @@ TEST_F(Contention, LeavesBuffersToOthers)
     };
     for (unsigned round = 0; round < 3; ++round) {
         unsigned posted = 0;
-        while (add() == UCS_OK)
+        while (add() == UCS_OK) {
             ++posted;
+        }
         EXPECT_EQ(posted, 256u); // UCX_GDR_RC_TX_QUEUE_LEN
         EXPECT_GT(gdr::rc::endpoint(first).iface().buffers->available(), 200u);
         ASSERT_EQ(flush(nodes, first), UCS_OK);
@@ -319,13 +330,14 @@ TEST_F(Contention, DestroyedEndpointDeliversAll)
 {
     for (unsigned round = 1; round <= 20; ++round) {
         Endpoint ep(a, target);
-        for (unsigned i = 0; i < 50; ++i)
+        for (unsigned i = 0; i < 50; ++i) {
             ASSERT_EQ(retry(nodes,
                             [&] {
                                 return uct_ep_atomic32_post(ep, UCT_ATOMIC_OP_ADD, 1, half(i % 2),
                                                             half_key.rkey());
                             }),
                       UCS_OK);
+        }
         ep.destroy();
         ASSERT_TRUE(wait_until(
             nodes,

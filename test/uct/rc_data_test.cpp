@@ -26,12 +26,14 @@ class Data : public testing::TestWithParam<bool> {
   protected:
     Data()
     {
-        if (!GetParam())
+        if (!GetParam()) {
             other_ = std::make_unique<Node>();
+        }
         receiver = other_ ? other_.get() : &sender;
         nodes = {&sender};
-        if (other_)
+        if (other_) {
             nodes.push_back(other_.get());
+        }
         ep = std::make_unique<Endpoint>(sender, *receiver);
     }
     ~Data() override { ep.reset(); }
@@ -180,8 +182,9 @@ TEST_P(Data, AmShortInARow)
         data.assign(data.size(), '?');
     }
     ASSERT_TRUE(wait_until(nodes, [&] { return receiver->received.size() == kMessages; }));
-    for (unsigned i = 0; i < kMessages; ++i)
+    for (unsigned i = 0; i < kMessages; ++i) {
         ASSERT_TRUE(receiver->received[i].data == short_message(i, pattern(longest - i % 100, i)));
+    }
 }
 
 TEST_P(Data, AmShortIov)
@@ -197,8 +200,9 @@ TEST_P(Data, AmShortIov)
         }
         iov[1].length = 0; // one of no length among them
         std::string expected;
-        for (const uct_iov_t& piece : iov)
+        for (const uct_iov_t& piece : iov) {
             expected.append(static_cast<char*>(piece.buffer), piece.length);
+        }
         ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short_iov(*ep, 7, iov.data(), iov.size()); }),
                   UCS_OK);
         expect_message(7, expected);
@@ -229,8 +233,9 @@ TEST_P(Data, AmZcopy)
             std::string data = pattern(length, 21);
             copy(buffer.data(), data.data(), length);
             for (size_t header_length : {size_t{0}, size_t{1}, size_t{8}, size_t{cap.max_hdr}}) {
-                if (header_length + length > cap.max_zcopy)
+                if (header_length + length > cap.max_zcopy) {
                     continue;
+                }
                 std::string header = pattern(header_length, 22);
                 std::vector<uct_iov_t> iov;
                 for (size_t i = 0; i < cap.max_iov; ++i) {

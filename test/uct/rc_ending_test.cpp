@@ -81,8 +81,9 @@ TEST_F(Ending, DrainsOnceWhenTheHcaSaysSo)
     ending.end(std::move(owned));
     ending.receives_done(other.get()); // not one of those that end
     EXPECT_TRUE(drained.empty());
-    for (int again = 0; again < 2; ++again)
+    for (int again = 0; again < 2; ++again) {
         ending.receives_done(qp);
+    }
     EXPECT_EQ(times_drained(qp), 1);
     sleep_until(ending.next());
     ending.expire();
@@ -130,8 +131,9 @@ TEST_F(Ending, TellsQueuePairsAtOneAddressApart)
     do
         others.push_back(make());
     while (others.back().get() != qp && others.size() < 100);
-    if (others.back().get() != qp)
+    if (others.back().get() != qp) {
         GTEST_SKIP() << "no queue pair comes to the address of another";
+    }
     sleep_until(first - std::chrono::milliseconds(300));
     ending.end(std::move(others.back()));
     sleep_until(first);

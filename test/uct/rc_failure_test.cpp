@@ -154,8 +154,9 @@ TEST_F(Failure, BadRemoteKey)
             }
         });
         ASSERT_EQ(status, UCS_INPROGRESS);
-        for (unsigned i = 0; i < 3; ++i) // they fail with it
+        for (unsigned i = 0; i < 3; ++i) { // they fail with it
             (void)uct_ep_put_zcopy(bad, &piece, 1, address, wrong, nullptr);
+        }
         Completion flushed;
         (void)uct_ep_flush(bad, UCT_FLUSH_FLAG_LOCAL, &flushed);
         ASSERT_TRUE(wait_until(nodes, [&] { return done.done() && !sender.failures.empty(); }));
@@ -242,11 +243,12 @@ TEST_F(Failure, DestroyedWithOperationsOutstanding)
         Endpoint ep(sender, receiver);
         Completion done(8);
         int posted = 0;
-        for (int i = 0; i < 8; ++i)
+        for (int i = 0; i < 8; ++i) {
             posted += retry(nodes, [&] {
                           return uct_ep_put_zcopy(ep, &piece, 1, there.address(), there_key.rkey(),
                                                   &done);
                       }) == UCS_INPROGRESS;
+        }
         ASSERT_EQ(posted, 8);
         Completion flushed;
         (void)uct_ep_flush(ep, UCT_FLUSH_FLAG_LOCAL, &flushed);
@@ -262,8 +264,9 @@ TEST_F(Failure, DestroyedWithOperationsOutstanding)
 TEST_F(Failure, CancelledFlush)
 {
     Endpoint ep(sender, receiver);
-    for (unsigned i = 0; i < 20; ++i)
+    for (unsigned i = 0; i < 20; ++i) {
         ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(ep, 1, i, nullptr, 0); }), UCS_OK);
+    }
     Completion done;
     ucs_status_t status = uct_ep_flush(ep, UCT_FLUSH_FLAG_CANCEL, &done);
     ASSERT_TRUE(status == UCS_INPROGRESS || status == UCS_OK) << ucs_status_string(status);
@@ -302,8 +305,9 @@ TEST_F(Failure, DestroyedInItsCompletion)
                                                          key.rkey(), &done);
                         }),
                   UCS_INPROGRESS);
-        for (unsigned i = 0; i < round % 5; ++i)
+        for (unsigned i = 0; i < round % 5; ++i) {
             ASSERT_EQ(uct_ep_am_short(ep, 1, 0, nullptr, 0), UCS_OK);
+        }
         ASSERT_TRUE(wait_until(
             nodes, [&] { return done.count == 0; }, 20));
     }
@@ -314,21 +318,25 @@ TEST_F(Failure, ThousandEndpoints)
 {
     for (unsigned round = 0; round < 2; ++round) {
         std::vector<std::unique_ptr<Endpoint>> eps;
-        for (unsigned i = 0; i < 1000; ++i)
+        for (unsigned i = 0; i < 1000; ++i) {
             eps.push_back(std::make_unique<Endpoint>(sender, receiver));
+        }
         size_t before = receiver.received_count;
         std::vector<bool> sent(eps.size());
         EXPECT_TRUE(wait_until(nodes, [&] {
-            for (size_t i = 0; i < eps.size(); ++i)
-                if (!sent[i])
+            for (size_t i = 0; i < eps.size(); ++i) {
+                if (!sent[i]) {
                     sent[i] = uct_ep_am_short(*eps[i], 1, i, nullptr, 0) == UCS_OK;
+                }
+            }
             return receiver.received_count - before == eps.size();
         })) << receiver.received_count - before;
         EXPECT_TRUE(sender.failures.empty());
     }
     // Created and gone before they are connected.
-    for (unsigned i = 0; i < 500; ++i)
+    for (unsigned i = 0; i < 500; ++i) {
         Endpoint brief(sender, receiver);
+    }
     Endpoint ep(sender, receiver);
     ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(ep, 1, 0, nullptr, 0); }), UCS_OK);
     EXPECT_EQ(flush(nodes, ep), UCS_OK);
@@ -339,8 +347,9 @@ TEST(Closing, InterfaceWithConnectingEndpoints)
     for (unsigned round = 0; round < 20; ++round) {
         Node sender, receiver;
         Endpoint first(sender, receiver), second(receiver, sender), third(sender, sender);
-        if (round % 2)
+        if (round % 2) {
             sender.progress();
+        }
     }
 }
 

@@ -52,8 +52,9 @@ TEST(DISABLED_Faulty, Exchange)
     }
     ASSERT_TRUE(wait_until(nodes, [&] { return failed() || receiver.received_count == kMessages; }))
         << receiver.received_count << " messages came, and then nothing";
-    for (size_t i = 0; i < receiver.received.size(); ++i)
+    for (size_t i = 0; i < receiver.received.size(); ++i) {
         ASSERT_EQ(receiver.received[i].data, pattern(1 + i * 50, static_cast<unsigned>(i)));
+    }
 
     for (bool put : {true, false}) {
         Buffer& from = put ? here : there;
@@ -68,10 +69,11 @@ TEST(DISABLED_Faulty, Exchange)
         });
         ASSERT_NE(status, UCS_ERR_NO_RESOURCE) << (put ? "PUT" : "GET") << " hangs";
         ASSERT_TRUE(done(status, completion)) << (put ? "PUT" : "GET") << " never completes";
-        if (!UCS_STATUS_IS_ERR(status) && completion.status == UCS_OK)
+        if (!UCS_STATUS_IS_ERR(status) && completion.status == UCS_OK) {
             EXPECT_TRUE(to.holds(7 + put, 0, kLength));
-        else
+        } else {
             ASSERT_TRUE(wait_until(nodes, failed)) << "failed, and nobody was told";
+        }
     }
     EXPECT_LE(sender.failures.size(), 1u);
     std::printf("ended: %s\n", failed() ? "told" : "delivered");
@@ -94,8 +96,9 @@ TEST(DISABLED_Faulty, SendsInOutage)
     };
     ASSERT_TRUE(send(10));
     unsigned sent = 0;
-    while (send(0.5) && sent < kMessages)
+    while (send(0.5) && sent < kMessages) {
         ++sent;
+    }
     EXPECT_LT(sent, kMessages);
     EXPECT_TRUE(sender.failures.empty());
     send_bcopy(ep, 5, "message");
@@ -162,21 +165,24 @@ TEST(Faults, None)
 TEST(Faults, ErrorCompletions)
 {
     unsigned told = 0;
-    for (unsigned n : {1, 2, 3, 4, 5, 8, 20, 40, 60, 61, 62, 63, 64, 65, 66})
+    for (unsigned n : {1, 2, 3, 4, 5, 8, 20, 40, 60, 61, 62, 63, 64, 65, 66}) {
         told += end_with("softhca0 error rem_op_err at " + std::to_string(n)) == "told";
+    }
     EXPECT_GE(told, 8u);
-    for (unsigned n : {1, 2, 3, 4, 5})
+    for (unsigned n : {1, 2, 3, 4, 5}) {
         end_with("softhca1 error retry_exc_err at " + std::to_string(n));
+    }
 }
 
 // An HCA that fails as a whole, or a queue that all connections share: every one ends, though
 // nothing completes any more, and it is said why.
 TEST(Faults, BrokenHca)
 {
-    for (const char* at : {"1", "30", "61"})
+    for (const char* at : {"1", "30", "61"}) {
         EXPECT_EQ(end_with(std::string("softhca0 device_fatal at ") + at, "Exchange",
                            emulated_hca(0) + " has failed (local catastrophic error)"),
                   "told");
+    }
     for (const char* at : {"30", "61"}) {
         EXPECT_EQ(end_with(std::string("softhca0 cq_err at ") + at, "Exchange",
                            emulated_hca(0) + ":1: CQ error: "),

@@ -41,8 +41,9 @@ class PostedSends {
         bool reads = false;
         for (size_t i = from; i <= to; ++i) {
             const ibv_send_wr& wr = posted_[i];
-            if (wr.send_flags & IBV_SEND_FENCE)
+            if (wr.send_flags & IBV_SEND_FENCE) {
                 reads = false;
+            }
             reads = reads || (i < to && (wr.opcode == IBV_WR_RDMA_READ ||
                                          wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
                                          wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP));
@@ -53,8 +54,9 @@ class PostedSends {
   private:
     static int record(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** refused)
     {
-        for (const ibv_send_wr* each = wr; each != nullptr; each = each->next)
+        for (const ibv_send_wr* each = wr; each != nullptr; each = each->next) {
             posted_.push_back(*each);
+        }
         return post_(qp, wr, refused);
     }
 
@@ -207,9 +209,10 @@ class Fence : public testing::Test {
     {
         std::string text(1000, 'x');
         ucs_status_t status = UCS_OK;
-        while (status == UCS_OK)
+        while (status == UCS_OK) {
             status = buffers ? posted(send_bcopy(handle, 2, text))
                              : uct_ep_put_short(handle, nullptr, 0, address, key.rkey());
+        }
         ASSERT_EQ(status, UCS_ERR_NO_RESOURCE);
     }
 
@@ -218,10 +221,12 @@ class Fence : public testing::Test {
         Issued(Fence& test, const Step& operation, unsigned place)
             : step(operation), seen(&test.got[place]), test_(test), request_([this] {
                   ucs_status_t status = step.start(seen, &done);
-                  if (status == UCS_ERR_NO_RESOURCE)
+                  if (status == UCS_ERR_NO_RESOURCE) {
                       return status;
-                  if (status == UCS_OK)
+                  }
+                  if (status == UCS_OK) {
                       done.count = 0;
+                  }
                   posted = true;
                   after = test_.sends->count();
                   return status == UCS_INPROGRESS ? UCS_OK : status;
@@ -292,13 +297,16 @@ class Fence : public testing::Test {
     void check_all(const char* place, const std::function<void()>& prepare,
                    bool wait_between = false)
     {
-        for (const Step& before : steps())
-            for (const Step& after : steps())
+        for (const Step& before : steps()) {
+            for (const Step& after : steps()) {
                 for (Way way : {Way::kEndpoint, Way::kInterface}) {
                     check(before, after, way, place, prepare, wait_between);
-                    if (HasFatalFailure())
+                    if (HasFatalFailure()) {
                         return;
+                    }
                 }
+            }
+        }
     }
 
     std::optional<PostedSends> sends;
@@ -350,8 +358,9 @@ TEST_F(Fence, OfAWaitingRequest)
     Waiting fencing([&] {
         if (after_get == 0) {
             ucs_status_t status = uct_ep_get_zcopy(handle, &iov, 1, address, key.rkey(), &done);
-            if (status != UCS_INPROGRESS)
+            if (status != UCS_INPROGRESS) {
                 return status;
+            }
             after_get = sends->count();
             EXPECT_EQ(uct_ep_fence(handle, 0), UCS_OK);
         }

@@ -61,8 +61,9 @@ TEST(Flow, SenderStopsAtTheWindow)
         sent = send_all(sender, ep, sent, std::min<size_t>(sent + 1, 1000));
         return receiver.received_count == 1000;
     }));
-    for (size_t i = 0; i < 1000; ++i)
+    for (size_t i = 0; i < 1000; ++i) {
         ASSERT_EQ(*reinterpret_cast<const uint64_t*>(receiver.received[i].data.data()), i);
+    }
 }
 
 // Each grant takes room in the receiver's completion queue until its own completion.
@@ -131,10 +132,12 @@ TEST(Flow, ManySendersToOne)
     }
     std::vector<size_t> sent(kSenders);
     auto send_more = [&] {
-        for (size_t i = 0; i < kSenders; ++i)
-            while (sent[i] < kMessages &&
-                   uct_ep_am_short(*eps[i], static_cast<uint8_t>(i), sent[i], nullptr, 0) == UCS_OK)
+        for (size_t i = 0; i < kSenders; ++i) {
+            while (sent[i] < kMessages && uct_ep_am_short(*eps[i], static_cast<uint8_t>(i), sent[i],
+                                                          nullptr, 0) == UCS_OK) {
                 ++sent[i];
+            }
+        }
     };
     wait_until(
         nodes,
@@ -149,8 +152,9 @@ TEST(Flow, ManySendersToOne)
         return receiver.received_count == kSenders * kMessages;
     }));
     std::vector<uint64_t> next(kSenders);
-    for (const Message& message : receiver.received)
+    for (const Message& message : receiver.received) {
         ASSERT_EQ(*reinterpret_cast<const uint64_t*>(message.data.data()), next[message.id]++);
+    }
 }
 
 TEST(Flow, HeldBuffers)
@@ -172,10 +176,12 @@ TEST(Flow, HeldBuffers)
         EXPECT_GE(receiver.held.size(), 32u);
         EXPECT_LT(receiver.held.size(), 128u);
         // What is held stays what it was.
-        for (size_t i = 0; i < receiver.held.size(); ++i)
+        for (size_t i = 0; i < receiver.held.size(); ++i) {
             ASSERT_EQ(*reinterpret_cast<uint64_t*>(static_cast<char*>(receiver.held[i]) + 40), i);
-        for (void* desc : std::exchange(receiver.held, {}))
+        }
+        for (void* desc : std::exchange(receiver.held, {})) {
             uct_iface_release_desc(desc);
+        }
     }
 }
 
@@ -239,10 +245,12 @@ TEST(Flow, ReceivesGrowWithMessagesThatAreKept)
         return receiver.received_count == 2000;
     }));
     EXPECT_EQ(receiver.held.size(), kMost / 2);
-    for (size_t i = 0; i < receiver.held.size(); ++i)
+    for (size_t i = 0; i < receiver.held.size(); ++i) {
         ASSERT_EQ(*reinterpret_cast<uint64_t*>(static_cast<char*>(receiver.held[i]) + 40), i);
-    for (void* desc : std::exchange(receiver.held, {}))
+    }
+    for (void* desc : std::exchange(receiver.held, {})) {
         uct_iface_release_desc(desc);
+    }
 }
 
 // Endpoints that come and go, each with grants on their way: no receive buffer is lost with them.
@@ -253,9 +261,10 @@ TEST(Flow, EndpointsComeAndGo)
     size_t expected = 0;
     for (unsigned round = 0; round < 300; ++round) {
         Endpoint ep(sender, receiver);
-        for (unsigned i = 0; i < 4; ++i)
+        for (unsigned i = 0; i < 4; ++i) {
             ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(ep, 1, i, nullptr, 0); }), UCS_OK)
                 << round;
+        }
         expected += 4;
         ASSERT_EQ(flush({&sender}, ep), UCS_OK); // nothing is left to do for the endpoint
         // The sender does not look at its grants before it destroys it.
@@ -265,8 +274,9 @@ TEST(Flow, EndpointsComeAndGo)
     }
     // The sender still receives.
     Endpoint back(receiver, sender);
-    for (unsigned i = 0; i < 1000; ++i)
+    for (unsigned i = 0; i < 1000; ++i) {
         ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(back, 1, i, nullptr, 0); }), UCS_OK);
+    }
     EXPECT_TRUE(wait_until(
         nodes, [&] { return sender.received_count == 1000; }, 30));
 }
@@ -281,8 +291,9 @@ TEST(Flow, DestroyedEndpointDelivers)
     Registered key(receiver, word, sizeof(word));
     for (unsigned round = 0; round < 30; ++round) {
         Endpoint ep(sender, receiver);
-        for (unsigned i = 0; i < 100; ++i)
+        for (unsigned i = 0; i < 100; ++i) {
             ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(ep, 1, i, nullptr, 0); }), UCS_OK);
+        }
         ASSERT_GE(send_bcopy(ep, 1, std::string(4000, 'x')), 0);
         ASSERT_EQ(retry(nodes,
                         [&] {
@@ -313,8 +324,9 @@ TEST(Flow, DestroyedEndpointGoes)
         const auto put = [&] {
             return uct_ep_put_short(ep, &word, 8, reinterpret_cast<uint64_t>(&word), key.rkey());
         };
-        for (unsigned i = 0; i < 3; ++i)
+        for (unsigned i = 0; i < 3; ++i) {
             ASSERT_EQ(retry(nodes, put), UCS_OK);
+        }
         if (flushed) {
             EXPECT_EQ(uct_ep_flush(ep, 0, nullptr), UCS_INPROGRESS); // its completion is under way
         }

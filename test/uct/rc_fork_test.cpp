@@ -42,8 +42,9 @@ class Child {
   public:
     Child() : pid_(fork())
     {
-        while (pid_ == 0)
+        while (pid_ == 0) {
             pause();
+        }
     }
     Child(const Child&) = delete;
     Child& operator=(const Child&) = delete;

@@ -33,8 +33,9 @@ TEST(Memory, UnmappedIsGivenBackWhileNothingIsTransferred)
     const uint64_t before = hca_counters().deregistrations;
     munmap(memory, kLength);
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (hca_counters().deregistrations == before && std::chrono::steady_clock::now() < until)
+    while (hca_counters().deregistrations == before && std::chrono::steady_clock::now() < until) {
         usleep(1000);
+    }
     EXPECT_EQ(hca_counters().deregistrations, before + 1);
 }
 
@@ -71,8 +72,9 @@ class Rights : public testing::Test {
     void SetUp() override
     {
         const unsigned minor = gdr::abi::series().version.minor;
-        if (minor >= 14 && minor <= 16)
+        if (minor >= 14 && minor <= 16) {
             GTEST_SKIP() << "UCP of 1.14 to 1.16 asks for less than it uses";
+        }
         std::memset(memory, 'm', kLength);
     }
     ~Rights() override { munmap(memory, kLength); }
@@ -86,8 +88,9 @@ class Rights : public testing::Test {
                   UCS_OK);
         Completion done;
         const ucs_status_t status = retry(nodes, [&] { return operation(ep, &done); });
-        if (status != UCS_INPROGRESS)
+        if (status != UCS_INPROGRESS) {
             return status;
+        }
         EXPECT_TRUE(wait_until(nodes, [&] { return done.done(); }));
         return done.status;
     }

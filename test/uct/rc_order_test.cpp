@@ -52,7 +52,7 @@ TEST_F(Order, FlushMeansArrived)
     std::vector<char> target(100);
     Registered key(receiver, target.data(), target.size());
     for (unsigned round = 0; round < 200; ++round) {
-        for (char value = 1; value <= 5; ++value)
+        for (char value = 1; value <= 5; ++value) {
             ASSERT_EQ(retry(nodes,
                             [&] {
                                 return uct_ep_put_short(
@@ -60,6 +60,7 @@ TEST_F(Order, FlushMeansArrived)
                                     key.rkey());
                             }),
                       UCS_OK);
+        }
         if (round % 3 == 0) {
             Completion done;
             ASSERT_EQ(retry(nodes, [&] { return uct_ep_flush(ep, UCT_FLUSH_FLAG_LOCAL, &done); }),
@@ -101,12 +102,14 @@ TEST_F(Order, FlushAtRegularDistances)
     for (const unsigned count : {1, 3, 40}) {
         put_and_flush(count);
         const uint64_t before = hca_counters().writes;
-        for (unsigned round = 0; round < kRounds; ++round)
+        for (unsigned round = 0; round < kRounds; ++round) {
             put_and_flush(count);
+        }
         EXPECT_EQ(hca_counters().writes - before, kRounds * count) << count;
     }
-    for (unsigned round = 0; round < 5 * kRounds; ++round)
+    for (unsigned round = 0; round < 5 * kRounds; ++round) {
         put_and_flush(1 + round * 7 % 150);
+    }
 }
 
 // A read before a fence is not overtaken by a write behind it.
@@ -151,8 +154,9 @@ TEST(Buffers, ComeBackFromManyEndpoints)
         return length < 0 ? static_cast<ucs_status_t>(length) : UCS_OK;
     };
     for (unsigned round = 0; round < kRounds; ++round) {
-        for (Endpoint& ep : endpoints)
+        for (Endpoint& ep : endpoints) {
             ASSERT_EQ(retry(nodes, [&] { return sent(ep); }), UCS_OK) << "round " << round;
+        }
     }
     EXPECT_TRUE(
         wait_until(nodes, [&] { return receiver.received_count == kEndpoints * (1 + kRounds); }));
@@ -182,8 +186,9 @@ TEST_F(Order, PendingRequests)
             std::string text(200, 'x'); // more than fits into a work request: also buffers run out
             text.replace(0, 8, reinterpret_cast<char*>(&value), 8);
             auto send = [this, text, value] {
-                if (value % 4 == 0) // of which there are more than buffers
+                if (value % 4 == 0) { // of which there are more than buffers
                     return uct_ep_am_short(ep, 1, value, nullptr, 0);
+                }
                 ssize_t length = send_bcopy(ep, 1, text);
                 return length >= 0 ? UCS_OK : static_cast<ucs_status_t>(length);
             };
@@ -201,8 +206,9 @@ TEST_F(Order, PendingRequests)
                     Completion* done = &completions.back();
                     queue([this, done, &flushes] {
                         ucs_status_t status = uct_ep_flush(ep, UCT_FLUSH_FLAG_LOCAL, done);
-                        if (status == UCS_OK)
+                        if (status == UCS_OK) {
                             done->count = 0;
+                        }
                         flushes += status != UCS_ERR_NO_RESOURCE;
                         return status == UCS_INPROGRESS ? UCS_OK : status;
                     });
@@ -214,13 +220,16 @@ TEST_F(Order, PendingRequests)
     ASSERT_TRUE(in_time) << receiver.received.size() << " of " << sent << " arrived";
     EXPECT_GT(added, 100u);
     EXPECT_GT(flushes, 10u);
-    for (uint64_t i = 0; i < kMessages; ++i)
+    for (uint64_t i = 0; i < kMessages; ++i) {
         ASSERT_EQ(number(i), i);
+    }
     EXPECT_EQ(flush(nodes, ep), UCS_OK);
     EXPECT_TRUE(wait_until(nodes, [&] {
-        for (const Completion& done : completions)
-            if (!done.done())
+        for (const Completion& done : completions) {
+            if (!done.done()) {
                 return false;
+            }
+        }
         return true;
     }));
 }
@@ -244,8 +253,9 @@ TEST_F(Order, PendingRequestsShareDoorbells)
         }
         return uct_ep_am_short(ep, 1, value, text.data(), value % 3 * 16);
     };
-    while (send(sent) == UCS_OK)
+    while (send(sent) == UCS_OK) {
         ++sent;
+    }
     ASSERT_GE(sent, 8u);
     const uint64_t at_once = sent;
     for (; sent < kMessages; ++sent) {
@@ -268,8 +278,9 @@ TEST_F(Order, PendingRequestsShareDoorbells)
     ASSERT_TRUE(wait_until(nodes, [&] { return fetched != 0; }));
     const auto after = hca_counters();
     EXPECT_EQ(fetched, mark);
-    for (uint64_t i = 0; i < kMessages; ++i)
+    for (uint64_t i = 0; i < kMessages; ++i) {
         ASSERT_EQ(number(i), i);
+    }
     EXPECT_GE(after.sends - before.sends, kMessages - at_once);
     // No fewer than two at a time: a quarter of the queue returns with each completion.
     EXPECT_LE(after.doorbells - before.doorbells, (kMessages - at_once) / 2);
@@ -315,8 +326,9 @@ TEST_F(Order, PurgeGivesRequestsBack)
     }
     for (unsigned i = 0; i < 5; ++i) {
         waiting.emplace_back([&] { return uct_ep_am_short(far, 1, 1, nullptr, 0); });
-        if (uct_ep_pending_add(far, &waiting.back(), 0) != UCS_OK)
+        if (uct_ep_pending_add(far, &waiting.back(), 0) != UCS_OK) {
             waiting.pop_back();
+        }
     }
     uct_ep_pending_purge(
         far, [](uct_pending_req_t*, void*) { ++purged; }, nullptr);
@@ -334,8 +346,9 @@ TEST_F(Order, SequenceNumbersWrap)
     constexpr size_t kMessages = 200000;
     size_t sent = 0;
     ASSERT_TRUE(wait_until(nodes, [&] {
-        while (sent < kMessages && uct_ep_am_short(ep, 1, sent, nullptr, 0) == UCS_OK)
+        while (sent < kMessages && uct_ep_am_short(ep, 1, sent, nullptr, 0) == UCS_OK) {
             ++sent;
+        }
         return receiver.received_count == kMessages + 1;
     }));
     EXPECT_EQ(flush(nodes, ep), UCS_OK);
@@ -363,15 +376,17 @@ TEST_F(Order, ShortGetAmongOthers)
     std::thread peer([&] { // on its own, so that it sends while the short get waits
         uint64_t in = 0;
         all_arrived = wait_until({&receiver}, [&] {
-            while (in < kMessages && uct_ep_am_short(back, 2, in, nullptr, 0) == UCS_OK)
+            while (in < kMessages && uct_ep_am_short(back, 2, in, nullptr, 0) == UCS_OK) {
                 ++in;
+            }
             return receiver.received.size() == kMessages && over;
         });
     });
     uint64_t out = 0;
     bool all_got = wait_until({&sender}, [&] {
-        while (out < kMessages && uct_ep_am_short(ep, 1, out, nullptr, 0) == UCS_OK)
+        while (out < kMessages && uct_ep_am_short(ep, 1, out, nullptr, 0) == UCS_OK) {
             ++out;
+        }
         return out == kMessages && sender.received.size() == kMessages;
     });
     over = true;
@@ -422,8 +437,9 @@ TEST_F(Order, MessagesAroundShortGets)
     constexpr uint64_t kMessages = 1001;
     uint64_t sent = 0;
     auto send_one = [&] {
-        if (sent < kMessages && uct_ep_am_short(back, 2, sent, nullptr, 0) == UCS_OK)
+        if (sent < kMessages && uct_ep_am_short(back, 2, sent, nullptr, 0) == UCS_OK) {
             ++sent;
+        }
     };
     ASSERT_TRUE(wait_until(nodes, [&] {
         send_one();
@@ -437,12 +453,14 @@ TEST_F(Order, MessagesAroundShortGets)
         send_one();
     };
     ASSERT_TRUE(wait_until(nodes, [&] {
-        if (sender.received.size() == sent)
+        if (sender.received.size() == sent) {
             send_one(); // neither had room
+        }
         return sender.received.size() == kMessages;
     }));
-    for (uint64_t i = 0; i < kMessages; ++i)
+    for (uint64_t i = 0; i < kMessages; ++i) {
         ASSERT_EQ(*reinterpret_cast<const uint64_t*>(sender.received[i].data.data()), i);
+    }
 }
 
 // Nobody goes to sleep on a message that has come.
@@ -473,8 +491,9 @@ TEST_F(Order, NoWakeupIsLost)
             }
             ucs_status_t status =
                 uct_iface_event_arm(receiver.iface(), UCT_EVENT_RECV | UCT_EVENT_SEND_COMP);
-            if (status == UCS_ERR_BUSY || arrived >= kRounds)
+            if (status == UCS_ERR_BUSY || arrived >= kRounds) {
                 continue;
+            }
             pollfd waited{fd, POLLIN, 0};
             timeouts += poll(&waited, 1, 30000) == 0;
         }
@@ -482,10 +501,12 @@ TEST_F(Order, NoWakeupIsLost)
     for (unsigned round = 0; round < kRounds && timeouts == 0; ++round) {
         retry({&sender}, [&] { return uct_ep_am_short(ep, 1, round, nullptr, 0); });
         auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(40);
-        while (arrived <= round && std::chrono::steady_clock::now() < deadline)
+        while (arrived <= round && std::chrono::steady_clock::now() < deadline) {
             sender.progress();
-        if (round % 64 == 0)
+        }
+        if (round % 64 == 0) {
             std::this_thread::sleep_for(std::chrono::milliseconds(2)); // let it sleep for sure
+        }
     }
     sleeper.join();
     EXPECT_EQ(timeouts, 0u);

@@ -28,8 +28,9 @@ unsigned taken(const Variables& variables)
     Endpoint ep(sender, receiver);
     const std::vector<Node*> nodes{&sender, &receiver};
     constexpr unsigned kMessages = 100;
-    for (unsigned i = 0; i < kMessages; ++i)
+    for (unsigned i = 0; i < kMessages; ++i) {
         EXPECT_EQ(retry(nodes, [&] { return uct_ep_am_short(ep, 1, i, nullptr, 0); }), UCS_OK);
+    }
     EXPECT_TRUE(wait_until(nodes, [&] { return receiver.received_count == kMessages; }));
     const struct softhca_counters after = hca_counters();
 
@@ -47,8 +48,9 @@ unsigned taken(const Variables& variables)
 Variables switched(unsigned ways, const char* on)
 {
     Variables variables;
-    for (unsigned i = 0; i < 3; ++i)
+    for (unsigned i = 0; i < 3; ++i) {
         variables.emplace_back(kWays[i].variable, ways & 1u << i ? on : "n");
+    }
     return variables;
 }
 
@@ -69,19 +71,22 @@ TEST(DISABLED_Provider, TakesWhatIsOffered)
     EXPECT_EQ(taken(switched(kAll, "try")), offered);
     for (unsigned i = 0; i < 3; ++i) {
         const Variables demand{{kWays[i].variable, "y"}};
-        if (offered & 1u << i)
+        if (offered & 1u << i) {
             EXPECT_EQ(taken(demand) | 1u, 1u << i | 1u);
-        else
+        } else {
             EXPECT_THROW(Node node(demand), std::runtime_error);
+        }
     }
 }
 
 Variables offering(unsigned ways)
 {
     std::string list = "resize_cq";
-    for (unsigned i = 0; i < 3; ++i)
-        if (ways & 1u << i)
+    for (unsigned i = 0; i < 3; ++i) {
+        if (ways & 1u << i) {
             list += std::string(",") + kWays[i].offer;
+        }
+    }
     return {{"SOFTHCA_EXTENDED", list},
             {"RC_TEST_OFFERED", std::to_string(ways)},
             {"SOFTHCA_FABRIC", "rc_provider-" + std::to_string(getpid())}};
@@ -104,8 +109,9 @@ TEST(Provider, WorksInEveryWay)
     ONLY_ON_SOFTHCA("what an HCA's library may offer; libmlx5 is what it is");
     for (unsigned ways : {0u, 2u, 4u, kAll}) { // the other tests have the thread domain
         Variables environment = offering(kAll);
-        for (const auto& [variable, value] : switched(ways, "y"))
+        for (const auto& [variable, value] : switched(ways, "y")) {
             environment.emplace_back("UCX_GDR_RC_" + variable, value);
+        }
         const Outcome outcome =
             run_self(environment, {"--gtest_filter=*Data.*:Atomic.*:Fence.*:Contention.*:Flow.*:"
                                    "Order.*:Failure.*:Closing.*:Completions.*-*.OfAnHca*"});

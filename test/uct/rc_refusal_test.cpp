@@ -39,8 +39,9 @@ class Refusal : public testing::Test {
         EXPECT_EQ(receiver.received.back().id, 7u);
         EXPECT_TRUE(sender.failures.empty());
         EXPECT_EQ(done.count, 1) << "completed though refused";
-        for (char byte : there)
+        for (char byte : there) {
             ASSERT_EQ(byte, 0);
+        }
     }
 
     uct_iov_t piece(size_t length) { return here_key.piece(here.data(), length); }
@@ -88,9 +89,10 @@ TEST_F(Refusal, TooLongForZeroCopy)
     }
     for (size_t length : {can.cap.am.max_zcopy - 7, can.cap.am.max_zcopy + 1, size_t{1} << 40}) {
         uct_iov_t iov = piece(length);
-        for (unsigned i = 0; i < 1000; ++i) // buffers are not lost
+        for (unsigned i = 0; i < 1000; ++i) { // buffers are not lost
             ASSERT_EQ(uct_ep_am_zcopy(ep, 1, "header..", 8, &iov, 1, 0, &done),
                       UCS_ERR_INVALID_PARAM);
+        }
     }
 }
 
@@ -151,8 +153,9 @@ TEST_F(Refusal, NoSuchAtomic)
                   UCS_ERR_UNSUPPORTED);
         EXPECT_EQ(uct_ep_atomic64_post(ep, opcode, 1, address, there_key.rkey()),
                   UCS_ERR_UNSUPPORTED);
-        if (opcode == UCT_ATOMIC_OP_SWAP)
+        if (opcode == UCT_ATOMIC_OP_SWAP) {
             continue;
+        }
         EXPECT_EQ(uct_ep_atomic32_fetch(ep, opcode, 1, &result32, address, there_key.rkey(), &done),
                   UCS_ERR_UNSUPPORTED);
         EXPECT_EQ(uct_ep_atomic64_fetch(ep, opcode, 1, &result64, address, there_key.rkey(), &done),

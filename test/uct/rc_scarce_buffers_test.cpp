@@ -80,17 +80,19 @@ TEST_P(ScarceBuffers, LoseNothing)
         const size_t length = random() % 8 == 0 ? kLongest : 8 + random() % (kLongest - 8);
         std::string& data = payloads.emplace_back(pattern(length, i));
         const uint64_t header = i;
-        if (kind == 2)
+        if (kind == 2) {
             puts[endpoint].push_back(data);
-        else
+        } else {
             expected.push_back(std::string(reinterpret_cast<const char*>(&header), 8) + data);
+        }
         const auto operation = [=, this, &data] { return call(kind, endpoint, header, data); };
         ucs_status_t status;
         while ((status = operation()) == UCS_ERR_NO_RESOURCE) {
             without_buffer += buffers->any() ? 0 : 1;
             if (uct_ep_pending_add(endpoints[endpoint], &waiting.emplace_back(operation), 0) ==
-                UCS_OK)
+                UCS_OK) {
                 break;
+            }
             waiting.pop_back(); // there is room again
         }
         ASSERT_TRUE(status == UCS_OK || status == UCS_ERR_NO_RESOURCE) << ucs_status_string(status);
@@ -104,13 +106,15 @@ TEST_P(ScarceBuffers, LoseNothing)
         nodes, [&] { return done == kOperations && receiver.received.size() == expected.size(); }))
         << done << " done, " << receiver.received.size() << " of " << expected.size()
         << " received";
-    for (Endpoint& ep : endpoints)
+    for (Endpoint& ep : endpoints) {
         ASSERT_EQ(flush(nodes, ep), UCS_OK);
+    }
     EXPECT_EQ(buffers->available(), kBuffers);
 
     std::vector<std::string> received;
-    for (const Message& message : receiver.received)
+    for (const Message& message : receiver.received) {
         received.push_back(message.data);
+    }
     std::ranges::sort(received); // the endpoints' orders are independent
     std::ranges::sort(expected);
     EXPECT_TRUE(received == expected);

@@ -21,8 +21,9 @@ class Settings : public testing::TestWithParam<Value> {
     static Variables variables()
     {
         Variables variables{GetParam()};
-        if (GetParam().first == "SEG_SIZE")
+        if (GetParam().first == "SEG_SIZE") {
             variables.insert(variables.end(), {{"RX_QUEUE_LEN", "128"}, {"TX_BUFFERS", "8"}});
+        }
         return variables;
     }
 };
@@ -42,8 +43,9 @@ TEST_P(Settings, Extreme)
     Endpoint ep(*sender, receiver);
     for (unsigned i = 0; i < 600; ++i) {
         ucs_status_t status = retry(nodes, [&] { return uct_ep_am_short(ep, 1, i, nullptr, 0); });
-        if (!sender->failures.empty())
+        if (!sender->failures.empty()) {
             return; // a connect timeout of nothing, say
+        }
         ASSERT_EQ(status, UCS_OK);
     }
     std::string longest = pattern(sender->attributes().cap.am.max_bcopy, 1);

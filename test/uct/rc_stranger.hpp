@@ -86,8 +86,9 @@ class Stranger {
         wr.opcode = IBV_WR_SEND;
         wr.send_flags = IBV_SEND_SIGNALED;
         wr.wr.ud = {ah_.get(), iface.handshake_qpn, qkey};
-        if (ibv_post_send(ud_.get(), &wr, &refused) == 0)
+        if (ibv_post_send(ud_.get(), &wr, &refused) == 0) {
             await_sent();
+        }
     }
 
     void send(const Address& to, Packet packet, const HashKey& key)
@@ -171,8 +172,9 @@ class Stranger {
         ibv_wc wc{};
         for (;;) {
             if (ibv_poll_cq(cq_.get(), 1, &wc) > 0 &&
-                (wc.status != IBV_WC_SUCCESS || !(wc.opcode & IBV_WC_RECV)))
+                (wc.status != IBV_WC_SUCCESS || !(wc.opcode & IBV_WC_RECV))) {
                 return wc.status;
+            }
         }
     }
 

@@ -33,8 +33,9 @@ constexpr char kTransport[] = "gdr";
 uct_component_h find_component()
 {
     static const bool registered = [] {
-        if (!gdr::abi::choose_series())
+        if (!gdr::abi::choose_series()) {
             throw std::runtime_error(gdr::abi::why_not());
+        }
         gdr::abi::register_component(gdr::rc::component());
         return true;
     }();
@@ -47,12 +48,14 @@ uct_component_h find_component()
         uct_component_attr_t attr = {};
         attr.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME;
         require(uct_component_query(components[i], &attr), "uct_component_query");
-        if (strcmp(attr.name, kComponent) == 0)
+        if (strcmp(attr.name, kComponent) == 0) {
             found = components[i];
+        }
     }
     uct_release_component_list(components);
-    if (found == nullptr)
+    if (found == nullptr) {
         throw std::runtime_error("no component gdr_rc");
+    }
     return found;
 }
 
@@ -84,8 +87,9 @@ void Node::open_iface(const Variables& variables, const std::string& device)
     uct_iface_config_t* config;
     require(uct_md_iface_config_read(md_, kTransport, nullptr, nullptr, &config),
             "uct_md_iface_config_read");
-    for (const auto& [name, value] : variables)
+    for (const auto& [name, value] : variables) {
         require(uct_config_modify(config, name.c_str(), value.c_str()), name.c_str());
+    }
     uct_iface_params_t params = {};
     params.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE |
                         UCT_IFACE_PARAM_FIELD_ERR_HANDLER | UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG |
@@ -122,15 +126,17 @@ ucs_status_t Node::try_to_open(uint64_t open_mode, uint64_t fields, size_t am_al
     uct_iface_h iface;
     ucs_status_t status = gdr::rc::iface_open(md_, worker_, &params, config, &iface);
     uct_config_release(config);
-    if (status == UCS_OK)
+    if (status == UCS_OK) {
         uct_iface_close(iface);
+    }
     return status;
 }
 
 Node::~Node()
 {
-    for (void* desc : held)
+    for (void* desc : held) {
         uct_iface_release_desc(desc);
+    }
     uct_iface_close(iface_);
     uct_worker_destroy(worker_);
     ucs_async_context_destroy(async_);
@@ -162,10 +168,12 @@ ucs_status_t Node::on_am(void* arg, void* data, size_t length, unsigned flags)
     auto* handler = static_cast<Handler*>(arg);
     Node& node = *handler->node;
     ++node.received_count;
-    if (node.keep_messages)
+    if (node.keep_messages) {
         node.received.push_back({handler->id, std::string(static_cast<char*>(data), length)});
-    if (node.on_message)
+    }
+    if (node.on_message) {
         node.on_message();
+    }
     if (node.hold_buffers && (flags & UCT_CB_PARAM_FLAG_DESC)) {
         node.held.push_back(static_cast<char*>(data) - 40); // rx_headroom
         return UCS_INPROGRESS;
@@ -188,14 +196,16 @@ Endpoint::Endpoint(Node& from, const Address& to, Connect when)
     params.dev_addr = reinterpret_cast<const uct_device_addr_t*>(to.device.data());
     params.iface_addr = reinterpret_cast<const uct_iface_addr_t*>(to.iface.data());
     require(uct_ep_create(&params, &ep_), "uct_ep_create");
-    if (when == Connect::at_once)
+    if (when == Connect::at_once) {
         (void)uct_ep_check(ep_, 0, nullptr); // whose failure comes as the endpoint's
+    }
 }
 
 void Endpoint::destroy()
 {
-    if (uct_ep_h ep = std::exchange(ep_, nullptr); ep != nullptr)
+    if (uct_ep_h ep = std::exchange(ep_, nullptr); ep != nullptr) {
         uct_ep_destroy(ep);
+    }
 }
 
 Registered::Registered(Node& node, void* address, size_t length, unsigned access) : node_(node)
@@ -228,10 +238,12 @@ bool wait_until(const std::vector<Node*>& nodes, const std::function<bool()>& do
 {
     auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (!done()) {
-        for (Node* node : nodes)
+        for (Node* node : nodes) {
             node->progress();
-        if (std::chrono::steady_clock::now() > deadline)
+        }
+        if (std::chrono::steady_clock::now() > deadline) {
             return done();
+        }
     }
     return true;
 }
@@ -256,10 +268,11 @@ ucs_status_t flush(const std::vector<Node*>& nodes, uct_ep_h ep)
 void copy(void* to, const void* from, size_t length)
 {
     copy_test::Current current(copy_test::primary_context(0));
-    if (length > 0)
+    if (length > 0) {
         require(cuMemcpy(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from),
                          length),
                 "cuMemcpy");
+    }
 }
 
 std::string pattern(size_t length, unsigned seed)
@@ -302,11 +315,13 @@ Outcome run_self(const Variables& environment, const std::vector<std::string>& a
                  long locked_memory_limit)
 {
     int ends[2];
-    if (pipe(ends) != 0)
+    if (pipe(ends) != 0) {
         throw std::runtime_error("pipe");
+    }
     std::vector<char*> argv{const_cast<char*>("rc_test")};
-    for (const std::string& argument : arguments)
+    for (const std::string& argument : arguments) {
         argv.push_back(const_cast<char*>(argument.c_str()));
+    }
     argv.push_back(nullptr);
     pid_t child = fork();
     if (child == 0) {
@@ -314,8 +329,9 @@ Outcome run_self(const Variables& environment, const std::vector<std::string>& a
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
         close(ends[1]);
-        for (const auto& [name, value] : environment)
+        for (const auto& [name, value] : environment) {
             setenv(name.c_str(), value.c_str(), 1);
+        }
         if (locked_memory_limit >= 0) {
             auto bytes = static_cast<rlim_t>(locked_memory_limit);
             rlimit limit{bytes, bytes};
@@ -327,8 +343,9 @@ Outcome run_self(const Variables& environment, const std::vector<std::string>& a
     close(ends[1]);
     Outcome outcome{};
     char text[4096];
-    for (ssize_t length; (length = read(ends[0], text, sizeof(text))) > 0;)
+    for (ssize_t length; (length = read(ends[0], text, sizeof(text))) > 0;) {
         outcome.text.append(text, static_cast<size_t>(length));
+    }
     close(ends[0]);
     waitpid(child, &outcome.status, 0);
     return outcome;

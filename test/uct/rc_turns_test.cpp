@@ -37,8 +37,9 @@ std::atomic<size_t> address_handles{0}; // that there are
 std::vector<int> turn()
 {
     std::vector<pollfd> descriptors;
-    for (const auto& [fd, handler] : handlers)
+    for (const auto& [fd, handler] : handlers) {
         descriptors.push_back({fd, POLLIN, 0});
+    }
     poll(descriptors.data(), descriptors.size(), 0);
     std::vector<int> called;
     for (const pollfd& descriptor : descriptors) {
@@ -54,8 +55,9 @@ std::vector<int> turn()
 unsigned answers(Stranger& stranger)
 {
     unsigned count = 0;
-    while (stranger.receive(0.02))
+    while (stranger.receive(0.02)) {
         ++count;
+    }
     return count;
 }
 
@@ -71,12 +73,15 @@ TEST(Turn, HandlesSoManyDatagrams)
         stranger.send(address, stranger.packet(address, PacketType::farewell, connection), key);
     };
     ask(0); // from here on its address is known
-    for (unsigned i = 0; i < 500 && answers(stranger) == 0; ++i)
+    for (unsigned i = 0; i < 500 && answers(stranger) == 0; ++i) {
         turn();
-    while (!turn().empty())
+    }
+    while (!turn().empty()) {
         std::this_thread::sleep_for(2ms);
-    for (unsigned i = 0; i < kFlood; ++i)
+    }
+    for (unsigned i = 0; i < kFlood; ++i) {
         ask(i);
+    }
     std::this_thread::sleep_for(20ms);
     const std::vector<int> channel = turn();
     ASSERT_EQ(channel.size(), 1u);
@@ -117,8 +122,9 @@ TEST(Turn, KeepsTheAddressHandlesUsedLast)
             ASSERT_NE(handles.find(destination(0)), nullptr) << "the one used last is gone";
         }
         EXPECT_EQ(address_handles, AddressHandles::kMost);
-        for (size_t i = 1; i <= kMore; ++i)
+        for (size_t i = 1; i <= kMore; ++i) {
             EXPECT_EQ(handles.find(destination(i)), nullptr);
+        }
         EXPECT_NE(handles.find(destination(kMore + 1)), nullptr);
     }
     EXPECT_EQ(address_handles, 0u);

@@ -85,8 +85,9 @@ TEST(DISABLED_Visibility, OfWhatWasWritten)
         if (round == 1) {
             const auto until = time(nullptr) + 20;
             while (uct_iface_event_arm(pair.receiver.iface(), UCT_EVENT_RECV) == UCS_OK &&
-                   time(nullptr) < until)
+                   time(nullptr) < until) {
                 usleep(1000);
+            }
         }
         ASSERT_TRUE(
             wait_until({&pair.receiver}, [&] { return pair.receiver.received_count > before; }));

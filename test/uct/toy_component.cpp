@@ -25,8 +25,9 @@ constexpr char kMagic[4] = {'t', 'o', 'y', '1'};
 
 void maybe_throw()
 {
-    if (!throw_next.empty())
+    if (!throw_next.empty()) {
         throw std::runtime_error(std::exchange(throw_next, {}));
+    }
 }
 
 struct Memory {
@@ -69,10 +70,11 @@ class Domain : public MemoryDomain {
         delete static_cast<Memory*>(memh);
         if (invalidated) {
             ++calls.invalidated;
-            if (unfinished_invalidation)
+            if (unfinished_invalidation) {
                 *unfinished_invalidation = invalidated;
-            else if (--invalidated->count == 0)
+            } else if (--invalidated->count == 0) {
                 invalidated->func(invalidated);
+            }
         }
         return UCS_OK;
     }
@@ -87,8 +89,9 @@ class Domain : public MemoryDomain {
     std::optional<MemoryInfo> query(const void* address, size_t) override
     {
         const auto* byte = static_cast<const std::byte*>(address);
-        if (byte < detected.data() || byte >= detected.data() + detected.size())
+        if (byte < detected.data() || byte >= detected.data() + detected.size()) {
             return std::nullopt;
+        }
         return MemoryInfo{UCS_MEMORY_TYPE_CUDA_MANAGED, 7, detected.data(), detected.size()};
     }
 };
@@ -135,8 +138,9 @@ ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep)
 {
     auto created = std::make_unique<Ep>();
     const ucs_status_t status = init_ep(created.get(), reinterpret_cast<Iface*>(params->iface));
-    if (status == UCS_OK)
+    if (status == UCS_OK) {
         *ep = &created.release()->super;
+    }
     return status;
 }
 
@@ -205,8 +209,9 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
     auto opened = std::make_unique<Iface>();
     const ucs_status_t status =
         init_iface(opened.get(), &ops, &kInternalOps, md, worker, params, config);
-    if (status == UCS_OK)
+    if (status == UCS_OK) {
         *iface = &opened.release()->super;
+    }
     return status;
 }
 
@@ -215,15 +220,17 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
 std::unique_ptr<MemoryDomain> open_md(const char*, const gdr::abi::MdConfig* config)
 {
     const char* refuse = reinterpret_cast<const toy::MdConfig*>(config)->refuse;
-    if (*refuse)
+    if (*refuse) {
         throw std::runtime_error(refuse);
+    }
     return std::make_unique<Domain>();
 }
 
 ucs_status_t unpack_rkey(const void* buffer, uct_rkey_t* rkey, void** handle)
 {
-    if (std::memcmp(buffer, kMagic, sizeof(kMagic)) != 0)
+    if (std::memcmp(buffer, kMagic, sizeof(kMagic)) != 0) {
         return UCS_ERR_INVALID_PARAM;
+    }
     std::memcpy(handle, static_cast<const char*>(buffer) + sizeof(kMagic), sizeof(*handle));
     *rkey = reinterpret_cast<uct_rkey_t>(*handle);
     return UCS_OK;

@@ -40,8 +40,9 @@ std::vector<uct_component_h> find_components(const std::string& name)
         uct_component_attr_t attr{};
         attr.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME;
         EXPECT_EQ(uct_component_query(components[i], &attr), UCS_OK);
-        if (name == attr.name)
+        if (name == attr.name) {
             found.push_back(components[i]);
+        }
     }
     uct_release_component_list(components);
     return found;
@@ -68,8 +69,9 @@ class Messages {
                                   const ucs_log_component_config_t* component, const char* format,
                                   va_list arguments)
     {
-        if (level > component->log_level)
+        if (level > component->log_level) {
             return UCS_LOG_FUNC_RC_STOP;
+        }
         char line[512];
         vsnprintf(line, sizeof(line), format, arguments);
         text() += std::string(line) + "\n";
@@ -97,8 +99,9 @@ class Toy : public testing::Test {
 
     void TearDown() override
     {
-        if (md_)
+        if (md_) {
             uct_md_close(md_);
+        }
         EXPECT_EQ(toy::calls.open_domains, 0u);
     }
 
@@ -383,8 +386,9 @@ class ToyIface : public Toy {
 
     void TearDown() override
     {
-        if (iface_)
+        if (iface_) {
             uct_iface_close(iface_);
+        }
         uct_worker_destroy(worker_);
         ucs_async_context_destroy(async_);
         Toy::TearDown();
@@ -425,8 +429,9 @@ TEST_F(ToyIface, Options)
     setenv("UCX_TOY_MODE", "slow", 1);
     setenv("UCX_TOY_MAX_NUM_EPS", "11", 1);
     open();
-    for (const char* name : {"DEPTH", "SEGMENT", "TIMEOUT", "ENABLE", "MODE", "MAX_NUM_EPS"})
+    for (const char* name : {"DEPTH", "SEGMENT", "TIMEOUT", "ENABLE", "MODE", "MAX_NUM_EPS"}) {
         unsetenv((std::string("UCX_TOY_") + name).c_str());
+    }
     const toy::IfaceConfig& config = toy::calls.config;
     EXPECT_EQ(config.depth, 9u);
     EXPECT_EQ(config.segment, size_t{64} << 10);

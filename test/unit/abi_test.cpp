@@ -68,8 +68,9 @@ TEST(Series, KnownVersions)
 void expect_no_null(const void* table, size_t size)
 {
     const auto* words = static_cast<void* const*>(table);
-    for (size_t i = 0; i < size / sizeof(void*); ++i)
+    for (size_t i = 0; i < size / sizeof(void*); ++i) {
         EXPECT_NE(words[i], nullptr) << "function " << i;
+    }
 }
 
 TEST(Series, NoFunctionIsMissing)
@@ -245,8 +246,9 @@ struct Seen {
 
 bool wait_for_calls(const Seen& seen, int calls)
 {
-    for (int i = 0; i < 500 && seen.calls < calls; ++i)
+    for (int i = 0; i < 500 && seen.calls < calls; ++i) {
         std::this_thread::sleep_for(10ms);
+    }
     return seen.calls >= calls;
 }
 

@@ -33,8 +33,9 @@ TEST(ByPage, tells_pages_apart)
 TEST(ByPage, gives_up_what_came_first)
 {
     ByPage<int, 0> table{};
-    for (int i = 1; i <= 3; ++i)
+    for (int i = 1; i <= 3; ++i) {
         table[static_cast<uintptr_t>(i) * kPage] = i;
+    }
     EXPECT_EQ(table.find(kPage), nullptr);
     ASSERT_NE(table.find(2 * kPage), nullptr);
     EXPECT_EQ(*table.find(2 * kPage), 2);
@@ -51,8 +52,9 @@ TEST(ByPage, knows_two_series_wherever_they_lie)
             ByPage<uintptr_t, 9> table{};
             const uintptr_t series[] = {kFirst, kFirst + 2 * kBuffers * distance + second * kPage};
             for (uintptr_t i = 0; i < kBuffers; ++i) {
-                for (uintptr_t start : series)
+                for (uintptr_t start : series) {
                     table[start + i * distance] = start + i * distance;
+                }
             }
             for (uintptr_t i = 0; i < kBuffers; ++i) {
                 for (uintptr_t start : series) {

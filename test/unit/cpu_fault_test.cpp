@@ -65,8 +65,9 @@ int* gpu_memory()
     CUcontext context;
     CUdeviceptr memory;
     if (cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS ||
-        cuCtxSetCurrent(context) != CUDA_SUCCESS || cuMemAlloc(&memory, 4096) != CUDA_SUCCESS)
+        cuCtxSetCurrent(context) != CUDA_SUCCESS || cuMemAlloc(&memory, 4096) != CUDA_SUCCESS) {
         std::_Exit(99);
+    }
     return reinterpret_cast<int*>(memory);
 }
 

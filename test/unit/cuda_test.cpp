@@ -57,14 +57,16 @@ class Cuda : public testing::Test {
     void SetUp() override
     {
         driver_ = driver();
-        if (driver_ == nullptr)
+        if (driver_ == nullptr) {
             GTEST_SKIP() << "no CUDA driver: " << unavailable_reason();
+        }
         leave_all();
     }
     void TearDown() override
     {
-        if (driver_ != nullptr)
+        if (driver_ != nullptr) {
             leave_all();
+        }
     }
 
     void leave_all()
@@ -136,10 +138,11 @@ std::string system_driver()
 
 TEST(CudaDriver, NamesTheMissingLibrary)
 {
-    if (std::string reason = system_driver(); reason == "found")
+    if (std::string reason = system_driver(); reason == "found") {
         GTEST_SKIP() << "the system has a CUDA driver";
-    else
+    } else {
         EXPECT_THAT(reason, HasSubstr("libcuda.so.1"));
+    }
 }
 
 TEST(CudaDriver, NamesTheMissingSymbol)
@@ -160,8 +163,9 @@ TEST(CudaDriver, NamesTheMissingSymbol)
 
 TEST(CudaDriver, NamesTheErrorOfInit)
 {
-    if (driver() == nullptr)
+    if (driver() == nullptr) {
         GTEST_SKIP() << "no CUDA driver: " << unavailable_reason();
+    }
     // The first is for the emulated driver, the second for a real one.
     EXPECT_THAT(outcome("SOFTCUDA_DEVICES=0 CUDA_VISIBLE_DEVICES="),
                 MatchesRegex("cuInit: CUDA_ERROR_NO_DEVICE \\(.+\\)"));
@@ -169,8 +173,9 @@ TEST(CudaDriver, NamesTheErrorOfInit)
 
 TEST(CudaDriver, IsUnavailableInAForkedChild)
 {
-    if (driver() == nullptr)
+    if (driver() == nullptr) {
         GTEST_SKIP() << "no CUDA driver: " << unavailable_reason();
+    }
     const Driver* parents = driver();
     pid_t child = fork();
     if (child == 0) {
@@ -194,8 +199,9 @@ void* of_a_gpu = nullptr;
 void classify_at_the_end()
 {
     static int ordinary;
-    if (classify(*driver(), &ordinary).kind != MemoryKind::host)
+    if (classify(*driver(), &ordinary).kind != MemoryKind::host) {
         _exit(1);
+    }
     try {
         classify(*driver(), of_a_gpu);
         _exit(2);
@@ -206,8 +212,9 @@ void classify_at_the_end()
 
 TEST(CudaDriver, LeavesHostMemoryAtTheEndOfTheProcess)
 {
-    if (!emulated())
+    if (!emulated()) {
         GTEST_SKIP() << "a real driver may go later";
+    }
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
@@ -221,8 +228,9 @@ TEST(CudaDriver, LeavesHostMemoryAtTheEndOfTheProcess)
 
 TEST(CudaDriver, IsTheSameForAllThreads)
 {
-    if (driver() == nullptr)
+    if (driver() == nullptr) {
         GTEST_SKIP() << "no CUDA driver: " << unavailable_reason();
+    }
     const Driver* seen = nullptr;
     std::thread([&] { seen = driver(); }).join();
     EXPECT_EQ(seen, driver());
@@ -547,8 +555,9 @@ TEST_F(Cuda, MemoryOfAContextThatIsNotPrimary)
 
 TEST_F(Cuda, MemoryOfAnotherDevice)
 {
-    if (device_count() < 2)
+    if (device_count() < 2) {
         GTEST_SKIP() << "one CUDA device only";
+    }
     PrimaryContext first(*driver_, 0), second(*driver_, 1);
     void* memory = must_allocate(MemoryKind::device, second.handle(), 8192);
     CurrentContext scope(*driver_, first.handle());
@@ -565,8 +574,9 @@ TEST_F(Cuda, MemoryOfAnotherDevice)
 
 TEST_F(Cuda, ADestroyedContextCannotBeMadeCurrent)
 {
-    if (!emulated())
+    if (!emulated()) {
         GTEST_SKIP() << "a real driver may have given the handle to another context";
+    }
     CUcontext own = create_context(0);
     destroy_context(own);
     EXPECT_THROW(CurrentContext(*driver_, own), Error);
@@ -619,8 +629,9 @@ TEST_F(Cuda, AllocationFailuresAreResults)
 
 TEST_F(Cuda, ExportsTheWholePagesOfARange)
 {
-    if (std::string reason = why_no_dmabuf(*driver_, 0); !reason.empty())
+    if (std::string reason = why_no_dmabuf(*driver_, 0); !reason.empty()) {
         GTEST_SKIP() << reason;
+    }
     PrimaryContext context(*driver_, 0);
     void* memory = must_allocate(MemoryKind::device, context.handle(), 65536);
     void* small = must_allocate(MemoryKind::device, context.handle(), 100);

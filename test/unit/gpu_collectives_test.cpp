@@ -74,8 +74,9 @@ TEST(GpuCollectivesTest, ByTheBytesAlone)
 {
     constexpr int kGiB = 1 << 30;
     for (const char* name : {"Allgather", "Alltoall", "Bcast"}) {
-        for (const int shift : {0, 2, 10, 30})
+        for (const int shift : {0, 2, 10, 30}) {
             EXPECT_TRUE(votes_on(name, Word{4} << shift, kGiB >> shift)) << name << " " << shift;
+        }
         EXPECT_FALSE(votes_on(name, 4, 10)) << name;
         EXPECT_FALSE(votes_on(name, 40, 1)) << name;
     }

@@ -226,8 +226,9 @@ TEST_F(FreedTest, memory_of_a_pool_is_not_free_when_the_call_returns)
 TEST_F(FreedTest, a_registration_of_several_mappings_ends_with_the_last)
 {
     const CUdeviceptr range = reserve(3 * kUnit);
-    for (size_t i = 0; i < 3; ++i)
+    for (size_t i = 0; i < 3; ++i) {
         map(range + i * kUnit);
+    }
     Region* all = acquire(range, 3 * kUnit);
     unmap(range + 2 * kUnit);
     EXPECT_NE(all->mr, nullptr) << "the HCA may be amid the rest";
@@ -367,8 +368,9 @@ TEST_F(FreedTest, many_threads)
             }
         });
     }
-    for (std::thread& thread : threads)
+    for (std::thread& thread : threads) {
         thread.join();
+    }
     EXPECT_EQ(wrong, 0);
 }
 

@@ -47,8 +47,9 @@ class Inventory : public testing::Test {
 
 TEST_F(Inventory, ListsGpusOfNvmlElseOfTheKernel)
 {
-    if (dlopen("libnvidia-ml.so.1", RTLD_NOW) == nullptr)
+    if (dlopen("libnvidia-ml.so.1", RTLD_NOW) == nullptr) {
         GTEST_SKIP() << dlerror();
+    }
     have("proc/driver/nvidia/gpus/0000:b8:00.0");
     have("proc/driver/nvidia/gpus/0000:18:00.0");
     setenv("SOFTCUDA_DEVICES", "1", 1);

@@ -13,12 +13,13 @@ namespace layout {
 template <class A, class B>
 constexpr bool same_scalar()
 {
-    if constexpr (std::is_void_v<A> || std::is_void_v<B>)
+    if constexpr (std::is_void_v<A> || std::is_void_v<B>) {
         return std::is_void_v<A> && std::is_void_v<B>;
-    else if constexpr (std::is_pointer_v<A> || std::is_pointer_v<B>)
+    } else if constexpr (std::is_pointer_v<A> || std::is_pointer_v<B>) {
         return std::is_pointer_v<A> && std::is_pointer_v<B>;
-    else
+    } else {
         return std::is_floating_point_v<A> == std::is_floating_point_v<B> && sizeof(A) == sizeof(B);
+    }
 }
 
 template <class A, class B>
@@ -32,12 +33,13 @@ template <class A, class B>
 constexpr bool same_type()
 {
     if constexpr (std::is_pointer_v<A> && std::is_pointer_v<B> &&
-                  std::is_function_v<std::remove_pointer_t<A>>)
+                  std::is_function_v<std::remove_pointer_t<A>>) {
         return same_call<std::remove_pointer_t<A>, std::remove_pointer_t<B>>;
-    else if constexpr (std::is_class_v<A> || std::is_array_v<A>)
+    } else if constexpr (std::is_class_v<A> || std::is_array_v<A>) {
         return sizeof(A) == sizeof(B);
-    else
+    } else {
         return same_scalar<A, B>();
+    }
 }
 
 // The switch with which layout_check.sh verifies that a wrong offset is caught.

@@ -23,8 +23,9 @@ class MappingsTest : public GpuCacheTest {
     void TearDown() override
     {
         cache_.reset();
-        for (size_t unit = 0; unit < kUnits; ++unit)
+        for (size_t unit = 0; unit < kUnits; ++unit) {
             unmap(unit);
+        }
         symbol<decltype(cuMemAddressFree)>("cuMemAddressFree")(range_, kUnits * kUnit);
     }
 
@@ -62,8 +63,9 @@ class MappingsTest : public GpuCacheTest {
     uint64_t made_by(size_t unit, size_t before, size_t length)
     {
         const uint64_t old = cache_->registrations();
-        if (Region* region = acquire(unit, before, length))
+        if (Region* region = acquire(unit, before, length)) {
             Cache::release(region);
+        }
         return cache_->registrations() - old;
     }
 
@@ -72,8 +74,9 @@ class MappingsTest : public GpuCacheTest {
 
 TEST_F(MappingsTest, are_registered_together_once)
 {
-    for (size_t unit : {0, 1, 2})
+    for (size_t unit : {0, 1, 2}) {
         map(unit);
+    }
     EXPECT_EQ(made_by(1, 100, 200), 1u);
     EXPECT_EQ(made_by(2, 100, 200), 0u);
     EXPECT_EQ(made_by(1, 100, kUnit + 200), 0u);
@@ -95,8 +98,9 @@ TEST_F(MappingsTest, grow)
 // An old registration reaches memory that is nobody's any more.
 TEST_F(MappingsTest, are_registered_again_when_one_was_replaced)
 {
-    for (size_t unit : {0, 1, 2})
+    for (size_t unit : {0, 1, 2}) {
         map(unit);
+    }
     EXPECT_EQ(made_by(1, 100, 200), 1u);
     unmap(1);
     map(1);

@@ -30,8 +30,9 @@ std::string report_with(const std::string& settings)
     EXPECT_NE(output, nullptr);
     std::string text;
     char buffer[512];
-    for (size_t n; (n = fread(buffer, 1, sizeof(buffer), output)) > 0;)
+    for (size_t n; (n = fread(buffer, 1, sizeof(buffer), output)) > 0;) {
         text.append(buffer, n);
+    }
     pclose(output);
     return text;
 }

@@ -21,8 +21,9 @@ class ReachTest : public GpuCacheTest {
     void TearDown() override
     {
         cache_.reset();
-        for (void* memory : allocated_)
+        for (void* memory : allocated_) {
             cuda::release(*driver_, memory);
+        }
     }
 
     char* allocate(size_t length)

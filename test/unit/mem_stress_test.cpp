@@ -53,8 +53,9 @@ class Pages {
         if (really) {
             void* memory = reinterpret_cast<void*>(address(page));
             if (mmap(memory, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-                     -1, 0) == MAP_FAILED)
+                     -1, 0) == MAP_FAILED) {
                 std::abort();
+            }
         }
         mappings_[page].fetch_add(1, std::memory_order_relaxed);
     }
@@ -96,8 +97,9 @@ class MemStressTest : public testing::TestWithParam<Load> {
             threads.emplace_back([&, thread] {
                 uint64_t found = 0;
                 if (thread >= load.unmapping) {
-                    while (unmapping > 0)
+                    while (unmapping > 0) {
                         found += look(thread);
+                    }
                 } else {
                     for (int round = 0; round < rounds; ++round) {
                         pages.map_anew(thread, load.really_unmapped);
@@ -141,8 +143,9 @@ TEST_P(MemStressTest, what_was_unmapped_is_not_known_to_be_host_memory)
     EXPECT_EQ(stale(pages, GetParam().rounds,
                     [&](size_t thread) {
                         const uintptr_t address = pages.address(thread);
-                        if (host_pages::contains(address))
+                        if (host_pages::contains(address)) {
                             return known[thread] != pages.mapping(thread);
+                        }
                         host_pages::add(address);
                         known[thread] = pages.mapping(thread);
                         return false;

@@ -279,11 +279,13 @@ TEST_F(HostPagesTest, knows_buffers_at_distances_of_powers_of_two)
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         ASSERT_NE(buffers, MAP_FAILED);
         const auto start = reinterpret_cast<uintptr_t>(buffers);
-        for (size_t i = 0; i < kBuffers; ++i)
+        for (size_t i = 0; i < kBuffers; ++i) {
             host_pages::add(start + i * distance);
+        }
         size_t known = 0;
-        for (size_t i = 0; i < kBuffers; ++i)
+        for (size_t i = 0; i < kBuffers; ++i) {
             known += host_pages::contains(start + i * distance);
+        }
         EXPECT_GE(known, kBuffers - 2) << distance; // addresses differ from run to run
         host_pages::forget(start, kBuffers * distance);
         munmap(buffers, kBuffers * distance);
@@ -305,8 +307,9 @@ TEST_F(HostPagesTest, knows_many_buffers)
             for (size_t i = 0; i < kBuffers; ++i) {
                 const bool found = host_pages::contains(start + i * distance);
                 known += found;
-                if (!found)
+                if (!found) {
                     host_pages::add(start + i * distance);
+                }
             }
         }
         EXPECT_GE(known, kBuffers * 93 / 100) << distance;
@@ -326,8 +329,9 @@ TEST_F(HostPagesTest, takes_nothing_that_the_cpu_cannot_read)
 
 TEST_F(HostPagesTest, forgets_what_is_unmapped_and_only_that)
 {
-    for (int page = 0; page < 4; ++page)
+    for (int page = 0; page < 4; ++page) {
         host_pages::add(start_ + page * kPage);
+    }
     host_pages::forget(start_ + kPage, 2 * kPage);
     EXPECT_TRUE(host_pages::contains(start_));
     EXPECT_FALSE(host_pages::contains(start_ + kPage));
@@ -337,8 +341,9 @@ TEST_F(HostPagesTest, forgets_what_is_unmapped_and_only_that)
 
 TEST_F(HostPagesTest, forgets_the_pages_that_a_range_touches)
 {
-    for (int page = 0; page < 4; ++page)
+    for (int page = 0; page < 4; ++page) {
         host_pages::add(start_ + page * kPage);
+    }
     host_pages::forget(start_ + kPage - 1, 2);
     host_pages::forget(start_ + 3 * kPage, 0);
     EXPECT_FALSE(host_pages::contains(start_));

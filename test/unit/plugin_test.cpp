@@ -47,11 +47,13 @@ TEST(Statistics, FromSeveralThreads)
 {
     Statistics statistics;
     std::vector<std::jthread> threads;
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < 4; ++i) {
         threads.emplace_back([&] {
-            for (int n = 0; n < 1000; ++n)
+            for (int n = 0; n < 1000; ++n) {
                 statistics.add({.host_bytes = 3});
+            }
         });
+    }
     threads.clear();
     EXPECT_EQ(statistics.totals().host_bytes, 12000u);
 }

@@ -117,8 +117,9 @@ std::string classes_of(const Library& library, Word type)
             EXPECT_EQ(found->operation, static_cast<Operation>(operation));
             EXPECT_EQ(gdr::kernels::size_of(found->type), static_cast<size_t>(at(type).extent));
         }
-        if (found && classes.find(letter) == std::string::npos)
+        if (found && classes.find(letter) == std::string::npos) {
             classes += letter;
+        }
         EXPECT_EQ(found.has_value(), classes.find(letter) != std::string::npos)
             << "one operation of a class without the others";
     }
@@ -133,9 +134,10 @@ class PredefinedReductionsTest : public testing::Test {
 
 TEST_F(PredefinedReductionsTest, AsMpiPermitsAndTheKernelsHave)
 {
-    for (Word type = 1; type <= kTypes.size(); ++type)
+    for (Word type = 1; type <= kTypes.size(); ++type) {
         EXPECT_EQ(classes_of(library_, type), at(type).permitted)
             << at(type).name << " of " << at(type).extent << " bytes";
+    }
 }
 
 TEST_F(PredefinedReductionsTest, AnotherTrueIsLeftToTheLibrary)

@@ -17,8 +17,9 @@
 inline void restart_on_softcuda(char** argv)
 {
     const char* build = std::getenv("top_builddir");
-    if (build == nullptr || std::getenv("GDR_TEST_RESTARTED") != nullptr)
+    if (build == nullptr || std::getenv("GDR_TEST_RESTARTED") != nullptr) {
         return;
+    }
     setenv("LD_LIBRARY_PATH", (std::string(build) + "/src/emu/softcuda/.libs").c_str(), 1);
     setenv("GDR_TEST_RESTARTED", "1", 1);
     execv("/proc/self/exe", argv);
@@ -34,6 +35,7 @@ inline void run_on_some_gpu(int argc, char** argv)
         std::exit(0);
     }
     if (std::system(("/proc/" + std::to_string(getpid()) + "/exe --print-driver | grep -qx found")
-                        .c_str()) != 0)
+                        .c_str()) != 0) {
         restart_on_softcuda(argv);
+    }
 }

@@ -59,15 +59,17 @@ void in_namespace(void (*look)())
     if (child == 0) {
         const bool own =
             getuid() == 0 ? unshare(CLONE_NEWNET) == 0 : unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0;
-        if (!own || std::system(kInterfaces) != 0)
+        if (!own || std::system(kInterfaces) != 0) {
             _exit(77);
+        }
         look();
         _exit(testing::Test::HasFailure() ? 1 : 0);
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
         GTEST_SKIP() << "no right to make a network namespace with interfaces, or no ip";
+    }
     EXPECT_EQ(status, 0);
 }
 

@@ -100,11 +100,13 @@ TEST_F(Tables, TheWholeTableOfGidsIsAskedForAtOnce)
 
 TEST_F(Tables, ThatOfTheOtherPortComesWithIt)
 {
-    for (unsigned index = 0; index < 255; ++index)
+    for (unsigned index = 0; index < 255; ++index) {
         have(index, gid("fe80::1"));
+    }
     hca.of_other_port.assign(255, gid("::ffff:10.0.0.1"));
-    for (ibv_gid_entry& entry : hca.of_other_port)
+    for (ibv_gid_entry& entry : hca.of_other_port) {
         entry.port_num = 2;
+    }
     EXPECT_EQ(chosen(), 0);
     EXPECT_EQ(hca.calls, 1u);
 }
@@ -226,11 +228,13 @@ int _ibv_query_gid_ex(ibv_context*, uint32_t, uint32_t index, ibv_gid_entry* ent
                       size_t)
 {
     ++hca.calls;
-    if (!hca.has_types)
+    if (!hca.has_types) {
         return EOPNOTSUPP;
+    }
     const auto found = hca.gids.find(index);
-    if (found == hca.gids.end())
+    if (found == hca.gids.end()) {
         return ENODATA;
+    }
     *entry = found->second;
     return 0;
 }
@@ -238,15 +242,19 @@ int _ibv_query_gid_ex(ibv_context*, uint32_t, uint32_t index, ibv_gid_entry* ent
 ssize_t _ibv_query_gid_table(ibv_context*, ibv_gid_entry* entries, size_t count, uint32_t, size_t)
 {
     ++hca.calls;
-    if (!hca.has_table)
+    if (!hca.has_table) {
         return -EOPNOTSUPP;
+    }
     const size_t number = hca.gids.size() + hca.of_other_port.size();
-    if (number > count)
+    if (number > count) {
         return -EINVAL;
-    for (const ibv_gid_entry& entry : hca.of_other_port)
+    }
+    for (const ibv_gid_entry& entry : hca.of_other_port) {
         *entries++ = entry;
-    for (const auto& [index, entry] : hca.gids)
+    }
+    for (const auto& [index, entry] : hca.gids) {
         *entries++ = entry;
+    }
     return static_cast<ssize_t>(number);
 }
 

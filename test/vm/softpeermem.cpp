@@ -24,8 +24,9 @@ Function next(const char* name)
 void* alias_of(void* address, size_t length)
 {
     void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (driver == nullptr)
+    if (driver == nullptr) {
         return nullptr;
+    }
     auto* host_alias =
         reinterpret_cast<void* (*)(const void*, size_t)>(dlsym(driver, "softcuda_host_alias"));
     void* alias = host_alias == nullptr ? nullptr : host_alias(address, length);

@@ -80,8 +80,9 @@ CUresult free_memory(uintptr_t base, std::initializer_list<Kind> kinds)
     // As with the real driver: freeing waits for work that may still use the memory.
     wait_for_device(allocation.device);
     release(allocation);
-    if (allocation.kind == Kind::host_alloc || allocation.kind == Kind::host_registered)
+    if (allocation.kind == Kind::host_alloc || allocation.kind == Kind::host_registered) {
         pinned_memory().give_back(allocation.size);
+    }
     return CUDA_SUCCESS;
 }
 

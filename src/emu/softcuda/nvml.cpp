@@ -73,8 +73,9 @@ NVML_EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char* text, Device* devic
     unsigned domain = 0, bus = 0, slot = 0;
     if (text == nullptr || device == nullptr ||
         std::sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3 || bus == 0 ||
-        bus > static_cast<unsigned>(softcuda::devices_of_machine()))
+        bus > static_cast<unsigned>(softcuda::devices_of_machine())) {
         return kInvalidArgument;
+    }
     *device = reinterpret_cast<Device>(static_cast<size_t>(bus));
     return kSuccess;
 }
@@ -87,8 +88,9 @@ NVML_EXPORT int nvmlDeviceGetCount_v2(unsigned* count)
 
 NVML_EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device)
 {
-    if (device == nullptr || index >= static_cast<unsigned>(softcuda::devices_of_machine()))
+    if (device == nullptr || index >= static_cast<unsigned>(softcuda::devices_of_machine())) {
         return kInvalidArgument;
+    }
     *device = reinterpret_cast<Device>(static_cast<size_t>(index) + 1);
     return kSuccess;
 }
@@ -115,12 +117,15 @@ NVML_EXPORT int nvmlDeviceGetFieldValues(Device, int count, FieldValue* values)
     for (int i = 0; i < count; ++i) {
         values[i].result = kSuccess;
         values[i].long_whole = 0;
-        if (values[i].field == 91) // NVML_FI_DEV_NVLINK_LINK_COUNT
+        if (values[i].field == 91) { // NVML_FI_DEV_NVLINK_LINK_COUNT
             values[i].whole = kLinks;
-        else if (values[i].field == 164 && values[i].scope < kLinks) // NVML_FI_DEV_NVLINK_GET_SPEED
+        } else if (values[i].field == 164 &&
+                   values[i].scope < kLinks) { // NVML_FI_DEV_NVLINK_GET_SPEED
             values[i].whole = kMegabytesPerSecond;
-        else if (values[i].field != 90) // NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: 0, as of an H200
+        } else if (values[i].field !=
+                   90) { // NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: 0, as of an H200
             values[i].result = kNotSupported;
+        }
     }
     return kSuccess;
 }

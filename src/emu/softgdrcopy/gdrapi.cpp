@@ -64,8 +64,9 @@ const void* some_memory(const Gdr& gdr, uintptr_t page)
     constexpr uintptr_t kAlignment = 256; // of allocations
     for (uintptr_t address = page; address < page + kPage; address += kAlignment) {
         const auto* byte = reinterpret_cast<const void*>(address);
-        if (gdr.driver.alias(byte, 1) != nullptr)
+        if (gdr.driver.alias(byte, 1) != nullptr) {
             return byte;
+        }
     }
     return nullptr;
 }
@@ -75,14 +76,16 @@ const void* some_memory(const Gdr& gdr, uintptr_t page)
 int pin_pages(const Gdr& gdr, Pin& pin)
 {
     const void* first = nullptr;
-    for (uintptr_t page = pin.va; first == nullptr && page < pin.va + pin.length; page += kPage)
+    for (uintptr_t page = pin.va; first == nullptr && page < pin.va + pin.length; page += kPage) {
         first = some_memory(gdr, page);
+    }
     int capable = 0;
     if (first == nullptr ||
         gdr.driver.attribute(&capable, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
                              reinterpret_cast<CUdeviceptr>(first)) != CUDA_SUCCESS ||
-        capable == 0)
+        capable == 0) {
         return EINVAL;
+    }
     pin.held = gdr.driver.peer_map(first, 1);
     return pin.held != nullptr ? 0 : errno;
 }
@@ -92,12 +95,14 @@ void* map_pages(const Gdr& gdr, const Pin& pin)
 {
     void* mapped =
         mmap(nullptr, pin.length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED)
+    if (mapped == MAP_FAILED) {
         return nullptr;
+    }
     for (size_t at = 0; at < pin.length; at += kPage) {
         const void* byte = some_memory(gdr, pin.va + at);
-        if (byte == nullptr)
+        if (byte == nullptr) {
             continue;
+        }
         const auto alias = reinterpret_cast<uintptr_t>(gdr.driver.alias(byte, 1)) & ~(kPage - 1);
         // Of length 0: a second mapping of a shared page. Not mremap(), in the place of which UCX
         // puts one that does not know where to.
@@ -160,15 +165,17 @@ SOFTGDRCOPY_EXPORT Gdr* gdr_open()
         !look_up(library, "softcuda_host_alias", gdr.driver.alias) ||
         !look_up(library, "softcuda_peer_map", gdr.driver.peer_map) ||
         !look_up(library, "cuPointerGetAttribute", gdr.driver.attribute) ||
-        !look_up(library, "cuMemGetHandleForAddressRange", gdr.driver.export_range))
+        !look_up(library, "cuMemGetHandleForAddressRange", gdr.driver.export_range)) {
         return nullptr;
+    }
     const char* backend = getenv("SOFTGDRCOPY_BACKEND");
     gdr.kernel_module = backend != nullptr && strcmp(backend, "gdrdrv") == 0;
     const char* most = getenv("SOFTGDRCOPY_MOST_PINS");
     gdr.most_pins = most != nullptr ? strtoull(most, nullptr, 10) : UINT64_MAX;
     const char* stats = getenv("SOFTGDRCOPY_STATS");
-    if (stats != nullptr && strcmp(stats, "1") == 0)
+    if (stats != nullptr && strcmp(stats, "1") == 0) {
         atexit(print);
+    }
     return new Gdr(gdr);
 }
 
@@ -182,14 +189,16 @@ SOFTGDRCOPY_EXPORT int gdr_pin_buffer(Gdr* gdr, unsigned long address, size_t si
                                       uint32_t, gdr_mh_t* handle)
 {
     attempts.fetch_add(1);
-    if (pins - unpins >= gdr->most_pins)
+    if (pins - unpins >= gdr->most_pins) {
         return ENOMEM;
+    }
     const uintptr_t start = address & ~(gdr->page() - 1);
     const size_t length = (address + size + gdr->page() - 1 - start) & ~(gdr->page() - 1);
     Pin pin{start, length, -1, nullptr, nullptr};
     if (gdr->kernel_module) {
-        if (int error = pin_pages(*gdr, pin); error != 0)
+        if (int error = pin_pages(*gdr, pin); error != 0) {
             return error;
+        }
     } else if (gdr->driver.export_range(&pin.fd, start, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
                                         0) != CUDA_SUCCESS) {
         return EINVAL;
@@ -203,10 +212,11 @@ SOFTGDRCOPY_EXPORT int gdr_unpin_buffer(Gdr* gdr, gdr_mh_t handle)
 {
     unpins.fetch_add(1);
     Pin& pin = pin_of(handle);
-    if (pin.fd >= 0)
+    if (pin.fd >= 0) {
         close(pin.fd);
-    else
+    } else {
         gdr->driver.unmap(pin.held);
+    }
     delete &pin;
     return 0;
 }
@@ -214,13 +224,16 @@ SOFTGDRCOPY_EXPORT int gdr_unpin_buffer(Gdr* gdr, gdr_mh_t handle)
 SOFTGDRCOPY_EXPORT int gdr_map(Gdr* gdr, gdr_mh_t handle, void** va, size_t size)
 {
     Pin& pin = pin_of(handle);
-    if (pin.mapped != nullptr)
+    if (pin.mapped != nullptr) {
         return EAGAIN;
-    if (size > pin.length)
+    }
+    if (size > pin.length) {
         return EINVAL;
+    }
     pin.mapped = gdr->kernel_module ? map_pages(*gdr, pin) : gdr->driver.map(pin.fd);
-    if (pin.mapped == nullptr)
+    if (pin.mapped == nullptr) {
         return errno;
+    }
     *va = pin.mapped;
     return 0;
 }
@@ -228,8 +241,9 @@ SOFTGDRCOPY_EXPORT int gdr_map(Gdr* gdr, gdr_mh_t handle, void** va, size_t size
 SOFTGDRCOPY_EXPORT int gdr_unmap(Gdr* gdr, gdr_mh_t handle, void* va, size_t)
 {
     Pin& pin = pin_of(handle);
-    if (pin.mapped == nullptr || va != pin.mapped)
+    if (pin.mapped == nullptr || va != pin.mapped) {
         return EINVAL;
+    }
     pin.mapped = nullptr;
     const int failed = gdr->kernel_module ? munmap(va, pin.length) : gdr->driver.unmap(va);
     return failed == 0 ? 0 : EINVAL;

@@ -87,10 +87,12 @@ bool is_polled_by_threads(Cq& cq)
     const auto poller = reinterpret_cast<std::uintptr_t>(&this_thread);
     std::uintptr_t before = cq.empty_poller.load(std::memory_order_relaxed);
     if (before == 0 &&
-        cq.empty_poller.compare_exchange_strong(before, poller, std::memory_order_relaxed))
+        cq.empty_poller.compare_exchange_strong(before, poller, std::memory_order_relaxed)) {
         return false;
-    if (before == poller)
+    }
+    if (before == poller) {
         return false;
+    }
     cq.empty_poller.store(Cq::kManyThreads, std::memory_order_relaxed);
     return true;
 }
@@ -100,8 +102,9 @@ bool is_polled_by_threads(Cq& cq)
 void yield_when_idle(Cq& cq)
 {
     constexpr std::uint32_t patience = 2000, interval = 50;
-    if (is_polled_by_threads(cq))
+    if (is_polled_by_threads(cq)) {
         return;
+    }
     const std::uint32_t polls = cq.empty_polls.load(std::memory_order_relaxed) + 1;
     if (polls < patience) {
         cq.empty_polls.store(polls, std::memory_order_relaxed);

@@ -8,8 +8,9 @@ namespace gdr::mpi {
 uint64_t BlocksOfRanks::longest() const
 {
     uint64_t longest = 0;
-    for (int rank = 0; rank < ranks(); ++rank)
+    for (int rank = 0; rank < ranks(); ++rank) {
         longest = std::max(longest, length(rank));
+    }
     return longest;
 }
 

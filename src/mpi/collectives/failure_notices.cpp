@@ -19,8 +19,9 @@ FailureNotices::FailureNotices(const Team& team) : team_(team), library_(team.li
 
 bool FailureNotices::arrived()
 {
-    if (arrived_)
+    if (arrived_) {
         return true;
+    }
     int done = 0;
     check_mpi(library_.Test(&request_, &done, library_.abi->status_ignore));
     arrived_ = done != 0;
@@ -30,8 +31,9 @@ bool FailureNotices::arrived()
 void FailureNotices::send() const
 {
     for (int rank = 0; rank < team_.size(); ++rank) {
-        if (rank == team_.rank())
+        if (rank == team_.rank()) {
             continue;
+        }
         Word request = 0;
         check_mpi(library_.Isend(nullptr, 0, library_.byte, rank, kTag, team_.comm(), &request));
         check_mpi(library_.Request_free(&request));
@@ -40,8 +42,9 @@ void FailureNotices::send() const
 
 void FailureNotices::stop()
 {
-    if (arrived_)
+    if (arrived_) {
         return;
+    }
     library_.Cancel(&request_);
     library_.Wait(&request_, library_.abi->status_ignore);
     arrived_ = true;

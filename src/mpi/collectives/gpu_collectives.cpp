@@ -64,11 +64,13 @@ constexpr NamedAlgorithm kAlgorithms[] = {
 
 Algorithm algorithm_of(const Call& call)
 {
-    if (call.kind != Kind::collective || call.form != Form::blocking)
+    if (call.kind != Kind::collective || call.form != Form::blocking) {
         return Algorithm::none;
+    }
     std::string_view name = call.name;
-    if (call.large)
+    if (call.large) {
         name.remove_suffix(std::string_view("_c").size());
+    }
     const auto* found = std::ranges::find(kAlgorithms, name, &NamedAlgorithm::first);
     return found == std::end(kAlgorithms) ? Algorithm::none : found->second;
 }
@@ -96,21 +98,24 @@ class Collective {
     bool eligible()
     {
         const Side& side = call_.receive;
-        if (arguments_.type(side, 0) == library_.datatype_null)
+        if (arguments_.type(side, 0) == library_.datatype_null) {
             return false;
+        }
         int64_t size = 0; // ranks may describe the same bytes by one long element or by many short
                           // ones
         library_.Type_size_c(arguments_.type(side, 0), &size);
-        if (size <= 0)
+        if (size <= 0) {
             return false;
+        }
         intptr_t lower = 0, extent = 0;
         library_.Type_get_extent(arguments_.type(side, 0), &lower, &extent);
         element_ = static_cast<uint64_t>(extent);
         if (call_.op >= 0) {
             reduction_ = predefined_reduction(library_, arguments_.handle(call_.op),
                                               arguments_.type(side, 0));
-            if (!reduction_)
+            if (!reduction_) {
                 return false;
+            }
         } else {
             element_ = static_cast<uint64_t>(size);
         }
@@ -140,14 +145,17 @@ class Collective {
         at_root_ = root == team.rank() || algorithm_ == Algorithm::bcast; // this rank has a result
         in_place_ = arguments_.in_place(call_.send);
         const uint64_t own = blocks_.length(team.rank());
-        if (algorithm_ == Algorithm::allgather)
+        if (algorithm_ == Algorithm::allgather) {
             use(driver, call_.send, in_place_ ? 0 : own);
-        else
+        } else {
             use(driver, call_.send, in_place_ ? 0 : blocks_.all());
-        if (at_root_)
+        }
+        if (at_root_) {
             use(driver, call_.receive, scatters() && !in_place_ ? own : blocks_.all());
-        if (!possible_ || !memory_)
+        }
+        if (!possible_ || !memory_) {
             return false;
+        }
         driver_ = &driver;
         stream_.emplace(driver, memory_->device);
         return true;
@@ -157,13 +165,15 @@ class Collective {
     // std::bad_alloc, MpiError.
     bool prepare_for_ring()
     {
-        if (turn_.owns_lock())
+        if (turn_.owns_lock()) {
             turn_.unlock();
+        }
         if (reduction_) {
             kernel_ = GpuKernels::of(*driver_, *stream_)
                           .reduction(reduction_->operation, reduction_->type);
-            if (kernel_ == nullptr)
+            if (kernel_ == nullptr) {
                 return false;
+            }
             scratch(Ring::scratch_for(blocks_));
         } else if (algorithm_ == Algorithm::alltoall && in_place_) {
             scratch(blocks_.all());
@@ -172,12 +182,14 @@ class Collective {
     }
     bool prepare_for_nccl(Means& means)
     {
-        if (!means.nccl_serves(*stream_) || !turn_.try_lock())
+        if (!means.nccl_serves(*stream_) || !turn_.try_lock()) {
             return false;
-        if (in_place_ && scatters())
+        }
+        if (in_place_ && scatters()) {
             scratch(blocks_.length(means.team().rank()));
-        else if (in_place_ && algorithm_ == Algorithm::alltoall)
+        } else if (in_place_ && algorithm_ == Algorithm::alltoall) {
             scratch(blocks_.all());
+        }
         return true;
     }
 
@@ -186,10 +198,11 @@ class Collective {
     {
         const Ring ring(team, *stream_);
         try {
-            if (kernel_ != nullptr)
+            if (kernel_ != nullptr) {
                 reduce(ring, team, in(), out());
-            else
+            } else {
                 exchange(ring, team, in(), out());
+            }
         } catch (...) {
             stream_->settle();
             scratch_.forget(); // pending messages still use it
@@ -201,12 +214,14 @@ class Collective {
     bool run(Means& means)
     {
         NcclCommunicator* nccl = means.communicator(*driver_, *stream_);
-        if (nccl == nullptr)
+        if (nccl == nullptr) {
             return false;
-        if (reduction_)
+        }
+        if (reduction_) {
             reduce(*nccl, means.team(), *nccl_reduction(*reduction_), in(), out());
-        else
+        } else {
             exchange(*nccl, means.team(), in(), out());
+        }
         count();
         return true;
     }
@@ -214,8 +229,9 @@ class Collective {
   private:
     bool large_for_nccl(uint64_t from) const
     {
-        if (algorithm_ == Algorithm::bcast)
+        if (algorithm_ == Algorithm::bcast) {
             return ranks_ >= kNcclBcastFromRanks && blocks_.all() >= kNcclBcastFrom;
+        }
         return blocks_.all() >= from;
     }
 
@@ -235,8 +251,9 @@ class Collective {
 
     void scratch(uint64_t bytes)
     {
-        if (bytes > scratch_bytes_)
+        if (bytes > scratch_bytes_) {
             scratch_ = DeviceScratch(*driver_, *stream_, bytes);
+        }
         scratch_bytes_ = std::max(scratch_bytes_, bytes);
     }
 
@@ -246,16 +263,19 @@ class Collective {
     bool divide()
     {
         if (call_.root >= 0 &&
-            (arguments_.integer(call_.root) < 0 || arguments_.integer(call_.root) >= ranks_))
+            (arguments_.integer(call_.root) < 0 || arguments_.integer(call_.root) >= ranks_)) {
             return false;
+        }
         const bool in_parts = algorithm_ == Algorithm::allreduce ||
                               algorithm_ == Algorithm::bcast || algorithm_ == Algorithm::reduce;
         for (int rank = 0; rank < ranks_; ++rank) {
             int64_t count = arguments_.count(call_.receive, call_.receive.counts ? rank : 0);
-            if (count < 0)
+            if (count < 0) {
                 return false;
-            if (in_parts)
+            }
+            if (in_parts) {
                 count = count / ranks_ + (rank < count % ranks_ ? 1 : 0);
+            }
             blocks_.add(static_cast<uint64_t>(count) * element_);
         }
         return true;
@@ -264,20 +284,23 @@ class Collective {
     // Checks a buffer that this rank has: it must be contiguous, and on the same GPU as the others.
     void use(const cuda::Driver& driver, const Side& side, uint64_t bytes)
     {
-        if (bytes == 0 || !possible_)
+        if (bytes == 0 || !possible_) {
             return;
+        }
         possible_ = false;
         if (call_.op < 0) {
             Footprint footprint;
             footprint.add(library_, arguments_.type(side, 0), 1, 0);
             const Elements* one = footprint.parts().empty() ? nullptr : &footprint.parts().front();
             if (one == nullptr || one->runs.front().offset != 0 ||
-                !(Elements{one->runs, 2, one->extent}.in_one_piece()))
+                !(Elements{one->runs, 2, one->extent}.in_one_piece())) {
                 return;
+            }
         }
         const auto memory = find_device_memory(driver, pointer(side));
-        if (!memory || (memory_ && memory_->device != memory->device))
+        if (!memory || (memory_ && memory_->device != memory->device)) {
             return;
+        }
         const ThreadStream stream(driver, memory->device);
         const auto begin = reinterpret_cast<uintptr_t>(pointer(side));
         possible_ = GpuKernels::reach(stream, *memory, begin, begin + bytes);
@@ -295,19 +318,21 @@ class Collective {
             : scatters() && !in_place_ ? out
                                        : own;
         ring.reduce_scatter(*kernel_, element_, blocks_, in, result, scratch_.data());
-        if (algorithm_ == Algorithm::allreduce)
+        if (algorithm_ == Algorithm::allreduce) {
             ring.allgather(blocks_, out);
-        else if (algorithm_ == Algorithm::reduce)
+        } else if (algorithm_ == Algorithm::reduce) {
             ring.gather(blocks_, arguments_.integer(call_.root), result, out);
-        else if (result == own)
+        } else if (result == own) {
             stream_->copy(out, result, blocks_.length(team.rank()));
+        }
     }
 
     void exchange(const Ring& ring, const Team& team, const char* in, char* out)
     {
         if (algorithm_ == Algorithm::allgather) {
-            if (!in_place_)
+            if (!in_place_) {
                 stream_->copy(out + blocks_.begin(team.rank()), in, blocks_.length(team.rank()));
+            }
             ring.allgather(blocks_, out);
             return;
         }
@@ -390,18 +415,21 @@ bool make(Collective& collective, Means& means, const char* call)
     const Team& team = means.team();
     const bool by_nccl = means.nccl() && collective.for_nccl(means);
     const bool by_ring = means.ring() && collective.for_ring();
-    if (!by_nccl && !by_ring)
+    if (!by_nccl && !by_ring) {
         return false;
+    }
     const cuda::Driver* driver = cuda::open_driver();
     const bool located =
         driver != nullptr && prepared(call, [&] { return collective.locate(*driver, team); });
     if (by_nccl &&
         team.all(located && prepared(call, [&] { return collective.prepare_for_nccl(means); })) &&
-        collective.run(means))
+        collective.run(means)) {
         return true;
+    }
     if (!by_ring ||
-        !team.all(located && prepared(call, [&] { return collective.prepare_for_ring(); })))
+        !team.all(located && prepared(call, [&] { return collective.prepare_for_ring(); }))) {
         return false;
+    }
     collective.run(team);
     return true;
 }
@@ -411,8 +439,9 @@ int ranks_of(const Library& library, Word comm)
 {
     int inter = 0, ranks = 0;
     if (library.Comm_test_inter(comm, &inter) != 0 || inter != 0 ||
-        library.Comm_size(comm, &ranks) != 0)
+        library.Comm_size(comm, &ranks) != 0) {
         return 0;
+    }
     return ranks;
 }
 
@@ -422,20 +451,24 @@ std::optional<int> call_on_gpus(const Library& library, const Call& call, Word* 
                                 bool with_nccl)
 {
     const Algorithm algorithm = algorithm_of(call);
-    if (algorithm == Algorithm::none)
+    if (algorithm == Algorithm::none) {
         return std::nullopt;
+    }
     const Arguments arguments(library, call, words);
-    if (arguments.no_comm())
+    if (arguments.no_comm()) {
         return std::nullopt;
+    }
     const Word comm = arguments.handle(call.comm);
     const int ranks = ranks_of(library, comm);
-    if (ranks < 2)
+    if (ranks < 2) {
         return std::nullopt;
+    }
     try {
         Collective collective(arguments, algorithm, ranks); // ends before a handler is called
         if (!collective.eligible() ||
-            !make(collective, Means::of(library, comm, with_nccl), call.name))
+            !make(collective, Means::of(library, comm, with_nccl), call.name)) {
             return std::nullopt;
+        }
     } catch (const MpiError& error) {
         library.Comm_call_errhandler(comm, error.code());
         return error.code();

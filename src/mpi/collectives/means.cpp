@@ -28,8 +28,9 @@ int forget(Word comm, int, void* means, void* library)
 {
     std::unique_ptr<Means> ended(static_cast<Means*>(means));
     const auto& of = *static_cast<const Library*>(library);
-    if (of.abi->handle(comm) != of.comm_world)
+    if (of.abi->handle(comm) != of.comm_world) {
         ended->end();
+    }
     return 0;
 }
 
@@ -62,8 +63,9 @@ class WithNccl {
             return 0;
         });
         const std::lock_guard guard(mutex_);
-        if (!told_)
+        if (!told_) {
             check_mpi(library.Comm_set_attr(library.comm_self, at_end, this));
+        }
         told_ = true;
         means_.push_back(means);
     }
@@ -82,10 +84,12 @@ class WithNccl {
             const std::lock_guard guard(mutex_);
             means.swap(means_);
         }
-        for (Means* one : means)
+        for (Means* one : means) {
             one->begin_nccl_end();
-        for (Means* one : means)
+        }
+        for (Means* one : means) {
             one->finish_nccl_end();
+        }
     }
 
     std::mutex mutex_;
@@ -104,13 +108,14 @@ Means::Means(const Library& library, Word comm, bool with_nccl) : team_(library,
     std::array words{ring ? 1 : 0, kind, ~kind}; // both are kept if all have one kind
     team_.intersect(words);
     ring_ = words[0] != 0;
-    if (words[1] == kind && words[2] == ~kind)
+    if (words[1] == kind && words[2] == ~kind) {
         nccl_ = nccl;
-    else if (nccl != nullptr)
+    } else if (nccl != nullptr) {
         gdr_log(diag,
                 "collective calls of MPI of %d ranks are not made by NCCL: not all have it, "
                 "or another version, or another NCCL_COMM_BLOCKING",
                 team_.size());
+    }
 }
 
 Means& Means::of(const Library& library, Word comm, bool with_nccl)
@@ -118,8 +123,9 @@ Means& Means::of(const Library& library, Word comm, bool with_nccl)
     void* known = nullptr;
     int found = 0;
     check_mpi(library.Comm_get_attr(comm, key(library), &known, &found));
-    if (found != 0)
+    if (found != 0) {
         return *static_cast<Means*>(known);
+    }
     auto means = std::make_unique<Means>(library, comm, with_nccl);
     check_mpi(library.Comm_set_attr(comm, key(library), means.get()));
     return *means.release();
@@ -132,8 +138,9 @@ bool Means::nccl_serves(const ThreadStream& stream)
 
 NcclCommunicator* Means::communicator(const cuda::Driver& driver, const ThreadStream& stream)
 {
-    if (communicator_ != nullptr || nccl_ == nullptr)
+    if (communicator_ != nullptr || nccl_ == nullptr) {
         return communicator_.get();
+    }
     communicator_ = NcclCommunicator::make(*nccl_, team_, driver, stream);
     if (communicator_ == nullptr) {
         nccl_ = nullptr;
@@ -150,8 +157,9 @@ template <class Work>
 bool Means::in_context(Work work)
 {
     const cuda::Driver* driver = cuda::open_driver();
-    if (communicator_ == nullptr || driver == nullptr)
+    if (communicator_ == nullptr || driver == nullptr) {
         return true;
+    }
     try {
         const ThreadStream stream(*driver, device_);
         work();
@@ -165,8 +173,9 @@ bool Means::in_context(Work work)
 
 void Means::begin_nccl_end()
 {
-    if (!in_context([&] { communicator_->begin_end(); }))
+    if (!in_context([&] { communicator_->begin_end(); })) {
         (void)communicator_.release(); // CUDA has ended it
+    }
 }
 
 void Means::finish_nccl_end()

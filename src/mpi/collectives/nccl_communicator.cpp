@@ -65,9 +65,10 @@ std::optional<nccl::Operation> operation_of(kernels::Operation operation)
 void tell_once(const Team& team, const std::string& cause)
 {
     static std::atomic_flag told = ATOMIC_FLAG_INIT;
-    if (!told.test_and_set())
+    if (!told.test_and_set()) {
         gdr_log(warn, "collective calls of MPI of %d ranks are not made by NCCL: %s", team.size(),
                 cause.c_str());
+    }
 }
 
 // Two ranks on the same GPU; -1 if there are none.
@@ -76,8 +77,9 @@ std::pair<int, int> sharing(const std::vector<Gpu>& gpus)
     for (size_t rank = 0; rank < gpus.size(); ++rank) {
         const auto other =
             std::find(gpus.begin(), gpus.begin() + static_cast<ptrdiff_t>(rank), gpus[rank]);
-        if (other != gpus.begin() + static_cast<ptrdiff_t>(rank))
+        if (other != gpus.begin() + static_cast<ptrdiff_t>(rank)) {
             return {static_cast<int>(other - gpus.begin()), static_cast<int>(rank)};
+        }
     }
     return {-1, -1};
 }
@@ -88,8 +90,9 @@ std::optional<NcclReduction> nccl_reduction(const PredefinedReduction& reduction
 {
     const auto type = type_of(reduction.type);
     const auto operation = operation_of(reduction.operation);
-    if (!type || !operation)
+    if (!type || !operation) {
         return std::nullopt;
+    }
     return NcclReduction{*type, *operation};
 }
 
@@ -102,33 +105,39 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::make(const nccl::Library& nc
     CUuuid uuid;
     static_assert(sizeof(uuid) == sizeof(gpu));
     // The UUID of the GPU even if it is divided into instances: NCCL takes one rank for each GPU.
-    if (driver.cuDeviceGetUuid(&uuid, stream.device()) == CUDA_SUCCESS)
+    if (driver.cuDeviceGetUuid(&uuid, stream.device()) == CUDA_SUCCESS) {
         std::copy_n(uuid.bytes, sizeof(uuid), gpu.begin());
+    }
     if (const auto [one, other] = sharing(team.gather(gpu)); one >= 0) {
-        if (team.rank() == 0)
+        if (team.rank() == 0) {
             tell_once(team, "ranks " + std::to_string(one) + " and " + std::to_string(other) +
                                 " share a GPU, and NCCL takes one rank for each (start no more "
                                 "ranks than there are GPUs, or give each its own)");
+        }
         return nullptr;
     }
     struct {
         nccl::UniqueId id;
         Result result;
     } root = {};
-    if (team.rank() == 0)
+    if (team.rank() == 0) {
         root.result = nccl.GetUniqueId(&root.id);
+    }
     team.broadcast(&root, sizeof(root));
     if (root.result != Result::success) {
-        if (team.rank() == 0)
+        if (team.rank() == 0) {
             tell_once(team, std::string("ncclGetUniqueId: ") + nccl.GetErrorString(root.result));
+        }
         return nullptr;
     }
     auto made = std::make_unique<NcclCommunicator>(nccl, team, driver, stream);
     const bool started = made->start(root.id);
-    if (team.all(started))
+    if (team.all(started)) {
         return made;
-    if (started)
+    }
+    if (started) {
         tell_once(team, "another rank could not begin, and says why");
+    }
     made->abort();
     made->finish_end();
     return nullptr;
@@ -155,16 +164,18 @@ bool NcclCommunicator::start(const nccl::UniqueId& id)
         return true;
     } catch (const nccl::Error& error) {
         tell_once(team_, error.what());
-        if (!notices_.arrived())
+        if (!notices_.arrived()) {
             notices_.send();
+        }
         return false;
     }
 }
 
 bool NcclCommunicator::serves(const ThreadStream& stream)
 {
-    if (communicator_ != nullptr && notices_.arrived())
+    if (communicator_ != nullptr && notices_.arrived()) {
         abort();
+    }
     return communicator_ != nullptr && stream.device() == device_ && stream.context() == context_ &&
            stream.context_id() == context_id_;
 }
@@ -172,8 +183,9 @@ bool NcclCommunicator::serves(const ThreadStream& stream)
 // NCCL's state on this rank. Throws nccl::Error if another rank has failed.
 Result NcclCommunicator::state(const char* function)
 {
-    if (notices_.arrived())
+    if (notices_.arrived()) {
         throw nccl::Error(std::string(function) + ": it has failed on another rank");
+    }
     Result result = Result::success;
     nccl_.check(nccl_.CommGetAsyncError(communicator_, &result), "ncclCommGetAsyncError");
     return result;
@@ -194,8 +206,9 @@ void NcclCommunicator::wait(const ThreadStream& stream, const char* function)
     cuda::check(driver_.cuEventRecord(done_, stream.handle()), "cuEventRecord");
     CUresult result;
     while ((result = driver_.cuEventQuery(done_)) == CUDA_ERROR_NOT_READY) {
-        if (const Result found = state(function); found != Result::in_progress)
+        if (const Result found = state(function); found != Result::in_progress) {
             nccl_.check(found, function);
+        }
     }
     cuda::check(result, "cuEventQuery");
 }
@@ -215,16 +228,18 @@ void NcclCommunicator::run(const ThreadStream& stream, const char* function, Iss
     } catch (...) {
         abort();
         stream.settle();
-        if (!notices_.arrived())
+        if (!notices_.arrived()) {
             notices_.send();
+        }
         throw;
     }
 }
 
 void NcclCommunicator::abort() noexcept
 {
-    if (communicator_ != nullptr)
+    if (communicator_ != nullptr) {
         nccl_.CommAbort(std::exchange(communicator_, nullptr));
+    }
 }
 
 void NcclCommunicator::allgather(const ThreadStream& stream, const char* mine, char* all,
@@ -252,9 +267,10 @@ void NcclCommunicator::alltoall(const ThreadStream& stream, const char* in, char
         for (int peer = 0; peer < team_.size() && result == Result::success; ++peer) {
             result = nccl_.Send(in + each * static_cast<uint64_t>(peer), each, nccl::Type::int8,
                                 peer, communicator_, stream.handle());
-            if (result == Result::success)
+            if (result == Result::success) {
                 result = nccl_.Recv(out + each * static_cast<uint64_t>(peer), each,
                                     nccl::Type::int8, peer, communicator_, stream.handle());
+            }
         }
         return result;
     });
@@ -290,18 +306,20 @@ void NcclCommunicator::reduce_scatter(const ThreadStream& stream, NcclReduction 
     }
     run(stream, "ncclReduce", [&] {
         Result result = Result::success;
-        for (int root = 0; root < blocks.ranks() && result == Result::success; ++root)
+        for (int root = 0; root < blocks.ranks() && result == Result::success; ++root) {
             result = nccl_.Reduce(in + blocks.begin(root), out, blocks.length(root) / element,
                                   reduction.type, reduction.operation, root, communicator_,
                                   stream.handle());
+        }
         return result;
     });
 }
 
 void NcclCommunicator::begin_end()
 {
-    if (communicator_ != nullptr)
+    if (communicator_ != nullptr) {
         ending_ = nccl_.CommFinalize(communicator_);
+    }
 }
 
 void NcclCommunicator::finish_end()

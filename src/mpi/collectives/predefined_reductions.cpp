@@ -148,8 +148,9 @@ bool permitted(Operation operation, Class kind)
 int combiner_of(const Library& library, Word type)
 {
     int integers = 0, addresses = 0, types = 0, combiner = 0;
-    if (library.Type_get_envelope(type, &integers, &addresses, &types, &combiner) != 0)
+    if (library.Type_get_envelope(type, &integers, &addresses, &types, &combiner) != 0) {
         return library.abi->undefined;
+    }
     return combiner;
 }
 
@@ -158,8 +159,9 @@ std::optional<Named> named(const Library& library, Word type)
     constexpr size_t kLongestName = 512; // at least MPI_MAX_OBJECT_NAME of any library
     std::array<char, kLongestName> name{};
     int length = 0;
-    if (library.Type_get_name(type, name.data(), &length) != 0)
+    if (library.Type_get_name(type, name.data(), &length) != 0) {
         return std::nullopt;
+    }
     const auto* found = std::ranges::find(kTypes, std::string_view(name.data()), &Named::name);
     return found != std::end(kTypes) ? std::optional(*found) : std::nullopt;
 }
@@ -169,8 +171,9 @@ std::optional<Named> unnamed(const Library& library, int combiner)
 {
     constexpr Class kKinds[] = {Class::real, Class::complex, Class::other_integer};
     const int which = combiner - library.abi->combiners.f90;
-    if (which < 0 || which >= static_cast<int>(std::size(kKinds)))
+    if (which < 0 || which >= static_cast<int>(std::size(kKinds))) {
         return std::nullopt;
+    }
     return Named{{}, kKinds[which]};
 }
 
@@ -191,19 +194,22 @@ struct Meaning {
 
 std::optional<Meaning> meaning_of(const Library& library, Word type)
 {
-    if (type == library.datatype_null)
+    if (type == library.datatype_null) {
         return std::nullopt;
+    }
     const int combiner = combiner_of(library, type);
     const std::optional<Named> found = combiner == library.abi->combiners.named
                                            ? named(library, type)
                                            : unnamed(library, combiner);
     intptr_t lower = 0, extent = 0;
-    if (!found || library.Type_get_extent(type, &lower, &extent) != 0)
+    if (!found || library.Type_get_extent(type, &lower, &extent) != 0) {
         return std::nullopt;
+    }
     const std::optional<Type> result = type_of(*found, extent);
     if (!result || kernels::size_of(*result) != static_cast<size_t>(extent) ||
-        (found->kind == Class::logical && !true_is_one(library, type)))
+        (found->kind == Class::logical && !true_is_one(library, type))) {
         return std::nullopt;
+    }
     return Meaning{found->kind, *result};
 }
 
@@ -224,8 +230,9 @@ std::optional<Meaning> kept_meaning(const Library& library, Word type)
     Renamed& r = renamed();
     {
         const std::lock_guard guard(r.mutex);
-        if (const auto known = r.meanings.find(type); known != r.meanings.end())
+        if (const auto known = r.meanings.find(type); known != r.meanings.end()) {
             return known->second;
+        }
     }
     return meaning_of(library, type);
 }
@@ -234,8 +241,10 @@ std::optional<Meaning> kept_meaning(const Library& library, Word type)
 
 void keep_meaning(const Library& library, Word type)
 {
-    if (type == library.datatype_null || combiner_of(library, type) != library.abi->combiners.named)
+    if (type == library.datatype_null ||
+        combiner_of(library, type) != library.abi->combiners.named) {
         return;
+    }
     const std::optional<Meaning> meaning = meaning_of(library, type);
     Renamed& r = renamed();
     const std::lock_guard guard(r.mutex);
@@ -245,12 +254,14 @@ void keep_meaning(const Library& library, Word type)
 std::optional<PredefinedReduction> predefined_reduction(const Library& library, Word op, Word type)
 {
     const auto found = std::ranges::find(library.operations, op);
-    if (found == library.operations.end())
+    if (found == library.operations.end()) {
         return std::nullopt;
+    }
     const auto operation = static_cast<Operation>(std::distance(library.operations.begin(), found));
     const std::optional<Meaning> known = kept_meaning(library, type);
-    if (!known || !permitted(operation, known->kind) || !kernels::defined(operation, known->type))
+    if (!known || !permitted(operation, known->kind) || !kernels::defined(operation, known->type)) {
         return std::nullopt;
+    }
     return PredefinedReduction{operation, known->type};
 }
 

@@ -16,8 +16,9 @@ constexpr uint64_t kPiece = uint64_t{1} << 20;
 template <typename Piece>
 void for_each_piece(uint64_t bytes, Piece piece)
 {
-    for (uint64_t at = 0; at < bytes; at += kPiece)
+    for (uint64_t at = 0; at < bytes; at += kPiece) {
         piece(at, std::min(kPiece, bytes - at));
+    }
 }
 
 } // namespace
@@ -65,8 +66,9 @@ void Ring::reduce_scatter(const kernels::Reduction& reduction, uint64_t element,
             reduction.reduce(sums + at, own + at, (step == last ? result : sums) + at,
                              length / element, stream_.handle());
             stream_.wait();
-            if (step != last)
+            if (step != last) {
                 sent[half].push_back(team_.send(sums + at, length, team_.next()));
+            }
         });
     }
     team_.wait(beginning);
@@ -84,8 +86,9 @@ void Ring::allgather(const BlocksOfRanks& blocks, char* all) const
         const std::vector<Word> received = receive(to, blocks.length(block), team_.previous());
         for_each_piece(blocks.length(block), [&](uint64_t at, uint64_t length) {
             team_.wait(received[at / kPiece]);
-            if (step != ranks - 1)
+            if (step != ranks - 1) {
                 sent.push_back(team_.send(to + at, length, team_.next()));
+            }
         });
     }
     team_.wait(sent);
@@ -99,11 +102,13 @@ void Ring::gather(const BlocksOfRanks& blocks, int root, const char* mine, char*
     }
     std::vector<std::vector<Word>> received;
     for (int rank = 0; rank < team_.size(); ++rank) {
-        if (rank != root)
+        if (rank != root) {
             received.push_back(receive(all + blocks.begin(rank), blocks.length(rank), rank));
+        }
     }
-    for (const std::vector<Word>& of_rank : received)
+    for (const std::vector<Word>& of_rank : received) {
         team_.wait(of_rank);
+    }
 }
 
 void Ring::alltoall(uint64_t block, const char* in, char* out) const
@@ -119,8 +124,9 @@ void Ring::alltoall(uint64_t block, const char* in, char* out) const
         requests.push_back(send(in + block * to, block, to));
     }
     stream_.copy(out + block * own, in + block * own, block);
-    for (const std::vector<Word>& of_rank : requests)
+    for (const std::vector<Word>& of_rank : requests) {
         team_.wait(of_rank);
+    }
 }
 
 } // namespace gdr::mpi

@@ -76,8 +76,9 @@ void Team::wait(Word request) const
 
 void Team::wait(const std::vector<Word>& requests) const
 {
-    for (Word request : requests)
+    for (Word request : requests) {
         wait(request);
+    }
 }
 
 } // namespace gdr::mpi

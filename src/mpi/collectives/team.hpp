@@ -26,8 +26,9 @@ class MpiError : public std::exception {
 
 inline void check_mpi(int result)
 {
-    if (result != 0)
+    if (result != 0) {
         throw MpiError(result);
+    }
 }
 
 // All functions throw MpiError.

@@ -75,8 +75,9 @@ static void see(const struct gdr_mpi_host_memory* offered)
 
 EXPORT int gdr_mpi_serve(const struct gdr_mpi_service* offered)
 {
-    if (offered->calls != CALLS)
+    if (offered->calls != CALLS) {
         return 0;
+    }
     atomic_store(&service, offered);
     STORE(requests, offered->requests);
     STORE(partitions, offered->partitions);
@@ -104,8 +105,9 @@ static inline int is_seen_at_once(word buffer, word frame)
 static int is_seen(word buffer, word frame)
 {
     const struct gdr_mpi_service* by = atomic_load(&service);
-    if (!stack.end)
+    if (!stack.end) {
         stack = by->stack_of_thread();
+    }
     return is_seen_at_once(buffer, frame) || by->is_host_memory(buffer);
 }
 
@@ -115,8 +117,9 @@ __attribute__((noinline, cold)) static function* find_own(unsigned index, const 
     function* found = (function*)gdr_function_for(by, names[index].name);
     STORE(own[index], found);
     const struct gdr_mpi_service* by_service = atomic_load(&service);
-    if (found && by_service)
+    if (found && by_service) {
         by_service->first_called(found);
+    }
     return found;
 }
 
@@ -124,11 +127,13 @@ __attribute__((noinline, cold)) static function* find_own(unsigned index, const 
 __attribute__((noinline, cold)) static function* find_outer(unsigned index, const void* by)
 {
     function* in_library = find_own(index, by);
-    if (!in_library)
+    if (!in_library) {
         return NULL;
+    }
     function* next = (function*)gdr_function_for(by, names[index].name + 1);
-    if (!next || gdr_object_of((const void*)next) == gdr_object_of((const void*)in_library))
+    if (!next || gdr_object_of((const void*)next) == gdr_object_of((const void*)in_library)) {
         next = in_library;
+    }
     STORE(outer[index], next);
     return next;
 }
@@ -149,8 +154,9 @@ __attribute__((noinline, cold)) static int lacks(unsigned index)
 __attribute__((noinline, cold)) static int is_of_library(const void* by, function* in_library)
 {
     struct gdr_object object;
-    if (!gdr_find_object(by, &object))
+    if (!gdr_find_object(by, &object)) {
         return 0;
+    }
     const word address = (word)in_library;
     const char* const slash = strrchr(object.name, '/');
     return (address >= object.start && address < object.end) ||
@@ -245,8 +251,9 @@ __attribute__((constructor)) static void after_relocation(void)
 EXPORT int gdr_mpi_heard(const char* name)
 {
     for (unsigned i = 0; i < CALLS; ++i) {
-        if (strcmp(names[i].name + 1, name) == 0)
+        if (strcmp(names[i].name + 1, name) == 0) {
             return LOAD(own[i]) != NULL;
+        }
     }
     return 1; // there is no entry for it
 }
@@ -264,8 +271,9 @@ static int is_served(const void* by)
 
 static int query_cuda(const char* name, const void* by)
 {
-    if (is_served(by))
+    if (is_served(by)) {
         return 1;
+    }
     int (*query)(void) = gdr_function_for(by, name);
     return query ? query() : 0;
 }

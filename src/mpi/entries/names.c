@@ -59,8 +59,9 @@ static struct object object_of(ElfW(Addr) base, const ElfW(Dyn) * entry)
 
 static int same(const char* a, const char* b)
 {
-    while (*a && *a == *b)
+    while (*a && *a == *b) {
         ++a, ++b;
+    }
     return *a == *b;
 }
 
@@ -69,24 +70,29 @@ static const ElfW(Sym) * find_by_gnu_hash(const struct object* object, const cha
 {
     enum { BITS = 8 * sizeof(ElfW(Addr)) };
     uint32_t hash = 5381;
-    for (const char* c = name; *c; ++c)
+    for (const char* c = name; *c; ++c) {
         hash = hash * 33 + (unsigned char)*c;
+    }
     const uint32_t buckets = object->gnu_hash[0], first = object->gnu_hash[1];
     const uint32_t words = object->gnu_hash[2], shift = object->gnu_hash[3];
     const ElfW(Addr)* const bloom = (const void*)(object->gnu_hash + 4);
     const uint32_t* const bucket = (const void*)(bloom + words);
     const uint32_t* const chain = bucket + buckets;
-    if (buckets == 0 || words == 0)
+    if (buckets == 0 || words == 0) {
         return NULL;
+    }
     const ElfW(Addr) word = bloom[hash / BITS % words];
-    if (!(word >> hash % BITS & word >> (hash >> shift) % BITS & 1))
+    if (!(word >> hash % BITS & word >> (hash >> shift) % BITS & 1)) {
         return NULL;
+    }
     for (uint32_t i = bucket[hash % buckets]; i >= first && i; ++i) {
         const ElfW(Sym)* const symbol = object->symbols + i;
-        if ((chain[i - first] | 1) == (hash | 1) && same(object->strings + symbol->st_name, name))
+        if ((chain[i - first] | 1) == (hash | 1) && same(object->strings + symbol->st_name, name)) {
             return symbol;
-        if (chain[i - first] & 1)
+        }
+        if (chain[i - first] & 1) {
             break;
+        }
     }
     return NULL;
 }
@@ -94,14 +100,17 @@ static const ElfW(Sym) * find_by_gnu_hash(const struct object* object, const cha
 // NULL: the object does not define it.
 static const ElfW(Sym) * find(const struct object* object, const char* name)
 {
-    if (!object->symbols || !object->strings)
+    if (!object->symbols || !object->strings) {
         return NULL;
-    if (object->gnu_hash)
+    }
+    if (object->gnu_hash) {
         return find_by_gnu_hash(object, name);
+    }
     for (uint32_t i = 1; object->hash && i < object->hash[1]; ++i) {
         const ElfW(Sym)* const symbol = object->symbols + i;
-        if (symbol->st_shndx != SHN_UNDEF && same(object->strings + symbol->st_name, name))
+        if (symbol->st_shndx != SHN_UNDEF && same(object->strings + symbol->st_name, name)) {
             return symbol;
+        }
     }
     return NULL;
 }
@@ -115,8 +124,9 @@ struct libraries {
 static const ElfW(Dyn) * dynamic_section_of(const struct dl_phdr_info* info)
 {
     for (size_t i = 0; i < info->dlpi_phnum; ++i) {
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
             return (const ElfW(Dyn)*)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        }
     }
     return NULL;
 }
@@ -126,8 +136,9 @@ static int take_library(struct dl_phdr_info* info, size_t size, void* to)
     (void)size;
     struct libraries* const libraries = to;
     const struct object object = object_of(info->dlpi_addr, dynamic_section_of(info));
-    if (find(&object, "PMPI_Get_library_version"))
+    if (find(&object, "PMPI_Get_library_version")) {
         libraries->found[libraries->count++] = object;
+    }
     return libraries->count == sizeof(libraries->found) / sizeof(*libraries->found);
 }
 
@@ -142,8 +153,9 @@ static struct libraries mpi_libraries(void)
 static int have(const struct libraries* libraries, const char* name)
 {
     for (size_t i = 0; i < libraries->count; ++i) {
-        if (find(&libraries->found[i], name))
+        if (find(&libraries->found[i], name)) {
             return 1;
+        }
     }
     return 0;
 }
@@ -159,8 +171,9 @@ static struct {
 static int take_own(struct dl_phdr_info* info, size_t size, void* unused)
 {
     (void)size, (void)unused;
-    if (dynamic_section_of(info) != _DYNAMIC)
+    if (dynamic_section_of(info) != _DYNAMIC) {
         return 0;
+    }
     own.base = info->dlpi_addr;
     own.object = object_of(own.base, _DYNAMIC);
     return 1;
@@ -185,11 +198,13 @@ static void hide(const char* name)
 
 static void hide_what_lacks(const struct libraries* libraries)
 {
-    if (!protect_symbols(PROT_READ | PROT_WRITE))
+    if (!protect_symbols(PROT_READ | PROT_WRITE)) {
         return;
+    }
     for (size_t i = 0; i < own.count; ++i) {
-        if (have(libraries, own.names[i].name))
+        if (have(libraries, own.names[i].name)) {
             continue;
+        }
         hide(own.names[i].name);
         hide(own.names[i].name + 1);
     }
@@ -208,21 +223,24 @@ static const struct gdr_mpi_symbol* symbol_of(size_t i)
 static uint16_t* place_of(uint16_t* numbers, uintptr_t function)
 {
     size_t i = function / 16 % PLACES;
-    while (numbers[i] != 0 && (uintptr_t)symbol_of(numbers[i] - 1)->function != function)
+    while (numbers[i] != 0 && (uintptr_t)symbol_of(numbers[i] - 1)->function != function) {
         i = (i + 1) % PLACES;
+    }
     return &numbers[i];
 }
 
 static void make_indirect(void)
 {
     static uint16_t numbers[PLACES]; // static: compilers call memset for an array on the stack
-    for (size_t i = 0; i < 2 * own.count; ++i)
+    for (size_t i = 0; i < 2 * own.count; ++i) {
         *place_of(numbers, (uintptr_t)symbol_of(i)->function) = (uint16_t)(i + 1);
+    }
     ElfW(Sym)* const symbols = (ElfW(Sym)*)own.object.symbols;
     for (uint32_t i = 1; i < own.object.hash[1]; ++i) {
         const uint16_t number = *place_of(numbers, own.base + symbols[i].st_value);
-        if (number == 0)
+        if (number == 0) {
             continue;
+        }
         symbols[i].st_value = (uintptr_t)symbol_of(number - 1)->choose - own.base;
         symbols[i].st_info = ELF64_ST_INFO(ELF64_ST_BIND(symbols[i].st_info), STT_GNU_IFUNC);
     }
@@ -247,11 +265,13 @@ int gdr_mpi_shows(const char* name)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;
     static atomic_int done = 0;
-    if (atomic_load(&done))
+    if (atomic_load(&done)) {
         return 1;
+    }
     const struct libraries libraries = mpi_libraries();
-    if (libraries.count == 0)
+    if (libraries.count == 0) {
         return 1;
+    }
     if (!atomic_flag_test_and_set(&begun)) {
         hide_what_lacks(&libraries);
         atomic_store(&done, 1);

@@ -23,8 +23,9 @@ struct wrapped {
 
 static void unwrap(struct wrapped wrapped)
 {
-    for (size_t i = 0; i < wrapped.variables; ++i)
+    for (size_t i = 0; i < wrapped.variables; ++i) {
         free(wrapped.argv[i]);
+    }
     free(wrapped.argv);
 }
 
@@ -33,13 +34,16 @@ static struct wrapped wrap(const char* command, char* const* argv)
 {
     const struct wrapped none = {NULL, 0};
     const char* const names = getenv("GDR_SPAWN_VARIABLES");
-    if (!names || !*names || strchr(command, '='))
+    if (!names || !*names || strchr(command, '=')) {
         return none;
+    }
     size_t arguments = 0, most = 1;
-    while (argv && argv[arguments])
+    while (argv && argv[arguments]) {
         ++arguments;
-    for (const char* c = names; *c; ++c)
+    }
+    for (const char* c = names; *c; ++c) {
         most += *c == ' ';
+    }
     char* const list = strdup(names);
     struct wrapped wrapped = {calloc(most + arguments + 2, sizeof(char*)), 0};
     char* rest = NULL;
@@ -47,8 +51,9 @@ static struct wrapped wrap(const char* command, char* const* argv)
     for (char* name = failed ? NULL : strtok_r(list, " ", &rest); name && !failed;
          name = strtok_r(NULL, " ", &rest)) {
         const char* const value = getenv(name);
-        if (!value)
+        if (!value) {
             continue;
+        }
         failed = asprintf(&wrapped.argv[wrapped.variables], "%s=%s", name, value) < 0;
         wrapped.variables += !failed;
     }
@@ -58,8 +63,9 @@ static struct wrapped wrap(const char* command, char* const* argv)
         return none;
     }
     wrapped.argv[wrapped.variables] = (char*)command;
-    if (arguments != 0)
+    if (arguments != 0) {
         memcpy(wrapped.argv + wrapped.variables + 1, argv, arguments * sizeof(char*));
+    }
     return wrapped;
 }
 
@@ -89,8 +95,9 @@ static int spawn(const void* by, const char* name, const char* command, char** a
     int is_tool = 0;
     spawn_one* const to = (spawn_one*)next(by, name, "PMPI_Comm_spawn", &is_tool);
     struct wrapped wrapped = {NULL, 0};
-    if (!is_tool && is_root(by, root, comm))
+    if (!is_tool && is_root(by, root, comm)) {
         wrapped = wrap(command, argv);
+    }
     const int result = wrapped.argv
                            ? to("env", wrapped.argv, processes, info, root, comm, intercomm, errors)
                            : to(command, argv, processes, info, root, comm, intercomm, errors);
@@ -104,8 +111,9 @@ static int spawn_multiple(const void* by, const char* name, int count, char** co
 {
     int is_tool = 0;
     spawn_several* const to = (spawn_several*)next(by, name, "PMPI_Comm_spawn_multiple", &is_tool);
-    if (is_tool || count <= 0 || !is_root(by, root, comm))
+    if (is_tool || count <= 0 || !is_root(by, root, comm)) {
         return to(count, commands, argvs, processes, infos, root, comm, intercomm, errors);
+    }
     struct wrapped* const wrapped = calloc((size_t)count, sizeof(*wrapped));
     char** const own_commands = calloc((size_t)count, sizeof(*own_commands));
     char*** const own_argvs = calloc((size_t)count, sizeof(*own_argvs));
@@ -118,8 +126,9 @@ static int spawn_multiple(const void* by, const char* name, int count, char** co
     }
     const int result = to(count, all ? own_commands : commands, all ? own_argvs : argvs, processes,
                           infos, root, comm, intercomm, errors);
-    for (int i = 0; i < count && wrapped; ++i)
+    for (int i = 0; i < count && wrapped; ++i) {
         unwrap(wrapped[i]);
+    }
     free(wrapped);
     free(own_commands);
     free(own_argvs);

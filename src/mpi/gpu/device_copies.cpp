@@ -57,15 +57,17 @@ size_t number_of_copies(const Elements& elements)
     Runs runs;
     append_repeated(runs, elements.runs, elements.count, elements.extent, 0);
     size_t copies = 0;
-    for (const Run& run : runs)
+    for (const Run& run : runs) {
         copies += pitch_allows({nullptr, run.stride}, run.length) ? 1 : run.rows;
+    }
     return copies;
 }
 
 RowCopies::~RowCopies()
 {
-    if (bytes_ == 0)
+    if (bytes_ == 0) {
         return;
+    }
     try {
         enter(device_).settle();
     } catch (const cuda::Error&) { // the GPU was reset, which has ended them
@@ -74,16 +76,18 @@ RowCopies::~RowCopies()
 
 const ThreadStream& RowCopies::enter(CUdevice device)
 {
-    if (!scope_ || device_ != device)
+    if (!scope_ || device_ != device) {
         scope_.emplace(driver_, device);
+    }
     device_ = device;
     return scope_->stream;
 }
 
 void RowCopies::issue(CUdevice device, Rows on_device, Rows on_host, size_t length, size_t rows)
 {
-    if (device_ != device)
+    if (device_ != device) {
         wait();
+    }
     const ThreadStream& stream = enter(device);
     bytes_ += length * rows;
     const bool to_device = direction_ == Direction::to_device;
@@ -93,9 +97,10 @@ void RowCopies::issue(CUdevice device, Rows on_device, Rows on_host, size_t leng
 
 void RowCopies::issue(CUdevice device, const Footprint& footprint, void* on_device, void* on_host)
 {
-    for (const Run& run : footprint.runs())
+    for (const Run& run : footprint.runs()) {
         issue(device, {static_cast<char*>(on_device) + run.offset, run.stride},
               {static_cast<char*>(on_host) + run.offset, run.stride}, run.length, run.rows);
+    }
 }
 
 void RowCopies::issue_packed(CUdevice device, const Run& run, void* on_device, void* packed)
@@ -106,8 +111,9 @@ void RowCopies::issue_packed(CUdevice device, const Run& run, void* on_device, v
 
 void RowCopies::wait()
 {
-    if (bytes_ > 0)
+    if (bytes_ > 0) {
         enter(device_).wait_for_copy(direction_, std::exchange(bytes_, 0));
+    }
 }
 
 } // namespace gdr::mpi

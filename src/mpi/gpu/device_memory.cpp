@@ -39,11 +39,13 @@ std::optional<cuda::Pointer> find_device_memory(const cuda::Driver& driver, cons
     auto memory = mem::find_cuda_memory(driver, address, keep_host_pages, other);
     if (memory && memory->kind != cuda::MemoryKind::device) {
         memory.reset();
-        if (other != nullptr)
+        if (other != nullptr) {
             *other = true;
+        }
     }
-    if (memory)
+    if (memory) {
         tell_of_device_memory();
+    }
     return memory;
 }
 
@@ -51,8 +53,9 @@ const cuda::Pointer* KnownDeviceMemory::find(const void* address, bool* other)
 {
     if (reinterpret_cast<uintptr_t>(address) - latest_.base >= latest_.length) {
         const auto found = find_device_memory(driver_, address, other);
-        if (!found)
+        if (!found) {
             return nullptr;
+        }
         latest_ = *found;
     }
     return &latest_;

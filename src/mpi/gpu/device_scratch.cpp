@@ -21,8 +21,9 @@ class KeptScratch {
         constexpr size_t kSmallest = 65536;
         Memory memory = {stream.device(), stream.context_id(), nullptr,
                          std::bit_ceil(std::max(length, kSmallest))};
-        if (find(memory))
+        if (find(memory)) {
             return memory;
+        }
         void* data = nullptr;
         cuda::check(cuda::allocate(driver, cuda::MemoryKind::device, stream.context(),
                                    memory.length, &data),
@@ -43,8 +44,9 @@ class KeptScratch {
         } catch (const std::bad_alloc&) {
             // There is no memory to remember it by.
         }
-        if (const cuda::Driver* driver = cuda::open_driver())
+        if (const cuda::Driver* driver = cuda::open_driver()) {
             cuda::release(*driver, memory.data);
+        }
     }
 
   private:
@@ -55,8 +57,9 @@ class KeptScratch {
             return kept.device == memory.device && kept.context_id == memory.context_id &&
                    kept.length == memory.length;
         });
-        if (found == kept_.end())
+        if (found == kept_.end()) {
             return false;
+        }
         memory = *found;
         bytes_ -= memory.length;
         *found = kept_.back();
@@ -97,8 +100,9 @@ DeviceScratch& DeviceScratch::operator=(DeviceScratch&& other) noexcept
 
 DeviceScratch::~DeviceScratch()
 {
-    if (memory_.data != nullptr)
+    if (memory_.data != nullptr) {
         kept().keep(memory_);
+    }
 }
 
 } // namespace gdr::mpi

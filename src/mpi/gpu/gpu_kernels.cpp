@@ -15,12 +15,13 @@ namespace {
 void tell_once(const std::exception& error)
 {
     static std::atomic_flag told = ATOMIC_FLAG_INIT;
-    if (!told.test_and_set())
+    if (!told.test_and_set()) {
         gdr_log(warn,
                 "a kernel for MPI calls on GPU memory cannot be used: %s. Calls that need it are "
                 "staged through host memory: same result, slower. If CUDA did not load it, try a "
                 "newer driver; data without gaps need no packing",
                 error.what());
+    }
 }
 
 // Whether the runs are equal and at equal distances, so that one more loop expresses them.
@@ -29,8 +30,9 @@ bool regular(const Runs& runs)
     for (size_t i = 1; i < runs.size(); ++i) {
         Run expected = runs[0];
         expected.offset += (runs[1].offset - runs[0].offset) * static_cast<intptr_t>(i);
-        if (!(runs[i] == expected))
+        if (!(runs[i] == expected)) {
             return false;
+        }
     }
     return true;
 }
@@ -46,8 +48,9 @@ kernels::Layout layout_of(const Elements& elements)
     }
     std::vector<kernels::Block> blocks;
     for (const Run& run : runs) {
-        for (size_t row = 0; row < run.rows; ++row)
+        for (size_t row = 0; row < run.rows; ++row) {
             blocks.push_back({run.offset + run.stride * static_cast<intptr_t>(row), run.length});
+        }
     }
     return kernels::Layout::list(blocks, elements.extent);
 }
@@ -68,8 +71,9 @@ GpuKernels& GpuKernels::of(const cuda::Driver& driver, const ThreadStream& strea
     GpuKernels*& kernels = all[stream.device()];
     // Kernels of a context that has ended went with it.
     if (kernels == nullptr || kernels->context_ != stream.context() ||
-        kernels->context_id_ != stream.context_id())
+        kernels->context_id_ != stream.context_id()) {
         kernels = new GpuKernels(driver, stream);
+    }
     return *kernels;
 }
 
@@ -84,12 +88,14 @@ bool GpuKernels::reach(const ThreadStream& stream, const cuda::Pointer& memory, 
 std::shared_ptr<const kernels::Packing> GpuKernels::packing(const Elements& elements,
                                                             const void* buffer)
 {
-    if (!kernels::built())
+    if (!kernels::built()) {
         return nullptr;
+    }
     try {
         auto packing = known_packing(elements);
-        if (!packing)
+        if (!packing) {
             packing = make_packing(elements);
+        }
         packing->prepare(buffer, static_cast<uint64_t>(elements.count));
         return packing;
     } catch (const std::exception& error) {
@@ -106,8 +112,9 @@ std::shared_ptr<const kernels::Packing> GpuKernels::make_packing(const Elements&
     auto packing = made.front().packing;
     const std::lock_guard guard(mutex_);
     packings_.splice(packings_.begin(), made); // also if another thread has made the same one
-    if (packings_.size() > kMostPackings)
+    if (packings_.size() > kMostPackings) {
         forgotten.splice(forgotten.begin(), packings_, std::prev(packings_.end()));
+    }
     return packing;
 }
 
@@ -117,20 +124,23 @@ std::shared_ptr<const kernels::Packing> GpuKernels::known_packing(const Elements
     const auto known = std::ranges::find_if(packings_, [&](const Known& packing) {
         return packing.extent == elements.extent && packing.runs == elements.runs;
     });
-    if (known == packings_.end())
+    if (known == packings_.end()) {
         return nullptr;
+    }
     packings_.splice(packings_.begin(), packings_, known);
     return known->packing;
 }
 
 const kernels::Reduction* GpuKernels::reduction(kernels::Operation operation, kernels::Type type)
 {
-    if (!kernels::built())
+    if (!kernels::built()) {
         return nullptr;
+    }
     const std::pair key(operation, type);
     std::unique_lock guard(mutex_);
-    if (const auto known = reductions_.find(key); known != reductions_.end())
+    if (const auto known = reductions_.find(key); known != reductions_.end()) {
         return &known->second;
+    }
     guard.unlock();
     try {
         const kernels::Reduction made(reduce_, operation, type);

@@ -20,8 +20,9 @@ constexpr size_t kFewCopies = 2;
 bool GpuPacking::pays(const Elements& elements)
 {
     uint64_t rows = 0;
-    for (const Run& run : elements.runs)
+    for (const Run& run : elements.runs) {
         rows += run.rows;
+    }
     return !elements.in_one_piece() && (rows * static_cast<uint64_t>(elements.count) > kFewRows ||
                                         number_of_copies(elements) > kFewCopies);
 }
@@ -31,11 +32,13 @@ std::optional<GpuPacking> GpuPacking::make(const cuda::Driver& driver, const cud
 {
     const ThreadStream stream(driver, memory.device);
     const auto origin = reinterpret_cast<uintptr_t>(buffer); // 0: MPI_BOTTOM
-    if (!GpuKernels::reach(stream, memory, origin + elements.low(), origin + elements.high()))
+    if (!GpuKernels::reach(stream, memory, origin + elements.low(), origin + elements.high())) {
         return std::nullopt;
+    }
     auto packing = GpuKernels::of(driver, stream).packing(elements, buffer);
-    if (!packing)
+    if (!packing) {
         return std::nullopt;
+    }
     return GpuPacking(driver, memory.device, std::move(packing), buffer, elements);
 }
 
@@ -52,8 +55,9 @@ GpuPacking::GpuPacking(const cuda::Driver& driver, CUdevice device,
 void GpuPacking::check_buffer(const ThreadStream& stream) const
 {
     const auto memory = find_device_memory(*driver_, reinterpret_cast<const void*>(begin_));
-    if (!memory || !GpuKernels::reach(stream, *memory, begin_, end_))
+    if (!memory || !GpuKernels::reach(stream, *memory, begin_, end_)) {
         cuda::check(CUDA_ERROR_INVALID_VALUE, "a kernel for memory that was freed");
+    }
 }
 
 // launch(stream). After an error none of the work continues once this has thrown.

@@ -105,8 +105,9 @@ ThreadStream::ThreadStream(const cuda::Driver& driver, CUdevice device)
 
 void ThreadStream::copy(void* to, const void* from, size_t bytes) const
 {
-    if (bytes == 0 || to == from)
+    if (bytes == 0 || to == from) {
         return;
+    }
     cuda::check(driver_.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to),
                                       reinterpret_cast<CUdeviceptr>(from), bytes, handle()),
                 "cuMemcpyAsync");

@@ -18,8 +18,9 @@ bool applies_by_the_cpu_of_the_target(const Library& library)
 {
     constexpr int kCuda = 0; // MPIX_GPU_SUPPORT_CUDA
     int supported = 0;
-    if (library.GPU_query_support != nullptr)
+    if (library.GPU_query_support != nullptr) {
         library.GPU_query_support(kCuda, &supported);
+    }
     return library.pml == nullptr && supported == 0; // not Open MPI
 }
 
@@ -42,11 +43,13 @@ bool no_rank_reaches(const Arguments& arguments)
 
 const char* what_dies_of_puts(bool dynamic, bool within_host)
 {
-    if (dynamic)
+    if (dynamic) {
         return "and all of MPI_Put and MPI_Get in dynamic windows";
-    if (within_host)
+    }
+    if (within_host) {
         return "MPI_Put and MPI_Get of types with gaps there or to the rank itself, and, unless "
                "you run with MPIR_CVAR_NOLOCAL=1, all of MPI_Put and MPI_Get within a host";
+    }
     return "and MPI_Put and MPI_Get of types with gaps there or to the rank itself";
 }
 
@@ -54,8 +57,9 @@ const char* what_dies_of_puts(bool dynamic, bool within_host)
 void warn(const Call& call, bool dynamic, bool within_host)
 {
     static std::atomic_flag told[2];
-    if (told[dynamic].test_and_set())
+    if (told[dynamic].test_and_set()) {
         return;
+    }
     gdr_log(warn,
             "MPI_%s: a window in GPU memory: this MPI has the target's CPU apply MPI_Accumulate, "
             "MPI_Get_accumulate, MPI_Fetch_and_op and MPI_Compare_and_swap, %s, and the program "
@@ -74,8 +78,9 @@ int make_window(const cuda::Driver& driver, const Arguments& arguments, gdr_mpi_
     const int buffer = call.send.buffer;
     const bool empty = arguments.words()[buffer + 1] == 0; // its size
     if (empty || !find_device_memory(driver, arguments.pointer(buffer)) ||
-        !applies_by_the_cpu_of_the_target(library))
+        !applies_by_the_cpu_of_the_target(library)) {
         return make();
+    }
     const bool dynamic = call.window >= 0;
     const bool within_host = copies_within_host(library);
     if (!dynamic && within_host && no_rank_reaches(arguments)) {

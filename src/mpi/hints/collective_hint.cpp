@@ -39,8 +39,9 @@ std::optional<int> attribute(const Library& library)
 {
     static const std::optional<int> keyval = [&library]() -> std::optional<int> {
         int made = 0;
-        if (library.Comm_create_keyval(copy, nothing_to_free, &made, nullptr) != 0)
+        if (library.Comm_create_keyval(copy, nothing_to_free, &made, nullptr) != 0) {
             return std::nullopt;
+        }
         return made;
     }();
     return keyval;
@@ -50,12 +51,15 @@ std::optional<int> attribute(const Library& library)
 int keep(const Library& library, Word comm, const char* const* name)
 {
     const auto keyval = attribute(library);
-    if (!keyval)
+    if (!keyval) {
         return library.abi->error_other;
-    if (name == nullptr)
+    }
+    if (name == nullptr) {
         return library.Comm_delete_attr(comm, *keyval);
-    if (name != kCollectivesNames)
+    }
+    if (name != kCollectivesNames) {
         any.store(true, std::memory_order_release);
+    }
     return library.Comm_set_attr(comm, *keyval, const_cast<const char**>(name));
 }
 
@@ -65,24 +69,28 @@ const char* const* kept(const Library& library, Word comm)
     const auto keyval = attribute(library);
     void* hint = nullptr;
     int found = 0;
-    if (!keyval || library.Comm_get_attr(comm, *keyval, &hint, &found) != 0 || found == 0)
+    if (!keyval || library.Comm_get_attr(comm, *keyval, &hint, &found) != 0 || found == 0) {
         return nullptr;
+    }
     return static_cast<const char* const*>(hint);
 }
 
 // The hint in the call's info; nullptr: none. An unknown hint causes a warning.
 const char* const* hint_of(const Library& library, const Call& call, Word info)
 {
-    if (info == library.info_null)
+    if (info == library.info_null) {
         return nullptr;
+    }
     const InfoValue value(library, info, kKey);
-    if (!value.found())
+    if (!value.found()) {
         return nullptr;
+    }
     const std::string_view hint = value.text();
     const std::span names(kCollectivesNames, std::size(kCollectivesNames) - 1);
     const auto known = std::ranges::find(names, hint);
-    if (known != names.end())
+    if (known != names.end()) {
         return &*known;
+    }
     gdr_log(warn, "MPI_%s: %s=%s is ignored: it can be stage, gpu or nccl", call.name, kKey,
             hint.data());
     return nullptr;
@@ -118,8 +126,9 @@ int duplicate(const Library& library, const Call& call, gdr_mpi_function* functi
     const Word comm = library.abi->handle(words[0]);
     const bool known = comm != library.comm_null && (hint != nullptr || any_collective_hints());
     const char* const* const own = known ? kept(library, comm) : nullptr;
-    if (!known || hint == own)
+    if (!known || hint == own) {
         return apply(function, call, words);
+    }
     const OtherHint meanwhile(library, comm, own, hint);
     return meanwhile.result() == 0 ? apply(function, call, words) : meanwhile.result();
 }
@@ -130,8 +139,9 @@ int set_info(const Library& library, const Call& call, gdr_mpi_function* functio
 {
     const char* const* const hint = hint_of(library, call, library.abi->handle(words[1]));
     const bool duplicates = call.arguments > 2;
-    if (duplicates)
+    if (duplicates) {
         return duplicate(library, call, function, words, hint);
+    }
     const int result = apply(function, call, words);
     return result == 0 && hint != nullptr ? keep(library, library.abi->handle(words[0]), hint)
                                           : result;

@@ -19,10 +19,11 @@ class InfoValue {
     InfoValue(const Library& library, Word info, const char* key)
     {
         int found = 0, room = static_cast<int>(text_.size());
-        if (library.Info_get_string != nullptr)
+        if (library.Info_get_string != nullptr) {
             result_ = library.Info_get_string(info, key, &room, text_.data(), &found);
-        else
+        } else {
             result_ = library.Info_get(info, key, room - 1, text_.data(), &found);
+        }
         found_ = result_ == 0 && found != 0;
     }
 

@@ -22,8 +22,9 @@ constexpr std::string_view kKindsOfMpichWindows[] = {"system", "mpi", "cuda:host
 
 std::span<const std::string_view> kinds_of(const Library& library, const Call& call)
 {
-    if (library.abi == &kMpich && std::string_view(call.name) == "Win_get_info")
+    if (library.abi == &kMpich && std::string_view(call.name) == "Win_get_info") {
         return kKindsOfMpichWindows;
+    }
     return kKinds;
 }
 
@@ -31,8 +32,9 @@ bool lists(std::string_view list, std::string_view kind)
 {
     for (size_t begin = 0; begin <= list.size();) {
         const size_t end = std::min(list.find(',', begin), list.size());
-        if (list.substr(begin, end - begin) == kind)
+        if (list.substr(begin, end - begin) == kind) {
             return true;
+        }
         begin = end + 1;
     }
     return false;
@@ -43,16 +45,19 @@ bool lists(std::string_view list, std::string_view kind)
 int get_info(const Library& library, const Call& call, gdr_mpi_function* function, Word* words)
 {
     const int result = apply(function, call, words);
-    if (result != 0)
+    if (result != 0) {
         return result;
+    }
     const Word info = library.abi->handle_at(reinterpret_cast<void*>(words[1]), 0);
     const InfoValue own(library, info, kKey);
-    if (own.result() != 0)
+    if (own.result() != 0) {
         return own.result();
+    }
     std::string list(own.text());
     for (std::string_view kind : kinds_of(library, call)) {
-        if (!lists(list, kind))
+        if (!lists(list, kind)) {
             list.append(list.empty() ? "" : ",").append(kind);
+        }
     }
     return list.size() <= InfoValue::kLongest ? library.Info_set(info, kKey, list.c_str()) : 0;
 }

@@ -27,22 +27,29 @@ class Dissection {
         const TypeContents in(library_, type);
         const int how = in.combiner();
         named = named && how == made_.named;
-        if (in.predefined())
+        if (in.predefined()) {
             return predefined(type);
+        }
         plain = plain && (how == made_.contiguous || how == made_.dup);
-        if (how == made_.structure)
+        if (how == made_.structure) {
             return structure(in);
-        if (how == made_.dup || how == made_.resized)
+        }
+        if (how == made_.dup || how == made_.resized) {
             return element(in.types()[0]);
-        if (how == made_.contiguous || how == made_.vector || how == made_.hvector)
+        }
+        if (how == made_.contiguous || how == made_.vector || how == made_.hvector) {
             return blocks_at_one_distance(how, in);
+        }
         if (how == made_.indexed || how == made_.hindexed || how == made_.indexed_block ||
-            how == made_.hindexed_block)
+            how == made_.hindexed_block) {
             return blocks_anywhere(how, in);
-        if (how == made_.subarray)
+        }
+        if (how == made_.subarray) {
             return subarray(in);
-        if (how == made_.darray)
+        }
+        if (how == made_.darray) {
             return distributed_array(in);
+        }
         return runs_by_packing(library_, type);
     }
 
@@ -73,9 +80,10 @@ class Dissection {
     Runs structure(const TypeContents& in)
     {
         Runs runs;
-        for (size_t i = 0; i < in.types().size(); ++i)
+        for (size_t i = 0; i < in.types().size(); ++i) {
             append_repeated(runs, element(in.types()[i]), in.integers()[i + 1],
                             extent_of(in.types()[i]), in.addresses()[i]);
+        }
         return runs;
     }
 
@@ -106,9 +114,10 @@ class Dissection {
         const bool in_bytes = how == made_.hindexed || how == made_.hindexed_block;
         const size_t first = equal ? 2 : 1 + count; // displacement, if not an address
         Runs runs;
-        for (size_t i = 0; i < count; ++i)
+        for (size_t i = 0; i < count; ++i) {
             append_repeated(runs, old, numbers[equal ? 1 : 1 + i], extent,
                             in_bytes ? in.addresses()[i] : numbers[first + i] * extent);
+        }
         return runs;
     }
 
@@ -162,10 +171,12 @@ class Dissection {
     int64_t block_length(int64_t kind, int64_t asked, int64_t size, int64_t processes) const
     {
         const Distributions& distributions = library_.abi->distributions;
-        if (kind == distributions.none)
+        if (kind == distributions.none) {
             return size;
-        if (asked != distributions.default_argument)
+        }
+        if (asked != distributions.default_argument) {
             return asked;
+        }
         return kind == distributions.cyclic ? 1 : (size + processes - 1) / processes;
     }
 
@@ -199,13 +210,15 @@ thread_local constinit Named latest{};
 
 Anatomy anatomy_of(const Library& library, Word type)
 {
-    if (type == latest.type && latest.bytes.rows != 0)
+    if (type == latest.type && latest.bytes.rows != 0) {
         return {Runs(latest.bytes), latest.extent, true, false};
+    }
     Dissection dissection(library);
     Runs runs = dissection.element(type);
     const intptr_t extent = dissection.extent_of(type);
-    if (dissection.named && dissection.plain && runs.size() == 1)
+    if (dissection.named && dissection.plain && runs.size() == 1) {
         latest = {type, runs.front(), extent};
+    }
     return {std::move(runs), extent, dissection.plain, dissection.gap_in_pair};
 }
 

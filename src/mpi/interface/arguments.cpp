@@ -7,47 +7,56 @@ namespace gdr::mpi {
 
 Group::Group(const Arguments& arguments) : arguments_(arguments), library_(arguments.library())
 {
-    if (arguments.call().kind == Kind::collective && arguments.call().comm >= 0)
+    if (arguments.call().kind == Kind::collective && arguments.call().comm >= 0) {
         comm_ = arguments.handle(arguments.call().comm);
+    }
 }
 
 bool Group::inter() const
 {
     int inter = 0;
-    if (comm_ != 0)
+    if (comm_ != 0) {
         library_.Comm_test_inter(comm_, &inter);
+    }
     return inter != 0;
 }
 
 int Group::rank() const
 {
     int rank = 0;
-    if (comm_ != 0)
+    if (comm_ != 0) {
         library_.Comm_rank(comm_, &rank);
+    }
     return rank;
 }
 
 int Group::size() const
 {
     int size = 1;
-    if (comm_ != 0)
+    if (comm_ != 0) {
         library_.Comm_size(comm_, &size);
+    }
     return size;
 }
 
 bool Group::significant(const Side& side) const
 {
-    if (!side.exists() || arguments_.in_place(side))
+    if (!side.exists() || arguments_.in_place(side)) {
         return false;
-    if (side.peer >= 0 && !side.read && arguments_.integer(side.peer) == library_.abi->proc_null)
+    }
+    if (side.peer >= 0 && !side.read && arguments_.integer(side.peer) == library_.abi->proc_null) {
         return false; // MPI does not touch it
-    if (arguments_.call().root < 0)
+    }
+    if (arguments_.call().root < 0) {
         return true;
+    }
     const int root = arguments_.integer(arguments_.call().root);
-    if (!inter())
+    if (!inter()) {
         return !side.at_root || root == rank();
-    if (root == library_.abi->root)
+    }
+    if (root == library_.abi->root) {
         return side.at_root || arguments_.call().one_buffer();
+    }
     return !side.at_root && root >= 0; // not MPI_PROC_NULL
 }
 
@@ -69,8 +78,9 @@ int Group::neighbours(bool that_send) const
         library_.Graph_neighbors_count(comm_, rank(), &in);
         return in;
     }
-    if (topology == library_.abi->dist_graph)
+    if (topology == library_.abi->dist_graph) {
         library_.Dist_graph_neighbors_count(comm_, &in, &out, &weighted);
+    }
     return that_send ? in : out;
 }
 
@@ -79,8 +89,9 @@ int Group::blocks(Blocks what) const
     int remote = 0;
     switch (what) {
     case Blocks::size:
-        if (!inter())
+        if (!inter()) {
             return size();
+        }
         library_.Comm_remote_size(comm_, &remote);
         return remote;
     case Blocks::local:
@@ -103,13 +114,15 @@ int64_t Group::packed_size(const Side& side) const
     const Call& call = arguments_.call();
     const Side& elements = side.buffer == call.send.buffer ? call.receive : call.send;
     const int64_t count = arguments_.count(elements, 0);
-    if (count < 0 || arguments_.type(elements, 0) == library_.datatype_null)
+    if (count < 0 || arguments_.type(elements, 0) == library_.datatype_null) {
         return 0; // MPI will report the error
+    }
     int size = 0;
     if (call.large || call.comm < 0 || // an external form
         library_.Pack_size(static_cast<int>(count), arguments_.type(elements, 0),
-                           arguments_.handle(call.comm), &size) != 0)
+                           arguments_.handle(call.comm), &size) != 0) {
         return INT64_MAX;
+    }
     return size;
 }
 
@@ -129,19 +142,23 @@ Footprint Group::footprint(const Side& side) const
     if (side.displacements < 0) { // one after the other
         int64_t count = 0;
         const int first = side.blocks == Blocks::mine ? rank() : 0;
-        for (int i = 0; i < blocks; ++i)
+        for (int i = 0; i < blocks; ++i) {
             count += arguments_.count(side, first + i);
+        }
         footprint.add(library_, arguments_.type(side, 0), count, 0);
         return footprint;
     }
     intptr_t lower = 0, unit = 1;
-    if (!side.types && arguments_.type(side, 0) == library_.datatype_null)
+    if (!side.types && arguments_.type(side, 0) == library_.datatype_null) {
         return footprint;
-    if (!side.types)
+    }
+    if (!side.types) {
         library_.Type_get_extent(arguments_.type(side, 0), &lower, &unit);
-    for (int i = 0; i < blocks; ++i)
+    }
+    for (int i = 0; i < blocks; ++i) {
         footprint.add(library_, arguments_.type(side, i), arguments_.count(side, i),
                       arguments_.displacement(side, i) * unit);
+    }
     return footprint;
 }
 

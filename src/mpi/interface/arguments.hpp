@@ -44,15 +44,17 @@ class Arguments {
     // For arrays that are NULL, which MPI rejects: 0, MPI_DATATYPE_NULL, and 0.
     int64_t count(const Side& side, int block) const
     {
-        if (side.count < 0)
+        if (side.count < 0) {
             return 1;
+        }
         return element(side.count, side.counts, call_.large || (side.bytes() && side.addresses),
                        block);
     }
     Word type(const Side& side, int block) const
     {
-        if (!side.types)
+        if (!side.types) {
             return handle(side.type);
+        }
         return pointer(side.type) == nullptr ? library_.datatype_null
                                              : library_.abi->handle_at(pointer(side.type), block);
     }
@@ -65,12 +67,15 @@ class Arguments {
   private:
     int64_t element(int at, bool of_array, bool large, int index) const
     {
-        if (of_array && pointer(at) == nullptr)
+        if (of_array && pointer(at) == nullptr) {
             return 0;
-        if (of_array && large)
+        }
+        if (of_array && large) {
             return static_cast<const int64_t*>(pointer(at))[index];
-        if (of_array)
+        }
+        if (of_array) {
             return static_cast<const int*>(pointer(at))[index];
+        }
         return large ? static_cast<int64_t>(words_[at]) : integer(at);
     }
 

@@ -14,10 +14,11 @@ class ByteType {
   public:
     ByteType(const Library& library, int size, intptr_t offset = 0) : library_(&library)
     {
-        if (offset == 0)
+        if (offset == 0) {
             library.Type_contiguous(size, library.byte, &handle_);
-        else // the extent is the size
+        } else { // the extent is the size
             library.Type_create_hindexed(1, &size, &offset, library.byte, &handle_);
+        }
         library.Type_commit(&handle_);
     }
     ByteType(ByteType&& other) noexcept
@@ -32,8 +33,9 @@ class ByteType {
     }
     ~ByteType() // pending operations of MPI continue with it
     {
-        if (library_ != nullptr)
+        if (library_ != nullptr) {
             library_->Type_free(&handle_);
+        }
     }
 
     Word handle() const { return handle_; }

@@ -23,8 +23,9 @@ bool defines(void* handle, const char* function, const Dl_info& object)
 bool is_mpi_library(const Dl_info& object)
 {
     void* const handle = dlopen(object.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle == nullptr)
+    if (handle == nullptr) {
         return false;
+    }
     const bool is_one =
         defines(handle, "PMPI_Send", object) && !defines(handle, "gdr_mpi_serve", object);
     dlclose(handle);
@@ -40,8 +41,9 @@ bool is_in_mpi_library()
     const void* last = nullptr;
     return std::any_of(frames, frames + count, [&](void* frame) {
         Dl_info object;
-        if (dladdr(frame, &object) == 0 || object.dli_fbase == last)
+        if (dladdr(frame, &object) == 0 || object.dli_fbase == last) {
             return false;
+        }
         last = object.dli_fbase;
         return is_mpi_library(object);
     });

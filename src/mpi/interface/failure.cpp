@@ -13,8 +13,9 @@ int call_handler(const Library& library, const Call& call, const Word* words)
 {
     const int code = library.abi->error_other;
     if (std::string_view(call.name).starts_with("File_")) {
-        if (library.File_call_errhandler != nullptr)
+        if (library.File_call_errhandler != nullptr) {
             library.File_call_errhandler(words[0], code);
+        }
     } else if (call.window >= 0) {
         library.Win_call_errhandler(library.abi->handle(words[call.window]), code);
     } else {

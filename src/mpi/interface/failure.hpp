@@ -27,16 +27,18 @@ class EachStep {
         try {
             step();
         } catch (...) {
-            if (!first_)
+            if (!first_) {
                 first_ = std::current_exception();
+            }
         }
     }
 
     // Throws the first failure.
     void end() const
     {
-        if (first_)
+        if (first_) {
             std::rethrow_exception(first_);
+        }
     }
 
   private:

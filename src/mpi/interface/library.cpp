@@ -15,14 +15,17 @@ namespace {
 
 const Abi* abi_of(void* handle, std::string_view path)
 {
-    if (path.find("libmpi_abi") != std::string_view::npos)
+    if (path.find("libmpi_abi") != std::string_view::npos) {
         return &kStandardAbi;
-    if (dlsym(handle, "ompi_mpi_comm_world") != nullptr)
+    }
+    if (dlsym(handle, "ompi_mpi_comm_world") != nullptr) {
         return &kOpenMpi;
+    }
     const auto name = path.substr(path.rfind('/') + 1);
     if (name.starts_with("libmpi.so.12") || name.find("mpich") != std::string_view::npos ||
-        dlsym(handle, "MPIR_F08_MPI_IN_PLACE") != nullptr)
+        dlsym(handle, "MPIR_F08_MPI_IN_PLACE") != nullptr) {
         return &kMpich;
+    }
     return nullptr;
 }
 
@@ -37,10 +40,12 @@ const Library* open(gdr_mpi_function* function)
 {
     Dl_info info;
     void* handle = nullptr;
-    if (dladdr(reinterpret_cast<void*>(function), &info) != 0)
+    if (dladdr(reinterpret_cast<void*>(function), &info) != 0) {
         handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle == nullptr)
+    }
+    if (handle == nullptr) {
         return nullptr;
+    }
     static Library library;
     library.abi = abi_of(handle, info.dli_fname);
     if (library.abi == nullptr) {
@@ -56,8 +61,9 @@ const Library* open(gdr_mpi_function* function)
     }
     GDR_MPI_FUNCTIONS(GDR_MPI_LOOK_UP)
 #undef GDR_MPI_LOOK_UP
-    if (!look_up(handle, "PMPI_Type_size_c", library.Type_size_c))
+    if (!look_up(handle, "PMPI_Type_size_c", library.Type_size_c)) {
         look_up(handle, "PMPI_Type_size_x", library.Type_size_c);
+    }
     look_up(handle, "PMPI_Type_get_envelope_c", library.Type_get_envelope_c);
     look_up(handle, "PMPI_Type_get_contents_c", library.Type_get_contents_c);
     look_up(handle, "PMPI_File_call_errhandler", library.File_call_errhandler);
@@ -69,8 +75,9 @@ const Library* open(gdr_mpi_function* function)
     // A program may have a copy of an object (by a relocation), which the library uses as well
     // then.
     const auto object_or = [handle](Word value, const char* name) {
-        if (value != 0)
+        if (value != 0) {
             return value;
+        }
         void* const object = dlsym(RTLD_DEFAULT, name);
         return reinterpret_cast<Word>(object != nullptr ? object : dlsym(handle, name));
     };
@@ -89,8 +96,9 @@ const Library* open(gdr_mpi_function* function)
         "ompi_mpi_op_sum",  "ompi_mpi_op_prod", "ompi_mpi_op_min",    "ompi_mpi_op_max",
         "ompi_mpi_op_land", "ompi_mpi_op_lor",  "ompi_mpi_op_lxor",   "ompi_mpi_op_band",
         "ompi_mpi_op_bor",  "ompi_mpi_op_bxor", "ompi_mpi_op_minloc", "ompi_mpi_op_maxloc"};
-    for (size_t i = 0; i < kOperations.size(); ++i)
+    for (size_t i = 0; i < kOperations.size(); ++i) {
         library.operations[i] = object_or(library.abi->operations[i], kOperations[i]);
+    }
     return &library;
 }
 

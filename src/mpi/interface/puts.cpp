@@ -24,13 +24,15 @@ int flavor_of(const Library& library, Word window)
 // for that.
 std::string_view window_layers(const Library& library)
 {
-    if (library.mca_base_var_find == nullptr || library.mca_base_var_get_value == nullptr)
+    if (library.mca_base_var_find == nullptr || library.mca_base_var_get_value == nullptr) {
         return {};
+    }
     const char* const* layers = nullptr;
     const int variable = library.mca_base_var_find("ompi", "osc", nullptr, nullptr);
     if (variable < 0 || library.mca_base_var_get_value(variable, &layers, nullptr, nullptr) != 0 ||
-        layers == nullptr || *layers == nullptr)
+        layers == nullptr || *layers == nullptr) {
         return {};
+    }
     return *layers;
 }
 
@@ -65,8 +67,9 @@ bool is_plain_at_target(const Arguments& arguments)
     const Word type = arguments.handle(call.target + 3);
     const int64_t count = call.large ? static_cast<int64_t>(arguments.words()[call.target + 2])
                                      : arguments.integer(call.target + 2);
-    if (type == arguments.library().datatype_null || count < 0) // MPI will report the error
+    if (type == arguments.library().datatype_null || count < 0) { // MPI will report the error
         return false;
+    }
     Footprint footprint;
     footprint.add(arguments.library(), type, count, 0);
     return footprint.plain();
@@ -78,11 +81,13 @@ bool hands_put_to_ucx(const Arguments& arguments)
 {
     const Library& library = arguments.library();
     const Word window = arguments.handle(arguments.call().window);
-    if (!hands_to_ucx(library) || window == library.win_null || abi::processor_may_put())
+    if (!hands_to_ucx(library) || window == library.win_null || abi::processor_may_put()) {
         return false;
+    }
     const int flavor = flavor_of(library, window);
-    if (library.pml != nullptr) // Open MPI
+    if (library.pml != nullptr) { // Open MPI
         return open_mpi_hands_to_ucx(library, flavor);
+    }
     const Flavors& flavors = library.abi->flavors;
     return (flavor == flavors.create || flavor == flavors.allocate) &&
            !is_own_rank(library, window, arguments.integer(arguments.call().target)) &&

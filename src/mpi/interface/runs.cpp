@@ -10,14 +10,15 @@ namespace {
 bool repeat(Run& run, int64_t count, intptr_t distance)
 {
     const auto times = static_cast<size_t>(count);
-    if (run.rows == 1 && distance == static_cast<intptr_t>(run.length))
+    if (run.rows == 1 && distance == static_cast<intptr_t>(run.length)) {
         run.length *= times;
-    else if (run.rows == 1)
+    } else if (run.rows == 1) {
         run = {run.offset, run.length, distance, times};
-    else if (distance == run.stride * static_cast<ptrdiff_t>(run.rows))
+    } else if (distance == run.stride * static_cast<ptrdiff_t>(run.rows)) {
         run.rows *= times;
-    else
+    } else {
         return false;
+    }
     return true;
 }
 
@@ -25,8 +26,9 @@ bool repeat(Run& run, int64_t count, intptr_t distance)
 
 void append(Runs& runs, const Run& run)
 {
-    if (run.length == 0 || run.rows == 0)
+    if (run.length == 0 || run.rows == 0) {
         return;
+    }
     if (!runs.empty()) {
         Run& last = runs.back();
         if (last.rows == 1 && run.rows == 1 &&
@@ -40,8 +42,9 @@ void append(Runs& runs, const Run& run)
 
 void append_repeated(Runs& runs, const Runs& element, int64_t count, intptr_t extent, intptr_t at)
 {
-    if (count <= 0 || element.empty())
+    if (count <= 0 || element.empty()) {
         return;
+    }
     if (element.size() == 1) {
         Run run = element.front();
         run.offset += at;

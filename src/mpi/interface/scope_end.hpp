@@ -35,8 +35,9 @@ class ScopeEnd {
     static void once(void* of)
     {
         auto& scope = *static_cast<ScopeEnd*>(of);
-        if (auto* const end = std::exchange(scope.end_, nullptr))
+        if (auto* const end = std::exchange(scope.end_, nullptr)) {
             end(scope.argument_);
+        }
     }
 
     void (*end_)(void*);

@@ -37,8 +37,9 @@ class SmallVector {
             one_.emplace(std::move(element));
             return;
         }
-        if (many_.empty())
+        if (many_.empty()) {
             many_.push_back(std::move(*one_));
+        }
         many_.push_back(std::move(element));
     }
 

@@ -14,11 +14,13 @@ Statuses::Statuses(const Library& library)
 Statuses::Statuses(const Library& library, const Call& call, Word* words, size_t count)
     : library_(library), statuses_(words[call.arguments - 1])
 {
-    if (statuses_ != library.abi->status_ignore)
+    if (statuses_ != library.abi->status_ignore) {
         return;
+    }
     const size_t bytes = count * library.abi->status.size;
-    if (bytes > sizeof(one_))
+    if (bytes > sizeof(one_)) {
         several_.resize(bytes / sizeof(uint64_t) + 1);
+    }
     statuses_ = reinterpret_cast<Word>(several_.empty() ? one_.data() : several_.data());
     words[call.arguments - 1] = statuses_;
 }
@@ -32,8 +34,9 @@ uint64_t Statuses::received(size_t index) const
 {
     int cancelled = 0, bytes = 0;
     library_.Test_cancelled(at(index), &cancelled);
-    if (cancelled == 0)
+    if (cancelled == 0) {
         library_.Get_count(at(index), library_.byte, &bytes);
+    }
     return static_cast<uint64_t>(std::max(0, bytes)); // MPI_UNDEFINED is negative
 }
 

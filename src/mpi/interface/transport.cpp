@@ -34,10 +34,12 @@ struct Verdict {
 
 Verdict of_open_mpi(const McaComponent& pml)
 {
-    if (std::string_view(pml.type) != "pml")
+    if (std::string_view(pml.type) != "pml") {
         return {"which of its layers carries messages is not known", kPmlRemedy};
-    if (std::string_view(pml.name) != "ucx")
+    }
+    if (std::string_view(pml.name) != "ucx") {
         return {"its layer \"" + std::string(pml.name) + "\" carries them, not UCX's", kPmlRemedy};
+    }
     return {};
 }
 
@@ -45,25 +47,30 @@ Verdict of_open_mpi(const McaComponent& pml)
 bool is_set(const char* variable)
 {
     const char* const value = std::getenv(variable);
-    if (value == nullptr)
+    if (value == nullptr) {
         return false;
+    }
     for (const char* yes : {"YES", "yes", "TRUE", "true", "ON", "on", "1"}) {
-        if (std::string_view(value) == yes)
+        if (std::string_view(value) == yes) {
             return true;
+        }
     }
     return false;
 }
 
 Verdict of_mpich(std::string_view device)
 {
-    if (device == "ch4:ucx") // it has no other way
+    if (device == "ch4:ucx") { // it has no other way
         return {};
+    }
     const char* const module = std::getenv("MPIR_CVAR_CH4_NETMOD");
     if (!device.starts_with("ch4:ucx") ||
-        (module != nullptr && *module != 0 && std::string_view(module) != "ucx"))
+        (module != nullptr && *module != 0 && std::string_view(module) != "ucx")) {
         return {"its device is " + std::string(device), "an MPI over UCX would"};
-    if (!is_set("MPIR_CVAR_NOLOCAL"))
+    }
+    if (!is_set("MPIR_CVAR_NOLOCAL")) {
         return {"within a host it copies with the CPU", "run with MPIR_CVAR_NOLOCAL=1", true};
+    }
     return {};
 }
 
@@ -71,8 +78,9 @@ Verdict of_mpich(std::string_view device)
 std::string_view line_of(std::string_view text, std::string_view word)
 {
     const size_t at = text.find(word);
-    if (at == text.npos)
+    if (at == text.npos) {
         return {};
+    }
     text.remove_prefix(at + word.size());
     const size_t first = text.find_first_not_of(" \t");
     const size_t end = text.find('\n');
@@ -81,14 +89,16 @@ std::string_view line_of(std::string_view text, std::string_view word)
 
 Verdict judge(const Library& library)
 {
-    if (library.pml != nullptr)
+    if (library.pml != nullptr) {
         return of_open_mpi(*static_cast<const McaComponent*>(library.pml));
+    }
     std::array<char, 8192> text{}; // MPI_MAX_LIBRARY_VERSION_STRING
     int length = 0;
     library.Get_library_version(text.data(), &length);
     const auto device = line_of(text.data(), "MPICH Device:");
-    if (!device.empty())
+    if (!device.empty()) {
         return of_mpich(device);
+    }
     return {"what carries them is not known", "an Open MPI or MPICH over UCX would"};
 }
 
@@ -101,8 +111,9 @@ const Verdict& verdict(const Library& library)
 bool decide(const Library& library)
 {
     const Verdict& no = verdict(library);
-    if (no.why.empty())
+    if (no.why.empty()) {
         return true;
+    }
     gdr_log(warn,
             "MPI messages on GPUs are staged: this MPI does not hand all of them to UCX as they "
             "are: %s (for them to go directly: %s)",

@@ -39,33 +39,38 @@ TypeContents::TypeContents(const Library& library, Word type) : library_(library
 {
     const Envelope envelope(library, type);
     combiner_ = envelope.combiner;
-    if (predefined())
+    if (predefined()) {
         return;
+    }
     std::vector<int> integers(static_cast<size_t>(envelope.integers));
     std::vector<int64_t> counts(static_cast<size_t>(envelope.counts));
     std::vector<char> handles(static_cast<size_t>(envelope.types) * library.abi->handle_size());
     addresses_.resize(static_cast<size_t>(envelope.addresses));
-    if (counts.empty())
+    if (counts.empty()) {
         library.Type_get_contents(
             type, static_cast<int>(envelope.integers), static_cast<int>(envelope.addresses),
             static_cast<int>(envelope.types), integers.data(), addresses_.data(), handles.data());
-    else
+    } else {
         library.Type_get_contents_c(type, envelope.integers, envelope.addresses, envelope.counts,
                                     envelope.types, integers.data(), addresses_.data(),
                                     counts.data(), handles.data());
+    }
     integers_.assign(integers.begin(), integers.end());
-    if (!counts.empty())
+    if (!counts.empty()) {
         take_large(counts);
-    for (int64_t i = 0; i < envelope.types; ++i)
+    }
+    for (int64_t i = 0; i < envelope.types; ++i) {
         types_.push_back(library.abi->handle_at(handles.data(), static_cast<size_t>(i)));
+    }
 }
 
 // MPI has given us references.
 TypeContents::~TypeContents()
 {
     for (Word type : types_) {
-        if (!is_predefined(library_.abi->combiners, Envelope(library_, type).combiner))
+        if (!is_predefined(library_.abi->combiners, Envelope(library_, type).combiner)) {
             library_.Type_free(&type);
+        }
     }
 }
 
@@ -85,11 +90,12 @@ void TypeContents::take_large(const std::vector<int64_t>& counts)
         return;
     }
     int64_t displacements = 0;
-    if (combiner_ == made.hvector)
+    if (combiner_ == made.hvector) {
         displacements = 1;
-    else if (combiner_ == made.hindexed || combiner_ == made.hindexed_block ||
-             combiner_ == made.structure)
+    } else if (combiner_ == made.hindexed || combiner_ == made.hindexed_block ||
+               combiner_ == made.structure) {
         displacements = counts.front();
+    }
     integers_.assign(counts.begin(), counts.end() - displacements);
     addresses_.assign(counts.end() - displacements, counts.end());
 }

@@ -34,26 +34,31 @@ Runs runs_by_packing(const Library& library, Word type)
     int size = 0;
     library.Type_get_true_extent(type, &lower, &extent);
     library.Type_size(type, &size);
-    if (size < 0) // MPI_UNDEFINED
+    if (size < 0) { // MPI_UNDEFINED
         throw std::runtime_error("a datatype of 2 GiB of which MPI does not tell how it was made");
+    }
     const CommittedCopy copy(library, type);
     std::vector<unsigned char> bytes(static_cast<size_t>(extent)),
         packed(static_cast<size_t>(size));
     std::vector<intptr_t> offsets(packed.size());
     void* const buffer = reinterpret_cast<void*>(reinterpret_cast<intptr_t>(bytes.data()) - lower);
     for (int shift = 0; (extent - 1) >> shift > 0 || shift == 0; shift += 8) { // digits of base 256
-        for (intptr_t i = 0; i < extent; ++i)
+        for (intptr_t i = 0; i < extent; ++i) {
             bytes[static_cast<size_t>(i)] = static_cast<unsigned char>(i >> shift);
+        }
         int position = 0;
         library.Pack(buffer, 1, copy.handle(), packed.data(), size, &position, library.comm_self);
-        if (position != size)
+        if (position != size) {
             throw std::runtime_error("a datatype of which MPI does not tell how it was made");
-        for (size_t i = 0; i < packed.size(); ++i)
+        }
+        for (size_t i = 0; i < packed.size(); ++i) {
             offsets[i] |= static_cast<intptr_t>(packed[i]) << shift;
+        }
     }
     Runs runs;
-    for (const intptr_t offset : offsets)
+    for (const intptr_t offset : offsets) {
         append(runs, {lower + offset, 1, 0, 1});
+    }
     return runs;
 }
 

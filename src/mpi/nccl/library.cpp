@@ -24,19 +24,22 @@ std::string text_of(int version)
 std::string open(Library& library)
 {
     void* const handle = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr)
+    if (handle == nullptr) {
         return dlerror(); // names the file
+    }
     const auto look_up = [handle]<class Function>(const char* name, Function& function) {
         function = reinterpret_cast<Function>(dlsym(handle, name));
         return function != nullptr;
     };
     // The version comes first: an old library lacks functions because it is old.
     if (!look_up("ncclGetVersion", library.GetVersion) ||
-        library.GetVersion(&library.version) != Result::success)
+        library.GetVersion(&library.version) != Result::success) {
         return std::string(kFile) + " does not tell its version";
-    if (library.version < kOldest)
+    }
+    if (library.version < kOldest) {
         return std::string(kFile) + " is older than 2.14" +
                (library.version >= 20900 ? ": " + text_of(library.version) : "");
+    }
 #define GDR_NCCL_LOOK_UP(name, parameters)                                                         \
     if (!look_up("nccl" #name, library.name))                                                      \
         return std::string(kFile) + " " + text_of(library.version) + " has no nccl" #name;
@@ -53,8 +56,9 @@ std::string open(Library& library)
 
 void Library::check(Result result, const char* function) const
 {
-    if (result == Result::success)
+    if (result == Result::success) {
         return;
+    }
     const std::string detail = GetLastError(nullptr);
     throw Error(std::string(function) + ": " + GetErrorString(result) +
                 (detail.empty() ? "" : " (" + detail + ")"));

@@ -41,8 +41,9 @@ int attach_buffer(const cuda::Driver& driver, const Arguments& arguments,
     const Side& side = arguments.call().send;
     void* const buffer = arguments.pointer(side.buffer);
     const int64_t length = arguments.count(side, 0);
-    if (length <= 0 || !find_device_memory(driver, buffer))
+    if (length <= 0 || !find_device_memory(driver, buffer)) {
         return apply(function, arguments.call(), arguments.words());
+    }
     std::unique_ptr<std::byte[]> memory(new std::byte[static_cast<size_t>(length)]);
     void* const shadow = memory.get();
     {
@@ -61,8 +62,9 @@ int attach_buffer(const cuda::Driver& driver, const Arguments& arguments,
 int detach_buffer(const Call& call, gdr_mpi_function* function, Word* words)
 {
     const int result = apply(function, call, words);
-    if (result != 0)
+    if (result != 0) {
         return result;
+    }
     void*& address = *reinterpret_cast<void**>(words[call.send.buffer]);
     const std::lock_guard guard(table().mutex);
     const auto attached = table().by_memory.find(address);

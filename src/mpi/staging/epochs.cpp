@@ -89,8 +89,9 @@ void forget(const Shared& pending)
 {
     Table& t = table();
     const std::lock_guard guard(t.mutex);
-    if (!pending->place)
+    if (!pending->place) {
         return;
+    }
     t.pending.erase(*std::exchange(pending->place, std::nullopt));
     t.size.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -125,8 +126,9 @@ std::shared_ptr<EpochOperation> add_to_epoch(const Library& library, const Call&
 
 void complete_by_request(const Library& library, const std::shared_ptr<EpochOperation>& operation)
 {
-    if (operation->before_its_data && is_pending(operation))
+    if (operation->before_its_data && is_pending(operation)) {
         library.Win_flush_local(operation->target, operation->window);
+    }
     complete(operation);
 }
 
@@ -140,12 +142,14 @@ int synchronise(const Library& library, const Call& call, gdr_mpi_function* func
     const std::vector<Shared> ended =
         begun(window_of(*library.abi, call, words), target_of(call, words));
     const int result = apply(function, call, words);
-    if (result != 0)
+    if (result != 0) {
         return result;
+    }
     try {
         EachStep steps;
-        for (const Shared& pending : ended)
+        for (const Shared& pending : ended) {
             steps.attempt([&] { complete(pending); });
+        }
         steps.end();
     } catch (const std::exception& error) {
         return fail(library, call, words, error);

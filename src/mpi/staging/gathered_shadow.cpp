@@ -14,8 +14,9 @@ namespace {
 size_t bytes_of(const std::vector<Piece>& pieces)
 {
     size_t bytes = 0;
-    for (const Piece& piece : pieces)
+    for (const Piece& piece : pieces) {
         bytes += piece.run.length * piece.run.rows;
+    }
     return bytes;
 }
 
@@ -24,8 +25,9 @@ std::vector<CUdevice> devices_of(const std::vector<Piece>& pieces)
 {
     std::vector<CUdevice> devices;
     for (const Piece& piece : pieces) {
-        if (std::ranges::find(devices, piece.device) == devices.end())
+        if (std::ranges::find(devices, piece.device) == devices.end()) {
             devices.push_back(piece.device);
+        }
     }
     return devices;
 }
@@ -52,10 +54,11 @@ void GatheredShadow::put_back() const
 void GatheredShadow::copy(RowCopies& copies) const
 {
     for (const CUdevice device : devices_) {
-        if (device < 0)
+        if (device < 0) {
             copy_by_cpu(copies.direction());
-        else
+        } else {
             copy_on(device, copies);
+        }
     }
     stats::statistics().add({.mpi_staged_bytes = bytes_of(pieces_)});
 }
@@ -66,8 +69,9 @@ void GatheredShadow::for_each_piece_in(CUdevice device, Use use) const
 {
     char* packed = memory_.data();
     for (const Piece& piece : pieces_) {
-        if (piece.device == device)
+        if (piece.device == device) {
             use(piece.run, packed);
+        }
         packed += piece.run.length * piece.run.rows;
     }
 }
@@ -84,10 +88,11 @@ void GatheredShadow::copy_by_cpu(Direction direction) const
     for_each_piece_in(-1, [&](const Run& run, char* packed) {
         char* place = buffer_ + run.offset;
         for (size_t row = 0; row < run.rows; ++row, place += run.stride, packed += run.length) {
-            if (direction == Direction::to_device)
+            if (direction == Direction::to_device) {
                 std::memcpy(place, packed, run.length);
-            else
+            } else {
                 std::memcpy(packed, place, run.length);
+            }
         }
     });
 }

@@ -26,8 +26,9 @@ constexpr uint64_t kDirectCollectiveFrom = 32 << 10;
 // copies such messages. MPI_Mrecv does not tell where its message comes from.
 bool may_be_to_self(const Arguments& arguments, const Side& side)
 {
-    if (side.peer < 0)
+    if (side.peer < 0) {
         return arguments.call().kind == Kind::message && arguments.library().pml == nullptr;
+    }
     const Library& library = arguments.library();
     const Word comm = arguments.handle(arguments.call().comm);
     const int peer = arguments.integer(side.peer);
@@ -54,18 +55,22 @@ int check_type(const Arguments& arguments, const Side& side)
 {
     const Call& call = arguments.call();
     if (!side.exists() || arguments.in_place(side) || side.counts || side.types ||
-        !may_be_bytes(call, side) || arguments.count(side, 0) <= 0)
+        !may_be_bytes(call, side) || arguments.count(side, 0) <= 0) {
         return 0;
+    }
     const Library& library = arguments.library();
     const Word type = arguments.type(side, 0);
-    if (type == library.datatype_null || is_predefined(library, type))
+    if (type == library.datatype_null || is_predefined(library, type)) {
         return 0;
+    }
     const void* const buffer = arguments.pointer(side.buffer);
     const int nobody = library.abi->proc_null;
-    if (call.comm >= 0)
+    if (call.comm >= 0) {
         return library.Send(buffer, 1, type, nobody, 0, arguments.handle(call.comm));
-    if (call.window < 0) // MPI_Mrecv
+    }
+    if (call.window < 0) { // MPI_Mrecv
         return 0;
+    }
     return library.Put(buffer, 1, type, nobody, 0, 0, library.byte, arguments.handle(call.window));
 }
 
@@ -81,10 +86,12 @@ bool sparse(const Side& side, const Footprint& footprint)
 // peer may be this rank: the CPU copies those messages.
 bool by_hca(const Arguments& arguments, const Side& side)
 {
-    if (!side.direct || !hands_to_ucx(arguments.library()))
+    if (!side.direct || !hands_to_ucx(arguments.library())) {
         return false;
-    if (side.peer < 0)
+    }
+    if (side.peer < 0) {
         return arguments.call().kind == Kind::collective;
+    }
     return !may_be_to_self(arguments, side);
 }
 
@@ -93,8 +100,9 @@ bool by_hca(const Arguments& arguments, const Side& side)
 int check_types(const Arguments& arguments)
 {
     const Call& call = arguments.call();
-    if (const int error = check_type(arguments, call.send); error != 0 || call.one_buffer())
+    if (const int error = check_type(arguments, call.send); error != 0 || call.one_buffer()) {
         return error;
+    }
     return check_type(arguments, call.receive);
 }
 
@@ -102,8 +110,9 @@ template <typename What, typename... From>
 const What& Operation::add(Moves moves, From&&... from)
 {
     size_t place = 0;
-    while (parts_[place])
+    while (parts_[place]) {
         ++place;
+    }
     parts_[place].emplace(std::in_place_type<What>, moves, std::forward<From>(from)...);
     return std::get<What>(parts_[place]->shadow);
 }
@@ -128,17 +137,20 @@ bool Operation::pass_on_or_pack(const cuda::Driver& driver, const Arguments& arg
                                 Moves moves)
 {
     if (!may_be_bytes(arguments.call(), side) || side.counts || side.types ||
-        !footprint.alike_bytes() || footprint.parts().size() != 1)
+        !footprint.alike_bytes() || footprint.parts().size() != 1) {
         return false;
+    }
     const Library& library = arguments.library();
     const Elements& elements = footprint.parts().front();
     const bool gpu_direct = by_hca(arguments, side);
-    if (!gpu_direct && elements.in_one_piece())
+    if (!gpu_direct && elements.in_one_piece()) {
         return false;
+    }
     int size = 0;
     library.Type_size(arguments.type(side, 0), &size); // MPI_UNDEFINED if it does not fit an int
-    if (size <= 0 || elements.element_bytes() != static_cast<uint64_t>(size))
+    if (size <= 0 || elements.element_bytes() != static_cast<uint64_t>(size)) {
         return false;
+    }
     char* const buffer = static_cast<char*>(arguments.pointer(side.buffer));
     tell_of_bytes(arguments, side, size, footprint.bytes());
     replaces_ = true;
@@ -161,13 +173,17 @@ bool Operation::gather(KnownDeviceMemory& memory, const Arguments& arguments, co
 {
     void* const buffer = arguments.pointer(side.buffer);
     const bool bytes = may_be_bytes(arguments.call(), side);
-    if (buffer != nullptr && !(bytes && sparse(side, footprint)))
+    if (buffer != nullptr && !(bytes && sparse(side, footprint))) {
         return false;
+    }
     auto pieces = pieces_of(memory, buffer, footprint);
-    if (in_one_memory(pieces) && (pieces.front().device < 0 || !bytes || !sparse(side, footprint)))
+    if (in_one_memory(pieces) &&
+        (pieces.front().device < 0 || !bytes || !sparse(side, footprint))) {
         return false;
-    if (!bytes)
+    }
+    if (!bytes) {
         throw std::runtime_error(kSeveralMemories);
+    }
     add<GatheredShadow>(whole(moves), memory.driver(), arguments, group, side, std::move(pieces));
     return true;
 }
@@ -176,31 +192,37 @@ void Operation::stage_side(KnownDeviceMemory& memory, const Arguments& arguments
                            const Group& group, const Side& side, Moves moves)
 {
     Footprint footprint = group.footprint(side);
-    if (footprint.bytes() > INT_MAX) // more than a status tells
+    if (footprint.bytes() > INT_MAX) { // more than a status tells
         moves = whole(moves);
-    if (!footprint.empty() && !gather(memory, arguments, group, side, footprint, moves))
+    }
+    if (!footprint.empty() && !gather(memory, arguments, group, side, footprint, moves)) {
         stage(memory, arguments, side, std::move(footprint), moves);
+    }
 }
 
 void Operation::stage(KnownDeviceMemory& memory, const Arguments& arguments, Side side,
                       Footprint&& footprint, Moves moves)
 {
-    if (arguments.call().kind == Kind::collective && footprint.bytes() < kDirectCollectiveFrom)
+    if (arguments.call().kind == Kind::collective && footprint.bytes() < kDirectCollectiveFrom) {
         side.direct = false;
+    }
     char* const buffer = static_cast<char*>(arguments.pointer(side.buffer)); // NULL: MPI_BOTTOM
     const cuda::Pointer* const found = memory.find(buffer + footprint.low());
-    if (found == nullptr)
+    if (found == nullptr) {
         return;
-    if (side.direct && arguments.call().window >= 0 && !hands_put_to_ucx(arguments))
+    }
+    if (side.direct && arguments.call().window >= 0 && !hands_put_to_ucx(arguments)) {
         side.direct = false;
+    }
     if (side.direct && footprint.plain() && hands_to_ucx(arguments.library()) &&
         !may_be_to_self(arguments, side)) {
         stats::statistics().add({.mpi_direct_bytes = footprint.bytes()});
         return;
     }
     const cuda::Driver& driver = memory.driver();
-    if (pass_on_or_pack(driver, arguments, side, *found, footprint, moves))
+    if (pass_on_or_pack(driver, arguments, side, *found, footprint, moves)) {
         return;
+    }
     arguments.words()[side.buffer] =
         add<ShadowBuffer>(moves, driver, *found, buffer, std::move(footprint)).address();
 }
@@ -213,8 +235,9 @@ void Operation::stage_aliased(KnownDeviceMemory& memory, const Arguments& argume
     const Side& receive = arguments.call().receive;
     Footprint both = group.footprint(receive);
     both.add(group.footprint(send));
-    if (!both.empty())
+    if (!both.empty()) {
         stage(memory, arguments, receive, std::move(both), {true, PutBack::all});
+    }
     arguments.words()[send.buffer] = arguments.words()[receive.buffer];
 }
 
@@ -226,13 +249,15 @@ Operation::Operation(KnownDeviceMemory& memory, const Arguments& arguments)
     RowCopies copies(memory.driver(), Direction::from_device);
     size_t begun = 0;
     const auto begin = [&] {
-        if (call.form != Form::persistent)
+        if (call.form != Form::persistent) {
             begun = fetch_from(begun, copies);
+        }
     };
     const auto stage_significant = [&](const Side& side, Moves moves) {
         copies.leave(); // before MPI is queried
-        if (group.significant(side))
+        if (group.significant(side)) {
             stage_side(memory, arguments, group, side, moves);
+        }
         begin();
     };
     if (call.one_buffer()) {
@@ -251,8 +276,9 @@ Operation::Operation(KnownDeviceMemory& memory, const Arguments& arguments)
         stage_significant(call.send, {true, PutBack::none});
         stage_significant(call.compare, {true, PutBack::none});
         Side receive = call.receive;
-        if (in_place && (call.send.blocks == Blocks::sum || call.send.blocks == Blocks::local))
+        if (in_place && (call.send.blocks == Blocks::sum || call.send.blocks == Blocks::local)) {
             receive.blocks = call.send.blocks; // the data to send are there
+        }
         stage_significant(receive, {in_place || receive.partial || receive.read,
                                     receive.counted ? PutBack::received : PutBack::all});
     }
@@ -275,8 +301,9 @@ bool Operation::counted() const
 size_t Operation::fetch_from(size_t part, RowCopies& copies) const
 {
     for (; part < parts_.size() && parts_[part]; ++part) {
-        if (parts_[part]->moves.fetched)
+        if (parts_[part]->moves.fetched) {
             std::visit([&](const auto& shadow) { shadow.fetch(copies); }, parts_[part]->shadow);
+        }
     }
     return part;
 }
@@ -285,8 +312,9 @@ void Operation::put_back(uint64_t received) const
 {
     EachStep steps;
     for (const std::optional<Part>& part : parts_) {
-        if (part && part->moves.put_back != PutBack::none)
+        if (part && part->moves.put_back != PutBack::none) {
             steps.attempt([&] { put_back(*part, received); });
+        }
     }
     steps.end();
 }
@@ -297,8 +325,9 @@ void Operation::put_back(const Part& part, uint64_t received)
     std::visit(
         [&](const auto& shadow) {
             if constexpr (requires { shadow.put_back_first(received); }) {
-                if (!all)
+                if (!all) {
                     return shadow.put_back_first(received);
+                }
             }
             shadow.put_back();
         },

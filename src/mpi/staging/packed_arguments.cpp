@@ -15,10 +15,12 @@ constexpr const char* kTooLong = "its blocks in one piece are too long for the a
 int size_of(const Library& library, Word type)
 {
     int size = 0;
-    if (type != library.datatype_null)
+    if (type != library.datatype_null) {
         library.Type_size(type, &size);
-    if (size < 0) // MPI_UNDEFINED
+    }
+    if (size < 0) { // MPI_UNDEFINED
         throw std::runtime_error(kTooLong);
+    }
     return size;
 }
 
@@ -33,13 +35,15 @@ PackedArguments::PackedArguments(const Arguments& arguments, const Group& group,
     for (int i = 0; i < blocks; ++i) {
         const int size = size_of(library, arguments.type(side, i));
         const bool by_type = small && side.types && next > INT_MAX;
-        if (i == 0 || side.types)
+        if (i == 0 || side.types) {
             types_.emplace_back(library, size, by_type ? next : 0);
+        }
         displacements_.push_back(by_type ? 0 : next);
         next += std::max<int64_t>(0, arguments.count(side, i)) * (side.types ? size : 1);
     }
-    if (side.displacements >= 0)
+    if (side.displacements >= 0) {
         replace_displacements(arguments, side);
+    }
     if (!side.types) {
         arguments.words()[side.type] = types_.front().handle();
         return;
@@ -58,8 +62,9 @@ PackedArguments::PackedArguments(const Arguments& arguments, const Group& group,
 void PackedArguments::keep_types(const Arguments& arguments, const Group& group, const Side& other)
 {
     const auto* handles = static_cast<const char*>(arguments.pointer(other.type));
-    if (arguments.in_place(other) || handles == nullptr)
+    if (arguments.in_place(other) || handles == nullptr) {
         return;
+    }
     const size_t bytes = group.blocks(other.blocks) * arguments.library().abi->handle_size();
     other_handles_.assign(handles, handles + bytes);
     arguments.words()[other.type] = reinterpret_cast<Word>(other_handles_.data());
@@ -72,8 +77,9 @@ void PackedArguments::replace_displacements(const Arguments& arguments, const Si
         word = reinterpret_cast<Word>(displacements_.data());
         return;
     }
-    if (displacements_.back() > INT_MAX)
+    if (displacements_.back() > INT_MAX) {
         throw std::runtime_error(kTooLong);
+    }
     small_displacements_.assign(displacements_.begin(), displacements_.end());
     word = reinterpret_cast<Word>(small_displacements_.data());
 }

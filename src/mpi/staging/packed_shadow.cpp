@@ -22,8 +22,9 @@ PackedShadow::PackedShadow(const cuda::Driver& driver, const cuda::Pointer& memo
 {
     const Elements& elements = footprint_.parts().front();
     const bool may_be_on_gpu = by_hca && footprint_.bytes() >= kFromGpu;
-    if (may_be_on_gpu || GpuPacking::pays(elements))
+    if (may_be_on_gpu || GpuPacking::pays(elements)) {
         packing_ = GpuPacking::make(driver, memory, buffer, elements);
+    }
     if (may_be_on_gpu && packing_) {
         try {
             const ThreadStream stream(driver, device_);
@@ -34,8 +35,9 @@ PackedShadow::PackedShadow(const cuda::Driver& driver, const cuda::Pointer& memo
         }
     }
     on_host_ = StagingMemory(driver, device_, footprint_.bytes());
-    if (!on_host_.mapped())
+    if (!on_host_.mapped()) {
         packing_.reset();
+    }
 }
 
 Word PackedShadow::address() const
@@ -46,10 +48,11 @@ Word PackedShadow::address() const
 // Kernels have finished when this returns.
 void PackedShadow::fetch(RowCopies& copies) const
 {
-    if (packing_)
+    if (packing_) {
         packing_->pack(reinterpret_cast<void*>(address()));
-    else
+    } else {
         issue(copies, footprint_);
+    }
     count(footprint_.bytes());
 }
 
@@ -60,10 +63,11 @@ void PackedShadow::put_back_first(uint64_t bytes) const
         packing_->unpack(reinterpret_cast<const void*>(address()), bytes);
     } else {
         RowCopies copies(*driver_, Direction::to_device);
-        if (bytes == footprint_.bytes())
+        if (bytes == footprint_.bytes()) {
             issue(copies, footprint_);
-        else
+        } else {
             issue(copies, footprint_.first(bytes));
+        }
         copies.wait();
     }
     count(bytes);
@@ -80,10 +84,11 @@ void PackedShadow::issue(RowCopies& copies, const Footprint& first) const
 
 void PackedShadow::count(uint64_t bytes) const
 {
-    if (on_gpu_.data() != nullptr)
+    if (on_gpu_.data() != nullptr) {
         stats::statistics().add({.mpi_gpu_bytes = bytes});
-    else
+    } else {
         stats::statistics().add({.mpi_staged_bytes = bytes});
+    }
 }
 
 } // namespace gdr::mpi

@@ -55,12 +55,14 @@ void tell_ready(const Call& call, Partitions& partitions, const Word* words)
         partitions.ready(static_cast<int>(words[0]));
         break;
     case Kind::ready_range:
-        for (int i = static_cast<int>(words[0]); i <= static_cast<int>(words[1]); ++i)
+        for (int i = static_cast<int>(words[0]); i <= static_cast<int>(words[1]); ++i) {
             partitions.ready(i);
+        }
         break;
     case Kind::ready_list:
-        for (int i = 0; words[1] != 0 && i < static_cast<int>(words[0]); ++i)
+        for (int i = 0; words[1] != 0 && i < static_cast<int>(words[0]); ++i) {
             partitions.ready(reinterpret_cast<const int*>(words[1])[i]);
+        }
         break;
     default:
         break;
@@ -85,8 +87,9 @@ Partitions::~Partitions()
 // Bytes that are not received must keep their old contents.
 void Partitions::begin(RowCopies& copies)
 {
-    if (sends_)
+    if (sends_) {
         return;
+    }
     shadow_.fetch(copies);
     const std::lock_guard lock(mutex_);
     awaited_.assign(parts_.size(), true);
@@ -96,28 +99,32 @@ void Partitions::end()
 {
     const std::lock_guard lock(mutex_);
     EachStep steps;
-    for (size_t i = 0; i < parts_.size(); ++i)
+    for (size_t i = 0; i < parts_.size(); ++i) {
         steps.attempt([&] { put_back(i); });
+    }
     steps.end();
 }
 
 void Partitions::ready(int partition)
 {
-    if (partition >= 0 && static_cast<size_t>(partition) < parts_.size())
+    if (partition >= 0 && static_cast<size_t>(partition) < parts_.size()) {
         shadow_.fetch(parts_[static_cast<size_t>(partition)]);
+    }
 }
 
 void Partitions::arrived(int partition)
 {
     const std::lock_guard lock(mutex_);
-    if (partition >= 0 && static_cast<size_t>(partition) < parts_.size())
+    if (partition >= 0 && static_cast<size_t>(partition) < parts_.size()) {
         put_back(static_cast<size_t>(partition));
+    }
 }
 
 void Partitions::put_back(size_t partition)
 {
-    if (!awaited_[partition])
+    if (!awaited_[partition]) {
         return;
+    }
     shadow_.put_back(parts_[partition]);
     awaited_[partition] = false;
 }
@@ -136,30 +143,35 @@ int init_partitions(const cuda::Driver& driver, const Arguments& arguments,
     const Word type = arguments.handle(kType);
     const auto count = static_cast<int64_t>(words[kCount]); // MPI_Count
     const int64_t parts = std::max(0, arguments.integer(kNumber));
-    if (type == library.datatype_null || count < 0)
+    if (type == library.datatype_null || count < 0) {
         return apply(function, call, words);
+    }
     intptr_t lower = 0, extent = 0;
     library.Type_get_extent(type, &lower, &extent);
     Footprint whole;
     whole.add(library, type, parts * count, 0);
     KnownDeviceMemory known(driver);
-    if (arguments.pointer(kBuffer) == nullptr && !in_one_memory(pieces_of(known, nullptr, whole)))
+    if (arguments.pointer(kBuffer) == nullptr && !in_one_memory(pieces_of(known, nullptr, whole))) {
         throw std::runtime_error(kSeveralMemories);
+    }
     const cuda::Pointer* const memory =
         whole.empty() ? nullptr
                       : known.find(static_cast<char*>(arguments.pointer(kBuffer)) + whole.low());
-    if (memory == nullptr)
+    if (memory == nullptr) {
         return apply(function, call, words);
+    }
     std::vector<Footprint> footprints(static_cast<size_t>(parts));
-    for (int64_t i = 0; i < parts; ++i)
+    for (int64_t i = 0; i < parts; ++i) {
         footprints[static_cast<size_t>(i)].add(library, type, count, i * count * extent);
+    }
     auto partitions = std::make_shared<Partitions>(driver, *memory, arguments, std::move(whole),
                                                    std::move(footprints));
     Operation operation(PartitionedShadow{partitions}, !partitions->sends());
     words[kBuffer] = partitions->address();
     const int result = apply(function, call, words);
-    if (result != 0)
+    if (result != 0) {
         return result;
+    }
     try {
         const Word request =
             library.abi->handle_at(reinterpret_cast<void*>(words[call.request]), 0);
@@ -175,15 +187,18 @@ int call_with_partitions(const Library& library, const Call& call, gdr_mpi_funct
                          Word* words)
 {
     const auto partitions = table().find(library.abi->handle(words[call.request]));
-    if (!partitions)
+    if (!partitions) {
         return apply(function, call, words);
+    }
     try {
-        if (partitions->sends())
+        if (partitions->sends()) {
             tell_ready(call, *partitions, words);
+        }
         const int result = apply(function, call, words);
         if (call.kind == Kind::arrived && result == 0 &&
-            *reinterpret_cast<const int*>(words[2]) != 0)
+            *reinterpret_cast<const int*>(words[2]) != 0) {
             partitions->arrived(static_cast<int>(words[1]));
+        }
         return result;
     } catch (const std::exception& error) {
         return fail(library, call, words, error);

@@ -30,8 +30,9 @@ class Cutting {
                 part = std::min(length, static_cast<size_t>(device->end() - at));
                 append({{offset, part, 0, 1}, device->device, device->base});
             } else {
-                if (device_memory(at + length - 1) != nullptr)
+                if (device_memory(at + length - 1) != nullptr) {
                     part = std::min(length, static_cast<size_t>(kPage - at % kPage));
+                }
                 append({{offset, part, 0, 1}, -1, 0});
             }
             offset += static_cast<intptr_t>(part);
@@ -43,19 +44,22 @@ class Cutting {
     // nullptr: host memory.
     const cuda::Pointer* device_memory(uintptr_t at)
     {
-        if (at / kPage == host_page_)
+        if (at / kPage == host_page_) {
             return nullptr;
+        }
         const cuda::Pointer* const found = memory_.find(reinterpret_cast<const void*>(at));
-        if (found == nullptr)
+        if (found == nullptr) {
             host_page_ = at / kPage;
+        }
         return found;
     }
 
     void append(const Piece& piece)
     {
         if (pieces.empty() || pieces.back().memory != piece.memory ||
-            !append_row(pieces.back().run, piece.run))
+            !append_row(pieces.back().run, piece.run)) {
             pieces.push_back(piece);
+        }
     }
 
     static bool append_row(Run& rows, const Run& row)
@@ -65,8 +69,9 @@ class Cutting {
             rows.length += row.length;
             return true;
         }
-        if (row.length != rows.length || (rows.rows > 1 && distance != rows.stride))
+        if (row.length != rows.length || (rows.rows > 1 && distance != rows.stride)) {
             return false;
+        }
         rows.stride = distance;
         ++rows.rows;
         return true;
@@ -84,8 +89,9 @@ std::vector<Piece> pieces_of(KnownDeviceMemory& memory, const void* buffer,
 {
     Cutting cutting(memory, buffer);
     for (const Run& run : footprint.runs()) {
-        for (size_t row = 0; row < run.rows; ++row)
+        for (size_t row = 0; row < run.rows; ++row) {
             cutting.add(run.offset + run.stride * static_cast<ptrdiff_t>(row), run.length);
+        }
     }
     return std::move(cutting.pieces);
 }

@@ -99,17 +99,19 @@ Table& table()
 // received: bytes, if the operation is counted().
 void put_back(const Library& library, const RequestedOperation& operation, uint64_t received)
 {
-    if (const auto* in_epoch = std::get_if<std::shared_ptr<EpochOperation>>(&operation))
+    if (const auto* in_epoch = std::get_if<std::shared_ptr<EpochOperation>>(&operation)) {
         complete_by_request(library, *in_epoch);
-    else
+    } else {
         std::get<Operation>(operation).put_back(received);
+    }
 }
 
 // Once for each start.
 void put_back(const Library& library, Request& request, uint64_t received)
 {
-    if (std::exchange(request.started, false))
+    if (std::exchange(request.started, false)) {
         put_back(library, request.operation, received);
+    }
 }
 
 // There is no call left that could fail.
@@ -130,22 +132,25 @@ class Requests {
     Requests(const Library& library, void* array, size_t count) : library_(library), array_(array)
     {
         requests_.reserve(count);
-        for (size_t i = 0; i < count; ++i)
+        for (size_t i = 0; i < count; ++i) {
             requests_.push_back(table().take(library.abi->handle_at(array, i)));
+        }
     }
     // Provides the statuses in which the call will report lengths.
     void ask_how_much(const Call& call, Word* words)
     {
-        if (std::ranges::any_of(requests_, is_counted))
+        if (std::ranges::any_of(requests_, is_counted)) {
             statuses_.emplace(library_, call, words, several_statuses(call) ? requests_.size() : 1);
+        }
     }
     Requests(const Requests&) = delete;
     Requests& operator=(const Requests&) = delete;
     ~Requests()
     {
         for (Node& request : requests_) {
-            if (!request.empty())
+            if (!request.empty()) {
                 table().put(std::move(request));
+            }
         }
     }
 
@@ -153,10 +158,12 @@ class Requests {
     {
         RowCopies copies(driver, Direction::from_device);
         for (const Node& request : requests_) {
-            if (request.empty())
+            if (request.empty()) {
                 continue;
-            if (const auto* operation = std::get_if<Operation>(&request.mapped().operation))
+            }
+            if (const auto* operation = std::get_if<Operation>(&request.mapped().operation)) {
                 operation->fetch(copies);
+            }
         }
         copies.wait();
     }
@@ -164,8 +171,9 @@ class Requests {
     void started()
     {
         for (Node& request : requests_) {
-            if (!request.empty())
+            if (!request.empty()) {
                 request.mapped().started = true;
+            }
         }
     }
 
@@ -177,8 +185,9 @@ class Requests {
     void complete_all()
     {
         EachStep steps;
-        for (size_t i = 0; i < requests_.size(); ++i)
+        for (size_t i = 0; i < requests_.size(); ++i) {
             steps.attempt([&] { complete(i, i); });
+        }
         steps.end();
     }
     // After an error MPI has freed the requests that are complete, but not persistent ones, whose
@@ -188,8 +197,9 @@ class Requests {
     {
         EachStep steps;
         for (size_t i = 0; i < requests_.size(); ++i) {
-            if (const std::optional<uint64_t> received = received_if_ended(i, status_of))
+            if (const std::optional<uint64_t> received = received_if_ended(i, status_of)) {
                 steps.attempt([&] { put_back_from(i, *received); });
+            }
         }
         steps.end();
     }
@@ -206,8 +216,9 @@ class Requests {
     void put_back_from(size_t index, uint64_t received)
     {
         Node& request = requests_[index];
-        if (request.empty())
+        if (request.empty()) {
             return;
+        }
         if (!is_null(index)) {
             put_back(library_, request.mapped(), received);
             return;
@@ -223,8 +234,9 @@ class Requests {
     {
         const Node& request = requests_[index];
         int done = 0;
-        if (!request.empty() && request.mapped().persistent && request.mapped().started)
+        if (!request.empty() && request.mapped().persistent && request.mapped().started) {
             library_.Request_get_status(request.key(), &done, status.word());
+        }
         return done != 0;
     }
     // 0 for a failed request. Some libraries have completed more than they report.
@@ -232,13 +244,16 @@ class Requests {
     std::optional<uint64_t> received_if_ended(size_t index, StatusOf status_of) const
     {
         const Statuses asked(library_);
-        if (!is_null(index) && !has_ended(index, asked))
+        if (!is_null(index) && !has_ended(index, asked)) {
             return std::nullopt;
-        if (!is_counted(requests_[index]))
+        }
+        if (!is_counted(requests_[index])) {
             return 0;
+        }
         const std::optional<size_t> told = status_of(index);
-        if (told && !statuses_->failed(*told))
+        if (told && !statuses_->failed(*told)) {
             return statuses_->received(*told);
+        }
         return is_null(index) ? 0 : asked.received(0);
     }
 
@@ -251,11 +266,13 @@ class Requests {
 // Nothing: MPI does not report how this one of several requests ended.
 std::optional<size_t> status_of(const Call& call, const Word* words, size_t request)
 {
-    if (call.kind == Kind::waitall || call.kind == Kind::testall)
+    if (call.kind == Kind::waitall || call.kind == Kind::testall) {
         return request;
+    }
     for (int i = 0; call.kind == Kind::some && i < integer_at(words[2]); ++i) {
-        if (integer_at(words[3], i) == static_cast<int>(request))
+        if (integer_at(words[3], i) == static_cast<int>(request)) {
             return static_cast<size_t>(i);
+        }
     }
     return std::nullopt;
 }
@@ -273,25 +290,30 @@ void complete_what_is(const Call& call, Requests& requests, const Word* words, i
         break;
     case Kind::test:
     case Kind::status:
-        if (integer_at(words[1]) != 0)
+        if (integer_at(words[1]) != 0) {
             requests.complete_all();
+        }
         break;
     case Kind::testall:
-        if (integer_at(words[2]) != 0)
+        if (integer_at(words[2]) != 0) {
             requests.complete_all();
+        }
         break;
     case Kind::waitany:
-        if (integer_at(words[2]) >= 0) // not MPI_UNDEFINED
+        if (integer_at(words[2]) >= 0) { // not MPI_UNDEFINED
             requests.complete(integer_at(words[2]), 0);
+        }
         break;
     case Kind::testany:
-        if (integer_at(words[3]) != 0 && integer_at(words[2]) >= 0)
+        if (integer_at(words[3]) != 0 && integer_at(words[2]) >= 0) {
             requests.complete(integer_at(words[2]), 0);
+        }
         break;
     case Kind::some: {
         EachStep steps;
-        for (int i = 0; i < integer_at(words[2]); ++i) // MPI_UNDEFINED is negative
+        for (int i = 0; i < integer_at(words[2]); ++i) { // MPI_UNDEFINED is negative
             steps.attempt([&] { requests.complete(integer_at(words[3], i), i); });
+        }
         steps.end();
         break;
     }
@@ -304,18 +326,21 @@ void complete_what_is(const Call& call, Requests& requests, const Word* words, i
 int free_request(const Library& library, const Call& call, gdr_mpi_function* function, Word* words)
 {
     void* const place = reinterpret_cast<void*>(words[0]);
-    if (place == nullptr)
+    if (place == nullptr) {
         return apply(function, call, words);
+    }
     Table& t = table();
     auto request = t.take(library.abi->handle_at(place, 0));
-    if (request.empty() || !request.mapped().started)
+    if (request.empty() || !request.mapped().started) {
         return apply(function, call, words);
+    }
     // MPI forbids freeing these. What the operation fetches is there when the window is
     // synchronised.
     if (std::holds_alternative<std::shared_ptr<EpochOperation>>(request.mapped().operation)) {
         const int result = apply(function, call, words);
-        if (result != 0)
+        if (result != 0) {
             t.put(std::move(request));
+        }
         return result;
     }
     const std::lock_guard guard(t.mutex);
@@ -347,8 +372,9 @@ void collect_freed(const Library& library)
     std::vector<Freed> open;
     {
         const std::lock_guard guard(t.mutex);
-        if (t.freed.empty())
+        if (t.freed.empty()) {
             return;
+        }
         open.swap(t.freed);
         t.collected = open.size();
     }
@@ -358,8 +384,9 @@ void collect_freed(const Library& library)
         library.Test(&freed.handle, &done, status.word());
         if (done != 0) {
             put_back_freed(library, freed.request, status.received(0));
-            if (freed.request.persistent)
+            if (freed.request.persistent) {
                 library.Request_free(&freed.handle);
+            }
         } else {
             const std::lock_guard guard(t.mutex);
             t.freed.push_back(std::move(freed));
@@ -372,8 +399,9 @@ void add_request(const Library& library, Word handle, RequestedOperation operati
 {
     int done = 0;
     const Statuses status(library);
-    if (!persistent && !own_handle)
+    if (!persistent && !own_handle) {
         library.Request_get_status(handle, &done, status.word());
+    }
     if (done != 0) {
         put_back(library, operation, status.received(0));
         return;
@@ -390,8 +418,9 @@ int call_with_requests(const cuda::Driver& driver, const Library& library, const
     int result = 0;
     bool called = false;
     try {
-        if (call.kind == Kind::free)
+        if (call.kind == Kind::free) {
             return free_request(library, call, function, words);
+        }
         const bool several = call.kind != Kind::wait && call.kind != Kind::test &&
                              call.kind != Kind::status && call.kind != Kind::start;
         const auto count =
@@ -401,16 +430,18 @@ int call_with_requests(const cuda::Driver& driver, const Library& library, const
             call.kind == Kind::status ? &asked : reinterpret_cast<void*>(words[several ? 1 : 0]);
         Requests requests(library, array, array == nullptr ? 0 : count); // MPI complains
         const bool starts = call.kind == Kind::start || call.kind == Kind::startall;
-        if (starts)
+        if (starts) {
             requests.fetch(driver);
-        else
+        } else {
             requests.ask_how_much(call, words);
+        }
         called = true;
         result = apply(function, call, words);
-        if (starts && result == 0)
+        if (starts && result == 0) {
             requests.started();
-        else if (!starts)
+        } else if (!starts) {
             complete_what_is(call, requests, words, result);
+        }
     } catch (const std::exception& error) {
         const int own = fail(library, call, words, error);
         return called && result != 0 ? result : own;

@@ -17,11 +17,13 @@ std::vector<GpuPacking> packings_of(const cuda::Driver& driver, const cuda::Poin
     std::vector<GpuPacking> packings;
     try {
         for (const Elements& part : footprint.parts()) {
-            if (!GpuPacking::pays(part))
+            if (!GpuPacking::pays(part)) {
                 return {};
+            }
             auto packing = GpuPacking::make(driver, memory, buffer, part);
-            if (!packing)
+            if (!packing) {
                 return {};
+            }
             packings.push_back(std::move(*packing));
         }
     } catch (const cuda::Error&) { // the GPU's memory is full
@@ -37,8 +39,9 @@ void for_each_run(const Elements& elements, char* origin, Copy copy)
     for (int64_t i = 0; i < elements.count; ++i) {
         for (const Run& run : elements.runs) {
             char* where = origin + i * elements.extent + run.offset;
-            for (size_t row = 0; row < run.rows; ++row, where += run.stride)
+            for (size_t row = 0; row < run.rows; ++row, where += run.stride) {
                 copy(where, run.length);
+            }
         }
     }
 }
@@ -57,22 +60,25 @@ ShadowBuffer::ShadowBuffer(const cuda::Driver& driver, const cuda::Pointer& memo
 // where a copy from the GPU takes microseconds.
 void ShadowBuffer::fetch(RowCopies& copies) const
 {
-    if (packings_.empty() || !packed(&ShadowBuffer::fetch_packed))
+    if (packings_.empty() || !packed(&ShadowBuffer::fetch_packed)) {
         issue(copies, footprint_);
+    }
 }
 
 void ShadowBuffer::put_back() const
 {
-    if (packings_.empty() || !packed(&ShadowBuffer::put_back_packed))
+    if (packings_.empty() || !packed(&ShadowBuffer::put_back_packed)) {
         copy(footprint_, Direction::to_device);
+    }
 }
 
 void ShadowBuffer::put_back_first(uint64_t bytes) const
 {
-    if (bytes >= footprint_.bytes())
+    if (bytes >= footprint_.bytes()) {
         put_back();
-    else
+    } else {
         put_back(footprint_.first(bytes));
+    }
 }
 
 // False: packing failed, and the caller copies everything again.
@@ -117,8 +123,9 @@ void ShadowBuffer::put_back_packed() const
 StagingMemory ShadowBuffer::room_for(const GpuPacking& packing) const
 {
     StagingMemory packed(*driver_, device_, packing.bytes());
-    if (!packed.mapped())
+    if (!packed.mapped()) {
         cuda::check(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "host memory for kernels");
+    }
     return packed;
 }
 

@@ -34,20 +34,22 @@ constexpr size_t kLeastInHugePages = kHugePage / 2; // less would be rounded up 
 void tell_once(CUresult result, size_t length)
 {
     static std::atomic_flag told = ATOMIC_FLAG_INIT;
-    if (!told.test_and_set())
+    if (!told.test_and_set()) {
         gdr_log(warn,
                 "MPI calls on GPU memory are staged in pageable memory, which is slower: %zu bytes "
                 "could not be "
                 "pinned: %s",
                 length, cuda::error_text(result).c_str());
+    }
 }
 
 void* map_some(size_t length)
 {
     void* memory =
         mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    if (memory == MAP_FAILED) {
         throw std::bad_alloc();
+    }
     return memory;
 }
 
@@ -55,8 +57,9 @@ char* map_aligned(size_t length, size_t alignment)
 {
     auto* start = static_cast<char*>(map_some(length + alignment));
     const size_t before = -reinterpret_cast<uintptr_t>(start) % alignment;
-    if (before > 0)
+    if (before > 0) {
         munmap(start, before);
+    }
     munmap(start + before + length, alignment - before);
     return start + before;
 }
@@ -66,10 +69,12 @@ char* map_aligned(size_t length, size_t alignment)
 // aligned to their size.
 void* map(size_t length)
 {
-    if (length < kBlock)
+    if (length < kBlock) {
         return map_some(length);
-    if (length < kHugePage)
+    }
+    if (length < kHugePage) {
         return map_aligned(length, kBlock);
+    }
     char* const memory = map_aligned(length, kHugePage);
     (void)madvise(memory, length, MADV_HUGEPAGE);
     return memory;
@@ -85,8 +90,9 @@ class KeptMemory {
     ~KeptMemory()
     {
         for (std::vector<Kept>& memories : by_size_) {
-            for (const Kept& memory : memories)
+            for (const Kept& memory : memories) {
                 release(memory);
+            }
         }
     }
 
@@ -95,8 +101,9 @@ class KeptMemory {
         const size_t size = size_for(length);
         std::vector<Kept>& memories = by_size_[std::countr_zero(size)];
         if (memories.empty()) {
-            if (size >= kPage)
+            if (size >= kPage) {
                 return give(into, make(driver, device, size));
+            }
             add_pieces(memories, driver, device, size);
         }
         give(into, memories.back());
@@ -156,8 +163,9 @@ class KeptMemory {
         pieces.reserve(kBlock / size);
         const Kept block = make(driver, device, kBlock);
         new (block.data) Block{block, kBlock / size - 1};
-        for (size_t offset = kBlock - size; offset > 0; offset -= size)
+        for (size_t offset = kBlock - size; offset > 0; offset -= size) {
             pieces.push_back({block.data + offset, size, block.pinned, block.mapped});
+        }
         bytes_ += kBlock - size;
     }
 
@@ -179,10 +187,11 @@ class KeptMemory {
         const ThreadStream current(driver, device);
         void* memory = map(size);
         const CUresult result = driver.cuMemHostRegister(memory, size, CU_MEMHOSTREGISTER_PORTABLE);
-        if (result == CUDA_SUCCESS)
+        if (result == CUDA_SUCCESS) {
             mem::own_pins::add(cuda::buffer_id(driver, memory)); // so UCP asks about it once
-        else
+        } else {
             tell_once(result, size);
+        }
         CUdeviceptr of_kernels = 0;
         const bool mapped =
             result == CUDA_SUCCESS &&
@@ -195,17 +204,20 @@ class KeptMemory {
     // pinned.
     static void release(const Kept& memory) noexcept
     {
-        if (memory.length >= kPage)
+        if (memory.length >= kPage) {
             return release_pages(memory);
+        }
         Block& block = Block::of(memory.data);
-        if (block.pieces.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        if (block.pieces.fetch_sub(1, std::memory_order_acq_rel) == 1) {
             release_pages(Kept(block.memory));
+        }
     }
     static void release_pages(const Kept& memory) noexcept
     {
         const cuda::Driver* driver = memory.pinned ? cuda::open_driver() : nullptr;
-        if (driver != nullptr)
+        if (driver != nullptr) {
             unpin(*driver, memory.data);
+        }
         munmap(memory.data, memory.length);
     }
 
@@ -237,8 +249,9 @@ struct OfThread {
 // nullptr: the thread keeps nothing any more.
 KeptMemory* kept()
 {
-    if (keeps_no_more)
+    if (keeps_no_more) {
         return nullptr;
+    }
     static thread_local OfThread thread;
     return &thread.memory;
 }
@@ -247,10 +260,11 @@ KeptMemory* kept()
 
 StagingMemory::StagingMemory(const cuda::Driver& driver, CUdevice device, size_t length)
 {
-    if (KeptMemory* const memory = kept())
+    if (KeptMemory* const memory = kept()) {
         memory->take(*this, driver, device, length);
-    else
+    } else {
         KeptMemory::take_new(*this, driver, device, length);
+    }
 }
 
 StagingMemory::StagingMemory(StagingMemory&& other) noexcept
@@ -270,12 +284,14 @@ StagingMemory& StagingMemory::operator=(StagingMemory&& other) noexcept
 
 StagingMemory::~StagingMemory()
 {
-    if (data_ == nullptr)
+    if (data_ == nullptr) {
         return;
-    if (KeptMemory* const memory = kept())
+    }
+    if (KeptMemory* const memory = kept()) {
         memory->keep(*this);
-    else
+    } else {
         KeptMemory::give_back(*this);
+    }
 }
 
 } // namespace gdr::mpi

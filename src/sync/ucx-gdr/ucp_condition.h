@@ -98,13 +98,15 @@ static inline ucs_status_t ucp_create_condition(const ucp_condition_param_t* par
         attr.field_mask = UGDR_CONDITION_ATTR_FIELD_DEVICE;
     }
     status = ugdr_condition_create(ugdr_context_default(), &params, condition_p);
-    if (status != UCS_OK)
+    if (status != UCS_OK) {
         return status;
+    }
     ugdr_condition_query(*condition_p, &attr);
-    if (param->category == UCP_CONDITION_CATEGORY_GRAPH)
+    if (param->category == UCP_CONDITION_CATEGORY_GRAPH) {
         ((ucp_condition_graph_t*)param->context)->node = attr.trigger_node;
-    else
+    } else {
         *(ugdr_dev_condition_t*)param->context = attr.device;
+    }
     return UCS_OK;
 }
 
@@ -315,19 +317,21 @@ static inline int ucp_conditional_is_completed(void* request)
 static inline void ucp_conditional_cancel(ucp_worker_h worker, void* request)
 {
     ugdr_request_h ours = ucp_conditional_request(request);
-    if (ours != 0)
+    if (ours != 0) {
         ugdr_request_cancel(ours);
-    else
+    } else {
         ucp_request_cancel(worker, request);
+    }
 }
 
 static inline void ucp_conditional_free(void* request)
 {
     ugdr_request_h ours = ucp_conditional_request(request);
-    if (ours != 0)
+    if (ours != 0) {
         ugdr_request_free(ours);
-    else
+    } else {
         ucp_request_free(request);
+    }
 }
 
 #define ucp_request_param_t ucp_conditional_param_t

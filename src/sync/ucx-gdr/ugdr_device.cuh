@@ -112,8 +112,9 @@ UGDR_DEVICE bool ugdr_dev_test(const ugdr_dev_condition_t& condition, unsigned i
 UGDR_DEVICE int ugdr_dev_wait(const ugdr_dev_condition_t& condition, unsigned index = 0)
 {
     unsigned long long word;
-    while (!ugdr_detail::over(condition, index, word))
+    while (!ugdr_detail::over(condition, index, word)) {
         ugdr_detail::relax();
+    }
     return static_cast<int>((word & 1) != 0 ? word : word >> 32) >> 1;
 }
 
@@ -146,8 +147,9 @@ UGDR_DEVICE void ugdr_dev_arrive(const ugdr_dev_condition_t& condition, unsigned
 {
     if (condition.arrived == nullptr ||
         ugdr_detail::count(condition.arrived + index, condition.arrivals - 1) ==
-            condition.arrivals - 1)
+            condition.arrivals - 1) {
         ugdr_dev_trigger(condition, index);
+    }
 }
 
 #if defined(__CUDACC__) || defined(__CUDA__)
@@ -162,8 +164,9 @@ UGDR_DEVICE void ugdr_dev_arrive_block(const ugdr_dev_condition_t& condition, un
     asm("mov.u32 %0, %%tid.y;" : "=r"(y));
     asm("mov.u32 %0, %%tid.z;" : "=r"(z));
     asm volatile("barrier.sync 0;" ::: "memory");
-    if (x + y + z == 0)
+    if (x + y + z == 0) {
         ugdr_dev_arrive(condition, index);
+    }
 }
 
 #endif

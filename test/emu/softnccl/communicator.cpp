@@ -23,8 +23,9 @@ std::string& error()
 
 void check(CUresult result)
 {
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
         throw Failure(Result::unhandled_cuda_error, "CUDA error " + std::to_string(result));
+    }
 }
 
 template <typename Value>
@@ -162,8 +163,9 @@ Fault Fault::from_environment()
 {
     Fault fault;
     const char* const text = std::getenv("SOFTNCCL_FAULT");
-    if (text == nullptr)
+    if (text == nullptr) {
         return fault;
+    }
     std::istringstream stream(text);
     char colon;
     std::getline(stream, fault.kind, ':');
@@ -205,8 +207,9 @@ void Communicator::serve(CUcontext context)
     for (;;) {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return ended_ || !tasks_.empty(); });
-        if (tasks_.empty())
+        if (tasks_.empty()) {
             return;
+        }
         const auto task = std::move(tasks_.front());
         tasks_.pop_front();
         lock.unlock();
@@ -230,8 +233,9 @@ void Communicator::fail(Result result, const std::string& why)
 
 void Communicator::begin()
 {
-    if (fault_.kind == "init" && fault_.rank == room_.rank())
+    if (fault_.kind == "init" && fault_.rank == room_.rank()) {
         throw Failure(Result::system_error, "as asked for");
+    }
     CUdevice device;
     CUuuid uuid;
     check(cuCtxGetDevice(&device));
@@ -240,8 +244,9 @@ void Communicator::begin()
     room_.meet();
     for (int rank = 0; rank < room_.ranks(); ++rank) {
         if (rank != room_.rank() &&
-            std::memcmp(room_.slot(rank).gpu, uuid.bytes, sizeof(uuid)) == 0)
+            std::memcmp(room_.slot(rank).gpu, uuid.bytes, sizeof(uuid)) == 0) {
             throw Failure(Result::invalid_usage, "Duplicate GPU detected");
+        }
     }
     state_ = Result::success;
 }
@@ -267,8 +272,9 @@ void Communicator::launch(std::vector<Order> orders, CUstream stream)
         run(orders);
     } catch (const Failure& failure) {
         fail(failure.result, failure.what());
-        while (!room_.aborted()) // a kernel that waits for a peer does not end
+        while (!room_.aborted()) { // a kernel that waits for a peer does not end
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
     } catch (const Aborted&) {
     }
     turn->set(&Turn::over);
@@ -278,10 +284,12 @@ void Communicator::run(const std::vector<Order>& orders)
 {
     ++operations;
     if (++calls_ == fault_.number && fault_.rank == room_.rank()) {
-        if (fault_.kind == "async")
+        if (fault_.kind == "async") {
             throw Failure(Result::remote_error, "as asked for");
-        if (fault_.kind == "stall")
+        }
+        if (fault_.kind == "stall") {
             std::this_thread::sleep_for(std::chrono::milliseconds(fault_.ms));
+        }
     }
     const auto is_message = [](const Order& order) {
         return order.kind == Order::Kind::send || order.kind == Order::Kind::receive;
@@ -290,8 +298,9 @@ void Communicator::run(const std::vector<Order>& orders)
         exchange(orders);
         return;
     }
-    for (const Order& order : orders)
+    for (const Order& order : orders) {
         run(order);
+    }
 }
 
 void Communicator::run(const Order& order)
@@ -305,13 +314,15 @@ void Communicator::run(const Order& order)
         reduce(order, order.from, order.to, order.peer);
         break;
     case Order::Kind::reduce_scatter:
-        for (int root = 0; root < room_.ranks(); ++root)
+        for (int root = 0; root < room_.ranks(); ++root) {
             reduce(order, order.from + bytes * static_cast<size_t>(root), order.to, root);
+        }
         break;
     case Order::Kind::broadcast:
         for_each_piece(bytes, [&](size_t at, size_t length) {
-            if (room_.rank() == order.peer)
+            if (room_.rank() == order.peer) {
                 copy(room_.own().data, order.from + at, length);
+            }
             room_.meet();
             copy(order.to + at, room_.slot(order.peer).data, length);
             room_.meet();
@@ -321,9 +332,10 @@ void Communicator::run(const Order& order)
         for_each_piece(bytes, [&](size_t at, size_t length) {
             copy(room_.own().data, order.from + at, length);
             room_.meet();
-            for (int rank = 0; rank < room_.ranks(); ++rank)
+            for (int rank = 0; rank < room_.ranks(); ++rank) {
                 copy(order.to + bytes * static_cast<size_t>(rank) + at, room_.slot(rank).data,
                      length);
+            }
             room_.meet();
         });
     }
@@ -338,9 +350,10 @@ void Communicator::reduce(const Order& order, const char* from, char* to, int ro
         room_.meet();
         if (room_.rank() == root) {
             std::memcpy(sums.data(), room_.slot(0).data, length);
-            for (int rank = 1; rank < room_.ranks(); ++rank)
+            for (int rank = 1; rank < room_.ranks(); ++rank) {
                 reduce_values(sums.data(), room_.slot(rank).data, length, order.type,
                               order.operation);
+            }
             copy(to + at, sums.data(), length);
         }
         room_.meet();
@@ -366,16 +379,20 @@ void Communicator::exchange(const std::vector<Order>& orders)
         room_.own().bytes = sent;
         room_.meet();
         size_t longest = 0;
-        for (int rank = 0; rank < ranks; ++rank)
+        for (int rank = 0; rank < ranks; ++rank) {
             longest = std::max<size_t>(longest, room_.slot(rank).bytes);
-        if (room_.slot(source).bytes != wanted)
+        }
+        if (room_.slot(source).bytes != wanted) {
             throw Failure(Result::invalid_usage, "a message of another length");
+        }
         for_each_piece(longest, [&](size_t at, size_t) {
-            if (at < sent)
+            if (at < sent) {
                 copy(room_.own().data, out.from + at, std::min(kSlot, sent - at));
+            }
             room_.meet();
-            if (at < wanted)
+            if (at < wanted) {
                 copy(in.to + at, room_.slot(source).data, std::min(kSlot, wanted - at));
+            }
             room_.meet();
         });
     }
@@ -383,8 +400,9 @@ void Communicator::exchange(const std::vector<Order>& orders)
 
 void Communicator::copy(void* to, const void* from, size_t bytes)
 {
-    if (bytes == 0)
+    if (bytes == 0) {
         return;
+    }
     check(cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from),
                         bytes, copies_));
     check(cuStreamSynchronize(copies_));

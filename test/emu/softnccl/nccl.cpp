@@ -43,8 +43,9 @@ struct AtEnd {
     {
         const char* const path = std::getenv("SOFTNCCL_STATS");
         FILE* const file = path != nullptr ? std::fopen(path, "a") : nullptr;
-        if (file == nullptr)
+        if (file == nullptr) {
             return;
+        }
         std::fprintf(file,
                      "made=%u destroyed=%u aborted=%u operations=%u broadcasts=%u at_once=%u\n",
                      made.load(), destroyed.load(), aborted.load(), softnccl::operations.load(),
@@ -62,8 +63,9 @@ bool blocks()
 // What a function returns that has the communicator do something.
 Result begun(const Communicator& communicator)
 {
-    while (blocks() && communicator.state() == Result::in_progress)
+    while (blocks() && communicator.state() == Result::in_progress) {
         std::this_thread::yield();
+    }
     return blocks() ? communicator.state() : Result::in_progress;
 }
 
@@ -79,8 +81,9 @@ thread_local Group group;
 Result add(Order order, Communicator* communicator, CUstream stream)
 {
     if (communicator == nullptr ||
-        (order.count > 0 && order.from == nullptr && order.to == nullptr))
+        (order.count > 0 && order.from == nullptr && order.to == nullptr)) {
         return Result::invalid_argument;
+    }
     if (group.depth == 0) {
         communicator->issue({order}, stream);
         return begun(*communicator);
@@ -143,8 +146,9 @@ SOFTNCCL_EXPORT Result ncclCommInitRankConfig(Communicator** communicator, int r
                                               int rank, Config* config)
 {
     if (config->magic != 0xcafebeef || config->version < 21400 || config->size < sizeof(Config) ||
-        config->blocking != 0 || rank < 0 || rank >= ranks)
+        config->blocking != 0 || rank < 0 || rank >= ranks) {
         return Result::invalid_argument;
+    }
     *communicator = new Communicator(id.bytes, ranks, rank);
     ++made;
     return begun(**communicator);
@@ -185,8 +189,9 @@ SOFTNCCL_EXPORT Result ncclGroupStart()
 
 SOFTNCCL_EXPORT Result ncclGroupEnd()
 {
-    if (--group.depth > 0 || group.orders.empty())
+    if (--group.depth > 0 || group.orders.empty()) {
         return Result::success;
+    }
     const Group all = std::move(group);
     group = {};
     all.communicator->issue(all.orders, all.stream);

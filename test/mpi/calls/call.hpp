@@ -46,8 +46,9 @@ inline int mark(int of_rank)
 inline int sum_of_marks(int last, size_t i)
 {
     int sum = 0;
-    for (int r = 0; r <= last; ++r)
+    for (int r = 0; r <= last; ++r) {
         sum += mark(r) + static_cast<int>(i);
+    }
     return sum;
 }
 
@@ -64,8 +65,9 @@ class Buffer {
           on_gpu_(memory == Memory::random ? random() % 2 == 0 : memory == Memory::gpu),
           first_(first), first_gap_(layout == Layout::gaps ? random() : 0)
     {
-        if (on_gpu_)
+        if (on_gpu_) {
             device_ = static_cast<int*>(gpu::allocate(bytes()));
+        }
         set(0);
         all_.push_back(this);
     }
@@ -74,15 +76,17 @@ class Buffer {
     ~Buffer()
     {
         std::erase(all_, this);
-        if (on_gpu_)
+        if (on_gpu_) {
             gpu::free(device_);
+        }
     }
 
     // The thread's buffers, to what they were made with plus that.
     static void set_all(int more)
     {
-        for (Buffer* buffer : all_)
+        for (Buffer* buffer : all_) {
             buffer->set(more);
+        }
     }
 
     // From which on so many elements of this type and extent are in it.
@@ -97,9 +101,10 @@ class Buffer {
     {
         const std::vector<int> values = content();
         for (size_t i = 0; i < count; ++i) {
-            if (values[at + i] != rule(i) && wrong++ == 0)
+            if (values[at + i] != rule(i) && wrong++ == 0) {
                 std::printf("rank %d: element %zu is %d, not %d\n", rank, at + i, values[at + i],
                             rule(i));
+            }
         }
     }
     void expect(size_t at, size_t count, int first)
@@ -110,16 +115,18 @@ class Buffer {
     // The elements. What is between them has to be as it was.
     std::vector<int> content()
     {
-        if (on_gpu_)
+        if (on_gpu_) {
             gpu::copy(host_.data(), device_, bytes());
+        }
         std::vector<int> elements;
         elements.reserve(host_.size() / step(layout_));
         for (size_t place = 0; place < host_.size(); ++place) {
-            if (!is_gap(place))
+            if (!is_gap(place)) {
                 elements.push_back(host_[place]);
-            else if (host_[place] != gap(place) && wrong++ == 0)
+            } else if (host_[place] != gap(place) && wrong++ == 0) {
                 std::printf("rank %d: the gap at %zu is %d, not %d\n", rank, place, host_[place],
                             gap(place));
+            }
         }
         return elements;
     }
@@ -131,11 +138,13 @@ class Buffer {
 
     void set(int more)
     {
-        for (size_t place = 0; place < host_.size(); ++place)
+        for (size_t place = 0; place < host_.size(); ++place) {
             host_[place] = is_gap(place) ? gap(place)
                                          : first_ + more + static_cast<int>(place / step(layout_));
-        if (on_gpu_)
+        }
+        if (on_gpu_) {
             gpu::copy(device_, host_.data(), bytes());
+        }
     }
 
     // Other values than in other buffers' gaps.
@@ -202,12 +211,14 @@ template <class... Arguments>
 void collective(const Form& form, Arguments... arguments)
 {
     MPI_Request request = MPI_REQUEST_NULL;
-    if (form.completion == Completion::blocking)
+    if (form.completion == Completion::blocking) {
         return invoke(form.name, arguments...);
-    if (form.completion == Completion::nonblocking)
+    }
+    if (form.completion == Completion::nonblocking) {
         invoke(form.name, arguments..., &request);
-    else
+    } else {
         invoke(form.name, arguments..., MPI_INFO_NULL, &request);
+    }
     complete(form, request);
 }
 
@@ -216,8 +227,9 @@ template <class... Arguments>
 void sending(const Form& form, Arguments... arguments)
 {
     MPI_Request request = MPI_REQUEST_NULL;
-    if (form.completion == Completion::blocking)
+    if (form.completion == Completion::blocking) {
         return invoke(form.name, arguments...);
+    }
     invoke(form.name, arguments..., &request);
     complete(form, request);
 }
@@ -226,8 +238,9 @@ void sending(const Form& form, Arguments... arguments)
 template <class... Arguments>
 void receiving(const Form& form, Arguments... arguments)
 {
-    if (form.completion == Completion::blocking)
+    if (form.completion == Completion::blocking) {
         return invoke(form.name, arguments..., MPI_STATUS_IGNORE);
+    }
     sending(form, arguments...);
 }
 
@@ -251,8 +264,9 @@ struct Shares {
     std::vector<Displacement<Count>> byte_offsets(MPI_Aint extent) const
     {
         std::vector<Displacement<Count>> bytes;
-        for (const auto offset : offsets)
+        for (const auto offset : offsets) {
             bytes.push_back(offset * static_cast<Displacement<Count>>(extent));
+        }
         return bytes;
     }
 };
@@ -272,8 +286,9 @@ inline void add_forms(std::vector<Call>& to, const std::vector<Form>& forms, con
 {
     for (const Form& form : forms) {
         to.push_back({form.name, [=](int count) { small(form, count); }});
-        if (form.name.starts_with("MPIX_"))
+        if (form.name.starts_with("MPIX_")) {
             continue;
+        }
         const Form large_form{form.name + "_c", form.completion};
         to.push_back({large_form.name, [=](int count) { large(large_form, count); }});
     }

@@ -31,8 +31,9 @@ struct Collectives {
         Buffer out(n, mark(rank)), in(all(n), 0);
         collective(form, out.data(), Count{n}, out.type(), in.data(), Count{n}, in.type(), 0,
                    world);
-        for (int r = 0; r < ranks && rank == 0; ++r)
+        for (int r = 0; r < ranks && rank == 0; ++r) {
             in.expect(static_cast<size_t>(r) * n, n, mark(r));
+        }
     }
 
     static void gatherv(const Form& form, int n)
@@ -41,8 +42,9 @@ struct Collectives {
         const Shares<Count> from(ranks, n, [n](int r) { return share(n, r, 0); });
         collective(form, out.data(), from.counts[rank], out.type(), in.data(), from.counts.data(),
                    from.offsets.data(), in.type(), 0, world);
-        for (int r = 0; r < ranks && rank == 0; ++r)
+        for (int r = 0; r < ranks && rank == 0; ++r) {
             in.expect(from.offsets[r], from.counts[r], mark(r));
+        }
     }
 
     static void scatter(const Form& form, int n)
@@ -66,8 +68,9 @@ struct Collectives {
     {
         Buffer out(n, mark(rank)), in(all(n), 0);
         collective(form, out.data(), Count{n}, out.type(), in.data(), Count{n}, in.type(), world);
-        for (int r = 0; r < ranks; ++r)
+        for (int r = 0; r < ranks; ++r) {
             in.expect(static_cast<size_t>(r) * n, n, mark(r));
+        }
     }
 
     static void allgatherv(const Form& form, int n)
@@ -76,16 +79,18 @@ struct Collectives {
         const Shares<Count> from(ranks, n, [n](int r) { return share(n, r, 0); });
         collective(form, out.data(), from.counts[rank], out.type(), in.data(), from.counts.data(),
                    from.offsets.data(), in.type(), world);
-        for (int r = 0; r < ranks; ++r)
+        for (int r = 0; r < ranks; ++r) {
             in.expect(from.offsets[r], from.counts[r], mark(r));
+        }
     }
 
     static void alltoall(const Form& form, int n)
     {
         Buffer out(all(n), mark(rank)), in(all(n), 0);
         collective(form, out.data(), Count{n}, out.type(), in.data(), Count{n}, in.type(), world);
-        for (int r = 0; r < ranks; ++r)
+        for (int r = 0; r < ranks; ++r) {
             in.expect(static_cast<size_t>(r) * n, n, mark(r) + rank * n);
+        }
     }
 
     static void alltoallv(const Form& form, int n)
@@ -94,8 +99,9 @@ struct Collectives {
         const Shares<Count> each(ranks, n, [n](int r) { return share(n, rank, r); });
         collective(form, out.data(), each.counts.data(), each.offsets.data(), out.type(), in.data(),
                    each.counts.data(), each.offsets.data(), in.type(), world);
-        for (int r = 0; r < ranks; ++r)
+        for (int r = 0; r < ranks; ++r) {
             in.expect(each.offsets[r], each.counts[r], mark(r) + rank * n);
+        }
     }
 
     static void alltoallw(const Form& form, int n)
@@ -106,16 +112,18 @@ struct Collectives {
         const std::vector<MPI_Datatype> types(ranks, out.type());
         collective(form, out.data(), each.counts.data(), bytes.data(), types.data(), in.data(),
                    each.counts.data(), bytes.data(), types.data(), world);
-        for (int r = 0; r < ranks; ++r)
+        for (int r = 0; r < ranks; ++r) {
             in.expect(each.offsets[r], each.counts[r], mark(r) + rank * n);
+        }
     }
 
     static void reduce(const Form& form, int n)
     {
         Buffer out(n, mark(rank)), in(n, 0);
         collective(form, out.data(), in.data(), Count{n}, in.type(), in.sum(), 0, world);
-        if (rank == 0)
+        if (rank == 0) {
             in.expect(0, n, [](size_t i) { return sum_of_marks(ranks - 1, i); });
+        }
     }
 
     static void allreduce(const Form& form, int n)
@@ -136,8 +144,9 @@ struct Collectives {
     {
         Buffer out(n, mark(rank)), in(n, 0);
         collective(form, out.data(), in.data(), Count{n}, in.type(), in.sum(), world);
-        if (rank > 0)
+        if (rank > 0) {
             in.expect(0, n, [](size_t i) { return sum_of_marks(rank - 1, i); });
+        }
     }
 
     static void reduce_scatter(const Form& form, int n)

@@ -35,8 +35,9 @@ class File {
     void write(int of_rank)
     {
         std::vector<int> block(n_);
-        for (int i = 0; i < n_; ++i)
+        for (int i = 0; i < n_; ++i) {
             block[i] = mark(of_rank) + i;
+        }
         MPI_File_write_at_all(file_, offset(of_rank), block.data(), n_, MPI_INT, MPI_STATUS_IGNORE);
         settle();
     }
@@ -81,18 +82,20 @@ void transfer(const Form& form, const FileCall& call, const File& file, int bloc
               int n)
 {
     if (!call.split) {
-        if (call.at)
+        if (call.at) {
             receiving(form, file.handle(), file.offset(block), buffer.data(), Count{n},
                       buffer.type());
-        else
+        } else {
             receiving(form, file.handle(), buffer.data(), Count{n}, buffer.type());
+        }
         return;
     }
-    if (call.at)
+    if (call.at) {
         invoke(form.name, file.handle(), file.offset(block), buffer.data(), Count{n},
                buffer.type());
-    else
+    } else {
         invoke(form.name, file.handle(), buffer.data(), Count{n}, buffer.type());
+    }
     const std::string end = form.name.substr(0, form.name.find("_begin")) + "_end";
     invoke(end, file.handle(), buffer.data(), MPI_STATUS_IGNORE);
 }
@@ -101,13 +104,15 @@ void transfer(const Form& form, const FileCall& call, const File& file, int bloc
 inline void expect_any_order(const std::vector<int>& block)
 {
     const int writer = block.front() / mark(0) - 1;
-    for (size_t i = 0; i < block.size(); ++i)
+    for (size_t i = 0; i < block.size(); ++i) {
         wrong += block[i] != mark(writer) + static_cast<int>(i);
+    }
     std::vector<int> writers(ranks);
     MPI_Allgather(&writer, 1, MPI_INT, writers.data(), 1, MPI_INT, world);
     std::ranges::sort(writers);
-    for (int r = 0; r < ranks; ++r)
+    for (int r = 0; r < ranks; ++r) {
         wrong += writers[r] != r;
+    }
 }
 
 template <class Count>
@@ -118,20 +123,23 @@ void file_call(const Form& form, int n)
     // Each writes its own block, reads the previous rank's; of ordered calls, its own.
     const int block = call.writes || call.ordered ? rank : previous();
     Buffer buffer(n, call.writes ? mark(rank) : 0);
-    if (!call.writes)
+    if (!call.writes) {
         file.write(rank);
-    if (call.shared || call.ordered)
+    }
+    if (call.shared || call.ordered) {
         MPI_File_seek_shared(file.handle(), 0, MPI_SEEK_SET);
-    else if (!call.at)
+    } else if (!call.at) {
         MPI_File_seek(file.handle(), file.offset(block), MPI_SEEK_SET);
+    }
     transfer<Count>(form, call, file, block, buffer, n);
     const std::vector<int> found = call.writes ? file.read(block) : buffer.content();
     if (call.shared) {
         expect_any_order(found);
         return;
     }
-    for (size_t i = 0; i < found.size(); ++i)
+    for (size_t i = 0; i < found.size(); ++i) {
         wrong += found[i] != mark(block) + static_cast<int>(i);
+    }
 }
 
 inline std::vector<Call> file_calls()
@@ -141,11 +149,13 @@ inline std::vector<Call> file_calls()
         for (const char* where : {"", "_all", "_at", "_at_all", "_shared", "_ordered"}) {
             const std::string name = kind + where;
             std::vector<Form> forms = {{"MPI_File_" + name, Completion::blocking}};
-            if (name.find("_ordered") == std::string::npos)
+            if (name.find("_ordered") == std::string::npos) {
                 forms.push_back({"MPI_File_i" + name, Completion::nonblocking});
+            }
             if (name.find("_all") != std::string::npos ||
-                name.find("_ordered") != std::string::npos)
+                name.find("_ordered") != std::string::npos) {
                 forms.push_back({"MPI_File_" + name + "_begin", Completion::blocking});
+            }
             add_forms(made, forms, file_call<int>, file_call<MPI_Count>);
         }
     }

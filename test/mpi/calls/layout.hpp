@@ -29,8 +29,9 @@ constexpr MPI_Aint extent(Layout layout)
 // An element's.
 inline MPI_Datatype type_of(Layout layout)
 {
-    if (layout == Layout::contiguous)
+    if (layout == Layout::contiguous) {
         return MPI_INT;
+    }
     static const MPI_Datatype with_gaps = [] {
         const int length = 1;
         const MPI_Aint before = lead(Layout::gaps) * sizeof(int);
@@ -57,8 +58,9 @@ inline void add(void* in, void* both, int* count, MPI_Datatype* type)
 // The predefined one takes predefined types alone.
 inline MPI_Op sum_of(Layout layout)
 {
-    if (layout == Layout::contiguous)
+    if (layout == Layout::contiguous) {
         return MPI_SUM;
+    }
     static const MPI_Op of_types_with_gaps = [] {
         MPI_Op op;
         MPI_Op_create(add, 1, &op);

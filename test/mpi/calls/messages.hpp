@@ -48,8 +48,9 @@ class Attached {
 template <class Count>
 void send(const Form& form, int n)
 {
-    if (is_alone())
+    if (is_alone()) {
         return;
+    }
     const bool is_ready = form.name.find("rsend") != std::string::npos ||
                           form.name.find("Rsend") != std::string::npos;
     int ready = 1;
@@ -58,20 +59,24 @@ void send(const Form& form, int n)
     if (is_sender()) {
         std::optional<Attached> room; // the process has but one
         if (form.name.find("bsend") != std::string::npos ||
-            form.name.find("Bsend") != std::string::npos)
+            form.name.find("Bsend") != std::string::npos) {
             room.emplace(times * (n + MPI_BSEND_OVERHEAD));
-        if (is_ready)
+        }
+        if (is_ready) {
             MPI_Recv(&ready, 1, MPI_INT, partner(), kReadyTag, world, MPI_STATUS_IGNORE);
+        }
         sending(form, buffer.data(), Count{n}, buffer.type(), partner(), kTag, world);
         return;
     }
     Buffer earlier(n, 0);
     std::vector<MPI_Request> requests(times);
-    for (size_t i = 0; i < times; ++i)
+    for (size_t i = 0; i < times; ++i) {
         MPI_Irecv((i + 1 < times ? earlier : buffer).data(), n, buffer.type(), partner(), kTag,
                   world, &requests[i]);
-    if (is_ready)
+    }
+    if (is_ready) {
         MPI_Send(&ready, 1, MPI_INT, partner(), kReadyTag, world);
+    }
     MPI_Waitall(static_cast<int>(times), requests.data(), MPI_STATUSES_IGNORE);
     buffer.expect(0, n, mark(partner()));
 }
@@ -79,8 +84,9 @@ void send(const Form& form, int n)
 // The partner sends as often as the receive is started.
 inline void receive_by(const Form& form, int n, const std::function<void(Buffer&)>& receive)
 {
-    if (is_alone())
+    if (is_alone()) {
         return;
+    }
     Buffer buffer(n, is_sender() ? mark(rank) : 0);
     if (is_sender()) {
         for (const int more : form.starts()) {
@@ -133,8 +139,9 @@ void send_and_replace(const Form& form, int n)
 template <class Count, class... Of>
 void attach(const Form& form, int n, MPI_Comm comm, Of... of)
 {
-    if (is_alone())
+    if (is_alone()) {
         return;
+    }
     Buffer buffer(n, is_sender() ? mark(rank) : 0);
     if (!is_sender()) {
         MPI_Recv(buffer.data(), n, buffer.type(), partner(), kTag, comm, MPI_STATUS_IGNORE);
@@ -150,8 +157,9 @@ void attach(const Form& form, int n, MPI_Comm comm, Of... of)
     std::string detach = form.name;
     invoke(detach.replace(detach.find("attach"), 6, "detach"), of..., static_cast<void*>(&detached),
            &size);
-    if (detached != room.data() || size != length)
+    if (detached != room.data() || size != length) {
         ++wrong;
+    }
 }
 
 template <class Count>
@@ -198,17 +206,19 @@ void pack(const Form& form, int n)
     Count at = 0;
     int small_at = 0;
     for (const auto& [first, count] : {std::pair(0, n - 1), std::pair(n - 1, 1)}) {
-        if (unpacks)
+        if (unpacks) {
             MPI_Pack(in.at(first), count, in.type(), packed.data(), size, &small_at, world);
-        else
+        } else {
             invoke(form.name, in.at(first), Count{count}, in.type(), packed.data(), Count{size},
                    &at, world);
+        }
     }
     at = small_at = 0;
-    if (unpacks)
+    if (unpacks) {
         invoke(form.name, packed.data(), Count{size}, &at, out.data(), Count{n}, out.type(), world);
-    else
+    } else {
         MPI_Unpack(packed.data(), size, &small_at, out.data(), n, out.type(), world);
+    }
     out.expect(0, n, mark(rank));
 }
 
@@ -243,8 +253,9 @@ void pack_external(const Form& form, int n)
 // In four partitions, twice, by the call of that name where the rank's side has it.
 inline void partitioned(const std::string& name, int n)
 {
-    if (is_alone())
+    if (is_alone()) {
         return;
+    }
     constexpr int kPartitions = 4;
     const std::string init = is_sender() ? "MPI_Psend_init" : "MPI_Precv_init";
     Buffer buffer(n, is_sender() ? mark(rank) : 0);
@@ -255,8 +266,9 @@ inline void partitioned(const std::string& name, int n)
         MPI_Start(&request);
         if (!is_sender()) {
             for (int i = kPartitions; i-- > 0 && name == "MPI_Parrived";) {
-                for (int arrived = 0; arrived == 0;)
+                for (int arrived = 0; arrived == 0;) {
                     invoke(name, request, i, &arrived);
+                }
                 buffer.expect(static_cast<size_t>(i) * (n / kPartitions), n / kPartitions,
                               mark(partner()) + i * (n / kPartitions));
             }
@@ -267,12 +279,14 @@ inline void partitioned(const std::string& name, int n)
             const int list[] = {3, 0, 2, 1};
             invoke(name, kPartitions, list, request);
         } else {
-            for (int i = kPartitions; i-- > 0;)
+            for (int i = kPartitions; i-- > 0;) {
                 invoke("MPI_Pready", i, request);
+            }
         }
         MPI_Wait(&request, MPI_STATUS_IGNORE);
-        if (!is_sender())
+        if (!is_sender()) {
             buffer.expect(0, n, mark(partner()));
+        }
     }
     MPI_Request_free(&request);
 }
@@ -280,8 +294,9 @@ inline void partitioned(const std::string& name, int n)
 inline std::vector<Call> message_calls()
 {
     std::vector<Call> made;
-    for (const char* kind : {"Send", "Ssend", "Rsend", "Bsend"})
+    for (const char* kind : {"Send", "Ssend", "Rsend", "Bsend"}) {
         add_forms(made, with_persistent(kind), send<int>, send<MPI_Count>);
+    }
     add_forms(made, with_persistent("Recv"), receive<int>, receive<MPI_Count>);
     add_forms(made, with_nonblocking("Mrecv"), receive_matched<int>, receive_matched<MPI_Count>);
     add_forms(made, with_nonblocking("Sendrecv"), send_and_receive<int>,
@@ -289,18 +304,21 @@ inline std::vector<Call> message_calls()
     add_forms(made, with_nonblocking("Sendrecv_replace"), send_and_replace<int>,
               send_and_replace<MPI_Count>);
     for (const char* name : {"MPI_Psend_init", "MPI_Precv_init", "MPI_Pready", "MPI_Pready_range",
-                             "MPI_Pready_list", "MPI_Parrived"})
+                             "MPI_Pready_list", "MPI_Parrived"}) {
         made.push_back({name, [=](int count) { partitioned(name, count); }});
+    }
     add_forms(made, blocking("Buffer_attach"), attach_to_process<int>,
               attach_to_process<MPI_Count>);
     add_forms(made, blocking("Comm_attach_buffer"), attach_to_communicator<int>,
               attach_to_communicator<MPI_Count>);
     add_forms(made, blocking("Session_attach_buffer"), attach_to_session<int>,
               attach_to_session<MPI_Count>);
-    for (const char* name : {"Pack", "Unpack"})
+    for (const char* name : {"Pack", "Unpack"}) {
         add_forms(made, blocking(name), pack<int>, pack<MPI_Count>);
-    for (const char* name : {"Pack_external", "Unpack_external"})
+    }
+    for (const char* name : {"Pack_external", "Unpack_external"}) {
         add_forms(made, blocking(name), pack_external<int>, pack_external<MPI_Count>);
+    }
     return made;
 }
 

@@ -172,11 +172,13 @@ inline void neighbours_of_a_graph(Trial& trial)
     constexpr int n = 1200;
     std::vector<int> others;
     for (int i = 0; i < ranks; ++i) {
-        if ((i + rank) % 2 != 0)
+        if ((i + rank) % 2 != 0) {
             others.push_back(i);
+        }
     }
-    if (rank == 0)
+    if (rank == 0) {
         others.push_back(0);
+    }
     const auto degree = static_cast<int>(others.size());
     MPI_Comm graph;
     MPI_Dist_graph_create_adjacent(world, degree, others.data(), MPI_UNWEIGHTED, degree,
@@ -232,8 +234,9 @@ inline void persistent_collectives(Trial& trial)
         MPI_Startall(3, requests);
         MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
     }
-    for (MPI_Request& request : requests)
+    for (MPI_Request& request : requests) {
         MPI_Request_free(&request);
+    }
 #else
     (void)trial;
 #endif

@@ -189,10 +189,11 @@ inline void other_types_on_either_side(Trial& trial)
     MPI_Scatter(blocks, 1, type, trial.buffer(kBytes), 1000, MPI_INT, ranks - 1, world);
     // One integer a hundred times.
     const Type still = resized(MPI_INT, 0, 0);
-    if (rank == 0)
+    if (rank == 0) {
         MPI_Send(own, 100, still, 1, 0, world);
-    else if (rank == 1)
+    } else if (rank == 1) {
         MPI_Recv(trial.buffer(400), 100, MPI_INT, 0, 0, world, MPI_STATUS_IGNORE);
+    }
 }
 
 inline void fortran_types(Trial& trial)

@@ -37,8 +37,9 @@ inline void strided_file(Trial& trial)
     trial.tell_elements(status, MPI_INT);
     MPI_File_close(&file);
     MPI_Barrier(world);
-    if (rank == 0)
+    if (rank == 0) {
         MPI_File_delete(path.c_str(), MPI_INFO_NULL);
+    }
     MPI_Barrier(world);
 }
 

@@ -11,8 +11,9 @@ namespace compare {
 inline Type absolute(const std::vector<char*>& buffers, const std::vector<int>& counts)
 {
     std::vector<MPI_Aint> places(buffers.size());
-    for (size_t i = 0; i < buffers.size(); ++i)
+    for (size_t i = 0; i < buffers.size(); ++i) {
         MPI_Get_address(buffers[i], &places[i]);
+    }
     MPI_Datatype made;
     MPI_Type_create_hindexed(static_cast<int>(buffers.size()), counts.data(), places.data(),
                              MPI_INT, &made);

@@ -167,14 +167,16 @@ inline const std::vector<std::function<void(const Receipt&)>> kReceipts = {
     [](const Receipt& r) {
         MPI_Request request;
         r.begin(request);
-        for (int done = 0; done == 0;)
+        for (int done = 0; done == 0;) {
             MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        }
     },
     [](const Receipt& r) {
         MPI_Request request;
         r.begin(request);
-        for (int done = 0; done == 0;)
+        for (int done = 0; done == 0;) {
             MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE);
+        }
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     },
     [](const Receipt& r) {
@@ -186,8 +188,9 @@ inline const std::vector<std::function<void(const Receipt&)>> kReceipts = {
         MPI_Request requests[] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
         MPI_Status statuses[2];
         r.begin(requests[1]);
-        for (int done = 0; done == 0;)
+        for (int done = 0; done == 0;) {
             MPI_Testall(2, requests, &done, statuses);
+        }
     },
     [](const Receipt& r) {
         MPI_Request requests[] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
@@ -198,8 +201,9 @@ inline const std::vector<std::function<void(const Receipt&)>> kReceipts = {
     [](const Receipt& r) {
         MPI_Request requests[] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
         r.begin(requests[1]);
-        for (int done = 0, index; done == 0;)
+        for (int done = 0, index; done == 0;) {
             MPI_Testany(2, requests, &index, &done, MPI_STATUS_IGNORE);
+        }
     },
     [](const Receipt& r) {
         MPI_Request requests[] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
@@ -212,8 +216,9 @@ inline const std::vector<std::function<void(const Receipt&)>> kReceipts = {
         MPI_Status statuses[2];
         int indices[2];
         r.begin(requests[1]);
-        for (int number = 0; number == 0;)
+        for (int number = 0; number == 0;) {
             MPI_Testsome(2, requests, &number, indices, statuses);
+        }
     },
     [](const Receipt& r) {
         MPI_Request request;
@@ -318,17 +323,19 @@ inline void partitioned(Trial& trial)
     Type type = vector(300, 1, 2);
     char* const buffer = trial.buffer(4 * 2400 * (kParts + 1));
     MPI_Request request;
-    if (rank == 0)
+    if (rank == 0) {
         MPI_Psend_init(buffer, kParts, 1, type, 1, 0, world, MPI_INFO_NULL, &request);
-    else if (rank == 1)
+    } else if (rank == 1) {
         MPI_Precv_init(buffer, kParts, 1, type, 0, 0, world, MPI_INFO_NULL, &request);
-    else
+    } else {
         return;
+    }
     type.free();
     for (int i = 0; i < 2; ++i) {
         MPI_Start(&request);
-        for (int part = kParts; rank == 0 && part-- > 0;)
+        for (int part = kParts; rank == 0 && part-- > 0;) {
             MPI_Pready(part, request);
+        }
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
     MPI_Request_free(&request);

@@ -38,8 +38,9 @@ class Trial {
     Trial& operator=(const Trial&) = delete;
     ~Trial()
     {
-        for (const Buffer& buffer : buffers_)
+        for (const Buffer& buffer : buffers_) {
             buffer.on_gpu ? gpu::free(buffer.data) : std::free(buffer.data);
+        }
     }
 
     // Bytes that are the same whenever a case is made. Freed with this.
@@ -48,10 +49,11 @@ class Trial {
         const bool on_gpu = random_ != nullptr && where != Where::host &&
                             (where == Where::gpu || (*random_)() % 3 != 0);
         std::vector<char> content(bytes);
-        for (size_t i = 0; i < bytes; ++i)
+        for (size_t i = 0; i < bytes; ++i) {
             content[i] = static_cast<char>(
                 (i * 7 + buffers_.size() * 31 + static_cast<size_t>(rank) * 101 + (i >> 8) * 13) &
                 0x7f);
+        }
         void* data = on_gpu ? gpu::allocate(bytes) : std::malloc(bytes);
         gpu::copy(data, content.data(), bytes);
         buffers_.push_back({data, bytes, on_gpu});
@@ -79,8 +81,9 @@ class Trial {
     std::string places() const
     {
         std::string places;
-        for (const Buffer& buffer : buffers_)
+        for (const Buffer& buffer : buffers_) {
             places += buffer.on_gpu ? 'g' : 'h';
+        }
         return places;
     }
 
@@ -115,8 +118,9 @@ class Type {
     operator MPI_Datatype() const { return handle_; }
     void free()
     {
-        if (handle_ != MPI_DATATYPE_NULL)
+        if (handle_ != MPI_DATATYPE_NULL) {
             MPI_Type_free(&handle_);
+        }
     }
 
   private:

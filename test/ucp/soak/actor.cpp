@@ -26,8 +26,9 @@ Actor::Actor(Board& board, Board::Actor* self, unsigned processes, unsigned thre
 {
     set_handler(kNoteId, on_note);
     set_handler(kDataId, on_data);
-    if (self_ == nullptr)
+    if (self_ == nullptr) {
         return;
+    }
     listener_.emplace(
         worker_,
         [](ucp_conn_request_h request, void* self) {
@@ -52,10 +53,12 @@ void Actor::set_handler(unsigned id, ucp_am_recv_callback_t callback)
 
 Connection* Actor::find(ucp_ep_h ep)
 {
-    for (const auto& connection : connections_)
+    for (const auto& connection : connections_) {
         // The endpoint of one that is closing may be gone, and its address that of another one.
-        if (connection->handle() == ep && !connection->closing())
+        if (connection->handle() == ep && !connection->closing()) {
             return connection.get();
+        }
+    }
     return nullptr;
 }
 
@@ -76,8 +79,9 @@ ucs_status_t Actor::on_data(void* self, const void* header, size_t header_length
 {
     Connection* connection = static_cast<Actor*>(self)->find(param->reply_ep);
     DataHeader which;
-    if (connection == nullptr || header_length != sizeof(which))
+    if (connection == nullptr || header_length != sizeof(which)) {
         return UCS_OK;
+    }
     std::memcpy(&which, header, sizeof(which));
     return connection->data(which, data, length, param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV);
 }
@@ -109,8 +113,9 @@ void Actor::connect()
     const Board::Process& process = board_.processes[random_() % processes_];
     const Board::Actor& actor = process.actors[random_() % threads_];
     const sockaddr_in address = loopback(actor.port);
-    if (&actor == self_ || address.sin_port == 0)
+    if (&actor == self_ || address.sin_port == 0) {
         return;
+    }
     ucp_ep_params_t params = client_of(address);
     add(params, true);
 }
@@ -118,10 +123,12 @@ void Actor::connect()
 void Actor::step()
 {
     const bool quiet = board_.phase != Board::Phase::kRun;
-    while (!requests_.empty())
+    while (!requests_.empty()) {
         accept();
-    if (!quiet && connections_.size() < kMostConnections && random_() % 16 == 0)
+    }
+    if (!quiet && connections_.size() < kMostConnections && random_() % 16 == 0) {
         connect();
+    }
     for (auto at = connections_.begin(); at != connections_.end();) {
         (*at)->step(quiet);
         if ((*at)->ended()) {
@@ -132,8 +139,9 @@ void Actor::step()
         }
     }
     graveyard_.tend();
-    if (self_ != nullptr)
+    if (self_ != nullptr) {
         self_->empty = quiet && connections_.empty() && graveyard_.empty();
+    }
 }
 
 void Actor::run()

@@ -26,8 +26,9 @@ void Graveyard::bury(std::unique_ptr<Transfer> transfer)
 
 void Graveyard::tend()
 {
-    while (!graves_.empty() && graves_.front().first < Clock::now())
+    while (!graves_.empty() && graves_.front().first < Clock::now()) {
         graves_.pop_front();
+    }
 }
 
 Connection::Connection(Board& board, Worker& worker, const MemoryKinds& kinds, Random& random,
@@ -69,9 +70,11 @@ void Connection::say(const Note& note, Bytes data)
 
 Transfer* Connection::find(uint64_t id, bool initiator)
 {
-    for (const auto& transfer : transfers_)
-        if (transfer->offer().id == id && transfer->initiator() == initiator)
+    for (const auto& transfer : transfers_) {
+        if (transfer->offer().id == id && transfer->initiator() == initiator) {
             return transfer.get();
+        }
+    }
     return nullptr;
 }
 
@@ -95,12 +98,14 @@ void Connection::handle(const Arrived& arrived)
         say(answer, transfers_.back()->prepare());
         break;
     case Note::Type::kReady:
-        if (Transfer* transfer = find(arrived.note.id, true))
+        if (Transfer* transfer = find(arrived.note.id, true)) {
             transfer->start(arrived.data);
+        }
         break;
     case Note::Type::kDone:
-        if (Transfer* transfer = find(arrived.note.id, false))
+        if (Transfer* transfer = find(arrived.note.id, false)) {
             transfer->initiator_is_done();
+        }
         break;
     case Note::Type::kLeave:
         peer_leaves_ = true;
@@ -116,15 +121,17 @@ void Connection::offer()
     const auto initiated = static_cast<size_t>(
         std::count_if(transfers_.begin(), transfers_.end(),
                       [](const auto& transfer) { return transfer->initiator(); }));
-    if (initiated >= kMostInitiated)
+    if (initiated >= kMostInitiated) {
         return;
+    }
     const Note offer = random_offer(random_);
     // Streams of one direction follow one another.
     if (offer.kind == Kind::kStream &&
         std::any_of(transfers_.begin(), transfers_.end(), [](const auto& transfer) {
             return transfer->initiator() && transfer->offer().kind == Kind::kStream;
-        }))
+        })) {
         return;
+    }
     transfers_.push_back(std::make_unique<Transfer>(worker_, ep_, offer, true, kinds_, random_));
     say(offer);
 }
@@ -135,13 +142,15 @@ void Connection::check_transfers()
         Transfer& transfer = **at;
         // The error handler is called soon.
         if (transfer.status() != UCS_OK || !transfer.complete()) {
-            if (transfer.is_late() && error_ == UCS_OK)
+            if (transfer.is_late() && error_ == UCS_OK) {
                 throw Failure("does not end: " + transfer.text() + "; " + text());
+            }
             ++at;
             continue;
         }
-        if (const auto wrong = transfer.check())
+        if (const auto wrong = transfer.check()) {
             throw Failure(*wrong + ": " + transfer.text());
+        }
         if (transfer.initiator()) {
             ++board_.transfers[static_cast<unsigned>(transfer.offer().kind)];
             board_.bytes += transfer.bytes();
@@ -167,8 +176,9 @@ void Connection::part(bool quiet)
     if (peer_leaves_ && transfers_.empty()) {
         peer_leaves_ = false;
         say({Note::Type::kLeft, Kind::kTag, 0, 0, 0});
-        if (stage_ == Stage::kOpen)
+        if (stage_ == Stage::kOpen) {
             deadline_ = Clock::now() + std::chrono::seconds(2 * deadline_s());
+        }
         stage_ = std::max(stage_, Stage::kLeaving); // and is closed by the other side
     }
     if (ours_ && stage_ == Stage::kOpen && (quiet || random_() % kPartOneIn == 0)) {
@@ -190,24 +200,29 @@ void Connection::close(bool force)
 
 void Connection::step(bool quiet)
 {
-    if (stage_ == Stage::kClosing)
+    if (stage_ == Stage::kClosing) {
         return;
+    }
     if (error_ != UCS_OK) {
         // The other side has closed, or it is gone.
-        for (const Arrived& last : arrived_)
-            if (last.note.type == Note::Type::kDone)
+        for (const Arrived& last : arrived_) {
+            if (last.note.type == Note::Type::kDone) {
                 handle(last);
+            }
+        }
         check_transfers();
         if (stage_ == Stage::kOpen || !transfers_.empty()) {
-            if (!board_.disturbed)
+            if (!board_.disturbed) {
                 throw Failure(format("a connection was lost: %s, %zu transfers%s%s",
                                      ucs_status_string(error_), transfers_.size(),
                                      transfers_.empty() ? "" : ", of which ",
                                      transfers_.empty() ? "" : transfers_.front()->text().c_str()));
+            }
             ++board_.losses;
         }
-        for (const auto& transfer : transfers_)
+        for (const auto& transfer : transfers_) {
             transfer->cancel();
+        }
         close(true);
         return;
     }
@@ -215,13 +230,16 @@ void Connection::step(bool quiet)
                   [](const Message& message) { return message.operations.outstanding() == 0; });
     handle_notes();
     check_transfers();
-    if (error_ != UCS_OK)
+    if (error_ != UCS_OK) {
         return;
+    }
     part(quiet);
-    if (stage_ == Stage::kOpen && !quiet && !peer_leaves_)
+    if (stage_ == Stage::kOpen && !quiet && !peer_leaves_) {
         offer();
-    if (stage_ != Stage::kOpen && stage_ != Stage::kClosing && Clock::now() > deadline_)
+    }
+    if (stage_ != Stage::kOpen && stage_ != Stage::kClosing && Clock::now() > deadline_) {
         throw Failure(format("a connection is not closed, %zu transfers", transfers_.size()));
+    }
 }
 
 bool Connection::ended() const
@@ -236,8 +254,9 @@ bool Connection::ended() const
 
 void Connection::bury(Graveyard& graveyard)
 {
-    for (auto& transfer : transfers_)
+    for (auto& transfer : transfers_) {
         graveyard.bury(std::move(transfer));
+    }
     transfers_.clear();
 }
 

@@ -26,8 +26,9 @@ long status_kb(const std::string& field)
 {
     std::ifstream status("/proc/self/status");
     for (std::string line; std::getline(status, line);) {
-        if (line.starts_with(field + ":"))
+        if (line.starts_with(field + ":")) {
             return std::stol(line.substr(field.size() + 1));
+        }
     }
     return 0;
 }
@@ -39,8 +40,9 @@ long entries(const char* directory)
 
 void compare(std::string& found, const char* what, long before, long after, long slack)
 {
-    if (after > before + slack)
+    if (after > before + slack) {
         found += format("%s%ld %s instead of %ld", found.empty() ? "" : ", ", after, what, before);
+    }
 }
 
 } // namespace

@@ -85,16 +85,19 @@ class Process {
     int run()
     {
         std::vector<std::thread> threads;
-        for (unsigned thread = 0; thread < options_.threads; ++thread)
+        for (unsigned thread = 0; thread < options_.threads; ++thread) {
             threads.emplace_back([this, thread] { act(thread); });
+        }
         while (board_.phase != Board::Phase::kStop) {
             measure();
             std::this_thread::sleep_for(kTick);
         }
-        for (std::thread& thread : threads)
+        for (std::thread& thread : threads) {
             thread.join();
-        if (const std::string left = remains(holdings()); !left.empty() && board_.failures == 0)
+        }
+        if (const std::string left = remains(holdings()); !left.empty() && board_.failures == 0) {
             board_.fail(who().c_str(), ("after everything was closed: " + left).c_str());
+        }
         return EXIT_SUCCESS;
     }
 
@@ -184,20 +187,23 @@ class Soak {
     template <typename Duration>
     void phase(const char* name, Duration length, unsigned measurement)
     {
-        if (failed())
+        if (failed()) {
             return;
+        }
         board_.phase = Board::Phase::kRun;
         const auto until = Clock::now() + length;
-        while (Clock::now() < until && !failed())
+        while (Clock::now() < until && !failed()) {
             tick();
+        }
         end_visit();
         board_.phase = Board::Phase::kQuiet;
         await(format("the end of the %s", name).c_str(), [&](const Board::Process& process) {
             return std::all_of(process.actors, process.actors + options_.threads,
                                [](const Board::Actor& actor) { return actor.empty.load(); });
         });
-        if (!failed())
+        if (!failed()) {
             std::this_thread::sleep_for(kSettle);
+        }
         board_.measuring = measurement;
         await("measurements",
               [&](const Board::Process& process) { return process.measured == measurement; });
@@ -209,8 +215,9 @@ class Soak {
         visitor();
         watch();
         if (Clock::now() >= next_line_) {
-            if (next_line_ != Clock::time_point{})
+            if (next_line_ != Clock::time_point{}) {
                 line();
+            }
             next_line_ = Clock::now() + 1min;
         }
     }
@@ -222,8 +229,9 @@ class Soak {
                !std::all_of(board_.processes, board_.processes + options_.processes, done)) {
             std::this_thread::sleep_for(kTick);
             watch();
-            if (Clock::now() > until)
+            if (Clock::now() > until) {
                 board_.fail("the soak", (std::string("never came to ") + what).c_str());
+            }
         }
     }
 
@@ -232,20 +240,23 @@ class Soak {
     {
         for (pid_t& process : processes_) {
             int status;
-            if (process == 0 || waitpid(process, &status, WNOHANG) != process)
+            if (process == 0 || waitpid(process, &status, WNOHANG) != process) {
                 continue;
+            }
             process = 0;
-            if (WIFSIGNALED(status))
+            if (WIFSIGNALED(status)) {
                 board_.fail("a process", format("died of signal %d", WTERMSIG(status)).c_str());
-            else if (board_.phase != Board::Phase::kStop && board_.failures == 0)
+            } else if (board_.phase != Board::Phase::kStop && board_.failures == 0) {
                 board_.fail("a process", "ended");
+            }
         }
     }
 
     void visitor()
     {
-        if (options_.visit_seconds <= 0)
+        if (options_.visit_seconds <= 0) {
             return;
+        }
         if (visitor_ == 0) {
             const uint64_t seed = random_();
             visitor_ = begin([&] { return visit(board_, options_, seed); });
@@ -260,14 +271,16 @@ class Soak {
 
     void end_visit()
     {
-        if (visitor_ == 0)
+        if (visitor_ == 0) {
             return;
+        }
         kill(visitor_, SIGKILL);
         int status;
         waitpid(std::exchange(visitor_, 0), &status, 0);
         ++killed_;
-        if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+        if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL) {
             board_.fail("a visitor", format("died of signal %d", WTERMSIG(status)).c_str());
+        }
     }
 
     void await_end()
@@ -275,17 +288,22 @@ class Soak {
         const auto until = Clock::now() + std::chrono::seconds(2 * deadline_s());
         for (;;) {
             watch();
-            if (std::all_of(processes_.begin(), processes_.end(), [](pid_t p) { return p == 0; }))
+            if (std::all_of(processes_.begin(), processes_.end(), [](pid_t p) { return p == 0; })) {
                 return;
-            if (failed() || Clock::now() > until)
+            }
+            if (failed() || Clock::now() > until) {
                 break;
+            }
             std::this_thread::sleep_for(kTick);
         }
-        if (!failed())
+        if (!failed()) {
             board_.fail("a process", "does not end");
-        for (pid_t process : processes_)
-            if (process != 0)
+        }
+        for (pid_t process : processes_) {
+            if (process != 0) {
                 kill(process, SIGKILL);
+            }
+        }
     }
 
     bool failed() const { return board_.failures > 0; }
@@ -293,10 +311,11 @@ class Soak {
     void line() const
     {
         std::string transfers;
-        for (unsigned kind = 0; kind < kKinds; ++kind)
+        for (unsigned kind = 0; kind < kKinds; ++kind) {
             transfers +=
                 format("%llu %s, ", static_cast<unsigned long long>(board_.transfers[kind]),
                        name(static_cast<Kind>(kind)));
+        }
         std::printf("%s%.1f GiB; %llu connections made, %llu parted, %llu lost; %u peers killed\n",
                     transfers.c_str(), static_cast<double>(board_.bytes) / (1 << 30),
                     static_cast<unsigned long long>(board_.connections),
@@ -311,9 +330,10 @@ class Soak {
             const Holdings* held = board_.processes[index].holdings;
             std::printf("process %u: %s\n  then %s\n  then %s\n", index, text(held[0]).c_str(),
                         text(held[1]).c_str(), text(held[2]).c_str());
-            if (const std::string grown = growth(held[0], held[1], held[2]); !grown.empty())
+            if (const std::string grown = growth(held[0], held[1], held[2]); !grown.empty()) {
                 std::fprintf(stderr, "FAILED: process %u grew: %s\n", index, grown.c_str()),
                     ++grown_;
+            }
         }
         const bool good = !failed() && grown_ == 0;
         std::printf("%s: seed %llu\n", good ? "nothing grew, every byte was right" : "FAILED",
@@ -344,18 +364,19 @@ Options parse(int argc, char** argv)
         }
         require(i + 1 < argc, option + " needs a number");
         const double number = std::stod(argv[++i]);
-        if (option == "--minutes")
+        if (option == "--minutes") {
             options.minutes = number;
-        else if (option == "--processes")
+        } else if (option == "--processes") {
             options.processes = static_cast<unsigned>(number);
-        else if (option == "--threads")
+        } else if (option == "--threads") {
             options.threads = static_cast<unsigned>(number);
-        else if (option == "--seed")
+        } else if (option == "--seed") {
             options.seed = std::stoull(argv[i]);
-        else if (option == "--visit")
+        } else if (option == "--visit") {
             options.visit_seconds = number;
-        else
+        } else {
             throw Failure("unknown option " + option);
+        }
     }
     require(options.processes >= 1 && options.processes <= kMostProcesses && options.threads >= 1 &&
                 options.threads <= kMostThreads && options.minutes > 0,

@@ -70,8 +70,9 @@ MemoryKind random_memory(const Note& offer, bool initiator, const MemoryKinds& k
     for (;;) {
         const MemoryKind kind = kinds.any(random, !has_bytes(offer, initiator) || !initiator);
         // No HCA takes managed memory, and protocols v1 of UCX let the CPU put and get there.
-        if (!one_sided || kind != MemoryKind::kManaged)
+        if (!one_sided || kind != MemoryKind::kManaged) {
             return kind;
+        }
     }
 }
 
@@ -134,12 +135,14 @@ Bytes Transfer::prepare()
 {
     switch (offer_.kind) {
     case Kind::kTag:
-        for (size_t index = 0; index < messages_.count(); ++index)
+        for (size_t index = 0; index < messages_.count(); ++index) {
             operations_.tag_receive(messages_.view(index), offer_.id + index, offer_.size);
+        }
         break;
     case Kind::kStream:
-        for (size_t index = 0; index < messages_.count(); ++index)
+        for (size_t index = 0; index < messages_.count(); ++index) {
             operations_.stream_receive(ep_, messages_.view(index), offer_.size);
+        }
         break;
     case Kind::kAm:
         break;
@@ -159,9 +162,10 @@ ucs_status_t Transfer::arrived(size_t index, void* data, size_t length, bool ren
         return UCS_OK;
     }
     ++received_;
-    if (rendezvous)
+    if (rendezvous) {
         return operations_.am_receive(data, messages_.view(index), length) ? UCS_INPROGRESS
                                                                            : UCS_OK;
+    }
     messages_.store(index, data);
     return UCS_OK;
 }
@@ -169,10 +173,12 @@ ucs_status_t Transfer::arrived(size_t index, void* data, size_t length, bool ren
 void Transfer::start(const Bytes& remote)
 {
     started_ = true;
-    if (!remote.empty())
+    if (!remote.empty()) {
         remote_ = std::make_unique<RemoteMemory>(ep_, remote);
-    if (offer_.kind == Kind::kAtomic)
+    }
+    if (offer_.kind == Kind::kAtomic) {
         return start_atomics();
+    }
     for (size_t index = 0; index < messages_.count(); ++index) {
         const View view = messages_.view(index);
         switch (offer_.kind) {
@@ -197,36 +203,42 @@ void Transfer::start(const Bytes& remote)
             break;
         }
     }
-    if (offer_.kind == Kind::kPut || offer_.kind == Kind::kGet)
+    if (offer_.kind == Kind::kPut || offer_.kind == Kind::kGet) {
         operations_.flush(ep_);
+    }
 }
 
 // Adds, of which every other one fetches.
 void Transfer::start_atomics()
 {
     fetched_.assign(offer_.count, 0);
-    for (size_t index = 0; index < offer_.count; ++index)
+    for (size_t index = 0; index < offer_.count; ++index) {
         operations_.atomic(ep_, UCP_ATOMIC_OP_ADD, &one_,
                            index % 2 == 0 ? &fetched_[index] : nullptr, remote_->address(offset(0)),
                            remote_->rkey());
+    }
     operations_.flush(ep_);
 }
 
 bool Transfer::complete() const
 {
-    if (operations_.outstanding() > 0)
+    if (operations_.outstanding() > 0) {
         return false;
-    if (initiator_)
+    }
+    if (initiator_) {
         return started_;
+    }
     return done_ && (offer_.kind != Kind::kAm || received_ == messages_.count());
 }
 
 std::optional<std::string> Transfer::check()
 {
-    if (!wrong_.empty())
+    if (!wrong_.empty()) {
         return wrong_;
-    if (offer_.kind == Kind::kAtomic)
+    }
+    if (offer_.kind == Kind::kAtomic) {
         return check_word();
+    }
     return messages_.difference(offer_.id);
 }
 
@@ -239,18 +251,21 @@ std::optional<std::string> Transfer::check_word()
     if (!initiator_) {
         uint64_t word;
         messages_.memory().load(&word, offset(0), kWord);
-        if (word != first + offer_.count)
+        if (word != first + offer_.count) {
             return format("the word grew by %lld, not by %llu",
                           static_cast<long long>(word - first),
                           static_cast<unsigned long long>(offer_.count));
+        }
         return std::nullopt;
     }
     std::vector<uint64_t> seen;
-    for (size_t index = 0; index < fetched_.size(); index += 2)
+    for (size_t index = 0; index < fetched_.size(); index += 2) {
         seen.push_back(fetched_[index] - first);
+    }
     std::sort(seen.begin(), seen.end());
-    if (std::adjacent_find(seen.begin(), seen.end()) != seen.end() || seen.back() >= offer_.count)
+    if (std::adjacent_find(seen.begin(), seen.end()) != seen.end() || seen.back() >= offer_.count) {
         return "a value was fetched that the word did not have, or twice";
+    }
     return std::nullopt;
 }
 
@@ -261,8 +276,9 @@ uint64_t Transfer::bytes() const
 
 const char* Transfer::progress() const
 {
-    if (initiator_)
+    if (initiator_) {
         return started_ ? "begun" : "the other side is not ready";
+    }
     return done_ ? "the initiator is done" : "the initiator is not done";
 }
 

@@ -23,8 +23,9 @@ std::atomic<uint64_t> counts[kCallers];
 
 void start_counting_allocations()
 {
-    for (auto& count : counts)
+    for (auto& count : counts) {
         count = 0;
+    }
     counting = true;
 }
 
@@ -59,11 +60,13 @@ namespace {
 // Called by the functions below, whose own frame is skipped.
 [[gnu::noinline]] void count()
 {
-    if (!counting.load(std::memory_order_relaxed))
+    if (!counting.load(std::memory_order_relaxed)) {
         return;
+    }
     static thread_local bool walking = false;
-    if (walking)
+    if (walking) {
         return; // the unwinder allocates
+    }
     walking = true;
     ++counts[caller(2)];
     walking = false;
@@ -102,8 +105,9 @@ INTERPOSED void* realloc(void* old, size_t size)
 
 INTERPOSED void free(void* old)
 {
-    if (old != nullptr)
+    if (old != nullptr) {
         ucptest::count();
+    }
     __libc_free(old);
 }
 

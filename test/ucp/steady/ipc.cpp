@@ -51,17 +51,20 @@ constexpr Limit kLimits[] = {
 uint64_t of_ours(uint64_t (*count)(int library))
 {
     uint64_t sum = 0;
-    for (int library = 0; caller_name(library) != nullptr; ++library)
-        if (is_ours(library))
+    for (int library = 0; caller_name(library) != nullptr; ++library) {
+        if (is_ours(library)) {
             sum += count(library);
+        }
+    }
     return sum;
 }
 
 struct Calls {
     explicit Calls(const Emulation& emulation) : all(emulation.cuda_calls())
     {
-        for (size_t i = 0; i < std::size(kLimits); ++i)
+        for (size_t i = 0; i < std::size(kLimits); ++i) {
             by_function[i] = emulation.cuda_calls(kLimits[i].function);
+        }
     }
     uint64_t all;
     uint64_t by_function[std::size(kLimits)];
@@ -76,24 +79,29 @@ void judge(const Calls& before, const Calls& after, unsigned messages, Report& r
         std::printf("%s: %.2f a message\n", kLimits[i].function,
                     static_cast<double>(calls) / messages);
         const unsigned limit = kLimits[i].calls + (protocols_v2() ? kLimits[i].more_v2 : 0);
-        if (kLimits[i].calls != kAnyNumber && calls > uint64_t{limit} * messages)
+        if (kLimits[i].calls != kAnyNumber && calls > uint64_t{limit} * messages) {
             report.failed(
                 format("%s is called more often than %u times", kLimits[i].function, limit));
+        }
     }
     std::printf("%llu other CUDA calls, %llu allocations, %llu mutexes locked\n",
                 static_cast<unsigned long long>(others),
                 static_cast<unsigned long long>(of_ours(allocations)),
                 static_cast<unsigned long long>(of_ours(locks)));
-    if (others > 0)
+    if (others > 0) {
         report.failed("other CUDA functions were called");
-    if (of_ours(allocations) > 0)
+    }
+    if (of_ours(allocations) > 0) {
         report.failed("memory was allocated or released");
-    if (of_ours(locks) > messages / 100) // threads that wake up by the clock lock now and then
+    }
+    if (of_ours(locks) > messages / 100) { // threads that wake up by the clock lock now and then
         report.failed("mutexes were locked");
+    }
     const uint64_t copies = after.by_function[1] - before.by_function[1];
-    if (copies < messages)
+    if (copies < messages) {
         report.failed(
             format("only %llu messages went by CUDA IPC", static_cast<unsigned long long>(copies)));
+    }
 }
 
 int run(unsigned messages)
@@ -101,10 +109,12 @@ int run(unsigned messages)
     setenv("UCX_RNDV_THRESH", "0", 0);
     Ranks ranks(2);
     Report report(format("rank %d", ranks.rank()));
-    if (!cuda::available(ranks.rank()))
+    if (!cuda::available(ranks.rank())) {
         return skip_without_cuda(ranks.rank());
-    if (!allocations_can_be_counted())
+    }
+    if (!allocations_can_be_counted()) {
         std::printf("allocations are not counted under a sanitizer\n");
+    }
     report.begin("messages", 10 * deadline_s());
     Worker worker(UCP_FEATURE_TAG, false);
     Endpoints endpoints(ranks, worker, Endpoints::Connect::kWorkerAddress, false);
@@ -135,8 +145,9 @@ int run(unsigned messages)
     const Calls after(emulation);
     ranks.barrier(worker, "counted");
     judge(before, after, messages, report);
-    if (const auto wrong = in.difference(seed_of({7, static_cast<uint64_t>(peer)})))
+    if (const auto wrong = in.difference(seed_of({7, static_cast<uint64_t>(peer)}))) {
         report.failed(*wrong);
+    }
     endpoints.close();
     report.end();
     return ranks.join() + static_cast<int>(report.failures());
@@ -150,8 +161,9 @@ int main(int argc, char** argv)
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
     unsigned long messages = 2000;
     try {
-        if (argc > 1)
+        if (argc > 1) {
             messages = std::stoul(argv[1]);
+        }
         ucptest::require(argc <= 2 && messages > 0, "too many arguments");
     } catch (const std::exception& error) {
         std::fprintf(stderr, "%s\nusage: ucp_ipc_steady [messages each way]\n", error.what());

@@ -19,11 +19,13 @@ std::atomic<uint64_t> counts[kCallers];
 // Called by the functions below, whose own frame is skipped.
 [[gnu::noinline]] void count()
 {
-    if (!counting.load(std::memory_order_relaxed))
+    if (!counting.load(std::memory_order_relaxed)) {
         return;
+    }
     static thread_local bool walking = false;
-    if (walking)
+    if (walking) {
         return; // the unwinder locks
+    }
     walking = true;
     ++counts[caller(2)];
     walking = false;
@@ -39,8 +41,9 @@ Function* real(const char* name)
 
 void start_counting_locks()
 {
-    for (auto& count : counts)
+    for (auto& count : counts) {
         count = 0;
+    }
     counting = true;
 }
 

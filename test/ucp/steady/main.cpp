@@ -50,8 +50,9 @@ constexpr size_t kInline = 8; // of kSizes, what an HCA takes inline
 
 unsigned lookups(const Kind& kind, size_t size)
 {
-    if (!protocols_v2())
+    if (!protocols_v2()) {
         return kind.lookups_v1;
+    }
     return kind.lookups_v2 + (kind.offered && size <= kInline ? 1 : 0);
 }
 
@@ -73,9 +74,11 @@ void check_data(Pair& pair, const Kind& kind, Report& report)
     pair.source().fill(kind.from_target ? empty : moved);
     pair.target().fill(kind.from_target ? moved : empty);
     run(pair, kind, kWindow);
-    for (Messages* messages : {&pair.source(), &pair.target()})
-        if (const auto wrong = messages->difference(moved))
+    for (Messages* messages : {&pair.source(), &pair.target()}) {
+        if (const auto wrong = messages->difference(moved)) {
             report.failed(*wrong);
+        }
+    }
 }
 
 // The number of operations that are counted, of all sizes together.
@@ -86,8 +89,9 @@ void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, MemoryKi
         check_data(*pair, kind, report);
         run(*pair, kind, kWarmUp);
     }
-    for (auto& pair : pairs)
+    for (auto& pair : pairs) {
         pair->settle_caches();
+    }
     const Emulation emulation;
     const uint64_t registrations = emulation.registrations();
     const uint64_t calls = emulation.cuda_calls();
@@ -95,8 +99,9 @@ void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, MemoryKi
     start_counting_allocations();
     start_counting_locks();
     const unsigned of_each = operations / static_cast<unsigned>(pairs.size());
-    for (auto& pair : pairs)
+    for (auto& pair : pairs) {
         run(*pair, kind, of_each);
+    }
     stop_counting_locks();
     stop_counting_allocations();
     const uint64_t new_registrations = emulation.registrations() - registrations;
@@ -104,19 +109,22 @@ void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, MemoryKi
     const uint64_t other_calls = emulation.cuda_calls() - calls - new_queries;
 
     std::printf("%s, %u operations:", kind.name, operations);
-    if (emulation.has_hca())
+    if (emulation.has_hca()) {
         std::printf(" %llu registrations;", static_cast<unsigned long long>(new_registrations));
-    if (emulation.has_driver())
+    }
+    if (emulation.has_driver()) {
         std::printf(" CUDA calls: %.2f attribute queries an operation, %llu others;",
                     static_cast<double>(new_queries) / operations,
                     static_cast<unsigned long long>(other_calls));
+    }
     std::printf(" allocations:");
     uint64_t ours = 0;
     uint64_t locked = 0;
     for (int library = 0; caller_name(library) != nullptr; ++library) {
-        if (allocations(library) > 0)
+        if (allocations(library) > 0) {
             std::printf(" %s %llu", caller_name(library),
                         static_cast<unsigned long long>(allocations(library)));
+        }
         if (is_ours(library)) {
             ours += allocations(library);
             locked += locks(library);
@@ -125,22 +133,29 @@ void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, MemoryKi
     std::printf(" (ours %llu); %llu mutexes locked\n", static_cast<unsigned long long>(ours),
                 static_cast<unsigned long long>(locked));
 
-    if (new_registrations > 0)
+    if (new_registrations > 0) {
         report.failed("memory was registered");
-    if (other_calls > 0)
+    }
+    if (other_calls > 0) {
         report.failed("CUDA was called for more than attributes");
+    }
     // Host memory that was asked about before is known, but for pages that crowd one set of the
     // table, now and then.
     uint64_t allowed = memory == MemoryKind::kHost ? operations / 100 : 0;
-    if (memory != MemoryKind::kHost)
-        for (auto& pair : pairs)
+    if (memory != MemoryKind::kHost) {
+        for (auto& pair : pairs) {
             allowed += uint64_t{lookups(kind, pair->source().size())} * of_each;
-    if (new_queries > allowed)
+        }
+    }
+    if (new_queries > allowed) {
         report.failed("attributes were queried more than once a look-up");
-    if (ours > 0)
+    }
+    if (ours > 0) {
         report.failed("memory was allocated or released");
-    if (locked > operations / 100) // threads that wake up by the clock lock now and then
+    }
+    if (locked > operations / 100) { // threads that wake up by the clock lock now and then
         report.failed("mutexes were locked");
+    }
 }
 
 // The counting itself: what libucp allocates must be found, and found to be libucp's.
@@ -151,9 +166,12 @@ void check_counting()
     require_ok(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     ucp_config_release(config);
     stop_counting_allocations();
-    for (int library = 0; caller_name(library) != nullptr; ++library)
-        if (std::string(caller_name(library)).starts_with("libucp.so") && allocations(library) > 0)
+    for (int library = 0; caller_name(library) != nullptr; ++library) {
+        if (std::string(caller_name(library)).starts_with("libucp.so") &&
+            allocations(library) > 0) {
             return;
+        }
+    }
     throw Failure("allocations of libucp are not counted");
 }
 
@@ -162,26 +180,31 @@ int run(unsigned operations, MemoryKind memory)
     // Rendezvous at every size, unless the environment says otherwise.
     setenv("UCX_RNDV_THRESH", "0", 0);
     Report report("ucp_steady");
-    if (memory != MemoryKind::kHost && !cuda::available(0))
+    if (memory != MemoryKind::kHost && !cuda::available(0)) {
         return skip_without_cuda(0);
+    }
     report.begin("start", deadline_s());
     std::vector<std::unique_ptr<Pair>> pairs;
-    for (size_t size : kSizes)
+    for (size_t size : kSizes) {
         pairs.push_back(std::make_unique<Pair>(memory, size, kWindow));
-    for (auto& pair : pairs)
+    }
+    for (auto& pair : pairs) {
         run(*pair, kKinds[0], kWindow); // connects, and so loads what is loaded late
+    }
     remember_libraries();
-    if (allocations_can_be_counted())
+    if (allocations_can_be_counted()) {
         check_counting();
-    else
+    } else {
         std::printf("allocations are not counted under a sanitizer\n");
+    }
     for (const Kind& kind : kKinds) {
         report.begin(kind.name, 10 * deadline_s());
         count(pairs, kind, memory, operations, report);
     }
     report.begin("end", deadline_s());
-    for (auto& pair : pairs)
+    for (auto& pair : pairs) {
         pair->close();
+    }
     report.end();
     std::printf("%u cases, %u failed\n", report.cases(), report.failures());
     return report.failures() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -195,10 +218,12 @@ int main(int argc, char** argv)
     unsigned long operations = 100000;
     auto memory = ucptest::MemoryKind::kCuda;
     try {
-        if (argc > 1)
+        if (argc > 1) {
             operations = std::stoul(argv[1]);
-        if (argc > 2)
+        }
+        if (argc > 2) {
             memory = ucptest::memory_kind(argv[2]);
+        }
         ucptest::require(argc <= 3 && operations > 0, "too many arguments");
     } catch (const std::exception& error) {
         std::fprintf(stderr,

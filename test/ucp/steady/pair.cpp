@@ -70,17 +70,20 @@ ucp_request_param_t Pair::parameters()
 
 void Pair::started(ucs_status_ptr_t request, const char* call)
 {
-    if (UCS_PTR_IS_ERR(request))
+    if (UCS_PTR_IS_ERR(request)) {
         throw Failure(format("%s: %s", call, ucs_status_string(UCS_PTR_STATUS(request))));
-    if (request != nullptr)
+    }
+    if (request != nullptr) {
         ++outstanding_;
+    }
 }
 
 void Pair::finish(void* request, ucs_status_t status)
 {
     --outstanding_;
-    if (status != UCS_OK)
+    if (status != UCS_OK) {
         status_ = status;
+    }
     ucp_request_free(request);
 }
 
@@ -145,8 +148,9 @@ void Pair::drain(size_t outstanding)
     for (unsigned round = 1; outstanding_ > outstanding; ++round) {
         ucp_worker_progress(near_.handle());
         ucp_worker_progress(far_.handle());
-        if (round % 65536 == 0 && Clock::now() > until)
+        if (round % 65536 == 0 && Clock::now() > until) {
             throw Failure(format("%zu operations do not complete", outstanding_));
+        }
     }
     require_ok(status_, "an operation");
 }

@@ -37,8 +37,9 @@ void enter_host()
 
 void keep_apart(int rank)
 {
-    if (std::getenv("UCPTEST_APART") != nullptr && rank % 2 != 0)
+    if (std::getenv("UCPTEST_APART") != nullptr && rank % 2 != 0) {
         enter_host();
+    }
 }
 
 } // namespace ucptest

@@ -30,9 +30,11 @@ int name_count = 0;
 bool passes_on(const char* name)
 {
     for (const char* prefix : {"libc.so", "libstdc++", "ld-linux", "libucs.so", "libgcc_s",
-                               "libasan", "libubsan", "libtsan", "linux-vdso"})
-        if (std::strncmp(name, prefix, std::strlen(prefix)) == 0)
+                               "libasan", "libubsan", "libtsan", "linux-vdso"}) {
+        if (std::strncmp(name, prefix, std::strlen(prefix)) == 0) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -44,15 +46,17 @@ int remember(dl_phdr_info* info, size_t, void*)
     if (*name == '\0') {
         library = 0; // the program
     } else if (!passes_on(name)) {
-        if (name_count == kCallers)
+        if (name_count == kCallers) {
             return 0;
+        }
         library = name_count++;
         std::strncpy(names[library], name, sizeof(names[library]) - 1);
     }
     for (int header = 0; header < info->dlpi_phnum; ++header) {
         const auto& segment = info->dlpi_phdr[header];
-        if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0 || range_count == 512)
+        if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0 || range_count == 512) {
             continue;
+        }
         const uintptr_t begin = info->dlpi_addr + segment.p_vaddr;
         ranges[range_count++] = {begin, begin + segment.p_memsz, library};
     }
@@ -67,14 +71,17 @@ struct Walk {
 _Unwind_Reason_Code step(_Unwind_Context* context, void* argument)
 {
     Walk& walk = *static_cast<Walk*>(argument);
-    if (walk.skip-- > 0)
+    if (walk.skip-- > 0) {
         return _URC_NO_REASON;
+    }
     const uintptr_t address = _Unwind_GetIP(context);
     for (int at = 0; at < range_count; ++at) {
-        if (address < ranges[at].begin || address >= ranges[at].end)
+        if (address < ranges[at].begin || address >= ranges[at].end) {
             continue;
-        if (ranges[at].library == kTransparent)
+        }
+        if (ranges[at].library == kTransparent) {
             return _URC_NO_REASON;
+        }
         walk.library = ranges[at].library;
         return _URC_END_OF_STACK;
     }

@@ -63,8 +63,9 @@ void resolve(void* library, const char* name, F& function)
 bool open(int ordinal)
 {
     void* library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (library == nullptr)
+    if (library == nullptr) {
         return false;
+    }
     // cuda.h renames the calls whose signature changed: the names here are those in the library.
     resolve(library, "cuInit", driver.init);
     resolve(library, "cuDeviceGetCount", driver.device_get_count);
@@ -95,8 +96,9 @@ bool open(int ordinal)
     resolve(library, "cuCtxSynchronize", driver.ctx_synchronize);
     int count = 0;
     if (driver.init(0) != CUDA_SUCCESS || driver.device_get_count(&count) != CUDA_SUCCESS ||
-        count == 0)
+        count == 0) {
         return false;
+    }
     require_success(driver.device_get(&driver.device, ordinal % count), "cuDeviceGet");
     require_success(driver.primary_ctx_retain(&driver.context, driver.device),
                     "cuDevicePrimaryCtxRetain");
@@ -261,8 +263,9 @@ CUdeviceptr map_side_by_side(size_t size)
     const size_t unit = mapping_unit();
     const size_t length = unit + mapped_size(size);
     const CUdeviceptr range = reserve(length);
-    for (size_t offset = 0; offset < length; offset += unit)
+    for (size_t offset = 0; offset < length; offset += unit) {
         map_handle(range + offset, unit);
+    }
     return range + unit - before_boundary(size);
 }
 
@@ -271,8 +274,9 @@ void unmap_side_by_side(CUdeviceptr address, size_t size)
     const size_t unit = mapping_unit();
     const size_t length = unit + mapped_size(size);
     const CUdeviceptr range = address + before_boundary(size) - unit;
-    for (size_t offset = 0; offset < length; offset += unit)
+    for (size_t offset = 0; offset < length; offset += unit) {
         require_success(driver.mem_unmap(range + offset, unit), "cuMemUnmap");
+    }
     require_success(driver.mem_address_free(range, length), "cuMemAddressFree");
 }
 

@@ -11,8 +11,9 @@ Emulation::Emulation()
     : hca_(reinterpret_cast<decltype(hca_)>(dlsym(RTLD_DEFAULT, "softhca_counters")))
 {
     void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    if (driver == nullptr)
+    if (driver == nullptr) {
         return;
+    }
     calls_ = reinterpret_cast<decltype(calls_)>(dlsym(driver, "softcuda_calls"));
     call_count_ = reinterpret_cast<decltype(call_count_)>(dlsym(driver, "softcuda_call_count"));
 }
@@ -20,8 +21,9 @@ Emulation::Emulation()
 HcaCounters Emulation::hca() const
 {
     HcaCounters counters = {};
-    if (hca_ != nullptr)
+    if (hca_ != nullptr) {
         hca_(&counters);
+    }
     return counters;
 }
 

@@ -13,10 +13,11 @@ Endpoints::Endpoints(Ranks& ranks, Worker& worker, Connect connect, bool peer_er
     : ranks_(ranks), worker_(worker), peer_errors_(peer_errors),
       endpoints_(static_cast<size_t>(ranks.count()))
 {
-    if (connect == Connect::kWorkerAddress)
+    if (connect == Connect::kWorkerAddress) {
         connect_by_address();
-    else
+    } else {
         connect_as_client_and_server();
+    }
 }
 
 void Endpoints::create(int peer, ucp_ep_params_t& params)
@@ -76,22 +77,25 @@ void Endpoints::connect_as_client_and_server()
 
 void Endpoints::require_no_error() const
 {
-    for (const Endpoint& endpoint : endpoints_)
+    for (const Endpoint& endpoint : endpoints_) {
         require_ok(endpoint.error, "the error handler was called");
+    }
 }
 
 void Endpoints::close()
 {
     require_no_error();
     InFlight flushing(worker_);
-    for (int peer : ranks_.peers())
+    for (int peer : ranks_.peers()) {
         flushing.flush(to(peer));
+    }
     flushing.wait("flush before the end");
     ranks_.barrier(worker_, "the end");
     // From here on the other side may see that this one has gone.
     InFlight closing(worker_);
-    for (int peer : ranks_.peers())
+    for (int peer : ranks_.peers()) {
         closing.close(to(peer), peer_errors_);
+    }
     closing.wait("closing endpoints");
     ranks_.barrier(worker_, "endpoints closed");
 }

@@ -20,14 +20,16 @@ std::string format(const char* pattern, ...)
 
 void require(bool condition, const std::string& what)
 {
-    if (!condition)
+    if (!condition) {
         throw Failure(what);
+    }
 }
 
 void require_ok(ucs_status_t status, const std::string& call)
 {
-    if (status != UCS_OK)
+    if (status != UCS_OK) {
         throw Failure(call + ": " + ucs_status_string(status));
+    }
 }
 
 } // namespace ucptest

@@ -45,8 +45,9 @@ void InFlight::started(ucs_status_ptr_t request, const char* call)
     if (UCS_PTR_IS_PTR(request)) {
         ++outstanding_;
         Operation& operation = operations_.back();
-        if (!operation.complete) // its callback may have run already
+        if (!operation.complete) { // its callback may have run already
             operation.request = request;
+        }
         return;
     }
     const ucs_status_t status = UCS_PTR_STATUS(request);
@@ -69,8 +70,9 @@ void InFlight::finish(Operation& operation, ucs_status_t status)
 
 void InFlight::check_length(size_t found, size_t expected)
 {
-    if (found == expected || status_ != UCS_OK)
+    if (found == expected || status_ != UCS_OK) {
         return;
+    }
     status_ = UCS_ERR_INVALID_PARAM;
     error_ = format("received %zu bytes instead of %zu", found, expected);
 }
@@ -78,8 +80,9 @@ void InFlight::check_length(size_t found, size_t expected)
 void InFlight::check_tag(const ucp_tag_recv_info_t& info, const Operation& operation)
 {
     check_length(info.length, operation.length);
-    if (info.sender_tag == operation.tag || status_ != UCS_OK)
+    if (info.sender_tag == operation.tag || status_ != UCS_OK) {
         return;
+    }
     status_ = UCS_ERR_INVALID_PARAM;
     error_ = format("received tag %llx instead of %llx",
                     static_cast<unsigned long long>(info.sender_tag),
@@ -98,8 +101,9 @@ void InFlight::tag_received(void* request, ucs_status_t status, const ucp_tag_re
 {
     auto* self = static_cast<Operation*>(operation);
     self->owner->finish(*self, status);
-    if (status == UCS_OK)
+    if (status == UCS_OK) {
         self->owner->check_tag(*info, *self);
+    }
     ucp_request_free(request);
 }
 
@@ -107,19 +111,21 @@ void InFlight::data_received(void* request, ucs_status_t status, size_t length, 
 {
     auto* self = static_cast<Operation*>(operation);
     self->owner->finish(*self, status);
-    if (status == UCS_OK)
+    if (status == UCS_OK) {
         self->owner->check_length(length, self->length);
+    }
     ucp_request_free(request);
 }
 
 void InFlight::tag_send(ucp_ep_h ep, const View& view, ucp_tag_t tag, bool synchronous)
 {
     const auto param = parameters(view, expect());
-    if (synchronous)
+    if (synchronous) {
         started(ucp_tag_send_sync_nbx(ep, view.buffer, view.count, tag, &param),
                 "ucp_tag_send_sync_nbx");
-    else
+    } else {
         started(ucp_tag_send_nbx(ep, view.buffer, view.count, tag, &param), "ucp_tag_send_nbx");
+    }
 }
 
 void InFlight::tag_receive(const View& view, ucp_tag_t tag, size_t length)
@@ -154,8 +160,9 @@ bool InFlight::am_receive(void* descriptor, const View& view, size_t length)
     const ucs_status_ptr_t request =
         ucp_am_recv_data_nbx(worker_.handle(), descriptor, view.buffer, view.count, &param);
     started(request, "ucp_am_recv_data_nbx");
-    if (request == nullptr)
+    if (request == nullptr) {
         check_length(operation.received, length);
+    }
     return UCS_PTR_IS_PTR(request);
 }
 
@@ -175,8 +182,9 @@ void InFlight::stream_receive(ucp_ep_h ep, const View& view, size_t length)
     const ucs_status_ptr_t request =
         ucp_stream_recv_nbx(ep, view.buffer, view.count, &operation.received, &param);
     started(request, "ucp_stream_recv_nbx");
-    if (request == nullptr)
+    if (request == nullptr) {
         check_length(operation.received, length);
+    }
 }
 
 void InFlight::put(ucp_ep_h ep, const View& view, uint64_t target, ucp_rkey_h rkey)
@@ -219,8 +227,9 @@ void InFlight::close(ucp_ep_h ep, bool force)
 void InFlight::wait(const std::string& what)
 {
     worker_.wait([this] { return outstanding_ == 0 || status_ != UCS_OK; }, what);
-    if (status_ != UCS_OK)
+    if (status_ != UCS_OK) {
         throw Failure(format("%s: %s", what.c_str(), error_.c_str()));
+    }
     operations_.clear();
 }
 
@@ -242,9 +251,11 @@ bool complete_between(InFlight& operations, Worker& one, Worker& other,
 
 void InFlight::cancel()
 {
-    for (Operation& operation : operations_)
-        if (operation.request != nullptr)
+    for (Operation& operation : operations_) {
+        if (operation.request != nullptr) {
             ucp_request_cancel(worker_.handle(), operation.request);
+        }
+    }
 }
 
 } // namespace ucptest

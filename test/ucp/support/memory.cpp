@@ -56,9 +56,11 @@ MemoryKind memory_kind(const std::string& text)
     for (MemoryKind kind :
          {MemoryKind::kHost, MemoryKind::kReadOnly, MemoryKind::kCuda, MemoryKind::kSlice,
           MemoryKind::kPool, MemoryKind::kVmm, MemoryKind::kFabric, MemoryKind::kImported,
-          MemoryKind::kSegments, MemoryKind::kManaged})
-        if (text == name(kind))
+          MemoryKind::kSegments, MemoryKind::kManaged}) {
+        if (text == name(kind)) {
             return kind;
+        }
+    }
     throw Failure("unknown memory kind " + text);
 }
 
@@ -86,13 +88,15 @@ Memory::Memory(MemoryKind kind, size_t size) : kind_(kind), size_(size)
 {
     switch (kind) {
     case MemoryKind::kHost:
-        if (posix_memalign(&address_, kAlignment, size) != 0)
+        if (posix_memalign(&address_, kAlignment, size) != 0) {
             throw Failure(format("no memory for %zu bytes", size));
+        }
         break;
     case MemoryKind::kReadOnly:
         address_ = mmap(nullptr, size + 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (address_ == MAP_FAILED)
+        if (address_ == MAP_FAILED) {
             throw Failure(format("no memory for %zu bytes", size));
+        }
         break;
     case MemoryKind::kCuda:
         address_ = reinterpret_cast<void*>(cuda::allocate(size));
@@ -123,42 +127,47 @@ Memory::Memory(MemoryKind kind, size_t size) : kind_(kind), size_(size)
 
 Memory::~Memory()
 {
-    if (kind_ == MemoryKind::kHost)
+    if (kind_ == MemoryKind::kHost) {
         std::free(address_);
-    else if (kind_ == MemoryKind::kReadOnly)
+    } else if (kind_ == MemoryKind::kReadOnly) {
         munmap(address_, size_ + 1);
-    else if (kind_ == MemoryKind::kVmm || kind_ == MemoryKind::kFabric)
+    } else if (kind_ == MemoryKind::kVmm || kind_ == MemoryKind::kFabric) {
         cuda::unmap(device_address(address_), size_);
-    else if (kind_ == MemoryKind::kImported)
+    } else if (kind_ == MemoryKind::kImported) {
         cuda::unmap_imported(device_address(address_), size_);
-    else if (kind_ == MemoryKind::kSlice)
+    } else if (kind_ == MemoryKind::kSlice) {
         cuda::release(device_address(address_) - kAroundSlice / 2);
-    else if (kind_ == MemoryKind::kPool)
+    } else if (kind_ == MemoryKind::kPool) {
         cuda::release_to_pool(device_address(address_));
-    else if (kind_ == MemoryKind::kSegments)
+    } else if (kind_ == MemoryKind::kSegments) {
         cuda::unmap_side_by_side(device_address(address_), size_);
-    else
+    } else {
         cuda::release(device_address(address_));
+    }
 }
 
 void Memory::store(size_t offset, const void* source, size_t size)
 {
-    if (kind_ == MemoryKind::kReadOnly)
+    if (kind_ == MemoryKind::kReadOnly) {
         mprotect(address_, size_ + 1, PROT_READ | PROT_WRITE);
-    if (on_host())
+    }
+    if (on_host()) {
         std::memcpy(address(offset), source, size);
-    else
+    } else {
         cuda::copy_in(device_address(address(offset)), source, size);
-    if (kind_ == MemoryKind::kReadOnly)
+    }
+    if (kind_ == MemoryKind::kReadOnly) {
         mprotect(address_, size_ + 1, PROT_READ);
+    }
 }
 
 void Memory::load(void* target, size_t offset, size_t size) const
 {
-    if (on_host())
+    if (on_host()) {
         std::memcpy(target, address(offset), size);
-    else
+    } else {
         cuda::copy_out(target, device_address(address(offset)), size);
+    }
 }
 
 } // namespace ucptest

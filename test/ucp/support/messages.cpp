@@ -29,8 +29,9 @@ constexpr uint64_t kStep = 0x9e3779b97f4a7c15ull;
 uint64_t seed_of(std::initializer_list<uint64_t> parts)
 {
     uint64_t seed = kStep;
-    for (uint64_t part : parts)
+    for (uint64_t part : parts) {
         seed = mix(seed + kStep + part);
+    }
     return seed;
 }
 
@@ -44,20 +45,23 @@ std::vector<uint8_t> pattern(uint64_t seed, size_t index, size_t size)
         std::memcpy(bytes.data() + offset, &word, sizeof(word));
     }
     const uint64_t word = mix(start + offset * kStep);
-    if (offset < size)
+    if (offset < size) {
         std::memcpy(bytes.data() + offset, &word, size - offset);
+    }
     return bytes;
 }
 
 Messages::Messages(MemoryKind kind, size_t size, size_t count, bool scattered)
     : size_(size), segments_(lay_out(size, count, scattered)), memory_(kind, span(segments_))
 {
-    if (!scattered)
+    if (!scattered) {
         return;
+    }
     for (const auto& message : segments_) {
         std::vector<ucp_dt_iov_t> iov;
-        for (const Segment& segment : message)
+        for (const Segment& segment : message) {
             iov.push_back({memory_.address(segment.offset), segment.length});
+        }
         iov_.push_back(std::move(iov));
     }
 }
@@ -82,8 +86,9 @@ std::vector<std::vector<Messages::Segment>> Messages::lay_out(size_t size, size_
                 const size_t rest = pieces - piece;
                 // Uneven: alternately about half and one and a half of an even share.
                 size_t length = (size - done) / rest;
-                if (rest > 1 && length > 3)
+                if (rest > 1 && length > 3) {
                     length = piece % 2 == 0 ? length / 2 + 1 : length + length / 2;
+                }
                 segments.push_back({offset, length});
                 done += length;
                 offset += length + 3 + (piece * 5) % 17;
@@ -103,8 +108,9 @@ size_t Messages::span(const std::vector<std::vector<Segment>>& segments)
 
 View Messages::view(size_t index) const
 {
-    if (iov_.empty())
+    if (iov_.empty()) {
         return {address(index), size_, ucp_dt_make_contig(1), ucs_type(kind())};
+    }
     auto& iov = iov_.at(index);
     return {const_cast<ucp_dt_iov_t*>(iov.data()), iov.size(), UCP_DATATYPE_IOV, ucs_type(kind())};
 }
@@ -138,8 +144,9 @@ void Messages::store(size_t index, const void* data)
 {
     const char* source = static_cast<const char*>(data);
     for (const Segment& segment : segments_.at(index)) {
-        if (segment.length > 0)
+        if (segment.length > 0) {
             memory_.store(segment.offset, source, segment.length);
+        }
         source += segment.length;
     }
 }
@@ -150,12 +157,14 @@ std::string Messages::place(size_t offset) const
         size_t before = 0;
         for (size_t piece = 0; piece < segments_[index].size(); ++piece) {
             const Segment& segment = segments_[index][piece];
-            if (offset < segment.offset)
+            if (offset < segment.offset) {
                 return format("guard before message %zu segment %zu, %zu bytes before it", index,
                               piece, segment.offset - offset);
-            if (offset < segment.offset + segment.length)
+            }
+            if (offset < segment.offset + segment.length) {
                 return format("message %zu byte %zu (segment %zu)", index,
                               before + offset - segment.offset, piece);
+            }
             before += segment.length;
         }
     }
@@ -169,12 +178,14 @@ std::optional<std::string> Messages::difference(uint64_t seed) const
     const auto expected = image(seed);
     std::vector<uint8_t> found(expected.size());
     memory_.load(found.data(), 0, found.size());
-    if (found == expected)
+    if (found == expected) {
         return std::nullopt;
+    }
     const auto [wrong, right] = std::mismatch(found.begin(), found.end(), expected.begin());
     size_t differing = 0;
-    for (size_t offset = 0; offset < found.size(); ++offset)
+    for (size_t offset = 0; offset < found.size(); ++offset) {
         differing += found[offset] != expected[offset];
+    }
     return format("%s: 0x%02x instead of 0x%02x, %zu bytes differ",
                   place(static_cast<size_t>(wrong - found.begin())).c_str(), *wrong, *right,
                   differing);

@@ -13,8 +13,9 @@ template <typename Function>
 Function* next_verb(const char* name)
 {
     void* found = dlsym(RTLD_NEXT, name);
-    if (found == nullptr)
+    if (found == nullptr) {
         found = dlsym(dlopen("libibverbs.so.1", RTLD_LAZY), name);
+    }
     return reinterpret_cast<Function*>(found);
 }
 

@@ -23,8 +23,9 @@ unsigned minor_version()
 
 bool protocols_v2()
 {
-    if (const char* chosen = std::getenv("UCX_PROTO_ENABLE"))
+    if (const char* chosen = std::getenv("UCX_PROTO_ENABLE")) {
         return *chosen != 'n';
+    }
     return minor_version() >= 16;
 }
 

@@ -36,10 +36,12 @@ Ranks::Ranks(int count)
         require(process >= 0, "fork");
         if (process == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (getppid() != parent)
+            if (getppid() != parent) {
                 _exit(1);
-            for (int other = 1; other < child; ++other)
+            }
+            for (int other = 1; other < child; ++other) {
                 close(sockets_[static_cast<size_t>(other)]);
+            }
             close(pair[0]);
             sockets_.assign(static_cast<size_t>(count), -1);
             sockets_[0] = pair[1];
@@ -64,30 +66,36 @@ void Ranks::choose_devices() const
 void Ranks::choose(const char* lists, const char* variable) const
 {
     const char* text = std::getenv(lists);
-    if (text == nullptr)
+    if (text == nullptr) {
         return;
+    }
     std::vector<std::string> devices;
     std::istringstream stream(text);
-    for (std::string device; std::getline(stream, device, ';');)
+    for (std::string device; std::getline(stream, device, ';');) {
         devices.push_back(device);
+    }
     require(!devices.empty(), std::string(lists) + " is empty");
     setenv(variable, devices[static_cast<size_t>(rank_) % devices.size()].c_str(), 1);
 }
 
 Ranks::~Ranks()
 {
-    for (int socket : sockets_)
-        if (socket >= 0)
+    for (int socket : sockets_) {
+        if (socket >= 0) {
             close(socket);
+        }
+    }
 }
 
 std::vector<int> Ranks::peers() const
 {
-    if (rank_ != 0)
+    if (rank_ != 0) {
         return {0};
+    }
     std::vector<int> others;
-    for (int rank = 1; rank < count(); ++rank)
+    for (int rank = 1; rank < count(); ++rank) {
         others.push_back(rank);
+    }
     return others;
 }
 
@@ -121,11 +129,13 @@ Bytes Ranks::receive(int peer, Worker& worker, const std::string& what)
 std::vector<Bytes> Ranks::exchange(const std::function<Bytes(int peer)>& mine, Worker& worker,
                                    const std::string& what)
 {
-    for (int peer : peers())
+    for (int peer : peers()) {
         send(peer, mine(peer));
+    }
     std::vector<Bytes> theirs(sockets_.size());
-    for (int peer : peers())
+    for (int peer : peers()) {
         theirs[static_cast<size_t>(peer)] = receive(peer, worker, what);
+    }
     return theirs;
 }
 
@@ -146,10 +156,12 @@ uint64_t Ranks::sum(uint64_t mine, Worker& worker, const std::string& what)
         send(0, pack(mine));
         return unpack(receive(0, worker, what));
     }
-    for (int peer : peers())
+    for (int peer : peers()) {
         mine += unpack(receive(peer, worker, what));
-    for (int peer : peers())
+    }
+    for (int peer : peers()) {
         send(peer, pack(mine));
+    }
     return mine;
 }
 
@@ -161,15 +173,17 @@ void Ranks::barrier(Worker& worker, const std::string& what)
 int Ranks::join()
 {
     int failed = 0;
-    if (rank_ != 0)
+    if (rank_ != 0) {
         return failed;
+    }
     for (int rank = 1; rank < count(); ++rank) {
         int status = 0;
         const pid_t process = processes_[static_cast<size_t>(rank)];
         while (waitpid(process, &status, 0) < 0 && errno == EINTR)
             ;
-        if (status != 0)
+        if (status != 0) {
             ++failed;
+        }
     }
     return failed;
 }

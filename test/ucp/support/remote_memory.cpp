@@ -55,8 +55,9 @@ RemoteMemory::RemoteMemory(ucp_ep_h ep, const std::vector<uint8_t>& packed)
 
 RemoteMemory::~RemoteMemory()
 {
-    if (rkey_ != nullptr)
+    if (rkey_ != nullptr) {
         ucp_rkey_destroy(rkey_);
+    }
 }
 
 } // namespace ucptest

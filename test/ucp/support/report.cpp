@@ -19,8 +19,9 @@ char signal_message[512];
 
 void write_message(const char* text)
 {
-    if (write(STDERR_FILENO, text, std::strlen(text)) < 0)
+    if (write(STDERR_FILENO, text, std::strlen(text)) < 0) {
         _exit(EXIT_FAILURE);
+    }
 }
 
 void on_alarm(int)
@@ -54,8 +55,9 @@ Report* report = nullptr; // the process's
 
 int skip_without_cuda(int rank)
 {
-    if (rank == 0)
+    if (rank == 0) {
         std::printf("skipped: no CUDA driver with a device\n");
+    }
     return kSkip;
 }
 
@@ -67,8 +69,9 @@ Report::Report(std::string who) : who_(std::move(who))
     // UCX takes SIGSEGV and SIGBUS for itself unless UCX_HANDLE_ERRORS=none.
     action.sa_handler = on_crash;
     action.sa_flags = SA_RESETHAND | SA_NODEFER;
-    for (int crash : {SIGABRT, SIGSEGV, SIGBUS})
+    for (int crash : {SIGABRT, SIGSEGV, SIGBUS}) {
         sigaction(crash, &action, nullptr);
+    }
     report = this;
     std::set_terminate(on_uncaught);
 }

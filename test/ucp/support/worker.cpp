@@ -49,16 +49,19 @@ Worker::Worker(uint64_t features, bool wakeup)
     worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     worker_params.thread_mode = UCS_THREAD_MODE_SINGLE;
     require_ok(ucp_worker_create(context_, &worker_params, &worker_), "ucp_worker_create");
-    if (wakeup)
+    if (wakeup) {
         require_ok(ucp_worker_get_efd(worker_, &event_fd_), "ucp_worker_get_efd");
+    }
 }
 
 Worker::~Worker()
 {
-    if (worker_ != nullptr)
+    if (worker_ != nullptr) {
         ucp_worker_destroy(worker_);
-    if (context_ != nullptr)
+    }
+    if (context_ != nullptr) {
         ucp_cleanup(context_);
+    }
 }
 
 std::vector<uint8_t> Worker::address() const
@@ -75,12 +78,14 @@ std::vector<uint8_t> Worker::address() const
 void Worker::sleep(std::span<const int> fds, std::chrono::milliseconds limit)
 {
     const ucs_status_t status = ucp_worker_arm(worker_);
-    if (status == UCS_ERR_BUSY)
+    if (status == UCS_ERR_BUSY) {
         return;
+    }
     require_ok(status, "ucp_worker_arm");
     std::vector<pollfd> polled{{event_fd_, POLLIN, 0}};
-    for (int fd : fds)
+    for (int fd : fds) {
         polled.push_back({fd, POLLIN, 0});
+    }
     poll(polled.data(), polled.size(), static_cast<int>(limit.count()) + 1);
 }
 
@@ -94,15 +99,18 @@ bool Worker::wait_for(const std::function<bool()>& done, std::chrono::millisecon
             idle = 0;
             continue;
         }
-        if (done())
+        if (done()) {
             break;
+        }
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
-        if (left.count() <= 0)
+        if (left.count() <= 0) {
             return false;
-        if (event_fd_ >= 0)
+        }
+        if (event_fd_ >= 0) {
             sleep(fds, left);
-        else if (++idle % 64 == 0)
+        } else if (++idle % 64 == 0) {
             sched_yield(); // there may be more ranks than processors
+        }
     }
     return true;
 }
@@ -110,8 +118,9 @@ bool Worker::wait_for(const std::function<bool()>& done, std::chrono::millisecon
 void Worker::wait(const std::function<bool()>& done, const std::string& what,
                   std::span<const int> fds)
 {
-    if (!wait_for(done, std::chrono::seconds(deadline_s()), fds))
+    if (!wait_for(done, std::chrono::seconds(deadline_s()), fds)) {
         throw Failure(format("timed out after %u s: %s", deadline_s(), what.c_str()));
+    }
 }
 
 } // namespace ucptest

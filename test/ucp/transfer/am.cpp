@@ -58,8 +58,9 @@ class Receiver {
             if (kept.rendezvous && case_.size > 0) {
                 operations_.am_receive(kept.data, far.view(kept.index), case_.size);
             } else {
-                if (case_.size > 0)
+                if (case_.size > 0) {
                     far.store(kept.index, kept.data);
+                }
                 ucp_am_data_release(place_.worker.handle(), kept.data);
             }
         }
@@ -93,8 +94,9 @@ class Receiver {
     {
         ++messages_;
         Header header = {};
-        if (header_length >= sizeof(header))
+        if (header_length >= sizeof(header)) {
             std::memcpy(&header, bytes, sizeof(header));
+        }
         const int from = static_cast<int>(header.from);
         const size_t index = header.index;
         const bool known = header_length >= sizeof(header) && header.number == case_.number &&
@@ -107,8 +109,9 @@ class Receiver {
         }
         const auto expected = make_header(case_, from, place_.ranks.rank(), index);
         if (header_length != expected.size() ||
-            std::memcmp(bytes, expected.data(), expected.size()) != 0)
+            std::memcmp(bytes, expected.data(), expected.size()) != 0) {
             place_.report.failed(format("header of message %zu from rank %d differs", index, from));
+        }
         if (length != case_.size) {
             place_.report.failed(
                 format("message %zu from rank %d has %zu bytes", index, from, length));
@@ -127,10 +130,12 @@ class Receiver {
             kept_.push_back({data, from, index, rendezvous});
             return UCS_INPROGRESS;
         }
-        if (rendezvous || (descriptor && index % 3 == 2))
+        if (rendezvous || (descriptor && index % 3 == 2)) {
             return operations_.am_receive(data, far.view(index), length) ? UCS_INPROGRESS : UCS_OK;
-        if (length > 0)
+        }
+        if (length > 0) {
             far.store(index, data);
+        }
         return UCS_OK;
     }
 
@@ -162,8 +167,9 @@ void send_all(Place& place, const Case& c, uint32_t flags)
     receiver.take_kept();
     operations.wait("sends and receives");
     place.ranks.barrier(place.worker, "all is received");
-    if (receiver.messages() != expected)
+    if (receiver.messages() != expected) {
         place.report.failed(format("%zu messages instead of %zu", receiver.messages(), expected));
+    }
     flows.check();
 }
 

@@ -25,14 +25,16 @@ class Targets {
           exposed_(place.worker, memory_)
     {
         Words image(c.window + 2, kGuardWord);
-        for (size_t index = 0; index < c.window; ++index)
+        for (size_t index = 0; index < c.window; ++index) {
             image[index + 1] = initial(place.ranks.rank(), index);
+        }
         memory_.store(0, image.data(), memory_.size());
         const auto packed = place.ranks.exchange([&](int) { return exposed_.packed(); },
                                                  place.worker, "remote words");
-        for (int peer : place.ranks.peers())
+        for (int peer : place.ranks.peers()) {
             remote_[peer] = std::make_unique<RemoteMemory>(place.endpoints.to(peer),
                                                            packed.at(static_cast<size_t>(peer)));
+        }
     }
 
     uint64_t initial(int rank, size_t index) const
@@ -51,8 +53,9 @@ class Targets {
     // Completes everything everywhere.
     void settle(InFlight& operations)
     {
-        for (int peer : place_.ranks.peers())
+        for (int peer : place_.ranks.peers()) {
             operations.flush(place_.endpoints.to(peer));
+        }
         operations.wait("atomics and flush");
         place_.ranks.barrier(place_.worker, "all is flushed");
     }
@@ -62,8 +65,9 @@ class Targets {
     {
         Words image(case_.window + 2);
         memory_.load(image.data(), 0, memory_.size());
-        if (image.front() != kGuardWord || image.back() != kGuardWord)
+        if (image.front() != kGuardWord || image.back() != kGuardWord) {
             place_.report.failed("a guard around the words is overwritten");
+        }
         return {image.begin() + 1, image.end() - 1};
     }
 
@@ -96,11 +100,12 @@ class Targets {
 
     void expect(size_t index, const char* what, uint64_t found, uint64_t expected)
     {
-        if (found != expected)
+        if (found != expected) {
             place_.report.failed(format("rank %d word %zu: %s is 0x%llx instead of 0x%llx",
                                         place_.ranks.rank(), index, what,
                                         static_cast<unsigned long long>(found),
                                         static_cast<unsigned long long>(expected)));
+        }
     }
 
   private:
@@ -116,8 +121,9 @@ constexpr size_t kRounds = 8;
 std::map<int, std::vector<Words>> room_for_fetched(Place& place, const Case& c, size_t rounds)
 {
     std::map<int, std::vector<Words>> fetched;
-    for (int peer : place.ranks.peers())
+    for (int peer : place.ranks.peers()) {
         fetched[peer].assign(c.window, Words(rounds));
+    }
     return fetched;
 }
 
@@ -128,18 +134,23 @@ void atomic_add(Place& place, const Case& c)
     Targets targets(place, c);
     InFlight operations(place.worker);
     const uint64_t operand = 0x100000001ull + static_cast<uint64_t>(place.ranks.rank());
-    for (size_t round = 0; round < kRounds; ++round)
-        for (size_t index = 0; index < c.window; ++index)
-            for (int peer : place.ranks.peers())
+    for (size_t round = 0; round < kRounds; ++round) {
+        for (size_t index = 0; index < c.window; ++index) {
+            for (int peer : place.ranks.peers()) {
                 targets.start(operations, peer, UCP_ATOMIC_OP_ADD, &operand, nullptr, index);
+            }
+        }
+    }
     targets.settle(operations);
     uint64_t added = 0;
-    for (int peer : place.ranks.peers())
+    for (int peer : place.ranks.peers()) {
         added += kRounds * (0x100000001ull + static_cast<uint64_t>(peer));
+    }
     const Words words = targets.final_words();
-    for (size_t index = 0; index < c.window; ++index)
+    for (size_t index = 0; index < c.window; ++index) {
         targets.expect(index, "the sum", words[index],
                        targets.initial(place.ranks.rank(), index) + added);
+    }
 }
 
 // Everybody adds one: the fetched values of a word are consecutive numbers, each seen once.
@@ -149,22 +160,27 @@ void atomic_fetch_add(Place& place, const Case& c)
     InFlight operations(place.worker);
     const uint64_t one = 1;
     auto fetched = room_for_fetched(place, c, kRounds);
-    for (size_t round = 0; round < kRounds; ++round)
-        for (size_t index = 0; index < c.window; ++index)
-            for (int peer : place.ranks.peers())
+    for (size_t round = 0; round < kRounds; ++round) {
+        for (size_t index = 0; index < c.window; ++index) {
+            for (int peer : place.ranks.peers()) {
                 targets.start(operations, peer, UCP_ATOMIC_OP_ADD, &one,
                               &fetched[peer][index][round], index);
+            }
+        }
+    }
     targets.settle(operations);
     auto here = targets.fetched_from_here(fetched);
     const Words words = targets.final_words();
     for (size_t index = 0; index < c.window; ++index) {
         const uint64_t initial = targets.initial(place.ranks.rank(), index);
         targets.expect(index, "the sum", words[index], initial + here[index].size());
-        for (uint64_t& value : here[index])
+        for (uint64_t& value : here[index]) {
             value -= initial; // the initial value may be so large that the sum wraps
+        }
         std::sort(here[index].begin(), here[index].end());
-        for (size_t step = 0; step < here[index].size(); ++step)
+        for (size_t step = 0; step < here[index].size(); ++step) {
             targets.expect(index, "a fetched value", here[index][step], step);
+        }
     }
 }
 
@@ -180,10 +196,12 @@ void atomic_swap(Place& place, const Case& c)
     auto fetched = room_for_fetched(place, c, kRounds);
     for (size_t round = 0; round < kRounds; ++round) {
         operands[round] = swapped_in(place.ranks.rank(), round);
-        for (size_t index = 0; index < c.window; ++index)
-            for (int peer : place.ranks.peers())
+        for (size_t index = 0; index < c.window; ++index) {
+            for (int peer : place.ranks.peers()) {
                 targets.start(operations, peer, UCP_ATOMIC_OP_SWAP, &operands[round],
                               &fetched[peer][index][round], index);
+            }
+        }
     }
     targets.settle(operations);
     auto here = targets.fetched_from_here(fetched);
@@ -191,13 +209,16 @@ void atomic_swap(Place& place, const Case& c)
     for (size_t index = 0; index < c.window; ++index) {
         here[index].push_back(words[index]);
         Words expected{targets.initial(place.ranks.rank(), index)};
-        for (int peer : place.ranks.peers())
-            for (size_t round = 0; round < kRounds; ++round)
+        for (int peer : place.ranks.peers()) {
+            for (size_t round = 0; round < kRounds; ++round) {
                 expected.push_back(swapped_in(peer, round));
+            }
+        }
         std::sort(here[index].begin(), here[index].end());
         std::sort(expected.begin(), expected.end());
-        for (size_t step = 0; step < expected.size(); ++step)
+        for (size_t step = 0; step < expected.size(); ++step) {
             targets.expect(index, "a value", here[index][step], expected[step]);
+        }
     }
 }
 
@@ -276,26 +297,33 @@ void atomic_bitwise(Place& place, const Case& c)
     };
     auto fetched = room_for_fetched(place, c, 1);
     std::map<int, Words> expected;
-    for (int peer : peers)
-        for (size_t index = 0; index < c.window; ++index)
+    for (int peer : peers) {
+        for (size_t index = 0; index < c.window; ++index) {
             expected[peer].push_back(targets.initial(peer, index));
+        }
+    }
     for (const bool fetching : {false, true}) {
         for (const auto& step : steps) {
             InFlight operations(place.worker);
             const uint64_t operand = fetching ? ~step.operand : step.operand;
-            for (int peer : peers)
-                for (size_t index = 0; index < c.window; ++index)
-                    if (mine(peer, place.ranks.rank(), index))
+            for (int peer : peers) {
+                for (size_t index = 0; index < c.window; ++index) {
+                    if (mine(peer, place.ranks.rank(), index)) {
                         targets.start(operations, peer, step.opcode, &operand,
                                       fetching ? &fetched[peer][index][0] : nullptr, index);
+                    }
+                }
+            }
             targets.settle(operations);
             for (int peer : peers) {
                 for (size_t index = 0; index < c.window; ++index) {
-                    if (!mine(peer, place.ranks.rank(), index))
+                    if (!mine(peer, place.ranks.rank(), index)) {
                         continue;
+                    }
                     uint64_t& value = expected[peer][index];
-                    if (fetching)
+                    if (fetching) {
                         targets.expect(index, "the fetched value", fetched[peer][index][0], value);
+                    }
                     value = apply(step.opcode, value, operand);
                 }
             }
@@ -304,9 +332,11 @@ void atomic_bitwise(Place& place, const Case& c)
     const Words words = targets.final_words();
     for (size_t index = 0; index < c.window; ++index) {
         uint64_t value = targets.initial(place.ranks.rank(), index);
-        for (const bool fetching : {false, true})
-            for (const auto& step : steps)
+        for (const bool fetching : {false, true}) {
+            for (const auto& step : steps) {
                 value = apply(step.opcode, value, fetching ? ~step.operand : step.operand);
+            }
+        }
         targets.expect(index, "the word", words[index], value);
     }
 }

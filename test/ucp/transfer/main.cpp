@@ -54,8 +54,9 @@ std::vector<std::string> split(const std::string& list, char separator)
 {
     std::vector<std::string> parts;
     std::istringstream stream(list);
-    for (std::string part; std::getline(stream, part, separator);)
+    for (std::string part; std::getline(stream, part, separator);) {
         parts.push_back(part);
+    }
     return parts;
 }
 
@@ -120,8 +121,9 @@ Options parse(int argc, char** argv)
             break;
         case 's':
             options.sizes.clear();
-            for (const std::string& text : split(optarg, ','))
+            for (const std::string& text : split(optarg, ',')) {
                 options.sizes.push_back(std::stoul(text));
+            }
             break;
         case 'l':
             options.layouts.clear();
@@ -154,9 +156,11 @@ Options parse(int argc, char** argv)
     }
     require(optind == argc && options.ranks >= 2 && options.window > 0 && options.iterations > 0,
             kUsage);
-    if (options.operations.empty())
-        for (const Operation& operation : operations())
+    if (options.operations.empty()) {
+        for (const Operation& operation : operations()) {
             options.operations.push_back(&operation);
+        }
+    }
     return options;
 }
 
@@ -185,8 +189,9 @@ std::vector<Case> make_cases(const Options& options)
             }
         }
     }
-    for (size_t at = 0; at < cases.size(); ++at)
+    for (size_t at = 0; at < cases.size(); ++at) {
         cases[at].number = at + 1;
+    }
     return cases;
 }
 
@@ -201,8 +206,9 @@ bool needs_cuda(const Options& options)
 uint64_t features(const Options& options)
 {
     uint64_t mask = 0;
-    for (const Operation* operation : options.operations)
+    for (const Operation* operation : options.operations) {
         mask |= operation->features;
+    }
     return mask;
 }
 
@@ -228,9 +234,10 @@ int run_cases(const Options& options, Ranks& ranks, Report& report)
     const uint64_t failures = ranks.sum(report.failures(), worker, "results");
     endpoints.close();
     report.end();
-    if (ranks.rank() == 0)
+    if (ranks.rank() == 0) {
         std::printf("%zu cases, %llu failed\n", cases.size(),
                     static_cast<unsigned long long>(failures));
+    }
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -245,8 +252,9 @@ int run(int argc, char** argv)
     }
     Ranks ranks(options.ranks);
     Report report(format("rank %d", ranks.rank()));
-    if (needs_cuda(options) && !cuda::available(ranks.rank()))
+    if (needs_cuda(options) && !cuda::available(ranks.rank())) {
         return skip_without_cuda(ranks.rank());
+    }
     const int result = run_cases(options, ranks, report);
     const int failed = ranks.join();
     if (failed > 0 && result == EXIT_SUCCESS) {

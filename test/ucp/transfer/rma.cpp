@@ -13,16 +13,18 @@ void access_all(Place& place, const Case& c, Direction direction, Start start)
 {
     Flows flows(place, c, direction);
     std::map<int, std::unique_ptr<ExposedMemory>> exposed;
-    for (int peer : place.ranks.peers())
+    for (int peer : place.ranks.peers()) {
         exposed[peer] =
             std::make_unique<ExposedMemory>(place.worker, flows.with(peer).far.memory());
+    }
     const auto packed = place.ranks.exchange([&](int peer) { return exposed[peer]->packed(); },
                                              place.worker, "remote memory");
     std::map<int, std::unique_ptr<RemoteMemory>> remote;
     InFlight operations(place.worker);
-    for (int peer : place.ranks.peers())
+    for (int peer : place.ranks.peers()) {
         remote[peer] = std::make_unique<RemoteMemory>(place.endpoints.to(peer),
                                                       packed.at(static_cast<size_t>(peer)));
+    }
     for (size_t index = 0; index < c.window; ++index) {
         for (int peer : place.ranks.peers()) {
             // The peer's buffer is laid out as the far buffer here is.
@@ -33,8 +35,9 @@ void access_all(Place& place, const Case& c, Direction direction, Start start)
                                 remote[peer]->address(offset), remote[peer]->rkey());
         }
     }
-    for (int peer : place.ranks.peers())
+    for (int peer : place.ranks.peers()) {
         operations.flush(place.endpoints.to(peer));
+    }
     operations.wait("operations and flush");
     place.ranks.barrier(place.worker, "all is flushed");
     flows.check();

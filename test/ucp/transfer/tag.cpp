@@ -15,18 +15,22 @@ ucp_tag_t tag_of(const Case& c, int from, size_t index)
 
 void send_all(Place& place, const Case& c, Flows& flows, InFlight& operations, bool synchronous)
 {
-    for (size_t index = 0; index < c.window; ++index)
-        for (int peer : place.ranks.peers())
+    for (size_t index = 0; index < c.window; ++index) {
+        for (int peer : place.ranks.peers()) {
             operations.tag_send(place.endpoints.to(peer), flows.with(peer).near.view(index),
                                 tag_of(c, place.ranks.rank(), index), synchronous);
+        }
+    }
 }
 
 void receive_all(Place& place, const Case& c, Flows& flows, InFlight& operations)
 {
-    for (size_t index = 0; index < c.window; ++index)
-        for (int peer : place.ranks.peers())
+    for (size_t index = 0; index < c.window; ++index) {
+        for (int peer : place.ranks.peers()) {
             operations.tag_receive(flows.with(peer).far.view(index), tag_of(c, peer, index),
                                    c.size);
+        }
+    }
 }
 
 } // namespace
@@ -61,9 +65,10 @@ void tag_synchronous(Place& place, const Case& c)
     send_all(place, c, flows, operations, true);
     place.ranks.barrier(place.worker, "sends are posted");
     const size_t sends = c.window * place.ranks.peers().size();
-    if (operations.outstanding() != sends)
+    if (operations.outstanding() != sends) {
         place.report.failed(format("%zu of %zu synchronous sends completed before any receive",
                                    sends - operations.outstanding(), sends));
+    }
     place.ranks.barrier(place.worker, "no send is complete");
     receive_all(place, c, flows, operations);
     operations.wait("sends and receives");

@@ -67,13 +67,15 @@ void Flows::check()
     for (const auto& [peer, flow] : flows_) {
         const uint64_t sent = case_.seed(me, peer);
         const uint64_t received = case_.seed(peer, me);
-        if (const auto wrong = flow->near.difference(to_far ? sent : received))
+        if (const auto wrong = flow->near.difference(to_far ? sent : received)) {
             place_.report.failed(format("rank %d, %s with rank %d: %s", me,
                                         to_far ? "own source" : "own target", peer,
                                         wrong->c_str()));
-        if (const auto wrong = flow->far.difference(to_far ? received : sent))
+        }
+        if (const auto wrong = flow->far.difference(to_far ? received : sent)) {
             place_.report.failed(format("rank %d, %s of rank %d: %s", me,
                                         to_far ? "target" : "source", peer, wrong->c_str()));
+        }
     }
 }
 
