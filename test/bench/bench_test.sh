@@ -20,12 +20,20 @@ build=$(cd "$top_builddir" && pwd)
 rows() {
     expected=$1 pattern=$2 name=${3##*/}
     shift 2
-    output=$("$@" --build "$build" --loaded --rounds 1 2>&1)
+    output=$("$@" --build "$build" 2>&1)
     expect "$name: $expected rows" "$expected" "$(echo "$output" | grep -c "$pattern")"
     echo "$output" | sed 's/^/    /'
 }
 
 rows 2 '^uct .* gdr [0-9.]* .* rc_verbs [0-9.]* .*(.*)$' \
-    "$top_srcdir/contrib/bench" --no-counts --with gdr,rc_verbs --only 'uct (am_lat|put_bw) short 8$'
+    "$top_srcdir/contrib/bench" --loaded --rounds 1 --no-counts --with gdr,rc_verbs --only 'uct (am_lat|put_bw) short 8$'
 rows 3 '^ *[124] .*([0-9. to]*)' "$top_srcdir/contrib/bench-sizes" --only '^put host$' --largest 4
+if ! command -v valgrind >/dev/null; then
+    skip_case "rows of instructions" "no valgrind"
+elif [ ! -e "$build/src/emu/softmlx5/libsoftmlx5.la" ]; then
+    skip_case "rows of instructions" "softmlx5 is not built"
+else
+    rows 2 '^| uc[tp] .* | .*[0-9] / .*[0-9] = [0-9.]* |' \
+        "$top_srcdir/contrib/bench" --no-times --emulate-hca mlx5 --with gdr,rc_mlx5 --only '(uct put_bw short|ucp tag_bw) 8$'
+fi
 done_testing

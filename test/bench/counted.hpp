@@ -1,0 +1,109 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What callgrind is to count of a process that talks to itself, and no more: it collects in
+// bench_counted() alone. Between two such calls the emulated HCA does what was posted, so that no
+// poll is in vain, and what the emulation does by itself is left out.
+#pragma once
+
+#include "emu/softhca/softhca.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <stdexcept>
+
+#include <dlfcn.h>
+
+// Named in --toggle-collect.
+extern "C" [[gnu::noinline]] inline void bench_counted(void (*step)(void*), void* object)
+{
+    step(object);
+    asm volatile("" ::: "memory"); // not a jump, whose end callgrind would not see
+}
+
+namespace bench {
+
+using Counters = struct softhca_counters; // there is a function of that name, too
+
+class EmulatedHca {
+  public:
+    EmulatedHca()
+        : read_(reinterpret_cast<decltype(read_)>(dlsym(RTLD_DEFAULT, "softhca_counters")))
+    {
+        if (read_ == nullptr) {
+            throw std::runtime_error("instructions are counted on an emulated HCA alone: on a real "
+                                     "one most polls are in vain");
+        }
+    }
+
+    Counters counters() const
+    {
+        Counters counters;
+        read_(&counters);
+        return counters;
+    }
+
+    void finish_posted() const { (void)counters(); }
+
+  private:
+    void (*read_)(Counters*);
+};
+
+// Posts operations in batches, and polls until each batch is complete. Operations has
+//   bool post()      one of them; false where there is no room before a poll
+//   void progress()  a poll
+//   bool complete()  whether all that was posted is
+template <class Operations>
+class Batches {
+  public:
+    Batches(Operations& operations, unsigned batch) : operations_(operations), batch_(batch) {}
+
+    void warm_up(unsigned batches)
+    {
+        run(batches, [](void (*step)(void*), void* object) { step(object); });
+    }
+
+    // Prints how many operations were counted, and what the emulated HCA did for them.
+    void count(unsigned batches)
+    {
+        const Counters before = hca_.counters();
+        run(batches, bench_counted);
+        const Counters after = hca_.counters();
+        const auto work = [](const Counters& counters) {
+            return counters.sends + counters.writes + counters.reads + counters.atomics;
+        };
+        std::printf("operations=%u work_requests=%" PRIu64 " signaled=%" PRIu64
+                    " doorbells=%" PRIu64 " completions=%" PRIu64 " bytes=%" PRIu64 "\n",
+                    batches * batch_, work(after) - work(before), after.signaled - before.signaled,
+                    after.doorbells - before.doorbells, after.completions - before.completions,
+                    after.bytes - before.bytes);
+    }
+
+  private:
+    template <class Call>
+    void run(unsigned batches, Call call)
+    {
+        for (unsigned i = 0; i < batches; ++i) {
+            to_post_ = batch_;
+            do {
+                call([](void* self) { static_cast<Batches*>(self)->post(); }, this);
+                hca_.finish_posted();
+                call([](void* self) { static_cast<Batches*>(self)->operations_.progress(); }, this);
+                hca_.finish_posted(); // what the poll posted: answers, and what had waited for room
+            } while (to_post_ > 0 || !operations_.complete());
+        }
+    }
+
+    void post()
+    {
+        while (to_post_ > 0 && operations_.post()) {
+            --to_post_;
+        }
+    }
+
+    EmulatedHca hca_;
+    Operations& operations_;
+    const unsigned batch_;
+    unsigned to_post_ = 0;
+};
+
+} // namespace bench
