@@ -58,6 +58,7 @@ void Endpoint::connect()
         verbs::QueuePair made =
             interface.create_queue_pair(&inline_data, interface.provider->posting());
         interface.receive_queues->supply(made.get(), Side::active);
+        interface.provider->adopt(made.get(), true);
         owned_qp = std::move(made);
         owned_qp->qp_context = this;
         interface.endpoint_by_qpn[owned_qp->qp_num] = this;
@@ -192,6 +193,7 @@ void Endpoint::abandon(ucs_status_t status)
     iface().post_chain();
     if (connected) { // else the async thread may be about to connect it
         verbs::to_reset(qp);
+        iface().provider->forget(*qp);
     }
     connected = false; // from now on nothing is posted, not even a flush marker
     signalled = posted();

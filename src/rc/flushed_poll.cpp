@@ -3,6 +3,7 @@
 
 #include "abi/host.hpp"
 #include "mem/rdma_writes.hpp"
+#include "mlx5/queues.hpp"
 
 #include <atomic>
 
@@ -24,16 +25,13 @@ void flush()
 
 int poll_lists(ibv_cq* cq, int most, ibv_wc* completions)
 {
-    const int polled = cq->context->ops.poll_cq(cq, most, completions);
-    if (polled > 0) {
-        flush();
-    }
-    return polled;
+    return cq->context->ops.poll_cq(cq, most, completions);
 }
 
-int poll_extended(ibv_cq* cq, int most, ibv_wc* completions)
+template <int (*poll)(ibv_cq*, int, ibv_wc*)>
+int flushed(ibv_cq* cq, int most, ibv_wc* completions)
 {
-    const int polled = verbs::poll_extended(cq, most, completions);
+    const int polled = poll(cq, most, completions);
     if (polled > 0) {
         flush();
     }
@@ -44,7 +42,13 @@ int poll_extended(ibv_cq* cq, int most, ibv_wc* completions)
 
 verbs::PollCq flushed_poll(verbs::PollCq poll)
 {
-    return poll == verbs::poll_extended || poll == poll_extended ? poll_extended : poll_lists;
+    if (poll == verbs::poll_extended || poll == flushed<verbs::poll_extended>) {
+        return flushed<verbs::poll_extended>;
+    }
+    if (poll == mlx5::Queues::poll_cq || poll == flushed<mlx5::Queues::poll_cq>) {
+        return flushed<mlx5::Queues::poll_cq>;
+    }
+    return flushed<poll_lists>;
 }
 
 } // namespace gdr::rc

@@ -533,7 +533,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
         size_t pieces = std::min<size_t>(buffers->available(), tx_queue_length) / 4;
         max_zcopy = std::min(max_zcopy, segment_size * pieces);
     }
-    provider.emplace(pd, settings, device_name(device, port));
+    provider.emplace(pd, settings, shares_receives, device_name(device, port));
     auto most_receives = static_cast<unsigned>(settings.rx_queue_length);
     const unsigned first_receives = // for one peer
         std::min(std::max(window, SharedReceiveQueue::kShortest), most_receives);
@@ -545,7 +545,7 @@ void Iface::open_queues(const uct_iface_params_t* params)
     if (shares_receives) {
         share_out();
         receive_queues = std::make_unique<SharedReceiveQueue>(
-            provider->pd(), receives, *completions, layout, first_receives, most_receives);
+            *provider, receives, *completions, layout, first_receives, most_receives);
     } else {
         completions->take(most_receives);
         share_out();
@@ -606,9 +606,10 @@ void Iface::create_completion_queue(unsigned first_receives, unsigned* most_rece
         tx_most = static_cast<int>(most - others);
         const unsigned first = std::min(first_receives + kGrantRoom + tx_queue_length, most);
         try {
-            return static_cast<void>(
-                completions.emplace(*provider, channel.get(), first, most,
-                                    shares_receives && device.resizes_completion_queues()));
+            return static_cast<void>(completions.emplace(*provider, channel.get(), first, most,
+                                                         shares_receives &&
+                                                             device.resizes_completion_queues() &&
+                                                             !provider->takes_queues()));
         } catch (const verbs::Error& error) {
             if (shares_receives || error.error_number() != ENOMEM ||
                 *most_receives / 2 < OwnReceiveQueues::fewest_work_requests(window)) {

@@ -352,7 +352,7 @@ void Iface::grant(WindowCredit& credit)
         wr.send_flags = IBV_SEND_SIGNALED;
         wr.imm_data = htonl(kWindowGrant);
         ibv_send_wr* refused;
-        if (int error = ibv_post_send(credit.qp, &wr, &refused); error != 0) {
+        if (int error = post_at_once(credit.qp, &wr, &refused); error != 0) {
             gdr_log(error, "ibv_post_send of a window grant failed: %s",
                     verbs::errno_text(error).c_str());
             credit.failed = true;
@@ -460,6 +460,7 @@ void Iface::handle_event(HandshakeEvent& event)
         }
         break;
     case HandshakeEvent::Kind::accepted:
+        provider->adopt(event.qp, false);
         window_credits.insert_or_assign(event.qp->qp_num, WindowCredit{event.qp, event.name});
         receive_queues->grow(window_credits.size() * window);
         break;
@@ -482,6 +483,7 @@ void Iface::destroy(verbs::QueuePair qp)
 {
     save_completions();
     receive_queues->forget(qp.get());
+    provider->forget(*qp);
 }
 
 // ---- endpoints that end
@@ -551,7 +553,7 @@ ucs_status_t Iface::arm()
     }
     uint64_t calls; // read it before the flag, which was set before it was written
     (void)!read(wakeup_fd, &calls, sizeof(calls));
-    if (int error = ibv_req_notify_cq(cq, 0); error != 0) {
+    if (int error = provider->request_notification(cq, events); error != 0) {
         gdr_log(error, "ibv_req_notify_cq failed: %s", verbs::errno_text(error).c_str());
         return UCS_ERR_IO_ERROR;
     }

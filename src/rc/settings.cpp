@@ -246,6 +246,16 @@ const abi::OptionTable& iface_options()
              "operations\n"
              "in use alone. try: where the HCA's library offers them.",
              offsetof(Settings, wr_functions), OptionType::ternary},
+            {"MLX5_QUEUES", "try",
+             "Write and read the entries of a ConnectX's queues without libmlx5's help, which "
+             "takes "
+             "half the\n"
+             "instructions. The completion queue has its full length from the start, and "
+             "WR_FUNCTIONS and\n"
+             "SINGLE_THREADED_CQ say nothing then. try: where the HCA's library is libmlx5 and has "
+             "shared receive\n"
+             "queues.",
+             offsetof(Settings, mlx5_queues), OptionType::ternary},
             {"REACHABILITY", "route",
              "Which RoCE peers count as reachable. route: those to which the kernel has a route by "
              "the port's\n"

@@ -37,6 +37,7 @@ struct Settings {
     abi::Ternary thread_domain;
     abi::Ternary single_threaded_cq;
     abi::Ternary wr_functions;
+    abi::Ternary mlx5_queues;
     unsigned reachability;   // RouteCheck
     unsigned long num_paths; // abi::kAuto: depends on the port
 };

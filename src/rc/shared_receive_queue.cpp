@@ -29,12 +29,14 @@ bool SharedReceiveQueue::possible(ibv_pd* pd, const ibv_device_attr& limits)
     return limits.max_srq > 0 && limits.max_srq_wr > 0 && (create(pd, 1) || errno == ENOMEM);
 }
 
-SharedReceiveQueue::SharedReceiveQueue(ibv_pd* pd, Receives& receives, CompletionRoom& completions,
-                                       const ReceiveLayout& layout, unsigned length, unsigned most)
-    : pd_(pd), receives_(receives), completions_(completions), layout_(layout), most_(most)
+SharedReceiveQueue::SharedReceiveQueue(Provider& provider, Receives& receives,
+                                       CompletionRoom& completions, const ReceiveLayout& layout,
+                                       unsigned length, unsigned most)
+    : pd_(provider.pd()), post_(provider.post_receives()), receives_(receives),
+      completions_(completions), layout_(layout), most_(most)
 {
     unsigned count = length;
-    auto memory = RegisteredMemory::for_as_many(pd, layout_.stride(), kShortest, &count,
+    auto memory = RegisteredMemory::for_as_many(pd_, layout_.stride(), kShortest, &count,
                                                 "receive buffers", "UCX_GDR_RC_RX_QUEUE_LEN");
     if (count < length) {
         most_ = count;
@@ -42,10 +44,11 @@ SharedReceiveQueue::SharedReceiveQueue(ibv_pd* pd, Receives& receives, Completio
     if (!completions_.take(count)) {
         throw verbs::Error("room for " + std::to_string(count) + " completions", ENOMEM);
     }
-    srq_ = create(pd, most_);
+    srq_ = create(pd_, most_);
     if (!srq_) {
         throw verbs::Error("ibv_create_srq(" + std::to_string(most_) + ")", errno);
     }
+    provider.adopt(srq_.get());
     receives_.open(*this, kBatch, true);
     add(std::move(memory), count);
 }
@@ -88,7 +91,7 @@ void SharedReceiveQueue::grow(size_t wanted)
 ibv_recv_wr* SharedReceiveQueue::post(ibv_recv_wr* list)
 {
     ibv_recv_wr* refused = nullptr;
-    int error = ibv_post_srq_recv(srq_.get(), list, &refused);
+    int error = post_(srq_.get(), list, &refused);
     if (error == 0) {
         return nullptr;
     }

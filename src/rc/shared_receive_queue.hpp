@@ -6,6 +6,7 @@
 #pragma once
 
 #include "rc/completion_room.hpp"
+#include "rc/provider.hpp"
 #include "rc/receives.hpp"
 #include "rc/registered_memory.hpp"
 
@@ -25,7 +26,7 @@ class SharedReceiveQueue final : public ReceiveQueues {
 
     // length buffers at first, and at most `most`. Halves length until the buffers can be
     // registered; then it never grows. Throws verbs::Error.
-    SharedReceiveQueue(ibv_pd* pd, Receives& receives, CompletionRoom& completions,
+    SharedReceiveQueue(Provider& provider, Receives& receives, CompletionRoom& completions,
                        const ReceiveLayout& layout, unsigned length, unsigned most);
 
     ibv_srq* srq() const override { return srq_.get(); }
@@ -42,6 +43,7 @@ class SharedReceiveQueue final : public ReceiveQueues {
     void add(RegisteredMemory memory, unsigned count);
 
     ibv_pd* const pd_;
+    const verbs::PostReceives post_;
     Receives& receives_;
     CompletionRoom& completions_; // has an entry for each buffer
     const ReceiveLayout layout_;

@@ -10,6 +10,9 @@ namespace gdr::verbs {
 // Posts a list of work requests, like ibv_post_send; returns 0 or an errno.
 using PostSend = int (*)(ibv_qp*, ibv_send_wr*, ibv_send_wr**);
 
+// Posts a list of receives, like ibv_post_srq_recv; returns 0 or an errno.
+using PostReceives = int (*)(ibv_srq*, ibv_recv_wr*, ibv_recv_wr**);
+
 // The provider's own ibv_post_send.
 inline PostSend post_send_of(const ibv_context& context)
 {
