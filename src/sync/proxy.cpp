@@ -104,9 +104,8 @@ void Proxy::rest(Clock::duration idle_for)
         sched_yield();
     } else if (engine_.armed() && (idle_ == UGDR_IDLE_YIELD || idle_for < kPatience)) {
         sched_yield();
-    } else if (engine_.armed() ||
-               engine_.settings().own) { // other processes' operations may need its
-                                         // progress
+    } else if (engine_.armed() || engine_.settings().own) { // other processes' operations may need
+                                                            // its progress
         usleep(kNap.count());
     } else {
         engine_.doorbell.sleep_unless([this] { return engine_.has_news() || stop_; });
