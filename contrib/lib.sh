@@ -96,6 +96,24 @@ abandon() {
     done
 }
 
+# Files of the source tree: what git knows of, as it is now, or the whole of a tree without git. Each ends with a NUL.
+source_files() {
+    git ls-files -z --cached --others --exclude-standard 2>/dev/null ||
+        find . -name build -prune -o -type f -printf '%P\0'
+}
+
+# syntax_of COMPILER BUILD ARGUMENT...: whether it accepts all C++ of src, but for the emulated CUDA runtime, whose headers
+# are a toolkit's.
+syntax_of() {
+    find src -name '*.cpp' ! -path '*/softcudart/*' -print0 |
+        xargs -0 -P "$jobs" -n 8 "$1" -std=gnu++20 -fsyntax-only -Isrc -I"$2" -I"$2/src" "${@:3}"
+}
+
+# Files, with their sizes, and links that setup, a package or an installation may leave.
+installed_files() {
+    find /etc /usr /tmp "$HOME" -xdev \( -type f -o -type l \) ! -name 'ld.so.cache*' -printf '%p %l %s\n' | sort -u
+}
+
 # Makes ./configure when it is missing or older than what it is made from.
 bootstrap() {
     if [[ ! -x configure || -n $(find configure.ac Makefile.am src test contrib docs \
