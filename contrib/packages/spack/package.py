@@ -1,10 +1,12 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# For a Spack repository of one's own: packages/ucx_gdr/package.py (packages/ucx-gdr before Spack 1.0), with
+# For a Spack repository of one's own (Spack 1.0 or later): packages/ucx_gdr/package.py, with
 # ucx-gdr-VERSION.tar.xz of "make dist" in the directory in which spack is run:
 # spack install --no-checksum ucx-gdr
 
 import os
+
+from spack_repo.builtin.build_systems.autotools import AutotoolsPackage
 
 from spack.package import *
 
