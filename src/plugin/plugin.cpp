@@ -21,7 +21,7 @@
 #include "plugin/prepare_host.hpp"
 #include "plugin/short_sends.hpp"
 #include "preload/module.h"
-#include "rc/component.hpp"
+#include "rc/component/component.hpp"
 #include "stats/statistics.hpp"
 
 #include <algorithm>

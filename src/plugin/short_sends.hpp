@@ -2,7 +2,7 @@
 //
 // Allows UCP's short sends, which do not check the memory type of their payload, if that is safe:
 // our transport checks the payload itself and returns GPU memory to UCP, which then checks, too
-// (rc/untyped_memory.hpp).
+// (rc/ops/untyped_memory.hpp).
 //
 // It is safe while every interface of the process's UCX is ours, unmapping is detected, and no
 // memory type but CUDA's exists besides host memory. It ends forever before another transport's

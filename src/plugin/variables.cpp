@@ -7,7 +7,7 @@
 #include "copy/settings.hpp"
 #include "ipc/settings.hpp"
 #include "plugin/options.hpp"
-#include "rc/settings.hpp"
+#include "rc/queues/settings.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -4,9 +4,10 @@
 // destruction.
 #include "rc/endpoint.hpp"
 
+#include "abi/completion.hpp"
 #include "abi/host.hpp"
-#include "rc/memory_domain.hpp"
-#include "rc/wire.hpp"
+#include "rc/connect/wire.hpp"
+#include "rc/words_under_way.hpp"
 #include "verbs/error.hpp"
 #include "verbs/queue_pair.hpp"
 
@@ -18,23 +19,24 @@
 namespace gdr::rc {
 
 Endpoint::Endpoint(Iface& interface, const DeviceAddress& device, const IfaceAddress& address)
-    : window(allowed_window(interface.window, address)), to_look(interface.moderation),
-      half_window_mask(window / 2 - 1), peer_device(device), peer(address)
+    : window(allowed_window(interface.limits.window(), address)),
+      to_look(interface.limits.moderation()), half_window_mask(window / 2 - 1), peer_device(device),
+      peer(address)
 {
     if (abi::init_ep(this, &interface) != UCS_OK) {
         throw std::runtime_error("UCX could not initialise an endpoint");
     }
-    id = interface.add_endpoint(this);
+    id = interface.endpoints.add(this);
     last_wr_id = wr_id_of(id);
 }
 
 Endpoint::~Endpoint()
 {
     Iface& interface = iface();
-    interface.post_chain();
+    interface.poster.post_chain();
     settle();
     if (owned_qp != nullptr) {
-        interface.endpoint_by_qpn.erase(owned_qp->qp_num);
+        interface.endpoints.remove_queue_pair(owned_qp->qp_num);
     }
     if (has_outstanding()) {
         verbs::to_error(qp);
@@ -44,7 +46,8 @@ Endpoint::~Endpoint()
         interface.handshake->disconnect(id, std::move(owned_qp));
     }
     purge(UCS_ERR_CANCELED);
-    interface.remove_endpoint(id);
+    interface.endpoints.remove(id);
+    interface.share_out();
     interface.pending_endpoints.remove(this);
     abi::cleanup_ep(this);
 }
@@ -53,21 +56,15 @@ void Endpoint::connect()
 {
     Iface& interface = iface();
     try {
-        ops = SendOps(interface.tx_queue_length);
-        uint32_t inline_data = interface.max_inline;
-        verbs::QueuePair made =
-            interface.create_queue_pair(&inline_data, interface.provider->posting());
-        interface.receive_queues->supply(made.get(), Side::active);
-        interface.provider->adopt(made.get(), true);
-        owned_qp = std::move(made);
+        ops = SendOps(interface.limits.queue_length());
+        owned_qp = interface.queue_pairs->make();
         owned_qp->qp_context = this;
-        interface.endpoint_by_qpn[owned_qp->qp_num] = this;
+        interface.endpoints.add_queue_pair(owned_qp->qp_num, this);
         interface.share_out();
         interface.handshake->connect(id, owned_qp.get(), peer_device, peer);
         qp = owned_qp.get();
     } catch (const std::exception& error) {
-        gdr_log(error, "cannot connect from %s: %s",
-                device_name(interface.device, interface.port).c_str(), error.what());
+        gdr_log(error, "cannot connect from %s: %s", interface.name().c_str(), error.what());
         fail(dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? UCS_ERR_NO_MEMORY
                                                                     : UCS_ERR_IO_ERROR);
     }
@@ -76,7 +73,7 @@ void Endpoint::connect()
 void Endpoint::on_connected()
 {
     connected = true;
-    iface().add_pending(this); // requests that waited for the connection
+    iface().pending_endpoints.add(this); // requests that waited for the connection
 }
 
 bool Endpoint::replenish()
@@ -84,15 +81,17 @@ bool Endpoint::replenish()
     settle();
     Iface& interface = iface();
     const int room = credits();
-    if (room <= 0 || interface.tx_available <= 0) {
+    if (room <= 0 || interface.credits.available() <= 0) {
         return false;
     }
     // The last message of each half of the window requests a grant.
     const unsigned plain = window > 0 ? (window - 1) & half_window_mask : 0;
-    const bool signalled_next = to_look == 1 || interface.tx_available <= interface.tx_scarce;
-    budget = std::min(std::min(room, interface.tx_share), static_cast<int>(plain));
+    const bool signalled_next =
+        to_look == 1 || interface.credits.available() <= interface.credits.scarce();
+    budget = std::min(std::min(room, interface.credits.share()), static_cast<int>(plain));
     budget = std::min(budget, static_cast<int>(to_look) - 1);
-    budget = std::max(std::min(budget, interface.tx_available - interface.tx_scarce), 0);
+    budget =
+        std::max(std::min(budget, interface.credits.available() - interface.credits.scarce()), 0);
     if (budget == 0) {
         single = 1;
         extra_flags = !signalled_next ? 0
@@ -100,7 +99,7 @@ bool Endpoint::replenish()
                                       : IBV_SEND_SIGNALED;
         extra_immediate = window > 0 && plain == 0 ? htonl(kWindowRequest) : 0;
     }
-    interface.tx_available -= budget + single;
+    interface.credits.take(budget + single);
     to_look -= static_cast<unsigned>(budget + single);
     return true;
 }
@@ -110,9 +109,9 @@ void Endpoint::settle()
     if (single == 0 && (extra_flags & IBV_SEND_SIGNALED)) {
         signalled = posted();
         fence_next = false;
-        to_look = iface().moderation;
+        to_look = iface().limits.moderation();
     }
-    iface().tx_available += budget + single;
+    iface().credits.give_back(budget + single);
     to_look += static_cast<unsigned>(budget + single);
     budget = 0;
     single = 0;
@@ -125,7 +124,7 @@ ucs_status_t Endpoint::post_signalled(ibv_send_wr& wr)
     settle();
     single = 1;
     extra_flags = fence_next ? IBV_SEND_SIGNALED | IBV_SEND_FENCE : IBV_SEND_SIGNALED;
-    --iface().tx_available;
+    iface().credits.take(1);
     --to_look;
     return post(wr, 0);
 }
@@ -166,14 +165,14 @@ void Endpoint::chain_refused(int error, SequenceNumber first)
 
 void Endpoint::close_queue(ucs_status_t status)
 {
-    iface().post_chain();
+    iface().poster.post_chain();
     settle();
     failure = status;
     needs_attention();
-    iface().add_pending(this); // the requests see the error when they are retried
+    iface().pending_endpoints.add(this); // the requests see the error when they are retried
     if (connected) {
         verbs::to_error(qp);
-        iface().finish(*this); // earlier work requests may have no completion of their own
+        signal_last(); // earlier work requests may have no completion of their own
     }
 }
 
@@ -182,15 +181,13 @@ void Endpoint::fail(ucs_status_t status)
     if (failure != UCS_OK) {
         return; // reported already
     }
-    Iface& interface = iface();
     close_queue(status);
-    interface.failed_endpoints.push_back(id);
-    interface.attention.store(true, std::memory_order_relaxed);
+    iface().endpoint_tasks.report(id);
 }
 
 void Endpoint::abandon(ucs_status_t status)
 {
-    iface().post_chain();
+    iface().poster.post_chain();
     if (connected) { // else the async thread may be about to connect it
         verbs::to_reset(qp);
         iface().provider->forget(*qp);
@@ -208,66 +205,50 @@ void Endpoint::purge(ucs_status_t status)
     while (!ops.empty()) {
         finish(ops.pop(), status);
     }
-    iface().tx_available += static_cast<SequenceNumber>(posted() - completed);
+    iface().credits.give_back(static_cast<SequenceNumber>(posted() - completed));
     completed = posted();
     notify_flush_waiters(status);
 }
 
-ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep)
+void Endpoint::notify_flush_waiters(ucs_status_t status)
 {
-    constexpr uint64_t needed =
-        UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR;
-    if ((params->field_mask & needed) != needed) {
-        return UCS_ERR_INVALID_PARAM;
-    }
-    Iface& iface = rc_iface(params->iface);
-    const auto& device = *reinterpret_cast<const DeviceAddress*>(params->dev_addr);
-    const auto& address = *reinterpret_cast<const IfaceAddress*>(params->iface_addr);
-    if (iface.port_watch->broken()) {
-        gdr_log(diag, "no connection from %s: it is broken",
-                device_name(iface.device, iface.port).c_str());
-        return UCS_ERR_IO_ERROR;
-    }
-    if (const char* reason =
-            unreachable_reason(iface.device_address, iface.segment_size, &device, &address)) {
-        gdr_log(error, "cannot connect from %s: %s", device_name(iface.device, iface.port).c_str(),
-                reason);
-        return UCS_ERR_UNREACHABLE;
-    }
-    try {
-        auto* endpoint = new Endpoint(iface, device, address);
-        *ep = &endpoint->super;
-        return UCS_OK;
-    } catch (const std::bad_alloc&) {
-        return UCS_ERR_NO_MEMORY;
-    } catch (const std::exception& error) {
-        gdr_log(error, "no endpoint could be made: %s", error.what());
-        return UCS_ERR_IO_ERROR;
+    // A completion called here may add a waiter; it comes later in the list or in the next round.
+    for (size_t i = 0; i < flush_waiters.size();) {
+        FlushWaiter& waiter = flush_waiters[i];
+        waiter.reached = waiter.reached || not_after(waiter.number, completed);
+        if (!waiter.reached || waiter.atomics > 0) {
+            ++i;
+        } else {
+            uct_completion_t* completion = waiter.completion;
+            flush_waiters.erase(flush_waiters.begin() + static_cast<std::ptrdiff_t>(i));
+            abi::complete(completion, status);
+        }
     }
 }
 
-bool ep_is_connected(uct_ep_h ep, const uct_device_addr_t*, const uct_iface_addr_t* iface)
+void Endpoint::finish_read_modify_write(const ReadModifyWrite& rmw)
 {
-    const IfaceAddress& peer = endpoint(ep).peer; // every interface has a different one
-    return iface != nullptr && std::memcmp(iface, &peer.tag, sizeof(peer.tag)) == 0 &&
-           std::memcmp(iface, &peer, sizeof(peer)) == 0;
+    --read_modify_writes;
+    awaited_read_modify_writes -= rmw.atomic.awaited();
+    waiting_read_modify_writes -= rmw.waited;
+    for (FlushWaiter& waiter : flush_waiters) {
+        waiter.atomics -= static_cast<int>(waiter.flush - rmw.flushes) > 0;
+    }
+    if (read_modify_writes == 0) {
+        fenced = false;
+        let_go();
+    }
 }
 
-void ep_destroy(uct_ep_h tl_ep)
+void Endpoint::signal_last()
 {
-    Endpoint& ep = endpoint(tl_ep);
-    bool somebody_waits =
-        !ep.flush_waiters.empty() || ep.ops.any_of_the_user() || ep.awaited_read_modify_writes > 0;
-    if (ep.failure == UCS_OK && ep.has_outstanding() && !somebody_waits) {
-        // Short and buffered operations are complete for the user, but must still arrive.
-        ep.closing = true;
-        ep.needs_attention();
-        ep.iface().finish(ep);
-    } else if (ep.completing()) {
-        ep.closing = true;
-        ep.close_queue(UCS_ERR_CANCELED);
+    if (unsignalled() == 0 || (failure == UCS_OK && credits() <= 0)) {
+        return; // a completion is on its way: handle_sent_end() comes back here
+    }
+    if (iface().credits.available() > 0) {
+        (void)post_flush_marker(); // if refused, the endpoint has failed and ends soon
     } else {
-        delete &ep;
+        iface().endpoint_tasks.signal(id);
     }
 }
 

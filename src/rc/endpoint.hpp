@@ -1,49 +1,23 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// An endpoint: a queue pair to a peer's interface, connected at its first use, and UCT's operations
-// on it. They are declared here and defined in am.cpp, rma.cpp, atomic.cpp, flush.cpp and
-// pending.cpp.
+// An endpoint: a queue pair to a peer's interface, connected at its first use.
 #pragma once
 
 #include "abi/completion.hpp"
 #include "abi/iface.hpp"
-#include "rc/address.hpp"
+#include "rc/connect/address.hpp"
 #include "rc/iface.hpp"
-#include "rc/relaxed_writes.hpp"
+#include "rc/pending_queue.hpp"
+#include "rc/reads_before_writes.hpp"
 #include "rc/send_queue.hpp"
+#include "rc/work_requests.hpp"
 #include "verbs/handles.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 namespace gdr::rc {
-
-// The requests that wait for an endpoint's resources, in order, and the fences between them. Linked
-// through uct_pending_req_t::priv.
-class PendingQueue {
-  public:
-    bool empty() const { return head_ == nullptr; }
-    void push_back(uct_pending_req_t* request);
-    void push_front(uct_pending_req_t* request);
-    uct_pending_req_t* pop_front();
-
-    // A fence was issued after the last request.
-    void fence() { link(tail_).fence_follows = true; }
-    static bool fence_follows(uct_pending_req_t* request) { return link(request).fence_follows; }
-
-  private:
-    struct Link {
-        uct_pending_req_t* next;
-        bool fence_follows;
-    };
-    static_assert(sizeof(Link) <= UCT_PENDING_REQ_PRIV_LEN);
-    static Link& link(uct_pending_req_t* request)
-    {
-        return *reinterpret_cast<Link*>(request->priv);
-    }
-    uct_pending_req_t* head_ = nullptr;
-    uct_pending_req_t* tail_ = nullptr;
-};
 
 struct ReadModifyWrite;
 
@@ -152,14 +126,14 @@ struct Endpoint : abi::Ep {
         const unsigned taken =
             static_cast<SequenceNumber>(posted() - completed) + waiting_read_modify_writes;
         return connected && !held && failure == UCS_OK
-                   ? static_cast<int>(iface().tx_queue_length - taken)
+                   ? static_cast<int>(iface().limits.queue_length() - taken)
                    : 0;
     }
 
     // Whether an operation can be posted now.
     bool can_post() const
     {
-        return budget > 0 || single > 0 || (credits() > 0 && iface().tx_available > 0);
+        return budget > 0 || single > 0 || (credits() > 0 && iface().credits.available() > 0);
     }
 
     // The same, and makes sure that the operation is within the budget or is the single one.
@@ -307,6 +281,9 @@ struct Endpoint : abi::Ep {
     void purge(ucs_status_t status);   // completes outstanding work; the queue pair is gone
     void notify_flush_waiters(ucs_status_t status);
 
+    // Signals the last work requests of a destroyed or failed endpoint as soon as possible.
+    void signal_last();
+
     // Callbacks of its operations are being called.
     bool completing() const { return (attention & kCompleting) != 0; }
 
@@ -341,7 +318,7 @@ struct Endpoint : abi::Ep {
         if (flags & IBV_SEND_SIGNALED) {
             signalled = posted();
         }
-        return interface.post_send(qp, &wr, &interface.refused);
+        return interface.poster.post(qp, wr);
     }
 };
 
@@ -350,79 +327,39 @@ inline Endpoint& endpoint(uct_ep_h ep)
     return *static_cast<Endpoint*>(reinterpret_cast<abi::Ep*>(ep));
 }
 
-// ---- UCT's operations
-ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
-                         unsigned length);
-ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt);
-ssize_t ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack, void* arg, unsigned flags);
-ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,
-                         const uct_iov_t* iov, size_t iovcnt, unsigned flags,
-                         uct_completion_t* comp);
+// An empty RDMA WRITE: touches no memory, needs no key, completes after everything before it.
+inline ucs_status_t Endpoint::post_flush_marker()
+{
+    ibv_send_wr wr;
+    wr.next = nullptr;
+    wr.sg_list = nullptr;
+    wr.num_sge = 0;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.wr.rdma.remote_addr = 0;
+    wr.wr.rdma.rkey = 0;
+    return post_signalled(wr);
+}
 
-ucs_status_t ep_put_short(uct_ep_h ep, const void* buffer, unsigned length, uint64_t remote_addr,
-                          uct_rkey_t rkey);
-ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* arg, uint64_t remote_addr,
-                     uct_rkey_t rkey);
-ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,
-                          uct_rkey_t rkey, uct_completion_t* comp);
-ucs_status_t ep_get_short(uct_ep_h ep, void* buffer, unsigned length, uint64_t remote_addr,
-                          uct_rkey_t rkey);
-ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* arg, size_t length,
-                          uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
-ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_t remote_addr,
-                          uct_rkey_t rkey, uct_completion_t* comp);
+// Programs tend to flush after as many operations as the last time: a put, or the puts of an epoch.
+// So the last of these is signalled, and the flush needs no marker.
+inline void Endpoint::expect_flush_after(unsigned count)
+{
+    settle();
+    flushed = posted();
+    if (count > 0) {
+        to_look = std::min(count, to_look);
+    }
+}
 
-// The same for callers that do not check the memory type of their buffers (any_memory.cpp).
-ucs_status_t ep_put_short_any(uct_ep_h ep, const void* buffer, unsigned length,
-                              uint64_t remote_addr, uct_rkey_t rkey);
-ucs_status_t ep_get_bcopy_any(uct_ep_h ep, uct_unpack_callback_t unpack, void* arg, size_t length,
-                              uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
-ucs_status_t ep_put_zcopy_any(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
-                              uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
-ucs_status_t ep_get_zcopy_any(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
-                              uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
-ucs_status_t ep_am_zcopy_any(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,
-                             const uct_iov_t* iov, size_t iovcnt, unsigned flags,
-                             uct_completion_t* comp);
-
-// The same for memory that no HCA registers, through the interface's buffers.
-ucs_status_t put_zcopy_unregistered(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
-                                    uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
-ucs_status_t get_zcopy_unregistered(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt,
-                                    uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
-ucs_status_t am_zcopy_unregistered(uct_ep_h ep, uint8_t id, const void* header,
-                                   unsigned header_length, const uct_iov_t* iov, size_t iovcnt,
-                                   unsigned flags);
-
-// The same for callers that have not checked the memory type, and do so when GPU memory is refused
-// (untyped_memory.hpp).
-ucs_status_t ep_am_short_untyped(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
-                                 unsigned length);
-ucs_status_t ep_am_short_iov_untyped(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t iovcnt);
-ucs_status_t ep_put_short_untyped(uct_ep_h ep, const void* buffer, unsigned length,
-                                  uint64_t remote_addr, uct_rkey_t rkey);
-
-ucs_status_t ep_atomic_cswap64(uct_ep_h ep, uint64_t compare, uint64_t swap, uint64_t remote_addr,
-                               uct_rkey_t rkey, uint64_t* result, uct_completion_t* comp);
-ucs_status_t ep_atomic_cswap32(uct_ep_h ep, uint32_t compare, uint32_t swap, uint64_t remote_addr,
-                               uct_rkey_t rkey, uint32_t* result, uct_completion_t* comp);
-ucs_status_t ep_atomic64_post(uct_ep_h ep, unsigned opcode, uint64_t value, uint64_t remote_addr,
-                              uct_rkey_t rkey);
-ucs_status_t ep_atomic32_post(uct_ep_h ep, unsigned opcode, uint32_t value, uint64_t remote_addr,
-                              uct_rkey_t rkey);
-ucs_status_t ep_atomic64_fetch(uct_ep_h ep, unsigned opcode, uint64_t value, uint64_t* result,
-                               uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
-ucs_status_t ep_atomic32_fetch(uct_ep_h ep, unsigned opcode, uint32_t value, uint32_t* result,
-                               uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t* comp);
-
-ucs_status_t ep_flush(uct_ep_h ep, unsigned flags, uct_completion_t* comp);
-ucs_status_t ep_fence(uct_ep_h ep, unsigned flags);
-ucs_status_t ep_check(uct_ep_h ep, unsigned flags, uct_completion_t* comp);
-ucs_status_t ep_pending_add(uct_ep_h ep, uct_pending_req_t* request, unsigned flags);
-void ep_pending_purge(uct_ep_h ep, uct_pending_purge_callback_t callback, void* arg);
-ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep);
-void ep_destroy(uct_ep_h ep);
-ucs_status_t ep_invalidate(uct_ep_h ep);
-bool ep_is_connected(uct_ep_h ep, const uct_device_addr_t* device, const uct_iface_addr_t* iface);
+// RC keeps writes and sends in order. Only reads and atomics before the fence must be waited for:
+// the HCA does so, and we do if an atomic takes several work requests.
+inline void Endpoint::fence()
+{
+    wait_for_reads();
+    if (read_modify_writes > 0) {
+        fenced = true;
+        hold();
+    }
+}
 
 } // namespace gdr::rc

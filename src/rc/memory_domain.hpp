@@ -7,8 +7,8 @@
 #include "abi/memory_domain.hpp"
 #include "mem/cache.hpp"
 #include "rc/port_events.hpp"
-#include "rc/registered_memory.hpp"
-#include "rc/settings.hpp"
+#include "rc/queues/registered_memory.hpp"
+#include "rc/queues/settings.hpp"
 #include "verbs/device.hpp"
 
 #include <atomic>

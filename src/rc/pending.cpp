@@ -1,87 +1,18 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Requests that found no resources wait here and are retried, in order, when some return. While any
-// wait, the endpoint offers no resources to new operations, so these cannot overtake them. The work
-// requests of a retry are posted together.
+// Retries pending requests. The work requests of a retry are posted together.
+#include "rc/pending.hpp"
+
 #include "rc/endpoint.hpp"
 
-#include <utility>
-
 namespace gdr::rc {
+namespace {
 
-void PendingQueue::push_back(uct_pending_req_t* request)
-{
-    link(request) = {nullptr, false};
-    if (tail_ != nullptr) {
-        link(tail_).next = request;
-    } else {
-        head_ = request;
-    }
-    tail_ = request;
-}
-
-void PendingQueue::push_front(uct_pending_req_t* request)
-{
-    link(request).next = head_;
-    head_ = request;
-    if (tail_ == nullptr) {
-        tail_ = request;
-    }
-}
-
-uct_pending_req_t* PendingQueue::pop_front()
-{
-    uct_pending_req_t* request = head_;
-    head_ = link(request).next;
-    if (head_ == nullptr) {
-        tail_ = nullptr;
-    }
-    return request;
-}
-
-void PendingEndpoints::push_back(Endpoint* ep)
-{
-    ep->in_pending_list = true;
-    ep->pending_before = tail_;
-    ep->pending_after = nullptr;
-    (tail_ != nullptr ? tail_->pending_after : head_) = ep;
-    tail_ = ep;
-    ++size_;
-}
-
-void PendingEndpoints::remove(Endpoint* ep)
-{
-    if (!std::exchange(ep->in_pending_list, false)) {
-        return;
-    }
-    (ep->pending_before != nullptr ? ep->pending_before->pending_after : head_) = ep->pending_after;
-    (ep->pending_after != nullptr ? ep->pending_after->pending_before : tail_) = ep->pending_before;
-    --size_;
-}
-
-// An endpoint that is not connected has no resources: it is added when it is connected or has
-// failed.
-void Iface::add_pending(Endpoint* ep)
-{
-    bool may_go_on = ep->connected || ep->failure != UCS_OK;
-    if (may_go_on && !ep->pending.empty() && !ep->in_pending_list) {
-        pending_endpoints.push_back(ep);
-    }
-}
-
-void Iface::dispatch_pending()
-{
-    post_send = PostChain::collect;
-    try_pending_again();
-    post_send = post_at_once;
-    post_chain();
-}
-
-void Iface::try_pending_again()
+void try_again(Iface& iface)
 {
     // Endpoints that still wait afterwards go to the end, so that each gets its turn when shared
     // resources are scarce.
-    PendingEndpoints& list = pending_endpoints;
+    PendingEndpoints& list = iface.pending_endpoints;
     for (size_t remaining = list.size(); remaining > 0 && !list.empty(); --remaining) {
         Endpoint* ep = list.front();
         uint64_t id = ep->id;
@@ -94,7 +25,7 @@ void Iface::try_pending_again()
                 ep->refused_short.payload = nullptr;
             }
             ucs_status_t status = request->func(request);
-            ep = find_endpoint(id); // the request may have destroyed it
+            ep = iface.endpoints.find(id); // the request may have destroyed it
             if (ep == nullptr) {
                 break;
             }
@@ -117,39 +48,13 @@ void Iface::try_pending_again()
     }
 }
 
-ucs_status_t ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t* request, unsigned)
-{
-    Endpoint& ep = endpoint(tl_ep);
-    Iface& iface = ep.iface();
-    if (ep.failure != UCS_OK) {
-        return UCS_ERR_BUSY; // a retry shows the error
-    }
-    if (ep.can_post() && ep.window > 0 && iface.buffers->any() && !ep.needs_several) {
-        (void)ep.insists_on_short();
-        return UCS_ERR_BUSY; // resources have returned meanwhile
-    }
-    ep.use();
-    ep.pending.push_back(request);
-    ep.hold();
-    iface.add_pending(&ep);
-    return UCS_OK;
-}
+} // namespace
 
-void ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t callback, void* arg)
+void dispatch_pending(Iface& iface)
 {
-    Endpoint& ep = endpoint(tl_ep);
-    Iface& iface = ep.iface();
-    bool fenced = false; // later operations come after those fences too
-    while (!ep.pending.empty()) {
-        uct_pending_req_t* request = ep.pending.pop_front();
-        fenced = fenced || PendingQueue::fence_follows(request);
-        callback(request, arg);
-    }
-    iface.pending_endpoints.remove(&ep);
-    ep.let_go();
-    if (fenced) {
-        ep.fence();
-    }
+    iface.poster.collect();
+    try_again(iface);
+    iface.poster.stop_collecting();
 }
 
 } // namespace gdr::rc

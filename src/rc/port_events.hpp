@@ -4,8 +4,8 @@
 // their listeners.
 #pragma once
 
-#include "rc/attention.hpp"
-#include "rc/ending.hpp"
+#include "rc/connect/attention.hpp"
+#include "rc/connect/ending.hpp"
 #include "verbs/device.hpp"
 
 #include <atomic>
@@ -53,12 +53,11 @@ class PortWatch {
         const ibv_srq* srq;
     };
 
-    // Sets attention and writes to the eventfd when the port changes its state, several times a
-    // second while it is down, and when the HCA or one of the queues breaks. Throws std::exception.
-    PortWatch(PortEvents& events, uint8_t port, Queues queues, std::atomic<bool>& attention,
-              int wakeup_fd, EndingQueuePairs& ending)
-        : events_(events), port_(port), queues_(queues), attention_(attention),
-          wakeup_fd_(wakeup_fd), ending_(ending)
+    // Calls for attention when the port changes its state, several times a second while it is down,
+    // and when the HCA or one of the queues breaks. Throws std::exception.
+    PortWatch(PortEvents& events, uint8_t port, Queues queues, Attention& attention,
+              EndingQueuePairs& ending)
+        : events_(events), port_(port), queues_(queues), attention_(attention), ending_(ending)
     {
         events_.add(this);
     }
@@ -75,13 +74,12 @@ class PortWatch {
   private:
     friend class PortEvents;
 
-    void notify() { call_attention(attention_, wakeup_fd_); }
+    void notify() { attention_.call(); }
 
     PortEvents& events_;
     const uint8_t port_;
     const Queues queues_;
-    std::atomic<bool>& attention_;
-    const int wakeup_fd_;
+    Attention& attention_;
     EndingQueuePairs& ending_;
     std::atomic<unsigned> outage_{0};
     std::atomic<bool> broken_{false};

@@ -19,21 +19,12 @@ PostChain::PostChain(unsigned most_pieces, size_t max_inline)
 {
 }
 
-int PostChain::collect(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr**)
+void PostChain::add(Endpoint& ep, const ibv_send_wr& wr, verbs::PostSend post_send)
 {
-    auto& ep = *static_cast<Endpoint*>(qp->qp_context);
-    Iface& iface = ep.iface();
-    PostChain& chain = *iface.chain;
-    if (chain.count_ == kLength || chain.endpoint_ != &ep) {
-        chain.post(iface.post_at_once);
+    if (count_ == kLength || endpoint_ != &ep) {
+        post(post_send);
     }
-    chain.endpoint_ = &ep;
-    chain.add(*wr);
-    return 0;
-}
-
-void PostChain::add(const ibv_send_wr& wr)
-{
+    endpoint_ = &ep;
     ibv_send_wr& copy = requests_[count_];
     ibv_sge* pieces = &pieces_[size_t{count_} * most_pieces_];
     copy = wr;

@@ -19,9 +19,9 @@ class PostChain {
     // For work requests of up to so many pieces and inline bytes.
     PostChain(unsigned most_pieces, size_t max_inline);
 
-    // Like ibv_post_send, for an endpoint's queue pair, whose qp_context is the endpoint. If
-    // posting the chain fails later, the endpoint fails.
-    static int collect(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** refused);
+    // Adds a copy of the work request. Posts the chain before if it is full or another endpoint's.
+    // If posting the chain fails, its endpoint fails.
+    void add(Endpoint& ep, const ibv_send_wr& wr, verbs::PostSend post_send);
 
     // Posts the chain.
     void post(verbs::PostSend post_send)
@@ -34,7 +34,6 @@ class PostChain {
   private:
     static constexpr unsigned kLength = 32;
 
-    void add(const ibv_send_wr& wr);
     void post_all(verbs::PostSend post_send);
 
     const unsigned most_pieces_;

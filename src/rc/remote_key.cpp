@@ -4,7 +4,7 @@
 #include "rc/remote_key.hpp"
 
 #include "abi/memory_domain.hpp"
-#include "rc/address.hpp"
+#include "rc/connect/address.hpp"
 
 namespace gdr::rc {
 

@@ -17,14 +17,6 @@ namespace gdr::rc {
 
 struct Endpoint;
 
-// Position in the endpoint's sequence of work requests; compared modulo 2^16.
-using SequenceNumber = uint16_t;
-
-inline bool not_after(SequenceNumber a, SequenceNumber b)
-{
-    return static_cast<int16_t>(static_cast<SequenceNumber>(a - b)) <= 0;
-}
-
 struct SendOp {
     // The most frequent ones have no handler.
     enum class Kind : uint32_t {

@@ -5,7 +5,7 @@
 #include "target.hpp"
 
 #include "copy/address.hpp"
-#include "rc/address.hpp"
+#include "rc/connect/address.hpp"
 
 #include <algorithm>
 

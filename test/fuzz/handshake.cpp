@@ -8,8 +8,8 @@
 
 #include "rc_support.hpp"
 
+#include "rc/connect/wire.hpp"
 #include "rc/iface.hpp"
-#include "rc/wire.hpp"
 
 #include <chrono>
 #include <list>
@@ -89,7 +89,7 @@ class Target {
             }
         }
         for (const auto& [qpn, credit] : window_credits()) {
-            fuzz::expect(credit.name.peer != kStranger,
+            fuzz::expect(credit.name().peer != kStranger,
                          "a queue pair for somebody without the address");
         }
     }
@@ -156,10 +156,7 @@ class Target {
     }
 
     // One for each connection that was accepted.
-    const std::unordered_map<uint32_t, WindowCredit>& window_credits()
-    {
-        return rc_iface(node_.iface()).window_credits;
-    }
+    const WindowCredits& window_credits() { return *rc_iface(node_.iface()).window_credits; }
 
     // From the peer, which knows our address.
     Packet from_peer(PacketType type, uint64_t source, uint64_t connection) const
@@ -185,7 +182,7 @@ class Target {
             fuzz::pass(kPatience);
             turn();
         }
-        fuzz::expect(window_credits().empty(), "what is of no use any more is kept");
+        fuzz::expect(window_credits().size() == 0, "what is of no use any more is kept");
         node_.failures.clear();
     }
 
@@ -194,7 +191,7 @@ class Target {
                                            {"KEEPALIVE_INTERVAL", "1s"},
                                            {"RX_QUEUE_LEN", "128"}}};
     const IfaceAddress address_ = rc_iface(node_.iface()).handshake->address();
-    const DeviceAddress device_ = rc_iface(node_.iface()).device_address;
+    const DeviceAddress device_ = rc_iface(node_.iface()).local.address;
     std::list<rc_test::Endpoint> endpoints_; // to a peer that is not there
 };
 

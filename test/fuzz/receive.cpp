@@ -8,9 +8,9 @@
 
 #include "rc_support.hpp"
 
+#include "rc/connect/wire.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/iface.hpp"
-#include "rc/wire.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -32,12 +32,13 @@ struct Loop {
     ibv_qp* endpoint_qp() { return endpoint(*ep).qp; }
     ibv_qp* accepted_qp()
     {
-        return iface.window_credits.empty() ? nullptr : iface.window_credits.begin()->second.qp;
+        return iface.window_credits->size() == 0 ? nullptr
+                                                 : iface.window_credits->begin()->second.qp();
     }
     bool whole()
     {
         return ep && endpoint(*ep).failure == UCS_OK && endpoint(*ep).connected &&
-               iface.window_credits.size() == 1 && !iface.window_credits.begin()->second.failed;
+               iface.window_credits->size() == 1 && !iface.window_credits->begin()->second.failed();
     }
 
     // The handshake's datagrams reach whom they are for; all else that is sent ends here.
@@ -102,8 +103,8 @@ void receive_one(Loop& it, FuzzedDataProvider& input)
         send ? static_cast<uint32_t>(data.size()) : input.ConsumeIntegral<uint32_t>();
 
     it.node.received.clear();
-    if (!fuzz::receive(it.iface.receive_queues->srq(), it.iface.cq, data.data(), data.size(),
-                       completion)) {
+    if (!fuzz::receive(it.iface.receive_queues->srq(), it.iface.completions.queue(), data.data(),
+                       data.size(), completion)) {
         return;
     }
     while (it.node.progress() != 0) {

@@ -4,7 +4,7 @@
 #include "target.hpp"
 
 #include "copy/component.hpp"
-#include "rc/component.hpp"
+#include "rc/component/component.hpp"
 #include "rc/remote_key.hpp"
 
 #include <algorithm>

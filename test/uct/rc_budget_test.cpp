@@ -29,7 +29,7 @@ class Budget : public testing::Test {
         : sender_(variables), receiver_(variables), key_(receiver_, word_, sizeof(word_)),
           ep_(std::make_unique<Endpoint>(sender_, receiver_))
     {
-        total_ = iface().tx_available;
+        total_ = iface().credits.available();
         EXPECT_EQ(retry(nodes_, [&] { return put_short(); }), UCS_OK);
     }
 
@@ -81,7 +81,7 @@ TEST_F(Budget, IsAccountedFor)
         }
         const unsigned outstanding =
             static_cast<gdr::rc::SequenceNumber>(inner().posted() - inner().completed);
-        ASSERT_EQ(iface().tx_available + inner().budget + inner().single +
+        ASSERT_EQ(iface().credits.available() + inner().budget + inner().single +
                       static_cast<int>(outstanding),
                   total_)
             << i;
@@ -102,25 +102,25 @@ TEST_F(Budget, OneInSoManyIsSignalled)
 TEST_F(Budget, AllAreSignalledWhereRoomIsScarce)
 {
     inner().settle();
-    iface().tx_scarce = iface().tx_available - 2;
+    iface().credits.set_scarce(iface().credits.available() - 2);
     inner().to_look = kModeration;
     EXPECT_EQ(signalled_by(2, [&] { return put_short(); }), 0u);
     EXPECT_EQ(signalled_by(4, [&] { return put_short(); }), 4u);
-    iface().tx_scarce = 0;
+    iface().credits.set_scarce(0);
 }
 
 TEST_F(Budget, TheLastOfTheRoomCanBePosted)
 {
     inner().settle();
     inner().to_look = 1;
-    const int others = iface().tx_available - 1;
-    iface().tx_available = 1;
+    const int others = iface().credits.available() - 1;
+    iface().credits.take(others);
     ASSERT_TRUE(inner().ready());
     EXPECT_EQ(inner().single, 1);
     EXPECT_TRUE(inner().can_post());
     EXPECT_EQ(put_short(), UCS_OK);
     EXPECT_FALSE(inner().can_post());
-    iface().tx_available += others;
+    iface().credits.give_back(others);
 }
 
 TEST_F(Budget, ComesBackWhenPostingIsRefused)
@@ -130,12 +130,12 @@ TEST_F(Budget, ComesBackWhenPostingIsRefused)
         inner().to_look = budgeted ? kModeration : 1;
         ASSERT_TRUE(inner().ready());
         ASSERT_EQ(inner().budget > 0, budgeted);
-        const auto post_send = std::exchange(
-            iface().post_send, +[](ibv_qp*, ibv_send_wr*, ibv_send_wr**) { return ENOMEM; });
+        const auto post_send =
+            iface().poster.post_by([](ibv_qp*, ibv_send_wr*, ibv_send_wr**) { return ENOMEM; });
         EXPECT_EQ(put_short(), UCS_ERR_IO_ERROR);
-        iface().post_send = post_send;
+        iface().poster.post_by(post_send);
         ep_.reset();
-        EXPECT_EQ(iface().tx_available, total_);
+        EXPECT_EQ(iface().credits.available(), total_);
         ep_ = std::make_unique<Endpoint>(sender_, receiver_);
         EXPECT_EQ(retry(nodes_, [&] { return put_short(); }), UCS_OK);
     }
@@ -155,13 +155,13 @@ TEST_F(Budget, OfTheNextEndpointAtItsPlace)
     const uint64_t id = inner().id;
     ep_.reset(); // somebody waits: at once
     EXPECT_TRUE(awaited.done());
-    EXPECT_EQ(iface().backlog.size(), 1u);
+    EXPECT_EQ(iface().completions.saved(), 1u);
     ep_ = std::make_unique<Endpoint>(sender_, receiver_);
     const uint64_t place = (uint64_t{1} << gdr::rc::kSlotBits) - 1;
     ASSERT_EQ(inner().id & place, id & place);
     ASSERT_NE(inner().id, id);
     sender_.progress();
-    EXPECT_EQ(iface().tx_available, total_);
+    EXPECT_EQ(iface().credits.available(), total_);
     EXPECT_EQ(inner().completed, inner().posted());
 }
 
@@ -195,10 +195,10 @@ class BudgetOfAnyMemory : ProtocolsV1, public Budget {
 
 TEST_F(BudgetOfAnyMemory, GetsTakeNoBufferThatIsNotThere)
 {
-    ASSERT_TRUE(iface().any_memory);
+    ASSERT_TRUE(iface().rules.any_memory);
     ASSERT_EQ(flush(nodes_, *ep_), UCS_OK);
     inner().settle();
-    inner().to_look = iface().moderation;
+    inner().to_look = iface().limits.moderation();
     ASSERT_TRUE(inner().ready());
     ASSERT_GT(inner().budget, static_cast<int>(kFewBuffers));
     Completion all(kFewBuffers);
@@ -227,7 +227,7 @@ class BudgetOfBuffers : public Budget {
         EXPECT_EQ(flush(nodes_, *ep_), UCS_OK);
         wait_until(nodes_, [&] { return receiver_.received_count == 1; });
         inner().settle();
-        inner().to_look = iface().moderation;
+        inner().to_look = iface().limits.moderation();
     }
 
     template <size_t length>
@@ -265,7 +265,7 @@ TEST_F(BudgetOfBuffers, ComeBackByTheirPayload)
     for (const auto& call : calls<8192>()) {
         ASSERT_EQ(flush(nodes_, *ep_), UCS_OK);
         inner().settle();
-        inner().to_look = iface().moderation;
+        inner().to_look = iface().limits.moderation();
         inner().buffered = 0;
         EXPECT_EQ(signalled_by(5, call), 1u); // after four of 8 KiB
     }
@@ -278,7 +278,7 @@ TEST_F(BudgetOfBuffers, ComeBackWhenTheyAreScarce)
     for (const auto& call : all) {
         ASSERT_EQ(flush(nodes_, *ep_), UCS_OK);
         inner().settle();
-        inner().to_look = iface().moderation;
+        inner().to_look = iface().limits.moderation();
         inner().buffered = 0;
         ASSERT_EQ(iface().buffers->available(), 64u);
         EXPECT_EQ(signalled_by(33, call), 0u); // half of them

@@ -21,7 +21,7 @@ gdr::rc::Iface& internal(const Node& node)
 
 size_t entries(const Node& node)
 {
-    return static_cast<size_t>(internal(node).cq->cqe);
+    return static_cast<size_t>(internal(node).completions.queue()->cqe);
 }
 
 bool resizes()
@@ -89,8 +89,8 @@ TEST(Completions, HaveRoomForAllThatIsOutstanding)
     EXPECT_GT(received, kPeers * (kWindow - 1) / 2);
     const size_t handled = node.received_count;
     finish_posted();
-    internal(node).save_completions();
-    const size_t outstanding = internal(node).backlog.size();
+    internal(node).completions.save_all();
+    const size_t outstanding = internal(node).completions.saved();
     EXPECT_GE(outstanding, sent + received - 32 * kPeers) << "these were in the queue";
     EXPECT_LE(outstanding, entries(node));
     EXPECT_TRUE(wait_until(nodes, [&] { return node.received_count == handled + received; }));
@@ -121,8 +121,8 @@ TEST(Completions, ManyEndpoints)
     }
     EXPECT_GT(posted, 3072u);
     usleep(100000);
-    internal(sender).save_completions();
-    EXPECT_EQ(internal(sender).backlog.size(), posted);
+    internal(sender).completions.save_all();
+    EXPECT_EQ(internal(sender).completions.saved(), posted);
     EXPECT_LE(posted, entries(sender));
     const size_t before = receiver.received_count;
     for (size_t i = 0; i < kMessages; ++i) {

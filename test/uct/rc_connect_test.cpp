@@ -493,7 +493,7 @@ TEST(Connecting, LateWakeupWakesOnce)
     int fd = -1;
     ASSERT_EQ(uct_iface_event_fd_get(node.iface(), &fd), UCS_OK);
     const uint64_t one = 1;
-    ASSERT_EQ(write(gdr::rc::rc_iface(node.iface()).wakeup_fd, &one, sizeof(one)), 8);
+    ASSERT_EQ(write(gdr::rc::rc_iface(node.iface()).attention.fd(), &one, sizeof(one)), 8);
     unsigned wakeups = 0;
     pollfd entry{fd, POLLIN, 0};
     for (unsigned i = 0; i < 100; ++i) {

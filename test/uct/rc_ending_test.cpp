@@ -3,7 +3,7 @@
 // The end of queue pairs that receive from an SRQ: each step, on an emulated HCA.
 #include "rc_support.hpp"
 
-#include "rc/ending.hpp"
+#include "rc/connect/ending.hpp"
 #include "verbs/device.hpp"
 
 #include <gtest/gtest.h>

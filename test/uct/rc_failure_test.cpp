@@ -6,6 +6,7 @@
 
 #include "rc/endpoint.hpp"
 #include "rc/remote_key.hpp"
+#include "rc/send_completions.hpp"
 
 #include <gtest/gtest.h>
 
@@ -68,7 +69,7 @@ TEST_F(Failure, ReportedOutOfOrder)
         UCS_OK);
     ASSERT_EQ(flush(nodes, ep), UCS_OK);
     gdr::rc::Endpoint& internal = gdr::rc::endpoint(ep);
-    const int credits = internal.iface().tx_available;
+    const int credits = internal.iface().credits.available();
 
     Completion read;
     uct_iov_t piece = local.piece(here.data(), here.size());
@@ -77,12 +78,12 @@ TEST_F(Failure, ReportedOutOfOrder)
     ASSERT_GE(send_bcopy(ep, 5, "no route"), 0);
     const uint64_t sent = internal.last_wr_id;
     internal.fail(UCS_ERR_IO_ERROR);
-    gdr::rc::Iface::handle_sent_slow(internal, sent, UCS_ERR_IO_ERROR);
+    gdr::rc::handle_sent_slow(internal, sent, UCS_ERR_IO_ERROR);
     EXPECT_TRUE(read.done());
     EXPECT_EQ(read.status, UCS_ERR_IO_ERROR);
 
     EXPECT_TRUE(wait_until(nodes, [&] { return !internal.has_outstanding(); }));
-    EXPECT_EQ(internal.iface().tx_available, credits);
+    EXPECT_EQ(internal.iface().credits.available(), credits);
 }
 
 // What the HCA does not take leaves nothing to be done, and keeps no buffer.
@@ -95,11 +96,11 @@ TEST_F(Failure, RefusedPost)
     gdr::rc::Iface& iface = internal.iface();
     const size_t buffers = iface.buffers->available();
     const auto post_send =
-        std::exchange(iface.post_send, [](ibv_qp*, ibv_send_wr*, ibv_send_wr**) { return ENOMEM; });
+        iface.poster.post_by([](ibv_qp*, ibv_send_wr*, ibv_send_wr**) { return ENOMEM; });
     EXPECT_EQ(send_bcopy(ep, 5, std::string(1000, 'x')), UCS_ERR_IO_ERROR);
     EXPECT_TRUE(internal.ops.empty());
     EXPECT_EQ(iface.buffers->available(), buffers);
-    iface.post_send = post_send;
+    iface.poster.post_by(post_send);
 }
 
 TEST(RemoteKeys, OfOthers)

@@ -25,12 +25,11 @@ class PostedSends {
         : ep_(gdr::rc::endpoint(ep)), iface_(ep_.iface()), before_(ep_.posted())
     {
         posted_.clear();
-        post_ = std::exchange(iface_.post_at_once, record);
-        iface_.post_send = record;
+        post_ = iface_.poster.post_by(record);
     }
     PostedSends(const PostedSends&) = delete;
     PostedSends& operator=(const PostedSends&) = delete;
-    ~PostedSends() { iface_.post_send = iface_.post_at_once = post_; }
+    ~PostedSends() { iface_.poster.post_by(post_); }
 
     // Those in a chain, which the HCA has not been given yet, included.
     size_t count() const { return static_cast<gdr::rc::SequenceNumber>(ep_.posted() - before_); }

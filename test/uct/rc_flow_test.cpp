@@ -72,14 +72,14 @@ TEST(Flow, GrantsGiveTheirRoomBack)
     Node sender(Variables{{"WINDOW", "64"}}), receiver;
     Endpoint ep(sender, receiver);
     const std::vector<Node*> nodes{&sender, &receiver};
-    const int room = gdr::rc::rc_iface(receiver.iface()).tx_available;
+    const int room = gdr::rc::rc_iface(receiver.iface()).credits.available();
     size_t sent = 0;
     ASSERT_TRUE(wait_until(nodes, [&] {
         sent = send_all(sender, ep, sent, std::min<size_t>(sent + 1, 1000));
         return receiver.received_count == 1000;
     }));
     EXPECT_TRUE(wait_until(
-        nodes, [&] { return gdr::rc::rc_iface(receiver.iface()).tx_available == room; }));
+        nodes, [&] { return gdr::rc::rc_iface(receiver.iface()).credits.available() == room; }));
 }
 
 // Few enough stay away, of all operations that take them, to be found in the caches.
@@ -330,10 +330,10 @@ TEST(Flow, DestroyedEndpointGoes)
         if (flushed) {
             EXPECT_EQ(uct_ep_flush(ep, 0, nullptr), UCS_INPROGRESS); // its completion is under way
         }
-        EXPECT_EQ(iface.endpoint_by_qpn.size(), 1u);
+        EXPECT_EQ(iface.endpoints.queue_pairs(), 1u);
         ep.destroy();
         EXPECT_TRUE(wait_until(
-            nodes, [&] { return iface.endpoint_by_qpn.empty(); }, 20));
+            nodes, [&] { return iface.endpoints.queue_pairs() == 0; }, 20));
     }
 }
 

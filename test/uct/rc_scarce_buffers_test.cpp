@@ -17,7 +17,7 @@ namespace rc_test {
 namespace {
 
 constexpr unsigned kBuffers = 8, kOperations = 6000;
-constexpr size_t kLongest = gdr::rc::Iface::kMaxShort;
+constexpr size_t kLongest = gdr::rc::Limits::kMaxShort;
 
 class ScarceBuffers : public testing::TestWithParam<unsigned> { // endpoints
   protected:

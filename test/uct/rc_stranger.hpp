@@ -5,7 +5,7 @@
 
 #include "rc_support.hpp"
 
-#include "rc/wire.hpp"
+#include "rc/connect/wire.hpp"
 #include "verbs/device.hpp"
 #include "verbs/queue_pair.hpp"
 

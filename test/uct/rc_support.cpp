@@ -5,8 +5,8 @@
 
 #include "abi/component.hpp"
 #include "abi/host.hpp"
-#include "rc/component.hpp"
-#include "rc/iface.hpp"
+#include "rc/component/component.hpp"
+#include "rc/component/open_iface.hpp"
 
 #include <chrono>
 #include <cstdio>

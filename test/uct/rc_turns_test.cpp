@@ -4,8 +4,8 @@
 // turns itself.
 #include "rc_stranger.hpp"
 
-#include "rc/accepted_connections.hpp"
-#include "rc/address_handles.hpp"
+#include "rc/connect/accepted_connections.hpp"
+#include "rc/connect/address_handles.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,0 +1,55 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Collects why HCAs cannot be used, and logs the reasons.
+#include "rc/component/hca_search.hpp"
+
+#include "abi/host.hpp"
+#include "abi/settings.hpp"
+
+#include <utility>
+
+namespace gdr::rc {
+
+void HcaSearch::begin(const std::vector<std::string>& names)
+{
+    const std::lock_guard guard(mutex_);
+    expected_ = names.size();
+    any_usable_ = false;
+    reasons_.clear();
+}
+
+void HcaSearch::record(const std::string& name, bool usable, const std::string& unusable)
+{
+    const std::lock_guard guard(mutex_);
+    any_usable_ = any_usable_ || usable;
+    reasons_[name] = unusable;
+    if (reasons_.size() < expected_) {
+        return;
+    }
+    // This was the last HCA. A single port without a cable is common and harmless; no usable port
+    // at all is not.
+    std::string all;
+    for (const auto& [hca, reason] : reasons_) {
+        if (!reason.empty()) {
+            all += (all.empty() ? "" : "; ") + reason;
+        }
+    }
+    if (any_usable_ && !all.empty()) {
+        gdr_log(diag, "not used: %s", all.c_str());
+    }
+    if (!any_usable_ && !all.empty() && !std::exchange(logged_, true)) {
+        abi::log_message(abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
+                         __FILE__, __LINE__,
+                         "no HCA can be used, so no network transport: %s (UCX's other transports, "
+                         "such as tcp, serve if UCX_TLS has them)",
+                         all.c_str());
+    }
+}
+
+HcaSearch& hca_search()
+{
+    static HcaSearch instance;
+    return instance;
+}
+
+} // namespace gdr::rc

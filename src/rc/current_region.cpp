@@ -1,0 +1,23 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Checks registrations that UCP kept while their memory may have been freed.
+#include "rc/current_region.hpp"
+
+#include "abi/host.hpp"
+#include "mem/cache.hpp"
+
+namespace gdr::rc {
+
+mem::Region* current_region(mem::Region* region, const void* address, size_t length)
+{
+    mem::Failure failure;
+    mem::Region* const current =
+        mem::Cache::current(region, reinterpret_cast<uintptr_t>(address), length, &failure);
+    if (current == nullptr) {
+        gdr_log(error, "GPU memory of %zu bytes at %p, which was registered, is not there: %s",
+                length, address, failure.cause.empty() ? "it was freed" : failure.cause.c_str());
+    }
+    return current;
+}
+
+} // namespace gdr::rc

@@ -1,0 +1,72 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#include "rc/failed_completions.hpp"
+
+#include "abi/host.hpp"
+#include "rc/completion_status.hpp"
+#include "rc/endpoint.hpp"
+#include "rc/events.hpp"
+#include "rc/send_completions.hpp"
+#include "verbs/error.hpp"
+
+namespace gdr::rc {
+namespace {
+
+constexpr char kIntrusion[] =
+    "a connection is closed: its peer sent what no UCX with this transport sends";
+
+} // namespace
+
+void handle_intrusion(Iface& iface, const ibv_wc& wc)
+{
+    if (Endpoint* ep = iface.endpoints.of_queue_pair(wc.qp_num); ep != nullptr) {
+        if (ep->failure == UCS_OK) {
+            gdr_log(error, "%s", kIntrusion);
+            ep->fail(UCS_ERR_CONNECTION_RESET);
+        }
+    } else if (WindowCredit* credit = find_window_credit(iface, wc.qp_num);
+               credit != nullptr && iface.window_credits->fail(*credit)) {
+        gdr_log(error, "%s", kIntrusion);
+    }
+}
+
+void handle_error(Iface& iface, const ibv_wc& wc)
+{
+    ucs_status_t status = to_status(wc.status);
+    if (!(wc.wr_id & kSendBit)) {
+        // The receive comes back when its queue pair ends. Otherwise it is the HCA's own problem
+        // (length, protection), and the sender's HCA reports it to the sender.
+        if (wc.status != IBV_WC_WR_FLUSH_ERR) {
+            gdr_log(error, "%s failed to receive a message: %s (%s)", iface.device.name().c_str(),
+                    ibv_wc_status_str(wc.status), verbs::completion_cause(wc.status));
+        }
+        if (ibv_qp* emptied = iface.receive_queues->take_unfilled(wc); emptied != nullptr) {
+            iface.handshake->receives_done(emptied);
+        }
+        return;
+    }
+    if (wc.wr_id & kAcceptedBit) {
+        return iface.window_credits->sent(wc.wr_id, wc.status);
+    }
+    const Endpoints::Slot& slot = iface.endpoints.slot(wc.wr_id);
+    if (!slot.posted(wc.wr_id)) {
+        return; // destroyed before, its credits are back
+    }
+    Endpoint* ep = slot.endpoint();
+    if (ep->failure == UCS_OK) {
+        // The first failure; the flushed work requests that follow say nothing new.
+        // If the peer is gone, the error handler decides what that means; UCP always has one.
+        auto level = iface.err_handler != nullptr && status == UCS_ERR_ENDPOINT_TIMEOUT
+                         ? abi::LogLevel::diag
+                         : abi::LogLevel::error;
+        abi::log_message(level, __FILE__, __LINE__, "a connection from %s failed: %s: %s",
+                         iface.name().c_str(), ibv_wc_status_str(wc.status),
+                         verbs::completion_cause(wc.status));
+        if (wc.status == IBV_WC_RETRY_EXC_ERR) {
+            iface.handshake->peer_failed(ep->peer.incarnation);
+        }
+        ep->fail(status);
+    }
+    handle_sent_slow(*ep, wc.wr_id, status);
+}
+
+} // namespace gdr::rc

@@ -1,0 +1,54 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#include "rc/queues/flushed_poll.hpp"
+
+#include "abi/host.hpp"
+#include "mem/rdma_writes.hpp"
+#include "mlx5/queues.hpp"
+
+#include <atomic>
+
+namespace gdr::rc {
+namespace {
+
+void flush()
+{
+    static std::atomic<bool> logged{false};
+    const CUresult result = mem::RdmaWrites::instance().flush();
+    if (result != CUDA_SUCCESS && !logged.exchange(true)) [[unlikely]] {
+        gdr_log(
+            error,
+            "cuFlushGPUDirectRDMAWrites failed: %s: what runs on the GPU may not see what it has "
+            "received",
+            cuda::error_text(*cuda::open_driver(), result).c_str());
+    }
+}
+
+int poll_lists(ibv_cq* cq, int most, ibv_wc* completions)
+{
+    return cq->context->ops.poll_cq(cq, most, completions);
+}
+
+template <int (*poll)(ibv_cq*, int, ibv_wc*)>
+int flushed(ibv_cq* cq, int most, ibv_wc* completions)
+{
+    const int polled = poll(cq, most, completions);
+    if (polled > 0) {
+        flush();
+    }
+    return polled;
+}
+
+} // namespace
+
+verbs::PollCq flushed_poll(verbs::PollCq poll)
+{
+    if (poll == verbs::poll_extended || poll == flushed<verbs::poll_extended>) {
+        return flushed<verbs::poll_extended>;
+    }
+    if (poll == mlx5::Queues::poll_cq || poll == flushed<mlx5::Queues::poll_cq>) {
+        return flushed<mlx5::Queues::poll_cq>;
+    }
+    return flushed<poll_lists>;
+}
+
+} // namespace gdr::rc
