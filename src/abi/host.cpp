@@ -6,6 +6,7 @@
 #include "abi/uct_calls.hpp"
 #include "abi/ucx.hpp"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <optional>
@@ -36,9 +37,11 @@ ucs_log_level_t ucs_level(LogLevel level)
     case LogLevel::info:
         return UCS_LOG_LEVEL_INFO;
     case LogLevel::debug:
+        return UCS_LOG_LEVEL_DEBUG;
+    case LogLevel::data:
         break;
     }
-    return UCS_LOG_LEVEL_DEBUG;
+    return UCS_LOG_LEVEL_TRACE_DATA;
 }
 
 // UCX's asynchronous thread runs event handlers without an async context, with no lock held. The
@@ -87,8 +90,9 @@ void log_message(LogLevel level, const char* file, unsigned line, const char* fo
     va_start(arguments, format);
     std::vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
-    ucs_log_dispatch(file, line, "", ucs_level(level), &ucx().global_opts->log_component, "gdr: %s",
-                     message);
+    // A UCX that was built without the levels behind DEBUG drops their messages.
+    ucs_log_dispatch(file, line, "", std::min(ucs_level(level), UCS_LOG_LEVEL_DEBUG),
+                     &ucx().global_opts->log_component, "gdr: %s", message);
 }
 
 ucs_status_t async_add_fd(int fd, AsyncCallback callback, void* arg)

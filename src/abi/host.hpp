@@ -20,7 +20,7 @@ namespace gdr::abi {
 bool choose_series();
 const std::string& why_not();
 
-enum class LogLevel { error, warn, diag, info, debug };
+enum class LogLevel { error, warn, diag, info, debug, data };
 
 // Logs through UCX's logger, subject to the user's level (UCX_LOG_LEVEL).
 [[gnu::format(printf, 4, 5)]] void log_message(LogLevel level, const char* file, unsigned line,

@@ -29,6 +29,9 @@ class Completions {
     // Returns how many were polled, or a negative value.
     int poll(int most, ibv_wc* completions) { return poll_(queue_, most, completions); }
 
+    // Completions are polled by this function from now on. Returns the one before.
+    verbs::PollCq poll_by(verbs::PollCq poll) { return std::exchange(poll_, poll); }
+
     // From now on polling makes GPUs see what the HCA has written.
     void flush_gpu_writes();
 

@@ -96,7 +96,11 @@ unsigned handle_attention(Iface& iface)
 {
     iface.attention.given();
     if (mem::RdmaWrites::instance().needed()) {
-        iface.completions.flush_gpu_writes();
+        if (iface.data_trace) {
+            iface.data_trace->flush_gpu_writes();
+        } else {
+            iface.completions.flush_gpu_writes();
+        }
     }
     // Callbacks may wait for more completions, and so may what they call.
     unsigned count = iface.completions.handle_saved(

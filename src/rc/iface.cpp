@@ -147,6 +147,9 @@ void Iface::open(uct_worker_h worker, const uct_iface_params_t* params)
                         static_cast<uint32_t>(settings.max_inline));
     limits.set_max_inline(queue_pairs->max_inline());
     poster.open(provider->post_send(), limits.max_iov() + 1, queue_pairs->max_inline());
+    if (DataTrace::wanted()) {
+        data_trace.emplace(poster, completions, name());
+    }
     open_handshake();
 }
 

@@ -12,6 +12,7 @@
 #include "rc/connect/handshake.hpp"
 #include "rc/connect/local_port.hpp"
 #include "rc/connect/reachability.hpp"
+#include "rc/data_trace.hpp"
 #include "rc/endpoint_tasks.hpp"
 #include "rc/endpoints.hpp"
 #include "rc/event_descriptor.hpp"
@@ -100,6 +101,7 @@ struct Iface : abi::Iface {
     std::optional<Reachability> reachability;
     std::unique_ptr<ReceiveQueues> receive_queues;
     std::optional<QueuePairs> queue_pairs;
+    std::optional<DataTrace> data_trace; // if it was wanted when the interface was opened
     mem::MemoryCollector memory_collector;
     std::optional<Handshake> handshake;
     std::optional<WindowCredits> window_credits;
