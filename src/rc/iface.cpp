@@ -172,7 +172,7 @@ void Iface::open_handshake()
     setup.mtu = static_cast<ibv_mtu>(local.address.mtu);
     setup.settings = &settings;
     handshake.emplace(setup, attention);
-    window_credits.emplace(credits, poster, *handshake);
+    window_credits.emplace(credits, provider->post_by_lists(), *handshake);
     outage.emplace(domain.port_events(), port.number,
                    PortWatch::Queues{completions.queue(), receive_queues->srq()}, attention,
                    handshake->ending());

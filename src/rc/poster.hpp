@@ -35,9 +35,6 @@ class Poster {
         return post_send_(qp, &wr, &refused_);
     }
 
-    // The same, also to accepted queue pairs, and not collected.
-    int post_at_once(ibv_qp* qp, ibv_send_wr& wr) { return at_once_(qp, &wr, &refused_); }
-
     // Work requests are collected until stop_collecting(). If posting the chain fails later, the
     // endpoint fails.
     void collect() { post_send_ = add_to_chain; }

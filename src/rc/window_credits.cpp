@@ -57,7 +57,8 @@ void WindowCredits::grant(WindowCredit& credit)
         wr.opcode = IBV_WR_SEND_WITH_IMM;
         wr.send_flags = IBV_SEND_SIGNALED;
         wr.imm_data = htonl(kWindowGrant);
-        if (int error = poster_.post_at_once(credit.qp_, wr); error != 0) {
+        ibv_send_wr* refused;
+        if (int error = post_send_(credit.qp_, &wr, &refused); error != 0) {
             gdr_log(error, "ibv_post_send of a window grant failed: %s",
                     verbs::errno_text(error).c_str());
             fail(credit);

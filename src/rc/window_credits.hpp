@@ -5,8 +5,8 @@
 #pragma once
 
 #include "rc/connect/handshake.hpp"
-#include "rc/poster.hpp"
 #include "rc/send_credits.hpp"
+#include "verbs/posting.hpp"
 
 #include <cstddef>
 #include <unordered_map>
@@ -37,8 +37,8 @@ class WindowCredit {
 // Worker thread only.
 class WindowCredits {
   public:
-    WindowCredits(SendCredits& credits, Poster& poster, Handshake& handshake)
-        : credits_(credits), poster_(poster), handshake_(handshake)
+    WindowCredits(SendCredits& credits, verbs::PostSend post_send, Handshake& handshake)
+        : credits_(credits), post_send_(post_send), handshake_(handshake)
     {
     }
 
@@ -64,7 +64,7 @@ class WindowCredits {
     void grant_waiting();
 
     SendCredits& credits_;
-    Poster& poster_;
+    const verbs::PostSend post_send_;
     Handshake& handshake_;
     std::unordered_map<uint32_t, WindowCredit> accepted_; // by queue pair number
     std::vector<WindowCredit*> waiting_;                  // for room in the completion queue

@@ -83,11 +83,12 @@ void Provider::choose_posting(const std::function<void(verbs::Posting)>& probe)
 
 verbs::PostSend Provider::post_send() const
 {
-    if (takes_queues_) {
-        return mlx5::Queues::post_send;
-    }
-    return posting_ == verbs::Posting::by_functions ? verbs::post_by_functions
-                                                    : verbs::post_send_of(*pd_->context);
+    return posting_ == verbs::Posting::by_functions ? verbs::post_by_functions : post_by_lists();
+}
+
+verbs::PostSend Provider::post_by_lists() const
+{
+    return takes_queues_ ? mlx5::Queues::post_send : verbs::post_send_of(*pd_->context);
 }
 
 verbs::PostReceives Provider::post_receives() const

@@ -46,6 +46,7 @@ class Provider {
     void choose_posting(const std::function<void(verbs::Posting)>& probe);
     verbs::Posting posting() const { return posting_; }
     verbs::PostSend post_send() const;
+    verbs::PostSend post_by_lists() const; // to queue pairs of peers, whatever posting() is
     verbs::PostReceives post_receives() const;
 
     // To be called for the SRQ, for each queue pair before it sends, and when its last completions
