@@ -13,7 +13,7 @@ struct Options {
     int explain_cpu_faults; // boolean
     int probe;              // boolean
     char* abi;              // read by abi::choose_series(), listed here
-    char* transports;       // read by prepare_host(), listed here
+    char* transports;       // read by host::Transports, listed here
     mpi::Collectives mpi_collectives;
 };
 

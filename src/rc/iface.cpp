@@ -5,9 +5,9 @@
 
 #include "abi/border.hpp"
 #include "abi/host.hpp"
-#include "abi/memtype_cache.hpp"
 #include "abi/settings.hpp"
 #include "cuda/driver.hpp"
+#include "host/memtype_cache.hpp"
 #include "mem/unmap_watch.hpp"
 #include "rc/dummy_iface.hpp"
 #include "rc/endpoint.hpp"
@@ -409,7 +409,7 @@ Iface::Iface(uct_md_h md_handle, uct_worker_h worker, const uct_iface_params_t* 
              const Settings& user_settings)
     : any_memory(cuda::open_driver() != nullptr && !rc_domain(md_handle).serves_protocols_v2()),
       clears_behind(any_memory && abi::reads_behind_rts()),
-      untyped_shorts(abi::memtype_cache::looks_empty()), keep_host_pages(mem::unmaps_are_seen()),
+      untyped_shorts(host::memtype_cache().looks_empty()), keep_host_pages(mem::unmaps_are_seen()),
       domain(rc_domain(md_handle)), device(domain.device()),
       shares_receives(domain.shares_receives()),
       settings(bounded(user_settings, device.attributes(), shares_receives)),

@@ -7,8 +7,8 @@
 
 #include "abi/memory_events.hpp"
 #include "abi/patcher.hpp"
-#include "abi/registration_cache.hpp"
 #include "hooks/near_code.hpp"
+#include "host/registration_cache.hpp"
 #include "mem_fixture.hpp"
 
 #include <gtest/gtest.h>
@@ -289,7 +289,7 @@ TEST_F(FreedTest, ucx_tells_of_it)
     event.mem_type.mem_type = UCS_MEMORY_TYPE_CUDA;
     ucm_event_dispatch(UCM_EVENT_MEM_TYPE_FREE, &event);
     EXPECT_EQ(told, 1u);
-    abi::end_registrations(this, 4096);
+    host::registration_cache().end_registrations(this, 4096);
     EXPECT_EQ(told, 1u) << "what we tell is not heard";
 }
 
