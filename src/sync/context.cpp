@@ -98,11 +98,12 @@ void tell_memory_type(Operation& operation)
     ucp_request_param_t& param = operation.param;
     const bool contiguous = (param.op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) == 0 ||
                             (param.datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_CONTIG;
-    if (operation.buffer == nullptr || !contiguous ||
+    const void* const buffer = buffer_of(operation.arguments);
+    if (buffer == nullptr || !contiguous ||
         (param.op_attr_mask & (UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH)) != 0) {
         return;
     }
-    if (!cuda::is_pinned(require_driver(), operation.buffer)) {
+    if (!cuda::is_pinned(require_driver(), buffer)) {
         return;
     }
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
