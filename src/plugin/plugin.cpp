@@ -12,6 +12,7 @@
 #include "abi/ucx.hpp"
 #include "copy/component.hpp"
 #include "cuda/driver.hpp"
+#include "cuda/recent.hpp"
 #include "host/perftest_allocators.hpp"
 #include "host/preparation.hpp"
 #include "ipc/component.hpp"
@@ -171,6 +172,7 @@ class Service {
         abi::register_component(rc::component());
         abi::register_component(ipc::component());
         abi::register_options(option_table(), &options);
+        cuda::trust_moments(options.recent != 0);
         if (options.statistics_path) {
             statistics_path() = options.statistics_path;
         }
