@@ -19,7 +19,11 @@ bool watch_mappings(MappingCallback mapped, MappingCallback unmapped);
 
 // Reports GPU memory that is about to be freed; the callback may lock. The events come from UCX's
 // hooks in the CUDA driver, if it was built with CUDA and has installed them, or from another
-// caller. Events of end_registrations() are not reported. Once per process.
+// caller. Those of report_freed() are not among them. Once per process.
 void watch_frees(MappingCallback freed);
+
+// Tells UCX and everybody who listens to its hooks that this GPU memory is freed, as the hook of
+// cuMemFree does in a UCX with CUDA. Any thread.
+void report_freed(const void* address, size_t length);
 
 } // namespace gdr::abi

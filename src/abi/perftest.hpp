@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// ucx_perftest's table of memory allocators: one slot for each memory type, filled by whoever can
-// allocate that type (ucx_perftest -m cuda).
+// What is private to ucx_perftest: its table of memory allocators, one slot for each memory type,
+// filled by whoever can allocate that type (ucx_perftest -m cuda), and the context of a test.
 #pragma once
 
 #include "abi/base.hpp"
@@ -30,11 +30,14 @@ struct PerftestMemory {
     uct_mem_h memh;
 };
 
-// Puts the allocator into its slot. False: this process is not ucx_perftest.
-bool set_perftest_allocator(const PerftestAllocator& allocator);
-
-// For a test's context: the rank of this process, and the memory domain (NULL: a UCP test).
-unsigned perftest_rank(const void* context);
-uct_md_h perftest_md(const void* context);
+// Places in ucx_perf_context_t. The component is followed by the memory domain; it stands elsewhere
+// in a UCX built with assertions, and is NULL in a test of UCP.
+struct PerftestOffsets {
+    size_t rte_group;   // the argument of group_index()
+    size_t rte;         // ucx_perf_rte_t
+    size_t group_index; // in that: a function that returns the rank of this process
+    size_t component;
+    size_t component_assert;
+};
 
 } // namespace gdr::abi

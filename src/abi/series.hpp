@@ -4,6 +4,7 @@
 #pragma once
 
 #include "abi/component.hpp"
+#include "abi/perftest.hpp"
 
 #include <span>
 #include <string>
@@ -42,10 +43,7 @@ struct Series {
     // Fills a ucs_memory_info_t.
     void (*tell_memory)(const MemoryInfo& memory, void* info);
 
-    // ucx_perftest: the rank of this process and the memory domain of a test, NULL if there is
-    // none.
-    unsigned (*perftest_rank)(const void* perf);
-    uct_md_h (*perftest_md)(const void* perf);
+    PerftestOffsets perftest;
 };
 
 // What is found in a process.

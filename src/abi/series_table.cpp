@@ -27,8 +27,11 @@ constexpr Series series_of(Version version)
         .register_component = register_component<L>,
         .read_options = read_options<L>,
         .tell_memory = tell_memory<L>,
-        .perftest_rank = perftest_rank<L>,
-        .perftest_md = perftest_md<L>,
+        .perftest = {.rte_group = L::kPerfContextRteGroup,
+                     .rte = L::kPerfContextRte,
+                     .group_index = L::kPerfRteGroupIndex,
+                     .component = L::kPerfContextComponent,
+                     .component_assert = L::kPerfContextComponentAssert},
     };
 }
 

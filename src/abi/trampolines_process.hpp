@@ -1,7 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// UCX's parser of variables, its structure for memory types, and ucx_perftest's context, in any
-// series' layout.
+// UCX's parser of variables, and its structure for memory types, in any series' layout.
 #pragma once
 
 #include "abi/trampolines_component.hpp"
@@ -48,39 +47,6 @@ void tell_memory(const MemoryInfo& memory, void* info)
     told.base_address = memory.base;
     told.alloc_length = memory.length;
     *static_cast<typename L::LookedUp*>(info) = told;
-}
-
-template <class Value>
-Value value_at(const void* base, size_t offset)
-{
-    Value value;
-    std::memcpy(&value, static_cast<const char*>(base) + offset, sizeof(value));
-    return value;
-}
-
-template <class L>
-unsigned perftest_rank(const void* context)
-{
-    using GroupIndex = unsigned (*)(void* group);
-    const void* rte = value_at<const void*>(context, L::kPerfContextRte);
-    return value_at<GroupIndex>(rte, L::kPerfRteGroupIndex)(
-        value_at<void*>(context, L::kPerfContextRteGroup));
-}
-
-// The memory domain follows its component, whose offset depends on the build.
-template <class L>
-uct_md_h perftest_md(const void* context)
-{
-    for (const size_t offset : {L::kPerfContextComponent, L::kPerfContextComponentAssert}) {
-        const auto* candidate = value_at<const void*>(context, offset);
-        for (const ucs_list_link_t* link = ucx().components->next; link != ucx().components;
-             link = link->next) {
-            if (candidate == listed_component<L>(link)) {
-                return value_at<uct_md_h>(context, offset + sizeof(candidate));
-            }
-        }
-    }
-    return nullptr;
 }
 
 } // namespace gdr::abi

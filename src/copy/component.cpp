@@ -8,8 +8,7 @@
 #include "copy/iface.hpp"
 #include "copy/memory_domain.hpp"
 #include "cuda/driver.hpp"
-
-#include <stdexcept>
+#include "streams/iface.hpp"
 
 namespace gdr::copy {
 
@@ -28,12 +27,8 @@ std::vector<std::string> query_md_resources()
 
 std::unique_ptr<abi::MemoryDomain> open_md(const char*, const abi::MdConfig* config)
 {
-    const cuda::Driver* driver = cuda::open_driver();
-    if (driver == nullptr) {
-        throw std::runtime_error(cuda::unavailable_reason());
-    }
     auto* ours = reinterpret_cast<const MdConfig*>(config);
-    return std::make_unique<MemoryDomain>(*driver, ours->pin_host != 0);
+    return std::make_unique<MemoryDomain>(streams::require_driver(), ours->pin_host != 0);
 }
 
 // Remote keys are empty.

@@ -15,7 +15,7 @@
 
 #include <climits>
 #include <cstring>
-#include <new>
+#include <utility>
 
 namespace gdr::copy {
 
@@ -132,31 +132,16 @@ ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_
 
 ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* handle)
 {
-    constexpr uint64_t kNeeded = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_IFACE_ADDR;
-    if ((params->field_mask & kNeeded) != kNeeded) {
+    if (!streams::names_peer(*params)) {
         return UCS_ERR_INVALID_PARAM;
     }
-    Iface* iface = iface_of(params->iface);
-    if (!same_address(iface->address, params->iface_addr)) {
-        return UCS_ERR_UNREACHABLE;
-    }
-    auto* ep = new (std::nothrow) Ep;
-    if (ep == nullptr) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    if (ucs_status_t status = abi::init_ep(ep, iface); status != UCS_OK) {
-        delete ep;
-        return status;
-    }
-    *handle = &ep->super;
-    return UCS_OK;
-}
-
-void ep_destroy(uct_ep_h handle)
-{
-    auto* ep = reinterpret_cast<Ep*>(handle);
-    abi::cleanup_ep(ep);
-    delete ep;
+    return abi::guarded("copy: ep_create", [&] {
+        Iface* iface = iface_of(params->iface);
+        if (!same_address(iface->address, params->iface_addr)) {
+            return UCS_ERR_UNREACHABLE;
+        }
+        return streams::hand_over(std::make_unique<Ep>(), iface, handle);
+    });
 }
 
 // ---- interface
@@ -175,12 +160,6 @@ ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
     return UCS_OK;
 }
 
-ucs_status_t get_address(uct_iface_h iface, uct_iface_addr_t* address)
-{
-    memcpy(address, &iface_of(iface)->address, sizeof(Address));
-    return UCS_OK;
-}
-
 int is_reachable(const uct_iface_h iface, const uct_device_addr_t*, const uct_iface_addr_t* address)
 {
     return same_address(iface_of(iface)->address, address);
@@ -191,9 +170,7 @@ void iface_close(uct_iface_h handle)
     Iface* iface = iface_of(handle);
     stats::statistics().add(iface->engine.counts());
     stats::statistics().add(iface->by_cpu);
-    streams::stop_progress(iface);
-    abi::cleanup_iface(iface);
-    delete iface;
+    streams::close(iface);
 }
 
 uct_iface_ops_t iface_ops()
@@ -205,10 +182,10 @@ uct_iface_ops_t iface_ops()
     ops.ep_put_zcopy = put_zcopy;
     ops.ep_get_zcopy = get_zcopy;
     ops.ep_create = ep_create;
-    ops.ep_destroy = ep_destroy;
+    ops.ep_destroy = streams::close_ep<Ep>;
     ops.iface_close = iface_close;
     ops.iface_query = iface_query;
-    ops.iface_get_address = get_address;
+    ops.iface_get_address = streams::get_address<Iface>;
     ops.iface_is_reachable = is_reachable;
     return ops;
 }
@@ -267,21 +244,17 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
                 kDeviceName);
         return UCS_ERR_NO_DEVICE;
     }
-    const cuda::Driver* driver = cuda::open_driver();
+    const cuda::Driver* driver = streams::driver_for("copy");
     if (driver == nullptr) {
-        gdr_log(error, "copy: %s", cuda::unavailable_reason().c_str());
         return UCS_ERR_NO_DEVICE;
     }
     return abi::guarded("copy: open", [&] {
         auto iface = std::make_unique<Iface>(
             *driver, open_mapped(*driver, *reinterpret_cast<const Settings*>(config)),
             make_address());
-        ucs_status_t status = abi::init_iface(iface.get(), iface->mapped ? &mapped_ops : &ops,
-                                              &kInternalOps, md, worker, params, config);
-        if (status == UCS_OK) {
-            *handle = &iface.release()->super;
-        }
-        return status;
+        uct_iface_ops_t* const calls = iface->mapped ? &mapped_ops : &ops;
+        return streams::hand_over(std::move(iface), calls, &kInternalOps, md, worker, params,
+                                  config, handle);
     });
 }
 

@@ -6,7 +6,6 @@
 #include "copy/memory_domain.hpp"
 
 #include "abi/host.hpp"
-#include "abi/registration_cache.hpp"
 #include "copy/detected_memory.hpp"
 #include "copy/kept_block.hpp"
 #include "cuda/allocation.hpp"
@@ -14,6 +13,7 @@
 #include "cuda/dmabuf.hpp"
 #include "cuda/inventory.hpp"
 #include "cuda/mapping.hpp"
+#include "host/registration_cache.hpp"
 #include "mem/cache.hpp"
 #include "mem/caches.hpp"
 #include "mem/cuda_memory.hpp"
@@ -110,7 +110,7 @@ void end_registrations(const cuda::Pointer& memory, const abi::MemoryInfo& repor
     const auto base = reinterpret_cast<uintptr_t>(reported.base);
     const uintptr_t start = std::min(base, memory.base);
     const uintptr_t end = std::max(base + reported.length, memory.end());
-    abi::end_registrations(reinterpret_cast<void*>(start), end - start);
+    host::registration_cache().end_registrations(reinterpret_cast<void*>(start), end - start);
 }
 
 constexpr uint64_t kCudaTypes = bits(UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA_MANAGED);
@@ -243,7 +243,7 @@ ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type
                 cuda::error_text(result).c_str());
         return result == CUDA_ERROR_OUT_OF_MEMORY ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;
     }
-    abi::end_registrations(registration->address, *length);
+    host::registration_cache().end_registrations(registration->address, *length);
     if (registration->small && !is_reported_as(type, registration->address, *length)) {
         gdr_log(diag, "no CUDA memory of %zu bytes: no HCA takes that of this GPU", *length);
         free(registration.release());
@@ -314,7 +314,7 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
         const auto memory =
             mem::ask_for_cuda_memory(driver_, address, keeps_host_pages_ && length != 0);
         if (!memory) {
-            abi::end_registrations(address, length);
+            host::registration_cache().end_registrations(address, length);
             return std::nullopt;
         }
         const abi::MemoryInfo info = describe(*memory, address, length);

@@ -4,6 +4,9 @@
 #include "cuda/recent.hpp"
 #include "tables/by_page.hpp"
 
+#include <atomic>
+#include <mutex>
+
 #ifdef __x86_64__
 #include <x86intrin.h>
 #endif
@@ -12,7 +15,31 @@ namespace gdr::cuda {
 
 namespace {
 
-constexpr uint64_t kAMoment = 500; // cycles
+alignas(8) constinit uint64_t moment = kMoment; // now; 0: no answer holds
+
+// What decides it.
+constinit std::mutex mutex;
+constinit unsigned freeing = 0; // calls
+constinit bool trusted = true;
+
+// With the mutex.
+void decide()
+{
+    std::atomic_ref(moment).store(trusted && freeing == 0 ? kMoment : 0);
+}
+
+bool is_less_than_a_moment(uint64_t cycles)
+{
+#ifdef __x86_64__
+    bool less; // of an atomic load GCC makes an instruction more
+    asm volatile("cmp %[moment], %[cycles]"
+                 : "=@ccb"(less)
+                 : [moment] "m"(moment), [cycles] "r"(cycles));
+    return less;
+#else
+    return cycles < std::atomic_ref(moment).load(std::memory_order_relaxed);
+#endif
+}
 
 // Without such a clock each call is a moment later.
 uint64_t now()
@@ -21,7 +48,7 @@ uint64_t now()
     return __rdtsc();
 #else
     thread_local uint64_t time = 0;
-    return time += kAMoment;
+    return time += kMoment;
 #endif
 }
 
@@ -32,7 +59,7 @@ struct Seen {
 
 bool a_moment_ago(const Seen& seen, uint64_t buffer_id)
 {
-    return seen.buffer_id == buffer_id && now() - seen.when < kAMoment;
+    return seen.buffer_id == buffer_id && is_less_than_a_moment(now() - seen.when);
 }
 
 struct Recent {
@@ -61,6 +88,30 @@ bool still_finished(Seen& seen, const Driver& driver, const void* address, uint6
 }
 
 } // namespace
+
+void trust_moments(bool trust)
+{
+    const std::lock_guard lock(mutex);
+    trusted = trust;
+    decide();
+}
+
+Freeing::Freeing()
+{
+    const std::lock_guard lock(mutex);
+    ++freeing;
+    decide();
+}
+
+Freeing::~Freeing()
+{
+    const uint64_t end = now();
+    while (now() - end < kMoment) {
+    }
+    const std::lock_guard lock(mutex);
+    --freeing;
+    decide();
+}
 
 bool still_finished(const Driver& driver, const void* address, uint64_t buffer_id)
 {

@@ -5,11 +5,13 @@
 
 #include "abi/patcher.hpp"
 #include "cuda/driver.hpp"
+#include "cuda/recent.hpp"
 #include "hooks/near_code.hpp"
 
 #include <cuda.h>
 
 #include <initializer_list>
+#include <optional>
 
 namespace gdr::hooks {
 namespace {
@@ -57,20 +59,37 @@ void tell_of_context()
     }
 }
 
+// What the driver has said of memory holds no longer. In a forked child nothing is asked.
+class AnswersEnd {
+  public:
+    AnswersEnd()
+    {
+        if (!cuda::in_forked_child()) {
+            freeing_.emplace();
+        }
+    }
+
+  private:
+    std::optional<cuda::Freeing> freeing_;
+};
+
 CUresult free_memory(CUdeviceptr address)
 {
+    const AnswersEnd end;
     tell_of_allocation(address);
     return original.free(address);
 }
 
 CUresult unmap(CUdeviceptr address, size_t length)
 {
+    const AnswersEnd end;
     tell_of_range(address, length);
     return original.unmap(address, length);
 }
 
 CUresult destroy_context(CUcontext context)
 {
+    const AnswersEnd end;
     const CUresult result = original.destroy_context(context);
     tell_of_context();
     return result;
@@ -79,6 +98,7 @@ CUresult destroy_context(CUcontext context)
 // Others may still retain the context.
 CUresult release_primary(CUdevice device)
 {
+    const AnswersEnd end;
     const CUresult result = original.release_primary(device);
     unsigned flags = 0;
     int active = 0;
@@ -91,6 +111,7 @@ CUresult release_primary(CUdevice device)
 
 CUresult reset_primary(CUdevice device)
 {
+    const AnswersEnd end;
     const CUresult result = original.reset_primary(device);
     tell_of_context();
     return result;

@@ -9,9 +9,9 @@
 #include "ipc/iface.hpp"
 #include "ipc/memory_domain.hpp"
 #include "ipc/process.hpp"
+#include "streams/iface.hpp"
 
 #include <atomic>
-#include <stdexcept>
 
 namespace gdr::ipc {
 
@@ -51,11 +51,8 @@ std::vector<std::string> query_md_resources()
 
 std::unique_ptr<abi::MemoryDomain> open_md(const char*, const abi::MdConfig* config)
 {
-    const cuda::Driver* driver = cuda::open_driver();
-    if (driver == nullptr) {
-        throw std::runtime_error(cuda::unavailable_reason());
-    }
-    return std::make_unique<MemoryDomain>(*driver, *reinterpret_cast<const MdSettings*>(config));
+    return std::make_unique<MemoryDomain>(streams::require_driver(),
+                                          *reinterpret_cast<const MdSettings*>(config));
 }
 
 } // namespace

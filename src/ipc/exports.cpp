@@ -4,9 +4,9 @@
 #include "ipc/exports.hpp"
 
 #include "abi/host.hpp"
-#include "abi/registration_cache.hpp"
 #include "cuda/context.hpp"
 #include "cuda/recent.hpp"
+#include "host/registration_cache.hpp"
 #include "ipc/descriptor_server.hpp"
 #include "ipc/process.hpp"
 #include "tables/by_page.hpp"
@@ -161,7 +161,7 @@ try {
         if (memory.mapped) {
             log_cause(several_mappings, reinterpret_cast<uintptr_t>(address));
         }
-        abi::end_registrations(address, length);
+        host::registration_cache().end_registrations(address, length);
         return {};
     }
     const std::lock_guard guard(mutex_);

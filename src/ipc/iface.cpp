@@ -17,7 +17,6 @@
 #include "stats/statistics.hpp"
 #include "streams/iface.hpp"
 
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -201,8 +200,7 @@ ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t iovcnt, uint64_
 
 ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* handle)
 {
-    constexpr uint64_t kNeeded = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_IFACE_ADDR;
-    if ((params->field_mask & kNeeded) != kNeeded) {
+    if (!streams::names_peer(*params)) {
         return UCS_ERR_INVALID_PARAM;
     }
     return abi::guarded("ipc: ep_create", [&] {
@@ -213,22 +211,22 @@ ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* handle)
         auto ep = std::make_unique<Ep>();
         ep->peer = process_of(params->iface_addr).id;
         ep->stream = iface->endpoints++ % kStreamsEachWay;
-        if (ucs_status_t status = abi::init_ep(ep.get(), iface); status != UCS_OK) {
-            return status;
+        const uint64_t peer = ep->peer;
+        RemoteMemory::instance().connect(peer);
+        const ucs_status_t status = streams::hand_over(std::move(ep), iface, handle);
+        if (status != UCS_OK) {
+            RemoteMemory::instance().disconnect(peer);
         }
-        RemoteMemory::instance().connect(ep->peer);
-        *handle = &ep.release()->super;
-        return UCS_OK;
+        return status;
     });
 }
 
 void ep_destroy(uct_ep_h handle)
 {
-    const std::unique_ptr<Ep> ep(reinterpret_cast<Ep*>(handle));
     if (cuda::open_driver() != nullptr) { // in a forked child nothing is open
-        RemoteMemory::instance().disconnect(ep->peer);
+        RemoteMemory::instance().disconnect(reinterpret_cast<const Ep*>(handle)->peer);
     }
-    abi::cleanup_ep(ep.get());
+    streams::close_ep<Ep>(handle);
 }
 
 // ---- interface
@@ -246,12 +244,6 @@ ucs_status_t iface_query(uct_iface_h handle, uct_iface_attr_t* attr)
     return UCS_OK;
 }
 
-ucs_status_t get_address(uct_iface_h iface, uct_iface_addr_t* address)
-{
-    memcpy(address, &iface_of(iface)->address, sizeof(Address));
-    return UCS_OK;
-}
-
 int is_reachable(const uct_iface_h iface, const uct_device_addr_t*, const uct_iface_addr_t* address)
 {
     return reaches(iface_of(iface)->address, address);
@@ -261,9 +253,7 @@ void iface_close(uct_iface_h handle)
 {
     Iface* iface = iface_of(handle);
     stats::statistics().add(iface->counts);
-    streams::stop_progress(iface);
-    abi::cleanup_iface(iface);
-    delete iface;
+    streams::close(iface);
 }
 
 uct_iface_ops_t iface_ops()
@@ -276,7 +266,7 @@ uct_iface_ops_t iface_ops()
     ops.ep_destroy = ep_destroy;
     ops.iface_close = iface_close;
     ops.iface_query = iface_query;
-    ops.iface_get_address = get_address;
+    ops.iface_get_address = streams::get_address<Iface>;
     ops.iface_is_reachable = is_reachable;
     return ops;
 }
@@ -299,21 +289,16 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
                         const uct_iface_config_t* config, uct_iface_h* handle)
 {
     static uct_iface_ops_t ops = iface_ops();
-    const cuda::Driver* driver = cuda::open_driver();
+    const cuda::Driver* driver = streams::driver_for("ipc");
     if (driver == nullptr) {
-        gdr_log(error, "ipc: %s", cuda::unavailable_reason().c_str());
         return UCS_ERR_NO_DEVICE;
     }
     return abi::guarded("ipc: open", [&] {
         auto iface =
             std::make_unique<Iface>(*driver, *reinterpret_cast<const IfaceSettings*>(config),
                                     abi::memory_domain(md)->serves_protocols_v2());
-        ucs_status_t status =
-            abi::init_iface(iface.get(), &ops, &kInternalOps, md, worker, params, config);
-        if (status == UCS_OK) {
-            *handle = &iface.release()->super;
-        }
-        return status;
+        return streams::hand_over(std::move(iface), &ops, &kInternalOps, md, worker, params, config,
+                                  handle);
     });
 }
 

@@ -3,7 +3,7 @@
 // Finds, makes and forgets regions.
 #include "mem/cache.hpp"
 
-#include "abi/registration_cache.hpp"
+#include "host/registration_cache.hpp"
 #include "mem/caches.hpp"
 #include "mem/freed_watch.hpp"
 #include "tables/by_page.hpp"
@@ -506,7 +506,8 @@ std::vector<Region*> Cache::take_remnants(uintptr_t start, uintptr_t end)
 void Cache::end(const std::vector<Region*>& dead)
 {
     for (Region* region : dead) {
-        abi::end_registrations(reinterpret_cast<void*>(region->start), region->end - region->start);
+        host::registration_cache().end_registrations(reinterpret_cast<void*>(region->start),
+                                                     region->end - region->start);
         region->mr.reset();
         region->relaxed.reset();
         changes_of_device_memory.fetch_add(1, std::memory_order_release);
@@ -534,7 +535,8 @@ bool Cache::forget_unused()
 void Cache::ask_for_room()
 {
     for (const auto& [start, region] : of_device()) {
-        abi::end_registrations(reinterpret_cast<void*>(start), region->end - start);
+        host::registration_cache().end_registrations(reinterpret_cast<void*>(start),
+                                                     region->end - start);
     }
 }
 

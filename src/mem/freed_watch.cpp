@@ -6,9 +6,9 @@
 #include "abi/host.hpp"
 #include "abi/memory_events.hpp"
 #include "abi/own_cuda.hpp"
-#include "abi/registration_cache.hpp"
 #include "cuda/driver.hpp"
 #include "hooks/freeing_calls.hpp"
+#include "host/registration_cache.hpp"
 #include "mem/cache.hpp"
 #include "mem/caches.hpp"
 
@@ -43,7 +43,7 @@ void before_free(uintptr_t start, uintptr_t end)
     if (Cache::any_locked_by_this_thread()) {
         return;
     }
-    abi::end_registrations(reinterpret_cast<void*>(start), end - start);
+    host::registration_cache().end_registrations(reinterpret_cast<void*>(start), end - start);
     end_freed(start, end);
 }
 

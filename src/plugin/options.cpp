@@ -31,6 +31,12 @@ const abi::OptionTable& option_table()
           "GPU, as \"ucx-gdr info\" does. n: gdr does nothing with a GPU before the program has\n"
           "initialised CUDA, and tries the HCAs with the program's first buffer of that GPU.",
           offsetof(Options, probe), abi::OptionType::boolean},
+         {"RECENT", "y",
+          "Take what the CUDA driver has said of a buffer for true for 500 cycles of the "
+          "processor,\n"
+          "unless cuMemFree, cuMemUnmap or the end of a context frees memory meanwhile. n: ask it\n"
+          "each time.",
+          offsetof(Options, recent), abi::OptionType::boolean},
          {"ABI", "auto",
           "The series of UCX's plugin interface to use. \"auto\": that of the UCX in the process, "
           "if\n"

@@ -12,8 +12,9 @@ struct Options {
     char* statistics_path;
     int explain_cpu_faults; // boolean
     int probe;              // boolean
+    int recent;             // boolean
     char* abi;              // read by abi::choose_series(), listed here
-    char* transports;       // read by prepare_host(), listed here
+    char* transports;       // read by host::Transports, listed here
     mpi::Collectives mpi_collectives;
 };
 

@@ -12,14 +12,15 @@
 #include "abi/ucx.hpp"
 #include "copy/component.hpp"
 #include "cuda/driver.hpp"
+#include "cuda/recent.hpp"
+#include "host/perftest_allocators.hpp"
+#include "host/preparation.hpp"
 #include "ipc/component.hpp"
 #include "mpi/serve.hpp"
 #include "plugin/cpu_fault.hpp"
+#include "plugin/interfaces.hpp"
 #include "plugin/memory_lookup.hpp"
 #include "plugin/options.hpp"
-#include "plugin/perftest_allocator.hpp"
-#include "plugin/prepare_host.hpp"
-#include "plugin/short_sends.hpp"
 #include "preload/module.h"
 #include "rc/component/component.hpp"
 #include "stats/statistics.hpp"
@@ -69,7 +70,7 @@ void on_use()
         if (options.probe) {
             (void)cuda::driver();
         }
-        report_preparation();
+        host::report_preparation();
         answer_memory_lookups();
         if (const cuda::Driver* driver = cuda::open_driver();
             driver && options.explain_cpu_faults) {
@@ -128,7 +129,7 @@ class Service {
         }
         if (refusal_.empty() && wanted_ && moment == GDR_UCX_STARTS &&
             !std::exchange(prepared_, true)) {
-            (void)prepare_host(Moment::ucx_starts); // it is never too late at this moment
+            (void)host::prepare(host::Moment::ucx_starts); // it is never too late at this moment
         }
     }
 
@@ -159,7 +160,7 @@ class Service {
         registered_ = true;
         if (moment == GDR_UCX_PRESENT_UNHEARD) {
             prepared_ = true;
-            refusal_ = prepare_host(Moment::loaded);
+            refusal_ = host::prepare(host::Moment::loaded);
             if (!refusal_.empty()) {
                 return;
             }
@@ -171,10 +172,11 @@ class Service {
         abi::register_component(rc::component());
         abi::register_component(ipc::component());
         abi::register_options(option_table(), &options);
+        cuda::trust_moments(options.recent != 0);
         if (options.statistics_path) {
             statistics_path() = options.statistics_path;
         }
-        provide_perftest_allocators();
+        host::perftest_allocators().apply();
         abi::on_use(on_use);
         pthread_atfork(nullptr, nullptr, [] { stats::statistics().begin_anew(); });
     }

@@ -6,6 +6,9 @@
 #include "streams/iface.hpp"
 
 #include "abi/border.hpp"
+#include "cuda/driver.hpp"
+
+#include <stdexcept>
 
 namespace gdr::streams {
 
@@ -144,9 +147,34 @@ void query(Iface* iface, const Description& description, uct_iface_attr_t* attr)
     attr->bandwidth.shared = description.cost.bandwidth_shared;
 }
 
-void stop_progress(Iface* iface)
+const cuda::Driver* driver_for(const char* transport)
+{
+    const cuda::Driver* driver = cuda::open_driver();
+    if (driver == nullptr) {
+        gdr_log(error, "%s: %s", transport, cuda::unavailable_reason().c_str());
+    }
+    return driver;
+}
+
+const cuda::Driver& require_driver()
+{
+    const cuda::Driver* driver = cuda::open_driver();
+    if (driver == nullptr) {
+        throw std::runtime_error(cuda::unavailable_reason());
+    }
+    return *driver;
+}
+
+void end(Iface* iface)
 {
     abi::uct_base_iface_progress_disable(&iface->super, kProgress);
+    abi::cleanup_iface(iface);
+}
+
+bool names_peer(const uct_ep_params_t& params)
+{
+    constexpr uint64_t kNeeded = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_IFACE_ADDR;
+    return (params.field_mask & kNeeded) == kNeeded;
 }
 
 } // namespace gdr::streams

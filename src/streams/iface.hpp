@@ -9,6 +9,8 @@
 #include "streams/operations.hpp"
 
 #include <atomic>
+#include <cstring>
+#include <memory>
 
 namespace gdr::streams {
 
@@ -66,7 +68,67 @@ ucs_status_t started(Iface* iface, Start start)
     return UCS_INPROGRESS;
 }
 
-// Unregisters the interface's progress; to be called before the interface is closed.
-void stop_progress(Iface* iface);
+// ---- life of interfaces and endpoints
+
+// The driver for an interface of this transport. nullptr: there is none, and the log says so.
+const cuda::Driver* driver_for(const char* transport);
+
+// The driver for a memory domain. Throws the reason if there is none.
+const cuda::Driver& require_driver();
+
+// Hands an interface to UCT, which ends it by iface_close.
+template <class Own>
+ucs_status_t hand_over(std::unique_ptr<Own> iface, uct_iface_ops_t* ops,
+                       const abi::InternalOps* internal, uct_md_h md, uct_worker_h worker,
+                       const uct_iface_params_t* params, const uct_iface_config_t* config,
+                       uct_iface_h* handle)
+{
+    const ucs_status_t status =
+        abi::init_iface(iface.get(), ops, internal, md, worker, params, config);
+    if (status == UCS_OK) {
+        *handle = &iface.release()->super;
+    }
+    return status;
+}
+
+// In iface_close, when its counts have been added to the totals.
+void end(Iface* iface);
+template <class Own>
+void close(Own* iface)
+{
+    end(iface);
+    delete iface;
+}
+
+// The interface's Own::address, for UCT.
+template <class Own>
+ucs_status_t get_address(uct_iface_h iface, uct_iface_addr_t* address)
+{
+    const auto& own = reinterpret_cast<Own*>(iface)->address;
+    std::memcpy(address, &own, sizeof(own));
+    return UCS_OK;
+}
+
+// Whether UCT says for which interface and peer the endpoint is.
+bool names_peer(const uct_ep_params_t& params);
+
+// Hands an endpoint to UCT, which ends it by ep_destroy.
+template <class Own>
+ucs_status_t hand_over(std::unique_ptr<Own> ep, Iface* iface, uct_ep_h* handle)
+{
+    const ucs_status_t status = abi::init_ep(ep.get(), iface);
+    if (status == UCS_OK) {
+        *handle = &ep.release()->super;
+    }
+    return status;
+}
+
+// In ep_destroy.
+template <class Own>
+void close_ep(uct_ep_h handle)
+{
+    const std::unique_ptr<Own> ep(reinterpret_cast<Own*>(handle));
+    abi::cleanup_ep(ep.get());
+}
 
 } // namespace gdr::streams

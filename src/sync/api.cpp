@@ -133,8 +133,9 @@ void take_parameters(Operation& operation, const ucp_request_param_t& from)
         operation.user_callback = from.cb;
     }
     operation.user_data = has(UCP_OP_ATTR_FIELD_USER_DATA) ? from.user_data : nullptr;
-    if (operation.kind == OperationKind::tag_recv && has(UCP_OP_ATTR_FIELD_RECV_INFO)) {
-        operation.user_tag_info = from.recv_info.tag_info;
+    if (TagReceive* receive = operation.as<TagReceive>();
+        receive != nullptr && has(UCP_OP_ATTR_FIELD_RECV_INFO)) {
+        receive->user_info = from.recv_info.tag_info;
     }
 }
 
@@ -161,25 +162,21 @@ void require_fields(const ugdr_op_param_t& param)
 }
 
 // UCP would crash on these, in a thread that does not show which call was at fault.
-void require_target(const Operation& operation)
+void require_target(const Arguments& arguments)
 {
-    switch (operation.kind) {
-    case OperationKind::put:
-    case OperationKind::get:
-    case OperationKind::atomic:
-        require(operation.rkey, "rkey");
-        [[fallthrough]];
-    case OperationKind::tag_send:
-    case OperationKind::am_send:
-    case OperationKind::ep_flush:
-        require(operation.ep, "ep");
-        break;
-    case OperationKind::call:
-        require(reinterpret_cast<const void*>(operation.start), "start");
-        break;
-    default:
-        break;
-    }
+    std::visit(
+        [](const auto& any) {
+            if constexpr (requires { any.rkey; }) {
+                require(any.rkey, "rkey");
+            }
+            if constexpr (requires { any.ep; }) {
+                require(any.ep, "ep");
+            }
+            if constexpr (requires { any.start; }) {
+                require(reinterpret_cast<const void*>(any.start), "start");
+            }
+        },
+        arguments);
 }
 
 // ---- conditions
@@ -234,10 +231,8 @@ void make(Context& context, Condition& condition, const ugdr_condition_params_t&
     throw Refusal(UCS_ERR_INVALID_PARAM, "ugdr_condition_create: unknown category");
 }
 
-// describe(operation) sets the operation's arguments.
-template <typename Describe>
-ucs_status_t submit(ugdr_context_h context, OperationKind kind, const ugdr_op_param_t* param,
-                    ugdr_request_h* request_p, Describe&& describe)
+ucs_status_t submit(ugdr_context_h context, const Arguments& arguments,
+                    const ugdr_op_param_t* param, ugdr_request_h* request_p)
 {
     return guarded(context, [&] {
         const auto has = [&](uint64_t field) {
@@ -246,7 +241,8 @@ ucs_status_t submit(ugdr_context_h context, OperationKind kind, const ugdr_op_pa
         if (param != nullptr) {
             require_fields(*param);
         }
-        if (kind != OperationKind::call && context->engine().settings().worker == nullptr) {
+        if (!std::holds_alternative<Call>(arguments) &&
+            context->engine().settings().worker == nullptr) {
             throw Refusal(UCS_ERR_INVALID_PARAM,
                           "the context has neither a worker nor a UCP context: ugdr_call() alone "
                           "is possible");
@@ -268,13 +264,12 @@ ucs_status_t submit(ugdr_context_h context, OperationKind kind, const ugdr_op_pa
             require(param->ucp, "ucp");
             require_known(*param->ucp);
         }
-        Operation* operation = Operation::take(kind);
+        require_target(arguments);
+        Operation* operation = Operation::take(arguments);
         if (has(UGDR_OP_PARAM_FIELD_UCP)) {
             take_parameters(*operation, *param->ucp);
         }
-        describe(*operation);
         try {
-            require_target(*operation);
             context->submit(*operation, condition, index, flags != 0);
         } catch (...) {
             operation->let_go();
@@ -495,24 +490,14 @@ UGDR_EXPORT ucs_status_t ugdr_tag_send(ugdr_context_h context, ucp_ep_h ep, cons
                                        size_t count, ucp_tag_t tag, const ugdr_op_param_t* param,
                                        ugdr_request_h* request_p)
 {
-    return submit(context, OperationKind::tag_send, param, request_p, [&](Operation& operation) {
-        operation.ep = ep;
-        operation.buffer = const_cast<void*>(buffer);
-        operation.count = count;
-        operation.tag = tag;
-    });
+    return submit(context, TagSend{ep, buffer, count, tag}, param, request_p);
 }
 
 UGDR_EXPORT ucs_status_t ugdr_tag_recv(ugdr_context_h context, void* buffer, size_t count,
                                        ucp_tag_t tag, ucp_tag_t tag_mask,
                                        const ugdr_op_param_t* param, ugdr_request_h* request_p)
 {
-    return submit(context, OperationKind::tag_recv, param, request_p, [&](Operation& operation) {
-        operation.buffer = buffer;
-        operation.count = count;
-        operation.tag = tag;
-        operation.tag_mask = tag_mask;
-    });
+    return submit(context, TagReceive{buffer, count, tag, tag_mask}, param, request_p);
 }
 
 UGDR_EXPORT ucs_status_t ugdr_am_send(ugdr_context_h context, ucp_ep_h ep, unsigned id,
@@ -520,45 +505,21 @@ UGDR_EXPORT ucs_status_t ugdr_am_send(ugdr_context_h context, ucp_ep_h ep, unsig
                                       size_t count, const ugdr_op_param_t* param,
                                       ugdr_request_h* request_p)
 {
-    return submit(context, OperationKind::am_send, param, request_p, [&](Operation& operation) {
-        operation.ep = ep;
-        operation.am_id = id;
-        operation.header = header;
-        operation.header_length = header_length;
-        operation.buffer = const_cast<void*>(buffer);
-        operation.count = count;
-    });
-}
-
-static ucs_status_t submit_remote(ugdr_context_h context, OperationKind kind, ucp_ep_h ep,
-                                  const void* buffer, size_t count, uint64_t remote_addr,
-                                  ucp_rkey_h rkey, ucp_atomic_op_t opcode,
-                                  const ugdr_op_param_t* param, ugdr_request_h* request_p)
-{
-    return submit(context, kind, param, request_p, [&](Operation& operation) {
-        operation.ep = ep;
-        operation.buffer = const_cast<void*>(buffer);
-        operation.count = count;
-        operation.tag = remote_addr;
-        operation.rkey = rkey;
-        operation.opcode = opcode;
-    });
+    return submit(context, AmSend{ep, id, header, header_length, buffer, count}, param, request_p);
 }
 
 UGDR_EXPORT ucs_status_t ugdr_put(ugdr_context_h context, ucp_ep_h ep, const void* buffer,
                                   size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                                   const ugdr_op_param_t* param, ugdr_request_h* request_p)
 {
-    return submit_remote(context, OperationKind::put, ep, buffer, count, remote_addr, rkey, {},
-                         param, request_p);
+    return submit(context, Put{ep, buffer, count, remote_addr, rkey}, param, request_p);
 }
 
 UGDR_EXPORT ucs_status_t ugdr_get(ugdr_context_h context, ucp_ep_h ep, void* buffer, size_t count,
                                   uint64_t remote_addr, ucp_rkey_h rkey,
                                   const ugdr_op_param_t* param, ugdr_request_h* request_p)
 {
-    return submit_remote(context, OperationKind::get, ep, buffer, count, remote_addr, rkey, {},
-                         param, request_p);
+    return submit(context, Get{ep, buffer, count, remote_addr, rkey}, param, request_p);
 }
 
 UGDR_EXPORT ucs_status_t ugdr_atomic(ugdr_context_h context, ucp_ep_h ep, ucp_atomic_op_t opcode,
@@ -566,32 +527,26 @@ UGDR_EXPORT ucs_status_t ugdr_atomic(ugdr_context_h context, ucp_ep_h ep, ucp_at
                                      ucp_rkey_h rkey, const ugdr_op_param_t* param,
                                      ugdr_request_h* request_p)
 {
-    return submit_remote(context, OperationKind::atomic, ep, buffer, count, remote_addr, rkey,
-                         opcode, param, request_p);
+    return submit(context, Atomic{ep, opcode, buffer, count, remote_addr, rkey}, param, request_p);
 }
 
 UGDR_EXPORT ucs_status_t ugdr_ep_flush(ugdr_context_h context, ucp_ep_h ep,
                                        const ugdr_op_param_t* param, ugdr_request_h* request_p)
 {
-    return submit(context, OperationKind::ep_flush, param, request_p,
-                  [&](Operation& operation) { operation.ep = ep; });
+    return submit(context, EpFlush{ep}, param, request_p);
 }
 
 UGDR_EXPORT ucs_status_t ugdr_worker_flush(ugdr_context_h context, const ugdr_op_param_t* param,
                                            ugdr_request_h* request_p)
 {
-    return submit(context, OperationKind::worker_flush, param, request_p, [](Operation&) {});
+    return submit(context, WorkerFlush{}, param, request_p);
 }
 
 UGDR_EXPORT ucs_status_t ugdr_call(ugdr_context_h context, ugdr_call_cb_t start,
                                    ugdr_call_cb_t test, void* arg, const ugdr_op_param_t* param,
                                    ugdr_request_h* request_p)
 {
-    return submit(context, OperationKind::call, param, request_p, [&](Operation& operation) {
-        operation.start = start;
-        operation.test = test;
-        operation.argument = arg;
-    });
+    return submit(context, Call{start, test, arg}, param, request_p);
 }
 
 // ---- completion

@@ -98,47 +98,63 @@ void tell_memory_type(Operation& operation)
     ucp_request_param_t& param = operation.param;
     const bool contiguous = (param.op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) == 0 ||
                             (param.datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_CONTIG;
-    if (operation.buffer == nullptr || !contiguous ||
+    const void* const buffer = buffer_of(operation.arguments);
+    if (buffer == nullptr || !contiguous ||
         (param.op_attr_mask & (UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH)) != 0) {
         return;
     }
-    if (!cuda::is_pinned(require_driver(), operation.buffer)) {
+    if (!cuda::is_pinned(require_driver(), buffer)) {
         return;
     }
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     param.memory_type = UCS_MEMORY_TYPE_HOST;
 }
 
-// The words of one kernel condition: its gates and its arrival counters.
-struct TriggerWords {
-    TriggerWords(const cuda::Driver& driver, CUcontext context, size_t count)
-        : context(context), count(count), gates(take_words<Gates>(driver, context, count))
+// The gates of a kernel's condition.
+struct TriggerGates {
+    TriggerGates(const cuda::Driver& driver, CUcontext of, size_t number)
+        : context(of), count(number), words(take_words<Gates>(driver, of, number))
     {
     }
-    TriggerWords(const TriggerWords&) = delete;
-    TriggerWords& operator=(const TriggerWords&) = delete;
-    ~TriggerWords() { give_words_back(context, gates, count); }
+    TriggerGates(const TriggerGates&) = delete;
+    TriggerGates& operator=(const TriggerGates&) = delete;
+    ~TriggerGates() { give_words_back(context, words, count); }
 
     const CUcontext context;
     const size_t count;
-    const Mapped<Gates> gates;
+    const Mapped<Gates> words;
 };
-struct TriggerBlock : TriggerWords {
-    TriggerBlock(const cuda::Driver& driver, CUcontext context, size_t count, unsigned arrivals)
-        : TriggerWords(driver, context, count)
+
+// Its arrival counters. One arrival needs none.
+struct TriggerCounters {
+    TriggerCounters(const cuda::Driver& driver, CUcontext of, size_t number, unsigned arrivals)
+        : context(of), count(number),
+          words(arrivals > 1 ? take_counters(driver, of, number) : Counters{})
     {
-        if (arrivals > 1) { // one arrival needs no counter
-            arrived = take_counters(driver, context, count);
-        }
     }
-    ~TriggerBlock()
+    TriggerCounters(const TriggerCounters&) = delete;
+    TriggerCounters& operator=(const TriggerCounters&) = delete;
+    ~TriggerCounters()
     {
-        if (arrived.device != 0) {
-            give_counters_back(context, arrived, count);
+        if (words.device != 0) {
+            give_counters_back(context, words, count);
         }
     }
 
-    Counters arrived;
+    const CUcontext context;
+    const size_t count;
+    const Counters words;
+};
+
+// The condition's nodes share them.
+struct TriggerBlock {
+    TriggerBlock(const cuda::Driver& driver, CUcontext context, size_t count, unsigned arrivals)
+        : gates(driver, context, count), arrived(driver, context, count, arrivals)
+    {
+    }
+
+    const TriggerGates gates;
+    const TriggerCounters arrived;
 };
 
 } // namespace
@@ -384,15 +400,15 @@ void Context::add_triggers(Condition& condition, unsigned count, unsigned arriva
     }
     const auto block = std::make_shared<const TriggerBlock>(driver, context, count, arrivals);
     condition.device.words =
-        reinterpret_cast<unsigned long long*>(static_cast<uintptr_t>(block->gates.device));
+        reinterpret_cast<unsigned long long*>(static_cast<uintptr_t>(block->gates.words.device));
     condition.device.arrived =
-        reinterpret_cast<unsigned*>(static_cast<uintptr_t>(block->arrived.device));
+        reinterpret_cast<unsigned*>(static_cast<uintptr_t>(block->arrived.words.device));
     condition.device.count = count;
     condition.device.arrivals = arrivals;
     condition.triggers.reserve(count);
     for (unsigned i = 0; i < count; ++i) {
-        const Mapped<Gates> gates{block->gates.host + i, block->gates.device + i * sizeof(Gates),
-                                  block->gates.context_id};
+        const Mapped<Gates>& all = block->gates.words;
+        const Mapped<Gates> gates{all.host + i, all.device + i * sizeof(Gates), all.context_id};
         Node* node = new Node(driver, context, gates, block);
         condition.triggers.push_back(node);
         node->triggers = node->one_gate = true;

@@ -167,11 +167,11 @@ void Engine::start(Operation& operation)
     }
     ++triggered_;
     ++posted_;
-    if (operation.kind == OperationKind::call) {
-        const ucs_status_t status = operation.start(operation.argument);
+    if (const Call* call = operation.as<Call>()) {
+        const ucs_status_t status = call->start(call->argument);
         if (status != UCS_INPROGRESS) {
             finish(operation, status);
-        } else if (operation.test == nullptr) {
+        } else if (call->test == nullptr) {
             finish(operation, UCS_ERR_INVALID_PARAM);
         } else {
             operation.next_call = calls_;
@@ -194,7 +194,8 @@ unsigned Engine::test_calls()
     unsigned count = 0;
     for (Operation** place = &calls_; *place != nullptr;) {
         Operation* operation = *place;
-        const ucs_status_t status = operation->test(operation->argument);
+        const Call& call = *operation->as<Call>();
+        const ucs_status_t status = call.test(call.argument);
         if (status == UCS_INPROGRESS) {
             place = &operation->next_call;
             continue;
@@ -237,12 +238,12 @@ void Engine::finish(Operation& operation, ucs_status_t status)
 // Calls the application's callback with the arguments that UCP would pass.
 void Engine::tell(Operation& operation, ucs_status_t status)
 {
-    if (operation.kind == OperationKind::tag_recv) {
-        if (operation.user_tag_info != nullptr && status == UCS_OK) {
-            *operation.user_tag_info = operation.tag_info;
+    if (const TagReceive* receive = operation.as<TagReceive>()) {
+        if (receive->user_info != nullptr && status == UCS_OK) {
+            *receive->user_info = receive->info;
         }
         if (operation.user_callback.recv != nullptr) {
-            operation.user_callback.recv(operation.ucp_request, status, &operation.tag_info,
+            operation.user_callback.recv(operation.ucp_request, status, &receive->info,
                                          operation.user_data);
         }
     } else if (operation.user_callback.send != nullptr) {
@@ -258,7 +259,7 @@ void Engine::fail(const Operation& operation, ucs_status_t status)
     }
     status_ = status;
     const std::string what =
-        std::string(name_of(operation.kind)) + " failed: " + ucx_.ucs_status_string(status);
+        std::string(name_of(operation.arguments)) + " failed: " + ucx_.ucs_status_string(status);
     log_once(ucx_, settings_.error != nullptr ? UCS_LOG_LEVEL_DIAG : UCS_LOG_LEVEL_ERROR, what);
     if (settings_.error != nullptr) {
         settings_.error(settings_.error_arg, status, what.c_str());
@@ -270,7 +271,7 @@ ucs_status_t Engine::cancel_soon(Operation& operation)
     Phase phase = Phase::waiting;
     if (operation.node == nullptr &&
         !operation.phase.compare_exchange_strong(phase, Phase::cancelled) &&
-        phase != Phase::cancelled && operation.kind != OperationKind::tag_recv) {
+        phase != Phase::cancelled && operation.as<TagReceive>() == nullptr) {
         return operation.complete() ? UCS_OK : UCS_ERR_BUSY;
     }
     if (!operation.cancelling.exchange(true)) {
@@ -455,7 +456,7 @@ void Engine::unlink(Operation& operation)
 bool Engine::abandon(Operation& operation)
 {
     Phase phase = Phase::started;
-    if (operation.kind == OperationKind::call ||
+    if (operation.as<Call>() != nullptr ||
         !operation.phase.compare_exchange_strong(phase, Phase::abandoned)) {
         const bool told = phase == Phase::finished;
         if (told) {
@@ -466,7 +467,7 @@ bool Engine::abandon(Operation& operation)
     }
     operation.hold(); // until UCP is done with it
     void* request = std::exchange(operation.ucp_request, nullptr);
-    const bool receive = operation.kind == OperationKind::tag_recv;
+    const bool receive = operation.as<TagReceive>() != nullptr;
     finish(operation, UCS_ERR_CANCELED);
     if (receive) {
         ucx_.ucp_request_cancel(settings_.worker, request);

@@ -15,10 +15,10 @@ class Handover {
     void push(Node* node)
     {
         Node* first = last_.load(std::memory_order_relaxed);
-        do
+        do {
             node->next = first;
-        while (!last_.compare_exchange_weak(first, node, std::memory_order_acq_rel,
-                                            std::memory_order_relaxed));
+        } while (!last_.compare_exchange_weak(first, node, std::memory_order_acq_rel,
+                                              std::memory_order_relaxed));
     }
 
     bool empty() const { return last_.load(std::memory_order_acquire) == nullptr; }

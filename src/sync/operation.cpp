@@ -7,36 +7,10 @@
 
 namespace gdr::sync {
 
-const char* name_of(OperationKind kind)
-{
-    switch (kind) {
-    case OperationKind::tag_send:
-        return "ugdr_tag_send";
-    case OperationKind::tag_recv:
-        return "ugdr_tag_recv";
-    case OperationKind::am_send:
-        return "ugdr_am_send";
-    case OperationKind::put:
-        return "ugdr_put";
-    case OperationKind::get:
-        return "ugdr_get";
-    case OperationKind::atomic:
-        return "ugdr_atomic";
-    case OperationKind::ep_flush:
-        return "ugdr_ep_flush";
-    case OperationKind::worker_flush:
-        return "ugdr_worker_flush";
-    case OperationKind::call:
-        break;
-    }
-    return "ugdr_call";
-}
-
-Operation* Operation::take(OperationKind kind)
+Operation* Operation::take(const Arguments& arguments)
 {
     Operation* operation = Pool<Operation>::instance().take();
-    operation->kind = kind;
-    operation->buffer = nullptr;
+    operation->arguments = arguments;
     operation->stream = nullptr;
     operation->joins = nullptr;
     operation->node = nullptr;
@@ -44,8 +18,6 @@ Operation* Operation::take(OperationKind kind)
     operation->under_way = operation->leaving = operation->retired = false;
     operation->ucp_request = nullptr;
     operation->user_callback = {};
-    operation->user_tag_info = nullptr;
-    operation->tag_info = {};
     operation->param = {};
     operation->phase.store(Phase::waiting, std::memory_order_relaxed);
     operation->cancelling.store(false, std::memory_order_relaxed);

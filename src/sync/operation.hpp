@@ -4,6 +4,7 @@
 // thread takes both from a pool and hands them to the engine. They go back when nobody needs them.
 #pragma once
 
+#include "sync/arguments.hpp"
 #include "sync/stream.hpp"
 #include "sync/ucx-gdr/ugdr.h"
 
@@ -31,20 +32,6 @@ struct Command {
     Node* node = nullptr;           // node, node_ended
 };
 
-enum class OperationKind : uint8_t {
-    tag_send,
-    tag_recv,
-    am_send,
-    put,
-    get,
-    atomic,
-    ep_flush,
-    worker_flush,
-    call
-};
-
-const char* name_of(OperationKind kind);
-
 // The state of an operation. The thread that changes it from waiting or from started decides what
 // happens to the operation.
 enum class Phase : uint8_t {
@@ -63,25 +50,10 @@ struct Operation {
     Operation* next = nullptr; // in the pool
 
     // What the application asked for.
-    OperationKind kind{};
-    ucp_ep_h ep = nullptr;
-    void* buffer = nullptr;
-    size_t count = 0;
-    uint64_t tag = 0; // of a message; the remote address of put, get and atomic
-    uint64_t tag_mask = 0;
-    ucp_rkey_h rkey = nullptr;
-    ucp_atomic_op_t opcode{};
-    unsigned am_id = 0;
-    const void* header = nullptr;
-    size_t header_length = 0;
-    ugdr_call_cb_t start = nullptr;
-    ugdr_call_cb_t test = nullptr;
-    void* argument = nullptr;
+    Arguments arguments;
     ucp_request_param_t param{}; // as UCP gets it, with our callback
     decltype(ucp_request_param_t::cb) user_callback{};
     void* user_data = nullptr;
-    ucp_tag_recv_info_t tag_info{}; // of a receive
-    ucp_tag_recv_info_t* user_tag_info = nullptr;
 
     Stream* stream = nullptr; // of its condition; nullptr if there is none
     uint64_t point = 0;
@@ -111,6 +83,13 @@ struct Operation {
     ucs_status_t ucp_status = UCS_OK; // written before the command below is pushed
     Command start_command, cancel_command, finished_command;
 
+    // The arguments, if it is of this kind.
+    template <typename Kind>
+    Kind* as()
+    {
+        return std::get_if<Kind>(&arguments);
+    }
+
     bool complete() const { return status.load(std::memory_order_acquire) != UCS_INPROGRESS; }
 
     // The application's handle, the engine, waits and commands under way hold it.
@@ -118,7 +97,7 @@ struct Operation {
     void let_go();
 
     // From the pool. The caller and the engine hold it once each.
-    static Operation* take(OperationKind kind);
+    static Operation* take(const Arguments& arguments);
 
   private:
     std::atomic<unsigned> holds_{0};

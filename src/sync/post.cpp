@@ -4,32 +4,48 @@
 #include "sync/engine.hpp"
 
 namespace gdr::sync {
+namespace {
 
-ucs_status_ptr_t Engine::post(Operation& o)
+// A function for each kind of operation.
+template <typename... Functions>
+struct Kinds : Functions... {
+    using Functions::operator()...;
+};
+template <typename... Functions>
+Kinds(Functions...) -> Kinds<Functions...>;
+
+} // namespace
+
+ucs_status_ptr_t Engine::post(Operation& operation)
 {
-    switch (o.kind) {
-    case OperationKind::tag_send:
-        return ucx_.ucp_tag_send_nbx(o.ep, o.buffer, o.count, o.tag, &o.param);
-    case OperationKind::tag_recv:
-        return ucx_.ucp_tag_recv_nbx(settings_.worker, o.buffer, o.count, o.tag, o.tag_mask,
-                                     &o.param);
-    case OperationKind::am_send:
-        return ucx_.ucp_am_send_nbx(o.ep, o.am_id, o.header, o.header_length, o.buffer, o.count,
-                                    &o.param);
-    case OperationKind::put:
-        return ucx_.ucp_put_nbx(o.ep, o.buffer, o.count, o.tag, o.rkey, &o.param);
-    case OperationKind::get:
-        return ucx_.ucp_get_nbx(o.ep, o.buffer, o.count, o.tag, o.rkey, &o.param);
-    case OperationKind::atomic:
-        return ucx_.ucp_atomic_op_nbx(o.ep, o.opcode, o.buffer, o.count, o.tag, o.rkey, &o.param);
-    case OperationKind::ep_flush:
-        return ucx_.ucp_ep_flush_nbx(o.ep, &o.param);
-    case OperationKind::worker_flush:
-        return ucx_.ucp_worker_flush_nbx(settings_.worker, &o.param);
-    case OperationKind::call:
-        break;
-    }
-    return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
+    const ucp_request_param_t* const param = &operation.param;
+    const Kinds post{
+        [&](const TagSend& a) {
+            return ucx_.ucp_tag_send_nbx(a.ep, a.buffer, a.count, a.tag, param);
+        },
+        [&](const TagReceive& a) {
+            return ucx_.ucp_tag_recv_nbx(settings_.worker, a.buffer, a.count, a.tag, a.tag_mask,
+                                         param);
+        },
+        [&](const AmSend& a) {
+            return ucx_.ucp_am_send_nbx(a.ep, a.id, a.header, a.header_length, a.buffer, a.count,
+                                        param);
+        },
+        [&](const Put& a) {
+            return ucx_.ucp_put_nbx(a.ep, a.buffer, a.count, a.remote, a.rkey, param);
+        },
+        [&](const Get& a) {
+            return ucx_.ucp_get_nbx(a.ep, a.buffer, a.count, a.remote, a.rkey, param);
+        },
+        [&](const Atomic& a) {
+            return ucx_.ucp_atomic_op_nbx(a.ep, a.opcode, a.buffer, a.count, a.remote, a.rkey,
+                                          param);
+        },
+        [&](const EpFlush& a) { return ucx_.ucp_ep_flush_nbx(a.ep, param); },
+        [&](const WorkerFlush&) { return ucx_.ucp_worker_flush_nbx(settings_.worker, param); },
+        [](const Call&) -> ucs_status_ptr_t { return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM); },
+    };
+    return std::visit(post, operation.arguments);
 }
 
 // Called by whichever thread progresses the worker.
@@ -56,7 +72,7 @@ void Engine::received(void* request, ucs_status_t status, const ucp_tag_recv_inf
 {
     auto& receive = *static_cast<Operation*>(operation);
     if (status == UCS_OK) {
-        receive.tag_info = *info;
+        receive.as<TagReceive>()->info = *info;
     }
     finished(receive, request, status);
 }
@@ -66,7 +82,7 @@ void Engine::prepare(Operation& operation)
     operation.engine = this;
     operation.param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     operation.param.user_data = &operation;
-    if (operation.kind != OperationKind::tag_recv) {
+    if (operation.as<TagReceive>() == nullptr) {
         operation.param.cb.send = sent;
         return;
     }

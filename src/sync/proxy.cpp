@@ -3,6 +3,8 @@
 // The thread, and what it does while nothing happens: a GPU cannot wake it.
 #include "sync/proxy.hpp"
 
+#include "sync/deadline.hpp"
+
 #include <cstdlib>
 #include <ctime>
 #include <system_error>
@@ -67,9 +69,9 @@ bool Proxy::stop(std::chrono::milliseconds limit)
 {
     stop_ = true;
     engine_.doorbell.ring();
-    timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += limit.count() / 1000;
+    timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const timespec until = later(now, limit);
     return pthread_timedjoin_np(thread_, nullptr, &until) == 0;
 }
 
@@ -104,8 +106,8 @@ void Proxy::rest(Clock::duration idle_for)
         sched_yield();
     } else if (engine_.armed() && (idle_ == UGDR_IDLE_YIELD || idle_for < kPatience)) {
         sched_yield();
-    } else if (engine_.armed() || engine_.settings().own) { // other processes' operations may need
-                                                            // its progress
+    } else if (engine_.armed() || engine_.settings().own) {
+        // Other processes' operations may need the progress of a worker of our own.
         usleep(kNap.count());
     } else {
         engine_.doorbell.sleep_unless([this] { return engine_.has_news() || stop_; });

@@ -223,7 +223,7 @@ void Engine::cancel_for_good(Operation& operation)
     }
     if (operation.under_way) {
         operation.leaving = true;
-        if (operation.kind == OperationKind::tag_recv && operation.ucp_request != nullptr) {
+        if (operation.as<TagReceive>() != nullptr && operation.ucp_request != nullptr) {
             ucx_.ucp_request_cancel(settings_.worker, operation.ucp_request);
         }
         return;

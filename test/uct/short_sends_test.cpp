@@ -3,8 +3,7 @@
 // When UCP may send without a look at the memory: what the library that is preloaded tells of
 // interfaces, in the order in which they are opened.
 #include "abi/host.hpp"
-#include "abi/memtype_cache.hpp"
-#include "plugin/short_sends.hpp"
+#include "host/memtype_cache.hpp"
 #include "preload/module.h"
 #include "toy_component.hpp"
 
@@ -33,14 +32,14 @@ void open_stand_in()
 
 bool allowed()
 {
-    return gdr::abi::memtype_cache::looks_empty();
+    return gdr::host::memtype_cache().looks_empty();
 }
 
 void start()
 {
     ASSERT_TRUE(gdr::abi::choose_series()) << gdr::abi::why_not();
-    gdr::plugin::prepare_short_sends();
-    ASSERT_TRUE(gdr::abi::memtype_cache::created());
+    gdr::host::memtype_cache().hold();
+    ASSERT_TRUE(gdr::host::memtype_cache().held());
 }
 
 // In a process of its own: what is decided stays.

@@ -328,6 +328,47 @@ TEST_F(Cuda, AsksTheDriverOnceAboutMemoryOfAMoment)
     EXPECT_EQ(release(driver, memory), CUDA_SUCCESS);
 }
 
+TEST_F(Cuda, AsksTheDriverEachTimeIfAMomentIsNotTrusted)
+{
+    const Driver driver = counting(*driver_);
+    PrimaryContext context(driver, 0);
+    void* const memory = must_allocate(MemoryKind::device, context.handle(), 1000);
+    const Pointer known = finished(driver, memory);
+    trust_moments(false);
+    for (unsigned i = 0; i < 1000; ++i) {
+        const unsigned before = questions;
+        EXPECT_TRUE(still_finished(driver, memory, known.buffer_id));
+        EXPECT_TRUE(still_there(driver, memory, known.buffer_id));
+        ASSERT_EQ(questions - before, 2u) << i;
+    }
+    trust_moments(true);
+    EXPECT_EQ(release(driver, memory), CUDA_SUCCESS);
+}
+
+TEST_F(Cuda, NoAnswerHoldsWhileMemoryIsFreedNorOneFromBefore)
+{
+    const Driver driver = counting(*driver_);
+    PrimaryContext context(driver, 0);
+    void* const memory = must_allocate(MemoryKind::device, context.handle(), 1000);
+    const Pointer known = finished(driver, memory);
+    const auto asked = [&] {
+        const unsigned before = questions;
+        EXPECT_TRUE(still_finished(driver, memory, known.buffer_id));
+        return questions - before;
+    };
+    for (int i = 0; i < 1000; ++i) {
+        {
+            const Freeing freeing;
+            asked();
+            ASSERT_EQ(asked(), 1u) << i;
+            const Freeing by_another_thread;
+            ASSERT_EQ(asked(), 1u) << i;
+        }
+        ASSERT_EQ(asked(), 1u) << i;
+    }
+    EXPECT_EQ(release(driver, memory), CUDA_SUCCESS);
+}
+
 // However soon.
 TEST_F(Cuda, SeesOtherMemoryAtTheSameAddress)
 {

@@ -7,8 +7,9 @@
 
 #include "abi/memory_events.hpp"
 #include "abi/patcher.hpp"
-#include "abi/registration_cache.hpp"
+#include "cuda/recent.hpp"
 #include "hooks/near_code.hpp"
+#include "host/registration_cache.hpp"
 #include "mem_fixture.hpp"
 
 #include <gtest/gtest.h>
@@ -278,6 +279,42 @@ TEST_F(FreedTest, ucx_hears_of_it)
     EXPECT_EQ(freed.front(), (std::pair<uintptr_t, size_t>(memory, 300000)));
 }
 
+// The second question comes at once, and would have the answer of the first.
+TEST_F(FreedTest, the_driver_is_asked_each_time_while_memory_is_freed)
+{
+    static const cuda::Driver* driver;
+    static CUdeviceptr other;
+    static uint64_t id;
+    static unsigned questions, asked;
+    static cuda::Driver counting;
+    driver = cuda::driver();
+    counting = *driver;
+    counting.cuPointerGetAttributes = [](unsigned count, CUpointer_attribute* attributes,
+                                         void** values, CUdeviceptr address) {
+        ++questions;
+        return driver->cuPointerGetAttributes(count, attributes, values, address);
+    };
+    other = allocate(1000);
+    const auto* const address = reinterpret_cast<const void*>(other);
+    id = cuda::finished(counting, address).buffer_id;
+    const auto on_free = [](ucm_event_type_t, ucm_event_t*, void*) {
+        const auto* const there = reinterpret_cast<const void*>(other);
+        asked = 0;
+        for (int i = 0; i < 100; ++i) {
+            const unsigned before = questions;
+            EXPECT_TRUE(cuda::still_finished(counting, there, id));
+            asked += questions - before;
+        }
+    };
+    Cache::release(acquire(allocate(1000), 1)); // the hooks are there
+    const CUdeviceptr memory = allocate(1000);
+    ASSERT_EQ(ucm_set_event_handler(UCM_EVENT_MEM_TYPE_FREE, 0, on_free, nullptr), UCS_OK);
+    release(memory);
+    ucm_unset_event_handler(UCM_EVENT_MEM_TYPE_FREE, on_free, nullptr);
+    EXPECT_EQ(asked, 100u);
+    release(other);
+}
+
 // As by a UCX that was built with CUDA.
 TEST_F(FreedTest, ucx_tells_of_it)
 {
@@ -289,7 +326,7 @@ TEST_F(FreedTest, ucx_tells_of_it)
     event.mem_type.mem_type = UCS_MEMORY_TYPE_CUDA;
     ucm_event_dispatch(UCM_EVENT_MEM_TYPE_FREE, &event);
     EXPECT_EQ(told, 1u);
-    abi::end_registrations(this, 4096);
+    host::registration_cache().end_registrations(this, 4096);
     EXPECT_EQ(told, 1u) << "what we tell is not heard";
 }
 

@@ -6,8 +6,8 @@
 
 #include "abi/context_settings.hpp"
 #include "abi/host.hpp"
-#include "abi/registration_cache.hpp"
 #include "abi/settings.hpp"
+#include "host/registration_cache.hpp"
 #include "rc/component/fork_safety.hpp"
 #include "rc/component/hca_search.hpp"
 #include "rc/component/open_iface.hpp"
@@ -40,7 +40,7 @@ std::vector<std::string> query_md_resources()
                          __FILE__, __LINE__, "no HCA, so no network transport: %s" GDR_NO_HCA_HINT,
                          reason.c_str());
     }
-    if (!names.empty() && abi::keeps_registration_cache()) {
+    if (!names.empty() && host::registration_cache().kept()) {
         names.clear();
         if (!std::exchange(logged, true) && !abi::context_setting("NET_DEVICES")) {
             gdr_log(warn, "no HCA is used: there was none when UCP's cache of registrations was "

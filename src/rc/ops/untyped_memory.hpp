@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Short operations whose payload nobody has checked. UCP tries them before it allocates a request,
-// detects the memory type and chooses a protocol (abi/memtype_cache.hpp). The CPU reads the
+// detects the memory type and chooses a protocol (host/memtype_cache.hpp). The CPU reads the
 // payload, so GPU memory is refused as if resources were lacking. UCP then takes the long way and
 // detects GPU memory by the same check as here: whatever is host memory to UCP is accepted here,
 // including managed and pinned memory, and a forgotten page is checked again. A caller returns with

@@ -2,17 +2,20 @@
 //
 // The allocators. As in ucx_perftest's own module for CUDA, the processes of a test take the
 // devices in turn.
-#include "plugin/perftest_allocator.hpp"
+#include "host/perftest_allocators.hpp"
 
 #include "abi/host.hpp"
 #include "abi/perftest.hpp"
 #include "cuda/allocation.hpp"
 #include "cuda/context.hpp"
+#include "host/perftest_context.hpp"
 
 #include <exception>
-#include <optional>
+#include <utility>
 
-namespace gdr::plugin {
+#include <dlfcn.h>
+
+namespace gdr::host {
 namespace {
 
 // init() makes it, and it stays: the program's buffers live in it until it exits.
@@ -27,6 +30,18 @@ void log_failure(const char* call, CUresult result)
     gdr_log(error, "%s: %s", call, cuda::error_text(result).c_str());
 }
 
+// Once: a test is repeated for each size.
+void warn_of_structures(const char* what)
+{
+    static bool warned = false;
+    if (!std::exchange(warned, true)) {
+        gdr_log(warn,
+                "no CUDA memory for ucx_perftest -m cuda: %s, so its structures are not those of "
+                "the UCX in this process (use the ucx_perftest of that UCX)",
+                what);
+    }
+}
+
 ucs_status_t init(void* perf)
 {
     if (test_context()) {
@@ -37,13 +52,16 @@ ucs_status_t init(void* perf)
         gdr_log(error, "no CUDA memory: %s", cuda::unavailable_reason().c_str());
         return UCS_ERR_NO_DEVICE;
     }
+    const auto rank = perftest_allocators().begin_test(perf);
+    if (!rank) {
+        return UCS_ERR_UNSUPPORTED;
+    }
     try {
         int count;
         CUdevice device;
         cuda::check(driver->cuDeviceGetCount(&count), "cuDeviceGetCount");
-        cuda::check(
-            driver->cuDeviceGet(&device, static_cast<int>(abi::perftest_rank(perf)) % count),
-            "cuDeviceGet");
+        cuda::check(driver->cuDeviceGet(&device, static_cast<int>(*rank % unsigned(count))),
+                    "cuDeviceGet");
         test_context().emplace(*driver, device);
         cuda::check(driver->cuCtxPushCurrent(test_context()->handle()), "cuCtxPushCurrent");
         return UCS_OK;
@@ -56,6 +74,11 @@ ucs_status_t init(void* perf)
 ucs_status_t alloc_and_register(const void* perf, cuda::MemoryKind kind, ucs_memory_type_t type,
                                 size_t length, unsigned flags, void* memory)
 {
+    const uct_md_h md = perftest::memory_domain(perf);
+    if (md == nullptr) {
+        warn_of_structures("no memory domain is where a test of UCT has it");
+        return UCS_ERR_UNSUPPORTED;
+    }
     const cuda::Driver& driver = *cuda::driver(); // init() has found it
     void* address;
     const CUresult result =
@@ -64,10 +87,8 @@ ucs_status_t alloc_and_register(const void* perf, cuda::MemoryKind kind, ucs_mem
         log_failure("allocating CUDA memory", result);
         return UCS_ERR_NO_MEMORY;
     }
-    const uct_md_h md = abi::perftest_md(perf);
     uct_mem_h memh;
-    const ucs_status_t status =
-        md ? uct_md_mem_reg(md, address, length, flags, &memh) : UCS_ERR_INVALID_PARAM;
+    const ucs_status_t status = uct_md_mem_reg(md, address, length, flags, &memh);
     if (status != UCS_OK) {
         gdr_log(error, "registering CUDA memory: %s", ucs_status_string(status));
         cuda::release(driver, address);
@@ -140,10 +161,42 @@ constexpr abi::PerftestAllocator kManaged{
 
 } // namespace
 
-void provide_perftest_allocators()
+PerftestAllocators& perftest_allocators()
 {
-    abi::set_perftest_allocator(kDevice);
-    abi::set_perftest_allocator(kManaged);
+    static constinit PerftestAllocators instance("ucx_perf_mem_type_allocators");
+    return instance;
 }
 
-} // namespace gdr::plugin
+bool PerftestAllocators::make()
+{
+    auto** const table = static_cast<const void**>(dlsym(RTLD_DEFAULT, name_));
+    if (table == nullptr) {
+        return false;
+    }
+    if (!perftest::is_table(table)) {
+        warn_of_structures("its table of allocators is another one");
+        return false;
+    }
+    table_ = table;
+    device_before_ = std::exchange(table_[UCS_MEMORY_TYPE_CUDA], &kDevice);
+    managed_before_ = std::exchange(table_[UCS_MEMORY_TYPE_CUDA_MANAGED], &kManaged);
+    return true;
+}
+
+void PerftestAllocators::take_back()
+{
+    table_[UCS_MEMORY_TYPE_CUDA] = device_before_;
+    table_[UCS_MEMORY_TYPE_CUDA_MANAGED] = managed_before_;
+}
+
+std::optional<unsigned> PerftestAllocators::begin_test(const void* context)
+{
+    const auto rank = perftest::rank(context);
+    if (!rank) {
+        warn_of_structures("a test's context is another one");
+        undo();
+    }
+    return rank;
+}
+
+} // namespace gdr::host
