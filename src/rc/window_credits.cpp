@@ -45,9 +45,13 @@ void WindowCredits::request(WindowCredit& credit)
 
 void WindowCredits::grant(WindowCredit& credit)
 {
-    // A peer has at most two open requests, one for each half of its window, so the send queue has
-    // room for them.
     while (credit.due_ > 0 && !credit.failed_) {
+        if (credit.in_flight_ == static_cast<int>(kMostGrants)) {
+            gdr_log(error, "a peer asks for more windows than it can have filled: its connection "
+                           "ends");
+            fail(credit);
+            return;
+        }
         if (credits_.available() <= -static_cast<int>(kGrantRoom)) {
             waiting_.push_back(&credit); // the next completion of a grant makes room
             return;

@@ -2,6 +2,7 @@
 #include "rc/connect/passive_side.hpp"
 
 #include "abi/host.hpp"
+#include "rc/connect/wire.hpp"
 #include "verbs/error.hpp"
 
 #include <utility>
@@ -14,7 +15,6 @@ using namespace std::chrono_literals;
 constexpr unsigned kUnanswered = 3;        // questions to a live peer that may stay unanswered
 constexpr unsigned kQuestionsPerTurn = 64; // everybody shares the async thread
 constexpr auto kComplaintInterval = 1s;
-constexpr unsigned kAcceptedSends = 16;
 
 } // namespace
 
@@ -73,7 +73,7 @@ const AcceptedConnection* PassiveSide::accept(const Packet& packet)
     accepted.handshake_qkey = packet.handshake_qkey;
     try {
         ibv_qp_cap capabilities{};
-        capabilities.max_send_wr = kAcceptedSends;
+        capabilities.max_send_wr = kMostGrants;
         capabilities.max_send_sge = 1;
         setup().receives->ask_for(capabilities, Side::passive);
         accepted.qp = verbs::create_rc(setup().pd, setup().cq, setup().receives->srq(),

@@ -16,6 +16,8 @@ namespace gdr::rc {
 inline constexpr uint32_t kAmIdMask = 0x1f;
 inline constexpr uint32_t kWindowRequest = 0x20; // the receiver shall grant half a window
 inline constexpr uint32_t kWindowGrant = 0x40;   // no message: grants half a window
+// Grants under way to a peer: it has at most two open requests, one for each half of its window.
+inline constexpr unsigned kMostGrants = 16;
 inline constexpr uint32_t kControlFlags = kWindowRequest | kWindowGrant;
 
 // Of a message without flags, in network byte order: the id is its last byte.
