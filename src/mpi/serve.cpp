@@ -3,8 +3,8 @@
 // If all buffers of a call are in host memory, the call costs a look at each of them.
 #include "mpi/serve.hpp"
 
-#include "abi/host.hpp"
 #include "cuda/driver.hpp"
+#include "log/log.hpp"
 #include "mem/host_pages.hpp"
 #include "mem/process_memory.hpp"
 #include "mpi/collectives/gpu_collectives.hpp"
@@ -16,6 +16,7 @@
 #include "mpi/interface/apply.hpp"
 #include "mpi/interface/calling_library.hpp"
 #include "mpi/interface/failure.hpp"
+#include "mpi/interface/puts.hpp"
 #include "mpi/interface/scope_end.hpp"
 #include "mpi/interface/statuses.hpp"
 #include "mpi/staging/attached_buffers.hpp"
@@ -356,7 +357,7 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* d
 
 } // namespace
 
-void serve(Collectives chosen, const Listener& listener)
+void serve(Collectives chosen, const Listener& listener, bool (*processor_may_put)())
 {
     // dlsym() by the name of a function does not find a library that was loaded as a dependency of
     // a part of the program.
@@ -371,6 +372,7 @@ void serve(Collectives chosen, const Listener& listener)
     collectives = chosen;
     calls_come = listener.calls_come;
     set_device_memory_listener(listener.device_memory_comes);
+    set_processor_may_put(processor_may_put);
     layer_serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(layer, "gdr_mpi_serve"));
     if (!offer()) {
         gdr_log(warn,

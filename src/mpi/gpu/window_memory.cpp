@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/gpu/window_memory.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "mpi/gpu/device_memory.hpp"
 #include "mpi/interface/apply.hpp"
 #include "mpi/interface/failure.hpp"

@@ -3,7 +3,7 @@
 // The hint is an attribute of the communicator: a pointer into the array of possible names.
 #include "mpi/hints/collective_hint.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "mpi/hints/info_value.hpp"
 #include "mpi/interface/apply.hpp"
 

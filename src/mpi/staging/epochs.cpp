@@ -1,7 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/staging/epochs.hpp"
 
-#include "abi/host.hpp"
 #include "mpi/interface/apply.hpp"
 #include "mpi/interface/failure.hpp"
 

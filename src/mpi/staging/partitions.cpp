@@ -4,7 +4,6 @@
 // is found in a table of its own, from which none is taken out.
 #include "mpi/staging/partitions.hpp"
 
-#include "abi/host.hpp"
 #include "mpi/interface/apply.hpp"
 #include "mpi/interface/failure.hpp"
 #include "mpi/staging/pieces.hpp"

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/staging/requests.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "mpi/interface/apply.hpp"
 #include "mpi/interface/failure.hpp"
 #include "mpi/interface/scope_end.hpp"
