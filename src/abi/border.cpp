@@ -7,6 +7,7 @@
 #include "abi/left_out.hpp"
 #include "abi/series.hpp"
 #include "abi/settings.hpp"
+#include "log/log.hpp"
 
 #include <atomic>
 #include <cassert>
@@ -32,10 +33,10 @@ void report_md_failure(const std::string& name, const char* reason)
     static std::mutex mutex;
     static std::set<std::string> reported;
     const std::lock_guard lock(mutex);
-    const LogLevel level = !reported.insert(name).second ? LogLevel::debug
-                           : user_names_gdr()            ? LogLevel::warn
-                                                         : LogLevel::diag;
-    log_message(level, __FILE__, __LINE__, "%s is not available: %s", name.c_str(), reason);
+    const log::Level level = !reported.insert(name).second ? log::Level::debug
+                             : user_names_gdr()            ? log::Level::warn
+                                                           : log::Level::diag;
+    log::message(level, __FILE__, __LINE__, "%s is not available: %s", name.c_str(), reason);
 }
 
 } // namespace

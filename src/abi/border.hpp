@@ -5,7 +5,7 @@
 #pragma once
 
 #include "abi/component.hpp"
-#include "abi/host.hpp"
+#include "log/log.hpp"
 
 #include <cstdlib>
 #include <cstring>

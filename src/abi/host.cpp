@@ -1,13 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The logger, the asynchronous thread and the topology of the UCX in this process.
+// The asynchronous thread and the topology of the UCX in this process.
 #include "abi/host.hpp"
 
 #include "abi/uct_calls.hpp"
-#include "abi/ucx.hpp"
 
-#include <algorithm>
-#include <cstdarg>
 #include <cstdio>
 #include <optional>
 
@@ -15,7 +12,6 @@
 
 extern "C" {
 #include <ucs/async/async_fwd.h>
-#include <ucs/debug/log_def.h>
 #include <ucs/sys/topo/base/topo.h>
 #include <ucs/time/time_def.h>
 
@@ -24,25 +20,6 @@ gdr::abi::CpuClocksPerSec ucs_get_cpu_clocks_per_sec; // the unit of ucs_time_t
 
 namespace gdr::abi {
 namespace {
-
-ucs_log_level_t ucs_level(LogLevel level)
-{
-    switch (level) {
-    case LogLevel::error:
-        return UCS_LOG_LEVEL_ERROR;
-    case LogLevel::warn:
-        return UCS_LOG_LEVEL_WARN;
-    case LogLevel::diag:
-        return UCS_LOG_LEVEL_DIAG;
-    case LogLevel::info:
-        return UCS_LOG_LEVEL_INFO;
-    case LogLevel::debug:
-        return UCS_LOG_LEVEL_DEBUG;
-    case LogLevel::data:
-        break;
-    }
-    return UCS_LOG_LEVEL_TRACE_DATA;
-}
 
 // UCX's asynchronous thread runs event handlers without an async context, with no lock held. The
 // mode chooses that thread.
@@ -74,26 +51,6 @@ ucs_sys_device_t find_sys_device(const ucs_sys_bus_id_t& id)
 }
 
 } // namespace
-
-bool log_enabled(LogLevel level)
-{
-    return ucs_level(level) <= ucx().global_opts->log_component.log_level;
-}
-
-void log_message(LogLevel level, const char* file, unsigned line, const char* format, ...)
-{
-    if (!log_enabled(level)) {
-        return;
-    }
-    char message[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    std::vsnprintf(message, sizeof(message), format, arguments);
-    va_end(arguments);
-    // A UCX that was built without the levels behind DEBUG drops their messages.
-    ucs_log_dispatch(file, line, "", std::min(ucs_level(level), UCS_LOG_LEVEL_DEBUG),
-                     &ucx().global_opts->log_component, "gdr: %s", message);
-}
 
 ucs_status_t async_add_fd(int fd, AsyncCallback callback, void* arg)
 {

@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // What we use of the UCX in this process besides the transport interface: its version and series,
-// its logger, its asynchronous thread, its device topology. Its settings are in settings.hpp.
+// its asynchronous thread, its device topology. Its settings are in settings.hpp, its logger is in
+// ucx_log.hpp.
 #pragma once
 
 extern "C" {
@@ -13,19 +14,12 @@ extern "C" {
 
 namespace gdr::abi {
 
-// Chooses the series of the UCX in this process. Returns false if the version is unknown or the
-// layout does not match; then why_not() gives the reason and what the user can do, in one line, and
-// nothing else in this directory may be called except gdr_log(). A later call tries again until it
-// has returned true.
+// Chooses the series of the UCX in this process, and leads the log to that UCX. Returns false if
+// the version is unknown or the layout does not match; then why_not() gives the reason and what the
+// user can do, in one line, and nothing else in this directory may be called. A later call tries
+// again until it has returned true.
 bool choose_series();
 const std::string& why_not();
-
-enum class LogLevel { error, warn, diag, info, debug, data };
-
-// Logs through UCX's logger, subject to the user's level (UCX_LOG_LEVEL).
-[[gnu::format(printf, 4, 5)]] void log_message(LogLevel level, const char* file, unsigned line,
-                                               const char* format, ...);
-bool log_enabled(LogLevel level);
 
 // Callbacks run in UCX's asynchronous thread, one at a time. remove() returns after a running
 // callback has ended. It must not be called from a callback, and the caller must hold no lock that
@@ -45,6 +39,3 @@ ucs_sys_device_t sys_device_of_pci(const std::string& bus_id);
 ucs_sys_device_t sys_device_of_gpu(const std::string& bus_id);
 
 } // namespace gdr::abi
-
-#define gdr_log(level, ...)                                                                        \
-    ::gdr::abi::log_message(::gdr::abi::LogLevel::level, __FILE__, __LINE__, __VA_ARGS__)

@@ -3,7 +3,6 @@
 // The base parts of interfaces and endpoints, initialised by UCT's own classes.
 #include "abi/iface.hpp"
 
-#include "abi/host.hpp"
 #include "abi/series.hpp"
 #include "abi/uct_calls.hpp"
 #include "abi/ucx.hpp"

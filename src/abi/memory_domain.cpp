@@ -3,9 +3,9 @@
 // The answers of a memory domain without a capability.
 #include "abi/memory_domain.hpp"
 
-#include "abi/host.hpp"
 #include "abi/processor_puts.hpp"
 #include "abi/settings.hpp"
+#include "log/log.hpp"
 
 namespace gdr::abi {
 

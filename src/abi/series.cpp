@@ -6,6 +6,7 @@
 #include "abi/host.hpp"
 #include "abi/libucp.hpp"
 #include "abi/ucx.hpp"
+#include "abi/ucx_log.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -133,6 +134,7 @@ Choice choose(const Found& found)
 
 bool choose_series()
 {
+    log_to_ucx();
     if (!choice.series) { // a choice is final
         choice = choose_here();
     }

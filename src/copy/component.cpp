@@ -4,10 +4,10 @@
 
 #include "copy/component.hpp"
 
-#include "abi/host.hpp"
 #include "copy/iface.hpp"
 #include "copy/memory_domain.hpp"
 #include "cuda/driver.hpp"
+#include "log/log.hpp"
 #include "streams/iface.hpp"
 
 namespace gdr::copy {

@@ -11,6 +11,7 @@
 #include "copy/mapped_memory.hpp"
 #include "copy/performance.hpp"
 #include "copy/settings.hpp"
+#include "log/log.hpp"
 #include "streams/iface.hpp"
 
 #include <climits>

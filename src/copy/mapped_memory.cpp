@@ -3,7 +3,7 @@
 // Classifies the two addresses and maps the device memory.
 #include "copy/mapped_memory.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "mem/cpu_registrar.hpp"
 #include "mem/cuda_memory.hpp"
 #include "mem/host_pages.hpp"
@@ -146,11 +146,10 @@ void MappedMemory::refuse(const void* device, const std::string& cause)
     }
     refused_.insert(id);
     static std::atomic<bool> logged{false};
-    abi::log_message(logged.exchange(true) ? abi::LogLevel::debug : abi::LogLevel::info, __FILE__,
-                     __LINE__,
-                     "GPU memory at %p is not mapped by gdrcopy, so small copies to and from it "
-                     "take CUDA's way, which is slower: %s",
-                     device, cause.c_str());
+    log::message(logged.exchange(true) ? log::Level::debug : log::Level::info, __FILE__, __LINE__,
+                 "GPU memory at %p is not mapped by gdrcopy, so small copies to and from it "
+                 "take CUDA's way, which is slower: %s",
+                 device, cause.c_str());
 }
 
 } // namespace gdr::copy

@@ -14,6 +14,7 @@
 #include "cuda/inventory.hpp"
 #include "cuda/mapping.hpp"
 #include "host/registration_cache.hpp"
+#include "log/log.hpp"
 #include "mem/cache.hpp"
 #include "mem/caches.hpp"
 #include "mem/cuda_memory.hpp"
@@ -78,18 +79,18 @@ void log_limit(const mem::Reach& reach, const void* address)
         return;
     }
     const bool logged = (reach.staged ? logged_staging : logged_parts).exchange(true);
-    const abi::LogLevel level = logged ? abi::LogLevel::diag : abi::LogLevel::warn;
+    const log::Level level = logged ? log::Level::diag : log::Level::warn;
     if (reach.staged) {
-        abi::log_message(level, __FILE__, __LINE__,
-                         "GPU memory at %p is staged through host memory, which is slower: %s. Use "
-                         "memory that this process has allocated, and fewer or smaller buffers "
-                         "where the BAR1 aperture is full",
-                         address, reach.limit.c_str());
+        log::message(level, __FILE__, __LINE__,
+                     "GPU memory at %p is staged through host memory, which is slower: %s. Use "
+                     "memory that this process has allocated, and fewer or smaller buffers "
+                     "where the BAR1 aperture is full",
+                     address, reach.limit.c_str());
     } else {
-        abi::log_message(level, __FILE__, __LINE__,
-                         "GPU memory at %p is not registered as a whole, but in parts as they are "
-                         "used: %s. Use fewer or smaller allocations, or a larger BAR1 aperture",
-                         address, reach.limit.c_str());
+        log::message(level, __FILE__, __LINE__,
+                     "GPU memory at %p is not registered as a whole, but in parts as they are "
+                     "used: %s. Use fewer or smaller allocations, or a larger BAR1 aperture",
+                     address, reach.limit.c_str());
     }
 }
 
@@ -330,9 +331,9 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
         return info;
     } catch (const cuda::Error& error) {
         static std::atomic<bool> logged{false};
-        abi::log_message(logged.exchange(true) ? abi::LogLevel::diag : abi::LogLevel::warn,
-                         __FILE__, __LINE__, "CUDA does not say what the memory at %p is: %s",
-                         address, error.what());
+        log::message(logged.exchange(true) ? log::Level::diag : log::Level::warn, __FILE__,
+                     __LINE__, "CUDA does not say what the memory at %p is: %s", address,
+                     error.what());
         return abi::MemoryInfo{
             .type = UCS_MEMORY_TYPE_CUDA_MANAGED,
             .sys_device = UCS_SYS_DEVICE_ID_UNKNOWN,

@@ -4,11 +4,11 @@
 // devices in turn.
 #include "host/perftest_allocators.hpp"
 
-#include "abi/host.hpp"
 #include "abi/perftest.hpp"
 #include "cuda/allocation.hpp"
 #include "cuda/context.hpp"
 #include "host/perftest_context.hpp"
+#include "log/log.hpp"
 
 #include <exception>
 #include <utility>

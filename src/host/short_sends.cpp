@@ -3,8 +3,8 @@
 // UCP decides by libucs's memory type cache (memtype_cache.hpp).
 #include "host/short_sends.hpp"
 
-#include "abi/host.hpp"
 #include "host/memtype_cache.hpp"
+#include "log/log.hpp"
 
 namespace gdr::host {
 

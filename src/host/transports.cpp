@@ -2,10 +2,10 @@
 #include "host/transports.hpp"
 
 #include "abi/context_settings.hpp"
-#include "abi/host.hpp"
 #include "abi/own_cuda.hpp"
 #include "abi/settings.hpp"
 #include "abi/transport_list.hpp"
+#include "log/log.hpp"
 #include "verbs/device.hpp"
 
 #include <string>

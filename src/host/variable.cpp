@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "host/variable.hpp"
 
-#include "abi/host.hpp"
 #include "abi/settings.hpp"
+#include "log/log.hpp"
 
 namespace gdr::host {
 

@@ -3,7 +3,7 @@
 // Compares addresses.
 #include "ipc/address.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 
 #include <atomic>
 #include <cstring>

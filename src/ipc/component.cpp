@@ -3,12 +3,12 @@
 // The component's calls.
 #include "ipc/component.hpp"
 
-#include "abi/host.hpp"
 #include "abi/settings.hpp"
 #include "cuda/driver.hpp"
 #include "ipc/iface.hpp"
 #include "ipc/memory_domain.hpp"
 #include "ipc/process.hpp"
+#include "log/log.hpp"
 #include "streams/iface.hpp"
 
 #include <atomic>

@@ -9,6 +9,7 @@
 #include "ipc/descriptor_message.hpp"
 #include "ipc/process.hpp"
 #include "ipc/silent_owners.hpp"
+#include "log/log.hpp"
 #include "secrets/siphash.hpp"
 
 #include <cerrno>

@@ -3,12 +3,12 @@
 // Chooses the handle for each kind of memory.
 #include "ipc/exports.hpp"
 
-#include "abi/host.hpp"
 #include "cuda/context.hpp"
 #include "cuda/recent.hpp"
 #include "host/registration_cache.hpp"
 #include "ipc/descriptor_server.hpp"
 #include "ipc/process.hpp"
+#include "log/log.hpp"
 #include "tables/by_page.hpp"
 
 #include <atomic>

@@ -14,6 +14,7 @@
 #include "ipc/performance.hpp"
 #include "ipc/remote_memory.hpp"
 #include "ipc/settings.hpp"
+#include "log/log.hpp"
 #include "stats/statistics.hpp"
 #include "streams/iface.hpp"
 

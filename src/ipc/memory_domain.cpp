@@ -4,7 +4,6 @@
 #include "ipc/memory_domain.hpp"
 
 #include "abi/completion.hpp"
-#include "abi/host.hpp"
 #include "cuda/driver.hpp"
 #include "ipc/process.hpp"
 #include "ipc/registration.hpp"

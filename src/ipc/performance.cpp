@@ -4,10 +4,10 @@
 // say so.
 #include "ipc/performance.hpp"
 
-#include "abi/host.hpp"
 #include "cuda/device.hpp"
 #include "cuda/inventory.hpp"
 #include "cuda/nvml.hpp"
+#include "log/log.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -3,9 +3,9 @@
 // Opens memory once for each GPU, and closes it.
 #include "ipc/region.hpp"
 
-#include "abi/host.hpp"
 #include "ipc/descriptor_server.hpp"
 #include "ipc/opening.hpp"
+#include "log/log.hpp"
 
 #include <cstring>
 #include <deque>

@@ -3,12 +3,12 @@
 // One listener for the whole process.
 #include "mem/freed_watch.hpp"
 
-#include "abi/host.hpp"
 #include "abi/memory_events.hpp"
 #include "abi/own_cuda.hpp"
 #include "cuda/driver.hpp"
 #include "hooks/freeing_calls.hpp"
 #include "host/registration_cache.hpp"
+#include "log/log.hpp"
 #include "mem/cache.hpp"
 #include "mem/caches.hpp"
 

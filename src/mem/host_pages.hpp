@@ -11,7 +11,7 @@
 // Each short operation looks here, and UCP does for each buffer, so every instruction counts.
 #pragma once
 
-#include "tables/page_sets.h"
+#include "mpi/contract/page_sets.h"
 
 #include <atomic>
 #include <cstddef>

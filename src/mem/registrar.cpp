@@ -3,8 +3,8 @@
 // Describes and registers memory.
 #include "mem/registrar.hpp"
 
-#include "abi/host.hpp"
 #include "cuda/mapping.hpp"
+#include "log/log.hpp"
 #include "mem/rdma_writes.hpp"
 #include "verbs/error.hpp"
 #include "verbs/relaxed_ordering.hpp"

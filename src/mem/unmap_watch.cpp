@@ -3,8 +3,8 @@
 // One handler for the whole process.
 #include "mem/unmap_watch.hpp"
 
-#include "abi/host.hpp"
 #include "abi/memory_events.hpp"
+#include "log/log.hpp"
 #include "mem/host_pages.hpp"
 #include "mem/unmap_log.hpp"
 

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // The MPI layer of a build without it (--disable-mpi).
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "mpi/interface/calling_library.hpp"
 #include "mpi/serve.hpp"
 
@@ -9,7 +9,7 @@
 
 namespace gdr::mpi {
 
-void serve(Collectives collectives, const Listener&)
+void serve(Collectives collectives, const Listener&, bool (*)())
 {
     static std::once_flag told;
     if (collectives != Collectives::library) {

@@ -1,177 +1,32 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
-//
-// If all buffers of a call are in host memory, the call costs a look at each of them.
 #include "mpi/serve.hpp"
 
-#include "abi/host.hpp"
 #include "cuda/driver.hpp"
+#include "log/log.hpp"
 #include "mem/host_pages.hpp"
 #include "mem/process_memory.hpp"
-#include "mpi/collectives/gpu_collectives.hpp"
-#include "mpi/collectives/predefined_reductions.hpp"
+#include "mpi/dispatch.hpp"
 #include "mpi/gpu/device_memory.hpp"
-#include "mpi/gpu/window_memory.hpp"
+#include "mpi/gpu/host_memory.hpp"
+#include "mpi/gpu/passed_on.hpp"
 #include "mpi/hints/collective_hint.hpp"
-#include "mpi/hints/memory_kinds.hpp"
 #include "mpi/interface/apply.hpp"
 #include "mpi/interface/calling_library.hpp"
-#include "mpi/interface/failure.hpp"
+#include "mpi/interface/puts.hpp"
 #include "mpi/interface/scope_end.hpp"
-#include "mpi/interface/statuses.hpp"
-#include "mpi/staging/attached_buffers.hpp"
 #include "mpi/staging/epochs.hpp"
-#include "mpi/staging/operation.hpp"
 #include "mpi/staging/partitions.hpp"
 #include "mpi/staging/requests.hpp"
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <optional>
-#include <utility>
 
 #include <dlfcn.h>
 
 namespace gdr::mpi {
 
 namespace {
-
-Collectives collectives = Collectives::library;
-
-int is_host_memory(Word buffer)
-{
-    constexpr Word kConstants = 4096; // no ABI has memory at MPI_IN_PLACE and the other constants
-    return static_cast<int>(mem::in_process_memory(buffer) || mem::host_pages::contains(buffer) ||
-                            (buffer != 0 && buffer + kConstants < 2 * kConstants));
-}
-
-// A type that is relative to an address without memory may lead anywhere.
-bool may_lead_to_gpu(KnownDeviceMemory& memory, const void* buffer)
-{
-    bool of_cuda = false;
-    return memory.find(buffer, &of_cuda) != nullptr ||
-           (!of_cuda && !is_host_memory(reinterpret_cast<Word>(buffer)));
-}
-
-// A type relative to MPI_BOTTOM may also lead to GPU memory.
-bool may_be_on_gpu(KnownDeviceMemory& memory, const Arguments& arguments, const Side& side)
-{
-    if (!side.exists() || arguments.in_place(side)) {
-        return false;
-    }
-    const void* buffer = arguments.pointer(side.buffer);
-    if (buffer == nullptr) {
-        return side.counts || arguments.count(side, 0) != 0;
-    }
-    return side.bytes() ? memory.find(buffer) != nullptr : may_lead_to_gpu(memory, buffer);
-}
-
-// Whether the request belongs to a receive, so that MPI keeps the message's status in it.
-bool receives_message(const Library& library, const Call& call, const Word* words)
-{
-    const int8_t peer = call.receive.peer;
-    return peer >= 0 && static_cast<int>(words[peer]) != library.abi->proc_null;
-}
-
-// Calls MPI exactly once.
-int make_staged(const Library& library, const Call& call, gdr_mpi_function* function, Word* words,
-                Operation& operation)
-{
-    const bool complete = call.form == Form::blocking && call.kind != Kind::epoch;
-    std::optional<Statuses> status;
-    if (complete && operation.counted()) {
-        status.emplace(library, call, words, 1);
-    }
-    const int result = apply(function, call, words);
-    if (result != 0) {
-        return result;
-    }
-    try {
-        if (complete) {
-            operation.put_back(status ? status->received(0) : 0);
-            return result;
-        }
-        RequestedOperation begun =
-            call.kind == Kind::epoch
-                ? RequestedOperation(add_to_epoch(library, call, words, std::move(operation)))
-                : RequestedOperation(std::move(operation));
-        if (call.form != Form::blocking) {
-            add_request(library,
-                        library.abi->handle_at(reinterpret_cast<void*>(words[call.request]), 0),
-                        std::move(begun), call.form == Form::persistent,
-                        receives_message(library, call, words));
-        }
-    } catch (const std::exception& error) {
-        return fail(library, call, words, error);
-    }
-    return result;
-}
-
-// For a call that is passed on unchanged.
-void look_at_buffers(const cuda::Driver& driver, const Call& call, const Word* words)
-{
-    KnownDeviceMemory memory(driver);
-    for (const Side* side : {&call.send, &call.receive, &call.compare}) {
-        if (side->exists() && device_memory_is_untold() &&
-            may_lead_to_gpu(memory, reinterpret_cast<const void*>(words[side->buffer]))) {
-            tell_of_device_memory();
-        }
-    }
-}
-
-int call_with_buffers(const cuda::Driver& driver, const Library& library, const Call& call,
-                      gdr_mpi_function* function, Word* words)
-{
-    std::array<Word, kMostArguments> replaced;
-    std::copy_n(words, call.arguments, replaced.begin());
-    try {
-        const Arguments arguments(library, call, replaced.data());
-        if (arguments.no_comm()) {
-            return apply(function, call, words);
-        }
-        if (call.kind == Kind::unstaged) {
-            look_at_buffers(driver, call, words);
-            return apply(function, call, words);
-        }
-        if (call.kind == Kind::attach) {
-            return attach_buffer(driver, arguments, function);
-        }
-        if (call.kind == Kind::partitioned) {
-            return init_partitions(driver, arguments, function);
-        }
-        if (call.kind == Kind::window) {
-            return make_window(driver, arguments, function);
-        }
-        KnownDeviceMemory memory(driver);
-        if (may_be_on_gpu(memory, arguments, call.send) ||
-            may_be_on_gpu(memory, arguments, call.receive) ||
-            may_be_on_gpu(memory, arguments, call.compare)) {
-            if (const int error = check_types(arguments); error != 0) {
-                return error;
-            }
-            Operation operation(memory, arguments);
-            if (operation.replaces()) {
-                return make_staged(library, call, function, replaced.data(), operation);
-            }
-        }
-    } catch (const std::exception& error) {
-        return fail(library, call, words, error);
-    }
-    return apply(function, call, words);
-}
-
-// Who makes a call. Not the MPI library if the ranks vote on it.
-Collectives makers_of(const Library& library, const Call& call, const Word* words)
-{
-    if (call.kind != Kind::collective || call.comm < 0) {
-        return Collectives::library;
-    }
-    return any_collective_hints()
-               ? hinted_collectives(library, library.abi->handle(words[call.comm]), collectives)
-               : collectives;
-}
 
 int enabled(gdr_mpi_function* function)
 {
@@ -270,61 +125,11 @@ bool offer()
 {
     static std::mutex mutex; // the last offer must be the current state
     const std::lock_guard lock(mutex);
-    const bool also_host_memory =
-        collectives != Collectives::library || any_collective_hints() || any_freed();
+    const bool also_host_memory = gpus_may_make_collectives() || any_freed();
     static const gdr_mpi_service with_a_look = service_with_a_look();
     static const gdr_mpi_service for_all = service_for_all();
     gdr_mpi_serve_type* const serve = layer_serve.load();
     return serve != nullptr && serve(also_host_memory ? &for_all : &with_a_look) != 0;
-}
-
-int make(unsigned index, gdr_mpi_function* function, Word* words)
-{
-    const Call& call = calls()[index];
-    const cuda::Driver* driver = cuda::open_driver(); // NULL in a forked child
-    const Library* library =
-        driver == nullptr && collectives == Collectives::library ? nullptr : library_of(function);
-    if (library == nullptr) {
-        return apply(function, call, words);
-    }
-    if (const Collectives by = makers_of(*library, call, words); by != Collectives::library) {
-        if (const std::optional<int> result =
-                call_on_gpus(*library, call, words, by == Collectives::nccl)) {
-            return *result;
-        }
-    }
-    if (call.kind == Kind::set_name) {
-        keep_meaning(*library, library->abi->handle(words[0]));
-    }
-    if (driver == nullptr || call.kind == Kind::set_name) {
-        return apply(function, call, words);
-    }
-    if (call.kind == Kind::get_info) {
-        return get_info(*library, call, function, words);
-    }
-    if (call.kind == Kind::set_info) {
-        const int result = set_info(*library, call, function, words);
-        offer();
-        return result;
-    }
-    if (call.kind == Kind::synchronise) {
-        return number_in_epochs() != 0 ? synchronise(*library, call, function, words)
-                                       : apply(function, call, words);
-    }
-    if (call.kind == Kind::detach) {
-        return detach_buffer(call, function, words);
-    }
-    if (call.kind == Kind::attach || call.kind == Kind::collective || call.kind == Kind::message ||
-        call.kind == Kind::partitioned || call.kind == Kind::window || call.kind == Kind::epoch ||
-        call.kind == Kind::unstaged) {
-        return call_with_buffers(*driver, *library, call, function, words);
-    }
-    if (call.kind == Kind::ready || call.kind == Kind::ready_range ||
-        call.kind == Kind::ready_list || call.kind == Kind::arrived) {
-        return call_with_partitions(*library, call, function, words);
-    }
-    return number_of_requests() != 0 ? call_with_requests(*driver, *library, call, function, words)
-                                     : apply(function, call, words);
 }
 
 int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* depth)
@@ -340,12 +145,15 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* d
         &of_thread);
     ++*depth;
     try {
+        const Call& made = calls()[index];
         const bool had_freed = any_freed();
-        const int result = make(index, function, words);
-        if (any_freed() && of_thread.former == 0) { // MPI may call back from there, too
+        const int result = dispatch(made, function, words);
+        bool has_freed = any_freed();
+        if (has_freed && of_thread.former == 0) { // MPI may call back from there, too
             collect_freed(*library_of(function));
+            has_freed = any_freed();
         }
-        if (any_freed() != had_freed) {
+        if (has_freed != had_freed || made.kind == Kind::set_info) {
             offer();
         }
         return result;
@@ -356,7 +164,7 @@ int call(unsigned index, gdr_mpi_function* function, gdr_mpi_word* words, int* d
 
 } // namespace
 
-void serve(Collectives chosen, const Listener& listener)
+void serve(Collectives chosen, const Listener& listener, bool (*processor_may_put)())
 {
     // dlsym() by the name of a function does not find a library that was loaded as a dependency of
     // a part of the program.
@@ -368,9 +176,10 @@ void serve(Collectives chosen, const Listener& listener)
         return;
     }
     offered = true; // for good: libgdr_mpi.so.0 stays loaded, too
-    collectives = chosen;
+    set_collectives(chosen);
     calls_come = listener.calls_come;
     set_device_memory_listener(listener.device_memory_comes);
+    set_processor_may_put(processor_may_put);
     layer_serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(layer, "gdr_mpi_serve"));
     if (!offer()) {
         gdr_log(warn,

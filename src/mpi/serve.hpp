@@ -16,8 +16,9 @@ struct Listener {
 
 // From now on the layer serves MPI calls with buffers on a GPU, if libgdr_mpi.so.0 is in this
 // process. If it is loaded later, call this again. To be called if there is a CUDA driver, or if
-// `collectives` is not Collectives::library: then this process has to vote. Any thread.
-void serve(Collectives collectives, const Listener& listener);
+// `collectives` is not Collectives::library: then this process has to vote. processor_may_put:
+// whether UCX may copy puts and gets of GPU memory with the CPU. Any thread.
+void serve(Collectives collectives, const Listener& listener, bool (*processor_may_put)());
 
 // How calls of an MPI function (MPI_X) have reached the MPI library: all past libgdr_mpi.so.0,
 // because that is not in this process or they bypass it; or some through it. A signal handler may

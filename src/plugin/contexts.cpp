@@ -2,9 +2,9 @@
 //
 // A program makes a UCP context with variables of its own (abi/context_settings.hpp).
 #include "abi/context_settings.hpp"
-#include "abi/host.hpp"
 #include "host/registration_cache.hpp"
 #include "host/transports.hpp"
+#include "log/log.hpp"
 #include "preload/module.h"
 
 #include <exception>

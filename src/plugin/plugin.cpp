@@ -7,15 +7,18 @@
 #include "abi/host.hpp"
 #include "abi/libucp.hpp"
 #include "abi/own_cuda.hpp"
+#include "abi/processor_puts.hpp"
 #include "abi/settings.hpp"
 #include "abi/transport_list.hpp"
 #include "abi/ucx.hpp"
+#include "abi/ucx_log.hpp"
 #include "copy/component.hpp"
 #include "cuda/driver.hpp"
 #include "cuda/recent.hpp"
 #include "host/perftest_allocators.hpp"
 #include "host/preparation.hpp"
 #include "ipc/component.hpp"
+#include "log/log.hpp"
 #include "mpi/serve.hpp"
 #include "plugin/cpu_fault.hpp"
 #include "plugin/interfaces.hpp"
@@ -79,7 +82,7 @@ void on_use()
     });
     const mpi::Collectives collectives = options.mpi_collectives;
     if (cuda::open_driver() != nullptr || collectives != mpi::Collectives::library) {
-        mpi::serve(collectives, listener_to_mpi);
+        mpi::serve(collectives, listener_to_mpi, abi::processor_may_put);
     }
 }
 
@@ -105,6 +108,7 @@ class Service {
     {
         refusal_ = abi::bind(libuct);
         if (!refusal_.empty()) {
+            abi::log_to_ucx(); // as choose_series() would
             refusal_ = "UCX (" + path_of(libuct) + ") has no " + refusal_;
         } else if (!abi::choose_series()) {
             refusal_ = abi::why_not();

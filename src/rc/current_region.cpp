@@ -3,7 +3,7 @@
 // Checks registrations that UCP kept while their memory may have been freed.
 #include "rc/current_region.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "mem/cache.hpp"
 
 namespace gdr::rc {

@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "rc/data_trace.hpp"
 
+#include "log/log.hpp"
 #include "rc/connect/wire.hpp"
 #include "rc/queues/flushed_poll.hpp"
 #include "rc/work_requests.hpp"

@@ -5,7 +5,7 @@
 // that is opened at another level has no part of it on its data path.
 #pragma once
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "rc/completions.hpp"
 #include "rc/poster.hpp"
 
@@ -16,7 +16,7 @@ namespace gdr::rc {
 // Worker thread only.
 class DataTrace {
   public:
-    static bool wanted() { return abi::log_enabled(abi::LogLevel::data); }
+    static bool wanted() { return log::enabled(log::Level::data); }
 
     // port: its name, for the lines.
     DataTrace(Poster& poster, Completions& completions, std::string port);

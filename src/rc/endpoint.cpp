@@ -5,7 +5,7 @@
 #include "rc/endpoint.hpp"
 
 #include "abi/completion.hpp"
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "rc/connect/wire.hpp"
 #include "rc/words_under_way.hpp"
 #include "verbs/error.hpp"

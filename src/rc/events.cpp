@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "rc/events.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/pending.hpp"
 #include "rc/progress.hpp"
@@ -33,9 +33,9 @@ void handle_event(Iface& iface, HandshakeEvent& event)
     case HandshakeEvent::Kind::failed:
         if (Endpoint* ep = iface.endpoints.find(event.connection);
             ep != nullptr && ep->failure == UCS_OK) {
-            auto level = iface.err_handler != nullptr ? abi::LogLevel::diag : abi::LogLevel::error;
-            abi::log_message(level, __FILE__, __LINE__, "no connection from %s: %s",
-                             iface.name().c_str(), event.reason.c_str());
+            auto level = iface.err_handler != nullptr ? log::Level::diag : log::Level::error;
+            log::message(level, __FILE__, __LINE__, "no connection from %s: %s",
+                         iface.name().c_str(), event.reason.c_str());
             ep->fail(event.status);
         }
         break;

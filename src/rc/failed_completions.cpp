@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "rc/failed_completions.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "rc/completion_status.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/events.hpp"
@@ -56,11 +56,11 @@ void handle_error(Iface& iface, const ibv_wc& wc)
         // The first failure; the flushed work requests that follow say nothing new.
         // If the peer is gone, the error handler decides what that means; UCP always has one.
         auto level = iface.err_handler != nullptr && status == UCS_ERR_ENDPOINT_TIMEOUT
-                         ? abi::LogLevel::diag
-                         : abi::LogLevel::error;
-        abi::log_message(level, __FILE__, __LINE__, "a connection from %s failed: %s: %s",
-                         iface.name().c_str(), ibv_wc_status_str(wc.status),
-                         verbs::completion_cause(wc.status));
+                         ? log::Level::diag
+                         : log::Level::error;
+        log::message(level, __FILE__, __LINE__, "a connection from %s failed: %s: %s",
+                     iface.name().c_str(), ibv_wc_status_str(wc.status),
+                     verbs::completion_cause(wc.status));
         if (wc.status == IBV_WC_RETRY_EXC_ERR) {
             iface.handshake->peer_failed(ep->peer.incarnation);
         }

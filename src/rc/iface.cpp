@@ -3,7 +3,7 @@
 // Opens and closes an RC interface.
 #include "rc/iface.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "rc/completion_status.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/memory_domain.hpp"

@@ -4,8 +4,8 @@
 #include "rc/memory_domain.hpp"
 
 #include "abi/completion.hpp"
-#include "abi/host.hpp"
 #include "abi/settings.hpp"
+#include "log/log.hpp"
 #include "mem/unmap_watch.hpp"
 #include "rc/current_region.hpp"
 #include "rc/queues/shared_receive_queue.hpp"
@@ -144,13 +144,12 @@ abi::MdAttributes MemoryDomain::attributes() const
 // UCP asks to hide every failure to register memory for a transfer, and then fails the transfer
 // without a cause (1.13) or aborts (1.16). So the first failure is logged as a warning. Unsupported
 // memory is no failure: UCP uses another path.
-abi::LogLevel MemoryDomain::failure_level(const mem::Failure& failure, bool hide)
+log::Level MemoryDomain::failure_level(const mem::Failure& failure, bool hide)
 {
     if (!hide) {
-        return abi::LogLevel::error;
+        return log::Level::error;
     }
-    return failure.unsupported || warned_.exchange(true) ? abi::LogLevel::diag
-                                                         : abi::LogLevel::warn;
+    return failure.unsupported || warned_.exchange(true) ? log::Level::diag : log::Level::warn;
 }
 
 ucs_status_t MemoryDomain::reg(void* address, size_t length, abi::Registration asked,
@@ -165,9 +164,9 @@ ucs_status_t MemoryDomain::reg(void* address, size_t length, abi::Registration a
         return UCS_OK;
     }
     if (found == nullptr) {
-        abi::log_message(failure_level(failure, asked.hide_errors), __FILE__, __LINE__,
-                         "%p of %zu bytes cannot be registered: %s", address, length,
-                         failure.cause.c_str());
+        log::message(failure_level(failure, asked.hide_errors), __FILE__, __LINE__,
+                     "%p of %zu bytes cannot be registered: %s", address, length,
+                     failure.cause.c_str());
         return failure.unsupported       ? UCS_ERR_UNSUPPORTED
                : failure.error == ENOMEM ? UCS_ERR_NO_MEMORY
                                          : UCS_ERR_IO_ERROR;

@@ -3,8 +3,8 @@
 // The memory domain of one HCA: its protection domain and the registrations made with it.
 #pragma once
 
-#include "abi/host.hpp"
 #include "abi/memory_domain.hpp"
+#include "log/log.hpp"
 #include "mem/cache.hpp"
 #include "rc/port_events.hpp"
 #include "rc/queues/registered_memory.hpp"
@@ -55,7 +55,7 @@ class MemoryDomain final : public abi::MemoryDomain {
     static const mem::Region kUnregistered;
 
   private:
-    abi::LogLevel failure_level(const mem::Failure& failure, bool hide);
+    log::Level failure_level(const mem::Failure& failure, bool hide);
 
     const verbs::Device device_;
     const verbs::ProtectionDomain pd_;

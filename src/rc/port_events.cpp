@@ -4,6 +4,7 @@
 #include "rc/port_events.hpp"
 
 #include "abi/host.hpp"
+#include "log/log.hpp"
 #include "verbs/error.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "rc/window_credits.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "rc/connect/wire.hpp"
 #include "rc/work_requests.hpp"
 #include "verbs/error.hpp"

@@ -7,6 +7,7 @@
 
 #include "abi/border.hpp"
 #include "cuda/driver.hpp"
+#include "log/log.hpp"
 
 #include <stdexcept>
 

@@ -5,8 +5,8 @@
 #include "streams/operations.hpp"
 
 #include "abi/completion.hpp"
-#include "abi/host.hpp"
 #include "cuda/relaxed_capture.hpp"
+#include "log/log.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -9,11 +9,13 @@ set -u
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 ! on_softmlx5 || skip_all "the emulated HCA answers as other providers do; libmlx5 is one of its own"
+# shellcheck source=test/ucp/profiles.sh
+. "$top_srcdir/test/ucp/profiles.sh"
 # shellcheck source=test/mpi/environment.sh
 . "$top_srcdir/test/mpi/environment.sh"
 
 used=(e810) left_out=(mana)
-! extended || used=(cx7 cx3 azure_vf relaxed_only thor e810 hip09 hfi1 pvrdma ionic) left_out=(hip08 qedr mana efa iwarp nvswitch_port)
+! extended || used=("${used_profiles[@]}") left_out=("${!left_out_profiles[@]}" nvswitch_port)
 calls_by_cpu='MPI_(R?(Get_)?[Aa]ccumulate|Fetch_and_op|Compare_and_swap)'
 
 # Over tcp ranks that poll take turns on few processors.

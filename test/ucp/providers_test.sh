@@ -2,13 +2,14 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # HCAs of all kinds (SOFTHCA_PROFILE). Each is used, by stock ucx_perftest and with every byte compared, or it is left
-# out: one line then says why, and a job that has another way, tcp or an HCA beside it, takes that. GDR_TEST_EXTENT=all:
-# all profiles, else one for each thing that went wrong once.
+# out: one line then says why, and a job that has another way, tcp or an HCA beside it, takes that.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 ! on_softmlx5 || skip_all "the emulated HCA answers as other providers do; libmlx5 is one of its own"
+# shellcheck source=test/ucp/profiles.sh
+. "$top_srcdir/test/ucp/profiles.sh"
 # shellcheck source=contrib/lib.sh
 . "$top_srcdir/contrib/lib.sh"
 command -v ucx_perftest >/dev/null || skip_all "no ucx_perftest (package ucx-utils)"
@@ -61,35 +62,26 @@ left_out() {
     expect "without a word" "" "$(grep -E 'WARN|ERROR' "$work/transfer")"
 }
 
-no_ud="softhca0:1 has no UD queue pairs.*: Operation not supported"
-used azure_vf
-used thor
-used hfi1
-export UCX_GDR_RC_RNR_RETRY_COUNT=0 # no message finds a receive queue of its own empty
-used e810
-unset UCX_GDR_RC_RNR_RETRY_COUNT
-used relaxed_only
-left_out hip08 "$no_ud"
-left_out efa "softhca0 is of a transport of its own.*UCX_TLS=srd"
-left_out qedr "$no_ud"
+for profile in "${used_profiles[@]}"; do
+    # No message finds a receive queue of its own empty.
+    [[ $profile != e810 ]] || export UCX_GDR_RC_RNR_RETRY_COUNT=0
+    used "$profile"
+    unset UCX_GDR_RC_RNR_RETRY_COUNT
+done
+for profile in "${!left_out_profiles[@]}"; do
+    left_out "$profile" "${left_out_profiles[$profile]}"
+done
 if extended; then
     used softhca
-    used cx7
     used cx7,link_layer=ethernet
     used cx8xdr
-    used cx3
-    used hip09
     used thor,atomics=refused
     used cx7,inline=refuse,max_inline=0
     used cx7,last_wqe=no
     used softhca,resize_cq=no
     used softhca,resize_cq=efault
     used cx3,resize_cq=does_nothing
-    used ionic
-    used pvrdma
     used softhca,max_srq=0
-    left_out mana "$no_ud"
-    left_out iwarp "softhca0 speaks iWARP"
     left_out softhca,rc=no "softhca0:1 has no RC queue pairs"
     left_out softhca,ah=silent "softhca0:1 has no usable GID.*(Operation not supported)"
 

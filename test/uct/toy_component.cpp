@@ -3,8 +3,6 @@
 // The component without a device.
 #include "toy_component.hpp"
 
-#include "abi/host.hpp"
-
 #include <cstring>
 #include <memory>
 #include <stdexcept>

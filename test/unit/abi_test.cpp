@@ -4,6 +4,8 @@
 #include "abi/host.hpp"
 #include "abi/series.hpp"
 #include "abi/settings.hpp"
+#include "abi/ucx_log.hpp"
+#include "log/log.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -226,11 +228,12 @@ ucs_log_func_rc_t keep_message(const char*, unsigned, const char*, ucs_log_level
 
 TEST(Log, ThroughUcxUnderItsLevel)
 {
+    log_to_ucx();
     ucs_log_push_handler(keep_message);
     gdr_log(warn, "%d devices", 2);
     EXPECT_EQ(last_message, "gdr: 2 devices");
     last_message.clear();
-    EXPECT_FALSE(log_enabled(LogLevel::debug));
+    EXPECT_FALSE(::gdr::log::enabled(::gdr::log::Level::debug));
     gdr_log(debug, "nothing");
     EXPECT_EQ(last_message, "");
     ucs_log_pop_handler();

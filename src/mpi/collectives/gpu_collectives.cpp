@@ -4,7 +4,7 @@
 // large enough.
 #include "mpi/collectives/gpu_collectives.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "mpi/collectives/means.hpp"
 #include "mpi/collectives/predefined_reductions.hpp"
 #include "mpi/collectives/ring.hpp"

@@ -4,8 +4,8 @@
 // MPI_Finalize deletes it first, which ends NCCL's communicators while MPI and CUDA still work.
 #include "mpi/collectives/means.hpp"
 
-#include "abi/host.hpp"
 #include "kernels/reduction.hpp"
+#include "log/log.hpp"
 #include "mpi/interface/transport.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/collectives/nccl_communicator.hpp"
 
-#include "abi/host.hpp"
 #include "cuda/relaxed_capture.hpp"
+#include "log/log.hpp"
 
 #include <algorithm>
 #include <array>

@@ -239,16 +239,19 @@ std::optional<Meaning> kept_meaning(const Library& library, Word type)
 
 } // namespace
 
-void keep_meaning(const Library& library, Word type)
+std::optional<int> set_name(const Invocation& invocation)
 {
+    const Library& library = invocation.library();
+    const Word type = invocation.handle(0);
     if (type == library.datatype_null ||
         combiner_of(library, type) != library.abi->combiners.named) {
-        return;
+        return std::nullopt;
     }
     const std::optional<Meaning> meaning = meaning_of(library, type);
     Renamed& r = renamed();
     const std::lock_guard guard(r.mutex);
     r.meanings.try_emplace(type, meaning); // the first name was MPI's
+    return std::nullopt;
 }
 
 std::optional<PredefinedReduction> predefined_reduction(const Library& library, Word op, Word type)

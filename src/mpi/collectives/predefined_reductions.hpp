@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/reduction.hpp"
-#include "mpi/interface/library.hpp"
+#include "mpi/interface/invocation.hpp"
 
 #include <optional>
 
@@ -20,8 +20,8 @@ struct PredefinedReduction {
 // the same on all ranks, since the handles mean the same.
 std::optional<PredefinedReduction> predefined_reduction(const Library& library, Word op, Word type);
 
-// The application is about to rename the type on this rank, so that its name would not identify it
-// any more. Any thread.
-void keep_meaning(const Library& library, Word type);
+// MPI_Type_set_name: the application is about to rename the type on this rank, so that its name
+// would not identify it any more. With or without a driver.
+Handler set_name;
 
 } // namespace gdr::mpi

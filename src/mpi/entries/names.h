@@ -10,7 +10,7 @@
 // also when it relocates the objects that are loaded together with the MPI library.
 #pragma once
 
-#include "mpi/entries/service.h"
+#include "mpi/contract/service.h"
 
 #include <stddef.h>
 
@@ -30,6 +30,10 @@ struct gdr_mpi_name {
 
 enum { GDR_MPI_MOST_NAMES = 512 };
 
+#pragma GCC visibility push(hidden)
+
+extern const struct gdr_mpi_name gdr_mpi_names[]; // by the call's index; of calls.c
+
 // To be called when this library is relocated, after its data. The names must be in its symbol
 // table. If that cannot be written to, all are shown.
 void gdr_mpi_show_names(const struct gdr_mpi_name* names, size_t count);
@@ -37,3 +41,5 @@ void gdr_mpi_show_names(const struct gdr_mpi_name* names, size_t count);
 // Whether the MPI library of the process has PMPI_X; true while there is no MPI library. Any
 // thread.
 int gdr_mpi_shows(const char* name);
+
+#pragma GCC visibility pop

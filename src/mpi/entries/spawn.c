@@ -3,7 +3,7 @@
 // MPI_Comm_spawn. MPI libraries give spawned processes the environment of mpirun, which lacks what
 // "mpirun ucx-gdr run ./program" sets: they would use other transports than their parents. So env
 // starts them with these variables, which ucx-gdr run names.
-#include "mpi/entries/service.h"
+#include "mpi/contract/service.h"
 #include "preload/objects.h"
 
 #include <stddef.h>
@@ -135,22 +135,33 @@ static int spawn_multiple(const void* by, const char* name, int count, char** co
     return result;
 }
 
-#define SPAWNS(prefix)                                                                             \
-    EXPORT spawn_one prefix##MPI_Comm_spawn;                                                       \
-    EXPORT int prefix##MPI_Comm_spawn(const char* command, char** argv, int processes, word info,  \
-                                      int root, word comm, word intercomm, word errors)            \
-    {                                                                                              \
-        return spawn(__builtin_return_address(0), #prefix "MPI_Comm_spawn", command, argv,         \
-                     processes, info, root, comm, intercomm, errors);                              \
-    }                                                                                              \
-    EXPORT spawn_several prefix##MPI_Comm_spawn_multiple;                                          \
-    EXPORT int prefix##MPI_Comm_spawn_multiple(int count, char** commands, char*** argvs,          \
-                                               const int* processes, const word* infos, int root,  \
-                                               word comm, word intercomm, word errors)             \
-    {                                                                                              \
-        return spawn_multiple(__builtin_return_address(0), #prefix "MPI_Comm_spawn_multiple",      \
-                              count, commands, argvs, processes, infos, root, comm, intercomm,     \
-                              errors);                                                             \
-    }
-SPAWNS()
-SPAWNS(P)
+EXPORT spawn_one MPI_Comm_spawn, PMPI_Comm_spawn;
+EXPORT spawn_several MPI_Comm_spawn_multiple, PMPI_Comm_spawn_multiple;
+
+int MPI_Comm_spawn(const char* command, char** argv, int processes, word info, int root, word comm,
+                   word intercomm, word errors)
+{
+    return spawn(__builtin_return_address(0), "MPI_Comm_spawn", command, argv, processes, info,
+                 root, comm, intercomm, errors);
+}
+
+int PMPI_Comm_spawn(const char* command, char** argv, int processes, word info, int root, word comm,
+                    word intercomm, word errors)
+{
+    return spawn(__builtin_return_address(0), "PMPI_Comm_spawn", command, argv, processes, info,
+                 root, comm, intercomm, errors);
+}
+
+int MPI_Comm_spawn_multiple(int count, char** commands, char*** argvs, const int* processes,
+                            const word* infos, int root, word comm, word intercomm, word errors)
+{
+    return spawn_multiple(__builtin_return_address(0), "MPI_Comm_spawn_multiple", count, commands,
+                          argvs, processes, infos, root, comm, intercomm, errors);
+}
+
+int PMPI_Comm_spawn_multiple(int count, char** commands, char*** argvs, const int* processes,
+                             const word* infos, int root, word comm, word intercomm, word errors)
+{
+    return spawn_multiple(__builtin_return_address(0), "PMPI_Comm_spawn_multiple", count, commands,
+                          argvs, processes, infos, root, comm, intercomm, errors);
+}

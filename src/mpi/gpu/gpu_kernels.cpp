@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/gpu/gpu_kernels.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,9 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/gpu/window_memory.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "mpi/gpu/device_memory.hpp"
-#include "mpi/interface/apply.hpp"
 #include "mpi/interface/failure.hpp"
 #include "mpi/interface/transport.hpp"
 
@@ -70,30 +69,29 @@ void warn(const Call& call, bool dynamic, bool within_host)
 
 } // namespace
 
-int make_window(const cuda::Driver& driver, const Arguments& arguments, gdr_mpi_function* function)
+std::optional<int> make_window(const Invocation& invocation)
 {
-    const Library& library = arguments.library();
-    const Call& call = arguments.call();
-    const auto make = [&] { return apply(function, call, arguments.words()); };
+    const Library& library = invocation.library();
+    const Call& call = invocation.call();
     const int buffer = call.send.buffer;
-    const bool empty = arguments.words()[buffer + 1] == 0; // its size
-    if (empty || !find_device_memory(driver, arguments.pointer(buffer)) ||
+    const bool empty = invocation.words()[buffer + 1] == 0; // its size
+    if (empty || !find_device_memory(*invocation.driver(), invocation.pointer(buffer)) ||
         !applies_by_the_cpu_of_the_target(library)) {
-        return make();
+        return std::nullopt;
     }
     const bool dynamic = call.window >= 0;
     const bool within_host = copies_within_host(library);
-    if (!dynamic && within_host && no_rank_reaches(arguments)) {
-        const int result = make(); // the other ranks are in this call
+    if (!dynamic && within_host && no_rank_reaches(invocation)) {
+        const int result = invocation.make(); // the other ranks are in this call
         return result != 0 ? result
-                           : refuse(library, call, arguments.words(),
+                           : refuse(library, call, invocation.words(),
                                     "a window in GPU memory: within a host this MPI copies with "
                                     "the CPU, and every MPI_Put and MPI_Get of another rank would "
                                     "end the program: run with MPIR_CVAR_NOLOCAL=1, or have the "
                                     "window in host memory");
     }
     warn(call, dynamic, within_host);
-    return make();
+    return std::nullopt;
 }
 
 } // namespace gdr::mpi

@@ -5,16 +5,14 @@
 // not know what is applied.
 #pragma once
 
-#include "cuda/driver.hpp"
-#include "mpi/interface/arguments.hpp"
+#include "mpi/interface/invocation.hpp"
 
 namespace gdr::mpi {
 
 // MPI_Win_create or MPI_Win_attach. Looks at the memory as at any buffer. If it is on a GPU and
 // this MPI cannot do there all that MPI allows, this is logged once, with what to do. If no other
 // rank could put or get anything, MPI makes the window, as it does for the others, and the call
-// fails. Returns what MPI returns, or MPI_ERR_OTHER. Throws cuda::Error before MPI is called. Any
-// thread.
-int make_window(const cuda::Driver& driver, const Arguments& arguments, gdr_mpi_function* function);
+// fails.
+Handler make_window;
 
 } // namespace gdr::mpi

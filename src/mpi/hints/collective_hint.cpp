@@ -3,9 +3,8 @@
 // The hint is an attribute of the communicator: a pointer into the array of possible names.
 #include "mpi/hints/collective_hint.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "mpi/hints/info_value.hpp"
-#include "mpi/interface/apply.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -20,7 +19,14 @@ namespace {
 
 constexpr const char* kKey = "gdr_mpi_coll";
 
+Collectives of_process = Collectives::library;
+
 std::atomic<bool> any{false};
+
+bool any_hints()
+{
+    return any.load(std::memory_order_acquire);
+}
 
 int copy(Word, int, void*, void* hint, void* copied_hint, int* copied)
 {
@@ -120,42 +126,52 @@ class OtherHint {
 // MPI copies the attributes that the communicator has at the time of the call, and the non-blocking
 // call makes the new communicator only later. So the old communicator has the new one's hint
 // meanwhile. The new communicator gets its hints from its info alone.
-int duplicate(const Library& library, const Call& call, gdr_mpi_function* function, Word* words,
-              const char* const* hint)
+std::optional<int> duplicate(const Invocation& invocation, const char* const* hint)
 {
-    const Word comm = library.abi->handle(words[0]);
-    const bool known = comm != library.comm_null && (hint != nullptr || any_collective_hints());
+    const Library& library = invocation.library();
+    const Word comm = invocation.handle(0);
+    const bool known = hint != nullptr || any_hints();
     const char* const* const own = known ? kept(library, comm) : nullptr;
     if (!known || hint == own) {
-        return apply(function, call, words);
+        return std::nullopt;
     }
     const OtherHint meanwhile(library, comm, own, hint);
-    return meanwhile.result() == 0 ? apply(function, call, words) : meanwhile.result();
+    return meanwhile.result() == 0 ? invocation.make() : meanwhile.result();
 }
 
 } // namespace
 
-int set_info(const Library& library, const Call& call, gdr_mpi_function* function, Word* words)
+std::optional<int> set_info(const Invocation& invocation)
 {
-    const char* const* const hint = hint_of(library, call, library.abi->handle(words[1]));
-    const bool duplicates = call.arguments > 2;
+    const Library& library = invocation.library();
+    const char* const* const hint = hint_of(library, invocation.call(), invocation.handle(1));
+    const bool duplicates = invocation.call().arguments > 2;
     if (duplicates) {
-        return duplicate(library, call, function, words, hint);
+        return duplicate(invocation, hint);
     }
-    const int result = apply(function, call, words);
-    return result == 0 && hint != nullptr ? keep(library, library.abi->handle(words[0]), hint)
-                                          : result;
+    const int result = invocation.make();
+    return result == 0 && hint != nullptr ? keep(library, invocation.handle(0), hint) : result;
 }
 
-bool any_collective_hints()
+void set_collectives(Collectives chosen)
 {
-    return any.load(std::memory_order_acquire);
+    of_process = chosen;
 }
 
-Collectives hinted_collectives(const Library& library, Word comm, Collectives otherwise)
+Collectives chosen_collectives()
 {
-    const char* const* name = kept(library, comm);
-    return name != nullptr ? static_cast<Collectives>(name - kCollectivesNames) : otherwise;
+    return of_process;
+}
+
+bool gpus_may_make_collectives()
+{
+    return of_process != Collectives::library || any_hints();
+}
+
+Collectives collectives_of(const Library& library, Word comm)
+{
+    const char* const* name = any_hints() ? kept(library, comm) : nullptr;
+    return name != nullptr ? static_cast<Collectives>(name - kCollectivesNames) : of_process;
 }
 
 } // namespace gdr::mpi

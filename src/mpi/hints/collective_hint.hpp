@@ -7,21 +7,23 @@
 // then do.
 #pragma once
 
-#include "mpi/interface/call.hpp"
 #include "mpi/interface/collectives.hpp"
-#include "mpi/interface/library.hpp"
+#include "mpi/interface/invocation.hpp"
 
 namespace gdr::mpi {
 
-// Makes MPI_Comm_set_info, MPI_Comm_dup_with_info or MPI_Comm_idup_with_info, and keeps the hint
-// with the communicator. MPI_Comm_dup and MPI_Comm_idup copy it. Returns what MPI returns. Any
-// thread.
-int set_info(const Library& library, const Call& call, gdr_mpi_function* function, Word* words);
+// MPI_Comm_set_info, MPI_Comm_dup_with_info and MPI_Comm_idup_with_info: keeps the hint with the
+// communicator. MPI_Comm_dup and MPI_Comm_idup copy it.
+Handler set_info;
 
-// Whether any communicator of this process has asked for GPUs or NCCL.
-bool any_collective_hints();
+// UCX_GDR_MPI_COLL, for communicators without a hint. To be set before any call.
+void set_collectives(Collectives chosen);
+Collectives chosen_collectives();
 
-// Who makes the communicator's calls: its hint says so, or else `otherwise`.
-Collectives hinted_collectives(const Library& library, Word comm, Collectives otherwise);
+// Whether GPUs or NCCL are asked for, by UCX_GDR_MPI_COLL or for any communicator of this process.
+bool gpus_may_make_collectives();
+
+// Who makes the communicator's calls.
+Collectives collectives_of(const Library& library, Word comm);
 
 } // namespace gdr::mpi

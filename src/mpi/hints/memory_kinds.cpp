@@ -2,7 +2,6 @@
 #include "mpi/hints/memory_kinds.hpp"
 
 #include "mpi/hints/info_value.hpp"
-#include "mpi/interface/apply.hpp"
 
 #include <algorithm>
 #include <span>
@@ -42,19 +41,20 @@ bool lists(std::string_view list, std::string_view kind)
 
 } // namespace
 
-int get_info(const Library& library, const Call& call, gdr_mpi_function* function, Word* words)
+std::optional<int> get_info(const Invocation& invocation)
 {
-    const int result = apply(function, call, words);
+    const Library& library = invocation.library();
+    const int result = invocation.make();
     if (result != 0) {
         return result;
     }
-    const Word info = library.abi->handle_at(reinterpret_cast<void*>(words[1]), 0);
+    const Word info = library.abi->handle_at(invocation.pointer(1), 0);
     const InfoValue own(library, info, kKey);
     if (own.result() != 0) {
         return own.result();
     }
     std::string list(own.text());
-    for (std::string_view kind : kinds_of(library, call)) {
+    for (std::string_view kind : kinds_of(library, invocation.call())) {
         if (!lists(list, kind)) {
             list.append(list.empty() ? "" : ",").append(kind);
         }

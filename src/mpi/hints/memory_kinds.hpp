@@ -5,13 +5,11 @@
 // Allocation Kinds".
 #pragma once
 
-#include "mpi/interface/call.hpp"
-#include "mpi/interface/library.hpp"
+#include "mpi/interface/invocation.hpp"
 
 namespace gdr::mpi {
 
-// Makes one of the calls that get an info, and adds the kinds that the layer supports to those of
-// the library. Returns what MPI returns. Any thread.
-int get_info(const Library& library, const Call& call, gdr_mpi_function* function, Word* words);
+// The calls that get an info: adds the kinds that the layer supports to those of the library.
+Handler get_info;
 
 } // namespace gdr::mpi

@@ -6,8 +6,8 @@
 // MPICH), and MPI 5.0's standard ABI (libmpi_abi.so).
 #pragma once
 
-#include "mpi/entries/constants.h"
-#include "mpi/entries/service.h"
+#include "mpi/contract/constants.h"
+#include "mpi/contract/service.h"
 
 #include <array>
 #include <cstddef>

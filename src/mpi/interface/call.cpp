@@ -6,7 +6,7 @@ namespace gdr::mpi {
 namespace {
 
 constexpr Call kCalls[] = {
-#include "mpi/entries/calls.inc"
+#include "mpi/interface/calls.inc"
 };
 
 } // namespace

@@ -3,6 +3,7 @@
 // calls.list as the module has it: where a call's arguments are and what they mean.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -38,6 +39,7 @@ enum class Kind : uint8_t {
     set_info, // of a communicator, or of one that the call makes
     set_name, // of a type
 };
+inline constexpr size_t kKinds = static_cast<size_t>(Kind::set_name) + 1;
 
 enum class Form : uint8_t { blocking, nonblocking, persistent };
 

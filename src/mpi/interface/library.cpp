@@ -3,7 +3,7 @@
 // Recognises the library by its soname and symbols.
 #include "mpi/interface/library.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 
 #include <string_view>
 

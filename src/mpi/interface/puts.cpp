@@ -1,14 +1,16 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/interface/puts.hpp"
 
-#include "abi/processor_puts.hpp"
 #include "mpi/interface/transport.hpp"
 
+#include <atomic>
 #include <string_view>
 
 namespace gdr::mpi {
 
 namespace {
+
+std::atomic<bool (*)()> processor_may_put{[] { return true; }};
 
 // MPI_WIN_FLAVOR_..., or 0.
 int flavor_of(const Library& library, Word window)
@@ -77,11 +79,16 @@ bool is_plain_at_target(const Arguments& arguments)
 
 } // namespace
 
+void set_processor_may_put(bool (*may)())
+{
+    processor_may_put.store(may);
+}
+
 bool hands_put_to_ucx(const Arguments& arguments)
 {
     const Library& library = arguments.library();
     const Word window = arguments.handle(arguments.call().window);
-    if (!hands_to_ucx(library) || window == library.win_null || abi::processor_may_put()) {
+    if (!hands_to_ucx(library) || window == library.win_null || processor_may_put.load()()) {
         return false;
     }
     const int flavor = flavor_of(library, window);

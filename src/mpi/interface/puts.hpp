@@ -11,4 +11,8 @@ namespace gdr::mpi {
 // For a call with a window. False if unknown.
 bool hands_put_to_ucx(const Arguments& arguments);
 
+// may: whether UCX may copy puts and gets of GPU memory with the CPU. To be set before any call;
+// until then it may.
+void set_processor_may_put(bool (*may)());
+
 } // namespace gdr::mpi

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/interface/transport.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 
 #include <array>
 #include <cstdlib>

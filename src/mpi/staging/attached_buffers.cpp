@@ -4,7 +4,6 @@
 #include "mpi/staging/attached_buffers.hpp"
 
 #include "mpi/gpu/device_memory.hpp"
-#include "mpi/interface/apply.hpp"
 #include "mpi/staging/shadow_buffer.hpp"
 
 #include <cstddef>
@@ -35,14 +34,13 @@ Table& table()
 
 } // namespace
 
-int attach_buffer(const cuda::Driver& driver, const Arguments& arguments,
-                  gdr_mpi_function* function)
+std::optional<int> attach_buffer(const Invocation& invocation)
 {
-    const Side& side = arguments.call().send;
-    void* const buffer = arguments.pointer(side.buffer);
-    const int64_t length = arguments.count(side, 0);
-    if (length <= 0 || !find_device_memory(driver, buffer)) {
-        return apply(function, arguments.call(), arguments.words());
+    const Side& side = invocation.call().send;
+    void* const buffer = invocation.pointer(side.buffer);
+    const int64_t length = invocation.count(side, 0);
+    if (length <= 0 || !find_device_memory(*invocation.driver(), buffer)) {
+        return std::nullopt;
     }
     std::unique_ptr<std::byte[]> memory(new std::byte[static_cast<size_t>(length)]);
     void* const shadow = memory.get();
@@ -50,8 +48,8 @@ int attach_buffer(const cuda::Driver& driver, const Arguments& arguments,
         const std::lock_guard guard(table().mutex);
         table().by_memory.emplace(shadow, Attached{std::move(memory), buffer});
     }
-    arguments.words()[side.buffer] = reinterpret_cast<Word>(shadow);
-    const int result = apply(function, arguments.call(), arguments.words());
+    invocation.words()[side.buffer] = reinterpret_cast<Word>(shadow);
+    const int result = invocation.make();
     if (result != 0) {
         const std::lock_guard guard(table().mutex);
         table().by_memory.erase(shadow);
@@ -59,13 +57,13 @@ int attach_buffer(const cuda::Driver& driver, const Arguments& arguments,
     return result;
 }
 
-int detach_buffer(const Call& call, gdr_mpi_function* function, Word* words)
+std::optional<int> detach_buffer(const Invocation& invocation)
 {
-    const int result = apply(function, call, words);
+    const int result = invocation.make();
     if (result != 0) {
         return result;
     }
-    void*& address = *reinterpret_cast<void**>(words[call.send.buffer]);
+    void*& address = *static_cast<void**>(invocation.pointer(invocation.call().send.buffer));
     const std::lock_guard guard(table().mutex);
     const auto attached = table().by_memory.find(address);
     if (attached != table().by_memory.end()) {

@@ -5,15 +5,11 @@
 // detaches. Any thread.
 #pragma once
 
-#include "cuda/driver.hpp"
-#include "mpi/interface/arguments.hpp"
+#include "mpi/interface/invocation.hpp"
 
 namespace gdr::mpi {
 
-// Make the call and return what MPI returns. attach_buffer() throws cuda::Error and std::bad_alloc
-// before MPI is called.
-int attach_buffer(const cuda::Driver& driver, const Arguments& arguments,
-                  gdr_mpi_function* function);
-int detach_buffer(const Call& call, gdr_mpi_function* function, Word* words);
+Handler attach_buffer;
+Handler detach_buffer;
 
 } // namespace gdr::mpi

@@ -1,13 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/staging/epochs.hpp"
 
-#include "abi/host.hpp"
-#include "mpi/interface/apply.hpp"
 #include "mpi/interface/failure.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <iterator>
 #include <list>
 #include <memory>
@@ -137,23 +134,24 @@ const std::atomic<size_t>& number_in_epochs()
     return table().size;
 }
 
-int synchronise(const Library& library, const Call& call, gdr_mpi_function* function, Word* words)
+std::optional<int> synchronise(const Invocation& invocation)
 {
+    if (number_in_epochs() == 0) {
+        return std::nullopt;
+    }
+    const Call& call = invocation.call();
     const std::vector<Shared> ended =
-        begun(window_of(*library.abi, call, words), target_of(call, words));
-    const int result = apply(function, call, words);
+        begun(window_of(*invocation.library().abi, call, invocation.words()),
+              target_of(call, invocation.words()));
+    const int result = invocation.make();
     if (result != 0) {
         return result;
     }
-    try {
-        EachStep steps;
-        for (const Shared& pending : ended) {
-            steps.attempt([&] { complete(pending); });
-        }
-        steps.end();
-    } catch (const std::exception& error) {
-        return fail(library, call, words, error);
+    EachStep steps;
+    for (const Shared& pending : ended) {
+        steps.attempt([&] { complete(pending); });
     }
+    steps.end();
     return result;
 }
 

@@ -5,6 +5,7 @@
 // held while MPI or CUDA is called.
 #pragma once
 
+#include "mpi/interface/invocation.hpp"
 #include "mpi/staging/operation.hpp"
 
 #include <atomic>
@@ -26,8 +27,7 @@ void complete_by_request(const Library& library, const std::shared_ptr<EpochOper
 // The number of operations. The counter stays forever.
 const std::atomic<size_t>& number_in_epochs();
 
-// Makes one of the calls that synchronise. Returns what MPI returns, or MPI_ERR_OTHER if a copy
-// failed.
-int synchronise(const Library& library, const Call& call, gdr_mpi_function* function, Word* words);
+// The calls that synchronise.
+Handler synchronise;
 
 } // namespace gdr::mpi

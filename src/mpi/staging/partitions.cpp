@@ -4,8 +4,6 @@
 // is found in a table of its own, from which none is taken out.
 #include "mpi/staging/partitions.hpp"
 
-#include "abi/host.hpp"
-#include "mpi/interface/apply.hpp"
 #include "mpi/interface/failure.hpp"
 #include "mpi/staging/pieces.hpp"
 #include "mpi/staging/requests.hpp"
@@ -48,25 +46,17 @@ Table& table()
     return instance;
 }
 
-void tell_ready(const Call& call, Partitions& partitions, const Word* words)
+// nullptr: not one of ours.
+std::shared_ptr<Partitions> partitions_of(const Invocation& invocation)
 {
-    switch (call.kind) {
-    case Kind::ready:
-        partitions.ready(static_cast<int>(words[0]));
-        break;
-    case Kind::ready_range:
-        for (int i = static_cast<int>(words[0]); i <= static_cast<int>(words[1]); ++i) {
-            partitions.ready(i);
-        }
-        break;
-    case Kind::ready_list:
-        for (int i = 0; words[1] != 0 && i < static_cast<int>(words[0]); ++i) {
-            partitions.ready(reinterpret_cast<const int*>(words[1])[i]);
-        }
-        break;
-    default:
-        break;
-    }
+    return table().find(invocation.handle(invocation.call().request));
+}
+
+// Those of a request that sends; nullptr: none.
+std::shared_ptr<Partitions> sent_partitions(const Invocation& invocation)
+{
+    auto partitions = partitions_of(invocation);
+    return partitions && partitions->sends() ? partitions : nullptr;
 }
 
 } // namespace
@@ -134,75 +124,90 @@ const std::atomic<size_t>& number_of_partitions()
     return number;
 }
 
-int init_partitions(const cuda::Driver& driver, const Arguments& arguments,
-                    gdr_mpi_function* function)
+std::optional<int> init_partitions(const Invocation& invocation)
 {
-    const Library& library = arguments.library();
-    const Call& call = arguments.call();
-    Word* const words = arguments.words();
-    const Word type = arguments.handle(kType);
-    const auto count = static_cast<int64_t>(words[kCount]); // MPI_Count
-    const int64_t parts = std::max(0, arguments.integer(kNumber));
+    const Library& library = invocation.library();
+    const cuda::Driver& driver = *invocation.driver();
+    const Word type = invocation.handle(kType);
+    const auto count = static_cast<int64_t>(invocation.words()[kCount]); // MPI_Count
+    const int64_t parts = std::max(0, invocation.integer(kNumber));
     if (type == library.datatype_null || count < 0) {
-        return apply(function, call, words);
+        return std::nullopt;
     }
     intptr_t lower = 0, extent = 0;
     library.Type_get_extent(type, &lower, &extent);
     Footprint whole;
     whole.add(library, type, parts * count, 0);
     KnownDeviceMemory known(driver);
-    if (arguments.pointer(kBuffer) == nullptr && !in_one_memory(pieces_of(known, nullptr, whole))) {
+    if (invocation.pointer(kBuffer) == nullptr &&
+        !in_one_memory(pieces_of(known, nullptr, whole))) {
         throw std::runtime_error(kSeveralMemories);
     }
     const cuda::Pointer* const memory =
         whole.empty() ? nullptr
-                      : known.find(static_cast<char*>(arguments.pointer(kBuffer)) + whole.low());
+                      : known.find(static_cast<char*>(invocation.pointer(kBuffer)) + whole.low());
     if (memory == nullptr) {
-        return apply(function, call, words);
+        return std::nullopt;
     }
     std::vector<Footprint> footprints(static_cast<size_t>(parts));
     for (int64_t i = 0; i < parts; ++i) {
         footprints[static_cast<size_t>(i)].add(library, type, count, i * count * extent);
     }
-    auto partitions = std::make_shared<Partitions>(driver, *memory, arguments, std::move(whole),
+    auto partitions = std::make_shared<Partitions>(driver, *memory, invocation, std::move(whole),
                                                    std::move(footprints));
     Operation operation(PartitionedShadow{partitions}, !partitions->sends());
-    words[kBuffer] = partitions->address();
-    const int result = apply(function, call, words);
+    invocation.words()[kBuffer] = partitions->address();
+    const int result = invocation.make();
     if (result != 0) {
         return result;
     }
-    try {
-        const Word request =
-            library.abi->handle_at(reinterpret_cast<void*>(words[call.request]), 0);
-        table().put(request, partitions);
-        add_request(library, request, std::move(operation), true, true);
-    } catch (const std::exception& error) { // MPI must not be called twice
-        return fail(library, call, words, error);
-    }
+    const Word request = library.abi->handle_at(invocation.pointer(invocation.call().request), 0);
+    table().put(request, partitions);
+    add_request(library, request, std::move(operation), true, true);
     return result;
 }
 
-int call_with_partitions(const Library& library, const Call& call, gdr_mpi_function* function,
-                         Word* words)
+std::optional<int> ready(const Invocation& invocation)
 {
-    const auto partitions = table().find(library.abi->handle(words[call.request]));
+    if (const auto partitions = sent_partitions(invocation)) {
+        partitions->ready(invocation.integer(0));
+    }
+    return std::nullopt;
+}
+
+std::optional<int> ready_range(const Invocation& invocation)
+{
+    if (const auto partitions = sent_partitions(invocation)) {
+        for (int i = invocation.integer(0); i <= invocation.integer(1); ++i) {
+            partitions->ready(i);
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<int> ready_list(const Invocation& invocation)
+{
+    const auto* const list = static_cast<const int*>(invocation.pointer(1));
+    const auto partitions = list != nullptr ? sent_partitions(invocation) : nullptr;
+    if (partitions) {
+        for (int i = 0; i < invocation.integer(0); ++i) {
+            partitions->ready(list[i]);
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<int> arrived(const Invocation& invocation)
+{
+    const auto partitions = partitions_of(invocation);
     if (!partitions) {
-        return apply(function, call, words);
+        return std::nullopt;
     }
-    try {
-        if (partitions->sends()) {
-            tell_ready(call, *partitions, words);
-        }
-        const int result = apply(function, call, words);
-        if (call.kind == Kind::arrived && result == 0 &&
-            *reinterpret_cast<const int*>(words[2]) != 0) {
-            partitions->arrived(static_cast<int>(words[1]));
-        }
-        return result;
-    } catch (const std::exception& error) {
-        return fail(library, call, words, error);
+    const int result = invocation.make();
+    if (result == 0 && *static_cast<const int*>(invocation.pointer(2)) != 0) {
+        partitions->arrived(invocation.integer(1));
     }
+    return result;
 }
 
 } // namespace gdr::mpi

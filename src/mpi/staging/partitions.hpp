@@ -5,6 +5,7 @@
 // for are put back when the request is complete.
 #pragma once
 
+#include "mpi/interface/invocation.hpp"
 #include "mpi/staging/shadow_buffer.hpp"
 
 #include <atomic>
@@ -14,9 +15,6 @@
 #include <vector>
 
 namespace gdr::mpi {
-
-class Arguments;
-struct Call;
 
 class Partitions {
   public:
@@ -65,14 +63,10 @@ class PartitionedShadow {
 // The number of partitioned requests. The counter stays forever.
 const std::atomic<size_t>& number_of_partitions();
 
-// MPI_Psend_init and MPI_Precv_init. Returns what MPI returns. Throws cuda::Error, std::bad_alloc
-// before MPI is called.
-int init_partitions(const cuda::Driver& driver, const Arguments& arguments,
-                    gdr_mpi_function* function);
-
-// MPI_Pready, Pready_range, Pready_list and Parrived. Return what MPI returns, or MPI_ERR_OTHER if
-// a copy failed. Any thread.
-int call_with_partitions(const Library& library, const Call& call, gdr_mpi_function* function,
-                         Word* words);
+Handler init_partitions; // MPI_Psend_init and MPI_Precv_init
+Handler ready;           // MPI_Pready
+Handler ready_range;
+Handler ready_list;
+Handler arrived;
 
 } // namespace gdr::mpi

@@ -1,8 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "mpi/staging/requests.hpp"
 
-#include "abi/host.hpp"
-#include "mpi/interface/apply.hpp"
+#include "log/log.hpp"
 #include "mpi/interface/failure.hpp"
 #include "mpi/interface/scope_end.hpp"
 #include "mpi/interface/statuses.hpp"
@@ -322,32 +321,21 @@ void complete_what_is(const Call& call, Requests& requests, const Word* words, i
     }
 }
 
-// An active request keeps its shadow buffers and is freed later.
-int free_request(const Library& library, const Call& call, gdr_mpi_function* function, Word* words)
+// The place of the call's request or requests, and their number.
+struct Place {
+    void* array;
+    size_t count;
+};
+
+Place one_at(void* place)
 {
-    void* const place = reinterpret_cast<void*>(words[0]);
-    if (place == nullptr) {
-        return apply(function, call, words);
-    }
-    Table& t = table();
-    auto request = t.take(library.abi->handle_at(place, 0));
-    if (request.empty() || !request.mapped().started) {
-        return apply(function, call, words);
-    }
-    // MPI forbids freeing these. What the operation fetches is there when the window is
-    // synchronised.
-    if (std::holds_alternative<std::shared_ptr<EpochOperation>>(request.mapped().operation)) {
-        const int result = apply(function, call, words);
-        if (result != 0) {
-            t.put(std::move(request));
-        }
-        return result;
-    }
-    const std::lock_guard guard(t.mutex);
-    t.freed.push_back({request.key(), std::move(request.mapped())});
-    t.count();
-    std::memcpy(place, &library.request_null, library.abi->handle_size());
-    return 0;
+    return {place, place == nullptr ? 0U : 1U}; // MPI complains
+}
+
+Place several_of(const Invocation& invocation)
+{
+    void* const array = invocation.pointer(1);
+    return {array, array == nullptr ? 0U : static_cast<size_t>(std::max(0, invocation.integer(0)))};
 }
 
 } // namespace
@@ -412,41 +400,79 @@ void add_request(const Library& library, Word handle, RequestedOperation operati
     t.count();
 }
 
-int call_with_requests(const cuda::Driver& driver, const Library& library, const Call& call,
-                       gdr_mpi_function* function, Word* words)
+std::optional<int> start_requests(const Invocation& invocation)
 {
-    int result = 0;
-    bool called = false;
-    try {
-        if (call.kind == Kind::free) {
-            return free_request(library, call, function, words);
-        }
-        const bool several = call.kind != Kind::wait && call.kind != Kind::test &&
-                             call.kind != Kind::status && call.kind != Kind::start;
-        const auto count =
-            several ? static_cast<size_t>(std::max(0, static_cast<int>(words[0]))) : 1;
-        Word asked = library.abi->handle(words[0]); // given by value
-        void* const array =
-            call.kind == Kind::status ? &asked : reinterpret_cast<void*>(words[several ? 1 : 0]);
-        Requests requests(library, array, array == nullptr ? 0 : count); // MPI complains
-        const bool starts = call.kind == Kind::start || call.kind == Kind::startall;
-        if (starts) {
-            requests.fetch(driver);
-        } else {
-            requests.ask_how_much(call, words);
-        }
-        called = true;
-        result = apply(function, call, words);
-        if (starts && result == 0) {
-            requests.started();
-        } else if (!starts) {
-            complete_what_is(call, requests, words, result);
-        }
-    } catch (const std::exception& error) {
-        const int own = fail(library, call, words, error);
-        return called && result != 0 ? result : own;
+    if (number_of_requests() == 0) {
+        return std::nullopt;
+    }
+    const auto [array, count] = invocation.call().kind == Kind::start
+                                    ? one_at(invocation.pointer(0))
+                                    : several_of(invocation);
+    Requests requests(invocation.library(), array, count);
+    requests.fetch(*invocation.driver());
+    const int result = invocation.make();
+    if (result == 0) {
+        requests.started();
     }
     return result;
+}
+
+std::optional<int> complete_requests(const Invocation& invocation)
+{
+    if (number_of_requests() == 0) {
+        return std::nullopt;
+    }
+    const Kind kind = invocation.call().kind;
+    Word asked = invocation.handle(0); // by value
+    const auto [array, count] = kind == Kind::status ? one_at(&asked)
+                                : kind == Kind::wait || kind == Kind::test
+                                    ? one_at(invocation.pointer(0))
+                                    : several_of(invocation);
+    int result = 0;
+    try {
+        Requests requests(invocation.library(), array, count);
+        requests.ask_how_much(invocation.call(), invocation.words());
+        result = invocation.make();
+        complete_what_is(invocation.call(), requests, invocation.words(), result);
+    } catch (const std::exception& error) {
+        if (result == 0) {
+            throw;
+        }
+        fail(invocation.library(), invocation.call(), invocation.words(), error);
+    }
+    return result;
+}
+
+// An active request keeps its shadow buffers and is freed later.
+std::optional<int> free_request(const Invocation& invocation)
+{
+    const Library& library = invocation.library();
+    void* const place = invocation.pointer(0);
+    if (number_of_requests() == 0 || place == nullptr) {
+        return std::nullopt;
+    }
+    Table& t = table();
+    auto request = t.take(library.abi->handle_at(place, 0));
+    if (request.empty()) {
+        return std::nullopt;
+    }
+    if (!request.mapped().started) {
+        return invocation.make();
+    }
+    // MPI forbids freeing these. What the operation fetches is there when the window is
+    // synchronised.
+    if (std::holds_alternative<std::shared_ptr<EpochOperation>>(request.mapped().operation)) {
+        const int result = invocation.make();
+        if (result != 0) {
+            t.put(std::move(request));
+        }
+        return result;
+    }
+    const std::lock_guard guard(t.mutex);
+    t.freed.push_back({request.key(), std::move(request.mapped())});
+    t.count();
+    std::memcpy(place, &library.request_null, library.abi->handle_size());
+    return 0;
 }
 
 } // namespace gdr::mpi

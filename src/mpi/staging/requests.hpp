@@ -7,6 +7,7 @@
 // at.
 #pragma once
 
+#include "mpi/interface/invocation.hpp"
 #include "mpi/staging/epochs.hpp"
 
 #include <atomic>
@@ -33,9 +34,8 @@ const std::atomic<size_t>& number_of_requests();
 bool any_freed();
 void collect_freed(const Library& library);
 
-// Makes one of the calls that start, complete or free requests. Returns what MPI returns, or
-// MPI_ERR_OTHER if a copy failed.
-int call_with_requests(const cuda::Driver& driver, const Library& library, const Call& call,
-                       gdr_mpi_function* function, Word* words);
+Handler start_requests;
+Handler complete_requests; // also those that ask, and keep the requests
+Handler free_request;
 
 } // namespace gdr::mpi

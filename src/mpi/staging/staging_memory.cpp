@@ -6,8 +6,8 @@
 // H200, but a GPU reset unmaps that memory while MPI uses it.
 #include "mpi/staging/staging_memory.hpp"
 
-#include "abi/host.hpp"
 #include "cuda/pointer.hpp"
+#include "log/log.hpp"
 #include "mem/own_pins.hpp"
 #include "mpi/gpu/thread_stream.hpp"
 

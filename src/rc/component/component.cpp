@@ -8,6 +8,7 @@
 #include "abi/host.hpp"
 #include "abi/settings.hpp"
 #include "host/registration_cache.hpp"
+#include "log/log.hpp"
 #include "rc/component/fork_safety.hpp"
 #include "rc/component/hca_search.hpp"
 #include "rc/component/open_iface.hpp"
@@ -36,9 +37,9 @@ std::vector<std::string> query_md_resources()
     std::vector<std::string> names = verbs::device_names(&reason);
     static bool logged = false; // UCT asks more than once
     if (names.empty() && !std::exchange(logged, true)) {
-        abi::log_message(abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
-                         __FILE__, __LINE__, "no HCA, so no network transport: %s" GDR_NO_HCA_HINT,
-                         reason.c_str());
+        log::message(abi::user_names_gdr() ? log::Level::warn : log::Level::diag, __FILE__,
+                     __LINE__, "no HCA, so no network transport: %s" GDR_NO_HCA_HINT,
+                     reason.c_str());
     }
     if (!names.empty() && host::registration_cache().kept()) {
         names.clear();

@@ -3,7 +3,7 @@
 // Acts as UCX's own transports do, with the same default.
 #include "rc/component/fork_safety.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "verbs/error.hpp"
 #include "verbs/fork.hpp"
 

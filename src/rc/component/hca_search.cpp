@@ -3,8 +3,8 @@
 // Collects why HCAs cannot be used, and logs the reasons.
 #include "rc/component/hca_search.hpp"
 
-#include "abi/host.hpp"
 #include "abi/settings.hpp"
+#include "log/log.hpp"
 
 #include <utility>
 
@@ -38,11 +38,11 @@ void HcaSearch::record(const std::string& name, bool usable, const std::string& 
         gdr_log(diag, "not used: %s", all.c_str());
     }
     if (!any_usable_ && !all.empty() && !std::exchange(logged_, true)) {
-        abi::log_message(abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
-                         __FILE__, __LINE__,
-                         "no HCA can be used, so no network transport: %s (UCX's other transports, "
-                         "such as tcp, serve if UCX_TLS has them)",
-                         all.c_str());
+        log::message(abi::user_names_gdr() ? log::Level::warn : log::Level::diag, __FILE__,
+                     __LINE__,
+                     "no HCA can be used, so no network transport: %s (UCX's other transports, "
+                     "such as tcp, serve if UCX_TLS has them)",
+                     all.c_str());
     }
 }
 

@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "rc/component/open_iface.hpp"
 
-#include "abi/host.hpp"
 #include "abi/settings.hpp"
+#include "log/log.hpp"
 #include "rc/component/dummy_iface.hpp"
 #include "rc/component/operation_tables.hpp"
 #include "rc/iface.hpp"
@@ -78,11 +78,10 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
         const auto* failed_call = dynamic_cast<const verbs::Error*>(&error);
         const bool lacks_memory = failed_call != nullptr && failed_call->error_number() == ENOMEM &&
                                   locked_memory_is_limited();
-        abi::log_message(
-            abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag, __FILE__, __LINE__,
-            "a worker has to do without %s%s: %s", params->mode.device.dev_name,
-            lacks_memory ? ", the process's workers before it took the locked memory" : "",
-            error.what());
+        log::message(abi::user_names_gdr() ? log::Level::warn : log::Level::diag, __FILE__,
+                     __LINE__, "a worker has to do without %s%s: %s", params->mode.device.dev_name,
+                     lacks_memory ? ", the process's workers before it took the locked memory" : "",
+                     error.what());
         return open_dummy_iface(md, worker, params, config, iface);
     }
 }

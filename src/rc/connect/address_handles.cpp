@@ -3,7 +3,7 @@
 // Creates, keeps and forgets address handles.
 #include "rc/connect/address_handles.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "verbs/error.hpp"
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include "rc/connect/async_tasks.hpp"
 
 #include "abi/host.hpp"
+#include "log/log.hpp"
 #include "verbs/error.hpp"
 
 #include <cerrno>

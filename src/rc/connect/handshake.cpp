@@ -6,6 +6,7 @@
 #include "rc/connect/handshake.hpp"
 
 #include "abi/host.hpp"
+#include "log/log.hpp"
 #include "verbs/error.hpp"
 #include "verbs/gid.hpp"
 

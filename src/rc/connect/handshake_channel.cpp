@@ -3,7 +3,7 @@
 // Sends and receives handshake packets.
 #include "rc/connect/handshake_channel.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "verbs/error.hpp"
 
 #include <cerrno>
@@ -156,11 +156,11 @@ std::optional<Packet> HandshakeChannel::poll()
 // Packets under way are lost; whoever needs them repeats them.
 void HandshakeChannel::restart(const ibv_wc& failure)
 {
-    abi::log_message(
-        std::exchange(logged_failure_, true) ? abi::LogLevel::diag : abi::LogLevel::warn, __FILE__,
-        __LINE__, "the handshake's queue pair on %s has failed and is set up anew: %s (%s)",
-        ibv_get_device_name(qp_->context->device), ibv_wc_status_str(failure.status),
-        verbs::completion_cause(failure.status));
+    log::message(std::exchange(logged_failure_, true) ? log::Level::diag : log::Level::warn,
+                 __FILE__, __LINE__,
+                 "the handshake's queue pair on %s has failed and is set up anew: %s (%s)",
+                 ibv_get_device_name(qp_->context->device), ibv_wc_status_str(failure.status),
+                 verbs::completion_cause(failure.status));
     verbs::restart_ud(qp_.get(), path_, qkey_);
     for (ibv_wc wc; ibv_poll_cq(cq_.get(), 1, &wc) > 0;) {
     }

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "rc/connect/local_port.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "verbs/pkey.hpp"
 
 #include <algorithm>

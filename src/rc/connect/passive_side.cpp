@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "rc/connect/passive_side.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "rc/connect/wire.hpp"
 #include "verbs/error.hpp"
 

@@ -3,8 +3,8 @@
 // Judges the ports of peers, each once.
 #include "rc/connect/reachability.hpp"
 
-#include "abi/host.hpp"
 #include "abi/settings.hpp"
+#include "log/log.hpp"
 #include "verbs/route.hpp"
 
 #include <algorithm>
@@ -108,9 +108,9 @@ void Reachability::log_unreachable(const DeviceAddress& device, const std::strin
     all.logged = all.logged || matters;
     ibv_gid gid;
     std::copy_n(device.gid, sizeof(gid.raw), gid.raw);
-    abi::log_message(matters && abi::user_names_gdr() ? abi::LogLevel::warn : abi::LogLevel::diag,
-                     __FILE__, __LINE__, "%s does not reach a peer's port (GID %s, LID %u): %s",
-                     port_.c_str(), verbs::to_string(gid).c_str(), device.lid, reason.c_str());
+    log::message(matters && abi::user_names_gdr() ? log::Level::warn : log::Level::diag, __FILE__,
+                 __LINE__, "%s does not reach a peer's port (GID %s, LID %u): %s", port_.c_str(),
+                 verbs::to_string(gid).c_str(), device.lid, reason.c_str());
 }
 
 } // namespace gdr::rc

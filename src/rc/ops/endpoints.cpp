@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Endpoints as UCT makes and ends them.
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "rc/endpoint.hpp"
 #include "rc/ops/operations.hpp"
 

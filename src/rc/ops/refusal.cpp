@@ -3,7 +3,7 @@
 // Logs what is wrong with a call.
 #include "rc/ops/refusal.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "rc/ops/gather.hpp"
 
 namespace gdr::rc {

@@ -4,7 +4,7 @@
 #include "rc/ops/untyped_memory.hpp"
 
 #include "abi/border.hpp"
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "mem/cuda_memory.hpp"
 
 namespace gdr::rc {

@@ -3,7 +3,7 @@
 // Creates and resizes an interface's completion queue.
 #include "rc/queues/completion_room.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "rc/queues/provider.hpp"
 #include "verbs/error.hpp"
 

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "rc/queues/flushed_poll.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "mem/rdma_writes.hpp"
 #include "mlx5/queues.hpp"
 

@@ -3,7 +3,7 @@
 // The receives of a queue pair, from before it is connected until the last one has come back.
 #include "rc/queues/own_receive_queues.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "verbs/error.hpp"
 
 #include <cerrno>

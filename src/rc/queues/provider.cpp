@@ -3,7 +3,7 @@
 // Tries what a provider library may offer.
 #include "rc/queues/provider.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "mlx5/library.hpp"
 #include "verbs/error.hpp"
 

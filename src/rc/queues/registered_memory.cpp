@@ -3,7 +3,7 @@
 // Maps and registers an interface's own buffers.
 #include "rc/queues/registered_memory.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "verbs/error.hpp"
 #include "verbs/relaxed_ordering.hpp"
 

@@ -3,7 +3,7 @@
 // Names, defaults and help texts of UCX_GDR_RC_*.
 #include "rc/queues/settings.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "rc/queues/own_receive_queues.hpp"
 #include "rc/queues/shared_receive_queue.hpp"
 

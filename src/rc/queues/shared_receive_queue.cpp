@@ -3,7 +3,7 @@
 // Creates and enlarges a shared receive queue.
 #include "rc/queues/shared_receive_queue.hpp"
 
-#include "abi/host.hpp"
+#include "log/log.hpp"
 #include "verbs/error.hpp"
 
 #include <algorithm>

@@ -21,7 +21,7 @@ struct gdr_mpi_host_memory {
     gdr_mpi_word heap;
     const gdr_mpi_word* heap_end;
     int any_stack;             // of threads, as far as it is used
-    const gdr_mpi_word* pages; // of known pages; sets as in tables/page_sets.h
+    const gdr_mpi_word* pages; // of known pages; sets as in mpi/contract/page_sets.h
 };
 
 // The frames of a caller on another stack, such as a coroutine's, are not in it.
