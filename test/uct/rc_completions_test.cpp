@@ -24,9 +24,10 @@ size_t entries(const Node& node)
     return static_cast<size_t>(internal(node).completions.queue()->cqe);
 }
 
+// The queue of a ConnectX that libmlx5 has given away is as it was made.
 bool resizes()
 {
-    return std::getenv("RC_TEST_NO_RESIZE") == nullptr;
+    return std::getenv("RC_TEST_NO_RESIZE") == nullptr && !on_softmlx5();
 }
 
 void connect(const std::vector<Node*>& nodes, uct_ep_h ep)

@@ -218,8 +218,10 @@ Registered::Registered(Node& node, void* address, size_t length, unsigned access
     require(uct_rkey_unpack(node.component(), packed.data(), &bundle_), "uct_rkey_unpack");
 }
 
+// The memory may be gone afterwards: nothing that was posted shall write to it.
 Registered::~Registered()
 {
+    finish_posted();
     uct_rkey_release(node_.component(), &bundle_);
     uct_md_mem_dereg(node_.md(), memh_);
 }
