@@ -60,7 +60,7 @@ struct Answer {
 
 // Functions of the driver that only this program uses.
 template <class Function>
-Function look_up(const char* name, Function)
+Function look_up(const char* name)
 {
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     auto function = reinterpret_cast<Function>(dlsym(library, name));
@@ -69,7 +69,7 @@ Function look_up(const char* name, Function)
     }
     return function;
 }
-#define LOOK_UP(function) look_up(#function, &::function)
+#define LOOK_UP(function) look_up<decltype(&::function)>(#function)
 
 // Memory on the GPU of the current context.
 class Memory {
