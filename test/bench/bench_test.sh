@@ -27,7 +27,7 @@ rows() {
 
 rows 2 '^uct .* gdr [0-9.]* .* rc_verbs [0-9.]* .*(.*)$' \
     "$top_srcdir/contrib/bench" --loaded --rounds 1 --no-counts --with gdr,rc_verbs --only 'uct (am_lat|put_bw) short 8$'
-rows 3 '^ *[124] .*([0-9. to]*)' "$top_srcdir/contrib/bench-sizes" --only '^put host$' --largest 4
+rows 3 '^ *[124] .*([0-9. to]*)' "$top_srcdir/contrib/bench-sizes" --loaded --rounds 1 --only '^put host$' --largest 4
 if ! command -v valgrind >/dev/null; then
     skip_case "rows of instructions" "no valgrind"
 elif [ ! -e "$build/src/emu/softmlx5/libsoftmlx5.la" ]; then

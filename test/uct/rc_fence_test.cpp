@@ -398,7 +398,10 @@ TEST_F(Fence, OfPurgedRequests)
     ASSERT_TRUE(wait_until(nodes, [&] { return after_get != 0; }));
     uct_ep_pending_purge(
         handle, [](uct_pending_req_t*, void*) {}, nullptr);
-    ASSERT_EQ(uct_ep_put_short(handle, &put, sizeof(put), address, key.rkey()), UCS_OK);
+    ASSERT_EQ(
+        retry(nodes,
+              [&] { return uct_ep_put_short(handle, &put, sizeof(put), address, key.rkey()); }),
+        UCS_OK);
     EXPECT_TRUE(sends->fenced(after_get - 1, sends->count() - 1));
     EXPECT_EQ(flush(nodes, handle), UCS_OK);
 }

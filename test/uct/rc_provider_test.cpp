@@ -120,6 +120,22 @@ TEST(Provider, WorksInEveryWay)
     }
 }
 
+// Those of a ConnectX are taken; with libmlx5's own functions all works, too.
+TEST(Provider, QueuesOfAConnectX)
+{
+    if (!on_softmlx5()) {
+        EXPECT_THROW(Node node(Variables{{"MLX5_QUEUES", "y"}}), std::runtime_error);
+        return;
+    }
+    Node node(Variables{{"MLX5_QUEUES", "y"}});
+    const Outcome outcome =
+        run_self({{"UCX_GDR_RC_MLX5_QUEUES", "n"},
+                  {"SOFTHCA_FABRIC", "rc_libmlx5-" + std::to_string(getpid())}},
+                 {"--gtest_filter=*Data.*:Atomic.*:Fence.*:Order.*:All/Receives.*"});
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_EQ(outcome.text.find("[  PASSED  ] 0 tests"), std::string::npos) << outcome.text;
+}
+
 // Those whose queue pairs take no data inside a work request, however they say so, or refuse to
 // allow the atomics that they lack; those that must not be asked to resize a completion queue. Less
 // what needs atomics.

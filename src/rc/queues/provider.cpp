@@ -7,20 +7,25 @@
 #include "mlx5/library.hpp"
 #include "verbs/error.hpp"
 
-#include <cerrno>
+#include <string>
 #include <utility>
 
 namespace gdr::rc {
 namespace {
 
-void require_mlx5(const ibv_context& context, bool shares_receives)
+// Whether the queues of the HCA can be written and read without its library.
+bool can_take_queues(abi::Ternary wanted, const ibv_context& context, bool shares_receives)
 {
-    if (!mlx5::is_provider_of(context)) {
-        throw verbs::Error("the HCA's library is not libmlx5", EOPNOTSUPP);
+    if (wanted == abi::Ternary::no) {
+        return false;
     }
-    if (!shares_receives) {
-        throw verbs::Error("the HCA has no shared receive queues", EOPNOTSUPP);
+    const char* obstacle = !mlx5::is_provider_of(context) ? "the HCA's library is not libmlx5"
+                           : !shares_receives             ? "the HCA has no shared receive queues"
+                                                          : nullptr;
+    if (obstacle != nullptr && wanted == abi::Ternary::yes) {
+        throw UnmetSetting(std::string("UCX_GDR_RC_MLX5_QUEUES=y: ") + obstacle);
     }
+    return obstacle == nullptr;
 }
 
 } // namespace
@@ -28,8 +33,7 @@ void require_mlx5(const ibv_context& context, bool shares_receives)
 Provider::Provider(ibv_pd* pd, const Settings& settings, bool shares_receives, std::string device)
     : pd_(pd), device_(std::move(device)), single_threaded_cq_(settings.single_threaded_cq),
       wr_functions_(settings.wr_functions),
-      takes_queues_(take(settings.mlx5_queues, "queues of a ConnectX",
-                         [&] { require_mlx5(*pd_->context, shares_receives); }))
+      takes_queues_(can_take_queues(settings.mlx5_queues, *pd_->context, shares_receives))
 {
     take(settings.thread_domain, "thread domain", [this] { thread_domain_.emplace(pd_); });
 }
