@@ -1,12 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The order in which an HCA sees stores to host memory and to its registers.
+// The order in which an HCA sees stores to host memory and to its registers. x86 keeps stores, and
+// loads, in order, so the compiler alone has to be told.
 #pragma once
-
-#include <atomic>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif !defined(__aarch64__)
+#error "only x86-64 and aarch64 are known"
 #endif
 
 namespace gdr::mlx5 {
@@ -14,10 +15,10 @@ namespace gdr::mlx5 {
 // Stores before it are seen before stores after it; all are to host memory.
 inline void order_stores()
 {
-#if defined(__aarch64__)
-    asm volatile("dmb oshst" ::: "memory");
+#if defined(__x86_64__)
+    asm volatile("" ::: "memory");
 #else
-    std::atomic_thread_fence(std::memory_order_release);
+    asm volatile("dmb oshst" ::: "memory");
 #endif
 }
 
@@ -27,20 +28,18 @@ inline void order_register_stores()
 {
 #if defined(__x86_64__)
     _mm_sfence();
-#elif defined(__aarch64__)
-    asm volatile("dsb st" ::: "memory");
 #else
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    asm volatile("dsb st" ::: "memory");
 #endif
 }
 
 // Loads after it see what the HCA stored before what was loaded before it.
 inline void order_loads()
 {
-#if defined(__aarch64__)
-    asm volatile("dmb oshld" ::: "memory");
+#if defined(__x86_64__)
+    asm volatile("" ::: "memory");
 #else
-    std::atomic_thread_fence(std::memory_order_acquire);
+    asm volatile("dmb oshld" ::: "memory");
 #endif
 }
 
