@@ -7,9 +7,15 @@
 
 #include "emu/softhca/softhca.h"
 
+#include "../ucp/support/cuda.hpp"
+#include "../ucp/support/failure.hpp"
+#include "../ucp/support/memory.hpp"
+
 #include <cinttypes>
 #include <cstdio>
+#include <initializer_list>
 #include <stdexcept>
+#include <string>
 
 #include <dlfcn.h>
 
@@ -21,6 +27,16 @@ extern "C" [[gnu::noinline]] inline void bench_counted(void (*step)(void*), void
 }
 
 namespace bench {
+
+// To be called before memory of these kinds is allocated.
+inline void open_gpu_for(std::initializer_list<std::string> kinds)
+{
+    for (const std::string& kind : kinds) {
+        if (ucptest::ucs_type(ucptest::memory_kind(kind)) != UCS_MEMORY_TYPE_HOST) {
+            ucptest::require(ucptest::cuda::available(0), "there is no GPU");
+        }
+    }
+}
 
 using Counters = struct softhca_counters; // there is a function of that name, too
 

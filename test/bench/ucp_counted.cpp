@@ -200,6 +200,7 @@ int main(int argc, char** argv)
         return 2;
     }
     try {
+        open_gpu_for({argv[3], argv[4]});
         Operations operations(argv[1], std::stoul(argv[2]), argv[3], argv[4]);
         operations.connect();
         const auto count = static_cast<unsigned>(std::stoul(argv[5]));

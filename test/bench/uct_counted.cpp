@@ -383,6 +383,7 @@ int main(int argc, char** argv)
         return 2;
     }
     try {
+        open_gpu_for({argv[6], argv[7]});
         Operations operations({argv[1], argv[2], argv[3], argv[4], std::stoul(argv[5])}, argv[6],
                               argv[7]);
         const auto count = static_cast<unsigned>(std::stoul(argv[8]));
