@@ -1,12 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The two functions of libmlx5 that are used.
+// Finds the function of libmlx5 that is used, and calls it.
 #include "mlx5/library.hpp"
 
 #include "verbs/error.hpp"
 
 #include <atomic>
 #include <string>
+#include <type_traits>
 
 #include <dlfcn.h>
 
@@ -43,11 +44,18 @@ const void* library_of(const void* function)
     return dladdr(function, &info) != 0 ? info.dli_fbase : nullptr;
 }
 
-void init(mlx5dv_obj& object, uint64_t type, const char* what)
+// member: of mlx5dv_obj, for that type of object.
+template <class Member, class Object>
+auto describe(Member mlx5dv_obj::*member, uint64_t type, Object* object, const char* what)
 {
-    if (const int error = init_object()(&object, type); error != 0) {
+    std::remove_pointer_t<decltype(Member::out)> described{};
+    mlx5dv_obj question{};
+    (question.*member).in = object;
+    (question.*member).out = &described;
+    if (const int error = init_object()(&question, type); error != 0) {
         throw verbs::Error(std::string("mlx5dv_init_obj of a ") + what, error);
     }
+    return described;
 }
 
 } // namespace
@@ -63,29 +71,17 @@ bool is_provider_of(const ibv_context& context)
 
 mlx5dv_qp describe(ibv_qp* qp)
 {
-    mlx5dv_qp described{};
-    mlx5dv_obj object{};
-    object.qp = {qp, &described};
-    init(object, MLX5DV_OBJ_QP, "queue pair");
-    return described;
+    return describe(&mlx5dv_obj::qp, MLX5DV_OBJ_QP, qp, "queue pair");
 }
 
 mlx5dv_cq describe(ibv_cq* cq)
 {
-    mlx5dv_cq described{};
-    mlx5dv_obj object{};
-    object.cq = {cq, &described};
-    init(object, MLX5DV_OBJ_CQ, "completion queue");
-    return described;
+    return describe(&mlx5dv_obj::cq, MLX5DV_OBJ_CQ, cq, "completion queue");
 }
 
 mlx5dv_srq describe(ibv_srq* srq)
 {
-    mlx5dv_srq described{};
-    mlx5dv_obj object{};
-    object.srq = {srq, &described};
-    init(object, MLX5DV_OBJ_SRQ, "shared receive queue");
-    return described;
+    return describe(&mlx5dv_obj::srq, MLX5DV_OBJ_SRQ, srq, "shared receive queue");
 }
 
 } // namespace gdr::mlx5

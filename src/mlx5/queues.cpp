@@ -103,14 +103,13 @@ void Queues::add(ibv_qp* qp, bool own_register)
     if (!page) {
         page = std::make_unique<Page>();
     }
-    page->queues[qp->qp_num & ((1 << kPageBits) - 1)] =
-        std::make_unique<SendQueue>(describe(qp), qp->qp_num, own_register);
+    page->of(qp->qp_num) = std::make_unique<SendQueue>(describe(qp), qp->qp_num, own_register);
 }
 
 void Queues::remove(uint32_t qp_number)
 {
     if (Page* page = pages_[qp_number >> kPageBits].get(); page != nullptr) {
-        page->queues[qp_number & ((1 << kPageBits) - 1)].reset();
+        page->of(qp_number).reset();
     }
 }
 
@@ -141,6 +140,16 @@ int Queues::poll_cq(ibv_cq* cq, int most, ibv_wc* completions)
     return count;
 }
 
+[[gnu::always_inline]] inline void Queues::read_received(const mlx5_cqe64& entry,
+                                                         ibv_wc& completion)
+{
+    const uint16_t place = be16toh(entry.wqe_counter);
+    completion.imm_data = entry.imm_inval_pkey;
+    completion.byte_len = be32toh(entry.byte_cnt);
+    scatter(*srq_, place, entry);
+    completion.wr_id = srq_->take(place);
+}
+
 // False: it is of a queue pair that was removed.
 [[gnu::always_inline]] inline bool Queues::read(const mlx5_cqe64& entry, ibv_wc& completion)
 {
@@ -152,10 +161,7 @@ int Queues::poll_cq(ibv_cq* cq, int most, ibv_wc* completions)
     if (kind == MLX5_CQE_RESP_SEND_IMM) [[likely]] {
         completion.opcode = IBV_WC_RECV;
         completion.wc_flags = IBV_WC_WITH_IMM;
-        completion.imm_data = entry.imm_inval_pkey;
-        completion.byte_len = be32toh(entry.byte_cnt);
-        scatter(*srq_, place, entry);
-        completion.wr_id = srq_->take(place);
+        read_received(entry, completion);
         return true;
     }
     if (kind == MLX5_CQE_REQ) {
@@ -183,10 +189,7 @@ int Queues::poll_cq(ibv_cq* cq, int most, ibv_wc* completions)
         completion.wc_flags = kind == MLX5_CQE_RESP_WR_IMM     ? IBV_WC_WITH_IMM
                               : kind == MLX5_CQE_RESP_SEND_INV ? IBV_WC_WITH_INV
                                                                : 0;
-        completion.imm_data = entry.imm_inval_pkey;
-        completion.byte_len = be32toh(entry.byte_cnt);
-        scatter(*srq_, place, entry);
-        completion.wr_id = srq_->take(place);
+        read_received(entry, completion);
         return true;
     case MLX5_CQE_RESP_ERR:
         completion.wr_id = srq_->take(place);

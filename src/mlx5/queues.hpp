@@ -50,13 +50,19 @@ class Queues {
     static constexpr unsigned kPageBits = 12;
     struct Page {
         std::unique_ptr<SendQueue> queues[1 << kPageBits];
+
+        std::unique_ptr<SendQueue>& of(uint32_t qp_number)
+        {
+            return queues[qp_number & ((1 << kPageBits) - 1)];
+        }
     };
 
     SendQueue* find(uint32_t qp_number) const
     {
-        const Page* page = pages_[qp_number >> kPageBits].get();
-        return page != nullptr ? page->queues[qp_number & ((1 << kPageBits) - 1)].get() : nullptr;
+        Page* page = pages_[qp_number >> kPageBits].get();
+        return page != nullptr ? page->of(qp_number).get() : nullptr;
     }
+    void read_received(const mlx5_cqe64& entry, ibv_wc& completion);
     bool read(const mlx5_cqe64& entry, ibv_wc& completion);
     bool read_other(const mlx5_cqe64& entry, unsigned kind, uint16_t place, ibv_wc& completion);
 

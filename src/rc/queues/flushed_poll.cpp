@@ -42,11 +42,14 @@ int flushed(ibv_cq* cq, int most, ibv_wc* completions)
 
 verbs::PollCq flushed_poll(verbs::PollCq poll)
 {
-    if (poll == verbs::poll_extended || poll == flushed<verbs::poll_extended>) {
-        return flushed<verbs::poll_extended>;
-    }
-    if (poll == mlx5::Queues::poll_cq || poll == flushed<mlx5::Queues::poll_cq>) {
-        return flushed<mlx5::Queues::poll_cq>;
+    static constexpr struct {
+        verbs::PollCq plain, flushes;
+    } kPolls[] = {{verbs::poll_extended, flushed<verbs::poll_extended>},
+                  {mlx5::Queues::poll_cq, flushed<mlx5::Queues::poll_cq>}};
+    for (const auto& [plain, flushes] : kPolls) {
+        if (poll == plain || poll == flushes) {
+            return flushes;
+        }
     }
     return flushed<poll_lists>;
 }
