@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "rc/event_descriptor.hpp"
 
+#include "verbs/completion_queue.hpp"
 #include "verbs/error.hpp"
 
 #include <cerrno>
@@ -50,16 +51,7 @@ EventDescriptor::~EventDescriptor()
 
 unsigned EventDescriptor::take(ibv_cq* cq)
 {
-    ibv_cq* event_cq;
-    void* context;
-    unsigned events = 0;
-    while (ibv_get_cq_event(channel_.get(), &event_cq, &context) == 0) {
-        ++events;
-    }
-    if (events > 0) {
-        ibv_ack_cq_events(cq, events);
-    }
-    return events;
+    return verbs::take_events(channel_.get(), cq);
 }
 
 } // namespace gdr::rc

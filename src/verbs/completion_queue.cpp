@@ -59,4 +59,18 @@ int poll_extended(ibv_cq* cq, int most, ibv_wc* completions)
     return count;
 }
 
+unsigned take_events(ibv_comp_channel* channel, ibv_cq* cq)
+{
+    ibv_cq* event_cq;
+    void* context;
+    unsigned events = 0;
+    while (ibv_get_cq_event(channel, &event_cq, &context) == 0) {
+        ++events;
+    }
+    if (events > 0) {
+        ibv_ack_cq_events(cq, events);
+    }
+    return events;
+}
+
 } // namespace gdr::verbs

@@ -23,4 +23,8 @@ CompletionQueue create_single_threaded_cq(ibv_context* context, unsigned entries
 // wc_flags.
 int poll_extended(ibv_cq* cq, int most, ibv_wc* completions);
 
+// Takes the events of a channel that has this CQ alone and does not block. Returns how many there
+// were.
+unsigned take_events(ibv_comp_channel* channel, ibv_cq* cq);
+
 } // namespace gdr::verbs

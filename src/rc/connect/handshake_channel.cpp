@@ -4,6 +4,7 @@
 #include "rc/connect/handshake_channel.hpp"
 
 #include "log/log.hpp"
+#include "verbs/completion_queue.hpp"
 #include "verbs/error.hpp"
 
 #include <cerrno>
@@ -185,15 +186,7 @@ std::optional<Packet> HandshakeChannel::receive()
 
 void HandshakeChannel::pause()
 {
-    ibv_cq* cq;
-    void* cq_context;
-    unsigned events = 0;
-    while (ibv_get_cq_event(channel_.get(), &cq, &cq_context) == 0) {
-        ++events;
-    }
-    if (events > 0) {
-        ibv_ack_cq_events(cq_.get(), events);
-    }
+    (void)verbs::take_events(channel_.get(), cq_.get());
 }
 
 void HandshakeChannel::drain()
