@@ -5,19 +5,15 @@
 // poll is in vain, and what the emulation does by itself is left out.
 #pragma once
 
-#include "emu/softhca/softhca.h"
-
 #include "../ucp/support/cuda.hpp"
+#include "../ucp/support/emulation.hpp"
 #include "../ucp/support/failure.hpp"
 #include "../ucp/support/memory.hpp"
 
 #include <cinttypes>
 #include <cstdio>
 #include <initializer_list>
-#include <stdexcept>
 #include <string>
-
-#include <dlfcn.h>
 
 // Named in --toggle-collect.
 extern "C" [[gnu::noinline]] inline void bench_counted(void (*step)(void*), void* object)
@@ -38,32 +34,6 @@ inline void open_gpu_for(std::initializer_list<std::string> kinds)
     }
 }
 
-using Counters = struct softhca_counters; // there is a function of that name, too
-
-class EmulatedHca {
-  public:
-    EmulatedHca()
-        : read_(reinterpret_cast<decltype(read_)>(dlsym(RTLD_DEFAULT, "softhca_counters")))
-    {
-        if (read_ == nullptr) {
-            throw std::runtime_error("instructions are counted on an emulated HCA alone: on a real "
-                                     "one most polls are in vain");
-        }
-    }
-
-    Counters counters() const
-    {
-        Counters counters;
-        read_(&counters);
-        return counters;
-    }
-
-    void finish_posted() const { (void)counters(); }
-
-  private:
-    void (*read_)(Counters*);
-};
-
 // Posts operations in batches, and polls until each batch is complete. Operations has
 //   bool post()      one of them; false where there is no room before a poll
 //   void progress()  a poll
@@ -71,7 +41,11 @@ class EmulatedHca {
 template <class Operations>
 class Batches {
   public:
-    Batches(Operations& operations, unsigned batch) : operations_(operations), batch_(batch) {}
+    Batches(Operations& operations, unsigned batch) : operations_(operations), batch_(batch)
+    {
+        ucptest::require(emulation_.has_hca(), "instructions are counted on an emulated HCA alone: "
+                                               "on a real one most polls are in vain");
+    }
 
     void warm_up(unsigned batches)
     {
@@ -81,10 +55,10 @@ class Batches {
     // Prints how many operations were counted, and what the emulated HCA did for them.
     void count(unsigned batches)
     {
-        const Counters before = hca_.counters();
+        const ucptest::HcaCounters before = emulation_.hca();
         run(batches, bench_counted);
-        const Counters after = hca_.counters();
-        const auto work = [](const Counters& counters) {
+        const ucptest::HcaCounters after = emulation_.hca();
+        const auto work = [](const ucptest::HcaCounters& counters) {
             return counters.sends + counters.writes + counters.reads + counters.atomics;
         };
         std::printf("operations=%u work_requests=%" PRIu64 " signaled=%" PRIu64
@@ -102,12 +76,15 @@ class Batches {
             to_post_ = batch_;
             do {
                 call([](void* self) { static_cast<Batches*>(self)->post(); }, this);
-                hca_.finish_posted();
+                finish_posted();
                 call([](void* self) { static_cast<Batches*>(self)->operations_.progress(); }, this);
-                hca_.finish_posted(); // what the poll posted: answers, and what had waited for room
+                finish_posted(); // what the poll posted: answers, and what had waited for room
             } while (to_post_ > 0 || !operations_.complete());
         }
     }
+
+    // Counters are exact: the emulated HCA does what was posted before it tells them.
+    void finish_posted() const { (void)emulation_.hca(); }
 
     void post()
     {
@@ -116,10 +93,20 @@ class Batches {
         }
     }
 
-    EmulatedHca hca_;
+    const ucptest::Emulation emulation_;
     Operations& operations_;
     const unsigned batch_;
     unsigned to_post_ = 0;
 };
+
+// What both programs do: warm up, and count. The texts are those of the command line.
+template <class Operations>
+void count_batches(Operations& operations, const std::string& count, const std::string& batch)
+{
+    const auto in_each = static_cast<unsigned>(std::stoul(batch));
+    Batches batches(operations, in_each);
+    batches.warm_up(100);
+    batches.count(static_cast<unsigned>(std::stoul(count)) / in_each);
+}
 
 } // namespace bench

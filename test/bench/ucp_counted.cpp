@@ -37,14 +37,7 @@ class Operations {
         if (size > kMemory) {
             throw Failure("SIZE is at most " + std::to_string(kMemory));
         }
-        ucp_am_handler_param_t handler = {};
-        handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                             UCP_AM_HANDLER_PARAM_FIELD_ARG;
-        handler.id = kId;
-        handler.cb = on_am;
-        handler.arg = this;
-        require_ok(ucp_worker_set_am_recv_handler(worker_.handle(), &handler),
-                   "ucp_worker_set_am_recv_handler");
+        worker_.handle_am(kId, on_am, this);
         const std::vector<uint8_t> address = worker_.address();
         ucp_ep_params_t params = {};
         params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
@@ -203,11 +196,7 @@ int main(int argc, char** argv)
         open_gpu_for({argv[3], argv[4]});
         Operations operations(argv[1], std::stoul(argv[2]), argv[3], argv[4]);
         operations.connect();
-        const auto count = static_cast<unsigned>(std::stoul(argv[5]));
-        const auto batch = static_cast<unsigned>(std::stoul(argv[6]));
-        Batches batches(operations, batch);
-        batches.warm_up(100);
-        batches.count(count / batch);
+        count_batches(operations, argv[5], argv[6]);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "ucp_counted: %s\n", error.what());
         return 1;

@@ -62,13 +62,15 @@ class Side {
   public:
     explicit Side(Ranks& ranks) : ranks_(ranks), worker_(UCP_FEATURE_AM, false)
     {
-        handle(kPing, [](void* self, const void*, size_t, void*, size_t,
-                         const ucp_am_recv_param_t* param) {
-            static_cast<Side*>(self)->send(param->reply_ep, kPong, 0);
-            return UCS_OK;
-        });
-        handle(kPong, count);
-        handle(kData, count);
+        worker_.handle_am(
+            kPing,
+            [](void* self, const void*, size_t, void*, size_t, const ucp_am_recv_param_t* param) {
+                static_cast<Side*>(self)->send(param->reply_ep, kPong, 0);
+                return UCS_OK;
+            },
+            this);
+        worker_.handle_am(kPong, count, this);
+        worker_.handle_am(kData, count, this);
     }
 
     void serve(uint64_t data)
@@ -119,18 +121,6 @@ class Side {
         const int peer = 1 - ranks_.rank();
         ranks_.send(peer, worker_.address());
         return ranks_.receive(peer, worker_, "the address of the peer");
-    }
-
-    void handle(unsigned id, ucp_am_recv_callback_t callback)
-    {
-        ucp_am_handler_param_t param = {};
-        param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                           UCP_AM_HANDLER_PARAM_FIELD_ARG;
-        param.id = id;
-        param.cb = callback;
-        param.arg = this;
-        require_ok(ucp_worker_set_am_recv_handler(worker_.handle(), &param),
-                   "ucp_worker_set_am_recv_handler");
     }
 
     static ucs_status_t count(void* self, const void*, size_t, void*, size_t,

@@ -386,11 +386,7 @@ int main(int argc, char** argv)
         open_gpu_for({argv[6], argv[7]});
         Operations operations({argv[1], argv[2], argv[3], argv[4], std::stoul(argv[5])}, argv[6],
                               argv[7]);
-        const auto count = static_cast<unsigned>(std::stoul(argv[8]));
-        const auto batch = static_cast<unsigned>(std::stoul(argv[9]));
-        Batches batches(operations, batch);
-        batches.warm_up(100);
-        batches.count(count / batch);
+        count_batches(operations, argv[8], argv[9]);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "uct_counted: %s\n", error.what());
         return 1;

@@ -57,17 +57,14 @@ class Loop {
         params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
         params.address = reinterpret_cast<const ucp_address_t*>(address.data());
         require_ok(ucp_ep_create(worker_.handle(), &params, &ep_), "ucp_ep_create");
-        ucp_am_handler_param_t handler = {};
-        handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                             UCP_AM_HANDLER_PARAM_FIELD_ARG;
-        handler.id = kAmId;
-        handler.cb = [](void* self, const void*, size_t header_length, void* data, size_t length,
-                        const ucp_am_recv_param_t* param) {
-            return static_cast<Loop*>(self)->arrived(header_length, data, length, param->recv_attr);
-        };
-        handler.arg = this;
-        require_ok(ucp_worker_set_am_recv_handler(worker_.handle(), &handler),
-                   "ucp_worker_set_am_recv_handler");
+        worker_.handle_am(
+            kAmId,
+            [](void* self, const void*, size_t header_length, void* data, size_t length,
+               const ucp_am_recv_param_t* param) {
+                return static_cast<Loop*>(self)->arrived(header_length, data, length,
+                                                         param->recv_attr);
+            },
+            this);
         // Connected, with all lanes.
         Memory some(MemoryKind::kHost, message_size);
         tag(some);

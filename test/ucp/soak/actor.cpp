@@ -40,15 +40,7 @@ Actor::Actor(Board& board, Board::Actor* self, unsigned processes, unsigned thre
 
 void Actor::set_handler(unsigned id, ucp_am_recv_callback_t callback)
 {
-    ucp_am_handler_param_t param = {};
-    param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
-                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
-    param.id = id;
-    param.flags = UCP_AM_FLAG_WHOLE_MSG;
-    param.cb = callback;
-    param.arg = this;
-    require_ok(ucp_worker_set_am_recv_handler(worker_.handle(), &param),
-               "ucp_worker_set_am_recv_handler");
+    worker_.handle_am(id, callback, this, UCP_AM_FLAG_WHOLE_MSG);
 }
 
 Connection* Actor::find(ucp_ep_h ep)

@@ -25,19 +25,15 @@ Pair::Pair(MemoryKind kind, size_t size, size_t window)
       remote_(ep_, exposed_.packed())
 {
     std::iota(indices_.begin(), indices_.end(), 0);
-    ucp_am_handler_param_t handler = {};
-    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                         UCP_AM_HANDLER_PARAM_FIELD_ARG;
-    handler.id = kAmId;
-    handler.cb = [](void* self, const void* header, size_t, void* data, size_t,
-                    const ucp_am_recv_param_t* message) {
-        size_t index;
-        std::memcpy(&index, header, sizeof(index));
-        return static_cast<Pair*>(self)->arrived(index, data, *message);
-    };
-    handler.arg = this;
-    require_ok(ucp_worker_set_am_recv_handler(far_.handle(), &handler),
-               "ucp_worker_set_am_recv_handler");
+    far_.handle_am(
+        kAmId,
+        [](void* self, const void* header, size_t, void* data, size_t,
+           const ucp_am_recv_param_t* message) {
+            size_t index;
+            std::memcpy(&index, header, sizeof(index));
+            return static_cast<Pair*>(self)->arrived(index, data, *message);
+        },
+        this);
 }
 
 ucp_ep_h Pair::connect(Worker& from, Worker& to)

@@ -115,6 +115,18 @@ bool Worker::wait_for(const std::function<bool()>& done, std::chrono::millisecon
     return true;
 }
 
+void Worker::handle_am(unsigned id, ucp_am_recv_callback_t callback, void* arg, uint32_t flags)
+{
+    ucp_am_handler_param_t param = {};
+    param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+    param.id = id;
+    param.flags = flags;
+    param.cb = callback;
+    param.arg = arg;
+    require_ok(ucp_worker_set_am_recv_handler(worker_, &param), "ucp_worker_set_am_recv_handler");
+}
+
 void Worker::wait(const std::function<bool()>& done, const std::string& what,
                   std::span<const int> fds)
 {

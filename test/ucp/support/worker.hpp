@@ -29,6 +29,9 @@ class Worker {
     ucp_context_h context() const { return context_; }
     std::vector<uint8_t> address() const;
 
+    // Calls the callback for active messages with this id; flags: UCP_AM_FLAG_*.
+    void handle_am(unsigned id, ucp_am_recv_callback_t callback, void* arg, uint32_t flags = 0);
+
     // Progresses until done() holds; throws a Failure naming what after the deadline. fds: besides
     // the worker's, the descriptors whose readability may make done() true.
     void wait(const std::function<bool()>& done, const std::string& what,

@@ -77,15 +77,8 @@ class Receiver {
 
     void set_handler(ucp_am_recv_callback_t callback)
     {
-        ucp_am_handler_param_t param = {};
-        param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
-                           UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
-        param.id = kId;
-        param.flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA;
-        param.cb = callback;
-        param.arg = this;
-        require_ok(ucp_worker_set_am_recv_handler(place_.worker.handle(), &param),
-                   "ucp_worker_set_am_recv_handler");
+        place_.worker.handle_am(kId, callback, this,
+                                UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA);
     }
 
     // Called by UCX: nothing may be thrown.
