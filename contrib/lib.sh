@@ -98,9 +98,15 @@ abandon() {
 
 # Files of the source tree: what git knows of, as it is now, or the whole of a tree without git. Each ends with a NUL.
 source_files() {
-    git ls-files -z --cached --others --exclude-standard 2>/dev/null ||
-        find . -name build -prune -o -type f -printf '%P\0'
+    if in_git; then
+        git ls-files -z --cached --others --exclude-standard --deduplicate
+    else
+        find . -path ./build -prune -o -type f -printf '%P\0'
+    fi
 }
+
+# Whether this is a clone; a release can be unpacked below one.
+in_git() { [[ $(git rev-parse --show-toplevel 2>/dev/null) == "$PWD" ]]; }
 
 # syntax_of COMPILER BUILD ARGUMENT...: whether it accepts all C++ of src, but for the emulated CUDA runtime, whose headers
 # are a toolkit's.
