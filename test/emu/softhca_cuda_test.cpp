@@ -7,7 +7,9 @@
 #include "softhca_fixture.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -610,6 +612,48 @@ TEST(DISABLED_Driver, ReusedAddressThere)
     }
 }
 
+// Whoever patches the driver's functions, as UCX does to learn what is freed, may wait there for a
+// lock that the program holds while it deregisters memory.
+std::atomic<bool> unmapping, deregistered;
+
+TEST(DISABLED_Driver, UnmappingWaitsForTheProgram)
+{
+    Responder responder;
+    Cuda cuda;
+    if (Cuda::is_real()) {
+        GTEST_SKIP() << "softcuda alone tells of calls";
+    }
+    Device device;
+    Buffer own(device, &cuda, Kind::host, false);
+    std::vector<unsigned char> other(4096);
+    ibv_mr* mr = ibv_reg_mr(device.pd, other.data(), other.size(), kAllAccess);
+    ASSERT_NE(mr, nullptr);
+    Endpoint endpoint(device);
+    responder.connect(endpoint);
+    const auto read = [&] {
+        const auto target = responder.ask({Order::use, Kind::vmm, true});
+        EXPECT_EQ(endpoint.post(IBV_WR_RDMA_READ, own.sge(0, 1000), target.address, target.rkey),
+                  0);
+    };
+    read();
+    ASSERT_EQ(endpoint.next().status, IBV_WC_SUCCESS);
+    cuda.call<void (*)(void (*)(const char*))>("softcuda_watch_calls")([](const char* name) {
+        if (std::strcmp(name, "cuMemUnmap") == 0) {
+            unmapping = true;
+            unmapping.notify_all();
+            deregistered.wait(false);
+        }
+    });
+    read(); // other memory: what was opened before is given up
+    unmapping.wait(false);
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+    deregistered = true;
+    deregistered.notify_all();
+    EXPECT_EQ(endpoint.next().status, IBV_WC_SUCCESS);
+}
+
 // What an HCA does not take.
 TEST(DISABLED_Driver, Refused)
 {
@@ -651,7 +695,7 @@ INSTANTIATE_TEST_SUITE_P(Memory, Driver,
                                            "FromAProcessWithoutCuda", "WithinAProcess",
                                            "MixedLists", "FreedMemory", "FreedMemoryThere",
                                            "DeregisteredMemoryThere", "ReusedAddressThere",
-                                           "Refused"),
+                                           "UnmappingWaitsForTheProgram", "Refused"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(Driver_, Processors)

@@ -44,6 +44,9 @@ CUresult api(const char* name, Needs needs, Body&& body)
 {
     static CallCounter counter(name); // one per exported function: each body has its own type
     counter.calls.fetch_add(1, std::memory_order_relaxed);
+    if (const auto watcher = call_watcher.load(std::memory_order_acquire)) {
+        watcher(name);
+    }
     try {
         if (CUresult refused = admit(needs); refused != CUDA_SUCCESS) {
             return refused;

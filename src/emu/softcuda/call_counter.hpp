@@ -8,6 +8,9 @@
 
 namespace softcuda {
 
+/// Called at the beginning of each driver API call; null: nothing is. See softcuda_watch_calls().
+extern std::atomic<void (*)(const char* name)> call_watcher;
+
 /// Number of calls of one exported function; all of them form a list that is never freed.
 struct CallCounter {
     explicit CallCounter(const char* name);

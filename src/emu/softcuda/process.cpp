@@ -59,6 +59,8 @@ bool names(std::string_view name, std::string_view asked)
 
 } // namespace
 
+std::atomic<void (*)(const char*)> call_watcher{nullptr};
+
 CallCounter::CallCounter(const char* function) : name(function), next(counters.load())
 {
     while (!counters.compare_exchange_weak(next, this)) {
@@ -140,6 +142,11 @@ SOFTCUDA_EXPORT uint64_t softcuda_call_count(const char* name)
         }
     }
     return sum;
+}
+
+SOFTCUDA_EXPORT void softcuda_watch_calls(void (*watcher)(const char* name))
+{
+    call_watcher.store(watcher, std::memory_order_release);
 }
 
 CUresult cuInit(unsigned int flags)

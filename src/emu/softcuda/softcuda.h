@@ -146,6 +146,10 @@ uint64_t softcuda_calls(void);
  * cuMemAlloc_v2 too). 0 for a name never called. */
 uint64_t softcuda_call_count(const char* name);
 
+/* Has a function called at the beginning of each driver API call, in the thread that makes it, with
+ * the call's name; NULL: none. It may block, as a patch of the driver's functions does. */
+void softcuda_watch_calls(void (*watcher)(const char* name));
+
 /* Contexts of a device of the machine, by its number there, that this process has made so far; a
  * primary context counts each time it comes to life. */
 uint64_t softcuda_contexts(int device);

@@ -54,6 +54,7 @@ void Copier::run_queues()
                 running_qp_.store(index + 1);
                 run_copies(process_, index);
                 running_qp_.store(0);
+                imports_.drop_stale();
             }
         }
         sleep_while(arena.copy_calls, calls);

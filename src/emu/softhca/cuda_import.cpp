@@ -6,6 +6,7 @@
 #include "emu/softhca/cuda_copy.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -53,11 +54,11 @@ std::optional<LocalAddress> CudaImports::find(const Segment& segment, int owner_
     const Key key{memory.owner, memory.buffer_id, memory.base};
     auto entry = imports_.find(key);
     if (entry == imports_.end()) {
-        drop_stale(CudaSharing::handle);
         const auto opened = open(memory, owner_pid);
         if (!opened) {
             return std::nullopt;
         }
+        opened_ = true;
         entry = imports_.emplace(key, *opened).first;
     }
     Import& import = entry->second;
@@ -84,15 +85,10 @@ std::optional<CudaImports::Import> CudaImports::open_ipc(const CudaMemory& memor
     CUipcMemHandle handle;
     std::memcpy(&handle, memory.ipc_handle, sizeof handle);
     CUdeviceptr address = 0;
-    const auto open = [&] {
-        return driver.cuIpcOpenMemHandle(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ==
-               CUDA_SUCCESS;
-    };
-    if (!open()) {
-        drop_stale(CudaSharing::ipc);
-        if (!open()) {
-            return std::nullopt;
-        }
+    if (driver.cuIpcOpenMemHandle(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) !=
+        CUDA_SUCCESS) {
+        refused_ = true;
+        return std::nullopt;
     }
     return Import{{address, device}, memory.length, CudaSharing::ipc, 0, nullptr, 0};
 }
@@ -130,6 +126,16 @@ std::optional<CudaImports::Import> CudaImports::map_handle(const CudaMemory& mem
     }
     driver.cuMemRelease(handle);
     return std::nullopt;
+}
+
+void CudaImports::drop_stale()
+{
+    if (std::exchange(opened_, false)) {
+        drop_stale(CudaSharing::handle);
+    }
+    if (std::exchange(refused_, false)) {
+        drop_stale(CudaSharing::ipc);
+    }
 }
 
 void CudaImports::drop_stale(CudaSharing sharing)
