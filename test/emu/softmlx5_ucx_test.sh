@@ -44,6 +44,16 @@ for test in "tag_lat" "tag_bw -s 100000" "ucp_put_lat" "ucp_get -s 65536" "ucp_f
 done
 ucx dc_x,self "-t tag_bw -s 8 -n 3000" # UCX's flow control answers where a message came from
 
+# ---- RoCE
+
+SOFTHCA_LINK_LAYER=ethernet
+export SOFTHCA_LINK_LAYER
+for tls in rc_x ud_x dc_x; do
+    ucx $tls,self "-t tag_lat"
+    ucx $tls,self "-t tag_bw -s 100000"
+done
+unset SOFTHCA_LINK_LAYER
+
 # ---- gdr
 
 tool=$top_builddir/src/tools/ucx-gdr
@@ -57,6 +67,10 @@ if [ -e "$top_builddir/src/preload/.libs/libuct_gdr.so.0" ] && [ -e "$top_buildd
         "-t ucp_fadd"; do
         gdr "both on softmlx5" mlx5 mlx5 "$arguments"
     done
+    SOFTHCA_LINK_LAYER=ethernet
+    export SOFTHCA_LINK_LAYER
+    gdr "RoCE" mlx5 mlx5 "-t tag_bw -m cuda -s 300000"
+    unset SOFTHCA_LINK_LAYER
     gdr "to softhca" softhca mlx5 "-t tag_bw -m cuda -s 300000"
     gdr "from softhca" mlx5 softhca "-t tag_bw -m cuda -s 300000"
     expect "ucx-gdr tells which" "HCA        emulated (softmlx5)" \

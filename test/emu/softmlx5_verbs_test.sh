@@ -18,8 +18,9 @@ expect "the device is a ConnectX that says what it is" "mlx5_0 4129 SOFT_0000000
 check "by libmlx5" grep -q 'calling init:.*libmlx5' "$work/loaded"
 expect "two devices" "mlx5_0 mlx5_1" \
     "$(env LD_PRELOAD="$mlx5" SOFTHCA_DEVICES=2 timeout 60 ibv_devices | awk '/mlx5/ { print $1 }' | sort | paste -s -d ' ')"
-expect "one that is to be Ethernet is not there" "softmlx5: mlx5_0 is not there: Ethernet is not emulated" \
-    "$(env LD_PRELOAD="$mlx5" SOFTHCA_LINK_LAYER=ethernet timeout 60 ibv_devices 2>&1 >/dev/null)"
+expect "one of Ethernet" "Ethernet RoCE v2" \
+    "$(env LD_PRELOAD="$mlx5" SOFTHCA_LINK_LAYER=ethernet timeout 60 ibv_devinfo -v 2>&1 |
+        sed -n 's/.*link_layer:\s*//p;s/.*GID\[ *0\].*, //p' | sort -u | paste -s -d ' ')"
 
 # ---- libibverbs' examples: RC with checked data, with events, with timestamps, by the extended verbs
 
@@ -32,6 +33,13 @@ both "ibv_srq_pingpong" "ibv_srq_pingpong -p PORT -n $messages"
 both "ibv_srq_pingpong -e" "ibv_srq_pingpong -p PORT -n $messages -e"
 both "ibv_ud_pingpong" "ibv_ud_pingpong -p PORT -n $messages"
 both "ibv_ud_pingpong -e, with a route" "ibv_ud_pingpong -p PORT -n $messages -e -g 0"
+
+SOFTHCA_LINK_LAYER=ethernet
+export SOFTHCA_LINK_LAYER
+both "RoCE: ibv_rc_pingpong" "ibv_rc_pingpong -p PORT -n $messages -c -g 0"
+both "RoCE: ibv_ud_pingpong" "ibv_ud_pingpong -p PORT -n $messages -g 0"
+both "RoCE: ibv_ud_pingpong, an IPv4 address" "ibv_ud_pingpong -p PORT -n $messages -g 1"
+unset SOFTHCA_LINK_LAYER
 
 # ---- one process with softhca, the other with softmlx5
 

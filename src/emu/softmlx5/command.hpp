@@ -78,6 +78,9 @@ int reg_mr(Context& context, Command& command);
 int rereg_mr(Context& context, Command& command);
 int dereg_mr(Context& context, Command& command);
 
+int create_ah(Context& context, Command& command);
+int destroy_ah(Context& context, Command& command);
+
 int create_comp_channel(Context& context, Command& command);
 int create_cq(Context& context, Command& command);
 int create_cq_ex(Context& context, Command& command);

@@ -19,6 +19,11 @@ Mr::~Mr()
     softhca::deregister(&hca);
 }
 
+Ah::~Ah()
+{
+    softhca::destroy_ah(&hca);
+}
+
 Context::Context(Adapter& own, unsigned device)
     : adapter(own), hca(softhca::open_context(device)), async(std::make_shared<AsyncChannel>())
 {
@@ -38,6 +43,7 @@ Context::~Context()
     srqs = {};
     cqs = {};
     mrs = {};
+    ahs = {};
     pds = {};
     softhca::close_context(hca);
 }

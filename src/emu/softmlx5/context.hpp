@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // An open device and its objects, by the handles that the kernel's interface has for them: the
-// indices of softhca's. All of it under the adapter's lock.
+// indices of softhca's, but for address handles. All of it under the adapter's lock.
 #pragma once
 
 #include "emu/softhca/objects.hpp"
@@ -49,6 +49,15 @@ struct Mr {
     ibv_mr& hca;
 };
 
+struct Ah {
+    explicit Ah(ibv_ah& handle) : hca(handle) {}
+    ~Ah();
+    Ah(const Ah&) = delete;
+    Ah& operator=(const Ah&) = delete;
+
+    ibv_ah& hca;
+};
+
 struct Context {
     Context(Adapter& adapter, unsigned device); // throws std::system_error, std::bad_alloc
     ~Context();
@@ -62,8 +71,10 @@ struct Context {
     softhca::Context& hca;
     std::shared_ptr<AsyncChannel> async;
     std::uint32_t doorbell_pages = 0; // handed out
+    std::uint32_t next_ah = 0;
     // The last go first.
     Handles<Pd> pds;
+    Handles<Ah> ahs;
     Handles<Mr> mrs;
     Handles<Cq> cqs;
     Handles<Srq> srqs;

@@ -81,7 +81,7 @@ int get_context(Context& context, Command& command)
     driver.max_srq_recv_wr = profile.max_srq_wr - 1;
     driver.num_ports = 1;
     driver.cqe_version = 1; // completions name queue pairs by the program's numbers
-    driver.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE;
+    driver.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | MLX5_USER_CMDS_SUPP_UHW_CREATE_AH;
     driver.eth_min_inline = MLX5_USER_INLINE_MODE_NONE;
     command.driver_answer(driver);
     return 0;

@@ -4,6 +4,7 @@
 // told by number; the rest has attributes.
 #include "emu/softmlx5/methods.hpp"
 
+#include "emu/softhca/config.hpp"
 #include "emu/softhca/device.hpp"
 #include "emu/softhca/ops.hpp"
 #include "emu/softmlx5/command.hpp"
@@ -94,6 +95,8 @@ constexpr struct {
     {IB_USER_VERBS_CMD_REG_MR, false, reg_mr},
     {IB_USER_VERBS_CMD_REREG_MR, false, rereg_mr},
     {IB_USER_VERBS_CMD_DEREG_MR, false, dereg_mr},
+    {IB_USER_VERBS_CMD_CREATE_AH, false, create_ah},
+    {IB_USER_VERBS_CMD_DESTROY_AH, false, destroy_ah},
     {IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, false, create_comp_channel},
     {IB_USER_VERBS_CMD_CREATE_CQ, false, create_cq},
     {IB_USER_VERBS_CMD_CREATE_CQ, true, create_cq_ex},
@@ -187,7 +190,8 @@ ib_uverbs_gid_entry gid_entry(const Context& context, std::uint32_t index)
     std::memcpy(entry.gid, gid.raw, sizeof gid.raw);
     entry.gid_index = index;
     entry.port_num = 1;
-    entry.gid_type = IBV_GID_TYPE_IB;
+    entry.gid_type =
+        softhca::profile_of(context.hca.device).ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
     return entry;
 }
 

@@ -3,6 +3,7 @@
 // Protection domains, see pd.hpp.
 #include "emu/softmlx5/pd.hpp"
 
+#include "emu/softhca/config.hpp"
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/ops.hpp"
 
@@ -13,16 +14,22 @@
 namespace softmlx5 {
 namespace {
 
-ibv_ah_attr attributes_of(const mlx5_wqe_av& address, bool is_long)
+// On Ethernet every address has a route, the bit for one is not set, and a UDP port is in the place
+// of the LID.
+ibv_ah_attr attributes_of(const mlx5_wqe_av& address, bool is_long, bool ethernet)
 {
     constexpr std::uint32_t kHasRoute = 1u << 30;
     ibv_ah_attr attributes = {};
     attributes.port_num = 1;
-    attributes.dlid = be16toh(address.rlid);
-    attributes.sl = address.stat_rate_sl & 0xf;
-    attributes.src_path_bits = address.fl_mlid & 0x7f;
+    if (ethernet) {
+        attributes.sl = address.stat_rate_sl >> 1 & 7;
+    } else {
+        attributes.dlid = be16toh(address.rlid);
+        attributes.sl = address.stat_rate_sl & 0xf;
+        attributes.src_path_bits = address.fl_mlid & 0x7f;
+    }
     const std::uint32_t route = is_long ? be32toh(address.grh_gid_fl) : 0;
-    if ((route & kHasRoute) != 0) {
+    if ((route & kHasRoute) != 0 || (ethernet && is_long)) {
         attributes.is_global = 1;
         attributes.grh.flow_label = route & 0xfffff;
         attributes.grh.sgid_index = static_cast<std::uint8_t>(route >> 20 & 0xff);
@@ -60,7 +67,8 @@ ibv_ah* Pd::address_handle(const mlx5_wqe_av& address, bool is_long)
     if (found != handles_.end()) {
         return found->second;
     }
-    ibv_ah_attr attributes = attributes_of(address, is_long);
+    const unsigned device = softhca::context_of(hca_.context).device;
+    ibv_ah_attr attributes = attributes_of(address, is_long, softhca::profile_of(device).ethernet);
     ibv_ah* handle = softhca::create_ah(&hca_, &attributes);
     if (handle != nullptr) {
         handles_.emplace(key, handle);

@@ -88,12 +88,7 @@ class Tree {
         file("class/infiniband_verbs/abi_version", std::to_string(6));
         fs::create_directories(root_ / "class/infiniband");
         for (unsigned device = 0; device < softhca::config().devices; ++device) {
-            if (softhca::profile_of(device).ethernet) {
-                std::fprintf(stderr, "softmlx5: mlx5_%u is not there: Ethernet is not emulated\n",
-                             device);
-            } else {
-                add(device);
-            }
+            add(device);
         }
     }
     void end()
@@ -167,7 +162,8 @@ void Tree::add(unsigned device)
     file(ib / "board_id", "SOFT_0000000001");
     file(port / "state", "4: ACTIVE");
     file(port / "phys_state", "5: LinkUp");
-    file(port / "link_layer", "InfiniBand");
+    const bool ethernet = softhca::profile_of(device).ethernet;
+    file(port / "link_layer", ethernet ? "Ethernet" : "InfiniBand");
     file(port / "rate", "200 Gb/sec (4X HDR)");
     char lid[16];
     std::snprintf(lid, sizeof lid, "0x%x", softhca::port_lid(device));
@@ -176,7 +172,8 @@ void Tree::add(unsigned device)
         const ibv_gid gid = softhca::port_gid(device, index);
         file(port / "gids" / std::to_string(index), in_groups(gid.raw, sizeof gid.raw));
         if (gid.global.interface_id != 0) { // the kernel tells no type of an empty entry
-            file(port / "gid_attrs/types" / std::to_string(index), "IB/RoCE v1");
+            file(port / "gid_attrs/types" / std::to_string(index),
+                 ethernet ? "RoCE v2" : "IB/RoCE v1");
         }
     }
     unsigned index = 0;
@@ -232,9 +229,7 @@ int device_of_file(const char* path)
         return -1;
     }
     const unsigned device = static_cast<unsigned>(number[0] - '0');
-    return device < softhca::config().devices && !softhca::profile_of(device).ethernet
-               ? static_cast<int>(device)
-               : -1;
+    return device < softhca::config().devices ? static_cast<int>(device) : -1;
 }
 
 dev_t device_number(unsigned device)
