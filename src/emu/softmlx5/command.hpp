@@ -77,6 +77,8 @@ int dealloc_pd(Context& context, Command& command);
 int reg_mr(Context& context, Command& command);
 int rereg_mr(Context& context, Command& command);
 int dereg_mr(Context& context, Command& command);
+int alloc_mw(Context& context, Command& command);
+int dealloc_mw(Context& context, Command& command);
 
 int create_ah(Context& context, Command& command);
 int destroy_ah(Context& context, Command& command);

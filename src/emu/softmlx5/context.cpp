@@ -16,7 +16,21 @@ namespace softmlx5 {
 
 Mr::~Mr()
 {
-    softhca::deregister(&hca);
+    if (registered_) {
+        softhca::deregister(&hca);
+    }
+}
+
+int Mr::deregister()
+{
+    const int error = softhca::deregister(&hca);
+    registered_ = error != 0;
+    return error;
+}
+
+Mw::~Mw()
+{
+    softhca::dealloc_mw(&hca);
 }
 
 Ah::~Ah()
@@ -42,6 +56,7 @@ Context::~Context()
     qps = {};
     srqs = {};
     cqs = {};
+    mws = {};
     mrs = {};
     ahs = {};
     pds = {};

@@ -46,7 +46,22 @@ struct Mr {
     Mr(const Mr&) = delete;
     Mr& operator=(const Mr&) = delete;
 
+    // 0, then there is no region any more; EBUSY: windows are bound to it.
+    int deregister();
+
     ibv_mr& hca;
+
+  private:
+    bool registered_ = true;
+};
+
+struct Mw {
+    explicit Mw(ibv_mw& window) : hca(window) {}
+    ~Mw();
+    Mw(const Mw&) = delete;
+    Mw& operator=(const Mw&) = delete;
+
+    ibv_mw& hca;
 };
 
 struct Ah {
@@ -76,6 +91,7 @@ struct Context {
     Handles<Pd> pds;
     Handles<Ah> ahs;
     Handles<Mr> mrs;
+    Handles<Mw> mws;
     Handles<Cq> cqs;
     Handles<Srq> srqs;
     Handles<Qp> qps;

@@ -28,8 +28,7 @@ ib_uverbs_query_device_resp describe(const Context& context)
     to.vendor_part_id = kPart;
     to.max_qp = static_cast<std::uint32_t>(from.max_qp);
     to.max_qp_wr = static_cast<std::uint32_t>(from.max_qp_wr);
-    to.device_cap_flags =
-        from.device_cap_flags & ~unsigned{IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B};
+    to.device_cap_flags = from.device_cap_flags;
     to.max_sge = static_cast<std::uint32_t>(from.max_sge);
     to.max_sge_rd = static_cast<std::uint32_t>(from.max_sge_rd);
     to.max_cq = static_cast<std::uint32_t>(from.max_cq);

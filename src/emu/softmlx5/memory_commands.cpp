@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Commands about protection domains and memory regions.
+// Commands about protection domains, memory regions and windows.
 #include "emu/softhca/memory.hpp"
 #include "emu/softhca/ops.hpp"
 #include "emu/softmlx5/command.hpp"
@@ -108,10 +108,43 @@ int rereg_mr(Context& context, Command& command)
 int dereg_mr(Context& context, Command& command)
 {
     const auto handle = command.request<ib_uverbs_dereg_mr>().mr_handle;
-    if (context.mrs.find(handle) == nullptr) {
+    Mr* mr = context.mrs.find(handle);
+    if (mr == nullptr) {
         return EINVAL;
     }
+    if (const int error = mr->deregister()) {
+        return error;
+    }
     context.mrs.remove(handle);
+    return 0;
+}
+
+int alloc_mw(Context& context, Command& command)
+{
+    const auto request = command.request<ib_uverbs_alloc_mw>();
+    Pd* pd = context.pds.find(request.pd_handle);
+    if (pd == nullptr) {
+        return EINVAL;
+    }
+    ibv_mw* mw = softhca::alloc_mw(&pd->hca(), static_cast<ibv_mw_type>(request.mw_type));
+    if (mw == nullptr) {
+        return errno;
+    }
+    ib_uverbs_alloc_mw_resp answer = {};
+    answer.mw_handle = mw->handle;
+    answer.rkey = mw->rkey;
+    context.mws.add(mw->handle, std::make_unique<Mw>(*mw));
+    command.answer(answer);
+    return 0;
+}
+
+int dealloc_mw(Context& context, Command& command)
+{
+    const auto handle = command.request<ib_uverbs_dealloc_mw>().mw_handle;
+    if (context.mws.find(handle) == nullptr) {
+        return EINVAL;
+    }
+    context.mws.remove(handle);
     return 0;
 }
 

@@ -95,6 +95,8 @@ constexpr struct {
     {IB_USER_VERBS_CMD_REG_MR, false, reg_mr},
     {IB_USER_VERBS_CMD_REREG_MR, false, rereg_mr},
     {IB_USER_VERBS_CMD_DEREG_MR, false, dereg_mr},
+    {IB_USER_VERBS_CMD_ALLOC_MW, false, alloc_mw},
+    {IB_USER_VERBS_CMD_DEALLOC_MW, false, dealloc_mw},
     {IB_USER_VERBS_CMD_CREATE_AH, false, create_ah},
     {IB_USER_VERBS_CMD_DESTROY_AH, false, destroy_ah},
     {IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, false, create_comp_channel},

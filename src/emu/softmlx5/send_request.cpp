@@ -38,6 +38,31 @@ const ibv_wr_opcode* opcode_of(std::uint8_t opcode)
     return nullptr;
 }
 
+unsigned flags_of(const mlx5_wqe_ctrl_seg& control)
+{
+    return ((control.fm_ce_se & kCompletion) != 0 ? unsigned{IBV_SEND_SIGNALED} : 0u) |
+           ((control.fm_ce_se & MLX5_WQE_CTRL_SOLICITED) != 0 ? unsigned{IBV_SEND_SOLICITED} : 0u) |
+           ((control.fm_ce_se & kFence) != 0 ? unsigned{IBV_SEND_FENCE} : 0u);
+}
+
+unsigned access_of(std::uint8_t flags)
+{
+    static constexpr struct {
+        std::uint8_t mlx5;
+        unsigned verbs;
+    } known[] = {
+        {MLX5_WQE_MKEY_CONTEXT_ACCESS_FLAGS_ATOMIC, IBV_ACCESS_REMOTE_ATOMIC},
+        {MLX5_WQE_MKEY_CONTEXT_ACCESS_FLAGS_REMOTE_WRITE, IBV_ACCESS_REMOTE_WRITE},
+        {MLX5_WQE_MKEY_CONTEXT_ACCESS_FLAGS_REMOTE_READ, IBV_ACCESS_REMOTE_READ},
+        {MLX5_WQE_MKEY_CONTEXT_ACCESS_FLAGS_LOCAL_WRITE, IBV_ACCESS_LOCAL_WRITE},
+    };
+    unsigned access = 0;
+    for (const auto& entry : known) {
+        access |= (flags & entry.mlx5) != 0 ? entry.verbs : 0;
+    }
+    return access;
+}
+
 } // namespace
 
 const char* SendRequest::read(const SendRing& ring, std::uint16_t counter, std::uint32_t qp_number,
@@ -58,6 +83,11 @@ const char* SendRequest::read(const SendRing& ring, std::uint16_t counter, std::
         second >> 8 != qp_number) {
         return "is not one of this queue pair and place";
     }
+    if (opcode == MLX5_OPCODE_UMR && type == IBV_QPT_RC) {
+        wr.send_flags = flags_of(control);
+        read_binding(wqe, sizeof control, be32toh(control.imm), pd);
+        return nullptr;
+    }
     const ibv_wr_opcode* known = opcode_of(opcode);
     if (known == nullptr) {
         return "has an opcode that is not emulated";
@@ -67,10 +97,7 @@ const char* SendRequest::read(const SendRing& ring, std::uint16_t counter, std::
     if (wr.opcode == IBV_WR_SEND_WITH_INV) {
         wr.invalidate_rkey = be32toh(control.imm);
     }
-    wr.send_flags =
-        ((control.fm_ce_se & kCompletion) != 0 ? unsigned{IBV_SEND_SIGNALED} : 0u) |
-        ((control.fm_ce_se & MLX5_WQE_CTRL_SOLICITED) != 0 ? unsigned{IBV_SEND_SOLICITED} : 0u) |
-        ((control.fm_ce_se & kFence) != 0 ? unsigned{IBV_SEND_FENCE} : 0u);
+    wr.send_flags = flags_of(control);
     if (wr.opcode == softhca::kNop) {
         return nullptr;
     }
@@ -135,6 +162,45 @@ void SendRequest::read_operation(const Wqe& wqe, std::size_t& offset)
     const bool adds = wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     wr.wr.atomic.compare_add = be64toh(adds ? operands.swap_add : operands.compare);
     wr.wr.atomic.swap = be64toh(operands.swap_add);
+}
+
+// The one kind of UMR that verbs have: a memory window of type 2 is bound or invalidated, one of
+// type 1 bound or unbound. `key` is the window's own.
+void SendRequest::read_binding(const Wqe& wqe, std::size_t offset, std::uint32_t key, Pd& pd)
+{
+    constexpr std::uint32_t kVariant = 0xff; // the part of a key that changes at each binding
+    const auto control = wqe.at<mlx5_wqe_umr_ctrl_seg>(offset);
+    const auto context = wqe.at<mlx5_wqe_mkey_context_seg>(offset + sizeof control);
+    if ((control.flags & MLX5_WQE_UMR_CTRL_FLAG_CHECK_QPN) != 0) {
+        wr.opcode = IBV_WR_LOCAL_INV;
+        wr.invalidate_rkey = key;
+        return;
+    }
+    wr.opcode = IBV_WR_BIND_MW;
+    window = {};
+    window.pd = &pd.hca();
+    window.rkey = key;
+    window.type = (control.flags & MLX5_WQE_UMR_CTRL_FLAG_CHECK_FREE) != 0 ? IBV_MW_TYPE_2
+                                                                           : IBV_MW_TYPE_1;
+    wr.bind_mw.mw = &window;
+    wr.bind_mw.rkey = (key & ~kVariant) | (be32toh(context.qpn_mkey) & kVariant);
+    ibv_mw_bind_info& info = wr.bind_mw.bind_info;
+    info = {};
+    if ((context.free & MLX5_WQE_MKEY_CONTEXT_FREE) != 0) {
+        return;
+    }
+    const auto part =
+        wqe.at<mlx5_wqe_umr_klm_seg>(offset + sizeof control + sizeof(mlx5_wqe_mkey_context_seg));
+    region = {};
+    region.pd = &pd.hca();
+    region.lkey = be32toh(part.mkey);
+    info.mr = &region;
+    info.addr = be64toh(part.address);
+    info.length = be64toh(context.len);
+    info.mw_access_flags = access_of(context.access_flags);
+    if (context.start_addr == 0 && info.addr != 0) {
+        info.mw_access_flags |= IBV_ACCESS_ZERO_BASED;
+    }
 }
 
 const char* SendRequest::read_data(const Wqe& wqe, std::size_t offset, std::size_t end,

@@ -42,6 +42,8 @@ struct SendRequest {
     ibv_send_wr connect; // of a DC initiator, to come before
     bool connects;       // to another target than the one before
     ibv_sge sge[softhca::kMaxSge];
+    ibv_mw window; // that it binds
+    ibv_mr region; // to a part of this
     std::uint16_t blocks; // that it takes in the ring
     std::uint8_t opcode;
 
@@ -55,6 +57,7 @@ struct SendRequest {
     const char* read_address(const Wqe& wqe, std::size_t& offset, ibv_qp_type type, Pd& pd,
                              DcTarget& target);
     void read_operation(const Wqe& wqe, std::size_t& offset);
+    void read_binding(const Wqe& wqe, std::size_t offset, std::uint32_t key, Pd& pd);
     const char* read_data(const Wqe& wqe, std::size_t offset, std::size_t end,
                           std::uint32_t ring_key);
     bool add(std::uint64_t address, std::uint32_t length, std::uint32_t key);
