@@ -10,6 +10,9 @@ set -u
 # shellcheck source=test/emu/pyverbs.sh
 . "$top_srcdir/test/emu/pyverbs.sh"
 
-pyverbs_suite "$mlx5" "$top_srcdir/test/emu/softmlx5_pyverbs_skips" infiniband 240
-expect "status" 0 "$status"
+for layer in infiniband ethernet; do
+    export SOFTHCA_LINK_LAYER=$layer
+    pyverbs_suite "$mlx5" "$top_srcdir/test/emu/softmlx5_pyverbs_skips" $layer 240
+    expect "$layer: status" 0 "$status"
+done
 done_testing
