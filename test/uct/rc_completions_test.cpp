@@ -111,6 +111,7 @@ TEST(Completions, ManyEndpoints)
         eps.push_back(std::make_unique<Endpoint>(sender, receiver));
         connect(nodes, *eps.back());
     }
+    ASSERT_TRUE(wait_until(nodes, [&] { return receiver.received_count == kEndpoints; }));
     EXPECT_GE(entries(sender), 3072u);
     uint64_t target = 0;
     Registered key(receiver, &target, sizeof(target));
@@ -132,7 +133,8 @@ TEST(Completions, ManyEndpoints)
         }
     }
     EXPECT_TRUE(wait_until(
-        nodes, [&] { return receiver.received_count - before == kEndpoints * kMessages; }));
+        nodes, [&] { return receiver.received_count - before == kEndpoints * kMessages; }))
+        << receiver.received_count - before;
     EXPECT_TRUE(sender.failures.empty());
 }
 
