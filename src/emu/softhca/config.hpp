@@ -30,8 +30,8 @@
 //                               separated by commas; "none" for none of them (default all)
 //   SOFTHCA_DEVICE_COPY=WAY     alias: the memory of the emulated GPU is copied through its alias,
 //                               that of a real one by the CUDA driver; driver: all by the driver;
-//                               staged: by the driver and through host memory, which takes none of
-//                               the GPU's multiprocessors (default alias)
+//                               staged: by the driver and through host memory, each process its
+//                               own, which waits for no kernel (default alias)
 //   SOFTHCA_PROCESSORS=WHICH    where the HCA's own threads run: any: on all processors that the
 //                               process may use, also where the program keeps to some of them;
 //                               program: on those of the thread that needed them (default any)

@@ -105,8 +105,11 @@ Side find(Copier& copier, const Segment& segment, int pid)
         return {is_intact(segment) ? Side::here : Side::nowhere,
                 {segment.address, segment.region->cuda.device}};
     }
-    if (const auto imported = copier.imports().find(segment, pid)) {
-        return {Side::here, *imported};
+    // Opening memory may wait for kernels, which may wait for this copy.
+    if (!config().copy_staged) {
+        if (const auto imported = copier.imports().find(segment, pid)) {
+            return {Side::here, *imported};
+        }
     }
     return {Side::by_owner, {}};
 }
