@@ -5,13 +5,13 @@
 
 #include "cuda/mapping.hpp"
 #include "log/log.hpp"
+#include "mem/locked_memory.hpp"
 #include "mem/rdma_writes.hpp"
 #include "verbs/error.hpp"
 #include "verbs/relaxed_ordering.hpp"
 
 #include <algorithm>
 #include <cerrno>
-#include <sys/resource.h>
 #include <unistd.h>
 
 namespace gdr::mem {
@@ -26,16 +26,6 @@ uintptr_t page_size()
 const void* pointer(uintptr_t address)
 {
     return reinterpret_cast<const void*>(address);
-}
-
-std::string locked_memory_limit()
-{
-    rlimit limit{};
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
-        return "";
-    }
-    return " (locked memory is limited to " + std::to_string(limit.rlim_cur >> 10) +
-           " KiB: raise it with ulimit -l)";
 }
 
 constexpr size_t kLargestSurplus = 64;
@@ -170,8 +160,7 @@ Registration HcaRegistrar::register_host(Target& target, Failure* failure)
     if (!made.mr) {
         failure->error = errno;
         failure->cause = "ibv_reg_mr of host memory on " + hca_.name() + ": " +
-                         verbs::errno_text(failure->error) +
-                         (failure->error == ENOMEM ? locked_memory_limit() : "");
+                         verbs::errno_text(failure->error) + locked_memory_hint(failure->error);
     }
     return made;
 }
@@ -210,7 +199,7 @@ Registration HcaRegistrar::register_device(const Target& target, Failure* failur
     failure->cause =
         "registering memory of GPU " + std::to_string(target.gpu) + " with " + hca_.name() + ": " +
         (method == Method::none ? "no GPUDirect RDMA" : registration.cause) +
-        (registration.error == ENOMEM ? " (the GPU's BAR1 aperture or the HCA's tables are full)"
+        (registration.error == ENOMEM ? " (the GPU's BAR1 aperture or the HCA's tables may be full)"
                                       : "");
     return {};
 }

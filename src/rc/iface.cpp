@@ -8,6 +8,7 @@
 #include "rc/endpoint.hpp"
 #include "rc/memory_domain.hpp"
 #include "rc/queues/own_receive_queues.hpp"
+#include "rc/queues/registered_memory.hpp"
 #include "rc/queues/shared_receive_queue.hpp"
 #include "verbs/error.hpp"
 
@@ -199,9 +200,10 @@ void Iface::open_completions(unsigned first_receives, unsigned* most_receives)
                 throw;
             }
             gdr_log(warn,
-                    "%s: no completion queue for %u receives, half of them are tried: raise the "
-                    "limit of locked memory (ulimit -l) or lower UCX_GDR_RC_RX_QUEUE_LEN",
-                    device.name().c_str(), *most_receives);
+                    "%s: no completion queue for %u receives, so half of them are tried: %s. "
+                    "UCX_GDR_RC_RX_QUEUE_LEN=%u asks for no more",
+                    device.name().c_str(), *most_receives, cause_of(error).c_str(),
+                    *most_receives / 2);
         }
     }
 }
@@ -249,7 +251,8 @@ ucs_status_t Iface::arm()
     const unsigned seen = events.take(completions.queue());
     attention.call_seen();
     if (int error = provider->request_notification(completions.queue(), seen); error != 0) {
-        gdr_log(error, "ibv_req_notify_cq failed: %s", verbs::errno_text(error).c_str());
+        gdr_log(error, "%s cannot be waited for: ibv_req_notify_cq failed: %s", name().c_str(),
+                verbs::errno_text(error).c_str());
         return UCS_ERR_IO_ERROR;
     }
     // Completions from before the request raise no event.

@@ -6,6 +6,7 @@
 #include "abi/completion.hpp"
 #include "abi/settings.hpp"
 #include "log/log.hpp"
+#include "mem/locked_memory.hpp"
 #include "mem/unmap_watch.hpp"
 #include "rc/current_region.hpp"
 #include "rc/queues/shared_receive_queue.hpp"
@@ -62,7 +63,7 @@ mem::Relaxed relaxed(const MdSettings& settings, const verbs::Device& device)
     case RelaxedOrdering::no:
         return {};
     default:
-        return {.host = !locked_memory_is_limited() && !device.sysfs().pci_bus_id().empty() &&
+        return {.host = !mem::locked_memory_is_limited() && !device.sysfs().pci_bus_id().empty() &&
                         cpu_gains()};
     }
 }
@@ -110,7 +111,7 @@ bool MemoryDomain::shares_receives()
 
 void MemoryDomain::reserve(const verbs::Port& port)
 {
-    if (!locked_memory_is_limited()) {
+    if (!mem::locked_memory_is_limited()) {
         return;
     }
     const std::lock_guard guard(reserves_lock_);
@@ -165,7 +166,7 @@ ucs_status_t MemoryDomain::reg(void* address, size_t length, abi::Registration a
     }
     if (found == nullptr) {
         log::message(failure_level(failure, asked.hide_errors), __FILE__, __LINE__,
-                     "%p of %zu bytes cannot be registered: %s", address, length,
+                     "a buffer at %p of %zu bytes cannot be registered: %s", address, length,
                      failure.cause.c_str());
         return failure.unsupported       ? UCS_ERR_UNSUPPORTED
                : failure.error == ENOMEM ? UCS_ERR_NO_MEMORY

@@ -27,14 +27,14 @@ chmod +x "$shown"
 # The lines of the HCAs, and of the module about them.
 hcas() {
     env SOFTHCA_DEVICES=2 LD_PRELOAD="$emulated_hca" "$@" "$shown" info --emulate-gpu 2>&1 | unfold |
-        sed -n 's/^HCA  *//p; s/^ *gdr: \(not used: .*\)/\1/p; s/^ *gdr: \(no HCA can be used\).*/\1/p'
+        sed -n 's/^HCA  *//p; s/^ *gdr: \(ports not used: .*\)/\1/p; s/^ *gdr: \(no HCA can be used\).*/\1/p'
 }
 
 expect "both are used" "softhca0:1: InfiniBand, 100 Gb/sec
 softhca1:1: InfiniBand, 100 Gb/sec" "$(hcas env)"
 expect "one is not, and the module says why" "softhca0:1: InfiniBand, 100 Gb/sec
 softhca1:1 not used: the plugin says why, below
-not used: softhca1:1 is down (is its cable plugged in?)" "$(hcas SOFTHCA_FAULTS="softhca1 down 600000 at start")"
+ports not used: softhca1:1 is down (is its cable plugged in?)" "$(hcas SOFTHCA_FAULTS="softhca1 down 600000 at start")"
 expect "none is" "softhca0:1 not used: the plugin says why, below
 softhca1:1 not used: the plugin says why, below
 no HCA can be used" "$(hcas SOFTHCA_FAULTS="down 600000 at start")"

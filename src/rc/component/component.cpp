@@ -15,6 +15,7 @@
 #include "rc/component/trial.hpp"
 #include "rc/connect/local_port.hpp"
 #include "rc/memory_domain.hpp"
+#include "rc/queues/registered_memory.hpp"
 #include "rc/queues/settings.hpp"
 #include "rc/remote_key.hpp"
 #include "verbs/error.hpp"
@@ -44,16 +45,17 @@ std::vector<std::string> query_md_resources()
     if (!names.empty() && host::registration_cache().kept()) {
         names.clear();
         if (!std::exchange(logged, true) && !abi::context_setting("NET_DEVICES")) {
-            gdr_log(warn, "no HCA is used: there was none when UCP's cache of registrations was "
-                          "left on, which would keep those of freed memory (set "
-                          "UCX_RCACHE_ENABLE=n)");
+            gdr_log(warn, "no HCA is used: there was none when UCX started, so its cache of "
+                          "registrations was left on, which would keep those of freed GPU memory. "
+                          "Start the program again, or set UCX_RCACHE_ENABLE=n");
         }
     }
     std::erase_if(names, [](const std::string& name) {
         if (name.size() > kLongestName) {
             gdr_log(warn,
-                    "%s is not used: UCX allows names of %zu characters (rename the RDMA device)",
-                    name.c_str(), kLongestName);
+                    "%s is not used: UCX allows names of %zu characters (rdma dev set %s name "
+                    "SHORTER)",
+                    name.c_str(), kLongestName, name.c_str());
         }
         return name.size() > kLongestName;
     });
@@ -119,7 +121,7 @@ std::string obstacle(MemoryDomain& md, const verbs::Port& port)
         try {
             md.reserve(port);
         } catch (const verbs::Error& error) {
-            return std::string("cannot be given buffers: ") + error.what();
+            return "cannot be given buffers: " + cause_of(error);
         }
         return {};
     case IBV_PORT_DOWN:

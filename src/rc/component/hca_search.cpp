@@ -35,7 +35,7 @@ void HcaSearch::record(const std::string& name, bool usable, const std::string& 
         }
     }
     if (any_usable_ && !all.empty()) {
-        gdr_log(diag, "not used: %s", all.c_str());
+        gdr_log(diag, "ports not used: %s", all.c_str());
     }
     if (!any_usable_ && !all.empty() && !std::exchange(logged_, true)) {
         log::message(abi::user_names_gdr() ? log::Level::warn : log::Level::diag, __FILE__,

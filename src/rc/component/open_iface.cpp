@@ -9,11 +9,9 @@
 #include "rc/memory_domain.hpp"
 #include "rc/ops/relaxed_writes.hpp"
 #include "rc/queues/registered_memory.hpp"
-#include "verbs/error.hpp"
 #include "verbs/relaxed_ordering.hpp"
 
 #include <bit>
-#include <cerrno>
 #include <exception>
 #include <memory>
 #include <new>
@@ -38,9 +36,9 @@ const char* unusable(const uct_iface_params_t& params)
     return nullptr;
 }
 
-ucs_status_t not_opened(const std::exception& error)
+ucs_status_t not_opened(const char* port, const std::exception& error)
 {
-    gdr_log(error, "no RC interface could be opened: %s", error.what());
+    gdr_log(error, "no RC interface could be opened on %s: %s", port, cause_of(error).c_str());
     return UCS_ERR_IO_ERROR;
 }
 
@@ -57,6 +55,7 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
         return UCS_ERR_INVALID_PARAM;
     }
     auto& domain = static_cast<MemoryDomain&>(*abi::memory_domain(md));
+    const char* const port = params->mode.device.dev_name;
     try {
         const MemoryRules rules(domain);
         auto opened =
@@ -68,20 +67,16 @@ ucs_status_t iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params
         *iface = &opened.release()->super;
         return UCS_OK;
     } catch (const std::bad_alloc&) {
+        gdr_log(error, "no RC interface could be opened on %s: out of memory", port);
         return UCS_ERR_NO_MEMORY;
     } catch (const UnmetSetting& error) {
-        return not_opened(error);
+        return not_opened(port, error);
     } catch (const std::exception& error) {
         if (!domain.has_offered) {
-            return not_opened(error);
+            return not_opened(port, error);
         }
-        const auto* failed_call = dynamic_cast<const verbs::Error*>(&error);
-        const bool lacks_memory = failed_call != nullptr && failed_call->error_number() == ENOMEM &&
-                                  locked_memory_is_limited();
         log::message(abi::user_names_gdr() ? log::Level::warn : log::Level::diag, __FILE__,
-                     __LINE__, "a worker has to do without %s%s: %s", params->mode.device.dev_name,
-                     lacks_memory ? ", the process's workers before it took the locked memory" : "",
-                     error.what());
+                     __LINE__, "a worker has to do without %s: %s", port, cause_of(error).c_str());
         return open_dummy_iface(md, worker, params, config, iface);
     }
 }

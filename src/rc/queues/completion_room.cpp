@@ -4,6 +4,7 @@
 #include "rc/queues/completion_room.hpp"
 
 #include "log/log.hpp"
+#include "mem/locked_memory.hpp"
 #include "rc/queues/provider.hpp"
 #include "verbs/error.hpp"
 
@@ -39,10 +40,9 @@ bool CompletionRoom::take(unsigned count)
             most_ = entries();
             gdr_log(warn,
                     "%s: the completion queue keeps its %u entries, %u were wanted, which costs "
-                    "speed with many peers: ibv_resize_cq: %s (is the limit of locked memory, "
-                    "ulimit -l, too low?)",
+                    "speed with many peers: ibv_resize_cq: %s%s",
                     ibv_get_device_name(cq_->context->device), most_, next,
-                    verbs::errno_text(error).c_str());
+                    verbs::errno_text(error).c_str(), mem::locked_memory_hint(error).c_str());
             return false;
         }
     }

@@ -4,6 +4,7 @@
 #include "rc/queues/registered_memory.hpp"
 
 #include "log/log.hpp"
+#include "mem/locked_memory.hpp"
 #include "verbs/error.hpp"
 #include "verbs/relaxed_ordering.hpp"
 
@@ -11,14 +12,14 @@
 #include <cerrno>
 #include <string>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 namespace gdr::rc {
 
-bool locked_memory_is_limited()
+std::string cause_of(const std::exception& error)
 {
-    rlimit limit{};
-    return getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    const auto* failed_call = dynamic_cast<const verbs::Error*>(&error);
+    return error.what() +
+           mem::locked_memory_hint(failed_call != nullptr ? failed_call->error_number() : 0);
 }
 
 void RegisteredMemory::Unmap::operator()(std::byte* data) const
@@ -39,12 +40,10 @@ RegisteredMemory::RegisteredMemory(ibv_pd* pd, size_t size)
     mr_ = verbs::register_memory(pd, kAccess,
                                  [&](int access) { return ibv_reg_mr(pd, data, size, access); });
     if (!mr_) {
-        int error = errno;
-        throw verbs::Error(
-            "ibv_reg_mr of " + std::to_string(size) + " bytes for buffers on " +
-                ibv_get_device_name(pd->context->device) +
-                (error == ENOMEM ? " (limit of locked memory too small? see ulimit -l)" : ""),
-            error);
+        const int error = errno;
+        throw verbs::Error("ibv_reg_mr of " + std::to_string(size) + " bytes for buffers on " +
+                               ibv_get_device_name(pd->context->device),
+                           error);
     }
 }
 
@@ -52,6 +51,7 @@ RegisteredMemory RegisteredMemory::for_as_many(ibv_pd* pd, size_t piece, unsigne
                                                unsigned* count, const char* what,
                                                const char* variable)
 {
+    std::string cause;
     for (const unsigned wanted = *count;; *count /= 2) {
         try {
             RegisteredMemory memory(pd, piece * *count);
@@ -61,15 +61,16 @@ RegisteredMemory RegisteredMemory::for_as_many(ibv_pd* pd, size_t piece, unsigne
             // Leave half of it, because the user's memory must be registered too.
             *count = std::max(*count / 2, fewest);
             gdr_log(warn,
-                    "only %u of %u %s can be registered within the limit of locked memory: raise "
-                    "it (ulimit -l) or lower %s",
-                    *count, wanted, what, variable);
+                    "only %u of %u %s can be registered, with which many messages at a time are "
+                    "slower: %s. %s=%u asks for no more",
+                    *count, wanted, what, cause.c_str(), variable, *count);
             memory = RegisteredMemory();
             return RegisteredMemory(pd, piece * *count);
         } catch (const verbs::Error& error) {
             if (error.error_number() != ENOMEM || *count / 2 < fewest) {
                 throw;
             }
+            cause = cause_of(error);
         }
     }
 }

@@ -7,11 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <string>
 
 namespace gdr::rc {
 
-// Whether the process has a limit of locked memory (RLIMIT_MEMLOCK).
-bool locked_memory_is_limited();
+// The text of an error, with the limit of locked memory if that may be the cause.
+std::string cause_of(const std::exception& error);
 
 class RegisteredMemory {
   public:

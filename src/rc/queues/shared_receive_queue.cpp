@@ -42,7 +42,8 @@ SharedReceiveQueue::SharedReceiveQueue(Provider& provider, Receives& receives,
         most_ = count;
     }
     if (!completions_.take(count)) {
-        throw verbs::Error("room for " + std::to_string(count) + " completions", ENOMEM);
+        throw verbs::Error("taking " + std::to_string(count) + " entries of the completion queue",
+                           ENOMEM);
     }
     srq_ = create(pd_, most_);
     if (!srq_) {
@@ -80,9 +81,9 @@ void SharedReceiveQueue::grow(size_t wanted)
             completions_.give_back(count);
             gdr_log(
                 warn,
-                "only %u of %u receive buffers can be registered: %s. With these many peers are "
-                "served more slowly; UCX_GDR_RC_RX_QUEUE_LEN=%u asks for no more",
-                length_, most_, error.what(), length_);
+                "only %u of %u receive buffers can be registered, with which many peers are served "
+                "more slowly: %s. UCX_GDR_RC_RX_QUEUE_LEN=%u asks for no more",
+                length_, most_, cause_of(error).c_str(), length_);
             most_ = length_;
         }
     }
@@ -95,7 +96,8 @@ ibv_recv_wr* SharedReceiveQueue::post(ibv_recv_wr* list)
     if (error == 0) {
         return nullptr;
     }
-    gdr_log(error, "ibv_post_srq_recv failed: %s", verbs::errno_text(error).c_str());
+    gdr_log(error, "%s: receive buffers are posted again later: ibv_post_srq_recv failed: %s",
+            ibv_get_device_name(pd_->context->device), verbs::errno_text(error).c_str());
     return refused;
 }
 
