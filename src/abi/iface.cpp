@@ -83,9 +83,9 @@ ucs_status_t handle_ep_error(Iface* iface, Ep* ep, ucs_status_t status)
     const ucs_log_level_t level = failure_log_level(*iface, handled, status);
     ucs_log_component_config_t* log = &ucx().global_opts->log_component;
     if (level <= log->log_level) {
-        ucs_log_dispatch(__FILE__, __LINE__, __func__, level, log, "endpoint %p failed: %s%s",
+        ucs_log_dispatch(__FILE__, __LINE__, __func__, level, log, "gdr: endpoint %p failed: %s%s",
                          static_cast<void*>(ep), ucs_status_string(status),
-                         handled == UCS_OK ? "" : " (no error handler)");
+                         handled == UCS_OK ? "" : " (no error handler has taken it)");
     }
     return handled;
 }

@@ -14,8 +14,11 @@ mem::Region* current_region(mem::Region* region, const void* address, size_t len
     mem::Region* const current =
         mem::Cache::current(region, reinterpret_cast<uintptr_t>(address), length, &failure);
     if (current == nullptr) {
-        gdr_log(error, "GPU memory of %zu bytes at %p, which was registered, is not there: %s",
-                length, address, failure.cause.empty() ? "it was freed" : failure.cause.c_str());
+        gdr_log(error,
+                "an operation fails: %zu bytes at %p are not the GPU memory that was registered: "
+                "%s. Free memory when the operations on it are complete",
+                length, address,
+                failure.cause.empty() ? "there is other memory now" : failure.cause.c_str());
     }
     return current;
 }

@@ -17,6 +17,15 @@
 #include <utility>
 
 namespace gdr::rc {
+namespace {
+
+void log_refusal(const Endpoint& ep, int error)
+{
+    gdr_log(error, "a connection from %s failed: the HCA takes no work request: %s",
+            ep.ports().c_str(), verbs::errno_text(error).c_str());
+}
+
+} // namespace
 
 Endpoint::Endpoint(Iface& interface, const DeviceAddress& device, const IfaceAddress& address)
     : window(allowed_window(interface.limits.window(), address)),
@@ -52,6 +61,11 @@ Endpoint::~Endpoint()
     abi::cleanup_ep(this);
 }
 
+std::string Endpoint::ports() const
+{
+    return iface().name() + " to the peer at " + to_string(peer_device);
+}
+
 void Endpoint::connect()
 {
     Iface& interface = iface();
@@ -64,7 +78,7 @@ void Endpoint::connect()
         interface.handshake->connect(id, owned_qp.get(), peer_device, peer);
         qp = owned_qp.get();
     } catch (const std::exception& error) {
-        gdr_log(error, "cannot connect from %s: %s", interface.name().c_str(), error.what());
+        gdr_log(error, "cannot connect from %s: %s", ports().c_str(), error.what());
         fail(dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? UCS_ERR_NO_MEMORY
                                                                     : UCS_ERR_IO_ERROR);
     }
@@ -131,8 +145,7 @@ ucs_status_t Endpoint::post_signalled(ibv_send_wr& wr)
 
 ucs_status_t Endpoint::post_refused(int error, int& left)
 {
-    gdr_log(error, "posting on %s failed: %s", iface().device.name().c_str(),
-            verbs::errno_text(error).c_str());
+    log_refusal(*this, error);
     if (signalled == posted()) { // it has no completion, and the one before it is unknown
         signalled = completed;
     }
@@ -154,8 +167,7 @@ ucs_status_t Endpoint::op_refused(int error, int& left)
 // The sequence numbers stay used: the completion that shows all of them flushed comes after them.
 void Endpoint::chain_refused(int error, SequenceNumber first)
 {
-    gdr_log(error, "posting on %s failed: %s", iface().device.name().c_str(),
-            verbs::errno_text(error).c_str());
+    log_refusal(*this, error);
     settle();
     if (not_after(first, signalled)) {
         signalled = first - 1;

@@ -99,6 +99,9 @@ struct Endpoint : abi::Ep {
     DeviceAddress peer_device;
     IfaceAddress peer;
 
+    // Our port and the peer's, for messages.
+    std::string ports() const;
+
     // The last posted work request.
     SequenceNumber posted() const { return number_of(last_wr_id); }
 

@@ -35,7 +35,7 @@ void handle_event(Iface& iface, HandshakeEvent& event)
             ep != nullptr && ep->failure == UCS_OK) {
             auto level = iface.err_handler != nullptr ? log::Level::diag : log::Level::error;
             log::message(level, __FILE__, __LINE__, "no connection from %s: %s",
-                         iface.name().c_str(), event.reason.c_str());
+                         ep->ports().c_str(), event.reason.c_str());
             ep->fail(event.status);
         }
         break;
@@ -81,11 +81,7 @@ unsigned report_failures(Iface& iface)
             delete ep; // the user destroyed it long ago
             continue;
         }
-        ucs_status_t handled = abi::handle_ep_error(&iface, ep, ep->failure);
-        if (handled != UCS_OK && iface.err_handler != nullptr) {
-            gdr_log(error, "the failure of an endpoint was not handled: %s",
-                    ucs_status_string(handled));
-        }
+        abi::handle_ep_error(&iface, ep, ep->failure);
     }
     return static_cast<unsigned>(failed.size());
 }

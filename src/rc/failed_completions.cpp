@@ -11,8 +11,13 @@
 namespace gdr::rc {
 namespace {
 
-constexpr char kIntrusion[] =
-    "a connection is closed: its peer sent what no UCX with this transport sends";
+void log_intrusion(const std::string& connection)
+{
+    gdr_log(error,
+            "%s: a connection is closed: its peer sent what no UCX with gdr sends. Another program "
+            "knows the address of this process",
+            connection.c_str());
+}
 
 } // namespace
 
@@ -20,12 +25,12 @@ void handle_intrusion(Iface& iface, const ibv_wc& wc)
 {
     if (Endpoint* ep = iface.endpoints.of_queue_pair(wc.qp_num); ep != nullptr) {
         if (ep->failure == UCS_OK) {
-            gdr_log(error, "%s", kIntrusion);
+            log_intrusion(ep->ports());
             ep->fail(UCS_ERR_CONNECTION_RESET);
         }
     } else if (WindowCredit* credit = find_window_credit(iface, wc.qp_num);
                credit != nullptr && iface.window_credits->fail(*credit)) {
-        gdr_log(error, "%s", kIntrusion);
+        log_intrusion(iface.name());
     }
 }
 
@@ -36,8 +41,10 @@ void handle_error(Iface& iface, const ibv_wc& wc)
         // The receive comes back when its queue pair ends. Otherwise it is the HCA's own problem
         // (length, protection), and the sender's HCA reports it to the sender.
         if (wc.status != IBV_WC_WR_FLUSH_ERR) {
-            gdr_log(error, "%s failed to receive a message: %s (%s)", iface.device.name().c_str(),
-                    ibv_wc_status_str(wc.status), verbs::completion_cause(wc.status));
+            gdr_log(error,
+                    "%s failed to receive a message, and the sender's connection ends: %s: %s",
+                    iface.name().c_str(), ibv_wc_status_str(wc.status),
+                    verbs::completion_cause(wc.status));
         }
         if (ibv_qp* emptied = iface.receive_queues->take_unfilled(wc); emptied != nullptr) {
             iface.handshake->receives_done(emptied);
@@ -59,7 +66,7 @@ void handle_error(Iface& iface, const ibv_wc& wc)
                          ? log::Level::diag
                          : log::Level::error;
         log::message(level, __FILE__, __LINE__, "a connection from %s failed: %s: %s",
-                     iface.name().c_str(), ibv_wc_status_str(wc.status),
+                     ep->ports().c_str(), ibv_wc_status_str(wc.status),
                      verbs::completion_cause(wc.status));
         if (wc.status == IBV_WC_RETRY_EXC_ERR) {
             iface.handshake->peer_failed(ep->peer.incarnation);

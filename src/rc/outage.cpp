@@ -44,7 +44,7 @@ unsigned Outage::look_at_port(Iface& iface)
             gdr_log(error,
                     "a connection from %s failed: the port is down, and the HCA has not ended what "
                     "was posted more than %.2g s ago",
-                    iface.name().c_str(), patience.count());
+                    ep.ports().c_str(), patience.count());
             iface.handshake->peer_failed(ep.peer.incarnation);
             ep.fail(UCS_ERR_ENDPOINT_TIMEOUT);
             return;

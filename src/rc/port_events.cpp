@@ -18,6 +18,11 @@ namespace {
 
 constexpr long kReminderInterval = 100'000'000; // nanoseconds
 
+log::Level level_of(bool matters)
+{
+    return matters ? log::Level::warn : log::Level::diag;
+}
+
 } // namespace
 
 void PortEvents::add(PortWatch* watch)
@@ -84,40 +89,41 @@ void PortEvents::handle(const ibv_async_event& event)
     int port = event.element.port_num;
     switch (event.event_type) {
     case IBV_EVENT_PORT_ERR:
-        gdr_log(warn,
-                "%s:%d went down: what it is to send or fetch fails unless it comes back before "
-                "the retries end (UCX_GDR_RC_TIMEOUT, UCX_GDR_RC_RETRY_COUNT)",
-                name, port);
-        return set_down(event.element.port_num, true);
+        return log::message(
+            level_of(set_down(event.element.port_num, true)), __FILE__, __LINE__,
+            "%s:%d went down: transfers over it fail unless it comes back before the retries end "
+            "(7.5 s by default: UCX_GDR_RC_TIMEOUT, UCX_GDR_RC_RETRY_COUNT)",
+            name, port);
     case IBV_EVENT_PORT_ACTIVE:
-        gdr_log(diag, "%s:%d is up again", name, port);
-        return set_down(event.element.port_num, false);
+        return log::message(level_of(set_down(event.element.port_num, false)), __FILE__, __LINE__,
+                            "%s:%d is up again", name, port);
     case IBV_EVENT_QP_LAST_WQE_REACHED:
         return last_wqe_reached(event.element.qp);
     case IBV_EVENT_DEVICE_FATAL:
         gdr_log(error,
                 "%s has failed (%s): its connections end, and there are no new ones before the "
-                "process is started again (the kernel's log says more)",
+                "process is started again (dmesg may say why)",
                 name, ibv_event_type_str(event.event_type));
         return has_broken(event);
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_SRQ_ERR:
         return has_broken(event);
     case IBV_EVENT_QP_FATAL:
-        return gdr_log(error, "%s: %s: a connection ends", name,
+        return gdr_log(error, "%s: %s: a connection ends (dmesg may say why)", name,
                        ibv_event_type_str(event.event_type));
     default:
         gdr_log(diag, "%s: %s", name, ibv_event_type_str(event.event_type));
     }
 }
 
-void PortEvents::set_down(uint8_t port, bool down)
+bool PortEvents::set_down(uint8_t port, bool down)
 {
     std::lock_guard guard(lock_);
     unsigned outage = down ? ++outages_ : 0;
-    bool any = false;
+    bool any = false, matters = false;
     for (PortWatch* watch : watches_) {
         if (watch->port_ == port) {
+            matters = matters || (watch->outage() != 0) != down;
             watch->outage_.store(outage, std::memory_order_relaxed);
             watch->notify();
         }
@@ -128,6 +134,7 @@ void PortEvents::set_down(uint8_t port, bool down)
         spec.it_value.tv_nsec = spec.it_interval.tv_nsec = kReminderInterval;
     }
     timerfd_settime(timer_fd_, 0, &spec, nullptr);
+    return matters;
 }
 
 void PortEvents::last_wqe_reached(ibv_qp* qp)
@@ -154,7 +161,7 @@ void PortEvents::has_broken(const ibv_async_event& event)
         if (event.event_type != IBV_EVENT_DEVICE_FATAL) {
             gdr_log(error,
                     "%s:%d: %s: the connections of this interface end, and it makes no new ones "
-                    "(the kernel's log says more)",
+                    "(dmesg may say why)",
                     device_.name().c_str(), watch->port_, ibv_event_type_str(event.event_type));
         }
         watch->broken_.store(true, std::memory_order_relaxed);

@@ -32,7 +32,7 @@ class PortEvents {
     static void on_event(int fd, unsigned char events, void* self);
     static void on_timer(int fd, unsigned char events, void* self);
     void handle(const ibv_async_event& event);
-    void set_down(uint8_t port, bool down);
+    bool set_down(uint8_t port, bool down); // true: an interface of the port did not know it
     void last_wqe_reached(ibv_qp* qp);
     void has_broken(const ibv_async_event& event);
 

@@ -10,6 +10,14 @@
 #include <utility>
 
 namespace gdr::rc {
+namespace {
+
+const char* device_of(const WindowCredit& credit)
+{
+    return ibv_get_device_name(credit.qp()->context->device);
+}
+
+} // namespace
 
 uint64_t WindowCredit::wr_id() const
 {
@@ -47,8 +55,10 @@ void WindowCredits::grant(WindowCredit& credit)
 {
     while (credit.due_ > 0 && !credit.failed_) {
         if (credit.in_flight_ == static_cast<int>(kMostGrants)) {
-            gdr_log(error, "a peer asks for more windows than it can have filled: its connection "
-                           "ends");
+            gdr_log(error,
+                    "%s: a connection is closed: its peer asks for more windows than it can have "
+                    "filled, as no UCX with gdr does",
+                    device_of(credit));
             fail(credit);
             return;
         }
@@ -63,8 +73,8 @@ void WindowCredits::grant(WindowCredit& credit)
         wr.imm_data = htonl(kWindowGrant);
         ibv_send_wr* refused;
         if (int error = post_send_(credit.qp_, &wr, &refused); error != 0) {
-            gdr_log(error, "ibv_post_send of a window grant failed: %s",
-                    verbs::errno_text(error).c_str());
+            gdr_log(error, "%s: a connection ends: the HCA takes no window grant: %s",
+                    device_of(credit), verbs::errno_text(error).c_str());
             fail(credit);
             return;
         }
@@ -83,8 +93,8 @@ void WindowCredits::sent(uint64_t wr_id, ibv_wc_status status)
     --credit->in_flight_;
     credits_.give_back(1);
     if (status != IBV_WC_SUCCESS && fail(*credit)) {
-        gdr_log(diag, "a peer could not be granted a window: %s: %s", ibv_wc_status_str(status),
-                verbs::completion_cause(status));
+        gdr_log(diag, "%s: a peer could not be granted a window: %s: %s", device_of(*credit),
+                ibv_wc_status_str(status), verbs::completion_cause(status));
     }
     grant_waiting();
 }

@@ -32,8 +32,7 @@ const char* completion_cause(int wc_status)
         return "the peer posted no receive buffer in time";
     case IBV_WC_REM_ACCESS_ERR:
         return "the peer's memory may not be accessed there: wrong or released remote key, or out "
-               "of its "
-               "bounds";
+               "of its bounds";
     case IBV_WC_REM_INV_REQ_ERR:
         return "the peer's HCA refused the request: message longer than its receive buffer, or an "
                "operation it does not allow";
@@ -46,7 +45,7 @@ const char* completion_cause(int wc_status)
     case IBV_WC_WR_FLUSH_ERR:
         return "the queue pair was closed by an earlier error";
     default:
-        return "the local HCA could not carry it out (is its link up?)";
+        return "the local HCA could not carry it out (dmesg may say why)";
     }
 }
 

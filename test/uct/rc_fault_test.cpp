@@ -172,6 +172,17 @@ TEST(Faults, ErrorCompletions)
     for (unsigned n : {1, 2, 3, 4, 5}) {
         end_with("softhca1 error retry_exc_err at " + std::to_string(n));
     }
+    end_with("softhca0 error rem_op_err at 60", "Exchange",
+             "a connection from " + emulated_hca(0) + ":1 to the peer at LID ");
+}
+
+// An outage that ends in time: that is said, as its beginning is.
+TEST(Faults, ShortOutage)
+{
+    const std::string port = emulated_hca(0) + ":1";
+    for (const char* words : {" went down: ", " is up again"}) {
+        EXPECT_EQ(end_with("softhca0 down 100 at 30", "Exchange", port + words), "delivered");
+    }
 }
 
 // An HCA that fails as a whole, or a queue that all connections share: every one ends, though

@@ -172,6 +172,8 @@ TEST(Fork, TooLateForIt)
     const Outcome tried = run("TooLate", {{"SOFTHCA_COPY_ON_FORK", "no"}});
     EXPECT_EQ(tried.status, 0) << tried.text;
     EXPECT_NE(tried.text.find(kWarning), std::string::npos) << tried.text;
+    EXPECT_NE(tried.text.find("ibv_fork_init() failed: Invalid argument"), std::string::npos)
+        << tried.text;
     const Outcome wanted =
         run("TooLate",
             {{"SOFTHCA_COPY_ON_FORK", "no"}, {"UCX_GDR_RC_FORK_INIT", "y"}, {"UCX_TLS", "gdr"}});

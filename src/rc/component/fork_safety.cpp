@@ -10,23 +10,35 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <string>
 
 namespace gdr::rc {
 namespace {
+
+// Why ibv_fork_init() has no effect, and what to do.
+std::string& cause()
+{
+    static auto& text = *new std::string; // forks also happen while the process ends
+    return text;
+}
 
 void warn()
 {
     static std::atomic<bool> logged = false;
     if (!logged.exchange(true)) {
         gdr_log(warn,
-                "this process forks, which ibv_fork_init() was not called for, or failed: what is "
-                "sent and received from now on may be wrong (UCX_GDR_RC_FORK_INIT, or Linux 5.12)");
+                "this process forks, and what it sends and receives from now on may be wrong: this "
+                "Linux is older than 5.12, and %s",
+                cause().c_str());
     }
 }
 
-void warn_at_fork()
+void warn_at_fork(const std::string& why)
 {
-    [[maybe_unused]] static const int registered = pthread_atfork(warn, nullptr, nullptr);
+    [[maybe_unused]] static const int registered = [&] {
+        cause() = why;
+        return pthread_atfork(warn, nullptr, nullptr);
+    }();
 }
 
 } // namespace
@@ -37,7 +49,7 @@ void provide_for_forks(abi::Ternary fork_init)
         return;
     }
     if (fork_init == abi::Ternary::no) {
-        warn_at_fork();
+        warn_at_fork("UCX_GDR_RC_FORK_INIT=n forbids ibv_fork_init(): unset it");
         return;
     }
     const int error = verbs::fork_init();
@@ -45,8 +57,8 @@ void provide_for_forks(abi::Ternary fork_init)
         throw verbs::Error("ibv_fork_init", error, " (UCX_GDR_RC_FORK_INIT=y)");
     }
     if (error != 0) {
-        gdr_log(diag, "ibv_fork_init: %s", verbs::errno_text(error).c_str());
-        warn_at_fork();
+        warn_at_fork("ibv_fork_init() failed: " + verbs::errno_text(error) +
+                     " (RDMAV_FORK_SAFE=1 has it called in time)");
     }
 }
 

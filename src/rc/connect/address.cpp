@@ -65,6 +65,14 @@ const char* unreachable_reason(const DeviceAddress& local, uint32_t segment_size
     return same_subnet(*device, local) ? nullptr : "the ports are on different InfiniBand subnets";
 }
 
+std::string to_string(const DeviceAddress& port)
+{
+    ibv_gid gid;
+    std::copy_n(port.gid, sizeof(gid.raw), gid.raw);
+    const std::string text = "GID " + verbs::to_string(gid);
+    return is_ethernet(port) ? text : "LID " + std::to_string(port.lid) + ", " + text;
+}
+
 uint32_t allowed_window(uint32_t wanted, const IfaceAddress& iface)
 {
     if (iface.window == 0) {

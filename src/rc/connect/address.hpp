@@ -11,6 +11,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <string>
 
 namespace gdr::rc {
 
@@ -56,6 +57,9 @@ const char* unreachable_reason(const DeviceAddress& local, uint32_t segment_size
 
 // The window of an endpoint to that interface, at most wanted. Both are powers of two.
 uint32_t allowed_window(uint32_t wanted, const IfaceAddress& iface);
+
+// How messages name a port: "LID 7, GID fe80::..", or "GID ::ffff:10.0.0.2" with RoCE.
+std::string to_string(const DeviceAddress& port);
 
 // Address of the peer's queue pairs as seen from the local port.
 verbs::Destination destination(const DeviceAddress& local, const DeviceAddress& peer);

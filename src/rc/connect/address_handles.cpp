@@ -5,6 +5,7 @@
 
 #include "log/log.hpp"
 #include "verbs/error.hpp"
+#include "verbs/gid.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -120,8 +121,8 @@ void AddressHandles::resolved(const verbs::Destination& destination, ibv_ah* han
     entry.resolving = false;
     std::vector<User> waiting = std::exchange(entry.waiting, {});
     if (handle == nullptr) {
-        gdr_log(diag, "no address handle could be made: %s (tried again in %.1f s)",
-                verbs::errno_text(error).c_str(),
+        gdr_log(diag, "no address handle could be made for GID %s: %s (tried again in %.1f s)",
+                verbs::to_string(destination.gid).c_str(), verbs::errno_text(error).c_str(),
                 std::chrono::duration<double>(entry.patience).count());
         entry.next_try = Clock::now() + entry.patience;
         entry.patience = std::min<Clock::duration>(entry.patience * 2, kLongestPatience);

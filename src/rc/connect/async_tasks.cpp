@@ -62,7 +62,8 @@ void AsyncTasks::run()
         try {
             task();
         } catch (const std::exception& error) {
-            gdr_log(error, "connecting: %s", error.what());
+            gdr_log(error, "a step of connecting fails, and is tried again when the peer asks: %s",
+                    error.what());
         }
     }
 }

@@ -8,7 +8,6 @@
 #include "abi/host.hpp"
 #include "log/log.hpp"
 #include "verbs/error.hpp"
-#include "verbs/gid.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -135,7 +134,8 @@ void Handshake::receive()
         more_ = true;
         channel_.pause(); // or the descriptor would stay readable
     } catch (const std::exception& error) {
-        gdr_log(error, "%s: no further endpoints can be connected", error.what());
+        gdr_log(error, "%s connects no further endpoints: %s",
+                ibv_get_device_name(sender_.setup().context->device), error.what());
     }
     arm_timer();
 }
@@ -208,12 +208,10 @@ void Handshake::handle(const Packet& packet)
 void Handshake::ignore(const Packet& packet, const char* reason)
 {
     if (!std::exchange(logged_ignored_, true)) {
-        ibv_gid gid;
-        std::copy_n(packet.device.gid, sizeof(gid.raw), gid.raw);
         gdr_log(diag,
-                "a packet of the handshake, which names GID %s as its sender's, is ignored: %s "
+                "a packet of the handshake, which names %s as its sender's, is ignored: %s "
                 "(further ones are ignored silently)",
-                verbs::to_string(gid).c_str(), reason);
+                to_string(packet.device).c_str(), reason);
     }
 }
 

@@ -66,7 +66,7 @@ verbs::Pkey find_pkey(const verbs::Device& device, const verbs::Port& port, unsi
     const auto chosen = verbs::choose_pkey(
         device.context(), port, partition != abi::kAuto ? std::optional(partition) : std::nullopt);
     if (!chosen) {
-        throw UnmetSetting("the port's table has no partition key UCX_GDR_RC_PKEY asks for");
+        throw UnmetSetting("the port's table has no partition key that UCX_GDR_RC_PKEY asks for");
     }
     return *chosen;
 }

@@ -5,6 +5,7 @@
 #include "rc/connect/wire.hpp"
 #include "verbs/error.hpp"
 
+#include <string>
 #include <utility>
 
 namespace gdr::rc {
@@ -15,6 +16,12 @@ using namespace std::chrono_literals;
 constexpr unsigned kUnanswered = 3;        // questions to a live peer that may stay unanswered
 constexpr unsigned kQuestionsPerTurn = 64; // everybody shares the async thread
 constexpr auto kComplaintInterval = 1s;
+
+std::string as_many_as(const char* limit)
+{
+    return std::string("there are as many as ") + limit +
+           " allows (raise it; the peer asks again until its UCX_GDR_RC_CONNECT_TIMEOUT)";
+}
 
 } // namespace
 
@@ -48,13 +55,13 @@ void PassiveSide::handle_request(const Packet& packet)
     const AcceptedConnection* accepted = accepted_.find(name);
     if (accepted == nullptr) {
         if (given_up_) {
-            return refuse(packet, RejectReason::no_resources, "this interface is broken");
+            return refuse(packet, RejectReason::no_resources, "the HCA has failed before");
         }
         if (const char* limit = accepted_.full(name.peer, ending_.size())) {
-            return refuse(packet, RejectReason::too_many, limit);
+            return refuse(packet, RejectReason::too_many, as_many_as(limit));
         }
         if (setup().receives->full()) {
-            return refuse(packet, RejectReason::too_many, "UCX_GDR_RC_RX_QUEUE_LEN");
+            return refuse(packet, RejectReason::too_many, as_many_as("UCX_GDR_RC_RX_QUEUE_LEN"));
         }
         accepted = accept(packet);
     }
@@ -105,7 +112,10 @@ const AcceptedConnection* PassiveSide::accept(const Packet& packet)
 void PassiveSide::refuse(const Packet& packet, RejectReason reason, const std::string& why)
 {
     if (auto now = Clock::now(); now >= next_complaint_) {
-        gdr_log(error, "a peer's connection is refused: %s", why.c_str());
+        log::message(reason == RejectReason::too_many ? log::Level::warn : log::Level::error,
+                     __FILE__, __LINE__, "%s:%u refuses a connection of the peer at %s: %s",
+                     ibv_get_device_name(setup().context->device), unsigned{setup().path.port},
+                     to_string(packet.device).c_str(), why.c_str());
         next_complaint_ = now + kComplaintInterval;
     }
     answer(packet, PacketType::reject, reason);

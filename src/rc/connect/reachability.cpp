@@ -106,11 +106,9 @@ void Reachability::log_unreachable(const DeviceAddress& device, const std::strin
         });
     const bool matters = !all.any_reached && !all.logged && every_one_was_asked;
     all.logged = all.logged || matters;
-    ibv_gid gid;
-    std::copy_n(device.gid, sizeof(gid.raw), gid.raw);
     log::message(matters && abi::user_names_gdr() ? log::Level::warn : log::Level::diag, __FILE__,
-                 __LINE__, "%s does not reach a peer's port (GID %s, LID %u): %s", port_.c_str(),
-                 verbs::to_string(gid).c_str(), device.lid, reason.c_str());
+                 __LINE__, "%s does not reach a peer's port (%s): %s", port_.c_str(),
+                 to_string(device).c_str(), reason.c_str());
 }
 
 } // namespace gdr::rc

@@ -20,7 +20,7 @@ ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep)
     const auto& device = *reinterpret_cast<const DeviceAddress*>(params->dev_addr);
     const auto& address = *reinterpret_cast<const IfaceAddress*>(params->iface_addr);
     if (iface.outage->broken()) {
-        gdr_log(diag, "no connection from %s: it is broken", iface.name().c_str());
+        gdr_log(diag, "no connection from %s: its HCA has failed before", iface.name().c_str());
         return UCS_ERR_IO_ERROR;
     }
     if (const char* reason = unreachable_reason(iface.local.address, iface.limits.segment_size(),
@@ -33,9 +33,10 @@ ucs_status_t ep_create(const uct_ep_params_t* params, uct_ep_h* ep)
         *ep = &endpoint->super;
         return UCS_OK;
     } catch (const std::bad_alloc&) {
+        gdr_log(error, "no endpoint could be made on %s: out of memory", iface.name().c_str());
         return UCS_ERR_NO_MEMORY;
     } catch (const std::exception& error) {
-        gdr_log(error, "no endpoint could be made: %s", error.what());
+        gdr_log(error, "no endpoint could be made on %s: %s", iface.name().c_str(), error.what());
         return UCS_ERR_IO_ERROR;
     }
 }

@@ -15,11 +15,11 @@ ucs_status_t refuse(Endpoint& ep, const void* payload)
     auto& last = ep.refused_short;
     if (last.payload == payload && last.after == ep.posted() && last.insisted) {
         last = {};
-        gdr_log(
-            error,
-            "a short message of GPU memory at %p is refused: it was given to UCP as host memory, "
-            "or UCP has no memory domain that can tell (UCX_TLS=gdr, all of UCX_DEVICES)",
-            payload);
+        gdr_log(error,
+                "a short message from GPU memory at %p is refused: UCP takes it for host memory. "
+                "Either the program says so, or UCP has no memory domain that knows better, which "
+                "UCX_TLS=gdr with UCX_ACC_DEVICES unset gives it",
+                payload);
         return UCS_ERR_INVALID_PARAM;
     }
     last = {payload, ep.posted(), false};

@@ -17,8 +17,8 @@ void flush()
     if (result != CUDA_SUCCESS && !logged.exchange(true)) [[unlikely]] {
         gdr_log(
             error,
-            "cuFlushGPUDirectRDMAWrites failed: %s: what runs on the GPU may not see what it has "
-            "received",
+            "cuFlushGPUDirectRDMAWrites failed: %s: kernels may read old bytes where messages have "
+            "arrived, so results may be wrong",
             cuda::error_text(*cuda::open_driver(), result).c_str());
     }
 }

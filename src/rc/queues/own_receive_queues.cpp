@@ -72,8 +72,8 @@ void OwnReceiveQueues::supply(ibv_qp* qp, Side side)
     {
         const std::lock_guard guard(lock_);
         if (taken_ + count + 1 > most_) {
-            throw verbs::Error("room for " + std::to_string(count) +
-                                   " receives more (UCX_GDR_RC_RX_QUEUE_LEN)",
+            throw verbs::Error("taking " + std::to_string(count) +
+                                   " more receives of UCX_GDR_RC_RX_QUEUE_LEN",
                                ENOMEM);
         }
         taken_ += count + 1;
@@ -104,7 +104,9 @@ ibv_recv_wr* OwnReceiveQueues::post(ibv_recv_wr* list)
         ibv_recv_wr* refused = nullptr;
         int error = ibv_post_recv(queues->qp, std::exchange(queues->again, nullptr), &refused);
         if (error != 0) {
-            gdr_log(error, "ibv_post_recv failed: %s", verbs::errno_text(error).c_str());
+            gdr_log(error, "%s: a connection has fewer receive buffers: ibv_post_recv failed: %s",
+                    ibv_get_device_name(queues->qp->context->device),
+                    verbs::errno_text(error).c_str());
             for (; refused != nullptr; refused = refused->next) {
                 ++queues->back;
             }

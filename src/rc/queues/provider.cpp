@@ -35,11 +35,12 @@ Provider::Provider(ibv_pd* pd, const Settings& settings, bool shares_receives, s
       wr_functions_(settings.wr_functions),
       takes_queues_(can_take_queues(settings.mlx5_queues, *pd_->context, shares_receives))
 {
-    take(settings.thread_domain, "thread domain", [this] { thread_domain_.emplace(pd_); });
+    take(settings.thread_domain, "THREAD_DOMAIN", "thread domain",
+         [this] { thread_domain_.emplace(pd_); });
 }
 
 // Whether it is wanted and offered.
-bool Provider::take(abi::Ternary wanted, const char* what,
+bool Provider::take(abi::Ternary wanted, const char* variable, const char* what,
                     const std::function<void()>& attempt) const
 {
     if (wanted == abi::Ternary::no) {
@@ -50,7 +51,8 @@ bool Provider::take(abi::Ternary wanted, const char* what,
         return true;
     } catch (const verbs::Error& error) {
         if (wanted == abi::Ternary::yes) {
-            throw UnmetSetting(std::string("no ") + what + ": " + error.what());
+            throw UnmetSetting(std::string("UCX_GDR_RC_") + variable + "=y: no " + what + ": " +
+                               error.what());
         }
         gdr_log(diag, "%s: no %s: %s", device_.c_str(), what, error.what());
         return false;
@@ -66,7 +68,7 @@ verbs::CompletionQueue Provider::create_cq(unsigned entries, ibv_comp_channel* c
         poll_cq_ = mlx5::Queues::poll_cq;
         return cq;
     }
-    if (take(single_threaded_cq_, "completion queue for a single thread",
+    if (take(single_threaded_cq_, "SINGLE_THREADED_CQ", "completion queue for a single thread",
              [&] { cq = verbs::create_single_threaded_cq(pd_->context, entries, channel); })) {
         poll_cq_ = verbs::poll_extended;
         return cq;
@@ -77,8 +79,8 @@ verbs::CompletionQueue Provider::create_cq(unsigned entries, ibv_comp_channel* c
 
 void Provider::choose_posting(const std::function<void(verbs::Posting)>& probe)
 {
-    if (!takes_queues_ &&
-        take(wr_functions_, "posting by ibv_wr_*", [&] { probe(verbs::Posting::by_functions); })) {
+    if (!takes_queues_ && take(wr_functions_, "WR_FUNCTIONS", "posting by ibv_wr_*",
+                               [&] { probe(verbs::Posting::by_functions); })) {
         posting_ = verbs::Posting::by_functions;
     } else {
         probe(verbs::Posting::by_lists);

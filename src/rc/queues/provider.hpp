@@ -59,7 +59,8 @@ class Provider {
     int request_notification(ibv_cq* cq, unsigned events);
 
   private:
-    bool take(abi::Ternary wanted, const char* what, const std::function<void()>& attempt) const;
+    bool take(abi::Ternary wanted, const char* variable, const char* what,
+              const std::function<void()>& attempt) const;
 
     ibv_pd* const pd_;
     const std::string device_;
