@@ -38,8 +38,8 @@ Dmabuf MemoryDomain::export_dmabuf(const void*, size_t)
 
 ucs_status_t refuse_rkey()
 {
-    gdr_log(error, "a remote key was refused: its bytes are not those of a key of this version of "
-                   "gdr: another version packed it, or this is something else than a key");
+    gdr_log(error, "a remote key was refused: another version of gdr packed it (use one version on "
+                   "all hosts), or the program passed UCX something else than a key");
     return UCS_ERR_INVALID_PARAM;
 }
 

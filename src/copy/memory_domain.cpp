@@ -195,7 +195,7 @@ try {
     const cuda::AnyContext context(driver_);
     cuda::check(driver_.cuMemHostUnregister(address), "cuMemHostUnregister");
 } catch (const cuda::Error& error) {
-    gdr_log(debug, "%p: %s", address, error.what());
+    gdr_log(debug, "host memory at %p is not unpinned: %s", address, error.what());
 }
 
 ucs_status_t MemoryDomain::dereg(uct_mem_h memh, uct_completion_t* invalidated)
@@ -225,7 +225,8 @@ ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type
     auto registration = std::make_unique<Registration>();
     const auto found = context_for_allocation();
     if (!found) {
-        gdr_log(diag, "no CUDA memory of %zu bytes: the program has no CUDA context yet", *length);
+        gdr_log(diag, "no CUDA memory of %zu bytes for UCX: the program has no CUDA context yet",
+                *length);
         return UCS_ERR_NO_DEVICE;
     }
     const CUcontext context = *found;
@@ -240,13 +241,14 @@ ucs_status_t MemoryDomain::alloc(size_t* length, void** address, ucs_memory_type
                                 &registration->address);
     }
     if (result != CUDA_SUCCESS) {
-        gdr_log(error, "cannot allocate %zu bytes of CUDA memory: %s", *length,
+        gdr_log(error, "cannot allocate %zu bytes of CUDA memory for UCX: %s", *length,
                 cuda::error_text(result).c_str());
         return result == CUDA_ERROR_OUT_OF_MEMORY ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;
     }
     host::registration_cache().end_registrations(registration->address, *length);
     if (registration->small && !is_reported_as(type, registration->address, *length)) {
-        gdr_log(diag, "no CUDA memory of %zu bytes: no HCA takes that of this GPU", *length);
+        gdr_log(diag, "no CUDA memory of %zu bytes for UCX: no HCA takes that of this GPU",
+                *length);
         free(registration.release());
         return UCS_ERR_UNSUPPORTED;
     }
@@ -332,8 +334,9 @@ std::optional<abi::MemoryInfo> MemoryDomain::query(const void* address, size_t l
     } catch (const cuda::Error& error) {
         static std::atomic<bool> logged{false};
         log::message(logged.exchange(true) ? log::Level::diag : log::Level::warn, __FILE__,
-                     __LINE__, "CUDA does not say what the memory at %p is: %s", address,
-                     error.what());
+                     __LINE__,
+                     "CUDA does not say what the memory at %p is, and its transfer may fail: %s",
+                     address, error.what());
         return abi::MemoryInfo{
             .type = UCS_MEMORY_TYPE_CUDA_MANAGED,
             .sys_device = UCS_SYS_DEVICE_ID_UNKNOWN,

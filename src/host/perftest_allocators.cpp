@@ -27,7 +27,7 @@ std::optional<cuda::PrimaryContext>& test_context()
 
 void log_failure(const char* call, CUresult result)
 {
-    gdr_log(error, "%s: %s", call, cuda::error_text(result).c_str());
+    gdr_log(error, "%s failed: %s", call, cuda::error_text(result).c_str());
 }
 
 // Once: a test is repeated for each size.
@@ -90,7 +90,7 @@ ucs_status_t alloc_and_register(const void* perf, cuda::MemoryKind kind, ucs_mem
     uct_mem_h memh;
     const ucs_status_t status = uct_md_mem_reg(md, address, length, flags, &memh);
     if (status != UCS_OK) {
-        gdr_log(error, "registering CUDA memory: %s", ucs_status_string(status));
+        gdr_log(error, "registering CUDA memory failed: %s", ucs_status_string(status));
         cuda::release(driver, address);
         return status;
     }
@@ -116,7 +116,7 @@ void free_registered(const void*, void* allocated)
     const auto* memory = static_cast<const abi::PerftestMemory*>(allocated);
     const ucs_status_t status = uct_md_mem_dereg(memory->md, memory->memh);
     if (status != UCS_OK) {
-        gdr_log(error, "deregistering CUDA memory: %s", ucs_status_string(status));
+        gdr_log(error, "deregistering CUDA memory failed: %s", ucs_status_string(status));
     }
     const CUresult result = cuda::release(*cuda::driver(), memory->address);
     if (result != CUDA_SUCCESS) {

@@ -40,7 +40,7 @@ bool Transports::make()
 void Transports::report() const
 {
     if (refused()) {
-        gdr_log(warn, "UCX did not take UCX_TLS=%s from UCX_GDR_TLS: set UCX_TLS",
+        gdr_log(warn, "UCX did not take UCX_TLS=%s from UCX_GDR_TLS, set it in the environment",
                 users_default().c_str());
     }
 }
@@ -52,9 +52,9 @@ void Transports::context_begins() const
     const std::string prepared_for = abi::user_setting("TLS").value_or("all");
     if (abi::names_transport(here, "gdr") && !abi::lists_transport(prepared_for, "gdr")) {
         gdr_log(warn,
-                "the program gives this context UCX_TLS=%s, but UCX was prepared for UCX_TLS=%s of "
-                "the environment, which leaves gdr out: it may take GPU memory for host memory "
-                "(unset UCX_TLS there, or add gdr to it)",
+                "the program gives this context UCX_TLS=%s, but UCX_TLS=%s of the environment, for "
+                "which UCX was prepared, leaves gdr out: UCX may take GPU memory for host memory. "
+                "Unset UCX_TLS in the environment, or add gdr to it",
                 here.c_str(), prepared_for.c_str());
     }
 }

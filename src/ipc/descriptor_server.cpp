@@ -98,7 +98,7 @@ cuda::UniqueFd find(const cuda::Driver& driver, const Question& question)
 {
     const auto* address = reinterpret_cast<const void*>(question.base);
     if (question.proof != proof_of(question.base, question.buffer_id)) {
-        throw std::runtime_error("the key is none that this process has made");
+        throw std::runtime_error("this process has made no such key");
     }
     if (cuda::buffer_id(driver, address) != question.buffer_id) {
         throw cuda::Error(CUDA_ERROR_INVALID_VALUE, "the memory was freed: buffer id");
@@ -139,7 +139,7 @@ void answer(int connection, bool lacking)
     if (!patiently(connection, Clock::now() + kServerPatience, [&] {
             return send_message(connection, &answer, sizeof(answer), descriptor.get());
         })) {
-        gdr_log(debug, "a descriptor of GPU memory was not sent: %s",
+        gdr_log(debug, "a file descriptor of GPU memory was not sent to the process that asked: %s",
                 std::generic_category().message(errno).c_str());
     }
 }
@@ -208,7 +208,7 @@ Reply ask(const RemoteKey& key, std::chrono::milliseconds patience)
         failed("connecting to the owner (has it ended, or another network namespace?)");
     }
     if (!is_same_user(socket)) {
-        throw std::runtime_error("the owner is another user");
+        throw std::runtime_error("the owner runs as another user");
     }
     const Question question{key.base, key.buffer_id, key.proof};
     if (!patiently(socket, end,
@@ -269,7 +269,7 @@ void serve_descriptors()
     }
     cuda::UniqueFd listener = listen_as(id);
     if (!listener) {
-        failed("a socket to give descriptors by");
+        failed("listening for processes that ask for descriptors");
     }
     if (spare < 0) {
         spare = any_descriptor();

@@ -113,7 +113,8 @@ void Exports::share(RemoteKey& key, const cuda::AllocationHandle& memory) const
         key.handle = std::bit_cast<CUipcMemHandle>(memory.fabric());
         key.sharing = Sharing::fabric;
     } catch (const cuda::Error& error) {
-        gdr_log(debug, "%#llx: %s", static_cast<unsigned long long>(key.base), error.what());
+        gdr_log(debug, "GPU memory at %#llx: %s", static_cast<unsigned long long>(key.base),
+                error.what());
         log_cause(no_fabric, key.base);
     }
 }

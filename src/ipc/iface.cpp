@@ -170,8 +170,8 @@ ucs_status_t start(const char* call, uct_ep_h handle, Direction direction, const
         const bool within = region == nullptr ? length == 0 : region->holds(remote, length);
         if (iovcnt > 1 || (length > 0 && iov->count > 1) || !within) {
             gdr_log(error,
-                    "%s: %zu bytes in %zu pieces at %#llx are not one piece of the memory "
-                    "that the remote key is for",
+                    "%s is refused: %zu bytes in %zu pieces at %#llx are not one piece of the "
+                    "memory that the remote key is for",
                     call, length, iovcnt, static_cast<unsigned long long>(remote));
             return UCS_ERR_INVALID_PARAM;
         }

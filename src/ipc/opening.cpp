@@ -36,7 +36,7 @@ CUdeviceptr open(const cuda::Driver& driver, const RemoteKey& key, CUdevice devi
             return address;
         }
         driver.cuIpcCloseMemHandle(address);
-        throw std::runtime_error("its key tells more memory than there is");
+        throw std::runtime_error("the memory is shorter than its key says");
     }
     if (key.sharing == Sharing::fabric) {
         return cuda::map_fabric(driver, std::bit_cast<cuda::FabricHandle>(key.handle), key.length,

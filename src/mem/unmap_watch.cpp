@@ -4,6 +4,7 @@
 #include "mem/unmap_watch.hpp"
 
 #include "abi/memory_events.hpp"
+#include "abi/settings.hpp"
 #include "log/log.hpp"
 #include "mem/host_pages.hpp"
 #include "mem/unmap_log.hpp"
@@ -32,9 +33,14 @@ bool unmaps_are_seen()
     static const bool seen = [] {
         bool installed = abi::watch_mappings(on_mapped, on_unmapped);
         if (!installed) {
+            const bool by_user = !abi::boolean_setting("MEM_EVENTS", true);
             gdr_log(warn,
                     "UCX's memory hooks are off: host memory is registered anew for each transfer, "
-                    "which is slow (is UCX_MEM_EVENTS=n set?)");
+                    "which is slow (%s)",
+                    by_user
+                        ? "UCX_MEM_EVENTS=n: unset it"
+                        : "UCX could not install them; UCX_MEM_MMAP_HOOK_MODE=none, valgrind or a "
+                          "static malloc keep it from that");
         }
         return installed;
     }();

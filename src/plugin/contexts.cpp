@@ -17,7 +17,10 @@ extern "C" [[gnu::visibility("default")]] void gdr_context_begins(const void* co
         gdr::host::registration_cache().context_begins();
         gdr::host::transports().context_begins();
     } catch (const std::exception& error) {
-        gdr_log(error, "the variables of a context: %s", error.what());
+        gdr_log(warn,
+                "the UCX settings that the program gives a context are not seen, those of the "
+                "environment count: %s",
+                error.what());
     }
 }
 

@@ -145,7 +145,7 @@ class Service {
             return;
         }
         constexpr const char* kFormat = "not used with the UCX of %s: this process has another, of "
-                                        "%s, which came first; one process, one UCX with gdr";
+                                        "%s, which came first, and gdr serves one UCX of a process";
         if (abi::user_names_gdr()) {
             gdr_log(warn, kFormat, path.c_str(), path_of(libuct_).c_str());
         } else {

@@ -152,7 +152,8 @@ const cuda::Driver* driver_for(const char* transport)
 {
     const cuda::Driver* driver = cuda::open_driver();
     if (driver == nullptr) {
-        gdr_log(error, "%s: %s", transport, cuda::unavailable_reason().c_str());
+        gdr_log(error, "%s: no interface can be opened: %s", transport,
+                cuda::unavailable_reason().c_str());
     }
     return driver;
 }

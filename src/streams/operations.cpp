@@ -28,6 +28,22 @@ bool is_logged(CUresult result)
     return logged.exchange(result) == result;
 }
 
+const char* cause_of(CUresult result)
+{
+    switch (result) {
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+        return "The program reset the GPU (cudaDeviceReset) while the copy was in flight";
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+        return "The GPU has failed: dmesg (Xid) and nvidia-smi -q say more";
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        return "The GPU has no memory left";
+    default:
+        return "An earlier kernel or copy of the program in this context may be the cause: "
+               "compute-sanitizer finds it";
+    }
+}
+
 void log_failure(CUresult result, CUdevice device)
 {
     if (cuda::in_forked_child()) {
@@ -36,15 +52,10 @@ void log_failure(CUresult result, CUdevice device)
     if (is_logged(result)) {
         return;
     }
-    const char* const cause =
-        result == CUDA_ERROR_CONTEXT_IS_DESTROYED
-            ? "The GPU was reset (cudaDeviceReset) while the copy was in flight"
-            : "An earlier kernel or copy of the program in this context may be the cause: "
-              "compute-sanitizer finds it";
     gdr_log(error,
             "a copy on GPU %d failed, and its operation ends with an error: %s. %s. Further copies "
             "that fail so are not reported",
-            device, cuda::error_text(result).c_str(), cause);
+            device, cuda::error_text(result).c_str(), cause_of(result));
 }
 
 } // namespace
