@@ -183,7 +183,8 @@ void serve(Collectives chosen, const Listener& listener, bool (*processor_may_pu
     layer_serve = reinterpret_cast<gdr_mpi_serve_type*>(dlsym(layer, "gdr_mpi_serve"));
     if (!offer()) {
         gdr_log(warn,
-                "MPI calls on GPU memory are not staged: libgdr_mpi.so.0 is of another ucx-gdr");
+                "MPI calls on GPU memory are not staged: libgdr_mpi.so.0 and gdr_module.so are of "
+                "different versions of ucx-gdr. Install both from one");
     }
 }
 

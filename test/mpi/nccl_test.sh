@@ -99,9 +99,9 @@ for mpi in "${mpis[@]}"; do
     LD_LIBRARY_PATH=$work/part:$emulated rounds "$mpi" 2 0 $other 'not made by NCCL: libnccl.so.2 2.23.4 has no ncclGetUniqueId'
     SOFTNCCL_VERSION=21304 rounds "$mpi" 2 0 $other 'not made by NCCL: libnccl.so.2 is older than 2.14: 2.13.4'
     SOFTNCCL_FAULT=init:1 large rounds "$mpi" 3 0 $other 'not made by NCCL: ncclCommInitRankConfig: .*as asked for'
-    UCX_LOG_LEVEL=diag rounds "$mpi" 2 0 $other 'not made by NCCL: not all have it, or another version' 1 SOFTNCCL_VERSION=22000
-    UCX_LOG_LEVEL=diag rounds "$mpi" 2 0 $other 'not made by NCCL: .* or another NCCL_COMM_BLOCKING' 1 NCCL_COMM_BLOCKING=1
-    UCX_LOG_LEVEL=diag rounds "$mpi" 2 0 $other 'not made by NCCL: not all have it, or another version' 0 UCX_GDR_MPI_COLL=gpu
+    rounds "$mpi" 2 0 $other 'not made by NCCL: its version or NCCL_COMM_BLOCKING differs' 1 SOFTNCCL_VERSION=22000
+    rounds "$mpi" 2 0 $other 'not made by NCCL: its version or NCCL_COMM_BLOCKING differs' 1 NCCL_COMM_BLOCKING=1
+    UCX_LOG_LEVEL=diag rounds "$mpi" 2 0 $other 'not made by NCCL: not all of them have it' 0 UCX_GDR_MPI_COLL=gpu
     for mode in blocking large; do
         SOFTNCCL_FAULT=async:1:4 $mode rounds "$mpi" 3 4 nccl 'MPI_Allreduce failed on a GPU: ncclAllReduce: it has failed on another rank'
         check "$mpi, $mode: a reason of its own" grep -q 'MPI_Allreduce failed on a GPU: ncclAllReduce: remote process exited' "$log"

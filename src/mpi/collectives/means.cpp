@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <vector>
 
@@ -105,15 +106,22 @@ Means::Means(const Library& library, Word comm, bool with_nccl) : team_(library,
     const bool ring = driver && kernels::built() && hands_to_ucx(library);
     const nccl::Library* nccl = driver && with_nccl ? nccl::library() : nullptr;
     const int kind = nccl != nullptr ? nccl->version * 2 + (nccl->blocks ? 1 : 0) : 0;
-    std::array words{ring ? 1 : 0, kind, ~kind}; // both are kept if all have one kind
+    // Both kinds are kept if all have one kind.
+    std::array words{ring ? 1 : 0, nccl != nullptr ? 1 : 0, kind, ~kind};
     team_.intersect(words);
     ring_ = words[0] != 0;
-    if (words[1] == kind && words[2] == ~kind) {
+    const bool all_have_it = words[1] != 0;
+    if (all_have_it && words[2] == kind && words[3] == ~kind) {
         nccl_ = nccl;
+    } else if (all_have_it) {
+        static std::atomic_flag told = ATOMIC_FLAG_INIT;
+        log::message(told.test_and_set() ? log::Level::diag : log::Level::warn, __FILE__, __LINE__,
+                     "collective calls of MPI of %d ranks are not made by NCCL: its version or "
+                     "NCCL_COMM_BLOCKING differs among them. Have the same on all hosts",
+                     team_.size());
     } else if (nccl != nullptr) {
         gdr_log(diag,
-                "collective calls of MPI of %d ranks are not made by NCCL: not all have it, "
-                "or another version, or another NCCL_COMM_BLOCKING",
+                "collective calls of MPI of %d ranks are not made by NCCL: not all of them have it",
                 team_.size());
     }
 }

@@ -49,13 +49,17 @@ const Library* open(gdr_mpi_function* function)
     static Library library;
     library.abi = abi_of(handle, info.dli_fname);
     if (library.abi == nullptr) {
-        gdr_log(warn, "MPI calls on GPU memory are not staged: the ABI of %s is not known",
+        gdr_log(warn,
+                "MPI calls on GPU memory are not staged: the ABI of %s is neither Open MPI's nor "
+                "MPICH's nor the standard's. Give MPI host memory",
                 info.dli_fname);
         return nullptr;
     }
 #define GDR_MPI_LOOK_UP(name, parameters)                                                          \
     if (!look_up(handle, "PMPI_" #name, library.name)) {                                           \
-        gdr_log(warn, "MPI calls on GPU memory are not staged: %s has no PMPI_" #name,             \
+        gdr_log(warn,                                                                              \
+                "MPI calls on GPU memory are not staged: %s has no PMPI_" #name                    \
+                ". Give MPI host memory",                                                          \
                 info.dli_fname);                                                                   \
         return nullptr;                                                                            \
     }

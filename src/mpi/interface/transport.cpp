@@ -25,6 +25,7 @@ struct McaComponent {
 };
 
 constexpr const char* kPmlRemedy = "run with OMPI_MCA_pml=ucx, as ucx-gdr run does";
+constexpr const char* kOtherMpi = "use an Open MPI or MPICH over UCX";
 
 // Why the library does not hand messages to UCX, and what to do; both empty if it does.
 struct Verdict {
@@ -66,7 +67,7 @@ Verdict of_mpich(std::string_view device)
     const char* const module = std::getenv("MPIR_CVAR_CH4_NETMOD");
     if (!device.starts_with("ch4:ucx") ||
         (module != nullptr && *module != 0 && std::string_view(module) != "ucx")) {
-        return {"its device is " + std::string(device), "an MPI over UCX would"};
+        return {"its device is " + std::string(device), kOtherMpi};
     }
     if (!is_set("MPIR_CVAR_NOLOCAL")) {
         return {"within a host it copies with the CPU", "run with MPIR_CVAR_NOLOCAL=1", true};
@@ -99,7 +100,7 @@ Verdict judge(const Library& library)
     if (!device.empty()) {
         return of_mpich(device);
     }
-    return {"what carries them is not known", "an Open MPI or MPICH over UCX would"};
+    return {"what carries them is not known", kOtherMpi};
 }
 
 const Verdict& verdict(const Library& library)
@@ -115,8 +116,8 @@ bool decide(const Library& library)
         return true;
     }
     gdr_log(warn,
-            "MPI messages on GPUs are staged: this MPI does not hand all of them to UCX as they "
-            "are: %s (for them to go directly: %s)",
+            "MPI messages on GPUs are staged, which is slower: this MPI does not hand all of them "
+            "to UCX as they are: %s (for them to go directly, %s)",
             no.why.c_str(), no.remedy.c_str());
     return false;
 }

@@ -35,7 +35,7 @@ Runs runs_by_packing(const Library& library, Word type)
     library.Type_get_true_extent(type, &lower, &extent);
     library.Type_size(type, &size);
     if (size < 0) { // MPI_UNDEFINED
-        throw std::runtime_error("a datatype of 2 GiB of which MPI does not tell how it was made");
+        throw std::runtime_error("MPI does not tell how a datatype of 2 GiB was made");
     }
     const CommittedCopy copy(library, type);
     std::vector<unsigned char> bytes(static_cast<size_t>(extent)),
@@ -49,7 +49,7 @@ Runs runs_by_packing(const Library& library, Word type)
         int position = 0;
         library.Pack(buffer, 1, copy.handle(), packed.data(), size, &position, library.comm_self);
         if (position != size) {
-            throw std::runtime_error("a datatype of which MPI does not tell how it was made");
+            throw std::runtime_error("MPI does not tell how a datatype was made");
         }
         for (size_t i = 0; i < packed.size(); ++i) {
             offsets[i] |= static_cast<intptr_t>(packed[i]) << shift;

@@ -31,7 +31,8 @@ PackedShadow::PackedShadow(const cuda::Driver& driver, const cuda::Pointer& memo
             on_gpu_ = DeviceScratch(driver, stream, footprint_.bytes());
             return;
         } catch (const cuda::Error& error) { // the GPU's memory is full
-            gdr_log(diag, "MPI's data are packed in host memory: %s", error.what());
+            gdr_log(diag, "MPI's data are packed in host memory instead of the GPU's: %s",
+                    error.what());
         }
     }
     on_host_ = StagingMemory(driver, device_, footprint_.bytes());

@@ -23,7 +23,7 @@ std::vector<Piece> pieces_of(KnownDeviceMemory& memory, const void* buffer,
 
 // The error of calls that do not take such a type.
 inline constexpr const char* kSeveralMemories =
-    "its datatype leads to host and GPU memory, or to several allocations; give it one buffer";
+    "its datatype leads to host and GPU memory, or to several allocations: give it one buffer";
 
 // Whether all are in one allocation, or in host memory.
 bool in_one_memory(const std::vector<Piece>& pieces);

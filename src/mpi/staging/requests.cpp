@@ -119,7 +119,9 @@ void put_back_freed(const Library& library, Request& request, uint64_t received)
     try {
         put_back(library, request, received);
     } catch (const std::exception& error) {
-        gdr_log(error, "a request of MPI that was freed: a buffer on a GPU could not be copied: %s",
+        gdr_log(error,
+                "a buffer on a GPU lacks what MPI has received: the program freed the request "
+                "(MPI_Request_free), and the copy failed afterwards: %s",
                 error.what());
     }
 }

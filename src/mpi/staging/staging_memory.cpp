@@ -37,8 +37,7 @@ void tell_once(CUresult result, size_t length)
     if (!told.test_and_set()) {
         gdr_log(warn,
                 "MPI calls on GPU memory are staged in pageable memory, which is slower: %zu bytes "
-                "could not be "
-                "pinned: %s",
+                "could not be pinned: %s",
                 length, cuda::error_text(result).c_str());
     }
 }
@@ -227,7 +226,7 @@ class KeptMemory {
         const cuda::AnyContext context(driver);
         cuda::check(driver.cuMemHostUnregister(memory), "cuMemHostUnregister");
     } catch (const cuda::Error& error) {
-        gdr_log(debug, "%p: %s", memory, error.what());
+        gdr_log(debug, "host memory at %p is not unpinned: %s", memory, error.what());
     }
 
     std::array<std::vector<Kept>, 64> by_size_;
