@@ -196,7 +196,7 @@ void make(Context& context, Condition& condition, const ugdr_condition_params_t&
         const uint64_t flags = has(UGDR_CONDITION_PARAM_FIELD_FLAGS) ? params.flags : 0;
         if ((flags & ~possible) != 0) {
             throw Refusal(UCS_ERR_INVALID_PARAM,
-                          "bits in flags of ugdr_condition_params_t that the category has not");
+                          "flags of ugdr_condition_params_t has bits that are not of the category");
         }
         return flags;
     };
@@ -222,7 +222,8 @@ void make(Context& context, Condition& condition, const ugdr_condition_params_t&
         const unsigned count = has(UGDR_CONDITION_PARAM_FIELD_COUNT) ? params.count : 1;
         const unsigned arrivals = has(UGDR_CONDITION_PARAM_FIELD_ARRIVALS) ? params.arrivals : 1;
         if (count == 0 || arrivals == 0) {
-            throw Refusal(UCS_ERR_INVALID_PARAM, "count and arrivals: at least 1");
+            throw Refusal(UCS_ERR_INVALID_PARAM,
+                          "ugdr_condition_create: count and arrivals have to be 1 at least");
         }
         context.add_triggers(condition, count, arrivals);
         return;

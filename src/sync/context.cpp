@@ -217,7 +217,9 @@ void Context::require_thread_mode(ucp_worker_h worker, bool by_caller, bool lock
     ucp_worker_attr_t attr{};
     attr.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE;
     if (worker == nullptr || ucx_.ucp_worker_query(worker, &attr) != UCS_OK) {
-        throw Refusal(UCS_ERR_INVALID_PARAM, "UCP does not know the worker");
+        throw Refusal(
+            UCS_ERR_INVALID_PARAM,
+            "ugdr_context_create: the worker is NULL, or ucp_worker_query() fails for it");
     }
     if (by_caller || attr.thread_mode == UCS_THREAD_MODE_MULTI ||
         (attr.thread_mode == UCS_THREAD_MODE_SERIALIZED && lock)) {
@@ -228,10 +230,8 @@ void Context::require_thread_mode(ucp_worker_h worker, bool by_caller, bool lock
         std::string("the worker's thread mode is ") +
             (attr.thread_mode == UCS_THREAD_MODE_SINGLE ? "SINGLE" : "SERIALIZED, without a lock") +
             ", and the library's thread has to use it: create it with UCS_THREAD_MODE_MULTI (which "
-            "a "
-            "UCX built without --enable-mt does not give); or "
-            "with UCS_THREAD_MODE_SERIALIZED, and give lock and unlock; or choose "
-            "UGDR_PROGRESS_CALLER and call ugdr_progress()");
+            "a UCX built without --enable-mt does not give); or with UCS_THREAD_MODE_SERIALIZED, "
+            "and give lock and unlock; or choose UGDR_PROGRESS_CALLER and call ugdr_progress()");
 }
 
 ucp_worker_h Context::create_worker(ucp_context_h ucp_context, bool by_caller)
@@ -239,7 +239,9 @@ ucp_worker_h Context::create_worker(ucp_context_h ucp_context, bool by_caller)
     ucp_context_attr_t attr{};
     attr.field_mask = UCP_ATTR_FIELD_THREAD_MODE;
     if (ucp_context == nullptr || ucx_.ucp_context_query(ucp_context, &attr) != UCS_OK) {
-        throw Refusal(UCS_ERR_INVALID_PARAM, "UCP does not know the context");
+        throw Refusal(
+            UCS_ERR_INVALID_PARAM,
+            "ugdr_context_create: the UCP context is NULL, or ucp_context_query() fails for it");
     }
     if (!by_caller && attr.thread_mode != UCS_THREAD_MODE_MULTI) {
         throw Refusal(
@@ -257,8 +259,8 @@ ucp_worker_h Context::create_worker(ucp_context_h ucp_context, bool by_caller)
     }
     if (status != UCS_OK) {
         close_worker();
-        throw Refusal(status,
-                      std::string("no worker could be made: ") + ucx_.ucs_status_string(status));
+        throw Refusal(status, std::string("ugdr_context_create: no UCP worker could be made: ") +
+                                  ucx_.ucs_status_string(status));
     }
     return own_worker_;
 }

@@ -408,7 +408,9 @@ void Engine::flush(CUcontext context)
         ++flushes_;
     } catch (const cuda::Error& error) {
         log_once(ucx_, UCS_LOG_LEVEL_ERROR,
-                 std::string(error.what()) + ": streams may not see what they have waited for");
+                 std::string(error.what()) +
+                     ": streams may read old bytes where messages have arrived, "
+                     "so results may be wrong");
     }
 }
 

@@ -78,11 +78,12 @@ std::string find_ucx(const void* function, Ucx& ucx)
     if (path.empty()) {
         const auto paths = all_libucp();
         if (paths.empty()) {
-            return "no libucp has been loaded";
+            return "there is no libucp in this process: load UCX before ugdr_context_create()";
         }
         if (paths.size() > 1) {
-            return "there are several libucp in this process: a function of one of them has to be "
-                   "given";
+            return "there are several libucp in this process (" + *paths.begin() + ", " +
+                   *std::next(paths.begin()) +
+                   "): give ugdr_context_create_version() a function of the one to use";
         }
         path = *paths.begin();
     }

@@ -69,6 +69,9 @@ if command -v ibv_devinfo >/dev/null; then
 fi
 expect "without the plugin the emulated HCA alone" "$emulated_hca" "$(value LD_PRELOAD --no-plugin)"
 expect "nor anything for Open MPI" "" "$(value OMPI_MCA_pml --no-plugin)"
+expect "an unknown command is named" "2 ucx-gdr: unknown command sideways (see ucx-gdr --help)" \
+    "$(said=$("$tool" sideways 2>&1); echo $? "$said")"
+
 # ---- where it leads
 
 run() { "$tool" run --emulate-hca --emulate-gpu "$@" 2>&1; }

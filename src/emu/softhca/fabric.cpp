@@ -324,7 +324,9 @@ void Process::claim_slot()
         return;
     }
     errno = EMFILE;
-    fail("the fabric is full");
+    fail(("the fabric has " + std::to_string(kMaxProcesses) +
+          " processes, and takes no more: SOFTHCA_FABRIC chooses another")
+             .c_str());
 }
 
 Arena* Process::map_arena(Token other)

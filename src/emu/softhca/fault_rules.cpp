@@ -207,7 +207,8 @@ FaultRules read()
     std::ifstream file(value);
     std::ostringstream content;
     if (!(file && content << file.rdbuf())) {
-        std::fprintf(stderr, "softhca: SOFTHCA_FAULTS: cannot read %s\n", value);
+        std::fprintf(stderr, "softhca: SOFTHCA_FAULTS: cannot read %s: %m; there are no faults\n",
+                     value);
         return {};
     }
     return parse(content.str());
