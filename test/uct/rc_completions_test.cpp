@@ -132,9 +132,9 @@ TEST(Completions, ManyEndpoints)
             ASSERT_EQ(retry(nodes, [&] { return uct_ep_am_short(*ep, 1, i, nullptr, 0); }), UCS_OK);
         }
     }
-    EXPECT_TRUE(wait_until(
-        nodes, [&] { return receiver.received_count - before == kEndpoints * kMessages; }))
-        << receiver.received_count - before;
+    EXPECT_TRUE(wait_until(nodes, [&] {
+        return receiver.received_count - before == kEndpoints * kMessages;
+    })) << receiver.received_count - before;
     EXPECT_TRUE(sender.failures.empty());
 }
 

@@ -180,8 +180,8 @@ void SendRequest::read_binding(const Wqe& wqe, std::size_t offset, std::uint32_t
     window = {};
     window.pd = &pd.hca();
     window.rkey = key;
-    window.type = (control.flags & MLX5_WQE_UMR_CTRL_FLAG_CHECK_FREE) != 0 ? IBV_MW_TYPE_2
-                                                                           : IBV_MW_TYPE_1;
+    window.type =
+        (control.flags & MLX5_WQE_UMR_CTRL_FLAG_CHECK_FREE) != 0 ? IBV_MW_TYPE_2 : IBV_MW_TYPE_1;
     wr.bind_mw.mw = &window;
     wr.bind_mw.rkey = (key & ~kVariant) | (be32toh(context.qpn_mkey) & kVariant);
     ibv_mw_bind_info& info = wr.bind_mw.bind_info;

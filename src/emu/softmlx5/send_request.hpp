@@ -42,8 +42,8 @@ struct SendRequest {
     ibv_send_wr connect; // of a DC initiator, to come before
     bool connects;       // to another target than the one before
     ibv_sge sge[softhca::kMaxSge];
-    ibv_mw window; // that it binds
-    ibv_mr region; // to a part of this
+    ibv_mw window;        // that it binds
+    ibv_mr region;        // to a part of this
     std::uint16_t blocks; // that it takes in the ring
     std::uint8_t opcode;
 
