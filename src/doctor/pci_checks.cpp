@@ -1,0 +1,142 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Checks of the way between GPU and HCA.
+#include "doctor/checks.hpp"
+
+#include "doctor/text.hpp"
+#include "doctor/topology.hpp"
+
+#include <cstdlib>
+
+namespace gdr::doctor {
+namespace {
+
+// Whether a link property is below what the device can; "8.0 GT/s PCIe", "16".
+std::string below(const Root& root, const std::string& address, const char* property)
+{
+    const Path directory = directory_of(address);
+    const std::string now = root.line(directory / (std::string("current_") + property));
+    const std::string most = root.line(directory / (std::string("max_") + property));
+    if (now.empty() || most.empty() ||
+        std::strtod(now.c_str(), nullptr) >= std::strtod(most.c_str(), nullptr)) {
+        return {};
+    }
+    return now + " of " + most;
+}
+
+// The ends of links that point away from the processor: a link has the speed of its slower end, and
+// a port above a card may well be wider. From the device upwards every second is such an end.
+std::vector<std::string> lower_ends(const PciDevice& device)
+{
+    std::vector<std::string> ends{device.address};
+    for (size_t i = device.bridges.size(); i >= 2; i -= 2) {
+        ends.push_back(device.bridges[i - 2]);
+    }
+    return ends;
+}
+
+void find_slow_links(const Root& root, const std::string& name, const PciDevice& device,
+                     bool speed_too, std::vector<std::string>* slow)
+{
+    for (const std::string& end : lower_ends(device)) {
+        const std::string width = below(root, end, "link_width");
+        const std::string speed = speed_too ? below(root, end, "link_speed") : "";
+        if (!width.empty()) {
+            slow->push_back(name + " " + end + " has " + width + " lanes");
+        }
+        if (!speed.empty()) {
+            slow->push_back(name + " " + end + " runs at " + speed);
+        }
+    }
+}
+
+} // namespace
+
+Result pci_links(const Machine& machine)
+{
+    std::vector<std::string> slow;
+    bool any = false;
+    for (const Hca& hca : machine.hcas) {
+        if (hca.pci.exists()) {
+            any = true;
+            find_slow_links(machine.root, hca.name, hca.pci, true, &slow);
+        }
+    }
+    for (const Gpu& gpu : machine.gpus) {
+        any = true;
+        // An idle GPU lowers the speed of its links.
+        find_slow_links(machine.root, "GPU", gpu.pci, false, &slow);
+    }
+    if (!any) {
+        return skipped("there is neither HCA nor GPU on PCI");
+    }
+    if (slow.empty()) {
+        return pass("PCI links run as they can");
+    }
+    return fail(slow[0], "")
+        .with_detail((slow.size() > 1 ? joined({slow.begin() + 1, slow.end()}, "; ") + "; " : "") +
+                     "seat the card anew, or another slot; BIOS: bifurcation, speed");
+}
+
+Result pci_iommu(const Machine& machine)
+{
+    std::vector<std::string> translated;
+    std::vector<Evidence> evidence;
+    std::vector<std::string> addresses;
+    for (const Hca& hca : machine.hcas) {
+        addresses.push_back(hca.pci.address);
+    }
+    for (const Gpu& gpu : machine.gpus) {
+        addresses.push_back(gpu.pci.address);
+    }
+    for (const std::string& address : addresses) {
+        const Path file = directory_of(address) / "iommu_group/type";
+        const std::string type = address.empty() ? "" : machine.root.line(file);
+        if (type.starts_with("DMA")) {
+            translated.push_back(address);
+            evidence.push_back({file, type});
+        }
+    }
+    if (addresses.empty()) {
+        return skipped("there is neither HCA nor GPU");
+    }
+    if (translated.empty()) {
+        return pass("no IOMMU translates what the devices send each other");
+    }
+    Result result =
+        fail("the IOMMU translates accesses of " + joined(translated, ", ") +
+                 ": traffic between GPU and HCA goes through the root complex",
+             "sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub && update-grub");
+    result.detail = "then reboot; in a virtual machine the host decides";
+    result.evidence = evidence;
+    result.needs_root = true;
+    return result;
+}
+
+Result gpu_near_hca(const Machine& machine)
+{
+    std::vector<std::string> far;
+    bool is_unknown = false;
+    if (pairs(machine).empty()) {
+        return skipped("there is no GPU with a usable HCA");
+    }
+    for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
+        const Pair best = nearest(machine, gpu)[0];
+        is_unknown |= best.distance == Distance::unknown;
+        if (best.distance == Distance::far) {
+            far.push_back("GPU " + std::to_string(gpu) + " (" + machine.gpus[gpu].pci.address +
+                          ") has no HCA on its NUMA node");
+        }
+    }
+    if (!far.empty()) {
+        return fail(far[0], "")
+            .with_detail(far.size() > 1 ? joined({far.begin() + 1, far.end()}, "; ")
+                                        : "take another GPU, or another slot for the HCA");
+    }
+    if (is_unknown) {
+        return unknown("the system shows no distance between GPU and HCA, as in virtual machines");
+    }
+    return pass("each GPU has an HCA near it");
+}
+
+} // namespace gdr::doctor

@@ -1,0 +1,19 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The findings as text: the verdict first, at most three lines for each finding.
+#pragma once
+
+#include "doctor/examination.hpp"
+
+#include <string>
+
+namespace gdr::doctor {
+
+struct Style {
+    bool verbose = false; // what passed, is unknown or was skipped, too
+    bool colour = false;
+};
+
+std::string report(const Examination& examination, const Style& style);
+
+} // namespace gdr::doctor
