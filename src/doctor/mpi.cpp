@@ -80,14 +80,17 @@ void find_library(const Root& root, const Command& command, const Loader& loader
     }
 }
 
-// Open MPI has a component for UCX, in a directory beside its library, or the library has it.
+// Open MPI has a component for UCX, in a directory beside its library (Debian's has that one below
+// another), or the library has it.
 Path component_for_ucx(const Root& root, const Path& library)
 {
     const Path directory = root.resolved(library).parent_path();
-    for (const std::string& name : root.list(directory)) {
-        const Path component = directory / name / "mca_pml_ucx.so";
-        if (name.starts_with("openmpi") && root.exists(component)) {
-            return component;
+    for (const Path& place : {directory, directory / "openmpi/lib"}) {
+        for (const std::string& name : root.list(place)) {
+            const Path component = place / name / "mca_pml_ucx.so";
+            if (name.starts_with("openmpi") && root.exists(component)) {
+                return component;
+            }
         }
     }
     return {};

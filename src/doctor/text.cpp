@@ -82,13 +82,17 @@ bool parse_assignment(std::string_view line, std::string* name, std::string* val
 
 std::string bytes(uint64_t count)
 {
-    constexpr const char* kUnits[] = {" bytes", " KiB", " MiB", " GiB", " TiB"};
+    constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
     size_t unit = 0;
-    while (count >= 1024 && count % 1024 == 0 && unit + 1 < std::size(kUnits)) {
-        count /= 1024;
-        ++unit;
+    uint64_t size = 1;
+    for (; unit + 1 < std::size(kUnits) && count / size >= 1024; ++unit) {
+        size *= 1024;
     }
-    return std::to_string(count) + kUnits[unit];
+    std::string text = std::to_string(count / size);
+    if (count % size != 0) {
+        text += "." + std::to_string(count % size * 10 / size);
+    }
+    return text + " " + kUnits[unit];
 }
 
 bool lists(std::string_view list, std::string_view name)
