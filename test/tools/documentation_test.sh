@@ -11,7 +11,7 @@ set -u
 make -s -C "$top_builddir" DESTDIR="$work" docdir=/doc install-dist_docDATA install-nobase_dist_gdr_docsDATA \
     install-dist_gdr_examplesDATA >"$work/log" 2>&1 || not_ok "it is installed" "$work/log"
 expect "each page and each picture is there" \
-    "$(cd "$top_srcdir" && find README.md docs -name '*.md' -o -name '*.svg' | sort)" \
+    "$(cd "$top_srcdir" && find README.md docs -name '*.md' -o -name '*.svg' -o -name '*.schema.json' | sort)" \
     "$(cd "$work/doc" && find README.md docs -type f | sort)"
 find "$work/doc" -name '*.md' >"$work/pages"
 expect "all links lead somewhere" "" "$(xargs "$top_srcdir/contrib/rules/links" <"$work/pages")"

@@ -17,7 +17,10 @@ without_markup() { sed 's/\\f.//g; s/\\-/-/g; s/\\e/\\/g' "$1"; }
 
 commands() { sed -n 's/^[U ][sage: ]*ucx-gdr \([a-z][a-z]*\).*/\1/p' "$work/help" | sort -u; }
 expect "the help names every option and command that there is" "$(
-    sed -n 's/^ *\(--[a-z][a-z-]*\)\( | [-=a-z]*\)*) .*/\1/p' "$tool" "$tools/setup" | sort -u
+    {
+        sed -n 's/^ *\(--[a-z][a-z-]*\)\( | [-=a-z]*\)*) .*/\1/p' "$tool" "$tools/setup"
+        [ "$GDR_DOCTOR" = no ] || "$tool" doctor --help | grep -oE -- '--[a-z]+'
+    } | sort -u
     sed -n '/^case $command in/,$ s/^ *\([a-z][a-z]*\)) .*/\1/p
         s/^if \[ "$command" = \(.*\) \].*/\1/p' "$tool" | sort
 )" "$(help_options; commands)"

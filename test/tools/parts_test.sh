@@ -51,6 +51,11 @@ expect "GDR_EMULATION=no" "$module${mpi_layer:+:$mpi_layer}" "$(GDR_EMULATION=no
 expect "but for what is asked for by name" "$emulated_hca:$module${mpi_layer:+:$mpi_layer}" \
     "$(GDR_EMULATION=no "$work/ucx-gdr" run --emulate-hca printenv LD_PRELOAD 2>/dev/null)"
 
+without doctor
+expect "without the doctor: what was missing" "64 ucx-gdr: doctor: this ucx-gdr was built without it: CLI11 and \
+nlohmann_json were missing (libcli11-dev nlohmann-json3-dev, cli11-devel json-devel)" "$(answer=$(said doctor); echo "$? $answer")"
+expect "without the doctor: the help says so" 1 "$(said --help | grep -c '^This ucx-gdr was built without ucx-gdr doctor')"
+
 without mpi
 expect "without the MPI layer none is preloaded" "$emulated_hca:$module" \
     "$("$work/ucx-gdr" run --emulate-hca --emulate-gpu printenv LD_PRELOAD 2>/dev/null)"

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#
+# "ucx-gdr doctor" on this machine: its exit status, its JSON, and what it finds of faults that the environment, files and
+# limits bring. What the checks find of devices is in test/unit/doctor_device_test.cpp.
+set -u
+
+# shellcheck source=test/ordinary_user.sh
+. "$top_srcdir/test/ordinary_user.sh"
+# shellcheck source=test/tools/environment.sh
+. "$top_srcdir/test/tools/environment.sh"
+# shellcheck source=contrib/lib.sh
+. "$top_srcdir/contrib/lib.sh"
+unset LD_PRELOAD GDR_EMULATION FI_PROVIDER UCX_CONFIG_DIR
+export HOME=$work/home
+mkdir "$HOME" "$work/job"
+cd "$work/job" || exit 99 # a ucx.conf is looked for here
+
+if [[ $GDR_DOCTOR != yes ]]; then
+    "$tool" doctor >"$work/said" 2>&1
+    expect "a build without it: the status" 64 $?
+    check "a build without it: what is missing" grep -q libcli11-dev "$work/said"
+    done_testing
+fi
+
+# doctor [ARGUMENT]...: leaves what it says in $work/said, and its status.
+doctor() {
+    timeout -k 5 60 "$tool" doctor "$@" >"$work/said" 2>&1 </dev/null
+    status=$?
+}
+# found ID [WORD]: the word in front of the finding's id.
+word_of() { awk -v id="$1" '{ sub(/\033.*m/, "") } $2 == id { print $1; exit }' "$work/said"; }
+# finds NAME WORD ID TEXT [ARGUMENT]...: the finding has the word in front of it, and the text.
+finds() {
+    local name=$1 word=$2 id=$3 text=$4
+    shift 4
+    doctor --verbose "$@"
+    if [[ $(word_of "$id") == "$word" ]] && grep -qF -e "$text" "$work/said"; then ok "$name"; else not_ok "$name" "$work/said"; fi
+}
+
+section "what it prints"
+before=$(find "$HOME" "$work/job" | sort)
+doctor
+check "the verdict comes first" grep -q "^1:ucx-gdr doctor .*, host $(uname -n): .* error" <(grep -n ^ "$work/said")
+check "what was found in order comes last" grep -qE '^ok +[0-9]+ checks' <(tail -n 1 "$work/said")
+expect "it changes nothing" "$before" "$(find "$HOME" "$work/job" | sort)"
+if [[ ! -e /sys/class/infiniband && ! -e /proc/driver/nvidia/version ]]; then
+    expect "a machine without devices has no GPUDirect" 2 "$status"
+    check "a machine without devices: it says so" grep -qE '^ERROR +hca.none' "$work/said"
+fi
+start=$(date +%s%N)
+doctor --json true
+check "it takes two seconds at most" [ $((($(date +%s%N) - start) / 1000000)) -lt 2000 ]
+doctor --no-such-option
+expect "a wrong option" 64 "$status"
+doctor --help
+expect "help: the status" 0 "$status"
+
+section "JSON"
+doctor --json mpirun -n 2 true
+expect "the exit status is in it" "$status" "$(sed -n 's/^  "exit": \([0-9]\),*$/\1/p' "$work/said")"
+schema=$top_srcdir/docs/reference/doctor.schema.json
+if /usr/bin/python3 -c 'import jsonschema' 2>/dev/null; then
+    valid() { /usr/bin/python3 -c 'import json, jsonschema, sys
+jsonschema.validate(*(json.load(open(name)) for name in sys.argv[1:]))' "$1" "$schema"; }
+    check "it is as the schema says" valid "$work/said"
+    sed 's/"status": "pass"/"status": "fine"/' "$work/said" >"$work/wrong"
+    check "the schema does not take everything" fails valid "$work/wrong" 2>/dev/null
+else
+    for name in $(sed -n 's/^  "required": \[\(.*\)\],/\1/p' "$schema" | tr -d '",'); do
+        check "it has $name" grep -q "^  \"$name\": " "$work/said"
+    done
+fi
+
+page=$top_srcdir/docs/howto/doctor.md
+expect "each check is in docs/howto/doctor.md" "" "$(sed -n 's/^      "id": "\(.*\)",/\1/p' "$work/said" | while read -r id; do
+    grep -q "^| .*\`$id\`.* |" "$page" || echo "$id"
+done)"
+
+section "faults"
+UCX_TLS=rc,tcp finds "UCX_TLS" ERROR ucx.env "UCX_TLS=rc,tcp leaves gdr out"
+check "UCX_TLS: what mends it" grep -qF "fix: unset UCX_TLS" "$work/said"
+finds "no UCX_TLS" ok ucx.env ""
+echo "UCX_MODULES = ^gdr" >ucx.conf
+finds "a ucx.conf in the current directory" ERROR ucx.conf "$work/job/ucx.conf: UCX_MODULES=^gdr leaves gdr out"
+eval "$(sed -n "s/^ *fix: \(sed -i .*ucx.conf\)$/\1/p" "$work/said")"
+finds "a ucx.conf that was mended as told" info ucx.conf "UCX reads $work/job/ucx.conf"
+rm ucx.conf
+finds "no ucx.conf" ok ucx.conf ""
+UCX_GDR_STAT=- finds "a variable that is not gdr's" WARNING ucx.env "is UCX_GDR_STATS meant?"
+(
+    ulimit -l 1024
+    [[ $(id -u) == 0 ]] || finds "locked memory" ERROR limits.memlock "1 MiB may be locked"
+    ulimit -n 256
+    finds "descriptors" WARNING limits.nofile "256 files may be open"
+)
+finds "a command that is not there" ERROR launch.command "./nothing is not found" ./nothing
+expect "a command that is not there: the status" 3 "$status"
+finds "nothing brings gdr" ERROR launch.preload "nothing brings gdr into true" true
+finds "ucx-gdr run brings it" ok launch.preload "gdr comes by ucx-gdr run" "$tool" run true
+program=$(for file in /usr/bin/su /usr/bin/passwd /usr/bin/mount; do [[ ! -u $file || -O $file ]] || echo "$file"; done | head -n 1)
+[[ -z $program ]] ||
+    finds "a set-uid program" ERROR launch.preload "takes another user or group (set-uid)" "$tool" run "$program"
+if echo 'int main(void) { return 0; }' | gcc -static -x c -o still - 2>/dev/null; then
+    finds "a static program" ERROR launch.preload "is statically linked" "$tool" run ./still
+fi
+LD_PRELOAD='' finds "an emulated HCA" ERROR hca.emulated "emulated" "$tool" run --emulate-hca true
+LD_LIBRARY_PATH=$top_builddir/src/emu/softcuda/.libs finds "emulated GPUs" ERROR gpu.emulated "the GPUs are emulated"
+expect "emulated devices are not the real ones" 2 "$status"
+
+section "Open MPI"
+if mpirun=$(mpirun_of openmpi); then
+    finds "it finds UCX" ok mpi.noucx "Open MPI uses UCX" "$mpirun" -n 2 true
+    mkdir -p "$HOME/.openmpi"
+    echo "pml = ^ucx" >"$HOME/.openmpi/mca-params.conf"
+    finds "pml of the user's file" ERROR mpi.pml "$HOME/.openmpi/mca-params.conf says pml = ^ucx" "$mpirun" -n 2 true
+    finds "pml with ucx-gdr run" ok mpi.pml "ucx-gdr run has Open MPI use UCX" "$mpirun" -n 2 "$tool" run true
+    echo "pml = ucx" >"$HOME/.openmpi/mca-params.conf"
+    finds "pml that was mended" ok mpi.pml "Open MPI uses UCX" "$mpirun" -n 2 true
+    OMPI_MCA_pml=ob1 finds "pml of the environment" ERROR mpi.pml "OMPI_MCA_pml=ob1" "$mpirun" -n 2 "$tool" run true
+    finds "pml of the command line" ERROR mpi.pml "--mca pml ob1" "$mpirun" --mca pml ob1 -n 2 true
+else
+    skip_case "it finds UCX" "no Open MPI"
+fi
+if mpirun=$(mpirun_of mpich); then
+    finds "MPICH is known" ok mpi.noucx "MPICH uses UCX" "$mpirun" -n 2 true
+fi
+done_testing
