@@ -67,6 +67,7 @@ class Reader {
             } else if (name == "env") {
                 skip_options();
             } else if (is_one_of(name, kLaunchers)) {
+                command_.launcher_name = word;
                 command_.launcher = find_program(root_, word, command_.variable("PATH"));
                 if (command_.launcher.empty()) {
                     command_.launcher = word;

@@ -17,6 +17,7 @@ struct Command {
     std::map<std::string, std::string> environment; // of the program
     std::map<std::string, std::string> mca;         // Open MPI's parameters in the line itself
     Path launcher;                                  // mpirun and its kin; empty: none
+    std::string launcher_name;                      // as it stands
     bool by_ucx_gdr = false;                        // "ucx-gdr run", which brings gdr
     std::string emulation;                          // ... and its options that ask for emulation
     std::string name;                               // of the program, as it stands; empty: none

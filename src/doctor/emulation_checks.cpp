@@ -46,7 +46,9 @@ Result gpu_is_real(const Machine& machine)
     if (machine.command.emulation.find("--emulate-gpu") != std::string::npos) {
         return fail("the GPUs are emulated, which the command asks for (--emulate-gpu)", "");
     }
-    if (!machine.driver.is_loaded && emulates_what_is_missing(machine.command)) {
+    const bool usable =
+        machine.driver.is_loaded && machine.driver.has_gpu_file && !machine.libcuda.empty();
+    if (!usable && emulates_what_is_missing(machine.command)) {
         return fail("ucx-gdr run emulates GPUs here, as there is no usable one",
                     "export GDR_EMULATION=no");
     }

@@ -14,11 +14,6 @@ constexpr int kFirstWithDmabuf = 515;
 constexpr uint64_t kSmallAperture = 1ull << 30;
 constexpr const char* kVersion = "/proc/driver/nvidia/version";
 
-bool is_gpu_file(const std::string& name)
-{
-    return name.starts_with("nvidia") && name.size() > 6 && name[6] >= '0' && name[6] <= '9';
-}
-
 } // namespace
 
 Result gpu_driver(const Machine& machine)
@@ -52,12 +47,8 @@ Result gpu_device_files(const Machine& machine)
     if (!machine.driver.is_loaded) {
         return skipped("NVIDIA's driver is not loaded");
     }
-    bool has_gpu = false;
-    for (const std::string& name : machine.root.list("/dev")) {
-        has_gpu |= is_gpu_file(name);
-    }
     std::vector<std::string> missing;
-    if (!has_gpu) {
+    if (!machine.driver.has_gpu_file) {
         missing.emplace_back("/dev/nvidia0");
     }
     for (const char* file : {"/dev/nvidiactl", "/dev/nvidia-uvm"}) {

@@ -41,6 +41,11 @@ std::string model(const Root& root, const std::string& address)
     return {};
 }
 
+bool is_gpu_file(const std::string& name)
+{
+    return name.starts_with("nvidia") && name.size() > 6 && name[6] >= '0' && name[6] <= '9';
+}
+
 } // namespace
 
 std::vector<Gpu> find_gpus(const Root& root)
@@ -73,6 +78,9 @@ GpuDriver find_gpu_driver(const Root& root)
     }
     driver.has_peermem = root.exists("/sys/module/nvidia_peermem") ||
                          root.exists("/sys/kernel/mm/memory_peers/nv_mem/version");
+    for (const std::string& name : root.list("/dev")) {
+        driver.has_gpu_file |= is_gpu_file(name);
+    }
     return driver;
 }
 

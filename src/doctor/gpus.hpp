@@ -23,6 +23,7 @@ struct GpuDriver {
     std::string version;  // "550.54.15"
     bool is_open = false; // NVIDIA's open kernel modules
     bool has_peermem = false;
+    bool has_gpu_file = false; // /dev/nvidia0 or another
 };
 
 // In the order of their addresses.

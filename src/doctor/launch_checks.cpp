@@ -50,7 +50,7 @@ Result command_is_found(const Machine& machine)
         return skipped("no COMMAND was given");
     }
     if (!command.launcher.empty() && !machine.root.exists(command.launcher)) {
-        return fail(command.launcher.native() + " is not found", "echo $PATH");
+        return fail(command.launcher_name + " is not found", "echo $PATH");
     }
     if (!command.name.empty() && command.program.empty()) {
         return fail(command.name + " is not found", "echo $PATH");
@@ -80,7 +80,7 @@ Result command_gets_gdr(const Machine& machine)
         return pass("gdr comes by " + by);
     }
     const std::string launcher =
-        command.launcher.empty() ? "" : command.launcher.filename().native() + " ... ";
+        command.launcher_name.empty() ? "" : command.launcher_name + " ... ";
     return fail("nothing brings gdr into " + command.name,
                 launcher + "ucx-gdr run " + command.name + " ...")
         .seen_in("LD_PRELOAD", command.variable("LD_PRELOAD"));

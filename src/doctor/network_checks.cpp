@@ -54,31 +54,49 @@ Gid chosen_gid(const Machine& machine, const Port& port)
     return best;
 }
 
-// Looks at each active port of HCAs that gdr would use. look: adds what is wrong.
-Result for_ports(const Machine& machine, bool ethernet, const std::string& good,
-                 const std::function<void(const Port&, std::vector<std::string>*, Result*)>& look)
-{
+// What a check sees of ports.
+struct Ports {
     std::vector<std::string> faults;
+    std::vector<std::string> unseen; // files that are not there, or not readable
     Result result = fail("", "");
+
+    // A file's line, which has to be there.
+    std::string line(const Root& root, const Path& file)
+    {
+        const std::string line = root.line(file);
+        if (line.empty()) {
+            unseen.push_back(file);
+        }
+        return line;
+    }
+};
+
+// Looks at each port of the kind of HCAs that gdr would use; at RoCE ports that are not active, and
+// have no address therefore, it does not.
+Result for_ports(const Machine& machine, bool ethernet, const std::string& good,
+                 const std::function<void(const Port&, Ports*)>& look)
+{
+    Ports ports;
     bool any = false;
     for (const Hca& hca : machine.hcas) {
         for (const Port& port : hca.ports) {
-            const bool is_of_kind = port.is_ethernet() == ethernet;
-            if (hca.refusal.empty() && is_of_kind && (port.is_active() || !ethernet)) {
+            if (hca.refusal.empty() && port.is_ethernet() == ethernet &&
+                (port.is_active() || !ethernet)) {
                 any = true;
-                look(port, &faults, &result);
+                look(port, &ports);
             }
         }
     }
     if (!any) {
         return skipped(ethernet ? "there is no active RoCE port" : "there is no InfiniBand port");
     }
-    if (faults.empty()) {
-        return pass(good);
+    if (ports.faults.empty()) {
+        return ports.unseen.empty() ? pass(good)
+                                    : unknown("the system does not show " + ports.unseen[0]);
     }
-    result.summary = faults[0];
-    result.detail = joined({faults.begin() + 1, faults.end()}, "; ");
-    return result;
+    ports.result.summary = ports.faults[0];
+    ports.result.detail = joined({ports.faults.begin() + 1, ports.faults.end()}, "; ");
+    return ports.result;
 }
 
 } // namespace
@@ -86,48 +104,48 @@ Result for_ports(const Machine& machine, bool ethernet, const std::string& good,
 Result roce_gid(const Machine& machine)
 {
     return for_ports(
-        machine, true, "RoCE ports have a routable address",
-        [&](const Port& port, std::vector<std::string>* faults, Result* result) {
+        machine, true, "RoCE ports have a routable address", [&](const Port& port, Ports* ports) {
             const Gid gid = chosen_gid(machine, port);
             if (gid.index.empty()) {
-                faults->push_back(port.name +
-                                  " has no GID: its network interface is down or has no address");
-                result->fix = "ip address";
-                result->consequence = Consequence::no_gpudirect;
+                ports->faults.push_back(
+                    port.name + " has no GID: its network interface is down or has no address");
+                ports->result.fix = "ip address";
+                ports->result.consequence = Consequence::no_gpudirect;
             } else if (gid.interface.empty()) {
-                faults->push_back(port.name +
-                                  " has no GID of an interface of this network namespace");
-                result->fix = machine.in_container ? "docker run --network=host ..." : "ip link";
-                result->consequence = Consequence::no_gpudirect;
+                ports->faults.push_back(port.name +
+                                        " has no GID of an interface of this network namespace");
+                ports->result.fix =
+                    machine.in_container ? "docker run --network=host ..." : "ip link";
+                ports->result.consequence = Consequence::no_gpudirect;
             } else if (!gid.is_v2) {
-                faults->push_back(port.name + " uses GID " + gid.index +
-                                  " of RoCE v1, which is not routable");
-                result->fix = "show_gids";
+                ports->faults.push_back(port.name + " uses GID " + gid.index +
+                                        " of RoCE v1, which is not routable");
+                ports->result.fix = "show_gids";
             } else if (gid.is_link_local()) {
-                faults->push_back(port.name + " uses GID " + gid.index +
-                                  ", a link-local address: " + gid.interface + " has no other");
-                result->fix = "ip address add ADDRESS/24 dev " + gid.interface;
-                result->needs_root = true;
+                ports->faults.push_back(port.name + " uses GID " + gid.index +
+                                        ", a link-local address: " + gid.interface +
+                                        " has no other");
+                ports->result.fix = "ip address add ADDRESS/24 dev " + gid.interface;
+                ports->result.needs_root = true;
             }
-            result->evidence.push_back({port.directory / "gids" / gid.index, gid.address});
+            ports->result.evidence.push_back({port.directory / "gids" / gid.index, gid.address});
         });
 }
 
 Result roce_mtu(const Machine& machine)
 {
     return for_ports(
-        machine, true, "packets of RoCE ports are large",
-        [&](const Port& port, std::vector<std::string>* faults, Result* result) {
+        machine, true, "packets of RoCE ports are large", [&](const Port& port, Ports* ports) {
             const std::string interface = chosen_gid(machine, port).interface;
             const Path file = Path("/sys/class/net") / interface / "mtu";
-            const std::string mtu = interface.empty() ? "" : machine.root.line(file);
+            const std::string mtu = interface.empty() ? "" : ports->line(machine.root, file);
             if (!mtu.empty() && std::strtoul(mtu.c_str(), nullptr, 10) < kMtuForFullPackets) {
-                faults->push_back(port.name + ": " + interface + " has an MTU of " + mtu +
-                                  ", so RoCE's packets are shorter than 4096 bytes");
-                result->fix =
+                ports->faults.push_back(port.name + ": " + interface + " has an MTU of " + mtu +
+                                        ", so RoCE's packets are shorter than 4096 bytes");
+                ports->result.fix =
                     "ip link set " + interface + " mtu " + std::to_string(kMtuForFullPackets);
-                result->needs_root = true;
-                result->evidence.push_back({file, mtu});
+                ports->result.needs_root = true;
+                ports->result.evidence.push_back({file, mtu});
             }
         });
 }
@@ -135,16 +153,16 @@ Result roce_mtu(const Machine& machine)
 Result subnet_manager(const Machine& machine)
 {
     return for_ports(machine, false, "a subnet manager serves the InfiniBand ports",
-                     [&](const Port& port, std::vector<std::string>* faults, Result* result) {
+                     [&](const Port& port, Ports* ports) {
                          const Path file = port.directory / "sm_lid";
-                         const std::string lid = machine.root.line(file);
+                         const std::string lid = ports->line(machine.root, file);
                          if (lid == "0x0") {
-                             faults->push_back(port.name + " knows no subnet manager");
-                             result->fix = "systemctl start opensm";
-                             result->needs_root = true;
-                             result->evidence.push_back({file, lid});
+                             ports->faults.push_back(port.name + " knows no subnet manager");
+                             ports->result.fix = "systemctl start opensm";
+                             ports->result.needs_root = true;
+                             ports->result.evidence.push_back({file, lid});
                              if (any_usable(machine.hcas)) {
-                                 result->consequence = Consequence::loss;
+                                 ports->result.consequence = Consequence::loss;
                              }
                          }
                      });
@@ -152,20 +170,19 @@ Result subnet_manager(const Machine& machine)
 
 Result link_errors(const Machine& machine)
 {
-    return for_ports(machine, false, "InfiniBand ports count no errors",
-                     [&](const Port& port, std::vector<std::string>* faults, Result* result) {
-                         for (const char* name :
-                              {"symbol_error", "link_error_recovery", "link_downed",
-                               "port_rcv_errors", "local_link_integrity_errors"}) {
-                             const Path file = port.directory / "counters" / name;
-                             const std::string count = machine.root.line(file);
-                             if (!count.empty() && count != "0") {
-                                 faults->push_back(port.name + " counted " + count + " of " + name);
-                                 result->evidence.push_back({file, count});
-                                 result->fix = "perfquery -x";
-                             }
-                         }
-                     });
+    return for_ports(
+        machine, false, "InfiniBand ports count no errors", [&](const Port& port, Ports* ports) {
+            for (const char* name : {"symbol_error", "link_error_recovery", "link_downed",
+                                     "port_rcv_errors", "local_link_integrity_errors"}) {
+                const Path file = port.directory / "counters" / name;
+                const std::string count = ports->line(machine.root, file);
+                if (!count.empty() && count != "0") {
+                    ports->faults.push_back(port.name + " counted " + count + " of " + name);
+                    ports->result.evidence.push_back({file, count});
+                    ports->result.fix = "perfquery -x";
+                }
+            }
+        });
 }
 
 } // namespace gdr::doctor

@@ -11,70 +11,81 @@
 namespace gdr::doctor {
 namespace {
 
-// Whether a link property is below what the device can; "8.0 GT/s PCIe", "16".
-std::string below(const Root& root, const std::string& address, const char* property)
-{
-    const Path directory = directory_of(address);
-    const std::string now = root.line(directory / (std::string("current_") + property));
-    const std::string most = root.line(directory / (std::string("max_") + property));
-    if (now.empty() || most.empty() ||
-        std::strtod(now.c_str(), nullptr) >= std::strtod(most.c_str(), nullptr)) {
-        return {};
-    }
-    return now + " of " + most;
-}
+// Links that are slower than they could be.
+class Links {
+  public:
+    explicit Links(const Root& root) : root_(root) {}
 
-// The ends of links that point away from the processor: a link has the speed of its slower end, and
-// a port above a card may well be wider. From the device upwards every second is such an end.
-std::vector<std::string> lower_ends(const PciDevice& device)
-{
-    std::vector<std::string> ends{device.address};
-    for (size_t i = device.bridges.size(); i >= 2; i -= 2) {
-        ends.push_back(device.bridges[i - 2]);
-    }
-    return ends;
-}
-
-void find_slow_links(const Root& root, const std::string& name, const PciDevice& device,
-                     bool speed_too, std::vector<std::string>* slow)
-{
-    for (const std::string& end : lower_ends(device)) {
-        const std::string width = below(root, end, "link_width");
-        const std::string speed = speed_too ? below(root, end, "link_speed") : "";
-        if (!width.empty()) {
-            slow->push_back(name + " " + end + " has " + width + " lanes");
-        }
-        if (!speed.empty()) {
-            slow->push_back(name + " " + end + " runs at " + speed);
+    void look_at(const std::string& name, const PciDevice& device, bool speed_too)
+    {
+        for (const std::string& end : lower_ends(device)) {
+            const std::string width = below(end, "link_width");
+            const std::string speed = speed_too ? below(end, "link_speed") : "";
+            if (!width.empty()) {
+                slow.push_back(name + " " + end + " has " + width + " lanes");
+            }
+            if (!speed.empty()) {
+                slow.push_back(name + " " + end + " runs at " + speed);
+            }
         }
     }
-}
+
+    std::vector<std::string> slow;
+    size_t seen = 0;
+
+  private:
+    // The ends of links that point away from the processor: a link has the speed of its slower end,
+    // and a port above a card may well be wider. From the device upwards every second is such an
+    // end.
+    static std::vector<std::string> lower_ends(const PciDevice& device)
+    {
+        std::vector<std::string> ends{device.address};
+        for (size_t i = device.bridges.size(); i >= 2; i -= 2) {
+            ends.push_back(device.bridges[i - 2]);
+        }
+        return ends;
+    }
+
+    // "8.0 GT/s PCIe of 32.0 GT/s PCIe"; empty if the property is as high as it can be.
+    std::string below(const std::string& address, const std::string& property)
+    {
+        const std::string now = root_.line(directory_of(address) / ("current_" + property));
+        const std::string most = root_.line(directory_of(address) / ("max_" + property));
+        const double value = std::strtod(now.c_str(), nullptr); // 0: "Unknown"
+        seen += value > 0;
+        return value > 0 && value < std::strtod(most.c_str(), nullptr) ? now + " of " + most : "";
+    }
+
+    const Root& root_;
+};
 
 } // namespace
 
 Result pci_links(const Machine& machine)
 {
-    std::vector<std::string> slow;
+    Links links(machine.root);
     bool any = false;
     for (const Hca& hca : machine.hcas) {
         if (hca.pci.exists()) {
             any = true;
-            find_slow_links(machine.root, hca.name, hca.pci, true, &slow);
+            links.look_at(hca.name, hca.pci, true);
         }
     }
     for (const Gpu& gpu : machine.gpus) {
         any = true;
         // An idle GPU lowers the speed of its links.
-        find_slow_links(machine.root, "GPU", gpu.pci, false, &slow);
+        links.look_at("GPU", gpu.pci, false);
     }
     if (!any) {
         return skipped("there is neither HCA nor GPU on PCI");
     }
-    if (slow.empty()) {
-        return pass("PCI links run as they can");
+    if (links.slow.empty()) {
+        return links.seen > 0 ? pass("PCI links run as they can")
+                              : unknown("the system does not show the speed of PCI links");
     }
-    return fail(slow[0], "")
-        .with_detail((slow.size() > 1 ? joined({slow.begin() + 1, slow.end()}, "; ") + "; " : "") +
+    return fail(links.slow[0], "")
+        .with_detail(joined({links.slow.begin() + 1, links.slow.end()}, "; ") +
+                     (links.slow.size() > 1 ? "; " : "") +
                      "seat the card anew, or another slot; BIOS: bifurcation, speed");
 }
 
@@ -90,8 +101,15 @@ Result pci_iommu(const Machine& machine)
         addresses.push_back(gpu.pci.address);
     }
     for (const std::string& address : addresses) {
-        const Path file = directory_of(address) / "iommu_group/type";
-        const std::string type = address.empty() ? "" : machine.root.line(file);
+        const Path group = directory_of(address) / "iommu_group";
+        if (address.empty() || !machine.root.exists(group)) {
+            continue;
+        }
+        const Path file = group / "type";
+        const std::string type = machine.root.line(file);
+        if (type.empty()) {
+            return unreadable(file, machine.root.read(file).error);
+        }
         if (type.starts_with("DMA")) {
             translated.push_back(address);
             evidence.push_back({file, type});

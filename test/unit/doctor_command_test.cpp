@@ -61,7 +61,7 @@ TEST_F(DoctorCommandTest, ACommandThatIsNotThere)
 TEST_F(DoctorCommandTest, WhatBringsGdr)
 {
     run({"mpirun", "-n", "2", "./program"});
-    fails("launch.preload", no_gpudirect, "orterun ... ucx-gdr run ./program ...");
+    fails("launch.preload", no_gpudirect, "mpirun ... ucx-gdr run ./program ...");
     run({"mpirun", "-n", "2", "-x", "LD_PRELOAD=/usr/lib/libuct_gdr.so.0", "./program"});
     passes("launch.preload");
     run({"ucx-gdr", "run", "./program"});

@@ -165,8 +165,9 @@ TEST_F(DoctorDeviceTest, EmulatedGpus)
     set("LD_LIBRARY_PATH", "");
     run({"mpirun", "-n", "2", "ucx-gdr", "run", "--emulate-gpu", "./program"});
     fails("gpu.emulated", no_gpudirect, "--emulate-gpu");
-    remove("proc/driver");
     run({"ucx-gdr", "run", "./program"});
+    passes("gpu.emulated");
+    remove("dev/nvidia0");
     fails("gpu.emulated", no_gpudirect, "GDR_EMULATION=no");
 }
 
@@ -213,12 +214,25 @@ TEST_F(DoctorDeviceTest, SlowLinks)
     passes("pci.link");
 }
 
+TEST_F(DoctorDeviceTest, LinksOfAVirtualMachine)
+{
+    for (const std::string device :
+         {kHca, kGpu, "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"}) {
+        write(device + "/current_link_speed", "Unknown\n");
+        write(device + "/current_link_width", "0\n");
+    }
+    is_unknown("pci.link");
+}
+
 TEST_F(DoctorDeviceTest, AnIommuThatTranslates)
 {
     write(std::string(kGpu) + "/iommu_group/type", "identity\n");
     passes("pci.iommu");
     write(std::string(kGpu) + "/iommu_group/type", "DMA-FQ\n");
     fails("pci.iommu", loss, "iommu=pt");
+    remove(std::string(kGpu) + "/iommu_group/type");
+    write(std::string(kGpu) + "/iommu_group/devices", "");
+    is_unknown("pci.iommu");
 }
 
 TEST_F(DoctorDeviceTest, AnHcaThatIsFar)
@@ -257,6 +271,8 @@ TEST_F(DoctorDeviceTest, PacketsOfRoce)
     passes("roce.mtu");
     write("sys/class/net/eth0/mtu", "1500\n");
     fails("roce.mtu", loss, "ip link set eth0 mtu 4200");
+    remove("sys/class/net");
+    is_unknown("roce.mtu");
 }
 
 TEST_F(DoctorDeviceTest, InfiniBandWithoutSubnetManager)
@@ -265,12 +281,16 @@ TEST_F(DoctorDeviceTest, InfiniBandWithoutSubnetManager)
     fails("ib.sm", loss, "mlx5_0:1 knows no subnet manager");
     write(std::string(kPort) + "state", "2: INIT\n");
     fails("ib.sm", no_gpudirect, "opensm");
+    remove(std::string(kPort) + "sm_lid");
+    is_unknown("ib.sm");
 }
 
 TEST_F(DoctorDeviceTest, ErrorsOfALink)
 {
     write(std::string(kPort) + "counters/symbol_error", "17\n");
     fails("ib.counters", loss, "mlx5_0:1 counted 17 of symbol_error");
+    remove(std::string(kPort) + "counters");
+    is_unknown("ib.counters");
 }
 
 } // namespace

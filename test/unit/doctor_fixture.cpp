@@ -188,7 +188,10 @@ void DoctorTest::add_hca(const std::string& name, const std::string& uverbs,
     write(hca + "/ports/1/link_layer", "InfiniBand\n");
     write(hca + "/ports/1/rate", "400 Gb/sec (4X NDR)\n");
     write(hca + "/ports/1/sm_lid", "0x1\n");
-    write(hca + "/ports/1/counters/symbol_error", "0\n");
+    for (const char* counter : {"symbol_error", "link_error_recovery", "link_downed",
+                                "port_rcv_errors", "local_link_integrity_errors"}) {
+        write(hca + "/ports/1/counters/" + counter, "0\n");
+    }
     write("sys/class/infiniband_verbs/" + uverbs + "/ibdev", name + "\n");
     write("dev/infiniband/" + uverbs, "");
     set_mode("dev/infiniband/" + uverbs, 0666);
