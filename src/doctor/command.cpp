@@ -79,7 +79,7 @@ class Reader {
             } else {
                 command_.name = word;
                 command_.program = find_program(root_, word, command_.variable("PATH"));
-                command_.elf = read_elf(root_.on_disk(command_.program));
+                command_.elf = root_.elf(command_.program);
                 break;
             }
         }

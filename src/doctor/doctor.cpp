@@ -2,6 +2,7 @@
 //
 // ucx-gdr-doctor, for "ucx-gdr doctor": says what is in the way of GPUDirect RDMA. It reads, and
 // changes nothing.
+#include "doctor/dump.hpp"
 #include "doctor/examination.hpp"
 #include "doctor/json.hpp"
 #include "doctor/report.hpp"
@@ -34,19 +35,30 @@ std::string now()
     return text.data();
 }
 
-int examine(const std::vector<std::string>& command, const Style& style, bool as_json)
+struct Options {
+    std::vector<std::string> command;
+    Style style;
+    bool as_json = false;
+    std::string dump;   // where to
+    std::string replay; // where from
+};
+
+int examine(const Options& options)
 {
-    const Root root("", facts_of_this_process(command));
+    const Root root = options.replay.empty() ? Root("", facts_of_this_process(options.command))
+                                             : read_dump(options.replay);
     const Machine machine(root);
     const Examination examination(machine);
-    const std::string text = as_json ? to_json(examination, now()) : report(examination, style);
+    const std::string text =
+        options.as_json ? to_json(examination, now()) : report(examination, options.style);
     std::fwrite(text.data(), 1, text.size(), stdout);
+    if (!options.dump.empty()) {
+        write_dump(root, options.dump);
+    }
     return examination.exit_status();
 }
 
-} // namespace
-
-int main(int argc, char** argv)
+int run(int argc, char** argv)
 {
     CLI::App app("What is in the way of GPUDirect RDMA on this host, in this environment, and how "
                  "to mend it.\n"
@@ -54,22 +66,35 @@ int main(int argc, char** argv)
                  "Exit status: 0 nothing, 1 GPUDirect RDMA works with loss, 2 no GPUDirect RDMA, 3 "
                  "programs do not run.",
                  "ucx-gdr doctor");
-    Style style;
-    bool as_json = false;
-    app.add_flag("--json", as_json, "in JSON (docs/reference/doctor.schema.json)");
-    app.add_flag("--verbose", style.verbose, "also what passed, is unknown or was skipped");
+    Options options;
+    app.add_flag("--json", options.as_json, "in JSON (docs/reference/doctor.schema.json)");
+    app.add_flag("--verbose", options.style.verbose, "also what passed, is unknown or was skipped");
+    auto* dump =
+        app.add_option("--dump", options.dump,
+                       "also write what was read to this new directory, to be looked at elsewhere");
+    app.add_option("--replay", options.replay, "look at such a directory instead of this host")
+        ->excludes(dump);
     app.set_version_flag("--version", "ucx-gdr " PACKAGE_VERSION);
     app.prefix_command();
     try {
         app.parse(argc, argv);
-        const auto command = app.remaining();
-        if (!command.empty() && command[0].starts_with('-')) {
-            throw CLI::ExtrasError({command[0]});
+        options.command = app.remaining();
+        if (!options.command.empty() && options.command[0].starts_with('-')) {
+            throw CLI::ExtrasError({options.command[0]});
         }
-        style.colour = isatty(STDOUT_FILENO) == 1;
-        return examine(command, style, as_json);
+        options.style.colour = isatty(STDOUT_FILENO) == 1;
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : kWrongUsage;
+    }
+    return examine(options);
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    try {
+        return run(argc, argv);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "ucx-gdr doctor: %s\n", error.what());
         return kWrongUsage;

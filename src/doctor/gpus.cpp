@@ -78,7 +78,7 @@ GpuDriver find_gpu_driver(const Root& root)
     }
     driver.has_peermem = root.exists("/sys/module/nvidia_peermem") ||
                          root.exists("/sys/kernel/mm/memory_peers/nv_mem/version");
-    for (const std::string& name : root.list("/dev")) {
+    for (const std::string& name : root.list("/dev", "nvidia")) {
         driver.has_gpu_file |= is_gpu_file(name);
     }
     return driver;

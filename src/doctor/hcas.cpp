@@ -48,6 +48,13 @@ void find_uverbs(const Root& root, Hca* hca)
     }
 }
 
+// As verbs::Sysfs tells it, below a root.
+bool manages_switches(const Root& root, const Path& hca)
+{
+    return root.read(hca / "node_desc").text.find(verbs::kSwitchManagement) != std::string::npos ||
+           root.read(hca / "device/vpd").text.find(verbs::kSwitchManagement) != std::string::npos;
+}
+
 // What gdr refuses, and why.
 void judge(const Root& root, Hca* hca)
 {
@@ -61,7 +68,7 @@ void judge(const Root& root, Hca* hca)
     } else if (node_type.starts_with("7:")) { // RDMA_NODE_UNSPECIFIED
         hca->refusal = "it has no RC queue pairs, as AWS EFA";
         hca->instead = "UCX_TLS=srd of UCX 1.19 and later, or libfabric";
-    } else if (verbs::Sysfs(root.on_disk(kHcas / hca->name)).manages_switches()) {
+    } else if (manages_switches(root, kHcas / hca->name)) {
         hca->refusal = "it leads to the NVSwitches of this machine";
         hca->instead = "another HCA";
     }

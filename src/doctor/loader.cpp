@@ -40,7 +40,7 @@ Path Loader::find(const std::string& name, const Elf& user, const Path& users_di
     }
     for (const auto* directories : {&user.rpath, &first_, &user.runpath, &last_}) {
         for (const std::string& directory : *directories) {
-            const Path file = Path(with_origin(directory, users_directory)) / name;
+            Path file = Path(with_origin(directory, users_directory)) / name;
             if (root_.exists(file)) {
                 return file;
             }
@@ -56,7 +56,7 @@ std::map<std::string, Path> Loader::brought_by(const Path& file) const
     while (!to_read.empty()) {
         const Path user = root_.resolved(to_read.back());
         to_read.pop_back();
-        const auto elf = read_elf(root_.on_disk(user));
+        const auto elf = root_.elf(user);
         if (!elf) {
             continue;
         }

@@ -86,9 +86,9 @@ Path component_for_ucx(const Root& root, const Path& library)
 {
     const Path directory = root.resolved(library).parent_path();
     for (const Path& place : {directory, directory / "openmpi/lib"}) {
-        for (const std::string& name : root.list(place)) {
-            const Path component = place / name / "mca_pml_ucx.so";
-            if (name.starts_with("openmpi") && root.exists(component)) {
+        for (const std::string& name : root.list(place, "openmpi")) {
+            Path component = place / name / "mca_pml_ucx.so";
+            if (root.exists(component)) {
                 return component;
             }
         }
@@ -141,10 +141,8 @@ void find_parameters(const Root& root, const Command& command, Mpi* mpi)
     constexpr const char* kFile = "openmpi-mca-params.conf";
     read_parameters(root, prefix / "etc" / kFile, mpi);
     if (prefix == "/usr" || prefix.native().starts_with("/usr/lib")) {
-        for (const std::string& name : root.list("/etc")) {
-            if (name.starts_with("openmpi")) {
-                read_parameters(root, Path("/etc") / name / kFile, mpi);
-            }
+        for (const std::string& name : root.list("/etc", "openmpi")) {
+            read_parameters(root, Path("/etc") / name / kFile, mpi);
         }
     }
 }

@@ -63,7 +63,7 @@ struct Ports {
     // A file's line, which has to be there.
     std::string line(const Root& root, const Path& file)
     {
-        const std::string line = root.line(file);
+        std::string line = root.line(file);
         if (line.empty()) {
             unseen.push_back(file);
         }

@@ -18,14 +18,17 @@ constexpr int kMostLinks = 40; // as Linux has it
 
 } // namespace
 
-Root::Root(Path directory, Facts facts) : directory_(std::move(directory)), facts_(std::move(facts))
+Root::Root(Path directory, Facts facts, std::map<Path, Elf> programs)
+    : directory_(std::move(directory)), facts_(std::move(facts)), programs_(std::move(programs))
 {
 }
 
 Root::Text Root::read(const Path& file) const
 {
+    const Path place = resolved(file);
+    seen_[place].was_read = true;
     Text result{};
-    const int fd = open(on_disk(file).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = open(on_disk(place).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         result.error = errno;
         return result;
@@ -46,22 +49,30 @@ std::string Root::line(const Path& file) const
     return text.substr(0, text.find('\n'));
 }
 
-std::vector<std::string> Root::list(const Path& directory) const
+std::vector<std::string> Root::list(const Path& directory, const std::string& beginning) const
 {
+    const Path place = resolved(directory);
     std::vector<std::string> names;
     std::error_code failed;
-    std::filesystem::directory_iterator entry(on_disk(directory), failed);
+    std::filesystem::directory_iterator entry(on_disk(place), failed);
     for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
-        names.push_back(entry->path().filename());
+        const std::string name = entry->path().filename();
+        if (name.starts_with(beginning)) {
+            names.push_back(name);
+        }
     }
     std::ranges::sort(names);
+    auto& seen = seen_[place].names;
+    seen.insert(seen.end(), names.begin(), names.end());
     return names;
 }
 
 std::optional<struct stat> Root::status(const Path& file) const
 {
+    const Path place = resolved(file);
+    seen_.try_emplace(place);
     struct stat status {};
-    if (stat(on_disk(file).c_str(), &status) != 0) {
+    if (stat(on_disk(place).c_str(), &status) != 0) {
         return std::nullopt;
     }
     return status;
@@ -96,11 +107,11 @@ Path Root::resolved(const Path& file) const
         } else if (!part.empty() && part != ".") {
             const Path next = result / part;
             std::error_code none;
-            const Path target =
-                std::filesystem::read_symlink(directory_.native() + next.native(), none);
+            const Path target = std::filesystem::read_symlink(on_disk(next), none);
             if (none || ++links > kMostLinks) {
                 result = next;
             } else {
+                links_[next] = target;
                 rest.insert(rest.begin(), target.begin(), target.end());
             }
         }
@@ -108,10 +119,19 @@ Path Root::resolved(const Path& file) const
     return result;
 }
 
-Path Root::on_disk(const Path& file) const
+std::optional<Elf> Root::elf(const Path& file) const
 {
-    seen_.insert(file);
-    return directory_.native() + resolved(file).native();
+    const Path place = resolved(file);
+    const auto known = programs_.find(place);
+    if (known != programs_.end()) {
+        return known->second;
+    }
+    seen_.try_emplace(place);
+    auto elf = read_elf(on_disk(place));
+    if (elf) {
+        programs_[place] = *elf;
+    }
+    return elf;
 }
 
 } // namespace gdr::doctor

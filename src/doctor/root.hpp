@@ -4,11 +4,12 @@
 // reads nothing else, so that it can be tried on the files of any machine.
 #pragma once
 
+#include "doctor/elf.hpp"
 #include "doctor/facts.hpp"
 
 #include <filesystem>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,9 @@ using Path = std::filesystem::path;
 
 class Root {
   public:
-    // directory: where the machine's "/" is; empty for this machine.
-    Root(Path directory, Facts facts);
+    // directory: where the machine's "/" is; empty for this machine. programs: what is known of ELF
+    // files that are not there.
+    Root(Path directory, Facts facts, std::map<Path, Elf> programs = {});
 
     const Facts& facts() const { return facts_; }
 
@@ -35,8 +37,8 @@ class Root {
     // The first line; empty if there is none.
     std::string line(const Path& file) const;
 
-    // The names in a directory, in order; none if it cannot be read.
-    std::vector<std::string> list(const Path& directory) const;
+    // The names in a directory that begin so, in order; none if it cannot be read.
+    std::vector<std::string> list(const Path& directory, const std::string& beginning = "") const;
     bool exists(const Path& file) const { return status(file).has_value(); }
     std::optional<struct stat> status(const Path& file) const;
     // Whether the process may read and write the file, by its mode.
@@ -45,16 +47,27 @@ class Root {
     // The path without symbolic links, as a process sees it that has the root for its "/". The
     // file need not be there.
     Path resolved(const Path& file) const;
-    // Where the file is on the disk of this machine, for those who read it in their own way.
-    Path on_disk(const Path& file) const;
 
-    // The files that were asked for.
-    const std::set<Path>& seen() const { return seen_; }
+    // None if it is no ELF file.
+    std::optional<Elf> elf(const Path& file) const;
+
+    // What was asked for, for a dump. Paths are without symbolic links.
+    struct Seen {
+        bool was_read = false;
+        std::vector<std::string> names; // of a directory, as far as they were listed
+    };
+    const std::map<Path, Seen>& seen() const { return seen_; }
+    const std::map<Path, Path>& links() const { return links_; } // and their targets
+    const std::map<Path, Elf>& programs() const { return programs_; }
 
   private:
+    Path on_disk(const Path& resolved) const { return directory_.native() + resolved.native(); }
+
     const Path directory_;
     const Facts facts_;
-    mutable std::set<Path> seen_;
+    mutable std::map<Path, Seen> seen_;
+    mutable std::map<Path, Path> links_;
+    mutable std::map<Path, Elf> programs_;
 };
 
 } // namespace gdr::doctor

@@ -5,8 +5,6 @@
 
 #include "doctor/text.hpp"
 
-#include <algorithm>
-
 namespace gdr::doctor {
 namespace {
 
@@ -56,10 +54,7 @@ Ucx find_ucx(const Root& root, const Command& command, const Loader& loader, con
     if (!ucx.libucp.empty()) {
         const Path directory = root.resolved(ucx.libucp).parent_path();
         ucx.libucs = directory / "libucs.so.0";
-        ucx.has_cuda =
-            std::ranges::any_of(root.list(directory / "ucx"), [](const std::string& name) {
-                return name.starts_with("libuct_cuda.so");
-            });
+        ucx.has_cuda = !root.list(directory / "ucx", "libuct_cuda.so").empty();
     }
     for (const Path& place : other_places(root, command)) {
         const Path file = place / kLibucp;

@@ -14,8 +14,6 @@
 namespace gdr::verbs {
 namespace {
 
-constexpr std::string_view kSwitchManagement = "SW_MNG";
-
 // Empty if the file cannot be read. Uses open(2), which an emulated HCA intercepts.
 std::string read(const std::filesystem::path& file)
 {

@@ -5,8 +5,12 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace gdr::verbs {
+
+// In the description or the VPD of a device that serves to manage NVSwitches.
+inline constexpr std::string_view kSwitchManagement = "SW_MNG";
 
 class Sysfs {
   public:

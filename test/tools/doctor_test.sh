@@ -77,6 +77,20 @@ expect "each check is in docs/howto/doctor.md" "" "$(sed -n 's/^      "id": "\(.
     grep -q "^| .*\`$id\`.* |" "$page" || echo "$id"
 done)"
 
+section "dumps"
+UCX_TLS=rc doctor --verbose --dump "$work/dump" mpirun -n 2 true
+cp "$work/said" "$work/before"
+expected=$status
+doctor --verbose --replay "$work/dump"
+expect "a dump has the same exit status" "$expected" "$status"
+check "a dump shows the same" diff <(sed 1d "$work/before") <(sed 1d "$work/said")
+check "the name of the host is not in it" fails grep -rqw "$(uname -n)" "$work/dump"
+check "it is small" [ "$(du -sk "$work/dump" | cut -f 1)" -lt 4096 ]
+doctor --dump "$work/dump"
+check "what is there is not overwritten" grep -q "is there already" "$work/said"
+doctor --replay "$work/nothing"
+expect "no dump" 64 "$status"
+
 section "faults"
 UCX_TLS=rc,tcp finds "UCX_TLS" ERROR ucx.env "UCX_TLS=rc,tcp leaves gdr out"
 check "UCX_TLS: what mends it" grep -qF "fix: unset UCX_TLS" "$work/said"
