@@ -48,23 +48,20 @@ MpiKind kind_of_library(const Root& root, const std::string& name, const Path& l
     return has(file, "/impi/") || has(file, "/intel") ? MpiKind::intel : MpiKind::mpich;
 }
 
-// The library of the program, or else that beside the launcher.
-void find_library(const Root& root, const Command& command, const Loader& loader, Mpi* mpi)
+void find_library_of_program(const Root& root, const Command& command, const Loader& loader,
+                             Mpi* mpi)
 {
-    if (!command.program.empty()) {
-        for (const auto& [name, file] : loader.brought_by(command.program)) {
-            if (!file.empty() &&
-                (name == kOpenMpiLibrary ||
-                 std::ranges::find(kMpichLibraries, name) != std::end(kMpichLibraries))) {
-                mpi->library = file;
-                mpi->kind = kind_of_library(root, name, file);
-                return;
-            }
+    for (const auto& [name, file] : loader.brought_by(command.program)) {
+        if (!file.empty() && (name == kOpenMpiLibrary || std::ranges::find(kMpichLibraries, name) !=
+                                                             std::end(kMpichLibraries))) {
+            mpi->library = file;
+            mpi->kind = kind_of_library(root, name, file);
         }
     }
-    if (mpi->launcher.empty()) {
-        return;
-    }
+}
+
+void find_library_of_launcher(const Root& root, const Loader& loader, Mpi* mpi)
+{
     const Path prefix = root.resolved(mpi->launcher).parent_path().parent_path();
     std::vector<std::string> names(std::begin(kMpichLibraries), std::end(kMpichLibraries));
     if (mpi->kind == MpiKind::open_mpi) {
@@ -167,7 +164,16 @@ Mpi find_mpi(const Root& root, const Command& command, const Loader& loader)
     if (!mpi.launcher.empty()) {
         mpi.kind = kind_of_launcher(root, mpi.launcher);
     }
-    find_library(root, command, loader, &mpi);
+    if (!command.program.empty()) {
+        find_library_of_program(root, command, loader, &mpi);
+    }
+    // A program that brings no MPI, and that none starts, uses none. A script may.
+    if (mpi.library.empty() && command.elf && command.launcher.empty()) {
+        return {};
+    }
+    if (mpi.library.empty() && !mpi.launcher.empty()) {
+        find_library_of_launcher(root, loader, &mpi);
+    }
     if (!mpi.library.empty()) {
         find_layer(root, loader, &mpi);
     }

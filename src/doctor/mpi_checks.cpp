@@ -57,7 +57,7 @@ Result mpi_with_ucx(const Machine& machine)
 {
     const Mpi& mpi = machine.mpi;
     if (mpi.kind == MpiKind::none) {
-        return skipped("there is no mpirun in PATH");
+        return skipped("no MPI is used: there is no mpirun in PATH, or COMMAND has none");
     }
     if (mpi.kind == MpiKind::intel) {
         if (machine.command.variable("FI_PROVIDER") == "mlx") {

@@ -142,6 +142,20 @@ TEST_F(DoctorUcxTest, Mpich)
     is_skipped("mpi.noucx");
 }
 
+TEST_F(DoctorUcxTest, ACommandWithoutMpi)
+{
+    write("etc/openmpi/openmpi-mca-params.conf", "pml = ^ucx\n");
+    elf("home/user/job/program", {.needed = {"libucp.so.0"}});
+    run({"./program"});
+    is_skipped("mpi.noucx");
+    is_skipped("mpi.pml");
+    run({"mpirun", "./program"});
+    fails("mpi.pml", no_gpudirect, "pml = ^ucx");
+    write("home/user/job/program", "#!/usr/bin/python3\n");
+    run({"./program"});
+    fails("mpi.pml", no_gpudirect, "pml = ^ucx");
+}
+
 TEST_F(DoctorUcxTest, IntelMpi)
 {
     elf("opt/intel/oneapi/mpi/bin/mpirun", {});
