@@ -12,4 +12,7 @@ typedef struct ugdr_dev_condition {
     unsigned arrivals;         /**< of kernels' threads, that make one trigger */
 } ugdr_dev_condition_t;
 
+/** A bit of the ids of local memories (ugdr_mem_id()): the memory is the host's. */
+#define UGDR_MEM_ID_HOST (1u << 30)
+
 #endif
