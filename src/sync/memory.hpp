@@ -3,10 +3,14 @@
 // Memory that kernels name: our own, which they send and receive, and that of peers.
 #pragma once
 
-#include "cuda/driver.hpp"
 #include "sync/lane.hpp"
 #include "sync/ucx-gdr/ugdr_types.h"
 #include "sync/use_table.hpp"
+
+#include <cstdint>
+#include <vector>
+
+#include <ucp/api/ucp.h>
 
 namespace gdr::sync {
 
@@ -14,7 +18,9 @@ namespace gdr::sync {
 struct Memory {
     uint64_t address = 0;
     uint64_t length = 0;
-    CUcontext context = nullptr; // of GPU memory
+    bool host = false;            // else it is a GPU's; see mem::RdmaWrites about flushes
+    std::vector<uint32_t> keys{}; // local keys, by the numbers of our HCAs
+    ucp_mem_h ucp = nullptr;      // of UCP's lanes
 };
 
 // Imported by ugdr_rmem_import().
@@ -22,6 +28,8 @@ struct RemoteMemory {
     const Lanes* lanes = nullptr; // to its peer
     uint64_t address = 0;
     uint64_t length = 0;
+    std::vector<uint32_t> keys{}; // remote keys, by the numbers of the peer's HCAs
+    ucp_rkey_h ucp = nullptr;     // of UCP's lanes
 };
 
 // What kernels get for a memory: its number in the table and, for memory of the host, a bit by
