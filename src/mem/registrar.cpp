@@ -66,6 +66,15 @@ void HcaRegistrar::learn_all()
     }
 }
 
+bool HcaRegistrar::takes(CUdevice gpu)
+{
+    if (gpu_direct_.method(gpu) == Method::untried) {
+        const cuda::Driver& driver = *cuda::open_driver();
+        gdr_log(info, "%s", gpu_direct_.learn(driver, cuda::device(driver, gpu)).c_str());
+    }
+    return gpu_direct_.method(gpu) != Method::none;
+}
+
 bool HcaRegistrar::learn(const cuda::Pointer& memory)
 {
     if (memory.kind != cuda::MemoryKind::device) {

@@ -85,6 +85,9 @@ class HcaRegistrar final : public Registrar {
     Target describe(uintptr_t address, size_t length, Access access) override;
     bool learn(const cuda::Pointer& memory) override;
     void learn_all() override;
+    // Whether memory of a GPU can be registered, or that could not be found out: tries some in its
+    // primary context. Throws cuda::Error.
+    bool takes(CUdevice gpu);
     Registration register_memory(Target& target, Failure* failure) override;
     const GpuDirect* gpu_direct() const override { return &gpu_direct_; }
 

@@ -38,11 +38,16 @@ Operation* operation_of(ugdr_request_h request)
     return reinterpret_cast<Operation*>(request);
 }
 
-constexpr uint64_t kKnownFields = UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT |
-                                  UGDR_CONTEXT_PARAM_FIELD_WORKER | UGDR_CONTEXT_PARAM_FIELD_LOCK |
-                                  UGDR_CONTEXT_PARAM_FIELD_PROGRESS |
-                                  UGDR_CONTEXT_PARAM_FIELD_IDLE | UGDR_CONTEXT_PARAM_FIELD_CPU_SET |
-                                  UGDR_CONTEXT_PARAM_FIELD_ERROR_CB;
+constexpr uint64_t kKnownFields =
+    UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT | UGDR_CONTEXT_PARAM_FIELD_WORKER |
+    UGDR_CONTEXT_PARAM_FIELD_LOCK | UGDR_CONTEXT_PARAM_FIELD_PROGRESS |
+    UGDR_CONTEXT_PARAM_FIELD_IDLE | UGDR_CONTEXT_PARAM_FIELD_CPU_SET |
+    UGDR_CONTEXT_PARAM_FIELD_ERROR_CB | UGDR_CONTEXT_PARAM_FIELD_FLAGS;
+
+uint64_t flags_of(const ugdr_context_params_t& params)
+{
+    return (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_FLAGS) != 0 ? params.flags : 0;
+}
 
 constexpr const char* kWaitsByItself =
     "UGDR_OP_FLAG_STREAM_WAIT: the condition waits for its operations by itself";
@@ -160,7 +165,8 @@ struct TriggerBlock {
 } // namespace
 
 Context::Context(const Ucx& ucx, const ugdr_context_params_t& params)
-    : ucx_(ucx), connections_(hardware_queues())
+    : ucx_(ucx), connections_(hardware_queues()),
+      network_(ucx, (flags_of(params) & UGDR_CONTEXT_FLAG_NO_DIRECT) == 0)
 {
     const bool idle = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_IDLE) != 0;
     const bool cores = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_CPU_SET) != 0;
@@ -185,6 +191,9 @@ Engine::Settings Context::choose(const ugdr_context_params_t& params)
     if (has(UGDR_CONTEXT_PARAM_FIELD_IDLE) && params.idle != UGDR_IDLE_ADAPTIVE &&
         params.idle != UGDR_IDLE_SPIN && params.idle != UGDR_IDLE_YIELD) {
         throw Refusal(UCS_ERR_INVALID_PARAM, "unknown value of ugdr_idle_t");
+    }
+    if ((flags_of(params) & ~uint64_t{UGDR_CONTEXT_FLAG_NO_DIRECT}) != 0) {
+        throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in flags of ugdr_context_params_t");
     }
     Engine::Settings settings;
     settings.by_caller =

@@ -38,7 +38,7 @@
 #include "ugdr_types.h"
 
 #define UGDR_API_MAJOR 0
-#define UGDR_API_MINOR 4
+#define UGDR_API_MINOR 5
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,6 +47,9 @@ extern "C" {
 typedef struct ugdr_context* ugdr_context_h;
 typedef struct ugdr_condition* ugdr_condition_h;
 typedef struct ugdr_request* ugdr_request_h;
+typedef struct ugdr_peer* ugdr_peer_h;
+typedef struct ugdr_mem* ugdr_mem_h;
+typedef struct ugdr_rmem* ugdr_rmem_h;
 
 typedef struct CUstream_st* ugdr_cu_stream_t;
 typedef struct CUgraph_st* ugdr_cu_graph_t;
@@ -82,7 +85,14 @@ enum ugdr_context_params_field {
     UGDR_CONTEXT_PARAM_FIELD_PROGRESS = UCS_BIT(3),    /**< progress */
     UGDR_CONTEXT_PARAM_FIELD_IDLE = UCS_BIT(4),        /**< idle */
     UGDR_CONTEXT_PARAM_FIELD_CPU_SET = UCS_BIT(5),     /**< cpu_set */
-    UGDR_CONTEXT_PARAM_FIELD_ERROR_CB = UCS_BIT(6)     /**< error_cb, error_arg */
+    UGDR_CONTEXT_PARAM_FIELD_ERROR_CB = UCS_BIT(6),    /**< error_cb, error_arg */
+    UGDR_CONTEXT_PARAM_FIELD_FLAGS = UCS_BIT(7)        /**< flags */
+};
+
+/** Flags of a context. */
+enum ugdr_context_flags {
+    UGDR_CONTEXT_FLAG_NO_DIRECT = UCS_BIT(0) /**< peers are reached without HCAs of the library's
+                                                own (@ref ugdr_peers) */
 };
 
 /** Which worker the operations use, and how.
@@ -111,6 +121,7 @@ typedef struct ugdr_context_params {
     const ucs_cpu_set_t* cpu_set; /**< cores for the library's thread; else those of the caller */
     ugdr_error_cb_t error_cb;
     void* error_arg;
+    uint64_t flags; /**< of #ugdr_context_flags */
 } ugdr_context_params_t;
 
 /** Any function of a UCX, by which the library finds that. */
@@ -517,6 +528,125 @@ ucs_status_t ugdr_stream_wait(ugdr_context_h context, ugdr_cu_stream_t stream,
  *
  * As ugdr_stream_wait(); in a capture, for those captured with it. */
 ucs_status_t ugdr_stream_wait_all(ugdr_context_h context, ugdr_cu_stream_t stream);
+
+/** @} */
+
+/** @defgroup ugdr_peers Peers and memories: for kernels that initiate operations
+ *
+ * A peer is a context of another process, or of this one, that kernels' operations go to. Both
+ * sides create a peer, exchange what ugdr_peer_export() gives, by whatever means they have, and
+ * connect. Memory that operations use is mapped by its owner; the other side imports what
+ * ugdr_mem_export() gives. Kernels name memory by ids.
+ *
+ * The connections are queue pairs of the library's own, of the HCAs nearest to the GPU of the
+ * current CUDA context. The HCAs are opened by the first of these calls, and memory is registered
+ * with all of them; libibverbs has to be there. HCAs that do not take the memory of that GPU are
+ * left out. Peers, memories and what was imported end with their context at the latest.
+ *
+ * @{ */
+
+/** Fields of #ugdr_peer_params_t that are set. */
+enum ugdr_peer_params_field {
+    UGDR_PEER_PARAM_FIELD_CHANNELS = UCS_BIT(0) /**< channels */
+};
+
+/** What a peer is. */
+typedef struct ugdr_peer_params {
+    uint64_t field_mask; /**< of #ugdr_peer_params_field */
+    unsigned channels;   /**< separate connections, 1 to 64; 4. Operations of one channel are in
+                            order. The same on both sides */
+} ugdr_peer_params_t;
+
+/** Makes the near end of connections to another context.
+ *
+ * @param params NULL: none is set
+ */
+ucs_status_t ugdr_peer_create(ugdr_context_h context, const ugdr_peer_params_t* params,
+                              ugdr_peer_h* peer_p);
+
+/** Gives what the other side needs for ugdr_peer_connect().
+ *
+ * @param blob_p bytes, which belong to the peer
+ */
+ucs_status_t ugdr_peer_export(ugdr_peer_h peer, const void** blob_p, size_t* length_p);
+
+/** Connects to the other side, once.
+ *
+ * The other side has to connect, too, before anything is sent to it: let a message or a barrier say
+ * so. What is sent earlier is late by a second, and fails after seven.
+ *
+ * @param blob of the other side's ugdr_peer_export()
+ * @retval UCS_ERR_INVALID_PARAM the bytes are no such blob, or cut off; the other side has another
+ *     number of channels; the peer is connected
+ * @retval UCS_ERR_UNSUPPORTED the blob is of another version, or a side uses no HCA
+ * @retval UCS_ERR_UNREACHABLE the HCAs speak different protocols
+ */
+ucs_status_t ugdr_peer_connect(ugdr_peer_h peer, const void* blob, size_t length);
+
+/** Tells the state of a peer.
+ *
+ * @retval UCS_OK this side is connected
+ * @retval UCS_ERR_NOT_CONNECTED ugdr_peer_connect() has not been called
+ * @retval UCS_ERR_ENDPOINT_TIMEOUT the peer does not answer any more
+ * @retval UCS_ERR_CONNECTION_RESET an operation was refused there, which ends its channel, or the
+ *     peer has closed
+ */
+ucs_status_t ugdr_peer_test(ugdr_peer_h peer);
+
+/** Ends the connections.
+ *
+ * @retval UCS_ERR_BUSY memories of the peer are imported
+ */
+ucs_status_t ugdr_peer_destroy(ugdr_peer_h peer);
+
+/** Makes memory of this process available to kernels' operations, of this side and of peers.
+ *
+ * Host memory, or GPU memory that is not managed. The pages around it are registered: who has the
+ * blob may read and write them.
+ *
+ * @retval UCS_ERR_IO_ERROR an HCA does not take the memory
+ */
+ucs_status_t ugdr_mem_map(ugdr_context_h context, void* address, size_t length, ugdr_mem_h* mem_p);
+
+/** Takes memory back, before it is freed.
+ *
+ * @retval UCS_ERR_BUSY operations of kernels use it
+ */
+ucs_status_t ugdr_mem_unmap(ugdr_mem_h mem);
+
+/** Gives what peers need for ugdr_rmem_import().
+ *
+ * @param blob_p bytes, which belong to the memory
+ */
+ucs_status_t ugdr_mem_export(ugdr_mem_h mem, const void** blob_p, size_t* length_p);
+
+/** Tells the number by which kernels name the memory.
+ *
+ * @return the id; 0: mem is NULL
+ */
+uint32_t ugdr_mem_id(ugdr_mem_h mem);
+
+/** Makes memory of a connected peer available to kernels' operations.
+ *
+ * @param blob of the peer's ugdr_mem_export()
+ * @retval UCS_ERR_INVALID_PARAM the bytes are no such blob, cut off, or of another context than the
+ *     peer's
+ * @retval UCS_ERR_NOT_CONNECTED the peer is not connected
+ */
+ucs_status_t ugdr_rmem_import(ugdr_peer_h peer, const void* blob, size_t length,
+                              ugdr_rmem_h* rmem_p);
+
+/** Forgets memory of a peer.
+ *
+ * @retval UCS_ERR_BUSY operations of kernels use it
+ */
+ucs_status_t ugdr_rmem_release(ugdr_rmem_h rmem);
+
+/** Tells the number by which kernels name the memory.
+ *
+ * @return the id; 0: rmem is NULL
+ */
+uint32_t ugdr_rmem_id(ugdr_rmem_h rmem);
 
 /** @} */
 

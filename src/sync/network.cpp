@@ -1,0 +1,167 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#include "sync/network.hpp"
+
+#include "cuda/pointer.hpp"
+#include "sync/blob.hpp"
+#include "sync/log.hpp"
+#include "sync/refusal.hpp"
+
+#include <random>
+
+namespace gdr::sync {
+namespace {
+
+// What a memory's blob has first.
+struct Extent {
+    uint64_t process;
+    uint64_t address;
+    uint64_t length;
+    uint32_t keys; // one for each HCA
+};
+
+// The GPU of the calling thread's context; -1: there is none.
+CUdevice current_gpu()
+{
+    const cuda::Driver* driver = cuda::initialised_driver();
+    CUdevice gpu = -1;
+    return driver != nullptr && driver->cuCtxGetDevice(&gpu) == CUDA_SUCCESS ? gpu : -1;
+}
+
+cuda::MemoryKind kind_of(const void* address)
+{
+    const cuda::Driver* driver = cuda::initialised_driver();
+    return driver != nullptr ? cuda::classify(*driver, address).kind : cuda::MemoryKind::host;
+}
+
+template <typename Handle>
+Handle* keep(std::map<Handle*, std::unique_ptr<Handle>>& all, std::unique_ptr<Handle> made)
+{
+    Handle* const handle = made.get();
+    all.emplace(handle, std::move(made));
+    return handle;
+}
+
+} // namespace
+
+uint64_t Network::random_number()
+{
+    std::random_device device;
+    return uint64_t{device()} << 32 | device();
+}
+
+direct::Hcas& Network::hcas()
+{
+    if (!hcas_) {
+        lead_log(ucx_);
+        hcas_ = direct_ ? direct::Hcas(current_gpu()) : direct::Hcas("UGDR_CONTEXT_FLAG_NO_DIRECT");
+    }
+    return *hcas_;
+}
+
+// ---- memories
+
+ugdr_mem* Network::map(void* address, size_t length)
+{
+    const auto start = reinterpret_cast<uint64_t>(address);
+    if (address == nullptr || length == 0 || start + length < start) {
+        throw Refusal(UCS_ERR_INVALID_PARAM, "ugdr_mem_map: no memory, or none of such a length");
+    }
+    const std::lock_guard guard(lock_);
+    auto made = std::make_unique<ugdr_mem>(ugdr_mem{{*this}});
+    made->regions = hcas().register_memory(start, length);
+    Memory memory;
+    memory.address = start;
+    memory.length = length;
+    memory.host = kind_of(address) == cuda::MemoryKind::host;
+    BlobWriter writer(BlobKind::memory);
+    writer.add(Extent{process_, start, length, static_cast<uint32_t>(made->regions.size())});
+    for (const verbs::MemoryRegion& region : made->regions) {
+        memory.keys.push_back(region->lkey);
+        writer.add(uint32_t{region->rkey});
+    }
+    made->blob = writer.finished();
+    ugdr_mem* const handle = keep(mapped_, std::move(made));
+    try {
+        const bool host = memory.host;
+        handle->id = id_of(memories.add(std::move(memory)), host);
+    } catch (...) {
+        mapped_.erase(handle);
+        throw;
+    }
+    return handle;
+}
+
+void Network::unmap(ugdr_mem* memory)
+{
+    const std::lock_guard guard(lock_);
+    if (!memories.take_out(number_of(memory->id))) {
+        throw Refusal(UCS_ERR_BUSY, "ugdr_mem_unmap: operations of kernels use the memory");
+    }
+    mapped_.erase(memory);
+}
+
+ugdr_rmem* Network::import(Peer& peer, const void* blob, size_t length)
+{
+    BlobReader reader("ugdr_rmem_import", blob, length, BlobKind::memory);
+    const auto extent = reader.take<Extent>();
+    const std::lock_guard guard(lock_);
+    if (peer.status() == UCS_ERR_NOT_CONNECTED) {
+        reader.refuse(UCS_ERR_NOT_CONNECTED, "the peer is not connected");
+    }
+    if (extent.process != peer.process()) {
+        reader.refuse(UCS_ERR_INVALID_PARAM, "the memory is of another context than the peer's");
+    }
+    if (extent.keys != peer.hcas()) {
+        reader.refuse(UCS_ERR_INVALID_PARAM, "the blob contradicts that of the peer");
+    }
+    RemoteMemory memory;
+    memory.lanes = &peer.lanes();
+    memory.address = extent.address;
+    memory.length = extent.length;
+    memory.keys = reader.take_values<uint32_t>(extent.keys);
+    ugdr_rmem* const handle = keep(imported_, std::make_unique<ugdr_rmem>(ugdr_rmem{{peer}}));
+    try {
+        handle->id = remote_memories.add(std::move(memory));
+    } catch (...) {
+        imported_.erase(handle);
+        throw;
+    }
+    ++peer.imported;
+    return handle;
+}
+
+void Network::release(ugdr_rmem* memory)
+{
+    const std::lock_guard guard(lock_);
+    if (!remote_memories.take_out(memory->id)) {
+        throw Refusal(UCS_ERR_BUSY, "ugdr_rmem_release: operations of kernels use the memory");
+    }
+    --memory->peer.imported;
+    imported_.erase(memory);
+}
+
+// ---- peers
+
+ugdr_peer* Network::add_peer(unsigned channels)
+{
+    const std::lock_guard guard(lock_);
+    return keep(peers_, std::make_unique<ugdr_peer>(*this, channels, current_gpu()));
+}
+
+void Network::connect(Peer& peer, const void* blob, size_t length)
+{
+    const std::lock_guard guard(lock_);
+    peer.connect(blob, length);
+}
+
+void Network::destroy(ugdr_peer* peer)
+{
+    const std::lock_guard guard(lock_);
+    if (peer->imported > 0) {
+        throw Refusal(UCS_ERR_BUSY,
+                      "ugdr_peer_destroy: memories of the peer are imported (ugdr_rmem_release())");
+    }
+    peers_.erase(peer);
+}
+
+} // namespace gdr::sync

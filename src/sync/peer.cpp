@@ -1,0 +1,89 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Tells the other side how to connect, and connects.
+#include "sync/peer.hpp"
+
+#include "sync/blob.hpp"
+#include "sync/direct_lane.hpp"
+#include "sync/network.hpp"
+
+namespace gdr::sync {
+namespace {
+
+// What a peer's blob has first.
+struct Introduction {
+    uint64_t process;
+    uint32_t channels;
+    uint32_t hcas;
+    uint32_t queue_pairs; // one for each channel, or none
+};
+
+} // namespace
+
+Peer::Peer(Network& network, unsigned channels, CUdevice gpu)
+    : network_(network), channels_(channels)
+{
+    direct::Hcas& hcas = network.hcas();
+    const std::vector<unsigned> nearest = hcas.nearest(gpu);
+    BlobWriter writer(BlobKind::peer);
+    for (unsigned i = 0; i < channels && !nearest.empty(); ++i) {
+        const unsigned number = nearest[i % nearest.size()];
+        queue_pairs_.emplace_back(hcas[number], number);
+    }
+    writer.add(Introduction{network.process(), channels, static_cast<uint32_t>(hcas.size()),
+                            static_cast<uint32_t>(queue_pairs_.size())});
+    for (const direct::QueuePair& queue_pair : queue_pairs_) {
+        writer.add(queue_pair.address());
+    }
+    blob_ = writer.finished();
+}
+
+void Peer::connect(const void* blob, size_t length)
+{
+    BlobReader reader("ugdr_peer_connect", blob, length, BlobKind::peer);
+    if (status() != UCS_ERR_NOT_CONNECTED) {
+        reader.refuse(UCS_ERR_INVALID_PARAM, "the peer is connected");
+    }
+    const auto introduction = reader.take<Introduction>();
+    if (introduction.channels != channels_) {
+        reader.refuse(UCS_ERR_INVALID_PARAM,
+                      "the other side has " + std::to_string(introduction.channels) +
+                          " channels, this one " + std::to_string(channels_));
+    }
+    if (queue_pairs_.empty() || introduction.queue_pairs == 0) {
+        reader.refuse(UCS_ERR_UNSUPPORTED,
+                      queue_pairs_.empty() ? "this side uses no HCA: " + network_.hcas().obstacle()
+                                           : "the other side uses no HCA");
+    }
+    if (introduction.queue_pairs != channels_) {
+        reader.refuse(UCS_ERR_INVALID_PARAM, "the blob contradicts itself");
+    }
+    const auto addresses = reader.take_values<direct::QueuePairAddress>(channels_);
+    for (unsigned i = 0; i < channels_; ++i) {
+        if (addresses[i].hca >= introduction.hcas) {
+            reader.refuse(UCS_ERR_INVALID_PARAM, "the blob contradicts itself");
+        }
+        if (!queue_pairs_[i].speaks_with(addresses[i])) {
+            reader.refuse(UCS_ERR_UNREACHABLE,
+                          "the HCAs of the two sides speak different protocols (InfiniBand, RoCE "
+                          "version 1, version 2)");
+        }
+    }
+    process_ = introduction.process;
+    hcas_ = introduction.hcas;
+    std::vector<std::unique_ptr<Lane>> lanes;
+    status_ = UCS_OK;
+    try {
+        for (unsigned i = 0; i < channels_; ++i) {
+            lanes.push_back(
+                std::make_unique<DirectLane>(std::move(queue_pairs_[i]), addresses[i], status_));
+        }
+    } catch (...) {
+        status_ = UCS_ERR_CONNECTION_RESET; // some queue pairs are used up
+        throw;
+    }
+    queue_pairs_.clear();
+    lanes_.set(std::move(lanes));
+}
+
+} // namespace gdr::sync
