@@ -247,6 +247,7 @@ UGDR_EXPORT ucs_status_t ugdr_context_destroy(ugdr_context_h context, unsigned f
                           "wait, or graphs hold conditions "
                           "(UGDR_DESTROY_FORCE ends them)");
         }
+        context->network().close();
         leave(*context);
         while (!context->stop(std::chrono::seconds(1))) {
         }
@@ -486,15 +487,7 @@ UGDR_EXPORT ucs_status_t ugdr_request_wait(ugdr_request_h request)
         return ugdr_request_test(request);
     }
     Engine& engine = *operation.engine;
-    const ucs_status_t status = guarded(engine.ucx(), [&] {
-        while (!operation.complete()) {
-            if (engine.settings().by_caller) {
-                engine.progress();
-            } else {
-                operation.status.wait(UCS_INPROGRESS, std::memory_order_acquire);
-            }
-        }
-    });
+    const ucs_status_t status = guarded(engine.ucx(), [&] { engine.wait_for(operation); });
     return status == UCS_OK ? ugdr_request_test(request) : status;
 }
 

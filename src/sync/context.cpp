@@ -165,13 +165,16 @@ struct TriggerBlock {
 } // namespace
 
 Context::Context(const Ucx& ucx, const ugdr_context_params_t& params)
-    : ucx_(ucx), connections_(hardware_queues()),
-      network_(ucx, (flags_of(params) & UGDR_CONTEXT_FLAG_NO_DIRECT) == 0)
+    : ucx_(ucx), connections_(hardware_queues())
 {
     const bool idle = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_IDLE) != 0;
     const bool cores = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_CPU_SET) != 0;
     try {
         engine_ = std::make_unique<Engine>(ucx_, choose(params));
+        const bool ucp = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT) != 0;
+        network_ = std::make_unique<Network>(
+            ucx_, (flags_of(params) & UGDR_CONTEXT_FLAG_NO_DIRECT) == 0,
+            ucp ? std::make_unique<UcpAccess>(*engine_, params.ucp_context) : nullptr);
         if (!engine_->settings().by_caller) {
             proxy_ = std::make_unique<Proxy>(*engine_, idle ? params.idle : UGDR_IDLE_ADAPTIVE,
                                              cores ? params.cpu_set : nullptr);

@@ -56,7 +56,7 @@ class Context {
 
     const Ucx& ucx() const { return ucx_; }
     Engine& engine() { return *engine_; }
-    Network& network() { return network_; }
+    Network& network() { return *network_; }
 
     // Ends the thread, for good. Returns false if the thread did not end in time.
     bool stop(std::chrono::milliseconds limit);
@@ -112,7 +112,7 @@ class Context {
     size_t address_length_ = 0;
     std::unique_ptr<Engine> engine_;
     std::unique_ptr<Proxy> proxy_;
-    Network network_;
+    std::unique_ptr<Network> network_;
 
     // The engine takes none of the locks; they order threads of the application. Each stream has
     // one (Stream::enqueueing), and the table has one.

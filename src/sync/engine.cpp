@@ -281,6 +281,17 @@ ucs_status_t Engine::cancel_soon(Operation& operation)
     return UCS_OK;
 }
 
+void Engine::wait_for(const Operation& operation)
+{
+    while (!operation.complete()) {
+        if (settings_.by_caller) {
+            progress();
+        } else {
+            operation.status.wait(UCS_INPROGRESS, std::memory_order_acquire);
+        }
+    }
+}
+
 void Engine::cancel(Operation& operation)
 {
     if (operation.node != nullptr) {

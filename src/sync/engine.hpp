@@ -54,6 +54,8 @@ class Engine {
     }
     // UCS_ERR_BUSY: the operation is under way and cannot be cancelled.
     ucs_status_t cancel_soon(Operation& operation);
+    // Returns when it is complete; makes progress itself if no thread of the library does.
+    void wait_for(const Operation& operation);
     // Operations that are not complete and waits that are not over.
     uint64_t unfinished() const { return unfinished_.load(std::memory_order_acquire); }
     ugdr_context_counters_t counters() const;

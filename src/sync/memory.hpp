@@ -20,7 +20,6 @@ struct Memory {
     uint64_t length = 0;
     bool host = false;            // else it is a GPU's; see mem::RdmaWrites about flushes
     std::vector<uint32_t> keys{}; // local keys, by the numbers of our HCAs
-    ucp_mem_h ucp = nullptr;      // of UCP's lanes
 };
 
 // Imported by ugdr_rmem_import().

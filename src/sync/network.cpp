@@ -53,7 +53,8 @@ direct::Hcas& Network::hcas()
 {
     if (!hcas_) {
         lead_log(ucx_);
-        hcas_ = direct_ ? direct::Hcas(current_gpu()) : direct::Hcas("UGDR_CONTEXT_FLAG_NO_DIRECT");
+        hcas_ = direct_ ? direct::Hcas(current_gpu())
+                        : direct::Hcas("it was told so (UGDR_CONTEXT_FLAG_NO_DIRECT)");
     }
     return *hcas_;
 }
@@ -79,13 +80,25 @@ ugdr_mem* Network::map(void* address, size_t length)
         memory.keys.push_back(region->lkey);
         writer.add(uint32_t{region->rkey});
     }
+    UcpAccess::Mapped ucp;
+    if (ucp_ != nullptr) {
+        try {
+            ucp = ucp_->map(address, length);
+        } catch (const Refusal&) {
+            if (made->regions.empty()) {
+                throw;
+            }
+        }
+    }
+    made->ucp = ucp.handle;
+    writer.add_counted(ucp.rkey.data(), ucp.rkey.size());
     made->blob = writer.finished();
     ugdr_mem* const handle = keep(mapped_, std::move(made));
     try {
         const bool host = memory.host;
         handle->id = id_of(memories.add(std::move(memory)), host);
     } catch (...) {
-        mapped_.erase(handle);
+        forget(handle);
         throw;
     }
     return handle;
@@ -96,6 +109,14 @@ void Network::unmap(ugdr_mem* memory)
     const std::lock_guard guard(lock_);
     if (!memories.take_out(number_of(memory->id))) {
         throw Refusal(UCS_ERR_BUSY, "ugdr_mem_unmap: operations of kernels use the memory");
+    }
+    forget(memory);
+}
+
+void Network::forget(ugdr_mem* memory)
+{
+    if (memory->ucp != nullptr) {
+        ucp_->unmap(memory->ucp);
     }
     mapped_.erase(memory);
 }
@@ -119,14 +140,21 @@ ugdr_rmem* Network::import(Peer& peer, const void* blob, size_t length)
     memory.address = extent.address;
     memory.length = extent.length;
     memory.keys = reader.take_values<uint32_t>(extent.keys);
+    const BlobReader::Piece rkey = reader.take_counted();
     ugdr_rmem* const handle = keep(imported_, std::make_unique<ugdr_rmem>(ugdr_rmem{{peer}}));
+    ++peer.imported;
     try {
+        if (peer.ep() != nullptr) {
+            if (rkey.length == 0) {
+                reader.refuse(UCS_ERR_INVALID_PARAM, "the blob contradicts that of the peer");
+            }
+            memory.ucp = handle->ucp = ucp_->unpack(peer.ep(), rkey.data);
+        }
         handle->id = remote_memories.add(std::move(memory));
     } catch (...) {
-        imported_.erase(handle);
+        forget(handle);
         throw;
     }
-    ++peer.imported;
     return handle;
 }
 
@@ -135,6 +163,14 @@ void Network::release(ugdr_rmem* memory)
     const std::lock_guard guard(lock_);
     if (!remote_memories.take_out(memory->id)) {
         throw Refusal(UCS_ERR_BUSY, "ugdr_rmem_release: operations of kernels use the memory");
+    }
+    forget(memory);
+}
+
+void Network::forget(ugdr_rmem* memory)
+{
+    if (memory->ucp != nullptr) {
+        ucp_->release(memory->ucp);
     }
     --memory->peer.imported;
     imported_.erase(memory);
@@ -161,7 +197,28 @@ void Network::destroy(ugdr_peer* peer)
         throw Refusal(UCS_ERR_BUSY,
                       "ugdr_peer_destroy: memories of the peer are imported (ugdr_rmem_release())");
     }
+    forget(peer);
+}
+
+void Network::forget(ugdr_peer* peer)
+{
+    if (peer->ep() != nullptr) {
+        ucp_->close(peer->ep());
+    }
     peers_.erase(peer);
+}
+
+void Network::close()
+{
+    const std::lock_guard guard(lock_);
+    const auto forget_all = [this](auto& all) {
+        while (!all.empty()) {
+            forget(all.begin()->first);
+        }
+    };
+    forget_all(imported_);
+    forget_all(peers_);
+    forget_all(mapped_);
 }
 
 } // namespace gdr::sync

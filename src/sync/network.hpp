@@ -7,6 +7,7 @@
 #include "direct/hcas.hpp"
 #include "sync/memory.hpp"
 #include "sync/peer.hpp"
+#include "sync/ucp_access.hpp"
 #include "sync/ucx-gdr/ugdr.h"
 #include "sync/ucx.hpp"
 
@@ -23,6 +24,7 @@ struct MappedMemory {
     Network& network;
     uint32_t id = 0;
     std::vector<verbs::MemoryRegion> regions{}; // one for each HCA
+    ucp_mem_h ucp = nullptr;
     std::vector<uint8_t> blob{};
 };
 
@@ -30,6 +32,7 @@ struct MappedMemory {
 struct ImportedMemory {
     Peer& peer;
     uint32_t id = 0;
+    ucp_rkey_h ucp = nullptr;
 };
 
 } // namespace gdr::sync
@@ -45,8 +48,11 @@ namespace gdr::sync {
 
 class Network {
   public:
-    // direct: HCAs may be used.
-    Network(const Ucx& ucx, bool direct) : ucx_(ucx), direct_(direct) {}
+    // direct: HCAs may be used. ucp: nullptr if UCP may not.
+    Network(const Ucx& ucx, bool direct, std::unique_ptr<UcpAccess> ucp)
+        : ucx_(ucx), direct_(direct), ucp_(std::move(ucp))
+    {
+    }
     Network(const Network&) = delete;
     Network& operator=(const Network&) = delete;
 
@@ -66,16 +72,24 @@ class Network {
     ugdr_rmem* import(Peer& peer, const void* blob, size_t length);
     void release(ugdr_rmem* memory);
 
+    // Ends all peers and memories; the engine still runs.
+    void close();
+
     // ---- for peers, within these
 
     direct::Hcas& hcas();
+    UcpAccess* ucp() { return ucp_.get(); }
     uint64_t process() const { return process_; } // a random number
 
   private:
     static uint64_t random_number();
+    void forget(ugdr_mem* memory);
+    void forget(ugdr_rmem* memory);
+    void forget(ugdr_peer* peer);
 
     const Ucx ucx_;
     const bool direct_;
+    const std::unique_ptr<UcpAccess> ucp_;
     const uint64_t process_ = random_number();
 
     std::mutex lock_; // of what follows

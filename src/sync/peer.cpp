@@ -3,9 +3,11 @@
 // Tells the other side how to connect, and connects.
 #include "sync/peer.hpp"
 
+#include "log/log.hpp"
 #include "sync/blob.hpp"
 #include "sync/direct_lane.hpp"
 #include "sync/network.hpp"
+#include "sync/ucp_lane.hpp"
 
 namespace gdr::sync {
 namespace {
@@ -35,6 +37,9 @@ Peer::Peer(Network& network, unsigned channels, CUdevice gpu)
     for (const direct::QueuePair& queue_pair : queue_pairs_) {
         writer.add(queue_pair.address());
     }
+    const std::vector<uint8_t> address =
+        network.ucp() != nullptr ? network.ucp()->worker_address() : std::vector<uint8_t>();
+    writer.add_counted(address.data(), address.size());
     blob_ = writer.finished();
 }
 
@@ -50,27 +55,53 @@ void Peer::connect(const void* blob, size_t length)
                       "the other side has " + std::to_string(introduction.channels) +
                           " channels, this one " + std::to_string(channels_));
     }
-    if (queue_pairs_.empty() || introduction.queue_pairs == 0) {
-        reader.refuse(UCS_ERR_UNSUPPORTED,
-                      queue_pairs_.empty() ? "this side uses no HCA: " + network_.hcas().obstacle()
-                                           : "the other side uses no HCA");
-    }
-    if (introduction.queue_pairs != channels_) {
+    if (introduction.queue_pairs != 0 && introduction.queue_pairs != channels_) {
         reader.refuse(UCS_ERR_INVALID_PARAM, "the blob contradicts itself");
     }
-    const auto addresses = reader.take_values<direct::QueuePairAddress>(channels_);
-    for (unsigned i = 0; i < channels_; ++i) {
-        if (addresses[i].hca >= introduction.hcas) {
+    const auto addresses = reader.take_values<direct::QueuePairAddress>(introduction.queue_pairs);
+    for (const direct::QueuePairAddress& address : addresses) {
+        if (address.hca >= introduction.hcas) {
             reader.refuse(UCS_ERR_INVALID_PARAM, "the blob contradicts itself");
         }
-        if (!queue_pairs_[i].speaks_with(addresses[i])) {
-            reader.refuse(UCS_ERR_UNREACHABLE,
-                          "the HCAs of the two sides speak different protocols (InfiniBand, RoCE "
-                          "version 1, version 2)");
-        }
+    }
+    const BlobReader::Piece worker = reader.take_counted();
+    const std::string obstacle = obstacle_to(addresses);
+    if (!obstacle.empty() && (network_.ucp() == nullptr || worker.length == 0)) {
+        reader.refuse(UCS_ERR_UNREACHABLE,
+                      obstacle +
+                          "; and UCP cannot be used, for which both sides need a UCP context "
+                          "(UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT)");
     }
     process_ = introduction.process;
     hcas_ = introduction.hcas;
+    if (obstacle.empty()) {
+        connect_queue_pairs(addresses);
+    } else {
+        gdr_log(diag, "UCP carries what kernels send to a peer: %s", obstacle.c_str());
+        connect_by_ucp(worker.data);
+    }
+}
+
+// Why queue pairs cannot be connected; empty if they can.
+std::string Peer::obstacle_to(const std::vector<direct::QueuePairAddress>& addresses) const
+{
+    if (queue_pairs_.empty()) {
+        return "this side uses no HCA: " + network_.hcas().obstacle();
+    }
+    if (addresses.empty()) {
+        return "the other side uses no HCA";
+    }
+    for (size_t i = 0; i < addresses.size(); ++i) {
+        if (!queue_pairs_[i].speaks_with(addresses[i])) {
+            return "the HCAs of the two sides speak different protocols (InfiniBand, RoCE version "
+                   "1, version 2)";
+        }
+    }
+    return {};
+}
+
+void Peer::connect_queue_pairs(const std::vector<direct::QueuePairAddress>& addresses)
+{
     std::vector<std::unique_ptr<Lane>> lanes;
     status_ = UCS_OK;
     try {
@@ -83,6 +114,18 @@ void Peer::connect(const void* blob, size_t length)
         throw;
     }
     queue_pairs_.clear();
+    lanes_.set(std::move(lanes));
+}
+
+void Peer::connect_by_ucp(const void* address)
+{
+    std::vector<std::unique_ptr<Lane>> lanes;
+    ep_ = network_.ucp()->connect(address);
+    for (unsigned i = 0; i < channels_; ++i) {
+        lanes.push_back(std::make_unique<UcpLane>(network_.ucp()->engine(), ep_, status_));
+    }
+    queue_pairs_.clear();
+    status_ = UCS_OK;
     lanes_.set(std::move(lanes));
 }
 

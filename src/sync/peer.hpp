@@ -6,7 +6,10 @@
 #include "direct/queue_pair.hpp"
 #include "sync/lane.hpp"
 
+#include <string>
 #include <vector>
+
+#include <ucp/api/ucp.h>
 
 namespace gdr::sync {
 
@@ -31,16 +34,22 @@ class Peer {
     ucs_status_t status() const { return static_cast<ucs_status_t>(status_.load()); }
 
     const Lanes& lanes() const { return lanes_; }
+    ucp_ep_h ep() const { return ep_; }           // nullptr: its lanes are queue pairs
     uint64_t process() const { return process_; } // of the other side: its Network::process()
     size_t hcas() const { return hcas_; }         // of the other side
 
     unsigned imported = 0; // memories of it
 
   private:
+    std::string obstacle_to(const std::vector<direct::QueuePairAddress>& addresses) const;
+    void connect_queue_pairs(const std::vector<direct::QueuePairAddress>& addresses);
+    void connect_by_ucp(const void* address);
+
     Network& network_;
     const unsigned channels_;
     std::vector<direct::QueuePair> queue_pairs_; // until it is connected
     std::vector<uint8_t> blob_;
+    ucp_ep_h ep_ = nullptr;
     std::atomic<int> status_{UCS_ERR_NOT_CONNECTED};
     Lanes lanes_;
     uint64_t process_ = 0;

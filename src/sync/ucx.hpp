@@ -16,11 +16,20 @@ extern "C" {
     FUNCTION(ucp_am_send_nbx)                                                                      \
     FUNCTION(ucp_atomic_op_nbx)                                                                    \
     FUNCTION(ucp_context_query)                                                                    \
+    FUNCTION(ucp_ep_close_nbx)                                                                     \
+    FUNCTION(ucp_ep_create)                                                                        \
     FUNCTION(ucp_ep_flush_nbx)                                                                     \
+    FUNCTION(ucp_ep_rkey_unpack)                                                                   \
     FUNCTION(ucp_get_nbx)                                                                          \
+    FUNCTION(ucp_mem_map)                                                                          \
+    FUNCTION(ucp_mem_unmap)                                                                        \
     FUNCTION(ucp_put_nbx)                                                                          \
     FUNCTION(ucp_request_cancel)                                                                   \
+    FUNCTION(ucp_request_check_status)                                                             \
     FUNCTION(ucp_request_free)                                                                     \
+    FUNCTION(ucp_rkey_buffer_release)                                                              \
+    FUNCTION(ucp_rkey_destroy)                                                                     \
+    FUNCTION(ucp_rkey_pack)                                                                        \
     FUNCTION(ucp_tag_recv_nbx)                                                                     \
     FUNCTION(ucp_tag_send_nbx)                                                                     \
     FUNCTION(ucp_worker_create)                                                                    \

@@ -4,13 +4,14 @@
 // a peer, and what the peer's lanes have retired.
 #pragma once
 
-#include "sync/network.hpp"
+#include "sync/context.hpp"
 #include "sync/refusal.hpp"
 
 #include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -113,12 +114,58 @@ class Bytes {
     CUdeviceptr device_ = 0;
 };
 
+// An application with a context on UCP that uses no HCA.
+class Application {
+  public:
+    Application()
+    {
+        ucp_params_t ucp{};
+        ucp.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
+        ucp.features = UCP_FEATURE_RMA | UCP_FEATURE_AMO64;
+        ucp.mt_workers_shared = 1;
+        EXPECT_EQ(ucp_init(&ucp, nullptr, &ucp_), UCS_OK);
+        ugdr_context_params_t params{};
+        params.field_mask = UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT | UGDR_CONTEXT_PARAM_FIELD_FLAGS;
+        params.ucp_context = ucp_;
+        params.flags = UGDR_CONTEXT_FLAG_NO_DIRECT;
+        EXPECT_EQ(ugdr_context_create(&params, &context_), UCS_OK);
+    }
+    Application(const Application&) = delete;
+    Application& operator=(const Application&) = delete;
+    ~Application()
+    {
+        EXPECT_EQ(ugdr_context_destroy(context_, 0), UCS_OK);
+        ucp_cleanup(ucp_);
+    }
+
+    Network& network() { return context_->network(); }
+
+  private:
+    ucp_context_h ucp_ = nullptr;
+    ugdr_context_h context_ = nullptr;
+};
+
+enum class Carrier { queue_pairs, ucp };
+
 // One side.
 class Side : public Retired {
+    std::optional<Application> application_;
+    std::optional<Network> own_;
+
   public:
-    explicit Side(unsigned channels = 1, bool direct = true)
-        : network(this_ucx(), direct), peer(network.add_peer(channels))
+    explicit Side(unsigned channels = 1, Carrier carrier = Carrier::queue_pairs)
+        : application_(carrier == Carrier::ucp ? std::optional<Application>(std::in_place)
+                                               : std::nullopt),
+          own_(carrier == Carrier::ucp
+                   ? std::nullopt
+                   : std::optional<Network>(std::in_place, this_ucx(), true, nullptr)),
+          network(own_ ? *own_ : application_->network()), peer(network.add_peer(channels))
     {
+    }
+    // Without UCP and HCAs.
+    static std::unique_ptr<Network> cut_off()
+    {
+        return std::make_unique<Network>(this_ucx(), false, nullptr);
     }
 
     // The other side's blob, and its memory's.
@@ -161,14 +208,15 @@ class Side : public Retired {
         return tickets.back().second;
     }
 
-    Network network;
+    Network& network;
     ugdr_peer* const peer;
     std::vector<std::pair<uint64_t, ucs_status_t>> tickets;
 };
 
 // Both in this process.
 struct Pair {
-    explicit Pair(unsigned channels = 1) : a(channels), b(channels)
+    explicit Pair(unsigned channels = 1, Carrier carrier = Carrier::queue_pairs)
+        : a(channels, carrier), b(channels, carrier)
     {
         a.connect(b.peer->blob());
         b.connect(a.peer->blob());

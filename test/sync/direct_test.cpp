@@ -42,12 +42,20 @@ class Direct : public testing::Test {
 
 // ---- what a transfer does, in host memory and in a GPU's
 
-class EachMemory : public Direct, public testing::WithParamInterface<bool> {};
+struct Way {
+    const char* name;
+    Carrier carrier;
+    bool host;
+};
 
-TEST_P(EachMemory, Puts)
+class EachWay : public Direct, public testing::WithParamInterface<Way> {
+  protected:
+    Pair pair{1, GetParam().carrier};
+};
+
+TEST_P(EachWay, Puts)
 {
-    Pair pair;
-    const Window window(pair, GetParam(), kLarge);
+    const Window window(pair, GetParam().host, kLarge);
     for (const size_t length : {size_t{0}, size_t{1}, size_t{7}, size_t{4096}, kLarge}) {
         const std::vector<char> bytes = pattern(length);
         window.near.write(0, bytes.data(), length);
@@ -63,10 +71,9 @@ TEST_P(EachMemory, Puts)
     EXPECT_EQ(window.far.read(999, 10), bytes);
 }
 
-TEST_P(EachMemory, Gets)
+TEST_P(EachWay, Gets)
 {
-    Pair pair;
-    const Window window(pair, GetParam(), kLarge);
+    const Window window(pair, GetParam().host, kLarge);
     for (const size_t length : {size_t{0}, size_t{1}, size_t{4096}, kLarge}) {
         const std::vector<char> bytes = pattern(length);
         window.far.write(0, bytes.data(), length);
@@ -77,10 +84,9 @@ TEST_P(EachMemory, Gets)
     }
 }
 
-TEST_P(EachMemory, PutsValues)
+TEST_P(EachWay, PutsValues)
 {
-    Pair pair;
-    const Window window(pair, GetParam(), 4096);
+    const Window window(pair, GetParam().host, 4096);
     const uint64_t value = 0x1122334455667788;
     for (uint32_t length = 1; length <= sizeof(value); ++length) {
         const uint64_t offset = 100 + 16 * length;
@@ -93,10 +99,9 @@ TEST_P(EachMemory, PutsValues)
     }
 }
 
-TEST_P(EachMemory, Signals)
+TEST_P(EachWay, Signals)
 {
-    Pair pair;
-    const Window window(pair, GetParam(), kLarge + 64);
+    const Window window(pair, GetParam().host, kLarge + 64);
     const std::vector<char> bytes = pattern(1000);
     window.near.write(0, bytes.data(), bytes.size());
     Transfer put = window.put(bytes.size());
@@ -116,10 +121,9 @@ TEST_P(EachMemory, Signals)
     EXPECT_EQ(window.far.word(kSignal), 44u);
 }
 
-TEST_P(EachMemory, Adds)
+TEST_P(EachWay, Adds)
 {
-    Pair pair;
-    const Window window(pair, GetParam(), 4096);
+    const Window window(pair, GetParam().host, 4096);
     Transfer add{Kind::add, 0, nullptr, 0, window.remote, 64, nullptr, 0, 5, 0};
     EXPECT_EQ(pair.a.carry_out(add), UCS_OK);
     EXPECT_EQ(window.far.word(64), 5u);
@@ -130,6 +134,9 @@ TEST_P(EachMemory, Adds)
     EXPECT_EQ(pair.a.carry_out(add), UCS_OK);
     EXPECT_EQ(window.near.word(8), 5u);
     EXPECT_EQ(window.far.word(64), 4u);
+    if (GetParam().carrier == Carrier::ucp) {
+        return;
+    }
     // One that the HCA would refuse, and end the connection with, ends alone.
     add.remote_offset = 65;
     EXPECT_EQ(pair.a.carry_out(add), UCS_ERR_INVALID_PARAM);
@@ -137,8 +144,11 @@ TEST_P(EachMemory, Adds)
     EXPECT_EQ(pair.a.carry_out(add), UCS_OK);
 }
 
-INSTANTIATE_TEST_SUITE_P(Direct, EachMemory, testing::Bool(),
-                         [](const auto& info) { return info.param ? "Host" : "Gpu"; });
+INSTANTIATE_TEST_SUITE_P(Direct, EachWay,
+                         testing::Values(Way{"Host", Carrier::queue_pairs, true},
+                                         Way{"Gpu", Carrier::queue_pairs, false},
+                                         Way{"HostByUcp", Carrier::ucp, true}),
+                         [](const auto& info) { return info.param.name; });
 
 // ---- many of them
 
@@ -165,6 +175,27 @@ TEST_F(Direct, TicketsRetireInOrder)
     }
 }
 
+TEST_F(Direct, TicketsRetireInOrderByUcp)
+{
+    constexpr uint64_t kTransfers = 500;
+    Pair pair(1, Carrier::ucp);
+    const Window window(pair, true, 4096);
+    for (uint64_t i = 0; i < kTransfers; ++i) {
+        Transfer transfer = window.put(8, i);
+        if (i % 4 == 1) {
+            transfer.kind = Kind::get;
+        } else if (i % 4 > 1) {
+            transfer = {Kind::put_value, 8, nullptr, 0, window.remote, 64, nullptr, 0, i, i};
+        }
+        pair.a.post(transfer);
+    }
+    ASSERT_TRUE(pair.a.finish(kTransfers - pair.a.tickets.size()));
+    for (uint64_t i = 0; i < kTransfers; ++i) {
+        EXPECT_EQ(pair.a.tickets[i], std::pair(i, UCS_OK));
+    }
+    EXPECT_EQ(window.far.word(64), kTransfers - 1);
+}
+
 TEST_F(Direct, NothingHappensWithoutRoom)
 {
     Pair pair;
@@ -181,11 +212,9 @@ TEST_F(Direct, NothingHappensWithoutRoom)
 }
 
 // A thread looks at the signals while they arrive.
-TEST_F(Direct, NoSignalOvertakesItsData)
+void watch_signals(Pair& pair, uint64_t transfers)
 {
-    constexpr uint64_t kTransfers = 100'000;
     constexpr size_t kSlots = 16, kSlot = 64;
-    Pair pair;
     const Window window(pair, true, kSlots * kSlot + 64);
     std::atomic<uint64_t> wrong{0};
     std::atomic<uint64_t> seen{0};
@@ -193,7 +222,7 @@ TEST_F(Direct, NoSignalOvertakesItsData)
         return std::atomic_ref(*reinterpret_cast<uint64_t*>(window.far.host() + offset));
     };
     std::thread reader([&] {
-        for (uint64_t signal = 0; signal < kTransfers;) {
+        for (uint64_t signal = 0; signal < transfers;) {
             signal = word(kSlots * kSlot).load(std::memory_order_acquire);
             // The slot of a signal has its number, or that of a later round.
             const size_t slot = signal % kSlots * kSlot;
@@ -204,7 +233,7 @@ TEST_F(Direct, NoSignalOvertakesItsData)
             seen.store(signal, std::memory_order_relaxed);
         }
     });
-    for (uint64_t i = 1; i <= kTransfers; ++i) {
+    for (uint64_t i = 1; i <= transfers; ++i) {
         // What is under way still reads its own slot: at most so many.
         if (i % (kSlots / 2) == 0) {
             pair.a.lane().submit();
@@ -219,10 +248,22 @@ TEST_F(Direct, NoSignalOvertakesItsData)
         pair.a.post({Kind::put_signal_set, kSlot, window.local, slot, window.remote, slot,
                      window.remote, kSlots * kSlot, i, i});
     }
-    EXPECT_TRUE(pair.a.finish(kTransfers - pair.a.tickets.size()));
+    EXPECT_TRUE(pair.a.finish(transfers - pair.a.tickets.size()));
     reader.join();
     EXPECT_EQ(wrong, 0u);
-    EXPECT_EQ(seen, kTransfers);
+    EXPECT_EQ(seen, transfers);
+}
+
+TEST_F(Direct, NoSignalOvertakesItsData)
+{
+    Pair pair;
+    watch_signals(pair, 100'000);
+}
+
+TEST_F(Direct, NoSignalOvertakesItsDataByUcp)
+{
+    Pair pair(1, Carrier::ucp);
+    watch_signals(pair, 2'000);
 }
 
 TEST_F(Direct, ChannelsAreSeparate)
@@ -377,11 +418,15 @@ TEST_F(Direct, ChangedBlobs)
     }
 }
 
-TEST_F(Direct, NoHcas)
+TEST_F(Direct, NeitherHcasNorUcp)
 {
-    Side without(1, false), with;
-    EXPECT_EQ(refusal_of([&] { with.connect(without.peer->blob()); }), UCS_ERR_UNSUPPORTED);
-    EXPECT_EQ(refusal_of([&] { without.connect(with.peer->blob()); }), UCS_ERR_UNSUPPORTED);
+    const auto network = Side::cut_off();
+    ugdr_peer* without = network->add_peer(1);
+    Side with;
+    const Blob blob = with.peer->blob();
+    EXPECT_EQ(refusal_of([&] { with.connect(without->blob()); }), UCS_ERR_UNREACHABLE);
+    EXPECT_EQ(refusal_of([&] { network->connect(*without, blob.data(), blob.size()); }),
+              UCS_ERR_UNREACHABLE);
     EXPECT_EQ(with.peer->status(), UCS_ERR_NOT_CONNECTED);
 }
 
@@ -565,6 +610,7 @@ int main(int argc, char** argv)
 {
     find_softcuda();
     setenv("SOFTHCA_DEVICES", "2", 0);
+    setenv("UCX_TLS", "self,sm,tcp", 0);
     run_on_emulated_hca(argv);
     return run_tests(argc, argv);
 }
