@@ -45,8 +45,9 @@ DirectLane::DirectLane(direct::QueuePair queue_pair, const direct::QueuePairAddr
 unsigned DirectLane::work_requests_of(const Transfer& transfer) const
 {
     const uint64_t largest = queue_pair_.largest_message();
-    const auto data =
-        std::max(1u, static_cast<unsigned>((transfer.length + largest - 1) / largest));
+    const unsigned data = transfer.length <= largest
+                              ? 1
+                              : static_cast<unsigned>((transfer.length + largest - 1) / largest);
     switch (transfer.kind) {
     case Transfer::Kind::put:
     case Transfer::Kind::get:
@@ -90,7 +91,7 @@ bool DirectLane::post(const Transfer& transfer)
         }
         build(transfer);
     }
-    posted_[last_++ % posted_.size()] = {transfer.ticket, built_, status};
+    posted(last_++) = {transfer.ticket, built_, status};
     return true;
 }
 
@@ -215,7 +216,7 @@ unsigned DirectLane::poll(Retired& retired)
     }
     unsigned told = 0;
     for (; first_ != last_; ++first_, ++told) {
-        const Posted& oldest = posted_[first_ % posted_.size()];
+        const Posted& oldest = posted(first_);
         if (oldest.end > complete_) {
             break;
         }
@@ -234,9 +235,8 @@ void DirectLane::fail(ucs_status_t status, const std::string& cause)
     int none = UCS_OK;
     failure_.compare_exchange_strong(none, status);
     for (uint64_t i = first_; i != last_; ++i) {
-        Posted& posted = posted_[i % posted_.size()];
-        if (posted.end > complete_) {
-            posted.status = status;
+        if (posted(i).end > complete_) {
+            posted(i).status = status;
         }
     }
     complete_ = built_;

@@ -41,7 +41,9 @@ class DirectLane final : public Lane {
     void add_word(const RemoteMemory& memory, uint64_t offset, uint64_t value, uint32_t length);
     void add_atomic(const RemoteMemory& memory, uint64_t offset, uint64_t value, uint64_t result,
                     uint32_t result_key);
-    uint64_t* word_of(uint64_t work_request) { return &words_[work_request % words_.size()]; }
+    // Both rings are as long as the queue pair is deep, which is a power of two.
+    uint64_t* word_of(uint64_t work_request) { return &words_[work_request & (words_.size() - 1)]; }
+    Posted& posted(uint64_t number) { return posted_[number & (posted_.size() - 1)]; }
     uint32_t key_of(const RemoteMemory& memory) const { return memory.keys[remote_hca_]; }
     void fail(ucs_status_t status, const std::string& cause);
 

@@ -139,6 +139,8 @@ class Application {
     }
 
     Network& network() { return context_->network(); }
+    // Operations given to UCP.
+    uint64_t posted() { return context_->engine().counters().posted; }
 
   private:
     ucp_context_h ucp_ = nullptr;
@@ -207,6 +209,8 @@ class Side : public Retired {
         EXPECT_TRUE(finish(1, channel));
         return tickets.back().second;
     }
+
+    Application& application() { return *application_; }
 
     Network& network;
     ugdr_peer* const peer;

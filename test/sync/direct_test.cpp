@@ -200,15 +200,20 @@ TEST_F(Direct, NothingHappensWithoutRoom)
 {
     Pair pair;
     const Window window(pair, true, 4096);
+    Transfer put = window.put(8); // of two work requests
+    put.kind = Kind::put_signal_set;
+    put.signal = window.remote;
     size_t posted = 0;
-    while (pair.a.lane().post(window.put(8, posted))) {
+    while (pair.a.lane().post(put)) {
         ASSERT_LT(++posted, 100'000u);
     }
-    EXPECT_FALSE(pair.a.lane().post(window.put(8, posted)));
+    EXPECT_FALSE(pair.a.lane().post(put));
     ASSERT_TRUE(pair.a.finish(posted));
     EXPECT_EQ(pair.a.tickets.size(), posted);
-    EXPECT_TRUE(pair.a.lane().post(window.put(8, posted)));
-    EXPECT_TRUE(pair.a.finish(1));
+    for (const auto& [ticket, status] : pair.a.tickets) {
+        EXPECT_EQ(status, UCS_OK);
+    }
+    EXPECT_EQ(pair.a.carry_out(put), UCS_OK);
 }
 
 // A thread looks at the signals while they arrive.
@@ -258,6 +263,31 @@ TEST_F(Direct, NoSignalOvertakesItsData)
 {
     Pair pair;
     watch_signals(pair, 100'000);
+}
+
+// Data, flush, signal, flush; UCP's order in one process is better than it promises.
+TEST_F(Direct, AFlushIsBetweenDataAndSignalByUcp)
+{
+    Pair pair(1, Carrier::ucp);
+    const Window window(pair, true, 4096);
+    const auto operations = [&](std::initializer_list<Kind> kinds) {
+        const uint64_t before = pair.a.application().posted();
+        for (const Kind kind : kinds) {
+            Transfer transfer = window.put(8);
+            transfer.kind = kind;
+            transfer.signal = window.remote;
+            transfer.signal_offset = 64;
+            EXPECT_TRUE(pair.a.lane().post(transfer));
+        }
+        EXPECT_TRUE(pair.a.finish(kinds.size()));
+        return pair.a.application().posted() - before;
+    };
+    EXPECT_EQ(operations({Kind::put}), 2u);
+    EXPECT_EQ(operations({Kind::put, Kind::get, Kind::put}), 4u);
+    EXPECT_EQ(operations({Kind::put_signal_set}), 4u);
+    EXPECT_EQ(operations({Kind::put, Kind::put_value}), 4u);
+    EXPECT_EQ(operations({Kind::put_value, Kind::put}), 3u);
+    EXPECT_EQ(operations({Kind::put, Kind::put_signal_set, Kind::put}), 6u);
 }
 
 TEST_F(Direct, NoSignalOvertakesItsDataByUcp)
@@ -362,7 +392,7 @@ TEST_F(Direct, WhatHasNotBeenSubmittedEndsToo)
         pair.a.lane().poll(pair.a);
         return pair.a.tickets.size() == 2;
     }));
-    pair.a.lane().submit();
+    EXPECT_EQ(pair.a.carry_out(window.put(8)), UCS_ERR_CONNECTION_RESET);
 }
 
 TEST_F(Direct, OtherBytesAreNoBlobs)
@@ -471,15 +501,15 @@ Blob receive(int from)
 }
 
 constexpr size_t kOfOther = 4096;
-constexpr const char* kPipes = "DIRECT_TEST_PIPES";
+constexpr const char* kPipes = "DIRECT_TEST_PIPES"; // and whether UCP carries
 
 // Says what it has, and answers each signal with the next value, in the first side's memory.
 TEST_F(Direct, DISABLED_OtherProcess)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    int from = -1, to = -1;
-    ASSERT_EQ(std::sscanf(std::getenv(kPipes), "%d,%d", &from, &to), 2);
-    Side side;
+    int from = -1, to = -1, ucp = 0;
+    ASSERT_EQ(std::sscanf(std::getenv(kPipes), "%d,%d,%d", &from, &to, &ucp), 3);
+    Side side(1, ucp != 0 ? Carrier::ucp : Carrier::queue_pairs);
     const Bytes bytes(true, kOfOther);
     ugdr_mem* mapped = side.map(bytes);
     send(to, side.peer->blob());
@@ -501,9 +531,11 @@ TEST_F(Direct, DISABLED_OtherProcess)
 
 class Other {
   public:
-    explicit Other(Side& side)
+    explicit Other(Side& side, Carrier carrier = Carrier::queue_pairs)
     {
-        const std::string pipes = std::to_string(down_.ends[0]) + "," + std::to_string(up_.ends[1]);
+        const std::string pipes = std::to_string(down_.ends[0]) + "," +
+                                  std::to_string(up_.ends[1]) + "," +
+                                  (carrier == Carrier::ucp ? "1" : "0");
         child_ = fork();
         if (child_ == 0) {
             setenv(kPipes, pipes.c_str(), 1);
@@ -540,10 +572,10 @@ class Other {
     ugdr_mem* mapped_ = nullptr;
 };
 
-TEST_F(Direct, AnotherProcess)
+void exchange_signals(Carrier carrier)
 {
-    Side side;
-    Other other(side);
+    Side side(1, carrier);
+    Other other(side, carrier);
     std::atomic_ref answer(*reinterpret_cast<uint64_t*>(other.bytes.host()));
     for (uint64_t i = 1; i <= 100; ++i) {
         EXPECT_EQ(side.carry_out({Kind::put_signal_set, 128, other.local, 512, other.remote, 512,
@@ -553,20 +585,31 @@ TEST_F(Direct, AnotherProcess)
     }
 }
 
-TEST_F(Direct, APeerIsKilled)
+TEST_F(Direct, AnotherProcess)
 {
-    Side side;
-    Other other(side);
+    exchange_signals(Carrier::queue_pairs);
+}
+
+TEST_F(Direct, AnotherProcessByUcp)
+{
+    exchange_signals(Carrier::ucp);
+}
+
+// Each ticket retires, in order, and the last of them with this status.
+void kill_peer(Carrier carrier, uint64_t transfers, ucs_status_t expected)
+{
+    Side side(1, carrier);
+    Other other(side, carrier);
     uint64_t posted = 0;
     const auto put = [&] {
-        side.post({Kind::put_signal_add, 1024, other.local, 512, other.remote, 512, other.remote,
-                   2048, 1, posted++});
+        side.post({Kind::put_signal_set, 1024, other.local, 512, other.remote, 512, other.remote,
+                   2048, 0, posted++});
     };
-    while (posted < 1000) {
+    while (posted < transfers) {
         put();
     }
     other.kill();
-    while (posted < 2000) {
+    while (posted < 2 * transfers) {
         put();
     }
     ASSERT_TRUE(side.finish(posted - side.tickets.size()));
@@ -574,8 +617,77 @@ TEST_F(Direct, APeerIsKilled)
         EXPECT_EQ(side.tickets[i].first, i);
     }
     EXPECT_EQ(side.tickets.front().second, UCS_OK);
-    EXPECT_EQ(side.tickets.back().second, UCS_ERR_ENDPOINT_TIMEOUT);
-    EXPECT_EQ(side.peer->status(), UCS_ERR_ENDPOINT_TIMEOUT);
+    EXPECT_EQ(side.tickets.back().second, expected)
+        << ucs_status_string(side.tickets.back().second);
+    EXPECT_EQ(side.peer->status(), expected);
+}
+
+TEST_F(Direct, APeerIsKilled)
+{
+    kill_peer(Carrier::queue_pairs, 1000, UCS_ERR_ENDPOINT_TIMEOUT);
+}
+
+TEST_F(Direct, APeerIsKilledByUcp)
+{
+    kill_peer(Carrier::ucp, 200, UCS_ERR_CONNECTION_RESET);
+}
+
+// ---- numbers of memories
+
+TEST(UseTable, APlaceIsUsedAgainWithAnotherNumber)
+{
+    UseTable<int> table;
+    const uint32_t first = table.add(1);
+    EXPECT_EQ(*table.use(first), 1);
+    EXPECT_FALSE(table.take_out(first));
+    table.give_back(first);
+    EXPECT_TRUE(table.take_out(first));
+    const uint32_t second = table.add(2);
+    EXPECT_NE(first, second);
+    EXPECT_EQ(table.use(first), nullptr);
+    EXPECT_EQ(table.use(0), nullptr);
+    EXPECT_EQ(table.use(~0u), nullptr);
+    EXPECT_EQ(*table.use(second), 2);
+}
+
+TEST(UseTable, ThreadsThatUseWhatGoes)
+{
+    constexpr int kRounds = 2000;
+    UseTable<std::unique_ptr<int>> table;
+    std::atomic<uint32_t> number{0};
+    std::atomic<bool> over{false};
+    std::vector<std::thread> users;
+    for (int i = 0; i < 3; ++i) {
+        users.emplace_back([&] {
+            while (!over) {
+                const uint32_t seen = number;
+                if (const std::unique_ptr<int>* item = table.use(seen)) {
+                    EXPECT_EQ(**item, 7);
+                    table.give_back(seen);
+                }
+            }
+        });
+    }
+    for (int i = 0; i < kRounds; ++i) {
+        number = table.add(std::make_unique<int>(7));
+        std::optional<std::unique_ptr<int>> taken;
+        while (!(taken = table.take_out(number))) {
+        }
+        **taken = 0; // nobody looks at it any more
+    }
+    over = true;
+    for (std::thread& user : users) {
+        user.join();
+    }
+}
+
+TEST(UseTable, IsFull)
+{
+    UseTable<int> table;
+    for (unsigned i = 0; i < 1u << UseTable<int>::kPlaceBits; ++i) {
+        table.add(0);
+    }
+    EXPECT_THROW(table.add(0), std::bad_alloc);
 }
 
 // ---- which HCA

@@ -104,7 +104,9 @@ enum ugdr_context_flags {
  * - worker of any mode, #UGDR_PROGRESS_CALLER: the thread that uses the worker progresses both.
  * - ucp_context alone: a worker of the library's own; unless #UGDR_PROGRESS_CALLER is chosen the
  *   context must have been made with mt_workers_shared. See ugdr_worker_address().
- * - neither: ugdr_call() alone.
+ * - neither: ugdr_call() and peers with an HCA (@ref ugdr_peers) alone.
+ *
+ * Peers without an HCA need ucp_context, beside a worker of it or alone.
  *
  * Others are UCS_ERR_UNSUPPORTED. The worker, its endpoints and the UCP context have to outlive
  * the context. While nothing is under way the library does not progress a worker that it was given.
@@ -543,6 +545,10 @@ ucs_status_t ugdr_stream_wait_all(ugdr_context_h context, ugdr_cu_stream_t strea
  * with all of them; libibverbs has to be there. HCAs that do not take the memory of that GPU are
  * left out. Peers, memories and what was imported end with their context at the latest.
  *
+ * Where a side has no HCA, or #UGDR_CONTEXT_FLAG_NO_DIRECT, UCP carries the operations, if both
+ * sides have #UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT: slower, and a side that is a target has to
+ * progress its worker. Then a thread that holds the context's lock may not call these functions.
+ *
  * @{ */
 
 /** Fields of #ugdr_peer_params_t that are set. */
@@ -578,8 +584,9 @@ ucs_status_t ugdr_peer_export(ugdr_peer_h peer, const void** blob_p, size_t* len
  * @param blob of the other side's ugdr_peer_export()
  * @retval UCS_ERR_INVALID_PARAM the bytes are no such blob, or cut off; the other side has another
  *     number of channels; the peer is connected
- * @retval UCS_ERR_UNSUPPORTED the blob is of another version, or a side uses no HCA
- * @retval UCS_ERR_UNREACHABLE the HCAs speak different protocols
+ * @retval UCS_ERR_UNSUPPORTED the blob is of another version
+ * @retval UCS_ERR_UNREACHABLE a side uses no HCA, or the HCAs speak different protocols, and a side
+ *     has no UCP context
  */
 ucs_status_t ugdr_peer_connect(ugdr_peer_h peer, const void* blob, size_t length);
 
@@ -604,7 +611,7 @@ ucs_status_t ugdr_peer_destroy(ugdr_peer_h peer);
  * Host memory, or GPU memory that is not managed. The pages around it are registered: who has the
  * blob may read and write them.
  *
- * @retval UCS_ERR_IO_ERROR an HCA does not take the memory
+ * @retval UCS_ERR_IO_ERROR an HCA does not take the memory; without an HCA, what UCP says
  */
 ucs_status_t ugdr_mem_map(ugdr_context_h context, void* address, size_t length, ugdr_mem_h* mem_p);
 
