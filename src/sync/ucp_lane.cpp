@@ -69,7 +69,6 @@ void UcpLane::start_group()
             if (next.transfer.length > 0) {
                 start_data(next);
                 any = true;
-                break;
             }
         }
         if (kind == Transfer::Kind::put || kind == Transfer::Kind::get) {

@@ -393,6 +393,7 @@ TEST_F(Direct, WhatHasNotBeenSubmittedEndsToo)
         return pair.a.tickets.size() == 2;
     }));
     EXPECT_EQ(pair.a.carry_out(window.put(8)), UCS_ERR_CONNECTION_RESET);
+    EXPECT_EQ(pair.a.carry_out(window.put(8)), UCS_ERR_CONNECTION_RESET);
 }
 
 TEST_F(Direct, OtherBytesAreNoBlobs)
