@@ -95,6 +95,9 @@ class UseTable {
 
     Slot* find(uint32_t number)
     {
+        if (number < kPlaces) {
+            return nullptr; // no turn: an empty slot would seem to be live
+        }
         const uint32_t place = number & (kPlaces - 1);
         Slot* chunk = chunks_[place / kChunk].load(std::memory_order_acquire);
         return chunk != nullptr ? &chunk[place % kChunk] : nullptr;
