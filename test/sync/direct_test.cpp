@@ -642,6 +642,7 @@ TEST(UseTable, APlaceIsUsedAgainWithAnotherNumber)
     EXPECT_FALSE(table.take_out(first));
     table.give_back(first);
     EXPECT_TRUE(table.take_out(first));
+    EXPECT_EQ(table.use(0), nullptr) << "an empty place";
     const uint32_t second = table.add(2);
     EXPECT_NE(first, second);
     EXPECT_EQ(table.use(first), nullptr);
