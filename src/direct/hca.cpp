@@ -4,6 +4,7 @@
 #include "verbs/error.hpp"
 #include "verbs/gid.hpp"
 #include "verbs/pkey.hpp"
+#include "verbs/relaxed_ordering.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -36,6 +37,18 @@ const verbs::Port& active_port(const verbs::Device& device)
     return *active;
 }
 
+// Registers a word, as which an HCA shows that it has relaxed ordering alone: its writes may
+// overtake each other on the bus.
+bool orders_writes(ibv_pd* pd)
+{
+    uint64_t word = 0;
+    const verbs::MemoryRegion tried =
+        verbs::register_memory(pd, IBV_ACCESS_LOCAL_WRITE, [&](int access) {
+            return ibv_reg_mr(pd, &word, sizeof(word), access);
+        });
+    return tried && !verbs::has_relaxed_ordering_alone(pd);
+}
+
 uint8_t at_most_255(int value)
 {
     return static_cast<uint8_t>(std::clamp(value, 0, 255));
@@ -47,6 +60,10 @@ Hca::Hca(const std::string& name)
     : device_(name), pd_(allocate_pd(device_)), registrar_(device_, pd_.get()),
       port_(&active_port(device_))
 {
+    if (!orders_writes(pd_.get())) {
+        throw std::runtime_error(name + " has relaxed ordering alone, by which a signal could "
+                                        "overtake its data");
+    }
     std::string reason;
     const auto gid = verbs::choose_gid(pd_.get(), *port_, std::nullopt, &reason);
     if (!gid) {

@@ -19,17 +19,23 @@ struct Extent {
     uint32_t keys; // one for each HCA
 };
 
+// nullptr: the program does not use CUDA. The library may be the first that opens it.
+const cuda::Driver* driver_in_use()
+{
+    return cuda::open_driver() != nullptr ? cuda::initialised_driver() : nullptr;
+}
+
 // The GPU of the calling thread's context; -1: there is none.
 CUdevice current_gpu()
 {
-    const cuda::Driver* driver = cuda::initialised_driver();
+    const cuda::Driver* driver = driver_in_use();
     CUdevice gpu = -1;
     return driver != nullptr && driver->cuCtxGetDevice(&gpu) == CUDA_SUCCESS ? gpu : -1;
 }
 
 cuda::MemoryKind kind_of(const void* address)
 {
-    const cuda::Driver* driver = cuda::initialised_driver();
+    const cuda::Driver* driver = driver_in_use();
     return driver != nullptr ? cuda::classify(*driver, address).kind : cuda::MemoryKind::host;
 }
 

@@ -691,6 +691,65 @@ TEST(UseTable, IsFull)
     EXPECT_THROW(table.add(0), std::bad_alloc);
 }
 
+// ---- HCAs that lack something
+
+constexpr const char* kExpected = "DIRECT_TEST_EXPECTED";
+
+// The exit status of a test in a process of its own, with a variable.
+int run_alone(const char* test, const char* variable, const char* value, const char* expected = "")
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv(variable, value, 1);
+        setenv(kExpected, expected, 1);
+        setenv("SOFTHCA_FABRIC", ("direct-" + std::to_string(getpid())).c_str(), 1);
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+        execl("/proc/self/exe", "direct_test",
+              (std::string("--gtest_filter=Direct.DISABLED_") + test).c_str(),
+              "--gtest_also_run_disabled_tests", nullptr);
+        _exit(127);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status;
+}
+
+// As many as are expected.
+TEST_F(Direct, DISABLED_HcasThatAreUsed)
+{
+    Side side;
+    EXPECT_EQ(std::to_string(side.network.hcas().size()), std::getenv(kExpected))
+        << side.network.hcas().obstacle();
+}
+
+TEST_F(Direct, HcasThatWouldNotDoAreLeftOut)
+{
+    ONLY_ON_SOFTHCA("profiles");
+    const auto run = [](const char* variable, const char* value, const char* expected) {
+        EXPECT_EQ(run_alone("HcasThatAreUsed", variable, value, expected), 0) << value;
+    };
+    run("SOFTHCA_PROFILE", "relaxed_only;relaxed_only", "0");
+    run("SOFTHCA_PROFILE", "relaxed_only;softhca", "1");
+    run("SOFTHCA_GPU_DIRECT", "none", "0");
+    run("SOFTHCA_PROFILE", "nvswitch_port;softhca", "1");
+    run("SOFTHCA_PROFILE", "softhca;softhca", "2");
+}
+
+TEST_F(Direct, DISABLED_Adds)
+{
+    Pair pair;
+    const Window window(pair, true, 4096);
+    EXPECT_EQ(pair.a.carry_out({Kind::add, 0, nullptr, 0, window.remote, 0, nullptr, 0, 1, 0}),
+              UCS_ERR_UNSUPPORTED);
+    EXPECT_EQ(pair.a.carry_out(window.put(8)), UCS_OK);
+}
+
+TEST_F(Direct, AnHcaWithoutAtomicsDoesTheRest)
+{
+    ONLY_ON_SOFTHCA("profiles");
+    EXPECT_EQ(run_alone("Adds", "SOFTHCA_PROFILE", "e810;e810"), 0);
+}
+
 // ---- which HCA
 
 TEST(Nearness, FollowsTheBuses)
