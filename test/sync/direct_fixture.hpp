@@ -7,6 +7,7 @@
 #include "sync/context.hpp"
 #include "sync/refusal.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -86,7 +87,7 @@ class Bytes {
     void write(size_t offset, const void* from, size_t length) const
     {
         if (host_) {
-            std::memcpy(host_.get() + offset, from, length);
+            std::copy_n(static_cast<const char*>(from), length, host_.get() + offset);
         } else {
             EXPECT_EQ(cuMemcpyHtoD(device_ + offset, from, length), CUDA_SUCCESS);
         }
@@ -95,7 +96,7 @@ class Bytes {
     {
         std::vector<char> copy(length);
         if (host_) {
-            std::memcpy(copy.data(), host_.get() + offset, length);
+            std::copy_n(host_.get() + offset, length, copy.data());
         } else {
             EXPECT_EQ(cuMemcpyDtoH(copy.data(), device_ + offset, length), CUDA_SUCCESS);
         }
