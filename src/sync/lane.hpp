@@ -64,6 +64,9 @@ class Lane {
     // is there, but a GPU may need a flush to see it. Returns how many there were. The memories may
     // be given back after it has returned, not before: then nobody may keep the lane.
     virtual unsigned poll(Retired& retired) = 0;
+
+    // Transfers that are not complete, which the ring counts.
+    unsigned under_way = 0;
 };
 
 // The lanes to one peer, a lane for each channel. There are none until it is connected.

@@ -20,12 +20,13 @@
 #if defined(__CUDACC__) || defined(__CUDA__)
 #define UGDR_DEVICE __attribute__((device)) inline
 #else
+#include <sched.h>
 #define UGDR_DEVICE inline
 #endif
 
 namespace ugdr_detail {
 
-constexpr unsigned kWords = 16;                            // from one trigger to the next
+constexpr unsigned long long kWords = 16;                  // from one trigger to the next
 constexpr unsigned long long kPassable = (1ull << 32) | 1; // either of these bits; then the status
 
 #if defined(__CUDACC__) || defined(__CUDA__)
@@ -78,7 +79,10 @@ inline unsigned count(unsigned* counter, unsigned last)
     }
     return was;
 }
-inline void relax() {}
+inline void relax()
+{
+    sched_yield(); // there may be more threads than cores
+}
 
 #endif
 

@@ -15,4 +15,16 @@ typedef struct ugdr_dev_condition {
 /** A bit of the ids of local memories (ugdr_mem_id()): the memory is the host's. */
 #define UGDR_MEM_ID_HOST (1u << 30)
 
+/** Kernel-initiated operations of one GPU as kernels have them, passed to them by value. */
+typedef struct ugdr_dev {
+    unsigned long long* entries;         /**< rings, one after the other, in host memory that the
+                                            GPU reaches: 8 words for each entry */
+    const unsigned long long* completed; /**< 8 words for each channel and for the device, in the
+                                            same: how many are complete, and a status */
+    unsigned long long* counters;        /**< 16 words for each channel, GPU memory */
+    unsigned channels;                   /**< a power of two */
+    unsigned log_entries;                /**< of each ring, their binary logarithm */
+    unsigned signals;                    /**< whether running kernels see what HCAs write */
+} ugdr_dev_t;
+
 #endif
