@@ -27,7 +27,9 @@ bool UcpLane::post(const Transfer& transfer)
     if (last_ - first_ == kMost) {
         return false;
     }
-    posted(last_++) = {transfer, false, transfer.value};
+    // UCP writes what an atomic fetches by the CPU.
+    const bool refused = transfer.kind == Transfer::Kind::fetch_add && !transfer.local->host;
+    posted(last_++) = {transfer, false, transfer.value, refused};
     return true;
 }
 
@@ -51,7 +53,9 @@ unsigned UcpLane::poll(Retired& retired)
     }
     const auto told = static_cast<unsigned>(next_ - first_);
     for (; first_ != next_; ++first_) {
-        retired.retired(posted(first_).transfer.ticket, status);
+        const Posted& oldest = posted(first_);
+        retired.retired(oldest.transfer.ticket,
+                        status == UCS_OK && oldest.refused ? UCS_ERR_UNSUPPORTED : status);
     }
     start_group();
     return told;
@@ -73,6 +77,8 @@ void UcpLane::start_group()
         }
         if (kind == Transfer::Kind::put || kind == Transfer::Kind::get) {
             start_data(next);
+        } else if (next.refused) {
+            // nothing; it is over with its group
         } else if (any) {
             break;
         } else {

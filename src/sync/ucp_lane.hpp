@@ -31,6 +31,7 @@ class UcpLane final : public Lane {
         Transfer transfer;
         bool data_sent; // of a put_signal
         uint64_t word;  // on its way out
+        bool refused;   // UCP cannot do it
     };
 
     Posted& posted(uint64_t number) { return posted_[number % kMost]; }
