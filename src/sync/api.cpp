@@ -241,6 +241,10 @@ UGDR_EXPORT ucs_status_t ugdr_context_destroy(ugdr_context_h context, unsigned f
             throw Refusal(UCS_ERR_INVALID_PARAM, "unknown bits in flags of ugdr_context_destroy");
         }
         const bool force = (flags & UGDR_DESTROY_FORCE) != 0;
+        if (!force && context->has_device()) {
+            throw Refusal(UCS_ERR_BUSY, "ugdr_context_destroy: a device is open "
+                                        "(ugdr_device_close(), or UGDR_DESTROY_FORCE)");
+        }
         if (!force && context->engine().unfinished() > 0) {
             throw Refusal(UCS_ERR_BUSY,
                           "ugdr_context_destroy: operations are not complete, streams "

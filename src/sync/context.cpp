@@ -115,60 +115,29 @@ void tell_memory_type(Operation& operation)
     param.memory_type = UCS_MEMORY_TYPE_HOST;
 }
 
-// The gates of a kernel's condition.
-struct TriggerGates {
-    TriggerGates(const cuda::Driver& driver, CUcontext of, size_t number)
-        : context(of), count(number), words(take_words<Gates>(driver, of, number))
-    {
-    }
-    TriggerGates(const TriggerGates&) = delete;
-    TriggerGates& operator=(const TriggerGates&) = delete;
-    ~TriggerGates() { give_words_back(context, words, count); }
-
-    const CUcontext context;
-    const size_t count;
-    const Mapped<Gates> words;
-};
-
-// Its arrival counters. One arrival needs none.
-struct TriggerCounters {
-    TriggerCounters(const cuda::Driver& driver, CUcontext of, size_t number, unsigned arrivals)
-        : context(of), count(number),
-          words(arrivals > 1 ? take_counters(driver, of, number) : Counters{})
-    {
-    }
-    TriggerCounters(const TriggerCounters&) = delete;
-    TriggerCounters& operator=(const TriggerCounters&) = delete;
-    ~TriggerCounters()
-    {
-        if (words.device != 0) {
-            give_counters_back(context, words, count);
-        }
-    }
-
-    const CUcontext context;
-    const size_t count;
-    const Counters words;
-};
-
-// The condition's nodes share them.
+// The gates of a kernel's condition, which its nodes share, and its arrival counters. One arrival
+// needs none.
 struct TriggerBlock {
     TriggerBlock(const cuda::Driver& driver, CUcontext context, size_t count, unsigned arrivals)
-        : gates(driver, context, count), arrived(driver, context, count, arrivals)
+        : gates(driver, context, count), arrived(driver, context, arrivals > 1 ? count : 0)
     {
     }
 
-    const TriggerGates gates;
-    const TriggerCounters arrived;
+    const Taken<Gates> gates;
+    const TakenCounters arrived;
 };
 
 } // namespace
 
 Context::Context(const Ucx& ucx, const ugdr_context_params_t& params)
-    : ucx_(ucx), connections_(hardware_queues())
+    : ucx_(ucx), connections_(hardware_queues()),
+      idle_((params.field_mask & UGDR_CONTEXT_PARAM_FIELD_IDLE) != 0 ? params.idle
+                                                                     : UGDR_IDLE_ADAPTIVE),
+      cores_((params.field_mask & UGDR_CONTEXT_PARAM_FIELD_CPU_SET) != 0 &&
+                     params.cpu_set != nullptr
+                 ? std::optional(*params.cpu_set)
+                 : std::nullopt)
 {
-    const bool idle = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_IDLE) != 0;
-    const bool cores = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_CPU_SET) != 0;
     try {
         engine_ = std::make_unique<Engine>(ucx_, choose(params));
         const bool ucp = (params.field_mask & UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT) != 0;
@@ -176,8 +145,7 @@ Context::Context(const Ucx& ucx, const ugdr_context_params_t& params)
             ucx_, (flags_of(params) & UGDR_CONTEXT_FLAG_NO_DIRECT) == 0,
             ucp ? std::make_unique<UcpAccess>(*engine_, params.ucp_context) : nullptr);
         if (!engine_->settings().by_caller) {
-            proxy_ = std::make_unique<Proxy>(*engine_, idle ? params.idle : UGDR_IDLE_ADAPTIVE,
-                                             cores ? params.cpu_set : nullptr);
+            proxy_ = std::make_unique<Proxy<Engine>>(*engine_, idle_, cores_ ? &*cores_ : nullptr);
         }
     } catch (...) {
         close_worker();
@@ -291,11 +259,57 @@ void Context::close_worker()
 
 bool Context::stop(std::chrono::milliseconds limit)
 {
+    const std::lock_guard guard(device_lock_);
+    if (device_ != nullptr && !device_->stop(limit)) {
+        return false;
+    }
     if (proxy_ != nullptr && !proxy_->stop(limit)) {
         return false;
     }
     proxy_.reset();
     return true;
+}
+
+bool Context::abandon()
+{
+    if (device_ != nullptr) {
+        device_->abandon();
+    }
+    return engine_->abandon();
+}
+
+// ---- devices
+
+ugdr_device* Context::open_device(const Device::Settings& settings)
+{
+    const std::lock_guard guard(device_lock_);
+    if (device_ != nullptr) {
+        throw Refusal(UCS_ERR_BUSY, "ugdr_device_open: the context has a device, and one at a time "
+                                    "is possible: close that, or make another context");
+    }
+    Device::Settings all = settings;
+    all.idle = idle_;
+    all.cores = cores_ ? &*cores_ : nullptr;
+    device_ =
+        std::make_unique<ugdr_device>(static_cast<ugdr_context*>(this), require_driver(), *engine_,
+                                      network_->memories, network_->remote_memories, all);
+    return device_.get();
+}
+
+void Context::close_device(ugdr_device& device)
+{
+    const std::lock_guard guard(device_lock_);
+    if (device.busy()) {
+        throw Refusal(UCS_ERR_BUSY, "ugdr_device_close: operations of kernels are not complete");
+    }
+    device.close();
+    device_.reset();
+}
+
+bool Context::has_device()
+{
+    const std::lock_guard guard(device_lock_);
+    return device_ != nullptr;
 }
 
 // ---- conditions

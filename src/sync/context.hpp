@@ -3,6 +3,7 @@
 // The application's context: its streams, its engine, and the thread that makes progress.
 #pragma once
 
+#include "sync/device.hpp"
 #include "sync/engine.hpp"
 #include "sync/graph.hpp"
 #include "sync/network.hpp"
@@ -11,6 +12,9 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
+
+struct ugdr_device;
 
 namespace gdr::sync {
 
@@ -58,12 +62,12 @@ class Context {
     Engine& engine() { return *engine_; }
     Network& network() { return *network_; }
 
-    // Ends the thread, for good. Returns false if the thread did not end in time.
+    // Ends the threads, for good. Returns false if one did not end in time.
     bool stop(std::chrono::milliseconds limit);
 
     // Ends everything that is under way, after stop(). Returns whether UCP still has operations;
     // then the context must not be destroyed.
-    bool abandon() { return engine_->abandon(); }
+    bool abandon();
 
     // Destroys the library's own worker, after stop().
     void close_worker();
@@ -77,6 +81,11 @@ class Context {
     // Adds triggers for kernels of the current context.
     void add_triggers(Condition& condition, unsigned count, unsigned arrivals);
     void release_stream(CUstream handle);
+
+    // Of the current CUDA context; one at a time.
+    ugdr_device* open_device(const Device::Settings& settings);
+    void close_device(ugdr_device& device);
+    bool has_device();
 
     // Hands the operation to the engine, which holds it from then on. wait: the condition's stream
     // waits here. index: which of the condition's triggers starts it.
@@ -110,9 +119,13 @@ class Context {
     ucp_worker_h own_worker_ = nullptr;
     ucp_address_t* address_ = nullptr;
     size_t address_length_ = 0;
+    const ugdr_idle_t idle_;
+    const std::optional<ucs_cpu_set_t> cores_; // of the threads
     std::unique_ptr<Engine> engine_;
-    std::unique_ptr<Proxy> proxy_;
+    std::unique_ptr<Proxy<Engine>> proxy_;
     std::unique_ptr<Network> network_;
+    std::mutex device_lock_;
+    std::unique_ptr<ugdr_device> device_;
 
     // The engine takes none of the locks; they order threads of the application. Each stream has
     // one (Stream::enqueueing), and the table has one.
@@ -125,6 +138,11 @@ class Context {
 // The handles of the API.
 struct ugdr_context : gdr::sync::Context {
     using Context::Context;
+};
+struct ugdr_device : gdr::sync::Device {
+    ugdr_device(ugdr_context* of, auto&&... arguments) : Device(arguments...), context(of) {}
+
+    ugdr_context* const context;
 };
 struct ugdr_condition : gdr::sync::Condition {
     ugdr_context* context;

@@ -3,7 +3,7 @@
 // The life of operations and waits.
 #include "sync/engine.hpp"
 
-#include "cuda/context.hpp"
+#include "sync/flush.hpp"
 #include "sync/log.hpp"
 #include "sync/node.hpp"
 
@@ -19,14 +19,15 @@ ugdr_context_counters_t Engine::counters() const
 
 unsigned Engine::progress()
 {
+    const unsigned initiated = rings_ != nullptr ? rings_->progress() : 0;
     if (!has_work()) {
-        return 0;
+        return initiated;
     }
     if (settings_.lock != nullptr) {
         settings_.lock(settings_.lock_arg);
     }
     // First: a trigger that was just found may be for an operation that is still in the inbox.
-    unsigned events = handle_commands();
+    unsigned events = initiated + handle_commands();
     events += begin_rounds();
     events += look_at_streams();
     if (settings_.worker != nullptr && (outstanding_ > 0 || settings_.own)) {
@@ -86,6 +87,13 @@ unsigned Engine::handle_commands()
             break;
         case Command::Kind::node_ended:
             end(*command->node);
+            break;
+        case Command::Kind::serve:
+            rings_ = command->rings;
+            break;
+        case Command::Kind::leave:
+            rings_ = nullptr;
+            command->rings->left.store(true, std::memory_order_release); // it may be gone then
             break;
         }
         command = next;
@@ -254,12 +262,18 @@ void Engine::tell(Operation& operation, ucs_status_t status)
 void Engine::fail(const Operation& operation, ucs_status_t status)
 {
     ++failed_;
-    if (status == UCS_ERR_CANCELED || status_ != UCS_OK) {
+    if (status_ == UCS_OK) {
+        report(status, std::string(name_of(operation.arguments)) + " failed");
+    }
+}
+
+void Engine::report(ucs_status_t status, const std::string& failure)
+{
+    int none = UCS_OK;
+    if (status == UCS_ERR_CANCELED || !status_.compare_exchange_strong(none, status)) {
         return;
     }
-    status_ = status;
-    const std::string what =
-        std::string(name_of(operation.arguments)) + " failed: " + ucx_.ucs_status_string(status);
+    const std::string what = failure + ": " + ucx_.ucs_status_string(status);
     log_once(ucx_, settings_.error != nullptr ? UCS_LOG_LEVEL_DIAG : UCS_LOG_LEVEL_ERROR, what);
     if (settings_.error != nullptr) {
         settings_.error(settings_.error_arg, status, what.c_str());
@@ -406,22 +420,8 @@ void Engine::release_streams(bool may_flush)
 
 void Engine::flush(CUcontext context)
 {
-    const cuda::Driver* driver = cuda::open_driver();
-    if (driver == nullptr) {
-        return; // in a forked child
-    }
-    try {
-        const cuda::CurrentContext current(*driver, context);
-        cuda::check(
-            driver->cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
-                                               CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER),
-            "cuFlushGPUDirectRDMAWrites");
+    if (flush_writes(ucx_, context)) {
         ++flushes_;
-    } catch (const cuda::Error& error) {
-        log_once(ucx_, UCS_LOG_LEVEL_ERROR,
-                 std::string(error.what()) +
-                     ": streams may read old bytes where messages have arrived, "
-                     "so results may be wrong");
     }
 }
 

@@ -8,6 +8,7 @@
 #include "sync/handover.hpp"
 #include "sync/operation.hpp"
 #include "sync/pool.hpp"
+#include "sync/rings.hpp"
 #include "sync/ucx.hpp"
 #include "sync/watch.hpp"
 
@@ -62,6 +63,8 @@ class Engine {
     ucs_status_t status() const { return static_cast<ucs_status_t>(status_.load()); }
     const Ucx& ucx() const { return ucx_; }
     const Settings& settings() const { return settings_; }
+    // Tells of something that failed: the first is the context's status, and logged.
+    void report(ucs_status_t status, const std::string& failure);
     // Puts our callbacks into the parameters for UCP; the application's have been taken out.
     void prepare(Operation& operation);
 
@@ -75,9 +78,15 @@ class Engine {
     unsigned progress();
 
     // Whether operations wait for their conditions or for their completion.
-    bool under_way() const { return watched_.size() + outstanding_ > 0 || calls_ != nullptr; }
+    bool under_way() const
+    {
+        return watched_.size() + outstanding_ > 0 || calls_ != nullptr ||
+               (rings_ != nullptr && rings_->under_way());
+    }
     // Whether a GPU may trigger something at any time.
-    bool armed() const { return !triggers_.empty(); }
+    bool armed() const { return !triggers_.empty() || rings_ != nullptr; }
+    // Whether others may need the progress of a worker of our own.
+    bool serves_others() const { return settings_.own; }
     bool has_news() const { return !inbox_.empty(); }
 
     // Ends everything at once. Returns whether UCP still has operations; then the engine must stay.
@@ -158,6 +167,7 @@ class Engine {
     std::vector<Node*> waiters_;         // other nodes
     std::vector<Node*> rounds_;          // triggered, not begun
     std::vector<Node*> opened_;          // whose gate is to be opened
+    Rings* rings_ = nullptr;             // from which kernels initiate operations
 
     std::atomic<uint64_t> unfinished_{0};
     Count triggered_, posted_, completed_, failed_, flushes_;

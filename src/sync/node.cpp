@@ -29,8 +29,8 @@ Node::Node(const cuda::Driver& driver, CUcontext context, const Mapped<Gates>& g
 {
     gates.host->trigger.reopen(UCS_OK);
     gates.host->done.open = 0;
-    start_command = {nullptr, Command::Kind::node, nullptr, nullptr, this};
-    ended_command = {nullptr, Command::Kind::node_ended, nullptr, nullptr, this};
+    start_command = {nullptr, Command::Kind::node, nullptr, nullptr, this, nullptr};
+    ended_command = {nullptr, Command::Kind::node_ended, nullptr, nullptr, this, nullptr};
 }
 
 void Node::belongs_to(Engine* engine)

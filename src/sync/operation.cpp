@@ -23,9 +23,12 @@ Operation* Operation::take(const Arguments& arguments)
     operation->cancelling.store(false, std::memory_order_relaxed);
     operation->status.store(UCS_INPROGRESS, std::memory_order_relaxed);
     operation->holds_.store(2, std::memory_order_relaxed);
-    operation->start_command = {nullptr, Command::Kind::start, operation, nullptr, nullptr};
-    operation->cancel_command = {nullptr, Command::Kind::cancel, operation, nullptr, nullptr};
-    operation->finished_command = {nullptr, Command::Kind::finished, operation, nullptr, nullptr};
+    operation->start_command = {nullptr, Command::Kind::start, operation, nullptr, nullptr,
+                                nullptr};
+    operation->cancel_command = {nullptr, Command::Kind::cancel, operation, nullptr, nullptr,
+                                 nullptr};
+    operation->finished_command = {nullptr, Command::Kind::finished, operation, nullptr, nullptr,
+                                   nullptr};
     return operation;
 }
 
@@ -44,8 +47,9 @@ HeldWait Wait::take(Stream& stream, size_t operations)
     wait->stream = stream.held();
     wait->all = false;
     wait->open = false;
-    wait->command = {nullptr, Command::Kind::wait, nullptr, wait.get(), nullptr};
-    wait->closed_command = {nullptr, Command::Kind::wait_closed, nullptr, wait.get(), nullptr};
+    wait->command = {nullptr, Command::Kind::wait, nullptr, wait.get(), nullptr, nullptr};
+    wait->closed_command = {nullptr, Command::Kind::wait_closed, nullptr, wait.get(), nullptr,
+                            nullptr};
     wait->over.store(false, std::memory_order_relaxed);
     return wait;
 }

@@ -17,19 +17,31 @@ namespace gdr::sync {
 
 class Engine;
 struct Node;
+class Rings;
 struct Operation;
 struct Wait;
 using HeldWait = std::unique_ptr<Wait, LetGo>;
 
 // A message to the engine.
 struct Command {
-    enum class Kind : uint8_t { start, cancel, finished, wait, wait_closed, node, node_ended };
+    enum class Kind : uint8_t {
+        start,
+        cancel,
+        finished,
+        wait,
+        wait_closed,
+        node,
+        node_ended,
+        serve,
+        leave
+    };
 
     Command* next = nullptr;
     Kind kind{};
     Operation* operation = nullptr; // start, cancel, finished
     Wait* waiting = nullptr;        // wait, wait_closed
     Node* node = nullptr;           // node, node_ended
+    Rings* rings = nullptr;         // serve, leave
 };
 
 // The state of an operation. The thread that changes it from waiting or from started decides what

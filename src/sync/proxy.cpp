@@ -4,6 +4,7 @@
 #include "sync/proxy.hpp"
 
 #include "sync/deadline.hpp"
+#include "sync/engine.hpp"
 
 #include <cstdlib>
 #include <ctime>
@@ -40,8 +41,9 @@ void pause()
 
 } // namespace
 
-Proxy::Proxy(Engine& engine, ugdr_idle_t idle, const ucs_cpu_set_t* cores)
-    : engine_(engine), idle_(idle), spin_(configured_spin())
+template <typename Work>
+Proxy<Work>::Proxy(Work& work, ugdr_idle_t idle, const ucs_cpu_set_t* cores)
+    : work_(work), idle_(idle), spin_(configured_spin())
 {
     sigset_t all, old;
     sigfillset(&all); // this thread does not handle the program's signals
@@ -65,22 +67,24 @@ Proxy::Proxy(Engine& engine, ugdr_idle_t idle, const ucs_cpu_set_t* cores)
     }
 }
 
-bool Proxy::stop(std::chrono::milliseconds limit)
+template <typename Work>
+bool Proxy<Work>::stop(std::chrono::milliseconds limit)
 {
     stop_ = true;
-    engine_.doorbell.ring();
+    work_.doorbell.ring();
     timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     const timespec until = later(now, limit);
     return pthread_timedjoin_np(thread_, nullptr, &until) == 0;
 }
 
-void Proxy::run()
+template <typename Work>
+void Proxy<Work>::run()
 {
     Clock::time_point last_event;
     Clock::duration idle_for{};
     for (uint64_t idle = 0; !stop_.load(std::memory_order_relaxed);) {
-        if (engine_.progress() > 0) {
+        if (work_.progress() > 0) {
             idle = 0;
             continue;
         }
@@ -97,21 +101,24 @@ void Proxy::run()
 }
 
 // Called when nothing has happened in the last round.
-void Proxy::rest(Clock::duration idle_for)
+template <typename Work>
+void Proxy<Work>::rest(Clock::duration idle_for)
 {
     const bool spins = idle_ == UGDR_IDLE_SPIN || (idle_ == UGDR_IDLE_ADAPTIVE && idle_for < spin_);
     if (spins) {
         pause();
-    } else if (engine_.under_way()) {
+    } else if (work_.under_way()) {
         sched_yield();
-    } else if (engine_.armed() && (idle_ == UGDR_IDLE_YIELD || idle_for < kPatience)) {
+    } else if (work_.armed() && (idle_ == UGDR_IDLE_YIELD || idle_for < kPatience)) {
         sched_yield();
-    } else if (engine_.armed() || engine_.settings().own) {
-        // Other processes' operations may need the progress of a worker of our own.
+    } else if (work_.armed() || work_.serves_others()) {
         usleep(kNap.count());
     } else {
-        engine_.doorbell.sleep_unless([this] { return engine_.has_news() || stop_; });
+        work_.doorbell.sleep_unless([this] { return work_.has_news() || stop_; });
     }
 }
+
+template class Proxy<Engine>;
+template class Proxy<Rings>;
 
 } // namespace gdr::sync

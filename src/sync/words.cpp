@@ -4,6 +4,7 @@
 #include "sync/words.hpp"
 
 #include "cuda/context.hpp"
+#include "sync/ring.hpp"
 
 #include <algorithm>
 #include <map>
@@ -72,7 +73,6 @@ void give_back(CUcontext context, const Piece& piece, size_t count)
 template <typename Words>
 std::vector<Mapped<Words>> make_page(const cuda::Driver& driver, size_t count)
 {
-    static_assert(sizeof(Words) == 2 * kSecondWord);
     const size_t block = count * sizeof(Words), size = std::max(block, kPage);
     void* page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) {
@@ -149,7 +149,11 @@ void give_counters_back(CUcontext context, const Counters& counters, size_t coun
 
 template Mapped<StreamWords> take_words(const cuda::Driver&, CUcontext, size_t);
 template Mapped<Gates> take_words(const cuda::Driver&, CUcontext, size_t);
+template Mapped<Entry> take_words(const cuda::Driver&, CUcontext, size_t);
+template Mapped<Completed> take_words(const cuda::Driver&, CUcontext, size_t);
 template void give_words_back(CUcontext, const Mapped<StreamWords>&, size_t);
 template void give_words_back(CUcontext, const Mapped<Gates>&, size_t);
+template void give_words_back(CUcontext, const Mapped<Entry>&, size_t);
+template void give_words_back(CUcontext, const Mapped<Completed>&, size_t);
 
 } // namespace gdr::sync

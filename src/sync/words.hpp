@@ -57,12 +57,16 @@ struct Mapped {
     unsigned long long context_id = 0; // context handles are reused
 
     CUdeviceptr first() const { return device; }
-    CUdeviceptr second() const { return device + kSecondWord; }
+    CUdeviceptr second() const
+    {
+        static_assert(sizeof(Words) == 2 * kSecondWord);
+        return device + kSecondWord;
+    }
 };
 
-// Takes `count` words in a row for this context, which is current. A stream's words are as its last
-// user left them; gates are closed. Throws cuda::Error, std::bad_alloc. Any thread. Words:
-// StreamWords or Gates.
+// Takes `count` words in a row for this context, which is current. Words are as their last user
+// left them; gates are closed. Throws cuda::Error, std::bad_alloc. Any thread. Words: StreamWords,
+// Gates, Entry or Completed.
 template <typename Words>
 Mapped<Words> take_words(const cuda::Driver& driver, CUcontext context, size_t count = 1);
 
@@ -80,5 +84,56 @@ struct Counters {
 // streams that wait. Throws cuda::Error. Any thread.
 Counters take_counters(const cuda::Driver& driver, CUcontext context, size_t count);
 void give_counters_back(CUcontext context, const Counters& counters, size_t count);
+
+// Taken words that are given back at the end, unless they are to be kept: a GPU may still write to
+// them.
+template <typename Words>
+struct Taken {
+    Taken(const cuda::Driver& driver, CUcontext of, size_t number)
+        : context(of), count(number), words(take_words<Words>(driver, of, number))
+    {
+    }
+    Taken(const Taken&) = delete;
+    Taken& operator=(const Taken&) = delete;
+    ~Taken()
+    {
+        if (!kept_) {
+            give_words_back(context, words, count);
+        }
+    }
+    void keep() { kept_ = true; }
+
+    const CUcontext context;
+    const size_t count;
+    const Mapped<Words> words;
+
+  private:
+    bool kept_ = false;
+};
+
+// The same of counters. There may be none.
+struct TakenCounters {
+    TakenCounters(const cuda::Driver& driver, CUcontext of, size_t number)
+        : context(of), count(number),
+          words(number > 0 ? take_counters(driver, of, number) : Counters{})
+    {
+    }
+    TakenCounters(const TakenCounters&) = delete;
+    TakenCounters& operator=(const TakenCounters&) = delete;
+    ~TakenCounters()
+    {
+        if (count > 0 && !kept_) {
+            give_counters_back(context, words, count);
+        }
+    }
+    void keep() { kept_ = true; }
+
+    const CUcontext context;
+    const size_t count;
+    const Counters words;
+
+  private:
+    bool kept_ = false;
+};
 
 } // namespace gdr::sync

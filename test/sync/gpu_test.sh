@@ -29,18 +29,18 @@ kernels() {
 
 mkdir "$work/clang" "$work/nvcc"
 if [ -e "$top_builddir/test/sync/partitions.ptx" ]; then
-    cp "$top_builddir/test/sync/partitions.ptx" "$top_builddir/src/sync/ugdr_device.ptx" "$work/clang" || exit 99
+    cp "$top_builddir"/test/sync/*.ptx "$top_builddir/src/sync/ugdr_device.ptx" "$work/clang" || exit 99
     kernels clang '*'
 else
     skip_case "kernels by clang" "configured without clang"
     each sync_test "${SYNC_TESTS:-*}"
 fi
 if command -v nvcc >/dev/null; then
-    for source in "$top_srcdir/src/sync/ugdr_device.cu" "$top_srcdir/test/sync/partitions.cu"; do
+    for source in "$top_srcdir/src/sync/ugdr_device.cu" "$top_srcdir"/test/sync/*.cu; do
         nvcc -std=c++17 -arch=native -fatbin -I"$top_srcdir/src" -I"$top_srcdir/src/sync" \
             -o "$work/nvcc/$(basename "$source" .cu).fatbin" "$source" || exit 99
     done
-    kernels nvcc 'Kernels.*'
+    kernels nvcc 'Kernels.*:Initiated.*'
 else
     skip_case "kernels by nvcc" "there is no nvcc"
 fi

@@ -1,12 +1,13 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The kernels of ugdr_device.cu and partitions.cu: on a GPU as a compiler made them, on the
-// emulated one the same source compiled for the host.
+// The kernels of ugdr_device.cu, partitions.cu and initiators.cu: on a GPU as a compiler made them,
+// on the emulated one the same source compiled for the host.
 #pragma once
 
 #include "emu/softcuda/softcuda.h"
 
 #include "fixture.hpp"
+#include "initiators.hpp"
 #include "partitions.hpp"
 
 #include <cstdlib>
@@ -80,7 +81,23 @@ inline int run_consume(const softcuda_launch* launch, void* const* parameters)
     return 0;
 }
 
+template <auto body>
+int run_initiator(const softcuda_launch* launch, void* const* parameters)
+{
+    auto with = parameter<Exchange>(parameters, 0);
+    with.device.counters = on_host(launch, with.device.counters);
+    with.out = on_host(launch, with.out);
+    with.in = on_host(launch, with.in);
+    with.signals = on_host(launch, with.signals);
+    with.statuses = on_host(launch, with.statuses);
+    for (unsigned block = 0; block < launch->grid[0]; ++block) {
+        body({block, 0, 1}, with);
+    }
+    return 0;
+}
+
 // What a compiler declares of them (device_test.sh compares).
+static_assert(sizeof(Exchange) == 96);
 constexpr const char* kDeclarations = R"PTX(
 .version 6.3
 .target sm_70
@@ -108,11 +125,20 @@ constexpr const char* kDeclarations = R"PTX(
     .param .u32 sync_consume_param_3,
     .param .u64 sync_consume_param_4
 ) { ret; }
+.visible .entry sync_send_rounds(
+    .param .align 8 .b8 sync_send_rounds_param_0[96]
+) { ret; }
+.visible .entry sync_receive_rounds(
+    .param .align 8 .b8 sync_receive_rounds_param_0[96]
+) { ret; }
+.visible .entry sync_every_kind(
+    .param .align 8 .b8 sync_every_kind_param_0[96]
+) { ret; }
 )PTX";
 
 // ---- on either
 
-// SYNC_KERNELS: the directory with what a compiler made of the two sources, .ptx or .fatbin. None
+// SYNC_KERNELS: the directory with what a compiler made of the sources, .ptx or .fatbin. None
 // is needed on the emulated GPU.
 constexpr const char* kNoKernels = "no compiled kernels: SYNC_KERNELS is not set";
 inline bool have_kernels()
@@ -120,7 +146,8 @@ inline bool have_kernels()
     return SOFTCUDA(softcuda_kernel) != nullptr || std::getenv("SYNC_KERNELS") != nullptr;
 }
 
-// Of the current context. file: "ugdr_device" or "partitions". To be called before streams wait.
+// Of the current context. file: "ugdr_device", "partitions" or "initiators". To be called before
+// streams wait.
 inline CUfunction kernel(const std::string& file, const char* name)
 {
     std::string image = kDeclarations;
@@ -129,6 +156,9 @@ inline CUfunction kernel(const std::string& file, const char* name)
         stands_for("ugdr_wait", run_wait);
         stands_for("sync_produce", run_produce);
         stands_for("sync_consume", run_consume);
+        stands_for("sync_send_rounds", run_initiator<send_rounds>);
+        stands_for("sync_receive_rounds", run_initiator<receive_rounds>);
+        stands_for("sync_every_kind", run_initiator<every_kind>);
     } else {
         for (const char* kind : {".ptx", ".fatbin"}) {
             std::ifstream in(std::getenv("SYNC_KERNELS") + ("/" + file + kind), std::ios::binary);

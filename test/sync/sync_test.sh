@@ -74,6 +74,11 @@ for queues in 2 32; do
     says "more streams wait than the GPU has hardware queues ($queues)"
 done
 section ""
+if extended; then
+    section "a million rounds"
+    SYNC_ROUNDS=1000000 run_cases sync_test --gtest_brief=1 --gtest_filter='Initiated.SignalsNeverBeforeDataInGpuMemory'
+    section ""
+fi
 
 special HostFunctionsTriggerWhereThereAreNoMemops SOFTCUDA_MEMOPS=0
 special HostFunctionsTriggerInGraphs SOFTCUDA_MEMOPS=0
@@ -99,6 +104,7 @@ section ""
 
 special NothingIsLeftOfWhatFailsHalfWay SOFTCUDA_PINNED=256M
 special FlushedBeforeAStreamGoesOn SOFTCUDA_RDMA_ORDERING=flush
+special FlushedBeforeAKernelGoesOn SOFTCUDA_RDMA_ORDERING=flush
 special NoWaitsWhereNothingCanBeFlushed SOFTCUDA_RDMA_ORDERING=none
 expected=77
 case ${GDR_SANITIZERS:-none} in

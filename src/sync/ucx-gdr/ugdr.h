@@ -50,6 +50,7 @@ typedef struct ugdr_request* ugdr_request_h;
 typedef struct ugdr_peer* ugdr_peer_h;
 typedef struct ugdr_mem* ugdr_mem_h;
 typedef struct ugdr_rmem* ugdr_rmem_h;
+typedef struct ugdr_device* ugdr_device_h;
 
 typedef struct CUstream_st* ugdr_cu_stream_t;
 typedef struct CUgraph_st* ugdr_cu_graph_t;
@@ -164,9 +165,9 @@ enum ugdr_destroy_flags {
  * of the context may be freed afterwards, and nothing else. Makes no call of CUDA.
  *
  * @param flags of #ugdr_destroy_flags
- * @retval UCS_ERR_BUSY operations are not complete, streams wait, or a graph or an executable made
- *     of one holds a condition; CUDA tells of their end somewhat later than it returns from
- *     destroying them
+ * @retval UCS_ERR_BUSY a device is open, operations are not complete, streams wait, or a graph or
+ *     an executable made of one holds a condition; CUDA tells of their end somewhat later than it
+ *     returns from destroying them
  */
 ucs_status_t ugdr_context_destroy(ugdr_context_h context, unsigned flags);
 
@@ -654,6 +655,58 @@ ucs_status_t ugdr_rmem_release(ugdr_rmem_h rmem);
  * @return the id; 0: rmem is NULL
  */
 uint32_t ugdr_rmem_id(ugdr_rmem_h rmem);
+
+/** @} */
+
+/** @defgroup ugdr_devices Devices: kernels that initiate operations
+ *
+ * A GPU whose kernels put, get and signal by themselves, by the functions of ugdr_initiate.cuh, to
+ * memory of peers.
+ *
+ * @{ */
+
+/** Fields of #ugdr_device_params_t that are set. */
+enum ugdr_device_params_field {
+    UGDR_DEVICE_PARAM_FIELD_CHANNELS = UCS_BIT(0), /**< channels */
+    UGDR_DEVICE_PARAM_FIELD_ENTRIES = UCS_BIT(1),  /**< entries */
+    UGDR_DEVICE_PARAM_FIELD_THREADS = UCS_BIT(2)   /**< threads */
+};
+
+/** What a device has. */
+typedef struct ugdr_device_params {
+    uint64_t field_mask; /**< of #ugdr_device_params_field */
+    unsigned channels;   /**< independent rings, a power of two up to 64; 4. A channel goes over the
+                            peers' channels of the same number: they need as many */
+    unsigned entries;    /**< of each ring, a power of two from 16 to 65536; 1024: operations under
+                            way, before kernels that post have to wait */
+    unsigned threads;    /**< of the library that serve the rings, up to the number of channels; 1:
+                            that of the context alone, who calls ugdr_progress() with
+                            #UGDR_PROGRESS_CALLER. The others are idle as that is */
+} ugdr_device_params_t;
+
+/** Lets kernels of the current CUDA context's GPU initiate operations.
+ *
+ * Takes memory of the host and of the GPU, so it is to be called before streams wait. As long as a
+ * device is open the library's threads do not sleep for good: a GPU cannot wake them.
+ *
+ * @param params NULL: none is set
+ * @retval UCS_ERR_BUSY the context has a device: one at a time
+ * @retval UCS_ERR_UNSUPPORTED there is no CUDA, or kernels of the GPU do not see what HCAs write
+ *     while they run, and it has no flush
+ */
+ucs_status_t ugdr_device_open(ugdr_context_h context, const ugdr_device_params_t* params,
+                              ugdr_device_h* device_p);
+
+/** Closes a device, after the last kernel that uses it.
+ *
+ * #UGDR_DESTROY_FORCE closes the context's: kernels that wait go on, with UCS_ERR_CANCELED.
+ *
+ * @retval UCS_ERR_BUSY operations are not complete
+ */
+ucs_status_t ugdr_device_close(ugdr_device_h device);
+
+/** Gives what kernels need for the functions of ugdr_initiate.cuh, by value. */
+ucs_status_t ugdr_device_handle(ugdr_device_h device, ugdr_dev_t* handle_p);
 
 /** @} */
 

@@ -1,0 +1,21 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// The tests' kernels that initiate operations, for GPUs.
+#include "initiators.hpp"
+
+#include "this_block.cuh"
+
+extern "C" __attribute__((global)) void sync_send_rounds(synctest::Exchange with)
+{
+    synctest::send_rounds(synctest::this_block(), with);
+}
+
+extern "C" __attribute__((global)) void sync_receive_rounds(synctest::Exchange with)
+{
+    synctest::receive_rounds(synctest::this_block(), with);
+}
+
+extern "C" __attribute__((global)) void sync_every_kind(synctest::Exchange with)
+{
+    synctest::every_kind(synctest::this_block(), with);
+}

@@ -1,0 +1,112 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// Kernels of the tests that initiate operations: one writes rounds of numbers to a peer, each with
+// a signal, another looks at them and says so. As partitions.hpp for GPUs and for the host.
+#pragma once
+
+#include "sync/ucx-gdr/ugdr_initiate.cuh"
+
+#include "partitions.hpp"
+
+namespace synctest {
+
+constexpr unsigned kSlots = 128; // of a block: rounds that may be under way
+
+// What a kernel gets, by value. Blocks have a channel each, slots of `length` words in out and in,
+// and two words in signals: the round that has come, and that which the peer has seen.
+struct Exchange {
+    ugdr_dev_t device;
+    unsigned long long *out, *in, *signals;
+    int* statuses;                // of each block
+    unsigned mem, rmem, rsignals; // of out; of the peer's in and signals
+    unsigned first, rounds, length;
+};
+
+UGDR_DEVICE unsigned long long number_of_round(unsigned round, unsigned index)
+{
+    return static_cast<unsigned long long>(round) << 32 | index;
+}
+
+UGDR_DEVICE unsigned slot_of(const Exchange& with, unsigned block, unsigned round)
+{
+    return (block * kSlots + round % kSlots) * with.length;
+}
+
+UGDR_DEVICE void send_rounds(const Block& block, const Exchange& with)
+{
+    const unsigned channel = with.first + block.number;
+    int status = 0;
+    for (unsigned round = 1; round <= with.rounds && status == 0; ++round) {
+        const unsigned slot = slot_of(with, channel, round);
+        if (round > kSlots) {
+            status = ugdr_dev_signal_wait<UGDR_LEVEL_BLOCK>(
+                with.device, with.signals + 2 * channel + 1, round - kSlots);
+        }
+        for (unsigned i = block.thread; i < with.length; i += block.threads) {
+            with.out[slot + i] = number_of_round(round, i);
+        }
+        ugdr_dev_put_signal<UGDR_LEVEL_BLOCK>(with.device, channel, with.mem, slot * 8ull,
+                                              with.rmem, slot * 8ull, with.length * 8ull,
+                                              with.rsignals, 16ull * channel, round);
+    }
+    const int last = ugdr_dev_quiet<UGDR_LEVEL_BLOCK>(with.device, channel);
+    if (block.thread == 0) {
+        with.statuses[channel] = status != 0 ? status : last;
+    }
+}
+
+// A positive status: a number was wrong.
+UGDR_DEVICE void receive_rounds(const Block& block, const Exchange& with)
+{
+    const unsigned channel = with.first + block.number;
+    int status = 0;
+    for (unsigned round = 1; round <= with.rounds && status == 0; ++round) {
+        const unsigned slot = slot_of(with, channel, round);
+        status =
+            ugdr_dev_signal_wait<UGDR_LEVEL_BLOCK>(with.device, with.signals + 2 * channel, round);
+        for (unsigned i = block.thread; i < with.length && status == 0; i += block.threads) {
+            const auto* number =
+                static_cast<const volatile unsigned long long*>(with.in + slot + i);
+            if (*number != number_of_round(round, i)) {
+                with.statuses[channel] = static_cast<int>(round);
+            }
+        }
+        if (round % (kSlots / 2) == 0) {
+            ugdr_dev_put_value<UGDR_LEVEL_BLOCK>(with.device, channel, round, 8, with.rsignals,
+                                                 16ull * channel + 8);
+        }
+    }
+    const int last = ugdr_dev_quiet<UGDR_LEVEL_BLOCK>(with.device, channel);
+    if (block.thread == 0 && (status != 0 || last != 0)) {
+        with.statuses[channel] = status != 0 ? status : last;
+    }
+}
+
+// Each operation once, by a warp and by a thread. The words of out that are used, and where what
+// comes back goes: see the test.
+UGDR_DEVICE void every_kind(const Block& block, const Exchange& with)
+{
+    const ugdr_dev_t& device = with.device;
+    const unsigned channel = with.first;
+    ugdr_dev_put<UGDR_LEVEL_WARP>(device, channel, with.mem, 0, with.rmem, 0, 64);
+    ugdr_dev_put_signal<UGDR_LEVEL_WARP>(device, channel, with.mem, 64, with.rmem, 64, 64,
+                                         with.rsignals, 0, 5, UGDR_SIGNAL_ADD);
+    if (block.thread == 0) {
+        for (unsigned bytes = 1; bytes <= 8; ++bytes) {
+            ugdr_dev_put_value(device, channel, 0x8877665544332211, bytes, with.rmem,
+                               128 + 8ull * bytes);
+        }
+        ugdr_dev_atomic_add(device, channel, with.rmem, 256, 3);
+        ugdr_dev_put(device, channel, with.mem, 0, with.rmem, 0, 0);
+        const unsigned long long ticket =
+            ugdr_dev_atomic_fetch_add(device, channel, with.mem, 512, with.rmem, 256, 1ull << 63);
+        with.statuses[channel] = ugdr_dev_quiet(device, channel, ticket);
+        ugdr_dev_get(device, channel, with.mem, 1024, with.rmem, 0, 320);
+    }
+    const int status = ugdr_dev_quiet<UGDR_LEVEL_WARP>(device, channel);
+    if (block.thread == 0 && status != 0) {
+        with.statuses[channel] = status;
+    }
+}
+
+} // namespace synctest
