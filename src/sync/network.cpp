@@ -113,7 +113,7 @@ ugdr_mem* Network::map(void* address, size_t length)
 void Network::unmap(ugdr_mem* memory)
 {
     const std::lock_guard guard(lock_);
-    if (!memories.take_out(number_of(memory->id))) {
+    if (!memories.end(number_of(memory->id))) {
         throw Refusal(UCS_ERR_BUSY, "ugdr_mem_unmap: operations of kernels use the memory");
     }
     forget(memory);
@@ -167,7 +167,7 @@ ugdr_rmem* Network::import(Peer& peer, const void* blob, size_t length)
 void Network::release(ugdr_rmem* memory)
 {
     const std::lock_guard guard(lock_);
-    if (!remote_memories.take_out(memory->id)) {
+    if (!remote_memories.end(memory->id)) {
         throw Refusal(UCS_ERR_BUSY, "ugdr_rmem_release: operations of kernels use the memory");
     }
     forget(memory);

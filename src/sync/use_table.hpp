@@ -59,19 +59,18 @@ class UseTable {
     // Any thread, without a lock; once for each use.
     void give_back(uint32_t number) { find(number)->state.fetch_sub(1, std::memory_order_release); }
 
-    // Takes the item out. Returns nothing if it is in use.
-    std::optional<Item> take_out(uint32_t number)
+    // Ends the item. False if it is in use.
+    bool end(uint32_t number)
     {
         Slot& slot = *find(number);
         uint64_t unused = live(number >> kPlaceBits);
         if (!slot.state.compare_exchange_strong(unused, 0, std::memory_order_acquire)) {
-            return std::nullopt;
+            return false;
         }
         const std::lock_guard guard(lock_);
-        std::optional<Item> item = std::move(slot.item);
         slot.item.reset();
         free_.push_back(number & (kPlaces - 1));
-        return item;
+        return true;
     }
 
   private:

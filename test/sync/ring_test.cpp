@@ -208,9 +208,9 @@ class RingTest : public testing::Test {
     // Posts nothing wrong afterwards: is all over, and given back?
     void expect_nothing_in_use()
     {
-        EXPECT_TRUE(memories_.take_out(number_of(mem_)).has_value());
+        EXPECT_TRUE(memories_.end(number_of(mem_)));
         for (uint32_t rmem : rmem_) {
-            EXPECT_TRUE(remotes_.take_out(rmem).has_value());
+            EXPECT_TRUE(remotes_.end(rmem));
         }
     }
 
@@ -427,7 +427,7 @@ TEST_F(RingTest, WrongArguments)
         std::function<void()> post;
     };
     const uint32_t gone = remotes_.add({lanes_[0].get(), address(at_[0]), kLength});
-    ASSERT_TRUE(remotes_.take_out(gone).has_value());
+    ASSERT_TRUE(remotes_.end(gone));
     const uint32_t nowhere = remotes_.add({&unconnected_, 0x1000, 64});
     const Wrong wrongs[] = {
         {"ugdr_dev_put: there is no local memory of the id 0",
@@ -563,8 +563,8 @@ TEST_F(RingTest, BusyUntilAllIsOver)
     ring_->progress();
     EXPECT_TRUE(ring_->busy());
     EXPECT_TRUE(ring_->under_way());
-    EXPECT_FALSE(memories_.take_out(number_of(mem_)).has_value());
-    EXPECT_FALSE(remotes_.take_out(rmem_[0]).has_value());
+    EXPECT_FALSE(memories_.end(number_of(mem_)));
+    EXPECT_FALSE(remotes_.end(rmem_[0]));
     lane_[0]->held = false;
     ring_->progress();
     EXPECT_FALSE(ring_->busy());
