@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# The examples of libucx-gdr in contrib/examples, compiled as their first lines say, on the emulated devices.
+# The examples of libucx-gdr in contrib/examples, compiled as their first lines say, on the emulated devices; that
+# with kernels of its own for the CPU.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -60,5 +61,16 @@ for mpi in "${mpis[@]}"; do
         example "$mpi" $count "$(asleep $count)" sweeps 64 50
     done
     unset SOFTCUDA_COPY_LATENCY_US
+
+    # experts.cu, with its kernels compiled for the CPU: a launch is a call, counters of the emulated GPU are at its alias.
+    sed -e 's/\([a-z_]*\)<<<\([^,]*\), kThreads, 0, stream>>>(\(.*\));/run_blocks(\2, [\&] { \1(\3); });/' \
+        -e 's/GDR(ugdr_device_handle(.*/&\n        gdr_.counters = on_host(gdr_.counters, 16 * kChannels);/' \
+        "$top_srcdir/contrib/examples/experts.cu" >"$work/experts.cpp"
+    # shellcheck disable=SC2086 # arguments
+    "$(mpicxx_of "$mpi")" -std=c++20 -O1 -I"$top_srcdir/test/sync/cpu" -I"$top_srcdir/src/sync" ${CUDA_CFLAGS:-} "$work/experts.cpp" \
+        -o "$work/$mpi.experts" -L"$top_builddir/src/sync/.libs" -lucx-gdr -lucp -lucs -ldl || exit 99
+    for count in 1 2 4; do
+        example "$mpi" $count '/ 0 of [0-9]* numbers wrong/ { ++right } END { exit right != 2 }' experts 8 2
+    done
 done
 done_testing
