@@ -31,7 +31,7 @@ else
     pages=$work/man/man3
     make -s -C "$top_builddir" DESTDIR="$work" mandir=/man install-man3 >"$work/log" 2>&1 || not_ok "they are installed" "$work/log"
     expect "each function and each header has a manual page, and nothing else" \
-        "$({ functions; printf '%s\n' ucp_condition ugdr ugdr_device; } | sort)" "$(cd "$pages" && printf '%s\n' *.3 | sed 's/\.3$//' | sort)"
+        "$({ functions; printf '%s\n' ucp_condition ugdr ugdr_device ugdr_initiate; } | sort)" "$(cd "$pages" && printf '%s\n' *.3 | sed 's/\.3$//' | sort)"
     functions | sed 's/$/()/' >"$work/calls"
     expect "functions that a page names are references" "" "$(grep -rFohf "$work/calls" "$pages")"
     sed 's/\\f.//g' "$pages"/* >"$work/text"

@@ -28,6 +28,14 @@
 
 #include "ugdr_device.cuh"
 
+/** @defgroup ugdr_initiate Kernel-initiated operations
+ *
+ * Each that posts returns a ticket, by which ugdr_dev_done() and ugdr_dev_quiet() know it. The
+ * level is who calls: one thread (#UGDR_LEVEL_THREAD), or all threads of a warp (#UGDR_LEVEL_WARP)
+ * or block (#UGDR_LEVEL_BLOCK) together, with equal arguments.
+ *
+ * @{ */
+
 /** Who calls a function. */
 typedef enum {
     UGDR_LEVEL_THREAD, /**< one thread, for itself */
@@ -40,6 +48,8 @@ typedef enum {
     UGDR_SIGNAL_SET, /**< sets it to the value */
     UGDR_SIGNAL_ADD  /**< adds the value to it, atomically */
 } ugdr_signal_op_t;
+
+/** @} */
 
 namespace ugdr_detail {
 
@@ -286,12 +296,7 @@ UGDR_DEVICE unsigned long long initiate(const ugdr_dev_t& device, unsigned chann
 
 } // namespace ugdr_detail
 
-/** @defgroup ugdr_initiate Kernel-initiated operations
- *
- * Each that posts returns a ticket, by which ugdr_dev_done() and ugdr_dev_quiet() know it. The
- * level is who calls: one thread (#UGDR_LEVEL_THREAD), or all threads of a warp (#UGDR_LEVEL_WARP)
- * or block (#UGDR_LEVEL_BLOCK) together, with equal arguments.
- *
+/** @addtogroup ugdr_initiate
  * @{ */
 
 /** Writes local memory to a peer's.
