@@ -127,6 +127,7 @@ class WaitingStream {
             "cuStreamWaitValue32_v2")(stream_, address, 1, CU_STREAM_WAIT_VALUE_GEQ));
     }
     void release() { word_->store(1); }
+    CUstream get() const { return stream_; }
 
   private:
     std::atomic<uint32_t>* word_ = nullptr;
