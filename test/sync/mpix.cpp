@@ -141,6 +141,35 @@ int left()
     return (rank + ranks - 1) % ranks;
 }
 
+// As MPI_Wait, and leaves MPI's lock to the library's thread in between, which a thread that waits in
+// MPI hardly does.
+MPI_Status wait(MPI_Request& request)
+{
+    MPI_Status status;
+    int done = 0;
+    while (!done) {
+        CHECK_MPI(MPI_Test(&request, &done, &status));
+        std::this_thread::yield();
+    }
+    return status;
+}
+
+int receive(int tag, MPI_Comm comm)
+{
+    int value = -1;
+    MPI_Request request;
+    CHECK_MPI(MPI_Irecv(&value, 1, MPI_INT, left(), tag, comm, &request));
+    wait(request);
+    return value;
+}
+
+void barrier()
+{
+    MPI_Request request;
+    CHECK_MPI(MPI_Ibarrier(MPI_COMM_WORLD, &request));
+    wait(request);
+}
+
 // A thousand sends of a stream come in their order, and none before the stream gets there.
 void order()
 {
@@ -160,17 +189,14 @@ void order()
         CHECK(request == MPI_REQUEST_NULL);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    MPI_Barrier(MPI_COMM_WORLD);
+    barrier();
     int arrived = 1;
     CHECK_MPI(MPI_Iprobe(left(), 7, stream.comm(), &arrived, MPI_STATUS_IGNORE));
     CHECK(arrived == 0);
-    MPI_Barrier(MPI_COMM_WORLD);
+    barrier();
     stream.release();
     for (int i = 0; i < kSends; ++i) {
-        int value = -1;
-        CHECK_MPI(
-            MPI_Recv(&value, 1, MPI_INT, left(), 7, stream.comm(), MPI_STATUS_IGNORE));
-        CHECK(value == 1000 * left() + i);
+        CHECK(receive(7, stream.comm()) == 1000 * left() + i);
     }
     stream.synchronize();
 }
@@ -226,23 +252,21 @@ void requests()
     MPI_Status statuses[3];
     CHECK_MPI(MPIX_Irecv_enqueue(in.data(), kCount, MPI_INT, left(), 1, stream.comm(), &both[0]));
     CHECK_MPI(MPIX_Isend_enqueue(out.data(), kCount, MPI_INT, right(), 1, stream.comm(), &both[2]));
-    MPI_Request receive, send;
-    CHECK_MPI(MPIX_Irecv_enqueue(late.data(), kCount, MPI_INT, left(), 2, stream.comm(), &receive));
+    MPI_Request receive_late, send;
+    CHECK_MPI(
+        MPIX_Irecv_enqueue(late.data(), kCount, MPI_INT, left(), 2, stream.comm(), &receive_late));
     CHECK_MPI(MPIX_Isend_enqueue(out.data(), 10, MPI_INT, right(), 2, stream.comm(), &send));
     int done = 1;
-    CHECK_MPI(MPI_Test(&receive, &done, MPI_STATUS_IGNORE));
+    CHECK_MPI(MPI_Test(&receive_late, &done, MPI_STATUS_IGNORE));
     CHECK(done == 0);
     CHECK_MPI(MPIX_Waitall_enqueue(3, both, statuses));
     stream.release();
-    MPI_Status status;
     int got = 0;
-    CHECK_MPI(MPI_Wait(&receive, &status));
+    const MPI_Status status = wait(receive_late);
     MPI_Get_count(&status, MPI_INT, &got);
     CHECK(got == 10 && status.MPI_SOURCE == left() && status.MPI_TAG == 2);
-    while (!done) {
-        CHECK_MPI(MPI_Test(&send, &done, MPI_STATUS_IGNORE));
-    }
-    CHECK(receive == MPI_REQUEST_NULL && send == MPI_REQUEST_NULL);
+    CHECK_MPI(MPI_Wait(&send, MPI_STATUS_IGNORE));
+    CHECK(receive_late == MPI_REQUEST_NULL && send == MPI_REQUEST_NULL);
     stream.synchronize();
     CHECK(in.get() == std::vector<int>(kCount, left()));
     CHECK(statuses[0].MPI_SOURCE == left() && statuses[0].MPI_TAG == 1);
@@ -250,11 +274,10 @@ void requests()
     // Complete before the stream is told to wait for it.
     MPI_Request sent;
     CHECK_MPI(MPIX_Isend_enqueue(out.data(), 1, MPI_INT, right(), 3, stream.comm(), &sent));
-    int value = -1;
-    CHECK_MPI(MPI_Recv(&value, 1, MPI_INT, left(), 3, stream.comm(), MPI_STATUS_IGNORE));
-    CHECK(value == left());
+    CHECK(receive(3, stream.comm()) == left());
     for (done = 0; !done;) {
         CHECK_MPI(MPI_Request_get_status(sent, &done, MPI_STATUS_IGNORE));
+        std::this_thread::yield();
     }
     CHECK_MPI(MPIX_Wait_enqueue(&sent, MPI_STATUS_IGNORE));
     CHECK_MPI(MPIX_Wait_enqueue(&sent, MPI_STATUS_IGNORE)); // of none
@@ -319,10 +342,8 @@ void two_units()
 {
     Stream stream;
     const int number = 40 + rank;
-    int in = 0;
     CHECK_MPI(send_in_c(&number, right(), stream.comm()));
-    CHECK_MPI(MPI_Recv(&in, 1, MPI_INT, left(), 0, stream.comm(), MPI_STATUS_IGNORE));
-    CHECK(in == 40 + left());
+    CHECK(receive(0, stream.comm()) == 40 + left());
 }
 
 // Captured once, each launch communicates.
@@ -397,8 +418,8 @@ int* reached(const softcuda_launch* launch, int* memory)
                                   (reinterpret_cast<uintptr_t>(memory) - range.address));
 }
 
-// In the place of kernels: one fills partitions in an order of its own, the other looks at each as
-// it arrives.
+// In the place of kernels: one fills partitions in an order of its own, the other looks at those that
+// have arrived. It does not wait: the emulated GPU would not copy meanwhile.
 int run_fill(const softcuda_launch* launch, void* const* parameters)
 {
     const auto& request = parameter<MPIX_Prequest>(parameters, 0);
@@ -418,21 +439,21 @@ int run_fill(const softcuda_launch* launch, void* const* parameters)
     return 0;
 }
 
+// counts: of partitions that were seen, and of wrong numbers in them.
 int run_look(const softcuda_launch* launch, void* const* parameters)
 {
     const auto& request = parameter<MPIX_Prequest>(parameters, 0);
     const int* const data = reached(launch, parameter<int*>(parameters, 1));
     const int round = parameter<int>(parameters, 2), from = parameter<int>(parameters, 3);
-    int* const wrong = reached(launch, parameter<int*>(parameters, 4));
+    int* const counts = reached(launch, parameter<int*>(parameters, 4));
+    counts[0] = 0;
     for (int partition = 0; partition < kPartitions; ++partition) {
         int arrived = 0;
-        while (arrived == 0) {
-            MPIX_Parrived(request, partition, &arrived);
-            std::this_thread::yield();
-        }
-        for (size_t i = 0; i < kLength; ++i) {
+        MPIX_Parrived(request, partition, &arrived);
+        counts[0] += arrived;
+        for (size_t i = 0; arrived != 0 && i < kLength; ++i) {
             const size_t at = partition * size_t{kLength} + i;
-            *wrong += data[at] != value_of(from, round, at);
+            counts[1] += data[at] != value_of(from, round, at);
         }
     }
     return 0;
@@ -444,7 +465,7 @@ constexpr char kKernels[] = R"(
 .address_size 64
 .visible .entry mpix_fill(.param .align 8 .b8 request[24], .param .u64 data, .param .u32 round) { ret; }
 .visible .entry mpix_look(.param .align 8 .b8 request[24], .param .u64 data, .param .u32 round,
-    .param .u32 from, .param .u64 wrong) { ret; }
+    .param .u32 from, .param .u64 counts) { ret; }
 )";
 
 CUfunction kernel(const char* name, softcuda_kernel_function function)
@@ -505,18 +526,17 @@ class Transfers {
 void partitions_by_kernels()
 {
     const CUfunction fill = kernel("mpix_fill", run_fill), look = kernel("mpix_look", run_look);
-    CUstream sending, receiving;
-    CUDA(cuStreamCreate, &sending, CU_STREAM_NON_BLOCKING);
-    CUDA(cuStreamCreate, &receiving, CU_STREAM_NON_BLOCKING);
+    CUstream stream;
+    CUDA(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
     MPI_Comm comm;
     CHECK_MPI(MPIX_Stream_comm_create(MPI_COMM_WORLD, MPIX_STREAM_NULL, &comm));
     {
         Transfers transfers(comm, 5);
-        Numbers wrong(1);
+        Numbers counts(2);
         MPIX_Prequest sends, receives;
         CHECK_MPI(MPIX_Prequest_create(transfers.send, &sends));
         CHECK_MPI(MPIX_Prequest_create(transfers.receive, &receives));
-        int *out = transfers.out.data(), *in = transfers.in.data(), *to = wrong.data();
+        int *out = transfers.out.data(), *in = transfers.in.data(), *to = counts.data();
         const int from = left();
         for (int round = 1; round <= 50; ++round) {
             transfers.start();
@@ -524,12 +544,14 @@ void partitions_by_kernels()
                 CHECK_MPI(MPIX_Pbuf_prepare(transfers.receive));
                 CHECK_MPI(MPIX_Pbuf_prepare(transfers.send));
             }
-            launch(look, receiving, {&receives, &in, &round, &from, &to});
-            launch(fill, sending, {&sends, &out, &round});
+            launch(fill, stream, {&sends, &out, &round});
+            do {
+                launch(look, stream, {&receives, &in, &round, &from, &to});
+                CUDA(cuStreamSynchronize, stream);
+            } while (counts.get()[0] < kPartitions);
             transfers.wait();
         }
-        CUDA(cuStreamSynchronize, receiving);
-        CHECK(wrong.get()[0] == 0);
+        CHECK(counts.get()[1] == 0);
         CHECK_MPI(MPIX_Prequest_free(&sends));
         CHECK_MPI(MPIX_Prequest_free(&receives));
     }
@@ -622,7 +644,8 @@ void errors()
     REFUSED(MPIX_Stream_create(MPI_INFO_NULL, &none));
     CHECK(none == MPIX_STREAM_NULL);
     REFUSED(MPIX_Stream_free(&none));
-    MPI_Irecv(&number, 1, MPI_INT, rank, 9, MPI_COMM_SELF, &other);
+    int another = 0;
+    MPI_Irecv(&another, 1, MPI_INT, 0, 9, MPI_COMM_SELF, &other);
     request = other;
     REFUSED(MPIX_Wait_enqueue(&request, MPI_STATUS_IGNORE));
     MPI_Send(&number, 1, MPI_INT, 0, 9, MPI_COMM_SELF);
@@ -654,12 +677,14 @@ void errors()
     REFUSED(MPIX_Wait(&receives, MPI_STATUS_IGNORE));
     CHECK_MPI(MPIX_Request_free(&receives));
     CHECK_MPI(MPIX_Request_free(&sends));
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     MPI_Errhandler_free(&counting);
     MPI_Comm_free(&plain);
 
-    // An operation that fails: the stream goes on.
-    MPI_Comm_set_errhandler(stream.comm(), MPI_ERRORS_RETURN);
+    // An operation that fails: the stream goes on. MPICH asks the handler of another communicator.
+    for (MPI_Comm comm : {stream.comm(), static_cast<MPI_Comm>(MPI_COMM_WORLD),
+                          static_cast<MPI_Comm>(MPI_COMM_SELF)}) {
+        MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    }
     std::vector<int> many(100, rank);
     MPI_Status status{};
     int error_class = MPI_SUCCESS;
@@ -673,6 +698,10 @@ void errors()
     CHECK(error_class == MPI_ERR_TRUNCATE);
     MPI_Error_class(stream.free(), &error_class);
     CHECK(error_class == MPI_ERR_TRUNCATE);
+    for (MPI_Comm comm : {static_cast<MPI_Comm>(MPI_COMM_WORLD),
+                          static_cast<MPI_Comm>(MPI_COMM_SELF)}) {
+        MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
+    }
 }
 
 // MPI, or the machine, has not what it takes.
@@ -740,7 +769,7 @@ int main(int argc, char** argv)
     }
     for (const std::string& name : names) {
         cases.at(name)();
-        MPI_Barrier(MPI_COMM_WORLD);
+        barrier();
         if (rank == 0) {
             std::printf("passed: %s\n", name.c_str());
             std::fflush(stdout);
