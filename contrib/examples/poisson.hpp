@@ -147,6 +147,61 @@ class Kernel {
     CUfunction kernel_ = nullptr;
 };
 
+// Sweeps in the order of a stream, which may be captured. Where the driver runs no kernels a host
+// function does the same arithmetic, on copies.
+class StreamSweep {
+  public:
+    StreamSweep(const Block& block, double source)
+        : block_(block), source_(source), host_in_(host_memory(block.size())),
+          host_out_(host_memory(block.size()))
+    {
+    }
+    ~StreamSweep()
+    {
+        GPU_CALL(cuMemFreeHost, host_in_);
+        GPU_CALL(cuMemFreeHost, host_out_);
+    }
+    StreamSweep(const StreamSweep&) = delete;
+    StreamSweep& operator=(const StreamSweep&) = delete;
+
+    bool by_kernel() const { return kernel_.runs(); }
+
+    void enqueue(double* in, double* out, CUstream stream)
+    {
+        if (by_kernel()) {
+            kernel_.launch(block_, source_, in, out, stream);
+            return;
+        }
+        GPU_CALL(cuMemcpyDtoHAsync, host_in_, reinterpret_cast<CUdeviceptr>(in),
+                 block_.size() * sizeof(double), stream);
+        GPU_CALL(
+            cuLaunchHostFunc, stream,
+            [](void* self) {
+                auto& sweep = *static_cast<StreamSweep*>(self);
+                sweep_by_cpu(sweep.block_, sweep.source_, sweep.host_in_, sweep.host_out_);
+            },
+            this);
+        GPU_CALL(cuMemcpyHtoDAsync, reinterpret_cast<CUdeviceptr>(out + block_.stride()),
+                 host_out_ + block_.stride(), block_.inner() * sizeof(double),
+                 stream); // the rows beside these are others'
+    }
+
+  private:
+    // Of other host memory CUDA would make its copies at once.
+    static double* host_memory(size_t count)
+    {
+        void* memory;
+        GPU_CALL(cuMemHostAlloc, &memory, count * sizeof(double), 0u);
+        return static_cast<double*>(memory);
+    }
+
+    const Block block_;
+    const double source_;
+    const Kernel kernel_;
+    double* const host_in_;
+    double* const host_out_;
+};
+
 // The second argument: how many sweeps or iterations, at least one.
 inline int times(int argc, char** argv, int otherwise, const char* usage)
 {

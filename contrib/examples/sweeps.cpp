@@ -7,8 +7,6 @@
 //
 //   mpicxx -std=c++20 -O2 -I$CUDA_HOME/include sweeps.cpp -o sweeps -lucx-gdr -lucp -lucs -ldl
 //   mpirun -n 4 ucx-gdr run ./sweeps [N] [SWEEPS]
-//
-// Where the driver runs no kernels host functions in the graph do the same arithmetic, on copies.
 #include "poisson.hpp"
 #include "ucp.hpp"
 
@@ -21,10 +19,9 @@ using poisson::Block;
 class Solver {
   public:
     Solver(const poisson::Problem& problem)
-        : block_(problem.block()), source_(problem.source()),
+        : block_(problem.block()), sweep_(block_, problem.source()),
           a_(std::vector<double>(block_.size())), b_(std::vector<double>(block_.size())),
-          host_in_(block_.size()), host_out_(block_.size()), worker_(ucp::create_worker()),
-          context_(worker_)
+          worker_(ucp::create_worker()), context_(worker_)
     {
         if (problem.above() != MPI_PROC_NULL) {
             above_ = ucp::connect(worker_, problem.above());
@@ -43,7 +40,7 @@ class Solver {
     {
         GPU_CALL(cuStreamBeginCapture, stream_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
         for (int i = 0; i < sweeps; ++i) {
-            sweep();
+            sweep_.enqueue(in_->data(), out_->data(), stream_);
             exchange_borders(out_->data());
             std::swap(in_, out_);
         }
@@ -65,30 +62,9 @@ class Solver {
     }
 
     std::vector<double> solution() const { return in_->get(block_.size()); }
-    bool by_kernel() const { return kernel_.runs(); }
+    bool by_kernel() const { return sweep_.by_kernel(); }
 
   private:
-    void sweep()
-    {
-        if (by_kernel()) {
-            kernel_.launch(block_, source_, in_->data(), out_->data(), stream_);
-            return;
-        }
-        const size_t inner = block_.rows * block_.stride(); // the rows between are others'
-        GPU_CALL(cuMemcpyDtoHAsync, host_in_.data(), reinterpret_cast<CUdeviceptr>(in_->data()),
-                 block_.size() * sizeof(double), stream_);
-        GPU_CALL(
-            cuLaunchHostFunc, stream_,
-            [](void* self) {
-                auto& solver = *static_cast<Solver*>(self);
-                poisson::sweep_by_cpu(solver.block_, solver.source_, solver.host_in_.data(),
-                                      solver.host_out_.data());
-            },
-            this);
-        GPU_CALL(cuMemcpyHtoDAsync, reinterpret_cast<CUdeviceptr>(out_->data() + block_.stride()),
-                 host_out_.data() + block_.stride(), inner * sizeof(double), stream_);
-    }
-
     // The rows at the block's borders go to the neighbours, theirs come in beside them, and the
     // stream goes on when all of that is done.
     void exchange_borders(double* data)
@@ -122,11 +98,9 @@ class Solver {
     }
 
     const Block block_;
-    const double source_;
-    const poisson::Kernel kernel_;
+    poisson::StreamSweep sweep_;
     gpu::Buffer<double> a_, b_;
     gpu::Buffer<double>*in_ = &a_, *out_ = &b_;
-    std::vector<double> host_in_, host_out_; // where there are no kernels
     const ucp_worker_h worker_;
     const ucp::Context context_;
     ucp_ep_h above_ = nullptr, below_ = nullptr;

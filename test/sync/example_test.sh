@@ -46,8 +46,15 @@ asleep() {
         END { exit !(right && asleep == $1) }"
 }
 
+# The solution is right, and each of COUNT ranks had enqueued everything long before the end.
+ahead() {
+    echo "/largest difference from the serial solution: 0\$/ { right = 1 }
+        /enqueued within/ { ahead += \$5 < \$7 / 4 }
+        END { exit !(right && ahead == $1) }"
+}
+
 for mpi in "${mpis[@]}"; do
-    for name in stream bcast sweeps; do
+    for name in stream bcast sweeps enqueue; do
         build "$mpi" $name
     done
     for numbers in 2 1000000; do
@@ -59,6 +66,9 @@ for mpi in "${mpis[@]}"; do
     export SOFTCUDA_COPY_LATENCY_US=500 # most of the time is the GPU's
     for count in 2 4; do
         example "$mpi" $count "$(asleep $count)" sweeps 64 50
+    done
+    for count in 2 4; do
+        example "$mpi" $count "$(ahead $count)" enqueue 64 50
     done
     unset SOFTCUDA_COPY_LATENCY_US
 
