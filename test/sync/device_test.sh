@@ -1,13 +1,14 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# ugdr_device.cuh and ugdr_initiate.cuh are compiled by clang, nvcc and NVRTC, those of them that are there, and their PTX has what
+# ugdr_device.cuh, ugdr_initiate.cuh and mpix_device.cuh are compiled by clang, nvcc and NVRTC, those of them that are there, and their PTX has what
 # programs look for.
 set -u
 # shellcheck source=test/lib.sh
 . "$top_srcdir/test/lib.sh"
 
 source=$top_srcdir/src/sync/ugdr_device.cu
+partitions=$top_srcdir/test/sync/mpix_kernels.cu
 compiled=0
 
 compiles() {
@@ -38,16 +39,25 @@ if [ -e "$ptx" ]; then
     done
     compiled=$((compiled + 1))
     # The other half of a compilation, the host's, sees the same header.
-    compiles "clang, host" "${KERNEL_CLANG:-clang}" -x cuda --cuda-host-only --cuda-path=/nonexistent -nocudainc \
-        -nocudalib -std=c++17 -Wall -Werror -fsyntax-only -I"$top_srcdir/src/sync" "$source"
+    for half in host device; do
+        for file in "$source" "$partitions"; do
+            compiles "clang, $half, ${file##*/}" "${KERNEL_CLANG:-clang}" -x cuda --cuda-$half-only \
+                --cuda-path=/nonexistent -nocudainc -nocudalib --cuda-gpu-arch=sm_70 -std=c++17 -Wall -Werror \
+                -fsyntax-only -I"$top_srcdir/src/sync" "$file"
+        done
+    done
 fi
 PATH=$PATH:/usr/local/cuda/bin
 if command -v nvcc >/dev/null; then
-    compiles nvcc nvcc -std=c++17 -Werror all-warnings -I"$top_srcdir/src/sync" -c -o "$work/object" "$source"
+    for file in "$source" "$partitions"; do
+        compiles "nvcc, ${file##*/}" nvcc -std=c++17 -Werror all-warnings -I"$top_srcdir/src/sync" -c -o "$work/object" "$file"
+    done
 fi
 LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/cuda/lib64
 export LD_LIBRARY_PATH
-compiles NVRTC "$top_builddir/test/sync/sync_nvrtc" "$source" "$top_srcdir/src/sync"
+for file in "$source" "$partitions"; do
+    compiles "NVRTC, ${file##*/}" "$top_builddir/test/sync/sync_nvrtc" "$file" "$top_srcdir/src/sync"
+done
 compiles "C, host" "${CC:-cc}" -std=c99 -fsyntax-only -Wall -Werror -x c "$top_srcdir/src/sync/ucx-gdr/ugdr_types.h"
 # shellcheck disable=SC2086 # flags
 compiles "C, the proposed names" "${CC:-cc}" -std=gnu99 -fsyntax-only -Wall -Wextra -Werror -I"$top_srcdir/src/sync" \

@@ -141,8 +141,8 @@ int left()
     return (rank + ranks - 1) % ranks;
 }
 
-// As MPI_Wait, and leaves MPI's lock to the library's thread in between, which a thread that waits in
-// MPI hardly does.
+// As MPI_Wait, and leaves MPI's lock to the library's thread in between, which a thread that waits
+// in MPI hardly does.
 MPI_Status wait(MPI_Request& request)
 {
     MPI_Status status;
@@ -221,8 +221,7 @@ void blocking()
                 } else {
                     CHECK_MPI(MPIX_Recv_enqueue(in.data(), count, MPI_INT, left(), round,
                                                 stream.comm(), &statuses[round]));
-                    CUDA(cuMemcpyAsync,
-                         reinterpret_cast<CUdeviceptr>(kept.data() + round * size),
+                    CUDA(cuMemcpyAsync, reinterpret_cast<CUdeviceptr>(kept.data() + round * size),
                          reinterpret_cast<CUdeviceptr>(in.data()), size * sizeof(int),
                          stream.cuda());
                 }
@@ -302,8 +301,8 @@ void lifetimes()
         MPI_Type_vector(2, 1, 2, MPI_INT, &every_other);
         MPI_Type_commit(&every_other);
         MPI_Request request;
-        CHECK_MPI(MPIX_Isend_enqueue(out.data(), 1, every_other, right(), 0, stream.comm(),
-                                     &request));
+        CHECK_MPI(
+            MPIX_Isend_enqueue(out.data(), 1, every_other, right(), 0, stream.comm(), &request));
         CHECK_MPI(MPIX_Recv_enqueue(in.data(), 1, every_other, left(), 0, stream.comm(),
                                     MPI_STATUS_IGNORE));
         CHECK_MPI(MPIX_Wait_enqueue(&request, MPI_STATUS_IGNORE));
@@ -311,8 +310,8 @@ void lifetimes()
         CHECK_MPI(stream.free());
         CHECK((in == std::vector<int>{1, 0, 3, 0}));
         CHECK_MPI(MPIX_Isend_enqueue(out.data(), 4, MPI_INT, right(), 0, stream.comm(), &request));
-        CHECK_MPI(MPIX_Recv_enqueue(in.data(), 4, MPI_INT, left(), 0, stream.comm(),
-                                    MPI_STATUS_IGNORE));
+        CHECK_MPI(
+            MPIX_Recv_enqueue(in.data(), 4, MPI_INT, left(), 0, stream.comm(), MPI_STATUS_IGNORE));
         CHECK_MPI(MPIX_Wait_enqueue(&request, MPI_STATUS_IGNORE));
     }
     CHECK(in == out);
@@ -357,16 +356,13 @@ void graph()
     CUgraphExec executable = nullptr;
     CUDA(cuStreamBeginCapture, stream.cuda(), CU_STREAM_CAPTURE_MODE_GLOBAL);
     MPI_Request both[2];
-    CHECK_MPI(
-        MPIX_Irecv_enqueue(in.data(), kCount, MPI_INT, left(), 1, stream.comm(), &both[0]));
-    CHECK_MPI(
-        MPIX_Isend_enqueue(out.data(), kCount, MPI_INT, right(), 1, stream.comm(), &both[1]));
+    CHECK_MPI(MPIX_Irecv_enqueue(in.data(), kCount, MPI_INT, left(), 1, stream.comm(), &both[0]));
+    CHECK_MPI(MPIX_Isend_enqueue(out.data(), kCount, MPI_INT, right(), 1, stream.comm(), &both[1]));
     CHECK_MPI(MPIX_Waitall_enqueue(2, both, MPI_STATUSES_IGNORE));
     CHECK(both[0] == MPI_REQUEST_NULL && both[1] == MPI_REQUEST_NULL);
     for (bool sends : {rank % 2 == 0, rank % 2 == 1}) { // what came goes back
         if (sends) {
-            CHECK_MPI(
-                MPIX_Send_enqueue(in.data(), kCount, MPI_INT, left(), 2, stream.comm()));
+            CHECK_MPI(MPIX_Send_enqueue(in.data(), kCount, MPI_INT, left(), 2, stream.comm()));
         } else {
             CHECK_MPI(MPIX_Recv_enqueue(back.data(), kCount, MPI_INT, right(), 2, stream.comm(),
                                         &status));
@@ -411,15 +407,15 @@ int* reached(const softcuda_launch* launch, int* memory)
 {
     softcuda_range range;
     if (gpu::driver<decltype(&softcuda_kernel_memory)>("softcuda_kernel_memory")(launch, memory,
-                                                                                &range) != 0) {
+                                                                                 &range) != 0) {
         return memory;
     }
     return reinterpret_cast<int*>(range.bytes +
                                   (reinterpret_cast<uintptr_t>(memory) - range.address));
 }
 
-// In the place of kernels: one fills partitions in an order of its own, the other looks at those that
-// have arrived. It does not wait: the emulated GPU would not copy meanwhile.
+// In the place of kernels: one fills partitions in an order of its own, the other looks at those
+// that have arrived. It does not wait: the emulated GPU would not copy meanwhile.
 int run_fill(const softcuda_launch* launch, void* const* parameters)
 {
     const auto& request = parameter<MPIX_Prequest>(parameters, 0);
@@ -596,8 +592,8 @@ void partitions_by_cpu()
             }
         }
         MPIX_Request none;
-        CHECK_MPI(MPIX_Psend_init(nullptr, 2, 0, MPI_INT, MPI_PROC_NULL, 0, comm, MPI_INFO_NULL,
-                                  &none));
+        CHECK_MPI(
+            MPIX_Psend_init(nullptr, 2, 0, MPI_INT, MPI_PROC_NULL, 0, comm, MPI_INFO_NULL, &none));
         CHECK_MPI(MPIX_Start(&none));
         CHECK_MPI(MPIX_Pready(1, none));
         CHECK_MPI(MPIX_Pready(0, none));
@@ -698,8 +694,8 @@ void errors()
     CHECK(error_class == MPI_ERR_TRUNCATE);
     MPI_Error_class(stream.free(), &error_class);
     CHECK(error_class == MPI_ERR_TRUNCATE);
-    for (MPI_Comm comm : {static_cast<MPI_Comm>(MPI_COMM_WORLD),
-                          static_cast<MPI_Comm>(MPI_COMM_SELF)}) {
+    for (MPI_Comm comm :
+         {static_cast<MPI_Comm>(MPI_COMM_WORLD), static_cast<MPI_Comm>(MPI_COMM_SELF)}) {
         MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
     }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# The programs of docs/tutorial, compiled as these pages say, on the emulated devices: they print what the pages promise.
+# The programs of pages in docs, compiled as these say, on the emulated devices: they print what the pages promise.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -15,7 +15,7 @@ export LD_LIBRARY_PATH=$softcudart:$top_builddir/src/sync/.libs:$LD_LIBRARY_PATH
 
 # program PAGE FILE: prints the program that a reader of the page saves as FILE.
 program() { awk -v file="$2" 'index($0, "`" file "`") { wanted = 1 } /^```$/ && inside { exit } inside; /^```c$/ && wanted { inside = 1 }' \
-    "$top_srcdir/docs/tutorial/$1.md"; }
+    "$top_srcdir/docs/$1.md"; }
 
 # build MPI FILE: to $work/MPI.FILE, by the C compiler of that MPI.
 build() {
@@ -34,14 +34,15 @@ prints() {
     program "$page" "$file" >"$work/$file"
     for mpi in "${mpis[@]}"; do
         if ! build "$mpi" "$file"; then
-            not_ok "docs/tutorial/$page.md: $file, $mpi, is compiled" "$work/compiler"
+            not_ok "docs/$page.md: $file, $mpi, is compiled" "$work/compiler"
             continue
         fi
         ranks "$mpi" 2 "$work/$mpi.$file"
-        expect "docs/tutorial/$page.md: $file, $mpi" "$(printf '%s\n' "$@")" "$(grep '^rank ' "$log" | sort)"
+        expect "docs/$page.md: $file, $mpi" "$(printf '%s\n' "$@")" "$(grep '^rank ' "$log" | sort)"
     done
 }
 
-prints mpi first.c "rank 0 has 1 2 3 4" "rank 1 has 1 2 3 4"
-prints gpu-triggered-send triggered.c "rank 0: a" "rank 1: a"
+prints tutorial/mpi first.c "rank 0 has 1 2 3 4" "rank 1 has 1 2 3 4"
+prints tutorial/gpu-triggered-send triggered.c "rank 0: a" "rank 1: a"
+prints howto/mpi-on-streams ring.c "rank 0 got 1 from its neighbour" "rank 1 got 0 from its neighbour"
 done_testing

@@ -13,15 +13,17 @@
  * may be what MPI takes: with ucx-gdr also GPU memory.
  *
  * @par Threads
- * MPI has to be initialised with MPI_THREAD_MULTIPLE: the library's thread calls it, too. There are
- * as many threads of the library as processes, whatever the number of streams.
+ * MPI has to be initialised with MPI_THREAD_MULTIPLE: the library's thread, one in each process,
+ * calls it, too. A thread that waits in MPI (MPI_Recv()) keeps it from that: Open MPI lets go of
+ * its lock for moments alone. Have streams wait, or call MPI_Test() and yield.
  *
  * @par Errors
  * A function that refuses says why in one line on stderr, calls the error handler of its
  * communicator (MPI_COMM_WORLD where there is none), and returns MPI_ERR_OTHER. An operation that
- * fails later calls MPI's error handler of the communicator in the library's thread: the default one
- * ends the job. With MPI_ERRORS_RETURN the stream goes on, the status has the error in MPI_ERROR,
- * and MPIX_Stream_free() returns the first one. Arguments are looked at when the stream gets there.
+ * fails later calls the error handler that MPI chooses, in the library's thread: the default one
+ * ends the job. With MPI_ERRORS_RETURN, for MPICH also on MPI_COMM_WORLD and MPI_COMM_SELF, the
+ * stream goes on, the status has the error in MPI_ERROR, and MPIX_Stream_free() returns the first
+ * one. Arguments are looked at when the stream gets there.
  *
  * @par Captured streams
  * In a stream that is being captured every function enqueues to the graph, and its message is sent,
@@ -45,19 +47,19 @@
 /* MPICH 4.1 and later declare these. */
 #undef MPIX_STREAM_NULL
 #define MPIX_STREAM_NULL ((MPIX_Stream)0)
-#define MPIX_Stream ugdr_MPIX_Stream
-#define MPIX_Info_set_hex ugdr_MPIX_Info_set_hex
-#define MPIX_Stream_create ugdr_MPIX_Stream_create
-#define MPIX_Stream_free ugdr_MPIX_Stream_free
-#define MPIX_Stream_comm_create ugdr_MPIX_Stream_comm_create
-#define MPIX_Comm_get_stream ugdr_MPIX_Comm_get_stream
-#define MPIX_Send_enqueue ugdr_MPIX_Send_enqueue
-#define MPIX_Recv_enqueue ugdr_MPIX_Recv_enqueue
-#define MPIX_Isend_enqueue ugdr_MPIX_Isend_enqueue
-#define MPIX_Irecv_enqueue ugdr_MPIX_Irecv_enqueue
-#define MPIX_Wait_enqueue ugdr_MPIX_Wait_enqueue
-#define MPIX_Waitall_enqueue ugdr_MPIX_Waitall_enqueue
-#define MPIX_Allreduce_enqueue ugdr_MPIX_Allreduce_enqueue
+#define MPIX_Stream gdr_MPIX_Stream
+#define MPIX_Info_set_hex gdr_MPIX_Info_set_hex
+#define MPIX_Stream_create gdr_MPIX_Stream_create
+#define MPIX_Stream_free gdr_MPIX_Stream_free
+#define MPIX_Stream_comm_create gdr_MPIX_Stream_comm_create
+#define MPIX_Comm_get_stream gdr_MPIX_Comm_get_stream
+#define MPIX_Send_enqueue gdr_MPIX_Send_enqueue
+#define MPIX_Recv_enqueue gdr_MPIX_Recv_enqueue
+#define MPIX_Isend_enqueue gdr_MPIX_Isend_enqueue
+#define MPIX_Irecv_enqueue gdr_MPIX_Irecv_enqueue
+#define MPIX_Wait_enqueue gdr_MPIX_Wait_enqueue
+#define MPIX_Waitall_enqueue gdr_MPIX_Waitall_enqueue
+#define MPIX_Allreduce_enqueue gdr_MPIX_Allreduce_enqueue
 
 #define MPIX_REQUEST_NULL ((MPIX_Request)0)
 
@@ -66,24 +68,21 @@ extern "C" {
 #endif
 
 /* A CUDA stream. */
-typedef struct ugdr_mpix_stream* MPIX_Stream;
+typedef struct gdr_mpix_stream* MPIX_Stream;
 /* A transfer in partitions. */
-typedef struct ugdr_mpix_transfer* MPIX_Request;
+typedef struct gdr_mpix_transfer* MPIX_Request;
 /* The same as kernels have it, passed to them by value. */
 typedef ugdr_dev_condition_t MPIX_Prequest;
 
-/* ---- inside: what a process has --------------------------------------------------------------- */
+/* ---- inside: what a process has ---------------------------------------------------------------
+ */
 
-typedef enum {
-    UGDR_MPIX_SEND,
-    UGDR_MPIX_RECV,
-    UGDR_MPIX_ALLREDUCE
-} ugdr_mpix_kind_t;
+typedef enum { GDR_MPIX_SEND, GDR_MPIX_RECV, GDR_MPIX_ALLREDUCE } gdr_mpix_kind_t;
 
-typedef struct ugdr_mpix_op {
-    struct ugdr_mpix_op* next; /* of those whose handle the program has, or of a stream's captured */
-    struct ugdr_mpix_op* next_captured;
-    ugdr_mpix_kind_t kind;
+typedef struct gdr_mpix_op {
+    struct gdr_mpix_op* next; /* of those whose handle the program has, or of a stream's captured */
+    struct gdr_mpix_op* next_captured;
+    gdr_mpix_kind_t kind;
     const void* from;
     void* to;
     int count;
@@ -95,35 +94,35 @@ typedef struct ugdr_mpix_op {
     MPI_Comm comm;
 
     MPIX_Stream stream;
-    int captured;            /* begins at every launch */
-    MPI_Request under_way;   /* in the library's thread */
-    ugdr_request_h request;  /* for streams to wait for */
+    int captured;           /* begins at every launch */
+    MPI_Request under_way;  /* in the library's thread */
+    ugdr_request_h request; /* for streams to wait for */
     int has_handle;
-    MPI_Request handle;      /* a generalized request, the program's */
+    MPI_Request handle; /* a generalized request, the program's */
     int complete;
-    int waited;              /* by the stream: nobody else completes the handle */
+    int waited; /* by the stream: nobody else completes the handle */
     int error;
     MPI_Status result;
-    MPI_Status* status;      /* the program's, or NULL */
-} ugdr_mpix_op_t;
+    MPI_Status* status; /* the program's, or NULL */
+} gdr_mpix_op_t;
 
-struct ugdr_mpix_stream {
+struct gdr_mpix_stream {
     ugdr_cu_stream_t handle;
     int references; /* the program's, and one of each communicator */
     long pending;   /* operations under way, but for captured ones */
     int error;      /* the first */
-    ugdr_mpix_op_t* captured;
+    gdr_mpix_op_t* captured;
 };
 
 /* The attribute of a communicator. */
-typedef struct ugdr_mpix_comm {
+typedef struct gdr_mpix_comm {
     MPIX_Stream stream;
     MPI_Comm setups;     /* a message with the sender's tag for each transfer in partitions */
     MPI_Comm partitions; /* their messages */
     long long next_number;
-} ugdr_mpix_comm_t;
+} gdr_mpix_comm_t;
 
-typedef struct ugdr_mpix_process {
+typedef struct gdr_mpix_process {
     pthread_mutex_t lock; /* MPI may hold its own around it */
     pthread_cond_t idle;  /* a stream has no operation under way */
     pthread_mutex_t beginning;
@@ -131,73 +130,78 @@ typedef struct ugdr_mpix_process {
     int has_keyvals;
     int comm_keyval;
     int end_keyval;
-    ugdr_mpix_op_t* requests;
-} ugdr_mpix_process_t;
+    gdr_mpix_op_t* requests;
+} gdr_mpix_process_t;
 
 /* One for all that is compiled with this header. */
-extern ugdr_mpix_process_t ugdr_mpix_process;
-__attribute__((weak)) ugdr_mpix_process_t ugdr_mpix_process = {
-    PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0, 0,
-    NULL};
+extern gdr_mpix_process_t gdr_mpix_process;
+__attribute__((weak)) gdr_mpix_process_t gdr_mpix_process = {PTHREAD_MUTEX_INITIALIZER,
+                                                             PTHREAD_COND_INITIALIZER,
+                                                             PTHREAD_MUTEX_INITIALIZER,
+                                                             NULL,
+                                                             0,
+                                                             0,
+                                                             0,
+                                                             NULL};
 
-static inline void ugdr_mpix_lock(void)
+static inline void gdr_mpix_lock(void)
 {
-    pthread_mutex_lock(&ugdr_mpix_process.lock);
+    pthread_mutex_lock(&gdr_mpix_process.lock);
 }
 
-static inline void ugdr_mpix_unlock(void)
+static inline void gdr_mpix_unlock(void)
 {
-    pthread_mutex_unlock(&ugdr_mpix_process.lock);
+    pthread_mutex_unlock(&gdr_mpix_process.lock);
 }
 
-static inline int ugdr_mpix_refuse(MPI_Comm comm, const char* function, const char* why)
+static inline int gdr_mpix_refuse(MPI_Comm comm, const char* function, const char* why)
 {
     fprintf(stderr, "ucx-gdr: %s: %s\n", function, why);
     MPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
     return MPI_ERR_OTHER;
 }
 
-#define UGDR_MPIX_NO_MEMORY "there is no memory"
+#define GDR_MPIX_NO_MEMORY "there is no memory"
 
 /* MPI_Finalize() is about to begin. */
-static inline int ugdr_mpix_end(MPI_Comm comm, int keyval, void* value, void* state)
+static inline int gdr_mpix_end(MPI_Comm comm, int keyval, void* value, void* state)
 {
     (void)comm, (void)keyval, (void)value, (void)state;
-    ugdr_context_destroy(ugdr_mpix_process.context, UGDR_DESTROY_FORCE);
-    ugdr_mpix_process.context = NULL;
+    ugdr_context_destroy(gdr_mpix_process.context, UGDR_DESTROY_FORCE);
+    gdr_mpix_process.context = NULL;
     return MPI_SUCCESS;
 }
 
-static inline void ugdr_mpix_drop(MPIX_Stream stream)
+static inline void gdr_mpix_drop(MPIX_Stream stream)
 {
     int last;
 
-    ugdr_mpix_lock();
+    gdr_mpix_lock();
     last = --stream->references == 0;
-    ugdr_mpix_unlock();
+    gdr_mpix_unlock();
     if (last) {
         free(stream);
     }
 }
 
-static inline void ugdr_mpix_wait_idle(MPIX_Stream stream)
+static inline void gdr_mpix_wait_idle(MPIX_Stream stream)
 {
-    ugdr_mpix_lock();
+    gdr_mpix_lock();
     while (stream->pending != 0) {
-        pthread_cond_wait(&ugdr_mpix_process.idle, &ugdr_mpix_process.lock);
+        pthread_cond_wait(&gdr_mpix_process.idle, &gdr_mpix_process.lock);
     }
-    ugdr_mpix_unlock();
+    gdr_mpix_unlock();
 }
 
 /* A communicator is freed. */
-static inline int ugdr_mpix_end_comm(MPI_Comm comm, int keyval, void* value, void* state)
+static inline int gdr_mpix_end_comm(MPI_Comm comm, int keyval, void* value, void* state)
 {
-    ugdr_mpix_comm_t* own = (ugdr_mpix_comm_t*)value;
+    gdr_mpix_comm_t* own = (gdr_mpix_comm_t*)value;
 
     (void)comm, (void)keyval, (void)state;
     if (own->stream != NULL) {
-        ugdr_mpix_wait_idle(own->stream);
-        ugdr_mpix_drop(own->stream);
+        gdr_mpix_wait_idle(own->stream);
+        gdr_mpix_drop(own->stream);
     }
     MPI_Comm_free(&own->setups);
     MPI_Comm_free(&own->partitions);
@@ -205,31 +209,31 @@ static inline int ugdr_mpix_end_comm(MPI_Comm comm, int keyval, void* value, voi
     return MPI_SUCCESS;
 }
 
-static inline void ugdr_mpix_make_keyvals(void)
+static inline void gdr_mpix_make_keyvals(void)
 {
-    pthread_mutex_lock(&ugdr_mpix_process.beginning);
-    if (!ugdr_mpix_process.has_keyvals) {
-        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, ugdr_mpix_end_comm,
-                               &ugdr_mpix_process.comm_keyval, NULL);
-        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, ugdr_mpix_end, &ugdr_mpix_process.end_keyval,
+    pthread_mutex_lock(&gdr_mpix_process.beginning);
+    if (!gdr_mpix_process.has_keyvals) {
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, gdr_mpix_end_comm,
+                               &gdr_mpix_process.comm_keyval, NULL);
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, gdr_mpix_end, &gdr_mpix_process.end_keyval,
                                NULL);
-        ugdr_mpix_process.has_keyvals = 1;
+        gdr_mpix_process.has_keyvals = 1;
     }
-    pthread_mutex_unlock(&ugdr_mpix_process.beginning);
+    pthread_mutex_unlock(&gdr_mpix_process.beginning);
 }
 
-static inline ugdr_mpix_comm_t* ugdr_mpix_comm_of(MPI_Comm comm)
+static inline gdr_mpix_comm_t* gdr_mpix_comm_of(MPI_Comm comm)
 {
     void* value = NULL;
     int found = 0;
 
-    ugdr_mpix_make_keyvals();
-    MPI_Comm_get_attr(comm, ugdr_mpix_process.comm_keyval, &value, &found);
-    return found ? (ugdr_mpix_comm_t*)value : NULL;
+    gdr_mpix_make_keyvals();
+    MPI_Comm_get_attr(comm, gdr_mpix_process.comm_keyval, &value, &found);
+    return found ? (gdr_mpix_comm_t*)value : NULL;
 }
 
 /* Why there is no context, or NULL. */
-static inline const char* ugdr_mpix_need_context(void)
+static inline const char* gdr_mpix_need_context(void)
 {
     ugdr_context_params_t params;
     ucs_status_t status = UCS_OK;
@@ -240,51 +244,52 @@ static inline const char* ugdr_mpix_need_context(void)
         return "MPI was initialised without MPI_THREAD_MULTIPLE, and libucx-gdr's thread calls it, "
                "too: begin the program with MPI_Init_thread()";
     }
-    ugdr_mpix_make_keyvals();
-    pthread_mutex_lock(&ugdr_mpix_process.beginning);
-    if (ugdr_mpix_process.context == NULL) {
+    gdr_mpix_make_keyvals();
+    pthread_mutex_lock(&gdr_mpix_process.beginning);
+    if (gdr_mpix_process.context == NULL) {
         memset(&params, 0, sizeof(params));
         status = ugdr_context_create_version(UGDR_API_MAJOR, UGDR_API_MINOR, NULL, &params,
-                                             &ugdr_mpix_process.context);
+                                             &gdr_mpix_process.context);
         if (status == UCS_OK) {
-            MPI_Comm_set_attr(MPI_COMM_SELF, ugdr_mpix_process.end_keyval, NULL);
+            MPI_Comm_set_attr(MPI_COMM_SELF, gdr_mpix_process.end_keyval, NULL);
         }
     }
-    pthread_mutex_unlock(&ugdr_mpix_process.beginning);
+    pthread_mutex_unlock(&gdr_mpix_process.beginning);
     return status == UCS_OK ? NULL
                             : "libucx-gdr makes no context; its own line says why: MPI has to work "
                               "over UCX, or the program to be linked with -lucp";
 }
 
-/* ---- inside: an operation --------------------------------------------------------------------- */
+/* ---- inside: an operation ---------------------------------------------------------------------
+ */
 
-static inline void ugdr_mpix_release_type(ugdr_mpix_op_t* op)
+static inline void gdr_mpix_release_type(gdr_mpix_op_t* op)
 {
     if (op->type_held) {
         MPI_Type_free(&op->type);
     }
 }
 
-static inline void ugdr_mpix_free_op(ugdr_mpix_op_t* op)
+static inline void gdr_mpix_free_op(gdr_mpix_op_t* op)
 {
-    ugdr_mpix_release_type(op);
+    gdr_mpix_release_type(op);
     free(op);
 }
 
-static inline void ugdr_mpix_tell_status(const ugdr_mpix_op_t* op, MPI_Status* status)
+static inline void gdr_mpix_tell_status(const gdr_mpix_op_t* op, MPI_Status* status)
 {
     *status = op->result;
     status->MPI_ERROR = op->error;
 }
 
-/* In the library's thread, as all up to ugdr_mpix_begin(). */
-static inline ucs_status_t ugdr_mpix_finish(ugdr_mpix_op_t* op, int error)
+/* In the library's thread, as all up to gdr_mpix_begin(). */
+static inline ucs_status_t gdr_mpix_finish(gdr_mpix_op_t* op, int error)
 {
     const MPIX_Stream stream = op->stream;
     MPI_Request handle = op->handle;
     int waited;
 
-    ugdr_mpix_lock();
+    gdr_mpix_lock();
     op->error = error;
     op->complete = 1;
     waited = op->waited;
@@ -292,87 +297,87 @@ static inline ucs_status_t ugdr_mpix_finish(ugdr_mpix_op_t* op, int error)
         stream->error = error;
     }
     if (op->status != NULL) {
-        ugdr_mpix_tell_status(op, op->status);
+        gdr_mpix_tell_status(op, op->status);
     }
-    ugdr_mpix_unlock();
+    gdr_mpix_unlock();
     if (!op->captured) {
         if (!op->has_handle) {
-            ugdr_mpix_free_op(op);
+            gdr_mpix_free_op(op);
         } else {
-            ugdr_mpix_release_type(op);
+            gdr_mpix_release_type(op);
             MPI_Grequest_complete(handle);
             if (waited) {
                 MPI_Wait(&handle, MPI_STATUS_IGNORE);
             }
         }
-        ugdr_mpix_lock(); /* whoever waits for this may end MPI */
+        gdr_mpix_lock(); /* whoever waits for this may end MPI */
         if (--stream->pending == 0) {
-            pthread_cond_broadcast(&ugdr_mpix_process.idle);
+            pthread_cond_broadcast(&gdr_mpix_process.idle);
         }
-        ugdr_mpix_unlock();
+        gdr_mpix_unlock();
     }
     return error == MPI_SUCCESS ? UCS_OK : UCS_ERR_IO_ERROR;
 }
 
-static inline ucs_status_t ugdr_mpix_test(void* argument)
+static inline ucs_status_t gdr_mpix_test(void* argument)
 {
-    ugdr_mpix_op_t* op = (ugdr_mpix_op_t*)argument;
+    gdr_mpix_op_t* op = (gdr_mpix_op_t*)argument;
     int done = 0;
     const int error = MPI_Test(&op->under_way, &done, &op->result);
 
-    return error == MPI_SUCCESS && !done ? UCS_INPROGRESS : ugdr_mpix_finish(op, error);
+    return error == MPI_SUCCESS && !done ? UCS_INPROGRESS : gdr_mpix_finish(op, error);
 }
 
-static inline ucs_status_t ugdr_mpix_begin(void* argument)
+static inline ucs_status_t gdr_mpix_begin(void* argument)
 {
-    ugdr_mpix_op_t* op = (ugdr_mpix_op_t*)argument;
+    gdr_mpix_op_t* op = (gdr_mpix_op_t*)argument;
     int error = MPI_SUCCESS;
 
     switch (op->kind) {
-    case UGDR_MPIX_SEND:
-        error = MPI_Isend(op->from, op->count, op->type, op->peer, op->tag, op->comm,
-                          &op->under_way);
+    case GDR_MPIX_SEND:
+        error =
+            MPI_Isend(op->from, op->count, op->type, op->peer, op->tag, op->comm, &op->under_way);
         break;
-    case UGDR_MPIX_RECV:
+    case GDR_MPIX_RECV:
         error = MPI_Irecv(op->to, op->count, op->type, op->peer, op->tag, op->comm, &op->under_way);
         break;
-    case UGDR_MPIX_ALLREDUCE:
-        error = MPI_Iallreduce(op->from, op->to, op->count, op->type, op->op, op->comm,
-                               &op->under_way);
+    case GDR_MPIX_ALLREDUCE:
+        error =
+            MPI_Iallreduce(op->from, op->to, op->count, op->type, op->op, op->comm, &op->under_way);
         break;
     }
-    return error == MPI_SUCCESS ? ugdr_mpix_test(op) : ugdr_mpix_finish(op, error);
+    return error == MPI_SUCCESS ? gdr_mpix_test(op) : gdr_mpix_finish(op, error);
 }
 
 /* Of the generalized request, whose error nobody is told twice. */
-static inline int ugdr_mpix_query_handle(void* argument, MPI_Status* status)
+static inline int gdr_mpix_query_handle(void* argument, MPI_Status* status)
 {
-    const ugdr_mpix_op_t* op = (const ugdr_mpix_op_t*)argument;
+    const gdr_mpix_op_t* op = (const gdr_mpix_op_t*)argument;
 
     *status = op->result;
     return op->waited ? MPI_SUCCESS : op->error;
 }
 
-static inline int ugdr_mpix_cancel_handle(void* argument, int complete)
+static inline int gdr_mpix_cancel_handle(void* argument, int complete)
 {
     (void)argument, (void)complete;
     return MPI_SUCCESS;
 }
 
 /* May not call MPI. */
-static inline int ugdr_mpix_free_handle(void* argument)
+static inline int gdr_mpix_free_handle(void* argument)
 {
-    ugdr_mpix_op_t* op = (ugdr_mpix_op_t*)argument;
-    ugdr_mpix_op_t** at;
+    gdr_mpix_op_t* op = (gdr_mpix_op_t*)argument;
+    gdr_mpix_op_t** at;
 
-    ugdr_mpix_lock();
-    for (at = &ugdr_mpix_process.requests; *at != NULL; at = &(*at)->next) {
+    gdr_mpix_lock();
+    for (at = &gdr_mpix_process.requests; *at != NULL; at = &(*at)->next) {
         if (*at == op) {
             *at = op->next;
             break;
         }
     }
-    ugdr_mpix_unlock();
+    gdr_mpix_unlock();
     if (!op->captured) {
         ugdr_request_free(op->request);
         free(op);
@@ -380,10 +385,10 @@ static inline int ugdr_mpix_free_handle(void* argument)
     return MPI_SUCCESS;
 }
 
-static inline ugdr_mpix_op_t ugdr_mpix_wanted(ugdr_mpix_kind_t kind, int count, MPI_Datatype type,
-                                              int peer, int tag, MPI_Comm comm)
+static inline gdr_mpix_op_t gdr_mpix_wanted(gdr_mpix_kind_t kind, int count, MPI_Datatype type,
+                                            int peer, int tag, MPI_Comm comm)
 {
-    ugdr_mpix_op_t op;
+    gdr_mpix_op_t op;
 
     memset(&op, 0, sizeof(op));
     op.kind = kind;
@@ -396,7 +401,7 @@ static inline ugdr_mpix_op_t ugdr_mpix_wanted(ugdr_mpix_kind_t kind, int count, 
 }
 
 /* The program may free its type meanwhile. */
-static inline int ugdr_mpix_hold_type(ugdr_mpix_op_t* op)
+static inline int gdr_mpix_hold_type(gdr_mpix_op_t* op)
 {
     const MPI_Datatype type = op->type;
     int integers, addresses, types, combiner;
@@ -410,8 +415,8 @@ static inline int ugdr_mpix_hold_type(ugdr_mpix_op_t* op)
 }
 
 /* The place where the stream is. */
-static inline ucs_status_t ugdr_mpix_point(ugdr_cu_stream_t stream, int waits,
-                                           ugdr_condition_h* condition_p)
+static inline ucs_status_t gdr_mpix_point(ugdr_cu_stream_t stream, int waits,
+                                          ugdr_condition_h* condition_p)
 {
     ugdr_condition_params_t params;
 
@@ -421,10 +426,10 @@ static inline ucs_status_t ugdr_mpix_point(ugdr_cu_stream_t stream, int waits,
     params.category = UGDR_CONDITION_STREAM;
     params.stream = stream;
     params.flags = waits ? UGDR_CONDITION_FLAG_WAIT : 0;
-    return ugdr_condition_create(ugdr_mpix_process.context, &params, condition_p);
+    return ugdr_condition_create(gdr_mpix_process.context, &params, condition_p);
 }
 
-static inline int ugdr_mpix_is_captured(ugdr_condition_h condition)
+static inline int gdr_mpix_is_captured(ugdr_condition_h condition)
 {
     ugdr_condition_attr_t attr;
 
@@ -434,51 +439,51 @@ static inline int ugdr_mpix_is_captured(ugdr_condition_h condition)
 }
 
 /* request: NULL: the stream waits. */
-static inline int ugdr_mpix_enqueue(const char* function, const ugdr_mpix_op_t* wanted,
-                                    MPI_Request* request)
+static inline int gdr_mpix_enqueue(const char* function, const gdr_mpix_op_t* wanted,
+                                   MPI_Request* request)
 {
     const char* const refused = "libucx-gdr refused it, and its own line says why";
     const MPI_Comm comm = wanted->comm;
-    const ugdr_mpix_comm_t* const own = ugdr_mpix_comm_of(comm);
+    const gdr_mpix_comm_t* const own = gdr_mpix_comm_of(comm);
     const MPIX_Stream stream = own != NULL ? own->stream : NULL;
     ugdr_condition_h condition;
     ugdr_op_param_t param;
-    ugdr_mpix_op_t* op;
+    gdr_mpix_op_t* op;
     ucs_status_t status;
     int error;
 
     if (stream == NULL) {
-        return ugdr_mpix_refuse(comm, function,
-                                "the communicator has no stream: make one by "
-                                "MPIX_Stream_comm_create()");
+        return gdr_mpix_refuse(comm, function,
+                               "the communicator has no stream: make one by "
+                               "MPIX_Stream_comm_create()");
     }
-    op = (ugdr_mpix_op_t*)malloc(sizeof(*op));
+    op = (gdr_mpix_op_t*)malloc(sizeof(*op));
     if (op == NULL) {
-        return ugdr_mpix_refuse(comm, function, UGDR_MPIX_NO_MEMORY);
+        return gdr_mpix_refuse(comm, function, GDR_MPIX_NO_MEMORY);
     }
     *op = *wanted;
     op->stream = stream;
-    error = ugdr_mpix_hold_type(op);
+    error = gdr_mpix_hold_type(op);
     if (error != MPI_SUCCESS) {
         free(op);
         MPI_Comm_call_errhandler(comm, error);
         return error;
     }
-    if (ugdr_mpix_point(stream->handle, request == NULL, &condition) != UCS_OK) {
-        ugdr_mpix_free_op(op);
-        return ugdr_mpix_refuse(comm, function, refused);
+    if (gdr_mpix_point(stream->handle, request == NULL, &condition) != UCS_OK) {
+        gdr_mpix_free_op(op);
+        return gdr_mpix_refuse(comm, function, refused);
     }
-    op->captured = ugdr_mpix_is_captured(condition);
+    op->captured = gdr_mpix_is_captured(condition);
     if (request != NULL) {
-        MPI_Grequest_start(ugdr_mpix_query_handle, ugdr_mpix_free_handle, ugdr_mpix_cancel_handle,
-                           op, &op->handle);
+        MPI_Grequest_start(gdr_mpix_query_handle, gdr_mpix_free_handle, gdr_mpix_cancel_handle, op,
+                           &op->handle);
         op->has_handle = 1;
         *request = op->handle;
     }
-    ugdr_mpix_lock();
+    gdr_mpix_lock();
     if (request != NULL) {
-        op->next = ugdr_mpix_process.requests;
-        ugdr_mpix_process.requests = op;
+        op->next = gdr_mpix_process.requests;
+        gdr_mpix_process.requests = op;
     }
     if (op->captured) {
         op->next_captured = stream->captured;
@@ -486,37 +491,40 @@ static inline int ugdr_mpix_enqueue(const char* function, const ugdr_mpix_op_t* 
     } else {
         ++stream->pending;
     }
-    ugdr_mpix_unlock();
+    gdr_mpix_unlock();
     memset(&param, 0, sizeof(param));
     param.field_mask = UGDR_OP_PARAM_FIELD_CONDITION;
     param.condition = condition;
     /* An operation without either may be gone when this returns. */
-    status = ugdr_call(ugdr_mpix_process.context, ugdr_mpix_begin, ugdr_mpix_test, op, &param,
+    status = ugdr_call(gdr_mpix_process.context, gdr_mpix_begin, gdr_mpix_test, op, &param,
                        request != NULL || op->captured ? &op->request : NULL);
     ugdr_condition_destroy(condition);
     if (status != UCS_OK && !op->captured) {
         op->waited = 1;
-        ugdr_mpix_finish(op, MPI_ERR_OTHER);
+        gdr_mpix_finish(op, MPI_ERR_OTHER);
     }
-    return status == UCS_OK ? MPI_SUCCESS : ugdr_mpix_refuse(comm, function, refused);
+    if (status != UCS_OK && request != NULL) {
+        *request = MPI_REQUEST_NULL;
+    }
+    return status == UCS_OK ? MPI_SUCCESS : gdr_mpix_refuse(comm, function, refused);
 }
 
 /* statuses: NULL where nobody asks. */
-static inline int ugdr_mpix_wait(const char* function, int count, MPI_Request* requests,
-                                 MPI_Status* statuses)
+static inline int gdr_mpix_wait(const char* function, int count, MPI_Request* requests,
+                                MPI_Status* statuses)
 {
     const size_t room = count > 0 ? (size_t)count : 1;
-    ugdr_mpix_op_t** ops = (ugdr_mpix_op_t**)calloc(room, sizeof(*ops));
+    gdr_mpix_op_t** ops = (gdr_mpix_op_t**)calloc(room, sizeof(*ops));
     ugdr_request_h* waits = (ugdr_request_h*)calloc(room, sizeof(*waits));
-    const char* why = ops == NULL || waits == NULL ? UGDR_MPIX_NO_MEMORY : NULL;
+    const char* why = ops == NULL || waits == NULL ? GDR_MPIX_NO_MEMORY : NULL;
     MPIX_Stream stream = NULL;
     MPI_Comm comm = MPI_COMM_WORLD;
     size_t known = 0;
     int i;
 
-    ugdr_mpix_lock();
+    gdr_mpix_lock();
     for (i = 0; i < count && why == NULL; ++i) {
-        ugdr_mpix_op_t* op = ugdr_mpix_process.requests;
+        gdr_mpix_op_t* op = gdr_mpix_process.requests;
         if (requests[i] == MPI_REQUEST_NULL) {
             continue;
         }
@@ -535,30 +543,30 @@ static inline int ugdr_mpix_wait(const char* function, int count, MPI_Request* r
             comm = op->comm;
         }
     }
-    ugdr_mpix_unlock();
+    gdr_mpix_unlock();
     if (why == NULL && known != 0 &&
-        ugdr_stream_wait(ugdr_mpix_process.context, stream->handle, waits, known) != UCS_OK) {
+        ugdr_stream_wait(gdr_mpix_process.context, stream->handle, waits, known) != UCS_OK) {
         why = "libucx-gdr refused it, and its own line says why: a request of a capture is to be "
               "waited for in the same capture";
     }
     for (i = 0; i < count && why == NULL; ++i) {
-        ugdr_mpix_op_t* const op = ops[i];
+        gdr_mpix_op_t* const op = ops[i];
         MPI_Status* const status = statuses != NULL ? statuses + i : NULL;
         int by_us;
         if (op == NULL) {
             continue;
         }
-        ugdr_mpix_lock();
+        gdr_mpix_lock();
         by_us = op->complete || op->captured;
         op->waited = 1;
         op->status = status;
         if (op->complete && status != NULL) {
-            ugdr_mpix_tell_status(op, status);
+            gdr_mpix_tell_status(op, status);
         }
         if (op->captured) {
             op->has_handle = 0;
         }
-        ugdr_mpix_unlock();
+        gdr_mpix_unlock();
         if (!by_us) { /* the library's thread completes and frees it */
             requests[i] = MPI_REQUEST_NULL;
             continue;
@@ -570,7 +578,7 @@ static inline int ugdr_mpix_wait(const char* function, int count, MPI_Request* r
     }
     free(ops);
     free(waits);
-    return why == NULL ? MPI_SUCCESS : ugdr_mpix_refuse(comm, function, why);
+    return why == NULL ? MPI_SUCCESS : gdr_mpix_refuse(comm, function, why);
 }
 
 /** @defgroup mpix_streams MPI on streams
@@ -586,8 +594,8 @@ static inline int MPIX_Info_set_hex(MPI_Info info, const char* key, const void* 
     int i;
 
     if (value_size < 0 || 2 * value_size + 1 > (int)sizeof(text)) {
-        return ugdr_mpix_refuse(MPI_COMM_WORLD, "MPIX_Info_set_hex",
-                                "the value is longer than info values are");
+        return gdr_mpix_refuse(MPI_COMM_WORLD, "MPIX_Info_set_hex",
+                               "the value is longer than info values are");
     }
     text[0] = 0;
     for (i = 0; i < value_size; ++i) {
@@ -628,24 +636,24 @@ static inline int MPIX_Stream_create(MPI_Info info, MPIX_Stream* stream)
         value[i] = (unsigned char)byte;
     }
     if (!has_type || strcmp(type, "cudaStream_t") != 0 || i != sizeof(value)) {
-        return ugdr_mpix_refuse(MPI_COMM_WORLD, function,
-                                "the info needs \"type\" with \"cudaStream_t\", and \"value\" with "
-                                "the stream: set that by MPIX_Info_set_hex()");
+        return gdr_mpix_refuse(MPI_COMM_WORLD, function,
+                               "the info needs \"type\" with \"cudaStream_t\", and \"value\" with "
+                               "the stream: set that by MPIX_Info_set_hex()");
     }
     memcpy(&handle, value, sizeof(handle));
-    why = ugdr_mpix_need_context();
+    why = gdr_mpix_need_context();
     if (why != NULL) {
-        return ugdr_mpix_refuse(MPI_COMM_WORLD, function, why);
+        return gdr_mpix_refuse(MPI_COMM_WORLD, function, why);
     }
-    if (ugdr_mpix_point(handle, 1, &condition) != UCS_OK) {
-        return ugdr_mpix_refuse(MPI_COMM_WORLD, function,
-                                "libucx-gdr cannot have the stream wait, and its own line says why: "
-                                "a CUDA context with stream memory operations has to be current");
+    if (gdr_mpix_point(handle, 1, &condition) != UCS_OK) {
+        return gdr_mpix_refuse(MPI_COMM_WORLD, function,
+                               "libucx-gdr cannot have the stream wait, and its own line says why: "
+                               "a CUDA context with stream memory operations has to be current");
     }
     ugdr_condition_destroy(condition);
     *stream = (MPIX_Stream)calloc(1, sizeof(**stream));
     if (*stream == NULL) {
-        return ugdr_mpix_refuse(MPI_COMM_WORLD, function, UGDR_MPIX_NO_MEMORY);
+        return gdr_mpix_refuse(MPI_COMM_WORLD, function, GDR_MPIX_NO_MEMORY);
     }
     (*stream)->handle = handle;
     (*stream)->references = 1;
@@ -660,28 +668,28 @@ static inline int MPIX_Stream_create(MPI_Info info, MPIX_Stream* stream)
  * @return MPI_SUCCESS, or the error of the first operation that failed */
 static inline int MPIX_Stream_free(MPIX_Stream* stream)
 {
-    ugdr_mpix_op_t* captured;
+    gdr_mpix_op_t* captured;
     int error;
 
     if (*stream == MPIX_STREAM_NULL) {
-        return ugdr_mpix_refuse(MPI_COMM_WORLD, "MPIX_Stream_free", "there is no stream");
+        return gdr_mpix_refuse(MPI_COMM_WORLD, "MPIX_Stream_free", "there is no stream");
     }
-    ugdr_mpix_wait_idle(*stream);
-    ugdr_mpix_lock();
+    gdr_mpix_wait_idle(*stream);
+    gdr_mpix_lock();
     captured = (*stream)->captured;
     (*stream)->captured = NULL;
     error = (*stream)->error;
     (*stream)->error = MPI_SUCCESS;
-    ugdr_mpix_unlock();
+    gdr_mpix_unlock();
     while (captured != NULL) {
-        ugdr_mpix_op_t* const op = captured;
+        gdr_mpix_op_t* const op = captured;
         captured = op->next_captured;
         ugdr_request_cancel(op->request);
         ugdr_request_wait(op->request);
         ugdr_request_free(op->request);
-        ugdr_mpix_free_op(op);
+        gdr_mpix_free_op(op);
     }
-    ugdr_mpix_drop(*stream);
+    gdr_mpix_drop(*stream);
     *stream = MPIX_STREAM_NULL;
     return error;
 }
@@ -695,13 +703,13 @@ static inline int MPIX_Stream_free(MPIX_Stream* stream)
  * @return MPI_SUCCESS, or an error of MPI */
 static inline int MPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm* newcomm)
 {
-    ugdr_mpix_comm_t* own = (ugdr_mpix_comm_t*)calloc(1, sizeof(*own));
+    gdr_mpix_comm_t* own = (gdr_mpix_comm_t*)calloc(1, sizeof(*own));
     int error;
 
     if (own == NULL) {
-        return ugdr_mpix_refuse(comm, "MPIX_Stream_comm_create", UGDR_MPIX_NO_MEMORY);
+        return gdr_mpix_refuse(comm, "MPIX_Stream_comm_create", GDR_MPIX_NO_MEMORY);
     }
-    ugdr_mpix_make_keyvals();
+    gdr_mpix_make_keyvals();
     error = MPI_Comm_dup(comm, newcomm);
     if (error == MPI_SUCCESS) {
         error = MPI_Comm_dup(comm, &own->setups);
@@ -717,11 +725,11 @@ static inline int MPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI
     MPI_Comm_set_errhandler(own->partitions, MPI_ERRORS_RETURN);
     own->stream = stream;
     if (stream != MPIX_STREAM_NULL) {
-        ugdr_mpix_lock();
+        gdr_mpix_lock();
         ++stream->references;
-        ugdr_mpix_unlock();
+        gdr_mpix_unlock();
     }
-    return MPI_Comm_set_attr(*newcomm, ugdr_mpix_process.comm_keyval, own);
+    return MPI_Comm_set_attr(*newcomm, gdr_mpix_process.comm_keyval, own);
 }
 
 /** Tells the stream of a communicator.
@@ -731,10 +739,10 @@ static inline int MPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI
  * @return MPI_SUCCESS, or MPI_ERR_OTHER */
 static inline int MPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream* stream)
 {
-    const ugdr_mpix_comm_t* const own = ugdr_mpix_comm_of(comm);
+    const gdr_mpix_comm_t* const own = gdr_mpix_comm_of(comm);
 
     if (idx != 0) {
-        return ugdr_mpix_refuse(comm, "MPIX_Comm_get_stream", "communicators have one stream: 0");
+        return gdr_mpix_refuse(comm, "MPIX_Comm_get_stream", "communicators have one stream: 0");
     }
     *stream = own != NULL ? own->stream : MPIX_STREAM_NULL;
     return MPI_SUCCESS;
@@ -746,10 +754,10 @@ static inline int MPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream* stre
 static inline int MPIX_Send_enqueue(const void* buf, int count, MPI_Datatype datatype, int dest,
                                     int tag, MPI_Comm comm)
 {
-    ugdr_mpix_op_t op = ugdr_mpix_wanted(UGDR_MPIX_SEND, count, datatype, dest, tag, comm);
+    gdr_mpix_op_t op = gdr_mpix_wanted(GDR_MPIX_SEND, count, datatype, dest, tag, comm);
 
     op.from = buf;
-    return ugdr_mpix_enqueue("MPIX_Send_enqueue", &op, NULL);
+    return gdr_mpix_enqueue("MPIX_Send_enqueue", &op, NULL);
 }
 
 /** Receives when the stream gets there; it goes on when the message is there.
@@ -759,11 +767,11 @@ static inline int MPIX_Send_enqueue(const void* buf, int count, MPI_Datatype dat
 static inline int MPIX_Recv_enqueue(void* buf, int count, MPI_Datatype datatype, int source,
                                     int tag, MPI_Comm comm, MPI_Status* status)
 {
-    ugdr_mpix_op_t op = ugdr_mpix_wanted(UGDR_MPIX_RECV, count, datatype, source, tag, comm);
+    gdr_mpix_op_t op = gdr_mpix_wanted(GDR_MPIX_RECV, count, datatype, source, tag, comm);
 
     op.to = buf;
     op.status = status != MPI_STATUS_IGNORE ? status : NULL;
-    return ugdr_mpix_enqueue("MPIX_Recv_enqueue", &op, NULL);
+    return gdr_mpix_enqueue("MPIX_Recv_enqueue", &op, NULL);
 }
 
 /** Sends when the stream gets there, which does not wait.
@@ -774,10 +782,10 @@ static inline int MPIX_Recv_enqueue(void* buf, int count, MPI_Datatype datatype,
 static inline int MPIX_Isend_enqueue(const void* buf, int count, MPI_Datatype datatype, int dest,
                                      int tag, MPI_Comm comm, MPI_Request* request)
 {
-    ugdr_mpix_op_t op = ugdr_mpix_wanted(UGDR_MPIX_SEND, count, datatype, dest, tag, comm);
+    gdr_mpix_op_t op = gdr_mpix_wanted(GDR_MPIX_SEND, count, datatype, dest, tag, comm);
 
     op.from = buf;
-    return ugdr_mpix_enqueue("MPIX_Isend_enqueue", &op, request);
+    return gdr_mpix_enqueue("MPIX_Isend_enqueue", &op, request);
 }
 
 /** Receives when the stream gets there, which does not wait.
@@ -786,10 +794,10 @@ static inline int MPIX_Isend_enqueue(const void* buf, int count, MPI_Datatype da
 static inline int MPIX_Irecv_enqueue(void* buf, int count, MPI_Datatype datatype, int source,
                                      int tag, MPI_Comm comm, MPI_Request* request)
 {
-    ugdr_mpix_op_t op = ugdr_mpix_wanted(UGDR_MPIX_RECV, count, datatype, source, tag, comm);
+    gdr_mpix_op_t op = gdr_mpix_wanted(GDR_MPIX_RECV, count, datatype, source, tag, comm);
 
     op.to = buf;
-    return ugdr_mpix_enqueue("MPIX_Irecv_enqueue", &op, request);
+    return gdr_mpix_enqueue("MPIX_Irecv_enqueue", &op, request);
 }
 
 /** Makes the stream wait until a request is complete.
@@ -800,8 +808,8 @@ static inline int MPIX_Irecv_enqueue(void* buf, int count, MPI_Datatype datatype
  * @return MPI_SUCCESS, or MPI_ERR_OTHER */
 static inline int MPIX_Wait_enqueue(MPI_Request* request, MPI_Status* status)
 {
-    return ugdr_mpix_wait("MPIX_Wait_enqueue", 1, request,
-                          status != MPI_STATUS_IGNORE ? status : NULL);
+    return gdr_mpix_wait("MPIX_Wait_enqueue", 1, request,
+                         status != MPI_STATUS_IGNORE ? status : NULL);
 }
 
 /** Makes the stream wait until requests are complete, all of one stream.
@@ -813,8 +821,8 @@ static inline int MPIX_Wait_enqueue(MPI_Request* request, MPI_Status* status)
 static inline int MPIX_Waitall_enqueue(int count, MPI_Request array_of_requests[],
                                        MPI_Status* array_of_statuses)
 {
-    return ugdr_mpix_wait("MPIX_Waitall_enqueue", count, array_of_requests,
-                          array_of_statuses != MPI_STATUSES_IGNORE ? array_of_statuses : NULL);
+    return gdr_mpix_wait("MPIX_Waitall_enqueue", count, array_of_requests,
+                         array_of_statuses != MPI_STATUSES_IGNORE ? array_of_statuses : NULL);
 }
 
 /** Reduces when the stream gets there, which goes on when the result is there.
@@ -826,26 +834,27 @@ static inline int MPIX_Waitall_enqueue(int count, MPI_Request array_of_requests[
 static inline int MPIX_Allreduce_enqueue(const void* sendbuf, void* recvbuf, int count,
                                          MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
-    ugdr_mpix_op_t wanted = ugdr_mpix_wanted(UGDR_MPIX_ALLREDUCE, count, datatype, 0, 0, comm);
+    gdr_mpix_op_t wanted = gdr_mpix_wanted(GDR_MPIX_ALLREDUCE, count, datatype, 0, 0, comm);
 
     wanted.from = sendbuf;
     wanted.to = recvbuf;
     wanted.op = op;
-    return ugdr_mpix_enqueue("MPIX_Allreduce_enqueue", &wanted, NULL);
+    return gdr_mpix_enqueue("MPIX_Allreduce_enqueue", &wanted, NULL);
 }
 
 /** @} */
 
-/* ---- inside: partitions ----------------------------------------------------------------------- */
+/* ---- inside: partitions -----------------------------------------------------------------------
+ */
 
-typedef struct ugdr_mpix_partition {
+typedef struct gdr_mpix_partition {
     MPIX_Request of;
     int index;
     int posted;
     MPI_Request under_way;
-} ugdr_mpix_partition_t;
+} gdr_mpix_partition_t;
 
-struct ugdr_mpix_transfer {
+struct gdr_mpix_transfer {
     int receives;
     char* buffer;
     int partitions;
@@ -868,39 +877,39 @@ struct ugdr_mpix_transfer {
     int active;
     int done;  /* partitions of this round */
     int error; /* of this round, the first */
-    ugdr_mpix_partition_t* each;
+    gdr_mpix_partition_t* each;
 };
 
 /* A trigger's word, as ugdr_device.cuh has it. */
-static inline unsigned long long* ugdr_mpix_word(MPIX_Request request, int partition)
+static inline unsigned long long* gdr_mpix_word(MPIX_Request request, int partition)
 {
     return request->device.words + 16 * (size_t)partition;
 }
 
-static inline void ugdr_mpix_trigger(MPIX_Request request, int partition)
+static inline void gdr_mpix_trigger(MPIX_Request request, int partition)
 {
-    __atomic_store_n((unsigned*)(void*)ugdr_mpix_word(request, partition), 0u, __ATOMIC_RELEASE);
+    __atomic_store_n((unsigned*)(void*)gdr_mpix_word(request, partition), 0u, __ATOMIC_RELEASE);
 }
 
-static inline int ugdr_mpix_over(MPIX_Request request, int partition)
+static inline int gdr_mpix_over(MPIX_Request request, int partition)
 {
-    return (__atomic_load_n(ugdr_mpix_word(request, partition), __ATOMIC_ACQUIRE) &
+    return (__atomic_load_n(gdr_mpix_word(request, partition), __ATOMIC_ACQUIRE) &
             ((1ull << 32) | 1)) != 0;
 }
 
 /* Of a message, and of the word that the receiver is ready. */
-static inline int ugdr_mpix_message_tag(const MPIX_Request request, int partition)
+static inline int gdr_mpix_message_tag(const MPIX_Request request, int partition)
 {
     return (int)(2 * (request->setup[0] + partition));
 }
 
-static inline int ugdr_mpix_ready_tag(const MPIX_Request request)
+static inline int gdr_mpix_ready_tag(const MPIX_Request request)
 {
     return (int)(2 * request->setup[0] + 1);
 }
 
-/* In the library's thread, as all up to ugdr_mpix_begin_partition(). */
-static inline ucs_status_t ugdr_mpix_finish_partition(ugdr_mpix_partition_t* partition, int error)
+/* In the library's thread, as all up to gdr_mpix_begin_partition(). */
+static inline ucs_status_t gdr_mpix_finish_partition(gdr_mpix_partition_t* partition, int error)
 {
     const MPIX_Request request = partition->of;
 
@@ -912,7 +921,7 @@ static inline ucs_status_t ugdr_mpix_finish_partition(ugdr_mpix_partition_t* par
 }
 
 /* A receive learns the sender's numbers. */
-static inline int ugdr_mpix_settle(MPIX_Request request)
+static inline int gdr_mpix_settle(MPIX_Request request)
 {
     int arrived = 0;
     const int error = MPI_Test(&request->setting_up, &arrived, MPI_STATUS_IGNORE);
@@ -932,27 +941,27 @@ static inline int ugdr_mpix_settle(MPIX_Request request)
     return request->settled;
 }
 
-static inline ucs_status_t ugdr_mpix_test_partition(void* argument)
+static inline ucs_status_t gdr_mpix_test_partition(void* argument)
 {
-    ugdr_mpix_partition_t* partition = (ugdr_mpix_partition_t*)argument;
+    gdr_mpix_partition_t* partition = (gdr_mpix_partition_t*)argument;
     const MPIX_Request request = partition->of;
     int error = MPI_SUCCESS, done = 0;
 
     if (!partition->posted) {
         char* const data = request->buffer + (size_t)partition->index * request->bytes;
-        if (!request->settled && !ugdr_mpix_settle(request)) {
+        if (!request->settled && !gdr_mpix_settle(request)) {
             return UCS_INPROGRESS;
         }
         if (request->refused) {
-            return ugdr_mpix_finish_partition(partition, MPI_ERR_OTHER);
+            return gdr_mpix_finish_partition(partition, MPI_ERR_OTHER);
         }
         if (request->receives) {
             error = MPI_Irecv(data, request->count, request->type, request->peer,
-                              ugdr_mpix_message_tag(request, partition->index), request->messages,
+                              gdr_mpix_message_tag(request, partition->index), request->messages,
                               &partition->under_way);
         } else {
             error = MPI_Isend(data, request->count, request->type, request->peer,
-                              ugdr_mpix_message_tag(request, partition->index), request->messages,
+                              gdr_mpix_message_tag(request, partition->index), request->messages,
                               &partition->under_way);
         }
         partition->posted = 1;
@@ -961,34 +970,34 @@ static inline ucs_status_t ugdr_mpix_test_partition(void* argument)
         error = MPI_Test(&partition->under_way, &done, MPI_STATUS_IGNORE);
     }
     return error == MPI_SUCCESS && !done ? UCS_INPROGRESS
-                                         : ugdr_mpix_finish_partition(partition, error);
+                                         : gdr_mpix_finish_partition(partition, error);
 }
 
-static inline ucs_status_t ugdr_mpix_begin_partition(void* argument)
+static inline ucs_status_t gdr_mpix_begin_partition(void* argument)
 {
-    ((ugdr_mpix_partition_t*)argument)->posted = 0;
-    return ugdr_mpix_test_partition(argument);
+    ((gdr_mpix_partition_t*)argument)->posted = 0;
+    return gdr_mpix_test_partition(argument);
 }
 
 /* Numbers of messages, never used again on this communicator; -1: there are no more. */
-static inline long long ugdr_mpix_take_numbers(ugdr_mpix_comm_t* own, int partitions)
+static inline long long gdr_mpix_take_numbers(gdr_mpix_comm_t* own, int partitions)
 {
     void* most = NULL;
     int found = 0;
     long long first = -1;
 
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found);
-    ugdr_mpix_lock();
+    gdr_mpix_lock();
     if (found && 2 * (own->next_number + partitions) < *(int*)most) {
         first = own->next_number;
         own->next_number += partitions;
     }
-    ugdr_mpix_unlock();
+    gdr_mpix_unlock();
     return first;
 }
 
 /* Kernels' triggers, each with the message of its partition; UCS_OK or an error. */
-static inline ucs_status_t ugdr_mpix_add_triggers(MPIX_Request request)
+static inline ucs_status_t gdr_mpix_add_triggers(MPIX_Request request)
 {
     ugdr_condition_params_t params;
     ugdr_condition_attr_t attr;
@@ -1000,7 +1009,7 @@ static inline ucs_status_t ugdr_mpix_add_triggers(MPIX_Request request)
     params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_COUNT;
     params.category = UGDR_CONDITION_KERNEL;
     params.count = (unsigned)request->partitions;
-    status = ugdr_condition_create(ugdr_mpix_process.context, &params, &request->condition);
+    status = ugdr_condition_create(gdr_mpix_process.context, &params, &request->condition);
     if (status != UCS_OK) {
         return status;
     }
@@ -1014,8 +1023,8 @@ static inline ucs_status_t ugdr_mpix_add_triggers(MPIX_Request request)
         request->each[i].of = request;
         request->each[i].index = i;
         param.index = (unsigned)i;
-        status = ugdr_call(ugdr_mpix_process.context, ugdr_mpix_begin_partition,
-                           ugdr_mpix_test_partition, &request->each[i], &param, NULL);
+        status = ugdr_call(gdr_mpix_process.context, gdr_mpix_begin_partition,
+                           gdr_mpix_test_partition, &request->each[i], &param, NULL);
     }
     if (status != UCS_OK) {
         ugdr_condition_destroy(request->condition);
@@ -1023,7 +1032,7 @@ static inline ucs_status_t ugdr_mpix_add_triggers(MPIX_Request request)
     return status;
 }
 
-static inline void ugdr_mpix_free_transfer(MPIX_Request request)
+static inline void gdr_mpix_free_transfer(MPIX_Request request)
 {
     if (request != NULL) {
         free(request->each);
@@ -1031,21 +1040,21 @@ static inline void ugdr_mpix_free_transfer(MPIX_Request request)
     }
 }
 
-static inline int ugdr_mpix_init(const char* function, int receives, void* buffer, int partitions,
-                                 MPI_Count count, MPI_Datatype type, int peer, int tag,
-                                 MPI_Comm comm, MPIX_Request* request_p)
+static inline int gdr_mpix_init(const char* function, int receives, void* buffer, int partitions,
+                                MPI_Count count, MPI_Datatype type, int peer, int tag,
+                                MPI_Comm comm, MPIX_Request* request_p)
 {
-    ugdr_mpix_comm_t* const own = ugdr_mpix_comm_of(comm);
+    gdr_mpix_comm_t* const own = gdr_mpix_comm_of(comm);
     const char* why = own == NULL ? "the communicator is none for partitions: make one by "
                                     "MPIX_Stream_comm_create(), with a stream or MPIX_STREAM_NULL"
-                                  : ugdr_mpix_need_context();
+                                  : gdr_mpix_need_context();
     MPIX_Request request = NULL;
     MPI_Aint low, extent;
     int size, error;
 
     *request_p = MPIX_REQUEST_NULL;
     if (why != NULL) {
-        return ugdr_mpix_refuse(comm, function, why);
+        return gdr_mpix_refuse(comm, function, why);
     }
     if (MPI_Type_size(type, &size) != MPI_SUCCESS ||
         MPI_Type_get_extent(type, &low, &extent) != MPI_SUCCESS || extent != size || low != 0) {
@@ -1053,9 +1062,9 @@ static inline int ugdr_mpix_init(const char* function, int receives, void* buffe
     } else if (partitions < 1 || count < 0 || count > INT_MAX) {
         why = "there has to be a partition, and a count from 0 to INT_MAX";
     } else if ((request = (MPIX_Request)calloc(1, sizeof(*request))) == NULL ||
-               (request->each = (ugdr_mpix_partition_t*)calloc(
-                    (size_t)partitions, sizeof(*request->each))) == NULL) {
-        why = UGDR_MPIX_NO_MEMORY;
+               (request->each = (gdr_mpix_partition_t*)calloc((size_t)partitions,
+                                                              sizeof(*request->each))) == NULL) {
+        why = GDR_MPIX_NO_MEMORY;
     } else {
         request->receives = receives;
         request->buffer = (char*)buffer;
@@ -1068,19 +1077,20 @@ static inline int ugdr_mpix_init(const char* function, int receives, void* buffe
         request->comm = comm;
         request->messages = own->partitions;
         request->settled = !receives;
-        request->setup[0] = receives ? 0 : ugdr_mpix_take_numbers(own, partitions);
+        request->setup[0] = receives ? 0 : gdr_mpix_take_numbers(own, partitions);
         request->setup[1] = partitions;
         request->setup[2] = (long long)request->bytes;
         if (request->setup[0] < 0) {
             why = "the communicator has no tags left for so many partitions: make a new one";
-        } else if (ugdr_mpix_add_triggers(request) != UCS_OK) {
-            why = "libucx-gdr has no triggers for it, and its own line says why: a CUDA context has "
-                  "to be current";
+        } else if (gdr_mpix_add_triggers(request) != UCS_OK) {
+            why =
+                "libucx-gdr has no triggers for it, and its own line says why: a CUDA context has "
+                "to be current";
         }
     }
     if (why != NULL) {
-        ugdr_mpix_free_transfer(request);
-        return ugdr_mpix_refuse(comm, function, why);
+        gdr_mpix_free_transfer(request);
+        return gdr_mpix_refuse(comm, function, why);
     }
     error = receives ? MPI_Irecv(request->setup, 3, MPI_LONG_LONG, peer, tag, own->setups,
                                  &request->setting_up)
@@ -1088,7 +1098,7 @@ static inline int ugdr_mpix_init(const char* function, int receives, void* buffe
                                  &request->setting_up);
     if (error != MPI_SUCCESS) {
         ugdr_condition_destroy(request->condition);
-        ugdr_mpix_free_transfer(request);
+        gdr_mpix_free_transfer(request);
         MPI_Comm_call_errhandler(comm, error);
         return error;
     }
@@ -1113,20 +1123,20 @@ static inline int MPIX_Psend_init(const void* buf, int partitions, MPI_Count cou
                                   MPI_Info info, MPIX_Request* request)
 {
     (void)info;
-    return ugdr_mpix_init("MPIX_Psend_init", 0, (void*)(size_t)buf, partitions, count, datatype,
-                          dest, tag, comm, request);
+    return gdr_mpix_init("MPIX_Psend_init", 0, (void*)(size_t)buf, partitions, count, datatype,
+                         dest, tag, comm, request);
 }
 
 /** Prepares to receive a buffer in partitions, whose arrival kernels and the CPU see.
  *
  * As MPIX_Psend_init(). Without wildcards. */
-static inline int MPIX_Precv_init(void* buf, int partitions, MPI_Count count,
-                                  MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-                                  MPI_Info info, MPIX_Request* request)
+static inline int MPIX_Precv_init(void* buf, int partitions, MPI_Count count, MPI_Datatype datatype,
+                                  int source, int tag, MPI_Comm comm, MPI_Info info,
+                                  MPIX_Request* request)
 {
     (void)info;
-    return ugdr_mpix_init("MPIX_Precv_init", 1, buf, partitions, count, datatype, source, tag, comm,
-                          request);
+    return gdr_mpix_init("MPIX_Precv_init", 1, buf, partitions, count, datatype, source, tag, comm,
+                         request);
 }
 
 /** Starts a round.
@@ -1140,68 +1150,72 @@ static inline int MPIX_Start(MPIX_Request* request)
     int i;
 
     if ((*request)->active) {
-        return ugdr_mpix_refuse((*request)->comm, "MPIX_Start",
-                                "the last round has not ended: call MPIX_Wait() first");
+        return gdr_mpix_refuse((*request)->comm, "MPIX_Start",
+                               "the last round has not ended: call MPIX_Wait() first");
     }
     (*request)->done = 0;
     (*request)->error = MPI_SUCCESS;
     (*request)->active = 1;
     for (i = 0; (*request)->receives && i < (*request)->partitions; ++i) {
-        ugdr_mpix_trigger(*request, i);
+        gdr_mpix_trigger(*request, i);
     }
     return MPI_SUCCESS;
 }
 
 /** Waits until the receiver has started the round, too.
  *
- * To be called by both sides, after MPIX_Start(): what the sender makes ready from then on finds its
- * place at the receiver.
+ * To be called by both sides, after MPIX_Start(): what the sender makes ready from then on finds
+ * its place at the receiver.
  *
  * @return MPI_SUCCESS, or an error */
 static inline int MPIX_Pbuf_prepare(MPIX_Request request)
 {
     if (!request->active) {
-        return ugdr_mpix_refuse(request->comm, "MPIX_Pbuf_prepare", "call MPIX_Start() first");
+        return gdr_mpix_refuse(request->comm, "MPIX_Pbuf_prepare", "call MPIX_Start() first");
     }
     while (!__atomic_load_n(&request->settled, __ATOMIC_ACQUIRE)) {
         sched_yield();
     }
     if (request->refused) {
-        return ugdr_mpix_refuse(request->comm, "MPIX_Pbuf_prepare", "the two sides differ");
+        return gdr_mpix_refuse(request->comm, "MPIX_Pbuf_prepare", "the two sides differ");
     }
-    return request->receives ? MPI_Send(NULL, 0, MPI_BYTE, request->peer,
-                                        ugdr_mpix_ready_tag(request), request->messages)
-                             : MPI_Recv(NULL, 0, MPI_BYTE, request->peer,
-                                        ugdr_mpix_ready_tag(request), request->messages,
-                                        MPI_STATUS_IGNORE);
+    return request->receives
+               ? MPI_Send(NULL, 0, MPI_BYTE, request->peer, gdr_mpix_ready_tag(request),
+                          request->messages)
+               : MPI_Recv(NULL, 0, MPI_BYTE, request->peer, gdr_mpix_ready_tag(request),
+                          request->messages, MPI_STATUS_IGNORE);
 }
 
 /** Sends a partition now.
  *
- * The kernels' function of the same name is in mpix_device.cuh.
+ * Once in a round for each. In a kernel the same, of an MPIX_Prequest and by one thread: what that
+ * has written, or has seen written by others, is sent along.
  *
- * @return MPI_SUCCESS, or MPI_ERR_OTHER */
+ * @return MPI_SUCCESS, or MPI_ERR_OTHER; in a kernel 0 */
 static inline int MPIX_Pready(int partition, MPIX_Request request)
 {
     if (request->receives || !request->active || partition < 0 ||
         partition >= request->partitions) {
-        return ugdr_mpix_refuse(request->comm, "MPIX_Pready",
-                                "no such partition of a round of a sender");
+        return gdr_mpix_refuse(request->comm, "MPIX_Pready",
+                               "no such partition of a round of a sender");
     }
-    ugdr_mpix_trigger(request, partition);
+    gdr_mpix_trigger(request, partition);
     return MPI_SUCCESS;
 }
 
 /** Tells whether a partition has arrived.
  *
+ * In a kernel the same, of an MPIX_Prequest: the caller then sees its bytes. Where a message failed
+ * MPIX_Wait() tells.
+ *
  * @param flag whether it has; true also where no round is under way
- * @return MPI_SUCCESS, or MPI_ERR_OTHER */
+ * @return MPI_SUCCESS, or MPI_ERR_OTHER; in a kernel 0 */
 static inline int MPIX_Parrived(MPIX_Request request, int partition, int* flag)
 {
     if (!request->receives || partition < 0 || partition >= request->partitions) {
-        return ugdr_mpix_refuse(request->comm, "MPIX_Parrived", "no such partition of a receiver");
+        return gdr_mpix_refuse(request->comm, "MPIX_Parrived", "no such partition of a receiver");
     }
-    *flag = ugdr_mpix_over(request, partition);
+    *flag = gdr_mpix_over(request, partition);
     return MPI_SUCCESS;
 }
 
@@ -1217,7 +1231,7 @@ static inline int MPIX_Wait(MPIX_Request* request, MPI_Status* status)
         sched_yield();
     }
     for (i = 0; i < own->partitions; ++i) { /* the next round's triggers rely on it */
-        while (!ugdr_mpix_over(own, i)) {
+        while (!gdr_mpix_over(own, i)) {
             sched_yield();
         }
     }
@@ -1259,15 +1273,15 @@ static inline int MPIX_Prequest_free(MPIX_Prequest* prequest)
 static inline int MPIX_Request_free(MPIX_Request* request)
 {
     if ((*request)->active) {
-        return ugdr_mpix_refuse((*request)->comm, "MPIX_Request_free",
-                                "a round is under way: call MPIX_Wait() first");
+        return gdr_mpix_refuse((*request)->comm, "MPIX_Request_free",
+                               "a round is under way: call MPIX_Wait() first");
     }
     ugdr_condition_destroy((*request)->condition);
     if ((*request)->receives && !(*request)->settled) {
         MPI_Cancel(&(*request)->setting_up);
     }
     MPI_Wait(&(*request)->setting_up, MPI_STATUS_IGNORE);
-    ugdr_mpix_free_transfer(*request);
+    gdr_mpix_free_transfer(*request);
     *request = MPIX_REQUEST_NULL;
     return MPI_SUCCESS;
 }

@@ -1,10 +1,8 @@
 /* Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE. */
-/** @file
- * Kernels send partitions of MPI messages, and see them arrive.
- *
- * The device's side of MPIX_Psend_init() and MPIX_Precv_init() (mpix.h). For the compilers that
- * ugdr_device.cuh is for. Kernels get an MPIX_Prequest by value, of MPIX_Prequest_create(), and are
- * launched after MPIX_Start().
+/*
+ * Kernels send partitions of MPI messages, and see them arrive: the device's side of mpix.h, for
+ * the compilers that ugdr_device.cuh is for. Kernels get an MPIX_Prequest by value, of
+ * MPIX_Prequest_create(), and are launched after MPIX_Start().
  */
 #ifndef UGDR_MPIX_DEVICE_CUH
 #define UGDR_MPIX_DEVICE_CUH
@@ -13,31 +11,17 @@
 
 typedef ugdr_dev_condition_t MPIX_Prequest;
 
-/** @defgroup mpix_device Partitions
- * @{ */
-
-/** Sends a partition: what the caller has written, or has seen written by others.
- *
- * Once a round for each partition, by one thread, after MPIX_Start() on the host.
- *
- * @return 0 */
+// MPIX_Wait() on the host has waited for the last round.
 UGDR_DEVICE int MPIX_Pready(int partition, const MPIX_Prequest& request)
 {
     ugdr_dev_trigger_waited(request, static_cast<unsigned>(partition));
     return 0;
 }
 
-/** Tells whether a partition has arrived: then the caller sees its bytes.
- *
- * A partition whose message failed counts, too: MPIX_Wait() on the host tells.
- *
- * @return 0 */
 UGDR_DEVICE int MPIX_Parrived(const MPIX_Prequest& request, int partition, int* flag)
 {
     *flag = ugdr_dev_test(request, static_cast<unsigned>(partition)) ? 1 : 0;
     return 0;
 }
-
-/** @} */
 
 #endif
