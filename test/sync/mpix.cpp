@@ -116,8 +116,13 @@ class Stream {
 
     void copy(Numbers& to, Numbers& from, size_t count, size_t at = 0) const
     {
-        CUDA(cuMemcpyAsync, reinterpret_cast<CUdeviceptr>(to.data() + at),
-             reinterpret_cast<CUdeviceptr>(from.data()), count * sizeof(int), cuda_);
+        if (on_gpu) {
+            CUDA(cuMemcpyAsync, reinterpret_cast<CUdeviceptr>(to.data() + at),
+                 reinterpret_cast<CUdeviceptr>(from.data()), count * sizeof(int), cuda_);
+        } else { // a copy within host memory may wait for the stream
+            auto* const copying = new Copying{to.data() + at, from.data(), count};
+            CUDA(cuLaunchHostFunc, cuda_, Copying::run, copying);
+        }
     }
 
   private:
@@ -129,6 +134,17 @@ class Stream {
         {
             const auto& filling = *static_cast<Filling*>(self);
             std::fill(filling.to, filling.to + filling.count, filling.value);
+        }
+    };
+
+    struct Copying {
+        int* to;
+        const int* from;
+        size_t count;
+        static void run(void* self)
+        {
+            const auto& copying = *static_cast<Copying*>(self);
+            std::copy_n(copying.from, copying.count, copying.to);
         }
     };
 
