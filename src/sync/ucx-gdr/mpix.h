@@ -256,8 +256,8 @@ static inline const char* gdr_mpix_need_context(void)
     }
     pthread_mutex_unlock(&gdr_mpix_process.beginning);
     return status == UCS_OK ? NULL
-                            : "libucx-gdr makes no context; its own line says why: MPI has to work "
-                              "over UCX, or the program to be linked with -lucp";
+                            : "libucx-gdr makes no context, and its own line says why; where there "
+                              "is none, no UCX is loaded: link the program with -lucp";
 }
 
 /* ---- inside: an operation ---------------------------------------------------------------------
