@@ -454,8 +454,10 @@ class Ipc : public testing::Test {
 Region* acquire_in_the_end(const RemoteKey& key)
 {
     Region* region = nullptr;
-    for (unsigned i = 0; region == nullptr && i < 100; ++i) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (region == nullptr && std::chrono::steady_clock::now() < limit) {
         region = RemoteMemory::instance().acquire(driver(), key);
+        std::this_thread::yield();
     }
     return region;
 }

@@ -141,6 +141,7 @@ void CudaImports::drop_stale()
 void CudaImports::drop_stale(CudaSharing sharing)
 {
     const CudaDriver& driver = *cuda_driver();
+    const RelaxedCapture relaxed(driver);
     std::erase_if(imports_, [&](const auto& entry) {
         const Import& import = entry.second;
         if (import.sharing != sharing ||
