@@ -4,6 +4,7 @@
 // a peer, and what the peer's lanes have retired.
 #pragma once
 
+#include "eventually.hpp"
 #include "sync/context.hpp"
 #include "sync/refusal.hpp"
 
@@ -26,26 +27,11 @@ using namespace gdr::sync;
 using Kind = Transfer::Kind;
 using Blob = std::vector<uint8_t>;
 
-constexpr auto kDeadline = std::chrono::seconds(60);
-
 inline Ucx this_ucx()
 {
     Ucx ucx{};
     EXPECT_EQ(find_ucx(reinterpret_cast<const void*>(&ucp_get_version), ucx), "");
     return ucx;
-}
-
-// Whether it comes true in time.
-inline bool eventually(const std::function<bool()>& condition)
-{
-    const auto until = std::chrono::steady_clock::now() + kDeadline;
-    while (!condition()) {
-        if (std::chrono::steady_clock::now() > until) {
-            return false;
-        }
-        std::this_thread::yield();
-    }
-    return true;
 }
 
 // Why it was refused; UCS_OK: it was not.

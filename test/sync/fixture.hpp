@@ -4,6 +4,7 @@
 // and a context of libucx-gdr; and CUDA streams that can be held.
 #pragma once
 
+#include "eventually.hpp"
 #include "sync/ucx-gdr/ugdr.h"
 
 #include <cuda.h>
@@ -30,7 +31,6 @@ namespace synctest {
 using namespace std::chrono_literals;
 
 constexpr auto kLongEnough = 20ms; // for what must not happen
-constexpr auto kDeadline = 60s;    // for what must
 
 inline CUdeviceptr address_of(const void* p)
 {
@@ -39,19 +39,6 @@ inline CUdeviceptr address_of(const void* p)
 
 // A function of softcuda's own (softcuda.h), or nullptr: the driver is a real one.
 #define SOFTCUDA(function) reinterpret_cast<decltype(&(function))>(dlsym(RTLD_DEFAULT, #function))
-
-// Whether it comes true in time.
-inline bool eventually(const std::function<bool()>& condition)
-{
-    const auto until = std::chrono::steady_clock::now() + kDeadline;
-    while (!condition()) {
-        if (std::chrono::steady_clock::now() > until) {
-            return false;
-        }
-        std::this_thread::yield();
-    }
-    return true;
-}
 
 // A UCP context and a worker.
 class Worker {
