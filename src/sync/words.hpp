@@ -85,55 +85,35 @@ struct Counters {
 Counters take_counters(const cuda::Driver& driver, CUcontext context, size_t count);
 void give_counters_back(CUcontext context, const Counters& counters, size_t count);
 
-// Taken words that are given back at the end, unless they are to be kept: a GPU may still write to
-// them.
-template <typename Words>
-struct Taken {
-    Taken(const cuda::Driver& driver, CUcontext of, size_t number)
-        : context(of), count(number), words(take_words<Words>(driver, of, number))
+// What was taken and is given back at the end, unless it is to be kept: a GPU may still write to
+// it. There may be none.
+template <typename Pieces, Pieces (*take)(const cuda::Driver&, CUcontext, size_t),
+          void (*give_back)(CUcontext, const Pieces&, size_t)>
+struct TakenPieces {
+    TakenPieces(const cuda::Driver& driver, CUcontext of, size_t number)
+        : context(of), count(number), words(number > 0 ? take(driver, of, number) : Pieces{})
     {
     }
-    Taken(const Taken&) = delete;
-    Taken& operator=(const Taken&) = delete;
-    ~Taken()
-    {
-        if (!kept_) {
-            give_words_back(context, words, count);
-        }
-    }
-    void keep() { kept_ = true; }
-
-    const CUcontext context;
-    const size_t count;
-    const Mapped<Words> words;
-
-  private:
-    bool kept_ = false;
-};
-
-// The same of counters. There may be none.
-struct TakenCounters {
-    TakenCounters(const cuda::Driver& driver, CUcontext of, size_t number)
-        : context(of), count(number),
-          words(number > 0 ? take_counters(driver, of, number) : Counters{})
-    {
-    }
-    TakenCounters(const TakenCounters&) = delete;
-    TakenCounters& operator=(const TakenCounters&) = delete;
-    ~TakenCounters()
+    TakenPieces(const TakenPieces&) = delete;
+    TakenPieces& operator=(const TakenPieces&) = delete;
+    ~TakenPieces()
     {
         if (count > 0 && !kept_) {
-            give_counters_back(context, words, count);
+            give_back(context, words, count);
         }
     }
     void keep() { kept_ = true; }
 
     const CUcontext context;
     const size_t count;
-    const Counters words;
+    const Pieces words;
 
   private:
     bool kept_ = false;
 };
+
+template <typename Words>
+using Taken = TakenPieces<Mapped<Words>, take_words<Words>, give_words_back<Words>>;
+using TakenCounters = TakenPieces<Counters, take_counters, give_counters_back>;
 
 } // namespace gdr::sync
