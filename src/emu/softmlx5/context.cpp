@@ -28,16 +28,6 @@ int Mr::deregister()
     return error;
 }
 
-Mw::~Mw()
-{
-    softhca::dealloc_mw(&hca);
-}
-
-Ah::~Ah()
-{
-    softhca::destroy_ah(&hca);
-}
-
 Context::Context(Adapter& own, unsigned device)
     : adapter(own), hca(softhca::open_context(device)), async(std::make_shared<AsyncChannel>())
 {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "emu/softhca/objects.hpp"
+#include "emu/softhca/ops.hpp"
 #include "emu/softmlx5/qp.hpp"
 
 #include <cstdint>
@@ -55,23 +56,20 @@ struct Mr {
     bool registered_ = true;
 };
 
-struct Mw {
-    explicit Mw(ibv_mw& window) : hca(window) {}
-    ~Mw();
-    Mw(const Mw&) = delete;
-    Mw& operator=(const Mw&) = delete;
+// Another object of softhca's, which ends with this.
+template <class Object, int (*end)(Object*)>
+class Owned {
+  public:
+    explicit Owned(Object& object) : object_(object) {}
+    ~Owned() { end(&object_); }
+    Owned(const Owned&) = delete;
+    Owned& operator=(const Owned&) = delete;
 
-    ibv_mw& hca;
+  private:
+    Object& object_;
 };
-
-struct Ah {
-    explicit Ah(ibv_ah& handle) : hca(handle) {}
-    ~Ah();
-    Ah(const Ah&) = delete;
-    Ah& operator=(const Ah&) = delete;
-
-    ibv_ah& hca;
-};
+using Mw = Owned<ibv_mw, softhca::dealloc_mw>;
+using Ah = Owned<ibv_ah, softhca::destroy_ah>;
 
 struct Context {
     Context(Adapter& adapter, unsigned device); // throws std::system_error, std::bad_alloc
