@@ -5,8 +5,8 @@
 
 #include "cuda/context.hpp"
 #include "cuda/pointer.hpp"
-#include "sync/log.hpp"
-#include "sync/refusal.hpp"
+#include "sync/ucx/log.hpp"
+#include "sync/ucx/refusal.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -4,11 +4,11 @@
 #pragma once
 
 #include "sync/device.hpp"
-#include "sync/engine.hpp"
-#include "sync/graph.hpp"
-#include "sync/network.hpp"
-#include "sync/proxy.hpp"
-#include "sync/stream.hpp"
+#include "sync/network/network.hpp"
+#include "sync/triggers/engine.hpp"
+#include "sync/triggers/graph.hpp"
+#include "sync/triggers/proxy.hpp"
+#include "sync/triggers/stream.hpp"
 
 #include <memory>
 #include <mutex>

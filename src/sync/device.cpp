@@ -1,10 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #include "sync/device.hpp"
 
-#include "sync/flush.hpp"
-#include "sync/refusal.hpp"
-#include "sync/stream.hpp"
+#include "sync/triggers/flush.hpp"
+#include "sync/triggers/stream.hpp"
 #include "sync/ucx-gdr/ugdr_initiate.cuh"
+#include "sync/ucx/refusal.hpp"
 
 #include <sched.h>
 

@@ -3,11 +3,11 @@
 // A GPU whose kernels initiate operations: its rings, and the threads that serve them.
 #pragma once
 
-#include "sync/engine.hpp"
-#include "sync/proxy.hpp"
-#include "sync/ring.hpp"
-#include "sync/rings.hpp"
-#include "sync/words.hpp"
+#include "sync/rings/ring.hpp"
+#include "sync/rings/rings.hpp"
+#include "sync/triggers/engine.hpp"
+#include "sync/triggers/proxy.hpp"
+#include "sync/triggers/words.hpp"
 
 #include <chrono>
 #include <memory>

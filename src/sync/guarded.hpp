@@ -4,9 +4,9 @@
 // line in UCX's log.
 #pragma once
 
-#include "sync/log.hpp"
 #include "sync/process.hpp"
-#include "sync/refusal.hpp"
+#include "sync/ucx/log.hpp"
+#include "sync/ucx/refusal.hpp"
 
 #include <cstdint>
 #include <new>

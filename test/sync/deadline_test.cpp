@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // How long the library waits for its thread.
-#include "sync/deadline.hpp"
+#include "sync/ucx/deadline.hpp"
 
 #include <gtest/gtest.h>
 

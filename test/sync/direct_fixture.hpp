@@ -6,7 +6,7 @@
 
 #include "eventually.hpp"
 #include "sync/context.hpp"
-#include "sync/refusal.hpp"
+#include "sync/ucx/refusal.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -2,7 +2,7 @@
 //
 // The rings by which kernels initiate operations: the device's functions, compiled for the host,
 // write into one in many threads, and lanes of the test's own carry what is read from it.
-#include "sync/ring.hpp"
+#include "sync/rings/ring.hpp"
 #include "sync/ucx-gdr/ugdr_initiate.cuh"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,230 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+#include "sync/network/network.hpp"
+
+#include "cuda/pointer.hpp"
+#include "sync/network/blob.hpp"
+#include "sync/ucx/log.hpp"
+#include "sync/ucx/refusal.hpp"
+
+#include <random>
+
+namespace gdr::sync {
+namespace {
+
+// What a memory's blob has first.
+struct Extent {
+    uint64_t process;
+    uint64_t address;
+    uint64_t length;
+    uint32_t keys; // one for each HCA
+};
+
+// nullptr: the program does not use CUDA. The library may be the first that opens it.
+const cuda::Driver* driver_in_use()
+{
+    return cuda::open_driver() != nullptr ? cuda::initialised_driver() : nullptr;
+}
+
+// The GPU of the calling thread's context; -1: there is none.
+CUdevice current_gpu()
+{
+    const cuda::Driver* driver = driver_in_use();
+    CUdevice gpu = -1;
+    return driver != nullptr && driver->cuCtxGetDevice(&gpu) == CUDA_SUCCESS ? gpu : -1;
+}
+
+cuda::MemoryKind kind_of(const void* address)
+{
+    const cuda::Driver* driver = driver_in_use();
+    return driver != nullptr ? cuda::classify(*driver, address).kind : cuda::MemoryKind::host;
+}
+
+template <typename Handle>
+Handle* keep(std::map<Handle*, std::unique_ptr<Handle>>& all, std::unique_ptr<Handle> made)
+{
+    Handle* const handle = made.get();
+    all.emplace(handle, std::move(made));
+    return handle;
+}
+
+} // namespace
+
+uint64_t Network::random_number()
+{
+    std::random_device device;
+    return uint64_t{device()} << 32 | device();
+}
+
+direct::Hcas& Network::hcas()
+{
+    if (!hcas_) {
+        lead_log(ucx_);
+        hcas_ = direct_ ? direct::Hcas(current_gpu())
+                        : direct::Hcas("it was told so (UGDR_CONTEXT_FLAG_NO_DIRECT)");
+    }
+    return *hcas_;
+}
+
+// ---- memories
+
+ugdr_mem* Network::map(void* address, size_t length)
+{
+    const auto start = reinterpret_cast<uint64_t>(address);
+    if (address == nullptr || length == 0 || start + length < start) {
+        throw Refusal(UCS_ERR_INVALID_PARAM, "ugdr_mem_map: no memory, or none of such a length");
+    }
+    const std::lock_guard guard(lock_);
+    auto made = std::make_unique<ugdr_mem>(ugdr_mem{{*this}});
+    made->regions = hcas().register_memory(start, length);
+    Memory memory;
+    memory.address = start;
+    memory.length = length;
+    memory.host = kind_of(address) == cuda::MemoryKind::host;
+    BlobWriter writer(BlobKind::memory);
+    writer.add(Extent{process_, start, length, static_cast<uint32_t>(made->regions.size())});
+    for (const verbs::MemoryRegion& region : made->regions) {
+        memory.keys.push_back(region->lkey);
+        writer.add(uint32_t{region->rkey});
+    }
+    UcpAccess::Mapped ucp;
+    if (ucp_ != nullptr) {
+        try {
+            ucp = ucp_->map(address, length);
+        } catch (const Refusal&) {
+            if (made->regions.empty()) {
+                throw;
+            }
+        }
+    }
+    made->ucp = ucp.handle;
+    writer.add_counted(ucp.rkey.data(), ucp.rkey.size());
+    made->blob = writer.finished();
+    ugdr_mem* const handle = keep(mapped_, std::move(made));
+    try {
+        const bool host = memory.host;
+        handle->id = id_of(memories.add(std::move(memory)), host);
+    } catch (...) {
+        forget(handle);
+        throw;
+    }
+    return handle;
+}
+
+void Network::unmap(ugdr_mem* memory)
+{
+    const std::lock_guard guard(lock_);
+    if (!memories.end(number_of(memory->id))) {
+        throw Refusal(UCS_ERR_BUSY, "ugdr_mem_unmap: operations of kernels use the memory");
+    }
+    forget(memory);
+}
+
+void Network::forget(ugdr_mem* memory)
+{
+    if (memory->ucp != nullptr) {
+        ucp_->unmap(memory->ucp);
+    }
+    mapped_.erase(memory);
+}
+
+ugdr_rmem* Network::import(Peer& peer, const void* blob, size_t length)
+{
+    BlobReader reader("ugdr_rmem_import", blob, length, BlobKind::memory);
+    const auto extent = reader.take<Extent>();
+    const std::lock_guard guard(lock_);
+    if (peer.status() == UCS_ERR_NOT_CONNECTED) {
+        reader.refuse(UCS_ERR_NOT_CONNECTED, "the peer is not connected");
+    }
+    if (extent.process != peer.process()) {
+        reader.refuse(UCS_ERR_INVALID_PARAM, "the memory is of another context than the peer's");
+    }
+    if (extent.keys != peer.hcas()) {
+        reader.refuse(UCS_ERR_INVALID_PARAM, "the blob contradicts that of the peer");
+    }
+    RemoteMemory memory;
+    memory.lanes = &peer.lanes();
+    memory.address = extent.address;
+    memory.length = extent.length;
+    memory.keys = reader.take_values<uint32_t>(extent.keys);
+    const BlobReader::Piece rkey = reader.take_counted();
+    ugdr_rmem* const handle = keep(imported_, std::make_unique<ugdr_rmem>(ugdr_rmem{{peer}}));
+    ++peer.imported;
+    try {
+        if (peer.ep() != nullptr) {
+            if (rkey.length == 0) {
+                reader.refuse(UCS_ERR_INVALID_PARAM, "the blob contradicts that of the peer");
+            }
+            memory.ucp = handle->ucp = ucp_->unpack(peer.ep(), rkey.data);
+        }
+        handle->id = remote_memories.add(std::move(memory));
+    } catch (...) {
+        forget(handle);
+        throw;
+    }
+    return handle;
+}
+
+void Network::release(ugdr_rmem* memory)
+{
+    const std::lock_guard guard(lock_);
+    if (!remote_memories.end(memory->id)) {
+        throw Refusal(UCS_ERR_BUSY, "ugdr_rmem_release: operations of kernels use the memory");
+    }
+    forget(memory);
+}
+
+void Network::forget(ugdr_rmem* memory)
+{
+    if (memory->ucp != nullptr) {
+        ucp_->release(memory->ucp);
+    }
+    --memory->peer.imported;
+    imported_.erase(memory);
+}
+
+// ---- peers
+
+ugdr_peer* Network::add_peer(unsigned channels)
+{
+    const std::lock_guard guard(lock_);
+    return keep(peers_, std::make_unique<ugdr_peer>(*this, channels, current_gpu()));
+}
+
+void Network::connect(Peer& peer, const void* blob, size_t length)
+{
+    const std::lock_guard guard(lock_);
+    peer.connect(blob, length);
+}
+
+void Network::destroy(ugdr_peer* peer)
+{
+    const std::lock_guard guard(lock_);
+    if (peer->imported > 0) {
+        throw Refusal(UCS_ERR_BUSY,
+                      "ugdr_peer_destroy: memories of the peer are imported (ugdr_rmem_release())");
+    }
+    forget(peer);
+}
+
+void Network::forget(ugdr_peer* peer)
+{
+    if (peer->ep() != nullptr) {
+        ucp_->close(peer->ep());
+    }
+    peers_.erase(peer);
+}
+
+void Network::close()
+{
+    const std::lock_guard guard(lock_);
+    const auto forget_all = [this](auto& all) {
+        while (!all.empty()) {
+            forget(all.begin()->first);
+        }
+    };
+    forget_all(imported_);
+    forget_all(peers_);
+    forget_all(mapped_);
+}
+
+} // namespace gdr::sync
