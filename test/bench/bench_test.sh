@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# contrib/bench and contrib/bench-sizes bring out their rows; what is in them is not looked at.
+# contrib/bench, bench-sizes and bench-sync bring out their rows; what is in them is not looked at.
 set -u
 
 # shellcheck source=test/lib.sh
@@ -28,6 +28,11 @@ rows() {
 rows 2 '^uct .* gdr [0-9.]* .* rc_verbs [0-9.]* .*(.*)$' \
     "$top_srcdir/contrib/bench" --loaded --rounds 1 --no-counts --with gdr,rc_verbs --only 'uct (am_lat|put_bw) short 8$'
 rows 3 '^ *[124] .*([0-9. to]*)' "$top_srcdir/contrib/bench-sizes" --loaded --rounds 1 --only '^put host$' --largest 4
+if [ -e "$build/test/bench/initiated_bench" ]; then
+    rows 6 '^\(puts\|quiet\|signal\) .*[0-9]$\|M/s$' "$top_srcdir/contrib/bench-sync" --emulate --rounds 10 --largest 8
+else
+    skip_case "rows of operations that kernels initiate" "configured without libucx-gdr"
+fi
 if ! command -v valgrind >/dev/null; then
     skip_case "rows of instructions" "no valgrind"
 elif [ ! -e "$build/src/emu/softmlx5/libsoftmlx5.la" ]; then

@@ -27,103 +27,39 @@
 //   enqueue N          CPU time of a condition, N operations and a wait; batch: of one operation
 //                      with UGDR_CONDITION_FLAG_WAIT; event: of cuEventRecord
 //
-// Kernels run on real GPUs alone; --ptx names test/sync/partitions.ptx.
+// Kernels run on real GPUs alone; --kernels names what a compiler made of test/sync/partitions.cu.
 #include "sync/ucx-gdr/ugdr.h"
 #include "sync/ucx-gdr/ugdr_device.cuh"
+
+#include "driver.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <cuda.h>
 #include <dlfcn.h>
 #include <sched.h>
 #include <time.h>
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-[[noreturn]] void fail(const char* what, const std::string& why)
-{
-    std::fprintf(stderr, "sync_bench: %s: %s\n", what, why.c_str());
-    std::exit(1);
-}
-
-template <class Function>
-Function symbol(const char* name)
-{
-    static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-    void* function = driver == nullptr ? nullptr : dlsym(driver, name);
-    if (function == nullptr) {
-        fail(name, dlerror());
-    }
-    return reinterpret_cast<Function>(function);
-}
-
-#define STRING(name) #name
-#define NAME(name) STRING(name)
-// The look-up is made once at each place.
-#define CU(function, ...)                                                                          \
-    do {                                                                                           \
-        static const auto function_ = symbol<decltype(&function)>(NAME(function));                 \
-        if (const CUresult result = function_(__VA_ARGS__); result != CUDA_SUCCESS)                \
-            fail(#function, "CUresult " + std::to_string(result));                                 \
-    } while (0)
-
-void check(ucs_status_t status, const char* what)
-{
-    if (status != UCS_OK) {
-        fail(what, ucs_status_string(status));
-    }
-}
-
-double microseconds(Clock::duration time)
-{
-    return std::chrono::duration<double, std::micro>(time).count();
-}
-
-void report(const std::string& name, std::vector<double> samples)
-{
-    std::sort(samples.begin(), samples.end());
-    const auto at = [&](double share) {
-        return samples[static_cast<size_t>(share * static_cast<double>(samples.size() - 1))];
-    };
-    std::printf("%s samples=%zu p1=%.2f p10=%.2f p50=%.2f p90=%.2f p99=%.2f max=%.2f histogram=",
-                name.c_str(), samples.size(), at(0.01), at(0.1), at(0.5), at(0.9), at(0.99), at(1));
-    // Four bins from one power of two to the next, from 1/8 us.
-    size_t begin = 0;
-    for (int bin = -12; begin < samples.size(); ++bin) {
-        const double limit = std::exp2(bin / 4.0);
-        const auto end = static_cast<size_t>(
-            std::lower_bound(samples.begin(), samples.end(), limit) - samples.begin());
-        if (end > begin) {
-            std::printf("<%g:%zu,", limit, end - begin);
-        }
-        begin = end;
-    }
-    std::printf("\n");
-    std::fflush(stdout);
-}
+using namespace bench;
 
 struct Options {
     int gpus = 1;
     int rounds = 2000;
     bool device = false; // where the messages are
     size_t largest = 1 << 20;
-    std::string ptx; // a file
+    std::string kernels; // a file
 };
 
 // ---- kernels
@@ -152,31 +88,6 @@ look:
 }
 )";
 
-// Of the current context; nullptr where the driver runs no kernels.
-CUfunction kernel(const char* image, const char* name)
-{
-    static const auto load = symbol<decltype(&cuModuleLoadData)>("cuModuleLoadData");
-    CUmodule module;
-    CUfunction function;
-    const CUresult result = load(&module, image);
-    if (result == CUDA_ERROR_NOT_SUPPORTED) {
-        return nullptr;
-    }
-    if (result != CUDA_SUCCESS) {
-        fail("cuModuleLoadData", "CUresult " + std::to_string(result));
-    }
-    CU(cuModuleGetFunction, &function, module, name);
-    return function;
-}
-
-void launch(CUfunction kernel, CUstream stream, std::initializer_list<const void*> parameters)
-{
-    void* all[3];
-    std::transform(parameters.begin(), parameters.end(), all,
-                   [](const void* one) { return const_cast<void*>(one); });
-    CU(cuLaunchKernel, kernel, 1, 1, 1, 1, 1, 1, 0, stream, all, nullptr);
-}
-
 // One of the two.
 struct Side {
     Side(const Options& options, int index) : device(options.device)
@@ -191,10 +102,8 @@ struct Side {
         if (spin != nullptr) {
             nothing = kernel(kKernels, "nothing");
         }
-        if (spin != nullptr && !options.ptx.empty()) {
-            std::ifstream in(options.ptx);
-            const std::string image(std::istreambuf_iterator<char>(in), {});
-            exchange = kernel(image.c_str(), "sync_exchange");
+        if (spin != nullptr && !options.kernels.empty()) {
+            exchange = kernel(content_of(options.kernels).c_str(), "sync_exchange");
         }
         if (options.device) {
             CUdeviceptr memory;
@@ -244,7 +153,7 @@ struct Side {
     void launch()
     {
         if (nothing != nullptr) {
-            ::launch(nothing, stream, {});
+            bench::launch(nothing, 1, stream, {});
         } else {
             CU(cuMemsetD32Async, work, 1, 64, stream);
         }
@@ -463,7 +372,7 @@ class ByKernels {
     ByKernels& operator=(const ByKernels&) = delete;
 
     // A kernel whose end comes behind the next message.
-    void enqueue() const { ::launch(side_.exchange, side_.stream, {&device_}); }
+    void enqueue() const { launch(side_.exchange, 1, side_.stream, {&device_}); }
     // What that kernel does.
     void exchange_by_host() const
     {
@@ -579,7 +488,7 @@ void trigger(const char* name, Trigger way, Side& side, int rounds)
         const bool bare = way == Trigger::bare || way == Trigger::bare_kernel;
         const bool by_word = bare || way == Trigger::store;
         if (way == Trigger::kernel || way == Trigger::bare_kernel || stores) {
-            launch(side.spin, side.stream, {&gate.device, &i, &out});
+            launch(side.spin, 1, side.stream, {&gate.device, &i, &out});
         } else {
             CU(cuStreamWaitValue64, side.stream, gate.device, i, CU_STREAM_WAIT_VALUE_GEQ);
         }
@@ -880,7 +789,7 @@ CUgraph kernels_alone(Side& side, CUdeviceptr gate, int times)
     condition.count = condition.arrivals = 1;
     CU(cuStreamBeginCapture, side.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     for (int i = 0; i < times; ++i) {
-        launch(side.exchange, side.stream, {&condition});
+        launch(side.exchange, 1, side.stream, {&condition});
     }
     CUgraph graph;
     CU(cuStreamEndCapture, side.stream, &graph);
@@ -994,8 +903,8 @@ Options parse(int argc, char** argv)
             options.rounds = std::atoi(value);
         } else if (option == "--largest") {
             options.largest = std::strtoull(value, nullptr, 0);
-        } else if (option == "--ptx") {
-            options.ptx = value;
+        } else if (option == "--kernels") {
+            options.kernels = value;
         } else {
             fail("unknown option", option);
         }

@@ -1,0 +1,294 @@
+// Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
+//
+// What operations cost that kernels initiate. Two sides in one process, on one GPU or on two, with
+// an HCA between them; contrib/bench-sync runs it. Prints lines "NAME key=value ...", times in
+// microseconds, as kernels measure them.
+//
+//   puts CHANNELS THREADS  8 bytes each, by the threads of one block: one put
+//   quiet SIZE             a put of a block, until it is complete
+//   signal SIZE            a put with a signal, until a kernel of the other side has seen it: half
+//                          of a round
+//
+// On emulated GPUs a thread of the host stands for a block.
+#include "emu/softcuda/softcuda.h"
+#include "initiators.hpp"
+#include "sync/ucx-gdr/ugdr.h"
+
+#include "driver.hpp"
+
+#include <cstring>
+#include <thread>
+
+namespace {
+
+using namespace bench;
+
+constexpr unsigned kChannels = 4, kThreads = 256;
+constexpr unsigned kPuts = 100000; // of a sample
+
+struct Options {
+    int gpus = 1;
+    unsigned rounds = 2000;
+    bool device = false; // where data and signals are
+    size_t largest = 65536;
+    std::string kernels; // a file
+};
+
+// ---- kernels
+
+// Of the emulated driver alone; nullptr: there is none.
+template <class Function>
+Function emulated(const char* name)
+{
+    static void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+    return reinterpret_cast<Function>(dlsym(driver, name));
+}
+
+template <auto body, auto... arguments>
+int run(const softcuda_launch* launch, void* const* parameters)
+{
+    static const auto memory_of =
+        symbol<decltype(&softcuda_kernel_memory)>("softcuda_kernel_memory");
+    Initiating with = *static_cast<Initiating*>(parameters[0]);
+    for (unsigned long long** memory :
+         {&with.device.counters, &with.signal, &with.ticks, &with.elapsed}) {
+        softcuda_range range;
+        if (memory_of(launch, *memory, &range) == 0) {
+            *memory = reinterpret_cast<unsigned long long*>(
+                range.bytes + (reinterpret_cast<uintptr_t>(*memory) - range.address));
+        }
+    }
+    body(with, arguments...);
+    return 0;
+}
+
+// What a compiler declares of them.
+constexpr const char* kDeclarations = R"(
+.version 6.3
+.target sm_70
+.address_size 64
+.visible .entry bench_put_many(.param .align 8 .b8 with[88]) { ret; }
+.visible .entry bench_put_and_quiet(.param .align 8 .b8 with[88]) { ret; }
+.visible .entry bench_ping(.param .align 8 .b8 with[88]) { ret; }
+.visible .entry bench_pong(.param .align 8 .b8 with[88]) { ret; }
+)";
+static_assert(sizeof(Initiating) == 88);
+
+// ---- sides
+
+template <class Value>
+Value* allocate(bool device, size_t count)
+{
+    const size_t bytes = count * sizeof(Value);
+    if (device) {
+        CUdeviceptr memory;
+        CU(cuMemAlloc, &memory, bytes);
+        CU(cuMemsetD8, memory, 0, bytes);
+        return reinterpret_cast<Value*>(memory);
+    }
+    void* memory;
+    CU(cuMemHostAlloc, &memory, bytes, CU_MEMHOSTALLOC_PORTABLE);
+    std::memset(memory, 0, bytes);
+    return static_cast<Value*>(memory);
+}
+
+struct Side {
+    Side(const Options& options, int index)
+    {
+        CUdevice gpu;
+        CU(cuDeviceGet, &gpu, index % options.gpus);
+        CU(cuDevicePrimaryCtxRetain, &context, gpu);
+        CU(cuCtxSetCurrent, context);
+        CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+        const std::string image =
+            options.kernels.empty() ? kDeclarations : content_of(options.kernels);
+        put_many = kernel(image.c_str(), "bench_put_many");
+        put_and_quiet = kernel(image.c_str(), "bench_put_and_quiet");
+        exchange = kernel(image.c_str(), index == 0 ? "bench_ping" : "bench_pong");
+
+        signal = allocate<unsigned long long>(options.device, 1);
+        ticks = allocate<unsigned long long>(false, std::max(options.rounds, kPuts) + 2);
+        ugdr_context_params_t params{};
+        check(ugdr_context_create(&params, &sync), "ugdr_context_create");
+        ugdr_peer_params_t of_peer{};
+        of_peer.field_mask = UGDR_PEER_PARAM_FIELD_CHANNELS;
+        of_peer.channels = kChannels;
+        check(ugdr_peer_create(sync, &of_peer, &peer), "ugdr_peer_create");
+        out = map(allocate<char>(options.device, options.largest), options.largest);
+        in = map(allocate<char>(options.device, options.largest), options.largest);
+        mapped_signal = map(signal, sizeof(*signal));
+        ugdr_device_params_t of_device{};
+        of_device.field_mask = UGDR_DEVICE_PARAM_FIELD_CHANNELS | UGDR_DEVICE_PARAM_FIELD_THREADS;
+        of_device.channels = of_device.threads = kChannels;
+        check(ugdr_device_open(sync, &of_device, &device), "ugdr_device_open");
+    }
+    void connect(const Side& other)
+    {
+        const void* blob;
+        size_t length;
+        check(ugdr_peer_export(other.peer, &blob, &length), "ugdr_peer_export");
+        check(ugdr_peer_connect(peer, blob, length), "ugdr_peer_connect");
+    }
+    void import(const Side& other)
+    {
+        far_in = import(other.in);
+        far_signal = import(other.mapped_signal);
+    }
+
+    ugdr_mem_h map(void* memory, size_t length) const
+    {
+        ugdr_mem_h mapped;
+        check(ugdr_mem_map(sync, memory, length, &mapped), "ugdr_mem_map");
+        return mapped;
+    }
+    ugdr_rmem_h import(ugdr_mem_h of_other) const
+    {
+        const void* blob;
+        size_t length;
+        ugdr_rmem_h imported;
+        check(ugdr_mem_export(of_other, &blob, &length), "ugdr_mem_export");
+        check(ugdr_rmem_import(peer, blob, length, &imported), "ugdr_rmem_import");
+        return imported;
+    }
+
+    void start(CUfunction function, unsigned threads, unsigned channels, unsigned rounds,
+               size_t length) const
+    {
+        Initiating with{};
+        check(ugdr_device_handle(device, &with.device), "ugdr_device_handle");
+        with.signal = signal;
+        with.ticks = ticks;
+        with.elapsed = ticks + rounds;
+        with.mem = ugdr_mem_id(out);
+        with.rmem = ugdr_rmem_id(far_in);
+        with.rsignal = ugdr_rmem_id(far_signal);
+        with.channels = channels;
+        with.rounds = rounds;
+        with.length = static_cast<unsigned>(length);
+        CU(cuCtxSetCurrent, context);
+        CU(cuMemsetD8, reinterpret_cast<CUdeviceptr>(signal), 0, sizeof(*signal));
+        launch(function, threads, stream, {&with});
+    }
+    // Of the operations so far.
+    void finish() const
+    {
+        CU(cuCtxSetCurrent, context);
+        CU(cuStreamSynchronize, stream);
+        check(ugdr_peer_test(peer), "an operation");
+    }
+
+    CUcontext context;
+    CUstream stream;
+    CUfunction put_many, put_and_quiet, exchange;
+    unsigned long long *signal, *ticks;
+    ugdr_context_h sync = nullptr;
+    ugdr_peer_h peer = nullptr;
+    ugdr_mem_h out = nullptr, in = nullptr, mapped_signal = nullptr;
+    ugdr_rmem_h far_in = nullptr, far_signal = nullptr;
+    ugdr_device_h device = nullptr;
+};
+
+// What the first rounds took is left out.
+void report_rounds(const std::string& name, const Side& side, unsigned rounds, double share)
+{
+    const double tick = static_cast<double>(side.ticks[rounds + 1]) /
+                        static_cast<double>(side.ticks[rounds]) / 1000;
+    std::vector<double> samples;
+    for (unsigned round = rounds / 10; round < rounds; ++round) {
+        samples.push_back(static_cast<double>(side.ticks[round]) * tick * share);
+    }
+    report(name, samples);
+}
+
+void puts(const Side& side, unsigned channels, unsigned threads)
+{
+    std::vector<double> samples;
+    for (int i = -1; i < 20; ++i) {
+        side.start(side.put_many, threads, channels, kPuts, 8);
+        side.finish();
+        if (i >= 0) {
+            samples.push_back(static_cast<double>(side.ticks[kPuts + 1]) / 1000 / kPuts);
+        }
+    }
+    report("puts " + std::to_string(channels) + " " + std::to_string(threads), samples);
+}
+
+void quiet(const Side& side, size_t size, unsigned rounds)
+{
+    side.start(side.put_and_quiet, 32, 1, rounds, size);
+    side.finish();
+    report_rounds("quiet " + std::to_string(size), side, rounds, 1);
+}
+
+void signal(const Side& a, const Side& b, size_t size, unsigned rounds)
+{
+    const auto run = [&](const Side& side) {
+        side.start(side.exchange, 32, 1, rounds, size);
+        side.finish();
+    };
+    std::thread other([&] { run(b); }); // an emulated GPU may run its kernel in the call
+    run(a);
+    other.join();
+    report_rounds("signal " + std::to_string(size), a, rounds, 0.5);
+}
+
+Options parse(int argc, char** argv)
+{
+    Options options;
+    for (int i = 1; i < argc; ++i) {
+        const std::string option = argv[i];
+        const char* value = i + 1 < argc ? argv[i + 1] : "";
+        if (option == "--device") {
+            options.device = true;
+            continue;
+        }
+        if (option == "--gpus") {
+            options.gpus = std::atoi(value);
+        } else if (option == "--rounds") {
+            options.rounds = static_cast<unsigned>(std::atoi(value));
+        } else if (option == "--largest") {
+            options.largest = std::strtoull(value, nullptr, 0);
+        } else if (option == "--kernels") {
+            options.kernels = value;
+        } else {
+            fail("unknown option", option);
+        }
+        ++i;
+    }
+    if (options.gpus < 1 || options.rounds < 10 || options.largest < 8) {
+        fail("options", "a GPU, ten rounds, and 8 bytes at least");
+    }
+    return options;
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    const Options options = parse(argc, argv);
+    CU(cuInit, 0);
+    if (const auto stands_for = emulated<decltype(&softcuda_kernel)>("softcuda_kernel")) {
+        stands_for("bench_put_many", run<put_many>);
+        stands_for("bench_put_and_quiet", run<put_and_quiet>);
+        stands_for("bench_ping", run<exchange, true>);
+        stands_for("bench_pong", run<exchange, false>);
+    } else if (options.kernels.empty()) {
+        fail("--kernels", "what a compiler made of test/bench/initiators.cu is needed");
+    }
+    Side a(options, 0), b(options, 1);
+    a.connect(b);
+    b.connect(a);
+    a.import(b);
+    b.import(a);
+    for (unsigned channels : {1u, kChannels}) {
+        for (unsigned threads : {32u * channels, kThreads}) {
+            puts(a, channels, threads);
+        }
+    }
+    for (size_t size = 8; size <= options.largest; size *= 8) {
+        quiet(a, size, options.rounds);
+        signal(a, b, size, options.rounds);
+    }
+    std::fflush(stdout);
+    std::_Exit(0); // contexts end with the process
+}
