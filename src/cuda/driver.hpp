@@ -80,13 +80,14 @@
     FUNCTION(cuStreamDestroy)                                                                      \
     FUNCTION(cuStreamSynchronize)
 
-// Stream memory operations on 64-bit words, and graph nodes with their user objects. Drivers before
-// CUDA 11.7 lack some of them.
+// Stream memory operations on 64-bit words, graph nodes with their user objects, and when kernels
+// are loaded. Drivers before CUDA 11.7 lack some of them.
 #define GDR_CUDA_OPTIONAL_FUNCTIONS(FUNCTION)                                                      \
     FUNCTION(cuGraphAddBatchMemOpNode)                                                             \
     FUNCTION(cuGraphAddHostNode)                                                                   \
     FUNCTION(cuGraphReleaseUserObject)                                                             \
     FUNCTION(cuGraphRetainUserObject)                                                              \
+    FUNCTION(cuModuleGetLoadingMode)                                                               \
     FUNCTION(cuStreamBatchMemOp)                                                                   \
     FUNCTION(cuStreamWaitValue64)                                                                  \
     FUNCTION(cuStreamWriteValue64)                                                                 \

@@ -4,6 +4,7 @@
 #include "sync/triggers/flush.hpp"
 #include "sync/triggers/stream.hpp"
 #include "sync/ucx-gdr/ugdr_initiate.cuh"
+#include "sync/ucx/log.hpp"
 #include "sync/ucx/refusal.hpp"
 
 #include <sched.h>
@@ -36,6 +37,18 @@ Abilities require_abilities(const cuda::Driver& driver)
     return abilities;
 }
 
+// Such a load waits for kernels that run, and holds what the copies of others need.
+void warn_of_late_loading(const cuda::Driver& driver, const Ucx& ucx)
+{
+    CUmoduleLoadingMode mode{};
+    if (driver.cuModuleGetLoadingMode != nullptr &&
+        driver.cuModuleGetLoadingMode(&mode) == CUDA_SUCCESS && mode == CU_MODULE_LAZY_LOADING) {
+        log_once(ucx, UCS_LOG_LEVEL_INFO,
+                 "CUDA loads a kernel when it is launched first, which cannot end while another "
+                 "waits for a signal: set CUDA_MODULE_LOADING=EAGER");
+    }
+}
+
 template <typename Value>
 Value* on_device(CUdeviceptr address)
 {
@@ -52,6 +65,7 @@ Device::Device(const cuda::Driver& driver, Engine& engine, Memories& memories,
       completed_(driver, context_, settings.channels + 1),
       counters_(driver, context_, settings.channels * kCountersOfChannel)
 {
+    warn_of_late_loading(driver, engine.ucx());
     for (size_t i = 0; i < entries_.count; ++i) {
         new (&entries_.words.host[i]) Entry{}; // they may have had another user
     }

@@ -166,8 +166,13 @@ struct Side {
         with.rounds = rounds;
         with.length = static_cast<unsigned>(length);
         CU(cuCtxSetCurrent, context);
-        CU(cuMemsetD8, reinterpret_cast<CUdeviceptr>(signal), 0, sizeof(*signal));
         launch(function, threads, stream, {&with});
+    }
+    void clear_signal() const
+    {
+        CU(cuCtxSetCurrent, context);
+        CU(cuMemsetD8, reinterpret_cast<CUdeviceptr>(signal), 0, sizeof(*signal));
+        CU(cuCtxSynchronize);
     }
     // Of the operations so far.
     void finish() const
@@ -222,6 +227,8 @@ void quiet(const Side& side, size_t size, unsigned rounds)
 
 void signal(const Side& a, const Side& b, size_t size, unsigned rounds)
 {
+    a.clear_signal();
+    b.clear_signal();
     const auto run = [&](const Side& side) {
         side.start(side.exchange, 32, 1, rounds, size);
         side.finish();
@@ -266,6 +273,8 @@ Options parse(int argc, char** argv)
 int main(int argc, char** argv)
 {
     const Options options = parse(argc, argv);
+    setenv("CUDA_MODULE_LOADING", "EAGER",
+           1); // else a kernel that waits may keep another from loading
     CU(cuInit, 0);
     if (const auto stands_for = emulated<decltype(&softcuda_kernel)>("softcuda_kernel")) {
         stands_for("bench_put_many", run<put_many>);

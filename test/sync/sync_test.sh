@@ -55,6 +55,13 @@ cat "$work/log"
 says "the worker's thread mode is SINGLE, and the library's thread has to use it"
 says "choose UGDR_PROGRESS_CALLER and call ugdr_progress()"
 
+section "kernels that are loaded when they are launched"
+UCX_LOG_LEVEL=info run_cases sync_test --gtest_brief=1 --gtest_filter='Initiated.EveryKind' >"$work/log" 2>&1
+says "set CUDA_MODULE_LOADING=EAGER"
+CUDA_MODULE_LOADING=EAGER UCX_LOG_LEVEL=info run_cases sync_test --gtest_brief=1 --gtest_filter='Initiated.EveryKind' >"$work/log" 2>&1
+expect "nothing is said of kernels that are loaded early" 0 "$(grep -c CUDA_MODULE_LOADING "$work/log")"
+section ""
+
 # Kernels' conditions need no memory operations of streams.
 section "without memory operations"
 SOFTCUDA_MEMOPS=0 run_cases sync_test --gtest_brief=1 --gtest_filter='Kernels.*'

@@ -6,9 +6,11 @@
 #include "emu/softcuda/context.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 struct CUmod_st {
     CUcontext context;
@@ -149,6 +151,17 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
     return api(__func__, Needs::context, [&] {
         require(function != nullptr && name != nullptr);
         *function = function_of(module, name);
+    });
+}
+
+// For programs that look at it alone: nothing is loaded late here.
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode)
+{
+    return api(__func__, Needs::init, [&] {
+        require(mode != nullptr);
+        const char* text = std::getenv("CUDA_MODULE_LOADING");
+        *mode = text != nullptr && std::string_view(text) == "EAGER" ? CU_MODULE_EAGER_LOADING
+                                                                     : CU_MODULE_LAZY_LOADING;
     });
 }
 

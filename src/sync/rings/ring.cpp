@@ -106,6 +106,7 @@ bool Ring::read(Words& words) const
         return false;
     }
     const Entry& entry = place_.entries[index(ticket)];
+    __builtin_prefetch(&place_.entries[index(ticket + kAhead)]); // no cache has what a GPU wrote
     const uint64_t lap = ~(ticket >> place_.log_entries) & 1;
     const uint64_t taken = entry.words.back().load(std::memory_order_acquire);
     bool all = (taken & 1) == lap;

@@ -89,6 +89,7 @@ class Ring final : Retired {
     };
 
     static constexpr unsigned kAtOnce = 16; // entries of a round
+    static constexpr unsigned kAhead = 4;   // entries that are fetched early
     using Words = std::array<uint64_t, 7>;
 
     uint64_t index(uint64_t ticket) const { return ticket & (flights_.size() - 1); }

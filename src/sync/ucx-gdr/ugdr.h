@@ -686,8 +686,9 @@ typedef struct ugdr_device_params {
 
 /** Lets kernels of the current CUDA context's GPU initiate operations.
  *
- * Takes memory of the host and of the GPU, so it is to be called before streams wait. As long as a
- * device is open the library's threads do not sleep for good: a GPU cannot wake them.
+ * Takes memory of the host and of the GPU, so it is to be called before streams wait. Kernels
+ * should be loaded by then (CUDA_MODULE_LOADING=EAGER): one that waits can keep others from it. As
+ * long as a device is open the library's threads do not sleep for good: a GPU cannot wake them.
  *
  * @param params NULL: none is set
  * @retval UCS_ERR_BUSY the context has a device: one at a time
