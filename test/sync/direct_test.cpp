@@ -688,6 +688,49 @@ TEST(UseTable, ThreadsThatUseWhatGoes)
     }
 }
 
+// One after the other in any order, also where two have the same place among a thread's holds.
+TEST(Holds, EndWithTheLastOfEach)
+{
+    UseTable<int> table;
+    Holds<int> holds(table);
+    std::vector<uint32_t> numbers;
+    for (int i = 0; i < 17; ++i) {
+        numbers.push_back(table.add(i));
+    }
+    const uint32_t first = numbers.front();
+    const auto same_place = std::find_if(numbers.begin() + 1, numbers.end(), [&](uint32_t number) {
+        return number % 16 == first % 16;
+    });
+    ASSERT_NE(same_place, numbers.end());
+    const uint32_t second = *same_place;
+    const auto value = static_cast<int>(same_place - numbers.begin());
+
+    EXPECT_EQ(holds.use(first ^ (1u << 20)), nullptr) << "there is no such number";
+    for (const bool first_ends_first : {true, false}) {
+        for (int i = 0; i < 3; ++i) {
+            EXPECT_EQ(*holds.use(first), 0);
+            EXPECT_EQ(*holds.use(second), value);
+        }
+        for (const uint32_t number :
+             {first_ends_first ? first : second, first_ends_first ? second : first}) {
+            for (int i = 0; i < 3; ++i) {
+                EXPECT_FALSE(table.end(number));
+                holds.give_back(number);
+            }
+        }
+        for (int i = 0; i < 2; ++i) {
+            EXPECT_EQ(*holds.use(second), value) << "now the place is free for it";
+        }
+        for (int i = 0; i < 2; ++i) {
+            EXPECT_FALSE(table.end(second));
+            holds.give_back(second);
+        }
+    }
+    EXPECT_TRUE(table.end(first));
+    EXPECT_TRUE(table.end(second));
+    EXPECT_EQ(holds.use(first), nullptr);
+}
+
 TEST(UseTable, IsFull)
 {
     UseTable<int> table;

@@ -4,6 +4,7 @@
 // reads them, has lanes carry them to the peers, and tells the kernels which are complete.
 #pragma once
 
+#include "sync/rings/holds.hpp"
 #include "sync/rings/lane.hpp"
 #include "sync/rings/memory.hpp"
 
@@ -106,8 +107,8 @@ class Ring final : Retired {
     void give_back(Flight& flight);
 
     const Place place_;
-    Memories& memories_;
-    RemoteMemories& remote_memories_;
+    Holds<Memory> memories_;
+    Holds<RemoteMemory> remote_memories_;
     RingEvents& events_;
 
     std::atomic<uint64_t> taken_{0}; // entries; this thread alone writes it
