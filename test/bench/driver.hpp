@@ -85,6 +85,19 @@ inline void report(const std::string& name, std::vector<double> samples)
     std::fflush(stdout);
 }
 
+// ticks: of each round, and behind them what all took (ticks.hpp). The first rounds are left out.
+inline void report_rounds(const std::string& name, const unsigned long long* ticks, unsigned rounds,
+                          double share)
+{
+    const double tick =
+        static_cast<double>(ticks[rounds + 1]) / static_cast<double>(ticks[rounds]) / 1000;
+    std::vector<double> samples;
+    for (unsigned round = rounds / 10; round < rounds; ++round) {
+        samples.push_back(static_cast<double>(ticks[round]) * tick * share);
+    }
+    report(name, samples);
+}
+
 // Of the current context; nullptr where the driver runs no kernels.
 inline CUfunction kernel(const char* image, const char* name)
 {

@@ -193,18 +193,6 @@ struct Side {
     ugdr_device_h device = nullptr;
 };
 
-// What the first rounds took is left out.
-void report_rounds(const std::string& name, const Side& side, unsigned rounds, double share)
-{
-    const double tick = static_cast<double>(side.ticks[rounds + 1]) /
-                        static_cast<double>(side.ticks[rounds]) / 1000;
-    std::vector<double> samples;
-    for (unsigned round = rounds / 10; round < rounds; ++round) {
-        samples.push_back(static_cast<double>(side.ticks[round]) * tick * share);
-    }
-    report(name, samples);
-}
-
 void puts(const Side& side, unsigned channels, unsigned threads)
 {
     std::vector<double> samples;
@@ -222,7 +210,7 @@ void quiet(const Side& side, size_t size, unsigned rounds)
 {
     side.start(side.put_and_quiet, 32, 1, rounds, size);
     side.finish();
-    report_rounds("quiet " + std::to_string(size), side, rounds, 1);
+    report_rounds("quiet " + std::to_string(size), side.ticks, rounds, 1);
 }
 
 void signal(const Side& a, const Side& b, size_t size, unsigned rounds)
@@ -236,7 +224,7 @@ void signal(const Side& a, const Side& b, size_t size, unsigned rounds)
     std::thread other([&] { run(b); }); // an emulated GPU may run its kernel in the call
     run(a);
     other.join();
-    report_rounds("signal " + std::to_string(size), a, rounds, 0.5);
+    report_rounds("signal " + std::to_string(size), a.ticks, rounds, 0.5);
 }
 
 Options parse(int argc, char** argv)

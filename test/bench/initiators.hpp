@@ -6,9 +6,7 @@
 
 #include "sync/ucx-gdr/ugdr_initiate.cuh"
 
-#if !defined(__CUDACC__) && !defined(__CUDA__)
-#include <time.h>
-#endif
+#include "ticks.hpp"
 
 namespace bench {
 
@@ -17,68 +15,9 @@ struct Initiating {
     ugdr_dev_t device;
     unsigned long long* signal;  // of this side: which round has come
     unsigned long long* ticks;   // of each round
-    unsigned long long* elapsed; // by all rounds: ticks, nanoseconds
+    unsigned long long* elapsed; // by all rounds (ticks.hpp)
     unsigned mem, rmem, rsignal; // of what goes out; of the peer's memory
     unsigned channels, rounds, length;
-};
-
-#if defined(__CUDACC__) || defined(__CUDA__)
-UGDR_DEVICE unsigned thread()
-{
-    return ugdr_detail::thread_in_block();
-}
-UGDR_DEVICE unsigned threads()
-{
-    return ugdr_detail::ntid(0);
-}
-UGDR_DEVICE unsigned long long ticks()
-{
-    unsigned long long value;
-    asm volatile("mov.u64 %0, %%clock64;" : "=l"(value)::"memory");
-    return value;
-}
-UGDR_DEVICE unsigned long long nanoseconds()
-{
-    unsigned long long value;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(value)::"memory");
-    return value;
-}
-#else
-inline unsigned thread()
-{
-    return 0;
-}
-inline unsigned threads()
-{
-    return 1;
-}
-inline unsigned long long nanoseconds()
-{
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<unsigned long long>(now.tv_sec) * 1000000000 +
-           static_cast<unsigned long long>(now.tv_nsec);
-}
-inline unsigned long long ticks()
-{
-    return nanoseconds();
-}
-#endif
-
-// Begins when it is made. The threads of the block are together then, and when it is noted.
-class Watch {
-  public:
-    UGDR_DEVICE Watch() : ticks_(ticks()), nanoseconds_(nanoseconds()) {}
-    UGDR_DEVICE void note(const Initiating& with) const
-    {
-        if (thread() == 0) {
-            with.elapsed[0] = ticks() - ticks_;
-            with.elapsed[1] = nanoseconds() - nanoseconds_;
-        }
-    }
-
-  private:
-    unsigned long long ticks_, nanoseconds_;
 };
 
 // Each thread puts by itself; a warp has a channel.
@@ -92,7 +31,7 @@ UGDR_DEVICE void put_many(const Initiating& with)
     for (unsigned channel = 0; channel < with.channels; ++channel) {
         ugdr_dev_quiet<UGDR_LEVEL_BLOCK>(with.device, channel);
     }
-    watch.note(with);
+    watch.note(with.elapsed);
 }
 
 UGDR_DEVICE void put_and_quiet(const Initiating& with)
@@ -106,7 +45,7 @@ UGDR_DEVICE void put_and_quiet(const Initiating& with)
             with.ticks[round] = ticks() - begin;
         }
     }
-    watch.note(with);
+    watch.note(with.elapsed);
 }
 
 // Data and a signal go there, and come back from a kernel that waits for them. After a signal that
@@ -128,7 +67,7 @@ UGDR_DEVICE void exchange(const Initiating& with, bool first)
             with.ticks[round] = ticks() - begin;
         }
     }
-    watch.note(with);
+    watch.note(with.elapsed);
 }
 
 } // namespace bench
