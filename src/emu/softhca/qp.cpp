@@ -337,6 +337,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init, std::uint64_t dc_key)
         shared.send_ready = shared.read_ready = shared.recv_ready = 0;
         shared.deferring = false;
         shared.watched = shared.copying = false;
+        shared.poller_takes = 0;
         shared.number = number;
     }
     if (qp->srq != nullptr) {
@@ -367,6 +368,11 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init, std::uint64_t dc_key)
         self.thread_domain_queues.fetch_add(1);
     }
     return &qp.release()->base;
+}
+
+void leave_to_poller(ibv_qp* qp, std::uint8_t length)
+{
+    context_of(qp->context).process->arena().qp(object_of<Qp>(qp).index).poller_takes = length;
 }
 
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad)

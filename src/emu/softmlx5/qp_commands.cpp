@@ -74,6 +74,10 @@ int create(Context& context, const Request& request, Command& command,
         softhca::destroy_qp(qp);
         return error.code().value();
     }
+    if ((memory.flags & MLX5_QP_FLAG_SCATTER_CQE) != 0 && dc != MLX5_QP_FLAG_TYPE_DCI &&
+        request.qp_type != IBV_QPT_UD) {
+        softhca::leave_to_poller(qp, recv_cq->room());
+    }
     answer.qp_handle = qp->handle;
     answer.qpn = qp->qp_num;
     answer.max_send_wr = request.max_send_wr;
